@@ -1,0 +1,244 @@
+#include "workers/engine/cached_attention.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "workers/engine/cached_attention_kernel.h"
+
+namespace baton::engine {
+namespace {
+
+constexpr int64_t kBlock = KvCache::kBlockTokens;
+
+struct Slot {
+  int32_t block;
+  int64_t offset;
+};
+
+Slot SlotOf(const CachedRows& run, int64_t position) {
+  if (position < run.prompt_length) {
+    return {(*run.prompt_blocks)[position / kBlock], position % kBlock};
+  }
+  const int64_t own = position - run.prompt_length;
+  return {(*run.own_blocks)[own / kBlock], own % kBlock};
+}
+
+torch::Tensor LastContiguous(const torch::Tensor& x) {
+  return x.stride(2) == 1 ? x : x.contiguous();
+}
+
+}  // namespace
+
+// Sequences whose blocks are gathered side by side: one query row each, or one sequence with any
+// number of rows.
+struct CachedAttention::GatherGroup {
+  torch::Tensor rows;    // [S * n] int64: rows of the batch
+  torch::Tensor blocks;  // [S * B] int64, padded with block 0
+  torch::Tensor hidden;  // [S, 1, n, B * kBlock] bool: slots that a row does not attend to
+  torch::Tensor empty;   // [S, 1, B * kBlock, 1] bool: slots that no row attends to
+  int64_t sequences = 0;
+  int64_t rows_each = 0;
+
+  static GatherGroup Of(const std::vector<const CachedRows*>& runs, const torch::Device& device);
+};
+
+CachedAttention::CachedAttention(KvCache* cache) : cache_(cache) {}
+
+CachedAttention::~CachedAttention() = default;
+
+void CachedAttention::Begin(std::vector<CachedRows> runs) {
+  runs_ = std::move(runs);
+  num_rows_ = runs_.empty() ? 0 : runs_.back().first_row + runs_.back().num_rows;
+  planned_ = false;
+}
+
+torch::Tensor CachedAttention::Attend(int64_t layer, const torch::Tensor& q, const torch::Tensor& k,
+                                      const torch::Tensor& v) {
+  const bool kernel = q.device().is_cpu() && q.scalar_type() == torch::kFloat32;
+  return kernel ? AttendWithKernel(layer, q, k, v) : AttendWithOperators(layer, q, k, v);
+}
+
+torch::Tensor CachedAttention::AttendWithKernel(int64_t layer, const torch::Tensor& q_any,
+                                                const torch::Tensor& k_any,
+                                                const torch::Tensor& v_any) {
+  const torch::Tensor q = LastContiguous(q_any);
+  const torch::Tensor k = LastContiguous(k_any);
+  const torch::Tensor v = LastContiguous(v_any);
+  KernelLayer shape;
+  shape.num_heads = q.size(1);
+  shape.num_kv_heads = k.size(1);
+  shape.head_dim = q.size(2);
+  shape.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_dim)));
+  shape.keys = cache_->keys(layer).data_ptr<float>();
+  shape.values = cache_->values(layer).data_ptr<float>();
+
+  const float* keys = k.data_ptr<float>();
+  const float* values = v.data_ptr<float>();
+  for (const CachedRows& run : runs_) {
+    for (int64_t i = 0; i < run.num_rows; ++i) {
+      const Slot slot = SlotOf(run, run.first_position + i);
+      const int64_t row = run.first_row + i;
+      StoreToken(shape, slot.block, slot.offset, keys + row * k.stride(0), k.stride(1),
+                 values + row * v.stride(0), v.stride(1));
+    }
+  }
+
+  torch::Tensor out = torch::empty({q.size(0), q.size(1), q.size(2)}, q.options());
+  if (num_rows_ < q.size(0)) out.narrow(0, num_rows_, q.size(0) - num_rows_).zero_();
+  const float* queries = q.data_ptr<float>();
+  float* outs = out.data_ptr<float>();
+  const int64_t row_floats = q.size(1) * q.size(2);
+  at::parallel_for(0, static_cast<int64_t>(runs_.size()), 1, [&](int64_t begin, int64_t end) {
+    std::vector<float> scratch;
+    for (int64_t r = begin; r < end; ++r) {
+      const CachedRows& run = runs_[r];
+      for (int64_t i = 0; i < run.num_rows; ++i) {
+        const int64_t tokens = run.first_position + i + 1;
+        KernelRow row;
+        row.prompt_tokens = std::min(tokens, run.prompt_length);
+        row.own_tokens = tokens - row.prompt_tokens;
+        row.prompt_blocks = run.prompt_blocks->data();
+        row.own_blocks = run.own_blocks == nullptr ? nullptr : run.own_blocks->data();
+        row.query = queries + (run.first_row + i) * q.stride(0);
+        row.query_stride = q.stride(1);
+        row.out = outs + (run.first_row + i) * row_floats;
+        scratch.resize(
+            std::max<size_t>(scratch.size(), ScratchFloats(row.prompt_tokens, row.own_tokens)));
+        row.scratch = scratch.data();
+        AttendRow(shape, row);
+      }
+    }
+  });
+  return out;
+}
+
+// Which slots each row writes, and the groups in which rows attend.
+void CachedAttention::PlanGather(const torch::Device& device) {
+  std::vector<int64_t> rows, blocks, offsets;
+  for (const CachedRows& run : runs_) {
+    for (int64_t i = 0; i < run.num_rows; ++i) {
+      const Slot slot = SlotOf(run, run.first_position + i);
+      rows.push_back(run.first_row + i);
+      blocks.push_back(slot.block);
+      offsets.push_back(slot.offset);
+    }
+  }
+  written_rows_ = torch::tensor(rows, torch::kInt64).to(device);
+  written_blocks_ = torch::tensor(blocks, torch::kInt64).to(device);
+  written_offsets_ = torch::tensor(offsets, torch::kInt64).to(device);
+
+  std::vector<std::vector<const CachedRows*>> groups;
+  std::vector<const CachedRows*> single_rows;
+  for (const CachedRows& run : runs_) {
+    if (run.num_rows == 1) {
+      single_rows.push_back(&run);
+    } else {
+      groups.push_back({&run});
+    }
+  }
+  if (!single_rows.empty()) groups.push_back(std::move(single_rows));
+  groups_.clear();
+  for (const auto& runs : groups) groups_.push_back(GatherGroup::Of(runs, device));
+  planned_ = true;
+}
+
+torch::Tensor CachedAttention::AttendWithOperators(int64_t layer, const torch::Tensor& q,
+                                                   const torch::Tensor& k, const torch::Tensor& v) {
+  using torch::indexing::Slice;
+  if (!planned_) PlanGather(q.device());
+  torch::Tensor& keys = cache_->keys(layer);
+  torch::Tensor& values = cache_->values(layer);
+  keys.index_put_({written_blocks_, Slice(), Slice(), written_offsets_},
+                  k.index_select(0, written_rows_));
+  values.index_put_({written_blocks_, Slice(), written_offsets_}, v.index_select(0, written_rows_));
+
+  const int64_t heads = q.size(1), kv_heads = k.size(1), channels = q.size(2);
+  const double scale = 1.0 / std::sqrt(static_cast<double>(channels));
+  torch::Tensor out = torch::zeros_like(q, q.options(), torch::MemoryFormat::Contiguous);
+  for (const GatherGroup& group : groups_) {
+    const int64_t S = group.sequences, n = group.rows_each;
+    const int64_t slots = group.hidden.size(3);
+    // [S, kv_heads, group * n, channels]
+    const torch::Tensor queries = q.index_select(0, group.rows)
+                                      .view({S, n, kv_heads, heads / kv_heads, channels})
+                                      .permute({0, 2, 3, 1, 4})
+                                      .reshape({S, kv_heads, -1, channels});
+    const torch::Tensor gathered_keys = keys.index_select(0, group.blocks)
+                                            .view({S, -1, kv_heads, channels, kBlock})
+                                            .permute({0, 2, 3, 1, 4})
+                                            .reshape({S, kv_heads, channels, slots});
+    const torch::Tensor gathered_values = values.index_select(0, group.blocks)
+                                              .view({S, -1, kv_heads, kBlock, channels})
+                                              .permute({0, 2, 1, 3, 4})
+                                              .reshape({S, kv_heads, slots, channels})
+                                              .masked_fill(group.empty, 0);
+    const auto wide = q.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
+    const torch::Tensor scores =
+        torch::matmul(queries, gathered_keys)
+            .to(wide)
+            .mul(scale)
+            .view({S, heads, n, slots})
+            .masked_fill(group.hidden, -std::numeric_limits<float>::infinity());
+    const torch::Tensor weights =
+        torch::softmax(scores, -1).to(q.scalar_type()).view({S, kv_heads, -1, slots});
+    const torch::Tensor attended = torch::matmul(weights, gathered_values)
+                                       .view({S, heads, n, channels})
+                                       .permute({0, 2, 1, 3})
+                                       .reshape({S * n, heads, channels});
+    out.index_copy_(0, group.rows, attended);
+  }
+  return out;
+}
+
+CachedAttention::GatherGroup CachedAttention::GatherGroup::Of(
+    const std::vector<const CachedRows*>& runs, const torch::Device& device) {
+  GatherGroup group;
+  group.sequences = static_cast<int64_t>(runs.size());
+  group.rows_each = runs[0]->num_rows;
+  const auto blocks_of = [](const CachedRows& run) {
+    const int64_t tokens = run.first_position + run.num_rows;
+    const int64_t prompt = std::min(tokens, run.prompt_length);
+    return std::pair<int64_t, int64_t>(KvCache::BlocksFor(prompt),
+                                       KvCache::BlocksFor(tokens - prompt));
+  };
+  int64_t width = 0;
+  for (const CachedRows* run : runs) {
+    const auto [prompt, own] = blocks_of(*run);
+    width = std::max(width, prompt + own);
+  }
+  const int64_t slots = width * kBlock;
+  std::vector<int64_t> rows, blocks;
+  torch::Tensor hidden = torch::ones({group.sequences, 1, group.rows_each, slots}, torch::kBool);
+  torch::Tensor empty = torch::ones({group.sequences, 1, slots, 1}, torch::kBool);
+  for (int64_t s = 0; s < group.sequences; ++s) {
+    const CachedRows& run = *runs[s];
+    const auto [prompt, own] = blocks_of(run);
+    blocks.insert(blocks.end(), run.prompt_blocks->begin(), run.prompt_blocks->begin() + prompt);
+    if (own > 0) {
+      blocks.insert(blocks.end(), run.own_blocks->begin(), run.own_blocks->begin() + own);
+    }
+    blocks.resize((s + 1) * width, 0);
+    bool* unseen = empty[s].data_ptr<bool>();
+    for (int64_t i = 0; i < run.num_rows; ++i) {
+      rows.push_back(run.first_row + i);
+      bool* mask = hidden[s][0][i].data_ptr<bool>();
+      for (int64_t position = 0; position <= run.first_position + i; ++position) {
+        const int64_t beyond = position - run.prompt_length;
+        const int64_t slot = beyond < 0 ? position : prompt * kBlock + beyond;
+        mask[slot] = false;
+        unseen[slot] = false;
+      }
+    }
+  }
+  group.rows = torch::tensor(rows, torch::kInt64).to(device);
+  group.blocks = torch::tensor(blocks, torch::kInt64).to(device);
+  group.hidden = hidden.to(device);
+  group.empty = empty.to(device);
+  return group;
+}
+
+}  // namespace baton::engine

@@ -1,0 +1,69 @@
+// Attention of new tokens over the keys and values that a KvCache holds: prefill and decoding.
+#ifndef BATON_WORKERS_ENGINE_CACHED_ATTENTION_H_
+#define BATON_WORKERS_ENGINE_CACHED_ATTENTION_H_
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "workers/engine/kv_cache.h"
+#include "workers/engine/model.h"
+
+namespace baton::engine {
+
+/// Consecutive rows of the batch that are consecutive tokens of one sequence.
+///
+/// A sequence is a prompt, whose blocks may serve several sequences, and its own tokens, which
+/// begin in a block of their own. So sharing a prompt copies nothing and changes no result.
+struct CachedRows {
+  int64_t first_row = 0;
+  int64_t num_rows = 0;
+  int64_t first_position = 0;  // of the first row, in the sequence
+  int64_t prompt_length = 0;   // tokens that lie in prompt_blocks
+  const std::vector<int32_t>* prompt_blocks = nullptr;
+  const std::vector<int32_t>* own_blocks = nullptr;  // positions from prompt_length on
+};
+
+/// Writes the keys and values of the batch's rows to their blocks, then lets each row attend to
+/// positions 0 to its own. On a CPU in float32 a kernel walks each row's blocks in order: a row's
+/// result then depends on its own sequence alone, whatever else is in the batch. Elsewhere libtorch
+/// operators work on gathered blocks.
+class CachedAttention : public AttentionContext {
+ public:
+  /// `cache` must outlive this.
+  explicit CachedAttention(KvCache* cache);
+  ~CachedAttention() override;
+
+  /// Sets the rows of the next forward pass. Runs are disjoint, in order of first_row, and two
+  /// runs that name the same block write different positions. Rows in no run (padding) yield 0.
+  /// The block lists must stay as they are until the pass is over.
+  void Begin(std::vector<CachedRows> runs);
+
+  torch::Tensor Attend(int64_t layer, const torch::Tensor& q, const torch::Tensor& k,
+                       const torch::Tensor& v) override;
+
+ private:
+  struct GatherGroup;
+
+  torch::Tensor AttendWithKernel(int64_t layer, const torch::Tensor& q, const torch::Tensor& k,
+                                 const torch::Tensor& v);
+  torch::Tensor AttendWithOperators(int64_t layer, const torch::Tensor& q, const torch::Tensor& k,
+                                    const torch::Tensor& v);
+  void PlanGather(const torch::Device& device);
+
+  KvCache* const cache_;
+
+  // The rows of this pass.
+  std::vector<CachedRows> runs_;
+  int64_t num_rows_ = 0;  // up to the end of the last run
+
+  // For the operators; built at the first layer of a pass.
+  bool planned_ = false;
+  torch::Tensor written_rows_, written_blocks_, written_offsets_;
+  std::vector<GatherGroup> groups_;
+};
+
+}  // namespace baton::engine
+
+#endif  // BATON_WORKERS_ENGINE_CACHED_ATTENTION_H_

@@ -1,0 +1,188 @@
+#include "workers/engine/cached_attention_kernel.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "workers/engine/kv_cache.h"
+#include "workers/engine/vector_math.h"
+
+namespace baton::engine {
+namespace {
+
+using simd::Floats;
+using simd::kLanes;
+static_assert(KvCache::kBlockTokens == kLanes, "a block's scores are one vector");
+
+// The blocks of a row, prompt first.
+struct BlockWalk {
+  const KernelRow& row;
+  int64_t prompt_count;
+  int64_t count;
+
+  BATON_ALWAYS_INLINE explicit BlockWalk(const KernelRow& r)
+      : row(r),
+        prompt_count((r.prompt_tokens + kLanes - 1) / kLanes),
+        count(prompt_count + (r.own_tokens + kLanes - 1) / kLanes) {}
+  BATON_ALWAYS_INLINE int64_t Block(int64_t i) const {
+    return i < prompt_count ? row.prompt_blocks[i] : row.own_blocks[i - prompt_count];
+  }
+  BATON_ALWAYS_INLINE int64_t Tokens(int64_t i) const {
+    const int64_t left = i < prompt_count ? row.prompt_tokens - i * kLanes
+                                          : row.own_tokens - (i - prompt_count) * kLanes;
+    return std::min<int64_t>(left, kLanes);
+  }
+};
+
+// sums = query . keys for the 16 tokens of a block, keys [head_dim, 16].
+BATON_ALWAYS_INLINE void Scores(const float* query, const float* keys, int64_t head_dim,
+                                Floats& sums) {
+  Floats partial[4] = {};  // four chains hide the latency of the additions
+  Floats lanes;
+  int64_t d = 0;
+  for (; d + 4 <= head_dim; d += 4) {
+    for (int chain = 0; chain < 4; ++chain) {
+      simd::Load(keys + (d + chain) * kLanes, lanes);
+      partial[chain] += lanes * query[d + chain];
+    }
+  }
+  for (; d < head_dim; ++d) {
+    simd::Load(keys + d * kLanes, lanes);
+    partial[0] += lanes * query[d];
+  }
+  sums = (partial[0] + partial[1]) + (partial[2] + partial[3]);
+}
+
+// Turns the scores of all blocks into exp(score - max), 0 beyond a block's tokens; returns their
+// sum.
+BATON_ALWAYS_INLINE float Normalise(const BlockWalk& walk, float* scores) {
+  Floats highest, x;
+  simd::Fill(-std::numeric_limits<float>::infinity(), highest);
+  simd::Ints lane;
+  for (int i = 0; i < kLanes; ++i) lane[i] = i;
+  for (int64_t i = 0; i < walk.count; ++i) {
+    simd::Load(scores + i * kLanes, x);
+    const simd::Ints valid = lane < static_cast<int32_t>(walk.Tokens(i));
+    x = valid ? x : Floats{} - std::numeric_limits<float>::infinity();
+    highest = x > highest ? x : highest;
+    simd::Store(x, scores + i * kLanes);
+  }
+  const float maximum = simd::Max(highest);
+  Floats sum{};
+  for (int64_t i = 0; i < walk.count; ++i) {
+    simd::Load(scores + i * kLanes, x);
+    x -= maximum;
+    simd::Exp(x);
+    sum += x;
+    simd::Store(x, scores + i * kLanes);
+  }
+  return static_cast<float>(simd::Sum(sum));
+}
+
+typedef float Channels __attribute__((vector_size(32)));  // eight neighbouring channels of a value
+constexpr int64_t kChannels = 8;
+
+// Channels [first, first + N * 8) of the weighted sum of values; they stay in registers.
+template <int N>
+BATON_ALWAYS_INLINE void WeighStrip(const KernelLayer& layer, const BlockWalk& walk,
+                                    int64_t kv_head, const float* weights, float inverse,
+                                    int64_t first, float* out) {
+  Channels sums[N] = {};
+  const int64_t head_floats = kLanes * layer.head_dim;
+  for (int64_t i = 0; i < walk.count; ++i) {
+    const float* values =
+        layer.values + (walk.Block(i) * layer.num_kv_heads + kv_head) * head_floats + first;
+    const int64_t tokens = walk.Tokens(i);
+    for (int64_t t = 0; t < tokens; ++t, values += layer.head_dim) {
+      for (int n = 0; n < N; ++n) {
+        Channels value;
+        std::memcpy(&value, values + n * kChannels, sizeof(value));
+        sums[n] += value * weights[i * kLanes + t];
+      }
+    }
+  }
+  for (int n = 0; n < N; ++n) sums[n] *= inverse;
+  std::memcpy(out + first, sums, sizeof(sums));
+}
+
+BATON_ALWAYS_INLINE float WeighChannel(const KernelLayer& layer, const BlockWalk& walk,
+                                       int64_t kv_head, const float* weights, int64_t channel) {
+  float sum = 0;
+  const int64_t head_floats = kLanes * layer.head_dim;
+  for (int64_t i = 0; i < walk.count; ++i) {
+    const float* values =
+        layer.values + (walk.Block(i) * layer.num_kv_heads + kv_head) * head_floats + channel;
+    const int64_t tokens = walk.Tokens(i);
+    for (int64_t t = 0; t < tokens; ++t)
+      sum += values[t * layer.head_dim] * weights[i * kLanes + t];
+  }
+  return sum;
+}
+
+BATON_ALWAYS_INLINE void Weigh(const KernelLayer& layer, const BlockWalk& walk, int64_t kv_head,
+                               const float* weights, float inverse, float* out) {
+  int64_t d = 0;
+  for (; d + 4 * kChannels <= layer.head_dim; d += 4 * kChannels) {
+    WeighStrip<4>(layer, walk, kv_head, weights, inverse, d, out);
+  }
+  switch ((layer.head_dim - d) / kChannels) {
+    case 3:
+      WeighStrip<3>(layer, walk, kv_head, weights, inverse, d, out);
+      d += 3 * kChannels;
+      break;
+    case 2:
+      WeighStrip<2>(layer, walk, kv_head, weights, inverse, d, out);
+      d += 2 * kChannels;
+      break;
+    case 1:
+      WeighStrip<1>(layer, walk, kv_head, weights, inverse, d, out);
+      d += kChannels;
+      break;
+    default:
+      break;
+  }
+  for (; d < layer.head_dim; ++d) {
+    out[d] = WeighChannel(layer, walk, kv_head, weights, d) * inverse;
+  }
+}
+
+BATON_ALWAYS_INLINE void AttendRowBody(const KernelLayer& layer, const KernelRow& row) {
+  const BlockWalk walk(row);
+  const int64_t head_dim = layer.head_dim;
+  const int64_t group = layer.num_heads / layer.num_kv_heads;
+  float* scores = row.scratch;
+  for (int64_t head = 0; head < layer.num_heads; ++head) {
+    const int64_t kv_head = head / group;
+    const float* query = row.query + head * row.query_stride;
+    for (int64_t i = 0; i < walk.count; ++i) {
+      const float* keys =
+          layer.keys + (walk.Block(i) * layer.num_kv_heads + kv_head) * head_dim * kLanes;
+      Floats sums;
+      Scores(query, keys, head_dim, sums);
+      sums *= layer.scale;
+      simd::Store(sums, scores + i * kLanes);
+    }
+    const float inverse = 1.0f / Normalise(walk, scores);
+    Weigh(layer, walk, kv_head, scores, inverse, row.out + head * head_dim);
+  }
+}
+
+}  // namespace
+
+int64_t ScratchFloats(int64_t prompt_tokens, int64_t own_tokens) {
+  return kLanes * (KvCache::BlocksFor(prompt_tokens) + KvCache::BlocksFor(own_tokens));
+}
+
+void StoreToken(const KernelLayer& layer, int32_t block, int64_t offset, const float* key,
+                int64_t key_stride, const float* value, int64_t value_stride) {
+  const int64_t head_dim = layer.head_dim;
+  for (int64_t head = 0; head < layer.num_kv_heads; ++head) {
+    const int64_t base = (int64_t{block} * layer.num_kv_heads + head) * kLanes * head_dim;
+    float* keys = layer.keys + base + offset;
+    for (int64_t d = 0; d < head_dim; ++d) keys[d * kLanes] = key[head * key_stride + d];
+    std::copy_n(value + head * value_stride, head_dim, layer.values + base + offset * head_dim);
+  }
+}
+
+BATON_SIMD(AttendRow, (const KernelLayer& layer, const KernelRow& row), (layer, row))
+
+}  // namespace baton::engine

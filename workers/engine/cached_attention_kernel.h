@@ -1,0 +1,44 @@
+// The float32 kernel of cached attention on a CPU. See cached_attention.h for the layout of blocks.
+#ifndef BATON_WORKERS_ENGINE_CACHED_ATTENTION_KERNEL_H_
+#define BATON_WORKERS_ENGINE_CACHED_ATTENTION_KERNEL_H_
+
+#include <cstdint>
+
+namespace baton::engine {
+
+/// Shapes and base addresses that all rows of a layer have in common.
+struct KernelLayer {
+  int64_t num_heads = 0;
+  int64_t num_kv_heads = 0;
+  int64_t head_dim = 0;
+  float scale = 0;
+  float* keys = nullptr;    // [blocks, num_kv_heads, head_dim, 16]
+  float* values = nullptr;  // [blocks, num_kv_heads, 16, head_dim]
+};
+
+/// One row: what it attends to, and its query.
+struct KernelRow {
+  const int32_t* prompt_blocks = nullptr;
+  int64_t prompt_tokens = 0;  // attended to, in prompt_blocks
+  const int32_t* own_blocks = nullptr;
+  int64_t own_tokens = 0;
+  const float* query = nullptr;  // head h at query + h * query_stride
+  int64_t query_stride = 0;
+  float* out = nullptr;      // [num_heads, head_dim]
+  float* scratch = nullptr;  // ScratchFloats() floats
+};
+
+/// Floats of scratch for a row that attends to so many tokens.
+int64_t ScratchFloats(int64_t prompt_tokens, int64_t own_tokens);
+
+/// Stores one token's keys and values ([num_kv_heads, head_dim], heads `*_stride` floats apart) at
+/// `offset` (0 to 15) of `block`.
+void StoreToken(const KernelLayer& layer, int32_t block, int64_t offset, const float* key,
+                int64_t key_stride, const float* value, int64_t value_stride);
+
+/// out = softmax(scale * query keys^T) values for every head. Sums run in the order of tokens.
+void AttendRow(const KernelLayer& layer, const KernelRow& row);
+
+}  // namespace baton::engine
+
+#endif  // BATON_WORKERS_ENGINE_CACHED_ATTENTION_KERNEL_H_

@@ -1,0 +1,296 @@
+#include "workers/engine/generator.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <exception>
+#include <unordered_set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "sdk/base/status_macros.h"
+#include "workers/engine/cached_attention.h"
+#include "workers/engine/generator_scheduler.h"
+#include "workers/engine/kv_cache.h"
+
+namespace baton::engine {
+namespace {
+
+absl::Status ValidateTokens(absl::string_view field, const std::vector<int32_t>& tokens,
+                            int64_t vocab_size) {
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] < 0 || tokens[i] >= vocab_size) {
+      return absl::InvalidArgumentError(absl::StrCat(field, "[", i, "]: token ", tokens[i],
+                                                     " is not in the vocabulary of ", vocab_size));
+    }
+  }
+  return absl::OkStatus();
+}
+
+torch::Tensor ToDevice(std::vector<int64_t>& values, const torch::Device& device) {
+  const torch::Tensor view =
+      torch::from_blob(values.data(), {static_cast<int64_t>(values.size())}, torch::kInt64);
+  return device.is_cpu() ? view : view.to(device);
+}
+
+}  // namespace
+
+struct Generator::Impl {
+  Impl(CausalLM* m, DecodeFunction d, const GeneratorOptions& o, std::unique_ptr<KvCache> c)
+      : model(m),
+        decode(std::move(d)),
+        options(o),
+        cache(std::move(c)),
+        attention(cache.get()),
+        scheduler(cache.get(), o) {}
+
+  absl::Status Validate(const GenerateRequest& request) const;
+  absl::Status Advance(std::vector<GenerateUpdate>* updates);
+  torch::Tensor Logits(const StepPlan& plan, const torch::Tensor& hidden);
+  absl::Status Draw(Sequence* sequence, absl::Span<const float> logits, GenerateUpdate* update);
+  void DropAll();
+
+  CausalLM* const model;
+  const DecodeFunction decode;
+  const GeneratorOptions options;
+  const std::unique_ptr<KvCache> cache;
+  CachedAttention attention;
+  Scheduler scheduler;
+  Sampler sampler;
+
+  std::unordered_set<uint64_t> live;     // ids added and not yet reported as finished
+  std::vector<GenerateUpdate> finished;  // without a step, to be reported by the next
+  int64_t steps = 0;
+  int64_t generated_tokens = 0;
+  int64_t prefilled_tokens = 0;
+};
+
+Generator::Generator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Generator::~Generator() = default;
+
+absl::StatusOr<std::unique_ptr<Generator>> Generator::Create(CausalLM* model, DecodeFunction decode,
+                                                             const GeneratorOptions& options) {
+  std::vector<std::string> errors;
+  if (options.max_num_seqs < 1) {
+    errors.push_back(absl::StrCat("max_num_seqs: ", options.max_num_seqs, " is not positive"));
+  }
+  if (options.prefill_chunk_tokens < 1) {
+    errors.push_back(
+        absl::StrCat("prefill_chunk_tokens: ", options.prefill_chunk_tokens, " is not positive"));
+  }
+  const bool rows_alone = model->device().is_cpu() && model->dtype() == torch::kFloat32;
+  if (options.deterministic && !rows_alone) {
+    errors.push_back(
+        "deterministic: only a float32 model on a CPU computes rows independently of the batch");
+  }
+  auto cache =
+      KvCache::Create(model->config(), model->dtype(), model->device(), options.kv_cache_bytes);
+  if (!cache.ok()) {
+    if (errors.empty()) return cache.status();
+    errors.push_back(std::string(cache.status().message()));
+  }
+  if (!errors.empty()) return absl::InvalidArgumentError(absl::StrJoin(errors, "; "));
+  return std::unique_ptr<Generator>(
+      new Generator(std::make_unique<Impl>(model, std::move(decode), options, *std::move(cache))));
+}
+
+absl::Status Generator::Add(GenerateRequest request) {
+  const uint64_t id = request.id;
+  BATON_RETURN_IF_ERROR(Annotate(impl_->Validate(request), absl::StrCat("request ", id)));
+  impl_->live.insert(id);
+  auto sequence = std::make_unique<Sequence>(std::move(request), &impl_->decode);
+  bool stopped = false;
+  for (int32_t token : sequence->request.resume) {
+    sequence->response.push_back(token);
+    stopped = sequence->stops.Append(token);
+  }
+  if (stopped || sequence->stops.length() >= sequence->request.params.max_new_tokens) {
+    impl_->finished.push_back({id, {}, {}, true, stopped ? "stop" : "length"});
+    return absl::OkStatus();
+  }
+  impl_->scheduler.Add(std::move(sequence));
+  return absl::OkStatus();
+}
+
+absl::Status Generator::Impl::Validate(const GenerateRequest& request) const {
+  const ModelConfig& config = model->config();
+  if (live.count(request.id) > 0) return absl::AlreadyExistsError("a request with this id is live");
+  if (request.prompt.empty()) {
+    return absl::InvalidArgumentError(
+        "prompt: has no tokens; a response needs at least one to follow, such as the bos token");
+  }
+  BATON_RETURN_IF_ERROR(ValidateTokens("prompt", request.prompt, config.vocab_size));
+  BATON_RETURN_IF_ERROR(ValidateTokens("resume", request.resume, config.vocab_size));
+  BATON_RETURN_IF_ERROR(ValidateSamplingParams(request.params, config.vocab_size));
+  if (!request.params.stop_strings.empty() && !decode) {
+    return absl::InvalidArgumentError("stop_strings: this generator has no tokenizer");
+  }
+  const int64_t prompt_length = static_cast<int64_t>(request.prompt.size());
+  if (prompt_length > config.max_position_embeddings ||
+      request.params.max_new_tokens > config.max_position_embeddings - prompt_length) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "prompt of ", prompt_length, " tokens and max_new_tokens ", request.params.max_new_tokens,
+        " exceed the model's ", config.max_position_embeddings, " positions"));
+  }
+  const int64_t blocks = Scheduler::WorstCaseBlocks(request);
+  if (blocks > cache->num_blocks()) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "prompt of ", prompt_length, " tokens and max_new_tokens ", request.params.max_new_tokens,
+        " may need ", blocks * cache->block_bytes(), " bytes of KV cache; kv_cache_bytes allows ",
+        cache->num_blocks() * cache->block_bytes()));
+  }
+  return absl::OkStatus();
+}
+
+bool Generator::Cancel(uint64_t id) {
+  if (!impl_->scheduler.Remove(id)) return false;
+  impl_->finished.push_back({id, {}, {}, true, "cancelled"});
+  return true;
+}
+
+absl::StatusOr<std::vector<GenerateUpdate>> Generator::Step() {
+  std::vector<GenerateUpdate> updates = std::move(impl_->finished);
+  impl_->finished.clear();
+  absl::Status status;
+  try {
+    status = impl_->Advance(&updates);
+  } catch (const std::exception& error) {
+    status = absl::InternalError(absl::StrCat("generation step failed: ", error.what()));
+  }
+  if (!status.ok()) {
+    impl_->DropAll();
+    return status;
+  }
+  for (const GenerateUpdate& update : updates) {
+    if (update.finished) impl_->live.erase(update.id);
+  }
+  return updates;
+}
+
+absl::Status Generator::Impl::Advance(std::vector<GenerateUpdate>* updates) {
+  StepPlan plan = scheduler.Plan();
+  if (plan.tokens.empty() && plan.draws.empty()) {
+    if (scheduler.running() + scheduler.waiting() == 0) return absl::OkStatus();
+    return absl::InternalError("no request could advance");
+  }
+  const c10::InferenceMode inference;
+  torch::Tensor hidden;
+  if (!plan.tokens.empty()) {
+    attention.Begin(std::move(plan.runs));
+    hidden = model->Hidden(ToDevice(plan.tokens, model->device()),
+                           ToDevice(plan.positions, model->device()), attention);
+  }
+  for (const StepPlan::CompletedPrompt& completed : plan.completed_prompts) {
+    completed.prompt->last_hidden = hidden.narrow(0, completed.row, 1).clone();
+  }
+  ++steps;
+  prefilled_tokens += plan.prefilled_tokens;
+  if (plan.draws.empty()) return absl::OkStatus();
+
+  const torch::Tensor logits =
+      Logits(plan, hidden).to(torch::kCPU).to(torch::kFloat32).contiguous();
+  const int64_t vocab_size = logits.size(1);
+  const float* row = logits.data_ptr<float>();
+  for (size_t i = 0; i < plan.draws.size(); ++i, row += vocab_size) {
+    GenerateUpdate update;
+    BATON_RETURN_IF_ERROR(
+        Draw(plan.draws[i].sequence, absl::MakeConstSpan(row, vocab_size), &update));
+    updates->push_back(std::move(update));
+  }
+  return absl::OkStatus();
+}
+
+// [number of draws, vocab_size]
+torch::Tensor Generator::Impl::Logits(const StepPlan& plan, const torch::Tensor& hidden) {
+  std::vector<torch::Tensor> sources;
+  int64_t num_rows = 0;
+  if (hidden.defined()) {
+    sources.push_back(hidden);
+    num_rows = hidden.size(0);
+  }
+  std::vector<int64_t> rows;
+  bool in_place = hidden.defined();
+  for (const StepPlan::Draw& draw : plan.draws) {
+    in_place = in_place && draw.row == static_cast<int64_t>(rows.size());
+    if (draw.row >= 0) {
+      rows.push_back(draw.row);
+    } else {
+      sources.push_back(draw.sequence->prompt->last_hidden);
+      rows.push_back(num_rows++);
+    }
+  }
+  if (in_place && static_cast<int64_t>(rows.size()) == num_rows) {
+    return model->Logits(hidden);  // the usual step: every row decodes
+  }
+  const torch::Tensor all = sources.size() == 1 ? sources[0] : torch::cat(sources);
+  return model->Logits(all.index_select(0, ToDevice(rows, model->device())));
+}
+
+// Draws the next token of `sequence`; forgets the sequence if that ends it.
+absl::Status Generator::Impl::Draw(Sequence* sequence, absl::Span<const float> logits,
+                                   GenerateUpdate* update) {
+  const SamplingParams& params = sequence->request.params;
+  const int64_t position = static_cast<int64_t>(sequence->response.size());
+  absl::Span<const int64_t> banned;
+  if (position < params.min_new_tokens) banned = params.stop_token_ids;
+  const absl::StatusOr<SampledToken> sampled = sampler.Sample(
+      logits, params, banned, sequence->uniforms.At(static_cast<uint32_t>(position)));
+  update->id = sequence->request.id;
+  if (!sampled.ok()) {
+    return Annotate(sampled.status(),
+                    absl::StrCat("request ", update->id, ", response token ", position));
+  }
+  sequence->response.push_back(sampled->token);
+  update->new_tokens = {sampled->token};
+  update->new_log_probs = {sampled->log_prob};
+  ++generated_tokens;
+  if (sequence->stops.Append(sampled->token)) {
+    update->finish_reason = "stop";
+  } else if (position + 1 >= params.max_new_tokens) {
+    update->finish_reason = "length";
+  } else {
+    return absl::OkStatus();
+  }
+  update->finished = true;
+  scheduler.Remove(update->id);
+  return absl::OkStatus();
+}
+
+void Generator::Impl::DropAll() {
+  scheduler.Clear();
+  finished.clear();
+  live.clear();
+}
+
+bool Generator::idle() const {
+  return impl_->scheduler.running() + impl_->scheduler.waiting() == 0 && impl_->finished.empty();
+}
+
+absl::Status Generator::OnWeightsChanged() {
+  if (impl_->scheduler.running() > 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("weights changed while ", impl_->scheduler.running(),
+                     " requests run on keys and values of the old ones; finish or cancel them"));
+  }
+  impl_->scheduler.EvictPrompts();
+  return absl::OkStatus();
+}
+
+GeneratorStats Generator::stats() const {
+  GeneratorStats stats;
+  stats.running = impl_->scheduler.running();
+  stats.waiting = impl_->scheduler.waiting();
+  stats.total_blocks = impl_->cache->num_blocks();
+  stats.cached_blocks = impl_->scheduler.unused_prompt_blocks();
+  stats.free_blocks = impl_->cache->num_free() + stats.cached_blocks;
+  stats.block_bytes = impl_->cache->block_bytes();
+  stats.steps = impl_->steps;
+  stats.generated_tokens = impl_->generated_tokens;
+  stats.prefilled_tokens = impl_->prefilled_tokens;
+  stats.shared_prompt_tokens = impl_->scheduler.shared_prompt_tokens();
+  stats.preemptions = impl_->scheduler.preemptions();
+  return stats;
+}
+
+}  // namespace baton::engine

@@ -1,0 +1,116 @@
+// Generation with continuous batching: requests enter and leave at any step.
+#ifndef BATON_WORKERS_ENGINE_GENERATOR_H_
+#define BATON_WORKERS_ENGINE_GENERATOR_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "workers/engine/model.h"
+#include "workers/engine/philox.h"
+#include "workers/engine/sampler.h"
+#include "workers/engine/stop_checker.h"
+
+namespace baton::engine {
+
+struct GenerateRequest {
+  uint64_t id = 0;              // the caller's; unique among live requests
+  std::vector<int32_t> prompt;  // at least one token
+  std::vector<int32_t> resume;  // the response's first tokens, if it was begun elsewhere
+  SamplingParams params;        // limits count the resumed tokens too
+  SamplingKey key;
+};
+
+/// What a step added to one request.
+struct GenerateUpdate {
+  uint64_t id = 0;
+  std::vector<int32_t> new_tokens;   // not the resumed ones
+  std::vector<float> new_log_probs;  // one per new token, under the distribution it was drawn from
+  bool finished = false;
+  std::string finish_reason;  // "stop", "length" or "cancelled", once finished
+};
+
+struct GeneratorOptions {
+  int64_t kv_cache_bytes = int64_t{1} << 28;
+  int64_t max_num_seqs = 128;          // requests in one forward pass
+  int64_t prefill_chunk_tokens = 512;  // prompt and resumed tokens per step, besides decoding
+  // Refuse a model whose results depend on the batch in the last bits (DESIGN §7): any but float32
+  // on a CPU, which is computed row by row in any case.
+  bool deterministic = false;
+};
+
+struct GeneratorStats {
+  // Now.
+  int64_t running = 0;
+  int64_t waiting = 0;
+  int64_t total_blocks = 0;
+  int64_t free_blocks = 0;    // counting those of prompts that no request uses
+  int64_t cached_blocks = 0;  // of prompts that no request uses
+  int64_t block_bytes = 0;
+  // Since creation.
+  int64_t steps = 0;
+  int64_t generated_tokens = 0;
+  int64_t prefilled_tokens = 0;      // prompt and resumed tokens computed
+  int64_t shared_prompt_tokens = 0;  // prompt tokens that a request found already computed or begun
+  int64_t preemptions = 0;
+};
+
+/// Runs a model over many requests at once. Each Step is one forward pass: a token for every
+/// decoding request, and a chunk of the prompts and resumed tokens that still have to be computed.
+///
+/// Requests start in the order of Add, when memory for what they need now is free. When running
+/// requests outgrow the budget, the youngest gives up its memory and continues later from its
+/// tokens; the oldest always advances, so all finish. Requests with equal prompts share the
+/// prompt's keys and values.
+///
+/// The response to a request is a function of (weights, prompt, params, key). In float32 on a CPU
+/// this holds bitwise, whatever else is in the batch; elsewhere up to the rounding of products,
+/// which depends on the batch. Being preempted, resumed or moved to another generator changes
+/// neither its draws nor, in float32 on equal CPUs, its bits.
+///
+/// One thread at a time.
+class Generator {
+ public:
+  /// `model` must outlive this; its parameters may be changed in place between steps as
+  /// OnWeightsChanged says. `decode` may be empty: requests with stop strings are then refused.
+  /// InvalidArgument for options out of range.
+  static absl::StatusOr<std::unique_ptr<Generator>> Create(CausalLM* model, DecodeFunction decode,
+                                                           const GeneratorOptions& options);
+  ~Generator();
+
+  /// Queues a request. InvalidArgument: bad parameters or token ids, an empty prompt, more tokens
+  /// than the model has positions. ResourceExhausted: it could never fit the KV cache.
+  /// AlreadyExists: its id is live. A request whose resumed tokens are already a whole response
+  /// finishes at the next step without new tokens.
+  absl::Status Add(GenerateRequest request);
+
+  /// Drops a request and frees its memory at once; the next step reports it as "cancelled".
+  /// False if no such request is live.
+  bool Cancel(uint64_t id);
+
+  /// Advances by one forward pass. Returns an update for each request that got a token or ended,
+  /// in the order in which requests started. An error (of libtorch, or logits that are not finite)
+  /// drops every request; the generator is then idle and usable.
+  absl::StatusOr<std::vector<GenerateUpdate>> Step();
+
+  /// True if no request is live and no update is left to report.
+  bool idle() const;
+
+  /// Must be called after the model's parameters changed: forgets cached prompts.
+  /// FailedPrecondition while requests are running (waiting ones may stay).
+  absl::Status OnWeightsChanged();
+
+  GeneratorStats stats() const;
+
+ private:
+  struct Impl;
+  explicit Generator(std::unique_ptr<Impl> impl);
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace baton::engine
+
+#endif  // BATON_WORKERS_ENGINE_GENERATOR_H_

@@ -1,0 +1,183 @@
+#include "workers/engine/generator_scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace baton::engine {
+namespace {
+
+int64_t Size(const std::vector<int32_t>& v) { return static_cast<int64_t>(v.size()); }
+
+void AppendRun(const std::vector<int32_t>& tokens, int64_t begin, int64_t count, int64_t position,
+               CachedRows run, StepPlan* plan) {
+  run.first_row = static_cast<int64_t>(plan->tokens.size());
+  run.num_rows = count;
+  run.first_position = position;
+  plan->runs.push_back(run);
+  for (int64_t i = 0; i < count; ++i) {
+    plan->tokens.push_back(tokens[begin + i]);
+    plan->positions.push_back(position + i);
+  }
+}
+
+}  // namespace
+
+Scheduler::Scheduler(KvCache* cache, const GeneratorOptions& options)
+    : cache_(cache),
+      max_running_(options.max_num_seqs),
+      prefill_chunk_tokens_(options.prefill_chunk_tokens),
+      prompts_(cache) {}
+
+int64_t Scheduler::WorstCaseBlocks(const GenerateRequest& request) {
+  // The last token of a response is drawn but never computed.
+  const int64_t response =
+      std::max({request.params.max_new_tokens - 1, Size(request.resume), int64_t{0}});
+  return KvCache::BlocksFor(Size(request.prompt)) + KvCache::BlocksFor(response);
+}
+
+void Scheduler::Add(std::unique_ptr<Sequence> sequence) { waiting_.push_back(std::move(sequence)); }
+
+StepPlan Scheduler::Plan() {
+  Admit();
+  StepPlan plan;
+  int64_t budget = prefill_chunk_tokens_;
+  // By index: finding room for one may end the run of those behind it.
+  for (size_t i = 0; i < running_.size(); ++i) {
+    Sequence* sequence = running_[i].get();
+    if (!sequence->prompt->complete()) PlanPrompt(sequence->prompt, &budget, &plan);
+    if (sequence->prompt->complete()) PlanResponse(sequence, &budget, &plan);
+  }
+  return plan;
+}
+
+void Scheduler::PlanPrompt(CachedPrompt* prompt, int64_t* budget, StepPlan* plan) {
+  const int64_t count = std::min(*budget, prompt->length() - prompt->computed);
+  if (count == 0) return;
+  CachedRows run;
+  run.prompt_length = prompt->length();
+  run.prompt_blocks = &prompt->blocks;
+  AppendRun(prompt->tokens, prompt->computed, count, prompt->computed, run, plan);
+  prompt->computed += count;
+  *budget -= count;
+  plan->prefilled_tokens += count;
+  if (prompt->complete()) {
+    plan->completed_prompts.push_back({prompt, static_cast<int64_t>(plan->tokens.size()) - 1});
+  }
+}
+
+void Scheduler::PlanResponse(Sequence* sequence, int64_t* budget, StepPlan* plan) {
+  const int64_t pending = sequence->pending();
+  if (pending == 0) {
+    plan->draws.push_back({sequence, -1});
+    return;
+  }
+  const bool decoding = pending == 1;
+  const int64_t count = decoding ? 1 : std::min(*budget, pending);
+  if (count == 0 || !GrowTo(sequence, sequence->computed + count)) return;
+  CachedRows run;
+  run.prompt_length = sequence->prompt->length();
+  run.prompt_blocks = &sequence->prompt->blocks;
+  run.own_blocks = &sequence->blocks;
+  AppendRun(sequence->response, sequence->computed, count,
+            sequence->prompt->length() + sequence->computed, run, plan);
+  sequence->computed += count;
+  if (!decoding) {
+    *budget -= count;
+    plan->prefilled_tokens += count;
+  }
+  if (sequence->pending() == 0) {
+    plan->draws.push_back({sequence, static_cast<int64_t>(plan->tokens.size()) - 1});
+  }
+}
+
+void Scheduler::Admit() {
+  while (!waiting_.empty() && running() < max_running_) {
+    if (!Start(waiting_.front().get())) return;
+    running_.push_back(std::move(waiting_.front()));
+    waiting_.pop_front();
+  }
+}
+
+// Takes the blocks of the prompt, if those and the ones of the response so far are free, and
+// besides one for each running request, which may need it soon.
+bool Scheduler::Start(Sequence* sequence) {
+  const std::vector<int32_t>& tokens = sequence->request.prompt;
+  CachedPrompt* prompt = prompts_.Acquire(tokens);
+  const int64_t prompt_blocks = prompt == nullptr ? KvCache::BlocksFor(Size(tokens)) : 0;
+  const int64_t reserve = running_.empty() ? 0 : running() + 1;
+  const int64_t wanted = prompt_blocks + KvCache::BlocksFor(Size(sequence->response)) + reserve;
+  if (wanted > cache_->num_free() + prompts_.unused_blocks()) {
+    if (prompt != nullptr) prompts_.Release(prompt);
+    return false;
+  }
+  if (prompt == nullptr) {
+    prompt = prompts_.Insert(tokens, AllocatePromptBlocks(prompt_blocks));
+  } else {
+    shared_prompt_tokens_ += prompt->length();
+  }
+  sequence->prompt = prompt;
+  return true;
+}
+
+std::vector<int32_t> Scheduler::AllocatePromptBlocks(int64_t count) {
+  while (cache_->num_free() < count) prompts_.EvictOne();
+  std::vector<int32_t> blocks;
+  for (int64_t i = 0; i < count; ++i) blocks.push_back(*cache_->Allocate());
+  return blocks;
+}
+
+// Gives `sequence` blocks for `tokens` response tokens; false if that has to wait.
+bool Scheduler::GrowTo(Sequence* sequence, int64_t tokens) {
+  while (Size(sequence->blocks) < KvCache::BlocksFor(tokens)) {
+    const std::optional<int32_t> block = cache_->Allocate();
+    if (block.has_value()) {
+      sequence->blocks.push_back(*block);
+    } else if (!MakeRoom(sequence)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Frees blocks for `sequence`: of unused prompts, else of the youngest request, which then waits
+// as the first in the queue. False if `sequence` is the youngest itself.
+bool Scheduler::MakeRoom(const Sequence* sequence) {
+  if (prompts_.EvictOne()) return true;
+  if (running_.back().get() == sequence) return false;
+  Stop(running_.back().get());
+  waiting_.push_front(std::move(running_.back()));
+  running_.pop_back();
+  ++preemptions_;
+  return true;
+}
+
+void Scheduler::Stop(Sequence* sequence) {
+  if (sequence->prompt == nullptr) return;
+  prompts_.Release(sequence->prompt);
+  sequence->prompt = nullptr;
+  cache_->Free(sequence->blocks);
+  sequence->computed = 0;
+}
+
+bool Scheduler::Remove(uint64_t id) {
+  const auto has_id = [id](const auto& sequence) { return sequence->request.id == id; };
+  const auto runs = std::find_if(running_.begin(), running_.end(), has_id);
+  if (runs != running_.end()) {
+    Stop(runs->get());
+    running_.erase(runs);
+    return true;
+  }
+  const auto waits = std::find_if(waiting_.begin(), waiting_.end(), has_id);
+  if (waits == waiting_.end()) return false;
+  waiting_.erase(waits);
+  return true;
+}
+
+void Scheduler::Clear() {
+  for (const auto& sequence : running_) Stop(sequence.get());
+  running_.clear();
+  waiting_.clear();
+  prompts_.EvictAll();
+}
+
+}  // namespace baton::engine

@@ -1,0 +1,110 @@
+// Which requests advance in a step, and whose memory they use. Private to the generator.
+#ifndef BATON_WORKERS_ENGINE_GENERATOR_SCHEDULER_H_
+#define BATON_WORKERS_ENGINE_GENERATOR_SCHEDULER_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "workers/engine/cached_attention.h"
+#include "workers/engine/generator.h"
+#include "workers/engine/kv_cache.h"
+#include "workers/engine/philox.h"
+#include "workers/engine/prompt_cache.h"
+#include "workers/engine/stop_checker.h"
+
+namespace baton::engine {
+
+/// A live request.
+struct Sequence {
+  Sequence(GenerateRequest r, const DecodeFunction* decode)
+      : request(std::move(r)), uniforms(request.key), stops(&request.params, decode) {}
+
+  const GenerateRequest request;
+  const UniformStream uniforms;
+  StopChecker stops;
+  std::vector<int32_t> response;  // resumed and generated tokens
+
+  // While running.
+  CachedPrompt* prompt = nullptr;
+  std::vector<int32_t> blocks;  // of the response
+  int64_t computed = 0;         // response tokens whose keys and values are in `blocks`
+
+  int64_t pending() const { return static_cast<int64_t>(response.size()) - computed; }
+};
+
+/// The rows of one forward pass, and what to draw from its result.
+struct StepPlan {
+  struct Draw {
+    Sequence* sequence;
+    int64_t row;  // whose logits; -1: those of the prompt's last_hidden
+  };
+  struct CompletedPrompt {
+    CachedPrompt* prompt;
+    int64_t row;  // whose hidden state becomes last_hidden, before any draw
+  };
+  std::vector<int64_t> tokens;
+  std::vector<int64_t> positions;
+  std::vector<CachedRows> runs;
+  std::vector<CompletedPrompt> completed_prompts;
+  std::vector<Draw> draws;       // in the order in which requests started
+  int64_t prefilled_tokens = 0;  // rows that are no decoding
+};
+
+/// Owns live requests and divides blocks among them. Without libtorch's operators.
+class Scheduler {
+ public:
+  Scheduler(KvCache* cache, const GeneratorOptions& options);
+
+  /// Blocks that a request needs when it is as long as it may get, nothing being shared.
+  static int64_t WorstCaseBlocks(const GenerateRequest& request);
+
+  /// `sequence` must not be complete, and must fit the cache when alone.
+  void Add(std::unique_ptr<Sequence> sequence);
+
+  /// Starts waiting requests, finds blocks (taking them from the youngest if need be), and lists
+  /// the rows to compute, which count as computed from here on. The plan holds until the next call
+  /// of any other method.
+  StepPlan Plan();
+
+  /// Frees what a request holds and forgets it. False if there is none with this id.
+  bool Remove(uint64_t id);
+
+  /// Removes all requests and forgets all prompts.
+  void Clear();
+
+  /// Forgets prompts that no request uses.
+  void EvictPrompts() { prompts_.EvictAll(); }
+
+  int64_t running() const { return static_cast<int64_t>(running_.size()); }
+  int64_t waiting() const { return static_cast<int64_t>(waiting_.size()); }
+  int64_t unused_prompt_blocks() const { return prompts_.unused_blocks(); }
+  int64_t shared_prompt_tokens() const { return shared_prompt_tokens_; }
+  int64_t preemptions() const { return preemptions_; }
+
+ private:
+  void Admit();
+  bool Start(Sequence* sequence);
+  void Stop(Sequence* sequence);
+  void PlanPrompt(CachedPrompt* prompt, int64_t* budget, StepPlan* plan);
+  void PlanResponse(Sequence* sequence, int64_t* budget, StepPlan* plan);
+  bool GrowTo(Sequence* sequence, int64_t tokens);
+  bool MakeRoom(const Sequence* sequence);
+  std::vector<int32_t> AllocatePromptBlocks(int64_t count);
+
+  KvCache* const cache_;
+  const int64_t max_running_;
+  const int64_t prefill_chunk_tokens_;
+
+  PromptCache prompts_;
+  std::deque<std::unique_ptr<Sequence>> waiting_;   // next first
+  std::vector<std::unique_ptr<Sequence>> running_;  // oldest first
+  int64_t shared_prompt_tokens_ = 0;
+  int64_t preemptions_ = 0;
+};
+
+}  // namespace baton::engine
+
+#endif  // BATON_WORKERS_ENGINE_GENERATOR_SCHEDULER_H_

@@ -1,0 +1,671 @@
+#include "workers/engine/generator.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "workers/engine/kv_cache.h"
+
+namespace baton::engine {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr int64_t kVocab = 32;
+
+std::unique_ptr<CausalLM> MakeModel(uint64_t seed = 1, torch::Dtype dtype = torch::kFloat32) {
+  ModelConfig config;
+  config.vocab_size = kVocab;
+  config.hidden_size = 24;
+  config.intermediate_size = 40;
+  config.num_hidden_layers = 2;
+  config.num_attention_heads = 4;
+  config.num_key_value_heads = 2;
+  config.head_dim = 6;
+  config.max_position_embeddings = 128;
+  config.initializer_range = 0.3;  // logits far enough apart to notice a mistake
+  auto model = CausalLM::Create(config, dtype, torch::kCPU);
+  EXPECT_TRUE(model.ok()) << model.status();
+  (*model)->InitializeRandom(seed);
+  return *std::move(model);
+}
+
+// "a" to "z", then six of two letters.
+std::string Piece(int32_t token) {
+  if (token < 26) return std::string(1, static_cast<char>('a' + token));
+  return std::string("A") + static_cast<char>('A' + token - 26);
+}
+
+std::string Decode(absl::Span<const int32_t> tokens) {
+  std::string text;
+  for (int32_t token : tokens) text += Piece(token);
+  return text;
+}
+
+std::unique_ptr<Generator> MakeGenerator(CausalLM* model, GeneratorOptions options = {}) {
+  auto generator = Generator::Create(model, Decode, options);
+  EXPECT_TRUE(generator.ok()) << generator.status();
+  return *std::move(generator);
+}
+
+GeneratorOptions Deterministic() {
+  GeneratorOptions options;
+  options.deterministic = true;
+  return options;
+}
+
+GenerateRequest Request(uint64_t id, std::vector<int32_t> prompt, int64_t max_new_tokens,
+                        double temperature = 1) {
+  GenerateRequest request;
+  request.id = id;
+  request.prompt = std::move(prompt);
+  request.params.max_new_tokens = max_new_tokens;
+  request.params.temperature = temperature;
+  request.key = {77, 1, id, 2, 3};
+  return request;
+}
+
+struct Response {
+  std::vector<int32_t> tokens;
+  std::vector<float> log_probs;
+  std::string finish_reason;
+  friend bool operator==(const Response& a, const Response& b) {
+    return a.tokens == b.tokens && a.log_probs == b.log_probs && a.finish_reason == b.finish_reason;
+  }
+  friend bool operator!=(const Response& a, const Response& b) { return !(a == b); }
+};
+
+void PrintTo(const Response& r, std::ostream* os) {
+  *os << ::testing::PrintToString(r.tokens) << " " << ::testing::PrintToString(r.log_probs) << " "
+      << r.finish_reason;
+}
+
+using Responses = std::map<uint64_t, Response>;
+
+void StepInto(Generator& generator, Responses* responses) {
+  const auto updates = generator.Step();
+  ASSERT_TRUE(updates.ok()) << updates.status();
+  for (const GenerateUpdate& update : *updates) {
+    Response& response = (*responses)[update.id];
+    EXPECT_EQ(response.finish_reason, "") << "an update after the last";
+    EXPECT_EQ(update.new_tokens.size(), update.new_log_probs.size());
+    EXPECT_EQ(update.finished, !update.finish_reason.empty());
+    response.tokens.insert(response.tokens.end(), update.new_tokens.begin(),
+                           update.new_tokens.end());
+    response.log_probs.insert(response.log_probs.end(), update.new_log_probs.begin(),
+                              update.new_log_probs.end());
+    response.finish_reason = update.finish_reason;
+  }
+}
+
+Responses Finish(Generator& generator, int max_steps = 2000) {
+  Responses responses;
+  for (int step = 0; !generator.idle(); ++step) {
+    if (step == max_steps || ::testing::Test::HasFatalFailure()) {
+      ADD_FAILURE() << "not idle after " << step << " steps";
+      break;
+    }
+    StepInto(generator, &responses);
+  }
+  return responses;
+}
+
+Responses RunAll(CausalLM* model, const std::vector<GenerateRequest>& requests,
+                 const GeneratorOptions& options) {
+  const auto generator = MakeGenerator(model, options);
+  for (const GenerateRequest& request : requests) {
+    const absl::Status status = generator->Add(request);
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  return Finish(*generator);
+}
+
+Response RunAlone(CausalLM* model, const GenerateRequest& request,
+                  const GeneratorOptions& options) {
+  return RunAll(model, {request}, options)[request.id];
+}
+
+// Attention over one whole sequence, by definition.
+class WholeSequenceAttention : public AttentionContext {
+ public:
+  torch::Tensor Attend(int64_t layer, const torch::Tensor& q, const torch::Tensor& k,
+                       const torch::Tensor& v) override {
+    const int64_t n = q.size(0), group = q.size(1) / k.size(1);
+    const auto keys = k.repeat_interleave(group, 1), values = v.repeat_interleave(group, 1);
+    const auto scores = torch::einsum("ihd,jhd->hij", {q, keys}) / std::sqrt(q.size(2));
+    const auto future = torch::ones({n, n}, torch::kBool).triu(1);
+    const auto weights =
+        torch::softmax(scores.masked_fill(future, -std::numeric_limits<float>::infinity()), -1);
+    return torch::einsum("hij,jhd->ihd", {weights, values});
+  }
+};
+
+// Generation without a cache: the whole sequence again for every token.
+Response SlowResponse(CausalLM* model, const GenerateRequest& request) {
+  const torch::NoGradGuard no_grad;
+  std::vector<int64_t> sequence(request.prompt.begin(), request.prompt.end());
+  Response response;
+  Sampler sampler;
+  const UniformStream uniforms(request.key);
+  for (int64_t i = 0; i < request.params.max_new_tokens; ++i) {
+    WholeSequenceAttention attention;
+    const auto tokens = torch::tensor(sequence, torch::kInt64);
+    const auto positions = torch::arange(static_cast<int64_t>(sequence.size()), torch::kInt64);
+    const auto hidden = model->Hidden(tokens, positions, attention);
+    const auto logits =
+        model->Logits(hidden.narrow(0, hidden.size(0) - 1, 1)).to(torch::kFloat32).contiguous();
+    const auto sampled = sampler.Sample(absl::MakeConstSpan(logits.data_ptr<float>(), kVocab),
+                                        request.params, {}, uniforms.At(i));
+    sequence.push_back(sampled->token);
+    response.tokens.push_back(sampled->token);
+    response.log_probs.push_back(sampled->log_prob);
+  }
+  response.finish_reason = "length";
+  return response;
+}
+
+void ExpectSameUpToRounding(const Response& a, const Response& b, double tolerance = 2e-4) {
+  EXPECT_EQ(a.tokens, b.tokens);
+  EXPECT_EQ(a.finish_reason, b.finish_reason);
+  ASSERT_EQ(a.log_probs.size(), b.log_probs.size());
+  for (size_t i = 0; i < a.log_probs.size(); ++i) {
+    EXPECT_NEAR(a.log_probs[i], b.log_probs[i], tolerance) << "token " << i;
+  }
+}
+
+std::vector<int32_t> RandomTokens(int64_t n, std::mt19937& random) {
+  std::vector<int32_t> tokens;
+  for (int64_t i = 0; i < n; ++i) tokens.push_back(static_cast<int32_t>(random() % kVocab));
+  return tokens;
+}
+
+// Prompts of many lengths, some equal; all kinds of sampling; stops of both kinds.
+std::vector<GenerateRequest> MixedRequests(int count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<GenerateRequest> requests;
+  for (int i = 0; i < count; ++i) {
+    std::vector<int32_t> prompt = RandomTokens(1 + random() % 50, random);
+    if (i % 3 == 2) prompt = requests[random() % i].prompt;
+    GenerateRequest request = Request(i, prompt, 1 + random() % 40, i % 4 == 0 ? 0.0 : 1.0);
+    if (i % 4 == 1) request.params.top_k = 5;
+    if (i % 4 == 2) request.params.top_p = 0.8;
+    if (i % 5 == 0) request.params.stop_token_ids = {3, 9};
+    if (i % 5 == 1) request.params.stop_strings = {"ab", "A"};
+    if (i % 6 == 0) {
+      request.params.min_new_tokens = std::min<int64_t>(4, request.params.max_new_tokens);
+    }
+    requests.push_back(std::move(request));
+  }
+  return requests;
+}
+
+TEST(GeneratorTest, EqualsUncachedGeneration) {
+  const auto model = MakeModel();
+  std::mt19937 random(3);
+  GeneratorOptions options;
+  options.prefill_chunk_tokens = 7;
+  for (const int64_t length : {1, 2, 15, 16, 17, 40}) {
+    for (const double temperature : {0.0, 1.0}) {
+      const auto request = Request(length, RandomTokens(length, random), 36, temperature);
+      ExpectSameUpToRounding(RunAlone(model.get(), request, options),
+                             SlowResponse(model.get(), request));
+    }
+  }
+}
+
+TEST(GeneratorTest, OtherTypesTakeTheOperators) {
+  const auto model = MakeModel(1, torch::kFloat64);
+  std::mt19937 random(4);
+  std::vector<GenerateRequest> requests;
+  for (int i = 0; i < 5; ++i) {
+    requests.push_back(Request(i, RandomTokens(3 + 9 * i, random), 20));
+  }
+  Responses together = RunAll(model.get(), requests, GeneratorOptions());
+  for (const GenerateRequest& request : requests) {
+    ExpectSameUpToRounding(together[request.id], SlowResponse(model.get(), request));
+  }
+}
+
+// The heart of the matter: in deterministic mode neither company, nor the time of entry, nor
+// chunks, nor shared prompts, nor preemption for memory change one bit.
+TEST(GeneratorTest, ManyEqualOneByOneBitwise) {
+  const auto model = MakeModel();
+  const std::vector<GenerateRequest> requests = MixedRequests(60, 11);
+  Responses alone;
+  for (const GenerateRequest& request : requests) {
+    alone[request.id] = RunAlone(model.get(), request, Deterministic());
+  }
+  int stops = 0;
+  for (const auto& [id, response] : alone) stops += response.finish_reason == "stop";
+  EXPECT_GT(stops, 5) << "the requests should exercise stops";
+
+  const int64_t block_bytes = MakeGenerator(model.get())->stats().block_bytes;
+  struct Setting {
+    int64_t max_num_seqs, chunk, blocks;
+  };
+  for (const Setting& setting : {Setting{64, 512, 1000}, Setting{7, 5, 1000}, Setting{20, 16, 14},
+                                 Setting{3, 1, 9}, Setting{13, 64, 40}}) {
+    GeneratorOptions options = Deterministic();
+    options.max_num_seqs = setting.max_num_seqs;
+    options.prefill_chunk_tokens = setting.chunk;
+    options.kv_cache_bytes = setting.blocks * block_bytes;
+    const auto generator = MakeGenerator(model.get(), options);
+    std::mt19937 random(static_cast<unsigned>(setting.blocks));
+    std::vector<GenerateRequest> order = requests;
+    std::shuffle(order.begin(), order.end(), random);
+    Responses together;
+    size_t next = 0;
+    while (next < order.size() || !generator->idle()) {
+      for (int entering = random() % 4; entering > 0 && next < order.size(); --entering) {
+        ASSERT_TRUE(generator->Add(order[next++]).ok());
+      }
+      ASSERT_NO_FATAL_FAILURE(StepInto(*generator, &together));
+      ASSERT_LT(generator->stats().steps, 20000);
+      ASSERT_LE(generator->stats().running, setting.max_num_seqs);
+    }
+    for (const GenerateRequest& request : requests) {
+      EXPECT_EQ(together[request.id], alone[request.id])
+          << "request " << request.id << " with " << setting.blocks << " blocks";
+    }
+    EXPECT_EQ(generator->stats().free_blocks, setting.blocks) << "blocks leaked";
+  }
+}
+
+TEST(GeneratorTest, BatchedEqualsUncached) {
+  const auto model = MakeModel();
+  std::mt19937 random(8);
+  std::vector<GenerateRequest> requests;
+  for (int i = 0; i < 20; ++i) {
+    requests.push_back(Request(i, RandomTokens(1 + random() % 30, random), 25));
+  }
+  Responses together = RunAll(model.get(), requests, GeneratorOptions());
+  for (const GenerateRequest& request : requests) {
+    ExpectSameUpToRounding(together[request.id], SlowResponse(model.get(), request));
+  }
+}
+
+TEST(GeneratorTest, EqualPromptsAreComputedOnce) {
+  const auto model = MakeModel();
+  std::mt19937 random(5);
+  const std::vector<int32_t> prompt = RandomTokens(37, random);
+  std::vector<GenerateRequest> requests;
+  for (uint32_t sample = 0; sample < 6; ++sample) {
+    GenerateRequest request = Request(sample, prompt, 20);
+    request.key = {1, 1, 1, 1, sample};
+    requests.push_back(request);
+  }
+  GeneratorOptions options = Deterministic();
+  options.prefill_chunk_tokens = 10;
+  const auto generator = MakeGenerator(model.get(), options);
+  for (const GenerateRequest& request : requests) ASSERT_TRUE(generator->Add(request).ok());
+  Responses together = Finish(*generator);
+  EXPECT_EQ(generator->stats().prefilled_tokens, 37);
+  EXPECT_EQ(generator->stats().shared_prompt_tokens, 5 * 37);
+  for (const GenerateRequest& request : requests) {
+    EXPECT_EQ(together[request.id], RunAlone(model.get(), request, Deterministic()));
+  }
+  EXPECT_NE(together[0].tokens, together[1].tokens) << "samples should differ";
+
+  // A latecomer finds the prompt still there, and starts from its last hidden state.
+  GenerateRequest late = requests[4];
+  late.id = 99;
+  ASSERT_TRUE(generator->Add(late).ok());
+  EXPECT_EQ(Finish(*generator)[99], together[4]);
+  EXPECT_EQ(generator->stats().prefilled_tokens, 37);
+}
+
+TEST(GeneratorTest, SharedPromptTakesMemoryOnce) {
+  const auto model = MakeModel();
+  std::mt19937 random(6);
+  const auto generator = MakeGenerator(model.get());
+  const std::vector<int32_t> prompt = RandomTokens(48, random);  // three blocks
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(generator->Add(Request(i, prompt, 8)).ok());
+  Responses responses;
+  StepInto(*generator, &responses);
+  StepInto(*generator, &responses);  // each has one token computed, in a block of its own
+  const GeneratorStats stats = generator->stats();
+  EXPECT_EQ(stats.running, 10);
+  EXPECT_EQ(stats.total_blocks - stats.free_blocks, 3 + 10);
+}
+
+TEST(GeneratorTest, ResumedEqualsUndisturbed) {
+  const auto model = MakeModel();
+  std::mt19937 random(7);
+  for (const bool stops : {false, true}) {
+    GenerateRequest request = Request(5, RandomTokens(21, random), 34);
+    if (stops) request.params.stop_strings = {"z", "b", "AA"};
+    const Response whole = RunAlone(model.get(), request, Deterministic());
+    ASSERT_EQ(whole.finish_reason, stops ? "stop" : "length");
+    for (size_t cut = 0; cut <= whole.tokens.size(); ++cut) {
+      GenerateRequest resumed = request;
+      resumed.resume.assign(whole.tokens.begin(), whole.tokens.begin() + cut);
+      const Response rest = RunAlone(model.get(), resumed, Deterministic());
+      Response expected = whole;
+      expected.tokens.erase(expected.tokens.begin(), expected.tokens.begin() + cut);
+      expected.log_probs.erase(expected.log_probs.begin(), expected.log_probs.begin() + cut);
+      EXPECT_EQ(rest, expected) << "cut at " << cut;
+    }
+  }
+}
+
+TEST(GeneratorTest, TinyBudgetCompletesAllWithTheSameResponses) {
+  const auto model = MakeModel();
+  const std::vector<GenerateRequest> requests = MixedRequests(30, 23);
+  Responses plenty = RunAll(model.get(), requests, Deterministic());
+  GeneratorOptions options = Deterministic();
+  const int64_t block_bytes = MakeGenerator(model.get())->stats().block_bytes;
+  options.kv_cache_bytes = 7 * block_bytes;  // the longest request alone: 4 + 3 blocks
+  const auto generator = MakeGenerator(model.get(), options);
+  for (const GenerateRequest& request : requests) {
+    const absl::Status status = generator->Add(request);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  EXPECT_EQ(Finish(*generator), plenty);
+  EXPECT_EQ(generator->stats().free_blocks, 7);
+}
+
+TEST(GeneratorTest, OutgrowingTheBudgetPreemptsTheYoungest) {
+  const auto model = MakeModel();
+  const int64_t block_bytes = MakeGenerator(model.get())->stats().block_bytes;
+  std::mt19937 random(9);
+  std::vector<GenerateRequest> requests;
+  for (int i = 0; i < 4; ++i) requests.push_back(Request(i, RandomTokens(4, random), 60));
+  GeneratorOptions options = Deterministic();
+  options.kv_cache_bytes = 10 * block_bytes;  // each grows to 1 + 4
+  const auto generator = MakeGenerator(model.get(), options);
+  for (const GenerateRequest& request : requests) ASSERT_TRUE(generator->Add(request).ok());
+  Responses responses = Finish(*generator);
+  EXPECT_GT(generator->stats().preemptions, 0);
+  for (const GenerateRequest& request : requests) {
+    EXPECT_EQ(responses[request.id], RunAlone(model.get(), request, Deterministic()));
+  }
+}
+
+TEST(GeneratorTest, RefusesWhatCanNeverFit) {
+  const auto model = MakeModel();
+  GeneratorOptions options;
+  options.kv_cache_bytes = 4 * MakeGenerator(model.get())->stats().block_bytes;
+  const auto generator = MakeGenerator(model.get(), options);
+  // The last token is never computed: 33 new tokens need two blocks, 34 three.
+  EXPECT_TRUE(generator->Add(Request(1, std::vector<int32_t>(32, 1), 33)).ok());
+  const absl::Status status = generator->Add(Request(2, std::vector<int32_t>(32, 1), 34));
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("request 2: prompt of 32 tokens"));
+  EXPECT_EQ(Finish(*generator)[1].tokens.size(), 33u);
+}
+
+TEST(GeneratorTest, LongPromptsDoNotStallDecoding) {
+  const auto model = MakeModel();
+  GeneratorOptions options;
+  options.prefill_chunk_tokens = 8;
+  const auto generator = MakeGenerator(model.get(), options);
+  std::mt19937 random(10);
+  ASSERT_TRUE(generator->Add(Request(1, RandomTokens(4, random), 30)).ok());
+  Responses responses;
+  StepInto(*generator, &responses);
+  ASSERT_TRUE(generator->Add(Request(2, RandomTokens(60, random), 5)).ok());
+  for (int step = 1; step <= 9; ++step) {
+    StepInto(*generator, &responses);
+    EXPECT_EQ(responses[1].tokens.size(), static_cast<size_t>(step + 1));
+    EXPECT_EQ(responses[2].tokens.size(), step < 8 ? 0u : step - 7u) << "60 tokens take 8 chunks";
+  }
+}
+
+TEST(GeneratorTest, CancelFreesMemoryAndDisturbsNobody) {
+  const auto model = MakeModel();
+  std::mt19937 random(12);
+  std::vector<GenerateRequest> requests;
+  for (int i = 0; i < 5; ++i) requests.push_back(Request(i, RandomTokens(20, random), 30));
+  GeneratorOptions options = Deterministic();
+  options.max_num_seqs = 4;
+  const auto generator = MakeGenerator(model.get(), options);
+  for (const GenerateRequest& request : requests) ASSERT_TRUE(generator->Add(request).ok());
+  Responses responses;
+  for (int i = 0; i < 3; ++i) StepInto(*generator, &responses);
+  const GeneratorStats before = generator->stats();
+  EXPECT_EQ(before.running, 4);
+  EXPECT_EQ(before.waiting, 1);
+  EXPECT_TRUE(generator->Cancel(1));   // running: a prompt of two blocks, one of its own
+  EXPECT_TRUE(generator->Cancel(4));   // waiting
+  EXPECT_FALSE(generator->Cancel(1));  // not live any more
+  EXPECT_FALSE(generator->Cancel(77));
+  EXPECT_EQ(generator->stats().free_blocks, before.free_blocks + 3);
+  EXPECT_EQ(generator->Add(Request(1, {1}, 1)).code(), absl::StatusCode::kAlreadyExists)
+      << "its end is not reported yet";
+  StepInto(*generator, &responses);
+  EXPECT_EQ(responses[1].finish_reason, "cancelled");
+  EXPECT_EQ(responses[1].tokens.size(), 3u);
+  EXPECT_EQ(responses[4].finish_reason, "cancelled");
+  EXPECT_THAT(responses[4].tokens, IsEmpty());
+  while (!generator->idle()) ASSERT_NO_FATAL_FAILURE(StepInto(*generator, &responses));
+  for (int id : {0, 2, 3}) {
+    EXPECT_EQ(responses[id], RunAlone(model.get(), requests[id], Deterministic()));
+  }
+  EXPECT_EQ(generator->stats().free_blocks, before.total_blocks);
+  EXPECT_TRUE(generator->Add(Request(1, {1}, 1)).ok()) << "the id is free again";
+}
+
+TEST(GeneratorTest, CancelDuringThePromptHandsItToTheOthers) {
+  const auto model = MakeModel();
+  std::mt19937 random(13);
+  const std::vector<int32_t> prompt = RandomTokens(40, random);
+  GeneratorOptions options = Deterministic();
+  options.prefill_chunk_tokens = 16;
+  const auto generator = MakeGenerator(model.get(), options);
+  const GenerateRequest first = Request(1, prompt, 5), second = Request(2, prompt, 5);
+  ASSERT_TRUE(generator->Add(first).ok());
+  ASSERT_TRUE(generator->Add(second).ok());
+  Responses responses;
+  StepInto(*generator, &responses);
+  EXPECT_TRUE(generator->Cancel(1));
+  EXPECT_EQ(Finish(*generator)[2], RunAlone(model.get(), second, Deterministic()));
+  EXPECT_EQ(generator->stats().prefilled_tokens, 40);
+  // Without others the unfinished prompt goes at once.
+  ASSERT_TRUE(generator->Add(Request(3, RandomTokens(40, random), 5)).ok());
+  StepInto(*generator, &responses);
+  EXPECT_TRUE(generator->Cancel(3));
+  const GeneratorStats stats = generator->stats();
+  EXPECT_EQ(stats.free_blocks, stats.total_blocks);
+  EXPECT_EQ(stats.cached_blocks, 3) << "only the first prompt";
+}
+
+TEST(GeneratorTest, StopTokensEndTheResponseAndBelongToIt) {
+  const auto model = MakeModel();
+  GenerateRequest request = Request(1, {4, 5, 6}, 30);
+  const Response whole = RunAlone(model.get(), request, Deterministic());
+  request.params.stop_token_ids = {whole.tokens[9]};
+  const size_t first =
+      std::find(whole.tokens.begin(), whole.tokens.end(), whole.tokens[9]) - whole.tokens.begin();
+  const Response stopped = RunAlone(model.get(), request, Deterministic());
+  EXPECT_EQ(stopped.finish_reason, "stop");
+  EXPECT_EQ(stopped.tokens,
+            std::vector<int32_t>(whole.tokens.begin(), whole.tokens.begin() + first + 1));
+}
+
+TEST(GeneratorTest, StopAtTheLastTokenIsAStop) {
+  const auto model = MakeModel();
+  GenerateRequest request = Request(1, {4, 5, 6}, 1);
+  const int32_t token = RunAlone(model.get(), request, Deterministic()).tokens[0];
+  request.params.stop_token_ids = {token};
+  EXPECT_EQ(RunAlone(model.get(), request, Deterministic()).finish_reason, "stop");
+}
+
+TEST(GeneratorTest, NoStopTokenBeforeTheMinimum) {
+  const auto model = MakeModel();
+  GenerateRequest request = Request(1, {4, 5, 6}, 30);
+  for (int64_t id = 0; id < kVocab / 2; ++id) request.params.stop_token_ids.push_back(id);
+  request.params.min_new_tokens = 12;
+  for (uint64_t prompt_id = 0; prompt_id < 10; ++prompt_id) {
+    request.key.prompt_id = prompt_id;
+    const Response response = RunAlone(model.get(), request, Deterministic());
+    ASSERT_GT(response.tokens.size(), 12u);
+    for (int i = 0; i < 12; ++i) EXPECT_GE(response.tokens[i], kVocab / 2);
+  }
+}
+
+TEST(GeneratorTest, StopStringsAcrossTokens) {
+  const auto model = MakeModel();
+  GenerateRequest request = Request(1, {4, 5, 6}, 40);
+  const Response whole = RunAlone(model.get(), request, Deterministic());
+  const std::string text = Decode(whole.tokens);
+  // The end of one piece and the beginning of the next, three pieces on.
+  const std::string stop = Decode(absl::MakeConstSpan(whole.tokens).subspan(20, 4));
+  request.params.stop_strings = {"no such text", stop};
+  const Response stopped = RunAlone(model.get(), request, Deterministic());
+  EXPECT_EQ(stopped.finish_reason, "stop");
+  const std::string stopped_text = Decode(stopped.tokens);
+  EXPECT_EQ(stopped_text, text.substr(0, text.find(stop) + stop.size()));
+}
+
+TEST(GeneratorTest, NothingLeftToGenerate) {
+  const auto model = MakeModel();
+  const auto generator = MakeGenerator(model.get());
+  GenerateRequest none = Request(1, {1, 2}, 0);
+  GenerateRequest full = Request(2, {1, 2}, 3);
+  full.resume = {7, 8, 9};
+  GenerateRequest stopped = Request(3, {1, 2}, 5);
+  stopped.resume = {7, 8};
+  stopped.params.stop_token_ids = {8};
+  GenerateRequest more = Request(4, {1, 2}, 3);  // resumed beyond its own limit
+  more.resume = {7, 8, 9, 10};
+  for (const auto& request : {none, full, stopped, more}) {
+    ASSERT_TRUE(generator->Add(request).ok());
+  }
+  EXPECT_FALSE(generator->idle());
+  EXPECT_FALSE(generator->Cancel(1)) << "already over";
+  Responses responses;
+  StepInto(*generator, &responses);
+  EXPECT_TRUE(generator->idle());
+  EXPECT_EQ(responses[1].finish_reason, "length");
+  EXPECT_EQ(responses[2].finish_reason, "length");
+  EXPECT_EQ(responses[3].finish_reason, "stop");
+  EXPECT_EQ(responses[4].finish_reason, "length");
+  for (const auto& [id, response] : responses) EXPECT_THAT(response.tokens, IsEmpty());
+  const auto idle_step = generator->Step();
+  ASSERT_TRUE(idle_step.ok());
+  EXPECT_THAT(*idle_step, IsEmpty());
+}
+
+TEST(GeneratorTest, OneTokenPromptAndOneTokenResponse) {
+  const auto model = MakeModel();
+  const GenerateRequest request = Request(1, {31}, 1, 0.0);
+  ExpectSameUpToRounding(RunAlone(model.get(), request, GeneratorOptions()),
+                         SlowResponse(model.get(), request));
+}
+
+TEST(GeneratorTest, FillsTheModelsPositions) {
+  const auto model = MakeModel();
+  std::mt19937 random(14);
+  const GenerateRequest request = Request(1, RandomTokens(100, random), 28);
+  ExpectSameUpToRounding(RunAlone(model.get(), request, GeneratorOptions()),
+                         SlowResponse(model.get(), request));
+  const absl::Status status = MakeGenerator(model.get())->Add(Request(2, request.prompt, 29));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("128 positions"));
+}
+
+TEST(GeneratorTest, RefusesBadRequestsAndStaysUsable) {
+  const auto model = MakeModel();
+  const auto generator = MakeGenerator(model.get());
+  const auto expect_refused = [&](const GenerateRequest& request, const char* text) {
+    const absl::Status status = generator->Add(request);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+  };
+  expect_refused(Request(8, {}, 5), "request 8: prompt: has no tokens");
+  expect_refused(Request(8, {1, 32}, 5), "prompt[1]: token 32");
+  expect_refused(Request(8, {-1}, 5), "prompt[0]: token -1");
+  GenerateRequest resume = Request(8, {1}, 5);
+  resume.resume = {1, 2, 99};
+  expect_refused(resume, "resume[2]: token 99");
+  expect_refused(Request(8, {1}, -1), "max_new_tokens: -1");
+  expect_refused(Request(8, {1}, std::numeric_limits<int64_t>::max()), "positions");
+  EXPECT_TRUE(generator->idle());
+  const auto without_tokenizer = *Generator::Create(model.get(), nullptr, GeneratorOptions());
+  GenerateRequest stop = Request(8, {1}, 5);
+  stop.params.stop_strings = {"x"};
+  EXPECT_THAT(std::string(without_tokenizer->Add(stop).message()), HasSubstr("no tokenizer"));
+  ASSERT_TRUE(generator->Add(Request(8, {1}, 5)).ok());
+  EXPECT_EQ(generator->Add(Request(8, {1}, 5)).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(Finish(*generator)[8].tokens.size(), 5u);
+}
+
+TEST(GeneratorTest, PromisesDeterminismOnlyWhereItHolds) {
+  const auto model = MakeModel(1, torch::kFloat64);
+  const absl::Status status = Generator::Create(model.get(), nullptr, Deterministic()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("deterministic: only a float32 model"));
+}
+
+TEST(GeneratorTest, RefusesBadOptionsAllAtOnce) {
+  const auto model = MakeModel();
+  GeneratorOptions options;
+  options.max_num_seqs = 0;
+  options.prefill_chunk_tokens = -1;
+  options.kv_cache_bytes = 10;
+  const absl::Status status = Generator::Create(model.get(), nullptr, options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  for (const char* field : {"max_num_seqs: 0", "prefill_chunk_tokens: -1", "kv_cache_bytes: 10"}) {
+    EXPECT_THAT(std::string(status.message()), HasSubstr(field));
+  }
+}
+
+void CopyParameters(const CausalLM& from, CausalLM* to) {
+  const torch::NoGradGuard no_grad;
+  for (size_t i = 0; i < from.parameters().size(); ++i) {
+    torch::Tensor target = to->parameters()[i].second;
+    target.copy_(from.parameters()[i].second);
+  }
+}
+
+TEST(GeneratorTest, NewWeightsForgetCachedPrompts) {
+  const auto model = MakeModel(1);
+  const auto other = MakeModel(2);
+  const GenerateRequest request = Request(1, {3, 1, 4, 1, 5, 9, 2, 6}, 20);
+  const Response with_other = RunAlone(other.get(), request, Deterministic());
+  const auto generator = MakeGenerator(model.get(), Deterministic());
+  ASSERT_TRUE(generator->Add(request).ok());
+  Responses responses;
+  StepInto(*generator, &responses);
+  EXPECT_EQ(generator->OnWeightsChanged().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(Finish(*generator)[1], with_other);
+  CopyParameters(*other, model.get());
+  ASSERT_TRUE(generator->OnWeightsChanged().ok());
+  EXPECT_EQ(generator->stats().cached_blocks, 0);
+  ASSERT_TRUE(generator->Add(request).ok());
+  EXPECT_EQ(Finish(*generator)[1], with_other);
+}
+
+TEST(GeneratorTest, DivergedWeightsAreAnErrorAndDropEverything) {
+  const auto model = MakeModel(1);
+  const auto spare = MakeModel(1);
+  const auto generator = MakeGenerator(model.get(), Deterministic());
+  {
+    const torch::NoGradGuard no_grad;
+    torch::Tensor weight = model->parameters()[0].second;
+    weight.fill_(std::nan(""));
+  }
+  ASSERT_TRUE(generator->Add(Request(1, {1, 2, 3}, 5)).ok());
+  const auto updates = generator->Step();
+  EXPECT_EQ(updates.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(updates.status().message()), HasSubstr("request 1, response token 0"));
+  EXPECT_TRUE(generator->idle());
+  EXPECT_EQ(generator->stats().free_blocks, generator->stats().total_blocks);
+  CopyParameters(*spare, model.get());
+  const GenerateRequest request = Request(1, {1, 2, 3}, 5);
+  ASSERT_TRUE(generator->Add(request).ok());
+  EXPECT_EQ(Finish(*generator)[1], RunAlone(spare.get(), request, Deterministic()));
+}
+
+}  // namespace
+}  // namespace baton::engine

@@ -1,0 +1,57 @@
+#include "workers/engine/kv_cache.h"
+
+#include <algorithm>
+#include <exception>
+#include <limits>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace baton::engine {
+
+absl::StatusOr<std::unique_ptr<KvCache>> KvCache::Create(const ModelConfig& config,
+                                                         torch::Dtype dtype, torch::Device device,
+                                                         int64_t budget_bytes) {
+  const int64_t heads = config.num_key_value_heads;
+  const int64_t channels = config.head_dim;
+  const int64_t element_bytes = static_cast<int64_t>(torch::elementSize(dtype));
+  const int64_t block_bytes =
+      2 * config.num_hidden_layers * heads * channels * kBlockTokens * element_bytes;
+  const int64_t num_blocks =
+      std::min<int64_t>(budget_bytes / block_bytes, std::numeric_limits<int32_t>::max());
+  if (num_blocks < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("kv_cache_bytes: ", budget_bytes,
+                                                   " does not hold one block of ", kBlockTokens,
+                                                   " tokens, which takes ", block_bytes, " bytes"));
+  }
+  auto cache = std::unique_ptr<KvCache>(new KvCache(num_blocks, block_bytes));
+  const auto options = torch::TensorOptions().dtype(dtype).device(device);
+  try {
+    for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+      cache->keys_.push_back(torch::empty({num_blocks, heads, channels, kBlockTokens}, options));
+      cache->values_.push_back(torch::empty({num_blocks, heads, kBlockTokens, channels}, options));
+    }
+  } catch (const std::exception& error) {
+    return absl::ResourceExhaustedError(absl::StrCat("kv_cache_bytes: cannot reserve ",
+                                                     budget_bytes, " bytes on ", device.str(), ": ",
+                                                     error.what()));
+  }
+  return cache;
+}
+
+std::optional<int32_t> KvCache::Allocate() {
+  if (!free_.empty()) {
+    const int32_t block = free_.back();
+    free_.pop_back();
+    return block;
+  }
+  if (fresh_ < num_blocks_) return static_cast<int32_t>(fresh_++);
+  return std::nullopt;
+}
+
+void KvCache::Free(std::vector<int32_t>& blocks) {
+  free_.insert(free_.end(), blocks.rbegin(), blocks.rend());
+  blocks.clear();
+}
+
+}  // namespace baton::engine

@@ -1,0 +1,124 @@
+#include "workers/engine/kv_cache.h"
+
+#include <set>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "workers/engine/prompt_cache.h"
+
+namespace baton::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+ModelConfig Shape() {
+  ModelConfig config;
+  config.num_hidden_layers = 3;
+  config.num_key_value_heads = 2;
+  config.head_dim = 4;
+  return config;
+}
+
+// Keys and values, 3 layers, 2 heads, 4 channels, 16 tokens, 4 bytes.
+constexpr int64_t kBlockBytes = 2 * 3 * 2 * 4 * 16 * 4;
+
+std::unique_ptr<KvCache> MakeCache(int64_t bytes) {
+  auto cache = KvCache::Create(Shape(), torch::kFloat32, torch::kCPU, bytes);
+  EXPECT_TRUE(cache.ok()) << cache.status();
+  return *std::move(cache);
+}
+
+TEST(KvCacheTest, HoldsAsManyBlocksAsTheBudget) {
+  const auto cache = MakeCache(5 * kBlockBytes + kBlockBytes - 1);
+  EXPECT_EQ(cache->block_bytes(), kBlockBytes);
+  EXPECT_EQ(cache->num_blocks(), 5);
+  EXPECT_EQ(cache->num_free(), 5);
+  EXPECT_EQ(cache->keys(2).sizes(), (std::vector<int64_t>{5, 2, 4, 16}));
+  EXPECT_EQ(cache->values(2).sizes(), (std::vector<int64_t>{5, 2, 16, 4}));
+}
+
+TEST(KvCacheTest, HandsOutEachBlockOnce) {
+  const auto cache = MakeCache(4 * kBlockBytes);
+  std::vector<int32_t> blocks;
+  for (int i = 0; i < 4; ++i) {
+    const auto block = cache->Allocate();
+    ASSERT_TRUE(block.has_value());
+    blocks.push_back(*block);
+  }
+  EXPECT_EQ(std::set<int32_t>(blocks.begin(), blocks.end()), (std::set<int32_t>{0, 1, 2, 3}));
+  EXPECT_FALSE(cache->Allocate().has_value());
+  std::vector<int32_t> some = {blocks[1], blocks[3]};
+  cache->Free(some);
+  EXPECT_TRUE(some.empty());
+  EXPECT_EQ(cache->num_free(), 2);
+  const std::set<int32_t> again = {*cache->Allocate(), *cache->Allocate()};
+  EXPECT_EQ(again, (std::set<int32_t>{blocks[1], blocks[3]}));
+  EXPECT_EQ(cache->num_free(), 0);
+}
+
+TEST(KvCacheTest, RefusesABudgetWithoutABlock) {
+  const auto cache = KvCache::Create(Shape(), torch::kFloat32, torch::kCPU, kBlockBytes - 1);
+  EXPECT_EQ(cache.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(cache.status().message()), HasSubstr("kv_cache_bytes: 3071"));
+}
+
+TEST(KvCacheTest, RefusesABudgetThatCannotBeReserved) {
+  const auto cache = KvCache::Create(Shape(), torch::kFloat32, torch::kCPU, int64_t{1} << 62);
+  EXPECT_EQ(cache.status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+class PromptCacheTest : public ::testing::Test {
+ protected:
+  std::vector<int32_t> Blocks(int count) {
+    std::vector<int32_t> blocks;
+    for (int i = 0; i < count; ++i) blocks.push_back(*cache_->Allocate());
+    return blocks;
+  }
+
+  std::unique_ptr<KvCache> cache_ = MakeCache(6 * kBlockBytes);
+  PromptCache prompts_{cache_.get()};
+};
+
+TEST_F(PromptCacheTest, SharesEqualPromptsOnly) {
+  CachedPrompt* prompt = prompts_.Insert({1, 2, 3}, Blocks(1));
+  EXPECT_EQ(prompts_.Acquire({1, 2, 3}), prompt);
+  EXPECT_EQ(prompts_.Acquire({1, 2}), nullptr);
+  EXPECT_EQ(prompts_.Acquire({1, 2, 3, 4}), nullptr);
+  EXPECT_EQ(prompt->users, 2);
+}
+
+TEST_F(PromptCacheTest, AnUnfinishedPromptLeavesWithItsLastUser) {
+  CachedPrompt* prompt = prompts_.Insert({1, 2, 3}, Blocks(1));
+  prompt->computed = 2;
+  prompts_.Acquire({1, 2, 3});
+  prompts_.Release(prompt);
+  EXPECT_EQ(cache_->num_free(), 5);
+  prompts_.Release(prompt);
+  EXPECT_EQ(cache_->num_free(), 6);
+  EXPECT_EQ(prompts_.Acquire({1, 2, 3}), nullptr);
+  EXPECT_EQ(prompts_.unused_blocks(), 0);
+}
+
+TEST_F(PromptCacheTest, AFinishedPromptStaysUntilEvictedLeastRecentlyUsedFirst) {
+  for (int32_t token : {1, 2, 3}) {
+    CachedPrompt* prompt = prompts_.Insert({token}, Blocks(token));
+    prompt->computed = 1;
+    prompts_.Release(prompt);
+  }
+  EXPECT_EQ(cache_->num_free(), 0);
+  EXPECT_EQ(prompts_.unused_blocks(), 6);
+  CachedPrompt* first = prompts_.Acquire({1});  // now 2 is the least recently used
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(prompts_.unused_blocks(), 5);
+  EXPECT_TRUE(prompts_.EvictOne());
+  EXPECT_EQ(cache_->num_free(), 2);
+  EXPECT_EQ(prompts_.Acquire({2}), nullptr);
+  prompts_.EvictAll();
+  EXPECT_EQ(cache_->num_free(), 5) << "a prompt in use stays";
+  EXPECT_FALSE(prompts_.EvictOne());
+  EXPECT_EQ(prompts_.Acquire({1}), first);
+}
+
+}  // namespace
+}  // namespace baton::engine

@@ -1,0 +1,211 @@
+#include "workers/engine/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "workers/engine/vector_math.h"
+
+namespace baton::engine {
+namespace {
+
+constexpr int64_t kBlock = 256;  // ids per partial sum: long rows are searched block by block
+constexpr float kNegativeInfinity = -std::numeric_limits<float>::infinity();
+
+using simd::Floats;
+using simd::kLanes;
+
+// Runs `body(lanes, offset)` over the row; the last lanes are filled up with `filler`.
+template <typename Body>
+BATON_ALWAYS_INLINE void ForLanes(const float* row, int64_t n, float filler, Body body) {
+  int64_t i = 0;
+  Floats x;
+  for (; i + kLanes <= n; i += kLanes) {
+    simd::Load(row + i, x);
+    body(x, i);
+  }
+  if (i == n) return;
+  float tail[kLanes];
+  for (int lane = 0; lane < kLanes; ++lane) tail[lane] = i + lane < n ? row[i + lane] : filler;
+  simd::Load(tail, x);
+  body(x, i);
+}
+
+BATON_ALWAYS_INLINE void RowMaximumBody(const float* row, int64_t n, float* maximum, bool* nan) {
+  Floats highest;
+  simd::Fill(kNegativeInfinity, highest);
+  simd::Ints unordered{};
+  ForLanes(
+      row, n, kNegativeInfinity, [&](const Floats& x, int64_t) __attribute__((always_inline)) {
+        highest = x > highest ? x : highest;
+        unordered |= x != x;
+      });
+  *maximum = simd::Max(highest);
+  *nan = false;
+  for (int lane = 0; lane < kLanes; ++lane) *nan |= unordered[lane] != 0;
+}
+BATON_SIMD(RowMaximum, (const float* row, int64_t n, float* maximum, bool* nan),
+           (row, n, maximum, nan))
+
+// weights[i] = exp((row[i] - maximum) * scale); `weights` has room for whole lanes.
+BATON_ALWAYS_INLINE void RowWeightsBody(const float* row, int64_t n, float maximum, float scale,
+                                        float* weights) {
+  ForLanes(
+      row, n, kNegativeInfinity, [&](Floats x, int64_t offset) __attribute__((always_inline)) {
+        x = (x - maximum) * scale;
+        simd::Exp(x);
+        simd::Store(x, weights + offset);
+      });
+}
+BATON_SIMD(RowWeights, (const float* row, int64_t n, float maximum, float scale, float* weights),
+           (row, n, maximum, scale, weights))
+
+int64_t RoundUp(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
+
+}  // namespace
+
+absl::Status ValidateSamplingParams(const SamplingParams& params, int64_t vocab_size) {
+  std::vector<std::string> errors;
+  if (!(params.temperature >= 0) || !std::isfinite(params.temperature)) {
+    errors.push_back(
+        absl::StrCat("temperature: ", params.temperature, " is not a finite number of at least 0"));
+  }
+  if (params.top_k < 0) {
+    errors.push_back(absl::StrCat("top_k: ", params.top_k, " is negative; 0 keeps all tokens"));
+  }
+  if (!(params.top_p > 0 && params.top_p <= 1)) {
+    errors.push_back(absl::StrCat("top_p: ", params.top_p, " is not in (0, 1]"));
+  }
+  if (params.max_new_tokens < 0) {
+    errors.push_back(absl::StrCat("max_new_tokens: ", params.max_new_tokens, " is negative"));
+  }
+  if (params.min_new_tokens < 0 || params.min_new_tokens > params.max_new_tokens) {
+    errors.push_back(absl::StrCat("min_new_tokens: ", params.min_new_tokens,
+                                  " is not in [0, max_new_tokens = ", params.max_new_tokens, "]"));
+  }
+  for (int64_t id : params.stop_token_ids) {
+    if (id < 0 || id >= vocab_size) {
+      errors.push_back(
+          absl::StrCat("stop_token_ids: ", id, " is not in the vocabulary of ", vocab_size));
+    }
+  }
+  for (const std::string& text : params.stop_strings) {
+    if (text.empty()) errors.push_back("stop_strings: an empty string would stop at once");
+  }
+  if (errors.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrJoin(errors, "; "));
+}
+
+absl::StatusOr<SampledToken> Sampler::Sample(absl::Span<const float> logits,
+                                             const SamplingParams& params,
+                                             absl::Span<const int64_t> banned, double uniform) {
+  if (!banned.empty()) {
+    unbanned_.assign(logits.begin(), logits.end());
+    for (int64_t id : banned) unbanned_[id] = kNegativeInfinity;
+    logits = unbanned_;
+  }
+  const int64_t n = logits.size();
+  float maximum = 0;
+  bool nan = false;
+  RowMaximum(logits.data(), n, &maximum, &nan);
+  if (nan || !std::isfinite(maximum)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot sample from logits whose highest is ", nan ? "NaN" : "",
+                     nan ? "" : absl::StrCat(maximum),
+                     n == 0 ? " (no tokens)" : " (diverged weights, or every token banned)"));
+  }
+  const bool greedy = params.temperature == 0;
+  const double scale = greedy ? 1.0 : 1.0 / params.temperature;
+  weights_.resize(RoundUp(n));
+  // A tiny temperature may overflow the scale; any finite one this large is already greedy.
+  RowWeights(logits.data(), n, maximum, static_cast<float>(std::min(scale, 1e30)), weights_.data());
+  weights_.resize(n);
+
+  SampledToken out;
+  if (greedy) {
+    out.token = std::find(logits.begin(), logits.end(), maximum) - logits.begin();
+    out.log_prob = static_cast<float>(-std::log(SumBlocks()));
+    return out;
+  }
+  if (params.top_k > 0 && params.top_k < n) KeepTopK(logits, params.top_k);
+  if (params.top_p < 1) KeepTopP(params.top_p);
+  const double total = SumBlocks();
+  out.token = Invert(uniform * total);
+  const double numerator = (static_cast<double>(logits[out.token]) - maximum) * scale;
+  out.log_prob = static_cast<float>(numerator - std::log(total));
+  return out;
+}
+
+void Sampler::KeepTopK(absl::Span<const float> logits, int64_t k) {
+  ranked_.assign(logits.begin(), logits.end());
+  std::nth_element(ranked_.begin(), ranked_.begin() + (k - 1), ranked_.end(), std::greater<>());
+  const float lowest = ranked_[k - 1];
+  int64_t ties = k;  // how many of the tokens at `lowest` stay
+  for (float logit : logits) ties -= logit > lowest;
+  for (size_t id = 0; id < logits.size(); ++id) {
+    const bool keep = logits[id] > lowest || (logits[id] == lowest && ties-- > 0);
+    if (!keep) weights_[id] = 0;
+  }
+}
+
+void Sampler::KeepTopP(double p) {
+  heap_.clear();
+  for (size_t id = 0; id < weights_.size(); ++id) {
+    // The negated id makes the lower one the higher pair among equal weights.
+    if (weights_[id] > 0) heap_.emplace_back(weights_[id], -static_cast<int64_t>(id));
+  }
+  const double enough = p * SumBlocks();
+  std::make_heap(heap_.begin(), heap_.end());
+  std::fill(weights_.begin(), weights_.end(), 0.0f);
+  double kept = 0;
+  for (auto end = heap_.end(); end != heap_.begin() && kept < enough; --end) {
+    std::pop_heap(heap_.begin(), end);
+    const auto& [weight, negated_id] = *(end - 1);
+    weights_[-negated_id] = weight;
+    kept += weight;
+  }
+}
+
+// Returns the sum of all weights; that of each block stays in block_sums_.
+double Sampler::SumBlocks() {
+  block_sums_.clear();
+  double total = 0;
+  for (size_t begin = 0; begin < weights_.size(); begin += kBlock) {
+    const size_t end = std::min(weights_.size(), begin + kBlock);
+    double sum = 0;
+    for (size_t id = begin; id < end; ++id) sum += weights_[id];
+    block_sums_.push_back(sum);
+    total += sum;
+  }
+  return total;
+}
+
+// The first id at which the running sum of weights exceeds `target`.
+int32_t Sampler::Invert(double target) const {
+  double below = 0;
+  for (size_t block = 0; block < block_sums_.size(); ++block) {
+    if (!(below + block_sums_[block] > target)) {
+      below += block_sums_[block];
+      continue;
+    }
+    const size_t begin = block * kBlock;
+    const size_t end = std::min(weights_.size(), begin + kBlock);
+    double sum = 0;
+    size_t last = begin;
+    for (size_t id = begin; id < end; ++id) {
+      sum += weights_[id];
+      if (weights_[id] > 0) last = id;
+      if (below + sum > target) return static_cast<int32_t>(id);
+    }
+    return static_cast<int32_t>(last);  // rounding hid the last step of the sum
+  }
+  // A target rounded up to the total: the last token that has a weight.
+  size_t id = weights_.size();
+  while (id > 1 && weights_[id - 1] == 0) --id;
+  return static_cast<int32_t>(id - 1);
+}
+
+}  // namespace baton::engine
