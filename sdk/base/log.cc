@@ -1,0 +1,104 @@
+#include "sdk/base/log.h"
+
+#include <memory>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/escaping.h"
+#include "absl/synchronization/mutex.h"
+#include "spdlog/sinks/basic_file_sink.h"
+#include "spdlog/sinks/stdout_sinks.h"
+#include "spdlog/spdlog.h"
+
+namespace baton {
+namespace {
+
+struct State {
+  absl::Mutex mu;
+  std::shared_ptr<spdlog::logger> logger ABSL_GUARDED_BY(mu);
+  std::function<void(LogLevel, absl::string_view)> forwarder ABSL_GUARDED_BY(mu);
+};
+
+spdlog::level::level_enum ToSpdlog(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarn:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
+  }
+  return spdlog::level::info;
+}
+
+std::shared_ptr<spdlog::logger> MakeLogger(const LogOptions& options) {
+  spdlog::sink_ptr sink;
+  if (options.file.empty()) {
+    sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+  } else {
+    sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(options.file);
+  }
+  auto logger = std::make_shared<spdlog::logger>("baton", std::move(sink));
+  const std::string name = options.process_name.empty() ? "" : options.process_name + " ";
+  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %L " + name + "%v",
+                      spdlog::pattern_time_type::utc);
+  logger->set_level(ToSpdlog(options.level));
+  logger->flush_on(spdlog::level::info);
+  return logger;
+}
+
+State& GlobalState() {
+  static State* const state = [] {
+    auto* s = new State;
+    absl::MutexLock lock(&s->mu);
+    s->logger = MakeLogger({});
+    return s;
+  }();
+  return *state;
+}
+
+bool NeedsQuotes(absl::string_view value) {
+  return value.empty() || value.find_first_of(" \t\r\n\"=") != absl::string_view::npos;
+}
+
+}  // namespace
+
+void Log(LogLevel level, absl::string_view message, std::initializer_list<LogField> fields) {
+  State& state = GlobalState();
+  std::shared_ptr<spdlog::logger> logger;
+  std::function<void(LogLevel, absl::string_view)> forwarder;
+  {
+    absl::MutexLock lock(&state.mu);
+    logger = state.logger;
+    if (level >= LogLevel::kInfo) forwarder = state.forwarder;
+  }
+  if (!logger->should_log(ToSpdlog(level)) && !forwarder) return;
+  std::string line(message);
+  for (const LogField& field : fields) {
+    absl::StrAppend(&line, " ", field.key, "=");
+    if (NeedsQuotes(field.value)) {
+      absl::StrAppend(&line, "\"", absl::Utf8SafeCEscape(field.value), "\"");
+    } else {
+      line += field.value;
+    }
+  }
+  logger->log(ToSpdlog(level), spdlog::string_view_t(line.data(), line.size()));
+  if (forwarder) forwarder(level, line);
+}
+
+void InitLog(const LogOptions& options) {
+  State& state = GlobalState();
+  auto logger = MakeLogger(options);
+  absl::MutexLock lock(&state.mu);
+  state.logger = std::move(logger);
+}
+
+void SetLogForwarder(std::function<void(LogLevel, absl::string_view)> forwarder) {
+  State& state = GlobalState();
+  absl::MutexLock lock(&state.mu);
+  state.forwarder = std::move(forwarder);
+}
+
+}  // namespace baton
