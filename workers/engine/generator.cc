@@ -174,7 +174,7 @@ absl::Status Generator::Impl::Advance(std::vector<GenerateUpdate>* updates) {
     if (scheduler.running() + scheduler.waiting() == 0) return absl::OkStatus();
     return absl::InternalError("no request could advance");
   }
-  const c10::InferenceMode inference;
+  const torch::NoGradGuard no_grad;
   torch::Tensor hidden;
   if (!plan.tokens.empty()) {
     attention.Begin(std::move(plan.runs));

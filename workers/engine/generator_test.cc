@@ -281,6 +281,17 @@ TEST(GeneratorTest, ManyEqualOneByOneBitwise) {
   }
 }
 
+TEST(GeneratorTest, ThreadsDoNotChangeABit) {
+  const auto model = MakeModel();
+  const std::vector<GenerateRequest> requests = MixedRequests(20, 31);
+  const Responses one = RunAll(model.get(), requests, Deterministic());
+  const int threads = at::get_num_threads();
+  at::set_num_threads(threads + 2);
+  const Responses several = RunAll(model.get(), requests, Deterministic());
+  at::set_num_threads(threads);
+  EXPECT_EQ(several, one);
+}
+
 TEST(GeneratorTest, BatchedEqualsUncached) {
   const auto model = MakeModel();
   std::mt19937 random(8);

@@ -130,7 +130,7 @@ absl::StatusOr<SampledToken> Sampler::Sample(absl::Span<const float> logits,
     out.log_prob = static_cast<float>(-std::log(SumBlocks()));
     return out;
   }
-  if (params.top_k > 0 && params.top_k < n) KeepTopK(logits, params.top_k);
+  if (params.top_k > 0 && params.top_k < n) KeepTopK(logits, maximum, params.top_k);
   if (params.top_p < 1) KeepTopP(params.top_p);
   const double total = SumBlocks();
   out.token = Invert(uniform * total);
@@ -139,8 +139,15 @@ absl::StatusOr<SampledToken> Sampler::Sample(absl::Span<const float> logits,
   return out;
 }
 
-void Sampler::KeepTopK(absl::Span<const float> logits, int64_t k) {
-  ranked_.assign(logits.begin(), logits.end());
+void Sampler::KeepTopK(absl::Span<const float> logits, float maximum, int64_t k) {
+  // Ranks only the logits near the highest: as many as it takes to have k.
+  for (float depth = 4; ranked_.clear(), true; depth *= 4) {
+    const float lowest = depth > 1e6f ? kNegativeInfinity : maximum - depth;
+    for (float logit : logits) {
+      if (logit >= lowest) ranked_.push_back(logit);
+    }
+    if (static_cast<int64_t>(ranked_.size()) >= k) break;
+  }
   std::nth_element(ranked_.begin(), ranked_.begin() + (k - 1), ranked_.end(), std::greater<>());
   const float lowest = ranked_[k - 1];
   int64_t ties = k;  // how many of the tokens at `lowest` stay
@@ -152,12 +159,19 @@ void Sampler::KeepTopK(absl::Span<const float> logits, int64_t k) {
 }
 
 void Sampler::KeepTopP(double p) {
-  heap_.clear();
-  for (size_t id = 0; id < weights_.size(); ++id) {
-    // The negated id makes the lower one the higher pair among equal weights.
-    if (weights_[id] > 0) heap_.emplace_back(weights_[id], -static_cast<int64_t>(id));
-  }
   const double enough = p * SumBlocks();
+  // Ranks only the higher weights (the highest is 1): as many as it takes to reach the share.
+  for (float lowest = 1.0f / 64; heap_.clear(), true; lowest /= 64) {
+    if (lowest < 1e-30f) lowest = std::numeric_limits<float>::denorm_min();
+    double sum = 0;
+    for (size_t id = 0; id < weights_.size(); ++id) {
+      if (weights_[id] < lowest) continue;
+      // The negated id makes the lower one the higher pair among equal weights.
+      heap_.emplace_back(weights_[id], -static_cast<int64_t>(id));
+      sum += weights_[id];
+    }
+    if (sum >= enough || lowest < 1e-30f) break;
+  }
   std::make_heap(heap_.begin(), heap_.end());
   std::fill(weights_.begin(), weights_.end(), 0.0f);
   double kept = 0;

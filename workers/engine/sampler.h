@@ -46,7 +46,7 @@ class Sampler {
                                       absl::Span<const int64_t> banned, double uniform);
 
  private:
-  void KeepTopK(absl::Span<const float> logits, int64_t k);
+  void KeepTopK(absl::Span<const float> logits, float maximum, int64_t k);
   void KeepTopP(double p);
   double SumBlocks();
   int32_t Invert(double target) const;

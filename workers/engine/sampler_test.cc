@@ -221,6 +221,36 @@ TEST(SamplerTest, BannedTokensHaveNoProbability) {
   EXPECT_EQ(MustSample({1, 5, 3}, greedy, 0, {1}).token, 2);
 }
 
+// Weights over many orders of magnitude, and k and p that reach the lowest of them.
+TEST(SamplerTest, CutsReachTheFaintestTokens) {
+  std::vector<float> logits;
+  for (int i = 0; i < 60; ++i) logits.push_back(-1.4f * static_cast<float>(i));
+  logits.push_back(-kInf);
+  logits.push_back(-1e7f);
+  SamplingParams params;
+  const SampledToken whole = MustSample(logits, params, 1.0 - 0x1p-53);
+  for (const int64_t k : {1, 2, 3, 4, 12, 40, 60, 61}) {
+    params.top_k = k;
+    const auto p = SlowDistribution(logits, 1, k, 1);
+    const SampledToken first = MustSample(logits, params, 0);
+    EXPECT_EQ(first.token, 0);
+    EXPECT_NEAR(first.log_prob, std::log(p[0]), 1e-6) << k;
+    const SampledToken last = MustSample(logits, params, 1.0 - 0x1p-53);
+    EXPECT_LE(last.token, std::min<int64_t>(k - 1, whole.token));
+  }
+  params.top_k = 0;
+  for (const double top_p : {0.5, 0.9, 0.999, 1 - 1e-9, 1 - 1e-13}) {
+    params.top_p = top_p;
+    const auto p = SlowDistribution(logits, 1, 0, top_p);
+    int kept = 0;
+    while (p[kept] > 0) ++kept;
+    const SampledToken last = MustSample(logits, params, 1.0 - 0x1p-53);
+    EXPECT_LT(last.token, kept);
+    EXPECT_GE(last.token, std::min(kept - 1, 20));
+    EXPECT_NEAR(MustSample(logits, params, 0).log_prob, std::log(p[0]), 1e-6);
+  }
+}
+
 TEST(SamplerTest, MinusInfinityIsProbabilityZero) {
   std::vector<float> logits(300, -kInf);
   logits[270] = -50;
