@@ -1,0 +1,44 @@
+// Payloads of trajectories, in an append-only, checksummed log per job.
+//
+// A record is the serialised baton.v1.Trajectory. It is written before the row that names it,
+// so a torn tail holds nothing that any row knows.
+#ifndef BATON_CONTROLLER_EXPERIENCE_EXPERIENCE_LOG_H_
+#define BATON_CONTROLLER_EXPERIENCE_EXPERIENCE_LOG_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace baton::experience {
+
+/// Where a record stands.
+struct Location {
+  uint32_t file = 0;    ///< Number of the log file.
+  uint64_t offset = 0;  ///< Byte offset of the record's frame.
+  uint32_t size = 0;    ///< Bytes of the payload.
+};
+
+/// One job's log. Thread-safe. May block on the disk: never call on a strand.
+class ExperienceLog {
+ public:
+  /// Opens or creates the log in `directory`; cuts off a torn tail and says so in the log.
+  static absl::StatusOr<std::unique_ptr<ExperienceLog>> Open(const std::string& directory);
+  virtual ~ExperienceLog() = default;
+
+  /// ResourceExhausted when the disk is full; nothing is changed then.
+  virtual absl::StatusOr<Location> Append(absl::string_view payload) = 0;
+  /// DataLoss when the record's checksum is wrong, OutOfRange when it is not there.
+  virtual absl::StatusOr<std::string> Read(const Location& location) = 0;
+  /// Makes everything appended so far survive a power cut.
+  virtual absl::Status Sync() = 0;
+  /// Deletes files all of whose records are numbered below `file`.
+  virtual absl::Status DropFilesBefore(uint32_t file) = 0;
+};
+
+}  // namespace baton::experience
+
+#endif  // BATON_CONTROLLER_EXPERIENCE_EXPERIENCE_LOG_H_

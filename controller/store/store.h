@@ -1,0 +1,68 @@
+// Ordered tables of rows, committed in groups.
+//
+// A table maps keys to values, both bytes; keys are ordered as unsigned bytes. What rows mean
+// is the caller's matter (controller/runtime writes baton.store.v1 messages).
+//
+// Implementations: MemoryStore (tests), SqliteStore (default). One contract suite
+// (store_contract_test.h) runs against each.
+#ifndef BATON_CONTROLLER_STORE_STORE_H_
+#define BATON_CONTROLLER_STORE_STORE_H_
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace baton::store {
+
+/// Puts `value` under `key`, or deletes the key when there is no value.
+struct Write {
+  std::string table;  ///< a–z and _, at most 32.
+  std::string key;
+  std::optional<std::string> value;
+};
+
+struct Row {
+  std::string key;
+  std::string value;
+};
+
+struct ScanOptions {
+  std::string begin;             ///< First key, inclusive.
+  std::string end;               ///< One past the last key; empty: to the table's end.
+  size_t limit = 0;              ///< 0: no limit.
+  bool reverse = false;          ///< From the end backwards.
+};
+
+/// Thread-safe.
+class Store {
+ public:
+  /// Called once, on the store's thread, in the order of Commit calls. OK: the writes survive
+  /// this process. An error only at shutdown (Cancelled).
+  using Done = std::function<void(absl::Status)>;
+
+  virtual ~Store() = default;
+
+  /// Writes all or nothing, after everything committed before. Returns at once. A write that
+  /// fails (disk full) is tried again until it succeeds; meanwhile `health()` tells why and no
+  /// later commit overtakes it.
+  virtual void Commit(std::vector<Write> writes, Done done) = 0;
+
+  /// Committed rows only. May block on the disk: never call these on a strand.
+  virtual absl::StatusOr<std::optional<std::string>> Get(absl::string_view table,
+                                                         absl::string_view key) = 0;
+  virtual absl::StatusOr<std::vector<Row>> Scan(absl::string_view table,
+                                                const ScanOptions& options) = 0;
+
+  /// OK, or why the oldest waiting commit does not succeed.
+  virtual absl::Status health() const = 0;
+};
+
+}  // namespace baton::store
+
+#endif  // BATON_CONTROLLER_STORE_STORE_H_
