@@ -76,43 +76,50 @@ torch::Tensor CachedAttention::AttendWithKernel(int64_t layer, const torch::Tens
   shape.keys = cache_->keys(layer).data_ptr<float>();
   shape.values = cache_->values(layer).data_ptr<float>();
 
-  const float* keys = k.data_ptr<float>();
-  const float* values = v.data_ptr<float>();
-  for (const CachedRows& run : runs_) {
-    for (int64_t i = 0; i < run.num_rows; ++i) {
-      const Slot slot = SlotOf(run, run.first_position + i);
-      const int64_t row = run.first_row + i;
-      StoreToken(shape, slot.block, slot.offset, keys + row * k.stride(0), k.stride(1),
-                 values + row * v.stride(0), v.stride(1));
-    }
-  }
-
   torch::Tensor out = torch::empty({q.size(0), q.size(1), q.size(2)}, q.options());
   if (num_rows_ < q.size(0)) out.narrow(0, num_rows_, q.size(0) - num_rows_).zero_();
-  const float* queries = q.data_ptr<float>();
-  float* outs = out.data_ptr<float>();
-  const int64_t row_floats = q.size(1) * q.size(2);
-  at::parallel_for(0, static_cast<int64_t>(runs_.size()), 1, [&](int64_t begin, int64_t end) {
-    std::vector<float> scratch;
-    for (int64_t r = begin; r < end; ++r) {
-      const CachedRows& run = runs_[r];
-      for (int64_t i = 0; i < run.num_rows; ++i) {
-        const int64_t tokens = run.first_position + i + 1;
-        KernelRow row;
-        row.prompt_tokens = std::min(tokens, run.prompt_length);
-        row.own_tokens = tokens - row.prompt_tokens;
-        row.prompt_blocks = run.prompt_blocks->data();
-        row.own_blocks = run.own_blocks == nullptr ? nullptr : run.own_blocks->data();
-        row.query = queries + (run.first_row + i) * q.stride(0);
-        row.query_stride = q.stride(1);
-        row.out = outs + (run.first_row + i) * row_floats;
-        scratch.resize(
-            std::max<size_t>(scratch.size(), ScratchFloats(row.prompt_tokens, row.own_tokens)));
-        row.scratch = scratch.data();
-        AttendRow(shape, row);
-      }
+  std::vector<KernelRow> rows;
+  rows.reserve(num_rows_);
+  for (const CachedRows& run : runs_) {
+    for (int64_t i = 0; i < run.num_rows; ++i) {
+      const int64_t index = run.first_row + i;
+      const int64_t tokens = run.first_position + i + 1;
+      const Slot slot = SlotOf(run, tokens - 1);
+      KernelRow row;
+      row.prompt_tokens = std::min(tokens, run.prompt_length);
+      row.own_tokens = tokens - row.prompt_tokens;
+      row.prompt_blocks = run.prompt_blocks->data();
+      row.own_blocks = run.own_blocks == nullptr ? nullptr : run.own_blocks->data();
+      row.block = slot.block;
+      row.offset = slot.offset;
+      row.query = q.data_ptr<float>() + index * q.stride(0);
+      row.query_stride = q.stride(1);
+      row.key = k.data_ptr<float>() + index * k.stride(0);
+      row.key_stride = k.stride(1);
+      row.value = v.data_ptr<float>() + index * v.stride(0);
+      row.value_stride = v.stride(1);
+      row.out = out.data_ptr<float>() + index * q.size(1) * q.size(2);
+      rows.push_back(row);
     }
-  });
+  }
+  const auto attend = [&](int64_t begin, int64_t end, bool store) {
+    std::vector<float> scratch;
+    for (int64_t i = begin; i < end; ++i) {
+      if (i + 1 < end) PrefetchRow(shape, rows[i + 1]);
+      if (store) StoreRow(shape, rows[i]);
+      const size_t floats = ScratchFloats(rows[i].prompt_tokens, rows[i].own_tokens);
+      if (scratch.size() < floats) scratch.resize(floats);
+      rows[i].scratch = scratch.data();
+      AttendRow(shape, rows[i]);
+    }
+  };
+  const int64_t count = static_cast<int64_t>(rows.size());
+  if (at::get_num_threads() == 1) {
+    attend(0, count, true);  // what a row reads is stored by itself and by rows before it
+  } else {
+    for (const KernelRow& row : rows) StoreRow(shape, row);
+    at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) { attend(begin, end, false); });
+  }
   return out;
 }
 

@@ -35,9 +35,9 @@ class CachedAttention : public AttentionContext {
   explicit CachedAttention(KvCache* cache);
   ~CachedAttention() override;
 
-  /// Sets the rows of the next forward pass. Runs are disjoint, in order of first_row, and two
-  /// runs that name the same block write different positions. Rows in no run (padding) yield 0.
-  /// The block lists must stay as they are until the pass is over.
+  /// Sets the rows of the next forward pass. Runs are disjoint, in order of first_row; a prompt's
+  /// run comes before the runs that attend to it, and no two runs write the same position. Rows in
+  /// no run (padding) yield 0. The block lists must stay as they are until the pass is over.
   void Begin(std::vector<CachedRows> runs);
 
   torch::Tensor Attend(int64_t layer, const torch::Tensor& q, const torch::Tensor& k,

@@ -172,14 +172,33 @@ int64_t ScratchFloats(int64_t prompt_tokens, int64_t own_tokens) {
   return kLanes * (KvCache::BlocksFor(prompt_tokens) + KvCache::BlocksFor(own_tokens));
 }
 
-void StoreToken(const KernelLayer& layer, int32_t block, int64_t offset, const float* key,
-                int64_t key_stride, const float* value, int64_t value_stride) {
+void StoreRow(const KernelLayer& layer, const KernelRow& row) {
   const int64_t head_dim = layer.head_dim;
   for (int64_t head = 0; head < layer.num_kv_heads; ++head) {
-    const int64_t base = (int64_t{block} * layer.num_kv_heads + head) * kLanes * head_dim;
-    float* keys = layer.keys + base + offset;
-    for (int64_t d = 0; d < head_dim; ++d) keys[d * kLanes] = key[head * key_stride + d];
-    std::copy_n(value + head * value_stride, head_dim, layer.values + base + offset * head_dim);
+    const int64_t base = (int64_t{row.block} * layer.num_kv_heads + head) * kLanes * head_dim;
+    const float* key = row.key + head * row.key_stride;
+    float* keys = layer.keys + base + row.offset;
+    for (int64_t d = 0; d < head_dim; ++d) keys[d * kLanes] = key[d];
+    std::copy_n(row.value + head * row.value_stride, head_dim,
+                layer.values + base + row.offset * head_dim);
+  }
+}
+
+void PrefetchRow(const KernelLayer& layer, const KernelRow& row) {
+  constexpr int64_t kLineFloats = 16;
+  constexpr int64_t kMostFloats = 16384;  // a small part of a core's own cache
+  const BlockWalk walk(row);
+  const int64_t head_floats = kLanes * layer.head_dim;
+  const int64_t block_floats = layer.num_kv_heads * head_floats;
+  const int64_t count = std::min(walk.count, 1 + kMostFloats / (2 * block_floats));
+  for (int64_t i = 0; i < count; ++i) {
+    const float* keys = layer.keys + walk.Block(i) * block_floats;
+    for (int64_t at = 0; at < block_floats; at += kLineFloats) __builtin_prefetch(keys + at);
+    const float* values = layer.values + walk.Block(i) * block_floats;
+    const int64_t used = walk.Tokens(i) * layer.head_dim;
+    for (int64_t head = 0; head < block_floats; head += head_floats) {
+      for (int64_t at = 0; at < used; at += kLineFloats) __builtin_prefetch(values + head + at);
+    }
   }
 }
 

@@ -16,7 +16,7 @@ struct KernelLayer {
   float* values = nullptr;  // [blocks, num_kv_heads, 16, head_dim]
 };
 
-/// One row: what it attends to, and its query.
+/// One row: what it attends to (its own token is the last of it), and its query, key and value.
 struct KernelRow {
   const int32_t* prompt_blocks = nullptr;
   int64_t prompt_tokens = 0;  // attended to, in prompt_blocks
@@ -24,6 +24,12 @@ struct KernelRow {
   int64_t own_tokens = 0;
   const float* query = nullptr;  // head h at query + h * query_stride
   int64_t query_stride = 0;
+  const float* key = nullptr;  // likewise
+  int64_t key_stride = 0;
+  const float* value = nullptr;  // likewise
+  int64_t value_stride = 0;
+  int32_t block = 0;  // where key and value are stored
+  int64_t offset = 0;
   float* out = nullptr;      // [num_heads, head_dim]
   float* scratch = nullptr;  // ScratchFloats() floats
 };
@@ -31,10 +37,12 @@ struct KernelRow {
 /// Floats of scratch for a row that attends to so many tokens.
 int64_t ScratchFloats(int64_t prompt_tokens, int64_t own_tokens);
 
-/// Stores one token's keys and values ([num_kv_heads, head_dim], heads `*_stride` floats apart) at
-/// `offset` (0 to 15) of `block`.
-void StoreToken(const KernelLayer& layer, int32_t block, int64_t offset, const float* key,
-                int64_t key_stride, const float* value, int64_t value_stride);
+/// Stores the row's key and value at `offset` (0 to 15) of `block`.
+void StoreRow(const KernelLayer& layer, const KernelRow& row);
+
+/// Asks the processor to fetch what AttendRow will read of the cache, or the first part of it.
+/// Decoding reads each sequence's blocks once a step, in no order that a processor would foresee.
+void PrefetchRow(const KernelLayer& layer, const KernelRow& row);
 
 /// out = softmax(scale * query keys^T) values for every head. Sums run in the order of tokens.
 void AttendRow(const KernelLayer& layer, const KernelRow& row);

@@ -11,9 +11,9 @@
 
 namespace baton::engine {
 
-/// Tokens to their bytes. The bytes of a sequence must be those of its tokens one after the other
-/// (byte-level: a character's bytes may be spread over tokens), so that text can be followed token
-/// by token.
+/// Tokens to their bytes, such as Tokenizer::DecodeBytes. The bytes of a sequence must be those of
+/// its tokens one after the other (byte-level: a character's bytes may be spread over tokens), so
+/// that text can be followed token by token.
 using DecodeFunction = std::function<std::string(absl::Span<const int32_t>)>;
 
 /// Follows one response, token by token.
