@@ -1,0 +1,188 @@
+#include "workers/engine/loss.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace baton::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+torch::Tensor Doubles(const std::vector<double>& v) {
+  return torch::tensor(at::ArrayRef<double>(v), torch::kFloat64);
+}
+
+double Item(const torch::Tensor& t, int64_t i = 0) { return t.flatten()[i].item<double>(); }
+
+// --- Slow definitions, one token at a time -------------------------------------------------------
+
+double SlowClip(double x, double low, double high) { return std::min(std::max(x, low), high); }
+
+double SlowPpo(double log_prob, double old, double advantage, const LossSpec& spec) {
+  const double ratio = std::exp(SlowClip(log_prob - old, -20, 20));
+  const double clipped = SlowClip(ratio, 1 - spec.clip_ratio_low, 1 + spec.clip_ratio_high);
+  const double objective = std::min(ratio * advantage, clipped * advantage);
+  if (spec.clip_ratio_c != 0 && advantage < 0) {
+    return -std::max(objective, spec.clip_ratio_c * advantage);
+  }
+  return -objective;
+}
+
+double SlowKl(double log_prob, double ref, const std::string& type) {
+  const double d = log_prob - ref;
+  if (type == "k1") return d;
+  if (type == "k2") return d * d / 2;
+  return std::exp(-d) + d - 1;
+}
+
+TEST(ScoreTokensTest, LogProbAndEntropyByHand) {
+  // Row 0 has odds 1 : 1 : 2; row 1 is uniform.
+  const torch::Tensor logits =
+      torch::tensor({{0.0, 0.0, std::log(2.0)}, {5.0, 5.0, 5.0}}, torch::kFloat64);
+  const TokenScores scores =
+      ScoreTokens(logits, torch::tensor({2, 0}, torch::kInt64), 1, EntropyMode::kValue);
+  EXPECT_NEAR(Item(scores.log_probs, 0), std::log(0.5), 1e-12);
+  EXPECT_NEAR(Item(scores.log_probs, 1), std::log(1.0 / 3), 1e-12);
+  EXPECT_NEAR(Item(scores.entropy, 0), 1.5 * std::log(2.0), 1e-12);
+  EXPECT_NEAR(Item(scores.entropy, 1), std::log(3.0), 1e-12);
+}
+
+TEST(ScoreTokensTest, TemperatureDividesTheLogits) {
+  // At T = 1/2 odds are squared: 1 : 9.
+  const torch::Tensor logits = torch::tensor({{0.0, std::log(3.0)}}, torch::kFloat64);
+  const TokenScores scores =
+      ScoreTokens(logits, torch::tensor({1}, torch::kInt64), 0.5, EntropyMode::kNone);
+  EXPECT_NEAR(Item(scores.log_probs), std::log(0.9), 1e-12);
+  EXPECT_FALSE(scores.entropy.defined());
+}
+
+TEST(ScoreTokensTest, EntropyCarriesAGradientOnlyWhenAsked) {
+  const torch::Tensor logits = torch::randn({3, 4}, torch::kFloat64).requires_grad_();
+  const torch::Tensor targets = torch::zeros({3}, torch::kInt64);
+  EXPECT_FALSE(ScoreTokens(logits, targets, 1, EntropyMode::kValue).entropy.requires_grad());
+  EXPECT_TRUE(ScoreTokens(logits, targets, 1, EntropyMode::kGradient).entropy.requires_grad());
+}
+
+TEST(ScoreTokensTest, HalfPrecisionLogitsAreScoredInFloat32) {
+  const torch::Tensor logits = torch::zeros({1, 3}, torch::kBFloat16);
+  const TokenScores scores =
+      ScoreTokens(logits, torch::zeros({1}, torch::kInt64), 1, EntropyMode::kValue);
+  EXPECT_EQ(scores.log_probs.scalar_type(), torch::kFloat32);
+  EXPECT_NEAR(Item(scores.log_probs), -std::log(3.0), 1e-6);
+}
+
+LossSpec Ppo(double low, double high, double c) {
+  LossSpec spec;
+  spec.kind = LossSpec::kPpoClip;
+  spec.clip_ratio_low = low;
+  spec.clip_ratio_high = high;
+  spec.clip_ratio_c = c;
+  return spec;
+}
+
+TEST(PpoClipTest, EveryBranchByHand) {
+  // Ratio 2 and 1/2, 4 against advantages of both signs; bounds 0.8 and 1.28, dual clip at 3.
+  struct Case {
+    double ratio, advantage, loss, clipped, lower;
+  };
+  const std::vector<Case> cases = {
+      {2.0, 1.0, -1.28, 1, 0},  // too likely already: gain capped
+      {2.0, -1.0, 2.0, 0, 0},   // too likely and bad: full weight
+      {0.5, 1.0, -0.5, 0, 0},   // unlikely and good: full weight
+      {0.5, -1.0, 0.8, 1, 0},   // unlikely already and bad: capped
+      {4.0, -2.0, 6.0, 0, 1},   // dual clip: 3 * 2 instead of 4 * 2
+      {1.1, 1.0, -1.1, 0, 0},   // inside
+      {7.0, 0.0, 0.0, 0, 0},    // advantage zero: nothing at all
+  };
+  std::vector<double> log_probs, old, advantages;
+  for (const Case& c : cases) {
+    log_probs.push_back(std::log(c.ratio) - 2);
+    old.push_back(-2);
+    advantages.push_back(c.advantage);
+  }
+  const PpoClipTerms terms =
+      PpoClip(Doubles(log_probs), Doubles(old), Doubles(advantages), Ppo(0.2, 0.28, 3));
+  for (size_t i = 0; i < cases.size(); ++i) {
+    SCOPED_TRACE(i);
+    EXPECT_NEAR(Item(terms.loss, i), cases[i].loss, 1e-12);
+    EXPECT_EQ(Item(terms.clipped, i), cases[i].clipped);
+    EXPECT_EQ(Item(terms.clipped_lower, i), cases[i].lower);
+    EXPECT_NEAR(Item(terms.kl, i), -std::log(cases[i].ratio), 1e-12);
+  }
+}
+
+TEST(PpoClipTest, GradientFollowsTheBranch) {
+  // d loss / d log_prob is -A rho where nothing is clipped, and 0 where it is.
+  const torch::Tensor log_probs =
+      Doubles({std::log(1.1), std::log(2.0), std::log(4.0), std::log(0.5)}).requires_grad_();
+  PpoClip(log_probs, Doubles({0, 0, 0, 0}), Doubles({1, 1, -2, 1}), Ppo(0.2, 0.28, 3))
+      .loss.sum()
+      .backward();
+  EXPECT_NEAR(Item(log_probs.grad(), 0), -1.1, 1e-12);
+  EXPECT_EQ(Item(log_probs.grad(), 1), 0);
+  EXPECT_EQ(Item(log_probs.grad(), 2), 0);
+  EXPECT_NEAR(Item(log_probs.grad(), 3), -0.5, 1e-12);
+}
+
+TEST(PpoClipTest, EqualsTheDefinitionOnRandomTokens) {
+  std::mt19937 rng(5);
+  std::normal_distribution<double> normal;
+  for (double c : {0.0, 1.5, 3.0}) {
+    const LossSpec spec = Ppo(0.2, 0.28, c);
+    std::vector<double> log_probs, old, advantages;
+    for (int i = 0; i < 500; ++i) {
+      log_probs.push_back(-std::fabs(2 * normal(rng)));
+      old.push_back(log_probs.back() + normal(rng) * (i % 7 == 0 ? 20 : 0.5));
+      advantages.push_back(i % 11 == 0 ? 0 : normal(rng));
+    }
+    const PpoClipTerms terms = PpoClip(Doubles(log_probs), Doubles(old), Doubles(advantages), spec);
+    for (int i = 0; i < 500; ++i) {
+      const double want = SlowPpo(log_probs[i], old[i], advantages[i], spec);
+      EXPECT_NEAR(Item(terms.loss, i), want, 1e-9 * std::max(1.0, std::fabs(want)));
+    }
+  }
+}
+
+TEST(KlPenaltyTest, EqualsTheDefinitionAndIsZeroAtTheReference) {
+  std::mt19937 rng(6);
+  std::normal_distribution<double> normal;
+  for (const std::string type : {"k1", "k2", "k3"}) {
+    EXPECT_EQ(Item(KlPenalty(Doubles({-1.25}), Doubles({-1.25}), type)), 0);
+    for (int i = 0; i < 100; ++i) {
+      const double log_prob = normal(rng), ref = normal(rng);
+      EXPECT_NEAR(Item(KlPenalty(Doubles({log_prob}), Doubles({ref}), type)),
+                  SlowKl(log_prob, ref, type), 1e-9);
+    }
+  }
+  // By hand: d = log 2, so k3 = 1/2 + log 2 - 1.
+  EXPECT_NEAR(Item(KlPenalty(Doubles({0}), Doubles({-std::log(2.0)}), "k3")), std::log(2.0) - 0.5,
+              1e-12);
+}
+
+TEST(ValidateTest, DefaultsAreValidAndEveryFaultIsListed) {
+  EXPECT_TRUE(Validate(LossSpec()).ok());
+  LossSpec bad;
+  bad.clip_ratio_low = -0.1;
+  bad.clip_ratio_high = std::nan("");
+  bad.clip_ratio_c = 0.5;
+  bad.loss_agg_mode = "mean";
+  bad.loss_scale_factor = -1;
+  bad.kl_loss_type = "k4";
+  bad.temperature = 0;
+  const absl::Status status = Validate(bad);
+  ASSERT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  for (const char* name : {"clip_ratio_low", "clip_ratio_high", "clip_ratio_c", "loss_agg_mode",
+                           "loss_scale_factor", "kl_loss_type", "temperature"}) {
+    EXPECT_THAT(std::string(status.message()), HasSubstr(name));
+  }
+}
+
+}  // namespace
+}  // namespace baton::engine

@@ -1,0 +1,101 @@
+#include "workers/engine/micro_batch.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+
+namespace baton::engine {
+namespace {
+
+torch::Tensor ToTensor(const std::vector<int64_t>& values) {
+  return torch::tensor(at::ArrayRef<int64_t>(values), torch::kInt64);
+}
+
+}  // namespace
+
+int64_t TrainSequence::CountUnmasked() const {
+  if (loss_mask.empty()) return response_length();
+  return std::count_if(loss_mask.begin(), loss_mask.end(), [](uint8_t m) { return m != 0; });
+}
+
+int64_t InputLength(const TrainSequence& sequence) {
+  return sequence.tokens.empty() ? 0 : static_cast<int64_t>(sequence.tokens.size()) - 1;
+}
+
+absl::Status ValidateSequences(absl::Span<const TrainSequence> sequences, int64_t vocab_size) {
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    const TrainSequence& s = sequences[i];
+    const int64_t size = static_cast<int64_t>(s.tokens.size());
+    if (s.prompt_length < 1 || s.prompt_length > size) {
+      return absl::InvalidArgumentError(absl::StrCat("sequence ", i, ": prompt_length ",
+                                                     s.prompt_length, " is not in [1, ", size,
+                                                     "] (its number of tokens)"));
+    }
+    for (int64_t t = 0; t < size; ++t) {
+      if (s.tokens[t] < 0 || s.tokens[t] >= vocab_size) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("sequence ", i, ", position ", t, ": token ", s.tokens[t],
+                         " is outside the model's vocabulary of ", vocab_size));
+      }
+    }
+    if (!s.loss_mask.empty() && static_cast<int64_t>(s.loss_mask.size()) != s.response_length()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("sequence ", i, ": loss_mask has ", s.loss_mask.size(),
+                       " entries for a response of ", s.response_length(), " tokens"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::vector<int64_t>>> PlanMicroBatches(
+    absl::Span<const int64_t> lengths, int64_t max_token_len) {
+  const int64_t budget = max_token_len > 0 ? max_token_len : std::numeric_limits<int64_t>::max();
+  std::vector<int64_t> order(lengths.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return lengths[a] > lengths[b]; });
+  std::vector<std::vector<int64_t>> plan;
+  int64_t longest = 0;  // of the open micro-batch, its first item.
+  for (int64_t index : order) {
+    if (lengths[index] == 0) break;
+    if (lengths[index] > budget) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "max_token_len: ", max_token_len, " cannot hold sequence ", index, ", which has ",
+          lengths[index], " rows; raise max_token_len or shorten the sequence"));
+    }
+    if (plan.empty() || longest > budget / static_cast<int64_t>(plan.back().size() + 1)) {
+      plan.emplace_back();
+      longest = lengths[index];
+    }
+    plan.back().push_back(index);
+  }
+  return plan;
+}
+
+PackedRows PackRows(absl::Span<const TrainSequence> batch, absl::Span<const int64_t> indices,
+                    ResponseRows which) {
+  PackedRows packed;
+  std::vector<int64_t> tokens, rows, targets;
+  for (int64_t index : indices) {
+    const TrainSequence& s = batch[index];
+    const int64_t offset = static_cast<int64_t>(tokens.size());
+    const int64_t length = InputLength(s);
+    tokens.insert(tokens.end(), s.tokens.begin(), s.tokens.begin() + length);
+    packed.lengths.push_back(length);
+    for (int64_t r = 0; r < s.response_length(); ++r) {
+      if (which == ResponseRows::kUnmasked && !s.loss_mask.empty() && s.loss_mask[r] == 0) continue;
+      rows.push_back(offset + s.prompt_length - 1 + r);
+      targets.push_back(s.tokens[s.prompt_length + r]);
+      packed.sequence_index.push_back(index);
+      packed.response_index.push_back(r);
+    }
+  }
+  packed.tokens = ToTensor(tokens);
+  packed.prediction_rows = ToTensor(rows);
+  packed.targets = ToTensor(targets);
+  return packed;
+}
+
+}  // namespace baton::engine

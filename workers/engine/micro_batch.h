@@ -1,0 +1,69 @@
+// Training sequences, their split into micro-batches, and the flat rows of one micro-batch.
+//
+// Everything here is a pure function of the batch: the same sequences in the same order give the
+// same micro-batches, bit for bit (DESIGN §7).
+#ifndef BATON_WORKERS_ENGINE_MICRO_BATCH_H_
+#define BATON_WORKERS_ENGINE_MICRO_BATCH_H_
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+namespace baton::engine {
+
+/// A prompt with one response: response length R = tokens.size() - prompt_length. All columns are
+/// per response token.
+struct TrainSequence {
+  std::vector<int32_t> tokens;  ///< Prompt, then response.
+  int64_t prompt_length = 0;    ///< At least 1: something must predict the first response token.
+  /// [R] log-probs under the policy that sampled the tokens (the "old" ones of PPO's ratio).
+  std::vector<float> behaviour_log_probs;
+  std::vector<float> ref_log_probs;  ///< [R], or empty without a KL loss.
+  std::vector<float> advantages;     ///< [R], or one value for every token.
+  std::vector<uint8_t> loss_mask;    ///< [R]; 0 takes a token out of the loss. Empty: all ones.
+
+  int64_t response_length() const { return static_cast<int64_t>(tokens.size()) - prompt_length; }
+  /// Response tokens that take part in the loss.
+  int64_t CountUnmasked() const;
+};
+
+/// InvalidArgument naming the sequence and what is wrong: a prompt_length outside [1, tokens], a
+/// token outside [0, vocab_size), a loss_mask of another length.
+[[nodiscard]] absl::Status ValidateSequences(absl::Span<const TrainSequence> sequences,
+                                             int64_t vocab_size);
+
+/// The rows a sequence feeds to the model: all tokens but the last, whose prediction nobody needs.
+int64_t InputLength(const TrainSequence& sequence);
+
+/// Splits items of the given row counts into micro-batches of at most `max_token_len` rows, padding
+/// to the longest item of the micro-batch included. Items are taken longest first (ties: in order
+/// of index), so lengths within one are similar. Items of length 0 are left out.
+/// InvalidArgument when one item alone exceeds the budget; `max_token_len` 0 means no limit.
+absl::StatusOr<std::vector<std::vector<int64_t>>> PlanMicroBatches(
+    absl::Span<const int64_t> lengths, int64_t max_token_len);
+
+/// Which response tokens a pass needs the model's prediction of.
+enum class ResponseRows { kAll, kUnmasked };
+
+/// N rows: the inputs of the chosen sequences one after the other. M predictions: the rows whose
+/// next token is wanted, sequence by sequence. Tensors are int64 on the CPU.
+struct PackedRows {
+  torch::Tensor tokens;                 ///< [N]
+  torch::Tensor prediction_rows;        ///< [M], into the N rows.
+  torch::Tensor targets;                ///< [M] token ids.
+  std::vector<int64_t> lengths;         ///< Rows of each sequence; they add up to N.
+  std::vector<int64_t> sequence_index;  ///< [M]: index into the batch.
+  std::vector<int64_t> response_index;  ///< [M]: which token of that response.
+};
+
+PackedRows PackRows(absl::Span<const TrainSequence> batch, absl::Span<const int64_t> indices,
+                    ResponseRows which);
+
+}  // namespace baton::engine
+
+#endif  // BATON_WORKERS_ENGINE_MICRO_BATCH_H_

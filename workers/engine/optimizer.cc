@@ -1,0 +1,161 @@
+#include "workers/engine/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "relay/weights/safetensors_reader.h"
+#include "sdk/base/status_macros.h"
+#include "workers/engine/weights_io.h"
+
+namespace baton::engine {
+namespace {
+
+std::vector<std::string> Faults(const OptimizerSpec& spec) {
+  std::vector<std::string> errors;
+  const auto check = [&](bool ok, absl::string_view name, double value, absl::string_view want) {
+    if (!ok) errors.push_back(absl::StrCat(name, ": ", value, " is not ", want));
+  };
+  check(spec.beta1 >= 0 && spec.beta1 < 1, "beta1", spec.beta1, "in [0, 1)");
+  check(spec.beta2 >= 0 && spec.beta2 < 1, "beta2", spec.beta2, "in [0, 1)");
+  check(std::isfinite(spec.eps) && spec.eps > 0, "eps", spec.eps, "a finite number above 0");
+  check(std::isfinite(spec.weight_decay) && spec.weight_decay >= 0, "weight_decay",
+        spec.weight_decay, "a finite number of at least 0");
+  check(std::isfinite(spec.grad_clip) && spec.grad_clip >= 0, "grad_clip", spec.grad_clip,
+        "a finite number of at least 0");
+  return errors;
+}
+
+std::string ParameterFault(const AdamW::Parameters& parameters) {
+  if (parameters.empty()) return "the model has no parameters";
+  const torch::Tensor& first = parameters.front().second;
+  for (const auto& [name, p] : parameters) {
+    if (p.scalar_type() != torch::kFloat32 && p.scalar_type() != torch::kFloat64) {
+      return absl::StrCat("parameter ", name, " is ", torch::toString(p.scalar_type()),
+                          "; training needs float32 (load the model with that dtype)");
+    }
+    if (!p.is_leaf()) return absl::StrCat("parameter ", name, " is not a leaf");
+    if (p.scalar_type() != first.scalar_type() || p.device() != first.device()) {
+      return absl::StrCat("parameter ", name, " differs from ", parameters.front().first,
+                          " in dtype or device");
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+absl::StatusOr<AdamW> AdamW::Create(const Parameters& parameters, const OptimizerSpec& spec) {
+  std::vector<std::string> errors = Faults(spec);
+  auto schedule = LrSchedule::Create(spec.lr_schedule, spec.lr, spec.min_lr_ratio,
+                                     spec.lr_warmup_steps, spec.total_steps);
+  if (!schedule.ok()) errors.emplace_back(schedule.status().message());
+  if (std::string fault = ParameterFault(parameters); !fault.empty()) errors.push_back(fault);
+  if (!errors.empty()) return absl::InvalidArgumentError(absl::StrJoin(errors, "; "));
+  AdamW optimizer(spec, *schedule);
+  optimizer.Attach(parameters);
+  return optimizer;
+}
+
+void AdamW::Attach(const Parameters& parameters) {
+  torch::NoGradGuard no_grad;
+  int64_t total = 0;
+  for (const auto& named : parameters) total += named.second.numel();
+  gradients_ = torch::zeros({total}, parameters.front().second.options().requires_grad(false));
+  int64_t offset = 0;
+  for (const auto& [name, parameter] : parameters) {
+    torch::Tensor p = parameter;
+    p.set_requires_grad(true);
+    torch::Tensor gradient = gradients_.narrow(0, offset, p.numel()).view(p.sizes());
+    offset += p.numel();
+    p.mutable_grad() = gradient;
+    slots_.push_back({name, p, gradient, torch::zeros_like(gradient), torch::zeros_like(gradient)});
+  }
+}
+
+void AdamW::ZeroGradients() {
+  gradients_.zero_();
+  // Someone may have put another tensor there (or none): autograd must add to ours.
+  for (Slot& slot : slots_) {
+    if (!slot.parameter.grad().is_same(slot.gradient))
+      slot.parameter.mutable_grad() = slot.gradient;
+  }
+}
+
+absl::StatusOr<double> AdamW::GradientNorm() const {
+  const double norm = gradients_.norm().item<double>();
+  if (std::isfinite(norm)) return norm;
+  for (const Slot& slot : slots_) {
+    if (!torch::isfinite(slot.gradient).all().item<bool>()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the gradient of ", slot.name, " is not finite"));
+    }
+  }
+  return absl::FailedPreconditionError("the norm of the gradient overflows");
+}
+
+void AdamW::Step(double gradient_norm) {
+  torch::NoGradGuard no_grad;
+  if (spec_.grad_clip > 0) {
+    const double scale = spec_.grad_clip / (gradient_norm + 1e-6);
+    if (scale < 1) gradients_.mul_(scale);
+  }
+  const double lr = NextLearningRate();
+  const double t = static_cast<double>(step_ + 1);
+  const double correction1 = 1 - std::pow(spec_.beta1, t);
+  const double correction2_sqrt = std::sqrt(1 - std::pow(spec_.beta2, t));
+  for (Slot& slot : slots_) {
+    if (spec_.weight_decay != 0) slot.parameter.mul_(1 - lr * spec_.weight_decay);
+    slot.exp_avg.lerp_(slot.gradient, 1 - spec_.beta1);
+    slot.exp_avg_sq.mul_(spec_.beta2).addcmul_(slot.gradient, slot.gradient, 1 - spec_.beta2);
+    const torch::Tensor denominator = slot.exp_avg_sq.sqrt().div_(correction2_sqrt).add_(spec_.eps);
+    slot.parameter.addcdiv_(slot.exp_avg, denominator, -lr / correction1);
+  }
+  ++step_;
+}
+
+std::vector<std::pair<std::string, torch::Tensor>> AdamW::State(const torch::Tensor& step) const {
+  NamedTensors state;
+  for (const Slot& slot : slots_) {
+    state.emplace_back(absl::StrCat("exp_avg.", slot.name), slot.exp_avg);
+    state.emplace_back(absl::StrCat("exp_avg_sq.", slot.name), slot.exp_avg_sq);
+  }
+  state.emplace_back("step", step);
+  return state;
+}
+
+absl::Status AdamW::Save(const std::string& path) const {
+  try {
+    const torch::Tensor step = torch::full({1}, step_, torch::kInt64);
+    BATON_ASSIGN_OR_RETURN(const WeightsImage image,
+                           WeightsImage::Create(State(step), {}, {{"format", "baton.adamw.v1"}}));
+    return image.WriteFile(path);
+  } catch (const std::exception& e) {
+    return absl::InternalError(absl::StrCat("saving the optimizer to ", path, ": ", e.what()));
+  }
+}
+
+absl::Status AdamW::Load(const std::string& path) {
+  try {
+    BATON_ASSIGN_OR_RETURN(const auto file, relay::SafetensorsFile::Open(path));
+    // Moments of another precision would load, rounded, and the run would quietly differ.
+    for (const Slot& slot : slots_) {
+      BATON_ASSIGN_OR_RETURN(const relay::DType want, FromTorchDtype(slot.exp_avg.scalar_type()));
+      const auto* entry = file->view().Find(absl::StrCat("exp_avg.", slot.name));
+      if (entry != nullptr && entry->dtype != want) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(path, ": exp_avg.", slot.name, " is ", relay::DTypeName(entry->dtype),
+                         ", this trainer needs ", relay::DTypeName(want)));
+      }
+    }
+    torch::Tensor step = torch::zeros({1}, torch::kInt64);
+    BATON_RETURN_IF_ERROR(Annotate(LoadTensors(file->view(), State(step)), path));
+    step_ = step.item<int64_t>();
+    return absl::OkStatus();
+  } catch (const std::exception& e) {
+    return absl::InternalError(absl::StrCat("loading the optimizer from ", path, ": ", e.what()));
+  }
+}
+
+}  // namespace baton::engine

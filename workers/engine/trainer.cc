@@ -1,0 +1,266 @@
+#include "workers/engine/trainer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "sdk/base/status_macros.h"
+#include "workers/engine/aggregation.h"
+#include "workers/engine/attention.h"
+#include "workers/engine/trainer_loss.h"
+
+namespace baton::engine {
+namespace {
+
+/// Logits held at once; the head runs over more rows than that piece by piece.
+constexpr int64_t kMaxLogits = int64_t{1} << 25;
+
+int64_t TokenBudget(int64_t max_token_len, absl::Span<const int64_t> lengths) {
+  if (max_token_len > 0 || lengths.empty()) return max_token_len;
+  return std::max(kDefaultMaxTokenLen, *std::max_element(lengths.begin(), lengths.end()));
+}
+
+std::string MetricPrefix(const LossSpec& loss) {
+  return loss.kind == LossSpec::kSft ? "train/" : "actor/";
+}
+
+absl::Status FromException(const std::exception& e) {
+  const auto* torch_error = dynamic_cast<const c10::Error*>(&e);
+  return absl::InternalError(absl::StrCat(
+      "libtorch: ", torch_error != nullptr ? torch_error->what_without_backtrace() : e.what()));
+}
+
+}  // namespace
+
+/// A contiguous part of the batch that makes one optimizer step.
+struct Trainer::MiniBatch {
+  int64_t begin = 0;  ///< Index of its first sequence in the batch.
+  absl::Span<const TrainSequence> sequences;
+  std::vector<double> weights;                      ///< Of an unmasked token, per sequence.
+  std::vector<std::vector<int64_t>> micro_batches;  ///< Indices into `sequences`.
+};
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(CausalLM* model,
+                                                         const OptimizerSpec& optimizer) {
+  try {
+    BATON_ASSIGN_OR_RETURN(AdamW adamw, AdamW::Create(model->parameters(), optimizer));
+    return std::unique_ptr<Trainer>(new Trainer(model, std::move(adamw)));
+  } catch (const std::exception& e) {
+    return FromException(e);
+  }
+}
+
+absl::StatusOr<std::vector<Trainer::MiniBatch>> Trainer::PlanUpdate(
+    absl::Span<const TrainSequence> batch, const LossSpec& loss,
+    const UpdateOptions& options) const {
+  if (options.ppo_epochs < 1 || options.ppo_mini_batch_size < 0 || options.max_token_len < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("ppo_epochs (", options.ppo_epochs,
+                     ") must be at least 1, ppo_mini_batch_size (", options.ppo_mini_batch_size,
+                     ") and max_token_len (", options.max_token_len, ") at least 0"));
+  }
+  BATON_RETURN_IF_ERROR(Validate(loss));
+  BATON_RETURN_IF_ERROR(ValidateSequences(batch, model_->config().vocab_size));
+  BATON_RETURN_IF_ERROR(ValidateLossColumns(batch, loss));
+  BATON_ASSIGN_OR_RETURN(const LossAggregation aggregation,
+                         ParseLossAggregation(loss.loss_agg_mode));
+  const size_t size = options.ppo_mini_batch_size > 0 ? options.ppo_mini_batch_size
+                                                      : std::max(batch.size(), size_t{1});
+  std::vector<MiniBatch> plan;
+  int64_t unmasked = 0;
+  for (size_t begin = 0; begin < batch.size(); begin += size) {
+    MiniBatch mini_batch;
+    mini_batch.begin = static_cast<int64_t>(begin);
+    mini_batch.sequences = batch.subspan(begin, size);
+    std::vector<int64_t> counts, lengths;
+    double scale = loss.loss_scale_factor;
+    for (const TrainSequence& s : mini_batch.sequences) {
+      counts.push_back(s.CountUnmasked());
+      lengths.push_back(counts.back() > 0 ? InputLength(s) : 0);
+      unmasked += counts.back();
+      if (loss.loss_scale_factor == 0) scale = std::max<double>(scale, s.response_length());
+    }
+    mini_batch.weights = TokenWeights(aggregation, counts, scale);
+    auto micro_batches = PlanMicroBatches(lengths, TokenBudget(options.max_token_len, lengths));
+    if (!micro_batches.ok()) {
+      return Annotate(micro_batches.status(), absl::StrCat("mini-batch from sequence ", begin));
+    }
+    mini_batch.micro_batches = *std::move(micro_batches);
+    plan.push_back(std::move(mini_batch));
+  }
+  if (unmasked == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the batch of ", batch.size(), " sequences has no unmasked response token"));
+  }
+  return plan;
+}
+
+absl::StatusOr<std::map<std::string, double>> Trainer::Update(absl::Span<const TrainSequence> batch,
+                                                              const LossSpec& loss,
+                                                              const UpdateOptions& options) {
+  skip_reasons_.clear();
+  BATON_ASSIGN_OR_RETURN(const std::vector<MiniBatch> plan, PlanUpdate(batch, loss, options));
+  std::map<std::string, double> metrics;
+  double steps = 0;
+  absl::Status first_failure;
+  for (int64_t epoch = 0; epoch < options.ppo_epochs; ++epoch) {
+    for (const MiniBatch& mini_batch : plan) {
+      if (mini_batch.micro_batches.empty()) continue;  // All of it masked: nothing to learn.
+      const absl::Status status = Step(mini_batch, loss, metrics);
+      if (status.ok()) {
+        ++steps;
+        continue;
+      }
+      first_failure.Update(status);
+      skip_reasons_.push_back(absl::StrCat("epoch ", epoch, ", mini-batch from sequence ",
+                                           mini_batch.begin, ": ", status.message()));
+    }
+  }
+  if (steps == 0) {
+    return absl::Status(first_failure.code(), absl::StrCat("update refused, weights unchanged: ",
+                                                           absl::StrJoin(skip_reasons_, "; ")));
+  }
+  for (auto& metric : metrics) metric.second /= steps;
+  const std::string prefix = MetricPrefix(loss);
+  metrics[prefix + "lr"] = last_learning_rate_;
+  metrics[prefix + "optimizer_steps"] = steps;
+  metrics[prefix + "skipped_steps"] = static_cast<double>(skip_reasons_.size());
+  double tokens = 0;
+  for (const TrainSequence& s : batch) tokens += static_cast<double>(s.tokens.size());
+  metrics["perf/total_num_tokens"] = tokens;
+  return metrics;
+}
+
+absl::Status Trainer::Step(const MiniBatch& mini_batch, const LossSpec& loss,
+                           std::map<std::string, double>& totals) {
+  try {
+    optimizer_.ZeroGradients();
+    LossSums sums;
+    for (const auto& indices : mini_batch.micro_batches) {
+      BATON_RETURN_IF_ERROR(Accumulate(mini_batch, indices, loss, sums));
+    }
+    BATON_ASSIGN_OR_RETURN(const double norm, optimizer_.GradientNorm());
+    last_learning_rate_ = optimizer_.NextLearningRate();
+    optimizer_.Step(norm);
+    AddMetrics(sums, loss, totals);
+    totals[MetricPrefix(loss) + "grad_norm"] += norm;
+    return absl::OkStatus();
+  } catch (const std::exception& e) {
+    return FromException(e);
+  }
+}
+
+absl::Status Trainer::Accumulate(const MiniBatch& mini_batch, const std::vector<int64_t>& indices,
+                                 const LossSpec& loss, LossSums& sums) {
+  const PackedRows packed = PackRows(mini_batch.sequences, indices, ResponseRows::kUnmasked);
+  const LossColumns columns =
+      MakeLossColumns(mini_batch.sequences, mini_batch.weights, packed, loss,
+                      torch::TensorOptions().dtype(model_->dtype()).device(model_->device()));
+  const torch::Tensor states = PredictionStates(packed);
+  const torch::Tensor targets = packed.targets.to(model_->device());
+  // The head runs backward by itself, so that only one piece of the logits exists at a time.
+  torch::Tensor head_input = states.detach().requires_grad_(true);
+  const int64_t rows = states.size(0);
+  const int64_t piece = std::max<int64_t>(1, kMaxLogits / model_->config().vocab_size);
+  for (int64_t begin = 0; begin < rows; begin += piece) {
+    const int64_t length = std::min(piece, rows - begin);
+    const torch::Tensor logits =
+        model_->Logits(length == rows ? head_input : head_input.narrow(0, begin, length));
+    const auto name_row = [&](int64_t row) {
+      return absl::StrCat("sequence ", mini_batch.begin + packed.sequence_index[begin + row],
+                          ", response token ", packed.response_index[begin + row]);
+    };
+    BATON_ASSIGN_OR_RETURN(const torch::Tensor total,
+                           WeightedLoss(logits, targets.narrow(0, begin, length),
+                                        columns.Narrow(begin, length), loss, name_row, sums));
+    total.backward();
+  }
+  states.backward(head_input.grad());
+  return absl::OkStatus();
+}
+
+torch::Tensor Trainer::PredictionStates(const PackedRows& packed) {
+  PackedAttentionOptions options;
+  options.deterministic = model_->deterministic();
+  PackedCausalAttention attention(packed.lengths, options);
+  const torch::Tensor hidden = model_->Hidden(
+      packed.tokens.to(model_->device()), attention.Positions().to(model_->device()), attention);
+  return hidden.index_select(0, packed.prediction_rows.to(model_->device()));
+}
+
+torch::Tensor Trainer::ScoreRows(const PackedRows& packed, double temperature) {
+  torch::NoGradGuard no_grad;
+  const torch::Tensor states = PredictionStates(packed);
+  const torch::Tensor targets = packed.targets.to(model_->device());
+  const int64_t piece = std::max<int64_t>(1, kMaxLogits / model_->config().vocab_size);
+  std::vector<torch::Tensor> log_probs;
+  for (int64_t begin = 0; begin < states.size(0); begin += piece) {
+    const int64_t length = std::min(piece, states.size(0) - begin);
+    log_probs.push_back(ScoreTokens(model_->Logits(states.narrow(0, begin, length)),
+                                    targets.narrow(0, begin, length), temperature,
+                                    EntropyMode::kNone)
+                            .log_probs);
+  }
+  return torch::cat(log_probs).to(torch::kCPU, torch::kFloat64);
+}
+
+absl::StatusOr<std::vector<std::vector<int64_t>>> Trainer::PlanScoring(
+    absl::Span<const TrainSequence> batch, ResponseRows which, int64_t max_token_len) const {
+  BATON_RETURN_IF_ERROR(ValidateSequences(batch, model_->config().vocab_size));
+  std::vector<int64_t> lengths;
+  for (const TrainSequence& s : batch) {
+    const int64_t wanted = which == ResponseRows::kAll ? s.response_length() : s.CountUnmasked();
+    lengths.push_back(wanted > 0 ? InputLength(s) : 0);
+  }
+  return PlanMicroBatches(lengths, TokenBudget(max_token_len, lengths));
+}
+
+absl::StatusOr<std::vector<std::vector<float>>> Trainer::LogProbs(
+    absl::Span<const TrainSequence> batch, double temperature, int64_t max_token_len) {
+  LossSpec policy;
+  policy.temperature = temperature;
+  BATON_RETURN_IF_ERROR(Validate(policy));
+  BATON_ASSIGN_OR_RETURN(const auto plan, PlanScoring(batch, ResponseRows::kAll, max_token_len));
+  std::vector<std::vector<float>> result(batch.size());
+  try {
+    for (const auto& indices : plan) {
+      const PackedRows packed = PackRows(batch, indices, ResponseRows::kAll);
+      const torch::Tensor log_probs = ScoreRows(packed, temperature);
+      const double* values = log_probs.data_ptr<double>();
+      for (size_t m = 0; m < packed.sequence_index.size(); ++m) {
+        result[packed.sequence_index[m]].push_back(static_cast<float>(values[m]));
+      }
+    }
+  } catch (const std::exception& e) {
+    return FromException(e);
+  }
+  return result;
+}
+
+absl::StatusOr<double> Trainer::Loss(absl::Span<const TrainSequence> batch, int64_t max_token_len) {
+  BATON_ASSIGN_OR_RETURN(const auto plan,
+                         PlanScoring(batch, ResponseRows::kUnmasked, max_token_len));
+  if (plan.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the batch of ", batch.size(), " sequences has no unmasked response token"));
+  }
+  double sum = 0, tokens = 0;
+  try {
+    for (const auto& indices : plan) {
+      const torch::Tensor log_probs =
+          ScoreRows(PackRows(batch, indices, ResponseRows::kUnmasked), 1);
+      sum -= log_probs.sum().item<double>();
+      tokens += static_cast<double>(log_probs.numel());
+    }
+  } catch (const std::exception& e) {
+    return FromException(e);
+  }
+  return sum / tokens;
+}
+
+absl::Status Trainer::SaveOptimizer(const std::string& path) const { return optimizer_.Save(path); }
+
+absl::Status Trainer::LoadOptimizer(const std::string& path) { return optimizer_.Load(path); }
+
+}  // namespace baton::engine

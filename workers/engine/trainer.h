@@ -1,0 +1,115 @@
+// Trains a CausalLM on sequences with a prompt and a response, and scores them.
+//
+// An update is: for each epoch, for each mini-batch, clear the gradients; for each micro-batch run
+// forward and backward; clip; one AdamW step. The loss is normalised over the whole mini-batch
+// (aggregation.h), so how it is cut into micro-batches does not matter. Sequences lie packed in
+// flat rows, and only rows that predict a response token go through the language-model head.
+//
+// Same model, optimizer state and batch: same bytes afterwards (CPU, one compute thread).
+// One thread at a time; the model must not be used meanwhile. libtorch's exceptions become Status.
+#ifndef BATON_WORKERS_ENGINE_TRAINER_H_
+#define BATON_WORKERS_ENGINE_TRAINER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "workers/engine/loss.h"
+#include "workers/engine/micro_batch.h"
+#include "workers/engine/model.h"
+#include "workers/engine/optimizer.h"
+
+namespace baton::engine {
+
+/// Rows of a micro-batch, padding included, when nobody says otherwise. Longer sequences get
+/// micro-batches of their own. (Small enough for a core's cache on the CPU.)
+inline constexpr int64_t kDefaultMaxTokenLen = 4096;
+
+struct UpdateOptions {
+  int64_t ppo_epochs = 1;
+  int64_t ppo_mini_batch_size = 0;  ///< Sequences per optimizer step, in order; 0: the whole batch.
+  int64_t max_token_len = 0;        ///< Micro-batch budget in tokens; 0: kDefaultMaxTokenLen.
+};
+
+struct LossSums;
+
+class Trainer {
+ public:
+  /// Borrows `model`, which must outlive the trainer, and has it require gradients.
+  /// InvalidArgument for options that make no sense or a model that is not float32/float64.
+  static absl::StatusOr<std::unique_ptr<Trainer>> Create(CausalLM* model,
+                                                         const OptimizerSpec& optimizer);
+
+  /// One call trains on one batch. Returns metrics: means over the optimizer steps of this call.
+  ///   PPO: actor/{pg_loss, entropy, pg_clipfrac, pg_clipfrac_lower, ppo_kl, grad_norm, lr,
+  ///        skipped_steps, optimizer_steps}, actor/kl_loss with use_kl_loss
+  ///   SFT: train/{loss, grad_norm, lr, skipped_steps, optimizer_steps}
+  ///   both: perf/total_num_tokens (prompts and responses of the batch, once)
+  /// pg_loss and kl_loss are aggregated by loss_agg_mode; entropy, ppo_kl and the fractions are
+  /// means over unmasked tokens; grad_norm is before clipping; lr is the last step's.
+  ///
+  /// A mini-batch whose loss or gradient is not finite is skipped: weights, moments and step stay
+  /// as they were, skipped_steps counts it and skip_reasons() names it. An error of any kind means
+  /// that nothing was applied:
+  ///   InvalidArgument     a sequence, a column (wrong length, not finite) or an option, by name
+  ///   FailedPrecondition  every step was skipped; the message has the reasons
+  ///   Internal            the same, because libtorch failed (memory …)
+  absl::StatusOr<std::map<std::string, double>> Update(absl::Span<const TrainSequence> batch,
+                                                       const LossSpec& loss,
+                                                       const UpdateOptions& options);
+
+  /// Why steps of the last Update were skipped, one line each.
+  const std::vector<std::string>& skip_reasons() const { return skip_reasons_; }
+
+  /// log-probs of all response tokens (masked or not) under softmax(logits / temperature), in the
+  /// order of the batch. No gradients. Other columns of the sequences are not looked at.
+  absl::StatusOr<std::vector<std::vector<float>>> LogProbs(absl::Span<const TrainSequence> batch,
+                                                           double temperature,
+                                                           int64_t max_token_len = 0);
+
+  /// Mean negative log-likelihood of the unmasked response tokens. No gradients.
+  absl::StatusOr<double> Loss(absl::Span<const TrainSequence> batch, int64_t max_token_len = 0);
+
+  /// Moments and step as one safetensors file (AdamW::Save). Weights are saved by hf_directory.
+  [[nodiscard]] absl::Status SaveOptimizer(const std::string& path) const;
+  [[nodiscard]] absl::Status LoadOptimizer(const std::string& path);
+
+  int64_t optimizer_steps() const { return optimizer_.step(); }
+
+ private:
+  struct MiniBatch;
+
+  Trainer(CausalLM* model, AdamW optimizer) : model_(model), optimizer_(std::move(optimizer)) {}
+
+  /// Everything an update decides before its first forward pass.
+  absl::StatusOr<std::vector<MiniBatch>> PlanUpdate(absl::Span<const TrainSequence> batch,
+                                                    const LossSpec& loss,
+                                                    const UpdateOptions& options) const;
+  /// One optimizer step, added to `totals`. An error means that it was not applied.
+  absl::Status Step(const MiniBatch& mini_batch, const LossSpec& loss,
+                    std::map<std::string, double>& totals);
+  /// Forward and backward of one micro-batch; adds to the gradients and to `sums`.
+  absl::Status Accumulate(const MiniBatch& mini_batch, const std::vector<int64_t>& indices,
+                          const LossSpec& loss, LossSums& sums);
+  /// Final hidden states of the rows whose prediction is wanted, [M, hidden_size].
+  torch::Tensor PredictionStates(const PackedRows& packed);
+  /// log-probs [M] of one micro-batch, without gradients.
+  torch::Tensor ScoreRows(const PackedRows& packed, double temperature);
+  absl::StatusOr<std::vector<std::vector<int64_t>>> PlanScoring(
+      absl::Span<const TrainSequence> batch, ResponseRows which, int64_t max_token_len) const;
+
+  CausalLM* const model_;
+  AdamW optimizer_;
+  double last_learning_rate_ = 0;
+  std::vector<std::string> skip_reasons_;
+};
+
+}  // namespace baton::engine
+
+#endif  // BATON_WORKERS_ENGINE_TRAINER_H_

@@ -1,0 +1,67 @@
+// The loss of some rows of a mini-batch, and the sums that its metrics are made of. Internal to
+// the trainer.
+#ifndef BATON_WORKERS_ENGINE_TRAINER_LOSS_H_
+#define BATON_WORKERS_ENGINE_TRAINER_LOSS_H_
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "workers/engine/loss.h"
+#include "workers/engine/micro_batch.h"
+
+namespace baton::engine {
+
+/// What the loss needs beside the logits, for the M rows of a micro-batch: [M] each, float. Those
+/// that the loss does not use stay undefined.
+struct LossColumns {
+  torch::Tensor weights;  ///< Aggregation weights (aggregation.h).
+  torch::Tensor old_log_probs;
+  torch::Tensor advantages;
+  torch::Tensor ref_log_probs;
+
+  LossColumns Narrow(int64_t begin, int64_t length) const;
+};
+
+/// `sequence_weights`: one per sequence of `batch`. Tensors get the dtype and device of `options`.
+LossColumns MakeLossColumns(absl::Span<const TrainSequence> batch,
+                            absl::Span<const double> sequence_weights, const PackedRows& packed,
+                            const LossSpec& loss, const torch::TensorOptions& options);
+
+/// InvalidArgument naming sequence and token when a column that `loss` uses has another length or
+/// is not finite where the mask is set.
+[[nodiscard]] absl::Status ValidateLossColumns(absl::Span<const TrainSequence> batch,
+                                               const LossSpec& loss);
+
+/// Sums over rows of a mini-batch, added up micro-batch by micro-batch.
+struct LossSums {
+  double tokens = 0;   ///< Rows.
+  double loss = 0;     ///< Weighted: the SFT or PPO loss itself.
+  double kl_loss = 0;  ///< Weighted.
+  double entropy = 0;  ///< Unweighted, as all below.
+  double clipped = 0;
+  double clipped_lower = 0;
+  double ppo_kl = 0;
+};
+
+/// The weighted total of these rows (a scalar to run backward from), its parts added to `sums`.
+/// FailedPrecondition when it is not finite, with `name_row` of the first bad row.
+absl::StatusOr<torch::Tensor> WeightedLoss(const torch::Tensor& logits,
+                                           const torch::Tensor& targets, const LossColumns& columns,
+                                           const LossSpec& loss,
+                                           absl::FunctionRef<std::string(int64_t)> name_row,
+                                           LossSums& sums);
+
+/// Adds this mini-batch's metrics, by the names users know, to `totals`.
+void AddMetrics(const LossSums& sums, const LossSpec& loss, std::map<std::string, double>& totals);
+
+}  // namespace baton::engine
+
+#endif  // BATON_WORKERS_ENGINE_TRAINER_LOSS_H_
