@@ -1,0 +1,82 @@
+#include "workers/engine/added_tokens.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "sdk/base/utf8.h"
+
+namespace baton::engine {
+namespace {
+
+// Unicode's White_Space property.
+bool IsWhiteSpace(char32_t c) {
+  return (c >= 0x9 && c <= 0xD) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
+         c == 0x3000;
+}
+
+// Where the white space begins that ends at `end`, not before `low`.
+size_t WhiteSpaceBegin(absl::string_view text, size_t low, size_t end) {
+  while (end > low) {
+    size_t begin = end - 1;
+    while (begin > low && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
+    const Utf8Char c = ReadUtf8(text.substr(begin, end - begin));
+    if (c.kind != Utf8Char::Kind::kValid || c.length != end - begin) break;
+    if (!IsWhiteSpace(c.code_point)) break;
+    end = begin;
+  }
+  return end;
+}
+
+size_t WhiteSpaceEnd(absl::string_view text, size_t begin) {
+  while (begin < text.size()) {
+    const Utf8Char c = ReadUtf8(text.substr(begin));
+    if (c.kind != Utf8Char::Kind::kValid || !IsWhiteSpace(c.code_point)) break;
+    begin += c.length;
+  }
+  return begin;
+}
+
+}  // namespace
+
+AddedTokenFinder::AddedTokenFinder(std::vector<AddedToken> tokens) {
+  for (AddedToken& token : tokens) {
+    if (token.content.empty()) continue;
+    by_first_byte_[static_cast<unsigned char>(token.content[0])].push_back(std::move(token));
+    empty_ = false;
+  }
+  for (auto& list : by_first_byte_) {
+    std::stable_sort(list.begin(), list.end(), [](const AddedToken& a, const AddedToken& b) {
+      return a.content.size() > b.content.size();
+    });
+  }
+}
+
+const AddedToken* AddedTokenFinder::MatchAt(absl::string_view text, bool skip_special) const {
+  for (const AddedToken& token : by_first_byte_[static_cast<unsigned char>(text[0])]) {
+    if (absl::StartsWith(text, token.content) && !(skip_special && token.special)) return &token;
+  }
+  return nullptr;
+}
+
+void AddedTokenFinder::Split(absl::string_view text, bool skip_special,
+                             std::vector<Piece>* pieces) const {
+  size_t done = 0;
+  for (size_t at = 0; !empty_ && at < text.size();) {
+    const AddedToken* token = MatchAt(text.substr(at), skip_special);
+    if (token == nullptr) {
+      ++at;
+      continue;
+    }
+    const size_t begin = token->lstrip ? WhiteSpaceBegin(text, done, at) : at;
+    size_t end = at + token->content.size();
+    if (token->rstrip) end = WhiteSpaceEnd(text, end);
+    if (begin > done) pieces->push_back({text.substr(done, begin - done), -1});
+    pieces->push_back({text.substr(begin, end - begin), token->id});
+    done = at = end;
+  }
+  if (done < text.size()) pieces->push_back({text.substr(done), -1});
+}
+
+}  // namespace baton::engine

@@ -1,0 +1,50 @@
+// Tokens that are found in the text before anything else: special tokens ("<|im_end|>") and
+// others that were added to a trained vocabulary.
+#ifndef BATON_WORKERS_ENGINE_ADDED_TOKENS_H_
+#define BATON_WORKERS_ENGINE_ADDED_TOKENS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace baton::engine {
+
+struct AddedToken {
+  int32_t id = 0;
+  std::string content;
+  bool special = false;     ///< Control token: left out of decoded text on request.
+  bool lstrip = false;      ///< Takes the white space on its left with it.
+  bool rstrip = false;      ///< Takes the white space on its right with it.
+  bool normalized = false;  ///< Looked for in the normalized text, not in the text as given.
+};
+
+/// Finds added tokens, the leftmost first and of several there the longest, as Hugging Face's
+/// AddedVocabulary does. Immutable after construction; any thread.
+class AddedTokenFinder {
+ public:
+  struct Piece {
+    absl::string_view text;
+    int32_t id = -1;  ///< -1: text between added tokens.
+  };
+
+  AddedTokenFinder() = default;
+  /// Tokens of empty content are left out.
+  explicit AddedTokenFinder(std::vector<AddedToken> tokens);
+
+  /// Appends the whole of `text` in order (less the white space that tokens took) to `pieces`.
+  void Split(absl::string_view text, bool skip_special, std::vector<Piece>* pieces) const;
+
+ private:
+  const AddedToken* MatchAt(absl::string_view text, bool skip_special) const;
+
+  std::array<std::vector<AddedToken>, 256> by_first_byte_;  // longest first
+  bool empty_ = true;
+};
+
+}  // namespace baton::engine
+
+#endif  // BATON_WORKERS_ENGINE_ADDED_TOKENS_H_

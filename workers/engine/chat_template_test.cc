@@ -1,0 +1,70 @@
+#include "workers/engine/chat_template.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "workers/engine/character_tokenizer.h"
+
+namespace baton::engine {
+namespace {
+
+using testing::HasSubstr;
+
+const std::vector<ChatMessage>& Messages() {
+  static const auto* const messages = new std::vector<ChatMessage>{
+      {"system", "Be brief."}, {"user", " 2+2?\n"}, {"assistant", "4"}, {"user", "3+3?"}};
+  return *messages;
+}
+
+TEST(ChatTemplateTest, RendersEachByName) {
+  EXPECT_EQ(*ChatTemplate::FromName("none")->Render(Messages()), "Be brief. 2+2?\n43+3?");
+  EXPECT_EQ(*ChatTemplate::FromName("chatml")->Render(Messages()),
+            "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n 2+2?\n<|im_end|>\n"
+            "<|im_start|>assistant\n4<|im_end|>\n<|im_start|>user\n3+3?<|im_end|>\n"
+            "<|im_start|>assistant\n");
+  EXPECT_EQ(*ChatTemplate::FromName("llama3")->Render(Messages()),
+            "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|>"
+            "<|start_header_id|>user<|end_header_id|>\n\n2+2?<|eot_id|>"
+            "<|start_header_id|>assistant<|end_header_id|>\n\n4<|eot_id|>"
+            "<|start_header_id|>user<|end_header_id|>\n\n3+3?<|eot_id|>"
+            "<|start_header_id|>assistant<|end_header_id|>\n\n");
+  EXPECT_EQ(*ChatTemplate::FromName("chatml")->Render({{"user", "x"}}, false),
+            "<|im_start|>user\nx<|im_end|>\n");
+}
+
+TEST(ChatTemplateTest, EndOfTurn) {
+  EXPECT_EQ(ChatTemplate::FromName("")->end_of_turn(), "");
+  EXPECT_EQ(ChatTemplate::FromName("chatml")->end_of_turn(), "<|im_end|>");
+  EXPECT_EQ(ChatTemplate::FromName("llama3")->end_of_turn(), "<|eot_id|>");
+}
+
+TEST(ChatTemplateTest, UnknownNameListsTheKnown) {
+  const auto status = ChatTemplate::FromName("vicuna").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), "chat template 'vicuna' is not known; known: none, chatml, llama3");
+}
+
+TEST(ChatTemplateTest, BadRoleNamesTheMessage) {
+  for (const char* role : {"", "user\n", "<|im_end|>"}) {
+    const auto text = ChatTemplate::FromName("chatml")->Render({{"user", "x"}, {role, "y"}});
+    EXPECT_EQ(text.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(text.status().message()), HasSubstr("messages[1].role"));
+  }
+}
+
+TEST(ChatTemplateTest, MarksMustBeTokens) {
+  const auto make = [](const CharacterTokenizerOptions& options) {
+    return *Tokenizer::FromJson(MakeCharacterTokenizer("abc<>|_imendstr", options)->tokenizer_json);
+  };
+  const auto chatml = *ChatTemplate::FromName("chatml");
+  const auto plain_status = chatml.CheckTokenizer(*make({}));
+  EXPECT_EQ(plain_status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(plain_status.message()), HasSubstr("<|im_start|>"));
+  EXPECT_TRUE(ChatTemplate::FromName("none")->CheckTokenizer(*make({})).ok());
+  CharacterTokenizerOptions options;
+  options.extra_special_tokens = {"<|im_start|>", "<|im_end|>"};
+  EXPECT_TRUE(chatml.CheckTokenizer(*make(options)).ok());
+}
+
+}  // namespace
+}  // namespace baton::engine

@@ -1,0 +1,18 @@
+// Unicode normalization form C (UAX #15): canonical decomposition, canonical ordering, canonical
+// composition. Tables of Unicode 14.0 (nfc_table.inc, made by testdata/make_nfc_table.py);
+// characters that later versions added are left alone.
+#ifndef BATON_WORKERS_ENGINE_NFC_H_
+#define BATON_WORKERS_ENGINE_NFC_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace baton::engine {
+
+/// `text` must be valid UTF-8. Pure; any thread.
+[[nodiscard]] std::string NormalizeNfc(absl::string_view text);
+
+}  // namespace baton::engine
+
+#endif  // BATON_WORKERS_ENGINE_NFC_H_

@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""Writes tokenizer_*.json and tokenizer_golden.json: tiny byte-level BPE tokenizers trained on
+made-up text and the ids that Hugging Face's tokenizers gives for chosen and random texts.
+
+    pip install tokenizers==0.23.3 && python make_tokenizer_golden.py
+
+With --cases N --out DIR it writes N random texts per tokenizer elsewhere, for a longer comparison.
+"""
+import argparse
+import copy
+import json
+import os
+import random
+import unicodedata
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+from tokenizers import processors, trainers
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|"
+          r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+QWEN2 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|"
+         r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+
+WORDS = ("the a runner hands on her baton to another and he runs they're we'll it's didn't I'm "
+         "conductor leads many players relay carries weights policy reward token steps "
+         "naïve café Zürich Ωmega привет мир 日本 語 한국 größer 😀 123 2024 17 3.14 x=y+1; { } () "
+         "def return if else for while").split()
+
+
+def made_up_text(rng):
+    return [" ".join(rng.choice(WORDS) for _ in range(rng.randint(4, 14))) +
+            rng.choice([".", "!\n", "?\n\n", "  ", "\t", ""]) for _ in range(1500)]
+
+
+def train(split, vocab_size, specials, add_prefix_space=False, nfc=False, unmerged=()):
+    tokenizer = Tokenizer(models.BPE())
+    if nfc:
+        tokenizer.normalizer = normalizers.NFC()
+    if split is None:
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space)
+    else:
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
+            pre_tokenizers.Split(Regex(split), behavior="isolated", invert=False),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=vocab_size, show_progress=False,
+                                  initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    tokenizer.train_from_iterator(made_up_text(random.Random(7)), trainer)
+    if unmerged:  # words that are tokens but that no merge leads to: only ignore_merges finds them
+        state = json.loads(tokenizer.to_str())
+        state["model"]["ignore_merges"] = True
+        for word in unmerged:
+            state["model"]["vocab"][word] = len(state["model"]["vocab"])
+        tokenizer = Tokenizer.from_str(json.dumps(state))
+    tokenizer.add_special_tokens([AddedToken(s, special=True, normalized=False) for s in specials])
+    return tokenizer
+
+
+def make_llama3():
+    tokenizer = train(LLAMA3, 480, ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>",
+                                    "<|end_header_id|>", "<|eot_id|>"], unmerged=["Ġzebra"])
+    bos = tokenizer.token_to_id("<|begin_of_text|>")
+    tokenizer.post_processor = processors.Sequence([
+        processors.ByteLevel(trim_offsets=False),
+        processors.TemplateProcessing(single="<|begin_of_text|> $A",
+                                      pair="<|begin_of_text|> $A <|begin_of_text|> $B",
+                                      special_tokens=[("<|begin_of_text|>", bos)])])
+    return json.loads(tokenizer.to_str())
+
+
+def make_qwen2():
+    tokenizer = train(QWEN2, 470, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], nfc=True)
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+    tokenizer.add_tokens([AddedToken("<tool_call>", normalized=False, special=False),
+                          AddedToken("<tool>", normalized=False, special=False),
+                          AddedToken("Zu\u0308rich!", normalized=True, special=False)])
+    return json.loads(tokenizer.to_str())
+
+
+def make_gpt2():
+    tokenizer = train(None, 420, ["<|endoftext|>"], add_prefix_space=True)
+    tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True, normalized=False),
+                                  AddedToken("<sep>", rstrip=True, normalized=False)])
+    state = json.loads(tokenizer.to_str())
+    # The older form of merges.
+    state["model"]["merges"] = [" ".join(m) for m in state["model"]["merges"]]
+    return state
+
+
+def make_digits():
+    """Digits before ByteLevel, as SmolLM has it; with an unk token and some bytes missing."""
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Digits(individual_digits=True),
+        pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=150, show_progress=False, special_tokens=["<unk>"])
+    tokenizer.train_from_iterator([t.encode("ascii", "ignore").decode()
+                                   for t in made_up_text(random.Random(8))], trainer)
+    return json.loads(tokenizer.to_str())
+
+
+FIXED = [
+    "", " ", "  ", "\n", "a", "The runner's baton.", "THEY'RE we'LL IT'S", "'S'ſ'K", "don't  stop\n\n\n go",
+    "123456789 12,345.67 ٣٤٥ ½ Ⅷ", "  leading and trailing  ", "tabs\tand\r\nlines\r\n\r\n  x",
+    "naïve café", "nai\u0308ve cafe\u0301", "A\u030a\u0301\u0327 \u1e9b\u0323 \u212b \u2126 \u0344",
+    "\u1100\u1161\u11a8\uac00\u11a8 \u1112\u1161\u11ab", "日本語 한국어 Привет мир", "😀👨‍👩‍👧‍👦🏳️‍🌈",
+    "\u00a0\u2003\u3000x\u2028y\u0085z\u180ew", "a\u180e\u180e b", "zero\u0000byte \u0001\u007f", "x=y+1; {\n\treturn 3.14\n}",
+    "<|begin_of_text|>hi<|eot_id|>", "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n",
+    "a <tool_call><tool><tool_cal l>", "in Zürich! and Zu\u0308rich! <|endoftext|><|endoftext|>",
+    "x  <mask>  y<sep>  \t z <mask><mask> <sep> <sep>", "<|im_end|", "<<|im_end|>>", " zebra zebras",
+    "the" * 40, " " * 50, "\n" * 20 + "x", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab",
+    "\ufffd\ufeff\u200b\u200d", "नमस्ते दुनिया ภาษาไทย עברית العربية",
+]
+
+
+def random_text(rng):
+    def piece():
+        kind = rng.randint(0, 7)
+        if kind == 0:
+            return rng.choice(WORDS)
+        if kind == 1:
+            return rng.choice([" ", "  ", "\n", "\r\n", "\t", "\u00a0", "\u3000", "\u2028", "\u0085"])
+        if kind == 2:
+            return str(rng.randint(0, 10 ** rng.randint(1, 8)))
+        if kind == 3:
+            return rng.choice("'\"!?.,;:-_()[]{}<>|@#$%^&*+=~`\\/")
+        if kind == 4:
+            return rng.choice(["'s", "'T", "'Re", "'ll", "<|im_end|>", "<|eot_id|>", "<mask>", "<sep>"])
+        if kind == 5:  # letters with combining marks in any order
+            return rng.choice("aeiouAEIOUcnsСи") + "".join(
+                chr(rng.choice([0x300, 0x301, 0x308, 0x323, 0x327, 0x328, 0x30A])) for _ in range(rng.randint(0, 3)))
+        if kind == 6:
+            return chr(rng.choice([rng.randint(0x20, 0x24F), rng.randint(0x370, 0x52F),
+                                   rng.randint(0x1100, 0x11FF), rng.randint(0xAC00, 0xAC80),
+                                   rng.randint(0x900, 0x97F), rng.randint(0x4E00, 0x4F00)]))
+        return rng.choice(["😀", "🇨🇭", "\u0000", "\u200d", "ﬁ", "①", "²"])
+
+    text = "".join(piece() for _ in range(rng.randint(1, 12)))
+    # Python's and the Rust crate's Unicode versions differ: only characters known to both.
+    return "".join(c for c in text if unicodedata.category(c) not in ("Cn", "Cs"))
+
+
+def golden(state, texts):
+    tokenizer = Tokenizer.from_str(json.dumps(state))
+    cases = []
+    for text in texts:
+        case = {"text": text, "ids": tokenizer.encode(text, add_special_tokens=False).ids}
+        back = tokenizer.decode(case["ids"], skip_special_tokens=True)
+        # The reference reads an added token that holds é as the byte E9; Baton gives é back.
+        if "\ufffd" not in back or "\ufffd" in text:
+            case["text_back"] = back
+        with_special = tokenizer.encode(text, add_special_tokens=True).ids
+        if with_special != case["ids"]:
+            case["ids_with_special"] = with_special
+        cases.append(case)
+    return cases
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cases", type=int, default=12)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", default=HERE)
+    args = parser.parse_args()
+    makers = {"llama3": make_llama3, "qwen2": make_qwen2, "gpt2": make_gpt2, "digits": make_digits}
+    all_cases = {}
+    for name, make in makers.items():
+        state = make()
+        with open(os.path.join(args.out, "tokenizer_%s.json" % name), "w") as f:
+            json.dump(state, f, ensure_ascii=False, separators=(",", ":"))
+            f.write("\n")
+        rng = random.Random("%s %d" % (name, args.seed))
+        all_cases[name] = golden(copy.deepcopy(state),
+                                 FIXED + [random_text(rng) for _ in range(args.cases)])
+    with open(os.path.join(args.out, "tokenizer_golden.json"), "w") as f:
+        f.write("{\n")
+        for i, (name, cases) in enumerate(all_cases.items()):
+            f.write('"%s": [\n' % name)
+            f.write(",\n".join(json.dumps(c, separators=(",", ":")) for c in cases))
+            f.write("\n]%s\n" % ("," if i + 1 < len(all_cases) else ""))
+        f.write("}\n")
+
+
+main()

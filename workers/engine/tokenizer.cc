@@ -1,0 +1,188 @@
+#include "workers/engine/tokenizer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "sdk/base/status_macros.h"
+#include "sdk/base/utf8.h"
+#include "workers/engine/nfc.h"
+#include "workers/engine/small_file.h"
+#include "workers/engine/tokenizer_parts.h"
+
+namespace baton::engine {
+namespace {
+
+constexpr size_t kMaxFileBytes = size_t{256} << 20;
+
+// "'é' (U+00E9)" or "byte 0xFF": what stands at `at`, which may be inside a character.
+std::string Describe(absl::string_view text, size_t at) {
+  size_t begin = at;
+  while (begin > 0 && at - begin < 3 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) {
+    --begin;
+  }
+  const Utf8Char c = ReadUtf8(text.substr(begin));
+  if (c.kind == Utf8Char::Kind::kValid && begin + c.length > at) {
+    return absl::StrFormat("character '%s' (U+%04X)", text.substr(begin, c.length),
+                           static_cast<uint32_t>(c.code_point));
+  }
+  return absl::StrFormat("byte 0x%02X", static_cast<unsigned char>(text[at]));
+}
+
+}  // namespace
+
+Tokenizer::Tokenizer(std::unique_ptr<const TokenizerParts> parts) : parts_(std::move(parts)) {}
+Tokenizer::~Tokenizer() = default;
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& dir) {
+  BATON_ASSIGN_OR_RETURN(const std::string json,
+                         ReadSmallFile(absl::StrCat(dir, "/tokenizer.json"), kMaxFileBytes));
+  TokenizerSideFiles side;
+  const std::pair<const char*, std::string*> files[] = {
+      {"tokenizer_config.json", &side.tokenizer_config_json},
+      {"generation_config.json", &side.generation_config_json},
+      {"config.json", &side.config_json}};
+  for (const auto& [name, text] : files) {
+    auto read = ReadSmallFile(absl::StrCat(dir, "/", name), kMaxFileBytes);
+    if (absl::IsNotFound(read.status())) continue;
+    BATON_ASSIGN_OR_RETURN(*text, std::move(read));
+  }
+  auto tokenizer = FromJson(json, side);
+  if (!tokenizer.ok()) return Annotate(tokenizer.status(), dir);
+  return tokenizer;
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::FromJson(
+    absl::string_view tokenizer_json, const TokenizerSideFiles& side_files) {
+  BATON_ASSIGN_OR_RETURN(auto parts, ParseTokenizerJson(tokenizer_json));
+  BATON_RETURN_IF_ERROR(ParseSideFiles(side_files, parts.get()));
+  return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(parts)));
+}
+
+absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(absl::string_view text,
+                                                       const EncodeOptions& options) const {
+  std::vector<int32_t> ids;
+  if (options.add_special_tokens) ids = parts_->prefix_ids;
+  std::vector<AddedTokenFinder::Piece> pieces;
+  parts_->raw_added.Split(text, !options.parse_special_tokens, &pieces);
+  for (const auto& piece : pieces) {
+    if (piece.id >= 0) {
+      ids.push_back(piece.id);
+    } else {
+      BATON_RETURN_IF_ERROR(EncodePlain(piece.text, options.parse_special_tokens, &ids));
+    }
+  }
+  if (options.add_special_tokens) {
+    ids.insert(ids.end(), parts_->suffix_ids.begin(), parts_->suffix_ids.end());
+  }
+  return ids;
+}
+
+// Text without raw added tokens: runs of valid UTF-8 are normalized and cut into words, other
+// bytes are words of their own.
+absl::Status Tokenizer::EncodePlain(absl::string_view text, bool parse_special,
+                                    std::vector<int32_t>* ids) const {
+  while (!text.empty()) {
+    const size_t valid = ValidUtf8Prefix(text);
+    if (valid == 0) {
+      const absl::string_view bad = text.substr(0, ReadUtf8(text).length);
+      if (const auto uncovered = parts_->bpe.Encode(bad, ids)) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            Describe(bad, *uncovered), " has no token and the tokenizer has no unk_token"));
+      }
+      text.remove_prefix(bad.size());
+      continue;
+    }
+    const absl::string_view good = text.substr(0, valid);
+    text.remove_prefix(valid);
+    if (!parts_->nfc) {
+      BATON_RETURN_IF_ERROR(EncodeWords(good, ids));
+      continue;
+    }
+    const std::string normalized = NormalizeNfc(good);
+    std::vector<AddedTokenFinder::Piece> pieces;
+    parts_->normalized_added.Split(normalized, !parse_special, &pieces);
+    for (const auto& piece : pieces) {
+      if (piece.id >= 0) {
+        ids->push_back(piece.id);
+      } else {
+        BATON_RETURN_IF_ERROR(EncodeWords(piece.text, ids));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Tokenizer::EncodeWords(absl::string_view text, std::vector<int32_t>* ids) const {
+  std::vector<std::string> words;
+  BATON_RETURN_IF_ERROR(parts_->pre_tokenizer.Split(text, &words));
+  for (const std::string& word : words) {
+    if (const auto uncovered = parts_->bpe.Encode(word, ids)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(Describe(word, *uncovered),
+                       " is not in the tokenizer's vocabulary and there is no unk_token (in \"",
+                       ReplaceInvalidUtf8(absl::string_view(word).substr(0, 40)), "\")"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string Tokenizer::DecodeBytes(absl::Span<const int32_t> ids, bool skip_special_tokens) const {
+  std::string out;
+  for (const int32_t id : ids) {
+    if (skip_special_tokens && IsSpecial(id)) continue;
+    const absl::string_view bytes = TokenBytes(id);
+    out.append(bytes.data(), bytes.size());
+  }
+  return out;
+}
+
+std::string Tokenizer::Decode(absl::Span<const int32_t> ids, bool skip_special_tokens) const {
+  return ReplaceInvalidUtf8(DecodeBytes(ids, skip_special_tokens));
+}
+
+int64_t Tokenizer::vocab_size() const { return static_cast<int64_t>(parts_->tokens.size()); }
+
+std::optional<int32_t> Tokenizer::TokenToId(absl::string_view token) const {
+  const auto it = parts_->token_to_id.find(std::string(token));
+  if (it == parts_->token_to_id.end()) return std::nullopt;
+  return it->second;
+}
+
+absl::string_view Tokenizer::TokenBytes(int32_t id) const {
+  if (id < 0 || static_cast<size_t>(id) >= parts_->tokens.size()) return {};
+  return parts_->tokens[id].bytes;
+}
+
+bool Tokenizer::IsSpecial(int32_t id) const {
+  return id >= 0 && static_cast<size_t>(id) < parts_->tokens.size() && parts_->tokens[id].special;
+}
+
+const std::vector<int32_t>& Tokenizer::eos_ids() const { return parts_->eos_ids; }
+std::optional<int32_t> Tokenizer::bos_id() const { return parts_->bos_id; }
+std::optional<int32_t> Tokenizer::pad_id() const { return parts_->pad_id; }
+std::optional<int32_t> Tokenizer::unk_id() const { return parts_->unk_id; }
+
+StreamDecoder::StreamDecoder(const Tokenizer* tokenizer, bool skip_special_tokens)
+    : tokenizer_(tokenizer), skip_special_tokens_(skip_special_tokens) {}
+
+std::string StreamDecoder::Push(absl::Span<const int32_t> ids) {
+  held_ += tokenizer_->DecodeBytes(ids, skip_special_tokens_);
+  // Everything is ready but a character that the end cuts; it is within the last three bytes.
+  size_t ready = held_.size();
+  for (size_t back = 1; back <= std::min<size_t>(3, held_.size()); ++back) {
+    const absl::string_view tail = absl::string_view(held_).substr(held_.size() - back);
+    if ((static_cast<unsigned char>(tail[0]) & 0xC0) == 0x80) continue;
+    if (ReadUtf8(tail).kind == Utf8Char::Kind::kIncomplete) ready = held_.size() - back;
+    break;
+  }
+  std::string out = ReplaceInvalidUtf8(absl::string_view(held_).substr(0, ready));
+  held_.erase(0, ready);
+  return out;
+}
+
+std::string StreamDecoder::Finish() { return ReplaceInvalidUtf8(std::exchange(held_, "")); }
+
+}  // namespace baton::engine

@@ -1,0 +1,108 @@
+// Text to token ids and back, from a Hugging Face directory's tokenizer.json.
+//
+// Supported: model BPE, byte-level (GPT-2, Llama-3, Qwen2 and their kin): pre_tokenizer as in
+// pre_tokenizer.h, normalizer none or NFC, decoder ByteLevel, post_processor none, ByteLevel or
+// TemplateProcessing, added tokens with lstrip, rstrip, normalized. Anything else is UNIMPLEMENTED
+// with its place in the file. `truncation` and `padding` are ignored: nothing is ever cut or
+// padded. Ids are equal to those of Python's `tokenizers` (testdata/make_tokenizer_golden.py).
+//
+// A Tokenizer is immutable: any number of threads may share one.
+#ifndef BATON_WORKERS_ENGINE_TOKENIZER_H_
+#define BATON_WORKERS_ENGINE_TOKENIZER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace baton::engine {
+
+struct TokenizerParts;
+
+struct EncodeOptions {
+  /// Adds what the post_processor's template puts around a text (<|begin_of_text|>). Leave it off
+  /// for text that a chat template rendered: the template writes these tokens itself.
+  bool add_special_tokens = false;
+  /// False: the text of a special token ("<|im_end|>") is plain text, as text of unknown origin
+  /// should be.
+  bool parse_special_tokens = true;
+};
+
+/// The other files of a directory that name special tokens; each may be empty (absent).
+struct TokenizerSideFiles {
+  std::string tokenizer_config_json;
+  std::string generation_config_json;
+  std::string config_json;
+};
+
+class Tokenizer {
+ public:
+  /// Reads `dir`/tokenizer.json and, where they exist, tokenizer_config.json,
+  /// generation_config.json and config.json. NOT_FOUND without tokenizer.json.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::string& dir);
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<Tokenizer>> FromJson(
+      absl::string_view tokenizer_json, const TokenizerSideFiles& side_files = {});
+  ~Tokenizer();
+
+  /// Any bytes are accepted; bytes that are not UTF-8 are encoded byte by byte. INVALID_ARGUMENT
+  /// names a character that the vocabulary does not cover when there is no unk token.
+  [[nodiscard]] absl::StatusOr<std::vector<int32_t>> Encode(
+      absl::string_view text, const EncodeOptions& options = {}) const;
+
+  /// Text that is always valid UTF-8: ill-formed bytes become U+FFFD. Ids without a token (a
+  /// model's vocabulary may be padded) give nothing. No clean-up of spaces is done.
+  [[nodiscard]] std::string Decode(absl::Span<const int32_t> ids,
+                                   bool skip_special_tokens = true) const;
+  /// The exact bytes: Decode before the replacement. DecodeBytes(Encode(x)) == x for whatever
+  /// neither a normalizer, add_prefix_space, lstrip/rstrip nor an unk token has changed.
+  [[nodiscard]] std::string DecodeBytes(absl::Span<const int32_t> ids,
+                                        bool skip_special_tokens = true) const;
+
+  /// One more than the largest id, added tokens included.
+  int64_t vocab_size() const;
+  /// By the token's text in tokenizer.json (a byte-level one is in the byte alphabet: "Ġthe").
+  std::optional<int32_t> TokenToId(absl::string_view token) const;
+  /// The bytes the token stands for; empty when there is no such id.
+  absl::string_view TokenBytes(int32_t id) const;
+  bool IsSpecial(int32_t id) const;
+
+  /// Ids that end a response: those of generation_config.json (else config.json), then
+  /// tokenizer_config.json's eos_token. Without duplicates; may be empty.
+  const std::vector<int32_t>& eos_ids() const;
+  std::optional<int32_t> bos_id() const;
+  std::optional<int32_t> pad_id() const;
+  std::optional<int32_t> unk_id() const;
+
+ private:
+  explicit Tokenizer(std::unique_ptr<const TokenizerParts> parts);
+  absl::Status EncodePlain(absl::string_view text, bool parse_special,
+                           std::vector<int32_t>* ids) const;
+  absl::Status EncodeWords(absl::string_view text, std::vector<int32_t>* ids) const;
+
+  const std::unique_ptr<const TokenizerParts> parts_;
+};
+
+/// Decodes a response as its tokens arrive. The strings returned, one after the other, are what
+/// Tokenizer::Decode gives for all tokens at once; bytes of a character that is not complete yet
+/// are held back. One thread. The tokenizer must outlive it.
+class StreamDecoder {
+ public:
+  explicit StreamDecoder(const Tokenizer* tokenizer, bool skip_special_tokens = true);
+  [[nodiscard]] std::string Push(absl::Span<const int32_t> ids);
+  /// The rest, when no more tokens will come; the decoder is then as new.
+  [[nodiscard]] std::string Finish();
+
+ private:
+  const Tokenizer* const tokenizer_;
+  const bool skip_special_tokens_;
+  std::string held_;  // at most 3 bytes: a well-formed beginning of a character
+};
+
+}  // namespace baton::engine
+
+#endif  // BATON_WORKERS_ENGINE_TOKENIZER_H_

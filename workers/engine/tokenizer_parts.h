@@ -1,0 +1,54 @@
+// What tokenizer.json and its side files say, checked. Internal to Tokenizer.
+#ifndef BATON_WORKERS_ENGINE_TOKENIZER_PARTS_H_
+#define BATON_WORKERS_ENGINE_TOKENIZER_PARTS_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "workers/engine/added_tokens.h"
+#include "workers/engine/bpe.h"
+#include "workers/engine/pre_tokenizer.h"
+#include "workers/engine/tokenizer.h"
+
+namespace baton::engine {
+
+struct TokenizerParts {
+  TokenizerParts(PreTokenizer pre_tokenizer, Bpe bpe)
+      : pre_tokenizer(std::move(pre_tokenizer)), bpe(std::move(bpe)) {}
+
+  struct Token {
+    std::string bytes;
+    bool exists = false;
+    bool special = false;
+  };
+
+  bool nfc = false;
+  PreTokenizer pre_tokenizer;
+  Bpe bpe;
+  AddedTokenFinder raw_added;         // looked for in the text as given
+  AddedTokenFinder normalized_added;  // looked for after normalization
+  std::vector<int32_t> prefix_ids;    // of the post_processor's template
+  std::vector<int32_t> suffix_ids;
+  std::vector<Token> tokens;  // by id
+  std::unordered_map<std::string, int32_t> token_to_id;
+  std::vector<int32_t> eos_ids;
+  std::optional<int32_t> bos_id, pad_id, unk_id;
+};
+
+/// Everything but the special ids that the side files name.
+[[nodiscard]] absl::StatusOr<std::unique_ptr<TokenizerParts>> ParseTokenizerJson(
+    absl::string_view text);
+
+/// Fills eos_ids, bos_id, pad_id, unk_id.
+[[nodiscard]] absl::Status ParseSideFiles(const TokenizerSideFiles& files, TokenizerParts* parts);
+
+}  // namespace baton::engine
+
+#endif  // BATON_WORKERS_ENGINE_TOKENIZER_PARTS_H_
