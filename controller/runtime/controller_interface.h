@@ -2,7 +2,7 @@
 //
 // Thread-safe. Every method returns at once: it posts to the strand that owns the state and
 // calls back from a thread of the controller, exactly once, with no lock held. A callback must
-// not block. Errors carry an ErrorInfo (sdk/base/error.h: MakeError).
+// not block. Errors carry an ErrorInfo (sdk/rpc/error.h: MakeError).
 #ifndef BATON_CONTROLLER_RUNTIME_CONTROLLER_INTERFACE_H_
 #define BATON_CONTROLLER_RUNTIME_CONTROLLER_INTERFACE_H_
 

@@ -1,0 +1,40 @@
+// Errors across the wire: absl::Status with an ErrorInfo payload <-> gRPC status and
+// baton.v1.Status. The one place where they are converted.
+#ifndef BATON_SDK_RPC_ERROR_H_
+#define BATON_SDK_RPC_ERROR_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "baton/v1/error.pb.h"
+#include "grpcpp/support/status.h"
+
+namespace baton {
+
+/// A status whose reason programs can read. `reason` is UPPER_SNAKE_CASE and documented in
+/// docs/errors.md; `metadata` holds the names and values the message speaks of.
+[[nodiscard]] absl::Status MakeError(absl::StatusCode code, absl::string_view reason,
+                                     absl::string_view message,
+                                     const std::map<std::string, std::string>& metadata = {});
+
+/// SPEC_INVALID with every violation, one per line of the message.
+[[nodiscard]] absl::Status MakeSpecError(const std::vector<v1::FieldViolation>& violations);
+
+/// The reason of MakeError; empty when the status has none.
+std::string ErrorReason(const absl::Status& status);
+
+/// The violations of MakeSpecError; empty when the status has none.
+std::vector<v1::FieldViolation> ErrorViolations(const absl::Status& status);
+
+v1::Status ToProto(const absl::Status& status);
+absl::Status FromProto(const v1::Status& status);
+
+grpc::Status ToGrpc(const absl::Status& status);
+absl::Status FromGrpc(const grpc::Status& status);
+
+}  // namespace baton
+
+#endif  // BATON_SDK_RPC_ERROR_H_
