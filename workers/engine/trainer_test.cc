@@ -280,6 +280,27 @@ TEST(TrainerTest, APoisonedModelIsRefusedByNameAndLeftAlone) {
   }
 }
 
+TEST(TrainerTest, ANanInAnyParameterIsNoticed) {
+  const std::vector<TrainSequence> batch = RandomBatch(11, 8, 11);
+  for (const auto family : {ModelConfig::Family::kLlama, ModelConfig::Family::kQwen2}) {
+    auto model = MakeModel(TinyConfig(family), torch::kFloat32);
+    auto trainer = MakeTrainer(*model, Learning());
+    for (const auto& [name, parameter] : model->parameters()) {
+      const auto weights = Weights(*model);
+      {
+        torch::NoGradGuard no_grad;
+        torch::Tensor(parameter).fill_(std::numeric_limits<float>::quiet_NaN());
+      }
+      EXPECT_EQ(trainer->Update(batch, LossSpec(), UpdateOptions()).status().code(),
+                absl::StatusCode::kFailedPrecondition)
+          << name;
+      EXPECT_EQ(trainer->optimizer_steps(), 0) << name;
+      SetWeights(*model, weights);
+    }
+    Update(*trainer, batch, LossSpec());  // No trace of it is left.
+  }
+}
+
 TEST(TrainerTest, ABadMiniBatchIsSkippedAndTheOthersApplied) {
   std::vector<TrainSequence> batch = RandomBatch(8, 12, 11);
   batch[5].advantages.assign(batch[5].response_length(), 3e38f);
