@@ -1,0 +1,55 @@
+// A shell command as a child process with pipes on its three streams, in a process group of its
+// own, so that whatever it starts can be ended with it.
+#ifndef BATON_WORKERS_REWARD_CHILD_PROCESS_H_
+#define BATON_WORKERS_REWARD_CHILD_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace baton::reward {
+
+/// One thread, which must live as long as the process: on Linux the kernel kills the command when
+/// the thread that started it ends.
+class ChildProcess {
+ public:
+  /// Runs `/bin/sh -c COMMAND` (a command without shell syntax replaces the shell) in `working_dir`
+  /// (empty: this process's). It inherits the environment with PYTHONUNBUFFERED=1 added, and no
+  /// open file but the pipes.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(
+      const std::string& command, const std::string& working_dir);
+  /// Kills the whole group and waits for the command.
+  ~ChildProcess();
+  ChildProcess(const ChildProcess&) = delete;
+  ChildProcess& operator=(const ChildProcess&) = delete;
+
+  // This side's ends, non-blocking; -1 when closed.
+  int stdin_fd() const { return fds_[0]; }
+  int stdout_fd() const { return fds_[1]; }
+  int stderr_fd() const { return fds_[2]; }
+  void CloseStdin();
+
+  /// True when the command itself has ended, at the latest after `timeout`.
+  [[nodiscard]] bool WaitFor(absl::Duration timeout);
+  /// SIGKILL to the group, then waits for the command. May be called again.
+  void Kill();
+  /// How it ended, once it did: "exited with code 3", "was killed by signal 11 (…)".
+  [[nodiscard]] std::string ExitText() const;
+
+ private:
+  ChildProcess(pid_t pid, int in, int out, int err) : pid_(pid), fds_{in, out, err} {}
+
+  const pid_t pid_;
+  int fds_[3];
+  bool reaped_ = false;
+  bool killed_here_ = false;  // it was still running when Kill was called
+  int wait_status_ = 0;
+};
+
+}  // namespace baton::reward
+
+#endif  // BATON_WORKERS_REWARD_CHILD_PROCESS_H_

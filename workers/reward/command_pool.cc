@@ -1,0 +1,389 @@
+#include "workers/reward/command_pool.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "sdk/base/utf8.h"
+#include "workers/reward/command_slot.h"
+
+namespace baton::reward {
+namespace {
+
+constexpr absl::Duration kExitGrace = absl::Milliseconds(200);
+constexpr absl::Duration kShutdownGrace = absl::Milliseconds(500);
+constexpr absl::Duration kFirstBackOff = absl::Milliseconds(50);
+constexpr int kSecondChances = 2;
+constexpr absl::Duration kLongestBackOff = absl::Seconds(5);
+
+std::string Shorten(absl::string_view text) {
+  constexpr size_t kBytes = 300;
+  std::string out = ReplaceInvalidUtf8(text.substr(0, kBytes));
+  if (text.size() > kBytes) absl::StrAppend(&out, "… (", text.size(), " bytes)");
+  return out;
+}
+
+// The "id" of a reply's line, or nothing when it is not a reply.
+std::optional<uint64_t> ReplyId(const std::string& line) {
+  const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return std::nullopt;
+  const auto id = json.find("id");
+  if (id == json.end() || !id->is_number_unsigned()) return std::nullopt;
+  return id->get<uint64_t>();
+}
+
+}  // namespace
+
+// The I/O thread and all it knows.
+class CommandPool::Loop {
+ public:
+  Loop(CommandOptions options, int wake_fd)
+      : options_(std::move(options)),
+        wake_fd_(wake_fd),
+        slots_(static_cast<size_t>(options_.processes)),
+        thread_([this] { Main(); }) {}
+
+  ~Loop() {
+    {
+      absl::MutexLock lock(&mu_);
+      stopping_ = true;
+    }
+    Wake();
+    thread_.join();
+    close(wake_fd_);
+  }
+
+  void Run(absl::Span<Exchange> batch) {
+    if (batch.empty()) return;
+    absl::BlockingCounter done(static_cast<int>(batch.size()));
+    {
+      absl::MutexLock lock(&mu_);
+      for (Exchange& exchange : batch) incoming_.push_back({&exchange, &done});
+    }
+    Wake();
+    done.Wait();
+  }
+
+  uint64_t NewId() { return next_id_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  void Wake() {
+    const uint64_t one = 1;
+    // It can fail only when a wake-up is pending already.
+    if (write(wake_fd_, &one, sizeof(one)) < 0) return;
+  }
+
+  void Main() {
+    // A process that is gone is seen by EPIPE.
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
+    StartProcesses(absl::Now());
+    while (TakeIncoming()) {
+      const absl::Time now = absl::Now();
+      ExpireOldest(now);
+      if (!alone_.empty() || !pending_.empty()) StartProcesses(now);
+      Dispatch(now);
+      if (!broken_.ok()) FailAll();
+      WaitForEvents();
+    }
+    ShutDown();
+  }
+
+  // False: it is time to end.
+  bool TakeIncoming() ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    for (const CommandRequest& request : incoming_) pending_.push_back(request);
+    incoming_.clear();
+    return !stopping_;
+  }
+
+  void StartProcesses(absl::Time now) {
+    for (CommandSlot& slot : slots_) {
+      if (slot.running() || now < slot.start_after || !broken_.ok()) continue;
+      if (absl::Status status = slot.Start(options_); !status.ok()) {
+        CountFault(&slot, std::string(status.message()));
+      }
+    }
+  }
+
+  // Requests that must be alone first; else each to the process with the fewest.
+  void Dispatch(absl::Time now) {
+    for (CommandSlot& slot : slots_) {
+      if (alone_.empty()) break;
+      if (!slot.running() || !slot.outstanding.empty()) continue;
+      Assign(&slot, &alone_, now);
+      slot.alone = true;
+    }
+    while (alone_.empty() && !pending_.empty()) {
+      CommandSlot* best = nullptr;
+      for (CommandSlot& slot : slots_) {
+        if (!slot.running() || slot.alone ||
+            slot.outstanding.size() >= static_cast<size_t>(options_.window)) {
+          continue;
+        }
+        if (best == nullptr || slot.outstanding.size() < best->outstanding.size()) best = &slot;
+      }
+      if (best == nullptr) break;
+      Assign(best, &pending_, now);
+    }
+  }
+
+  void Assign(CommandSlot* slot, std::deque<CommandRequest>* from, absl::Time now) {
+    if (slot->outstanding.empty()) slot->oldest_since = now;
+    slot->outstanding.push_back(from->front());
+    from->pop_front();
+    slot->Send(slot->outstanding.back().exchange->line);
+  }
+
+  absl::Time Deadline(const CommandSlot& slot) const {
+    if (slot.outstanding.empty()) return absl::InfiniteFuture();
+    return slot.oldest_since + Limit(slot);
+  }
+
+  absl::Duration Limit(const CommandSlot& slot) const {
+    return slot.has_answered ? options_.timeout
+                             : std::max(options_.timeout, options_.startup_timeout);
+  }
+
+  void ExpireOldest(absl::Time now) {
+    for (CommandSlot& slot : slots_) {
+      if (!slot.running() || now < Deadline(slot)) continue;
+      Fault(&slot, absl::StatusCode::kDeadlineExceeded,
+            absl::StrCat("no reply within ", absl::FormatDuration(Limit(slot)),
+                         slot.partial_line().empty()
+                             ? " (does the command flush each line?)"
+                             : absl::StrCat("; a line without an end was written: ",
+                                            Shorten(slot.partial_line()))),
+            absl::ZeroDuration());
+    }
+  }
+
+  void WaitForEvents() {
+    std::vector<pollfd> fds = {{wake_fd_, POLLIN, 0}};
+    std::vector<CommandSlot*> owners = {nullptr};
+    absl::Time until = absl::InfiniteFuture();
+    const auto watch = [&](CommandSlot* slot, int fd, short events) {
+      if (fd < 0) return;
+      fds.push_back({fd, events, 0});
+      owners.push_back(slot);
+    };
+    for (CommandSlot& slot : slots_) {
+      until = std::min(until, Deadline(slot));
+      if (!slot.running()) {
+        if (!pending_.empty() || !alone_.empty()) until = std::min(until, slot.start_after);
+        continue;
+      }
+      watch(&slot, slot.process()->stdout_fd(), POLLIN);
+      if (!slot.stderr_ended) watch(&slot, slot.process()->stderr_fd(), POLLIN);
+      if (slot.wants_write()) watch(&slot, slot.process()->stdin_fd(), POLLOUT);
+    }
+    int timeout_ms = -1;
+    if (until != absl::InfiniteFuture()) {
+      const absl::Duration left = std::max(until - absl::Now(), absl::ZeroDuration());
+      timeout_ms = static_cast<int>(std::min<int64_t>(
+          absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1))), 60'000));
+    }
+    if (poll(fds.data(), fds.size(), timeout_ms) <= 0) return;
+    if (fds[0].revents != 0) {
+      uint64_t count;
+      if (read(wake_fd_, &count, sizeof(count)) < 0) count = 0;
+    }
+    for (size_t i = 1; i < fds.size(); ++i) {
+      if (fds[i].revents != 0 && owners[i]->running()) Serve(owners[i], fds[i].fd);
+    }
+  }
+
+  void Serve(CommandSlot* slot, int fd) {
+    if (fd == slot->process()->stdin_fd()) return slot->Write();
+    if (fd == slot->process()->stderr_fd()) {
+      slot->stderr_ended = !slot->ReadStderr(options_.stderr_sink);
+      return;
+    }
+    if (fd != slot->process()->stdout_fd()) return;
+    std::vector<std::string> lines;
+    const CommandSlot::ReadState state = slot->ReadReplies(options_.max_line_bytes, &lines);
+    for (std::string& line : lines) {
+      if (!TakeReply(slot, std::move(line))) return;  // it was killed for this line
+    }
+    if (state == CommandSlot::ReadState::kTooLong) {
+      Fault(slot, absl::StatusCode::kDataLoss,
+            absl::StrCat("a reply is longer than ", options_.max_line_bytes,
+                         " bytes: ", Shorten(slot->partial_line())),
+            absl::ZeroDuration());
+    } else if (state == CommandSlot::ReadState::kEnded) {
+      Fault(slot, absl::StatusCode::kAborted,
+            slot->partial_line().empty()
+                ? "the command ended without a reply"
+                : absl::StrCat("the command ended within a line: ", Shorten(slot->partial_line())),
+            kExitGrace);
+    }
+  }
+
+  bool TakeReply(CommandSlot* slot, std::string line) {
+    if (absl::StripAsciiWhitespace(line).empty()) return true;
+    const std::optional<uint64_t> id = ReplyId(line);
+    const auto request = std::find_if(
+        slot->outstanding.begin(), slot->outstanding.end(),
+        [&](const CommandRequest& r) { return id.has_value() && r.exchange->id == *id; });
+    if (request == slot->outstanding.end()) {
+      Fault(slot, absl::StatusCode::kDataLoss,
+            absl::StrCat(id.has_value() ? "a reply with an \"id\" that was not asked"
+                                        : "a line of stdout that is no reply (one JSON object with "
+                                          "\"id\"; other output belongs on stderr)",
+                         ": ", Shorten(line)),
+            absl::ZeroDuration());
+      return false;
+    }
+    const bool was_oldest = request == slot->outstanding.begin();
+    const CommandRequest answered = *request;
+    slot->outstanding.erase(request);
+    if (was_oldest) slot->oldest_since = absl::Now();
+    if (slot->outstanding.empty()) slot->alone = false;
+    slot->has_answered = true;
+    slot->faults = faults_in_a_row_ = 0;
+    answered.exchange->reply = std::move(line);
+    answered.done->DecrementCount();
+    return true;
+  }
+
+  // Kills the process and settles what it was asked (see the header of command_pool.h).
+  void Fault(CommandSlot* slot, absl::StatusCode code, const std::string& what,
+             absl::Duration exit_grace) {
+    const std::string text = absl::StrCat(what, "; ", slot->Stop(exit_grace, options_.stderr_sink));
+    const bool oldest_is_guilty = IsOldestGuilty(slot, code);
+    if (oldest_is_guilty) {
+      const CommandRequest guilty = slot->outstanding.front();
+      slot->outstanding.pop_front();
+      guilty.exchange->reply = absl::Status(code, text);
+      guilty.done->DecrementCount();
+    }
+    std::deque<CommandRequest>* again = oldest_is_guilty ? &pending_ : &alone_;
+    again->insert(again->begin(), slot->outstanding.begin(), slot->outstanding.end());
+    slot->outstanding.clear();
+    slot->alone = false;
+    CountFault(slot, text);
+  }
+
+  bool IsOldestGuilty(CommandSlot* slot, absl::StatusCode code) const {
+    if (slot->outstanding.empty()) return false;
+    if (code == absl::StatusCode::kDeadlineExceeded) return true;
+    if (slot->outstanding.size() > 1) return false;
+    // A process that has answered may have been about to end, or to write something more.
+    CommandRequest& only = slot->outstanding.front();
+    return !slot->has_answered || ++only.second_chances > kSecondChances;
+  }
+
+  void CountFault(CommandSlot* slot, const std::string& text) {
+    ++slot->faults;
+    ++faults_in_a_row_;
+    // The first restart is at once; then each waits twice as long.
+    absl::Duration wait = absl::ZeroDuration();
+    if (slot->faults > 1) {
+      wait =
+          std::min(kLongestBackOff, kFirstBackOff * (int64_t{1} << std::min(slot->faults - 2, 20)));
+    }
+    slot->start_after = absl::Now() + wait;
+    if (faults_in_a_row_ < options_.max_faults || !broken_.ok()) return;
+    broken_ = absl::UnavailableError(absl::StrCat("the command '", Shorten(options_.command),
+                                                  "' failed ", faults_in_a_row_,
+                                                  " times in a row and is given up; last: ", text));
+  }
+
+  // Everything that waits gets `broken_`.
+  void FailAll() {
+    for (CommandSlot& slot : slots_) {
+      if (slot.running()) (void)slot.Stop(absl::ZeroDuration(), options_.stderr_sink);
+      pending_.insert(pending_.end(), slot.outstanding.begin(), slot.outstanding.end());
+      slot.outstanding.clear();
+    }
+    pending_.insert(pending_.end(), alone_.begin(), alone_.end());
+    alone_.clear();
+    for (const CommandRequest& request : pending_) {
+      request.exchange->reply = broken_;
+      request.done->DecrementCount();
+    }
+    pending_.clear();
+  }
+
+  void ShutDown() {
+    for (CommandSlot& slot : slots_) {
+      if (slot.running()) slot.process()->CloseStdin();
+    }
+    const absl::Time deadline = absl::Now() + kShutdownGrace;
+    for (CommandSlot& slot : slots_) {
+      if (!slot.running()) continue;
+      const absl::Duration left = std::max(deadline - absl::Now(), absl::ZeroDuration());
+      (void)slot.Stop(left, options_.stderr_sink);
+    }
+  }
+
+  // Constant after construction.
+  const CommandOptions options_;
+  const int wake_fd_;
+  // Own synchronisation.
+  std::atomic<uint64_t> next_id_{1};
+  absl::Mutex mu_;
+  std::vector<CommandRequest> incoming_ ABSL_GUARDED_BY(mu_);
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  // The I/O thread's own.
+  std::vector<CommandSlot> slots_;
+  std::deque<CommandRequest> pending_;  // any process, with others
+  std::deque<CommandRequest> alone_;    // one at a time
+  int faults_in_a_row_ = 0;
+  absl::Status broken_;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+CommandPool::CommandPool(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}
+CommandPool::~CommandPool() = default;
+
+absl::StatusOr<std::unique_ptr<CommandPool>> CommandPool::Create(CommandOptions options) {
+  const auto require = [](bool condition, absl::string_view what) {
+    return condition ? absl::OkStatus() : absl::InvalidArgumentError(what);
+  };
+  for (const absl::Status& status :
+       {require(!absl::StripAsciiWhitespace(options.command).empty(), "command: it is empty"),
+        require(options.processes >= 1 && options.processes <= 64,
+                absl::StrCat("command_processes: ", options.processes, " is not in [1, 64]")),
+        require(options.window >= 1 && options.window <= 1024,
+                absl::StrCat("window: ", options.window, " is not in [1, 1024]")),
+        require(options.timeout > absl::ZeroDuration(), "timeout_seconds: it must be above 0"),
+        require(options.max_faults >= 1, "max_faults: it must be at least 1")}) {
+    if (!status.ok()) return status;
+  }
+  struct stat info;
+  if (!options.working_dir.empty() &&
+      (stat(options.working_dir.c_str(), &info) != 0 || !S_ISDIR(info.st_mode))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("working_dir: '", options.working_dir, "' is not a directory here"));
+  }
+  const int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (wake_fd < 0) return absl::UnavailableError("command: cannot make an eventfd");
+  return std::unique_ptr<CommandPool>(
+      new CommandPool(std::make_unique<Loop>(std::move(options), wake_fd)));
+}
+
+void CommandPool::Run(absl::Span<Exchange> batch) { loop_->Run(batch); }
+uint64_t CommandPool::NewId() { return loop_->NewId(); }
+
+}  // namespace baton::reward

@@ -1,0 +1,123 @@
+#include "workers/reward/command_reward.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "sdk/base/utf8.h"
+
+namespace baton::reward {
+namespace {
+
+using Json = nlohmann::json;
+
+// The request's line, or nothing when `extra` is not JSON.
+std::optional<std::string> RequestLine(uint64_t id, const RewardInput& input) {
+  Json extra;
+  if (!input.extra.empty()) {
+    extra = Json::parse(input.extra, nullptr, /*allow_exceptions=*/false);
+    if (extra.is_discarded()) return std::nullopt;
+  }
+  const Json request = {{"id", id},
+                        {"prompt", input.prompt},
+                        {"response", input.response},
+                        {"answer", input.answer},
+                        {"source", input.source},
+                        {"extra", std::move(extra)}};
+  // No text of a model may stop this: bytes that are not UTF-8 become U+FFFD.
+  return request.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string BadReply(absl::string_view what, const std::string& line) {
+  return absl::StrCat("the command's reply ", what, ": ",
+                      ReplaceInvalidUtf8(absl::string_view(line).substr(0, 300)));
+}
+
+// `line` is an object: the pool has seen its "id".
+RewardResult ParseReply(const std::string& line) {
+  RewardResult result;
+  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const auto fail = [&](std::string error) {
+    RewardResult failed;
+    failed.error = std::move(error);
+    return failed;
+  };
+  if (const auto error = json.find("error"); error != json.end() && !error->is_null()) {
+    return fail(absl::StrCat("the command says: ",
+                             error->is_string() ? error->get<std::string>() : error->dump()));
+  }
+  bool has_reward = false;
+  for (const auto& [key, value] : json.items()) {
+    if (key == "id" || key == "error" || value.is_null()) continue;
+    if (!value.is_number() && !value.is_boolean()) {
+      return fail(BadReply(absl::StrCat("has a \"", key, "\" that is not a number"), line));
+    }
+    const double number = value.is_boolean() ? value.get<bool>() : value.get<double>();
+    if (!std::isfinite(number)) {
+      return fail(BadReply(absl::StrCat("has a \"", key, "\" that is not finite"), line));
+    }
+    if (key == "reward") {
+      has_reward = true;
+      result.reward = number;
+    } else {
+      result.scores[key] = number;
+    }
+  }
+  if (!has_reward) return fail(BadReply("has no \"reward\"", line));
+  return result;
+}
+
+class CommandReward : public RewardFunction {
+ public:
+  explicit CommandReward(std::unique_ptr<CommandPool> pool) : pool_(std::move(pool)) {}
+
+  absl::StatusOr<RewardResult> Score(const RewardInput& input) override {
+    BATON_ASSIGN_OR_RETURN(std::vector<RewardResult> results,
+                           ScoreBatch(absl::MakeConstSpan(&input, 1)));
+    return std::move(results[0]);
+  }
+
+  absl::StatusOr<std::vector<RewardResult>> ScoreBatch(
+      absl::Span<const RewardInput> inputs) override {
+    std::vector<RewardResult> results(inputs.size());
+    std::vector<CommandPool::Exchange> exchanges;
+    std::vector<size_t> places;  // of each exchange among the inputs
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const uint64_t id = pool_->NewId();
+      auto line = RequestLine(id, inputs[i]);
+      if (!line.has_value()) {
+        results[i].error = "extra: it is not JSON";
+        continue;
+      }
+      exchanges.push_back({id, *std::move(line)});
+      places.push_back(i);
+    }
+    pool_->Run(absl::MakeSpan(exchanges));
+    for (size_t i = 0; i < exchanges.size(); ++i) {
+      const absl::StatusOr<std::string>& reply = exchanges[i].reply;
+      if (absl::IsUnavailable(reply.status())) return reply.status();
+      if (reply.ok()) {
+        results[places[i]] = ParseReply(*reply);
+      } else {
+        results[places[i]].error = std::string(reply.status().message());
+      }
+    }
+    return results;
+  }
+
+ private:
+  const std::unique_ptr<CommandPool> pool_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RewardFunction>> CreateCommandReward(CommandOptions options) {
+  BATON_ASSIGN_OR_RETURN(auto pool, CommandPool::Create(std::move(options)));
+  return std::unique_ptr<RewardFunction>(new CommandReward(std::move(pool)));
+}
+
+}  // namespace baton::reward

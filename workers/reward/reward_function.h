@@ -1,0 +1,55 @@
+// What every way of scoring a response has in common.
+#ifndef BATON_WORKERS_REWARD_REWARD_FUNCTION_H_
+#define BATON_WORKERS_REWARD_REWARD_FUNCTION_H_
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "sdk/base/status_macros.h"
+
+namespace baton::reward {
+
+struct RewardInput {
+  std::string prompt;
+  std::string response;
+  std::string answer;  ///< What the data set holds as right; may be empty.
+  std::string source;  ///< Which data set.
+  std::string extra;   ///< The data set's own fields as one JSON value; empty: none.
+};
+
+struct RewardResult {
+  double reward = 0;  ///< Finite. Without meaning when `error` is set.
+  /// Further numbers by name, above all "accuracy": 1 when the response is correct, else 0.
+  std::map<std::string, double> scores;
+  std::string error;  ///< Not empty: THIS response could not be scored, and why. Valid UTF-8.
+};
+
+/// Scores responses. Implementations are safe to call from any number of threads at once.
+class RewardFunction {
+ public:
+  virtual ~RewardFunction() = default;
+
+  /// What is wrong with one response or its data is the result's `error`; a status that is not OK
+  /// means that this function can score nothing any more. May block.
+  [[nodiscard]] virtual absl::StatusOr<RewardResult> Score(const RewardInput& input) = 0;
+
+  /// The results of `inputs`, in their order. May be faster than one at a time.
+  [[nodiscard]] virtual absl::StatusOr<std::vector<RewardResult>> ScoreBatch(
+      absl::Span<const RewardInput> inputs) {
+    std::vector<RewardResult> results;
+    results.reserve(inputs.size());
+    for (const RewardInput& input : inputs) {
+      BATON_ASSIGN_OR_RETURN(RewardResult result, Score(input));
+      results.push_back(std::move(result));
+    }
+    return results;
+  }
+};
+
+}  // namespace baton::reward
+
+#endif  // BATON_WORKERS_REWARD_REWARD_FUNCTION_H_

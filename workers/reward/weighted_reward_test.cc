@@ -1,0 +1,78 @@
+#include "workers/reward/weighted_reward.h"
+
+#include <cmath>
+#include <utility>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace baton::reward {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pair;
+
+// Gives the same result to every response.
+class FixedReward : public RewardFunction {
+ public:
+  explicit FixedReward(absl::StatusOr<RewardResult> result) : result_(std::move(result)) {}
+  absl::StatusOr<RewardResult> Score(const RewardInput&) override { return result_; }
+
+ private:
+  const absl::StatusOr<RewardResult> result_;
+};
+
+WeightedPart Part(const std::string& name, double weight, absl::StatusOr<RewardResult> result) {
+  return {name, weight, std::make_unique<FixedReward>(std::move(result))};
+}
+
+template <typename... Parts>
+absl::StatusOr<std::unique_ptr<RewardFunction>> Make(Parts... parts) {
+  std::vector<WeightedPart> list;
+  (list.push_back(std::move(parts)), ...);
+  return CreateWeightedReward(std::move(list));
+}
+
+TEST(WeightedRewardTest, SumsAndNamesScores) {
+  auto reward = Make(Part("a", 0.5, RewardResult{2, {{"length", 7}}, ""}),
+                     Part("b", -1, RewardResult{0.25, {{"accuracy", 1}}, ""}),
+                     Part("c", 0, RewardResult{1, {{"accuracy", 0}}, ""}));
+  ASSERT_TRUE(reward.ok()) << reward.status();
+  const auto result = *(*reward)->Score({});
+  EXPECT_DOUBLE_EQ(result.reward, 0.5 * 2 - 0.25);
+  EXPECT_THAT(result.scores,
+              ElementsAre(Pair("a", 2), Pair("a/length", 7), Pair("accuracy", 1), Pair("b", 0.25),
+                          Pair("b/accuracy", 1), Pair("c", 1), Pair("c/accuracy", 0)));
+}
+
+TEST(WeightedRewardTest, ErrorsNameThePart) {
+  auto reward = Make(Part("a", 1, RewardResult{2, {}, ""}), Part("b", 1, RewardResult{0, {}, "no"}),
+                     Part("c", 1, RewardResult{0, {}, "nor this"}));
+  EXPECT_EQ((*reward)->Score({})->error, "b: no; c: nor this");
+  auto broken = Make(Part("d", 1, absl::UnavailableError("gone")));
+  const auto status = (*broken)->Score({}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(status.message(), "d: gone");
+}
+
+TEST(WeightedRewardTest, BatchKeepsOrder) {
+  auto reward = Make(Part("a", 3, RewardResult{1, {}, ""}));
+  const std::vector<RewardInput> inputs(4);
+  const auto results = (*reward)->ScoreBatch(inputs);
+  ASSERT_EQ(results->size(), 4u);
+  for (const auto& result : *results) EXPECT_EQ(result.reward, 3);
+}
+
+TEST(WeightedRewardTest, BadPartsAreNamed) {
+  EXPECT_THAT(std::string(Make().status().message()), HasSubstr("no rule and no command"));
+  EXPECT_THAT(
+      std::string(
+          Make(Part("a", 1, RewardResult()), Part("a", 1, RewardResult())).status().message()),
+      HasSubstr("'a'"));
+  EXPECT_THAT(std::string(Make(Part("a", NAN, RewardResult())).status().message()),
+              HasSubstr("weight of 'a'"));
+}
+
+}  // namespace
+}  // namespace baton::reward
