@@ -1,0 +1,85 @@
+#include "relay/weights/box.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace baton::relay {
+
+Box Box::Full(absl::Span<const int64_t> shape) {
+  return {std::vector<int64_t>(shape.size(), 0), std::vector<int64_t>(shape.begin(), shape.end())};
+}
+
+std::vector<int64_t> Box::shape() const {
+  std::vector<int64_t> out(rank());
+  for (size_t d = 0; d < rank(); ++d) out[d] = end[d] - begin[d];
+  return out;
+}
+
+int64_t Box::volume() const {
+  int64_t volume = 1;
+  for (size_t d = 0; d < rank(); ++d) {
+    if (end[d] <= begin[d]) return 0;
+    volume *= end[d] - begin[d];
+  }
+  return volume;
+}
+
+bool Box::Contains(const Box& other) const {
+  if (rank() != other.rank()) return false;
+  for (size_t d = 0; d < rank(); ++d) {
+    if (other.begin[d] < begin[d] || other.end[d] > end[d]) return false;
+  }
+  return true;
+}
+
+bool Box::FitsIn(absl::Span<const int64_t> shape) const {
+  if (begin.size() != shape.size() || end.size() != shape.size()) return false;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (begin[d] < 0 || begin[d] > end[d] || end[d] > shape[d]) return false;
+  }
+  return true;
+}
+
+std::string Box::ToString() const {
+  std::string out = "[";
+  for (size_t d = 0; d < rank(); ++d) {
+    absl::StrAppend(&out, d > 0 ? ", " : "", begin[d], ":", end[d]);
+  }
+  return out + "]";
+}
+
+std::optional<Box> Intersect(const Box& a, const Box& b) {
+  if (a.rank() != b.rank()) return std::nullopt;
+  Box out = a;
+  for (size_t d = 0; d < a.rank(); ++d) {
+    out.begin[d] = std::max(a.begin[d], b.begin[d]);
+    out.end[d] = std::min(a.end[d], b.end[d]);
+    if (out.begin[d] >= out.end[d]) return std::nullopt;
+  }
+  return out;
+}
+
+std::vector<Box> Subtract(const Box& a, const Box& b) {
+  const std::optional<Box> common = Intersect(a, b);
+  if (!common) return a.volume() > 0 ? std::vector<Box>{a} : std::vector<Box>{};
+  std::vector<Box> out;
+  Box rest = a;  // What is left, cut down dimension by dimension to `common`.
+  for (size_t d = 0; d < a.rank(); ++d) {
+    if (rest.begin[d] < common->begin[d]) {
+      Box low = rest;
+      low.end[d] = common->begin[d];
+      out.push_back(low);
+    }
+    if (common->end[d] < rest.end[d]) {
+      Box high = rest;
+      high.begin[d] = common->end[d];
+      out.push_back(high);
+    }
+    rest.begin[d] = common->begin[d];
+    rest.end[d] = common->end[d];
+  }
+  return out;
+}
+
+}  // namespace baton::relay

@@ -1,0 +1,255 @@
+#include "workers/engine/hf_directory.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "nlohmann/json.hpp"
+#include "relay/weights/file_io.h"
+#include "relay/weights/safetensors_reader.h"
+#include "sdk/base/status_macros.h"
+#include "workers/engine/weights_io.h"
+
+namespace baton::engine {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using relay::SafetensorsFile;
+
+constexpr char kWeightsFile[] = "model.safetensors";
+constexpr char kIndexFile[] = "model.safetensors.index.json";
+
+/// Copied from the source directory when they are there.
+constexpr const char* kTokenizerFiles[] = {
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json",
+    "merges.txt",     "added_tokens.json",     "chat_template.jinja",     "tokenizer.model",
+};
+
+std::string Join(const std::string& dir, absl::string_view file) {
+  return absl::StrCat(dir, absl::EndsWith(dir, "/") ? "" : "/", file);
+}
+
+bool Exists(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+absl::Status CheckDirectory(const std::string& dir) {
+  std::error_code error;
+  if (fs::is_directory(dir, error)) return absl::OkStatus();
+  return absl::NotFoundError(
+      absl::StrCat("model directory ", dir, Exists(dir) ? " is not a directory" : " does not exist",
+                   "; give a Hugging Face directory with config.json and model.safetensors"));
+}
+
+/// Which file holds each tensor, from the index. Only plain names inside the directory are taken.
+absl::StatusOr<std::map<std::string, std::vector<std::string>>> ReadIndex(const std::string& path) {
+  BATON_ASSIGN_OR_RETURN(const std::string text, relay::ReadFile(path));
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const bool has_map =
+      json.is_object() && json.contains("weight_map") && json["weight_map"].is_object();
+  if (!has_map) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": has no object \"weight_map\""));
+  }
+  std::map<std::string, std::vector<std::string>> tensors_of_file;
+  for (const auto& [tensor, file] : json["weight_map"].items()) {
+    const std::string name = file.is_string() ? file.get<std::string>() : "";
+    if (name.empty() || absl::StrContains(name, "/") || name == "." || name == "..") {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": weight_map of ", tensor, " is not the name of a file beside it"));
+    }
+    tensors_of_file[name].push_back(tensor);
+  }
+  return tensors_of_file;
+}
+
+/// Loads from one file those of `names` that the model has. Removes them from `wanted`.
+absl::Status LoadFile(const std::string& path, const std::vector<std::string>* names,
+                      std::map<std::string, torch::Tensor>& wanted) {
+  BATON_ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsFile> file, SafetensorsFile::Open(path));
+  NamedTensors into;
+  if (names != nullptr) {
+    for (const std::string& name : *names) {
+      if (const auto it = wanted.find(name); it != wanted.end()) into.push_back(*it);
+    }
+  } else {
+    into.assign(wanted.begin(), wanted.end());
+  }
+  if (absl::Status status = LoadTensors(file->view(), into, /*ignore_extra=*/true); !status.ok()) {
+    return Annotate(status, path);
+  }
+  for (const auto& [name, tensor] : into) wanted.erase(name);
+  return absl::OkStatus();
+}
+
+absl::Status LoadSharded(const std::string& dir, std::map<std::string, torch::Tensor> wanted) {
+  const std::string index = Join(dir, kIndexFile);
+  BATON_ASSIGN_OR_RETURN(const auto tensors_of_file, ReadIndex(index));
+  for (const auto& [file, names] : tensors_of_file) {
+    BATON_RETURN_IF_ERROR(LoadFile(Join(dir, file), &names, wanted));
+  }
+  if (wanted.empty()) return absl::OkStatus();
+  return absl::NotFoundError(
+      absl::StrCat(index, ": tensor ", wanted.begin()->first, " is in no shard"));
+}
+
+/// Splits the parameters in order so that no file is above the limit (unless one tensor is).
+std::vector<NamedTensors> Shards(const CausalLM& model, int64_t element_bytes, int64_t limit) {
+  std::vector<NamedTensors> shards(1);
+  int64_t bytes = 0;
+  for (const auto& [name, tensor] : model.parameters()) {
+    const int64_t size = tensor.numel() * element_bytes;
+    if (!shards.back().empty() && bytes + size > limit) {
+      shards.emplace_back();
+      bytes = 0;
+    }
+    shards.back().emplace_back(name, tensor);
+    bytes += size;
+  }
+  return shards;
+}
+
+absl::Status WriteWeights(const CausalLM& model, const std::string& dir, torch::Dtype dtype,
+                          int64_t max_shard_bytes) {
+  const int64_t element_bytes = static_cast<int64_t>(c10::elementSize(dtype));
+  const std::vector<NamedTensors> shards = Shards(model, element_bytes, max_shard_bytes);
+  Json weight_map = Json::object();
+  int64_t total_bytes = 0;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const std::string file = shards.size() == 1 ? kWeightsFile
+                                                : absl::StrFormat("model-%05d-of-%05d.safetensors",
+                                                                  i + 1, shards.size());
+    BATON_ASSIGN_OR_RETURN(const WeightsImage image, WeightsImage::Create(shards[i], dtype));
+    BATON_RETURN_IF_ERROR(image.WriteFile(Join(dir, file)));
+    for (const auto& [name, tensor] : shards[i]) {
+      weight_map[name] = file;
+      total_bytes += tensor.numel() * element_bytes;
+    }
+  }
+  if (shards.size() == 1) return absl::OkStatus();
+  const Json index = {{"metadata", {{"total_size", total_bytes}}}, {"weight_map", weight_map}};
+  return relay::WriteFileAtomically(Join(dir, kIndexFile), index.dump(2) + "\n");
+}
+
+absl::Status CopyFile(const std::string& from, const std::string& to) {
+  BATON_ASSIGN_OR_RETURN(const std::string content, relay::ReadFile(from));
+  return relay::WriteFileAtomically(to, content);
+}
+
+absl::Status WriteGenerationConfig(const ModelConfig& config, const std::string& path) {
+  Json json = {{"_from_model_config", true}};
+  if (config.bos_token_id) json["bos_token_id"] = *config.bos_token_id;
+  if (config.pad_token_id) json["pad_token_id"] = *config.pad_token_id;
+  if (config.eos_token_ids.size() == 1) {
+    json["eos_token_id"] = config.eos_token_ids[0];
+  } else if (!config.eos_token_ids.empty()) {
+    json["eos_token_id"] = config.eos_token_ids;
+  }
+  return relay::WriteFileAtomically(path, json.dump(2) + "\n");
+}
+
+absl::Status WriteCompanions(const ModelConfig& config, const std::string& dir,
+                             const std::string& source) {
+  const std::string generation = "generation_config.json";
+  if (!source.empty()) {
+    BATON_RETURN_IF_ERROR(CheckDirectory(source));
+    for (const char* file : kTokenizerFiles) {
+      if (Exists(Join(source, file))) {
+        BATON_RETURN_IF_ERROR(CopyFile(Join(source, file), Join(dir, file)));
+      }
+    }
+    if (Exists(Join(source, generation))) {
+      return CopyFile(Join(source, generation), Join(dir, generation));
+    }
+  }
+  return WriteGenerationConfig(config, Join(dir, generation));
+}
+
+absl::Status WriteDirectory(const CausalLM& model, const std::string& dir,
+                            const SaveOptions& options) {
+  const torch::Dtype dtype = options.dtype.value_or(model.dtype());
+  ModelConfig config = model.config();
+  BATON_ASSIGN_OR_RETURN(config.torch_dtype, TorchDtypeName(dtype));
+  BATON_RETURN_IF_ERROR(relay::WriteFileAtomically(Join(dir, "config.json"), config.ToJson()));
+  BATON_RETURN_IF_ERROR(WriteCompanions(config, dir, options.tokenizer_source_dir));
+  return WriteWeights(model, dir, dtype, options.max_shard_bytes);
+}
+
+/// Moves the finished `temporary` to `dir` (which is absent or an empty directory).
+absl::Status Publish(const std::string& temporary, const std::string& dir) {
+  BATON_RETURN_IF_ERROR(relay::SyncDirectory(temporary));
+  if (rename(temporary.c_str(), dir.c_str()) != 0) {
+    const int error = errno;
+    if (error == ENOTEMPTY || error == EEXIST) {
+      return absl::AlreadyExistsError(absl::StrCat(dir, " is not empty; choose another directory"));
+    }
+    return absl::ErrnoToStatus(error, absl::StrCat("cannot rename ", temporary, " to ", dir));
+  }
+  const std::string parent = fs::path(dir).parent_path().string();
+  return relay::SyncDirectory(parent.empty() ? "." : parent);
+}
+
+}  // namespace
+
+absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& dir) {
+  BATON_RETURN_IF_ERROR(CheckDirectory(dir));
+  const std::string path = Join(dir, "config.json");
+  BATON_ASSIGN_OR_RETURN(const std::string text, relay::ReadFile(path));
+  absl::StatusOr<ModelConfig> config = ModelConfig::FromJson(text);
+  if (!config.ok()) return Annotate(config.status(), path);
+  return config;
+}
+
+absl::StatusOr<std::unique_ptr<CausalLM>> LoadModel(const std::string& dir, torch::Dtype dtype,
+                                                    torch::Device device) {
+  BATON_ASSIGN_OR_RETURN(const ModelConfig config, LoadModelConfig(dir));
+  BATON_ASSIGN_OR_RETURN(std::unique_ptr<CausalLM> model, CausalLM::Create(config, dtype, device));
+  std::map<std::string, torch::Tensor> wanted(model->parameters().begin(),
+                                              model->parameters().end());
+  const std::string single = Join(dir, kWeightsFile);
+  if (Exists(single)) {
+    BATON_RETURN_IF_ERROR(LoadFile(single, nullptr, wanted));
+  } else if (Exists(Join(dir, kIndexFile))) {
+    BATON_RETURN_IF_ERROR(LoadSharded(dir, std::move(wanted)));
+  } else {
+    return absl::NotFoundError(
+        absl::StrCat(dir, " has neither ", kWeightsFile, " nor ", kIndexFile,
+                     "; convert other formats with transformers' save_pretrained"));
+  }
+  return model;
+}
+
+absl::Status SaveModel(const CausalLM& model, const std::string& dir, const SaveOptions& options) {
+  std::string target = dir;
+  while (target.size() > 1 && target.back() == '/') target.pop_back();
+  std::error_code error;
+  if (fs::exists(target, error) &&
+      !(fs::is_directory(target, error) && fs::is_empty(target, error))) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(target, " is not empty; choose another directory"));
+  }
+  fs::create_directories(fs::path(target).parent_path(), error);
+  std::string temporary = target + ".tmp-XXXXXX";
+  if (mkdtemp(temporary.data()) == nullptr) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot create a directory beside ", target));
+  }
+  chmod(temporary.c_str(), 0755);
+  absl::Status status = WriteDirectory(model, temporary, options);
+  if (status.ok()) status = Publish(temporary, target);
+  if (!status.ok()) fs::remove_all(temporary, error);
+  return status;
+}
+
+}  // namespace baton::engine

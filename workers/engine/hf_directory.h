@@ -1,0 +1,48 @@
+// Hugging Face model directories: what `from_pretrained` reads and `save_pretrained` writes.
+//
+//   config.json                       required
+//   model.safetensors                 or model.safetensors.index.json with its shards
+//   tokenizer.json, …                 copied by SaveModel when a source is named
+//   generation_config.json            copied, or written from the config's token ids
+#ifndef BATON_WORKERS_ENGINE_HF_DIRECTORY_H_
+#define BATON_WORKERS_ENGINE_HF_DIRECTORY_H_
+
+#include <torch/torch.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "workers/engine/model.h"
+#include "workers/engine/model_config.h"
+
+namespace baton::engine {
+
+/// config.json alone. NotFound when the directory or the file is missing.
+absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& dir);
+
+/// The model with its weights (F32, F16 or BF16 on disk), converted to `dtype` on `device`. A tied
+/// model may or may not carry lm_head.weight. Errors name the file and the tensor.
+absl::StatusOr<std::unique_ptr<CausalLM>> LoadModel(const std::string& dir, torch::Dtype dtype,
+                                                    torch::Device device);
+
+struct SaveOptions {
+  /// What the file holds; absent: the model's own dtype.
+  std::optional<torch::Dtype> dtype;
+  /// Tokenizer files and generation_config.json are copied from here when not empty.
+  std::string tokenizer_source_dir;
+  /// Above it the weights are split into model-0000i-of-0000n.safetensors with an index.
+  int64_t max_shard_bytes = int64_t{5} << 30;
+};
+
+/// Writes `dir` (which must not exist, or be empty) as a whole: a temporary directory beside it is
+/// filled, fsynced and renamed, so a crash leaves either nothing or everything. AlreadyExists if
+/// `dir` holds anything; Internal with the system's reason on I/O errors (disk full …).
+[[nodiscard]] absl::Status SaveModel(const CausalLM& model, const std::string& dir,
+                                     const SaveOptions& options = {});
+
+}  // namespace baton::engine
+
+#endif  // BATON_WORKERS_ENGINE_HF_DIRECTORY_H_

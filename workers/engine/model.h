@@ -1,0 +1,83 @@
+// The decoder: Llama and Qwen2 causal language models on libtorch.
+//
+// The body works on flat rows: N tokens of any number of sequences, without padding. Everything
+// but attention treats rows alone; what mixes rows is a strategy (AttentionContext), so training,
+// scoring, prefill and cached decoding share one body.
+//
+// Threads: one at a time. Exceptions: the methods that compute may throw libtorch's (c10::Error);
+// the engine's public entry points (generator, trainer, hf_directory) turn them into Status.
+#ifndef BATON_WORKERS_ENGINE_MODEL_H_
+#define BATON_WORKERS_ENGINE_MODEL_H_
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "workers/engine/model_config.h"
+
+namespace baton::engine {
+
+/// What mixes rows. One object serves one forward pass (or one of many, if its class says so).
+class AttentionContext {
+ public:
+  virtual ~AttentionContext() = default;
+
+  /// Causal attention within each sequence, scale 1/sqrt(head_dim).
+  /// q [N, num_heads, head_dim]; k and v [N, num_kv_heads, head_dim]; q and k after rotation. All
+  /// may be strided views. Returns [N, num_heads, head_dim] in the same dtype and device.
+  virtual torch::Tensor Attend(int64_t layer, const torch::Tensor& q, const torch::Tensor& k,
+                               const torch::Tensor& v) = 0;
+};
+
+class CausalLM {
+ public:
+  /// Parameters of the right shapes, all zero (norms one). InvalidArgument for a bad config.
+  static absl::StatusOr<std::unique_ptr<CausalLM>> Create(const ModelConfig& config,
+                                                          torch::Dtype dtype, torch::Device device);
+  ~CausalLM();
+  CausalLM(const CausalLM&) = delete;
+  CausalLM& operator=(const CausalLM&) = delete;
+
+  /// As transformers initialises: weights normal(0, initializer_range), norms 1, biases 0. The
+  /// values depend on `seed` and the config alone (drawn on the CPU in float32, in order of name).
+  void InitializeRandom(uint64_t seed);
+
+  /// tokens, positions: [N] int64 on any device. Returns the states after the last norm,
+  /// [N, hidden_size]. Token ids outside the vocabulary throw.
+  torch::Tensor Hidden(const torch::Tensor& tokens, const torch::Tensor& positions,
+                       AttentionContext& attention);
+
+  /// hidden [M, hidden_size] -> logits [M, vocab_size], in the model's dtype.
+  torch::Tensor Logits(const torch::Tensor& hidden);
+
+  const ModelConfig& config() const;
+  torch::Dtype dtype() const;
+  torch::Device device() const;
+
+  /// Hugging Face names and parameters, sorted by name; a tied head appears once, as
+  /// model.embed_tokens.weight. All are leaves. Change them IN PLACE only (under NoGradGuard):
+  /// q/k/v and gate/up are slices of fused buffers which generation multiplies by at once.
+  const std::vector<std::pair<std::string, torch::Tensor>>& parameters() const;
+
+  /// Off after Create. Gradients accumulate in parameters()[i].second.grad().
+  void SetRequiresGrad(bool requires_grad);
+
+  /// Rows of every product are padded to a multiple of 8 (DESIGN §7), so that a row's result does
+  /// not depend on the rows beside it. Pass deterministic to the attention context as well.
+  void SetDeterministic(bool deterministic);
+  bool deterministic() const;
+
+ private:
+  struct Impl;
+  explicit CausalLM(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace baton::engine
+
+#endif  // BATON_WORKERS_ENGINE_MODEL_H_

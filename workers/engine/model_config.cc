@@ -1,0 +1,341 @@
+#include "workers/engine/model_config.h"
+
+#include <limits>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "sdk/base/status_macros.h"
+
+namespace baton::engine {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int64_t kMaxDimension = int64_t{1} << 24;
+
+/// Reads keys of one object and remembers the first problem.
+class Reader {
+ public:
+  Reader(const Json& json, std::string prefix) : json_(json), prefix_(std::move(prefix)) {}
+
+  /// Null when absent or JSON null.
+  const Json* Find(const char* key) const {
+    const auto it = json_.find(key);
+    return it == json_.end() || it->is_null() ? nullptr : &*it;
+  }
+
+  void Int(const char* key, int64_t& out, bool required = false) {
+    const Json* value = Find(key);
+    if (value == nullptr) {
+      if (required) Fail(key, "is missing");
+    } else if (!value->is_number_integer()) {
+      Fail(key, "must be an integer");
+    } else if (value->is_number_unsigned() &&
+               value->get<uint64_t>() >
+                   static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+      Fail(key, "is too large");
+    } else {
+      out = value->get<int64_t>();
+    }
+  }
+  void Number(const char* key, double& out) {
+    const Json* value = Find(key);
+    if (value == nullptr) return;
+    if (!value->is_number()) return Fail(key, "must be a number");
+    out = value->get<double>();
+  }
+  void Bool(const char* key, bool& out) {
+    const Json* value = Find(key);
+    if (value == nullptr) return;
+    if (!value->is_boolean()) return Fail(key, "must be true or false");
+    out = value->get<bool>();
+  }
+  void String(const char* key, std::string& out) {
+    const Json* value = Find(key);
+    if (value == nullptr) return;
+    if (!value->is_string()) return Fail(key, "must be a string");
+    out = value->get<std::string>();
+  }
+  void OptionalInt(const char* key, std::optional<int64_t>& out) {
+    if (Find(key) == nullptr) return;
+    int64_t value = 0;
+    Int(key, value);
+    out = value;
+  }
+  void IntOrList(const char* key, std::vector<int64_t>& out) {
+    const Json* value = Find(key);
+    if (value == nullptr) return;
+    for (const Json& item : value->is_array() ? *value : Json::array({*value})) {
+      if (!item.is_number_integer()) return Fail(key, "must be an integer or a list of integers");
+      out.push_back(item.get<int64_t>());
+    }
+  }
+
+  void Fail(absl::string_view key, absl::string_view problem) {
+    Note(absl::InvalidArgumentError(absl::StrCat(prefix_, key, ": ", problem)));
+  }
+  void Note(absl::Status status) {
+    if (status_.ok()) status_ = std::move(status);
+  }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  const Json& json_;
+  std::string prefix_;
+  absl::Status status_;
+};
+
+absl::Status ReadFamily(Reader& reader, ModelConfig& config) {
+  std::string model_type;
+  reader.String("model_type", model_type);
+  BATON_RETURN_IF_ERROR(reader.status());
+  if (model_type == "llama") {
+    config.family = ModelConfig::Family::kLlama;
+  } else if (model_type == "qwen2") {
+    config.family = ModelConfig::Family::kQwen2;
+  } else {
+    return absl::UnimplementedError(
+        absl::StrCat("model_type: \"", model_type, "\" is not supported; use llama or qwen2"));
+  }
+  return absl::OkStatus();
+}
+
+/// rope_scaling (transformers 4) or rope_parameters (transformers 5), which also holds rope_theta.
+absl::Status ReadRope(Reader& reader, ModelConfig& config) {
+  reader.Number("rope_theta", config.rope_theta);
+  const char* key = reader.Find("rope_parameters") != nullptr ? "rope_parameters" : "rope_scaling";
+  const Json* json = reader.Find(key);
+  if (json == nullptr) return absl::OkStatus();
+  if (!json->is_object())
+    return absl::InvalidArgumentError(absl::StrCat(key, ": must be an object"));
+  Reader rope(*json, absl::StrCat(key, "."));
+  RopeScaling& scaling = config.rope_scaling;
+  std::string type = "default";
+  rope.String("type", type);
+  rope.String("rope_type", type);
+  rope.Number("rope_theta", config.rope_theta);
+  if (type == "llama3") {
+    scaling.type = RopeScaling::Type::kLlama3;
+    rope.Number("low_freq_factor", scaling.low_freq_factor);
+    rope.Number("high_freq_factor", scaling.high_freq_factor);
+    rope.Int("original_max_position_embeddings", scaling.original_max_position_embeddings);
+  } else if (type == "linear") {
+    scaling.type = RopeScaling::Type::kLinear;
+  } else if (type != "default") {
+    return absl::UnimplementedError(
+        absl::StrCat(key, ".rope_type: \"", type, "\" is not supported; use llama3 or linear"));
+  }
+  if (scaling.type != RopeScaling::Type::kNone) rope.Number("factor", scaling.factor);
+  return rope.status();
+}
+
+/// Features that would change the result and that the engine does not have.
+absl::Status RefuseUnsupported(Reader& reader, const Json& json) {
+  std::string activation = "silu";
+  reader.String("hidden_act", activation);
+  if (activation != "silu" && activation != "swish") {
+    return absl::UnimplementedError(
+        absl::StrCat("hidden_act: \"", activation, "\" is not supported; only silu is"));
+  }
+  bool sliding = false;
+  reader.Bool("use_sliding_window", sliding);
+  if (const Json* types = reader.Find("layer_types"); types != nullptr && types->is_array()) {
+    for (const Json& type : *types) sliding = sliding || type != "full_attention";
+  }
+  if (sliding) {
+    return absl::UnimplementedError("use_sliding_window: sliding attention is not supported");
+  }
+  if (reader.Find("quantization_config") != nullptr) {
+    return absl::UnimplementedError(
+        "quantization_config: quantized weights are not supported; export the model in float");
+  }
+  return reader.status();
+}
+
+absl::Status InRange(const char* key, int64_t value, int64_t low, int64_t high) {
+  if (value >= low && value <= high) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(key, ": ", value, " is not in [", low, ", ", high, "]"));
+}
+
+absl::Status CheckTokenId(const char* key, int64_t id, int64_t vocab_size) {
+  return InRange(key, id, -1, vocab_size - 1);
+}
+
+absl::Status CheckSizes(const ModelConfig& c) {
+  BATON_RETURN_IF_ERROR(InRange("vocab_size", c.vocab_size, 1, kMaxDimension));
+  BATON_RETURN_IF_ERROR(InRange("hidden_size", c.hidden_size, 1, kMaxDimension));
+  BATON_RETURN_IF_ERROR(InRange("intermediate_size", c.intermediate_size, 1, kMaxDimension));
+  BATON_RETURN_IF_ERROR(InRange("num_hidden_layers", c.num_hidden_layers, 1, 1024));
+  BATON_RETURN_IF_ERROR(InRange("num_attention_heads", c.num_attention_heads, 1, 65536));
+  BATON_RETURN_IF_ERROR(
+      InRange("num_key_value_heads", c.num_key_value_heads, 1, c.num_attention_heads));
+  BATON_RETURN_IF_ERROR(InRange("head_dim", c.head_dim, 2, 65536));
+  BATON_RETURN_IF_ERROR(
+      InRange("max_position_embeddings", c.max_position_embeddings, 1, int64_t{1} << 31));
+  if (c.num_attention_heads % c.num_key_value_heads != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("num_key_value_heads: ", c.num_key_value_heads,
+                                                   " does not divide num_attention_heads ",
+                                                   c.num_attention_heads));
+  }
+  BATON_RETURN_IF_ERROR(InRange("num_attention_heads * head_dim",
+                                c.num_attention_heads * c.head_dim, 1, kMaxDimension));
+  if (c.head_dim % 2 != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("head_dim: ", c.head_dim, " is not even"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckNumbers(const ModelConfig& c) {
+  // Written so that NaN fails too.
+  if (!(c.rms_norm_eps >= 0 && c.rms_norm_eps < 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rms_norm_eps: ", c.rms_norm_eps, " is not in [0, 1)"));
+  }
+  if (!(c.rope_theta > 0 && c.rope_theta < 1e15)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rope_theta: ", c.rope_theta, " is not positive"));
+  }
+  if (!(c.initializer_range >= 0 && c.initializer_range < 1e3)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("initializer_range: ", c.initializer_range, " is not in [0, 1000)"));
+  }
+  const RopeScaling& s = c.rope_scaling;
+  if (!(s.factor > 0) || (s.type == RopeScaling::Type::kLlama3 &&
+                          !(s.low_freq_factor > 0 && s.high_freq_factor > s.low_freq_factor &&
+                            s.original_max_position_embeddings > 0))) {
+    return absl::InvalidArgumentError(
+        "rope_scaling: factor must be positive, and for llama3 0 < low_freq_factor < "
+        "high_freq_factor and original_max_position_embeddings > 0");
+  }
+  if (c.torch_dtype != "float32" && c.torch_dtype != "float16" && c.torch_dtype != "bfloat16" &&
+      c.torch_dtype != "float64") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "torch_dtype: \"", c.torch_dtype, "\" is none of float32, float16, bfloat16, float64"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int64_t ModelConfig::NumParameters() const {
+  const int64_t q = num_attention_heads * head_dim, kv = num_key_value_heads * head_dim;
+  int64_t layer =
+      2 * hidden_size + hidden_size * (2 * q + 2 * kv) + 3 * hidden_size * intermediate_size;
+  if (attention_bias) layer += q + 2 * kv;
+  if (attention_output_bias) layer += hidden_size;
+  if (mlp_bias) layer += 2 * intermediate_size + hidden_size;
+  return vocab_size * hidden_size * (tie_word_embeddings ? 1 : 2) + hidden_size +
+         num_hidden_layers * layer;
+}
+
+absl::Status ModelConfig::Validate() const {
+  BATON_RETURN_IF_ERROR(CheckSizes(*this));
+  BATON_RETURN_IF_ERROR(CheckNumbers(*this));
+  const bool representable = family == Family::kLlama
+                                 ? attention_output_bias == attention_bias
+                                 : attention_bias && !attention_output_bias && !mlp_bias;
+  if (!representable) {
+    return absl::InvalidArgumentError(
+        "biases: Llama has them on all of q, k, v and o or on none; Qwen2 on q, k and v alone");
+  }
+  if (bos_token_id) BATON_RETURN_IF_ERROR(CheckTokenId("bos_token_id", *bos_token_id, vocab_size));
+  if (pad_token_id) BATON_RETURN_IF_ERROR(CheckTokenId("pad_token_id", *pad_token_id, vocab_size));
+  for (int64_t id : eos_token_ids) {
+    BATON_RETURN_IF_ERROR(CheckTokenId("eos_token_id", id, vocab_size));
+  }
+  return absl::OkStatus();
+}
+absl::StatusOr<ModelConfig> ModelConfig::FromJson(absl::string_view text) {
+  const Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return absl::InvalidArgumentError("not a JSON object");
+  Reader reader(json, "");
+  ModelConfig config;
+  BATON_RETURN_IF_ERROR(ReadFamily(reader, config));
+  BATON_RETURN_IF_ERROR(RefuseUnsupported(reader, json));
+  BATON_RETURN_IF_ERROR(ReadRope(reader, config));
+  reader.Int("vocab_size", config.vocab_size, true);
+  reader.Int("hidden_size", config.hidden_size, true);
+  reader.Int("intermediate_size", config.intermediate_size, true);
+  reader.Int("num_hidden_layers", config.num_hidden_layers, true);
+  reader.Int("num_attention_heads", config.num_attention_heads, true);
+  config.num_key_value_heads = config.num_attention_heads;
+  reader.Int("num_key_value_heads", config.num_key_value_heads);
+  if (config.num_attention_heads > 0) {
+    config.head_dim = config.hidden_size / config.num_attention_heads;
+  }
+  reader.Int("head_dim", config.head_dim);
+  reader.Int("max_position_embeddings", config.max_position_embeddings);
+  reader.Number("rms_norm_eps", config.rms_norm_eps);
+  reader.Bool("tie_word_embeddings", config.tie_word_embeddings);
+  if (config.family == ModelConfig::Family::kQwen2) {
+    config.attention_bias = true;
+  } else {
+    reader.Bool("attention_bias", config.attention_bias);
+    config.attention_output_bias = config.attention_bias;
+    reader.Bool("mlp_bias", config.mlp_bias);
+  }
+  reader.Number("initializer_range", config.initializer_range);
+  reader.OptionalInt("bos_token_id", config.bos_token_id);
+  reader.OptionalInt("pad_token_id", config.pad_token_id);
+  reader.IntOrList("eos_token_id", config.eos_token_ids);
+  reader.String("dtype", config.torch_dtype);
+  reader.String("torch_dtype", config.torch_dtype);
+  BATON_RETURN_IF_ERROR(reader.status());
+  BATON_RETURN_IF_ERROR(config.Validate());
+  return config;
+}
+
+std::string ModelConfig::ToJson() const {
+  const bool llama = family == Family::kLlama;
+  Json json = {{"architectures", {llama ? "LlamaForCausalLM" : "Qwen2ForCausalLM"}},
+               {"model_type", llama ? "llama" : "qwen2"},
+               {"vocab_size", vocab_size},
+               {"hidden_size", hidden_size},
+               {"intermediate_size", intermediate_size},
+               {"num_hidden_layers", num_hidden_layers},
+               {"num_attention_heads", num_attention_heads},
+               {"num_key_value_heads", num_key_value_heads},
+               {"head_dim", head_dim},
+               {"hidden_act", "silu"},
+               {"max_position_embeddings", max_position_embeddings},
+               {"rms_norm_eps", rms_norm_eps},
+               {"rope_theta", rope_theta},
+               {"rope_scaling", nullptr},
+               {"tie_word_embeddings", tie_word_embeddings},
+               {"attention_dropout", 0.0},
+               {"initializer_range", initializer_range},
+               {"use_cache", true},
+               {"bos_token_id", nullptr},
+               {"eos_token_id", nullptr},
+               {"torch_dtype", torch_dtype}};
+  if (llama) {
+    json["attention_bias"] = attention_bias;
+    json["mlp_bias"] = mlp_bias;
+  } else {
+    json["use_sliding_window"] = false;
+  }
+  if (rope_scaling.type == RopeScaling::Type::kLinear) {
+    json["rope_scaling"] = {
+        {"type", "linear"}, {"rope_type", "linear"}, {"factor", rope_scaling.factor}};
+  } else if (rope_scaling.type == RopeScaling::Type::kLlama3) {
+    json["rope_scaling"] = {
+        {"rope_type", "llama3"},
+        {"factor", rope_scaling.factor},
+        {"low_freq_factor", rope_scaling.low_freq_factor},
+        {"high_freq_factor", rope_scaling.high_freq_factor},
+        {"original_max_position_embeddings", rope_scaling.original_max_position_embeddings}};
+  }
+  if (bos_token_id) json["bos_token_id"] = *bos_token_id;
+  if (pad_token_id) json["pad_token_id"] = *pad_token_id;
+  if (eos_token_ids.size() == 1) {
+    json["eos_token_id"] = eos_token_ids[0];
+  } else if (!eos_token_ids.empty()) {
+    json["eos_token_id"] = eos_token_ids;
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace baton::engine

@@ -1,0 +1,87 @@
+// What a Hugging Face config.json says about a decoder: Llama and Qwen2.
+//
+// Both families are the same network (RMSNorm, rotary positions, grouped-query attention, SwiGLU);
+// they differ in which projections have biases. Anything this engine does not compute exactly
+// (sliding windows, other activations, quantized weights, other rope scalings) is refused here, so
+// that a model which loads is a model which is right.
+#ifndef BATON_WORKERS_ENGINE_MODEL_CONFIG_H_
+#define BATON_WORKERS_ENGINE_MODEL_CONFIG_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace baton::engine {
+
+/// How rotary frequencies are changed for contexts longer than the model was first trained on.
+struct RopeScaling {
+  enum class Type {
+    kNone,
+    kLlama3,  ///< Long wavelengths divided by `factor`, short kept, between them interpolated.
+    kLinear,  ///< Every frequency divided by `factor`.
+  };
+  Type type = Type::kNone;
+  double factor = 1.0;
+  double low_freq_factor = 1.0;                     ///< kLlama3 only.
+  double high_freq_factor = 4.0;                    ///< kLlama3 only.
+  int64_t original_max_position_embeddings = 8192;  ///< kLlama3 only; tokens.
+};
+
+/// A plain value. Only `Validate`d (or parsed) configurations build models.
+struct ModelConfig {
+  enum class Family {
+    kLlama,  ///< LlamaForCausalLM, model_type "llama".
+    kQwen2,  ///< Qwen2ForCausalLM, model_type "qwen2"; biases on q, k and v.
+  };
+
+  Family family = Family::kLlama;
+  int64_t vocab_size = 0;
+  int64_t hidden_size = 0;
+  int64_t intermediate_size = 0;
+  int64_t num_hidden_layers = 0;
+  int64_t num_attention_heads = 0;
+  int64_t num_key_value_heads = 0;  ///< Divides num_attention_heads.
+  int64_t head_dim = 0;             ///< Even; 0 is not valid (parsing fills hidden/heads in).
+  int64_t max_position_embeddings = 2048;
+
+  double rms_norm_eps = 1e-6;
+  double rope_theta = 10000.0;
+  RopeScaling rope_scaling;
+
+  bool tie_word_embeddings = false;
+  bool attention_bias = false;         ///< q, k and v projections. Always true for Qwen2.
+  bool attention_output_bias = false;  ///< o projection. Equals attention_bias for Llama.
+  bool mlp_bias = false;
+
+  double initializer_range = 0.02;
+  std::optional<int64_t> bos_token_id;
+  std::optional<int64_t> pad_token_id;
+  std::vector<int64_t> eos_token_ids;   ///< A number or a list in JSON.
+  std::string torch_dtype = "float32";  ///< What the files hold: float32, float16 or bfloat16.
+
+  /// The number of parameters; a tied head counts once.
+  int64_t NumParameters() const;
+
+  /// InvalidArgument naming the key and the limit it breaks.
+  [[nodiscard]] absl::Status Validate() const;
+
+  /// Reads the text of a config.json. Keys that do not change the computation are ignored.
+  /// InvalidArgument (malformed; names the key) or Unimplemented (a feature we do not compute).
+  [[nodiscard]] static absl::StatusOr<ModelConfig> FromJson(absl::string_view json);
+
+  /// A config.json that Python's transformers loads and FromJson reads back to the same value.
+  std::string ToJson() const;
+
+  friend bool operator==(const ModelConfig& a, const ModelConfig& b) {
+    return a.ToJson() == b.ToJson();
+  }
+};
+
+}  // namespace baton::engine
+
+#endif  // BATON_WORKERS_ENGINE_MODEL_CONFIG_H_

@@ -1,0 +1,218 @@
+#include "workers/engine/weights_io.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "sdk/base/status_macros.h"
+
+namespace baton::engine {
+namespace {
+
+using relay::DType;
+using torch::Tensor;
+
+struct DtypePair {
+  DType stored;
+  torch::Dtype torch;
+};
+
+constexpr DtypePair kDtypes[] = {
+    {DType::kF32, torch::kFloat32},   {DType::kF16, torch::kFloat16},
+    {DType::kBF16, torch::kBFloat16}, {DType::kF64, torch::kFloat64},
+    {DType::kI64, torch::kInt64},     {DType::kI32, torch::kInt32},
+    {DType::kI16, torch::kInt16},     {DType::kI8, torch::kInt8},
+    {DType::kU8, torch::kUInt8},      {DType::kBool, torch::kBool},
+};
+
+struct DtypeName {
+  absl::string_view name;
+  torch::Dtype dtype;
+};
+
+constexpr DtypeName kNames[] = {{"float32", torch::kFloat32},
+                                {"float16", torch::kFloat16},
+                                {"bfloat16", torch::kBFloat16},
+                                {"float64", torch::kFloat64}};
+
+std::string ShapeText(absl::Span<const int64_t> shape) {
+  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+}
+
+absl::Status CheckTensor(const relay::SafetensorsView& view, const std::string& name,
+                         const Tensor& into) {
+  const relay::TensorEntry* entry = view.Find(name);
+  if (entry == nullptr) {
+    return absl::NotFoundError(absl::StrCat("tensor ", name, " is missing"));
+  }
+  const absl::Span<const int64_t> wanted(into.sizes().data(), into.sizes().size());
+  if (wanted != absl::MakeConstSpan(entry->shape)) {
+    return absl::InvalidArgumentError(absl::StrCat("tensor ", name, " has shape ",
+                                                   ShapeText(entry->shape), ", ", ShapeText(wanted),
+                                                   " is needed"));
+  }
+  absl::StatusOr<torch::Dtype> dtype = ToTorchDtype(entry->dtype);
+  if (!dtype.ok()) return Annotate(dtype.status(), absl::StrCat("tensor ", name));
+  if (torch::isFloatingType(*dtype) != into.is_floating_point()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor ", name, " has dtype ", relay::DTypeName(entry->dtype),
+                     into.is_floating_point() ? ", one of F32, F16, BF16 or F64 is needed"
+                                              : ", an integer type is needed"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CopyTensor(const relay::SafetensorsView& view, const std::string& name, Tensor into) {
+  BATON_ASSIGN_OR_RETURN(const Tensor stored, BorrowTensor(view, *view.Find(name)));
+  into.detach().copy_(stored);
+  return absl::OkStatus();
+}
+
+/// Writes `tensor` as `entry` says into `out`.
+absl::Status WriteTensor(const Tensor& tensor, const relay::TensorEntry& entry,
+                         absl::Span<uint8_t> out) {
+  if (out.empty()) return absl::OkStatus();
+  BATON_ASSIGN_OR_RETURN(const torch::Dtype dtype, ToTorchDtype(entry.dtype));
+  try {
+    torch::NoGradGuard no_grad;
+    if (reinterpret_cast<uintptr_t>(out.data()) % relay::SizeBytes(entry.dtype) == 0) {
+      torch::from_blob(out.data(), entry.shape, dtype).copy_(tensor.detach());
+    } else {
+      const Tensor host = tensor.detach().to(torch::kCPU, dtype).contiguous();
+      std::memcpy(out.data(), host.data_ptr(), out.size());
+    }
+  } catch (const c10::Error& error) {
+    return absl::InternalError(
+        absl::StrCat("tensor ", entry.name, ": ", error.what_without_backtrace()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<torch::Dtype> ToTorchDtype(DType dtype) {
+  for (const DtypePair& pair : kDtypes) {
+    if (pair.stored == dtype) return pair.torch;
+  }
+  return absl::UnimplementedError(
+      absl::StrCat("dtype ", relay::DTypeName(dtype), " is not supported by the engine"));
+}
+
+absl::StatusOr<DType> FromTorchDtype(torch::Dtype dtype) {
+  for (const DtypePair& pair : kDtypes) {
+    if (pair.torch == dtype) return pair.stored;
+  }
+  return absl::UnimplementedError(
+      absl::StrCat("dtype ", c10::toString(dtype), " has no safetensors form"));
+}
+
+absl::StatusOr<torch::Dtype> TorchDtypeFromName(absl::string_view name) {
+  for (const DtypeName& pair : kNames) {
+    if (pair.name == name) return pair.dtype;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("dtype \"", name, "\" is none of float32, float16, bfloat16, float64"));
+}
+
+absl::StatusOr<std::string> TorchDtypeName(torch::Dtype dtype) {
+  for (const DtypeName& pair : kNames) {
+    if (pair.dtype == dtype) return std::string(pair.name);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("dtype ", c10::toString(dtype), " is not one a model can have"));
+}
+
+absl::StatusOr<WeightsImage> WeightsImage::Create(
+    const NamedTensors& tensors, std::optional<torch::Dtype> dtype,
+    const std::map<std::string, std::string>& metadata) {
+  std::vector<relay::TensorSpec> specs;
+  for (const auto& [name, tensor] : tensors) {
+    const torch::Dtype stored = dtype && tensor.is_floating_point() ? *dtype : tensor.scalar_type();
+    BATON_ASSIGN_OR_RETURN(const DType type, FromTorchDtype(stored));
+    specs.push_back({name, type, tensor.sizes().vec()});
+  }
+  WeightsImage image;
+  BATON_ASSIGN_OR_RETURN(image.layout_,
+                         relay::SafetensorsLayout::Create(std::move(specs), metadata));
+  std::map<absl::string_view, const Tensor*> by_name;
+  for (const auto& [name, tensor] : tensors) by_name[name] = &tensor;
+  for (const relay::TensorEntry& entry : image.layout_.entries()) {
+    image.tensors_.emplace_back(entry.name, *by_name[entry.name]);
+  }
+  return image;
+}
+
+absl::Status WeightsImage::CopyTo(absl::Span<uint8_t> out) const {
+  if (static_cast<int64_t>(out.size()) != size_bytes()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a buffer of ", out.size(), " bytes for an image of ", size_bytes()));
+  }
+  layout_.WriteHeader(out);
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    const relay::TensorEntry& entry = layout_.entries()[i];
+    BATON_RETURN_IF_ERROR(WriteTensor(tensors_[i].second, entry, layout_.Slot(out, entry)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WeightsImage::WriteFile(const std::string& path) const {
+  size_t next = 0;
+  return relay::WriteSafetensorsFile(path, layout_,
+                                     [&](const relay::TensorEntry& entry, absl::Span<uint8_t> out) {
+                                       return WriteTensor(tensors_[next++].second, entry, out);
+                                     });
+}
+
+absl::Status LoadTensors(const relay::SafetensorsView& view, const NamedTensors& into,
+                         bool ignore_extra) {
+  for (const auto& [name, tensor] : into) {
+    BATON_RETURN_IF_ERROR(CheckTensor(view, name, tensor));
+  }
+  if (!ignore_extra && view.entries().size() != into.size()) {
+    std::map<absl::string_view, int> wanted;
+    for (const auto& [name, tensor] : into) wanted[name] = 1;
+    for (const relay::TensorEntry& entry : view.entries()) {
+      if (wanted.count(entry.name) == 0) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("tensor ", entry.name, " is not a tensor of this model"));
+      }
+    }
+  }
+  try {
+    torch::NoGradGuard no_grad;
+    for (const auto& [name, tensor] : into) {
+      BATON_RETURN_IF_ERROR(CopyTensor(view, name, tensor));
+    }
+  } catch (const c10::Error& error) {
+    return absl::InternalError(absl::StrCat("loading weights: ", error.what_without_backtrace()));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<WeightsImage> ModelImage(const CausalLM& model, std::optional<torch::Dtype> dtype) {
+  return WeightsImage::Create(model.parameters(), dtype);
+}
+
+absl::Status LoadModelFrom(absl::Span<const uint8_t> safetensors, CausalLM& model) {
+  BATON_ASSIGN_OR_RETURN(const relay::SafetensorsView view,
+                         relay::SafetensorsView::Parse(safetensors));
+  return LoadTensors(view, model.parameters());
+}
+
+absl::StatusOr<Tensor> BorrowTensor(const relay::SafetensorsView& view,
+                                    const relay::TensorEntry& entry) {
+  BATON_ASSIGN_OR_RETURN(const torch::Dtype dtype, ToTorchDtype(entry.dtype));
+  const absl::Span<const uint8_t> data = view.Data(entry);
+  if (data.empty()) return torch::empty(entry.shape, dtype);
+  auto* bytes = const_cast<uint8_t*>(data.data());
+  if (reinterpret_cast<uintptr_t>(bytes) % relay::SizeBytes(entry.dtype) == 0) {
+    return torch::from_blob(bytes, entry.shape, dtype);
+  }
+  // A file may put its tensors at any byte; libtorch needs elements aligned.
+  Tensor copy = torch::empty(entry.shape, dtype);
+  std::memcpy(copy.data_ptr(), bytes, data.size());
+  return copy;
+}
+
+}  // namespace baton::engine

@@ -1,0 +1,80 @@
+// A model's parameters as the bytes of a safetensors file: what a relay segment and a checkpoint
+// hold. The layout (names, shapes, offsets) is fixed by the config and the dtype alone.
+#ifndef BATON_WORKERS_ENGINE_WEIGHTS_IO_H_
+#define BATON_WORKERS_ENGINE_WEIGHTS_IO_H_
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "relay/weights/dtype.h"
+#include "relay/weights/safetensors_reader.h"
+#include "relay/weights/safetensors_writer.h"
+#include "workers/engine/model.h"
+
+namespace baton::engine {
+
+using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
+
+/// float32 <-> F32 and so on. Unimplemented for a dtype that only one side has.
+absl::StatusOr<torch::Dtype> ToTorchDtype(relay::DType dtype);
+absl::StatusOr<relay::DType> FromTorchDtype(torch::Dtype dtype);
+/// "float32", "float16", "bfloat16", "float64" (config.json's torch_dtype).
+absl::StatusOr<torch::Dtype> TorchDtypeFromName(absl::string_view name);
+absl::StatusOr<std::string> TorchDtypeName(torch::Dtype dtype);
+
+/// Named tensors as one safetensors image. Keeps references to the tensors, not copies: CopyTo
+/// writes what they hold when it is called.
+class WeightsImage {
+ public:
+  /// `dtype`: what the bytes hold; floating tensors are converted. Absent: each tensor's own.
+  static absl::StatusOr<WeightsImage> Create(const NamedTensors& tensors,
+                                             std::optional<torch::Dtype> dtype = {},
+                                             const std::map<std::string, std::string>& metadata = {
+                                                 {"format", "pt"}});
+
+  /// Header and data together: the size of the file or segment.
+  int64_t size_bytes() const { return layout_.file_size(); }
+  const relay::SafetensorsLayout& layout() const { return layout_; }
+
+  /// Writes header and data. `out` has exactly size_bytes(); it may be shared memory. With CUDA
+  /// tensors this waits for the device.
+  [[nodiscard]] absl::Status CopyTo(absl::Span<uint8_t> out) const;
+
+  /// CopyTo into a file: temporary name, fsync, rename, fsync of the directory.
+  [[nodiscard]] absl::Status WriteFile(const std::string& path) const;
+
+ private:
+  NamedTensors tensors_;
+  relay::SafetensorsLayout layout_;
+};
+
+/// Copies every named tensor from `view` into the tensor of that name, in place, converting dtype
+/// and device. All are checked before the first is written. InvalidArgument or NotFound name the
+/// tensor (missing, other shape, dtype that is not floating where one is needed). Tensors of
+/// `view` that are not asked for are an error too unless `ignore_extra`.
+[[nodiscard]] absl::Status LoadTensors(const relay::SafetensorsView& view, const NamedTensors& into,
+                                       bool ignore_extra = false);
+
+/// Model <-> image, for relay publish and load.
+absl::StatusOr<WeightsImage> ModelImage(const CausalLM& model,
+                                        std::optional<torch::Dtype> dtype = {});
+[[nodiscard]] absl::Status LoadModelFrom(absl::Span<const uint8_t> safetensors, CausalLM& model);
+
+/// A tensor over the bytes of `view`, read only, living no longer than they do; a copy only where
+/// the file does not align its elements.
+absl::StatusOr<torch::Tensor> BorrowTensor(const relay::SafetensorsView& view,
+                                           const relay::TensorEntry& entry);
+
+}  // namespace baton::engine
+
+#endif  // BATON_WORKERS_ENGINE_WEIGHTS_IO_H_
