@@ -1,0 +1,325 @@
+#include "controller/core/cluster_core.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace baton::controller {
+namespace {
+
+// The method that says how much a role takes at once.
+std::string MainMethod(const std::string& role) {
+  if (role == "rollout") return "generate";
+  if (role == "actor") return "update";
+  return "compute_" + role;
+}
+
+bool ValidWorkerId(const std::string& id) {
+  return !id.empty() && id.size() <= 63 && std::all_of(id.begin(), id.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+  });
+}
+
+}  // namespace
+
+ClusterCore::ClusterCore(uint64_t epoch, const ClusterOptions& options)
+    : epoch_(epoch), options_(options) {}
+
+bool ClusterCore::Plays(const Worker& worker, const std::string& role) {
+  return std::any_of(worker.hello.methods().begin(), worker.hello.methods().end(),
+                     [&](const v1::MethodCredits& m) { return m.role() == role; });
+}
+
+int ClusterCore::CreditsOf(const Worker& worker, const std::string& role) {
+  int any = 1;
+  for (const v1::MethodCredits& m : worker.hello.methods()) {
+    if (m.role() != role) continue;
+    if (m.method() == MainMethod(role)) return std::max(1, m.credits());
+    if (m.method() != "assign_role" && m.method() != "release_role") {
+      any = std::max(any, m.credits());
+    }
+  }
+  return any;
+}
+
+ClusterEffects ClusterCore::OnHello(uint64_t session, const v1::Hello& hello, absl::Time now) {
+  ClusterEffects effects;
+  auto refuse = [&](const std::string& reason, const absl::Status& status) {
+    effects.push_back(ClusterRefuse{session, reason, status});
+    return effects;
+  };
+  if (!ValidWorkerId(hello.worker_id())) {
+    return refuse("WORKER_ID", absl::InvalidArgumentError(absl::StrCat(
+                                   "worker id '", hello.worker_id(),
+                                   "' is not 1-63 characters of a-z, 0-9, '-' and '.'; "
+                                   "give one with --id")));
+  }
+  if (hello.protocol_max() < options_.protocol_min ||
+      hello.protocol_min() > options_.protocol_max) {
+    return refuse(
+        "PROTOCOL_VERSION",
+        absl::FailedPreconditionError(absl::StrCat(
+            "worker ", hello.worker_id(), " speaks protocol versions ", hello.protocol_min(), "-",
+            hello.protocol_max(), ", this controller ", options_.protocol_min, "-",
+            options_.protocol_max, "; install the same release on both")));
+  }
+  if (hello.epoch_seen() > epoch_) {
+    return refuse("STALE_CONTROLLER",
+                  absl::FailedPreconditionError(absl::StrCat(
+                      "worker ", hello.worker_id(), " has seen epoch ", hello.epoch_seen(),
+                      ", this controller is of epoch ", epoch_, ": a newer one is running")));
+  }
+  Worker& worker = workers_[hello.worker_id()];
+  const bool other_process =
+      !worker.hello.instance_id().empty() && worker.hello.instance_id() != hello.instance_id();
+  if (other_process && worker.session != 0 && worker.lease_end > now) {
+    return refuse("WORKER_ID_TAKEN",
+                  absl::AlreadyExistsError(absl::StrCat(
+                      "another process is attached as worker '", hello.worker_id(),
+                      "'; give this one another --id, or wait until its lease ends")));
+  }
+  const bool holds = std::any_of(
+      hello.roles_held().begin(), hello.roles_held().end(), [&](const v1::RoleHeld& held) {
+        return !worker.job.empty() && held.job() == worker.job && held.role() == worker.role;
+      });
+  // A task of taking the role on may be under way without the role being held yet.
+  const bool assigning = !other_process && !worker.hello.instance_id().empty();
+  if (!worker.job.empty() && (other_process || (!holds && !assigning))) {
+    Lose(hello.worker_id(), other_process ? "its process was restarted" : "it forgot its role",
+         effects);
+  }
+  if (worker.session != 0) sessions_.erase(worker.session);
+  worker.hello = hello;
+  worker.session = session;
+  worker.seen = now;
+  worker.lease_end = now + options_.lease;
+  sessions_[session] = hello.worker_id();
+  ClusterWelcome welcome;
+  welcome.session = session;
+  welcome.worker = hello.worker_id();
+  welcome.protocol = std::min(hello.protocol_max(), options_.protocol_max);
+  for (const v1::RoleHeld& held : hello.roles_held()) {
+    if (held.job() != worker.job || held.role() != worker.role) welcome.release.push_back(held);
+  }
+  effects.push_back(std::move(welcome));
+  if (!worker.job.empty()) {
+    effects.push_back(ClusterBack{worker.job, hello.worker_id(), hello});
+  }
+  Match(effects);
+  return effects;
+}
+
+ClusterEffects ClusterCore::OnClosed(uint64_t session, absl::Time now) {
+  ClusterEffects effects;
+  auto it = sessions_.find(session);
+  if (it == sessions_.end()) return effects;
+  Worker& worker = workers_.at(it->second);
+  const std::string id = it->second;
+  sessions_.erase(it);
+  worker.session = 0;
+  if (worker.job.empty()) workers_.erase(id);
+  return effects;
+}
+
+bool ClusterCore::OnHeartbeat(uint64_t session, absl::Time now) {
+  auto it = sessions_.find(session);
+  if (it == sessions_.end()) return false;
+  Worker& worker = workers_.at(it->second);
+  if (worker.lease_end <= now) return false;
+  worker.seen = now;
+  worker.lease_end = now + options_.lease;
+  return true;
+}
+
+void ClusterCore::Lose(const std::string& id, const std::string& reason,
+                       ClusterEffects& effects) {
+  Worker& worker = workers_.at(id);
+  if (worker.job.empty()) return;
+  effects.push_back(ClusterLost{worker.job, id, reason});
+  worker.job.clear();
+  worker.role.clear();
+}
+
+ClusterEffects ClusterCore::OnTick(absl::Time now) {
+  ClusterEffects effects;
+  std::vector<std::string> ended;
+  for (const auto& [id, worker] : workers_) {
+    if (worker.lease_end <= now) ended.push_back(id);
+  }
+  for (const std::string& id : ended) {
+    Worker& worker = workers_.at(id);
+    Lose(id, "its lease ended without a heartbeat", effects);
+    if (worker.session != 0) {
+      effects.push_back(ClusterRefuse{
+          worker.session, "LEASE_ENDED",
+          absl::DeadlineExceededError(absl::StrCat("no heartbeat of worker ", id, " for ",
+                                                   absl::FormatDuration(options_.lease)))});
+      sessions_.erase(worker.session);
+    }
+    workers_.erase(id);
+  }
+  Match(effects);
+  return effects;
+}
+
+ClusterEffects ClusterCore::OnNeed(const std::string& job, int priority, int64_t order,
+                                   bool active, const std::map<std::string, int>& missing,
+                                   absl::Time now) {
+  ClusterEffects effects;
+  Need need{priority, order, active, missing};
+  if (missing.empty()) {
+    needs_.erase(job);
+  } else {
+    needs_[job] = std::move(need);
+  }
+  Match(effects);
+  return effects;
+}
+
+ClusterEffects ClusterCore::OnReturn(const std::string& job, const std::string& worker,
+                                     absl::Time now) {
+  ClusterEffects effects;
+  auto it = workers_.find(worker);
+  if (it != workers_.end() && it->second.job == job) {
+    it->second.job.clear();
+    it->second.role.clear();
+    if (it->second.session == 0) workers_.erase(it);
+  }
+  Match(effects);
+  return effects;
+}
+
+void ClusterCore::OnLeave(const std::string& job) {
+  needs_.erase(job);
+  for (auto& [id, worker] : workers_) {
+    if (worker.job != job) continue;
+    worker.job.clear();
+    worker.role.clear();
+  }
+}
+
+void ClusterCore::Expect(const std::string& job, const std::string& worker,
+                         const std::string& role, absl::Time now) {
+  Worker& expected = workers_[worker];
+  expected.job = job;
+  expected.role = role;
+  expected.seen = now;
+  expected.lease_end = now + options_.lease;
+  expected.hello.set_worker_id(worker);
+}
+
+absl::StatusOr<ClusterEffects> ClusterCore::OnDrain(const std::string& id, absl::Time now) {
+  auto it = workers_.find(id);
+  if (it == workers_.end()) {
+    return absl::NotFoundError(
+        absl::StrCat("no worker '", id, "' is attached; `baton workers` lists them"));
+  }
+  ClusterEffects effects;
+  it->second.draining = true;
+  Lose(id, "it is drained", effects);
+  Match(effects);
+  return effects;
+}
+
+bool ClusterCore::Serve(const std::string& job, Need& need, ClusterEffects& effects) {
+  std::vector<std::pair<std::string, std::string>> chosen;  // worker, role
+  std::set<std::string> taken;
+  for (auto& [role, count] : need.missing) {
+    int found = 0;
+    // Whoever plays the fewest other roles is taken first, so that versatile workers stay free.
+    std::vector<std::pair<int, std::string>> candidates;
+    for (const auto& [id, worker] : workers_) {
+      if (worker.session == 0 || !worker.job.empty() || worker.draining || taken.count(id) > 0 ||
+          !Plays(worker, role)) {
+        continue;
+      }
+      candidates.emplace_back(worker.hello.methods_size(), id);
+    }
+    std::sort(candidates.begin(), candidates.end());
+    for (const auto& [methods, id] : candidates) {
+      if (found == count) break;
+      chosen.emplace_back(id, role);
+      taken.insert(id);
+      ++found;
+    }
+    if (found < count && !need.active) return false;
+  }
+  for (const auto& [id, role] : chosen) {
+    Worker& worker = workers_.at(id);
+    worker.job = job;
+    worker.role = role;
+    --need.missing[role];
+    effects.push_back(ClusterGrant{job, id, role, CreditsOf(worker, role)});
+  }
+  need.active = true;
+  return true;
+}
+
+void ClusterCore::Match(ClusterEffects& effects) {
+  std::vector<std::pair<std::tuple<bool, int, int64_t>, std::string>> order;
+  for (const auto& [job, need] : needs_) {
+    order.emplace_back(std::make_tuple(!need.active, -need.priority, need.order), job);
+  }
+  std::sort(order.begin(), order.end());
+  for (const auto& [key, job] : order) {
+    Need& need = needs_.at(job);
+    if (!Serve(job, need, effects)) continue;
+    const bool complete = std::all_of(need.missing.begin(), need.missing.end(),
+                                      [](const auto& m) { return m.second == 0; });
+    if (complete) needs_.erase(job);
+  }
+}
+
+std::vector<v1::Worker> ClusterCore::List(absl::Time now) const {
+  std::vector<v1::Worker> out;
+  for (const auto& [id, worker] : workers_) {
+    v1::Worker w;
+    w.set_worker_id(id);
+    w.set_instance_id(worker.hello.instance_id());
+    w.set_state(worker.draining       ? v1::Worker::STATE_DRAINING
+                : worker.session != 0 ? v1::Worker::STATE_READY
+                                      : v1::Worker::STATE_LOST);
+    w.set_host(worker.hello.host());
+    std::set<std::string> roles;
+    for (const v1::MethodCredits& m : worker.hello.methods()) roles.insert(m.role());
+    for (const std::string& role : roles) w.add_roles(role);
+    w.set_job(worker.job);
+    w.set_role(worker.role);
+    w.set_device(worker.hello.device());
+    w.set_pid(worker.hello.pid());
+    const int64_t nanos = absl::ToInt64Nanoseconds(now - worker.seen);
+    w.mutable_last_seen()->set_seconds(nanos / 1000000000);
+    w.mutable_last_seen()->set_nanos(static_cast<int>(nanos % 1000000000));
+    out.push_back(std::move(w));
+  }
+  return out;
+}
+
+uint64_t ClusterCore::SessionOf(const std::string& worker) const {
+  auto it = workers_.find(worker);
+  return it == workers_.end() ? 0 : it->second.session;
+}
+
+std::string ClusterCore::WorkerOf(uint64_t session) const {
+  auto it = sessions_.find(session);
+  return it == sessions_.end() ? "" : it->second;
+}
+
+std::string ClusterCore::JobOf(const std::string& worker) const {
+  auto it = workers_.find(worker);
+  return it == workers_.end() ? "" : it->second.job;
+}
+
+std::string ClusterCore::FindMethod(const std::string& role, const std::string& method) const {
+  for (const auto& [id, worker] : workers_) {
+    if (worker.session == 0) continue;
+    for (const v1::MethodCredits& m : worker.hello.methods()) {
+      if (m.role() == role && m.method() == method) return id;
+    }
+  }
+  return "";
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,131 @@
+// Workers, leases and the queue: who may have whom.
+//
+// Pure. A worker is granted to one job, for one role, at a time. Jobs are served by priority,
+// then by order of submission; a job that starts gets everything it asked for at once or
+// nothing, so two half-started jobs never wait for each other, and a job that does not fit
+// leaves what is free to those behind it. A running job that lost a worker is served before any
+// job that has not started.
+//
+// A worker's lease is renewed by its heartbeats. When its stream breaks, the job keeps it until
+// the lease ends: the same process may come back. After a controller restart, the workers that
+// jobs held are expected for one lease.
+#ifndef BATON_CONTROLLER_CORE_CLUSTER_CORE_H_
+#define BATON_CONTROLLER_CORE_CLUSTER_CORE_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "baton/v1/cluster_service.pb.h"
+#include "baton/v1/worker_service.pb.h"
+
+namespace baton::controller {
+
+struct ClusterOptions {
+  absl::Duration lease = absl::Seconds(10);
+  absl::Duration heartbeat_interval = absl::Seconds(2);
+  int protocol_min = 1;  ///< Protocol versions this controller speaks.
+  int protocol_max = 1;
+};
+
+// ---- Effects of the cluster ---------------------------------------------------------------
+
+struct ClusterWelcome {  ///< Answer Hello on this stream.
+  uint64_t session = 0;
+  std::string worker;
+  int protocol = 1;
+  std::vector<v1::RoleHeld> release;  ///< Roles no job wants any more.
+};
+struct ClusterRefuse {  ///< End this stream.
+  uint64_t session = 0;
+  std::string reason;  ///< ErrorInfo reason.
+  absl::Status status;
+};
+struct ClusterGrant {
+  std::string job, worker, role;
+  int credits = 1;
+};
+struct ClusterLost {
+  std::string job, worker, reason;
+};
+struct ClusterBack {
+  std::string job, worker;
+  v1::Hello hello;
+};
+using ClusterEffect =
+    std::variant<ClusterWelcome, ClusterRefuse, ClusterGrant, ClusterLost, ClusterBack>;
+using ClusterEffects = std::vector<ClusterEffect>;
+
+class ClusterCore {
+ public:
+  ClusterCore(uint64_t epoch, const ClusterOptions& options);
+
+  /// A stream said Hello. `session` is the runtime's number for it.
+  ClusterEffects OnHello(uint64_t session, const v1::Hello& hello, absl::Time now);
+  /// The stream ended. Nothing happens to a worker that has a newer one.
+  ClusterEffects OnClosed(uint64_t session, absl::Time now);
+  /// False: the lease has ended already, and the stream must close.
+  bool OnHeartbeat(uint64_t session, absl::Time now);
+  ClusterEffects OnTick(absl::Time now);
+
+  /// What a job still lacks, role -> count; replaces what it asked before. `active` jobs have
+  /// started already.
+  ClusterEffects OnNeed(const std::string& job, int priority, int64_t order, bool active,
+                        const std::map<std::string, int>& missing, absl::Time now);
+  /// A job gives a worker back.
+  ClusterEffects OnReturn(const std::string& job, const std::string& worker, absl::Time now);
+  /// A job asks for nothing any more.
+  void OnLeave(const std::string& job);
+  /// A restarted controller: `job` held this worker, which has one lease to come back.
+  void Expect(const std::string& job, const std::string& worker, const std::string& role,
+              absl::Time now);
+  /// NotFound for a worker nobody knows.
+  absl::StatusOr<ClusterEffects> OnDrain(const std::string& worker, absl::Time now);
+
+  std::vector<v1::Worker> List(absl::Time now) const;
+  /// The stream of an attached worker; 0: it has none.
+  uint64_t SessionOf(const std::string& worker) const;
+  std::string WorkerOf(uint64_t session) const;
+  std::string JobOf(const std::string& worker) const;
+  /// An attached worker that serves role and method, by id; "": none.
+  std::string FindMethod(const std::string& role, const std::string& method) const;
+  uint64_t epoch() const { return epoch_; }
+
+ private:
+  struct Worker {
+    v1::Hello hello;
+    uint64_t session = 0;  // 0: not attached
+    absl::Time lease_end;
+    absl::Time seen;
+    bool draining = false;
+    std::string job;   // empty: free
+    std::string role;  // granted
+  };
+  struct Need {
+    int priority = 0;
+    int64_t order = 0;
+    bool active = false;
+    std::map<std::string, int> missing;
+  };
+  void Match(ClusterEffects& effects);
+  bool Serve(const std::string& job, Need& need, ClusterEffects& effects);
+  void Lose(const std::string& id, const std::string& reason, ClusterEffects& effects);
+  static int CreditsOf(const Worker& worker, const std::string& role);
+  static bool Plays(const Worker& worker, const std::string& role);
+
+  const uint64_t epoch_;
+  const ClusterOptions options_;
+  std::map<std::string, Worker> workers_;
+  std::map<uint64_t, std::string> sessions_;
+  std::map<std::string, Need> needs_;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_CLUSTER_CORE_H_

@@ -1,0 +1,185 @@
+// What happens to a job (events) and what it wants done (effects). Plain data.
+#ifndef BATON_CONTROLLER_CORE_EVENTS_H_
+#define BATON_CONTROLLER_CORE_EVENTS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "baton/v1/job_service.pb.h"
+#include "controller/core/task.h"
+#include "controller/core/trajectory.h"
+
+namespace baton::controller {
+
+// ---- Events -------------------------------------------------------------------------------
+
+/// The queue gave the job a worker for a role.
+struct WorkerGranted {
+  std::string worker;
+  std::string role;
+  int credits = 1;  ///< Of the role's main method.
+};
+/// A worker is gone: its lease ran out, its process was replaced, or it was drained.
+struct WorkerLost {
+  std::string worker;
+  std::string reason;
+};
+/// A worker re-attached within its lease and still holds its role.
+struct WorkerBack {
+  std::string worker;
+  uint64_t policy_version = 0;   ///< The version it holds.
+  std::vector<TaskRef> running;  ///< What it still runs.
+  std::vector<TaskRef> unacked;  ///< Results that it is about to send.
+};
+/// The data files were read and the model was found (or not).
+struct DataLoaded {
+  absl::Status status;
+  uint64_t train_size = 0;
+  uint64_t val_size = 0;
+  std::vector<std::string> val_sources;  ///< One per validation prompt.
+};
+/// More response tokens are known.
+struct TaskProgressed {
+  std::string worker;
+  TaskRef ref;
+  uint32_t tokens = 0;  ///< In all.
+};
+struct TaskOutput {
+  uint32_t tokens = 0;
+  uint32_t prompt_tokens = 0;
+  std::string finish_reason;
+  PayloadLocation location;  ///< Of a generation, already written.
+  std::map<std::string, double> metrics;
+  std::string error;  ///< A reward failed on this response.
+};
+struct TaskDone {
+  std::string worker;
+  TaskRef ref;
+  absl::Status status;
+  TaskOutput output;
+};
+/// The batch of BuildBatch stands and can be fetched.
+struct BatchBuilt {
+  absl::Status status;
+  int64_t step = 0;
+  uint64_t incarnation = 0;
+  uint32_t size = 0;     ///< Trajectories left after filters.
+  std::map<std::string, double> metrics;
+};
+/// The checkpoint of CommitCheckpoint is complete (or not).
+struct CheckpointCommitted {
+  absl::Status status;
+  uint64_t incarnation = 0;
+  v1::Checkpoint checkpoint;
+};
+struct CancelRequested {};
+struct PauseRequested {};
+struct ResumeRequested {};
+/// Time goes on; the core looks at its deadlines.
+struct Tick {};
+
+using Event = std::variant<WorkerGranted, WorkerLost, WorkerBack, DataLoaded, TaskProgressed,
+                           TaskDone, BatchBuilt, CheckpointCommitted, CancelRequested,
+                           PauseRequested, ResumeRequested, Tick>;
+
+// ---- Effects ------------------------------------------------------------------------------
+
+/// What a task needs beside its reference; the runtime adds texts and tokens.
+struct TaskArgs {
+  std::string role;
+  std::string method;
+  uint64_t generation = 0;  ///< Group commands.
+  uint64_t sequence = 0;
+  absl::Duration deadline = absl::InfiniteDuration();
+  uint64_t policy_version = 0;
+  // assign_role: where to start from.
+  int64_t checkpoint_step = -1;  ///< -1: spec.model.
+  // generate and score.
+  TrajectoryInfo trajectory;
+  // update.
+  uint32_t batch_size = 0;
+};
+
+struct StartTask {
+  std::string worker;
+  TaskRef ref;
+  TaskArgs args;
+};
+struct StopTask {
+  std::string worker;
+  TaskRef ref;
+  std::string reason;
+};
+/// The result is stored once the rows of this turn are.
+struct AckResult {
+  std::string worker;
+  TaskRef ref;
+};
+/// The job's own row changed.
+struct PutJob {};
+struct PutTrajectory {
+  uint64_t serial = 0;
+  int64_t step = 0;
+  uint64_t incarnation = 0;
+  TrajectoryInfo trajectory;
+};
+/// Forgets rows [begin, end) and experience log files below `before_file`.
+struct DropTrajectories {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  uint32_t before_file = 0;
+};
+/// Payloads in memory that nobody will ask for again.
+struct DropPayloads {
+  std::vector<uint64_t> trajectories;
+};
+/// Tells watchers. `kept` events have a revision and survive a restart.
+struct EmitEvent {
+  v1::JobEvent event;
+  bool kept = true;
+};
+struct PutMetrics {
+  int64_t step = 0;
+  std::map<std::string, double> metrics;
+};
+/// Read the data files, find the model; answer with DataLoaded.
+struct LoadData {};
+/// Put a batch together, compute its advantages; answer with BatchBuilt.
+struct BuildBatch {
+  int64_t step = 0;
+  uint64_t incarnation = 0;
+  std::vector<TrajectoryInfo> trajectories;  ///< In (draw, sample) order.
+};
+/// All ranks wrote their part: add the controller's, rename, answer with CheckpointCommitted.
+struct CommitCheckpoint {
+  int64_t step = 0;
+  uint64_t incarnation = 0;
+  uint64_t policy_version = 0;
+};
+struct DeleteCheckpoint {
+  v1::Checkpoint checkpoint;
+};
+/// Ask the queue for workers in all: role -> how many are missing.
+struct NeedWorkers {
+  std::map<std::string, int> missing;
+};
+/// Give a worker back to the queue.
+struct ReturnWorker {
+  std::string worker;
+};
+/// The job ended or rests: the queue forgets what it asked for.
+struct LeaveQueue {};
+
+using Effect =
+    std::variant<StartTask, StopTask, AckResult, PutJob, PutTrajectory, DropTrajectories,
+                 DropPayloads, EmitEvent, PutMetrics, LoadData, BuildBatch, CommitCheckpoint,
+                 DeleteCheckpoint, NeedWorkers, ReturnWorker, LeaveQueue>;
+using Effects = std::vector<Effect>;
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_EVENTS_H_

@@ -1,0 +1,242 @@
+#include "controller/core/job_core.h"
+
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+
+namespace baton::controller {
+
+using Job = v1::Job;
+
+JobCore::JobCore(const v1::Job& job, int64_t submit_order, const JobCoreOptions& options)
+    : options_(options), job_(job), submit_order_(submit_order) {
+  job_.set_state(Job::STATE_QUEUED);
+  job_.set_total_steps(spec().trainer().total_training_steps());
+  attempt_base_ = 0;
+  MakeSlots();
+}
+
+Effects JobCore::Start(absl::Time now) {
+  now_ = now;
+  queued_since_ = phase_since_ = releasing_since_ = now;
+  for (Slot& slot : slots_) slot.since = now;
+  if (!restored_) {
+    EmitState();
+    Do(PutJob{});
+  }
+  if (state() == Job::STATE_QUEUED) AskForWorkers();
+  if (IsActive(state())) {
+    if (state() == Job::STATE_CANCELLING) {
+      ReleaseAll();
+    } else {
+      data_loading_ = true;
+      Do(LoadData{});
+      AskForWorkers();
+    }
+  }
+  return std::exchange(effects_, {});
+}
+
+Effects JobCore::Handle(const Event& event, absl::Time now) {
+  now_ = now;
+  std::visit([this](const auto& e) { On(e); }, event);
+  return std::exchange(effects_, {});
+}
+
+bool JobCore::Trigger(JobTrigger trigger) {
+  const auto next = NextJobState(state(), trigger, stopping_as_);
+  if (!next.has_value()) return false;
+  if (*next == state()) return true;
+  job_.set_state(*next);
+  if (IsTerminal(*next)) {
+    job_.mutable_end_time()->set_seconds(absl::ToUnixSeconds(now_));
+    job_.clear_phase();
+  }
+  EmitState();
+  if (IsTerminal(*next) || *next == Job::STATE_PAUSED) {
+    ClearWork("the job ended");
+    Do(LeaveQueue{});
+  }
+  Do(PutJob{});
+  return true;
+}
+
+void JobCore::Emit(v1::JobEvent event) {
+  job_.set_revision(job_.revision() + 1);
+  event.set_revision(job_.revision());
+  event.set_step(step_);
+  event.mutable_time()->set_seconds(absl::ToUnixSeconds(now_));
+  event.mutable_time()->set_nanos(
+      static_cast<int>(absl::ToUnixNanos(now_) - absl::ToUnixSeconds(now_) * 1000000000));
+  Do(EmitEvent{std::move(event), true});
+}
+
+void JobCore::EmitState() {
+  v1::JobEvent event;
+  event.set_type("state");
+  event.set_state(state());
+  event.set_message(job_.error().message());
+  Emit(std::move(event));
+}
+
+void JobCore::EmitWarning(const std::string& message) {
+  v1::JobEvent event;
+  event.set_type("warning");
+  event.set_message(message);
+  Emit(std::move(event));
+  Do(PutJob{});
+}
+
+void JobCore::EmitProgress() {
+  const Job described = Describe();
+  const int64_t mark = described.phase_done() * 16 + static_cast<int>(phase_);
+  if (mark == last_progress_ || now_ - last_progress_at_ < absl::Milliseconds(200)) return;
+  last_progress_ = mark;
+  last_progress_at_ = now_;
+  v1::JobEvent event;
+  event.set_type("progress");
+  event.set_step(step_);
+  event.set_phase(described.phase());
+  event.set_phase_done(described.phase_done());
+  event.set_phase_total(described.phase_total());
+  Do(EmitEvent{std::move(event), false});
+}
+
+void JobCore::Stop(Job::State as, JobTrigger trigger) {
+  stopping_as_ = as;
+  if (!Trigger(trigger)) return;
+  if (state() == Job::STATE_CANCELLING) {
+    ClearWork("the job stops");
+    command_.reset();
+    ReleaseAll();
+  }
+}
+
+void JobCore::Fail(const absl::Status& status) {
+  if (IsTerminal(state()) || state() == Job::STATE_CANCELLING) return;
+  job_.mutable_error()->set_code(static_cast<int>(status.code()));
+  job_.mutable_error()->set_message(std::string(status.message()));
+  Stop(Job::STATE_FAILED, JobTrigger::kFail);
+}
+
+void JobCore::On(const CancelRequested&) { Stop(Job::STATE_CANCELLED, JobTrigger::kCancel); }
+
+void JobCore::On(const PauseRequested&) {
+  const bool setting_up = phase_ == Phase::kSetUp || phase_ == Phase::kNone;
+  if (!Trigger(JobTrigger::kPause)) return;
+  if (state() == Job::STATE_PAUSING && setting_up) ReleaseAll();
+}
+
+void JobCore::On(const ResumeRequested&) {
+  if (!Trigger(JobTrigger::kResume)) return;
+  if (state() == Job::STATE_QUEUED) {
+    queued_since_ = now_;
+    AskForWorkers();
+  }
+  Advance();
+}
+
+void JobCore::On(const DataLoaded& event) {
+  data_loading_ = false;
+  if (!event.status.ok()) return Fail(event.status);
+  data_loaded_ = true;
+  prompts_ = PromptSource(event.train_size, static_cast<uint64_t>(spec().data().seed()),
+                          spec().data().shuffle());
+  val_sources_ = event.val_sources;
+  Advance();
+}
+
+void JobCore::On(const BatchBuilt& event) {
+  if (event.incarnation != incarnation_ || event.step != step_ + 1 || phase_ != Phase::kBatch) {
+    return;
+  }
+  if (!event.status.ok()) return Fail(event.status);
+  batch_at_ = now_;
+  batch_metrics_ = event.metrics;
+  batch_size_ = event.size;
+  if (command_.has_value()) {  // restored: the rank may have it, have done it, or never saw it
+    SetPhase(Phase::kUpdate);
+    ReplayEarly(/*commands=*/true);
+    if (command_.has_value() && adoptable_.empty()) SendCommand();
+    adoptable_.clear();
+    return;
+  }
+  if (event.size == 0) return FinishStep({}, /*updated=*/false);
+  IssueCommand(TaskKind::kUpdate);
+}
+
+void JobCore::On(const CheckpointCommitted& event) {
+  if (event.incarnation != incarnation_ || !committing_checkpoint_) return;
+  committing_checkpoint_ = false;
+  if (!event.status.ok()) return Fail(event.status);
+  saved_step_ = event.checkpoint.step();
+  checkpoints_.push_back(event.checkpoint);
+  const size_t keep = static_cast<size_t>(spec().trainer().max_checkpoints());
+  while (keep > 0 && checkpoints_.size() > keep) {
+    Do(DeleteCheckpoint{checkpoints_.front()});
+    checkpoints_.erase(checkpoints_.begin());
+  }
+  v1::JobEvent out;
+  out.set_type("checkpoint");
+  out.set_message(event.checkpoint.path());
+  (*out.mutable_metrics())["timing_s/save_checkpoint"] =
+      absl::ToDoubleSeconds(now_ - phase_since_);
+  Emit(std::move(out));
+  SetPhase(Phase::kNone);
+  Do(PutJob{});
+  Advance();
+}
+
+void JobCore::On(const TaskProgressed& event) {
+  auto it = trajectories_.find(event.ref.subject);
+  if (!Wants(event.worker, event.ref) || it == trajectories_.end()) return;
+  it->second.tokens = event.tokens;
+  rollouts_.Progressed(event.ref.subject, now_);
+}
+
+void JobCore::On(const TaskDone& event) {
+  switch (event.ref.kind) {
+    case TaskKind::kAssignRole:
+    case TaskKind::kReleaseRole:
+      if (Slot* slot = SlotOf(event.worker)) OnRoleTask(event, *slot);
+      break;
+    case TaskKind::kLoadWeights:
+      if (Slot* slot = SlotOf(event.worker)) OnLoadWeights(event, *slot);
+      break;
+    case TaskKind::kGenerate:
+    case TaskKind::kScore:
+      if (!Wants(event.worker, event.ref)) break;
+      if (!begun_) {
+        early_.push_back(event);
+        return;
+      }
+      if (event.ref.kind == TaskKind::kGenerate) {
+        OnGenerated(event);
+      } else {
+        OnScored(event);
+      }
+      break;
+    case TaskKind::kUpdate:
+    case TaskKind::kPublish:
+    case TaskKind::kSaveCheckpoint:
+      if (!Wants(event.worker, event.ref)) break;
+      if (event.ref.kind == TaskKind::kUpdate && phase_ != Phase::kUpdate) {
+        early_.push_back(event);
+        return;
+      }
+      OnCommand(event);
+      break;
+    case TaskKind::kExport:
+      break;
+  }
+  Do(AckResult{event.worker, event.ref});
+}
+
+void JobCore::On(const Tick&) {
+  if (!IsActive(state())) return;
+  CheckSlotDeadlines();
+  CheckTaskDeadlines();
+  EmitProgress();
+}
+
+}  // namespace baton::controller

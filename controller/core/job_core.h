@@ -1,0 +1,245 @@
+// One job: its state machine, its roles, its steps.
+//
+// Pure: an event and the time go in, effects come out. The runtime carries effects out only
+// after the rows of the same turn are committed, so the world never knows more than the store.
+//
+// The life of a step (kind rl; sft skips generation and scoring):
+//   BeginStep: draw prompts, n trajectories each
+//   -> generate tasks to the rollouts -> score tasks, node by node -> all READY
+//   -> BuildBatch (advantages) -> update -> the step is done
+//   -> publish -> each rollout loads the version when it is idle -> evaluate? -> save? -> next.
+// What is next is not remembered but worked out: `Advance` looks at what is true (published
+// version, evaluated step, saved step) and starts what is missing. So recovery, restart and the
+// plain case take one path.
+//
+// Files: job_core.cc (events, states), job_core_workers.cc (slots, tasks of roles),
+// job_core_step.cc (trajectories, batches, commands), job_core_row.cc (rows),
+// job_core_explain.cc (waits).
+#ifndef BATON_CONTROLLER_CORE_JOB_CORE_H_
+#define BATON_CONTROLLER_CORE_JOB_CORE_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "baton/store/v1/rows.pb.h"
+#include "baton/v1/job_service.pb.h"
+#include "controller/core/events.h"
+#include "controller/core/job_state.h"
+#include "controller/core/prompt_source.h"
+#include "controller/core/rollout_manager.h"
+
+namespace baton::controller {
+
+/// Deadlines and limits. Every wait of a job has one of them, but for the wait for workers,
+/// which only a person can end.
+struct JobCoreOptions {
+  absl::Duration setup_deadline = absl::Minutes(10);     ///< assign_role, load_weights, data.
+  absl::Duration generate_stall = absl::Minutes(2);      ///< A response without a new token.
+  absl::Duration score_deadline = absl::Minutes(10);     ///< One response's score.
+  absl::Duration command_deadline = absl::Minutes(60);   ///< update, publish, save_checkpoint.
+  absl::Duration release_deadline = absl::Seconds(30);   ///< release_role.
+  uint32_t max_attempts = 4;                             ///< Of one trajectory or one set-up.
+  size_t kept_steps = 50;                                ///< Steps whose trajectories are kept.
+};
+
+class JobCore {
+ public:
+  /// A job just accepted: QUEUED. `job` has name, uid, specs, dataflow, create_time.
+  JobCore(const v1::Job& job, int64_t submit_order, const JobCoreOptions& options);
+  /// A job found in the store by a restarted controller of `epoch`, with the trajectory rows of
+  /// the step in progress by serial. Call Start next.
+  JobCore(const store::v1::JobRow& row,
+          const std::map<uint64_t, store::v1::TrajectoryRow>& trajectories, uint64_t epoch,
+          const JobCoreOptions& options);
+
+  /// First call. A new job asks for workers; a restored one loads its data and waits for its
+  /// workers to come back.
+  Effects Start(absl::Time now);
+  Effects Handle(const Event& event, absl::Time now);
+
+  /// Everything Restore needs, but the trajectories.
+  store::v1::JobRow Row() const;
+  /// The public face.
+  v1::Job Describe() const;
+  v1::ExplainJobResponse Explain(absl::Time now) const;
+
+  v1::Job::State state() const { return job_.state(); }
+  const std::string& name() const { return job_.name(); }
+  int64_t step() const { return step_; }
+  uint64_t incarnation() const { return incarnation_; }
+  /// Role and slot index of a worker; "" when it has none.
+  std::string RoleOf(const std::string& worker) const;
+  /// True when that task is still wanted of that worker.
+  bool Wants(const std::string& worker, const TaskRef& ref) const;
+  /// Workers held (for a restart: expected to come back), with their roles.
+  std::map<std::string, std::string> HeldWorkers() const;
+
+ private:
+  enum class Phase { kNone, kSetUp, kPublish, kGenerate, kBatch, kUpdate, kEvaluate, kSave };
+  enum class SlotState { kEmpty, kAssigning, kReady, kReleasing };
+  struct Slot {
+    std::string role;
+    std::string worker;
+    SlotState state = SlotState::kEmpty;
+    int credits = 1;
+    uint32_t attempt = 0;
+    uint32_t failures = 0;
+    bool present = false;    // attached, as far as the job knows
+    uint64_t version = 0;    // policy version a rollout holds; 0: none
+    bool loading = false;    // load_weights is under way …
+    uint64_t loading_version = 0;  // … of this version
+    absl::Time since;        // of state or loading
+  };
+  struct Command {
+    TaskKind kind = TaskKind::kUpdate;
+    uint64_t generation = 0;
+    uint64_t sequence = 0;
+    uint32_t attempt = 0;
+    absl::Time since;
+  };
+  using Metrics = std::map<std::string, double>;
+
+  // job_core.cc: events and states.
+  void On(const WorkerGranted& event);
+  void On(const WorkerLost& event);
+  void On(const WorkerBack& event);
+  void On(const DataLoaded& event);
+  void On(const TaskProgressed& event);
+  void On(const TaskDone& event);
+  void On(const BatchBuilt& event);
+  void On(const CheckpointCommitted& event);
+  void On(const CancelRequested& event);
+  void On(const PauseRequested& event);
+  void On(const ResumeRequested& event);
+  void On(const Tick& event);
+  bool Trigger(JobTrigger trigger);
+  void Fail(const absl::Status& status);
+  void Stop(v1::Job::State as, JobTrigger trigger);
+  void EmitProgress();
+  void Emit(v1::JobEvent event);
+  void EmitState();
+  void EmitWarning(const std::string& message);
+  template <typename T>
+  void Do(T effect) {
+    effects_.push_back(std::move(effect));
+  }
+
+  // job_core_workers.cc: slots.
+  void MakeSlots();
+  Slot* SlotOf(const std::string& worker);
+  const Slot* SlotOf(const std::string& worker) const;
+  int IndexOf(const Slot& slot) const { return static_cast<int>(&slot - slots_.data()); }
+  void AskForWorkers();
+  void AssignRole(Slot& slot);
+  void OnRoleTask(const TaskDone& event, Slot& slot);
+  void OnLoadWeights(const TaskDone& event, Slot& slot);
+  void LoseSlot(Slot& slot, const std::string& reason);
+  void RequeueTasksOf(const std::string& worker, RolloutManager& manager);
+  void LoadWeights();
+  void ReleaseAll();
+  void CheckReleased();
+  void RecoverTrainer(const std::string& reason);
+  void CheckSlotDeadlines();
+
+  // job_core_step.cc: trajectories, batches, commands.
+  void Advance();
+  void SetPhase(Phase phase);
+  bool Busy() const;
+  void StepTrajectories();
+  void EnqueueNext(TrajectoryInfo& trajectory);
+  void KeepStep();
+  bool SetUpDone() const;
+  void BeginStep();
+  void BeginEvaluation();
+  void MakeTrajectory(v1::Purpose purpose, uint64_t draw, uint32_t sample, uint64_t prompt_id);
+  void Dispatch();
+  void StartGenerate(const RolloutManager::Assignment& assignment);
+  void StartScore(const RolloutManager::Assignment& assignment);
+  void OnGenerated(const TaskDone& event);
+  void OnScored(const TaskDone& event);
+  void Retry(TrajectoryInfo& trajectory, const absl::Status& status, RolloutManager& manager);
+  void MaybePhaseDone();
+  void FinishEvaluation();
+  void FinishStep(const Metrics& update_metrics, bool updated);
+  void IssueCommand(TaskKind kind);
+  void SendCommand();
+  void OnCommand(const TaskDone& event);
+  void CheckTaskDeadlines();
+  void ClearWork(const std::string& reason);
+  bool EvaluationDue() const;
+  bool SaveDue() const;
+  bool is_rl() const { return spec().kind() == v1::JOB_KIND_RL; }
+  const v1::JobSpec& spec() const { return job_.effective_spec(); }
+  int score_nodes() const { return job_.dataflow().score_size(); }
+  uint32_t samples(v1::Purpose purpose) const;
+  uint64_t ValSize() const;
+  TaskRef Ref(TaskKind kind, uint64_t subject, uint32_t attempt, uint32_t part = 0) const;
+  Metrics TrajectoryMetrics() const;
+
+  // job_core_row.cc.
+  void RestoreTrajectory(TrajectoryInfo& trajectory);
+  void AdoptRunning();
+  void ReplayEarly(bool commands);
+
+  // Constant after construction.
+  JobCoreOptions options_;
+  uint32_t attempt_base_ = 0;  // attempts of this controller's epoch start here
+  bool restored_ = false;
+
+  // Durable (job_core_row.cc).
+  v1::Job job_;
+  int64_t submit_order_ = 0;
+  uint64_t incarnation_ = 1;
+  int64_t step_ = 0;              // steps done
+  uint64_t policy_version_ = 0;   // of the actor's weights
+  bool published_ = false;        // policy_version_ is in the relay
+  uint64_t cursor_ = 0;           // prompts drawn by finished steps
+  uint64_t next_serial_ = 1;
+  uint64_t generation_ = 1;
+  uint64_t sequence_ = 0;
+  std::optional<Command> command_;
+  std::vector<Slot> slots_;       // constant in number and role
+  int64_t evaluated_step_ = -1;
+  int64_t saved_step_ = -1;
+  v1::Job::State stopping_as_ = v1::Job::STATE_CANCELLED;
+  std::vector<v1::Checkpoint> checkpoints_;
+  std::vector<store::v1::StepSerials> kept_;
+
+  // Volatile.
+  absl::Time now_;
+  Effects effects_;
+  bool data_loaded_ = false;
+  bool data_loading_ = false;
+  PromptSource prompts_;
+  std::vector<std::string> val_sources_;
+  Phase phase_ = Phase::kNone;
+  absl::Time phase_since_;
+  std::map<uint64_t, TrajectoryInfo> trajectories_;  // of the phase, by id
+  std::map<uint64_t, store::v1::TrajectoryRow> restored_rows_;  // by id, until the step stands
+  std::map<uint64_t, uint64_t> restored_serials_;
+  bool begun_ = false;           // trajectories_ are those of the step or the evaluation
+  std::vector<TaskDone> early_;  // results that came back before their step was restored
+  std::vector<std::pair<std::string, TaskRef>> adoptable_;  // running when their worker came back
+  uint64_t ready_ = 0;
+  RolloutManager rollouts_;
+  RolloutManager rewards_;
+  absl::Time step_since_, generated_at_, scored_at_, batch_at_;
+  Metrics batch_metrics_;
+  uint32_t batch_size_ = 0;
+  absl::Time publish_since_;  // infinite past: nothing is being published
+  double update_weights_seconds_ = 0;
+  bool committing_checkpoint_ = false;
+  int64_t last_progress_ = -1;
+  absl::Time last_progress_at_;
+  absl::Time queued_since_;
+  absl::Time releasing_since_;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_JOB_CORE_H_

@@ -1,0 +1,167 @@
+// JobCore: where it stands, for people and for watchers.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "controller/core/job_core.h"
+
+namespace baton::controller {
+
+using Job = v1::Job;
+
+namespace {
+
+void SetDuration(google::protobuf::Duration* out, absl::Duration duration) {
+  const int64_t nanos = absl::ToInt64Nanoseconds(duration);
+  out->set_seconds(nanos / 1000000000);
+  out->set_nanos(static_cast<int>(nanos % 1000000000));
+}
+
+}  // namespace
+
+v1::Job JobCore::Describe() const {
+  Job job = job_;
+  job.set_step(step_);
+  job.set_policy_version(policy_version_);
+  for (const Slot& slot : slots_) {
+    if (slot.state != SlotState::kEmpty) {
+      job.add_workers(absl::StrCat(slot.role, ": ", slot.worker));
+    }
+  }
+  if (!IsActive(state())) return job;
+  switch (phase_) {
+    case Phase::kNone:
+      job.set_phase(state() == Job::STATE_CANCELLING ? "releasing workers" : "starting");
+      break;
+    case Phase::kSetUp:
+      job.set_phase("setting up");
+      break;
+    case Phase::kPublish:
+      job.set_phase("publishing weights");
+      break;
+    case Phase::kGenerate:
+      job.set_phase("generating");
+      break;
+    case Phase::kBatch:
+      job.set_phase("computing advantages");
+      break;
+    case Phase::kUpdate:
+      job.set_phase("training");
+      break;
+    case Phase::kEvaluate:
+      job.set_phase("evaluating");
+      break;
+    case Phase::kSave:
+      job.set_phase("saving a checkpoint");
+      break;
+  }
+  if (phase_ == Phase::kGenerate || phase_ == Phase::kEvaluate) {
+    job.set_phase_done(static_cast<int64_t>(ready_));
+    job.set_phase_total(static_cast<int64_t>(trajectories_.size()));
+  }
+  return job;
+}
+
+v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
+  v1::ExplainJobResponse out;
+  auto add = [&](const std::string& kind, const std::string& subject, const std::string& cause,
+                 absl::Time since, absl::Duration limit, const std::string& action) {
+    v1::Wait* wait = out.add_waits();
+    wait->set_kind(kind);
+    wait->set_subject(subject);
+    wait->set_cause(cause);
+    wait->set_action(action);
+    SetDuration(wait->mutable_since(), now - since);
+    if (limit != absl::InfiniteDuration()) {
+      SetDuration(wait->mutable_deadline_in(), since + limit - now);
+    }
+  };
+  const std::string id = name().substr(name().rfind('/') + 1);
+  out.set_summary(absl::StrCat("job ", id, " is ", StateName(state()),
+                               IsActive(state()) ? absl::StrCat(", ", Describe().phase(), ", step ",
+                                                                step_ + 1, " of ",
+                                                                job_.total_steps())
+                                                 : std::string()));
+  if (IsTerminal(state())) {
+    if (!job_.error().message().empty()) {
+      out.set_summary(absl::StrCat(out.summary(), ": ", job_.error().message()));
+    }
+    return out;
+  }
+  if (state() == Job::STATE_PAUSED) {
+    add("user", absl::StrCat("job ", id), "its user to resume it", queued_since_,
+        absl::InfiniteDuration(), absl::StrCat("nothing until `baton resume ", id, "`"));
+    return out;
+  }
+  // Roots first: who is missing, then who does not answer, then what waits for them.
+  std::map<std::string, int> missing;
+  absl::Time missing_since = now;
+  for (const Slot& slot : slots_) {
+    if (slot.state == SlotState::kEmpty && state() != Job::STATE_CANCELLING) {
+      ++missing[slot.role];
+      missing_since = std::min(missing_since, slot.since);
+    }
+  }
+  if (!missing.empty() && state() != Job::STATE_PAUSING) {
+    const std::string list =
+        absl::StrJoin(missing, ", ", [](std::string* s, const std::pair<std::string, int>& m) {
+          absl::StrAppend(s, m.second, " ", m.first, " worker", m.second == 1 ? "" : "s");
+        });
+    add("workers", state() == Job::STATE_QUEUED ? absl::StrCat("job ", id) : "a role",
+        absl::StrCat(list, " to attach or to become free"),
+        state() == Job::STATE_QUEUED ? queued_since_ : missing_since, absl::InfiniteDuration(),
+        "it goes on as soon as they exist; start more with `baton-worker`, or free some");
+  }
+  if (data_loading_) {
+    add("data", absl::StrCat("job ", id), "its data files to be read", phase_since_,
+        options_.setup_deadline, "the job fails");
+  }
+  for (const Slot& slot : slots_) {
+    const std::string subject = absl::StrCat("role ", slot.role);
+    if (slot.state != SlotState::kEmpty && !slot.present) {
+      add("reattach", subject, absl::StrCat("worker ", slot.worker, " to attach again"),
+          slot.since, options_.setup_deadline, "its work moves to another worker");
+    } else if (slot.state == SlotState::kAssigning) {
+      add("assign_role", subject, absl::StrCat("worker ", slot.worker, " to take the role on"),
+          slot.since, options_.setup_deadline, "the role goes to another worker");
+    } else if (slot.loading) {
+      add("load_weights", subject,
+          absl::StrCat("worker ", slot.worker, " to load policy version ", slot.loading_version),
+          slot.since, options_.setup_deadline, "the role goes to another worker");
+    } else if (slot.state == SlotState::kReleasing) {
+      add("release_role", subject, absl::StrCat("worker ", slot.worker, " to leave its role"),
+          slot.since, options_.release_deadline, "the worker is given back all the same");
+    }
+  }
+  const std::string step = absl::StrCat("step ", step_ + 1);
+  auto oldest = [&](const RolloutManager& manager, const std::string& kind,
+                    absl::Duration limit, const std::string& action) {
+    if (manager.running().empty()) return;
+    const auto it = std::min_element(
+        manager.running().begin(), manager.running().end(),
+        [](const auto& a, const auto& b) { return a.second.progressed < b.second.progressed; });
+    add(kind, absl::StrCat(step, ", ", ready_, " of ", trajectories_.size(), " ready"),
+        absl::StrCat(manager.running().size(), " running; ", TrajectoryName(it->first),
+                     " on worker ", it->second.worker, " moved last"),
+        it->second.progressed, limit, action);
+  };
+  oldest(rollouts_, "generate", options_.generate_stall, "it moves to another replica");
+  oldest(rewards_, "score", options_.score_deadline, "it counts as an error of that response");
+  if (command_.has_value()) {
+    std::string worker = "?";
+    for (const Slot& slot : slots_) {
+      if (slot.role == "actor") worker = slot.worker;
+    }
+    add(std::string(MethodName(command_->kind)), step,
+        absl::StrCat("worker ", worker, " to finish ", MethodName(command_->kind)),
+        command_->since == absl::Time() ? phase_since_ : command_->since,
+        options_.command_deadline, "the trainer restarts from its checkpoint");
+  }
+  if (committing_checkpoint_) {
+    add("checkpoint", step, "the checkpoint to be completed on disk", phase_since_,
+        absl::InfiniteDuration(), "nothing; check the disk of the data root");
+  }
+  return out;
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,143 @@
+// JobCore: what is kept of it, and how it comes back.
+#include <algorithm>
+
+#include "controller/core/job_core.h"
+
+namespace baton::controller {
+
+using Job = v1::Job;
+
+namespace {
+constexpr int kEpochShift = 8;  // an attempt number is epoch << 8 | try
+}
+
+JobCore::JobCore(const store::v1::JobRow& row,
+                 const std::map<uint64_t, store::v1::TrajectoryRow>& trajectories, uint64_t epoch,
+                 const JobCoreOptions& options)
+    : options_(options),
+      attempt_base_(static_cast<uint32_t>(epoch << kEpochShift)),
+      restored_(true),
+      job_(row.job()),
+      submit_order_(row.submit_order()),
+      incarnation_(row.incarnation()),
+      step_(row.job().step()),
+      policy_version_(row.job().policy_version()),
+      published_(row.published_version() == row.job().policy_version() &&
+                 row.published_version() != 0),
+      cursor_(row.cursor()),
+      next_serial_(row.next_serial()),
+      generation_(row.generation()),
+      sequence_(row.sequence()),
+      evaluated_step_(row.evaluated_step()),
+      saved_step_(row.saved_step()),
+      stopping_as_(static_cast<Job::State>(row.stopping_as())),
+      checkpoints_(row.checkpoints().begin(), row.checkpoints().end()),
+      kept_(row.kept_steps().begin(), row.kept_steps().end()) {
+  if (row.has_command()) {
+    Command command;
+    command.kind = static_cast<TaskKind>(row.command().kind());
+    command.generation = row.command().generation();
+    command.sequence = row.command().sequence();
+    command.attempt = row.command().attempt();
+    command_ = command;
+  }
+  for (const store::v1::SlotRow& kept : row.slots()) {
+    Slot slot;
+    slot.role = kept.role();
+    slot.worker = kept.worker_id();
+    slot.credits = kept.credits();
+    slot.attempt = kept.attempt();
+    if (!slot.worker.empty()) {
+      slot.state = state() == Job::STATE_CANCELLING ? SlotState::kReleasing
+                   : kept.ready()                   ? SlotState::kReady
+                                                    : SlotState::kAssigning;
+    }
+    slots_.push_back(std::move(slot));
+  }
+  for (const auto& [serial, trajectory] : trajectories) {
+    // Rows written after the job's last row have larger serials than it knows.
+    next_serial_ = std::max(next_serial_, serial + 1);
+    const bool current = trajectory.incarnation() == incarnation_ &&
+                         trajectory.step() == step_ + 1 && is_rl();
+    const bool evaluated = trajectory.purpose() == v1::PURPOSE_EVAL && evaluated_step_ == step_;
+    if (!current || evaluated) continue;
+    restored_rows_[trajectory.id()] = trajectory;
+    restored_serials_[trajectory.id()] = serial;
+  }
+}
+
+store::v1::JobRow JobCore::Row() const {
+  store::v1::JobRow row;
+  *row.mutable_job() = job_;
+  row.mutable_job()->set_step(step_);
+  row.mutable_job()->set_policy_version(policy_version_);
+  row.set_submit_order(submit_order_);
+  row.set_incarnation(incarnation_);
+  row.set_published_version(published_ ? policy_version_ : 0);
+  row.set_cursor(cursor_);
+  row.set_next_serial(next_serial_);
+  row.set_generation(generation_);
+  row.set_sequence(sequence_);
+  if (command_.has_value()) {
+    row.mutable_command()->set_kind(static_cast<int>(command_->kind));
+    row.mutable_command()->set_generation(command_->generation);
+    row.mutable_command()->set_sequence(command_->sequence);
+    row.mutable_command()->set_attempt(command_->attempt);
+  }
+  for (const Slot& slot : slots_) {
+    store::v1::SlotRow* kept = row.add_slots();
+    kept->set_role(slot.role);
+    kept->set_worker_id(slot.worker);
+    kept->set_ready(slot.state == SlotState::kReady);
+    kept->set_credits(slot.credits);
+    kept->set_attempt(slot.attempt);
+  }
+  row.set_evaluated_step(evaluated_step_);
+  row.set_saved_step(saved_step_);
+  row.set_stopping_as(stopping_as_);
+  for (const v1::Checkpoint& checkpoint : checkpoints_) *row.add_checkpoints() = checkpoint;
+  for (const store::v1::StepSerials& kept : kept_) *row.add_kept_steps() = kept;
+  row.set_train_size(prompts_.size());
+  return row;
+}
+
+void JobCore::RestoreTrajectory(TrajectoryInfo& trajectory) {
+  auto it = restored_rows_.find(trajectory.id);
+  if (it == restored_rows_.end() || it->second.purpose() != trajectory.purpose) return;
+  const uint32_t attempt = trajectory.attempt;
+  trajectory = FromRow(it->second, restored_serials_.at(trajectory.id),
+                       static_cast<uint32_t>(score_nodes()));
+  trajectory.attempt = attempt;
+}
+
+// Workers that came back before the step was restored told what they run; it stays with them.
+void JobCore::AdoptRunning() {
+  for (const auto& [worker, ref] : std::exchange(adoptable_, {})) {
+    auto it = trajectories_.find(ref.subject);
+    if (it == trajectories_.end() || ref.step != step_ || ref.incarnation != incarnation_) continue;
+    TrajectoryInfo& trajectory = it->second;
+    if (ref.kind == TaskKind::kGenerate && trajectory.state == TrajectoryState::kPending) {
+      trajectory.state = TrajectoryState::kGenerating;
+      trajectory.attempt = ref.attempt;
+      rollouts_.Adopt(trajectory.id, worker, now_);
+    } else if (ref.kind == TaskKind::kScore && trajectory.state == TrajectoryState::kScoring &&
+               ref.part == trajectory.scored) {
+      trajectory.attempt = ref.attempt;
+      rewards_.Adopt(trajectory.id, worker, now_);
+    }
+  }
+}
+
+void JobCore::ReplayEarly(bool commands) {
+  std::vector<TaskDone> kept;
+  for (TaskDone& early : std::exchange(early_, {})) {
+    if (IsGroupCommand(early.ref.kind) != commands) {
+      kept.push_back(std::move(early));
+    } else {
+      On(early);
+    }
+  }
+  early_.insert(early_.end(), kept.begin(), kept.end());
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,607 @@
+// JobCore: what a step is made of: trajectories, batches, commands.
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "controller/core/job_core.h"
+
+namespace baton::controller {
+
+using Job = v1::Job;
+
+namespace {
+
+// A failure that another try cannot mend.
+bool IsPermanent(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) || absl::IsNotFound(status) ||
+         absl::IsUnimplemented(status) || absl::IsPermissionDenied(status) ||
+         absl::IsOutOfRange(status);
+}
+
+}  // namespace
+
+void JobCore::SetPhase(Phase phase) {
+  phase_ = phase;
+  phase_since_ = now_;
+}
+
+uint32_t JobCore::samples(v1::Purpose purpose) const {
+  if (!is_rl()) return 1;
+  return static_cast<uint32_t>(purpose == v1::PURPOSE_EVAL ? spec().rollout().val().n()
+                                                           : spec().rollout().n());
+}
+
+uint64_t JobCore::ValSize() const {
+  const auto limit = static_cast<uint64_t>(spec().data().val_max_samples());
+  return limit == 0 ? val_sources_.size() : std::min<uint64_t>(limit, val_sources_.size());
+}
+
+TaskRef JobCore::Ref(TaskKind kind, uint64_t subject, uint32_t attempt, uint32_t part) const {
+  TaskRef ref;
+  ref.kind = kind;
+  ref.subject = subject;
+  ref.part = part;
+  ref.attempt = attempt;
+  ref.step = step_;
+  ref.incarnation = incarnation_;
+  return ref;
+}
+
+bool JobCore::Wants(const std::string& worker, const TaskRef& ref) const {
+  const Slot* slot = SlotOf(worker);
+  if (slot == nullptr) return false;
+  if (ref.kind == TaskKind::kAssignRole || ref.kind == TaskKind::kReleaseRole ||
+      ref.kind == TaskKind::kLoadWeights) {
+    return true;  // checked against the slot
+  }
+  if (ref.incarnation != incarnation_ || ref.step != step_) return false;
+  if (IsGroupCommand(ref.kind)) {
+    return command_.has_value() && ref.kind == command_->kind &&
+           ref.subject == command_->sequence && ref.attempt == command_->attempt;
+  }
+  if (!begun_) return IsActive(state()) && state() != Job::STATE_CANCELLING;
+  auto it = trajectories_.find(ref.subject);
+  if (it == trajectories_.end() || it->second.attempt != ref.attempt) return false;
+  const RolloutManager& manager = ref.kind == TaskKind::kGenerate ? rollouts_ : rewards_;
+  const auto running = manager.running().find(ref.subject);
+  if (running == manager.running().end() || running->second.worker != worker) return false;
+  return ref.kind == TaskKind::kGenerate || ref.part == it->second.scored;
+}
+
+bool JobCore::SetUpDone() const {
+  if (!data_loaded_) return false;
+  bool actor = false, rollout = !is_rl(), reward = !is_rl();
+  for (const Slot& slot : slots_) {
+    if (slot.state != SlotState::kReady || !slot.present) continue;
+    actor |= slot.role == "actor";
+    rollout |= slot.role == "rollout";
+    reward |= slot.role == "reward";
+  }
+  return actor && (state() == Job::STATE_RUNNING || (rollout && reward));
+}
+
+bool JobCore::Busy() const {
+  return phase_ == Phase::kGenerate || phase_ == Phase::kEvaluate || phase_ == Phase::kBatch ||
+         command_.has_value() || committing_checkpoint_;
+}
+
+bool JobCore::EvaluationDue() const {
+  if (!is_rl() || val_sources_.empty() || state() == Job::STATE_PAUSING) return false;
+  if (evaluated_step_ == step_) return false;
+  const v1::TrainerSpec& trainer = spec().trainer();
+  if (step_ == 0) return trainer.val_before_train();
+  if (step_ >= job_.total_steps()) return trainer.val_after_train();
+  return trainer.test_freq() > 0 && step_ % trainer.test_freq() == 0;
+}
+
+bool JobCore::SaveDue() const {
+  if (saved_step_ == step_) return false;
+  if (state() == Job::STATE_PAUSING || step_ >= job_.total_steps()) return true;
+  const int freq = spec().trainer().save_freq();
+  return freq > 0 && step_ > 0 && step_ % freq == 0;
+}
+
+void JobCore::Advance() {
+  if (!IsActive(state()) || state() == Job::STATE_CANCELLING) return;
+  if (restored_ && !begun_ && command_.has_value() && command_->kind == TaskKind::kUpdate) {
+    // A restart in the middle of an update: its batch is rebuilt from the READY rows.
+    if (SetUpDone()) BeginStep();
+    return;
+  }
+  if (Busy()) {
+    LoadWeights();
+    return Dispatch();
+  }
+  if (!SetUpDone()) return SetPhase(Phase::kSetUp);
+  if (state() == Job::STATE_STARTING || state() == Job::STATE_RECOVERING) {
+    Trigger(JobTrigger::kSetUp);
+  }
+  if (is_rl() && !published_) return IssueCommand(TaskKind::kPublish);
+  LoadWeights();
+  if (EvaluationDue()) return BeginEvaluation();
+  if (SaveDue()) return IssueCommand(TaskKind::kSaveCheckpoint);
+  if (step_ >= job_.total_steps()) return Stop(Job::STATE_SUCCEEDED, JobTrigger::kFinish);
+  if (state() == Job::STATE_PAUSING) return ReleaseAll();
+  BeginStep();
+}
+
+void JobCore::KeepStep() {
+  store::v1::StepSerials kept;
+  kept.set_step(step_ + 1);
+  kept.set_first_serial(next_serial_);
+  if (kept_.empty() || kept_.back().step() != kept.step()) kept_.push_back(kept);
+  while (kept_.size() > options_.kept_steps) {
+    Do(DropTrajectories{kept_[0].first_serial(), kept_[1].first_serial(),
+                        kept_[1].first_file()});
+    kept_.erase(kept_.begin());
+  }
+  Do(PutJob{});
+}
+
+void JobCore::MakeTrajectory(v1::Purpose purpose, uint64_t draw, uint32_t sample,
+                             uint64_t prompt_id) {
+  TrajectoryInfo trajectory;
+  trajectory.id = TrajectoryId(purpose, draw, sample, samples(purpose));
+  trajectory.purpose = purpose;
+  trajectory.draw = draw;
+  trajectory.sample = sample;
+  trajectory.prompt_id = prompt_id;
+  trajectory.attempt = attempt_base_;
+  trajectory.policy_version = policy_version_;
+  RestoreTrajectory(trajectory);
+  TrajectoryInfo& kept = trajectories_[trajectory.id] = std::move(trajectory);
+  EnqueueNext(kept);
+}
+
+void JobCore::EnqueueNext(TrajectoryInfo& trajectory) {
+  switch (trajectory.state) {
+    case TrajectoryState::kPending:
+    case TrajectoryState::kGenerating:
+      rollouts_.Enqueue(trajectory.id, trajectory.draw);
+      break;
+    case TrajectoryState::kScoring:
+      rewards_.Enqueue(trajectory.id, trajectory.draw);
+      break;
+    case TrajectoryState::kReady:
+      ++ready_;
+      break;
+  }
+}
+
+void JobCore::BeginStep() {
+  KeepStep();
+  SetPhase(Phase::kGenerate);
+  step_since_ = generated_at_ = scored_at_ = now_;
+  trajectories_.clear();
+  ready_ = 0;
+  const auto batch = static_cast<uint64_t>(spec().data().train_batch_size());
+  const uint32_t n = samples(v1::PURPOSE_TRAIN);
+  for (uint64_t draw = cursor_; draw < cursor_ + batch; ++draw) {
+    const uint64_t prompt = prompts_.At(draw);
+    if (is_rl()) {
+      for (uint32_t sample = 0; sample < n; ++sample) {
+        MakeTrajectory(v1::PURPOSE_TRAIN, draw, sample, prompt);
+      }
+    } else {  // an example is a trajectory born READY
+      TrajectoryInfo example;
+      example.id = TrajectoryId(v1::PURPOSE_TRAIN, draw, 0, 1);
+      example.draw = draw;
+      example.prompt_id = prompt;
+      example.state = TrajectoryState::kReady;
+      trajectories_[example.id] = example;
+      ++ready_;
+    }
+  }
+  StepTrajectories();
+}
+
+void JobCore::BeginEvaluation() {
+  KeepStep();
+  SetPhase(Phase::kEvaluate);
+  step_since_ = generated_at_ = scored_at_ = now_;
+  trajectories_.clear();
+  ready_ = 0;
+  const uint32_t n = samples(v1::PURPOSE_EVAL);
+  for (uint64_t prompt = 0; prompt < ValSize(); ++prompt) {
+    for (uint32_t sample = 0; sample < n; ++sample) {
+      MakeTrajectory(v1::PURPOSE_EVAL, prompt, sample, prompt);
+    }
+  }
+  StepTrajectories();
+}
+
+// Trajectories of the phase stand: those that workers still run or finished meanwhile find
+// their place, then work is given out.
+void JobCore::StepTrajectories() {
+  begun_ = true;
+  restored_rows_.clear();
+  AdoptRunning();
+  ReplayEarly(/*commands=*/false);
+  if (phase_ != Phase::kGenerate && phase_ != Phase::kEvaluate) return;
+  LoadWeights();
+  Dispatch();
+  MaybePhaseDone();
+}
+
+void JobCore::Dispatch() {
+  while (auto assignment = rollouts_.Next(now_)) StartGenerate(*assignment);
+  while (auto assignment = rewards_.Next(now_)) StartScore(*assignment);
+}
+
+void JobCore::StartGenerate(const RolloutManager::Assignment& assignment) {
+  TrajectoryInfo& trajectory = trajectories_.at(assignment.trajectory);
+  trajectory.state = TrajectoryState::kGenerating;
+  trajectory.policy_version = policy_version_;
+  StartTask task;
+  task.worker = assignment.worker;
+  task.ref = Ref(TaskKind::kGenerate, trajectory.id, trajectory.attempt);
+  task.args.role = "rollout";
+  task.args.policy_version = policy_version_;
+  task.args.trajectory = trajectory;
+  Do(std::move(task));
+}
+
+void JobCore::StartScore(const RolloutManager::Assignment& assignment) {
+  TrajectoryInfo& trajectory = trajectories_.at(assignment.trajectory);
+  const v1::ScoreNode& node = job_.dataflow().score(static_cast<int>(trajectory.scored));
+  StartTask task;
+  task.worker = assignment.worker;
+  task.ref = Ref(TaskKind::kScore, trajectory.id, trajectory.attempt, trajectory.scored);
+  task.args.role = node.role();
+  task.args.method = node.method();
+  task.args.deadline = options_.score_deadline;
+  task.args.trajectory = trajectory;
+  Do(std::move(task));
+}
+
+void JobCore::Retry(TrajectoryInfo& trajectory, const absl::Status& status,
+                    RolloutManager& manager) {
+  ++trajectory.attempt;
+  if (!absl::IsCancelled(status) && !absl::IsFailedPrecondition(status)) ++trajectory.failures;
+  if (trajectory.state == TrajectoryState::kGenerating) {
+    trajectory.state = TrajectoryState::kPending;
+  }
+  manager.Enqueue(trajectory.id, trajectory.draw);
+}
+
+void JobCore::OnGenerated(const TaskDone& event) {
+  TrajectoryInfo& trajectory = trajectories_.at(event.ref.subject);
+  rollouts_.Finish(trajectory.id);
+  if (!event.status.ok()) {
+    if (IsPermanent(event.status) || trajectory.failures + 1 >= options_.max_attempts) {
+      return Fail(absl::Status(event.status.code(),
+                               absl::StrCat("generating ", TrajectoryName(trajectory.id),
+                                            " (prompt ", trajectory.prompt_id, ") failed: ",
+                                            event.status.message())));
+    }
+    if (absl::IsFailedPrecondition(event.status)) {
+      Slot* slot = SlotOf(event.worker);  // it holds another version after all
+      slot->version = 0;
+      rollouts_.SetEnabled(event.worker, false);
+    }
+    Retry(trajectory, event.status, rollouts_);
+    LoadWeights();
+    return Dispatch();
+  }
+  trajectory.tokens = event.output.tokens;
+  trajectory.prompt_tokens = event.output.prompt_tokens;
+  trajectory.finish_reason = event.output.finish_reason;
+  trajectory.location = event.output.location;
+  trajectory.failures = 0;
+  trajectory.scored = 0;
+  trajectory.attempt = attempt_base_;
+  trajectory.serial = next_serial_++;
+  trajectory.state = score_nodes() > 0 ? TrajectoryState::kScoring : TrajectoryState::kReady;
+  generated_at_ = now_;
+  Do(PutTrajectory{trajectory.serial, step_ + 1, incarnation_, trajectory});
+  EnqueueNext(trajectory);
+  if (rollouts_.load(event.worker) == 0) LoadWeights();
+  Dispatch();
+  MaybePhaseDone();
+}
+
+void JobCore::OnScored(const TaskDone& event) {
+  TrajectoryInfo& trajectory = trajectories_.at(event.ref.subject);
+  rewards_.Finish(trajectory.id);
+  const v1::ScoreNode& node = job_.dataflow().score(static_cast<int>(trajectory.scored));
+  absl::Status status = event.status;
+  std::string error = event.output.error;
+  if (status.ok() && error.empty() && event.output.metrics.count(node.out()) == 0) {
+    status = absl::InternalError(
+        absl::StrCat("method ", node.method(), " returned no '", node.out(), "'"));
+  }
+  if (!status.ok()) {
+    if (!IsPermanent(status) && trajectory.failures + 1 < options_.max_attempts) {
+      Retry(trajectory, status, rewards_);
+      return Dispatch();
+    }
+    error = std::string(status.message());
+  }
+  for (const auto& [name, value] : event.output.metrics) trajectory.scores[name] = value;
+  if (!error.empty()) {
+    trajectory.error = error;
+    trajectory.scores[node.out()] = spec().reward().error_reward();
+  }
+  trajectory.failures = 0;
+  trajectory.attempt = attempt_base_;
+  ++trajectory.scored;
+  if (static_cast<int>(trajectory.scored) >= score_nodes()) {
+    trajectory.state = TrajectoryState::kReady;
+  }
+  scored_at_ = now_;
+  Do(PutTrajectory{trajectory.serial, step_ + 1, incarnation_, trajectory});
+  EnqueueNext(trajectory);
+  Dispatch();
+  MaybePhaseDone();
+}
+
+void JobCore::MaybePhaseDone() {
+  if (!begun_ || ready_ < trajectories_.size()) return;
+  if (phase_ == Phase::kEvaluate) return FinishEvaluation();
+  if (phase_ != Phase::kGenerate) return;
+  SetPhase(Phase::kBatch);
+  BuildBatch batch;
+  batch.step = step_ + 1;
+  batch.incarnation = incarnation_;
+  batch.trajectories.reserve(trajectories_.size());
+  for (const auto& [id, trajectory] : trajectories_) batch.trajectories.push_back(trajectory);
+  Do(std::move(batch));
+}
+
+JobCore::Metrics JobCore::TrajectoryMetrics() const {
+  struct Stat {
+    double sum = 0, min = std::numeric_limits<double>::infinity(),
+           max = -std::numeric_limits<double>::infinity();
+    void Add(double v) {
+      sum += v;
+      min = std::min(min, v);
+      max = std::max(max, v);
+    }
+  };
+  Stat reward, response, prompt;
+  std::map<std::string, Stat> others;
+  double clipped = 0, errors = 0;
+  for (const auto& [id, t] : trajectories_) {
+    for (const auto& [name, value] : t.scores) {
+      if (name == "reward") {
+        reward.Add(value);
+      } else {
+        others[name].Add(value);
+      }
+    }
+    response.Add(t.tokens);
+    prompt.Add(t.prompt_tokens);
+    clipped += t.finish_reason == "length" ? 1 : 0;
+    errors += t.error.empty() ? 0 : 1;
+  }
+  const auto count = static_cast<double>(trajectories_.size());
+  Metrics out;
+  auto put = [&](const std::string& name, const Stat& stat) {
+    out[name + "/mean"] = stat.sum / count;
+    out[name + "/min"] = stat.min;
+    out[name + "/max"] = stat.max;
+  };
+  put("critic/score", reward);
+  put("critic/rewards", reward);
+  for (const auto& [name, stat] : others) out["reward/" + name + "/mean"] = stat.sum / count;
+  put("response_length", response);
+  put("prompt_length", prompt);
+  out["response_length/clip_ratio"] = clipped / count;
+  out["reward/errors"] = errors;
+  out["perf/total_num_tokens"] = response.sum + prompt.sum;
+  const double generating = absl::ToDoubleSeconds(generated_at_ - step_since_);
+  out["timing_s/gen"] = generating;
+  out["timing_s/reward"] = absl::ToDoubleSeconds(scored_at_ - generated_at_);
+  if (generating > 0) out["perf/rollout_tokens_per_second"] = response.sum / generating;
+  return out;
+}
+
+void JobCore::FinishEvaluation() {
+  // mean@N: the mean over all samples; best@N: the mean over prompts of the best of N.
+  struct Source {
+    double sum = 0, best = 0;
+    uint64_t samples = 0, prompts = 0;
+  };
+  std::map<std::string, Source> sources;
+  double accuracy = 0, reward = 0;
+  const uint32_t n = samples(v1::PURPOSE_EVAL);
+  double best = 0;
+  for (const auto& [id, t] : trajectories_) {
+    const auto& scores = t.scores;
+    const double r = scores.count("reward") > 0 ? scores.at("reward") : 0;
+    const double a = scores.count("accuracy") > 0 ? scores.at("accuracy") : r;
+    Source& source = sources[val_sources_[t.prompt_id].empty() ? "all" : val_sources_[t.prompt_id]];
+    source.sum += a;
+    ++source.samples;
+    best = t.sample == 0 ? a : std::max(best, a);
+    if (t.sample + 1 == n) {
+      source.best += best;
+      ++source.prompts;
+    }
+    accuracy += a;
+    reward += r;
+  }
+  const auto count = static_cast<double>(std::max<size_t>(1, trajectories_.size()));
+  Metrics metrics;
+  metrics["val/accuracy"] = accuracy / count;
+  metrics["val/reward"] = reward / count;
+  metrics["timing_s/testing"] = absl::ToDoubleSeconds(now_ - step_since_);
+  for (const auto& [name, source] : sources) {
+    metrics[absl::StrCat("val-core/", name, "/mean@", n)] =
+        source.sum / static_cast<double>(source.samples);
+    metrics[absl::StrCat("val-core/", name, "/best@", n)] =
+        source.best / static_cast<double>(std::max<uint64_t>(1, source.prompts));
+  }
+  evaluated_step_ = step_;
+  for (const auto& [name, value] : metrics) (*job_.mutable_metrics())[name] = value;
+  v1::JobEvent event;
+  event.set_type("evaluation");
+  for (const auto& [name, value] : metrics) (*event.mutable_metrics())[name] = value;
+  Emit(std::move(event));
+  Do(PutMetrics{step_, metrics});
+  ClearWork("");
+  SetPhase(Phase::kNone);
+  Do(PutJob{});
+  Advance();
+}
+
+void JobCore::FinishStep(const Metrics& update_metrics, bool updated) {
+  Metrics metrics = is_rl() ? TrajectoryMetrics() : Metrics();
+  for (const auto& [name, value] : batch_metrics_) metrics[name] = value;
+  for (const auto& [name, value] : update_metrics) metrics[name] = value;
+  const double seconds = absl::ToDoubleSeconds(now_ - step_since_);
+  const auto batch = static_cast<uint64_t>(spec().data().train_batch_size());
+  metrics["timing_s/step"] = seconds;
+  metrics["perf/time_per_step"] = seconds;
+  metrics["timing_s/adv"] = absl::ToDoubleSeconds(batch_at_ - scored_at_);
+  if (updated) metrics["timing_s/update_actor"] = absl::ToDoubleSeconds(now_ - phase_since_);
+  if (is_rl()) metrics["timing_s/update_weights"] = update_weights_seconds_;
+  if (seconds > 0 && metrics.count("perf/total_num_tokens") > 0) {
+    metrics["perf/throughput"] = metrics["perf/total_num_tokens"] / seconds;
+  }
+  uint32_t first_file = std::numeric_limits<uint32_t>::max();
+  for (const auto& [id, t] : trajectories_) first_file = std::min(first_file, t.location.file);
+  if (!kept_.empty()) kept_.back().set_first_file(first_file);
+
+  ++step_;
+  cursor_ += batch;
+  if (updated) {
+    ++policy_version_;
+    published_ = false;
+  }
+  metrics["training/global_step"] = static_cast<double>(step_);
+  metrics["training/epoch"] =
+      static_cast<double>(cursor_) / static_cast<double>(std::max<uint64_t>(1, prompts_.size()));
+  job_.set_step(step_);
+  job_.set_policy_version(policy_version_);
+  for (const auto& [name, value] : metrics) (*job_.mutable_metrics())[name] = value;
+  v1::JobEvent event;
+  event.set_type("step");
+  for (const auto& [name, value] : metrics) (*event.mutable_metrics())[name] = value;
+  Emit(std::move(event));
+  Do(PutMetrics{step_, metrics});
+  ClearWork("");
+  SetPhase(Phase::kNone);
+  Do(PutJob{});
+  Advance();
+}
+
+void JobCore::IssueCommand(TaskKind kind) {
+  Command command;
+  command.kind = kind;
+  command.generation = generation_;
+  command.sequence = ++sequence_;
+  command.attempt = attempt_base_;
+  command_ = command;
+  SetPhase(kind == TaskKind::kUpdate    ? Phase::kUpdate
+           : kind == TaskKind::kPublish ? Phase::kPublish
+                                        : Phase::kSave);
+  if (kind == TaskKind::kPublish) publish_since_ = now_;
+  Do(PutJob{});
+  SendCommand();
+}
+
+void JobCore::SendCommand() {
+  auto actor = std::find_if(slots_.begin(), slots_.end(),
+                            [](const Slot& slot) { return slot.role == "actor"; });
+  if (actor->state != SlotState::kReady || !actor->present) return;
+  command_->since = now_;
+  StartTask task;
+  task.worker = actor->worker;
+  task.ref = Ref(command_->kind, command_->sequence, command_->attempt);
+  task.args.role = actor->role;
+  task.args.generation = command_->generation;
+  task.args.sequence = command_->sequence;
+  task.args.deadline = options_.command_deadline;
+  task.args.policy_version = policy_version_ + (command_->kind == TaskKind::kUpdate ? 1 : 0);
+  task.args.batch_size = batch_size_;
+  Do(std::move(task));
+}
+
+void JobCore::OnCommand(const TaskDone& event) {
+  const TaskKind kind = command_->kind;
+  if (!event.status.ok()) {
+    return Fail(absl::Status(event.status.code(),
+                             absl::StrCat(MethodName(kind), " failed on worker ", event.worker,
+                                          ": ", event.status.message())));
+  }
+  command_.reset();
+  switch (kind) {
+    case TaskKind::kUpdate:
+      return FinishStep(event.output.metrics, /*updated=*/true);
+    case TaskKind::kPublish:
+      published_ = true;
+      SetPhase(Phase::kNone);
+      Do(PutJob{});
+      return Advance();
+    case TaskKind::kSaveCheckpoint:
+      committing_checkpoint_ = true;
+      Do(CommitCheckpoint{step_, incarnation_, policy_version_});
+      return Do(PutJob{});
+    default:
+      return;
+  }
+}
+
+void JobCore::CheckTaskDeadlines() {
+  for (uint64_t id : rollouts_.StalledSince(now_ - options_.generate_stall)) {
+    TrajectoryInfo& trajectory = trajectories_.at(id);
+    const std::string worker = rollouts_.running().at(id).worker;
+    Do(StopTask{worker, Ref(TaskKind::kGenerate, id, trajectory.attempt), "no progress"});
+    rollouts_.Finish(id);
+    EmitWarning(absl::StrCat(TrajectoryName(id), " made no progress on worker ", worker, " for ",
+                             absl::FormatDuration(options_.generate_stall), "; it moves"));
+    Retry(trajectory, absl::DeadlineExceededError("no progress"), rollouts_);
+    if (trajectory.failures >= options_.max_attempts) {
+      return Fail(absl::DeadlineExceededError(
+          absl::StrCat(TrajectoryName(id), " made no progress on ", options_.max_attempts,
+                       " tries; the last on worker ", worker)));
+    }
+  }
+  for (uint64_t id : rewards_.StalledSince(now_ - options_.score_deadline)) {
+    TrajectoryInfo& trajectory = trajectories_.at(id);
+    const std::string worker = rewards_.running().at(id).worker;
+    Do(StopTask{worker, Ref(TaskKind::kScore, id, trajectory.attempt, trajectory.scored),
+                "too slow"});
+    TaskDone late;
+    late.worker = worker;
+    late.ref = Ref(TaskKind::kScore, id, trajectory.attempt, trajectory.scored);
+    late.status = absl::DeadlineExceededError(
+        absl::StrCat("no score within ", absl::FormatDuration(options_.score_deadline)));
+    OnScored(late);
+  }
+  if (command_.has_value() && command_->since != absl::Time() &&
+      now_ - command_->since > options_.command_deadline) {
+    for (Slot& slot : slots_) {
+      if (slot.role != "actor" || slot.state == SlotState::kEmpty) continue;
+      Do(ReturnWorker{slot.worker});
+      return LoseSlot(slot, absl::StrCat("no answer to ", MethodName(command_->kind), " within ",
+                                         absl::FormatDuration(options_.command_deadline)));
+    }
+  }
+  Dispatch();
+}
+
+// Forgets the phase's trajectories; what still runs is stopped for `reason`.
+void JobCore::ClearWork(const std::string& reason) {
+  for (const auto& [id, running] : rollouts_.Clear()) {
+    Do(StopTask{running.worker, Ref(TaskKind::kGenerate, id, trajectories_.at(id).attempt),
+                reason});
+  }
+  for (const auto& [id, running] : rewards_.Clear()) {
+    const TrajectoryInfo& t = trajectories_.at(id);
+    Do(StopTask{running.worker, Ref(TaskKind::kScore, id, t.attempt, t.scored), reason});
+  }
+  DropPayloads drop;
+  for (const auto& [id, trajectory] : trajectories_) drop.trajectories.push_back(id);
+  if (!drop.trajectories.empty()) Do(std::move(drop));
+  trajectories_.clear();
+  ready_ = 0;
+  begun_ = true;  // what was early or adoptable belonged to the work that ends here
+  for (const TaskDone& early : early_) Do(AckResult{early.worker, early.ref});
+  early_.clear();
+  adoptable_.clear();
+  restored_rows_.clear();
+}
+
+}  // namespace baton::controller

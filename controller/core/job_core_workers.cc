@@ -1,0 +1,373 @@
+// JobCore: who plays which role, and the tasks of taking and leaving roles.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "controller/core/job_core.h"
+
+namespace baton::controller {
+
+using Job = v1::Job;
+
+void JobCore::MakeSlots() {
+  auto add = [&](const std::string& role, int count) {
+    for (int i = 0; i < count; ++i) {
+      Slot slot;
+      slot.role = role;
+      slots_.push_back(std::move(slot));
+    }
+  };
+  add("actor", 1);
+  add("rollout", spec().resources().rollout_workers());
+  add("reward", spec().resources().reward_workers());
+}
+
+JobCore::Slot* JobCore::SlotOf(const std::string& worker) {
+  for (Slot& slot : slots_) {
+    if (slot.worker == worker && slot.state != SlotState::kEmpty) return &slot;
+  }
+  return nullptr;
+}
+
+const JobCore::Slot* JobCore::SlotOf(const std::string& worker) const {
+  return const_cast<JobCore*>(this)->SlotOf(worker);
+}
+
+std::string JobCore::RoleOf(const std::string& worker) const {
+  const Slot* slot = SlotOf(worker);
+  return slot == nullptr ? "" : slot->role;
+}
+
+std::map<std::string, std::string> JobCore::HeldWorkers() const {
+  std::map<std::string, std::string> held;
+  for (const Slot& slot : slots_) {
+    if (slot.state != SlotState::kEmpty) held[slot.worker] = slot.role;
+  }
+  return held;
+}
+
+void JobCore::AskForWorkers() {
+  NeedWorkers need;
+  for (const Slot& slot : slots_) {
+    if (slot.state == SlotState::kEmpty) ++need.missing[slot.role];
+  }
+  Do(std::move(need));
+}
+
+void JobCore::On(const WorkerGranted& event) {
+  const bool wanted = state() == Job::STATE_QUEUED || state() == Job::STATE_STARTING ||
+                      state() == Job::STATE_RUNNING || state() == Job::STATE_RECOVERING;
+  auto slot = std::find_if(slots_.begin(), slots_.end(), [&](const Slot& s) {
+    return s.role == event.role && s.state == SlotState::kEmpty;
+  });
+  if (!wanted || slot == slots_.end()) return Do(ReturnWorker{event.worker});
+  slot->worker = event.worker;
+  slot->credits = event.credits;
+  slot->present = true;
+  if (state() == Job::STATE_QUEUED) {
+    if (!job_.has_start_time()) {
+      job_.mutable_start_time()->set_seconds(absl::ToUnixSeconds(now_));
+    }
+    Trigger(JobTrigger::kWorkersGranted);
+    if (!data_loaded_ && !data_loading_) {
+      data_loading_ = true;
+      Do(LoadData{});
+    }
+    SetPhase(Phase::kSetUp);
+  }
+  AssignRole(*slot);
+}
+
+void JobCore::AssignRole(Slot& slot) {
+  slot.state = SlotState::kAssigning;
+  slot.version = 0;
+  slot.loading = false;
+  slot.since = now_;
+  slot.attempt = std::max(slot.attempt + 1, attempt_base_);
+  StartTask task;
+  task.worker = slot.worker;
+  task.args.role = slot.role;
+  task.args.deadline = options_.setup_deadline;
+  if (slot.role == "actor") {
+    // A group formed anew: its commands count from one, and its weights are a new version,
+    // for versions only grow.
+    ++generation_;
+    sequence_ = 0;
+    command_.reset();
+    ++policy_version_;
+    published_ = false;
+    task.args.checkpoint_step = saved_step_;
+  }
+  task.args.policy_version = policy_version_;
+  task.args.generation = generation_;
+  task.ref = Ref(TaskKind::kAssignRole, static_cast<uint64_t>(IndexOf(slot)), slot.attempt);
+  Do(PutJob{});
+  Do(std::move(task));
+}
+
+void JobCore::OnRoleTask(const TaskDone& event, Slot& slot) {
+  if (event.ref.subject != static_cast<uint64_t>(IndexOf(slot)) ||
+      event.ref.attempt != slot.attempt) {
+    return;
+  }
+  if (event.ref.kind == TaskKind::kReleaseRole) {
+    if (slot.state != SlotState::kReleasing) return;
+    Do(ReturnWorker{slot.worker});
+    slot.state = SlotState::kEmpty;
+    slot.worker.clear();
+    Do(PutJob{});
+    return CheckReleased();
+  }
+  if (slot.state != SlotState::kAssigning) return;
+  if (!event.status.ok()) {
+    const bool passing = absl::IsUnavailable(event.status) || absl::IsAborted(event.status) ||
+                         absl::IsCancelled(event.status);
+    if (passing && ++slot.failures < options_.max_attempts) return AssignRole(slot);
+    return Fail(absl::Status(
+        event.status.code(), absl::StrCat("worker ", slot.worker, " could not take the role ",
+                                          slot.role, ": ", event.status.message())));
+  }
+  slot.state = SlotState::kReady;
+  slot.failures = 0;
+  slot.since = now_;
+  RolloutManager& manager = slot.role == "rollout" ? rollouts_ : rewards_;
+  if (slot.role != "actor") manager.AddWorker(slot.worker, slot.credits);
+  if (slot.role == "reward") manager.SetEnabled(slot.worker, true);
+  Do(PutJob{});
+  Advance();
+}
+
+void JobCore::LoadWeights() {
+  if (!published_) return;
+  for (Slot& slot : slots_) {
+    if (slot.role != "rollout" || slot.state != SlotState::kReady || !slot.present) continue;
+    const bool current = slot.version == policy_version_;
+    rollouts_.SetEnabled(slot.worker, current);
+    if (current || slot.loading || rollouts_.load(slot.worker) > 0) continue;
+    slot.loading = true;
+    slot.loading_version = policy_version_;
+    slot.since = now_;
+    slot.attempt = std::max(slot.attempt + 1, attempt_base_);
+    StartTask task;
+    task.worker = slot.worker;
+    task.args.role = slot.role;
+    task.args.policy_version = policy_version_;
+    task.args.deadline = options_.setup_deadline;
+    task.ref = Ref(TaskKind::kLoadWeights, static_cast<uint64_t>(IndexOf(slot)), slot.attempt);
+    Do(std::move(task));
+  }
+}
+
+void JobCore::OnLoadWeights(const TaskDone& event, Slot& slot) {
+  if (!slot.loading || event.ref.attempt != slot.attempt ||
+      event.ref.subject != static_cast<uint64_t>(IndexOf(slot))) {
+    return;
+  }
+  slot.loading = false;
+  if (!event.status.ok()) {
+    EmitWarning(absl::StrCat("worker ", slot.worker, " could not load policy version ",
+                             policy_version_, ": ", event.status.message()));
+    if (absl::IsNotFound(event.status)) published_ = false;  // the relay lost it: publish again
+    if (++slot.failures >= options_.max_attempts) {
+      return Fail(absl::Status(event.status.code(),
+                               absl::StrCat("worker ", slot.worker, " failed ", slot.failures,
+                                            " times to load the weights; the last: ",
+                                            event.status.message())));
+    }
+    return Advance();
+  }
+  slot.failures = 0;
+  slot.version = slot.loading_version;
+  LoadWeights();
+  const bool all = std::all_of(slots_.begin(), slots_.end(), [&](const Slot& s) {
+    return s.role != "rollout" || s.state != SlotState::kReady || s.version == policy_version_;
+  });
+  if (all && publish_since_ != absl::InfinitePast()) {
+    update_weights_seconds_ = absl::ToDoubleSeconds(now_ - publish_since_);
+    publish_since_ = absl::InfinitePast();
+  }
+  Dispatch();
+}
+
+void JobCore::On(const WorkerLost& event) {
+  if (Slot* slot = SlotOf(event.worker)) LoseSlot(*slot, event.reason);
+}
+
+void JobCore::LoseSlot(Slot& slot, const std::string& reason) {
+  const std::string worker = slot.worker;
+  const bool releasing = slot.state == SlotState::kReleasing;
+  slot.state = SlotState::kEmpty;
+  slot.worker.clear();
+  slot.present = false;
+  slot.loading = false;
+  slot.version = 0;
+  slot.since = now_;
+  if (releasing || state() == Job::STATE_CANCELLING) {
+    Do(PutJob{});
+    return CheckReleased();
+  }
+  EmitWarning(absl::StrCat("lost ", slot.role, " worker ", worker, ": ", reason));
+  if (slot.role == "rollout") RequeueTasksOf(worker, rollouts_);
+  if (slot.role == "reward") RequeueTasksOf(worker, rewards_);
+  if (slot.role == "actor" && phase_ != Phase::kSetUp) RecoverTrainer(reason);
+  AskForWorkers();
+  Do(PutJob{});
+  Dispatch();
+}
+
+void JobCore::RequeueTasksOf(const std::string& worker, RolloutManager& manager) {
+  std::vector<uint64_t> lost = manager.RemoveWorker(worker);
+  for (auto it = lost.rbegin(); it != lost.rend(); ++it) {
+    TrajectoryInfo& trajectory = trajectories_.at(*it);
+    ++trajectory.attempt;
+    if (trajectory.state == TrajectoryState::kGenerating) {
+      trajectory.state = TrajectoryState::kPending;
+    }
+    manager.EnqueueFirst(*it, trajectory.draw);
+  }
+}
+
+void JobCore::On(const WorkerBack& event) {
+  Slot* slot = SlotOf(event.worker);
+  if (slot == nullptr) return Do(ReturnWorker{event.worker});
+  const bool first_time = !slot->present;  // after a controller restart
+  slot->present = true;
+  if (slot->state == SlotState::kReleasing) {
+    // The release may have been lost on the way: it is repeated, and harmless twice.
+    StartTask task;
+    task.worker = slot->worker;
+    task.args.role = slot->role;
+    task.ref = Ref(TaskKind::kReleaseRole, static_cast<uint64_t>(IndexOf(*slot)), slot->attempt);
+    return Do(std::move(task));
+  }
+  auto has = [](const std::vector<TaskRef>& refs, TaskKind kind) {
+    return std::any_of(refs.begin(), refs.end(),
+                       [&](const TaskRef& ref) { return ref.kind == kind; });
+  };
+  if (slot->state == SlotState::kAssigning) {
+    if (!has(event.running, TaskKind::kAssignRole) && !has(event.unacked, TaskKind::kAssignRole)) {
+      AssignRole(*slot);
+    }
+    return;
+  }
+  if (slot->role == "actor") {
+    if (command_.has_value()) {
+      const TaskRef ref = Ref(command_->kind, command_->sequence, command_->attempt);
+      auto same = [&](const TaskRef& r) { return r == ref; };
+      const bool known = std::any_of(event.running.begin(), event.running.end(), same) ||
+                         std::any_of(event.unacked.begin(), event.unacked.end(), same);
+      if (!known && (command_->kind != TaskKind::kUpdate || phase_ == Phase::kUpdate)) {
+        SendCommand();
+      }
+      if (known && !begun_) adoptable_.emplace_back(event.worker, ref);
+    }
+    return Advance();
+  }
+  RolloutManager& manager = slot->role == "rollout" ? rollouts_ : rewards_;
+  if (first_time) manager.AddWorker(slot->worker, slot->credits);
+  if (slot->role == "reward") manager.SetEnabled(slot->worker, true);
+  slot->version = event.policy_version;
+  if (!has(event.running, TaskKind::kLoadWeights) &&
+      !has(event.unacked, TaskKind::kLoadWeights)) {
+    slot->loading = false;
+  }
+  // What it should run but neither runs nor has finished was lost on the way.
+  std::vector<uint64_t> lost;
+  for (const auto& [trajectory, running] : manager.running()) {
+    if (running.worker != event.worker) continue;
+    auto same = [id = trajectory](const TaskRef& r) { return r.subject == id; };
+    if (std::none_of(event.running.begin(), event.running.end(), same) &&
+        std::none_of(event.unacked.begin(), event.unacked.end(), same)) {
+      lost.push_back(trajectory);
+    }
+  }
+  for (uint64_t id : lost) {
+    manager.Finish(id);
+    TrajectoryInfo& trajectory = trajectories_.at(id);
+    ++trajectory.attempt;
+    if (trajectory.state == TrajectoryState::kGenerating) {
+      trajectory.state = TrajectoryState::kPending;
+    }
+    manager.EnqueueFirst(id, trajectory.draw);
+  }
+  if (first_time) {
+    for (const TaskRef& ref : event.running) adoptable_.emplace_back(event.worker, ref);
+    for (const TaskRef& ref : event.unacked) adoptable_.emplace_back(event.worker, ref);
+    if (begun_) AdoptRunning();
+  }
+  LoadWeights();
+  Dispatch();
+}
+
+void JobCore::RecoverTrainer(const std::string& reason) {
+  ClearWork("the trainer restarts from its checkpoint");
+  ++incarnation_;
+  command_.reset();
+  committing_checkpoint_ = false;
+  const int64_t lost_steps = step_ - std::max<int64_t>(saved_step_, 0);
+  step_ = std::max<int64_t>(saved_step_, 0);
+  job_.set_step(step_);
+  cursor_ = static_cast<uint64_t>(step_) * spec().data().train_batch_size();
+  evaluated_step_ = std::min(evaluated_step_, step_);
+  published_ = false;
+  while (!kept_.empty() && kept_.back().step() > step_) {
+    Do(DropTrajectories{kept_.back().first_serial(), next_serial_, 0});
+    kept_.pop_back();
+  }
+  EmitWarning(absl::StrCat("the trainer is lost (", reason, "); it restarts from step ", step_,
+                           lost_steps > 0 ? absl::StrCat(", ", lost_steps, " steps are redone")
+                                          : std::string()));
+  Trigger(JobTrigger::kTrainerLost);
+  if (state() == Job::STATE_PAUSING) return ReleaseAll();
+  SetPhase(Phase::kSetUp);
+}
+
+void JobCore::ReleaseAll() {
+  SetPhase(Phase::kNone);
+  releasing_since_ = now_;
+  for (Slot& slot : slots_) {
+    if (slot.state == SlotState::kEmpty) continue;
+    rollouts_.RemoveWorker(slot.worker);
+    rewards_.RemoveWorker(slot.worker);
+    slot.state = SlotState::kReleasing;
+    slot.since = now_;
+    slot.attempt = std::max(slot.attempt + 1, attempt_base_);
+    StartTask task;
+    task.worker = slot.worker;
+    task.args.role = slot.role;
+    task.args.deadline = options_.release_deadline;
+    task.ref = Ref(TaskKind::kReleaseRole, static_cast<uint64_t>(IndexOf(slot)), slot.attempt);
+    Do(std::move(task));
+  }
+  Do(PutJob{});
+  CheckReleased();
+}
+
+void JobCore::CheckReleased() {
+  if (state() != Job::STATE_CANCELLING && state() != Job::STATE_PAUSING) return;
+  const bool all = std::all_of(slots_.begin(), slots_.end(),
+                               [](const Slot& s) { return s.state == SlotState::kEmpty; });
+  if (all) Trigger(JobTrigger::kReleased);
+}
+
+void JobCore::CheckSlotDeadlines() {
+  for (Slot& slot : slots_) {
+    const absl::Duration age = now_ - slot.since;
+    if (slot.state == SlotState::kReleasing && age > options_.release_deadline) {
+      EmitWarning(absl::StrCat("worker ", slot.worker, " did not release the role ", slot.role,
+                               " within ", absl::FormatDuration(options_.release_deadline),
+                               "; it is given back all the same"));
+      Do(ReturnWorker{slot.worker});
+      slot.state = SlotState::kEmpty;
+      slot.worker.clear();
+      CheckReleased();
+    } else if ((slot.state == SlotState::kAssigning || slot.loading) &&
+               age > options_.setup_deadline) {
+      const std::string worker = slot.worker;
+      Do(ReturnWorker{worker});
+      LoseSlot(slot, absl::StrCat("no answer to ", slot.loading ? "load_weights" : "assign_role",
+                                  " within ", absl::FormatDuration(options_.setup_deadline)));
+    }
+  }
+}
+
+}  // namespace baton::controller

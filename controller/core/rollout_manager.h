@@ -1,0 +1,86 @@
+// Spreads per-trajectory tasks over the workers of one role.
+//
+// Used once for the rollout replicas (generation) and once for the reward workers (scoring).
+// A worker gets work while it is enabled, below its credits, and below a fair share of what is
+// open: so one replica that has the new weights first does not take everything. Trajectories of
+// one prompt group go to one worker when it has room, which shares the prompt's KV among them.
+//
+// Pure and deterministic: ties are broken by worker id.
+#ifndef BATON_CONTROLLER_CORE_ROLLOUT_MANAGER_H_
+#define BATON_CONTROLLER_CORE_ROLLOUT_MANAGER_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace baton::controller {
+
+class RolloutManager {
+ public:
+  struct Assignment {
+    std::string worker;
+    uint64_t trajectory = 0;
+  };
+  struct Running {
+    std::string worker;
+    absl::Time started;
+    absl::Time progressed;  ///< Last sign that it moves.
+  };
+
+  /// A worker of the role that may get work once it is enabled.
+  void AddWorker(const std::string& worker, int credits);
+  /// Forgets it; its running trajectories are returned in id order and are not queued.
+  std::vector<uint64_t> RemoveWorker(const std::string& worker);
+  void SetEnabled(const std::string& worker, bool enabled);
+  bool has_worker(const std::string& worker) const { return workers_.count(worker) > 0; }
+
+  /// Queues a trajectory; `group` names its prompt group.
+  void Enqueue(uint64_t trajectory, uint64_t group);
+  /// Puts it before all others: it was running already.
+  void EnqueueFirst(uint64_t trajectory, uint64_t group);
+  /// A worker that re-attached runs it already.
+  void Adopt(uint64_t trajectory, const std::string& worker, absl::Time now);
+
+  /// The next assignment that is possible, which is thereby running; nothing when none is.
+  std::optional<Assignment> Next(absl::Time now);
+
+  void Progressed(uint64_t trajectory, absl::Time now);
+  /// It runs no more. False when it did not run.
+  bool Finish(uint64_t trajectory);
+  /// Forgets all trajectories; returns what was running.
+  std::map<uint64_t, Running> Clear();
+
+  const std::map<uint64_t, Running>& running() const { return running_; }
+  size_t queued() const { return queue_.size(); }
+  int load(const std::string& worker) const;
+  /// Running trajectories without progress since `before`, in id order.
+  std::vector<uint64_t> StalledSince(absl::Time before) const;
+
+ private:
+  struct Worker {
+    int credits = 0;
+    int load = 0;
+    bool enabled = false;
+  };
+  struct Queued {
+    uint64_t trajectory;
+    uint64_t group;
+  };
+  Worker* Pick(uint64_t group, std::string* name);
+  bool HasRoom(const Worker& worker, int share) const;
+
+  std::map<std::string, Worker> workers_;
+  std::deque<Queued> queue_;
+  std::map<uint64_t, Running> running_;
+  uint64_t last_group_ = ~uint64_t{0};
+  std::string last_worker_;  // of last_group_
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_ROLLOUT_MANAGER_H_

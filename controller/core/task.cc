@@ -1,0 +1,87 @@
+#include "controller/core/task.h"
+
+namespace baton::controller {
+namespace {
+
+constexpr char kMagic[2] = {'B', '1'};
+constexpr size_t kFixedSize = sizeof(kMagic) + 1 + 8 + 4 + 4 + 8 + 8;
+
+template <typename T>
+void PutLittleEndian(std::string& out, T value) {
+  for (size_t i = 0; i < sizeof(T); ++i) {
+    out.push_back(static_cast<char>(static_cast<uint64_t>(value) >> (8 * i)));
+  }
+}
+
+template <typename T>
+T TakeLittleEndian(absl::string_view& in) {
+  uint64_t value = 0;
+  for (size_t i = 0; i < sizeof(T); ++i) {
+    value |= static_cast<uint64_t>(static_cast<unsigned char>(in[i])) << (8 * i);
+  }
+  in.remove_prefix(sizeof(T));
+  return static_cast<T>(value);
+}
+
+}  // namespace
+
+absl::string_view MethodName(TaskKind kind) {
+  switch (kind) {
+    case TaskKind::kAssignRole:
+      return "assign_role";
+    case TaskKind::kReleaseRole:
+      return "release_role";
+    case TaskKind::kLoadWeights:
+      return "load_weights";
+    case TaskKind::kGenerate:
+      return "generate";
+    case TaskKind::kScore:
+      return "score";
+    case TaskKind::kUpdate:
+      return "update";
+    case TaskKind::kPublish:
+      return "publish";
+    case TaskKind::kSaveCheckpoint:
+      return "save_checkpoint";
+    case TaskKind::kExport:
+      return "export";
+  }
+  return "";
+}
+
+bool IsGroupCommand(TaskKind kind) {
+  return kind == TaskKind::kUpdate || kind == TaskKind::kPublish ||
+         kind == TaskKind::kSaveCheckpoint;
+}
+
+std::string EncodeToken(const TaskToken& token) {
+  std::string out;
+  out.reserve(kFixedSize + token.job.size());
+  out.append(kMagic, sizeof(kMagic));
+  PutLittleEndian(out, static_cast<uint8_t>(token.ref.kind));
+  PutLittleEndian(out, token.ref.subject);
+  PutLittleEndian(out, token.ref.part);
+  PutLittleEndian(out, token.ref.attempt);
+  PutLittleEndian(out, token.ref.step);
+  PutLittleEndian(out, token.ref.incarnation);
+  out += token.job;
+  return out;
+}
+
+std::optional<TaskToken> DecodeToken(absl::string_view bytes) {
+  if (bytes.size() < kFixedSize || bytes.substr(0, 2) != absl::string_view(kMagic, 2)) return {};
+  bytes.remove_prefix(2);
+  TaskToken token;
+  const auto kind = TakeLittleEndian<uint8_t>(bytes);
+  if (kind < 1 || kind > static_cast<uint8_t>(TaskKind::kExport)) return {};
+  token.ref.kind = static_cast<TaskKind>(kind);
+  token.ref.subject = TakeLittleEndian<uint64_t>(bytes);
+  token.ref.part = TakeLittleEndian<uint32_t>(bytes);
+  token.ref.attempt = TakeLittleEndian<uint32_t>(bytes);
+  token.ref.step = TakeLittleEndian<int64_t>(bytes);
+  token.ref.incarnation = TakeLittleEndian<uint64_t>(bytes);
+  token.job = std::string(bytes);
+  return token;
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,73 @@
+#include "controller/core/trajectory.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace baton::controller {
+namespace {
+constexpr int kPurposeShift = 56;
+}
+
+uint64_t TrajectoryId(v1::Purpose purpose, uint64_t draw, uint32_t sample, uint32_t n) {
+  return (static_cast<uint64_t>(purpose) << kPurposeShift) | (draw * n + sample);
+}
+
+v1::Purpose PurposeOf(uint64_t id) { return static_cast<v1::Purpose>(id >> kPurposeShift); }
+
+std::string TrajectoryName(uint64_t id) {
+  const uint64_t ordinal = id & ((uint64_t{1} << kPurposeShift) - 1);
+  switch (PurposeOf(id)) {
+    case v1::PURPOSE_TRAIN:
+      return absl::StrCat("train-", ordinal);
+    case v1::PURPOSE_EVAL:
+      return absl::StrCat("eval-", ordinal);
+    case v1::PURPOSE_BASELINE:
+      return absl::StrCat("baseline-", ordinal);
+    default:
+      return absl::StrCat("lookahead-", ordinal);
+  }
+}
+
+store::v1::TrajectoryRow ToRow(const TrajectoryInfo& info, int64_t step, uint64_t incarnation) {
+  store::v1::TrajectoryRow row;
+  row.set_id(info.id);
+  row.set_step(step);
+  row.set_incarnation(incarnation);
+  row.set_purpose(info.purpose);
+  row.set_draw(info.draw);
+  row.set_sample(info.sample);
+  row.set_prompt_id(info.prompt_id);
+  row.set_policy_version(info.policy_version);
+  row.set_tokens(info.tokens);
+  row.set_prompt_tokens(info.prompt_tokens);
+  row.set_scored(info.scored);
+  for (const auto& [name, value] : info.scores) (*row.mutable_scores())[name] = value;
+  row.set_error(info.error);
+  row.set_finish_reason(info.finish_reason);
+  row.set_file(info.location.file);
+  row.set_offset(info.location.offset);
+  row.set_size(info.location.size);
+  return row;
+}
+
+TrajectoryInfo FromRow(const store::v1::TrajectoryRow& row, uint64_t serial,
+                       uint32_t score_nodes) {
+  TrajectoryInfo info;
+  info.id = row.id();
+  info.purpose = row.purpose();
+  info.draw = row.draw();
+  info.sample = row.sample();
+  info.prompt_id = row.prompt_id();
+  info.policy_version = row.policy_version();
+  info.tokens = row.tokens();
+  info.prompt_tokens = row.prompt_tokens();
+  info.scored = row.scored();
+  for (const auto& [name, value] : row.scores()) info.scores[name] = value;
+  info.error = row.error();
+  info.finish_reason = row.finish_reason();
+  info.location = {row.file(), row.offset(), row.size()};
+  info.serial = serial;
+  info.state = info.scored >= score_nodes ? TrajectoryState::kReady : TrajectoryState::kScoring;
+  return info;
+}
+
+}  // namespace baton::controller
