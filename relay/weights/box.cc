@@ -17,11 +17,12 @@ std::vector<int64_t> Box::shape() const {
 }
 
 int64_t Box::volume() const {
-  int64_t volume = 1;
+  // Emptiness first: an empty tensor's other dimensions may be anything.
   for (size_t d = 0; d < rank(); ++d) {
     if (end[d] <= begin[d]) return 0;
-    volume *= end[d] - begin[d];
   }
+  int64_t volume = 1;
+  for (size_t d = 0; d < rank(); ++d) volume *= end[d] - begin[d];
   return volume;
 }
 
