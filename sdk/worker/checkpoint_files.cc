@@ -1,0 +1,101 @@
+#include "sdk/worker/checkpoint_files.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "sdk/base/status_macros.h"
+#include "xxhash.h"
+
+namespace baton {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::Status SystemError(absl::string_view what, const std::string& path) {
+  const int error = errno;
+  const auto code =
+      error == ENOSPC ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInternal;
+  return absl::Status(code, absl::StrCat(what, " ", path, ": ", strerror(error)));
+}
+
+absl::Status SyncPath(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return SystemError("open", path);
+  const absl::Cleanup closer = [fd] { close(fd); };
+  if (fsync(fd) != 0) return SystemError("fsync", path);
+  return absl::OkStatus();
+}
+
+absl::Status HashFile(const std::string& path, v1::FileHash& hash) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return SystemError("open", path);
+  const absl::Cleanup closer = [fd] { close(fd); };
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(),
+                                                                       XXH3_freeState);
+  XXH3_64bits_reset(state.get());
+  std::vector<char> buffer(size_t{1} << 20);
+  int64_t size = 0;
+  while (true) {
+    const ssize_t got = read(fd, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return SystemError("read", path);
+    if (got == 0) break;
+    XXH3_64bits_update(state.get(), buffer.data(), static_cast<size_t>(got));
+    size += got;
+  }
+  if (fsync(fd) != 0) return SystemError("fsync", path);
+  hash.set_size_bytes(size);
+  hash.set_xxh3(absl::StrFormat("%016x", XXH3_64bits_digest(state.get())));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ReportCheckpointFiles(const std::string& directory, v1::TaskResult& result) {
+  std::error_code error;
+  std::vector<std::string> files;
+  std::vector<std::string> folders = {directory};
+  for (auto it = fs::recursive_directory_iterator(directory, error);
+       !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
+    (it->is_directory() ? folders : files).push_back(it->path().string());
+  }
+  if (error) return absl::InternalError(absl::StrCat("list ", directory, ": ", error.message()));
+  std::sort(files.begin(), files.end());
+  for (const std::string& file : files) {
+    v1::FileHash* hash = result.add_files();
+    hash->set_path(fs::path(file).lexically_relative(directory).string());
+    BATON_RETURN_IF_ERROR(HashFile(file, *hash));
+  }
+  for (const std::string& folder : folders) BATON_RETURN_IF_ERROR(SyncPath(folder));
+  return absl::OkStatus();
+}
+
+absl::Status WriteCheckpointFile(const std::string& path, absl::string_view content) {
+  std::error_code error;
+  fs::create_directories(fs::path(path).parent_path(), error);
+  if (error)
+    return absl::InternalError(absl::StrCat("make folder of ", path, ": ", error.message()));
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) return SystemError("open", path);
+  const absl::Cleanup closer = [fd] { close(fd); };
+  while (!content.empty()) {
+    const ssize_t wrote = write(fd, content.data(), content.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) return SystemError("write", path);
+    content.remove_prefix(static_cast<size_t>(wrote));
+  }
+  if (fsync(fd) != 0) return SystemError("fsync", path);
+  return absl::OkStatus();
+}
+
+}  // namespace baton

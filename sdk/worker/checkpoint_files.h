@@ -1,0 +1,23 @@
+// What a rank reports of the checkpoint it wrote.
+#ifndef BATON_SDK_WORKER_CHECKPOINT_FILES_H_
+#define BATON_SDK_WORKER_CHECKPOINT_FILES_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "baton/v1/worker_service.pb.h"
+
+namespace baton {
+
+/// Flushes every file under `directory` (and the folders) to disk and adds its path, size and
+/// checksum to `result.files`, sorted by path. Errors name the file.
+[[nodiscard]] absl::Status ReportCheckpointFiles(const std::string& directory,
+                                                 v1::TaskResult& result);
+
+/// Writes a small file with its content flushed to disk; folders above it are made.
+[[nodiscard]] absl::Status WriteCheckpointFile(const std::string& path, absl::string_view content);
+
+}  // namespace baton
+
+#endif  // BATON_SDK_WORKER_CHECKPOINT_FILES_H_

@@ -1,0 +1,317 @@
+#include "sdk/worker/dispatcher.h"
+
+#include <exception>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "sdk/base/log.h"
+#include "sdk/base/utf8.h"
+#include "sdk/rpc/error.h"
+
+namespace baton {
+namespace {
+
+constexpr char kAssign[] = "assign_role";
+constexpr char kRelease[] = "release_role";
+
+/// The result as it is sent. Status text must be UTF-8, whatever the handler put into it.
+v1::TaskResult ToResult(absl::StatusOr<v1::TaskResult> result) {
+  if (result.ok()) return *std::move(result);
+  v1::TaskResult failed;
+  *failed.mutable_status() = ToProto(result.status());
+  failed.mutable_status()->set_message(ReplaceInvalidUtf8(failed.status().message()));
+  return failed;
+}
+
+absl::StatusOr<v1::TaskResult> Guarded(const TaskHandler& handler, TaskContext& context) {
+  if (!handler) return v1::TaskResult();
+  try {
+    return handler(context.task(), context);
+  } catch (const std::exception& error) {
+    return absl::InternalError(absl::StrCat(context.task().role(), ".", context.task().method(),
+                                            " threw an exception: ", error.what()));
+  }
+}
+
+}  // namespace
+
+absl::Status Dispatcher::AddRole(absl::string_view role, RoleOptions options) {
+  if (role.empty() || options.threads < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("role \"", role, "\": it needs a name and at least one thread"));
+  }
+  if (!roles_.try_emplace(std::string(role), Role{std::move(options), {}, nullptr}).second) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("role ", role, " is registered already; register roles before methods"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Dispatcher::AddMethod(absl::string_view role, absl::string_view method, int credits,
+                                   TaskHandler handler, AsyncTaskHandler async,
+                                   MethodOptions options) {
+  const std::string name = absl::StrCat(role, ".", method);
+  if (role.empty() || method.empty() || credits < 1 || (!handler && !async)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("method ", name, ": it needs names, a handler and at least one credit"));
+  }
+  if (method == kAssign || method == kRelease) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("method ", name, " is built in: give RegisterRole on_assign and on_release"));
+  }
+  Role& entry = roles_[std::string(role)];
+  Method value{credits, std::move(handler), std::move(async), options};
+  if (!entry.methods.try_emplace(std::string(method), std::move(value)).second) {
+    return absl::AlreadyExistsError(absl::StrCat("method ", name, " is registered already"));
+  }
+  return absl::OkStatus();
+}
+
+void Dispatcher::Start() {
+  for (auto& [name, role] : roles_) {
+    role.runner = std::make_unique<RoleRunner>(role.options.threads);
+  }
+}
+
+void Dispatcher::Stop() {
+  Fence();
+  for (auto& [name, role] : roles_) {
+    if (role.runner != nullptr) role.runner->Stop();
+  }
+}
+
+void Dispatcher::Dispatch(v1::Task task) {
+  const auto context = std::make_shared<TaskContext>(std::move(task), weak_from_this());
+  if (!ledger_->Begin(context)) return;
+  if (!context->task().has_order()) {
+    Launch(context);
+    return;
+  }
+  GroupSequencer::Decision decision;
+  {
+    absl::MutexLock lock(&mu_);
+    decision = sequencer_.Offer(context);
+  }
+  Apply(std::move(decision));
+}
+
+void Dispatcher::Apply(GroupSequencer::Decision decision) {
+  for (auto& [context, why] : decision.refused) context->Finish(why);
+  if (decision.run != nullptr) Launch(decision.run);
+}
+
+void Dispatcher::Launch(const Context& context) {
+  const v1::Task& task = context->task();
+  const auto it = roles_.find(task.role());
+  if (it == roles_.end()) {
+    context->Finish(MakeError(absl::StatusCode::kUnimplemented, "UNKNOWN_ROLE",
+                              absl::StrCat("this worker does not play role ", task.role())));
+    return;
+  }
+  Role& role = it->second;
+  const bool changes_role = task.method() == kAssign || task.method() == kRelease;
+  const auto method = role.methods.find(task.method());
+  if (!changes_role && method == role.methods.end()) {
+    context->Finish(
+        MakeError(absl::StatusCode::kUnimplemented, "UNKNOWN_METHOD",
+                  absl::StrCat("this worker does not serve ", task.role(), ".", task.method())));
+    return;
+  }
+  if (!changes_role && method->second.options.on_reader_thread && !task.has_order()) {
+    RunTask(role, context);
+    return;
+  }
+  role.runner->Post([self = shared_from_this(), &role, context] { self->RunTask(role, context); },
+                    changes_role || task.has_order());
+}
+
+void Dispatcher::RunTask(Role& role, const Context& context) {
+  const v1::Task& task = context->task();
+  if (context->cancelled()) {
+    context->Finish(absl::CancelledError("the task was cancelled before it began"));
+  } else if (task.method() == kAssign) {
+    context->Finish(RunAssign(role, *context));
+  } else if (task.method() == kRelease) {
+    const std::string job = TakeHeld(task.role());
+    if (!job.empty() && role.options.on_release) role.options.on_release(job);
+    context->Finish(v1::TaskResult());
+  } else {
+    RunMethod(role.methods.at(task.method()), context);
+  }
+}
+
+absl::StatusOr<v1::TaskResult> Dispatcher::RunAssign(Role& role, TaskContext& context) {
+  const v1::Task& task = context.task();
+  const std::string previous = TakeHeld(task.role());
+  if (!previous.empty() && role.options.on_release) role.options.on_release(previous);
+  auto result = Guarded(role.options.on_assign, context);
+  if (!result.ok()) return result;
+  {
+    absl::MutexLock lock(&mu_);
+    if (!context.cancelled()) {
+      v1::RoleHeld& held = held_[task.role()];
+      held.set_job(task.job());
+      held.set_role(task.role());
+      held.set_pool(task.order().pool());
+      held.set_generation(task.order().generation());
+      held.set_policy_version(task.assign_role().policy_version());
+      return result;
+    }
+  }
+  if (role.options.on_release) role.options.on_release(task.job());
+  return absl::CancelledError("assign_role was cancelled");
+}
+
+void Dispatcher::RunMethod(const Method& method, const Context& context) {
+  const v1::Task& task = context->task();
+  if (method.options.needs_role) {
+    if (absl::Status held = CheckHeld(task); !held.ok()) {
+      context->Finish(std::move(held));
+      return;
+    }
+  }
+  if (method.handler) {
+    context->Finish(Guarded(method.handler, *context));
+    return;
+  }
+  try {
+    method.async(context);
+  } catch (const std::exception& error) {
+    context->Finish(absl::InternalError(
+        absl::StrCat(task.role(), ".", task.method(), " threw an exception: ", error.what())));
+  }
+}
+
+absl::Status Dispatcher::CheckHeld(const v1::Task& task) const {
+  absl::MutexLock lock(&mu_);
+  const auto it = held_.find(task.role());
+  if (it != held_.end() && it->second.job() == task.job()) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kFailedPrecondition, "ROLE_NOT_HELD",
+                   absl::StrCat("this worker does not hold role ", task.role(), " of ", task.job(),
+                                "; send assign_role first"));
+}
+
+std::string Dispatcher::TakeHeld(const std::string& role) {
+  absl::MutexLock lock(&mu_);
+  const auto it = held_.find(role);
+  if (it == held_.end()) return "";
+  const std::string job = it->second.job();
+  held_.erase(it);
+  return job;
+}
+
+void Dispatcher::DropRole(const std::string& name) {
+  const auto it = roles_.find(name);
+  const std::string job = TakeHeld(name);
+  if (it == roles_.end() || job.empty() || !it->second.options.on_release) return;
+  Role& role = it->second;
+  const auto release = [&role, job] { role.options.on_release(job); };
+  role.runner->Post(release, /*exclusive=*/true);
+}
+
+void Dispatcher::Cancel(absl::string_view token) {
+  if (const Context context = ledger_->Find(token)) context->Cancel();
+}
+
+void Dispatcher::Abandon(absl::string_view token) {
+  if (const Context context = ledger_->Abandon(token)) context->Cancel();
+}
+
+void Dispatcher::Release(const v1::RoleHeld& held) {
+  GroupSequencer::Decision decision;
+  {
+    absl::MutexLock lock(&mu_);
+    const auto it = held_.find(held.role());
+    if (it == held_.end() || it->second.job() != held.job()) return;
+    decision = sequencer_.Forget(held.job(), it->second.pool());
+  }
+  DropRole(held.role());
+  Apply(std::move(decision));
+}
+
+void Dispatcher::Fence() {
+  for (const Context& context : ledger_->AbandonAll()) context->Cancel();
+  GroupSequencer::Decision decision;
+  {
+    absl::MutexLock lock(&mu_);
+    decision = sequencer_.ForgetAll();
+  }
+  for (const auto& [name, role] : roles_) {
+    if (role.runner != nullptr) DropRole(name);
+  }
+  Apply(std::move(decision));
+}
+
+void Dispatcher::Describe(v1::Hello& hello) const {
+  for (const auto& [name, role] : roles_) {
+    const auto add = [&hello, &name = name](const std::string& method, int credits) {
+      v1::MethodCredits* entry = hello.add_methods();
+      entry->set_role(name);
+      entry->set_method(method);
+      entry->set_credits(credits);
+    };
+    add(kAssign, 1);
+    add(kRelease, 1);
+    for (const auto& [method, value] : role.methods) add(method, value.credits);
+  }
+  {
+    absl::MutexLock lock(&mu_);
+    for (const auto& [name, held] : held_) {
+      v1::RoleHeld* entry = hello.add_roles_held();
+      *entry = held;
+      entry->set_last_sequence(sequencer_.last_sequence(held.job(), held.pool()));
+    }
+  }
+  ledger_->Describe(hello);
+}
+
+std::string Dispatcher::CurrentJob() const {
+  absl::MutexLock lock(&mu_);
+  return held_.empty() ? "" : held_.begin()->second.job();
+}
+
+void Dispatcher::OnProgress(TaskContext& context, absl::Span<const int32_t> tokens,
+                            absl::Span<const float> log_probs) {
+  ledger_->AddProgress(context, tokens, log_probs);
+}
+
+GroupSequencer::Decision Dispatcher::Advance(const v1::Task& task, bool ok) {
+  absl::MutexLock lock(&mu_);
+  if (task.method() != kRelease || !ok) return sequencer_.Done(task);
+  for (const auto& [role, held] : held_) {  // Roles that share the pool keep its count.
+    if (held.job() == task.job() && held.pool() == task.order().pool()) {
+      return sequencer_.Done(task);
+    }
+  }
+  GroupSequencer::Decision decision = sequencer_.Done(task);
+  if (decision.run != nullptr) return decision;
+  return sequencer_.Forget(task.job(), task.order().pool());
+}
+
+void Dispatcher::OnFinished(TaskContext& context, absl::StatusOr<v1::TaskResult> result) {
+  const v1::Task& task = context.task();
+  const bool ok = result.ok();
+  if (!ok && !absl::IsCancelled(result.status())) {
+    Log(LogLevel::kWarn, "task failed",
+        {{"job", task.job()},
+         {"role", task.role()},
+         {"method", task.method()},
+         {"attempt", task.attempt()},
+         {"error", result.status().ToString(absl::StatusToStringMode::kWithNoExtraData)}});
+  }
+  GroupSequencer::Decision decision;
+  if (task.has_order()) decision = Advance(task, ok);
+  ledger_->Finish(context, ToResult(std::move(result)));
+  Apply(std::move(decision));
+}
+
+void Dispatcher::OnPolicyVersion(TaskContext& context, uint64_t policy_version) {
+  absl::MutexLock lock(&mu_);
+  const auto it = held_.find(context.task().role());
+  if (it != held_.end() && it->second.job() == context.task().job()) {
+    it->second.set_policy_version(policy_version);
+  }
+}
+
+}  // namespace baton

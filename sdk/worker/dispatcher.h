@@ -1,0 +1,91 @@
+// From a task that arrived to its handler, and from there to the ledger.
+#ifndef BATON_SDK_WORKER_DISPATCHER_H_
+#define BATON_SDK_WORKER_DISPATCHER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "sdk/worker/group_sequencer.h"
+#include "sdk/worker/role_runner.h"
+#include "sdk/worker/task_context.h"
+#include "sdk/worker/task_ledger.h"
+#include "sdk/worker/worker.h"
+
+namespace baton {
+
+/// Knows the roles (registered, held), their methods and threads, and the order of group commands.
+/// Registration happens before the first task; everything else is thread-safe.
+class Dispatcher : public TaskSink, public std::enable_shared_from_this<Dispatcher> {
+ public:
+  explicit Dispatcher(std::shared_ptr<TaskLedger> ledger) : ledger_(std::move(ledger)) {}
+
+  absl::Status AddRole(absl::string_view role, RoleOptions options);
+  absl::Status AddMethod(absl::string_view role, absl::string_view method, int credits,
+                         TaskHandler handler, AsyncTaskHandler async, MethodOptions options);
+
+  void Start();  ///< Makes the threads.
+  void Stop();   ///< Fence, then waits for every handler.
+
+  /// A task arrived. Known tokens are ignored or answered again.
+  void Dispatch(v1::Task task);
+  void Cancel(absl::string_view token);   ///< The controller no longer wants it; it still answers.
+  void Abandon(absl::string_view token);  ///< Nobody waits for its result either.
+  /// Welcome.release.
+  void Release(const v1::RoleHeld& held);
+  /// Abandons every task and releases every role.
+  void Fence();
+
+  /// Fills in methods, roles held, running tasks and unacknowledged results.
+  void Describe(v1::Hello& hello) const;
+  /// The job of a role that is held; empty: none.
+  std::string CurrentJob() const;
+
+  // TaskSink.
+  void OnProgress(TaskContext& context, absl::Span<const int32_t> tokens,
+                  absl::Span<const float> log_probs) override;
+  void OnFinished(TaskContext& context, absl::StatusOr<v1::TaskResult> result) override;
+  void OnPolicyVersion(TaskContext& context, uint64_t policy_version) override;
+
+ private:
+  struct Method {
+    int credits = 1;
+    TaskHandler handler;
+    AsyncTaskHandler async;
+    MethodOptions options;
+  };
+  struct Role {
+    RoleOptions options;
+    std::map<std::string, Method> methods;
+    std::unique_ptr<RoleRunner> runner;
+  };
+  using Context = std::shared_ptr<TaskContext>;
+
+  void Apply(GroupSequencer::Decision decision);
+  void Launch(const Context& context);
+  void RunTask(Role& role, const Context& context);
+  absl::StatusOr<v1::TaskResult> RunAssign(Role& role, TaskContext& context);
+  void RunMethod(const Method& method, const Context& context);
+  absl::Status CheckHeld(const v1::Task& task) const;
+  /// Takes the role away; the job it was held for, or empty.
+  std::string TakeHeld(const std::string& role);
+  void DropRole(const std::string& name);
+  GroupSequencer::Decision Advance(const v1::Task& task, bool ok) ABSL_LOCKS_EXCLUDED(mu_);
+
+  const std::shared_ptr<TaskLedger> ledger_;
+  std::map<std::string, Role> roles_;  ///< Constant after Start.
+
+  mutable absl::Mutex mu_;
+  std::map<std::string, v1::RoleHeld> held_ ABSL_GUARDED_BY(mu_);  ///< By role.
+  GroupSequencer sequencer_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace baton
+
+#endif  // BATON_SDK_WORKER_DISPATCHER_H_

@@ -1,0 +1,35 @@
+// Fetches the batch that an update trains on.
+#ifndef BATON_SDK_WORKER_EXPERIENCE_CLIENT_H_
+#define BATON_SDK_WORKER_EXPERIENCE_CLIENT_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "baton/v1/experience.pb.h"
+#include "baton/v1/experience_service.grpc.pb.h"
+#include "sdk/worker/task_context.h"
+#include "sdk/worker/worker.h"
+
+namespace baton {
+
+/// Thread-safe.
+class ExperienceClient {
+ public:
+  /// Of the same controller, with the same token, as the worker's.
+  explicit ExperienceClient(const WorkerOptions& options);
+
+  /// The whole batch of an "update" task, in its fixed order. Tries again while the controller is
+  /// unreachable, as long as the task is wanted. CANCELLED when it is not any more; otherwise the
+  /// controller's error (a batch is gone after its step).
+  absl::StatusOr<std::vector<v1::Trajectory>> FetchBatch(const TaskContext& context) const;
+
+ private:
+  const std::string token_;
+  const std::unique_ptr<v1::ExperienceService::Stub> stub_;
+};
+
+}  // namespace baton
+
+#endif  // BATON_SDK_WORKER_EXPERIENCE_CLIENT_H_

@@ -1,0 +1,84 @@
+// A controller for tests of workers: an in-process gRPC server that does what the test says.
+#ifndef BATON_SDK_WORKER_FAKE_CONTROLLER_H_
+#define BATON_SDK_WORKER_FAKE_CONTROLLER_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "baton/v1/experience_service.grpc.pb.h"
+#include "baton/v1/worker_service.grpc.pb.h"
+#include "grpcpp/server.h"
+
+namespace baton {
+
+/// Serves one worker on a port of 127.0.0.1. Thread-safe. Waiting functions give up after ten
+/// seconds (they return an empty value then).
+class FakeController final {
+ public:
+  struct Options {
+    absl::Duration lease = absl::Seconds(10);
+    absl::Duration heartbeat_interval = absl::Milliseconds(50);
+    uint64_t epoch = 1;
+    int32_t protocol = 1;
+    bool acknowledge_heartbeats = true;
+    bool acknowledge_results = true;
+    std::string token;  ///< Demanded of workers when not empty.
+  };
+  explicit FakeController(Options options);
+  FakeController() : FakeController(Options()) {}
+  ~FakeController();
+
+  std::string address() const;
+  /// Takes effect with the next message or stream.
+  void Change(const std::function<void(Options&)>& change);
+  /// What the next Welcome says besides lease and epoch.
+  void SetWelcome(const v1::Welcome& welcome);
+
+  /// The Hello of the worker's `count`th stream (from 1).
+  std::optional<v1::Hello> WaitForHello(int count);
+  int hello_count() const;
+  void Send(const v1::ControllerMessage& message);
+  /// Ends the worker's stream with UNAVAILABLE.
+  void Drop();
+
+  /// The first message so far that `wanted` accepts.
+  std::optional<v1::WorkerMessage> WaitFor(
+      const std::function<bool(const v1::WorkerMessage&)>& wanted);
+  /// Every message so far, in order of arrival.
+  std::vector<v1::WorkerMessage> messages() const;
+
+  /// Sends a task (epoch filled in) and waits for its result.
+  std::optional<v1::TaskResult> RunTask(v1::Task task);
+  void SendTask(v1::Task task);
+  std::optional<v1::TaskResult> WaitForResult(const std::string& token);
+
+  /// What FetchBatch answers for a batch id.
+  void SetBatch(const std::string& batch_id, std::vector<v1::Trajectory> trajectories);
+
+ private:
+  class Workers;
+  class Experience;
+
+  mutable absl::Mutex mu_;
+  Options options_ ABSL_GUARDED_BY(mu_);
+  v1::Welcome welcome_ ABSL_GUARDED_BY(mu_);
+  std::vector<v1::Hello> hellos_ ABSL_GUARDED_BY(mu_);
+  std::vector<v1::WorkerMessage> messages_ ABSL_GUARDED_BY(mu_);
+  std::map<std::string, std::vector<v1::Trajectory>> batches_ ABSL_GUARDED_BY(mu_);
+  std::unique_ptr<Workers> workers_;
+  std::unique_ptr<Experience> experience_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace baton
+
+#endif  // BATON_SDK_WORKER_FAKE_CONTROLLER_H_

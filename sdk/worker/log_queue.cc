@@ -1,0 +1,55 @@
+#include "sdk/worker/log_queue.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "sdk/base/utf8.h"
+
+namespace baton {
+namespace {
+
+const char* LevelName(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return "DEBUG";
+    case LogLevel::kInfo:
+      return "INFO";
+    case LogLevel::kWarn:
+      return "WARN";
+    case LogLevel::kError:
+      return "ERROR";
+  }
+  return "INFO";
+}
+
+}  // namespace
+
+void LogQueue::Push(LogLevel level, absl::string_view line) {
+  v1::WorkerLog log;
+  log.set_level(LevelName(level));
+  log.set_message(ReplaceInvalidUtf8(line));
+  absl::MutexLock lock(&mu_);
+  lines_.push_back(std::move(log));
+  if (lines_.size() > kMaxLines) {
+    lines_.pop_front();
+    ++dropped_;
+  }
+}
+
+bool LogQueue::Pop(v1::WorkerLog& log) {
+  absl::MutexLock lock(&mu_);
+  if (dropped_ > 0) {
+    log.Clear();
+    log.set_level("WARN");
+    log.set_message(
+        absl::StrCat(dropped_, " log lines were dropped while the controller was away"));
+    dropped_ = 0;
+    return true;
+  }
+  if (lines_.empty()) return false;
+  log = std::move(lines_.front());
+  lines_.pop_front();
+  return true;
+}
+
+}  // namespace baton

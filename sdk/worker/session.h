@@ -1,0 +1,75 @@
+// The worker's connection: one stream at a time, again and again.
+#ifndef BATON_SDK_WORKER_SESSION_H_
+#define BATON_SDK_WORKER_SESSION_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "baton/v1/worker_service.grpc.pb.h"
+#include "baton/v1/worker_service.pb.h"
+#include "sdk/worker/dispatcher.h"
+#include "sdk/worker/lease.h"
+#include "sdk/worker/log_queue.h"
+#include "sdk/worker/task_ledger.h"
+#include "sdk/worker/worker.h"
+
+namespace baton {
+
+/// Three threads: Run's own reads, one writes (per connection), one watches the lease. A write
+/// that blocks or a controller that hangs therefore never keeps the worker from fencing itself.
+class Session {
+ public:
+  /// All arguments but `options` are shared with the worker's other parts and must outlive this.
+  Session(const WorkerOptions& options, Dispatcher* dispatcher, TaskLedger* ledger, LogQueue* logs);
+
+  /// See Worker::Run.
+  absl::Status Run();
+  void Stop();
+  bool attached() const { return attached_; }
+
+ private:
+  using Time = SteadyClock::time_point;
+  using Stream = grpc::ClientReaderWriterInterface<v1::WorkerMessage, v1::ControllerMessage>;
+
+  absl::Status ServeOnce();
+  absl::Status ServeStream(Stream& stream);
+  v1::Hello MakeHello() const;
+  absl::Status AcceptWelcome(const v1::Welcome& welcome, Time hello_sent);
+  void HandleMessage(v1::ControllerMessage message);
+  void WriteLoop(Stream& stream);
+  bool NextMessage(Time now, v1::WorkerMessage& message);
+  void WatchLoop();
+  void CancelStream() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool WaitBeforeRetry(absl::Duration delay);
+
+  const WorkerOptions& options_;
+  Dispatcher* const dispatcher_;
+  TaskLedger* const ledger_;
+  LogQueue* const logs_;
+  const std::string instance_id_;
+  std::unique_ptr<v1::WorkerService::Stub> stub_;
+
+  std::atomic<bool> attached_{false};
+  std::atomic<bool> writing_{false};  ///< The write loop goes on.
+  std::atomic<uint64_t> epoch_{0};    ///< The largest seen.
+  bool ever_welcomed_ = false;        ///< Run's thread only.
+
+  mutable absl::Mutex mu_;
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  grpc::ClientContext* context_ ABSL_GUARDED_BY(mu_) = nullptr;  ///< Of the open stream.
+  std::optional<Time> welcome_by_ ABSL_GUARDED_BY(mu_);  ///< Until then it must be accepted.
+  Lease lease_ ABSL_GUARDED_BY(mu_);
+  SteadyClock::duration heartbeat_interval_ ABSL_GUARDED_BY(mu_){};
+  Time next_heartbeat_ ABSL_GUARDED_BY(mu_){};
+};
+
+}  // namespace baton
+
+#endif  // BATON_SDK_WORKER_SESSION_H_

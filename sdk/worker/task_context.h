@@ -1,0 +1,75 @@
+// One task, as its handler sees it.
+#ifndef BATON_SDK_WORKER_TASK_CONTEXT_H_
+#define BATON_SDK_WORKER_TASK_CONTEXT_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
+#include "baton/v1/worker_service.pb.h"
+
+namespace baton {
+
+class TaskContext;
+
+/// Where a task's output goes. Implemented by the worker; a test of a handler may implement it.
+/// Methods may be called from any thread.
+class TaskSink {
+ public:
+  virtual ~TaskSink() = default;
+  virtual void OnProgress(TaskContext& context, absl::Span<const int32_t> tokens,
+                          absl::Span<const float> log_probs) = 0;
+  virtual void OnFinished(TaskContext& context, absl::StatusOr<v1::TaskResult> result) = 0;
+  virtual void OnPolicyVersion(TaskContext& context, uint64_t policy_version) = 0;
+};
+
+/// Shared by the worker and whoever works on the task. Thread-safe. Outliving the worker is
+/// harmless: output then goes nowhere.
+class TaskContext {
+ public:
+  TaskContext(v1::Task task, std::weak_ptr<TaskSink> sink);
+
+  /// The task as the controller sent it.
+  const v1::Task& task() const { return task_; }
+
+  /// True once nobody wants the result any more: cancelled by the controller, or the worker lost
+  /// its lease. Finish soon, with whatever (CANCELLED is customary).
+  bool cancelled() const;
+
+  /// Runs `callback` once when the task is cancelled, on the thread that cancels it; at once if
+  /// it is cancelled already. It must not block. Forgotten when the task finishes.
+  void OnCancel(std::function<void()> callback);
+
+  /// Method generate: the next response tokens with their log-probs (one each). The first call
+  /// continues after Generate.resume_tokens. Collected and sent every 100 ms or 64 tokens.
+  void SendProgress(absl::Span<const int32_t> tokens, absl::Span<const float> log_probs);
+
+  /// The policy version that the task's role holds from now on; told to the controller when the
+  /// worker has to reconnect.
+  void ReportPolicyVersion(uint64_t policy_version);
+
+  /// Ends the task. Calls after the first do nothing. An error becomes the result's status.
+  void Finish(absl::StatusOr<v1::TaskResult> result);
+  bool finished() const;
+
+  /// The worker's part: marks the task as cancelled.
+  void Cancel();
+
+ private:
+  const v1::Task task_;
+  const std::weak_ptr<TaskSink> sink_;
+
+  mutable absl::Mutex mu_;
+  bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
+  bool finished_ ABSL_GUARDED_BY(mu_) = false;
+  std::vector<std::function<void()>> callbacks_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace baton
+
+#endif  // BATON_SDK_WORKER_TASK_CONTEXT_H_

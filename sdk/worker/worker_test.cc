@@ -1,0 +1,245 @@
+// A worker against an in-process controller: registration, tasks, order, cancellation, errors.
+#include "sdk/worker/worker.h"
+
+#include <atomic>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+
+#include "absl/synchronization/notification.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "sdk/base/log.h"
+#include "sdk/rpc/error.h"
+#include "sdk/worker/fake_controller.h"
+#include "sdk/worker/worker_testing.h"
+
+namespace baton {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(WorkerOptions, EveryProblemIsNamed) {
+  WorkerOptions options;
+  options.worker_id = "Not Good";
+  options.progress_tokens = 0;
+  const auto worker = Worker::Create(options);
+  EXPECT_EQ(worker.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(worker.status().message()), HasSubstr("controller"));
+  EXPECT_THAT(std::string(worker.status().message()), HasSubstr("worker_id"));
+  EXPECT_THAT(std::string(worker.status().message()), HasSubstr("progress_tokens"));
+}
+
+TEST(Worker, RefusesBadRegistrations) {
+  auto worker = Worker::Create({"127.0.0.1:1"}).value();
+  const TaskHandler handler = [](const v1::Task&, TaskContext&) { return v1::TaskResult(); };
+  EXPECT_TRUE(worker->RegisterMethod("r", "m", 1, handler).ok());
+  EXPECT_EQ(worker->RegisterMethod("r", "m", 1, handler).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(worker->RegisterMethod("r", "n", 0, handler).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(worker->RegisterMethod("r", "assign_role", 1, handler).code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(Worker, IntroducesItself) {
+  FakeController controller;
+  RunningWorker worker(controller, [](WorkerOptions& options) {
+    options.worker_id = "w.1";
+    options.features = {"seeded_sampling"};
+  });
+  worker
+      ->RegisterMethod("reward", "compute_reward", 5,
+                       [](const v1::Task&, TaskContext&) { return v1::TaskResult(); })
+      .IgnoreError();
+  worker.Start();
+  const auto hello = controller.WaitForHello(1);
+  ASSERT_TRUE(hello.has_value());
+  EXPECT_EQ(hello->worker_id(), "w.1");
+  EXPECT_FALSE(hello->instance_id().empty());
+  EXPECT_LE(hello->protocol_min(), 1);
+  EXPECT_GE(hello->protocol_max(), 1);
+  EXPECT_THAT(hello->features(), ElementsAre("seeded_sampling"));
+  std::map<std::string, int> credits;
+  for (const auto& method : hello->methods()) credits[method.method()] = method.credits();
+  EXPECT_EQ(credits, (std::map<std::string, int>{
+                         {"assign_role", 1}, {"compute_reward", 5}, {"release_role", 1}}));
+}
+
+TEST(Worker, RunsATaskOnceItsRoleIsAssigned) {
+  FakeController controller;
+  RunningWorker worker(controller);
+  worker
+      ->RegisterMethod("reward", "compute_reward", 5,
+                       [](const v1::Task& task, TaskContext&) {
+                         v1::TaskResult result;
+                         (*result.mutable_metrics())["reward"] =
+                             task.score().trajectory().response_text() == "yes" ? 1 : 0;
+                         return result;
+                       })
+      .IgnoreError();
+  worker.Start();
+  v1::Task task = MakeTask("early", "reward", "compute_reward");
+  task.mutable_score()->mutable_trajectory()->set_response_text("yes");
+  auto result = controller.RunTask(task);
+  ASSERT_TRUE(result.has_value());
+  EXPECT_EQ(ErrorReason(FromProto(result->status())), "ROLE_NOT_HELD");
+
+  result = controller.RunTask(MakeTask("assign", "reward", "assign_role"));
+  ASSERT_TRUE(result.has_value());
+  EXPECT_EQ(result->status().code(), 0);
+  task.set_task_token("late");
+  result = controller.RunTask(task);
+  ASSERT_TRUE(result.has_value());
+  EXPECT_EQ(result->status().code(), 0) << result->status().message();
+  EXPECT_EQ(result->metrics().at("reward"), 1);
+
+  controller.RunTask(MakeTask("release", "reward", "release_role"));
+  task.set_task_token("after");
+  result = controller.RunTask(task);
+  ASSERT_TRUE(result.has_value());
+  EXPECT_EQ(ErrorReason(FromProto(result->status())), "ROLE_NOT_HELD");
+}
+
+TEST(Worker, FailuresAreResults) {
+  FakeController controller;
+  RunningWorker worker(controller);
+  const TaskHandler throws = [](const v1::Task&, TaskContext&) -> absl::StatusOr<v1::TaskResult> {
+    throw std::runtime_error("no\xff good");
+  };
+  worker->RegisterMethod("r", "throws", 1, throws, {/*needs_role=*/false}).IgnoreError();
+  worker.Start();
+  auto result = controller.RunTask(MakeTask("a", "r", "throws"));
+  ASSERT_TRUE(result.has_value());
+  EXPECT_EQ(result->status().code(), static_cast<int>(absl::StatusCode::kInternal));
+  EXPECT_THAT(result->status().message(), HasSubstr("r.throws threw an exception: no\xef\xbf\xbd"));
+  result = controller.RunTask(MakeTask("b", "r", "unheard_of"));
+  ASSERT_TRUE(result.has_value());
+  EXPECT_EQ(ErrorReason(FromProto(result->status())), "UNKNOWN_METHOD");
+  result = controller.RunTask(MakeTask("c", "q", "throws"));
+  ASSERT_TRUE(result.has_value());
+  EXPECT_EQ(ErrorReason(FromProto(result->status())), "UNKNOWN_ROLE");
+}
+
+TEST(Worker, StreamsAnAsynchronousTaskAndCancelsIt) {
+  FakeController controller;
+  RunningWorker worker(controller, [](WorkerOptions& options) { options.progress_tokens = 2; });
+  worker
+      ->RegisterAsyncMethod("rollout", "generate", 4,
+                            [](std::shared_ptr<TaskContext> context) {
+                              context->SendProgress({1, 2}, {-1.f, -2.f});
+                              context->OnCancel([context] {
+                                v1::TaskResult result;
+                                result.set_finish_reason("cancelled");
+                                context->Finish(result);
+                              });
+                            },
+                            {/*needs_role=*/false})
+      .IgnoreError();
+  worker.Start();
+  controller.SendTask(MakeTask("t", "rollout", "generate"));
+  const auto progress = controller.WaitFor([](const auto& m) { return m.has_progress(); });
+  ASSERT_TRUE(progress.has_value());
+  EXPECT_THAT(progress->progress().tokens(), ElementsAre(1, 2));
+  v1::ControllerMessage cancel;
+  cancel.mutable_cancel()->set_task_token("t");
+  controller.Send(cancel);
+  const auto result = controller.WaitForResult("t");
+  ASSERT_TRUE(result.has_value());
+  EXPECT_EQ(result->finish_reason(), "cancelled");
+}
+
+TEST(Worker, GroupCommandsRunInTheirOrder) {
+  FakeController controller;
+  RunningWorker worker(controller);
+  std::mutex mu;
+  std::vector<std::string> ran;
+  worker
+      ->RegisterMethod("actor", "update", 4,
+                       [&](const v1::Task& task, TaskContext&) {
+                         const std::lock_guard<std::mutex> lock(mu);
+                         ran.push_back(task.task_token());
+                         return v1::TaskResult();
+                       })
+      .IgnoreError();
+  worker.Start();
+  auto ordered = [](const std::string& token, const std::string& method, uint64_t sequence) {
+    v1::Task task = MakeTask(token, "actor", method);
+    task.mutable_order()->set_pool("p");
+    task.mutable_order()->set_generation(1);
+    task.mutable_order()->set_sequence(sequence);
+    return task;
+  };
+  controller.SendTask(ordered("one", "assign_role", 1));
+  controller.SendTask(ordered("three", "update", 3));
+  ASSERT_TRUE(controller.RunTask(ordered("two", "update", 2)).has_value());
+  ASSERT_TRUE(controller.WaitForResult("three").has_value());
+  const std::lock_guard<std::mutex> lock(mu);
+  EXPECT_THAT(ran, ElementsAre("two", "three"));
+}
+
+TEST(Worker, HandlersOfARoleWithThreadsOverlap) {
+  FakeController controller;
+  RunningWorker worker(controller);
+  RoleOptions role;
+  role.threads = 2;
+  worker->RegisterRole("r", role).IgnoreError();
+  absl::Notification second_began;
+  worker
+      ->RegisterMethod("r", "m", 2,
+                       [&](const v1::Task& task, TaskContext&) {
+                         if (task.task_token() == "two") second_began.Notify();
+                         second_began.WaitForNotificationWithTimeout(absl::Seconds(10));
+                         return v1::TaskResult();
+                       },
+                       {/*needs_role=*/false})
+      .IgnoreError();
+  worker.Start();
+  controller.SendTask(MakeTask("one", "r", "m"));
+  controller.SendTask(MakeTask("two", "r", "m"));
+  EXPECT_TRUE(controller.WaitForResult("one").has_value());
+  EXPECT_TRUE(second_began.HasBeenNotified());
+}
+
+TEST(Worker, ShipsItsLog) {
+  FakeController controller;
+  RunningWorker worker(controller, [](WorkerOptions& options) { options.forward_log = true; });
+  worker.Start();
+  ASSERT_TRUE(controller.WaitForHello(1).has_value());
+  Log(LogLevel::kInfo, "hello from the worker", {{"step", 3}});
+  const auto log = controller.WaitFor([](const auto& m) {
+    return m.has_log() && m.log().message() == "hello from the worker step=3";
+  });
+  ASSERT_TRUE(log.has_value());
+  EXPECT_EQ(log->log().level(), "INFO");
+}
+
+TEST(Worker, GivesUpWhenItIsRefusedForGood) {
+  FakeController::Options options;
+  options.token = "secret";
+  FakeController controller(options);
+  auto worker = Worker::Create({controller.address()}).value();
+  const absl::Status status = worker->Run();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(controller.address()));
+}
+
+TEST(Worker, PresentsItsToken) {
+  FakeController::Options options;
+  options.token = "secret";
+  FakeController controller(options);
+  RunningWorker worker(controller, [](WorkerOptions& o) { o.token = "secret"; });
+  worker.Start();
+  EXPECT_TRUE(controller.WaitForHello(1).has_value());
+}
+
+TEST(Worker, RefusesAControllerOfAnotherProtocol) {
+  FakeController::Options options;
+  options.protocol = 9;
+  FakeController controller(options);
+  auto worker = Worker::Create({controller.address()}).value();
+  EXPECT_THAT(std::string(worker->Run().message()), HasSubstr("chose protocol 9"));
+}
+
+}  // namespace
+}  // namespace baton

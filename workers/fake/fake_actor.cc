@@ -1,0 +1,126 @@
+#include "workers/fake/fake_actor.h"
+
+#include <filesystem>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "sdk/base/status_macros.h"
+#include "sdk/rpc/error.h"
+#include "sdk/worker/checkpoint_files.h"
+
+namespace baton::fake {
+namespace {
+
+/// A checkpoint's folder, its actor folder, or an exported one.
+absl::StatusOr<uint64_t> LoadFrom(const std::string& folder) {
+  auto weights = LoadWeights(absl::StrCat(folder, "/actor"));
+  return weights.ok() ? weights : LoadWeights(folder);
+}
+
+size_t CountTokens(const v1::Trajectory& trajectory) {
+  for (const v1::Column& column : trajectory.columns()) {
+    if (column.name() == "tokens") return column.data().size() / sizeof(int32_t);
+  }
+  return trajectory.response_text().size();
+}
+
+}  // namespace
+
+absl::StatusOr<v1::TaskResult> FakeActor::Assign(const v1::Task& task, TaskContext& /*context*/) {
+  const v1::AssignRole& assign = task.assign_role();
+  if (!assign.checkpoint().empty()) {
+    BATON_ASSIGN_OR_RETURN(weights_, LoadFrom(assign.checkpoint()));
+  } else if (!assign.spec().model().path().empty()) {
+    BATON_ASSIGN_OR_RETURN(weights_, LoadFrom(assign.spec().model().path()));
+  } else {
+    weights_ = InitialWeights(assign.spec());
+  }
+  step_ = assign.step();
+  policy_version_ = assign.policy_version();
+  last_update_.Clear();
+  return v1::TaskResult();
+}
+
+absl::StatusOr<v1::TaskResult> FakeActor::Update(const v1::Task& task, TaskContext& context) {
+  const v1::Update& update = task.update();
+  if (update.step() == step_ && last_update_.metrics_size() > 0) return last_update_;
+  if (update.from_step() != step_) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, "WRONG_STEP",
+                     absl::StrCat("update to step ", update.step(), " starts from step ",
+                                  update.from_step(), ", but the actor stands at ", step_));
+  }
+  BATON_ASSIGN_OR_RETURN(const auto batch, experience_->FetchBatch(context));
+  if (update.batch_size() != 0 && static_cast<size_t>(update.batch_size()) != batch.size()) {
+    return absl::DataLossError(absl::StrCat("the batch of step ", update.step(), " has ",
+                                            batch.size(), " trajectories instead of ",
+                                            update.batch_size()));
+  }
+  if (context.cancelled()) return absl::CancelledError("update was cancelled");
+  weights_ = TrainedWeights(weights_, batch);
+  step_ = update.step();
+  policy_version_ = update.policy_version();
+  double tokens = 0;
+  for (const v1::Trajectory& trajectory : batch) tokens += CountTokens(trajectory);
+  v1::TaskResult result;
+  auto& metrics = *result.mutable_metrics();
+  const bool sft = update.loss() == "sft";
+  metrics[sft ? "train/loss" : "actor/pg_loss"] = 1.0 / static_cast<double>(step_);
+  metrics[sft ? "train/grad_norm" : "actor/grad_norm"] = 1.0;
+  metrics["perf/total_num_tokens"] = tokens;
+  last_update_ = result;
+  context.ReportPolicyVersion(policy_version_);
+  return result;
+}
+
+absl::StatusOr<v1::TaskResult> FakeActor::Publish(const v1::Task& task, TaskContext& /*context*/) {
+  if (task.publish().policy_version() != policy_version_) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, "WRONG_VERSION",
+                     absl::StrCat("asked to publish version ", task.publish().policy_version(),
+                                  ", but the actor holds ", policy_version_));
+  }
+  BATON_RETURN_IF_ERROR(relay_->Publish(task.job(), policy_version_, weights_));
+  return v1::TaskResult();
+}
+
+absl::StatusOr<v1::TaskResult> FakeActor::SaveCheckpoint(const v1::Task& task,
+                                                         TaskContext& /*context*/) {
+  const std::string& folder = task.save_checkpoint().directory();
+  if (task.save_checkpoint().step() != step_) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, "WRONG_STEP",
+                     absl::StrCat("asked to save step ", task.save_checkpoint().step(),
+                                  ", but the actor stands at ", step_));
+  }
+  BATON_RETURN_IF_ERROR(SaveWeights(weights_, absl::StrCat(folder, "/actor")));
+  const nlohmann::json trainer = {{"step", step_}, {"policy_version", policy_version_}};
+  BATON_RETURN_IF_ERROR(
+      WriteCheckpointFile(absl::StrCat(folder, "/trainer.json"), trainer.dump() + "\n"));
+  v1::TaskResult result;
+  BATON_RETURN_IF_ERROR(ReportCheckpointFiles(folder, result));
+  return result;
+}
+
+absl::StatusOr<v1::TaskResult> FakeActor::Export(const v1::Task& task, TaskContext& /*context*/) {
+  const std::string& directory = task.export_().directory();
+  std::error_code error;
+  if (std::filesystem::exists(directory) && !std::filesystem::is_empty(directory, error)) {
+    return absl::AlreadyExistsError(absl::StrCat(directory, " is not empty; name another folder"));
+  }
+  BATON_ASSIGN_OR_RETURN(const uint64_t weights, LoadFrom(task.export_().checkpoint()));
+  BATON_RETURN_IF_ERROR(SaveWeights(weights, directory));
+  return v1::TaskResult();
+}
+
+absl::StatusOr<v1::TaskResult> FakeActor::ComputeLogProb(const v1::Task& task,
+                                                         TaskContext& /*context*/) {
+  const std::vector<float> log_probs(CountTokens(task.score().trajectory()), -1.f);
+  v1::TaskResult result;
+  v1::Column* column = result.add_columns();
+  column->set_name("log_prob");
+  column->set_dtype(v1::DATA_TYPE_FLOAT32);
+  column->set_per_token(true);
+  column->set_data(log_probs.data(), log_probs.size() * sizeof(float));
+  return result;
+}
+
+}  // namespace baton::fake

@@ -1,0 +1,42 @@
+// The actor's methods on fake weights.
+#ifndef BATON_WORKERS_FAKE_FAKE_ACTOR_H_
+#define BATON_WORKERS_FAKE_FAKE_ACTOR_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "baton/v1/worker_service.pb.h"
+#include "sdk/worker/experience_client.h"
+#include "sdk/worker/task_context.h"
+#include "workers/fake/fake_weights.h"
+
+namespace baton::fake {
+
+/// One thread at a time (the SDK runs group commands one after the other). A method is repeatable:
+/// `update` of the step already made answers its first result.
+class FakeActor {
+ public:
+  FakeActor(const ExperienceClient* experience, const FakeRelay* relay)
+      : experience_(experience), relay_(relay) {}
+
+  absl::StatusOr<v1::TaskResult> Assign(const v1::Task& task, TaskContext& context);
+  absl::StatusOr<v1::TaskResult> Update(const v1::Task& task, TaskContext& context);
+  absl::StatusOr<v1::TaskResult> Publish(const v1::Task& task, TaskContext& context);
+  absl::StatusOr<v1::TaskResult> SaveCheckpoint(const v1::Task& task, TaskContext& context);
+  absl::StatusOr<v1::TaskResult> Export(const v1::Task& task, TaskContext& context);
+  /// -1 for every token.
+  absl::StatusOr<v1::TaskResult> ComputeLogProb(const v1::Task& task, TaskContext& context);
+
+ private:
+  const ExperienceClient* const experience_;
+  const FakeRelay* const relay_;
+  uint64_t weights_ = 0;
+  int64_t step_ = 0;
+  uint64_t policy_version_ = 0;
+  v1::TaskResult last_update_;
+};
+
+}  // namespace baton::fake
+
+#endif  // BATON_WORKERS_FAKE_FAKE_ACTOR_H_

@@ -1,0 +1,162 @@
+#include "workers/fake/fake_generator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "xxhash.h"
+
+namespace baton::fake {
+namespace {
+
+constexpr char kAlphabet[] = "abcdefghijklmnopqrstuvwxyz 0123456789";
+constexpr uint64_t kAlphabetSize = sizeof(kAlphabet) - 1;
+constexpr uint64_t kShortest = 4;
+constexpr uint64_t kLengths = 21;  ///< Lengths are kShortest … kShortest + kLengths - 1.
+
+uint64_t Mix(uint64_t a, uint64_t b) { return XXH3_64bits_withSeed(&a, sizeof(a), b); }
+
+uint64_t StreamKey(uint64_t weights, const v1::Generate& request) {
+  uint64_t key = Mix(weights, request.seed());
+  key = Mix(key, static_cast<uint64_t>(request.purpose()));
+  key = Mix(key, request.prompt_id());
+  key = Mix(key, request.draw());
+  return Mix(key, request.sample_index());
+}
+
+void AddColumn(v1::TaskResult& result, const std::string& name, v1::DataType dtype, bool per_token,
+               const void* data, size_t size_bytes) {
+  v1::Column* column = result.add_columns();
+  column->set_name(name);
+  column->set_dtype(dtype);
+  column->set_per_token(per_token);
+  column->set_data(data, size_bytes);
+}
+
+}  // namespace
+
+std::string PromptText(const v1::Generate& request) {
+  if (request.messages().empty()) return request.prompt();
+  std::string text;
+  for (const v1::ChatMessage& message : request.messages()) text += message.content();
+  return text;
+}
+
+FakeResponse MakeResponse(uint64_t weights, const v1::Generate& request) {
+  const uint64_t key = StreamKey(weights, request);
+  uint64_t length = kShortest + key % kLengths;
+  FakeResponse response;
+  response.finish_reason = "stop";
+  if (request.max_new_tokens() > 0 && length > static_cast<uint64_t>(request.max_new_tokens())) {
+    length = static_cast<uint64_t>(request.max_new_tokens());
+    response.finish_reason = "length";
+  }
+  for (uint64_t i = 0; i < length; ++i) {
+    const uint64_t draw = Mix(i, key);
+    response.tokens.push_back(kAlphabet[draw % kAlphabetSize]);
+    response.log_probs.push_back(-static_cast<float>((draw >> 40) % 1000) / 250.f);
+  }
+  return response;
+}
+
+v1::TaskResult MakeGenerateResult(const v1::Generate& request, const FakeResponse& response,
+                                  size_t length, const std::string& finish_reason) {
+  v1::TaskResult result;
+  const std::string prompt = PromptText(request);
+  const std::vector<int32_t> prompt_tokens(prompt.begin(), prompt.end());
+  AddColumn(result, "prompt_tokens", v1::DATA_TYPE_INT32, false, prompt_tokens.data(),
+            prompt_tokens.size() * sizeof(int32_t));
+  AddColumn(result, "tokens", v1::DATA_TYPE_INT32, true, response.tokens.data(),
+            length * sizeof(int32_t));
+  AddColumn(result, "rollout_log_prob", v1::DATA_TYPE_FLOAT32, true, response.log_probs.data(),
+            length * sizeof(float));
+  result.set_response_text(
+      std::string(response.tokens.begin(), response.tokens.begin() + static_cast<long>(length)));
+  result.set_prompt_text(prompt);
+  result.set_finish_reason(finish_reason);
+  return result;
+}
+
+FakeGenerator::FakeGenerator(absl::Duration token_delay) : token_delay_(token_delay) {
+  if (token_delay_ > absl::ZeroDuration()) thread_ = std::thread([this] { Work(); });
+}
+
+FakeGenerator::~FakeGenerator() {
+  CancelAll();
+  {
+    absl::MutexLock lock(&mu_);
+    stopping_ = true;
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void FakeGenerator::Add(std::shared_ptr<TaskContext> context, uint64_t weights) {
+  const v1::Generate& request = context->task().generate();
+  Active active{context, MakeResponse(weights, request), 0};
+  const size_t resumed = std::min<size_t>(static_cast<size_t>(request.resume_tokens_size()),
+                                          active.response.tokens.size());
+  if (!std::equal(request.resume_tokens().begin(), request.resume_tokens().begin() + resumed,
+                  active.response.tokens.begin())) {
+    context->Finish(absl::InvalidArgumentError(
+        "resume_tokens are not the beginning of this response: other weights, seed or key"));
+    return;
+  }
+  active.length = resumed;
+  if (token_delay_ <= absl::ZeroDuration()) {
+    while (!Advance(active)) {
+    }
+    return;
+  }
+  absl::MutexLock lock(&mu_);
+  active_.push_back(std::move(active));
+}
+
+bool FakeGenerator::Advance(Active& active) {
+  const v1::Generate& request = active.context->task().generate();
+  const FakeResponse& response = active.response;
+  if (active.context->cancelled()) {
+    active.context->Finish(MakeGenerateResult(request, response, active.length, "cancelled"));
+    return true;
+  }
+  if (active.length < response.tokens.size()) {
+    active.context->SendProgress({&response.tokens[active.length], 1},
+                                 {&response.log_probs[active.length], 1});
+    ++active.length;
+  }
+  if (active.length < response.tokens.size()) return false;
+  active.context->Finish(
+      MakeGenerateResult(request, response, active.length, response.finish_reason));
+  return true;
+}
+
+void FakeGenerator::CancelAll() {
+  std::list<Active> cancelled;
+  {
+    absl::MutexLock lock(&mu_);
+    cancelled.swap(active_);
+  }
+  for (Active& active : cancelled) {
+    active.context->Finish(MakeGenerateResult(active.context->task().generate(), active.response,
+                                              active.length, "cancelled"));
+  }
+}
+
+void FakeGenerator::Work() {
+  absl::MutexLock lock(&mu_);
+  while (true) {
+    const auto ready = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+      return stopping_ || !active_.empty();
+    };
+    mu_.Await(absl::Condition(&ready));
+    if (mu_.AwaitWithTimeout(absl::Condition(&stopping_), token_delay_)) return;
+    std::list<Active> now;
+    now.swap(active_);
+    mu_.Unlock();
+    for (auto it = now.begin(); it != now.end();) it = Advance(*it) ? now.erase(it) : std::next(it);
+    mu_.Lock();
+    active_.splice(active_.begin(), now);
+  }
+}
+
+}  // namespace baton::fake

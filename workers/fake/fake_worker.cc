@@ -1,0 +1,223 @@
+#include "workers/fake/fake_worker.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "sdk/base/status_macros.h"
+#include "sdk/rpc/error.h"
+#include "workers/fake/fake_actor.h"
+#include "workers/fake/fake_generator.h"
+#include "workers/fake/fake_reward.h"
+#include "workers/fake/fake_weights.h"
+
+namespace baton::fake {
+namespace {
+
+using Result = absl::StatusOr<v1::TaskResult>;
+
+/// Blocks for `delay` unless the task is cancelled first.
+void Delay(TaskContext& context, absl::Duration delay) {
+  if (delay <= absl::ZeroDuration()) return;
+  const auto cancelled = std::make_shared<absl::Notification>();
+  context.OnCancel([cancelled] { cancelled->Notify(); });
+  cancelled->WaitForNotificationWithTimeout(delay);
+}
+
+absl::Status Injected(const v1::Task& task) {
+  return absl::InternalError(absl::StrCat("fault injected into ", task.role(), ".", task.method()));
+}
+
+Result Reward(const v1::Task& task, TaskContext& /*context*/) {
+  v1::TaskResult result;
+  (*result.mutable_metrics())["reward"] = RewardOf(task.score().trajectory().response_text());
+  return result;
+}
+
+}  // namespace
+
+struct FakeWorker::Impl {
+  explicit Impl(FakeWorkerOptions fake_options, std::unique_ptr<Worker> sdk_worker)
+      : options(std::move(fake_options)),
+        worker(std::move(sdk_worker)),
+        experience(worker->options()),
+        relay(options.weights_place.empty() ? worker->options().controller : options.weights_place),
+        actor(&experience, &relay),
+        generator(options.token_delay),
+        faults(options.faults) {}
+
+  absl::Status Register();
+  absl::Status RegisterActor();
+  absl::Status RegisterRollout();
+  absl::Status RegisterReward();
+  TaskHandler WithFaults(TaskHandler handler);
+  void Generate(std::shared_ptr<TaskContext> context);
+  Result LoadWeights(const v1::Task& task, TaskContext& context);
+  void Crash() { options.on_crash ? options.on_crash() : worker->Stop(); }
+
+  const FakeWorkerOptions options;
+  const std::unique_ptr<Worker> worker;
+  ExperienceClient experience;
+  FakeRelay relay;
+  FakeActor actor;
+  FakeGenerator generator;
+  FaultPlan faults;
+  std::thread thread;
+
+  absl::Mutex mu;
+  bool loaded ABSL_GUARDED_BY(mu) = false;
+  uint64_t version ABSL_GUARDED_BY(mu) = 0;
+  uint64_t weights ABSL_GUARDED_BY(mu) = 0;
+};
+
+TaskHandler FakeWorker::Impl::WithFaults(TaskHandler handler) {
+  return
+      [this, handler = std::move(handler)](const v1::Task& task, TaskContext& context) -> Result {
+        switch (faults.Count(task.method())) {
+          case Fault::Kind::kNone:
+            break;
+          case Fault::Kind::kFail:
+            return Injected(task);
+          case Fault::Kind::kHang:
+            Delay(context, absl::InfiniteDuration());
+            return absl::CancelledError("hung until cancelled");
+          case Fault::Kind::kCrash:
+            Crash();
+            Delay(context, absl::InfiniteDuration());
+            return absl::CancelledError("crashed");
+        }
+        Delay(context, options.task_delay);
+        return handler(task, context);
+      };
+}
+
+absl::Status FakeWorker::Impl::RegisterActor() {
+  const auto method = [this](Result (FakeActor::*call)(const v1::Task&, TaskContext&)) {
+    return WithFaults([this, call](const v1::Task& task, TaskContext& context) {
+      return (actor.*call)(task, context);
+    });
+  };
+  RoleOptions role;
+  role.on_assign = method(&FakeActor::Assign);
+  BATON_RETURN_IF_ERROR(worker->RegisterRole("actor", role));
+  BATON_RETURN_IF_ERROR(worker->RegisterMethod("actor", "update", 1, method(&FakeActor::Update)));
+  BATON_RETURN_IF_ERROR(worker->RegisterMethod("actor", "publish", 1, method(&FakeActor::Publish)));
+  BATON_RETURN_IF_ERROR(
+      worker->RegisterMethod("actor", "save_checkpoint", 1, method(&FakeActor::SaveCheckpoint)));
+  BATON_RETURN_IF_ERROR(
+      worker->RegisterMethod("actor", "compute_log_prob", 64, method(&FakeActor::ComputeLogProb)));
+  return worker->RegisterMethod("actor", "export", 1, method(&FakeActor::Export),
+                                {/*needs_role=*/false});
+}
+
+Result FakeWorker::Impl::LoadWeights(const v1::Task& task, TaskContext& context) {
+  const uint64_t wanted = task.load_weights().policy_version();
+  BATON_ASSIGN_OR_RETURN(const uint64_t found, relay.Load(task.job(), wanted));
+  {
+    absl::MutexLock lock(&mu);
+    loaded = true;
+    version = wanted;
+    weights = found;
+  }
+  context.ReportPolicyVersion(wanted);
+  return v1::TaskResult();
+}
+
+void FakeWorker::Impl::Generate(std::shared_ptr<TaskContext> context) {
+  const v1::Task& task = context->task();
+  switch (faults.Count(task.method())) {
+    case Fault::Kind::kNone:
+      break;
+    case Fault::Kind::kFail:
+      context->Finish(Injected(task));
+      return;
+    case Fault::Kind::kCrash:
+      Crash();
+      [[fallthrough]];
+    case Fault::Kind::kHang:
+      context->OnCancel([context] { context->Finish(absl::CancelledError("hung")); });
+      return;
+  }
+  uint64_t with = 0;
+  {
+    absl::MutexLock lock(&mu);
+    if (!loaded || version != task.generate().policy_version()) {
+      const std::string has = loaded ? absl::StrCat("version ", version) : "none yet";
+      context->Finish(
+          MakeError(absl::StatusCode::kFailedPrecondition, "WRONG_VERSION",
+                    absl::StrCat("asked to sample from policy version ",
+                                 task.generate().policy_version(), ", but holds ", has)));
+      return;
+    }
+    with = weights;
+  }
+  generator.Add(std::move(context), with);
+}
+
+absl::Status FakeWorker::Impl::RegisterRollout() {
+  RoleOptions role;
+  role.on_assign = WithFaults([this](const v1::Task&, TaskContext&) {
+    absl::MutexLock lock(&mu);
+    loaded = false;
+    return v1::TaskResult();
+  });
+  role.on_release = [this](const std::string&) { generator.CancelAll(); };
+  BATON_RETURN_IF_ERROR(worker->RegisterRole("rollout", role));
+  BATON_RETURN_IF_ERROR(worker->RegisterAsyncMethod(
+      "rollout", "generate", options.generate_credits,
+      [this](std::shared_ptr<TaskContext> context) { Generate(std::move(context)); }));
+  return worker->RegisterMethod("rollout", "load_weights", 1,
+                                WithFaults([this](const v1::Task& task, TaskContext& context) {
+                                  return LoadWeights(task, context);
+                                }));
+}
+
+absl::Status FakeWorker::Impl::RegisterReward() {
+  return worker->RegisterMethod("reward", "compute_reward", options.reward_credits,
+                                WithFaults(Reward));
+}
+
+absl::Status FakeWorker::Impl::Register() {
+  for (const std::string& role : options.roles) {
+    if (role == "actor") {
+      BATON_RETURN_IF_ERROR(RegisterActor());
+    } else if (role == "rollout") {
+      BATON_RETURN_IF_ERROR(RegisterRollout());
+    } else if (role == "reward") {
+      BATON_RETURN_IF_ERROR(RegisterReward());
+    } else {
+      return absl::InvalidArgumentError(
+          absl::StrCat("unknown role \"", role, "\": actor, rollout and reward exist"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+FakeWorker::FakeWorker(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+FakeWorker::~FakeWorker() {
+  Stop();
+  if (impl_->thread.joinable()) impl_->thread.join();
+}
+
+absl::StatusOr<std::unique_ptr<FakeWorker>> FakeWorker::Create(FakeWorkerOptions options) {
+  options.worker.features = {"seeded_sampling", "resume_with_tokens", "behaviour_log_probs"};
+  BATON_ASSIGN_OR_RETURN(auto worker, Worker::Create(options.worker));
+  auto impl = std::make_unique<Impl>(std::move(options), std::move(worker));
+  BATON_RETURN_IF_ERROR(impl->Register());
+  return std::unique_ptr<FakeWorker>(new FakeWorker(std::move(impl)));
+}
+
+absl::Status FakeWorker::Run() { return impl_->worker->Run(); }
+
+void FakeWorker::Start() {
+  impl_->thread = std::thread([this] { Run().IgnoreError(); });
+}
+
+void FakeWorker::Stop() { impl_->worker->Stop(); }
+int FakeWorker::tasks(const std::string& method) const { return impl_->faults.count(method); }
+Worker& FakeWorker::worker() { return *impl_->worker; }
+
+}  // namespace baton::fake
