@@ -44,7 +44,8 @@ bool Box::FitsIn(absl::Span<const int64_t> shape) const {
 
 std::string Box::ToString() const {
   std::string out = "[";
-  for (size_t d = 0; d < rank(); ++d) {
+  // Whatever is in it, for error messages: begin and end may differ in length.
+  for (size_t d = 0; d < std::min(begin.size(), end.size()); ++d) {
     absl::StrAppend(&out, d > 0 ? ", " : "", begin[d], ":", end[d]);
   }
   return out + "]";

@@ -59,6 +59,9 @@ TEST(Manifest, InconsistenciesAreNamed) {
   manifest.tensors[0].pieces[1].box.end[1] = 7;
   EXPECT_THAT(ErrorOf(manifest), HasSubstr("does not fit in shape"));
   manifest = Halves();
+  manifest.tensors[0].pieces[1].box.end.pop_back();  // Found by the fuzzer.
+  EXPECT_THAT(ErrorOf(manifest), HasSubstr("does not fit in shape"));
+  manifest = Halves();
   manifest.tensors[0].pieces[1].offset_bytes = 41;
   EXPECT_THAT(ErrorOf(manifest), HasSubstr("is not within the 64 bytes"));
   manifest = Halves();

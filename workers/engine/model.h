@@ -67,8 +67,10 @@ class CausalLM {
   /// Off after Create. Gradients accumulate in parameters()[i].second.grad().
   void SetRequiresGrad(bool requires_grad);
 
-  /// Rows of every product are padded to a multiple of 8 (DESIGN §7), so that a row's result does
-  /// not depend on the rows beside it. Pass deterministic to the attention context as well.
+  /// A row's result then does not depend on the rows beside it, bitwise, when gradients are
+  /// disabled (float32 on a CPU: every product sums each row alone, row_products.h). Elsewhere the
+  /// BLAS decides; its rows are padded to a multiple of 8, which removes most of its differences.
+  /// Pass deterministic to the attention context as well.
   void SetDeterministic(bool deterministic);
   bool deterministic() const;
 

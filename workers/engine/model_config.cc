@@ -318,8 +318,8 @@ std::string ModelConfig::ToJson() const {
     json["use_sliding_window"] = false;
   }
   if (rope_scaling.type == RopeScaling::Type::kLinear) {
-    json["rope_scaling"] = {
-        {"type", "linear"}, {"rope_type", "linear"}, {"factor", rope_scaling.factor}};
+    // Exactly these two keys: transformers before 4.43 refuses any other.
+    json["rope_scaling"] = {{"type", "linear"}, {"factor", rope_scaling.factor}};
   } else if (rope_scaling.type == RopeScaling::Type::kLlama3) {
     json["rope_scaling"] = {
         {"rope_type", "llama3"},

@@ -1,0 +1,285 @@
+#include "workers/engine/hf_directory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+
+#include "nlohmann/json.hpp"
+#include "relay/weights/file_io.h"
+#include "relay/weights/safetensors_writer.h"
+#include "workers/engine/attention.h"
+#include "workers/engine/weights_io.h"
+
+namespace baton::engine {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using torch::Tensor;
+
+const char* const kGolden[] = {"llama", "llama_gqa_tied", "llama_llama3_rope", "llama_linear_rope",
+                               "qwen2", "qwen2_tied_bf16"};
+
+std::string GoldenDir(const std::string& name) {
+  const char* source = std::getenv("BATON_SOURCE_DIR");
+  return std::string(source == nullptr ? "." : source) + "/workers/engine/testdata/golden_" + name;
+}
+
+std::string TempDir() {
+  std::string dir = ::testing::TempDir() + "/hf-XXXXXX";
+  EXPECT_NE(mkdtemp(dir.data()), nullptr);
+  return dir;
+}
+
+std::unique_ptr<CausalLM> Load(const std::string& dir, torch::Dtype dtype = torch::kFloat32) {
+  auto model = LoadModel(dir, dtype, torch::kCPU);
+  EXPECT_TRUE(model.ok()) << model.status();
+  return *std::move(model);
+}
+
+absl::Status LoadError(const std::string& dir) {
+  return LoadModel(dir, torch::kFloat32, torch::kCPU).status();
+}
+
+nlohmann::json ReadJson(const std::string& path) {
+  return nlohmann::json::parse(relay::ReadFile(path).value());
+}
+
+/// A golden directory copied to a temporary one that a test may change.
+std::string CopyOfGolden(const std::string& name) {
+  const std::string dir = TempDir() + "/m";
+  fs::copy(GoldenDir(name), dir);
+  return dir;
+}
+
+using Logits = std::vector<std::vector<std::vector<double>>>;
+
+Logits LogitsOf(CausalLM& model, const std::vector<std::vector<int64_t>>& sequences) {
+  torch::NoGradGuard no_grad;
+  std::vector<int64_t> lengths, tokens;
+  for (const auto& sequence : sequences) {
+    lengths.push_back(static_cast<int64_t>(sequence.size()));
+    tokens.insert(tokens.end(), sequence.begin(), sequence.end());
+  }
+  PackedCausalAttention attention(lengths);
+  const Tensor hidden =
+      model.Hidden(torch::tensor(tokens, torch::kInt64), attention.Positions(), attention);
+  const Tensor logits = model.Logits(hidden).to(torch::kFloat64);
+  Logits out;
+  int64_t row = 0;
+  for (int64_t length : lengths) {
+    out.emplace_back();
+    for (int64_t i = 0; i < length; ++i, ++row) {
+      const Tensor values = logits[row].contiguous();
+      const double* data = values.data_ptr<double>();
+      out.back().emplace_back(data, data + values.numel());
+    }
+  }
+  return out;
+}
+
+double LargestDifference(const Logits& a, const Logits& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double worst = 0;
+  for (size_t s = 0; s < a.size(); ++s) {
+    EXPECT_EQ(a[s].size(), b[s].size());
+    for (size_t n = 0; n < a[s].size(); ++n) {
+      EXPECT_EQ(a[s][n].size(), b[s][n].size());
+      for (size_t v = 0; v < a[s][n].size(); ++v) {
+        worst = std::max(worst, std::abs(a[s][n][v] - b[s][n][v]));
+      }
+    }
+  }
+  return worst;
+}
+
+class GoldenTest : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Models, GoldenTest, ::testing::ValuesIn(kGolden),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(GoldenTest, LogitsEqualTransformers) {
+  const std::string dir = GoldenDir(GetParam());
+  const auto model = Load(dir);
+  const nlohmann::json expected = ReadJson(dir + "/expected.json");
+  const auto sequences = expected["sequences"].get<std::vector<std::vector<int64_t>>>();
+  const Logits logits = LogitsOf(*model, sequences);
+  EXPECT_LT(LargestDifference(logits, expected["logits"].get<Logits>()), 1e-4);
+}
+
+TEST_P(GoldenTest, SavedAndLoadedAgainIsTheSame) {
+  const char* out = std::getenv("BATON_GOLDEN_OUT");  // For testdata/make_golden.py check.
+  const std::string dir = (out != nullptr ? std::string(out) : TempDir()) + "/" + GetParam();
+  const auto model = Load(GoldenDir(GetParam()));
+  SaveOptions options;
+  options.max_shard_bytes = GetParam() == std::string("llama") ? 9000 : int64_t{5} << 30;
+  ASSERT_TRUE(SaveModel(*model, dir, options).ok());
+  EXPECT_EQ(fs::exists(dir + "/model.safetensors.index.json"), GetParam() == std::string("llama"));
+  const auto again = Load(dir);
+  EXPECT_EQ(again->config().ToJson(), LoadModelConfig(dir)->ToJson());
+  for (size_t i = 0; i < model->parameters().size(); ++i) {
+    EXPECT_TRUE(torch::equal(model->parameters()[i].second, again->parameters()[i].second))
+        << model->parameters()[i].first;
+  }
+  if (out != nullptr) {
+    const auto sequences = ReadJson(GoldenDir(GetParam()) + "/expected.json")["sequences"];
+    const nlohmann::json ours = {
+        {"sequences", sequences},
+        {"logits", LogitsOf(*model, sequences.get<std::vector<std::vector<int64_t>>>())}};
+    ASSERT_TRUE(relay::WriteFileAtomically(dir + "/expected.json", ours.dump()).ok());
+  }
+}
+
+TEST(LoadModel, ConvertsEveryFloatType) {
+  const auto model = Load(GoldenDir("qwen2"));
+  for (const torch::Dtype stored : {torch::kFloat16, torch::kBFloat16, torch::kFloat32}) {
+    const std::string dir = TempDir() + "/m";
+    SaveOptions options;
+    options.dtype = stored;
+    ASSERT_TRUE(SaveModel(*model, dir, options).ok());
+    EXPECT_EQ(LoadModelConfig(dir)->torch_dtype, *TorchDtypeName(stored));
+    for (const torch::Dtype wanted : {torch::kFloat32, torch::kBFloat16}) {
+      const auto loaded = Load(dir, wanted);
+      EXPECT_EQ(loaded->dtype(), wanted);
+      for (size_t i = 0; i < model->parameters().size(); ++i) {
+        EXPECT_TRUE(torch::equal(model->parameters()[i].second.to(stored).to(wanted),
+                                 loaded->parameters()[i].second));
+      }
+    }
+  }
+}
+
+TEST(LoadModel, MissingFilesAreNamed) {
+  const absl::Status none = LoadError("/no/such/model");
+  EXPECT_EQ(none.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(none.message()), HasSubstr("/no/such/model does not exist"));
+  std::string dir = CopyOfGolden("llama");
+  fs::remove(dir + "/model.safetensors");
+  EXPECT_EQ(LoadError(dir).code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(LoadError(dir).message()), HasSubstr("has neither model.safetensors"));
+  fs::remove(dir + "/config.json");
+  EXPECT_EQ(LoadError(dir).code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(LoadError(dir).message()), HasSubstr(dir + "/config.json"));
+}
+
+TEST(LoadModel, BadConfigNamesFileAndKey) {
+  const std::string dir = CopyOfGolden("llama");
+  nlohmann::json config = ReadJson(dir + "/config.json");
+  config["num_key_value_heads"] = 3;
+  ASSERT_TRUE(relay::WriteFileAtomically(dir + "/config.json", config.dump()).ok());
+  EXPECT_THAT(std::string(LoadError(dir).message()),
+              HasSubstr(dir + "/config.json: num_key_value_heads: 3"));
+}
+
+/// Replaces model.safetensors by one in which `change` altered the list of tensors.
+template <typename F>
+void Rewrite(const std::string& dir, const F& change) {
+  NamedTensors tensors = Load(dir)->parameters();
+  change(tensors);
+  ASSERT_TRUE(WeightsImage::Create(tensors)->WriteFile(dir + "/model.safetensors").ok());
+}
+
+TEST(LoadModel, WrongTensorsNameFileAndTensor) {
+  const std::string name = "model.layers.0.self_attn.q_proj.weight";
+  const auto find = [&](NamedTensors & tensors) -> auto& {
+    return *std::find_if(tensors.begin(), tensors.end(),
+                         [&](const auto& t) { return t.first == name; });
+  };
+  const auto expect = [&](const std::string& dir, absl::StatusCode code, const char* message) {
+    const absl::Status status = LoadError(dir);
+    EXPECT_EQ(status.code(), code) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(dir + "/model.safetensors: tensor " + name + message));
+  };
+  std::string dir = CopyOfGolden("llama");
+  Rewrite(dir, [&](NamedTensors& tensors) { find(tensors).first = "other"; });
+  expect(dir, absl::StatusCode::kNotFound, " is missing");
+  dir = CopyOfGolden("llama");
+  Rewrite(dir, [&](NamedTensors& tensors) { find(tensors).second = torch::zeros({16, 15}); });
+  expect(dir, absl::StatusCode::kInvalidArgument, " has shape [16, 15], [16, 16] is needed");
+  dir = CopyOfGolden("llama");
+  Rewrite(dir, [&](NamedTensors& tensors) {
+    find(tensors).second = torch::zeros({16, 16}, torch::kInt32);
+  });
+  expect(dir, absl::StatusCode::kInvalidArgument, " has dtype I32, one of F32, F16, BF16");
+}
+
+TEST(LoadModel, ATiedModelMayCarryItsHead) {
+  const std::string dir = CopyOfGolden("llama_gqa_tied");
+  Rewrite(dir, [&](NamedTensors& tensors) {
+    tensors.emplace_back("lm_head.weight", torch::zeros({40, 16}));
+  });
+  EXPECT_TRUE(LoadError(dir).ok()) << LoadError(dir);
+}
+
+TEST(LoadModel, TruncatedWeightsAreAnError) {
+  const std::string dir = CopyOfGolden("llama");
+  const std::string path = dir + "/model.safetensors";
+  fs::resize_file(path, fs::file_size(path) - 1);
+  EXPECT_EQ(LoadError(dir).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(LoadError(dir).message()), HasSubstr(path));
+  EXPECT_THAT(std::string(LoadError(dir).message()), HasSubstr("is the file truncated?"));
+}
+
+TEST(LoadModel, AnIndexMustNameFilesBesideIt) {
+  const std::string dir = CopyOfGolden("qwen2");
+  const std::string path = dir + "/model.safetensors.index.json";
+  const nlohmann::json good = ReadJson(path);
+  const auto error_with = [&](const nlohmann::json& index) {
+    EXPECT_TRUE(relay::WriteFileAtomically(path, index.dump()).ok());
+    return std::string(LoadError(dir).message());
+  };
+  EXPECT_EQ(error_with(good), "");
+  nlohmann::json index = good;
+  index["weight_map"]["model.norm.weight"] = "../model.safetensors";
+  EXPECT_THAT(error_with(index), HasSubstr("weight_map of model.norm.weight is not the name"));
+  index = good;
+  index["weight_map"]["model.norm.weight"] = "absent.safetensors";
+  EXPECT_THAT(error_with(index), HasSubstr("absent.safetensors"));
+  index = good;
+  index["weight_map"].erase("model.norm.weight");
+  EXPECT_THAT(error_with(index), HasSubstr("tensor model.norm.weight is in no shard"));
+  EXPECT_THAT(error_with(nlohmann::json::array()), HasSubstr("weight_map"));
+}
+
+TEST(SaveModel, CopiesTheTokenizerAndGenerationConfig) {
+  const auto model = Load(GoldenDir("llama"));
+  const std::string source = TempDir();
+  for (const char* file : {"tokenizer.json", "tokenizer_config.json", "generation_config.json"}) {
+    ASSERT_TRUE(relay::WriteFileAtomically(source + "/" + file, file).ok());
+  }
+  ASSERT_TRUE(relay::WriteFileAtomically(source + "/secret.txt", "not copied").ok());
+  const std::string dir = TempDir() + "/a/b/";
+  SaveOptions options;
+  options.tokenizer_source_dir = source;
+  ASSERT_TRUE(SaveModel(*model, dir, options).ok());
+  EXPECT_EQ(*relay::ReadFile(dir + "tokenizer.json"), "tokenizer.json");
+  EXPECT_EQ(*relay::ReadFile(dir + "tokenizer_config.json"), "tokenizer_config.json");
+  EXPECT_EQ(*relay::ReadFile(dir + "generation_config.json"), "generation_config.json");
+  EXPECT_FALSE(fs::exists(dir + "secret.txt"));
+
+  const std::string plain = TempDir() + "/m";
+  ASSERT_TRUE(SaveModel(*model, plain).ok());
+  const nlohmann::json generation = ReadJson(plain + "/generation_config.json");
+  EXPECT_EQ(generation["eos_token_id"], 2);
+  EXPECT_EQ(generation["bos_token_id"], 1);
+}
+
+TEST(SaveModel, NeverOverwritesAndLeavesNothingHalf) {
+  const auto model = Load(GoldenDir("llama"));
+  const std::string parent = TempDir(), dir = parent + "/m";
+  ASSERT_TRUE(SaveModel(*model, dir).ok());
+  EXPECT_EQ(SaveModel(*model, dir).code(), absl::StatusCode::kAlreadyExists);
+  SaveOptions options;
+  options.tokenizer_source_dir = "/no/such/tokenizer";
+  EXPECT_EQ(SaveModel(*model, parent + "/n", options).code(), absl::StatusCode::kNotFound);
+  fs::create_directory(parent + "/empty");
+  EXPECT_TRUE(SaveModel(*model, parent + "/empty").ok());
+  std::vector<std::string> left;
+  for (const auto& entry : fs::directory_iterator(parent)) left.push_back(entry.path().filename());
+  EXPECT_THAT(left, ::testing::UnorderedElementsAre("m", "empty"));
+}
+
+}  // namespace
+}  // namespace baton::engine

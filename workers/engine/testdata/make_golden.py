@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Tiny random models as Python's transformers writes them, with its logits.
+
+    make_golden.py write DIR      writes DIR/golden_<name>/ for each model below: config.json,
+                                  model.safetensors (one in shards), expected.json
+    make_golden.py check DIR...   loads directories that SaveModel wrote (with the expected.json
+                                  that hf_directory_test puts beside them when it is run with
+                                  BATON_GOLDEN_OUT=DIR) and prints the largest difference between
+                                  transformers' logits and ours; exits 1 above 1e-4
+
+The tests need the files alone, never Python. The files were made with torch 1.13.0 and
+transformers 4.40.2. transformers 4.40 computes no llama3 rope scaling; for that model the script
+puts the frequencies, worked out as transformers 4.43 and later do, into the rotary embedding.
+
+Seen with `check` on what SaveModel wrote (largest difference of any logit):
+llama 3.9e-06, llama_gqa_tied 2.6e-06, llama_linear_rope 3.1e-06, llama_llama3_rope 5.6e-06,
+qwen2 3.0e-06, qwen2_tied_bf16 3.0e-06.
+"""
+import json
+import math
+import os
+import sys
+
+import torch
+import transformers
+from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+
+COMMON = dict(
+    vocab_size=40, hidden_size=16, intermediate_size=24, num_hidden_layers=2,
+    num_attention_heads=4, max_position_embeddings=128, initializer_range=0.3,
+    bos_token_id=1, eos_token_id=2, pad_token_id=0,
+)
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 32}
+MODELS = {
+    "llama": dict(family="llama", num_key_value_heads=4, tie_word_embeddings=False),
+    "llama_gqa_tied": dict(family="llama", num_key_value_heads=2, tie_word_embeddings=True,
+                           attention_bias=True),
+    "llama_llama3_rope": dict(family="llama", num_attention_heads=2, num_key_value_heads=1,
+                              tie_word_embeddings=False,
+                              rope_theta=100.0, llama3=LLAMA3),
+    "llama_linear_rope": dict(family="llama", num_key_value_heads=2, tie_word_embeddings=False,
+                              rope_scaling={"type": "linear", "factor": 2.5}),
+    "qwen2": dict(family="qwen2", num_key_value_heads=2, tie_word_embeddings=False,
+                  rope_theta=1000000.0),
+    "qwen2_tied_bf16": dict(family="qwen2", num_key_value_heads=1, tie_word_embeddings=True,
+                            dtype=torch.bfloat16),
+}
+SEQUENCES = [[1, 5, 39, 7, 7, 0, 12, 31, 2, 18, 22, 3, 9, 27, 33, 14, 6, 1, 38, 20],
+             [3], [8, 30, 11, 25, 4, 17]]
+
+
+def llama3_frequencies(dim, theta, scaling):
+    out = []
+    for i in range(0, dim, 2):
+        frequency = 1.0 / theta ** (i / dim)
+        wavelength = 2 * math.pi / frequency
+        original = scaling["original_max_position_embeddings"]
+        low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
+        if wavelength > original / low:
+            frequency /= scaling["factor"]
+        elif wavelength >= original / high:
+            smooth = (original / wavelength - low) / (high - low)
+            frequency = (1 - smooth) * frequency / scaling["factor"] + smooth * frequency
+        out.append(frequency)
+    return torch.tensor(out)
+
+
+def use_llama3(model, config, scaling):
+    dim = config.hidden_size // config.num_attention_heads
+    for layer in model.model.layers:
+        layer.self_attn.rotary_emb.inv_freq = llama3_frequencies(dim, config.rope_theta, scaling)
+
+
+def logits(model):
+    model.eval()
+    with torch.no_grad():
+        return [model(torch.tensor([s])).logits[0].float() for s in SEQUENCES]
+
+
+def randomise_vectors(model):
+    """transformers starts biases at 0 and norms at 1, which would hide mistakes."""
+    for parameter in model.parameters():
+        if parameter.dim() == 1:
+            parameter.data += 0.3 * torch.randn_like(parameter)
+
+
+def write(directory):
+    for number, (name, options) in enumerate(MODELS.items()):
+        options = dict(options)
+        family, llama3 = options.pop("family"), options.pop("llama3", None)
+        dtype = options.pop("dtype", torch.float32)
+        config_class = LlamaConfig if family == "llama" else Qwen2Config
+        model_class = LlamaForCausalLM if family == "llama" else Qwen2ForCausalLM
+        config = config_class(**{**COMMON, **options})
+        torch.manual_seed(100 + number)
+        model = model_class(config)
+        randomise_vectors(model)
+        model = model.to(dtype)
+        path = os.path.join(directory, "golden_" + name)
+        model.save_pretrained(path, max_shard_size="12KB" if name == "qwen2" else "5GB")
+        model = model_class.from_pretrained(path, torch_dtype=torch.float32)
+        if llama3:
+            use_llama3(model, config, llama3)
+            with open(os.path.join(path, "config.json")) as file:
+                saved = json.load(file)
+            saved["rope_scaling"] = llama3
+            with open(os.path.join(path, "config.json"), "w") as file:
+                json.dump(saved, file, indent=2)
+        os.remove(os.path.join(path, "generation_config.json"))
+        expected = [[[round(x, 5) for x in row] for row in rows.tolist()]
+                    for rows in logits(model)]
+        with open(os.path.join(path, "expected.json"), "w") as file:
+            json.dump({"sequences": SEQUENCES, "logits": expected}, file, separators=(",", ":"))
+        print(path)
+
+
+def check(directories):
+    worst_of_all = 0.0
+    for path in directories:
+        with open(os.path.join(path, "expected.json")) as file:
+            expected = json.load(file)
+        with open(os.path.join(path, "config.json")) as file:
+            saved = json.load(file)
+        scaling = saved.get("rope_scaling") or {}
+        if scaling.get("rope_type") == "llama3":  # Newer than transformers 4.40.
+            config = LlamaConfig(**{**saved, "rope_scaling": None})
+            model = LlamaForCausalLM.from_pretrained(path, config=config)
+            use_llama3(model, config, scaling)
+        else:
+            model = transformers.AutoModelForCausalLM.from_pretrained(path,
+                                                                      torch_dtype=torch.float32)
+        worst = max((torch.tensor(ours) - theirs).abs().max().item()
+                    for ours, theirs in zip(expected["logits"], logits(model)))
+        print(f"{os.path.basename(path)}: {worst:.1e}")
+        worst_of_all = max(worst_of_all, worst)
+    return 0 if worst_of_all < 1e-4 else 1
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3 and sys.argv[1] == "write":
+        write(sys.argv[2])
+    elif len(sys.argv) > 2 and sys.argv[1] == "check":
+        sys.exit(check(sys.argv[2:]))
+    else:
+        sys.exit(__doc__)
