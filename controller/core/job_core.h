@@ -72,6 +72,13 @@ class JobCore {
   const std::string& name() const { return job_.name(); }
   int64_t step() const { return step_; }
   uint64_t incarnation() const { return incarnation_; }
+  const v1::JobSpec& effective_spec() const { return job_.effective_spec(); }
+  const v1::Dataflow& dataflow() const { return job_.dataflow(); }
+  /// A trajectory of the phase in progress; null: there is none of that id.
+  const TrajectoryInfo* Find(uint64_t trajectory) const {
+    auto it = trajectories_.find(trajectory);
+    return it == trajectories_.end() ? nullptr : &it->second;
+  }
   /// Role and slot index of a worker; "" when it has none.
   std::string RoleOf(const std::string& worker) const;
   /// True when that task is still wanted of that worker.

@@ -1,0 +1,110 @@
+#include "controller/runtime/checkpoint_files.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "google/protobuf/util/json_util.h"
+#include "sdk/base/status_macros.h"
+
+namespace baton::controller {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::Status FileError(absl::string_view what, const fs::path& path, const std::error_code& code) {
+  const std::string message = absl::StrCat(what, " ", path.string(), ": ", code.message());
+  if (code == std::errc::no_space_on_device) {
+    return absl::ResourceExhaustedError(message + "; free space under the data root");
+  }
+  return absl::InternalError(message);
+}
+
+// Makes names in a folder survive a power cut.
+absl::Status SyncDirectory(const fs::path& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY);
+  if (fd < 0) return FileError("cannot open", path, {errno, std::generic_category()});
+  const int result = ::fsync(fd);
+  const int error = errno;
+  ::close(fd);
+  if (result != 0) return FileError("cannot sync", path, {error, std::generic_category()});
+  return absl::OkStatus();
+}
+
+absl::Status WriteFile(const fs::path& path, const std::string& content) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  if (fd < 0) return FileError("cannot create", path, {errno, std::generic_category()});
+  size_t done = 0;
+  int error = 0;
+  while (done < content.size() && error == 0) {
+    const ssize_t n = ::write(fd, content.data() + done, content.size() - done);
+    if (n < 0 && errno != EINTR) error = errno;
+    if (n > 0) done += static_cast<size_t>(n);
+  }
+  if (error == 0 && ::fsync(fd) != 0) error = errno;
+  ::close(fd);
+  if (error != 0) return FileError("cannot write", path, {error, std::generic_category()});
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+CheckpointFiles::CheckpointFiles(std::string job_dir) : root_(std::move(job_dir) + "/checkpoints") {}
+
+std::string CheckpointFiles::PathOf(int64_t step) const {
+  return absl::StrCat(root_, "/step-", step);
+}
+
+absl::StatusOr<std::string> CheckpointFiles::Prepare(int64_t step) const {
+  const fs::path path = PathOf(step) + ".tmp";
+  std::error_code code;
+  fs::remove_all(path, code);
+  fs::create_directories(path, code);
+  if (code) return FileError("cannot create", path, code);
+  return path.string();
+}
+
+absl::StatusOr<v1::Checkpoint> CheckpointFiles::Commit(int64_t step,
+                                                       const store::v1::JobRow& row) const {
+  const fs::path temporary = PathOf(step) + ".tmp";
+  const fs::path path = PathOf(step);
+  std::string json;
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.preserve_proto_field_names = true;
+  if (!google::protobuf::util::MessageToJsonString(row, &json, options).ok()) {
+    return absl::InternalError("the job's row cannot be written as JSON");
+  }
+  BATON_RETURN_IF_ERROR(WriteFile(temporary / "job.json", json));
+  BATON_RETURN_IF_ERROR(SyncDirectory(temporary));
+  std::error_code code;
+  fs::remove_all(path, code);  // of a run that was rolled back
+  fs::rename(temporary, path, code);
+  if (code) return FileError("cannot rename to", path, code);
+  BATON_RETURN_IF_ERROR(SyncDirectory(root_));
+  v1::Checkpoint checkpoint;
+  checkpoint.set_step(step);
+  checkpoint.set_path(path.string());
+  checkpoint.mutable_create_time()->set_seconds(absl::ToUnixSeconds(absl::Now()));
+  checkpoint.set_policy_version(row.job().policy_version());
+  int64_t size = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(path, code)) {
+    if (entry.is_regular_file(code)) size += static_cast<int64_t>(entry.file_size(code));
+  }
+  checkpoint.set_size_bytes(size);
+  return checkpoint;
+}
+
+void CheckpointFiles::Delete(const v1::Checkpoint& checkpoint) const {
+  std::error_code code;
+  fs::remove_all(checkpoint.path(), code);
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,35 @@
+// Checkpoints on disk: `<job dir>/checkpoints/step-N/{actor/, optimizer.safetensors, …}`.
+//
+// Ranks write into `step-N.tmp`; the controller adds `job.json`, syncs, renames. A folder
+// without the `.tmp` is therefore complete. All functions may block.
+#ifndef BATON_CONTROLLER_RUNTIME_CHECKPOINT_FILES_H_
+#define BATON_CONTROLLER_RUNTIME_CHECKPOINT_FILES_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "baton/store/v1/rows.pb.h"
+#include "baton/v1/job_service.pb.h"
+
+namespace baton::controller {
+
+class CheckpointFiles {
+ public:
+  /// `job_dir` holds everything of one job.
+  explicit CheckpointFiles(std::string job_dir);
+
+  /// An empty temporary folder for the ranks of `step`.
+  absl::StatusOr<std::string> Prepare(int64_t step) const;
+  /// Completes it. `row` is the job as it stands at that step.
+  absl::StatusOr<v1::Checkpoint> Commit(int64_t step, const store::v1::JobRow& row) const;
+  void Delete(const v1::Checkpoint& checkpoint) const;
+  std::string PathOf(int64_t step) const;
+
+ private:
+  const std::string root_;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_RUNTIME_CHECKPOINT_FILES_H_

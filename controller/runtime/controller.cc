@@ -1,0 +1,166 @@
+#include "controller/runtime/controller.h"
+
+#include <filesystem>
+#include <future>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "boost/asio/post.hpp"
+#include "controller/runtime/session_state.h"
+#include "controller/runtime/tables.h"
+#include "sdk/base/log.h"
+#include "sdk/base/status_macros.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::controller {
+namespace {
+
+std::string NewSecret() {
+  std::random_device device;
+  std::string secret;
+  for (int i = 0; i < 8; ++i) absl::StrAppend(&secret, absl::Hex(device(), absl::kZeroPad8));
+  return secret;
+}
+
+absl::Status CommitNow(store::Store& store, std::vector<store::Write> writes) {
+  std::promise<absl::Status> promise;
+  store.Commit(std::move(writes), [&](absl::Status status) { promise.set_value(status); });
+  return promise.get_future().get();
+}
+
+}  // namespace
+
+std::string FullJobName(const std::string& name, const std::string& project) {
+  if (name.rfind("projects/", 0) == 0) return name;
+  return absl::StrCat("projects/", project.empty() ? "default" : project, "/jobs/", name);
+}
+
+Controller::Controller(ControllerOptions options)
+    : options_(std::move(options)),
+      store_(std::move(options_.store)),
+      strands_(static_cast<size_t>(options_.strand_threads)),
+      disk_(static_cast<size_t>(options_.disk_threads)),
+      cluster_strand_(boost::asio::make_strand(strands_.get_executor())),
+      admission_(boost::asio::make_strand(disk_.get_executor())),
+      timer_(strands_.get_executor()) {}
+
+absl::StatusOr<std::unique_ptr<Controller>> Controller::Create(ControllerOptions options) {
+  std::error_code code;
+  std::filesystem::create_directories(options.data_root + "/files", code);
+  if (code) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "data root ", options.data_root, ": ", code.message(), "; give another with --data-root"));
+  }
+  std::unique_ptr<Controller> controller(new Controller(std::move(options)));
+  BATON_RETURN_IF_ERROR(controller->Restore());
+  return controller;
+}
+
+absl::Status Controller::Restore() {
+  BATON_ASSIGN_OR_RETURN(auto epoch, store_->Get(kMetaTable, "epoch"));
+  BATON_ASSIGN_OR_RETURN(auto secret, store_->Get(kMetaTable, "secret"));
+  context_.strands = &strands_;
+  context_.disk = &disk_;
+  context_.store = store_.get();
+  context_.workers = &directory_;
+  context_.clock = &clock_;
+  context_.data_root = options_.data_root;
+  context_.core = options_.core;
+  context_.epoch = epoch.has_value() ? std::stoull(*epoch) + 1 : 1;
+  context_.secret = secret.has_value() ? *secret : NewSecret();
+  BATON_RETURN_IF_ERROR(CommitNow(*store_, {{kMetaTable, "epoch", absl::StrCat(context_.epoch)},
+                                            {kMetaTable, "secret", context_.secret}}));
+  cluster_ = std::make_unique<ClusterCore>(context_.epoch, options_.cluster);
+
+  std::map<std::string, std::pair<int, int64_t>> queue;  // priority, order
+  BATON_ASSIGN_OR_RETURN(auto rows, store_->Scan(kJobTable, {}));
+  std::vector<std::shared_ptr<JobRuntime>> restored;
+  for (const store::Row& stored : rows) {
+    store::v1::JobRow row;
+    if (!row.ParseFromString(stored.value)) {
+      return absl::DataLossError(absl::StrCat("the row of job ", stored.key, " is damaged"));
+    }
+    std::map<uint64_t, store::v1::TrajectoryRow> trajectories;
+    if (IsActive(row.job().state()) && row.kept_steps_size() > 0) {
+      const uint64_t first = row.kept_steps(row.kept_steps_size() - 1).first_serial();
+      BATON_ASSIGN_OR_RETURN(auto kept,
+                             store_->Scan(kTrajectoryTable, NumberRange(stored.key, first)));
+      for (const store::Row& t : kept) {
+        if (!trajectories[KeyNumber(t.key)].ParseFromString(t.value)) {
+          return absl::DataLossError(absl::StrCat("trajectory row ", t.key, " is damaged"));
+        }
+      }
+    }
+    store::ScanOptions newest = NumberRange(stored.key, 0);
+    newest.reverse = true;
+    newest.limit = 1;
+    BATON_ASSIGN_OR_RETURN(auto log, store_->Scan(kLogTable, newest));
+    const int64_t next_log = log.empty() ? 1 : static_cast<int64_t>(KeyNumber(log[0].key)) + 1;
+    auto job = std::make_shared<JobRuntime>(
+        &context_, JobCore(row, trajectories, context_.epoch, options_.core), next_log);
+    absl::MutexLock lock(&mu_);
+    jobs_[stored.key] = job;
+    order_[stored.key] = row.submit_order();
+    next_order_ = std::max(next_order_, row.submit_order() + 1);
+    restored.push_back(job);
+  }
+  context_.need = [this](const std::string& job, const NeedWorkers& need) {
+    OnCluster([this, job, need] {
+      int64_t order = 0;
+      std::shared_ptr<JobRuntime> runtime;
+      {
+        absl::MutexLock lock(&mu_);
+        auto it = jobs_.find(job);
+        if (it == jobs_.end()) return;
+        runtime = it->second;
+        order = order_[job];
+      }
+      Apply(cluster_->OnNeed(job, runtime->priority(), order, IsActive(runtime->Snapshot().state()),
+                             need.missing, clock_.Now()));
+    });
+  };
+  context_.return_worker = [this](const std::string& job, const std::string& worker) {
+    OnCluster([this, job, worker] { Apply(cluster_->OnReturn(job, worker, clock_.Now())); });
+  };
+  context_.leave = [this](const std::string& job) {
+    OnCluster([this, job] {
+      cluster_->OnLeave(job);
+      Apply(cluster_->OnTick(clock_.Now()));
+    });
+  };
+  for (const auto& job : restored) {
+    for (const auto& [worker, role] : job->HeldWorkers()) {
+      if (IsActive(job->Snapshot().state())) {
+        cluster_->Expect(job->name(), worker, role, clock_.Now());
+      }
+    }
+    job->Start({}, nullptr);
+  }
+  if (!restored.empty()) {
+    Log(LogLevel::kInfo, "store read", {{"jobs", restored.size()}, {"epoch", context_.epoch}});
+  }
+  OnCluster([this] { Tick(); });
+  return absl::OkStatus();
+}
+
+Controller::~Controller() {
+  stopping_ = true;
+  OnCluster([this] { timer_.cancel(); });
+  for (auto& [worker, stream] : directory_.TakeAll()) {
+    stream->Close(MakeError(absl::StatusCode::kUnavailable, "CONTROLLER_STOPS",
+                            "the controller stops; attach again"));
+  }
+  store_.reset();  // the last commits are written, their answers posted
+  strands_.stop();
+  disk_.join();
+  strands_.join();
+  absl::MutexLock lock(&mu_);
+  jobs_.clear();
+}
+
+std::string Controller::files_dir() const { return options_.data_root + "/files"; }
+
+absl::Status Controller::Ready() const { return store_->health(); }
+
+}  // namespace baton::controller

@@ -1,0 +1,141 @@
+// The controller: jobs, the queue, workers' sessions, on top of a store.
+//
+// Threads: `strands` threads run the jobs' and the queue's strands, `disk` threads files and
+// reads of the store. See controller_interface.h for the contract of the public methods.
+#ifndef BATON_CONTROLLER_RUNTIME_CONTROLLER_H_
+#define BATON_CONTROLLER_RUNTIME_CONTROLLER_H_
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "boost/asio/steady_timer.hpp"
+#include "boost/asio/strand.hpp"
+#include "boost/asio/thread_pool.hpp"
+#include "controller/core/cluster_core.h"
+#include "controller/runtime/controller_interface.h"
+#include "controller/runtime/job_runtime.h"
+
+namespace baton::controller {
+
+struct ControllerOptions {
+  std::string data_root;                ///< Created when absent.
+  std::unique_ptr<store::Store> store;  ///< Required.
+  ClusterOptions cluster;
+  JobCoreOptions core;
+  absl::Duration tick = absl::Milliseconds(250);
+  int strand_threads = 2;
+  int disk_threads = 2;
+};
+
+class Controller : public ControllerInterface {
+ public:
+  /// Takes the store over: its epoch grows, its unfinished jobs go on, their workers have one
+  /// lease to come back.
+  static absl::StatusOr<std::unique_ptr<Controller>> Create(ControllerOptions options);
+  /// Closes the workers' streams, waits for what is under way; nothing leaves afterwards.
+  ~Controller() override;
+
+  void CreateJob(v1::CreateJobRequest request, Callback<v1::Job> done) override;
+  void ValidateJob(v1::ValidateJobRequest request,
+                   Callback<v1::ValidateJobResponse> done) override;
+  void GetJob(v1::GetJobRequest request, Callback<v1::Job> done) override;
+  void ListJobs(v1::ListJobsRequest request, Callback<v1::ListJobsResponse> done) override;
+  void CancelJob(v1::CancelJobRequest request, Callback<v1::Job> done) override;
+  void PauseJob(v1::PauseJobRequest request, Callback<v1::Job> done) override;
+  void ResumeJob(v1::ResumeJobRequest request, Callback<v1::Job> done) override;
+  void DeleteJob(v1::DeleteJobRequest request, Callback<v1::DeleteJobResponse> done) override;
+  void ListMetrics(v1::ListMetricsRequest request,
+                   Callback<v1::ListMetricsResponse> done) override;
+  void ListTrajectories(v1::ListTrajectoriesRequest request,
+                        Callback<v1::ListTrajectoriesResponse> done) override;
+  void ListCheckpoints(v1::ListCheckpointsRequest request,
+                       Callback<v1::ListCheckpointsResponse> done) override;
+  void ExportCheckpoint(v1::ExportCheckpointRequest request,
+                        Callback<v1::ExportCheckpointResponse> done) override;
+  void ExplainJob(v1::ExplainJobRequest request,
+                  Callback<v1::ExplainJobResponse> done) override;
+  std::unique_ptr<Subscription> WatchJob(v1::WatchJobRequest request,
+                                         std::shared_ptr<EventSink> sink) override;
+  std::unique_ptr<Subscription> ReadLogs(v1::ReadLogsRequest request,
+                                         std::shared_ptr<LogSink> sink) override;
+  void ListWorkers(v1::ListWorkersRequest request,
+                   Callback<v1::ListWorkersResponse> done) override;
+  void DrainWorker(v1::DrainWorkerRequest request, Callback<v1::Worker> done) override;
+  std::unique_ptr<WorkerSession> Attach(std::shared_ptr<WorkerStream> stream) override;
+  void FetchBatch(v1::FetchBatchRequest request,
+                  Callback<std::vector<v1::Trajectory>> done) override;
+  std::string files_dir() const override;
+  absl::Status Ready() const override;
+  void Metrics(std::function<void(std::vector<GaugeSample>)> done) override;
+
+ private:
+  class Session;
+  struct SessionState;
+  struct PendingExport {
+    std::string directory;
+    int64_t step = 0;
+    Callback<v1::ExportCheckpointResponse> done;
+    absl::Time deadline;
+  };
+
+  explicit Controller(ControllerOptions options);
+  absl::Status Restore();
+
+  // controller_jobs.cc.
+  absl::StatusOr<std::shared_ptr<JobRuntime>> FindJob(const std::string& name) const;
+  std::vector<v1::FieldViolation> CheckFiles(v1::JobSpec* effective);
+  void Admit(const v1::CreateJobRequest& request, const Callback<v1::Job>& done);
+  void Forget(const std::string& name);
+  template <typename T>
+  void OnDisk(Callback<T> done, std::function<absl::StatusOr<T>()> work);
+
+  // controller_workers.cc.
+  void OnCluster(std::function<void()> work);
+  void Apply(const ClusterEffects& effects);
+  void Back(const ClusterBack& back);
+  void Tick();
+  void SendExport(const std::string& job, const std::string& checkpoint,
+                  PendingExport pending);
+  void OnExportResult(const TaskRef& ref, const v1::TaskResult& result);
+
+  // Constant after construction.
+  ControllerOptions options_;
+  RealClock clock_;
+  std::unique_ptr<store::Store> store_;
+  RuntimeContext context_;
+
+  WorkerDirectory directory_;
+  boost::asio::thread_pool strands_;
+  boost::asio::thread_pool disk_;
+  boost::asio::strand<boost::asio::thread_pool::executor_type> cluster_strand_;
+  boost::asio::strand<boost::asio::thread_pool::executor_type> admission_;  // on disk_
+  std::atomic<bool> stopping_{false};
+
+  // On cluster_strand_.
+  std::unique_ptr<ClusterCore> cluster_;
+  std::map<uint64_t, std::shared_ptr<SessionState>> sessions_;
+  std::map<uint64_t, PendingExport> exports_;
+  uint64_t next_export_ = 1;
+  boost::asio::steady_timer timer_;
+
+  std::atomic<uint64_t> next_session_{1};
+
+  mutable absl::Mutex mu_;
+  std::map<std::string, std::shared_ptr<JobRuntime>> jobs_ ABSL_GUARDED_BY(mu_);
+  std::map<std::string, int64_t> order_ ABSL_GUARDED_BY(mu_);
+  int64_t next_order_ ABSL_GUARDED_BY(mu_) = 1;
+};
+
+/// "projects/default/jobs/x" for "x"; a full name is left as it is.
+std::string FullJobName(const std::string& name, const std::string& project = "default");
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_RUNTIME_CONTROLLER_H_

@@ -1,0 +1,512 @@
+// Controller: the methods of JobService, and FetchBatch.
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "boost/asio/post.hpp"
+#include "controller/core/spec.h"
+#include "controller/runtime/controller.h"
+#include "controller/runtime/tables.h"
+#include "sdk/base/status_macros.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::controller {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::Status InvalidName(absl::string_view what, absl::string_view value) {
+  return MakeError(absl::StatusCode::kInvalidArgument, "NAME_INVALID",
+                   absl::StrCat(what, " '", value, "' is not 1-63 characters of a-z, 0-9 and '-'"));
+}
+
+bool ValidId(absl::string_view id) {
+  return !id.empty() && id.size() <= 63 && std::all_of(id.begin(), id.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+  });
+}
+
+int PageSize(int asked, int standard) { return asked <= 0 ? standard : std::min(asked, 1000); }
+
+v1::FieldViolation Violation(const std::string& field, const std::string& description) {
+  v1::FieldViolation violation;
+  violation.set_field(field);
+  violation.set_description(description);
+  return violation;
+}
+
+}  // namespace
+
+template <typename T>
+void Controller::OnDisk(Callback<T> done, std::function<absl::StatusOr<T>()> work) {
+  boost::asio::post(disk_, [done = std::move(done), work = std::move(work)] { done(work()); });
+}
+
+absl::StatusOr<std::shared_ptr<JobRuntime>> Controller::FindJob(const std::string& name) const {
+  absl::MutexLock lock(&mu_);
+  auto it = jobs_.find(FullJobName(name));
+  if (it != jobs_.end()) return it->second;
+  return MakeError(absl::StatusCode::kNotFound, "JOB_NOT_FOUND",
+                   absl::StrCat("no job '", name, "'; `baton jobs` lists them"), {{"job", name}});
+}
+
+// Files and folders that the spec names: what is wrong with them, all at once.
+std::vector<v1::FieldViolation> Controller::CheckFiles(v1::JobSpec* effective) {
+  std::vector<v1::FieldViolation> out;
+  v1::ModelSpec* model = effective->mutable_model();
+  if (absl::StartsWith(model->path(), "job:")) {
+    const std::string source = FullJobName(model->path().substr(4));
+    auto row = store_->Get(kJobTable, source);
+    store::v1::JobRow job;
+    if (!row.ok() || !row->has_value() || !job.ParseFromString(**row)) {
+      out.push_back(Violation("spec.model.path", absl::StrCat("there is no job '", source, "'")));
+    } else if (job.checkpoints().empty()) {
+      out.push_back(Violation("spec.model.path", absl::StrCat("job '", source,
+                                                              "' has no complete checkpoint yet")));
+    } else {
+      model->set_path(job.checkpoints(job.checkpoints_size() - 1).path() + "/actor");
+    }
+  } else if (!model->path().empty()) {
+    std::error_code code;
+    if (!absl::StartsWith(model->path(), "/")) {
+      model->set_path(absl::StrCat(options_.data_root, "/", model->path()));
+    }
+    if (!fs::exists(model->path() + "/config.json", code)) {
+      out.push_back(Violation("spec.model.path",
+                              absl::StrCat("no config.json in ", model->path(),
+                                           "; give a Hugging Face directory, or job:NAME")));
+    }
+  }
+  auto check = [&](const std::string& field, const auto& files, const DataSetOptions& options) {
+    std::vector<std::string> paths;
+    for (const std::string& file : files) {
+      paths.push_back(absl::StartsWith(file, "/") ? file
+                                                  : absl::StrCat(options_.data_root, "/", file));
+    }
+    for (const std::string& problem : ReadDataSet(paths, options).problems) {
+      out.push_back(Violation(field, problem));
+    }
+  };
+  DataSetOptions options;
+  options.needs_response = effective->kind() == v1::JOB_KIND_SFT;
+  check("spec.data.train_files", effective->data().train_files(), options);
+  check("spec.data.val_files", effective->data().val_files(), {});
+  return out;
+}
+
+void Controller::ValidateJob(v1::ValidateJobRequest request,
+                             Callback<v1::ValidateJobResponse> done) {
+  OnDisk<v1::ValidateJobResponse>(
+      std::move(done), [this, request]() -> absl::StatusOr<v1::ValidateJobResponse> {
+        CheckedSpec checked = CheckSpec(request.spec());
+        v1::ValidateJobResponse answer;
+        for (v1::FieldViolation& violation : CheckFiles(&checked.effective)) {
+          checked.violations.push_back(std::move(violation));
+        }
+        for (const v1::FieldViolation& violation : checked.violations) {
+          *answer.add_violations() = violation;
+        }
+        *answer.mutable_effective_spec() = checked.effective;
+        *answer.mutable_dataflow() = checked.dataflow;
+        return answer;
+      });
+}
+
+void Controller::CreateJob(v1::CreateJobRequest request, Callback<v1::Job> done) {
+  boost::asio::post(admission_, [this, request = std::move(request), done = std::move(done)] {
+    Admit(request, done);
+  });
+}
+
+// One at a time: two calls with one request id, or one name, meet here.
+void Controller::Admit(const v1::CreateJobRequest& request, const Callback<v1::Job>& done) {
+  const std::string project = request.project().empty() ? "default" : request.project();
+  if (!ValidId(project)) return done(InvalidName("project", project));
+  const std::string request_key = absl::StrCat(project, "/", request.request_id());
+  if (!request.request_id().empty()) {
+    auto earlier = store_->Get(kRequestTable, request_key);
+    if (!earlier.ok()) return done(earlier.status());
+    store::v1::RequestRow row;
+    if (earlier->has_value() && row.ParseFromString(**earlier)) {
+      auto job = FindJob(row.job());
+      if (!job.ok()) return done(job.status());
+      return done((*job)->Snapshot());
+    }
+  }
+  CheckedSpec checked = CheckSpec(request.spec());
+  for (v1::FieldViolation& violation : CheckFiles(&checked.effective)) {
+    checked.violations.push_back(std::move(violation));
+  }
+  if (!checked.violations.empty()) return done(MakeSpecError(checked.violations));
+
+  std::shared_ptr<JobRuntime> runtime;
+  {
+    absl::MutexLock lock(&mu_);
+    std::string id = request.job_id();
+    if (id.empty()) {
+      id = absl::StrCat(checked.effective.kind() == v1::JOB_KIND_SFT ? "sft-" : "rl-", next_order_);
+    }
+    if (!ValidId(id)) return done(InvalidName("job id", id));
+    const std::string name = FullJobName(id, project);
+    if (jobs_.count(name) > 0) {
+      return done(MakeError(absl::StatusCode::kAlreadyExists, "JOB_EXISTS",
+                            absl::StrCat("job '", id, "' exists; choose another name, or `baton "
+                                         "delete ", id, "` when it is not needed any more"),
+                            {{"job", name}}));
+    }
+    v1::Job job;
+    job.set_name(name);
+    const absl::Time now = clock_.Now();
+    job.set_uid(absl::StrCat(absl::Hex(absl::ToUnixNanos(now)), "-", next_order_));
+    *job.mutable_spec() = request.spec();
+    *job.mutable_effective_spec() = checked.effective;
+    *job.mutable_dataflow() = checked.dataflow;
+    job.mutable_create_time()->set_seconds(absl::ToUnixSeconds(now));
+    runtime = std::make_shared<JobRuntime>(&context_, JobCore(job, next_order_, options_.core), 1);
+    jobs_[name] = runtime;
+    order_[name] = next_order_++;
+  }
+  std::vector<store::Write> extra;
+  if (!request.request_id().empty()) {
+    store::v1::RequestRow row;
+    row.set_job(runtime->name());
+    extra.push_back({kRequestTable, request_key, row.SerializeAsString()});
+  }
+  runtime->Start(std::move(extra), [runtime, done] { done(runtime->Snapshot()); });
+}
+
+void Controller::GetJob(v1::GetJobRequest request, Callback<v1::Job> done) {
+  auto job = FindJob(request.name());
+  if (!job.ok()) return done(job.status());
+  done((*job)->Snapshot());
+}
+
+void Controller::ListJobs(v1::ListJobsRequest request, Callback<v1::ListJobsResponse> done) {
+  const std::string project = request.project().empty() ? "default" : request.project();
+  const std::string prefix = project == "-" ? "" : FullJobName("", project);
+  std::vector<std::pair<int64_t, std::shared_ptr<JobRuntime>>> found;
+  int64_t before = std::numeric_limits<int64_t>::max();
+  if (!request.page_token().empty() && !absl::SimpleAtoi(request.page_token(), &before)) {
+    return done(MakeError(absl::StatusCode::kInvalidArgument, "PAGE_TOKEN",
+                          "page_token is not one that ListJobs gave"));
+  }
+  {
+    absl::MutexLock lock(&mu_);
+    for (const auto& [name, job] : jobs_) {
+      if (absl::StartsWith(name, prefix) && order_.at(name) < before) {
+        found.emplace_back(order_.at(name), job);
+      }
+    }
+  }
+  std::sort(found.rbegin(), found.rend());
+  v1::ListJobsResponse answer;
+  const int size = PageSize(request.page_size(), 100);
+  for (const auto& [order, job] : found) {
+    v1::Job snapshot = job->Snapshot();
+    const auto& states = request.states();
+    if (!states.empty() &&
+        std::find(states.begin(), states.end(), snapshot.state()) == states.end()) {
+      continue;
+    }
+    if (answer.jobs_size() == size) {
+      answer.set_next_page_token(absl::StrCat(order + 1));
+      break;
+    }
+    *answer.add_jobs() = std::move(snapshot);
+  }
+  done(std::move(answer));
+}
+
+void Controller::CancelJob(v1::CancelJobRequest request, Callback<v1::Job> done) {
+  auto job = FindJob(request.name());
+  if (!job.ok()) return done(job.status());
+  (*job)->PostAndDescribe(CancelRequested{}, nullptr, std::move(done));
+}
+
+void Controller::PauseJob(v1::PauseJobRequest request, Callback<v1::Job> done) {
+  auto job = FindJob(request.name());
+  if (!job.ok()) return done(job.status());
+  auto check = [](const JobCore& core) -> absl::Status {
+    if (!IsTerminal(core.state()) && core.state() != v1::Job::STATE_CANCELLING) {
+      return absl::OkStatus();
+    }
+    return MakeError(absl::StatusCode::kFailedPrecondition, "JOB_ENDED",
+                     absl::StrCat("job '", core.name(), "' is ", StateName(core.state()),
+                                  " and cannot be paused"));
+  };
+  (*job)->PostAndDescribe(PauseRequested{}, check, std::move(done));
+}
+
+void Controller::ResumeJob(v1::ResumeJobRequest request, Callback<v1::Job> done) {
+  auto job = FindJob(request.name());
+  if (!job.ok()) return done(job.status());
+  auto check = [](const JobCore& core) -> absl::Status {
+    if (!IsTerminal(core.state()) && core.state() != v1::Job::STATE_CANCELLING) {
+      return absl::OkStatus();
+    }
+    return MakeError(absl::StatusCode::kFailedPrecondition, "JOB_ENDED",
+                     absl::StrCat("job '", core.name(), "' is ", StateName(core.state()),
+                                  " and cannot be resumed; submit it again with model.path: job:",
+                                  core.name().substr(core.name().rfind('/') + 1)));
+  };
+  (*job)->PostAndDescribe(ResumeRequested{}, check, std::move(done));
+}
+
+void Controller::DeleteJob(v1::DeleteJobRequest request, Callback<v1::DeleteJobResponse> done) {
+  auto job = FindJob(request.name());
+  if (!job.ok()) return done(job.status());
+  const v1::Job snapshot = (*job)->Snapshot();
+  if (!IsTerminal(snapshot.state())) {
+    return done(MakeError(absl::StatusCode::kFailedPrecondition, "JOB_ACTIVE",
+                          absl::StrCat("job '", request.name(), "' is ",
+                                       StateName(snapshot.state()), "; cancel it first")));
+  }
+  const std::string name = (*job)->name();
+  boost::asio::post(admission_, [this, name, done = std::move(done)] {
+    std::vector<store::Write> writes = {{kJobTable, name, std::nullopt}};
+    for (const char* table : {kEventTable, kMetricTable, kTrajectoryTable, kLogTable}) {
+      auto rows = store_->Scan(table, NumberRange(name, 0));
+      if (!rows.ok()) return done(rows.status());
+      for (const store::Row& row : *rows) writes.push_back({table, row.key, std::nullopt});
+    }
+    auto requests = store_->Scan(kRequestTable, {});
+    if (!requests.ok()) return done(requests.status());
+    for (const store::Row& stored : *requests) {
+      store::v1::RequestRow row;
+      if (row.ParseFromString(stored.value) && row.job() == name) {
+        writes.push_back({kRequestTable, stored.key, std::nullopt});
+      }
+    }
+    {
+      absl::MutexLock lock(&mu_);
+      jobs_.erase(name);
+      order_.erase(name);
+    }
+    store_->Commit(std::move(writes), [this, name, done](absl::Status status) {
+      if (!status.ok()) return done(status);
+      boost::asio::post(disk_, [this, name, done] {
+        std::error_code code;
+        fs::remove_all(JobRuntime::Directory(options_.data_root, name), code);
+        done(v1::DeleteJobResponse());
+      });
+    });
+  });
+}
+
+void Controller::ListMetrics(v1::ListMetricsRequest request,
+                             Callback<v1::ListMetricsResponse> done) {
+  auto job = FindJob(request.name());
+  if (!job.ok()) return done(job.status());
+  const std::string name = (*job)->name();
+  OnDisk<v1::ListMetricsResponse>(
+      std::move(done), [this, name, request]() -> absl::StatusOr<v1::ListMetricsResponse> {
+        const uint64_t begin =
+            request.after_step() > 0 ? static_cast<uint64_t>(request.after_step()) + 1 : 0;
+        BATON_ASSIGN_OR_RETURN(auto rows, store_->Scan(kMetricTable, NumberRange(name, begin)));
+        const int size = request.page_size() <= 0 ? 1000 : request.page_size();
+        v1::ListMetricsResponse answer;
+        for (const store::Row& row : rows) {
+          v1::StepMetrics metrics;
+          if (!metrics.ParseFromString(row.value)) continue;
+          const int last = answer.steps_size() - 1;
+          v1::StepMetrics* step = nullptr;
+          if (last >= 0 && answer.steps(last).step() == metrics.step()) {
+            step = answer.mutable_steps(last);  // its evaluation
+          } else {
+            if (answer.steps_size() == size) break;
+            step = answer.add_steps();
+            step->set_step(metrics.step());
+          }
+          for (const auto& [key, value] : metrics.metrics()) {
+            const auto& prefixes = request.prefixes();
+            const bool wanted = prefixes.empty() ||
+                                std::any_of(prefixes.begin(), prefixes.end(),
+                                            [&, &key = key](const std::string& prefix) {
+                                              return absl::StartsWith(key, prefix);
+                                            });
+            if (wanted) (*step->mutable_metrics())[key] = value;
+          }
+        }
+        return answer;
+      });
+}
+
+void Controller::ListTrajectories(v1::ListTrajectoriesRequest request,
+                                  Callback<v1::ListTrajectoriesResponse> done) {
+  auto job = FindJob(request.name());
+  if (!job.ok()) return done(job.status());
+  boost::asio::post(disk_, [this, job = *job, request = std::move(request),
+                            done = std::move(done)] {
+    store::ScanOptions scan = NumberRange(job->name(), 0);
+    scan.reverse = true;
+    if (!request.page_token().empty()) {
+      uint64_t serial = 0;
+      if (!absl::SimpleHexAtoi(request.page_token(), &serial)) {
+        return done(MakeError(absl::StatusCode::kInvalidArgument, "PAGE_TOKEN",
+                              "page_token is not one that ListTrajectories gave"));
+      }
+      scan.end = NumberKey(job->name(), serial);
+    }
+    auto rows = store_->Scan(kTrajectoryTable, scan);
+    if (!rows.ok()) return done(rows.status());
+    auto answer = std::make_shared<v1::ListTrajectoriesResponse>();
+    std::vector<store::v1::TrajectoryRow> chosen;
+    const auto size = static_cast<size_t>(PageSize(request.page_size(), 20));
+    for (const store::Row& stored : *rows) {
+      store::v1::TrajectoryRow row;
+      if (!row.ParseFromString(stored.value)) continue;
+      if (request.purpose() != v1::PURPOSE_UNSPECIFIED && row.purpose() != request.purpose()) {
+        continue;
+      }
+      if (request.step() != 0 && row.step() != request.step()) continue;
+      chosen.push_back(std::move(row));
+      if (chosen.size() == size) {
+        answer->set_next_page_token(absl::StrCat(absl::Hex(KeyNumber(stored.key))));
+        break;
+      }
+    }
+    if (chosen.empty()) return done(std::move(*answer));
+    // Payloads are read one after the other on the job's disk strand.
+    auto next = std::make_shared<std::function<void(size_t)>>();
+    *next = [job, chosen, answer, request, done, next](size_t i) {
+      if (i == chosen.size()) {
+        done(std::move(*answer));
+        *next = nullptr;
+        return;
+      }
+      const store::v1::TrajectoryRow& row = chosen[i];
+      job->ReadPayloadAsync(
+          {row.file(), row.offset(), row.size()},
+          [&row = chosen[i], i, answer, request, next](absl::StatusOr<std::string> bytes) {
+            v1::Trajectory* t = answer->add_trajectories();
+            if (!bytes.ok() || !t->ParseFromString(*bytes)) {
+              t->Clear();
+              t->set_error("the payload is no longer kept");
+            }
+            if (!request.with_columns()) t->clear_columns();
+            t->set_trajectory_id(TrajectoryName(row.id()));
+            t->set_purpose(row.purpose());
+            t->set_step(static_cast<uint64_t>(row.step()));
+            t->set_policy_version(row.policy_version());
+            for (const auto& [name, value] : row.scores()) (*t->mutable_scores())[name] = value;
+            if (!row.error().empty()) t->set_error(row.error());
+            auto run = *next;
+            run(i + 1);
+          });
+    };
+    (*next)(0);
+  });
+}
+
+void Controller::ListCheckpoints(v1::ListCheckpointsRequest request,
+                                 Callback<v1::ListCheckpointsResponse> done) {
+  auto job = FindJob(request.name());
+  if (!job.ok()) return done(job.status());
+  (*job)->Checkpoints([done = std::move(done)](absl::StatusOr<std::vector<v1::Checkpoint>> all) {
+    v1::ListCheckpointsResponse answer;
+    for (auto it = all->rbegin(); it != all->rend(); ++it) *answer.add_checkpoints() = *it;
+    done(std::move(answer));
+  });
+}
+
+void Controller::ExportCheckpoint(v1::ExportCheckpointRequest request,
+                                  Callback<v1::ExportCheckpointResponse> done) {
+  auto job = FindJob(request.name());
+  if (!job.ok()) return done(job.status());
+  if (!absl::StartsWith(request.directory(), "/")) {
+    return done(MakeError(absl::StatusCode::kInvalidArgument, "EXPORT_DIRECTORY",
+                          absl::StrCat("directory '", request.directory(),
+                                       "' is not an absolute path on the worker's machine")));
+  }
+  (*job)->Checkpoints([this, request, name = (*job)->name(), done = std::move(done)](
+                          absl::StatusOr<std::vector<v1::Checkpoint>> all) {
+    const v1::Checkpoint* chosen = nullptr;
+    for (const v1::Checkpoint& checkpoint : *all) {
+      if (request.step() == 0 || checkpoint.step() == request.step()) chosen = &checkpoint;
+    }
+    if (chosen == nullptr) {
+      return done(MakeError(
+          absl::StatusCode::kNotFound, "CHECKPOINT_NOT_FOUND",
+          request.step() == 0
+              ? absl::StrCat("job '", request.name(), "' has no complete checkpoint yet")
+              : absl::StrCat("job '", request.name(), "' keeps no checkpoint of step ",
+                             request.step(), "; `baton checkpoints` lists them")));
+    }
+    PendingExport pending;
+    pending.directory = request.directory();
+    pending.step = chosen->step();
+    pending.done = done;
+    SendExport(name, chosen->path(), std::move(pending));
+  });
+}
+
+void Controller::ExplainJob(v1::ExplainJobRequest request,
+                            Callback<v1::ExplainJobResponse> done) {
+  auto job = FindJob(request.name());
+  if (!job.ok()) return done(job.status());
+  (*job)->Explain(std::move(done));
+}
+
+std::unique_ptr<Subscription> Controller::WatchJob(v1::WatchJobRequest request,
+                                                   std::shared_ptr<EventSink> sink) {
+  auto job = FindJob(request.name());
+  if (!job.ok()) {
+    sink->OnEnd(job.status());
+    return nullptr;
+  }
+  return (*job)->Watch(request.after_revision(), std::move(sink));
+}
+
+std::unique_ptr<Subscription> Controller::ReadLogs(v1::ReadLogsRequest request,
+                                                   std::shared_ptr<LogSink> sink) {
+  auto job = FindJob(request.name());
+  if (!job.ok()) {
+    sink->OnEnd(job.status());
+    return nullptr;
+  }
+  return (*job)->ReadLogs(request.after_sequence(), request.follow(), std::move(sink));
+}
+
+void Controller::FetchBatch(v1::FetchBatchRequest request,
+                            Callback<std::vector<v1::Trajectory>> done) {
+  auto job = FindJob(request.job());
+  if (!job.ok()) return done(job.status());
+  (*job)->FetchBatch(request, std::move(done));
+}
+
+void Controller::Metrics(std::function<void(std::vector<GaugeSample>)> done) {
+  std::vector<v1::Job> jobs;
+  {
+    absl::MutexLock lock(&mu_);
+    for (const auto& [name, job] : jobs_) jobs.push_back(job->Snapshot());
+  }
+  OnCluster([this, jobs = std::move(jobs), done = std::move(done)] {
+    std::vector<GaugeSample> samples;
+    for (const v1::Job& job : jobs) {
+      const std::map<std::string, std::string> labels = {{"job", job.name()}};
+      samples.push_back({"baton_job_state", labels, static_cast<double>(job.state())});
+      samples.push_back({"baton_job_step", labels, static_cast<double>(job.step())});
+      samples.push_back({"baton_job_policy_version", labels,
+                         static_cast<double>(job.policy_version())});
+      for (const auto& [name, value] : job.metrics()) {
+        samples.push_back({"baton_job_metric", {{"job", job.name()}, {"name", name}}, value});
+      }
+    }
+    std::map<std::string, int> states;
+    for (const v1::Worker& worker : cluster_->List(clock_.Now())) {
+      ++states[worker.state() == v1::Worker::STATE_READY      ? "ready"
+               : worker.state() == v1::Worker::STATE_DRAINING ? "draining"
+                                                              : "lost"];
+    }
+    for (const auto& [state, count] : states) {
+      samples.push_back({"baton_workers", {{"state", state}}, static_cast<double>(count)});
+    }
+    samples.push_back({"baton_controller_epoch", {}, static_cast<double>(context_.epoch)});
+    done(std::move(samples));
+  });
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,288 @@
+// Controller: workers' sessions and the queue.
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "boost/asio/bind_executor.hpp"
+#include "boost/asio/post.hpp"
+#include "controller/runtime/controller.h"
+#include "controller/runtime/session_state.h"
+#include "sdk/base/log.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::controller {
+
+namespace {
+
+void SetDuration(google::protobuf::Duration* out, absl::Duration duration) {
+  const int64_t nanos = absl::ToInt64Nanoseconds(duration);
+  out->set_seconds(nanos / 1000000000);
+  out->set_nanos(static_cast<int>(nanos % 1000000000));
+}
+
+}  // namespace
+
+void Controller::OnCluster(std::function<void()> work) {
+  boost::asio::post(cluster_strand_, std::move(work));
+}
+
+std::unique_ptr<WorkerSession> Controller::Attach(std::shared_ptr<WorkerStream> stream) {
+  auto state = std::make_shared<SessionState>();
+  state->id = next_session_++;
+  state->stream = std::move(stream);
+  return std::make_unique<Session>(this, std::move(state));
+}
+
+void Controller::Session::OnMessage(v1::WorkerMessage message) {
+  std::string worker;
+  {
+    absl::MutexLock lock(&state_->mu);
+    worker = state_->worker;
+    if (!worker.empty() && !state_->welcome) {
+      state_->held.push_back(std::move(message));
+      return;
+    }
+  }
+  if (worker.empty() != message.has_hello()) {
+    state_->stream->Close(MakeError(absl::StatusCode::kInvalidArgument, "PROTOCOL",
+                                    worker.empty() ? "the first message must be Hello"
+                                                   : "Hello may only be the first message"));
+    return;
+  }
+  if (worker.empty()) return OnHello(message.hello());
+  Route(controller_, state_, worker, std::move(message));
+}
+
+void Controller::Session::OnHello(const v1::Hello& hello) {
+  {
+    absl::MutexLock lock(&state_->mu);
+    state_->worker = hello.worker_id().empty() ? "?" : hello.worker_id();
+  }
+  controller_->OnCluster([controller = controller_, state = state_, hello] {
+    controller->sessions_[state->id] = state;
+    controller->Apply(controller->cluster_->OnHello(state->id, hello, controller->clock_.Now()));
+  });
+}
+
+void Controller::Session::OnClosed() {
+  controller_->OnCluster([controller = controller_, state = state_] {
+    const std::string worker = controller->cluster_->WorkerOf(state->id);
+    if (!worker.empty()) controller->directory_.Remove(worker, state->stream.get());
+    controller->sessions_.erase(state->id);
+    controller->Apply(controller->cluster_->OnClosed(state->id, controller->clock_.Now()));
+  });
+}
+
+void Controller::Session::Route(Controller* controller,
+                                const std::shared_ptr<SessionState>& state,
+                                const std::string& worker, v1::WorkerMessage message) {
+  switch (message.message_case()) {
+    case v1::WorkerMessage::kHeartbeat:
+      controller->OnCluster([controller, state, sequence = message.heartbeat().sequence()] {
+        if (!controller->cluster_->OnHeartbeat(state->id, controller->clock_.Now())) return;
+        v1::ControllerMessage answer;
+        answer.mutable_heartbeat_ack()->set_sequence(sequence);
+        answer.mutable_heartbeat_ack()->set_epoch(controller->context_.epoch);
+        state->stream->Send(std::move(answer));
+      });
+      return;
+    case v1::WorkerMessage::kProgress: {
+      const auto token = DecodeToken(message.progress().task_token());
+      if (!token.has_value()) return;
+      auto job = controller->FindJob(token->job);
+      if (job.ok()) {
+        (*job)->OnProgress(worker, token->ref, std::move(*message.mutable_progress()));
+      }
+      return;
+    }
+    case v1::WorkerMessage::kResult: {
+      const auto token = DecodeToken(message.result().task_token());
+      absl::StatusOr<std::shared_ptr<JobRuntime>> job =
+          token.has_value() ? controller->FindJob(token->job)
+                            : absl::StatusOr<std::shared_ptr<JobRuntime>>(
+                                  absl::InvalidArgumentError("not a token"));
+      if (token.has_value() && token->ref.kind == TaskKind::kExport) {
+        controller->OnCluster([controller, ref = token->ref, result = message.result()] {
+          controller->OnExportResult(ref, result);
+        });
+      } else if (job.ok()) {
+        return (*job)->OnResult(worker, token->ref, std::move(*message.mutable_result()));
+      }
+      // Nobody waits for it: the worker may forget it.
+      v1::ControllerMessage answer;
+      answer.mutable_result_ack()->set_task_token(message.result().task_token());
+      state->stream->Send(std::move(answer));
+      return;
+    }
+    case v1::WorkerMessage::kLog: {
+      auto job = controller->FindJob(message.log().job());
+      if (!message.log().job().empty() && job.ok()) (*job)->OnWorkerLog(worker, message.log());
+      return;
+    }
+    default:
+      return;
+  }
+}
+
+void Controller::Apply(const ClusterEffects& effects) {
+  for (const ClusterEffect& effect : effects) {
+    if (const auto* welcome = std::get_if<ClusterWelcome>(&effect)) {
+      auto it = sessions_.find(welcome->session);
+      if (it == sessions_.end()) continue;
+      directory_.Set(welcome->worker, it->second->stream);
+      v1::ControllerMessage message;
+      v1::Welcome* answer = message.mutable_welcome();
+      answer->set_epoch(context_.epoch);
+      answer->set_protocol(welcome->protocol);
+      SetDuration(answer->mutable_lease(), options_.cluster.lease);
+      SetDuration(answer->mutable_heartbeat_interval(), options_.cluster.heartbeat_interval);
+      for (const v1::RoleHeld& held : welcome->release) *answer->add_release() = held;
+      it->second->stream->Send(std::move(message));
+      Log(LogLevel::kInfo, "worker attached", {{"worker", welcome->worker}});
+    } else if (const auto* refuse = std::get_if<ClusterRefuse>(&effect)) {
+      auto it = sessions_.find(refuse->session);
+      if (it == sessions_.end()) continue;
+      Log(LogLevel::kWarn, "worker refused", {{"reason", std::string(refuse->status.message())}});
+      it->second->stream->Close(
+          MakeError(refuse->status.code(), refuse->reason, refuse->status.message()));
+    } else if (const auto* grant = std::get_if<ClusterGrant>(&effect)) {
+      Log(LogLevel::kInfo, "worker granted",
+          {{"worker", grant->worker}, {"job", grant->job}, {"role", grant->role}});
+      auto job = FindJob(grant->job);
+      if (job.ok()) (*job)->Post(WorkerGranted{grant->worker, grant->role, grant->credits});
+    } else if (const auto* lost = std::get_if<ClusterLost>(&effect)) {
+      auto job = FindJob(lost->job);
+      if (job.ok()) (*job)->Post(WorkerLost{lost->worker, lost->reason});
+    } else if (const auto* back = std::get_if<ClusterBack>(&effect)) {
+      Back(*back);
+    }
+  }
+  // Whoever is welcome now is heard: after its job knows that it is back.
+  for (const ClusterEffect& effect : effects) {
+    const auto* welcome = std::get_if<ClusterWelcome>(&effect);
+    if (welcome == nullptr) continue;
+    auto it = sessions_.find(welcome->session);
+    if (it == sessions_.end()) continue;
+    const std::shared_ptr<SessionState> state = it->second;
+    absl::MutexLock lock(&state->mu);
+    for (v1::WorkerMessage& message : state->held) {
+      Session::Route(this, state, state->worker, std::move(message));
+    }
+    state->held.clear();
+    state->welcome = true;
+  }
+}
+
+void Controller::Back(const ClusterBack& back) {
+  auto job = FindJob(back.job);
+  if (!job.ok()) return;
+  WorkerBack event;
+  event.worker = back.worker;
+  for (const v1::RoleHeld& held : back.hello.roles_held()) {
+    if (held.job() == back.job) event.policy_version = held.policy_version();
+  }
+  for (const v1::RunningTask& running : back.hello.running()) {
+    const auto token = DecodeToken(running.task_token());
+    if (token.has_value() && token->job == back.job) event.running.push_back(token->ref);
+  }
+  for (const std::string& bytes : back.hello.unacknowledged()) {
+    const auto token = DecodeToken(bytes);
+    if (token.has_value() && token->job == back.job) event.unacked.push_back(token->ref);
+  }
+  (*job)->Post(std::move(event));
+}
+
+void Controller::Tick() {
+  const absl::Time now = clock_.Now();
+  Apply(cluster_->OnTick(now));
+  for (auto it = exports_.begin(); it != exports_.end();) {
+    if (it->second.deadline > now) {
+      ++it;
+      continue;
+    }
+    auto done = std::move(it->second.done);
+    it = exports_.erase(it);
+    done(MakeError(absl::StatusCode::kDeadlineExceeded, "EXPORT_DEADLINE",
+                   "no worker finished the export in time; try again"));
+  }
+  std::vector<std::shared_ptr<JobRuntime>> active;
+  {
+    absl::MutexLock lock(&mu_);
+    for (const auto& [name, job] : jobs_) {
+      if (IsActive(job->Snapshot().state())) active.push_back(job);
+    }
+  }
+  for (const auto& job : active) job->Post(baton::controller::Tick{});
+  timer_.expires_after(std::chrono::milliseconds(absl::ToInt64Milliseconds(options_.tick)));
+  timer_.async_wait(boost::asio::bind_executor(
+      cluster_strand_, [this](const boost::system::error_code& error) {
+        if (!error && !stopping_) Tick();
+      }));
+}
+
+void Controller::ListWorkers(v1::ListWorkersRequest, Callback<v1::ListWorkersResponse> done) {
+  OnCluster([this, done = std::move(done)] {
+    v1::ListWorkersResponse answer;
+    for (v1::Worker& worker : cluster_->List(clock_.Now())) {
+      *answer.add_workers() = std::move(worker);
+    }
+    done(std::move(answer));
+  });
+}
+
+void Controller::DrainWorker(v1::DrainWorkerRequest request, Callback<v1::Worker> done) {
+  OnCluster([this, request = std::move(request), done = std::move(done)] {
+    auto effects = cluster_->OnDrain(request.worker_id(), clock_.Now());
+    if (!effects.ok()) {
+      return done(MakeError(effects.status().code(), "WORKER_NOT_FOUND",
+                            effects.status().message()));
+    }
+    Apply(*effects);
+    for (const v1::Worker& worker : cluster_->List(clock_.Now())) {
+      if (worker.worker_id() == request.worker_id()) return done(worker);
+    }
+    done(v1::Worker());
+  });
+}
+
+void Controller::SendExport(const std::string& job, const std::string& checkpoint,
+                            PendingExport pending) {
+  OnCluster([this, job, checkpoint, pending = std::move(pending)]() mutable {
+    const std::string worker = cluster_->FindMethod("actor", "export");
+    if (worker.empty()) {
+      return pending.done(MakeError(absl::StatusCode::kUnavailable, "NO_WORKER",
+                                    "no attached worker can export (role actor); start one"));
+    }
+    TaskRef ref;
+    ref.kind = TaskKind::kExport;
+    ref.subject = next_export_++;
+    ref.incarnation = context_.epoch;
+    v1::ControllerMessage message;
+    v1::Task* task = message.mutable_task();
+    task->set_task_token(EncodeToken({job, ref}));
+    task->set_epoch(context_.epoch);
+    task->set_job(job);
+    task->set_role("actor");
+    task->set_method("export");
+    task->mutable_export_()->set_checkpoint(checkpoint);
+    task->mutable_export_()->set_directory(pending.directory);
+    pending.deadline = clock_.Now() + absl::Minutes(10);
+    exports_[ref.subject] = std::move(pending);
+    directory_.Send(worker, std::move(message));
+  });
+}
+
+void Controller::OnExportResult(const TaskRef& ref, const v1::TaskResult& result) {
+  auto it = exports_.find(ref.subject);
+  if (it == exports_.end() || ref.incarnation != context_.epoch) return;
+  PendingExport pending = std::move(it->second);
+  exports_.erase(it);
+  const absl::Status status = FromProto(result.status());
+  if (!status.ok()) return pending.done(status);
+  v1::ExportCheckpointResponse answer;
+  answer.set_directory(pending.directory);
+  answer.set_step(pending.step);
+  pending.done(std::move(answer));
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,133 @@
+#include "controller/runtime/data_set.h"
+
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "sdk/base/status_macros.h"
+
+namespace baton::controller {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr size_t kMaxProblems = 20;
+constexpr size_t kMaxLine = 16u << 20;
+
+// A string, or a number written as one, as data sets often have in `answer`.
+absl::Status TakeText(const Json& object, const char* key, bool numbers, std::string* out) {
+  auto it = object.find(key);
+  if (it == object.end() || it->is_null()) return absl::OkStatus();
+  if (it->is_string()) {
+    *out = it->get<std::string>();
+  } else if (numbers && (it->is_number() || it->is_boolean())) {
+    *out = it->dump();
+  } else {
+    return absl::InvalidArgumentError(
+        absl::StrCat("`", key, "` is ", it->type_name(), ", not a string"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TakeMessages(const Json& list, Example* out) {
+  if (list.empty()) return absl::InvalidArgumentError("`prompt` is an empty list");
+  for (size_t i = 0; i < list.size(); ++i) {
+    const Json& turn = list[i];
+    v1::ChatMessage message;
+    const bool good = turn.is_object() && turn.contains("role") && turn["role"].is_string() &&
+                      turn.contains("content") && turn["content"].is_string();
+    if (!good) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("`prompt[", i, "]` is not {\"role\": string, \"content\": string}"));
+    }
+    message.set_role(turn["role"].get<std::string>());
+    message.set_content(turn["content"].get<std::string>());
+    if (message.role() != "system" && message.role() != "user" && message.role() != "assistant") {
+      return absl::InvalidArgumentError(
+          absl::StrCat("`prompt[", i, "].role` is '", message.role(),
+                       "', not one of: system, user, assistant"));
+    }
+    out->messages.push_back(std::move(message));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadFile(const std::string& file, const DataSetOptions& options, DataSet* out,
+                      size_t* suppressed) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return absl::NotFoundError("cannot be opened; check the path and its permissions");
+  const size_t before = out->examples.size();
+  const size_t problems_before = out->problems.size() + *suppressed;
+  std::string line;
+  for (size_t number = 1; std::getline(in, line); ++number) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    absl::StatusOr<Example> example = ParseExample(line, options);
+    if (example.ok()) {
+      out->examples.push_back(*std::move(example));
+    } else if (out->problems.size() < kMaxProblems) {
+      out->problems.push_back(
+          absl::StrCat(file, ":", number, ": ", example.status().message()));
+    } else {
+      ++*suppressed;
+    }
+  }
+  if (in.bad()) return absl::DataLossError("cannot be read to its end");
+  if (out->examples.size() == before && out->problems.size() + *suppressed == problems_before) {
+    return absl::InvalidArgumentError("holds no example; give one JSON object a line");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string Example::PromptText() const {
+  if (messages.empty()) return prompt;
+  std::string text;
+  for (const v1::ChatMessage& message : messages) {
+    absl::StrAppend(&text, text.empty() ? "" : "\n", message.role(), ": ", message.content());
+  }
+  return text;
+}
+
+absl::StatusOr<Example> ParseExample(absl::string_view line, const DataSetOptions& options) {
+  if (line.size() > kMaxLine) return absl::InvalidArgumentError("the line is longer than 16 MiB");
+  const Json json = Json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return absl::InvalidArgumentError("not valid JSON");
+  if (!json.is_object()) return absl::InvalidArgumentError("not a JSON object");
+  Example example;
+  auto prompt = json.find("prompt");
+  if (prompt == json.end()) return absl::InvalidArgumentError("`prompt` is missing");
+  if (prompt->is_array()) {
+    BATON_RETURN_IF_ERROR(TakeMessages(*prompt, &example));
+  } else {
+    BATON_RETURN_IF_ERROR(TakeText(json, "prompt", false, &example.prompt));
+    if (example.prompt.empty()) return absl::InvalidArgumentError("`prompt` is empty");
+  }
+  BATON_RETURN_IF_ERROR(TakeText(json, "answer", true, &example.answer));
+  BATON_RETURN_IF_ERROR(TakeText(json, "response", false, &example.response));
+  BATON_RETURN_IF_ERROR(TakeText(json, "source", false, &example.source));
+  if (options.needs_response && example.response.empty()) {
+    return absl::InvalidArgumentError("`response` is missing; kind sft trains on it");
+  }
+  auto extra = json.find("extra");
+  if (extra != json.end() && !extra->is_null()) {
+    example.extra_json = extra->dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
+  return example;
+}
+
+DataSet ReadDataSet(const std::vector<std::string>& files, const DataSetOptions& options) {
+  DataSet out;
+  size_t suppressed = 0;
+  for (const std::string& file : files) {
+    const absl::Status status = ReadFile(file, options, &out, &suppressed);
+    if (!status.ok()) out.problems.push_back(absl::StrCat(file, ": ", status.message()));
+  }
+  if (suppressed > 0) {
+    out.problems.push_back(absl::StrCat("… and ", suppressed, " more broken lines"));
+  }
+  return out;
+}
+
+}  // namespace baton::controller

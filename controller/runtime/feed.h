@@ -1,0 +1,102 @@
+// A numbered stream with history: subscribers get what was stored after a number, then what
+// comes. Lives on one strand; sinks are told in order, each at most once of every entry.
+#ifndef BATON_CONTROLLER_RUNTIME_FEED_H_
+#define BATON_CONTROLLER_RUNTIME_FEED_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace baton::controller {
+
+/// `Entry` is a JobEvent or a LogEntry; `number(entry)` grows with every kept one and is 0 for
+/// one that is not kept. `deliver` and `end` talk to the sink.
+template <typename Entry>
+class Feed {
+ public:
+  struct Subscriber {
+    std::function<int64_t(const Entry&)> number;
+    std::function<bool(const Entry&)> deliver;  ///< False: too slow, cut off.
+    std::function<void(absl::Status)> end;
+    std::function<bool()> alive;  ///< False: nobody listens any more.
+    int64_t last = 0;             ///< Number of the last entry delivered.
+    bool follow = true;           ///< False: history only.
+    bool catching_up = true;
+    std::vector<Entry> held;  // arrived while catching up
+  };
+  using Handle = std::shared_ptr<Subscriber>;
+
+  void Add(Handle subscriber) { subscribers_.push_back(std::move(subscriber)); }
+
+  /// The history was read; `ended` when nothing will follow.
+  void CaughtUp(const Handle& subscriber, const std::vector<Entry>& history, bool ended) {
+    bool open = true;
+    for (const Entry& entry : history) open = open && Deliver(*subscriber, entry);
+    for (const Entry& entry : std::exchange(subscriber->held, {})) {
+      open = open && Deliver(*subscriber, entry);
+    }
+    subscriber->catching_up = false;
+    if (!open) return Remove(subscriber, SlowStatus());
+    if (ended || !subscriber->follow) Remove(subscriber, absl::OkStatus());
+  }
+
+  void Failed(const Handle& subscriber, absl::Status status) { Remove(subscriber, status); }
+
+  void Publish(const Entry& entry) {
+    std::vector<Handle> slow, gone;
+    for (const Handle& subscriber : subscribers_) {
+      if (!subscriber->alive()) {
+        gone.push_back(subscriber);
+      } else if (subscriber->catching_up) {
+        subscriber->held.push_back(entry);
+      } else if (!Deliver(*subscriber, entry)) {
+        slow.push_back(subscriber);
+      }
+    }
+    for (const Handle& subscriber : slow) Remove(subscriber, SlowStatus());
+    for (const Handle& subscriber : gone) Remove(subscriber, absl::CancelledError("gone"));
+  }
+
+  /// Nothing will follow: everyone who is not catching up is told so.
+  void End(absl::Status status) {
+    std::vector<Handle> done;
+    for (const Handle& subscriber : subscribers_) {
+      if (!subscriber->catching_up) done.push_back(subscriber);
+    }
+    for (const Handle& subscriber : done) Remove(subscriber, status);
+  }
+
+  size_t size() const { return subscribers_.size(); }
+
+ private:
+  static absl::Status SlowStatus() {
+    return absl::ResourceExhaustedError(
+        "the watcher is too slow; resume from the last revision it got");
+  }
+  static bool Deliver(Subscriber& subscriber, const Entry& entry) {
+    const int64_t number = subscriber.number(entry);
+    if (number != 0) {
+      if (number <= subscriber.last) return true;
+      subscriber.last = number;
+    }
+    return subscriber.deliver(entry);
+  }
+  void Remove(const Handle& subscriber, const absl::Status& status) {
+    for (size_t i = 0; i < subscribers_.size(); ++i) {
+      if (subscribers_[i] != subscriber) continue;
+      subscribers_.erase(subscribers_.begin() + static_cast<std::ptrdiff_t>(i));
+      subscriber->end(status);
+      return;
+    }
+  }
+
+  std::vector<Handle> subscribers_;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_RUNTIME_FEED_H_

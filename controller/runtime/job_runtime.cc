@@ -1,0 +1,344 @@
+#include "controller/runtime/job_runtime.h"
+
+#include <atomic>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "boost/asio/post.hpp"
+#include "controller/runtime/tables.h"
+#include "sdk/base/log.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::controller {
+namespace {
+
+// A subscriber's handle: it is alive until its owner drops the subscription.
+class LiveSubscription : public Subscription {
+ public:
+  explicit LiveSubscription(std::shared_ptr<std::atomic<bool>> alive) : alive_(std::move(alive)) {}
+  ~LiveSubscription() override { *alive_ = false; }
+
+ private:
+  std::shared_ptr<std::atomic<bool>> alive_;
+};
+
+template <typename Entry>
+absl::StatusOr<std::vector<Entry>> ReadHistory(store::Store& store, const char* table,
+                                               const std::string& job, int64_t after) {
+  auto rows = store.Scan(table, NumberRange(job, static_cast<uint64_t>(after) + 1));
+  if (!rows.ok()) return rows.status();
+  std::vector<Entry> out;
+  for (const store::Row& row : *rows) {
+    Entry entry;
+    if (!entry.ParseFromString(row.value)) {
+      return absl::DataLossError(absl::StrCat("row ", row.key, " of ", table, " is damaged"));
+    }
+    out.push_back(std::move(entry));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string JobRuntime::Directory(const std::string& data_root, const std::string& name) {
+  // projects/P/jobs/J -> jobs/P/J
+  const std::string rest = absl::StrReplaceAll(name.substr(9), {{"/jobs/", "/"}});
+  return absl::StrCat(data_root, "/jobs/", rest);
+}
+
+JobRuntime::JobRuntime(const RuntimeContext* context, JobCore core, int64_t next_log_sequence)
+    : context_(context),
+      name_(core.name()),
+      directory_(Directory(context->data_root, core.name())),
+      checkpoint_files_(directory_),
+      held_at_start_(core.HeldWorkers()),
+      priority_(core.Describe().effective_spec().priority()),
+      strand_(boost::asio::make_strand(context->strands->get_executor())),
+      disk_(boost::asio::make_strand(context->disk->get_executor())),
+      core_(std::move(core)),
+      next_log_sequence_(next_log_sequence) {
+  TakeSnapshot();
+}
+
+void JobRuntime::OnDisk(std::function<void()> work) {
+  boost::asio::post(disk_, [self = shared_from_this(), work = std::move(work)] { work(); });
+}
+
+void JobRuntime::OnStrand(std::function<void()> work) {
+  boost::asio::post(strand_, [self = shared_from_this(), work = std::move(work)] { work(); });
+}
+
+void JobRuntime::Start(std::vector<store::Write> extra, std::function<void()> done) {
+  OnStrand([this, extra = std::move(extra), done = std::move(done)]() mutable {
+    Effects effects = core_.Start(context_->clock->Now());
+    std::vector<store::Write> writes = RowsOf(effects);
+    for (store::Write& write : extra) writes.push_back(std::move(write));
+    Finish(std::move(effects), std::move(writes), std::move(done));
+  });
+}
+
+void JobRuntime::Post(Event event) {
+  OnStrand([this, event = std::move(event)] { Run(event); });
+}
+
+void JobRuntime::PostAndDescribe(Event event, std::function<absl::Status(const JobCore&)> check,
+                                 Callback<v1::Job> done) {
+  OnStrand([this, event = std::move(event), check = std::move(check), done = std::move(done)] {
+    if (check) {
+      const absl::Status status = check(core_);
+      if (!status.ok()) return done(status);
+    }
+    Run(event, [this, done] { done(Snapshot()); });
+  });
+}
+
+void JobRuntime::Run(const Event& event, std::function<void()> after) {
+  Effects effects = core_.Handle(event, context_->clock->Now());
+  std::vector<store::Write> writes = RowsOf(effects);
+  Finish(std::move(effects), std::move(writes), std::move(after));
+}
+
+std::vector<store::Write> JobRuntime::RowsOf(const Effects& effects) {
+  std::vector<store::Write> writes;
+  bool put_job = false;
+  for (const Effect& effect : effects) {
+    if (std::holds_alternative<PutJob>(effect)) {
+      put_job = true;
+    } else if (const auto* put = std::get_if<PutTrajectory>(&effect)) {
+      writes.push_back({kTrajectoryTable, NumberKey(name_, put->serial),
+                        ToRow(put->trajectory, put->step, put->incarnation).SerializeAsString()});
+    } else if (const auto* emit = std::get_if<EmitEvent>(&effect)) {
+      if (!emit->kept) continue;
+      writes.push_back({kEventTable,
+                        NumberKey(name_, static_cast<uint64_t>(emit->event.revision())),
+                        emit->event.SerializeAsString()});
+      put_job = true;  // the revision stands in the job's row
+    } else if (const auto* metrics = std::get_if<PutMetrics>(&effect)) {
+      v1::StepMetrics row;
+      row.set_step(metrics->step);
+      for (const auto& [name, value] : metrics->metrics) (*row.mutable_metrics())[name] = value;
+      // An evaluation and the step before it share the step, not the row.
+      const bool evaluation = metrics->metrics.count("val/accuracy") > 0;
+      writes.push_back({kMetricTable,
+                        NumberKey(name_, static_cast<uint64_t>(metrics->step),
+                                  evaluation ? "/val" : "/step"),
+                        row.SerializeAsString()});
+    } else if (const auto* drop = std::get_if<DropTrajectories>(&effect)) {
+      for (uint64_t serial = drop->begin; serial < drop->end; ++serial) {
+        writes.push_back({kTrajectoryTable, NumberKey(name_, serial), std::nullopt});
+      }
+    }
+  }
+  if (put_job) writes.push_back({kJobTable, name_, core_.Row().SerializeAsString()});
+  return writes;
+}
+
+void JobRuntime::Finish(Effects effects, std::vector<store::Write> writes,
+                        std::function<void()> after) {
+  Turn turn;
+  turn.effects = std::move(effects);
+  turn.after = std::move(after);
+  turn.committed = writes.empty();
+  turns_.push_back(std::move(turn));
+  if (!writes.empty()) {
+    context_->store->Commit(std::move(writes), [self = shared_from_this()](absl::Status status) {
+      if (!status.ok()) return;  // the controller stops: nothing may leave any more
+      boost::asio::post(self->strand_, [self] {
+        for (Turn& waiting : self->turns_) {
+          if (waiting.committed) continue;
+          waiting.committed = true;  // commits are answered in order
+          break;
+        }
+        self->Flush();
+      });
+    });
+  }
+  Flush();
+}
+
+void JobRuntime::Flush() {
+  while (!turns_.empty() && turns_.front().committed) {
+    Turn turn = std::move(turns_.front());
+    turns_.pop_front();
+    Leave(turn);
+  }
+}
+
+void JobRuntime::Leave(Turn& turn) {
+  TakeSnapshot();
+  for (const Effect& effect : turn.effects) {
+    std::visit([this](const auto& e) { Do(e); }, effect);
+  }
+  if (turn.after) turn.after();
+}
+
+void JobRuntime::TakeSnapshot() {
+  v1::Job job = core_.Describe();
+  absl::MutexLock lock(&mu_);
+  snapshot_ = std::move(job);
+}
+
+v1::Job JobRuntime::Snapshot() const {
+  absl::MutexLock lock(&mu_);
+  return snapshot_;
+}
+
+void JobRuntime::Explain(Callback<v1::ExplainJobResponse> done) {
+  OnStrand([this, done = std::move(done)] {
+    v1::ExplainJobResponse answer = core_.Explain(context_->clock->Now());
+    const absl::Status health = context_->store->health();
+    if (!health.ok()) {
+      v1::Wait wait;
+      wait.set_kind("store");
+      wait.set_subject("every effect of the job");
+      wait.set_cause(absl::StrCat("the store, which refuses writes: ", health.message()));
+      wait.set_action("the write is tried again until it succeeds; nothing is lost");
+      v1::ExplainJobResponse first;
+      first.set_summary(answer.summary());
+      *first.add_waits() = wait;
+      for (const v1::Wait& w : answer.waits()) *first.add_waits() = w;
+      answer = first;
+    }
+    done(std::move(answer));
+  });
+}
+
+void JobRuntime::Checkpoints(Callback<std::vector<v1::Checkpoint>> done) {
+  OnStrand([this, done = std::move(done)] {
+    const store::v1::JobRow row = core_.Row();
+    done(std::vector<v1::Checkpoint>(row.checkpoints().begin(), row.checkpoints().end()));
+  });
+}
+
+void JobRuntime::FetchBatch(const v1::FetchBatchRequest& request,
+                            Callback<std::vector<v1::Trajectory>> done) {
+  OnStrand([this, request, done = std::move(done)] {
+    if (request.capability() != Capability(request.batch_id())) {
+      return done(MakeError(absl::StatusCode::kPermissionDenied, "CAPABILITY",
+                            "this capability does not open this batch"));
+    }
+    if (batch_.id != request.batch_id()) {
+      const bool coming = core_.Describe().phase() == "computing advantages" ||
+                          core_.Describe().phase() == "setting up" ||
+                          core_.Describe().phase() == "generating";
+      return done(coming ? MakeError(absl::StatusCode::kUnavailable, "BATCH_NOT_READY",
+                                     "the batch is being put together again; try again")
+                         : MakeError(absl::StatusCode::kNotFound, "BATCH_NOT_FOUND",
+                                     absl::StrCat("batch ", request.batch_id(), " is no more")));
+    }
+    const auto size = static_cast<int>(batch_.trajectories.size());
+    const int end = request.end() == 0 ? size : request.end();
+    if (request.begin() < 0 || request.begin() > end || end > size) {
+      return done(MakeError(absl::StatusCode::kOutOfRange, "BATCH_RANGE",
+                            absl::StrCat("[", request.begin(), ", ", end,
+                                         ") is not in a batch of ", size)));
+    }
+    done(std::vector<v1::Trajectory>(batch_.trajectories.begin() + request.begin(),
+                                     batch_.trajectories.begin() + end));
+  });
+}
+
+std::unique_ptr<Subscription> JobRuntime::Watch(int64_t after_revision,
+                                                std::shared_ptr<EventSink> sink) {
+  auto alive = std::make_shared<std::atomic<bool>>(true);
+  auto subscriber = std::make_shared<Feed<v1::JobEvent>::Subscriber>();
+  subscriber->number = [](const v1::JobEvent& event) { return event.revision(); };
+  subscriber->deliver = [sink](const v1::JobEvent& event) { return sink->OnEvent(event); };
+  subscriber->end = [sink](absl::Status status) { sink->OnEnd(std::move(status)); };
+  subscriber->alive = [alive] { return alive->load(); };
+  subscriber->last = after_revision;
+  OnStrand([this, subscriber, after_revision] {
+    events_.Add(subscriber);
+    OnDisk([this, subscriber, after_revision] {
+      auto history =
+          ReadHistory<v1::JobEvent>(*context_->store, kEventTable, name_, after_revision);
+      OnStrand([this, subscriber, history = std::move(history)] {
+        if (!history.ok()) return events_.Failed(subscriber, history.status());
+        events_.CaughtUp(subscriber, *history, IsTerminal(Snapshot().state()));
+      });
+    });
+  });
+  return std::make_unique<LiveSubscription>(std::move(alive));
+}
+
+std::unique_ptr<Subscription> JobRuntime::ReadLogs(int64_t after, bool follow,
+                                                   std::shared_ptr<LogSink> sink) {
+  auto alive = std::make_shared<std::atomic<bool>>(true);
+  auto subscriber = std::make_shared<Feed<v1::LogEntry>::Subscriber>();
+  subscriber->number = [](const v1::LogEntry& entry) { return entry.sequence(); };
+  subscriber->deliver = [sink](const v1::LogEntry& entry) { return sink->OnEntry(entry); };
+  subscriber->end = [sink](absl::Status status) { sink->OnEnd(std::move(status)); };
+  subscriber->alive = [alive] { return alive->load(); };
+  subscriber->last = after;
+  subscriber->follow = follow;
+  OnStrand([this, subscriber, after] {
+    logs_.Add(subscriber);
+    OnDisk([this, subscriber, after] {
+      auto history = ReadHistory<v1::LogEntry>(*context_->store, kLogTable, name_, after);
+      OnStrand([this, subscriber, history = std::move(history)] {
+        if (!history.ok()) return logs_.Failed(subscriber, history.status());
+        logs_.CaughtUp(subscriber, *history, IsTerminal(Snapshot().state()));
+      });
+    });
+  });
+  return std::make_unique<LiveSubscription>(std::move(alive));
+}
+
+void JobRuntime::AppendLog(const std::string& source, const std::string& level,
+                           const std::string& message) {
+  v1::LogEntry entry;
+  entry.set_sequence(next_log_sequence_++);
+  const absl::Time now = context_->clock->Now();
+  entry.mutable_time()->set_seconds(absl::ToUnixSeconds(now));
+  entry.mutable_time()->set_nanos(
+      static_cast<int>(absl::ToUnixNanos(now) - absl::ToUnixSeconds(now) * 1000000000));
+  entry.set_source(source);
+  entry.set_level(level);
+  entry.set_message(message);
+  context_->store->Commit({{kLogTable, NumberKey(name_, static_cast<uint64_t>(entry.sequence())),
+                            entry.SerializeAsString()}},
+                          [](absl::Status) {});
+  logs_.Publish(entry);
+}
+
+void JobRuntime::OnWorkerLog(const std::string& worker, const v1::WorkerLog& line) {
+  OnStrand([this, worker, line] { AppendLog(worker, line.level(), line.message()); });
+}
+
+void JobRuntime::OnProgress(const std::string& worker, const TaskRef& ref,
+                            v1::Progress progress) {
+  OnStrand([this, worker, ref, progress = std::move(progress)] {
+    if (ref.kind != TaskKind::kGenerate || !core_.Wants(worker, ref)) return;
+    Partial& partial = partials_[ref.subject];
+    if (progress.offset() != partial.tokens.size() ||
+        progress.tokens_size() != progress.log_probs_size()) {
+      return;  // a repeat, or a gap after a restart; the result brings everything
+    }
+    partial.tokens.insert(partial.tokens.end(), progress.tokens().begin(),
+                          progress.tokens().end());
+    partial.log_probs.insert(partial.log_probs.end(), progress.log_probs().begin(),
+                             progress.log_probs().end());
+    Run(TaskProgressed{worker, ref, static_cast<uint32_t>(partial.tokens.size())});
+  });
+}
+
+void JobRuntime::OnResult(const std::string& worker, const TaskRef& ref, v1::TaskResult result) {
+  OnStrand([this, worker, ref, result = std::move(result)]() mutable {
+    if (!core_.Wants(worker, ref)) return Acknowledge(worker, ref);  // stale: changes nothing
+    const absl::Status status = FromProto(result.status());
+    if (ref.kind == TaskKind::kGenerate && status.ok()) {
+      return StoreGenerated(worker, ref, std::move(result));
+    }
+    TaskDone done;
+    done.worker = worker;
+    done.ref = ref;
+    done.status = status;
+    done.output.error = result.error();
+    for (const auto& [name, value] : result.metrics()) done.output.metrics[name] = value;
+    Run(done);
+  });
+}
+
+}  // namespace baton::controller

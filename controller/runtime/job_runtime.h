@@ -1,0 +1,175 @@
+// One job outside of its core: its strand, its payloads, its watchers.
+//
+// Turns calls and messages into events of JobCore, and the core's effects into rows, tasks,
+// files and answers. An effect leaves only after the rows of its turn are committed; turns leave
+// in order.
+//
+// Threads: public methods may be called from any thread; they post to the job's strand.
+// Files are touched on the disk executor alone. Callbacks come from the strand.
+#ifndef BATON_CONTROLLER_RUNTIME_JOB_RUNTIME_H_
+#define BATON_CONTROLLER_RUNTIME_JOB_RUNTIME_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "boost/asio/strand.hpp"
+#include "boost/asio/thread_pool.hpp"
+#include "controller/core/job_core.h"
+#include "controller/experience/experience_log.h"
+#include "controller/runtime/checkpoint_files.h"
+#include "controller/runtime/controller_interface.h"
+#include "controller/runtime/data_set.h"
+#include "controller/runtime/feed.h"
+#include "controller/runtime/worker_directory.h"
+#include "controller/store/store.h"
+#include "sdk/base/clock.h"
+
+namespace baton::controller {
+
+/// What all jobs share. Outlives every JobRuntime.
+struct RuntimeContext {
+  boost::asio::thread_pool* strands = nullptr;
+  boost::asio::thread_pool* disk = nullptr;
+  store::Store* store = nullptr;
+  WorkerDirectory* workers = nullptr;
+  const Clock* clock = nullptr;
+  std::string data_root;
+  std::string secret;  ///< Makes capabilities that nobody can guess.
+  uint64_t epoch = 0;
+  JobCoreOptions core;
+  /// Of the queue; thread-safe.
+  std::function<void(const std::string& job, const NeedWorkers&)> need;
+  std::function<void(const std::string& job, const std::string& worker)> return_worker;
+  std::function<void(const std::string& job)> leave;
+};
+
+class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
+ public:
+  JobRuntime(const RuntimeContext* context, JobCore core, int64_t next_log_sequence);
+
+  /// First call. `extra` rows are committed together with the job's first; `done` is called
+  /// after that.
+  void Start(std::vector<store::Write> extra, std::function<void()> done);
+
+  void Post(Event event);
+  /// Posts and answers with the job as it is afterwards. `check` may refuse.
+  void PostAndDescribe(Event event, std::function<absl::Status(const JobCore&)> check,
+                       Callback<v1::Job> done);
+  void OnResult(const std::string& worker, const TaskRef& ref, v1::TaskResult result);
+  void OnProgress(const std::string& worker, const TaskRef& ref, v1::Progress progress);
+  void OnWorkerLog(const std::string& worker, const v1::WorkerLog& line);
+
+  /// The job as of its last committed turn.
+  v1::Job Snapshot() const;
+  void Explain(Callback<v1::ExplainJobResponse> done);
+  void FetchBatch(const v1::FetchBatchRequest& request,
+                  Callback<std::vector<v1::Trajectory>> done);
+  std::unique_ptr<Subscription> Watch(int64_t after_revision, std::shared_ptr<EventSink> sink);
+  std::unique_ptr<Subscription> ReadLogs(int64_t after, bool follow,
+                                         std::shared_ptr<LogSink> sink);
+  /// Reads a payload from the experience log; `done` runs on the disk executor.
+  void ReadPayloadAsync(const PayloadLocation& location,
+                        std::function<void(absl::StatusOr<std::string>)> done);
+  /// Complete checkpoints, oldest first.
+  void Checkpoints(Callback<std::vector<v1::Checkpoint>> done);
+
+  const std::string& name() const { return name_; }
+  std::map<std::string, std::string> HeldWorkers() const { return held_at_start_; }
+  int priority() const { return priority_; }
+  static std::string Directory(const std::string& data_root, const std::string& name);
+
+ private:
+  struct Turn {
+    Effects effects;
+    bool committed = false;
+    std::function<void()> after;
+  };
+  struct Partial {  // of a running generation
+    std::vector<int32_t> tokens;
+    std::vector<float> log_probs;
+  };
+  struct Batch {
+    std::string id, capability;
+    std::vector<v1::Trajectory> trajectories;
+  };
+
+  void Run(const Event& event, std::function<void()> after = nullptr);
+  void Finish(Effects effects, std::vector<store::Write> writes, std::function<void()> after);
+  void Flush();
+  void Leave(Turn& turn);
+  void TakeSnapshot();
+  std::vector<store::Write> RowsOf(const Effects& effects);
+
+  // Effects that leave (job_runtime_effects.cc).
+  void Do(const StartTask& effect);
+  void Do(const StopTask& effect);
+  void Do(const AckResult& effect);
+  void Do(const PutJob&) {}
+  void Do(const PutTrajectory&) {}
+  void Do(const DropTrajectories& effect);
+  void Do(const DropPayloads& effect);
+  void Do(const EmitEvent& effect);
+  void Do(const PutMetrics&) {}
+  void Do(const LoadData& effect);
+  void Do(const BuildBatch& effect);
+  void Do(const CommitCheckpoint& effect);
+  void Do(const DeleteCheckpoint& effect);
+  void Do(const NeedWorkers& effect);
+  void Do(const ReturnWorker& effect);
+  void Do(const LeaveQueue& effect);
+
+  void Send(const std::string& worker, v1::Task task);
+  v1::Task MakeTask(const StartTask& effect);
+  void SendScore(const StartTask& effect);
+  void FillGenerate(const StartTask& effect, v1::Task& task);
+  void FillScore(const StartTask& effect, const v1::Trajectory& payload, v1::Task& task);
+  void FillUpdate(const StartTask& effect, v1::Task& task);
+  void Acknowledge(const std::string& worker, const TaskRef& ref);
+  void StoreGenerated(const std::string& worker, const TaskRef& ref, v1::TaskResult result);
+  v1::Trajectory MakePayload(const TrajectoryInfo& info) const;
+  std::string Capability(const std::string& batch_id) const;
+  void AppendLog(const std::string& source, const std::string& level, const std::string& message);
+  absl::StatusOr<experience::ExperienceLog*> Log();                        // on disk_
+  absl::StatusOr<std::string> ReadPayload(const PayloadLocation& location);  // on disk_
+  const Example* ExampleOf(const TrajectoryInfo& info) const;
+  void OnDisk(std::function<void()> work);
+  void OnStrand(std::function<void()> work);
+
+  // Constant after construction.
+  const RuntimeContext* const context_;
+  const std::string name_;
+  const std::string directory_;
+  const CheckpointFiles checkpoint_files_;
+  const std::map<std::string, std::string> held_at_start_;
+  const int priority_;
+  boost::asio::strand<boost::asio::thread_pool::executor_type> strand_;
+  boost::asio::strand<boost::asio::thread_pool::executor_type> disk_;
+
+  // On strand_.
+  JobCore core_;
+  std::deque<Turn> turns_;
+  std::shared_ptr<const DataSet> train_, val_;
+  std::map<uint64_t, v1::Trajectory> payloads_;
+  std::map<uint64_t, Partial> partials_;
+  Batch batch_;
+  Feed<v1::JobEvent> events_;
+  Feed<v1::LogEntry> logs_;
+  int64_t next_log_sequence_;
+
+  // On disk_.
+  std::unique_ptr<experience::ExperienceLog> log_;
+
+  mutable absl::Mutex mu_;
+  v1::Job snapshot_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_RUNTIME_JOB_RUNTIME_H_

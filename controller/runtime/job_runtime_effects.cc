@@ -1,0 +1,519 @@
+// JobRuntime: carries out what the core wants.
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "boost/asio/post.hpp"
+#include "controller/algorithms/advantage.h"
+#include "controller/runtime/job_runtime.h"
+#include "controller/runtime/tables.h"
+#include "sdk/base/log.h"
+#include "sdk/base/status_macros.h"
+#include "sdk/rpc/error.h"
+#include "xxhash.h"
+
+namespace baton::controller {
+namespace {
+
+std::string BatchId(int64_t step, uint64_t incarnation) {
+  return absl::StrCat("step-", step, "-", incarnation);
+}
+
+const v1::Column* FindColumn(const v1::TaskResult& result, absl::string_view name) {
+  for (const v1::Column& column : result.columns()) {
+    if (column.name() == name) return &column;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<uint32_t> CountOf(const v1::TaskResult& result, absl::string_view name,
+                                 v1::DataType dtype, size_t width) {
+  const v1::Column* column = FindColumn(result, name);
+  if (column == nullptr || column->dtype() != dtype || column->data().size() % width != 0) {
+    return absl::InternalError(absl::StrCat("the result has no sound column `", name, "`"));
+  }
+  return static_cast<uint32_t>(column->data().size() / width);
+}
+
+std::vector<std::string> AbsolutePaths(const std::string& data_root,
+                                       const google::protobuf::RepeatedPtrField<std::string>& in) {
+  std::vector<std::string> out;
+  for (const std::string& path : in) {
+    out.push_back(absl::StartsWith(path, "/") ? path : absl::StrCat(data_root, "/", path));
+  }
+  return out;
+}
+
+v1::Column FloatColumn(const std::string& name, float value) {
+  v1::Column column;
+  column.set_name(name);
+  column.set_dtype(v1::DATA_TYPE_FLOAT32);
+  column.set_data(std::string(reinterpret_cast<const char*>(&value), sizeof(value)));
+  return column;
+}
+
+}  // namespace
+
+// ---- Tasks --------------------------------------------------------------------------------
+
+v1::Task JobRuntime::MakeTask(const StartTask& effect) {
+  v1::Task task;
+  task.set_task_token(EncodeToken({name_, effect.ref}));
+  task.set_epoch(context_->epoch);
+  task.set_job(name_);
+  task.set_role(effect.args.role);
+  task.set_method(effect.args.method.empty() ? std::string(MethodName(effect.ref.kind))
+                                             : effect.args.method);
+  task.set_attempt(effect.ref.attempt & 0xff);
+  if (effect.args.deadline != absl::InfiniteDuration()) {
+    task.mutable_deadline()->set_seconds(absl::ToInt64Seconds(effect.args.deadline));
+  }
+  if (IsGroupCommand(effect.ref.kind)) {
+    task.mutable_order()->set_pool(effect.args.role);
+    task.mutable_order()->set_generation(effect.args.generation);
+    task.mutable_order()->set_sequence(effect.args.sequence);
+  }
+  return task;
+}
+
+void JobRuntime::Send(const std::string& worker, v1::Task task) {
+  v1::ControllerMessage message;
+  *message.mutable_task() = std::move(task);
+  context_->workers->Send(worker, std::move(message));
+}
+
+void JobRuntime::Do(const StartTask& effect) {
+  v1::Task task = MakeTask(effect);
+  switch (effect.ref.kind) {
+    case TaskKind::kAssignRole: {
+      v1::AssignRole* assign = task.mutable_assign_role();
+      *assign->mutable_spec() = core_.Describe().effective_spec();
+      assign->set_world_size(1);
+      assign->set_policy_version(effect.args.policy_version);
+      if (effect.args.checkpoint_step >= 0) {
+        assign->set_checkpoint(checkpoint_files_.PathOf(effect.args.checkpoint_step));
+        assign->set_step(effect.args.checkpoint_step);
+      }
+      // The group's generation travels with the role, so that a worker that comes back tells it.
+      task.mutable_order()->set_pool(effect.args.role);
+      task.mutable_order()->set_generation(effect.args.generation);
+      break;
+    }
+    case TaskKind::kReleaseRole:
+      task.mutable_release_role();
+      break;
+    case TaskKind::kLoadWeights:
+      task.mutable_load_weights()->set_policy_version(effect.args.policy_version);
+      break;
+    case TaskKind::kGenerate:
+      FillGenerate(effect, task);
+      break;
+    case TaskKind::kScore:
+      return SendScore(effect);
+    case TaskKind::kUpdate:
+      FillUpdate(effect, task);
+      break;
+    case TaskKind::kPublish:
+      task.mutable_publish()->set_policy_version(effect.args.policy_version);
+      break;
+    case TaskKind::kSaveCheckpoint: {
+      const int64_t step = effect.ref.step;
+      task.mutable_save_checkpoint()->set_step(step);
+      return OnDisk([this, effect, step, task = std::move(task)]() mutable {
+        auto directory = checkpoint_files_.Prepare(step);
+        OnStrand([this, effect, directory, task = std::move(task)]() mutable {
+          if (!directory.ok()) {
+            return Run(TaskDone{effect.worker, effect.ref, directory.status(), {}});
+          }
+          task.mutable_save_checkpoint()->set_directory(*directory);
+          Send(effect.worker, std::move(task));
+        });
+      });
+    }
+    case TaskKind::kExport:
+      return;
+  }
+  Send(effect.worker, std::move(task));
+}
+
+const Example* JobRuntime::ExampleOf(const TrajectoryInfo& info) const {
+  const auto& data = info.purpose == v1::PURPOSE_EVAL ? val_ : train_;
+  if (data == nullptr || info.prompt_id >= data->examples.size()) return nullptr;
+  return &data->examples[info.prompt_id];
+}
+
+void JobRuntime::FillGenerate(const StartTask& effect, v1::Task& task) {
+  const TrajectoryInfo& info = effect.args.trajectory;
+  const v1::JobSpec& spec = core_.effective_spec();
+  const v1::RolloutSpec& rollout = spec.rollout();
+  const bool eval = info.purpose == v1::PURPOSE_EVAL;
+  v1::Generate* generate = task.mutable_generate();
+  generate->set_trajectory_id(TrajectoryName(info.id));
+  generate->set_purpose(info.purpose);
+  if (const Example* example = ExampleOf(info)) {
+    generate->set_prompt(example->prompt);
+    for (const v1::ChatMessage& m : example->messages) *generate->add_messages() = m;
+  }
+  const auto partial = partials_.find(info.id);
+  if (partial != partials_.end()) {
+    generate->mutable_resume_tokens()->Add(partial->second.tokens.begin(),
+                                           partial->second.tokens.end());
+    generate->mutable_resume_log_probs()->Add(partial->second.log_probs.begin(),
+                                              partial->second.log_probs.end());
+  }
+  generate->set_seed(static_cast<uint64_t>(spec.data().seed()));
+  generate->set_prompt_id(info.prompt_id);
+  generate->set_draw(info.draw);
+  generate->set_sample_index(info.sample);
+  generate->set_policy_version(effect.args.policy_version);
+  generate->set_temperature(eval ? rollout.val().temperature() : rollout.temperature());
+  generate->set_top_p(eval ? rollout.val().top_p() : rollout.top_p());
+  generate->set_top_k(eval ? rollout.val().top_k() : rollout.top_k());
+  generate->set_max_new_tokens(spec.data().max_response_length());
+  generate->set_max_prompt_length(spec.data().max_prompt_length());
+  for (const std::string& stop : rollout.stop()) generate->add_stop(stop);
+}
+
+void JobRuntime::FillScore(const StartTask& effect, const v1::Trajectory& payload,
+                           v1::Task& task) {
+  v1::Score* score = task.mutable_score();
+  *score->mutable_trajectory() = payload;
+  const v1::ScoreNode& node =
+      core_.dataflow().score(static_cast<int>(effect.args.trajectory.scored));
+  score->set_node(node.node());
+  *score->mutable_options() = node.options();
+  if (const Example* example = ExampleOf(effect.args.trajectory)) {
+    score->set_extra_json(example->extra_json);
+  }
+}
+
+void JobRuntime::SendScore(const StartTask& effect) {
+  auto payload = payloads_.find(effect.args.trajectory.id);
+  if (payload != payloads_.end()) {
+    v1::Task task = MakeTask(effect);
+    FillScore(effect, payload->second, task);
+    return Send(effect.worker, std::move(task));
+  }
+  OnDisk([this, effect] {  // after a restart
+    auto bytes = ReadPayload(effect.args.trajectory.location);
+    OnStrand([this, effect, bytes = std::move(bytes)] {
+      v1::Trajectory trajectory;
+      if (!bytes.ok() || !trajectory.ParseFromString(*bytes)) {
+        return Run(TaskDone{effect.worker, effect.ref,
+                            absl::DataLossError(absl::StrCat(
+                                "the payload of ", TrajectoryName(effect.args.trajectory.id),
+                                " cannot be read: ", bytes.status().message())),
+                            {}});
+      }
+      v1::Task task = MakeTask(effect);
+      FillScore(effect, trajectory, task);
+      payloads_[effect.args.trajectory.id] = std::move(trajectory);
+      Send(effect.worker, std::move(task));
+    });
+  });
+}
+
+void JobRuntime::FillUpdate(const StartTask& effect, v1::Task& task) {
+  const v1::UpdateNode& node = core_.dataflow().update(0);
+  v1::Update* update = task.mutable_update();
+  update->set_step(effect.ref.step + 1);
+  update->set_from_step(effect.ref.step);
+  update->set_batch_id(batch_.id);
+  update->set_capability(batch_.capability);
+  update->set_loss(node.loss());
+  *update->mutable_options() = node.options();
+  update->set_policy_version(effect.args.policy_version);
+  update->set_batch_size(static_cast<int>(effect.args.batch_size));
+}
+
+void JobRuntime::Do(const StopTask& effect) {
+  v1::ControllerMessage message;
+  message.mutable_cancel()->set_task_token(EncodeToken({name_, effect.ref}));
+  message.mutable_cancel()->set_reason(effect.reason);
+  context_->workers->Send(effect.worker, std::move(message));
+}
+
+void JobRuntime::Acknowledge(const std::string& worker, const TaskRef& ref) {
+  v1::ControllerMessage message;
+  message.mutable_result_ack()->set_task_token(EncodeToken({name_, ref}));
+  context_->workers->Send(worker, std::move(message));
+}
+
+void JobRuntime::Do(const AckResult& effect) { Acknowledge(effect.worker, effect.ref); }
+
+// ---- Payloads -----------------------------------------------------------------------------
+
+v1::Trajectory JobRuntime::MakePayload(const TrajectoryInfo& info) const {
+  v1::Trajectory payload;
+  payload.set_trajectory_id(TrajectoryName(info.id));
+  payload.set_group_id(absl::StrCat("draw-", info.draw));
+  payload.set_purpose(info.purpose);
+  payload.set_prompt_id(info.prompt_id);
+  payload.set_sample_index(info.sample);
+  payload.set_policy_version(info.policy_version);
+  if (const Example* example = ExampleOf(info)) {
+    payload.set_prompt_text(example->PromptText());
+    payload.set_answer(example->answer);
+    payload.set_source(example->source);
+  }
+  return payload;
+}
+
+void JobRuntime::StoreGenerated(const std::string& worker, const TaskRef& ref,
+                                v1::TaskResult result) {
+  auto tokens = CountOf(result, "tokens", v1::DATA_TYPE_INT32, 4);
+  auto prompt = CountOf(result, "prompt_tokens", v1::DATA_TYPE_INT32, 4);
+  auto log_probs = CountOf(result, "rollout_log_prob", v1::DATA_TYPE_FLOAT32, 4);
+  TaskDone done;
+  done.worker = worker;
+  done.ref = ref;
+  for (const auto* count : {&tokens, &prompt, &log_probs}) {
+    if (!count->ok()) done.status = count->status();
+  }
+  if (done.status.ok() && *tokens != *log_probs) {
+    done.status = absl::InternalError("`tokens` and `rollout_log_prob` differ in length");
+  }
+  if (!done.status.ok()) return Run(done);
+  done.output.tokens = *tokens;
+  done.output.prompt_tokens = *prompt;
+  done.output.finish_reason = result.finish_reason();
+
+  TrajectoryInfo info;
+  info.id = ref.subject;
+  if (const TrajectoryInfo* known = core_.Find(ref.subject)) info = *known;
+  info.purpose = PurposeOf(ref.subject);
+  v1::Trajectory payload = MakePayload(info);
+  payload.set_response_text(result.response_text());
+  if (!result.prompt_text().empty()) payload.set_prompt_text(result.prompt_text());
+  payload.set_finish_reason(result.finish_reason());
+  v1::Segment* segment = payload.add_segments();
+  segment->set_kind(v1::Segment::KIND_PROMPT);
+  segment->set_end(*prompt);
+  segment = payload.add_segments();
+  segment->set_kind(v1::Segment::KIND_MODEL);
+  segment->set_begin(*prompt);
+  segment->set_end(*prompt + *tokens);
+  segment->set_policy_version(info.policy_version);
+  payload.mutable_columns()->Swap(result.mutable_columns());
+
+  OnDisk([this, done, payload = std::move(payload)]() mutable {
+    std::string bytes = payload.SerializeAsString();
+    absl::StatusOr<experience::ExperienceLog*> log = Log();
+    absl::StatusOr<experience::Location> at =
+        log.ok() ? (*log)->Append(bytes) : absl::StatusOr<experience::Location>(log.status());
+    OnStrand([this, done, at, payload = std::move(payload)]() mutable {
+      if (!core_.Wants(done.worker, done.ref)) return Acknowledge(done.worker, done.ref);
+      if (!at.ok()) {
+        done.status = absl::UnavailableError(
+            absl::StrCat("the experience log refuses writes: ", at.status().message()));
+      } else {
+        done.output.location = {at->file, at->offset, at->size};
+        payloads_[done.ref.subject] = std::move(payload);
+        partials_.erase(done.ref.subject);
+      }
+      Run(done);
+    });
+  });
+}
+
+absl::StatusOr<experience::ExperienceLog*> JobRuntime::Log() {
+  if (log_ == nullptr) {
+    std::error_code code;
+    std::filesystem::create_directories(directory_ + "/experience", code);
+    BATON_ASSIGN_OR_RETURN(log_, experience::ExperienceLog::Open(directory_ + "/experience"));
+  }
+  return log_.get();
+}
+
+absl::StatusOr<std::string> JobRuntime::ReadPayload(const PayloadLocation& location) {
+  BATON_ASSIGN_OR_RETURN(experience::ExperienceLog * log, Log());
+  return log->Read({location.file, location.offset, location.size});
+}
+
+void JobRuntime::ReadPayloadAsync(const PayloadLocation& location,
+                                  std::function<void(absl::StatusOr<std::string>)> done) {
+  OnDisk([this, location, done = std::move(done)] { done(ReadPayload(location)); });
+}
+
+void JobRuntime::Do(const DropTrajectories& effect) {
+  if (effect.before_file == 0) return;
+  OnDisk([this, before = effect.before_file] {
+    auto log = Log();
+    if (!log.ok()) return;
+    const absl::Status status = (*log)->DropFilesBefore(before);
+    if (!status.ok()) {
+      baton::Log(LogLevel::kWarn, "experience files are not dropped",
+                 {{"job", name_}, {"error", std::string(status.message())}});
+    }
+  });
+}
+
+void JobRuntime::Do(const DropPayloads& effect) {
+  for (uint64_t id : effect.trajectories) {
+    payloads_.erase(id);
+    partials_.erase(id);
+  }
+}
+
+// ---- Data and batches -----------------------------------------------------------------------
+
+void JobRuntime::Do(const LoadData&) {
+  const v1::JobSpec spec = core_.effective_spec();
+  OnDisk([this, spec] {
+    DataSetOptions options;
+    options.needs_response = spec.kind() == v1::JOB_KIND_SFT;
+    auto train = std::make_shared<DataSet>(
+        ReadDataSet(AbsolutePaths(context_->data_root, spec.data().train_files()), options));
+    auto val = std::make_shared<DataSet>(
+        ReadDataSet(AbsolutePaths(context_->data_root, spec.data().val_files()), {}));
+    DataLoaded loaded;
+    std::vector<std::string> problems = train->problems;
+    problems.insert(problems.end(), val->problems.begin(), val->problems.end());
+    if (!problems.empty()) {
+      loaded.status = absl::InvalidArgumentError(
+          absl::StrCat("the data cannot be used:\n  ", absl::StrJoin(problems, "\n  ")));
+    }
+    loaded.train_size = train->examples.size();
+    loaded.val_size = val->examples.size();
+    for (const Example& example : val->examples) loaded.val_sources.push_back(example.source);
+    OnStrand([this, loaded, train, val] {
+      train_ = train;
+      val_ = val;
+      Run(loaded);
+    });
+  });
+}
+
+std::string JobRuntime::Capability(const std::string& batch_id) const {
+  const XXH128_hash_t hash = [&] {
+    const std::string text = absl::StrCat(context_->secret, "\n", name_, "\n", batch_id);
+    return XXH3_128bits(text.data(), text.size());
+  }();
+  return absl::StrCat(absl::Hex(hash.high64, absl::kZeroPad16),
+                      absl::Hex(hash.low64, absl::kZeroPad16));
+}
+
+void JobRuntime::Do(const BuildBatch& effect) {
+  std::vector<v1::Trajectory> known;
+  known.reserve(effect.trajectories.size());
+  const bool sft = core_.effective_spec().kind() == v1::JOB_KIND_SFT;
+  for (const TrajectoryInfo& info : effect.trajectories) {
+    auto it = payloads_.find(info.id);
+    if (it != payloads_.end()) {
+      known.push_back(it->second);
+    } else if (sft) {
+      v1::Trajectory example = MakePayload(info);
+      if (const Example* e = ExampleOf(info)) example.set_response_text(e->response);
+      known.push_back(std::move(example));
+    } else {
+      known.emplace_back();  // read below
+    }
+  }
+  algorithms::GroupAdvantageOptions options;
+  const auto& fields = core_.dataflow().advantage().options().fields();
+  auto flag = [&](const char* name) {
+    auto it = fields.find(name);
+    return it != fields.end() && it->second.bool_value();
+  };
+  options.norm_adv_by_std_in_grpo = flag("norm_adv_by_std_in_grpo");
+  options.filter_groups = flag("filter_groups");
+  OnDisk([this, effect, options, sft, known = std::move(known)]() mutable {
+    BatchBuilt built;
+    built.step = effect.step;
+    built.incarnation = effect.incarnation;
+    Batch batch;
+    batch.id = BatchId(effect.step, effect.incarnation);
+    batch.capability = Capability(batch.id);
+    std::vector<algorithms::RewardedSample> samples;
+    for (const TrajectoryInfo& info : effect.trajectories) {
+      auto reward = info.scores.find("reward");
+      samples.push_back({info.draw, reward == info.scores.end() ? 0 : reward->second});
+    }
+    algorithms::Advantages advantages;
+    if (!sft) {
+      advantages = algorithms::GroupAdvantages(samples, options);
+      built.metrics = advantages.metrics;
+    }
+    for (size_t i = 0; i < known.size() && built.status.ok(); ++i) {
+      if (!sft && !advantages.kept[i]) continue;
+      v1::Trajectory& trajectory = known[i];
+      if (trajectory.trajectory_id().empty()) {
+        auto bytes = ReadPayload(effect.trajectories[i].location);
+        if (!bytes.ok() || !trajectory.ParseFromString(*bytes)) {
+          built.status = absl::DataLossError(
+              absl::StrCat("the payload of ", TrajectoryName(effect.trajectories[i].id),
+                           " cannot be read: ", bytes.status().message()));
+        }
+      }
+      trajectory.set_step(static_cast<uint64_t>(effect.step));
+      if (!sft) {
+        *trajectory.add_columns() =
+            FloatColumn("advantages", static_cast<float>(advantages.values[i]));
+        for (const auto& [name, value] : effect.trajectories[i].scores) {
+          (*trajectory.mutable_scores())[name] = value;
+        }
+      }
+      batch.trajectories.push_back(std::move(trajectory));
+    }
+    built.size = static_cast<uint32_t>(batch.trajectories.size());
+    OnStrand([this, built, batch = std::move(batch)]() mutable {
+      batch_ = std::move(batch);
+      Run(built);
+    });
+  });
+}
+
+// ---- Checkpoints, watchers, the queue -------------------------------------------------------
+
+void JobRuntime::Do(const CommitCheckpoint& effect) {
+  const store::v1::JobRow row = core_.Row();
+  OnDisk([this, effect, row] {
+    CheckpointCommitted committed;
+    committed.incarnation = effect.incarnation;
+    auto checkpoint = checkpoint_files_.Commit(effect.step, row);
+    if (checkpoint.ok()) {
+      committed.checkpoint = *checkpoint;
+    } else {
+      committed.status = checkpoint.status();
+    }
+    OnStrand([this, committed] { Run(committed); });
+  });
+}
+
+void JobRuntime::Do(const DeleteCheckpoint& effect) {
+  OnDisk([this, effect] { checkpoint_files_.Delete(effect.checkpoint); });
+}
+
+void JobRuntime::Do(const EmitEvent& effect) {
+  const v1::JobEvent& event = effect.event;
+  events_.Publish(event);
+  if (event.type() == "progress") return;
+  const bool warning = event.type() == "warning";
+  std::string text = event.type();
+  if (event.type() == "state") absl::StrAppend(&text, " ", StateName(event.state()));
+  if (event.type() == "step" || event.type() == "evaluation") {
+    absl::StrAppend(&text, " ", event.step());
+    for (const char* key : {"critic/score/mean", "reward/accuracy/mean", "val/accuracy",
+                            "train/loss", "actor/pg_loss", "actor/lr", "timing_s/step"}) {
+      auto it = event.metrics().find(key);
+      if (it != event.metrics().end()) absl::StrAppend(&text, " ", key, "=", it->second);
+    }
+  }
+  if (!event.message().empty()) absl::StrAppend(&text, ": ", event.message());
+  baton::Log(warning ? LogLevel::kWarn : LogLevel::kInfo, text, {{"job", name_}});
+  AppendLog("controller", warning ? "WARN" : "INFO", text);
+  if (event.type() == "state" && IsTerminal(event.state())) {
+    events_.End(absl::OkStatus());
+    logs_.End(absl::OkStatus());
+    batch_ = Batch();
+  }
+}
+
+void JobRuntime::Do(const NeedWorkers& effect) { context_->need(name_, effect); }
+void JobRuntime::Do(const ReturnWorker& effect) { context_->return_worker(name_, effect.worker); }
+void JobRuntime::Do(const LeaveQueue&) { context_->leave(name_); }
+
+}  // namespace baton::controller

@@ -1,0 +1,47 @@
+// A worker's stream, as the controller sees it. Private to controller/runtime.
+#ifndef BATON_CONTROLLER_RUNTIME_SESSION_STATE_H_
+#define BATON_CONTROLLER_RUNTIME_SESSION_STATE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "controller/runtime/controller.h"
+
+namespace baton::controller {
+
+/// What a worker says before it is welcome is held back, so that its results come after its
+/// return is known to the job.
+struct Controller::SessionState {
+  uint64_t id = 0;
+  std::shared_ptr<WorkerStream> stream;
+  absl::Mutex mu;
+  std::string worker ABSL_GUARDED_BY(mu);  ///< Empty before Hello.
+  bool welcome ABSL_GUARDED_BY(mu) = false;
+  std::vector<v1::WorkerMessage> held ABSL_GUARDED_BY(mu);
+};
+
+class Controller::Session : public WorkerSession {
+ public:
+  Session(Controller* controller, std::shared_ptr<SessionState> state)
+      : controller_(controller), state_(std::move(state)) {}
+
+  void OnMessage(v1::WorkerMessage message) override;
+  void OnClosed() override;
+
+  /// Hands one message of a welcome worker to whom it concerns.
+  static void Route(Controller* controller, const std::shared_ptr<SessionState>& state,
+                    const std::string& worker, v1::WorkerMessage message);
+
+ private:
+  void OnHello(const v1::Hello& hello);
+
+  Controller* const controller_;
+  const std::shared_ptr<SessionState> state_;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_RUNTIME_SESSION_STATE_H_

@@ -1,0 +1,44 @@
+// The controller's tables and keys (docs/formats/store.md).
+#ifndef BATON_CONTROLLER_RUNTIME_TABLES_H_
+#define BATON_CONTROLLER_RUNTIME_TABLES_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+#include "controller/store/store.h"
+
+namespace baton::controller {
+
+inline constexpr char kMetaTable[] = "meta";                  ///< "epoch", "secret"
+inline constexpr char kJobTable[] = "jobs";                   ///< job name -> JobRow
+inline constexpr char kRequestTable[] = "requests";           ///< project/request -> RequestRow
+inline constexpr char kEventTable[] = "events";               ///< job#revision -> JobEvent
+inline constexpr char kMetricTable[] = "metrics";             ///< job#step/kind -> StepMetrics
+inline constexpr char kTrajectoryTable[] = "trajectories";    ///< job#serial -> TrajectoryRow
+inline constexpr char kLogTable[] = "logs";                   ///< job#sequence -> LogEntry
+
+/// Numbers in keys are 16 hexadecimal digits, so that keys sort as numbers do.
+inline std::string NumberKey(absl::string_view job, uint64_t number, absl::string_view tail = "") {
+  return absl::StrCat(job, "#", absl::Hex(number, absl::kZeroPad16), tail);
+}
+
+/// The number of a key of NumberKey.
+inline uint64_t KeyNumber(absl::string_view key) {
+  const size_t at = key.rfind('#');
+  return std::stoull(std::string(key.substr(at + 1, 16)), nullptr, 16);
+}
+
+/// Rows of one job whose number is in [begin, end); end 0: all after begin.
+inline store::ScanOptions NumberRange(absl::string_view job, uint64_t begin, uint64_t end = 0) {
+  store::ScanOptions options;
+  options.begin = NumberKey(job, begin);
+  options.end = end == 0 ? absl::StrCat(job, "$") : NumberKey(job, end);  // '$' follows '#'
+  return options;
+}
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_RUNTIME_TABLES_H_

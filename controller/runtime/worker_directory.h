@@ -1,0 +1,56 @@
+// Where the streams of attached workers are. Thread-safe.
+#ifndef BATON_CONTROLLER_RUNTIME_WORKER_DIRECTORY_H_
+#define BATON_CONTROLLER_RUNTIME_WORKER_DIRECTORY_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "controller/runtime/controller_interface.h"
+
+namespace baton::controller {
+
+class WorkerDirectory {
+ public:
+  void Set(const std::string& worker, std::shared_ptr<WorkerStream> stream) {
+    absl::MutexLock lock(&mu_);
+    streams_[worker] = std::move(stream);
+  }
+
+  /// Only if `stream` is still the worker's stream.
+  void Remove(const std::string& worker, const WorkerStream* stream) {
+    absl::MutexLock lock(&mu_);
+    auto it = streams_.find(worker);
+    if (it != streams_.end() && it->second.get() == stream) streams_.erase(it);
+  }
+
+  /// Drops the message when the worker is not attached: when it comes back it tells what it
+  /// runs, and what it lacks is sent again.
+  void Send(const std::string& worker, v1::ControllerMessage message) {
+    std::shared_ptr<WorkerStream> stream;
+    {
+      absl::MutexLock lock(&mu_);
+      auto it = streams_.find(worker);
+      if (it == streams_.end()) return;
+      stream = it->second;
+    }
+    stream->Send(std::move(message));
+  }
+
+  /// Takes all streams out.
+  std::map<std::string, std::shared_ptr<WorkerStream>> TakeAll() {
+    absl::MutexLock lock(&mu_);
+    return std::exchange(streams_, {});
+  }
+
+ private:
+  absl::Mutex mu_;
+  std::map<std::string, std::shared_ptr<WorkerStream>> streams_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_RUNTIME_WORKER_DIRECTORY_H_
