@@ -1,0 +1,86 @@
+#include "workers/policy/trajectory_columns.h"
+
+#include <cstring>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "sdk/base/status_macros.h"
+
+namespace baton::policy {
+namespace {
+
+std::string NameOf(const v1::Trajectory& trajectory, absl::string_view column) {
+  return absl::StrCat("column ", column, " of trajectory ", trajectory.trajectory_id());
+}
+
+absl::StatusOr<const v1::Column*> Require(const v1::Trajectory& trajectory,
+                                          absl::string_view name) {
+  const v1::Column* column = FindColumn(trajectory, name);
+  if (column != nullptr) return column;
+  return absl::NotFoundError(absl::StrCat("there is no ", NameOf(trajectory, name)));
+}
+
+template <typename T>
+absl::StatusOr<std::vector<T>> Unpack(const v1::Trajectory& trajectory, const v1::Column& column) {
+  if (column.data().size() % sizeof(T) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(NameOf(trajectory, column.name()), " has ",
+                                                   column.data().size(),
+                                                   " bytes, not a multiple of ", sizeof(T)));
+  }
+  std::vector<T> values(column.data().size() / sizeof(T));
+  std::memcpy(values.data(), column.data().data(), column.data().size());
+  return values;
+}
+
+absl::Status WrongType(const v1::Trajectory& trajectory, const v1::Column& column,
+                       absl::string_view wanted) {
+  return absl::InvalidArgumentError(absl::StrCat(NameOf(trajectory, column.name()), " is ",
+                                                 v1::DataType_Name(column.dtype()), ", not ",
+                                                 wanted));
+}
+
+template <typename T>
+v1::Column Pack(absl::string_view name, v1::DataType dtype, bool per_token,
+                absl::Span<const T> values) {
+  v1::Column column;
+  column.set_name(std::string(name));
+  column.set_dtype(dtype);
+  column.set_per_token(per_token);
+  column.set_data(values.data(), values.size() * sizeof(T));
+  return column;
+}
+
+}  // namespace
+
+const v1::Column* FindColumn(const v1::Trajectory& trajectory, absl::string_view name) {
+  for (const v1::Column& column : trajectory.columns()) {
+    if (absl::string_view(column.name()) == name) return &column;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<std::vector<int32_t>> ReadInt32(const v1::Trajectory& trajectory,
+                                               absl::string_view name) {
+  BATON_ASSIGN_OR_RETURN(const v1::Column* column, Require(trajectory, name));
+  if (column->dtype() != v1::DATA_TYPE_INT32) return WrongType(trajectory, *column, "int32");
+  return Unpack<int32_t>(trajectory, *column);
+}
+
+absl::StatusOr<std::vector<float>> ReadFloat(const v1::Trajectory& trajectory,
+                                             absl::string_view name) {
+  BATON_ASSIGN_OR_RETURN(const v1::Column* column, Require(trajectory, name));
+  if (column->dtype() == v1::DATA_TYPE_FLOAT32) return Unpack<float>(trajectory, *column);
+  if (column->dtype() != v1::DATA_TYPE_FLOAT64) return WrongType(trajectory, *column, "float32");
+  BATON_ASSIGN_OR_RETURN(const auto wide, Unpack<double>(trajectory, *column));
+  return std::vector<float>(wide.begin(), wide.end());
+}
+
+v1::Column MakeColumn(absl::string_view name, bool per_token, absl::Span<const int32_t> values) {
+  return Pack(name, v1::DATA_TYPE_INT32, per_token, values);
+}
+
+v1::Column MakeColumn(absl::string_view name, bool per_token, absl::Span<const float> values) {
+  return Pack(name, v1::DATA_TYPE_FLOAT32, per_token, values);
+}
+
+}  // namespace baton::policy

@@ -1,0 +1,76 @@
+// The one thread that generates: tasks in, tokens out, weights changed in between.
+#ifndef BATON_WORKERS_ROLLOUT_GENERATOR_LOOP_H_
+#define BATON_WORKERS_ROLLOUT_GENERATOR_LOOP_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "sdk/worker/task_context.h"
+#include "workers/engine/generator.h"
+
+namespace baton::rollout {
+
+/// A response that is being sampled.
+struct Generation {
+  std::shared_ptr<TaskContext> context;
+  engine::GenerateRequest request;  ///< Its id is given by the loop.
+  std::string prompt_text;          ///< As the model sees it.
+  /// The policy version that must sample it.
+  uint64_t policy_version = 0;
+  std::vector<int32_t> tokens;   ///< So far, resumed ones first.
+  std::vector<float> log_probs;  ///< One per token.
+};
+
+/// Owns the thread that steps the generator. Thread-safe. Work is taken in the order of the calls.
+class GeneratorLoop {
+ public:
+  /// Both must outlive the loop, and nobody else may touch them meanwhile. `finish` builds the
+  /// result of a generation that ended ("stop", "length", "cancelled"); on the loop's thread.
+  using Finish = std::function<v1::TaskResult(const Generation&, const std::string& reason)>;
+  GeneratorLoop(engine::Generator* generator, Finish finish);
+  /// Cancels what runs and finishes every task.
+  ~GeneratorLoop();
+
+  /// Starts a generation; its task is finished by the loop, with an error if the version is not
+  /// the one loaded or the generator refuses the request. Cancels it when its task is cancelled.
+  void Add(Generation generation);
+
+  /// Waits until all generations added before have ended, runs `load` with the generator idle and
+  /// takes `version` as the one loaded. After an error no version is loaded.
+  absl::Status LoadWeights(uint64_t version, std::function<absl::Status()> load);
+
+  engine::GeneratorStats stats() const;
+
+ private:
+  struct Command;
+  struct Inbox;
+  void Work();
+  void TakeCommands();
+  void Start(Generation generation);
+  void Load(Command& command);
+  void Step();
+  void End(std::map<uint64_t, Generation>::iterator it, const std::string& reason);
+  void FailRunning(const absl::Status& why);
+  void FailWaiting(const absl::Status& why);
+
+  // The loop's thread only.
+  engine::Generator* const generator_;
+  const Finish finish_;
+  std::map<uint64_t, Generation> running_;
+  uint64_t next_id_ = 1;
+  bool loaded_ = false;
+  uint64_t version_ = 0;
+
+  const std::shared_ptr<Inbox> inbox_;  ///< Shared with callbacks that may come late.
+  std::thread thread_;
+};
+
+}  // namespace baton::rollout
+
+#endif  // BATON_WORKERS_ROLLOUT_GENERATOR_LOOP_H_

@@ -1,0 +1,56 @@
+// Role "rollout": load_weights and generate, for one job at a time.
+#ifndef BATON_WORKERS_ROLLOUT_ROLLOUT_ROLE_H_
+#define BATON_WORKERS_ROLLOUT_ROLLOUT_ROLE_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "sdk/worker/worker.h"
+#include "workers/engine/generator.h"
+#include "workers/policy/policy_source.h"
+#include "workers/policy/weights_relay.h"
+#include "workers/rollout/generator_loop.h"
+
+namespace baton::rollout {
+
+struct RolloutOptions {
+  std::string device = "cpu";  ///< As torch names it.
+  int credits = 1024;  ///< Tasks at once; those beyond rollout.max_num_seqs wait in the generator.
+};
+
+/// Its methods are called by the worker's threads for this role, one at a time; `generate` returns
+/// at once and its response streams from the generator's own thread.
+class RolloutRole {
+ public:
+  /// `relay` must outlive this.
+  RolloutRole(RolloutOptions options, policy::WeightsRelay* relay);
+  ~RolloutRole();
+
+  /// Registers the role; this must outlive the worker's Run.
+  absl::Status Register(Worker& worker);
+
+ private:
+  /// What an assignment holds. Order matters: the loop ends first.
+  struct Assigned {
+    v1::JobSpec spec;
+    std::unique_ptr<policy::PolicySource> source;
+    std::unique_ptr<engine::CausalLM> model;
+    std::unique_ptr<engine::Generator> generator;
+    std::unique_ptr<GeneratorLoop> loop;
+  };
+
+  absl::StatusOr<v1::TaskResult> Assign(const v1::AssignRole& assign);
+  absl::StatusOr<v1::TaskResult> LoadWeights(const v1::Task& task, TaskContext& context);
+  void Generate(std::shared_ptr<TaskContext> context);
+  absl::StatusOr<Generation> MakeGeneration(const v1::Generate& task) const;
+
+  const RolloutOptions options_;
+  policy::WeightsRelay* const relay_;
+  std::unique_ptr<Assigned> assigned_;
+};
+
+}  // namespace baton::rollout
+
+#endif  // BATON_WORKERS_ROLLOUT_ROLLOUT_ROLE_H_

@@ -1,0 +1,201 @@
+#include "workers/trainer/actor_role.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "sdk/base/log.h"
+#include "sdk/base/status_macros.h"
+#include "sdk/rpc/error.h"
+#include "sdk/worker/checkpoint_files.h"
+#include "workers/engine/weights_io.h"
+#include "workers/policy/trajectory_columns.h"
+#include "workers/trainer/train_batch.h"
+#include "workers/trainer/train_options.h"
+
+namespace baton::trainer {
+namespace {
+
+class Stopwatch {
+ public:
+  double Seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+absl::Status WrongStep(absl::string_view what, int64_t wanted, int64_t stands_at) {
+  return MakeError(absl::StatusCode::kFailedPrecondition, "WRONG_STEP",
+                   absl::StrCat(what, " step ", wanted, ", but the actor stands at ", stands_at));
+}
+
+/// Weights are float32 while they learn, whatever they travel as.
+constexpr torch::Dtype kTrainDtype = torch::kFloat32;
+
+}  // namespace
+
+ActorRole::ActorRole(ActorOptions options, policy::WeightsRelay* relay)
+    : options_(std::move(options)), relay_(relay) {}
+
+ActorRole::~ActorRole() = default;
+
+absl::Status ActorRole::Register(Worker& worker) {
+  experience_ = std::make_unique<ExperienceClient>(worker.options());
+  const auto method = [this](Result (ActorRole::*call)(const v1::Task&, TaskContext&)) {
+    return [this, call](const v1::Task& task, TaskContext& context) {
+      return (this->*call)(task, context);
+    };
+  };
+  RoleOptions role;
+  role.on_assign = method(&ActorRole::Assign);
+  role.on_release = [this](const std::string&) { assigned_.reset(); };
+  BATON_RETURN_IF_ERROR(worker.RegisterRole("actor", std::move(role)));
+  BATON_RETURN_IF_ERROR(worker.RegisterMethod("actor", "update", 1, method(&ActorRole::Update)));
+  BATON_RETURN_IF_ERROR(worker.RegisterMethod("actor", "publish", 1, method(&ActorRole::Publish)));
+  BATON_RETURN_IF_ERROR(
+      worker.RegisterMethod("actor", "save_checkpoint", 1, method(&ActorRole::SaveCheckpoint)));
+  BATON_RETURN_IF_ERROR(
+      worker.RegisterMethod("actor", "compute_log_prob", 64, method(&ActorRole::ComputeLogProb)));
+  MethodOptions anybodys;
+  anybodys.needs_role = false;
+  return worker.RegisterMethod("actor", "export", 1, method(&ActorRole::Export), anybodys);
+}
+
+ActorRole::Result ActorRole::Assign(const v1::Task& task, TaskContext& /*context*/) {
+  const v1::AssignRole& assign = task.assign_role();
+  assigned_.reset();
+  if (assign.world_size() > 1) {
+    return absl::UnimplementedError(absl::StrCat("actor groups of ", assign.world_size(),
+                                                 " ranks: this worker trains alone; set "
+                                                 "actor.parallel to 1 x 1"));
+  }
+  auto assigned = std::make_unique<Assigned>();
+  assigned->spec = assign.spec();
+  BATON_ASSIGN_OR_RETURN(assigned->source,
+                         policy::PolicySource::Open(assign.spec().model(), assign.checkpoint()));
+  BATON_ASSIGN_OR_RETURN(assigned->model, assigned->source->LoadModel(
+                                              kTrainDtype, torch::Device(options_.device),
+                                              static_cast<uint64_t>(assign.spec().data().seed())));
+  if (assign.spec().rollout().deterministic()) assigned->model->SetDeterministic(true);
+  auto trainer = engine::Trainer::Create(assigned->model.get(), MakeOptimizerSpec(assign.spec()));
+  if (!trainer.ok()) return Annotate(trainer.status(), "spec.actor");
+  assigned->trainer = *std::move(trainer);
+  if (assign.checkpoint().empty()) {
+    assigned->state = {assign.step(), assign.policy_version()};
+  } else {
+    BATON_ASSIGN_OR_RETURN(assigned->state,
+                           RestoreTrainer(assign.checkpoint(), assign.step(), *assigned->trainer));
+    assigned->state.policy_version = assign.policy_version();
+  }
+  Log(LogLevel::kInfo, "actor is ready",
+      {{"job", task.job()},
+       {"step", assigned->state.step},
+       {"version", assigned->state.policy_version},
+       {"parameters", assigned->source->config().NumParameters()}});
+  assigned_ = std::move(assigned);
+  return v1::TaskResult();
+}
+
+absl::Status ActorRole::CheckFrom(const v1::Update& update) const {
+  const TrainerState& state = assigned_->state;
+  if (update.from_step() != state.step) {
+    return WrongStep("update starts from", update.from_step(), state.step);
+  }
+  return absl::OkStatus();
+}
+
+ActorRole::Result ActorRole::Update(const v1::Task& task, TaskContext& context) {
+  Assigned& assigned = *assigned_;
+  const v1::Update& update = task.update();
+  if (update.step() == assigned.state.step && assigned.last_update.metrics_size() > 0) {
+    return assigned.last_update;
+  }
+  BATON_RETURN_IF_ERROR(CheckFrom(update));
+  BATON_ASSIGN_OR_RETURN(const engine::LossSpec loss, MakeLossSpec(assigned.spec, update));
+  const Stopwatch fetching;
+  BATON_ASSIGN_OR_RETURN(const auto trajectories, experience_->FetchBatch(context));
+  if (update.batch_size() > 0 && static_cast<int>(trajectories.size()) != update.batch_size()) {
+    return absl::DataLossError(absl::StrCat("the batch of step ", update.step(), " has ",
+                                            trajectories.size(), " trajectories instead of ",
+                                            update.batch_size()));
+  }
+  BATON_ASSIGN_OR_RETURN(const auto batch,
+                         MakeTrainBatch(trajectories, assigned.spec.data(), *assigned.source));
+  const double fetch_seconds = fetching.Seconds();
+  if (context.cancelled()) return absl::CancelledError("update was cancelled");
+  const Stopwatch training;
+  BATON_ASSIGN_OR_RETURN(auto metrics,
+                         assigned.trainer->Update(batch, loss, MakeUpdateOptions(assigned.spec)));
+  for (const std::string& reason : assigned.trainer->skip_reasons()) {
+    Log(LogLevel::kWarn, "an optimizer step was skipped",
+        {{"job", task.job()}, {"step", update.step()}, {"reason", reason}});
+  }
+  metrics["timing_s/update_actor"] = training.Seconds();
+  metrics["timing_s/fetch_batch"] = fetch_seconds;
+  assigned.state = {update.step(), update.policy_version()};
+  assigned.last_update.Clear();
+  for (const auto& [name, value] : metrics) {
+    (*assigned.last_update.mutable_metrics())[name] = value;
+  }
+  context.ReportPolicyVersion(update.policy_version());
+  return assigned.last_update;
+}
+
+ActorRole::Result ActorRole::Publish(const v1::Task& task, TaskContext& /*context*/) {
+  const Assigned& assigned = *assigned_;
+  const uint64_t version = task.publish().policy_version();
+  if (version != assigned.state.policy_version) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, "WRONG_VERSION",
+                     absl::StrCat("asked to publish version ", version, ", but the actor holds ",
+                                  assigned.state.policy_version));
+  }
+  const Stopwatch watch;
+  BATON_ASSIGN_OR_RETURN(const auto image,
+                         engine::ModelImage(*assigned.model, assigned.source->dtype()));
+  BATON_RETURN_IF_ERROR(Annotate(relay_->Publish(task.job(), version, image),
+                                 absl::StrCat("publishing policy version ", version)));
+  v1::TaskResult result;
+  (*result.mutable_metrics())["timing_s/publish"] = watch.Seconds();
+  (*result.mutable_metrics())["perf/published_bytes"] = static_cast<double>(image.size_bytes());
+  return result;
+}
+
+ActorRole::Result ActorRole::SaveCheckpoint(const v1::Task& task, TaskContext& /*context*/) {
+  const Assigned& assigned = *assigned_;
+  const v1::SaveCheckpoint& save = task.save_checkpoint();
+  if (save.step() != assigned.state.step) {
+    return WrongStep("asked to save", save.step(), assigned.state.step);
+  }
+  const Stopwatch watch;
+  BATON_RETURN_IF_ERROR(SaveTrainer(*assigned.model, *assigned.trainer, *assigned.source,
+                                    assigned.state, save.directory()));
+  v1::TaskResult result;
+  BATON_RETURN_IF_ERROR(ReportCheckpointFiles(save.directory(), result));
+  (*result.mutable_metrics())["timing_s/save_checkpoint"] = watch.Seconds();
+  return result;
+}
+
+ActorRole::Result ActorRole::ComputeLogProb(const v1::Task& task, TaskContext& /*context*/) {
+  Assigned& assigned = *assigned_;
+  BATON_ASSIGN_OR_RETURN(const auto sequence, FromColumns(task.score().trajectory()));
+  const double temperature =
+      assigned.spec.rollout().temperature() > 0 ? assigned.spec.rollout().temperature() : 1;
+  BATON_ASSIGN_OR_RETURN(const auto log_probs, assigned.trainer->LogProbs(
+                                                   absl::MakeConstSpan(&sequence, 1), temperature));
+  v1::TaskResult result;
+  *result.add_columns() =
+      policy::MakeColumn("log_prob", true, absl::MakeConstSpan(log_probs.front()));
+  return result;
+}
+
+ActorRole::Result ActorRole::Export(const v1::Task& task, TaskContext& /*context*/) {
+  BATON_RETURN_IF_ERROR(ExportCheckpoint(task.export_().checkpoint(), task.export_().directory()));
+  return v1::TaskResult();
+}
+
+}  // namespace baton::trainer

@@ -1,0 +1,63 @@
+// Role "actor": the trained policy of one job at a time.
+#ifndef BATON_WORKERS_TRAINER_ACTOR_ROLE_H_
+#define BATON_WORKERS_TRAINER_ACTOR_ROLE_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "sdk/worker/experience_client.h"
+#include "sdk/worker/worker.h"
+#include "workers/engine/model.h"
+#include "workers/engine/trainer.h"
+#include "workers/policy/policy_source.h"
+#include "workers/policy/weights_relay.h"
+#include "workers/trainer/checkpoint.h"
+
+namespace baton::trainer {
+
+struct ActorOptions {
+  std::string device = "cpu";  ///< As torch names it.
+};
+
+/// Methods: update, publish, save_checkpoint, compute_log_prob and export. Called by the worker's
+/// one thread for this role. Every method may be repeated: `update` of the step already made
+/// answers its first result, so no optimizer step is ever applied twice.
+class ActorRole {
+ public:
+  /// `relay` must outlive this.
+  ActorRole(ActorOptions options, policy::WeightsRelay* relay);
+  ~ActorRole();
+
+  /// Registers the role; this must outlive the worker's Run.
+  absl::Status Register(Worker& worker);
+
+ private:
+  struct Assigned {
+    v1::JobSpec spec;
+    std::unique_ptr<policy::PolicySource> source;
+    std::unique_ptr<engine::CausalLM> model;
+    std::unique_ptr<engine::Trainer> trainer;
+    TrainerState state;
+    v1::TaskResult last_update;  ///< Of state.step, once one was made here.
+  };
+  using Result = absl::StatusOr<v1::TaskResult>;
+
+  Result Assign(const v1::Task& task, TaskContext& context);
+  Result Update(const v1::Task& task, TaskContext& context);
+  Result Publish(const v1::Task& task, TaskContext& context);
+  Result SaveCheckpoint(const v1::Task& task, TaskContext& context);
+  Result ComputeLogProb(const v1::Task& task, TaskContext& context);
+  Result Export(const v1::Task& task, TaskContext& context);
+  absl::Status CheckFrom(const v1::Update& update) const;
+
+  const ActorOptions options_;
+  policy::WeightsRelay* const relay_;
+  std::unique_ptr<ExperienceClient> experience_;
+  std::unique_ptr<Assigned> assigned_;
+};
+
+}  // namespace baton::trainer
+
+#endif  // BATON_WORKERS_TRAINER_ACTOR_ROLE_H_

@@ -1,0 +1,96 @@
+#include "workers/trainer/checkpoint.h"
+
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "relay/weights/file_io.h"
+#include "sdk/base/status_macros.h"
+#include "workers/engine/hf_directory.h"
+
+namespace baton::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kFormat = 1;
+
+std::string ActorFolder(const std::string& folder) { return absl::StrCat(folder, "/actor"); }
+std::string OptimizerFile(const std::string& folder) {
+  return absl::StrCat(folder, "/optimizer.safetensors");
+}
+std::string StateFile(const std::string& folder) { return absl::StrCat(folder, "/trainer.json"); }
+
+absl::Status FileError(absl::string_view what, const std::string& path, std::error_code error) {
+  const auto code = error == std::errc::no_space_on_device ? absl::StatusCode::kResourceExhausted
+                                                           : absl::StatusCode::kInternal;
+  return absl::Status(code, absl::StrCat(what, " ", path, ": ", error.message()));
+}
+
+}  // namespace
+
+absl::Status SaveTrainer(const engine::CausalLM& model, const engine::Trainer& trainer,
+                         const policy::PolicySource& source, const TrainerState& state,
+                         const std::string& folder) {
+  std::error_code error;
+  fs::remove_all(ActorFolder(folder), error);
+  if (error) return FileError("replace", ActorFolder(folder), error);
+  engine::SaveOptions options;
+  options.tokenizer_source_dir = source.directory();
+  BATON_RETURN_IF_ERROR(engine::SaveModel(model, ActorFolder(folder), options));
+  BATON_RETURN_IF_ERROR(source.WriteTokenizer(ActorFolder(folder)));
+  BATON_RETURN_IF_ERROR(trainer.SaveOptimizer(OptimizerFile(folder)));
+  const nlohmann::json json = {
+      {"format", kFormat}, {"step", state.step}, {"policy_version", state.policy_version}};
+  return relay::WriteFileAtomically(StateFile(folder), json.dump() + "\n");
+}
+
+absl::StatusOr<TrainerState> RestoreTrainer(const std::string& folder, int64_t expected_step,
+                                            engine::Trainer& trainer) {
+  const std::string path = StateFile(folder);
+  BATON_ASSIGN_OR_RETURN(const std::string text, relay::ReadFile(path));
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || json.value("format", nlohmann::json()) != kFormat ||
+      !json.contains("step") || !json["step"].is_number_integer() ||
+      !json.contains("policy_version") || !json["policy_version"].is_number_unsigned()) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": expected an object of format ", kFormat, " with step and version"));
+  }
+  const TrainerState state = {json["step"].get<int64_t>(), json["policy_version"].get<uint64_t>()};
+  if (state.step != expected_step) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": it is of step ", state.step, ", not ", expected_step));
+  }
+  BATON_RETURN_IF_ERROR(trainer.LoadOptimizer(OptimizerFile(folder)));
+  return state;
+}
+
+absl::Status ExportCheckpoint(const std::string& checkpoint, const std::string& directory) {
+  std::error_code error;
+  const std::string actor = ActorFolder(checkpoint);
+  if (!fs::is_directory(actor, error)) {
+    return absl::NotFoundError(
+        absl::StrCat("no checkpoint at ", checkpoint, ": it has no folder `actor`"));
+  }
+  if (fs::exists(directory, error) && !fs::is_empty(directory, error)) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(directory, " holds something already; name a new or an empty folder"));
+  }
+  const fs::path target(directory);
+  const std::string temporary = absl::StrCat(target.string(), ".partial");
+  if (target.has_parent_path()) fs::create_directories(target.parent_path(), error);
+  fs::remove_all(temporary, error);
+  fs::copy(actor, temporary, fs::copy_options::recursive, error);
+  if (error) {
+    const absl::Status failed = FileError("copy to", temporary, error);
+    fs::remove_all(temporary, error);
+    return failed;
+  }
+  fs::remove(target, error);  // An empty folder.
+  fs::rename(temporary, target, error);
+  if (error) return FileError("rename to", directory, error);
+  return relay::SyncDirectory(target.has_parent_path() ? target.parent_path().string() : ".");
+}
+
+}  // namespace baton::trainer

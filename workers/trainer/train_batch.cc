@@ -1,0 +1,82 @@
+#include "workers/trainer/train_batch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "sdk/base/status_macros.h"
+#include "workers/policy/trajectory_columns.h"
+
+namespace baton::trainer {
+namespace {
+
+/// Masks the response tokens that the policy did not sample.
+std::vector<uint8_t> MakeMask(const v1::Trajectory& trajectory, int64_t prompt_length,
+                              int64_t response_length) {
+  std::vector<uint8_t> mask;
+  for (const v1::Segment& segment : trajectory.segments()) {
+    if (segment.kind() != v1::Segment::KIND_ENVIRONMENT) continue;
+    if (mask.empty()) mask.assign(static_cast<size_t>(response_length), 1);
+    const int64_t begin = std::max<int64_t>(0, int64_t{segment.begin()} - prompt_length);
+    const int64_t end = std::min<int64_t>(response_length, int64_t{segment.end()} - prompt_length);
+    for (int64_t i = begin; i < end; ++i) mask[static_cast<size_t>(i)] = 0;
+  }
+  return mask;
+}
+
+absl::StatusOr<std::vector<float>> ReadOptional(const v1::Trajectory& trajectory,
+                                                absl::string_view name) {
+  if (policy::FindColumn(trajectory, name) == nullptr) return std::vector<float>();
+  return policy::ReadFloat(trajectory, name);
+}
+
+}  // namespace
+
+absl::StatusOr<engine::TrainSequence> FromColumns(const v1::Trajectory& trajectory) {
+  engine::TrainSequence sequence;
+  BATON_ASSIGN_OR_RETURN(sequence.tokens, policy::ReadInt32(trajectory, "prompt_tokens"));
+  sequence.prompt_length = static_cast<int64_t>(sequence.tokens.size());
+  BATON_ASSIGN_OR_RETURN(const auto response, policy::ReadInt32(trajectory, "tokens"));
+  sequence.tokens.insert(sequence.tokens.end(), response.begin(), response.end());
+  BATON_ASSIGN_OR_RETURN(sequence.behaviour_log_probs,
+                         ReadOptional(trajectory, "rollout_log_prob"));
+  BATON_ASSIGN_OR_RETURN(sequence.ref_log_probs, ReadOptional(trajectory, "ref_log_prob"));
+  BATON_ASSIGN_OR_RETURN(sequence.advantages, ReadOptional(trajectory, "advantages"));
+  sequence.loss_mask =
+      MakeMask(trajectory, sequence.prompt_length, static_cast<int64_t>(response.size()));
+  return sequence;
+}
+
+absl::StatusOr<engine::TrainSequence> FromTexts(const v1::Trajectory& trajectory,
+                                                const v1::DataSpec& data,
+                                                const policy::PolicySource& source) {
+  BATON_ASSIGN_OR_RETURN(const std::string prompt,
+                         source.RenderPrompt({}, trajectory.prompt_text()));
+  engine::TrainSequence sequence;
+  BATON_ASSIGN_OR_RETURN(sequence.tokens, source.EncodePrompt(prompt, data.max_prompt_length()));
+  sequence.prompt_length = static_cast<int64_t>(sequence.tokens.size());
+  BATON_ASSIGN_OR_RETURN(const auto response, source.EncodeResponse(trajectory.response_text(),
+                                                                    data.max_response_length()));
+  sequence.tokens.insert(sequence.tokens.end(), response.begin(), response.end());
+  return sequence;
+}
+
+absl::StatusOr<std::vector<engine::TrainSequence>> MakeTrainBatch(
+    absl::Span<const v1::Trajectory> trajectories, const v1::DataSpec& data,
+    const policy::PolicySource& source) {
+  std::vector<engine::TrainSequence> batch;
+  batch.reserve(trajectories.size());
+  for (const v1::Trajectory& trajectory : trajectories) {
+    auto sequence = policy::FindColumn(trajectory, "tokens") != nullptr
+                        ? FromColumns(trajectory)
+                        : FromTexts(trajectory, data, source);
+    if (!sequence.ok()) {
+      return Annotate(sequence.status(), absl::StrCat("trajectory ", trajectory.trajectory_id(),
+                                                      " (prompt ", trajectory.prompt_id(), ")"));
+    }
+    batch.push_back(*std::move(sequence));
+  }
+  return batch;
+}
+
+}  // namespace baton::trainer

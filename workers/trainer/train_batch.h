@@ -1,0 +1,34 @@
+// Trajectories as the engine trains on them.
+#ifndef BATON_WORKERS_TRAINER_TRAIN_BATCH_H_
+#define BATON_WORKERS_TRAINER_TRAIN_BATCH_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "baton/v1/experience.pb.h"
+#include "baton/v1/job_spec.pb.h"
+#include "workers/engine/micro_batch.h"
+#include "workers/policy/policy_source.h"
+
+namespace baton::trainer {
+
+/// Columns `prompt_tokens`, `tokens`, and where they exist `rollout_log_prob`, `ref_log_prob`,
+/// `advantages` (one value, or one per token). Tokens of ENVIRONMENT segments are masked out.
+/// Errors name trajectory and column.
+absl::StatusOr<engine::TrainSequence> FromColumns(const v1::Trajectory& trajectory);
+
+/// A demonstration: `prompt_text` through the chat template, then `response_text` and what ends a
+/// response; limits of spec.data.
+absl::StatusOr<engine::TrainSequence> FromTexts(const v1::Trajectory& trajectory,
+                                                const v1::DataSpec& data,
+                                                const policy::PolicySource& source);
+
+/// Each trajectory by its columns, or, when it has no tokens yet, by its texts.
+absl::StatusOr<std::vector<engine::TrainSequence>> MakeTrainBatch(
+    absl::Span<const v1::Trajectory> trajectories, const v1::DataSpec& data,
+    const policy::PolicySource& source);
+
+}  // namespace baton::trainer
+
+#endif  // BATON_WORKERS_TRAINER_TRAIN_BATCH_H_

@@ -1,0 +1,123 @@
+#include "workers/trainer/train_options.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "sdk/base/status_macros.h"
+
+namespace baton::trainer {
+namespace {
+
+int64_t OptimizerStepsPerUpdate(const v1::JobSpec& spec) {
+  const int64_t epochs = std::max(1, spec.actor().ppo_epochs());
+  const int64_t mini_batch = spec.actor().ppo_mini_batch_size();
+  if (mini_batch <= 0) return epochs;
+  int64_t sequences = std::max(1, spec.data().train_batch_size());
+  if (spec.kind() == v1::JOB_KIND_RL) sequences *= std::max(1, spec.rollout().n());
+  return epochs * ((sequences + mini_batch - 1) / mini_batch);
+}
+
+absl::Status SetNumber(const google::protobuf::Value& value, const std::string& key, double& out) {
+  if (value.kind_case() != google::protobuf::Value::kNumberValue) {
+    return absl::InvalidArgumentError(absl::StrCat("update option ", key, ": expected a number"));
+  }
+  out = value.number_value();
+  return absl::OkStatus();
+}
+
+absl::Status SetText(const google::protobuf::Value& value, const std::string& key,
+                     std::string& out) {
+  if (value.kind_case() != google::protobuf::Value::kStringValue) {
+    return absl::InvalidArgumentError(absl::StrCat("update option ", key, ": expected a string"));
+  }
+  out = value.string_value();
+  return absl::OkStatus();
+}
+
+absl::Status ApplyOption(const std::string& key, const google::protobuf::Value& value,
+                         engine::LossSpec& loss) {
+  const std::map<std::string, double*> numbers = {
+      {"clip_ratio_low", &loss.clip_ratio_low}, {"clip_ratio_high", &loss.clip_ratio_high},
+      {"clip_ratio_c", &loss.clip_ratio_c},     {"loss_scale_factor", &loss.loss_scale_factor},
+      {"entropy_coeff", &loss.entropy_coeff},   {"kl_loss_coef", &loss.kl_loss_coef},
+      {"temperature", &loss.temperature},
+  };
+  const std::map<std::string, std::string*> texts = {
+      {"loss_agg_mode", &loss.loss_agg_mode},
+      {"kl_loss_type", &loss.kl_loss_type},
+  };
+  if (const auto it = numbers.find(key); it != numbers.end()) {
+    return SetNumber(value, key, *it->second);
+  }
+  if (const auto it = texts.find(key); it != texts.end()) return SetText(value, key, *it->second);
+  if (key == "use_kl_loss") {
+    if (value.kind_case() != google::protobuf::Value::kBoolValue) {
+      return absl::InvalidArgumentError("update option use_kl_loss: expected true or false");
+    }
+    loss.use_kl_loss = value.bool_value();
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("update option ", key, ": this loss has none"));
+}
+
+}  // namespace
+
+engine::OptimizerSpec MakeOptimizerSpec(const v1::JobSpec& spec) {
+  const v1::ActorSpec& actor = spec.actor();
+  const int64_t per_update = OptimizerStepsPerUpdate(spec);
+  engine::OptimizerSpec out;
+  if (actor.has_lr()) out.lr = actor.lr();
+  if (actor.has_beta1()) out.beta1 = actor.beta1();
+  if (actor.has_beta2()) out.beta2 = actor.beta2();
+  if (actor.has_eps()) out.eps = actor.eps();
+  if (actor.has_weight_decay()) out.weight_decay = actor.weight_decay();
+  if (actor.has_grad_clip()) out.grad_clip = actor.grad_clip();
+  if (actor.has_lr_schedule()) out.lr_schedule = actor.lr_schedule();
+  if (actor.has_min_lr_ratio()) out.min_lr_ratio = actor.min_lr_ratio();
+  out.lr_warmup_steps = actor.lr_warmup_steps() * per_update;
+  out.total_steps = spec.trainer().total_training_steps() * per_update;
+  return out;
+}
+
+engine::UpdateOptions MakeUpdateOptions(const v1::JobSpec& spec) {
+  engine::UpdateOptions options;
+  options.ppo_epochs = std::max(1, spec.actor().ppo_epochs());
+  options.ppo_mini_batch_size = spec.actor().ppo_mini_batch_size();
+  options.max_token_len = spec.actor().max_token_len();
+  return options;
+}
+
+absl::StatusOr<engine::LossSpec> MakeLossSpec(const v1::JobSpec& spec, const v1::Update& update) {
+  const v1::AlgorithmSpec& algorithm = spec.algorithm();
+  engine::LossSpec loss;
+  if (update.loss() == "sft") {
+    loss.kind = engine::LossSpec::kSft;
+  } else if (update.loss() == "ppo_clip") {
+    loss.kind = engine::LossSpec::kPpoClip;
+  } else {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown loss \"", update.loss(), "\": the actor knows sft and ppo_clip"));
+  }
+  if (algorithm.has_clip_ratio_low()) loss.clip_ratio_low = algorithm.clip_ratio_low();
+  if (algorithm.has_clip_ratio_high()) loss.clip_ratio_high = algorithm.clip_ratio_high();
+  if (algorithm.has_clip_ratio_c()) loss.clip_ratio_c = algorithm.clip_ratio_c();
+  if (algorithm.has_loss_agg_mode()) loss.loss_agg_mode = algorithm.loss_agg_mode();
+  if (algorithm.has_entropy_coeff()) loss.entropy_coeff = algorithm.entropy_coeff();
+  if (algorithm.has_use_kl_loss()) loss.use_kl_loss = algorithm.use_kl_loss();
+  if (algorithm.has_kl_loss_coef()) loss.kl_loss_coef = algorithm.kl_loss_coef();
+  if (algorithm.has_kl_loss_type()) loss.kl_loss_type = algorithm.kl_loss_type();
+  if (loss.kind == engine::LossSpec::kPpoClip && spec.rollout().temperature() > 0) {
+    loss.temperature = spec.rollout().temperature();
+  }
+  const std::map<std::string, google::protobuf::Value> options(update.options().fields().begin(),
+                                                               update.options().fields().end());
+  for (const auto& [key, value] : options) {
+    BATON_RETURN_IF_ERROR(ApplyOption(key, value, loss));
+  }
+  return loss;
+}
+
+}  // namespace baton::trainer

@@ -1,0 +1,27 @@
+// A job's spec in the engine's terms.
+#ifndef BATON_WORKERS_TRAINER_TRAIN_OPTIONS_H_
+#define BATON_WORKERS_TRAINER_TRAIN_OPTIONS_H_
+
+#include "absl/status/statusor.h"
+#include "baton/v1/job_spec.pb.h"
+#include "baton/v1/worker_service.pb.h"
+#include "workers/engine/loss.h"
+#include "workers/engine/optimizer.h"
+#include "workers/engine/trainer.h"
+
+namespace baton::trainer {
+
+/// Schedules count optimizer steps: those of spec.actor and spec.trainer times the optimizer steps
+/// that one training step takes (epochs, and mini-batches of a full batch).
+engine::OptimizerSpec MakeOptimizerSpec(const v1::JobSpec& spec);
+
+engine::UpdateOptions MakeUpdateOptions(const v1::JobSpec& spec);
+
+/// Update.loss ("sft", "ppo_clip") with the numbers of spec.algorithm, changed by Update.options,
+/// whose keys are those of LossSpec. INVALID_ARGUMENT names an unknown loss or option, or one of
+/// the wrong type.
+absl::StatusOr<engine::LossSpec> MakeLossSpec(const v1::JobSpec& spec, const v1::Update& update);
+
+}  // namespace baton::trainer
+
+#endif  // BATON_WORKERS_TRAINER_TRAIN_OPTIONS_H_
