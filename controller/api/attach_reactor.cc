@@ -1,0 +1,102 @@
+#include "controller/api/attach_reactor.h"
+
+#include <utility>
+
+#include "sdk/rpc/error.h"
+
+namespace baton::api {
+
+class AttachReactor::Stream : public controller::WorkerStream {
+ public:
+  explicit Stream(AttachReactor* reactor) : reactor_(reactor) {}
+
+  void Send(v1::ControllerMessage message) override {
+    absl::MutexLock lock(&mu_);
+    if (reactor_ == nullptr || ending_) return;
+    if (queue_.size() >= kCapacity) {
+      return EndLocked(MakeError(absl::StatusCode::kResourceExhausted, "WORKER_TOO_SLOW",
+                                 "the worker does not read; attach again"));
+    }
+    queue_.push_back(std::move(message));
+    if (queue_.size() == 1) reactor_->StartWrite(&queue_.front());
+  }
+
+  void Close(absl::Status status) override {
+    absl::MutexLock lock(&mu_);
+    if (reactor_ != nullptr && !ending_) EndLocked(status);
+  }
+
+  void Written(bool ok) {
+    absl::MutexLock lock(&mu_);
+    if (ok) {
+      queue_.pop_front();
+    } else {
+      queue_.clear();
+      ending_ = true;
+    }
+    if (!queue_.empty()) {
+      reactor_->StartWrite(&queue_.front());
+    } else if (ending_) {
+      FinishLocked();
+    }
+  }
+
+  void Detach() {
+    absl::MutexLock lock(&mu_);
+    reactor_ = nullptr;
+  }
+
+ private:
+  // What waits is dropped, but for the message that is being written.
+  void EndLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    ending_ = true;
+    status_ = status;
+    if (queue_.empty()) return FinishLocked();
+    queue_.erase(queue_.begin() + 1, queue_.end());
+  }
+
+  void FinishLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (finished_) return;
+    finished_ = true;
+    reactor_->Finish(ToGrpc(status_));
+  }
+
+  absl::Mutex mu_;
+  AttachReactor* reactor_ ABSL_GUARDED_BY(mu_);                   // null once gRPC is done
+  std::deque<v1::ControllerMessage> queue_ ABSL_GUARDED_BY(mu_);  // the front is being written
+  bool ending_ ABSL_GUARDED_BY(mu_) = false;
+  bool finished_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Status status_ ABSL_GUARDED_BY(mu_);
+};
+
+AttachReactor::AttachReactor(const absl::Status& allowed,
+                             controller::ControllerInterface* controller)
+    : stream_(std::make_shared<Stream>(this)) {
+  if (!allowed.ok()) {
+    stream_->Close(allowed);
+    return;
+  }
+  session_ = controller->Attach(stream_);
+  StartRead(&incoming_);
+}
+
+AttachReactor::~AttachReactor() = default;
+
+void AttachReactor::OnReadDone(bool ok) {
+  if (!ok) return stream_->Close(absl::OkStatus());
+  session_->OnMessage(std::move(incoming_));
+  incoming_.Clear();
+  StartRead(&incoming_);
+}
+
+void AttachReactor::OnWriteDone(bool ok) { stream_->Written(ok); }
+
+void AttachReactor::OnCancel() { stream_->Close(absl::CancelledError("the worker is gone")); }
+
+void AttachReactor::OnDone() {
+  stream_->Detach();
+  if (session_ != nullptr) session_->OnClosed();
+  delete this;
+}
+
+}  // namespace baton::api

@@ -1,0 +1,44 @@
+// One worker's stream.
+//
+// Two objects, for two lives: the reactor lives until gRPC is done, the stream until the
+// controller lets go of it. The stream's lock guards the pointer from one to the other.
+#ifndef BATON_CONTROLLER_API_ATTACH_REACTOR_H_
+#define BATON_CONTROLLER_API_ATTACH_REACTOR_H_
+
+#include <deque>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "baton/v1/worker_service.pb.h"
+#include "controller/runtime/controller_interface.h"
+#include "grpcpp/support/server_callback.h"
+
+namespace baton::api {
+
+/// Deletes itself. One read and one write are under way at most.
+class AttachReactor : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::ControllerMessage> {
+ public:
+  /// `allowed`: a refusal ends the stream at once.
+  AttachReactor(const absl::Status& allowed, controller::ControllerInterface* controller);
+  ~AttachReactor() override;
+
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+  /// Messages that may wait for a worker that does not read; then it is cut off. It attaches
+  /// again and is told what it missed.
+  static constexpr size_t kCapacity = 65536;
+
+ private:
+  class Stream;
+  std::shared_ptr<Stream> stream_;
+  std::unique_ptr<controller::WorkerSession> session_;
+  v1::WorkerMessage incoming_;
+};
+
+}  // namespace baton::api
+
+#endif  // BATON_CONTROLLER_API_ATTACH_REACTOR_H_

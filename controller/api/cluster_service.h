@@ -1,0 +1,31 @@
+// ClusterService over ControllerInterface.
+#ifndef BATON_CONTROLLER_API_CLUSTER_SERVICE_H_
+#define BATON_CONTROLLER_API_CLUSTER_SERVICE_H_
+
+#include "baton/v1/cluster_service.grpc.pb.h"
+#include "controller/api/access.h"
+#include "controller/runtime/controller_interface.h"
+
+namespace baton::api {
+
+/// Thread-safe. `controller` outlives it.
+class ClusterServiceImpl : public v1::ClusterService::CallbackService {
+ public:
+  ClusterServiceImpl(controller::ControllerInterface* controller, const Access& access)
+      : controller_(controller), access_(access) {}
+
+  grpc::ServerUnaryReactor* ListWorkers(grpc::CallbackServerContext* context,
+                                        const v1::ListWorkersRequest* request,
+                                        v1::ListWorkersResponse* response) override;
+  grpc::ServerUnaryReactor* DrainWorker(grpc::CallbackServerContext* context,
+                                        const v1::DrainWorkerRequest* request,
+                                        v1::Worker* response) override;
+
+ private:
+  controller::ControllerInterface* const controller_;
+  const Access access_;
+};
+
+}  // namespace baton::api
+
+#endif  // BATON_CONTROLLER_API_CLUSTER_SERVICE_H_

@@ -1,0 +1,117 @@
+#include "controller/api/upload_file_reactor.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "boost/asio/post.hpp"
+#include "sdk/rpc/error.h"
+#include "xxhash.h"
+
+namespace baton::api {
+
+namespace fs = std::filesystem;
+
+// A file under way: a temporary name, the hash so far.
+class UploadFileReactor::File {
+ public:
+  explicit File(std::string directory) : directory_(std::move(directory)) {
+    static std::atomic<uint64_t> counter{0};
+    temporary_ = absl::StrCat(directory_, "/.upload-", ::getpid(), "-", ++counter);
+    out_.open(temporary_, std::ios::binary | std::ios::trunc);
+    XXH3_128bits_reset(hash_);
+  }
+  ~File() {
+    XXH3_freeState(hash_);
+    std::error_code code;
+    fs::remove(temporary_, code);
+  }
+  File(const File&) = delete;
+
+  absl::Status Append(const std::string& data) {
+    size_ += static_cast<int64_t>(data.size());
+    if (size_ > kMaxBytes) {
+      return MakeError(absl::StatusCode::kResourceExhausted, "FILE_TOO_LARGE",
+                       absl::StrCat("the file is larger than ", kMaxBytes,
+                                    " bytes; put it on the controller's machine yourself and "
+                                    "give its absolute path"));
+    }
+    XXH3_128bits_update(hash_, data.data(), data.size());
+    out_.write(data.data(), static_cast<std::streamsize>(data.size()));
+    return out_ ? absl::OkStatus() : WriteError();
+  }
+
+  absl::StatusOr<std::string> Keep(const std::string& name) {
+    out_.close();
+    if (!out_) return WriteError();
+    const XXH128_hash_t digest = XXH3_128bits_digest(hash_);
+    const std::string folder = absl::StrCat(absl::Hex(digest.high64, absl::kZeroPad16),
+                                            absl::Hex(digest.low64, absl::kZeroPad16));
+    std::string base = fs::path(name).filename().string();
+    if (base.empty() || base == "." || base == "..") base = "file";
+    std::error_code code;
+    fs::create_directories(absl::StrCat(directory_, "/", folder), code);
+    if (!code) fs::rename(temporary_, absl::StrCat(directory_, "/", folder, "/", base), code);
+    if (code) return absl::InternalError(absl::StrCat("cannot keep the file: ", code.message()));
+    return absl::StrCat("files/", folder, "/", base);
+  }
+
+  int64_t size() const { return size_; }
+
+ private:
+  absl::Status WriteError() const {
+    return MakeError(
+        absl::StatusCode::kResourceExhausted, "DISK_FULL",
+        absl::StrCat("cannot write under ", directory_, "; free space under the data root"));
+  }
+
+  const std::string directory_;
+  std::string temporary_;
+  std::ofstream out_;
+  XXH3_state_t* const hash_ = XXH3_createState();
+  int64_t size_ = 0;
+};
+
+UploadFileReactor::UploadFileReactor(const absl::Status& allowed, std::string directory,
+                                     boost::asio::thread_pool* files,
+                                     v1::UploadFileResponse* response)
+    : files_(files), response_(response) {
+  if (!allowed.ok()) {
+    Finish(ToGrpc(allowed));
+    return;
+  }
+  file_ = std::make_unique<File>(std::move(directory));
+  StartRead(&request_);
+}
+
+UploadFileReactor::~UploadFileReactor() = default;
+
+absl::Status UploadFileReactor::Write() {
+  if (!request_.filename().empty()) response_->set_path(request_.filename());
+  return file_->Append(request_.data());
+}
+
+absl::Status UploadFileReactor::Keep() {
+  auto path = file_->Keep(response_->path());
+  if (!path.ok()) return path.status();
+  response_->set_path(*path);
+  response_->set_size_bytes(file_->size());
+  return absl::OkStatus();
+}
+
+void UploadFileReactor::OnReadDone(bool ok) {
+  boost::asio::post(*files_, [this, ok] {
+    const absl::Status status = ok ? Write() : Keep();
+    if (!status.ok() || !ok) return Finish(ToGrpc(status));
+    StartRead(&request_);
+  });
+}
+
+void UploadFileReactor::OnDone() { delete this; }
+
+}  // namespace baton::api

@@ -1,0 +1,43 @@
+// Receives one file and puts it under the data root by content.
+#ifndef BATON_CONTROLLER_API_UPLOAD_FILE_REACTOR_H_
+#define BATON_CONTROLLER_API_UPLOAD_FILE_REACTOR_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "baton/v1/job_service.pb.h"
+#include "boost/asio/thread_pool.hpp"
+#include "grpcpp/support/server_callback.h"
+
+namespace baton::api {
+
+/// Pieces are written on `files`, one at a time; the next is read when the last is written, so a
+/// slow disk slows the sender down. Deletes itself.
+class UploadFileReactor : public grpc::ServerReadReactor<v1::UploadFileRequest> {
+ public:
+  /// `allowed`: a refusal ends the call at once. `directory` exists.
+  UploadFileReactor(const absl::Status& allowed, std::string directory,
+                    boost::asio::thread_pool* files, v1::UploadFileResponse* response);
+  ~UploadFileReactor() override;
+
+  void OnReadDone(bool ok) override;
+  void OnDone() override;
+
+  /// The most bytes of one file.
+  static constexpr int64_t kMaxBytes = int64_t{4} << 30;
+
+ private:
+  class File;
+  absl::Status Write();
+  absl::Status Keep();
+
+  boost::asio::thread_pool* const files_;
+  v1::UploadFileResponse* const response_;
+  v1::UploadFileRequest request_;
+  std::unique_ptr<File> file_;
+};
+
+}  // namespace baton::api
+
+#endif  // BATON_CONTROLLER_API_UPLOAD_FILE_REACTOR_H_

@@ -1,0 +1,12 @@
+#include "controller/api/worker_service.h"
+
+#include "controller/api/attach_reactor.h"
+
+namespace baton::api {
+
+grpc::ServerBidiReactor<v1::WorkerMessage, v1::ControllerMessage>* WorkerServiceImpl::Attach(
+    grpc::CallbackServerContext* context) {
+  return new AttachReactor(access_.Check(*context), controller_);
+}
+
+}  // namespace baton::api

@@ -1,0 +1,110 @@
+// baton-controller: wiring only.
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "controller/api/api_server.h"
+#include "controller/runtime/controller.h"
+#include "controller/status/status_server.h"
+#include "controller/store/sqlite_store.h"
+#include "sdk/base/log.h"
+
+namespace {
+
+struct Flags {
+  std::string listen = "127.0.0.1:7077";
+  std::string http = "127.0.0.1:7078";
+  std::string data_root;
+  std::string token_file;
+  std::string log_file;
+  std::string log_level = "info";
+  double lease_seconds = 10;
+  bool survive_power_cut = false;
+};
+
+int Fail(const absl::Status& status) {
+  std::fprintf(stderr, "baton-controller: %s\n", std::string(status.message()).c_str());
+  return 1;
+}
+
+baton::LogLevel LevelOf(const std::string& name) {
+  if (name == "debug") return baton::LogLevel::kDebug;
+  if (name == "warn") return baton::LogLevel::kWarn;
+  if (name == "error") return baton::LogLevel::kError;
+  return baton::LogLevel::kInfo;
+}
+
+int Run(const Flags& flags) {
+  using namespace baton;  // NOLINT: wiring of everything
+  // Blocked before any thread starts, so that sigwait below is the only one who gets them.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+
+  api::Access access;
+  if (!flags.token_file.empty()) {
+    auto read = api::Access::FromFile(flags.token_file);
+    if (!read.ok()) return Fail(read.status());
+    access = *std::move(read);
+  }
+  std::error_code code;
+  std::filesystem::create_directories(flags.data_root, code);
+  store::SqliteOptions sqlite;
+  sqlite.survive_power_cut = flags.survive_power_cut;
+  auto store = store::SqliteStore::Open(flags.data_root + "/baton.db", sqlite);
+  if (!store.ok()) return Fail(store.status());
+  controller::ControllerOptions options;
+  options.data_root = std::filesystem::absolute(flags.data_root).string();
+  options.store = *std::move(store);
+  options.cluster.lease = absl::Seconds(flags.lease_seconds);
+  options.cluster.heartbeat_interval = absl::Seconds(flags.lease_seconds / 5);
+  auto controller = controller::Controller::Create(std::move(options));
+  if (!controller.ok()) return Fail(controller.status());
+  auto api = api::ApiServer::Start(flags.listen, access, controller->get());
+  if (!api.ok()) return Fail(api.status());
+  auto status = status::StatusServer::Start(flags.http, controller->get());
+  if (!status.ok()) return Fail(status.status());
+  Log(LogLevel::kInfo, "controller ready",
+      {{"grpc_port", (*api)->port()}, {"http_port", (*status)->port()},
+       {"data_root", flags.data_root}});
+  int signal = 0;
+  sigwait(&signals, &signal);
+  Log(LogLevel::kInfo, "controller stops", {{"signal", signal}});
+  status->reset();
+  api->reset();
+  controller->reset();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Flags flags;
+  CLI::App app("The controller of Baton: takes jobs over gRPC and schedules workers.");
+  app.add_option("--listen", flags.listen, "Address of the gRPC services")->capture_default_str();
+  app.add_option("--http", flags.http, "Address of the status page, /metrics and /api/v1")
+      ->capture_default_str();
+  app.add_option("--data-root", flags.data_root, "Folder of the store, checkpoints and files")
+      ->required();
+  app.add_option("--token-file", flags.token_file,
+                 "Tokens that callers must show, one a line; required unless on loopback");
+  app.add_option("--lease-seconds", flags.lease_seconds,
+                 "A worker that is silent for so long has lost its work")
+      ->check(CLI::Range(0.2, 3600.0))
+      ->capture_default_str();
+  app.add_flag("--survive-power-cut", flags.survive_power_cut,
+               "Sync every commit to the disk (slower)");
+  app.add_option("--log-file", flags.log_file, "Append the log here instead of standard error");
+  app.add_option("--log-level", flags.log_level, "debug, info, warn or error")
+      ->check(CLI::IsMember({"debug", "info", "warn", "error"}));
+  CLI11_PARSE(app, argc, argv);
+  baton::InitLog({LevelOf(flags.log_level), flags.log_file, "controller"});
+  return Run(flags);
+}
