@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "workers/engine/packed_layout.h"
+#include "workers/engine/sequence_attention.h"
 
 namespace baton::engine {
 namespace {
@@ -186,6 +187,7 @@ torch::Tensor PackedCausalAttention::Attend(int64_t layer, const Tensor& q, cons
               "attention over ", num_rows_, " rows: q ", q.sizes(), ", k ", k.sizes(), " and v ",
               v.sizes(), " do not fit");
   if (num_rows_ == 0) return torch::empty_like(q);
+  if (HasSequenceKernel(q)) return SequenceAttention(lengths_, q, k, v);
   if (!layout_ || layout_->num_heads != q.size(1) || layout_->num_kv_heads != k.size(1) ||
       layout_->q_unpad.device() != q.device()) {
     layout_ =

@@ -14,7 +14,8 @@ namespace baton::engine {
 struct PackedLayout;
 
 struct PackedAttentionOptions {
-  /// Each sequence alone, in order: a row's result then does not depend on the batch.
+  /// Each sequence alone, in order: a row's result then does not depend on the batch. (Always so in
+  /// float32 on a CPU.)
   bool deterministic = false;
   /// Attention probabilities kept for the backward pass per layer and bucket, in elements; above
   /// it they are computed again (one more product) in blocks of queries.
@@ -22,9 +23,10 @@ struct PackedAttentionOptions {
 };
 
 /// Causal attention within sequences of `lengths`, which lie one after the other in the N rows
-/// (N = their sum). Fast path: sequences of similar length are padded to a common one and computed
-/// as batched products. Differentiable once (no double backward). May be used for any number of
-/// layers and passes, on any device; one thread at a time.
+/// (N = their sum). In float32 on a CPU each sequence is computed alone by a kernel of its own
+/// (sequence_attention.h). Elsewhere sequences of similar length are padded to a common one and
+/// computed as batched products. Differentiable once (no double backward). May be used for any
+/// number of layers and passes, on any device; one thread at a time.
 class PackedCausalAttention : public AttentionContext {
  public:
   /// Every length must be at least 1.

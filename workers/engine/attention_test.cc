@@ -75,6 +75,61 @@ TEST(PackedCausalAttention, EqualsThePlainOneForAnyLengthsAndBlocks) {
   }
 }
 
+TEST(PackedCausalAttention, Float32KernelEqualsThePlainOne) {
+  std::mt19937 random(2);
+  for (const int64_t dim : {2, 6, 16, 24, 40, 128}) {
+    for (int round = 0; round < 6; ++round) {
+      std::vector<int64_t> lengths(1 + random() % 5);
+      for (int64_t& length : lengths) length = 1 + static_cast<int64_t>(random() % 70);
+      const int64_t kv_heads = 1 + static_cast<int64_t>(random() % 2);
+      const int64_t heads = kv_heads * (1 + static_cast<int64_t>(random() % 3));
+      const Inputs in = RandomInputs(lengths, heads, kv_heads, dim);
+      const Tensor expected = PlainAttention(in.lengths, in.q, in.k, in.v);
+      // As rows of one tensor, the way the model's fused projection hands them over.
+      const Tensor joined = torch::cat({in.q, in.k, in.v}, 1).to(torch::kFloat32);
+      PackedCausalAttention attention(in.lengths);
+      const Tensor out =
+          attention.Attend(0, joined.narrow(1, 0, heads), joined.narrow(1, heads, kv_heads),
+                           joined.narrow(1, heads + kv_heads, kv_heads));
+      EXPECT_LT((out.to(torch::kFloat64) - expected).abs().max().item<double>(), 3e-6);
+    }
+  }
+}
+
+TEST(PackedCausalAttention, Float32KernelsGradientsEqualFloat64s) {
+  std::mt19937 random(3);
+  for (const int64_t dim : {2, 6, 16, 24, 40, 128}) {
+    std::vector<int64_t> lengths(1 + random() % 5);
+    for (int64_t& length : lengths) length = 1 + static_cast<int64_t>(random() % 70);
+    const Inputs in = RandomInputs(lengths, 6, 1 + static_cast<int64_t>(random() % 3), dim);
+    const Tensor weights = torch::randn_like(in.q);
+    std::vector<Tensor> grads[2];
+    for (const int half : {0, 1}) {
+      const torch::Dtype dtype = half == 0 ? torch::kFloat64 : torch::kFloat32;
+      std::vector<Tensor> leaves;
+      for (const Tensor& x : {in.q, in.k, in.v}) {
+        leaves.push_back(x.to(dtype, false, /*copy=*/true).set_requires_grad(true));
+      }
+      PackedCausalAttention attention(in.lengths);
+      (attention.Attend(0, leaves[0], leaves[1], leaves[2]) * weights.to(dtype)).sum().backward();
+      for (const Tensor& leaf : leaves) grads[half].push_back(leaf.grad().to(torch::kFloat64));
+    }
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_LT((grads[0][i] - grads[1][i]).abs().max().item<double>(), 2e-5) << dim << " " << i;
+    }
+  }
+}
+
+TEST(PackedCausalAttention, LargeScoresDoNotOverflow) {
+  Inputs in = RandomInputs({20}, 2, 2, 8);
+  in.q *= 100;
+  PackedCausalAttention attention(in.lengths);
+  const Tensor out = attention.Attend(0, in.q.to(torch::kFloat32), in.k.to(torch::kFloat32),
+                                      in.v.to(torch::kFloat32));
+  const Tensor expected = PlainAttention(in.lengths, in.q, in.k, in.v);
+  EXPECT_LT((out.to(torch::kFloat64) - expected).abs().max().item<double>(), 1e-3);
+}
+
 TEST(PackedCausalAttention, TakesStridedViews) {
   const Inputs in = RandomInputs({5, 9, 3}, 4, 2, 6);
   const Tensor joined = torch::cat({in.q, in.k, in.v}, 1);
