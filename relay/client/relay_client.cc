@@ -1,0 +1,157 @@
+#include "relay/client/relay_client.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "baton/v1/relay_service.grpc.pb.h"
+#include "grpcpp/grpcpp.h"
+#include "relay/segment/checksum.h"
+#include "sdk/base/status_macros.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::relay {
+namespace {
+
+constexpr absl::Duration kReleaseTimeout = absl::Seconds(2);
+
+void SetDuration(absl::Duration duration, google::protobuf::Duration* out) {
+  out->set_seconds(absl::IDivDuration(duration, absl::Seconds(1), &duration));
+  out->set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(duration)));
+}
+
+std::vector<TensorDigest> Digests(const v1::SegmentInfo& info) {
+  std::vector<TensorDigest> digests;
+  for (const auto& tensor : info.tensors()) digests.push_back({tensor.name(), tensor.xxh3()});
+  return digests;
+}
+
+}  // namespace
+
+struct RelayClient::Rpc {
+  RelayClientOptions options;
+  std::unique_ptr<v1::RelayService::Stub> stub;
+
+  template <typename Request, typename Response>
+  using Method = grpc::Status (v1::RelayService::Stub::*)(grpc::ClientContext*, const Request&,
+                                                          Response*);
+
+  template <typename Request, typename Response>
+  absl::StatusOr<Response> Call(Method<Request, Response> method, const Request& request,
+                                absl::Duration timeout) const {
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+    if (!options.token.empty()) context.AddMetadata("authorization", "Bearer " + options.token);
+    Response response;
+    const grpc::Status status = ((*stub).*method)(&context, request, &response);
+    if (!status.ok()) return Annotate(FromGrpc(status), absl::StrCat("relay ", options.address));
+    return response;
+  }
+};
+
+absl::Status SegmentWriter::Commit(int rank) {
+  BATON_ASSIGN_OR_RETURN(const SafetensorsView view, SafetensorsView::Parse(file_->bytes()));
+  v1::CommitRequest request;
+  request.set_segment_id(segment_id_);
+  request.set_rank(rank);
+  for (const TensorDigest& digest : DigestTensors(view)) {
+    auto* tensor = request.add_tensors();
+    tensor->set_name(digest.name);
+    tensor->set_xxh3(digest.xxh3);
+  }
+  const auto& rpc = *client_->rpc_;
+  return rpc.Call(&v1::RelayService::Stub::Commit, request, rpc.options.timeout).status();
+}
+
+absl::StatusOr<v1::SegmentInfo> SegmentWriter::Seal() {
+  v1::SealRequest request;
+  request.set_segment_id(segment_id_);
+  const auto& rpc = *client_->rpc_;
+  BATON_ASSIGN_OR_RETURN(
+      auto response, rpc.Call(&v1::RelayService::Stub::Seal, request, rpc.options.seal_timeout));
+  file_.reset();
+  return std::move(*response.mutable_segment());
+}
+
+LeasedSegment::~LeasedSegment() {
+  view_.reset();
+  file_.reset();  // The relay may use the memory again as soon as it has the lease back.
+  v1::ReleaseRequest request;
+  request.set_lease_id(lease_id_);
+  client_->rpc_->Call(&v1::RelayService::Stub::Release, request, kReleaseTimeout)
+      .status()
+      .IgnoreError();
+}
+
+RelayClient::RelayClient(std::unique_ptr<Rpc> rpc) : rpc_(std::move(rpc)) {}
+RelayClient::~RelayClient() = default;
+
+absl::StatusOr<std::unique_ptr<RelayClient>> RelayClient::Create(RelayClientOptions options) {
+  if (options.address.empty()) {
+    return absl::InvalidArgumentError("relay address: empty; give --relay host:port");
+  }
+  auto rpc = std::make_unique<Rpc>();
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  rpc->stub = v1::RelayService::NewStub(
+      grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments));
+  rpc->options = std::move(options);
+  return std::unique_ptr<RelayClient>(new RelayClient(std::move(rpc)));
+}
+
+absl::StatusOr<std::unique_ptr<SegmentWriter>> RelayClient::Begin(
+    const PublishOptions& options) const {
+  v1::BeginRequest request;
+  request.set_job(options.job);
+  request.set_policy_version(options.policy_version);
+  request.set_header(options.header);
+  request.set_size_bytes(static_cast<uint64_t>(options.size_bytes));
+  request.set_world_size(options.world_size);
+  request.set_fork(options.fork);
+  BATON_ASSIGN_OR_RETURN(auto response, rpc_->Call(&v1::RelayService::Stub::Begin, request,
+                                                   rpc_->options.seal_timeout));
+  BATON_ASSIGN_OR_RETURN(auto file, SharedFile::Open(response.path(), request.size_bytes()));
+  return std::unique_ptr<SegmentWriter>(
+      new SegmentWriter(this, response.segment_id(), std::move(file)));
+}
+
+absl::StatusOr<v1::SegmentInfo> RelayClient::Publish(
+    const PublishOptions& options,
+    const std::function<absl::Status(absl::Span<uint8_t>)>& fill) const {
+  BATON_ASSIGN_OR_RETURN(auto writer, Begin(options));
+  BATON_RETURN_IF_ERROR(fill(writer->bytes()));
+  BATON_RETURN_IF_ERROR(writer->Commit());
+  return writer->Seal();
+}
+
+absl::StatusOr<std::unique_ptr<LeasedSegment>> RelayClient::Acquire(
+    const AcquireOptions& options) const {
+  v1::AcquireRequest request;
+  request.set_job(options.job);
+  if (options.policy_version) request.set_policy_version(*options.policy_version);
+  request.set_holder(options.holder);
+  SetDuration(options.ttl, request.mutable_ttl());
+  if (options.wait > absl::ZeroDuration()) SetDuration(options.wait, request.mutable_wait());
+  BATON_ASSIGN_OR_RETURN(auto response, rpc_->Call(&v1::RelayService::Stub::Acquire, request,
+                                                   rpc_->options.timeout + options.wait));
+  // From here on the destructor gives the lease back, whatever fails.
+  std::unique_ptr<LeasedSegment> segment(
+      new LeasedSegment(this, response.lease_id(), std::move(*response.mutable_segment())));
+  const std::string& path = segment->info_.path();
+  BATON_ASSIGN_OR_RETURN(auto file, MappedFile::Open(path));
+  segment->file_.emplace(std::move(file));
+  auto view = SafetensorsView::Parse(segment->file_->bytes());
+  if (!view.ok()) return Annotate(view.status(), path);
+  segment->view_ = *std::move(view);
+  const absl::Status verified = VerifyTensors(*segment->view_, Digests(segment->info_));
+  if (!verified.ok()) return Annotate(verified, path);
+  return segment;
+}
+
+absl::StatusOr<v1::ListResponse> RelayClient::List(const std::string& job) const {
+  v1::ListRequest request;
+  request.set_job(job);
+  return rpc_->Call(&v1::RelayService::Stub::List, request, rpc_->options.timeout);
+}
+
+}  // namespace baton::relay

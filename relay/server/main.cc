@@ -1,0 +1,91 @@
+// baton-relay: holds policy versions in shared memory for one machine.
+#include <signal.h>
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "relay/server/relay_server.h"
+#include "sdk/base/log.h"
+
+namespace {
+
+struct Flags {
+  baton::relay::RelayServerOptions server;
+  std::string token_file;
+  std::string log_file;
+  std::string log_level = "info";
+};
+
+void Declare(CLI::App& app, Flags& flags) {
+  auto& pool = flags.server.relay.pool;
+  app.add_option("--listen", flags.server.listen, "host:port; port 0: any")->capture_default_str();
+  app.add_option("--shm-prefix", pool.prefix, "Segments are named PREFIX-…; orphans are removed")
+      ->capture_default_str();
+  app.add_option("--shm-dir", pool.directory, "Folder of the segments, in memory")
+      ->capture_default_str();
+  app.add_option("--max-bytes", pool.max_bytes, "Of all segments together; 0: what there is")
+      ->capture_default_str();
+  app.add_option("--keep", flags.server.relay.keep, "Sealed versions kept per job, beside leased")
+      ->capture_default_str();
+  app.add_option("--token-file", flags.token_file, "File with the bearer token to ask for");
+  app.add_option("--log-file", flags.log_file, "Append the log here instead of standard error");
+  app.add_option("--log-level", flags.log_level, "debug, info, warn or error")
+      ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
+      ->capture_default_str();
+}
+
+absl::Status ReadToken(const std::string& path, std::string* token) {
+  std::ifstream file(path);
+  if (!std::getline(file, *token)) {
+    return absl::NotFoundError(absl::StrCat("--token-file: cannot read a line from ", path));
+  }
+  absl::StripAsciiWhitespace(token);
+  if (!token->empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--token-file: ", path, " has no token"));
+}
+
+baton::LogLevel Level(const std::string& name) {
+  if (name == "debug") return baton::LogLevel::kDebug;
+  if (name == "warn") return baton::LogLevel::kWarn;
+  return name == "error" ? baton::LogLevel::kError : baton::LogLevel::kInfo;
+}
+
+int Fail(const absl::Status& status) {
+  std::fprintf(stderr, "baton-relay: %s\n", std::string(status.message()).c_str());
+  return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Holds policy versions in shared memory for the workers of this machine");
+  Flags flags;
+  Declare(app, flags);
+  CLI11_PARSE(app, argc, argv);
+  if (!flags.token_file.empty()) {
+    if (auto s = ReadToken(flags.token_file, &flags.server.token); !s.ok()) return Fail(s);
+  }
+  baton::InitLog({Level(flags.log_level), flags.log_file, "relay"});
+
+  sigset_t stop;  // Blocked before any thread starts, so that only sigwait sees them.
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGINT);
+  sigaddset(&stop, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+
+  const std::string directory = flags.server.relay.pool.directory;
+  auto server = baton::relay::RelayServer::Start(std::move(flags.server));
+  if (!server.ok()) return Fail(server.status());
+  std::printf("baton-relay listening on %s\n", (*server)->address().c_str());
+  std::fflush(stdout);
+  baton::Log(baton::LogLevel::kInfo, "listening",
+             {{"address", (*server)->address()}, {"segments", directory}});
+  int signal = 0;
+  sigwait(&stop, &signal);
+  baton::Log(baton::LogLevel::kInfo, "stopping", {{"signal", signal}});
+  return 0;
+}

@@ -1,0 +1,109 @@
+// The relay itself: segment files and the rules of their life, driven by requests.
+//
+// Two threads: the strand owns the table of segments, leases and waiting Acquires; the file thread
+// owns the files and does what takes long (reserving memory, checksums). Requests are posted and
+// answered later; nothing blocks the caller.
+#ifndef BATON_RELAY_SERVER_RELAY_H_
+#define BATON_RELAY_SERVER_RELAY_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "baton/v1/relay_service.pb.h"
+#include "boost/asio/steady_timer.hpp"
+#include "boost/asio/thread_pool.hpp"
+#include "relay/segment/segment_pool.h"
+#include "relay/segment/segment_table.h"
+#include "sdk/base/clock.h"
+
+namespace baton::relay {
+
+struct RelayOptions {
+  SegmentPoolOptions pool;
+  int keep = 2;                                    ///< Sealed versions kept per job.
+  absl::Duration default_ttl = absl::Minutes(10);  ///< Of a lease that names none.
+  absl::Duration max_wait = absl::Minutes(10);     ///< Longer waits of Acquire are cut to this.
+};
+
+/// Thread-safe. Errors are those of relay_service.proto, with their reasons. `done` is called once,
+/// on a thread of the relay, and must not block.
+class Relay {
+ public:
+  template <typename T>
+  using Done = std::function<void(absl::StatusOr<T>)>;
+
+  /// Errors of SegmentPool::Create; INVALID_ARGUMENT: keep below 1.
+  static absl::StatusOr<std::unique_ptr<Relay>> Create(RelayOptions options);
+  /// Ends waiting Acquires with UNAVAILABLE and removes every file.
+  ~Relay();
+
+  void Begin(v1::BeginRequest request, Done<v1::BeginResponse> done);
+  void Commit(v1::CommitRequest request, Done<v1::CommitResponse> done);
+  void Seal(v1::SealRequest request, Done<v1::SealResponse> done);
+  /// The ticket is for CancelAcquire.
+  uint64_t Acquire(v1::AcquireRequest request, Done<v1::AcquireResponse> done);
+  /// Ends the wait, if it still waits, with CANCELLED.
+  void CancelAcquire(uint64_t ticket);
+  void Release(v1::ReleaseRequest request, Done<v1::ReleaseResponse> done);
+  void List(v1::ListRequest request, Done<v1::ListResponse> done);
+
+ private:
+  struct Waiter {
+    v1::AcquireRequest request;
+    Done<v1::AcquireResponse> done;
+    absl::Time deadline;
+  };
+  struct OpenFile {
+    std::unique_ptr<SharedFile> file;
+    std::string header;  ///< As Begin gave it.
+  };
+
+  Relay(RelayOptions options, std::unique_ptr<SegmentPool> pool);
+
+  // On the file thread.
+  absl::StatusOr<std::string> AllocateFile(const std::string& segment_id,
+                                           const v1::BeginRequest& request);
+  absl::Status Verify(const std::string& segment_id,
+                      const std::vector<TensorDigest>& digests) const;
+  void CloseFile(const RetiredSegment& segment);
+
+  // On the strand.
+  void Reserve(const v1::BeginRequest& request, const std::vector<std::string>& tensors,
+               Done<v1::BeginResponse> done);
+  void Opened(const std::string& segment_id, const std::vector<std::string>& tensors,
+              const absl::StatusOr<std::string>& path, const Done<v1::BeginResponse>& done);
+  void Verified(const std::string& segment_id, const absl::Status& verified,
+                const Done<v1::SealResponse>& done);
+  absl::StatusOr<v1::AcquireResponse> TryAcquire(const v1::AcquireRequest& request);
+  void Dispose(std::vector<RetiredSegment> retired);
+  void ServeWaiters();
+  void Tick();
+  void RearmTimer();
+
+  const RelayOptions options_;
+  const RealClock clock_;
+  std::atomic<uint64_t> next_ticket_{1};
+
+  // Of the file thread.
+  const std::unique_ptr<SegmentPool> pool_;
+  std::map<std::string, OpenFile> files_;  ///< By segment id.
+
+  // Of the strand.
+  SegmentTable table_;
+  std::map<uint64_t, Waiter> waiters_;  ///< By ticket: first come, first served.
+
+  boost::asio::thread_pool file_thread_{1};
+  boost::asio::thread_pool strand_{1};
+  boost::asio::steady_timer timer_{strand_};
+};
+
+}  // namespace baton::relay
+
+#endif  // BATON_RELAY_SERVER_RELAY_H_

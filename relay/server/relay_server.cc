@@ -1,0 +1,100 @@
+#include "relay/server/relay_server.h"
+
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "grpcpp/ext/proto_server_reflection_plugin.h"
+#include "sdk/base/status_macros.h"
+
+namespace baton::relay {
+namespace {
+
+struct HostPort {
+  std::string host;  ///< Without brackets.
+  std::string port;
+};
+
+absl::StatusOr<HostPort> Split(absl::string_view listen) {
+  const size_t colon = listen.rfind(':');
+  if (colon == absl::string_view::npos || colon == 0 || colon + 1 == listen.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--listen: \"", listen, "\" is not host:port, e.g. 127.0.0.1:7079"));
+  }
+  absl::string_view host = listen.substr(0, colon);
+  if (absl::ConsumePrefix(&host, "[") && !absl::ConsumeSuffix(&host, "]")) {
+    return absl::InvalidArgumentError(absl::StrCat("--listen: \"", listen, "\" lacks a ]"));
+  }
+  return HostPort{std::string(host), std::string(listen.substr(colon + 1))};
+}
+
+bool IsLoopback(absl::string_view host) {
+  return host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
+}
+
+/// Why this process can not listen there; asked after gRPC has failed without saying why.
+std::string WhyNot(const HostPort& address) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  addrinfo* found = nullptr;
+  if (int e = getaddrinfo(address.host.c_str(), address.port.c_str(), &hints, &found); e != 0) {
+    return gai_strerror(e);
+  }
+  std::string reason = "unknown reason";
+  const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int reuse = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof(reuse));
+  if (bind(fd, found->ai_addr, found->ai_addrlen) != 0 || listen(fd, 1) != 0) {
+    reason = std::strerror(errno);
+  }
+  close(fd);
+  freeaddrinfo(found);
+  return reason;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RelayServer>> RelayServer::Start(RelayServerOptions options) {
+  BATON_ASSIGN_OR_RETURN(const HostPort host_port, Split(options.listen));
+  if (options.token.empty() && !IsLoopback(host_port.host)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--listen ", options.listen,
+                     ": others can reach this address; give --token-file, or use 127.0.0.1"));
+  }
+  BATON_ASSIGN_OR_RETURN(auto relay, Relay::Create(std::move(options.relay)));
+  std::unique_ptr<RelayServer> server(new RelayServer(std::move(relay), std::move(options.token)));
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // Else a port in use is no error.
+  builder.SetMaxReceiveMessageSize(-1);                     // Headers of many tensors are long.
+  builder.RegisterService(&server->service_);
+  server->server_ = builder.BuildAndStart();
+  if (server->server_ == nullptr || port == 0) {
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", options.listen, ": ",
+                                               WhyNot(host_port),
+                                               "; choose another address with --listen"));
+  }
+  const std::string& host = host_port.host;
+  server->address_ = absl::StrContains(host, ':') ? absl::StrCat("[", host, "]:", port)
+                                                  : absl::StrCat(host, ":", port);
+  return server;
+}
+
+RelayServer::~RelayServer() {
+  if (server_ != nullptr) {
+    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
+  }
+}
+
+}  // namespace baton::relay

@@ -1,0 +1,45 @@
+// A listening relay: RelayService, the standard health service and reflection on one port.
+#ifndef BATON_RELAY_SERVER_RELAY_SERVER_H_
+#define BATON_RELAY_SERVER_RELAY_SERVER_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "grpcpp/grpcpp.h"
+#include "relay/server/relay.h"
+#include "relay/server/relay_service.h"
+
+namespace baton::relay {
+
+struct RelayServerOptions {
+  std::string listen = "127.0.0.1:7079";  ///< host:port; port 0: any.
+  std::string token;                      ///< Bearer token; empty: none is asked for.
+  RelayOptions relay;
+};
+
+class RelayServer {
+ public:
+  /// Checks, in this order: INVALID_ARGUMENT a listen address without port, or one that others can
+  /// reach without a token; Relay::Create; UNAVAILABLE the address is in use or not this machine's.
+  static absl::StatusOr<std::unique_ptr<RelayServer>> Start(RelayServerOptions options);
+  /// Ends running calls, then removes every segment.
+  ~RelayServer();
+
+  /// host:port with the real port.
+  const std::string& address() const { return address_; }
+
+ private:
+  RelayServer(std::unique_ptr<Relay> relay, std::string token)
+      : relay_(std::move(relay)), service_(relay_.get(), std::move(token)) {}
+
+  const std::unique_ptr<Relay> relay_;
+  RelayServiceImpl service_;
+  std::string address_;
+  std::unique_ptr<grpc::Server> server_;  ///< Last: gone before what it calls.
+};
+
+}  // namespace baton::relay
+
+#endif  // BATON_RELAY_SERVER_RELAY_SERVER_H_

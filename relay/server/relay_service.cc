@@ -1,0 +1,121 @@
+#include "relay/server/relay_service.h"
+
+#include "absl/strings/str_cat.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::relay {
+namespace {
+
+/// Equal, in a time that depends on the lengths alone.
+bool SameSecret(absl::string_view a, absl::string_view b) {
+  unsigned char difference = a.size() == b.size() ? 0 : 1;
+  for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
+    difference |= static_cast<unsigned char>(a[i] ^ b[i]);
+  }
+  return difference == 0;
+}
+
+/// An Acquire that may wait: a caller that goes away stops waiting, and gets no lease.
+class AcquireReactor final : public grpc::ServerUnaryReactor {
+ public:
+  AcquireReactor(Relay* relay, const grpc::CallbackServerContext* context,
+                 const v1::AcquireRequest& request, v1::AcquireResponse* response)
+      : relay_(relay), context_(context) {
+    // gRPC keeps Finish, OnCancel and OnDone back until the reactor has been returned to it.
+    ticket_ = relay_->Acquire(request, [this, response](auto result) {
+      if (result.ok()) *response = *std::move(result);
+      Complete(result.status(), *response);
+    });
+  }
+
+  void OnCancel() override { relay_->CancelAcquire(ticket_); }
+  void OnDone() override { delete this; }
+
+ private:
+  void Complete(const absl::Status& status, const v1::AcquireResponse& response) {
+    if (status.ok() && context_->IsCancelled()) {
+      v1::ReleaseRequest release;
+      release.set_lease_id(response.lease_id());
+      relay_->Release(std::move(release), [](const auto&) {});
+    }
+    Finish(ToGrpc(status));
+  }
+
+  Relay* const relay_;
+  const grpc::CallbackServerContext* const context_;
+  uint64_t ticket_ = 0;
+};
+
+}  // namespace
+
+absl::Status RelayServiceImpl::Authenticate(const grpc::CallbackServerContext& context) const {
+  if (token_.empty()) return absl::OkStatus();
+  const auto& metadata = context.client_metadata();
+  const auto it = metadata.find("authorization");
+  const std::string expected = absl::StrCat("Bearer ", token_);
+  if (it != metadata.end() && SameSecret({it->second.data(), it->second.size()}, expected)) {
+    return absl::OkStatus();
+  }
+  return MakeError(absl::StatusCode::kUnauthenticated, "TOKEN_INVALID",
+                   "this relay wants its bearer token; start the caller with --token-file");
+}
+
+template <typename Request, typename Response>
+grpc::ServerUnaryReactor* RelayServiceImpl::Forward(grpc::CallbackServerContext* context,
+                                                    const Request* request, Response* response,
+                                                    void (Relay::*method)(Request,
+                                                                          Relay::Done<Response>)) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  if (const auto allowed = Authenticate(*context); !allowed.ok()) {
+    reactor->Finish(ToGrpc(allowed));
+    return reactor;
+  }
+  (relay_->*method)(*request, [reactor, response](absl::StatusOr<Response> result) {
+    if (result.ok()) *response = *std::move(result);
+    reactor->Finish(ToGrpc(result.status()));
+  });
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* RelayServiceImpl::Begin(grpc::CallbackServerContext* context,
+                                                  const v1::BeginRequest* request,
+                                                  v1::BeginResponse* response) {
+  return Forward(context, request, response, &Relay::Begin);
+}
+
+grpc::ServerUnaryReactor* RelayServiceImpl::Commit(grpc::CallbackServerContext* context,
+                                                   const v1::CommitRequest* request,
+                                                   v1::CommitResponse* response) {
+  return Forward(context, request, response, &Relay::Commit);
+}
+
+grpc::ServerUnaryReactor* RelayServiceImpl::Seal(grpc::CallbackServerContext* context,
+                                                 const v1::SealRequest* request,
+                                                 v1::SealResponse* response) {
+  return Forward(context, request, response, &Relay::Seal);
+}
+
+grpc::ServerUnaryReactor* RelayServiceImpl::Acquire(grpc::CallbackServerContext* context,
+                                                    const v1::AcquireRequest* request,
+                                                    v1::AcquireResponse* response) {
+  if (const auto allowed = Authenticate(*context); !allowed.ok()) {
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    reactor->Finish(ToGrpc(allowed));
+    return reactor;
+  }
+  return new AcquireReactor(relay_, context, *request, response);
+}
+
+grpc::ServerUnaryReactor* RelayServiceImpl::Release(grpc::CallbackServerContext* context,
+                                                    const v1::ReleaseRequest* request,
+                                                    v1::ReleaseResponse* response) {
+  return Forward(context, request, response, &Relay::Release);
+}
+
+grpc::ServerUnaryReactor* RelayServiceImpl::List(grpc::CallbackServerContext* context,
+                                                 const v1::ListRequest* request,
+                                                 v1::ListResponse* response) {
+  return Forward(context, request, response, &Relay::List);
+}
+
+}  // namespace baton::relay
