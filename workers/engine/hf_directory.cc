@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <map>
-#include <set>
 #include <system_error>
 #include <utility>
 #include <vector>

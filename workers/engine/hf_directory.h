@@ -39,7 +39,8 @@ struct SaveOptions {
 
 /// Writes `dir` (which must not exist, or be empty) as a whole: a temporary directory beside it is
 /// filled, fsynced and renamed, so a crash leaves either nothing or everything. AlreadyExists if
-/// `dir` holds anything; Internal with the system's reason on I/O errors (disk full …).
+/// `dir` holds anything; ResourceExhausted if the disk is full; other I/O errors with the system's
+/// reason.
 [[nodiscard]] absl::Status SaveModel(const CausalLM& model, const std::string& dir,
                                      const SaveOptions& options = {});
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "workers/engine/kernel_dispatch.h"
 #include "workers/engine/row_kernels.h"
 #include "workers/engine/row_products.h"
 
@@ -15,24 +16,8 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Variable;
 using torch::autograd::variable_list;
 
-/// Whether the kernels of row_kernels.h can take it (after contiguous()).
-bool HasKernel(const Tensor& x) {
-  return x.device().is_cpu() &&
-         (x.scalar_type() == torch::kFloat32 || x.scalar_type() == torch::kFloat64);
-}
-
 bool NeedsGrad(const Tensor& a, const Tensor& b = {}) {
   return torch::GradMode::is_enabled() && (a.requires_grad() || (b.defined() && b.requires_grad()));
-}
-
-/// Calls f(T{}) with the element type of x, float or double.
-template <typename F>
-void ForType(const Tensor& x, const F& f) {
-  if (x.scalar_type() == torch::kFloat32) {
-    f(float{});
-  } else {
-    f(double{});
-  }
 }
 
 // --- RMSNorm -------------------------------------------------------------------------------------

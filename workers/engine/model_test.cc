@@ -296,6 +296,18 @@ TEST(CausalLM, ChangingAParameterInPlaceChangesEveryPath) {
   }
 }
 
+TEST(CausalLM, TrainsAfterItGeneratedInInferenceMode) {
+  const auto model = RandomModel(Base(Family::kLlama), torch::kFloat32);
+  const Packed packed = RandomPacked({5, 3}, model->config().vocab_size);
+  {
+    c10::InferenceMode inference;
+    LogitsOf(*model, packed);
+  }
+  model->SetRequiresGrad(true);
+  LogitsOf(*model, packed).sum().backward();
+  EXPECT_TRUE(model->parameters()[0].second.grad().defined());
+}
+
 TEST(CausalLM, BadInputIsAnError) {
   ModelConfig config = Base(Family::kLlama);
   config.num_key_value_heads = 3;

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <utility>
 
+#include "workers/engine/kernel_dispatch.h"
 #include "workers/engine/layers.h"
 #include "workers/engine/row_kernels.h"
 
@@ -17,15 +18,6 @@ struct Shape {
   int64_t q, kv, dim;  // heads of q, heads of k and of v, channels of a head
   int64_t width() const { return (q + 2 * kv) * dim; }
 };
-
-template <typename F>
-void ForType(const Tensor& x, const F& f) {
-  if (x.scalar_type() == torch::kFloat32) {
-    f(float{});
-  } else {
-    f(double{});
-  }
-}
 
 /// Rotates q and k of every row of `from` into `to`, and copies v. Strides are rows' widths.
 struct SplitFunction : torch::autograd::Function<SplitFunction> {
@@ -166,6 +158,7 @@ const Tensor& Rotary::Table(const Tensor& positions, const Tensor& like) {
   }
   // Made within generation's inference mode, the table could not be used in training later.
   const c10::InferenceMode normal(false);
+  c10::InferenceMode off(false);  // Made while generating, the table serves training too.
   int64_t size = 256;
   while (size < needed) size *= 2;
   Tensor table = torch::empty({size, head_dim_}, torch::kFloat64);
@@ -189,9 +182,7 @@ Rotary::Heads Rotary::Apply(const Tensor& qkv, const Tensor& positions) {
                   positions.size(0) == qkv.size(0) && positions.scalar_type() == torch::kInt64,
               "Rotary: qkv ", qkv.sizes(), " and positions ", positions.sizes(), " do not fit");
   const Tensor& table = Table(positions, qkv);
-  const bool kernel = qkv.device().is_cpu() && (qkv.scalar_type() == torch::kFloat32 ||
-                                                qkv.scalar_type() == torch::kFloat64);
-  if (!kernel) return ApplyWithOperators(qkv, table, positions, shape);
+  if (!HasKernel(qkv)) return ApplyWithOperators(qkv, table, positions, shape);
   if (!torch::GradMode::is_enabled() || !qkv.requires_grad()) {
     return ApplyInPlace(qkv.contiguous(), table, positions.contiguous(), shape);
   }
