@@ -29,30 +29,24 @@ class FakeController::Workers final : public v1::WorkerService::Service {
     if (!stream->Read(&message) || !message.has_hello()) {
       return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "no Hello");
     }
-    v1::ControllerMessage answer;
+    const auto welcome = MakeWelcome(*context);
+    if (!welcome.has_value()) return grpc::Status(grpc::StatusCode::UNAUTHENTICATED, "bad token");
+    {
+      absl::MutexLock lock(&stream_mu_);
+      context_ = context;
+      stream_ = stream;
+      stream_->Write(*welcome);  // Nothing can be sent before it.
+    }
     {
       absl::MutexLock lock(&owner_->mu_);
-      const Options options = owner_->options_;
-      const auto& metadata = context->client_metadata();
-      const auto token = metadata.find("authorization");
-      if (!options.token.empty() &&
-          (token == metadata.end() ||
-           token->second != grpc::string_ref("Bearer " + options.token))) {
-        return grpc::Status(grpc::StatusCode::UNAUTHENTICATED, "bad token");
-      }
-      v1::Welcome& welcome = *answer.mutable_welcome();
-      welcome = owner_->welcome_;
-      owner_->welcome_.Clear();
-      welcome.set_epoch(options.epoch);
-      welcome.set_protocol(options.protocol);
-      *welcome.mutable_lease() = ToProtoDuration(options.lease);
-      *welcome.mutable_heartbeat_interval() = ToProtoDuration(options.heartbeat_interval);
       owner_->hellos_.push_back(message.hello());
     }
-    SetCurrent(context, stream);
-    Send(answer);
     while (stream->Read(&message)) Receive(message);
-    SetCurrent(nullptr, nullptr);
+    absl::MutexLock lock(&stream_mu_);
+    if (stream_ == stream) {  // Else the worker is back already.
+      context_ = nullptr;
+      stream_ = nullptr;
+    }
     return grpc::Status(grpc::StatusCode::UNAVAILABLE, "dropped");
   }
 
@@ -71,10 +65,25 @@ class FakeController::Workers final : public v1::WorkerService::Service {
   }
 
  private:
-  void SetCurrent(grpc::ServerContext* context, WorkerStream* stream) {
-    absl::MutexLock lock(&stream_mu_);
-    context_ = context;
-    stream_ = stream;
+  /// Nothing when the worker's token is wrong.
+  std::optional<v1::ControllerMessage> MakeWelcome(const grpc::ServerContext& context) {
+    absl::MutexLock lock(&owner_->mu_);
+    const Options options = owner_->options_;
+    const auto& metadata = context.client_metadata();
+    const auto token = metadata.find("authorization");
+    const std::string wanted = "Bearer " + options.token;
+    if (!options.token.empty() && (token == metadata.end() || token->second != wanted)) {
+      return std::nullopt;
+    }
+    v1::ControllerMessage message;
+    v1::Welcome& welcome = *message.mutable_welcome();
+    welcome = owner_->welcome_;
+    owner_->welcome_.Clear();
+    welcome.set_epoch(options.epoch);
+    welcome.set_protocol(options.protocol);
+    *welcome.mutable_lease() = ToProtoDuration(options.lease);
+    *welcome.mutable_heartbeat_interval() = ToProtoDuration(options.heartbeat_interval);
+    return message;
   }
 
   void Receive(const v1::WorkerMessage& message) {

@@ -42,7 +42,7 @@ class FakeController final {
   /// What the next Welcome says besides lease and epoch.
   void SetWelcome(const v1::Welcome& welcome);
 
-  /// The Hello of the worker's `count`th stream (from 1).
+  /// The Hello of the worker's `count`th stream (from 1); what is sent now goes to that stream.
   std::optional<v1::Hello> WaitForHello(int count);
   int hello_count() const;
   void Send(const v1::ControllerMessage& message);

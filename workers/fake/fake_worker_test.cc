@@ -92,6 +92,7 @@ class FakeWorkerTest : public ::testing::Test {
     options.faults = std::move(faults);
     auto worker = FakeWorker::Create(options).value();
     worker->Start();
+    EXPECT_TRUE(controller_.WaitForHello(++processes_).has_value());
     return worker;
   }
   v1::Task MakeTask(const std::string& role, const std::string& method) {
@@ -161,6 +162,7 @@ class FakeWorkerTest : public ::testing::Test {
 
   FakeController controller_;
   int tokens_ = 0;
+  int processes_ = 0;
   std::string folder_;
 };
 

@@ -8,6 +8,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "workers/engine/weights_io.h"
@@ -19,21 +20,25 @@ class WeightsRelay {
  public:
   virtual ~WeightsRelay() = default;
 
-  /// Blocks until the version is visible. OK when these very bytes are there already (a repeated
-  /// command); ALREADY_EXISTS when others are.
+  /// Blocks until the version is visible. `fork`: this version and newer ones are dropped first
+  /// (the job went back to an earlier step and makes them anew). ALREADY_EXISTS when the version
+  /// is there.
   [[nodiscard]] virtual absl::Status Publish(const std::string& job, uint64_t version,
-                                             const engine::WeightsImage& image) = 0;
+                                             const engine::WeightsImage& image, bool fork) = 0;
 
-  /// Calls `use` with the bytes of the version (a safetensors file in memory), which stay as they
-  /// are until it returns. NOT_FOUND when there is no such version.
+  /// Calls `use` with the bytes of the version (a verified safetensors file in memory), which stay
+  /// as they are until it returns. NOT_FOUND when there is no such version.
   [[nodiscard]] virtual absl::Status Load(
       const std::string& job, uint64_t version,
       absl::FunctionRef<absl::Status(absl::Span<const uint8_t>)> use) = 0;
 };
 
-/// Versions as files in a folder that trainer and rollouts share, the newest `keep` of each job:
-/// for one machine without a relay, and for tests.
-std::unique_ptr<WeightsRelay> MakeFolderRelay(std::string folder, int keep = 3);
+/// `place` is the host:port of this machine's relay, or an absolute folder that trainer and
+/// rollouts share (for one machine without a relay, and for tests): the newest three versions of
+/// each job are kept there. `holder` names this worker in the relay's messages.
+absl::StatusOr<std::unique_ptr<WeightsRelay>> MakeWeightsRelay(const std::string& place,
+                                                               const std::string& token,
+                                                               const std::string& holder);
 
 }  // namespace baton::policy
 

@@ -147,7 +147,7 @@ ActorRole::Result ActorRole::Update(const v1::Task& task, TaskContext& context) 
 }
 
 ActorRole::Result ActorRole::Publish(const v1::Task& task, TaskContext& /*context*/) {
-  const Assigned& assigned = *assigned_;
+  Assigned& assigned = *assigned_;
   const uint64_t version = task.publish().policy_version();
   if (version != assigned.state.policy_version) {
     return MakeError(absl::StatusCode::kFailedPrecondition, "WRONG_VERSION",
@@ -157,8 +157,15 @@ ActorRole::Result ActorRole::Publish(const v1::Task& task, TaskContext& /*contex
   const Stopwatch watch;
   BATON_ASSIGN_OR_RETURN(const auto image,
                          engine::ModelImage(*assigned.model, assigned.source->dtype()));
-  BATON_RETURN_IF_ERROR(Annotate(relay_->Publish(task.job(), version, image),
-                                 absl::StrCat("publishing policy version ", version)));
+  // After an assignment the job may make versions again that an earlier life has published.
+  const bool fork = !assigned.published;
+  const bool again = assigned.publishing == version;
+  assigned.publishing = version;
+  const absl::Status status = relay_->Publish(task.job(), version, image, fork);
+  if (!status.ok() && !(again && absl::IsAlreadyExists(status))) {
+    return Annotate(status, absl::StrCat("publishing policy version ", version));
+  }
+  assigned.published = true;
   v1::TaskResult result;
   (*result.mutable_metrics())["timing_s/publish"] = watch.Seconds();
   (*result.mutable_metrics())["perf/published_bytes"] = static_cast<double>(image.size_bytes());

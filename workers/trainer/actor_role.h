@@ -2,7 +2,9 @@
 #ifndef BATON_WORKERS_TRAINER_ACTOR_ROLE_H_
 #define BATON_WORKERS_TRAINER_ACTOR_ROLE_H_
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -40,7 +42,9 @@ class ActorRole {
     std::unique_ptr<engine::CausalLM> model;
     std::unique_ptr<engine::Trainer> trainer;
     TrainerState state;
-    v1::TaskResult last_update;  ///< Of state.step, once one was made here.
+    v1::TaskResult last_update;          ///< Of state.step, once one was made here.
+    std::optional<uint64_t> publishing;  ///< The version last handed to the relay.
+    bool published = false;              ///< Some version was, since the assignment.
   };
   using Result = absl::StatusOr<v1::TaskResult>;
 

@@ -1,0 +1,80 @@
+// Runs the Python example as a user would, against an in-process controller.
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "sdk/worker/fake_controller.h"
+#include "sdk/worker/worker_testing.h"
+
+namespace baton {
+namespace {
+
+using ::testing::ElementsAre;
+
+class PythonReward : public ::testing::Test {
+ protected:
+  PythonReward() {
+    std::string script =
+        std::string(std::getenv("BATON_SOURCE_DIR")) + "/examples/python_reward/reward_worker.py";
+    std::string program = BATON_PYTHON3;
+    std::string address = controller_.address();
+    char* arguments[] = {program.data(), script.data(), address.data(), nullptr};
+    EXPECT_EQ(posix_spawn(&pid_, program.c_str(), nullptr, nullptr, arguments, environ), 0);
+  }
+  ~PythonReward() override {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  v1::TaskResult Judge(const std::string& token, const std::string& response) {
+    v1::Task task = MakeTask(token, "reward", "compute_reward");
+    task.mutable_score()->mutable_trajectory()->set_response_text(response);
+    task.mutable_score()->mutable_trajectory()->set_answer("132");
+    return controller_.RunTask(task).value_or(v1::TaskResult());
+  }
+
+  FakeController controller_;
+  pid_t pid_ = 0;
+};
+
+TEST_F(PythonReward, ScoresOnceItHoldsTheRole) {
+  ASSERT_TRUE(controller_.WaitForHello(1).has_value());
+  EXPECT_NE(Judge("early", "#132").status().code(), 0);
+  ASSERT_TRUE(controller_.RunTask(MakeTask("a", "reward", "assign_role")).has_value());
+  EXPECT_EQ(Judge("right", "7+5=12 #132").metrics().at("reward"), 1);
+  EXPECT_EQ(Judge("wrong", "7+5=12 #131").metrics().at("reward"), 0);
+  const auto heartbeat = controller_.WaitFor([](const auto& m) { return m.has_heartbeat(); });
+  EXPECT_TRUE(heartbeat.has_value());
+}
+
+TEST_F(PythonReward, SurvivesALostStream) {
+  ASSERT_TRUE(controller_.RunTask(MakeTask("a", "reward", "assign_role")).has_value());
+  controller_.Change([](FakeController::Options& o) { o.acknowledge_results = false; });
+  EXPECT_EQ(Judge("t", "#132").metrics().at("reward"), 1);
+  controller_.Drop();
+  const auto hello = controller_.WaitForHello(2);
+  ASSERT_TRUE(hello.has_value());
+  EXPECT_THAT(hello->unacknowledged(), ElementsAre("t"));
+  ASSERT_EQ(hello->roles_held_size(), 1);
+  EXPECT_EQ(hello->roles_held(0).job(), "projects/default/jobs/test");
+  EXPECT_EQ(Judge("u", "#132").metrics().at("reward"), 1);
+}
+
+TEST_F(PythonReward, LeavesWhenTheLeaseRunsOut) {
+  controller_.Change([](FakeController::Options& o) {
+    o.lease = absl::Milliseconds(300);
+    o.acknowledge_heartbeats = false;
+  });
+  ASSERT_TRUE(controller_.WaitForHello(1).has_value());
+  const auto hello = controller_.WaitForHello(2);
+  ASSERT_TRUE(hello.has_value());
+  EXPECT_EQ(hello->roles_held_size(), 0);
+}
+
+}  // namespace
+}  // namespace baton

@@ -1,0 +1,115 @@
+// baton-worker: wiring only.
+#include <ATen/Parallel.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "sdk/base/log.h"
+#include "workers/main/generate_command.h"
+#include "workers/main/serve_command.h"
+
+namespace {
+
+struct CommonFlags {
+  int threads = 1;
+  std::string log_file;
+  std::string log_level = "info";
+};
+
+constexpr char kMark[] = "BATON_WORKER_THREADS";
+
+/// OpenMP and BLAS read their settings when they are loaded, before main: this process starts
+/// itself again with them set. Threads that spin while they wait would take the cores from the
+/// other workers of the machine.
+void RestartWithThreads(int threads, char** argv) {
+  if (std::getenv(kMark) != nullptr) return;
+  const std::string count = std::to_string(threads);
+  setenv(kMark, count.c_str(), 1);
+  setenv("OMP_NUM_THREADS", count.c_str(), 1);
+  setenv("OPENBLAS_NUM_THREADS", count.c_str(), 1);
+  setenv("OMP_WAIT_POLICY", "PASSIVE", 0);
+  execv("/proc/self/exe", argv);
+  std::perror("baton-worker: cannot restart itself; going on with default threads");
+}
+
+int Fail(const absl::Status& status) {
+  std::fprintf(stderr, "baton-worker: %s\n", std::string(status.message()).c_str());
+  return 1;
+}
+
+baton::LogLevel LevelOf(const std::string& name) {
+  if (name == "debug") return baton::LogLevel::kDebug;
+  if (name == "warn") return baton::LogLevel::kWarn;
+  if (name == "error") return baton::LogLevel::kError;
+  return baton::LogLevel::kInfo;
+}
+
+void DeclareServe(CLI::App& app, baton::ServeOptions& options, CommonFlags& common) {
+  app.add_option("--controller", options.controller, "host:port of the controller");
+  app.add_option("--roles", options.roles, "actor, rollout, reward; several with commas")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"actor", "rollout", "reward"}))
+      ->capture_default_str();
+  app.add_option("--relay", options.relay,
+                 "host:port of this machine's relay, or an absolute folder to use instead")
+      ->capture_default_str();
+  app.add_option("--id", options.id, "Stable name (default: host and process id)");
+  app.add_option("--token-file", options.token_file, "File with the bearer token");
+  app.add_option("--device", options.device, "cpu or cuda")->capture_default_str();
+  app.add_option("--threads", common.threads, "Compute threads")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--log-file", common.log_file, "Append the log here instead of standard error");
+  app.add_option("--log-level", common.log_level)
+      ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
+      ->capture_default_str();
+}
+
+CLI::App* DeclareGenerate(CLI::App& app, baton::GenerateOptions& options) {
+  CLI::App* command = app.add_subcommand("generate", "Tries a model: streams one response");
+  command->add_option("--model", options.model, "Hugging Face directory or checkpoint")->required();
+  command->add_option("--prompt", options.prompt, "The prompt")->required();
+  command->add_option("--max-new-tokens", options.max_new_tokens)->capture_default_str();
+  command->add_option("--temperature", options.temperature, "0: greedy");
+  command->add_option("--top-p", options.top_p);
+  command->add_option("--top-k", options.top_k);
+  command->add_option("--seed", options.seed)->capture_default_str();
+  command->add_option("--chat-template", options.chat_template, "none, chatml or llama3")
+      ->capture_default_str();
+  command->add_option("--dtype", options.dtype)->capture_default_str();
+  command->add_option("--device", options.device)->capture_default_str();
+  return command;
+}
+
+int RunGenerate(const baton::GenerateOptions& options) {
+  const absl::Status status = baton::Generate(options, [](absl::string_view text) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  });
+  std::fputc('\n', stdout);
+  return status.ok() ? 0 : Fail(status);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("A Baton worker: trains, samples and scores for a controller");
+  baton::ServeOptions serve;
+  baton::GenerateOptions generate;
+  CommonFlags common;
+  DeclareServe(app, serve, common);
+  const CLI::App* generate_command = DeclareGenerate(app, generate);
+  CLI11_PARSE(app, argc, argv);
+  RestartWithThreads(common.threads, argv);
+  at::set_num_threads(common.threads);
+  baton::InitLog({LevelOf(common.log_level), common.log_file, "worker"});
+  if (generate_command->parsed()) return RunGenerate(generate);
+  if (serve.controller.empty()) {
+    return Fail(absl::InvalidArgumentError("--controller host:port is required"));
+  }
+  const absl::Status status = baton::Serve(serve);
+  return status.ok() ? 0 : Fail(status);
+}

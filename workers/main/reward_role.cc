@@ -1,0 +1,117 @@
+#include "workers/main/reward_role.h"
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "sdk/base/log.h"
+#include "sdk/base/status_macros.h"
+#include "sdk/base/utf8.h"
+#include "workers/reward/command_reward.h"
+#include "workers/reward/rule.h"
+#include "workers/reward/weighted_reward.h"
+
+namespace baton {
+namespace {
+
+constexpr int kThreads = 32;
+constexpr int kCredits = 512;
+
+reward::RuleOptions RuleOptionsOf(const v1::RewardRule& rule) {
+  reward::RuleOptions options;
+  options.type = rule.type();
+  options.extract = rule.extract();
+  options.pattern = rule.pattern();
+  if (rule.has_tolerance()) options.tolerance = rule.tolerance();
+  if (rule.has_strip()) options.strip = rule.strip();
+  options.ignore_case = rule.ignore_case();
+  if (rule.has_reward()) options.reward = rule.reward();
+  if (rule.has_otherwise()) options.otherwise = rule.otherwise();
+  return options;
+}
+
+reward::CommandOptions CommandOptionsOf(const v1::RewardSpec& spec) {
+  reward::CommandOptions options;
+  options.command = spec.command();
+  options.working_dir = spec.working_dir();
+  if (spec.has_command_processes()) options.processes = spec.command_processes();
+  if (spec.has_timeout_seconds()) options.timeout = absl::Seconds(spec.timeout_seconds());
+  options.stderr_sink = [](absl::string_view line) {
+    Log(LogLevel::kInfo, "the reward command says", {{"text", ReplaceInvalidUtf8(line)}});
+  };
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<reward::RewardFunction>> MakeReward(const v1::RewardSpec& spec) {
+  std::vector<reward::WeightedPart> parts;
+  std::map<std::string, int> count;
+  for (int i = 0; i < spec.rules_size(); ++i) {
+    const v1::RewardRule& rule = spec.rules(i);
+    auto function = reward::CreateRule(RuleOptionsOf(rule));
+    if (!function.ok()) {
+      return Annotate(function.status(), absl::StrCat("spec.reward.rules[", i, "]"));
+    }
+    reward::WeightedPart part;
+    const int nth = ++count[rule.type()];
+    part.name = nth == 1 ? rule.type() : absl::StrCat(rule.type(), "_", nth);
+    if (rule.has_weight()) part.weight = rule.weight();
+    part.function = *std::move(function);
+    parts.push_back(std::move(part));
+  }
+  if (!spec.command().empty()) {
+    auto function = reward::CreateCommandReward(CommandOptionsOf(spec));
+    if (!function.ok()) return Annotate(function.status(), "spec.reward.command");
+    reward::WeightedPart part;
+    part.name = "command";
+    if (spec.has_command_weight()) part.weight = spec.command_weight();
+    part.function = *std::move(function);
+    parts.push_back(std::move(part));
+  }
+  return reward::CreateWeightedReward(std::move(parts));
+}
+
+absl::Status RewardRole::Register(Worker& worker) {
+  RoleOptions role;
+  role.threads = kThreads;
+  role.on_assign = [this](const v1::Task& task, TaskContext&) {
+    return Assign(task.assign_role());
+  };
+  role.on_release = [this](const std::string&) { function_.reset(); };
+  BATON_RETURN_IF_ERROR(worker.RegisterRole("reward", std::move(role)));
+  return worker.RegisterMethod(
+      "reward", "compute_reward", kCredits,
+      [this](const v1::Task& task, TaskContext&) { return Compute(task.score()); });
+}
+
+absl::StatusOr<v1::TaskResult> RewardRole::Assign(const v1::AssignRole& assign) {
+  spec_ = assign.spec().reward();
+  BATON_ASSIGN_OR_RETURN(function_, MakeReward(spec_));
+  return v1::TaskResult();
+}
+
+absl::StatusOr<v1::TaskResult> RewardRole::Compute(const v1::Score& score) const {
+  const v1::Trajectory& trajectory = score.trajectory();
+  reward::RewardInput input;
+  input.prompt = trajectory.prompt_text();
+  input.response = trajectory.response_text();
+  input.answer = trajectory.answer();
+  input.source = trajectory.source();
+  input.extra = score.extra_json();
+  BATON_ASSIGN_OR_RETURN(const reward::RewardResult scored, function_->Score(input));
+  v1::TaskResult result;
+  auto& metrics = *result.mutable_metrics();
+  if (!scored.error.empty()) {
+    result.set_error(ReplaceInvalidUtf8(scored.error));
+    metrics["reward"] = spec_.error_reward();
+    return result;
+  }
+  for (const auto& [name, value] : scored.scores) metrics[name] = value;
+  metrics["reward"] = scored.reward;
+  return result;
+}
+
+}  // namespace baton

@@ -1,0 +1,37 @@
+// Role "reward": the rules and the command of a job's spec.reward.
+#ifndef BATON_WORKERS_MAIN_REWARD_ROLE_H_
+#define BATON_WORKERS_MAIN_REWARD_ROLE_H_
+
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "baton/v1/job_spec.pb.h"
+#include "sdk/worker/worker.h"
+#include "workers/reward/reward_function.h"
+
+namespace baton {
+
+/// The weighted sum that `spec` describes; parts are named after their rule's type (the second of
+/// a type "numeric_2" …) and "command". Errors name the rule.
+absl::StatusOr<std::unique_ptr<reward::RewardFunction>> MakeReward(const v1::RewardSpec& spec);
+
+/// Serves "compute_reward" on several threads: commands answer slowly. A response that cannot be
+/// scored is worth spec.reward.error_reward, with the reason in TaskResult.error.
+class RewardRole {
+ public:
+  /// Registers the role; this must outlive the worker's Run.
+  absl::Status Register(Worker& worker);
+
+ private:
+  absl::StatusOr<v1::TaskResult> Assign(const v1::AssignRole& assign);
+  absl::StatusOr<v1::TaskResult> Compute(const v1::Score& score) const;
+
+  // Changed only while no Compute runs (the SDK runs assignments alone).
+  v1::RewardSpec spec_;
+  std::unique_ptr<reward::RewardFunction> function_;
+};
+
+}  // namespace baton
+
+#endif  // BATON_WORKERS_MAIN_REWARD_ROLE_H_

@@ -1,0 +1,109 @@
+#include "workers/main/reward_role.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "sdk/worker/worker_testing.h"
+
+namespace baton {
+namespace {
+
+using ::testing::HasSubstr;
+
+v1::RewardRule Numeric(double weight) {
+  v1::RewardRule rule;
+  rule.set_type("numeric");
+  rule.set_extract("#(\\d+)");
+  rule.set_weight(weight);
+  return rule;
+}
+
+class RewardRoleTest : public ::testing::Test {
+ protected:
+  RewardRoleTest() : worker_(controller_) {
+    EXPECT_TRUE(role_.Register(*worker_.operator->()).ok());
+    worker_.Start();
+  }
+  v1::TaskResult Assign(const v1::RewardSpec& reward) {
+    v1::Task task = MakeTask(std::to_string(++tokens_), "reward", "assign_role");
+    *task.mutable_assign_role()->mutable_spec()->mutable_reward() = reward;
+    return controller_.RunTask(task).value_or(v1::TaskResult());
+  }
+  v1::TaskResult Judge(const std::string& response, const std::string& answer) {
+    v1::Task task = MakeTask(std::to_string(++tokens_), "reward", "compute_reward");
+    v1::Trajectory* trajectory = task.mutable_score()->mutable_trajectory();
+    trajectory->set_prompt_text("47+85:");
+    trajectory->set_response_text(response);
+    trajectory->set_answer(answer);
+    return controller_.RunTask(task).value_or(v1::TaskResult());
+  }
+
+  FakeController controller_;
+  RewardRole role_;
+  RunningWorker worker_;
+  int tokens_ = 0;
+};
+
+TEST_F(RewardRoleTest, AddsUpWeightedRules) {
+  v1::RewardSpec reward;
+  *reward.add_rules() = Numeric(2);
+  v1::RewardRule* regex = reward.add_rules();
+  regex->set_type("regex");
+  regex->set_pattern("^7\\+5");
+  regex->set_weight(0.5);
+  ASSERT_EQ(Assign(reward).status().code(), 0);
+  const v1::TaskResult right = Judge("7+5+0=12 4+8+1=13 #132", "132");
+  EXPECT_EQ(right.metrics().at("reward"), 2.5);
+  EXPECT_EQ(right.metrics().at("accuracy"), 1);
+  EXPECT_EQ(right.metrics().at("numeric"), 1);
+  const v1::TaskResult wrong = Judge("7+5+0=12 #133", "132");
+  EXPECT_EQ(wrong.metrics().at("reward"), 0.5);
+  EXPECT_EQ(wrong.metrics().at("accuracy"), 0);
+}
+
+TEST_F(RewardRoleTest, AsksACommand) {
+  v1::RewardSpec reward;
+  reward.set_command(
+      "python3 -c 'import json, sys\n"
+      "for line in sys.stdin:\n"
+      "  request = json.loads(line)\n"
+      "  good = request[\"response\"] == request[\"answer\"]\n"
+      "  print(json.dumps({\"id\": request[\"id\"], \"reward\": 1 if good else 0.25}))'");
+  ASSERT_EQ(Assign(reward).status().code(), 0);
+  EXPECT_EQ(Judge("132", "132").metrics().at("reward"), 1);
+  EXPECT_EQ(Judge("133", "132").metrics().at("reward"), 0.25);
+}
+
+TEST_F(RewardRoleTest, AResponseThatCannotBeJudgedIsWorthTheErrorReward) {
+  v1::RewardSpec reward;
+  *reward.add_rules() = Numeric(1);
+  reward.set_error_reward(-1);
+  ASSERT_EQ(Assign(reward).status().code(), 0);
+  const v1::TaskResult result = Judge("#132", "not a number");
+  EXPECT_EQ(result.status().code(), 0);
+  EXPECT_EQ(result.metrics().at("reward"), -1);
+  EXPECT_THAT(result.error(), HasSubstr("numeric"));
+}
+
+TEST_F(RewardRoleTest, ABadRuleIsNamed) {
+  v1::RewardSpec reward;
+  *reward.add_rules() = Numeric(1);
+  reward.add_rules()->set_type("vibes");
+  EXPECT_THAT(Assign(reward).status().message(), HasSubstr("spec.reward.rules[1]"));
+  EXPECT_NE(Assign(v1::RewardSpec()).status().code(), 0);
+}
+
+TEST(MakeReward, GivesPartsOfOneTypeDifferentNames) {
+  v1::RewardSpec reward;
+  *reward.add_rules() = Numeric(1);
+  *reward.add_rules() = Numeric(3);
+  const auto function = MakeReward(reward).value();
+  reward::RewardInput input;
+  input.response = "#4";
+  input.answer = "4";
+  const auto result = function->Score(input).value();
+  EXPECT_EQ(result.reward, 4);
+  EXPECT_EQ(result.scores.at("numeric_2"), 1);
+}
+
+}  // namespace
+}  // namespace baton

@@ -1,0 +1,67 @@
+#include "workers/main/serve_command.h"
+
+#include <fstream>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "sdk/base/log.h"
+#include "sdk/base/status_macros.h"
+#include "sdk/worker/run_until_signal.h"
+#include "sdk/worker/worker.h"
+#include "workers/main/reward_role.h"
+#include "workers/policy/weights_relay.h"
+#include "workers/rollout/rollout_role.h"
+#include "workers/trainer/actor_role.h"
+
+namespace baton {
+namespace {
+
+absl::StatusOr<std::string> ReadToken(const std::string& path) {
+  std::ifstream file(path);
+  std::string token;
+  if (!std::getline(file, token)) {
+    return absl::NotFoundError(absl::StrCat("--token-file: cannot read a line from ", path));
+  }
+  absl::StripAsciiWhitespace(&token);
+  return token;
+}
+
+absl::StatusOr<WorkerOptions> MakeWorkerOptions(const ServeOptions& options) {
+  WorkerOptions worker;
+  worker.controller = options.controller;
+  worker.worker_id = options.id;
+  worker.device = options.device;
+  worker.features = {"seeded_sampling", "resume_with_tokens", "behaviour_log_probs"};
+  worker.forward_log = true;
+  if (!options.token_file.empty()) {
+    BATON_ASSIGN_OR_RETURN(worker.token, ReadToken(options.token_file));
+  }
+  return worker;
+}
+
+}  // namespace
+
+absl::Status Serve(const ServeOptions& options) {
+  BATON_ASSIGN_OR_RETURN(auto worker_options, MakeWorkerOptions(options));
+  const std::string token = worker_options.token;
+  BATON_ASSIGN_OR_RETURN(const auto worker, Worker::Create(std::move(worker_options)));
+  BATON_ASSIGN_OR_RETURN(const auto relay,
+                         policy::MakeWeightsRelay(options.relay, token, worker->worker_id()));
+  const std::set<std::string> roles(options.roles.begin(), options.roles.end());
+  rollout::RolloutRole rollout({options.device}, relay.get());
+  trainer::ActorRole actor({options.device}, relay.get());
+  RewardRole reward;
+  if (roles.count("rollout") > 0) BATON_RETURN_IF_ERROR(rollout.Register(*worker));
+  if (roles.count("actor") > 0) BATON_RETURN_IF_ERROR(actor.Register(*worker));
+  if (roles.count("reward") > 0) BATON_RETURN_IF_ERROR(reward.Register(*worker));
+  Log(LogLevel::kInfo, "worker starts",
+      {{"worker", worker->worker_id()},
+       {"controller", options.controller},
+       {"relay", options.relay}});
+  return RunUntilSignal(*worker);
+}
+
+}  // namespace baton

@@ -1,0 +1,106 @@
+#include "workers/policy/policy_source.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "workers/engine/hf_directory.h"
+#include "workers/policy/policy_testing.h"
+#include "workers/policy/weights_relay.h"
+
+namespace baton::policy {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string Message(const absl::Status& status) { return std::string(status.message()); }
+
+TEST(PolicySource, MakesConfigAndTokenizerFromTheSpec) {
+  const auto source = PolicySource::Open(TinySpec().model(), "").value();
+  // <pad> and <eos>, then the 14 characters in order.
+  EXPECT_EQ(source->config().vocab_size, 16);
+  EXPECT_EQ(source->config().head_dim, 8);
+  EXPECT_EQ(source->config().num_key_value_heads, 2);
+  EXPECT_TRUE(source->config().tie_word_embeddings);
+  EXPECT_THAT(source->stop_token_ids(), ElementsAre(1));
+  EXPECT_THAT(source->EncodePrompt("1+2=", 0).value(), ElementsAre(3, 12, 4, 13));
+  EXPECT_THAT(source->EncodeResponse("3", 0).value(), ElementsAre(5, 1));
+  EXPECT_THAT(source->EncodeResponse("345", 2).value(), ElementsAre(5, 6));
+  EXPECT_EQ(source->RenderPrompt({}, "1+2=").value(), "1+2=");
+}
+
+TEST(PolicySource, EveryWorkerOpensTheSame) {
+  const auto a = PolicySource::Open(TinySpec().model(), "").value();
+  const auto b = PolicySource::Open(TinySpec().model(), "").value();
+  EXPECT_EQ(a->config().ToJson(), b->config().ToJson());
+  const auto x = a->LoadModel(torch::kFloat32, torch::kCPU, 3).value();
+  const auto y = b->LoadModel(torch::kFloat32, torch::kCPU, 3).value();
+  ASSERT_EQ(x->parameters().size(), y->parameters().size());
+  for (size_t i = 0; i < x->parameters().size(); ++i) {
+    EXPECT_TRUE(torch::equal(x->parameters()[i].second, y->parameters()[i].second));
+  }
+}
+
+TEST(PolicySource, ReadsWhatItWrote) {
+  const TemporaryFolder folder;
+  const std::string actor = folder.path() + "/actor";
+  const auto source = PolicySource::Open(TinySpec().model(), "").value();
+  const auto model = source->LoadModel(torch::kFloat32, torch::kCPU, 3).value();
+  ASSERT_TRUE(engine::SaveModel(*model, actor).ok());
+  ASSERT_TRUE(source->WriteTokenizer(actor).ok());
+
+  for (const std::string& place : {folder.path(), actor}) {  // A checkpoint, or its actor.
+    v1::ModelSpec spec;
+    spec.set_path(place);
+    const auto again = PolicySource::Open(spec, "").value();
+    EXPECT_EQ(again->directory(), actor);
+    EXPECT_THAT(again->stop_token_ids(), ElementsAre(1));
+    EXPECT_THAT(again->EncodePrompt("1+2=", 0).value(), ElementsAre(3, 12, 4, 13));
+    const auto loaded = again->LoadModel(torch::kFloat32, torch::kCPU, 0).value();
+    EXPECT_TRUE(torch::equal(loaded->parameters()[0].second, model->parameters()[0].second));
+  }
+  EXPECT_EQ(PolicySource::Open(TinySpec().model(), folder.path()).value()->directory(), actor);
+}
+
+TEST(PolicySource, NamesWhatIsWrong) {
+  v1::ModelSpec spec;
+  EXPECT_THAT(Message(PolicySource::Open(spec, "").status()), HasSubstr("spec.model"));
+  spec.set_path("/no/such/model");
+  EXPECT_THAT(Message(PolicySource::Open(spec, "").status()), HasSubstr("/no/such/model"));
+  spec = TinySpec().model();
+  spec.set_chat_template("vicuna");
+  EXPECT_THAT(Message(PolicySource::Open(spec, "").status()), HasSubstr("chat_template"));
+  spec = TinySpec().model();
+  spec.set_dtype("float33");
+  EXPECT_THAT(Message(PolicySource::Open(spec, "").status()), HasSubstr("spec.model.dtype"));
+  spec = TinySpec().model();
+  spec.mutable_init()->set_num_attention_heads(3);
+  EXPECT_THAT(Message(PolicySource::Open(spec, "").status()), HasSubstr("spec.model.init"));
+  const auto source = PolicySource::Open(TinySpec().model(), "").value();
+  EXPECT_THAT(Message(source->EncodePrompt("12345", 4).status()), HasSubstr("max_prompt_length"));
+  EXPECT_THAT(Message(source->EncodePrompt("", 4).status()), HasSubstr("empty"));
+}
+
+TEST(FolderRelay, KeepsTheNewestAndForks) {
+  const TemporaryFolder folder;
+  const auto relay = MakeWeightsRelay(folder.path(), "", "test").value();
+  const auto source = PolicySource::Open(TinySpec().model(), "").value();
+  const auto model = source->LoadModel(torch::kFloat32, torch::kCPU, 3).value();
+  const auto image = engine::ModelImage(*model).value();
+  const auto load = [&](uint64_t version) {
+    return relay->Load("j", version, [&](absl::Span<const uint8_t> bytes) {
+      return engine::LoadModelFrom(bytes, *model);
+    });
+  };
+  for (uint64_t version = 0; version < 5; ++version) {
+    EXPECT_TRUE(relay->Publish("j", version, image, version == 0).ok());
+  }
+  EXPECT_TRUE(absl::IsNotFound(load(1)));
+  EXPECT_TRUE(load(2).ok());
+  EXPECT_TRUE(absl::IsAlreadyExists(relay->Publish("j", 4, image, false)));
+  EXPECT_TRUE(relay->Publish("j", 3, image, true).ok());
+  EXPECT_TRUE(absl::IsNotFound(load(4)));
+  EXPECT_TRUE(load(3).ok());
+}
+
+}  // namespace
+}  // namespace baton::policy

@@ -1,0 +1,57 @@
+// A tiny job for tests of the roles that stand on the engine.
+#ifndef BATON_WORKERS_POLICY_POLICY_TESTING_H_
+#define BATON_WORKERS_POLICY_POLICY_TESTING_H_
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <string>
+
+#include "baton/v1/job_spec.pb.h"
+
+namespace baton::policy {
+
+/// Sums of digits with a model of a few thousand parameters.
+inline v1::JobSpec TinySpec() {
+  v1::JobSpec spec;
+  spec.set_kind(v1::JOB_KIND_RL);
+  v1::ModelInitSpec* init = spec.mutable_model()->mutable_init();
+  init->set_characters("0123456789+=: ");
+  init->set_hidden_size(16);
+  init->set_intermediate_size(32);
+  init->set_num_hidden_layers(2);
+  init->set_num_attention_heads(2);
+  init->set_max_position_embeddings(64);
+  spec.mutable_data()->set_seed(7);
+  spec.mutable_data()->set_train_batch_size(4);
+  spec.mutable_data()->set_max_prompt_length(16);
+  spec.mutable_data()->set_max_response_length(16);
+  spec.mutable_rollout()->set_n(1);
+  spec.mutable_rollout()->set_temperature(1);
+  spec.mutable_rollout()->set_kv_cache_bytes(1 << 20);
+  spec.mutable_actor()->set_lr(1e-2);
+  spec.mutable_trainer()->set_total_training_steps(10);
+  return spec;
+}
+
+/// A folder that is removed with everything in it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    path_ = (std::filesystem::temp_directory_path() / "baton_worker_test.XXXXXX").string();
+    if (mkdtemp(path_.data()) == nullptr) path_.clear();
+  }
+  ~TemporaryFolder() {
+    if (!path_.empty()) std::filesystem::remove_all(path_);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace baton::policy
+
+#endif  // BATON_WORKERS_POLICY_POLICY_TESTING_H_

@@ -1,0 +1,181 @@
+// The rollout role on a tiny model, driven by an in-process controller.
+#include "workers/rollout/rollout_role.h"
+
+#include <cstring>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "sdk/rpc/error.h"
+#include "sdk/worker/worker_testing.h"
+#include "workers/policy/policy_testing.h"
+
+namespace baton::rollout {
+namespace {
+
+using ::testing::HasSubstr;
+
+class RolloutRoleTest : public ::testing::Test {
+ protected:
+  RolloutRoleTest()
+      : relay_(policy::MakeWeightsRelay(folder_.path(), "", "test").value()),
+        role_({}, relay_.get()),
+        worker_(controller_) {
+    EXPECT_TRUE(role_.Register(*worker_.operator->()).ok());
+    worker_.Start();
+    source_ = policy::PolicySource::Open(policy::TinySpec().model(), "").value();
+  }
+
+  v1::TaskResult Run(const v1::Task& task) {
+    return controller_.RunTask(task).value_or(v1::TaskResult());
+  }
+  v1::Task Make(const std::string& method) {
+    return MakeTask(std::to_string(++tokens_), "rollout", method);
+  }
+  void Assign() {
+    v1::Task task = Make("assign_role");
+    *task.mutable_assign_role()->mutable_spec() = policy::TinySpec();
+    const v1::TaskResult result = Run(task);
+    ASSERT_FALSE(result.task_token().empty());
+    ASSERT_EQ(result.status().code(), 0) << result.status().message();
+  }
+  void Publish(uint64_t version, uint64_t seed) {
+    const auto model = source_->LoadModel(torch::kFloat32, torch::kCPU, seed).value();
+    const auto image = engine::ModelImage(*model).value();
+    ASSERT_TRUE(relay_->Publish("projects/default/jobs/test", version, image, true).ok());
+  }
+  v1::TaskResult Load(uint64_t version) {
+    v1::Task task = Make("load_weights");
+    task.mutable_load_weights()->set_policy_version(version);
+    return Run(task);
+  }
+  v1::Task MakeGenerate(uint64_t version, uint32_t sample = 0) {
+    v1::Task task = Make("generate");
+    v1::Generate* generate = task.mutable_generate();
+    generate->set_prompt("1+2=");
+    generate->set_seed(5);
+    generate->set_sample_index(sample);
+    generate->set_policy_version(version);
+    generate->set_temperature(1);
+    generate->set_top_p(1);
+    generate->set_max_new_tokens(12);
+    generate->set_max_prompt_length(16);
+    return task;
+  }
+  static std::vector<int32_t> Tokens(const v1::TaskResult& result, int column) {
+    std::vector<int32_t> tokens(result.columns(column).data().size() / 4);
+    std::memcpy(tokens.data(), result.columns(column).data().data(), tokens.size() * 4);
+    return tokens;
+  }
+
+  policy::TemporaryFolder folder_;
+  FakeController controller_;
+  std::unique_ptr<policy::WeightsRelay> relay_;
+  RolloutRole role_;
+  RunningWorker worker_;
+  std::unique_ptr<policy::PolicySource> source_;
+  int tokens_ = 0;
+};
+
+TEST_F(RolloutRoleTest, SamplesFromTheVersionItWasTold) {
+  Assign();
+  EXPECT_EQ(ErrorReason(FromProto(Run(MakeGenerate(0)).status())), "WRONG_VERSION");
+  Publish(0, 1);
+  const v1::TaskResult loaded = Load(0);
+  EXPECT_EQ(loaded.status().code(), 0) << loaded.status().message();
+  const v1::TaskResult result = Run(MakeGenerate(0));
+  ASSERT_EQ(result.status().code(), 0) << result.status().message();
+  ASSERT_EQ(result.columns_size(), 3);
+  EXPECT_EQ(result.columns(0).name(), "prompt_tokens");
+  EXPECT_FALSE(result.columns(0).per_token());
+  EXPECT_EQ(Tokens(result, 0), source_->EncodePrompt("1+2=", 0).value());
+  EXPECT_EQ(result.columns(1).name(), "tokens");
+  EXPECT_EQ(result.columns(2).name(), "rollout_log_prob");
+  EXPECT_EQ(result.columns(1).data().size(), result.columns(2).data().size());
+  EXPECT_EQ(result.prompt_text(), "1+2=");
+  EXPECT_EQ(result.response_text(), source_->tokenizer().Decode(Tokens(result, 1)));
+  EXPECT_EQ(ErrorReason(FromProto(Run(MakeGenerate(1)).status())), "WRONG_VERSION");
+}
+
+TEST_F(RolloutRoleTest, TheDrawBelongsToTheTrajectory) {
+  Assign();
+  Publish(0, 1);
+  Load(0);
+  const v1::TaskResult alone = Run(MakeGenerate(0, 3));
+  std::vector<v1::Task> together;  // The same among seven others.
+  for (uint32_t sample = 0; sample < 8; ++sample) together.push_back(MakeGenerate(0, sample));
+  for (const v1::Task& task : together) controller_.SendTask(task);
+  std::set<std::string> texts;
+  for (const v1::Task& task : together) {
+    const auto result = controller_.WaitForResult(task.task_token());
+    ASSERT_TRUE(result.has_value());
+    texts.insert(result->response_text());
+    if (task.generate().sample_index() != 3) continue;
+    EXPECT_EQ(Tokens(*result, 1), Tokens(alone, 1));
+    EXPECT_EQ(result->columns(2).data(), alone.columns(2).data());
+  }
+  EXPECT_GT(texts.size(), 4u);
+}
+
+TEST_F(RolloutRoleTest, ResumesWhereAnotherLeftOff) {
+  Assign();
+  Publish(0, 1);
+  Load(0);
+  const v1::TaskResult whole = Run(MakeGenerate(0, 1));
+  const std::vector<int32_t> tokens = Tokens(whole, 1);
+  ASSERT_GE(tokens.size(), 2u);
+  v1::Task task = MakeGenerate(0, 1);
+  task.mutable_generate()->add_resume_tokens(tokens[0]);
+  task.mutable_generate()->add_resume_log_probs(-0.5f);
+  const v1::TaskResult resumed = Run(task);
+  ASSERT_EQ(resumed.status().code(), 0) << resumed.status().message();
+  EXPECT_EQ(Tokens(resumed, 1), tokens);
+  EXPECT_EQ(resumed.columns(2).data().substr(4), whole.columns(2).data().substr(4));
+}
+
+TEST_F(RolloutRoleTest, ANewVersionChangesWhatItSays) {
+  Assign();
+  Publish(0, 1);
+  Load(0);
+  std::vector<std::string> before, after;
+  for (uint32_t i = 0; i < 4; ++i) before.push_back(Run(MakeGenerate(0, i)).response_text());
+  Publish(1, 2);
+  EXPECT_EQ(Load(1).status().code(), 0);
+  for (uint32_t i = 0; i < 4; ++i) after.push_back(Run(MakeGenerate(1, i)).response_text());
+  EXPECT_NE(before, after);
+  EXPECT_NE(Load(7).status().code(), 0);  // Never published; the held version stays usable.
+  EXPECT_EQ(Run(MakeGenerate(1)).status().code(), 0);
+}
+
+TEST_F(RolloutRoleTest, RefusesWhatItCannotDo) {
+  Assign();
+  Publish(0, 1);
+  Load(0);
+  v1::Task task = MakeGenerate(0);
+  task.mutable_generate()->set_prompt("12345678901234567");
+  EXPECT_THAT(Run(task).status().message(), HasSubstr("max_prompt_length"));
+  task = MakeGenerate(0);
+  task.mutable_generate()->set_prompt("x");
+  EXPECT_NE(Run(task).status().code(), 0);
+  task = MakeGenerate(0);
+  task.mutable_generate()->add_resume_tokens(3);
+  EXPECT_THAT(Run(task).status().message(), HasSubstr("resume_log_probs"));
+  v1::Task broken = Make("assign_role");
+  broken.mutable_assign_role()->mutable_spec()->mutable_model()->set_path("/no/such/model");
+  EXPECT_THAT(Run(broken).status().message(), HasSubstr("/no/such/model"));
+}
+
+TEST_F(RolloutRoleTest, AReleaseEndsWhatRuns) {
+  Assign();
+  Publish(0, 1);
+  Load(0);
+  std::vector<v1::Task> tasks;
+  for (uint32_t sample = 0; sample < 64; ++sample) tasks.push_back(MakeGenerate(0, sample));
+  for (const v1::Task& task : tasks) controller_.SendTask(task);
+  EXPECT_EQ(Run(Make("release_role")).status().code(), 0);
+  for (const v1::Task& task : tasks) {
+    EXPECT_TRUE(controller_.WaitForResult(task.task_token()).has_value());
+  }
+}
+
+}  // namespace
+}  // namespace baton::rollout

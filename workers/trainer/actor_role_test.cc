@@ -1,0 +1,239 @@
+// The actor role on a tiny model, driven by an in-process controller.
+#include "workers/trainer/actor_role.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "sdk/rpc/error.h"
+#include "sdk/worker/worker_testing.h"
+#include "workers/engine/hf_directory.h"
+#include "workers/policy/policy_testing.h"
+#include "workers/policy/trajectory_columns.h"
+
+namespace baton::trainer {
+namespace {
+
+constexpr char kJob[] = "projects/default/jobs/test";
+
+std::string ReadAll(const std::string& path) {
+  std::stringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+std::vector<v1::Trajectory> Demonstrations() {
+  std::vector<v1::Trajectory> batch;
+  for (const auto& [prompt, response] :
+       {std::pair{"1+2=", "3"}, {"2+2=", "4"}, {"4+5=", "9"}, {"7+0=", "7"}}) {
+    v1::Trajectory trajectory;
+    trajectory.set_prompt_text(prompt);
+    trajectory.set_response_text(response);
+    batch.push_back(trajectory);
+  }
+  return batch;
+}
+
+class ActorRoleTest : public ::testing::Test {
+ protected:
+  ActorRoleTest()
+      : relay_(policy::MakeWeightsRelay(folder_.path() + "/relay", "", "test").value()) {
+    Restart();
+    controller_.SetBatch("sft", Demonstrations());
+  }
+
+  /// A new process, as far as the role knows.
+  void Restart() {
+    worker_.reset();
+    role_ = std::make_unique<ActorRole>(ActorOptions(), relay_.get());
+    worker_ = std::make_unique<RunningWorker>(controller_);
+    EXPECT_TRUE(role_->Register(*worker_->operator->()).ok());
+    worker_->Start();
+    EXPECT_TRUE(controller_.WaitForHello(++processes_).has_value());
+  }
+  v1::Task Make(const std::string& method) {
+    return MakeTask(std::to_string(++tokens_), "actor", method);
+  }
+  v1::TaskResult Run(const v1::Task& task) {
+    return controller_.RunTask(task).value_or(v1::TaskResult());
+  }
+  v1::TaskResult Assign(const std::string& checkpoint = "", int64_t step = 0) {
+    v1::Task task = Make("assign_role");
+    *task.mutable_assign_role()->mutable_spec() = policy::TinySpec();
+    task.mutable_assign_role()->set_checkpoint(checkpoint);
+    task.mutable_assign_role()->set_step(step);
+    task.mutable_assign_role()->set_policy_version(static_cast<uint64_t>(step));
+    return Run(task);
+  }
+  v1::TaskResult Update(int64_t step, const std::string& loss = "sft",
+                        const std::string& batch = "sft") {
+    v1::Task task = Make("update");
+    task.mutable_update()->set_step(step);
+    task.mutable_update()->set_from_step(step - 1);
+    task.mutable_update()->set_batch_id(batch);
+    task.mutable_update()->set_loss(loss);
+    task.mutable_update()->set_policy_version(static_cast<uint64_t>(step));
+    return Run(task);
+  }
+  v1::TaskResult Publish(uint64_t version) {
+    v1::Task task = Make("publish");
+    task.mutable_publish()->set_policy_version(version);
+    return Run(task);
+  }
+  v1::TaskResult Save(int64_t step, const std::string& name) {
+    const std::string directory = folder_.path() + "/" + name;
+    std::filesystem::create_directory(directory);
+    v1::Task task = Make("save_checkpoint");
+    task.mutable_save_checkpoint()->set_step(step);
+    task.mutable_save_checkpoint()->set_directory(directory);
+    return Run(task);
+  }
+  std::string Weights(const std::string& name) {
+    return ReadAll(folder_.path() + "/" + name + "/actor/model.safetensors");
+  }
+
+  policy::TemporaryFolder folder_;
+  FakeController controller_;
+  std::unique_ptr<policy::WeightsRelay> relay_;
+  std::unique_ptr<ActorRole> role_;
+  std::unique_ptr<RunningWorker> worker_;
+  int tokens_ = 0;
+  int processes_ = 0;
+};
+
+TEST_F(ActorRoleTest, LearnsDemonstrations) {
+  const v1::TaskResult assigned = Assign();
+  ASSERT_EQ(assigned.status().code(), 0) << assigned.status().message();
+  const v1::TaskResult first = Update(1);
+  ASSERT_EQ(first.status().code(), 0) << first.status().message();
+  // Weights are near zero, so every one of the 16 tokens is about as likely: ln 16.
+  EXPECT_NEAR(first.metrics().at("train/loss"), 2.77, 0.1);
+  EXPECT_EQ(first.metrics().at("perf/total_num_tokens"), 24);  // 4 × (4 + 2)
+  EXPECT_GT(first.metrics().at("timing_s/update_actor"), 0);
+  double loss = 0;
+  for (int64_t step = 2; step <= 60; ++step) loss = Update(step).metrics().at("train/loss");
+  EXPECT_LT(loss, 0.2);
+}
+
+TEST_F(ActorRoleTest, AnUpdateIsAppliedOnce) {
+  Assign();
+  const v1::TaskResult once = Update(1);
+  Save(1, "a");
+  const v1::TaskResult again = Update(1);
+  EXPECT_EQ(again.metrics().at("train/loss"), once.metrics().at("train/loss"));
+  Save(1, "b");
+  EXPECT_EQ(Weights("a"), Weights("b"));
+  EXPECT_EQ(ErrorReason(FromProto(Update(3).status())), "WRONG_STEP");
+  EXPECT_EQ(ErrorReason(FromProto(Save(3, "c").status())), "WRONG_STEP");
+}
+
+TEST_F(ActorRoleTest, ACheckpointContinuesBitForBit) {
+  Assign();
+  Update(1);
+  const v1::TaskResult saved = Save(1, "one");
+  ASSERT_EQ(saved.status().code(), 0) << saved.status().message();
+  std::vector<std::string> files;
+  for (const v1::FileHash& file : saved.files()) files.push_back(file.path());
+  EXPECT_THAT(files, ::testing::IsSupersetOf({"actor/config.json", "actor/model.safetensors",
+                                              "actor/tokenizer.json", "optimizer.safetensors",
+                                              "trainer.json"}));
+  Update(2);
+  Save(2, "straight");
+  Restart();
+  ASSERT_EQ(Assign(folder_.path() + "/one", 1).status().code(), 0);
+  EXPECT_EQ(Update(2).status().code(), 0);
+  Save(2, "resumed");
+  EXPECT_EQ(Weights("resumed"), Weights("straight"));
+  EXPECT_EQ(ReadAll(folder_.path() + "/resumed/optimizer.safetensors"),
+            ReadAll(folder_.path() + "/straight/optimizer.safetensors"));
+  EXPECT_NE(Assign(folder_.path() + "/one", 5).status().code(), 0);  // Another step.
+}
+
+TEST_F(ActorRoleTest, PublishesWhatItHolds) {
+  Assign();
+  ASSERT_EQ(Publish(0).status().code(), 0);
+  Update(1);
+  const v1::TaskResult published = Publish(1);
+  ASSERT_EQ(published.status().code(), 0) << published.status().message();
+  EXPECT_EQ(Publish(1).status().code(), 0);  // Again.
+  EXPECT_EQ(ErrorReason(FromProto(Publish(2).status())), "WRONG_VERSION");
+  const auto source = policy::PolicySource::Open(policy::TinySpec().model(), "").value();
+  const auto model = source->LoadModel(torch::kFloat32, torch::kCPU, 99).value();
+  ASSERT_TRUE(relay_
+                  ->Load(kJob, 1,
+                         [&](absl::Span<const uint8_t> bytes) {
+                           return engine::LoadModelFrom(bytes, *model);
+                         })
+                  .ok());
+  Save(1, "c");
+  const auto saved =
+      engine::LoadModel(folder_.path() + "/c/actor", torch::kFloat32, torch::kCPU).value();
+  for (size_t i = 0; i < model->parameters().size(); ++i) {
+    EXPECT_TRUE(torch::equal(model->parameters()[i].second, saved->parameters()[i].second));
+  }
+}
+
+TEST_F(ActorRoleTest, MakesVersionsAnewAfterAnAssignment) {
+  Assign();
+  Publish(0);
+  Save(0, "zero");
+  Update(1);
+  Publish(1);
+  Restart();
+  Assign(folder_.path() + "/zero", 0);
+  EXPECT_EQ(Publish(0).status().code(), 0);
+  Update(1);
+  EXPECT_EQ(Publish(1).status().code(), 0);
+}
+
+TEST_F(ActorRoleTest, PolicyGradientRaisesWhatWasGood) {
+  Assign();
+  v1::Trajectory good;
+  *good.add_columns() = policy::MakeColumn("prompt_tokens", false, std::vector<int32_t>{3, 13});
+  *good.add_columns() = policy::MakeColumn("tokens", true, std::vector<int32_t>{5, 1});
+  v1::Task score = Make("compute_log_prob");
+  *score.mutable_score()->mutable_trajectory() = good;
+  const auto log_prob = [&] {
+    score.set_task_token(std::to_string(++tokens_));
+    v1::Trajectory scored;
+    *scored.mutable_columns() = Run(score).columns();
+    return policy::ReadFloat(scored, "log_prob").value();
+  };
+  const std::vector<float> before = log_prob();
+  ASSERT_EQ(before.size(), 2u);
+  v1::Trajectory bad = good;
+  *bad.mutable_columns(1) = policy::MakeColumn("tokens", true, std::vector<int32_t>{6, 1});
+  for (v1::Trajectory* trajectory : {&good, &bad}) {
+    *trajectory->add_columns() = policy::MakeColumn("rollout_log_prob", true, before);
+    *trajectory->add_columns() = policy::MakeColumn(
+        "advantages", false, std::vector<float>{trajectory == &good ? 1.f : -1.f});
+  }
+  controller_.SetBatch("rl", {good, bad});
+  const v1::TaskResult updated = Update(1, "ppo_clip", "rl");
+  ASSERT_EQ(updated.status().code(), 0) << updated.status().message();
+  EXPECT_TRUE(updated.metrics().contains("actor/pg_loss"));
+  EXPECT_GT(log_prob()[0], before[0]);
+}
+
+TEST_F(ActorRoleTest, ExportsWithoutHoldingTheRole) {
+  Assign();
+  Save(0, "c");
+  Run(Make("release_role"));
+  v1::Task task = Make("export");
+  task.mutable_export_()->set_checkpoint(folder_.path() + "/c");
+  task.mutable_export_()->set_directory(folder_.path() + "/exported/model");
+  const v1::TaskResult result = Run(task);
+  EXPECT_EQ(result.status().code(), 0) << result.status().message();
+  EXPECT_TRUE(
+      engine::LoadModel(folder_.path() + "/exported/model", torch::kFloat32, torch::kCPU).ok());
+  EXPECT_TRUE(std::filesystem::exists(folder_.path() + "/exported/model/tokenizer.json"));
+  EXPECT_TRUE(std::filesystem::exists(folder_.path() + "/exported/model/generation_config.json"));
+  task.set_task_token("again");
+  EXPECT_EQ(Run(task).status().code(), static_cast<int>(absl::StatusCode::kAlreadyExists));
+  EXPECT_EQ(ErrorReason(FromProto(Update(1).status())), "ROLE_NOT_HELD");
+}
+
+}  // namespace
+}  // namespace baton::trainer

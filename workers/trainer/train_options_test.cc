@@ -1,0 +1,67 @@
+#include "workers/trainer/train_options.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace baton::trainer {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(TrainOptions, SchedulesCountOptimizerSteps) {
+  v1::JobSpec spec;
+  spec.set_kind(v1::JOB_KIND_RL);
+  spec.mutable_data()->set_train_batch_size(10);
+  spec.mutable_rollout()->set_n(8);
+  spec.mutable_actor()->set_ppo_mini_batch_size(32);  // 80 sequences: 3 mini-batches.
+  spec.mutable_actor()->set_ppo_epochs(2);
+  spec.mutable_actor()->set_lr(0.5);
+  spec.mutable_actor()->set_lr_schedule("linear");
+  spec.mutable_actor()->set_lr_warmup_steps(5);
+  spec.mutable_trainer()->set_total_training_steps(100);
+  const auto optimizer = MakeOptimizerSpec(spec);
+  EXPECT_EQ(optimizer.total_steps, 600);
+  EXPECT_EQ(optimizer.lr_warmup_steps, 30);
+  EXPECT_EQ(optimizer.lr, 0.5);
+  EXPECT_EQ(optimizer.lr_schedule, "linear");
+  EXPECT_EQ(optimizer.beta2, 0.999);
+  spec.mutable_actor()->clear_ppo_mini_batch_size();
+  EXPECT_EQ(MakeOptimizerSpec(spec).total_steps, 200);
+  EXPECT_EQ(MakeUpdateOptions(spec).ppo_epochs, 2);
+}
+
+TEST(TrainOptions, LossComesFromTheSpecAndIsChangedByTheNode) {
+  v1::JobSpec spec;
+  spec.mutable_algorithm()->set_clip_ratio_high(0.28);
+  spec.mutable_rollout()->set_temperature(0.7);
+  v1::Update update;
+  update.set_loss("ppo_clip");
+  auto& options = *update.mutable_options()->mutable_fields();
+  options["clip_ratio_low"].set_number_value(0.1);
+  options["loss_agg_mode"].set_string_value("seq-mean-token-mean");
+  options["use_kl_loss"].set_bool_value(true);
+  const auto loss = MakeLossSpec(spec, update).value();
+  EXPECT_EQ(loss.kind, engine::LossSpec::kPpoClip);
+  EXPECT_EQ(loss.clip_ratio_low, 0.1);
+  EXPECT_EQ(loss.clip_ratio_high, 0.28);
+  EXPECT_EQ(loss.loss_agg_mode, "seq-mean-token-mean");
+  EXPECT_TRUE(loss.use_kl_loss);
+  EXPECT_EQ(loss.temperature, 0.7);
+  update.set_loss("sft");
+  EXPECT_EQ(MakeLossSpec(spec, update).value().temperature, 1);
+}
+
+TEST(TrainOptions, UnknownNamesAndTypesAreErrors) {
+  v1::Update update;
+  update.set_loss("dpo");
+  EXPECT_THAT(std::string(MakeLossSpec({}, update).status().message()), HasSubstr("dpo"));
+  update.set_loss("sft");
+  (*update.mutable_options()->mutable_fields())["clip"].set_number_value(1);
+  EXPECT_THAT(std::string(MakeLossSpec({}, update).status().message()), HasSubstr("clip"));
+  update.mutable_options()->clear_fields();
+  (*update.mutable_options()->mutable_fields())["use_kl_loss"].set_number_value(1);
+  EXPECT_THAT(std::string(MakeLossSpec({}, update).status().message()), HasSubstr("true or false"));
+}
+
+}  // namespace
+}  // namespace baton::trainer
