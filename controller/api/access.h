@@ -26,6 +26,7 @@ class Access {
   /// UNAUTHENTICATED (TOKEN) unless the call carries `authorization: Bearer TOKEN`.
   absl::Status Check(const grpc::ServerContextBase& context) const;
   bool open() const { return tokens_.empty(); }
+  const std::set<std::string>& tokens() const { return tokens_; }
 
  private:
   std::set<std::string> tokens_;

@@ -69,10 +69,13 @@ int Run(const Flags& flags) {
   if (!controller.ok()) return Fail(controller.status());
   auto api = api::ApiServer::Start(flags.listen, access, controller->get());
   if (!api.ok()) return Fail(api.status());
-  auto status = status::StatusServer::Start(flags.http, controller->get());
+  status::StatusOptions http;
+  http.tokens = access.tokens();
+  auto status = status::StatusServer::Start(flags.http, controller->get(), http);
   if (!status.ok()) return Fail(status.status());
   Log(LogLevel::kInfo, "controller ready",
-      {{"grpc_port", (*api)->port()}, {"http_port", (*status)->port()},
+      {{"grpc_port", (*api)->port()},
+       {"http_port", (*status)->port()},
        {"data_root", flags.data_root}});
   int signal = 0;
   sigwait(&signals, &signal);

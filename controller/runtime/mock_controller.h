@@ -1,0 +1,63 @@
+// ControllerInterface for tests of what stands on it (controller/api, controller/status).
+#ifndef BATON_CONTROLLER_RUNTIME_MOCK_CONTROLLER_H_
+#define BATON_CONTROLLER_RUNTIME_MOCK_CONTROLLER_H_
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "controller/runtime/controller_interface.h"
+#include "gmock/gmock.h"
+
+namespace baton::controller {
+
+class MockController : public ControllerInterface {
+ public:
+  MOCK_METHOD(void, CreateJob, (v1::CreateJobRequest, Callback<v1::Job>), (override));
+  MOCK_METHOD(void, ValidateJob, (v1::ValidateJobRequest, Callback<v1::ValidateJobResponse>),
+              (override));
+  MOCK_METHOD(void, GetJob, (v1::GetJobRequest, Callback<v1::Job>), (override));
+  MOCK_METHOD(void, ListJobs, (v1::ListJobsRequest, Callback<v1::ListJobsResponse>), (override));
+  MOCK_METHOD(void, CancelJob, (v1::CancelJobRequest, Callback<v1::Job>), (override));
+  MOCK_METHOD(void, PauseJob, (v1::PauseJobRequest, Callback<v1::Job>), (override));
+  MOCK_METHOD(void, ResumeJob, (v1::ResumeJobRequest, Callback<v1::Job>), (override));
+  MOCK_METHOD(void, DeleteJob, (v1::DeleteJobRequest, Callback<v1::DeleteJobResponse>), (override));
+  MOCK_METHOD(void, ListMetrics, (v1::ListMetricsRequest, Callback<v1::ListMetricsResponse>),
+              (override));
+  MOCK_METHOD(void, ListTrajectories,
+              (v1::ListTrajectoriesRequest, Callback<v1::ListTrajectoriesResponse>), (override));
+  MOCK_METHOD(void, ListCheckpoints,
+              (v1::ListCheckpointsRequest, Callback<v1::ListCheckpointsResponse>), (override));
+  MOCK_METHOD(void, ExportCheckpoint,
+              (v1::ExportCheckpointRequest, Callback<v1::ExportCheckpointResponse>), (override));
+  MOCK_METHOD(void, ExplainJob, (v1::ExplainJobRequest, Callback<v1::ExplainJobResponse>),
+              (override));
+  MOCK_METHOD(std::unique_ptr<Subscription>, WatchJob,
+              (v1::WatchJobRequest, std::shared_ptr<EventSink>), (override));
+  MOCK_METHOD(std::unique_ptr<Subscription>, ReadLogs,
+              (v1::ReadLogsRequest, std::shared_ptr<LogSink>), (override));
+  MOCK_METHOD(void, ListWorkers, (v1::ListWorkersRequest, Callback<v1::ListWorkersResponse>),
+              (override));
+  MOCK_METHOD(void, DrainWorker, (v1::DrainWorkerRequest, Callback<v1::Worker>), (override));
+  MOCK_METHOD(std::unique_ptr<WorkerSession>, Attach, (std::shared_ptr<WorkerStream>), (override));
+  MOCK_METHOD(void, FetchBatch, (v1::FetchBatchRequest, Callback<std::vector<v1::Trajectory>>),
+              (override));
+  MOCK_METHOD(std::string, files_dir, (), (const, override));
+  MOCK_METHOD(absl::Status, Ready, (), (const, override));
+  MOCK_METHOD(void, Metrics, (std::function<void(std::vector<GaugeSample>)>), (override));
+};
+
+/// Sets a flag when it is destroyed.
+class FlagSubscription : public Subscription {
+ public:
+  explicit FlagSubscription(std::shared_ptr<std::atomic<bool>> ended) : ended_(std::move(ended)) {}
+  ~FlagSubscription() override { *ended_ = true; }
+
+ private:
+  const std::shared_ptr<std::atomic<bool>> ended_;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_RUNTIME_MOCK_CONTROLLER_H_

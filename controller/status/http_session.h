@@ -1,0 +1,98 @@
+// One HTTP connection.
+#ifndef BATON_CONTROLLER_STATUS_HTTP_SESSION_H_
+#define BATON_CONTROLLER_STATUS_HTTP_SESSION_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "boost/asio/io_context.hpp"
+#include "boost/asio/steady_timer.hpp"
+#include "boost/beast/core/flat_buffer.hpp"
+#include "boost/beast/core/tcp_stream.hpp"
+#include "boost/beast/http/empty_body.hpp"
+#include "boost/beast/http/message.hpp"
+#include "boost/beast/http/parser.hpp"
+#include "boost/beast/http/string_body.hpp"
+#include "controller/status/status_router.h"
+
+namespace baton::status {
+
+/// What a connection may cost.
+struct HttpLimits {
+  absl::Duration read = absl::Seconds(30);    ///< For a request to arrive; idle time included.
+  absl::Duration write = absl::Seconds(30);   ///< For an answer to leave.
+  absl::Duration answer = absl::Seconds(20);  ///< For the controller; then 504.
+  uint32_t header_bytes = 16 * 1024;          ///< Then 431.
+  int connections = 256;                      ///< More are closed at once.
+};
+
+/// What all sessions of a server share. The door between the controller's threads, which may
+/// call back after the server is gone, and the server's own.
+class HttpShared {
+ public:
+  HttpShared(boost::asio::io_context* io, controller::ControllerInterface* controller,
+             std::set<std::string> tokens, bool loopback, const HttpLimits& limits)
+      : router(controller),
+        tokens(std::move(tokens)),
+        loopback(loopback),
+        limits(limits),
+        io_(io) {}
+
+  /// Runs `work` on the server's thread, or never when the server has stopped. Thread-safe.
+  void Post(std::function<void()> work);
+  void Stop();
+
+  const StatusRouter router;
+  const std::set<std::string> tokens;  ///< Empty: everybody may read.
+  const bool loopback;
+  const HttpLimits limits;
+  int connections = 0;  ///< On the server's thread.
+
+ private:
+  absl::Mutex mu_;
+  boost::asio::io_context* io_ ABSL_GUARDED_BY(mu_);
+};
+
+/// Reads requests one after the other and answers each. Lives on the server's thread for as long
+/// as an operation of its own is under way.
+class HttpSession : public std::enable_shared_from_this<HttpSession> {
+ public:
+  HttpSession(boost::asio::ip::tcp::socket socket, std::shared_ptr<HttpShared> shared);
+  ~HttpSession();
+  void Start() { Read(); }
+
+ private:
+  void Read();
+  void OnRequest(const boost::beast::error_code& error);
+  void Ask(const std::string& target);
+  void Write(HttpAnswer answer);
+  /// OK, or why this request is not answered.
+  std::optional<HttpAnswer> Refusal() const;
+  bool Authorized() const;
+
+  const std::shared_ptr<HttpShared> shared_;
+  boost::beast::tcp_stream stream_;
+  boost::asio::steady_timer timer_;  // for the controller's answer
+  boost::beast::flat_buffer buffer_;
+  std::optional<boost::beast::http::request_parser<boost::beast::http::empty_body>> parser_;
+  std::optional<boost::beast::http::response<boost::beast::http::string_body>> response_;
+  uint64_t asked_ = 0;  // requests so far; a late answer to an earlier one is dropped
+  bool keep_alive_ = false;
+  bool waiting_ = false;
+};
+
+/// True for a Host header that names this machine: "localhost", "127.x.y.z", "[::1]", with or
+/// without a port. Others would let a foreign web page read what loopback protects.
+bool IsLocalHostHeader(absl::string_view host);
+
+}  // namespace baton::status
+
+#endif  // BATON_CONTROLLER_STATUS_HTTP_SESSION_H_

@@ -1,0 +1,20 @@
+// The controller's numbers in Prometheus' text format.
+#ifndef BATON_CONTROLLER_STATUS_METRICS_TEXT_H_
+#define BATON_CONTROLLER_STATUS_METRICS_TEXT_H_
+
+#include <string>
+#include <vector>
+
+#include "controller/runtime/controller_interface.h"
+
+namespace baton::status {
+
+/// The content type of MetricsText.
+inline constexpr char kMetricsContentType[] = "text/plain; version=0.0.4; charset=utf-8";
+
+/// One gauge family per name, families by name, samples in their order.
+std::string MetricsText(const std::vector<controller::GaugeSample>& samples);
+
+}  // namespace baton::status
+
+#endif  // BATON_CONTROLLER_STATUS_METRICS_TEXT_H_

@@ -1,0 +1,39 @@
+// The HTTP server: status for people, probes and Prometheus. It only reads.
+#ifndef BATON_CONTROLLER_STATUS_STATUS_SERVER_H_
+#define BATON_CONTROLLER_STATUS_STATUS_SERVER_H_
+
+#include <memory>
+#include <set>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "controller/runtime/controller_interface.h"
+#include "controller/status/http_session.h"
+
+namespace baton::status {
+
+struct StatusOptions {
+  /// Whoever asks must show one of these (Bearer, or as the password of Basic); the probes are
+  /// open to all. Empty: everybody may read, and the address must be loopback.
+  std::set<std::string> tokens;
+  HttpLimits limits;
+};
+
+/// Serves on a thread of its own until it is destroyed.
+class StatusServer {
+ public:
+  /// `address` is "host:port" with a numeric host or "localhost"; port 0 takes a free one.
+  /// `controller` outlives the server. InvalidArgument: not an address. FailedPrecondition: it is
+  /// taken, or not loopback while there are no tokens.
+  static absl::StatusOr<std::unique_ptr<StatusServer>> Start(
+      const std::string& address, controller::ControllerInterface* controller,
+      StatusOptions options = {});
+  /// Closes all connections.
+  virtual ~StatusServer() = default;
+
+  virtual int port() const = 0;
+};
+
+}  // namespace baton::status
+
+#endif  // BATON_CONTROLLER_STATUS_STATUS_SERVER_H_
