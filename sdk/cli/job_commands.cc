@@ -1,0 +1,286 @@
+// jobs, show, why, cancel, pause, resume, delete, checkpoints, metrics, samples.
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "sdk/cli/options.h"
+#include "sdk/cli/table.h"
+#include "sdk/client/spec_yaml.h"
+
+namespace baton::cli {
+namespace {
+
+std::string StateText(const v1::Job& job) { return v1::Job::State_Name(job.state()).substr(6); }
+
+std::string Age(const google::protobuf::Timestamp& time) {
+  return ShortDuration(absl::ToDoubleSeconds(absl::Now() - absl::FromUnixSeconds(time.seconds())));
+}
+
+std::string MetricText(const v1::Job& job, const std::string& name) {
+  auto it = job.metrics().find(name);
+  return it == job.metrics().end() ? "-" : ShortNumber(it->second);
+}
+
+void PrintList(const GlobalOptions& options, const google::protobuf::Message& message,
+               const std::string& text) {
+  std::printf("%s", options.json() ? (ToJson(message) + "\n").c_str() : text.c_str());
+}
+
+int Jobs(const GlobalOptions& options) {
+  auto client = MakeClient(options);
+  auto jobs = client->ListJobs({});
+  if (!jobs.ok()) return Fail(options, jobs.status());
+  v1::ListJobsResponse all;
+  Table table({"JOB", "KIND", "STATE", "STEP", "REWARD", "VAL ACC", "AGE"});
+  for (const v1::Job& job : *jobs) {
+    *all.add_jobs() = job;
+    const std::string kind = job.effective_spec().kind() == v1::JOB_KIND_SFT ? "sft" : "rl";
+    table.Add({ShortJobName(job.name()), kind, StateText(job),
+               absl::StrCat(job.step(), "/", job.total_steps()),
+               MetricText(job, "critic/score/mean"), MetricText(job, "val/accuracy"),
+               Age(job.create_time())});
+  }
+  PrintList(
+      options, all,
+      jobs->empty() ? "no jobs yet; submit one with `baton submit job.yaml`\n" : table.Format());
+  return kOk;
+}
+
+int Show(const GlobalOptions& options, const std::string& name, bool spec) {
+  auto client = MakeClient(options);
+  auto job = client->GetJob(name);
+  if (!job.ok()) return Fail(options, job.status());
+  if (options.json()) {
+    std::printf("%s\n", ToJson(*job).c_str());
+    return kOk;
+  }
+  if (spec) {
+    std::printf("%s", SpecToYaml(job->effective_spec()).c_str());
+    return kOk;
+  }
+  std::printf("job       %s\nstate     %s%s%s\nstep      %ld of %ld\nversion   %lu\n",
+              job->name().c_str(), StateText(*job).c_str(), job->phase().empty() ? "" : ", ",
+              job->phase().c_str(), static_cast<long>(job->step()),
+              static_cast<long>(job->total_steps()),
+              static_cast<unsigned long>(job->policy_version()));
+  if (!job->error().message().empty()) {
+    std::printf("error     %s\n", job->error().message().c_str());
+  }
+  for (const std::string& worker : job->workers()) std::printf("worker    %s\n", worker.c_str());
+  Table table({"METRIC", "VALUE"});
+  std::map<std::string, double> metrics(job->metrics().begin(), job->metrics().end());
+  for (const auto& [key, value] : metrics) table.Add({key, ShortNumber(value)});
+  if (!metrics.empty()) std::printf("\n%s", table.Format().c_str());
+  std::printf("\n`baton show %s --spec` prints its spec\n", ShortJobName(job->name()).c_str());
+  return kOk;
+}
+
+int Why(const GlobalOptions& options, const std::string& name) {
+  auto client = MakeClient(options);
+  auto answer = client->ExplainJob(name);
+  if (!answer.ok()) return Fail(options, answer.status());
+  std::string text = answer->summary() + "\n";
+  for (const v1::Wait& wait : answer->waits()) {
+    absl::StrAppend(&text, "  ", wait.subject(), " waits for ", wait.cause(), ", since ",
+                    ShortDuration(static_cast<double>(wait.since().seconds())));
+    if (wait.has_deadline_in()) {
+      absl::StrAppend(&text, "; in ",
+                      ShortDuration(static_cast<double>(wait.deadline_in().seconds())), " ",
+                      wait.action());
+    } else if (!wait.action().empty()) {
+      absl::StrAppend(&text, "; ", wait.action());
+    }
+    text += "\n";
+  }
+  if (answer->waits().empty()) text += "  nothing is waiting\n";
+  PrintList(options, *answer, text);
+  return kOk;
+}
+
+int Steer(const GlobalOptions& options, const std::string& name,
+          absl::StatusOr<v1::Job> (Client::*call)(const std::string&)) {
+  auto client = MakeClient(options);
+  auto job = ((*client).*call)(name);
+  if (!job.ok()) return Fail(options, job.status());
+  PrintList(options, *job, absl::StrCat(ShortJobName(job->name()), " is ", StateText(*job), "\n"));
+  return kOk;
+}
+
+int Delete(const GlobalOptions& options, const std::string& name) {
+  auto client = MakeClient(options);
+  const absl::Status status = client->DeleteJob(name);
+  if (!status.ok()) return Fail(options, status);
+  std::printf("%s", options.json() ? "{}\n" : (name + " is deleted\n").c_str());
+  return kOk;
+}
+
+int Checkpoints(const GlobalOptions& options, const std::string& name) {
+  auto client = MakeClient(options);
+  auto list = client->ListCheckpoints(name);
+  if (!list.ok()) return Fail(options, list.status());
+  Table table({"STEP", "SIZE", "AGE", "PATH"});
+  for (const v1::Checkpoint& c : list->checkpoints()) {
+    table.Add({absl::StrCat(c.step()), ShortNumber(static_cast<double>(c.size_bytes())) + "B",
+               Age(c.create_time()), c.path()});
+  }
+  PrintList(options, *list,
+            list->checkpoints().empty() ? "no complete checkpoint yet\n" : table.Format());
+  return kOk;
+}
+
+struct MetricsFlags {
+  std::string name;
+  std::vector<std::string> prefixes;
+  std::vector<std::string> plots;
+  int last = 20;
+};
+
+int Metrics(const GlobalOptions& options, const MetricsFlags& flags) {
+  auto client = MakeClient(options);
+  v1::ListMetricsRequest request;
+  request.set_name(flags.name);
+  request.set_page_size(1000000);
+  for (const std::string& prefix : flags.prefixes) request.add_prefixes(prefix);
+  auto list = client->ListMetrics(request);
+  if (!list.ok()) return Fail(options, list.status());
+  if (options.json()) {
+    std::printf("%s\n", ToJson(*list).c_str());
+    return kOk;
+  }
+  for (const std::string& name : flags.plots) {
+    std::vector<double> values;
+    for (const v1::StepMetrics& step : list->steps()) {
+      auto it = step.metrics().find(name);
+      if (it != step.metrics().end()) values.push_back(it->second);
+    }
+    std::printf("%s (%zu steps)\n%s", name.c_str(), values.size(), Plot(values, 72, 8).c_str());
+  }
+  if (!flags.plots.empty()) return kOk;
+  std::set<std::string> names;
+  for (const v1::StepMetrics& step : list->steps()) {
+    for (const auto& [name, value] : step.metrics()) names.insert(name);
+  }
+  if (flags.prefixes.empty()) {
+    const std::set<std::string> standard = {
+        "critic/score/mean", "reward/accuracy/mean", "val/accuracy",    "response_length/mean",
+        "actor/pg_loss",     "actor/entropy",        "actor/grad_norm", "actor/lr",
+        "train/loss",        "perf/throughput",      "timing_s/step"};
+    std::set<std::string> shown;
+    for (const std::string& name : names) {
+      if (standard.count(name) > 0) shown.insert(name);
+    }
+    names = shown;
+  }
+  std::vector<std::string> header = {"STEP"};
+  header.insert(header.end(), names.begin(), names.end());
+  Table table(header);
+  const int first = std::max(0, list->steps_size() - flags.last);
+  for (int i = first; i < list->steps_size(); ++i) {
+    std::vector<std::string> row = {absl::StrCat(list->steps(i).step())};
+    for (const std::string& name : names) {
+      auto it = list->steps(i).metrics().find(name);
+      row.push_back(it == list->steps(i).metrics().end() ? "-" : ShortNumber(it->second));
+    }
+    table.Add(std::move(row));
+  }
+  std::printf("%s", list->steps().empty() ? "no metrics yet\n" : table.Format().c_str());
+  return kOk;
+}
+
+struct SamplesFlags {
+  std::string name;
+  int count = 10;
+  std::string purpose;
+  int64_t step = 0;
+  bool full = false;
+};
+
+int Samples(const GlobalOptions& options, const SamplesFlags& flags) {
+  auto client = MakeClient(options);
+  v1::ListTrajectoriesRequest request;
+  request.set_name(flags.name);
+  request.set_page_size(flags.count);
+  request.set_step(flags.step);
+  if (flags.purpose == "train") request.set_purpose(v1::PURPOSE_TRAIN);
+  if (flags.purpose == "eval") request.set_purpose(v1::PURPOSE_EVAL);
+  auto list = client->ListTrajectories(request);
+  if (!list.ok()) return Fail(options, list.status());
+  if (options.json()) {
+    std::printf("%s\n", ToJson(*list).c_str());
+    return kOk;
+  }
+  if (list->trajectories().empty()) std::printf("nothing was generated yet\n");
+  for (const v1::Trajectory& t : list->trajectories()) {
+    auto reward = t.scores().find("reward");
+    const size_t width = flags.full ? std::string::npos : 100;
+    std::printf("step %lu  %s  reward %s%s%s\n  prompt    %s\n  response  %s\n",
+                static_cast<unsigned long>(t.step()), t.trajectory_id().c_str(),
+                reward == t.scores().end() ? "-" : ShortNumber(reward->second).c_str(),
+                t.answer().empty() ? "" : "  answer ", t.answer().c_str(),
+                OneLine(t.prompt_text(), width).c_str(), OneLine(t.response_text(), width).c_str());
+    if (!t.error().empty()) std::printf("  error     %s\n", t.error().c_str());
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void AddJobCommands(CLI::App& app, GlobalOptions* options, int* code) {
+  auto* jobs = app.add_subcommand("jobs", "List jobs, newest first");
+  AddOutput(jobs, options);
+  jobs->callback([=] { *code = Jobs(*options); });
+
+  auto named = [&](const char* command, const char* help, auto run) {
+    auto* sub = app.add_subcommand(command, help);
+    AddOutput(sub, options);
+    auto name = std::make_shared<std::string>();
+    sub->add_option("job", *name, "The job's name")->required();
+    sub->callback([=] { *code = run(*options, *name); });
+    return sub;
+  };
+  auto spec = std::make_shared<bool>(false);
+  named("show", "Show a job: state, workers, newest metrics",
+        [spec](const GlobalOptions& o, const std::string& n) { return Show(o, n, *spec); })
+      ->add_flag("--spec", *spec, "Print its effective spec as YAML");
+  named("why", "Say what a job waits for, root cause first", Why);
+  named("cancel", "Stop a job for good", [](const GlobalOptions& o, const std::string& n) {
+    return Steer(o, n, &Client::CancelJob);
+  });
+  named(
+      "pause", "Finish the step, save a checkpoint, give the workers back",
+      [](const GlobalOptions& o, const std::string& n) { return Steer(o, n, &Client::PauseJob); });
+  named(
+      "resume", "Let a paused job go on from its checkpoint",
+      [](const GlobalOptions& o, const std::string& n) { return Steer(o, n, &Client::ResumeJob); });
+  named("delete", "Forget a finished job and its files", Delete);
+  named("checkpoints", "List a job's complete checkpoints", Checkpoints);
+
+  auto* metrics = app.add_subcommand("metrics", "Print a job's metrics, step by step");
+  AddOutput(metrics, options);
+  auto m = std::make_shared<MetricsFlags>();
+  metrics->add_option("job", m->name, "The job's name")->required();
+  metrics->add_option("--prefix", m->prefixes, "Only names that begin so, e.g. actor/");
+  metrics->add_option("--plot", m->plots, "Draw this metric as a curve, e.g. critic/score/mean");
+  metrics->add_option("-n,--last", m->last, "Steps to print")->capture_default_str();
+  metrics->callback([=] { *code = Metrics(*options, *m); });
+
+  auto* samples = app.add_subcommand("samples", "Read what the model writes");
+  AddOutput(samples, options);
+  auto s = std::make_shared<SamplesFlags>();
+  samples->add_option("job", s->name, "The job's name")->required();
+  samples->add_option("-n,--count", s->count, "How many, newest first")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  samples->add_option("--purpose", s->purpose, "train or eval")
+      ->check(CLI::IsMember({"train", "eval"}));
+  samples->add_option("--step", s->step, "Only this step");
+  samples->add_flag("--full", s->full, "Do not cut long texts");
+  samples->callback([=] { *code = Samples(*options, *s); });
+}
+
+}  // namespace baton::cli

@@ -1,0 +1,65 @@
+// export and generate.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "sdk/cli/options.h"
+#include "sdk/cli/siblings.h"
+
+namespace baton::cli {
+namespace {
+
+int Export(const GlobalOptions& options, const std::string& job, const std::string& directory,
+           int64_t step) {
+  auto client = MakeClient(options);
+  auto exported =
+      client->ExportCheckpoint(job, step, std::filesystem::absolute(directory).string());
+  if (!exported.ok()) return Fail(options, exported.status());
+  if (options.json()) {
+    std::printf("%s\n", ToJson(*exported).c_str());
+  } else {
+    std::printf("step %ld of %s is in %s\ntry it: baton generate --model %s --prompt '…'\n",
+                static_cast<long>(exported->step()), job.c_str(), exported->directory().c_str(),
+                directory.c_str());
+  }
+  return kOk;
+}
+
+// The engine lives in the worker's program, which becomes this process.
+int Generate(const std::vector<std::string>& arguments) {
+  const std::string program = SiblingPath("baton-worker");
+  std::vector<std::string> all = {program, "generate"};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (std::string& argument : all) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  ::execv(program.c_str(), argv.data());
+  std::fprintf(stderr, "baton: cannot run %s: %s\n", program.c_str(), std::strerror(errno));
+  return kFailed;
+}
+
+}  // namespace
+
+void AddModelCommands(CLI::App& app, GlobalOptions* options, int* code) {
+  auto* exporting = app.add_subcommand("export", "Write a checkpoint as a Hugging Face directory");
+  AddOutput(exporting, options);
+  auto job = std::make_shared<std::string>();
+  auto directory = std::make_shared<std::string>();
+  auto step = std::make_shared<int64_t>(0);
+  exporting->add_option("job", *job, "The job's name")->required();
+  exporting->add_option("dir", *directory, "A folder that does not exist yet")->required();
+  exporting->add_option("--step", *step, "The checkpoint's step; the newest when not given");
+  exporting->callback([=] { *code = Export(*options, *job, *directory, *step); });
+
+  auto* generate =
+      app.add_subcommand("generate", "Try a model: baton generate --model DIR --prompt TEXT");
+  generate->prefix_command();
+  generate->set_help_flag();
+  generate->callback([=] { *code = Generate(generate->remaining()); });
+}
+
+}  // namespace baton::cli

@@ -1,0 +1,96 @@
+#include "sdk/cli/options.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "google/protobuf/util/json_util.h"
+#include "nlohmann/json.hpp"
+#include "sdk/cli/state_file.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::cli {
+
+std::string GlobalOptions::StateDir() const {
+  if (!state_dir.empty()) return state_dir;
+  if (const char* dir = std::getenv("BATON_STATE_DIR")) return dir;
+  const char* home = std::getenv("HOME");
+  return absl::StrCat(home == nullptr ? "." : home, "/.baton");
+}
+
+std::string GlobalOptions::Address() const {
+  if (!controller.empty()) return controller;
+  if (const char* address = std::getenv("BATON_CONTROLLER")) return address;
+  const auto state = ReadStateFile(StateDir());
+  return state.ok() ? state->controller : "127.0.0.1:7077";
+}
+
+std::unique_ptr<Client> MakeClient(const GlobalOptions& options) {
+  ClientOptions client;
+  if (!options.token_file.empty()) {
+    std::ifstream in(options.token_file);
+    std::string line;
+    while (std::getline(in, line)) {
+      line = std::string(absl::StripAsciiWhitespace(line));
+      if (!line.empty() && line[0] != '#') break;
+    }
+    if (line.empty()) {
+      std::fprintf(stderr, "baton: token file %s holds no token\n", options.token_file.c_str());
+      std::exit(kUsage);
+    }
+    client.token = line;
+  }
+  return Client::Connect(options.Address(), std::move(client));
+}
+
+int Fail(const GlobalOptions& options, const absl::Status& status) {
+  std::string message(status.message());
+  int code = kFailed;
+  if (absl::IsUnavailable(status) && ErrorReason(status).empty()) {
+    message = absl::StrCat("cannot reach the controller at ", options.Address(),
+                           ": is it running? Start one with `baton up`, or give --controller (",
+                           message, ")");
+    code = kUnreachable;
+  } else if (absl::IsNotFound(status)) {
+    code = kNotFound;
+  } else if (absl::IsInvalidArgument(status)) {
+    code = kUsage;
+  }
+  if (options.json()) {
+    nlohmann::json error = {{"error",
+                             {{"code", absl::StatusCodeToString(status.code())},
+                              {"reason", ErrorReason(status)},
+                              {"message", message}}}};
+    std::printf("%s\n",
+                error.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  }
+  std::fprintf(stderr, "baton: %s\n", message.c_str());
+  return code;
+}
+
+std::string ToJson(const google::protobuf::Message& message, bool indented) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = indented;
+  options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
+  std::string out;
+  if (!google::protobuf::util::MessageToJsonString(message, &out, options).ok()) out = "{}";
+  return out;
+}
+
+std::string ShortJobName(const std::string& name) {
+  return std::string(absl::StripPrefix(name, "projects/default/jobs/"));
+}
+
+void AddOutput(CLI::App* command, GlobalOptions* options) {
+  command->add_option("-o,--output", options->output, "text or json")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+}
+
+}  // namespace baton::cli

@@ -1,0 +1,71 @@
+#include "sdk/cli/state_file.h"
+
+#include <signal.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+
+namespace baton::cli {
+namespace {
+
+std::string PathOf(const std::string& state_dir) { return absl::StrCat(state_dir, "/state.json"); }
+
+}  // namespace
+
+absl::Status WriteStateFile(const std::string& state_dir, const ClusterState& state) {
+  nlohmann::json json = {
+      {"supervisor", state.supervisor}, {"controller", state.controller}, {"http", state.http},
+      {"relay", state.relay},           {"ready", state.ready},           {"error", state.error}};
+  json["processes"] = nlohmann::json::array();
+  for (const ProcessState& process : state.processes) {
+    json["processes"].push_back({{"name", process.name},
+                                 {"pid", process.pid},
+                                 {"restarts", process.restarts},
+                                 {"started", process.started},
+                                 {"log", process.log}});
+  }
+  const std::string temporary = PathOf(state_dir) + ".tmp";
+  std::ofstream out(temporary, std::ios::trunc);
+  out << json.dump(2) << "\n";
+  out.close();
+  if (!out || std::rename(temporary.c_str(), PathOf(state_dir).c_str()) != 0) {
+    return absl::InternalError(absl::StrCat("cannot write ", PathOf(state_dir)));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ClusterState> ReadStateFile(const std::string& state_dir) {
+  std::ifstream in(PathOf(state_dir));
+  if (!in) return absl::NotFoundError(absl::StrCat("nothing was started in ", state_dir));
+  const auto json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) {
+    return absl::DataLossError(absl::StrCat(PathOf(state_dir), " is damaged; remove it"));
+  }
+  ClusterState state;
+  state.supervisor = json.value("supervisor", 0);
+  state.controller = json.value("controller", "");
+  state.http = json.value("http", "");
+  state.relay = json.value("relay", "");
+  state.ready = json.value("ready", false);
+  state.error = json.value("error", "");
+  for (const auto& process : json.value("processes", nlohmann::json::array())) {
+    state.processes.push_back({process.value("name", ""), process.value("pid", 0),
+                               process.value("restarts", 0), process.value("started", int64_t{0}),
+                               process.value("log", "")});
+  }
+  return state;
+}
+
+void RemoveStateFile(const std::string& state_dir) {
+  std::error_code code;
+  std::filesystem::remove(PathOf(state_dir), code);
+}
+
+bool IsAlive(int pid) { return pid > 0 && (::kill(pid, 0) == 0 || errno == EPERM); }
+
+}  // namespace baton::cli

@@ -1,0 +1,39 @@
+// What a running `baton up` leaves for the other commands: `state.json` in its state folder.
+#ifndef BATON_SDK_CLI_STATE_FILE_H_
+#define BATON_SDK_CLI_STATE_FILE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace baton::cli {
+
+struct ProcessState {
+  std::string name;  ///< "controller", "relay", "rollout-0", …
+  int pid = 0;       ///< 0: not running just now.
+  int restarts = 0;
+  int64_t started = 0;  ///< Unix seconds.
+  std::string log;
+};
+
+struct ClusterState {
+  int supervisor = 0;  ///< Pid.
+  std::string controller, http, relay;
+  bool ready = false;
+  std::string error;  ///< Why it could not come up.
+  std::vector<ProcessState> processes;
+};
+
+/// Atomic: readers see the old file or the new one.
+absl::Status WriteStateFile(const std::string& state_dir, const ClusterState& state);
+/// NotFound when nothing was started there.
+absl::StatusOr<ClusterState> ReadStateFile(const std::string& state_dir);
+void RemoveStateFile(const std::string& state_dir);
+/// True while that process exists.
+bool IsAlive(int pid);
+
+}  // namespace baton::cli
+
+#endif  // BATON_SDK_CLI_STATE_FILE_H_

@@ -1,0 +1,135 @@
+// submit.
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "sdk/cli/options.h"
+#include "sdk/client/spec_yaml.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct SubmitFlags {
+  std::string file;
+  std::string name;
+  std::string request_id;
+  std::vector<std::string> sets;
+  bool watch = false;
+  bool dry_run = false;
+};
+
+// Replaces local files by what the upload answers; `folder` is the spec's.
+absl::Status Upload(Client& client, const fs::path& folder,
+                    google::protobuf::RepeatedPtrField<std::string>* files) {
+  for (std::string& file : *files) {
+    if (absl::StartsWith(file, "files/")) continue;
+    const fs::path path = fs::path(file).is_absolute() ? fs::path(file) : folder / file;
+    std::error_code code;
+    if (!fs::is_regular_file(path, code)) {
+      return absl::NotFoundError(absl::StrCat("data file ", path.string(), " does not exist"));
+    }
+    auto uploaded = client.UploadFile(path.string());
+    if (!uploaded.ok()) return uploaded.status();
+    file = *uploaded;
+  }
+  return absl::OkStatus();
+}
+
+// What the spec says relative to its own folder is made absolute, or uploaded.
+absl::Status Localise(Client& client, const fs::path& folder, v1::JobSpec* spec) {
+  if (spec->has_data()) {
+    absl::Status status = Upload(client, folder, spec->mutable_data()->mutable_train_files());
+    if (status.ok()) {
+      status = Upload(client, folder, spec->mutable_data()->mutable_val_files());
+    }
+    if (!status.ok()) return status;
+  }
+  const std::string path = spec->model().path();
+  std::error_code code;
+  if (!path.empty() && !absl::StartsWith(path, "job:") && fs::is_directory(folder / path, code)) {
+    spec->mutable_model()->set_path(fs::absolute(folder / path).lexically_normal().string());
+  }
+  if (spec->reward().has_command() && !spec->reward().has_working_dir()) {
+    spec->mutable_reward()->set_working_dir(fs::absolute(folder).lexically_normal().string());
+  }
+  return absl::OkStatus();
+}
+
+int BadSpec(const GlobalOptions& options, const std::string& file,
+            const std::vector<SpecProblem>& problems) {
+  std::fprintf(stderr, "baton: the spec has %zu problem%s\n%s", problems.size(),
+               problems.size() == 1 ? "" : "s", FormatProblems(file, problems).c_str());
+  return kUsage;
+}
+
+int Submit(const GlobalOptions& options, const SubmitFlags& flags) {
+  std::ifstream in(flags.file);
+  if (!in) {
+    std::fprintf(stderr, "baton: %s cannot be opened\n", flags.file.c_str());
+    return kUsage;
+  }
+  std::stringstream text;
+  text << in.rdbuf();
+  ParsedSpec parsed = ParseSpecYaml(text.str(), flags.sets);
+  if (!parsed.problems.empty()) return BadSpec(options, flags.file, parsed.problems);
+
+  auto client = MakeClient(options);
+  const absl::Status localised =
+      Localise(*client, fs::path(flags.file).parent_path(), &parsed.spec);
+  if (!localised.ok()) return Fail(options, localised);
+  if (flags.dry_run) {
+    auto checked = client->ValidateJob(parsed.spec);
+    if (!checked.ok()) return Fail(options, checked.status());
+    if (checked->violations_size() > 0) {
+      return BadSpec(
+          options, flags.file,
+          LocateViolations(parsed, {checked->violations().begin(), checked->violations().end()}));
+    }
+    std::printf("%s", options.json() ? (ToJson(*checked) + "\n").c_str()
+                                     : SpecToYaml(checked->effective_spec()).c_str());
+    return kOk;
+  }
+  auto job = client->CreateJob(parsed.spec, flags.name, flags.request_id);
+  if (!job.ok()) {
+    const auto violations = ErrorViolations(job.status());
+    if (violations.empty()) return Fail(options, job.status());
+    return BadSpec(options, flags.file, LocateViolations(parsed, violations));
+  }
+  const std::string name = ShortJobName(job->name());
+  if (flags.watch) {
+    if (!options.json()) std::printf("%s is submitted\n", name.c_str());
+    return WatchToEnd(options, *client, job->name(), 0);
+  }
+  if (options.json()) {
+    std::printf("%s\n", ToJson(*job).c_str());
+  } else {
+    std::printf("%s is submitted; follow it with `baton watch %s`\n", name.c_str(), name.c_str());
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void AddSubmitCommand(CLI::App& app, GlobalOptions* options, int* code) {
+  auto* submit = app.add_subcommand("submit", "Submit a job described in YAML");
+  AddOutput(submit, options);
+  auto flags = std::make_shared<SubmitFlags>();
+  submit->add_option("file", flags->file, "The spec, e.g. job.yaml")->required();
+  submit->add_option("--name", flags->name, "The job's name (1-63 of a-z, 0-9, '-')");
+  submit->add_option("--set", flags->sets,
+                     "Override a value: --set trainer.total_training_steps=9");
+  submit->add_option("--request-id", flags->request_id,
+                     "Submitting again with the same id answers the first job");
+  submit->add_flag("--watch", flags->watch, "Follow it to its end");
+  submit->add_flag("--dry-run", flags->dry_run, "Check it and print the effective spec");
+  submit->callback([=] { *code = Submit(*options, *flags); });
+}
+
+}  // namespace baton::cli

@@ -1,0 +1,372 @@
+// up, down, status: a whole cluster on this machine.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "nlohmann/json.hpp"
+#include "sdk/cli/options.h"
+#include "sdk/cli/siblings.h"
+#include "sdk/cli/supervisor.h"
+#include "sdk/cli/table.h"
+
+namespace baton::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr absl::Duration kReady = absl::Seconds(60);
+constexpr absl::Duration kGrace = absl::Seconds(10);
+
+struct UpFlags {
+  int trainers = 1, rollouts = 2, rewards = 1;
+  int port = 7077, http_port = 7078, relay_port = 7079;
+  bool detach = false;
+  bool fake = false;
+};
+
+volatile sig_atomic_t g_stop = 0;
+void OnSignal(int) { g_stop = 1; }
+
+// A socket bound to the port, closed again: tells whether the port is free, and finds one for 0.
+absl::StatusOr<int> FreePort(int port, const char* flag) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int yes = 1;
+  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  const bool bound = ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+  socklen_t size = sizeof(address);
+  ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
+  ::close(fd);
+  if (bound) return static_cast<int>(ntohs(address.sin_port));
+  return absl::FailedPreconditionError(
+      absl::StrCat("port ", port, " is in use; stop what listens there, or give another ", flag,
+                   " (0: any free one)"));
+}
+
+// What computes is told how: one thread each, and the widest kernels this processor has.
+std::vector<std::string> ComputeEnvironment() {
+  std::vector<std::string> environment = {"OMP_NUM_THREADS=1", "OMP_WAIT_POLICY=PASSIVE"};
+  auto add = [&](const char* name, const char* value) {
+    if (std::getenv(name) == nullptr) environment.push_back(absl::StrCat(name, "=", value));
+  };
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    if (!absl::StartsWith(line, "flags")) continue;
+    line += " ";
+    const bool wide =
+        absl::StrContains(line, " avx512f ") && absl::StrContains(line, " avx512bw ") &&
+        absl::StrContains(line, " avx512vl ") && absl::StrContains(line, " avx512dq ");
+    // OpenBLAS does not know every newer processor and falls back to narrow kernels.
+    if (wide) add("OPENBLAS_CORETYPE", "SkylakeX");
+    break;
+  }
+  add("MALLOC_MMAP_THRESHOLD_", "2147483648");  // big tensors come from the heap and stay there
+  add("MALLOC_TRIM_THRESHOLD_", "4294967296");
+  return environment;
+}
+
+std::vector<ChildSpec> Children(const UpFlags& flags, const std::string& state_dir,
+                                const ClusterState& state) {
+  auto log = [&](const std::string& name) {
+    return absl::StrCat(state_dir, "/logs/", name, ".log");
+  };
+  std::vector<ChildSpec> children;
+  children.push_back({"relay",
+                      {SiblingPath("baton-relay"), "--listen", state.relay, "--shm-prefix",
+                       absl::StrCat("baton-", flags.relay_port)},
+                      {},
+                      log("relay")});
+  children.push_back({"controller",
+                      {SiblingPath("baton-controller"), "--listen", state.controller, "--http",
+                       state.http, "--data-root", state_dir + "/data"},
+                      {},
+                      log("controller")});
+  const std::string program = SiblingPath(flags.fake ? "baton-fake-worker" : "baton-worker");
+  auto workers = [&](const char* role, int count) {
+    for (int i = 0; i < count; ++i) {
+      const std::string id = absl::StrCat(role, "-", i);
+      ChildSpec child{id,
+                      {program, "--controller", state.controller, "--roles", role, "--relay",
+                       state.relay, "--id", id},
+                      ComputeEnvironment(),
+                      log(id)};
+      children.push_back(std::move(child));
+    }
+  };
+  workers("actor", flags.trainers);
+  workers("rollout", flags.rollouts);
+  workers("reward", flags.rewards);
+  return children;
+}
+
+// OK once every worker is attached; an error when something keeps dying.
+absl::Status WaitUntilReady(const GlobalOptions& options, const ClusterState& state, int workers,
+                            Supervisor& supervisor) {
+  GlobalOptions local = options;
+  local.controller = state.controller;
+  auto client = MakeClient(local);
+  const absl::Time end = absl::Now() + kReady;
+  while (absl::Now() < end && g_stop == 0) {
+    supervisor.Poll(absl::Now());
+    for (const ProcessState& process : supervisor.States()) {
+      if (process.restarts < 3) continue;
+      return absl::UnavailableError(absl::StrCat(process.name, " does not start. Its log (",
+                                                 process.log, ") ends with:\n",
+                                                 supervisor.TailOf(process.name, 5)));
+    }
+    auto attached = client->ListWorkers();
+    if (attached.ok()) {
+      const auto count =
+          std::count_if(attached->workers().begin(), attached->workers().end(),
+                        [](const v1::Worker& w) { return w.state() == v1::Worker::STATE_READY; });
+      if (count >= workers) return absl::OkStatus();
+    }
+    absl::SleepFor(absl::Milliseconds(100));
+  }
+  return g_stop != 0 ? absl::CancelledError("stopped")
+                     : absl::DeadlineExceededError(
+                           absl::StrCat("not all of ", workers, " workers attached within ",
+                                        absl::FormatDuration(kReady), "; see the logs"));
+}
+
+void PrintReady(const ClusterState& state, const std::string& state_dir) {
+  Table table({"PROCESS", "PID", "LOG"});
+  for (const ProcessState& process : state.processes) {
+    table.Add({process.name, absl::StrCat(process.pid), process.log});
+  }
+  std::printf("%s\ncontroller  %s\nstatus      http://%s/\nstate       %s\n",
+              table.Format().c_str(), state.controller.c_str(), state.http.c_str(),
+              state_dir.c_str());
+  std::fflush(stdout);
+}
+
+// The supervisor's life. Returns the exit code.
+int Supervise(const GlobalOptions& options, const UpFlags& flags, ClusterState state) {
+  const std::string state_dir = options.StateDir();
+  struct sigaction action = {};
+  action.sa_handler = OnSignal;
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+  state.supervisor = ::getpid();
+  Supervisor supervisor(Children(flags, state_dir, state));
+  absl::Status status = supervisor.Start();
+  if (status.ok()) {
+    state.processes = supervisor.States();
+    status = WriteStateFile(state_dir, state);
+  }
+  if (status.ok()) {
+    status =
+        WaitUntilReady(options, state, flags.trainers + flags.rollouts + flags.rewards, supervisor);
+  }
+  state.processes = supervisor.States();
+  if (!status.ok()) {
+    supervisor.Stop(kGrace);
+    state.processes.clear();
+    state.error = std::string(status.message());
+    const absl::Status written = WriteStateFile(state_dir, state);
+    if (!flags.detach) RemoveStateFile(state_dir);
+    if (absl::IsCancelled(status)) return kOk;
+    std::fprintf(stderr, "baton: %s\n",
+                 std::string(written.ok() ? status.message() : written.message()).c_str());
+    return kFailed;
+  }
+  state.ready = true;
+  const absl::Status written = WriteStateFile(state_dir, state);
+  if (!written.ok()) std::fprintf(stderr, "baton: %s\n", std::string(written.message()).c_str());
+  if (!flags.detach) {
+    PrintReady(state, state_dir);
+    std::printf("\nCtrl-C takes it down\n");
+    std::fflush(stdout);
+  }
+  while (g_stop == 0) {
+    if (supervisor.Poll(absl::Now())) {
+      state.processes = supervisor.States();
+      const absl::Status ignored = WriteStateFile(state_dir, state);
+      if (!ignored.ok()) std::fprintf(stderr, "baton: %s\n", ignored.ToString().c_str());
+    }
+    absl::SleepFor(absl::Milliseconds(100));
+  }
+  supervisor.Stop(kGrace);
+  RemoveStateFile(state_dir);
+  return kOk;
+}
+
+// The caller of a detached supervisor waits for its word.
+int WaitForSupervisor(const std::string& state_dir, pid_t supervisor) {
+  const absl::Time end = absl::Now() + kReady + absl::Seconds(15);
+  while (absl::Now() < end) {
+    const auto state = ReadStateFile(state_dir);
+    const bool ours = state.ok() && state->supervisor == supervisor;
+    if (ours && state->ready) {
+      PrintReady(*state, state_dir);
+      std::printf("\n`baton down` takes it down\n");
+      return kOk;
+    }
+    if ((ours && !state->error.empty()) || !IsAlive(supervisor)) {
+      std::fprintf(stderr, "baton: %s\n",
+                   ours && !state->error.empty()
+                       ? state->error.c_str()
+                       : ("the supervisor died; see " + state_dir + "/logs").c_str());
+      RemoveStateFile(state_dir);
+      return kFailed;
+    }
+    absl::SleepFor(absl::Milliseconds(50));
+  }
+  std::fprintf(stderr, "baton: the cluster is not ready yet; look at `baton status`\n");
+  return kFailed;
+}
+
+int Up(const GlobalOptions& options, UpFlags flags) {
+  const std::string state_dir = fs::absolute(options.StateDir()).string();
+  GlobalOptions local = options;
+  local.state_dir = state_dir;
+  std::error_code code;
+  fs::create_directories(state_dir + "/logs", code);
+  if (code) {
+    std::fprintf(stderr, "baton: cannot create %s: %s; give another --state-dir\n",
+                 state_dir.c_str(), code.message().c_str());
+    return kFailed;
+  }
+  const auto running = ReadStateFile(state_dir);
+  if (running.ok() && IsAlive(running->supervisor)) {
+    std::fprintf(stderr,
+                 "baton: a cluster is up already in %s (controller %s); `baton down` "
+                 "takes it down\n",
+                 state_dir.c_str(), running->controller.c_str());
+    return kFailed;
+  }
+  ClusterState state;
+  for (auto [port, flag] : {std::pair<int*, const char*>{&flags.port, "--port"},
+                            {&flags.http_port, "--http-port"},
+                            {&flags.relay_port, "--relay-port"}}) {
+    auto free = FreePort(*port, flag);
+    if (!free.ok()) return Fail(local, free.status());
+    *port = *free;
+  }
+  state.controller = absl::StrCat("127.0.0.1:", flags.port);
+  state.http = absl::StrCat("127.0.0.1:", flags.http_port);
+  state.relay = absl::StrCat("127.0.0.1:", flags.relay_port);
+  if (!flags.detach) return Supervise(local, flags, state);
+
+  RemoveStateFile(state_dir);
+  const pid_t pid = ::fork();
+  if (pid != 0) return WaitForSupervisor(state_dir, pid);
+  ::setsid();
+  const int log =
+      ::open((state_dir + "/logs/supervisor.log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+  const int null = ::open("/dev/null", O_RDONLY);
+  ::dup2(null, STDIN_FILENO);
+  ::dup2(log, STDOUT_FILENO);
+  ::dup2(log, STDERR_FILENO);
+  std::exit(Supervise(local, flags, state));
+}
+
+int Down(const GlobalOptions& options) {
+  const std::string state_dir = options.StateDir();
+  const auto state = ReadStateFile(state_dir);
+  if (!state.ok() || !IsAlive(state->supervisor)) {
+    RemoveStateFile(state_dir);
+    std::printf("nothing is up in %s\n", state_dir.c_str());
+    return kOk;
+  }
+  ::kill(state->supervisor, SIGTERM);
+  const absl::Time end = absl::Now() + kGrace + absl::Seconds(10);
+  while (IsAlive(state->supervisor) && ReadStateFile(state_dir).ok()) {
+    if (absl::Now() > end) {
+      std::fprintf(stderr, "baton: the supervisor (pid %d) does not stop\n", state->supervisor);
+      return kFailed;
+    }
+    absl::SleepFor(absl::Milliseconds(50));
+  }
+  std::printf("the cluster is down; its data stay in %s\n", state_dir.c_str());
+  return kOk;
+}
+
+int Status(const GlobalOptions& options) {
+  const std::string state_dir = options.StateDir();
+  const auto state = ReadStateFile(state_dir);
+  const bool up = state.ok() && IsAlive(state->supervisor);
+  if (options.json()) {
+    nlohmann::json json = {{"up", up}};
+    if (up) {
+      json["controller"] = state->controller;
+      json["http"] = state->http;
+      json["relay"] = state->relay;
+      json["ready"] = state->ready;
+      for (const ProcessState& p : state->processes) {
+        json["processes"].push_back({{"name", p.name}, {"pid", p.pid}, {"restarts", p.restarts}});
+      }
+    }
+    std::printf("%s\n", json.dump(2).c_str());
+    return up ? kOk : kFailed;
+  }
+  if (!up) {
+    std::printf("nothing is up in %s; start a cluster with `baton up`\n", state_dir.c_str());
+    return kFailed;
+  }
+  Table table({"PROCESS", "PID", "UP", "RESTARTS", "LOG"});
+  for (const ProcessState& p : state->processes) {
+    table.Add({p.name, p.pid == 0 ? "-" : absl::StrCat(p.pid),
+               ShortDuration(absl::ToDoubleSeconds(absl::Now() - absl::FromUnixSeconds(p.started))),
+               absl::StrCat(p.restarts), p.log});
+  }
+  std::printf("%s\ncontroller  %s\nstatus      http://%s/\n", table.Format().c_str(),
+              state->controller.c_str(), state->http.c_str());
+  return kOk;
+}
+
+}  // namespace
+
+void AddUpCommands(CLI::App& app, GlobalOptions* options, int* code) {
+  auto* up = app.add_subcommand("up", "Start controller, relay and workers on this machine");
+  auto flags = std::make_shared<UpFlags>();
+  auto count = CLI::Range(0, 1024);
+  auto port = CLI::Range(0, 65535);
+  up->add_option("--trainers", flags->trainers, "Workers of role actor")
+      ->check(count)
+      ->capture_default_str();
+  up->add_option("--rollouts", flags->rollouts, "Workers of role rollout")
+      ->check(count)
+      ->capture_default_str();
+  up->add_option("--rewards", flags->rewards, "Workers of role reward")
+      ->check(count)
+      ->capture_default_str();
+  up->add_option("--port", flags->port, "gRPC port; 0: any free one")
+      ->check(port)
+      ->capture_default_str();
+  up->add_option("--http-port", flags->http_port, "Port of the status page")
+      ->check(port)
+      ->capture_default_str();
+  up->add_option("--relay-port", flags->relay_port, "Port of the relay")
+      ->check(port)
+      ->capture_default_str();
+  up->add_flag("--detach", flags->detach, "Return when it is ready; it runs on");
+  up->add_flag("--fake", flags->fake, "Workers without a model, for trying out the service");
+  up->callback([=] { *code = Up(*options, *flags); });
+
+  auto* down = app.add_subcommand("down", "Stop what `up` started");
+  down->callback([=] { *code = Down(*options); });
+
+  auto* status = app.add_subcommand("status", "Show what `up` started");
+  AddOutput(status, options);
+  status->callback([=] { *code = Status(*options); });
+}
+
+}  // namespace baton::cli

@@ -1,0 +1,237 @@
+#include "sdk/client/client.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "baton/v1/cluster_service.grpc.pb.h"
+#include "baton/v1/job_service.grpc.pb.h"
+#include "grpcpp/grpcpp.h"
+#include "sdk/base/status_macros.h"
+#include "sdk/rpc/error.h"
+
+namespace baton {
+namespace {
+
+constexpr int kMaxMessageBytes = 64 << 20;
+constexpr size_t kUploadPiece = 256u << 10;
+
+class ClientImpl : public Client {
+ public:
+  ClientImpl(const std::string& address, ClientOptions options)
+      : address_(address), options_(std::move(options)) {
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+    arguments.SetMaxSendMessageSize(kMaxMessageBytes);
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
+    const auto channel =
+        grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+    jobs_ = v1::JobService::NewStub(channel);
+    cluster_ = v1::ClusterService::NewStub(channel);
+  }
+
+  const std::string& address() const override { return address_; }
+
+  absl::StatusOr<v1::Job> CreateJob(const v1::JobSpec& spec, const std::string& job_id,
+                                    const std::string& request_id) override {
+    v1::CreateJobRequest request;
+    *request.mutable_spec() = spec;
+    request.set_job_id(job_id);
+    request.set_request_id(request_id);
+    return Call<v1::Job>(*jobs_, &v1::JobService::Stub::CreateJob, request);
+  }
+  absl::StatusOr<v1::ValidateJobResponse> ValidateJob(const v1::JobSpec& spec) override {
+    v1::ValidateJobRequest request;
+    *request.mutable_spec() = spec;
+    return Call<v1::ValidateJobResponse>(*jobs_, &v1::JobService::Stub::ValidateJob, request);
+  }
+  absl::StatusOr<v1::Job> GetJob(const std::string& name) override {
+    return Call<v1::Job>(*jobs_, &v1::JobService::Stub::GetJob, Named<v1::GetJobRequest>(name));
+  }
+  absl::StatusOr<std::vector<v1::Job>> ListJobs(
+      const std::vector<v1::Job::State>& states) override {
+    std::vector<v1::Job> jobs;
+    v1::ListJobsRequest request;
+    for (v1::Job::State state : states) request.add_states(state);
+    do {
+      auto page = Call<v1::ListJobsResponse>(*jobs_, &v1::JobService::Stub::ListJobs, request);
+      if (!page.ok()) return page.status();
+      jobs.insert(jobs.end(), page->jobs().begin(), page->jobs().end());
+      request.set_page_token(page->next_page_token());
+    } while (!request.page_token().empty());
+    return jobs;
+  }
+  absl::StatusOr<v1::Job> CancelJob(const std::string& name) override {
+    return Call<v1::Job>(*jobs_, &v1::JobService::Stub::CancelJob,
+                         Named<v1::CancelJobRequest>(name));
+  }
+  absl::StatusOr<v1::Job> PauseJob(const std::string& name) override {
+    return Call<v1::Job>(*jobs_, &v1::JobService::Stub::PauseJob, Named<v1::PauseJobRequest>(name));
+  }
+  absl::StatusOr<v1::Job> ResumeJob(const std::string& name) override {
+    return Call<v1::Job>(*jobs_, &v1::JobService::Stub::ResumeJob,
+                         Named<v1::ResumeJobRequest>(name));
+  }
+  absl::Status DeleteJob(const std::string& name) override {
+    return Call<v1::DeleteJobResponse>(*jobs_, &v1::JobService::Stub::DeleteJob,
+                                       Named<v1::DeleteJobRequest>(name))
+        .status();
+  }
+  absl::StatusOr<v1::ListMetricsResponse> ListMetrics(
+      const v1::ListMetricsRequest& request) override {
+    return Call<v1::ListMetricsResponse>(*jobs_, &v1::JobService::Stub::ListMetrics, request);
+  }
+  absl::StatusOr<v1::ListTrajectoriesResponse> ListTrajectories(
+      const v1::ListTrajectoriesRequest& request) override {
+    return Call<v1::ListTrajectoriesResponse>(*jobs_, &v1::JobService::Stub::ListTrajectories,
+                                              request);
+  }
+  absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const std::string& name) override {
+    return Call<v1::ListCheckpointsResponse>(*jobs_, &v1::JobService::Stub::ListCheckpoints,
+                                             Named<v1::ListCheckpointsRequest>(name));
+  }
+  absl::StatusOr<v1::ExportCheckpointResponse> ExportCheckpoint(
+      const std::string& name, int64_t step, const std::string& directory) override {
+    auto request = Named<v1::ExportCheckpointRequest>(name);
+    request.set_step(step);
+    request.set_directory(directory);
+    return Call<v1::ExportCheckpointResponse>(*jobs_, &v1::JobService::Stub::ExportCheckpoint,
+                                              request, absl::Minutes(11));
+  }
+  absl::StatusOr<v1::ExplainJobResponse> ExplainJob(const std::string& name) override {
+    return Call<v1::ExplainJobResponse>(*jobs_, &v1::JobService::Stub::ExplainJob,
+                                        Named<v1::ExplainJobRequest>(name));
+  }
+  absl::StatusOr<v1::ListWorkersResponse> ListWorkers() override {
+    return Call<v1::ListWorkersResponse>(*cluster_, &v1::ClusterService::Stub::ListWorkers,
+                                         v1::ListWorkersRequest());
+  }
+  absl::StatusOr<v1::Worker> DrainWorker(const std::string& worker_id) override {
+    v1::DrainWorkerRequest request;
+    request.set_worker_id(worker_id);
+    return Call<v1::Worker>(*cluster_, &v1::ClusterService::Stub::DrainWorker, request);
+  }
+
+  absl::Status WatchJob(const std::string& name, int64_t after_revision,
+                        const std::function<bool(const v1::JobEvent&)>& on_event) override {
+    int64_t last = after_revision;
+    return Resume([&](bool* progressed) {
+      auto request = Named<v1::WatchJobRequest>(name);
+      request.set_after_revision(last);
+      grpc::ClientContext context;
+      Authorize(context);
+      auto reader = jobs_->WatchJob(&context, request);
+      for (v1::JobEvent event; reader->Read(&event);) {
+        *progressed = true;
+        if (event.revision() != 0) last = event.revision();
+        if (on_event(event)) continue;
+        context.TryCancel();
+        break;
+      }
+      return FromGrpc(reader->Finish());
+    });
+  }
+
+  absl::Status ReadLogs(const std::string& name, int64_t after_sequence, bool follow,
+                        const std::function<bool(const v1::LogEntry&)>& on_entry) override {
+    int64_t last = after_sequence;
+    return Resume([&](bool* progressed) {
+      auto request = Named<v1::ReadLogsRequest>(name);
+      request.set_after_sequence(last);
+      request.set_follow(follow);
+      grpc::ClientContext context;
+      Authorize(context);
+      auto reader = jobs_->ReadLogs(&context, request);
+      for (v1::LogEntry entry; reader->Read(&entry);) {
+        *progressed = true;
+        last = entry.sequence();
+        if (on_entry(entry)) continue;
+        context.TryCancel();
+        break;
+      }
+      return FromGrpc(reader->Finish());
+    });
+  }
+
+  absl::StatusOr<std::string> UploadFile(const std::string& path) override {
+    std::ifstream in(path, std::ios::binary);
+    if (!in) return absl::NotFoundError(absl::StrCat(path, " cannot be opened"));
+    grpc::ClientContext context;
+    Authorize(context);
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(10));
+    v1::UploadFileResponse response;
+    auto writer = jobs_->UploadFile(&context, &response);
+    v1::UploadFileRequest request;
+    request.set_filename(std::filesystem::path(path).filename().string());
+    std::string piece(kUploadPiece, '\0');
+    do {
+      in.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+      request.set_data(piece.data(), static_cast<size_t>(in.gcount()));
+      if (!writer->Write(request)) break;  // Finish tells why
+      request.clear_filename();
+    } while (in);
+    writer->WritesDone();
+    BATON_RETURN_IF_ERROR(FromGrpc(writer->Finish()));
+    return response.path();
+  }
+
+ private:
+  template <typename Request>
+  static Request Named(const std::string& name) {
+    Request request;
+    request.set_name(name);
+    return request;
+  }
+
+  void Authorize(grpc::ClientContext& context) const {
+    if (!options_.token.empty()) context.AddMetadata("authorization", "Bearer " + options_.token);
+  }
+
+  template <typename Response, typename Stub, typename Method, typename Request>
+  absl::StatusOr<Response> Call(Stub& stub, Method method, const Request& request,
+                                absl::Duration timeout = absl::ZeroDuration()) {
+    grpc::ClientContext context;
+    Authorize(context);
+    const absl::Duration limit = std::max(timeout, options_.timeout);
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::chrono::milliseconds(absl::ToInt64Milliseconds(limit)));
+    Response response;
+    const absl::Status status = FromGrpc((stub.*method)(&context, request, &response));
+    if (!status.ok()) return status;
+    return response;
+  }
+
+  // Runs one stream after the other until it ends by itself; a broken connection is no end.
+  absl::Status Resume(const std::function<absl::Status(bool*)>& stream) {
+    absl::Time broken = absl::InfiniteFuture();
+    bool ever = false;
+    while (true) {
+      bool progressed = false;
+      const absl::Status status = stream(&progressed);
+      ever = ever || progressed;
+      if (progressed) broken = absl::InfiniteFuture();
+      const bool passing = absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
+      if (!passing || !ever) return status;
+      broken = std::min(broken, absl::Now());
+      if (absl::Now() - broken > options_.resume) return status;
+      absl::SleepFor(absl::Milliseconds(300));
+    }
+  }
+
+  const std::string address_;
+  const ClientOptions options_;
+  std::unique_ptr<v1::JobService::Stub> jobs_;
+  std::unique_ptr<v1::ClusterService::Stub> cluster_;
+};
+
+}  // namespace
+
+std::unique_ptr<Client> Client::Connect(const std::string& address, ClientOptions options) {
+  return std::make_unique<ClientImpl>(address, std::move(options));
+}
+
+}  // namespace baton

@@ -1,0 +1,79 @@
+// Drives the service: a thin, typed face over the API's stubs.
+//
+//   auto client = baton::Client::Connect("127.0.0.1:7077");
+//   auto job = client->CreateJob(spec, "my-job", /*request_id=*/"");
+//   auto end = client->WatchJob(job->name(), 0, [](const v1::JobEvent& e) { …; return true; });
+//
+// Thread-safe. Every call has a deadline (ClientOptions::timeout) but for the watches, which
+// last as long as what they watch. Errors carry the server's reason (sdk/rpc/error.h).
+#ifndef BATON_SDK_CLIENT_CLIENT_H_
+#define BATON_SDK_CLIENT_CLIENT_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "baton/v1/cluster_service.pb.h"
+#include "baton/v1/job_service.pb.h"
+
+namespace baton {
+
+struct ClientOptions {
+  std::string token;                           ///< Bearer token; empty: none.
+  absl::Duration timeout = absl::Seconds(60);  ///< Of one unary call.
+  /// A watch whose connection breaks is resumed from the last revision it got, for so long.
+  absl::Duration resume = absl::Minutes(5);
+};
+
+class Client {
+ public:
+  /// Does not connect yet: the first call does, and says UNAVAILABLE when nobody answers.
+  static std::unique_ptr<Client> Connect(const std::string& address, ClientOptions options = {});
+  virtual ~Client() = default;
+
+  virtual const std::string& address() const = 0;
+
+  /// `request_id`: a repeat with the same one answers the first job; empty: none.
+  virtual absl::StatusOr<v1::Job> CreateJob(const v1::JobSpec& spec, const std::string& job_id,
+                                            const std::string& request_id) = 0;
+  virtual absl::StatusOr<v1::ValidateJobResponse> ValidateJob(const v1::JobSpec& spec) = 0;
+  virtual absl::StatusOr<v1::Job> GetJob(const std::string& name) = 0;
+  /// All pages.
+  virtual absl::StatusOr<std::vector<v1::Job>> ListJobs(
+      const std::vector<v1::Job::State>& states) = 0;
+  virtual absl::StatusOr<v1::Job> CancelJob(const std::string& name) = 0;
+  virtual absl::StatusOr<v1::Job> PauseJob(const std::string& name) = 0;
+  virtual absl::StatusOr<v1::Job> ResumeJob(const std::string& name) = 0;
+  virtual absl::Status DeleteJob(const std::string& name) = 0;
+  virtual absl::StatusOr<v1::ListMetricsResponse> ListMetrics(
+      const v1::ListMetricsRequest& request) = 0;
+  virtual absl::StatusOr<v1::ListTrajectoriesResponse> ListTrajectories(
+      const v1::ListTrajectoriesRequest& request) = 0;
+  virtual absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const std::string& name) = 0;
+  /// `step` 0: the newest. May take minutes.
+  virtual absl::StatusOr<v1::ExportCheckpointResponse> ExportCheckpoint(
+      const std::string& name, int64_t step, const std::string& directory) = 0;
+  virtual absl::StatusOr<v1::ExplainJobResponse> ExplainJob(const std::string& name) = 0;
+  virtual absl::StatusOr<v1::ListWorkersResponse> ListWorkers() = 0;
+  virtual absl::StatusOr<v1::Worker> DrainWorker(const std::string& worker_id) = 0;
+
+  /// Calls `on_event` for every event after `after_revision`, each kept one exactly once, until
+  /// the job has ended (OK) or `on_event` returns false (CANCELLED). Blocks.
+  virtual absl::Status WatchJob(const std::string& name, int64_t after_revision,
+                                const std::function<bool(const v1::JobEvent&)>& on_event) = 0;
+  /// The same for log lines; `follow` false: what is there.
+  virtual absl::Status ReadLogs(const std::string& name, int64_t after_sequence, bool follow,
+                                const std::function<bool(const v1::LogEntry&)>& on_entry) = 0;
+
+  /// Puts a local file under the controller's data root; answers the path to give in a spec.
+  virtual absl::StatusOr<std::string> UploadFile(const std::string& path) = 0;
+};
+
+}  // namespace baton
+
+#endif  // BATON_SDK_CLIENT_CLIENT_H_

@@ -1,0 +1,458 @@
+#include "sdk/client/spec_yaml.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
+#include "google/protobuf/struct.pb.h"
+#include "yaml-cpp/yaml.h"
+
+namespace baton {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::EnumDescriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+// Levenshtein's distance, by rows.
+size_t EditDistance(absl::string_view a, absl::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t up = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      diagonal = up;
+    }
+  }
+  return row[b.size()];
+}
+
+// What to say of an unknown name: the nearest known one, or all of them.
+std::string Suggest(absl::string_view given, const std::vector<std::string>& known) {
+  const std::string* best = nullptr;
+  size_t best_distance = std::max<size_t>(2, given.size() / 2);
+  for (const std::string& name : known) {
+    const size_t distance = EditDistance(given, name);
+    if (distance <= best_distance) {
+      best = &name;
+      best_distance = distance - (distance > 0 ? 1 : 0);
+    }
+  }
+  if (best != nullptr) return absl::StrCat("; did you mean '", *best, "'?");
+  return absl::StrCat("; valid here: ", absl::StrJoin(known, ", "));
+}
+
+// JOB_KIND_RL -> rl, given the enum JobKind.
+std::string ShortName(const EnumDescriptor* type, const std::string& value) {
+  std::string prefix;
+  for (char c : type->name()) {
+    if (std::isupper(static_cast<unsigned char>(c)) && !prefix.empty()) prefix += '_';
+    prefix += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  prefix += '_';
+  return absl::AsciiStrToLower(absl::StartsWith(value, prefix) ? value.substr(prefix.size())
+                                                               : value);
+}
+
+const char* KindName(const YAML::Node& node) {
+  if (node.IsMap()) return "a map";
+  if (node.IsSequence()) return "a list";
+  if (node.IsNull() || !node.IsDefined()) return "nothing";
+  return "a value";
+}
+
+class Walker {
+ public:
+  explicit Walker(ParsedSpec* out) : out_(out) {}
+
+  void Walk(const YAML::Node& node, const std::string& path, Message* message) {
+    if (node.IsNull()) return;
+    if (!node.IsMap()) {
+      return Problem(node, path, absl::StrCat("needs keys, not ", KindName(node)));
+    }
+    const Descriptor* type = message->GetDescriptor();
+    std::set<std::string> seen;
+    for (const auto& entry : node) {
+      if (!entry.first.IsScalar()) {
+        Problem(entry.first, path, "has a key that is not a name");
+        continue;
+      }
+      const std::string key = entry.first.Scalar();
+      const std::string inner = path.empty() ? key : absl::StrCat(path, ".", key);
+      if (!seen.insert(key).second) {
+        Problem(entry.first, inner, "is given twice");
+        continue;
+      }
+      const FieldDescriptor* field = type->FindFieldByName(key);
+      if (field == nullptr) {
+        Problem(entry.first, inner, absl::StrCat("unknown key", Suggest(key, FieldNames(type))));
+        continue;
+      }
+      out_->lines.emplace(inner, entry.first.Mark().line + 1);
+      Field(entry.second, inner, message, field);
+    }
+  }
+
+ private:
+  static std::vector<std::string> FieldNames(const Descriptor* type) {
+    std::vector<std::string> names;
+    for (int i = 0; i < type->field_count(); ++i) names.push_back(type->field(i)->name());
+    return names;
+  }
+
+  void Problem(const YAML::Node& node, const std::string& path, const std::string& message) {
+    const YAML::Mark mark = node.Mark();
+    out_->problems.push_back({path, mark.line + 1, mark.column + 1, message});
+  }
+
+  void Field(const YAML::Node& node, const std::string& path, Message* message,
+             const FieldDescriptor* field) {
+    if (field->is_map()) return Map(node, path, message, field);
+    if (field->is_repeated()) {
+      if (node.IsNull()) return;
+      if (!node.IsSequence()) {  // one element without its brackets
+        if (node.IsScalar() && field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
+          return Element(node, path, message, field);
+        }
+        return Problem(node, path, absl::StrCat("needs a list, not ", KindName(node)));
+      }
+      for (size_t i = 0; i < node.size(); ++i) {
+        const std::string inner = absl::StrCat(path, "[", i, "]");
+        out_->lines.emplace(inner, node[i].Mark().line + 1);
+        Element(node[i], inner, message, field);
+      }
+      return;
+    }
+    Element(node, path, message, field);
+  }
+
+  // Sets a singular field, or adds to a repeated one.
+  void Element(const YAML::Node& node, const std::string& path, Message* message,
+               const FieldDescriptor* field) {
+    const Reflection* reflection = message->GetReflection();
+    const bool add = field->is_repeated();
+    if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      Message* inner =
+          add ? reflection->AddMessage(message, field) : reflection->MutableMessage(message, field);
+      if (inner->GetDescriptor()->full_name() == "google.protobuf.Struct") {
+        return FillStruct(node, path, static_cast<google::protobuf::Struct*>(inner));
+      }
+      return Walk(node, path, inner);
+    }
+    if (!node.IsScalar()) {
+      return Problem(node, path, absl::StrCat("needs ", TypeName(field), ", not ", KindName(node)));
+    }
+    const std::string& text = node.Scalar();
+    switch (field->cpp_type()) {
+      case FieldDescriptor::CPPTYPE_STRING:
+        if (add) {
+          reflection->AddString(message, field, text);
+        } else {
+          reflection->SetString(message, field, text);
+        }
+        return;
+      case FieldDescriptor::CPPTYPE_BOOL: {
+        bool value = false;
+        if (!YAML::convert<bool>::decode(node, value)) return Wrong(node, path, field);
+        return reflection->SetBool(message, field, value);
+      }
+      case FieldDescriptor::CPPTYPE_DOUBLE: {
+        double value = 0;
+        if (!absl::SimpleAtod(text, &value)) return Wrong(node, path, field);
+        return reflection->SetDouble(message, field, value);
+      }
+      case FieldDescriptor::CPPTYPE_INT32:
+      case FieldDescriptor::CPPTYPE_INT64:
+        return Integer(node, path, message, field);
+      case FieldDescriptor::CPPTYPE_ENUM:
+        return Enum(node, path, message, field);
+      default:
+        return Problem(node, path, "cannot be given in YAML");
+    }
+  }
+
+  void Integer(const YAML::Node& node, const std::string& path, Message* message,
+               const FieldDescriptor* field) {
+    const std::string& text = node.Scalar();
+    const bool narrow = field->cpp_type() == FieldDescriptor::CPPTYPE_INT32;
+    int64_t value = 0;
+    if (!absl::SimpleAtoi(text, &value)) {
+      double number = 0;  // 1e6 is an integer, too
+      if (!absl::SimpleAtod(text, &number) || std::floor(number) != number ||
+          std::abs(number) > 9e15) {
+        return Wrong(node, path, field);
+      }
+      value = static_cast<int64_t>(number);
+    }
+    if (narrow && (value > std::numeric_limits<int32_t>::max() ||
+                   value < std::numeric_limits<int32_t>::min())) {
+      return Problem(node, path, absl::StrCat(text, " does not fit into 32 bits"));
+    }
+    if (narrow) {
+      message->GetReflection()->SetInt32(message, field, static_cast<int32_t>(value));
+    } else {
+      message->GetReflection()->SetInt64(message, field, value);
+    }
+  }
+
+  void Enum(const YAML::Node& node, const std::string& path, Message* message,
+            const FieldDescriptor* field) {
+    const EnumDescriptor* type = field->enum_type();
+    std::vector<std::string> names;
+    for (int i = 0; i < type->value_count(); ++i) {
+      const auto* value = type->value(i);
+      if (value->number() == 0) continue;
+      names.push_back(ShortName(type, value->name()));
+      if (node.Scalar() == names.back() || node.Scalar() == value->name()) {
+        return message->GetReflection()->SetEnum(message, field, value);
+      }
+    }
+    Problem(node, path,
+            absl::StrCat("'", node.Scalar(), "' is not one of: ", absl::StrJoin(names, ", ")));
+  }
+
+  void Map(const YAML::Node& node, const std::string& path, Message* message,
+           const FieldDescriptor* field) {
+    if (node.IsNull()) return;
+    if (!node.IsMap()) {
+      return Problem(node, path, absl::StrCat("needs a map, not ", KindName(node)));
+    }
+    const Descriptor* entry_type = field->message_type();
+    for (const auto& entry : node) {
+      Message* made = message->GetReflection()->AddMessage(message, field);
+      const std::string inner = absl::StrCat(path, ".", entry.first.Scalar());
+      Element(entry.first, inner, made, entry_type->map_key());
+      Element(entry.second, inner, made, entry_type->map_value());
+    }
+  }
+
+  void FillStruct(const YAML::Node& node, const std::string& path, google::protobuf::Struct* out) {
+    if (!node.IsMap()) return Problem(node, path, "needs a map");
+    for (const auto& entry : node) {
+      FillValue(entry.second, &(*out->mutable_fields())[entry.first.Scalar()]);
+    }
+  }
+
+  void FillValue(const YAML::Node& node, google::protobuf::Value* out) {
+    double number = 0;
+    bool flag = false;
+    if (node.IsMap()) {
+      for (const auto& entry : node) {
+        FillValue(entry.second,
+                  &(*out->mutable_struct_value()->mutable_fields())[entry.first.Scalar()]);
+      }
+    } else if (node.IsSequence()) {
+      for (const auto& element : node) FillValue(element, out->mutable_list_value()->add_values());
+    } else if (!node.IsScalar()) {
+      out->set_null_value(google::protobuf::NULL_VALUE);
+    } else if (absl::SimpleAtod(node.Scalar(), &number)) {
+      out->set_number_value(number);
+    } else if (YAML::convert<bool>::decode(node, flag)) {
+      out->set_bool_value(flag);
+    } else {
+      out->set_string_value(node.Scalar());
+    }
+  }
+
+  static std::string TypeName(const FieldDescriptor* field) {
+    switch (field->cpp_type()) {
+      case FieldDescriptor::CPPTYPE_BOOL:
+        return "true or false";
+      case FieldDescriptor::CPPTYPE_DOUBLE:
+        return "a number";
+      case FieldDescriptor::CPPTYPE_INT32:
+      case FieldDescriptor::CPPTYPE_INT64:
+        return "an integer";
+      default:
+        return "text";
+    }
+  }
+
+  void Wrong(const YAML::Node& node, const std::string& path, const FieldDescriptor* field) {
+    Problem(node, path, absl::StrCat("'", node.Scalar(), "' is not ", TypeName(field)));
+  }
+
+  ParsedSpec* const out_;
+};
+
+// "a.b[0].c" -> {"a", "b", "[0]", "c"}.
+std::optional<std::vector<std::string>> SplitPath(absl::string_view path) {
+  std::vector<std::string> parts;
+  std::string part;
+  for (char c : path) {
+    if (c == '.' || c == '[') {
+      if (!part.empty()) parts.push_back(part);
+      part.clear();
+      if (c == '[') part = "[";
+    } else {
+      part += c;
+    }
+  }
+  if (!part.empty()) parts.push_back(part);
+  if (parts.empty()) return std::nullopt;
+  return parts;
+}
+
+void ApplySet(const std::string& set, YAML::Node* root, ParsedSpec* out) {
+  const size_t equals = set.find('=');
+  const auto parts = SplitPath(absl::string_view(set).substr(0, equals));
+  if (equals == std::string::npos || !parts.has_value()) {
+    out->problems.push_back({"", 0, 0, absl::StrCat("--set ", set, ": write it as path=value")});
+    return;
+  }
+  const std::string path = set.substr(0, equals);
+  try {
+    YAML::Node node;
+    node.reset(*root);
+    for (const std::string& part : *parts) {
+      YAML::Node next;
+      size_t index = 0;
+      if (part[0] == '[') {
+        if (!absl::SimpleAtoi(part.substr(1, part.size() - 2), &index) || index > node.size()) {
+          out->problems.push_back({path, 0, 0, absl::StrCat("--set: there is no element ", part)});
+          return;
+        }
+        next.reset(node[index]);
+      } else {
+        next.reset(node[part]);
+      }
+      node.reset(next);
+    }
+    node = YAML::Load(set.substr(equals + 1));
+  } catch (const YAML::Exception& e) {
+    out->problems.push_back({path, 0, 0, absl::StrCat("--set: ", e.msg)});
+  }
+}
+
+void EmitMessage(const Message& message, YAML::Emitter& out) {
+  const Reflection* reflection = message.GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  reflection->ListFields(message, &fields);
+  out << YAML::BeginMap;
+  auto scalar = [&](const FieldDescriptor* field, int index) {
+    const bool at = index >= 0;
+    switch (field->cpp_type()) {
+      case FieldDescriptor::CPPTYPE_STRING:
+        out << (at ? reflection->GetRepeatedString(message, field, index)
+                   : reflection->GetString(message, field));
+        break;
+      case FieldDescriptor::CPPTYPE_BOOL:
+        out << reflection->GetBool(message, field);
+        break;
+      case FieldDescriptor::CPPTYPE_DOUBLE:
+        out << absl::StrCat(reflection->GetDouble(message, field));
+        break;
+      case FieldDescriptor::CPPTYPE_INT32:
+        out << reflection->GetInt32(message, field);
+        break;
+      case FieldDescriptor::CPPTYPE_INT64:
+        out << reflection->GetInt64(message, field);
+        break;
+      case FieldDescriptor::CPPTYPE_ENUM:
+        out << ShortName(field->enum_type(), reflection->GetEnum(message, field)->name());
+        break;
+      case FieldDescriptor::CPPTYPE_MESSAGE:
+        EmitMessage(at ? reflection->GetRepeatedMessage(message, field, index)
+                       : reflection->GetMessage(message, field),
+                    out);
+        break;
+      default:
+        out << "?";
+    }
+  };
+  for (const FieldDescriptor* field : fields) {
+    out << YAML::Key << field->name() << YAML::Value;
+    if (field->is_map()) {
+      out << YAML::BeginMap;
+      for (int i = 0; i < reflection->FieldSize(message, field); ++i) {
+        const Message& entry = reflection->GetRepeatedMessage(message, field, i);
+        const auto* type = entry.GetDescriptor();
+        out << YAML::Key << entry.GetReflection()->GetString(entry, type->map_key()) << YAML::Value
+            << entry.GetReflection()->GetString(entry, type->map_value());
+      }
+      out << YAML::EndMap;
+    } else if (field->is_repeated()) {
+      out << YAML::BeginSeq;
+      for (int i = 0; i < reflection->FieldSize(message, field); ++i) scalar(field, i);
+      out << YAML::EndSeq;
+    } else {
+      scalar(field, -1);
+    }
+  }
+  out << YAML::EndMap;
+}
+
+}  // namespace
+
+ParsedSpec ParseSpecYaml(absl::string_view yaml, const std::vector<std::string>& sets) {
+  ParsedSpec out;
+  try {
+    YAML::Node root = YAML::Load(std::string(yaml));
+    if (root.IsNull()) root = YAML::Node(YAML::NodeType::Map);
+    for (const std::string& set : sets) ApplySet(set, &root, &out);
+    Walker(&out).Walk(root, "", &out.spec);
+  } catch (const YAML::Exception& e) {
+    out.problems.push_back(
+        {"", e.mark.line + 1, e.mark.column + 1, absl::StrCat("not valid YAML: ", e.msg)});
+  }
+  return out;
+}
+
+std::string FormatProblems(const std::string& file, const std::vector<SpecProblem>& problems) {
+  std::string out;
+  for (const SpecProblem& problem : problems) {
+    absl::StrAppend(&out, file);
+    if (problem.line > 0) absl::StrAppend(&out, ":", problem.line);
+    if (problem.line > 0 && problem.column > 0) absl::StrAppend(&out, ":", problem.column);
+    absl::StrAppend(&out, ": ", problem.path, problem.path.empty() ? "" : ": ", problem.message,
+                    "\n");
+  }
+  return out;
+}
+
+std::vector<SpecProblem> LocateViolations(const ParsedSpec& parsed,
+                                          const std::vector<v1::FieldViolation>& violations) {
+  std::vector<SpecProblem> out;
+  for (const v1::FieldViolation& violation : violations) {
+    SpecProblem problem;
+    problem.path = violation.field();
+    if (absl::StartsWith(problem.path, "spec.")) problem.path.erase(0, 5);
+    problem.message = violation.description();
+    // The key itself, or the nearest part of the spec that holds it.
+    for (std::string path = problem.path; !path.empty();) {
+      const auto line = parsed.lines.find(path);
+      if (line != parsed.lines.end()) {
+        problem.line = line->second;
+        break;
+      }
+      const size_t cut = path.find_last_of(".[");
+      path.resize(cut == std::string::npos ? 0 : cut);
+    }
+    out.push_back(std::move(problem));
+  }
+  return out;
+}
+
+std::string SpecToYaml(const v1::JobSpec& spec) {
+  YAML::Emitter out;
+  EmitMessage(spec, out);
+  return std::string(out.c_str()) + "\n";
+}
+
+}  // namespace baton
