@@ -133,7 +133,7 @@ void Dispatcher::RunTask(Role& role, const Context& context) {
   } else if (task.method() == kAssign) {
     context->Finish(RunAssign(role, *context));
   } else if (task.method() == kRelease) {
-    const std::string job = TakeHeld(task.role());
+    const std::string job = TakeHeld(task.role(), &task);
     if (!job.empty() && role.options.on_release) role.options.on_release(job);
     context->Finish(v1::TaskResult());
   } else {
@@ -143,7 +143,7 @@ void Dispatcher::RunTask(Role& role, const Context& context) {
 
 absl::StatusOr<v1::TaskResult> Dispatcher::RunAssign(Role& role, TaskContext& context) {
   const v1::Task& task = context.task();
-  const std::string previous = TakeHeld(task.role());
+  const std::string previous = TakeHeld(task.role(), &task);
   if (!previous.empty() && role.options.on_release) role.options.on_release(previous);
   auto result = Guarded(role.options.on_assign, context);
   if (!result.ok()) return result;
@@ -192,12 +192,28 @@ absl::Status Dispatcher::CheckHeld(const v1::Task& task) const {
                                 "; send assign_role first"));
 }
 
-std::string Dispatcher::TakeHeld(const std::string& role) {
-  absl::MutexLock lock(&mu_);
-  const auto it = held_.find(role);
-  if (it == held_.end()) return "";
-  const std::string job = it->second.job();
-  held_.erase(it);
+bool Dispatcher::PoolIsHeld(const std::string& job, const std::string& pool) const {
+  for (const auto& [role, held] : held_) {
+    if (held.job() == job && held.pool() == pool) return true;
+  }
+  return false;
+}
+
+std::string Dispatcher::TakeHeld(const std::string& role, const v1::Task* keep_pool) {
+  GroupSequencer::Decision decision;
+  std::string job;
+  {
+    absl::MutexLock lock(&mu_);
+    const auto it = held_.find(role);
+    if (it == held_.end()) return "";
+    job = it->second.job();
+    const std::string pool = it->second.pool();
+    held_.erase(it);
+    const bool keep = keep_pool != nullptr && keep_pool->has_order() && keep_pool->job() == job &&
+                      keep_pool->order().pool() == pool;
+    if (!keep && !PoolIsHeld(job, pool)) decision = sequencer_.Forget(job, pool);
+  }
+  Apply(std::move(decision));
   return job;
 }
 
@@ -219,15 +235,12 @@ void Dispatcher::Abandon(absl::string_view token) {
 }
 
 void Dispatcher::Release(const v1::RoleHeld& held) {
-  GroupSequencer::Decision decision;
   {
     absl::MutexLock lock(&mu_);
     const auto it = held_.find(held.role());
     if (it == held_.end() || it->second.job() != held.job()) return;
-    decision = sequencer_.Forget(held.job(), it->second.pool());
   }
   DropRole(held.role());
-  Apply(std::move(decision));
 }
 
 void Dispatcher::Fence() {
@@ -279,11 +292,7 @@ void Dispatcher::OnProgress(TaskContext& context, absl::Span<const int32_t> toke
 GroupSequencer::Decision Dispatcher::Advance(const v1::Task& task, bool ok) {
   absl::MutexLock lock(&mu_);
   if (task.method() != kRelease || !ok) return sequencer_.Done(task);
-  for (const auto& [role, held] : held_) {  // Roles that share the pool keep its count.
-    if (held.job() == task.job() && held.pool() == task.order().pool()) {
-      return sequencer_.Done(task);
-    }
-  }
+  if (PoolIsHeld(task.job(), task.order().pool())) return sequencer_.Done(task);
   GroupSequencer::Decision decision = sequencer_.Done(task);
   if (decision.run != nullptr) return decision;
   return sequencer_.Forget(task.job(), task.order().pool());

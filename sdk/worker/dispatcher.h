@@ -73,9 +73,12 @@ class Dispatcher : public TaskSink, public std::enable_shared_from_this<Dispatch
   absl::StatusOr<v1::TaskResult> RunAssign(Role& role, TaskContext& context);
   void RunMethod(const Method& method, const Context& context);
   absl::Status CheckHeld(const v1::Task& task) const;
-  /// Takes the role away; the job it was held for, or empty.
-  std::string TakeHeld(const std::string& role);
+  /// Takes the role away and, if it was the last on its pool, forgets the pool's order (unless
+  /// `keep_pool`, a task of that pool, goes on). The job it was held for, or empty.
+  std::string TakeHeld(const std::string& role, const v1::Task* keep_pool = nullptr);
   void DropRole(const std::string& name);
+  bool PoolIsHeld(const std::string& job, const std::string& pool) const
+      ABSL_SHARED_LOCKS_REQUIRED(mu_);
   GroupSequencer::Decision Advance(const v1::Task& task, bool ok) ABSL_LOCKS_EXCLUDED(mu_);
 
   const std::shared_ptr<TaskLedger> ledger_;

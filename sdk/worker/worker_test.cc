@@ -178,6 +178,23 @@ TEST(Worker, GroupCommandsRunInTheirOrder) {
   EXPECT_THAT(ran, ElementsAre("two", "three"));
 }
 
+TEST(Worker, AReleasedPoolStartsAnew) {
+  FakeController controller;
+  RunningWorker worker(controller);
+  worker->RegisterRole("actor", {}).IgnoreError();
+  worker.Start();
+  const auto assign = [&](const std::string& token, uint64_t generation) {
+    v1::Task task = MakeTask(token, "actor", "assign_role");
+    task.mutable_order()->set_pool("p");
+    task.mutable_order()->set_generation(generation);
+    return controller.RunTask(task).value_or(v1::TaskResult()).status();
+  };
+  EXPECT_EQ(assign("a", 3).code(), 0);
+  EXPECT_EQ(ErrorReason(FromProto(assign("b", 2))), "STALE_GENERATION");
+  ASSERT_TRUE(controller.RunTask(MakeTask("c", "actor", "release_role")).has_value());
+  EXPECT_EQ(assign("d", 1).code(), 0);  // Another life of a job of this name.
+}
+
 TEST(Worker, HandlersOfARoleWithThreadsOverlap) {
   FakeController controller;
   RunningWorker worker(controller);

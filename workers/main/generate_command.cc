@@ -42,10 +42,9 @@ absl::StatusOr<engine::SamplingParams> MakeParams(const GenerateOptions& options
 absl::Status Generate(const GenerateOptions& options,
                       const std::function<void(absl::string_view)>& write) {
   v1::ModelSpec spec;
-  spec.set_path(options.model);
   spec.set_chat_template(options.chat_template);
   spec.set_dtype(options.dtype);
-  BATON_ASSIGN_OR_RETURN(const auto source, policy::PolicySource::Open(spec, ""));
+  BATON_ASSIGN_OR_RETURN(const auto source, policy::PolicySource::Open(spec, options.model));
   BATON_ASSIGN_OR_RETURN(const auto model,
                          source->LoadModel(source->dtype(), torch::Device(options.device), 0));
   engine::GenerateRequest request;

@@ -89,8 +89,9 @@ int RunGenerate(const baton::GenerateOptions& options) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     std::fflush(stdout);
   });
+  if (!status.ok()) return Fail(status);
   std::fputc('\n', stdout);
-  return status.ok() ? 0 : Fail(status);
+  return 0;
 }
 
 }  // namespace

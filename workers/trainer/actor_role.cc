@@ -129,8 +129,8 @@ ActorRole::Result ActorRole::Update(const v1::Task& task, TaskContext& context) 
   const double fetch_seconds = fetching.Seconds();
   if (context.cancelled()) return absl::CancelledError("update was cancelled");
   const Stopwatch training;
-  BATON_ASSIGN_OR_RETURN(auto metrics,
-                         assigned.trainer->Update(batch, loss, MakeUpdateOptions(assigned.spec)));
+  const auto options = MakeUpdateOptions(assigned.spec, batch, assigned.model->device().is_cpu());
+  BATON_ASSIGN_OR_RETURN(auto metrics, assigned.trainer->Update(batch, loss, options));
   for (const std::string& reason : assigned.trainer->skip_reasons()) {
     Log(LogLevel::kWarn, "an optimizer step was skipped",
         {{"job", task.job()}, {"step", update.step()}, {"reason", reason}});

@@ -82,11 +82,17 @@ engine::OptimizerSpec MakeOptimizerSpec(const v1::JobSpec& spec) {
   return out;
 }
 
-engine::UpdateOptions MakeUpdateOptions(const v1::JobSpec& spec) {
+engine::UpdateOptions MakeUpdateOptions(const v1::JobSpec& spec,
+                                        absl::Span<const engine::TrainSequence> batch,
+                                        bool on_cpu) {
   engine::UpdateOptions options;
   options.ppo_epochs = std::max(1, spec.actor().ppo_epochs());
   options.ppo_mini_batch_size = spec.actor().ppo_mini_batch_size();
   options.max_token_len = spec.actor().max_token_len();
+  if (!on_cpu || options.max_token_len <= engine::kDefaultMaxTokenLen) return options;
+  int64_t longest = engine::kDefaultMaxTokenLen;
+  for (const auto& sequence : batch) longest = std::max(longest, engine::InputLength(sequence));
+  options.max_token_len = std::min(options.max_token_len, longest);
   return options;
 }
 

@@ -3,6 +3,7 @@
 #define BATON_WORKERS_TRAINER_TRAIN_OPTIONS_H_
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "baton/v1/job_spec.pb.h"
 #include "baton/v1/worker_service.pb.h"
 #include "workers/engine/loss.h"
@@ -15,7 +16,10 @@ namespace baton::trainer {
 /// that one training step takes (epochs, and mini-batches of a full batch).
 engine::OptimizerSpec MakeOptimizerSpec(const v1::JobSpec& spec);
 
-engine::UpdateOptions MakeUpdateOptions(const v1::JobSpec& spec);
+/// On a CPU micro-batches stay small enough for its caches (which changes no result): at most
+/// kDefaultMaxTokenLen rows, or the longest sequence, of the budget that the spec allows.
+engine::UpdateOptions MakeUpdateOptions(const v1::JobSpec& spec,
+                                        absl::Span<const engine::TrainSequence> batch, bool on_cpu);
 
 /// Update.loss ("sft", "ppo_clip") with the numbers of spec.algorithm, changed by Update.options,
 /// whose keys are those of LossSpec. INVALID_ARGUMENT names an unknown loss or option, or one of

@@ -27,7 +27,23 @@ TEST(TrainOptions, SchedulesCountOptimizerSteps) {
   EXPECT_EQ(optimizer.beta2, 0.999);
   spec.mutable_actor()->clear_ppo_mini_batch_size();
   EXPECT_EQ(MakeOptimizerSpec(spec).total_steps, 200);
-  EXPECT_EQ(MakeUpdateOptions(spec).ppo_epochs, 2);
+}
+
+TEST(TrainOptions, MicroBatchesFitTheCache) {
+  v1::JobSpec spec;
+  spec.mutable_actor()->set_ppo_epochs(2);
+  spec.mutable_actor()->set_max_token_len(16384);
+  std::vector<engine::TrainSequence> batch(1);
+  batch[0].tokens.resize(101);
+  EXPECT_EQ(MakeUpdateOptions(spec, batch, true).ppo_epochs, 2);
+  EXPECT_EQ(MakeUpdateOptions(spec, batch, true).max_token_len, 4096);
+  EXPECT_EQ(MakeUpdateOptions(spec, batch, false).max_token_len, 16384);
+  batch[0].tokens.resize(5001);
+  EXPECT_EQ(MakeUpdateOptions(spec, batch, true).max_token_len, 5000);
+  batch[0].tokens.resize(20001);  // Over the user's budget: an error of the trainer.
+  EXPECT_EQ(MakeUpdateOptions(spec, batch, true).max_token_len, 16384);
+  spec.mutable_actor()->set_max_token_len(100);
+  EXPECT_EQ(MakeUpdateOptions(spec, batch, true).max_token_len, 100);
 }
 
 TEST(TrainOptions, LossComesFromTheSpecAndIsChangedByTheNode) {
