@@ -46,7 +46,10 @@ bool IsLoopback(absl::string_view address) {
   if (absl::StartsWith(address, "unix:")) return true;
   const size_t colon = address.rfind(':');
   const absl::string_view host = address.substr(0, colon);
-  return host == "localhost" || host == "[::1]" || absl::StartsWith(host, "127.");
+  if (host == "localhost" || host == "[::1]") return true;
+  // Digits and dots only: "127.example.org" is a name, and may be any machine's.
+  return absl::StartsWith(host, "127.") &&
+         host.find_first_not_of("0123456789.") == absl::string_view::npos;
 }
 
 }  // namespace baton::api

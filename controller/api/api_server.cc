@@ -8,6 +8,7 @@
 #include "controller/api/cluster_service.h"
 #include "controller/api/experience_service.h"
 #include "controller/api/job_service.h"
+#include "controller/api/upload_file_reactor.h"
 #include "controller/api/worker_service.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
@@ -82,6 +83,7 @@ absl::StatusOr<std::unique_ptr<ApiServer>> ApiServer::Start(
                      "anybody could run commands here. Give --token-file FILE (one token a line), "
                      "or listen on 127.0.0.1"));
   }
+  RemoveUnfinishedUploads(controller->files_dir());
   auto server = std::make_unique<ApiServerImpl>(controller, access);
   const absl::Status status = server->Listen(address);
   if (!status.ok()) return status;

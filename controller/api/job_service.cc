@@ -10,8 +10,8 @@
 namespace baton::api {
 namespace {
 
-// Messages that may wait for a slow reader before it is cut off.
-constexpr size_t kWatchCapacity = 4096;
+// What may wait for a slow reader before it is cut off: the whole history of a long job, and more.
+constexpr size_t kWatchCapacityBytes = 32u << 20;
 
 class EventOutbox : public controller::EventSink {
  public:
@@ -145,7 +145,7 @@ grpc::ServerUnaryReactor* JobServiceImpl::ExplainJob(Context* context,
 
 grpc::ServerWriteReactor<v1::JobEvent>* JobServiceImpl::WatchJob(
     Context* context, const v1::WatchJobRequest* request) {
-  auto reactor = OutboxReactor<v1::JobEvent>::Make(kWatchCapacity);
+  auto reactor = OutboxReactor<v1::JobEvent>::Make(kWatchCapacityBytes);
   const absl::Status allowed = access_.Check(*context);
   if (allowed.ok()) {
     reactor->Hold(controller_->WatchJob(*request, std::make_shared<EventOutbox>(reactor)));
@@ -157,7 +157,7 @@ grpc::ServerWriteReactor<v1::JobEvent>* JobServiceImpl::WatchJob(
 
 grpc::ServerWriteReactor<v1::LogEntry>* JobServiceImpl::ReadLogs(
     Context* context, const v1::ReadLogsRequest* request) {
-  auto reactor = OutboxReactor<v1::LogEntry>::Make(kWatchCapacity);
+  auto reactor = OutboxReactor<v1::LogEntry>::Make(kWatchCapacityBytes);
   const absl::Status allowed = access_.Check(*context);
   if (allowed.ok()) {
     reactor->Hold(controller_->ReadLogs(*request, std::make_shared<LogOutbox>(reactor)));
@@ -169,7 +169,8 @@ grpc::ServerWriteReactor<v1::LogEntry>* JobServiceImpl::ReadLogs(
 
 grpc::ServerReadReactor<v1::UploadFileRequest>* JobServiceImpl::UploadFile(
     Context* context, v1::UploadFileResponse* response) {
-  return new UploadFileReactor(access_.Check(*context), controller_->files_dir(), files_, response);
+  return new UploadFileReactor(access_.Check(*context), controller_->files_dir(), files_, context,
+                               response);
 }
 
 }  // namespace baton::api

@@ -21,20 +21,29 @@ template <typename Message>
 class OutboxReactor : public grpc::ServerWriteReactor<Message>,
                       public std::enable_shared_from_this<OutboxReactor<Message>> {
  public:
-  /// `capacity` messages may wait. gRPC owns one reference until OnDone.
-  static std::shared_ptr<OutboxReactor> Make(size_t capacity) {
-    auto reactor = std::shared_ptr<OutboxReactor>(new OutboxReactor(capacity));
+  /// At most `capacity_bytes` of messages may wait. gRPC owns one reference until OnDone.
+  static std::shared_ptr<OutboxReactor> Make(size_t capacity_bytes) {
+    auto reactor = std::shared_ptr<OutboxReactor>(new OutboxReactor(capacity_bytes));
     absl::MutexLock lock(&reactor->mu_);
     reactor->self_ = reactor;
     return reactor;
   }
 
-  /// False: the queue is full (the peer reads too slowly), or the stream is ending.
+  /// False: the stream is ending. A peer that reads too slowly ends it: it gets what waits, then
+  /// RESOURCE_EXHAUSTED (WATCH_TOO_SLOW), and resumes after the last message it got.
   bool Push(Message message) {
     absl::MutexLock lock(&mu_);
-    if (ending_ || done_ || queue_.size() >= capacity_) return false;
-    queue_.push_back(std::move(message));
-    if (queue_.size() == 1) this->StartWrite(&queue_.front());
+    if (ending_ || done_) return false;
+    const size_t bytes = message.ByteSizeLong();
+    if (!queue_.empty() && bytes_ + bytes > capacity_bytes_) {
+      ending_ = true;
+      status_ = MakeError(absl::StatusCode::kResourceExhausted, "WATCH_TOO_SLOW",
+                          "the stream is read too slowly; resume after the last message");
+      return false;
+    }
+    bytes_ += bytes;
+    queue_.push_back({std::move(message), bytes});
+    if (queue_.size() == 1) this->StartWrite(&queue_.front().message);
     return true;
   }
 
@@ -61,9 +70,10 @@ class OutboxReactor : public grpc::ServerWriteReactor<Message>,
       Conclude();
       return;
     }
+    bytes_ -= queue_.front().bytes;
     queue_.pop_front();
     if (!queue_.empty()) {
-      this->StartWrite(&queue_.front());
+      this->StartWrite(&queue_.front().message);
     } else if (ending_) {
       Conclude();
     }
@@ -82,7 +92,12 @@ class OutboxReactor : public grpc::ServerWriteReactor<Message>,
   }
 
  private:
-  explicit OutboxReactor(size_t capacity) : capacity_(capacity) {}
+  struct Waiting {
+    Message message;
+    size_t bytes = 0;
+  };
+
+  explicit OutboxReactor(size_t capacity_bytes) : capacity_bytes_(capacity_bytes) {}
 
   void Conclude() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (finished_) return;
@@ -90,9 +105,10 @@ class OutboxReactor : public grpc::ServerWriteReactor<Message>,
     this->Finish(ToGrpc(status_));
   }
 
-  const size_t capacity_;
+  const size_t capacity_bytes_;
   absl::Mutex mu_;
-  std::deque<Message> queue_ ABSL_GUARDED_BY(mu_);  // the front is being written
+  std::deque<Waiting> queue_ ABSL_GUARDED_BY(mu_);  // the front is being written
+  size_t bytes_ ABSL_GUARDED_BY(mu_) = 0;           // of the messages in queue_
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
   bool done_ ABSL_GUARDED_BY(mu_) = false;

@@ -2,9 +2,12 @@
 #ifndef BATON_CONTROLLER_API_UNARY_H_
 #define BATON_CONTROLLER_API_UNARY_H_
 
+#include <memory>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "controller/api/access.h"
 #include "controller/runtime/controller_interface.h"
 #include "grpcpp/server_context.h"
@@ -13,20 +16,54 @@
 
 namespace baton::api {
 
+/// Answers once: with what the controller says, or at once when the caller has gone (a server
+/// that stops cancels its calls, and must not wait for a store that refuses writes). gRPC owns it.
+template <typename Response>
+class UnaryReactor : public grpc::ServerUnaryReactor {
+ public:
+  /// The one answer, from whichever side comes first. Thread-safe.
+  class Answer {
+   public:
+    Answer(grpc::ServerUnaryReactor* reactor, Response* response)
+        : reactor_(reactor), response_(response) {}
+
+    void Give(absl::StatusOr<Response> result) {
+      absl::MutexLock lock(&mu_);
+      grpc::ServerUnaryReactor* const reactor = std::exchange(reactor_, nullptr);
+      if (reactor == nullptr) return;
+      if (result.ok()) *response_ = *std::move(result);
+      reactor->Finish(ToGrpc(result.status()));
+    }
+
+   private:
+    absl::Mutex mu_;
+    grpc::ServerUnaryReactor* reactor_ ABSL_GUARDED_BY(mu_);  // null once answered
+    Response* const response_;                                // valid until then
+  };
+
+  explicit UnaryReactor(Response* response) : answer_(std::make_shared<Answer>(this, response)) {}
+
+  const std::shared_ptr<Answer>& answer() const { return answer_; }
+  void OnCancel() override { answer_->Give(absl::CancelledError("the caller is gone")); }
+  void OnDone() override { delete this; }
+
+ private:
+  const std::shared_ptr<Answer> answer_;
+};
+
 /// Checks access, then `call(done)`; answers when `done` is called, from whatever thread.
 template <typename Response, typename Call>
 grpc::ServerUnaryReactor* Unary(const Access& access, grpc::CallbackServerContext* context,
                                 Response* response, Call call) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  auto* const reactor = new UnaryReactor<Response>(response);
+  const auto answer = reactor->answer();
   const absl::Status allowed = access.Check(*context);
   if (!allowed.ok()) {
-    reactor->Finish(ToGrpc(allowed));
+    answer->Give(allowed);
     return reactor;
   }
-  call(controller::Callback<Response>([reactor, response](absl::StatusOr<Response> result) {
-    if (result.ok()) *response = *std::move(result);
-    reactor->Finish(ToGrpc(result.status()));
-  }));
+  call(controller::Callback<Response>(
+      [answer](absl::StatusOr<Response> result) { answer->Give(std::move(result)); }));
   return reactor;
 }
 

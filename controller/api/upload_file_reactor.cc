@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <unistd.h>
+
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -17,12 +19,28 @@ namespace baton::api {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+constexpr char kTemporaryPrefix[] = ".upload-";
+
+// The last part of what the caller calls the file, fit for any file system.
+std::string BaseName(const std::string& name) {
+  std::string base = fs::path(name).filename().string();
+  for (char& c : base) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '_';
+  }
+  if (base.size() > 200) base.erase(0, base.size() - 200);
+  return base.empty() || base == "." || base == ".." ? "file" : base;
+}
+
+}  // namespace
+
 // A file under way: a temporary name, the hash so far.
 class UploadFileReactor::File {
  public:
   explicit File(std::string directory) : directory_(std::move(directory)) {
     static std::atomic<uint64_t> counter{0};
-    temporary_ = absl::StrCat(directory_, "/.upload-", ::getpid(), "-", ++counter);
+    temporary_ = absl::StrCat(directory_, "/", kTemporaryPrefix, ::getpid(), "-", ++counter);
     out_.open(temporary_, std::ios::binary | std::ios::trunc);
     XXH3_128bits_reset(hash_);
   }
@@ -52,8 +70,7 @@ class UploadFileReactor::File {
     const XXH128_hash_t digest = XXH3_128bits_digest(hash_);
     const std::string folder = absl::StrCat(absl::Hex(digest.high64, absl::kZeroPad16),
                                             absl::Hex(digest.low64, absl::kZeroPad16));
-    std::string base = fs::path(name).filename().string();
-    if (base.empty() || base == "." || base == "..") base = "file";
+    const std::string base = BaseName(name);
     std::error_code code;
     fs::create_directories(absl::StrCat(directory_, "/", folder), code);
     if (!code) fs::rename(temporary_, absl::StrCat(directory_, "/", folder, "/", base), code);
@@ -79,8 +96,9 @@ class UploadFileReactor::File {
 
 UploadFileReactor::UploadFileReactor(const absl::Status& allowed, std::string directory,
                                      boost::asio::thread_pool* files,
+                                     const grpc::CallbackServerContext* context,
                                      v1::UploadFileResponse* response)
-    : files_(files), response_(response) {
+    : files_(files), context_(context), response_(response) {
   if (!allowed.ok()) {
     Finish(ToGrpc(allowed));
     return;
@@ -97,6 +115,8 @@ absl::Status UploadFileReactor::Write() {
 }
 
 absl::Status UploadFileReactor::Keep() {
+  // A caller that died has not sent everything.
+  if (context_->IsCancelled()) return absl::CancelledError("the caller is gone");
   auto path = file_->Keep(response_->path());
   if (!path.ok()) return path.status();
   response_->set_path(*path);
@@ -113,5 +133,15 @@ void UploadFileReactor::OnReadDone(bool ok) {
 }
 
 void UploadFileReactor::OnDone() { delete this; }
+
+void RemoveUnfinishedUploads(const std::string& directory) {
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(directory, code)) {
+    if (entry.path().filename().string().rfind(kTemporaryPrefix, 0) == 0) {
+      std::error_code ignored;
+      fs::remove(entry.path(), ignored);
+    }
+  }
+}
 
 }  // namespace baton::api

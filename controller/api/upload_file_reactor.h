@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "baton/v1/job_service.pb.h"
 #include "boost/asio/thread_pool.hpp"
+#include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
 
 namespace baton::api {
@@ -18,7 +19,8 @@ class UploadFileReactor : public grpc::ServerReadReactor<v1::UploadFileRequest> 
  public:
   /// `allowed`: a refusal ends the call at once. `directory` exists.
   UploadFileReactor(const absl::Status& allowed, std::string directory,
-                    boost::asio::thread_pool* files, v1::UploadFileResponse* response);
+                    boost::asio::thread_pool* files, const grpc::CallbackServerContext* context,
+                    v1::UploadFileResponse* response);
   ~UploadFileReactor() override;
 
   void OnReadDone(bool ok) override;
@@ -33,10 +35,14 @@ class UploadFileReactor : public grpc::ServerReadReactor<v1::UploadFileRequest> 
   absl::Status Keep();
 
   boost::asio::thread_pool* const files_;
+  const grpc::CallbackServerContext* const context_;
   v1::UploadFileResponse* const response_;
   v1::UploadFileRequest request_;
   std::unique_ptr<File> file_;
 };
+
+/// Deletes what uploads of an earlier process left in `directory`.
+void RemoveUnfinishedUploads(const std::string& directory);
 
 }  // namespace baton::api
 

@@ -37,8 +37,7 @@ absl::Status SqliteConnection::Error(absl::string_view what) const {
   return absl::InternalError(message);
 }
 
-absl::StatusOr<std::unique_ptr<SqliteConnection>> SqliteConnection::Open(
-    const std::string& path) {
+absl::StatusOr<std::unique_ptr<SqliteConnection>> SqliteConnection::Open(const std::string& path) {
   sqlite3* db = nullptr;
   const int rc = sqlite3_open_v2(
       path.c_str(), &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
@@ -140,10 +139,10 @@ absl::StatusOr<std::vector<Row>> SqliteConnection::Scan(absl::string_view table,
   std::vector<Row> rows;
   BATON_ASSIGN_OR_RETURN(const bool exists, HasTable(std::string(table)));
   if (!exists) return rows;
-  const std::string sql = absl::StrCat(
-      "SELECT key, value FROM t_", table, " WHERE key >= ?1",
-      options.end.empty() ? "" : " AND key < ?2", " ORDER BY key", options.reverse ? " DESC" : "",
-      options.limit > 0 ? " LIMIT ?3" : "");
+  const std::string sql =
+      absl::StrCat("SELECT key, value FROM t_", table, " WHERE key >= ?1",
+                   options.end.empty() ? "" : " AND key < ?2", " ORDER BY key",
+                   options.reverse ? " DESC" : "", options.limit > 0 ? " LIMIT ?3" : "");
   BATON_ASSIGN_OR_RETURN(sqlite3_stmt * statement, Prepare(sql));
   absl::Status status = BindBlob(statement, 1, options.begin);
   if (status.ok() && !options.end.empty()) status = BindBlob(statement, 2, options.end);

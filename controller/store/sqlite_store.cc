@@ -27,9 +27,8 @@ class FileLock {
   static absl::StatusOr<std::unique_ptr<FileLock>> Take(const std::string& path) {
     const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (fd < 0) {
-      return absl::FailedPreconditionError(absl::StrCat("cannot open ", path, ": ",
-                                                        std::strerror(errno),
-                                                        "; check the data root"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("cannot open ", path, ": ", std::strerror(errno), "; check the data root"));
     }
     auto lock = std::unique_ptr<FileLock>(new FileLock(fd));
     if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
@@ -132,6 +131,8 @@ class SqliteStoreImpl : public SqliteStore {
   }
 
   void WriteLoop() {
+    // Once a commit was given up at shutdown, no later one may overtake it.
+    bool abandoned = false;
     while (true) {
       std::deque<Group> groups;
       {
@@ -140,7 +141,8 @@ class SqliteStoreImpl : public SqliteStore {
         if (queue_.empty()) return;
         groups.swap(queue_);
       }
-      const bool written = WriteUntilDone(groups);
+      const bool written = !abandoned && WriteUntilDone(groups);
+      abandoned = !written;
       for (const Group& group : groups) {
         group.done(written ? absl::OkStatus() : absl::CancelledError("the store is closed"));
       }
@@ -174,9 +176,9 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
       absl::StrCat("PRAGMA synchronous=", options.survive_power_cut ? "FULL" : "NORMAL")));
   BATON_ASSIGN_OR_RETURN(const int64_t version, writer->Integer("PRAGMA user_version"));
   if (version > kSchemaVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, " has schema version ", version, "; this program knows ",
-                     kSchemaVersion, ". Install the newer release again"));
+    return absl::FailedPreconditionError(absl::StrCat(path, " has schema version ", version,
+                                                      "; this program knows ", kSchemaVersion,
+                                                      ". Install the newer release again"));
   }
   BATON_RETURN_IF_ERROR(writer->Execute(absl::StrCat("PRAGMA user_version=", kSchemaVersion)));
   BATON_ASSIGN_OR_RETURN(auto reader, SqliteConnection::Open(path));

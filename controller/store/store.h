@@ -33,10 +33,10 @@ struct Row {
 };
 
 struct ScanOptions {
-  std::string begin;             ///< First key, inclusive.
-  std::string end;               ///< One past the last key; empty: to the table's end.
-  size_t limit = 0;              ///< 0: no limit.
-  bool reverse = false;          ///< From the end backwards.
+  std::string begin;     ///< First key, inclusive.
+  std::string end;       ///< One past the last key; empty: to the table's end.
+  size_t limit = 0;      ///< 0: no limit.
+  bool reverse = false;  ///< From the end backwards.
 };
 
 /// Thread-safe.

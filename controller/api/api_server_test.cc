@@ -1,0 +1,685 @@
+// Every service over real gRPC, on a controller that answers what the test says.
+#include "controller/api/api_server.h"
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "baton/v1/cluster_service.grpc.pb.h"
+#include "baton/v1/experience_service.grpc.pb.h"
+#include "baton/v1/job_service.grpc.pb.h"
+#include "baton/v1/worker_service.grpc.pb.h"
+#include "controller/runtime/mock_controller.h"
+#include "gmock/gmock.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "grpcpp/grpcpp.h"
+#include "gtest/gtest.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::api {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::_;
+using ::testing::HasSubstr;
+using ::testing::NiceMock;
+using ::testing::Return;
+
+class ApiServerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    files_ = ::testing::TempDir() + "api_files_" +
+             ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(files_);
+    fs::create_directories(files_);
+    ON_CALL(controller_, files_dir()).WillByDefault(Return(files_));
+    Start(Access());
+  }
+
+  void Start(const Access& access) {
+    auto server = ApiServer::Start("127.0.0.1:0", access, &controller_);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    grpc::ChannelArguments arguments;
+    arguments.SetInt("test", ++channels_);  // no channel is shared with an earlier server
+    channel_ = grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", server_->port()),
+                                         grpc::InsecureChannelCredentials(), arguments);
+    jobs_ = v1::JobService::NewStub(channel_);
+  }
+
+  static void Deadline(grpc::ClientContext& context) {
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  }
+
+  /// Calls a unary method with `name` set in the request; answers its status.
+  template <typename Request, typename Response>
+  absl::Status Call(grpc::Status (v1::JobService::Stub::*method)(grpc::ClientContext*,
+                                                                 const Request&, Response*),
+                    const Request& request, Response* response) {
+    grpc::ClientContext context;
+    Deadline(context);
+    return FromGrpc((jobs_.get()->*method)(&context, request, response));
+  }
+
+  std::string files_;
+  NiceMock<controller::MockController> controller_;
+  std::unique_ptr<ApiServer> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::JobService::Stub> jobs_;
+  int channels_ = 0;
+};
+
+// Each unary method reaches the controller's method of the same name, with its request, and
+// brings back its answer or its error.
+#define EXPECT_FORWARDS(Stub, Method, Request, Response, set_key, set_answer, get_answer) \
+  do {                                                                                    \
+    EXPECT_CALL(controller_, Method(_, _))                                                \
+        .WillOnce([](v1::Request request, controller::Callback<v1::Response> done) {      \
+          v1::Request wanted;                                                             \
+          wanted.set_key("key");                                                          \
+          EXPECT_EQ(request.SerializeAsString(), wanted.SerializeAsString()) << #Method;  \
+          v1::Response response;                                                          \
+          set_answer;                                                                     \
+          done(response);                                                                 \
+        })                                                                                \
+        .WillOnce([](v1::Request, controller::Callback<v1::Response> done) {              \
+          done(MakeError(absl::StatusCode::kNotFound, "SOME_REASON", "not here",          \
+                         {{"name", #Method}}));                                           \
+        });                                                                               \
+    v1::Request request;                                                                  \
+    request.set_key("key");                                                               \
+    v1::Response response;                                                                \
+    grpc::ClientContext first, second;                                                    \
+    Deadline(first);                                                                      \
+    Deadline(second);                                                                     \
+    const grpc::Status ok = Stub->Method(&first, request, &response);                     \
+    EXPECT_TRUE(ok.ok()) << #Method << ": " << ok.error_message();                        \
+    EXPECT_TRUE(get_answer) << #Method << ": " << response.ShortDebugString();            \
+    const absl::Status error = FromGrpc(Stub->Method(&second, request, &response));       \
+    EXPECT_EQ(error.code(), absl::StatusCode::kNotFound) << #Method;                      \
+    EXPECT_EQ(ErrorReason(error), "SOME_REASON") << #Method;                              \
+    EXPECT_EQ(error.message(), "not here") << #Method;                                    \
+  } while (false)
+
+TEST_F(ApiServerTest, JobServiceForwardsEachUnaryMethod) {
+  EXPECT_FORWARDS(jobs_, CreateJob, CreateJobRequest, Job, set_job_id, response.set_name("a"),
+                  response.name() == "a");
+  EXPECT_FORWARDS(jobs_, GetJob, GetJobRequest, Job, set_name, response.set_name("b"),
+                  response.name() == "b");
+  EXPECT_FORWARDS(jobs_, ListJobs, ListJobsRequest, ListJobsResponse, set_project,
+                  response.add_jobs(), response.jobs_size() == 1);
+  EXPECT_FORWARDS(jobs_, CancelJob, CancelJobRequest, Job, set_name, response.set_name("c"),
+                  response.name() == "c");
+  EXPECT_FORWARDS(jobs_, PauseJob, PauseJobRequest, Job, set_name, response.set_name("d"),
+                  response.name() == "d");
+  EXPECT_FORWARDS(jobs_, ResumeJob, ResumeJobRequest, Job, set_name, response.set_name("e"),
+                  response.name() == "e");
+  EXPECT_FORWARDS(jobs_, DeleteJob, DeleteJobRequest, DeleteJobResponse, set_name, (void)response,
+                  true);
+  EXPECT_FORWARDS(jobs_, ListMetrics, ListMetricsRequest, ListMetricsResponse, set_name,
+                  response.add_steps(), response.steps_size() == 1);
+  EXPECT_FORWARDS(jobs_, ListTrajectories, ListTrajectoriesRequest, ListTrajectoriesResponse,
+                  set_name, response.add_trajectories(), response.trajectories_size() == 1);
+  EXPECT_FORWARDS(jobs_, ListCheckpoints, ListCheckpointsRequest, ListCheckpointsResponse, set_name,
+                  response.add_checkpoints(), response.checkpoints_size() == 1);
+  EXPECT_FORWARDS(jobs_, ExportCheckpoint, ExportCheckpointRequest, ExportCheckpointResponse,
+                  set_name, response.set_step(7), response.step() == 7);
+  EXPECT_FORWARDS(jobs_, ExplainJob, ExplainJobRequest, ExplainJobResponse, set_name,
+                  response.set_summary("f"), response.summary() == "f");
+}
+
+TEST_F(ApiServerTest, ClusterServiceForwardsEachMethod) {
+  auto cluster = v1::ClusterService::NewStub(channel_);
+  EXPECT_FORWARDS(cluster, DrainWorker, DrainWorkerRequest, Worker, set_worker_id,
+                  response.set_worker_id("w"), response.worker_id() == "w");
+  EXPECT_CALL(controller_, ListWorkers(_, _)).WillOnce([](auto, auto done) {
+    v1::ListWorkersResponse response;
+    response.add_workers()->set_worker_id("w");
+    done(response);
+  });
+  grpc::ClientContext context;
+  v1::ListWorkersResponse response;
+  EXPECT_TRUE(cluster->ListWorkers(&context, {}, &response).ok());
+  EXPECT_EQ(response.workers(0).worker_id(), "w");
+}
+
+TEST_F(ApiServerTest, EveryViolationOfASpecArrives) {
+  EXPECT_CALL(controller_, CreateJob(_, _)).WillOnce([](auto, auto done) {
+    std::vector<v1::FieldViolation> violations(2);
+    violations[0].set_field("spec.rollout.n");
+    violations[0].set_description("0 is not in [1, 1024]");
+    violations[1].set_field("spec.data.train_files");
+    done(MakeSpecError(violations));
+  });
+  v1::Job job;
+  const absl::Status error = Call(&v1::JobService::Stub::CreateJob, v1::CreateJobRequest(), &job);
+  EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+  const auto violations = ErrorViolations(error);
+  ASSERT_EQ(violations.size(), 2u);
+  EXPECT_EQ(violations[0].field(), "spec.rollout.n");
+  EXPECT_EQ(violations[1].field(), "spec.data.train_files");
+}
+
+TEST_F(ApiServerTest, ACallMayBeAnsweredLaterOrNever) {
+  controller::Callback<v1::Job> kept;
+  absl::Notification asked;
+  EXPECT_CALL(controller_, GetJob(_, _)).WillOnce([&](auto, auto done) {
+    kept = done;
+    asked.Notify();
+  });
+  grpc::ClientContext context;
+  v1::Job job;
+  grpc::Status status;
+  std::thread caller([&] { status = jobs_->GetJob(&context, {}, &job); });
+  asked.WaitForNotification();
+  context.TryCancel();
+  caller.join();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::CANCELLED);
+  server_.reset();  // does not wait for the controller
+  kept(v1::Job());  // the call is over
+}
+
+// Tells when it is destroyed.
+struct Watching {
+  absl::Mutex mu;
+  std::shared_ptr<controller::EventSink> sink ABSL_GUARDED_BY(mu);
+  std::shared_ptr<std::atomic<bool>> ended = std::make_shared<std::atomic<bool>>(false);
+
+  void Expect(controller::MockController& controller) {
+    EXPECT_CALL(controller, WatchJob(_, _))
+        .WillOnce([this](v1::WatchJobRequest request, std::shared_ptr<controller::EventSink> s) {
+          EXPECT_EQ(request.after_revision(), 5);
+          absl::MutexLock lock(&mu);
+          sink = std::move(s);
+          return std::make_unique<controller::FlagSubscription>(ended);
+        });
+  }
+  controller::EventSink& Sink() {
+    absl::MutexLock lock(&mu);
+    mu.Await(absl::Condition(
+        +[](Watching* w) ABSL_NO_THREAD_SAFETY_ANALYSIS { return w->sink != nullptr; }, this));
+    return *sink;
+  }
+};
+
+v1::WatchJobRequest WatchFrom(int64_t revision) {
+  v1::WatchJobRequest request;
+  request.set_name("a");
+  request.set_after_revision(revision);
+  return request;
+}
+
+v1::JobEvent Event(int64_t revision, size_t bytes = 0) {
+  v1::JobEvent event;
+  event.set_revision(revision);
+  event.set_message(std::string(bytes, 'x'));
+  return event;
+}
+
+// The deadline of what happens on other threads.
+bool Eventually(const std::function<bool()>& condition) {
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  while (!condition()) {
+    if (absl::Now() > deadline) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+TEST_F(ApiServerTest, WatchStreamsInOrderAndEnds) {
+  Watching watching;
+  watching.Expect(controller_);
+  grpc::ClientContext context;
+  Deadline(context);
+  auto reader = jobs_->WatchJob(&context, WatchFrom(5));
+  for (int64_t revision = 6; revision <= 100; ++revision) {
+    EXPECT_TRUE(watching.Sink().OnEvent(Event(revision)));
+  }
+  watching.Sink().OnEnd(absl::OkStatus());
+  EXPECT_FALSE(watching.Sink().OnEvent(Event(101)));
+  v1::JobEvent event;
+  int64_t next = 6;
+  while (reader->Read(&event)) EXPECT_EQ(event.revision(), next++);
+  EXPECT_EQ(next, 101);
+  EXPECT_TRUE(reader->Finish().ok());
+  EXPECT_TRUE(Eventually([&] { return watching.ended->load(); }));
+}
+
+TEST_F(ApiServerTest, ASlowWatcherIsCutOffAfterWhatItMissed) {
+  Watching watching;
+  watching.Expect(controller_);
+  grpc::ClientContext context;
+  Deadline(context);
+  auto reader = jobs_->WatchJob(&context, WatchFrom(5));
+  int64_t sent = 0;
+  while (sent < 1000 && watching.Sink().OnEvent(Event(sent + 1, 1 << 20))) ++sent;
+  ASSERT_GE(sent, 32);
+  ASSERT_LT(sent, 1000) << "never cut off";
+  v1::JobEvent event;
+  int64_t got = 0;
+  while (reader->Read(&event)) EXPECT_EQ(event.revision(), ++got);
+  EXPECT_EQ(got, sent);
+  const absl::Status status = FromGrpc(reader->Finish());
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ErrorReason(status), "WATCH_TOO_SLOW");
+}
+
+TEST_F(ApiServerTest, AWatcherThatLeavesEndsItsSubscription) {
+  Watching watching;
+  watching.Expect(controller_);
+  grpc::ClientContext context;
+  auto reader = jobs_->WatchJob(&context, WatchFrom(5));
+  watching.Sink();
+  context.TryCancel();
+  v1::JobEvent event;
+  while (reader->Read(&event)) {
+  }
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_TRUE(Eventually([&] { return watching.ended->load(); }));
+  EXPECT_FALSE(watching.Sink().OnEvent(Event(1)));
+}
+
+TEST_F(ApiServerTest, LogsStreamAndFail) {
+  EXPECT_CALL(controller_, ReadLogs(_, _))
+      .WillOnce([](v1::ReadLogsRequest request, std::shared_ptr<controller::LogSink> sink) {
+        EXPECT_TRUE(request.follow());
+        v1::LogEntry entry;
+        entry.set_message("line");
+        EXPECT_TRUE(sink->OnEntry(entry));
+        sink->OnEnd(MakeError(absl::StatusCode::kNotFound, "JOB_NOT_FOUND", "gone"));
+        return nullptr;
+      });
+  grpc::ClientContext context;
+  Deadline(context);
+  v1::ReadLogsRequest request;
+  request.set_follow(true);
+  auto reader = jobs_->ReadLogs(&context, request);
+  v1::LogEntry entry;
+  ASSERT_TRUE(reader->Read(&entry));
+  EXPECT_EQ(entry.message(), "line");
+  EXPECT_FALSE(reader->Read(&entry));
+  EXPECT_EQ(ErrorReason(FromGrpc(reader->Finish())), "JOB_NOT_FOUND");
+}
+
+TEST_F(ApiServerTest, ABatchArrivesWholeAndInOrder) {
+  auto experience = v1::ExperienceService::NewStub(channel_);
+  EXPECT_CALL(controller_, FetchBatch(_, _))
+      .WillOnce([](v1::FetchBatchRequest request,
+                   controller::Callback<std::vector<v1::Trajectory>> done) {
+        EXPECT_EQ(request.batch_id(), "batch");
+        std::vector<v1::Trajectory> batch(50);
+        for (size_t i = 0; i < batch.size(); ++i) {
+          batch[i].set_sample_index(static_cast<uint32_t>(i));
+          batch[i].set_response_text(std::string(100'000, 'x'));
+        }
+        done(std::move(batch));
+      });
+  grpc::ClientContext context;
+  Deadline(context);
+  v1::FetchBatchRequest request;
+  request.set_batch_id("batch");
+  auto reader = experience->FetchBatch(&context, request);
+  v1::FetchBatchResponse response;
+  uint32_t next = 0;
+  int messages = 0;
+  while (reader->Read(&response)) {
+    ++messages;
+    for (const v1::Trajectory& t : response.trajectories()) EXPECT_EQ(t.sample_index(), next++);
+  }
+  EXPECT_TRUE(reader->Finish().ok());
+  EXPECT_EQ(next, 50u);
+  EXPECT_GE(messages, 5);  // 5 MB, about 1 MB a message
+}
+
+// What the controller's end of a worker's stream saw.
+class RecordingSession : public controller::WorkerSession {
+ public:
+  struct Record {
+    absl::Mutex mu;
+    std::shared_ptr<controller::WorkerStream> stream ABSL_GUARDED_BY(mu);
+    std::vector<v1::WorkerMessage> messages ABSL_GUARDED_BY(mu);
+    bool closed ABSL_GUARDED_BY(mu) = false;
+
+    bool WaitFor(const std::function<bool()>& condition) {
+      absl::MutexLock lock(&mu);
+      return mu.AwaitWithTimeout(
+          absl::Condition(
+              +[](const std::function<bool()>* c) { return (*c)(); }, &condition),
+          absl::Seconds(20));
+    }
+  };
+  explicit RecordingSession(Record* record) : record_(record) {}
+  void OnMessage(v1::WorkerMessage message) override {
+    absl::MutexLock lock(&record_->mu);
+    record_->messages.push_back(std::move(message));
+  }
+  void OnClosed() override {
+    absl::MutexLock lock(&record_->mu);
+    record_->closed = true;
+    record_->stream.reset();
+  }
+
+ private:
+  Record* const record_;
+};
+
+class AttachTest : public ApiServerTest {
+ protected:
+  void SetUp() override {
+    ApiServerTest::SetUp();
+    ON_CALL(controller_, Attach(_)).WillByDefault([this](auto stream) {
+      absl::MutexLock lock(&record_.mu);
+      record_.stream = stream;
+      return std::make_unique<RecordingSession>(&record_);
+    });
+    workers_ = v1::WorkerService::NewStub(channel_);
+  }
+
+  void TearDown() override { server_.reset(); }
+
+  std::shared_ptr<controller::WorkerStream> stream() {
+    EXPECT_TRUE(record_.WaitFor(
+        [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return record_.stream != nullptr; }));
+    absl::MutexLock lock(&record_.mu);
+    return record_.stream;
+  }
+
+  RecordingSession::Record record_;
+  std::unique_ptr<v1::WorkerService::Stub> workers_;
+};
+
+TEST_F(AttachTest, BothDirectionsKeepOrder) {
+  grpc::ClientContext context;
+  Deadline(context);
+  auto call = workers_->Attach(&context);
+  for (uint64_t i = 0; i < 200; ++i) {
+    v1::WorkerMessage message;
+    message.mutable_heartbeat()->set_sequence(i);
+    ASSERT_TRUE(call->Write(message));
+  }
+  auto controller_end = stream();
+  for (uint64_t i = 0; i < 200; ++i) {
+    v1::ControllerMessage message;
+    message.mutable_heartbeat_ack()->set_sequence(i);
+    controller_end->Send(std::move(message));
+  }
+  v1::ControllerMessage answer;
+  for (uint64_t i = 0; i < 200; ++i) {
+    ASSERT_TRUE(call->Read(&answer));
+    EXPECT_EQ(answer.heartbeat_ack().sequence(), i);
+  }
+  ASSERT_TRUE(record_.WaitFor(
+      [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return record_.messages.size() == 200; }));
+  {
+    absl::MutexLock lock(&record_.mu);
+    for (uint64_t i = 0; i < 200; ++i) EXPECT_EQ(record_.messages[i].heartbeat().sequence(), i);
+  }
+  call->WritesDone();
+  EXPECT_TRUE(call->Finish().ok());
+  EXPECT_TRUE(record_.WaitFor([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return record_.closed; }));
+}
+
+TEST_F(AttachTest, TheControllerMayEndAStream) {
+  grpc::ClientContext context;
+  Deadline(context);
+  auto call = workers_->Attach(&context);
+  auto controller_end = stream();
+  controller_end->Close(MakeError(absl::StatusCode::kFailedPrecondition, "PROTOCOL_VERSION",
+                                  "this controller speaks version 1"));
+  controller_end->Close(absl::OkStatus());  // twice is allowed
+  v1::ControllerMessage answer;
+  EXPECT_FALSE(call->Read(&answer));
+  EXPECT_EQ(ErrorReason(FromGrpc(call->Finish())), "PROTOCOL_VERSION");
+  EXPECT_TRUE(record_.WaitFor([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return record_.closed; }));
+  controller_end->Send(v1::ControllerMessage());  // goes nowhere
+}
+
+TEST_F(AttachTest, AWorkerThatDiesIsNoticed) {
+  grpc::ClientContext context;
+  auto call = workers_->Attach(&context);
+  auto controller_end = stream();
+  context.TryCancel();
+  EXPECT_TRUE(record_.WaitFor([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return record_.closed; }));
+  controller_end->Send(v1::ControllerMessage());
+}
+
+class UploadTest : public ApiServerTest {
+ protected:
+  absl::StatusOr<v1::UploadFileResponse> Upload(const std::string& name, const std::string& bytes,
+                                                size_t piece) {
+    grpc::ClientContext context;
+    Deadline(context);
+    v1::UploadFileResponse response;
+    auto writer = jobs_->UploadFile(&context, &response);
+    v1::UploadFileRequest request;
+    request.set_filename(name);
+    for (size_t at = 0; at == 0 || at < bytes.size(); at += piece) {
+      request.set_data(bytes.substr(at, piece));
+      if (!writer->Write(request)) break;
+      request.clear_filename();
+    }
+    writer->WritesDone();
+    const grpc::Status status = writer->Finish();
+    if (!status.ok()) return FromGrpc(status);
+    return response;
+  }
+
+  std::vector<std::string> Files() {
+    std::vector<std::string> out;
+    for (const auto& entry : fs::recursive_directory_iterator(files_)) {
+      if (entry.is_regular_file()) out.push_back(entry.path().filename().string());
+    }
+    return out;
+  }
+};
+
+TEST_F(UploadTest, PutsAFileUnderItsContent) {
+  std::string bytes;
+  for (int i = 0; i < 300'000; ++i) bytes.push_back(static_cast<char>(i * 7 % 251));
+  auto whole = Upload("prompts.jsonl", bytes, bytes.size());
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_EQ(whole->size_bytes(), 300'000);
+  EXPECT_TRUE(absl::StartsWith(whole->path(), "files/"));
+  EXPECT_TRUE(absl::EndsWith(whole->path(), "/prompts.jsonl"));
+  std::ifstream in(files_ + whole->path().substr(5), std::ios::binary);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), bytes);
+  // The same bytes in pieces are the same file; other bytes are not.
+  EXPECT_EQ(Upload("prompts.jsonl", bytes, 10'007)->path(), whole->path());
+  bytes[5] ^= 1;
+  EXPECT_NE(Upload("prompts.jsonl", bytes, 10'007)->path(), whole->path());
+  EXPECT_EQ(Files().size(), 2u);
+}
+
+TEST_F(UploadTest, ANameCannotLeaveTheFolder) {
+  for (const char* name : {"../../etc/passwd", "/etc/passwd", "..", "", ".", "a/b/passwd"}) {
+    auto kept = Upload(name, "x", 1);
+    ASSERT_TRUE(kept.ok()) << name << ": " << kept.status();
+    EXPECT_THAT(kept->path(), ::testing::Not(HasSubstr(".."))) << name;
+    EXPECT_TRUE(fs::exists(files_ + kept->path().substr(5))) << kept->path();
+  }
+  EXPECT_TRUE(Upload(std::string(5000, 'n'), "x", 1).ok());
+}
+
+TEST_F(UploadTest, AnUnfinishedFileIsNotKept) {
+  grpc::ClientContext context;
+  v1::UploadFileResponse response;
+  auto writer = jobs_->UploadFile(&context, &response);
+  v1::UploadFileRequest request;
+  request.set_filename("half");
+  request.set_data("half");
+  ASSERT_TRUE(writer->Write(request));
+  context.TryCancel();
+  EXPECT_FALSE(writer->Finish().ok());
+  server_.reset();  // everything under way has ended
+  EXPECT_THAT(Files(), ::testing::IsEmpty());
+}
+
+TEST_F(UploadTest, WhatAnEarlierProcessLeftIsRemoved) {
+  std::ofstream(files_ + "/.upload-1-1") << "half";
+  Start(Access());
+  EXPECT_THAT(Files(), ::testing::IsEmpty());
+}
+
+TEST_F(UploadTest, AFolderThatCannotBeWrittenIsAnError) {
+  fs::remove_all(files_);
+  const auto refused = Upload("a", "x", 1);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ErrorReason(refused.status()), "DISK_FULL");
+}
+
+class TokenTest : public ApiServerTest {
+ protected:
+  void SetUp() override {
+    ApiServerTest::SetUp();
+    Start(Access({"secret"}));
+  }
+  // The status codes of one call to each kind of method.
+  std::vector<grpc::StatusCode> CallEverything(const std::string& authorization) {
+    std::vector<grpc::StatusCode> codes;
+    auto with_token = [&](grpc::ClientContext& context) {
+      Deadline(context);
+      if (!authorization.empty()) context.AddMetadata("authorization", authorization);
+    };
+    {
+      grpc::ClientContext context;
+      with_token(context);
+      v1::Job job;
+      codes.push_back(jobs_->GetJob(&context, {}, &job).error_code());
+    }
+    {
+      grpc::ClientContext context;
+      with_token(context);
+      auto reader = jobs_->WatchJob(&context, {});
+      v1::JobEvent event;
+      while (reader->Read(&event)) {
+      }
+      codes.push_back(reader->Finish().error_code());
+    }
+    {
+      grpc::ClientContext context;
+      with_token(context);
+      auto reader = jobs_->ReadLogs(&context, {});
+      v1::LogEntry entry;
+      while (reader->Read(&entry)) {
+      }
+      codes.push_back(reader->Finish().error_code());
+    }
+    {
+      grpc::ClientContext context;
+      with_token(context);
+      v1::UploadFileResponse response;
+      auto writer = jobs_->UploadFile(&context, &response);
+      writer->WritesDone();
+      codes.push_back(writer->Finish().error_code());
+    }
+    {
+      grpc::ClientContext context;
+      with_token(context);
+      auto call = v1::WorkerService::NewStub(channel_)->Attach(&context);
+      call->WritesDone();
+      v1::ControllerMessage message;
+      while (call->Read(&message)) {
+      }
+      codes.push_back(call->Finish().error_code());
+    }
+    {
+      grpc::ClientContext context;
+      with_token(context);
+      auto reader = v1::ExperienceService::NewStub(channel_)->FetchBatch(&context, {});
+      v1::FetchBatchResponse response;
+      while (reader->Read(&response)) {
+      }
+      codes.push_back(reader->Finish().error_code());
+    }
+    {
+      grpc::ClientContext context;
+      with_token(context);
+      v1::ListWorkersResponse response;
+      codes.push_back(
+          v1::ClusterService::NewStub(channel_)->ListWorkers(&context, {}, &response).error_code());
+    }
+    return codes;
+  }
+};
+
+TEST_F(TokenTest, NothingIsAnsweredWithoutAKnownToken) {
+  const std::vector<grpc::StatusCode> refused(7, grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_CALL(controller_, GetJob(_, _)).Times(0);
+  EXPECT_CALL(controller_, WatchJob(_, _)).Times(0);
+  EXPECT_CALL(controller_, Attach(_)).Times(0);
+  EXPECT_CALL(controller_, FetchBatch(_, _)).Times(0);
+  for (const char* authorization : {"", "secret", "Bearer", "Bearer ", "Bearer secre",
+                                    "Bearer secret2", "Basic secret", "bearer secret"}) {
+    EXPECT_EQ(CallEverything(authorization), refused) << authorization;
+  }
+}
+
+TEST_F(TokenTest, AKnownTokenOpensEverything) {
+  RecordingSession::Record record;
+  ON_CALL(controller_, GetJob(_, _)).WillByDefault([](auto, auto done) { done(v1::Job()); });
+  ON_CALL(controller_, WatchJob(_, _)).WillByDefault([](auto, auto sink) {
+    sink->OnEnd(absl::OkStatus());
+    return nullptr;
+  });
+  ON_CALL(controller_, ReadLogs(_, _)).WillByDefault([](auto, auto sink) {
+    sink->OnEnd(absl::OkStatus());
+    return nullptr;
+  });
+  ON_CALL(controller_, Attach(_)).WillByDefault([&](auto) {
+    return std::make_unique<RecordingSession>(&record);
+  });
+  ON_CALL(controller_, FetchBatch(_, _)).WillByDefault([](auto, auto done) {
+    done(std::vector<v1::Trajectory>());
+  });
+  ON_CALL(controller_, ListWorkers(_, _)).WillByDefault([](auto, auto done) {
+    done(v1::ListWorkersResponse());
+  });
+  EXPECT_EQ(CallEverything("Bearer secret"),
+            std::vector<grpc::StatusCode>(7, grpc::StatusCode::OK));
+  server_.reset();
+}
+
+TEST_F(ApiServerTest, ServesHealthAndReflection) {
+  grpc::ClientContext context;
+  Deadline(context);
+  grpc::GenericStub stub(channel_);
+  grpc::CompletionQueue queue;
+  auto ask = [&](const std::string& method) {
+    grpc::ClientContext call;
+    Deadline(call);
+    const grpc::Slice empty;
+    grpc::ByteBuffer request(&empty, 1), response;
+    auto rpc = stub.PrepareUnaryCall(&call, method, request, &queue);
+    rpc->StartCall();
+    grpc::Status status;
+    rpc->Finish(&response, &status, nullptr);
+    void* tag = nullptr;
+    bool ok = false;
+    queue.Next(&tag, &ok);
+    return status;
+  };
+  EXPECT_TRUE(ask("/grpc.health.v1.Health/Check").ok());
+  EXPECT_EQ(ask("/baton.v1.JobService/NoSuchMethod").error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_NE(ask("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo").error_code(),
+            grpc::StatusCode::UNIMPLEMENTED);
+}
+
+TEST_F(ApiServerTest, RefusesAddressesItMustNotOrCannotServe) {
+  const auto open = ApiServer::Start("0.0.0.0:0", Access(), &controller_).status();
+  EXPECT_EQ(open.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(open.message()), HasSubstr("--token-file"));
+  EXPECT_TRUE(ApiServer::Start("0.0.0.0:0", Access({"secret"}), &controller_).ok());
+  const auto taken =
+      ApiServer::Start(absl::StrCat("127.0.0.1:", server_->port()), Access(), &controller_)
+          .status();
+  EXPECT_EQ(taken.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(taken.message()), HasSubstr("the port is in use"));
+}
+
+}  // namespace
+}  // namespace baton::api

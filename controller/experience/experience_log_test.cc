@@ -1,0 +1,190 @@
+#include "controller/experience/experience_log.h"
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include <sys/resource.h>
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace baton::experience {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ExperienceLogTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = ::testing::TempDir() + "experience_" +
+              ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    Open();
+  }
+
+  void Open() {
+    log_.reset();
+    auto log = ExperienceLog::Open(folder_);
+    ASSERT_TRUE(log.ok()) << log.status();
+    log_ = *std::move(log);
+  }
+
+  Location MustAppend(const std::string& payload) {
+    auto at = log_->Append(payload);
+    EXPECT_TRUE(at.ok()) << at.status();
+    return at.ok() ? *at : Location();
+  }
+
+  std::string File(uint32_t number) const {
+    char name[32];
+    std::snprintf(name, sizeof name, "/%08u.log", number);
+    return folder_ + name;
+  }
+
+  void Overwrite(const std::string& path, uint64_t offset, char byte) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(offset));
+    file.put(byte);
+  }
+
+  std::string folder_;
+  std::unique_ptr<ExperienceLog> log_;
+};
+
+TEST_F(ExperienceLogTest, ReadsBackWhatItAppended) {
+  std::string binary;
+  for (int i = 0; i < 1000; ++i) binary.push_back(static_cast<char>(i * 31));
+  const Location first = MustAppend("one");
+  const Location empty = MustAppend("");
+  const Location last = MustAppend(binary);
+  EXPECT_EQ(*log_->Read(first), "one");
+  EXPECT_EQ(*log_->Read(empty), "");
+  EXPECT_EQ(*log_->Read(last), binary);
+  EXPECT_EQ(first.file, 1u);
+  EXPECT_EQ(first.size, 3u);
+  EXPECT_TRUE(log_->Sync().ok());
+  Open();
+  EXPECT_EQ(*log_->Read(last), binary);
+}
+
+// magic "BEX1", length, XXH3-64 of the payload (the published value for "" seed 0 is
+// 0x2d06800538d394c2), all little-endian.
+TEST_F(ExperienceLogTest, TheFrameIsAsDocumented) {
+  MustAppend("");
+  std::ifstream in(File(1), std::ios::binary);
+  const std::string bytes(std::istreambuf_iterator<char>(in), {});
+  EXPECT_EQ(bytes, std::string("BEX1\0\0\0\0\xc2\x94\xd3\x38\x05\x80\x06\x2d", 16));
+}
+
+TEST_F(ExperienceLogTest, ATornTailIsCutOffAndTheRestKept) {
+  const Location first = MustAppend("first");
+  const Location second = MustAppend("second");
+  const auto whole = fs::file_size(File(1));
+  // Every length that a death while writing the second record can leave.
+  for (uint64_t size = whole - 1; size > second.offset; --size) {
+    fs::resize_file(File(1), size);
+    Open();
+    EXPECT_EQ(fs::file_size(File(1)), second.offset) << size;
+    EXPECT_EQ(*log_->Read(first), "first");
+    EXPECT_EQ(log_->Read(second).status().code(), absl::StatusCode::kOutOfRange) << size;
+    const Location again = MustAppend("second");
+    EXPECT_EQ(again.offset, second.offset);
+    EXPECT_EQ(*log_->Read(again), "second");
+  }
+}
+
+TEST_F(ExperienceLogTest, AChangedByteIsDataLoss) {
+  const Location at = MustAppend("payload");
+  MustAppend("next");
+  for (uint64_t byte = 0; byte < 16 + 7; ++byte) {
+    if (byte >= 4 && byte < 8) continue;  // the length has a test of its own
+    std::ifstream in(File(1), std::ios::binary);
+    in.seekg(static_cast<std::streamoff>(at.offset + byte));
+    const char before = static_cast<char>(in.get());
+    Overwrite(File(1), at.offset + byte, static_cast<char>(before ^ 1));
+    EXPECT_EQ(log_->Read(at).status().code(), absl::StatusCode::kDataLoss) << byte;
+    Overwrite(File(1), at.offset + byte, before);
+    EXPECT_EQ(*log_->Read(at), "payload");
+  }
+}
+
+TEST_F(ExperienceLogTest, AWrongLengthIsAnErrorAndNoCrash) {
+  const Location at = MustAppend("payload");
+  Overwrite(File(1), at.offset + 7, '\x7f');  // 2 GB
+  EXPECT_EQ(log_->Read(at).status().code(), absl::StatusCode::kDataLoss);
+  Overwrite(File(1), at.offset + 7, 0);
+  Overwrite(File(1), at.offset + 5, 1);  // 65 kB more than there are
+  EXPECT_EQ(log_->Read(at).status().code(), absl::StatusCode::kOutOfRange);
+}
+
+TEST_F(ExperienceLogTest, WrongLocationsAreErrors) {
+  const Location at = MustAppend("payload");
+  EXPECT_EQ(log_->Read({7, 0, 3}).status().code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(log_->Read({1, 1000, 3}).status().code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(log_->Read({1, at.offset + 1, 3}).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(log_->Read({1, at.offset, 3}).status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(ExperienceLogTest, RollsOverAndDropsOldFiles) {
+  const std::string big(33 << 20, 'x');
+  const Location first = MustAppend(big);
+  MustAppend(big);  // past 64 MB: the next begins a file
+  const Location third = MustAppend("small");
+  EXPECT_EQ(first.file, 1u);
+  EXPECT_EQ(third.file, 2u);
+  EXPECT_EQ(third.offset, 0u);
+  EXPECT_TRUE(log_->DropFilesBefore(1).ok());
+  EXPECT_TRUE(log_->Read(first).ok());
+  EXPECT_TRUE(log_->DropFilesBefore(2).ok());
+  EXPECT_EQ(log_->Read(first).status().code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(*log_->Read(third), "small");
+  // The file that is written stays, whatever is asked.
+  EXPECT_TRUE(log_->DropFilesBefore(100).ok());
+  EXPECT_EQ(*log_->Read(third), "small");
+  Open();
+  EXPECT_EQ(MustAppend("next").file, 2u);
+}
+
+TEST_F(ExperienceLogTest, AFullDiskChangesNothing) {
+  const Location first = MustAppend("first");
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before;
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit limit{4096, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &limit);
+  const auto refused = log_->Append(std::string(100'000, 'x'));
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_FALSE(refused.ok());
+  EXPECT_EQ(*log_->Read(first), "first");
+  const Location next = MustAppend("next");
+  EXPECT_EQ(next.offset, first.offset + 16 + 5);
+  EXPECT_EQ(*log_->Read(next), "next");
+  Open();
+  EXPECT_EQ(*log_->Read(next), "next");
+}
+
+TEST_F(ExperienceLogTest, ThreadsMayAppendAndReadAtOnce) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([this, t] {
+      std::mt19937 random(static_cast<unsigned>(t));
+      for (int i = 0; i < 100; ++i) {
+        const std::string payload(random() % 3000, static_cast<char>('a' + t));
+        const Location at = MustAppend(payload);
+        EXPECT_EQ(*log_->Read(at), payload);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(ExperienceLogOpenTest, AFolderThatIsNotThereIsAnError) {
+  EXPECT_FALSE(ExperienceLog::Open(::testing::TempDir() + "no/such/folder").ok());
+}
+
+}  // namespace
+}  // namespace baton::experience

@@ -1,0 +1,191 @@
+// The contract on each store, and what is MemoryStore's and SqliteStore's own.
+#include <sys/resource.h>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+
+#include "controller/store/memory_store.h"
+#include "controller/store/sqlite_store.h"
+#include "controller/store/store_contract_test.h"
+#include "sqlite3.h"
+
+namespace baton::store {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+// A path whose files do not exist.
+std::string NewPath(const std::string& name) {
+  const std::string folder = ::testing::TempDir() + "store_test";
+  fs::create_directories(folder);
+  const std::string path = folder + "/" + name;
+  for (const char* suffix : {"", "-wal", "-shm", ".lock"}) fs::remove(path + suffix);
+  return path;
+}
+
+std::unique_ptr<SqliteStore> MustOpen(const std::string& path, const SqliteOptions& options = {}) {
+  auto store = SqliteStore::Open(path, options);
+  EXPECT_TRUE(store.ok()) << store.status();
+  return store.ok() ? *std::move(store) : nullptr;
+}
+
+INSTANTIATE_TEST_SUITE_P(Memory, StoreContractTest,
+                         ::testing::Values([] { return std::make_unique<MemoryStore>(); }));
+INSTANTIATE_TEST_SUITE_P(Sqlite, StoreContractTest,
+                         ::testing::Values([] { return MustOpen(NewPath("contract.db")); }));
+INSTANTIATE_TEST_SUITE_P(SqliteFull, StoreContractTest, ::testing::Values([] {
+                           SqliteOptions options;
+                           options.survive_power_cut = true;
+                           return MustOpen(NewPath("contract_full.db"), options);
+                         }));
+
+TEST(MemoryStoreTest, WaitsWhileItFailsAndThenWritesInOrder) {
+  MemoryStore store;
+  store.FailWith(absl::ResourceExhaustedError("disk full"));
+  std::vector<int> order;
+  store.Commit({{"t", "a", "1"}}, [&](absl::Status) { order.push_back(1); });
+  store.Commit({{"t", "a", "2"}}, [&](absl::Status) { order.push_back(2); });
+  EXPECT_EQ(store.health().message(), "disk full");
+  EXPECT_EQ(*store.Get("t", "a"), std::nullopt);
+  EXPECT_TRUE(order.empty());
+  store.FailWith(absl::OkStatus());
+  EXPECT_EQ(order, (std::vector<int>{1, 2}));
+  EXPECT_EQ(**store.Get("t", "a"), "2");
+  EXPECT_TRUE(store.health().ok());
+}
+
+TEST(SqliteStoreTest, RemembersAfterItIsOpenedAgain) {
+  const std::string path = NewPath("again.db");
+  ASSERT_TRUE(CommitNow(*MustOpen(path), {{"t", "a", "1"}}).ok());
+  auto store = MustOpen(path);
+  EXPECT_EQ(**store->Get("t", "a"), "1");
+  ASSERT_TRUE(CommitNow(*store, {{"t", "b", "2"}}).ok());
+  EXPECT_EQ(store->Scan("t", {})->size(), 2u);
+}
+
+TEST(SqliteStoreTest, ACommitThatWasAnsweredSurvivesTheProcess) {
+  const std::string path = NewPath("killed.db");
+  EXPECT_EXIT(
+      {
+        auto store = SqliteStore::Open(path);
+        const bool done = store.ok() && CommitNow(**store, {{"t", "a", "1"}}).ok();
+        if (done) std::raise(SIGKILL);
+        std::_Exit(1);
+      },
+      ::testing::KilledBySignal(SIGKILL), "");
+  EXPECT_EQ(**MustOpen(path)->Get("t", "a"), "1");
+}
+
+TEST(SqliteStoreTest, OneControllerAtATime) {
+  const std::string path = NewPath("locked.db");
+  auto first = MustOpen(path);
+  const absl::Status second = SqliteStore::Open(path).status();
+  EXPECT_EQ(second.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(second.message()), HasSubstr("another controller"));
+  EXPECT_THAT(std::string(second.message()), HasSubstr("--data-root"));
+  first.reset();
+  EXPECT_TRUE(SqliteStore::Open(path).ok());
+}
+
+TEST(SqliteStoreTest, ANewerSchemaIsRefused) {
+  const std::string path = NewPath("newer.db");
+  MustOpen(path).reset();
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &db), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(db, "PRAGMA user_version=99", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(db);
+  const absl::Status status = SqliteStore::Open(path).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("schema version 99"));
+}
+
+TEST(SqliteStoreTest, AFileThatIsNoDatabaseIsAnErrorAndStaysAsItIs) {
+  const std::string path = NewPath("text.db");
+  FILE* file = std::fopen(path.c_str(), "w");
+  for (int i = 0; i < 500; ++i) std::fputs("this is not a database\n", file);
+  std::fclose(file);
+  const auto size = fs::file_size(path);
+  EXPECT_FALSE(SqliteStore::Open(path).ok());
+  EXPECT_EQ(fs::file_size(path), size);
+  EXPECT_FALSE(SqliteStore::Open(::testing::TempDir() + "no/such/folder/x.db").ok());
+}
+
+TEST(SqliteStoreTest, BadTableNamesAreRefused) {
+  auto store = MustOpen(NewPath("tables.db"));
+  for (const char* table : {"", "T", "a b", "a;drop", "x1"}) {
+    EXPECT_EQ(store->Get(table, "a").status().code(), absl::StatusCode::kInvalidArgument) << table;
+  }
+}
+
+// Lets no file grow past `bytes`, which is what a full disk looks like to SQLite.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() { setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_;
+};
+
+TEST(SqliteStoreTest, AFullDiskDelaysCommitsAndLosesNone) {
+  SqliteOptions options;
+  options.retry = absl::Milliseconds(5);
+  auto store = MustOpen(NewPath("full.db"), options);
+  ASSERT_TRUE(CommitNow(*store, {{"t", "before", "1"}}).ok());
+  absl::Mutex mu;
+  std::vector<int> order;
+  {
+    FileSizeLimit limit(64 * 1024);
+    store->Commit({{"t", "big", std::string(4 << 20, 'x')}}, [&](absl::Status status) {
+      EXPECT_TRUE(status.ok());
+      absl::MutexLock lock(&mu);
+      order.push_back(1);
+    });
+    store->Commit({{"t", "after", "2"}}, [&](absl::Status) {
+      absl::MutexLock lock(&mu);
+      order.push_back(2);
+    });
+    const absl::Time deadline = absl::Now() + absl::Seconds(20);
+    while (store->health().ok() && absl::Now() < deadline) std::this_thread::yield();
+    EXPECT_FALSE(store->health().ok());
+    EXPECT_EQ(**store->Get("t", "before"), "1");
+    EXPECT_EQ(*store->Get("t", "after"), std::nullopt);
+    absl::MutexLock lock(&mu);
+    EXPECT_TRUE(order.empty());
+  }
+  {
+    absl::MutexLock lock(&mu);
+    auto both = [&] { return order.size() == 2; };
+    ASSERT_TRUE(mu.AwaitWithTimeout(absl::Condition(&both), absl::Seconds(20)));
+    EXPECT_EQ(order, (std::vector<int>{1, 2}));
+  }
+  EXPECT_TRUE(store->health().ok());
+  EXPECT_EQ((*store->Get("t", "big"))->size(), size_t{4} << 20);
+  EXPECT_EQ(**store->Get("t", "after"), "2");
+}
+
+TEST(SqliteStoreTest, ClosingWhileItFailsAnswersCancelled) {
+  SqliteOptions options;
+  options.retry = absl::Seconds(60);
+  auto store = MustOpen(NewPath("closing.db"), options);
+  ASSERT_TRUE(CommitNow(*store, {{"t", "a", "1"}}).ok());
+  FileSizeLimit limit(64 * 1024);
+  std::vector<absl::StatusCode> codes;
+  store->Commit({{"t", "big", std::string(4 << 20, 'x')}},
+                [&](absl::Status status) { codes.push_back(status.code()); });
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  while (store->health().ok() && absl::Now() < deadline) std::this_thread::yield();
+  store->Commit({{"t", "b", "2"}}, [&](absl::Status status) { codes.push_back(status.code()); });
+  store.reset();
+  EXPECT_THAT(codes, ::testing::Each(absl::StatusCode::kCancelled));
+  EXPECT_EQ(codes.size(), 2u);
+}
+
+}  // namespace
+}  // namespace baton::store
