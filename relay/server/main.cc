@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <string>
 
@@ -66,6 +67,7 @@ int main(int argc, char** argv) {
   Flags flags;
   Declare(app, flags);
   CLI11_PARSE(app, argc, argv);
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // What matters, this program says itself.
   if (!flags.token_file.empty()) {
     if (auto s = ReadToken(flags.token_file, &flags.server.token); !s.ok()) return Fail(s);
   }
