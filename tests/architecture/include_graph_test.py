@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""Reads the include graph and fails on an edge that DESIGN.md section 2 does not allow, on a
+folder nobody placed, and on any cycle. Run: python3 tests/architecture/include_graph_test.py"""
+
+import os
+import pathlib
+import re
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# Folder -> what it may include directly. "proto" are the messages of baton.v1, "grpc" its services
+# and gRPC itself, "rows" the messages of baton.store.v1. A folder may always include itself.
+ALLOWED = {
+    "sdk/base": "",
+    "sdk/rpc": "sdk/base proto grpc",
+    "sdk/client": "sdk/base sdk/rpc proto grpc",
+    "sdk/worker": "sdk/base sdk/rpc proto grpc",
+    "sdk/cli": "sdk/base sdk/rpc sdk/client proto grpc",
+    "relay/weights": "sdk/base",
+    "relay/segment": "sdk/base relay/weights",
+    "relay/client": "sdk/base sdk/rpc relay/segment relay/weights proto grpc",
+    "relay/server": "sdk/base sdk/rpc relay/segment relay/weights proto grpc",
+    "controller/algorithms": "",
+    "controller/core": "sdk/base controller/algorithms proto rows",
+    "controller/store": "sdk/base",
+    "controller/experience": "sdk/base",
+    "controller/runtime": "sdk/base sdk/rpc controller/core controller/algorithms"
+                          " controller/store controller/experience proto rows",
+    "controller/api": "sdk/base sdk/rpc controller/runtime proto grpc",
+    "controller/status": "sdk/base sdk/rpc controller/runtime proto",
+    "controller/server": "sdk/base controller/api controller/status controller/runtime"
+                         " controller/store",
+    "workers/engine": "sdk/base relay/weights",
+    "workers/reward": "sdk/base sdk/rpc sdk/worker proto",
+    "workers/policy": "sdk/base sdk/rpc workers/engine relay/client relay/weights proto",
+    "workers/rollout": "sdk/base sdk/rpc sdk/worker workers/engine workers/policy"
+                       " relay/client relay/weights proto",
+    "workers/trainer": "sdk/base sdk/rpc sdk/worker workers/engine workers/policy"
+                       " relay/client relay/weights proto",
+    "workers/fake": "sdk/base sdk/rpc sdk/worker proto",
+    "workers/main": "sdk/base sdk/rpc sdk/worker workers/engine workers/policy workers/reward"
+                    " workers/rollout workers/trainer proto",
+    "examples/custom_reward": "sdk/base sdk/worker proto",
+    "examples/python_reward": "sdk/base sdk/worker proto",
+}
+# Use anything that stands above.
+OPEN = ("tests", "bench")
+
+# Headers that bring threads, clocks, files, sockets or randomness: not in the pure folders.
+PURE = ("controller/core", "controller/algorithms", "controller/placement")
+IMPURE = re.compile(
+    r"^(thread|mutex|condition_variable|future|atomic|chrono|ctime|random|fstream|filesystem|"
+    r"unistd\.h|sys/.*|netinet/.*|absl/synchronization/.*|absl/time/clock\.h|absl/random/.*|"
+    r"grpcpp/.*|boost/.*|spdlog/.*|sqlite3\.h|torch/.*|sdk/base/log\.h)$")
+# Folders that a GPU machine builds without the service.
+ENGINE = ("workers/engine", "relay/weights")
+NOT_IN_ENGINE = re.compile(r"^(grpcpp/.*|google/protobuf/.*|boost/.*|spdlog/.*|sdk/base/log\.h)$")
+TORCH = re.compile(r"^(torch|ATen|c10)/")
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">]+)[">]', re.MULTILINE)
+TOPS = ("sdk", "relay", "controller", "workers", "examples", "tests", "bench")
+
+
+def read_sources(root):
+    """[(path relative to root, [included names])] of every C++ file."""
+    found = []
+    for top in TOPS:
+        for folder, _, names in os.walk(root / top):
+            for name in sorted(names):
+                if name.endswith((".h", ".cc", ".cc.in", ".cu", ".cuh")):
+                    path = pathlib.Path(folder) / name
+                    text = path.read_text(encoding="utf-8")
+                    found.append((path.relative_to(root).as_posix(), INCLUDE.findall(text)))
+    return found
+
+
+def target_of(include):
+    """The folder (or "proto", "grpc", "rows") that an include leads to; None: not ours."""
+    if include.startswith("grpcpp/") or include.endswith(".grpc.pb.h"):
+        return "grpc"
+    if include.startswith("baton/store/"):
+        return "rows"
+    if include.startswith("baton/"):
+        return "proto"
+    if include.split("/")[0] in TOPS and "/" in include:
+        return include.rsplit("/", 1)[0]
+    return None
+
+
+def is_open(folder):
+    return folder.split("/")[0] in OPEN
+
+
+def problems_of(sources, allowed):
+    problems = []
+    for path, includes in sources:
+        folder = path.rsplit("/", 1)[0]
+        if folder not in allowed and not is_open(folder):
+            problems.append(f"{path}: no rule says what {folder} may include; give it a place in "
+                            "DESIGN.md section 2 and in tests/architecture")
+            continue
+        for include in includes:
+            target = target_of(include)
+            if (target not in (None, folder) and not is_open(folder)
+                    and target not in allowed[folder].split()):
+                problems.append(f"{path}: {folder} may not include {include} ({target})")
+            if folder in PURE and IMPURE.match(include):
+                problems.append(f"{path}: {folder} is pure and may not include {include}")
+            if folder in ENGINE and NOT_IN_ENGINE.match(include):
+                problems.append(f"{path}: {folder} builds without the service and may not "
+                                f"include {include}")
+            if TORCH.match(include) and not folder.startswith("workers/") and not is_open(folder):
+                problems.append(f"{path}: only workers/ may include libtorch ({include})")
+    return problems
+
+
+def edges_of(sources, key):
+    edges = {}
+    for path, includes in sources:
+        node = key(path)
+        for include in includes:
+            if target_of(include) not in (None, "proto", "grpc", "rows"):
+                target = key(include)
+                if target != node:
+                    edges.setdefault(node, set()).add(target)
+    return edges
+
+
+def find_cycle(edges):
+    """The nodes of one cycle, first = last; None: there is none."""
+    done, path = set(), []
+
+    def visit(node):
+        if node in path:
+            return path[path.index(node):] + [node]
+        if node in done:
+            return None
+        path.append(node)
+        for target in sorted(edges.get(node, ())):
+            cycle = visit(target)
+            if cycle:
+                return cycle
+        path.pop()
+        done.add(node)
+        return None
+
+    for node in sorted(edges):
+        cycle = visit(node)
+        if cycle:
+            return cycle
+    return None
+
+
+def folder_of(path):
+    return path.rsplit("/", 1)[0]
+
+
+class IncludeGraph(unittest.TestCase):
+    def setUp(self):
+        self.sources = read_sources(ROOT)
+
+    def test_every_edge_points_down(self):
+        self.assertGreater(len(self.sources), 100)
+        problems = problems_of(self.sources, ALLOWED)
+        self.assertFalse(problems, "\n" + "\n".join(problems))
+
+    def test_folders_have_no_cycle(self):
+        cycle = find_cycle(edges_of(self.sources, folder_of))
+        self.assertIsNone(cycle, "folders include each other: " + " -> ".join(cycle or []))
+
+    def test_headers_have_no_cycle(self):
+        cycle = find_cycle(edges_of(self.sources, lambda path: path))
+        self.assertIsNone(cycle, "files include each other: " + " -> ".join(cycle or []))
+
+    def test_rules_themselves_have_no_cycle(self):
+        rules = {folder: {t for t in targets.split() if "/" in t}
+                 for folder, targets in ALLOWED.items()}
+        for folder, targets in rules.items():
+            self.assertLessEqual(targets, set(rules), folder)
+        self.assertIsNone(find_cycle(rules))
+
+    def test_included_files_exist(self):
+        missing = [f"{path}: {include}" for path, includes in self.sources for include in includes
+                   if target_of(include) not in (None, "proto", "grpc", "rows")
+                   and not (ROOT / include).is_file()]
+        self.assertFalse(missing, "\n" + "\n".join(missing))
+
+
+class TheTestItself(unittest.TestCase):
+    RULES = {"sdk/base": "", "controller/core": "sdk/base proto", "workers/engine": "sdk/base"}
+
+    def problems(self, path, *includes):
+        return problems_of([(path, list(includes))], self.RULES)
+
+    def test_finds_what_is_forbidden(self):
+        self.assertFalse(self.problems("controller/core/a.cc", "sdk/base/b.h", "baton/v1/j.pb.h",
+                                       "controller/core/a.h", "vector", "absl/time/time.h"))
+        self.assertTrue(self.problems("sdk/base/a.h", "controller/core/a.h"))
+        self.assertTrue(self.problems("controller/core/a.cc", "baton/v1/j.grpc.pb.h"))
+        self.assertTrue(self.problems("controller/core/a.cc", "grpcpp/grpcpp.h"))
+        self.assertTrue(self.problems("controller/core/a.cc", "absl/time/clock.h"))
+        self.assertTrue(self.problems("controller/core/a.cc", "torch/torch.h"))
+        self.assertTrue(self.problems("workers/engine/a.cc", "sdk/base/log.h"))
+        self.assertTrue(self.problems("workers/unheard_of/a.cc"))
+        self.assertFalse(self.problems("tests/anything/a.cc", "controller/core/a.h"))
+
+    def test_finds_cycles(self):
+        self.assertEqual(find_cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}}), ["b", "c", "b"])
+        self.assertIsNone(find_cycle({"a": {"b", "c"}, "b": {"c"}}))
+
+    def test_reads_includes(self):
+        self.assertEqual(INCLUDE.findall('#include <a>\n  # include "b/c.h"\n// #include "d"\n'),
+                         ["a", "b/c.h"])
+
+
+if __name__ == "__main__":
+    unittest.main()
