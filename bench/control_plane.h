@@ -1,0 +1,53 @@
+// The parts of control_plane_bench.
+#ifndef BATON_BENCH_CONTROL_PLANE_H_
+#define BATON_BENCH_CONTROL_PLANE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace baton::bench {
+
+/// A task of the dispatch benches is so many bytes on the wire.
+inline constexpr size_t kTaskBytes = 300;
+
+/// control_plane_worker.cc: the child process. `workers` of them attach to `controller`; "sdk" are
+/// embedded by sdk/worker, "raw" are bare gRPC clients that answer each task at once. Runs until
+/// the process gets SIGTERM. Returns an exit code.
+int RunWorkers(const std::string& controller, const std::string& kind, int workers, int credits);
+
+struct DispatchResult {
+  std::vector<double> latency_us;  ///< Per task, warm-up left out.
+  double tasks_per_second = 0;
+  int64_t task_rows = 0, result_rows = 0;  ///< In the store afterwards; 0 for "raw".
+  int64_t tasks = 0;                       ///< Finished in all.
+};
+
+struct DispatchOptions {
+  std::string program;  ///< This executable, which is started again for the workers.
+  std::string folder;   ///< For the store.
+  std::string kind;     ///< "sdk": with SDK and store; "raw": gRPC alone.
+  int workers = 1;
+  int window = 1;  ///< Tasks outstanding per worker.
+  int64_t tasks = 0;
+};
+
+/// control_plane_dispatch.cc: sends tasks through the controller's gRPC server to workers in a
+/// process of their own. With the store, a task leaves after its row is committed and is done
+/// after its result's row is.
+DispatchResult MeasureDispatch(const DispatchOptions& options);
+
+struct CoreResult {
+  double events_per_second = 0;
+  uint64_t effects = 0;
+  std::map<std::string, uint64_t> mix;  ///< Events by kind.
+};
+
+/// control_plane_core.cc: records the events of a job of `steps` steps, 512 prompts x 16 samples
+/// on 64 replicas, then plays them to a fresh JobCore.
+CoreResult MeasureCore(int steps);
+
+}  // namespace baton::bench
+
+#endif  // BATON_BENCH_CONTROL_PLANE_H_

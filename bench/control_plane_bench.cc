@@ -1,0 +1,133 @@
+// What the control plane costs: `./dev bench control_plane [--json FILE]`.
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "baton/v1/job_service.grpc.pb.h"
+#include "bench/control_plane.h"
+#include "bench/report.h"
+#include "controller/api/api_server.h"
+#include "controller/runtime/controller.h"
+#include "controller/store/sqlite_store.h"
+#include "grpcpp/grpcpp.h"
+#include "sdk/base/log.h"
+
+namespace baton::bench {
+namespace {
+
+struct Flags {
+  std::string json;
+  bool quick = false;
+  std::string controller, kind;  // of the child process
+  int workers = 1, credits = 1;
+};
+
+// The median of CreateJob over gRPC, with the job's first rows in SQLite.
+double CreateJobP50(const std::string& folder, int jobs) {
+  const std::string data = folder + "/prompts.jsonl";
+  std::ofstream(data) << "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n";
+  auto store = store::SqliteStore::Open(folder + "/baton.db");
+  if (!store.ok()) return -1;
+  controller::ControllerOptions options;
+  options.data_root = folder;
+  options.store = *std::move(store);
+  auto controller = controller::Controller::Create(std::move(options));
+  if (!controller.ok()) return -1;
+  auto server = api::ApiServer::Start("127.0.0.1:0", api::Access(), controller->get());
+  if (!server.ok()) return -1;
+  auto stub = v1::JobService::NewStub(grpc::CreateChannel(
+      absl::StrCat("127.0.0.1:", (*server)->port()), grpc::InsecureChannelCredentials()));
+  v1::CreateJobRequest request;
+  v1::JobSpec* spec = request.mutable_spec();
+  spec->set_kind(v1::JOB_KIND_RL);
+  spec->mutable_model()->mutable_init()->set_characters("0123456789+=");
+  spec->mutable_data()->add_train_files(data);
+  spec->mutable_reward()->add_rules()->set_type("exact_match");
+  spec->mutable_trainer()->set_total_training_steps(1);
+  std::vector<double> milliseconds;
+  for (int i = 0; i < jobs; ++i) {
+    request.set_job_id(absl::StrCat("job-", i));
+    request.set_request_id(absl::StrCat("request-", i));
+    grpc::ClientContext context;
+    v1::Job job;
+    const absl::Time start = absl::Now();
+    const grpc::Status status = stub->CreateJob(&context, request, &job);
+    if (!status.ok()) {
+      std::fprintf(stderr, "CreateJob: %s\n", status.error_message().c_str());
+      return -1;
+    }
+    if (i >= jobs / 10) milliseconds.push_back(absl::ToDoubleMilliseconds(absl::Now() - start));
+  }
+  return Percentile(milliseconds, 0.5);
+}
+
+void AddDispatch(const Flags& flags, DispatchOptions options, Report& report) {
+  options.tasks = flags.quick ? 500 : 5000;
+  options.kind = "raw";
+  const auto grpc = MeasureDispatch(options);
+  options.kind = "sdk";
+  const auto dispatch = MeasureDispatch(options);
+  report.Add("dispatch_p50_us", Percentile(dispatch.latency_us, 0.5), "us", "aim <= 200");
+  report.Add("dispatch_p99_us", Percentile(dispatch.latency_us, 0.99), "us");
+  report.Add("grpc_p50_us", Percentile(grpc.latency_us, 0.5), "us", "the same without store, SDK");
+
+  options.workers = 8;
+  options.window = 16;
+  options.tasks = flags.quick ? 5000 : 100'000;
+  const auto many = MeasureDispatch(options);
+  options.kind = "raw";
+  const auto bare = MeasureDispatch(options);
+  report.Add(
+      "tasks_per_second", many.tasks_per_second, "tasks/s",
+      absl::StrCat("aim >= 20000; ", many.result_rows, " of ", many.tasks, " result rows found"));
+  report.Add("grpc_messages_per_second", bare.tasks_per_second, "tasks/s",
+             "bare: a task and its answer each, no store, no SDK");
+}
+
+int RunBench(const Flags& flags, const std::string& program) {
+  std::string folder = (std::filesystem::temp_directory_path() / "baton-bench-XXXXXX").string();
+  if (::mkdtemp(folder.data()) == nullptr) return 1;
+  Report report("control_plane");
+  DispatchOptions options;
+  options.program = program;
+  options.folder = folder;
+  AddDispatch(flags, options, report);
+  const CoreResult core = MeasureCore(flags.quick ? 1 : 2);
+  report.Add("core_events_per_second", core.events_per_second, "events/s",
+             absl::StrCat("aim >= 200000; ", core.effects, " effects"));
+  report.Add("create_job_p50_ms", CreateJobP50(folder, flags.quick ? 20 : 200), "ms");
+  std::filesystem::remove_all(folder);
+  report.Print();
+  std::printf("  event mix:");
+  for (const auto& [kind, count] : core.mix) {
+    std::printf(" %s %llu", kind.c_str(), static_cast<unsigned long long>(count));
+  }
+  std::printf("\n");
+  return flags.json.empty() || report.WriteJson(flags.json) ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace baton::bench
+
+int main(int argc, char** argv) {
+  baton::bench::Flags flags;
+  CLI::App app("Measures the control plane: dispatch, the core, CreateJob.");
+  app.add_option("--json", flags.json, "Write the rows here");
+  app.add_flag("--quick", flags.quick, "Fewer repetitions");
+  CLI::App* worker = app.add_subcommand("worker", "The child process; not for people");
+  worker->add_option("--controller", flags.controller)->required();
+  worker->add_option("--kind", flags.kind)->required();
+  worker->add_option("--workers", flags.workers);
+  worker->add_option("--credits", flags.credits);
+  CLI11_PARSE(app, argc, argv);
+  baton::InitLog({baton::LogLevel::kWarn, "", "control_plane_bench"});
+  if (worker->parsed()) {
+    return baton::bench::RunWorkers(flags.controller, flags.kind, flags.workers, flags.credits);
+  }
+  return baton::bench::RunBench(flags, std::filesystem::canonical("/proc/self/exe").string());
+}

@@ -1,0 +1,64 @@
+#include "bench/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <thread>
+
+#include "nlohmann/json.hpp"
+
+namespace baton::bench {
+namespace {
+
+std::string CpuName() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    const size_t colon = line.find(": ");
+    if (line.rfind("model name", 0) == 0 && colon != std::string::npos) {
+      return line.substr(colon + 2);
+    }
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+void Report::Add(const std::string& name, double value, const std::string& unit,
+                 const std::string& note) {
+  rows_.push_back({name, value, unit, note});
+}
+
+void Report::Print() const {
+  std::printf("%s on %u x %s\n", bench_.c_str(), std::thread::hardware_concurrency(),
+              CpuName().c_str());
+  for (const Row& row : rows_) {
+    const int decimals = std::abs(row.value) >= 1000 ? 0 : std::abs(row.value) >= 10 ? 1 : 3;
+    std::printf("  %-28s %14.*f %-10s %s\n", row.name.c_str(), decimals, row.value,
+                row.unit.c_str(), row.note.c_str());
+  }
+}
+
+bool Report::WriteJson(const std::string& path) const {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const Row& row : rows_) {
+    rows.push_back({{"name", row.name}, {"value", row.value}, {"unit", row.unit}});
+  }
+  const nlohmann::json report = {
+      {"bench", bench_},
+      {"machine", {{"cpu", CpuName()}, {"cores", std::thread::hardware_concurrency()}}},
+      {"rows", rows}};
+  std::ofstream out(path);
+  out << report.dump(2) << "\n";
+  out.close();
+  if (!out) std::fprintf(stderr, "cannot write %s\n", path.c_str());
+  return bool(out);
+}
+
+double Percentile(std::vector<double> values, double fraction) {
+  std::sort(values.begin(), values.end());
+  const double at = std::ceil(fraction * static_cast<double>(values.size())) - 1;
+  return values[static_cast<size_t>(std::max(0.0, at))];
+}
+
+}  // namespace baton::bench
