@@ -65,7 +65,7 @@ class Worker:
             except grpc.RpcError as error:
                 print("no connection: %s" % error.details(), file=sys.stderr, flush=True)
             time.sleep(delay)
-            delay = min(2 * delay, 5.0)
+            delay = min(2 * delay, 1.0)
 
     def serve(self):
         """One connection. True if the controller accepted it."""

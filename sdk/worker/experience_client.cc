@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "baton/v1/experience_service.grpc.pb.h"
 #include "grpcpp/create_channel.h"
 #include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
@@ -14,18 +15,27 @@ namespace {
 
 constexpr absl::Duration kRetryDelay = absl::Milliseconds(200);
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& controller) {
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  return grpc::CreateCustomChannel(controller, grpc::InsecureChannelCredentials(), arguments);
-}
-
 }  // namespace
 
 ExperienceClient::ExperienceClient(const WorkerOptions& options)
-    : token_(options.token),
-      stub_(v1::ExperienceService::NewStub(MakeChannel(options.controller))) {}
+    : controller_(options.controller), token_(options.token) {}
+
+absl::Status ExperienceClient::FetchOnce(const v1::FetchBatchRequest& request,
+                                         std::vector<v1::Trajectory>& batch) const {
+  grpc::ChannelArguments arguments;  // A channel per attempt: see session.cc.
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  const auto stub = v1::ExperienceService::NewStub(
+      grpc::CreateCustomChannel(controller_, grpc::InsecureChannelCredentials(), arguments));
+  grpc::ClientContext call;
+  if (!token_.empty()) call.AddMetadata("authorization", absl::StrCat("Bearer ", token_));
+  const auto reader = stub->FetchBatch(&call, request);
+  v1::FetchBatchResponse response;
+  while (reader->Read(&response)) {
+    for (v1::Trajectory& one : *response.mutable_trajectories()) batch.push_back(std::move(one));
+  }
+  return FromGrpc(reader->Finish());
+}
 
 absl::StatusOr<std::vector<v1::Trajectory>> ExperienceClient::FetchBatch(
     const TaskContext& context) const {
@@ -35,15 +45,8 @@ absl::StatusOr<std::vector<v1::Trajectory>> ExperienceClient::FetchBatch(
   request.set_batch_id(update.batch_id());
   request.set_capability(update.capability());
   while (!context.cancelled()) {
-    grpc::ClientContext call;
-    if (!token_.empty()) call.AddMetadata("authorization", absl::StrCat("Bearer ", token_));
     std::vector<v1::Trajectory> batch;
-    v1::FetchBatchResponse response;
-    const auto reader = stub_->FetchBatch(&call, request);
-    while (reader->Read(&response)) {
-      for (v1::Trajectory& one : *response.mutable_trajectories()) batch.push_back(std::move(one));
-    }
-    const absl::Status status = FromGrpc(reader->Finish());
+    const absl::Status status = FetchOnce(request, batch);
     if (status.ok()) return batch;
     if (!absl::IsUnavailable(status)) {
       return Annotate(status, absl::StrCat("fetching batch ", update.batch_id()));

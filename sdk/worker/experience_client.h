@@ -2,13 +2,13 @@
 #ifndef BATON_SDK_WORKER_EXPERIENCE_CLIENT_H_
 #define BATON_SDK_WORKER_EXPERIENCE_CLIENT_H_
 
-#include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "baton/v1/experience.pb.h"
-#include "baton/v1/experience_service.grpc.pb.h"
+#include "baton/v1/experience_service.pb.h"
 #include "sdk/worker/task_context.h"
 #include "sdk/worker/worker.h"
 
@@ -26,8 +26,11 @@ class ExperienceClient {
   absl::StatusOr<std::vector<v1::Trajectory>> FetchBatch(const TaskContext& context) const;
 
  private:
+  absl::Status FetchOnce(const v1::FetchBatchRequest& request,
+                         std::vector<v1::Trajectory>& batch) const;
+
+  const std::string controller_;
   const std::string token_;
-  const std::unique_ptr<v1::ExperienceService::Stub> stub_;
 };
 
 }  // namespace baton

@@ -140,7 +140,8 @@ FakeController::FakeController(Options options)
       workers_(std::make_unique<Workers>(this)),
       experience_(std::make_unique<Experience>(this)) {
   grpc::ServerBuilder builder;
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+  builder.AddListeningPort("127.0.0.1:" + std::to_string(options_.port),
+                           grpc::InsecureServerCredentials(), &port_);
   builder.RegisterService(workers_.get());
   builder.RegisterService(experience_.get());
   server_ = builder.BuildAndStart();

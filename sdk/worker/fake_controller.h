@@ -30,6 +30,7 @@ class FakeController final {
     int32_t protocol = 1;
     bool acknowledge_heartbeats = true;
     bool acknowledge_results = true;
+    int port = 0;       ///< 0: any free one.
     std::string token;  ///< Demanded of workers when not empty.
   };
   explicit FakeController(Options options);
@@ -37,6 +38,7 @@ class FakeController final {
   ~FakeController();
 
   std::string address() const;
+  int port() const { return port_; }
   /// Takes effect with the next message or stream.
   void Change(const std::function<void(Options&)>& change);
   /// What the next Welcome says besides lease and epoch.

@@ -31,18 +31,14 @@ std::string HostName() {
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
 }
 
-std::shared_ptr<grpc::Channel> MakeChannel(const WorkerOptions& options) {
+/// A channel of its own for every attempt: it connects at once, whatever happened before. (A kept
+/// one has a back-off of its own, which outlasts a controller's restart.)
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& controller) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetMaxSendMessageSize(-1);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  const int fastest = static_cast<int>(absl::ToInt64Milliseconds(options.min_backoff));
-  const int slowest = static_cast<int>(absl::ToInt64Milliseconds(options.max_backoff));
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, fastest);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, fastest);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, slowest);
-  return grpc::CreateCustomChannel(options.controller, grpc::InsecureChannelCredentials(),
-                                   arguments);
+  return grpc::CreateCustomChannel(controller, grpc::InsecureChannelCredentials(), arguments);
 }
 
 /// No later attempt can succeed.
@@ -70,8 +66,7 @@ Session::Session(const WorkerOptions& options, Dispatcher* dispatcher, TaskLedge
       dispatcher_(dispatcher),
       ledger_(ledger),
       logs_(logs),
-      instance_id_(RandomId()),
-      stub_(v1::WorkerService::NewStub(MakeChannel(options))) {}
+      instance_id_(RandomId()) {}
 
 void Session::Stop() {
   absl::MutexLock lock(&mu_);
@@ -130,7 +125,8 @@ absl::Status Session::ServeOnce() {
     context_ = &context;
     welcome_by_ = SteadyClock::now() + kWelcomeTimeout;
   }
-  const auto stream = stub_->Attach(&context);
+  const auto stub = v1::WorkerService::NewStub(MakeChannel(options_.controller));
+  const auto stream = stub->Attach(&context);
   const absl::Status refused = ServeStream(*stream);
   attached_ = false;
   if (!refused.ok()) context.TryCancel();

@@ -54,7 +54,6 @@ class Session {
   TaskLedger* const ledger_;
   LogQueue* const logs_;
   const std::string instance_id_;
-  std::unique_ptr<v1::WorkerService::Stub> stub_;
 
   std::atomic<bool> attached_{false};
   std::atomic<bool> writing_{false};  ///< The write loop goes on.

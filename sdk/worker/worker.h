@@ -41,7 +41,7 @@ struct WorkerOptions {
   /// worker of a process may.
   bool forward_log = false;
   absl::Duration min_backoff = absl::Milliseconds(100);  ///< Between connection attempts …
-  absl::Duration max_backoff = absl::Seconds(5);         ///< … doubling up to this.
+  absl::Duration max_backoff = absl::Seconds(1);         ///< … doubling up to this.
   absl::Duration progress_interval = absl::Milliseconds(100);
   int progress_tokens = 64;
 };

@@ -158,6 +158,24 @@ TEST_F(WorkerRecovery, FencesItselfWhenTheLeaseRunsOut) {
   EXPECT_THAT(hello->unacknowledged(), Not(Contains("t")));
 }
 
+TEST(WorkerRestart, TheControllerComesBackWithALaterEpoch) {
+  auto controller = std::make_unique<FakeController>();
+  FakeController::Options options;
+  options.port = controller->port();
+  RunningWorker worker(*controller);
+  worker->RegisterRole("reward", {}).IgnoreError();
+  worker.Start();
+  ASSERT_TRUE(controller->RunTask(MakeTask("a", "reward", "assign_role")).has_value());
+  controller.reset();
+  options.epoch = 2;
+  controller = std::make_unique<FakeController>(options);
+  const auto hello = controller->WaitForHello(1);
+  ASSERT_TRUE(hello.has_value());
+  EXPECT_EQ(hello->epoch_seen(), 1u);
+  ASSERT_EQ(hello->roles_held_size(), 1);
+  EXPECT_TRUE(controller->RunTask(MakeTask("b", "reward", "release_role")).has_value());
+}
+
 TEST_F(WorkerRecovery, RefusesAnOlderEpoch) {
   controller_.Change([](FakeController::Options& o) { o.epoch = 5; });
   StartWorker();

@@ -4,7 +4,9 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 #include "CLI/CLI.hpp"
 #include "sdk/base/log.h"
@@ -31,7 +33,9 @@ void RestartWithThreads(int threads, char** argv) {
   setenv("OMP_NUM_THREADS", count.c_str(), 1);
   setenv("OPENBLAS_NUM_THREADS", count.c_str(), 1);
   setenv("OMP_WAIT_POLICY", "PASSIVE", 0);
-  execv("/proc/self/exe", argv);
+  std::error_code error;  // The path, not /proc/self/exe, so that `ps` shows the name.
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe", error).string();
+  execv(self.c_str(), argv);
   std::perror("baton-worker: cannot restart itself; going on with default threads");
 }
 
