@@ -31,6 +31,40 @@ bool ValidId(absl::string_view id) {
 
 int PageSize(int asked, int standard) { return asked <= 0 ? standard : std::min(asked, 1000); }
 
+// Reads payloads one after the other, each on the job's disk strand. Keeps itself alive.
+struct PayloadReader : std::enable_shared_from_this<PayloadReader> {
+  std::shared_ptr<JobRuntime> job;
+  std::vector<store::v1::TrajectoryRow> rows;
+  v1::ListTrajectoriesResponse answer;
+  bool with_columns = false;
+  Callback<v1::ListTrajectoriesResponse> done;
+
+  void Next(size_t i) {
+    if (i == rows.size()) return done(std::move(answer));
+    const store::v1::TrajectoryRow& row = rows[i];
+    job->ReadPayloadAsync({row.file(), row.offset(), row.size()},
+                          [self = shared_from_this(), i](absl::StatusOr<std::string> bytes) {
+                            self->Add(self->rows[i], bytes);
+                            self->Next(i + 1);
+                          });
+  }
+
+  void Add(const store::v1::TrajectoryRow& row, const absl::StatusOr<std::string>& bytes) {
+    v1::Trajectory* t = answer.add_trajectories();
+    if (!bytes.ok() || !t->ParseFromString(*bytes)) {
+      t->Clear();
+      t->set_error("the payload is no longer kept");
+    }
+    if (!with_columns) t->clear_columns();
+    t->set_trajectory_id(TrajectoryName(row.id()));
+    t->set_purpose(row.purpose());
+    t->set_step(static_cast<uint64_t>(row.step()));
+    t->set_policy_version(row.policy_version());
+    for (const auto& [name, value] : row.scores()) (*t->mutable_scores())[name] = value;
+    if (!row.error().empty()) t->set_error(row.error());
+  }
+};
+
 v1::FieldViolation Violation(const std::string& field, const std::string& description) {
   v1::FieldViolation violation;
   violation.set_field(field);
@@ -64,8 +98,8 @@ std::vector<v1::FieldViolation> Controller::CheckFiles(v1::JobSpec* effective) {
     if (!row.ok() || !row->has_value() || !job.ParseFromString(**row)) {
       out.push_back(Violation("spec.model.path", absl::StrCat("there is no job '", source, "'")));
     } else if (job.checkpoints().empty()) {
-      out.push_back(Violation("spec.model.path", absl::StrCat("job '", source,
-                                                              "' has no complete checkpoint yet")));
+      out.push_back(Violation("spec.model.path",
+                              absl::StrCat("job '", source, "' has no complete checkpoint yet")));
     } else {
       model->set_path(job.checkpoints(job.checkpoints_size() - 1).path() + "/actor");
     }
@@ -153,8 +187,10 @@ void Controller::Admit(const v1::CreateJobRequest& request, const Callback<v1::J
     const std::string name = FullJobName(id, project);
     if (jobs_.count(name) > 0) {
       return done(MakeError(absl::StatusCode::kAlreadyExists, "JOB_EXISTS",
-                            absl::StrCat("job '", id, "' exists; choose another name, or `baton "
-                                         "delete ", id, "` when it is not needed any more"),
+                            absl::StrCat("job '", id,
+                                         "' exists; choose another name, or `baton "
+                                         "delete ",
+                                         id, "` when it is not needed any more"),
                             {{"job", name}}));
     }
     v1::Job job;
@@ -322,11 +358,11 @@ void Controller::ListMetrics(v1::ListMetricsRequest request,
           }
           for (const auto& [key, value] : metrics.metrics()) {
             const auto& prefixes = request.prefixes();
-            const bool wanted = prefixes.empty() ||
-                                std::any_of(prefixes.begin(), prefixes.end(),
-                                            [&, &key = key](const std::string& prefix) {
-                                              return absl::StartsWith(key, prefix);
-                                            });
+            const bool wanted =
+                prefixes.empty() || std::any_of(prefixes.begin(), prefixes.end(),
+                                                [&, &key = key](const std::string& prefix) {
+                                                  return absl::StartsWith(key, prefix);
+                                                });
             if (wanted) (*step->mutable_metrics())[key] = value;
           }
         }
@@ -338,67 +374,44 @@ void Controller::ListTrajectories(v1::ListTrajectoriesRequest request,
                                   Callback<v1::ListTrajectoriesResponse> done) {
   auto job = FindJob(request.name());
   if (!job.ok()) return done(job.status());
-  boost::asio::post(disk_, [this, job = *job, request = std::move(request),
-                            done = std::move(done)] {
-    store::ScanOptions scan = NumberRange(job->name(), 0);
-    scan.reverse = true;
-    if (!request.page_token().empty()) {
-      uint64_t serial = 0;
-      if (!absl::SimpleHexAtoi(request.page_token(), &serial)) {
-        return done(MakeError(absl::StatusCode::kInvalidArgument, "PAGE_TOKEN",
-                              "page_token is not one that ListTrajectories gave"));
-      }
-      scan.end = NumberKey(job->name(), serial);
-    }
-    auto rows = store_->Scan(kTrajectoryTable, scan);
-    if (!rows.ok()) return done(rows.status());
-    auto answer = std::make_shared<v1::ListTrajectoriesResponse>();
-    std::vector<store::v1::TrajectoryRow> chosen;
-    const auto size = static_cast<size_t>(PageSize(request.page_size(), 20));
-    for (const store::Row& stored : *rows) {
-      store::v1::TrajectoryRow row;
-      if (!row.ParseFromString(stored.value)) continue;
-      if (request.purpose() != v1::PURPOSE_UNSPECIFIED && row.purpose() != request.purpose()) {
-        continue;
-      }
-      if (request.step() != 0 && row.step() != request.step()) continue;
-      chosen.push_back(std::move(row));
-      if (chosen.size() == size) {
-        answer->set_next_page_token(absl::StrCat(absl::Hex(KeyNumber(stored.key))));
-        break;
-      }
-    }
-    if (chosen.empty()) return done(std::move(*answer));
-    // Payloads are read one after the other on the job's disk strand.
-    auto next = std::make_shared<std::function<void(size_t)>>();
-    *next = [job, chosen, answer, request, done, next](size_t i) {
-      if (i == chosen.size()) {
-        done(std::move(*answer));
-        *next = nullptr;
-        return;
-      }
-      const store::v1::TrajectoryRow& row = chosen[i];
-      job->ReadPayloadAsync(
-          {row.file(), row.offset(), row.size()},
-          [&row = chosen[i], i, answer, request, next](absl::StatusOr<std::string> bytes) {
-            v1::Trajectory* t = answer->add_trajectories();
-            if (!bytes.ok() || !t->ParseFromString(*bytes)) {
-              t->Clear();
-              t->set_error("the payload is no longer kept");
-            }
-            if (!request.with_columns()) t->clear_columns();
-            t->set_trajectory_id(TrajectoryName(row.id()));
-            t->set_purpose(row.purpose());
-            t->set_step(static_cast<uint64_t>(row.step()));
-            t->set_policy_version(row.policy_version());
-            for (const auto& [name, value] : row.scores()) (*t->mutable_scores())[name] = value;
-            if (!row.error().empty()) t->set_error(row.error());
-            auto run = *next;
-            run(i + 1);
-          });
-    };
-    (*next)(0);
-  });
+  boost::asio::post(
+      disk_, [this, job = *job, request = std::move(request), done = std::move(done)] {
+        store::ScanOptions scan = NumberRange(job->name(), 0);
+        scan.reverse = true;
+        if (!request.page_token().empty()) {
+          uint64_t serial = 0;
+          if (!absl::SimpleHexAtoi(request.page_token(), &serial)) {
+            return done(MakeError(absl::StatusCode::kInvalidArgument, "PAGE_TOKEN",
+                                  "page_token is not one that ListTrajectories gave"));
+          }
+          scan.end = NumberKey(job->name(), serial);
+        }
+        auto rows = store_->Scan(kTrajectoryTable, scan);
+        if (!rows.ok()) return done(rows.status());
+        v1::ListTrajectoriesResponse answer;
+        std::vector<store::v1::TrajectoryRow> chosen;
+        const auto size = static_cast<size_t>(PageSize(request.page_size(), 20));
+        for (const store::Row& stored : *rows) {
+          store::v1::TrajectoryRow row;
+          if (!row.ParseFromString(stored.value)) continue;
+          if (request.purpose() != v1::PURPOSE_UNSPECIFIED && row.purpose() != request.purpose()) {
+            continue;
+          }
+          if (request.step() != 0 && row.step() != request.step()) continue;
+          chosen.push_back(std::move(row));
+          if (chosen.size() == size) {
+            answer.set_next_page_token(absl::StrCat(absl::Hex(KeyNumber(stored.key))));
+            break;
+          }
+        }
+        auto reader = std::make_shared<PayloadReader>();
+        reader->job = job;
+        reader->rows = std::move(chosen);
+        reader->answer = std::move(answer);
+        reader->with_columns = request.with_columns();
+        reader->done = done;
+        reader->Next(0);
+      });
 }
 
 void Controller::ListCheckpoints(v1::ListCheckpointsRequest request,
@@ -421,19 +434,19 @@ void Controller::ExportCheckpoint(v1::ExportCheckpointRequest request,
                           absl::StrCat("directory '", request.directory(),
                                        "' is not an absolute path on the worker's machine")));
   }
-  (*job)->Checkpoints([this, request, name = (*job)->name(), done = std::move(done)](
-                          absl::StatusOr<std::vector<v1::Checkpoint>> all) {
+  (*job)->Checkpoints([this, request, name = (*job)->name(),
+                       done = std::move(done)](absl::StatusOr<std::vector<v1::Checkpoint>> all) {
     const v1::Checkpoint* chosen = nullptr;
     for (const v1::Checkpoint& checkpoint : *all) {
       if (request.step() == 0 || checkpoint.step() == request.step()) chosen = &checkpoint;
     }
     if (chosen == nullptr) {
-      return done(MakeError(
-          absl::StatusCode::kNotFound, "CHECKPOINT_NOT_FOUND",
-          request.step() == 0
-              ? absl::StrCat("job '", request.name(), "' has no complete checkpoint yet")
-              : absl::StrCat("job '", request.name(), "' keeps no checkpoint of step ",
-                             request.step(), "; `baton checkpoints` lists them")));
+      return done(
+          MakeError(absl::StatusCode::kNotFound, "CHECKPOINT_NOT_FOUND",
+                    request.step() == 0
+                        ? absl::StrCat("job '", request.name(), "' has no complete checkpoint yet")
+                        : absl::StrCat("job '", request.name(), "' keeps no checkpoint of step ",
+                                       request.step(), "; `baton checkpoints` lists them")));
     }
     PendingExport pending;
     pending.directory = request.directory();
@@ -443,8 +456,7 @@ void Controller::ExportCheckpoint(v1::ExportCheckpointRequest request,
   });
 }
 
-void Controller::ExplainJob(v1::ExplainJobRequest request,
-                            Callback<v1::ExplainJobResponse> done) {
+void Controller::ExplainJob(v1::ExplainJobRequest request, Callback<v1::ExplainJobResponse> done) {
   auto job = FindJob(request.name());
   if (!job.ok()) return done(job.status());
   (*job)->Explain(std::move(done));
@@ -489,8 +501,8 @@ void Controller::Metrics(std::function<void(std::vector<GaugeSample>)> done) {
       const std::map<std::string, std::string> labels = {{"job", job.name()}};
       samples.push_back({"baton_job_state", labels, static_cast<double>(job.state())});
       samples.push_back({"baton_job_step", labels, static_cast<double>(job.step())});
-      samples.push_back({"baton_job_policy_version", labels,
-                         static_cast<double>(job.policy_version())});
+      samples.push_back(
+          {"baton_job_policy_version", labels, static_cast<double>(job.policy_version())});
       for (const auto& [name, value] : job.metrics()) {
         samples.push_back({"baton_job_metric", {{"job", job.name()}, {"name", name}}, value});
       }

@@ -62,5 +62,27 @@ TEST(LifeOfAJobTest, TheSameSpecEndsWithTheSameWeights) {
   EXPECT_THAT(weights[0], HasSubstr("{"));
 }
 
+TEST(LifeOfAJobTest, EverySampleIsListedWithItsTextAndItsScore) {
+  TestCluster cluster;
+  cluster.AddStandardWorkers();
+  ASSERT_TRUE(cluster.Create(cluster.RlSpec(2), "rl").ok());
+  ASSERT_TRUE(cluster.WaitForState("rl", Job::STATE_SUCCEEDED)) << cluster.Why("rl");
+  v1::ListTrajectoriesRequest request;
+  request.set_name("rl");
+  request.set_purpose(v1::PURPOSE_TRAIN);
+  request.set_page_size(1000);
+  grpc::ClientContext context;
+  v1::ListTrajectoriesResponse response;
+  ASSERT_TRUE(cluster.stub().ListTrajectories(&context, request, &response).ok());
+  ASSERT_EQ(response.trajectories_size(), 2 * 4 * 4);
+  for (const v1::Trajectory& t : response.trajectories()) {
+    EXPECT_EQ(t.scores().count("reward"), 1u) << t.trajectory_id();
+    EXPECT_FALSE(t.prompt_text().empty()) << t.trajectory_id();
+    EXPECT_FALSE(t.response_text().empty()) << t.trajectory_id();
+    EXPECT_GE(t.step(), 1u);
+    EXPECT_LE(t.step(), 2u);
+  }
+}
+
 }  // namespace
 }  // namespace baton::testing
