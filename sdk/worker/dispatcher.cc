@@ -133,8 +133,10 @@ void Dispatcher::RunTask(Role& role, const Context& context) {
   } else if (task.method() == kAssign) {
     context->Finish(RunAssign(role, *context));
   } else if (task.method() == kRelease) {
-    const std::string job = TakeHeld(task.role(), &task);
-    if (!job.empty() && role.options.on_release) role.options.on_release(job);
+    if (CheckHeld(task).ok()) {  // Else it is another job's by now.
+      const std::string job = TakeHeld(task.role(), &task);
+      if (!job.empty() && role.options.on_release) role.options.on_release(job);
+    }
     context->Finish(v1::TaskResult());
   } else {
     RunMethod(role.methods.at(task.method()), context);

@@ -195,6 +195,25 @@ TEST(Worker, AReleasedPoolStartsAnew) {
   EXPECT_EQ(assign("d", 1).code(), 0);  // Another life of a job of this name.
 }
 
+TEST(Worker, ALateReleaseLeavesTheNextJobAlone) {
+  FakeController controller;
+  RunningWorker worker(controller);
+  worker
+      ->RegisterMethod("r", "m", 1, [](const v1::Task&, TaskContext&) { return v1::TaskResult(); })
+      .IgnoreError();
+  worker.Start();
+  v1::Task of_old_job = MakeTask("a", "r", "assign_role");
+  of_old_job.set_job("projects/default/jobs/old");
+  ASSERT_TRUE(controller.RunTask(of_old_job).has_value());
+  ASSERT_TRUE(controller.RunTask(MakeTask("b", "r", "assign_role")).has_value());
+  of_old_job.set_task_token("c");
+  of_old_job.set_method("release_role");
+  ASSERT_TRUE(controller.RunTask(of_old_job).has_value());
+  const auto result = controller.RunTask(MakeTask("d", "r", "m"));
+  ASSERT_TRUE(result.has_value());
+  EXPECT_EQ(result->status().code(), 0) << result->status().message();
+}
+
 TEST(Worker, HandlersOfARoleWithThreadsOverlap) {
   FakeController controller;
   RunningWorker worker(controller);

@@ -1,5 +1,10 @@
 #include "workers/policy/policy_source.h"
 
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "workers/engine/hf_directory.h"
@@ -59,6 +64,32 @@ TEST(PolicySource, ReadsWhatItWrote) {
     EXPECT_TRUE(torch::equal(loaded->parameters()[0].second, model->parameters()[0].second));
   }
   EXPECT_EQ(PolicySource::Open(TinySpec().model(), folder.path()).value()->directory(), actor);
+}
+
+TEST(PolicySource, AChatTemplateEndsTheTurn) {
+  const TemporaryFolder folder;
+  const std::string testdata =
+      std::string(std::getenv("BATON_SOURCE_DIR")) + "/workers/engine/testdata/";
+  std::filesystem::copy_file(testdata + "tokenizer_qwen2.json", folder.path() + "/tokenizer.json");
+  const auto tokenizer = engine::Tokenizer::Load(folder.path()).value();
+  engine::ModelConfig config;
+  config.vocab_size = tokenizer->vocab_size();
+  config.hidden_size = config.intermediate_size = 8;
+  config.num_hidden_layers = config.num_attention_heads = config.num_key_value_heads = 1;
+  config.head_dim = 8;
+  std::ofstream(folder.path() + "/config.json") << config.ToJson();
+
+  v1::ModelSpec spec;
+  spec.set_path(folder.path());
+  spec.set_chat_template("chatml");
+  const auto source = PolicySource::Open(spec, "").value();
+  const int32_t end = tokenizer->TokenToId("<|im_end|>").value();
+  EXPECT_THAT(source->stop_token_ids(), ::testing::Contains(end));
+  EXPECT_EQ(source->RenderPrompt({}, "hi").value(),
+            "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n");
+  const auto response = source->EncodeResponse("hi", 0).value();
+  EXPECT_EQ(response.back(), end);
+  EXPECT_EQ(std::count(response.begin(), response.end(), end), 1);
 }
 
 TEST(PolicySource, NamesWhatIsWrong) {
