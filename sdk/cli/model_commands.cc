@@ -57,7 +57,6 @@ void AddModelCommands(CLI::App& app, GlobalOptions* options, int* code) {
 
   auto* generate =
       app.add_subcommand("generate", "Try a model: baton generate --model DIR --prompt TEXT");
-  generate->fallthrough(false);  // Its options are the worker program's to know.
   generate->prefix_command();
   generate->fallthrough(false);  // what it is given is for the other program
   generate->set_help_flag();
