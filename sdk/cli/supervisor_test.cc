@@ -1,0 +1,113 @@
+#include "sdk/cli/supervisor.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace baton::cli {
+namespace {
+
+class SupervisorTest : public ::testing::Test {
+ protected:
+  SupervisorTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "supervisor-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~SupervisorTest() override { std::filesystem::remove_all(folder_); }
+
+  ChildSpec Shell(const std::string& name, const std::string& script) const {
+    return {name, {"/bin/sh", "-c", script}, {"GREETING=hello"}, folder_ + "/" + name + ".log"};
+  }
+  static bool Eventually(const std::function<bool()>& done) {
+    absl::Notification never;
+    for (const absl::Time end = absl::Now() + absl::Seconds(10); absl::Now() < end;) {
+      if (done()) return true;
+      never.WaitForNotificationWithTimeout(absl::Milliseconds(5));
+    }
+    return done();
+  }
+  std::string Read(const std::string& name) const {
+    std::ifstream in(folder_ + "/" + name);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  std::string folder_;
+};
+
+TEST_F(SupervisorTest, AKilledChildIsStartedAgain) {
+  Supervisor supervisor({Shell("a", "echo $GREETING; exec sleep 1000")});
+  ASSERT_TRUE(supervisor.Start().ok());
+  const int first = supervisor.States()[0].pid;
+  ASSERT_EQ(::kill(first, SIGKILL), 0);
+  EXPECT_TRUE(Eventually([&] {
+    supervisor.Poll(absl::Now());
+    return supervisor.States()[0].pid != first && supervisor.States()[0].pid != 0;
+  }));
+  EXPECT_EQ(supervisor.States()[0].restarts, 1);
+  EXPECT_TRUE(Eventually([&] { return Read("a.log") == "hello\nhello\n"; })) << Read("a.log");
+}
+
+TEST_F(SupervisorTest, AChildThatKeepsDyingIsStartedLessOften) {
+  Supervisor supervisor({Shell("a", "exit 1")});
+  ASSERT_TRUE(supervisor.Start().ok());
+  const absl::Time begin = absl::Now();
+  ASSERT_TRUE(Eventually([&] {
+    supervisor.Poll(absl::Now());
+    return supervisor.restarts() == 3;
+  }));
+  EXPECT_GE(absl::Now() - begin, absl::Milliseconds(1400));  // 0 + 0.5 + 1 s
+}
+
+TEST_F(SupervisorTest, StopEndsTheWholeGroupOfEveryChild) {
+  Supervisor supervisor({Shell("a", absl::StrCat("trap '' TERM; sleep 1000 & echo $! > ", folder_,
+                                                 "/grandchild; wait; sleep 1000"))});
+  ASSERT_TRUE(supervisor.Start().ok());
+  ASSERT_TRUE(Eventually([&] { return !Read("grandchild").empty(); }));
+  const int grandchild = std::stoi(Read("grandchild"));
+  supervisor.Stop(absl::Milliseconds(100));
+  EXPECT_EQ(supervisor.States()[0].pid, 0);
+  // It is gone, or a zombie that nobody has reaped yet.
+  EXPECT_TRUE(Eventually([&] {
+    if (!IsAlive(grandchild)) return true;
+    std::ifstream in(absl::StrCat("/proc/", grandchild, "/stat"));
+    const std::string stat{std::istreambuf_iterator<char>(in), {}};
+    return stat.find(") Z") != std::string::npos;
+  }));
+}
+
+TEST_F(SupervisorTest, AProgramThatIsNotThereIsNamed) {
+  ChildSpec missing = Shell("b", "");
+  missing.command = {folder_ + "/nothing-here"};
+  Supervisor supervisor({Shell("a", "exec sleep 1000"), missing});
+  const absl::Status status = supervisor.Start();
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("nothing-here"));
+  EXPECT_EQ(supervisor.States()[0].pid, 0);  // nothing is left running
+}
+
+TEST_F(SupervisorTest, TheStateFileSurvivesTheTrip) {
+  ClusterState state;
+  state.supervisor = 7;
+  state.controller = "127.0.0.1:1";
+  state.processes.push_back({"relay", 8, 2, 9, "x.log"});
+  ASSERT_TRUE(WriteStateFile(folder_, state).ok());
+  auto read = ReadStateFile(folder_);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->controller, "127.0.0.1:1");
+  ASSERT_EQ(read->processes.size(), 1u);
+  EXPECT_EQ(read->processes[0].restarts, 2);
+  RemoveStateFile(folder_);
+  EXPECT_TRUE(absl::IsNotFound(ReadStateFile(folder_).status()));
+}
+
+}  // namespace
+}  // namespace baton::cli

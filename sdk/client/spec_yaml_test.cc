@@ -1,0 +1,109 @@
+#include "sdk/client/spec_yaml.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace baton {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kGood[] = R"(
+kind: rl
+model: {path: job:sft}
+data:
+  train_files: [a.jsonl, b.jsonl]
+  train_batch_size: 32
+rollout:
+  temperature: 0.7
+  stop: "\n"
+reward:
+  rules:
+    - {type: numeric, extract: '#(\d+)'}
+actor: {lr: 3e-4}
+trainer: {total_training_steps: 1e3, val_before_train: false}
+labels: {team: maths}
+)";
+
+TEST(SpecYamlTest, ReadsEveryKindOfField) {
+  const ParsedSpec parsed = ParseSpecYaml(kGood, {});
+  EXPECT_EQ(FormatProblems("f", parsed.problems), "");
+  EXPECT_EQ(parsed.spec.kind(), v1::JOB_KIND_RL);
+  EXPECT_EQ(parsed.spec.data().train_files_size(), 2);
+  EXPECT_EQ(parsed.spec.data().train_batch_size(), 32);
+  EXPECT_DOUBLE_EQ(parsed.spec.rollout().temperature(), 0.7);
+  EXPECT_EQ(parsed.spec.rollout().stop(0), "\n");
+  EXPECT_EQ(parsed.spec.reward().rules(0).extract(), "#(\\d+)");
+  EXPECT_DOUBLE_EQ(parsed.spec.actor().lr(), 3e-4);
+  EXPECT_EQ(parsed.spec.trainer().total_training_steps(), 1000);
+  EXPECT_TRUE(parsed.spec.trainer().has_val_before_train());
+  EXPECT_EQ(parsed.spec.labels().at("team"), "maths");
+}
+
+TEST(SpecYamlTest, ReportsEveryProblemAtOnceWithItsPlace) {
+  const ParsedSpec parsed = ParseSpecYaml(
+      "kind: lr\n"
+      "rollout:\n"
+      "  temprature: 1\n"
+      "  n: many\n"
+      "  top_k: 99999999999\n"
+      "data: 7\n"
+      "actor:\n"
+      "  lr: 1\n"
+      "  lr: 2\n",
+      {});
+  EXPECT_EQ(FormatProblems("job.yaml", parsed.problems),
+            "job.yaml:1:7: kind: 'lr' is not one of: rl, sft, reward_model\n"
+            "job.yaml:3:3: rollout.temprature: unknown key; did you mean 'temperature'?\n"
+            "job.yaml:4:6: rollout.n: 'many' is not an integer\n"
+            "job.yaml:5:10: rollout.top_k: 99999999999 does not fit into 32 bits\n"
+            "job.yaml:6:7: data: needs keys, not a value\n"
+            "job.yaml:9:3: actor.lr: is given twice\n");
+}
+
+TEST(SpecYamlTest, SetsOverrideAndAdd) {
+  const ParsedSpec parsed =
+      ParseSpecYaml(kGood, {"trainer.total_training_steps=7", "reward.rules[0].type=regex",
+                            "data.seed=5", "data.val_files=[v.jsonl]"});
+  EXPECT_EQ(FormatProblems("f", parsed.problems), "");
+  EXPECT_EQ(parsed.spec.trainer().total_training_steps(), 7);
+  EXPECT_EQ(parsed.spec.reward().rules(0).type(), "regex");
+  EXPECT_EQ(parsed.spec.data().seed(), 5);
+  EXPECT_EQ(parsed.spec.data().val_files(0), "v.jsonl");
+}
+
+TEST(SpecYamlTest, ABadSetIsAProblemNotACrash) {
+  for (const char* set : {"", "=", "a", "reward.rules[9].type=x", "reward.rules[x]=1", "[=1",
+                          "kind[0]=rl", "trainer.total_training_steps={"}) {
+    EXPECT_FALSE(ParseSpecYaml(kGood, {set}).problems.empty()) << set;
+  }
+}
+
+TEST(SpecYamlTest, BrokenYamlSaysWhere) {
+  const ParsedSpec parsed = ParseSpecYaml("kind: rl\ndata: [\n", {});
+  ASSERT_EQ(parsed.problems.size(), 1u);
+  EXPECT_GE(parsed.problems[0].line, 2);
+  EXPECT_THAT(parsed.problems[0].message, HasSubstr("not valid YAML"));
+}
+
+TEST(SpecYamlTest, ViolationsFindTheirLine) {
+  const ParsedSpec parsed = ParseSpecYaml(kGood, {});
+  v1::FieldViolation known, absent;
+  known.set_field("spec.rollout.temperature");
+  known.set_description("bad");
+  absent.set_field("spec.rollout.n");
+  absent.set_description("bad");
+  const auto located = LocateViolations(parsed, {known, absent});
+  EXPECT_EQ(located[0].line, 8);
+  EXPECT_EQ(located[1].line, 7);  // of `rollout`, which would hold it
+}
+
+TEST(SpecYamlTest, WhatItWritesItReads) {
+  const v1::JobSpec spec = ParseSpecYaml(kGood, {}).spec;
+  const ParsedSpec again = ParseSpecYaml(SpecToYaml(spec), {});
+  EXPECT_EQ(FormatProblems("f", again.problems), "");
+  EXPECT_EQ(again.spec.SerializeAsString(), spec.SerializeAsString());
+}
+
+}  // namespace
+}  // namespace baton
