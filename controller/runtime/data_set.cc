@@ -1,5 +1,6 @@
 #include "controller/runtime/data_set.h"
 
+#include <algorithm>
 #include <fstream>
 #include <utility>
 
@@ -14,6 +15,27 @@ using Json = nlohmann::json;
 
 constexpr size_t kMaxProblems = 20;
 constexpr size_t kMaxLine = 16u << 20;
+constexpr int kMaxNesting = 100;  // Json::dump recurses: a line must not empty the stack
+
+// The deepest nesting of brackets outside strings. Never too small for valid JSON.
+int NestingOf(absl::string_view json) {
+  int depth = 0, deepest = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      in_string = c != '"';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      deepest = std::max(deepest, ++depth);
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return deepest;
+}
 
 // A string, or a number written as one, as data sets often have in `answer`.
 absl::Status TakeText(const Json& object, const char* key, bool numbers, std::string* out) {
@@ -44,9 +66,8 @@ absl::Status TakeMessages(const Json& list, Example* out) {
     message.set_role(turn["role"].get<std::string>());
     message.set_content(turn["content"].get<std::string>());
     if (message.role() != "system" && message.role() != "user" && message.role() != "assistant") {
-      return absl::InvalidArgumentError(
-          absl::StrCat("`prompt[", i, "].role` is '", message.role(),
-                       "', not one of: system, user, assistant"));
+      return absl::InvalidArgumentError(absl::StrCat("`prompt[", i, "].role` is '", message.role(),
+                                                     "', not one of: system, user, assistant"));
     }
     out->messages.push_back(std::move(message));
   }
@@ -66,8 +87,7 @@ absl::Status ReadFile(const std::string& file, const DataSetOptions& options, Da
     if (example.ok()) {
       out->examples.push_back(*std::move(example));
     } else if (out->problems.size() < kMaxProblems) {
-      out->problems.push_back(
-          absl::StrCat(file, ":", number, ": ", example.status().message()));
+      out->problems.push_back(absl::StrCat(file, ":", number, ": ", example.status().message()));
     } else {
       ++*suppressed;
     }
@@ -92,6 +112,10 @@ std::string Example::PromptText() const {
 
 absl::StatusOr<Example> ParseExample(absl::string_view line, const DataSetOptions& options) {
   if (line.size() > kMaxLine) return absl::InvalidArgumentError("the line is longer than 16 MiB");
+  if (NestingOf(line) > kMaxNesting) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("values are nested more than ", kMaxNesting, " deep"));
+  }
   const Json json = Json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) return absl::InvalidArgumentError("not valid JSON");
   if (!json.is_object()) return absl::InvalidArgumentError("not a JSON object");

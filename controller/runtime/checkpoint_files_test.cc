@@ -1,0 +1,108 @@
+#include "controller/runtime/checkpoint_files.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "gmock/gmock.h"
+#include "google/protobuf/util/json_util.h"
+#include "gtest/gtest.h"
+
+namespace baton::controller {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CheckpointFilesTest : public ::testing::Test {
+ protected:
+  CheckpointFilesTest() {
+    std::string pattern = (fs::temp_directory_path() / "checkpoints-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~CheckpointFilesTest() override { fs::remove_all(folder_); }
+
+  static void Write(const fs::path& path, const std::string& text) {
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  }
+  static std::string Read(const fs::path& path) {
+    std::ifstream file(path);
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+
+  std::string folder_;
+};
+
+store::v1::JobRow SomeRow(uint64_t version) {
+  store::v1::JobRow row;
+  row.mutable_job()->set_name("projects/default/jobs/add");
+  row.mutable_job()->set_policy_version(version);
+  row.set_cursor(32);
+  return row;
+}
+
+TEST_F(CheckpointFilesTest, IsThereAtOnceAndWhole) {
+  const CheckpointFiles files(folder_ + "/job");
+  auto temporary = files.Prepare(4);
+  ASSERT_TRUE(temporary.ok()) << temporary.status();
+  EXPECT_FALSE(fs::exists(files.PathOf(4)));
+  Write(*temporary + "/actor/model.safetensors", std::string(100, 'w'));
+  auto checkpoint = files.Commit(4, SomeRow(7));
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ(checkpoint->step(), 4);
+  EXPECT_EQ(checkpoint->policy_version(), 7u);
+  EXPECT_EQ(checkpoint->path(), folder_ + "/job/checkpoints/step-4");
+  EXPECT_FALSE(fs::exists(*temporary));
+  EXPECT_EQ(Read(checkpoint->path() + "/actor/model.safetensors"), std::string(100, 'w'));
+  const std::string json = Read(checkpoint->path() + "/job.json");
+  EXPECT_EQ(checkpoint->size_bytes(), static_cast<int64_t>(100 + json.size()));
+  store::v1::JobRow row;
+  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(json, &row).ok());
+  EXPECT_EQ(row.DebugString(), SomeRow(7).DebugString());
+}
+
+TEST_F(CheckpointFilesTest, WhatAnEarlierTryLeftIsGone) {
+  const CheckpointFiles files(folder_);
+  Write(*files.Prepare(2) + "/actor/half", "written");
+  auto again = files.Prepare(2);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_TRUE(fs::is_empty(*again));
+}
+
+TEST_F(CheckpointFilesTest, AStepThatWasRolledBackIsReplaced) {
+  const CheckpointFiles files(folder_);
+  Write(*files.Prepare(2) + "/actor/weights", "old");
+  ASSERT_TRUE(files.Commit(2, SomeRow(1)).ok());
+  Write(*files.Prepare(2) + "/actor/weights", "new");
+  EXPECT_EQ(Read(files.PathOf(2) + "/actor/weights"), "old");  // until the new one is whole
+  ASSERT_TRUE(files.Commit(2, SomeRow(2)).ok());
+  EXPECT_EQ(Read(files.PathOf(2) + "/actor/weights"), "new");
+}
+
+TEST_F(CheckpointFilesTest, DeletesItsFolderAndNoOther) {
+  const CheckpointFiles files(folder_);
+  ASSERT_TRUE(files.Prepare(1).ok());
+  auto first = files.Commit(1, SomeRow(1));
+  ASSERT_TRUE(first.ok());
+  ASSERT_TRUE(files.Prepare(2).ok());
+  ASSERT_TRUE(files.Commit(2, SomeRow(2)).ok());
+  files.Delete(*first);
+  EXPECT_FALSE(fs::exists(files.PathOf(1)));
+  EXPECT_TRUE(fs::exists(files.PathOf(2)));
+}
+
+TEST_F(CheckpointFilesTest, SaysWhereItFailed) {
+  Write(folder_ + "/job", "a file where the job's folder should be");
+  const CheckpointFiles files(folder_ + "/job");
+  auto prepared = files.Prepare(1);
+  EXPECT_FALSE(prepared.ok());
+  EXPECT_THAT(std::string(prepared.status().message()), ::testing::HasSubstr(folder_));
+  const CheckpointFiles other(folder_ + "/other");
+  EXPECT_FALSE(other.Commit(1, SomeRow(1)).ok());  // never prepared
+}
+
+}  // namespace
+}  // namespace baton::controller

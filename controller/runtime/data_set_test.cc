@@ -1,0 +1,135 @@
+#include "controller/runtime/data_set.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace baton::controller {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class DataSetTest : public ::testing::Test {
+ protected:
+  DataSetTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "data-set-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~DataSetTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string Write(const std::string& name, const std::string& text) const {
+    const std::string path = folder_ + "/" + name;
+    std::ofstream(path, std::ios::binary) << text;
+    return path;
+  }
+  static std::string ProblemOf(const std::string& line, bool needs_response = false) {
+    auto example = ParseExample(line, {needs_response});
+    return example.ok() ? "none" : std::string(example.status().message());
+  }
+
+  std::string folder_;
+};
+
+TEST_F(DataSetTest, ReadsEveryField) {
+  auto example =
+      ParseExample(R"({"prompt": "1+1=", "answer": "2", "response": "two", "source": "easy",)"
+                   R"( "extra": {"b": [1, 2], "a": null}})",
+                   {true});
+  ASSERT_TRUE(example.ok()) << example.status();
+  EXPECT_EQ(example->prompt, "1+1=");
+  EXPECT_EQ(example->answer, "2");
+  EXPECT_EQ(example->response, "two");
+  EXPECT_EQ(example->source, "easy");
+  EXPECT_EQ(example->extra_json, R"({"a":null,"b":[1,2]})");
+  EXPECT_THAT(example->messages, IsEmpty());
+  EXPECT_EQ(example->PromptText(), "1+1=");
+}
+
+TEST_F(DataSetTest, ReadsConversations) {
+  auto example = ParseExample(
+      R"({"prompt": [{"role": "system", "content": "Add."}, {"role": "user", "content": "1+1"}]})",
+      {});
+  ASSERT_TRUE(example.ok()) << example.status();
+  EXPECT_EQ(example->prompt, "");
+  ASSERT_THAT(example->messages, SizeIs(2));
+  EXPECT_EQ(example->messages[0].role(), "system");
+  EXPECT_EQ(example->messages[1].content(), "1+1");
+  EXPECT_EQ(example->PromptText(), "system: Add.\nuser: 1+1");
+}
+
+TEST_F(DataSetTest, AnAnswerMayBeANumber) {
+  EXPECT_EQ(ParseExample(R"({"prompt": "p", "answer": 42})", {})->answer, "42");
+  EXPECT_EQ(ParseExample(R"({"prompt": "p", "answer": 0.5})", {})->answer, "0.5");
+  EXPECT_EQ(ParseExample(R"({"prompt": "p", "answer": true})", {})->answer, "true");
+  EXPECT_EQ(ParseExample(R"({"prompt": "p", "answer": null})", {})->answer, "");
+}
+
+TEST_F(DataSetTest, SaysWhatIsWrongWithALine) {
+  EXPECT_THAT(ProblemOf("{\"prompt\": "), HasSubstr("not valid JSON"));
+  EXPECT_THAT(ProblemOf("{\"prompt\": \"\xff\"}"), HasSubstr("not valid JSON"));
+  EXPECT_THAT(ProblemOf("[]"), HasSubstr("not a JSON object"));
+  EXPECT_THAT(ProblemOf("{}"), HasSubstr("`prompt` is missing"));
+  EXPECT_THAT(ProblemOf(R"({"prompt": ""})"), HasSubstr("`prompt` is empty"));
+  EXPECT_THAT(ProblemOf(R"({"prompt": 3})"), HasSubstr("`prompt` is number, not a string"));
+  EXPECT_THAT(ProblemOf(R"({"prompt": []})"), HasSubstr("empty list"));
+  EXPECT_THAT(ProblemOf(R"({"prompt": [{"role": "user"}]})"), HasSubstr("`prompt[0]`"));
+  EXPECT_THAT(ProblemOf(R"({"prompt": [{"role": "robot", "content": "x"}]})"),
+              HasSubstr("'robot', not one of: system, user, assistant"));
+  EXPECT_THAT(ProblemOf(R"({"prompt": "p", "answer": []})"), HasSubstr("`answer` is array"));
+  EXPECT_THAT(ProblemOf(R"({"prompt": "p", "source": 1})"), HasSubstr("`source` is number"));
+  EXPECT_THAT(ProblemOf(R"({"prompt": "p"})", true), HasSubstr("`response` is missing"));
+}
+
+TEST_F(DataSetTest, RefusesNestingThatNobodyNeeds) {
+  const auto nested = [](size_t depth) {
+    return absl::StrCat(R"({"prompt": "[[[", "extra": )", std::string(depth, '['),
+                        std::string(depth, ']'), "}");
+  };
+  EXPECT_EQ(ProblemOf(nested(50)), "none");
+  EXPECT_THAT(ProblemOf(nested(1'000'000)), HasSubstr("nested more than 100 deep"));
+  // Brackets in strings are no nesting.
+  EXPECT_EQ(ProblemOf(absl::StrCat(R"({"prompt": "\")", std::string(1000, '['), "\"}")), "none");
+}
+
+TEST_F(DataSetTest, ReadsFilesInOrderAndNamesBrokenLines) {
+  const std::string first = Write("a.jsonl",
+                                  "{\"prompt\": \"a\"}\r\n\n  \n{\"prompt\": 1}\n{\"prompt\": "
+                                  "\"b\"}");
+  const std::string second = Write("b.jsonl", "{\"prompt\": \"c\"}\nnonsense\n");
+  const DataSet data = ReadDataSet({first, second}, {});
+  ASSERT_THAT(data.examples, SizeIs(3));
+  EXPECT_EQ(data.examples[0].prompt, "a");
+  EXPECT_EQ(data.examples[1].prompt, "b");
+  EXPECT_EQ(data.examples[2].prompt, "c");
+  EXPECT_THAT(data.problems,
+              ElementsAre(absl::StrCat(first, ":4: `prompt` is number, not a string"),
+                          absl::StrCat(second, ":2: not valid JSON")));
+}
+
+TEST_F(DataSetTest, NamesFilesWithoutExamples) {
+  const std::string empty = Write("empty.jsonl", "\n\n");
+  const std::string missing = folder_ + "/missing.jsonl";
+  EXPECT_THAT(ReadDataSet({empty, missing, folder_}, {}).problems,
+              ElementsAre(absl::StrCat(empty, ": holds no example; give one JSON object a line"),
+                          HasSubstr("missing.jsonl: cannot be opened"), HasSubstr(folder_)));
+}
+
+TEST_F(DataSetTest, ListsTwentyProblemsAndCountsTheRest) {
+  std::string text;
+  for (int i = 0; i < 25; ++i) text += "{}\n";
+  const DataSet data = ReadDataSet({Write("bad.jsonl", text)}, {});
+  ASSERT_THAT(data.problems, SizeIs(21));
+  EXPECT_THAT(data.problems[19], HasSubstr("bad.jsonl:20:"));
+  EXPECT_EQ(data.problems[20], "… and 5 more broken lines");
+}
+
+}  // namespace
+}  // namespace baton::controller
