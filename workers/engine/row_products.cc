@@ -96,8 +96,13 @@ BATON_ALWAYS_INLINE void Tiles(const Product& p, int64_t first_row, int64_t end_
 }
 
 BATON_ALWAYS_INLINE void ComputeBody(const Product& p, int64_t first_out, int64_t end_out) {
+  // So many rows at a time that they stay in the second cache while the weights pass.
+  constexpr int64_t kBlockFloats = 1 << 16;
+  const int64_t block = std::max<int64_t>(32, kBlockFloats / std::max<int64_t>(p.depth, 1) / 4 * 4);
   const int64_t in_fours = p.rows % 4 == 3 ? p.rows : p.rows / 4 * 4;
-  if (in_fours > 0) Tiles<4>(p, 0, in_fours, first_out, end_out);
+  for (int64_t row = 0; row < in_fours; row += block) {
+    Tiles<4>(p, row, std::min(row + block, in_fours), first_out, end_out);
+  }
   if (in_fours < p.rows) Tiles<1>(p, in_fours, p.rows, first_out, end_out);
 }
 BATON_SIMD(Compute, (const Product& p, int64_t first_out, int64_t end_out), (p, first_out, end_out))

@@ -64,6 +64,11 @@ INSTANTIATE_TEST_SUITE_P(Shapes, RowProductsTest,
                                             ::testing::Values(1, 3, 4, 15, 16, 17, 40),
                                             ::testing::Values(1, 15, 16, 24, 96, 130)));
 
+// More rows than pass at a time.
+INSTANTIATE_TEST_SUITE_P(Blocks, RowProductsTest,
+                         ::testing::Values(std::make_tuple(1367, 5, 96),
+                                           std::make_tuple(69, 3, 2500)));
+
 TEST(RowProductsEdgesTest, NothingToDo) {
   float out = 3;
   RowProducts(nullptr, nullptr, &out, 0, 1, 4, false);

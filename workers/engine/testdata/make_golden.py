@@ -13,8 +13,8 @@ transformers 4.40.2. transformers 4.40 computes no llama3 rope scaling; for that
 puts the frequencies, worked out as transformers 4.43 and later do, into the rotary embedding.
 
 Seen with `check` on what SaveModel wrote (largest difference of any logit):
-llama 3.9e-06, llama_gqa_tied 2.6e-06, llama_linear_rope 3.1e-06, llama_llama3_rope 5.6e-06,
-qwen2 3.0e-06, qwen2_tied_bf16 3.0e-06.
+llama 4.2e-06, llama_gqa_tied 2.8e-06, llama_linear_rope 4.1e-06, llama_llama3_rope 2.8e-06,
+qwen2 2.6e-06, qwen2_tied_bf16 2.4e-06.
 """
 import json
 import math
