@@ -1,0 +1,148 @@
+#include "controller/core/cluster_core.h"
+
+#include <algorithm>
+
+#include "gtest/gtest.h"
+
+namespace baton::controller {
+namespace {
+
+v1::Hello HelloOf(const std::string& id, const std::string& role,
+                  const std::string& instance = "i1") {
+  v1::Hello hello;
+  hello.set_worker_id(id);
+  hello.set_instance_id(instance);
+  hello.set_protocol_min(1);
+  hello.set_protocol_max(1);
+  auto* method = hello.add_methods();
+  method->set_role(role);
+  method->set_method(role == "rollout" ? "generate"
+                     : role == "actor" ? "update"
+                                       : "compute_reward");
+  method->set_credits(8);
+  return hello;
+}
+
+template <typename T>
+std::vector<T> Of(const ClusterEffects& effects) {
+  std::vector<T> out;
+  for (const auto& effect : effects) {
+    if (const T* t = std::get_if<T>(&effect)) out.push_back(*t);
+  }
+  return out;
+}
+
+class ClusterCoreTest : public ::testing::Test {
+ protected:
+  ClusterCore core_{3, {}};
+  absl::Time now_ = absl::UnixEpoch();
+};
+
+TEST_F(ClusterCoreTest, AJobStartsWithEverythingOrNothing) {
+  EXPECT_TRUE(Of<ClusterGrant>(core_.OnNeed("j", 0, 1, false, {{"actor", 1}, {"rollout", 2}}, now_))
+                  .empty());
+  EXPECT_TRUE(Of<ClusterGrant>(core_.OnHello(1, HelloOf("a", "actor"), now_)).empty());
+  EXPECT_TRUE(Of<ClusterGrant>(core_.OnHello(2, HelloOf("r1", "rollout"), now_)).empty());
+  const auto grants = Of<ClusterGrant>(core_.OnHello(3, HelloOf("r2", "rollout"), now_));
+  ASSERT_EQ(grants.size(), 3u);
+  EXPECT_EQ(grants[0].credits, 8);
+}
+
+TEST_F(ClusterCoreTest, PriorityThenOrderOfSubmission) {
+  core_.OnNeed("low", 0, 1, false, {{"actor", 1}}, now_);
+  core_.OnNeed("late", 5, 3, false, {{"actor", 1}}, now_);
+  core_.OnNeed("early", 5, 2, false, {{"actor", 1}}, now_);
+  auto grants = Of<ClusterGrant>(core_.OnHello(1, HelloOf("a", "actor"), now_));
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].job, "early");
+  grants = Of<ClusterGrant>(core_.OnReturn("early", "a", now_));
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].job, "late");
+}
+
+TEST_F(ClusterCoreTest, ARunningJobIsServedBeforeOneThatWaits) {
+  core_.OnNeed("urgent", 9, 1, false, {{"actor", 1}}, now_);
+  core_.OnNeed("running", 0, 2, true, {{"actor", 1}}, now_);
+  const auto grants = Of<ClusterGrant>(core_.OnHello(1, HelloOf("a", "actor"), now_));
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].job, "running");
+}
+
+TEST_F(ClusterCoreTest, ABrokenStreamKeepsTheWorkerUntilItsLeaseEnds) {
+  core_.OnNeed("j", 0, 1, false, {{"actor", 1}}, now_);
+  core_.OnHello(1, HelloOf("a", "actor"), now_);
+  EXPECT_TRUE(core_.OnClosed(1, now_).empty());
+  EXPECT_TRUE(Of<ClusterLost>(core_.OnTick(now_ + absl::Seconds(9))).empty());
+  v1::Hello back = HelloOf("a", "actor");
+  auto* held = back.add_roles_held();
+  held->set_job("j");
+  held->set_role("actor");
+  const auto effects = core_.OnHello(2, back, now_ + absl::Seconds(9));
+  EXPECT_EQ(Of<ClusterBack>(effects).size(), 1u);
+  EXPECT_TRUE(Of<ClusterLost>(effects).empty());
+  core_.OnClosed(2, now_ + absl::Seconds(9));
+  const auto lost = Of<ClusterLost>(core_.OnTick(now_ + absl::Seconds(30)));
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_EQ(lost[0].worker, "a");
+}
+
+TEST_F(ClusterCoreTest, AnotherProcessOfTheSameNameIsALoss) {
+  core_.OnNeed("j", 0, 1, false, {{"actor", 1}}, now_);
+  core_.OnHello(1, HelloOf("a", "actor", "first"), now_);
+  core_.OnClosed(1, now_);
+  const auto effects = core_.OnHello(2, HelloOf("a", "actor", "second"), now_);
+  EXPECT_EQ(Of<ClusterLost>(effects).size(), 1u);
+  EXPECT_TRUE(Of<ClusterBack>(effects).empty());
+}
+
+TEST_F(ClusterCoreTest, ALiveNameIsNotTaken) {
+  core_.OnHello(1, HelloOf("a", "actor", "first"), now_);
+  const auto refused = Of<ClusterRefuse>(core_.OnHello(2, HelloOf("a", "actor", "second"), now_));
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(refused[0].reason, "WORKER_ID_TAKEN");
+  EXPECT_EQ(core_.SessionOf("a"), 1u);
+}
+
+TEST_F(ClusterCoreTest, HeartbeatsRenewTheLeaseAndComeTooLateAfterIt) {
+  core_.OnHello(1, HelloOf("a", "actor"), now_);
+  EXPECT_TRUE(core_.OnHeartbeat(1, now_ + absl::Seconds(9)));
+  EXPECT_TRUE(core_.OnTick(now_ + absl::Seconds(18)).empty());
+  EXPECT_FALSE(core_.OnHeartbeat(1, now_ + absl::Seconds(20)));
+  EXPECT_EQ(Of<ClusterRefuse>(core_.OnTick(now_ + absl::Seconds(20))).size(), 1u);
+}
+
+TEST_F(ClusterCoreTest, StrangersAreRefusedWithAReason) {
+  v1::Hello future = HelloOf("a", "actor");
+  future.set_protocol_min(2);
+  future.set_protocol_max(3);
+  v1::Hello newer = HelloOf("b", "actor");
+  newer.set_epoch_seen(4);
+  EXPECT_EQ(Of<ClusterRefuse>(core_.OnHello(1, future, now_))[0].reason, "PROTOCOL_VERSION");
+  EXPECT_EQ(Of<ClusterRefuse>(core_.OnHello(2, newer, now_))[0].reason, "STALE_CONTROLLER");
+  EXPECT_EQ(Of<ClusterRefuse>(core_.OnHello(3, HelloOf("Bad Id", "actor"), now_))[0].reason,
+            "WORKER_ID");
+}
+
+TEST_F(ClusterCoreTest, AfterARestartHeldWorkersAreExpectedForOneLease) {
+  core_.Expect("j", "a", "actor", now_);
+  v1::Hello back = HelloOf("a", "actor");
+  auto* held = back.add_roles_held();
+  held->set_job("j");
+  held->set_role("actor");
+  EXPECT_EQ(Of<ClusterBack>(core_.OnHello(1, back, now_)).size(), 1u);
+  core_.Expect("k", "b", "actor", now_);
+  EXPECT_EQ(Of<ClusterLost>(core_.OnTick(now_ + absl::Seconds(11))).size(), 2u);
+}
+
+TEST_F(ClusterCoreTest, ADrainedWorkerLosesItsJobAndGetsNoOther) {
+  core_.OnHello(1, HelloOf("a", "actor"), now_);
+  core_.OnNeed("j", 0, 1, false, {{"actor", 1}}, now_);
+  auto effects = core_.OnDrain("a", now_);
+  ASSERT_TRUE(effects.ok());
+  EXPECT_EQ(Of<ClusterLost>(*effects).size(), 1u);
+  EXPECT_TRUE(Of<ClusterGrant>(core_.OnNeed("k", 0, 2, false, {{"actor", 1}}, now_)).empty());
+  EXPECT_FALSE(core_.OnDrain("nobody", now_).ok());
+}
+
+}  // namespace
+}  // namespace baton::controller

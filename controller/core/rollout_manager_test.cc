@@ -1,0 +1,93 @@
+#include "controller/core/rollout_manager.h"
+
+#include <map>
+
+#include "gtest/gtest.h"
+
+namespace baton::controller {
+namespace {
+
+const absl::Time kNow = absl::UnixEpoch();
+
+TEST(RolloutManagerTest, GroupsStayTogetherAndLoadIsEven) {
+  RolloutManager manager;
+  for (const char* id : {"a", "b"}) {
+    manager.AddWorker(id, 100);
+    manager.SetEnabled(id, true);
+  }
+  for (uint64_t t = 0; t < 32; ++t) manager.Enqueue(t, t / 8);
+  std::map<uint64_t, std::map<std::string, int>> groups;
+  while (auto assignment = manager.Next(kNow)) {
+    ++groups[assignment->trajectory / 8][assignment->worker];
+  }
+  EXPECT_EQ(manager.load("a"), 16);
+  EXPECT_EQ(manager.load("b"), 16);
+  for (const auto& [group, workers] : groups) EXPECT_EQ(workers.size(), 1u) << group;
+}
+
+TEST(RolloutManagerTest, TheFirstToBeReadyDoesNotTakeEverything) {
+  RolloutManager manager;
+  manager.AddWorker("a", 100);
+  manager.AddWorker("b", 100);
+  manager.SetEnabled("a", true);  // b still loads its weights
+  for (uint64_t t = 0; t < 20; ++t) manager.Enqueue(t, t);
+  while (manager.Next(kNow)) {
+  }
+  EXPECT_EQ(manager.load("a"), 10);
+  manager.SetEnabled("b", true);
+  while (manager.Next(kNow)) {
+  }
+  EXPECT_EQ(manager.load("b"), 10);
+}
+
+TEST(RolloutManagerTest, CreditsAreNeverExceeded) {
+  RolloutManager manager;
+  manager.AddWorker("a", 3);
+  manager.SetEnabled("a", true);
+  for (uint64_t t = 0; t < 10; ++t) manager.Enqueue(t, t);
+  while (manager.Next(kNow)) {
+  }
+  EXPECT_EQ(manager.load("a"), 3);
+  EXPECT_TRUE(manager.Finish(0));
+  EXPECT_FALSE(manager.Finish(0));
+  ASSERT_TRUE(manager.Next(kNow).has_value());
+  EXPECT_FALSE(manager.Next(kNow).has_value());
+}
+
+TEST(RolloutManagerTest, ALostWorkersTrajectoriesComeBackInOrder) {
+  RolloutManager manager;
+  manager.AddWorker("a", 10);
+  manager.SetEnabled("a", true);
+  for (uint64_t t : {5, 3, 9}) manager.Enqueue(t, t);
+  while (manager.Next(kNow)) {
+  }
+  EXPECT_EQ(manager.RemoveWorker("a"), (std::vector<uint64_t>{3, 5, 9}));
+  EXPECT_TRUE(manager.running().empty());
+  manager.EnqueueFirst(3, 3);
+  EXPECT_FALSE(manager.Next(kNow).has_value());  // nobody is there
+}
+
+TEST(RolloutManagerTest, AdoptingTakesItOutOfTheQueue) {
+  RolloutManager manager;
+  manager.AddWorker("a", 10);
+  manager.Enqueue(1, 1);
+  manager.Adopt(1, "a", kNow);
+  manager.Adopt(1, "a", kNow);
+  EXPECT_EQ(manager.queued(), 0u);
+  EXPECT_EQ(manager.load("a"), 1);
+}
+
+TEST(RolloutManagerTest, OnlyWhatDoesNotMoveIsStalled) {
+  RolloutManager manager;
+  manager.AddWorker("a", 10);
+  manager.SetEnabled("a", true);
+  manager.Enqueue(1, 1);
+  manager.Enqueue(2, 2);
+  while (manager.Next(kNow)) {
+  }
+  manager.Progressed(2, kNow + absl::Seconds(5));
+  EXPECT_EQ(manager.StalledSince(kNow + absl::Seconds(1)), std::vector<uint64_t>{1});
+}
+
+}  // namespace
+}  // namespace baton::controller

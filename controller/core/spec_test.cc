@@ -1,0 +1,106 @@
+#include "controller/core/spec.h"
+
+#include <set>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace baton::controller {
+namespace {
+
+v1::JobSpec Good() {
+  v1::JobSpec spec;
+  spec.set_kind(v1::JOB_KIND_RL);
+  spec.mutable_model()->mutable_init()->set_characters("0123456789");
+  spec.mutable_data()->add_train_files("a.jsonl");
+  spec.mutable_reward()->add_rules()->set_type("numeric");
+  spec.mutable_trainer()->set_total_training_steps(10);
+  return spec;
+}
+
+std::set<std::string> Fields(const CheckedSpec& checked) {
+  std::set<std::string> fields;
+  for (const auto& violation : checked.violations) fields.insert(violation.field());
+  return fields;
+}
+
+TEST(SpecTest, AGoodSpecGetsItsDefaultsAndItsGraph) {
+  const CheckedSpec checked = CheckSpec(Good());
+  EXPECT_THAT(Fields(checked), ::testing::IsEmpty());
+  EXPECT_EQ(checked.effective.algorithm().preset(), "grpo");
+  EXPECT_EQ(checked.effective.rollout().n(), 8);
+  EXPECT_DOUBLE_EQ(checked.effective.algorithm().clip_ratio_high(), 0.28);
+  EXPECT_EQ(checked.effective.model().init().intermediate_size(), 512);
+  ASSERT_EQ(checked.dataflow.score_size(), 1);
+  EXPECT_EQ(checked.dataflow.score(0).method(), "compute_reward");
+  EXPECT_EQ(checked.dataflow.update(0).loss(), "ppo_clip");
+  EXPECT_DOUBLE_EQ(
+      checked.dataflow.update(0).options().fields().at("clip_ratio_low").number_value(), 0.2);
+}
+
+TEST(SpecTest, AGivenZeroIsNotADefault) {
+  v1::JobSpec spec = Good();
+  spec.mutable_actor()->set_weight_decay(0);
+  spec.mutable_data()->set_seed(0);
+  const CheckedSpec checked = CheckSpec(spec);
+  EXPECT_EQ(checked.effective.actor().weight_decay(), 0);
+  EXPECT_EQ(checked.effective.data().seed(), 0);
+}
+
+TEST(SpecTest, EveryViolationIsListedAtOnce) {
+  v1::JobSpec spec = Good();
+  spec.mutable_rollout()->set_n(0);
+  spec.mutable_rollout()->set_top_p(1.5);
+  spec.mutable_actor()->set_lr(-1);
+  spec.mutable_actor()->set_lr_schedule("sinus");
+  spec.mutable_algorithm()->set_preset("grop");
+  spec.mutable_model()->mutable_init()->set_num_attention_heads(3);
+  spec.mutable_trainer()->clear_total_training_steps();
+  spec.mutable_reward()->mutable_rules(0)->set_type("regex");
+  spec.mutable_trainer()->set_test_freq(5);
+  const auto fields = Fields(CheckSpec(spec));
+  EXPECT_THAT(fields,
+              ::testing::IsSupersetOf({"spec.rollout.n", "spec.rollout.top_p", "spec.actor.lr",
+                                       "spec.actor.lr_schedule", "spec.algorithm.preset",
+                                       "spec.model.init.num_attention_heads",
+                                       "spec.trainer.total_training_steps",
+                                       "spec.reward.rules[0].pattern", "spec.trainer.test_freq"}));
+}
+
+TEST(SpecTest, AMessageSaysWhatIsAllowed) {
+  v1::JobSpec spec = Good();
+  spec.mutable_rollout()->set_n(0);
+  const CheckedSpec checked = CheckSpec(spec);
+  ASSERT_EQ(checked.violations.size(), 1u);
+  EXPECT_EQ(checked.violations[0].description(), "0 is not in [1, 1024]");
+}
+
+TEST(SpecTest, NotANumberIsNotInRange) {
+  v1::JobSpec spec = Good();
+  spec.mutable_actor()->set_lr(std::numeric_limits<double>::quiet_NaN());
+  EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::ElementsAre("spec.actor.lr"));
+}
+
+TEST(SpecTest, SupervisedFineTuningHasNoRewards) {
+  v1::JobSpec spec = Good();
+  spec.set_kind(v1::JOB_KIND_SFT);
+  EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::ElementsAre("spec.reward"));
+  spec.clear_reward();
+  const CheckedSpec checked = CheckSpec(spec);
+  EXPECT_THAT(Fields(checked), ::testing::IsEmpty());
+  EXPECT_EQ(checked.effective.resources().rollout_workers(), 0);
+  EXPECT_EQ(checked.dataflow.update(0).loss(), "sft");
+}
+
+TEST(SpecTest, TheEffectiveSpecIsItsOwnEffectiveSpec) {
+  const CheckedSpec once = CheckSpec(Good());
+  const CheckedSpec twice = CheckSpec(once.effective);
+  EXPECT_EQ(once.effective.SerializeAsString(), twice.effective.SerializeAsString());
+}
+
+TEST(SpecTest, AnEmptySpecIsRefusedWithoutACrash) {
+  EXPECT_THAT(Fields(CheckSpec(v1::JobSpec())), ::testing::ElementsAre("spec.kind"));
+}
+
+}  // namespace
+}  // namespace baton::controller
