@@ -122,6 +122,7 @@ void JobRuntime::Do(const StartTask& effect) {
     case TaskKind::kSaveCheckpoint: {
       const int64_t step = effect.ref.step;
       task.mutable_save_checkpoint()->set_step(step);
+      task.mutable_save_checkpoint()->set_policy_version(effect.args.policy_version);
       return OnDisk([this, effect, step, task = std::move(task)]() mutable {
         auto directory = checkpoint_files_.Prepare(step);
         OnStrand([this, effect, directory, task = std::move(task)]() mutable {
@@ -177,8 +178,7 @@ void JobRuntime::FillGenerate(const StartTask& effect, v1::Task& task) {
   for (const std::string& stop : rollout.stop()) generate->add_stop(stop);
 }
 
-void JobRuntime::FillScore(const StartTask& effect, const v1::Trajectory& payload,
-                           v1::Task& task) {
+void JobRuntime::FillScore(const StartTask& effect, const v1::Trajectory& payload, v1::Task& task) {
   v1::Score* score = task.mutable_score();
   *score->mutable_trajectory() = payload;
   const v1::ScoreNode& node =
@@ -202,7 +202,8 @@ void JobRuntime::SendScore(const StartTask& effect) {
     OnStrand([this, effect, bytes = std::move(bytes)] {
       v1::Trajectory trajectory;
       if (!bytes.ok() || !trajectory.ParseFromString(*bytes)) {
-        return Run(TaskDone{effect.worker, effect.ref,
+        return Run(TaskDone{effect.worker,
+                            effect.ref,
                             absl::DataLossError(absl::StrCat(
                                 "the payload of ", TrajectoryName(effect.args.trajectory.id),
                                 " cannot be read: ", bytes.status().message())),

@@ -45,7 +45,9 @@ absl::StatusOr<v1::TaskResult> FakeActor::Assign(const v1::Task& task, TaskConte
 absl::StatusOr<v1::TaskResult> FakeActor::Update(const v1::Task& task, TaskContext& context) {
   const v1::Update& update = task.update();
   if (update.step() == step_ && last_update_.metrics_size() > 0) return last_update_;
-  if (update.from_step() != step_) {
+  // Steps whose groups were all dropped make no version and are not told.
+  const bool follows = update.from_step() > step_ && update.policy_version() == policy_version_ + 1;
+  if (update.from_step() != step_ && !follows) {
     return MakeError(absl::StatusCode::kFailedPrecondition, "WRONG_STEP",
                      absl::StrCat("update to step ", update.step(), " starts from step ",
                                   update.from_step(), ", but the actor stands at ", step_));
@@ -86,13 +88,16 @@ absl::StatusOr<v1::TaskResult> FakeActor::Publish(const v1::Task& task, TaskCont
 absl::StatusOr<v1::TaskResult> FakeActor::SaveCheckpoint(const v1::Task& task,
                                                          TaskContext& /*context*/) {
   const std::string& folder = task.save_checkpoint().directory();
-  if (task.save_checkpoint().step() != step_) {
-    return MakeError(absl::StatusCode::kFailedPrecondition, "WRONG_STEP",
-                     absl::StrCat("asked to save step ", task.save_checkpoint().step(),
-                                  ", but the actor stands at ", step_));
+  const v1::SaveCheckpoint& save = task.save_checkpoint();
+  const bool later =
+      save.step() > step_ && save.has_policy_version() && save.policy_version() == policy_version_;
+  if (save.step() != step_ && !later) {
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition, "WRONG_STEP",
+        absl::StrCat("asked to save step ", save.step(), ", but the actor stands at ", step_));
   }
   BATON_RETURN_IF_ERROR(SaveWeights(weights_, absl::StrCat(folder, "/actor")));
-  const nlohmann::json trainer = {{"step", step_}, {"policy_version", policy_version_}};
+  const nlohmann::json trainer = {{"step", save.step()}, {"policy_version", policy_version_}};
   BATON_RETURN_IF_ERROR(
       WriteCheckpointFile(absl::StrCat(folder, "/trainer.json"), trainer.dump() + "\n"));
   v1::TaskResult result;

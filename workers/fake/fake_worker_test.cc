@@ -201,6 +201,19 @@ TEST_F(FakeWorkerTest, AnUpdateIsNeverAppliedTwice) {
   EXPECT_EQ(ErrorReason(FromProto(Update(3).status())), "WRONG_STEP");
 }
 
+TEST_F(FakeWorkerTest, AStepWithoutAnUpdateIsPassedOver) {
+  const auto worker = StartWorker();
+  Assign();
+  Update(1);
+  v1::Task update = MakeTask("actor", "update");  // Step 2 dropped all its groups.
+  update.mutable_update()->set_step(3);
+  update.mutable_update()->set_from_step(2);
+  update.mutable_update()->set_batch_id("b");
+  update.mutable_update()->set_policy_version(2);
+  const v1::TaskResult updated = Run(update);
+  EXPECT_EQ(updated.status().code(), 0) << updated.status().message();
+}
+
 TEST_F(FakeWorkerTest, ACheckpointContinuesExactly) {
   uint64_t straight = 0;
   std::string checkpoint;

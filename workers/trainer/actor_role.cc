@@ -103,10 +103,11 @@ ActorRole::Result ActorRole::Assign(const v1::Task& task, TaskContext& /*context
 
 absl::Status ActorRole::CheckFrom(const v1::Update& update) const {
   const TrainerState& state = assigned_->state;
-  if (update.from_step() != state.step) {
-    return WrongStep("update starts from", update.from_step(), state.step);
-  }
-  return absl::OkStatus();
+  // Steps whose groups were all dropped make no version and are not told.
+  const bool follows =
+      update.from_step() > state.step && update.policy_version() == state.policy_version + 1;
+  if (update.from_step() == state.step || follows) return absl::OkStatus();
+  return WrongStep("update starts from", update.from_step(), state.step);
 }
 
 ActorRole::Result ActorRole::Update(const v1::Task& task, TaskContext& context) {
@@ -175,12 +176,15 @@ ActorRole::Result ActorRole::Publish(const v1::Task& task, TaskContext& /*contex
 ActorRole::Result ActorRole::SaveCheckpoint(const v1::Task& task, TaskContext& /*context*/) {
   const Assigned& assigned = *assigned_;
   const v1::SaveCheckpoint& save = task.save_checkpoint();
-  if (save.step() != assigned.state.step) {
+  const bool later = save.step() > assigned.state.step && save.has_policy_version() &&
+                     save.policy_version() == assigned.state.policy_version;
+  if (save.step() != assigned.state.step && !later) {
     return WrongStep("asked to save", save.step(), assigned.state.step);
   }
   const Stopwatch watch;
   BATON_RETURN_IF_ERROR(SaveTrainer(*assigned.model, *assigned.trainer, *assigned.source,
-                                    assigned.state, save.directory()));
+                                    {save.step(), assigned.state.policy_version},
+                                    save.directory()));
   v1::TaskResult result;
   BATON_RETURN_IF_ERROR(ReportCheckpointFiles(save.directory(), result));
   (*result.mutable_metrics())["timing_s/save_checkpoint"] = watch.Seconds();

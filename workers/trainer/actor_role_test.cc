@@ -129,6 +129,32 @@ TEST_F(ActorRoleTest, AnUpdateIsAppliedOnce) {
   EXPECT_EQ(ErrorReason(FromProto(Save(3, "c").status())), "WRONG_STEP");
 }
 
+TEST_F(ActorRoleTest, AStepWithoutAnUpdateIsPassedOver) {
+  Assign();
+  Update(1);
+  // Step 2 dropped all its groups: the version stays 1.
+  std::filesystem::create_directory(folder_.path() + "/two");
+  v1::Task save = Make("save_checkpoint");
+  save.mutable_save_checkpoint()->set_step(2);
+  save.mutable_save_checkpoint()->set_directory(folder_.path() + "/two");
+  save.mutable_save_checkpoint()->set_policy_version(2);
+  EXPECT_EQ(ErrorReason(FromProto(Run(save).status())), "WRONG_STEP");
+  save.mutable_save_checkpoint()->set_policy_version(1);
+  save.set_task_token(std::to_string(++tokens_));
+  const v1::TaskResult saved = Run(save);
+  EXPECT_EQ(saved.status().code(), 0) << saved.status().message();
+  v1::Task update = Make("update");
+  update.mutable_update()->set_step(3);
+  update.mutable_update()->set_from_step(2);
+  update.mutable_update()->set_batch_id("sft");
+  update.mutable_update()->set_loss("sft");
+  update.mutable_update()->set_policy_version(2);
+  const v1::TaskResult updated = Run(update);
+  EXPECT_EQ(updated.status().code(), 0) << updated.status().message();
+  Restart();
+  EXPECT_EQ(Assign(folder_.path() + "/two", 2).status().code(), 0);
+}
+
 TEST_F(ActorRoleTest, ACheckpointContinuesBitForBit) {
   Assign();
   Update(1);
