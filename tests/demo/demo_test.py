@@ -61,7 +61,7 @@ class DemoTest(unittest.TestCase):
         for name in ("generated_tokens_per_second", "trained_tokens_per_second"):
             self.assertGreater(figures[name], 0)
         self.assertGreater(figures["seconds_total"], figures["seconds_sft"] + figures["seconds_rl"])
-        self.assertEqual(output.count("baton generate"), 3)
+        self.assertEqual(output.count("$ baton generate"), 3)
         self.assertEqual(self.left_behind(), [])
         self.assertEqual(self.running(), [])
 
