@@ -121,10 +121,10 @@ std::vector<store::Write> JobRuntime::RowsOf(const Effects& effects) {
       for (const auto& [name, value] : metrics->metrics) (*row.mutable_metrics())[name] = value;
       // An evaluation and the step before it share the step, not the row.
       const bool evaluation = metrics->metrics.count("val/accuracy") > 0;
-      writes.push_back({kMetricTable,
-                        NumberKey(name_, static_cast<uint64_t>(metrics->step),
-                                  evaluation ? "/val" : "/step"),
-                        row.SerializeAsString()});
+      writes.push_back(
+          {kMetricTable,
+           NumberKey(name_, static_cast<uint64_t>(metrics->step), evaluation ? "/val" : "/step"),
+           row.SerializeAsString()});
     } else if (const auto* drop = std::get_if<DropTrajectories>(&effect)) {
       for (uint64_t serial = drop->begin; serial < drop->end; ++serial) {
         writes.push_back({kTrajectoryTable, NumberKey(name_, serial), std::nullopt});
@@ -220,9 +220,9 @@ void JobRuntime::FetchBatch(const v1::FetchBatchRequest& request,
                             "this capability does not open this batch"));
     }
     if (batch_.id != request.batch_id()) {
-      const bool coming = core_.Describe().phase() == "computing advantages" ||
-                          core_.Describe().phase() == "setting up" ||
-                          core_.Describe().phase() == "generating";
+      // After a restart the batch is put together again while its update is under way.
+      const bool coming = IsActive(core_.state()) &&
+                          request.batch_id() == BatchId(core_.step() + 1, core_.incarnation());
       return done(coming ? MakeError(absl::StatusCode::kUnavailable, "BATCH_NOT_READY",
                                      "the batch is being put together again; try again")
                          : MakeError(absl::StatusCode::kNotFound, "BATCH_NOT_FOUND",
@@ -231,9 +231,9 @@ void JobRuntime::FetchBatch(const v1::FetchBatchRequest& request,
     const auto size = static_cast<int>(batch_.trajectories.size());
     const int end = request.end() == 0 ? size : request.end();
     if (request.begin() < 0 || request.begin() > end || end > size) {
-      return done(MakeError(absl::StatusCode::kOutOfRange, "BATCH_RANGE",
-                            absl::StrCat("[", request.begin(), ", ", end,
-                                         ") is not in a batch of ", size)));
+      return done(MakeError(
+          absl::StatusCode::kOutOfRange, "BATCH_RANGE",
+          absl::StrCat("[", request.begin(), ", ", end, ") is not in a batch of ", size)));
     }
     done(std::vector<v1::Trajectory>(batch_.trajectories.begin() + request.begin(),
                                      batch_.trajectories.begin() + end));
@@ -307,8 +307,7 @@ void JobRuntime::OnWorkerLog(const std::string& worker, const v1::WorkerLog& lin
   OnStrand([this, worker, line] { AppendLog(worker, line.level(), line.message()); });
 }
 
-void JobRuntime::OnProgress(const std::string& worker, const TaskRef& ref,
-                            v1::Progress progress) {
+void JobRuntime::OnProgress(const std::string& worker, const TaskRef& ref, v1::Progress progress) {
   OnStrand([this, worker, ref, progress = std::move(progress)] {
     if (ref.kind != TaskKind::kGenerate || !core_.Wants(worker, ref)) return;
     Partial& partial = partials_[ref.subject];
@@ -316,8 +315,7 @@ void JobRuntime::OnProgress(const std::string& worker, const TaskRef& ref,
         progress.tokens_size() != progress.log_probs_size()) {
       return;  // a repeat, or a gap after a restart; the result brings everything
     }
-    partial.tokens.insert(partial.tokens.end(), progress.tokens().begin(),
-                          progress.tokens().end());
+    partial.tokens.insert(partial.tokens.end(), progress.tokens().begin(), progress.tokens().end());
     partial.log_probs.insert(partial.log_probs.end(), progress.log_probs().begin(),
                              progress.log_probs().end());
     Run(TaskProgressed{worker, ref, static_cast<uint32_t>(partial.tokens.size())});

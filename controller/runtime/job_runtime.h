@@ -69,11 +69,9 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   /// The job as of its last committed turn.
   v1::Job Snapshot() const;
   void Explain(Callback<v1::ExplainJobResponse> done);
-  void FetchBatch(const v1::FetchBatchRequest& request,
-                  Callback<std::vector<v1::Trajectory>> done);
+  void FetchBatch(const v1::FetchBatchRequest& request, Callback<std::vector<v1::Trajectory>> done);
   std::unique_ptr<Subscription> Watch(int64_t after_revision, std::shared_ptr<EventSink> sink);
-  std::unique_ptr<Subscription> ReadLogs(int64_t after, bool follow,
-                                         std::shared_ptr<LogSink> sink);
+  std::unique_ptr<Subscription> ReadLogs(int64_t after, bool follow, std::shared_ptr<LogSink> sink);
   /// Reads a payload from the experience log; `done` runs on the disk executor.
   void ReadPayloadAsync(const PayloadLocation& location,
                         std::function<void(absl::StatusOr<std::string>)> done);
@@ -134,9 +132,10 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void Acknowledge(const std::string& worker, const TaskRef& ref);
   void StoreGenerated(const std::string& worker, const TaskRef& ref, v1::TaskResult result);
   v1::Trajectory MakePayload(const TrajectoryInfo& info) const;
+  static std::string BatchId(int64_t step, uint64_t incarnation);
   std::string Capability(const std::string& batch_id) const;
   void AppendLog(const std::string& source, const std::string& level, const std::string& message);
-  absl::StatusOr<experience::ExperienceLog*> Log();                        // on disk_
+  absl::StatusOr<experience::ExperienceLog*> Log();                          // on disk_
   absl::StatusOr<std::string> ReadPayload(const PayloadLocation& location);  // on disk_
   const Example* ExampleOf(const TrajectoryInfo& info) const;
   void OnDisk(std::function<void()> work);

@@ -18,10 +18,6 @@
 namespace baton::controller {
 namespace {
 
-std::string BatchId(int64_t step, uint64_t incarnation) {
-  return absl::StrCat("step-", step, "-", incarnation);
-}
-
 const v1::Column* FindColumn(const v1::TaskResult& result, absl::string_view name) {
   for (const v1::Column& column : result.columns()) {
     if (column.name() == name) return &column;
@@ -386,6 +382,10 @@ void JobRuntime::Do(const LoadData&) {
       Run(loaded);
     });
   });
+}
+
+std::string JobRuntime::BatchId(int64_t step, uint64_t incarnation) {
+  return absl::StrCat("step-", step, "-", incarnation);
 }
 
 std::string JobRuntime::Capability(const std::string& batch_id) const {

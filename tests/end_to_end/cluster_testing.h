@@ -42,8 +42,7 @@ class TemporaryFolder {
 };
 
 /// Polls until `done` or the deadline; false: the deadline came first.
-inline bool WaitFor(const std::function<bool()>& done,
-                    absl::Duration limit = absl::Seconds(30)) {
+inline bool WaitFor(const std::function<bool()>& done, absl::Duration limit = absl::Seconds(30)) {
   const absl::Time end = absl::Now() + limit;
   absl::Notification never;
   while (!done()) {
@@ -75,8 +74,8 @@ class TestCluster {
     auto api = api::ApiServer::Start(absl::StrCat("127.0.0.1:", port_), {}, controller_.get());
     api_ = *std::move(api);
     port_ = api_->port();
-    stub_ = v1::JobService::NewStub(
-        grpc::CreateChannel(address(), grpc::InsecureChannelCredentials()));
+    stub_ =
+        v1::JobService::NewStub(grpc::CreateChannel(address(), grpc::InsecureChannelCredentials()));
   }
 
   void StopController() {
