@@ -48,6 +48,7 @@ TEST_F(SupervisorTest, AKilledChildIsStartedAgain) {
   Supervisor supervisor({Shell("a", "echo $GREETING; exec sleep 1000")});
   ASSERT_TRUE(supervisor.Start().ok());
   const int first = supervisor.States()[0].pid;
+  ASSERT_TRUE(Eventually([&] { return Read("a.log") == "hello\n"; }));
   ASSERT_EQ(::kill(first, SIGKILL), 0);
   EXPECT_TRUE(Eventually([&] {
     supervisor.Poll(absl::Now());

@@ -105,7 +105,7 @@ def problems_of(sources, allowed):
             if (target not in (None, folder) and not is_open(folder)
                     and target not in allowed[folder].split()):
                 problems.append(f"{path}: {folder} may not include {include} ({target})")
-            if folder in PURE and IMPURE.match(include):
+            if not path.endswith("_test.cc") and folder in PURE and IMPURE.match(include):
                 problems.append(f"{path}: {folder} is pure and may not include {include}")
             if folder in ENGINE and NOT_IN_ENGINE.match(include):
                 problems.append(f"{path}: {folder} builds without the service and may not "
