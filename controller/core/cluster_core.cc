@@ -76,9 +76,9 @@ ClusterEffects ClusterCore::OnHello(uint64_t session, const v1::Hello& hello, ab
       !worker.hello.instance_id().empty() && worker.hello.instance_id() != hello.instance_id();
   if (other_process && worker.session != 0 && worker.lease_end > now) {
     return refuse("WORKER_ID_TAKEN",
-                  absl::AlreadyExistsError(absl::StrCat(
-                      "another process is attached as worker '", hello.worker_id(),
-                      "'; give this one another --id, or wait until its lease ends")));
+                  absl::AlreadyExistsError(
+                      absl::StrCat("another process is attached as worker '", hello.worker_id(),
+                                   "'; give this one another --id, or wait until its lease ends")));
   }
   const bool holds = std::any_of(
       hello.roles_held().begin(), hello.roles_held().end(), [&](const v1::RoleHeld& held) {
@@ -133,8 +133,7 @@ bool ClusterCore::OnHeartbeat(uint64_t session, absl::Time now) {
   return true;
 }
 
-void ClusterCore::Lose(const std::string& id, const std::string& reason,
-                       ClusterEffects& effects) {
+void ClusterCore::Lose(const std::string& id, const std::string& reason, ClusterEffects& effects) {
   Worker& worker = workers_.at(id);
   if (worker.job.empty()) return;
   effects.push_back(ClusterLost{worker.job, id, reason});
@@ -164,9 +163,8 @@ ClusterEffects ClusterCore::OnTick(absl::Time now) {
   return effects;
 }
 
-ClusterEffects ClusterCore::OnNeed(const std::string& job, int priority, int64_t order,
-                                   bool active, const std::map<std::string, int>& missing,
-                                   absl::Time now) {
+ClusterEffects ClusterCore::OnNeed(const std::string& job, int priority, int64_t order, bool active,
+                                   const std::map<std::string, int>& missing, absl::Time now) {
   ClusterEffects effects;
   Need need{priority, order, active, missing};
   if (missing.empty()) {
@@ -200,8 +198,8 @@ void ClusterCore::OnLeave(const std::string& job) {
   }
 }
 
-void ClusterCore::Expect(const std::string& job, const std::string& worker,
-                         const std::string& role, absl::Time now) {
+void ClusterCore::Expect(const std::string& job, const std::string& worker, const std::string& role,
+                         absl::Time now) {
   Worker& expected = workers_[worker];
   expected.job = job;
   expected.role = role;

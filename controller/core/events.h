@@ -67,7 +67,7 @@ struct BatchBuilt {
   absl::Status status;
   int64_t step = 0;
   uint64_t incarnation = 0;
-  uint32_t size = 0;     ///< Trajectories left after filters.
+  uint32_t size = 0;  ///< Trajectories left after filters.
   std::map<std::string, double> metrics;
 };
 /// The checkpoint of CommitCheckpoint is complete (or not).

@@ -179,8 +179,7 @@ void JobCore::On(const CheckpointCommitted& event) {
   v1::JobEvent out;
   out.set_type("checkpoint");
   out.set_message(event.checkpoint.path());
-  (*out.mutable_metrics())["timing_s/save_checkpoint"] =
-      absl::ToDoubleSeconds(now_ - phase_since_);
+  (*out.mutable_metrics())["timing_s/save_checkpoint"] = absl::ToDoubleSeconds(now_ - phase_since_);
   Emit(std::move(out));
   SetPhase(Phase::kNone);
   Do(PutJob{});

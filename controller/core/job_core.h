@@ -38,13 +38,13 @@ namespace baton::controller {
 /// Deadlines and limits. Every wait of a job has one of them, but for the wait for workers,
 /// which only a person can end.
 struct JobCoreOptions {
-  absl::Duration setup_deadline = absl::Minutes(10);     ///< assign_role, load_weights, data.
-  absl::Duration generate_stall = absl::Minutes(2);      ///< A response without a new token.
-  absl::Duration score_deadline = absl::Minutes(10);     ///< One response's score.
-  absl::Duration command_deadline = absl::Minutes(60);   ///< update, publish, save_checkpoint.
-  absl::Duration release_deadline = absl::Seconds(30);   ///< release_role.
-  uint32_t max_attempts = 4;                             ///< Of one trajectory or one set-up.
-  size_t kept_steps = 50;                                ///< Steps whose trajectories are kept.
+  absl::Duration setup_deadline = absl::Minutes(10);    ///< assign_role, load_weights, data.
+  absl::Duration generate_stall = absl::Minutes(2);     ///< A response without a new token.
+  absl::Duration score_deadline = absl::Minutes(10);    ///< One response's score.
+  absl::Duration command_deadline = absl::Minutes(60);  ///< update, publish, save_checkpoint.
+  absl::Duration release_deadline = absl::Seconds(30);  ///< release_role.
+  uint32_t max_attempts = 4;                            ///< Of one trajectory or one set-up.
+  size_t kept_steps = 50;                               ///< Steps whose trajectories are kept.
 };
 
 class JobCore {
@@ -96,11 +96,11 @@ class JobCore {
     int credits = 1;
     uint32_t attempt = 0;
     uint32_t failures = 0;
-    bool present = false;    // attached, as far as the job knows
-    uint64_t version = 0;    // policy version a rollout holds; 0: none
-    bool loading = false;    // load_weights is under way …
+    bool present = false;          // attached, as far as the job knows
+    uint64_t version = 0;          // policy version a rollout holds; 0: none
+    bool loading = false;          // load_weights is under way …
     uint64_t loading_version = 0;  // … of this version
-    absl::Time since;        // of state or loading
+    absl::Time since;              // of state or loading
   };
   struct Command {
     TaskKind kind = TaskKind::kUpdate;
@@ -202,15 +202,15 @@ class JobCore {
   v1::Job job_;
   int64_t submit_order_ = 0;
   uint64_t incarnation_ = 1;
-  int64_t step_ = 0;              // steps done
-  uint64_t policy_version_ = 0;   // of the actor's weights
-  bool published_ = false;        // policy_version_ is in the relay
-  uint64_t cursor_ = 0;           // prompts drawn by finished steps
+  int64_t step_ = 0;             // steps done
+  uint64_t policy_version_ = 0;  // of the actor's weights
+  bool published_ = false;       // policy_version_ is in the relay
+  uint64_t cursor_ = 0;          // prompts drawn by finished steps
   uint64_t next_serial_ = 1;
   uint64_t generation_ = 1;
   uint64_t sequence_ = 0;
   std::optional<Command> command_;
-  std::vector<Slot> slots_;       // constant in number and role
+  std::vector<Slot> slots_;  // constant in number and role
   int64_t evaluated_step_ = -1;
   int64_t saved_step_ = -1;
   v1::Job::State stopping_as_ = v1::Job::STATE_CANCELLED;
@@ -226,7 +226,7 @@ class JobCore {
   std::vector<std::string> val_sources_;
   Phase phase_ = Phase::kNone;
   absl::Time phase_since_;
-  std::map<uint64_t, TrajectoryInfo> trajectories_;  // of the phase, by id
+  std::map<uint64_t, TrajectoryInfo> trajectories_;             // of the phase, by id
   std::map<uint64_t, store::v1::TrajectoryRow> restored_rows_;  // by id, until the step stands
   std::map<uint64_t, uint64_t> restored_serials_;
   bool begun_ = false;           // trajectories_ are those of the step or the evaluation

@@ -77,11 +77,11 @@ v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
     }
   };
   const std::string id = name().substr(name().rfind('/') + 1);
-  out.set_summary(absl::StrCat("job ", id, " is ", StateName(state()),
-                               IsActive(state()) ? absl::StrCat(", ", Describe().phase(), ", step ",
-                                                                step_ + 1, " of ",
-                                                                job_.total_steps())
-                                                 : std::string()));
+  out.set_summary(absl::StrCat(
+      "job ", id, " is ", StateName(state()),
+      IsActive(state())
+          ? absl::StrCat(", ", Describe().phase(), ", step ", step_ + 1, " of ", job_.total_steps())
+          : std::string()));
   if (IsTerminal(state())) {
     if (!job_.error().message().empty()) {
       out.set_summary(absl::StrCat(out.summary(), ": ", job_.error().message()));
@@ -119,8 +119,8 @@ v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
   for (const Slot& slot : slots_) {
     const std::string subject = absl::StrCat("role ", slot.role);
     if (slot.state != SlotState::kEmpty && !slot.present) {
-      add("reattach", subject, absl::StrCat("worker ", slot.worker, " to attach again"),
-          slot.since, options_.setup_deadline, "its work moves to another worker");
+      add("reattach", subject, absl::StrCat("worker ", slot.worker, " to attach again"), slot.since,
+          options_.setup_deadline, "its work moves to another worker");
     } else if (slot.state == SlotState::kAssigning) {
       add("assign_role", subject, absl::StrCat("worker ", slot.worker, " to take the role on"),
           slot.since, options_.setup_deadline, "the role goes to another worker");
@@ -134,8 +134,8 @@ v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
     }
   }
   const std::string step = absl::StrCat("step ", step_ + 1);
-  auto oldest = [&](const RolloutManager& manager, const std::string& kind,
-                    absl::Duration limit, const std::string& action) {
+  auto oldest = [&](const RolloutManager& manager, const std::string& kind, absl::Duration limit,
+                    const std::string& action) {
     if (manager.running().empty()) return;
     const auto it = std::min_element(
         manager.running().begin(), manager.running().end(),
@@ -154,8 +154,8 @@ v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
     }
     add(std::string(MethodName(command_->kind)), step,
         absl::StrCat("worker ", worker, " to finish ", MethodName(command_->kind)),
-        command_->since == absl::Time() ? phase_since_ : command_->since,
-        options_.command_deadline, "the trainer restarts from its checkpoint");
+        command_->since == absl::Time() ? phase_since_ : command_->since, options_.command_deadline,
+        "the trainer restarts from its checkpoint");
   }
   if (committing_checkpoint_) {
     add("checkpoint", step, "the checkpoint to be completed on disk", phase_since_,

@@ -57,8 +57,8 @@ JobCore::JobCore(const store::v1::JobRow& row,
   for (const auto& [serial, trajectory] : trajectories) {
     // Rows written after the job's last row have larger serials than it knows.
     next_serial_ = std::max(next_serial_, serial + 1);
-    const bool current = trajectory.incarnation() == incarnation_ &&
-                         trajectory.step() == step_ + 1 && is_rl();
+    const bool current =
+        trajectory.incarnation() == incarnation_ && trajectory.step() == step_ + 1 && is_rl();
     const bool evaluated = trajectory.purpose() == v1::PURPOSE_EVAL && evaluated_step_ == step_;
     if (!current || evaluated) continue;
     restored_rows_[trajectory.id()] = trajectory;

@@ -131,8 +131,7 @@ void JobCore::KeepStep() {
   kept.set_first_serial(next_serial_);
   if (kept_.empty() || kept_.back().step() != kept.step()) kept_.push_back(kept);
   while (kept_.size() > options_.kept_steps) {
-    Do(DropTrajectories{kept_[0].first_serial(), kept_[1].first_serial(),
-                        kept_[1].first_file()});
+    Do(DropTrajectories{kept_[0].first_serial(), kept_[1].first_serial(), kept_[1].first_file()});
     kept_.erase(kept_.begin());
   }
   Do(PutJob{});
@@ -269,10 +268,10 @@ void JobCore::OnGenerated(const TaskDone& event) {
   rollouts_.Finish(trajectory.id);
   if (!event.status.ok()) {
     if (IsPermanent(event.status) || trajectory.failures + 1 >= options_.max_attempts) {
-      return Fail(absl::Status(event.status.code(),
-                               absl::StrCat("generating ", TrajectoryName(trajectory.id),
-                                            " (prompt ", trajectory.prompt_id, ") failed: ",
-                                            event.status.message())));
+      return Fail(
+          absl::Status(event.status.code(),
+                       absl::StrCat("generating ", TrajectoryName(trajectory.id), " (prompt ",
+                                    trajectory.prompt_id, ") failed: ", event.status.message())));
     }
     if (absl::IsFailedPrecondition(event.status)) {
       Slot* slot = SlotOf(event.worker);  // it holds another version after all

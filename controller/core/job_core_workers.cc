@@ -122,8 +122,8 @@ void JobCore::OnRoleTask(const TaskDone& event, Slot& slot) {
     const bool passing = absl::IsUnavailable(event.status) || absl::IsAborted(event.status) ||
                          absl::IsCancelled(event.status);
     if (passing && ++slot.failures < options_.max_attempts) return AssignRole(slot);
-    return Fail(absl::Status(
-        event.status.code(), absl::StrCat("worker ", slot.worker, " could not take the role ",
+    return Fail(absl::Status(event.status.code(),
+                             absl::StrCat("worker ", slot.worker, " could not take the role ",
                                           slot.role, ": ", event.status.message())));
   }
   slot.state = SlotState::kReady;
@@ -168,10 +168,10 @@ void JobCore::OnLoadWeights(const TaskDone& event, Slot& slot) {
                              policy_version_, ": ", event.status.message()));
     if (absl::IsNotFound(event.status)) published_ = false;  // the relay lost it: publish again
     if (++slot.failures >= options_.max_attempts) {
-      return Fail(absl::Status(event.status.code(),
-                               absl::StrCat("worker ", slot.worker, " failed ", slot.failures,
-                                            " times to load the weights; the last: ",
-                                            event.status.message())));
+      return Fail(absl::Status(
+          event.status.code(),
+          absl::StrCat("worker ", slot.worker, " failed ", slot.failures,
+                       " times to load the weights; the last: ", event.status.message())));
     }
     return Advance();
   }
@@ -266,8 +266,7 @@ void JobCore::On(const WorkerBack& event) {
   if (first_time) manager.AddWorker(slot->worker, slot->credits);
   if (slot->role == "reward") manager.SetEnabled(slot->worker, true);
   slot->version = event.policy_version;
-  if (!has(event.running, TaskKind::kLoadWeights) &&
-      !has(event.unacked, TaskKind::kLoadWeights)) {
+  if (!has(event.running, TaskKind::kLoadWeights) && !has(event.unacked, TaskKind::kLoadWeights)) {
     slot->loading = false;
   }
   // What it should run but neither runs nor has finished was lost on the way.
@@ -313,9 +312,9 @@ void JobCore::RecoverTrainer(const std::string& reason) {
     Do(DropTrajectories{kept_.back().first_serial(), next_serial_, 0});
     kept_.pop_back();
   }
-  EmitWarning(absl::StrCat("the trainer is lost (", reason, "); it restarts from step ", step_,
-                           lost_steps > 0 ? absl::StrCat(", ", lost_steps, " steps are redone")
-                                          : std::string()));
+  EmitWarning(absl::StrCat(
+      "the trainer is lost (", reason, "); it restarts from step ", step_,
+      lost_steps > 0 ? absl::StrCat(", ", lost_steps, " steps are redone") : std::string()));
   Trigger(JobTrigger::kTrainerLost);
   if (state() == Job::STATE_PAUSING) return ReleaseAll();
   SetPhase(Phase::kSetUp);

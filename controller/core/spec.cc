@@ -45,17 +45,17 @@ class Checker {
 };
 
 // Fills in the default of an absent field, then checks its bounds.
-#define BATON_NUMBER(path, msg, field, def, low, high)        \
-  do {                                                        \
-    if (!(msg)->has_##field()) (msg)->set_##field(def);       \
-    using T = decltype((msg)->field());                       \
+#define BATON_NUMBER(path, msg, field, def, low, high)                                            \
+  do {                                                                                            \
+    if (!(msg)->has_##field()) (msg)->set_##field(def);                                           \
+    using T = decltype((msg)->field());                                                           \
     check.InRange<T>(path "." #field, (msg)->field(), static_cast<T>(low), static_cast<T>(high)); \
   } while (false)
 
-#define BATON_CHOICE(path, msg, field, def, ...)                        \
-  do {                                                                  \
-    if (!(msg)->has_##field()) (msg)->set_##field(def);                 \
-    check.OneOf(path "." #field, (msg)->field(), {__VA_ARGS__});        \
+#define BATON_CHOICE(path, msg, field, def, ...)                 \
+  do {                                                           \
+    if (!(msg)->has_##field()) (msg)->set_##field(def);          \
+    check.OneOf(path "." #field, (msg)->field(), {__VA_ARGS__}); \
   } while (false)
 
 #define BATON_BOOL(msg, field, def) \
@@ -83,9 +83,9 @@ void CheckInit(v1::ModelInitSpec* init, Checker& check) {
                             " heads is not an even number of dimensions per head"));
   }
   if (init->num_key_value_heads() < 1 || heads % init->num_key_value_heads() != 0) {
-    check.Fail("model.init.num_key_value_heads",
-               absl::StrCat(init->num_key_value_heads(), " does not divide num_attention_heads ",
-                            heads));
+    check.Fail(
+        "model.init.num_key_value_heads",
+        absl::StrCat(init->num_key_value_heads(), " does not divide num_attention_heads ", heads));
   }
 }
 
@@ -93,8 +93,9 @@ void CheckModel(v1::JobSpec* spec, Checker& check) {
   v1::ModelSpec* model = spec->mutable_model();
   const bool has_path = !model->path().empty();
   if (has_path == model->has_init()) {
-    check.Fail("model", has_path ? "has both `path` and `init`; give one"
-                                 : "needs `path` (a Hugging Face directory, or job:NAME) or `init`");
+    check.Fail("model", has_path
+                            ? "has both `path` and `init`; give one"
+                            : "needs `path` (a Hugging Face directory, or job:NAME) or `init`");
   }
   if (model->has_init()) CheckInit(model->mutable_init(), check);
   BATON_CHOICE("model", model, chat_template, "none", "none", "chatml", "llama3");
@@ -182,8 +183,8 @@ void CheckAlgorithm(v1::JobSpec* spec, Checker& check) {
   if (!algorithm->has_preset()) algorithm->set_preset(DefaultPreset(spec->kind()));
   const std::vector<std::string> presets = PresetsOf(spec->kind());
   if (std::find(presets.begin(), presets.end(), algorithm->preset()) == presets.end()) {
-    check.Fail("algorithm.preset", absl::StrCat("'", algorithm->preset(), "' is not one of: ",
-                                                absl::StrJoin(presets, ", ")));
+    check.Fail("algorithm.preset", absl::StrCat("'", algorithm->preset(),
+                                                "' is not one of: ", absl::StrJoin(presets, ", ")));
   }
   BATON_CHOICE("algorithm", algorithm, adv_estimator, "grpo", "grpo");
   BATON_NUMBER("algorithm", algorithm, gamma, 1.0, 0.0, 1.0);
@@ -198,7 +199,8 @@ void CheckAlgorithm(v1::JobSpec* spec, Checker& check) {
   BATON_NUMBER("algorithm", algorithm, entropy_coeff, 0.0, -10.0, 10.0);
   if (algorithm->use_kl_loss()) {
     check.Fail("algorithm.use_kl_loss", "needs a reference role, which preset " +
-                                            algorithm->preset() + " does not have; set it to false");
+                                            algorithm->preset() +
+                                            " does not have; set it to false");
   }
   BATON_BOOL(algorithm, use_kl_loss, false);
   BATON_NUMBER("algorithm", algorithm, kl_loss_coef, 0.001, 0.0, 100.0);
@@ -236,8 +238,8 @@ void CheckTrainer(v1::JobSpec* spec, Checker& check) {
   }
   BATON_NUMBER("trainer", trainer, save_freq, 50, 0, 10000000);
   BATON_NUMBER("trainer", trainer, test_freq, 0, 0, 10000000);
-  if (!evaluates && (trainer->test_freq() > 0 || trainer->val_before_train() ||
-                     trainer->val_after_train())) {
+  if (!evaluates &&
+      (trainer->test_freq() > 0 || trainer->val_before_train() || trainer->val_after_train())) {
     check.Fail("trainer.test_freq", spec->kind() == v1::JOB_KIND_RL
                                         ? "evaluation needs data.val_files"
                                         : "evaluation needs rollouts; only kind rl evaluates");

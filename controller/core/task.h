@@ -1,8 +1,8 @@
 // What a task is for, and its token.
 //
 // A token is the proof that a result belongs to an attempt: it names the job, the step, the
-// trainer's incarnation and the attempt, whose upper bits are the controller's epoch. A result whose token does not match what its subject
-// waits for changes nothing (DESIGN: invariant 8).
+// trainer's incarnation and the attempt, whose upper bits are the controller's epoch. A result
+// whose token does not match what its subject waits for changes nothing (DESIGN: invariant 8).
 #ifndef BATON_CONTROLLER_CORE_TASK_H_
 #define BATON_CONTROLLER_CORE_TASK_H_
 

@@ -49,8 +49,7 @@ store::v1::TrajectoryRow ToRow(const TrajectoryInfo& info, int64_t step, uint64_
   return row;
 }
 
-TrajectoryInfo FromRow(const store::v1::TrajectoryRow& row, uint64_t serial,
-                       uint32_t score_nodes) {
+TrajectoryInfo FromRow(const store::v1::TrajectoryRow& row, uint64_t serial, uint32_t score_nodes) {
   TrajectoryInfo info;
   info.id = row.id();
   info.purpose = row.purpose();

@@ -50,8 +50,7 @@ v1::Purpose PurposeOf(uint64_t id);
 std::string TrajectoryName(uint64_t id);
 
 store::v1::TrajectoryRow ToRow(const TrajectoryInfo& info, int64_t step, uint64_t incarnation);
-TrajectoryInfo FromRow(const store::v1::TrajectoryRow& row, uint64_t serial,
-                       uint32_t score_nodes);
+TrajectoryInfo FromRow(const store::v1::TrajectoryRow& row, uint64_t serial, uint32_t score_nodes);
 
 }  // namespace baton::controller
 

@@ -56,7 +56,8 @@ absl::Status WriteFile(const fs::path& path, const std::string& content) {
 
 }  // namespace
 
-CheckpointFiles::CheckpointFiles(std::string job_dir) : root_(std::move(job_dir) + "/checkpoints") {}
+CheckpointFiles::CheckpointFiles(std::string job_dir)
+    : root_(std::move(job_dir) + "/checkpoints") {}
 
 std::string CheckpointFiles::PathOf(int64_t step) const {
   return absl::StrCat(root_, "/step-", step);

@@ -43,30 +43,26 @@ class Controller : public ControllerInterface {
   ~Controller() override;
 
   void CreateJob(v1::CreateJobRequest request, Callback<v1::Job> done) override;
-  void ValidateJob(v1::ValidateJobRequest request,
-                   Callback<v1::ValidateJobResponse> done) override;
+  void ValidateJob(v1::ValidateJobRequest request, Callback<v1::ValidateJobResponse> done) override;
   void GetJob(v1::GetJobRequest request, Callback<v1::Job> done) override;
   void ListJobs(v1::ListJobsRequest request, Callback<v1::ListJobsResponse> done) override;
   void CancelJob(v1::CancelJobRequest request, Callback<v1::Job> done) override;
   void PauseJob(v1::PauseJobRequest request, Callback<v1::Job> done) override;
   void ResumeJob(v1::ResumeJobRequest request, Callback<v1::Job> done) override;
   void DeleteJob(v1::DeleteJobRequest request, Callback<v1::DeleteJobResponse> done) override;
-  void ListMetrics(v1::ListMetricsRequest request,
-                   Callback<v1::ListMetricsResponse> done) override;
+  void ListMetrics(v1::ListMetricsRequest request, Callback<v1::ListMetricsResponse> done) override;
   void ListTrajectories(v1::ListTrajectoriesRequest request,
                         Callback<v1::ListTrajectoriesResponse> done) override;
   void ListCheckpoints(v1::ListCheckpointsRequest request,
                        Callback<v1::ListCheckpointsResponse> done) override;
   void ExportCheckpoint(v1::ExportCheckpointRequest request,
                         Callback<v1::ExportCheckpointResponse> done) override;
-  void ExplainJob(v1::ExplainJobRequest request,
-                  Callback<v1::ExplainJobResponse> done) override;
+  void ExplainJob(v1::ExplainJobRequest request, Callback<v1::ExplainJobResponse> done) override;
   std::unique_ptr<Subscription> WatchJob(v1::WatchJobRequest request,
                                          std::shared_ptr<EventSink> sink) override;
   std::unique_ptr<Subscription> ReadLogs(v1::ReadLogsRequest request,
                                          std::shared_ptr<LogSink> sink) override;
-  void ListWorkers(v1::ListWorkersRequest request,
-                   Callback<v1::ListWorkersResponse> done) override;
+  void ListWorkers(v1::ListWorkersRequest request, Callback<v1::ListWorkersResponse> done) override;
   void DrainWorker(v1::DrainWorkerRequest request, Callback<v1::Worker> done) override;
   std::unique_ptr<WorkerSession> Attach(std::shared_ptr<WorkerStream> stream) override;
   void FetchBatch(v1::FetchBatchRequest request,
@@ -101,8 +97,7 @@ class Controller : public ControllerInterface {
   void Apply(const ClusterEffects& effects);
   void Back(const ClusterBack& back);
   void Tick();
-  void SendExport(const std::string& job, const std::string& checkpoint,
-                  PendingExport pending);
+  void SendExport(const std::string& job, const std::string& checkpoint, PendingExport pending);
   void OnExportResult(const TaskRef& ref, const v1::TaskResult& result);
 
   // Constant after construction.

@@ -99,8 +99,7 @@ class ControllerInterface {
                                Callback<v1::ListCheckpointsResponse> done) = 0;
   virtual void ExportCheckpoint(v1::ExportCheckpointRequest request,
                                 Callback<v1::ExportCheckpointResponse> done) = 0;
-  virtual void ExplainJob(v1::ExplainJobRequest request,
-                          Callback<v1::ExplainJobResponse> done) = 0;
+  virtual void ExplainJob(v1::ExplainJobRequest request, Callback<v1::ExplainJobResponse> done) = 0;
   /// The subscription is null when the call failed at once; OnEnd tells why.
   virtual std::unique_ptr<Subscription> WatchJob(v1::WatchJobRequest request,
                                                  std::shared_ptr<EventSink> sink) = 0;

@@ -73,8 +73,7 @@ void Controller::Session::OnClosed() {
   });
 }
 
-void Controller::Session::Route(Controller* controller,
-                                const std::shared_ptr<SessionState>& state,
+void Controller::Session::Route(Controller* controller, const std::shared_ptr<SessionState>& state,
                                 const std::string& worker, v1::WorkerMessage message) {
   switch (message.message_case()) {
     case v1::WorkerMessage::kHeartbeat:
@@ -214,8 +213,8 @@ void Controller::Tick() {
   }
   for (const auto& job : active) job->Post(baton::controller::Tick{});
   timer_.expires_after(std::chrono::milliseconds(absl::ToInt64Milliseconds(options_.tick)));
-  timer_.async_wait(boost::asio::bind_executor(
-      cluster_strand_, [this](const boost::system::error_code& error) {
+  timer_.async_wait(
+      boost::asio::bind_executor(cluster_strand_, [this](const boost::system::error_code& error) {
         if (!error && !stopping_) Tick();
       }));
 }
@@ -234,8 +233,8 @@ void Controller::DrainWorker(v1::DrainWorkerRequest request, Callback<v1::Worker
   OnCluster([this, request = std::move(request), done = std::move(done)] {
     auto effects = cluster_->OnDrain(request.worker_id(), clock_.Now());
     if (!effects.ok()) {
-      return done(MakeError(effects.status().code(), "WORKER_NOT_FOUND",
-                            effects.status().message()));
+      return done(
+          MakeError(effects.status().code(), "WORKER_NOT_FOUND", effects.status().message()));
     }
     Apply(*effects);
     for (const v1::Worker& worker : cluster_->List(clock_.Now())) {

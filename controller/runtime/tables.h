@@ -12,13 +12,13 @@
 
 namespace baton::controller {
 
-inline constexpr char kMetaTable[] = "meta";                  ///< "epoch", "secret"
-inline constexpr char kJobTable[] = "jobs";                   ///< job name -> JobRow
-inline constexpr char kRequestTable[] = "requests";           ///< project/request -> RequestRow
-inline constexpr char kEventTable[] = "events";               ///< job#revision -> JobEvent
-inline constexpr char kMetricTable[] = "metrics";             ///< job#step/kind -> StepMetrics
-inline constexpr char kTrajectoryTable[] = "trajectories";    ///< job#serial -> TrajectoryRow
-inline constexpr char kLogTable[] = "logs";                   ///< job#sequence -> LogEntry
+inline constexpr char kMetaTable[] = "meta";                ///< "epoch", "secret"
+inline constexpr char kJobTable[] = "jobs";                 ///< job name -> JobRow
+inline constexpr char kRequestTable[] = "requests";         ///< project/request -> RequestRow
+inline constexpr char kEventTable[] = "events";             ///< job#revision -> JobEvent
+inline constexpr char kMetricTable[] = "metrics";           ///< job#step/kind -> StepMetrics
+inline constexpr char kTrajectoryTable[] = "trajectories";  ///< job#serial -> TrajectoryRow
+inline constexpr char kLogTable[] = "logs";                 ///< job#sequence -> LogEntry
 
 /// Numbers in keys are 16 hexadecimal digits, so that keys sort as numbers do.
 inline std::string NumberKey(absl::string_view job, uint64_t number, absl::string_view tail = "") {

@@ -42,8 +42,7 @@ std::shared_ptr<spdlog::logger> MakeLogger(const LogOptions& options) {
   }
   auto logger = std::make_shared<spdlog::logger>("baton", std::move(sink));
   const std::string name = options.process_name.empty() ? "" : options.process_name + " ";
-  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %L " + name + "%v",
-                      spdlog::pattern_time_type::utc);
+  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %L " + name + "%v", spdlog::pattern_time_type::utc);
   logger->set_level(ToSpdlog(options.level));
   logger->flush_on(spdlog::level::info);
   return logger;

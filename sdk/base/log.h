@@ -23,8 +23,7 @@ enum class LogLevel { kDebug, kInfo, kWarn, kError };
 
 /// One `key=value` pair. Values with spaces, quotes or newlines are quoted and escaped.
 struct LogField {
-  LogField(absl::string_view key, const absl::AlphaNum& value)
-      : key(key), value(value.Piece()) {}
+  LogField(absl::string_view key, const absl::AlphaNum& value) : key(key), value(value.Piece()) {}
   absl::string_view key;
   std::string value;
 };

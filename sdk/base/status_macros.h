@@ -31,15 +31,15 @@ namespace baton {
 #define BATON_CONCAT_INNER_(a, b) a##b
 #define BATON_CONCAT_(a, b) BATON_CONCAT_INNER_(a, b)
 
-#define BATON_RETURN_IF_ERROR(expr)                       \
-  do {                                                    \
+#define BATON_RETURN_IF_ERROR(expr)                                                       \
+  do {                                                                                    \
     if (::absl::Status baton_status_ = (expr); !baton_status_.ok()) return baton_status_; \
   } while (false)
 
 #define BATON_ASSIGN_OR_RETURN(lhs, expr) \
   BATON_ASSIGN_OR_RETURN_(BATON_CONCAT_(baton_statusor_, __LINE__), lhs, expr)
-#define BATON_ASSIGN_OR_RETURN_(var, lhs, expr) \
-  auto var = (expr);                            \
+#define BATON_ASSIGN_OR_RETURN_(var, lhs, expr)  \
+  auto var = (expr);                             \
   if (!var.ok()) return std::move(var).status(); \
   lhs = *std::move(var)
 
