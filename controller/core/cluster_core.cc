@@ -91,6 +91,7 @@ ClusterEffects ClusterCore::OnHello(uint64_t session, const v1::Hello& hello, ab
          effects);
   }
   if (worker.session != 0) sessions_.erase(worker.session);
+  if (other_process) worker.draining = false;
   worker.hello = hello;
   worker.session = session;
   worker.seen = now;
@@ -119,7 +120,7 @@ ClusterEffects ClusterCore::OnClosed(uint64_t session, absl::Time now) {
   const std::string id = it->second;
   sessions_.erase(it);
   worker.session = 0;
-  if (worker.job.empty()) workers_.erase(id);
+  if (worker.job.empty() && !worker.draining) workers_.erase(id);  // a drain outlives the stream
   return effects;
 }
 

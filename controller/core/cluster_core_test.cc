@@ -144,5 +144,15 @@ TEST_F(ClusterCoreTest, ADrainedWorkerLosesItsJobAndGetsNoOther) {
   EXPECT_FALSE(core_.OnDrain("nobody", now_).ok());
 }
 
+TEST_F(ClusterCoreTest, ADrainOutlivesABrokenStreamButNotTheProcess) {
+  core_.OnHello(1, HelloOf("a", "actor", "first"), now_);
+  ASSERT_TRUE(core_.OnDrain("a", now_).ok());
+  core_.OnClosed(1, now_);
+  core_.OnHello(2, HelloOf("a", "actor", "first"), now_);
+  EXPECT_TRUE(Of<ClusterGrant>(core_.OnNeed("j", 0, 1, false, {{"actor", 1}}, now_)).empty());
+  core_.OnClosed(2, now_);
+  EXPECT_EQ(Of<ClusterGrant>(core_.OnHello(3, HelloOf("a", "actor", "second"), now_)).size(), 1u);
+}
+
 }  // namespace
 }  // namespace baton::controller

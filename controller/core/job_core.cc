@@ -26,11 +26,10 @@ Effects JobCore::Start(absl::Time now) {
   }
   if (state() == Job::STATE_QUEUED) AskForWorkers();
   if (IsActive(state())) {
-    if (state() == Job::STATE_CANCELLING) {
+    if (state() == Job::STATE_CANCELLING || Releasing()) {
       ReleaseAll();
     } else {
-      data_loading_ = true;
-      Do(LoadData{});
+      StartLoadingData();
       AskForWorkers();
     }
   }
@@ -103,8 +102,11 @@ void JobCore::EmitProgress() {
 }
 
 void JobCore::Stop(Job::State as, JobTrigger trigger) {
-  stopping_as_ = as;
-  if (!Trigger(trigger)) return;
+  const Job::State before = std::exchange(stopping_as_, as);
+  if (!Trigger(trigger)) {
+    stopping_as_ = before;  // it stops already, and as something else
+    return;
+  }
   if (state() == Job::STATE_CANCELLING) {
     ClearWork("the job stops");
     command_.reset();
@@ -122,12 +124,18 @@ void JobCore::Fail(const absl::Status& status) {
 void JobCore::On(const CancelRequested&) { Stop(Job::STATE_CANCELLED, JobTrigger::kCancel); }
 
 void JobCore::On(const PauseRequested&) {
-  const bool setting_up = phase_ == Phase::kSetUp || phase_ == Phase::kNone;
-  if (!Trigger(JobTrigger::kPause)) return;
-  if (state() == Job::STATE_PAUSING && setting_up) ReleaseAll();
+  if (state() == Job::STATE_PAUSING) stopping_as_ = Job::STATE_CANCELLED;  // no resume any more
+  const bool set_up = state() == Job::STATE_RUNNING;
+  if (!Trigger(JobTrigger::kPause) || state() != Job::STATE_PAUSING) return;
+  if (!set_up) return ReleaseAll();  // nothing is ahead of the checkpoint
+  Advance();
 }
 
 void JobCore::On(const ResumeRequested&) {
+  if (state() == Job::STATE_PAUSING && Releasing()) {
+    stopping_as_ = Job::STATE_QUEUED;  // CheckReleased resumes it
+    return Do(PutJob{});
+  }
   if (!Trigger(JobTrigger::kResume)) return;
   if (state() == Job::STATE_QUEUED) {
     queued_since_ = now_;
@@ -154,15 +162,19 @@ void JobCore::On(const BatchBuilt& event) {
   batch_at_ = now_;
   batch_metrics_ = event.metrics;
   batch_size_ = event.size;
-  if (command_.has_value()) {  // restored: the rank may have it, have done it, or never saw it
-    SetPhase(Phase::kUpdate);
-    ReplayEarly(/*commands=*/true);
-    if (command_.has_value() && adoptable_.empty()) SendCommand();
-    adoptable_.clear();
+  if (command_.has_value() && command_->kind != TaskKind::kUpdate) {
+    batch_built_ = true;  // the weights are being published again; the actor is busy
     return;
   }
-  if (event.size == 0) return FinishStep({}, /*updated=*/false);
-  IssueCommand(TaskKind::kUpdate);
+  if (command_.has_value()) {  // restored: the rank may have it, have done it, or never saw it
+    SetPhase(Phase::kUpdate);
+    const bool runs = !std::exchange(adoptable_, {}).empty();
+    const uint64_t update = command_->sequence;
+    ReplayEarly(/*commands=*/true);
+    if (!runs && command_.has_value() && command_->sequence == update) SendCommand();
+    return;
+  }
+  StartUpdate();
 }
 
 void JobCore::On(const CheckpointCommitted& event) {
@@ -234,6 +246,7 @@ void JobCore::On(const TaskDone& event) {
 void JobCore::On(const Tick&) {
   if (!IsActive(state())) return;
   CheckSlotDeadlines();
+  CheckOwnDeadlines();
   CheckTaskDeadlines();
   EmitProgress();
 }

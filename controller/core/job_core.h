@@ -13,11 +13,12 @@
 // plain case take one path.
 //
 // Files: job_core.cc (events, states), job_core_workers.cc (slots, tasks of roles),
-// job_core_step.cc (trajectories, batches, commands), job_core_row.cc (rows),
-// job_core_explain.cc (waits).
+// job_core_step.cc (trajectories, batches), job_core_commands.cc (commands, deadlines),
+// job_core_row.cc (rows), job_core_explain.cc (waits).
 #ifndef BATON_CONTROLLER_CORE_JOB_CORE_H_
 #define BATON_CONTROLLER_CORE_JOB_CORE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -150,16 +151,19 @@ class JobCore {
   void LoadWeights();
   void ReleaseAll();
   void CheckReleased();
+  bool Releasing() const;
   void RecoverTrainer(const std::string& reason);
   void CheckSlotDeadlines();
 
-  // job_core_step.cc: trajectories, batches, commands.
+  // job_core_step.cc: trajectories, batches. job_core_commands.cc: commands, deadlines.
   void Advance();
   void SetPhase(Phase phase);
   bool Busy() const;
   void StepTrajectories();
   void EnqueueNext(TrajectoryInfo& trajectory);
+  void StartLoadingData();
   void KeepStep();
+  void KeepFiles();
   bool SetUpDone() const;
   void BeginStep();
   void BeginEvaluation();
@@ -173,10 +177,12 @@ class JobCore {
   void MaybePhaseDone();
   void FinishEvaluation();
   void FinishStep(const Metrics& update_metrics, bool updated);
+  void StartUpdate();
   void IssueCommand(TaskKind kind);
   void SendCommand();
   void OnCommand(const TaskDone& event);
   void CheckTaskDeadlines();
+  void CheckOwnDeadlines();
   void ClearWork(const std::string& reason);
   bool EvaluationDue() const;
   bool SaveDue() const;
@@ -191,6 +197,10 @@ class JobCore {
   // job_core_row.cc.
   void RestoreTrajectory(TrajectoryInfo& trajectory);
   void AdoptRunning();
+  void Adopt(const std::string& worker, const TaskRef& ref);
+  void StopUnwanted(const std::string& worker, const std::vector<TaskRef>& running);
+  // Attempts of a task adopted from an earlier epoch go on in this one's numbers.
+  uint32_t NextAttempt(uint32_t attempt) const { return std::max(attempt + 1, attempt_base_); }
   void ReplayEarly(bool commands);
 
   // Constant after construction.
@@ -213,6 +223,7 @@ class JobCore {
   std::vector<Slot> slots_;  // constant in number and role
   int64_t evaluated_step_ = -1;
   int64_t saved_step_ = -1;
+  // What a stopping job becomes; of one that pauses, QUEUED: it was resumed meanwhile.
   v1::Job::State stopping_as_ = v1::Job::STATE_CANCELLED;
   std::vector<v1::Checkpoint> checkpoints_;
   std::vector<store::v1::StepSerials> kept_;
@@ -222,6 +233,7 @@ class JobCore {
   Effects effects_;
   bool data_loaded_ = false;
   bool data_loading_ = false;
+  absl::Time data_since_;
   PromptSource prompts_;
   std::vector<std::string> val_sources_;
   Phase phase_ = Phase::kNone;
@@ -238,6 +250,7 @@ class JobCore {
   absl::Time step_since_, generated_at_, scored_at_, batch_at_;
   Metrics batch_metrics_;
   uint32_t batch_size_ = 0;
+  bool batch_built_ = false;  // and waits for the actor to publish again
   absl::Time publish_since_;  // infinite past: nothing is being published
   double update_weights_seconds_ = 0;
   bool committing_checkpoint_ = false;

@@ -102,7 +102,7 @@ v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
       missing_since = std::min(missing_since, slot.since);
     }
   }
-  if (!missing.empty() && state() != Job::STATE_PAUSING) {
+  if (!missing.empty() && !Releasing()) {
     const std::string list =
         absl::StrJoin(missing, ", ", [](std::string* s, const std::pair<std::string, int>& m) {
           absl::StrAppend(s, m.second, " ", m.first, " worker", m.second == 1 ? "" : "s");
@@ -113,7 +113,7 @@ v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
         "it goes on as soon as they exist; start more with `baton-worker`, or free some");
   }
   if (data_loading_) {
-    add("data", absl::StrCat("job ", id), "its data files to be read", phase_since_,
+    add("data", absl::StrCat("job ", id), "its data files to be read", data_since_,
         options_.setup_deadline, "the job fails");
   }
   for (const Slot& slot : slots_) {
@@ -147,6 +147,10 @@ v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
   };
   oldest(rollouts_, "generate", options_.generate_stall, "it moves to another replica");
   oldest(rewards_, "score", options_.score_deadline, "it counts as an error of that response");
+  if (phase_ == Phase::kBatch) {
+    add("batch", step, "its batch to be put together and its advantages to be computed",
+        phase_since_, options_.setup_deadline, "the job fails");
+  }
   if (command_.has_value()) {
     std::string worker = "?";
     for (const Slot& slot : slots_) {

@@ -41,6 +41,13 @@ JobCore::JobCore(const store::v1::JobRow& row,
     command.attempt = row.command().attempt();
     command_ = command;
   }
+  // A pausing job keeps its actor until it releases everyone.
+  const bool releasing =
+      state() == Job::STATE_CANCELLING ||
+      (state() == Job::STATE_PAUSING &&
+       std::none_of(row.slots().begin(), row.slots().end(), [](const store::v1::SlotRow& slot) {
+         return slot.role() == "actor" && slot.ready();
+       }));
   for (const store::v1::SlotRow& kept : row.slots()) {
     Slot slot;
     slot.role = kept.role();
@@ -48,9 +55,9 @@ JobCore::JobCore(const store::v1::JobRow& row,
     slot.credits = kept.credits();
     slot.attempt = kept.attempt();
     if (!slot.worker.empty()) {
-      slot.state = state() == Job::STATE_CANCELLING ? SlotState::kReleasing
-                   : kept.ready()                   ? SlotState::kReady
-                                                    : SlotState::kAssigning;
+      slot.state = releasing      ? SlotState::kReleasing
+                   : kept.ready() ? SlotState::kReady
+                                  : SlotState::kAssigning;
     }
     slots_.push_back(std::move(slot));
   }
@@ -113,17 +120,36 @@ void JobCore::RestoreTrajectory(TrajectoryInfo& trajectory) {
 // Workers that came back before the step was restored told what they run; it stays with them.
 void JobCore::AdoptRunning() {
   for (const auto& [worker, ref] : std::exchange(adoptable_, {})) {
-    auto it = trajectories_.find(ref.subject);
-    if (it == trajectories_.end() || ref.step != step_ || ref.incarnation != incarnation_) continue;
-    TrajectoryInfo& trajectory = it->second;
-    if (ref.kind == TaskKind::kGenerate && trajectory.state == TrajectoryState::kPending) {
-      trajectory.state = TrajectoryState::kGenerating;
-      trajectory.attempt = ref.attempt;
-      rollouts_.Adopt(trajectory.id, worker, now_);
-    } else if (ref.kind == TaskKind::kScore && trajectory.state == TrajectoryState::kScoring &&
-               ref.part == trajectory.scored) {
-      trajectory.attempt = ref.attempt;
-      rewards_.Adopt(trajectory.id, worker, now_);
+    if (IsGroupCommand(ref.kind)) {
+      adoptable_.emplace_back(worker, ref);  // until its batch stands
+      continue;
+    }
+    Adopt(worker, ref);
+    StopUnwanted(worker, {ref});
+  }
+}
+
+void JobCore::Adopt(const std::string& worker, const TaskRef& ref) {
+  auto it = trajectories_.find(ref.subject);
+  if (it == trajectories_.end() || ref.step != step_ || ref.incarnation != incarnation_) return;
+  TrajectoryInfo& trajectory = it->second;
+  const bool generates =
+      ref.kind == TaskKind::kGenerate && trajectory.state == TrajectoryState::kPending;
+  const bool scores = ref.kind == TaskKind::kScore &&
+                      trajectory.state == TrajectoryState::kScoring &&
+                      ref.part == trajectory.scored;
+  RolloutManager& manager = generates ? rollouts_ : rewards_;
+  if (!(generates || scores) || !manager.Adopt(trajectory.id, worker, now_)) return;
+  trajectory.attempt = ref.attempt;
+  if (generates) trajectory.state = TrajectoryState::kGenerating;
+}
+
+// Work that a worker still does for nobody.
+void JobCore::StopUnwanted(const std::string& worker, const std::vector<TaskRef>& running) {
+  for (const TaskRef& ref : running) {
+    const bool work = ref.kind == TaskKind::kGenerate || ref.kind == TaskKind::kScore;
+    if (work && SlotOf(worker) != nullptr && !Wants(worker, ref)) {
+      Do(StopTask{worker, ref, "it is not wanted any more"});
     }
   }
 }

@@ -1,4 +1,4 @@
-// JobCore: what a step is made of: trajectories, batches, commands.
+// JobCore: what a step is made of: trajectories, batches.
 #include <algorithm>
 #include <limits>
 
@@ -77,7 +77,8 @@ bool JobCore::SetUpDone() const {
     rollout |= slot.role == "rollout";
     reward |= slot.role == "reward";
   }
-  return actor && (state() == Job::STATE_RUNNING || (rollout && reward));
+  return actor &&
+         (state() == Job::STATE_RUNNING || state() == Job::STATE_PAUSING || (rollout && reward));
 }
 
 bool JobCore::Busy() const {
@@ -86,7 +87,7 @@ bool JobCore::Busy() const {
 }
 
 bool JobCore::EvaluationDue() const {
-  if (!is_rl() || val_sources_.empty() || state() == Job::STATE_PAUSING) return false;
+  if (!is_rl() || val_sources_.empty()) return false;
   if (evaluated_step_ == step_) return false;
   const v1::TrainerSpec& trainer = spec().trainer();
   if (step_ == 0) return trainer.val_before_train();
@@ -109,6 +110,10 @@ void JobCore::Advance() {
     return;
   }
   if (Busy()) {
+    const bool working = phase_ == Phase::kGenerate || phase_ == Phase::kEvaluate;
+    if (working && is_rl() && !published_ && !command_.has_value()) {
+      IssueCommand(TaskKind::kPublish);  // the relay lost the version that work goes on with
+    }
     LoadWeights();
     return Dispatch();
   }
@@ -118,11 +123,20 @@ void JobCore::Advance() {
   }
   if (is_rl() && !published_) return IssueCommand(TaskKind::kPublish);
   LoadWeights();
-  if (EvaluationDue()) return BeginEvaluation();
+  const bool pausing = state() == Job::STATE_PAUSING;  // what is due is done after the pause
+  if (EvaluationDue() && !pausing) return BeginEvaluation();
   if (SaveDue()) return IssueCommand(TaskKind::kSaveCheckpoint);
-  if (step_ >= job_.total_steps()) return Stop(Job::STATE_SUCCEEDED, JobTrigger::kFinish);
-  if (state() == Job::STATE_PAUSING) return ReleaseAll();
+  if (step_ >= job_.total_steps() && !EvaluationDue()) {
+    return Stop(Job::STATE_SUCCEEDED, JobTrigger::kFinish);
+  }
+  if (pausing) return ReleaseAll();
   BeginStep();
+}
+
+void JobCore::StartLoadingData() {
+  data_loading_ = true;
+  data_since_ = now_;
+  Do(LoadData{});
 }
 
 void JobCore::KeepStep() {
@@ -135,6 +149,16 @@ void JobCore::KeepStep() {
     kept_.erase(kept_.begin());
   }
   Do(PutJob{});
+}
+
+// The payloads of the phase's trajectories are kept as long as its step.
+void JobCore::KeepFiles() {
+  if (kept_.empty()) return;
+  uint32_t first = kept_.back().first_file();  // of the evaluation before the step; 0: none
+  for (const auto& [id, t] : trajectories_) {
+    first = first == 0 ? t.location.file : std::min(first, t.location.file);
+  }
+  kept_.back().set_first_file(first);
 }
 
 void JobCore::MakeTrajectory(v1::Purpose purpose, uint64_t draw, uint32_t sample,
@@ -255,7 +279,7 @@ void JobCore::StartScore(const RolloutManager::Assignment& assignment) {
 
 void JobCore::Retry(TrajectoryInfo& trajectory, const absl::Status& status,
                     RolloutManager& manager) {
-  ++trajectory.attempt;
+  trajectory.attempt = NextAttempt(trajectory.attempt);
   if (!absl::IsCancelled(status) && !absl::IsFailedPrecondition(status)) ++trajectory.failures;
   if (trajectory.state == TrajectoryState::kGenerating) {
     trajectory.state = TrajectoryState::kPending;
@@ -431,6 +455,7 @@ void JobCore::FinishEvaluation() {
     metrics[absl::StrCat("val-core/", name, "/best@", n)] =
         source.best / static_cast<double>(std::max<uint64_t>(1, source.prompts));
   }
+  KeepFiles();
   evaluated_step_ = step_;
   for (const auto& [name, value] : metrics) (*job_.mutable_metrics())[name] = value;
   v1::JobEvent event;
@@ -458,10 +483,7 @@ void JobCore::FinishStep(const Metrics& update_metrics, bool updated) {
   if (seconds > 0 && metrics.count("perf/total_num_tokens") > 0) {
     metrics["perf/throughput"] = metrics["perf/total_num_tokens"] / seconds;
   }
-  uint32_t first_file = std::numeric_limits<uint32_t>::max();
-  for (const auto& [id, t] : trajectories_) first_file = std::min(first_file, t.location.file);
-  if (!kept_.empty()) kept_.back().set_first_file(first_file);
-
+  KeepFiles();
   ++step_;
   cursor_ += batch;
   if (updated) {
@@ -485,102 +507,6 @@ void JobCore::FinishStep(const Metrics& update_metrics, bool updated) {
   Advance();
 }
 
-void JobCore::IssueCommand(TaskKind kind) {
-  Command command;
-  command.kind = kind;
-  command.generation = generation_;
-  command.sequence = ++sequence_;
-  command.attempt = attempt_base_;
-  command_ = command;
-  SetPhase(kind == TaskKind::kUpdate    ? Phase::kUpdate
-           : kind == TaskKind::kPublish ? Phase::kPublish
-                                        : Phase::kSave);
-  if (kind == TaskKind::kPublish) publish_since_ = now_;
-  Do(PutJob{});
-  SendCommand();
-}
-
-void JobCore::SendCommand() {
-  auto actor = std::find_if(slots_.begin(), slots_.end(),
-                            [](const Slot& slot) { return slot.role == "actor"; });
-  if (actor->state != SlotState::kReady || !actor->present) return;
-  command_->since = now_;
-  StartTask task;
-  task.worker = actor->worker;
-  task.ref = Ref(command_->kind, command_->sequence, command_->attempt);
-  task.args.role = actor->role;
-  task.args.generation = command_->generation;
-  task.args.sequence = command_->sequence;
-  task.args.deadline = options_.command_deadline;
-  task.args.policy_version = policy_version_ + (command_->kind == TaskKind::kUpdate ? 1 : 0);
-  task.args.batch_size = batch_size_;
-  Do(std::move(task));
-}
-
-void JobCore::OnCommand(const TaskDone& event) {
-  const TaskKind kind = command_->kind;
-  if (!event.status.ok()) {
-    return Fail(absl::Status(event.status.code(),
-                             absl::StrCat(MethodName(kind), " failed on worker ", event.worker,
-                                          ": ", event.status.message())));
-  }
-  command_.reset();
-  switch (kind) {
-    case TaskKind::kUpdate:
-      return FinishStep(event.output.metrics, /*updated=*/true);
-    case TaskKind::kPublish:
-      published_ = true;
-      SetPhase(Phase::kNone);
-      Do(PutJob{});
-      return Advance();
-    case TaskKind::kSaveCheckpoint:
-      committing_checkpoint_ = true;
-      Do(CommitCheckpoint{step_, incarnation_, policy_version_});
-      return Do(PutJob{});
-    default:
-      return;
-  }
-}
-
-void JobCore::CheckTaskDeadlines() {
-  for (uint64_t id : rollouts_.StalledSince(now_ - options_.generate_stall)) {
-    TrajectoryInfo& trajectory = trajectories_.at(id);
-    const std::string worker = rollouts_.running().at(id).worker;
-    Do(StopTask{worker, Ref(TaskKind::kGenerate, id, trajectory.attempt), "no progress"});
-    rollouts_.Finish(id);
-    EmitWarning(absl::StrCat(TrajectoryName(id), " made no progress on worker ", worker, " for ",
-                             absl::FormatDuration(options_.generate_stall), "; it moves"));
-    Retry(trajectory, absl::DeadlineExceededError("no progress"), rollouts_);
-    if (trajectory.failures >= options_.max_attempts) {
-      return Fail(absl::DeadlineExceededError(
-          absl::StrCat(TrajectoryName(id), " made no progress on ", options_.max_attempts,
-                       " tries; the last on worker ", worker)));
-    }
-  }
-  for (uint64_t id : rewards_.StalledSince(now_ - options_.score_deadline)) {
-    TrajectoryInfo& trajectory = trajectories_.at(id);
-    const std::string worker = rewards_.running().at(id).worker;
-    Do(StopTask{worker, Ref(TaskKind::kScore, id, trajectory.attempt, trajectory.scored),
-                "too slow"});
-    TaskDone late;
-    late.worker = worker;
-    late.ref = Ref(TaskKind::kScore, id, trajectory.attempt, trajectory.scored);
-    late.status = absl::DeadlineExceededError(
-        absl::StrCat("no score within ", absl::FormatDuration(options_.score_deadline)));
-    OnScored(late);
-  }
-  if (command_.has_value() && command_->since != absl::Time() &&
-      now_ - command_->since > options_.command_deadline) {
-    for (Slot& slot : slots_) {
-      if (slot.role != "actor" || slot.state == SlotState::kEmpty) continue;
-      Do(ReturnWorker{slot.worker});
-      return LoseSlot(slot, absl::StrCat("no answer to ", MethodName(command_->kind), " within ",
-                                         absl::FormatDuration(options_.command_deadline)));
-    }
-  }
-  Dispatch();
-}
-
 // Forgets the phase's trajectories; what still runs is stopped for `reason`.
 void JobCore::ClearWork(const std::string& reason) {
   for (const auto& [id, running] : rollouts_.Clear()) {
@@ -601,6 +527,7 @@ void JobCore::ClearWork(const std::string& reason) {
   early_.clear();
   adoptable_.clear();
   restored_rows_.clear();
+  batch_built_ = false;
 }
 
 }  // namespace baton::controller

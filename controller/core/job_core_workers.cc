@@ -55,7 +55,8 @@ void JobCore::AskForWorkers() {
 
 void JobCore::On(const WorkerGranted& event) {
   const bool wanted = state() == Job::STATE_QUEUED || state() == Job::STATE_STARTING ||
-                      state() == Job::STATE_RUNNING || state() == Job::STATE_RECOVERING;
+                      state() == Job::STATE_RUNNING || state() == Job::STATE_RECOVERING ||
+                      (state() == Job::STATE_PAUSING && !Releasing());
   auto slot = std::find_if(slots_.begin(), slots_.end(), [&](const Slot& s) {
     return s.role == event.role && s.state == SlotState::kEmpty;
   });
@@ -68,10 +69,7 @@ void JobCore::On(const WorkerGranted& event) {
       job_.mutable_start_time()->set_seconds(absl::ToUnixSeconds(now_));
     }
     Trigger(JobTrigger::kWorkersGranted);
-    if (!data_loaded_ && !data_loading_) {
-      data_loading_ = true;
-      Do(LoadData{});
-    }
+    if (!data_loaded_ && !data_loading_) StartLoadingData();
     SetPhase(Phase::kSetUp);
   }
   AssignRole(*slot);
@@ -195,6 +193,7 @@ void JobCore::On(const WorkerLost& event) {
 void JobCore::LoseSlot(Slot& slot, const std::string& reason) {
   const std::string worker = slot.worker;
   const bool releasing = slot.state == SlotState::kReleasing;
+  const bool had_weights = slot.role == "actor" && slot.state == SlotState::kReady;
   slot.state = SlotState::kEmpty;
   slot.worker.clear();
   slot.present = false;
@@ -208,8 +207,8 @@ void JobCore::LoseSlot(Slot& slot, const std::string& reason) {
   EmitWarning(absl::StrCat("lost ", slot.role, " worker ", worker, ": ", reason));
   if (slot.role == "rollout") RequeueTasksOf(worker, rollouts_);
   if (slot.role == "reward") RequeueTasksOf(worker, rewards_);
-  if (slot.role == "actor" && phase_ != Phase::kSetUp) RecoverTrainer(reason);
-  AskForWorkers();
+  if (had_weights) RecoverTrainer(reason);
+  if (IsActive(state()) && !Releasing()) AskForWorkers();
   Do(PutJob{});
   Dispatch();
 }
@@ -218,7 +217,7 @@ void JobCore::RequeueTasksOf(const std::string& worker, RolloutManager& manager)
   std::vector<uint64_t> lost = manager.RemoveWorker(worker);
   for (auto it = lost.rbegin(); it != lost.rend(); ++it) {
     TrajectoryInfo& trajectory = trajectories_.at(*it);
-    ++trajectory.attempt;
+    trajectory.attempt = NextAttempt(trajectory.attempt);
     if (trajectory.state == TrajectoryState::kGenerating) {
       trajectory.state = TrajectoryState::kPending;
     }
@@ -258,6 +257,7 @@ void JobCore::On(const WorkerBack& event) {
       if (!known && (command_->kind != TaskKind::kUpdate || phase_ == Phase::kUpdate)) {
         SendCommand();
       }
+      if (known) command_->since = now_;  // its deadline counts from here
       if (known && !begun_) adoptable_.emplace_back(event.worker, ref);
     }
     return Advance();
@@ -273,7 +273,11 @@ void JobCore::On(const WorkerBack& event) {
   std::vector<uint64_t> lost;
   for (const auto& [trajectory, running] : manager.running()) {
     if (running.worker != event.worker) continue;
-    auto same = [id = trajectory](const TaskRef& r) { return r.subject == id; };
+    const TrajectoryInfo& info = trajectories_.at(trajectory);
+    const TaskRef ref = slot->role == "rollout"
+                            ? Ref(TaskKind::kGenerate, trajectory, info.attempt)
+                            : Ref(TaskKind::kScore, trajectory, info.attempt, info.scored);
+    auto same = [&](const TaskRef& r) { return r == ref; };
     if (std::none_of(event.running.begin(), event.running.end(), same) &&
         std::none_of(event.unacked.begin(), event.unacked.end(), same)) {
       lost.push_back(trajectory);
@@ -282,7 +286,7 @@ void JobCore::On(const WorkerBack& event) {
   for (uint64_t id : lost) {
     manager.Finish(id);
     TrajectoryInfo& trajectory = trajectories_.at(id);
-    ++trajectory.attempt;
+    trajectory.attempt = NextAttempt(trajectory.attempt);
     if (trajectory.state == TrajectoryState::kGenerating) {
       trajectory.state = TrajectoryState::kPending;
     }
@@ -292,9 +296,12 @@ void JobCore::On(const WorkerBack& event) {
     for (const TaskRef& ref : event.running) adoptable_.emplace_back(event.worker, ref);
     for (const TaskRef& ref : event.unacked) adoptable_.emplace_back(event.worker, ref);
     if (begun_) AdoptRunning();
+  } else if (begun_) {
+    StopUnwanted(event.worker, event.running);
   }
   LoadWeights();
   Dispatch();
+  Advance();  // it may have been the last that was waited for
 }
 
 void JobCore::RecoverTrainer(const std::string& reason) {
@@ -345,7 +352,18 @@ void JobCore::CheckReleased() {
   if (state() != Job::STATE_CANCELLING && state() != Job::STATE_PAUSING) return;
   const bool all = std::all_of(slots_.begin(), slots_.end(),
                                [](const Slot& s) { return s.state == SlotState::kEmpty; });
-  if (all) Trigger(JobTrigger::kReleased);
+  if (!all) return;
+  const bool resume =
+      state() == Job::STATE_PAUSING && stopping_as_ == Job::STATE_QUEUED;  // see ResumeRequested
+  Trigger(JobTrigger::kReleased);
+  if (!resume) return;
+  stopping_as_ = Job::STATE_CANCELLED;
+  On(ResumeRequested{});
+}
+
+bool JobCore::Releasing() const {
+  return std::any_of(slots_.begin(), slots_.end(),
+                     [](const Slot& s) { return s.state == SlotState::kReleasing; });
 }
 
 void JobCore::CheckSlotDeadlines() {

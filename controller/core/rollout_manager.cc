@@ -33,14 +33,15 @@ void RolloutManager::EnqueueFirst(uint64_t trajectory, uint64_t group) {
   queue_.push_front({trajectory, group});
 }
 
-void RolloutManager::Adopt(uint64_t trajectory, const std::string& worker, absl::Time now) {
+bool RolloutManager::Adopt(uint64_t trajectory, const std::string& worker, absl::Time now) {
   auto it = workers_.find(worker);
-  if (it == workers_.end() || running_.count(trajectory) > 0) return;
+  if (it == workers_.end() || running_.count(trajectory) > 0) return false;
   queue_.erase(std::remove_if(queue_.begin(), queue_.end(),
                               [&](const Queued& q) { return q.trajectory == trajectory; }),
                queue_.end());
   running_[trajectory] = Running{worker, now, now};
   ++it->second.load;
+  return true;
 }
 
 bool RolloutManager::HasRoom(const Worker& worker, int share) const {

@@ -44,7 +44,8 @@ class RolloutManager {
   /// Puts it before all others: it was running already.
   void EnqueueFirst(uint64_t trajectory, uint64_t group);
   /// A worker that re-attached runs it already.
-  void Adopt(uint64_t trajectory, const std::string& worker, absl::Time now);
+  /// False: it cannot (no such worker, or it runs elsewhere).
+  bool Adopt(uint64_t trajectory, const std::string& worker, absl::Time now);
 
   /// The next assignment that is possible, which is thereby running; nothing when none is.
   std::optional<Assignment> Next(absl::Time now);

@@ -1,0 +1,325 @@
+// JobCore when things go wrong together: losses while pausing, restarts before the workers are
+// back, a relay that forgets. A job must end with the weights of an undisturbed one, or stand
+// with a wait that names why.
+#include "controller/core/simulated_job.h"
+
+#include <random>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace baton::controller {
+namespace {
+
+using Job = v1::Job;
+using Options = SimulatedJob::Options;
+
+Options Seed(uint64_t seed, int steps = 5) {
+  Options options;
+  options.seed = seed;
+  options.steps = steps;
+  return options;
+}
+
+// Until `done`, or nothing is under way.
+template <typename Done>
+bool StepUntil(SimulatedJob& job, Done done) {
+  for (int i = 0; i < 20000; ++i) {
+    if (done()) return true;
+    if (!job.Step()) break;
+  }
+  return done();
+}
+
+bool ReachStep(SimulatedJob& job, int64_t step) {
+  return StepUntil(job, [&] {
+    return job.core().step() == step && job.core().Describe().phase() == "generating";
+  });
+}
+
+// What no job may lack at its end.
+void ExpectTheSameEnd(SimulatedJob& job, const std::string& what) {
+  static const uint64_t kRl = [] {
+    SimulatedJob undisturbed(Seed(1));
+    undisturbed.RunToEnd();
+    return undisturbed.FinalWeights();
+  }();
+  ASSERT_NE(kRl, 0u);
+  job.RunToEnd();
+  ASSERT_EQ(job.core().state(), Job::STATE_SUCCEEDED)
+      << what << "\n"
+      << job.core().Explain(job.now()).DebugString();
+  EXPECT_EQ(job.FinalWeights(), kRl) << what;
+  EXPECT_THAT(job.evaluated(), ::testing::IsSupersetOf({0, 2, 4, 5})) << what;
+  EXPECT_TRUE(job.core().HeldWorkers().empty()) << what;
+  EXPECT_FALSE(job.InQueue()) << what;
+}
+
+TEST(JobCoreFaultsTest, AnyOrderEndsWithTheSameWeights) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    SimulatedJob job(Seed(seed));
+    ExpectTheSameEnd(job, "seed " + std::to_string(seed));
+    if (HasFailure()) return;
+  }
+}
+
+TEST(JobCoreFaultsTest, ATrainerThatDiesWithTheControllerIsRolledBack) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    SimulatedJob job(Seed(seed));
+    ASSERT_TRUE(ReachStep(job, 3));  // the last checkpoint is of step 2
+    job.Restart(100);
+    ExpectTheSameEnd(job, "seed " + std::to_string(seed));
+    if (HasFailure()) return;
+  }
+}
+
+TEST(JobCoreFaultsTest, APauseBeforeTheWorkersAreBackSavesFirst) {
+  SimulatedJob job(Seed(4));
+  ASSERT_TRUE(ReachStep(job, 3));
+  job.Restart(0);
+  job.Send(PauseRequested{});
+  ASSERT_TRUE(StepUntil(job, [&] { return job.core().state() == Job::STATE_PAUSED; }));
+  EXPECT_EQ(job.disk().count(job.core().step()), 1u);
+  job.Send(ResumeRequested{});
+  ExpectTheSameEnd(job, "");
+}
+
+TEST(JobCoreFaultsTest, APausingJobReplacesTheRolloutsItNeedsToFinishItsStep) {
+  SimulatedJob job(Seed(4));
+  ASSERT_TRUE(ReachStep(job, 3));
+  job.Send(PauseRequested{});
+  job.LoseOneOf("rollout");
+  job.LoseOneOf("rollout");
+  job.LoseOneOf("reward");
+  EXPECT_EQ(job.core().Explain(job.now()).waits(0).kind(), "workers");
+  ASSERT_TRUE(StepUntil(job, [&] { return job.core().state() == Job::STATE_PAUSED; }))
+      << job.core().Explain(job.now()).DebugString();
+  EXPECT_EQ(job.core().step(), 4);
+  EXPECT_FALSE(job.InQueue());
+  job.Send(ResumeRequested{});
+  ExpectTheSameEnd(job, "");
+}
+
+TEST(JobCoreFaultsTest, APausingJobThatLosesItsTrainerAsksForNobody) {
+  SimulatedJob job(Seed(4));
+  ASSERT_TRUE(ReachStep(job, 3));
+  job.Send(PauseRequested{});
+  job.LoseOneOf("actor");
+  ASSERT_TRUE(StepUntil(job, [&] { return job.core().state() == Job::STATE_PAUSED; }));
+  EXPECT_FALSE(job.InQueue());
+  EXPECT_EQ(job.core().step(), 2);
+  job.Send(ResumeRequested{});
+  ExpectTheSameEnd(job, "");
+}
+
+// At every event: pause, then the controller restarts, a worker is lost, or the user changes
+// his mind, a few events later.
+TEST(JobCoreFaultsTest, WhateverHappensWhilePausing) {
+  for (int at = 0; at < 150; at += 4) {
+    for (int later = 0; later < 24; later += 3) {
+      for (int what = 0; what < 4; ++what) {
+        SimulatedJob job(Seed(static_cast<uint64_t>(at * 31 + later)));
+        for (int i = 0; i < at && !job.ended(); ++i) job.Step();
+        if (job.ended()) return;
+        job.Send(PauseRequested{});
+        for (int i = 0; i < later && !job.ended(); ++i) job.Step();
+        if (what == 0) job.Restart(0);
+        if (what == 1) job.Restart(30);
+        if (what == 2) job.LoseSomeWorker();
+        if (what == 3) job.Send(ResumeRequested{});
+        const std::string where = "pause at " + std::to_string(at) + ", fault " +
+                                  std::to_string(what) + " " + std::to_string(later) + " later";
+        StepUntil(job, [&] { return job.ended() || job.core().state() == Job::STATE_PAUSED; });
+        if (!job.ended() && what < 3) {
+          ASSERT_EQ(job.core().state(), Job::STATE_PAUSED)
+              << where << "\n"
+              << job.core().Explain(job.now()).DebugString();
+          ASSERT_FALSE(job.InQueue()) << where;
+        }
+        job.Send(ResumeRequested{});
+        ExpectTheSameEnd(job, where);
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(JobCoreFaultsTest, ARelayThatForgotIsToldAgain) {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    for (int at = 20; at < 120; at += 5) {
+      SimulatedJob job(Seed(seed));
+      for (int i = 0; i < at; ++i) job.Step();
+      job.LoseRelay();
+      ExpectTheSameEnd(job, "seed " + std::to_string(seed) + " at " + std::to_string(at));
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST(JobCoreFaultsTest, ACancelAfterTheEndChangesNotHowItEnded) {
+  SimulatedJob job(Seed(2, 1));
+  ASSERT_TRUE(StepUntil(job, [&] { return job.core().state() == Job::STATE_CANCELLING; }));
+  job.Send(CancelRequested{});
+  job.RunToEnd();
+  EXPECT_EQ(job.core().state(), Job::STATE_SUCCEEDED);
+}
+
+TEST(JobCoreFaultsTest, AFailureStaysOneWhenTheUserCancelsToo) {
+  SimulatedJob job(Seed(2));
+  ASSERT_TRUE(StepUntil(job, [&] { return !job.UnderWay(TaskKind::kGenerate).empty(); }));
+  const auto running = job.UnderWay(TaskKind::kGenerate);
+  ASSERT_FALSE(running.empty());
+  TaskDone bad = running.front();
+  bad.status = absl::InvalidArgumentError("no such prompt");
+  job.Send(bad);
+  job.Send(CancelRequested{});
+  job.RunToEnd();
+  EXPECT_EQ(job.core().state(), Job::STATE_FAILED);
+  EXPECT_THAT(job.core().Describe().error().message(), ::testing::HasSubstr("no such prompt"));
+}
+
+TEST(JobCoreFaultsTest, TheLastWorkerBackSetsTheJobUp) {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    for (int at = 6; at < 12; ++at) {  // around the end of STARTING
+      SimulatedJob job(Seed(seed));
+      for (int i = 0; i < at; ++i) job.Step();
+      job.Restart(0);
+      ExpectTheSameEnd(job, "seed " + std::to_string(seed) + " at " + std::to_string(at));
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST(JobCoreFaultsTest, AnUpdateThatStillRunsAfterARestartIsNotSentAgain) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    SimulatedJob job(Seed(seed));
+    ASSERT_TRUE(StepUntil(
+        job, [&] { return job.core().step() == 2 && !job.UnderWay(TaskKind::kUpdate).empty(); }));
+    job.Restart(0);
+    ExpectTheSameEnd(job, "seed " + std::to_string(seed));  // and SimulatedJob saw no second one
+    if (HasFailure()) return;
+  }
+}
+
+TEST(JobCoreFaultsTest, ACommandAdoptedAfterARestartHasADeadlineToo) {
+  for (TaskKind kind : {TaskKind::kUpdate, TaskKind::kPublish, TaskKind::kSaveCheckpoint}) {
+    SimulatedJob job(Seed(6));
+    ASSERT_TRUE(
+        StepUntil(job, [&] { return job.core().step() == 2 && !job.UnderWay(kind).empty(); }));
+    job.Restart(0);
+    // All are back and nothing else is to be done but what hangs.
+    StepUntil(job, [&] {
+      for (const auto& [worker, role] : job.core().HeldWorkers()) job.BreakStream(worker);
+      return true;
+    });
+    for (int i = 0; i < 40 && !job.UnderWay(kind).empty(); ++i) {
+      if (job.core().Describe().phase() == "training") break;
+      job.Step();
+    }
+    if (job.UnderWay(kind).empty()) continue;  // it answered before
+    job.Swallow(kind);
+    while (job.Step()) {
+    }
+    job.Wait(absl::Hours(2));
+    job.Send(Tick{});
+    ExpectTheSameEnd(job, std::string(MethodName(kind)));
+  }
+}
+
+TEST(JobCoreFaultsTest, DataThatIsNeverReadFailsTheJobAtItsDeadline) {
+  SimulatedJob job(Seed(3));
+  job.Step();  // granted: the data is being read, and will not be answered
+  ASSERT_EQ(job.core().state(), Job::STATE_STARTING);
+  job.Wait(absl::Minutes(11));
+  job.Send(Tick{});
+  StepUntil(job, [&] { return job.ended(); });
+  EXPECT_EQ(job.core().state(), Job::STATE_FAILED);
+  EXPECT_THAT(job.core().Describe().error().message(), ::testing::HasSubstr("data"));
+}
+
+TEST(JobCoreFaultsTest, StepsWithoutABatchPassToo) {
+  Options options = Seed(3);
+  options.filter_all = true;
+  SimulatedJob job(options);
+  job.RunToEnd();
+  EXPECT_EQ(job.core().state(), Job::STATE_SUCCEEDED);
+  EXPECT_TRUE(job.trained().empty());
+  EXPECT_EQ(job.core().step(), 5);
+}
+
+TEST(JobCoreFaultsTest, PayloadsOfAnEvaluationAreKeptAsLongAsItsStep) {
+  SimulatedJob job(Seed(3, 1));
+  job.RunToEnd();
+  const store::v1::JobRow row = job.core().Row();
+  ASSERT_EQ(row.kept_steps_size(), 2);  // the step, and the evaluation after it
+  // SimulatedJob writes payload k into file k: evaluation 0 begins with the first.
+  EXPECT_EQ(row.kept_steps(0).first_file(), 1u);
+  EXPECT_GT(row.kept_steps(1).first_file(), 1u);
+}
+
+TEST(JobCoreFaultsTest, OldCheckpointsGo) {
+  Options options = Seed(3);
+  options.max_checkpoints = 1;
+  SimulatedJob job(options);
+  ExpectTheSameEnd(job, "");
+  EXPECT_EQ(job.disk().size(), 1u);
+}
+
+TEST(JobCoreFaultsTest, EverythingAtOnce) {
+  for (uint64_t seed = 0; seed < 400; ++seed) {
+    Options options = Seed(seed);
+    options.failing_percent = seed % 3 == 0 ? 5 : 0;
+    SimulatedJob job(options);
+    std::mt19937_64 random(seed + 1000);
+    int slow = 0;
+    for (int i = 0; i < 600 && !job.ended(); ++i) {
+      switch (random() % 150) {
+        case 0:
+          job.LoseSomeWorker();
+          break;
+        case 1:
+          job.Restart(0);
+          break;
+        case 2:
+          job.Restart(50);
+          break;
+        case 3:
+          job.Send(PauseRequested{});
+          break;
+        case 4:
+        case 5:
+        case 6:
+          job.Send(ResumeRequested{});
+          break;
+        case 7:
+        case 8:
+          job.BreakSomeStream();
+          break;
+        case 9:
+          job.LoseRelay();
+          break;
+        case 10:
+        case 11:
+        case 12:
+          job.RepeatAResult();
+          break;
+        case 13:  // too slow for a response and for a release, twice at most
+          if (options.failing_percent > 0 || ++slow > 2) break;
+          job.Wait(absl::Minutes(3));
+          job.Send(Tick{});
+          break;
+        default:
+          break;
+      }
+      if (job.ended()) break;
+      job.Step();
+    }
+    StepUntil(job, [&] { return job.ended() || job.core().state() == Job::STATE_PAUSED; });
+    job.Send(ResumeRequested{});
+    ExpectTheSameEnd(job, "seed " + std::to_string(seed));
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace baton::controller

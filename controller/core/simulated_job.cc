@@ -1,0 +1,388 @@
+#include "controller/core/simulated_job.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+#include <variant>
+
+#include "controller/core/spec.h"
+#include "gtest/gtest.h"
+
+namespace baton::controller {
+namespace {
+
+constexpr size_t kCredits = 4;
+
+v1::Job MakeJob(const SimulatedJob::Options& options) {
+  v1::JobSpec spec;
+  spec.set_kind(options.sft ? v1::JOB_KIND_SFT : v1::JOB_KIND_RL);
+  spec.mutable_model()->mutable_init()->set_characters("01");
+  spec.mutable_data()->add_train_files("t");
+  spec.mutable_data()->set_train_batch_size(3);
+  spec.mutable_trainer()->set_total_training_steps(options.steps);
+  spec.mutable_trainer()->set_save_freq(2);
+  if (options.max_checkpoints > 0) {
+    spec.mutable_trainer()->set_max_checkpoints(options.max_checkpoints);
+  }
+  if (!options.sft) {
+    spec.mutable_data()->add_val_files("v");
+    spec.mutable_trainer()->set_val_before_train(true);
+    spec.mutable_trainer()->set_val_after_train(true);
+    spec.mutable_trainer()->set_test_freq(2);
+    spec.mutable_rollout()->set_n(2);
+    spec.mutable_reward()->add_rules()->set_type("numeric");
+    spec.mutable_resources()->set_rollout_workers(2);
+  }
+  const CheckedSpec checked = CheckSpec(spec);
+  EXPECT_TRUE(checked.violations.empty());
+  v1::Job job;
+  job.set_name("projects/default/jobs/j");
+  *job.mutable_effective_spec() = checked.effective;
+  *job.mutable_dataflow() = checked.dataflow;
+  return job;
+}
+
+uint64_t Mix(uint64_t hash, uint64_t value) {
+  return (hash ^ value) * 0x9e3779b97f4a7c15ull + (hash >> 29);
+}
+
+}  // namespace
+
+SimulatedJob::SimulatedJob(const Options& options)
+    : options_(options), random_{options.seed}, now_(absl::UnixEpoch() + absl::Hours(1)) {
+  core_ = std::make_unique<JobCore>(MakeJob(options_), 1, core_options_);
+  Apply(core_->Start(now_));
+}
+
+bool SimulatedJob::Eligible(const Event& event) const {
+  const auto* done = std::get_if<TaskDone>(&event);
+  return done == nullptr || away_.count(done->worker) == 0;
+}
+
+bool SimulatedJob::Step() {
+  now_ += absl::Milliseconds(10);
+  std::vector<size_t> can;
+  for (size_t i = 0; i < pending_.size(); ++i) {
+    if (Eligible(pending_[i])) can.push_back(i);
+  }
+  const size_t grants = needs_.empty() ? 0 : 1;
+  if (can.empty() && grants == 0) return false;
+  const size_t pick = random_() % (can.size() + grants);
+  if (pick == can.size()) {
+    auto need = needs_.begin();
+    std::advance(need, random_() % needs_.size());
+    const std::string role = need->first;
+    if (--need->second == 0) needs_.erase(need);
+    const std::string worker = role + "-" + std::to_string(next_worker_++);
+    alive_[worker] = role;
+    Send(WorkerGranted{worker, role, static_cast<int>(kCredits)});
+  } else {
+    Event event = pending_[can[pick]];
+    pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(can[pick]));
+    if (const auto* back = std::get_if<WorkerBack>(&event)) {
+      ComeBack(back->worker);
+    } else {
+      if (const auto* done = std::get_if<TaskDone>(&event)) {
+        if (done->ref.kind == TaskKind::kLoadWeights && done->status.ok()) {
+          versions_[done->worker] = loading_[done->worker];
+        }
+      }
+      Send(event);
+    }
+  }
+  CheckWaits();
+  return true;
+}
+
+// Everything that does not move says why.
+void SimulatedJob::CheckWaits() {
+  if (ended()) return;
+  const v1::ExplainJobResponse why = core_->Explain(now_);
+  EXPECT_GT(why.waits_size(), 0) << why.DebugString();
+}
+
+void SimulatedJob::RunToEnd() {
+  for (int i = 0; !ended() && i < 50000; ++i) {
+    if (!Step()) break;
+  }
+}
+
+void SimulatedJob::Send(const Event& event) { Apply(core_->Handle(event, now_)); }
+
+void SimulatedJob::Apply(const Effects& effects) {
+  // Rows first: nothing leaves before what justifies it is kept.
+  for (const Effect& effect : effects) {
+    if (std::holds_alternative<PutJob>(effect) || std::holds_alternative<EmitEvent>(effect)) {
+      row_ = core_->Row();
+    }
+  }
+  for (const Effect& effect : effects) {
+    std::visit([this](const auto& e) { Do(e); }, effect);
+  }
+}
+
+void SimulatedJob::Do(const PutTrajectory& effect) {
+  rows_[effect.serial] = ToRow(effect.trajectory, effect.step, effect.incarnation);
+}
+
+void SimulatedJob::Do(const DropTrajectories& effect) {
+  rows_.erase(rows_.lower_bound(effect.begin), rows_.lower_bound(effect.end));
+}
+
+void SimulatedJob::Do(const LoadData&) {
+  DataLoaded loaded;
+  loaded.train_size = 10;
+  if (!options_.sft) {
+    loaded.val_size = 4;
+    loaded.val_sources = {"", "", "", ""};
+  }
+  pending_.push_back(loaded);
+}
+
+void SimulatedJob::Do(const BuildBatch& effect) {
+  BatchBuilt built;
+  built.step = effect.step;
+  built.incarnation = effect.incarnation;
+  std::vector<uint64_t> ids;
+  for (const TrajectoryInfo& t : effect.trajectories) {
+    EXPECT_EQ(t.purpose, v1::PURPOSE_TRAIN);
+    EXPECT_EQ(t.state, TrajectoryState::kReady);
+    ids.push_back(t.id);
+  }
+  EXPECT_EQ(ids.size(), options_.sft ? 3u : 6u) << "whole groups";
+  EXPECT_TRUE(std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end())
+      << "in order, none twice";
+  built.size = options_.filter_all ? 0 : static_cast<uint32_t>(ids.size());
+  batches_[effect.step] = ids;
+  pending_.push_back(built);
+}
+
+void SimulatedJob::Do(const CommitCheckpoint& effect) {
+  CheckpointCommitted committed;
+  committed.incarnation = effect.incarnation;
+  committed.checkpoint.set_step(effect.step);
+  EXPECT_EQ(staged_.count(effect.step), 1u);
+  disk_[effect.step] = staged_[effect.step];
+  pending_.push_back(committed);
+}
+
+void SimulatedJob::Do(const EmitEvent& effect) {
+  if (effect.event.type() == "evaluation") evaluated_.insert(effect.event.step());
+}
+
+void SimulatedJob::Do(const StopTask& effect) {
+  if (random_() % 2 == 0) return;  // it comes too late
+  pending_.erase(std::remove_if(pending_.begin(), pending_.end(),
+                                [&](const Event& e) {
+                                  const auto* done = std::get_if<TaskDone>(&e);
+                                  return done != nullptr && done->worker == effect.worker &&
+                                         done->ref == effect.ref;
+                                }),
+                 pending_.end());
+}
+
+void SimulatedJob::Do(const StartTask& start) {
+  EXPECT_FALSE(ended()) << "a task after the end";
+  const bool dying = std::any_of(pending_.begin(), pending_.end(), [&](const Event& e) {
+    const auto* lost = std::get_if<WorkerLost>(&e);
+    return lost != nullptr && lost->worker == start.worker;
+  });
+  if (dying || away_.count(start.worker) > 0) return;  // nobody hears it
+  EXPECT_EQ(alive_.count(start.worker), 1u)
+      << MethodName(start.ref.kind) << " for a worker the job does not have";
+  TaskDone done;
+  done.worker = start.worker;
+  done.ref = start.ref;
+  std::set<TaskRef> running;
+  for (const Event& event : pending_) {
+    const auto* other = std::get_if<TaskDone>(&event);
+    if (other == nullptr || other->worker != start.worker) continue;
+    EXPECT_FALSE(other->ref == start.ref && start.ref.kind != TaskKind::kReleaseRole)
+        << MethodName(start.ref.kind) << " sent while it runs";
+    if (other->ref.kind == start.ref.kind && core_->Wants(other->worker, other->ref)) {
+      running.insert(other->ref);
+    }
+  }
+  running.erase(start.ref);
+  switch (start.ref.kind) {
+    case TaskKind::kAssignRole:
+      if (start.args.role == "actor") {
+        Actor& actor = actors_[start.worker];
+        actor = Actor();
+        actor.generation = start.args.generation;
+        if (start.args.checkpoint_step >= 0) actor.weights = disk_.at(start.args.checkpoint_step);
+      }
+      break;
+    case TaskKind::kLoadWeights:
+      loading_[start.worker] = start.args.policy_version;
+      if (relay_.count(start.args.policy_version) == 0) done.status = absl::NotFoundError("gone");
+      break;
+    case TaskKind::kGenerate:
+      EXPECT_EQ(versions_[start.worker], start.args.policy_version);
+      EXPECT_LT(running.size(), kCredits);
+      done.output.tokens = 5;
+      done.output.prompt_tokens = 2;
+      done.output.finish_reason = "stop";
+      done.output.location.file = ++next_file_;
+      if (static_cast<int>(random_() % 100) < options_.failing_percent) {
+        done.status = absl::UnavailableError("hiccup");
+      }
+      break;
+    case TaskKind::kScore:
+      EXPECT_LT(running.size(), kCredits);
+      done.output.metrics["reward"] = start.args.trajectory.sample % 2;
+      break;
+    case TaskKind::kUpdate:
+    case TaskKind::kPublish:
+    case TaskKind::kSaveCheckpoint:
+      Command(start);
+      break;
+    default:
+      break;
+  }
+  pending_.push_back(done);
+}
+
+void SimulatedJob::Command(const StartTask& start) {
+  Actor& actor = actors_.at(start.worker);
+  EXPECT_EQ(start.args.generation, actor.generation);
+  if (start.args.sequence == actor.sequence) return;  // done already: the cached answer
+  EXPECT_EQ(start.args.sequence, actor.sequence + 1) << MethodName(start.ref.kind);
+  actor.sequence = start.args.sequence;
+  if (start.ref.kind == TaskKind::kUpdate) {
+    const std::vector<uint64_t>& batch = batches_.at(start.ref.step + 1);
+    actor.weights = Mix(actor.weights, static_cast<uint64_t>(start.ref.step));
+    for (uint64_t id : batch) actor.weights = Mix(actor.weights, id);
+    trained_[start.ref.step + 1] = batch;
+  } else if (start.ref.kind == TaskKind::kPublish) {
+    const auto known = published_.emplace(start.args.policy_version, actor.weights);
+    EXPECT_EQ(known.first->second, actor.weights) << "two weights of one version";
+    EXPECT_EQ(published_.rbegin()->first, start.args.policy_version) << "versions only grow";
+    relay_[start.args.policy_version] = actor.weights;
+  } else {
+    staged_[start.ref.step] = actor.weights;
+  }
+}
+
+void SimulatedJob::Forget(const std::string& worker) {
+  pending_.erase(std::remove_if(pending_.begin(), pending_.end(),
+                                [&](const Event& e) {
+                                  const auto* done = std::get_if<TaskDone>(&e);
+                                  const auto* back = std::get_if<WorkerBack>(&e);
+                                  return (done != nullptr && done->worker == worker) ||
+                                         (back != nullptr && back->worker == worker);
+                                }),
+                 pending_.end());
+  alive_.erase(worker);
+  away_.erase(worker);
+  actors_.erase(worker);
+  versions_.erase(worker);
+}
+
+void SimulatedJob::Lose(const std::string& worker) {
+  Forget(worker);
+  Send(WorkerLost{worker, "lost by the test"});
+}
+
+std::string SimulatedJob::SomeWorker() {
+  if (alive_.empty()) return "";
+  auto it = alive_.begin();
+  std::advance(it, random_() % alive_.size());
+  return it->first;
+}
+
+void SimulatedJob::LoseSomeWorker() {
+  const std::string worker = SomeWorker();
+  if (!worker.empty()) Lose(worker);
+}
+
+void SimulatedJob::LoseOneOf(const std::string& role) {
+  for (const auto& [worker, played] : alive_) {
+    if (played == role) return Lose(std::string(worker));
+  }
+}
+
+void SimulatedJob::BreakStream(const std::string& worker) {
+  if (!away_.insert(worker).second) return;
+  WorkerBack back;
+  back.worker = worker;
+  pending_.push_back(back);
+}
+
+void SimulatedJob::BreakSomeStream() {
+  const std::string worker = SomeWorker();
+  if (!worker.empty()) BreakStream(worker);
+}
+
+void SimulatedJob::ComeBack(const std::string& worker) {
+  away_.erase(worker);
+  WorkerBack back;
+  back.worker = worker;
+  for (const Event& event : pending_) {
+    const auto* done = std::get_if<TaskDone>(&event);
+    if (done == nullptr || done->worker != worker) continue;
+    const bool finished = random_() % 2 == 0;
+    (finished ? back.unacked : back.running).push_back(done->ref);
+    if (finished && done->ref.kind == TaskKind::kLoadWeights && done->status.ok()) {
+      versions_[worker] = loading_[worker];
+    }
+  }
+  back.policy_version = versions_[worker];
+  Send(back);
+}
+
+void SimulatedJob::Restart(int dying_percent) {
+  std::vector<Event> still;
+  for (const Event& event : pending_) {
+    if (std::holds_alternative<TaskDone>(event)) still.push_back(event);
+  }
+  pending_ = still;
+  needs_.clear();
+  const auto workers = alive_;
+  away_.clear();
+  for (const auto& [worker, role] : workers) BreakStream(worker);
+  core_ = std::make_unique<JobCore>(row_, rows_, ++epoch_, core_options_);
+  const auto held = core_->HeldWorkers();
+  for (const auto& [worker, role] : workers) {
+    if (held.count(worker) == 0) Forget(worker);  // the store knows of no grant: it is free again
+  }
+  for (const auto& [worker, role] : held) {
+    if (alive_.count(worker) > 0 && static_cast<int>(random_() % 100) >= dying_percent) continue;
+    Forget(worker);
+    pending_.push_back(WorkerLost{worker, "did not come back"});
+  }
+  Apply(core_->Start(now_));
+}
+
+void SimulatedJob::RepeatAResult() {
+  for (const Event& event : std::vector<Event>(pending_)) {
+    if (!std::holds_alternative<TaskDone>(event) || !Eligible(event)) continue;
+    pending_.push_back(event);
+    return;
+  }
+}
+
+uint64_t SimulatedJob::FinalWeights() const {
+  auto it = disk_.find(options_.steps);
+  return it == disk_.end() ? 0 : it->second;
+}
+
+std::vector<TaskDone> SimulatedJob::UnderWay(TaskKind kind) const {
+  std::vector<TaskDone> out;
+  for (const Event& event : pending_) {
+    const auto* done = std::get_if<TaskDone>(&event);
+    if (done != nullptr && done->ref.kind == kind) out.push_back(*done);
+  }
+  return out;
+}
+
+void SimulatedJob::Swallow(TaskKind kind) {
+  pending_.erase(std::remove_if(pending_.begin(), pending_.end(),
+                                [&](const Event& e) {
+                                  const auto* done = std::get_if<TaskDone>(&e);
+                                  return done != nullptr && done->ref.kind == kind;
+                                }),
+                 pending_.end());
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,133 @@
+// For tests: the world around one JobCore, in virtual time.
+//
+// A store, a queue, a relay, a disk and workers that answer. Everything that can happen next
+// is under way at once; a seed says what does. An actor really has weights (a running hash over
+// its batches), checkpoints really hold them, and a worker really forgets what it had when it
+// dies: so a job that ends with the weights of an undisturbed one lost and repeated nothing.
+// What the core must never do is checked here, wherever it happens.
+#ifndef BATON_CONTROLLER_CORE_SIMULATED_JOB_H_
+#define BATON_CONTROLLER_CORE_SIMULATED_JOB_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "controller/core/job_core.h"
+
+namespace baton::controller {
+
+class SimulatedJob {
+ public:
+  struct Options {
+    uint64_t seed = 1;
+    bool sft = false;
+    int steps = 5;
+    bool filter_all = false;  ///< Every batch is empty after its filters.
+    int failing_percent = 0;  ///< Generations that end with Unavailable.
+    int max_checkpoints = 0;
+  };
+  explicit SimulatedJob(const Options& options);
+
+  /// One thing that is under way happens. False: nothing is.
+  bool Step();
+  /// Steps until the job has ended, or nothing is under way.
+  void RunToEnd();
+  void Send(const Event& event);
+
+  /// The worker dies, and what it runs and knows with it.
+  void Lose(const std::string& worker);
+  void LoseOneOf(const std::string& role);
+  void LoseSomeWorker();
+  /// The worker's stream breaks: it hears nothing until it is back, and works on.
+  void BreakStream(const std::string& worker);
+  void BreakSomeStream();
+  /// The relay dies and returns empty.
+  void LoseRelay() { relay_.clear(); }
+  /// The controller dies and returns with its rows. Of its workers, `dying_percent` die with it.
+  void Restart(int dying_percent);
+  /// Some result arrives a second time.
+  void RepeatAResult();
+
+  bool ended() const { return IsTerminal(core_->state()); }
+  JobCore& core() { return *core_; }
+  absl::Time now() const { return now_; }
+  void Wait(absl::Duration time) { now_ += time; }
+  /// step -> ids of the batch that trained it last.
+  const std::map<int64_t, std::vector<uint64_t>>& trained() const { return trained_; }
+  /// Weights in the checkpoint of the last step.
+  uint64_t FinalWeights() const;
+  const std::set<int64_t>& evaluated() const { return evaluated_; }
+  const std::map<int64_t, uint64_t>& disk() const { return disk_; }
+  /// Tasks of that kind under way.
+  std::vector<TaskDone> UnderWay(TaskKind kind) const;
+  /// Takes them away: they will never answer.
+  void Swallow(TaskKind kind);
+  bool InQueue() const { return !needs_.empty(); }
+
+ private:
+  struct Draws {  // SplitMix64
+    uint64_t state;
+    uint64_t operator()() {
+      uint64_t z = (state += 0x9e3779b97f4a7c15ull);
+      z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+      z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+      return z ^ (z >> 31);
+    }
+  };
+  struct Actor {
+    uint64_t weights = 0;
+    uint64_t generation = 0;
+    uint64_t sequence = 0;  // of the last command
+  };
+  void Apply(const Effects& effects);
+  void Do(const StartTask& effect);
+  void Do(const StopTask& effect);
+  void Do(const PutTrajectory& effect);
+  void Do(const DropTrajectories& effect);
+  void Do(const NeedWorkers& effect) { needs_ = effect.missing; }
+  void Do(const ReturnWorker& effect) { Forget(effect.worker); }
+  void Do(const LeaveQueue&) { needs_.clear(); }
+  void Do(const LoadData& effect);
+  void Do(const BuildBatch& effect);
+  void Do(const CommitCheckpoint& effect);
+  void Do(const DeleteCheckpoint& effect) { disk_.erase(effect.checkpoint.step()); }
+  void Do(const EmitEvent& effect);
+  template <typename T>
+  void Do(const T&) {}
+  void Command(const StartTask& start);
+  void ComeBack(const std::string& worker);
+  void Forget(const std::string& worker);
+  bool Eligible(const Event& event) const;
+  std::string SomeWorker();
+  void CheckWaits();
+
+  const Options options_;
+  Draws random_;
+  JobCoreOptions core_options_;
+  absl::Time now_;
+  std::unique_ptr<JobCore> core_;
+  store::v1::JobRow row_;
+  std::map<uint64_t, store::v1::TrajectoryRow> rows_;
+  std::vector<Event> pending_;
+  std::map<std::string, int> needs_;
+  std::map<std::string, std::string> alive_;  // worker -> role
+  std::set<std::string> away_;
+  std::map<std::string, Actor> actors_;
+  std::map<std::string, uint64_t> versions_, loading_;  // of rollouts
+  std::map<uint64_t, uint64_t> relay_;                  // version -> weights
+  std::map<uint64_t, uint64_t> published_;              // ever
+  std::map<int64_t, uint64_t> staged_, disk_;           // step -> weights
+  std::map<int64_t, std::vector<uint64_t>> trained_;
+  std::map<int64_t, std::vector<uint64_t>> batches_;  // built, by step
+  std::set<int64_t> evaluated_;
+  int next_worker_ = 0;
+  uint32_t next_file_ = 0;
+  uint64_t epoch_ = 1;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_SIMULATED_JOB_H_
