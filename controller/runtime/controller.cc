@@ -5,6 +5,7 @@
 #include <random>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "boost/asio/post.hpp"
 #include "controller/runtime/session_state.h"
@@ -67,7 +68,10 @@ absl::Status Controller::Restore() {
   context_.clock = &clock_;
   context_.data_root = options_.data_root;
   context_.core = options_.core;
-  context_.epoch = epoch.has_value() ? std::stoull(*epoch) + 1 : 1;
+  if (epoch.has_value() && !absl::SimpleAtoi(*epoch, &context_.epoch)) {
+    return absl::DataLossError(absl::StrCat("the store's epoch '", *epoch, "' is not a number"));
+  }
+  ++context_.epoch;
   context_.secret = secret.has_value() ? *secret : NewSecret();
   BATON_RETURN_IF_ERROR(CommitNow(*store_, {{kMetaTable, "epoch", absl::StrCat(context_.epoch)},
                                             {kMetaTable, "secret", context_.secret}}));
@@ -98,7 +102,8 @@ absl::Status Controller::Restore() {
     BATON_ASSIGN_OR_RETURN(auto log, store_->Scan(kLogTable, newest));
     const int64_t next_log = log.empty() ? 1 : static_cast<int64_t>(KeyNumber(log[0].key)) + 1;
     auto job = std::make_shared<JobRuntime>(
-        &context_, JobCore(row, trajectories, context_.epoch, options_.core), next_log);
+        &context_, JobCore(row, trajectories, context_.epoch, options_.core), next_log,
+        /*stored=*/true);
     absl::MutexLock lock(&mu_);
     jobs_[stored.key] = job;
     order_[stored.key] = row.submit_order();
@@ -151,10 +156,10 @@ Controller::~Controller() {
     stream->Close(MakeError(absl::StatusCode::kUnavailable, "CONTROLLER_STOPS",
                             "the controller stops; attach again"));
   }
-  store_.reset();  // the last commits are written, their answers posted
   strands_.stop();
   disk_.join();
   strands_.join();
+  store_.reset();  // nobody commits any more; what was committed is written
   absl::MutexLock lock(&mu_);
   jobs_.clear();
 }

@@ -78,6 +78,8 @@ class Controller : public ControllerInterface {
     std::string directory;
     int64_t step = 0;
     Callback<v1::ExportCheckpointResponse> done;
+    std::string worker;
+    absl::Time seen;  // the worker was attached
     absl::Time deadline;
   };
 
@@ -85,10 +87,14 @@ class Controller : public ControllerInterface {
   absl::Status Restore();
 
   // controller_jobs.cc.
+  /// A job that is in the store.
   absl::StatusOr<std::shared_ptr<JobRuntime>> FindJob(const std::string& name) const;
+  bool AnswerRepeat(const v1::CreateJobRequest& request, const std::string& project,
+                    const std::string& request_key, const Callback<v1::Job>& done);
   std::vector<v1::FieldViolation> CheckFiles(v1::JobSpec* effective);
   void Admit(const v1::CreateJobRequest& request, const Callback<v1::Job>& done);
-  void Forget(const std::string& name);
+  void Delete(const std::shared_ptr<JobRuntime>& job, const Callback<v1::DeleteJobResponse>& done);
+  absl::StatusOr<std::vector<store::Write>> RowsOf(const std::string& name);
   template <typename T>
   void OnDisk(Callback<T> done, std::function<absl::StatusOr<T>()> work);
 
@@ -97,6 +103,8 @@ class Controller : public ControllerInterface {
   void Apply(const ClusterEffects& effects);
   void Back(const ClusterBack& back);
   void Tick();
+  void CloseSilentStreams(absl::Time now);
+  void ExpireExports(absl::Time now);
   void SendExport(const std::string& job, const std::string& checkpoint, PendingExport pending);
   void OnExportResult(const TaskRef& ref, const v1::TaskResult& result);
 
@@ -112,6 +120,9 @@ class Controller : public ControllerInterface {
   boost::asio::strand<boost::asio::thread_pool::executor_type> cluster_strand_;
   boost::asio::strand<boost::asio::thread_pool::executor_type> admission_;  // on disk_
   std::atomic<bool> stopping_{false};
+
+  // On admission_: calls whose job is not committed yet, by request key.
+  std::map<std::string, std::shared_ptr<JobRuntime>> admitting_;
 
   // On cluster_strand_.
   std::unique_ptr<ClusterCore> cluster_;

@@ -10,6 +10,7 @@
 #include "controller/core/spec.h"
 #include "controller/runtime/controller.h"
 #include "controller/runtime/tables.h"
+#include "google/protobuf/util/message_differencer.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 
@@ -28,6 +29,8 @@ bool ValidId(absl::string_view id) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
   });
 }
+
+constexpr size_t kMaxRequestId = 256;
 
 int PageSize(int asked, int standard) { return asked <= 0 ? standard : std::min(asked, 1000); }
 
@@ -82,7 +85,7 @@ void Controller::OnDisk(Callback<T> done, std::function<absl::StatusOr<T>()> wor
 absl::StatusOr<std::shared_ptr<JobRuntime>> Controller::FindJob(const std::string& name) const {
   absl::MutexLock lock(&mu_);
   auto it = jobs_.find(FullJobName(name));
-  if (it != jobs_.end()) return it->second;
+  if (it != jobs_.end() && it->second->visible()) return it->second;
   return MakeError(absl::StatusCode::kNotFound, "JOB_NOT_FOUND",
                    absl::StrCat("no job '", name, "'; `baton jobs` lists them"), {{"job", name}});
 }
@@ -155,21 +158,48 @@ void Controller::CreateJob(v1::CreateJobRequest request, Callback<v1::Job> done)
   });
 }
 
+// A call whose request id was seen answers the first call's job, once that is stored.
+bool Controller::AnswerRepeat(const v1::CreateJobRequest& request, const std::string& project,
+                              const std::string& request_key, const Callback<v1::Job>& done) {
+  std::shared_ptr<JobRuntime> job;
+  if (auto it = admitting_.find(request_key); it != admitting_.end()) {
+    job = it->second;
+  } else {
+    auto earlier = store_->Get(kRequestTable, request_key);
+    if (!earlier.ok()) {
+      done(earlier.status());
+      return true;
+    }
+    store::v1::RequestRow row;
+    if (!earlier->has_value() || !row.ParseFromString(**earlier)) return false;
+    absl::MutexLock lock(&mu_);
+    auto found = jobs_.find(row.job());
+    if (found == jobs_.end()) return false;
+    job = found->second;
+  }
+  job->Describe([request, project, done](absl::StatusOr<v1::Job> first) {
+    const bool same =
+        google::protobuf::util::MessageDifferencer::Equals(first->spec(), request.spec()) &&
+        (request.job_id().empty() || FullJobName(request.job_id(), project) == first->name());
+    if (same) return done(std::move(first));
+    done(MakeError(absl::StatusCode::kInvalidArgument, "REQUEST_ID_REUSED",
+                   absl::StrCat("request_id '", request.request_id(), "' made job '", first->name(),
+                                "' of another spec; give each job its own"),
+                   {{"job", first->name()}}));
+  });
+  return true;
+}
+
 // One at a time: two calls with one request id, or one name, meet here.
 void Controller::Admit(const v1::CreateJobRequest& request, const Callback<v1::Job>& done) {
   const std::string project = request.project().empty() ? "default" : request.project();
   if (!ValidId(project)) return done(InvalidName("project", project));
   const std::string request_key = absl::StrCat(project, "/", request.request_id());
-  if (!request.request_id().empty()) {
-    auto earlier = store_->Get(kRequestTable, request_key);
-    if (!earlier.ok()) return done(earlier.status());
-    store::v1::RequestRow row;
-    if (earlier->has_value() && row.ParseFromString(**earlier)) {
-      auto job = FindJob(row.job());
-      if (!job.ok()) return done(job.status());
-      return done((*job)->Snapshot());
-    }
+  if (request.request_id().size() > kMaxRequestId) {
+    return done(MakeError(absl::StatusCode::kInvalidArgument, "REQUEST_ID",
+                          absl::StrCat("request_id is longer than ", kMaxRequestId, " bytes")));
   }
+  if (!request.request_id().empty() && AnswerRepeat(request, project, request_key, done)) return;
   CheckedSpec checked = CheckSpec(request.spec());
   for (v1::FieldViolation& violation : CheckFiles(&checked.effective)) {
     checked.violations.push_back(std::move(violation));
@@ -201,7 +231,8 @@ void Controller::Admit(const v1::CreateJobRequest& request, const Callback<v1::J
     *job.mutable_effective_spec() = checked.effective;
     *job.mutable_dataflow() = checked.dataflow;
     job.mutable_create_time()->set_seconds(absl::ToUnixSeconds(now));
-    runtime = std::make_shared<JobRuntime>(&context_, JobCore(job, next_order_, options_.core), 1);
+    runtime = std::make_shared<JobRuntime>(&context_, JobCore(job, next_order_, options_.core), 1,
+                                           /*stored=*/false);
     jobs_[name] = runtime;
     order_[name] = next_order_++;
   }
@@ -210,8 +241,12 @@ void Controller::Admit(const v1::CreateJobRequest& request, const Callback<v1::J
     store::v1::RequestRow row;
     row.set_job(runtime->name());
     extra.push_back({kRequestTable, request_key, row.SerializeAsString()});
+    admitting_[request_key] = runtime;
   }
-  runtime->Start(std::move(extra), [runtime, done] { done(runtime->Snapshot()); });
+  runtime->Start(std::move(extra), [this, runtime, request_key, done] {
+    done(runtime->Snapshot());
+    boost::asio::post(admission_, [this, request_key] { admitting_.erase(request_key); });
+  });
 }
 
 void Controller::GetJob(v1::GetJobRequest request, Callback<v1::Job> done) {
@@ -232,7 +267,7 @@ void Controller::ListJobs(v1::ListJobsRequest request, Callback<v1::ListJobsResp
   {
     absl::MutexLock lock(&mu_);
     for (const auto& [name, job] : jobs_) {
-      if (absl::StartsWith(name, prefix) && order_.at(name) < before) {
+      if (job->visible() && absl::StartsWith(name, prefix) && order_.at(name) < before) {
         found.emplace_back(order_.at(name), job);
       }
     }
@@ -300,36 +335,54 @@ void Controller::DeleteJob(v1::DeleteJobRequest request, Callback<v1::DeleteJobR
                           absl::StrCat("job '", request.name(), "' is ",
                                        StateName(snapshot.state()), "; cancel it first")));
   }
-  const std::string name = (*job)->name();
-  boost::asio::post(admission_, [this, name, done = std::move(done)] {
-    std::vector<store::Write> writes = {{kJobTable, name, std::nullopt}};
-    for (const char* table : {kEventTable, kMetricTable, kTrajectoryTable, kLogTable}) {
-      auto rows = store_->Scan(table, NumberRange(name, 0));
-      if (!rows.ok()) return done(rows.status());
-      for (const store::Row& row : *rows) writes.push_back({table, row.key, std::nullopt});
+  (*job)->Retire([this, job = *job, done = std::move(done)](bool first) {
+    if (!first) {
+      return done(MakeError(absl::StatusCode::kNotFound, "JOB_NOT_FOUND",
+                            absl::StrCat("job '", job->name(), "' is being deleted"),
+                            {{"job", job->name()}}));
     }
-    auto requests = store_->Scan(kRequestTable, {});
-    if (!requests.ok()) return done(requests.status());
-    for (const store::Row& stored : *requests) {
-      store::v1::RequestRow row;
-      if (row.ParseFromString(stored.value) && row.job() == name) {
-        writes.push_back({kRequestTable, stored.key, std::nullopt});
+    boost::asio::post(admission_, [this, job, done] { Delete(job, done); });
+  });
+}
+
+// The name is free again when nothing of the job is left: a new job of that name must not meet
+// the old one's rows or files, nor their removal.
+void Controller::Delete(const std::shared_ptr<JobRuntime>& job,
+                        const Callback<v1::DeleteJobResponse>& done) {
+  auto rows = RowsOf(job->name());
+  if (!rows.ok()) {
+    job->Unretire();
+    return done(rows.status());
+  }
+  store_->Commit(*std::move(rows), [this, job, done](absl::Status status) {
+    if (!status.ok()) return done(status);
+    job->Hide();
+    job->RemoveFiles([this, job, done] {
+      {
+        absl::MutexLock lock(&mu_);
+        jobs_.erase(job->name());
+        order_.erase(job->name());
       }
-    }
-    {
-      absl::MutexLock lock(&mu_);
-      jobs_.erase(name);
-      order_.erase(name);
-    }
-    store_->Commit(std::move(writes), [this, name, done](absl::Status status) {
-      if (!status.ok()) return done(status);
-      boost::asio::post(disk_, [this, name, done] {
-        std::error_code code;
-        fs::remove_all(JobRuntime::Directory(options_.data_root, name), code);
-        done(v1::DeleteJobResponse());
-      });
+      done(v1::DeleteJobResponse());
     });
   });
+}
+
+// Deletions of everything that the store has of a job.
+absl::StatusOr<std::vector<store::Write>> Controller::RowsOf(const std::string& name) {
+  std::vector<store::Write> writes = {{kJobTable, name, std::nullopt}};
+  for (const char* table : {kEventTable, kMetricTable, kTrajectoryTable, kLogTable}) {
+    BATON_ASSIGN_OR_RETURN(auto rows, store_->Scan(table, NumberRange(name, 0)));
+    for (const store::Row& row : rows) writes.push_back({table, row.key, std::nullopt});
+  }
+  BATON_ASSIGN_OR_RETURN(auto requests, store_->Scan(kRequestTable, {}));
+  for (const store::Row& stored : requests) {
+    store::v1::RequestRow row;
+    if (row.ParseFromString(stored.value) && row.job() == name) {
+      writes.push_back({kRequestTable, stored.key, std::nullopt});
+    }
+  }
+  return writes;
 }
 
 void Controller::ListMetrics(v1::ListMetricsRequest request,
@@ -342,7 +395,7 @@ void Controller::ListMetrics(v1::ListMetricsRequest request,
         const uint64_t begin =
             request.after_step() > 0 ? static_cast<uint64_t>(request.after_step()) + 1 : 0;
         BATON_ASSIGN_OR_RETURN(auto rows, store_->Scan(kMetricTable, NumberRange(name, begin)));
-        const int size = request.page_size() <= 0 ? 1000 : request.page_size();
+        const int size = request.page_size() <= 0 ? 1000 : std::min(request.page_size(), 100000);
         v1::ListMetricsResponse answer;
         for (const store::Row& row : rows) {
           v1::StepMetrics metrics;
@@ -493,7 +546,9 @@ void Controller::Metrics(std::function<void(std::vector<GaugeSample>)> done) {
   std::vector<v1::Job> jobs;
   {
     absl::MutexLock lock(&mu_);
-    for (const auto& [name, job] : jobs_) jobs.push_back(job->Snapshot());
+    for (const auto& [name, job] : jobs_) {
+      if (job->visible()) jobs.push_back(job->Snapshot());
+    }
   }
   OnCluster([this, jobs = std::move(jobs), done = std::move(done)] {
     std::vector<GaugeSample> samples;

@@ -8,7 +8,9 @@
 #include <functional>
 #include <optional>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "controller/store/memory_store.h"
 #include "gmock/gmock.h"
@@ -74,6 +76,7 @@ class ControllerTest : public ::testing::Test {
     ControllerOptions options;
     options.data_root = folder_;
     options.store = std::make_unique<SharedStore>(store_);
+    options.cluster.lease = lease_;
     auto controller = Controller::Create(std::move(options));
     ASSERT_TRUE(controller.ok()) << controller.status();
     controller_ = *std::move(controller);
@@ -106,6 +109,7 @@ class ControllerTest : public ::testing::Test {
   }
 
   std::string folder_;
+  absl::Duration lease_ = absl::Seconds(10);
   const std::shared_ptr<store::MemoryStore> store_ = std::make_shared<store::MemoryStore>();
   std::unique_ptr<Controller> controller_;
 };
@@ -202,6 +206,252 @@ TEST_F(ControllerTest, NothingIsAnsweredBeforeItIsStored) {
   EXPECT_FALSE(answered.WaitForNotificationWithTimeout(absl::Milliseconds(100)));
   store_->FailWith(absl::OkStatus());
   EXPECT_TRUE(answered.WaitForNotificationWithTimeout(absl::Seconds(10)));
+}
+
+TEST_F(ControllerTest, AJobThatIsNotStoredIsSeenByNobody) {
+  store_->FailWith(absl::ResourceExhaustedError("the disk is full"));
+  v1::CreateJobRequest request;
+  *request.mutable_spec() = Spec();
+  request.set_job_id("add");
+  absl::Notification answered, refused;
+  controller_->CreateJob(request, [&](absl::StatusOr<v1::Job>) { answered.Notify(); });
+  // The name is taken all the same; this call comes after the first.
+  controller_->CreateJob(request, [&](absl::StatusOr<v1::Job> job) {
+    EXPECT_EQ(job.status().code(), absl::StatusCode::kAlreadyExists) << job.status();
+    refused.Notify();
+  });
+  refused.WaitForNotification();
+  EXPECT_EQ(Get("add").status().code(), absl::StatusCode::kNotFound);
+  auto listed =
+      Wait<v1::ListJobsResponse>([&](auto done) { controller_->ListJobs({}, std::move(done)); });
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  EXPECT_EQ(listed->jobs_size(), 0);
+  store_->FailWith(absl::OkStatus());
+  answered.WaitForNotification();
+  EXPECT_TRUE(Get("add").ok());
+}
+
+TEST_F(ControllerTest, RequestsThatMeetMakeOneJob) {
+  store_->FailWith(absl::ResourceExhaustedError("the disk is full"));
+  v1::CreateJobRequest request;
+  *request.mutable_spec() = Spec();
+  request.set_request_id("request-1");  // and no name: a second job would get one of its own
+  absl::Notification done[2];
+  absl::StatusOr<v1::Job> jobs[2];
+  for (int i = 0; i < 2; ++i) {
+    controller_->CreateJob(request, [&, i](absl::StatusOr<v1::Job> job) {
+      jobs[i] = std::move(job);
+      done[i].Notify();
+    });
+  }
+  // Admitted after both: when this is refused, both were looked at.
+  request.mutable_spec()->mutable_rollout()->set_n(-1);
+  request.clear_request_id();
+  EXPECT_FALSE(Wait<v1::Job>([&](auto d) { controller_->CreateJob(request, d); }).ok());
+  EXPECT_FALSE(done[0].HasBeenNotified() || done[1].HasBeenNotified());
+  store_->FailWith(absl::OkStatus());
+  for (int i = 0; i < 2; ++i) {
+    done[i].WaitForNotification();
+    ASSERT_TRUE(jobs[i].ok()) << jobs[i].status();
+  }
+  EXPECT_EQ(jobs[0]->uid(), jobs[1]->uid());
+}
+
+TEST_F(ControllerTest, ARequestIdIsOfOneSpec) {
+  ASSERT_TRUE(Create(Spec(), "add", "request-1").ok());
+  v1::JobSpec other = Spec();
+  other.mutable_rollout()->set_n(4);
+  EXPECT_EQ(ErrorReason(Create(other, "add", "request-1").status()), "REQUEST_ID_REUSED");
+  EXPECT_EQ(ErrorReason(Create(Spec(), "sub", "request-1").status()), "REQUEST_ID_REUSED");
+  EXPECT_TRUE(Create(Spec(), "", "request-1").ok());  // the name was not said again
+  Start();
+  EXPECT_EQ(ErrorReason(Create(other, "add", "request-1").status()), "REQUEST_ID_REUSED");
+  EXPECT_EQ(ErrorReason(Create(Spec(), "x", std::string(257, 'r')).status()), "REQUEST_ID");
+}
+
+TEST_F(ControllerTest, TheJobThatIsShownIsTheOneThatIsStored) {
+  ASSERT_TRUE(Create(Spec(), "add").ok());
+  store_->FailWith(absl::ResourceExhaustedError("the disk is full"));
+  v1::CancelJobRequest cancel;
+  cancel.set_name("add");
+  absl::Notification cancelled;
+  controller_->CancelJob(cancel, [&](absl::StatusOr<v1::Job>) { cancelled.Notify(); });
+  v1::ExplainJobRequest explain;  // comes after it on the job's strand
+  explain.set_name("add");
+  ASSERT_TRUE(
+      Wait<v1::ExplainJobResponse>([&](auto d) { controller_->ExplainJob(explain, d); }).ok());
+  EXPECT_EQ(Get("add")->state(), v1::Job::STATE_QUEUED);
+  store_->FailWith(absl::OkStatus());
+  cancelled.WaitForNotification();
+  EXPECT_EQ(Get("add")->state(), v1::Job::STATE_CANCELLED);
+}
+
+TEST_F(ControllerTest, ANameIsFreeWhenNothingOfItsJobIsLeft) {
+  ASSERT_TRUE(Create(Spec(), "add").ok());
+  v1::CancelJobRequest cancel;
+  cancel.set_name("add");
+  ASSERT_TRUE(Wait<v1::Job>([&](auto d) { controller_->CancelJob(cancel, d); }).ok());
+  store_->FailWith(absl::ResourceExhaustedError("the disk is full"));
+  v1::DeleteJobRequest forget;
+  forget.set_name("add");
+  absl::Notification deleted;
+  controller_->DeleteJob(forget, [&](absl::StatusOr<v1::DeleteJobResponse> answer) {
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    deleted.Notify();
+  });
+  // Not deleted before it is stored; a second call does not delete what comes next.
+  EXPECT_EQ(Wait<v1::DeleteJobResponse>([&](auto d) { controller_->DeleteJob(forget, d); })
+                .status()
+                .code(),
+            absl::StatusCode::kNotFound);
+  EXPECT_EQ(Create(Spec(), "add").status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(Get("add").ok());
+  store_->FailWith(absl::OkStatus());
+  deleted.WaitForNotification();
+  auto next = Create(Spec(), "add");
+  ASSERT_TRUE(next.ok()) << next.status();
+  Start();
+  EXPECT_EQ(Get("add")->uid(), next->uid());
+}
+
+/// A worker's end of a stream, without a network.
+class FakeStream : public WorkerStream {
+ public:
+  void Send(v1::ControllerMessage message) override {
+    absl::MutexLock lock(&mu_);
+    messages_.push_back(std::move(message));
+  }
+  void Close(absl::Status status) override {
+    absl::MutexLock lock(&mu_);
+    if (closed_.ok()) closed_ = std::move(status);
+  }
+  /// Waits until the controller ends the stream; its reason.
+  std::string WaitUntilClosed() {
+    absl::MutexLock lock(&mu_);
+    mu_.AwaitWithTimeout(absl::Condition(
+                             +[](absl::Status* s) { return !s->ok(); }, &closed_),
+                         absl::Seconds(10));
+    return ErrorReason(closed_);
+  }
+  /// Waits for the message of that number.
+  v1::ControllerMessage Message(size_t number) {
+    absl::MutexLock lock(&mu_);
+    const auto there = [this, number]()
+                           ABSL_SHARED_LOCKS_REQUIRED(mu_) { return messages_.size() > number; };
+    mu_.AwaitWithTimeout(absl::Condition(&there), absl::Seconds(10));
+    return there() ? messages_[number] : v1::ControllerMessage();
+  }
+
+ private:
+  absl::Mutex mu_;
+  std::vector<v1::ControllerMessage> messages_ ABSL_GUARDED_BY(mu_);
+  absl::Status closed_ ABSL_GUARDED_BY(mu_);
+};
+
+v1::WorkerMessage Hello(const std::string& worker) {
+  v1::WorkerMessage message;
+  message.mutable_hello()->set_worker_id(worker);
+  message.mutable_hello()->set_instance_id("one");
+  message.mutable_hello()->set_protocol_min(1);
+  message.mutable_hello()->set_protocol_max(1);
+  return message;
+}
+
+TEST_F(ControllerTest, AStreamThatIsReplacedIsClosed) {
+  auto first = std::make_shared<FakeStream>();
+  auto second = std::make_shared<FakeStream>();
+  auto session = controller_->Attach(first);
+  session->OnMessage(Hello("w"));
+  EXPECT_TRUE(first->Message(0).has_welcome());
+  auto again = controller_->Attach(second);
+  again->OnMessage(Hello("w"));
+  EXPECT_TRUE(second->Message(0).has_welcome());
+  EXPECT_EQ(first->WaitUntilClosed(), "SESSION_REPLACED");
+  session->OnClosed();
+  again->OnClosed();
+}
+
+TEST_F(ControllerTest, AStreamThatSaysNothingIsClosed) {
+  lease_ = absl::Milliseconds(50);
+  Start();
+  auto stream = std::make_shared<FakeStream>();
+  auto session = controller_->Attach(stream);
+  EXPECT_EQ(stream->WaitUntilClosed(), "NO_HELLO");
+  session->OnClosed();
+}
+
+/// The lines that were delivered, and whether they ended.
+class Lines : public LogSink {
+ public:
+  bool OnEntry(const v1::LogEntry& entry) override {
+    absl::MutexLock lock(&mu_);
+    lines_.push_back(entry);
+    return true;
+  }
+  void OnEnd(absl::Status) override {
+    absl::MutexLock lock(&mu_);
+    ended_ = true;
+  }
+  std::vector<v1::LogEntry> WaitForEnd() {
+    absl::MutexLock lock(&mu_);
+    mu_.AwaitWithTimeout(absl::Condition(&ended_), absl::Seconds(10));
+    return lines_;
+  }
+  size_t size() {
+    absl::MutexLock lock(&mu_);
+    return lines_.size();
+  }
+
+ private:
+  absl::Mutex mu_;
+  std::vector<v1::LogEntry> lines_ ABSL_GUARDED_BY(mu_);
+  bool ended_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+TEST_F(ControllerTest, LinesAreReadWhenTheyAreStoredAndTheLastOneToo) {
+  ASSERT_TRUE(Create(Spec(), "add").ok());
+  v1::ReadLogsRequest request;
+  request.set_name("add");
+  auto before = std::make_shared<Lines>();
+  {
+    auto subscription = controller_->ReadLogs(request, before);
+    before->WaitForEnd();
+  }
+  request.set_follow(true);
+  request.set_after_sequence(-7);  // as good as 0
+  auto lines = std::make_shared<Lines>();
+  auto subscription = controller_->ReadLogs(request, lines);
+  store_->FailWith(absl::ResourceExhaustedError("the disk is full"));
+  auto stream = std::make_shared<FakeStream>();
+  auto session = controller_->Attach(stream);
+  session->OnMessage(Hello("w"));
+  ASSERT_TRUE(stream->Message(0).has_welcome());
+  v1::WorkerMessage message;
+  message.mutable_log()->set_job("projects/default/jobs/add");
+  message.mutable_log()->set_level("INFO");
+  for (int i = 0; i < 1200; ++i) {  // more than may wait for the store
+    message.mutable_log()->set_message(absl::StrCat("line ", i));
+    session->OnMessage(message);
+  }
+  v1::ExplainJobRequest explain;  // comes after them on the job's strand
+  explain.set_name("add");
+  ASSERT_TRUE(
+      Wait<v1::ExplainJobResponse>([&](auto d) { controller_->ExplainJob(explain, d); }).ok());
+  EXPECT_LE(lines->size(), before->size());
+  store_->FailWith(absl::OkStatus());
+  v1::CancelJobRequest cancel;
+  cancel.set_name("add");
+  ASSERT_TRUE(Wait<v1::Job>([&](auto d) { controller_->CancelJob(cancel, d); }).ok());
+  const std::vector<v1::LogEntry> all = lines->WaitForEnd();
+  size_t from_worker = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(all[i].sequence(), static_cast<int64_t>(i + 1));
+    from_worker += all[i].source() == "w" ? 1 : 0;
+  }
+  EXPECT_EQ(from_worker, 1000u);
+  ASSERT_FALSE(all.empty());
+  EXPECT_THAT(all.back().message(), HasSubstr("CANCELLED"));
+  session->OnClosed();
 }
 
 }  // namespace

@@ -30,6 +30,8 @@ std::unique_ptr<WorkerSession> Controller::Attach(std::shared_ptr<WorkerStream> 
   auto state = std::make_shared<SessionState>();
   state->id = next_session_++;
   state->stream = std::move(stream);
+  state->hello_by = clock_.Now() + options_.cluster.lease;
+  OnCluster([this, state] { sessions_[state->id] = state; });
   return std::make_unique<Session>(this, std::move(state));
 }
 
@@ -59,15 +61,18 @@ void Controller::Session::OnHello(const v1::Hello& hello) {
     state_->worker = hello.worker_id().empty() ? "?" : hello.worker_id();
   }
   controller_->OnCluster([controller = controller_, state = state_, hello] {
-    controller->sessions_[state->id] = state;
     controller->Apply(controller->cluster_->OnHello(state->id, hello, controller->clock_.Now()));
   });
 }
 
 void Controller::Session::OnClosed() {
   controller_->OnCluster([controller = controller_, state = state_] {
-    const std::string worker = controller->cluster_->WorkerOf(state->id);
-    if (!worker.empty()) controller->directory_.Remove(worker, state->stream.get());
+    std::string worker;
+    {
+      absl::MutexLock lock(&state->mu);
+      worker = state->worker;
+    }
+    controller->directory_.Remove(worker, state->stream.get());
     controller->sessions_.erase(state->id);
     controller->Apply(controller->cluster_->OnClosed(state->id, controller->clock_.Now()));
   });
@@ -78,7 +83,11 @@ void Controller::Session::Route(Controller* controller, const std::shared_ptr<Se
   switch (message.message_case()) {
     case v1::WorkerMessage::kHeartbeat:
       controller->OnCluster([controller, state, sequence = message.heartbeat().sequence()] {
-        if (!controller->cluster_->OnHeartbeat(state->id, controller->clock_.Now())) return;
+        if (!controller->cluster_->OnHeartbeat(state->id, controller->clock_.Now())) {
+          return state->stream->Close(
+              MakeError(absl::StatusCode::kDeadlineExceeded, "LEASE_ENDED",
+                        "the lease has ended, or another stream took this one's place"));
+        }
         v1::ControllerMessage answer;
         answer.mutable_heartbeat_ack()->set_sequence(sequence);
         answer.mutable_heartbeat_ack()->set_epoch(controller->context_.epoch);
@@ -128,7 +137,6 @@ void Controller::Apply(const ClusterEffects& effects) {
     if (const auto* welcome = std::get_if<ClusterWelcome>(&effect)) {
       auto it = sessions_.find(welcome->session);
       if (it == sessions_.end()) continue;
-      directory_.Set(welcome->worker, it->second->stream);
       v1::ControllerMessage message;
       v1::Welcome* answer = message.mutable_welcome();
       answer->set_epoch(context_.epoch);
@@ -137,6 +145,12 @@ void Controller::Apply(const ClusterEffects& effects) {
       SetDuration(answer->mutable_heartbeat_interval(), options_.cluster.heartbeat_interval);
       for (const v1::RoleHeld& held : welcome->release) *answer->add_release() = held;
       it->second->stream->Send(std::move(message));
+      // Only now may others send: Welcome is the first message of a stream.
+      const auto before = directory_.Set(welcome->worker, it->second->stream);
+      if (before != nullptr && before != it->second->stream) {
+        before->Close(MakeError(absl::StatusCode::kAborted, "SESSION_REPLACED",
+                                "the worker attached again on another stream"));
+      }
       Log(LogLevel::kInfo, "worker attached", {{"worker", welcome->worker}});
     } else if (const auto* refuse = std::get_if<ClusterRefuse>(&effect)) {
       auto it = sessions_.find(refuse->session);
@@ -193,17 +207,9 @@ void Controller::Back(const ClusterBack& back) {
 
 void Controller::Tick() {
   const absl::Time now = clock_.Now();
+  CloseSilentStreams(now);
   Apply(cluster_->OnTick(now));
-  for (auto it = exports_.begin(); it != exports_.end();) {
-    if (it->second.deadline > now) {
-      ++it;
-      continue;
-    }
-    auto done = std::move(it->second.done);
-    it = exports_.erase(it);
-    done(MakeError(absl::StatusCode::kDeadlineExceeded, "EXPORT_DEADLINE",
-                   "no worker finished the export in time; try again"));
-  }
+  ExpireExports(now);
   std::vector<std::shared_ptr<JobRuntime>> active;
   {
     absl::MutexLock lock(&mu_);
@@ -217,6 +223,36 @@ void Controller::Tick() {
       boost::asio::bind_executor(cluster_strand_, [this](const boost::system::error_code& error) {
         if (!error && !stopping_) Tick();
       }));
+}
+
+void Controller::CloseSilentStreams(absl::Time now) {
+  for (const auto& [id, state] : sessions_) {
+    if (state->hello_by > now) continue;
+    absl::MutexLock lock(&state->mu);
+    if (!state->worker.empty()) continue;
+    state->stream->Close(MakeError(absl::StatusCode::kDeadlineExceeded, "NO_HELLO",
+                                   "the stream has not said Hello in time"));
+  }
+}
+
+void Controller::ExpireExports(absl::Time now) {
+  for (auto it = exports_.begin(); it != exports_.end();) {
+    PendingExport& pending = it->second;
+    if (cluster_->SessionOf(pending.worker) != 0) pending.seen = now;
+    const bool lost = now - pending.seen > options_.cluster.lease;
+    if (pending.deadline > now && !lost) {
+      ++it;
+      continue;
+    }
+    auto done = std::move(pending.done);
+    const absl::Status why =
+        lost ? MakeError(absl::StatusCode::kUnavailable, "NO_WORKER",
+                         absl::StrCat("worker ", pending.worker, " is gone; try again"))
+             : MakeError(absl::StatusCode::kDeadlineExceeded, "EXPORT_DEADLINE",
+                         "no worker finished the export in time; try again");
+    it = exports_.erase(it);
+    done(why);
+  }
 }
 
 void Controller::ListWorkers(v1::ListWorkersRequest, Callback<v1::ListWorkersResponse> done) {
@@ -265,7 +301,9 @@ void Controller::SendExport(const std::string& job, const std::string& checkpoin
     task->set_method("export");
     task->mutable_export_()->set_checkpoint(checkpoint);
     task->mutable_export_()->set_directory(pending.directory);
-    pending.deadline = clock_.Now() + absl::Minutes(10);
+    pending.worker = worker;
+    pending.seen = clock_.Now();
+    pending.deadline = pending.seen + absl::Minutes(10);
     exports_[ref.subject] = std::move(pending);
     directory_.Send(worker, std::move(message));
   });

@@ -1,6 +1,6 @@
 #include "controller/runtime/job_runtime.h"
 
-#include <atomic>
+#include <filesystem>
 #include <utility>
 #include <variant>
 
@@ -13,6 +13,9 @@
 
 namespace baton::controller {
 namespace {
+
+// Lines of workers that may wait for the store; more are dropped and counted.
+constexpr size_t kMaxWorkerLines = 1000;
 
 // A subscriber's handle: it is alive until its owner drops the subscription.
 class LiveSubscription : public Subscription {
@@ -27,7 +30,8 @@ class LiveSubscription : public Subscription {
 template <typename Entry>
 absl::StatusOr<std::vector<Entry>> ReadHistory(store::Store& store, const char* table,
                                                const std::string& job, int64_t after) {
-  auto rows = store.Scan(table, NumberRange(job, static_cast<uint64_t>(after) + 1));
+  const uint64_t begin = after < 0 ? 0 : static_cast<uint64_t>(after) + 1;
+  auto rows = store.Scan(table, NumberRange(job, begin));
   if (!rows.ok()) return rows.status();
   std::vector<Entry> out;
   for (const store::Row& row : *rows) {
@@ -48,7 +52,8 @@ std::string JobRuntime::Directory(const std::string& data_root, const std::strin
   return absl::StrCat(data_root, "/jobs/", rest);
 }
 
-JobRuntime::JobRuntime(const RuntimeContext* context, JobCore core, int64_t next_log_sequence)
+JobRuntime::JobRuntime(const RuntimeContext* context, JobCore core, int64_t next_log_sequence,
+                       bool stored)
     : context_(context),
       name_(core.name()),
       directory_(Directory(context->data_root, core.name())),
@@ -58,8 +63,10 @@ JobRuntime::JobRuntime(const RuntimeContext* context, JobCore core, int64_t next
       strand_(boost::asio::make_strand(context->strands->get_executor())),
       disk_(boost::asio::make_strand(context->disk->get_executor())),
       core_(std::move(core)),
-      next_log_sequence_(next_log_sequence) {
-  TakeSnapshot();
+      next_log_sequence_(next_log_sequence),
+      logs_ended_(IsTerminal(core_.state())),
+      visible_(stored) {
+  TakeSnapshot(core_.Describe());
 }
 
 void JobRuntime::OnDisk(std::function<void()> work) {
@@ -75,7 +82,34 @@ void JobRuntime::Start(std::vector<store::Write> extra, std::function<void()> do
     Effects effects = core_.Start(context_->clock->Now());
     std::vector<store::Write> writes = RowsOf(effects);
     for (store::Write& write : extra) writes.push_back(std::move(write));
-    Finish(std::move(effects), std::move(writes), std::move(done));
+    Finish(std::move(effects), std::move(writes), [this, done = std::move(done)] {
+      visible_ = true;
+      if (done) done();
+    });
+  });
+}
+
+void JobRuntime::Retire(std::function<void(bool first)> done) {
+  OnStrand([this, done = std::move(done)] {
+    const bool first = !std::exchange(retired_, true);
+    Finish({}, {}, [done, first] { done(first); });
+  });
+}
+
+void JobRuntime::Unretire() {
+  OnStrand([this] { retired_ = false; });
+}
+
+void JobRuntime::RemoveFiles(std::function<void()> done) {
+  OnDisk([this, done = std::move(done)] {
+    log_ = nullptr;
+    std::error_code code;
+    std::filesystem::remove_all(directory_, code);
+    if (code) {
+      baton::Log(LogLevel::kWarn, "the folder of a deleted job stays",
+                 {{"job", name_}, {"folder", directory_}, {"error", code.message()}});
+    }
+    done();
   });
 }
 
@@ -137,8 +171,13 @@ std::vector<store::Write> JobRuntime::RowsOf(const Effects& effects) {
 
 void JobRuntime::Finish(Effects effects, std::vector<store::Write> writes,
                         std::function<void()> after) {
+  if (retired_) {
+    effects.clear();
+    writes.clear();
+  }
   Turn turn;
   turn.effects = std::move(effects);
+  turn.job = core_.Describe();
   turn.after = std::move(after);
   turn.committed = writes.empty();
   turns_.push_back(std::move(turn));
@@ -159,23 +198,25 @@ void JobRuntime::Finish(Effects effects, std::vector<store::Write> writes,
 }
 
 void JobRuntime::Flush() {
+  if (flushing_) return;  // a turn that leaves began another one, which comes after it
+  flushing_ = true;
   while (!turns_.empty() && turns_.front().committed) {
     Turn turn = std::move(turns_.front());
     turns_.pop_front();
     Leave(turn);
   }
+  flushing_ = false;
 }
 
 void JobRuntime::Leave(Turn& turn) {
-  TakeSnapshot();
+  TakeSnapshot(std::move(turn.job));
   for (const Effect& effect : turn.effects) {
     std::visit([this](const auto& e) { Do(e); }, effect);
   }
   if (turn.after) turn.after();
 }
 
-void JobRuntime::TakeSnapshot() {
-  v1::Job job = core_.Describe();
+void JobRuntime::TakeSnapshot(v1::Job job) {
   absl::MutexLock lock(&mu_);
   snapshot_ = std::move(job);
 }
@@ -183,6 +224,10 @@ void JobRuntime::TakeSnapshot() {
 v1::Job JobRuntime::Snapshot() const {
   absl::MutexLock lock(&mu_);
   return snapshot_;
+}
+
+void JobRuntime::Describe(Callback<v1::Job> done) {
+  OnStrand([this, done = std::move(done)] { Finish({}, {}, [this, done] { done(Snapshot()); }); });
 }
 
 void JobRuntime::Explain(Callback<v1::ExplainJobResponse> done) {
@@ -208,7 +253,8 @@ void JobRuntime::Explain(Callback<v1::ExplainJobResponse> done) {
 void JobRuntime::Checkpoints(Callback<std::vector<v1::Checkpoint>> done) {
   OnStrand([this, done = std::move(done)] {
     const store::v1::JobRow row = core_.Row();
-    done(std::vector<v1::Checkpoint>(row.checkpoints().begin(), row.checkpoints().end()));
+    std::vector<v1::Checkpoint> all(row.checkpoints().begin(), row.checkpoints().end());
+    Finish({}, {}, [done, all = std::move(all)] { done(all); });  // they are committed by then
   });
 }
 
@@ -279,7 +325,7 @@ std::unique_ptr<Subscription> JobRuntime::ReadLogs(int64_t after, bool follow,
       auto history = ReadHistory<v1::LogEntry>(*context_->store, kLogTable, name_, after);
       OnStrand([this, subscriber, history = std::move(history)] {
         if (!history.ok()) return logs_.Failed(subscriber, history.status());
-        logs_.CaughtUp(subscriber, *history, IsTerminal(Snapshot().state()));
+        logs_.CaughtUp(subscriber, *history, logs_ended_);
       });
     });
   });
@@ -287,7 +333,7 @@ std::unique_ptr<Subscription> JobRuntime::ReadLogs(int64_t after, bool follow,
 }
 
 void JobRuntime::AppendLog(const std::string& source, const std::string& level,
-                           const std::string& message) {
+                           const std::string& message, std::function<void()> after) {
   v1::LogEntry entry;
   entry.set_sequence(next_log_sequence_++);
   const absl::Time now = context_->clock->Now();
@@ -297,14 +343,29 @@ void JobRuntime::AppendLog(const std::string& source, const std::string& level,
   entry.set_source(source);
   entry.set_level(level);
   entry.set_message(message);
-  context_->store->Commit({{kLogTable, NumberKey(name_, static_cast<uint64_t>(entry.sequence())),
-                            entry.SerializeAsString()}},
-                          [](absl::Status) {});
-  logs_.Publish(entry);
+  store::Write row = {kLogTable, NumberKey(name_, static_cast<uint64_t>(entry.sequence())),
+                      entry.SerializeAsString()};
+  Finish({}, {std::move(row)}, [this, entry, after = std::move(after)] {
+    logs_.Publish(entry);
+    if (after) after();
+  });
 }
 
 void JobRuntime::OnWorkerLog(const std::string& worker, const v1::WorkerLog& line) {
-  OnStrand([this, worker, line] { AppendLog(worker, line.level(), line.message()); });
+  OnStrand([this, worker, line] {
+    if (worker_lines_ >= kMaxWorkerLines) {
+      ++dropped_worker_lines_;
+      return;
+    }
+    const auto append = [this, &worker](const std::string& level, const std::string& message) {
+      ++worker_lines_;
+      AppendLog(worker, level, message, [this] { --worker_lines_; });
+    };
+    if (const size_t dropped = std::exchange(dropped_worker_lines_, 0); dropped > 0) {
+      append("WARN", absl::StrCat(dropped, " lines were dropped: the store was too slow for them"));
+    }
+    append(line.level(), line.message());
+  });
 }
 
 void JobRuntime::OnProgress(const std::string& worker, const TaskRef& ref, v1::Progress progress) {
@@ -322,9 +383,15 @@ void JobRuntime::OnProgress(const std::string& worker, const TaskRef& ref, v1::P
   });
 }
 
+// A stale result changes nothing. If it is the repeat of one that was taken in, its ack may not
+// leave before that one is committed.
+void JobRuntime::Refuse(const std::string& worker, const TaskRef& ref) {
+  Finish({AckResult{worker, ref}}, {}, nullptr);
+}
+
 void JobRuntime::OnResult(const std::string& worker, const TaskRef& ref, v1::TaskResult result) {
   OnStrand([this, worker, ref, result = std::move(result)]() mutable {
-    if (!core_.Wants(worker, ref)) return Acknowledge(worker, ref);  // stale: changes nothing
+    if (!core_.Wants(worker, ref)) return Refuse(worker, ref);
     const absl::Status status = FromProto(result.status());
     if (ref.kind == TaskKind::kGenerate && status.ok()) {
       return StoreGenerated(worker, ref, std::move(result));

@@ -9,6 +9,7 @@
 #ifndef BATON_CONTROLLER_RUNTIME_JOB_RUNTIME_H_
 #define BATON_CONTROLLER_RUNTIME_JOB_RUNTIME_H_
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -52,11 +53,22 @@ struct RuntimeContext {
 
 class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
  public:
-  JobRuntime(const RuntimeContext* context, JobCore core, int64_t next_log_sequence);
+  /// `stored`: the job was read from the store; otherwise Start writes its first rows.
+  JobRuntime(const RuntimeContext* context, JobCore core, int64_t next_log_sequence, bool stored);
 
   /// First call. `extra` rows are committed together with the job's first; `done` is called
   /// after that.
   void Start(std::vector<store::Write> extra, std::function<void()> done);
+  /// True once the job's row is in the store, until Hide: before and after, nobody may see it.
+  bool visible() const { return visible_; }
+  void Hide() { visible_ = false; }
+  /// From here on the job writes and does nothing. `done` hears, when everything before it is
+  /// committed, whether this call was the first.
+  void Retire(std::function<void(bool first)> done);
+  /// Takes Retire back.
+  void Unretire();
+  /// Deletes the job's folder; `done` runs on the disk executor.
+  void RemoveFiles(std::function<void()> done);
 
   void Post(Event event);
   /// Posts and answers with the job as it is afterwards. `check` may refuse.
@@ -68,6 +80,8 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
 
   /// The job as of its last committed turn.
   v1::Job Snapshot() const;
+  /// The job once everything that was posted before is committed.
+  void Describe(Callback<v1::Job> done);
   void Explain(Callback<v1::ExplainJobResponse> done);
   void FetchBatch(const v1::FetchBatchRequest& request, Callback<std::vector<v1::Trajectory>> done);
   std::unique_ptr<Subscription> Watch(int64_t after_revision, std::shared_ptr<EventSink> sink);
@@ -86,6 +100,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
  private:
   struct Turn {
     Effects effects;
+    v1::Job job;  // as it is after this turn
     bool committed = false;
     std::function<void()> after;
   };
@@ -102,7 +117,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void Finish(Effects effects, std::vector<store::Write> writes, std::function<void()> after);
   void Flush();
   void Leave(Turn& turn);
-  void TakeSnapshot();
+  void TakeSnapshot(v1::Job job);
   std::vector<store::Write> RowsOf(const Effects& effects);
 
   // Effects that leave (job_runtime_effects.cc).
@@ -129,12 +144,13 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void FillGenerate(const StartTask& effect, v1::Task& task);
   void FillScore(const StartTask& effect, const v1::Trajectory& payload, v1::Task& task);
   void FillUpdate(const StartTask& effect, v1::Task& task);
-  void Acknowledge(const std::string& worker, const TaskRef& ref);
+  void Refuse(const std::string& worker, const TaskRef& ref);
   void StoreGenerated(const std::string& worker, const TaskRef& ref, v1::TaskResult result);
   v1::Trajectory MakePayload(const TrajectoryInfo& info) const;
   static std::string BatchId(int64_t step, uint64_t incarnation);
   std::string Capability(const std::string& batch_id) const;
-  void AppendLog(const std::string& source, const std::string& level, const std::string& message);
+  void AppendLog(const std::string& source, const std::string& level, const std::string& message,
+                 std::function<void()> after = nullptr);
   absl::StatusOr<experience::ExperienceLog*> Log();                          // on disk_
   absl::StatusOr<std::string> ReadPayload(const PayloadLocation& location);  // on disk_
   const Example* ExampleOf(const TrajectoryInfo& info) const;
@@ -154,6 +170,8 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   // On strand_.
   JobCore core_;
   std::deque<Turn> turns_;
+  bool flushing_ = false;
+  bool retired_ = false;
   std::shared_ptr<const DataSet> train_, val_;
   std::map<uint64_t, v1::Trajectory> payloads_;
   std::map<uint64_t, Partial> partials_;
@@ -161,10 +179,14 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   Feed<v1::JobEvent> events_;
   Feed<v1::LogEntry> logs_;
   int64_t next_log_sequence_;
+  bool logs_ended_;                  // the line of the job's end is committed
+  size_t worker_lines_ = 0;          // not committed yet
+  size_t dropped_worker_lines_ = 0;  // since the last that was kept
 
   // On disk_.
   std::unique_ptr<experience::ExperienceLog> log_;
 
+  std::atomic<bool> visible_;
   mutable absl::Mutex mu_;
   v1::Job snapshot_ ABSL_GUARDED_BY(mu_);
 };

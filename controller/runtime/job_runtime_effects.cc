@@ -233,13 +233,11 @@ void JobRuntime::Do(const StopTask& effect) {
   context_->workers->Send(effect.worker, std::move(message));
 }
 
-void JobRuntime::Acknowledge(const std::string& worker, const TaskRef& ref) {
+void JobRuntime::Do(const AckResult& effect) {
   v1::ControllerMessage message;
-  message.mutable_result_ack()->set_task_token(EncodeToken({name_, ref}));
-  context_->workers->Send(worker, std::move(message));
+  message.mutable_result_ack()->set_task_token(EncodeToken({name_, effect.ref}));
+  context_->workers->Send(effect.worker, std::move(message));
 }
-
-void JobRuntime::Do(const AckResult& effect) { Acknowledge(effect.worker, effect.ref); }
 
 // ---- Payloads -----------------------------------------------------------------------------
 
@@ -302,7 +300,7 @@ void JobRuntime::StoreGenerated(const std::string& worker, const TaskRef& ref,
     absl::StatusOr<experience::Location> at =
         log.ok() ? (*log)->Append(bytes) : absl::StatusOr<experience::Location>(log.status());
     OnStrand([this, done, at, payload = std::move(payload)]() mutable {
-      if (!core_.Wants(done.worker, done.ref)) return Acknowledge(done.worker, done.ref);
+      if (!core_.Wants(done.worker, done.ref)) return Refuse(done.worker, done.ref);
       if (!at.ok()) {
         done.status = absl::UnavailableError(
             absl::StrCat("the experience log refuses writes: ", at.status().message()));
@@ -377,6 +375,7 @@ void JobRuntime::Do(const LoadData&) {
     loaded.val_size = val->examples.size();
     for (const Example& example : val->examples) loaded.val_sources.push_back(example.source);
     OnStrand([this, loaded, train, val] {
+      if (IsTerminal(core_.state())) return;
       train_ = train;
       val_ = val;
       Run(loaded);
@@ -461,6 +460,7 @@ void JobRuntime::Do(const BuildBatch& effect) {
     }
     built.size = static_cast<uint32_t>(batch.trajectories.size());
     OnStrand([this, built, batch = std::move(batch)]() mutable {
+      if (IsTerminal(core_.state())) return;
       batch_ = std::move(batch);
       Run(built);
     });
@@ -505,12 +505,19 @@ void JobRuntime::Do(const EmitEvent& effect) {
   }
   if (!event.message().empty()) absl::StrAppend(&text, ": ", event.message());
   baton::Log(warning ? LogLevel::kWarn : LogLevel::kInfo, text, {{"job", name_}});
-  AppendLog("controller", warning ? "WARN" : "INFO", text);
-  if (event.type() == "state" && IsTerminal(event.state())) {
-    events_.End(absl::OkStatus());
+  const bool ended = event.type() == "state" && IsTerminal(event.state());
+  AppendLog("controller", warning ? "WARN" : "INFO", text, [this, ended] {
+    if (!ended) return;
+    logs_ended_ = true;
     logs_.End(absl::OkStatus());
-    batch_ = Batch();
-  }
+  });
+  if (!ended) return;
+  events_.End(absl::OkStatus());
+  batch_ = Batch();
+  payloads_.clear();
+  partials_.clear();
+  train_ = val_ = nullptr;
+  OnDisk([this] { log_ = nullptr; });  // readers open it again
 }
 
 void JobRuntime::Do(const NeedWorkers& effect) { context_->need(name_, effect); }

@@ -17,6 +17,7 @@ namespace baton::controller {
 struct Controller::SessionState {
   uint64_t id = 0;
   std::shared_ptr<WorkerStream> stream;
+  absl::Time hello_by;  ///< A stream that has said nothing by then is closed.
   absl::Mutex mu;
   std::string worker ABSL_GUARDED_BY(mu);  ///< Empty before Hello.
   bool welcome ABSL_GUARDED_BY(mu) = false;

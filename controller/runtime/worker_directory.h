@@ -15,9 +15,11 @@ namespace baton::controller {
 
 class WorkerDirectory {
  public:
-  void Set(const std::string& worker, std::shared_ptr<WorkerStream> stream) {
+  /// Returns the stream that was there before, or null.
+  std::shared_ptr<WorkerStream> Set(const std::string& worker,
+                                    std::shared_ptr<WorkerStream> stream) {
     absl::MutexLock lock(&mu_);
-    streams_[worker] = std::move(stream);
+    return std::exchange(streams_[worker], std::move(stream));
   }
 
   /// Only if `stream` is still the worker's stream.
