@@ -67,7 +67,9 @@ absl::Status ReportCheckpointFiles(const std::string& directory, v1::TaskResult&
   std::vector<std::string> folders = {directory};
   for (auto it = fs::recursive_directory_iterator(directory, error);
        !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
-    (it->is_directory() ? folders : files).push_back(it->path().string());
+    const bool folder = it->is_directory(error);
+    if (error) break;
+    (folder ? folders : files).push_back(it->path().string());
   }
   if (error) return absl::InternalError(absl::StrCat("list ", directory, ": ", error.message()));
   std::sort(files.begin(), files.end());

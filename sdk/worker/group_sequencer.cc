@@ -32,12 +32,12 @@ GroupSequencer::Decision GroupSequencer::StartNext(Group& group) {
     const absl::Status why = Stale("SEQUENCE_PASSED", command->task(), "was passed already");
     decision.refused.emplace_back(std::move(command), why);
   }
-  if (!group.running.empty() || group.held.empty() || group.held.begin()->first > group.next) {
+  if (group.running != nullptr || group.held.empty() || group.held.begin()->first > group.next) {
     return decision;
   }
   decision.run = std::move(group.held.begin()->second);
   group.held.erase(group.held.begin());
-  group.running = decision.run->task().task_token();
+  group.running = &decision.run->task();
   return decision;
 }
 
@@ -73,9 +73,9 @@ GroupSequencer::Decision GroupSequencer::Offer(const std::shared_ptr<TaskContext
 
 GroupSequencer::Decision GroupSequencer::Done(const v1::Task& command) {
   const auto it = groups_.find(KeyOf(command));
-  if (it == groups_.end() || it->second.running != command.task_token()) return {};
+  if (it == groups_.end() || it->second.running != &command) return {};
   Group& group = it->second;
-  group.running.clear();
+  group.running = nullptr;
   group.done = std::max(group.done, command.order().sequence());
   group.next = std::max(group.next, command.order().sequence() + 1);
   return StartNext(group);

@@ -32,7 +32,8 @@ class GroupSequencer {
 
   /// A command arrived.
   Decision Offer(const std::shared_ptr<TaskContext>& command);
-  /// A command that ran has ended (well or not).
+  /// A command that ran has ended (well or not). `command` is the task of the context that ran: one
+  /// that was forgotten ends nothing, though its token came again.
   Decision Done(const v1::Task& command);
   /// The group is dissolved, and with it the count.
   Decision Forget(absl::string_view job, absl::string_view pool);
@@ -47,7 +48,7 @@ class GroupSequencer {
     uint64_t generation = 0;
     uint64_t next = 0;  ///< The sequence that may run next.
     uint64_t done = 0;
-    std::string running;  ///< Its token; empty: none.
+    const v1::Task* running = nullptr;  ///< Of the context that runs; null: none.
     std::map<uint64_t, std::shared_ptr<TaskContext>> held;
   };
   static Key KeyOf(const v1::Task& task) { return {task.job(), task.order().pool()}; }

@@ -85,5 +85,16 @@ TEST(GroupSequencer, ForgettingRefusesWhatWasHeld) {
   EXPECT_EQ(sequencer.last_sequence("j", "p"), 0u);
 }
 
+TEST(GroupSequencer, AForgottenCommandDoesNotEndTheOneThatCameAgain) {
+  GroupSequencer sequencer;
+  const auto forgotten = Command(1, 1, "a"), again = Command(1, 1, "a"), two = Command(1, 2, "b");
+  EXPECT_EQ(sequencer.Offer(forgotten).run, forgotten);
+  sequencer.ForgetAll();
+  EXPECT_EQ(sequencer.Offer(again).run, again);
+  EXPECT_EQ(sequencer.Offer(two).run, nullptr);
+  EXPECT_EQ(sequencer.Done(forgotten->task()).run, nullptr);
+  EXPECT_EQ(sequencer.Done(again->task()).run, two);
+}
+
 }  // namespace
 }  // namespace baton

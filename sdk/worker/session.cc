@@ -121,6 +121,8 @@ absl::Status Session::ServeOnce() {
   }
   {
     absl::MutexLock lock(&mu_);
+    mu_.Await(absl::Condition(
+        +[](bool* fencing) { return !*fencing; }, &fencing_));
     if (stopping_) return absl::OkStatus();
     context_ = &context;
     welcome_by_ = SteadyClock::now() + kWelcomeTimeout;
@@ -290,12 +292,14 @@ void Session::WatchLoop() {
     const Time now = SteadyClock::now();
     if (lease_.end().has_value() && now >= *lease_.end()) {
       lease_.End();
+      fencing_ = true;
       CancelStream();
       mu_.Unlock();
       Log(LogLevel::kWarn, "the lease ran out: all tasks are stopped and all roles released",
           {{"worker", options_.worker_id}, {"controller", options_.controller}});
       dispatcher_->Fence();
       mu_.Lock();
+      fencing_ = false;
       continue;
     }
     if (welcome_by_.has_value() && now >= *welcome_by_) {

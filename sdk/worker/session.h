@@ -62,6 +62,7 @@ class Session {
 
   mutable absl::Mutex mu_;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  bool fencing_ ABSL_GUARDED_BY(mu_) = false;  ///< No Hello meanwhile: it would tell what goes.
   grpc::ClientContext* context_ ABSL_GUARDED_BY(mu_) = nullptr;  ///< Of the open stream.
   std::optional<Time> welcome_by_ ABSL_GUARDED_BY(mu_);  ///< Until then it must be accepted.
   Lease lease_ ABSL_GUARDED_BY(mu_);

@@ -38,7 +38,7 @@ void TaskLedger::AddProgress(const TaskContext& context, absl::Span<const int32_
   if (tokens.empty() || tokens.size() != log_probs.size()) return;
   absl::MutexLock lock(&mu_);
   const auto it = running_.find(context.task().task_token());
-  if (it == running_.end()) return;
+  if (it == running_.end() || it->second.context.get() != &context) return;
   Running& task = it->second;
   const size_t cut = task.cuts.empty() ? 0 : task.cuts.back();
   if (task.tokens.size() == cut) {
@@ -68,7 +68,9 @@ void TaskLedger::Finish(const TaskContext& context, v1::TaskResult result) {
   const std::string& token = context.task().task_token();
   result.set_task_token(token);
   absl::MutexLock lock(&mu_);
-  if (running_.erase(token) == 0) return;
+  const auto it = running_.find(token);
+  if (it == running_.end() || it->second.context.get() != &context) return;
+  running_.erase(it);
   results_[token] = std::move(result);
   results_due_.push_back(token);
   work_.Signal();

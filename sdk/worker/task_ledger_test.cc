@@ -114,5 +114,24 @@ TEST(TaskLedger, AbandonedTasksLeaveNothing) {
   EXPECT_EQ(ledger.unacknowledged(), 0u);
 }
 
+TEST(TaskLedger, AnAbandonedTaskIsNotTheOneThatCameAgain) {
+  TaskLedger ledger(Options(1));
+  const auto abandoned = Context("t");
+  const auto again = Context("t");
+  ASSERT_TRUE(ledger.Begin(abandoned));
+  EXPECT_EQ(ledger.AbandonAll().size(), 1u);
+  ASSERT_TRUE(ledger.Begin(again));
+  ledger.AddProgress(*abandoned, {7}, {-7.f});
+  ledger.AddProgress(*again, {1}, {-1.f});
+  ledger.Finish(*abandoned, v1::TaskResult());
+  EXPECT_EQ(ledger.running(), 1u);
+  EXPECT_EQ(ledger.unacknowledged(), 0u);
+  const auto progress = Drain(ledger, kLater);
+  ASSERT_EQ(progress.size(), 1u);
+  EXPECT_THAT(progress[0].tokens(), ElementsAre(1));
+  ledger.Finish(*again, v1::TaskResult());
+  EXPECT_EQ(ledger.unacknowledged(), 1u);
+}
+
 }  // namespace
 }  // namespace baton

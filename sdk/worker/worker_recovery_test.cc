@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/worker/fake_controller.h"
@@ -233,6 +234,29 @@ TEST_F(WorkerRecovery, ARunningTaskThatComesAgainIsNotRunTwice) {
   const auto other = StartTask("u");  // Had "t" begun twice, it would stand in this place.
   ASSERT_NE(other, nullptr);
   EXPECT_EQ(other->task().task_token(), "u");
+}
+
+TEST_F(WorkerRecovery, SaysNoHelloWhileItFencesItself) {
+  controller_.Change([](FakeController::Options& o) { o.lease = absl::Milliseconds(300); });
+  StartWorker();
+  const auto task = StartTask("t");
+  ASSERT_NE(task, nullptr);
+  absl::Notification fencing, go_on;
+  task->OnCancel([&] {
+    fencing.Notify();
+    go_on.WaitForNotification();
+  });
+  controller_.Change([](FakeController::Options& o) { o.acknowledge_heartbeats = false; });
+  fencing.WaitForNotification();
+  // A Hello now would list the role, which is about to go.
+  EXPECT_FALSE(go_on.WaitForNotificationWithTimeout(absl::Milliseconds(400)));
+  EXPECT_EQ(controller_.hello_count(), 1);
+  go_on.Notify();
+  task->Finish(v1::TaskResult());
+  const auto hello = controller_.WaitForHello(2);
+  ASSERT_TRUE(hello.has_value());
+  EXPECT_EQ(hello->roles_held_size(), 0);
+  EXPECT_EQ(hello->running_size(), 0);
 }
 
 }  // namespace
