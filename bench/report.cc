@@ -34,7 +34,7 @@ void Report::Print() const {
               CpuName().c_str());
   for (const Row& row : rows_) {
     const int decimals = std::abs(row.value) >= 1000 ? 0 : std::abs(row.value) >= 10 ? 1 : 3;
-    std::printf("  %-28s %14.*f %-10s %s\n", row.name.c_str(), decimals, row.value,
+    std::printf("  %-33s %14.*f %-10s %s\n", row.name.c_str(), decimals, row.value,
                 row.unit.c_str(), row.note.c_str());
   }
 }

@@ -11,13 +11,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <thread>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "nlohmann/json.hpp"
+#include "sdk/base/compute_environment.h"
 #include "sdk/cli/options.h"
 #include "sdk/cli/siblings.h"
 #include "sdk/cli/supervisor.h"
@@ -58,28 +57,6 @@ absl::StatusOr<int> FreePort(int port, const char* flag) {
   return absl::FailedPreconditionError(
       absl::StrCat("port ", port, " is in use; stop what listens there, or give another ", flag,
                    " (0: any free one)"));
-}
-
-// What computes is told how: one thread each, and the widest kernels this processor has.
-std::vector<std::string> ComputeEnvironment() {
-  std::vector<std::string> environment = {"OMP_NUM_THREADS=1", "OMP_WAIT_POLICY=PASSIVE"};
-  auto add = [&](const char* name, const char* value) {
-    if (std::getenv(name) == nullptr) environment.push_back(absl::StrCat(name, "=", value));
-  };
-  std::ifstream in("/proc/cpuinfo");
-  for (std::string line; std::getline(in, line);) {
-    if (!absl::StartsWith(line, "flags")) continue;
-    line += " ";
-    const bool wide =
-        absl::StrContains(line, " avx512f ") && absl::StrContains(line, " avx512bw ") &&
-        absl::StrContains(line, " avx512vl ") && absl::StrContains(line, " avx512dq ");
-    // OpenBLAS does not know every newer processor and falls back to narrow kernels.
-    if (wide) add("OPENBLAS_CORETYPE", "SkylakeX");
-    break;
-  }
-  add("MALLOC_MMAP_THRESHOLD_", "2147483648");  // big tensors come from the heap and stay there
-  add("MALLOC_TRIM_THRESHOLD_", "4294967296");
-  return environment;
 }
 
 std::vector<ChildSpec> Children(const UpFlags& flags, const std::string& state_dir,

@@ -1,0 +1,41 @@
+// The environment in which a process of this machine computes best; libraries read it when they are
+// loaded, so it must stand before a worker starts.
+#ifndef BATON_SDK_BASE_COMPUTE_ENVIRONMENT_H_
+#define BATON_SDK_BASE_COMPUTE_ENVIRONMENT_H_
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace baton {
+
+/// NAME=VALUE each: one thread, and the widest kernels this processor has. What the user has set
+/// in this process's environment is left out, except for the threads.
+inline std::vector<std::string> ComputeEnvironment() {
+  std::vector<std::string> environment = {"OMP_NUM_THREADS=1", "OMP_WAIT_POLICY=PASSIVE"};
+  auto add = [&](const char* name, const char* value) {
+    if (std::getenv(name) == nullptr) environment.push_back(absl::StrCat(name, "=", value));
+  };
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    if (!absl::StartsWith(line, "flags")) continue;
+    line += " ";
+    const bool wide =
+        absl::StrContains(line, " avx512f ") && absl::StrContains(line, " avx512bw ") &&
+        absl::StrContains(line, " avx512vl ") && absl::StrContains(line, " avx512dq ");
+    // OpenBLAS does not know every newer processor and falls back to narrow kernels.
+    if (wide) add("OPENBLAS_CORETYPE", "SkylakeX");
+    break;
+  }
+  add("MALLOC_MMAP_THRESHOLD_", "2147483648");  // big tensors come from the heap and stay there
+  add("MALLOC_TRIM_THRESHOLD_", "4294967296");
+  return environment;
+}
+
+}  // namespace baton
+
+#endif  // BATON_SDK_BASE_COMPUTE_ENVIRONMENT_H_
