@@ -31,5 +31,30 @@ TEST(ErrorTest, DetailsThatAreNotOursAreIgnored) {
   EXPECT_EQ(got.message(), "broken");
 }
 
+TEST(ErrorTest, TextThatIsNotUtf8ArrivesReplaced) {
+  const absl::Status got =
+      FromGrpc(ToGrpc(MakeError(absl::StatusCode::kNotFound, "JOB_NOT_FOUND", "no job '\xff'")));
+  EXPECT_EQ(ErrorReason(got), "JOB_NOT_FOUND");
+  EXPECT_EQ(got.message(), "no job '\xef\xbf\xbd'");
+}
+
+TEST(ErrorTest, ALongErrorKeepsItsReasonAndSaysWhatIsMissing) {
+  std::vector<v1::FieldViolation> violations(300);
+  for (v1::FieldViolation& violation : violations) {
+    violation.set_field("spec.data.train_files");
+    violation.set_description(std::string(30, 'x') + "ä: not valid JSON");
+  }
+  const grpc::Status sent = ToGrpc(MakeSpecError(violations));
+  // Base64 takes four bytes for three, percent-encoding three for one at worst.
+  EXPECT_LT(sent.error_details().size() * 4 / 3 + 2400, 7500u);
+  const absl::Status got = FromGrpc(sent);
+  EXPECT_EQ(ErrorReason(got), "SPEC_INVALID");
+  const auto kept = ErrorViolations(got);
+  ASSERT_GT(kept.size(), 10u);
+  EXPECT_EQ(kept[0].description(), violations[0].description());
+  EXPECT_EQ(kept.back().description(),
+            "… and " + std::to_string(301 - kept.size()) + " more; ValidateJob lists all of them");
+}
+
 }  // namespace
 }  // namespace baton

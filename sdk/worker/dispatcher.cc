@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "sdk/base/log.h"
-#include "sdk/base/utf8.h"
 #include "sdk/rpc/error.h"
 
 namespace baton {
@@ -15,12 +14,11 @@ namespace {
 constexpr char kAssign[] = "assign_role";
 constexpr char kRelease[] = "release_role";
 
-/// The result as it is sent. Status text must be UTF-8, whatever the handler put into it.
+/// The result as it is sent.
 v1::TaskResult ToResult(absl::StatusOr<v1::TaskResult> result) {
   if (result.ok()) return *std::move(result);
   v1::TaskResult failed;
   *failed.mutable_status() = ToProto(result.status());
-  failed.mutable_status()->set_message(ReplaceInvalidUtf8(failed.status().message()));
   return failed;
 }
 
