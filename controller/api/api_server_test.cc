@@ -165,6 +165,24 @@ TEST_F(ApiServerTest, EveryViolationOfASpecArrives) {
   EXPECT_EQ(violations[1].field(), "spec.data.train_files");
 }
 
+TEST_F(ApiServerTest, AnErrorThatIsTooLongForTrailersArrivesShortened) {
+  EXPECT_CALL(controller_, CreateJob(_, _)).WillOnce([](auto, auto done) {
+    std::vector<v1::FieldViolation> violations(500);
+    for (auto& violation : violations) violation.set_field("spec.data.train_files: ä, line 7");
+    done(MakeSpecError(violations));
+  });
+  EXPECT_CALL(controller_, GetJob(_, _)).WillOnce([](auto, auto done) {
+    const std::string name(1 << 20, 'x');
+    done(MakeError(absl::StatusCode::kNotFound, "JOB_NOT_FOUND", name, {{"job", name}}));
+  });
+  v1::Job job;
+  const absl::Status error = Call(&v1::JobService::Stub::CreateJob, v1::CreateJobRequest(), &job);
+  EXPECT_EQ(ErrorReason(error), "SPEC_INVALID") << error;
+  EXPECT_GT(ErrorViolations(error).size(), 10u);
+  const absl::Status unknown = Call(&v1::JobService::Stub::GetJob, v1::GetJobRequest(), &job);
+  EXPECT_EQ(ErrorReason(unknown), "JOB_NOT_FOUND") << unknown;
+}
+
 TEST_F(ApiServerTest, ACallMayBeAnsweredLaterOrNever) {
   controller::Callback<v1::Job> kept;
   absl::Notification asked;
@@ -424,6 +442,21 @@ TEST_F(AttachTest, BothDirectionsKeepOrder) {
   EXPECT_TRUE(record_.WaitFor([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return record_.closed; }));
 }
 
+TEST_F(AttachTest, AWorkerThatDoesNotReadIsCutOff) {
+  grpc::ClientContext context;
+  Deadline(context);
+  auto call = workers_->Attach(&context);
+  auto controller_end = stream();
+  v1::ControllerMessage message;
+  message.mutable_cancel()->set_reason(std::string(1 << 20, 'x'));
+  // The capacity, and what the transport takes before anybody reads.
+  for (int i = 0; i < 80; ++i) controller_end->Send(message);
+  size_t read = 0;
+  for (v1::ControllerMessage got; call->Read(&got);) ++read;
+  EXPECT_LT(read, 20u);  // what waited was dropped
+  EXPECT_EQ(ErrorReason(FromGrpc(call->Finish())), "WORKER_TOO_SLOW");
+}
+
 TEST_F(AttachTest, TheControllerMayEndAStream) {
   grpc::ClientContext context;
   Deadline(context);
@@ -503,6 +536,15 @@ TEST_F(UploadTest, ANameCannotLeaveTheFolder) {
     EXPECT_TRUE(fs::exists(files_ + kept->path().substr(5))) << kept->path();
   }
   EXPECT_TRUE(Upload(std::string(5000, 'n'), "x", 1).ok());
+}
+
+TEST_F(UploadTest, ALongNameIsCutBetweenCharacters) {
+  std::string name;
+  for (int i = 0; i < 120; ++i) name += "ä";  // 240 bytes
+  auto kept = Upload(name + "x", "x", 1);
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  EXPECT_TRUE(absl::EndsWith(kept->path(), "/" + name.substr(42) + "x")) << kept->path();
+  EXPECT_TRUE(fs::exists(files_ + kept->path().substr(5)));
 }
 
 TEST_F(UploadTest, AnUnfinishedFileIsNotKept) {

@@ -13,12 +13,14 @@ class AttachReactor::Stream : public controller::WorkerStream {
   void Send(v1::ControllerMessage message) override {
     absl::MutexLock lock(&mu_);
     if (reactor_ == nullptr || ending_) return;
-    if (queue_.size() >= kCapacity) {
+    const size_t bytes = message.ByteSizeLong();
+    if (!queue_.empty() && bytes_ + bytes > kCapacityBytes) {
       return EndLocked(MakeError(absl::StatusCode::kResourceExhausted, "WORKER_TOO_SLOW",
                                  "the worker does not read; attach again"));
     }
-    queue_.push_back(std::move(message));
-    if (queue_.size() == 1) reactor_->StartWrite(&queue_.front());
+    bytes_ += bytes;
+    queue_.push_back({std::move(message), bytes});
+    if (queue_.size() == 1) reactor_->StartWrite(&queue_.front().message);
   }
 
   void Close(absl::Status status) override {
@@ -29,13 +31,14 @@ class AttachReactor::Stream : public controller::WorkerStream {
   void Written(bool ok) {
     absl::MutexLock lock(&mu_);
     if (ok) {
+      bytes_ -= queue_.front().bytes;
       queue_.pop_front();
     } else {
       queue_.clear();
       ending_ = true;
     }
     if (!queue_.empty()) {
-      reactor_->StartWrite(&queue_.front());
+      reactor_->StartWrite(&queue_.front().message);
     } else if (ending_) {
       FinishLocked();
     }
@@ -47,6 +50,11 @@ class AttachReactor::Stream : public controller::WorkerStream {
   }
 
  private:
+  struct Waiting {
+    v1::ControllerMessage message;
+    size_t bytes = 0;
+  };
+
   // What waits is dropped, but for the message that is being written.
   void EndLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     ending_ = true;
@@ -62,8 +70,9 @@ class AttachReactor::Stream : public controller::WorkerStream {
   }
 
   absl::Mutex mu_;
-  AttachReactor* reactor_ ABSL_GUARDED_BY(mu_);                   // null once gRPC is done
-  std::deque<v1::ControllerMessage> queue_ ABSL_GUARDED_BY(mu_);  // the front is being written
+  AttachReactor* reactor_ ABSL_GUARDED_BY(mu_);     // null once gRPC is done
+  std::deque<Waiting> queue_ ABSL_GUARDED_BY(mu_);  // the front is being written
+  size_t bytes_ ABSL_GUARDED_BY(mu_) = 0;           // of the messages that wait
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status status_ ABSL_GUARDED_BY(mu_);

@@ -28,9 +28,9 @@ class AttachReactor : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::Cont
   void OnCancel() override;
   void OnDone() override;
 
-  /// Messages that may wait for a worker that does not read; then it is cut off. It attaches
-  /// again and is told what it missed.
-  static constexpr size_t kCapacity = 65536;
+  /// Bytes of messages that may wait for a worker that does not read (one message always may);
+  /// then it is cut off. It attaches again and is told what it missed.
+  static constexpr size_t kCapacityBytes = 64u << 20;
 
  private:
   class Stream;

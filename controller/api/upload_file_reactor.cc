@@ -1,7 +1,6 @@
 #include "controller/api/upload_file_reactor.h"
 
-#include <unistd.h>
-
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -30,7 +29,18 @@ std::string BaseName(const std::string& name) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '_';
   }
   if (base.size() > 200) base.erase(0, base.size() - 200);
+  // Not in the middle of a character.
+  while (!base.empty() && (static_cast<unsigned char>(base[0]) & 0xc0) == 0x80) base.erase(0, 1);
   return base.empty() || base == "." || base == ".." ? "file" : base;
+}
+
+// Makes a file's content, or the names in a folder, survive a power cut.
+bool Sync(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool synced = ::fsync(fd) == 0;
+  ::close(fd);
+  return synced;
 }
 
 }  // namespace
@@ -66,7 +76,7 @@ class UploadFileReactor::File {
 
   absl::StatusOr<std::string> Keep(const std::string& name) {
     out_.close();
-    if (!out_) return WriteError();
+    if (!out_ || !Sync(temporary_)) return WriteError();
     const XXH128_hash_t digest = XXH3_128bits_digest(hash_);
     const std::string folder = absl::StrCat(absl::Hex(digest.high64, absl::kZeroPad16),
                                             absl::Hex(digest.low64, absl::kZeroPad16));
@@ -75,6 +85,7 @@ class UploadFileReactor::File {
     fs::create_directories(absl::StrCat(directory_, "/", folder), code);
     if (!code) fs::rename(temporary_, absl::StrCat(directory_, "/", folder, "/", base), code);
     if (code) return absl::InternalError(absl::StrCat("cannot keep the file: ", code.message()));
+    if (!Sync(absl::StrCat(directory_, "/", folder)) || !Sync(directory_)) return WriteError();
     return absl::StrCat("files/", folder, "/", base);
   }
 
