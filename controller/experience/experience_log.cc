@@ -98,6 +98,12 @@ class FileLog : public ExperienceLog {
       end_ += kHeader + at.size;
     }
     if (end_ == size) return absl::OkStatus();
+    if (!IsTorn(fd_->get(), path, end_)) {
+      // A damaged record, not an unfinished one: rows may know those behind it.
+      Log(LogLevel::kError, "experience log is damaged; a new file is begun",
+          {{"file", path}, {"offset", end_}});
+      return StartFile(file_ + 1);
+    }
     Log(LogLevel::kWarn, "experience log has a torn tail, which is cut off",
         {{"file", path}, {"kept_bytes", end_}, {"lost_bytes", size - end_}});
     if (::ftruncate(fd_->get(), static_cast<off_t>(end_)) != 0) {
@@ -187,11 +193,24 @@ class FileLog : public ExperienceLog {
     return numbers;
   }
 
+  // True when what stands at `offset` ends beyond the end of the file: its writer died.
+  static bool IsTorn(int fd, const std::string& path, uint64_t offset) {
+    char magic[4];
+    const bool whole = ReadFully(fd, path, offset, magic, 4).ok();
+    if (whole && TakeLittleEndian(magic, 4) != kMagic) return false;
+    uint32_t size = 0;
+    return absl::IsOutOfRange(ReadFrame(fd, path, offset, &size));
+  }
+
   absl::Status StartFile(uint32_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     const std::string path = PathOf(number);
     auto fd = std::make_unique<FileDescriptor>(
         ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     if (fd->get() < 0) return SystemError("cannot create", path);
+    const FileDescriptor folder(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (folder.get() < 0 || ::fsync(folder.get()) != 0) {
+      return SystemError("cannot sync", directory_);
+    }
     fd_ = std::move(fd);
     file_ = number;
     end_ = 0;

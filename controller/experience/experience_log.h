@@ -25,7 +25,8 @@ struct Location {
 /// One job's log. Thread-safe. May block on the disk: never call on a strand.
 class ExperienceLog {
  public:
-  /// Opens or creates the log in `directory`; cuts off a torn tail and says so in the log.
+  /// Opens or creates the log in `directory`; cuts off a torn tail and says so in the log. Behind a
+  /// damaged record everything is kept, and appending goes on in a new file.
   static absl::StatusOr<std::unique_ptr<ExperienceLog>> Open(const std::string& directory);
   virtual ~ExperienceLog() = default;
 

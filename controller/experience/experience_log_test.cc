@@ -112,6 +112,27 @@ TEST_F(ExperienceLogTest, AChangedByteIsDataLoss) {
   }
 }
 
+TEST_F(ExperienceLogTest, ADamagedRecordCostsNoOther) {
+  const Location damaged = MustAppend("payload");
+  const Location next = MustAppend("next");
+  for (const uint64_t byte : {0, 9, 17}) {  // magic, checksum, payload
+    std::ifstream in(File(1), std::ios::binary);
+    in.seekg(static_cast<std::streamoff>(damaged.offset + byte));
+    const char before = static_cast<char>(in.get());
+    Overwrite(File(1), damaged.offset + byte, static_cast<char>(before ^ 1));
+    Open();
+    EXPECT_EQ(log_->Read(damaged).status().code(), absl::StatusCode::kDataLoss) << byte;
+    auto kept = log_->Read(next);
+    ASSERT_TRUE(kept.ok()) << kept.status();
+    EXPECT_EQ(*kept, "next");
+    const Location later = MustAppend("later");
+    EXPECT_EQ(later.file, 2u);
+    EXPECT_EQ(*log_->Read(later), "later");
+    Overwrite(File(1), damaged.offset + byte, before);
+    fs::remove(File(2));
+  }
+}
+
 TEST_F(ExperienceLogTest, AWrongLengthIsAnErrorAndNoCrash) {
   const Location at = MustAppend("payload");
   Overwrite(File(1), at.offset + 7, '\x7f');  // 2 GB
