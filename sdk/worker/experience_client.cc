@@ -1,9 +1,13 @@
 #include "sdk/worker/experience_client.h"
 
+#include <memory>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "baton/v1/experience_service.grpc.pb.h"
 #include "grpcpp/create_channel.h"
 #include "sdk/base/log.h"
@@ -17,19 +21,53 @@ constexpr absl::Duration kRetryDelay = absl::Milliseconds(200);
 
 }  // namespace
 
+// The call under way, if any, which whoever cancels the task ends.
+class ExperienceClient::Call {
+ public:
+  /// False: cancelled already.
+  bool Begin(grpc::ClientContext* context) {
+    absl::MutexLock lock(&mu_);
+    context_ = context;
+    return !cancelled_;
+  }
+  void End() {
+    absl::MutexLock lock(&mu_);
+    context_ = nullptr;
+  }
+  void Cancel() {
+    absl::MutexLock lock(&mu_);
+    cancelled_ = true;
+    if (context_ != nullptr) context_->TryCancel();
+  }
+  /// Waits that long, or until it is cancelled.
+  void Pause(absl::Duration duration) {
+    absl::MutexLock lock(&mu_);
+    mu_.AwaitWithTimeout(absl::Condition(&cancelled_), duration);
+  }
+
+ private:
+  absl::Mutex mu_;
+  grpc::ClientContext* context_ ABSL_GUARDED_BY(mu_) = nullptr;
+  bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
+};
+
 ExperienceClient::ExperienceClient(const WorkerOptions& options)
     : controller_(options.controller), token_(options.token) {}
 
-absl::Status ExperienceClient::FetchOnce(const v1::FetchBatchRequest& request,
+absl::Status ExperienceClient::FetchOnce(const v1::FetchBatchRequest& request, Call& call,
                                          std::vector<v1::Trajectory>& batch) const {
   grpc::ChannelArguments arguments;  // A channel per attempt: see session.cc.
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 20000);  // a dead machine says nothing
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10000);
   const auto stub = v1::ExperienceService::NewStub(
       grpc::CreateCustomChannel(controller_, grpc::InsecureChannelCredentials(), arguments));
-  grpc::ClientContext call;
-  if (!token_.empty()) call.AddMetadata("authorization", absl::StrCat("Bearer ", token_));
-  const auto reader = stub->FetchBatch(&call, request);
+  grpc::ClientContext context;
+  if (!token_.empty()) context.AddMetadata("authorization", absl::StrCat("Bearer ", token_));
+  const absl::Cleanup end = [&call] { call.End(); };
+  if (!call.Begin(&context)) return absl::CancelledError("update was cancelled");
+  const auto reader = stub->FetchBatch(&context, request);
   v1::FetchBatchResponse response;
   while (reader->Read(&response)) {
     for (v1::Trajectory& one : *response.mutable_trajectories()) batch.push_back(std::move(one));
@@ -38,16 +76,19 @@ absl::Status ExperienceClient::FetchOnce(const v1::FetchBatchRequest& request,
 }
 
 absl::StatusOr<std::vector<v1::Trajectory>> ExperienceClient::FetchBatch(
-    const TaskContext& context) const {
+    TaskContext& context) const {
   const v1::Update& update = context.task().update();
   v1::FetchBatchRequest request;
   request.set_job(context.task().job());
   request.set_batch_id(update.batch_id());
   request.set_capability(update.capability());
+  const auto call = std::make_shared<Call>();
+  context.OnCancel([call] { call->Cancel(); });
   while (!context.cancelled()) {
     std::vector<v1::Trajectory> batch;
-    const absl::Status status = FetchOnce(request, batch);
+    const absl::Status status = FetchOnce(request, *call, batch);
     if (status.ok()) return batch;
+    if (context.cancelled()) break;
     if (!absl::IsUnavailable(status)) {
       return Annotate(status, absl::StrCat("fetching batch ", update.batch_id()));
     }
@@ -55,7 +96,7 @@ absl::StatusOr<std::vector<v1::Trajectory>> ExperienceClient::FetchBatch(
         {{"job", context.task().job()},
          {"step", update.step()},
          {"error", status.ToString(absl::StatusToStringMode::kWithNoExtraData)}});
-    absl::SleepFor(kRetryDelay);
+    call->Pause(kRetryDelay);
   }
   return absl::CancelledError("update was cancelled before its batch was fetched");
 }

@@ -21,12 +21,13 @@ class ExperienceClient {
   explicit ExperienceClient(const WorkerOptions& options);
 
   /// The whole batch of an "update" task, in its fixed order. Tries again while the controller is
-  /// unreachable, as long as the task is wanted. CANCELLED when it is not any more; otherwise the
-  /// controller's error (a batch is gone after its step).
-  absl::StatusOr<std::vector<v1::Trajectory>> FetchBatch(const TaskContext& context) const;
+  /// unreachable or silent, as long as the task is wanted. CANCELLED, at once, when it is not any
+  /// more; otherwise the controller's error (a batch is gone after its step).
+  absl::StatusOr<std::vector<v1::Trajectory>> FetchBatch(TaskContext& context) const;
 
  private:
-  absl::Status FetchOnce(const v1::FetchBatchRequest& request,
+  class Call;
+  absl::Status FetchOnce(const v1::FetchBatchRequest& request, Call& call,
                          std::vector<v1::Trajectory>& batch) const;
 
   const std::string controller_;
