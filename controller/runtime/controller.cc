@@ -67,6 +67,7 @@ absl::Status Controller::Restore() {
   context_.workers = &directory_;
   context_.clock = &clock_;
   context_.data_root = options_.data_root;
+  context_.sync_payloads = options_.survive_power_cut;
   context_.core = options_.core;
   if (epoch.has_value() && !absl::SimpleAtoi(*epoch, &context_.epoch)) {
     return absl::DataLossError(absl::StrCat("the store's epoch '", *epoch, "' is not a number"));

@@ -27,6 +27,7 @@ namespace baton::controller {
 struct ControllerOptions {
   std::string data_root;                ///< Created when absent.
   std::unique_ptr<store::Store> store;  ///< Required.
+  bool survive_power_cut = false;       ///< Payloads too are synced before their rows are written.
   ClusterOptions cluster;
   JobCoreOptions core;
   absl::Duration tick = absl::Milliseconds(250);

@@ -42,7 +42,8 @@ struct RuntimeContext {
   WorkerDirectory* workers = nullptr;
   const Clock* clock = nullptr;
   std::string data_root;
-  std::string secret;  ///< Makes capabilities that nobody can guess.
+  bool sync_payloads = false;  ///< Before the rows that name them are committed.
+  std::string secret;          ///< Makes capabilities that nobody can guess.
   uint64_t epoch = 0;
   JobCoreOptions core;
   /// Of the queue; thread-safe.

@@ -299,6 +299,9 @@ void JobRuntime::StoreGenerated(const std::string& worker, const TaskRef& ref,
     absl::StatusOr<experience::ExperienceLog*> log = Log();
     absl::StatusOr<experience::Location> at =
         log.ok() ? (*log)->Append(bytes) : absl::StatusOr<experience::Location>(log.status());
+    if (at.ok() && context_->sync_payloads) {
+      if (const absl::Status synced = (*log)->Sync(); !synced.ok()) at = synced;
+    }
     OnStrand([this, done, at, payload = std::move(payload)]() mutable {
       if (!core_.Wants(done.worker, done.ref)) return Refuse(done.worker, done.ref);
       if (!at.ok()) {

@@ -63,6 +63,7 @@ int Run(const Flags& flags) {
   controller::ControllerOptions options;
   options.data_root = std::filesystem::absolute(flags.data_root).string();
   options.store = *std::move(store);
+  options.survive_power_cut = flags.survive_power_cut;
   options.cluster.lease = absl::Seconds(flags.lease_seconds);
   options.cluster.heartbeat_interval = absl::Seconds(flags.lease_seconds / 5);
   auto controller = controller::Controller::Create(std::move(options));
