@@ -1,6 +1,7 @@
 #include "controller/runtime/data_set.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <utility>
 
@@ -76,6 +77,10 @@ absl::Status TakeMessages(const Json& list, Example* out) {
 
 absl::Status ReadFile(const std::string& file, const DataSetOptions& options, DataSet* out,
                       size_t* suppressed) {
+  std::error_code code;
+  if (std::filesystem::exists(file, code) && !std::filesystem::is_regular_file(file, code)) {
+    return absl::InvalidArgumentError("is not a file; give a JSONL file");  // a pipe would block
+  }
   std::ifstream in(file, std::ios::binary);
   if (!in) return absl::NotFoundError("cannot be opened; check the path and its permissions");
   const size_t before = out->examples.size();

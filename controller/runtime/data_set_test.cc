@@ -1,5 +1,8 @@
 #include "controller/runtime/data_set.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -120,6 +123,18 @@ TEST_F(DataSetTest, NamesFilesWithoutExamples) {
   EXPECT_THAT(ReadDataSet({empty, missing, folder_}, {}).problems,
               ElementsAre(absl::StrCat(empty, ": holds no example; give one JSON object a line"),
                           HasSubstr("missing.jsonl: cannot be opened"), HasSubstr(folder_)));
+}
+
+TEST_F(DataSetTest, DoesNotWaitForAPipe) {
+  const std::string pipe = ::testing::TempDir() + "data_set_pipe";
+  ::unlink(pipe.c_str());
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const DataSet data = ReadDataSet({pipe, "/dev/zero", ::testing::TempDir()}, {});
+  ::unlink(pipe.c_str());
+  ASSERT_EQ(data.problems.size(), 3u);
+  for (const std::string& problem : data.problems) {
+    EXPECT_NE(problem.find("is not a file"), std::string::npos) << problem;
+  }
 }
 
 TEST_F(DataSetTest, ListsTwentyProblemsAndCountsTheRest) {
