@@ -35,14 +35,22 @@ constexpr size_t kMaxRequestId = 256;
 int PageSize(int asked, int standard) { return asked <= 0 ? standard : std::min(asked, 1000); }
 
 // Reads payloads one after the other, each on the job's disk strand. Keeps itself alive.
+constexpr size_t kMaxPageBytes = 32u << 20;
+
 struct PayloadReader : std::enable_shared_from_this<PayloadReader> {
   std::shared_ptr<JobRuntime> job;
   std::vector<store::v1::TrajectoryRow> rows;
+  std::vector<uint64_t> serials;  ///< One per row.
   v1::ListTrajectoriesResponse answer;
   bool with_columns = false;
   Callback<v1::ListTrajectoriesResponse> done;
 
   void Next(size_t i) {
+    if (i > 0 && i < rows.size() && answer.ByteSizeLong() > kMaxPageBytes) {
+      // A message holds 64 MiB: the rest is another page.
+      answer.set_next_page_token(absl::StrCat(absl::Hex(serials[i - 1])));
+      return done(std::move(answer));
+    }
     if (i == rows.size()) return done(std::move(answer));
     const store::v1::TrajectoryRow& row = rows[i];
     job->ReadPayloadAsync({row.file(), row.offset(), row.size()},
@@ -443,6 +451,7 @@ void Controller::ListTrajectories(v1::ListTrajectoriesRequest request,
         if (!rows.ok()) return done(rows.status());
         v1::ListTrajectoriesResponse answer;
         std::vector<store::v1::TrajectoryRow> chosen;
+        std::vector<uint64_t> serials;
         const auto size = static_cast<size_t>(PageSize(request.page_size(), 20));
         for (const store::Row& stored : *rows) {
           store::v1::TrajectoryRow row;
@@ -452,14 +461,16 @@ void Controller::ListTrajectories(v1::ListTrajectoriesRequest request,
           }
           if (request.step() != 0 && row.step() != request.step()) continue;
           chosen.push_back(std::move(row));
+          serials.push_back(KeyNumber(stored.key));
           if (chosen.size() == size) {
-            answer.set_next_page_token(absl::StrCat(absl::Hex(KeyNumber(stored.key))));
+            answer.set_next_page_token(absl::StrCat(absl::Hex(serials.back())));
             break;
           }
         }
         auto reader = std::make_shared<PayloadReader>();
         reader->job = job;
         reader->rows = std::move(chosen);
+        reader->serials = std::move(serials);
         reader->answer = std::move(answer);
         reader->with_columns = request.with_columns();
         reader->done = done;

@@ -333,6 +333,10 @@ class FakeStream : public WorkerStream {
                          absl::Seconds(10));
     return ErrorReason(closed_);
   }
+  size_t size() {
+    absl::MutexLock lock(&mu_);
+    return messages_.size();
+  }
   /// Waits for the message of that number.
   v1::ControllerMessage Message(size_t number) {
     absl::MutexLock lock(&mu_);
@@ -377,6 +381,30 @@ TEST_F(ControllerTest, AStreamThatSaysNothingIsClosed) {
   auto stream = std::make_shared<FakeStream>();
   auto session = controller_->Attach(stream);
   EXPECT_EQ(stream->WaitUntilClosed(), "NO_HELLO");
+  session->OnClosed();
+}
+
+TEST_F(ControllerTest, AResultThatChangesNothingIsAcknowledgedAfterWhatCameBefore) {
+  ASSERT_TRUE(Create(Spec(), "add").ok());
+  auto stream = std::make_shared<FakeStream>();
+  auto session = controller_->Attach(stream);
+  session->OnMessage(Hello("w"));
+  ASSERT_TRUE(stream->Message(0).has_welcome());
+  store_->FailWith(absl::ResourceExhaustedError("the disk is full"));
+  v1::WorkerMessage log, result;
+  log.mutable_log()->set_job("projects/default/jobs/add");
+  session->OnMessage(log);  // its row waits
+  TaskRef ref;
+  ref.kind = TaskKind::kGenerate;
+  result.mutable_result()->set_task_token(EncodeToken({"projects/default/jobs/add", ref}));
+  session->OnMessage(result);
+  v1::ExplainJobRequest explain;  // comes after them on the job's strand
+  explain.set_name("add");
+  ASSERT_TRUE(
+      Wait<v1::ExplainJobResponse>([&](auto d) { controller_->ExplainJob(explain, d); }).ok());
+  EXPECT_EQ(stream->size(), 1u);
+  store_->FailWith(absl::OkStatus());
+  EXPECT_EQ(stream->Message(1).result_ack().task_token(), result.result().task_token());
   session->OnClosed();
 }
 
