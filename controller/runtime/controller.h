@@ -90,6 +90,8 @@ class Controller : public ControllerInterface {
   // controller_jobs.cc.
   /// A job that is in the store.
   absl::StatusOr<std::shared_ptr<JobRuntime>> FindJob(const std::string& name) const;
+  /// The job that the token was made for; null: it is no more.
+  std::shared_ptr<JobRuntime> FindJobOf(const TaskToken& token) const;
   bool AnswerRepeat(const v1::CreateJobRequest& request, const std::string& project,
                     const std::string& request_key, const Callback<v1::Job>& done);
   std::vector<v1::FieldViolation> CheckFiles(v1::JobSpec* effective);

@@ -98,6 +98,11 @@ absl::StatusOr<std::shared_ptr<JobRuntime>> Controller::FindJob(const std::strin
                    absl::StrCat("no job '", name, "'; `baton jobs` lists them"), {{"job", name}});
 }
 
+std::shared_ptr<JobRuntime> Controller::FindJobOf(const TaskToken& token) const {
+  auto job = FindJob(token.job.substr(0, token.job.find('#')));
+  return job.ok() && (*job)->token_name() == token.job ? *job : nullptr;
+}
+
 // Files and folders that the spec names: what is wrong with them, all at once.
 std::vector<v1::FieldViolation> Controller::CheckFiles(v1::JobSpec* effective) {
   std::vector<v1::FieldViolation> out;

@@ -385,7 +385,8 @@ TEST_F(ControllerTest, AStreamThatSaysNothingIsClosed) {
 }
 
 TEST_F(ControllerTest, AResultThatChangesNothingIsAcknowledgedAfterWhatCameBefore) {
-  ASSERT_TRUE(Create(Spec(), "add").ok());
+  const auto made = Create(Spec(), "add");
+  ASSERT_TRUE(made.ok()) << made.status();
   auto stream = std::make_shared<FakeStream>();
   auto session = controller_->Attach(stream);
   session->OnMessage(Hello("w"));
@@ -396,7 +397,8 @@ TEST_F(ControllerTest, AResultThatChangesNothingIsAcknowledgedAfterWhatCameBefor
   session->OnMessage(log);  // its row waits
   TaskRef ref;
   ref.kind = TaskKind::kGenerate;
-  result.mutable_result()->set_task_token(EncodeToken({"projects/default/jobs/add", ref}));
+  result.mutable_result()->set_task_token(
+      EncodeToken({absl::StrCat(made->name(), "#", made->uid()), ref}));
   session->OnMessage(result);
   v1::ExplainJobRequest explain;  // comes after them on the job's strand
   explain.set_name("add");
@@ -405,6 +407,14 @@ TEST_F(ControllerTest, AResultThatChangesNothingIsAcknowledgedAfterWhatCameBefor
   EXPECT_EQ(stream->size(), 1u);
   store_->FailWith(absl::OkStatus());
   EXPECT_EQ(stream->Message(1).result_ack().task_token(), result.result().task_token());
+
+  // A result of an earlier job of that name is nobody's.
+  store_->FailWith(absl::ResourceExhaustedError("the disk is full"));
+  session->OnMessage(log);
+  result.mutable_result()->set_task_token(EncodeToken({made->name() + "#earlier", ref}));
+  session->OnMessage(result);
+  EXPECT_EQ(stream->Message(2).result_ack().task_token(), result.result().task_token());
+  store_->FailWith(absl::OkStatus());
   session->OnClosed();
 }
 

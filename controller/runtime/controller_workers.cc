@@ -97,24 +97,20 @@ void Controller::Session::Route(Controller* controller, const std::shared_ptr<Se
     case v1::WorkerMessage::kProgress: {
       const auto token = DecodeToken(message.progress().task_token());
       if (!token.has_value()) return;
-      auto job = controller->FindJob(token->job);
-      if (job.ok()) {
-        (*job)->OnProgress(worker, token->ref, std::move(*message.mutable_progress()));
+      if (const auto job = controller->FindJobOf(*token)) {
+        job->OnProgress(worker, token->ref, std::move(*message.mutable_progress()));
       }
       return;
     }
     case v1::WorkerMessage::kResult: {
       const auto token = DecodeToken(message.result().task_token());
-      absl::StatusOr<std::shared_ptr<JobRuntime>> job =
-          token.has_value() ? controller->FindJob(token->job)
-                            : absl::StatusOr<std::shared_ptr<JobRuntime>>(
-                                  absl::InvalidArgumentError("not a token"));
+      const auto job = token.has_value() ? controller->FindJobOf(*token) : nullptr;
       if (token.has_value() && token->ref.kind == TaskKind::kExport) {
         controller->OnCluster([controller, ref = token->ref, result = message.result()] {
           controller->OnExportResult(ref, result);
         });
-      } else if (job.ok()) {
-        return (*job)->OnResult(worker, token->ref, std::move(*message.mutable_result()));
+      } else if (job != nullptr) {
+        return job->OnResult(worker, token->ref, std::move(*message.mutable_result()));
       }
       // Nobody waits for it: the worker may forget it.
       v1::ControllerMessage answer;
@@ -196,11 +192,13 @@ void Controller::Back(const ClusterBack& back) {
   }
   for (const v1::RunningTask& running : back.hello.running()) {
     const auto token = DecodeToken(running.task_token());
-    if (token.has_value() && token->job == back.job) event.running.push_back(token->ref);
+    if (token.has_value() && token->job == (*job)->token_name())
+      event.running.push_back(token->ref);
   }
   for (const std::string& bytes : back.hello.unacknowledged()) {
     const auto token = DecodeToken(bytes);
-    if (token.has_value() && token->job == back.job) event.unacked.push_back(token->ref);
+    if (token.has_value() && token->job == (*job)->token_name())
+      event.unacked.push_back(token->ref);
   }
   (*job)->Post(std::move(event));
 }

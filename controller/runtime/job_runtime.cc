@@ -56,6 +56,7 @@ JobRuntime::JobRuntime(const RuntimeContext* context, JobCore core, int64_t next
                        bool stored)
     : context_(context),
       name_(core.name()),
+      token_name_(absl::StrCat(name_, "#", core.Describe().uid())),
       directory_(Directory(context->data_root, core.name())),
       checkpoint_files_(directory_),
       held_at_start_(core.HeldWorkers()),
@@ -65,6 +66,7 @@ JobRuntime::JobRuntime(const RuntimeContext* context, JobCore core, int64_t next
       core_(std::move(core)),
       next_log_sequence_(next_log_sequence),
       logs_ended_(IsTerminal(core_.state())),
+      stored_(stored),
       visible_(stored) {
   TakeSnapshot(core_.Describe());
 }
@@ -82,10 +84,7 @@ void JobRuntime::Start(std::vector<store::Write> extra, std::function<void()> do
     Effects effects = core_.Start(context_->clock->Now());
     std::vector<store::Write> writes = RowsOf(effects);
     for (store::Write& write : extra) writes.push_back(std::move(write));
-    Finish(std::move(effects), std::move(writes), [this, done = std::move(done)] {
-      visible_ = true;
-      if (done) done();
-    });
+    Finish(std::move(effects), std::move(writes), std::move(done));
   });
 }
 
@@ -210,6 +209,8 @@ void JobRuntime::Flush() {
 
 void JobRuntime::Leave(Turn& turn) {
   TakeSnapshot(std::move(turn.job));
+  // Before the effects: what they ask for comes back to a job that can be found.
+  if (!std::exchange(stored_, true)) visible_ = true;
   for (const Effect& effect : turn.effects) {
     std::visit([this](const auto& e) { Do(e); }, effect);
   }

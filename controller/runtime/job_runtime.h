@@ -94,6 +94,8 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void Checkpoints(Callback<std::vector<v1::Checkpoint>> done);
 
   const std::string& name() const { return name_; }
+  /// How task tokens name the job: a later job of the same name is another.
+  const std::string& token_name() const { return token_name_; }
   std::map<std::string, std::string> HeldWorkers() const { return held_at_start_; }
   int priority() const { return priority_; }
   static std::string Directory(const std::string& data_root, const std::string& name);
@@ -161,6 +163,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   // Constant after construction.
   const RuntimeContext* const context_;
   const std::string name_;
+  const std::string token_name_;
   const std::string directory_;
   const CheckpointFiles checkpoint_files_;
   const std::map<std::string, std::string> held_at_start_;
@@ -181,6 +184,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   Feed<v1::LogEntry> logs_;
   int64_t next_log_sequence_;
   bool logs_ended_;                  // the line of the job's end is committed
+  bool stored_;                      // its first row is committed
   size_t worker_lines_ = 0;          // not committed yet
   size_t dropped_worker_lines_ = 0;  // since the last that was kept
 

@@ -57,7 +57,7 @@ v1::Column FloatColumn(const std::string& name, float value) {
 
 v1::Task JobRuntime::MakeTask(const StartTask& effect) {
   v1::Task task;
-  task.set_task_token(EncodeToken({name_, effect.ref}));
+  task.set_task_token(EncodeToken({token_name_, effect.ref}));
   task.set_epoch(context_->epoch);
   task.set_job(name_);
   task.set_role(effect.args.role);
@@ -228,14 +228,14 @@ void JobRuntime::FillUpdate(const StartTask& effect, v1::Task& task) {
 
 void JobRuntime::Do(const StopTask& effect) {
   v1::ControllerMessage message;
-  message.mutable_cancel()->set_task_token(EncodeToken({name_, effect.ref}));
+  message.mutable_cancel()->set_task_token(EncodeToken({token_name_, effect.ref}));
   message.mutable_cancel()->set_reason(effect.reason);
   context_->workers->Send(effect.worker, std::move(message));
 }
 
 void JobRuntime::Do(const AckResult& effect) {
   v1::ControllerMessage message;
-  message.mutable_result_ack()->set_task_token(EncodeToken({name_, effect.ref}));
+  message.mutable_result_ack()->set_task_token(EncodeToken({token_name_, effect.ref}));
   context_->workers->Send(effect.worker, std::move(message));
 }
 

@@ -98,8 +98,13 @@ int Submit(const GlobalOptions& options, const SubmitFlags& flags) {
   }
   auto job = client->CreateJob(parsed.spec, flags.name, flags.request_id);
   if (!job.ok()) {
-    const auto violations = ErrorViolations(job.status());
+    auto violations = ErrorViolations(job.status());
     if (violations.empty()) return Fail(options, job.status());
+    // An error carries as many as fit; here are all.
+    if (const auto checked = client->ValidateJob(parsed.spec);
+        checked.ok() && checked->violations_size() > 0) {
+      violations = {checked->violations().begin(), checked->violations().end()};
+    }
     return BadSpec(options, flags.file, LocateViolations(parsed, violations));
   }
   const std::string name = ShortJobName(job->name());
