@@ -66,6 +66,7 @@ absl::Status Controller::Restore() {
   context_.store = store_.get();
   context_.workers = &directory_;
   context_.clock = &clock_;
+  context_.gate = &gate_;
   context_.data_root = options_.data_root;
   context_.sync_payloads = options_.survive_power_cut;
   context_.core = options_.core;
@@ -151,15 +152,14 @@ absl::Status Controller::Restore() {
 }
 
 Controller::~Controller() {
-  stopping_ = true;
-  OnCluster([this] { timer_.cancel(); });
+  gate_.Close();
+  boost::asio::post(cluster_strand_, [this] { timer_.cancel(); });
   for (auto& [worker, stream] : directory_.TakeAll()) {
     stream->Close(MakeError(absl::StatusCode::kUnavailable, "CONTROLLER_STOPS",
                             "the controller stops; attach again"));
   }
-  strands_.stop();
-  disk_.join();
   strands_.join();
+  disk_.join();
   store_.reset();  // nobody commits any more; what was committed is written
   absl::MutexLock lock(&mu_);
   jobs_.clear();

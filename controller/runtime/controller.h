@@ -118,11 +118,11 @@ class Controller : public ControllerInterface {
   RuntimeContext context_;
 
   WorkerDirectory directory_;
+  Gate gate_;
   boost::asio::thread_pool strands_;
   boost::asio::thread_pool disk_;
   boost::asio::strand<boost::asio::thread_pool::executor_type> cluster_strand_;
   boost::asio::strand<boost::asio::thread_pool::executor_type> admission_;  // on disk_
-  std::atomic<bool> stopping_{false};
 
   // On admission_: calls whose job is not committed yet, by request key.
   std::map<std::string, std::shared_ptr<JobRuntime>> admitting_;

@@ -6,7 +6,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "boost/asio/post.hpp"
 #include "controller/core/spec.h"
 #include "controller/runtime/controller.h"
 #include "controller/runtime/tables.h"
@@ -87,7 +86,8 @@ v1::FieldViolation Violation(const std::string& field, const std::string& descri
 
 template <typename T>
 void Controller::OnDisk(Callback<T> done, std::function<absl::StatusOr<T>()> work) {
-  boost::asio::post(disk_, [done = std::move(done), work = std::move(work)] { done(work()); });
+  gate_.Post(disk_.get_executor(),
+             [done = std::move(done), work = std::move(work)] { done(work()); });
 }
 
 absl::StatusOr<std::shared_ptr<JobRuntime>> Controller::FindJob(const std::string& name) const {
@@ -166,7 +166,7 @@ void Controller::ValidateJob(v1::ValidateJobRequest request,
 }
 
 void Controller::CreateJob(v1::CreateJobRequest request, Callback<v1::Job> done) {
-  boost::asio::post(admission_, [this, request = std::move(request), done = std::move(done)] {
+  gate_.Post(admission_, [this, request = std::move(request), done = std::move(done)] {
     Admit(request, done);
   });
 }
@@ -258,7 +258,7 @@ void Controller::Admit(const v1::CreateJobRequest& request, const Callback<v1::J
   }
   runtime->Start(std::move(extra), [this, runtime, request_key, done] {
     done(runtime->Snapshot());
-    boost::asio::post(admission_, [this, request_key] { admitting_.erase(request_key); });
+    gate_.Post(admission_, [this, request_key] { admitting_.erase(request_key); });
   });
 }
 
@@ -354,7 +354,7 @@ void Controller::DeleteJob(v1::DeleteJobRequest request, Callback<v1::DeleteJobR
                             absl::StrCat("job '", job->name(), "' is being deleted"),
                             {{"job", job->name()}}));
     }
-    boost::asio::post(admission_, [this, job, done] { Delete(job, done); });
+    gate_.Post(admission_, [this, job, done] { Delete(job, done); });
   });
 }
 
@@ -440,47 +440,47 @@ void Controller::ListTrajectories(v1::ListTrajectoriesRequest request,
                                   Callback<v1::ListTrajectoriesResponse> done) {
   auto job = FindJob(request.name());
   if (!job.ok()) return done(job.status());
-  boost::asio::post(
-      disk_, [this, job = *job, request = std::move(request), done = std::move(done)] {
-        store::ScanOptions scan = NumberRange(job->name(), 0);
-        scan.reverse = true;
-        if (!request.page_token().empty()) {
-          uint64_t serial = 0;
-          if (!absl::SimpleHexAtoi(request.page_token(), &serial)) {
-            return done(MakeError(absl::StatusCode::kInvalidArgument, "PAGE_TOKEN",
-                                  "page_token is not one that ListTrajectories gave"));
-          }
-          scan.end = NumberKey(job->name(), serial);
-        }
-        auto rows = store_->Scan(kTrajectoryTable, scan);
-        if (!rows.ok()) return done(rows.status());
-        v1::ListTrajectoriesResponse answer;
-        std::vector<store::v1::TrajectoryRow> chosen;
-        std::vector<uint64_t> serials;
-        const auto size = static_cast<size_t>(PageSize(request.page_size(), 20));
-        for (const store::Row& stored : *rows) {
-          store::v1::TrajectoryRow row;
-          if (!row.ParseFromString(stored.value)) continue;
-          if (request.purpose() != v1::PURPOSE_UNSPECIFIED && row.purpose() != request.purpose()) {
-            continue;
-          }
-          if (request.step() != 0 && row.step() != request.step()) continue;
-          chosen.push_back(std::move(row));
-          serials.push_back(KeyNumber(stored.key));
-          if (chosen.size() == size) {
-            answer.set_next_page_token(absl::StrCat(absl::Hex(serials.back())));
-            break;
-          }
-        }
-        auto reader = std::make_shared<PayloadReader>();
-        reader->job = job;
-        reader->rows = std::move(chosen);
-        reader->serials = std::move(serials);
-        reader->answer = std::move(answer);
-        reader->with_columns = request.with_columns();
-        reader->done = done;
-        reader->Next(0);
-      });
+  gate_.Post(disk_.get_executor(), [this, job = *job, request = std::move(request),
+                                    done = std::move(done)] {
+    store::ScanOptions scan = NumberRange(job->name(), 0);
+    scan.reverse = true;
+    if (!request.page_token().empty()) {
+      uint64_t serial = 0;
+      if (!absl::SimpleHexAtoi(request.page_token(), &serial)) {
+        return done(MakeError(absl::StatusCode::kInvalidArgument, "PAGE_TOKEN",
+                              "page_token is not one that ListTrajectories gave"));
+      }
+      scan.end = NumberKey(job->name(), serial);
+    }
+    auto rows = store_->Scan(kTrajectoryTable, scan);
+    if (!rows.ok()) return done(rows.status());
+    v1::ListTrajectoriesResponse answer;
+    std::vector<store::v1::TrajectoryRow> chosen;
+    std::vector<uint64_t> serials;
+    const auto size = static_cast<size_t>(PageSize(request.page_size(), 20));
+    for (const store::Row& stored : *rows) {
+      store::v1::TrajectoryRow row;
+      if (!row.ParseFromString(stored.value)) continue;
+      if (request.purpose() != v1::PURPOSE_UNSPECIFIED && row.purpose() != request.purpose()) {
+        continue;
+      }
+      if (request.step() != 0 && row.step() != request.step()) continue;
+      chosen.push_back(std::move(row));
+      serials.push_back(KeyNumber(stored.key));
+      if (chosen.size() == size) {
+        answer.set_next_page_token(absl::StrCat(absl::Hex(serials.back())));
+        break;
+      }
+    }
+    auto reader = std::make_shared<PayloadReader>();
+    reader->job = job;
+    reader->rows = std::move(chosen);
+    reader->serials = std::move(serials);
+    reader->answer = std::move(answer);
+    reader->with_columns = request.with_columns();
+    reader->done = done;
+    reader->Next(0);
+  });
 }
 
 void Controller::ListCheckpoints(v1::ListCheckpointsRequest request,

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "boost/asio/bind_executor.hpp"
-#include "boost/asio/post.hpp"
 #include "controller/runtime/controller.h"
 #include "controller/runtime/session_state.h"
 #include "sdk/base/log.h"
@@ -23,7 +22,7 @@ void SetDuration(google::protobuf::Duration* out, absl::Duration duration) {
 }  // namespace
 
 void Controller::OnCluster(std::function<void()> work) {
-  boost::asio::post(cluster_strand_, std::move(work));
+  gate_.Post(cluster_strand_, std::move(work));
 }
 
 std::unique_ptr<WorkerSession> Controller::Attach(std::shared_ptr<WorkerStream> stream) {
@@ -219,7 +218,7 @@ void Controller::Tick() {
   timer_.expires_after(std::chrono::milliseconds(absl::ToInt64Milliseconds(options_.tick)));
   timer_.async_wait(
       boost::asio::bind_executor(cluster_strand_, [this](const boost::system::error_code& error) {
-        if (!error && !stopping_) Tick();
+        if (!error && !gate_.closed()) Tick();
       }));
 }
 

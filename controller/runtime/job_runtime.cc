@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "boost/asio/post.hpp"
 #include "controller/runtime/tables.h"
 #include "sdk/base/log.h"
 #include "sdk/rpc/error.h"
@@ -72,11 +71,11 @@ JobRuntime::JobRuntime(const RuntimeContext* context, JobCore core, int64_t next
 }
 
 void JobRuntime::OnDisk(std::function<void()> work) {
-  boost::asio::post(disk_, [self = shared_from_this(), work = std::move(work)] { work(); });
+  context_->gate->Post(disk_, [self = shared_from_this(), work = std::move(work)] { work(); });
 }
 
 void JobRuntime::OnStrand(std::function<void()> work) {
-  boost::asio::post(strand_, [self = shared_from_this(), work = std::move(work)] { work(); });
+  context_->gate->Post(strand_, [self = shared_from_this(), work = std::move(work)] { work(); });
 }
 
 void JobRuntime::Start(std::vector<store::Write> extra, std::function<void()> done) {
@@ -183,7 +182,7 @@ void JobRuntime::Finish(Effects effects, std::vector<store::Write> writes,
   if (!writes.empty()) {
     context_->store->Commit(std::move(writes), [self = shared_from_this()](absl::Status status) {
       if (!status.ok()) return;  // the controller stops: nothing may leave any more
-      boost::asio::post(self->strand_, [self] {
+      self->context_->gate->Post(self->strand_, [self] {
         for (Turn& waiting : self->turns_) {
           if (waiting.committed) continue;
           waiting.committed = true;  // commits are answered in order

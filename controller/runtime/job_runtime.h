@@ -28,6 +28,7 @@
 #include "controller/runtime/controller_interface.h"
 #include "controller/runtime/data_set.h"
 #include "controller/runtime/feed.h"
+#include "controller/runtime/gate.h"
 #include "controller/runtime/worker_directory.h"
 #include "controller/store/store.h"
 #include "sdk/base/clock.h"
@@ -38,6 +39,7 @@ namespace baton::controller {
 struct RuntimeContext {
   boost::asio::thread_pool* strands = nullptr;
   boost::asio::thread_pool* disk = nullptr;
+  Gate* gate = nullptr;  ///< All posts go through it.
   store::Store* store = nullptr;
   WorkerDirectory* workers = nullptr;
   const Clock* clock = nullptr;

@@ -6,7 +6,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "boost/asio/post.hpp"
 #include "controller/algorithms/advantage.h"
 #include "controller/runtime/job_runtime.h"
 #include "controller/runtime/tables.h"
