@@ -54,6 +54,27 @@ absl::Status WriteFile(const fs::path& path, const std::string& content) {
   return absl::OkStatus();
 }
 
+absl::Status WriteJson(const fs::path& path, const google::protobuf::Message& message) {
+  std::string json;
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.preserve_proto_field_names = true;
+  if (!google::protobuf::util::MessageToJsonString(message, &json, options).ok()) {
+    return absl::InternalError(absl::StrCat(path.string(), " cannot be written as JSON"));
+  }
+  return WriteFile(path, json);
+}
+
+absl::Status CheckSize(const fs::path& folder, const v1::FileHash& file) {
+  std::error_code code;
+  const auto size = fs::file_size(folder / file.path(), code);
+  if (!code && static_cast<int64_t>(size) == file.size_bytes()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat((folder / file.path()).string(), ": the worker wrote ",
+                                          file.size_bytes(), " bytes, here ",
+                                          code ? code.message() : absl::StrCat("are ", size),
+                                          "; worker and controller must see the same folder"));
+}
+
 }  // namespace
 
 CheckpointFiles::CheckpointFiles(std::string job_dir)
@@ -66,24 +87,26 @@ std::string CheckpointFiles::PathOf(int64_t step) const {
 absl::StatusOr<std::string> CheckpointFiles::Prepare(int64_t step) const {
   const fs::path path = PathOf(step) + ".tmp";
   std::error_code code;
-  fs::remove_all(path, code);
+  for (const auto& entry : fs::directory_iterator(root_, code)) {
+    if (entry.path().extension() == ".tmp") fs::remove_all(entry.path(), code);
+  }
   fs::create_directories(path, code);
   if (code) return FileError("cannot create", path, code);
   return path.string();
 }
 
-absl::StatusOr<v1::Checkpoint> CheckpointFiles::Commit(int64_t step,
-                                                       const store::v1::JobRow& row) const {
+absl::StatusOr<v1::Checkpoint> CheckpointFiles::Commit(
+    int64_t step, const store::v1::JobRow& row, const std::vector<v1::FileHash>& files) const {
   const fs::path temporary = PathOf(step) + ".tmp";
   const fs::path path = PathOf(step);
-  std::string json;
-  google::protobuf::util::JsonPrintOptions options;
-  options.add_whitespace = true;
-  options.preserve_proto_field_names = true;
-  if (!google::protobuf::util::MessageToJsonString(row, &json, options).ok()) {
-    return absl::InternalError("the job's row cannot be written as JSON");
+  v1::CheckpointManifest manifest;
+  manifest.set_step(step);
+  for (const v1::FileHash& file : files) {
+    BATON_RETURN_IF_ERROR(CheckSize(temporary, file));
+    *manifest.add_files() = file;
   }
-  BATON_RETURN_IF_ERROR(WriteFile(temporary / "job.json", json));
+  BATON_RETURN_IF_ERROR(WriteJson(temporary / "files.json", manifest));
+  BATON_RETURN_IF_ERROR(WriteJson(temporary / "job.json", row));
   BATON_RETURN_IF_ERROR(SyncDirectory(temporary));
   std::error_code code;
   fs::remove_all(path, code);  // of a run that was rolled back

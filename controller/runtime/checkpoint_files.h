@@ -1,16 +1,18 @@
 // Checkpoints on disk: `<job dir>/checkpoints/step-N/{actor/, optimizer.safetensors, …}`.
 //
-// Ranks write into `step-N.tmp`; the controller adds `job.json`, syncs, renames. A folder
-// without the `.tmp` is therefore complete. All functions may block.
+// Ranks write into `step-N.tmp`; the controller adds `files.json` and `job.json`, syncs, renames. A
+// folder without the `.tmp` is therefore complete. All functions may block.
 #ifndef BATON_CONTROLLER_RUNTIME_CHECKPOINT_FILES_H_
 #define BATON_CONTROLLER_RUNTIME_CHECKPOINT_FILES_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "baton/store/v1/rows.pb.h"
 #include "baton/v1/job_service.pb.h"
+#include "baton/v1/worker_service.pb.h"
 
 namespace baton::controller {
 
@@ -19,10 +21,14 @@ class CheckpointFiles {
   /// `job_dir` holds everything of one job.
   explicit CheckpointFiles(std::string job_dir);
 
-  /// An empty temporary folder for the ranks of `step`.
+  /// An empty temporary folder for the ranks of `step`. Those of other steps, which a crash left,
+  /// are removed: a job saves one checkpoint at a time.
   absl::StatusOr<std::string> Prepare(int64_t step) const;
-  /// Completes it. `row` is the job as it stands at that step.
-  absl::StatusOr<v1::Checkpoint> Commit(int64_t step, const store::v1::JobRow& row) const;
+  /// Completes it. `row` is the job as it stands at that step; `files` is what the ranks say
+  /// they wrote. DATA_LOSS when a file is missing or of another size; its content is compared
+  /// when the checkpoint is used.
+  absl::StatusOr<v1::Checkpoint> Commit(int64_t step, const store::v1::JobRow& row,
+                                        const std::vector<v1::FileHash>& files) const;
   void Delete(const v1::Checkpoint& checkpoint) const;
   std::string PathOf(int64_t step) const;
 

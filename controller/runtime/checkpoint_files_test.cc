@@ -50,7 +50,11 @@ TEST_F(CheckpointFilesTest, IsThereAtOnceAndWhole) {
   ASSERT_TRUE(temporary.ok()) << temporary.status();
   EXPECT_FALSE(fs::exists(files.PathOf(4)));
   Write(*temporary + "/actor/model.safetensors", std::string(100, 'w'));
-  auto checkpoint = files.Commit(4, SomeRow(7));
+  v1::FileHash hash;
+  hash.set_path("actor/model.safetensors");
+  hash.set_size_bytes(100);
+  hash.set_xxh3("0123456789abcdef");
+  auto checkpoint = files.Commit(4, SomeRow(7), {hash});
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
   EXPECT_EQ(checkpoint->step(), 4);
   EXPECT_EQ(checkpoint->policy_version(), 7u);
@@ -58,7 +62,14 @@ TEST_F(CheckpointFilesTest, IsThereAtOnceAndWhole) {
   EXPECT_FALSE(fs::exists(*temporary));
   EXPECT_EQ(Read(checkpoint->path() + "/actor/model.safetensors"), std::string(100, 'w'));
   const std::string json = Read(checkpoint->path() + "/job.json");
-  EXPECT_EQ(checkpoint->size_bytes(), static_cast<int64_t>(100 + json.size()));
+  const std::string manifest_json = Read(checkpoint->path() + "/files.json");
+  EXPECT_EQ(checkpoint->size_bytes(),
+            static_cast<int64_t>(100 + json.size() + manifest_json.size()));
+  v1::CheckpointManifest manifest;
+  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(manifest_json, &manifest).ok());
+  EXPECT_EQ(manifest.step(), 4);
+  ASSERT_EQ(manifest.files_size(), 1);
+  EXPECT_EQ(manifest.files(0).DebugString(), hash.DebugString());
   store::v1::JobRow row;
   ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(json, &row).ok());
   EXPECT_EQ(row.DebugString(), SomeRow(7).DebugString());
@@ -72,23 +83,46 @@ TEST_F(CheckpointFilesTest, WhatAnEarlierTryLeftIsGone) {
   EXPECT_TRUE(fs::is_empty(*again));
 }
 
+TEST_F(CheckpointFilesTest, AnUnfinishedOneOfAnotherStepIsGone) {
+  const CheckpointFiles files(folder_);
+  const std::string left = *files.Prepare(2);
+  ASSERT_TRUE(files.Prepare(3).ok());
+  EXPECT_FALSE(fs::exists(left));
+}
+
+TEST_F(CheckpointFilesTest, IsNotCompleteWithoutWhatTheRanksWrote) {
+  const CheckpointFiles files(folder_);
+  v1::FileHash hash;
+  hash.set_path("actor/weights");
+  hash.set_size_bytes(3);
+  const std::string temporary = *files.Prepare(2);
+  EXPECT_EQ(files.Commit(2, SomeRow(1), {hash}).status().code(), absl::StatusCode::kDataLoss);
+  Write(temporary + "/actor/weights", "more than three");
+  auto wrong = files.Commit(2, SomeRow(1), {hash});
+  EXPECT_EQ(wrong.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(wrong.status().message()), ::testing::HasSubstr("actor/weights"));
+  EXPECT_FALSE(fs::exists(files.PathOf(2)));
+  Write(temporary + "/actor/weights", "abc");
+  EXPECT_TRUE(files.Commit(2, SomeRow(1), {hash}).ok());
+}
+
 TEST_F(CheckpointFilesTest, AStepThatWasRolledBackIsReplaced) {
   const CheckpointFiles files(folder_);
   Write(*files.Prepare(2) + "/actor/weights", "old");
-  ASSERT_TRUE(files.Commit(2, SomeRow(1)).ok());
+  ASSERT_TRUE(files.Commit(2, SomeRow(1), {}).ok());
   Write(*files.Prepare(2) + "/actor/weights", "new");
   EXPECT_EQ(Read(files.PathOf(2) + "/actor/weights"), "old");  // until the new one is whole
-  ASSERT_TRUE(files.Commit(2, SomeRow(2)).ok());
+  ASSERT_TRUE(files.Commit(2, SomeRow(2), {}).ok());
   EXPECT_EQ(Read(files.PathOf(2) + "/actor/weights"), "new");
 }
 
 TEST_F(CheckpointFilesTest, DeletesItsFolderAndNoOther) {
   const CheckpointFiles files(folder_);
   ASSERT_TRUE(files.Prepare(1).ok());
-  auto first = files.Commit(1, SomeRow(1));
+  auto first = files.Commit(1, SomeRow(1), {});
   ASSERT_TRUE(first.ok());
   ASSERT_TRUE(files.Prepare(2).ok());
-  ASSERT_TRUE(files.Commit(2, SomeRow(2)).ok());
+  ASSERT_TRUE(files.Commit(2, SomeRow(2), {}).ok());
   files.Delete(*first);
   EXPECT_FALSE(fs::exists(files.PathOf(1)));
   EXPECT_TRUE(fs::exists(files.PathOf(2)));
@@ -101,7 +135,7 @@ TEST_F(CheckpointFilesTest, SaysWhereItFailed) {
   EXPECT_FALSE(prepared.ok());
   EXPECT_THAT(std::string(prepared.status().message()), ::testing::HasSubstr(folder_));
   const CheckpointFiles other(folder_ + "/other");
-  EXPECT_FALSE(other.Commit(1, SomeRow(1)).ok());  // never prepared
+  EXPECT_FALSE(other.Commit(1, SomeRow(1), {}).ok());  // never prepared
 }
 
 }  // namespace

@@ -396,6 +396,9 @@ void JobRuntime::OnResult(const std::string& worker, const TaskRef& ref, v1::Tas
     if (ref.kind == TaskKind::kGenerate && status.ok()) {
       return StoreGenerated(worker, ref, std::move(result));
     }
+    if (ref.kind == TaskKind::kSaveCheckpoint) {
+      saved_files_ = {result.files().begin(), result.files().end()};
+    }
     TaskDone done;
     done.worker = worker;
     done.ref = ref;

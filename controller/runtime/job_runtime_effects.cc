@@ -473,10 +473,10 @@ void JobRuntime::Do(const BuildBatch& effect) {
 
 void JobRuntime::Do(const CommitCheckpoint& effect) {
   const store::v1::JobRow row = core_.Row();
-  OnDisk([this, effect, row] {
+  OnDisk([this, effect, row, files = std::move(saved_files_)] {
     CheckpointCommitted committed;
     committed.incarnation = effect.incarnation;
-    auto checkpoint = checkpoint_files_.Commit(effect.step, row);
+    auto checkpoint = checkpoint_files_.Commit(effect.step, row, files);
     if (checkpoint.ok()) {
       committed.checkpoint = *checkpoint;
     } else {

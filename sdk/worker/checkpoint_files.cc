@@ -7,12 +7,15 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <memory>
+#include <sstream>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "google/protobuf/util/json_util.h"
 #include "sdk/base/status_macros.h"
 #include "xxhash.h"
 
@@ -79,6 +82,31 @@ absl::Status ReportCheckpointFiles(const std::string& directory, v1::TaskResult&
     BATON_RETURN_IF_ERROR(HashFile(file, *hash));
   }
   for (const std::string& folder : folders) BATON_RETURN_IF_ERROR(SyncPath(folder));
+  return absl::OkStatus();
+}
+
+absl::Status VerifyCheckpointFiles(const std::string& directory) {
+  const std::string path = absl::StrCat(directory, "/files.json");
+  std::error_code error;
+  if (!fs::exists(path, error)) return absl::OkStatus();
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  v1::CheckpointManifest manifest;
+  if (!file || !google::protobuf::util::JsonStringToMessage(text.str(), &manifest).ok()) {
+    return absl::DataLossError(absl::StrCat(path, " cannot be read"));
+  }
+  for (const v1::FileHash& expected : manifest.files()) {
+    const std::string name = absl::StrCat(directory, "/", expected.path());
+    v1::FileHash found;
+    const absl::Status read = HashFile(name, found);
+    if (!read.ok()) return absl::DataLossError(read.message());
+    if (found.size_bytes() != expected.size_bytes() || found.xxh3() != expected.xxh3()) {
+      return absl::DataLossError(absl::StrCat(
+          name, " is not what was saved (", found.size_bytes(), " bytes, checksum ", found.xxh3(),
+          "; expected ", expected.size_bytes(), " and ", expected.xxh3(), ")"));
+    }
+  }
   return absl::OkStatus();
 }
 

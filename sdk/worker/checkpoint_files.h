@@ -1,4 +1,4 @@
-// What a rank reports of the checkpoint it wrote.
+// What a rank reports of the checkpoint it wrote, and checks before it starts from one.
 #ifndef BATON_SDK_WORKER_CHECKPOINT_FILES_H_
 #define BATON_SDK_WORKER_CHECKPOINT_FILES_H_
 
@@ -14,6 +14,10 @@ namespace baton {
 /// checksum to `result.files`, sorted by path. Errors name the file.
 [[nodiscard]] absl::Status ReportCheckpointFiles(const std::string& directory,
                                                  v1::TaskResult& result);
+
+/// Compares the files of a complete checkpoint with its `files.json`. DATA_LOSS names the first
+/// that is missing or differs. A folder without `files.json` is taken as it is.
+[[nodiscard]] absl::Status VerifyCheckpointFiles(const std::string& directory);
 
 /// Writes a small file with its content flushed to disk; folders above it are made.
 [[nodiscard]] absl::Status WriteCheckpointFile(const std::string& path, absl::string_view content);

@@ -182,14 +182,31 @@ class TestCluster {
   }
 
   /// The final checkpoint's fake weights.
-  std::string FinalWeights(const std::string& id) {
+  /// A method that takes the job's name; the answer is dropped.
+  template <typename Request, typename Response>
+  absl::Status Call(const std::string& job,
+                    grpc::Status (v1::JobService::Stub::*method)(grpc::ClientContext*,
+                                                                 const Request&, Response*)) {
+    Request request;
+    request.set_name(job);
+    grpc::ClientContext context;
+    Response response;
+    return FromGrpc((*stub_.*method)(&context, request, &response));
+  }
+
+  /// Of the newest checkpoint.
+  std::string WeightsFile(const std::string& id) {
     v1::ListCheckpointsRequest request;
     request.set_name(id);
     grpc::ClientContext context;
     v1::ListCheckpointsResponse response;
     if (!stub_->ListCheckpoints(&context, request, &response).ok()) return "no answer";
     if (response.checkpoints().empty()) return "no checkpoint";
-    const std::string path = response.checkpoints(0).path() + "/actor/weights.json";
+    return response.checkpoints(0).path() + "/actor/weights.json";
+  }
+
+  std::string FinalWeights(const std::string& id) {
+    const std::string path = WeightsFile(id);
     std::string text;
     if (FILE* file = std::fopen(path.c_str(), "r")) {
       char buffer[4096];

@@ -1,4 +1,6 @@
 // Processes die in the middle of a job; the weights at the end are those of an undisturbed run.
+#include <fstream>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/end_to_end/cluster_testing.h"
@@ -91,6 +93,20 @@ TEST_F(RecoveryTest, TheControllerRestartsAndTheJobGoesOn) {
   for (size_t i = 0; i < events.size(); ++i) {
     EXPECT_EQ(events[i].revision(), static_cast<int64_t>(i) + 1);  // no gap, no repeat
   }
+}
+
+TEST_F(RecoveryTest, ADamagedCheckpointIsNotUsed) {
+  AddSlowWorkers(cluster_);
+  ASSERT_TRUE(cluster_.Create(cluster_.RlSpec(200), "rl").ok());
+  ASSERT_TRUE(cluster_.WaitForStep("rl", 1)) << cluster_.Why("rl");
+  ASSERT_TRUE(cluster_.Call("rl", &v1::JobService::Stub::PauseJob).ok());
+  ASSERT_TRUE(cluster_.WaitForState("rl", Job::STATE_PAUSED)) << cluster_.Why("rl");
+  const std::string path = cluster_.WeightsFile("rl");
+  ASSERT_EQ(cluster_.FinalWeights("rl").rfind("{", 0), 0u) << path;
+  std::ofstream(path) << "{\"weights\":\"0000000000000000\"}\n";
+  ASSERT_TRUE(cluster_.Call("rl", &v1::JobService::Stub::ResumeJob).ok());
+  ASSERT_TRUE(cluster_.WaitForState("rl", Job::STATE_FAILED)) << cluster_.Why("rl");
+  EXPECT_THAT(cluster_.Get("rl").error().message(), HasSubstr(path + " is not what was saved"));
 }
 
 }  // namespace

@@ -9,17 +9,6 @@ namespace {
 using ::testing::HasSubstr;
 using v1::Job;
 
-template <typename Request, typename Response>
-absl::Status Call(TestCluster& cluster, const std::string& job,
-                  grpc::Status (v1::JobService::Stub::*method)(grpc::ClientContext*, const Request&,
-                                                               Response*)) {
-  Request request;
-  request.set_name(job);
-  grpc::ClientContext context;
-  Response response;
-  return FromGrpc((cluster.stub().*method)(&context, request, &response));
-}
-
 TEST(SteeringTest, ACancelledJobGivesItsWorkersToTheNext) {
   TestCluster cluster;
   cluster.AddStandardWorkers();
@@ -27,7 +16,7 @@ TEST(SteeringTest, ACancelledJobGivesItsWorkersToTheNext) {
   ASSERT_TRUE(cluster.WaitForStep("endless", 2));
   ASSERT_TRUE(cluster.Create(cluster.RlSpec(2), "next").ok());
   EXPECT_THAT(cluster.Why("next"), HasSubstr("1 actor worker"));
-  EXPECT_TRUE(Call(cluster, "endless", &v1::JobService::Stub::CancelJob).ok());
+  EXPECT_TRUE(cluster.Call("endless", &v1::JobService::Stub::CancelJob).ok());
   EXPECT_TRUE(cluster.WaitForState("endless", Job::STATE_CANCELLED)) << cluster.Why("endless");
   EXPECT_TRUE(cluster.WaitForState("next", Job::STATE_SUCCEEDED)) << cluster.Why("next");
 }
@@ -41,13 +30,13 @@ TEST(SteeringTest, APauseIsNoInterruption) {
   cluster.AddStandardWorkers();
   ASSERT_TRUE(cluster.Create(cluster.RlSpec(6), "rl").ok());
   ASSERT_TRUE(cluster.WaitForStep("rl", 1));
-  if (Call(cluster, "rl", &v1::JobService::Stub::PauseJob).ok()) {
+  if (cluster.Call("rl", &v1::JobService::Stub::PauseJob).ok()) {
     ASSERT_TRUE(WaitFor([&] {
       const auto state = cluster.Get("rl").state();
       return state == Job::STATE_PAUSED || state == Job::STATE_SUCCEEDED;
     }));
     if (cluster.Get("rl").state() == Job::STATE_PAUSED) {
-      EXPECT_TRUE(Call(cluster, "rl", &v1::JobService::Stub::ResumeJob).ok());
+      EXPECT_TRUE(cluster.Call("rl", &v1::JobService::Stub::ResumeJob).ok());
     }
   }
   ASSERT_TRUE(cluster.WaitForState("rl", Job::STATE_SUCCEEDED)) << cluster.Why("rl");
@@ -82,11 +71,11 @@ TEST(SteeringTest, OnlyAFinishedJobIsDeleted) {
   TestCluster cluster;
   cluster.AddStandardWorkers();
   ASSERT_TRUE(cluster.Create(cluster.RlSpec(100000), "rl").ok());
-  EXPECT_EQ(ErrorReason(Call(cluster, "rl", &v1::JobService::Stub::DeleteJob)), "JOB_ACTIVE");
-  ASSERT_TRUE(Call(cluster, "rl", &v1::JobService::Stub::CancelJob).ok());
+  EXPECT_EQ(ErrorReason(cluster.Call("rl", &v1::JobService::Stub::DeleteJob)), "JOB_ACTIVE");
+  ASSERT_TRUE(cluster.Call("rl", &v1::JobService::Stub::CancelJob).ok());
   ASSERT_TRUE(cluster.WaitForState("rl", Job::STATE_CANCELLED)) << cluster.Why("rl");
-  EXPECT_TRUE(Call(cluster, "rl", &v1::JobService::Stub::DeleteJob).ok());
-  EXPECT_EQ(ErrorReason(Call(cluster, "rl", &v1::JobService::Stub::GetJob)), "JOB_NOT_FOUND");
+  EXPECT_TRUE(cluster.Call("rl", &v1::JobService::Stub::DeleteJob).ok());
+  EXPECT_EQ(ErrorReason(cluster.Call("rl", &v1::JobService::Stub::GetJob)), "JOB_NOT_FOUND");
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ size_t CountTokens(const v1::Trajectory& trajectory) {
 absl::StatusOr<v1::TaskResult> FakeActor::Assign(const v1::Task& task, TaskContext& /*context*/) {
   const v1::AssignRole& assign = task.assign_role();
   if (!assign.checkpoint().empty()) {
+    BATON_RETURN_IF_ERROR(VerifyCheckpointFiles(assign.checkpoint()));
     BATON_ASSIGN_OR_RETURN(weights_, LoadFrom(assign.checkpoint()));
   } else if (!assign.spec().model().path().empty()) {
     BATON_ASSIGN_OR_RETURN(weights_, LoadFrom(assign.spec().model().path()));

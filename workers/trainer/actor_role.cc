@@ -74,6 +74,9 @@ ActorRole::Result ActorRole::Assign(const v1::Task& task, TaskContext& /*context
                                                  " ranks: this worker trains alone; set "
                                                  "actor.parallel to 1 x 1"));
   }
+  if (!assign.checkpoint().empty()) {
+    BATON_RETURN_IF_ERROR(VerifyCheckpointFiles(assign.checkpoint()));
+  }
   auto assigned = std::make_unique<Assigned>();
   assigned->spec = assign.spec();
   BATON_ASSIGN_OR_RETURN(assigned->source,
@@ -205,6 +208,7 @@ ActorRole::Result ActorRole::ComputeLogProb(const v1::Task& task, TaskContext& /
 }
 
 ActorRole::Result ActorRole::Export(const v1::Task& task, TaskContext& /*context*/) {
+  BATON_RETURN_IF_ERROR(VerifyCheckpointFiles(task.export_().checkpoint()));
   BATON_RETURN_IF_ERROR(ExportCheckpoint(task.export_().checkpoint(), task.export_().directory()));
   return v1::TaskResult();
 }

@@ -1,0 +1,85 @@
+#include "sdk/worker/checkpoint_files.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "google/protobuf/util/json_util.h"
+#include "gtest/gtest.h"
+
+namespace baton {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class CheckpointFilesTest : public ::testing::Test {
+ protected:
+  CheckpointFilesTest() {
+    std::string pattern = (fs::temp_directory_path() / "checkpoint-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~CheckpointFilesTest() override { fs::remove_all(folder_); }
+
+  void Write(const std::string& name, const std::string& content) {
+    ASSERT_TRUE(WriteCheckpointFile(folder_ + "/" + name, content).ok());
+  }
+  // What the controller does with what a rank reports.
+  void Complete() {
+    v1::TaskResult result;
+    ASSERT_TRUE(ReportCheckpointFiles(folder_, result).ok());
+    v1::CheckpointManifest manifest;
+    *manifest.mutable_files() = result.files();
+    std::string json;
+    ASSERT_TRUE(google::protobuf::util::MessageToJsonString(manifest, &json).ok());
+    Write("files.json", json);
+  }
+  std::string Problem() {
+    const absl::Status status = VerifyCheckpointFiles(folder_);
+    EXPECT_TRUE(status.ok() || status.code() == absl::StatusCode::kDataLoss) << status;
+    return std::string(status.message());
+  }
+
+  std::string folder_;
+};
+
+TEST_F(CheckpointFilesTest, ReportsPathsSizesAndChecksums) {
+  Write("trainer.json", "");
+  Write("actor/weights", "a");
+  v1::TaskResult result;
+  ASSERT_TRUE(ReportCheckpointFiles(folder_, result).ok());
+  ASSERT_EQ(result.files_size(), 2);
+  EXPECT_EQ(result.files(0).path(), "actor/weights");
+  EXPECT_EQ(result.files(0).size_bytes(), 1);
+  EXPECT_EQ(result.files(1).path(), "trainer.json");
+  EXPECT_EQ(result.files(1).xxh3(), "2d06800538d394c2");  // XXH3-64 of nothing, seed 0
+}
+
+TEST_F(CheckpointFilesTest, AgreesWithWhatWasSaved) {
+  Write("actor/weights", std::string(3 << 20, 'w'));
+  Write("trainer.json", "{}");
+  EXPECT_EQ(Problem(), "");  // nothing to compare with
+  Complete();
+  Write("job.json", "the controller's");
+  EXPECT_EQ(Problem(), "");
+}
+
+TEST_F(CheckpointFilesTest, NamesTheFileThatDiffers) {
+  Write("actor/weights", std::string(100, 'w'));
+  Write("trainer.json", "{}");
+  Complete();
+  std::string damaged(100, 'w');
+  damaged[50] ^= 1;
+  Write("actor/weights", damaged);
+  EXPECT_THAT(Problem(), HasSubstr(folder_ + "/actor/weights is not what was saved"));
+  Write("actor/weights", std::string(99, 'w'));
+  EXPECT_THAT(Problem(), HasSubstr("99 bytes"));
+  fs::remove(folder_ + "/actor/weights");
+  EXPECT_THAT(Problem(), HasSubstr("actor/weights"));
+  Write("files.json", "{");
+  EXPECT_THAT(Problem(), HasSubstr("files.json cannot be read"));
+}
+
+}  // namespace
+}  // namespace baton
