@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "controller/core/mutation.h"
 
 namespace baton::controller {
 namespace {
@@ -65,7 +66,7 @@ ClusterEffects ClusterCore::OnHello(uint64_t session, const v1::Hello& hello, ab
             hello.protocol_max(), ", this controller ", options_.protocol_min, "-",
             options_.protocol_max, "; install the same release on both")));
   }
-  if (hello.epoch_seen() > epoch_) {
+  if (hello.epoch_seen() > epoch_ && !Mutated(Mutation::kStaleEpochAccepted)) {
     return refuse("STALE_CONTROLLER",
                   absl::FailedPreconditionError(absl::StrCat(
                       "worker ", hello.worker_id(), " has seen epoch ", hello.epoch_seen(),
@@ -128,7 +129,7 @@ bool ClusterCore::OnHeartbeat(uint64_t session, absl::Time now) {
   auto it = sessions_.find(session);
   if (it == sessions_.end()) return false;
   Worker& worker = workers_.at(it->second);
-  if (worker.lease_end <= now) return false;
+  if (worker.lease_end <= now && !Mutated(Mutation::kLeaseRenewedAfterEnd)) return false;
   worker.seen = now;
   worker.lease_end = now + options_.lease;
   return true;

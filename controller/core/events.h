@@ -28,9 +28,10 @@ struct WorkerLost {
   std::string worker;
   std::string reason;
 };
-/// A worker re-attached within its lease and still holds its role.
+/// A worker re-attached within its lease: the same process.
 struct WorkerBack {
   std::string worker;
+  bool holds_role = true;        ///< False: it fenced itself, and holds nothing any more.
   uint64_t policy_version = 0;   ///< The version it holds.
   std::vector<TaskRef> running;  ///< What it still runs.
   std::vector<TaskRef> unacked;  ///< Results that it is about to send.

@@ -196,6 +196,7 @@ class JobCore {
 
   // job_core_row.cc.
   void RestoreTrajectory(TrajectoryInfo& trajectory);
+  bool Restored(v1::Purpose purpose) const;  // a step or evaluation of which was under way
   void AdoptRunning();
   void Adopt(const std::string& worker, const TaskRef& ref);
   void StopUnwanted(const std::string& worker, const std::vector<TaskRef>& running);
@@ -254,6 +255,7 @@ class JobCore {
   absl::Time publish_since_;  // infinite past: nothing is being published
   double update_weights_seconds_ = 0;
   bool committing_checkpoint_ = false;
+  absl::Time committing_since_;
   int64_t last_progress_ = -1;
   absl::Time last_progress_at_;
   absl::Time queued_since_;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/job_core.h"
+#include "controller/core/mutation.h"
 
 namespace baton::controller {
 
@@ -16,7 +17,7 @@ void JobCore::IssueCommand(TaskKind kind) {
   Command command;
   command.kind = kind;
   command.generation = generation_;
-  command.sequence = ++sequence_;
+  command.sequence = sequence_ += Mutated(Mutation::kSkippedSequence) ? 2 : 1;
   command.attempt = attempt_base_;
   command_ = command;
   const bool working = phase_ == Phase::kGenerate || phase_ == Phase::kEvaluate;
@@ -66,6 +67,8 @@ void JobCore::OnCommand(const TaskDone& event) {
       return Advance();
     case TaskKind::kSaveCheckpoint:
       committing_checkpoint_ = true;
+      committing_since_ = now_;
+      if (Mutated(Mutation::kCompleteBeforeRename)) checkpoints_.emplace_back().set_step(step_);
       Do(CommitCheckpoint{step_, incarnation_, policy_version_});
       return Do(PutJob{});
     default:
@@ -83,6 +86,11 @@ void JobCore::CheckOwnDeadlines() {
   } else if (phase_ == Phase::kBatch && now_ - phase_since_ > options_.setup_deadline) {
     Fail(absl::DeadlineExceededError(absl::StrCat("the batch of step ", step_ + 1,
                                                   " was not put together within ", limit,
+                                                  "; check the disk of the data root")));
+  } else if (committing_checkpoint_ && now_ - committing_since_ > options_.setup_deadline) {
+    committing_checkpoint_ = false;
+    Fail(absl::DeadlineExceededError(absl::StrCat("the checkpoint of step ", step_,
+                                                  " was not completed within ", limit,
                                                   "; check the disk of the data root")));
   }
 }

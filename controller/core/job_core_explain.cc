@@ -162,8 +162,8 @@ v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
         "the trainer restarts from its checkpoint");
   }
   if (committing_checkpoint_) {
-    add("checkpoint", step, "the checkpoint to be completed on disk", phase_since_,
-        absl::InfiniteDuration(), "nothing; check the disk of the data root");
+    add("checkpoint", step, "the checkpoint to be completed on disk", committing_since_,
+        options_.setup_deadline, "the job fails");
   }
   return out;
 }

@@ -237,6 +237,86 @@ TEST(JobCoreFaultsTest, DataThatIsNeverReadFailsTheJobAtItsDeadline) {
   EXPECT_THAT(job.core().Describe().error().message(), ::testing::HasSubstr("data"));
 }
 
+TEST(JobCoreFaultsTest, ACheckpointThatIsNeverCompleteFailsTheJobAtItsDeadline) {
+  SimulatedJob job(Seed(3));
+  ASSERT_TRUE(StepUntil(job, [&] {
+    return job.core().Describe().phase() == "saving a checkpoint" &&
+           job.UnderWay(TaskKind::kSaveCheckpoint).empty();
+  }));
+  const v1::ExplainJobResponse why = job.core().Explain(job.now());
+  ASSERT_EQ(why.waits_size(), 1);
+  EXPECT_EQ(why.waits(0).kind(), "checkpoint");
+  EXPECT_EQ(why.waits(0).deadline_in().seconds(), 600);
+  job.Wait(absl::Minutes(11));
+  job.Send(Tick{});
+  StepUntil(job, [&] { return job.ended(); });
+  EXPECT_EQ(job.core().state(), Job::STATE_FAILED);
+  EXPECT_THAT(job.core().Describe().error().message(), ::testing::HasSubstr("checkpoint of step"));
+}
+
+TEST(JobCoreFaultsTest, AWorkerThatFencedItselfComesBackWithoutItsRole) {
+  for (TaskKind kind : {TaskKind::kUpdate, TaskKind::kGenerate, TaskKind::kScore}) {
+    SimulatedJob job(Seed(5));
+    ASSERT_TRUE(
+        StepUntil(job, [&] { return job.core().step() == 2 && !job.UnderWay(kind).empty(); }));
+    WorkerBack back;
+    back.worker = job.UnderWay(kind)[0].worker;
+    back.holds_role = false;
+    job.Swallow(kind);  // it stopped everything
+    job.Send(back);
+    EXPECT_EQ(job.core().RoleOf(back.worker), "") << "it is given back";
+    ExpectTheSameEnd(job, std::string(MethodName(kind)));
+  }
+}
+
+TEST(JobCoreFaultsTest, ARoleThatWasTakenAndForgottenIsAssignedAgain) {
+  SimulatedJob job(Seed(5));
+  ASSERT_TRUE(StepUntil(job, [&] { return !job.UnderWay(TaskKind::kAssignRole).empty(); }));
+  const TaskDone taken = job.UnderWay(TaskKind::kAssignRole)[0];
+  WorkerBack back;  // its result was not acknowledged when it fenced itself
+  back.worker = taken.worker;
+  back.holds_role = false;
+  back.unacked = {taken.ref};
+  job.Send(back);
+  const auto assigned = job.UnderWay(TaskKind::kAssignRole);
+  EXPECT_TRUE(std::any_of(assigned.begin(), assigned.end(), [&](const TaskDone& again) {
+    return again.worker == taken.worker && again.ref.attempt > taken.ref.attempt;
+  }));
+  ExpectTheSameEnd(job, "");
+}
+
+TEST(JobCoreFaultsTest, AScoreThatIsAlwaysRefusedCountsAsAnError) {
+  SimulatedJob job(Seed(5));
+  int refused = 0;
+  while (job.core().step() == 0 && refused < 100) {
+    const auto scores = job.UnderWay(TaskKind::kScore);
+    if (scores.empty()) {
+      ASSERT_TRUE(job.Step());
+      continue;
+    }
+    job.Swallow(TaskKind::kScore);
+    for (TaskDone score : scores) {
+      score.status = absl::FailedPreconditionError("ROLE_NOT_HELD");
+      job.Send(score);
+      ++refused;
+    }
+  }
+  // 4 tries of each of step 1's 6 responses, and of the 4 of the evaluation before it.
+  EXPECT_EQ(refused, 40);
+}
+
+TEST(JobCoreFaultsTest, APauseAfterARestartFinishesTheStepThatWasUnderWay) {
+  SimulatedJob job(Seed(5));
+  ASSERT_TRUE(StepUntil(
+      job, [&] { return job.core().step() == 1 && !job.UnderWay(TaskKind::kScore).empty(); }));
+  job.Restart(0);
+  job.Send(PauseRequested{});
+  ASSERT_TRUE(StepUntil(job, [&] { return job.core().state() == Job::STATE_PAUSED; }));
+  EXPECT_EQ(job.core().step(), 2) << "what was generated is not generated again";
+  job.Send(ResumeRequested{});
+  ExpectTheSameEnd(job, "");
+}
+
 TEST(JobCoreFaultsTest, StepsWithoutABatchPassToo) {
   Options options = Seed(3);
   options.filter_all = true;

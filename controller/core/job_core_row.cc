@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "controller/core/job_core.h"
+#include "controller/core/mutation.h"
 
 namespace baton::controller {
 
@@ -15,7 +16,8 @@ JobCore::JobCore(const store::v1::JobRow& row,
                  const std::map<uint64_t, store::v1::TrajectoryRow>& trajectories, uint64_t epoch,
                  const JobCoreOptions& options)
     : options_(options),
-      attempt_base_(static_cast<uint32_t>(epoch << kEpochShift)),
+      attempt_base_(
+          Mutated(Mutation::kEpochNotInAttempts) ? 0 : static_cast<uint32_t>(epoch << kEpochShift)),
       restored_(true),
       job_(row.job()),
       submit_order_(row.submit_order()),
@@ -68,6 +70,8 @@ JobCore::JobCore(const store::v1::JobRow& row,
         trajectory.incarnation() == incarnation_ && trajectory.step() == step_ + 1 && is_rl();
     const bool evaluated = trajectory.purpose() == v1::PURPOSE_EVAL && evaluated_step_ == step_;
     if (!current || evaluated) continue;
+    if (Mutated(Mutation::kReadyLostAtRestart) && restored_rows_.empty() && serial % 2 == 0)
+      continue;
     restored_rows_[trajectory.id()] = trajectory;
     restored_serials_[trajectory.id()] = serial;
   }
@@ -115,6 +119,11 @@ void JobCore::RestoreTrajectory(TrajectoryInfo& trajectory) {
   trajectory = FromRow(it->second, restored_serials_.at(trajectory.id),
                        static_cast<uint32_t>(score_nodes()));
   trajectory.attempt = attempt;
+}
+
+bool JobCore::Restored(v1::Purpose purpose) const {
+  return std::any_of(restored_rows_.begin(), restored_rows_.end(),
+                     [&](const auto& row) { return row.second.purpose() == purpose; });
 }
 
 // Workers that came back before the step was restored told what they run; it stays with them.

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/job_core.h"
+#include "controller/core/mutation.h"
 
 namespace baton::controller {
 
@@ -61,10 +62,12 @@ bool JobCore::Wants(const std::string& worker, const TaskRef& ref) const {
   }
   if (!begun_) return IsActive(state()) && state() != Job::STATE_CANCELLING;
   auto it = trajectories_.find(ref.subject);
-  if (it == trajectories_.end() || it->second.attempt != ref.attempt) return false;
+  if (it == trajectories_.end()) return false;
+  if (it->second.attempt != ref.attempt && !Mutated(Mutation::kStaleTokenAccepted)) return false;
   const RolloutManager& manager = ref.kind == TaskKind::kGenerate ? rollouts_ : rewards_;
   const auto running = manager.running().find(ref.subject);
-  if (running == manager.running().end() || running->second.worker != worker) return false;
+  if (running == manager.running().end()) return false;
+  if (running->second.worker != worker && !Mutated(Mutation::kStaleTokenAccepted)) return false;
   return ref.kind == TaskKind::kGenerate || ref.part == it->second.scored;
 }
 
@@ -124,12 +127,12 @@ void JobCore::Advance() {
   if (is_rl() && !published_) return IssueCommand(TaskKind::kPublish);
   LoadWeights();
   const bool pausing = state() == Job::STATE_PAUSING;  // what is due is done after the pause
-  if (EvaluationDue() && !pausing) return BeginEvaluation();
+  if (EvaluationDue() && (!pausing || Restored(v1::PURPOSE_EVAL))) return BeginEvaluation();
   if (SaveDue()) return IssueCommand(TaskKind::kSaveCheckpoint);
   if (step_ >= job_.total_steps() && !EvaluationDue()) {
     return Stop(Job::STATE_SUCCEEDED, JobTrigger::kFinish);
   }
-  if (pausing) return ReleaseAll();
+  if (pausing && !Restored(v1::PURPOSE_TRAIN)) return ReleaseAll();
   BeginStep();
 }
 
@@ -203,7 +206,8 @@ void JobCore::BeginStep() {
     const uint64_t prompt = prompts_.At(draw);
     if (is_rl()) {
       for (uint32_t sample = 0; sample < n; ++sample) {
-        MakeTrajectory(v1::PURPOSE_TRAIN, draw, sample, prompt);
+        const bool leak = Mutated(Mutation::kEvaluationInBatch) && sample + 1 == n && n > 1;
+        MakeTrajectory(leak ? v1::PURPOSE_EVAL : v1::PURPOSE_TRAIN, draw, sample, prompt);
       }
     } else {  // an example is a trajectory born READY
       TrajectoryInfo example;
@@ -280,7 +284,9 @@ void JobCore::StartScore(const RolloutManager::Assignment& assignment) {
 void JobCore::Retry(TrajectoryInfo& trajectory, const absl::Status& status,
                     RolloutManager& manager) {
   trajectory.attempt = NextAttempt(trajectory.attempt);
-  if (!absl::IsCancelled(status) && !absl::IsFailedPrecondition(status)) ++trajectory.failures;
+  // A rollout that holds another version loads the right one; that has a limit of its own.
+  const bool loads = absl::IsFailedPrecondition(status) && &manager == &rollouts_;
+  if (!absl::IsCancelled(status) && !loads) ++trajectory.failures;
   if (trajectory.state == TrajectoryState::kGenerating) {
     trajectory.state = TrajectoryState::kPending;
   }
@@ -368,6 +374,7 @@ void JobCore::MaybePhaseDone() {
   batch.incarnation = incarnation_;
   batch.trajectories.reserve(trajectories_.size());
   for (const auto& [id, trajectory] : trajectories_) batch.trajectories.push_back(trajectory);
+  if (Mutated(Mutation::kGroupInPart)) batch.trajectories.pop_back();
   Do(std::move(batch));
 }
 
@@ -441,7 +448,8 @@ void JobCore::FinishEvaluation() {
       source.best += best;
       ++source.prompts;
     }
-    accuracy += a;
+    accuracy +=
+        Mutated(Mutation::kEvaluationMiscounts) && id == trajectories_.begin()->first ? 0 : a;
     reward += r;
   }
   const auto count = static_cast<double>(std::max<size_t>(1, trajectories_.size()));

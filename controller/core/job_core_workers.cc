@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/job_core.h"
+#include "controller/core/mutation.h"
 
 namespace baton::controller {
 
@@ -243,10 +244,14 @@ void JobCore::On(const WorkerBack& event) {
                        [&](const TaskRef& ref) { return ref.kind == kind; });
   };
   if (slot->state == SlotState::kAssigning) {
-    if (!has(event.running, TaskKind::kAssignRole) && !has(event.unacked, TaskKind::kAssignRole)) {
-      AssignRole(*slot);
-    }
+    // A worker that fenced itself still has the result of a role that it holds no more.
+    const bool took = has(event.unacked, TaskKind::kAssignRole) && event.holds_role;
+    if (!took && !has(event.running, TaskKind::kAssignRole)) AssignRole(*slot);
     return;
+  }
+  if (!event.holds_role) {
+    Do(ReturnWorker{event.worker});
+    return LoseSlot(*slot, "it forgot its role");
   }
   if (slot->role == "actor") {
     if (command_.has_value()) {
@@ -254,10 +259,15 @@ void JobCore::On(const WorkerBack& event) {
       auto same = [&](const TaskRef& r) { return r == ref; };
       const bool known = std::any_of(event.running.begin(), event.running.end(), same) ||
                          std::any_of(event.unacked.begin(), event.unacked.end(), same);
+      if (known && Mutated(Mutation::kDoubleUpdate) && phase_ == Phase::kUpdate) {
+        command_->attempt = NextAttempt(command_->attempt);
+        SendCommand();
+      }
       if (!known && (command_->kind != TaskKind::kUpdate || phase_ == Phase::kUpdate)) {
         SendCommand();
       }
-      if (known) command_->since = now_;  // its deadline counts from here
+      if (known && !Mutated(Mutation::kCommandDeadlineNotReset))
+        command_->since = now_;  // its deadline counts from here
       if (known && !begun_) adoptable_.emplace_back(event.worker, ref);
     }
     return Advance();

@@ -186,8 +186,11 @@ void Controller::Back(const ClusterBack& back) {
   if (!job.ok()) return;
   WorkerBack event;
   event.worker = back.worker;
+  event.holds_role = false;
   for (const v1::RoleHeld& held : back.hello.roles_held()) {
-    if (held.job() == back.job) event.policy_version = held.policy_version();
+    if (held.job() != back.job) continue;
+    event.holds_role = true;
+    event.policy_version = held.policy_version();
   }
   for (const v1::RunningTask& running : back.hello.running()) {
     const auto token = DecodeToken(running.task_token());

@@ -1,0 +1,40 @@
+// Deliberate bugs, by name, to prove that the simulator catches them.
+//
+// In a normal build `Mutated` is constantly false and the compiler removes the branch. With
+// BATON_MUTATIONS (tests/simulation builds the core a second time with it) one mutation can be
+// chosen at run time.
+#ifndef BATON_CONTROLLER_CORE_MUTATION_H_
+#define BATON_CONTROLLER_CORE_MUTATION_H_
+
+namespace baton::controller {
+
+enum class Mutation {
+  kNone,
+  // In the core.
+  kSkippedSequence,          ///< A group command's number is skipped.
+  kStaleEpochAccepted,       ///< A worker that has seen a newer controller is welcomed.
+  kStaleTokenAccepted,       ///< A result of an earlier attempt counts.
+  kEvaluationInBatch,        ///< An EVAL trajectory stands in a training batch.
+  kGroupInPart,              ///< A batch lacks one trajectory of a group.
+  kReadyLostAtRestart,       ///< A restarted controller forgets one generated trajectory.
+  kLeaseRenewedAfterEnd,     ///< A heartbeat renews a lease that has ended.
+  kCompleteBeforeRename,     ///< A checkpoint counts before its folder has its name.
+  kEpochNotInAttempts,       ///< Attempts after a restart reuse the numbers before it.
+  kEvaluationMiscounts,      ///< The accuracy of an evaluation leaves one trajectory out.
+  kCommandDeadlineNotReset,  ///< A command's deadline goes on while its worker was away.
+  // In what surrounds the core.
+  kDoubleUpdate,     ///< A rank executes a repeated update again.
+  kAckBeforeCommit,  ///< Effects leave before their rows are committed.
+};
+
+#ifdef BATON_MUTATIONS
+/// Set once, before any core exists.
+inline Mutation active_mutation = Mutation::kNone;
+inline bool Mutated(Mutation mutation) { return active_mutation == mutation; }
+#else
+constexpr bool Mutated(Mutation) { return false; }
+#endif
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_MUTATION_H_
