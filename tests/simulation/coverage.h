@@ -1,0 +1,41 @@
+// Which states met which events and faults.
+#ifndef BATON_TESTS_SIMULATION_COVERAGE_H_
+#define BATON_TESTS_SIMULATION_COVERAGE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "baton/v1/job_service.pb.h"
+#include "controller/core/events.h"
+#include "tests/simulation/faults.h"
+
+namespace baton::simulation {
+
+class Coverage {
+ public:
+  void Met(v1::Job::State state, const controller::Event& event) {
+    ++events_[{static_cast<int>(state), event.index()}];
+  }
+  void Met(v1::Job::State state, const std::string& phase, FaultKind fault) {
+    ++faults_[{static_cast<int>(state), static_cast<int>(fault)}];
+    if (!phase.empty()) ++phases_[{phase, static_cast<int>(fault)}];
+  }
+  void Ended(v1::Job::State state) { ++ends_[static_cast<int>(state)]; }
+  void Merge(const Coverage& other);
+  /// Tables of counts, and what was never reached.
+  std::string Report() const;
+
+ private:
+  std::map<std::pair<int, size_t>, uint64_t> events_;
+  std::map<std::pair<int, int>, uint64_t> faults_;
+  std::map<std::pair<std::string, int>, uint64_t> phases_;
+  std::map<int, uint64_t> ends_;
+};
+
+const char* EventName(const controller::Event& event);
+
+}  // namespace baton::simulation
+
+#endif  // BATON_TESTS_SIMULATION_COVERAGE_H_

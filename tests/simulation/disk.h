@@ -1,0 +1,48 @@
+// What survives the controller: its store and the data root.
+#ifndef BATON_TESTS_SIMULATION_DISK_H_
+#define BATON_TESTS_SIMULATION_DISK_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "baton/store/v1/rows.pb.h"
+#include "controller/store/memory_store.h"
+#include "tests/simulation/model.h"
+
+namespace baton::simulation {
+
+/// Weights with their step, as an actor holds and saves them.
+struct ActorState {
+  uint64_t weights = 0;
+  int64_t step = 0;
+  uint64_t version = 0;
+  friend bool operator==(const ActorState& a, const ActorState& b) {
+    return a.weights == b.weights && a.step == b.step && a.version == b.version;
+  }
+};
+/// A checkpoint's folder.
+struct CheckpointFolder {
+  bool has_actor = false;
+  ActorState actor;
+  store::v1::JobRow row;  ///< job.json
+};
+struct JobFolder {
+  std::map<int64_t, CheckpointFolder> temporary, complete;  ///< By step.
+  std::map<uint32_t, std::vector<Payload>> log;             ///< File -> records.
+};
+
+/// The rows live in the memory store; what commits is handed to it one group at a time.
+struct Disk {
+  store::MemoryStore store;
+  std::map<std::string, JobFolder> jobs;
+  bool refuses = false;  ///< Commits wait.
+};
+
+}  // namespace baton::simulation
+
+#endif  // BATON_TESTS_SIMULATION_DISK_H_

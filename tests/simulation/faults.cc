@@ -1,0 +1,96 @@
+#include "tests/simulation/faults.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "tests/simulation/random.h"
+
+namespace baton::simulation {
+namespace {
+
+JobPlan DrawJob(int index, Random& random) {
+  JobPlan plan;
+  plan.id = absl::StrCat("j", index + 1);
+  plan.sft = random.Percent(15);
+  plan.filter = random.Percent(30);
+  plan.steps = random.Between(2, 4);
+  plan.batch = random.Between(1, 3);
+  plan.samples = random.Between(1, 3);
+  plan.rollouts = random.Between(1, 2);
+  plan.save_freq = random.Between(0, 2);
+  plan.test_freq = random.Between(0, 2);
+  plan.max_checkpoints = random.Between(0, 2);
+  plan.priority = random.Between(0, 1);
+  plan.seed = random.Below(1000);
+  return plan;
+}
+
+absl::Duration LengthOf(FaultKind kind, Random& random) {
+  switch (kind) {
+    case FaultKind::kHang:
+    case FaultKind::kPartition:
+    case FaultKind::kLoseRequests:
+    case FaultKind::kLoseResponses:
+      return random.Milliseconds(100, 15000);  // often longer than a lease
+    case FaultKind::kStoreRefuses:
+    case FaultKind::kPause:
+    case FaultKind::kTaskErrors:
+      return random.Milliseconds(50, 3000);
+    case FaultKind::kSlow:
+    case FaultKind::kSlowNetwork:
+    case FaultKind::kRepeats:
+      return random.Milliseconds(500, 8000);
+    default:
+      return random.Milliseconds(10, 4000);
+  }
+}
+
+}  // namespace
+
+const char* FaultName(FaultKind kind) {
+  static constexpr const char* kNames[] = {
+      "kill worker",   "kill controller", "kill relay",   "kill machine", "break stream",
+      "lose requests", "lose responses",  "partition",    "hang",         "slow",
+      "task errors",   "store refuses",   "slow network", "repeats",      "stale controller",
+      "drain",         "pause",           "cancel"};
+  static_assert(sizeof(kNames) / sizeof(kNames[0]) == kFaultKinds);
+  return kNames[static_cast<int>(kind)];
+}
+
+std::string Describe(const Fault& fault) {
+  return absl::StrCat(FaultName(fault.kind), " #", fault.target, " at ",
+                      absl::FormatDuration(fault.at), " for ", absl::FormatDuration(fault.length));
+}
+
+Scenario MakeScenario(uint64_t seed) {
+  Random random(Mix(seed, 0x73636e));
+  Scenario out;
+  out.seed = seed;
+  const int jobs = random.Between(1, 3);
+  for (int i = 0; i < jobs; ++i) {
+    out.jobs.push_back(DrawJob(i, random));
+    out.submitted.push_back(random.Milliseconds(0, 2000));
+  }
+  out.lossy_calls = random.Percent(50);
+  const int faults = random.Percent(10) ? 0 : random.Between(1, 10);
+  absl::Duration at;
+  for (int i = 0; i < faults; ++i) {
+    Fault fault;
+    fault.kind = static_cast<FaultKind>(random.Below(kFaultKinds));
+    if (fault.kind == FaultKind::kCancel && !random.Percent(30)) {
+      fault.kind = FaultKind::kKillController;
+    }
+    // Half of them strike together with the one before.
+    const bool together = i > 0 && random.Percent(50);
+    at = together ? at + random.Milliseconds(0, 300) : random.Milliseconds(0, 12000);
+    fault.at = at;
+    fault.length = LengthOf(fault.kind, random);
+    fault.target = random.Below(64);
+    out.faults.push_back(fault);
+  }
+  std::stable_sort(out.faults.begin(), out.faults.end(),
+                   [](const Fault& a, const Fault& b) { return a.at < b.at; });
+  return out;
+}
+
+}  // namespace baton::simulation

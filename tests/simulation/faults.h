@@ -1,0 +1,58 @@
+// What goes wrong in a run, and when: drawn from the seed before the run begins, so that a fault
+// can be left out and the rest stays.
+#ifndef BATON_TESTS_SIMULATION_FAULTS_H_
+#define BATON_TESTS_SIMULATION_FAULTS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "tests/simulation/model.h"
+
+namespace baton::simulation {
+
+enum class FaultKind {
+  kKillWorker,       ///< A process dies and is started again.
+  kKillController,   ///< … the controller, from its store.
+  kKillRelay,        ///< … a relay, which returns empty.
+  kKillMachine,      ///< A relay and every second worker at once.
+  kBreakStream,      ///< What is under way both ways is lost.
+  kLoseRequests,     ///< What a worker sends is lost; it still hears.
+  kLoseResponses,    ///< What a worker is sent is lost; it is still heard.
+  kPartition,        ///< A worker reaches nobody.
+  kHang,             ///< Alive but silent.
+  kSlow,             ///< Everything takes ten times as long.
+  kTaskErrors,       ///< Tasks of a worker end with Unavailable.
+  kStoreRefuses,     ///< No row is written.
+  kSlowNetwork,      ///< Delays grow to half a second.
+  kRepeats,          ///< Results, acks and calls arrive a second time, late.
+  kStaleController,  ///< The worker attaches to a controller of an older epoch.
+  kDrain,            ///< Its operator drains a worker, and starts it anew later.
+  kPause,            ///< A job's user pauses it, and resumes it later.
+  kCancel,           ///< A job's user cancels it.
+};
+inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kCancel) + 1;
+const char* FaultName(FaultKind kind);
+
+struct Fault {
+  FaultKind kind = FaultKind::kKillWorker;
+  absl::Duration at;      ///< From the run's beginning.
+  absl::Duration length;  ///< How long it lasts.
+  uint64_t target = 0;    ///< Worker, relay or job, modulo their number.
+};
+std::string Describe(const Fault& fault);
+
+/// Everything that a seed decides beforehand.
+struct Scenario {
+  uint64_t seed = 0;
+  std::vector<JobPlan> jobs;
+  std::vector<absl::Duration> submitted;  ///< When, job by job.
+  std::vector<Fault> faults;
+  bool lossy_calls = false;  ///< Clients' calls and answers may be lost.
+};
+Scenario MakeScenario(uint64_t seed);
+
+}  // namespace baton::simulation
+
+#endif  // BATON_TESTS_SIMULATION_FAULTS_H_

@@ -1,0 +1,310 @@
+#include "tests/simulation/invariants.h"
+
+#include <algorithm>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/util/message_differencer.h"
+
+namespace baton::simulation {
+
+using controller::TaskKind;
+using controller::TrajectoryName;
+
+std::string BatchIsWhole(const controller::JobCore& core, const controller::BuildBatch& batch) {
+  const v1::JobSpec& spec = core.effective_spec();
+  const auto groups = static_cast<uint64_t>(spec.data().train_batch_size());
+  const bool sft = spec.kind() == v1::JOB_KIND_SFT;
+  const auto samples = sft ? uint64_t{1} : static_cast<uint64_t>(spec.rollout().n());
+  std::vector<uint64_t> expected, found;
+  const auto first = static_cast<uint64_t>(batch.step - 1) * groups;
+  for (uint64_t draw = first; draw < first + groups; ++draw) {
+    for (uint64_t sample = 0; sample < samples; ++sample) {
+      expected.push_back(controller::TrajectoryId(
+          v1::PURPOSE_TRAIN, draw, static_cast<uint32_t>(sample), static_cast<uint32_t>(samples)));
+    }
+  }
+  for (const auto& t : batch.trajectories) {
+    if (t.state != controller::TrajectoryState::kReady) {
+      return absl::StrCat(TrajectoryName(t.id), " is not READY");
+    }
+    found.push_back(t.id);
+  }
+  if (found == expected) return "";
+  return absl::StrCat("the batch of step ", batch.step, " has ", found.size(),
+                      " trajectories, not the ", expected.size(), " of draws ", first, "-",
+                      first + groups - 1, " in order");
+}
+
+std::string ConsumedOncePerBranch(const JobHistory& history, uint64_t weights, int64_t step,
+                                  const std::vector<Payload>& batch) {
+  std::set<uint64_t> ids;
+  for (const Payload& p : batch) {
+    if (p.purpose != v1::PURPOSE_TRAIN) return absl::StrCat(TrajectoryName(p.id), " was trained");
+    if (!ids.insert(p.id).second) return absl::StrCat(TrajectoryName(p.id), " is there twice");
+  }
+  int64_t above = step;
+  for (auto it = history.made_by.find(weights); it != history.made_by.end();
+       it = history.made_by.find(it->second.before)) {
+    if (it->second.step >= above) return absl::StrCat("step ", step, " is made a second time");
+    above = it->second.step;
+    for (uint64_t id : it->second.ids) {
+      if (ids.count(id) > 0) return absl::StrCat(TrajectoryName(id), " is consumed again");
+    }
+  }
+  return "";
+}
+
+std::string OneVersionPerResponse(const TaskMessage& task, const Payload& response) {
+  if (task.resume == 0 || task.resume_content == response.content) return "";
+  return absl::StrCat(TrajectoryName(task.trajectory.id), " goes on with ", task.resume,
+                      " tokens of other weights");
+}
+
+std::string StalenessIsBounded(const ActorState& actor, const std::vector<Payload>& batch) {
+  for (const Payload& p : batch) {
+    if (p.weights != 0 && p.weights != actor.weights) {
+      return absl::StrCat(TrajectoryName(p.id), " of version ", p.version,
+                          " trains weights of version ", actor.version);
+    }
+  }
+  return "";
+}
+
+std::string ReadyIsNotLost(const std::vector<store::v1::TrajectoryRow>& rows,
+                           const controller::StartTask& task) {
+  if (task.ref.kind != TaskKind::kGenerate) return "";
+  for (const auto& row : rows) {
+    if (row.id() == task.ref.subject && row.step() == task.ref.step + 1 &&
+        row.incarnation() == task.ref.incarnation) {
+      return absl::StrCat(TrajectoryName(row.id()), " is stored and generated again");
+    }
+  }
+  return "";
+}
+
+std::string AckedIsCommitted(bool committed, const controller::TaskRef& ref) {
+  if (committed) return "";
+  return absl::StrCat("the result of ", MethodName(ref.kind), " ", ref.subject,
+                      " is acknowledged before it is stored");
+}
+
+std::string CommandIsCommitted(const store::v1::JobRow& row, const controller::StartTask& task) {
+  if (!IsGroupCommand(task.ref.kind)) return "";
+  const bool newer =
+      row.generation() > task.args.generation ||
+      (row.generation() == task.args.generation && row.sequence() >= task.args.sequence);
+  if (newer) return "";
+  return absl::StrCat(MethodName(task.ref.kind), " ", task.args.generation, ".", task.args.sequence,
+                      " is sent before it is stored");
+}
+
+std::string OneVersionIsOneThing(const JobHistory& history, uint64_t version, uint64_t weights) {
+  const auto known = history.published.find(version);
+  if (known != history.published.end() && known->second != weights) {
+    return absl::StrCat("version ", version, " is published with two different weights");
+  }
+  return "";
+}
+
+std::string VersionsOnlyGrow(const JobHistory& history, const controller::StartTask& task) {
+  if (task.ref.kind != TaskKind::kPublish || task.args.policy_version >= history.asked) return "";
+  return absl::StrCat("version ", task.args.policy_version, " is to be published after ",
+                      history.asked);
+}
+
+std::string LoadedAsPublished(const JobHistory& history, uint64_t version, uint64_t weights) {
+  const auto known = history.published.find(version);
+  if (known != history.published.end() && known->second == weights) return "";
+  return absl::StrCat("a rollout works with a version ", version, " that nobody published");
+}
+
+std::string CheckpointBelongsTogether(const CheckpointFolder& folder, int64_t step) {
+  const auto batch =
+      static_cast<uint64_t>(folder.row.job().effective_spec().data().train_batch_size());
+  if (!folder.has_actor) return absl::StrCat("the checkpoint of step ", step, " has no weights");
+  const uint64_t expected = ExpectedWeights(folder.row.job().effective_spec(), step);
+  if (folder.actor.weights == expected && folder.row.job().step() == step &&
+      folder.row.cursor() == batch * static_cast<uint64_t>(step) &&
+      folder.actor.version == folder.row.job().policy_version()) {
+    return "";
+  }
+  return absl::StrCat("in the checkpoint of step ", step, " the weights are of step ",
+                      folder.actor.step, ", version ", folder.actor.version,
+                      "; the controller's of step ", folder.row.job().step(), ", version ",
+                      folder.row.job().policy_version(), ", cursor ", folder.row.cursor(),
+                      folder.actor.weights == expected ? "" : "; the weights are wrong");
+}
+
+std::string ListedCheckpointsAreComplete(const store::v1::JobRow& row, const JobFolder& folder) {
+  for (const v1::Checkpoint& checkpoint : row.checkpoints()) {
+    if (folder.complete.count(checkpoint.step()) == 0) {
+      return absl::StrCat("checkpoint ", checkpoint.step(), " is listed and not there");
+    }
+  }
+  return "";
+}
+
+std::string EveryWaitHasADeadline(const controller::JobCore& core, absl::Time now,
+                                  absl::Duration slack) {
+  if (controller::IsTerminal(core.state())) return "";
+  const v1::ExplainJobResponse why = core.Explain(now);
+  if (why.waits().empty()) return absl::StrCat("no wait is named: ", why.summary());
+  for (const v1::Wait& wait : why.waits()) {
+    // Only a person ends these.
+    const bool person = wait.kind() == "user" || wait.kind() == "workers";
+    if (wait.kind().empty() || wait.cause().empty() || wait.action().empty()) {
+      return absl::StrCat("a wait says too little: ", wait.ShortDebugString());
+    }
+    if (!wait.has_deadline_in()) {
+      if (person) continue;
+      return absl::StrCat("no deadline: ", wait.ShortDebugString());
+    }
+    if (wait.deadline_in().seconds() < -absl::ToInt64Seconds(slack)) {
+      return absl::StrCat("the deadline has not acted: ", wait.ShortDebugString());
+    }
+  }
+  return "";
+}
+
+std::string SubjectOf(const controller::TaskRef& ref) {
+  // A slot's role and weights tasks share its attempts; a command follows the one before it.
+  const char* group = ref.kind == TaskKind::kGenerate ? "generate"
+                      : ref.kind == TaskKind::kScore  ? "score"
+                      : IsGroupCommand(ref.kind)      ? "command"
+                                                      : "slot";
+  return absl::StrCat(group, "/", IsGroupCommand(ref.kind) ? 0 : ref.subject);
+}
+
+std::string StaleTokenChangesNothing(const JobHistory& history, const controller::JobCore& core,
+                                     const controller::TaskDone& done, absl::Time now) {
+  const auto current = history.current.find(SubjectOf(done.ref));
+  const std::string token = controller::EncodeToken({core.name(), done.ref});
+  if (current != history.current.end() && current->second == absl::StrCat(token, done.worker)) {
+    return "";
+  }
+  controller::JobCore copy = core;
+  const store::v1::JobRow before = copy.Row();
+  const controller::Effects effects = copy.Handle(done, now);
+  const bool quiet = std::all_of(effects.begin(), effects.end(), [](const auto& effect) {
+    return std::holds_alternative<controller::AckResult>(effect);
+  });
+  using google::protobuf::util::MessageDifferencer;
+  if (quiet && MessageDifferencer::Equals(copy.Row(), before)) return "";
+  return absl::StrCat("a stale result of ", MethodName(done.ref.kind), " ", done.ref.subject,
+                      ", attempt ", done.ref.attempt, ", of ", done.worker, " counts");
+}
+
+std::string FencedBeforeReassigned(bool holds_role, absl::Time lease_end, absl::Time now) {
+  if (!holds_role || lease_end <= now) return "";
+  return absl::StrCat("the controller gave it up ", absl::FormatDuration(lease_end - now),
+                      " before its own lease ends");
+}
+
+std::string LeaseIsNotRenewedAfterItsEnd(absl::Time lease_end, absl::Time now) {
+  if (lease_end > now) return "";
+  return absl::StrCat("a heartbeat renewed a lease that ended ",
+                      absl::FormatDuration(now - lease_end), " before");
+}
+
+std::string StaleEpochIsRefused(uint64_t epoch, const v1::Hello& hello,
+                                const controller::ClusterEffects& effects) {
+  if (hello.epoch_seen() <= epoch) return "";
+  for (const auto& effect : effects) {
+    if (!std::holds_alternative<controller::ClusterRefuse>(effect)) {
+      return absl::StrCat("a controller of epoch ", epoch, " takes worker ", hello.worker_id(),
+                          ", which has seen epoch ", hello.epoch_seen());
+    }
+  }
+  return "";
+}
+
+std::string SequenceIsNeverSkipped(uint64_t last, const TaskMessage& command) {
+  if (command.sequence <= last + 1) return "";
+  return absl::StrCat(MethodName(command.kind), " has sequence ", command.sequence, " after ",
+                      last);
+}
+
+std::string CreditsAreKept(const controller::JobCore& core,
+                           const std::map<std::string, std::string>& sent,
+                           const controller::StartTask& task, int credits) {
+  if (task.ref.kind != TaskKind::kGenerate && task.ref.kind != TaskKind::kScore) return "";
+  int outstanding = 0;
+  for (const auto& [subject, what] : sent) {
+    const size_t size = what.size() - task.worker.size();
+    if (what.size() <= task.worker.size() || what.substr(size) != task.worker) continue;
+    const auto token = controller::DecodeToken(what.substr(0, size));
+    if (token.has_value() && token->ref.kind == task.ref.kind &&
+        core.Wants(task.worker, token->ref)) {
+      ++outstanding;
+    }
+  }
+  if (outstanding <= credits) return "";
+  return absl::StrCat("worker ", task.worker, " has ", outstanding, " tasks and ", credits,
+                      " credits");
+}
+
+std::string NothingAfterTheEnd(const controller::JobCore& core, const controller::StartTask& task) {
+  if (!controller::IsTerminal(core.state()) && core.state() != v1::Job::STATE_PAUSED) return "";
+  return absl::StrCat(MethodName(task.ref.kind), " is sent for a job that is ",
+                      controller::StateName(core.state()));
+}
+
+std::string RevisionsHaveNoGap(const JobHistory& history, int64_t revision) {
+  if (revision == history.revision + 1) return "";
+  return absl::StrCat("event ", revision, " follows event ", history.revision);
+}
+
+std::string JobEndedWell(const store::v1::JobRow& row, const JobHistory& history) {
+  switch (row.job().state()) {
+    case v1::Job::STATE_SUCCEEDED:
+      return "";
+    case v1::Job::STATE_CANCELLED:
+      return history.cancelled ? "" : "it is CANCELLED and nobody wanted that";
+    case v1::Job::STATE_FAILED: {
+      const auto code = static_cast<absl::StatusCode>(row.job().error().code());
+      const bool by_fault =
+          code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kDeadlineExceeded;
+      if (by_fault && !row.job().error().message().empty()) return "";
+      return absl::StrCat("it FAILED without a fault that explains it: ",
+                          row.job().error().message());
+    }
+    default:
+      return absl::StrCat("it never ended; it is ", controller::StateName(row.job().state()));
+  }
+}
+
+std::string WeightsAreThoseOfAnUndisturbedRun(const store::v1::JobRow& row,
+                                              const JobFolder& folder) {
+  if (row.job().state() != v1::Job::STATE_SUCCEEDED) return "";
+  const int64_t steps = row.job().total_steps();
+  const auto last = folder.complete.find(steps);
+  if (last == folder.complete.end()) return absl::StrCat("there is no checkpoint of step ", steps);
+  const uint64_t expected = ExpectedWeights(row.job().effective_spec(), steps);
+  if (last->second.actor.weights == expected) return "";
+  return absl::StrCat("after ", steps, " steps the weights are ", last->second.actor.weights,
+                      " instead of ", expected);
+}
+
+std::string EveryBatchIsAccountedFor(const store::v1::JobRow& row, const JobHistory& history,
+                                     const JobFolder& folder) {
+  const auto last = folder.complete.find(row.job().total_steps());
+  if (row.job().state() != v1::Job::STATE_SUCCEEDED || last == folder.complete.end()) return "";
+  const v1::JobSpec& spec = row.job().effective_spec();
+  std::set<int64_t> trained;
+  for (auto it = history.made_by.find(last->second.actor.weights); it != history.made_by.end();
+       it = history.made_by.find(it->second.before)) {
+    if (!trained.insert(it->second.step).second) {
+      return absl::StrCat("step ", it->second.step, " stands twice on the surviving branch");
+    }
+  }
+  for (int64_t step = 1; step <= row.job().total_steps(); ++step) {
+    const bool empty = ExpectedWeights(spec, step) == ExpectedWeights(spec, step - 1);
+    if ((trained.count(step) == 0) != empty) {
+      return absl::StrCat("step ", step, " was ", empty ? "empty and trained" : "never trained");
+    }
+  }
+  return "";
+}
+
+}  // namespace baton::simulation

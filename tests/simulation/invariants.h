@@ -1,0 +1,89 @@
+// The rules of DESIGN.md section 6, each a function of its own: "" when it holds, else what is
+// wrong. They judge what happened by what the world itself saw, never by what the core says of
+// itself.
+#ifndef BATON_TESTS_SIMULATION_INVARIANTS_H_
+#define BATON_TESTS_SIMULATION_INVARIANTS_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "controller/core/cluster_core.h"
+#include "controller/core/job_core.h"
+#include "tests/simulation/disk.h"
+#include "tests/simulation/messages.h"
+
+namespace baton::simulation {
+
+/// One batch that made weights out of others.
+struct Consumption {
+  uint64_t before = 0;
+  int64_t step = 0;
+  std::vector<uint64_t> ids;
+};
+/// What the world saw of a job.
+struct JobHistory {
+  std::map<uint64_t, uint64_t> published;      ///< Version -> weights, ever.
+  std::map<uint64_t, Consumption> made_by;     ///< Weights -> how they came to be.
+  std::map<std::string, std::string> current;  ///< Subject -> token and worker, sent last.
+  uint64_t asked = 0;                          ///< Newest version it was to publish.
+  int64_t revision = 0;                        ///< Newest committed event.
+  bool scored_by_error = false;                ///< A reward failed for good: other weights follow.
+  bool cancelled = false;                      ///< Its user wanted that.
+};
+struct History {
+  std::map<std::string, JobHistory> jobs;
+  std::map<std::string, absl::Time> lease_end;  ///< By worker, as the controller granted it.
+};
+
+// 1: consumed once per branch, whole groups.
+std::string BatchIsWhole(const controller::JobCore& core, const controller::BuildBatch& batch);
+std::string ConsumedOncePerBranch(const JobHistory& history, uint64_t weights, int64_t step,
+                                  const std::vector<Payload>& batch);
+// 2: a response comes from one version.
+std::string OneVersionPerResponse(const TaskMessage& task, const Payload& response);
+// 3: sync: what is consumed was sampled by the weights that are trained.
+std::string StalenessIsBounded(const ActorState& actor, const std::vector<Payload>& batch);
+// 4: nothing that is stored is made again; an ack means stored.
+std::string ReadyIsNotLost(const std::vector<store::v1::TrajectoryRow>& rows,
+                           const controller::StartTask& task);
+std::string AckedIsCommitted(bool committed, const controller::TaskRef& ref);
+std::string CommandIsCommitted(const store::v1::JobRow& row, const controller::StartTask& task);
+// 5: versions only grow, and one version is one thing.
+// (An actor that was lost may still publish what it was asked to: nobody loads it any more.)
+std::string VersionsOnlyGrow(const JobHistory& history, const controller::StartTask& task);
+std::string OneVersionIsOneThing(const JobHistory& history, uint64_t version, uint64_t weights);
+std::string LoadedAsPublished(const JobHistory& history, uint64_t version, uint64_t weights);
+// 6: a checkpoint belongs together and is complete when it is listed.
+std::string CheckpointBelongsTogether(const CheckpointFolder& folder, int64_t step);
+std::string ListedCheckpointsAreComplete(const store::v1::JobRow& row, const JobFolder& folder);
+// 7: what does not move has a wait, a deadline, and the deadline acts.
+std::string EveryWaitHasADeadline(const controller::JobCore& core, absl::Time now,
+                                  absl::Duration slack);
+// 8: a stale token changes nothing.
+std::string StaleTokenChangesNothing(const JobHistory& history, const controller::JobCore& core,
+                                     const controller::TaskDone& done, absl::Time now);
+std::string SubjectOf(const controller::TaskRef& ref);
+// The rules of sessions, groups and delivery (section 12).
+std::string FencedBeforeReassigned(bool holds_role, absl::Time lease_end, absl::Time now);
+std::string LeaseIsNotRenewedAfterItsEnd(absl::Time lease_end, absl::Time now);
+std::string StaleEpochIsRefused(uint64_t epoch, const v1::Hello& hello,
+                                const controller::ClusterEffects& effects);
+std::string SequenceIsNeverSkipped(uint64_t last, const TaskMessage& command);
+std::string CreditsAreKept(const controller::JobCore& core,
+                           const std::map<std::string, std::string>& sent,
+                           const controller::StartTask& task, int credits);
+std::string NothingAfterTheEnd(const controller::JobCore& core, const controller::StartTask& task);
+std::string RevisionsHaveNoGap(const JobHistory& history, int64_t revision);
+// At the end.
+std::string JobEndedWell(const store::v1::JobRow& row, const JobHistory& history);
+std::string WeightsAreThoseOfAnUndisturbedRun(const store::v1::JobRow& row,
+                                              const JobFolder& folder);
+std::string EveryBatchIsAccountedFor(const store::v1::JobRow& row, const JobHistory& history,
+                                     const JobFolder& folder);
+
+}  // namespace baton::simulation
+
+#endif  // BATON_TESTS_SIMULATION_INVARIANTS_H_

@@ -1,0 +1,61 @@
+// What a simulated model is: weights are one number, the hash of everything it was trained on.
+//
+// So a job that ends with the expected weights lost nothing, repeated nothing and changed no
+// order. `ExpectedWeights` works them out without the core: draw by draw, in a plain loop.
+#ifndef BATON_TESTS_SIMULATION_MODEL_H_
+#define BATON_TESTS_SIMULATION_MODEL_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "baton/v1/job_service.pb.h"
+
+namespace baton::simulation {
+
+inline constexpr uint64_t kTrainSize = 10;
+inline constexpr uint64_t kValSize = 3;
+
+/// A job that a client submits.
+struct JobPlan {
+  std::string id;
+  bool sft = false;
+  bool filter = false;  ///< Groups whose rewards are all alike are dropped.
+  int steps = 3;
+  int batch = 2;
+  int samples = 2;
+  int rollouts = 2;
+  int save_freq = 2;
+  int test_freq = 0;
+  int max_checkpoints = 2;
+  int priority = 0;
+  uint64_t seed = 1;
+};
+v1::JobSpec SpecOf(const JobPlan& plan);
+
+/// A response, or an example of sft.
+struct Payload {
+  uint64_t id = 0;  ///< Of the trajectory.
+  v1::Purpose purpose = v1::PURPOSE_TRAIN;
+  uint64_t draw = 0;
+  uint64_t weights = 0;  ///< That sampled it; 0: an example.
+  uint64_t version = 0;  ///< Of those weights.
+  uint64_t content = 0;
+  uint32_t tokens = 0;
+  double reward = 0;
+};
+
+uint64_t InitialWeights(const v1::JobSpec& spec);
+/// Samples; the same for every worker, attempt and place to resume from.
+Payload Respond(uint64_t weights, v1::Purpose purpose, uint64_t prompt, uint64_t draw,
+                uint32_t sample);
+Payload Example(uint64_t draw, uint64_t prompt);
+/// Drops groups as the job's spec wants, in the order of ids.
+std::vector<Payload> Filter(const v1::JobSpec& spec, const std::vector<Payload>& batch);
+uint64_t Train(uint64_t weights, const std::vector<Payload>& batch);
+/// Weights after `steps` steps of an undisturbed run.
+uint64_t ExpectedWeights(const v1::JobSpec& effective, int64_t steps);
+
+}  // namespace baton::simulation
+
+#endif  // BATON_TESTS_SIMULATION_MODEL_H_

@@ -1,0 +1,90 @@
+#include "tests/simulation/runner.h"
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "tests/simulation/world.h"
+
+namespace baton::simulation {
+namespace {
+
+std::string RuleOf(const std::string& violation) {
+  return violation.substr(0, violation.find(':'));
+}
+
+}  // namespace
+
+Outcome RunScenario(const Scenario& scenario, Coverage* coverage, bool tracing) {
+  World world(scenario, coverage, tracing);
+  world.Run();
+  return {scenario.seed, world.violation(), world.events(), world.fingerprint(), world.trace()};
+}
+
+Scenario Shrink(const Scenario& scenario, const std::string& violation) {
+  Scenario best = scenario;
+  Coverage ignored;
+  auto fails = [&](const Scenario& candidate) {
+    return RuleOf(RunScenario(candidate, &ignored, false).violation) == RuleOf(violation);
+  };
+  for (bool smaller = true; smaller;) {
+    smaller = false;
+    for (size_t i = best.faults.size(); i-- > 0;) {
+      Scenario candidate = best;
+      candidate.faults.erase(candidate.faults.begin() + static_cast<std::ptrdiff_t>(i));
+      if (!fails(candidate)) continue;
+      best = candidate;
+      smaller = true;
+    }
+    for (size_t i = best.jobs.size(); i-- > 0 && best.jobs.size() > 1;) {
+      Scenario candidate = best;
+      candidate.jobs.erase(candidate.jobs.begin() + static_cast<std::ptrdiff_t>(i));
+      candidate.submitted.erase(candidate.submitted.begin() + static_cast<std::ptrdiff_t>(i));
+      if (!fails(candidate)) continue;
+      best = candidate;
+      smaller = true;
+    }
+    if (best.lossy_calls) {
+      Scenario candidate = best;
+      candidate.lossy_calls = false;
+      if (fails(candidate)) {
+        best = candidate;
+        smaller = true;
+      }
+    }
+  }
+  return best;
+}
+
+Report RunSeeds(uint64_t from, uint64_t count, int threads, bool stop_at_failure) {
+  Report report;
+  std::mutex mu;
+  std::atomic<uint64_t> next{from};
+  std::atomic<uint64_t> end{from + count};
+  auto work = [&] {
+    Coverage coverage;
+    while (true) {
+      const uint64_t seed = next++;
+      if (seed >= end) break;
+      Outcome outcome = RunScenario(MakeScenario(seed), &coverage, false);
+      std::lock_guard<std::mutex> lock(mu);
+      ++report.seeds;
+      report.events += outcome.events;
+      if (outcome.violation.empty()) continue;
+      ++report.failures;
+      if (!report.first_failure.has_value() || outcome.seed < report.first_failure->seed) {
+        report.first_failure = outcome;
+      }
+      if (stop_at_failure) end = std::min(end.load(), seed);
+    }
+    std::lock_guard<std::mutex> lock(mu);
+    report.coverage.Merge(coverage);
+  };
+  std::vector<std::thread> pool;
+  for (int i = 1; i < threads; ++i) pool.emplace_back(work);
+  work();
+  for (std::thread& thread : pool) thread.join();
+  return report;
+}
+
+}  // namespace baton::simulation

@@ -1,0 +1,40 @@
+// Runs seeds; finds the fewest faults with which one still fails.
+#ifndef BATON_TESTS_SIMULATION_RUNNER_H_
+#define BATON_TESTS_SIMULATION_RUNNER_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/simulation/coverage.h"
+#include "tests/simulation/faults.h"
+
+namespace baton::simulation {
+
+struct Outcome {
+  uint64_t seed = 0;
+  std::string violation;  ///< "": every rule held.
+  uint64_t events = 0;
+  uint64_t fingerprint = 0;
+  std::vector<std::string> trace;  ///< When asked for.
+};
+Outcome RunScenario(const Scenario& scenario, Coverage* coverage, bool tracing);
+
+/// The scenario with as few faults and jobs as still break the same rule.
+Scenario Shrink(const Scenario& scenario, const std::string& violation);
+
+struct Report {
+  uint64_t seeds = 0;  ///< Run.
+  uint64_t events = 0;
+  Coverage coverage;
+  std::optional<Outcome> first_failure;  ///< Of the smallest failing seed.
+  uint64_t failures = 0;
+};
+/// Runs seeds [from, from + count) on `threads` threads; with `stop_at_failure` no seed that is
+/// larger than a failing one is begun.
+Report RunSeeds(uint64_t from, uint64_t count, int threads, bool stop_at_failure);
+
+}  // namespace baton::simulation
+
+#endif  // BATON_TESTS_SIMULATION_RUNNER_H_

@@ -1,0 +1,466 @@
+// SimulatedController: one job's turns and effects (controller/runtime/job_runtime*.cc).
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "controller/core/mutation.h"
+#include "controller/runtime/tables.h"
+#include "tests/simulation/simulated_controller.h"
+
+namespace baton::simulation {
+
+using namespace controller;  // NOLINT: this file is the controller's double
+
+namespace {
+constexpr uint32_t kRecordsPerFile = 8;  // of the experience log
+}  // namespace
+
+// ---- Turns ----------------------------------------------------------------------------------
+
+void SimulatedController::Run(Job& job, const Event& event, std::function<void()> after) {
+  world_.coverage().Met(job.core->state(), event);
+  const auto* done = std::get_if<TaskDone>(&event);
+  if (done != nullptr) {
+    world_.Check(
+        "StaleTokenChangesNothing",
+        StaleTokenChangesNothing(world_.history().jobs[job.name], *job.core, *done, world_.now()));
+  }
+  const bool wanted = done != nullptr && job.core->Wants(done->worker, done->ref);
+  if (world_.tracing() && !std::holds_alternative<controller::Tick>(event)) {
+    world_.Trace(absl::StrCat(
+        "  ", job.name.substr(job.name.rfind('/') + 1), " <- ", EventName(event),
+        done == nullptr
+            ? ""
+            : absl::StrCat(" ", MethodName(done->ref.kind), " ", done->ref.subject, " of ",
+                           done->worker, wanted ? "" : " (stale)", " ", done->status.ToString())));
+  }
+  Effects effects = job.core->Handle(event, world_.now());
+  std::vector<store::Write> writes = RowsOf(job, effects);
+  Finish(job, std::move(effects), std::move(writes), std::move(after),
+         wanted ? &done->ref : nullptr);
+}
+
+std::vector<store::Write> SimulatedController::RowsOf(Job& job, const Effects& effects) {
+  std::vector<store::Write> writes;
+  bool put_job = false;
+  for (const Effect& effect : effects) {
+    if (std::holds_alternative<PutJob>(effect)) {
+      put_job = true;
+    } else if (const auto* put = std::get_if<PutTrajectory>(&effect)) {
+      writes.push_back({kTrajectoryTable, NumberKey(job.name, put->serial),
+                        ToRow(put->trajectory, put->step, put->incarnation).SerializeAsString()});
+    } else if (const auto* emit = std::get_if<EmitEvent>(&effect)) {
+      if (!emit->kept) continue;
+      writes.push_back(
+          {kEventTable, NumberKey(job.name, static_cast<uint64_t>(emit->event.revision())), ""});
+      put_job = true;
+    } else if (const auto* drop = std::get_if<DropTrajectories>(&effect)) {
+      for (uint64_t serial = drop->begin; serial < drop->end; ++serial) {
+        writes.push_back({kTrajectoryTable, NumberKey(job.name, serial), std::nullopt});
+      }
+    }
+  }
+  if (put_job) writes.push_back({kJobTable, job.name, job.core->Row().SerializeAsString()});
+  return writes;
+}
+
+void SimulatedController::Finish(Job& job, Effects effects, std::vector<store::Write> writes,
+                                 std::function<void()> after, const TaskRef* stored) {
+  job.changed = true;
+  Turn turn;
+  turn.effects = std::move(effects);
+  turn.state = job.core->state();
+  turn.after = std::move(after);
+  turn.committed = writes.empty() || Mutated(Mutation::kAckBeforeCommit);
+  if (stored != nullptr && !writes.empty()) turn.stored.push_back(*stored);
+  job.turns.push_back(std::move(turn));
+  if (!writes.empty()) {
+    Commit(std::move(writes), [this, &job] {
+      if (Mutated(Mutation::kAckBeforeCommit)) return;
+      OnStrand(job, [this, &job] {
+        for (Turn& waiting : job.turns) {
+          if (waiting.committed) continue;
+          waiting.committed = true;
+          break;
+        }
+        Flush(job);
+      });
+    });
+  }
+  Flush(job);
+}
+
+void SimulatedController::Flush(Job& job) {
+  if (job.flushing) return;
+  job.flushing = true;
+  while (!job.turns.empty() && job.turns.front().committed) {
+    Turn turn = std::move(job.turns.front());
+    job.turns.pop_front();
+    Leave(job, turn);
+  }
+  job.flushing = false;
+}
+
+void SimulatedController::Leave(Job& job, Turn& turn) {
+  job.snapshot = turn.state;
+  job.visible = true;  // before the effects: what they ask for comes back to a job that is found
+  for (const TaskRef& ref : turn.stored) {
+    // Its rows were in this turn: they are in the store now, or were overwritten by later ones.
+    const store::v1::JobRow row = StoredRow(job.name);
+    bool committed = row.incarnation() > ref.incarnation || row.job().step() > ref.step;
+    if (ref.kind == TaskKind::kGenerate || ref.kind == TaskKind::kScore) {
+      for (const auto& t : StoredTrajectories(job.name)) {
+        committed |= t.id() == ref.subject && t.incarnation() == ref.incarnation &&
+                     (ref.kind == TaskKind::kGenerate || t.scored() > ref.part);
+      }
+    } else if (IsGroupCommand(ref.kind)) {
+      committed |= !row.has_command() || row.command().sequence() != ref.subject;
+    } else {
+      committed = true;
+    }
+    const bool quiet = IsTerminal(job.core->state()) || !IsActive(job.core->state());
+    const bool acks = std::any_of(turn.effects.begin(), turn.effects.end(), [&](const Effect& e) {
+      const auto* ack = std::get_if<AckResult>(&e);
+      return ack != nullptr && ack->ref == ref;
+    });
+    const bool puts = std::any_of(turn.effects.begin(), turn.effects.end(), [&](const Effect& e) {
+      return std::holds_alternative<PutTrajectory>(e);
+    });
+    if (acks && !quiet && (puts || IsGroupCommand(ref.kind))) {
+      world_.Check("AckedIsCommitted", AckedIsCommitted(committed, ref));
+    }
+  }
+  for (const Effect& effect : turn.effects) {
+    std::visit([this, &job](const auto& e) { Do(job, e); }, effect);
+  }
+  if (turn.after) turn.after();
+}
+
+// ---- What workers say -------------------------------------------------------------------------
+
+void SimulatedController::OnProgress(Job& job, const std::string& worker, const TaskRef& ref,
+                                     const WorkerMessage& message) {
+  if (ref.kind != TaskKind::kGenerate || !job.core->Wants(worker, ref)) return;
+  auto& [tokens, content] = job.partials[ref.subject];
+  if (message.offset != tokens) return;
+  tokens += message.count;
+  content = message.content;
+  Run(job, TaskProgressed{worker, ref, tokens});
+}
+
+void SimulatedController::Refuse(Job& job, const std::string& worker, const TaskRef& ref) {
+  Finish(job, {AckResult{worker, ref}}, {}, nullptr);
+}
+
+void SimulatedController::OnResult(Job& job, const std::string& worker, const TaskRef& ref,
+                                   const Result& result) {
+  TaskDone done;
+  done.worker = worker;
+  done.ref = ref;
+  done.status = result.status;
+  if (!job.core->Wants(worker, ref)) {
+    world_.Check(
+        "StaleTokenChangesNothing",
+        StaleTokenChangesNothing(world_.history().jobs[job.name], *job.core, done, world_.now()));
+    return Refuse(job, worker, ref);
+  }
+  if (ref.kind == TaskKind::kGenerate && result.status.ok()) {
+    return StoreGenerated(job, worker, ref, result);
+  }
+  if (ref.kind == TaskKind::kScore) done.output.metrics["reward"] = result.reward;
+  Run(job, done);
+}
+
+void SimulatedController::StoreGenerated(Job& job, const std::string& worker, const TaskRef& ref,
+                                         const Result& result) {
+  TaskDone done;
+  done.worker = worker;
+  done.ref = ref;
+  done.output.tokens = result.payload.tokens;
+  done.output.prompt_tokens = 2;
+  done.output.finish_reason = "stop";
+  OnDisk(job, [this, &job, done, payload = result.payload]() mutable {
+    auto& log = world_.disk().jobs[job.name].log;
+    uint32_t file = log.empty() ? 1 : log.rbegin()->first;
+    if (log[file].size() >= kRecordsPerFile) ++file;
+    log[file].push_back(payload);
+    done.output.location = {file, log[file].size() - 1, 1};
+    OnStrand(job, [this, &job, done, payload] {
+      if (!job.core->Wants(done.worker, done.ref)) return Refuse(job, done.worker, done.ref);
+      job.payloads[done.ref.subject] = payload;
+      job.partials.erase(done.ref.subject);
+      Run(job, done);
+    });
+  });
+}
+
+std::optional<Payload> SimulatedController::ReadPayload(const Job& job, const PayloadLocation& at) {
+  const auto& log = world_.disk().jobs[job.name].log;
+  const auto file = log.find(at.file);
+  if (file == log.end() || at.offset >= file->second.size()) return std::nullopt;
+  return file->second[at.offset];
+}
+
+// ---- Tasks ------------------------------------------------------------------------------------
+
+void SimulatedController::Send(const std::string& worker, ControllerMessage message) {
+  const auto it = directory_.find(worker);
+  if (it != directory_.end()) world_.SendDown(it->second, std::move(message));
+}
+
+void SimulatedController::SendTask(Job& job, const std::string& worker, TaskMessage task) {
+  ControllerMessage message;
+  message.kind = ControllerMessage::Kind::kTask;
+  message.epoch = epoch_;
+  message.token = task.token;
+  message.task = std::move(task);
+  Send(worker, std::move(message));
+}
+
+TaskMessage SimulatedController::MakeTask(Job& job, const StartTask& effect) {
+  TaskMessage task;
+  task.token = EncodeToken({job.name, effect.ref});
+  task.epoch = epoch_;
+  task.job = job.name;
+  task.role = effect.args.role;
+  task.kind = effect.ref.kind;
+  if (IsGroupCommand(effect.ref.kind)) {
+    task.generation = effect.args.generation;
+    task.sequence = effect.args.sequence;
+  }
+  task.policy_version = effect.args.policy_version;
+  task.step = effect.ref.step + (effect.ref.kind == TaskKind::kUpdate ? 1 : 0);
+  const TrajectoryInfo& info = effect.args.trajectory;
+  task.trajectory.id = info.id;
+  task.trajectory.purpose = info.purpose;
+  task.trajectory.draw = info.draw;
+  task.prompt = info.prompt_id;
+  task.sample = info.sample;
+  return task;
+}
+
+void SimulatedController::CheckStart(Job& job, const StartTask& task) {
+  JobHistory& history = world_.history().jobs[job.name];
+  history.current[SubjectOf(task.ref)] =
+      absl::StrCat(EncodeToken({job.name, task.ref}), task.worker);
+  world_.Check("NothingAfterTheEnd", NothingAfterTheEnd(*job.core, task));
+  world_.Check("CreditsAreKept", CreditsAreKept(*job.core, history.current, task, 4));
+  if (task.ref.kind == TaskKind::kGenerate) {
+    world_.Check("ReadyIsNotLost", ReadyIsNotLost(StoredTrajectories(job.name), task));
+  } else if (IsGroupCommand(task.ref.kind)) {
+    world_.Check("CommandIsCommitted", CommandIsCommitted(StoredRow(job.name), task));
+    world_.Check("VersionsOnlyGrow", VersionsOnlyGrow(history, task));
+    if (task.ref.kind == TaskKind::kPublish) history.asked = task.args.policy_version;
+  }
+}
+
+void SimulatedController::Do(Job& job, const StartTask& effect) {
+  CheckStart(job, effect);
+  if (world_.tracing()) {
+    world_.Trace(absl::StrCat("  ", job.name.substr(job.name.rfind('/') + 1), " -> ",
+                              MethodName(effect.ref.kind), " ", effect.ref.subject, " try ",
+                              effect.ref.attempt, " to ", effect.worker));
+  }
+  TaskMessage task = MakeTask(job, effect);
+  const std::string worker = effect.worker;
+  switch (effect.ref.kind) {
+    case TaskKind::kAssignRole:
+      task.spec = job.core->effective_spec();
+      task.checkpoint = effect.args.checkpoint_step;
+      task.generation = effect.args.generation;
+      break;
+    case TaskKind::kGenerate: {
+      const auto partial = job.partials.find(effect.ref.subject);
+      if (partial != job.partials.end()) {
+        task.resume = partial->second.first;
+        task.resume_content = partial->second.second;
+      }
+      break;
+    }
+    case TaskKind::kScore: {
+      const auto known = job.payloads.find(effect.ref.subject);
+      if (known != job.payloads.end()) {
+        task.trajectory = known->second;
+        break;
+      }
+      return OnDisk(job, [this, &job, effect, task, worker]() mutable {  // after a restart
+        const auto payload = ReadPayload(job, effect.args.trajectory.location);
+        OnStrand(job, [this, &job, effect, task, worker, payload]() mutable {
+          if (!payload.has_value()) {
+            return Run(job, TaskDone{worker, effect.ref, absl::DataLossError("no payload"), {}});
+          }
+          job.payloads[effect.ref.subject] = task.trajectory = *payload;
+          SendTask(job, worker, std::move(task));
+        });
+      });
+    }
+    case TaskKind::kUpdate:
+      task.batch = job.batch_id;
+      task.batch_size = effect.args.batch_size;
+      break;
+    case TaskKind::kSaveCheckpoint:
+      return OnDisk(job, [this, &job, task, worker]() mutable {  // CheckpointFiles::Prepare
+        world_.disk().jobs[job.name].temporary[task.step] = CheckpointFolder();
+        OnStrand(job,
+                 [this, &job, task, worker]() mutable { SendTask(job, worker, std::move(task)); });
+      });
+    default:
+      break;
+  }
+  SendTask(job, worker, std::move(task));
+}
+
+void SimulatedController::Do(Job& job, const StopTask& effect) {
+  const std::string token = EncodeToken({job.name, effect.ref});
+  auto& current = world_.history().jobs[job.name].current;
+  const auto it = current.find(SubjectOf(effect.ref));
+  if (it != current.end() && it->second == token + effect.worker) current.erase(it);
+  ControllerMessage message;
+  message.kind = ControllerMessage::Kind::kCancel;
+  message.token = token;
+  Send(effect.worker, std::move(message));
+}
+
+void SimulatedController::Do(Job& job, const AckResult& effect) {
+  ControllerMessage message;
+  message.kind = ControllerMessage::Kind::kAck;
+  message.token = EncodeToken({job.name, effect.ref});
+  Send(effect.worker, std::move(message));
+}
+
+// ---- Payloads, batches, checkpoints -------------------------------------------------------------
+
+void SimulatedController::Do(Job& job, const DropTrajectories& effect) {
+  if (effect.before_file == 0) return;
+  OnDisk(job, [this, &job, before = effect.before_file] {
+    auto& log = world_.disk().jobs[job.name].log;
+    log.erase(log.begin(), log.lower_bound(before));
+  });
+}
+
+void SimulatedController::Do(Job& job, const DropPayloads& effect) {
+  for (uint64_t id : effect.trajectories) {
+    job.payloads.erase(id);
+    job.partials.erase(id);
+  }
+}
+
+void SimulatedController::Do(Job& job, const LoadData&) {
+  OnDisk(job, [this, &job] {
+    DataLoaded loaded;
+    loaded.train_size = kTrainSize;
+    if (job.core->effective_spec().kind() == v1::JOB_KIND_RL) {
+      loaded.val_size = kValSize;
+      loaded.val_sources.resize(kValSize);
+    }
+    OnStrand(job, [this, &job, loaded] {
+      if (!IsTerminal(job.core->state())) Run(job, loaded);
+    });
+  });
+}
+
+void SimulatedController::Do(Job& job, const BuildBatch& effect) {
+  world_.Check("BatchIsWhole", BatchIsWhole(*job.core, effect));
+  const bool sft = job.core->effective_spec().kind() == v1::JOB_KIND_SFT;
+  std::vector<std::optional<Payload>> known;
+  for (const TrajectoryInfo& info : effect.trajectories) {
+    const auto it = job.payloads.find(info.id);
+    if (it != job.payloads.end()) {
+      known.emplace_back(it->second);
+    } else if (sft) {
+      known.emplace_back(Example(info.draw, info.prompt_id));
+      known.back()->id = info.id;
+    } else {
+      known.emplace_back(std::nullopt);
+    }
+  }
+  OnDisk(job, [this, &job, effect, known]() mutable {
+    BatchBuilt built;
+    built.step = effect.step;
+    built.incarnation = effect.incarnation;
+    std::vector<Payload> batch;
+    for (size_t i = 0; i < known.size(); ++i) {
+      if (!known[i].has_value()) known[i] = ReadPayload(job, effect.trajectories[i].location);
+      if (!known[i].has_value()) {
+        built.status = absl::DataLossError("no payload");
+        break;
+      }
+      const auto reward = effect.trajectories[i].scores.find("reward");
+      known[i]->reward = reward == effect.trajectories[i].scores.end() ? 0 : reward->second;
+      batch.push_back(*known[i]);
+    }
+    batch = Filter(job.core->effective_spec(), batch);
+    built.size = static_cast<uint32_t>(batch.size());
+    OnStrand(job, [this, &job, built, batch] {
+      if (IsTerminal(job.core->state())) return;
+      job.batch_id = absl::StrCat("step-", built.step, "-", built.incarnation);
+      job.batch = batch;
+      Run(job, built);
+    });
+  });
+}
+
+void SimulatedController::Do(Job& job, const CommitCheckpoint& effect) {
+  const store::v1::JobRow row = job.core->Row();
+  auto rename = [this, &job, effect, row] {
+    JobFolder& folder = world_.disk().jobs[job.name];
+    CheckpointFolder checkpoint = folder.temporary[effect.step];
+    checkpoint.row = row;
+    if (!world_.history().jobs[job.name].scored_by_error) {
+      world_.Check("CheckpointBelongsTogether", CheckpointBelongsTogether(checkpoint, effect.step));
+    }
+    folder.temporary.erase(effect.step);
+    folder.complete[effect.step] = checkpoint;
+  };
+  OnDisk(job, [this, &job, effect, rename] {
+    rename();
+    CheckpointCommitted committed;
+    committed.incarnation = effect.incarnation;
+    committed.checkpoint.set_step(effect.step);
+    committed.checkpoint.set_path(absl::StrCat("step-", effect.step));
+    OnStrand(job, [this, &job, committed] { Run(job, committed); });
+  });
+}
+
+void SimulatedController::Do(Job& job, const DeleteCheckpoint& effect) {
+  OnDisk(job, [this, &job, step = effect.checkpoint.step()] {
+    world_.disk().jobs[job.name].complete.erase(step);
+  });
+}
+
+void SimulatedController::Do(Job& job, const EmitEvent& effect) {
+  if (world_.tracing() && effect.kept) {
+    world_.Trace(absl::StrCat(
+        "  ", job.name.substr(job.name.rfind('/') + 1), " == ", effect.event.type(), " ",
+        effect.event.type() == "state" ? std::string(StateName(effect.event.state()))
+                                       : absl::StrCat(effect.event.step()),
+        " ", effect.event.message()));
+  }
+  if (effect.event.type() != "state" || !IsTerminal(effect.event.state())) return;
+  job.batch.clear();
+  job.batch_id.clear();
+  job.payloads.clear();
+  job.partials.clear();
+}
+
+void SimulatedController::Do(Job& job, const NeedWorkers& effect) {
+  OnCluster([this, &job, missing = effect.missing] {
+    Apply(cluster_->OnNeed(job.name, job.priority, job.order, IsActive(job.snapshot), missing,
+                           world_.now()));
+  });
+}
+
+void SimulatedController::Do(Job& job, const ReturnWorker& effect) {
+  OnCluster([this, &job, worker = effect.worker] {
+    Apply(cluster_->OnReturn(job.name, worker, world_.now()));
+  });
+}
+
+void SimulatedController::Do(Job& job, const LeaveQueue&) {
+  OnCluster([this, &job] {
+    cluster_->OnLeave(job.name);
+    Apply(cluster_->OnTick(world_.now()));
+  });
+}
+
+}  // namespace baton::simulation

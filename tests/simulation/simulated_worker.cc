@@ -1,0 +1,293 @@
+// SimulatedWorker: session, lease, ledger, sequencer (sdk/worker).
+#include "tests/simulation/simulated_worker.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "controller/core/cluster_core.h"
+
+namespace baton::simulation {
+
+using controller::TaskKind;
+
+namespace {
+const absl::Duration kLease = controller::ClusterOptions().lease;
+const absl::Duration kHeartbeat = controller::ClusterOptions().heartbeat_interval;
+constexpr int kCredits = 4;
+
+const char* MainMethod(const std::string& role) {
+  return role == "rollout" ? "generate" : role == "actor" ? "update" : "compute_reward";
+}
+}  // namespace
+
+SimulatedWorker::SimulatedWorker(World* world, size_t index, std::string id,
+                                 std::vector<std::string> roles)
+    : world_(*world),
+      index_(index),
+      id_(std::move(id)),
+      roles_(std::move(roles)),
+      process_(world->time().AddProcess()) {}
+
+void SimulatedWorker::Boot() {
+  instance_ = absl::StrCat("i", world_.time().life(process_));
+  stream_ = 0;
+  attached_ = false;
+  epoch_ = 0;
+  lease_end_ = absl::InfinitePast();
+  heartbeats_.clear();
+  held_.clear();
+  running_.clear();
+  contexts_.clear();
+  results_.clear();
+  groups_.clear();
+  backoff_ = absl::Milliseconds(50);
+  world_.time().After(world_.random().Milliseconds(0, 100), process_, [this] { Connect(); });
+}
+
+bool SimulatedWorker::Holds(const std::string& job) const {
+  if (!world_.time().alive(process_)) return false;
+  return std::any_of(held_.begin(), held_.end(),
+                     [&](const auto& held) { return held.second.job == job; });
+}
+
+absl::Duration SimulatedWorker::Work(int low_ms, int high_ms) {
+  return world_.random().Milliseconds(low_ms, high_ms) * (slow_until_ > world_.now() ? 10 : 1);
+}
+
+// ---- Session ----------------------------------------------------------------------------------
+
+void SimulatedWorker::Connect() {
+  if (stream_ != 0) return;
+  stream_ = world_.Open(index_);
+  backoff_ = std::min(backoff_ * 2, absl::Seconds(1));
+  if (stream_ == 0) return world_.time().After(backoff_, process_, [this] { Connect(); });
+  WorkerMessage message;
+  message.kind = WorkerMessage::Kind::kHello;
+  v1::Hello& hello = message.hello;
+  hello.set_worker_id(id_);
+  hello.set_instance_id(instance_);
+  hello.set_protocol_min(1);
+  hello.set_protocol_max(1);
+  hello.set_epoch_seen(epoch_);
+  for (const std::string& role : roles_) {
+    v1::MethodCredits* method = hello.add_methods();
+    method->set_role(role);
+    method->set_method(MainMethod(role));
+    method->set_credits(kCredits);
+  }
+  for (const auto& [role, held] : held_) {
+    v1::RoleHeld* entry = hello.add_roles_held();
+    entry->set_job(held.job);
+    entry->set_role(role);
+    entry->set_generation(held.generation);
+    entry->set_policy_version(held.state.version);
+  }
+  for (const auto& [token, context] : running_) hello.add_running()->set_task_token(token);
+  for (const auto& [token, result] : results_) hello.add_unacknowledged(token);
+  hello_sent_ = world_.now();
+  world_.SendUp(stream_, std::move(message));
+  world_.time().After(absl::Seconds(10), process_, [this, stream = stream_] {
+    if (stream_ == stream && !attached_) Disconnect();  // never welcomed
+  });
+}
+
+void SimulatedWorker::Disconnect() {
+  if (stream_ != 0) world_.CloseByWorker(stream_);
+  OnStreamEnded(stream_);
+}
+
+void SimulatedWorker::OnStreamEnded(uint64_t stream) {
+  if (stream == 0 || stream != stream_) return;
+  stream_ = 0;
+  attached_ = false;
+  heartbeats_.clear();
+  world_.time().After(backoff_, process_, [this] { Connect(); });
+}
+
+void SimulatedWorker::Accept(const ControllerMessage& welcome) {
+  if (welcome.epoch < epoch_) return Disconnect();
+  epoch_ = welcome.epoch;
+  attached_ = true;
+  backoff_ = absl::Milliseconds(50);
+  lease_end_ = hello_sent_ + kLease;
+  WatchLease();
+  for (const v1::RoleHeld& release : welcome.release) {
+    const auto it = held_.find(release.role());
+    if (it == held_.end() || it->second.job != release.job()) continue;
+    groups_.erase({it->second.job, release.role()});
+    held_.erase(it);
+  }
+  for (const auto& [token, result] : results_) SendResult(token);
+  for (const auto& [token, context] : running_) {
+    for (const auto& [offset, count] : contexts_.at(context).chunks) {
+      WorkerMessage progress;
+      progress.kind = WorkerMessage::Kind::kProgress;
+      progress.token = token;
+      progress.offset = offset;
+      progress.count = count;
+      progress.content = contexts_.at(context).content;
+      world_.SendUp(stream_, std::move(progress));
+    }
+  }
+  Heartbeat(stream_);
+}
+
+void SimulatedWorker::Heartbeat(uint64_t stream) {
+  world_.time().After(kHeartbeat, process_, [this, stream] {
+    if (stream_ != stream) return;
+    WorkerMessage message;
+    message.kind = WorkerMessage::Kind::kHeartbeat;
+    message.sequence = next_heartbeat_++;
+    heartbeats_[message.sequence] = world_.now();
+    world_.SendUp(stream, std::move(message));
+    Heartbeat(stream);
+  });
+}
+
+void SimulatedWorker::WatchLease() {
+  world_.time().At(lease_end_, process_, [this] {
+    if (lease_end_ == absl::InfinitePast()) return;
+    if (lease_end_ <= world_.now()) return Fence();
+    // Renewed meanwhile: its new end is watched by whoever renewed it.
+  });
+}
+
+void SimulatedWorker::Fence() {
+  if (world_.tracing()) world_.Trace(absl::StrCat(id_, " fences itself"));
+  lease_end_ = absl::InfinitePast();
+  running_.clear();
+  contexts_.clear();
+  held_.clear();
+  groups_.clear();
+  Disconnect();
+}
+
+void SimulatedWorker::OnMessage(uint64_t stream, ControllerMessage message) {
+  if (stream != stream_) return;
+  switch (message.kind) {
+    case ControllerMessage::Kind::kWelcome:
+      return Accept(message);
+    case ControllerMessage::Kind::kHeartbeatAck: {
+      const auto sent = heartbeats_.find(message.sequence);
+      if (message.epoch < epoch_ || sent == heartbeats_.end()) return;
+      if (lease_end_ != absl::InfinitePast() && sent->second + kLease > lease_end_) {
+        lease_end_ = sent->second + kLease;
+        WatchLease();
+      }
+      heartbeats_.erase(heartbeats_.begin(), std::next(sent));
+      return;
+    }
+    case ControllerMessage::Kind::kTask:
+      if (message.epoch >= epoch_) Dispatch(std::move(message.task));
+      return;
+    case ControllerMessage::Kind::kCancel: {
+      const auto it = running_.find(message.token);
+      if (it == running_.end()) return;
+      Result cancelled;
+      cancelled.status = absl::CancelledError("cancelled");
+      return Finish(it->second, cancelled);
+    }
+    case ControllerMessage::Kind::kAck:
+      results_.erase(message.token);
+      return;
+    case ControllerMessage::Kind::kClose:
+      return OnStreamEnded(stream);
+  }
+}
+
+// ---- Ledger and sequencer -----------------------------------------------------------------------
+
+void SimulatedWorker::Dispatch(TaskMessage task) {
+  if (running_.count(task.token) > 0) return;
+  if (results_.count(task.token) > 0) return SendResult(task.token);
+  const uint64_t context = next_context_++;
+  running_[task.token] = context;
+  contexts_[context] = Running{task, context, {}, 0};
+  if (task.generation == 0) return Launch(context);
+  Offer(context, task);
+}
+
+// GroupSequencer::Offer.
+void SimulatedWorker::Offer(uint64_t context, const TaskMessage& task) {
+  Group& group = groups_[{task.job, task.role}];
+  auto refuse = [&](uint64_t refused) {
+    Result result;
+    result.status = absl::FailedPreconditionError("STALE_GENERATION");
+    Finish(refused, result);
+  };
+  if (task.generation < group.generation) return refuse(context);
+  if (task.generation > group.generation) {
+    const auto held = std::exchange(group.held, {});
+    group = Group();
+    group.generation = task.generation;
+    group.next = task.sequence;
+    for (const auto& [sequence, old] : held) refuse(old);
+  }
+  if (task.sequence > 0) {
+    world_.Check("SequenceIsNeverSkipped",
+                 SequenceIsNeverSkipped(group.next == 0 ? 0 : group.next - 1, task));
+  }
+  const auto before = group.held.find(task.sequence);
+  const uint64_t superseded = before == group.held.end() ? 0 : before->second;
+  group.held[task.sequence] = context;
+  if (superseded != 0) refuse(superseded);
+  StartNext(group);
+}
+
+void SimulatedWorker::StartNext(Group& group) {
+  while (!group.held.empty() && group.held.begin()->first + 1 < group.next) {
+    const uint64_t passed = group.held.begin()->second;
+    group.held.erase(group.held.begin());
+    Result result;
+    result.status = absl::FailedPreconditionError("SEQUENCE_PASSED");
+    Finish(passed, result);
+  }
+  if (group.running != 0 || group.held.empty() || group.held.begin()->first > group.next) return;
+  group.running = group.held.begin()->second;
+  group.held.erase(group.held.begin());
+  Launch(group.running);
+}
+
+SimulatedWorker::Running* SimulatedWorker::Find(uint64_t context) {
+  const auto it = contexts_.find(context);
+  return it == contexts_.end() ? nullptr : &it->second;
+}
+
+void SimulatedWorker::Later(uint64_t context, absl::Duration delay,
+                            std::function<void(Running&)> work) {
+  world_.time().After(delay, process_, [this, context, work = std::move(work)] {
+    if (Running* running = Find(context)) work(*running);
+  });
+}
+
+void SimulatedWorker::Finish(uint64_t context, Result result) {
+  Running* running = Find(context);
+  if (running == nullptr) return;
+  const TaskMessage task = running->task;
+  contexts_.erase(context);
+  running_.erase(task.token);
+  results_[task.token] = std::move(result);
+  if (attached_) SendResult(task.token);
+  const auto group = groups_.find({task.job, task.role});
+  if (group == groups_.end() || group->second.running != context) return;
+  group->second.running = 0;
+  group->second.done = std::max(group->second.done, task.sequence);
+  group->second.next = std::max(group->second.next, task.sequence + 1);
+  StartNext(group->second);
+}
+
+void SimulatedWorker::SendResult(const std::string& token) {
+  WorkerMessage message;
+  message.kind = WorkerMessage::Kind::kResult;
+  message.token = token;
+  message.result = results_.at(token);
+  world_.SendUp(stream_, std::move(message));
+}
+
+SimulatedWorker::Held* SimulatedWorker::HeldFor(const TaskMessage& task) {
+  const auto it = held_.find(task.role);
+  return it == held_.end() || it->second.job != task.job ? nullptr : &it->second;
+}
+
+}  // namespace baton::simulation

@@ -1,0 +1,132 @@
+// A worker process as sdk/worker and the fake engine make one: session, lease, ledger, sequencer,
+// roles. Its weights are a number (model.h); what it holds dies with it.
+#ifndef BATON_TESTS_SIMULATION_SIMULATED_WORKER_H_
+#define BATON_TESTS_SIMULATION_SIMULATED_WORKER_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/simulation/world.h"
+
+namespace baton::simulation {
+
+class SimulatedWorker {
+ public:
+  SimulatedWorker(World* world, size_t index, std::string id, std::vector<std::string> roles);
+
+  /// The process begins, with nothing in it.
+  void Boot();
+  void OnMessage(uint64_t stream, ControllerMessage message);
+  void OnStreamEnded(uint64_t stream);
+
+  const std::string& id() const { return id_; }
+  ProcessId process() const { return process_; }
+  uint64_t stream() const { return stream_; }
+  uint64_t epoch_seen() const { return epoch_; }
+  bool Holds(const std::string& job) const;
+  absl::Time lease_end() const { return lease_end_; }
+  void SetSlow(absl::Time until) { slow_until_ = until; }
+  void SetFailing(absl::Time until) { failing_until_ = until; }
+
+ private:
+  struct Held {
+    std::string job;
+    uint64_t generation = 0;
+    v1::JobSpec spec;
+    ActorState state;  // an actor's; of a rollout the version it holds
+    bool updated = false;
+  };
+  struct Running {
+    TaskMessage task;
+    uint64_t context = 0;  // tells it from one of the same token that came later
+    std::vector<std::pair<uint32_t, uint32_t>> chunks;  // sent progress
+    uint64_t content = 0;
+  };
+  struct Group {
+    uint64_t generation = 0, next = 0, done = 0;
+    uint64_t running = 0;               // context
+    std::map<uint64_t, uint64_t> held;  // sequence -> context
+  };
+  using Key = std::pair<std::string, std::string>;  // job, role
+
+  void Connect();
+  void Accept(const ControllerMessage& welcome);
+  void Heartbeat(uint64_t stream);
+  void WatchLease();
+  void Fence();
+  void Disconnect();
+  void Dispatch(TaskMessage task);
+  void Offer(uint64_t context, const TaskMessage& task);
+  void StartNext(Group& group);
+  void Launch(uint64_t context);
+  /// Runs `work` later if the task still runs then.
+  void Later(uint64_t context, absl::Duration delay, std::function<void(Running&)> work);
+  void Finish(uint64_t context, Result result);
+  void SendResult(const std::string& token);
+  Running* Find(uint64_t context);
+  Held* HeldFor(const TaskMessage& task);
+  absl::Duration Work(int low_ms, int high_ms);
+
+  void Assign(uint64_t context);
+  void Release(uint64_t context);
+  void LoadWeights(uint64_t context, absl::Time give_up);
+  void Generate(uint64_t context);
+  void NextToken(uint64_t context, uint32_t done);
+  void Score(uint64_t context);
+  void Update(uint64_t context);
+  void Fetch(uint64_t context);
+  void Apply(uint64_t context, const std::vector<Payload>& batch);
+  void Publish(uint64_t context, absl::Time give_up);
+  void Save(uint64_t context);
+
+  World& world_;
+  const size_t index_;
+  const std::string id_;
+  const std::vector<std::string> roles_;
+  const ProcessId process_;
+  absl::Time slow_until_, failing_until_;
+  std::set<std::string> failed_;
+
+  // Of the process.
+  std::string instance_;
+  uint64_t stream_ = 0;
+  bool attached_ = false;
+  uint64_t epoch_ = 0;
+  absl::Time hello_sent_;
+  absl::Time lease_end_ = absl::InfinitePast();
+  std::map<uint64_t, absl::Time> heartbeats_;
+  uint64_t next_heartbeat_ = 1;
+  uint64_t next_context_ = 1;
+  absl::Duration backoff_;
+  std::map<std::string, Held> held_;         // by role
+  std::map<std::string, uint64_t> running_;  // token -> context
+  std::map<uint64_t, Running> contexts_;
+  std::map<std::string, Result> results_;  // not acknowledged
+  std::map<Key, Group> groups_;
+};
+
+/// A host's relay. A version put into one is handed on to the others.
+class SimulatedRelay {
+ public:
+  SimulatedRelay(World* world) : world_(*world), process_(world->time().AddProcess()) {}
+  ProcessId process() const { return process_; }
+  /// It lost everything, and asks the others for what they have.
+  void Boot();
+  void Forget() { versions_.clear(); }
+  void Put(const std::string& job, uint64_t version, uint64_t weights, bool hand_on);
+  std::optional<uint64_t> Get(const std::string& job, uint64_t version) const;
+
+ private:
+  World& world_;
+  const ProcessId process_;
+  std::map<std::string, std::map<uint64_t, uint64_t>> versions_;  // job -> version -> weights
+};
+
+}  // namespace baton::simulation
+
+#endif  // BATON_TESTS_SIMULATION_SIMULATED_WORKER_H_

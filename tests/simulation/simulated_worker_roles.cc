@@ -1,0 +1,302 @@
+// SimulatedWorker: what roles do (workers/fake). SimulatedRelay.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "controller/core/mutation.h"
+#include "tests/simulation/simulated_controller.h"
+#include "tests/simulation/simulated_worker.h"
+
+namespace baton::simulation {
+
+using controller::Mutation;
+using controller::TaskKind;
+
+namespace {
+
+Result Failed(absl::Status status) {
+  Result result;
+  result.status = std::move(status);
+  return result;
+}
+
+}  // namespace
+
+void SimulatedWorker::Launch(uint64_t context) {
+  const TaskMessage& task = contexts_.at(context).task;
+  const TaskKind kind = task.kind;
+  // Once for each thing: as often as a job bears.
+  const auto token = controller::DecodeToken(task.token);
+  if (failing_until_ > world_.now() && !IsGroupCommand(kind) && kind != TaskKind::kReleaseRole &&
+      failed_.insert(task.job + SubjectOf(token->ref)).second) {
+    return Later(context, Work(1, 50), [this, context](Running&) {
+      Finish(context, Failed(absl::UnavailableError("hiccup")));
+    });
+  }
+  switch (kind) {
+    case TaskKind::kAssignRole:
+      return Later(context, Work(20, 300), [this, context](Running&) { Assign(context); });
+    case TaskKind::kReleaseRole:
+      return Later(context, Work(1, 10), [this, context](Running&) { Release(context); });
+    case TaskKind::kLoadWeights:
+      return Later(context, Work(10, 100), [this, context](Running&) {
+        LoadWeights(context, world_.now() + absl::Seconds(2));
+      });
+    case TaskKind::kGenerate:
+      return Later(context, Work(1, 30), [this, context](Running&) { Generate(context); });
+    case TaskKind::kScore:
+      return Later(context, Work(5, 60), [this, context](Running&) { Score(context); });
+    case TaskKind::kUpdate:
+      return Later(context, Work(10, 50), [this, context](Running&) { Update(context); });
+    case TaskKind::kPublish:
+      return Later(context, Work(10, 100), [this, context](Running&) {
+        Publish(context, world_.now() + absl::Seconds(10));
+      });
+    case TaskKind::kSaveCheckpoint:
+      return Later(context, Work(10, 100), [this, context](Running&) { Save(context); });
+    case TaskKind::kExport:
+      return;
+  }
+}
+
+// Dispatcher::RunAssign, FakeActor::Assign.
+void SimulatedWorker::Assign(uint64_t context) {
+  const TaskMessage task = contexts_.at(context).task;
+  Held held;
+  held.job = task.job;
+  held.generation = task.generation;
+  held.spec = task.spec;
+  const auto previous = held_.find(task.role);
+  if (previous != held_.end() && previous->second.job != task.job) {
+    groups_.erase({previous->second.job, task.role});
+  }
+  held_.erase(task.role);
+  if (task.role == "actor") {
+    held.state.weights = InitialWeights(task.spec);
+    if (task.checkpoint >= 0) {
+      const auto& complete = world_.disk().jobs[task.job].complete;
+      const auto folder = complete.find(task.checkpoint);
+      if (folder == complete.end()) {
+        return Finish(context, Failed(absl::NotFoundError("no such checkpoint")));
+      }
+      held.state = folder->second.actor;
+    }
+    held.state.version = task.policy_version;
+  }
+  held_[task.role] = std::move(held);
+  Finish(context, Result());
+}
+
+void SimulatedWorker::Release(uint64_t context) {
+  const TaskMessage task = contexts_.at(context).task;
+  if (HeldFor(task) != nullptr) {
+    held_.erase(task.role);
+    groups_.erase({task.job, task.role});
+  }
+  Finish(context, Result());
+}
+
+void SimulatedWorker::LoadWeights(uint64_t context, absl::Time give_up) {
+  const TaskMessage task = contexts_.at(context).task;
+  Held* held = HeldFor(task);
+  if (held == nullptr)
+    return Finish(context, Failed(absl::FailedPreconditionError("ROLE_NOT_HELD")));
+  const auto weights = world_.RelayOf(index_).Get(task.job, task.policy_version);
+  if (weights.has_value()) {
+    held->state.weights = *weights;
+    held->state.version = task.policy_version;
+    return Finish(context, Result());
+  }
+  if (world_.now() >= give_up) {
+    return Finish(context, Failed(absl::NotFoundError("the relay has no such version")));
+  }
+  Later(context, absl::Milliseconds(100),
+        [this, context, give_up](Running&) { LoadWeights(context, give_up); });
+}
+
+void SimulatedWorker::Generate(uint64_t context) {
+  Running& running = contexts_.at(context);
+  const TaskMessage& task = running.task;
+  Held* held = HeldFor(task);
+  if (held == nullptr || held->state.version != task.policy_version) {
+    return Finish(context, Failed(absl::FailedPreconditionError("another version is held")));
+  }
+  world_.Check("LoadedAsPublished", LoadedAsPublished(world_.history().jobs[task.job],
+                                                      held->state.version, held->state.weights));
+  Payload response = Respond(held->state.weights, task.trajectory.purpose, task.prompt,
+                             task.trajectory.draw, task.sample);
+  response.id = task.trajectory.id;
+  response.version = held->state.version;
+  world_.Check("OneVersionPerResponse", OneVersionPerResponse(task, response));
+  running.content = response.content;
+  running.task.trajectory = response;
+  if (task.resume > 0) running.chunks.push_back({0, task.resume});
+  NextToken(context, task.resume);
+}
+
+void SimulatedWorker::NextToken(uint64_t context, uint32_t done) {
+  Running& running = contexts_.at(context);
+  if (done >= running.task.trajectory.tokens) {
+    Result result;
+    result.payload = running.task.trajectory;
+    return Finish(context, result);
+  }
+  Later(context, Work(5, 40), [this, done](Running& r) {
+    r.chunks.push_back({done, 1});
+    if (attached_) {
+      WorkerMessage progress;
+      progress.kind = WorkerMessage::Kind::kProgress;
+      progress.token = r.task.token;
+      progress.offset = done;
+      progress.count = 1;
+      progress.content = r.content;
+      world_.SendUp(stream_, std::move(progress));
+    }
+    NextToken(r.context, done + 1);
+  });
+}
+
+void SimulatedWorker::Score(uint64_t context) {
+  Running& running = contexts_.at(context);
+  if (HeldFor(running.task) == nullptr) {
+    return Finish(context, Failed(absl::FailedPreconditionError("ROLE_NOT_HELD")));
+  }
+  Result result;
+  result.reward = running.task.trajectory.reward;
+  Finish(context, result);
+}
+
+// FakeActor::Update.
+void SimulatedWorker::Update(uint64_t context) {
+  const TaskMessage task = contexts_.at(context).task;
+  Held* held = HeldFor(task);
+  if (held == nullptr)
+    return Finish(context, Failed(absl::FailedPreconditionError("ROLE_NOT_HELD")));
+  const ActorState& state = held->state;
+  if (!Mutated(Mutation::kDoubleUpdate)) {
+    if (state.step == task.step && held->updated) return Finish(context, Result());
+    const bool follows = task.step - 1 > state.step && task.policy_version == state.version + 1;
+    if (task.step - 1 != state.step && !follows) {
+      return Finish(context, Failed(absl::FailedPreconditionError(absl::StrCat(
+                                 "WRONG_STEP: asked for ", task.step, " at ", state.step))));
+    }
+  }
+  Fetch(context);
+}
+
+// ExperienceClient: asks until it is answered.
+void SimulatedWorker::Fetch(uint64_t context) {
+  const TaskMessage task = contexts_.at(context).task;
+  if (task.batch.empty()) return;  // it is here already
+  world_.Call(index_, [this, context, task](SimulatedController& controller) {
+    controller.FetchBatch(
+        task.job, task.batch,
+        [world = &world_, index = index_, context](absl::StatusOr<std::vector<Payload>> batch) {
+          world->Answer(index, [context, batch](SimulatedWorker& worker) {
+            const Running* running = worker.Find(context);
+            if (running == nullptr || running->task.batch.empty()) return;
+            if (batch.ok()) return worker.Apply(context, *batch);
+            if (!absl::IsUnavailable(batch.status())) {
+              worker.Finish(context, Failed(batch.status()));
+            }
+          });
+        });
+  });
+  Later(context, absl::Milliseconds(500), [this, context](Running&) { Fetch(context); });
+}
+
+void SimulatedWorker::Apply(uint64_t context, const std::vector<Payload>& batch) {
+  const TaskMessage task = contexts_.at(context).task;
+  contexts_.at(context).task.batch.clear();
+  Held* held = HeldFor(task);
+  if (held == nullptr) return;
+  if (task.batch_size != batch.size()) {
+    return Finish(context, Failed(absl::DataLossError("the batch has another size")));
+  }
+  ActorState& state = held->state;
+  JobHistory& history = world_.history().jobs[task.job];
+  world_.Check("StalenessIsBounded", StalenessIsBounded(state, batch));
+  world_.Check("ConsumedOncePerBranch",
+               ConsumedOncePerBranch(history, state.weights, task.step, batch));
+  Consumption consumption{state.weights, task.step, {}};
+  for (const Payload& p : batch) consumption.ids.push_back(p.id);
+  state.weights = Train(state.weights, batch);
+  state.step = task.step;
+  state.version = task.policy_version;
+  held->updated = true;
+  history.made_by.emplace(state.weights, std::move(consumption));
+  Later(context, Work(50, 400), [this, context](Running&) { Finish(context, Result()); });
+}
+
+void SimulatedWorker::Publish(uint64_t context, absl::Time give_up) {
+  const TaskMessage task = contexts_.at(context).task;
+  Held* held = HeldFor(task);
+  if (held == nullptr)
+    return Finish(context, Failed(absl::FailedPreconditionError("ROLE_NOT_HELD")));
+  if (held->state.version != task.policy_version) {
+    return Finish(context, Failed(absl::FailedPreconditionError("WRONG_VERSION")));
+  }
+  SimulatedRelay& relay = world_.RelayOf(index_);
+  if (world_.time().alive(relay.process())) {
+    JobHistory& history = world_.history().jobs[task.job];
+    world_.Check("OneVersionIsOneThing",
+                 OneVersionIsOneThing(history, task.policy_version, held->state.weights));
+    history.published[task.policy_version] = held->state.weights;
+    relay.Put(task.job, task.policy_version, held->state.weights, /*hand_on=*/true);
+    return Finish(context, Result());
+  }
+  if (world_.now() >= give_up) {
+    return Finish(context, Failed(absl::UnavailableError("the relay does not answer")));
+  }
+  Later(context, absl::Milliseconds(200),
+        [this, context, give_up](Running&) { Publish(context, give_up); });
+}
+
+void SimulatedWorker::Save(uint64_t context) {
+  const TaskMessage task = contexts_.at(context).task;
+  Held* held = HeldFor(task);
+  if (held == nullptr)
+    return Finish(context, Failed(absl::FailedPreconditionError("ROLE_NOT_HELD")));
+  const bool later = task.step > held->state.step && task.policy_version == held->state.version;
+  if (task.step != held->state.step && !later) {
+    return Finish(context, Failed(absl::FailedPreconditionError("WRONG_STEP")));
+  }
+  CheckpointFolder& folder = world_.disk().jobs[task.job].temporary[task.step];
+  folder.has_actor = true;
+  folder.actor = held->state;
+  Finish(context, Result());
+}
+
+// ---- Relay --------------------------------------------------------------------------------------
+
+void SimulatedRelay::Put(const std::string& job, uint64_t version, uint64_t weights, bool hand_on) {
+  auto& versions = versions_[job];
+  versions[version] = weights;
+  while (versions.size() > 3) versions.erase(versions.begin());
+  if (!hand_on) return;
+  for (auto& relay : world_.relays()) {
+    if (relay.get() == this) continue;
+    world_.time().After(
+        world_.Delay() + world_.random().Milliseconds(1, 50), relay->process(),
+        [to = relay.get(), job, version, weights] { to->Put(job, version, weights, false); });
+  }
+}
+
+std::optional<uint64_t> SimulatedRelay::Get(const std::string& job, uint64_t version) const {
+  if (!world_.time().alive(process_)) return std::nullopt;
+  const auto versions = versions_.find(job);
+  if (versions == versions_.end()) return std::nullopt;
+  const auto it = versions->second.find(version);
+  if (it == versions->second.end()) return std::nullopt;
+  return it->second;
+}
+
+void SimulatedRelay::Boot() {
+  for (auto& relay : world_.relays()) {
+    if (relay.get() == this || !world_.time().alive(relay->process())) continue;
+    for (const auto& [job, versions] : relay->versions_) {
+      for (const auto& [version, weights] : versions) Put(job, version, weights, false);
+    }
+  }
+}
+
+}  // namespace baton::simulation

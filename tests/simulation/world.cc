@@ -1,0 +1,386 @@
+#include "tests/simulation/world.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "controller/core/cluster_core.h"
+#include "controller/runtime/tables.h"
+#include "tests/simulation/simulated_client.h"
+#include "tests/simulation/simulated_controller.h"
+#include "tests/simulation/simulated_worker.h"
+
+namespace baton::simulation {
+namespace {
+
+constexpr absl::Duration kLimit = absl::Minutes(20);  // of virtual time
+
+struct WorkerPlan {
+  const char* id;
+  std::vector<std::string> roles;
+};
+std::vector<WorkerPlan> WorkersOfTheWorld() {
+  return {{"actor-0", {"actor"}},     {"actor-1", {"actor"}},
+          {"rollout-0", {"rollout"}}, {"rollout-1", {"rollout"}},
+          {"rollout-2", {"rollout"}}, {"reward-0", {"reward"}},
+          {"reward-1", {"reward"}},   {"any-0", {"actor", "rollout", "reward"}}};
+}
+
+}  // namespace
+
+World::World(const Scenario& scenario, Coverage* coverage, bool tracing)
+    : scenario_(scenario),
+      coverage_(coverage),
+      tracing_(tracing),
+      random_(Mix(scenario.seed, 0x776f726c64)),
+      controller_process_(time_.AddProcess()),
+      slow_network_until_(absl::InfinitePast()),
+      repeats_until_(absl::InfinitePast()) {
+  for (int i = 0; i < 2; ++i) relays_.push_back(std::make_unique<SimulatedRelay>(this));
+  for (const WorkerPlan& plan : WorkersOfTheWorld()) {
+    workers_.push_back(
+        std::make_unique<SimulatedWorker>(this, workers_.size(), plan.id, plan.roles));
+  }
+  unreachable_until_.resize(workers_.size(), absl::InfinitePast());
+  stale_until_.resize(workers_.size(), absl::InfinitePast());
+  StartController();
+  for (auto& worker : workers_) worker->Boot();
+  for (size_t i = 0; i < scenario_.jobs.size(); ++i) {
+    clients_.push_back(std::make_unique<SimulatedClient>(this, scenario_.jobs[i]));
+    time_.After(scenario_.submitted[i], kWorld,
+                [client = clients_.back().get()] { client->Submit(); });
+  }
+  faults_left_ = scenario_.faults.size();
+  for (const Fault& fault : scenario_.faults) {
+    time_.After(fault.at, kWorld, [this, &fault] {
+      --faults_left_;
+      Strike(fault);
+    });
+  }
+}
+
+World::~World() = default;
+
+void World::Trace(const std::string& line) {
+  if (!tracing_) return;
+  const double at = absl::ToDoubleSeconds(now() - absl::UnixEpoch() - absl::Hours(1));
+  trace_.push_back(absl::StrFormat("%9.4f  %s", at, line));
+}
+
+void World::Check(const char* invariant, const std::string& wrong) {
+  if (wrong.empty() || !violation_.empty()) return;
+  violation_ = absl::StrCat(invariant, ": ", wrong);
+  Trace(absl::StrCat("BROKEN ", violation_));
+}
+
+bool World::Done() const {
+  return faults_left_ == 0 &&
+         std::all_of(clients_.begin(), clients_.end(), [](const auto& c) { return c->ended(); });
+}
+
+void World::Run() {
+  const absl::Time limit = now() + kLimit;
+  while (violation_.empty() && !Done() && now() < limit && time_.RunOne()) {
+    ++events_;
+    fingerprint_ = Mix(fingerprint_, static_cast<uint64_t>(absl::ToUnixNanos(now())));
+    if (controller_ != nullptr) controller_->CheckJobs();
+  }
+  if (violation_.empty()) CheckEnd();
+}
+
+void World::CheckEnd() {
+  for (const auto& client : clients_) {
+    JobHistory& history = history_.jobs[client->job()];
+    const JobFolder& folder = disk_.jobs[client->job()];
+    const auto stored = disk_.store.Get(controller::kJobTable, client->job());
+    store::v1::JobRow row;
+    if (stored->has_value()) (void)row.ParseFromString(**stored);
+    coverage_->Ended(row.job().state());
+    fingerprint_ = Mix(fingerprint_, static_cast<uint64_t>(row.job().state()));
+    const std::string id = client->job() + ": ";
+    auto check = [&](const char* name, const std::string& wrong) {
+      Check(name, wrong.empty() ? wrong : id + wrong);
+    };
+    check("JobEndedWell", JobEndedWell(row, history));
+    if (history.scored_by_error) continue;
+    check("WeightsAreThoseOfAnUndisturbedRun", WeightsAreThoseOfAnUndisturbedRun(row, folder));
+    check("EveryBatchIsAccountedFor", EveryBatchIsAccountedFor(row, history, folder));
+  }
+}
+
+SimulatedWorker* World::FindWorker(const std::string& id) {
+  for (auto& worker : workers_) {
+    if (worker->id() == id) return worker.get();
+  }
+  return nullptr;
+}
+
+SimulatedRelay& World::RelayOf(size_t worker) { return *relays_[worker % relays_.size()]; }
+
+// ---- Network ------------------------------------------------------------------------------------
+
+absl::Duration World::Delay() {
+  const absl::Duration delay = random_.Milliseconds(0, 3);
+  return slow_network_until_ > now() ? delay + random_.Milliseconds(0, 500) : delay;
+}
+
+bool World::Reaches(size_t worker) const {
+  return unreachable_until_[worker] <= now() && time_.alive(controller_process_) &&
+         controller_ != nullptr;
+}
+
+uint64_t World::Open(size_t worker) {
+  if (!Reaches(worker)) return 0;
+  const uint64_t number = next_stream_++;
+  Stream& stream = streams_[number];
+  stream.worker = worker;
+  stream.worker_life = time_.life(workers_[worker]->process());
+  stream.controller_life = time_.life(controller_process_);
+  stream.stale = stale_until_[worker] > now();
+  return number;
+}
+
+void World::SendUp(uint64_t number, WorkerMessage message) {
+  auto it = streams_.find(number);
+  if (it == streams_.end() || it->second.cut_up) return;
+  Stream& stream = it->second;
+  stream.last_up = std::max(stream.last_up, now() + Delay());
+  if (stream.stale) {
+    if (message.kind != WorkerMessage::Kind::kHello) return;
+    time_.At(stream.last_up, kWorld, [this, number, hello = message.hello] {
+      // A controller of the epoch before this one, which does not know that it was replaced.
+      const uint64_t epoch = controller_ == nullptr ? 0 : controller_->epoch() - 1;
+      controller::ClusterCore old(epoch, controller::ClusterOptions());
+      Check("StaleEpochIsRefused",
+            StaleEpochIsRefused(epoch, hello, old.OnHello(number, hello, now())));
+      WorkerHears(number, Delay());
+    });
+    return;
+  }
+  const bool again =
+      repeats_until_ > now() && message.kind == WorkerMessage::Kind::kResult && random_.Percent(50);
+  auto deliver = [this, number, message = std::move(message)] {
+    const auto found = streams_.find(number);
+    if (found == streams_.end() || found->second.cut_up || found->second.controller_knows) return;
+    if (controller_ != nullptr) controller_->OnMessage(number, message);
+  };
+  if (again) time_.At(stream.last_up + random_.Milliseconds(1, 800), controller_process_, deliver);
+  time_.At(stream.last_up, controller_process_, std::move(deliver));
+}
+
+void World::SendDown(uint64_t number, ControllerMessage message) {
+  auto it = streams_.find(number);
+  if (it == streams_.end() || it->second.cut_down) return;
+  Stream& stream = it->second;
+  stream.last_down = std::max(stream.last_down, now() + Delay());
+  const bool again = repeats_until_ > now() && random_.Percent(30) &&
+                     (message.kind == ControllerMessage::Kind::kAck ||
+                      message.kind == ControllerMessage::Kind::kHeartbeatAck ||
+                      message.kind == ControllerMessage::Kind::kTask);
+  // An ack may come again at any time; a task only while it is the newest of the stream.
+  const bool late = message.kind != ControllerMessage::Kind::kTask;
+  SimulatedWorker* worker = workers_[stream.worker].get();
+  auto deliver = [this, number, worker, message = std::move(message)] {
+    const auto found = streams_.find(number);
+    if (found == streams_.end() || found->second.cut_down || found->second.worker_knows) return;
+    worker->OnMessage(number, message);
+  };
+  if (again) {
+    time_.At(stream.last_down + (late ? random_.Milliseconds(1, 800) : absl::ZeroDuration()),
+             worker->process(), deliver);
+  }
+  time_.At(stream.last_down, worker->process(), std::move(deliver));
+}
+
+void World::WorkerHears(uint64_t number, absl::Duration after) {
+  const auto it = streams_.find(number);
+  if (it == streams_.end()) return;
+  SimulatedWorker* worker = workers_[it->second.worker].get();
+  if (it->second.worker_life != time_.life(worker->process())) return;
+  time_.After(after, worker->process(), [this, number, worker] {
+    const auto found = streams_.find(number);
+    if (found == streams_.end() || std::exchange(found->second.worker_knows, true)) return;
+    worker->OnStreamEnded(number);
+  });
+}
+
+void World::ControllerHears(uint64_t number, absl::Duration after) {
+  const auto it = streams_.find(number);
+  if (it == streams_.end() || it->second.controller_life != time_.life(controller_process_)) return;
+  time_.After(after, controller_process_, [this, number] {
+    const auto found = streams_.find(number);
+    if (found == streams_.end() || std::exchange(found->second.controller_knows, true)) return;
+    if (!found->second.stale && controller_ != nullptr) controller_->OnClosed(number);
+  });
+}
+
+void World::CloseByWorker(uint64_t number) {
+  const auto it = streams_.find(number);
+  if (it == streams_.end()) return;
+  it->second.worker_knows = true;
+  const bool lost = std::exchange(it->second.cut_up, true);
+  it->second.cut_down = true;
+  ControllerHears(number, lost ? random_.Milliseconds(3000, 15000) : Delay());
+}
+
+void World::CloseByController(uint64_t number) {
+  const auto it = streams_.find(number);
+  if (it == streams_.end()) return;
+  const bool lost = it->second.cut_down;
+  // What was sent before still arrives; then the end of the stream does.
+  const absl::Duration rest = std::max(it->second.last_down - now(), absl::ZeroDuration());
+  it->second.cut_up = true;
+  WorkerHears(number, lost ? random_.Milliseconds(3000, 15000) : rest + Delay());
+  ControllerHears(number, Delay());
+}
+
+void World::Cut(uint64_t number, bool up, bool down, absl::Duration worker_hears,
+                absl::Duration controller_hears) {
+  const auto it = streams_.find(number);
+  if (it == streams_.end()) return;
+  it->second.cut_up |= up;
+  it->second.cut_down |= down;
+  WorkerHears(number, worker_hears);
+  ControllerHears(number, controller_hears);
+}
+
+void World::Call(size_t worker, std::function<void(SimulatedController&)> request) {
+  if (!Reaches(worker)) return;
+  time_.After(Delay(), controller_process_, [this, request = std::move(request)] {
+    if (controller_ != nullptr) request(*controller_);
+  });
+}
+
+void World::Answer(size_t worker, std::function<void(SimulatedWorker&)> answer) {
+  if (!Reaches(worker)) return;
+  SimulatedWorker* to = workers_[worker].get();
+  if (!time_.alive(to->process())) return;
+  time_.After(Delay(), to->process(), [to, answer = std::move(answer)] { answer(*to); });
+}
+
+uint64_t World::StreamOf(size_t worker) const { return workers_[worker]->stream(); }
+
+// ---- Faults -------------------------------------------------------------------------------------
+
+void World::StartController() {
+  time_.Start(controller_process_);
+  controller_ = std::make_unique<SimulatedController>(this);
+  time_.After(absl::ZeroDuration(), controller_process_, [this] {
+    controller_->Restore();
+    Trace(absl::StrCat("controller starts, epoch ", controller_->epoch()));
+  });
+}
+
+void World::KillController(absl::Duration down) {
+  if (!time_.alive(controller_process_)) return;
+  time_.Kill(controller_process_);
+  controller_ = nullptr;
+  for (auto& [number, stream] : streams_) {
+    stream.cut_up = stream.cut_down = true;
+    WorkerHears(number, random_.Milliseconds(0, 500));
+  }
+  time_.After(down, kWorld, [this] { StartController(); });
+}
+
+void World::KillWorker(size_t index, absl::Duration down) {
+  SimulatedWorker* worker = workers_[index].get();
+  if (!time_.alive(worker->process())) return;
+  const uint64_t stream = worker->stream();
+  if (stream != 0 && streams_.count(stream) > 0) {
+    streams_[stream].cut_up = streams_[stream].cut_down = true;
+    // A process that dies ends its streams; a machine that dies ends nothing.
+    ControllerHears(stream, random_.Percent(70) ? random_.Milliseconds(0, 100)
+                                                : random_.Milliseconds(2000, 15000));
+  }
+  time_.Kill(worker->process());
+  time_.After(down, kWorld, [this, worker] {
+    if (time_.alive(worker->process())) return;
+    time_.Start(worker->process());
+    worker->Boot();
+  });
+}
+
+void World::KillRelay(size_t index, absl::Duration down) {
+  SimulatedRelay* relay = relays_[index].get();
+  if (!time_.alive(relay->process())) return;
+  time_.Kill(relay->process());
+  relay->Forget();
+  time_.After(down, kWorld, [this, relay] {
+    if (time_.alive(relay->process())) return;
+    time_.Start(relay->process());
+    relay->Boot();
+  });
+}
+
+void World::Strike(const Fault& fault) {
+  if (tracing_) Trace(absl::StrCat("FAULT ", Describe(fault)));
+  for (const auto& client : clients_) {
+    if (controller_ == nullptr) break;
+    if (const auto where = controller_->Where(client->job())) {
+      coverage_->Met(where->first, where->second, fault.kind);
+    }
+  }
+  switch (fault.kind) {
+    case FaultKind::kKillController:
+      return KillController(fault.length);
+    case FaultKind::kKillRelay:
+      return KillRelay(fault.target % relays_.size(), fault.length);
+    case FaultKind::kKillMachine:
+      KillRelay(fault.target % 2, fault.length);
+      for (size_t i = fault.target % 2; i < workers_.size(); i += 2) KillWorker(i, fault.length);
+      return;
+    case FaultKind::kStoreRefuses:
+      ++refusals_;
+      disk_.refuses = true;
+      return time_.After(fault.length, kWorld, [this] { disk_.refuses = --refusals_ > 0; });
+    case FaultKind::kSlowNetwork:
+      slow_network_until_ = std::max(slow_network_until_, now() + fault.length);
+      return;
+    case FaultKind::kRepeats:
+      repeats_until_ = std::max(repeats_until_, now() + fault.length);
+      return;
+    case FaultKind::kPause:
+      return clients_[fault.target % clients_.size()]->Pause(fault.length);
+    case FaultKind::kCancel:
+      return clients_[fault.target % clients_.size()]->Cancel();
+    default:
+      return StrikeWorker(fault, fault.target % workers_.size());
+  }
+}
+
+void World::StrikeWorker(const Fault& fault, size_t index) {
+  SimulatedWorker& worker = *workers_[index];
+  const absl::Time until = now() + fault.length;
+  const uint64_t stream = StreamOf(index);
+  switch (fault.kind) {
+    case FaultKind::kKillWorker:
+      return KillWorker(index, fault.length);
+    case FaultKind::kBreakStream:
+      return Cut(stream, true, true, random_.Milliseconds(0, 500), random_.Milliseconds(0, 500));
+    case FaultKind::kStaleController:
+      stale_until_[index] = until;
+      return Cut(stream, true, true, random_.Milliseconds(0, 100), random_.Milliseconds(0, 500));
+    case FaultKind::kLoseRequests:
+    case FaultKind::kLoseResponses:
+    case FaultKind::kPartition:
+      unreachable_until_[index] = std::max(unreachable_until_[index], until);
+      return Cut(stream, fault.kind != FaultKind::kLoseResponses,
+                 fault.kind != FaultKind::kLoseRequests, random_.Milliseconds(500, 15000),
+                 random_.Milliseconds(500, 15000));
+    case FaultKind::kHang:
+      return time_.Hang(worker.process(), until);
+    case FaultKind::kSlow:
+      return worker.SetSlow(until);
+    case FaultKind::kTaskErrors:
+      return worker.SetFailing(until);
+    case FaultKind::kDrain:
+      if (controller_ != nullptr) controller_->Drain(worker.id());
+      return time_.After(fault.length, kWorld,
+                         [this, index] { KillWorker(index, absl::Milliseconds(100)); });
+    default:
+      return;
+  }
+}
+
+}  // namespace baton::simulation

@@ -1,0 +1,130 @@
+// A simulated world: the real ClusterCore, JobCores and rows, with simulated workers, relays,
+// clients and a network, in virtual time. One scenario gives one run, always the same.
+#ifndef BATON_TESTS_SIMULATION_WORLD_H_
+#define BATON_TESTS_SIMULATION_WORLD_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/simulation/coverage.h"
+#include "tests/simulation/disk.h"
+#include "tests/simulation/faults.h"
+#include "tests/simulation/invariants.h"
+#include "tests/simulation/messages.h"
+#include "tests/simulation/random.h"
+#include "tests/simulation/scheduler.h"
+
+namespace baton::simulation {
+
+class SimulatedClient;
+class SimulatedController;
+class SimulatedRelay;
+class SimulatedWorker;
+
+/// A worker's stream to the controller. What is on its way when a direction is cut is lost.
+struct Stream {
+  size_t worker = 0;
+  uint64_t worker_life = 0;
+  uint64_t controller_life = 0;
+  bool cut_up = false, cut_down = false;                ///< To and from the controller.
+  bool worker_knows = false, controller_knows = false;  ///< … that it ended.
+  bool stale = false;             ///< Leads to a controller of an older epoch.
+  absl::Time last_up, last_down;  ///< Messages keep their order.
+};
+
+class World {
+ public:
+  World(const Scenario& scenario, Coverage* coverage, bool tracing);
+  ~World();
+
+  /// Until every job has ended and nothing is left to do, or a rule is broken.
+  void Run();
+
+  /// The first rule that was broken; "" : none.
+  const std::string& violation() const { return violation_; }
+  const std::vector<std::string>& trace() const { return trace_; }
+  uint64_t events() const { return events_; }
+  /// Hash of everything that happened, to tell two runs apart.
+  uint64_t fingerprint() const { return fingerprint_; }
+
+  // ---- For the processes ----
+  Scheduler& time() { return time_; }
+  absl::Time now() const { return time_.now(); }
+  Random& random() { return random_; }
+  Disk& disk() { return disk_; }
+  Coverage& coverage() { return *coverage_; }
+  History& history() { return history_; }
+  const Scenario& scenario() const { return scenario_; }
+  bool tracing() const { return tracing_; }
+  void Trace(const std::string& line);
+  /// `wrong` empty: the rule holds.
+  void Check(const char* invariant, const std::string& wrong);
+
+  SimulatedController* controller() { return controller_.get(); }
+  ProcessId controller_process() const { return controller_process_; }
+  std::vector<std::unique_ptr<SimulatedWorker>>& workers() { return workers_; }
+  SimulatedWorker* FindWorker(const std::string& id);
+  SimulatedRelay& RelayOf(size_t worker);
+  std::vector<std::unique_ptr<SimulatedRelay>>& relays() { return relays_; }
+
+  absl::Duration Delay();
+  /// A number for a new stream; 0: nobody is reached.
+  uint64_t Open(size_t worker);
+  void SendUp(uint64_t stream, WorkerMessage message);
+  void SendDown(uint64_t stream, ControllerMessage message);
+  /// One side ends it; the other hears of it unless it is cut.
+  void CloseByWorker(uint64_t stream);
+  void CloseByController(uint64_t stream);
+  /// A worker's call to the controller and its answer. Either may be lost, never told.
+  void Call(size_t worker, std::function<void(SimulatedController&)> request);
+  void Answer(size_t worker, std::function<void(SimulatedWorker&)> answer);
+  bool Reaches(size_t worker) const;
+
+ private:
+  void StartController();
+  void KillController(absl::Duration down);
+  void KillWorker(size_t worker, absl::Duration down);
+  void KillRelay(size_t relay, absl::Duration down);
+  void Strike(const Fault& fault);
+  void StrikeWorker(const Fault& fault, size_t worker);
+  /// Both ways, or one; each side finds out for itself.
+  void Cut(uint64_t stream, bool up, bool down, absl::Duration worker_hears,
+           absl::Duration controller_hears);
+  uint64_t StreamOf(size_t worker) const;
+  void WorkerHears(uint64_t stream, absl::Duration after);
+  void ControllerHears(uint64_t stream, absl::Duration after);
+  bool Done() const;
+  void CheckEnd();
+
+  const Scenario scenario_;
+  Coverage* const coverage_;
+  const bool tracing_;
+  Scheduler time_;
+  Random random_;
+  Disk disk_;
+  History history_;
+  std::vector<std::string> trace_;
+  std::string violation_;
+  uint64_t events_ = 0;
+  uint64_t fingerprint_ = 0;
+
+  ProcessId controller_process_ = 0;
+  std::unique_ptr<SimulatedController> controller_;
+  std::vector<std::unique_ptr<SimulatedWorker>> workers_;
+  std::vector<std::unique_ptr<SimulatedRelay>> relays_;
+  std::vector<std::unique_ptr<SimulatedClient>> clients_;
+  std::map<uint64_t, Stream> streams_;
+  uint64_t next_stream_ = 1;
+  std::vector<absl::Time> unreachable_until_, stale_until_;
+  absl::Time slow_network_until_, repeats_until_;
+  int refusals_ = 0;  // of the store, under way
+  size_t faults_left_ = 0;
+};
+
+}  // namespace baton::simulation
+
+#endif  // BATON_TESTS_SIMULATION_WORLD_H_
