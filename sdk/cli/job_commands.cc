@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "sdk/cli/options.h"
 #include "sdk/cli/table.h"
+#include "sdk/client/nearest.h"
 #include "sdk/client/spec_yaml.h"
 
 namespace baton::cli {
@@ -152,7 +153,20 @@ int Metrics(const GlobalOptions& options, const MetricsFlags& flags) {
     std::printf("%s\n", ToJson(*list).c_str());
     return kOk;
   }
+  std::set<std::string> names;
+  for (const v1::StepMetrics& step : list->steps()) {
+    for (const auto& [name, value] : step.metrics()) names.insert(name);
+  }
   for (const std::string& name : flags.plots) {
+    if (names.count(name) == 0) {
+      const std::vector<std::string> known(names.begin(), names.end());
+      const std::string* nearest = Nearest(name, known);
+      return Fail(options,
+                  absl::NotFoundError(absl::StrCat(
+                      "no step of ", flags.name, " has a metric '", name, "'",
+                      nearest == nullptr ? "; `baton show` lists their names"
+                                         : absl::StrCat("; did you mean '", *nearest, "'?"))));
+    }
     std::vector<double> values;
     for (const v1::StepMetrics& step : list->steps()) {
       auto it = step.metrics().find(name);
@@ -161,10 +175,6 @@ int Metrics(const GlobalOptions& options, const MetricsFlags& flags) {
     std::printf("%s (%zu steps)\n%s", name.c_str(), values.size(), Plot(values, 72, 8).c_str());
   }
   if (!flags.plots.empty()) return kOk;
-  std::set<std::string> names;
-  for (const v1::StepMetrics& step : list->steps()) {
-    for (const auto& [name, value] : step.metrics()) names.insert(name);
-  }
   if (flags.prefixes.empty()) {
     const std::set<std::string> standard = {
         "critic/score/mean", "reward/accuracy/mean", "val/accuracy",    "response_length/mean",

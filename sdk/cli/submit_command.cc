@@ -1,7 +1,9 @@
 // submit.
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "absl/strings/match.h"
@@ -25,9 +27,12 @@ struct SubmitFlags {
   bool dry_run = false;
 };
 
+// What the controller calls a file -> what its user does.
+using LocalNames = std::map<std::string, std::string>;
+
 // Replaces local files by what the upload answers; `folder` is the spec's.
 absl::Status Upload(Client& client, const fs::path& folder,
-                    google::protobuf::RepeatedPtrField<std::string>* files) {
+                    google::protobuf::RepeatedPtrField<std::string>* files, LocalNames* names) {
   for (std::string& file : *files) {
     if (absl::StartsWith(file, "files/")) continue;
     const fs::path path = fs::path(file).is_absolute() ? fs::path(file) : folder / file;
@@ -37,17 +42,20 @@ absl::Status Upload(Client& client, const fs::path& folder,
     }
     auto uploaded = client.UploadFile(path.string());
     if (!uploaded.ok()) return uploaded.status();
+    (*names)[*uploaded] = path.string();
     file = *uploaded;
   }
   return absl::OkStatus();
 }
 
 // What the spec says relative to its own folder is made absolute, or uploaded.
-absl::Status Localise(Client& client, const fs::path& folder, v1::JobSpec* spec) {
+absl::Status Localise(Client& client, const fs::path& folder, v1::JobSpec* spec,
+                      LocalNames* names) {
   if (spec->has_data()) {
-    absl::Status status = Upload(client, folder, spec->mutable_data()->mutable_train_files());
+    absl::Status status =
+        Upload(client, folder, spec->mutable_data()->mutable_train_files(), names);
     if (status.ok()) {
-      status = Upload(client, folder, spec->mutable_data()->mutable_val_files());
+      status = Upload(client, folder, spec->mutable_data()->mutable_val_files(), names);
     }
     if (!status.ok()) return status;
   }
@@ -62,11 +70,43 @@ absl::Status Localise(Client& client, const fs::path& folder, v1::JobSpec* spec)
   return absl::OkStatus();
 }
 
+// Messages speak of the user's files, not of their copies under the data root.
+std::vector<SpecProblem> WithLocalNames(std::vector<SpecProblem> problems,
+                                        const LocalNames& names) {
+  for (SpecProblem& problem : problems) {
+    for (const auto& [uploaded, local] : names) {
+      const size_t end = problem.message.find(uploaded);
+      if (end == std::string::npos) continue;
+      const size_t space = problem.message.rfind(' ', end);
+      const size_t begin = space == std::string::npos ? 0 : space + 1;
+      problem.message.replace(begin, end - begin + uploaded.size(), local);
+    }
+  }
+  return problems;
+}
+
 int BadSpec(const GlobalOptions& options, const std::string& file,
             const std::vector<SpecProblem>& problems) {
   std::fprintf(stderr, "baton: the spec has %zu problem%s\n%s", problems.size(),
                problems.size() == 1 ? "" : "s", FormatProblems(file, problems).c_str());
   return kUsage;
+}
+
+// Adds what the controller says of a spec that has problems already, but for paths at or around
+// one of these: a value that could not be read is not also missing.
+void AddViolations(const v1::ValidateJobResponse& checked, const LocalNames& names,
+                   ParsedSpec* parsed) {
+  const std::vector<SpecProblem> known = parsed->problems;
+  const auto more = WithLocalNames(
+      LocateViolations(*parsed, {checked.violations().begin(), checked.violations().end()}), names);
+  for (const SpecProblem& problem : more) {
+    const bool told = std::any_of(known.begin(), known.end(), [&](const SpecProblem& k) {
+      return k.path == problem.path || absl::StartsWith(k.path, problem.path + ".");
+    });
+    if (!told) parsed->problems.push_back(problem);
+  }
+  std::stable_sort(parsed->problems.begin(), parsed->problems.end(),
+                   [](const SpecProblem& a, const SpecProblem& b) { return a.line < b.line; });
 }
 
 int Submit(const GlobalOptions& options, const SubmitFlags& flags) {
@@ -78,19 +118,28 @@ int Submit(const GlobalOptions& options, const SubmitFlags& flags) {
   std::stringstream text;
   text << in.rdbuf();
   ParsedSpec parsed = ParseSpecYaml(text.str(), flags.sets);
-  if (!parsed.problems.empty()) return BadSpec(options, flags.file, parsed.problems);
-
   auto client = MakeClient(options);
-  const absl::Status localised =
-      Localise(*client, fs::path(flags.file).parent_path(), &parsed.spec);
+  const fs::path folder = fs::path(flags.file).parent_path();
+  LocalNames names;
+  if (!parsed.problems.empty()) {
+    // What could be read is checked too, so that all problems are told at once.
+    if (Localise(*client, folder, &parsed.spec, &names).ok()) {
+      if (const auto checked = client->ValidateJob(parsed.spec); checked.ok()) {
+        AddViolations(*checked, names, &parsed);
+      }
+    }
+    return BadSpec(options, flags.file, parsed.problems);
+  }
+  const absl::Status localised = Localise(*client, folder, &parsed.spec, &names);
   if (!localised.ok()) return Fail(options, localised);
   if (flags.dry_run) {
     auto checked = client->ValidateJob(parsed.spec);
     if (!checked.ok()) return Fail(options, checked.status());
     if (checked->violations_size() > 0) {
-      return BadSpec(
-          options, flags.file,
-          LocateViolations(parsed, {checked->violations().begin(), checked->violations().end()}));
+      return BadSpec(options, flags.file,
+                     WithLocalNames(LocateViolations(parsed, {checked->violations().begin(),
+                                                              checked->violations().end()}),
+                                    names));
     }
     std::printf("%s", options.json() ? (ToJson(*checked) + "\n").c_str()
                                      : SpecToYaml(checked->effective_spec()).c_str());
@@ -105,7 +154,8 @@ int Submit(const GlobalOptions& options, const SubmitFlags& flags) {
         checked.ok() && checked->violations_size() > 0) {
       violations = {checked->violations().begin(), checked->violations().end()};
     }
-    return BadSpec(options, flags.file, LocateViolations(parsed, violations));
+    return BadSpec(options, flags.file,
+                   WithLocalNames(LocateViolations(parsed, violations), names));
   }
   const std::string name = ShortJobName(job->name());
   if (flags.watch) {

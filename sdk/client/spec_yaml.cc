@@ -16,6 +16,7 @@
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 #include "google/protobuf/struct.pb.h"
+#include "sdk/client/nearest.h"
 #include "yaml-cpp/yaml.h"
 
 namespace baton {
@@ -27,33 +28,9 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// Levenshtein's distance, by rows.
-size_t EditDistance(absl::string_view a, absl::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t up = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      diagonal = up;
-    }
-  }
-  return row[b.size()];
-}
-
 // What to say of an unknown name: the nearest known one, or all of them.
 std::string Suggest(absl::string_view given, const std::vector<std::string>& known) {
-  const std::string* best = nullptr;
-  size_t best_distance = std::max<size_t>(2, given.size() / 2);
-  for (const std::string& name : known) {
-    const size_t distance = EditDistance(given, name);
-    if (distance <= best_distance) {
-      best = &name;
-      best_distance = distance - (distance > 0 ? 1 : 0);
-    }
-  }
+  const std::string* best = Nearest(given, known);
   if (best != nullptr) return absl::StrCat("; did you mean '", *best, "'?");
   return absl::StrCat("; valid here: ", absl::StrJoin(known, ", "));
 }

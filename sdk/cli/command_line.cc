@@ -1,0 +1,111 @@
+#include "sdk/cli/command_line.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "sdk/cli/options.h"
+#include "sdk/client/nearest.h"
+
+namespace baton::cli {
+namespace {
+
+std::string DidYouMean(const std::string& given, const std::vector<std::string>& known) {
+  const std::string* nearest = Nearest(given, known);
+  return nearest == nullptr ? "" : absl::StrCat("; did you mean '", *nearest, "'?");
+}
+
+// The first argument that is neither an option of the whole command nor its value; "": none.
+std::string CommandWord(int argc, const char* const* argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--controller" || word == "--token-file" || word == "--state-dir") {
+      ++i;
+    } else if (!absl::StartsWith(word, "-")) {
+      return word;
+    }
+  }
+  return "";
+}
+
+std::vector<std::string> CommandNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+  return names;
+}
+
+// CLI11 only says that an argument was not expected.
+std::string UnknownOption(const CLI::App& app, const std::string& message) {
+  const size_t at = message.find("--");
+  const auto chosen = app.get_subcommands();
+  if (at == std::string::npos || chosen.empty()) return message;
+  const std::string given = message.substr(at, message.find_first_of(" ,=", at) - at);
+  std::vector<std::string> known;
+  for (const CLI::App* place : {const_cast<const CLI::App*>(chosen[0]), &app}) {
+    for (const CLI::Option* option : place->get_options()) {
+      for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+    }
+  }
+  return absl::StrCat("`baton ", chosen[0]->get_name(), "` has no option ", given,
+                      DidYouMean(given, known));
+}
+
+int UsageError(const CLI::App& app, const CLI::ParseError& error) {
+  std::string message = error.what();
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
+    message = UnknownOption(app, message);
+  }
+  const auto chosen = app.get_subcommands();
+  std::fprintf(stderr, "baton: %s\n`baton %s--help` tells more\n", message.c_str(),
+               chosen.empty() ? "" : (chosen[0]->get_name() + " ").c_str());
+  return kUsage;
+}
+
+}  // namespace
+
+int RunCommandLine(int argc, const char* const* argv) {
+  CLI::App app(
+      "Baton trains language models by reinforcement learning from feedback.\n"
+      "Start a cluster with `baton up`, submit a job with `baton submit job.yaml --watch`.");
+  app.name("baton");
+  app.set_version_flag("--version", "baton 0.1.0");
+  app.require_subcommand(1);
+  app.fallthrough();
+  GlobalOptions options;
+  app.add_option("--controller", options.controller,
+                 "host:port of the controller; default: $BATON_CONTROLLER, the cluster that is "
+                 "up, 127.0.0.1:7077");
+  app.add_option("--token-file", options.token_file, "File with the token to show");
+  app.add_option("--state-dir", options.state_dir,
+                 "Folder of `up`; default: $BATON_STATE_DIR, ~/.baton");
+  int code = kOk;
+  AddUpCommands(app, &options, &code);
+  AddSubmitCommand(app, &options, &code);
+  AddWatchCommands(app, &options, &code);
+  AddJobCommands(app, &options, &code);
+  AddModelCommands(app, &options, &code);
+  AddClusterCommands(app, &options, &code);
+  if (argc < 2) {
+    std::fprintf(stderr, "%s", app.help().c_str());
+    return kUsage;
+  }
+  const std::vector<std::string> names = CommandNames(app);
+  const std::string word = CommandWord(argc, argv);
+  if (!word.empty() && std::find(names.begin(), names.end(), word) == names.end()) {
+    std::fprintf(stderr, "baton: there is no command '%s'%s\n`baton --help` lists them\n",
+                 word.c_str(), DidYouMean(word, names).c_str());
+    return kUsage;
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != 0) return UsageError(app, error);
+    app.exit(error);  // --help, --version
+  }
+  return code;
+}
+
+}  // namespace baton::cli

@@ -1,0 +1,254 @@
+// Every command against a service made up for it: what is asked, printed and answered to the shell.
+#include "sdk/cli/command_line.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "sdk/cli/fake_job_service.h"
+
+namespace baton::cli {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct Outcome {
+  int code = -1;
+  std::string out, err;
+};
+
+Outcome RunPlain(const std::vector<std::string>& arguments) {
+  std::vector<const char*> argv = {"baton"};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  Outcome outcome;
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  outcome.code = RunCommandLine(static_cast<int>(argv.size()), argv.data());
+  outcome.out = ::testing::internal::GetCapturedStdout();
+  outcome.err = ::testing::internal::GetCapturedStderr();
+  return outcome;
+}
+
+class CommandLineTest : public ::testing::Test {
+ protected:
+  CommandLineTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "baton-cli-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~CommandLineTest() override { std::filesystem::remove_all(folder_); }
+
+  Outcome Run(std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--controller", service_.address()});
+    return RunPlain(arguments);
+  }
+  nlohmann::json Json(std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"-o", "json"});
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return nlohmann::json::parse(outcome.out, nullptr, /*allow_exceptions=*/false);
+  }
+  std::string Write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ + "/" + name) << text;
+    return folder_ + "/" + name;
+  }
+
+  std::string folder_;
+  FakeJobService service_;
+};
+
+v1::JobEvent Event(int64_t revision, const std::string& type, int64_t step) {
+  v1::JobEvent event;
+  event.set_revision(revision);
+  event.set_type(type);
+  event.set_step(step);
+  return event;
+}
+v1::JobEvent StateEvent(int64_t revision, v1::Job::State state, const std::string& message = "") {
+  v1::JobEvent event = Event(revision, "state", 0);
+  event.set_state(state);
+  event.set_message(message);
+  return event;
+}
+
+TEST_F(CommandLineTest, HelpsWhoSaysNothingOrMistypes) {
+  Outcome outcome = RunPlain({});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("submit"));
+  outcome = RunPlain({"sumbit", "job.yaml"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("there is no command 'sumbit'; did you mean 'submit'?"));
+  outcome = RunPlain({"--controller", "h:1", "jbos"});
+  EXPECT_THAT(outcome.err, HasSubstr("did you mean 'jobs'?"));
+  outcome = RunPlain({"submit", "job.yaml", "--dryrun"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("has no option --dryrun; did you mean '--dry-run'?"));
+  EXPECT_THAT(outcome.err, HasSubstr("`baton submit --help`"));
+  outcome = RunPlain({"show"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("job is required"));
+  outcome = RunPlain({"--help"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("why"));
+}
+
+TEST_F(CommandLineTest, SaysThatNobodyAnswers) {
+  const Outcome outcome = RunPlain({"jobs", "--controller", "127.0.0.1:1", "-o", "json"});
+  EXPECT_EQ(outcome.code, 4);
+  EXPECT_THAT(outcome.err, HasSubstr("127.0.0.1:1"));
+  EXPECT_THAT(outcome.err, HasSubstr("baton up"));
+  EXPECT_EQ(nlohmann::json::parse(outcome.out)["error"]["code"], "UNAVAILABLE");
+}
+
+TEST_F(CommandLineTest, NamesAJobThatDoesNotExist) {
+  for (const char* command : {"show", "why", "cancel", "pause", "resume", "delete", "checkpoints",
+                              "metrics", "samples", "watch"}) {
+    const Outcome outcome = Run({command, "nope", "-o", "json"});
+    EXPECT_EQ(outcome.code, 3) << command;
+    EXPECT_THAT(outcome.err, HasSubstr("no job 'nope'; `baton jobs` lists them")) << command;
+    EXPECT_EQ(nlohmann::json::parse(outcome.out)["error"]["reason"], "JOB_NOT_FOUND") << command;
+  }
+}
+
+TEST_F(CommandLineTest, ListsAndShowsJobs) {
+  EXPECT_THAT(Run({"jobs"}).out, HasSubstr("add  rl    RUNNING  3/10  0.250"));
+  EXPECT_EQ(Json({"jobs"})["jobs"][0]["name"], "projects/default/jobs/add");
+  EXPECT_THAT(Run({"show", "add"}).out, HasSubstr("step      3 of 10"));
+  EXPECT_EQ(Json({"show", "add"})["state"], "STATE_RUNNING");
+  service_.job.mutable_effective_spec()->mutable_rollout()->set_n(8);
+  EXPECT_THAT(Run({"show", "add", "--spec"}).out, HasSubstr("n: 8"));
+}
+
+TEST_F(CommandLineTest, SteersAJob) {
+  for (const char* command : {"cancel", "pause", "resume"}) {
+    const Outcome outcome = Run({command, "add"});
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_EQ(outcome.out, "add is RUNNING\n");
+    EXPECT_THAT(service_.calls, Contains(absl::StrCat(command, " add")));
+    EXPECT_EQ(Json({command, "add"})["step"], "3");
+  }
+  EXPECT_EQ(Run({"delete", "add"}).out, "add is deleted\n");
+}
+
+TEST_F(CommandLineTest, ReadsWhatAJobMade) {
+  EXPECT_THAT(Run({"checkpoints", "add"}).out, HasSubstr("416.1kB"));
+  EXPECT_EQ(Json({"checkpoints", "add"})["checkpoints"][0]["path"], "/data/step-2");
+  EXPECT_THAT(Run({"samples", "add"}).out, HasSubstr("response  4"));
+  EXPECT_EQ(Json({"samples", "add"})["trajectories"][0]["prompt_text"], "2+2=");
+  EXPECT_THAT(Run({"logs", "add"}).out, HasSubstr("INFO  actor-0      actor is ready"));
+  EXPECT_EQ(Json({"logs", "add"})["message"], "actor is ready");
+  EXPECT_THAT(Run({"metrics", "add"}).out, HasSubstr("0.750"));
+  EXPECT_THAT(Run({"metrics", "add", "--plot", "critic/score/mean"}).out, HasSubstr("(3 steps)"));
+  const Outcome typo = Run({"metrics", "add", "--plot", "critic/score/maen"});
+  EXPECT_EQ(typo.code, 3);
+  EXPECT_THAT(typo.err, HasSubstr("did you mean 'critic/score/mean'?"));
+}
+
+TEST_F(CommandLineTest, ExportsToAPathOfThisShell) {
+  const Outcome outcome = Run({"export", "add", "some/folder"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr((std::filesystem::current_path() / "some/folder").string()));
+}
+
+TEST_F(CommandLineTest, SaysWhatAJobWaitsFor) {
+  EXPECT_THAT(Run({"why", "add"}).out, HasSubstr("nothing is waiting"));
+  service_.explanation.set_summary("job add is RUNNING");
+  v1::Wait& wait = *service_.explanation.add_waits();
+  wait.set_subject("trajectory 4");
+  wait.set_cause("worker rollout-0");
+  wait.mutable_since()->set_seconds(12);
+  wait.mutable_deadline_in()->set_seconds(18);
+  wait.set_action("it moves");
+  EXPECT_EQ(Run({"why", "add"}).out,
+            "job add is RUNNING\n"
+            "  trajectory 4 waits for worker rollout-0, since 12s; in 18s it moves\n");
+  EXPECT_EQ(Json({"why", "add"})["waits"][0]["cause"], "worker rollout-0");
+}
+
+TEST_F(CommandLineTest, ShowsAndDrainsWorkers) {
+  EXPECT_THAT(Run({"workers"}).out, HasSubstr("rollout-0  READY  rollout  add"));
+  EXPECT_EQ(Json({"workers"})["workers"][0]["worker_id"], "rollout-0");
+  EXPECT_EQ(Run({"drain", "rollout-0"}).code, 0);
+  EXPECT_THAT(service_.calls, Contains("drain rollout-0"));
+}
+
+TEST_F(CommandLineTest, AWatchGoesOnWhereItsStreamBroke) {
+  service_.watches = {{StateEvent(1, v1::Job::STATE_RUNNING), Event(2, "step", 1)},
+                      {Event(3, "step", 2), StateEvent(4, v1::Job::STATE_SUCCEEDED)}};
+  const Outcome outcome = Run({"watch", "add"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(service_.watched_after, ElementsAre(0, 2));
+  EXPECT_EQ(outcome.out, "state RUNNING\nstep 1/10\nstep 2/10\nstate SUCCEEDED\n");
+}
+
+TEST_F(CommandLineTest, AWatchTellsHowTheJobEnded) {
+  service_.watches = {{StateEvent(1, v1::Job::STATE_FAILED, "the trainer was lost 4 times")}};
+  const Outcome outcome = Run({"watch", "add"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("the trainer was lost 4 times"));
+  service_.watched_after.clear();
+  const Outcome json = Run({"watch", "add", "-o", "json"});
+  EXPECT_EQ(json.code, 1);
+  EXPECT_EQ(nlohmann::json::parse(json.out)["state"], "STATE_FAILED");
+}
+
+TEST_F(CommandLineTest, SubmitsWithLocalFilesAndOverrides) {
+  Write("train.jsonl", "{\"prompt\": \"1+1=\"}\n");
+  const std::string spec = Write("job.yaml",
+                                 "kind: rl\n"
+                                 "data: {train_files: [train.jsonl]}\n"
+                                 "rollout: {n: 4}\n");
+  const Outcome outcome = Run({"submit", spec, "--set", "rollout.n=16"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "add is submitted; follow it with `baton watch add`\n");
+  EXPECT_EQ(service_.uploaded, "{\"prompt\": \"1+1=\"}\n");
+  EXPECT_EQ(service_.submitted.data().train_files(0), "files/0123/train.jsonl");
+  EXPECT_EQ(service_.submitted.rollout().n(), 16);
+  service_.watches = {{StateEvent(1, v1::Job::STATE_SUCCEEDED)}};
+  EXPECT_EQ(Run({"submit", spec, "--watch"}).code, 0);
+  EXPECT_THAT(Run({"submit", spec, "--dry-run"}).out, HasSubstr("n: 4"));
+}
+
+TEST_F(CommandLineTest, TellsAllProblemsOfASpecAtOnce) {
+  Write("train.jsonl", "{}\n");
+  const std::string spec = Write("job.yaml",
+                                 "kind: rl\n"
+                                 "modle: {path: x}\n"
+                                 "data: {train_files: [train.jsonl]}\n"
+                                 "rollout: {n: 0, temperature: hot}\n");
+  auto violation = [&](const char* path, const char* text) {
+    v1::FieldViolation& v = *service_.validation.add_violations();
+    v.set_field(absl::StrCat("spec.", path));
+    v.set_description(text);
+  };
+  violation("rollout.n", "0 is not in [1, 1024]");
+  violation("rollout.temperature", "not told twice");
+  violation("data.train_files", "/data/files/0123/train.jsonl:1: `prompt` is missing");
+  const Outcome outcome = Run({"submit", spec});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err,
+            absl::StrCat("baton: the spec has 4 problems\n",                         //
+                         spec, ":2:1: modle: unknown key; did you mean 'model'?\n",  //
+                         spec, ":3: data.train_files: ", folder_,
+                         "/train.jsonl:1: `prompt` is missing\n",                      //
+                         spec, ":4:30: rollout.temperature: 'hot' is not a number\n",  //
+                         spec, ":4: rollout.n: 0 is not in [1, 1024]\n"));
+}
+
+TEST_F(CommandLineTest, SaysWhichFileOfASpecIsMissing) {
+  Outcome outcome = Run({"submit", folder_ + "/nope.yaml"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("nope.yaml cannot be opened"));
+  outcome = Run({"submit", Write("job.yaml", "kind: rl\ndata: {train_files: [gone.jsonl]}\n")});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(outcome.err, HasSubstr(folder_ + "/gone.jsonl does not exist"));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("submitted")));
+}
+
+}  // namespace
+}  // namespace baton::cli

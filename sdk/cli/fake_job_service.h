@@ -1,0 +1,184 @@
+// A controller for tests of the command: one job named "add", answers made up, calls remembered.
+#ifndef BATON_SDK_CLI_FAKE_JOB_SERVICE_H_
+#define BATON_SDK_CLI_FAKE_JOB_SERVICE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "baton/v1/cluster_service.grpc.pb.h"
+#include "baton/v1/job_service.grpc.pb.h"
+#include "grpcpp/grpcpp.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::cli {
+
+class FakeJobService final : public v1::JobService::Service, public v1::ClusterService::Service {
+ public:
+  FakeJobService() {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(static_cast<v1::JobService::Service*>(this));
+    builder.RegisterService(static_cast<v1::ClusterService::Service*>(this));
+    server_ = builder.BuildAndStart();
+    job.set_name("projects/default/jobs/add");
+    job.set_state(v1::Job::STATE_RUNNING);
+    job.set_step(3);
+    job.set_total_steps(10);
+    job.set_policy_version(3);
+    (*job.mutable_metrics())["critic/score/mean"] = 0.25;
+  }
+  ~FakeJobService() override { server_->Shutdown(); }
+  std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
+
+  // What is answered, to be changed before a call.
+  v1::Job job;
+  v1::ValidateJobResponse validation;
+  grpc::Status created = grpc::Status::OK;
+  /// One entry per connection of a watch; the stream then breaks, but for the last one.
+  std::vector<std::vector<v1::JobEvent>> watches;
+  v1::ExplainJobResponse explanation;
+
+  // What was asked; read when the call is over.
+  std::vector<std::string> calls;
+  std::vector<int64_t> watched_after;
+  v1::JobSpec submitted;
+  std::string uploaded;
+
+  grpc::Status CreateJob(grpc::ServerContext*, const v1::CreateJobRequest* request,
+                         v1::Job* answer) override {
+    submitted = request->spec();
+    *answer = job;
+    return created;
+  }
+  grpc::Status ValidateJob(grpc::ServerContext*, const v1::ValidateJobRequest* request,
+                           v1::ValidateJobResponse* answer) override {
+    submitted = request->spec();
+    *answer = validation;
+    *answer->mutable_effective_spec() = request->spec();
+    return grpc::Status::OK;
+  }
+  grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest* r, v1::Job* a) override {
+    return Known("get", r->name(), a, job);
+  }
+  grpc::Status CancelJob(grpc::ServerContext*, const v1::CancelJobRequest* r, v1::Job* a) override {
+    return Known("cancel", r->name(), a, job);
+  }
+  grpc::Status PauseJob(grpc::ServerContext*, const v1::PauseJobRequest* r, v1::Job* a) override {
+    return Known("pause", r->name(), a, job);
+  }
+  grpc::Status ResumeJob(grpc::ServerContext*, const v1::ResumeJobRequest* r, v1::Job* a) override {
+    return Known("resume", r->name(), a, job);
+  }
+  grpc::Status DeleteJob(grpc::ServerContext*, const v1::DeleteJobRequest* r,
+                         v1::DeleteJobResponse* a) override {
+    return Known("delete", r->name(), a, {});
+  }
+  grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest*,
+                        v1::ListJobsResponse* answer) override {
+    *answer->add_jobs() = job;
+    return grpc::Status::OK;
+  }
+  grpc::Status ListMetrics(grpc::ServerContext*, const v1::ListMetricsRequest* r,
+                           v1::ListMetricsResponse* a) override {
+    v1::ListMetricsResponse answer;
+    for (int step = 1; step <= 3; ++step) {
+      v1::StepMetrics& metrics = *answer.add_steps();
+      metrics.set_step(step);
+      (*metrics.mutable_metrics())["critic/score/mean"] = 0.25 * step;
+    }
+    return Known("metrics", r->name(), a, answer);
+  }
+  grpc::Status ListTrajectories(grpc::ServerContext*, const v1::ListTrajectoriesRequest* r,
+                                v1::ListTrajectoriesResponse* a) override {
+    v1::ListTrajectoriesResponse answer;
+    v1::Trajectory& one = *answer.add_trajectories();
+    one.set_trajectory_id("train-1");
+    one.set_step(3);
+    one.set_prompt_text("2+2=");
+    one.set_response_text("4\nand more");
+    (*one.mutable_scores())["reward"] = 1;
+    return Known("samples", r->name(), a, answer);
+  }
+  grpc::Status ListCheckpoints(grpc::ServerContext*, const v1::ListCheckpointsRequest* r,
+                               v1::ListCheckpointsResponse* a) override {
+    v1::ListCheckpointsResponse answer;
+    v1::Checkpoint& one = *answer.add_checkpoints();
+    one.set_step(2);
+    one.set_path("/data/step-2");
+    one.set_size_bytes(416100);
+    return Known("checkpoints", r->name(), a, answer);
+  }
+  grpc::Status ExportCheckpoint(grpc::ServerContext*, const v1::ExportCheckpointRequest* r,
+                                v1::ExportCheckpointResponse* a) override {
+    v1::ExportCheckpointResponse answer;
+    answer.set_step(2);
+    answer.set_directory(r->directory());
+    return Known("export", r->name(), a, answer);
+  }
+  grpc::Status ExplainJob(grpc::ServerContext*, const v1::ExplainJobRequest* r,
+                          v1::ExplainJobResponse* a) override {
+    return Known("why", r->name(), a, explanation);
+  }
+  grpc::Status ReadLogs(grpc::ServerContext*, const v1::ReadLogsRequest*,
+                        grpc::ServerWriter<v1::LogEntry>* writer) override {
+    v1::LogEntry line;
+    line.set_sequence(1);
+    line.set_level("INFO");
+    line.set_source("actor-0");
+    line.set_message("actor is ready");
+    writer->Write(line);
+    return grpc::Status::OK;
+  }
+  grpc::Status WatchJob(grpc::ServerContext*, const v1::WatchJobRequest* request,
+                        grpc::ServerWriter<v1::JobEvent>* writer) override {
+    const size_t turn = watched_after.size();
+    watched_after.push_back(request->after_revision());
+    if (turn >= watches.size()) return {grpc::StatusCode::INTERNAL, "nothing more was expected"};
+    for (const v1::JobEvent& event : watches[turn]) writer->Write(event);
+    if (turn + 1 < watches.size()) return {grpc::StatusCode::UNAVAILABLE, "the stream breaks"};
+    return grpc::Status::OK;
+  }
+  grpc::Status UploadFile(grpc::ServerContext*, grpc::ServerReader<v1::UploadFileRequest>* reader,
+                          v1::UploadFileResponse* answer) override {
+    v1::UploadFileRequest part;
+    while (reader->Read(&part)) uploaded += part.data();
+    answer->set_path("files/0123/train.jsonl");
+    return grpc::Status::OK;
+  }
+  grpc::Status ListWorkers(grpc::ServerContext*, const v1::ListWorkersRequest*,
+                           v1::ListWorkersResponse* answer) override {
+    v1::Worker& worker = *answer->add_workers();
+    worker.set_worker_id("rollout-0");
+    worker.set_state(v1::Worker::STATE_READY);
+    worker.add_roles("rollout");
+    worker.set_job(job.name());
+    return grpc::Status::OK;
+  }
+  grpc::Status DrainWorker(grpc::ServerContext*, const v1::DrainWorkerRequest* request,
+                           v1::Worker* answer) override {
+    calls.push_back("drain " + request->worker_id());
+    answer->set_worker_id(request->worker_id());
+    return grpc::Status::OK;
+  }
+
+ private:
+  template <typename T>
+  grpc::Status Known(const char* call, const std::string& name, T* answer, const T& value) {
+    calls.push_back(absl::StrCat(call, " ", name));
+    if (name == "add" || name == job.name()) {
+      *answer = value;
+      return grpc::Status::OK;
+    }
+    return ToGrpc(MakeError(absl::StatusCode::kNotFound, "JOB_NOT_FOUND",
+                            absl::StrCat("no job '", name, "'; `baton jobs` lists them")));
+  }
+
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace baton::cli
+
+#endif  // BATON_SDK_CLI_FAKE_JOB_SERVICE_H_
