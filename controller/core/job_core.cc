@@ -26,7 +26,7 @@ Effects JobCore::Start(absl::Time now) {
   }
   if (state() == Job::STATE_QUEUED) AskForWorkers();
   if (IsActive(state())) {
-    if (state() == Job::STATE_CANCELLING || Releasing()) {
+    if (state() == Job::STATE_STOPPING || Releasing()) {
       ReleaseAll();
     } else {
       StartLoadingData();
@@ -107,7 +107,7 @@ void JobCore::Stop(Job::State as, JobTrigger trigger) {
     stopping_as_ = before;  // it stops already, and as something else
     return;
   }
-  if (state() == Job::STATE_CANCELLING) {
+  if (state() == Job::STATE_STOPPING) {
     ClearWork("the job stops");
     command_.reset();
     ReleaseAll();
@@ -115,7 +115,7 @@ void JobCore::Stop(Job::State as, JobTrigger trigger) {
 }
 
 void JobCore::Fail(const absl::Status& status) {
-  if (IsTerminal(state()) || state() == Job::STATE_CANCELLING) return;
+  if (IsTerminal(state()) || state() == Job::STATE_STOPPING) return;
   job_.mutable_error()->set_code(static_cast<int>(status.code()));
   job_.mutable_error()->set_message(std::string(status.message()));
   Stop(Job::STATE_FAILED, JobTrigger::kFail);

@@ -190,6 +190,10 @@ class JobCore {
   const v1::JobSpec& spec() const { return job_.effective_spec(); }
   int score_nodes() const { return job_.dataflow().score_size(); }
   uint32_t samples(v1::Purpose purpose) const;
+  /// The step a trajectory of now is made for, or after which it evaluates.
+  int64_t StepOf(v1::Purpose purpose) const {
+    return purpose == v1::PURPOSE_EVAL ? step_ : step_ + 1;
+  }
   uint64_t ValSize() const;
   TaskRef Ref(TaskKind kind, uint64_t subject, uint32_t attempt, uint32_t part = 0) const;
   Metrics TrajectoryMetrics() const;

@@ -31,7 +31,7 @@ v1::Job JobCore::Describe() const {
   if (!IsActive(state())) return job;
   switch (phase_) {
     case Phase::kNone:
-      job.set_phase(state() == Job::STATE_CANCELLING ? "releasing workers" : "starting");
+      job.set_phase(state() == Job::STATE_STOPPING ? "releasing workers" : "starting");
       break;
     case Phase::kSetUp:
       job.set_phase("setting up");
@@ -97,7 +97,7 @@ v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
   std::map<std::string, int> missing;
   absl::Time missing_since = now;
   for (const Slot& slot : slots_) {
-    if (slot.state == SlotState::kEmpty && state() != Job::STATE_CANCELLING) {
+    if (slot.state == SlotState::kEmpty && state() != Job::STATE_STOPPING) {
       ++missing[slot.role];
       missing_since = std::min(missing_since, slot.since);
     }

@@ -158,7 +158,7 @@ TEST(JobCoreFaultsTest, ARelayThatForgotIsToldAgain) {
 
 TEST(JobCoreFaultsTest, ACancelAfterTheEndChangesNotHowItEnded) {
   SimulatedJob job(Seed(2, 1));
-  ASSERT_TRUE(StepUntil(job, [&] { return job.core().state() == Job::STATE_CANCELLING; }));
+  ASSERT_TRUE(StepUntil(job, [&] { return job.core().state() == Job::STATE_STOPPING; }));
   job.Send(CancelRequested{});
   job.RunToEnd();
   EXPECT_EQ(job.core().state(), Job::STATE_SUCCEEDED);

@@ -45,7 +45,7 @@ JobCore::JobCore(const store::v1::JobRow& row,
   }
   // A pausing job keeps its actor until it releases everyone.
   const bool releasing =
-      state() == Job::STATE_CANCELLING ||
+      state() == Job::STATE_STOPPING ||
       (state() == Job::STATE_PAUSING &&
        std::none_of(row.slots().begin(), row.slots().end(), [](const store::v1::SlotRow& slot) {
          return slot.role() == "actor" && slot.ready();
@@ -66,8 +66,8 @@ JobCore::JobCore(const store::v1::JobRow& row,
   for (const auto& [serial, trajectory] : trajectories) {
     // Rows written after the job's last row have larger serials than it knows.
     next_serial_ = std::max(next_serial_, serial + 1);
-    const bool current =
-        trajectory.incarnation() == incarnation_ && trajectory.step() == step_ + 1 && is_rl();
+    const bool current = trajectory.incarnation() == incarnation_ &&
+                         trajectory.step() == StepOf(trajectory.purpose()) && is_rl();
     const bool evaluated = trajectory.purpose() == v1::PURPOSE_EVAL && evaluated_step_ == step_;
     if (!current || evaluated) continue;
     if (Mutated(Mutation::kReadyLostAtRestart) && restored_rows_.empty() && serial % 2 == 0)

@@ -60,7 +60,7 @@ bool JobCore::Wants(const std::string& worker, const TaskRef& ref) const {
     return command_.has_value() && ref.kind == command_->kind &&
            ref.subject == command_->sequence && ref.attempt == command_->attempt;
   }
-  if (!begun_) return IsActive(state()) && state() != Job::STATE_CANCELLING;
+  if (!begun_) return IsActive(state()) && state() != Job::STATE_STOPPING;
   auto it = trajectories_.find(ref.subject);
   if (it == trajectories_.end()) return false;
   if (it->second.attempt != ref.attempt && !Mutated(Mutation::kStaleTokenAccepted)) return false;
@@ -106,7 +106,7 @@ bool JobCore::SaveDue() const {
 }
 
 void JobCore::Advance() {
-  if (!IsActive(state()) || state() == Job::STATE_CANCELLING) return;
+  if (!IsActive(state()) || state() == Job::STATE_STOPPING) return;
   if (restored_ && !begun_ && command_.has_value() && command_->kind == TaskKind::kUpdate) {
     // A restart in the middle of an update: its batch is rebuilt from the READY rows.
     if (SetUpDone()) BeginStep();
@@ -322,7 +322,7 @@ void JobCore::OnGenerated(const TaskDone& event) {
   trajectory.serial = next_serial_++;
   trajectory.state = score_nodes() > 0 ? TrajectoryState::kScoring : TrajectoryState::kReady;
   generated_at_ = now_;
-  Do(PutTrajectory{trajectory.serial, step_ + 1, incarnation_, trajectory});
+  Do(PutTrajectory{trajectory.serial, StepOf(trajectory.purpose), incarnation_, trajectory});
   EnqueueNext(trajectory);
   if (rollouts_.load(event.worker) == 0) LoadWeights();
   Dispatch();
@@ -358,7 +358,7 @@ void JobCore::OnScored(const TaskDone& event) {
     trajectory.state = TrajectoryState::kReady;
   }
   scored_at_ = now_;
-  Do(PutTrajectory{trajectory.serial, step_ + 1, incarnation_, trajectory});
+  Do(PutTrajectory{trajectory.serial, StepOf(trajectory.purpose), incarnation_, trajectory});
   EnqueueNext(trajectory);
   Dispatch();
   MaybePhaseDone();

@@ -201,7 +201,7 @@ void JobCore::LoseSlot(Slot& slot, const std::string& reason) {
   slot.loading = false;
   slot.version = 0;
   slot.since = now_;
-  if (releasing || state() == Job::STATE_CANCELLING) {
+  if (releasing || state() == Job::STATE_STOPPING) {
     Do(PutJob{});
     return CheckReleased();
   }
@@ -359,7 +359,7 @@ void JobCore::ReleaseAll() {
 }
 
 void JobCore::CheckReleased() {
-  if (state() != Job::STATE_CANCELLING && state() != Job::STATE_PAUSING) return;
+  if (state() != Job::STATE_STOPPING && state() != Job::STATE_PAUSING) return;
   const bool all = std::all_of(slots_.begin(), slots_.end(),
                                [](const Slot& s) { return s.state == SlotState::kEmpty; });
   if (!all) return;

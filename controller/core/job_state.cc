@@ -14,7 +14,7 @@ struct Rule {
 
 constexpr State kStoppingAs = Job::STATE_UNSPECIFIED;
 
-// CANCELLING is also the way out of FAILED and SUCCEEDED: workers are released first.
+// STOPPING is also the way out of FAILED and SUCCEEDED: workers are released first.
 constexpr Rule kRules[] = {
     {Job::STATE_QUEUED, JobTrigger::kWorkersGranted, Job::STATE_STARTING},
     {Job::STATE_QUEUED, JobTrigger::kPause, Job::STATE_PAUSED},
@@ -23,27 +23,27 @@ constexpr Rule kRules[] = {
     {Job::STATE_STARTING, JobTrigger::kSetUp, Job::STATE_RUNNING},
     {Job::STATE_STARTING, JobTrigger::kTrainerLost, Job::STATE_RECOVERING},
     {Job::STATE_STARTING, JobTrigger::kPause, Job::STATE_PAUSING},
-    {Job::STATE_STARTING, JobTrigger::kCancel, Job::STATE_CANCELLING},
-    {Job::STATE_STARTING, JobTrigger::kFail, Job::STATE_CANCELLING},
+    {Job::STATE_STARTING, JobTrigger::kCancel, Job::STATE_STOPPING},
+    {Job::STATE_STARTING, JobTrigger::kFail, Job::STATE_STOPPING},
     {Job::STATE_RUNNING, JobTrigger::kTrainerLost, Job::STATE_RECOVERING},
     {Job::STATE_RUNNING, JobTrigger::kPause, Job::STATE_PAUSING},
-    {Job::STATE_RUNNING, JobTrigger::kCancel, Job::STATE_CANCELLING},
-    {Job::STATE_RUNNING, JobTrigger::kFail, Job::STATE_CANCELLING},
-    {Job::STATE_RUNNING, JobTrigger::kFinish, Job::STATE_CANCELLING},
+    {Job::STATE_RUNNING, JobTrigger::kCancel, Job::STATE_STOPPING},
+    {Job::STATE_RUNNING, JobTrigger::kFail, Job::STATE_STOPPING},
+    {Job::STATE_RUNNING, JobTrigger::kFinish, Job::STATE_STOPPING},
     {Job::STATE_PAUSING, JobTrigger::kResume, Job::STATE_RUNNING},
     {Job::STATE_PAUSING, JobTrigger::kTrainerLost, Job::STATE_PAUSING},
-    {Job::STATE_PAUSING, JobTrigger::kCancel, Job::STATE_CANCELLING},
-    {Job::STATE_PAUSING, JobTrigger::kFail, Job::STATE_CANCELLING},
-    {Job::STATE_PAUSING, JobTrigger::kFinish, Job::STATE_CANCELLING},
+    {Job::STATE_PAUSING, JobTrigger::kCancel, Job::STATE_STOPPING},
+    {Job::STATE_PAUSING, JobTrigger::kFail, Job::STATE_STOPPING},
+    {Job::STATE_PAUSING, JobTrigger::kFinish, Job::STATE_STOPPING},
     {Job::STATE_PAUSING, JobTrigger::kReleased, Job::STATE_PAUSED},
     {Job::STATE_PAUSED, JobTrigger::kResume, Job::STATE_QUEUED},
     {Job::STATE_PAUSED, JobTrigger::kCancel, Job::STATE_CANCELLED},
     {Job::STATE_RECOVERING, JobTrigger::kSetUp, Job::STATE_RUNNING},
     {Job::STATE_RECOVERING, JobTrigger::kTrainerLost, Job::STATE_RECOVERING},
     {Job::STATE_RECOVERING, JobTrigger::kPause, Job::STATE_PAUSING},
-    {Job::STATE_RECOVERING, JobTrigger::kCancel, Job::STATE_CANCELLING},
-    {Job::STATE_RECOVERING, JobTrigger::kFail, Job::STATE_CANCELLING},
-    {Job::STATE_CANCELLING, JobTrigger::kReleased, kStoppingAs},
+    {Job::STATE_RECOVERING, JobTrigger::kCancel, Job::STATE_STOPPING},
+    {Job::STATE_RECOVERING, JobTrigger::kFail, Job::STATE_STOPPING},
+    {Job::STATE_STOPPING, JobTrigger::kReleased, kStoppingAs},
 };
 
 }  // namespace
@@ -64,7 +64,7 @@ bool IsTerminal(State state) {
 bool IsActive(State state) {
   return state == Job::STATE_STARTING || state == Job::STATE_RUNNING ||
          state == Job::STATE_PAUSING || state == Job::STATE_RECOVERING ||
-         state == Job::STATE_CANCELLING;
+         state == Job::STATE_STOPPING;
 }
 
 absl::string_view StateName(State state) {

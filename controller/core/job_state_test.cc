@@ -64,7 +64,7 @@ TEST(JobStateTest, NothingLeavesATerminalState) {
 
 TEST(JobStateTest, EveryStateThatIsNotTerminalCanBeCancelled) {
   for (Job::State state : AllStates()) {
-    if (IsTerminal(state) || state == Job::STATE_CANCELLING) continue;
+    if (IsTerminal(state) || state == Job::STATE_STOPPING) continue;
     EXPECT_TRUE(NextJobState(state, JobTrigger::kCancel, Job::STATE_CANCELLED).has_value())
         << StateName(state);
   }

@@ -194,6 +194,10 @@ void CheckAlgorithm(v1::JobSpec* spec, Checker& check) {
   BATON_NUMBER("algorithm", algorithm, clip_ratio_low, 0.2, 0.0, 1.0);
   BATON_NUMBER("algorithm", algorithm, clip_ratio_high, 0.28, 0.0, 100.0);
   BATON_NUMBER("algorithm", algorithm, clip_ratio_c, 0.0, 0.0, 1000.0);
+  if (algorithm->clip_ratio_c() > 0 && algorithm->clip_ratio_c() <= 1) {
+    check.Fail("algorithm.clip_ratio_c",
+               absl::StrCat(algorithm->clip_ratio_c(), " is not above 1 (or 0 for no dual clip)"));
+  }
   BATON_CHOICE("algorithm", algorithm, loss_agg_mode, "token-mean", "token-mean",
                "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm");
   BATON_NUMBER("algorithm", algorithm, entropy_coeff, 0.0, -10.0, 10.0);
@@ -235,6 +239,14 @@ void CheckTrainer(v1::JobSpec* spec, Checker& check) {
   } else {
     check.InRange<int64_t>("trainer.total_training_steps", trainer->total_training_steps(), 1,
                            10000000);
+  }
+  if (spec->actor().lr_schedule() != "constant" && trainer->total_training_steps() > 0 &&
+      spec->actor().lr_warmup_steps() >= trainer->total_training_steps()) {
+    check.Fail("actor.lr_warmup_steps",
+               absl::StrCat(spec->actor().lr_warmup_steps(),
+                            " is not below trainer.total_training_steps (",
+                            trainer->total_training_steps(), "), which the ",
+                            spec->actor().lr_schedule(), " schedule needs to fall after it"));
   }
   BATON_NUMBER("trainer", trainer, save_freq, 50, 0, 10000000);
   BATON_NUMBER("trainer", trainer, test_freq, 0, 0, 10000000);

@@ -75,6 +75,21 @@ TEST(SpecTest, AMessageSaysWhatIsAllowed) {
   EXPECT_EQ(checked.violations[0].description(), "0 is not in [1, 1024]");
 }
 
+TEST(SpecTest, SettingsThatTheTrainerWouldRefuseAreRefusedHere) {
+  v1::JobSpec spec = Good();
+  spec.mutable_actor()->set_lr_schedule("cosine");
+  spec.mutable_actor()->set_lr_warmup_steps(10);
+  spec.mutable_algorithm()->set_clip_ratio_c(0.5);
+  EXPECT_THAT(Fields(CheckSpec(spec)),
+              ::testing::ElementsAre("spec.actor.lr_warmup_steps", "spec.algorithm.clip_ratio_c"));
+  spec.mutable_actor()->set_lr_warmup_steps(9);
+  spec.mutable_algorithm()->set_clip_ratio_c(3);
+  EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::IsEmpty());
+  spec.mutable_actor()->set_lr_warmup_steps(10);
+  spec.mutable_actor()->set_lr_schedule("constant");
+  EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::IsEmpty());
+}
+
 TEST(SpecTest, NotANumberIsNotInRange) {
   v1::JobSpec spec = Good();
   spec.mutable_actor()->set_lr(std::numeric_limits<double>::quiet_NaN());

@@ -314,7 +314,7 @@ void Controller::PauseJob(v1::PauseJobRequest request, Callback<v1::Job> done) {
   auto job = FindJob(request.name());
   if (!job.ok()) return done(job.status());
   auto check = [](const JobCore& core) -> absl::Status {
-    if (!IsTerminal(core.state()) && core.state() != v1::Job::STATE_CANCELLING) {
+    if (!IsTerminal(core.state()) && core.state() != v1::Job::STATE_STOPPING) {
       return absl::OkStatus();
     }
     return MakeError(absl::StatusCode::kFailedPrecondition, "JOB_ENDED",
@@ -328,7 +328,7 @@ void Controller::ResumeJob(v1::ResumeJobRequest request, Callback<v1::Job> done)
   auto job = FindJob(request.name());
   if (!job.ok()) return done(job.status());
   auto check = [](const JobCore& core) -> absl::Status {
-    if (!IsTerminal(core.state()) && core.state() != v1::Job::STATE_CANCELLING) {
+    if (!IsTerminal(core.state()) && core.state() != v1::Job::STATE_STOPPING) {
       return absl::OkStatus();
     }
     return MakeError(absl::StatusCode::kFailedPrecondition, "JOB_ENDED",

@@ -1,4 +1,6 @@
 // A job from submit to its end, with the fake engine, through real gRPC and SQLite.
+#include <set>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/end_to_end/cluster_testing.h"
@@ -82,6 +84,26 @@ TEST(LifeOfAJobTest, EverySampleIsListedWithItsTextAndItsScore) {
     EXPECT_GE(t.step(), 1u);
     EXPECT_LE(t.step(), 2u);
   }
+}
+
+TEST(LifeOfAJobTest, AnEvaluationIsOfTheStepAfterWhichItWasMade) {
+  TestCluster cluster;
+  cluster.AddStandardWorkers();
+  ASSERT_TRUE(cluster.Create(cluster.RlSpec(2), "rl").ok());
+  ASSERT_TRUE(cluster.WaitForState("rl", Job::STATE_SUCCEEDED)) << cluster.Why("rl");
+  v1::ListTrajectoriesRequest request;
+  request.set_name("rl");
+  request.set_purpose(v1::PURPOSE_EVAL);
+  request.set_page_size(1000);
+  grpc::ClientContext context;
+  v1::ListTrajectoriesResponse response;
+  ASSERT_TRUE(cluster.stub().ListTrajectories(&context, request, &response).ok());
+  std::set<uint64_t> steps;
+  for (const v1::Trajectory& t : response.trajectories()) {
+    steps.insert(t.step());
+    EXPECT_EQ(t.policy_version(), t.step());
+  }
+  EXPECT_THAT(steps, ::testing::ElementsAre(0, 2));  // before and after
 }
 
 }  // namespace

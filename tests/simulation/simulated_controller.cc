@@ -358,7 +358,7 @@ void SimulatedController::Steer(const std::string& name, const Event& event, con
   if (job == nullptr) return done(absl::NotFoundError("no such job"));
   OnStrand(*job, [this, job, event, done] {
     const bool ends =
-        IsTerminal(job->core->state()) || job->core->state() == v1::Job::STATE_CANCELLING;
+        IsTerminal(job->core->state()) || job->core->state() == v1::Job::STATE_STOPPING;
     if (ends && !std::holds_alternative<CancelRequested>(event)) {
       return done(absl::FailedPreconditionError("JOB_ENDED"));
     }
