@@ -12,128 +12,14 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "workers/engine/generator_testing.h"
 #include "workers/engine/kv_cache.h"
 
 namespace baton::engine {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-constexpr int64_t kVocab = 32;
-
-std::unique_ptr<CausalLM> MakeModel(uint64_t seed = 1, torch::Dtype dtype = torch::kFloat32) {
-  ModelConfig config;
-  config.vocab_size = kVocab;
-  config.hidden_size = 24;
-  config.intermediate_size = 40;
-  config.num_hidden_layers = 2;
-  config.num_attention_heads = 4;
-  config.num_key_value_heads = 2;
-  config.head_dim = 6;
-  config.max_position_embeddings = 128;
-  config.initializer_range = 0.3;  // logits far enough apart to notice a mistake
-  auto model = CausalLM::Create(config, dtype, torch::kCPU);
-  EXPECT_TRUE(model.ok()) << model.status();
-  (*model)->InitializeRandom(seed);
-  return *std::move(model);
-}
-
-// "a" to "z", then six of two letters.
-std::string Piece(int32_t token) {
-  if (token < 26) return std::string(1, static_cast<char>('a' + token));
-  return std::string("A") + static_cast<char>('A' + token - 26);
-}
-
-std::string Decode(absl::Span<const int32_t> tokens) {
-  std::string text;
-  for (int32_t token : tokens) text += Piece(token);
-  return text;
-}
-
-std::unique_ptr<Generator> MakeGenerator(CausalLM* model, GeneratorOptions options = {}) {
-  auto generator = Generator::Create(model, Decode, options);
-  EXPECT_TRUE(generator.ok()) << generator.status();
-  return *std::move(generator);
-}
-
-GeneratorOptions Deterministic() {
-  GeneratorOptions options;
-  options.deterministic = true;
-  return options;
-}
-
-GenerateRequest Request(uint64_t id, std::vector<int32_t> prompt, int64_t max_new_tokens,
-                        double temperature = 1) {
-  GenerateRequest request;
-  request.id = id;
-  request.prompt = std::move(prompt);
-  request.params.max_new_tokens = max_new_tokens;
-  request.params.temperature = temperature;
-  request.key = {77, 1, id, 2, 3};
-  return request;
-}
-
-struct Response {
-  std::vector<int32_t> tokens;
-  std::vector<float> log_probs;
-  std::string finish_reason;
-  friend bool operator==(const Response& a, const Response& b) {
-    return a.tokens == b.tokens && a.log_probs == b.log_probs && a.finish_reason == b.finish_reason;
-  }
-  friend bool operator!=(const Response& a, const Response& b) { return !(a == b); }
-};
-
-void PrintTo(const Response& r, std::ostream* os) {
-  *os << ::testing::PrintToString(r.tokens) << " " << ::testing::PrintToString(r.log_probs) << " "
-      << r.finish_reason;
-}
-
-using Responses = std::map<uint64_t, Response>;
-
-void StepInto(Generator& generator, Responses* responses) {
-  const auto updates = generator.Step();
-  ASSERT_TRUE(updates.ok()) << updates.status();
-  for (const GenerateUpdate& update : *updates) {
-    Response& response = (*responses)[update.id];
-    EXPECT_EQ(response.finish_reason, "") << "an update after the last";
-    EXPECT_EQ(update.new_tokens.size(), update.new_log_probs.size());
-    EXPECT_EQ(update.finished, !update.finish_reason.empty());
-    response.tokens.insert(response.tokens.end(), update.new_tokens.begin(),
-                           update.new_tokens.end());
-    response.log_probs.insert(response.log_probs.end(), update.new_log_probs.begin(),
-                              update.new_log_probs.end());
-    response.finish_reason = update.finish_reason;
-  }
-}
-
-Responses Finish(Generator& generator, int max_steps = 2000) {
-  Responses responses;
-  for (int step = 0; !generator.idle(); ++step) {
-    if (step == max_steps || ::testing::Test::HasFatalFailure()) {
-      ADD_FAILURE() << "not idle after " << step << " steps";
-      break;
-    }
-    StepInto(generator, &responses);
-  }
-  return responses;
-}
-
-Responses RunAll(CausalLM* model, const std::vector<GenerateRequest>& requests,
-                 const GeneratorOptions& options) {
-  const auto generator = MakeGenerator(model, options);
-  for (const GenerateRequest& request : requests) {
-    const absl::Status status = generator->Add(request);
-    EXPECT_TRUE(status.ok()) << status;
-  }
-  return Finish(*generator);
-}
-
-Response RunAlone(CausalLM* model, const GenerateRequest& request,
-                  const GeneratorOptions& options) {
-  return RunAll(model, {request}, options)[request.id];
-}
 
 // Attention over one whole sequence, by definition.
 class WholeSequenceAttention : public AttentionContext {
@@ -488,54 +374,6 @@ TEST(GeneratorTest, CancelDuringThePromptHandsItToTheOthers) {
   const GeneratorStats stats = generator->stats();
   EXPECT_EQ(stats.free_blocks, stats.total_blocks);
   EXPECT_EQ(stats.cached_blocks, 3) << "only the first prompt";
-}
-
-TEST(GeneratorTest, StopTokensEndTheResponseAndBelongToIt) {
-  const auto model = MakeModel();
-  GenerateRequest request = Request(1, {4, 5, 6}, 30);
-  const Response whole = RunAlone(model.get(), request, Deterministic());
-  request.params.stop_token_ids = {whole.tokens[9]};
-  const size_t first =
-      std::find(whole.tokens.begin(), whole.tokens.end(), whole.tokens[9]) - whole.tokens.begin();
-  const Response stopped = RunAlone(model.get(), request, Deterministic());
-  EXPECT_EQ(stopped.finish_reason, "stop");
-  EXPECT_EQ(stopped.tokens,
-            std::vector<int32_t>(whole.tokens.begin(), whole.tokens.begin() + first + 1));
-}
-
-TEST(GeneratorTest, StopAtTheLastTokenIsAStop) {
-  const auto model = MakeModel();
-  GenerateRequest request = Request(1, {4, 5, 6}, 1);
-  const int32_t token = RunAlone(model.get(), request, Deterministic()).tokens[0];
-  request.params.stop_token_ids = {token};
-  EXPECT_EQ(RunAlone(model.get(), request, Deterministic()).finish_reason, "stop");
-}
-
-TEST(GeneratorTest, NoStopTokenBeforeTheMinimum) {
-  const auto model = MakeModel();
-  GenerateRequest request = Request(1, {4, 5, 6}, 30);
-  for (int64_t id = 0; id < kVocab / 2; ++id) request.params.stop_token_ids.push_back(id);
-  request.params.min_new_tokens = 12;
-  for (uint64_t prompt_id = 0; prompt_id < 10; ++prompt_id) {
-    request.key.prompt_id = prompt_id;
-    const Response response = RunAlone(model.get(), request, Deterministic());
-    ASSERT_GT(response.tokens.size(), 12u);
-    for (int i = 0; i < 12; ++i) EXPECT_GE(response.tokens[i], kVocab / 2);
-  }
-}
-
-TEST(GeneratorTest, StopStringsAcrossTokens) {
-  const auto model = MakeModel();
-  GenerateRequest request = Request(1, {4, 5, 6}, 40);
-  const Response whole = RunAlone(model.get(), request, Deterministic());
-  const std::string text = Decode(whole.tokens);
-  // The end of one piece and the beginning of the next, three pieces on.
-  const std::string stop = Decode(absl::MakeConstSpan(whole.tokens).subspan(20, 4));
-  request.params.stop_strings = {"no such text", stop};
-  const Response stopped = RunAlone(model.get(), request, Deterministic());
-  EXPECT_EQ(stopped.finish_reason, "stop");
-  const std::string stopped_text = Decode(stopped.tokens);
-  EXPECT_EQ(stopped_text, text.substr(0, text.find(stop) + stop.size()));
 }
 
 TEST(GeneratorTest, NothingLeftToGenerate) {

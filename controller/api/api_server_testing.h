@@ -1,0 +1,70 @@
+// What the tests of the services share: an ApiServer on a free port, before a mock controller, and
+// a channel to it. One thread; every call has a deadline of 20 s.
+#ifndef BATON_CONTROLLER_API_API_SERVER_TESTING_H_
+#define BATON_CONTROLLER_API_API_SERVER_TESTING_H_
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "baton/v1/job_service.grpc.pb.h"
+#include "controller/api/api_server.h"
+#include "controller/runtime/mock_controller.h"
+#include "gmock/gmock.h"
+#include "grpcpp/grpcpp.h"
+#include "gtest/gtest.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::api {
+
+class ApiServerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    files_ = ::testing::TempDir() + "api_files_" +
+             ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(files_);
+    std::filesystem::create_directories(files_);
+    ON_CALL(controller_, files_dir()).WillByDefault(::testing::Return(files_));
+    Start(Access());
+  }
+
+  void Start(const Access& access) {
+    auto server = ApiServer::Start("127.0.0.1:0", access, &controller_);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    grpc::ChannelArguments arguments;
+    arguments.SetInt("test", ++channels_);  // no channel is shared with an earlier server
+    channel_ = grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", server_->port()),
+                                         grpc::InsecureChannelCredentials(), arguments);
+    jobs_ = v1::JobService::NewStub(channel_);
+  }
+
+  static void Deadline(grpc::ClientContext& context) {
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  }
+
+  /// Calls a unary method with `name` set in the request; answers its status.
+  template <typename Request, typename Response>
+  absl::Status Call(grpc::Status (v1::JobService::Stub::*method)(grpc::ClientContext*,
+                                                                 const Request&, Response*),
+                    const Request& request, Response* response) {
+    grpc::ClientContext context;
+    Deadline(context);
+    return FromGrpc((jobs_.get()->*method)(&context, request, response));
+  }
+
+  std::string files_;
+  ::testing::NiceMock<controller::MockController> controller_;
+  std::unique_ptr<ApiServer> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::JobService::Stub> jobs_;
+  int channels_ = 0;
+};
+
+}  // namespace baton::api
+
+#endif  // BATON_CONTROLLER_API_API_SERVER_TESTING_H_

@@ -1,0 +1,114 @@
+// Uploads over real gRPC: a file under its content, or nothing.
+#include "controller/api/upload_file_reactor.h"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "controller/api/api_server_testing.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace baton::api {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class UploadTest : public ApiServerTest {
+ protected:
+  absl::StatusOr<v1::UploadFileResponse> Upload(const std::string& name, const std::string& bytes,
+                                                size_t piece) {
+    grpc::ClientContext context;
+    Deadline(context);
+    v1::UploadFileResponse response;
+    auto writer = jobs_->UploadFile(&context, &response);
+    v1::UploadFileRequest request;
+    request.set_filename(name);
+    for (size_t at = 0; at == 0 || at < bytes.size(); at += piece) {
+      request.set_data(bytes.substr(at, piece));
+      if (!writer->Write(request)) break;
+      request.clear_filename();
+    }
+    writer->WritesDone();
+    const grpc::Status status = writer->Finish();
+    if (!status.ok()) return FromGrpc(status);
+    return response;
+  }
+
+  std::vector<std::string> Files() {
+    std::vector<std::string> out;
+    for (const auto& entry : fs::recursive_directory_iterator(files_)) {
+      if (entry.is_regular_file()) out.push_back(entry.path().filename().string());
+    }
+    return out;
+  }
+};
+
+TEST_F(UploadTest, PutsAFileUnderItsContent) {
+  std::string bytes;
+  for (int i = 0; i < 300'000; ++i) bytes.push_back(static_cast<char>(i * 7 % 251));
+  auto whole = Upload("prompts.jsonl", bytes, bytes.size());
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_EQ(whole->size_bytes(), 300'000);
+  EXPECT_TRUE(absl::StartsWith(whole->path(), "files/"));
+  EXPECT_TRUE(absl::EndsWith(whole->path(), "/prompts.jsonl"));
+  std::ifstream in(files_ + whole->path().substr(5), std::ios::binary);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), bytes);
+  // The same bytes in pieces are the same file; other bytes are not.
+  EXPECT_EQ(Upload("prompts.jsonl", bytes, 10'007)->path(), whole->path());
+  bytes[5] ^= 1;
+  EXPECT_NE(Upload("prompts.jsonl", bytes, 10'007)->path(), whole->path());
+  EXPECT_EQ(Files().size(), 2u);
+}
+
+TEST_F(UploadTest, ANameCannotLeaveTheFolder) {
+  for (const char* name : {"../../etc/passwd", "/etc/passwd", "..", "", ".", "a/b/passwd"}) {
+    auto kept = Upload(name, "x", 1);
+    ASSERT_TRUE(kept.ok()) << name << ": " << kept.status();
+    EXPECT_THAT(kept->path(), ::testing::Not(HasSubstr(".."))) << name;
+    EXPECT_TRUE(fs::exists(files_ + kept->path().substr(5))) << kept->path();
+  }
+  EXPECT_TRUE(Upload(std::string(5000, 'n'), "x", 1).ok());
+}
+
+TEST_F(UploadTest, ALongNameIsCutBetweenCharacters) {
+  std::string name;
+  for (int i = 0; i < 120; ++i) name += "ä";  // 240 bytes
+  auto kept = Upload(name + "x", "x", 1);
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  EXPECT_TRUE(absl::EndsWith(kept->path(), "/" + name.substr(42) + "x")) << kept->path();
+  EXPECT_TRUE(fs::exists(files_ + kept->path().substr(5)));
+}
+
+TEST_F(UploadTest, AnUnfinishedFileIsNotKept) {
+  grpc::ClientContext context;
+  v1::UploadFileResponse response;
+  auto writer = jobs_->UploadFile(&context, &response);
+  v1::UploadFileRequest request;
+  request.set_filename("half");
+  request.set_data("half");
+  ASSERT_TRUE(writer->Write(request));
+  context.TryCancel();
+  EXPECT_FALSE(writer->Finish().ok());
+  server_.reset();  // everything under way has ended
+  EXPECT_THAT(Files(), ::testing::IsEmpty());
+}
+
+TEST_F(UploadTest, WhatAnEarlierProcessLeftIsRemoved) {
+  std::ofstream(files_ + "/.upload-1-1") << "half";
+  Start(Access());
+  EXPECT_THAT(Files(), ::testing::IsEmpty());
+}
+
+TEST_F(UploadTest, AFolderThatCannotBeWrittenIsAnError) {
+  fs::remove_all(files_);
+  const auto refused = Upload("a", "x", 1);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ErrorReason(refused.status()), "DISK_FULL");
+}
+
+}  // namespace
+}  // namespace baton::api
