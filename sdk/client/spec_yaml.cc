@@ -1,7 +1,9 @@
 #include "sdk/client/spec_yaml.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -317,6 +319,13 @@ void ApplySet(const std::string& set, YAML::Node* root, ParsedSpec* out) {
   }
 }
 
+// The fewest digits that read back as the same number.
+std::string ShortestDouble(double value) {
+  std::array<char, 32> text;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value);
+  return std::string(text.data(), end.ptr);
+}
+
 void EmitMessage(const Message& message, YAML::Emitter& out) {
   const Reflection* reflection = message.GetReflection();
   std::vector<const FieldDescriptor*> fields;
@@ -333,7 +342,7 @@ void EmitMessage(const Message& message, YAML::Emitter& out) {
         out << reflection->GetBool(message, field);
         break;
       case FieldDescriptor::CPPTYPE_DOUBLE:
-        out << absl::StrCat(reflection->GetDouble(message, field));
+        out << ShortestDouble(reflection->GetDouble(message, field));
         break;
       case FieldDescriptor::CPPTYPE_INT32:
         out << reflection->GetInt32(message, field);

@@ -105,5 +105,16 @@ TEST(SpecYamlTest, WhatItWritesItReads) {
   EXPECT_EQ(again.spec.SerializeAsString(), spec.SerializeAsString());
 }
 
+TEST(SpecYamlTest, WritesEveryDigitOfANumber) {
+  v1::JobSpec spec;
+  spec.mutable_actor()->set_lr(1.23456789012345e-5);  // 15 digits: each of them counts
+  spec.mutable_rollout()->set_temperature(0.7);
+  const std::string yaml = SpecToYaml(spec);
+  EXPECT_THAT(yaml, HasSubstr("temperature: 0.7\n"));  // and none that is not needed
+  const ParsedSpec again = ParseSpecYaml(yaml, {});
+  EXPECT_EQ(FormatProblems("f", again.problems), "");
+  EXPECT_EQ(again.spec.actor().lr(), 1.23456789012345e-5);
+}
+
 }  // namespace
 }  // namespace baton
