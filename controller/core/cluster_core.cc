@@ -92,7 +92,10 @@ ClusterEffects ClusterCore::OnHello(uint64_t session, const v1::Hello& hello, ab
          effects);
   }
   if (worker.session != 0) sessions_.erase(worker.session);
-  if (other_process) worker.draining = false;
+  if (other_process) {
+    worker.draining = false;
+    worker.silences = 0;
+  }
   worker.hello = hello;
   worker.session = session;
   worker.seen = now;
@@ -179,13 +182,15 @@ ClusterEffects ClusterCore::OnNeed(const std::string& job, int priority, int64_t
 }
 
 ClusterEffects ClusterCore::OnReturn(const std::string& job, const std::string& worker,
-                                     absl::Time now) {
+                                     absl::Time now, bool silent) {
   ClusterEffects effects;
   auto it = workers_.find(worker);
   if (it != workers_.end() && it->second.job == job) {
     it->second.job.clear();
     it->second.role.clear();
-    if (it->second.session == 0) workers_.erase(it);
+    it->second.silences = silent ? it->second.silences + 1 : 0;
+    if (it->second.silences >= options_.max_silences) it->second.draining = true;
+    if (it->second.session == 0 && !it->second.draining) workers_.erase(it);
   }
   Match(effects);
   return effects;
@@ -228,17 +233,18 @@ bool ClusterCore::Serve(const std::string& job, Need& need, ClusterEffects& effe
   std::set<std::string> taken;
   for (auto& [role, count] : need.missing) {
     int found = 0;
-    // Whoever plays the fewest other roles is taken first, so that versatile workers stay free.
-    std::vector<std::pair<int, std::string>> candidates;
+    // Whoever let a deadline pass comes last; then whoever plays the fewest other roles is taken
+    // first, so that versatile workers stay free.
+    std::vector<std::tuple<int, int, std::string>> candidates;
     for (const auto& [id, worker] : workers_) {
       if (worker.session == 0 || !worker.job.empty() || worker.draining || taken.count(id) > 0 ||
           !Plays(worker, role)) {
         continue;
       }
-      candidates.emplace_back(worker.hello.methods_size(), id);
+      candidates.emplace_back(worker.silences, worker.hello.methods_size(), id);
     }
     std::sort(candidates.begin(), candidates.end());
-    for (const auto& [methods, id] : candidates) {
+    for (const auto& [silences, methods, id] : candidates) {
       if (found == count) break;
       chosen.emplace_back(id, role);
       taken.insert(id);

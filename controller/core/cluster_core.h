@@ -32,6 +32,7 @@ struct ClusterOptions {
   absl::Duration heartbeat_interval = absl::Seconds(2);
   int protocol_min = 1;  ///< Protocol versions this controller speaks.
   int protocol_max = 1;
+  int max_silences = 3;  ///< Deadlines that a worker may let pass before it is drained.
 };
 
 // ---- Effects of the cluster ---------------------------------------------------------------
@@ -79,7 +80,10 @@ class ClusterCore {
   ClusterEffects OnNeed(const std::string& job, int priority, int64_t order, bool active,
                         const std::map<std::string, int>& missing, absl::Time now);
   /// A job gives a worker back.
-  ClusterEffects OnReturn(const std::string& job, const std::string& worker, absl::Time now);
+  /// `silent`: it let a deadline of the job pass. Others are granted before it, and after
+  /// `max_silences` of them it gets no work until its process is restarted.
+  ClusterEffects OnReturn(const std::string& job, const std::string& worker, absl::Time now,
+                          bool silent = false);
   /// A job asks for nothing any more.
   void OnLeave(const std::string& job);
   /// A restarted controller: `job` held this worker, which has one lease to come back.
@@ -104,6 +108,7 @@ class ClusterCore {
     absl::Time lease_end;
     absl::Time seen;
     bool draining = false;
+    int silences = 0;  // deadlines it let pass
     std::string job;   // empty: free
     std::string role;  // granted
   };

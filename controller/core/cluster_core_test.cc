@@ -154,5 +154,29 @@ TEST_F(ClusterCoreTest, ADrainOutlivesABrokenStreamButNotTheProcess) {
   EXPECT_EQ(Of<ClusterGrant>(core_.OnHello(3, HelloOf("a", "actor", "second"), now_)).size(), 1u);
 }
 
+TEST_F(ClusterCoreTest, WhoLetADeadlinePassComesLastAndIsDrainedInTheEnd) {
+  core_.OnHello(1, HelloOf("a", "actor"), now_);
+  auto grants = Of<ClusterGrant>(core_.OnNeed("j", 0, 1, true, {{"actor", 1}}, now_));
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_TRUE(core_.OnReturn("j", "a", now_, /*silent=*/true).empty());
+  core_.OnHello(2, HelloOf("b", "actor"), now_);
+  grants = Of<ClusterGrant>(core_.OnNeed("j", 0, 1, true, {{"actor", 1}}, now_));
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].worker, "b");
+  for (int i = 0; i < 2; ++i) {  // alone, it gets another chance, and another
+    grants = Of<ClusterGrant>(core_.OnNeed("k", 0, 2, true, {{"actor", 1}}, now_));
+    ASSERT_EQ(grants.size(), 1u);
+    EXPECT_EQ(grants[0].worker, "a");
+    core_.OnReturn("k", "a", now_, /*silent=*/true);
+  }
+  EXPECT_TRUE(Of<ClusterGrant>(core_.OnNeed("k", 0, 2, true, {{"actor", 1}}, now_)).empty());
+  EXPECT_EQ(core_.List(now_)[0].state(), v1::Worker::STATE_DRAINING);
+  // Its process is restarted: that is another one.
+  core_.OnClosed(1, now_);
+  grants = Of<ClusterGrant>(core_.OnHello(3, HelloOf("a", "actor", "i2"), now_));
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].worker, "a");
+}
+
 }  // namespace
 }  // namespace baton::controller

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "baton/store/v1/rows.pb.h"
 #include "baton/v1/job_service.pb.h"
 #include "controller/core/task.h"
 #include "controller/core/trajectory.h"
@@ -82,10 +83,14 @@ struct PauseRequested {};
 struct ResumeRequested {};
 /// Time goes on; the core looks at its deadlines.
 struct Tick {};
+/// For so long nothing could be written, so nothing left: it counts towards no deadline.
+struct TimeLost {
+  absl::Duration duration;
+};
 
 using Event = std::variant<WorkerGranted, WorkerLost, WorkerBack, DataLoaded, TaskProgressed,
                            TaskDone, BatchBuilt, CheckpointCommitted, CancelRequested,
-                           PauseRequested, ResumeRequested, Tick>;
+                           PauseRequested, ResumeRequested, Tick, TimeLost>;
 
 // ---- Effects ------------------------------------------------------------------------------
 
@@ -159,7 +164,7 @@ struct BuildBatch {
 struct CommitCheckpoint {
   int64_t step = 0;
   uint64_t incarnation = 0;
-  uint64_t policy_version = 0;
+  store::v1::JobRow row;  ///< The job at that step; by the time this is done it may be elsewhere.
 };
 struct DeleteCheckpoint {
   v1::Checkpoint checkpoint;
@@ -171,6 +176,7 @@ struct NeedWorkers {
 /// Give a worker back to the queue.
 struct ReturnWorker {
   std::string worker;
+  bool silent = false;  ///< It let a deadline pass: others are to be taken before it.
 };
 /// The job ended or rests: the queue forgets what it asked for.
 struct LeaveQueue {};

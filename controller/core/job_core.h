@@ -125,6 +125,7 @@ class JobCore {
   void On(const PauseRequested& event);
   void On(const ResumeRequested& event);
   void On(const Tick& event);
+  void On(const TimeLost& event);
   bool Trigger(JobTrigger trigger);
   void Fail(const absl::Status& status);
   void Stop(v1::Job::State as, JobTrigger trigger);
@@ -147,6 +148,7 @@ class JobCore {
   void OnRoleTask(const TaskDone& event, Slot& slot);
   void OnLoadWeights(const TaskDone& event, Slot& slot);
   void LoseSlot(Slot& slot, const std::string& reason);
+  void Evict(Slot& slot, const std::string& reason);
   void RequeueTasksOf(const std::string& worker, RolloutManager& manager);
   void LoadWeights();
   void ReleaseAll();
@@ -173,7 +175,8 @@ class JobCore {
   void StartScore(const RolloutManager::Assignment& assignment);
   void OnGenerated(const TaskDone& event);
   void OnScored(const TaskDone& event);
-  void Retry(TrajectoryInfo& trajectory, const absl::Status& status, RolloutManager& manager);
+  void Retry(TrajectoryInfo& trajectory, const absl::Status& status, RolloutManager& manager,
+             const std::string& failed_on);
   void MaybePhaseDone();
   void FinishEvaluation();
   void FinishStep(const Metrics& update_metrics, bool updated);

@@ -69,7 +69,7 @@ void JobCore::OnCommand(const TaskDone& event) {
       committing_checkpoint_ = true;
       committing_since_ = now_;
       if (Mutated(Mutation::kCompleteBeforeRename)) checkpoints_.emplace_back().set_step(step_);
-      Do(CommitCheckpoint{step_, incarnation_, policy_version_});
+      Do(CommitCheckpoint{step_, incarnation_, Row()});
       return Do(PutJob{});
     default:
       return;
@@ -95,7 +95,23 @@ void JobCore::CheckOwnDeadlines() {
   }
 }
 
+void JobCore::On(const TimeLost& event) {
+  const auto later = [&](absl::Time& since) {
+    if (since != absl::Time() && since != absl::InfinitePast()) {
+      since = std::min(now_, since + event.duration);
+    }
+  };
+  for (Slot& slot : slots_) later(slot.since);
+  for (absl::Time* since : {&data_since_, &phase_since_, &committing_since_, &releasing_since_}) {
+    later(*since);
+  }
+  if (command_.has_value()) later(command_->since);
+  rollouts_.Delay(event.duration, now_);
+  rewards_.Delay(event.duration, now_);
+}
+
 void JobCore::CheckTaskDeadlines() {
+  const std::vector<std::string> silent = rollouts_.SilentSince(now_ - options_.generate_stall);
   for (uint64_t id : rollouts_.StalledSince(now_ - options_.generate_stall)) {
     TrajectoryInfo& trajectory = trajectories_.at(id);
     const std::string worker = rollouts_.running().at(id).worker;
@@ -103,12 +119,16 @@ void JobCore::CheckTaskDeadlines() {
     rollouts_.Finish(id);
     EmitWarning(absl::StrCat(TrajectoryName(id), " made no progress on worker ", worker, " for ",
                              absl::FormatDuration(options_.generate_stall), "; it moves"));
-    Retry(trajectory, absl::DeadlineExceededError("no progress"), rollouts_);
+    Retry(trajectory, absl::DeadlineExceededError("no progress"), rollouts_, worker);
     if (trajectory.failures >= options_.max_attempts) {
       return Fail(absl::DeadlineExceededError(
           absl::StrCat(TrajectoryName(id), " made no progress on ", options_.max_attempts,
                        " tries; the last on worker ", worker)));
     }
+  }
+  for (const std::string& worker : silent) {
+    Evict(*SlotOf(worker),
+          absl::StrCat("it answered nothing for ", absl::FormatDuration(options_.generate_stall)));
   }
   for (uint64_t id : rewards_.StalledSince(now_ - options_.score_deadline)) {
     TrajectoryInfo& trajectory = trajectories_.at(id);
@@ -126,9 +146,10 @@ void JobCore::CheckTaskDeadlines() {
       now_ - command_->since > options_.command_deadline) {
     for (Slot& slot : slots_) {
       if (slot.role != "actor" || slot.state == SlotState::kEmpty) continue;
-      Do(ReturnWorker{slot.worker});
-      return LoseSlot(slot, absl::StrCat("no answer to ", MethodName(command_->kind), " within ",
-                                         absl::FormatDuration(options_.command_deadline)));
+      Do(StopTask{slot.worker, Ref(command_->kind, command_->sequence, command_->attempt),
+                  "no answer in time"});
+      return Evict(slot, absl::StrCat("no answer to ", MethodName(command_->kind), " within ",
+                                      absl::FormatDuration(options_.command_deadline)));
     }
   }
   Dispatch();

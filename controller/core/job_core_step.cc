@@ -281,8 +281,8 @@ void JobCore::StartScore(const RolloutManager::Assignment& assignment) {
   Do(std::move(task));
 }
 
-void JobCore::Retry(TrajectoryInfo& trajectory, const absl::Status& status,
-                    RolloutManager& manager) {
+void JobCore::Retry(TrajectoryInfo& trajectory, const absl::Status& status, RolloutManager& manager,
+                    const std::string& failed_on) {
   trajectory.attempt = NextAttempt(trajectory.attempt);
   // A rollout that holds another version loads the right one; that has a limit of its own.
   const bool loads = absl::IsFailedPrecondition(status) && &manager == &rollouts_;
@@ -290,12 +290,13 @@ void JobCore::Retry(TrajectoryInfo& trajectory, const absl::Status& status,
   if (trajectory.state == TrajectoryState::kGenerating) {
     trajectory.state = TrajectoryState::kPending;
   }
-  manager.Enqueue(trajectory.id, trajectory.draw);
+  manager.Enqueue(trajectory.id, trajectory.draw, failed_on);
 }
 
 void JobCore::OnGenerated(const TaskDone& event) {
   TrajectoryInfo& trajectory = trajectories_.at(event.ref.subject);
   rollouts_.Finish(trajectory.id);
+  rollouts_.Heard(event.worker, now_);
   if (!event.status.ok()) {
     if (IsPermanent(event.status) || trajectory.failures + 1 >= options_.max_attempts) {
       return Fail(
@@ -308,7 +309,7 @@ void JobCore::OnGenerated(const TaskDone& event) {
       slot->version = 0;
       rollouts_.SetEnabled(event.worker, false);
     }
-    Retry(trajectory, event.status, rollouts_);
+    Retry(trajectory, event.status, rollouts_, event.worker);
     LoadWeights();
     return Dispatch();
   }
@@ -341,7 +342,7 @@ void JobCore::OnScored(const TaskDone& event) {
   }
   if (!status.ok()) {
     if (!IsPermanent(status) && trajectory.failures + 1 < options_.max_attempts) {
-      Retry(trajectory, status, rewards_);
+      Retry(trajectory, status, rewards_, event.worker);
       return Dispatch();
     }
     error = std::string(status.message());

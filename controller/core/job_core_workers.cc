@@ -214,6 +214,12 @@ void JobCore::LoseSlot(Slot& slot, const std::string& reason) {
   Dispatch();
 }
 
+// A worker that lives but let a deadline pass.
+void JobCore::Evict(Slot& slot, const std::string& reason) {
+  Do(ReturnWorker{slot.worker, /*silent=*/true});
+  LoseSlot(slot, reason);
+}
+
 void JobCore::RequeueTasksOf(const std::string& worker, RolloutManager& manager) {
   std::vector<uint64_t> lost = manager.RemoveWorker(worker);
   for (auto it = lost.rbegin(); it != lost.rend(); ++it) {
@@ -389,10 +395,11 @@ void JobCore::CheckSlotDeadlines() {
       CheckReleased();
     } else if ((slot.state == SlotState::kAssigning || slot.loading) &&
                age > options_.setup_deadline) {
-      const std::string worker = slot.worker;
-      Do(ReturnWorker{worker});
-      LoseSlot(slot, absl::StrCat("no answer to ", slot.loading ? "load_weights" : "assign_role",
-                                  " within ", absl::FormatDuration(options_.setup_deadline)));
+      const TaskKind kind = slot.loading ? TaskKind::kLoadWeights : TaskKind::kAssignRole;
+      Do(StopTask{slot.worker, Ref(kind, static_cast<uint64_t>(IndexOf(slot)), slot.attempt),
+                  "no answer in time"});
+      Evict(slot, absl::StrCat("no answer to ", MethodName(kind), " within ",
+                               absl::FormatDuration(options_.setup_deadline)));
     }
   }
 }

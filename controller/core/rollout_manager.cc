@@ -6,7 +6,7 @@
 namespace baton::controller {
 
 void RolloutManager::AddWorker(const std::string& worker, int credits) {
-  workers_[worker] = Worker{credits, 0, false};
+  workers_[worker] = Worker{credits};
 }
 
 std::vector<uint64_t> RolloutManager::RemoveWorker(const std::string& worker) {
@@ -25,12 +25,12 @@ void RolloutManager::SetEnabled(const std::string& worker, bool enabled) {
   if (it != workers_.end()) it->second.enabled = enabled;
 }
 
-void RolloutManager::Enqueue(uint64_t trajectory, uint64_t group) {
-  queue_.push_back({trajectory, group});
+void RolloutManager::Enqueue(uint64_t trajectory, uint64_t group, const std::string& avoid) {
+  queue_.push_back({trajectory, group, avoid});
 }
 
 void RolloutManager::EnqueueFirst(uint64_t trajectory, uint64_t group) {
-  queue_.push_front({trajectory, group});
+  queue_.push_front({trajectory, group, ""});
 }
 
 bool RolloutManager::Adopt(uint64_t trajectory, const std::string& worker, absl::Time now) {
@@ -48,12 +48,12 @@ bool RolloutManager::HasRoom(const Worker& worker, int share) const {
   return worker.enabled && worker.load < worker.credits && worker.load < share;
 }
 
-RolloutManager::Worker* RolloutManager::Pick(uint64_t group, std::string* name) {
+RolloutManager::Worker* RolloutManager::Pick(const Queued& next, std::string* name) {
   if (workers_.empty()) return nullptr;
   const int open = static_cast<int>(queue_.size() + running_.size());
   const int count = static_cast<int>(workers_.size());
   const int share = (open + count - 1) / count;
-  if (group == last_group_ && !last_worker_.empty()) {
+  if (next.group == last_group_ && !last_worker_.empty() && last_worker_ != next.avoid) {
     Worker& worker = workers_.at(last_worker_);
     if (HasRoom(worker, share)) {
       *name = last_worker_;
@@ -63,7 +63,9 @@ RolloutManager::Worker* RolloutManager::Pick(uint64_t group, std::string* name) 
   Worker* best = nullptr;
   for (auto& [id, worker] : workers_) {
     if (!HasRoom(worker, share)) continue;
-    if (best == nullptr || worker.load < best->load) {
+    const bool better =
+        best == nullptr || *name == next.avoid || (id != next.avoid && worker.load < best->load);
+    if (better) {
       best = &worker;
       *name = id;
     }
@@ -75,7 +77,7 @@ std::optional<RolloutManager::Assignment> RolloutManager::Next(absl::Time now) {
   if (queue_.empty()) return std::nullopt;
   const Queued next = queue_.front();
   std::string name;
-  Worker* worker = Pick(next.group, &name);
+  Worker* worker = Pick(next, &name);
   if (worker == nullptr) return std::nullopt;
   queue_.pop_front();
   ++worker->load;
@@ -88,6 +90,17 @@ std::optional<RolloutManager::Assignment> RolloutManager::Next(absl::Time now) {
 void RolloutManager::Progressed(uint64_t trajectory, absl::Time now) {
   auto it = running_.find(trajectory);
   if (it != running_.end()) it->second.progressed = now;
+}
+
+void RolloutManager::Delay(absl::Duration duration, absl::Time now) {
+  for (auto& [trajectory, running] : running_) {
+    running.progressed = std::min(now, running.progressed + duration);
+  }
+}
+
+void RolloutManager::Heard(const std::string& worker, absl::Time now) {
+  auto it = workers_.find(worker);
+  if (it != workers_.end()) it->second.heard = now;
 }
 
 bool RolloutManager::Finish(uint64_t trajectory) {
@@ -116,6 +129,22 @@ std::vector<uint64_t> RolloutManager::StalledSince(absl::Time before) const {
     if (running.progressed < before) stalled.push_back(trajectory);
   }
   return stalled;
+}
+
+std::vector<std::string> RolloutManager::SilentSince(absl::Time before) const {
+  std::map<std::string, bool> silent;
+  for (const auto& [trajectory, running] : running_) {
+    auto worker = workers_.find(running.worker);
+    if (worker == workers_.end()) continue;
+    const bool hangs = running.progressed < before;
+    bool& all = silent.try_emplace(running.worker, true).first->second;
+    all = all && hangs && worker->second.heard <= running.started;
+  }
+  std::vector<std::string> out;
+  for (const auto& [worker, all] : silent) {
+    if (all) out.push_back(worker);
+  }
+  return out;
 }
 
 }  // namespace baton::controller

@@ -39,8 +39,9 @@ class RolloutManager {
   void SetEnabled(const std::string& worker, bool enabled);
   bool has_worker(const std::string& worker) const { return workers_.count(worker) > 0; }
 
-  /// Queues a trajectory; `group` names its prompt group.
-  void Enqueue(uint64_t trajectory, uint64_t group);
+  /// Queues a trajectory; `group` names its prompt group. `avoid` gets it only when nobody else
+  /// has room.
+  void Enqueue(uint64_t trajectory, uint64_t group, const std::string& avoid = "");
   /// Puts it before all others: it was running already.
   void EnqueueFirst(uint64_t trajectory, uint64_t group);
   /// A worker that re-attached runs it already.
@@ -51,6 +52,10 @@ class RolloutManager {
   std::optional<Assignment> Next(absl::Time now);
 
   void Progressed(uint64_t trajectory, absl::Time now);
+  /// Nothing could move for so long: no trajectory is older for it.
+  void Delay(absl::Duration duration, absl::Time now);
+  /// The worker sent a result: it lives.
+  void Heard(const std::string& worker, absl::Time now);
   /// It runs no more. False when it did not run.
   bool Finish(uint64_t trajectory);
   /// Forgets all trajectories; returns what was running.
@@ -61,18 +66,23 @@ class RolloutManager {
   int load(const std::string& worker) const;
   /// Running trajectories without progress since `before`, in id order.
   std::vector<uint64_t> StalledSince(absl::Time before) const;
+  /// Workers all of whose trajectories are stalled, and who have sent nothing since the first of
+  /// them began: it is the worker that hangs, and not one response. In order of their names.
+  std::vector<std::string> SilentSince(absl::Time before) const;
 
  private:
   struct Worker {
     int credits = 0;
     int load = 0;
     bool enabled = false;
+    absl::Time heard = absl::InfinitePast();
   };
   struct Queued {
     uint64_t trajectory;
     uint64_t group;
+    std::string avoid;
   };
-  Worker* Pick(uint64_t group, std::string* name);
+  Worker* Pick(const Queued& next, std::string* name);
   bool HasRoom(const Worker& worker, int share) const;
 
   std::map<std::string, Worker> workers_;

@@ -89,5 +89,43 @@ TEST(RolloutManagerTest, OnlyWhatDoesNotMoveIsStalled) {
   EXPECT_EQ(manager.StalledSince(kNow + absl::Seconds(1)), std::vector<uint64_t>{1});
 }
 
+TEST(RolloutManagerTest, ARetryGoesElsewhereWhileThereIsAnElsewhere) {
+  RolloutManager manager;
+  manager.AddWorker("a", 10);
+  manager.SetEnabled("a", true);
+  manager.Enqueue(1, 1, "a");
+  EXPECT_EQ(manager.Next(kNow)->worker, "a");  // nobody else
+  manager.Finish(1);
+  manager.AddWorker("b", 10);
+  manager.SetEnabled("b", true);
+  manager.Enqueue(1, 1, "a");
+  EXPECT_EQ(manager.Next(kNow)->worker, "b");  // the load is equal, and a had its group last
+  manager.Finish(1);
+  manager.Enqueue(1, 1, "b");
+  EXPECT_EQ(manager.Next(kNow)->worker, "a");
+}
+
+TEST(RolloutManagerTest, AWorkerIsSilentWhenItHasAnsweredNothingOfWhatItRuns) {
+  RolloutManager manager;
+  for (const char* id : {"a", "b"}) {
+    manager.AddWorker(id, 10);
+    manager.SetEnabled(id, true);
+  }
+  for (uint64_t t = 0; t < 4; ++t) manager.Enqueue(t, t);  // 0 and 2 on a, 1 and 3 on b
+  while (manager.Next(kNow)) {
+  }
+  const absl::Time later = kNow + absl::Seconds(3);
+  manager.Finish(1);
+  manager.Heard("b", kNow + absl::Seconds(1));
+  EXPECT_EQ(manager.StalledSince(later), (std::vector<uint64_t>{0, 2, 3}));
+  EXPECT_EQ(manager.SilentSince(later), std::vector<std::string>{"a"});
+  manager.Delay(absl::Seconds(2), later);  // nothing is older for it, and nothing from the future
+  EXPECT_TRUE(manager.StalledSince(kNow + absl::Seconds(2)).empty());
+  manager.Delay(absl::Seconds(2), later);
+  EXPECT_TRUE(manager.StalledSince(later).empty());
+  manager.Progressed(2, kNow + absl::Seconds(9));
+  EXPECT_TRUE(manager.SilentSince(kNow + absl::Seconds(5)).empty());
+}
+
 }  // namespace
 }  // namespace baton::controller

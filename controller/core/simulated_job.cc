@@ -162,6 +162,7 @@ void SimulatedJob::Do(const CommitCheckpoint& effect) {
   committed.incarnation = effect.incarnation;
   committed.checkpoint.set_step(effect.step);
   EXPECT_EQ(staged_.count(effect.step), 1u);
+  EXPECT_EQ(effect.row.job().step(), effect.step);
   disk_[effect.step] = staged_[effect.step];
   pending_.push_back(committed);
 }

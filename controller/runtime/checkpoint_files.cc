@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 
 absl::Status FileError(absl::string_view what, const fs::path& path, const std::error_code& code) {
   const std::string message = absl::StrCat(what, " ", path.string(), ": ", code.message());
-  if (code == std::errc::no_space_on_device) {
+  if (code == std::errc::no_space_on_device || code == std::errc::file_too_large ||
+      code == std::error_code(EDQUOT, std::generic_category())) {
     return absl::ResourceExhaustedError(message + "; free space under the data root");
   }
   return absl::InternalError(message);

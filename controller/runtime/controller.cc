@@ -127,8 +127,10 @@ absl::Status Controller::Restore() {
                              need.missing, clock_.Now()));
     });
   };
-  context_.return_worker = [this](const std::string& job, const std::string& worker) {
-    OnCluster([this, job, worker] { Apply(cluster_->OnReturn(job, worker, clock_.Now())); });
+  context_.return_worker = [this](const std::string& job, const ReturnWorker& back) {
+    OnCluster([this, job, back] {
+      Apply(cluster_->OnReturn(job, back.worker, clock_.Now(), back.silent));
+    });
   };
   context_.leave = [this](const std::string& job) {
     OnCluster([this, job] {
@@ -167,6 +169,13 @@ Controller::~Controller() {
 
 std::string Controller::files_dir() const { return options_.data_root + "/files"; }
 
-absl::Status Controller::Ready() const { return store_->health(); }
+absl::Status Controller::Ready() const {
+  if (const absl::Status health = store_->health(); !health.ok()) return health;
+  absl::MutexLock lock(&mu_);
+  for (const auto& [name, job] : jobs_) {
+    if (const absl::Status health = job->disk_health(); !health.ok()) return health;
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace baton::controller

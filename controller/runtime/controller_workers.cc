@@ -217,7 +217,7 @@ void Controller::Tick() {
       if (IsActive(job->Snapshot().state())) active.push_back(job);
     }
   }
-  for (const auto& job : active) job->Post(baton::controller::Tick{});
+  for (const auto& job : active) job->Tick();
   timer_.expires_after(std::chrono::milliseconds(absl::ToInt64Milliseconds(options_.tick)));
   timer_.async_wait(
       boost::asio::bind_executor(cluster_strand_, [this](const boost::system::error_code& error) {

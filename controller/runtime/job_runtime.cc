@@ -115,6 +115,24 @@ void JobRuntime::Post(Event event) {
   OnStrand([this, event = std::move(event)] { Run(event); });
 }
 
+void JobRuntime::Tick() {
+  OnStrand([this] {
+    const absl::Time now = context_->clock->Now();
+    if (!context_->store->health().ok() || !disk_health().ok()) {
+      if (held_since_ == absl::InfinitePast()) held_since_ = now;
+      return;
+    }
+    const absl::Time since = std::exchange(held_since_, absl::InfinitePast());
+    if (since != absl::InfinitePast()) Run(TimeLost{now - since});
+    Run(baton::controller::Tick{});
+  });
+}
+
+absl::Status JobRuntime::disk_health() const {
+  absl::MutexLock lock(&mu_);
+  return disk_health_;
+}
+
 void JobRuntime::PostAndDescribe(Event event, std::function<absl::Status(const JobCore&)> check,
                                  Callback<v1::Job> done) {
   OnStrand([this, event = std::move(event), check = std::move(check), done = std::move(done)] {
@@ -233,7 +251,8 @@ void JobRuntime::Describe(Callback<v1::Job> done) {
 void JobRuntime::Explain(Callback<v1::ExplainJobResponse> done) {
   OnStrand([this, done = std::move(done)] {
     v1::ExplainJobResponse answer = core_.Explain(context_->clock->Now());
-    const absl::Status health = context_->store->health();
+    absl::Status health = context_->store->health();
+    if (health.ok()) health = disk_health();
     if (!health.ok()) {
       v1::Wait wait;
       wait.set_kind("store");

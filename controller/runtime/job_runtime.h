@@ -50,7 +50,7 @@ struct RuntimeContext {
   JobCoreOptions core;
   /// Of the queue; thread-safe.
   std::function<void(const std::string& job, const NeedWorkers&)> need;
-  std::function<void(const std::string& job, const std::string& worker)> return_worker;
+  std::function<void(const std::string& job, const ReturnWorker&)> return_worker;
   std::function<void(const std::string& job)> leave;
 };
 
@@ -74,6 +74,10 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void RemoveFiles(std::function<void()> done);
 
   void Post(Event event);
+  /// Time goes on. While nothing can be written, deadlines stand still.
+  void Tick();
+  /// OK, or why a payload or a checkpoint of the job cannot be written. Thread-safe.
+  absl::Status disk_health() const;
   /// Posts and answers with the job as it is afterwards. `check` may refuse.
   void PostAndDescribe(Event event, std::function<absl::Status(const JobCore&)> check,
                        Callback<v1::Job> done);
@@ -160,6 +164,10 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   absl::StatusOr<std::string> ReadPayload(const PayloadLocation& location);  // on disk_
   const Example* ExampleOf(const TrajectoryInfo& info) const;
   void OnDisk(std::function<void()> work);
+  /// Runs `write` on the disk executor until it answers OK or an error that waiting does not end;
+  /// then runs `done` on the strand.
+  void WriteUntilDone(std::function<absl::Status()> write, std::function<void(absl::Status)> done);
+  void SetDiskHealth(const absl::Status& status);
   void OnStrand(std::function<void()> work);
 
   // Constant after construction.
@@ -178,6 +186,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   std::deque<Turn> turns_;
   bool flushing_ = false;
   bool retired_ = false;
+  absl::Time held_since_ = absl::InfinitePast();  // nothing can be written since then
   std::shared_ptr<const DataSet> train_, val_;
   std::map<uint64_t, v1::Trajectory> payloads_;
   std::map<uint64_t, Partial> partials_;
@@ -197,6 +206,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   std::atomic<bool> visible_;
   mutable absl::Mutex mu_;
   v1::Job snapshot_ ABSL_GUARDED_BY(mu_);
+  absl::Status disk_health_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace baton::controller

@@ -1,11 +1,14 @@
 // JobRuntime: carries out what the core wants.
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "boost/asio/steady_timer.hpp"
 #include "controller/algorithms/advantage.h"
 #include "controller/runtime/job_runtime.h"
 #include "controller/runtime/tables.h"
@@ -16,6 +19,8 @@
 
 namespace baton::controller {
 namespace {
+
+constexpr std::chrono::milliseconds kWriteAgain(200);
 
 const v1::Column* FindColumn(const v1::TaskResult& result, absl::string_view name) {
   for (const v1::Column& column : result.columns()) {
@@ -293,26 +298,56 @@ void JobRuntime::StoreGenerated(const std::string& worker, const TaskRef& ref,
   segment->set_policy_version(info.policy_version);
   payload.mutable_columns()->Swap(result.mutable_columns());
 
-  OnDisk([this, done, payload = std::move(payload)]() mutable {
-    std::string bytes = payload.SerializeAsString();
-    absl::StatusOr<experience::ExperienceLog*> log = Log();
-    absl::StatusOr<experience::Location> at =
-        log.ok() ? (*log)->Append(bytes) : absl::StatusOr<experience::Location>(log.status());
-    if (at.ok() && context_->sync_payloads) {
-      if (const absl::Status synced = (*log)->Sync(); !synced.ok()) at = synced;
+  auto at = std::make_shared<experience::Location>();
+  auto shared = std::make_shared<v1::Trajectory>(std::move(payload));
+  const auto write = [this, at, shared, bytes = shared->SerializeAsString()]() -> absl::Status {
+    BATON_ASSIGN_OR_RETURN(experience::ExperienceLog * log, Log());
+    BATON_ASSIGN_OR_RETURN(*at, log->Append(bytes));
+    return context_->sync_payloads ? log->Sync() : absl::OkStatus();
+  };
+  WriteUntilDone(write, [this, done, at, shared](const absl::Status& status) mutable {
+    if (!core_.Wants(done.worker, done.ref)) return Refuse(done.worker, done.ref);
+    done.status = status;
+    if (status.ok()) {
+      done.output.location = {at->file, at->offset, at->size};
+      payloads_[done.ref.subject] = std::move(*shared);
+      partials_.erase(done.ref.subject);
     }
-    OnStrand([this, done, at, payload = std::move(payload)]() mutable {
-      if (!core_.Wants(done.worker, done.ref)) return Refuse(done.worker, done.ref);
-      if (!at.ok()) {
-        done.status = absl::UnavailableError(
-            absl::StrCat("the experience log refuses writes: ", at.status().message()));
-      } else {
-        done.output.location = {at->file, at->offset, at->size};
-        payloads_[done.ref.subject] = std::move(payload);
-        partials_.erase(done.ref.subject);
-      }
-      Run(done);
-    });
+    Run(done);
+  });
+}
+
+void JobRuntime::SetDiskHealth(const absl::Status& status) {
+  bool changed = false;
+  {
+    absl::MutexLock lock(&mu_);
+    changed = disk_health_.ok() != status.ok();
+    disk_health_ = status;
+  }
+  if (!changed) return;
+  if (status.ok()) {
+    baton::Log(LogLevel::kInfo, "the job's folder accepts writes again", {{"job", name_}});
+  } else {
+    baton::Log(LogLevel::kError, "the job's folder refuses writes; they are tried again",
+               {{"job", name_}, {"error", std::string(status.message())}});
+  }
+}
+
+void JobRuntime::WriteUntilDone(std::function<absl::Status()> write,
+                                std::function<void(absl::Status)> done) {
+  OnDisk([this, write = std::move(write), done = std::move(done)]() mutable {
+    const absl::Status status = write();
+    if (!status.ok() && !absl::IsInvalidArgument(status) && !absl::IsDataLoss(status)) {
+      SetDiskHealth(status);
+      auto timer = std::make_shared<boost::asio::steady_timer>(disk_, kWriteAgain);
+      timer->async_wait([self = shared_from_this(), timer, write = std::move(write),
+                         done = std::move(done)](const boost::system::error_code&) mutable {
+        self->WriteUntilDone(std::move(write), std::move(done));
+      });
+      return;
+    }
+    SetDiskHealth(absl::OkStatus());
+    OnStrand([done = std::move(done), status] { done(status); });
   });
 }
 
@@ -472,18 +507,19 @@ void JobRuntime::Do(const BuildBatch& effect) {
 // ---- Checkpoints, watchers, the queue -------------------------------------------------------
 
 void JobRuntime::Do(const CommitCheckpoint& effect) {
-  const store::v1::JobRow row = core_.Row();
-  OnDisk([this, effect, row, files = std::move(saved_files_)] {
-    CheckpointCommitted committed;
-    committed.incarnation = effect.incarnation;
-    auto checkpoint = checkpoint_files_.Commit(effect.step, row, files);
-    if (checkpoint.ok()) {
-      committed.checkpoint = *checkpoint;
-    } else {
-      committed.status = checkpoint.status();
+  auto committed = std::make_shared<CheckpointCommitted>();
+  committed->incarnation = effect.incarnation;
+  const auto write = [this, effect, committed, files = std::move(saved_files_)] {
+    auto checkpoint = checkpoint_files_.Commit(effect.step, effect.row, files);
+    if (checkpoint.ok()) committed->checkpoint = *checkpoint;
+    // A full disk is waited for; anything else ends the job.
+    if (checkpoint.ok() || absl::IsResourceExhausted(checkpoint.status())) {
+      return checkpoint.status();
     }
-    OnStrand([this, committed] { Run(committed); });
-  });
+    committed->status = checkpoint.status();
+    return absl::OkStatus();
+  };
+  WriteUntilDone(write, [this, committed](const absl::Status&) { Run(*committed); });
 }
 
 void JobRuntime::Do(const DeleteCheckpoint& effect) {
@@ -523,7 +559,7 @@ void JobRuntime::Do(const EmitEvent& effect) {
 }
 
 void JobRuntime::Do(const NeedWorkers& effect) { context_->need(name_, effect); }
-void JobRuntime::Do(const ReturnWorker& effect) { context_->return_worker(name_, effect.worker); }
+void JobRuntime::Do(const ReturnWorker& effect) { context_->return_worker(name_, effect); }
 void JobRuntime::Do(const LeaveQueue&) { context_->leave(name_); }
 
 }  // namespace baton::controller

@@ -29,6 +29,7 @@ absl::Status RunUntilSignal(Worker& worker) {
   write_end = ends[1];
   signal(SIGINT, OnSignal);
   signal(SIGTERM, OnSignal);
+  signal(SIGXFSZ, SIG_IGN);  // A file that may not grow is an error like a full disk.
   std::thread stopper([&worker, read_end = ends[0]] {
     char byte = 0;
     while (read(read_end, &byte, 1) < 0 && errno == EINTR) {

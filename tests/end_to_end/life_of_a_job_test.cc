@@ -101,7 +101,7 @@ TEST(LifeOfAJobTest, AnEvaluationIsOfTheStepAfterWhichItWasMade) {
   std::set<uint64_t> steps;
   for (const v1::Trajectory& t : response.trajectories()) {
     steps.insert(t.step());
-    EXPECT_EQ(t.policy_version(), t.step());
+    EXPECT_EQ(t.policy_version(), t.step() + 1);  // version 1 is what the job began with
   }
   EXPECT_THAT(steps, ::testing::ElementsAre(0, 2));  // before and after
 }

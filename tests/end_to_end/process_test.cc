@@ -1,0 +1,204 @@
+// The programs themselves, as processes: killed, out of disk, on ports that are taken.
+#include <signal.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/end_to_end/process_testing.h"
+#include "tests/end_to_end/undisturbed.h"
+
+namespace baton::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using v1::Job;
+
+class ProcessTest : public ::testing::Test {
+ protected:
+  std::string Folder(const std::string& name) const { return client_.folder() + "/" + name; }
+
+  void StartController() {
+    controller_ = std::make_unique<Process>(
+        std::vector<std::string>{"baton-controller", "--listen", listen_, "--http", "127.0.0.1:0",
+                                 "--data-root", Folder("data"), "--lease-seconds", "2"},
+        Folder(absl::StrCat("controller-", ++starts_, ".log")));
+    const std::string port = controller_->WaitForLog("grpc_port=");
+    ASSERT_THAT(port, ::testing::Not(IsEmpty())) << controller_->Log();
+    listen_ = "127.0.0.1:" + port;
+    http_port_ = std::atoi(controller_->WaitForLog("http_port=").c_str());
+    client_.Connect(listen_);
+  }
+  void StartWorker(const std::string& id, const std::string& role,
+                   const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments = {
+        "baton-fake-worker", "--controller",   listen_, "--roles", role, "--id", id,
+        "--weights-dir",     Folder("weights")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    workers_[id] = nullptr;  // the old process is gone before the new one comes
+    workers_[id] = std::make_unique<Process>(arguments, Folder(id + ".log"));
+  }
+  void StartCluster() {
+    StartController();
+    StartWorker("actor-0", "actor");
+    StartWorker("rollout-0", "rollout", {"--token-ms", "0.3"});
+    StartWorker("rollout-1", "rollout", {"--token-ms", "0.3"});
+    StartWorker("reward-0", "reward");
+  }
+  void ExpectTheSameEnd() {
+    ASSERT_TRUE(client_.WaitForState("rl", Job::STATE_SUCCEEDED, absl::Seconds(20)))
+        << client_.Why("rl") << client_.Get("rl").DebugString() << controller_->Log();
+    EXPECT_EQ(WeightsHash(client_.FinalWeights("rl")), UndisturbedHash());
+  }
+
+  TestClient client_;
+  std::string listen_ = "127.0.0.1:0";
+  int http_port_ = 0;
+  int starts_ = 0;
+  std::unique_ptr<Process> controller_;
+  std::map<std::string, std::unique_ptr<Process>> workers_;
+};
+
+TEST_F(ProcessTest, EveryProgramIsKilledOnce) {
+  StartCluster();
+  ASSERT_TRUE(client_.Create(client_.RlSpec(kSteps), "rl").ok());
+  ASSERT_TRUE(client_.WaitForStep("rl", 2)) << client_.Why("rl");
+  controller_->Signal(SIGKILL);
+  EXPECT_EQ(controller_->Wait(), 128 + SIGKILL);
+  StartController();
+  ASSERT_TRUE(client_.WaitForStep("rl", 3)) << client_.Why("rl");
+  StartWorker("rollout-0", "rollout");
+  StartWorker("reward-0", "reward");
+  ASSERT_TRUE(client_.WaitForStep("rl", 4)) << client_.Why("rl");
+  StartWorker("actor-0", "actor");
+  ExpectTheSameEnd();
+}
+
+TEST_F(ProcessTest, AFullDiskHoldsTheJobAndLosesNothing) {
+  StartCluster();
+  ASSERT_TRUE(client_.Create(client_.RlSpec(kSteps), "rl").ok());
+  EXPECT_THAT(HttpGet(http_port_, "/readyz"), HasSubstr("200"));
+  ASSERT_TRUE(client_.WaitForStep("rl", 1)) << client_.Why("rl");
+  controller_->LimitFileSize(0);
+  ASSERT_TRUE(
+      WaitFor([&] { return HttpGet(http_port_, "/readyz").find("503") != std::string::npos; },
+              absl::Seconds(5)))
+      << controller_->Log();
+  EXPECT_THAT(HttpGet(http_port_, "/readyz"), HasSubstr("store"));
+  EXPECT_THAT(client_.Why("rl"), HasSubstr("kind: \"store\""));
+  const Job held = client_.Get("rl");
+  // Tasks may end, but nothing that follows from them leaves.
+  const absl::Time end = absl::Now() + absl::Milliseconds(400);
+  ASSERT_TRUE(WaitFor([&] { return absl::Now() > end; }));
+  EXPECT_EQ(client_.Get("rl").step(), held.step());
+  EXPECT_EQ(client_.Get("rl").state(), Job::STATE_RUNNING) << controller_->Log();
+  controller_->LimitFileSize(RLIM_INFINITY);
+  ExpectTheSameEnd();
+  EXPECT_THAT(HttpGet(http_port_, "/readyz"), HasSubstr("200"));
+  for (const v1::JobEvent& event : client_.Events("rl")) EXPECT_NE(event.type(), "warning");
+}
+
+TEST_F(ProcessTest, AFullDiskAndThenAKill) {
+  StartCluster();
+  ASSERT_TRUE(client_.Create(client_.RlSpec(kSteps), "rl").ok());
+  ASSERT_TRUE(client_.WaitForStep("rl", 2)) << client_.Why("rl");
+  controller_->LimitFileSize(0);
+  ASSERT_TRUE(
+      WaitFor([&] { return HttpGet(http_port_, "/readyz").find("503") != std::string::npos; },
+              absl::Seconds(5)));
+  controller_->Signal(SIGKILL);
+  controller_->Wait();
+  StartController();
+  ExpectTheSameEnd();
+}
+
+TEST_F(ProcessTest, AWorkerWithoutDiskFailsTheCheckpointAndSaysWhere) {
+  StartCluster();
+  ASSERT_TRUE(client_.Create(client_.RlSpec(1000), "rl").ok());
+  ASSERT_TRUE(client_.WaitForStep("rl", 1)) << client_.Why("rl");
+  workers_.at("actor-0")->LimitFileSize(0);
+  ASSERT_TRUE(client_.WaitForState("rl", Job::STATE_FAILED)) << client_.Why("rl");
+  const std::string error = client_.Get("rl").error().message();
+  EXPECT_THAT(error, HasSubstr("failed on worker actor-0: "));
+  EXPECT_THAT(error, HasSubstr(client_.folder()));
+  EXPECT_THAT(error, HasSubstr("File too large"));
+}
+
+TEST_F(ProcessTest, TakenPortsAreNamed) {
+  StartController();
+  Process second({"baton-controller", "--listen", listen_, "--http", "127.0.0.1:0", "--data-root",
+                  Folder("other")},
+                 Folder("second.log"));
+  EXPECT_EQ(second.Wait(), 1);
+  EXPECT_THAT(second.Log(), HasSubstr("cannot listen on " + listen_));
+  EXPECT_THAT(second.Log(), HasSubstr("Choose another with --listen"));
+  const std::string http = absl::StrCat("127.0.0.1:", http_port_);
+  Process third({"baton-controller", "--listen", "127.0.0.1:0", "--http", http, "--data-root",
+                 Folder("other")},
+                Folder("third.log"));
+  EXPECT_EQ(third.Wait(), 1);
+  EXPECT_THAT(third.Log(), HasSubstr(http));
+  EXPECT_THAT(third.Log(), HasSubstr("--http"));
+  Process store({"baton-controller", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0",
+                 "--data-root", Folder("data")},
+                Folder("store.log"));
+  EXPECT_EQ(store.Wait(), 1);
+  EXPECT_THAT(store.Log(), HasSubstr("another controller has this store open"));
+  Process relay({"baton-relay", "--listen", listen_, "--shm-dir", client_.folder()},
+                Folder("relay.log"));
+  EXPECT_EQ(relay.Wait(), 1);
+  EXPECT_THAT(relay.Log(), HasSubstr("cannot listen on " + listen_ +
+                                     ": Address already in use; "
+                                     "choose another address with --listen"));
+}
+
+TEST_F(ProcessTest, AnOpenAddressWithoutTokensIsRefused) {
+  Process controller({"baton-controller", "--listen", "0.0.0.0:0", "--http", "127.0.0.1:0",
+                      "--data-root", Folder("data")},
+                     Folder("open.log"));
+  EXPECT_EQ(controller.Wait(), 1);
+  EXPECT_THAT(controller.Log(), HasSubstr("Give --token-file FILE (one token a line), or listen "
+                                          "on 127.0.0.1"));
+  Process http({"baton-controller", "--listen", "127.0.0.1:0", "--http", "0.0.0.0:0", "--data-root",
+                Folder("data")},
+               Folder("http.log"));
+  EXPECT_EQ(http.Wait(), 1);
+  EXPECT_THAT(http.Log(), HasSubstr("--token-file"));
+  Process relay({"baton-relay", "--listen", "0.0.0.0:0", "--shm-dir", client_.folder()},
+                Folder("relay.log"));
+  EXPECT_EQ(relay.Wait(), 1);
+  EXPECT_THAT(relay.Log(), HasSubstr("give --token-file, or use 127.0.0.1"));
+}
+
+TEST_F(ProcessTest, ARelayWithoutMemorySaysSo) {
+  Process relay({"baton-relay", "--listen", "127.0.0.1:0", "--shm-dir", client_.folder(),
+                 "--max-bytes", "99999999999999999"},
+                Folder("relay.log"));
+  EXPECT_EQ(relay.Wait(), 1);
+  EXPECT_THAT(relay.Log(), HasSubstr("less than the 99999999999999999 bytes of --max-bytes: "
+                                     "enlarge it (containers: --shm-size) or lower --max-bytes"));
+}
+
+TEST_F(ProcessTest, ProgramsThatAreAskedToStopLeaveNothing) {
+  StartCluster();
+  Process relay({"baton-relay", "--listen", "127.0.0.1:0", "--shm-dir", Folder("")},
+                Folder("relay.log"));
+  ASSERT_THAT(relay.WaitForLog("listening on "), HasSubstr("127.0.0.1:"));
+  for (auto& [id, worker] : workers_) worker->Signal(SIGTERM);
+  for (auto& [id, worker] : workers_) EXPECT_EQ(worker->Wait(), 0) << id << worker->Log();
+  controller_->Signal(SIGTERM);
+  EXPECT_EQ(controller_->Wait(), 0) << controller_->Log();
+  relay.Signal(SIGTERM);
+  EXPECT_EQ(relay.Wait(), 0) << relay.Log();
+  for (const auto& entry : std::filesystem::directory_iterator(client_.folder())) {
+    EXPECT_EQ(entry.path().filename().string().find("baton-relay"), std::string::npos)
+        << entry.path();
+  }
+}
+
+}  // namespace
+}  // namespace baton::testing

@@ -1,0 +1,38 @@
+// What a job's weights are when nothing goes wrong: what every disturbed run must end with.
+#ifndef BATON_TESTS_END_TO_END_UNDISTURBED_H_
+#define BATON_TESTS_END_TO_END_UNDISTURBED_H_
+
+#include <string>
+
+#include "gtest/gtest.h"
+#include "tests/end_to_end/cluster_testing.h"
+
+namespace baton::testing {
+
+/// Of TestCluster::RlSpec(kSteps).
+inline constexpr int kSteps = 6;
+
+/// What must be equal of two checkpoints: the hash. Versions differ after a recovery.
+inline std::string WeightsHash(const std::string& weights_json) {
+  const size_t at = weights_json.find("weights");
+  return at == std::string::npos
+             ? weights_json
+             : weights_json.substr(at, weights_json.find_first_of(",}", at) - at);
+}
+
+inline const std::string& UndisturbedHash() {
+  static const std::string* const hash = [] {
+    TestCluster cluster;
+    cluster.AddStandardWorkers();
+    EXPECT_TRUE(cluster.Create(cluster.RlSpec(kSteps), "rl").ok());
+    EXPECT_TRUE(cluster.WaitForState("rl", v1::Job::STATE_SUCCEEDED)) << cluster.Why("rl");
+    const std::string weights = cluster.FinalWeights("rl");
+    EXPECT_EQ(weights.rfind("{", 0), 0u) << weights;
+    return new std::string(WeightsHash(weights));
+  }();
+  return *hash;
+}
+
+}  // namespace baton::testing
+
+#endif  // BATON_TESTS_END_TO_END_UNDISTURBED_H_
