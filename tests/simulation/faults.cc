@@ -28,6 +28,8 @@ JobPlan DrawJob(int index, Random& random) {
 absl::Duration LengthOf(FaultKind kind, Random& random) {
   switch (kind) {
     case FaultKind::kHang:
+      if (random.Percent(50)) return random.Milliseconds(6500, 9500);  // about a lease
+      return random.Milliseconds(100, 15000);
     case FaultKind::kPartition:
     case FaultKind::kLoseRequests:
     case FaultKind::kLoseResponses:
@@ -82,11 +84,17 @@ Scenario MakeScenario(uint64_t seed) {
     }
     // Half of them strike together with the one before.
     const bool together = i > 0 && random.Percent(50);
-    at = together ? at + random.Milliseconds(0, 300) : random.Milliseconds(0, 12000);
+    at = together ? at + random.Milliseconds(0, 300) : random.Milliseconds(0, 7000);
     fault.at = at;
     fault.length = LengthOf(fault.kind, random);
-    fault.target = random.Below(64);
+    fault.target = random.Percent(35) ? random.Below(2) : random.Below(64);  // actors come first
     out.faults.push_back(fault);
+    if (fault.kind == FaultKind::kHang && random.Percent(50)) {
+      // What it says when it wakes up is late as well.
+      fault.kind = FaultKind::kSlowNetwork;
+      fault.length += absl::Seconds(2);
+      out.faults.push_back(fault);
+    }
   }
   std::stable_sort(out.faults.begin(), out.faults.end(),
                    [](const Fault& a, const Fault& b) { return a.at < b.at; });

@@ -178,7 +178,9 @@ std::string SubjectOf(const controller::TaskRef& ref) {
 
 std::string StaleTokenChangesNothing(const JobHistory& history, const controller::JobCore& core,
                                      const controller::TaskDone& done, absl::Time now) {
-  const auto current = history.current.find(SubjectOf(done.ref));
+  const std::string subject = SubjectOf(done.ref);
+  if (history.forgotten.count(subject) > 0) return "";
+  const auto current = history.current.find(subject);
   const std::string token = controller::EncodeToken({core.name(), done.ref});
   if (current != history.current.end() && current->second == absl::StrCat(token, done.worker)) {
     return "";
@@ -244,10 +246,10 @@ std::string CreditsAreKept(const controller::JobCore& core,
                       " credits");
 }
 
-std::string NothingAfterTheEnd(const controller::JobCore& core, const controller::StartTask& task) {
-  if (!controller::IsTerminal(core.state()) && core.state() != v1::Job::STATE_PAUSED) return "";
+std::string NothingAfterTheEnd(v1::Job::State state, const controller::StartTask& task) {
+  if (!controller::IsTerminal(state) && state != v1::Job::STATE_PAUSED) return "";
   return absl::StrCat(MethodName(task.ref.kind), " is sent for a job that is ",
-                      controller::StateName(core.state()));
+                      controller::StateName(state));
 }
 
 std::string RevisionsHaveNoGap(const JobHistory& history, int64_t revision) {

@@ -28,10 +28,13 @@ struct JobHistory {
   std::map<uint64_t, uint64_t> published;      ///< Version -> weights, ever.
   std::map<uint64_t, Consumption> made_by;     ///< Weights -> how they came to be.
   std::map<std::string, std::string> current;  ///< Subject -> token and worker, sent last.
-  uint64_t asked = 0;                          ///< Newest version it was to publish.
-  int64_t revision = 0;                        ///< Newest committed event.
-  bool scored_by_error = false;                ///< A reward failed for good: other weights follow.
-  bool cancelled = false;                      ///< Its user wanted that.
+  /// Subjects whose attempts died with the controller: it adopts the one that a worker tells of,
+  /// which need not be the last (its message may have been lost).
+  std::set<std::string> forgotten;
+  uint64_t asked = 0;            ///< Newest version it was to publish.
+  int64_t revision = 0;          ///< Newest committed event.
+  bool scored_by_error = false;  ///< A reward failed for good: other weights follow.
+  bool cancelled = false;        ///< Its user wanted that.
 };
 struct History {
   std::map<std::string, JobHistory> jobs;
@@ -75,7 +78,8 @@ std::string SequenceIsNeverSkipped(uint64_t last, const TaskMessage& command);
 std::string CreditsAreKept(const controller::JobCore& core,
                            const std::map<std::string, std::string>& sent,
                            const controller::StartTask& task, int credits);
-std::string NothingAfterTheEnd(const controller::JobCore& core, const controller::StartTask& task);
+/// `state` as it was when the task was decided on.
+std::string NothingAfterTheEnd(v1::Job::State state, const controller::StartTask& task);
 std::string RevisionsHaveNoGap(const JobHistory& history, int64_t revision);
 // At the end.
 std::string JobEndedWell(const store::v1::JobRow& row, const JobHistory& history);

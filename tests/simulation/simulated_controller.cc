@@ -133,6 +133,11 @@ void SimulatedController::Restore() {
         (void)trajectories[KeyNumber(t.key)].ParseFromString(t.value);
       }
     }
+    JobHistory& history = world_.history().jobs[stored.key];
+    for (const auto& [subject, token] : history.current) {
+      const bool attempts_in_rows = subject.rfind("generate", 0) != 0 && subject.rfind("score", 0);
+      if (!attempts_in_rows) history.forgotten.insert(subject);
+    }
     auto job = std::make_unique<Job>();
     job->name = stored.key;
     job->order = row.submit_order();
@@ -162,10 +167,22 @@ void SimulatedController::Tick() {
   Apply(cluster_->OnTick(world_.now()));
   for (auto& [name, job] : jobs_) {
     if (!IsActive(job->snapshot)) continue;
-    OnStrand(*job, [this, job = job.get()] { Run(*job, controller::Tick{}); });
+    OnStrand(*job, [this, job = job.get()] { Tick(*job); });
   }
   world_.time().After(kTick, world_.controller_process(),
                       [this] { OnCluster([this] { Tick(); }); });
+}
+
+// JobRuntime::Tick.
+void SimulatedController::Tick(Job& job) {
+  const absl::Time now = world_.now();
+  if (world_.disk().refuses) {
+    if (job.held_since == absl::InfinitePast()) job.held_since = now;
+    return;
+  }
+  const absl::Time since = std::exchange(job.held_since, absl::InfinitePast());
+  if (since != absl::InfinitePast()) Run(job, controller::TimeLost{now - since});
+  Run(job, controller::Tick{});
 }
 
 // ---- Sessions (controller_workers.cc) -------------------------------------------------------
@@ -357,8 +374,8 @@ void SimulatedController::Steer(const std::string& name, const Event& event, con
   Job* job = FindJob(name);
   if (job == nullptr) return done(absl::NotFoundError("no such job"));
   OnStrand(*job, [this, job, event, done] {
-    const bool ends =
-        IsTerminal(job->core->state()) || job->core->state() == v1::Job::STATE_STOPPING;
+    // It has ended, or nothing stops it from ending.
+    const bool ends = !NextJobState(job->core->state(), JobTrigger::kCancel, {}).has_value();
     if (ends && !std::holds_alternative<CancelRequested>(event)) {
       return done(absl::FailedPreconditionError("JOB_ENDED"));
     }

@@ -70,7 +70,8 @@ class SimulatedController {
     std::map<uint64_t, std::pair<uint32_t, uint64_t>> partials;  // tokens, of which response
     std::string batch_id;
     std::vector<Payload> batch;
-    bool changed = false;  // since CheckJobs
+    bool changed = false;                          // since CheckJobs
+    absl::Time held_since = absl::InfinitePast();  // nothing can be written since then
   };
   struct Session {
     std::string worker;
@@ -84,6 +85,7 @@ class SimulatedController {
   void Commit(std::vector<store::Write> writes, std::function<void()> done);
   void PumpStore();
   void Tick();
+  void Tick(Job& job);
 
   // Controller.
   void OnHello(uint64_t stream, const v1::Hello& hello);

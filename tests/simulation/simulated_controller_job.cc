@@ -26,6 +26,7 @@ void SimulatedController::Run(Job& job, const Event& event, std::function<void()
         StaleTokenChangesNothing(world_.history().jobs[job.name], *job.core, *done, world_.now()));
   }
   const bool wanted = done != nullptr && job.core->Wants(done->worker, done->ref);
+  if (wanted) world_.history().jobs[job.name].forgotten.erase(SubjectOf(done->ref));
   if (world_.tracing() && !std::holds_alternative<controller::Tick>(event)) {
     world_.Trace(absl::StrCat(
         "  ", job.name.substr(job.name.rfind('/') + 1), " <- ", EventName(event),
@@ -241,9 +242,10 @@ TaskMessage SimulatedController::MakeTask(Job& job, const StartTask& effect) {
 
 void SimulatedController::CheckStart(Job& job, const StartTask& task) {
   JobHistory& history = world_.history().jobs[job.name];
-  history.current[SubjectOf(task.ref)] =
-      absl::StrCat(EncodeToken({job.name, task.ref}), task.worker);
-  world_.Check("NothingAfterTheEnd", NothingAfterTheEnd(*job.core, task));
+  const std::string subject = SubjectOf(task.ref);
+  history.forgotten.erase(subject);
+  history.current[subject] = absl::StrCat(EncodeToken({job.name, task.ref}), task.worker);
+  world_.Check("NothingAfterTheEnd", NothingAfterTheEnd(job.snapshot, task));
   world_.Check("CreditsAreKept", CreditsAreKept(*job.core, history.current, task, 4));
   if (task.ref.kind == TaskKind::kGenerate) {
     world_.Check("ReadyIsNotLost", ReadyIsNotLost(StoredTrajectories(job.name), task));
@@ -401,11 +403,10 @@ void SimulatedController::Do(Job& job, const BuildBatch& effect) {
 }
 
 void SimulatedController::Do(Job& job, const CommitCheckpoint& effect) {
-  const store::v1::JobRow row = job.core->Row();
-  auto rename = [this, &job, effect, row] {
+  auto rename = [this, &job, effect] {
     JobFolder& folder = world_.disk().jobs[job.name];
     CheckpointFolder checkpoint = folder.temporary[effect.step];
-    checkpoint.row = row;
+    checkpoint.row = effect.row;
     if (!world_.history().jobs[job.name].scored_by_error) {
       world_.Check("CheckpointBelongsTogether", CheckpointBelongsTogether(checkpoint, effect.step));
     }
@@ -451,8 +452,8 @@ void SimulatedController::Do(Job& job, const NeedWorkers& effect) {
 }
 
 void SimulatedController::Do(Job& job, const ReturnWorker& effect) {
-  OnCluster([this, &job, worker = effect.worker] {
-    Apply(cluster_->OnReturn(job.name, worker, world_.now()));
+  OnCluster([this, &job, effect] {
+    Apply(cluster_->OnReturn(job.name, effect.worker, world_.now(), effect.silent));
   });
 }
 

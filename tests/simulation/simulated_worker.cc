@@ -41,6 +41,7 @@ void SimulatedWorker::Boot() {
   contexts_.clear();
   results_.clear();
   groups_.clear();
+  exclusive_.clear();
   backoff_ = absl::Milliseconds(50);
   world_.time().After(world_.random().Milliseconds(0, 100), process_, [this] { Connect(); });
 }
@@ -160,6 +161,7 @@ void SimulatedWorker::Fence() {
   contexts_.clear();
   held_.clear();
   groups_.clear();
+  exclusive_.clear();
   Disconnect();
 }
 
@@ -269,6 +271,10 @@ void SimulatedWorker::Finish(uint64_t context, Result result) {
   running_.erase(task.token);
   results_[task.token] = std::move(result);
   if (attached_) SendResult(task.token);
+  std::deque<uint64_t>& queue = exclusive_[task.role];
+  const bool first = !queue.empty() && queue.front() == context;
+  queue.erase(std::remove(queue.begin(), queue.end(), context), queue.end());
+  if (first && !queue.empty()) Start(queue.front());
   const auto group = groups_.find({task.job, task.role});
   if (group == groups_.end() || group->second.running != context) return;
   group->second.running = 0;

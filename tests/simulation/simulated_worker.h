@@ -4,6 +4,7 @@
 #define BATON_TESTS_SIMULATION_SIMULATED_WORKER_H_
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -64,6 +65,7 @@ class SimulatedWorker {
   void Offer(uint64_t context, const TaskMessage& task);
   void StartNext(Group& group);
   void Launch(uint64_t context);
+  void Start(uint64_t context);
   /// Runs `work` later if the task still runs then.
   void Later(uint64_t context, absl::Duration delay, std::function<void(Running&)> work);
   void Finish(uint64_t context, Result result);
@@ -108,6 +110,7 @@ class SimulatedWorker {
   std::map<uint64_t, Running> contexts_;
   std::map<std::string, Result> results_;  // not acknowledged
   std::map<Key, Group> groups_;
+  std::map<std::string, std::deque<uint64_t>> exclusive_;  // by role; the first one runs
 };
 
 /// A host's relay. A version put into one is handed on to the others.

@@ -21,7 +21,18 @@ Result Failed(absl::Status status) {
 
 }  // namespace
 
+// RoleRunner: what changes a role, and group commands, run one after the other.
 void SimulatedWorker::Launch(uint64_t context) {
+  const TaskMessage& task = contexts_.at(context).task;
+  const bool exclusive = task.kind == TaskKind::kAssignRole ||
+                         task.kind == TaskKind::kReleaseRole || IsGroupCommand(task.kind);
+  if (!exclusive) return Start(context);
+  std::deque<uint64_t>& queue = exclusive_[task.role];
+  queue.push_back(context);
+  if (queue.size() == 1) Start(context);
+}
+
+void SimulatedWorker::Start(uint64_t context) {
   const TaskMessage& task = contexts_.at(context).task;
   const TaskKind kind = task.kind;
   // Once for each thing: as often as a job bears.

@@ -143,7 +143,7 @@ uint64_t World::Open(size_t worker) {
 
 void World::SendUp(uint64_t number, WorkerMessage message) {
   auto it = streams_.find(number);
-  if (it == streams_.end() || it->second.cut_up) return;
+  if (it == streams_.end() || it->second.cut_up || it->second.worker_knows) return;
   Stream& stream = it->second;
   stream.last_up = std::max(stream.last_up, now() + Delay());
   if (stream.stale) {
@@ -219,8 +219,10 @@ void World::CloseByWorker(uint64_t number) {
   const auto it = streams_.find(number);
   if (it == streams_.end()) return;
   it->second.worker_knows = true;
-  const bool lost = std::exchange(it->second.cut_up, true);
   it->second.cut_down = true;
+  const bool lost = it->second.cut_up;
+  // What it sent just before may still arrive.
+  time_.After(Delay(), kWorld, [this, number] { streams_[number].cut_up = true; });
   ControllerHears(number, lost ? random_.Milliseconds(3000, 15000) : Delay());
 }
 

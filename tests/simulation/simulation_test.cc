@@ -1,0 +1,131 @@
+// The simulator judged itself: a seed repeats, a failure shrinks, and each rule sees its breach.
+// (simulate_mutants proves the rules against whole runs; here stand those that no mutation
+// reaches.)
+#include "gtest/gtest.h"
+#include "tests/simulation/invariants.h"
+#include "tests/simulation/runner.h"
+#include "tests/simulation/scheduler.h"
+
+namespace baton::simulation {
+namespace {
+
+using controller::StartTask;
+using controller::TaskKind;
+
+TEST(SimulationTest, ASeedIsOneRun) {
+  Coverage coverage;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const Outcome first = RunScenario(MakeScenario(seed), &coverage, false);
+    const Outcome second = RunScenario(MakeScenario(seed), &coverage, true);
+    EXPECT_EQ(first.fingerprint, second.fingerprint) << "seed " << seed;
+    EXPECT_EQ(first.events, second.events);
+    EXPECT_FALSE(second.trace.empty());
+  }
+  const uint64_t one = RunScenario(MakeScenario(1), &coverage, false).fingerprint;
+  EXPECT_NE(one, RunScenario(MakeScenario(2), &coverage, false).fingerprint);
+}
+
+TEST(SimulationTest, AnUndisturbedJobEndsWithTheWeightsOfAPlainLoop) {
+  Scenario quiet = MakeScenario(5);
+  quiet.faults.clear();
+  Coverage coverage;
+  EXPECT_EQ(RunScenario(quiet, &coverage, false).violation, "");
+}
+
+TEST(SchedulerTest, TimeThenOrderAndNothingOfTheDead) {
+  Scheduler time;
+  const ProcessId a = time.AddProcess(), b = time.AddProcess();
+  std::string happened;
+  time.After(absl::Seconds(2), a, [&] { happened += "a2"; });
+  time.After(absl::Seconds(1), b, [&] { happened += "b1"; });
+  time.After(absl::Seconds(1), a, [&] { happened += "a1"; });
+  ASSERT_TRUE(time.RunOne());
+  ASSERT_TRUE(time.RunOne());
+  time.Kill(a);
+  time.Start(a);
+  time.Hang(b, time.now() + absl::Seconds(5));
+  time.After(absl::Seconds(1), b, [&] { happened += "late"; });
+  time.After(absl::Seconds(3), a, [&] { happened += "new"; });
+  while (time.RunOne()) {
+  }
+  EXPECT_EQ(happened, "b1a1newlate");
+}
+
+std::vector<Payload> BatchOf(uint64_t weights) {
+  Payload one = Respond(weights, v1::PURPOSE_TRAIN, 1, 0, 0);
+  one.id = controller::TrajectoryId(v1::PURPOSE_TRAIN, 0, 0, 1);
+  return {one};
+}
+
+TEST(InvariantsTest, ConsumedOncePerBranch) {
+  JobHistory history;
+  const auto batch = BatchOf(7);
+  EXPECT_EQ(ConsumedOncePerBranch(history, 7, 1, batch), "");
+  history.made_by[8] = {7, 1, {batch[0].id}};
+  EXPECT_NE(ConsumedOncePerBranch(history, 8, 2, batch), "") << "it stands before, on this branch";
+  EXPECT_EQ(ConsumedOncePerBranch(history, 7, 1, batch), "") << "after a rollback it does not";
+  EXPECT_NE(ConsumedOncePerBranch(history, 8, 1, {}), "") << "the step was made already";
+  auto evaluation = batch;
+  evaluation[0].purpose = v1::PURPOSE_EVAL;
+  EXPECT_NE(ConsumedOncePerBranch(history, 7, 1, evaluation), "");
+  EXPECT_NE(ConsumedOncePerBranch(history, 7, 1, {batch[0], batch[0]}), "");
+}
+
+TEST(InvariantsTest, VersionsAndStaleness) {
+  EXPECT_EQ(StalenessIsBounded({7, 0, 1}, BatchOf(7)), "");
+  EXPECT_NE(StalenessIsBounded({8, 1, 2}, BatchOf(7)), "");
+  TaskMessage task;
+  EXPECT_EQ(OneVersionPerResponse(task, BatchOf(7)[0]), "");
+  task.resume = 2;
+  task.resume_content = BatchOf(8)[0].content;
+  EXPECT_NE(OneVersionPerResponse(task, BatchOf(7)[0]), "");
+  JobHistory history;
+  history.published[3] = 7;
+  history.asked = 3;
+  EXPECT_EQ(OneVersionIsOneThing(history, 3, 7), "");
+  EXPECT_NE(OneVersionIsOneThing(history, 3, 8), "");
+  EXPECT_NE(LoadedAsPublished(history, 3, 8), "");
+  EXPECT_NE(LoadedAsPublished(history, 4, 7), "");
+  StartTask publish;
+  publish.ref.kind = TaskKind::kPublish;
+  publish.args.policy_version = 2;
+  EXPECT_NE(VersionsOnlyGrow(history, publish), "");
+  publish.args.policy_version = 4;
+  EXPECT_EQ(VersionsOnlyGrow(history, publish), "");
+}
+
+TEST(InvariantsTest, SessionsAndDelivery) {
+  const absl::Time now = absl::UnixEpoch();
+  EXPECT_EQ(FencedBeforeReassigned(true, now, now), "");
+  EXPECT_NE(FencedBeforeReassigned(true, now + absl::Milliseconds(1), now), "");
+  EXPECT_EQ(FencedBeforeReassigned(false, now + absl::Seconds(1), now), "");
+  EXPECT_NE(AckedIsCommitted(false, {}), "");
+  JobHistory history;
+  history.revision = 4;
+  EXPECT_EQ(RevisionsHaveNoGap(history, 5), "");
+  EXPECT_NE(RevisionsHaveNoGap(history, 6), "");
+  EXPECT_NE(RevisionsHaveNoGap(history, 4), "");
+  EXPECT_NE(NothingAfterTheEnd(v1::Job::STATE_SUCCEEDED, {}), "");
+  EXPECT_EQ(NothingAfterTheEnd(v1::Job::STATE_RUNNING, {}), "");
+}
+
+TEST(InvariantsTest, TheEndIsNamed) {
+  store::v1::JobRow row;
+  JobHistory history;
+  row.mutable_job()->set_state(v1::Job::STATE_RUNNING);
+  EXPECT_NE(JobEndedWell(row, history), "");
+  row.mutable_job()->set_state(v1::Job::STATE_CANCELLED);
+  EXPECT_NE(JobEndedWell(row, history), "");
+  history.cancelled = true;
+  EXPECT_EQ(JobEndedWell(row, history), "");
+  row.mutable_job()->set_state(v1::Job::STATE_FAILED);
+  row.mutable_job()->mutable_error()->set_code(static_cast<int>(absl::StatusCode::kUnavailable));
+  EXPECT_NE(JobEndedWell(row, history), "") << "no cause";
+  row.mutable_job()->mutable_error()->set_message("the relay does not answer");
+  EXPECT_EQ(JobEndedWell(row, history), "");
+  row.mutable_job()->mutable_error()->set_code(static_cast<int>(absl::StatusCode::kInternal));
+  EXPECT_NE(JobEndedWell(row, history), "") << "no fault explains it";
+}
+
+}  // namespace
+}  // namespace baton::simulation
