@@ -159,6 +159,7 @@ absl::Status CheckSizes(const std::vector<TensorEntry>& entries, int64_t data_si
 /// The tensors must lie side by side from the first byte of the data to its last.
 absl::Status CheckCoverage(const std::vector<TensorEntry>& entries, int64_t data_size) {
   std::vector<const TensorEntry*> by_place;
+  by_place.reserve(entries.size());
   for (const TensorEntry& entry : entries) by_place.push_back(&entry);
   std::sort(by_place.begin(), by_place.end(), [](const TensorEntry* a, const TensorEntry* b) {
     return std::make_pair(a->begin, a->end) < std::make_pair(b->begin, b->end);
