@@ -400,7 +400,10 @@ TEST_F(ControllerTest, AResultThatChangesNothingIsAcknowledgedAfterWhatCameBefor
   result.mutable_result()->set_task_token(
       EncodeToken({absl::StrCat(made->name(), "#", made->uid()), ref}));
   session->OnMessage(result);
-  v1::ExplainJobRequest explain;  // comes after them on the job's strand
+  // These come after them, first on the cluster's strand and then on the job's.
+  ASSERT_TRUE(
+      Wait<v1::ListWorkersResponse>([&](auto d) { controller_->ListWorkers({}, d); }).ok());
+  v1::ExplainJobRequest explain;
   explain.set_name("add");
   ASSERT_TRUE(
       Wait<v1::ExplainJobResponse>([&](auto d) { controller_->ExplainJob(explain, d); }).ok());

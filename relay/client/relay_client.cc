@@ -93,6 +93,10 @@ absl::StatusOr<std::unique_ptr<RelayClient>> RelayClient::Create(RelayClientOpti
   auto rpc = std::make_unique<Rpc>();
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
+  // A relay that is started again is found again at once.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
   rpc->stub = v1::RelayService::NewStub(
       grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments));
   rpc->options = std::move(options);
@@ -122,6 +126,12 @@ absl::StatusOr<v1::SegmentInfo> RelayClient::Publish(
   BATON_RETURN_IF_ERROR(fill(writer->bytes()));
   BATON_RETURN_IF_ERROR(writer->Commit());
   return writer->Seal();
+}
+
+absl::Status RelayClient::Drop(const std::vector<std::string>& segment_ids) const {
+  v1::DropRequest request;
+  *request.mutable_segment_ids() = {segment_ids.begin(), segment_ids.end()};
+  return rpc_->Call(&v1::RelayService::Stub::Drop, request, kReleaseTimeout).status();
 }
 
 absl::StatusOr<std::unique_ptr<LeasedSegment>> RelayClient::Acquire(

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -120,6 +121,8 @@ class RelayClient {
 
   /// DATA_LOSS when the mapped bytes are not those that were sealed.
   absl::StatusOr<std::unique_ptr<LeasedSegment>> Acquire(const AcquireOptions& options) const;
+  /// Nobody is to find these segments (SegmentInfo.segment_id) any more.
+  [[nodiscard]] absl::Status Drop(const std::vector<std::string>& segment_ids) const;
   absl::StatusOr<v1::ListResponse> List(const std::string& job = "") const;
 
  private:

@@ -221,6 +221,16 @@ TEST_F(RelayClientTest, ATokenIsSent) {
   EXPECT_EQ(ErrorReason(RelayClient::Create(without).value()->List().status()), "TOKEN_INVALID");
 }
 
+TEST_F(RelayClientTest, WhatIsDroppedIsFoundNoMore) {
+  Start();
+  const auto one = Publish(Version(1), 1);
+  ASSERT_TRUE(one.ok()) << one.status();
+  ASSERT_TRUE(Publish(Version(2), 2).ok());
+  ASSERT_TRUE(client_->Drop({one->segment_id(), "unknown"}).ok());
+  EXPECT_EQ(ErrorReason(Acquire(1).status()), "VERSION_NOT_FOUND");
+  EXPECT_TRUE(Acquire(2).ok());
+}
+
 TEST_F(RelayClientTest, SigtermRemovesEverything) {
   Start();
   ASSERT_TRUE(Publish(Version(1), 1).ok());

@@ -169,6 +169,17 @@ absl::StatusOr<std::vector<RetiredSegment>> SegmentTable::Release(const std::str
   return RetireSealed(record.segment.job);
 }
 
+std::vector<RetiredSegment> SegmentTable::Drop(const std::string& segment_id) {
+  const auto it = records_.find(segment_id);
+  if (it == records_.end()) return {};
+  if (it->second.state != State::kSealed) {
+    records_.erase(it);
+    return {{segment_id, /*recyclable=*/false}};  // Its writer may be alive.
+  }
+  it->second.dropped = true;
+  return RetireSealed(it->second.segment.job);
+}
+
 std::vector<RetiredSegment> SegmentTable::Expire(absl::Time now) {
   std::set<std::string> jobs;
   for (auto it = leases_.begin(); it != leases_.end();) {

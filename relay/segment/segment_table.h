@@ -97,6 +97,8 @@ class SegmentTable {
                                 const std::string& holder, absl::Duration ttl, absl::Time now);
   /// NotFound: no such lease, or it has ended.
   absl::StatusOr<std::vector<RetiredSegment>> Release(const std::string& lease_id);
+  /// Nobody finds the segment any more; it goes when its leases do. Unknown ids are ignored.
+  std::vector<RetiredSegment> Drop(const std::string& segment_id);
   /// Ends the leases whose time is over at `now`.
   std::vector<RetiredSegment> Expire(absl::Time now);
   /// When the next lease ends by itself.

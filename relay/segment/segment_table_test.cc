@@ -117,6 +117,23 @@ TEST_F(SegmentTableTest, ALeasedVersionStaysUntilItsLastLeaseIsGivenBack) {
   EXPECT_THAT(Versions(), ElementsAre(2, 3));
 }
 
+TEST_F(SegmentTableTest, WhatItsPublisherDropsGoesWithItsLastLease) {
+  const std::string v0 = Publish(0), v1 = Publish(1);
+  const auto lease = Acquire(1).value();
+  const auto retired = table_.Drop(v0);
+  ASSERT_THAT(Ids(retired), ElementsAre(v0));
+  EXPECT_TRUE(retired[0].recyclable);
+  EXPECT_THAT(table_.Drop(v1), IsEmpty());
+  EXPECT_THAT(Versions(), IsEmpty()) << "nobody finds it any more";
+  EXPECT_THAT(Ids(table_.Release(lease.lease_id).value()), ElementsAre(v1));
+  const auto begun = table_.Begin(kJob, 2, 100, 1, false);
+  ASSERT_TRUE(begun.ok());
+  const auto unsealed = table_.Drop(begun->segment_id);
+  ASSERT_THAT(Ids(unsealed), ElementsAre(begun->segment_id));
+  EXPECT_FALSE(unsealed[0].recyclable) << "its writer may be alive";
+  EXPECT_THAT(table_.Drop("unknown"), IsEmpty());
+}
+
 TEST_F(SegmentTableTest, AnExpiredLeaseFreesTheVersionButNotItsMemory) {
   const std::string v0 = Publish(0);
   const auto lease = Acquire(0, absl::Seconds(30)).value();

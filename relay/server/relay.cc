@@ -46,6 +46,7 @@ absl::Duration ToDuration(const google::protobuf::Duration& duration) {
 
 v1::SegmentInfo ToInfo(const SealedSegment& segment) {
   v1::SegmentInfo info;
+  info.set_segment_id(segment.segment_id);
   info.set_job(segment.job);
   info.set_policy_version(segment.version);
   info.set_path(segment.path);
@@ -235,7 +236,8 @@ absl::StatusOr<v1::AcquireResponse> Relay::TryAcquire(const v1::AcquireRequest& 
   std::optional<uint64_t> version;
   if (request.has_policy_version()) version = request.policy_version();
   const absl::Duration ttl = request.has_ttl() ? ToDuration(request.ttl()) : options_.default_ttl;
-  auto lease = table_.Acquire(request.job(), version, request.holder(), ttl, clock_.Now());
+  auto lease = table_.Acquire(request.job(), version, request.holder(),
+                              std::min(ttl, options_.max_ttl), clock_.Now());
   if (!lease.ok()) {
     return WithReason(lease.status(), {{absl::StatusCode::kNotFound, "VERSION_NOT_FOUND"}});
   }
@@ -253,6 +255,13 @@ void Relay::Release(v1::ReleaseRequest request, Done<v1::ReleaseResponse> done) 
     }
     Dispose(*std::move(retired));
     done(v1::ReleaseResponse());
+  });
+}
+
+void Relay::Drop(v1::DropRequest request, Done<v1::DropResponse> done) {
+  post(strand_, [this, request = std::move(request), done = std::move(done)] {
+    for (const std::string& id : request.segment_ids()) Dispose(table_.Drop(id));
+    done(v1::DropResponse());
   });
 }
 

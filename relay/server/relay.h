@@ -29,6 +29,7 @@ struct RelayOptions {
   SegmentPoolOptions pool;
   int keep = 2;                                    ///< Sealed versions kept per job.
   absl::Duration default_ttl = absl::Minutes(10);  ///< Of a lease that names none.
+  absl::Duration max_ttl = absl::Hours(24);        ///< Longer leases are cut to this.
   absl::Duration max_wait = absl::Minutes(10);     ///< Longer waits of Acquire are cut to this.
 };
 
@@ -52,6 +53,7 @@ class Relay {
   /// Ends the wait, if it still waits, with CANCELLED.
   void CancelAcquire(uint64_t ticket);
   void Release(v1::ReleaseRequest request, Done<v1::ReleaseResponse> done);
+  void Drop(v1::DropRequest request, Done<v1::DropResponse> done);
   void List(v1::ListRequest request, Done<v1::ListResponse> done);
 
  private:

@@ -112,6 +112,12 @@ grpc::ServerUnaryReactor* RelayServiceImpl::Release(grpc::CallbackServerContext*
   return Forward(context, request, response, &Relay::Release);
 }
 
+grpc::ServerUnaryReactor* RelayServiceImpl::Drop(grpc::CallbackServerContext* context,
+                                                 const v1::DropRequest* request,
+                                                 v1::DropResponse* response) {
+  return Forward(context, request, response, &Relay::Drop);
+}
+
 grpc::ServerUnaryReactor* RelayServiceImpl::List(grpc::CallbackServerContext* context,
                                                  const v1::ListRequest* request,
                                                  v1::ListResponse* response) {

@@ -3,11 +3,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "relay/weights/file_io.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/base/utf8.h"
 #include "workers/engine/byte_level.h"
 #include "workers/engine/json_fields.h"
-#include "workers/engine/small_file.h"
 
 namespace baton::engine {
 namespace {
@@ -126,8 +126,8 @@ absl::StatusOr<CharacterTokenizerFiles> MakeCharacterTokenizer(
 }
 
 absl::Status WriteCharacterTokenizer(const CharacterTokenizerFiles& files, const std::string& dir) {
-  BATON_RETURN_IF_ERROR(WriteSmallFile(dir + "/tokenizer.json", files.tokenizer_json));
-  return WriteSmallFile(dir + "/tokenizer_config.json", files.tokenizer_config_json);
+  BATON_RETURN_IF_ERROR(relay::WriteFileAtomically(dir + "/tokenizer.json", files.tokenizer_json));
+  return relay::WriteFileAtomically(dir + "/tokenizer_config.json", files.tokenizer_config_json);
 }
 
 }  // namespace baton::engine

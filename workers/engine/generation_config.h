@@ -21,11 +21,13 @@ struct GenerationConfig {
   std::optional<int32_t> pad_token_id;
   std::optional<bool> do_sample;      ///< False: greedy.
   std::optional<double> temperature;  ///< >= 0
-  std::optional<double> top_p;        ///< [0, 1]
+  std::optional<double> top_p;        ///< (0, 1]
   std::optional<int64_t> top_k;       ///< 0: off
 
   /// INVALID_ARGUMENT names the field that is wrong.
-  [[nodiscard]] static absl::StatusOr<GenerationConfig> FromJson(absl::string_view json);
+  /// `file` stands in its messages.
+  [[nodiscard]] static absl::StatusOr<GenerationConfig> FromJson(
+      absl::string_view json, const std::string& file = "generation_config.json");
   /// Reads `dir`/generation_config.json. NOT_FOUND when there is none.
   [[nodiscard]] static absl::StatusOr<GenerationConfig> Load(const std::string& dir);
 

@@ -102,6 +102,12 @@ absl::Status Generator::Add(GenerateRequest request) {
   auto sequence = std::make_unique<Sequence>(std::move(request), &impl_->decode);
   bool stopped = false;
   for (int32_t token : sequence->request.resume) {
+    if (stopped) {
+      impl_->live.erase(id);
+      return absl::InvalidArgumentError(
+          absl::StrCat("request ", id, ": resume: goes on after token ", sequence->response.size(),
+                       ", where the response ends"));
+    }
     sequence->response.push_back(token);
     stopped = sequence->stops.Append(token);
   }
@@ -155,6 +161,9 @@ absl::StatusOr<std::vector<GenerateUpdate>> Generator::Step() {
   absl::Status status;
   try {
     status = impl_->Advance(&updates);
+  } catch (const c10::Error& error) {
+    status = absl::InternalError(
+        absl::StrCat("generation step failed: libtorch: ", error.what_without_backtrace()));
   } catch (const std::exception& error) {
     status = absl::InternalError(absl::StrCat("generation step failed: ", error.what()));
   }
@@ -272,6 +281,11 @@ absl::Status Generator::OnWeightsChanged() {
     return absl::FailedPreconditionError(
         absl::StrCat("weights changed while ", impl_->scheduler.running(),
                      " requests run on keys and values of the old ones; finish or cancel them"));
+  }
+  if (impl_->scheduler.has_begun()) {
+    return absl::FailedPreconditionError(
+        "weights changed while a preempted request waits with tokens of the old ones; finish or "
+        "cancel it");
   }
   impl_->scheduler.EvictPrompts();
   return absl::OkStatus();

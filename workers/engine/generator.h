@@ -100,7 +100,7 @@ class Generator {
   bool idle() const;
 
   /// Must be called after the model's parameters changed: forgets cached prompts.
-  /// FailedPrecondition while requests are running (waiting ones may stay).
+  /// FailedPrecondition while a request has tokens of the old ones (those not begun may wait).
   absl::Status OnWeightsChanged();
 
   GeneratorStats stats() const;

@@ -139,6 +139,12 @@ bool Scheduler::GrowTo(Sequence* sequence, int64_t tokens) {
   return true;
 }
 
+bool Scheduler::has_begun() const {
+  return std::any_of(waiting_.begin(), waiting_.end(), [](const auto& sequence) {
+    return sequence->response.size() > sequence->request.resume.size();
+  });
+}
+
 // Frees blocks for `sequence`: of unused prompts, else of the youngest request, which then waits
 // as the first in the queue. False if `sequence` is the youngest itself.
 bool Scheduler::MakeRoom(const Sequence* sequence) {

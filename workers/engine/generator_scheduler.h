@@ -80,6 +80,8 @@ class Scheduler {
 
   int64_t running() const { return static_cast<int64_t>(running_.size()); }
   int64_t waiting() const { return static_cast<int64_t>(waiting_.size()); }
+  /// True if a waiting request has been given tokens already.
+  bool has_begun() const;
   int64_t unused_prompt_blocks() const { return prompts_.unused_blocks(); }
   int64_t shared_prompt_tokens() const { return shared_prompt_tokens_; }
   int64_t preemptions() const { return preemptions_; }

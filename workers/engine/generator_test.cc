@@ -437,6 +437,13 @@ TEST(GeneratorTest, RefusesBadRequestsAndStaysUsable) {
   GenerateRequest resume = Request(8, {1}, 5);
   resume.resume = {1, 2, 99};
   expect_refused(resume, "resume[2]: token 99");
+  resume.resume = {1, 2, 3};
+  resume.params.stop_token_ids = {2};
+  expect_refused(resume, "request 8: resume: goes on after token 2, where the response ends");
+  GenerateRequest endless = Request(8, {1}, 5);
+  endless.params.min_new_tokens = 1;
+  for (int64_t id = 0; id < 32; ++id) endless.params.stop_token_ids.push_back(id);
+  expect_refused(endless, "min_new_tokens: 1 cannot be had");
   expect_refused(Request(8, {1}, -1), "max_new_tokens: -1");
   expect_refused(Request(8, {1}, std::numeric_limits<int64_t>::max()), "positions");
   EXPECT_TRUE(generator->idle());
@@ -493,6 +500,27 @@ TEST(GeneratorTest, NewWeightsForgetCachedPrompts) {
   EXPECT_EQ(generator->stats().cached_blocks, 0);
   ASSERT_TRUE(generator->Add(request).ok());
   EXPECT_EQ(Finish(*generator)[1], with_other);
+}
+
+// A response comes from one version of the weights.
+TEST(GeneratorTest, NewWeightsAreRefusedWhileAPreemptedRequestWaits) {
+  const auto model = MakeModel();
+  const int64_t block_bytes = MakeGenerator(model.get())->stats().block_bytes;
+  std::mt19937 random(9);
+  GeneratorOptions options = Deterministic();
+  options.kv_cache_bytes = 5 * block_bytes;  // each of two grows to 1 + 4
+  const auto generator = MakeGenerator(model.get(), options);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(generator->Add(Request(i, RandomTokens(4, random), 60)).ok());
+  }
+  Responses responses;
+  while (generator->stats().preemptions == 0) StepInto(*generator, &responses);
+  ASSERT_EQ(generator->stats().running, 1);
+  ASSERT_TRUE(generator->Cancel(0));
+  EXPECT_EQ(generator->stats().running, 0);
+  EXPECT_EQ(generator->OnWeightsChanged().code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(generator->Cancel(1));
+  EXPECT_TRUE(generator->OnWeightsChanged().ok());
 }
 
 TEST(GeneratorTest, DivergedWeightsAreAnErrorAndDropEverything) {

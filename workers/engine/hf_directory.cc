@@ -18,6 +18,7 @@
 #include "relay/weights/file_io.h"
 #include "relay/weights/safetensors_reader.h"
 #include "sdk/base/status_macros.h"
+#include "workers/engine/generation_config.h"
 #include "workers/engine/weights_io.h"
 
 namespace baton::engine {
@@ -74,6 +75,19 @@ absl::StatusOr<std::map<std::string, std::vector<std::string>>> ReadIndex(const 
   return tensors_of_file;
 }
 
+/// A tensor that the model has no place for means that its config does not tell the truth, unless
+/// it is one that files carry without need.
+absl::Status CheckKnown(const std::string& name,
+                        const std::map<std::string, torch::Tensor>& known) {
+  const bool tied = known.count("lm_head.weight") == 0;
+  if (known.count(name) > 0 || absl::EndsWith(name, ".rotary_emb.inv_freq") ||
+      (tied && name == "lm_head.weight")) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("tensor ", name, " has no place in the model that config.json describes"));
+}
+
 /// Loads from one file those of `names` that the model has. Removes them from `wanted`.
 absl::Status LoadFile(const std::string& path, const std::vector<std::string>* names,
                       std::map<std::string, torch::Tensor>& wanted) {
@@ -84,6 +98,9 @@ absl::Status LoadFile(const std::string& path, const std::vector<std::string>* n
       if (const auto it = wanted.find(name); it != wanted.end()) into.push_back(*it);
     }
   } else {
+    for (const relay::TensorEntry& entry : file->view().entries()) {
+      BATON_RETURN_IF_ERROR(Annotate(CheckKnown(entry.name, wanted), path));
+    }
     into.assign(wanted.begin(), wanted.end());
   }
   if (absl::Status status = LoadTensors(file->view(), into, /*ignore_extra=*/true); !status.ok()) {
@@ -95,7 +112,13 @@ absl::Status LoadFile(const std::string& path, const std::vector<std::string>* n
 
 absl::Status LoadSharded(const std::string& dir, std::map<std::string, torch::Tensor> wanted) {
   const std::string index = Join(dir, kIndexFile);
+  const std::map<std::string, torch::Tensor> wanted_by_all = wanted;
   BATON_ASSIGN_OR_RETURN(const auto tensors_of_file, ReadIndex(index));
+  for (const auto& [file, names] : tensors_of_file) {
+    for (const std::string& name : names) {
+      BATON_RETURN_IF_ERROR(Annotate(CheckKnown(name, wanted_by_all), index));
+    }
+  }
   for (const auto& [file, names] : tensors_of_file) {
     BATON_RETURN_IF_ERROR(LoadFile(Join(dir, file), &names, wanted));
   }
@@ -147,16 +170,12 @@ absl::Status CopyFile(const std::string& from, const std::string& to) {
   return relay::WriteFileAtomically(to, content);
 }
 
-absl::Status WriteGenerationConfig(const ModelConfig& config, const std::string& path) {
-  Json json = {{"_from_model_config", true}};
-  if (config.bos_token_id) json["bos_token_id"] = *config.bos_token_id;
-  if (config.pad_token_id) json["pad_token_id"] = *config.pad_token_id;
-  if (config.eos_token_ids.size() == 1) {
-    json["eos_token_id"] = config.eos_token_ids[0];
-  } else if (!config.eos_token_ids.empty()) {
-    json["eos_token_id"] = config.eos_token_ids;
-  }
-  return relay::WriteFileAtomically(path, json.dump(2) + "\n");
+absl::Status WriteGenerationConfig(const ModelConfig& config, const std::string& dir) {
+  GenerationConfig generation;
+  generation.bos_token_id = config.bos_token_id;
+  generation.pad_token_id = config.pad_token_id;
+  generation.eos_token_ids = {config.eos_token_ids.begin(), config.eos_token_ids.end()};
+  return generation.Save(dir);
 }
 
 absl::Status WriteCompanions(const ModelConfig& config, const std::string& dir,
@@ -173,7 +192,7 @@ absl::Status WriteCompanions(const ModelConfig& config, const std::string& dir,
       return CopyFile(Join(source, generation), Join(dir, generation));
     }
   }
-  return WriteGenerationConfig(config, Join(dir, generation));
+  return WriteGenerationConfig(config, dir);
 }
 
 absl::Status WriteDirectory(const CausalLM& model, const std::string& dir,

@@ -24,7 +24,8 @@ int64_t InputLength(const TrainSequence& sequence) {
   return sequence.tokens.empty() ? 0 : static_cast<int64_t>(sequence.tokens.size()) - 1;
 }
 
-absl::Status ValidateSequences(absl::Span<const TrainSequence> sequences, int64_t vocab_size) {
+absl::Status ValidateSequences(absl::Span<const TrainSequence> sequences,
+                               const ModelConfig& config) {
   for (size_t i = 0; i < sequences.size(); ++i) {
     const TrainSequence& s = sequences[i];
     const int64_t size = static_cast<int64_t>(s.tokens.size());
@@ -33,11 +34,16 @@ absl::Status ValidateSequences(absl::Span<const TrainSequence> sequences, int64_
                                                      s.prompt_length, " is not in [1, ", size,
                                                      "] (its number of tokens)"));
     }
+    if (InputLength(s) > config.max_position_embeddings) {
+      return absl::InvalidArgumentError(absl::StrCat("sequence ", i, ": prompt and response of ",
+                                                     size, " tokens exceed the model's ",
+                                                     config.max_position_embeddings, " positions"));
+    }
     for (int64_t t = 0; t < size; ++t) {
-      if (s.tokens[t] < 0 || s.tokens[t] >= vocab_size) {
+      if (s.tokens[t] < 0 || s.tokens[t] >= config.vocab_size) {
         return absl::InvalidArgumentError(
             absl::StrCat("sequence ", i, ", position ", t, ": token ", s.tokens[t],
-                         " is outside the model's vocabulary of ", vocab_size));
+                         " is outside the model's vocabulary of ", config.vocab_size));
       }
     }
     if (!s.loss_mask.empty() && static_cast<int64_t>(s.loss_mask.size()) != s.response_length()) {

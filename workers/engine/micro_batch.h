@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "workers/engine/model_config.h"
 
 namespace baton::engine {
 
@@ -33,9 +34,10 @@ struct TrainSequence {
 };
 
 /// InvalidArgument naming the sequence and what is wrong: a prompt_length outside [1, tokens], a
-/// token outside [0, vocab_size), a loss_mask of another length.
+/// token outside [0, vocab_size), more input rows than max_position_embeddings, a loss_mask of
+/// another length.
 [[nodiscard]] absl::Status ValidateSequences(absl::Span<const TrainSequence> sequences,
-                                             int64_t vocab_size);
+                                             const ModelConfig& config);
 
 /// The rows a sequence feeds to the model: all tokens but the last, whose prediction nobody needs.
 int64_t InputLength(const TrainSequence& sequence);

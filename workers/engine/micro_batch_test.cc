@@ -97,7 +97,10 @@ TEST(PackRowsTest, RowsPredictTheirNextToken) {
 TEST(ValidateSequencesTest, NamesTheSequenceAndTheFault) {
   const auto message = [](TrainSequence s) {
     const std::vector<TrainSequence> batch = {Sequence({1, 2}, 1), std::move(s)};
-    return std::string(ValidateSequences(batch, 10).message());
+    ModelConfig config;
+    config.vocab_size = 10;
+    config.max_position_embeddings = 4;
+    return std::string(ValidateSequences(batch, config).message());
   };
   EXPECT_EQ(message(Sequence({1, 9}, 1)), "");
   EXPECT_EQ(message(Sequence({1, 9}, 2)), "");
@@ -106,6 +109,10 @@ TEST(ValidateSequencesTest, NamesTheSequenceAndTheFault) {
   EXPECT_THAT(message(Sequence({}, 0)), HasSubstr("sequence 1"));
   EXPECT_THAT(message(Sequence({1, 10}, 1)), HasSubstr("sequence 1, position 1: token 10"));
   EXPECT_THAT(message(Sequence({-1, 1}, 1)), HasSubstr("sequence 1, position 0: token -1"));
+  EXPECT_EQ(message(Sequence({1, 2, 3, 4, 5}, 1)), "");  // nobody needs what follows the last one
+  EXPECT_THAT(
+      message(Sequence({1, 2, 3, 4, 5, 6}, 1)),
+      HasSubstr("sequence 1: prompt and response of 6 tokens exceed the model's 4 positions"));
   TrainSequence masked = Sequence({1, 2, 3}, 1);
   masked.loss_mask = {1};
   EXPECT_THAT(message(masked), HasSubstr("loss_mask has 1 entries for a response of 2"));

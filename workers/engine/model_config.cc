@@ -5,13 +5,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "nlohmann/json.hpp"
 #include "sdk/base/status_macros.h"
+#include "workers/engine/json_fields.h"
 
 namespace baton::engine {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr int64_t kMaxDimension = int64_t{1} << 24;
 
@@ -40,9 +38,12 @@ class Reader {
       out = value->get<int64_t>();
     }
   }
-  void Number(const char* key, double& out) {
+  void Number(const char* key, double& out, bool required = false) {
     const Json* value = Find(key);
-    if (value == nullptr) return;
+    if (value == nullptr) {
+      if (required) Fail(key, "is missing");
+      return;
+    }
     if (!value->is_number()) return Fail(key, "must be a number");
     out = value->get<double>();
   }
@@ -69,6 +70,9 @@ class Reader {
     if (value == nullptr) return;
     for (const Json& item : value->is_array() ? *value : Json::array({*value})) {
       if (!item.is_number_integer()) return Fail(key, "must be an integer or a list of integers");
+      if (item.is_number_unsigned() && item.get<uint64_t>() > INT64_MAX) {
+        return Fail(key, "is too large");
+      }
       out.push_back(item.get<int64_t>());
     }
   }
@@ -118,16 +122,16 @@ absl::Status ReadRope(Reader& reader, ModelConfig& config) {
   rope.Number("rope_theta", config.rope_theta);
   if (type == "llama3") {
     scaling.type = RopeScaling::Type::kLlama3;
-    rope.Number("low_freq_factor", scaling.low_freq_factor);
-    rope.Number("high_freq_factor", scaling.high_freq_factor);
-    rope.Int("original_max_position_embeddings", scaling.original_max_position_embeddings);
+    rope.Number("low_freq_factor", scaling.low_freq_factor, true);
+    rope.Number("high_freq_factor", scaling.high_freq_factor, true);
+    rope.Int("original_max_position_embeddings", scaling.original_max_position_embeddings, true);
   } else if (type == "linear") {
     scaling.type = RopeScaling::Type::kLinear;
   } else if (type != "default") {
     return absl::UnimplementedError(
         absl::StrCat(key, ".rope_type: \"", type, "\" is not supported; use llama3 or linear"));
   }
-  if (scaling.type != RopeScaling::Type::kNone) rope.Number("factor", scaling.factor);
+  if (scaling.type != RopeScaling::Type::kNone) rope.Number("factor", scaling.factor, true);
   return rope.status();
 }
 
@@ -249,8 +253,7 @@ absl::Status ModelConfig::Validate() const {
   return absl::OkStatus();
 }
 absl::StatusOr<ModelConfig> ModelConfig::FromJson(absl::string_view text) {
-  const Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return absl::InvalidArgumentError("not a JSON object");
+  BATON_ASSIGN_OR_RETURN(const Json json, ParseJsonObject(text, "config.json"));
   Reader reader(json, "");
   ModelConfig config;
   BATON_RETURN_IF_ERROR(ReadFamily(reader, config));

@@ -114,6 +114,11 @@ TEST(ModelConfig, MalformedValuesNameTheirKey) {
       {"\"bfloat16\"", "\"int8\"", "torch_dtype: \"int8\""},
       {"\"use_mrope\": false", "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 0}",
        "factor must be positive"},
+      {"\"use_mrope\": false", "\"rope_scaling\": {\"type\": \"linear\"}",
+       "rope_scaling.factor: is missing"},
+      {"\"use_mrope\": false", "\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8.0}",
+       "rope_scaling.low_freq_factor: is missing"},
+      {"\"eos_token_id\": 151643", "\"eos_token_id\": 18446744073709551615", "is too large"},
       {"\"use_mrope\": false", "\"rope_scaling\": 3", "rope_scaling: must be an object"}};
   for (const Case& c : cases) {
     const auto config = ModelConfig::FromJson(absl::StrReplaceAll(kQwen25, {{c.from, c.to}}));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "relay/weights/safetensors_reader.h"
@@ -42,6 +43,21 @@ std::string ParameterFault(const AdamW::Parameters& parameters) {
     }
   }
   return "";
+}
+
+/// Moments as AdamW::State lists them, then the step.
+absl::Status CheckState(const NamedTensors& state) {
+  const int64_t step = state.back().second.item<int64_t>();
+  if (step < 0) return absl::InvalidArgumentError(absl::StrCat("step ", step, " is negative"));
+  for (const auto& [name, tensor] : state) {
+    if (!torch::isfinite(tensor).all().item<bool>()) {
+      return absl::InvalidArgumentError(absl::StrCat(name, " is not finite"));
+    }
+    if (absl::StartsWith(name, "exp_avg_sq.") && tensor.min().item<double>() < 0) {
+      return absl::InvalidArgumentError(absl::StrCat(name, " has a negative square"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -140,18 +156,24 @@ absl::Status AdamW::Load(const std::string& path) {
   try {
     BATON_ASSIGN_OR_RETURN(const auto file, relay::SafetensorsFile::Open(path));
     // Moments of another precision would load, rounded, and the run would quietly differ.
-    for (const Slot& slot : slots_) {
-      BATON_ASSIGN_OR_RETURN(const relay::DType want, FromTorchDtype(slot.exp_avg.scalar_type()));
-      const auto* entry = file->view().Find(absl::StrCat("exp_avg.", slot.name));
+    NamedTensors loaded;  // apart, so that a bad file changes nothing
+    for (const auto& [name, tensor] : State(torch::zeros({1}, torch::kInt64))) {
+      BATON_ASSIGN_OR_RETURN(const relay::DType want, FromTorchDtype(tensor.scalar_type()));
+      const auto* entry = file->view().Find(name);
       if (entry != nullptr && entry->dtype != want) {
         return absl::InvalidArgumentError(
-            absl::StrCat(path, ": exp_avg.", slot.name, " is ", relay::DTypeName(entry->dtype),
+            absl::StrCat(path, ": ", name, " is ", relay::DTypeName(entry->dtype),
                          ", this trainer needs ", relay::DTypeName(want)));
       }
+      loaded.emplace_back(name, torch::empty_like(tensor));
     }
-    torch::Tensor step = torch::zeros({1}, torch::kInt64);
-    BATON_RETURN_IF_ERROR(Annotate(LoadTensors(file->view(), State(step)), path));
-    step_ = step.item<int64_t>();
+    BATON_RETURN_IF_ERROR(Annotate(LoadTensors(file->view(), loaded), path));
+    BATON_RETURN_IF_ERROR(Annotate(CheckState(loaded), path));
+    step_ = loaded.back().second.item<int64_t>();
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      slots_[i].exp_avg.copy_(loaded[2 * i].second);
+      slots_[i].exp_avg_sq.copy_(loaded[2 * i + 1].second);
+    }
     return absl::OkStatus();
   } catch (const std::exception& e) {
     return absl::InternalError(absl::StrCat("loading the optimizer from ", path, ": ", e.what()));

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "workers/engine/weights_io.h"
+
 namespace baton::engine {
 namespace {
 
@@ -215,6 +217,35 @@ TEST(AdamWTest, AFileThatDoesNotFitChangesNothing) {
   std::ofstream(cut, std::ios::binary) << bytes.substr(0, bytes.size() - 5);
   EXPECT_EQ(optimizer.Load(cut).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(optimizer.step(), 2);
+}
+
+TEST(AdamWTest, AStateThatNoOptimizerHasIsRefusedAndChangesNothing) {
+  const AdamW::Parameters parameters = {{"a", torch::ones({2})}};
+  AdamW optimizer = Make(parameters, OptimizerSpec());
+  RunSteps(optimizer, parameters, 0, 2);
+  const std::string path = TempPath("adamw_state.safetensors");
+  ASSERT_TRUE(optimizer.Save(path).ok());
+  std::ifstream before(path, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(before)), {});
+
+  const torch::Tensor moment = torch::full({2}, 0.5), step = torch::full({1}, 7, torch::kInt64);
+  const auto load = [&](const torch::Tensor& avg, const torch::Tensor& square,
+                        const torch::Tensor& steps) {
+    const std::string bad = TempPath("adamw_bad.safetensors");
+    const auto image = WeightsImage::Create(
+        {{"exp_avg.a", avg}, {"exp_avg_sq.a", square}, {"step", steps}}, {}, {});
+    EXPECT_TRUE(image.ok() && image->WriteFile(bad).ok());
+    return std::string(optimizer.Load(bad).message());
+  };
+  EXPECT_THAT(load(moment, moment.to(torch::kHalf), step), HasSubstr("exp_avg_sq.a is F16"));
+  EXPECT_THAT(load(moment, -moment, step), HasSubstr("exp_avg_sq.a has a negative square"));
+  EXPECT_THAT(load(moment / 0, moment, step), HasSubstr("exp_avg.a is not finite"));
+  EXPECT_THAT(load(moment, moment, -step), HasSubstr("step -7 is negative"));
+  ASSERT_TRUE(optimizer.Save(path).ok());
+  std::ifstream after(path, std::ios::binary);
+  EXPECT_EQ(std::string((std::istreambuf_iterator<char>(after)), {}), bytes);
+  EXPECT_EQ(load(moment, moment, step), "");
+  EXPECT_EQ(optimizer.step(), 7);
 }
 
 TEST(AdamWTest, BadOptionsAreAllNamed) {

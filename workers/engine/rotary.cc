@@ -156,9 +156,7 @@ const Tensor& Rotary::Table(const Tensor& positions, const Tensor& like) {
       table_.device() == like.device()) {
     return table_;
   }
-  // Made within generation's inference mode, the table could not be used in training later.
-  const c10::InferenceMode normal(false);
-  c10::InferenceMode off(false);  // Made while generating, the table serves training too.
+  const c10::InferenceMode off(false);  // Made while generating, the table serves training too.
   int64_t size = 256;
   while (size < needed) size *= 2;
   Tensor table = torch::empty({size, head_dim_}, torch::kFloat64);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -92,6 +93,11 @@ absl::Status ValidateSamplingParams(const SamplingParams& params, int64_t vocab_
           absl::StrCat("stop_token_ids: ", id, " is not in the vocabulary of ", vocab_size));
     }
   }
+  const std::set<int64_t> stops(params.stop_token_ids.begin(), params.stop_token_ids.end());
+  if (params.min_new_tokens > 0 && static_cast<int64_t>(stops.size()) >= vocab_size) {
+    errors.push_back(absl::StrCat("min_new_tokens: ", params.min_new_tokens,
+                                  " cannot be had, since every token is a stop token"));
+  }
   for (const std::string& text : params.stop_strings) {
     if (text.empty()) errors.push_back("stop_strings: an empty string would stop at once");
   }
@@ -118,10 +124,10 @@ absl::StatusOr<SampledToken> Sampler::Sample(absl::Span<const float> logits,
                      n == 0 ? " (no tokens)" : " (diverged weights, or every token banned)"));
   }
   const bool greedy = params.temperature == 0;
-  const double scale = greedy ? 1.0 : 1.0 / params.temperature;
-  weights_.resize(RoundUp(n));
   // A tiny temperature may overflow the scale; any finite one this large is already greedy.
-  RowWeights(logits.data(), n, maximum, static_cast<float>(std::min(scale, 1e30)), weights_.data());
+  const double scale = greedy ? 1.0 : std::min(1.0 / params.temperature, 1e30);
+  weights_.resize(RoundUp(n));
+  RowWeights(logits.data(), n, maximum, static_cast<float>(scale), weights_.data());
   weights_.resize(n);
 
   SampledToken out;

@@ -176,10 +176,12 @@ TEST(SamplerTest, GreedyTakesTheHighestAndTheLowestIdOfEquals) {
 
 TEST(SamplerTest, TinyTemperatureIsGreedyInTheLimit) {
   SamplingParams params;
-  params.temperature = 1e-300;
-  const SampledToken sampled = MustSample({1.0f, 1.0001f, 0.5f}, params, 0.0);
-  EXPECT_EQ(sampled.token, 1);
-  EXPECT_EQ(sampled.log_prob, 0.0f);
+  for (double temperature : {1e-300, std::numeric_limits<double>::denorm_min()}) {
+    params.temperature = temperature;
+    const SampledToken sampled = MustSample({1.0f, 1.0001f, 0.5f}, params, 0.0);
+    EXPECT_EQ(sampled.token, 1);
+    EXPECT_EQ(sampled.log_prob, 0.0f);
+  }
 }
 
 TEST(SamplerTest, EqualLogitsAtTheCutRankById) {
@@ -237,6 +239,8 @@ TEST(SamplerTest, CutsReachTheFaintestTokens) {
     EXPECT_NEAR(first.log_prob, std::log(p[0]), 1e-6) << k;
     const SampledToken last = MustSample(logits, params, 1.0 - 0x1p-53);
     EXPECT_LE(last.token, std::min<int64_t>(k - 1, whole.token));
+    // The last that is kept is reached where doubles still tell it from the ones before.
+    EXPECT_GE(last.token, std::min<int64_t>(k - 1, 20));
   }
   params.top_k = 0;
   for (const double top_p : {0.5, 0.9, 0.999, 1 - 1e-9, 1 - 1e-13}) {

@@ -6,16 +6,16 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "relay/weights/file_io.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/base/utf8.h"
 #include "workers/engine/nfc.h"
-#include "workers/engine/small_file.h"
 #include "workers/engine/tokenizer_parts.h"
 
 namespace baton::engine {
 namespace {
 
-constexpr size_t kMaxFileBytes = size_t{256} << 20;
+constexpr int64_t kMaxFileBytes = int64_t{256} << 20;
 
 // "'é' (U+00E9)" or "byte 0xFF": what stands at `at`, which may be inside a character.
 std::string Describe(absl::string_view text, size_t at) {
@@ -38,14 +38,14 @@ Tokenizer::~Tokenizer() = default;
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& dir) {
   BATON_ASSIGN_OR_RETURN(const std::string json,
-                         ReadSmallFile(absl::StrCat(dir, "/tokenizer.json"), kMaxFileBytes));
+                         relay::ReadFile(absl::StrCat(dir, "/tokenizer.json"), kMaxFileBytes));
   TokenizerSideFiles side;
   const std::pair<const char*, std::string*> files[] = {
       {"tokenizer_config.json", &side.tokenizer_config_json},
       {"generation_config.json", &side.generation_config_json},
       {"config.json", &side.config_json}};
   for (const auto& [name, text] : files) {
-    auto read = ReadSmallFile(absl::StrCat(dir, "/", name), kMaxFileBytes);
+    auto read = relay::ReadFile(absl::StrCat(dir, "/", name), kMaxFileBytes);
     if (absl::IsNotFound(read.status())) continue;
     BATON_ASSIGN_OR_RETURN(*text, std::move(read));
   }

@@ -13,6 +13,7 @@ namespace baton::engine {
 namespace {
 
 constexpr int64_t kMaxId = (int64_t{1} << 24) - 1;
+constexpr int32_t kSparseIds = 1 << 16;  // ids per token that a vocabulary may leave out
 constexpr int kMaxDepth = 8;
 constexpr char kFile[] = "tokenizer.json";
 
@@ -174,7 +175,14 @@ absl::StatusOr<std::vector<AddedToken>> ParseAddedTokens(const Json& root) {
 
 absl::Status AddToken(const std::string& text, int32_t id, std::string bytes,
                       TokenizerParts* parts) {
-  if (static_cast<size_t>(id) >= parts->tokens.size()) parts->tokens.resize(id + 1);
+  if (static_cast<size_t>(id) >= parts->tokens.size()) {
+    if (id > kSparseIds && static_cast<size_t>(id) / kSparseIds > parts->token_to_id.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(kFile, ": token '", text, "' has id ", id,
+                                                     " after only ", parts->token_to_id.size(),
+                                                     " tokens"));
+    }
+    parts->tokens.resize(id + 1);
+  }
   TokenizerParts::Token& token = parts->tokens[id];
   const auto [it, is_new] = parts->token_to_id.emplace(text, id);
   if (it->second != id || (is_new && token.exists)) {

@@ -41,14 +41,13 @@ absl::Status ParseSideFiles(const TokenizerSideFiles& files, TokenizerParts* par
   // config.json names its special ids with the same keys.
   for (const std::string* text : {&files.generation_config_json, &files.config_json}) {
     if (text->empty()) continue;
-    BATON_ASSIGN_OR_RETURN(const Json root, ParseJsonObject(*text, text == &files.config_json
-                                                                       ? "config.json"
-                                                                       : "generation_config.json"));
+    const std::string file = text == &files.config_json ? "config.json" : "generation_config.json";
+    BATON_ASSIGN_OR_RETURN(const Json root, ParseJsonObject(*text, file));
     Json ids = Json::object();
     for (const char* key : {"eos_token_id", "bos_token_id", "pad_token_id"}) {
       if (const Json* field = FindField(root, key)) ids[key] = *field;
     }
-    auto config = GenerationConfig::FromJson(ids.dump());
+    auto config = GenerationConfig::FromJson(ids.dump(), file);
     if (!config.ok()) return config.status();
     if (parts->eos_ids.empty()) {
       for (const int32_t id : config->eos_token_ids) AddOnce(id, &parts->eos_ids);

@@ -216,6 +216,12 @@ TEST(TokenizerTest, EndOfSequenceIdsComeFromAllSideFiles) {
   EXPECT_EQ((*both)->pad_id(), 3);
   side.generation_config_json.clear();
   EXPECT_THAT((*Tokenizer::FromJson(tokenizer, side))->eos_ids(), ElementsAre(2, 9));
+  side.config_json = R"({"eos_token_id": -1})";  // how some files say "none"
+  EXPECT_THAT((*Tokenizer::FromJson(tokenizer, side))->eos_ids(), ElementsAre(9));
+  side.config_json = R"({"eos_token_id": "x"})";
+  EXPECT_THAT(std::string(Tokenizer::FromJson(tokenizer, side).status().message()),
+              HasSubstr("config.json.eos_token_id: expected an integer"));
+  side.config_json.clear();
   side.tokenizer_config_json = R"({"eos_token": "<nowhere>"})";
   EXPECT_THAT(std::string(Tokenizer::FromJson(tokenizer, side).status().message()),
               HasSubstr("tokenizer_config.json.eos_token: '<nowhere>'"));
@@ -265,6 +271,7 @@ TEST(TokenizerLoadTest, BrokenFilesSayWhatAndWhere) {
   broken("/model/vocab/a", 1e9, "model.vocab['a']");
   broken("/model/vocab/a", uint64_t{1} << 63, "model.vocab['a']");
   broken("/model/vocab/a", 1, "id");
+  broken("/model/vocab/a", 16777215, "token 'a' has id 16777215 after only");
   broken("/model/merges", "a b", "model.merges");
   broken("/model/merges/0", "a b c", "model.merges[0]");
   broken("/model/merges/0", 5, "model.merges[0]");

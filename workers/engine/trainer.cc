@@ -1,6 +1,7 @@
 #include "workers/engine/trainer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -61,7 +62,7 @@ absl::StatusOr<std::vector<Trainer::MiniBatch>> Trainer::PlanUpdate(
                      ") and max_token_len (", options.max_token_len, ") at least 0"));
   }
   BATON_RETURN_IF_ERROR(Validate(loss));
-  BATON_RETURN_IF_ERROR(ValidateSequences(batch, model_->config().vocab_size));
+  BATON_RETURN_IF_ERROR(ValidateSequences(batch, model_->config()));
   BATON_RETURN_IF_ERROR(ValidateLossColumns(batch, loss));
   BATON_ASSIGN_OR_RETURN(const LossAggregation aggregation,
                          ParseLossAggregation(loss.loss_agg_mode));
@@ -99,6 +100,10 @@ absl::StatusOr<std::vector<Trainer::MiniBatch>> Trainer::PlanUpdate(
 absl::StatusOr<std::map<std::string, double>> Trainer::Update(absl::Span<const TrainSequence> batch,
                                                               const LossSpec& loss,
                                                               const UpdateOptions& options) {
+  if (half_done_) {
+    return absl::FailedPreconditionError(
+        "an earlier update failed half way; load the last checkpoint into a new trainer");
+  }
   skip_reasons_.clear();
   BATON_ASSIGN_OR_RETURN(const std::vector<MiniBatch> plan, PlanUpdate(batch, loss, options));
   std::map<std::string, double> metrics;
@@ -107,10 +112,16 @@ absl::StatusOr<std::map<std::string, double>> Trainer::Update(absl::Span<const T
   for (int64_t epoch = 0; epoch < options.ppo_epochs; ++epoch) {
     for (const MiniBatch& mini_batch : plan) {
       if (mini_batch.micro_batches.empty()) continue;  // All of it masked: nothing to learn.
-      const absl::Status status = Step(mini_batch, loss, metrics);
+      const bool cancelled = options.cancelled && options.cancelled();
+      const absl::Status status = cancelled ? absl::CancelledError("update was cancelled")
+                                            : Step(mini_batch, loss, metrics);
       if (status.ok()) {
         ++steps;
         continue;
+      }
+      if (!absl::IsFailedPrecondition(status)) {
+        return Annotate(status, half_done_ ? absl::StrCat("after ", steps, " optimizer steps of it")
+                                           : "update not begun, weights unchanged");
       }
       first_failure.Update(status);
       skip_reasons_.push_back(absl::StrCat("epoch ", epoch, ", mini-batch from sequence ",
@@ -121,6 +132,7 @@ absl::StatusOr<std::map<std::string, double>> Trainer::Update(absl::Span<const T
     return absl::Status(first_failure.code(), absl::StrCat("update refused, weights unchanged: ",
                                                            absl::StrJoin(skip_reasons_, "; ")));
   }
+  half_done_ = false;
   for (auto& metric : metrics) metric.second /= steps;
   const std::string prefix = MetricPrefix(loss);
   metrics[prefix + "lr"] = last_learning_rate_;
@@ -142,6 +154,7 @@ absl::Status Trainer::Step(const MiniBatch& mini_batch, const LossSpec& loss,
     }
     BATON_ASSIGN_OR_RETURN(const double norm, optimizer_.GradientNorm());
     last_learning_rate_ = optimizer_.NextLearningRate();
+    half_done_ = true;
     optimizer_.Step(norm);
     AddMetrics(sums, loss, totals);
     totals[MetricPrefix(loss) + "grad_norm"] += norm;
@@ -207,7 +220,7 @@ torch::Tensor Trainer::ScoreRows(const PackedRows& packed, double temperature) {
 
 absl::StatusOr<std::vector<std::vector<int64_t>>> Trainer::PlanScoring(
     absl::Span<const TrainSequence> batch, ResponseRows which, int64_t max_token_len) const {
-  BATON_RETURN_IF_ERROR(ValidateSequences(batch, model_->config().vocab_size));
+  BATON_RETURN_IF_ERROR(ValidateSequences(batch, model_->config()));
   std::vector<int64_t> lengths;
   for (const TrainSequence& s : batch) {
     const int64_t wanted = which == ResponseRows::kAll ? s.response_length() : s.CountUnmasked();
@@ -229,6 +242,12 @@ absl::StatusOr<std::vector<std::vector<float>>> Trainer::LogProbs(
       const torch::Tensor log_probs = ScoreRows(packed, temperature);
       const double* values = log_probs.data_ptr<double>();
       for (size_t m = 0; m < packed.sequence_index.size(); ++m) {
+        if (std::isnan(values[m])) {
+          return absl::FailedPreconditionError(absl::StrCat(
+              "sequence ", packed.sequence_index[m], ", response token ", packed.response_index[m],
+              ": its log-prob is not a number (diverged "
+              "weights)"));
+        }
         result[packed.sequence_index[m]].push_back(static_cast<float>(values[m]));
       }
     }

@@ -11,6 +11,7 @@
 #define BATON_WORKERS_ENGINE_TRAINER_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -35,6 +36,7 @@ struct UpdateOptions {
   int64_t ppo_epochs = 1;
   int64_t ppo_mini_batch_size = 0;  ///< Sequences per optimizer step, in order; 0: the whole batch.
   int64_t max_token_len = 0;        ///< Micro-batch budget in tokens; 0: kDefaultMaxTokenLen.
+  std::function<bool()> cancelled;  ///< Asked before each optimizer step; may be empty.
 };
 
 struct LossSums;
@@ -55,11 +57,14 @@ class Trainer {
   /// means over unmasked tokens; grad_norm is before clipping; lr is the last step's.
   ///
   /// A mini-batch whose loss or gradient is not finite is skipped: weights, moments and step stay
-  /// as they were, skipped_steps counts it and skip_reasons() names it. An error of any kind means
-  /// that nothing was applied:
+  /// as they were, skipped_steps counts it and skip_reasons() names it. Nothing was applied after
   ///   InvalidArgument     a sequence, a column (wrong length, not finite) or an option, by name
   ///   FailedPrecondition  every step was skipped; the message has the reasons
-  ///   Internal            the same, because libtorch failed (memory …)
+  /// Steps may have been applied before
+  ///   Internal            libtorch failed (memory …)
+  ///   Cancelled           options.cancelled said so
+  /// and the message says which; if any was, every later Update is FailedPrecondition: the weights
+  /// belong to no step.
   absl::StatusOr<std::map<std::string, double>> Update(absl::Span<const TrainSequence> batch,
                                                        const LossSpec& loss,
                                                        const UpdateOptions& options);
@@ -107,6 +112,7 @@ class Trainer {
   CausalLM* const model_;
   AdamW optimizer_;
   double last_learning_rate_ = 0;
+  bool half_done_ = false;  ///< An update has applied a step and has not ended well.
   std::vector<std::string> skip_reasons_;
 };
 

@@ -349,6 +349,53 @@ TEST(TrainerTest, AGradientThatOverflowsIsRefusedWithItsParameter) {
   EXPECT_EQ(trainer->optimizer_steps(), 0);
 }
 
+// libtorch fails (as it does when memory is short) in the backward pass of the nth step.
+TEST(TrainerTest, AFailureHalfWayLeavesATrainerThatTrainsNoMore) {
+  const std::vector<TrainSequence> batch = RandomBatch(8, 12, 11);
+  LossSpec loss = Ppo();
+  loss.use_kl_loss = false;
+  for (int failing : {1, 2}) {
+    auto model = MakeModel(TinyConfig(), torch::kFloat32);
+    auto trainer = MakeTrainer(*model, Learning());
+    const auto weights = Weights(*model);
+    int passes = 0;
+    torch::Tensor parameter = model->parameters().back().second;
+    parameter.register_hook([&](torch::Tensor gradient) -> torch::Tensor {
+      TORCH_CHECK(++passes != failing, "out of memory");
+      return gradient;
+    });
+    const auto result = trainer->Update(batch, loss, {1, 4, 0, {}});
+    EXPECT_EQ(result.status().code(), absl::StatusCode::kInternal) << result.status();
+    EXPECT_THAT(std::string(result.status().message()),
+                AllOf(HasSubstr("out of memory"),
+                      HasSubstr(failing == 1 ? "weights unchanged" : "after 1 optimizer steps")));
+    EXPECT_EQ(passes, failing) << "no other mini-batch is tried";
+    EXPECT_EQ(SameBytes(weights, Weights(*model)), failing == 1);
+    const auto again = trainer->Update(batch, loss, {1, 4, 0, {}});
+    EXPECT_EQ(again.ok(), failing == 1) << again.status();
+  }
+}
+
+TEST(TrainerTest, CancelledBetweenItsSteps) {
+  const std::vector<TrainSequence> batch = RandomBatch(8, 12, 11);
+  auto model = MakeModel(TinyConfig(), torch::kFloat32);
+  auto trainer = MakeTrainer(*model, Learning());
+  const auto weights = Weights(*model);
+  UpdateOptions options;
+  options.ppo_mini_batch_size = 4;
+  int asked = 0;
+  options.cancelled = [&] { return ++asked == 1; };
+  EXPECT_EQ(trainer->Update(batch, LossSpec(), options).status().code(),
+            absl::StatusCode::kCancelled);
+  EXPECT_TRUE(SameBytes(weights, Weights(*model)));
+  options.cancelled = [&] { return ++asked == 3; };
+  EXPECT_EQ(trainer->Update(batch, LossSpec(), options).status().code(),
+            absl::StatusCode::kCancelled);
+  EXPECT_EQ(trainer->optimizer_steps(), 1);
+  EXPECT_EQ(trainer->Update(batch, LossSpec(), {}).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
 TEST(TrainerTest, BadInputIsNamed) {
   auto model = MakeModel(TinyConfig(), torch::kFloat32);
   auto trainer = MakeTrainer(*model, Learning());

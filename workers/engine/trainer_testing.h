@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <random>
 #include <utility>
@@ -103,10 +104,14 @@ inline void SetWeights(CausalLM& model, const std::vector<torch::Tensor>& weight
 }
 
 inline bool SameBytes(const std::vector<torch::Tensor>& a, const std::vector<torch::Tensor>& b) {
+  if (a.size() != b.size()) return false;
   for (size_t i = 0; i < a.size(); ++i) {
-    if (!torch::equal(a[i], b[i])) return false;
+    const torch::Tensor x = a[i].contiguous(), y = b[i].contiguous();
+    if (x.nbytes() != y.nbytes() || std::memcmp(x.data_ptr(), y.data_ptr(), x.nbytes()) != 0) {
+      return false;
+    }
   }
-  return a.size() == b.size();
+  return true;
 }
 
 }  // namespace baton::engine::testing

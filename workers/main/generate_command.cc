@@ -28,12 +28,6 @@ absl::StatusOr<engine::SamplingParams> MakeParams(const GenerateOptions& options
   params.top_k = options.top_k.value_or(config.top_k.value_or(0));
   params.max_new_tokens = options.max_new_tokens;
   params.stop_token_ids = source.stop_token_ids();
-  for (const int32_t id : config.eos_token_ids) {
-    const auto& known = params.stop_token_ids;
-    if (std::find(known.begin(), known.end(), id) == known.end()) {
-      params.stop_token_ids.push_back(id);
-    }
-  }
   return params;
 }
 

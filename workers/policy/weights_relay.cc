@@ -1,14 +1,19 @@
 #include "workers/policy/weights_relay.h"
 
+#include <deque>
 #include <filesystem>
 #include <map>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "relay/client/relay_client.h"
 #include "relay/weights/mapped_file.h"
+#include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
 
 namespace baton::policy {
@@ -24,33 +29,86 @@ class ProcessRelay : public WeightsRelay {
       : client_(std::move(client)), holder_(std::move(holder)) {}
 
   absl::Status Publish(const std::string& job, uint64_t version, const engine::WeightsImage& image,
-                       bool fork) override {
+                       bool fork, const Cancelled& cancelled) override {
     relay::PublishOptions options;
     options.job = job;
     options.policy_version = version;
     options.header = image.layout().header();
     options.size_bytes = image.size_bytes();
     options.fork = fork;
-    return client_
-        ->Publish(options, [&image](absl::Span<uint8_t> bytes) { return image.CopyTo(bytes); })
-        .status();
+    int tries = 0;
+    return WhileUnavailable(cancelled, [&]() -> absl::Status {
+      const auto segment = client_->Publish(
+          options, [&image](absl::Span<uint8_t> bytes) { return image.CopyTo(bytes); });
+      // Only the answer to the try before this one was lost.
+      if (++tries > 1 && absl::IsAlreadyExists(segment.status())) return absl::OkStatus();
+      BATON_RETURN_IF_ERROR(segment.status());
+      absl::MutexLock lock(&mu_);
+      std::deque<std::string>& mine = published_[job];
+      mine.push_back(segment->segment_id());
+      if (mine.size() > kRemembered) mine.pop_front();
+      return absl::OkStatus();
+    });
   }
 
-  absl::Status Load(const std::string& job, uint64_t version, Use use) override {
+  absl::Status Load(const std::string& job, uint64_t version, const Cancelled& cancelled,
+                    Use use) override {
     relay::AcquireOptions options;
     options.job = job;
     options.policy_version = version;
     options.holder = holder_;
     options.wait = kWait;
-    BATON_ASSIGN_OR_RETURN(const auto segment, client_->Acquire(options));
+    std::unique_ptr<relay::LeasedSegment> segment;
+    BATON_RETURN_IF_ERROR(WhileUnavailable(cancelled, [&]() -> absl::Status {
+      BATON_ASSIGN_OR_RETURN(segment, client_->Acquire(options));
+      return absl::OkStatus();
+    }));
     return use(segment->bytes());
   }
 
+  void Forget(const std::string& job) override {
+    std::deque<std::string> mine;
+    {
+      absl::MutexLock lock(&mu_);
+      mine = std::exchange(published_[job], {});
+      published_.erase(job);
+    }
+    if (mine.empty()) return;
+    // A relay that is gone has forgotten them too.
+    client_->Drop({mine.begin(), mine.end()}).IgnoreError();
+  }
+
  private:
-  static constexpr absl::Duration kWait = absl::Seconds(10);
+  static constexpr absl::Duration kWait = absl::Seconds(1);
+  static constexpr absl::Duration kPatience = absl::Minutes(1);
+  static constexpr absl::Duration kRetryDelay = absl::Milliseconds(200);
+  static constexpr size_t kRemembered = 16;  // more than any relay keeps of a job
+
+  /// Repeats `call` while the relay cannot be reached.
+  static absl::Status WhileUnavailable(const Cancelled& cancelled,
+                                       absl::FunctionRef<absl::Status()> call) {
+    const absl::Time give_up = absl::Now() + kPatience;
+    bool told = false;
+    while (true) {
+      if (cancelled && cancelled()) return absl::CancelledError("nobody waits for it any more");
+      const absl::Status status = call();
+      if (!absl::IsUnavailable(status)) return status;
+      if (absl::Now() >= give_up) {
+        return Annotate(status, absl::StrCat("not reached for ", absl::FormatDuration(kPatience),
+                                             "; is baton-relay running?"));
+      }
+      if (!std::exchange(told, true)) {
+        Log(LogLevel::kWarn, "the relay cannot be reached yet",
+            {{"error", std::string(status.message())}});
+      }
+      absl::SleepFor(kRetryDelay);
+    }
+  }
 
   const std::unique_ptr<relay::RelayClient> client_;
   const std::string holder_;
+  absl::Mutex mu_;
+  std::map<std::string, std::deque<std::string>> published_ ABSL_GUARDED_BY(mu_);  // by job
 };
 
 class FolderRelay : public WeightsRelay {
@@ -58,7 +116,7 @@ class FolderRelay : public WeightsRelay {
   explicit FolderRelay(std::string folder) : folder_(std::move(folder)) {}
 
   absl::Status Publish(const std::string& job, uint64_t version, const engine::WeightsImage& image,
-                       bool fork) override {
+                       bool fork, const Cancelled& /*cancelled*/) override {
     const fs::path path = PathOf(job, version);
     std::error_code error;
     fs::create_directories(path.parent_path(), error);
@@ -75,9 +133,15 @@ class FolderRelay : public WeightsRelay {
     return absl::OkStatus();
   }
 
-  absl::Status Load(const std::string& job, uint64_t version, Use use) override {
+  absl::Status Load(const std::string& job, uint64_t version, const Cancelled& /*cancelled*/,
+                    Use use) override {
     BATON_ASSIGN_OR_RETURN(const auto file, relay::MappedFile::Open(PathOf(job, version).string()));
     return use(file.bytes());
+  }
+
+  void Forget(const std::string& job) override {
+    std::error_code error;
+    fs::remove_all(PathOf(job, 0).parent_path(), error);
   }
 
  private:

@@ -3,6 +3,7 @@
 #define BATON_WORKERS_POLICY_WEIGHTS_RELAY_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -15,7 +16,11 @@
 
 namespace baton::policy {
 
-/// Thread-safe. A version, once published, never changes.
+/// Says that nobody waits for a call any more.
+using Cancelled = std::function<bool()>;
+
+/// Thread-safe. A version, once published, never changes. A relay that is down is waited for, a
+/// minute at most (then UNAVAILABLE): it may be starting again.
 class WeightsRelay {
  public:
   virtual ~WeightsRelay() = default;
@@ -24,13 +29,17 @@ class WeightsRelay {
   /// (the job went back to an earlier step and makes them anew). ALREADY_EXISTS when the version
   /// is there.
   [[nodiscard]] virtual absl::Status Publish(const std::string& job, uint64_t version,
-                                             const engine::WeightsImage& image, bool fork) = 0;
+                                             const engine::WeightsImage& image, bool fork,
+                                             const Cancelled& cancelled) = 0;
 
   /// Calls `use` with the bytes of the version (a verified safetensors file in memory), which stay
   /// as they are until it returns. NOT_FOUND when there is no such version.
   [[nodiscard]] virtual absl::Status Load(
-      const std::string& job, uint64_t version,
+      const std::string& job, uint64_t version, const Cancelled& cancelled,
       absl::FunctionRef<absl::Status(absl::Span<const uint8_t>)> use) = 0;
+
+  /// Gives back the memory of what this publisher has published for the job.
+  virtual void Forget(const std::string& job) = 0;
 };
 
 /// `place` is the host:port of this machine's relay, or an absolute folder that trainer and

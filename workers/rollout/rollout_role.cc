@@ -71,7 +71,7 @@ absl::StatusOr<v1::TaskResult> RolloutRole::Assign(const v1::AssignRole& assign)
   if (assign.spec().rollout().deterministic()) assigned->model->SetDeterministic(true);
   const engine::DecodeFunction decode = [&tokenizer =
                                              source.tokenizer()](absl::Span<const int32_t> ids) {
-    return tokenizer.DecodeBytes(ids);
+    return tokenizer.DecodeBytes(ids, /*skip_special_tokens=*/false);  // a stop may be one
   };
   auto generator = engine::Generator::Create(assigned->model.get(), decode,
                                              GeneratorOptionsOf(assign.spec().rollout()));
@@ -91,8 +91,9 @@ absl::StatusOr<v1::TaskResult> RolloutRole::LoadWeights(const v1::Task& task,
   const uint64_t version = task.load_weights().policy_version();
   const auto start = std::chrono::steady_clock::now();
   Assigned& assigned = *assigned_;
-  const absl::Status status =
-      relay_->Load(task.job(), version, [&](absl::Span<const uint8_t> bytes) {
+  const absl::Status status = relay_->Load(
+      task.job(), version, [&context] { return context.cancelled(); },
+      [&](absl::Span<const uint8_t> bytes) {
         return assigned.loop->LoadWeights(
             version, [&] { return engine::LoadModelFrom(bytes, *assigned.model); });
       });

@@ -53,7 +53,10 @@ absl::Status ActorRole::Register(Worker& worker) {
   };
   RoleOptions role;
   role.on_assign = method(&ActorRole::Assign);
-  role.on_release = [this](const std::string&) { assigned_.reset(); };
+  role.on_release = [this](const std::string& job) {
+    assigned_.reset();
+    relay_->Forget(job);
+  };
   BATON_RETURN_IF_ERROR(worker.RegisterRole("actor", std::move(role)));
   BATON_RETURN_IF_ERROR(worker.RegisterMethod("actor", "update", 1, method(&ActorRole::Update)));
   BATON_RETURN_IF_ERROR(worker.RegisterMethod("actor", "publish", 1, method(&ActorRole::Publish)));
@@ -133,7 +136,8 @@ ActorRole::Result ActorRole::Update(const v1::Task& task, TaskContext& context) 
   const double fetch_seconds = fetching.Seconds();
   if (context.cancelled()) return absl::CancelledError("update was cancelled");
   const Stopwatch training;
-  const auto options = MakeUpdateOptions(assigned.spec, batch, assigned.model->device().is_cpu());
+  auto options = MakeUpdateOptions(assigned.spec, batch, assigned.model->device().is_cpu());
+  options.cancelled = [&context] { return context.cancelled(); };
   BATON_ASSIGN_OR_RETURN(auto metrics, assigned.trainer->Update(batch, loss, options));
   for (const std::string& reason : assigned.trainer->skip_reasons()) {
     Log(LogLevel::kWarn, "an optimizer step was skipped",
@@ -150,7 +154,7 @@ ActorRole::Result ActorRole::Update(const v1::Task& task, TaskContext& context) 
   return assigned.last_update;
 }
 
-ActorRole::Result ActorRole::Publish(const v1::Task& task, TaskContext& /*context*/) {
+ActorRole::Result ActorRole::Publish(const v1::Task& task, TaskContext& context) {
   Assigned& assigned = *assigned_;
   const uint64_t version = task.publish().policy_version();
   if (version != assigned.state.policy_version) {
@@ -165,7 +169,8 @@ ActorRole::Result ActorRole::Publish(const v1::Task& task, TaskContext& /*contex
   const bool fork = !assigned.published;
   const bool again = assigned.publishing == version;
   assigned.publishing = version;
-  const absl::Status status = relay_->Publish(task.job(), version, image, fork);
+  const absl::Status status =
+      relay_->Publish(task.job(), version, image, fork, [&context] { return context.cancelled(); });
   if (!status.ok() && !(again && absl::IsAlreadyExists(status))) {
     return Annotate(status, absl::StrCat("publishing policy version ", version));
   }
