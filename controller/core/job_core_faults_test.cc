@@ -317,6 +317,19 @@ TEST(JobCoreFaultsTest, APauseAfterARestartFinishesTheStepThatWasUnderWay) {
   ExpectTheSameEnd(job, "");
 }
 
+TEST(JobCoreFaultsTest, ARewardThatIsBrokenEndsTheJobWithItsWords) {
+  SimulatedJob job(Seed(5));
+  ASSERT_TRUE(StepUntil(job, [&] { return !job.UnderWay(TaskKind::kScore).empty(); }));
+  TaskDone score = job.UnderWay(TaskKind::kScore)[0];
+  job.Swallow(TaskKind::kScore);
+  score.status = absl::AbortedError("the command 'judge' failed 20 times in a row");
+  job.Send(score);
+  job.RunToEnd();
+  EXPECT_EQ(job.core().state(), Job::STATE_FAILED);
+  EXPECT_THAT(job.core().Row().job().error().message(),
+              ::testing::HasSubstr("failed on worker " + score.worker + ": the command 'judge' failed 20"));
+}
+
 TEST(JobCoreFaultsTest, StepsWithoutABatchPassToo) {
   Options options = Seed(3);
   options.filter_all = true;

@@ -340,6 +340,10 @@ void JobCore::OnScored(const TaskDone& event) {
     status = absl::InternalError(
         absl::StrCat("method ", node.method(), " returned no '", node.out(), "'"));
   }
+  if (absl::IsAborted(status)) {  // the reward itself is broken, whatever it is asked
+    return Fail(absl::Status(status.code(), absl::StrCat(node.method(), " failed on worker ",
+                                                         event.worker, ": ", status.message())));
+  }
   if (!status.ok()) {
     if (!IsPermanent(status) && trajectory.failures + 1 < options_.max_attempts) {
       Retry(trajectory, status, rewards_, event.worker);

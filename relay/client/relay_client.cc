@@ -3,7 +3,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "baton/v1/relay_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "relay/segment/checksum.h"
@@ -29,8 +31,27 @@ std::vector<TensorDigest> Digests(const v1::SegmentInfo& info) {
 }  // namespace
 
 struct RelayClient::Rpc {
-  RelayClientOptions options;
-  std::unique_ptr<v1::RelayService::Stub> stub;
+  using Stub = v1::RelayService::Stub;
+  const RelayClientOptions options;
+
+  explicit Rpc(RelayClientOptions given) : options(std::move(given)) {}
+
+  /// Made anew once a call could not reach the relay: gRPC waits seconds before it tries a
+  /// connection again that has failed, and a relay that was started again is there at once.
+  std::shared_ptr<Stub> GetStub() const {
+    absl::MutexLock lock(&mu);
+    if (stub != nullptr) return stub;
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(-1);
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    stub = v1::RelayService::NewStub(
+        grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments));
+    return stub;
+  }
+  void Forget(const std::shared_ptr<Stub>& failed) const {
+    absl::MutexLock lock(&mu);
+    if (stub == failed) stub = nullptr;
+  }
 
   template <typename Request, typename Response>
   using Method = grpc::Status (v1::RelayService::Stub::*)(grpc::ClientContext*, const Request&,
@@ -43,10 +64,15 @@ struct RelayClient::Rpc {
     context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
     if (!options.token.empty()) context.AddMetadata("authorization", "Bearer " + options.token);
     Response response;
-    const grpc::Status status = ((*stub).*method)(&context, request, &response);
+    const std::shared_ptr<Stub> current = GetStub();
+    const grpc::Status status = ((*current).*method)(&context, request, &response);
+    if (status.error_code() == grpc::StatusCode::UNAVAILABLE) Forget(current);
     if (!status.ok()) return Annotate(FromGrpc(status), absl::StrCat("relay ", options.address));
     return response;
   }
+
+  mutable absl::Mutex mu;
+  mutable std::shared_ptr<Stub> stub ABSL_GUARDED_BY(mu);
 };
 
 absl::Status SegmentWriter::Commit(int rank) {
@@ -90,16 +116,7 @@ absl::StatusOr<std::unique_ptr<RelayClient>> RelayClient::Create(RelayClientOpti
   if (options.address.empty()) {
     return absl::InvalidArgumentError("relay address: empty; give --relay host:port");
   }
-  auto rpc = std::make_unique<Rpc>();
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);
-  // A relay that is started again is found again at once.
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
-  rpc->stub = v1::RelayService::NewStub(
-      grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments));
-  rpc->options = std::move(options);
+  auto rpc = std::make_unique<Rpc>(std::move(options));
   return std::unique_ptr<RelayClient>(new RelayClient(std::move(rpc)));
 }
 

@@ -1,6 +1,8 @@
 #include "workers/main/reward_role.h"
 
+#include <atomic>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,8 +18,8 @@
 namespace baton {
 namespace {
 
-constexpr int kThreads = 32;
-constexpr int kCredits = 512;
+constexpr int kThreads = 64;  // as many as there may be processes of a command
+constexpr int kCredits = 64;
 
 reward::RuleOptions RuleOptionsOf(const v1::RewardRule& rule) {
   reward::RuleOptions options;
@@ -82,9 +84,10 @@ absl::Status RewardRole::Register(Worker& worker) {
   };
   role.on_release = [this](const std::string&) { function_.reset(); };
   BATON_RETURN_IF_ERROR(worker.RegisterRole("reward", std::move(role)));
-  return worker.RegisterMethod(
-      "reward", "compute_reward", kCredits,
-      [this](const v1::Task& task, TaskContext&) { return Compute(task.score()); });
+  return worker.RegisterMethod("reward", "compute_reward", kCredits,
+                               [this](const v1::Task& task, TaskContext& context) {
+                                 return Compute(task.score(), context);
+                               });
 }
 
 absl::StatusOr<v1::TaskResult> RewardRole::Assign(const v1::AssignRole& assign) {
@@ -93,7 +96,8 @@ absl::StatusOr<v1::TaskResult> RewardRole::Assign(const v1::AssignRole& assign) 
   return v1::TaskResult();
 }
 
-absl::StatusOr<v1::TaskResult> RewardRole::Compute(const v1::Score& score) const {
+absl::StatusOr<v1::TaskResult> RewardRole::Compute(const v1::Score& score,
+                                                   TaskContext& context) const {
   const v1::Trajectory& trajectory = score.trajectory();
   reward::RewardInput input;
   input.prompt = trajectory.prompt_text();
@@ -101,7 +105,19 @@ absl::StatusOr<v1::TaskResult> RewardRole::Compute(const v1::Score& score) const
   input.answer = trajectory.answer();
   input.source = trajectory.source();
   input.extra = score.extra_json();
-  BATON_ASSIGN_OR_RETURN(const reward::RewardResult scored, function_->Score(input));
+  const auto cancelled = std::make_shared<std::atomic<bool>>(false);
+  input.cancelled = cancelled;
+  context.OnCancel([this, cancelled] {
+    *cancelled = true;
+    function_->NoticeCancelled();
+  });
+  auto scored_or = function_->Score(input);
+  if (!scored_or.ok()) {
+    if (absl::IsCancelled(scored_or.status())) return scored_or.status();
+    // No other response can be scored either: the job must not go on without its reward.
+    return absl::AbortedError(scored_or.status().message());
+  }
+  const reward::RewardResult& scored = *scored_or;
   v1::TaskResult result;
   auto& metrics = *result.mutable_metrics();
   if (!scored.error.empty()) {

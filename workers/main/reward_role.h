@@ -17,7 +17,8 @@ namespace baton {
 absl::StatusOr<std::unique_ptr<reward::RewardFunction>> MakeReward(const v1::RewardSpec& spec);
 
 /// Serves "compute_reward" on several threads: commands answer slowly. A response that cannot be
-/// scored is worth spec.reward.error_reward, with the reason in TaskResult.error.
+/// scored is worth spec.reward.error_reward, with the reason in TaskResult.error. A command that
+/// was given up is ABORTED, which ends the job.
 class RewardRole {
  public:
   /// Registers the role; this must outlive the worker's Run.
@@ -25,7 +26,7 @@ class RewardRole {
 
  private:
   absl::StatusOr<v1::TaskResult> Assign(const v1::AssignRole& assign);
-  absl::StatusOr<v1::TaskResult> Compute(const v1::Score& score) const;
+  absl::StatusOr<v1::TaskResult> Compute(const v1::Score& score, TaskContext& context) const;
 
   // Changed only while no Compute runs (the SDK runs assignments alone).
   v1::RewardSpec spec_;

@@ -76,7 +76,7 @@ class CommandPool::Loop {
     absl::BlockingCounter done(static_cast<int>(batch.size()));
     {
       absl::MutexLock lock(&mu_);
-      for (Exchange& exchange : batch) incoming_.push_back({&exchange, &done});
+      for (Exchange& exchange : batch) incoming_.push_back({exchange.id, &exchange, &done});
     }
     Wake();
     done.Wait();
@@ -84,11 +84,44 @@ class CommandPool::Loop {
 
   uint64_t NewId() { return next_id_.fetch_add(1, std::memory_order_relaxed); }
 
- private:
   void Wake() {
     const uint64_t one = 1;
     // It can fail only when a wake-up is pending already.
     if (write(wake_fd_, &one, sizeof(one)) < 0) return;
+  }
+
+ private:
+  static void Settle(CommandRequest& request, absl::StatusOr<std::string> reply) {
+    if (request.exchange == nullptr) return;
+    std::exchange(request.exchange, nullptr)->reply = std::move(reply);
+    request.done->DecrementCount();
+  }
+
+  static bool IsCancelled(const CommandRequest& request) {
+    return request.exchange != nullptr && request.exchange->cancelled != nullptr &&
+           *request.exchange->cancelled;
+  }
+
+  // What a process has stays there, settled, so that its reply is known.
+  void SettleCancelled() {
+    const absl::Status cancelled = absl::CancelledError("nobody wants the score any more");
+    for (std::deque<CommandRequest>* queue : {&pending_, &alone_}) {
+      for (CommandRequest& request : *queue) {
+        if (IsCancelled(request)) Settle(request, cancelled);
+      }
+      EraseSettled(queue);
+    }
+    for (CommandSlot& slot : slots_) {
+      for (CommandRequest& request : slot.outstanding) {
+        if (IsCancelled(request)) Settle(request, cancelled);
+      }
+    }
+  }
+
+  static void EraseSettled(std::deque<CommandRequest>* queue) {
+    queue->erase(std::remove_if(queue->begin(), queue->end(),
+                                [](const CommandRequest& r) { return r.exchange == nullptr; }),
+                 queue->end());
   }
 
   void Main() {
@@ -100,6 +133,7 @@ class CommandPool::Loop {
     StartProcesses(absl::Now());
     while (TakeIncoming()) {
       const absl::Time now = absl::Now();
+      SettleCancelled();
       ExpireOldest(now);
       if (!alone_.empty() || !pending_.empty()) StartProcesses(now);
       Dispatch(now);
@@ -242,9 +276,9 @@ class CommandPool::Loop {
   bool TakeReply(CommandSlot* slot, std::string line) {
     if (absl::StripAsciiWhitespace(line).empty()) return true;
     const std::optional<uint64_t> id = ReplyId(line);
-    const auto request = std::find_if(
-        slot->outstanding.begin(), slot->outstanding.end(),
-        [&](const CommandRequest& r) { return id.has_value() && r.exchange->id == *id; });
+    const auto request =
+        std::find_if(slot->outstanding.begin(), slot->outstanding.end(),
+                     [&](const CommandRequest& r) { return id.has_value() && r.id == *id; });
     if (request == slot->outstanding.end()) {
       Fault(slot, absl::StatusCode::kDataLoss,
             absl::StrCat(id.has_value() ? "a reply with an \"id\" that was not asked"
@@ -255,14 +289,13 @@ class CommandPool::Loop {
       return false;
     }
     const bool was_oldest = request == slot->outstanding.begin();
-    const CommandRequest answered = *request;
+    CommandRequest answered = *request;
     slot->outstanding.erase(request);
     if (was_oldest) slot->oldest_since = absl::Now();
     if (slot->outstanding.empty()) slot->alone = false;
     slot->has_answered = true;
     slot->faults = faults_in_a_row_ = 0;
-    answered.exchange->reply = std::move(line);
-    answered.done->DecrementCount();
+    Settle(answered, std::move(line));
     return true;
   }
 
@@ -272,11 +305,11 @@ class CommandPool::Loop {
     const std::string text = absl::StrCat(what, "; ", slot->Stop(exit_grace, options_.stderr_sink));
     const bool oldest_is_guilty = IsOldestGuilty(slot, code);
     if (oldest_is_guilty) {
-      const CommandRequest guilty = slot->outstanding.front();
+      CommandRequest guilty = slot->outstanding.front();
       slot->outstanding.pop_front();
-      guilty.exchange->reply = absl::Status(code, text);
-      guilty.done->DecrementCount();
+      Settle(guilty, absl::Status(code, text));
     }
+    EraseSettled(&slot->outstanding);
     std::deque<CommandRequest>* again = oldest_is_guilty ? &pending_ : &alone_;
     again->insert(again->begin(), slot->outstanding.begin(), slot->outstanding.end());
     slot->outstanding.clear();
@@ -303,7 +336,7 @@ class CommandPool::Loop {
           std::min(kLongestBackOff, kFirstBackOff * (int64_t{1} << std::min(slot->faults - 2, 20)));
     }
     slot->start_after = absl::Now() + wait;
-    if (faults_in_a_row_ < options_.max_faults || !broken_.ok()) return;
+    if (faults_in_a_row_ < options_.max_faults * options_.processes || !broken_.ok()) return;
     broken_ = absl::UnavailableError(absl::StrCat("the command '", Shorten(options_.command),
                                                   "' failed ", faults_in_a_row_,
                                                   " times in a row and is given up; last: ", text));
@@ -318,10 +351,7 @@ class CommandPool::Loop {
     }
     pending_.insert(pending_.end(), alone_.begin(), alone_.end());
     alone_.clear();
-    for (const CommandRequest& request : pending_) {
-      request.exchange->reply = broken_;
-      request.done->DecrementCount();
-    }
+    for (CommandRequest& request : pending_) Settle(request, broken_);
     pending_.clear();
   }
 
@@ -384,6 +414,7 @@ absl::StatusOr<std::unique_ptr<CommandPool>> CommandPool::Create(CommandOptions 
 }
 
 void CommandPool::Run(absl::Span<Exchange> batch) { loop_->Run(batch); }
+void CommandPool::NoticeCancelled() { loop_->Wake(); }
 uint64_t CommandPool::NewId() { return loop_->NewId(); }
 
 }  // namespace baton::reward

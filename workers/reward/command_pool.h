@@ -8,6 +8,7 @@
 #ifndef BATON_WORKERS_REWARD_COMMAND_POOL_H_
 #define BATON_WORKERS_REWARD_COMMAND_POOL_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -30,7 +31,7 @@ struct CommandOptions {
   absl::Duration timeout = absl::Seconds(30);  ///< For one reply, from when it is the oldest asked.
   absl::Duration startup_timeout = absl::Seconds(60);  ///< For a process's first reply, if longer.
   size_t max_line_bytes = size_t{4} << 20;             ///< A longer reply is a fault.
-  int max_faults = 20;  ///< So many in a row without one good reply: the command is given up.
+  int max_faults = 20;  ///< So many per process without one good reply: the command is given up.
   /// Called, if set, on an inner thread with each line of stderr. Must not block.
   std::function<void(absl::string_view line)> stderr_sink;
 };
@@ -40,9 +41,11 @@ class CommandPool {
   struct Exchange {
     uint64_t id = 0;   ///< From NewId; in `line` as "id".
     std::string line;  ///< Without a newline.
+    /// Becomes true when the reply is not wanted any more; may be null. See NoticeCancelled.
+    std::shared_ptr<const std::atomic<bool>> cancelled;
     /// The reply's line. Errors: ABORTED (the process ended), DEADLINE_EXCEEDED, DATA_LOSS (it
-    /// wrote something else), all with what was written and the end of stderr; UNAVAILABLE when
-    /// the command was given up, now and for ever.
+    /// wrote something else), all with what was written and the end of stderr; CANCELLED;
+    /// UNAVAILABLE when the command was given up, now and for ever.
     absl::StatusOr<std::string> reply = absl::UnknownError("not asked");
   };
 
@@ -53,6 +56,9 @@ class CommandPool {
 
   /// Fills in every reply. Blocks; any number of threads.
   void Run(absl::Span<Exchange> batch);
+  /// An exchange's `cancelled` has become true: its Run need not wait for it. (A process that has
+  /// the request keeps it; its reply is dropped.) Thread-safe.
+  void NoticeCancelled();
   uint64_t NewId();
 
  private:

@@ -93,13 +93,15 @@ class CommandReward : public RewardFunction {
         results[i].error = "extra: it is not JSON";
         continue;
       }
-      exchanges.push_back({id, *std::move(line)});
+      exchanges.push_back({id, *std::move(line), inputs[i].cancelled});
       places.push_back(i);
     }
     pool_->Run(absl::MakeSpan(exchanges));
     for (size_t i = 0; i < exchanges.size(); ++i) {
       const absl::StatusOr<std::string>& reply = exchanges[i].reply;
-      if (absl::IsUnavailable(reply.status())) return reply.status();
+      if (absl::IsUnavailable(reply.status()) || absl::IsCancelled(reply.status())) {
+        return reply.status();
+      }
       if (reply.ok()) {
         results[places[i]] = ParseReply(*reply);
       } else {
@@ -108,6 +110,8 @@ class CommandReward : public RewardFunction {
     }
     return results;
   }
+
+  void NoticeCancelled() override { pool_->NoticeCancelled(); }
 
  private:
   const std::unique_ptr<CommandPool> pool_;

@@ -252,6 +252,50 @@ TEST_F(CommandRewardTest, CommandThatAlwaysFailsIsGivenUp) {
   EXPECT_EQ(reward->Score({}).status().code(), absl::StatusCode::kUnavailable);
 }
 
+// The command hangs; who asked goes away; the process is not waited for.
+TEST_F(CommandRewardTest, ACancelledRequestIsNotWaitedFor) {
+  options_.command = "sleep 1000";
+  auto reward = Create();
+  const auto cancelled = std::make_shared<std::atomic<bool>>(false);
+  std::vector<RewardInput> inputs(10);  // more than the process takes at once
+  for (auto& input : inputs) input.cancelled = cancelled;
+  absl::Status status;
+  std::thread scorer([&] { status = reward->ScoreBatch(inputs).status(); });
+  absl::SleepFor(absl::Milliseconds(50));
+  *cancelled = true;
+  reward->NoticeCancelled();
+  scorer.join();
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
+}
+
+// The reply to a cancelled request is no nonsense, and the next request is served.
+TEST_F(CommandRewardTest, TheReplyToACancelledRequestIsDropped) {
+  Write("slow.py", R"(
+import json, sys, time
+for line in sys.stdin:
+    request = json.loads(line)
+    if request["response"] == "slow": time.sleep(0.3)
+    print(json.dumps({"id": request["id"], "reward": 1}), flush=True)
+)");
+  options_.command = "python3 slow.py";
+  auto reward = Create();
+  const auto cancelled = std::make_shared<std::atomic<bool>>(false);
+  RewardInput slow;
+  slow.response = "slow";
+  slow.cancelled = cancelled;
+  std::thread canceller([&] {
+    absl::SleepFor(absl::Milliseconds(100));
+    *cancelled = true;
+    reward->NoticeCancelled();
+  });
+  EXPECT_EQ(reward->Score(slow).status().code(), absl::StatusCode::kCancelled);
+  canceller.join();
+  const auto next = reward->Score({});
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_EQ(next->error, "");
+  EXPECT_EQ(next->reward, 1);
+}
+
 TEST_F(CommandRewardTest, CommandThatEndsAfterEachReplyIsStartedAgain) {
   Write("once.sh", R"(read line; id=$(echo "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
 echo "{\"id\": $id, \"reward\": 1}"

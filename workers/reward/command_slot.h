@@ -3,6 +3,7 @@
 #define BATON_WORKERS_REWARD_COMMAND_SLOT_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -17,9 +18,10 @@
 
 namespace baton::reward {
 
-/// A request on its way; it lives on the stack of the thread that waits in Run.
+/// A request on its way.
 struct CommandRequest {
-  CommandPool::Exchange* exchange;
+  uint64_t id;
+  CommandPool::Exchange* exchange;  // on the stack of the thread that waits in Run; null: settled
   absl::BlockingCounter* done;
   int second_chances = 0;  // faults while alone that a request before it may have caused
 };

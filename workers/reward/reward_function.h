@@ -2,7 +2,9 @@
 #ifndef BATON_WORKERS_REWARD_REWARD_FUNCTION_H_
 #define BATON_WORKERS_REWARD_REWARD_FUNCTION_H_
 
+#include <atomic>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +21,8 @@ struct RewardInput {
   std::string answer;  ///< What the data set holds as right; may be empty.
   std::string source;  ///< Which data set.
   std::string extra;   ///< The data set's own fields as one JSON value; empty: none.
+  /// Becomes true when nobody wants the result any more (then call NoticeCancelled); may be null.
+  std::shared_ptr<const std::atomic<bool>> cancelled;
 };
 
 struct RewardResult {
@@ -34,7 +38,7 @@ class RewardFunction {
   virtual ~RewardFunction() = default;
 
   /// What is wrong with one response or its data is the result's `error`; a status that is not OK
-  /// means that this function can score nothing any more. May block.
+  /// means that this function can score nothing any more, or CANCELLED. May block.
   [[nodiscard]] virtual absl::StatusOr<RewardResult> Score(const RewardInput& input) = 0;
 
   /// The results of `inputs`, in their order. May be faster than one at a time.
@@ -48,6 +52,9 @@ class RewardFunction {
     }
     return results;
   }
+
+  /// An input's `cancelled` has become true: whoever waits for its result need not.
+  virtual void NoticeCancelled() {}
 };
 
 }  // namespace baton::reward

@@ -44,6 +44,10 @@ class WeightedReward : public RewardFunction {
     return sums;
   }
 
+  void NoticeCancelled() override {
+    for (const WeightedPart& part : parts_) part.function->NoticeCancelled();
+  }
+
  private:
   const std::vector<WeightedPart> parts_;
 };
