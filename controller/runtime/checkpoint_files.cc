@@ -85,8 +85,12 @@ std::string CheckpointFiles::PathOf(int64_t step) const {
   return absl::StrCat(root_, "/step-", step);
 }
 
-absl::StatusOr<std::string> CheckpointFiles::Prepare(int64_t step) const {
-  const fs::path path = PathOf(step) + ".tmp";
+std::string CheckpointFiles::TemporaryOf(int64_t step, const TaskRef& save) const {
+  return absl::StrCat(PathOf(step), ".", save.incarnation, "-", save.attempt, ".tmp");
+}
+
+absl::StatusOr<std::string> CheckpointFiles::Prepare(int64_t step, const TaskRef& save) const {
+  const fs::path path = TemporaryOf(step, save);
   std::error_code code;
   for (const auto& entry : fs::directory_iterator(root_, code)) {
     if (entry.path().extension() == ".tmp") fs::remove_all(entry.path(), code);
@@ -97,8 +101,9 @@ absl::StatusOr<std::string> CheckpointFiles::Prepare(int64_t step) const {
 }
 
 absl::StatusOr<v1::Checkpoint> CheckpointFiles::Commit(
-    int64_t step, const store::v1::JobRow& row, const std::vector<v1::FileHash>& files) const {
-  const fs::path temporary = PathOf(step) + ".tmp";
+    int64_t step, const TaskRef& save, const store::v1::JobRow& row,
+    const std::vector<v1::FileHash>& files) const {
+  const fs::path temporary = TemporaryOf(step, save);
   const fs::path path = PathOf(step);
   v1::CheckpointManifest manifest;
   manifest.set_step(step);

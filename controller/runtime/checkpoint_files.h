@@ -13,6 +13,7 @@
 #include "baton/store/v1/rows.pb.h"
 #include "baton/v1/job_service.pb.h"
 #include "baton/v1/worker_service.pb.h"
+#include "controller/core/task.h"
 
 namespace baton::controller {
 
@@ -21,18 +22,22 @@ class CheckpointFiles {
   /// `job_dir` holds everything of one job.
   explicit CheckpointFiles(std::string job_dir);
 
-  /// An empty temporary folder for the ranks of `step`. Those of other steps, which a crash left,
-  /// are removed: a job saves one checkpoint at a time.
-  absl::StatusOr<std::string> Prepare(int64_t step) const;
+  /// An empty temporary folder for the ranks of `step` and this attempt at saving it: a rank that
+  /// was given up may still write into that of an earlier attempt. All others are removed, since a
+  /// job saves one checkpoint at a time.
+  absl::StatusOr<std::string> Prepare(int64_t step, const TaskRef& save) const;
   /// Completes it. `row` is the job as it stands at that step; `files` is what the ranks say
   /// they wrote. DATA_LOSS when a file is missing or of another size; its content is compared
   /// when the checkpoint is used.
-  absl::StatusOr<v1::Checkpoint> Commit(int64_t step, const store::v1::JobRow& row,
+  absl::StatusOr<v1::Checkpoint> Commit(int64_t step, const TaskRef& save,
+                                        const store::v1::JobRow& row,
                                         const std::vector<v1::FileHash>& files) const;
   void Delete(const v1::Checkpoint& checkpoint) const;
   std::string PathOf(int64_t step) const;
 
  private:
+  std::string TemporaryOf(int64_t step, const TaskRef& save) const;
+
   const std::string root_;
 };
 

@@ -401,8 +401,7 @@ TEST_F(ControllerTest, AResultThatChangesNothingIsAcknowledgedAfterWhatCameBefor
       EncodeToken({absl::StrCat(made->name(), "#", made->uid()), ref}));
   session->OnMessage(result);
   // These come after them, first on the cluster's strand and then on the job's.
-  ASSERT_TRUE(
-      Wait<v1::ListWorkersResponse>([&](auto d) { controller_->ListWorkers({}, d); }).ok());
+  ASSERT_TRUE(Wait<v1::ListWorkersResponse>([&](auto d) { controller_->ListWorkers({}, d); }).ok());
   v1::ExplainJobRequest explain;
   explain.set_name("add");
   ASSERT_TRUE(

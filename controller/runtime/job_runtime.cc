@@ -416,6 +416,7 @@ void JobRuntime::OnResult(const std::string& worker, const TaskRef& ref, v1::Tas
       return StoreGenerated(worker, ref, std::move(result));
     }
     if (ref.kind == TaskKind::kSaveCheckpoint) {
+      saved_by_ = ref;
       saved_files_ = {result.files().begin(), result.files().end()};
     }
     TaskDone done;

@@ -191,6 +191,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   std::map<uint64_t, v1::Trajectory> payloads_;
   std::map<uint64_t, Partial> partials_;
   Batch batch_;
+  TaskRef saved_by_;
   std::vector<v1::FileHash> saved_files_;  // of the save_checkpoint that ended last
   Feed<v1::JobEvent> events_;
   Feed<v1::LogEntry> logs_;

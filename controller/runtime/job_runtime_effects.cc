@@ -124,7 +124,7 @@ void JobRuntime::Do(const StartTask& effect) {
       task.mutable_save_checkpoint()->set_step(step);
       task.mutable_save_checkpoint()->set_policy_version(effect.args.policy_version);
       return OnDisk([this, effect, step, task = std::move(task)]() mutable {
-        auto directory = checkpoint_files_.Prepare(step);
+        auto directory = checkpoint_files_.Prepare(step, effect.ref);
         OnStrand([this, effect, directory, task = std::move(task)]() mutable {
           if (!directory.ok()) {
             return Run(TaskDone{effect.worker, effect.ref, directory.status(), {}});
@@ -509,8 +509,8 @@ void JobRuntime::Do(const BuildBatch& effect) {
 void JobRuntime::Do(const CommitCheckpoint& effect) {
   auto committed = std::make_shared<CheckpointCommitted>();
   committed->incarnation = effect.incarnation;
-  const auto write = [this, effect, committed, files = std::move(saved_files_)] {
-    auto checkpoint = checkpoint_files_.Commit(effect.step, effect.row, files);
+  const auto write = [this, effect, committed, save = saved_by_, files = std::move(saved_files_)] {
+    auto checkpoint = checkpoint_files_.Commit(effect.step, save, effect.row, files);
     if (checkpoint.ok()) committed->checkpoint = *checkpoint;
     // A full disk is waited for; anything else ends the job.
     if (checkpoint.ok() || absl::IsResourceExhausted(checkpoint.status())) {

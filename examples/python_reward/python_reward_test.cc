@@ -65,15 +65,28 @@ TEST_F(PythonReward, SurvivesALostStream) {
   EXPECT_EQ(Judge("u", "#132").metrics().at("reward"), 1);
 }
 
-TEST_F(PythonReward, LeavesWhenTheLeaseRunsOut) {
+TEST_F(PythonReward, LeavesItsRoleWhenTheLeaseRunsOut) {
+  ASSERT_TRUE(controller_.RunTask(MakeTask("a", "reward", "assign_role")).has_value());
+  controller_.Drop();
+  const auto still = controller_.WaitForHello(2);
+  ASSERT_TRUE(still.has_value());
+  EXPECT_EQ(still->roles_held_size(), 1);
   controller_.Change([](FakeController::Options& o) {
     o.lease = absl::Milliseconds(300);
     o.acknowledge_heartbeats = false;
   });
-  ASSERT_TRUE(controller_.WaitForHello(1).has_value());
-  const auto hello = controller_.WaitForHello(2);
-  ASSERT_TRUE(hello.has_value());
-  EXPECT_EQ(hello->roles_held_size(), 0);
+  controller_.Drop();
+  ASSERT_TRUE(controller_.WaitForHello(3).has_value());
+  const auto fenced = controller_.WaitForHello(4);
+  ASSERT_TRUE(fenced.has_value());
+  EXPECT_EQ(fenced->roles_held_size(), 0);
+}
+
+TEST_F(PythonReward, AnUnknownMethodIsUnimplemented) {
+  ASSERT_TRUE(controller_.RunTask(MakeTask("a", "reward", "assign_role")).has_value());
+  const auto result = controller_.RunTask(MakeTask("x", "reward", "compute_joy"));
+  ASSERT_TRUE(result.has_value());
+  EXPECT_EQ(result->status().code(), static_cast<int>(absl::StatusCode::kUnimplemented));
 }
 
 }  // namespace

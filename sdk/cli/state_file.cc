@@ -1,6 +1,8 @@
 #include "sdk/cli/state_file.h"
 
-#include <signal.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -8,6 +10,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "nlohmann/json.hpp"
 
 namespace baton::cli {
@@ -66,6 +69,28 @@ void RemoveStateFile(const std::string& state_dir) {
   std::filesystem::remove(PathOf(state_dir), code);
 }
 
-bool IsAlive(int pid) { return pid > 0 && (::kill(pid, 0) == 0 || errno == EPERM); }
+absl::StatusOr<StateLock> StateLock::Take(const std::string& state_dir) {
+  const std::string path = state_dir + "/lock";
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  StateLock lock(fd);
+  for (int i = 0; i < 10; ++i) {  // IsUp of another process holds it for a moment
+    if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return lock;
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  return absl::FailedPreconditionError(absl::StrCat("a cluster is up already in ", state_dir));
+}
+
+StateLock::~StateLock() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+bool IsUp(const std::string& state_dir) {
+  const int fd = ::open((state_dir + "/lock").c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool held = ::flock(fd, LOCK_SH | LOCK_NB) != 0;
+  ::close(fd);
+  return held;
+}
 
 }  // namespace baton::cli

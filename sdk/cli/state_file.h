@@ -3,6 +3,7 @@
 #define BATON_SDK_CLI_STATE_FILE_H_
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -31,8 +32,23 @@ absl::Status WriteStateFile(const std::string& state_dir, const ClusterState& st
 /// NotFound when nothing was started there.
 absl::StatusOr<ClusterState> ReadStateFile(const std::string& state_dir);
 void RemoveStateFile(const std::string& state_dir);
-/// True while that process exists.
-bool IsAlive(int pid);
+
+/// Held by the supervisor of a state folder for as long as it lives. (A pid in a file may long be
+/// somebody else's.) A forked child holds it too; programs that it starts do not.
+class StateLock {
+ public:
+  /// FailedPrecondition: another supervisor has it.
+  static absl::StatusOr<StateLock> Take(const std::string& state_dir);
+  StateLock(StateLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  StateLock& operator=(StateLock&&) = delete;
+  ~StateLock();
+
+ private:
+  explicit StateLock(int fd) : fd_(fd) {}
+  int fd_;
+};
+/// True while a supervisor holds the folder's lock.
+bool IsUp(const std::string& state_dir);
 
 }  // namespace baton::cli
 

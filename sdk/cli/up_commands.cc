@@ -2,8 +2,9 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -59,17 +60,24 @@ absl::StatusOr<int> FreePort(int port, const char* flag) {
                    " (0: any free one)"));
 }
 
+// The same at every start in this folder: the relay removes what one that was killed has left.
+std::string ShmPrefix(const std::string& state_dir) {
+  struct stat info = {};
+  ::stat(state_dir.c_str(), &info);
+  return absl::StrCat("baton-", info.st_dev, "-", info.st_ino);
+}
+
 std::vector<ChildSpec> Children(const UpFlags& flags, const std::string& state_dir,
                                 const ClusterState& state) {
   auto log = [&](const std::string& name) {
     return absl::StrCat(state_dir, "/logs/", name, ".log");
   };
   std::vector<ChildSpec> children;
-  children.push_back({"relay",
-                      {SiblingPath("baton-relay"), "--listen", state.relay, "--shm-prefix",
-                       absl::StrCat("baton-", flags.relay_port)},
-                      {},
-                      log("relay")});
+  children.push_back(
+      {"relay",
+       {SiblingPath("baton-relay"), "--listen", state.relay, "--shm-prefix", ShmPrefix(state_dir)},
+       {},
+       log("relay")});
   children.push_back({"controller",
                       {SiblingPath("baton-controller"), "--listen", state.controller, "--http",
                        state.http, "--data-root", state_dir + "/data"},
@@ -196,7 +204,7 @@ int WaitForSupervisor(const std::string& state_dir, pid_t supervisor) {
       std::printf("\n`baton down` takes it down\n");
       return kOk;
     }
-    if ((ours && !state->error.empty()) || !IsAlive(supervisor)) {
+    if ((ours && !state->error.empty()) || ::waitpid(supervisor, nullptr, WNOHANG) != 0) {
       std::fprintf(stderr, "baton: %s\n",
                    ours && !state->error.empty()
                        ? state->error.c_str()
@@ -221,12 +229,14 @@ int Up(const GlobalOptions& options, UpFlags flags) {
                  state_dir.c_str(), code.message().c_str());
     return kFailed;
   }
-  const auto running = ReadStateFile(state_dir);
-  if (running.ok() && IsAlive(running->supervisor)) {
-    std::fprintf(stderr,
-                 "baton: a cluster is up already in %s (controller %s); `baton down` "
-                 "takes it down\n",
-                 state_dir.c_str(), running->controller.c_str());
+  const auto lock = StateLock::Take(state_dir);
+  if (!lock.ok()) {
+    const auto running = ReadStateFile(state_dir);
+    std::fprintf(stderr, "baton: %s%s\n", std::string(lock.status().message()).c_str(),
+                 !running.ok() ? ""
+                               : absl::StrCat(" (controller ", running->controller,
+                                              "); `baton down` takes it down")
+                                     .c_str());
     return kFailed;
   }
   ClusterState state;
@@ -258,14 +268,19 @@ int Up(const GlobalOptions& options, UpFlags flags) {
 int Down(const GlobalOptions& options) {
   const std::string state_dir = options.StateDir();
   const auto state = ReadStateFile(state_dir);
-  if (!state.ok() || !IsAlive(state->supervisor)) {
+  if (!state.ok() || !IsUp(state_dir)) {
+    if (IsUp(state_dir)) {
+      std::fprintf(stderr, "baton: the cluster in %s is just starting; try again\n",
+                   state_dir.c_str());
+      return kFailed;
+    }
     RemoveStateFile(state_dir);
     std::printf("nothing is up in %s\n", state_dir.c_str());
     return kOk;
   }
   ::kill(state->supervisor, SIGTERM);
   const absl::Time end = absl::Now() + kGrace + absl::Seconds(10);
-  while (IsAlive(state->supervisor) && ReadStateFile(state_dir).ok()) {
+  while (IsUp(state_dir)) {
     if (absl::Now() > end) {
       std::fprintf(stderr, "baton: the supervisor (pid %d) does not stop\n", state->supervisor);
       return kFailed;
@@ -279,7 +294,7 @@ int Down(const GlobalOptions& options) {
 int Status(const GlobalOptions& options) {
   const std::string state_dir = options.StateDir();
   const auto state = ReadStateFile(state_dir);
-  const bool up = state.ok() && IsAlive(state->supervisor);
+  const bool up = state.ok() && IsUp(state_dir);
   if (options.json()) {
     nlohmann::json json = {{"up", up}};
     if (up) {

@@ -145,10 +145,12 @@ absl::StatusOr<v1::TaskResult> Dispatcher::RunAssign(Role& role, TaskContext& co
   const v1::Task& task = context.task();
   const std::string previous = TakeHeld(task.role(), &task);
   if (!previous.empty() && role.options.on_release) role.options.on_release(previous);
+  logs_->SetJob(task.job());  // what is said from here on is about it
   auto result = Guarded(role.options.on_assign, context);
-  if (!result.ok()) return result;
   {
     absl::MutexLock lock(&mu_);
+    if (!result.ok() || context.cancelled()) TellLogs();
+    if (!result.ok()) return result;
     if (!context.cancelled()) {
       v1::RoleHeld& held = held_[task.role()];
       held.set_job(task.job());
@@ -156,6 +158,7 @@ absl::StatusOr<v1::TaskResult> Dispatcher::RunAssign(Role& role, TaskContext& co
       held.set_pool(task.order().pool());
       held.set_generation(task.order().generation());
       held.set_policy_version(task.assign_role().policy_version());
+      TellLogs();
       return result;
     }
   }
@@ -209,6 +212,7 @@ std::string Dispatcher::TakeHeld(const std::string& role, const v1::Task* keep_p
     job = it->second.job();
     const std::string pool = it->second.pool();
     held_.erase(it);
+    TellLogs();
     const bool keep = keep_pool != nullptr && keep_pool->has_order() && keep_pool->job() == job &&
                       keep_pool->order().pool() == pool;
     if (!keep && !PoolIsHeld(job, pool)) decision = sequencer_.Forget(job, pool);
@@ -279,10 +283,7 @@ void Dispatcher::Describe(v1::Hello& hello) const {
   ledger_->Describe(hello);
 }
 
-std::string Dispatcher::CurrentJob() const {
-  absl::MutexLock lock(&mu_);
-  return held_.empty() ? "" : held_.begin()->second.job();
-}
+void Dispatcher::TellLogs() { logs_->SetJob(held_.empty() ? "" : held_.begin()->second.job()); }
 
 void Dispatcher::OnProgress(TaskContext& context, absl::Span<const int32_t> tokens,
                             absl::Span<const float> log_probs) {

@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "sdk/worker/group_sequencer.h"
+#include "sdk/worker/log_queue.h"
 #include "sdk/worker/role_runner.h"
 #include "sdk/worker/task_context.h"
 #include "sdk/worker/task_ledger.h"
@@ -24,7 +25,8 @@ namespace baton {
 /// Registration happens before the first task; everything else is thread-safe.
 class Dispatcher : public TaskSink, public std::enable_shared_from_this<Dispatcher> {
  public:
-  explicit Dispatcher(std::shared_ptr<TaskLedger> ledger) : ledger_(std::move(ledger)) {}
+  Dispatcher(std::shared_ptr<TaskLedger> ledger, std::shared_ptr<LogQueue> logs)
+      : ledger_(std::move(ledger)), logs_(std::move(logs)) {}
 
   absl::Status AddRole(absl::string_view role, RoleOptions options);
   absl::Status AddMethod(absl::string_view role, absl::string_view method, int credits,
@@ -44,8 +46,6 @@ class Dispatcher : public TaskSink, public std::enable_shared_from_this<Dispatch
 
   /// Fills in methods, roles held, running tasks and unacknowledged results.
   void Describe(v1::Hello& hello) const;
-  /// The job of a role that is held; empty: none.
-  std::string CurrentJob() const;
 
   // TaskSink.
   void OnProgress(TaskContext& context, absl::Span<const int32_t> tokens,
@@ -81,7 +81,11 @@ class Dispatcher : public TaskSink, public std::enable_shared_from_this<Dispatch
       ABSL_SHARED_LOCKS_REQUIRED(mu_);
   GroupSequencer::Decision Advance(const v1::Task& task, bool ok) ABSL_LOCKS_EXCLUDED(mu_);
 
+  /// Log lines belong to the job of a role that is held.
+  void TellLogs() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
   const std::shared_ptr<TaskLedger> ledger_;
+  const std::shared_ptr<LogQueue> logs_;
   std::map<std::string, Role> roles_;  ///< Constant after Start.
 
   mutable absl::Mutex mu_;

@@ -24,11 +24,17 @@ const char* LevelName(LogLevel level) {
 
 }  // namespace
 
+void LogQueue::SetJob(absl::string_view job) {
+  absl::MutexLock lock(&mu_);
+  job_ = std::string(job);
+}
+
 void LogQueue::Push(LogLevel level, absl::string_view line) {
   v1::WorkerLog log;
   log.set_level(LevelName(level));
   log.set_message(ReplaceInvalidUtf8(line));
   absl::MutexLock lock(&mu_);
+  log.set_job(job_);
   lines_.push_back(std::move(log));
   if (lines_.size() > kMaxLines) {
     lines_.pop_front();
@@ -40,6 +46,7 @@ bool LogQueue::Pop(v1::WorkerLog& log) {
   absl::MutexLock lock(&mu_);
   if (dropped_ > 0) {
     log.Clear();
+    log.set_job(job_);
     log.set_level("WARN");
     log.set_message(
         absl::StrCat(dropped_, " log lines were dropped while the controller was away"));

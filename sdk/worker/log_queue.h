@@ -17,6 +17,8 @@ namespace baton {
 /// and a line says how many.
 class LogQueue {
  public:
+  /// Lines that are pushed from now on belong to this job; empty: to none.
+  void SetJob(absl::string_view job);
   void Push(LogLevel level, absl::string_view line);
   /// False: there is none.
   bool Pop(v1::WorkerLog& log);
@@ -25,6 +27,7 @@ class LogQueue {
   static constexpr size_t kMaxLines = 1000;
 
   absl::Mutex mu_;
+  std::string job_ ABSL_GUARDED_BY(mu_);
   std::deque<v1::WorkerLog> lines_ ABSL_GUARDED_BY(mu_);
   size_t dropped_ ABSL_GUARDED_BY(mu_) = 0;
 };

@@ -229,8 +229,15 @@ void Session::HandleMessage(v1::ControllerMessage message) {
             {{"job", message.task().job()}, {"epoch", message.task().epoch()}});
         return;
       }
-      dispatcher_->Dispatch(std::move(*message.mutable_task()));
-      return;
+      {
+        absl::MutexLock dispatching(&dispatch_mu_);
+        {
+          absl::MutexLock lock(&mu_);
+          if (!lease_.end().has_value()) return;  // fenced; the stream is about to end
+        }
+        dispatcher_->Dispatch(std::move(*message.mutable_task()));
+        return;
+      }
     case v1::ControllerMessage::kCancel:
       dispatcher_->Cancel(message.cancel().task_token());
       return;
@@ -254,9 +261,7 @@ bool Session::NextMessage(Time now, v1::WorkerMessage& message) {
   }
   if (ledger_->Next(now, message)) return true;
   message.Clear();
-  if (!logs_->Pop(*message.mutable_log())) return false;
-  message.mutable_log()->set_job(dispatcher_->CurrentJob());
-  return true;
+  return logs_->Pop(*message.mutable_log());
 }
 
 void Session::WriteLoop(Stream& stream) {
@@ -297,7 +302,10 @@ void Session::WatchLoop() {
       mu_.Unlock();
       Log(LogLevel::kWarn, "the lease ran out: all tasks are stopped and all roles released",
           {{"worker", options_.worker_id}, {"controller", options_.controller}});
-      dispatcher_->Fence();
+      {
+        absl::MutexLock dispatching(&dispatch_mu_);
+        dispatcher_->Fence();
+      }
       mu_.Lock();
       fencing_ = false;
       continue;

@@ -60,6 +60,8 @@ class Session {
   std::atomic<uint64_t> epoch_{0};    ///< The largest seen.
   bool ever_welcomed_ = false;        ///< Run's thread only.
 
+  /// Held while a task is dispatched and while all are fenced: none slips between. Before mu_.
+  absl::Mutex dispatch_mu_ ABSL_ACQUIRED_BEFORE(mu_);
   mutable absl::Mutex mu_;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   bool fencing_ ABSL_GUARDED_BY(mu_) = false;  ///< No Hello meanwhile: it would tell what goes.

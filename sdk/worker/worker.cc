@@ -60,7 +60,7 @@ struct Worker::Impl {
       : options(std::move(worker_options)),
         logs(std::make_shared<LogQueue>()),
         ledger(std::make_shared<TaskLedger>(LedgerOptions(options))),
-        dispatcher(std::make_shared<Dispatcher>(ledger)),
+        dispatcher(std::make_shared<Dispatcher>(ledger, logs)),
         session(options, dispatcher.get(), ledger.get(), logs.get()) {}
 
   const WorkerOptions options;

@@ -249,7 +249,7 @@ TEST_F(ActorRoleTest, ExportsWithoutHoldingTheRole) {
   Run(Make("release_role"));
   v1::Task task = Make("export");
   task.mutable_export_()->set_checkpoint(folder_.path() + "/c");
-  task.mutable_export_()->set_directory(folder_.path() + "/exported/model");
+  task.mutable_export_()->set_directory(folder_.path() + "/exported/model/");
   const v1::TaskResult result = Run(task);
   EXPECT_EQ(result.status().code(), 0) << result.status().message();
   EXPECT_TRUE(

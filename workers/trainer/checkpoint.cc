@@ -1,5 +1,9 @@
 #include "workers/trainer/checkpoint.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <filesystem>
 #include <system_error>
 
@@ -66,8 +70,23 @@ absl::StatusOr<TrainerState> RestoreTrainer(const std::string& folder, int64_t e
   return state;
 }
 
-absl::Status ExportCheckpoint(const std::string& checkpoint, const std::string& directory) {
+/// Makes the content of a folder survive a power cut.
+absl::Status SyncFiles(const std::string& folder) {
   std::error_code error;
+  for (const auto& entry : fs::recursive_directory_iterator(folder, error)) {
+    const int fd = open(entry.path().c_str(), O_RDONLY | O_CLOEXEC);
+    const bool synced = fd >= 0 && fsync(fd) == 0;
+    const std::error_code code(errno, std::generic_category());
+    if (fd >= 0) close(fd);
+    if (!synced) return FileError("sync", entry.path().string(), code);
+  }
+  return relay::SyncDirectory(folder);
+}
+
+absl::Status ExportCheckpoint(const std::string& checkpoint, const std::string& given) {
+  std::error_code error;
+  std::string directory = given;
+  while (directory.size() > 1 && directory.back() == '/') directory.pop_back();
   const std::string actor = ActorFolder(checkpoint);
   if (!fs::is_directory(actor, error)) {
     return absl::NotFoundError(
@@ -87,9 +106,17 @@ absl::Status ExportCheckpoint(const std::string& checkpoint, const std::string& 
     fs::remove_all(temporary, error);
     return failed;
   }
+  if (const absl::Status synced = SyncFiles(temporary); !synced.ok()) {
+    fs::remove_all(temporary, error);
+    return synced;
+  }
   fs::remove(target, error);  // An empty folder.
   fs::rename(temporary, target, error);
-  if (error) return FileError("rename to", directory, error);
+  if (error) {
+    const absl::Status failed = FileError("rename to", directory, error);
+    fs::remove_all(temporary, error);
+    return failed;
+  }
   return relay::SyncDirectory(target.has_parent_path() ? target.parent_path().string() : ".");
 }
 
