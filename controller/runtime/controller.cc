@@ -70,6 +70,8 @@ absl::Status Controller::Restore() {
   context_.data_root = options_.data_root;
   context_.sync_payloads = options_.survive_power_cut;
   context_.core = options_.core;
+  context_.kept_events = options_.kept_events;
+  context_.kept_logs = options_.kept_logs;
   if (epoch.has_value() && !absl::SimpleAtoi(*epoch, &context_.epoch)) {
     return absl::DataLossError(absl::StrCat("the store's epoch '", *epoch, "' is not a number"));
   }

@@ -28,6 +28,8 @@ struct ControllerOptions {
   std::string data_root;                ///< Created when absent.
   std::unique_ptr<store::Store> store;  ///< Required.
   bool survive_power_cut = false;       ///< Payloads too are synced before their rows are written.
+  int64_t kept_events = 100'000;        ///< The newest of each job.
+  int64_t kept_logs = 100'000;
   ClusterOptions cluster;
   JobCoreOptions core;
   absl::Duration tick = absl::Milliseconds(250);
@@ -99,7 +101,10 @@ class Controller : public ControllerInterface {
   void Delete(const std::shared_ptr<JobRuntime>& job, const Callback<v1::DeleteJobResponse>& done);
   absl::StatusOr<std::vector<store::Write>> RowsOf(const std::string& name);
   template <typename T>
-  void OnDisk(Callback<T> done, std::function<absl::StatusOr<T>()> work);
+  void OnDisk(Callback<T> done, std::function<absl::StatusOr<T>()> work) {
+    gate_.Post(disk_.get_executor(),
+               [done = std::move(done), work = std::move(work)] { done(work()); });
+  }
 
   // controller_workers.cc.
   void OnCluster(std::function<void()> work);

@@ -26,6 +26,17 @@ class LiveSubscription : public Subscription {
   std::shared_ptr<std::atomic<bool>> alive_;
 };
 
+// Row `number` is being written: now and then those that are `kept` rows older go.
+void RemoveOld(const char* table, const std::string& job, int64_t number, int64_t kept,
+               std::vector<store::Write>& writes) {
+  const int64_t at_a_time = std::max<int64_t>(kept / 100, 1);
+  if (number % at_a_time != 0) return;
+  for (int64_t old = std::max<int64_t>(number - kept - at_a_time + 1, 1); old <= number - kept;
+       ++old) {
+    writes.push_back({table, NumberKey(job, static_cast<uint64_t>(old)), std::nullopt});
+  }
+}
+
 template <typename Entry>
 absl::StatusOr<std::vector<Entry>> ReadHistory(store::Store& store, const char* table,
                                                const std::string& job, int64_t after) {
@@ -164,6 +175,7 @@ std::vector<store::Write> JobRuntime::RowsOf(const Effects& effects) {
       writes.push_back({kEventTable,
                         NumberKey(name_, static_cast<uint64_t>(emit->event.revision())),
                         emit->event.SerializeAsString()});
+      RemoveOld(kEventTable, name_, emit->event.revision(), context_->kept_events, writes);
       put_job = true;  // the revision stands in the job's row
     } else if (const auto* metrics = std::get_if<PutMetrics>(&effect)) {
       v1::StepMetrics row;
@@ -319,8 +331,17 @@ std::unique_ptr<Subscription> JobRuntime::Watch(int64_t after_revision,
     OnDisk([this, subscriber, after_revision] {
       auto history =
           ReadHistory<v1::JobEvent>(*context_->store, kEventTable, name_, after_revision);
-      OnStrand([this, subscriber, history = std::move(history)] {
+      OnStrand([this, subscriber, after_revision, history = std::move(history)] {
         if (!history.ok()) return events_.Failed(subscriber, history.status());
+        if (after_revision > 0 && !history->empty() &&
+            history->front().revision() > after_revision + 1) {
+          return events_.Failed(subscriber,
+                                MakeError(absl::StatusCode::kOutOfRange, "REVISION_COMPACTED",
+                                          absl::StrCat("the events after revision ", after_revision,
+                                                       " are no longer kept; the oldest is ",
+                                                       history->front().revision(),
+                                                       " (0 asks for all that are kept)")));
+        }
         events_.CaughtUp(subscriber, *history, IsTerminal(Snapshot().state()));
       });
     });
@@ -362,9 +383,11 @@ void JobRuntime::AppendLog(const std::string& source, const std::string& level,
   entry.set_source(source);
   entry.set_level(level);
   entry.set_message(message);
-  store::Write row = {kLogTable, NumberKey(name_, static_cast<uint64_t>(entry.sequence())),
-                      entry.SerializeAsString()};
-  Finish({}, {std::move(row)}, [this, entry, after = std::move(after)] {
+  std::vector<store::Write> writes = {{kLogTable,
+                                       NumberKey(name_, static_cast<uint64_t>(entry.sequence())),
+                                       entry.SerializeAsString()}};
+  RemoveOld(kLogTable, name_, entry.sequence(), context_->kept_logs, writes);
+  Finish({}, std::move(writes), [this, entry, after = std::move(after)] {
     logs_.Publish(entry);
     if (after) after();
   });

@@ -44,6 +44,8 @@ struct RuntimeContext {
   WorkerDirectory* workers = nullptr;
   const Clock* clock = nullptr;
   std::string data_root;
+  int64_t kept_events = 0;     ///< The newest of a job; older ones are removed …
+  int64_t kept_logs = 0;       ///< … likewise, a hundredth of them at a time.
   bool sync_payloads = false;  ///< Before the rows that name them are committed.
   std::string secret;          ///< Makes capabilities that nobody can guess.
   uint64_t epoch = 0;

@@ -231,7 +231,16 @@ void Dispatcher::DropRole(const std::string& name) {
 }
 
 void Dispatcher::Cancel(absl::string_view token) {
-  if (const Context context = ledger_->Find(token)) context->Cancel();
+  const Context context = ledger_->Find(token);
+  if (context == nullptr) return;
+  context->Cancel();
+  if (!context->task().has_order()) return;
+  GroupSequencer::Decision decision;
+  {
+    absl::MutexLock lock(&mu_);
+    decision = sequencer_.Withdraw(*context);
+  }
+  Apply(std::move(decision));
 }
 
 void Dispatcher::Abandon(absl::string_view token) {

@@ -81,6 +81,18 @@ GroupSequencer::Decision GroupSequencer::Done(const v1::Task& command) {
   return StartNext(group);
 }
 
+GroupSequencer::Decision GroupSequencer::Withdraw(const TaskContext& command) {
+  Decision decision;
+  const auto group = groups_.find(KeyOf(command.task()));
+  if (group == groups_.end()) return decision;
+  const auto held = group->second.held.find(command.task().order().sequence());
+  if (held == group->second.held.end() || held->second.get() != &command) return decision;
+  decision.refused.emplace_back(std::move(held->second),
+                                absl::CancelledError("the task was cancelled before it began"));
+  group->second.held.erase(held);
+  return decision;
+}
+
 GroupSequencer::Decision GroupSequencer::Forget(absl::string_view job, absl::string_view pool) {
   Decision decision;
   const auto it = groups_.find(Key(std::string(job), std::string(pool)));

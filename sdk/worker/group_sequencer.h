@@ -35,6 +35,8 @@ class GroupSequencer {
   /// A command that ran has ended (well or not). `command` is the task of the context that ran: one
   /// that was forgotten ends nothing, though its token came again.
   Decision Done(const v1::Task& command);
+  /// A command that is held was cancelled: it is refused now. One that runs ends by itself.
+  Decision Withdraw(const TaskContext& command);
   /// The group is dissolved, and with it the count.
   Decision Forget(absl::string_view job, absl::string_view pool);
   Decision ForgetAll();

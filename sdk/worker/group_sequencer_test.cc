@@ -52,6 +52,21 @@ TEST(GroupSequencer, TheLastCommandMayComeAgain) {
   EXPECT_EQ(ErrorReason(old.refused[0].second), "SEQUENCE_PASSED");
 }
 
+TEST(GroupSequencer, AHeldCommandThatIsCancelledEndsAtOnceAndItsPlaceStaysOpen) {
+  GroupSequencer sequencer;
+  const auto one = Command(1, 1, "a"), two = Command(1, 2, "b"), again = Command(1, 2, "b2");
+  sequencer.Offer(one);
+  sequencer.Offer(two);
+  EXPECT_TRUE(sequencer.Withdraw(*one).refused.empty()) << "it runs, and ends by itself";
+  const auto withdrawn = sequencer.Withdraw(*two);
+  ASSERT_EQ(withdrawn.refused.size(), 1u);
+  EXPECT_EQ(withdrawn.refused[0].first, two);
+  EXPECT_TRUE(absl::IsCancelled(withdrawn.refused[0].second));
+  EXPECT_TRUE(sequencer.Withdraw(*two).refused.empty());
+  EXPECT_EQ(sequencer.Done(one->task()).run, nullptr);
+  EXPECT_EQ(sequencer.Offer(again).run, again);
+}
+
 TEST(GroupSequencer, ANewGenerationReplacesTheOld) {
   GroupSequencer sequencer;
   const auto one = Command(1, 1, "a"), held = Command(1, 2, "b"), fresh = Command(2, 1, "c");

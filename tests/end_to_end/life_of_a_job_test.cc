@@ -86,6 +86,57 @@ TEST(LifeOfAJobTest, EverySampleIsListedWithItsTextAndItsScore) {
   }
 }
 
+TEST(LifeOfAJobTest, OldEventsGoAndWhoeverMissedThemIsTold) {
+  TestCluster cluster(absl::Seconds(5), [](controller::ControllerOptions& options) {
+    options.kept_events = 10;
+    options.kept_logs = 10;
+  });
+  cluster.AddStandardWorkers();
+  ASSERT_TRUE(cluster.Create(cluster.RlSpec(20), "rl").ok());
+  ASSERT_TRUE(cluster.WaitForState("rl", Job::STATE_SUCCEEDED)) << cluster.Why("rl");
+  const auto kept = cluster.Events("rl");
+  ASSERT_GE(kept.size(), 10u);
+  ASSERT_LE(kept.size(), 12u);
+  EXPECT_EQ(kept.back().type(), "state");
+  const auto end_of = [&](int64_t after) {
+    grpc::ClientContext context;
+    v1::WatchJobRequest request;
+    request.set_name("rl");
+    request.set_after_revision(after);
+    auto reader = cluster.stub().WatchJob(&context, request);
+    v1::JobEvent event;
+    while (reader->Read(&event)) {
+    }
+    return FromGrpc(reader->Finish());
+  };
+  EXPECT_EQ(ErrorReason(end_of(1)), "REVISION_COMPACTED");
+  EXPECT_TRUE(end_of(kept.front().revision() - 1).ok());
+  EXPECT_TRUE(end_of(kept.back().revision()).ok());
+}
+
+// A job that begins with another job's checkpoint has a copy of its own.
+TEST(LifeOfAJobTest, WhatAJobBeganWithMayBeDeleted) {
+  TestCluster cluster;
+  cluster.AddStandardWorkers();
+  ASSERT_TRUE(cluster.Create(cluster.RlSpec(2), "first").ok());
+  ASSERT_TRUE(cluster.WaitForState("first", Job::STATE_SUCCEEDED)) << cluster.Why("first");
+  v1::JobSpec spec = cluster.RlSpec(2);
+  spec.mutable_model()->clear_init();
+  spec.mutable_model()->set_path("job:first");
+  const auto second = cluster.Create(spec, "second");
+  ASSERT_TRUE(second.ok()) << second.status();
+  grpc::ClientContext context;
+  v1::DeleteJobRequest request;
+  request.set_name("first");
+  v1::DeleteJobResponse response;
+  ASSERT_TRUE(cluster.stub().DeleteJob(&context, request, &response).ok());
+  const std::string path = second->effective_spec().model().path();
+  EXPECT_EQ(path, cluster.folder() + "/jobs/default/second/model");
+  EXPECT_TRUE(std::filesystem::exists(path + "/weights.json"));
+  EXPECT_EQ(second->spec().model().path(), "job:first");
+  EXPECT_TRUE(cluster.WaitForState("second", Job::STATE_SUCCEEDED)) << cluster.Why("second");
+}
+
 TEST(LifeOfAJobTest, AnEvaluationIsOfTheStepAfterWhichItWasMade) {
   TestCluster cluster;
   cluster.AddStandardWorkers();
