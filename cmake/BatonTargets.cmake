@@ -81,6 +81,21 @@ function(baton_test name)
   endif()
 endfunction()
 
+# baton_torch_test(NAME SRCS ... [PRIVATE ...] [TIMEOUT seconds]): a test that uses the engine's
+# precompiled header (which needs the library's -fPIC).
+function(baton_torch_test name)
+  if(NOT BATON_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(A "" "TIMEOUT" "SRCS;PRIVATE" ${ARGN})
+  if(NOT A_TIMEOUT)
+    set(A_TIMEOUT 120)
+  endif()
+  baton_test(${name} CXX17 SRCS ${A_SRCS} PRIVATE baton_engine ${A_PRIVATE} TIMEOUT ${A_TIMEOUT})
+  target_compile_options(${name} PRIVATE -fPIC)
+  target_precompile_headers(${name} REUSE_FROM baton_engine)
+endfunction()
+
 function(baton_fuzz name)
   if(NOT BATON_FUZZ)
     return()

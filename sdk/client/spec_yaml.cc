@@ -18,6 +18,7 @@
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 #include "google/protobuf/struct.pb.h"
+#include "sdk/base/utf8.h"
 #include "sdk/client/nearest.h"
 #include "yaml-cpp/yaml.h"
 
@@ -388,6 +389,18 @@ void EmitMessage(const Message& message, YAML::Emitter& out) {
 
 ParsedSpec ParseSpecYaml(absl::string_view yaml, const std::vector<std::string>& sets) {
   ParsedSpec out;
+  if (const size_t valid = ValidUtf8Prefix(yaml); valid < yaml.size()) {
+    const absl::string_view before = yaml.substr(0, valid);
+    out.problems.push_back({"",
+                            1 + static_cast<int>(std::count(before.begin(), before.end(), '\n')), 0,
+                            "a byte that is not UTF-8; save the file in that encoding"});
+    return out;
+  }
+  for (const std::string& set : sets) {
+    if (IsValidUtf8(set)) continue;
+    out.problems.push_back({"", 0, 0, "--set: a byte that is not UTF-8"});
+    return out;
+  }
   try {
     YAML::Node root = YAML::Load(std::string(yaml));
     if (root.IsNull()) root = YAML::Node(YAML::NodeType::Map);

@@ -105,6 +105,14 @@ TEST(SpecYamlTest, WhatItWritesItReads) {
   EXPECT_EQ(again.spec.SerializeAsString(), spec.SerializeAsString());
 }
 
+TEST(SpecYamlTest, TextThatIsNotUtf8IsRefusedWithItsLine) {
+  const ParsedSpec parsed = ParseSpecYaml("kind: rl\nmodel: {path: \"m\xf0\"}\n", {});
+  EXPECT_EQ(FormatProblems("job.yaml", parsed.problems),
+            "job.yaml:2: a byte that is not UTF-8; save the file in that encoding\n");
+  EXPECT_THAT(FormatProblems("job.yaml", ParseSpecYaml("kind: rl\n", {"model.path=\xff"}).problems),
+              HasSubstr("--set: a byte that is not UTF-8"));
+}
+
 TEST(SpecYamlTest, WritesEveryDigitOfANumber) {
   v1::JobSpec spec;
   spec.mutable_actor()->set_lr(1.23456789012345e-5);  // 15 digits: each of them counts
