@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "relay/weights/file_io.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/base/utf8.h"
 #include "workers/engine/byte_level.h"
@@ -123,11 +122,6 @@ absl::StatusOr<CharacterTokenizerFiles> MakeCharacterTokenizer(
   BATON_RETURN_IF_ERROR(AddCharacters(alphabet, &vocabulary));
   return CharacterTokenizerFiles{TokenizerJson(vocabulary, options.unk_token).dump(2) + "\n",
                                  ConfigJson(options).dump(2) + "\n"};
-}
-
-absl::Status WriteCharacterTokenizer(const CharacterTokenizerFiles& files, const std::string& dir) {
-  BATON_RETURN_IF_ERROR(relay::WriteFileAtomically(dir + "/tokenizer.json", files.tokenizer_json));
-  return relay::WriteFileAtomically(dir + "/tokenizer_config.json", files.tokenizer_config_json);
 }
 
 }  // namespace baton::engine

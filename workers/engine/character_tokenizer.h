@@ -36,10 +36,6 @@ struct CharacterTokenizerFiles {
 [[nodiscard]] absl::StatusOr<CharacterTokenizerFiles> MakeCharacterTokenizer(
     absl::string_view alphabet, const CharacterTokenizerOptions& options = {});
 
-/// Writes tokenizer.json and tokenizer_config.json into `dir`, which must exist.
-[[nodiscard]] absl::Status WriteCharacterTokenizer(const CharacterTokenizerFiles& files,
-                                                   const std::string& dir);
-
 }  // namespace baton::engine
 
 #endif  // BATON_WORKERS_ENGINE_CHARACTER_TOKENIZER_H_

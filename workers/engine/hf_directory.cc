@@ -32,9 +32,11 @@ constexpr char kWeightsFile[] = "model.safetensors";
 constexpr char kIndexFile[] = "model.safetensors.index.json";
 
 /// Copied from the source directory when they are there.
-constexpr const char* kTokenizerFiles[] = {
-    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json",
-    "merges.txt",     "added_tokens.json",     "chat_template.jinja",     "tokenizer.model",
+constexpr char kGenerationFile[] = "generation_config.json";
+constexpr const char* kCompanions[] = {
+    kGenerationFile,           "tokenizer.json",      "tokenizer_config.json",
+    "special_tokens_map.json", "vocab.json",          "merges.txt",
+    "added_tokens.json",       "chat_template.jinja", "tokenizer.model",
 };
 
 std::string Join(const std::string& dir, absl::string_view file) {
@@ -165,11 +167,6 @@ absl::Status WriteWeights(const CausalLM& model, const std::string& dir, torch::
   return relay::WriteFileAtomically(Join(dir, kIndexFile), index.dump(2) + "\n");
 }
 
-absl::Status CopyFile(const std::string& from, const std::string& to) {
-  BATON_ASSIGN_OR_RETURN(const std::string content, relay::ReadFile(from));
-  return relay::WriteFileAtomically(to, content);
-}
-
 absl::Status WriteGenerationConfig(const ModelConfig& config, const std::string& dir) {
   GenerationConfig generation;
   generation.bos_token_id = config.bos_token_id;
@@ -179,20 +176,12 @@ absl::Status WriteGenerationConfig(const ModelConfig& config, const std::string&
 }
 
 absl::Status WriteCompanions(const ModelConfig& config, const std::string& dir,
-                             const std::string& source) {
-  const std::string generation = "generation_config.json";
-  if (!source.empty()) {
-    BATON_RETURN_IF_ERROR(CheckDirectory(source));
-    for (const char* file : kTokenizerFiles) {
-      if (Exists(Join(source, file))) {
-        BATON_RETURN_IF_ERROR(CopyFile(Join(source, file), Join(dir, file)));
-      }
-    }
-    if (Exists(Join(source, generation))) {
-      return CopyFile(Join(source, generation), Join(dir, generation));
-    }
+                             const Companions& companions) {
+  for (const auto& [file, content] : companions) {
+    BATON_RETURN_IF_ERROR(relay::WriteFileAtomically(Join(dir, file), content));
   }
-  return WriteGenerationConfig(config, dir);
+  return companions.count(kGenerationFile) > 0 ? absl::OkStatus()
+                                               : WriteGenerationConfig(config, dir);
 }
 
 absl::Status WriteDirectory(const CausalLM& model, const std::string& dir,
@@ -201,7 +190,7 @@ absl::Status WriteDirectory(const CausalLM& model, const std::string& dir,
   ModelConfig config = model.config();
   BATON_ASSIGN_OR_RETURN(config.torch_dtype, TorchDtypeName(dtype));
   BATON_RETURN_IF_ERROR(relay::WriteFileAtomically(Join(dir, "config.json"), config.ToJson()));
-  BATON_RETURN_IF_ERROR(WriteCompanions(config, dir, options.tokenizer_source_dir));
+  BATON_RETURN_IF_ERROR(WriteCompanions(config, dir, options.companions));
   return WriteWeights(model, dir, dtype, options.max_shard_bytes);
 }
 
@@ -228,6 +217,16 @@ absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& dir) {
   absl::StatusOr<ModelConfig> config = ModelConfig::FromJson(text);
   if (!config.ok()) return Annotate(config.status(), path);
   return config;
+}
+
+absl::StatusOr<Companions> ReadCompanions(const std::string& dir) {
+  BATON_RETURN_IF_ERROR(CheckDirectory(dir));
+  Companions companions;
+  for (const char* file : kCompanions) {
+    if (!Exists(Join(dir, file))) continue;
+    BATON_ASSIGN_OR_RETURN(companions[file], relay::ReadFile(Join(dir, file)));
+  }
+  return companions;
 }
 
 absl::StatusOr<std::unique_ptr<CausalLM>> LoadModel(const std::string& dir, torch::Dtype dtype,

@@ -9,6 +9,7 @@
 
 #include <torch/torch.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,11 +29,17 @@ absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& dir);
 absl::StatusOr<std::unique_ptr<CausalLM>> LoadModel(const std::string& dir, torch::Dtype dtype,
                                                     torch::Device device);
 
+/// Files that stand beside the weights, by name: the tokenizer's and generation_config.json.
+using Companions = std::map<std::string, std::string>;
+
+/// Those that `dir` has. NotFound when there is no such directory.
+absl::StatusOr<Companions> ReadCompanions(const std::string& dir);
+
 struct SaveOptions {
   /// What the file holds; absent: the model's own dtype.
   std::optional<torch::Dtype> dtype;
-  /// Tokenizer files and generation_config.json are copied from here when not empty.
-  std::string tokenizer_source_dir;
+  /// Written as they are. Without a generation_config.json, one is made from the model's config.
+  Companions companions;
   /// Above it the weights are split into model-0000i-of-0000n.safetensors with an index.
   int64_t max_shard_bytes = int64_t{5} << 30;
 };

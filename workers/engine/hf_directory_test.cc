@@ -271,7 +271,10 @@ TEST(SaveModel, CopiesTheTokenizerAndGenerationConfig) {
   ASSERT_TRUE(relay::WriteFileAtomically(source + "/secret.txt", "not copied").ok());
   const std::string dir = TempDir() + "/a/b/";
   SaveOptions options;
-  options.tokenizer_source_dir = source;
+  const auto companions = ReadCompanions(source);
+  ASSERT_TRUE(companions.ok()) << companions.status();
+  options.companions = *companions;
+  fs::remove_all(source);  // as a checkpoint that gave way to newer ones
   ASSERT_TRUE(SaveModel(*model, dir, options).ok());
   EXPECT_EQ(*relay::ReadFile(dir + "tokenizer.json"), "tokenizer.json");
   EXPECT_EQ(*relay::ReadFile(dir + "tokenizer_config.json"), "tokenizer_config.json");
@@ -291,8 +294,9 @@ TEST(SaveModel, NeverOverwritesAndLeavesNothingHalf) {
   ASSERT_TRUE(SaveModel(*model, dir).ok());
   EXPECT_EQ(SaveModel(*model, dir).code(), absl::StatusCode::kAlreadyExists);
   SaveOptions options;
-  options.tokenizer_source_dir = "/no/such/tokenizer";
+  options.companions = {{"no/such/folder.json", ""}};
   EXPECT_EQ(SaveModel(*model, parent + "/n", options).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(ReadCompanions("/no/such/tokenizer").status().code(), absl::StatusCode::kNotFound);
   fs::create_directory(parent + "/empty");
   EXPECT_TRUE(SaveModel(*model, parent + "/empty").ok());
   std::vector<std::string> left;

@@ -17,8 +17,9 @@ class GenerateCommandTest : public ::testing::Test {
     const auto source = policy::PolicySource::Open(policy::TinySpec().model(), "").value();
     const auto model = source->LoadModel(torch::kFloat32, torch::kCPU, 3).value();
     options_.model = folder_.path() + "/model";
-    EXPECT_TRUE(engine::SaveModel(*model, options_.model).ok());
-    EXPECT_TRUE(source->WriteTokenizer(options_.model).ok());
+    engine::SaveOptions save;
+    save.companions = source->companions();
+    EXPECT_TRUE(engine::SaveModel(*model, options_.model, save).ok());
     options_.prompt = "1+2=";
     options_.max_new_tokens = 20;
   }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "sdk/base/status_macros.h"
+#include "workers/engine/character_tokenizer.h"
 #include "workers/engine/hf_directory.h"
 #include "workers/engine/weights_io.h"
 
@@ -78,15 +79,17 @@ absl::Status PolicySource::OpenDirectory(const std::string& directory) {
   directory_ = ModelDirectory(directory);
   BATON_ASSIGN_OR_RETURN(config_, engine::LoadModelConfig(directory_));
   BATON_ASSIGN_OR_RETURN(tokenizer_, engine::Tokenizer::Load(directory_));
+  BATON_ASSIGN_OR_RETURN(companions_, engine::ReadCompanions(directory_));
   return absl::OkStatus();
 }
 
 absl::Status PolicySource::OpenInit(const v1::ModelInitSpec& init) {
-  BATON_ASSIGN_OR_RETURN(tokenizer_files_, engine::MakeCharacterTokenizer(init.characters()));
+  BATON_ASSIGN_OR_RETURN(const auto files, engine::MakeCharacterTokenizer(init.characters()));
   engine::TokenizerSideFiles side_files;
-  side_files.tokenizer_config_json = tokenizer_files_.tokenizer_config_json;
-  BATON_ASSIGN_OR_RETURN(tokenizer_,
-                         engine::Tokenizer::FromJson(tokenizer_files_.tokenizer_json, side_files));
+  side_files.tokenizer_config_json = files.tokenizer_config_json;
+  BATON_ASSIGN_OR_RETURN(tokenizer_, engine::Tokenizer::FromJson(files.tokenizer_json, side_files));
+  companions_ = {{"tokenizer.json", files.tokenizer_json},
+                 {"tokenizer_config.json", files.tokenizer_config_json}};
   BATON_ASSIGN_OR_RETURN(config_, MakeInitConfig(init, *tokenizer_));
   return absl::OkStatus();
 }
@@ -115,11 +118,6 @@ absl::StatusOr<std::unique_ptr<engine::CausalLM>> PolicySource::LoadModel(torch:
   BATON_ASSIGN_OR_RETURN(auto model, engine::CausalLM::Create(config_, dtype, device));
   model->InitializeRandom(seed);
   return model;
-}
-
-absl::Status PolicySource::WriteTokenizer(const std::string& dir) const {
-  if (directory_.empty()) return engine::WriteCharacterTokenizer(tokenizer_files_, dir);
-  return absl::OkStatus();  // SaveModel copied the files from `directory()`.
 }
 
 absl::StatusOr<std::string> PolicySource::RenderPrompt(

@@ -15,8 +15,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "baton/v1/job_spec.pb.h"
-#include "workers/engine/character_tokenizer.h"
 #include "workers/engine/chat_template.h"
+#include "workers/engine/hf_directory.h"
 #include "workers/engine/model.h"
 #include "workers/engine/model_config.h"
 #include "workers/engine/tokenizer.h"
@@ -36,16 +36,16 @@ class PolicySource {
   const engine::Tokenizer& tokenizer() const { return *tokenizer_; }
   /// What spec.model.dtype asks for; versions travel and are sampled in it.
   torch::Dtype dtype() const { return dtype_; }
-  /// The Hugging Face directory; empty with spec.model.init.
+  /// The Hugging Face directory; empty with spec.model.init. It may be gone by now: a checkpoint
+  /// gives way to newer ones.
   const std::string& directory() const { return directory_; }
+  /// The tokenizer's files, as they were when this was opened: what a saved model takes along.
+  const engine::Companions& companions() const { return companions_; }
 
   /// The weights: the directory's, or random ones drawn from `seed`.
   absl::StatusOr<std::unique_ptr<engine::CausalLM>> LoadModel(torch::Dtype dtype,
                                                               torch::Device device,
                                                               uint64_t seed) const;
-
-  /// Writes or copies the tokenizer's files into `dir` (a directory that SaveModel made).
-  absl::Status WriteTokenizer(const std::string& dir) const;
 
   /// A prompt as the model sees it: messages through the chat template; plain text as it is under
   /// `none`, else as one user message.
@@ -74,7 +74,7 @@ class PolicySource {
   torch::Dtype dtype_ = torch::kFloat32;
   std::string directory_;
   engine::ModelConfig config_;
-  engine::CharacterTokenizerFiles tokenizer_files_;  ///< Of spec.model.init.
+  engine::Companions companions_;
   std::unique_ptr<engine::Tokenizer> tokenizer_;
   std::vector<int64_t> stop_token_ids_;
 };

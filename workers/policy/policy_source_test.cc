@@ -50,8 +50,9 @@ TEST(PolicySource, ReadsWhatItWrote) {
   const std::string actor = folder.path() + "/actor";
   const auto source = PolicySource::Open(TinySpec().model(), "").value();
   const auto model = source->LoadModel(torch::kFloat32, torch::kCPU, 3).value();
-  ASSERT_TRUE(engine::SaveModel(*model, actor).ok());
-  ASSERT_TRUE(source->WriteTokenizer(actor).ok());
+  engine::SaveOptions options;
+  options.companions = source->companions();
+  ASSERT_TRUE(engine::SaveModel(*model, actor, options).ok());
 
   for (const std::string& place : {folder.path(), actor}) {  // A checkpoint, or its actor.
     v1::ModelSpec spec;

@@ -243,6 +243,20 @@ TEST_F(ActorRoleTest, PolicyGradientRaisesWhatWasGood) {
   EXPECT_GT(log_prob()[0], before[0]);
 }
 
+// Retention removes the checkpoint that a restarted actor began from; it saves all the same.
+TEST_F(ActorRoleTest, SavesWhenTheCheckpointItBeganFromIsGone) {
+  Assign();
+  Save(0, "c");
+  Restart();
+  ASSERT_EQ(Assign(folder_.path() + "/c", 0).status().code(), 0);
+  std::filesystem::remove_all(folder_.path() + "/c");
+  const v1::TaskResult saved = Save(0, "d");
+  EXPECT_EQ(saved.status().code(), 0) << saved.status().message();
+  EXPECT_TRUE(std::filesystem::exists(folder_.path() + "/d/actor/tokenizer.json"));
+  Restart();
+  EXPECT_EQ(Assign(folder_.path() + "/d", 0).status().code(), 0);
+}
+
 TEST_F(ActorRoleTest, ExportsWithoutHoldingTheRole) {
   Assign();
   Save(0, "c");

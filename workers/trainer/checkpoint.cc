@@ -41,9 +41,8 @@ absl::Status SaveTrainer(const engine::CausalLM& model, const engine::Trainer& t
   fs::remove_all(ActorFolder(folder), error);
   if (error) return FileError("replace", ActorFolder(folder), error);
   engine::SaveOptions options;
-  options.tokenizer_source_dir = source.directory();
+  options.companions = source.companions();
   BATON_RETURN_IF_ERROR(engine::SaveModel(model, ActorFolder(folder), options));
-  BATON_RETURN_IF_ERROR(source.WriteTokenizer(ActorFolder(folder)));
   BATON_RETURN_IF_ERROR(trainer.SaveOptimizer(OptimizerFile(folder)));
   const nlohmann::json json = {
       {"format", kFormat}, {"step", state.step}, {"policy_version", state.policy_version}};

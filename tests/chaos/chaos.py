@@ -1,0 +1,319 @@
+#!/usr/bin/env python3
+"""Kills and stops the processes of a cluster while a job runs, and compares with a quiet run.
+
+    ./dev chaos [--minutes M] [--seed S] [--engine fake|real] [--faults N]
+
+One job runs twice on `baton up`: undisturbed, and under a schedule of faults drawn from the seed.
+A fault is SIGKILL (the supervisor starts the process again) or SIGSTOP, and SIGCONT after a while,
+of the controller, the relay, the trainer, a rollout or the reward worker. Checked:
+
+  - the weights at the end are the same bytes;
+  - a watch of the job that outlives every fault saw each revision once, in order;
+  - whenever nothing moved for longer than two seconds, `baton why` named what was waited for;
+  - afterwards no process and nothing in shared memory is left.
+
+Ends with 0 when all of it holds. Needs nothing beyond Python 3.
+"""
+import argparse
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+# Random weights, a rule that half of all texts obey, no group dropped: every step makes new weights.
+SPEC = """
+kind: rl
+model:
+  init: {characters: "0123456789", hidden_size: 32, max_position_embeddings: 128}
+data:
+  train_files: [prompts.jsonl]
+  train_batch_size: 8
+  max_prompt_length: 16
+  max_response_length: 48
+  seed: 7
+rollout: {n: 8, deterministic: true}
+reward:
+  rules: [{type: regex, pattern: '[0-4]$'}]
+algorithm: {filter_groups: false}
+actor: {lr: 1e-3}
+trainer: {total_training_steps: STEPS, save_freq: 5, max_checkpoints: 2}
+resources: {rollout_workers: 2, reward_workers: 1}
+"""
+
+
+class Failure(Exception):
+    """A rule that did not hold."""
+
+
+class Cluster:
+    """`baton up` in a folder of its own."""
+
+    def __init__(self, binaries, work, engine):
+        self.baton = os.path.join(binaries, "baton")
+        self.work = work
+        self.engine = engine
+        self.state = os.path.join(work, "state")
+        self.environment = {k: v for k, v in os.environ.items() if k != "BATON_CONTROLLER"}
+        self.environment["BATON_STATE_DIR"] = self.state
+
+    def run(self, *arguments, check=True, timeout=120):
+        done = subprocess.run([self.baton, *arguments], env=self.environment, text=True,
+                              capture_output=True, timeout=timeout)
+        if check and done.returncode != 0:
+            raise Failure("`baton %s` ended with %d: %s" % (" ".join(arguments), done.returncode,
+                                                            done.stderr.strip()))
+        return done.stdout
+
+    def start(self):
+        ports = [f for name in ("port", "http-port", "relay-port") for f in ("--" + name, "0")]
+        self.run("up", "--detach", *ports, *(["--fake"] if self.engine == "fake" else []))
+
+    def processes(self):
+        """Name -> pid, of those that run just now."""
+        with open(os.path.join(self.state, "state.json"), encoding="utf-8") as file:
+            state = json.load(file)
+        return {p["name"]: p["pid"] for p in state["processes"] if p["pid"] > 0}
+
+    def submit(self, steps):
+        with open(os.path.join(self.work, "prompts.jsonl"), "w", encoding="utf-8") as file:
+            for i in range(200):
+                file.write(json.dumps({"prompt": str(1000 + 7 * i), "answer": ""}) + "\n")
+        with open(os.path.join(self.work, "job.yaml"), "w", encoding="utf-8") as file:
+            file.write(SPEC.replace("STEPS", str(steps)))
+        self.run("submit", os.path.join(self.work, "job.yaml"), "--name", "chaos")
+
+    def job(self):
+        """The job, or nothing while the controller is away."""
+        out = self.run("show", "chaos", "-o", "json", check=False)
+        try:
+            return json.loads(out)
+        except ValueError:
+            return None
+
+    def weights(self, steps):
+        folder = os.path.join(self.state, "data", "jobs", "default", "chaos", "checkpoints",
+                              "step-%d" % steps, "actor")
+        total = hashlib.sha256()
+        for name in sorted(os.listdir(folder)):
+            if name == "weights.json":  # The fake engine's: the version differs after a recovery.
+                with open(os.path.join(folder, name), encoding="utf-8") as file:
+                    total.update(json.load(file)["weights"].encode())
+            elif name.endswith(".safetensors"):
+                with open(os.path.join(folder, name), "rb") as file:
+                    total.update(file.read())
+        return total.hexdigest()
+
+    def down(self):
+        self.run("down", check=False)
+
+
+class Watch(threading.Thread):
+    """Follows the job as a user's program would, resuming from the last revision it saw."""
+
+    def __init__(self, cluster):
+        super().__init__(daemon=True)
+        self.cluster = cluster
+        self.revisions = []
+        self.stop = threading.Event()
+
+    def run(self):
+        while not self.stop.is_set():
+            after = self.revisions[-1] if self.revisions else 0
+            command = [self.cluster.baton, "watch", "chaos", "-o", "json", "--after", str(after)]
+            with subprocess.Popen(command, env=self.cluster.environment, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
+                for line in child.stdout:
+                    try:
+                        event = json.loads(line)
+                    except ValueError:
+                        continue
+                    if int(event.get("revision", 0)) > 0:
+                        self.revisions.append(int(event["revision"]))
+                if child.wait() == 0:
+                    return
+            self.stop.wait(0.2)
+
+    def check(self):
+        self.join(timeout=30)
+        self.stop.set()
+        expected = list(range(1, len(self.revisions) + 1))
+        if self.revisions != expected:
+            wrong = next((i for i, (a, b) in enumerate(zip(self.revisions, expected)) if a != b),
+                         len(expected))
+            raise Failure("the watch saw revision %s where %d was due" %
+                          (self.revisions[wrong:wrong + 1], wrong + 1))
+
+
+class Faults:
+    """The schedule: what happens to whom, and after how long."""
+
+    def __init__(self, cluster, seed, count):
+        self.cluster = cluster
+        self.random = random.Random(seed)
+        self.left = count
+        self.done = []
+        self.stopped = []  # [(when to go on, pid)]
+
+    def strike(self):
+        running = self.cluster.processes()
+        if not running or self.left == 0:
+            return
+        name = self.random.choice(sorted(running))
+        kill = self.random.random() < 0.6
+        length = 0 if kill else self.random.choice([0.3, 1.0, 2.5, 4.0])
+        try:
+            os.kill(running[name], signal.SIGKILL if kill else signal.SIGSTOP)
+        except ProcessLookupError:
+            return  # It has just ended by itself, or was struck a moment ago.
+        if not kill:
+            self.stopped.append((time.monotonic() + length, running[name]))
+        self.left -= 1
+        self.done.append("%s %s" % ("kill" if kill else "stop for %.1f s" % length, name))
+        say("  fault %d: %s" % (len(self.done), self.done[-1]))
+
+    def resume(self, everyone=False):
+        now = time.monotonic()
+        for item in list(self.stopped):
+            if everyone or item[0] <= now:
+                self.stopped.remove(item)
+                try:
+                    os.kill(item[1], signal.SIGCONT)
+                except ProcessLookupError:
+                    pass
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def follow(cluster, faults, limit):
+    """Until the job has ended; returns the stalls that `why` did not explain."""
+    began = moved = time.monotonic()
+    struck = began
+    last, unexplained, stalls = None, [], 0
+    while True:
+        faults.resume()
+        now = time.monotonic()
+        if now - struck > faults.random.uniform(0.5, 2.5):
+            faults.strike()
+            struck = now
+        job = cluster.job()
+        if job is not None:
+            if job.get("state") in ("STATE_SUCCEEDED", "STATE_FAILED", "STATE_CANCELLED"):
+                return job, unexplained, stalls
+            at = (job.get("step"), job.get("phase"), job.get("state"))
+            if at != last:
+                last, moved = at, now
+            elif now - moved > 2:
+                stalls += 1
+                why = cluster.run("why", "chaos", check=False)
+                if not why.strip() and cluster.job() is not None:
+                    unexplained.append("%s for %.1f s" % (at, now - moved))
+        if now - began > limit:
+            raise Failure("the job has not ended within %d s: %s\n%s" %
+                          (limit, job, cluster.run("why", "chaos", check=False)))
+        time.sleep(0.1)
+
+
+def left_behind(cluster, pids):
+    alive = []
+    for name, pid in pids.items():
+        try:
+            with open("/proc/%d/stat" % pid, encoding="utf-8") as file:
+                if file.read().rsplit(")", 1)[1].split()[0] != "Z":
+                    alive.append("process %d (%s)" % (pid, name))
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+    info = os.stat(cluster.state)
+    prefix = "baton-%d-%d" % (info.st_dev, info.st_ino)
+    return alive + ["/dev/shm/" + f for f in os.listdir("/dev/shm") if f.startswith(prefix)]
+
+
+def run(arguments, work, steps, seed, count):
+    """One job; returns the hash of its weights."""
+    os.makedirs(work)
+    cluster = Cluster(arguments.bin, work, arguments.engine)
+    faults = Faults(cluster, seed, count)
+    pids = {}
+    try:
+        cluster.start()
+        pids = cluster.processes()
+        cluster.submit(steps)
+        watch = Watch(cluster)
+        watch.start()
+        began = time.monotonic()
+        job, unexplained, stalls = follow(cluster, faults, arguments.limit)
+        seconds = time.monotonic() - began
+        if job["state"] != "STATE_SUCCEEDED":
+            raise Failure("the job is %s: %s" % (job["state"], job.get("error")))
+        faults.resume(everyone=True)
+        watch.check()
+        if unexplained:
+            raise Failure("nothing moved, and `baton why` had nothing to say: %s" % unexplained)
+        pids.update(cluster.processes())
+        weights = cluster.weights(steps)
+        say("  %d steps in %.1f s under %d faults; %d revisions watched; %d looks at a stall, all "
+            "explained; weights %s" % (steps, seconds, len(faults.done), len(watch.revisions),
+                                       stalls, weights[:16]))
+        return weights, len(faults.done)
+    finally:
+        faults.resume(everyone=True)
+        cluster.down()
+        left = left_behind(cluster, pids) if pids else []
+        if left:
+            raise Failure("left behind: " + ", ".join(left))
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Kill and stop the processes of a running job")
+    parser.add_argument("--engine", choices=["fake", "real"], default="real")
+    parser.add_argument("--faults", type=int, default=30, help="at least so many in a run")
+    parser.add_argument("--minutes", type=float, default=0, help="repeat for so long")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=0, help="of the job; default: enough")
+    parser.add_argument("--limit", type=float, default=600, help="seconds for one run")
+    parser.add_argument("--bin", default=os.path.join(
+        os.environ.get("BATON_BUILD_DIR", os.path.join(ROOT, "build", "release")), "bin"))
+    arguments = parser.parse_args()
+    steps = arguments.steps or {"fake": 3000, "real": 300}[arguments.engine]
+    work = tempfile.mkdtemp(prefix="baton-chaos-")
+    until = time.monotonic() + 60 * arguments.minutes
+    failed = False
+    try:
+        say("undisturbed, %s engine" % arguments.engine)
+        quiet, _ = run(arguments, os.path.join(work, "quiet"), steps, 0, 0)
+        seed, total = arguments.seed, 0
+        while True:
+            say("seed %d" % seed)
+            weights, struck = run(arguments, os.path.join(work, "seed-%d" % seed), steps, seed,
+                                  10 ** 9 if arguments.minutes else arguments.faults)
+            total += struck
+            if weights != quiet:
+                raise Failure("seed %d: the weights are %s, undisturbed %s" % (seed, weights,
+                                                                               quiet))
+            if not arguments.minutes and struck < arguments.faults:
+                raise Failure("only %d faults had time to strike; give more --steps" % struck)
+            if time.monotonic() >= until:
+                break
+            seed += 1
+        say("the same bytes after %d faults" % total)
+    except Failure as failure:
+        failed = True
+        say("FAILED: %s\nfiles: %s" % (failure, work))
+    finally:
+        if not failed:
+            shutil.rmtree(work, ignore_errors=True)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
