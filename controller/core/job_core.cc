@@ -20,7 +20,7 @@ Effects JobCore::Start(absl::Time now) {
   now_ = now;
   queued_since_ = phase_since_ = releasing_since_ = now;
   for (Slot& slot : slots_) slot.since = now;
-  if (!restored_) {
+  if (!restored_ || job_.revision() == 0) {  // new, if from a checkpoint
     EmitState();
     Do(PutJob{});
   }

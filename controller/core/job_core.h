@@ -48,6 +48,11 @@ struct JobCoreOptions {
   size_t kept_steps = 50;                               ///< Steps whose trajectories are kept.
 };
 
+/// The first row of a new job `as` (name, uid, create_time) that goes on where the job of the row
+/// `saved` stood when it saved `checkpoint`.
+store::v1::JobRow GoOnFrom(const store::v1::JobRow& saved, const v1::Job& as,
+                           const v1::Checkpoint& checkpoint, int64_t submit_order);
+
 class JobCore {
  public:
   /// A job just accepted: QUEUED. `job` has name, uid, specs, dataflow, create_time.

@@ -326,8 +326,9 @@ TEST(JobCoreFaultsTest, ARewardThatIsBrokenEndsTheJobWithItsWords) {
   job.Send(score);
   job.RunToEnd();
   EXPECT_EQ(job.core().state(), Job::STATE_FAILED);
-  EXPECT_THAT(job.core().Row().job().error().message(),
-              ::testing::HasSubstr("failed on worker " + score.worker + ": the command 'judge' failed 20"));
+  EXPECT_THAT(
+      job.core().Row().job().error().message(),
+      ::testing::HasSubstr("failed on worker " + score.worker + ": the command 'judge' failed 20"));
 }
 
 TEST(JobCoreFaultsTest, StepsWithoutABatchPassToo) {

@@ -77,6 +77,32 @@ JobCore::JobCore(const store::v1::JobRow& row,
   }
 }
 
+store::v1::JobRow GoOnFrom(const store::v1::JobRow& saved, const v1::Job& as,
+                           const v1::Checkpoint& checkpoint, int64_t submit_order) {
+  store::v1::JobRow row;
+  Job& job = *row.mutable_job();
+  job = as;
+  *job.mutable_spec() = saved.job().spec();
+  *job.mutable_effective_spec() = saved.job().effective_spec();
+  *job.mutable_dataflow() = saved.job().dataflow();
+  job.set_state(Job::STATE_QUEUED);
+  job.set_step(checkpoint.step());
+  job.set_total_steps(saved.job().total_steps());
+  job.set_policy_version(saved.job().policy_version());
+  *job.mutable_metrics() = saved.job().metrics();
+  row.set_submit_order(submit_order);
+  row.set_incarnation(saved.incarnation() + 1);
+  row.set_cursor(saved.cursor());
+  row.set_generation(saved.generation());
+  row.set_sequence(saved.sequence());
+  for (const store::v1::SlotRow& slot : saved.slots()) row.add_slots()->set_role(slot.role());
+  row.set_evaluated_step(saved.evaluated_step());
+  row.set_saved_step(checkpoint.step());
+  *row.add_checkpoints() = checkpoint;
+  row.set_train_size(saved.train_size());
+  return row;
+}
+
 store::v1::JobRow JobCore::Row() const {
   store::v1::JobRow row;
   *row.mutable_job() = job_;

@@ -9,8 +9,10 @@
 #include <fstream>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "controller/runtime/folders.h"
 #include "google/protobuf/util/json_util.h"
 #include "sdk/base/status_macros.h"
 
@@ -78,8 +80,18 @@ absl::Status CheckSize(const fs::path& folder, const v1::FileHash& file) {
 
 }  // namespace
 
-CheckpointFiles::CheckpointFiles(std::string job_dir)
-    : root_(std::move(job_dir) + "/checkpoints") {}
+std::vector<std::string> UploadedFiles(const v1::JobSpec& spec) {
+  std::vector<std::string> out;
+  for (const auto* files : {&spec.data().train_files(), &spec.data().val_files()}) {
+    for (const std::string& file : *files) {
+      if (absl::StartsWith(file, "files/")) out.push_back(file);
+    }
+  }
+  return out;
+}
+
+CheckpointFiles::CheckpointFiles(std::string job_dir, std::string data_root)
+    : root_(std::move(job_dir) + "/checkpoints"), data_root_(std::move(data_root)) {}
 
 std::string CheckpointFiles::PathOf(int64_t step) const {
   return absl::StrCat(root_, "/step-", step);
@@ -113,6 +125,13 @@ absl::StatusOr<v1::Checkpoint> CheckpointFiles::Commit(
   }
   BATON_RETURN_IF_ERROR(WriteJson(temporary / "files.json", manifest));
   BATON_RETURN_IF_ERROR(WriteJson(temporary / "job.json", row));
+  // The folder is to be enough for another controller: the data go along, at no cost in space.
+  for (const std::string& file : UploadedFiles(row.job().effective_spec())) {
+    std::error_code missing;  // somebody removed it; the job has read it, and needs it no more
+    if (!fs::exists(absl::StrCat(data_root_, "/", file), missing)) continue;
+    BATON_RETURN_IF_ERROR(LinkFile(absl::StrCat(data_root_, "/", file),
+                                   temporary / "data" / file.substr(file.find('/') + 1)));
+  }
   BATON_RETURN_IF_ERROR(SyncDirectory(temporary));
   std::error_code code;
   fs::remove_all(path, code);  // of a run that was rolled back
@@ -125,8 +144,10 @@ absl::StatusOr<v1::Checkpoint> CheckpointFiles::Commit(
   checkpoint.mutable_create_time()->set_seconds(absl::ToUnixSeconds(absl::Now()));
   checkpoint.set_policy_version(row.job().policy_version());
   int64_t size = 0;
-  for (const auto& entry : fs::recursive_directory_iterator(path, code)) {
-    if (entry.is_regular_file(code)) size += static_cast<int64_t>(entry.file_size(code));
+  for (fs::recursive_directory_iterator entry(path, code), end; !code && entry != end;
+       entry.increment(code)) {
+    if (entry.depth() == 0 && entry->path().filename() == "data") entry.disable_recursion_pending();
+    if (entry->is_regular_file(code)) size += static_cast<int64_t>(entry->file_size(code));
   }
   checkpoint.set_size_bytes(size);
   return checkpoint;

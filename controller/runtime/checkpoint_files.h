@@ -19,8 +19,8 @@ namespace baton::controller {
 
 class CheckpointFiles {
  public:
-  /// `job_dir` holds everything of one job.
-  explicit CheckpointFiles(std::string job_dir);
+  /// `job_dir` holds everything of one job; `data_root` everything of all, uploaded files too.
+  CheckpointFiles(std::string job_dir, std::string data_root);
 
   /// An empty temporary folder for the ranks of `step` and this attempt at saving it: a rank that
   /// was given up may still write into that of an earlier attempt. All others are removed, since a
@@ -39,7 +39,11 @@ class CheckpointFiles {
   std::string TemporaryOf(int64_t step, const TaskRef& save) const;
 
   const std::string root_;
+  const std::string data_root_;
 };
+
+/// The data files of a spec that were uploaded: "files/CONTENT/NAME", under the data root.
+std::vector<std::string> UploadedFiles(const v1::JobSpec& spec);
 
 }  // namespace baton::controller
 

@@ -47,7 +47,7 @@ store::v1::JobRow SomeRow(uint64_t version) {
 }
 
 TEST_F(CheckpointFilesTest, IsThereAtOnceAndWhole) {
-  const CheckpointFiles files(folder_ + "/job");
+  const CheckpointFiles files(folder_ + "/job", folder_);
   auto temporary = files.Prepare(4, kSave);
   ASSERT_TRUE(temporary.ok()) << temporary.status();
   EXPECT_FALSE(fs::exists(files.PathOf(4)));
@@ -78,7 +78,7 @@ TEST_F(CheckpointFilesTest, IsThereAtOnceAndWhole) {
 }
 
 TEST_F(CheckpointFilesTest, WhatAnEarlierTryLeftIsGone) {
-  const CheckpointFiles files(folder_);
+  const CheckpointFiles files(folder_, folder_);
   Write(*files.Prepare(2, kSave) + "/actor/half", "written");
   auto again = files.Prepare(2, kSave);
   ASSERT_TRUE(again.ok()) << again.status();
@@ -86,14 +86,14 @@ TEST_F(CheckpointFilesTest, WhatAnEarlierTryLeftIsGone) {
 }
 
 TEST_F(CheckpointFilesTest, AnUnfinishedOneOfAnotherStepIsGone) {
-  const CheckpointFiles files(folder_);
+  const CheckpointFiles files(folder_, folder_);
   const std::string left = *files.Prepare(2, kSave);
   ASSERT_TRUE(files.Prepare(3, kSave).ok());
   EXPECT_FALSE(fs::exists(left));
 }
 
 TEST_F(CheckpointFilesTest, IsNotCompleteWithoutWhatTheRanksWrote) {
-  const CheckpointFiles files(folder_);
+  const CheckpointFiles files(folder_, folder_);
   v1::FileHash hash;
   hash.set_path("actor/weights");
   hash.set_size_bytes(3);
@@ -110,7 +110,7 @@ TEST_F(CheckpointFilesTest, IsNotCompleteWithoutWhatTheRanksWrote) {
 }
 
 TEST_F(CheckpointFilesTest, AStepThatWasRolledBackIsReplaced) {
-  const CheckpointFiles files(folder_);
+  const CheckpointFiles files(folder_, folder_);
   Write(*files.Prepare(2, kSave) + "/actor/weights", "old");
   ASSERT_TRUE(files.Commit(2, kSave, SomeRow(1), {}).ok());
   Write(*files.Prepare(2, kSave) + "/actor/weights", "new");
@@ -120,7 +120,7 @@ TEST_F(CheckpointFilesTest, AStepThatWasRolledBackIsReplaced) {
 }
 
 TEST_F(CheckpointFilesTest, DeletesItsFolderAndNoOther) {
-  const CheckpointFiles files(folder_);
+  const CheckpointFiles files(folder_, folder_);
   ASSERT_TRUE(files.Prepare(1, kSave).ok());
   auto first = files.Commit(1, kSave, SomeRow(1), {});
   ASSERT_TRUE(first.ok());
@@ -133,11 +133,11 @@ TEST_F(CheckpointFilesTest, DeletesItsFolderAndNoOther) {
 
 TEST_F(CheckpointFilesTest, SaysWhereItFailed) {
   Write(folder_ + "/job", "a file where the job's folder should be");
-  const CheckpointFiles files(folder_ + "/job");
+  const CheckpointFiles files(folder_ + "/job", folder_);
   auto prepared = files.Prepare(1, kSave);
   EXPECT_FALSE(prepared.ok());
   EXPECT_THAT(std::string(prepared.status().message()), ::testing::HasSubstr(folder_));
-  const CheckpointFiles other(folder_ + "/other");
+  const CheckpointFiles other(folder_ + "/other", folder_);
   EXPECT_FALSE(other.Commit(1, kSave, SomeRow(1), {}).ok());  // never prepared
 }
 

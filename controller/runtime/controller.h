@@ -98,6 +98,11 @@ class Controller : public ControllerInterface {
                     const std::string& request_key, const Callback<v1::Job>& done);
   std::vector<v1::FieldViolation> CheckFiles(v1::JobSpec* effective);
   void Admit(const v1::CreateJobRequest& request, const Callback<v1::Job>& done);
+  absl::StatusOr<std::string> FreeName(const std::string& id, const std::string& project);
+  /// The job's first row, and its files.
+  absl::StatusOr<store::v1::JobRow> FromCheckpoint(const std::string& folder, v1::Job job,
+                                                   int64_t order);
+  absl::StatusOr<store::v1::JobRow> FromSpec(const v1::CreateJobRequest& request, v1::Job job);
   void Delete(const std::shared_ptr<JobRuntime>& job, const Callback<v1::DeleteJobResponse>& done);
   absl::StatusOr<std::vector<store::Write>> RowsOf(const std::string& name);
   template <typename T>

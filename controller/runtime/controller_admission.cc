@@ -1,13 +1,18 @@
 // Controller: how a job comes to be. What its spec names is looked at, and then it is one.
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "controller/core/spec.h"
+#include "controller/runtime/checkpoint_files.h"
 #include "controller/runtime/controller.h"
+#include "controller/runtime/folders.h"
 #include "controller/runtime/tables.h"
+#include "google/protobuf/util/json_util.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
@@ -37,33 +42,27 @@ v1::FieldViolation Violation(const std::string& field, const std::string& descri
   return violation;
 }
 
-// The job's own copy of a checkpoint of another job, which may be deleted or give way to newer ones
-// before this one starts, or starts again. Files are linked where the file system can.
-absl::Status PinModel(const std::string& job_folder, v1::ModelSpec* model) {
-  const fs::path from = model->path(), to = job_folder + "/model";
+absl::StatusOr<store::v1::JobRow> ReadJobOf(const fs::path& checkpoint) {
+  const auto error = [&](absl::StatusCode code, absl::string_view what) {
+    return MakeError(code, "CHECKPOINT_FOLDER", absl::StrCat(checkpoint.string(), " ", what));
+  };
   std::error_code code;
-  fs::remove_all(to, code);
-  fs::create_directories(to, code);
-  for (fs::recursive_directory_iterator it(from, code), end; !code && it != end;
-       it.increment(code)) {
-    const fs::path target = to / fs::relative(it->path(), from);
-    if (it->is_directory()) {
-      fs::create_directories(target, code);
-      continue;
-    }
-    fs::create_hard_link(it->path(), target, code);
-    if (code) fs::copy_file(it->path(), target, code);
-    if (code) break;
+  for (const char* file : {"job.json", "files.json"}) {
+    if (fs::is_regular_file(checkpoint / file, code)) continue;
+    return error(absl::StatusCode::kNotFound,
+                 absl::StrCat("is not a checkpoint: it has no ", file,
+                              " (a checkpoint is a folder JOB/checkpoints/step-N)"));
   }
-  if (code) {
-    const std::string message =
-        absl::StrCat("spec.model.path: cannot keep a copy of ", from.string(), " in ", to.string(),
-                     ": ", code.message());
-    fs::remove_all(job_folder, code);
-    return absl::UnavailableError(message + "; try again");
+  std::ifstream in(checkpoint / "job.json");
+  const std::string json((std::istreambuf_iterator<char>(in)), {});
+  store::v1::JobRow row;
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;  // of a later release
+  if (!google::protobuf::util::JsonStringToMessage(json, &row, options).ok() ||
+      !row.job().has_effective_spec()) {
+    return error(absl::StatusCode::kDataLoss, "has a job.json that cannot be read");
   }
-  model->set_path(to.string());
-  return absl::OkStatus();
+  return row;
 }
 
 }  // namespace
@@ -157,7 +156,8 @@ bool Controller::AnswerRepeat(const v1::CreateJobRequest& request, const std::st
   }
   job->Describe([request, project, done](absl::StatusOr<v1::Job> first) {
     const bool same =
-        google::protobuf::util::MessageDifferencer::Equals(first->spec(), request.spec()) &&
+        (!request.checkpoint().empty() ||
+         google::protobuf::util::MessageDifferencer::Equals(first->spec(), request.spec())) &&
         (request.job_id().empty() || FullJobName(request.job_id(), project) == first->name());
     if (same) return done(std::move(first));
     done(MakeError(absl::StatusCode::kInvalidArgument, "REQUEST_ID_REUSED",
@@ -166,6 +166,70 @@ bool Controller::AnswerRepeat(const v1::CreateJobRequest& request, const std::st
                    {{"job", first->name()}}));
   });
   return true;
+}
+
+absl::StatusOr<std::string> Controller::FreeName(const std::string& id,
+                                                 const std::string& project) {
+  if (!ValidId(id)) return InvalidName("job id", id);
+  const std::string name = FullJobName(id, project);
+  absl::MutexLock lock(&mu_);
+  if (jobs_.count(name) == 0) return name;
+  return MakeError(absl::StatusCode::kAlreadyExists, "JOB_EXISTS",
+                   absl::StrCat("job '", id, "' exists; choose another name, or `baton delete ", id,
+                                "` when it is not needed any more"),
+                   {{"job", name}});
+}
+
+absl::StatusOr<store::v1::JobRow> Controller::FromSpec(const v1::CreateJobRequest& request,
+                                                       v1::Job job) {
+  CheckedSpec checked = CheckSpec(request.spec());
+  for (v1::FieldViolation& violation : CheckFiles(&checked.effective)) {
+    checked.violations.push_back(std::move(violation));
+  }
+  if (!checked.violations.empty()) return MakeSpecError(checked.violations);
+  if (absl::StartsWith(request.spec().model().path(), "job:")) {
+    // A copy of its own: that job may be deleted, or its checkpoint give way to newer ones, before
+    // this one starts, or starts again.
+    const std::string copy = JobRuntime::Directory(options_.data_root, job.name()) + "/model";
+    BATON_RETURN_IF_ERROR(LinkFolder(checked.effective.model().path(), copy));
+    checked.effective.mutable_model()->set_path(copy);
+  }
+  *job.mutable_spec() = request.spec();
+  *job.mutable_effective_spec() = checked.effective;
+  *job.mutable_dataflow() = checked.dataflow;
+  store::v1::JobRow row;
+  *row.mutable_job() = std::move(job);
+  return row;
+}
+
+absl::StatusOr<store::v1::JobRow> Controller::FromCheckpoint(const std::string& folder, v1::Job job,
+                                                             int64_t order) {
+  const fs::path from =
+      absl::StartsWith(folder, "/") ? folder : absl::StrCat(options_.data_root, "/", folder);
+  BATON_ASSIGN_OR_RETURN(store::v1::JobRow saved, ReadJobOf(from));
+  const std::string root = JobRuntime::Directory(options_.data_root, job.name());
+  v1::JobSpec& effective = *saved.mutable_job()->mutable_effective_spec();
+  if (!effective.model().path().empty()) {  // what it began with need not be on this machine
+    BATON_RETURN_IF_ERROR(LinkFolder(from / "actor", root + "/model"));
+    effective.mutable_model()->set_path(root + "/model");
+  }
+  for (const std::string& file : UploadedFiles(effective)) {
+    std::error_code code;
+    if (fs::exists(absl::StrCat(options_.data_root, "/", file), code)) continue;
+    const fs::path kept = from / "data" / file.substr(file.find('/') + 1);
+    if (!fs::exists(kept, code)) continue;  // CheckFiles says so
+    BATON_RETURN_IF_ERROR(LinkFile(kept, absl::StrCat(options_.data_root, "/", file)));
+  }
+  if (const auto violations = CheckFiles(&effective); !violations.empty()) {
+    return MakeSpecError(violations);
+  }
+  v1::Checkpoint checkpoint;
+  checkpoint.set_step(saved.job().step());
+  checkpoint.set_path(CheckpointFiles(root, options_.data_root).PathOf(checkpoint.step()));
+  checkpoint.set_policy_version(saved.job().policy_version());
+  *checkpoint.mutable_create_time() = job.create_time();
+  BATON_RETURN_IF_ERROR(LinkFolder(from, checkpoint.path()));
+  return GoOnFrom(saved, job, checkpoint, order);
 }
 
 // One at a time: two calls with one request id, or one name, meet here.
@@ -178,50 +242,43 @@ void Controller::Admit(const v1::CreateJobRequest& request, const Callback<v1::J
                           absl::StrCat("request_id is longer than ", kMaxRequestId, " bytes")));
   }
   if (!request.request_id().empty() && AnswerRepeat(request, project, request_key, done)) return;
-  CheckedSpec checked = CheckSpec(request.spec());
-  for (v1::FieldViolation& violation : CheckFiles(&checked.effective)) {
-    checked.violations.push_back(std::move(violation));
+  const bool from_checkpoint = !request.checkpoint().empty();
+  if (from_checkpoint && request.has_spec()) {
+    return done(absl::InvalidArgumentError("give a spec or a checkpoint, not both"));
   }
-  if (!checked.violations.empty()) return done(MakeSpecError(checked.violations));
-
-  std::string id = request.job_id();
-  std::string name;
-  {
-    absl::MutexLock lock(&mu_);  // what is added is added by this method alone
-    if (id.empty()) {
-      id = absl::StrCat(checked.effective.kind() == v1::JOB_KIND_SFT ? "sft-" : "rl-", next_order_);
-    }
-    if (!ValidId(id)) return done(InvalidName("job id", id));
-    name = FullJobName(id, project);
-    if (jobs_.count(name) > 0) {
-      return done(MakeError(absl::StatusCode::kAlreadyExists, "JOB_EXISTS",
-                            absl::StrCat("job '", id,
-                                         "' exists; choose another name, or `baton "
-                                         "delete ",
-                                         id, "` when it is not needed any more"),
-                            {{"job", name}}));
-    }
-  }
-  if (absl::StartsWith(request.spec().model().path(), "job:")) {
-    const absl::Status pinned = PinModel(JobRuntime::Directory(options_.data_root, name),
-                                         checked.effective.mutable_model());
-    if (!pinned.ok()) return done(pinned);
-  }
-  std::shared_ptr<JobRuntime> runtime;
+  int64_t order = 0;
   {
     absl::MutexLock lock(&mu_);
-    v1::Job job;
-    job.set_name(name);
-    const absl::Time now = clock_.Now();
-    job.set_uid(absl::StrCat(absl::Hex(absl::ToUnixNanos(now)), "-", next_order_));
-    *job.mutable_spec() = request.spec();
-    *job.mutable_effective_spec() = checked.effective;
-    *job.mutable_dataflow() = checked.dataflow;
-    job.mutable_create_time()->set_seconds(absl::ToUnixSeconds(now));
-    runtime = std::make_shared<JobRuntime>(&context_, JobCore(job, next_order_, options_.core), 1,
-                                           /*stored=*/false);
-    jobs_[name] = runtime;
-    order_[name] = next_order_++;
+    order = next_order_;  // this method alone counts it on
+  }
+  v1::Job job;
+  const absl::Time now = clock_.Now();
+  job.set_uid(absl::StrCat(absl::Hex(absl::ToUnixNanos(now)), "-", order));
+  job.mutable_create_time()->set_seconds(absl::ToUnixSeconds(now));
+  const char* kind = from_checkpoint                             ? "resumed"
+                     : request.spec().kind() == v1::JOB_KIND_SFT ? "sft"
+                                                                 : "rl";
+  const std::string id =
+      request.job_id().empty() ? absl::StrCat(kind, "-", order) : request.job_id();
+  const auto name = FreeName(id, project);
+  if (!name.ok()) return done(name.status());
+  job.set_name(*name);
+  const auto row =
+      from_checkpoint ? FromCheckpoint(request.checkpoint(), job, order) : FromSpec(request, job);
+  if (!row.ok()) {
+    std::error_code code;
+    fs::remove_all(JobRuntime::Directory(options_.data_root, *name), code);
+    return done(row.status());
+  }
+  JobCore core = from_checkpoint ? JobCore(*row, {}, context_.epoch, options_.core)
+                                 : JobCore(row->job(), order, options_.core);
+  const auto runtime = std::make_shared<JobRuntime>(&context_, std::move(core), 1,
+                                                    /*stored=*/false);
+  {
+    absl::MutexLock lock(&mu_);
+    jobs_[*name] = runtime;
+    order_[*name] = order;
+    next_order_ = order + 1;
   }
   std::vector<store::Write> extra;
   if (!request.request_id().empty()) {

@@ -68,7 +68,7 @@ JobRuntime::JobRuntime(const RuntimeContext* context, JobCore core, int64_t next
       name_(core.name()),
       token_name_(absl::StrCat(name_, "#", core.Describe().uid())),
       directory_(Directory(context->data_root, core.name())),
-      checkpoint_files_(directory_),
+      checkpoint_files_(directory_, context->data_root),
       held_at_start_(core.HeldWorkers()),
       priority_(core.Describe().effective_spec().priority()),
       strand_(boost::asio::make_strand(context->strands->get_executor())),

@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 
 struct SubmitFlags {
   std::string file;
+  std::string checkpoint;
   std::string name;
   std::string request_id;
   std::vector<std::string> sets;
@@ -109,7 +110,44 @@ void AddViolations(const v1::ValidateJobResponse& checked, const LocalNames& nam
                    [](const SpecProblem& a, const SpecProblem& b) { return a.line < b.line; });
 }
 
+int Submitted(const GlobalOptions& options, Client& client, const SubmitFlags& flags,
+              const v1::Job& job) {
+  const std::string name = ShortJobName(job.name());
+  if (flags.watch) {
+    if (!options.json()) std::printf("%s is submitted\n", name.c_str());
+    return WatchToEnd(options, client, job.name(), 0);
+  }
+  if (options.json()) {
+    std::printf("%s\n", ToJson(job).c_str());
+  } else {
+    std::printf("%s is submitted; follow it with `baton watch %s`\n", name.c_str(), name.c_str());
+  }
+  return kOk;
+}
+
+// A checkpoint is a folder, and all that its job needs to go on.
+int SubmitCheckpoint(const GlobalOptions& options, const SubmitFlags& flags) {
+  std::error_code code;
+  const std::string folder =
+      fs::is_directory(flags.checkpoint, code)
+          ? fs::absolute(flags.checkpoint).lexically_normal().string()
+          : flags.checkpoint;  // the controller may see what this machine does not
+  auto client = MakeClient(options);
+  const auto job = client->CreateJobFrom(folder, flags.name, flags.request_id);
+  if (!job.ok()) return Fail(options, job.status());
+  return Submitted(options, *client, flags, *job);
+}
+
 int Submit(const GlobalOptions& options, const SubmitFlags& flags) {
+  if (flags.file.empty() == flags.checkpoint.empty()) {
+    std::fprintf(stderr, "baton: give a spec or --checkpoint\n");
+    return kUsage;
+  }
+  if (!flags.checkpoint.empty()) {
+    if (flags.sets.empty() && !flags.dry_run) return SubmitCheckpoint(options, flags);
+    std::fprintf(stderr, "baton: a checkpoint goes on with its own spec: no --set, no --dry-run\n");
+    return kUsage;
+  }
   std::ifstream in(flags.file);
   if (!in) {
     std::fprintf(stderr, "baton: %s cannot be opened\n", flags.file.c_str());
@@ -157,17 +195,7 @@ int Submit(const GlobalOptions& options, const SubmitFlags& flags) {
     return BadSpec(options, flags.file,
                    WithLocalNames(LocateViolations(parsed, violations), names));
   }
-  const std::string name = ShortJobName(job->name());
-  if (flags.watch) {
-    if (!options.json()) std::printf("%s is submitted\n", name.c_str());
-    return WatchToEnd(options, *client, job->name(), 0);
-  }
-  if (options.json()) {
-    std::printf("%s\n", ToJson(*job).c_str());
-  } else {
-    std::printf("%s is submitted; follow it with `baton watch %s`\n", name.c_str(), name.c_str());
-  }
-  return kOk;
+  return Submitted(options, *client, flags, *job);
 }
 
 }  // namespace
@@ -176,7 +204,9 @@ void AddSubmitCommand(CLI::App& app, GlobalOptions* options, int* code) {
   auto* submit = app.add_subcommand("submit", "Submit a job described in YAML");
   AddOutput(submit, options);
   auto flags = std::make_shared<SubmitFlags>();
-  submit->add_option("file", flags->file, "The spec, e.g. job.yaml")->required();
+  submit->add_option("file", flags->file, "The spec, e.g. job.yaml");
+  submit->add_option("--checkpoint", flags->checkpoint,
+                     "Instead of a spec: go on from this folder (…/checkpoints/step-N) of any job");
   submit->add_option("--name", flags->name, "The job's name (1-63 of a-z, 0-9, '-')");
   submit->add_option("--set", flags->sets,
                      "Override a value: --set trainer.total_training_steps=9");

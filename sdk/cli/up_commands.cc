@@ -17,7 +17,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "nlohmann/json.hpp"
-#include "sdk/base/compute_environment.h"
 #include "sdk/cli/options.h"
 #include "sdk/cli/siblings.h"
 #include "sdk/cli/supervisor.h"
@@ -90,7 +89,7 @@ std::vector<ChildSpec> Children(const UpFlags& flags, const std::string& state_d
       ChildSpec child{id,
                       {program, "--controller", state.controller, "--roles", role, "--relay",
                        state.relay, "--id", id},
-                      ComputeEnvironment(),
+                      {},
                       log(id)};
       children.push_back(std::move(child));
     }

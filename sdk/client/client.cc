@@ -44,6 +44,14 @@ class ClientImpl : public Client {
     request.set_request_id(request_id);
     return Call<v1::Job>(*jobs_, &v1::JobService::Stub::CreateJob, request);
   }
+  absl::StatusOr<v1::Job> CreateJobFrom(const std::string& checkpoint, const std::string& job_id,
+                                        const std::string& request_id) override {
+    v1::CreateJobRequest request;
+    request.set_checkpoint(checkpoint);
+    request.set_job_id(job_id);
+    request.set_request_id(request_id);
+    return Call<v1::Job>(*jobs_, &v1::JobService::Stub::CreateJob, request);
+  }
   absl::StatusOr<v1::ValidateJobResponse> ValidateJob(const v1::JobSpec& spec) override {
     v1::ValidateJobRequest request;
     *request.mutable_spec() = spec;

@@ -41,6 +41,10 @@ class Client {
   /// `request_id`: a repeat with the same one answers the first job; empty: none.
   virtual absl::StatusOr<v1::Job> CreateJob(const v1::JobSpec& spec, const std::string& job_id,
                                             const std::string& request_id) = 0;
+  /// From the folder of a checkpoint, which the controller must see.
+  virtual absl::StatusOr<v1::Job> CreateJobFrom(const std::string& checkpoint,
+                                                const std::string& job_id,
+                                                const std::string& request_id) = 0;
   virtual absl::StatusOr<v1::ValidateJobResponse> ValidateJob(const v1::JobSpec& spec) = 0;
   virtual absl::StatusOr<v1::Job> GetJob(const std::string& name) = 0;
   /// All pages.

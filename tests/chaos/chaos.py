@@ -95,9 +95,10 @@ class Cluster:
         """The job, or nothing while the controller is away."""
         out = self.run("show", "chaos", "-o", "json", check=False)
         try:
-            return json.loads(out)
+            job = json.loads(out)
         except ValueError:
             return None
+        return job if "state" in job else None
 
     def weights(self, steps):
         folder = os.path.join(self.state, "data", "jobs", "default", "chaos", "checkpoints",
@@ -161,7 +162,8 @@ class Faults:
         self.random = random.Random(seed)
         self.left = count
         self.done = []
-        self.stopped = []  # [(when to go on, pid)]
+        self.stopped = []  # A timer each.
+        self.began = time.monotonic()
 
     def strike(self):
         running = self.cluster.processes()
@@ -175,20 +177,24 @@ class Faults:
         except ProcessLookupError:
             return  # It has just ended by itself, or was struck a moment ago.
         if not kill:
-            self.stopped.append((time.monotonic() + length, running[name]))
+            timer = threading.Timer(length, self.go_on, [running[name]])
+            timer.start()
+            self.stopped.append(timer)
         self.left -= 1
         self.done.append("%s %s" % ("kill" if kill else "stop for %.1f s" % length, name))
-        say("  fault %d: %s" % (len(self.done), self.done[-1]))
+        say("  %6.1f s  fault %d: %s" % (time.monotonic() - self.began, len(self.done), self.done[-1]))
 
-    def resume(self, everyone=False):
-        now = time.monotonic()
-        for item in list(self.stopped):
-            if everyone or item[0] <= now:
-                self.stopped.remove(item)
-                try:
-                    os.kill(item[1], signal.SIGCONT)
-                except ProcessLookupError:
-                    pass
+    @staticmethod
+    def go_on(pid):
+        try:
+            os.kill(pid, signal.SIGCONT)
+        except ProcessLookupError:
+            pass
+
+    def wait(self):
+        """Until all that were stopped go on."""
+        for timer in self.stopped:
+            timer.join()
 
 
 def say(text):
@@ -201,12 +207,12 @@ def follow(cluster, faults, limit):
     struck = began
     last, unexplained, stalls = None, [], 0
     while True:
-        faults.resume()
         now = time.monotonic()
         if now - struck > faults.random.uniform(0.5, 2.5):
             faults.strike()
             struck = now
         job = cluster.job()
+        now = time.monotonic()
         if job is not None:
             if job.get("state") in ("STATE_SUCCEEDED", "STATE_FAILED", "STATE_CANCELLED"):
                 return job, unexplained, stalls
@@ -255,7 +261,7 @@ def run(arguments, work, steps, seed, count):
         seconds = time.monotonic() - began
         if job["state"] != "STATE_SUCCEEDED":
             raise Failure("the job is %s: %s" % (job["state"], job.get("error")))
-        faults.resume(everyone=True)
+        faults.wait()
         watch.check()
         if unexplained:
             raise Failure("nothing moved, and `baton why` had nothing to say: %s" % unexplained)
@@ -266,7 +272,7 @@ def run(arguments, work, steps, seed, count):
                                        stalls, weights[:16]))
         return weights, len(faults.done)
     finally:
-        faults.resume(everyone=True)
+        faults.wait()
         cluster.down()
         left = left_behind(cluster, pids) if pids else []
         if left:
@@ -284,7 +290,7 @@ def main():
     parser.add_argument("--bin", default=os.path.join(
         os.environ.get("BATON_BUILD_DIR", os.path.join(ROOT, "build", "release")), "bin"))
     arguments = parser.parse_args()
-    steps = arguments.steps or {"fake": 3000, "real": 300}[arguments.engine]
+    steps = arguments.steps or {"fake": 2000, "real": 800}[arguments.engine]
     work = tempfile.mkdtemp(prefix="baton-chaos-")
     until = time.monotonic() + 60 * arguments.minutes
     failed = False

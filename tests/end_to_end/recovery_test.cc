@@ -1,17 +1,16 @@
 // Processes die in the middle of a job; the weights at the end are those of an undisturbed run.
+#include <filesystem>
 #include <fstream>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/end_to_end/cluster_testing.h"
+#include "tests/end_to_end/undisturbed.h"
 
 namespace baton::testing {
 namespace {
 
 using ::testing::HasSubstr;
 using v1::Job;
-
-constexpr int kSteps = 6;
 
 void Slow(fake::FakeWorkerOptions& options) { options.token_delay = absl::Microseconds(300); }
 
@@ -20,25 +19,6 @@ void AddSlowWorkers(TestCluster& cluster) {
   cluster.AddWorker("rollout-0", "rollout", Slow);
   cluster.AddWorker("rollout-1", "rollout", Slow);
   cluster.AddWorker("reward-0", "reward");
-}
-
-const std::string& UndisturbedWeights() {
-  static const std::string* const weights = [] {
-    TestCluster cluster;
-    cluster.AddStandardWorkers();
-    EXPECT_TRUE(cluster.Create(cluster.RlSpec(kSteps), "rl").ok());
-    EXPECT_TRUE(cluster.WaitForState("rl", Job::STATE_SUCCEEDED)) << cluster.Why("rl");
-    return new std::string(cluster.FinalWeights("rl"));
-  }();
-  return *weights;
-}
-
-// What must be equal: the hash of the weights. Versions differ after a recovery.
-std::string Hash(const std::string& weights_json) {
-  const size_t at = weights_json.find("weights");
-  return at == std::string::npos
-             ? weights_json
-             : weights_json.substr(at, weights_json.find_first_of(",}", at) - at);
 }
 
 class RecoveryTest : public ::testing::Test {
@@ -50,8 +30,7 @@ class RecoveryTest : public ::testing::Test {
   }
   void ExpectTheSameEnd() {
     ASSERT_TRUE(cluster_.WaitForState("rl", Job::STATE_SUCCEEDED)) << cluster_.Why("rl");
-    EXPECT_EQ(Hash(cluster_.FinalWeights("rl")), Hash(UndisturbedWeights()));
-    EXPECT_THAT(UndisturbedWeights(), HasSubstr("{"));
+    EXPECT_EQ(WeightsHash(cluster_.FinalWeights("rl")), UndisturbedHash());
   }
 
   TestCluster cluster_{absl::Milliseconds(500)};
@@ -93,6 +72,46 @@ TEST_F(RecoveryTest, TheControllerRestartsAndTheJobGoesOn) {
   for (size_t i = 0; i < events.size(); ++i) {
     EXPECT_EQ(events[i].revision(), static_cast<int64_t>(i) + 1);  // no gap, no repeat
   }
+}
+
+// The store is lost with its machine; a folder is left of the job. It goes on where it stood, and
+// ends with the weights of a job that never stopped.
+TEST_F(RecoveryTest, ACheckpointsFolderAloneGoesOnUnderAnotherController) {
+  cluster_.AddStandardWorkers();
+  ASSERT_TRUE(cluster_.Create(cluster_.RlSpec(kSteps), "rl").ok());
+  ASSERT_TRUE(cluster_.WaitForState("rl", Job::STATE_SUCCEEDED)) << cluster_.Why("rl");
+  const std::string folder = cluster_.folder() + "/jobs/default/rl/checkpoints/step-4";
+  ASSERT_TRUE(std::filesystem::exists(folder)) << folder;
+
+  TestCluster other;  // without the first one's data root
+  other.AddStandardWorkers();
+  v1::CreateJobRequest request;
+  request.set_job_id("again");
+  request.set_checkpoint(folder);
+  const auto create = [&] {
+    grpc::ClientContext context;
+    v1::Job job;
+    return FromGrpc(other.stub().CreateJob(&context, request, &job));
+  };
+  ASSERT_TRUE(create().ok());
+  ASSERT_TRUE(other.WaitForState("again", Job::STATE_SUCCEEDED)) << other.Why("again");
+  EXPECT_EQ(WeightsHash(other.FinalWeights("again")), UndisturbedHash());
+  const auto events = other.Events("again");
+  ASSERT_FALSE(events.empty());
+  EXPECT_EQ(events[0].revision(), 1);
+  EXPECT_EQ(events[0].state(), Job::STATE_QUEUED);
+  EXPECT_EQ(events[0].step(), 4);
+
+  EXPECT_EQ(ErrorReason(create()), "JOB_EXISTS");
+  request.set_job_id("none");
+  request.set_checkpoint(cluster_.folder());
+  const absl::Status none = create();
+  EXPECT_EQ(ErrorReason(none), "CHECKPOINT_FOLDER");
+  EXPECT_THAT(std::string(none.message()), HasSubstr("is not a checkpoint: it has no job.json"));
+  EXPECT_FALSE(std::filesystem::exists(other.folder() + "/jobs/default/none"));
+  request.set_checkpoint(folder);
+  request.mutable_spec();
+  EXPECT_EQ(create().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(RecoveryTest, ADamagedCheckpointIsNotUsed) {

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "CLI/CLI.hpp"
+#include "sdk/base/compute_environment.h"
 #include "sdk/base/log.h"
 #include "workers/main/generate_command.h"
 #include "workers/main/serve_command.h"
@@ -23,16 +24,19 @@ struct CommonFlags {
 
 constexpr char kMark[] = "BATON_WORKER_THREADS";
 
-/// OpenMP and BLAS read their settings when they are loaded, before main: this process starts
-/// itself again with them set. Threads that spin while they wait would take the cores from the
-/// other workers of the machine.
+/// OpenMP, BLAS and malloc read their settings when they are loaded, before main: this process
+/// starts itself again with them set. Threads that spin while they wait would take the cores from
+/// the other workers of the machine.
 void RestartWithThreads(int threads, char** argv) {
   if (std::getenv(kMark) != nullptr) return;
   const std::string count = std::to_string(threads);
   setenv(kMark, count.c_str(), 1);
+  for (const std::string& entry : baton::ComputeEnvironment()) {
+    const size_t equals = entry.find('=');
+    setenv(entry.substr(0, equals).c_str(), entry.substr(equals + 1).c_str(), 0);
+  }
   setenv("OMP_NUM_THREADS", count.c_str(), 1);
   setenv("OPENBLAS_NUM_THREADS", count.c_str(), 1);
-  setenv("OMP_WAIT_POLICY", "PASSIVE", 0);
   std::error_code error;  // The path, not /proc/self/exe, so that `ps` shows the name.
   const std::string self = std::filesystem::read_symlink("/proc/self/exe", error).string();
   execv(self.c_str(), argv);
