@@ -208,7 +208,7 @@ def follow(cluster, faults, limit):
     last, unexplained, stalls = None, [], 0
     while True:
         now = time.monotonic()
-        if now - struck > faults.random.uniform(0.5, 2.5):
+        if now - struck > faults.random.uniform(0.3, 1.2):
             faults.strike()
             struck = now
         job = cluster.job()

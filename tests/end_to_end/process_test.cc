@@ -188,6 +188,10 @@ TEST_F(ProcessTest, ProgramsThatAreAskedToStopLeaveNothing) {
   Process relay({"baton-relay", "--listen", "127.0.0.1:0", "--shm-dir", Folder("")},
                 Folder("relay.log"));
   ASSERT_THAT(relay.WaitForLog("listening on "), HasSubstr("127.0.0.1:"));
+  // Before that a signal may find a program that is still starting.
+  for (auto& [id, worker] : workers_) {
+    ASSERT_NE(worker->WaitForLog("attached to the controller worker="), "") << worker->Log();
+  }
   for (auto& [id, worker] : workers_) worker->Signal(SIGTERM);
   for (auto& [id, worker] : workers_) EXPECT_EQ(worker->Wait(), 0) << id << worker->Log();
   controller_->Signal(SIGTERM);
