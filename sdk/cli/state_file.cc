@@ -1,7 +1,6 @@
 #include "sdk/cli/state_file.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,7 +9,6 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "nlohmann/json.hpp"
 
 namespace baton::cli {
@@ -74,10 +72,9 @@ absl::StatusOr<StateLock> StateLock::Take(const std::string& state_dir) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
   StateLock lock(fd);
-  for (int i = 0; i < 10; ++i) {  // IsUp of another process holds it for a moment
-    if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return lock;
-    absl::SleepFor(absl::Milliseconds(10));
-  }
+  struct flock whole = {};
+  whole.l_type = F_WRLCK;
+  if (::fcntl(fd, F_OFD_SETLK, &whole) == 0) return lock;
   return absl::FailedPreconditionError(absl::StrCat("a cluster is up already in ", state_dir));
 }
 
@@ -88,7 +85,9 @@ StateLock::~StateLock() {
 bool IsUp(const std::string& state_dir) {
   const int fd = ::open((state_dir + "/lock").c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
-  const bool held = ::flock(fd, LOCK_SH | LOCK_NB) != 0;
+  struct flock whole = {};
+  whole.l_type = F_WRLCK;
+  const bool held = ::fcntl(fd, F_OFD_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
   ::close(fd);
   return held;
 }

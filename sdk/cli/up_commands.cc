@@ -261,7 +261,7 @@ int Up(const GlobalOptions& options, UpFlags flags) {
   ::dup2(null, STDIN_FILENO);
   ::dup2(log, STDOUT_FILENO);
   ::dup2(log, STDERR_FILENO);
-  std::exit(Supervise(local, flags, state));
+  return Supervise(local, flags, state);
 }
 
 int Down(const GlobalOptions& options) {

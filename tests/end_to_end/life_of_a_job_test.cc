@@ -11,6 +11,19 @@ namespace {
 using ::testing::HasSubstr;
 using v1::Job;
 
+/// All that job "rl" keeps.
+google::protobuf::RepeatedPtrField<v1::Trajectory> Trajectories(TestCluster& cluster,
+                                                                v1::Purpose purpose) {
+  v1::ListTrajectoriesRequest request;
+  request.set_name("rl");
+  request.set_purpose(purpose);
+  request.set_page_size(1000);
+  grpc::ClientContext context;
+  v1::ListTrajectoriesResponse response;
+  EXPECT_TRUE(cluster.stub().ListTrajectories(&context, request, &response).ok());
+  return response.trajectories();
+}
+
 TEST(LifeOfAJobTest, ReinforcementLearningRunsToItsEnd) {
   TestCluster cluster;
   cluster.AddStandardWorkers();
@@ -69,15 +82,9 @@ TEST(LifeOfAJobTest, EverySampleIsListedWithItsTextAndItsScore) {
   cluster.AddStandardWorkers();
   ASSERT_TRUE(cluster.Create(cluster.RlSpec(2), "rl").ok());
   ASSERT_TRUE(cluster.WaitForState("rl", Job::STATE_SUCCEEDED)) << cluster.Why("rl");
-  v1::ListTrajectoriesRequest request;
-  request.set_name("rl");
-  request.set_purpose(v1::PURPOSE_TRAIN);
-  request.set_page_size(1000);
-  grpc::ClientContext context;
-  v1::ListTrajectoriesResponse response;
-  ASSERT_TRUE(cluster.stub().ListTrajectories(&context, request, &response).ok());
-  ASSERT_EQ(response.trajectories_size(), 2 * 4 * 4);
-  for (const v1::Trajectory& t : response.trajectories()) {
+  const auto trajectories = Trajectories(cluster, v1::PURPOSE_TRAIN);
+  ASSERT_EQ(trajectories.size(), 2 * 4 * 4);
+  for (const v1::Trajectory& t : trajectories) {
     EXPECT_EQ(t.scores().count("reward"), 1u) << t.trajectory_id();
     EXPECT_FALSE(t.prompt_text().empty()) << t.trajectory_id();
     EXPECT_FALSE(t.response_text().empty()) << t.trajectory_id();
@@ -142,15 +149,9 @@ TEST(LifeOfAJobTest, AnEvaluationIsOfTheStepAfterWhichItWasMade) {
   cluster.AddStandardWorkers();
   ASSERT_TRUE(cluster.Create(cluster.RlSpec(2), "rl").ok());
   ASSERT_TRUE(cluster.WaitForState("rl", Job::STATE_SUCCEEDED)) << cluster.Why("rl");
-  v1::ListTrajectoriesRequest request;
-  request.set_name("rl");
-  request.set_purpose(v1::PURPOSE_EVAL);
-  request.set_page_size(1000);
-  grpc::ClientContext context;
-  v1::ListTrajectoriesResponse response;
-  ASSERT_TRUE(cluster.stub().ListTrajectories(&context, request, &response).ok());
+  const auto trajectories = Trajectories(cluster, v1::PURPOSE_EVAL);
   std::set<uint64_t> steps;
-  for (const v1::Trajectory& t : response.trajectories()) {
+  for (const v1::Trajectory& t : trajectories) {
     steps.insert(t.step());
     EXPECT_EQ(t.policy_version(), t.step() + 1);  // version 1 is what the job began with
   }

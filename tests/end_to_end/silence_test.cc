@@ -66,6 +66,38 @@ class SilenceTest : public ::testing::Test {
     return FromGrpc(stub->DrainWorker(&context, request, &worker));
   }
 
+  /// Runs the job with a worker that crashes at its `nth` task of the method. As with a supervisor
+  /// it comes back under the same name, with the same fault. Returns how often.
+  int CrashesOf(const std::string& role, const std::string& method, int nth) {
+    cluster_.AddStandardWorkers();
+    cluster_.KillWorker(role + "-0");
+    std::atomic<int> crashes{0};
+    std::atomic<bool> down{true};
+    const auto start = [&] {
+      down = false;
+      cluster_.AddWorker(role + "-9", role, [&](fake::FakeWorkerOptions& options) {
+        options.faults = {{Fault::Kind::kCrash, method, nth}};
+        options.on_crash = [&] {
+          ++crashes;
+          down = true;
+        };
+      });
+    };
+    start();
+    Create();
+    const auto ended = [&] {
+      if (down) {
+        cluster_.KillWorker(role + "-9");
+        start();
+      }
+      return cluster_.Get("rl").state() == Job::STATE_SUCCEEDED;
+    };
+    EXPECT_TRUE(WaitFor(ended, absl::Seconds(20))) << cluster_.Why("rl");
+    ExpectTheSameEnd();
+    cluster_.KillWorker(role + "-9");  // it refers to what ends here
+    return crashes;
+  }
+
   TestCluster cluster_{absl::Seconds(2), ShortDeadlines};
 };
 
@@ -189,68 +221,12 @@ TEST_F(SilenceTest, AHungPublishAndAHungCheckpoint) {
   EXPECT_THAT(warnings, HasSubstr("no answer to save_checkpoint within 250ms"));
 }
 
-// What a supervisor does: a worker that crashed comes back under the same name, with the same
-// fault.
 TEST_F(SilenceTest, ARolloutThatCrashesAgainAndAgainIsReplacedEachTime) {
-  cluster_.AddStandardWorkers();
-  cluster_.KillWorker("rollout-0");
-  std::atomic<int> crashes{0};
-  std::atomic<bool> down{false};
-  const auto start = [&] {
-    down = false;
-    cluster_.AddWorker("rollout-9", "rollout", [&](fake::FakeWorkerOptions& options) {
-      options.faults = {{Fault::Kind::kCrash, "generate", 20}};
-      options.on_crash = [&] {
-        ++crashes;
-        down = true;
-      };
-    });
-  };
-  start();
-  Create();
-  ASSERT_TRUE(WaitFor(
-      [&] {
-        if (down) {
-          cluster_.KillWorker("rollout-9");
-          start();
-        }
-        return cluster_.Get("rl").state() == Job::STATE_SUCCEEDED;
-      },
-      absl::Seconds(20)))
-      << cluster_.Why("rl");
-  EXPECT_GE(crashes, 2);
-  ExpectTheSameEnd();
+  EXPECT_GE(CrashesOf("rollout", "generate", 20), 2);
 }
 
 TEST_F(SilenceTest, AnActorThatCrashesAgainAndAgainIsReplacedEachTime) {
-  cluster_.AddStandardWorkers();
-  cluster_.KillWorker("actor-0");
-  std::atomic<int> crashes{0};
-  std::atomic<bool> down{false};
-  const auto start = [&] {
-    down = false;
-    cluster_.AddWorker("actor-9", "actor", [&](fake::FakeWorkerOptions& options) {
-      options.faults = {{Fault::Kind::kCrash, "update", 4}};
-      options.on_crash = [&] {
-        ++crashes;
-        down = true;
-      };
-    });
-  };
-  start();
-  Create();
-  ASSERT_TRUE(WaitFor(
-      [&] {
-        if (down) {
-          cluster_.KillWorker("actor-9");
-          start();
-        }
-        return cluster_.Get("rl").state() == Job::STATE_SUCCEEDED;
-      },
-      absl::Seconds(20)))
-      << cluster_.Why("rl");
-  EXPECT_GE(crashes, 1);
-  ExpectTheSameEnd();
+  EXPECT_GE(CrashesOf("actor", "update", 4), 1);
 }
 
 TEST(FullStoreTest, DeadlinesStandStillWhileNothingCanBeWritten) {

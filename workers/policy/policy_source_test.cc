@@ -119,17 +119,17 @@ TEST(FolderRelay, KeepsTheNewestAndForks) {
   const auto model = source->LoadModel(torch::kFloat32, torch::kCPU, 3).value();
   const auto image = engine::ModelImage(*model).value();
   const auto load = [&](uint64_t version) {
-    return relay->Load("j", version, nullptr, [&](absl::Span<const uint8_t> bytes) {
+    return relay->Load("j", version, Never(), [&](absl::Span<const uint8_t> bytes) {
       return engine::LoadModelFrom(bytes, *model);
     });
   };
   for (uint64_t version = 0; version < 5; ++version) {
-    EXPECT_TRUE(relay->Publish("j", version, image, version == 0, nullptr).ok());
+    EXPECT_TRUE(relay->Publish("j", version, image, version == 0, Never()).ok());
   }
   EXPECT_TRUE(absl::IsNotFound(load(1)));
   EXPECT_TRUE(load(2).ok());
-  EXPECT_TRUE(absl::IsAlreadyExists(relay->Publish("j", 4, image, false, nullptr)));
-  EXPECT_TRUE(relay->Publish("j", 3, image, true, nullptr).ok());
+  EXPECT_TRUE(absl::IsAlreadyExists(relay->Publish("j", 4, image, false, Never())));
+  EXPECT_TRUE(relay->Publish("j", 3, image, true, Never()).ok());
   EXPECT_TRUE(absl::IsNotFound(load(4)));
   EXPECT_TRUE(load(3).ok());
 }

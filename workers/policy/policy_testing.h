@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 
+#include "absl/synchronization/notification.h"
 #include "baton/v1/job_spec.pb.h"
 
 namespace baton::policy {
@@ -51,6 +52,12 @@ class TemporaryFolder {
  private:
   std::string path_;
 };
+
+/// Of a call that nobody cancels.
+inline const absl::Notification& Never() {
+  static const auto* const never = new absl::Notification();
+  return *never;
+}
 
 }  // namespace baton::policy
 

@@ -29,7 +29,7 @@ class ProcessRelay : public WeightsRelay {
       : client_(std::move(client)), holder_(std::move(holder)) {}
 
   absl::Status Publish(const std::string& job, uint64_t version, const engine::WeightsImage& image,
-                       bool fork, const Cancelled& cancelled) override {
+                       bool fork, const absl::Notification& cancelled) override {
     relay::PublishOptions options;
     options.job = job;
     options.policy_version = version;
@@ -51,7 +51,7 @@ class ProcessRelay : public WeightsRelay {
     });
   }
 
-  absl::Status Load(const std::string& job, uint64_t version, const Cancelled& cancelled,
+  absl::Status Load(const std::string& job, uint64_t version, const absl::Notification& cancelled,
                     Use use) override {
     relay::AcquireOptions options;
     options.job = job;
@@ -85,12 +85,12 @@ class ProcessRelay : public WeightsRelay {
   static constexpr size_t kRemembered = 16;  // more than any relay keeps of a job
 
   /// Repeats `call` while the relay cannot be reached.
-  static absl::Status WhileUnavailable(const Cancelled& cancelled,
+  static absl::Status WhileUnavailable(const absl::Notification& cancelled,
                                        absl::FunctionRef<absl::Status()> call) {
     const absl::Time give_up = absl::Now() + kPatience;
     bool told = false;
+    if (cancelled.HasBeenNotified()) return absl::CancelledError("cancelled before it began");
     while (true) {
-      if (cancelled && cancelled()) return absl::CancelledError("nobody waits for it any more");
       const absl::Status status = call();
       if (!absl::IsUnavailable(status)) return status;
       if (absl::Now() >= give_up) {
@@ -101,7 +101,9 @@ class ProcessRelay : public WeightsRelay {
         Log(LogLevel::kWarn, "the relay cannot be reached yet",
             {{"error", std::string(status.message())}});
       }
-      absl::SleepFor(kRetryDelay);
+      if (cancelled.WaitForNotificationWithTimeout(kRetryDelay)) {
+        return absl::CancelledError("nobody waits for it any more");
+      }
     }
   }
 
@@ -116,7 +118,7 @@ class FolderRelay : public WeightsRelay {
   explicit FolderRelay(std::string folder) : folder_(std::move(folder)) {}
 
   absl::Status Publish(const std::string& job, uint64_t version, const engine::WeightsImage& image,
-                       bool fork, const Cancelled& /*cancelled*/) override {
+                       bool fork, const absl::Notification& /*cancelled*/) override {
     const fs::path path = PathOf(job, version);
     std::error_code error;
     fs::create_directories(path.parent_path(), error);
@@ -133,8 +135,8 @@ class FolderRelay : public WeightsRelay {
     return absl::OkStatus();
   }
 
-  absl::Status Load(const std::string& job, uint64_t version, const Cancelled& /*cancelled*/,
-                    Use use) override {
+  absl::Status Load(const std::string& job, uint64_t version,
+                    const absl::Notification& /*cancelled*/, Use use) override {
     BATON_ASSIGN_OR_RETURN(const auto file, relay::MappedFile::Open(PathOf(job, version).string()));
     return use(file.bytes());
   }

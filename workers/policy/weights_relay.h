@@ -3,7 +3,6 @@
 #define BATON_WORKERS_POLICY_WEIGHTS_RELAY_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -11,16 +10,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/notification.h"
 #include "absl/types/span.h"
 #include "workers/engine/weights_io.h"
 
 namespace baton::policy {
 
-/// Says that nobody waits for a call any more.
-using Cancelled = std::function<bool()>;
-
 /// Thread-safe. A version, once published, never changes. A relay that is down is waited for, a
-/// minute at most (then UNAVAILABLE): it may be starting again.
+/// minute at most (then UNAVAILABLE): it may be starting again. `cancelled`, once notified, ends
+/// that wait with CANCELLED.
 class WeightsRelay {
  public:
   virtual ~WeightsRelay() = default;
@@ -30,12 +28,12 @@ class WeightsRelay {
   /// is there.
   [[nodiscard]] virtual absl::Status Publish(const std::string& job, uint64_t version,
                                              const engine::WeightsImage& image, bool fork,
-                                             const Cancelled& cancelled) = 0;
+                                             const absl::Notification& cancelled) = 0;
 
   /// Calls `use` with the bytes of the version (a verified safetensors file in memory), which stay
   /// as they are until it returns. NOT_FOUND when there is no such version.
   [[nodiscard]] virtual absl::Status Load(
-      const std::string& job, uint64_t version, const Cancelled& cancelled,
+      const std::string& job, uint64_t version, const absl::Notification& cancelled,
       absl::FunctionRef<absl::Status(absl::Span<const uint8_t>)> use) = 0;
 
   /// Gives back the memory of what this publisher has published for the job.

@@ -6,17 +6,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <functional>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/log.h"
+#include "workers/policy/policy_testing.h"
 
 namespace baton::policy {
 namespace {
@@ -37,31 +38,26 @@ class WeightsRelayTest : public ::testing::Test {
   }
 
   void StartRelay(const std::string& listen) {
-    const std::string log = absl::StrCat(folder_, "/log-", ++starts_);
     const char* build = std::getenv("BATON_BUILD_DIR");
     const std::string program =
         absl::StrCat(build == nullptr ? "build" : build, "/bin/baton-relay");
+    const std::string log = folder_ + "/log";
+    int output[2];
+    ASSERT_EQ(pipe(output), 0);
     pid_ = fork();
     if (pid_ == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      freopen(log.c_str(), "w", stdout);
-      dup2(STDOUT_FILENO, STDERR_FILENO);
+      dup2(output[1], STDOUT_FILENO);
       execl(program.c_str(), program.c_str(), "--listen", listen.c_str(), "--shm-dir",
-            folder_.c_str(), nullptr);
+            folder_.c_str(), "--log-file", log.c_str(), nullptr);
       _exit(127);
     }
-    for (int i = 0; i < 500; ++i) {
-      std::ostringstream text;
-      text << std::ifstream(log).rdbuf();
-      const std::string key = "listening on ";
-      const size_t at = text.str().find(key);
-      if (at != std::string::npos && text.str().find('\n', at) != std::string::npos) {
-        std::istringstream(text.str().substr(at + key.size())) >> address_;
-        return;
-      }
-      absl::SleepFor(absl::Milliseconds(10));
-    }
-    FAIL() << "the relay did not start";
+    close(output[1]);
+    std::string line;
+    for (char byte; read(output[0], &byte, 1) == 1 && byte != '\n';) line += byte;
+    close(output[0]);
+    address_ = line.substr(line.rfind(' ') + 1);
+    ASSERT_THAT(line, ::testing::HasSubstr("listening on "));
   }
   void KillRelay() {
     if (pid_ == 0) return;
@@ -73,16 +69,27 @@ class WeightsRelayTest : public ::testing::Test {
   static engine::WeightsImage Image(float value) {
     return engine::WeightsImage::Create({{"w", torch::full({4}, value)}}, {}, {}).value();
   }
-  absl::Status Publish(uint64_t version, bool fork = false, const Cancelled& cancelled = nullptr) {
-    return relay_->Publish(kJob, version, Image(static_cast<float>(version)), fork, cancelled);
+  absl::Status Publish(uint64_t version, const absl::Notification& cancelled = Never()) {
+    return relay_->Publish(kJob, version, Image(static_cast<float>(version)), false, cancelled);
   }
   absl::Status Load(uint64_t version) {
-    return relay_->Load(kJob, version, nullptr,
+    return relay_->Load(kJob, version, Never(),
                         [](absl::Span<const uint8_t>) { return absl::OkStatus(); });
   }
 
+  /// Runs `call` on another thread until it has said that the relay cannot be reached.
+  std::thread WaitInVain(std::function<void()> call) {
+    absl::Notification told;
+    SetLogForwarder([&told](LogLevel, absl::string_view line) {
+      if (absl::StrContains(line, "cannot be reached") && !told.HasBeenNotified()) told.Notify();
+    });
+    std::thread thread(std::move(call));
+    EXPECT_TRUE(told.WaitForNotificationWithTimeout(absl::Seconds(30)));
+    SetLogForwarder(nullptr);
+    return thread;
+  }
+
   std::string folder_, address_;
-  int starts_ = 0;
   pid_t pid_ = 0;
   std::unique_ptr<WeightsRelay> relay_;
 };
@@ -92,8 +99,7 @@ TEST_F(WeightsRelayTest, ARelayThatIsStartingAgainIsWaitedFor) {
   ASSERT_TRUE(Load(1).ok());
   KillRelay();
   absl::Status published;
-  std::thread publisher([&] { published = Publish(2); });
-  absl::SleepFor(absl::Milliseconds(500));
+  std::thread publisher = WaitInVain([&] { published = Publish(2); });
   StartRelay(address_);
   publisher.join();
   EXPECT_TRUE(published.ok()) << published;
@@ -101,8 +107,7 @@ TEST_F(WeightsRelayTest, ARelayThatIsStartingAgainIsWaitedFor) {
 
   KillRelay();
   absl::Status loaded;
-  std::thread reader([&] { loaded = Load(2); });
-  absl::SleepFor(absl::Milliseconds(300));
+  std::thread reader = WaitInVain([&] { loaded = Load(2); });
   StartRelay(address_);
   reader.join();
   EXPECT_TRUE(absl::IsNotFound(loaded)) << loaded << ": the new relay is empty, and says so";
@@ -110,11 +115,10 @@ TEST_F(WeightsRelayTest, ARelayThatIsStartingAgainIsWaitedFor) {
 
 TEST_F(WeightsRelayTest, NobodyWaitsForACancelledTask) {
   KillRelay();
-  std::atomic<bool> cancelled{false};
+  absl::Notification cancelled;
   absl::Status published;
-  std::thread publisher([&] { published = Publish(1, false, [&] { return cancelled.load(); }); });
-  absl::SleepFor(absl::Milliseconds(100));
-  cancelled = true;
+  std::thread publisher = WaitInVain([&] { published = Publish(1, cancelled); });
+  cancelled.Notify();
   publisher.join();
   EXPECT_TRUE(absl::IsCancelled(published)) << published;
 }

@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 
 namespace baton::reward {
@@ -254,14 +255,16 @@ TEST_F(CommandRewardTest, CommandThatAlwaysFailsIsGivenUp) {
 
 // The command hangs; who asked goes away; the process is not waited for.
 TEST_F(CommandRewardTest, ACancelledRequestIsNotWaitedFor) {
-  options_.command = "sleep 1000";
+  options_.command = "read line; echo asked >&2; exec sleep 1000";
+  absl::Notification asked;
+  options_.stderr_sink = [&asked](absl::string_view) { asked.Notify(); };
   auto reward = Create();
   const auto cancelled = std::make_shared<std::atomic<bool>>(false);
   std::vector<RewardInput> inputs(10);  // more than the process takes at once
   for (auto& input : inputs) input.cancelled = cancelled;
   absl::Status status;
   std::thread scorer([&] { status = reward->ScoreBatch(inputs).status(); });
-  absl::SleepFor(absl::Milliseconds(50));
+  ASSERT_TRUE(asked.WaitForNotificationWithTimeout(absl::Seconds(30)));
   *cancelled = true;
   reward->NoticeCancelled();
   scorer.join();
@@ -271,25 +274,32 @@ TEST_F(CommandRewardTest, ACancelledRequestIsNotWaitedFor) {
 // The reply to a cancelled request is no nonsense, and the next request is served.
 TEST_F(CommandRewardTest, TheReplyToACancelledRequestIsDropped) {
   Write("slow.py", R"(
-import json, sys, time
+import json, sys
 for line in sys.stdin:
     request = json.loads(line)
-    if request["response"] == "slow": time.sleep(0.3)
+    if request["response"] == "slow":
+        print("asked", file=sys.stderr, flush=True)
+        open("go").read()  # until the test says so
     print(json.dumps({"id": request["id"], "reward": 1}), flush=True)
 )");
   options_.command = "python3 slow.py";
+  const std::string go = options_.working_dir + "/go";
+  ASSERT_EQ(mkfifo(go.c_str(), 0600), 0);
+  absl::Notification asked;
+  options_.stderr_sink = [&asked](absl::string_view) { asked.Notify(); };
   auto reward = Create();
   const auto cancelled = std::make_shared<std::atomic<bool>>(false);
   RewardInput slow;
   slow.response = "slow";
   slow.cancelled = cancelled;
   std::thread canceller([&] {
-    absl::SleepFor(absl::Milliseconds(100));
+    EXPECT_TRUE(asked.WaitForNotificationWithTimeout(absl::Seconds(30)));
     *cancelled = true;
     reward->NoticeCancelled();
   });
   EXPECT_EQ(reward->Score(slow).status().code(), absl::StatusCode::kCancelled);
   canceller.join();
+  std::ofstream(go) << "go";
   const auto next = reward->Score({});
   ASSERT_TRUE(next.ok()) << next.status();
   EXPECT_EQ(next->error, "");

@@ -91,9 +91,10 @@ absl::StatusOr<v1::TaskResult> RolloutRole::LoadWeights(const v1::Task& task,
   const uint64_t version = task.load_weights().policy_version();
   const auto start = std::chrono::steady_clock::now();
   Assigned& assigned = *assigned_;
-  const absl::Status status = relay_->Load(
-      task.job(), version, [&context] { return context.cancelled(); },
-      [&](absl::Span<const uint8_t> bytes) {
+  const auto cancelled = std::make_shared<absl::Notification>();
+  context.OnCancel([cancelled] { cancelled->Notify(); });
+  const absl::Status status =
+      relay_->Load(task.job(), version, *cancelled, [&](absl::Span<const uint8_t> bytes) {
         return assigned.loop->LoadWeights(
             version, [&] { return engine::LoadModelFrom(bytes, *assigned.model); });
       });

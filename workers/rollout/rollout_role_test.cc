@@ -41,7 +41,8 @@ class RolloutRoleTest : public ::testing::Test {
   void Publish(uint64_t version, uint64_t seed) {
     const auto model = source_->LoadModel(torch::kFloat32, torch::kCPU, seed).value();
     const auto image = engine::ModelImage(*model).value();
-    ASSERT_TRUE(relay_->Publish("projects/default/jobs/test", version, image, true, nullptr).ok());
+    ASSERT_TRUE(
+        relay_->Publish("projects/default/jobs/test", version, image, true, policy::Never()).ok());
   }
   v1::TaskResult Load(uint64_t version) {
     v1::Task task = Make("load_weights");

@@ -169,8 +169,9 @@ ActorRole::Result ActorRole::Publish(const v1::Task& task, TaskContext& context)
   const bool fork = !assigned.published;
   const bool again = assigned.publishing == version;
   assigned.publishing = version;
-  const absl::Status status =
-      relay_->Publish(task.job(), version, image, fork, [&context] { return context.cancelled(); });
+  const auto cancelled = std::make_shared<absl::Notification>();
+  context.OnCancel([cancelled] { cancelled->Notify(); });
+  const absl::Status status = relay_->Publish(task.job(), version, image, fork, *cancelled);
   if (!status.ok() && !(again && absl::IsAlreadyExists(status))) {
     return Annotate(status, absl::StrCat("publishing policy version ", version));
   }
