@@ -85,6 +85,8 @@ class JobCore {
     auto it = trajectories_.find(trajectory);
     return it == trajectories_.end() ? nullptr : &it->second;
   }
+  /// False from a restart until the trajectories of its step are known again.
+  bool knows_trajectories() const { return begun_; }
   /// Role and slot index of a worker; "" when it has none.
   std::string RoleOf(const std::string& worker) const;
   /// True when that task is still wanted of that worker.

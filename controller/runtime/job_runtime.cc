@@ -159,6 +159,15 @@ void JobRuntime::Run(const Event& event, std::function<void()> after) {
   Effects effects = core_.Handle(event, context_->clock->Now());
   std::vector<store::Write> writes = RowsOf(effects);
   Finish(std::move(effects), std::move(writes), std::move(after));
+  HearHeld();
+}
+
+// A payload names the prompt and brings its answer: it is made once both are known.
+void JobRuntime::HearHeld() {
+  if (held_.empty() || !core_.knows_trajectories()) return;
+  for (Generated& held : std::exchange(held_, {})) {
+    OnResult(held.worker, held.ref, std::move(held.result));
+  }
 }
 
 std::vector<store::Write> JobRuntime::RowsOf(const Effects& effects) {
@@ -412,7 +421,8 @@ void JobRuntime::OnWorkerLog(const std::string& worker, const v1::WorkerLog& lin
 
 void JobRuntime::OnProgress(const std::string& worker, const TaskRef& ref, v1::Progress progress) {
   OnStrand([this, worker, ref, progress = std::move(progress)] {
-    if (ref.kind != TaskKind::kGenerate || !core_.Wants(worker, ref)) return;
+    if (ref.kind != TaskKind::kGenerate || core_.Find(ref.subject) == nullptr) return;
+    if (!core_.Wants(worker, ref)) return;
     Partial& partial = partials_[ref.subject];
     if (progress.offset() != partial.tokens.size() ||
         progress.tokens_size() != progress.log_probs_size()) {
@@ -436,6 +446,7 @@ void JobRuntime::OnResult(const std::string& worker, const TaskRef& ref, v1::Tas
     if (!core_.Wants(worker, ref)) return Refuse(worker, ref);
     const absl::Status status = FromProto(result.status());
     if (ref.kind == TaskKind::kGenerate && status.ok()) {
+      if (!core_.knows_trajectories()) return held_.push_back({worker, ref, std::move(result)});
       return StoreGenerated(worker, ref, std::move(result));
     }
     if (ref.kind == TaskKind::kSaveCheckpoint) {

@@ -119,6 +119,11 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
     std::vector<int32_t> tokens;
     std::vector<float> log_probs;
   };
+  struct Generated {
+    std::string worker;
+    TaskRef ref;
+    v1::TaskResult result;
+  };
   struct Batch {
     std::string id, capability;
     std::vector<v1::Trajectory> trajectories;
@@ -156,6 +161,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void FillScore(const StartTask& effect, const v1::Trajectory& payload, v1::Task& task);
   void FillUpdate(const StartTask& effect, v1::Task& task);
   void Refuse(const std::string& worker, const TaskRef& ref);
+  void HearHeld();
   void StoreGenerated(const std::string& worker, const TaskRef& ref, v1::TaskResult result);
   v1::Trajectory MakePayload(const TrajectoryInfo& info) const;
   static std::string BatchId(int64_t step, uint64_t incarnation);
@@ -192,6 +198,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   std::shared_ptr<const DataSet> train_, val_;
   std::map<uint64_t, v1::Trajectory> payloads_;
   std::map<uint64_t, Partial> partials_;
+  std::vector<Generated> held_;  // results that came before their trajectories were known
   Batch batch_;
   TaskRef saved_by_;
   std::vector<v1::FileHash> saved_files_;  // of the save_checkpoint that ended last

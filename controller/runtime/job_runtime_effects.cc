@@ -280,10 +280,7 @@ void JobRuntime::StoreGenerated(const std::string& worker, const TaskRef& ref,
   done.output.prompt_tokens = *prompt;
   done.output.finish_reason = result.finish_reason();
 
-  TrajectoryInfo info;
-  info.id = ref.subject;
-  if (const TrajectoryInfo* known = core_.Find(ref.subject)) info = *known;
-  info.purpose = PurposeOf(ref.subject);
+  const TrajectoryInfo info = *core_.Find(ref.subject);  // it is wanted, so it is known
   v1::Trajectory payload = MakePayload(info);
   payload.set_response_text(result.response_text());
   if (!result.prompt_text().empty()) payload.set_prompt_text(result.prompt_text());

@@ -1,7 +1,11 @@
 #include "controller/runtime/job_runtime.h"
 
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
@@ -21,6 +25,130 @@ v1::Job QueuedJob() {
   spec.mutable_resources()->set_reward_workers(1);
   job.mutable_dataflow()->add_score()->set_role("reward");
   return job;
+}
+
+// What was sent to a worker.
+class Recorder : public WorkerStream {
+ public:
+  void Send(v1::ControllerMessage message) override {
+    absl::MutexLock lock(&mu_);
+    sent_.push_back(std::move(message));
+  }
+  void Close(absl::Status /*status*/) override {}
+  /// Waits for a task that scores.
+  v1::Trajectory AwaitScored() {
+    absl::MutexLock lock(&mu_);
+    v1::Trajectory found;
+    const auto scored = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+      for (const v1::ControllerMessage& message : sent_) {
+        if (!message.task().has_score()) continue;
+        found = message.task().score().trajectory();
+        return true;
+      }
+      return false;
+    };
+    mu_.AwaitWithTimeout(absl::Condition(&scored), absl::Seconds(20));
+    return found;
+  }
+
+ private:
+  absl::Mutex mu_;
+  std::vector<v1::ControllerMessage> sent_ ABSL_GUARDED_BY(mu_);
+};
+
+template <typename T>
+void AddColumn(v1::TaskResult& result, const std::string& name, v1::DataType dtype,
+               const std::vector<T>& values) {
+  v1::Column& column = *result.add_columns();
+  column.set_name(name);
+  column.set_dtype(dtype);
+  column.set_data(values.data(), values.size() * sizeof(T));
+}
+
+// A controller that restarts in the middle of a step hears results before it has read the data;
+// what the reward and the trainer get must still name the prompt and bring its answer.
+TEST(JobRuntimeTest, AResultThatComesBeforeTheDataIsPlacedOnceItIsThere) {
+  const std::string root = testing::TempDir() + "/early_result";
+  std::filesystem::create_directories(root);
+  std::ofstream(root + "/data.jsonl") << R"({"prompt": "1+1=", "answer": "2"})" << "\n"
+                                      << R"({"prompt": "1+2=", "answer": "3"})" << "\n"
+                                      << R"({"prompt": "2+2=", "answer": "4"})" << "\n";
+  store::v1::JobRow row;
+  *row.mutable_job() = QueuedJob();
+  row.mutable_job()->set_state(v1::Job::STATE_RUNNING);
+  row.mutable_job()->set_revision(1);
+  row.mutable_job()->set_total_steps(9);
+  row.mutable_job()->set_policy_version(1);
+  v1::JobSpec& spec = *row.mutable_job()->mutable_effective_spec();
+  spec.mutable_data()->add_train_files("data.jsonl");
+  spec.mutable_data()->set_train_batch_size(2);
+  spec.mutable_rollout()->set_n(2);
+  row.set_published_version(1);
+  row.set_evaluated_step(0);
+  for (const char* role : {"actor", "rollout", "reward"}) {
+    store::v1::SlotRow& slot = *row.add_slots();
+    slot.set_role(role);
+    slot.set_worker_id(absl::StrCat(role, "-0"));
+    slot.set_ready(true);
+    slot.set_credits(8);
+  }
+
+  boost::asio::thread_pool strands(1), disk(1);
+  absl::Notification heard;  // until then no file is read
+  boost::asio::post(disk, [&] { heard.WaitForNotification(); });
+  Gate gate;
+  store::MemoryStore store;
+  WorkerDirectory workers;
+  const auto reward = std::make_shared<Recorder>();
+  workers.Set("reward-0", reward);
+  const RealClock clock;
+  RuntimeContext context;
+  context.strands = &strands;
+  context.disk = &disk;
+  context.gate = &gate;
+  context.store = &store;
+  context.workers = &workers;
+  context.clock = &clock;
+  context.data_root = root;
+  context.epoch = 2;
+  context.need = [](const std::string&, const NeedWorkers&) {};
+  context.return_worker = [](const std::string&, const ReturnWorker&) {};
+  const auto job = std::make_shared<JobRuntime>(&context, JobCore(row, {}, 2, context.core), 1,
+                                                /*stored=*/true);
+  absl::Notification started;
+  job->Start({}, [&] { started.Notify(); });
+  started.WaitForNotification();
+
+  TaskRef ref;  // of the first controller: the second draw's second sample
+  ref.kind = TaskKind::kGenerate;
+  ref.subject = TrajectoryId(v1::PURPOSE_TRAIN, 1, 1, 2);
+  ref.attempt = 1 << 8;
+  job->Post(WorkerBack{"actor-0", true, 1, {}, {}});
+  job->Post(WorkerBack{"reward-0", true, 0, {}, {}});
+  job->Post(WorkerBack{"rollout-0", true, 1, {}, {ref}});
+  v1::TaskResult result;
+  AddColumn<int32_t>(result, "prompt_tokens", v1::DATA_TYPE_INT32, {1, 2});
+  AddColumn<int32_t>(result, "tokens", v1::DATA_TYPE_INT32, {3});
+  AddColumn<float>(result, "rollout_log_prob", v1::DATA_TYPE_FLOAT32, {-1});
+  result.set_response_text("4");
+  job->OnResult("rollout-0", ref, result);
+  absl::Notification taken;
+  job->Describe([&](const absl::StatusOr<v1::Job>&) { taken.Notify(); });
+  taken.WaitForNotification();
+  heard.Notify();
+
+  const v1::Trajectory scored = reward->AwaitScored();
+  EXPECT_EQ(scored.trajectory_id(), TrajectoryName(ref.subject));
+  EXPECT_EQ(scored.group_id(), "draw-1");
+  EXPECT_EQ(scored.prompt_id(), PromptSource(3, 0, false).At(1));
+  EXPECT_EQ(scored.sample_index(), 1);
+  EXPECT_EQ(scored.policy_version(), 1);
+  EXPECT_EQ(scored.prompt_text(), "1+2=");
+  EXPECT_EQ(scored.answer(), "3");
+  gate.Close();
+  strands.join();
+  disk.join();
+  std::filesystem::remove_all(root);
 }
 
 // The queue may answer on another thread before the turn that asked it is over.

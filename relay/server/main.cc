@@ -9,6 +9,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "relay/segment/instance_lock.h"
 #include "relay/server/relay_server.h"
 #include "sdk/base/log.h"
 
@@ -19,6 +20,7 @@ struct Flags {
   std::string token_file;
   std::string log_file;
   std::string log_level = "info";
+  bool remove_orphans = false;
 };
 
 void Declare(CLI::App& app, Flags& flags) {
@@ -32,6 +34,8 @@ void Declare(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   app.add_option("--keep", flags.server.relay.keep, "Sealed versions kept per job, beside leased")
       ->capture_default_str();
+  app.add_flag("--remove-orphans", flags.remove_orphans,
+               "Only remove what killed relays of this prefix have left, and end");
   app.add_option("--token-file", flags.token_file, "File with the bearer token to ask for");
   app.add_option("--log-file", flags.log_file, "Append the log here instead of standard error");
   app.add_option("--log-level", flags.log_level, "debug, info, warn or error")
@@ -67,6 +71,11 @@ int main(int argc, char** argv) {
   Flags flags;
   Declare(app, flags);
   CLI11_PARSE(app, argc, argv);
+  if (flags.remove_orphans) {
+    const auto& pool = flags.server.relay.pool;
+    const auto removed = baton::relay::RemoveOrphans(pool.directory, pool.prefix);
+    return removed.ok() ? 0 : Fail(removed.status());
+  }
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // What matters, this program says itself.
   if (!flags.token_file.empty()) {
     if (auto s = ReadToken(flags.token_file, &flags.server.token); !s.ok()) return Fail(s);

@@ -22,6 +22,7 @@ namespace baton::cli {
 namespace {
 
 constexpr absl::Duration kYoung = absl::Seconds(10);
+constexpr absl::Duration kCleanUp = absl::Seconds(5);
 
 absl::Duration Backoff(int young_deaths) {
   if (young_deaths <= 1) return absl::ZeroDuration();
@@ -133,6 +134,16 @@ void Supervisor::Stop(absl::Duration grace) {
   for (auto child = children_.rbegin(); child != children_.rend(); ++child) {
     if (child->pid > 0) ::kill(child->pid, SIGTERM);
   }
+  AwaitEnd(grace);
+  for (Child& child : children_) {
+    child.spec.command = std::exchange(child.spec.clean_up, {});
+    if (!child.spec.command.empty()) Launch(child, absl::Now()).IgnoreError();
+  }
+  AwaitEnd(kCleanUp);
+}
+
+// Kills what is left after `grace`.
+void Supervisor::AwaitEnd(absl::Duration grace) {
   const absl::Time end = absl::Now() + grace;
   bool killed = false;
   while (true) {

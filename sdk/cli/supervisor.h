@@ -17,6 +17,7 @@ struct ChildSpec {
   std::vector<std::string> command;      ///< Program and arguments.
   std::vector<std::string> environment;  ///< "NAME=value", added to this process's.
   std::string log;                       ///< Output is appended here.
+  std::vector<std::string> clean_up;     ///< Run once it has ended for good; empty: nothing.
 };
 
 /// One thread uses it. Each child leads a process group of its own, so that what it started ends
@@ -32,7 +33,8 @@ class Supervisor {
   /// Reaps the dead, and starts them again: at once the first time, then after 0.5 s, 1 s, …, 10 s
   /// while they keep dying young. True when something changed.
   bool Poll(absl::Time now);
-  /// SIGTERM to all groups, SIGKILL to what is left after `grace`. Returns when none is left.
+  /// SIGTERM to all groups, SIGKILL to what is left after `grace`, then what cleans up after them.
+  /// Returns when none is left.
   void Stop(absl::Duration grace);
 
   std::vector<ProcessState> States() const;
@@ -50,6 +52,7 @@ class Supervisor {
     absl::Time next_start;
   };
   absl::Status Launch(Child& child, absl::Time now);
+  void AwaitEnd(absl::Duration grace);
 
   std::vector<Child> children_;
   bool stopped_ = false;

@@ -26,7 +26,7 @@ class SupervisorTest : public ::testing::Test {
   ~SupervisorTest() override { std::filesystem::remove_all(folder_); }
 
   ChildSpec Shell(const std::string& name, const std::string& script) const {
-    return {name, {"/bin/sh", "-c", script}, {"GREETING=hello"}, folder_ + "/" + name + ".log"};
+    return {name, {"/bin/sh", "-c", script}, {"GREETING=hello"}, folder_ + "/" + name + ".log", {}};
   }
   static bool Eventually(const std::function<bool()>& done) {
     absl::Notification never;
@@ -84,6 +84,18 @@ TEST_F(SupervisorTest, StopEndsTheWholeGroupOfEveryChild) {
     const std::string stat{std::istreambuf_iterator<char>(in), {}};
     return stat.find(") Z") != std::string::npos;
   }));
+}
+
+TEST_F(SupervisorTest, WhatAKilledChildHasLeftIsCleanedUp) {
+  ChildSpec child = Shell("a", absl::StrCat("touch ", folder_, "/left; exec sleep 1000"));
+  child.clean_up = {"/bin/rm", folder_ + "/left"};
+  Supervisor supervisor({child});
+  ASSERT_TRUE(supervisor.Start().ok());
+  ASSERT_TRUE(Eventually([&] { return std::filesystem::exists(folder_ + "/left"); }));
+  ASSERT_EQ(::kill(supervisor.States()[0].pid, SIGKILL), 0);
+  supervisor.Stop(absl::Seconds(10));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/left"));
+  EXPECT_EQ(supervisor.States()[0].pid, 0);
 }
 
 TEST_F(SupervisorTest, AProgramThatIsNotThereIsNamed) {

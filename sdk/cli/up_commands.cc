@@ -76,12 +76,14 @@ std::vector<ChildSpec> Children(const UpFlags& flags, const std::string& state_d
       {"relay",
        {SiblingPath("baton-relay"), "--listen", state.relay, "--shm-prefix", ShmPrefix(state_dir)},
        {},
-       log("relay")});
+       log("relay"),
+       {SiblingPath("baton-relay"), "--remove-orphans", "--shm-prefix", ShmPrefix(state_dir)}});
   children.push_back({"controller",
                       {SiblingPath("baton-controller"), "--listen", state.controller, "--http",
                        state.http, "--data-root", state_dir + "/data"},
                       {},
-                      log("controller")});
+                      log("controller"),
+                      {}});
   const std::string program = SiblingPath(flags.fake ? "baton-fake-worker" : "baton-worker");
   auto workers = [&](const char* role, int count) {
     for (int i = 0; i < count; ++i) {
@@ -90,7 +92,11 @@ std::vector<ChildSpec> Children(const UpFlags& flags, const std::string& state_d
                       {program, "--controller", state.controller, "--roles", role, "--relay",
                        state.relay, "--id", id},
                       {},
-                      log(id)};
+                      log(id),
+                      {}};
+      if (flags.fake) {
+        child.command.insert(child.command.end(), {"--weights-dir", state_dir + "/fake-weights"});
+      }
       children.push_back(std::move(child));
     }
   };

@@ -113,6 +113,13 @@ class Cluster:
                     total.update(file.read())
         return total.hexdigest()
 
+    def rewards(self, steps):
+        """Mean reward of each step: where two runs part can be told from it."""
+        out = self.run("metrics", "chaos", "-n", str(steps), "--prefix", "critic/score/mean",
+                       "-o", "json")
+        return {int(row["step"]): row["metrics"].get("critic/score/mean")
+                for row in json.loads(out)["steps"]}
+
     def down(self):
         self.run("down", check=False)
 
@@ -245,7 +252,7 @@ def left_behind(cluster, pids):
 
 
 def run(arguments, work, steps, seed, count):
-    """One job; returns the hash of its weights."""
+    """One job; returns the hash of its weights, its rewards by step and the number of faults."""
     os.makedirs(work)
     cluster = Cluster(arguments.bin, work, arguments.engine)
     faults = Faults(cluster, seed, count)
@@ -266,11 +273,11 @@ def run(arguments, work, steps, seed, count):
         if unexplained:
             raise Failure("nothing moved, and `baton why` had nothing to say: %s" % unexplained)
         pids.update(cluster.processes())
-        weights = cluster.weights(steps)
+        weights, rewards = cluster.weights(steps), cluster.rewards(steps)
         say("  %d steps in %.1f s under %d faults; %d revisions watched; %d looks at a stall, all "
             "explained; weights %s" % (steps, seconds, len(faults.done), len(watch.revisions),
                                        stalls, weights[:16]))
-        return weights, len(faults.done)
+        return weights, rewards, len(faults.done)
     finally:
         faults.wait()
         cluster.down()
@@ -296,21 +303,22 @@ def main():
     failed = False
     try:
         say("undisturbed, %s engine" % arguments.engine)
-        quiet, _ = run(arguments, os.path.join(work, "quiet"), steps, 0, 0)
+        quiet, rewards, _ = run(arguments, os.path.join(work, "quiet"), steps, 0, 0)
         seed, total = arguments.seed, 0
         while True:
             say("seed %d" % seed)
-            weights, struck = run(arguments, os.path.join(work, "seed-%d" % seed), steps, seed,
-                                  10 ** 9 if arguments.minutes else arguments.faults)
+            weights, seen, struck = run(arguments, os.path.join(work, "seed-%d" % seed), steps,
+                                        seed, (5 if arguments.minutes else 1) * arguments.faults)
             total += struck
             if weights != quiet:
-                raise Failure("seed %d: the weights are %s, undisturbed %s" % (seed, weights,
-                                                                               quiet))
+                parted = [step for step in sorted(rewards) if rewards[step] != seen.get(step)]
+                raise Failure("seed %d: the weights are %s, undisturbed %s; the first step with "
+                              "another reward: %s" % (seed, weights, quiet, parted[:1] or "none"))
             if not arguments.minutes and struck < arguments.faults:
                 steps *= 2  # A fast machine: the job must last longer.
                 say("only %d faults had time to strike; again, with %d steps" % (struck, steps))
                 shutil.rmtree(work)
-                quiet, _ = run(arguments, os.path.join(work, "quiet"), steps, 0, 0)
+                quiet, rewards, _ = run(arguments, os.path.join(work, "quiet"), steps, 0, 0)
                 continue
             if time.monotonic() >= until:
                 break
