@@ -1,0 +1,179 @@
+// Calls that come all at once.
+#include <functional>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "baton/v1/job_service.grpc.pb.h"
+#include "bench/load.h"
+#include "grpcpp/grpcpp.h"
+
+namespace baton::bench {
+namespace {
+
+constexpr int kChannels = 8;
+constexpr size_t kPieceBytes = 1 << 20;
+
+// Counts the answers. Thread-safe.
+class Answers {
+ public:
+  explicit Answers(int expected) : expected_(expected) {}
+
+  void Add(absl::Time start, const grpc::Status& status, const std::string& what) {
+    const absl::Duration took = absl::Now() - start;
+    absl::MutexLock lock(&mu_);
+    ++answered_;
+    if (status.ok()) {
+      result_.ms.push_back(absl::ToDoubleMilliseconds(took));
+    } else {
+      result_.errors.push_back(
+          absl::StrCat(what, ": ", status.error_code(), " ", status.error_message()));
+    }
+  }
+
+  CallsResult Wait() {
+    absl::MutexLock lock(&mu_);
+    auto all = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return answered_ == expected_; };
+    mu_.Await(absl::Condition(&all));
+    result_.wall = absl::Now() - begin_;
+    return result_;
+  }
+
+ private:
+  const int expected_;
+  const absl::Time begin_ = absl::Now();
+  absl::Mutex mu_;
+  int answered_ ABSL_GUARDED_BY(mu_) = 0;
+  CallsResult result_ ABSL_GUARDED_BY(mu_);
+};
+
+template <typename Request, typename Response>
+struct Call {
+  grpc::ClientContext context;
+  Request request;
+  Response response;
+};
+
+using Stubs = std::vector<std::unique_ptr<v1::JobService::Stub>>;
+
+Stubs MakeStubs(const std::string& controller, int count) {
+  Stubs stubs;
+  for (int i = 0; i < std::min(kChannels, count); ++i) {
+    stubs.push_back(v1::JobService::NewStub(NewChannel(controller)));
+  }
+  return stubs;
+}
+
+void SetDeadline(grpc::ClientContext& context) {
+  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(90)));
+}
+
+using Async = v1::JobService::StubInterface::async_interface;
+
+// Starts `count` unary calls together, the i-th with fill(i, request).
+template <typename Request, typename Response>
+CallsResult CallAll(const std::string& controller, int count, const std::string& what,
+                    void (Async::*method)(grpc::ClientContext*, const Request*, Response*,
+                                          std::function<void(grpc::Status)>),
+                    const std::function<void(int, Request&)>& fill) {
+  const Stubs stubs = MakeStubs(controller, count);
+  Answers answers(count);
+  for (int i = 0; i < count; ++i) {
+    auto call = std::make_shared<Call<Request, Response>>();
+    fill(i, call->request);
+    SetDeadline(call->context);
+    Async* const async = stubs[static_cast<size_t>(i) % stubs.size()]->async();
+    (async->*method)(&call->context, &call->request, &call->response,
+                     [&answers, call, what, start = absl::Now()](const grpc::Status& status) {
+                       answers.Add(start, status, what);
+                     });
+  }
+  return answers.Wait();
+}
+
+// One file, piece by piece. Deletes itself.
+class Upload : public grpc::ClientWriteReactor<v1::UploadFileRequest> {
+ public:
+  Upload(v1::JobService::Stub* stub, int number, size_t bytes, Answers* answers)
+      : left_(bytes), answers_(answers) {
+    SetDeadline(context_);
+    request_.set_filename(absl::StrCat("file-", number));
+    piece_.assign(kPieceBytes, static_cast<char>('a' + number % 26));
+    piece_.replace(0, 8, absl::StrCat(absl::Dec(number, absl::kZeroPad8)));
+    stub->async()->UploadFile(&context_, &response_, this);
+    Next();
+    StartCall();
+  }
+  void OnWriteDone(bool ok) override {
+    if (!ok) return;  // OnDone tells why
+    request_.clear_filename();
+    Next();
+  }
+  void OnDone(const grpc::Status& status) override {
+    answers_->Add(start_, status, "upload");
+    delete this;
+  }
+
+ private:
+  void Next() {
+    if (left_ == 0) return StartWritesDone();
+    const size_t bytes = std::min(left_, kPieceBytes);
+    request_.set_data(piece_.data(), bytes);
+    left_ -= bytes;
+    StartWrite(&request_);
+  }
+
+  const absl::Time start_ = absl::Now();
+  grpc::ClientContext context_;
+  v1::UploadFileRequest request_;
+  v1::UploadFileResponse response_;
+  std::string piece_;
+  size_t left_;
+  Answers* const answers_;
+};
+
+std::string JobId(int i) { return absl::StrCat("load-", i); }
+
+}  // namespace
+
+CallsResult CreateJobs(const std::string& controller, const std::string& data, int count,
+                       int spec_bytes) {
+  v1::JobSpec spec;
+  spec.set_kind(v1::JOB_KIND_RL);
+  spec.mutable_model()->mutable_init()->set_characters("0123456789+=");
+  spec.mutable_data()->add_train_files(data);
+  spec.mutable_reward()->add_rules()->set_type("exact_match");
+  spec.mutable_trainer()->set_total_training_steps(1);
+  (*spec.mutable_labels())["note"] = std::string(static_cast<size_t>(spec_bytes), 'x');
+  return CallAll<v1::CreateJobRequest, v1::Job>(controller, count, "create", &Async::CreateJob,
+                                                [&](int i, v1::CreateJobRequest& request) {
+                                                  request.set_job_id(JobId(i));
+                                                  request.set_request_id(JobId(i));
+                                                  *request.mutable_spec() = spec;
+                                                });
+}
+
+CallsResult UploadFiles(const std::string& controller, int count, int bytes) {
+  const Stubs stubs = MakeStubs(controller, count);
+  Answers answers(count);
+  for (int i = 0; i < count; ++i) {
+    new Upload(stubs[static_cast<size_t>(i) % stubs.size()].get(), i, static_cast<size_t>(bytes),
+               &answers);
+  }
+  return answers.Wait();
+}
+
+CallsResult CancelJobs(const std::string& controller, int count) {
+  return CallAll<v1::CancelJobRequest, v1::Job>(
+      controller, count, "cancel", &Async::CancelJob,
+      [](int i, v1::CancelJobRequest& request) { request.set_name(JobId(i)); });
+}
+
+CallsResult DeleteJobs(const std::string& controller, int count) {
+  return CallAll<v1::DeleteJobRequest, v1::DeleteJobResponse>(
+      controller, count, "delete", &Async::DeleteJob,
+      [](int i, v1::DeleteJobRequest& request) { request.set_name(JobId(i)); });
+}
+
+}  // namespace baton::bench
