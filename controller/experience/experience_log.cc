@@ -175,8 +175,12 @@ class FileLog : public ExperienceLog {
   }
 
  private:
+  static std::string NameOf(uint32_t number) {
+    return absl::StrCat(absl::Dec(number, absl::kZeroPad8), ".log");
+  }
+
   std::string PathOf(uint32_t number) const {
-    return absl::StrCat(directory_, "/", absl::Dec(number, absl::kZeroPad8), ".log");
+    return absl::StrCat(directory_, "/", NameOf(number));
   }
 
   std::vector<uint32_t> Numbers() const {
@@ -186,20 +190,42 @@ class FileLog : public ExperienceLog {
       uint32_t number = 0;
       const std::string name = entry.path().filename().string();
       absl::string_view stem = name;
-      if (absl::ConsumeSuffix(&stem, ".log") && absl::SimpleAtoi(stem, &number)) {
+      if (absl::ConsumeSuffix(&stem, ".log") && absl::SimpleAtoi(stem, &number) && number > 0 &&
+          NameOf(number) == name) {  // "1.log" is somebody else's
         numbers.push_back(number);
       }
     }
     return numbers;
   }
 
-  // True when what stands at `offset` ends beyond the end of the file: its writer died.
+  // True when what stands at `offset` ends beyond the end of the file, and nothing whole behind
+  // it: its writer died. A whole record behind it says that only its length is damaged.
   static bool IsTorn(int fd, const std::string& path, uint64_t offset) {
     char magic[4];
     const bool whole = ReadFully(fd, path, offset, magic, 4).ok();
     if (whole && TakeLittleEndian(magic, 4) != kMagic) return false;
     uint32_t size = 0;
-    return absl::IsOutOfRange(ReadFrame(fd, path, offset, &size));
+    return absl::IsOutOfRange(ReadFrame(fd, path, offset, &size)) &&
+           !HasRecordBehind(fd, path, offset + 1);
+  }
+
+  static bool HasRecordBehind(int fd, const std::string& path, uint64_t offset) {
+    constexpr size_t kBlock = 1u << 20;
+    char magic[4];
+    PutLittleEndian(magic, kMagic, 4);
+    std::string block(kBlock, '\0');
+    while (true) {
+      const ssize_t n = ::pread(fd, block.data(), block.size(), static_cast<off_t>(offset));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < static_cast<ssize_t>(kHeader)) return false;
+      const absl::string_view bytes(block.data(), static_cast<size_t>(n));
+      for (size_t at = 0;
+           (at = bytes.find(absl::string_view(magic, 4), at)) != absl::string_view::npos; ++at) {
+        uint32_t size = 0;
+        if (ReadFrame(fd, path, offset + at, &size).ok()) return true;
+      }
+      offset += bytes.size() - (kHeader - 1);  // a header may stand across two blocks
+    }
   }
 
   absl::Status StartFile(uint32_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {

@@ -142,6 +142,34 @@ TEST_F(ExperienceLogTest, AWrongLengthIsAnErrorAndNoCrash) {
   EXPECT_EQ(log_->Read(at).status().code(), absl::StatusCode::kOutOfRange);
 }
 
+// A length that leads past the end of the file looks like a record that was never finished.
+TEST_F(ExperienceLogTest, ADamagedLengthCostsNoOther) {
+  const Location damaged = MustAppend("payload");
+  MustAppend(std::string(3 << 20, 'x'));
+  const Location last = MustAppend("last");
+  Overwrite(File(1), damaged.offset + 6, '\x7f');  // 8 MB more than there are
+  Open();
+  EXPECT_EQ(log_->Read(damaged).status().code(), absl::StatusCode::kOutOfRange);
+  auto kept = log_->Read(last);
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  EXPECT_EQ(*kept, "last");
+  const Location later = MustAppend("later");
+  EXPECT_EQ(later.file, 2u);
+  EXPECT_EQ(*log_->Read(later), "later");
+}
+
+TEST_F(ExperienceLogTest, FilesOfOthersAreNotItsOwn) {
+  const Location first = MustAppend("first");
+  for (const char* name : {"7.log", "+0000008.log", "00000000.log", "00000009.log.tmp"}) {
+    std::ofstream(folder_ + "/" + name) << "stray";
+  }
+  Open();
+  EXPECT_EQ(*log_->Read(first), "first");
+  EXPECT_EQ(MustAppend("second").file, 1u);
+  EXPECT_TRUE(log_->DropFilesBefore(100).ok());
+  EXPECT_TRUE(fs::exists(folder_ + "/7.log"));
+}
+
 TEST_F(ExperienceLogTest, WrongLocationsAreErrors) {
   const Location at = MustAppend("payload");
   EXPECT_EQ(log_->Read({7, 0, 3}).status().code(), absl::StatusCode::kOutOfRange);
