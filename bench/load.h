@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "baton/v1/job_service.grpc.pb.h"
 #include "grpcpp/channel.h"
 #include "nlohmann/json.hpp"
 
@@ -59,12 +60,14 @@ struct CallsResult {
   absl::Duration wall;
 };
 
+/// One of each connection; they outlive the calls.
+using Stubs = std::vector<std::unique_ptr<v1::JobService::Stub>>;
+
 /// load_calls.cc. Blocks until all are answered. Jobs are called "load-0", …
-CallsResult CreateJobs(const std::string& controller, const std::string& data, int count,
-                       int spec_bytes);
-CallsResult UploadFiles(const std::string& controller, int count, int bytes);
-CallsResult CancelJobs(const std::string& controller, int count);
-CallsResult DeleteJobs(const std::string& controller, int count);
+CallsResult CreateJobs(const Stubs& stubs, const std::string& data, int count, int spec_bytes);
+CallsResult UploadFiles(const Stubs& stubs, int count, int bytes);
+CallsResult CancelJobs(const Stubs& stubs, int count);
+CallsResult DeleteJobs(const Stubs& stubs, int count);
 
 }  // namespace baton::bench
 

@@ -2,6 +2,7 @@
 // once: attached workers, watchers of a running job (some do not read), large specs, uploads.
 #include <sys/resource.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -16,16 +17,14 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "baton/v1/job_service.grpc.pb.h"
+#include "bench/child_process.h"
 #include "bench/load.h"
 #include "bench/report.h"
 #include "grpcpp/grpcpp.h"
 #include "sdk/base/log.h"
-#include "tests/end_to_end/process_testing.h"
 
 namespace baton::bench {
 namespace {
-
-using testing::Process;
 
 struct Flags {
   std::string json;
@@ -36,7 +35,9 @@ struct Flags {
   int count = 0, slow = 0;
 };
 
+constexpr int kCallerChannels = 8;
 constexpr char kJob[] = "watched";
+constexpr absl::Duration kPatience = absl::Seconds(40);  // with a child that should answer
 
 // What went wrong, by kind. Main thread.
 class Errors {
@@ -79,11 +80,13 @@ class LoadBench {
   int Run() {
     if (!StartServer()) return 1;
     workers_ = Child("workers", {"--count", absl::StrCat(size_.workers)});
-    if (workers_->WaitForLog("ready=").empty()) errors_.Add("the workers did not attach");
+    if (workers_->WaitForLog("ready=", kPatience).empty())
+      errors_.Add("the workers did not attach");
     if (!StartJob()) return 1;
     watchers_ = Child("watchers", {"--job", kJob, "--count", absl::StrCat(size_.watchers), "--slow",
                                    absl::StrCat(size_.slow_watchers)});
-    if (watchers_->WaitForLog("ready=").empty()) errors_.Add("the watchers did not begin");
+    if (watchers_->WaitForLog("ready=", kPatience).empty())
+      errors_.Add("the watchers did not begin");
     report_.Add("rss_before_mb", Rss(), "MB", "workers and watchers attached, one job runs");
     PutLoad();
     EndWatchers();
@@ -93,21 +96,21 @@ class LoadBench {
   }
 
  private:
-  std::unique_ptr<Process> Child(const std::string& kind, std::vector<std::string> more) {
+  std::unique_ptr<ChildProcess> Child(const std::string& kind, std::vector<std::string> more) {
     std::vector<std::string> arguments = {"load_bench", kind,       "--controller",
                                           controller_,  "--folder", folder_};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    return std::make_unique<Process>(arguments, absl::StrCat(folder_, "/", kind, ".log"));
+    return std::make_unique<ChildProcess>(arguments, absl::StrCat(folder_, "/", kind, ".log"));
   }
 
   double Rss() const { return MemoryMb(server_->pid(), "VmRSS"); }
 
   bool StartServer() {
-    server_ = std::make_unique<Process>(
+    server_ = std::make_unique<ChildProcess>(
         std::vector<std::string>{"baton-controller", "--listen", "127.0.0.1:0", "--http",
                                  "127.0.0.1:0", "--data-root", folder_ + "/data"},
         folder_ + "/controller.log");
-    const std::string port = server_->WaitForLog("grpc_port=");
+    const std::string port = server_->WaitForLog("grpc_port=", kPatience);
     if (port.empty()) {
       std::fprintf(stderr, "load_bench: the controller did not start: %s\n",
                    server_->Log().c_str());
@@ -115,6 +118,9 @@ class LoadBench {
     }
     controller_ = "127.0.0.1:" + port;
     stub_ = v1::JobService::NewStub(NewChannel(controller_));
+    for (int i = 0; i < kCallerChannels; ++i) {
+      callers_.push_back(v1::JobService::NewStub(NewChannel(controller_)));
+    }
     idle_mb_ = Rss();
     return true;
   }
@@ -151,9 +157,9 @@ class LoadBench {
     load_begin_ = absl::Now();
     CallsResult uploads;
     std::thread uploader(
-        [&] { uploads = UploadFiles(controller_, size_.uploads, size_.upload_bytes); });
+        [&] { uploads = UploadFiles(callers_, size_.uploads, size_.upload_bytes); });
     CallsResult creates =
-        CreateJobs(controller_, folder_ + "/prompts.jsonl", size_.creates, size_.spec_bytes);
+        CreateJobs(callers_, folder_ + "/prompts.jsonl", size_.creates, size_.spec_bytes);
     creates_end_ = absl::Now();
     uploader.join();
     calls_end_ = absl::Now();
@@ -181,13 +187,14 @@ class LoadBench {
   void EndWatchers() {
     report_.Add("rss_loaded_mb", Rss(), "MB", "all jobs are queued, slow readers still asleep");
     watchers_->Signal(SIGUSR1);
-    if (watchers_->WaitForLog("resumed=").empty()) errors_.Add("slow watchers did not resume");
+    if (watchers_->WaitForLog("resumed=", kPatience).empty())
+      errors_.Add("slow watchers did not resume");
     v1::CancelJobRequest request;
     request.set_name(kJob);
     grpc::ClientContext context;
     v1::Job job;
     if (!stub_->CancelJob(&context, request, &job).ok()) errors_.Add("cancel of the watched job");
-    if (watchers_->Wait() != 0) errors_.Add("the watchers' process");
+    if (!watchers_->Wait(kPatience)) errors_.Add("the watchers' process");
     const nlohmann::json watched = ReadReport(kWatchersReport);
     if (watched.empty()) return;
     report_.Add("watchers", size_.watchers, "streams");
@@ -218,8 +225,8 @@ class LoadBench {
   }
 
   void CleanUp() {
-    errors_.AddCalls(CancelJobs(controller_, size_.creates));
-    errors_.AddCalls(DeleteJobs(controller_, size_.creates));
+    errors_.AddCalls(CancelJobs(callers_, size_.creates));
+    errors_.AddCalls(DeleteJobs(callers_, size_.creates));
     v1::DeleteJobRequest request;
     request.set_name(kJob);
     grpc::ClientContext context;
@@ -228,7 +235,7 @@ class LoadBench {
     if (!deleted.ok()) errors_.Add("delete of the watched job: " + deleted.error_message());
     const absl::Time end = absl::Now();
     workers_->Signal(SIGTERM);
-    if (workers_->Wait() != 0) errors_.Add("the workers' process");
+    if (!workers_->Wait(kPatience)) errors_.Add("the workers' process");
     const nlohmann::json beats = ReadReport(kWorkersReport);
     if (beats.empty()) return;
     const std::string path = absl::StrCat(folder_, "/", kWorkersSamples);
@@ -263,7 +270,7 @@ class LoadBench {
 
   int Finish() {
     server_->Signal(SIGTERM);
-    if (server_->Wait() != 0) errors_.Add("the controller's end");
+    if (!server_->Wait(kPatience)) errors_.Add("the controller's end");
     const int errors = errors_.Print();
     report_.Add("errors", errors, "errors", "aim 0");
     report_.Print();
@@ -276,7 +283,8 @@ class LoadBench {
   const std::string folder_;
   std::string controller_;
   std::unique_ptr<v1::JobService::Stub> stub_;
-  std::unique_ptr<Process> server_, workers_, watchers_;
+  Stubs callers_;
+  std::unique_ptr<ChildProcess> server_, workers_, watchers_;
   absl::Time load_begin_, creates_end_, calls_end_, load_end_;
   double idle_mb_ = 0;
   Errors errors_;
@@ -321,7 +329,7 @@ std::vector<double> ReadSamples(const std::string& path, absl::Time begin, absl:
 }
 
 std::shared_ptr<grpc::Channel> NewChannel(const std::string& controller, bool small_window) {
-  static int number = 0;
+  static std::atomic<int> number{0};
   grpc::ChannelArguments arguments;
   arguments.SetInt("bench", ++number);  // no two share a connection
   arguments.SetMaxReceiveMessageSize(64 << 20);
@@ -363,7 +371,5 @@ int main(int argc, char** argv) {
   if (watchers->parsed()) {
     return RunLoadWatchers(flags.controller, flags.folder, flags.job, flags.count, flags.slow);
   }
-  const auto program = std::filesystem::canonical("/proc/self/exe");
-  ::setenv("BATON_BUILD_DIR", program.parent_path().parent_path().c_str(), 1);
   return RunBench(flags);
 }

@@ -12,7 +12,6 @@
 namespace baton::bench {
 namespace {
 
-constexpr int kChannels = 8;
 constexpr size_t kPieceBytes = 1 << 20;
 
 // Counts the answers. Thread-safe.
@@ -55,16 +54,6 @@ struct Call {
   Response response;
 };
 
-using Stubs = std::vector<std::unique_ptr<v1::JobService::Stub>>;
-
-Stubs MakeStubs(const std::string& controller, int count) {
-  Stubs stubs;
-  for (int i = 0; i < std::min(kChannels, count); ++i) {
-    stubs.push_back(v1::JobService::NewStub(NewChannel(controller)));
-  }
-  return stubs;
-}
-
 void SetDeadline(grpc::ClientContext& context) {
   context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(90)));
 }
@@ -73,11 +62,10 @@ using Async = v1::JobService::StubInterface::async_interface;
 
 // Starts `count` unary calls together, the i-th with fill(i, request).
 template <typename Request, typename Response>
-CallsResult CallAll(const std::string& controller, int count, const std::string& what,
+CallsResult CallAll(const Stubs& stubs, int count, const std::string& what,
                     void (Async::*method)(grpc::ClientContext*, const Request*, Response*,
                                           std::function<void(grpc::Status)>),
                     const std::function<void(int, Request&)>& fill) {
-  const Stubs stubs = MakeStubs(controller, count);
   Answers answers(count);
   for (int i = 0; i < count; ++i) {
     auto call = std::make_shared<Call<Request, Response>>();
@@ -137,8 +125,7 @@ std::string JobId(int i) { return absl::StrCat("load-", i); }
 
 }  // namespace
 
-CallsResult CreateJobs(const std::string& controller, const std::string& data, int count,
-                       int spec_bytes) {
+CallsResult CreateJobs(const Stubs& stubs, const std::string& data, int count, int spec_bytes) {
   v1::JobSpec spec;
   spec.set_kind(v1::JOB_KIND_RL);
   spec.mutable_model()->mutable_init()->set_characters("0123456789+=");
@@ -146,7 +133,7 @@ CallsResult CreateJobs(const std::string& controller, const std::string& data, i
   spec.mutable_reward()->add_rules()->set_type("exact_match");
   spec.mutable_trainer()->set_total_training_steps(1);
   (*spec.mutable_labels())["note"] = std::string(static_cast<size_t>(spec_bytes), 'x');
-  return CallAll<v1::CreateJobRequest, v1::Job>(controller, count, "create", &Async::CreateJob,
+  return CallAll<v1::CreateJobRequest, v1::Job>(stubs, count, "create", &Async::CreateJob,
                                                 [&](int i, v1::CreateJobRequest& request) {
                                                   request.set_job_id(JobId(i));
                                                   request.set_request_id(JobId(i));
@@ -154,8 +141,7 @@ CallsResult CreateJobs(const std::string& controller, const std::string& data, i
                                                 });
 }
 
-CallsResult UploadFiles(const std::string& controller, int count, int bytes) {
-  const Stubs stubs = MakeStubs(controller, count);
+CallsResult UploadFiles(const Stubs& stubs, int count, int bytes) {
   Answers answers(count);
   for (int i = 0; i < count; ++i) {
     new Upload(stubs[static_cast<size_t>(i) % stubs.size()].get(), i, static_cast<size_t>(bytes),
@@ -164,15 +150,15 @@ CallsResult UploadFiles(const std::string& controller, int count, int bytes) {
   return answers.Wait();
 }
 
-CallsResult CancelJobs(const std::string& controller, int count) {
+CallsResult CancelJobs(const Stubs& stubs, int count) {
   return CallAll<v1::CancelJobRequest, v1::Job>(
-      controller, count, "cancel", &Async::CancelJob,
+      stubs, count, "cancel", &Async::CancelJob,
       [](int i, v1::CancelJobRequest& request) { request.set_name(JobId(i)); });
 }
 
-CallsResult DeleteJobs(const std::string& controller, int count) {
+CallsResult DeleteJobs(const Stubs& stubs, int count) {
   return CallAll<v1::DeleteJobRequest, v1::DeleteJobResponse>(
-      controller, count, "delete", &Async::DeleteJob,
+      stubs, count, "delete", &Async::DeleteJob,
       [](int i, v1::DeleteJobRequest& request) { request.set_name(JobId(i)); });
 }
 

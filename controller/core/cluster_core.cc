@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "controller/core/durations.h"
 #include "controller/core/mutation.h"
 
 namespace baton::controller {
@@ -94,6 +96,7 @@ ClusterEffects ClusterCore::OnHello(uint64_t session, const v1::Hello& hello, ab
   if (worker.session != 0) sessions_.erase(worker.session);
   if (other_process) {
     worker.draining = false;
+    worker.drain_reason.clear();
     worker.silences = 0;
   }
   worker.hello = hello;
@@ -182,14 +185,18 @@ ClusterEffects ClusterCore::OnNeed(const std::string& job, int priority, int64_t
 }
 
 ClusterEffects ClusterCore::OnReturn(const std::string& job, const std::string& worker,
-                                     absl::Time now, bool silent) {
+                                     absl::Time now, Conduct conduct) {
   ClusterEffects effects;
   auto it = workers_.find(worker);
   if (it != workers_.end() && it->second.job == job) {
     it->second.job.clear();
     it->second.role.clear();
-    it->second.silences = silent ? it->second.silences + 1 : 0;
-    if (it->second.silences >= options_.max_silences) it->second.draining = true;
+    it->second.silences = conduct == Conduct::kSilent ? it->second.silences + 1 : 0;
+    if (it->second.silences >= options_.max_silences) {
+      Drain(it->second, absl::StrCat("it let ", it->second.silences, " deadlines pass"));
+    } else if (conduct == Conduct::kSlow) {
+      Drain(it->second, absl::StrCat("it was slower than its peers in ", job));
+    }
     if (it->second.session == 0 && !it->second.draining) workers_.erase(it);
   }
   Match(effects);
@@ -215,6 +222,11 @@ void ClusterCore::Expect(const std::string& job, const std::string& worker, cons
   expected.hello.set_worker_id(worker);
 }
 
+void ClusterCore::Drain(Worker& worker, const std::string& reason) {
+  worker.draining = true;
+  worker.drain_reason = reason;
+}
+
 absl::StatusOr<ClusterEffects> ClusterCore::OnDrain(const std::string& id, absl::Time now) {
   auto it = workers_.find(id);
   if (it == workers_.end()) {
@@ -222,7 +234,7 @@ absl::StatusOr<ClusterEffects> ClusterCore::OnDrain(const std::string& id, absl:
         absl::StrCat("no worker '", id, "' is attached; `baton workers` lists them"));
   }
   ClusterEffects effects;
-  it->second.draining = true;
+  Drain(it->second, "it was asked for");
   Lose(id, "it is drained", effects);
   Match(effects);
   return effects;
@@ -278,6 +290,55 @@ void ClusterCore::Match(ClusterEffects& effects) {
   }
 }
 
+std::string ClusterCore::WhoHas(const std::string& role) const {
+  int free = 0, draining = 0;
+  std::map<std::string, int> held;
+  for (const auto& [id, worker] : workers_) {
+    if (worker.session == 0 || !Plays(worker, role)) continue;
+    if (worker.draining) {
+      ++draining;
+    } else if (worker.job.empty()) {
+      ++free;
+    } else {
+      ++held[worker.job.substr(worker.job.rfind('/') + 1)];
+    }
+  }
+  std::vector<std::string> parts;
+  for (const auto& [job, count] : held) parts.push_back(absl::StrCat(count, " with job ", job));
+  if (free > 0) parts.push_back(absl::StrCat(free, " free"));
+  if (draining > 0) parts.push_back(absl::StrCat(draining, " drained"));
+  return parts.empty()
+             ? absl::StrCat("none that plays ", role, " is attached")
+             : absl::StrCat("of those that play ", role, ": ", absl::StrJoin(parts, ", "));
+}
+
+void ClusterCore::Explain(const std::string& job, absl::Time now,
+                          v1::ExplainJobResponse* answer) const {
+  for (v1::Wait& wait : *answer->mutable_waits()) {
+    const auto need = needs_.find(job);
+    if (wait.kind() != "workers" || need == needs_.end()) continue;
+    for (const auto& [role, missing] : need->second.missing) {
+      if (missing > 0) wait.set_cause(absl::StrCat(wait.cause(), "; ", WhoHas(role)));
+    }
+  }
+  v1::ExplainJobResponse roots;
+  for (const auto& [id, worker] : workers_) {
+    if (worker.job != job || now - worker.seen < 2 * options_.heartbeat_interval) continue;
+    v1::Wait& wait = *roots.add_waits();
+    wait.set_kind("heartbeat");
+    wait.set_subject(absl::StrCat("worker ", id));
+    wait.set_cause(worker.session == 0
+                       ? "its process to attach again; its stream is broken"
+                       : absl::StrCat("a heartbeat of its process ", worker.hello.pid(), " on ",
+                                      worker.hello.host(), ", which is attached but silent"));
+    SetDuration(wait.mutable_since(), now - worker.seen);
+    SetDuration(wait.mutable_deadline_in(), worker.lease_end - now);
+    wait.set_action("its lease ends and its work moves to another worker");
+  }
+  roots.mutable_waits()->MergeFrom(answer->waits());
+  answer->mutable_waits()->Swap(roots.mutable_waits());
+}
+
 std::vector<v1::Worker> ClusterCore::List(absl::Time now) const {
   std::vector<v1::Worker> out;
   for (const auto& [id, worker] : workers_) {
@@ -287,6 +348,7 @@ std::vector<v1::Worker> ClusterCore::List(absl::Time now) const {
     w.set_state(worker.draining       ? v1::Worker::STATE_DRAINING
                 : worker.session != 0 ? v1::Worker::STATE_READY
                                       : v1::Worker::STATE_LOST);
+    w.set_drain_reason(worker.drain_reason);
     w.set_host(worker.hello.host());
     std::set<std::string> roles;
     for (const v1::MethodCredits& m : worker.hello.methods()) roles.insert(m.role());
@@ -295,9 +357,7 @@ std::vector<v1::Worker> ClusterCore::List(absl::Time now) const {
     w.set_role(worker.role);
     w.set_device(worker.hello.device());
     w.set_pid(worker.hello.pid());
-    const int64_t nanos = absl::ToInt64Nanoseconds(now - worker.seen);
-    w.mutable_last_seen()->set_seconds(nanos / 1000000000);
-    w.mutable_last_seen()->set_nanos(static_cast<int>(nanos % 1000000000));
+    SetDuration(w.mutable_last_seen(), now - worker.seen);
     out.push_back(std::move(w));
   }
   return out;

@@ -23,7 +23,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "baton/v1/cluster_service.pb.h"
+#include "baton/v1/job_service.pb.h"
 #include "baton/v1/worker_service.pb.h"
+#include "controller/core/conduct.h"
 
 namespace baton::controller {
 
@@ -79,11 +81,10 @@ class ClusterCore {
   /// started already.
   ClusterEffects OnNeed(const std::string& job, int priority, int64_t order, bool active,
                         const std::map<std::string, int>& missing, absl::Time now);
-  /// A job gives a worker back.
-  /// `silent`: it let a deadline of the job pass. Others are granted before it, and after
-  /// `max_silences` of them it gets no work until its process is restarted.
+  /// A job gives a worker back. Others are granted before a silent one; after `max_silences` in a
+  /// row, or when it is slow, it gets no work until its process is restarted.
   ClusterEffects OnReturn(const std::string& job, const std::string& worker, absl::Time now,
-                          bool silent = false);
+                          Conduct conduct = Conduct::kGood);
   /// A job asks for nothing any more.
   void OnLeave(const std::string& job);
   /// A restarted controller: `job` held this worker, which has one lease to come back.
@@ -92,6 +93,9 @@ class ClusterCore {
   /// NotFound for a worker nobody knows.
   absl::StatusOr<ClusterEffects> OnDrain(const std::string& worker, absl::Time now);
 
+  /// Adds what the cluster knows of a job's waits: first its workers that have been silent for
+  /// two heartbeats; and of the wait for workers, who has those that there are.
+  void Explain(const std::string& job, absl::Time now, v1::ExplainJobResponse* answer) const;
   std::vector<v1::Worker> List(absl::Time now) const;
   /// The stream of an attached worker; 0: it has none.
   uint64_t SessionOf(const std::string& worker) const;
@@ -108,6 +112,7 @@ class ClusterCore {
     absl::Time lease_end;
     absl::Time seen;
     bool draining = false;
+    std::string drain_reason;
     int silences = 0;  // deadlines it let pass
     std::string job;   // empty: free
     std::string role;  // granted
@@ -121,6 +126,8 @@ class ClusterCore {
   void Match(ClusterEffects& effects);
   bool Serve(const std::string& job, Need& need, ClusterEffects& effects);
   void Lose(const std::string& id, const std::string& reason, ClusterEffects& effects);
+  std::string WhoHas(const std::string& role) const;
+  static void Drain(Worker& worker, const std::string& reason);
   static int CreditsOf(const Worker& worker, const std::string& role);
   static bool Plays(const Worker& worker, const std::string& role);
 

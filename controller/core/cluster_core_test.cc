@@ -158,7 +158,7 @@ TEST_F(ClusterCoreTest, WhoLetADeadlinePassComesLastAndIsDrainedInTheEnd) {
   core_.OnHello(1, HelloOf("a", "actor"), now_);
   auto grants = Of<ClusterGrant>(core_.OnNeed("j", 0, 1, true, {{"actor", 1}}, now_));
   ASSERT_EQ(grants.size(), 1u);
-  EXPECT_TRUE(core_.OnReturn("j", "a", now_, /*silent=*/true).empty());
+  EXPECT_TRUE(core_.OnReturn("j", "a", now_, Conduct::kSilent).empty());
   core_.OnHello(2, HelloOf("b", "actor"), now_);
   grants = Of<ClusterGrant>(core_.OnNeed("j", 0, 1, true, {{"actor", 1}}, now_));
   ASSERT_EQ(grants.size(), 1u);
@@ -167,7 +167,7 @@ TEST_F(ClusterCoreTest, WhoLetADeadlinePassComesLastAndIsDrainedInTheEnd) {
     grants = Of<ClusterGrant>(core_.OnNeed("k", 0, 2, true, {{"actor", 1}}, now_));
     ASSERT_EQ(grants.size(), 1u);
     EXPECT_EQ(grants[0].worker, "a");
-    core_.OnReturn("k", "a", now_, /*silent=*/true);
+    core_.OnReturn("k", "a", now_, Conduct::kSilent);
   }
   EXPECT_TRUE(Of<ClusterGrant>(core_.OnNeed("k", 0, 2, true, {{"actor", 1}}, now_)).empty());
   EXPECT_EQ(core_.List(now_)[0].state(), v1::Worker::STATE_DRAINING);
@@ -176,6 +176,18 @@ TEST_F(ClusterCoreTest, WhoLetADeadlinePassComesLastAndIsDrainedInTheEnd) {
   grants = Of<ClusterGrant>(core_.OnHello(3, HelloOf("a", "actor", "i2"), now_));
   ASSERT_EQ(grants.size(), 1u);
   EXPECT_EQ(grants[0].worker, "a");
+}
+
+TEST_F(ClusterCoreTest, ASlowWorkerIsDrainedUntilItsProcessIsRestarted) {
+  core_.OnHello(1, HelloOf("a", "rollout"), now_);
+  core_.OnNeed("j", 0, 1, true, {{"rollout", 1}}, now_);
+  core_.OnReturn("j", "a", now_, Conduct::kSlow);
+  EXPECT_TRUE(Of<ClusterGrant>(core_.OnNeed("k", 0, 2, true, {{"rollout", 1}}, now_)).empty());
+  EXPECT_EQ(core_.List(now_)[0].state(), v1::Worker::STATE_DRAINING);
+  EXPECT_EQ(core_.List(now_)[0].drain_reason(), "it was slower than its peers in j");
+  core_.OnClosed(1, now_);
+  EXPECT_EQ(Of<ClusterGrant>(core_.OnHello(2, HelloOf("a", "rollout", "i2"), now_)).size(), 1u);
+  EXPECT_EQ(core_.List(now_)[0].drain_reason(), "");
 }
 
 }  // namespace

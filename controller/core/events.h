@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "baton/store/v1/rows.pb.h"
 #include "baton/v1/job_service.pb.h"
+#include "controller/core/conduct.h"
 #include "controller/core/task.h"
 #include "controller/core/trajectory.h"
 
@@ -176,7 +177,7 @@ struct NeedWorkers {
 /// Give a worker back to the queue.
 struct ReturnWorker {
   std::string worker;
-  bool silent = false;  ///< It let a deadline pass: others are to be taken before it.
+  Conduct conduct = Conduct::kGood;
 };
 /// The job ended or rests: the queue forgets what it asked for.
 struct LeaveQueue {};

@@ -8,8 +8,28 @@ namespace baton::controller {
 
 using Job = v1::Job;
 
+std::shared_ptr<const Job> SubmittedOf(const Job& job) {
+  auto out = std::make_shared<Job>();
+  if (job.has_spec()) *out->mutable_spec() = job.spec();
+  if (job.has_effective_spec()) *out->mutable_effective_spec() = job.effective_spec();
+  if (job.has_dataflow()) *out->mutable_dataflow() = job.dataflow();
+  return out;
+}
+
+Job WithoutSubmitted(Job job) {
+  job.clear_spec();
+  job.clear_effective_spec();
+  job.clear_dataflow();
+  return job;
+}
+
 JobCore::JobCore(const v1::Job& job, int64_t submit_order, const JobCoreOptions& options)
-    : options_(options), job_(job), submit_order_(submit_order) {
+    : options_(options),
+      submitted_(SubmittedOf(job)),
+      job_(WithoutSubmitted(job)),
+      submit_order_(submit_order),
+      rollout_pace_(options.pace),
+      reward_pace_(options.pace) {
   job_.set_state(Job::STATE_QUEUED);
   job_.set_total_steps(spec().trainer().total_training_steps());
   attempt_base_ = 0;
@@ -87,7 +107,7 @@ void JobCore::EmitWarning(const std::string& message) {
 }
 
 void JobCore::EmitProgress() {
-  const Job described = Describe();
+  const Job described = Brief();
   const int64_t mark = described.phase_done() * 16 + static_cast<int>(phase_);
   if (mark == last_progress_ || now_ - last_progress_at_ < absl::Milliseconds(200)) return;
   last_progress_ = mark;

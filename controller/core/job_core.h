@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -31,6 +32,7 @@
 #include "baton/v1/job_service.pb.h"
 #include "controller/core/events.h"
 #include "controller/core/job_state.h"
+#include "controller/core/peer_pace.h"
 #include "controller/core/prompt_source.h"
 #include "controller/core/rollout_manager.h"
 
@@ -46,12 +48,18 @@ struct JobCoreOptions {
   absl::Duration release_deadline = absl::Seconds(30);  ///< release_role.
   uint32_t max_attempts = 4;                            ///< Of one trajectory or one set-up.
   size_t kept_steps = 50;                               ///< Steps whose trajectories are kept.
+  PaceOptions pace;                                     ///< When a worker counts as slow.
 };
 
 /// The first row of a new job `as` (name, uid, create_time) that goes on where the job of the row
 /// `saved` stood when it saved `checkpoint`.
 store::v1::JobRow GoOnFrom(const store::v1::JobRow& saved, const v1::Job& as,
                            const v1::Checkpoint& checkpoint, int64_t submit_order);
+
+/// What of a job never changes and may be large: spec, effective_spec and dataflow.
+std::shared_ptr<const v1::Job> SubmittedOf(const v1::Job& job);
+/// The rest.
+v1::Job WithoutSubmitted(v1::Job job);
 
 class JobCore {
  public:
@@ -70,16 +78,22 @@ class JobCore {
 
   /// Everything Restore needs, but the trajectories.
   store::v1::JobRow Row() const;
+  /// The same without what submitted() has.
+  store::v1::JobRow BriefRow() const;
   /// The public face.
   v1::Job Describe() const;
+  /// The same without spec, effective_spec and dataflow: they never change and may be large.
+  v1::Job Brief() const;
+  /// These three.
+  const std::shared_ptr<const v1::Job>& submitted() const { return submitted_; }
   v1::ExplainJobResponse Explain(absl::Time now) const;
 
   v1::Job::State state() const { return job_.state(); }
   const std::string& name() const { return job_.name(); }
   int64_t step() const { return step_; }
   uint64_t incarnation() const { return incarnation_; }
-  const v1::JobSpec& effective_spec() const { return job_.effective_spec(); }
-  const v1::Dataflow& dataflow() const { return job_.dataflow(); }
+  const v1::JobSpec& effective_spec() const { return submitted_->effective_spec(); }
+  const v1::Dataflow& dataflow() const { return submitted_->dataflow(); }
   /// A trajectory of the phase in progress; null: there is none of that id.
   const TrajectoryInfo* Find(uint64_t trajectory) const {
     auto it = trajectories_.find(trajectory);
@@ -156,6 +170,7 @@ class JobCore {
   void OnLoadWeights(const TaskDone& event, Slot& slot);
   void LoseSlot(Slot& slot, const std::string& reason);
   void Evict(Slot& slot, const std::string& reason);
+  void EvictSlow(PeerPace& pace, const std::string& role, const std::string& unit);
   void RequeueTasksOf(const std::string& worker, RolloutManager& manager);
   void LoadWeights();
   void ReleaseAll();
@@ -197,8 +212,8 @@ class JobCore {
   bool EvaluationDue() const;
   bool SaveDue() const;
   bool is_rl() const { return spec().kind() == v1::JOB_KIND_RL; }
-  const v1::JobSpec& spec() const { return job_.effective_spec(); }
-  int score_nodes() const { return job_.dataflow().score_size(); }
+  const v1::JobSpec& spec() const { return submitted_->effective_spec(); }
+  int score_nodes() const { return submitted_->dataflow().score_size(); }
   uint32_t samples(v1::Purpose purpose) const;
   /// The step a trajectory of now is made for, or after which it evaluates.
   int64_t StepOf(v1::Purpose purpose) const {
@@ -207,6 +222,7 @@ class JobCore {
   uint64_t ValSize() const;
   TaskRef Ref(TaskKind kind, uint64_t subject, uint32_t attempt, uint32_t part = 0) const;
   Metrics TrajectoryMetrics() const;
+  std::string OpenGroups() const;  // job_core_explain.cc
 
   // job_core_row.cc.
   void RestoreTrajectory(TrajectoryInfo& trajectory);
@@ -223,8 +239,10 @@ class JobCore {
   uint32_t attempt_base_ = 0;  // attempts of this controller's epoch start here
   bool restored_ = false;
 
+  std::shared_ptr<const v1::Job> submitted_;  // spec, effective_spec, dataflow
+
   // Durable (job_core_row.cc).
-  v1::Job job_;
+  v1::Job job_;  // without what submitted_ has
   int64_t submit_order_ = 0;
   uint64_t incarnation_ = 1;
   int64_t step_ = 0;             // steps done
@@ -262,6 +280,8 @@ class JobCore {
   uint64_t ready_ = 0;
   RolloutManager rollouts_;
   RolloutManager rewards_;
+  PeerPace rollout_pace_;  // seconds per token
+  PeerPace reward_pace_;   // seconds per response
   absl::Time step_since_, generated_at_, scored_at_, batch_at_;
   Metrics batch_metrics_;
   uint32_t batch_size_ = 0;

@@ -3,23 +3,20 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "controller/core/durations.h"
 #include "controller/core/job_core.h"
 
 namespace baton::controller {
 
 using Job = v1::Job;
 
-namespace {
-
-void SetDuration(google::protobuf::Duration* out, absl::Duration duration) {
-  const int64_t nanos = absl::ToInt64Nanoseconds(duration);
-  out->set_seconds(nanos / 1000000000);
-  out->set_nanos(static_cast<int>(nanos % 1000000000));
+v1::Job JobCore::Describe() const {
+  Job job = Brief();
+  job.MergeFrom(*submitted_);
+  return job;
 }
 
-}  // namespace
-
-v1::Job JobCore::Describe() const {
+v1::Job JobCore::Brief() const {
   Job job = job_;
   job.set_step(step_);
   job.set_policy_version(policy_version_);
@@ -62,6 +59,17 @@ v1::Job JobCore::Describe() const {
   return job;
 }
 
+// "3 of 64 groups": those that are not whole yet.
+std::string JobCore::OpenGroups() const {
+  std::map<uint64_t, bool> open;  // by draw
+  for (const auto& [id, trajectory] : trajectories_) {
+    open[trajectory.draw] |= trajectory.state != TrajectoryState::kReady;
+  }
+  const auto count =
+      std::count_if(open.begin(), open.end(), [](const auto& group) { return group.second; });
+  return absl::StrCat(count, " of ", open.size(), " groups");
+}
+
 v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
   v1::ExplainJobResponse out;
   auto add = [&](const std::string& kind, const std::string& subject, const std::string& cause,
@@ -80,7 +88,7 @@ v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
   out.set_summary(absl::StrCat(
       "job ", id, " is ", StateName(state()),
       IsActive(state())
-          ? absl::StrCat(", ", Describe().phase(), ", step ", step_ + 1, " of ", job_.total_steps())
+          ? absl::StrCat(", ", Brief().phase(), ", step ", step_ + 1, " of ", job_.total_steps())
           : std::string()));
   if (IsTerminal(state())) {
     if (!job_.error().message().empty()) {
@@ -134,15 +142,19 @@ v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
     }
   }
   const std::string step = absl::StrCat("step ", step_ + 1);
+  // The one that has not moved for longest stands for all that run.
   auto oldest = [&](const RolloutManager& manager, const std::string& kind, absl::Duration limit,
                     const std::string& action) {
     if (manager.running().empty()) return;
     const auto it = std::min_element(
         manager.running().begin(), manager.running().end(),
         [](const auto& a, const auto& b) { return a.second.progressed < b.second.progressed; });
-    add(kind, absl::StrCat(step, ", ", ready_, " of ", trajectories_.size(), " ready"),
-        absl::StrCat(manager.running().size(), " running; ", TrajectoryName(it->first),
-                     " on worker ", it->second.worker, " moved last"),
+    const TrajectoryInfo& trajectory = trajectories_.at(it->first);
+    add(kind, phase_ == Phase::kEvaluate ? absl::StrCat("the evaluation of step ", step_) : step,
+        absl::StrCat(OpenGroups(), "; group ", trajectory.draw, " waits for response ",
+                     trajectory.sample, " (", TrajectoryName(it->first), ") on worker ",
+                     it->second.worker, kind == "score" ? ", without a score" : ", ",
+                     kind == "score" ? "" : absl::StrCat("no token after ", trajectory.tokens)),
         it->second.progressed, limit, action);
   };
   oldest(rollouts_, "generate", options_.generate_stall, "it moves to another replica");

@@ -19,7 +19,8 @@ JobCore::JobCore(const store::v1::JobRow& row,
       attempt_base_(
           Mutated(Mutation::kEpochNotInAttempts) ? 0 : static_cast<uint32_t>(epoch << kEpochShift)),
       restored_(true),
-      job_(row.job()),
+      submitted_(SubmittedOf(row.job())),
+      job_(WithoutSubmitted(row.job())),
       submit_order_(row.submit_order()),
       incarnation_(row.incarnation()),
       step_(row.job().step()),
@@ -34,7 +35,9 @@ JobCore::JobCore(const store::v1::JobRow& row,
       saved_step_(row.saved_step()),
       stopping_as_(static_cast<Job::State>(row.stopping_as())),
       checkpoints_(row.checkpoints().begin(), row.checkpoints().end()),
-      kept_(row.kept_steps().begin(), row.kept_steps().end()) {
+      kept_(row.kept_steps().begin(), row.kept_steps().end()),
+      rollout_pace_(options.pace),
+      reward_pace_(options.pace) {
   if (row.has_command()) {
     Command command;
     command.kind = static_cast<TaskKind>(row.command().kind());
@@ -104,6 +107,12 @@ store::v1::JobRow GoOnFrom(const store::v1::JobRow& saved, const v1::Job& as,
 }
 
 store::v1::JobRow JobCore::Row() const {
+  store::v1::JobRow row = BriefRow();
+  row.mutable_job()->MergeFrom(*submitted_);
+  return row;
+}
+
+store::v1::JobRow JobCore::BriefRow() const {
   store::v1::JobRow row;
   *row.mutable_job() = job_;
   row.mutable_job()->set_step(step_);

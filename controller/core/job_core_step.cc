@@ -270,7 +270,7 @@ void JobCore::StartGenerate(const RolloutManager::Assignment& assignment) {
 
 void JobCore::StartScore(const RolloutManager::Assignment& assignment) {
   TrajectoryInfo& trajectory = trajectories_.at(assignment.trajectory);
-  const v1::ScoreNode& node = job_.dataflow().score(static_cast<int>(trajectory.scored));
+  const v1::ScoreNode& node = dataflow().score(static_cast<int>(trajectory.scored));
   StartTask task;
   task.worker = assignment.worker;
   task.ref = Ref(TaskKind::kScore, trajectory.id, trajectory.attempt, trajectory.scored);
@@ -295,6 +295,11 @@ void JobCore::Retry(TrajectoryInfo& trajectory, const absl::Status& status, Roll
 
 void JobCore::OnGenerated(const TaskDone& event) {
   TrajectoryInfo& trajectory = trajectories_.at(event.ref.subject);
+  const absl::Duration took = now_ - rollouts_.running().at(trajectory.id).started;
+  // What was begun elsewhere, or under another controller, tells nothing of a worker's pace.
+  if (event.status.ok() && event.output.tokens > 0 && event.ref.attempt == attempt_base_) {
+    rollout_pace_.Add(event.worker, absl::ToDoubleSeconds(took) / event.output.tokens);
+  }
   rollouts_.Finish(trajectory.id);
   rollouts_.Heard(event.worker, now_);
   if (!event.status.ok()) {
@@ -332,8 +337,12 @@ void JobCore::OnGenerated(const TaskDone& event) {
 
 void JobCore::OnScored(const TaskDone& event) {
   TrajectoryInfo& trajectory = trajectories_.at(event.ref.subject);
+  const absl::Duration took = now_ - rewards_.running().at(trajectory.id).started;
+  if (event.status.ok() && event.ref.attempt == attempt_base_) {
+    reward_pace_.Add(event.worker, absl::ToDoubleSeconds(took));
+  }
   rewards_.Finish(trajectory.id);
-  const v1::ScoreNode& node = job_.dataflow().score(static_cast<int>(trajectory.scored));
+  const v1::ScoreNode& node = dataflow().score(static_cast<int>(trajectory.scored));
   absl::Status status = event.status;
   std::string error = event.output.error;
   if (status.ok() && error.empty() && event.output.metrics.count(node.out()) == 0) {
@@ -371,6 +380,8 @@ void JobCore::OnScored(const TaskDone& event) {
 
 void JobCore::MaybePhaseDone() {
   if (!begun_ || ready_ < trajectories_.size()) return;
+  EvictSlow(rollout_pace_, "rollout", "token");
+  EvictSlow(reward_pace_, "reward", "response");
   if (phase_ == Phase::kEvaluate) return FinishEvaluation();
   if (phase_ != Phase::kGenerate) return;
   SetPhase(Phase::kBatch);
@@ -540,6 +551,8 @@ void JobCore::ClearWork(const std::string& reason) {
   early_.clear();
   adoptable_.clear();
   restored_rows_.clear();
+  rollout_pace_.DropPhase();
+  reward_pace_.DropPhase();
   batch_built_ = false;
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "controller/core/job_core.h"
 #include "controller/core/mutation.h"
 
@@ -194,6 +195,8 @@ void JobCore::On(const WorkerLost& event) {
 void JobCore::LoseSlot(Slot& slot, const std::string& reason) {
   const std::string worker = slot.worker;
   const bool releasing = slot.state == SlotState::kReleasing;
+  rollout_pace_.Forget(worker);
+  reward_pace_.Forget(worker);
   const bool had_weights = slot.role == "actor" && slot.state == SlotState::kReady;
   slot.state = SlotState::kEmpty;
   slot.worker.clear();
@@ -216,8 +219,20 @@ void JobCore::LoseSlot(Slot& slot, const std::string& reason) {
 
 // A worker that lives but let a deadline pass.
 void JobCore::Evict(Slot& slot, const std::string& reason) {
-  Do(ReturnWorker{slot.worker, /*silent=*/true});
+  Do(ReturnWorker{slot.worker, Conduct::kSilent});
   LoseSlot(slot, reason);
+}
+
+// A phase of `role` is over: one that has been slower than its peers for long has to go.
+void JobCore::EvictSlow(PeerPace& pace, const std::string& role, const std::string& unit) {
+  const auto slow = pace.EndPhase(now_);
+  Slot* slot = slow.has_value() ? SlotOf(slow->worker) : nullptr;
+  if (slot == nullptr || slot->role != role) return;
+  Do(ReturnWorker{slow->worker, Conduct::kSlow});
+  LoseSlot(*slot,
+           absl::StrFormat("it is drained: %.3g ms a %s, its peers %.3g ms, for %s",
+                           slow->seconds * 1e3, unit, slow->peers * 1e3,
+                           absl::FormatDuration(absl::Floor(slow->since, absl::Seconds(1)))));
 }
 
 void JobCore::RequeueTasksOf(const std::string& worker, RolloutManager& manager) {

@@ -42,9 +42,9 @@ Controller::Controller(ControllerOptions options)
       store_(std::move(options_.store)),
       strands_(static_cast<size_t>(options_.strand_threads)),
       disk_(static_cast<size_t>(options_.disk_threads)),
-      cluster_strand_(boost::asio::make_strand(strands_.get_executor())),
+      cluster_strand_(boost::asio::make_strand(cluster_thread_.get_executor())),
       admission_(boost::asio::make_strand(disk_.get_executor())),
-      timer_(strands_.get_executor()) {}
+      timer_(cluster_thread_.get_executor()) {}
 
 absl::StatusOr<std::unique_ptr<Controller>> Controller::Create(ControllerOptions options) {
   std::error_code code;
@@ -125,13 +125,13 @@ absl::Status Controller::Restore() {
         runtime = it->second;
         order = order_[job];
       }
-      Apply(cluster_->OnNeed(job, runtime->priority(), order, IsActive(runtime->Snapshot().state()),
+      Apply(cluster_->OnNeed(job, runtime->priority(), order, IsActive(runtime->state()),
                              need.missing, clock_.Now()));
     });
   };
   context_.return_worker = [this](const std::string& job, const ReturnWorker& back) {
     OnCluster([this, job, back] {
-      Apply(cluster_->OnReturn(job, back.worker, clock_.Now(), back.silent));
+      Apply(cluster_->OnReturn(job, back.worker, clock_.Now(), back.conduct));
     });
   };
   context_.leave = [this](const std::string& job) {
@@ -142,7 +142,7 @@ absl::Status Controller::Restore() {
   };
   for (const auto& job : restored) {
     for (const auto& [worker, role] : job->HeldWorkers()) {
-      if (IsActive(job->Snapshot().state())) {
+      if (IsActive(job->state())) {
         cluster_->Expect(job->name(), worker, role, clock_.Now());
       }
     }
@@ -162,6 +162,7 @@ Controller::~Controller() {
     stream->Close(MakeError(absl::StatusCode::kUnavailable, "CONTROLLER_STOPS",
                             "the controller stops; attach again"));
   }
+  cluster_thread_.join();
   strands_.join();
   disk_.join();
   store_.reset();  // nobody commits any more; what was committed is written

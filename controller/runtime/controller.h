@@ -1,6 +1,6 @@
 // The controller: jobs, the queue, workers' sessions, on top of a store.
 //
-// Threads: `strands` threads run the jobs' and the queue's strands, `disk` threads files and
+// Threads: `strands` threads run the jobs' strands, one of its own the queue's, `disk` threads files and
 // reads of the store. See controller_interface.h for the contract of the public methods.
 #ifndef BATON_CONTROLLER_RUNTIME_CONTROLLER_H_
 #define BATON_CONTROLLER_RUNTIME_CONTROLLER_H_
@@ -130,6 +130,7 @@ class Controller : public ControllerInterface {
   WorkerDirectory directory_;
   Gate gate_;
   boost::asio::thread_pool strands_;
+  boost::asio::thread_pool cluster_thread_{1};  // heartbeats wait for no job's work
   boost::asio::thread_pool disk_;
   boost::asio::strand<boost::asio::thread_pool::executor_type> cluster_strand_;
   boost::asio::strand<boost::asio::thread_pool::executor_type> admission_;  // on disk_

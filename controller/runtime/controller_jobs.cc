@@ -98,14 +98,15 @@ void Controller::ListJobs(v1::ListJobsRequest request, Callback<v1::ListJobsResp
   std::sort(found.rbegin(), found.rend());
   v1::ListJobsResponse answer;
   const int size = PageSize(request.page_size(), 100);
+  size_t bytes = 0;  // of a page: a message holds 64 MiB
   for (const auto& [order, job] : found) {
-    v1::Job snapshot = job->Snapshot();
     const auto& states = request.states();
-    if (!states.empty() &&
-        std::find(states.begin(), states.end(), snapshot.state()) == states.end()) {
+    if (!states.empty() && std::find(states.begin(), states.end(), job->state()) == states.end()) {
       continue;
     }
-    if (answer.jobs_size() == size) {
+    v1::Job snapshot = job->Snapshot();
+    bytes += snapshot.ByteSizeLong();
+    if (answer.jobs_size() == size || (answer.jobs_size() > 0 && bytes > kMaxPageBytes)) {
       answer.set_next_page_token(absl::StrCat(order + 1));
       break;
     }
@@ -152,11 +153,10 @@ void Controller::ResumeJob(v1::ResumeJobRequest request, Callback<v1::Job> done)
 void Controller::DeleteJob(v1::DeleteJobRequest request, Callback<v1::DeleteJobResponse> done) {
   auto job = FindJob(request.name());
   if (!job.ok()) return done(job.status());
-  const v1::Job snapshot = (*job)->Snapshot();
-  if (!IsTerminal(snapshot.state())) {
-    return done(MakeError(absl::StatusCode::kFailedPrecondition, "JOB_ACTIVE",
-                          absl::StrCat("job '", request.name(), "' is ",
-                                       StateName(snapshot.state()), "; cancel it first")));
+  if (const v1::Job::State state = (*job)->state(); !IsTerminal(state)) {
+    return done(MakeError(
+        absl::StatusCode::kFailedPrecondition, "JOB_ACTIVE",
+        absl::StrCat("job '", request.name(), "' is ", StateName(state), "; cancel it first")));
   }
   (*job)->Retire([this, job = *job, done = std::move(done)](bool first) {
     if (!first) {
@@ -338,7 +338,14 @@ void Controller::ExportCheckpoint(v1::ExportCheckpointRequest request,
 void Controller::ExplainJob(v1::ExplainJobRequest request, Callback<v1::ExplainJobResponse> done) {
   auto job = FindJob(request.name());
   if (!job.ok()) return done(job.status());
-  (*job)->Explain(std::move(done));
+  (*job)->Explain([this, name = (*job)->name(),
+                   done = std::move(done)](absl::StatusOr<v1::ExplainJobResponse> answer) {
+    if (!answer.ok()) return done(std::move(answer));
+    OnCluster([this, name, done, answer = *std::move(answer)]() mutable {
+      cluster_->Explain(name, clock_.Now(), &answer);
+      done(std::move(answer));
+    });
+  });
 }
 
 std::unique_ptr<Subscription> Controller::WatchJob(v1::WatchJobRequest request,
@@ -373,7 +380,7 @@ void Controller::Metrics(std::function<void(std::vector<GaugeSample>)> done) {
   {
     absl::MutexLock lock(&mu_);
     for (const auto& [name, job] : jobs_) {
-      if (job->visible()) jobs.push_back(job->Snapshot());
+      if (job->visible()) jobs.push_back(job->Brief());
     }
   }
   OnCluster([this, jobs = std::move(jobs), done = std::move(done)] {

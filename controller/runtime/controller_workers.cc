@@ -4,22 +4,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "boost/asio/bind_executor.hpp"
+#include "controller/core/durations.h"
 #include "controller/runtime/controller.h"
 #include "controller/runtime/session_state.h"
 #include "sdk/base/log.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
-
-namespace {
-
-void SetDuration(google::protobuf::Duration* out, absl::Duration duration) {
-  const int64_t nanos = absl::ToInt64Nanoseconds(duration);
-  out->set_seconds(nanos / 1000000000);
-  out->set_nanos(static_cast<int>(nanos % 1000000000));
-}
-
-}  // namespace
 
 void Controller::OnCluster(std::function<void()> work) {
   gate_.Post(cluster_strand_, std::move(work));
@@ -214,7 +205,7 @@ void Controller::Tick() {
   {
     absl::MutexLock lock(&mu_);
     for (const auto& [name, job] : jobs_) {
-      if (IsActive(job->Snapshot().state())) active.push_back(job);
+      if (IsActive(job->state())) active.push_back(job);
     }
   }
   for (const auto& job : active) job->Tick();

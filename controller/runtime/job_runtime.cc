@@ -66,11 +66,12 @@ JobRuntime::JobRuntime(const RuntimeContext* context, JobCore core, int64_t next
                        bool stored)
     : context_(context),
       name_(core.name()),
-      token_name_(absl::StrCat(name_, "#", core.Describe().uid())),
+      token_name_(absl::StrCat(name_, "#", core.Brief().uid())),
       directory_(Directory(context->data_root, core.name())),
       checkpoint_files_(directory_, context->data_root),
       held_at_start_(core.HeldWorkers()),
-      priority_(core.Describe().effective_spec().priority()),
+      priority_(core.effective_spec().priority()),
+      submitted_(core.submitted()),
       strand_(boost::asio::make_strand(context->strands->get_executor())),
       disk_(boost::asio::make_strand(context->disk->get_executor())),
       core_(std::move(core)),
@@ -78,7 +79,7 @@ JobRuntime::JobRuntime(const RuntimeContext* context, JobCore core, int64_t next
       logs_ended_(IsTerminal(core_.state())),
       stored_(stored),
       visible_(stored) {
-  TakeSnapshot(core_.Describe());
+  TakeSnapshot(core_.Brief());
 }
 
 void JobRuntime::OnDisk(std::function<void()> work) {
@@ -214,7 +215,7 @@ void JobRuntime::Finish(Effects effects, std::vector<store::Write> writes,
   }
   Turn turn;
   turn.effects = std::move(effects);
-  turn.job = core_.Describe();
+  turn.job = core_.Brief();
   turn.after = std::move(after);
   turn.committed = writes.empty();
   turns_.push_back(std::move(turn));
@@ -261,8 +262,19 @@ void JobRuntime::TakeSnapshot(v1::Job job) {
 }
 
 v1::Job JobRuntime::Snapshot() const {
+  v1::Job job = Brief();
+  job.MergeFrom(*submitted_);
+  return job;
+}
+
+v1::Job JobRuntime::Brief() const {
   absl::MutexLock lock(&mu_);
   return snapshot_;
+}
+
+v1::Job::State JobRuntime::state() const {
+  absl::MutexLock lock(&mu_);
+  return snapshot_.state();
 }
 
 void JobRuntime::Describe(Callback<v1::Job> done) {
@@ -351,7 +363,7 @@ std::unique_ptr<Subscription> JobRuntime::Watch(int64_t after_revision,
                                                        history->front().revision(),
                                                        " (0 asks for all that are kept)")));
         }
-        events_.CaughtUp(subscriber, *history, IsTerminal(Snapshot().state()));
+        events_.CaughtUp(subscriber, *history, IsTerminal(state()));
       });
     });
   });

@@ -89,6 +89,9 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
 
   /// The job as of its last committed turn.
   v1::Job Snapshot() const;
+  /// The same without spec, effective_spec and dataflow, which may be large.
+  v1::Job Brief() const;
+  v1::Job::State state() const;
   /// The job once everything that was posted before is committed.
   void Describe(Callback<v1::Job> done);
   void Explain(Callback<v1::ExplainJobResponse> done);
@@ -111,7 +114,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
  private:
   struct Turn {
     Effects effects;
-    v1::Job job;  // as it is after this turn
+    v1::Job job;  // brief, as it is after this turn
     bool committed = false;
     std::function<void()> after;
   };
@@ -186,6 +189,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   const CheckpointFiles checkpoint_files_;
   const std::map<std::string, std::string> held_at_start_;
   const int priority_;
+  const std::shared_ptr<const v1::Job> submitted_;  // spec, effective_spec, dataflow
   boost::asio::strand<boost::asio::thread_pool::executor_type> strand_;
   boost::asio::strand<boost::asio::thread_pool::executor_type> disk_;
 
@@ -215,7 +219,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
 
   std::atomic<bool> visible_;
   mutable absl::Mutex mu_;
-  v1::Job snapshot_ ABSL_GUARDED_BY(mu_);
+  v1::Job snapshot_ ABSL_GUARDED_BY(mu_);  // brief
   absl::Status disk_health_ ABSL_GUARDED_BY(mu_);
 };
 

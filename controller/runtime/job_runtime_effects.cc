@@ -90,7 +90,7 @@ void JobRuntime::Do(const StartTask& effect) {
   switch (effect.ref.kind) {
     case TaskKind::kAssignRole: {
       v1::AssignRole* assign = task.mutable_assign_role();
-      *assign->mutable_spec() = core_.Describe().effective_spec();
+      *assign->mutable_spec() = core_.effective_spec();
       assign->set_world_size(1);
       assign->set_policy_version(effect.args.policy_version);
       if (effect.args.checkpoint_step >= 0) {

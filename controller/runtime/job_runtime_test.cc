@@ -70,9 +70,12 @@ void AddColumn(v1::TaskResult& result, const std::string& name, v1::DataType dty
 TEST(JobRuntimeTest, AResultThatComesBeforeTheDataIsPlacedOnceItIsThere) {
   const std::string root = testing::TempDir() + "/early_result";
   std::filesystem::create_directories(root);
-  std::ofstream(root + "/data.jsonl") << R"({"prompt": "1+1=", "answer": "2"})" << "\n"
-                                      << R"({"prompt": "1+2=", "answer": "3"})" << "\n"
-                                      << R"({"prompt": "2+2=", "answer": "4"})" << "\n";
+  std::ofstream(root + "/data.jsonl") << R"({"prompt": "1+1=", "answer": "2"})"
+                                      << "\n"
+                                      << R"({"prompt": "1+2=", "answer": "3"})"
+                                      << "\n"
+                                      << R"({"prompt": "2+2=", "answer": "4"})"
+                                      << "\n";
   store::v1::JobRow row;
   *row.mutable_job() = QueuedJob();
   row.mutable_job()->set_state(v1::Job::STATE_RUNNING);

@@ -23,6 +23,7 @@ struct Flags {
   std::string log_file;
   std::string log_level = "info";
   double lease_seconds = 10;
+  double drain_slow_after = 30;
   bool survive_power_cut = false;
 };
 
@@ -67,6 +68,8 @@ int Run(const Flags& flags) {
   options.survive_power_cut = flags.survive_power_cut;
   options.cluster.lease = absl::Seconds(flags.lease_seconds);
   options.cluster.heartbeat_interval = absl::Seconds(flags.lease_seconds / 5);
+  options.core.pace.persists =
+      flags.drain_slow_after > 0 ? absl::Seconds(flags.drain_slow_after) : absl::InfiniteDuration();
   auto controller = controller::Controller::Create(std::move(options));
   if (!controller.ok()) return Fail(controller.status());
   auto api = api::ApiServer::Start(flags.listen, access, controller->get());
@@ -103,6 +106,10 @@ int main(int argc, char** argv) {
   app.add_option("--lease-seconds", flags.lease_seconds,
                  "A worker that is silent for so long has lost its work")
       ->check(CLI::Range(0.2, 3600.0))
+      ->capture_default_str();
+  app.add_option("--drain-slow-after", flags.drain_slow_after,
+                 "Seconds that a worker may be 2.5 times slower than its peers; 0: for ever")
+      ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
   app.add_flag("--survive-power-cut", flags.survive_power_cut,
                "Sync every commit to the disk (slower)");

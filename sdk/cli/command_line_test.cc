@@ -166,7 +166,7 @@ TEST_F(CommandLineTest, SaysWhatAJobWaitsFor) {
   wait.set_action("it moves");
   EXPECT_EQ(Run({"why", "add"}).out,
             "job add is RUNNING\n"
-            "  trajectory 4 waits for worker rollout-0, since 12s; in 18s it moves\n");
+            "  trajectory 4 waits for worker rollout-0, for 12s; in 18s it moves\n");
   EXPECT_EQ(Json({"why", "add"})["waits"][0]["cause"], "worker rollout-0");
 }
 

@@ -87,7 +87,7 @@ int Why(const GlobalOptions& options, const std::string& name) {
   if (!answer.ok()) return Fail(options, answer.status());
   std::string text = answer->summary() + "\n";
   for (const v1::Wait& wait : answer->waits()) {
-    absl::StrAppend(&text, "  ", wait.subject(), " waits for ", wait.cause(), ", since ",
+    absl::StrAppend(&text, "  ", wait.subject(), " waits for ", wait.cause(), ", for ",
                     ShortDuration(static_cast<double>(wait.since().seconds())));
     if (wait.has_deadline_in()) {
       absl::StrAppend(&text, "; in ",

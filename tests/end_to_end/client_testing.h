@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "baton/v1/cluster_service.grpc.pb.h"
 #include "baton/v1/job_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "sdk/rpc/error.h"
@@ -53,6 +54,8 @@ class TestClient {
   void Connect(const std::string& address) {
     stub_ =
         v1::JobService::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+    cluster_ = v1::ClusterService::NewStub(
+        grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
   }
 
   std::string WriteFile(const std::string& name, const std::string& content) const {
@@ -89,6 +92,12 @@ class TestClient {
     return spec;
   }
 
+  std::vector<v1::Worker> Workers() {
+    grpc::ClientContext context;
+    v1::ListWorkersResponse answer;
+    if (!cluster_->ListWorkers(&context, {}, &answer).ok()) return {};
+    return {answer.workers().begin(), answer.workers().end()};
+  }
   absl::StatusOr<v1::Job> Create(const v1::JobSpec& spec, const std::string& id,
                                  const std::string& request_id = "") {
     v1::CreateJobRequest request;
@@ -186,6 +195,7 @@ class TestClient {
  private:
   TemporaryFolder folder_;
   std::unique_ptr<v1::JobService::Stub> stub_;
+  std::unique_ptr<v1::ClusterService::Stub> cluster_;
   absl::Status watch_status_;
 };
 

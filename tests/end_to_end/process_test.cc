@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <thread>
 
+#include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/end_to_end/process_testing.h"
@@ -22,11 +24,13 @@ class ProcessTest : public ::testing::Test {
  protected:
   std::string Folder(const std::string& name) const { return client_.folder() + "/" + name; }
 
-  void StartController() {
-    controller_ = std::make_unique<Process>(
-        std::vector<std::string>{"baton-controller", "--listen", listen_, "--http", "127.0.0.1:0",
-                                 "--data-root", Folder("data"), "--lease-seconds", "2"},
-        Folder(absl::StrCat("controller-", ++starts_, ".log")));
+  void StartController(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments = {"baton-controller", "--listen",        listen_,
+                                          "--http",           "127.0.0.1:0",     "--data-root",
+                                          Folder("data"),     "--lease-seconds", "2"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    controller_ = std::make_unique<Process>(arguments,
+                                            Folder(absl::StrCat("controller-", ++starts_, ".log")));
     const std::string port = controller_->WaitForLog("grpc_port=");
     ASSERT_THAT(port, ::testing::Not(IsEmpty())) << controller_->Log();
     listen_ = "127.0.0.1:" + port;
@@ -126,6 +130,78 @@ TEST_F(ProcessTest, AWorkerWithoutDiskFailsTheCheckpointAndSaysWhere) {
   EXPECT_THAT(error, HasSubstr("failed on worker actor-0: "));
   EXPECT_THAT(error, HasSubstr(client_.folder()));
   EXPECT_THAT(error, HasSubstr("File too large"));
+}
+
+// Stops and continues a process in turns, so that it gets a fifth of its time.
+class Throttle {
+ public:
+  explicit Throttle(Process& process) : process_(process), thread_([this] { Run(); }) {}
+  ~Throttle() {
+    over_.Notify();
+    thread_.join();
+  }
+
+ private:
+  void Run() {
+    bool over = false;
+    while (!over) {
+      process_.Signal(SIGSTOP);
+      over = over_.WaitForNotificationWithTimeout(absl::Milliseconds(40));
+      process_.Signal(SIGCONT);
+      over = over || over_.WaitForNotificationWithTimeout(absl::Milliseconds(10));
+    }
+  }
+  Process& process_;
+  absl::Notification over_;
+  std::thread thread_;
+};
+
+TEST_F(ProcessTest, AThrottledWorkerIsDrainedAndItsWorkMoves) {
+  StartController({"--drain-slow-after", "1"});
+  StartWorker("actor-0", "actor");
+  StartWorker("reward-0", "reward");
+  for (const char* id : {"rollout-0", "rollout-1", "rollout-2"}) {
+    StartWorker(id, "rollout", {"--token-ms", "2"});
+  }
+  v1::JobSpec spec = client_.RlSpec(40);
+  spec.mutable_resources()->set_rollout_workers(3);
+  spec.mutable_data()->set_train_batch_size(8);
+  const Throttle throttle(*workers_.at("rollout-1"));
+  ASSERT_TRUE(client_.Create(spec, "rl").ok());
+  const auto drained = [&] {
+    for (const v1::JobEvent& event : client_.Events("rl")) {
+      if (event.message().find("rollout-1: it is drained: ") != std::string::npos) return true;
+    }
+    return false;
+  };
+  EXPECT_TRUE(WaitFor(drained, absl::Seconds(60))) << controller_->Log();
+  ASSERT_TRUE(client_.WaitForState("rl", Job::STATE_SUCCEEDED, absl::Seconds(60)))
+      << client_.Why("rl");
+  for (const v1::Worker& worker : client_.Workers()) {
+    EXPECT_EQ(worker.state() == v1::Worker::STATE_DRAINING, worker.worker_id() == "rollout-1");
+    EXPECT_EQ(!worker.drain_reason().empty(), worker.worker_id() == "rollout-1");
+  }
+}
+
+TEST_F(ProcessTest, AStoppedWorkerIsNamedBeforeItsLeaseEnds) {
+  StartCluster();
+  ASSERT_TRUE(client_.Create(client_.RlSpec(1000), "rl").ok());
+  ASSERT_TRUE(client_.WaitForStep("rl", 2)) << client_.Why("rl");
+  workers_.at("rollout-1")->Signal(SIGSTOP);
+  // Two heartbeats are missing before the lease of 2 s ends; then the step goes on without it.
+  EXPECT_TRUE(WaitFor(
+      [&] {
+        const std::string why = client_.Why("rl");
+        const size_t first = why.find("waits {");
+        return first != std::string::npos &&
+               why.find("subject: \"worker rollout-1\"", first) < why.find("waits {", first + 1) &&
+               why.find("which is attached but silent") != std::string::npos;
+      },
+      absl::Seconds(5)))
+      << client_.Why("rl");
+  const int64_t held = client_.Get("rl").step();
+  EXPECT_TRUE(client_.WaitForStep("rl", held + 2)) << client_.Why("rl");
+  workers_.at("rollout-1")->Signal(SIGCONT);
 }
 
 TEST_F(ProcessTest, TakenPortsAreNamed) {

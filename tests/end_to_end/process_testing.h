@@ -20,7 +20,6 @@ class Process {
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
-  pid_t pid() const { return pid_; }
   void Signal(int signal) const;
   /// Exit status, or 128 and the signal that killed it; -1: it still runs after 10 s.
   int Wait();

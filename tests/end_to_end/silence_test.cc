@@ -143,7 +143,7 @@ TEST_F(SilenceTest, OneResponseHangsAndMoves) {
   cluster_.KillWorker("rollout-0");
   cluster_.AddWorker("rollout-2", "rollout", With(Fault::Kind::kHang, "generate", 11, 11));
   Create();
-  EXPECT_TRUE(WaitForWhy("on worker rollout-2 moved last")) << cluster_.Why("rl");
+  EXPECT_TRUE(WaitForWhy("on worker rollout-2, no token after")) << cluster_.Why("rl");
   ExpectTheSameEnd();
   EXPECT_THAT(Warnings(), HasSubstr("made no progress on worker rollout-2 for 250ms; it moves"));
 }
@@ -166,7 +166,7 @@ TEST_F(SilenceTest, AScoreThatHangsIsAskedForAgain) {
   cluster_.AddWorker("rollout-1", "rollout");
   cluster_.AddWorker("reward-0", "reward", With(Fault::Kind::kHang, "compute_reward", 20, 20));
   Create();
-  EXPECT_TRUE(WaitForWhy("on worker reward-0 moved last")) << cluster_.Why("rl");
+  EXPECT_TRUE(WaitForWhy("on worker reward-0, without a score")) << cluster_.Why("rl");
   ExpectTheSameEnd();
 }
 

@@ -30,6 +30,7 @@ void Coverage::Merge(const Coverage& other) {
   for (const auto& [key, count] : other.faults_) faults_[key] += count;
   for (const auto& [key, count] : other.phases_) phases_[key] += count;
   for (const auto& [key, count] : other.ends_) ends_[key] += count;
+  drained_as_slow_ += other.drained_as_slow_;
 }
 
 std::string Coverage::Report() const {
@@ -74,6 +75,7 @@ std::string Coverage::Report() const {
                     std::string(controller::StateName(static_cast<v1::Job::State>(state))), " ",
                     count);
   }
+  absl::StrAppend(&out, "\ndrained as slow: ", drained_as_slow_);
   absl::StrAppend(&out, "\nnever reached (", never.size(), "): ", absl::StrJoin(never, "; "), "\n");
   return out;
 }

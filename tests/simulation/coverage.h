@@ -22,6 +22,8 @@ class Coverage {
     ++faults_[{static_cast<int>(state), static_cast<int>(fault)}];
     if (!phase.empty()) ++phases_[{phase, static_cast<int>(fault)}];
   }
+  void DrainedAsSlow() { ++drained_as_slow_; }
+  uint64_t drained_as_slow() const { return drained_as_slow_; }
   void Ended(v1::Job::State state) { ++ends_[static_cast<int>(state)]; }
   void Merge(const Coverage& other);
   /// Tables of counts, and what was never reached.
@@ -32,6 +34,7 @@ class Coverage {
   std::map<std::pair<int, int>, uint64_t> faults_;
   std::map<std::pair<std::string, int>, uint64_t> phases_;
   std::map<int, uint64_t> ends_;
+  uint64_t drained_as_slow_ = 0;
 };
 
 const char* EventName(const controller::Event& event);

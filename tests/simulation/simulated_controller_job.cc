@@ -453,7 +453,10 @@ void SimulatedController::Do(Job& job, const NeedWorkers& effect) {
 
 void SimulatedController::Do(Job& job, const ReturnWorker& effect) {
   OnCluster([this, &job, effect] {
-    Apply(cluster_->OnReturn(job.name, effect.worker, world_.now(), effect.silent));
+    Apply(cluster_->OnReturn(job.name, effect.worker, world_.now(), effect.conduct));
+    if (effect.conduct != Conduct::kSlow) return;
+    world_.coverage().DrainedAsSlow();
+    world_.RestartLater(effect.worker);
   });
 }
 

@@ -32,6 +32,21 @@ TEST(SimulationTest, AnUndisturbedJobEndsWithTheWeightsOfAPlainLoop) {
   EXPECT_EQ(RunScenario(quiet, &coverage, false).violation, "");
 }
 
+TEST(SimulationTest, AWorkerThatStaysSlowIsDrained) {
+  Coverage coverage, quiet;
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    Scenario scenario = MakeScenario(seed);
+    scenario.faults.clear();
+    EXPECT_EQ(RunScenario(scenario, &quiet, false).violation, "") << "seed " << seed;
+    const uint64_t rollout_0 = 2;
+    scenario.faults.push_back(
+        {FaultKind::kSlow, absl::ZeroDuration(), absl::Seconds(60), rollout_0});
+    EXPECT_EQ(RunScenario(scenario, &coverage, false).violation, "") << "seed " << seed;
+  }
+  EXPECT_GT(coverage.drained_as_slow(), 10u);
+  EXPECT_LT(quiet.drained_as_slow(), coverage.drained_as_slow() / 2);
+}
+
 TEST(SchedulerTest, TimeThenOrderAndNothingOfTheDead) {
   Scheduler time;
   const ProcessId a = time.AddProcess(), b = time.AddProcess();

@@ -351,6 +351,14 @@ void World::Strike(const Fault& fault) {
   }
 }
 
+void World::RestartLater(const std::string& worker) {
+  time_.After(random_.Milliseconds(500, 4000), kWorld, [this, worker] {
+    for (size_t i = 0; i < workers_.size(); ++i) {
+      if (workers_[i]->id() == worker) KillWorker(i, absl::Milliseconds(100));
+    }
+  });
+}
+
 void World::StrikeWorker(const Fault& fault, size_t index) {
   SimulatedWorker& worker = *workers_[index];
   const absl::Time until = now() + fault.length;

@@ -83,6 +83,8 @@ class World {
   void Call(size_t worker, std::function<void(SimulatedController&)> request);
   void Answer(size_t worker, std::function<void(SimulatedWorker&)> answer);
   bool Reaches(size_t worker) const;
+  /// Somebody looks after a drained worker.
+  void RestartLater(const std::string& worker);
 
  private:
   void StartController();

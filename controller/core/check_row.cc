@@ -1,0 +1,121 @@
+#include "controller/core/check_row.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "controller/core/job_state.h"
+#include "controller/core/task.h"
+#include "sdk/base/status_macros.h"
+
+namespace baton::controller {
+namespace {
+
+using Job = v1::Job;
+
+constexpr uint64_t kMaxCount = uint64_t{1} << 60;   // of what only counts up by one
+constexpr uint64_t kMaxSerial = uint64_t{1} << 40;  // of trajectories; 10^7 steps of 65536 draws
+
+template <typename T>
+absl::Status InRange(absl::string_view field, T value, T low, T high) {
+  if (value >= low && value <= high) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat(field, ": ", value, " is not in [", low, ", ", high, "]"));
+}
+
+// The settings by which the core counts; the others were checked when the job was submitted.
+absl::Status CheckSettings(const v1::JobSpec& spec) {
+  const bool rl = spec.kind() == v1::JOB_KIND_RL;
+  if (!rl && spec.kind() != v1::JOB_KIND_SFT) {
+    return absl::DataLossError(absl::StrCat("kind: ", spec.kind(), " is neither rl nor sft"));
+  }
+  BATON_RETURN_IF_ERROR(
+      InRange("data.train_batch_size", spec.data().train_batch_size(), 1, 1 << 16));
+  BATON_RETURN_IF_ERROR(InRange("priority", spec.priority(), -1000, 1000));
+  if (!rl) return absl::OkStatus();
+  BATON_RETURN_IF_ERROR(InRange("rollout.n", spec.rollout().n(), 1, 1024));
+  return InRange("rollout.val.n", spec.rollout().val().n(), 1, 1024);
+}
+
+absl::Status CheckStates(const store::v1::JobRow& row) {
+  const Job::State state = row.job().state();
+  if (!Job::State_IsValid(state) || state == Job::STATE_UNSPECIFIED) {
+    return absl::DataLossError(absl::StrCat("state: there is no state ", state));
+  }
+  const int as = row.stopping_as();
+  const bool end = Job::State_IsValid(as) && IsTerminal(static_cast<Job::State>(as));
+  const bool resumes = as == Job::STATE_UNSPECIFIED || as == Job::STATE_QUEUED;
+  if (end || (resumes && state != Job::STATE_STOPPING)) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("stopping_as: no job becomes ", as));
+}
+
+absl::Status CheckSteps(const store::v1::JobRow& row) {
+  const Job& job = row.job();
+  BATON_RETURN_IF_ERROR(InRange<int64_t>("total_steps", job.total_steps(), 1, 10000000));
+  BATON_RETURN_IF_ERROR(InRange<int64_t>("step", job.step(), 0, job.total_steps()));
+  BATON_RETURN_IF_ERROR(InRange<int64_t>("saved_step", row.saved_step(), -1, job.step()));
+  BATON_RETURN_IF_ERROR(InRange<int64_t>("evaluated_step", row.evaluated_step(), -1, job.step()));
+  BATON_RETURN_IF_ERROR(InRange<int64_t>("revision", job.revision(), 0, kMaxCount));
+  BATON_RETURN_IF_ERROR(InRange<uint64_t>("policy_version", job.policy_version(), 0, kMaxCount));
+  BATON_RETURN_IF_ERROR(InRange<uint64_t>("incarnation", row.incarnation(), 0, kMaxCount));
+  BATON_RETURN_IF_ERROR(InRange<uint64_t>("generation", row.generation(), 0, kMaxCount));
+  BATON_RETURN_IF_ERROR(InRange<uint64_t>("sequence", row.sequence(), 0, kMaxCount));
+  BATON_RETURN_IF_ERROR(InRange<uint64_t>("cursor", row.cursor(), 0, kMaxSerial));
+  BATON_RETURN_IF_ERROR(InRange<uint64_t>("next_serial", row.next_serial(), 0, kMaxSerial));
+  uint64_t serial = 0;
+  for (const store::v1::StepSerials& kept : row.kept_steps()) {
+    BATON_RETURN_IF_ERROR(InRange<uint64_t>("kept_steps.first_serial", kept.first_serial(), serial,
+                                            row.next_serial()));
+    serial = kept.first_serial();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSlots(const store::v1::JobRow& row) {
+  std::map<std::string, int> roles;
+  std::set<std::string> workers;
+  for (const store::v1::SlotRow& slot : row.slots()) {
+    ++roles[slot.role()];
+    if (slot.worker_id().empty()) continue;
+    if (!IsActive(row.job().state()) && !IsTerminal(row.job().state())) {
+      return absl::DataLossError(absl::StrCat("slots: worker '", slot.worker_id(),
+                                              "' in a job that ", "has none while it is ",
+                                              StateName(row.job().state())));
+    }
+    if (!workers.insert(slot.worker_id()).second) {
+      return absl::DataLossError(
+          absl::StrCat("slots: worker '", slot.worker_id(), "' plays two roles"));
+    }
+  }
+  std::map<std::string, int> expected = {{"actor", 1}};
+  if (row.job().effective_spec().kind() == v1::JOB_KIND_RL) {
+    expected["rollout"] = row.job().effective_spec().resources().rollout_workers();
+    expected["reward"] = row.job().effective_spec().resources().reward_workers();
+  }
+  if (roles == expected) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("slots: ", row.slots_size(), " roles, not those that spec.resources asks for"));
+}
+
+}  // namespace
+
+absl::Status CheckRow(const store::v1::JobRow& row) {
+  const std::string& name = row.job().name();
+  if (!absl::StartsWith(name, "projects/") || !absl::StrContains(name, "/jobs/")) {
+    return absl::DataLossError(absl::StrCat("name: '", name, "' names no job"));
+  }
+  BATON_RETURN_IF_ERROR(CheckSettings(row.job().effective_spec()));
+  BATON_RETURN_IF_ERROR(CheckStates(row));
+  BATON_RETURN_IF_ERROR(CheckSteps(row));
+  BATON_RETURN_IF_ERROR(CheckSlots(row));
+  if (row.has_command() && !IsGroupCommand(static_cast<TaskKind>(row.command().kind()))) {
+    return absl::DataLossError(
+        absl::StrCat("command.kind: ", row.command().kind(), " is no command of a group"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace baton::controller
