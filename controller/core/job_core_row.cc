@@ -149,10 +149,16 @@ store::v1::JobRow JobCore::BriefRow() const {
 
 void JobCore::RestoreTrajectory(TrajectoryInfo& trajectory) {
   auto it = restored_rows_.find(trajectory.id);
-  if (it == restored_rows_.end() || it->second.purpose() != trajectory.purpose) return;
+  if (it == restored_rows_.end()) return;
+  // The row of another prompt (the data changed meanwhile) is not this trajectory's.
+  const store::v1::TrajectoryRow& row = it->second;
+  if (row.purpose() != trajectory.purpose || row.draw() != trajectory.draw ||
+      row.sample() != trajectory.sample || row.prompt_id() != trajectory.prompt_id) {
+    return;
+  }
   const uint32_t attempt = trajectory.attempt;
-  trajectory = FromRow(it->second, restored_serials_.at(trajectory.id),
-                       static_cast<uint32_t>(score_nodes()));
+  trajectory =
+      FromRow(row, restored_serials_.at(trajectory.id), static_cast<uint32_t>(score_nodes()));
   trajectory.attempt = attempt;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "boost/asio/post.hpp"
+#include "controller/core/check_row.h"
 #include "controller/runtime/session_state.h"
 #include "controller/runtime/tables.h"
 #include "sdk/base/log.h"
@@ -88,6 +89,12 @@ absl::Status Controller::Restore() {
     store::v1::JobRow row;
     if (!row.ParseFromString(stored.value)) {
       return absl::DataLossError(absl::StrCat("the row of job ", stored.key, " is damaged"));
+    }
+    absl::Status good = CheckRow(row);
+    if (good.ok() && row.job().name() != stored.key) good = absl::DataLossError(row.job().name());
+    if (!good.ok()) {
+      return absl::DataLossError(
+          absl::StrCat("the row of job ", stored.key, " is damaged: ", good.message()));
     }
     std::map<uint64_t, store::v1::TrajectoryRow> trajectories;
     if (IsActive(row.job().state()) && row.kept_steps_size() > 0) {

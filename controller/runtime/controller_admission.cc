@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "controller/core/check_row.h"
 #include "controller/core/spec.h"
 #include "controller/runtime/checkpoint_files.h"
 #include "controller/runtime/controller.h"
@@ -61,6 +62,10 @@ absl::StatusOr<store::v1::JobRow> ReadJobOf(const fs::path& checkpoint) {
   if (!google::protobuf::util::JsonStringToMessage(json, &row, options).ok() ||
       !row.job().has_effective_spec()) {
     return error(absl::StatusCode::kDataLoss, "has a job.json that cannot be read");
+  }
+  if (const absl::Status good = CheckRow(row); !good.ok()) {
+    return error(absl::StatusCode::kDataLoss,
+                 absl::StrCat("has a job.json that no controller wrote: ", good.message()));
   }
   return row;
 }

@@ -1,0 +1,125 @@
+#include "controller/core/check_row.h"
+
+#include <functional>
+#include <limits>
+
+#include "controller/core/job_core.h"
+#include "controller/core/spec.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace baton::controller {
+namespace {
+
+using ::testing::HasSubstr;
+using Job = v1::Job;
+
+store::v1::JobRow RunningRow() {
+  v1::JobSpec spec;
+  spec.set_kind(v1::JOB_KIND_RL);
+  spec.mutable_model()->mutable_init()->set_characters("01");
+  spec.mutable_data()->add_train_files("t");
+  spec.mutable_data()->add_val_files("v");
+  spec.mutable_data()->set_train_batch_size(2);
+  spec.mutable_trainer()->set_total_training_steps(5);
+  spec.mutable_trainer()->set_val_before_train(true);
+  spec.mutable_reward()->add_rules()->set_type("numeric");
+  const CheckedSpec checked = CheckSpec(spec);
+  EXPECT_TRUE(checked.violations.empty());
+  v1::Job job;
+  job.set_name("projects/default/jobs/j");
+  *job.mutable_effective_spec() = checked.effective;
+  *job.mutable_dataflow() = checked.dataflow;
+  store::v1::JobRow row = JobCore(job, 1, {}).Row();
+  row.mutable_job()->set_state(Job::STATE_RUNNING);
+  row.mutable_job()->set_revision(1);
+  row.mutable_job()->set_policy_version(1);
+  row.set_published_version(1);
+  for (store::v1::SlotRow& slot : *row.mutable_slots()) {
+    slot.set_worker_id(slot.role() + "-1");
+    slot.set_ready(true);
+    slot.set_credits(4);
+  }
+  return row;
+}
+
+TEST(CheckRowTest, ARowThatACoreWroteIsGood) {
+  EXPECT_TRUE(CheckRow(RunningRow()).ok()) << CheckRow(RunningRow());
+  EXPECT_TRUE(CheckRow(JobCore(RunningRow(), {}, 2, {}).Row()).ok());
+}
+
+TEST(CheckRowTest, ARowThatNoCoreWroteIsRefusedByItsField) {
+  using Change = std::function<void(store::v1::JobRow&)>;
+  const std::vector<std::pair<std::string, Change>> changes = {
+      {"name", [](auto& row) { row.mutable_job()->set_name("j"); }},
+      {"kind", [](auto& row) { row.mutable_job()->mutable_effective_spec()->clear_kind(); }},
+      {"train_batch_size",
+       [](auto& row) { row.mutable_job()->mutable_effective_spec()->clear_data(); }},
+      {"rollout.n",
+       [](auto& row) { row.mutable_job()->mutable_effective_spec()->clear_rollout(); }},
+      {"priority",
+       [](auto& row) {
+         row.mutable_job()->mutable_effective_spec()->set_priority(std::numeric_limits<int>::min());
+       }},
+      {"state", [](auto& row) { row.mutable_job()->set_state(static_cast<Job::State>(77)); }},
+      {"state", [](auto& row) { row.mutable_job()->clear_state(); }},
+      {"stopping_as",
+       [](auto& row) {
+         row.mutable_job()->set_state(Job::STATE_STOPPING);
+         row.set_stopping_as(Job::STATE_RUNNING);
+       }},
+      {"step", [](auto& row) { row.mutable_job()->set_step(6); }},
+      {"step", [](auto& row) { row.mutable_job()->set_step(-1); }},
+      {"saved_step", [](auto& row) { row.set_saved_step(1); }},
+      {"evaluated_step", [](auto& row) { row.set_evaluated_step(1); }},
+      {"cursor", [](auto& row) { row.set_cursor(~uint64_t{0}); }},
+      {"first_serial",
+       [](auto& row) { row.add_kept_steps()->set_first_serial(uint64_t{1} << 50); }},
+      {"slots", [](auto& row) { row.clear_slots(); }},
+      {"two roles", [](auto& row) { row.mutable_slots(1)->set_worker_id("actor-1"); }},
+      {"QUEUED", [](auto& row) { row.mutable_job()->set_state(Job::STATE_QUEUED); }},
+      {"command.kind",
+       [](auto& row) { row.mutable_command()->set_kind(static_cast<int>(TaskKind::kScore)); }},
+  };
+  for (const auto& [field, change] : changes) {
+    store::v1::JobRow row = RunningRow();
+    change(row);
+    const absl::Status status = CheckRow(row);
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << field;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(field));
+  }
+}
+
+// A trajectory that was generated of one prompt is not taken for one of another, as when the data
+// files changed meanwhile or the row is damaged.
+TEST(RestoredTrajectoryTest, TheRowOfAnotherPromptIsNotItsOwn) {
+  for (const uint64_t prompt : {uint64_t{0}, uint64_t{1000}}) {
+    store::v1::TrajectoryRow kept;
+    kept.set_id(TrajectoryId(v1::PURPOSE_EVAL, 0, 0, 1));
+    kept.set_purpose(v1::PURPOSE_EVAL);
+    kept.set_incarnation(1);
+    kept.set_prompt_id(prompt);
+    kept.set_scored(1);
+    JobCore core(RunningRow(), {{1, kept}}, 2, {});
+    const absl::Time now = absl::UnixEpoch() + absl::Hours(1);
+    core.Start(now);
+    DataLoaded loaded;
+    loaded.train_size = 4;
+    loaded.val_sources = {"", ""};
+    loaded.val_size = 2;
+    core.Handle(loaded, now);
+    for (const auto& [worker, role] : core.HeldWorkers()) {
+      WorkerBack back;
+      back.worker = worker;
+      back.policy_version = 1;
+      core.Handle(back, now);
+    }
+    const TrajectoryInfo* trajectory = core.Find(kept.id());
+    ASSERT_NE(trajectory, nullptr);
+    EXPECT_EQ(trajectory->prompt_id, 0u);
+    EXPECT_EQ(trajectory->state == TrajectoryState::kReady, prompt == 0);
+  }
+}
+
+}  // namespace
+}  // namespace baton::controller

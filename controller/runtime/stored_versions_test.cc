@@ -1,0 +1,205 @@
+// Data roots of earlier releases, and damaged ones: the jobs in them are the same, or the error
+// says what is wrong. controller/store/testdata/vN was made by a program of schema version N: a
+// job that ended, one whose controller was stopped in its fifth step, and what that controller
+// answered about both.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "controller/runtime/controller.h"
+#include "controller/runtime/tables.h"
+#include "controller/store/memory_store.h"
+#include "controller/store/sqlite_store.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/util/json_util.h"
+#include "google/protobuf/util/message_differencer.h"
+#include "gtest/gtest.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::controller {
+namespace {
+
+namespace fs = std::filesystem;
+using google::protobuf::util::MessageDifferencer;
+using ::testing::HasSubstr;
+
+template <typename T>
+absl::StatusOr<T> Wait(const std::function<void(Callback<T>)>& call) {
+  absl::Notification done;
+  absl::StatusOr<T> answer = absl::UnknownError("no answer");
+  call([&](absl::StatusOr<T> result) {
+    answer = std::move(result);
+    done.Notify();
+  });
+  done.WaitForNotification();
+  return answer;
+}
+
+std::string Read(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
+void ReplaceIn(const fs::path& path, const std::string& from, const std::string& to) {
+  std::string text = Read(path);
+  const size_t at = text.find(from);
+  ASSERT_NE(at, std::string::npos) << path;
+  std::ofstream(path, std::ios::binary) << text.replace(at, from.size(), to);
+}
+
+class StoredVersionsTest : public ::testing::TestWithParam<int> {
+ protected:
+  StoredVersionsTest() {
+    std::string pattern = (fs::temp_directory_path() / "stored-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~StoredVersionsTest() override {
+    controller_.reset();
+    fs::remove_all(folder_);
+  }
+
+  void CopyVersion(int version) {
+    const char* source = std::getenv("BATON_SOURCE_DIR");
+    const fs::path from =
+        absl::StrCat(source == nullptr ? "." : source, "/controller/store/testdata/v", version);
+    fs::copy(from, folder_, fs::copy_options::recursive);
+    for (const auto& entry : fs::recursive_directory_iterator(folder_)) {
+      fs::permissions(entry, fs::perms::owner_all, fs::perm_options::add);
+    }
+  }
+  absl::Status Open() {
+    controller_.reset();
+    auto store = store::SqliteStore::Open(folder_ + "/baton.db");
+    if (!store.ok()) return store.status();
+    return Open(*std::move(store));
+  }
+  absl::Status Open(std::unique_ptr<store::Store> store) {
+    ControllerOptions options;
+    options.data_root = folder_;
+    options.store = std::move(store);
+    auto controller = Controller::Create(std::move(options));
+    if (controller.ok()) controller_ = *std::move(controller);
+    return controller.status();
+  }
+
+  v1::Job Get(const std::string& name) {
+    v1::GetJobRequest request;
+    request.set_name(name);
+    auto job = Wait<v1::Job>([&](auto done) { controller_->GetJob(request, done); });
+    EXPECT_TRUE(job.ok()) << job.status();
+    return job.ok() ? *job : v1::Job();
+  }
+  absl::StatusOr<v1::Job> GoOnFrom(const std::string& checkpoint, const std::string& id) {
+    v1::CreateJobRequest request;
+    request.set_checkpoint(checkpoint);
+    request.set_job_id(id);
+    return Wait<v1::Job>([&](auto done) { controller_->CreateJob(request, done); });
+  }
+  /// What the program of that version answered.
+  v1::Job Recorded(const std::string& file) const {
+    v1::Job job;
+    EXPECT_TRUE(
+        google::protobuf::util::JsonStringToMessage(Read(fs::path(folder_) / file), &job).ok());
+    return job;
+  }
+
+  std::string folder_;
+  std::unique_ptr<Controller> controller_;
+};
+
+TEST_P(StoredVersionsTest, AJobThatEndedIsShownAsItWas) {
+  CopyVersion(GetParam());
+  ASSERT_TRUE(Open().ok());
+  const v1::Job expected = Recorded("ended.json");
+  const v1::Job job = Get("projects/default/jobs/ended");
+  ASSERT_EQ(expected.state(), v1::Job::STATE_SUCCEEDED);
+  EXPECT_TRUE(MessageDifferencer::Equals(job, expected)) << job.DebugString();
+  v1::ListTrajectoriesRequest request;
+  request.set_name("ended");
+  auto listed = Wait<v1::ListTrajectoriesResponse>(
+      [&](auto done) { controller_->ListTrajectories(request, done); });
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  ASSERT_EQ(listed->trajectories_size(), 8);
+  EXPECT_EQ(listed->trajectories(0).prompt_text(), "2+2=");
+  EXPECT_EQ(listed->trajectories(0).response_text(), "hi4wl6t1");
+}
+
+TEST_P(StoredVersionsTest, AJobOnItsWayGoesOnWhereItStood) {
+  CopyVersion(GetParam());
+  const v1::Job expected = Recorded("running.json");
+  for (int starts = 0; starts < 2; ++starts) {  // the second reads what the first wrote
+    ASSERT_TRUE(Open().ok());
+    const v1::Job job = Get("projects/default/jobs/running");
+    EXPECT_EQ(job.uid(), expected.uid());
+    EXPECT_EQ(job.state(), v1::Job::STATE_RUNNING);
+    EXPECT_EQ(job.step(), 4);
+    EXPECT_EQ(job.policy_version(), expected.policy_version());
+    EXPECT_EQ(job.revision(), expected.revision());
+    EXPECT_TRUE(MessageDifferencer::Equals(job.spec(), expected.spec()));
+    EXPECT_TRUE(MessageDifferencer::Equals(job.effective_spec(), expected.effective_spec()));
+    EXPECT_TRUE(MessageDifferencer::Equals(job.dataflow(), expected.dataflow()));
+    v1::ExplainJobRequest request;
+    request.set_name("running");
+    auto why = Wait<v1::ExplainJobResponse>([&](auto d) { controller_->ExplainJob(request, d); });
+    ASSERT_TRUE(why.ok()) << why.status();
+    std::string waits;
+    for (const v1::Wait& wait : why->waits()) absl::StrAppend(&waits, wait.cause(), "\n");
+    EXPECT_THAT(waits, HasSubstr("worker worker-0 to attach again"));
+  }
+}
+
+TEST_P(StoredVersionsTest, ACheckpointGoesOn) {
+  CopyVersion(GetParam());
+  ASSERT_TRUE(Open(std::make_unique<store::MemoryStore>()).ok());
+  auto job = GoOnFrom("jobs/default/running/checkpoints/step-4", "again");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->state(), v1::Job::STATE_QUEUED);
+  EXPECT_EQ(job->step(), 4);
+  EXPECT_TRUE(MessageDifferencer::Equals(job->spec(), Recorded("running.json").spec()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Schema, StoredVersionsTest, ::testing::Values(1));
+
+using DamagedRowsTest = StoredVersionsTest;
+
+TEST_F(DamagedRowsTest, AJobsRowThatParsesButIsNoneIsNamed) {
+  CopyVersion(1);
+  std::string row;
+  {
+    auto store = store::SqliteStore::Open(folder_ + "/baton.db");
+    ASSERT_TRUE(store.ok()) << store.status();
+    row = **(*store)->Get(kJobTable, "projects/default/jobs/running");
+  }
+  store::v1::JobRow damaged;
+  ASSERT_TRUE(damaged.ParseFromString(row));
+  damaged.clear_slots();
+  auto store = std::make_unique<store::MemoryStore>();
+  absl::Notification written;
+  store->Commit({{kJobTable, "projects/default/jobs/running", damaged.SerializeAsString()}},
+                [&](absl::Status) { written.Notify(); });
+  written.WaitForNotification();
+  const absl::Status status = Open(std::move(store));
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("projects/default/jobs/running"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("slots"));
+}
+
+TEST_F(DamagedRowsTest, ACheckpointThatSomebodyEditedIsRefused) {
+  CopyVersion(1);
+  ASSERT_TRUE(Open(std::make_unique<store::MemoryStore>()).ok());
+  const std::string checkpoint = folder_ + "/jobs/default/running/checkpoints/step-4";
+  ReplaceIn(checkpoint + "/job.json", "\"slots\"", "\"nobody\"");
+  const auto job = GoOnFrom(checkpoint, "again");
+  EXPECT_EQ(ErrorReason(job.status()), "CHECKPOINT_FOLDER");
+  EXPECT_THAT(std::string(job.status().message()), HasSubstr("slots"));
+  EXPECT_FALSE(fs::exists(folder_ + "/jobs/default/again"));
+}
+
+}  // namespace
+}  // namespace baton::controller
