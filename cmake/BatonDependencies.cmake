@@ -4,7 +4,7 @@ find_package(nlohmann_json REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
-if(BATON_TESTS)
+if(BATON_TESTS OR BATON_FUZZ)
   find_package(GTest REQUIRED)
 endif()
 

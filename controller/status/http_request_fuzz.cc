@@ -20,8 +20,10 @@
 #include "boost/asio/ip/tcp.hpp"
 #include "boost/beast/http/parser.hpp"
 #include "boost/beast/http/string_body.hpp"
+#include "controller/runtime/mock_controller.h"
 #include "controller/status/http_session.h"
 #include "controller/status/status_router.h"
+#include "gmock/gmock.h"
 #include "nlohmann/json.hpp"
 #include "sdk/base/utf8.h"
 
@@ -38,13 +40,9 @@ void Require(bool holds, const char* rule) {
   std::abort();
 }
 
-/// Answers at once: jobs that begin with "n" are not there.
-class FakeController : public controller::ControllerInterface {
+/// Answers at once: jobs that begin with "n" are not there. Calls that are not here are not made.
+class FakeController : public ::testing::StrictMock<controller::MockController> {
  public:
-  void CreateJob(v1::CreateJobRequest, Callback<v1::Job> done) override { No(done); }
-  void ValidateJob(v1::ValidateJobRequest, Callback<v1::ValidateJobResponse> done) override {
-    No(done);
-  }
   void GetJob(v1::GetJobRequest request, Callback<v1::Job> done) override {
     v1::Job job;
     job.set_name(request.name());
@@ -58,10 +56,6 @@ class FakeController : public controller::ControllerInterface {
     answer.set_next_page_token(request.page_token());
     Answer(request.project(), answer, done);
   }
-  void CancelJob(v1::CancelJobRequest, Callback<v1::Job> done) override { No(done); }
-  void PauseJob(v1::PauseJobRequest, Callback<v1::Job> done) override { No(done); }
-  void ResumeJob(v1::ResumeJobRequest, Callback<v1::Job> done) override { No(done); }
-  void DeleteJob(v1::DeleteJobRequest, Callback<v1::DeleteJobResponse> done) override { No(done); }
   void ListMetrics(v1::ListMetricsRequest request,
                    Callback<v1::ListMetricsResponse> done) override {
     Require(request.page_size() >= 1 && request.after_step() >= 0, "a page of metrics has bounds");
@@ -75,10 +69,6 @@ class FakeController : public controller::ControllerInterface {
   void ListCheckpoints(v1::ListCheckpointsRequest request,
                        Callback<v1::ListCheckpointsResponse> done) override {
     Answer(request.name(), v1::ListCheckpointsResponse(), done);
-  }
-  void ExportCheckpoint(v1::ExportCheckpointRequest,
-                        Callback<v1::ExportCheckpointResponse> done) override {
-    No(done);
   }
   void ExplainJob(v1::ExplainJobRequest request, Callback<v1::ExplainJobResponse> done) override {
     v1::ExplainJobResponse answer;
@@ -97,40 +87,27 @@ class FakeController : public controller::ControllerInterface {
     sink->OnEnd(absl::OkStatus());
     return nullptr;
   }
-  std::unique_ptr<controller::Subscription> ReadLogs(
-      v1::ReadLogsRequest, std::shared_ptr<controller::LogSink> sink) override {
-    sink->OnEnd(absl::UnimplementedError("not over HTTP"));
-    return nullptr;
-  }
   void ListWorkers(v1::ListWorkersRequest, Callback<v1::ListWorkersResponse> done) override {
     done(v1::ListWorkersResponse());
   }
-  void DrainWorker(v1::DrainWorkerRequest, Callback<v1::Worker> done) override { No(done); }
-  std::unique_ptr<controller::WorkerSession> Attach(
-      std::shared_ptr<controller::WorkerStream>) override {
-    return nullptr;
-  }
-  void FetchBatch(v1::FetchBatchRequest, Callback<std::vector<v1::Trajectory>> done) override {
-    No(done);
-  }
-  std::string files_dir() const override { return ""; }
   absl::Status Ready() const override { return absl::OkStatus(); }
   void Metrics(std::function<void(std::vector<controller::GaugeSample>)> done) override {
     done({{"baton_fuzzed", {{"job", "a\"b\\\n"}}, 1}});
   }
 
  private:
-  // What changes something cannot be reached over HTTP.
-  template <typename T>
-  static void No(const Callback<T>&) {
-    Require(false, "HTTP only reads");
-  }
   template <typename T>
   static void Answer(const std::string& name, const T& answer, const Callback<T>& done) {
     if (absl::StartsWith(name, "n")) return done(absl::NotFoundError("no job " + name));
     done(answer);
   }
 };
+
+// One for the process: it keeps nothing.
+FakeController& Fake() {
+  static auto* const fake = new FakeController();
+  return *fake;
+}
 
 std::string Escape(const std::string& text) {
   std::string out;
@@ -169,9 +146,8 @@ void FuzzTarget(absl::string_view text) {
     Require(same.ok() && same->path == target->path && same->query == target->query,
             "what is taken apart can be put together");
   }
-  FakeController controller;
   int answers = 0;
-  status::StatusRouter(&controller).Answer(text, [&](HttpAnswer answer) {
+  status::StatusRouter(&Fake()).Answer(text, [&](HttpAnswer answer) {
     ++answers;
     Require(target.ok() || answer.code == 400, "a broken target is a bad request");
     CheckAnswer(answer.code, answer.content_type, answer.body);
@@ -181,10 +157,9 @@ void FuzzTarget(absl::string_view text) {
 
 // What one connection gives back for these bytes, after which the client sends no more.
 std::string Talk(absl::string_view bytes, bool with_tokens) {
-  FakeController controller;
   boost::asio::io_context io(1);
   const auto shared = std::make_shared<status::HttpShared>(
-      &io, &controller, with_tokens ? std::set<std::string>{"t"} : std::set<std::string>(),
+      &io, &Fake(), with_tokens ? std::set<std::string>{"t"} : std::set<std::string>(),
       /*loopback=*/true, status::HttpLimits());
   int ends[2];
   Require(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "a pair of sockets");
@@ -239,6 +214,11 @@ void FuzzConnection(absl::string_view bytes, bool with_tokens) {
 }
 
 }  // namespace
+
+extern "C" int LLVMFuzzerInitialize(int*, char***) {
+  GTEST_FLAG_SET(break_on_failure, true);  // a call that HTTP does not make
+  return 0;
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0 || size > 60000) return 0;
