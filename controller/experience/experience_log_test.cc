@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/log.h"
 
 namespace baton::experience {
 namespace {
@@ -95,6 +96,23 @@ TEST_F(ExperienceLogTest, ATornTailIsCutOffAndTheRestKept) {
     EXPECT_EQ(again.offset, second.offset);
     EXPECT_EQ(*log_->Read(again), "second");
   }
+}
+
+TEST_F(ExperienceLogTest, ATornTailIsSaidWithItsFileAndBytes) {
+  const Location first = MustAppend("first");
+  const Location second = MustAppend("second");
+  fs::resize_file(File(1), second.offset + 16 + 2);
+  std::vector<std::string> lines;
+  SetLogForwarder([&](LogLevel level, absl::string_view line) {
+    if (level == LogLevel::kWarn) lines.emplace_back(line);
+  });
+  Open();
+  SetLogForwarder(nullptr);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_THAT(lines[0], ::testing::HasSubstr(File(1)));
+  EXPECT_THAT(lines[0], ::testing::HasSubstr("kept_bytes=" + std::to_string(second.offset)));
+  EXPECT_THAT(lines[0], ::testing::HasSubstr("lost_bytes=18"));
+  EXPECT_EQ(*log_->Read(first), "first");
 }
 
 TEST_F(ExperienceLogTest, AChangedByteIsDataLoss) {

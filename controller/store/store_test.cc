@@ -98,6 +98,8 @@ TEST(SqliteStoreTest, ANewerSchemaIsRefused) {
   const absl::Status status = SqliteStore::Open(path).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("schema version 99"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("knows " + std::to_string(SqliteStore::kSchemaVersion)));
 }
 
 TEST(SqliteStoreTest, AFileThatIsNoDatabaseIsAnErrorAndStaysAsItIs) {
