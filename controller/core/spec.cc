@@ -1,6 +1,8 @@
 #include "controller/core/spec.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 
@@ -74,7 +76,8 @@ void CheckInit(v1::ModelInitSpec* init, Checker& check) {
   const int heads = std::max(1, init->num_attention_heads());
   if (!init->has_num_key_value_heads()) init->set_num_key_value_heads(heads);
   if (!init->has_intermediate_size()) {
-    init->set_intermediate_size((4 * init->hidden_size() + 7) / 8 * 8);
+    const int64_t size = (int64_t{4} * init->hidden_size() + 7) / 8 * 8;
+    init->set_intermediate_size(static_cast<int>(std::clamp<int64_t>(size, 8, 1 << 20)));
   }
   check.InRange("model.init.intermediate_size", init->intermediate_size(), 8, 1 << 20);
   if (init->hidden_size() % heads != 0 || (init->hidden_size() / heads) % 2 != 0) {

@@ -47,6 +47,16 @@ TEST(SpecTest, AGivenZeroIsNotADefault) {
   EXPECT_EQ(checked.effective.data().seed(), 0);
 }
 
+// The default of intermediate_size is worked out of hidden_size, whatever that is.
+TEST(SpecTest, AWidthThatIsTooLargeIsSaidOnce) {
+  v1::JobSpec spec = Good();
+  spec.mutable_model()->mutable_init()->set_hidden_size(0x7ffffff8);
+  EXPECT_THAT(Fields(CheckSpec(spec)),
+              ::testing::UnorderedElementsAre("spec.model.init.hidden_size"));
+  spec.mutable_model()->mutable_init()->set_hidden_size(1000);
+  EXPECT_EQ(CheckSpec(spec).effective.model().init().intermediate_size(), 4000);
+}
+
 TEST(SpecTest, EveryViolationIsListedAtOnce) {
   v1::JobSpec spec = Good();
   spec.mutable_rollout()->set_n(0);
