@@ -203,14 +203,8 @@ ClusterEffects ClusterCore::OnReturn(const std::string& job, const std::string& 
   return effects;
 }
 
-void ClusterCore::OnLeave(const std::string& job) {
-  needs_.erase(job);
-  for (auto& [id, worker] : workers_) {
-    if (worker.job != job) continue;
-    worker.job.clear();
-    worker.role.clear();
-  }
-}
+// What it was granted and did not want comes back by OnReturn: the grant may still be on its way.
+void ClusterCore::OnLeave(const std::string& job) { needs_.erase(job); }
 
 void ClusterCore::Expect(const std::string& job, const std::string& worker, const std::string& role,
                          absl::Time now) {

@@ -361,6 +361,7 @@ void JobCore::RecoverTrainer(const std::string& reason) {
 void JobCore::ReleaseAll() {
   SetPhase(Phase::kNone);
   releasing_since_ = now_;
+  Do(NeedWorkers{});  // or what it gives back would be granted to it again
   for (Slot& slot : slots_) {
     if (slot.state == SlotState::kEmpty) continue;
     rollouts_.RemoveWorker(slot.worker);
