@@ -1,6 +1,7 @@
 #include "controller/core/check_row.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -80,6 +81,8 @@ absl::Status CheckSlots(const store::v1::JobRow& row) {
   for (const store::v1::SlotRow& slot : row.slots()) {
     ++roles[slot.role()];
     if (slot.worker_id().empty()) continue;
+    BATON_RETURN_IF_ERROR(
+        InRange("slots.credits", slot.credits(), 1, std::numeric_limits<int>::max()));
     if (!IsActive(row.job().state()) && !IsTerminal(row.job().state())) {
       return absl::DataLossError(absl::StrCat("slots: worker '", slot.worker_id(),
                                               "' in a job that ", "has none while it is ",

@@ -76,6 +76,7 @@ TEST(CheckRowTest, ARowThatNoCoreWroteIsRefusedByItsField) {
       {"first_serial",
        [](auto& row) { row.add_kept_steps()->set_first_serial(uint64_t{1} << 50); }},
       {"slots", [](auto& row) { row.clear_slots(); }},
+      {"slots.credits", [](auto& row) { row.mutable_slots(1)->set_credits(0); }},
       {"two roles", [](auto& row) { row.mutable_slots(1)->set_worker_id("actor-1"); }},
       {"QUEUED", [](auto& row) { row.mutable_job()->set_state(Job::STATE_QUEUED); }},
       {"command.kind",

@@ -34,6 +34,8 @@ class Cluster {
       jobs_.back()->Start(now_);
     }
     Settle();
+    for (int i = 0; i <= kProcesses; ++i) Hello(absl::StrCat("w", i), /*well=*/true);
+    Settle();
   }
 
   void Run() {
@@ -63,6 +65,7 @@ class Cluster {
   std::string SomeName() {
     return absl::StrCat("w", input_->ConsumeIntegralInRange(0, kProcesses));
   }
+  bool Rarely() { return input_->ConsumeIntegralInRange(0, 7) == 0; }
   FuzzedJob* JobOf(const std::string& name) {
     for (const auto& job : jobs_) {
       if (job->core().name() == name) return job.get();
@@ -75,7 +78,7 @@ class Cluster {
       case 0:
       case 1:
       case 2:
-        return Hello();
+        return Hello(SomeName(), input_->ConsumeBool());
       case 3:
         return Take(core_->OnClosed(SomeSession(), now_));
       case 4: {
@@ -105,25 +108,25 @@ class Cluster {
            input_->ConsumeIntegralInRange<uint64_t>(0, std::min<uint64_t>(8, next_session_));
   }
 
-  void Hello() {
-    const std::string worker = SomeName();
+  // `well`: as an orderly process would.
+  void Hello(const std::string& worker, bool well) {
     v1::Hello hello;
-    hello.set_worker_id(input_->ConsumeIntegralInRange(0, 31) == 0 ? "BAD" : worker);
-    hello.set_instance_id(input_->ConsumeIntegralInRange(0, 3) == 0 ? "b" : "a");
+    hello.set_worker_id(!well && Rarely() ? "BAD" : worker);
+    hello.set_instance_id(!well && input_->ConsumeBool() ? "b" : "a");
     hello.set_protocol_min(1);
-    hello.set_protocol_max(input_->ConsumeIntegralInRange(0, 31) == 0 ? 0 : 1);
-    hello.set_epoch_seen(input_->ConsumeIntegralInRange(0, 15) == 0 ? epoch_ + 1 : epoch_);
-    const int roles = input_->ConsumeIntegralInRange(0, 7);
+    hello.set_protocol_max(!well && Rarely() ? 0 : 1);
+    hello.set_epoch_seen(!well && Rarely() ? epoch_ + 1 : epoch_);
+    const int roles = well ? worker.back() - '0' : input_->ConsumeIntegralInRange(0, 7);
     std::set<std::string> plays;
     for (int r = 0; r < 3; ++r) {
       if (((roles + 1) >> r) % 2 == 0) continue;
       v1::MethodCredits* method = hello.add_methods();
       method->set_role(r == 0 ? "actor" : r == 1 ? "rollout" : "reward");
       method->set_method(r == 0 ? "update" : r == 1 ? "generate" : "compute_reward");
-      method->set_credits(input_->ConsumeIntegralInRange(-1, 3));
+      method->set_credits(well ? 2 : input_->ConsumeIntegralInRange(-1, 3));
       plays.insert(method->role());
     }
-    const int holds = input_->ConsumeIntegralInRange(0, 7);
+    const int holds = well ? 3 : input_->ConsumeIntegralInRange(0, 7);
     Process& process = processes_[worker];
     if (holds > 0) {  // what it was given, or something else
       v1::RoleHeld* held = hello.add_roles_held();

@@ -149,7 +149,7 @@ void FuzzedJob::See(const Effect& effect) {
 
 void FuzzedJob::See(const StartTask& start) {
   Require(!start.worker.empty(), "a task is for somebody");
-  asked_.push_back(start);
+  asked_.push_back({start});
   if (asked_.size() > kRemembered) asked_.pop_front();
 }
 
@@ -187,7 +187,9 @@ void FuzzedJob::Check(absl::Time now) {
   Require(core_->step() >= 0 && core_->step() <= row_.job().total_steps(),
           "the step is within the total");
   if (!started_ || !IsActive(core_->state())) return;
-  Require(core_->Explain(now).waits_size() > 0, "an active job says what it waits for");
+  const v1::ExplainJobResponse why = core_->Explain(now);
+  if (why.waits_size() == 0) std::fprintf(stderr, "%s\n", why.summary().c_str());
+  Require(why.waits_size() > 0, "an active job says what it waits for");
 }
 
 std::string FuzzedJob::SomeWorker() {
@@ -212,7 +214,7 @@ absl::Status FuzzedJob::SomeError() {
 TaskRef FuzzedJob::SomeRef() {
   TaskRef ref;
   if (!asked_.empty() && input_->ConsumeBool()) {
-    ref = asked_[input_->ConsumeIntegralInRange<size_t>(0, asked_.size() - 1)].ref;
+    ref = asked_[input_->ConsumeIntegralInRange<size_t>(0, asked_.size() - 1)].task.ref;
     switch (input_->ConsumeIntegralInRange(0, 6)) {
       case 0:
         ref.subject = input_->ConsumeIntegral<uint64_t>();
@@ -257,9 +259,10 @@ TaskDone FuzzedJob::Answer() {
   } else {
     // The newest first: an exhausted input still makes the job go on.
     const size_t back = input_->ConsumeIntegralInRange<size_t>(0, asked_.size() - 1);
-    const StartTask& task = asked_[asked_.size() - 1 - back];
-    done.worker = how == 1 ? SomeWorker() : task.worker;
-    done.ref = task.ref;
+    Asked& asked = asked_[asked_.size() - 1 - back];
+    done.worker = how == 1 ? SomeWorker() : asked.task.worker;
+    done.ref = asked.task.ref;
+    asked.answered = asked.answered || how > 1;
   }
   if (how == 2) done.status = SomeError();
   done.output.tokens = input_->ConsumeIntegral<uint8_t>();
@@ -277,7 +280,7 @@ WorkerBack FuzzedJob::Back(const std::string& worker, bool holds_role) {
   back.holds_role = holds_role;
   back.policy_version =
       input_->ConsumeBool() ? policy_version_ : input_->ConsumeIntegralInRange<uint64_t>(0, 4);
-  for (const StartTask& task : asked_) {
+  for (const auto& [task, answered] : asked_) {
     if (task.worker != worker) continue;
     const int now = input_->ConsumeIntegralInRange(0, 2);  // lost, running, finished
     if (now > 0) (now == 1 ? back.running : back.unacked).push_back(task.ref);
@@ -298,6 +301,10 @@ void FuzzedJob::HappenToQueue(absl::Time now) {
     default:
       break;
   }
+  GrantNext(now);
+}
+
+bool FuzzedJob::GrantNext(absl::Time now) {
   for (auto& [role, count] : need_) {
     if (count == 0 || (need_.size() > 1 && input_->ConsumeBool())) continue;
     const auto held = core_->HeldWorkers();
@@ -305,7 +312,37 @@ void FuzzedJob::HappenToQueue(absl::Time now) {
       const std::string free = absl::StrCat("w", w);
       if (held.count(free) > 0) continue;
       --count;
-      return Send(WorkerGranted{free, role, input_->ConsumeIntegralInRange(0, 3)}, now);
+      Send(WorkerGranted{free, role, input_->ConsumeIntegralInRange(1, 3)}, now);
+      return true;
+    }
+  }
+  return false;
+}
+
+void FuzzedJob::GoWell(int turns, absl::Time now) {
+  for (; turns > 0 && !IsTerminal(core_->state()); --turns) {
+    now += absl::Milliseconds(10);
+    if (!own_.empty()) {
+      Event event = std::move(own_.front());
+      own_.erase(own_.begin());
+      Send(event, now);
+      continue;
+    }
+    auto next = std::find_if(asked_.begin(), asked_.end(), [&](const Asked& asked) {
+      return !asked.answered && core_->Wants(asked.task.worker, asked.task.ref);
+    });
+    if (next != asked_.end()) {
+      next->answered = true;
+      TaskDone done;
+      done.worker = next->task.worker;
+      done.ref = next->task.ref;
+      done.output.tokens = 3;
+      done.output.finish_reason = "stop";
+      done.output.location.file = 1;
+      done.output.metrics["reward"] = next->task.args.trajectory.sample;
+      Send(done, now);
+    } else if (queue_ || !GrantNext(now)) {
+      return;
     }
   }
 }
@@ -336,6 +373,7 @@ void FuzzedJob::Happen(absl::Time now) {
     case 0:
     case 1:
     case 2:
+      return GoWell(input_->ConsumeIntegralInRange(1, 32), now);
     case 3:
     case 4:
     case 5:

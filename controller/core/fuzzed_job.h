@@ -60,6 +60,9 @@ class FuzzedJob {
   void See(const BuildBatch& batch);
   void CheckRows();
   void Check(absl::Time now);
+  /// Up to so many things happen as they should.
+  void GoWell(int turns, absl::Time now);
+  bool GrantNext(absl::Time now);
   TaskDone Answer();
   TaskRef SomeRef();
   std::string SomeWorker();
@@ -74,7 +77,11 @@ class FuzzedJob {
   bool started_ = false;
   store::v1::JobRow row_;
   Rows rows_;
-  std::deque<StartTask> asked_;      // of workers, answered or not
+  struct Asked {
+    StartTask task;
+    bool answered = false;
+  };
+  std::deque<Asked> asked_;          // of workers
   std::vector<Event> own_;           // the controller's own work that is under way
   std::map<std::string, int> need_;  // by role
   uint64_t policy_version_ = 0, incarnation_ = 0;
