@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "boost/asio/post.hpp"
 #include "boost/asio/thread_pool.hpp"
 #include "controller/api/cluster_service.h"
 #include "controller/api/experience_service.h"
@@ -13,20 +14,25 @@
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
+#include "sdk/base/low_priority.h"
 
 namespace baton::api {
 namespace {
 
 constexpr int kMaxMessageBytes = 64 << 20;
+constexpr int kFileThreads = 2;
 
 class ApiServerImpl : public ApiServer {
  public:
   ApiServerImpl(controller::ControllerInterface* controller, const Access& access)
-      : files_(2),
+      : files_(kFileThreads),
         jobs_(controller, access, &files_),
         workers_(controller, access),
         cluster_(controller, access),
-        experience_(controller, access) {}
+        experience_(controller, access) {
+    LowerPoolPriority(kFileThreads,
+                      [this](auto work) { boost::asio::post(files_, std::move(work)); });
+  }
 
   ~ApiServerImpl() override {
     if (server_ != nullptr) {

@@ -109,26 +109,30 @@ UploadFileReactor::UploadFileReactor(const absl::Status& allowed, std::string di
                                      boost::asio::thread_pool* files,
                                      const grpc::CallbackServerContext* context,
                                      v1::UploadFileResponse* response)
-    : files_(files), context_(context), response_(response) {
+    : directory_(std::move(directory)), files_(files), context_(context), response_(response) {
   if (!allowed.ok()) {
     Finish(ToGrpc(allowed));
     return;
   }
-  file_ = std::make_unique<File>(std::move(directory));
   StartRead(&request_);
 }
 
 UploadFileReactor::~UploadFileReactor() = default;
 
+UploadFileReactor::File& UploadFileReactor::OpenFile() {
+  if (file_ == nullptr) file_ = std::make_unique<File>(directory_);
+  return *file_;
+}
+
 absl::Status UploadFileReactor::Write() {
   if (!request_.filename().empty()) response_->set_path(request_.filename());
-  return file_->Append(request_.data());
+  return OpenFile().Append(request_.data());
 }
 
 absl::Status UploadFileReactor::Keep() {
   // A caller that died has not sent everything.
   if (context_->IsCancelled()) return absl::CancelledError("the caller is gone");
-  auto path = file_->Keep(response_->path());
+  auto path = OpenFile().Keep(response_->path());
   if (!path.ok()) return path.status();
   response_->set_path(*path);
   response_->set_size_bytes(file_->size());
@@ -143,7 +147,10 @@ void UploadFileReactor::OnReadDone(bool ok) {
   });
 }
 
-void UploadFileReactor::OnDone() { delete this; }
+void UploadFileReactor::OnDone() {
+  boost::asio::post(*files_, [file = std::move(file_)] {});
+  delete this;
+}
 
 void RemoveUnfinishedUploads(const std::string& directory) {
   std::error_code code;

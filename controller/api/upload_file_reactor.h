@@ -13,7 +13,7 @@
 
 namespace baton::api {
 
-/// Pieces are written on `files`, one at a time; the next is read when the last is written, so a
+/// The file is opened, written and given up on `files`, one piece at a time; the next is read when the last is written, so a
 /// slow disk slows the sender down. Deletes itself.
 class UploadFileReactor : public grpc::ServerReadReactor<v1::UploadFileRequest> {
  public:
@@ -31,14 +31,16 @@ class UploadFileReactor : public grpc::ServerReadReactor<v1::UploadFileRequest> 
 
  private:
   class File;
+  File& OpenFile();
   absl::Status Write();
   absl::Status Keep();
 
+  const std::string directory_;
   boost::asio::thread_pool* const files_;
   const grpc::CallbackServerContext* const context_;
   v1::UploadFileResponse* const response_;
   v1::UploadFileRequest request_;
-  std::unique_ptr<File> file_;
+  std::unique_ptr<File> file_;  // touched on files_ alone
 };
 
 /// Deletes what uploads of an earlier process left in `directory`.

@@ -7,6 +7,9 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/synchronization/notification.h"
+#include "boost/asio/post.hpp"
+#include "boost/asio/thread_pool.hpp"
 #include "controller/api/api_server_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -94,6 +97,21 @@ TEST_F(UploadTest, AnUnfinishedFileIsNotKept) {
   context.TryCancel();
   EXPECT_FALSE(writer->Finish().ok());
   server_.reset();  // everything under way has ended
+  EXPECT_THAT(Files(), ::testing::IsEmpty());
+}
+
+// Opening a file may wait for the disk: never on a thread of gRPC.
+TEST_F(UploadTest, AFileIsOpenedOnItsExecutor) {
+  boost::asio::thread_pool pool(1);
+  absl::Notification release;
+  boost::asio::post(pool, [&] { release.WaitForNotification(); });
+  v1::UploadFileResponse response;
+  auto* const reactor =
+      new UploadFileReactor(absl::OkStatus(), files_, &pool, /*context=*/nullptr, &response);
+  EXPECT_THAT(Files(), ::testing::IsEmpty());
+  reactor->OnDone();
+  release.Notify();
+  pool.join();
   EXPECT_THAT(Files(), ::testing::IsEmpty());
 }
 
