@@ -41,7 +41,8 @@ grpc::ServerUnaryReactor* JobServiceImpl::CreateJob(Context* context,
                                                     const v1::CreateJobRequest* request,
                                                     v1::Job* response) {
   return Unary(access_, context, response, [&](controller::Callback<v1::Job> done) {
-    controller_->CreateJob(*request, std::move(done));
+    // gRPC made the request for this call and looks at it no more: it is taken, not copied.
+    controller_->CreateJob(std::move(*const_cast<v1::CreateJobRequest*>(request)), std::move(done));
   });
 }
 

@@ -8,25 +8,21 @@ namespace baton::controller {
 
 using Job = v1::Job;
 
-std::shared_ptr<const Job> SubmittedOf(const Job& job) {
+std::shared_ptr<const Job> TakeSubmitted(Job* job) {
   auto out = std::make_shared<Job>();
-  if (job.has_spec()) *out->mutable_spec() = job.spec();
-  if (job.has_effective_spec()) *out->mutable_effective_spec() = job.effective_spec();
-  if (job.has_dataflow()) *out->mutable_dataflow() = job.dataflow();
+  if (job->has_spec()) out->mutable_spec()->Swap(job->mutable_spec());
+  if (job->has_effective_spec()) out->mutable_effective_spec()->Swap(job->mutable_effective_spec());
+  if (job->has_dataflow()) out->mutable_dataflow()->Swap(job->mutable_dataflow());
+  job->clear_spec();
+  job->clear_effective_spec();
+  job->clear_dataflow();
   return out;
 }
 
-Job WithoutSubmitted(Job job) {
-  job.clear_spec();
-  job.clear_effective_spec();
-  job.clear_dataflow();
-  return job;
-}
-
-JobCore::JobCore(const v1::Job& job, int64_t submit_order, const JobCoreOptions& options)
+JobCore::JobCore(v1::Job job, int64_t submit_order, const JobCoreOptions& options)
     : options_(options),
-      submitted_(SubmittedOf(job)),
-      job_(WithoutSubmitted(job)),
+      submitted_(TakeSubmitted(&job)),
+      job_(std::move(job)),
       submit_order_(submit_order),
       rollout_pace_(options.pace),
       reward_pace_(options.pace) {

@@ -56,20 +56,17 @@ struct JobCoreOptions {
 store::v1::JobRow GoOnFrom(const store::v1::JobRow& saved, const v1::Job& as,
                            const v1::Checkpoint& checkpoint, int64_t submit_order);
 
-/// What of a job never changes and may be large: spec, effective_spec and dataflow.
-std::shared_ptr<const v1::Job> SubmittedOf(const v1::Job& job);
-/// The rest.
-v1::Job WithoutSubmitted(v1::Job job);
+/// Moves out of `job` what never changes and may be large: spec, effective_spec and dataflow.
+std::shared_ptr<const v1::Job> TakeSubmitted(v1::Job* job);
 
 class JobCore {
  public:
   /// A job just accepted: QUEUED. `job` has name, uid, specs, dataflow, create_time.
-  JobCore(const v1::Job& job, int64_t submit_order, const JobCoreOptions& options);
+  JobCore(v1::Job job, int64_t submit_order, const JobCoreOptions& options);
   /// A job found in the store by a restarted controller of `epoch`, with the trajectory rows of
   /// the step in progress by serial. Call Start next.
-  JobCore(const store::v1::JobRow& row,
-          const std::map<uint64_t, store::v1::TrajectoryRow>& trajectories, uint64_t epoch,
-          const JobCoreOptions& options);
+  JobCore(store::v1::JobRow row, const std::map<uint64_t, store::v1::TrajectoryRow>& trajectories,
+          uint64_t epoch, const JobCoreOptions& options);
 
   /// First call. A new job asks for workers; a restored one loads its data and waits for its
   /// workers to come back.

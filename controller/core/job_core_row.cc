@@ -12,15 +12,15 @@ namespace {
 constexpr int kEpochShift = 8;  // an attempt number is epoch << 8 | try
 }
 
-JobCore::JobCore(const store::v1::JobRow& row,
+JobCore::JobCore(store::v1::JobRow row,
                  const std::map<uint64_t, store::v1::TrajectoryRow>& trajectories, uint64_t epoch,
                  const JobCoreOptions& options)
     : options_(options),
       attempt_base_(
           Mutated(Mutation::kEpochNotInAttempts) ? 0 : static_cast<uint32_t>(epoch << kEpochShift)),
       restored_(true),
-      submitted_(SubmittedOf(row.job())),
-      job_(WithoutSubmitted(row.job())),
+      submitted_(TakeSubmitted(row.mutable_job())),
+      job_(row.job()),
       submit_order_(row.submit_order()),
       incarnation_(row.incarnation()),
       step_(row.job().step()),

@@ -12,6 +12,7 @@
 #include "controller/runtime/session_state.h"
 #include "controller/runtime/tables.h"
 #include "sdk/base/log.h"
+#include "sdk/base/low_priority.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 
@@ -45,7 +46,10 @@ Controller::Controller(ControllerOptions options)
       disk_(static_cast<size_t>(options_.disk_threads)),
       cluster_strand_(boost::asio::make_strand(cluster_thread_.get_executor())),
       admission_(boost::asio::make_strand(disk_.get_executor())),
-      timer_(cluster_thread_.get_executor()) {}
+      timer_(cluster_thread_.get_executor()) {
+  LowerPoolPriority(options_.disk_threads,
+                    [this](auto work) { boost::asio::post(disk_, std::move(work)); });
+}
 
 absl::StatusOr<std::unique_ptr<Controller>> Controller::Create(ControllerOptions options) {
   std::error_code code;
@@ -57,6 +61,12 @@ absl::StatusOr<std::unique_ptr<Controller>> Controller::Create(ControllerOptions
   std::unique_ptr<Controller> controller(new Controller(std::move(options)));
   BATON_RETURN_IF_ERROR(controller->Restore());
   return controller;
+}
+
+absl::Status Controller::RestoreSpec(const std::string& name, v1::Job* job) {
+  BATON_ASSIGN_OR_RETURN(const auto stored, store_->Get(kSpecTable, name));
+  if (stored.has_value() && job->MergeFromString(*stored)) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("the spec of job ", name, " is missing or damaged"));
 }
 
 absl::Status Controller::Restore() {
@@ -90,11 +100,19 @@ absl::Status Controller::Restore() {
     if (!row.ParseFromString(stored.value)) {
       return absl::DataLossError(absl::StrCat("the row of job ", stored.key, " is damaged"));
     }
+    // A row may hold the spec itself, as all once did: from here on it stands in a row of its own.
+    const bool with_spec = row.job().has_effective_spec();
+    if (!with_spec) BATON_RETURN_IF_ERROR(RestoreSpec(stored.key, row.mutable_job()));
     absl::Status good = CheckRow(row);
     if (good.ok() && row.job().name() != stored.key) good = absl::DataLossError(row.job().name());
     if (!good.ok()) {
       return absl::DataLossError(
           absl::StrCat("the row of job ", stored.key, " is damaged: ", good.message()));
+    }
+    if (with_spec) {
+      v1::Job job = row.job();
+      BATON_RETURN_IF_ERROR(
+          CommitNow(*store_, {{kSpecTable, stored.key, TakeSubmitted(&job)->SerializeAsString()}}));
     }
     std::map<uint64_t, store::v1::TrajectoryRow> trajectories;
     if (IsActive(row.job().state()) && row.kept_steps_size() > 0) {

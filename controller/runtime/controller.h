@@ -1,7 +1,7 @@
 // The controller: jobs, the queue, workers' sessions, on top of a store.
 //
-// Threads: `strands` threads run the jobs' strands, one of its own the queue's, `disk` threads files and
-// reads of the store. See controller_interface.h for the contract of the public methods.
+// Threads: `strands` threads run the jobs' strands, one of its own the queue's, `disk` threads
+// files and reads of the store. See controller_interface.h for the contract of the public methods.
 #ifndef BATON_CONTROLLER_RUNTIME_CONTROLLER_H_
 #define BATON_CONTROLLER_RUNTIME_CONTROLLER_H_
 
@@ -88,6 +88,7 @@ class Controller : public ControllerInterface {
 
   explicit Controller(ControllerOptions options);
   absl::Status Restore();
+  absl::Status RestoreSpec(const std::string& name, v1::Job* job);
 
   // controller_jobs.cc.
   /// A job that is in the store.
@@ -97,12 +98,12 @@ class Controller : public ControllerInterface {
   bool AnswerRepeat(const v1::CreateJobRequest& request, const std::string& project,
                     const std::string& request_key, const Callback<v1::Job>& done);
   std::vector<v1::FieldViolation> CheckFiles(v1::JobSpec* effective);
-  void Admit(const v1::CreateJobRequest& request, const Callback<v1::Job>& done);
+  void Admit(v1::CreateJobRequest request, const Callback<v1::Job>& done);
   absl::StatusOr<std::string> FreeName(const std::string& id, const std::string& project);
   /// The job's first row, and its files.
   absl::StatusOr<store::v1::JobRow> FromCheckpoint(const std::string& folder, v1::Job job,
                                                    int64_t order);
-  absl::StatusOr<store::v1::JobRow> FromSpec(const v1::CreateJobRequest& request, v1::Job job);
+  absl::StatusOr<store::v1::JobRow> FromSpec(v1::JobSpec spec, v1::Job job);
   void Delete(const std::shared_ptr<JobRuntime>& job, const Callback<v1::DeleteJobResponse>& done);
   absl::StatusOr<std::vector<store::Write>> RowsOf(const std::string& name);
   template <typename T>

@@ -135,8 +135,8 @@ void Controller::ValidateJob(v1::ValidateJobRequest request,
 }
 
 void Controller::CreateJob(v1::CreateJobRequest request, Callback<v1::Job> done) {
-  gate_.Post(admission_, [this, request = std::move(request), done = std::move(done)] {
-    Admit(request, done);
+  gate_.Post(admission_, [this, request = std::move(request), done = std::move(done)]() mutable {
+    Admit(std::move(request), done);
   });
 }
 
@@ -185,23 +185,22 @@ absl::StatusOr<std::string> Controller::FreeName(const std::string& id,
                    {{"job", name}});
 }
 
-absl::StatusOr<store::v1::JobRow> Controller::FromSpec(const v1::CreateJobRequest& request,
-                                                       v1::Job job) {
-  CheckedSpec checked = CheckSpec(request.spec());
+absl::StatusOr<store::v1::JobRow> Controller::FromSpec(v1::JobSpec spec, v1::Job job) {
+  CheckedSpec checked = CheckSpec(spec);
   for (v1::FieldViolation& violation : CheckFiles(&checked.effective)) {
     checked.violations.push_back(std::move(violation));
   }
   if (!checked.violations.empty()) return MakeSpecError(checked.violations);
-  if (absl::StartsWith(request.spec().model().path(), "job:")) {
+  if (absl::StartsWith(spec.model().path(), "job:")) {
     // A copy of its own: that job may be deleted, or its checkpoint give way to newer ones, before
     // this one starts, or starts again.
     const std::string copy = JobRuntime::Directory(options_.data_root, job.name()) + "/model";
     BATON_RETURN_IF_ERROR(LinkFolder(checked.effective.model().path(), copy));
     checked.effective.mutable_model()->set_path(copy);
   }
-  *job.mutable_spec() = request.spec();
-  *job.mutable_effective_spec() = checked.effective;
-  *job.mutable_dataflow() = checked.dataflow;
+  *job.mutable_spec() = std::move(spec);
+  *job.mutable_effective_spec() = std::move(checked.effective);
+  *job.mutable_dataflow() = std::move(checked.dataflow);
   store::v1::JobRow row;
   *row.mutable_job() = std::move(job);
   return row;
@@ -238,7 +237,7 @@ absl::StatusOr<store::v1::JobRow> Controller::FromCheckpoint(const std::string& 
 }
 
 // One at a time: two calls with one request id, or one name, meet here.
-void Controller::Admit(const v1::CreateJobRequest& request, const Callback<v1::Job>& done) {
+void Controller::Admit(v1::CreateJobRequest request, const Callback<v1::Job>& done) {
   const std::string project = request.project().empty() ? "default" : request.project();
   if (!ValidId(project)) return done(InvalidName("project", project));
   const std::string request_key = absl::StrCat(project, "/", request.request_id());
@@ -268,15 +267,15 @@ void Controller::Admit(const v1::CreateJobRequest& request, const Callback<v1::J
   const auto name = FreeName(id, project);
   if (!name.ok()) return done(name.status());
   job.set_name(*name);
-  const auto row =
-      from_checkpoint ? FromCheckpoint(request.checkpoint(), job, order) : FromSpec(request, job);
+  auto row = from_checkpoint ? FromCheckpoint(request.checkpoint(), job, order)
+                             : FromSpec(std::move(*request.mutable_spec()), job);
   if (!row.ok()) {
     std::error_code code;
     fs::remove_all(JobRuntime::Directory(options_.data_root, *name), code);
     return done(row.status());
   }
-  JobCore core = from_checkpoint ? JobCore(*row, {}, context_.epoch, options_.core)
-                                 : JobCore(row->job(), order, options_.core);
+  JobCore core = from_checkpoint ? JobCore(*std::move(row), {}, context_.epoch, options_.core)
+                                 : JobCore(std::move(*row->mutable_job()), order, options_.core);
   const auto runtime = std::make_shared<JobRuntime>(&context_, std::move(core), 1,
                                                     /*stored=*/false);
   {

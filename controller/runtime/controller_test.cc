@@ -314,6 +314,49 @@ TEST_F(ControllerTest, ANameIsFreeWhenNothingOfItsJobIsLeft) {
   EXPECT_EQ(Get("add")->uid(), next->uid());
 }
 
+// A long field is stored when the job comes, and not with every event after.
+TEST_F(ControllerTest, ASpecIsWrittenOnce) {
+  v1::JobSpec spec = Spec();
+  (*spec.mutable_labels())["note"] = std::string(100'000, 'x');
+  const auto job = Create(spec, "add");
+  ASSERT_TRUE(job.ok()) << job.status();
+  v1::CancelJobRequest cancel;
+  cancel.set_name("add");
+  ASSERT_TRUE(Wait<v1::Job>([&](auto d) { controller_->CancelJob(cancel, d); }).ok());
+  const auto row = store_->Get("jobs", job->name());
+  ASSERT_TRUE(row.ok() && row->has_value());
+  EXPECT_LT((*row)->size(), 10'000u);
+  Start();
+  const auto again = Get("add");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->state(), v1::Job::STATE_CANCELLED);
+  EXPECT_EQ(again->spec().SerializeAsString(), spec.SerializeAsString());
+  EXPECT_EQ(again->effective_spec().labels().at("note").size(), 100'000u);
+  EXPECT_TRUE(again->has_dataflow());
+  v1::DeleteJobRequest forget;
+  forget.set_name("add");
+  ASSERT_TRUE(Wait<v1::DeleteJobResponse>([&](auto d) { controller_->DeleteJob(forget, d); }).ok());
+  EXPECT_FALSE(store_->Get("specs", job->name())->has_value());
+}
+
+// A message of gRPC holds 64 MiB.
+TEST_F(ControllerTest, APageOfLargeJobsIsShorter) {
+  v1::JobSpec spec = Spec();
+  (*spec.mutable_labels())["note"] = std::string(900'000, 'x');
+  for (int i = 0; i < 40; ++i) ASSERT_TRUE(Create(spec, absl::StrCat("job-", i)).ok());
+  v1::ListJobsRequest list;
+  size_t seen = 0;
+  do {
+    const auto page = Wait<v1::ListJobsResponse>([&](auto d) { controller_->ListJobs(list, d); });
+    ASSERT_TRUE(page.ok()) << page.status();
+    ASSERT_GT(page->jobs_size(), 0);
+    EXPECT_LT(page->ByteSizeLong(), 64u << 20);
+    seen += static_cast<size_t>(page->jobs_size());
+    list.set_page_token(page->next_page_token());
+  } while (!list.page_token().empty());
+  EXPECT_EQ(seen, 40u);
+}
+
 /// A worker's end of a stream, without a network.
 class FakeStream : public WorkerStream {
  public:
@@ -359,6 +402,37 @@ v1::WorkerMessage Hello(const std::string& worker) {
   message.mutable_hello()->set_protocol_min(1);
   message.mutable_hello()->set_protocol_max(1);
   return message;
+}
+
+// Whatever the jobs' threads do, a lease is renewed.
+TEST_F(ControllerTest, AHeartbeatWaitsForNoJob) {
+  const auto stream = std::make_shared<FakeStream>();
+  const auto session = controller_->Attach(stream);
+  session->OnMessage(Hello("w"));
+  ASSERT_TRUE(stream->Message(0).has_welcome());
+  absl::Notification release, finished[2];
+  const int strand_threads = ControllerOptions().strand_threads;
+  ASSERT_EQ(strand_threads, 2);
+  for (int i = 0; i < strand_threads; ++i) {
+    const std::string name = absl::StrCat("job-", i);
+    ASSERT_TRUE(Create(Spec(), name).ok());
+    v1::CancelJobRequest cancel;
+    cancel.set_name(name);
+    absl::Notification busy;
+    controller_->CancelJob(cancel, [&, i](const absl::StatusOr<v1::Job>&) {
+      busy.Notify();
+      release.WaitForNotification();
+      finished[i].Notify();
+    });
+    busy.WaitForNotification();
+  }
+  v1::WorkerMessage beat;
+  beat.mutable_heartbeat()->set_sequence(7);
+  session->OnMessage(beat);
+  EXPECT_EQ(stream->Message(1).heartbeat_ack().sequence(), 7u);
+  release.Notify();
+  for (absl::Notification& one : finished) one.WaitForNotification();
+  session->OnClosed();
 }
 
 TEST_F(ControllerTest, AStreamThatIsReplacedIsClosed) {

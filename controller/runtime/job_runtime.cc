@@ -78,6 +78,7 @@ JobRuntime::JobRuntime(const RuntimeContext* context, JobCore core, int64_t next
       next_log_sequence_(next_log_sequence),
       logs_ended_(IsTerminal(core_.state())),
       stored_(stored),
+      spec_written_(stored),
       visible_(stored) {
   TakeSnapshot(core_.Brief());
 }
@@ -203,7 +204,11 @@ std::vector<store::Write> JobRuntime::RowsOf(const Effects& effects) {
       }
     }
   }
-  if (put_job) writes.push_back({kJobTable, name_, core_.Row().SerializeAsString()});
+  if (!put_job) return writes;
+  writes.push_back({kJobTable, name_, core_.BriefRow().SerializeAsString()});
+  if (!std::exchange(spec_written_, true)) {
+    writes.push_back({kSpecTable, name_, submitted_->SerializeAsString()});
+  }
   return writes;
 }
 
@@ -304,7 +309,7 @@ void JobRuntime::Explain(Callback<v1::ExplainJobResponse> done) {
 
 void JobRuntime::Checkpoints(Callback<std::vector<v1::Checkpoint>> done) {
   OnStrand([this, done = std::move(done)] {
-    const store::v1::JobRow row = core_.Row();
+    const store::v1::JobRow row = core_.BriefRow();
     std::vector<v1::Checkpoint> all(row.checkpoints().begin(), row.checkpoints().end());
     Finish({}, {}, [done, all = std::move(all)] { done(all); });  // they are committed by then
   });

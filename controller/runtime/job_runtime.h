@@ -211,6 +211,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   int64_t next_log_sequence_;
   bool logs_ended_;                  // the line of the job's end is committed
   bool stored_;                      // its first row is committed
+  bool spec_written_;                // its row of kSpecTable is at least on its way
   size_t worker_lines_ = 0;          // not committed yet
   size_t dropped_worker_lines_ = 0;  // since the last that was kept
 

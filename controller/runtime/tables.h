@@ -14,6 +14,7 @@ namespace baton::controller {
 
 inline constexpr char kMetaTable[] = "meta";                ///< "epoch", "secret"
 inline constexpr char kJobTable[] = "jobs";                 ///< job name -> JobRow
+inline constexpr char kSpecTable[] = "specs";               ///< job name -> what never changes
 inline constexpr char kRequestTable[] = "requests";         ///< project/request -> RequestRow
 inline constexpr char kEventTable[] = "events";             ///< job#revision -> JobEvent
 inline constexpr char kMetricTable[] = "metrics";           ///< job#step/kind -> StepMetrics
