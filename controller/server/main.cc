@@ -1,4 +1,6 @@
 // baton-controller: wiring only.
+#include <malloc.h>
+
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -39,6 +41,19 @@ baton::LogLevel LevelOf(const std::string& name) {
   return baton::LogLevel::kInfo;
 }
 
+// Memory goes back to the system: what is large at once (glibc would learn to keep it), and what is
+// free among the small every few seconds.
+void ReturnLargeBlocks() { ::mallopt(M_MMAP_THRESHOLD, 256 << 10); }
+
+int WaitForSignal(const sigset_t& signals) {
+  constexpr timespec kTrimEvery = {5, 0};
+  while (true) {
+    const int signal = ::sigtimedwait(&signals, nullptr, &kTrimEvery);
+    if (signal > 0) return signal;
+    ::malloc_trim(0);
+  }
+}
+
 int Run(const Flags& flags) {
   using namespace baton;  // NOLINT: wiring of everything
   // Blocked before any thread starts, so that sigwait below is the only one who gets them.
@@ -50,6 +65,7 @@ int Run(const Flags& flags) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
 
+  ReturnLargeBlocks();
   api::Access access;
   if (!flags.token_file.empty()) {
     auto read = api::Access::FromFile(flags.token_file);
@@ -82,8 +98,7 @@ int Run(const Flags& flags) {
       {{"grpc_port", (*api)->port()},
        {"http_port", (*status)->port()},
        {"data_root", flags.data_root}});
-  int signal = 0;
-  sigwait(&signals, &signal);
+  const int signal = WaitForSignal(signals);
   Log(LogLevel::kInfo, "controller stops", {{"signal", signal}});
   status->reset();
   api->reset();
