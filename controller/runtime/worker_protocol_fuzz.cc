@@ -6,6 +6,7 @@
 #include <fuzzer/FuzzedDataProvider.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -137,6 +138,7 @@ class World {
   ~World() { Stop(); }
 
   void Run() {
+    for (const char* worker : {"actor", "rollout", "reward"}) Attach(worker, /*well=*/true);
     for (int i = 0; i < kMessages && input_->remaining_bytes() > 0; ++i) {
       Say();
       Check();
@@ -223,12 +225,12 @@ class World {
   }
 
   void Say() {
-    if (peers_.empty()) return Attach();
+    if (peers_.empty()) return AttachSomebody();
     Peer& peer = peers_[input_->ConsumeIntegralInRange<size_t>(0, peers_.size() - 1)];
     const int what = input_->ConsumeIntegralInRange(0, 15);
-    if (what == 0) return Attach();
+    if (what == 0) return AttachSomebody();
     if (what == 1) return Leave(peer);
-    if (what == 2) return peer.session->OnMessage(Hello(peer.worker));
+    if (what == 2) return peer.session->OnMessage(Hello(peer.worker, input_->ConsumeBool()));
     if (what == 3) return Beat(peer);
     v1::WorkerMessage message;
     if (what == 4) {
@@ -246,6 +248,7 @@ class World {
       message.mutable_log()->set_message(input_->ConsumeBool() ? "said" : "");
       return peer.session->OnMessage(std::move(message));
     }
+    if (what > 10) return GoWell(input_->ConsumeIntegralInRange(1, 16));
     const std::vector<v1::Task> tasks = Tasks();
     if (tasks.empty()) return Beat(peer);
     const size_t back = input_->ConsumeIntegralInRange<size_t>(0, tasks.size() - 1);
@@ -254,18 +257,41 @@ class World {
     Peer* speaker = &peer;
     if (what > 6) speaker = Holder(task);
     if (what == 7 && task.has_generate()) return Progress(*speaker, task);
-    *message.mutable_result() = Result(task);
+    *message.mutable_result() = Result(task, input_->ConsumeIntegralInRange(0, 15));
     speaker->session->OnMessage(std::move(message));
   }
 
-  void Attach() {
+  // Whoever has a task without a result answers it as it should.
+  void GoWell(int turns) {
+    for (; turns > 0; --turns) {
+      Check();
+      const std::vector<v1::Task> tasks = Tasks();
+      const auto next = std::find_if(tasks.begin(), tasks.end(), [&](const v1::Task& task) {
+        return answered_.count(task.task_token()) == 0 && !Holder(task)->stream->closed();
+      });
+      if (next == tasks.end()) return;
+      answered_.insert(next->task_token());
+      v1::WorkerMessage message;
+      *message.mutable_result() = Result(*next, 0);
+      Holder(*next)->session->OnMessage(std::move(message));
+    }
+  }
+
+  void AttachSomebody() {
+    static constexpr const char* kWorkers[] = {"actor", "rollout", "reward"};
+    Attach(input_->PickValueInArray(kWorkers), input_->ConsumeBool());
+  }
+
+  // `well`: as an orderly process would.
+  void Attach(const std::string& worker, bool well) {
     if (peers_.size() == kStreams) Leave(peers_.front());
     Peer peer;
     peer.stream = std::make_shared<Stream>();
     peer.session = controller_->Attach(peer.stream);
-    static constexpr const char* kWorkers[] = {"actor", "rollout", "reward"};
-    peer.worker = input_->PickValueInArray(kWorkers);
-    if (input_->ConsumeIntegralInRange(0, 7) > 0) peer.session->OnMessage(Hello(peer.worker));
+    peer.worker = worker;
+    if (well || input_->ConsumeIntegralInRange(0, 7) > 0) {
+      peer.session->OnMessage(Hello(worker, well));
+    }
     peers_.push_back(std::move(peer));
   }
 
@@ -287,25 +313,25 @@ class World {
     Require(peer.stream->closed(), "a heartbeat is answered");
   }
 
-  v1::WorkerMessage Hello(const std::string& worker) {
+  v1::WorkerMessage Hello(const std::string& worker, bool well) {
     v1::WorkerMessage message;
     v1::Hello* hello = message.mutable_hello();
-    hello->set_worker_id(input_->ConsumeIntegralInRange(0, 15) == 0 ? "" : worker);
-    hello->set_instance_id(input_->ConsumeIntegralInRange(0, 7) == 0 ? "other" : "one");
+    hello->set_worker_id(!well && input_->ConsumeIntegralInRange(0, 7) == 0 ? "" : worker);
+    hello->set_instance_id(!well && input_->ConsumeIntegralInRange(0, 3) == 0 ? "other" : "one");
     hello->set_protocol_min(1);
     hello->set_protocol_max(1);
     v1::MethodCredits* method = hello->add_methods();
     method->set_role(worker);
     method->set_method("any");
-    method->set_credits(input_->ConsumeIntegralInRange(0, 2));
-    if (input_->ConsumeBool()) {
+    method->set_credits(well ? 2 : input_->ConsumeIntegralInRange(-1, 2));
+    if (well || input_->ConsumeBool()) {
       v1::RoleHeld* held = hello->add_roles_held();
       held->set_job(name_);
       held->set_role(worker);
-      held->set_policy_version(input_->ConsumeIntegralInRange<uint64_t>(0, 3));
+      held->set_policy_version(well ? 0 : input_->ConsumeIntegralInRange<uint64_t>(0, 3));
     }
     for (const v1::Task& task : Tasks()) {
-      const int now = input_->ConsumeIntegralInRange(0, 7);
+      const int now = well ? 1 : input_->ConsumeIntegralInRange(0, 7);
       if (now == 1) hello->add_running()->set_task_token(task.task_token());
       if (now == 2) hello->add_unacknowledged(task.task_token());
     }
@@ -342,9 +368,9 @@ class World {
     peer.session->OnMessage(std::move(message));
   }
 
-  v1::TaskResult Result(const v1::Task& task) {
+  // `how`: 0 is well.
+  v1::TaskResult Result(const v1::Task& task, int how) {
     v1::TaskResult result;
-    const int how = input_->ConsumeIntegralInRange(0, 15);
     result.set_task_token(task.task_token());
     if (how == 1) {  // somewhere a bit is not what it was
       std::string token = task.task_token();
@@ -363,7 +389,8 @@ class World {
       result.set_response_text("2");
       result.set_finish_reason("stop");
     } else if (task.has_score()) {
-      if (how != 6) (*result.mutable_metrics())["reward"] = input_->ConsumeFloatingPoint<double>();
+      const double reward = how == 0 ? ++rewards_ : input_->ConsumeFloatingPoint<double>();
+      if (how != 6) (*result.mutable_metrics())["reward"] = reward;
       if (how == 7) result.set_error("fuzzed");
     } else if (task.has_save_checkpoint()) {
       const fs::path folder = task.save_checkpoint().directory();
@@ -389,7 +416,9 @@ class World {
   std::unique_ptr<Controller> controller_;
   std::string name_, uid_, token_name_;
   std::vector<Peer> peers_;
+  std::set<std::string> answered_;  // tokens
   uint64_t beats_ = 0;
+  double rewards_ = 0;
 };
 
 }  // namespace
