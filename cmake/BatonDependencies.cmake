@@ -10,6 +10,7 @@ endif()
 
 if(BATON_SERVICE)
   find_package(Protobuf REQUIRED)
+  find_package(OpenSSL REQUIRED)
   pkg_check_modules(GRPCPP REQUIRED IMPORTED_TARGET grpc++)
   pkg_check_modules(SQLITE3 REQUIRED IMPORTED_TARGET sqlite3)
   pkg_check_modules(YAML_CPP REQUIRED IMPORTED_TARGET yaml-cpp)

@@ -1,45 +1,77 @@
 #include "controller/api/access.h"
 
-#include <fstream>
-
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::api {
+namespace {
 
-absl::StatusOr<Access> Access::FromFile(const std::string& path) {
-  std::ifstream in(path);
-  if (!in) {
-    return absl::NotFoundError(
-        absl::StrCat("token file ", path, " cannot be opened; write one token a line into it"));
-  }
-  std::set<std::string> tokens;
-  for (std::string line; std::getline(in, line);) {
-    const std::string token(absl::StripAsciiWhitespace(line));
-    if (!token.empty() && token[0] != '#') tokens.insert(token);
-  }
-  if (tokens.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("token file ", path, " holds no token; write one token a line into it"));
-  }
-  return Access(std::move(tokens));
-}
+constexpr char kNoToken[] = " ";  // is nobody's
 
-absl::Status Access::Check(const grpc::ServerContextBase& context) const {
-  if (tokens_.empty()) return absl::OkStatus();
+// The token shown; empty: none.
+std::string BearerOf(const grpc::ServerContextBase& context) {
   const auto& metadata = context.client_metadata();
   const auto it = metadata.find("authorization");
-  if (it != metadata.end()) {
-    const std::string value(it->second.data(), it->second.size());
-    if (absl::StartsWith(value, "Bearer ") && tokens_.count(value.substr(7)) > 0) {
-      return absl::OkStatus();
-    }
+  if (it == metadata.end()) return "";
+  absl::string_view value(it->second.data(), it->second.size());
+  return absl::ConsumePrefix(&value, "Bearer ") ? std::string(value) : kNoToken;
+}
+
+absl::Status Refusal(const Asked& asked, const Granted& granted) {
+  const access::Caller& caller = granted.caller;
+  if (!caller.May(asked.scope)) {
+    return MakeError(
+        absl::StatusCode::kPermissionDenied, "SCOPE",
+        absl::StrCat(asked.method, " asks for the scope '", access::ScopeName(asked.scope),
+                     "', which token ", caller.name, " does not have"));
   }
-  return MakeError(absl::StatusCode::kUnauthenticated, "TOKEN",
-                   it == metadata.end() ? "this controller asks for a token; give --token-file"
-                                        : "this token is not known to the controller");
+  if (!asked.resource.empty() && !caller.Opens(granted.project)) {
+    return MakeError(absl::StatusCode::kPermissionDenied, "PROJECT",
+                     absl::StrCat("token ", caller.name, " is for project ", caller.project,
+                                  ", not for ", granted.project));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Granted> Access::Check(const grpc::ServerContextBase& context,
+                                      const Asked& asked) const {
+  Granted granted;
+  granted.method = asked.method;
+  granted.resource = asked.resource;
+  granted.changes = asked.scope != access::Scope::kRead && asked.scope != access::Scope::kWorker;
+  if (audit_ != nullptr) granted.peer = context.peer();
+  auto caller = tokens_->Find(BearerOf(context), absl::Now());
+  absl::Status refused = caller.status();
+  if (caller.ok()) {
+    granted.caller = *std::move(caller);
+    const std::string own =
+        granted.caller.project == "*" ? std::string("default") : granted.caller.project;
+    if (asked.resource.empty()) {
+      granted.project = granted.caller.project;
+    } else if (absl::StartsWith(asked.resource, "projects/")) {
+      granted.project = access::ProjectOf(asked.resource);
+    } else {
+      granted.project = own;
+      granted.resource = absl::StrCat("projects/", own, "/jobs/", asked.resource);
+    }
+    refused = Refusal(asked, granted);
+  }
+  if (refused.ok()) return granted;
+  if (granted.caller.name.empty()) granted.caller.name = "unknown";
+  granted.changes = true;
+  Ended(granted, refused);
+  return refused;
+}
+
+void Access::Ended(const Granted& granted, const absl::Status& outcome) const {
+  if (audit_ == nullptr || !granted.changes) return;
+  audit_->Write(
+      {absl::Now(), granted.caller.name, granted.peer, granted.method, granted.resource, outcome});
 }
 
 bool IsLoopback(absl::string_view address) {

@@ -1,35 +1,60 @@
-// Who may call. One check, used by every method.
+// One check, used by every method: who calls, may they do that, to this project?
 #ifndef BATON_CONTROLLER_API_ACCESS_H_
 #define BATON_CONTROLLER_API_ACCESS_H_
 
-#include <set>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "controller/access/audit_log.h"
+#include "controller/access/token_book.h"
 #include "grpcpp/server_context.h"
 
 namespace baton::api {
 
-/// Bearer tokens. Immutable, thread-safe.
+/// What a call is about to do.
+struct Asked {
+  const char* method;  ///< "JobService.CreateJob".
+  access::Scope scope = access::Scope::kRead;
+  /// A job's name, full or short; or "projects/P" for what concerns a project; empty: neither.
+  std::string resource;
+};
+
+/// A call that may go on.
+struct Granted {
+  access::Caller caller;
+  std::string method;
+  std::string peer;
+  std::string resource;  ///< A short job name is completed with the caller's project.
+  std::string project;   ///< Of the resource; without one, the caller's own ("*": all).
+  bool changes = false;  ///< It may change something: its outcome is told to the audit log.
+};
+
+/// Copies share the book and the log. Thread-safe.
 class Access {
  public:
-  /// Everybody may call: only for a server that listens on loopback.
-  Access() = default;
-  explicit Access(std::set<std::string> tokens) : tokens_(std::move(tokens)) {}
-  /// One token a line; empty lines and those that begin with '#' are skipped. A file without a
-  /// token is an error.
-  static absl::StatusOr<Access> FromFile(const std::string& path);
+  /// Everybody may call everything: only for a server that listens on loopback.
+  Access() : Access(std::make_shared<access::TokenBook>()) {}
+  /// `audit` may be null.
+  explicit Access(std::shared_ptr<access::TokenBook> tokens,
+                  std::shared_ptr<access::AuditLog> audit = nullptr)
+      : tokens_(std::move(tokens)), audit_(std::move(audit)) {}
 
-  /// UNAUTHENTICATED (TOKEN) unless the call carries `authorization: Bearer TOKEN`.
-  absl::Status Check(const grpc::ServerContextBase& context) const;
-  bool open() const { return tokens_.empty(); }
-  const std::set<std::string>& tokens() const { return tokens_; }
+  /// UNAUTHENTICATED (TOKEN, TOKEN_EXPIRED) unless the call carries `authorization: Bearer TOKEN`;
+  /// PERMISSION_DENIED (SCOPE, PROJECT). Refusals are told to the audit log.
+  absl::StatusOr<Granted> Check(const grpc::ServerContextBase& context, const Asked& asked) const;
+  /// The outcome of a call: told to the audit log when it may have changed something.
+  void Ended(const Granted& granted, const absl::Status& outcome) const;
+
+  bool open() const { return tokens_->open(); }
+  access::TokenBook& tokens() const { return *tokens_; }
 
  private:
-  std::set<std::string> tokens_;
+  std::shared_ptr<access::TokenBook> tokens_;
+  std::shared_ptr<access::AuditLog> audit_;
 };
 
 /// True for "127.x.y.z:port", "[::1]:port", "localhost:port" and "unix:path".

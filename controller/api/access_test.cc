@@ -1,37 +1,9 @@
 #include "controller/api/access.h"
 
-#include <fstream>
-
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace baton::api {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::UnorderedElementsAre;
-
-std::string WriteFile(const std::string& name, const std::string& text) {
-  const std::string path = ::testing::TempDir() + name;
-  std::ofstream(path) << text;
-  return path;
-}
-
-TEST(AccessTest, ReadsOneTokenALine) {
-  auto access = Access::FromFile(WriteFile("tokens", "# people\n  one \r\n\ntwo\n"));
-  ASSERT_TRUE(access.ok()) << access.status();
-  EXPECT_THAT(access->tokens(), UnorderedElementsAre("one", "two"));
-  EXPECT_FALSE(access->open());
-  EXPECT_TRUE(Access().open());
-}
-
-TEST(AccessTest, AFileWithoutTokensIsAnError) {
-  const auto empty = Access::FromFile(WriteFile("empty", "# nobody\n\n")).status();
-  EXPECT_EQ(empty.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(empty.message()), HasSubstr("one token a line"));
-  const auto absent = Access::FromFile(::testing::TempDir() + "absent").status();
-  EXPECT_EQ(absent.code(), absl::StatusCode::kNotFound);
-}
 
 TEST(AccessTest, KnowsLoopback) {
   for (const char* address :

@@ -2,10 +2,12 @@
 
 #include <chrono>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "boost/asio/post.hpp"
 #include "boost/asio/thread_pool.hpp"
+#include "controller/api/access_service.h"
 #include "controller/api/cluster_service.h"
 #include "controller/api/experience_service.h"
 #include "controller/api/job_service.h"
@@ -15,12 +17,44 @@
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "sdk/base/low_priority.h"
+#include "sdk/base/status_macros.h"
+#include "sdk/rpc/channel_credentials.h"
 
 namespace baton::api {
 namespace {
 
 constexpr int kMaxMessageBytes = 64 << 20;
+constexpr int kMaxUserMessageBytes = 4 << 20;  // a spec, a piece of a file
 constexpr int kFileThreads = 2;
+
+struct Listener {
+  absl::Status Start(const std::string& address, const char* flag,
+                     const std::vector<grpc::Service*>& services, int max_message_bytes,
+                     const std::shared_ptr<grpc::ServerCredentials>& credentials) {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort(address, credentials, &port);
+    builder.SetMaxReceiveMessageSize(max_message_bytes);
+    builder.SetMaxSendMessageSize(kMaxMessageBytes);
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 20000);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10000);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
+    for (grpc::Service* service : services) builder.RegisterService(service);
+    server = builder.BuildAndStart();
+    if (server != nullptr && port != 0) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot listen on ", address,
+                     ": the port is in use, the address is not this machine's, or the TLS files do "
+                     "not fit; is a controller running already? Choose another with ",
+                     flag));
+  }
+
+  int port = 0;
+  std::unique_ptr<grpc::Server> server;
+};
 
 class ApiServerImpl : public ApiServer {
  public:
@@ -29,70 +63,66 @@ class ApiServerImpl : public ApiServer {
         jobs_(controller, access, &files_),
         workers_(controller, access),
         cluster_(controller, access),
+        tokens_(controller, access),
         experience_(controller, access) {
     LowerPoolPriority(kFileThreads,
                       [this](auto work) { boost::asio::post(files_, std::move(work)); });
   }
 
   ~ApiServerImpl() override {
-    if (server_ != nullptr) {
-      server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
-      server_->Wait();
+    const auto end = std::chrono::system_clock::now() + std::chrono::seconds(2);
+    for (Listener* listener : {&users_listener_, &workers_listener_}) {
+      if (listener->server == nullptr) continue;
+      listener->server->Shutdown(end);
+      listener->server->Wait();
     }
     files_.join();
   }
 
-  absl::Status Listen(const std::string& address) {
-    grpc::EnableDefaultHealthCheckService(true);
-    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port_);
-    builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
-    builder.SetMaxSendMessageSize(kMaxMessageBytes);
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 20000);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10000);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-    builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
-    builder.RegisterService(&jobs_);
-    builder.RegisterService(&workers_);
-    builder.RegisterService(&cluster_);
-    builder.RegisterService(&experience_);
-    server_ = builder.BuildAndStart();
-    if (server_ != nullptr && port_ != 0) return absl::OkStatus();
-    return absl::FailedPreconditionError(
-        absl::StrCat("cannot listen on ", address,
-                     ": the port is in use, or the address is not this machine's; is a "
-                     "controller running already? Choose another with --listen"));
+  absl::Status Listen(const std::string& address, const ApiOptions& options) {
+    BATON_ASSIGN_OR_RETURN(const auto credentials, MakeServerCredentials(options.tls));
+    const std::vector<grpc::Service*> users = {&jobs_, &cluster_, &tokens_};
+    const std::vector<grpc::Service*> workers = {&workers_, &experience_};
+    if (!options.worker_address.empty()) {
+      BATON_RETURN_IF_ERROR(
+          users_listener_.Start(address, "--listen", users, kMaxUserMessageBytes, credentials));
+      return workers_listener_.Start(options.worker_address, "--worker-listen", workers,
+                                     kMaxMessageBytes, credentials);
+    }
+    std::vector<grpc::Service*> all = users;
+    all.insert(all.end(), workers.begin(), workers.end());
+    return users_listener_.Start(address, "--listen", all, kMaxMessageBytes, credentials);
   }
 
-  int port() const override { return port_; }
+  int port() const override { return users_listener_.port; }
+  int worker_port() const override { return workers_listener_.port; }
 
  private:
   boost::asio::thread_pool files_;
   JobServiceImpl jobs_;
   WorkerServiceImpl workers_;
   ClusterServiceImpl cluster_;
+  AccessServiceImpl tokens_;
   ExperienceServiceImpl experience_;
-  int port_ = 0;
-  std::unique_ptr<grpc::Server> server_;
+  Listener users_listener_, workers_listener_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ApiServer>> ApiServer::Start(
-    const std::string& address, const Access& access, controller::ControllerInterface* controller) {
-  if (access.open() && !IsLoopback(address)) {
+    const std::string& address, const Access& access, controller::ControllerInterface* controller,
+    const ApiOptions& options) {
+  for (const std::string& one : {address, options.worker_address}) {
+    if (one.empty() || !access.open() || IsLoopback(one)) continue;
     return absl::FailedPreconditionError(
-        absl::StrCat(address,
+        absl::StrCat(one,
                      " can be reached from other machines, and there are no tokens: "
                      "anybody could run commands here. Give --token-file FILE (one token a line), "
                      "or listen on 127.0.0.1"));
   }
   RemoveUnfinishedUploads(controller->files_dir());
   auto server = std::make_unique<ApiServerImpl>(controller, access);
-  const absl::Status status = server->Listen(address);
-  if (!status.ok()) return status;
+  BATON_RETURN_IF_ERROR(server->Listen(address, options));
   return server;
 }
 

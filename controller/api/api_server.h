@@ -1,4 +1,4 @@
-// All gRPC services on one address.
+// All gRPC services: on one address, or those for workers on one of their own.
 #ifndef BATON_CONTROLLER_API_API_SERVER_H_
 #define BATON_CONTROLLER_API_API_SERVER_H_
 
@@ -8,21 +8,30 @@
 #include "absl/status/statusor.h"
 #include "controller/api/access.h"
 #include "controller/runtime/controller_interface.h"
+#include "sdk/base/tls_files.h"
 
 namespace baton::api {
 
+struct ApiOptions {
+  /// Workers attach and fetch batches here, and here alone. Empty: at the users' address.
+  std::string worker_address;
+  TlsFiles tls;  ///< Of both addresses.
+};
+
 class ApiServer {
  public:
-  /// Starts to serve `controller`, which outlives the server. `address` is "host:port"; port 0
-  /// takes a free one. FailedPrecondition: the address is taken, or it is not loopback and
-  /// `access` is open.
+  /// Starts to serve `controller`, which outlives the server. Addresses are "host:port"; port 0
+  /// takes a free one. FailedPrecondition: an address is taken, or it is not loopback and
+  /// `access` is open. Errors of the TLS files: see MakeServerCredentials.
   static absl::StatusOr<std::unique_ptr<ApiServer>> Start(
-      const std::string& address, const Access& access,
-      controller::ControllerInterface* controller);
+      const std::string& address, const Access& access, controller::ControllerInterface* controller,
+      const ApiOptions& options = {});
   /// Ends all calls; waits for them.
   virtual ~ApiServer() = default;
 
   virtual int port() const = 0;
+  /// Of the workers' address; 0: they have none of their own.
+  virtual int worker_port() const = 0;
 };
 
 }  // namespace baton::api

@@ -23,6 +23,10 @@
 namespace baton::api {
 namespace {
 
+Access WithTokens() {
+  return Access(std::make_shared<access::TokenBook>(std::set<std::string>{"secret"}));
+}
+
 using ::testing::_;
 using ::testing::HasSubstr;
 using ::testing::NiceMock;
@@ -35,7 +39,7 @@ using ::testing::Return;
     EXPECT_CALL(controller_, Method(_, _))                                                \
         .WillOnce([](v1::Request request, controller::Callback<v1::Response> done) {      \
           v1::Request wanted;                                                             \
-          wanted.set_key("key");                                                          \
+          wanted.set_key("projects/default/jobs/key");                                    \
           EXPECT_EQ(request.SerializeAsString(), wanted.SerializeAsString()) << #Method;  \
           v1::Response response;                                                          \
           set_answer;                                                                     \
@@ -46,7 +50,7 @@ using ::testing::Return;
                          {{"name", #Method}}));                                           \
         });                                                                               \
     v1::Request request;                                                                  \
-    request.set_key("key");                                                               \
+    request.set_key("projects/default/jobs/key");                                         \
     v1::Response response;                                                                \
     grpc::ClientContext first, second;                                                    \
     Deadline(first);                                                                      \
@@ -65,7 +69,7 @@ TEST_F(ApiServerTest, JobServiceForwardsEachUnaryMethod) {
                   response.name() == "a");
   EXPECT_FORWARDS(jobs_, GetJob, GetJobRequest, Job, set_name, response.set_name("b"),
                   response.name() == "b");
-  EXPECT_FORWARDS(jobs_, ListJobs, ListJobsRequest, ListJobsResponse, set_project,
+  EXPECT_FORWARDS(jobs_, ListJobs, ListJobsRequest, ListJobsResponse, set_page_token,
                   response.add_jobs(), response.jobs_size() == 1);
   EXPECT_FORWARDS(jobs_, CancelJob, CancelJobRequest, Job, set_name, response.set_name("c"),
                   response.name() == "c");
@@ -439,7 +443,7 @@ class TokenTest : public ApiServerTest {
  protected:
   void SetUp() override {
     ApiServerTest::SetUp();
-    Start(Access({"secret"}));
+    Start(WithTokens());
   }
   // The status codes of one call to each kind of method.
   std::vector<grpc::StatusCode> CallEverything(const std::string& authorization) {
@@ -576,7 +580,7 @@ TEST_F(ApiServerTest, RefusesAddressesItMustNotOrCannotServe) {
   const auto open = ApiServer::Start("0.0.0.0:0", Access(), &controller_).status();
   EXPECT_EQ(open.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(open.message()), HasSubstr("--token-file"));
-  EXPECT_TRUE(ApiServer::Start("0.0.0.0:0", Access({"secret"}), &controller_).ok());
+  EXPECT_TRUE(ApiServer::Start("0.0.0.0:0", WithTokens(), &controller_).ok());
   const auto taken =
       ApiServer::Start(absl::StrCat("127.0.0.1:", server_->port()), Access(), &controller_)
           .status();

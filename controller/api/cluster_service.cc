@@ -2,24 +2,39 @@
 
 #include <utility>
 
+#include "controller/access/caller.h"
 #include "controller/api/unary.h"
 
 namespace baton::api {
 
+using access::Scope;
+
 grpc::ServerUnaryReactor* ClusterServiceImpl::ListWorkers(grpc::CallbackServerContext* context,
                                                           const v1::ListWorkersRequest* request,
                                                           v1::ListWorkersResponse* response) {
-  return Unary(access_, context, response, [&](controller::Callback<v1::ListWorkersResponse> done) {
-    controller_->ListWorkers(*request, std::move(done));
-  });
+  return Unary(access_, context, {"ClusterService.ListWorkers", Scope::kRead, ""}, response,
+               [&](const Granted& granted, controller::Callback<v1::ListWorkersResponse> done) {
+                 controller_->ListWorkers(
+                     *request, [granted, done = std::move(done)](
+                                   absl::StatusOr<v1::ListWorkersResponse> all) {
+                       if (!all.ok()) return done(std::move(all));
+                       for (v1::Worker& worker : *all->mutable_workers()) {
+                         // Others' jobs are none of the caller's business.
+                         if (granted.caller.Opens(access::ProjectOf(worker.job()))) continue;
+                         if (!worker.job().empty()) worker.set_job("(of another project)");
+                       }
+                       done(std::move(all));
+                     });
+               });
 }
 
 grpc::ServerUnaryReactor* ClusterServiceImpl::DrainWorker(grpc::CallbackServerContext* context,
                                                           const v1::DrainWorkerRequest* request,
                                                           v1::Worker* response) {
-  return Unary(access_, context, response, [&](controller::Callback<v1::Worker> done) {
-    controller_->DrainWorker(*request, std::move(done));
-  });
+  return Unary(access_, context, {"ClusterService.DrainWorker", Scope::kAdmin, ""}, response,
+               [&](const Granted&, controller::Callback<v1::Worker> done) {
+                 controller_->DrainWorker(*request, std::move(done));
+               });
 }
 
 }  // namespace baton::api

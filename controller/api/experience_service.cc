@@ -17,7 +17,9 @@ grpc::ServerWriteReactor<v1::FetchBatchResponse>* ExperienceServiceImpl::FetchBa
     grpc::CallbackServerContext* context, const v1::FetchBatchRequest* request) {
   using Outbox = OutboxReactor<v1::FetchBatchResponse>;
   auto reactor = Outbox::Make(std::numeric_limits<size_t>::max());  // a batch is bounded itself
-  const absl::Status allowed = access_.Check(*context);
+  const absl::Status allowed =
+      access_.Check(*context, {"ExperienceService.FetchBatch", access::Scope::kWorker, ""})
+          .status();
   if (!allowed.ok()) {
     reactor->End(allowed);
     return reactor.get();

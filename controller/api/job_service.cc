@@ -3,11 +3,16 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "controller/api/outbox_reactor.h"
 #include "controller/api/unary.h"
 #include "controller/api/upload_file_reactor.h"
 
 namespace baton::api {
+
+using access::Scope;
+using controller::ControllerInterface;
+
 namespace {
 
 // What may wait for a slow reader before it is cut off: the whole history of a long job, and more.
@@ -35,123 +40,156 @@ class LogOutbox : public controller::LogSink {
   const std::shared_ptr<OutboxReactor<v1::LogEntry>> reactor_;
 };
 
+/// A subscription that takes one of its project's places.
+class PlacedSubscription : public controller::Subscription {
+ public:
+  PlacedSubscription(std::unique_ptr<controller::Subscription> subscription,
+                     WatchPlaces::Place place)
+      : place_(std::move(place)), subscription_(std::move(subscription)) {}
+
+ private:
+  const WatchPlaces::Place place_;
+  const std::unique_ptr<controller::Subscription> subscription_;
+};
+
 }  // namespace
+
+template <typename Request, typename Response>
+grpc::ServerUnaryReactor* JobServiceImpl::OnJob(
+    const char* method, access::Scope scope, Context* context, const Request* request,
+    Response* response,
+    void (controller::ControllerInterface::*call)(Request, controller::Callback<Response>)) {
+  return Unary(access_, context, {method, scope, request->name()}, response,
+               [&](const Granted& granted, controller::Callback<Response> done) {
+                 Request taken = Take(request);
+                 taken.set_name(granted.resource);
+                 (controller_->*call)(std::move(taken), std::move(done));
+               });
+}
 
 grpc::ServerUnaryReactor* JobServiceImpl::CreateJob(Context* context,
                                                     const v1::CreateJobRequest* request,
                                                     v1::Job* response) {
-  return Unary(access_, context, response, [&](controller::Callback<v1::Job> done) {
-    // gRPC made the request for this call and looks at it no more: it is taken, not copied.
-    controller_->CreateJob(std::move(*const_cast<v1::CreateJobRequest*>(request)), std::move(done));
-  });
+  Asked asked{"JobService.CreateJob", Scope::kWrite, ""};
+  if (!request->project().empty()) asked.resource = absl::StrCat("projects/", request->project());
+  return Unary(access_, context, asked, response,
+               [&](const Granted& granted, controller::Callback<v1::Job> done) {
+                 v1::CreateJobRequest taken = Take(request);
+                 if (taken.project().empty() && granted.project != "*") {
+                   taken.set_project(granted.project);
+                 }
+                 controller_->CreateJob(std::move(taken), std::move(done));
+               });
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::ValidateJob(Context* context,
                                                       const v1::ValidateJobRequest* request,
                                                       v1::ValidateJobResponse* response) {
-  return Unary(access_, context, response, [&](controller::Callback<v1::ValidateJobResponse> done) {
-    controller_->ValidateJob(*request, std::move(done));
-  });
-}
-
-grpc::ServerUnaryReactor* JobServiceImpl::GetJob(Context* context, const v1::GetJobRequest* request,
-                                                 v1::Job* response) {
-  return Unary(access_, context, response, [&](controller::Callback<v1::Job> done) {
-    controller_->GetJob(*request, std::move(done));
-  });
+  return Unary(access_, context, {"JobService.ValidateJob", Scope::kRead, ""}, response,
+               [&](const Granted&, controller::Callback<v1::ValidateJobResponse> done) {
+                 controller_->ValidateJob(Take(request), std::move(done));
+               });
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::ListJobs(Context* context,
                                                    const v1::ListJobsRequest* request,
                                                    v1::ListJobsResponse* response) {
-  return Unary(access_, context, response, [&](controller::Callback<v1::ListJobsResponse> done) {
-    controller_->ListJobs(*request, std::move(done));
-  });
+  Asked asked{"JobService.ListJobs", Scope::kRead, ""};
+  const bool all = request->project() == "-";
+  if (!all && !request->project().empty()) {
+    asked.resource = absl::StrCat("projects/", request->project());
+  }
+  return Unary(access_, context, asked, response,
+               [&](const Granted& granted, controller::Callback<v1::ListJobsResponse> done) {
+                 v1::ListJobsRequest taken = Take(request);
+                 // All that the caller may see.
+                 if (granted.project != "*") taken.set_project(granted.project);
+                 controller_->ListJobs(std::move(taken), std::move(done));
+               });
+}
+
+grpc::ServerUnaryReactor* JobServiceImpl::GetJob(Context* context, const v1::GetJobRequest* request,
+                                                 v1::Job* response) {
+  return OnJob("JobService.GetJob", Scope::kRead, context, request, response,
+               &ControllerInterface::GetJob);
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::CancelJob(Context* context,
                                                     const v1::CancelJobRequest* request,
                                                     v1::Job* response) {
-  return Unary(access_, context, response, [&](controller::Callback<v1::Job> done) {
-    controller_->CancelJob(*request, std::move(done));
-  });
+  return OnJob("JobService.CancelJob", Scope::kWrite, context, request, response,
+               &ControllerInterface::CancelJob);
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::PauseJob(Context* context,
                                                    const v1::PauseJobRequest* request,
                                                    v1::Job* response) {
-  return Unary(access_, context, response, [&](controller::Callback<v1::Job> done) {
-    controller_->PauseJob(*request, std::move(done));
-  });
+  return OnJob("JobService.PauseJob", Scope::kWrite, context, request, response,
+               &ControllerInterface::PauseJob);
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::ResumeJob(Context* context,
                                                     const v1::ResumeJobRequest* request,
                                                     v1::Job* response) {
-  return Unary(access_, context, response, [&](controller::Callback<v1::Job> done) {
-    controller_->ResumeJob(*request, std::move(done));
-  });
+  return OnJob("JobService.ResumeJob", Scope::kWrite, context, request, response,
+               &ControllerInterface::ResumeJob);
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::DeleteJob(Context* context,
                                                     const v1::DeleteJobRequest* request,
                                                     v1::DeleteJobResponse* response) {
-  return Unary(access_, context, response, [&](controller::Callback<v1::DeleteJobResponse> done) {
-    controller_->DeleteJob(*request, std::move(done));
-  });
+  return OnJob("JobService.DeleteJob", Scope::kWrite, context, request, response,
+               &ControllerInterface::DeleteJob);
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::ListMetrics(Context* context,
                                                       const v1::ListMetricsRequest* request,
                                                       v1::ListMetricsResponse* response) {
-  return Unary(access_, context, response, [&](controller::Callback<v1::ListMetricsResponse> done) {
-    controller_->ListMetrics(*request, std::move(done));
-  });
+  return OnJob("JobService.ListMetrics", Scope::kRead, context, request, response,
+               &ControllerInterface::ListMetrics);
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::ListTrajectories(
     Context* context, const v1::ListTrajectoriesRequest* request,
     v1::ListTrajectoriesResponse* response) {
-  return Unary(access_, context, response,
-               [&](controller::Callback<v1::ListTrajectoriesResponse> done) {
-                 controller_->ListTrajectories(*request, std::move(done));
-               });
+  return OnJob("JobService.ListTrajectories", Scope::kRead, context, request, response,
+               &ControllerInterface::ListTrajectories);
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::ListCheckpoints(Context* context,
                                                           const v1::ListCheckpointsRequest* request,
                                                           v1::ListCheckpointsResponse* response) {
-  return Unary(access_, context, response,
-               [&](controller::Callback<v1::ListCheckpointsResponse> done) {
-                 controller_->ListCheckpoints(*request, std::move(done));
-               });
+  return OnJob("JobService.ListCheckpoints", Scope::kRead, context, request, response,
+               &ControllerInterface::ListCheckpoints);
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::ExportCheckpoint(
     Context* context, const v1::ExportCheckpointRequest* request,
     v1::ExportCheckpointResponse* response) {
-  return Unary(access_, context, response,
-               [&](controller::Callback<v1::ExportCheckpointResponse> done) {
-                 controller_->ExportCheckpoint(*request, std::move(done));
-               });
+  return OnJob("JobService.ExportCheckpoint", Scope::kWrite, context, request, response,
+               &ControllerInterface::ExportCheckpoint);
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::ExplainJob(Context* context,
                                                      const v1::ExplainJobRequest* request,
                                                      v1::ExplainJobResponse* response) {
-  return Unary(access_, context, response, [&](controller::Callback<v1::ExplainJobResponse> done) {
-    controller_->ExplainJob(*request, std::move(done));
-  });
+  return OnJob("JobService.ExplainJob", Scope::kRead, context, request, response,
+               &ControllerInterface::ExplainJob);
 }
 
 grpc::ServerWriteReactor<v1::JobEvent>* JobServiceImpl::WatchJob(
     Context* context, const v1::WatchJobRequest* request) {
   auto reactor = OutboxReactor<v1::JobEvent>::Make(kWatchCapacityBytes);
-  const absl::Status allowed = access_.Check(*context);
-  if (allowed.ok()) {
-    reactor->Hold(controller_->WatchJob(*request, std::make_shared<EventOutbox>(reactor)));
+  auto granted = access_.Check(*context, {"JobService.WatchJob", Scope::kRead, request->name()});
+  auto place = granted.ok() ? TakePlace(*granted) : granted.status();
+  if (place.ok()) {
+    v1::WatchJobRequest taken = Take(request);
+    taken.set_name(granted->resource);
+    reactor->Hold(std::make_unique<PlacedSubscription>(
+        controller_->WatchJob(std::move(taken), std::make_shared<EventOutbox>(reactor)),
+        *std::move(place)));
   } else {
-    reactor->End(allowed);
+    reactor->End(place.status());
   }
   return reactor.get();
 }
@@ -159,18 +197,28 @@ grpc::ServerWriteReactor<v1::JobEvent>* JobServiceImpl::WatchJob(
 grpc::ServerWriteReactor<v1::LogEntry>* JobServiceImpl::ReadLogs(
     Context* context, const v1::ReadLogsRequest* request) {
   auto reactor = OutboxReactor<v1::LogEntry>::Make(kWatchCapacityBytes);
-  const absl::Status allowed = access_.Check(*context);
-  if (allowed.ok()) {
-    reactor->Hold(controller_->ReadLogs(*request, std::make_shared<LogOutbox>(reactor)));
+  auto granted = access_.Check(*context, {"JobService.ReadLogs", Scope::kRead, request->name()});
+  auto place = granted.ok() ? TakePlace(*granted) : granted.status();
+  if (place.ok()) {
+    v1::ReadLogsRequest taken = Take(request);
+    taken.set_name(granted->resource);
+    reactor->Hold(std::make_unique<PlacedSubscription>(
+        controller_->ReadLogs(std::move(taken), std::make_shared<LogOutbox>(reactor)),
+        *std::move(place)));
   } else {
-    reactor->End(allowed);
+    reactor->End(place.status());
   }
   return reactor.get();
 }
 
+absl::StatusOr<WatchPlaces::Place> JobServiceImpl::TakePlace(const Granted& granted) {
+  return watches_.Take(granted.project, controller_->ProjectNamed(granted.project).max_watches());
+}
+
 grpc::ServerReadReactor<v1::UploadFileRequest>* JobServiceImpl::UploadFile(
     Context* context, v1::UploadFileResponse* response) {
-  return new UploadFileReactor(access_.Check(*context), controller_->files_dir(), files_, context,
+  const auto granted = access_.Check(*context, {"JobService.UploadFile", Scope::kWrite, ""});
+  return new UploadFileReactor(granted.status(), controller_->files_dir(), files_, context,
                                response);
 }
 

@@ -5,6 +5,7 @@
 #include "baton/v1/job_service.grpc.pb.h"
 #include "boost/asio/thread_pool.hpp"
 #include "controller/api/access.h"
+#include "controller/api/watch_places.h"
 #include "controller/runtime/controller_interface.h"
 
 namespace baton::api {
@@ -54,9 +55,18 @@ class JobServiceImpl : public v1::JobService::CallbackService {
       Context* context, v1::UploadFileResponse* response) override;
 
  private:
+  /// A method about one job that the controller has too.
+  template <typename Request, typename Response>
+  grpc::ServerUnaryReactor* OnJob(
+      const char* method, access::Scope scope, Context* context, const Request* request,
+      Response* response,
+      void (controller::ControllerInterface::*call)(Request, controller::Callback<Response>));
+  absl::StatusOr<WatchPlaces::Place> TakePlace(const Granted& granted);
+
   controller::ControllerInterface* const controller_;
   const Access access_;
   boost::asio::thread_pool* const files_;
+  WatchPlaces watches_;
 };
 
 }  // namespace baton::api

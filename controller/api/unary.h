@@ -51,20 +51,29 @@ class UnaryReactor : public grpc::ServerUnaryReactor {
   const std::shared_ptr<Answer> answer_;
 };
 
-/// Checks access, then `call(done)`; answers when `done` is called, from whatever thread.
+/// Checks access, then `call(granted, done)`; answers when `done` is called, from whatever thread.
 template <typename Response, typename Call>
 grpc::ServerUnaryReactor* Unary(const Access& access, grpc::CallbackServerContext* context,
-                                Response* response, Call call) {
+                                const Asked& asked, Response* response, Call call) {
   auto* const reactor = new UnaryReactor<Response>(response);
   const auto answer = reactor->answer();
-  const absl::Status allowed = access.Check(*context);
-  if (!allowed.ok()) {
-    answer->Give(allowed);
+  auto granted = access.Check(*context, asked);
+  if (!granted.ok()) {
+    answer->Give(granted.status());
     return reactor;
   }
-  call(controller::Callback<Response>(
-      [answer](absl::StatusOr<Response> result) { answer->Give(std::move(result)); }));
+  call(*granted, controller::Callback<Response>(
+                     [answer, access, granted = *granted](absl::StatusOr<Response> result) {
+                       access.Ended(granted, result.status());
+                       answer->Give(std::move(result));
+                     }));
   return reactor;
+}
+
+/// gRPC made the request for this call and looks at it no more: it is taken, not copied.
+template <typename Request>
+Request Take(const Request* request) {
+  return std::move(*const_cast<Request*>(request));
 }
 
 }  // namespace baton::api

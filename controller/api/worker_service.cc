@@ -6,7 +6,9 @@ namespace baton::api {
 
 grpc::ServerBidiReactor<v1::WorkerMessage, v1::ControllerMessage>* WorkerServiceImpl::Attach(
     grpc::CallbackServerContext* context) {
-  return new AttachReactor(access_.Check(*context), controller_);
+  return new AttachReactor(
+      access_.Check(*context, {"WorkerService.Attach", access::Scope::kWorker, ""}).status(),
+      controller_);
 }
 
 }  // namespace baton::api

@@ -1,16 +1,24 @@
 #include "controller/core/cluster_core.h"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "controller/core/durations.h"
 #include "controller/core/mutation.h"
 
 namespace baton::controller {
 namespace {
+
+// "p" of "projects/p/jobs/j".
+std::string ProjectId(const std::string& job) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(job, '/');
+  return parts.size() == 4 ? std::string(parts[1]) : "";
+}
 
 // The method that says how much a role takes at once.
 std::string MainMethod(const std::string& role) {
@@ -237,6 +245,7 @@ absl::StatusOr<ClusterEffects> ClusterCore::OnDrain(const std::string& id, absl:
 bool ClusterCore::Serve(const std::string& job, Need& need, ClusterEffects& effects) {
   std::vector<std::pair<std::string, std::string>> chosen;  // worker, role
   std::set<std::string> taken;
+  const auto room = static_cast<size_t>(RoomOf(job));
   for (auto& [role, count] : need.missing) {
     int found = 0;
     // Whoever let a deadline pass comes last; then whoever plays the fewest other roles is taken
@@ -251,7 +260,7 @@ bool ClusterCore::Serve(const std::string& job, Need& need, ClusterEffects& effe
     }
     std::sort(candidates.begin(), candidates.end());
     for (const auto& [silences, methods, id] : candidates) {
-      if (found == count) break;
+      if (found == count || chosen.size() == room) break;
       chosen.emplace_back(id, role);
       taken.insert(id);
       ++found;
@@ -269,15 +278,55 @@ bool ClusterCore::Serve(const std::string& job, Need& need, ClusterEffects& effe
   return true;
 }
 
+const v1::Project* ClusterCore::ProjectOfJob(const std::string& job) const {
+  const auto it = projects_.find(ProjectId(job));
+  return it == projects_.end() ? nullptr : &it->second;
+}
+
+int ClusterCore::HeldByProjectOf(const std::string& job) const {
+  const std::string project = ProjectId(job);
+  return static_cast<int>(std::count_if(workers_.begin(), workers_.end(), [&](const auto& entry) {
+    return !entry.second.job.empty() && ProjectId(entry.second.job) == project;
+  }));
+}
+
+// Workers that the job's project holds, for its weight.
+double ClusterCore::ShareOf(const std::string& job) const {
+  const v1::Project* project = ProjectOfJob(job);
+  const int weight = project == nullptr ? 1 : std::max(1, project->weight());
+  return static_cast<double>(HeldByProjectOf(job)) / weight;
+}
+
+// How many more workers the job's project may hold.
+int ClusterCore::RoomOf(const std::string& job) const {
+  const v1::Project* project = ProjectOfJob(job);
+  if (project == nullptr || project->max_workers() == 0) return std::numeric_limits<int>::max();
+  return std::max(0, project->max_workers() - HeldByProjectOf(job));
+}
+
+// Whoever was served changes the shares: so the order is worked out anew each time.
 void ClusterCore::Match(ClusterEffects& effects) {
-  std::vector<std::pair<std::tuple<bool, int, int64_t>, std::string>> order;
-  for (const auto& [job, need] : needs_) {
-    order.emplace_back(std::make_tuple(!need.active, -need.priority, need.order), job);
-  }
-  std::sort(order.begin(), order.end());
-  for (const auto& [key, job] : order) {
+  std::map<std::string, const Need*> waiting;
+  for (const auto& [job, need] : needs_) waiting[job] = &need;
+  std::map<std::string, double> shares;  // by project
+  const auto share = [&](const std::string& job) {
+    const auto [it, unknown] = shares.try_emplace(ProjectId(job), 0);
+    if (unknown) it->second = ShareOf(job);
+    return it->second;
+  };
+  while (!waiting.empty()) {
+    const auto next =
+        std::min_element(waiting.begin(), waiting.end(), [&](const auto& a, const auto& b) {
+          return std::make_tuple(!a.second->active, -a.second->priority, share(a.first),
+                                 a.second->order) <
+                 std::make_tuple(!b.second->active, -b.second->priority, share(b.first),
+                                 b.second->order);
+        });
+    const std::string job = next->first;
+    waiting.erase(next);
     Need& need = needs_.at(job);
     if (!Serve(job, need, effects)) continue;
+    shares.clear();
     const bool complete = std::all_of(need.missing.begin(), need.missing.end(),
                                       [](const auto& m) { return m.second == 0; });
     if (complete) needs_.erase(job);
@@ -311,6 +360,13 @@ void ClusterCore::Explain(const std::string& job, absl::Time now,
   for (v1::Wait& wait : *answer->mutable_waits()) {
     const auto need = needs_.find(job);
     if (wait.kind() != "workers" || need == needs_.end()) continue;
+    int wanted = 0;
+    for (const auto& [role, missing] : need->second.missing) wanted += missing;
+    if (RoomOf(job) < wanted) {
+      wait.set_cause(absl::StrCat(wait.cause(), "; project ", ProjectId(job), " holds ",
+                                  HeldByProjectOf(job), " workers and may hold ",
+                                  ProjectOfJob(job)->max_workers()));
+    }
     for (const auto& [role, missing] : need->second.missing) {
       if (missing > 0) wait.set_cause(absl::StrCat(wait.cause(), "; ", WhoHas(role)));
     }

@@ -9,6 +9,12 @@
 // A worker's lease is renewed by its heartbeats. When its stream breaks, the job keeps it until
 // the lease ends: the same process may come back. After a controller restart, the workers that
 // jobs held are expected for one lease.
+//
+// Among jobs of equal priority, the one goes first whose project holds the fewest workers for its
+// weight; a project with a limit never holds more.
+//
+// Among jobs of equal priority that wait alike, the one goes first whose project holds the fewest
+// workers for its weight; a project with a limit never holds more.
 #ifndef BATON_CONTROLLER_CORE_CLUSTER_CORE_H_
 #define BATON_CONTROLLER_CORE_CLUSTER_CORE_H_
 
@@ -22,6 +28,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "baton/v1/access_service.pb.h"
 #include "baton/v1/cluster_service.pb.h"
 #include "baton/v1/job_service.pb.h"
 #include "baton/v1/worker_service.pb.h"
@@ -93,6 +100,8 @@ class ClusterCore {
   /// NotFound for a worker nobody knows.
   absl::StatusOr<ClusterEffects> OnDrain(const std::string& worker, absl::Time now);
 
+  /// A project's weight and its limit of workers count from the next turn on.
+  void SetProject(const v1::Project& project) { projects_[project.project()] = project; }
   /// Adds what the cluster knows of a job's waits: first its workers that have been silent for
   /// two heartbeats; and of the wait for workers, who has those that there are.
   void Explain(const std::string& job, absl::Time now, v1::ExplainJobResponse* answer) const;
@@ -124,6 +133,10 @@ class ClusterCore {
     std::map<std::string, int> missing;
   };
   void Match(ClusterEffects& effects);
+  const v1::Project* ProjectOfJob(const std::string& job) const;
+  double ShareOf(const std::string& job) const;
+  int RoomOf(const std::string& job) const;
+  int HeldByProjectOf(const std::string& job) const;
   bool Serve(const std::string& job, Need& need, ClusterEffects& effects);
   void Lose(const std::string& id, const std::string& reason, ClusterEffects& effects);
   std::string WhoHas(const std::string& role) const;
@@ -136,6 +149,7 @@ class ClusterCore {
   std::map<std::string, Worker> workers_;
   std::map<uint64_t, std::string> sessions_;
   std::map<std::string, Need> needs_;
+  std::map<std::string, v1::Project> projects_;  // that were set
 };
 
 }  // namespace baton::controller

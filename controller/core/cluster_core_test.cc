@@ -190,5 +190,51 @@ TEST_F(ClusterCoreTest, ASlowWorkerIsDrainedUntilItsProcessIsRestarted) {
   EXPECT_EQ(core_.List(now_)[0].drain_reason(), "");
 }
 
+v1::Project ProjectOf(const std::string& name, int weight, int max_workers) {
+  v1::Project project;
+  project.set_project(name);
+  project.set_weight(weight);
+  project.set_max_workers(max_workers);
+  return project;
+}
+
+TEST_F(ClusterCoreTest, ProjectsShareByTheirWeights) {
+  core_.SetProject(ProjectOf("a", 2, 0));
+  for (int i = 0; i < 40; ++i) {  // a is first in the queue; each job wants one worker
+    const std::string id = "/jobs/j" + std::to_string(i);
+    core_.OnNeed("projects/a" + id, 0, i, false, {{"rollout", 1}}, now_);
+    core_.OnNeed("projects/b" + id, 0, 100 + i, false, {{"rollout", 1}}, now_);
+  }
+  int a = 0, b = 0;
+  for (int i = 0; i < 30; ++i) {
+    const auto effects = core_.OnHello(static_cast<uint64_t>(i + 1),
+                                       HelloOf("w" + std::to_string(i), "rollout"), now_);
+    for (const ClusterGrant& grant : Of<ClusterGrant>(effects)) {
+      (grant.job.rfind("projects/a/", 0) == 0 ? a : b) += 1;
+    }
+  }
+  EXPECT_EQ(a, 20);
+  EXPECT_EQ(b, 10);
+}
+
+TEST_F(ClusterCoreTest, AProjectNeverHoldsMoreWorkersThanItMay) {
+  core_.SetProject(ProjectOf("a", 1, 3));
+  core_.OnNeed("projects/a/jobs/j", 0, 1, false, {{"rollout", 2}}, now_);
+  core_.OnNeed("projects/a/jobs/k", 0, 2, false, {{"rollout", 2}}, now_);
+  core_.OnNeed("projects/a/jobs/l", 0, 3, true, {{"rollout", 2}}, now_);  // it has started
+  size_t granted = 0;
+  for (int i = 0; i < 8; ++i) {
+    granted += Of<ClusterGrant>(core_.OnHello(static_cast<uint64_t>(i + 1),
+                                              HelloOf("w" + std::to_string(i), "rollout"), now_))
+                   .size();
+  }
+  EXPECT_EQ(granted, 2u);  // l took what there was; j does not fit into what is left
+  v1::ExplainJobResponse why;
+  why.add_waits()->set_kind("workers");
+  core_.Explain("projects/a/jobs/j", now_, &why);
+  EXPECT_NE(why.waits(0).cause().find("project a holds 2 workers"), std::string::npos)
+      << why.waits(0).cause();
+}
+
 }  // namespace
 }  // namespace baton::controller

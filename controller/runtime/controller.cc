@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <future>
-#include <random>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -11,6 +10,7 @@
 #include "controller/core/check_row.h"
 #include "controller/runtime/session_state.h"
 #include "controller/runtime/tables.h"
+#include "sdk/base/digest.h"
 #include "sdk/base/log.h"
 #include "sdk/base/low_priority.h"
 #include "sdk/base/status_macros.h"
@@ -18,13 +18,6 @@
 
 namespace baton::controller {
 namespace {
-
-std::string NewSecret() {
-  std::random_device device;
-  std::string secret;
-  for (int i = 0; i < 8; ++i) absl::StrAppend(&secret, absl::Hex(device(), absl::kZeroPad8));
-  return secret;
-}
 
 absl::Status CommitNow(store::Store& store, std::vector<store::Write> writes) {
   std::promise<absl::Status> promise;
@@ -87,10 +80,11 @@ absl::Status Controller::Restore() {
     return absl::DataLossError(absl::StrCat("the store's epoch '", *epoch, "' is not a number"));
   }
   ++context_.epoch;
-  context_.secret = secret.has_value() ? *secret : NewSecret();
+  context_.secret = secret.has_value() ? *secret : RandomHex(32);
   BATON_RETURN_IF_ERROR(CommitNow(*store_, {{kMetaTable, "epoch", absl::StrCat(context_.epoch)},
                                             {kMetaTable, "secret", context_.secret}}));
   cluster_ = std::make_unique<ClusterCore>(context_.epoch, options_.cluster);
+  BATON_RETURN_IF_ERROR(ReadProjects());
 
   std::map<std::string, std::pair<int, int64_t>> queue;  // priority, order
   BATON_ASSIGN_OR_RETURN(auto rows, store_->Scan(kJobTable, {}));

@@ -67,6 +67,9 @@ class Controller : public ControllerInterface {
                                          std::shared_ptr<LogSink> sink) override;
   void ListWorkers(v1::ListWorkersRequest request, Callback<v1::ListWorkersResponse> done) override;
   void DrainWorker(v1::DrainWorkerRequest request, Callback<v1::Worker> done) override;
+  void SetProject(v1::Project project, Callback<v1::Project> done) override;
+  v1::ListProjectsResponse ListProjects() const override;
+  v1::Project ProjectNamed(const std::string& project) const override;
   std::unique_ptr<WorkerSession> Attach(std::shared_ptr<WorkerStream> stream) override;
   void FetchBatch(v1::FetchBatchRequest request,
                   Callback<std::vector<v1::Trajectory>> done) override;
@@ -112,6 +115,10 @@ class Controller : public ControllerInterface {
                [done = std::move(done), work = std::move(work)] { done(work()); });
   }
 
+  // controller_projects.cc.
+  absl::Status ReadProjects();
+  absl::Status CheckJobQuota(const std::string& project) const;
+
   // controller_workers.cc.
   void OnCluster(std::function<void()> work);
   void Apply(const ClusterEffects& effects);
@@ -152,6 +159,7 @@ class Controller : public ControllerInterface {
   std::map<std::string, std::shared_ptr<JobRuntime>> jobs_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, int64_t> order_ ABSL_GUARDED_BY(mu_);
   int64_t next_order_ ABSL_GUARDED_BY(mu_) = 1;
+  std::map<std::string, v1::Project> projects_ ABSL_GUARDED_BY(mu_);  // that were set
 };
 
 /// "projects/default/jobs/x" for "x"; a full name is left as it is.

@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "controller/access/caller.h"
 #include "controller/core/check_row.h"
 #include "controller/core/spec.h"
 #include "controller/runtime/checkpoint_files.h"
@@ -28,13 +29,8 @@ absl::Status InvalidName(absl::string_view what, absl::string_view value) {
                    absl::StrCat(what, " '", value, "' is not 1-63 characters of a-z, 0-9 and '-'"));
 }
 
-bool ValidId(absl::string_view id) {
-  return !id.empty() && id.size() <= 63 && std::all_of(id.begin(), id.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
-  });
-}
-
 constexpr size_t kMaxRequestId = 256;
+constexpr size_t kMaxSpecBytes = 1 << 20;
 
 v1::FieldViolation Violation(const std::string& field, const std::string& description) {
   v1::FieldViolation violation;
@@ -175,7 +171,7 @@ bool Controller::AnswerRepeat(const v1::CreateJobRequest& request, const std::st
 
 absl::StatusOr<std::string> Controller::FreeName(const std::string& id,
                                                  const std::string& project) {
-  if (!ValidId(id)) return InvalidName("job id", id);
+  if (!access::ValidId(id)) return InvalidName("job id", id);
   const std::string name = FullJobName(id, project);
   absl::MutexLock lock(&mu_);
   if (jobs_.count(name) == 0) return name;
@@ -239,13 +235,19 @@ absl::StatusOr<store::v1::JobRow> Controller::FromCheckpoint(const std::string& 
 // One at a time: two calls with one request id, or one name, meet here.
 void Controller::Admit(v1::CreateJobRequest request, const Callback<v1::Job>& done) {
   const std::string project = request.project().empty() ? "default" : request.project();
-  if (!ValidId(project)) return done(InvalidName("project", project));
+  if (!access::ValidId(project)) return done(InvalidName("project", project));
   const std::string request_key = absl::StrCat(project, "/", request.request_id());
   if (request.request_id().size() > kMaxRequestId) {
     return done(MakeError(absl::StatusCode::kInvalidArgument, "REQUEST_ID",
                           absl::StrCat("request_id is longer than ", kMaxRequestId, " bytes")));
   }
+  if (const size_t bytes = request.spec().ByteSizeLong(); bytes > kMaxSpecBytes) {
+    return done(MakeError(absl::StatusCode::kInvalidArgument, "SPEC_TOO_LARGE",
+                          absl::StrCat("the spec has ", bytes, " bytes, more than ", kMaxSpecBytes,
+                                       "; put what is large into files")));
+  }
   if (!request.request_id().empty() && AnswerRepeat(request, project, request_key, done)) return;
+  if (const absl::Status quota = CheckJobQuota(project); !quota.ok()) return done(quota);
   const bool from_checkpoint = !request.checkpoint().empty();
   if (from_checkpoint && request.has_spec()) {
     return done(absl::InvalidArgumentError("give a spec or a checkpoint, not both"));

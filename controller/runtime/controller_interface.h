@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "baton/v1/access_service.pb.h"
 #include "baton/v1/cluster_service.pb.h"
 #include "baton/v1/experience_service.pb.h"
 #include "baton/v1/job_service.pb.h"
@@ -110,6 +111,13 @@ class ControllerInterface {
   virtual void ListWorkers(v1::ListWorkersRequest request,
                            Callback<v1::ListWorkersResponse> done) = 0;
   virtual void DrainWorker(v1::DrainWorkerRequest request, Callback<v1::Worker> done) = 0;
+
+  // AccessService.
+  /// INVALID_ARGUMENT (PROJECT_SPEC).
+  virtual void SetProject(v1::Project project, Callback<v1::Project> done) = 0;
+  virtual v1::ListProjectsResponse ListProjects() const = 0;
+  /// Its quota and share; the defaults for one that was never set.
+  virtual v1::Project ProjectNamed(const std::string& project) const = 0;
 
   // WorkerService. `stream` is kept until OnClosed.
   virtual std::unique_ptr<WorkerSession> Attach(std::shared_ptr<WorkerStream> stream) = 0;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "controller/runtime/tables.h"
+#include "sdk/base/digest.h"
 #include "sdk/base/log.h"
 #include "sdk/rpc/error.h"
 
@@ -318,7 +319,7 @@ void JobRuntime::Checkpoints(Callback<std::vector<v1::Checkpoint>> done) {
 void JobRuntime::FetchBatch(const v1::FetchBatchRequest& request,
                             Callback<std::vector<v1::Trajectory>> done) {
   OnStrand([this, request, done = std::move(done)] {
-    if (request.capability() != Capability(request.batch_id())) {
+    if (!SameSecret(request.capability(), Capability(request.batch_id()))) {
       return done(MakeError(absl::StatusCode::kPermissionDenied, "CAPABILITY",
                             "this capability does not open this batch"));
     }

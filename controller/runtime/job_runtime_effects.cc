@@ -12,10 +12,10 @@
 #include "controller/algorithms/advantage.h"
 #include "controller/runtime/job_runtime.h"
 #include "controller/runtime/tables.h"
+#include "sdk/base/digest.h"
 #include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
-#include "xxhash.h"
 
 namespace baton::controller {
 namespace {
@@ -422,12 +422,7 @@ std::string JobRuntime::BatchId(int64_t step, uint64_t incarnation) {
 }
 
 std::string JobRuntime::Capability(const std::string& batch_id) const {
-  const XXH128_hash_t hash = [&] {
-    const std::string text = absl::StrCat(context_->secret, "\n", name_, "\n", batch_id);
-    return XXH3_128bits(text.data(), text.size());
-  }();
-  return absl::StrCat(absl::Hex(hash.high64, absl::kZeroPad16),
-                      absl::Hex(hash.low64, absl::kZeroPad16));
+  return Mac(context_->secret, {"FetchBatch", token_name_, batch_id});
 }
 
 void JobRuntime::Do(const BuildBatch& effect) {

@@ -5,10 +5,13 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "controller/access/audit_log.h"
+#include "controller/access/token_book.h"
 #include "controller/api/api_server.h"
 #include "controller/runtime/controller.h"
 #include "controller/status/status_server.h"
@@ -20,7 +23,9 @@ namespace {
 struct Flags {
   std::string listen = "127.0.0.1:7077";
   std::string http = "127.0.0.1:7078";
+  std::string worker_listen;
   std::string data_root;
+  baton::TlsFiles tls;
   std::string token_file;
   std::string log_file;
   std::string log_level = "info";
@@ -66,11 +71,11 @@ int Run(const Flags& flags) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
 
   ReturnLargeBlocks();
-  api::Access access;
+  std::set<std::string> admin_tokens;
   if (!flags.token_file.empty()) {
-    auto read = api::Access::FromFile(flags.token_file);
+    auto read = access::TokenBook::ReadFile(flags.token_file);
     if (!read.ok()) return Fail(read.status());
-    access = *std::move(read);
+    admin_tokens = *std::move(read);
   }
   std::error_code code;
   std::filesystem::create_directories(flags.data_root, code);
@@ -78,6 +83,11 @@ int Run(const Flags& flags) {
   sqlite.survive_power_cut = flags.survive_power_cut;
   auto store = store::SqliteStore::Open(flags.data_root + "/baton.db", sqlite);
   if (!store.ok()) return Fail(store.status());
+  const auto tokens = std::make_shared<access::TokenBook>(admin_tokens);
+  if (const absl::Status loaded = tokens->Load(store->get()); !loaded.ok()) return Fail(loaded);
+  auto audit = access::AuditLog::Open(flags.data_root + "/audit.log");
+  if (!audit.ok()) return Fail(audit.status());
+  const api::Access access(tokens, *std::move(audit));
   controller::ControllerOptions options;
   options.data_root = std::filesystem::absolute(flags.data_root).string();
   options.store = *std::move(store);
@@ -88,14 +98,16 @@ int Run(const Flags& flags) {
       flags.drain_slow_after > 0 ? absl::Seconds(flags.drain_slow_after) : absl::InfiniteDuration();
   auto controller = controller::Controller::Create(std::move(options));
   if (!controller.ok()) return Fail(controller.status());
-  auto api = api::ApiServer::Start(flags.listen, access, controller->get());
+  auto api = api::ApiServer::Start(flags.listen, access, controller->get(),
+                                   {flags.worker_listen, flags.tls});
   if (!api.ok()) return Fail(api.status());
   status::StatusOptions http;
-  http.tokens = access.tokens();
+  http.tokens = tokens;
   auto status = status::StatusServer::Start(flags.http, controller->get(), http);
   if (!status.ok()) return Fail(status.status());
   Log(LogLevel::kInfo, "controller ready",
       {{"grpc_port", (*api)->port()},
+       {"worker_port", (*api)->worker_port() == 0 ? (*api)->port() : (*api)->worker_port()},
        {"http_port", (*status)->port()},
        {"data_root", flags.data_root}});
   const int signal = WaitForSignal(signals);
@@ -112,6 +124,12 @@ int main(int argc, char** argv) {
   Flags flags;
   CLI::App app("The controller of Baton: takes jobs over gRPC and schedules workers.");
   app.add_option("--listen", flags.listen, "Address of the gRPC services")->capture_default_str();
+  app.add_option("--worker-listen", flags.worker_listen,
+                 "Address for workers, and for them alone; default: the same as --listen");
+  app.add_option("--tls-cert", flags.tls.certificate, "PEM file: this controller's certificate");
+  app.add_option("--tls-key", flags.tls.key, "PEM file: its key");
+  app.add_option("--tls-client-ca", flags.tls.ca,
+                 "PEM file: callers must show a certificate that one of these has signed");
   app.add_option("--http", flags.http, "Address of the status page, /metrics and /api/v1")
       ->capture_default_str();
   app.add_option("--data-root", flags.data_root, "Folder of the store, checkpoints and files")

@@ -43,6 +43,8 @@ void Require(bool holds, const char* rule) {
 /// Answers at once: jobs that begin with "n" are not there. Calls that are not here are not made.
 class FakeController : public ::testing::StrictMock<controller::MockController> {
  public:
+  std::string project = "*";  ///< The only one that may be asked for.
+
   void GetJob(v1::GetJobRequest request, Callback<v1::Job> done) override {
     v1::Job job;
     job.set_name(request.name());
@@ -88,16 +90,21 @@ class FakeController : public ::testing::StrictMock<controller::MockController> 
     return nullptr;
   }
   void ListWorkers(v1::ListWorkersRequest, Callback<v1::ListWorkersResponse> done) override {
+    Require(project == "*", "a token of one project does not see the cluster");
     done(v1::ListWorkersResponse());
   }
   absl::Status Ready() const override { return absl::OkStatus(); }
   void Metrics(std::function<void(std::vector<controller::GaugeSample>)> done) override {
+    Require(project == "*", "a token of one project does not see all metrics");
     done({{"baton_fuzzed", {{"job", "a\"b\\\n"}}, 1}});
   }
 
  private:
   template <typename T>
-  static void Answer(const std::string& name, const T& answer, const Callback<T>& done) {
+  void Answer(const std::string& name, const T& answer, const Callback<T>& done) {
+    Require(project == "*" || name == project ||
+                absl::StartsWith(name, absl::StrCat("projects/", project, "/jobs/")),
+            "a token of one project sees no other");
     if (absl::StartsWith(name, "n")) return done(absl::NotFoundError("no job " + name));
     done(answer);
   }
@@ -127,7 +134,7 @@ void CheckAnswer(int code, absl::string_view type, const std::string& body) {
   if (code != 200) Require(json["error"]["code"] == code, "an error says its code");
 }
 
-void FuzzTarget(absl::string_view text) {
+void FuzzTarget(absl::string_view text, const std::string& project) {
   const auto target = RequestTarget::Parse(text);
   if (target.ok()) {
     std::string again = target->path.empty() ? "/" : "";
@@ -146,12 +153,17 @@ void FuzzTarget(absl::string_view text) {
     Require(same.ok() && same->path == target->path && same->query == target->query,
             "what is taken apart can be put together");
   }
+  Fake().project = project;
   int answers = 0;
-  status::StatusRouter(&Fake()).Answer(text, [&](HttpAnswer answer) {
-    ++answers;
-    Require(target.ok() || answer.code == 400, "a broken target is a bad request");
-    CheckAnswer(answer.code, answer.content_type, answer.body);
-  });
+  status::StatusRouter(&Fake()).Answer(
+      text,
+      [&](HttpAnswer answer) {
+        ++answers;
+        Require(target.ok() || answer.code == 400, "a broken target is a bad request");
+        CheckAnswer(answer.code, answer.content_type, answer.body);
+      },
+      project);
+  Fake().project = "*";
   Require(answers == 1, "one answer");
 }
 
@@ -159,7 +171,9 @@ void FuzzTarget(absl::string_view text) {
 std::string Talk(absl::string_view bytes, bool with_tokens) {
   boost::asio::io_context io(1);
   const auto shared = std::make_shared<status::HttpShared>(
-      &io, &Fake(), with_tokens ? std::set<std::string>{"t"} : std::set<std::string>(),
+      &io, &Fake(),
+      std::make_shared<access::TokenBook>(with_tokens ? std::set<std::string>{"t"}
+                                                      : std::set<std::string>()),
       /*loopback=*/true, status::HttpLimits());
   int ends[2];
   Require(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "a pair of sockets");
@@ -224,7 +238,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0 || size > 60000) return 0;
   const absl::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   if (data[0] % 2 == 0) {
-    FuzzTarget(bytes);
+    FuzzTarget(bytes, data[0] % 4 == 2 ? "p" : "*");
   } else {
     FuzzConnection(bytes, data[0] % 4 == 3);
   }

@@ -5,6 +5,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "boost/asio/post.hpp"
 #include "boost/beast/http/read.hpp"
 #include "boost/beast/http/write.hpp"
@@ -19,6 +20,8 @@ namespace {
 std::chrono::milliseconds Millis(absl::Duration duration) {
   return std::chrono::milliseconds(absl::ToInt64Milliseconds(duration));
 }
+
+constexpr char kNoToken[] = " ";  // is nobody's
 
 }  // namespace
 
@@ -73,7 +76,7 @@ void HttpSession::OnRequest(const beast::error_code& error) {
   Ask(std::string(parser_->get().target()));
 }
 
-std::optional<HttpAnswer> HttpSession::Refusal() const {
+std::optional<HttpAnswer> HttpSession::Refusal() {
   const auto& request = parser_->get();
   if (request.method() != http::verb::get && request.method() != http::verb::head) {
     return ErrorAnswer(405,
@@ -86,32 +89,37 @@ std::optional<HttpAnswer> HttpSession::Refusal() const {
   }
   const std::string target(request.target());
   if (IsProbe(target)) return std::nullopt;
-  if (shared_->loopback && shared_->tokens.empty()) {
+  const std::string token = ShownToken();
+  if (token.empty() && shared_->loopback && shared_->tokens->open()) {
     const auto host = request[http::field::host];
     if (!host.empty() && !IsLocalHostHeader(absl::string_view(host.data(), host.size()))) {
       return ErrorAnswer(
           403, absl::StrCat("Host ", std::string(host), " is not this machine; use localhost"));
     }
-  } else if (!Authorized()) {
-    return ErrorAnswer(401,
-                       "give one of the controller's tokens: Authorization: Bearer TOKEN, "
-                       "or as the password in a browser");
   }
+  const auto caller = shared_->tokens->Find(token, absl::Now());
+  if (!caller.ok()) {
+    return ErrorAnswer(401, absl::StrCat(caller.status().message(),
+                                         ": Authorization: Bearer TOKEN, or as the password in a "
+                                         "browser"));
+  }
+  if (!caller->May(access::Scope::kRead)) {
+    return ErrorAnswer(403, absl::StrCat("token ", caller->name, " does not have the scope read"));
+  }
+  project_ = caller->project;
   return std::nullopt;
 }
 
-bool HttpSession::Authorized() const {
-  if (shared_->tokens.empty()) return true;
-  const auto header = parser_->get()[http::field::authorization];
-  const std::string value(header);
-  if (absl::StartsWith(value, "Bearer ")) return shared_->tokens.count(value.substr(7)) > 0;
+std::string HttpSession::ShownToken() const {
+  const std::string value(parser_->get()[http::field::authorization]);
+  if (absl::StartsWith(value, "Bearer ")) return value.substr(7);
   std::string user_and_password;
   if (!absl::StartsWith(value, "Basic ") ||
       !absl::Base64Unescape(value.substr(6), &user_and_password)) {
-    return false;
+    return value.empty() ? "" : kNoToken;
   }
   const size_t colon = user_and_password.find(':');
-  return colon != std::string::npos && shared_->tokens.count(user_and_password.substr(colon + 1));
+  return colon == std::string::npos ? kNoToken : user_and_password.substr(colon + 1);
 }
 
 void HttpSession::Ask(const std::string& target) {
@@ -126,13 +134,14 @@ void HttpSession::Ask(const std::string& target) {
   // The timer keeps this object alive; the controller's callback must not, since it may outlive
   // the server.
   std::weak_ptr<HttpSession> weak = shared_from_this();
-  shared_->router.Answer(target, [weak, shared = shared_, number](HttpAnswer answer) {
+  const auto answered = [weak, shared = shared_, number](HttpAnswer answer) {
     shared->Post([weak, number, answer = std::move(answer)]() mutable {
       auto self = weak.lock();
       if (self == nullptr || !self->waiting_ || self->asked_ != number) return;
       self->Write(std::move(answer));
     });
-  });
+  };
+  shared_->router.Answer(target, answered, project_);
 }
 
 void HttpSession::Write(HttpAnswer answer) {

@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -21,6 +20,7 @@
 #include "boost/beast/http/message.hpp"
 #include "boost/beast/http/parser.hpp"
 #include "boost/beast/http/string_body.hpp"
+#include "controller/access/token_book.h"
 #include "controller/status/status_router.h"
 
 namespace baton::status {
@@ -39,7 +39,8 @@ struct HttpLimits {
 class HttpShared {
  public:
   HttpShared(boost::asio::io_context* io, controller::ControllerInterface* controller,
-             std::set<std::string> tokens, bool loopback, const HttpLimits& limits)
+             std::shared_ptr<const access::TokenBook> tokens, bool loopback,
+             const HttpLimits& limits)
       : router(controller),
         tokens(std::move(tokens)),
         loopback(loopback),
@@ -51,7 +52,7 @@ class HttpShared {
   void Stop();
 
   const StatusRouter router;
-  const std::set<std::string> tokens;  ///< Empty: everybody may read.
+  const std::shared_ptr<const access::TokenBook> tokens;
   const bool loopback;
   const HttpLimits limits;
   int connections = 0;  ///< On the server's thread.
@@ -75,8 +76,9 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   void Ask(const std::string& target);
   void Write(HttpAnswer answer);
   /// OK, or why this request is not answered.
-  std::optional<HttpAnswer> Refusal() const;
-  bool Authorized() const;
+  std::optional<HttpAnswer> Refusal();
+  /// The token shown, as Bearer or as the password of Basic; empty: none.
+  std::string ShownToken() const;
 
   const std::shared_ptr<HttpShared> shared_;
   boost::beast::tcp_stream stream_;
@@ -84,7 +86,8 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::request_parser<boost::beast::http::empty_body>> parser_;
   std::optional<boost::beast::http::response<boost::beast::http::string_body>> response_;
-  uint64_t asked_ = 0;  // requests so far; a late answer to an earlier one is dropped
+  std::string project_ = "*";  // that this request may read
+  uint64_t asked_ = 0;         // requests so far; a late answer to an earlier one is dropped
   bool keep_alive_ = false;
   bool waiting_ = false;
 };

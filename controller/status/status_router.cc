@@ -77,6 +77,10 @@ HttpAnswer NotFound() {
   return ErrorAnswer(404, "there is nothing at this address; see /, /metrics and /api/v1/jobs");
 }
 
+HttpAnswer OtherProject(const std::string& project) {
+  return ErrorAnswer(403, absl::StrCat("this token is for project ", project, " only"));
+}
+
 // "RUNNING", "running" and "STATE_RUNNING" -> prefix + "RUNNING".
 std::string EnumName(const std::string& prefix, const std::string& text) {
   std::string upper;
@@ -167,12 +171,13 @@ HttpAnswer ErrorAnswer(int code, absl::string_view message) {
 
 bool IsProbe(absl::string_view target) { return target == "/healthz" || target == "/readyz"; }
 
-void StatusRouter::Answer(absl::string_view target, AnswerDone done) const {
+void StatusRouter::Answer(absl::string_view target, AnswerDone done,
+                          const std::string& project) const {
   auto parsed = RequestTarget::Parse(target);
   if (!parsed.ok()) return done(ErrorAnswer(parsed.status()));
   const std::vector<std::string>& path = parsed->path;
   if (path.empty()) return done({200, "text/html; charset=utf-8", kStatusPage});
-  if (path[0] == "api") return AnswerApi(*parsed, std::move(done));
+  if (path[0] == "api") return AnswerApi(*parsed, project, std::move(done));
   if (path.size() > 1) return done(NotFound());
   if (path[0] == "healthz") return done({200, kText, "ok\n"});
   if (path[0] == "readyz") {
@@ -181,30 +186,40 @@ void StatusRouter::Answer(absl::string_view target, AnswerDone done) const {
     return done({503, kText, absl::StrCat("store: ", ready.message(), "\n")});
   }
   if (path[0] != "metrics") return done(NotFound());
+  if (project != "*") return done(OtherProject(project));
   controller_->Metrics([done = std::move(done)](std::vector<controller::GaugeSample> samples) {
     done({200, kMetricsContentType, MetricsText(samples)});
   });
 }
 
 // Path: api, v1, workers | jobs[, job[, part]] | projects, p, jobs, job[, part].
-void StatusRouter::AnswerApi(const RequestTarget& target, AnswerDone done) const {
+void StatusRouter::AnswerApi(const RequestTarget& target, const std::string& project,
+                             AnswerDone done) const {
   const std::vector<std::string>& path = target.path;
   if (path.size() < 3 || path[1] != "v1") return done(NotFound());
   if (path[2] == "workers" && path.size() == 3) {
+    if (project != "*") return done(OtherProject(project));
     return controller_->ListWorkers({}, Json<v1::ListWorkersResponse>(std::move(done)));
   }
-  if (path[2] == "jobs" && path.size() == 3) return AnswerJobs(target, std::move(done));
+  if (path[2] == "jobs" && path.size() == 3) return AnswerJobs(target, project, std::move(done));
   const bool in_project = path[2] == "projects" && path.size() > 5 && path[4] == "jobs";
   const size_t at = in_project ? 5 : 3;  // where the job's id stands
   if ((path[2] != "jobs" && !in_project) || path.size() > at + 2) return done(NotFound());
-  const std::string job =
-      in_project ? absl::StrCat("projects/", path[3], "/jobs/", path[at]) : path[at];
+  const std::string of = in_project ? path[3] : project == "*" ? "default" : project;
+  if (project != "*" && of != project) return done(OtherProject(project));
+  const std::string job = absl::StrCat("projects/", of, "/jobs/", path[at]);
   AnswerJob(job, path.size() > at + 1 ? path[at + 1] : "", target, std::move(done));
 }
 
-void StatusRouter::AnswerJobs(const RequestTarget& target, AnswerDone done) const {
+void StatusRouter::AnswerJobs(const RequestTarget& target, const std::string& project,
+                              AnswerDone done) const {
   auto request = JobsRequest(target);
   if (!request.ok()) return done(ErrorAnswer(request.status()));
+  if (project != "*") {
+    const std::string& wanted = request->project();
+    if (!wanted.empty() && wanted != "-" && wanted != project) return done(OtherProject(project));
+    request->set_project(project);
+  }
   controller_->ListJobs(*std::move(request), Json<v1::ListJobsResponse>(std::move(done)));
 }
 

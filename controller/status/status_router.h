@@ -39,11 +39,12 @@ class StatusRouter {
   explicit StatusRouter(controller::ControllerInterface* controller) : controller_(controller) {}
 
   /// Calls `done` once: at once, or later from a thread of the controller.
-  void Answer(absl::string_view target, AnswerDone done) const;
+  /// `project`: the only one that is told of; "*": all, and the cluster.
+  void Answer(absl::string_view target, AnswerDone done, const std::string& project = "*") const;
 
  private:
-  void AnswerApi(const RequestTarget& target, AnswerDone done) const;
-  void AnswerJobs(const RequestTarget& target, AnswerDone done) const;
+  void AnswerApi(const RequestTarget& target, const std::string& project, AnswerDone done) const;
+  void AnswerJobs(const RequestTarget& target, const std::string& project, AnswerDone done) const;
   void AnswerJob(const std::string& job, const std::string& part, const RequestTarget& target,
                  AnswerDone done) const;
 

@@ -105,7 +105,7 @@ absl::StatusOr<std::unique_ptr<StatusServer>> StatusServer::Start(
     StatusOptions options) {
   BATON_ASSIGN_OR_RETURN(const tcp::endpoint endpoint, ParseAddress(address));
   const bool loopback = endpoint.address().is_loopback();
-  if (!loopback && options.tokens.empty()) {
+  if (!loopback && options.tokens->open()) {
     return absl::FailedPreconditionError(
         absl::StrCat("--http ", address,
                      " can be read from other machines, and there are no tokens: anybody could "

@@ -3,19 +3,20 @@
 #define BATON_CONTROLLER_STATUS_STATUS_SERVER_H_
 
 #include <memory>
-#include <set>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "controller/access/token_book.h"
 #include "controller/runtime/controller_interface.h"
 #include "controller/status/http_session.h"
 
 namespace baton::status {
 
 struct StatusOptions {
-  /// Whoever asks must show one of these (Bearer, or as the password of Basic); the probes are
-  /// open to all. Empty: everybody may read, and the address must be loopback.
-  std::set<std::string> tokens;
+  /// Whoever asks must show a token with the scope `read` (Bearer, or as the password of Basic);
+  /// the probes are open to all. An open book: everybody may read, and the address must be
+  /// loopback.
+  std::shared_ptr<const access::TokenBook> tokens = std::make_shared<access::TokenBook>();
   HttpLimits limits;
 };
 

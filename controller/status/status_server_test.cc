@@ -7,6 +7,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "boost/asio/connect.hpp"
 #include "boost/asio/ip/tcp.hpp"
 #include "boost/asio/read.hpp"
@@ -14,6 +15,7 @@
 #include "boost/beast/core/flat_buffer.hpp"
 #include "boost/beast/http.hpp"
 #include "controller/runtime/mock_controller.h"
+#include "controller/store/memory_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -175,12 +177,12 @@ TEST_F(StatusServerTest, ErrorsAreJson) {
   EXPECT_EQ(error["code"], 404);
   EXPECT_EQ(error["status"], "NOT_FOUND");
   EXPECT_EQ(error["reason"], "JOB_NOT_FOUND");
-  EXPECT_EQ(error["message"], "there is no job nobody");
+  EXPECT_EQ(error["message"], "there is no job projects/default/jobs/nobody");
 }
 
 TEST_F(StatusServerTest, PartsOfAJob) {
   EXPECT_CALL(controller_, ListMetrics(_, _)).WillOnce([](v1::ListMetricsRequest r, auto done) {
-    EXPECT_EQ(r.name(), "add");
+    EXPECT_EQ(r.name(), "projects/default/jobs/add");
     EXPECT_EQ(r.after_step(), 40);
     EXPECT_EQ(r.page_size(), 5);
     EXPECT_EQ(r.prefixes_size(), 2);
@@ -347,7 +349,7 @@ TEST_F(StatusServerTest, AnotherSitesPageCannotReadLoopback) {
 
 TEST_F(StatusServerTest, TokensAreAskedForButNotByProbes) {
   StatusOptions options;
-  options.tokens = {"secret"};
+  options.tokens = std::make_shared<access::TokenBook>(std::set<std::string>{"secret"});
   Start(options);
   auto refused = Get("/api/v1/jobs/add");
   EXPECT_EQ(refused.result_int(), 401u);
@@ -359,7 +361,52 @@ TEST_F(StatusServerTest, TokensAreAskedForButNotByProbes) {
       client.Get("/api/v1/jobs/add", "Authorization", "Basic " + absl::Base64Escape("me:secret"))
           .result_int(),
       200u);
-  EXPECT_EQ(client.Get("/api/v1/jobs/add", "Authorization", "Bearer wrong").result_int(), 401u);
+  for (const char* wrong : {"Bearer wrong", "secret", "bearer secret", "Basic c2VjcmV0"}) {
+    EXPECT_EQ(Client(server_->port()).Get("/api/v1/jobs/add", "Authorization", wrong).result_int(),
+              401u)
+        << wrong;
+  }
+}
+
+TEST_F(StatusServerTest, AProjectsTokenReadsThatProjectAlone) {
+  store::MemoryStore store;
+  const auto book = std::make_shared<access::TokenBook>(std::set<std::string>{"secret"});
+  ASSERT_TRUE(book->Load(&store).ok());
+  const auto token = [&](const std::string& scope) {
+    v1::CreateTokenRequest request;
+    request.set_project(scope == "worker" ? "*" : "a");
+    request.add_scopes(scope);
+    std::string secret;
+    absl::Notification made;
+    book->Create(request, absl::Now(), [&](auto answer) {
+      secret = answer->secret();
+      made.Notify();
+    });
+    made.WaitForNotification();
+    return "Bearer " + secret;
+  };
+  StatusOptions options;
+  options.tokens = book;
+  Start(options);
+  EXPECT_CALL(controller_, GetJob(_, _)).WillOnce([](v1::GetJobRequest r, auto done) {
+    EXPECT_EQ(r.name(), "projects/a/jobs/add");
+    done(v1::Job());
+  });
+  EXPECT_CALL(controller_, ListJobs(_, _)).WillOnce([](v1::ListJobsRequest r, auto done) {
+    EXPECT_EQ(r.project(), "a");
+    done(v1::ListJobsResponse());
+  });
+  const std::string reader = token("read");
+  const auto get = [&](const std::string& target, const std::string& as) {
+    return Client(server_->port()).Get(target, "Authorization", as).result_int();
+  };
+  EXPECT_EQ(get("/api/v1/jobs/add", reader), 200u);
+  EXPECT_EQ(get("/api/v1/jobs?project=-", reader), 200u);
+  EXPECT_EQ(get("/api/v1/jobs?project=b", reader), 403u);
+  EXPECT_EQ(get("/api/v1/projects/b/jobs/add", reader), 403u);
+  EXPECT_EQ(get("/api/v1/workers", reader), 403u);
+  EXPECT_EQ(get("/metrics", reader), 403u);
+  EXPECT_EQ(get("/api/v1/jobs/add", token("worker")), 403u);
 }
 
 TEST_F(StatusServerTest, RefusesAddressesItMustNotOrCannotServe) {

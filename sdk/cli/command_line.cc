@@ -22,7 +22,8 @@ std::string DidYouMean(const std::string& given, const std::vector<std::string>&
 std::string CommandWord(int argc, const char* const* argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
-    if (word == "--controller" || word == "--token-file" || word == "--state-dir") {
+    if (word == "--controller" || word == "--token-file" || word == "--state-dir" ||
+        word == "--project" || word == "--tls-ca" || word == "--tls-cert" || word == "--tls-key") {
       ++i;
     } else if (!absl::StartsWith(word, "-")) {
       return word;
@@ -78,7 +79,17 @@ int RunCommandLine(int argc, const char* const* argv) {
   app.add_option("--controller", options.controller,
                  "host:port of the controller; default: $BATON_CONTROLLER, the cluster that is "
                  "up, 127.0.0.1:7077");
-  app.add_option("--token-file", options.token_file, "File with the token to show");
+  app.add_option("--token-file", options.token_file, "File with the token to show")
+      ->envname("BATON_TOKEN_FILE");
+  app.add_option("--project", options.project, "Of jobs; default: the token's own, or `default`")
+      ->envname("BATON_PROJECT");
+  app.add_option(
+         "--tls-ca", options.tls.ca,
+         "PEM file: who signed the controller's certificate; system: the machine's own list")
+      ->envname("BATON_TLS_CA");
+  app.add_option("--tls-cert", options.tls.certificate, "PEM file: one's own certificate")
+      ->envname("BATON_TLS_CERT");
+  app.add_option("--tls-key", options.tls.key, "PEM file: its key")->envname("BATON_TLS_KEY");
   app.add_option("--state-dir", options.state_dir,
                  "Folder of `up`; default: $BATON_STATE_DIR, ~/.baton");
   int code = kOk;
@@ -88,6 +99,7 @@ int RunCommandLine(int argc, const char* const* argv) {
   AddJobCommands(app, &options, &code);
   AddModelCommands(app, &options, &code);
   AddClusterCommands(app, &options, &code);
+  AddAccessCommands(app, &options, &code);
   if (argc < 2) {
     std::fprintf(stderr, "%s", app.help().c_str());
     return kUsage;

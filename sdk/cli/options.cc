@@ -45,7 +45,14 @@ std::unique_ptr<Client> MakeClient(const GlobalOptions& options) {
     }
     client.token = line;
   }
-  return Client::Connect(options.Address(), std::move(client));
+  client.project = options.project;
+  client.tls = options.tls;
+  auto connected = Client::Connect(options.Address(), std::move(client));
+  if (!connected.ok()) {
+    std::fprintf(stderr, "baton: %s\n", std::string(connected.status().message()).c_str());
+    std::exit(kUsage);
+  }
+  return *std::move(connected);
 }
 
 int Fail(const GlobalOptions& options, const absl::Status& status) {

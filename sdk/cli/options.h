@@ -24,6 +24,8 @@ enum ExitCode {
 struct GlobalOptions {
   std::string controller;  ///< Empty: $BATON_CONTROLLER, the running `up`, 127.0.0.1:7077.
   std::string token_file;
+  std::string project;  ///< Empty: the token's own.
+  TlsFiles tls;
   std::string output = "text";  ///< "text" or "json".
   std::string state_dir;        ///< Of `up`.
 
@@ -51,6 +53,7 @@ void AddOutput(CLI::App* command, GlobalOptions* options);
 void AddJobCommands(CLI::App& app, GlobalOptions* options, int* code);
 void AddSubmitCommand(CLI::App& app, GlobalOptions* options, int* code);
 void AddWatchCommands(CLI::App& app, GlobalOptions* options, int* code);
+void AddAccessCommands(CLI::App& app, GlobalOptions* options, int* code);
 void AddClusterCommands(CLI::App& app, GlobalOptions* options, int* code);
 void AddModelCommands(CLI::App& app, GlobalOptions* options, int* code);
 void AddUpCommands(CLI::App& app, GlobalOptions* options, int* code);

@@ -6,12 +6,15 @@
 #include <fstream>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "baton/v1/access_service.grpc.pb.h"
 #include "baton/v1/cluster_service.grpc.pb.h"
 #include "baton/v1/job_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/rpc/channel_credentials.h"
 #include "sdk/rpc/error.h"
 
 namespace baton {
@@ -22,16 +25,17 @@ constexpr size_t kUploadPiece = 256u << 10;
 
 class ClientImpl : public Client {
  public:
-  ClientImpl(const std::string& address, ClientOptions options)
+  ClientImpl(const std::string& address, ClientOptions options,
+             const std::shared_ptr<grpc::ChannelCredentials>& credentials)
       : address_(address), options_(std::move(options)) {
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
     arguments.SetMaxSendMessageSize(kMaxMessageBytes);
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
-    const auto channel =
-        grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+    const auto channel = grpc::CreateCustomChannel(address, credentials, arguments);
     jobs_ = v1::JobService::NewStub(channel);
     cluster_ = v1::ClusterService::NewStub(channel);
+    access_ = v1::AccessService::NewStub(channel);
   }
 
   const std::string& address() const override { return address_; }
@@ -39,6 +43,7 @@ class ClientImpl : public Client {
   absl::StatusOr<v1::Job> CreateJob(const v1::JobSpec& spec, const std::string& job_id,
                                     const std::string& request_id) override {
     v1::CreateJobRequest request;
+    request.set_project(options_.project);
     *request.mutable_spec() = spec;
     request.set_job_id(job_id);
     request.set_request_id(request_id);
@@ -47,6 +52,7 @@ class ClientImpl : public Client {
   absl::StatusOr<v1::Job> CreateJobFrom(const std::string& checkpoint, const std::string& job_id,
                                         const std::string& request_id) override {
     v1::CreateJobRequest request;
+    request.set_project(options_.project);
     request.set_checkpoint(checkpoint);
     request.set_job_id(job_id);
     request.set_request_id(request_id);
@@ -64,6 +70,7 @@ class ClientImpl : public Client {
       const std::vector<v1::Job::State>& states) override {
     std::vector<v1::Job> jobs;
     v1::ListJobsRequest request;
+    request.set_project(options_.project);
     for (v1::Job::State state : states) request.add_states(state);
     do {
       auto page = Call<v1::ListJobsResponse>(*jobs_, &v1::JobService::Stub::ListJobs, request);
@@ -90,11 +97,15 @@ class ClientImpl : public Client {
         .status();
   }
   absl::StatusOr<v1::ListMetricsResponse> ListMetrics(
-      const v1::ListMetricsRequest& request) override {
+      const v1::ListMetricsRequest& asked) override {
+    auto request = asked;
+    request.set_name(FullName(asked.name()));
     return Call<v1::ListMetricsResponse>(*jobs_, &v1::JobService::Stub::ListMetrics, request);
   }
   absl::StatusOr<v1::ListTrajectoriesResponse> ListTrajectories(
-      const v1::ListTrajectoriesRequest& request) override {
+      const v1::ListTrajectoriesRequest& asked) override {
+    auto request = asked;
+    request.set_name(FullName(asked.name()));
     return Call<v1::ListTrajectoriesResponse>(*jobs_, &v1::JobService::Stub::ListTrajectories,
                                               request);
   }
@@ -122,6 +133,30 @@ class ClientImpl : public Client {
     v1::DrainWorkerRequest request;
     request.set_worker_id(worker_id);
     return Call<v1::Worker>(*cluster_, &v1::ClusterService::Stub::DrainWorker, request);
+  }
+
+  absl::StatusOr<v1::CreateTokenResponse> CreateToken(
+      const v1::CreateTokenRequest& request) override {
+    return Call<v1::CreateTokenResponse>(*access_, &v1::AccessService::Stub::CreateToken, request);
+  }
+  absl::StatusOr<v1::ListTokensResponse> ListTokens() override {
+    return Call<v1::ListTokensResponse>(*access_, &v1::AccessService::Stub::ListTokens,
+                                        v1::ListTokensRequest());
+  }
+  absl::Status RevokeToken(const std::string& token_id) override {
+    v1::RevokeTokenRequest request;
+    request.set_token_id(token_id);
+    return Call<v1::RevokeTokenResponse>(*access_, &v1::AccessService::Stub::RevokeToken, request)
+        .status();
+  }
+  absl::StatusOr<v1::Project> SetProject(const v1::Project& project) override {
+    v1::SetProjectRequest request;
+    *request.mutable_project() = project;
+    return Call<v1::Project>(*access_, &v1::AccessService::Stub::SetProject, request);
+  }
+  absl::StatusOr<v1::ListProjectsResponse> ListProjects() override {
+    return Call<v1::ListProjectsResponse>(*access_, &v1::AccessService::Stub::ListProjects,
+                                          v1::ListProjectsRequest());
   }
 
   absl::Status WatchJob(const std::string& name, int64_t after_revision,
@@ -188,10 +223,16 @@ class ClientImpl : public Client {
   }
 
  private:
+  // A short name is of the chosen project; without one the server takes the token's.
+  std::string FullName(const std::string& name) const {
+    if (options_.project.empty() || absl::StartsWith(name, "projects/")) return name;
+    return absl::StrCat("projects/", options_.project, "/jobs/", name);
+  }
+
   template <typename Request>
-  static Request Named(const std::string& name) {
+  Request Named(const std::string& name) const {
     Request request;
-    request.set_name(name);
+    request.set_name(FullName(name));
     return request;
   }
 
@@ -234,12 +275,15 @@ class ClientImpl : public Client {
   const ClientOptions options_;
   std::unique_ptr<v1::JobService::Stub> jobs_;
   std::unique_ptr<v1::ClusterService::Stub> cluster_;
+  std::unique_ptr<v1::AccessService::Stub> access_;
 };
 
 }  // namespace
 
-std::unique_ptr<Client> Client::Connect(const std::string& address, ClientOptions options) {
-  return std::make_unique<ClientImpl>(address, std::move(options));
+absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& address,
+                                                        ClientOptions options) {
+  BATON_ASSIGN_OR_RETURN(const auto credentials, MakeChannelCredentials(options.tls));
+  return std::make_unique<ClientImpl>(address, std::move(options), credentials);
 }
 
 }  // namespace baton

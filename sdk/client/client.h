@@ -18,13 +18,18 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "baton/v1/access_service.pb.h"
 #include "baton/v1/cluster_service.pb.h"
 #include "baton/v1/job_service.pb.h"
+#include "sdk/base/tls_files.h"
 
 namespace baton {
 
 struct ClientOptions {
-  std::string token;                           ///< Bearer token; empty: none.
+  std::string token;  ///< Bearer token; empty: none.
+  TlsFiles tls;       ///< None: the connection is not encrypted.
+  /// Of short job names, and of what is created and listed. Empty: the token's own.
+  std::string project;
   absl::Duration timeout = absl::Seconds(60);  ///< Of one unary call.
   /// A watch whose connection breaks is resumed from the last revision it got, for so long.
   absl::Duration resume = absl::Minutes(5);
@@ -33,7 +38,9 @@ struct ClientOptions {
 class Client {
  public:
   /// Does not connect yet: the first call does, and says UNAVAILABLE when nobody answers.
-  static std::unique_ptr<Client> Connect(const std::string& address, ClientOptions options = {});
+  /// NotFound, InvalidArgument: the TLS files cannot be used.
+  static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& address,
+                                                         ClientOptions options = {});
   virtual ~Client() = default;
 
   virtual const std::string& address() const = 0;
@@ -65,6 +72,13 @@ class Client {
   virtual absl::StatusOr<v1::ExplainJobResponse> ExplainJob(const std::string& name) = 0;
   virtual absl::StatusOr<v1::ListWorkersResponse> ListWorkers() = 0;
   virtual absl::StatusOr<v1::Worker> DrainWorker(const std::string& worker_id) = 0;
+
+  virtual absl::StatusOr<v1::CreateTokenResponse> CreateToken(
+      const v1::CreateTokenRequest& request) = 0;
+  virtual absl::StatusOr<v1::ListTokensResponse> ListTokens() = 0;
+  virtual absl::Status RevokeToken(const std::string& token_id) = 0;
+  virtual absl::StatusOr<v1::Project> SetProject(const v1::Project& project) = 0;
+  virtual absl::StatusOr<v1::ListProjectsResponse> ListProjects() = 0;
 
   /// Calls `on_event` for every event after `after_revision`, each kept one exactly once, until
   /// the job has ended (OK) or `on_event` returns false (CANCELLED). Blocks.

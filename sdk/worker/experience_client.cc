@@ -12,6 +12,7 @@
 #include "grpcpp/create_channel.h"
 #include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/rpc/channel_credentials.h"
 #include "sdk/rpc/error.h"
 
 namespace baton {
@@ -52,17 +53,18 @@ class ExperienceClient::Call {
 };
 
 ExperienceClient::ExperienceClient(const WorkerOptions& options)
-    : controller_(options.controller), token_(options.token) {}
+    : controller_(options.controller), token_(options.token), tls_(options.tls) {}
 
 absl::Status ExperienceClient::FetchOnce(const v1::FetchBatchRequest& request, Call& call,
                                          std::vector<v1::Trajectory>& batch) const {
+  BATON_ASSIGN_OR_RETURN(const auto credentials, MakeChannelCredentials(tls_));
   grpc::ChannelArguments arguments;  // A channel per attempt: see session.cc.
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 20000);  // a dead machine says nothing
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10000);
   const auto stub = v1::ExperienceService::NewStub(
-      grpc::CreateCustomChannel(controller_, grpc::InsecureChannelCredentials(), arguments));
+      grpc::CreateCustomChannel(controller_, credentials, arguments));
   grpc::ClientContext context;
   if (!token_.empty()) context.AddMetadata("authorization", absl::StrCat("Bearer ", token_));
   const absl::Cleanup end = [&call] { call.End(); };

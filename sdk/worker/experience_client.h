@@ -32,6 +32,7 @@ class ExperienceClient {
 
   const std::string controller_;
   const std::string token_;
+  const TlsFiles tls_;
 };
 
 }  // namespace baton

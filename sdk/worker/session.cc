@@ -12,6 +12,7 @@
 #include "grpcpp/create_channel.h"
 #include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/rpc/channel_credentials.h"
 #include "sdk/rpc/error.h"
 
 namespace baton {
@@ -33,12 +34,13 @@ std::string HostName() {
 
 /// A channel of its own for every attempt: it connects at once, whatever happened before. (A kept
 /// one has a back-off of its own, which outlasts a controller's restart.)
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& controller) {
+absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const WorkerOptions& options) {
+  BATON_ASSIGN_OR_RETURN(const auto credentials, MakeChannelCredentials(options.tls));
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetMaxSendMessageSize(-1);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(controller, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(options.controller, credentials, arguments);
 }
 
 /// No later attempt can succeed.
@@ -115,6 +117,7 @@ absl::Status Session::Run() {
 }
 
 absl::Status Session::ServeOnce() {
+  BATON_ASSIGN_OR_RETURN(const auto channel, MakeChannel(options_));
   grpc::ClientContext context;
   if (!options_.token.empty()) {
     context.AddMetadata("authorization", absl::StrCat("Bearer ", options_.token));
@@ -127,7 +130,7 @@ absl::Status Session::ServeOnce() {
     context_ = &context;
     welcome_by_ = SteadyClock::now() + kWelcomeTimeout;
   }
-  const auto stub = v1::WorkerService::NewStub(MakeChannel(options_.controller));
+  const auto stub = v1::WorkerService::NewStub(channel);
   const auto stream = stub->Attach(&context);
   const absl::Status refused = ServeStream(*stream);
   attached_ = false;

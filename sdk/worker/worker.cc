@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "sdk/base/log.h"
+#include "sdk/rpc/channel_credentials.h"
 #include "sdk/worker/dispatcher.h"
 #include "sdk/worker/log_queue.h"
 #include "sdk/worker/session.h"
@@ -44,6 +45,9 @@ absl::Status Check(const WorkerOptions& options) {
   }
   if (options.progress_tokens < 1 || options.progress_interval <= absl::ZeroDuration()) {
     problems.push_back("progress_tokens and progress_interval: must be positive");
+  }
+  if (const absl::Status tls = MakeChannelCredentials(options.tls).status(); !tls.ok()) {
+    problems.push_back(absl::StrCat("tls: ", tls.message()));
   }
   if (problems.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("WorkerOptions: ", absl::StrJoin(problems, "; ")));

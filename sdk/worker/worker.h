@@ -27,6 +27,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "baton/v1/worker_service.pb.h"
+#include "sdk/base/tls_files.h"
 #include "sdk/worker/task_context.h"
 
 namespace baton {
@@ -35,6 +36,7 @@ struct WorkerOptions {
   std::string controller;  ///< host:port. Required.
   std::string worker_id;   ///< 1–63 of a–z, 0–9, `-`, `.`. Empty: made of host name and pid.
   std::string token;       ///< Bearer token; empty: none is sent.
+  TlsFiles tls;            ///< None: the connection is not encrypted.
   std::vector<std::string> features;  ///< worker_service.proto: Hello.features.
   std::string device = "cpu";         ///< "cpu" or "cuda".
   /// Ships this process's log lines (INFO and above) to the controller while Run is active. One

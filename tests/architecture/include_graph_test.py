@@ -25,11 +25,12 @@ ALLOWED = {
     "controller/core": "sdk/base controller/algorithms proto rows",
     "controller/store": "sdk/base",
     "controller/experience": "sdk/base",
-    "controller/runtime": "sdk/base sdk/rpc controller/core controller/algorithms"
+    "controller/access": "sdk/base sdk/rpc controller/store proto rows",
+    "controller/runtime": "sdk/base sdk/rpc controller/access controller/core controller/algorithms"
                           " controller/store controller/experience proto rows",
-    "controller/api": "sdk/base sdk/rpc controller/runtime proto grpc",
-    "controller/status": "sdk/base sdk/rpc controller/runtime proto",
-    "controller/server": "sdk/base controller/api controller/status controller/runtime"
+    "controller/api": "sdk/base sdk/rpc controller/access controller/runtime proto grpc",
+    "controller/status": "sdk/base sdk/rpc controller/access controller/runtime proto",
+    "controller/server": "sdk/base controller/access controller/api controller/status controller/runtime"
                          " controller/store",
     "workers/engine": "sdk/base relay/weights",
     "workers/reward": "sdk/base sdk/rpc sdk/worker proto",

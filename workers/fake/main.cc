@@ -38,6 +38,12 @@ void Declare(CLI::App& app, baton::fake::FakeWorkerOptions& options, Flags& flag
       ->capture_default_str();
   app.add_option("--id", options.worker.worker_id, "Stable name (default: host and process id)");
   app.add_option("--token-file", flags.token_file, "File with the bearer token");
+  app.add_option("--tls-ca", options.worker.tls.ca,
+                 "PEM file: who signed the controller's certificate; system: the "
+                 "machine's own list");
+  app.add_option("--tls-cert", options.worker.tls.certificate,
+                 "PEM file: this program's certificate");
+  app.add_option("--tls-key", options.worker.tls.key, "PEM file: its key");
   app.add_option("--relay", flags.relay, "Accepted and not used: versions go through a folder");
   app.add_option("--threads", flags.threads, "Accepted and not used: there is nothing to compute");
   app.add_option("--weights-dir", options.weights_place,

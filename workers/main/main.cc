@@ -66,6 +66,11 @@ void DeclareServe(CLI::App& app, baton::ServeOptions& options, CommonFlags& comm
       ->capture_default_str();
   app.add_option("--id", options.id, "Stable name (default: host and process id)");
   app.add_option("--token-file", options.token_file, "File with the bearer token");
+  app.add_option("--tls-ca", options.tls.ca,
+                 "PEM file: who signed the controller's certificate; system: the "
+                 "machine's own list");
+  app.add_option("--tls-cert", options.tls.certificate, "PEM file: this program's certificate");
+  app.add_option("--tls-key", options.tls.key, "PEM file: its key");
   app.add_option("--device", options.device, "cpu or cuda")->capture_default_str();
   app.add_option("--threads", common.threads, "Compute threads")
       ->check(CLI::Range(1, 1024))

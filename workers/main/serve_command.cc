@@ -34,6 +34,7 @@ absl::StatusOr<WorkerOptions> MakeWorkerOptions(const ServeOptions& options) {
   worker.controller = options.controller;
   worker.worker_id = options.id;
   worker.device = options.device;
+  worker.tls = options.tls;
   worker.features = {"seeded_sampling", "resume_with_tokens", "behaviour_log_probs"};
   worker.forward_log = true;
   if (!options.token_file.empty()) {

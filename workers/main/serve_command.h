@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "sdk/base/tls_files.h"
 
 namespace baton {
 
@@ -15,6 +16,7 @@ struct ServeOptions {
   std::string relay = "127.0.0.1:7079";  ///< host:port, or an absolute folder instead of a relay.
   std::string id;
   std::string token_file;
+  TlsFiles tls;
   std::string device = "cpu";
 };
 

@@ -1,0 +1,43 @@
+// Who calls, and what they may do.
+#ifndef BATON_CONTROLLER_ACCESS_CALLER_H_
+#define BATON_CONTROLLER_ACCESS_CALLER_H_
+
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace baton::access {
+
+/// What a token lets its bearer do. kWrite includes kRead, kAdmin includes all.
+enum class Scope : uint8_t {
+  kRead,    ///< See jobs and what they make.
+  kWrite,   ///< Submit, steer and delete jobs; upload files.
+  kWorker,  ///< Attach as a worker and fetch batches.
+  kAdmin,   ///< Tokens, projects, drains; everything.
+};
+
+const char* ScopeName(Scope scope);
+/// InvalidArgument names the four that there are.
+absl::StatusOr<Scope> ParseScope(absl::string_view name);
+
+struct Caller {
+  std::string name;           ///< For the audit log: a token's id, "file", or "anyone".
+  std::string project = "*";  ///< The only one it may touch; "*": all.
+  std::set<Scope> scopes;
+
+  bool May(Scope scope) const;
+  bool Opens(absl::string_view other) const { return project == "*" || project == other; }
+};
+
+/// A job's or a project's id: 1 to 63 of a-z, 0-9 and '-'.
+bool ValidId(absl::string_view id);
+
+/// The project of "projects/P/jobs/J"; empty for any other text.
+std::string ProjectOf(absl::string_view job);
+
+}  // namespace baton::access
+
+#endif  // BATON_CONTROLLER_ACCESS_CALLER_H_

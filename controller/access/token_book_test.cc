@@ -1,0 +1,144 @@
+#include "controller/access/token_book.h"
+
+#include <fstream>
+
+#include "absl/synchronization/notification.h"
+#include "controller/store/memory_store.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::access {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::UnorderedElementsAre;
+
+class TokenBookTest : public ::testing::Test {
+ protected:
+  TokenBookTest() { EXPECT_TRUE(book_.Load(&store_).ok()); }
+
+  absl::StatusOr<v1::CreateTokenResponse> Create(const std::string& project,
+                                                 const std::vector<std::string>& scopes,
+                                                 int64_t seconds = 0) {
+    v1::CreateTokenRequest request;
+    request.set_project(project);
+    for (const std::string& scope : scopes) request.add_scopes(scope);
+    if (seconds != 0) request.mutable_lifetime()->set_seconds(seconds);
+    absl::StatusOr<v1::CreateTokenResponse> made;
+    absl::Notification done;
+    book_.Create(request, now_, [&](auto answer) {
+      made = std::move(answer);
+      done.Notify();
+    });
+    done.WaitForNotification();
+    return made;
+  }
+  std::string ReasonFor(const std::string& bearer) const {
+    return ErrorReason(book_.Find(bearer, now_).status());
+  }
+
+  store::MemoryStore store_;
+  TokenBook book_{{"root-secret"}};
+  absl::Time now_ = absl::FromUnixSeconds(1000);
+};
+
+TEST_F(TokenBookTest, ATokenIsItsProjectAndItsScopes) {
+  const auto made = Create("a", {"read"});
+  ASSERT_TRUE(made.ok()) << made.status();
+  const auto caller = book_.Find(made->secret(), now_);
+  ASSERT_TRUE(caller.ok()) << caller.status();
+  EXPECT_EQ(caller->name, made->token().token_id());
+  EXPECT_TRUE(caller->Opens("a"));
+  EXPECT_FALSE(caller->Opens("b"));
+  EXPECT_TRUE(caller->May(Scope::kRead));
+  EXPECT_FALSE(caller->May(Scope::kWrite));
+  EXPECT_FALSE(caller->May(Scope::kWorker));
+  EXPECT_FALSE(caller->May(Scope::kAdmin));
+  const auto writer = book_.Find(Create("", {"write"})->secret(), now_);
+  EXPECT_TRUE(writer->May(Scope::kRead));
+  EXPECT_TRUE(writer->Opens("default"));
+}
+
+TEST_F(TokenBookTest, OnlyTheWholeSecretOpens) {
+  const auto made = Create("a", {"read"});
+  const std::string secret = made->secret();
+  EXPECT_EQ(ReasonFor(""), "TOKEN");
+  EXPECT_EQ(ReasonFor("wrong"), "TOKEN");
+  EXPECT_EQ(ReasonFor(secret + "0"), "TOKEN");
+  EXPECT_EQ(ReasonFor(secret.substr(0, secret.size() - 1)), "TOKEN");
+  std::string other = secret;
+  other.back() = other.back() == '0' ? '1' : '0';
+  EXPECT_EQ(ReasonFor(other), "TOKEN");
+  EXPECT_EQ(ReasonFor("baton-" + made->token().token_id() + "-"), "TOKEN");
+  EXPECT_TRUE(book_.Find("root-secret", now_)->May(Scope::kAdmin));
+}
+
+TEST_F(TokenBookTest, ItEndsWhenItExpiresOrIsRevoked) {
+  const auto brief = Create("a", {"read"}, 60);
+  const auto lasting = Create("a", {"read"});
+  now_ += absl::Seconds(59);
+  EXPECT_TRUE(book_.Find(brief->secret(), now_).ok());
+  now_ += absl::Seconds(1);
+  EXPECT_EQ(ReasonFor(brief->secret()), "TOKEN_EXPIRED");
+  EXPECT_TRUE(book_.Find(lasting->secret(), now_).ok());
+  const auto revoke = [&] {
+    absl::Status status;
+    absl::Notification done;
+    book_.Revoke(lasting->token().token_id(), [&](const auto& answer) {
+      status = answer.status();
+      done.Notify();
+    });
+    done.WaitForNotification();
+    return status;
+  };
+  EXPECT_TRUE(revoke().ok());
+  EXPECT_EQ(ReasonFor(lasting->secret()), "TOKEN");
+  EXPECT_EQ(ErrorReason(revoke()), "TOKEN_NOT_FOUND");
+}
+
+TEST_F(TokenBookTest, TheStoreKeepsThemButNotTheirSecrets) {
+  const auto made = Create("a", {"read", "write"});
+  TokenBook after({"root-secret"});
+  ASSERT_TRUE(after.Load(&store_).ok());
+  EXPECT_EQ(after.Find(made->secret(), now_)->name, made->token().token_id());
+  EXPECT_EQ(after.List().tokens_size(), 1);
+  const auto rows = store_.Scan("tokens", {});
+  ASSERT_EQ(rows->size(), 1u);
+  const std::string secret = made->secret().substr(made->secret().rfind('-') + 1);
+  EXPECT_THAT(rows->front().value, Not(HasSubstr(secret)));
+}
+
+TEST_F(TokenBookTest, WhatMakesNoSenseIsRefused) {
+  EXPECT_EQ(ErrorReason(Create("a", {}).status()), "TOKEN_SPEC");
+  EXPECT_THAT(std::string(Create("a", {"root"}).status().message()), HasSubstr("read, write"));
+  EXPECT_EQ(ErrorReason(Create("../a", {"read"}).status()), "TOKEN_SPEC");
+  EXPECT_EQ(ErrorReason(Create("a", {"admin"}).status()), "TOKEN_SPEC");
+  EXPECT_EQ(ErrorReason(Create("a", {"read"}, -5).status()), "TOKEN_SPEC");
+  EXPECT_TRUE(book_.List().tokens().empty());
+}
+
+TEST_F(TokenBookTest, WithoutATokenFileAnybodyIsAnAdministratorButAWrongTokenIsNot) {
+  TokenBook open;
+  EXPECT_TRUE(open.Find("", now_)->May(Scope::kAdmin));
+  EXPECT_FALSE(open.Find("wrong", now_).ok());
+}
+
+TEST_F(TokenBookTest, ReadsOneTokenALine) {
+  const auto write = [](const std::string& name, const std::string& text) {
+    const std::string path = ::testing::TempDir() + name;
+    std::ofstream(path) << text;
+    return path;
+  };
+  EXPECT_THAT(*TokenBook::ReadFile(write("tokens", "# people\n  one \r\n\ntwo\n")),
+              UnorderedElementsAre("one", "two"));
+  const auto empty = TokenBook::ReadFile(write("empty", "# nobody\n\n")).status();
+  EXPECT_EQ(empty.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(empty.message()), HasSubstr("one token a line"));
+  EXPECT_EQ(TokenBook::ReadFile(::testing::TempDir() + "absent").status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace baton::access

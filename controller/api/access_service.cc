@@ -1,0 +1,60 @@
+#include "controller/api/access_service.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "controller/api/unary.h"
+
+namespace baton::api {
+
+using access::Scope;
+using controller::Callback;
+
+grpc::ServerUnaryReactor* AccessServiceImpl::CreateToken(Context* context,
+                                                         const v1::CreateTokenRequest* request,
+                                                         v1::CreateTokenResponse* response) {
+  return Unary(access_, context, {"AccessService.CreateToken", Scope::kAdmin, ""}, response,
+               [&](const Granted&, Callback<v1::CreateTokenResponse> done) {
+                 access_.tokens().Create(*request, absl::Now(), std::move(done));
+               });
+}
+
+grpc::ServerUnaryReactor* AccessServiceImpl::ListTokens(Context* context,
+                                                        const v1::ListTokensRequest*,
+                                                        v1::ListTokensResponse* response) {
+  return Unary(access_, context, {"AccessService.ListTokens", Scope::kAdmin, ""}, response,
+               [&](const Granted&, Callback<v1::ListTokensResponse> done) {
+                 done(access_.tokens().List());
+               });
+}
+
+grpc::ServerUnaryReactor* AccessServiceImpl::RevokeToken(Context* context,
+                                                         const v1::RevokeTokenRequest* request,
+                                                         v1::RevokeTokenResponse* response) {
+  return Unary(access_, context, {"AccessService.RevokeToken", Scope::kAdmin, ""}, response,
+               [&](const Granted&, Callback<v1::RevokeTokenResponse> done) {
+                 access_.tokens().Revoke(request->token_id(), std::move(done));
+               });
+}
+
+grpc::ServerUnaryReactor* AccessServiceImpl::SetProject(Context* context,
+                                                        const v1::SetProjectRequest* request,
+                                                        v1::Project* response) {
+  const Asked asked{"AccessService.SetProject", Scope::kAdmin,
+                    absl::StrCat("projects/", request->project().project())};
+  return Unary(access_, context, asked, response, [&](const Granted&, Callback<v1::Project> done) {
+    controller_->SetProject(request->project(), std::move(done));
+  });
+}
+
+grpc::ServerUnaryReactor* AccessServiceImpl::ListProjects(Context* context,
+                                                          const v1::ListProjectsRequest*,
+                                                          v1::ListProjectsResponse* response) {
+  return Unary(access_, context, {"AccessService.ListProjects", Scope::kAdmin, ""}, response,
+               [&](const Granted&, Callback<v1::ListProjectsResponse> done) {
+                 done(controller_->ListProjects());
+               });
+}
+
+}  // namespace baton::api

@@ -1,0 +1,263 @@
+// Who is refused what, and how it is told.
+#include <fstream>
+
+#include "absl/synchronization/notification.h"
+#include "baton/v1/access_service.grpc.pb.h"
+#include "baton/v1/cluster_service.grpc.pb.h"
+#include "baton/v1/experience_service.grpc.pb.h"
+#include "baton/v1/worker_service.grpc.pb.h"
+#include "controller/api/api_server_testing.h"
+#include "controller/store/memory_store.h"
+
+namespace baton::api {
+namespace {
+
+using controller::Callback;
+using ::testing::_;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class RefusalsTest : public ApiServerTest {
+ protected:
+  void SetUp() override {
+    ApiServerTest::SetUp();
+    audit_path_ = files_ + "/audit.log";
+    tokens_ = std::make_shared<access::TokenBook>(std::set<std::string>{"root"});
+    ASSERT_TRUE(tokens_->Load(&store_).ok());
+    auto audit = access::AuditLog::Open(audit_path_);
+    ASSERT_TRUE(audit.ok());
+    Start(Access(tokens_, *std::move(audit)));
+    ON_CALL(controller_, GetJob(_, _)).WillByDefault([](v1::GetJobRequest request, auto done) {
+      v1::Job job;
+      job.set_name(request.name());
+      done(job);
+    });
+    ON_CALL(controller_, CreateJob(_, _)).WillByDefault([](v1::CreateJobRequest r, auto done) {
+      v1::Job job;
+      job.set_name(r.project());
+      done(job);
+    });
+    ON_CALL(controller_, ListJobs(_, _)).WillByDefault([](v1::ListJobsRequest r, auto done) {
+      v1::ListJobsResponse jobs;
+      jobs.add_jobs()->set_name(r.project());
+      done(jobs);
+    });
+  }
+
+  std::string Token(const std::string& project, const std::string& scope,
+                    absl::Duration age = absl::ZeroDuration(), int64_t lifetime = 0) {
+    v1::CreateTokenRequest request;
+    request.set_project(project);
+    request.add_scopes(scope);
+    if (lifetime > 0) request.mutable_lifetime()->set_seconds(lifetime);
+    std::string secret;
+    absl::Notification made;
+    tokens_->Create(request, absl::Now() - age, [&](auto token) {
+      secret = token.ok() ? token->secret() : std::string(token.status().message());
+      made.Notify();
+    });
+    made.WaitForNotification();
+    return secret;
+  }
+
+  /// The reason of the refusal; "" when the call went through.
+  template <typename Stub, typename Request, typename Response>
+  std::string As(const std::string& token, Stub& stub,
+                 grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                 const Request& request, Response* response) {
+    grpc::ClientContext context;
+    Deadline(context);
+    if (!token.empty()) context.AddMetadata("authorization", "Bearer " + token);
+    const absl::Status status = FromGrpc((stub.*method)(&context, request, response));
+    message_ = std::string(status.message());
+    return status.ok() ? "" : ErrorReason(status);
+  }
+  std::string Get(const std::string& token, const std::string& job) {
+    v1::GetJobRequest request;
+    request.set_name(job);
+    return As(token, *jobs_, &v1::JobService::Stub::GetJob, request, &job_);
+  }
+  std::string Cancel(const std::string& token, const std::string& job) {
+    v1::CancelJobRequest request;
+    request.set_name(job);
+    ON_CALL(controller_, CancelJob(_, _)).WillByDefault([](auto, auto done) { done(v1::Job()); });
+    return As(token, *jobs_, &v1::JobService::Stub::CancelJob, request, &job_);
+  }
+  std::string Create(const std::string& token, const std::string& project) {
+    v1::CreateJobRequest request;
+    request.set_project(project);
+    return As(token, *jobs_, &v1::JobService::Stub::CreateJob, request, &job_);
+  }
+  std::string Watch(const std::string& token, const std::string& job) {
+    grpc::ClientContext context;
+    Deadline(context);
+    context.AddMetadata("authorization", "Bearer " + token);
+    v1::WatchJobRequest request;
+    request.set_name(job);
+    auto reader = jobs_->WatchJob(&context, request);
+    v1::JobEvent event;
+    while (reader->Read(&event)) {
+    }
+    return ErrorReason(FromGrpc(reader->Finish()));
+  }
+  std::string Attach(const std::string& token) {
+    grpc::ClientContext context;
+    Deadline(context);
+    context.AddMetadata("authorization", "Bearer " + token);
+    auto stub = v1::WorkerService::NewStub(channel_);
+    auto stream = stub->Attach(&context);
+    v1::ControllerMessage message;
+    while (stream->Read(&message)) {
+    }
+    return ErrorReason(FromGrpc(stream->Finish()));
+  }
+  std::string Audit() const {
+    std::ifstream in(audit_path_);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  store::MemoryStore store_;
+  std::shared_ptr<access::TokenBook> tokens_;
+  std::string audit_path_, message_;
+  v1::Job job_;
+};
+
+TEST_F(RefusalsTest, NoTokenAWrongOneAndAnExpiredOne) {
+  EXPECT_EQ(Get("", "j"), "TOKEN");
+  EXPECT_EQ(Get("wrong", "j"), "TOKEN");
+  EXPECT_EQ(Get(Token("a", "read") + "x", "j"), "TOKEN");
+  EXPECT_EQ(Get(Token("a", "read", absl::Seconds(100), 60), "j"), "TOKEN_EXPIRED");
+  EXPECT_EQ(Get(Token("a", "read", absl::Seconds(10), 60), "j"), "");
+  EXPECT_EQ(Get("root", "projects/b/jobs/j"), "");
+}
+
+TEST_F(RefusalsTest, AShortNameIsOfTheTokensProject) {
+  const std::string token = Token("a", "write");
+  EXPECT_EQ(Get(token, "j"), "");
+  EXPECT_EQ(job_.name(), "projects/a/jobs/j");
+  EXPECT_EQ(Create(token, ""), "");
+  EXPECT_EQ(job_.name(), "a");
+  EXPECT_EQ(Get("root", "j"), "");
+  EXPECT_EQ(job_.name(), "projects/default/jobs/j");
+}
+
+TEST_F(RefusalsTest, AnotherProjectsJobs) {
+  const std::string token = Token("a", "write");
+  EXPECT_EQ(Get(token, "projects/b/jobs/j"), "PROJECT");
+  EXPECT_THAT(message_, HasSubstr("is for project a, not for b"));
+  EXPECT_EQ(Cancel(token, "projects/b/jobs/j"), "PROJECT");
+  EXPECT_EQ(Create(token, "b"), "PROJECT");
+  EXPECT_EQ(Watch(token, "projects/b/jobs/j"), "PROJECT");
+  v1::ListJobsRequest list;
+  v1::ListJobsResponse jobs;
+  list.set_project("b");
+  EXPECT_EQ(As(token, *jobs_, &v1::JobService::Stub::ListJobs, list, &jobs), "PROJECT");
+  list.set_project("-");  // all that it may see
+  EXPECT_EQ(As(token, *jobs_, &v1::JobService::Stub::ListJobs, list, &jobs), "");
+  EXPECT_EQ(jobs.jobs(0).name(), "a");
+}
+
+TEST_F(RefusalsTest, NamesThatOnlyLookLikeOnesOwn) {
+  const std::string token = Token("a", "read");
+  for (const char* name : {"projects/b/jobs/../../a/jobs/j", "projects/", "projects//jobs/j"}) {
+    EXPECT_EQ(Get(token, name), "PROJECT") << name;
+  }
+  EXPECT_EQ(Get(token, "../../b/jobs/j"), "");  // a short name, of project a: nobody has it
+  EXPECT_EQ(job_.name(), "projects/a/jobs/../../b/jobs/j");
+}
+
+TEST_F(RefusalsTest, ScopesThatATokenDoesNotHave) {
+  const std::string reader = Token("a", "read"), writer = Token("a", "write"),
+                    worker = Token("*", "worker");
+  EXPECT_EQ(Cancel(reader, "j"), "SCOPE");
+  EXPECT_THAT(message_, HasSubstr("asks for the scope 'write'"));
+  EXPECT_EQ(Create(reader, ""), "SCOPE");
+  EXPECT_EQ(Cancel(writer, "j"), "");
+  EXPECT_EQ(Get(worker, "j"), "SCOPE");
+  EXPECT_EQ(Attach(reader), "SCOPE");
+  EXPECT_EQ(Attach(writer), "SCOPE");
+  auto cluster = v1::ClusterService::NewStub(channel_);
+  v1::Worker drained;
+  EXPECT_EQ(As(writer, *cluster, &v1::ClusterService::Stub::DrainWorker, v1::DrainWorkerRequest(),
+               &drained),
+            "SCOPE");
+  auto access = v1::AccessService::NewStub(channel_);
+  v1::CreateTokenRequest create;
+  create.add_scopes("read");
+  v1::CreateTokenResponse made;
+  for (const std::string& token : {reader, writer, worker}) {
+    EXPECT_EQ(As(token, *access, &v1::AccessService::Stub::CreateToken, create, &made), "SCOPE");
+  }
+  ASSERT_EQ(As("root", *access, &v1::AccessService::Stub::CreateToken, create, &made), "");
+  EXPECT_EQ(Get(made.secret(), "j"), "");
+}
+
+TEST_F(RefusalsTest, OthersJobsAreNotNamedInTheListOfWorkers) {
+  ON_CALL(controller_, ListWorkers(_, _)).WillByDefault([](auto, auto done) {
+    v1::ListWorkersResponse workers;
+    workers.add_workers()->set_job("projects/a/jobs/mine");
+    workers.add_workers()->set_job("projects/b/jobs/secret");
+    workers.add_workers();
+    done(workers);
+  });
+  auto cluster = v1::ClusterService::NewStub(channel_);
+  v1::ListWorkersResponse seen;
+  EXPECT_EQ(As(Token("a", "read"), *cluster, &v1::ClusterService::Stub::ListWorkers,
+               v1::ListWorkersRequest(), &seen),
+            "");
+  EXPECT_EQ(seen.workers(0).job(), "projects/a/jobs/mine");
+  EXPECT_THAT(seen.workers(1).job(), Not(HasSubstr("secret")));
+  EXPECT_EQ(seen.workers(2).job(), "");
+}
+
+TEST_F(RefusalsTest, TooManyWatches) {
+  v1::Project project;
+  project.set_max_watches(1);
+  ON_CALL(controller_, ProjectNamed("a")).WillByDefault(::testing::Return(project));
+  std::shared_ptr<controller::EventSink> open;
+  absl::Notification watching;
+  EXPECT_CALL(controller_, WatchJob(_, _))
+      .WillOnce([&](auto, auto sink) {
+        open = sink;
+        watching.Notify();
+        return nullptr;
+      })
+      .WillRepeatedly([](auto, auto sink) {
+        sink->OnEnd(absl::OkStatus());
+        return nullptr;
+      });
+  const std::string a = Token("a", "read");
+  grpc::ClientContext context;
+  context.AddMetadata("authorization", "Bearer " + a);
+  v1::WatchJobRequest request;
+  request.set_name("j");
+  auto reader = jobs_->WatchJob(&context, request);
+  watching.WaitForNotification();
+  EXPECT_EQ(Watch(a, "j"), "QUOTA_WATCHES");
+  EXPECT_EQ(Watch(Token("b", "read"), "j"), "");
+  open->OnEnd(absl::OkStatus());
+  v1::JobEvent event;
+  EXPECT_FALSE(reader->Read(&event));
+  EXPECT_TRUE(reader->Finish().ok());
+  // The place is free once gRPC is done with the stream.
+  const absl::Time end = absl::Now() + absl::Seconds(10);
+  std::string refused = "QUOTA_WATCHES";
+  while (refused == "QUOTA_WATCHES" && absl::Now() < end) refused = Watch(a, "j");
+  EXPECT_EQ(refused, "");
+}
+
+TEST_F(RefusalsTest, TheAuditLogTellsChangesAndRefusals) {
+  const std::string writer = Token("a", "write");
+  Get(writer, "j");
+  Cancel(writer, "j");
+  Cancel(Token("b", "read"), "projects/a/jobs/j");
+  const std::string log = Audit();
+  EXPECT_THAT(log, Not(HasSubstr("GetJob"))) << "reading is no change";
+  EXPECT_THAT(log, HasSubstr(R"("method":"JobService.CancelJob","resource":"projects/a/jobs/j",)"
+                             R"("code":"OK")"));
+  EXPECT_THAT(log, HasSubstr(R"("code":"PERMISSION_DENIED","reason":"SCOPE")"));
+  EXPECT_THAT(log, Not(HasSubstr(writer))) << "no secret in a log";
+}
+
+}  // namespace
+}  // namespace baton::api

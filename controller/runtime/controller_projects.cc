@@ -1,0 +1,102 @@
+// Controller: quotas and shares of projects.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "controller/access/caller.h"
+#include "controller/runtime/controller.h"
+#include "controller/runtime/tables.h"
+#include "sdk/base/status_macros.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::controller {
+namespace {
+
+constexpr int kMaxWeight = 1000;
+
+absl::Status Check(const v1::Project& project) {
+  const auto wrong = [](const std::string& message) {
+    return MakeError(absl::StatusCode::kInvalidArgument, "PROJECT_SPEC", message);
+  };
+  if (!access::ValidId(project.project())) {
+    return wrong(
+        absl::StrCat("'", project.project(), "' is no project: a-z, 0-9 and '-', at most 63"));
+  }
+  if (project.weight() < 0 || project.weight() > kMaxWeight) {
+    return wrong(absl::StrCat("weight is ", project.weight(), ", not 1 to ", kMaxWeight));
+  }
+  for (const int limit : {project.max_jobs(), project.max_workers(), project.max_watches()}) {
+    if (limit < 0) return wrong("a limit is at least 1, or 0 for none");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Controller::ReadProjects() {
+  BATON_ASSIGN_OR_RETURN(const auto rows, store_->Scan(kProjectTable, {}));
+  absl::MutexLock lock(&mu_);
+  for (const store::Row& row : rows) {
+    v1::Project project;
+    if (!project.ParseFromString(row.value)) {
+      return absl::DataLossError(absl::StrCat("row ", row.key, " of projects is damaged"));
+    }
+    cluster_->SetProject(project);
+    projects_[row.key] = std::move(project);
+  }
+  return absl::OkStatus();
+}
+
+void Controller::SetProject(v1::Project project, Callback<v1::Project> done) {
+  if (const absl::Status status = Check(project); !status.ok()) return done(status);
+  if (project.weight() == 0) project.set_weight(1);
+  store_->Commit({{kProjectTable, project.project(), project.SerializeAsString()}},
+                 [this, project, done = std::move(done)](const absl::Status& status) {
+                   if (!status.ok()) return done(status);
+                   {
+                     absl::MutexLock lock(&mu_);
+                     projects_[project.project()] = project;
+                   }
+                   OnCluster([this, project] {
+                     cluster_->SetProject(project);
+                     Apply(cluster_->OnTick(clock_.Now()));
+                   });
+                   done(project);
+                 });
+}
+
+v1::ListProjectsResponse Controller::ListProjects() const {
+  v1::ListProjectsResponse answer;
+  absl::MutexLock lock(&mu_);
+  for (const auto& [name, project] : projects_) *answer.add_projects() = project;
+  return answer;
+}
+
+v1::Project Controller::ProjectNamed(const std::string& project) const {
+  absl::MutexLock lock(&mu_);
+  const auto it = projects_.find(project);
+  if (it != projects_.end()) return it->second;
+  v1::Project never_set;
+  never_set.set_project(project);
+  never_set.set_weight(1);
+  return never_set;
+}
+
+// RESOURCE_EXHAUSTED when the project has as many unfinished jobs as it may.
+absl::Status Controller::CheckJobQuota(const std::string& project) const {
+  const int limit = ProjectNamed(project).max_jobs();
+  if (limit == 0) return absl::OkStatus();
+  const std::string prefix = FullJobName("", project);
+  int unfinished = 0;
+  absl::MutexLock lock(&mu_);
+  for (auto it = jobs_.lower_bound(prefix);
+       it != jobs_.end() && it->first.compare(0, prefix.size(), prefix) == 0; ++it) {
+    if (!IsTerminal(it->second->Snapshot().state())) ++unfinished;
+  }
+  if (unfinished < limit) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kResourceExhausted, "QUOTA_JOBS",
+                   absl::StrCat("project ", project, " has ", unfinished,
+                                " jobs that have not ended, of at most ", limit,
+                                "; cancel one or wait for one to end"));
+}
+
+}  // namespace baton::controller

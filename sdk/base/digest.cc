@@ -1,0 +1,49 @@
+#include "sdk/base/digest.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+
+#include <cstdint>
+#include <cstdlib>
+
+#include "absl/strings/escaping.h"
+
+namespace baton {
+
+std::string Sha256(absl::string_view data) {
+  std::string out(32, '\0');
+  unsigned int size = 0;
+  EVP_Digest(data.data(), data.size(), reinterpret_cast<unsigned char*>(&out[0]), &size,
+             EVP_sha256(), nullptr);
+  return out;
+}
+
+std::string Mac(absl::string_view key, std::initializer_list<absl::string_view> parts) {
+  std::string text;
+  for (const absl::string_view part : parts) {
+    const uint64_t size = part.size();
+    text.append(reinterpret_cast<const char*>(&size), sizeof(size));
+    text.append(part.data(), part.size());
+  }
+  std::string out(32, '\0');
+  unsigned int size = 0;
+  HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+       reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+       reinterpret_cast<unsigned char*>(&out[0]), &size);
+  return absl::BytesToHexString(out);
+}
+
+bool SameSecret(absl::string_view a, absl::string_view b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+std::string RandomHex(size_t bytes) {
+  std::string out(bytes, '\0');
+  // Without random numbers there are no secrets: nothing may go on.
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(&out[0]), static_cast<int>(bytes)) != 1) abort();
+  return absl::BytesToHexString(out);
+}
+
+}  // namespace baton

@@ -1,0 +1,24 @@
+// Hashes, message authentication and random secrets (OpenSSL's libcrypto).
+#ifndef BATON_SDK_BASE_DIGEST_H_
+#define BATON_SDK_BASE_DIGEST_H_
+
+#include <cstddef>
+#include <initializer_list>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace baton {
+
+/// SHA-256 (FIPS 180-4), 32 bytes.
+std::string Sha256(absl::string_view data);
+/// HMAC-SHA-256 (RFC 2104) over the parts, each preceded by its length, in hexadecimal: 64 digits.
+std::string Mac(absl::string_view key, std::initializer_list<absl::string_view> parts);
+/// Compares in a time that does not tell where two texts of one length differ.
+bool SameSecret(absl::string_view a, absl::string_view b);
+/// `bytes` random bytes of the system's generator, in hexadecimal.
+std::string RandomHex(size_t bytes);
+
+}  // namespace baton
+
+#endif  // BATON_SDK_BASE_DIGEST_H_

@@ -1,0 +1,31 @@
+#include "sdk/base/digest.h"
+
+#include "absl/strings/escaping.h"
+#include "gtest/gtest.h"
+
+namespace baton {
+namespace {
+
+TEST(DigestTest, Sha256OfTheStandardsExample) {  // FIPS 180-4, appendix: "abc"
+  EXPECT_EQ(absl::BytesToHexString(Sha256("abc")),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST(DigestTest, AMacKnowsItsKeyAndWhereItsPartsEnd) {
+  // Python: hmac.new(b"key", b"\x02" + b"\0" * 7 + b"ab" + b"\x01" + b"\0" * 7 + b"c", "sha256")
+  EXPECT_EQ(Mac("key", {"ab", "c"}),
+            "8c568fcbf2953946832018520a5eb5a6a63fe007671cf14e924b528f355076d0");
+  EXPECT_NE(Mac("key", {"ab", "c"}), Mac("key", {"a", "bc"}));
+  EXPECT_NE(Mac("key", {"ab", "c"}), Mac("kez", {"ab", "c"}));
+}
+
+TEST(DigestTest, SecretsDifferAndAreCompared) {
+  EXPECT_EQ(RandomHex(16).size(), 32u);
+  EXPECT_NE(RandomHex(16), RandomHex(16));
+  EXPECT_TRUE(SameSecret("abc", "abc"));
+  EXPECT_FALSE(SameSecret("abc", "abd"));
+  EXPECT_FALSE(SameSecret("abc", "ab"));
+}
+
+}  // namespace
+}  // namespace baton

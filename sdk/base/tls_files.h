@@ -1,0 +1,21 @@
+#ifndef BATON_SDK_BASE_TLS_FILES_H_
+#define BATON_SDK_BASE_TLS_FILES_H_
+
+#include <string>
+
+namespace baton {
+
+/// Paths of PEM files; all empty: no TLS.
+struct TlsFiles {
+  /// Whom to trust. For a client: who signed the server's certificate ("system": the machine's
+  /// own list). For a server: who signed its clients' (empty: clients need none).
+  std::string ca;
+  std::string certificate;  ///< One's own. A client needs one only for mutual TLS.
+  std::string key;          ///< Of the certificate.
+
+  bool any() const { return !ca.empty() || !certificate.empty() || !key.empty(); }
+};
+
+}  // namespace baton
+
+#endif  // BATON_SDK_BASE_TLS_FILES_H_

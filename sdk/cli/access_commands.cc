@@ -1,0 +1,174 @@
+// token and project: who may do what, and how much of it.
+#include <cstdio>
+#include <memory>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "sdk/cli/options.h"
+#include "sdk/cli/table.h"
+
+namespace baton::cli {
+namespace {
+
+// "90m", "12h", "30d" -> seconds.
+absl::StatusOr<int64_t> ParseLifetime(const std::string& text) {
+  int64_t number = 0;
+  int64_t unit = 0;
+  if (!text.empty()) {
+    unit = text.back() == 'd' ? 86400 : text.back() == 'h' ? 3600 : text.back() == 'm' ? 60 : 0;
+  }
+  if (unit == 0 || !absl::SimpleAtoi(text.substr(0, text.size() - 1), &number) || number <= 0 ||
+      number > 36500 * int64_t{86400} / unit) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--expires ", text, ": give minutes, hours or days, e.g. 90m, 12h or 30d"));
+  }
+  return number * unit;
+}
+
+std::string Date(const google::protobuf::Timestamp& time) {
+  return absl::FormatTime("%Y-%m-%d %H:%M", absl::FromUnixSeconds(time.seconds()),
+                          absl::LocalTimeZone());
+}
+
+struct TokenFlags {
+  std::string project = "default", note, expires;
+  std::vector<std::string> scopes;
+};
+
+int CreateToken(const GlobalOptions& options, const TokenFlags& flags) {
+  v1::CreateTokenRequest request;
+  request.set_project(flags.project);
+  request.set_note(flags.note);
+  for (const std::string& scope : flags.scopes) request.add_scopes(scope);
+  if (!flags.expires.empty()) {
+    const auto seconds = ParseLifetime(flags.expires);
+    if (!seconds.ok()) return Fail(options, seconds.status());
+    request.mutable_lifetime()->set_seconds(*seconds);
+  }
+  const auto made = MakeClient(options)->CreateToken(request);
+  if (!made.ok()) return Fail(options, made.status());
+  if (options.json()) {
+    std::printf("%s\n", ToJson(*made).c_str());
+    return kOk;
+  }
+  std::printf("%s\n", made->secret().c_str());
+  std::fprintf(stderr,
+               "token %s for project %s: %s. It is shown this once; keep it in a file that only "
+               "its user can read, and give that with --token-file\n",
+               made->token().token_id().c_str(), made->token().project().c_str(),
+               absl::StrJoin(made->token().scopes(), ", ").c_str());
+  return kOk;
+}
+
+int ListTokens(const GlobalOptions& options) {
+  const auto list = MakeClient(options)->ListTokens();
+  if (!list.ok()) return Fail(options, list.status());
+  if (options.json()) {
+    std::printf("%s\n", ToJson(*list).c_str());
+    return kOk;
+  }
+  Table table({"TOKEN", "PROJECT", "SCOPES", "MADE", "EXPIRES", "NOTE"});
+  for (const v1::Token& token : list->tokens()) {
+    table.Add({token.token_id(), token.project(), absl::StrJoin(token.scopes(), ","),
+               Date(token.create_time()),
+               token.has_expire_time() ? Date(token.expire_time()) : "never", token.note()});
+  }
+  std::printf("%s", list->tokens().empty() ? "there are no tokens; `baton token create` makes one\n"
+                                           : table.Format().c_str());
+  return kOk;
+}
+
+int RevokeToken(const GlobalOptions& options, const std::string& id) {
+  const absl::Status status = MakeClient(options)->RevokeToken(id);
+  if (!status.ok()) return Fail(options, status);
+  std::printf("%s",
+              options.json() ? "{}\n" : absl::StrCat("token ", id, " opens nothing now\n").c_str());
+  return kOk;
+}
+
+std::string Limit(int limit) { return limit == 0 ? "-" : absl::StrCat(limit); }
+
+int SetProject(const GlobalOptions& options, const v1::Project& project) {
+  const auto set = MakeClient(options)->SetProject(project);
+  if (!set.ok()) return Fail(options, set.status());
+  std::printf("%s", options.json() ? absl::StrCat(ToJson(*set), "\n").c_str()
+                                   : absl::StrCat("project ", set->project(), " is set\n").c_str());
+  return kOk;
+}
+
+int ListProjects(const GlobalOptions& options) {
+  const auto list = MakeClient(options)->ListProjects();
+  if (!list.ok()) return Fail(options, list.status());
+  if (options.json()) {
+    std::printf("%s\n", ToJson(*list).c_str());
+    return kOk;
+  }
+  Table table({"PROJECT", "WEIGHT", "JOBS", "WORKERS", "WATCHES"});
+  for (const v1::Project& project : list->projects()) {
+    table.Add({project.project(), absl::StrCat(project.weight()), Limit(project.max_jobs()),
+               Limit(project.max_workers()), Limit(project.max_watches())});
+  }
+  std::printf("%s", list->projects().empty()
+                        ? "no project was set: each has weight 1 and no limit\n"
+                        : table.Format().c_str());
+  return kOk;
+}
+
+}  // namespace
+
+void AddAccessCommands(CLI::App& app, GlobalOptions* options, int* code) {
+  auto* token = app.add_subcommand("token", "Make, list and revoke tokens");
+  token->require_subcommand(1);
+  auto* create = token->add_subcommand("create", "Make a token and print it, once");
+  AddOutput(create, options);
+  auto t = std::make_shared<TokenFlags>();
+  create->add_option("--project", t->project, "The only project it opens; *: all")
+      ->capture_default_str();
+  create->add_option("--scope", t->scopes, "read, write, worker or admin; may be repeated")
+      ->required();
+  create->add_option("--note", t->note, "What it is for");
+  create->add_option("--expires", t->expires, "E.g. 90m, 12h or 30d; default: never");
+  create->callback([=] { *code = CreateToken(*options, *t); });
+  auto* tokens = token->add_subcommand("list", "Who may do what");
+  AddOutput(tokens, options);
+  tokens->callback([=] { *code = ListTokens(*options); });
+  auto* revoke = token->add_subcommand("revoke", "Let a token open nothing from now on");
+  AddOutput(revoke, options);
+  auto id = std::make_shared<std::string>();
+  revoke->add_option("token", *id, "Its id, as `baton token list` shows it")->required();
+  revoke->callback([=] { *code = RevokeToken(*options, *id); });
+
+  auto* project = app.add_subcommand("project", "Shares and limits of projects");
+  project->require_subcommand(1);
+  auto* set = project->add_subcommand("set", "Set a project's share and limits");
+  AddOutput(set, options);
+  struct ProjectFlags {
+    std::string name;
+    int weight = 1, jobs = 0, workers = 0, watches = 0;
+  };
+  auto p = std::make_shared<ProjectFlags>();
+  set->add_option("project", p->name, "Its name")->required();
+  set->add_option("--weight", p->weight, "Its share of the workers, against other projects'")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  set->add_option("--max-jobs", p->jobs, "Jobs that have not ended; 0: no limit");
+  set->add_option("--max-workers", p->workers, "Workers at once; 0: no limit");
+  set->add_option("--max-watches", p->watches, "Watches and log readers at once; 0: no limit");
+  set->callback([=] {
+    v1::Project message;
+    message.set_project(p->name);
+    message.set_weight(p->weight);
+    message.set_max_jobs(p->jobs);
+    message.set_max_workers(p->workers);
+    message.set_max_watches(p->watches);
+    *code = SetProject(*options, message);
+  });
+  auto* projects = project->add_subcommand("list", "Those that were set");
+  AddOutput(projects, options);
+  projects->callback([=] { *code = ListProjects(*options); });
+}
+
+}  // namespace baton::cli
