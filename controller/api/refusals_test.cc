@@ -6,8 +6,8 @@
 #include "baton/v1/cluster_service.grpc.pb.h"
 #include "baton/v1/experience_service.grpc.pb.h"
 #include "baton/v1/worker_service.grpc.pb.h"
+#include "controller/access/token_book_testing.h"
 #include "controller/api/api_server_testing.h"
-#include "controller/store/memory_store.h"
 
 namespace baton::api {
 namespace {
@@ -22,11 +22,9 @@ class RefusalsTest : public ApiServerTest {
   void SetUp() override {
     ApiServerTest::SetUp();
     audit_path_ = files_ + "/audit.log";
-    tokens_ = std::make_shared<access::TokenBook>(std::set<std::string>{"root"});
-    ASSERT_TRUE(tokens_->Load(&store_).ok());
     auto audit = access::AuditLog::Open(audit_path_);
     ASSERT_TRUE(audit.ok());
-    Start(Access(tokens_, *std::move(audit)));
+    Start(Access(tokens_.book(), *std::move(audit)));
     ON_CALL(controller_, GetJob(_, _)).WillByDefault([](v1::GetJobRequest request, auto done) {
       v1::Job job;
       job.set_name(request.name());
@@ -42,22 +40,6 @@ class RefusalsTest : public ApiServerTest {
       jobs.add_jobs()->set_name(r.project());
       done(jobs);
     });
-  }
-
-  std::string Token(const std::string& project, const std::string& scope,
-                    absl::Duration age = absl::ZeroDuration(), int64_t lifetime = 0) {
-    v1::CreateTokenRequest request;
-    request.set_project(project);
-    request.add_scopes(scope);
-    if (lifetime > 0) request.mutable_lifetime()->set_seconds(lifetime);
-    std::string secret;
-    absl::Notification made;
-    tokens_->Create(request, absl::Now() - age, [&](auto token) {
-      secret = token.ok() ? token->secret() : std::string(token.status().message());
-      made.Notify();
-    });
-    made.WaitForNotification();
-    return secret;
   }
 
   /// The reason of the refusal; "" when the call went through.
@@ -116,8 +98,7 @@ class RefusalsTest : public ApiServerTest {
     return {std::istreambuf_iterator<char>(in), {}};
   }
 
-  store::MemoryStore store_;
-  std::shared_ptr<access::TokenBook> tokens_;
+  access::TestTokens tokens_;
   std::string audit_path_, message_;
   v1::Job job_;
 };
@@ -125,14 +106,14 @@ class RefusalsTest : public ApiServerTest {
 TEST_F(RefusalsTest, NoTokenAWrongOneAndAnExpiredOne) {
   EXPECT_EQ(Get("", "j"), "TOKEN");
   EXPECT_EQ(Get("wrong", "j"), "TOKEN");
-  EXPECT_EQ(Get(Token("a", "read") + "x", "j"), "TOKEN");
-  EXPECT_EQ(Get(Token("a", "read", absl::Seconds(100), 60), "j"), "TOKEN_EXPIRED");
-  EXPECT_EQ(Get(Token("a", "read", absl::Seconds(10), 60), "j"), "");
+  EXPECT_EQ(Get(tokens_.Make("a", "read") + "x", "j"), "TOKEN");
+  EXPECT_EQ(Get(tokens_.Make("a", "read", absl::Seconds(100), 60), "j"), "TOKEN_EXPIRED");
+  EXPECT_EQ(Get(tokens_.Make("a", "read", absl::Seconds(10), 60), "j"), "");
   EXPECT_EQ(Get("root", "projects/b/jobs/j"), "");
 }
 
 TEST_F(RefusalsTest, AShortNameIsOfTheTokensProject) {
-  const std::string token = Token("a", "write");
+  const std::string token = tokens_.Make("a", "write");
   EXPECT_EQ(Get(token, "j"), "");
   EXPECT_EQ(job_.name(), "projects/a/jobs/j");
   EXPECT_EQ(Create(token, ""), "");
@@ -142,7 +123,7 @@ TEST_F(RefusalsTest, AShortNameIsOfTheTokensProject) {
 }
 
 TEST_F(RefusalsTest, AnotherProjectsJobs) {
-  const std::string token = Token("a", "write");
+  const std::string token = tokens_.Make("a", "write");
   EXPECT_EQ(Get(token, "projects/b/jobs/j"), "PROJECT");
   EXPECT_THAT(message_, HasSubstr("is for project a, not for b"));
   EXPECT_EQ(Cancel(token, "projects/b/jobs/j"), "PROJECT");
@@ -158,7 +139,7 @@ TEST_F(RefusalsTest, AnotherProjectsJobs) {
 }
 
 TEST_F(RefusalsTest, NamesThatOnlyLookLikeOnesOwn) {
-  const std::string token = Token("a", "read");
+  const std::string token = tokens_.Make("a", "read");
   for (const char* name : {"projects/b/jobs/../../a/jobs/j", "projects/", "projects//jobs/j"}) {
     EXPECT_EQ(Get(token, name), "PROJECT") << name;
   }
@@ -167,8 +148,8 @@ TEST_F(RefusalsTest, NamesThatOnlyLookLikeOnesOwn) {
 }
 
 TEST_F(RefusalsTest, ScopesThatATokenDoesNotHave) {
-  const std::string reader = Token("a", "read"), writer = Token("a", "write"),
-                    worker = Token("*", "worker");
+  const std::string reader = tokens_.Make("a", "read"), writer = tokens_.Make("a", "write"),
+                    worker = tokens_.Make("*", "worker");
   EXPECT_EQ(Cancel(reader, "j"), "SCOPE");
   EXPECT_THAT(message_, HasSubstr("asks for the scope 'write'"));
   EXPECT_EQ(Create(reader, ""), "SCOPE");
@@ -202,7 +183,7 @@ TEST_F(RefusalsTest, OthersJobsAreNotNamedInTheListOfWorkers) {
   });
   auto cluster = v1::ClusterService::NewStub(channel_);
   v1::ListWorkersResponse seen;
-  EXPECT_EQ(As(Token("a", "read"), *cluster, &v1::ClusterService::Stub::ListWorkers,
+  EXPECT_EQ(As(tokens_.Make("a", "read"), *cluster, &v1::ClusterService::Stub::ListWorkers,
                v1::ListWorkersRequest(), &seen),
             "");
   EXPECT_EQ(seen.workers(0).job(), "projects/a/jobs/mine");
@@ -226,7 +207,7 @@ TEST_F(RefusalsTest, TooManyWatches) {
         sink->OnEnd(absl::OkStatus());
         return nullptr;
       });
-  const std::string a = Token("a", "read");
+  const std::string a = tokens_.Make("a", "read");
   grpc::ClientContext context;
   context.AddMetadata("authorization", "Bearer " + a);
   v1::WatchJobRequest request;
@@ -234,7 +215,7 @@ TEST_F(RefusalsTest, TooManyWatches) {
   auto reader = jobs_->WatchJob(&context, request);
   watching.WaitForNotification();
   EXPECT_EQ(Watch(a, "j"), "QUOTA_WATCHES");
-  EXPECT_EQ(Watch(Token("b", "read"), "j"), "");
+  EXPECT_EQ(Watch(tokens_.Make("b", "read"), "j"), "");
   open->OnEnd(absl::OkStatus());
   v1::JobEvent event;
   EXPECT_FALSE(reader->Read(&event));
@@ -247,10 +228,10 @@ TEST_F(RefusalsTest, TooManyWatches) {
 }
 
 TEST_F(RefusalsTest, TheAuditLogTellsChangesAndRefusals) {
-  const std::string writer = Token("a", "write");
+  const std::string writer = tokens_.Make("a", "write");
   Get(writer, "j");
   Cancel(writer, "j");
-  Cancel(Token("b", "read"), "projects/a/jobs/j");
+  Cancel(tokens_.Make("b", "read"), "projects/a/jobs/j");
   const std::string log = Audit();
   EXPECT_THAT(log, Not(HasSubstr("GetJob"))) << "reading is no change";
   EXPECT_THAT(log, HasSubstr(R"("method":"JobService.CancelJob","resource":"projects/a/jobs/j",)"

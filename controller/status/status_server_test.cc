@@ -7,15 +7,14 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "boost/asio/connect.hpp"
 #include "boost/asio/ip/tcp.hpp"
 #include "boost/asio/read.hpp"
 #include "boost/asio/write.hpp"
 #include "boost/beast/core/flat_buffer.hpp"
 #include "boost/beast/http.hpp"
+#include "controller/access/token_book_testing.h"
 #include "controller/runtime/mock_controller.h"
-#include "controller/store/memory_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -369,24 +368,9 @@ TEST_F(StatusServerTest, TokensAreAskedForButNotByProbes) {
 }
 
 TEST_F(StatusServerTest, AProjectsTokenReadsThatProjectAlone) {
-  store::MemoryStore store;
-  const auto book = std::make_shared<access::TokenBook>(std::set<std::string>{"secret"});
-  ASSERT_TRUE(book->Load(&store).ok());
-  const auto token = [&](const std::string& scope) {
-    v1::CreateTokenRequest request;
-    request.set_project(scope == "worker" ? "*" : "a");
-    request.add_scopes(scope);
-    std::string secret;
-    absl::Notification made;
-    book->Create(request, absl::Now(), [&](auto answer) {
-      secret = answer->secret();
-      made.Notify();
-    });
-    made.WaitForNotification();
-    return "Bearer " + secret;
-  };
+  access::TestTokens tokens;
   StatusOptions options;
-  options.tokens = book;
+  options.tokens = tokens.book();
   Start(options);
   EXPECT_CALL(controller_, GetJob(_, _)).WillOnce([](v1::GetJobRequest r, auto done) {
     EXPECT_EQ(r.name(), "projects/a/jobs/add");
@@ -396,7 +380,7 @@ TEST_F(StatusServerTest, AProjectsTokenReadsThatProjectAlone) {
     EXPECT_EQ(r.project(), "a");
     done(v1::ListJobsResponse());
   });
-  const std::string reader = token("read");
+  const std::string reader = "Bearer " + tokens.Make("a", "read");
   const auto get = [&](const std::string& target, const std::string& as) {
     return Client(server_->port()).Get(target, "Authorization", as).result_int();
   };
@@ -406,7 +390,7 @@ TEST_F(StatusServerTest, AProjectsTokenReadsThatProjectAlone) {
   EXPECT_EQ(get("/api/v1/projects/b/jobs/add", reader), 403u);
   EXPECT_EQ(get("/api/v1/workers", reader), 403u);
   EXPECT_EQ(get("/metrics", reader), 403u);
-  EXPECT_EQ(get("/api/v1/jobs/add", token("worker")), 403u);
+  EXPECT_EQ(get("/api/v1/jobs/add", "Bearer " + tokens.Make("*", "worker")), 403u);
 }
 
 TEST_F(StatusServerTest, RefusesAddressesItMustNotOrCannotServe) {
