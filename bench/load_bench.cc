@@ -210,7 +210,9 @@ class LoadBench {
                              watched["bytes"].get<int64_t>() / watched["events"].get<int64_t>(),
                              " bytes each"));
     report_.Add("slow_watchers", size_.slow_watchers, "streams", "did not read during the load");
-    report_.Add("slow_cut_off", watched["cut_off"], "streams", "resumed without a gap");
+    report_.Add("slow_cut_off", watched["cut_off"], "streams", "by the server; resumed");
+    report_.Add("slow_left", watched["left"], "streams",
+                "by themselves; resumed after the last they got");
     const auto lags =
         ReadSamples(absl::StrCat(folder_, "/", kWatchersSamples), load_begin_, load_end_);
     AddPercentile("watch_lag_p50_ms", lags, 0.5);

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <fstream>
 #include <map>
-#include <thread>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
@@ -29,6 +29,7 @@ struct Tally {
   int begun ABSL_GUARDED_BY(mu) = 0;
   int ended ABSL_GUARDED_BY(mu) = 0;
   int cut_off ABSL_GUARDED_BY(mu) = 0;
+  int left ABSL_GUARDED_BY(mu) = 0;       // streams given up and taken again
   int caught_up ABSL_GUARDED_BY(mu) = 0;  // slow ones that were woken
   int64_t events ABSL_GUARDED_BY(mu) = 0;
   int64_t bytes ABSL_GUARDED_BY(mu) = 0;
@@ -57,14 +58,20 @@ class Watcher : public grpc::ClientReadReactor<v1::JobEvent> {
     Begin();
   }
 
-  void Wake() {
+  /// `leave`: it gives the stream up and takes another after the last event that it got.
+  void Wake(bool leave) {
     absl::MutexLock lock(&mu_);
     asleep_ = false;
     {
       absl::MutexLock tally(&tally_->mu);
       target_ = tally_->newest;
     }
-    if (parked_) StartRead(&event_);
+    if (leave) {
+      leaving_ = true;
+      context_->TryCancel();
+    } else if (parked_) {
+      StartRead(&event_);
+    }
     RemoveHold();
   }
 
@@ -85,15 +92,25 @@ class Watcher : public grpc::ClientReadReactor<v1::JobEvent> {
 
   void OnDone(const grpc::Status& status) override {
     const bool cut_off = status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
-    if (cut_off || status.ok()) {
-      absl::MutexLock lock(&tally_->mu);
-      ++(cut_off ? tally_->cut_off : tally_->ended);
-    } else {
-      tally_->Error(absl::StrCat("watch: ", status.error_code(), " ", status.error_message()));
-      absl::MutexLock lock(&tally_->mu);
-      ++tally_->ended;
+    if (cut_off &&
+        status.error_message().find(absl::StrCat("after ", last(), ",")) == std::string::npos) {
+      tally_->Error("a cut-off does not name the revision to resume after");
     }
-    if (cut_off) Begin();
+    bool left = false;
+    {
+      absl::MutexLock lock(&mu_);
+      left = std::exchange(leaving_, false) && status.error_code() == grpc::StatusCode::CANCELLED;
+    }
+    {
+      absl::MutexLock lock(&tally_->mu);
+      if (cut_off) ++tally_->cut_off;
+      if (left) ++tally_->left;
+      if (!cut_off && !left) ++tally_->ended;
+    }
+    if (cut_off || left) return Begin();
+    if (!status.ok()) {
+      tally_->Error(absl::StrCat("watch: ", status.error_code(), " ", status.error_message()));
+    }
   }
 
  private:
@@ -103,6 +120,7 @@ class Watcher : public grpc::ClientReadReactor<v1::JobEvent> {
     stub_->async()->WatchJob(context_.get(), &request_, this);
     {
       absl::MutexLock lock(&mu_);
+      parked_ = false;
       if (asleep_) AddHold();
     }
     StartRead(&event_);
@@ -137,6 +155,7 @@ class Watcher : public grpc::ClientReadReactor<v1::JobEvent> {
   int64_t taken_ = 0;
   absl::Mutex mu_;
   bool asleep_ ABSL_GUARDED_BY(mu_);
+  bool leaving_ ABSL_GUARDED_BY(mu_) = false;
   bool parked_ ABSL_GUARDED_BY(mu_) = false;  // nothing is being read
   int64_t target_ ABSL_GUARDED_BY(mu_) = 0;
 };
@@ -150,8 +169,9 @@ void Write(const std::string& folder, const Watchers& watchers, Tally& tally) {
   }
   WriteSamples(absl::StrCat(folder, "/", kWatchersSamples), tally.lags);
   std::ofstream(absl::StrCat(folder, "/", kWatchersReport)) << nlohmann::json{
-      {"errors", tally.errors}, {"cut_off", tally.cut_off}, {"caught_up", tally.caught_up},
-      {"events", tally.events}, {"bytes", tally.bytes},     {"revisions", tally.newest}};
+      {"errors", tally.errors},       {"cut_off", tally.cut_off}, {"left", tally.left},
+      {"caught_up", tally.caught_up}, {"events", tally.events},   {"bytes", tally.bytes},
+      {"revisions", tally.newest}};
 }
 
 }  // namespace
@@ -179,7 +199,7 @@ int RunLoadWatchers(const std::string& controller, const std::string& folder,
   std::fflush(stdout);
   int signal = 0;
   sigwait(&signals, &signal);
-  for (int i = 0; i < slow; ++i) watchers[static_cast<size_t>(i)]->Wake();
+  for (int i = 0; i < slow; ++i) watchers[static_cast<size_t>(i)]->Wake(i % 2 == 0);
   if (!tally.Wait(&Tally::caught_up, slow, absl::Seconds(20))) {
     tally.Error("a slow watcher did not catch up");
   }

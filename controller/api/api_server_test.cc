@@ -243,6 +243,8 @@ TEST_F(ApiServerTest, ASlowWatcherIsCutOffAfterWhatItMissed) {
   const absl::Status status = FromGrpc(reader->Finish());
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(ErrorReason(status), "WATCH_TOO_SLOW");
+  EXPECT_THAT(std::string(status.message()),
+              ::testing::HasSubstr(absl::StrCat("resume after ", got, ",")));
 }
 
 TEST_F(ApiServerTest, AWatcherThatLeavesEndsItsSubscription) {

@@ -179,7 +179,8 @@ grpc::ServerUnaryReactor* JobServiceImpl::ExplainJob(Context* context,
 
 grpc::ServerWriteReactor<v1::JobEvent>* JobServiceImpl::WatchJob(
     Context* context, const v1::WatchJobRequest* request) {
-  auto reactor = OutboxReactor<v1::JobEvent>::Make(kWatchCapacityBytes);
+  auto reactor = OutboxReactor<v1::JobEvent>::Make(kWatchCapacityBytes, OutboxBudget::OfWatches(),
+                                                   request->after_revision());
   auto granted = access_.Check(*context, {"JobService.WatchJob", Scope::kRead, request->name()});
   auto place = granted.ok() ? TakePlace(*granted) : granted.status();
   if (place.ok()) {
@@ -196,7 +197,8 @@ grpc::ServerWriteReactor<v1::JobEvent>* JobServiceImpl::WatchJob(
 
 grpc::ServerWriteReactor<v1::LogEntry>* JobServiceImpl::ReadLogs(
     Context* context, const v1::ReadLogsRequest* request) {
-  auto reactor = OutboxReactor<v1::LogEntry>::Make(kWatchCapacityBytes);
+  auto reactor = OutboxReactor<v1::LogEntry>::Make(kWatchCapacityBytes, OutboxBudget::OfWatches(),
+                                                   request->after_sequence());
   auto granted = access_.Check(*context, {"JobService.ReadLogs", Scope::kRead, request->name()});
   auto place = granted.ok() ? TakePlace(*granted) : granted.status();
   if (place.ok()) {

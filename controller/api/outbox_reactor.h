@@ -2,18 +2,54 @@
 #ifndef BATON_CONTROLLER_API_OUTBOX_REACTOR_H_
 #define BATON_CONTROLLER_API_OUTBOX_REACTOR_H_
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "baton/v1/job_service.pb.h"
 #include "controller/runtime/controller_interface.h"
 #include "grpcpp/support/server_callback.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::api {
+
+/// Bytes that wait in several outboxes together. Thread-safe.
+class OutboxBudget {
+ public:
+  /// While more than `total_bytes` wait, whoever has more than `share_bytes` of them is too slow.
+  OutboxBudget(size_t total_bytes, size_t share_bytes)
+      : total_bytes_(total_bytes), share_bytes_(share_bytes) {}
+
+  bool Allows(size_t waiting_here, size_t more) const {
+    return waiting_here + more <= share_bytes_ || waiting_ + more <= total_bytes_;
+  }
+  void Add(size_t bytes) { waiting_ += bytes; }
+  void Remove(size_t bytes) { waiting_ -= bytes; }
+  size_t waiting() const { return waiting_; }
+
+  /// Of all watches of the process: a thousand slow readers hold no more than a few.
+  static OutboxBudget* OfWatches() {
+    static auto* const budget = new OutboxBudget(256u << 20, 256u << 10);
+    return budget;
+  }
+
+ private:
+  const size_t total_bytes_, share_bytes_;
+  std::atomic<size_t> waiting_{0};
+};
+
+/// What a stream is resumed after; 0: nothing of this message.
+template <typename Message>
+int64_t NumberOf(const Message&) {
+  return 0;
+}
+inline int64_t NumberOf(const v1::JobEvent& event) { return event.revision(); }
+inline int64_t NumberOf(const v1::LogEntry& entry) { return entry.sequence(); }
 
 /// Writes what is pushed, in order, one write under way at a time. Lives until gRPC is done with
 /// it and nobody else holds it. Thread-safe.
@@ -21,27 +57,41 @@ template <typename Message>
 class OutboxReactor : public grpc::ServerWriteReactor<Message>,
                       public std::enable_shared_from_this<OutboxReactor<Message>> {
  public:
-  /// At most `capacity_bytes` of messages may wait. gRPC owns one reference until OnDone.
-  static std::shared_ptr<OutboxReactor> Make(size_t capacity_bytes) {
-    auto reactor = std::shared_ptr<OutboxReactor>(new OutboxReactor(capacity_bytes));
+  /// At most `capacity_bytes` of messages may wait, less while the `budget` is spent (it outlives
+  /// all; null: none). `after`: the number that the peer has already. gRPC owns one reference until
+  /// OnDone.
+  static std::shared_ptr<OutboxReactor> Make(size_t capacity_bytes, OutboxBudget* budget = nullptr,
+                                             int64_t after = 0) {
+    auto reactor = std::shared_ptr<OutboxReactor>(new OutboxReactor(capacity_bytes, budget, after));
     absl::MutexLock lock(&reactor->mu_);
     reactor->self_ = reactor;
     return reactor;
   }
 
+  ~OutboxReactor() override {
+    absl::MutexLock lock(&mu_);
+    Forget(bytes_);
+  }
+
   /// False: the stream is ending. A peer that reads too slowly ends it: it gets what waits, then
-  /// RESOURCE_EXHAUSTED (WATCH_TOO_SLOW), and resumes after the last message it got.
+  /// RESOURCE_EXHAUSTED (WATCH_TOO_SLOW, with the number to resume after).
   bool Push(Message message) {
     absl::MutexLock lock(&mu_);
     if (ending_ || done_) return false;
     const size_t bytes = message.ByteSizeLong();
-    if (!queue_.empty() && bytes_ + bytes > capacity_bytes_) {
+    const bool fits =
+        bytes_ + bytes <= capacity_bytes_ && (budget_ == nullptr || budget_->Allows(bytes_, bytes));
+    if (!queue_.empty() && !fits) {
       ending_ = true;
       status_ = MakeError(absl::StatusCode::kResourceExhausted, "WATCH_TOO_SLOW",
-                          "the stream is read too slowly; resume after the last message");
+                          absl::StrCat("the stream is read too slowly; resume after ", last_,
+                                       ", which is the last that was sent"),
+                          {{"resume_after", absl::StrCat(last_)}});
       return false;
     }
+    if (NumberOf(message) != 0) last_ = NumberOf(message);
     bytes_ += bytes;
+    if (budget_ != nullptr) budget_->Add(bytes);
     queue_.push_back({std::move(message), bytes});
     if (queue_.size() == 1) this->StartWrite(&queue_.front().message);
     return true;
@@ -66,11 +116,12 @@ class OutboxReactor : public grpc::ServerWriteReactor<Message>,
     absl::MutexLock lock(&mu_);
     if (!ok) {  // the peer is gone: OnCancel follows or has been called
       queue_.clear();
+      Forget(bytes_);
       ending_ = true;
       Conclude();
       return;
     }
-    bytes_ -= queue_.front().bytes;
+    Forget(queue_.front().bytes);
     queue_.pop_front();
     if (!queue_.empty()) {
       this->StartWrite(&queue_.front().message);
@@ -97,7 +148,13 @@ class OutboxReactor : public grpc::ServerWriteReactor<Message>,
     size_t bytes = 0;
   };
 
-  explicit OutboxReactor(size_t capacity_bytes) : capacity_bytes_(capacity_bytes) {}
+  OutboxReactor(size_t capacity_bytes, OutboxBudget* budget, int64_t after)
+      : capacity_bytes_(capacity_bytes), budget_(budget), last_(after) {}
+
+  void Forget(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    bytes_ -= bytes;
+    if (budget_ != nullptr) budget_->Remove(bytes);
+  }
 
   void Conclude() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (finished_) return;
@@ -106,9 +163,11 @@ class OutboxReactor : public grpc::ServerWriteReactor<Message>,
   }
 
   const size_t capacity_bytes_;
+  OutboxBudget* const budget_;
   absl::Mutex mu_;
   std::deque<Waiting> queue_ ABSL_GUARDED_BY(mu_);  // the front is being written
   size_t bytes_ ABSL_GUARDED_BY(mu_) = 0;           // of the messages in queue_
+  int64_t last_ ABSL_GUARDED_BY(mu_);               // number of the last one pushed
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
   bool done_ ABSL_GUARDED_BY(mu_) = false;
