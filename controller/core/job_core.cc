@@ -261,6 +261,7 @@ void JobCore::On(const TaskDone& event) {
 
 void JobCore::On(const Tick&) {
   if (!IsActive(state())) return;
+  if (no_room_.has_value() && !WaitsForRoom() && !command_.has_value()) Advance();
   CheckSlotDeadlines();
   CheckOwnDeadlines();
   CheckTaskDeadlines();

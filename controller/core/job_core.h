@@ -46,6 +46,7 @@ struct JobCoreOptions {
   absl::Duration score_deadline = absl::Minutes(10);    ///< One response's score.
   absl::Duration command_deadline = absl::Minutes(60);  ///< update, publish, save_checkpoint.
   absl::Duration release_deadline = absl::Seconds(30);  ///< release_role.
+  absl::Duration no_room_retry = absl::Seconds(2);      ///< A command that found a disk full.
   uint32_t max_attempts = 4;                            ///< Of one trajectory or one set-up.
   size_t kept_steps = 50;                               ///< Steps whose trajectories are kept.
   PaceOptions pace;                                     ///< When a worker counts as slow.
@@ -128,6 +129,13 @@ class JobCore {
     uint32_t attempt = 0;
     absl::Time since;
   };
+  // A command that found no room, on a disk or in shared memory, is issued again later.
+  struct NoRoom {
+    TaskKind kind = TaskKind::kPublish;
+    std::string message;
+    absl::Time since;
+    absl::Time retry;
+  };
   using Metrics = std::map<std::string, double>;
 
   // job_core.cc: events and states.
@@ -203,6 +211,8 @@ class JobCore {
   void IssueCommand(TaskKind kind);
   void SendCommand();
   void OnCommand(const TaskDone& event);
+  bool WaitsForRoom() const { return no_room_.has_value() && now_ < no_room_->retry; }
+  void WaitForRoom(TaskKind kind, const TaskDone& event);
   void CheckTaskDeadlines();
   void CheckOwnDeadlines();
   void ClearWork(const std::string& reason);
@@ -285,6 +295,7 @@ class JobCore {
   bool batch_built_ = false;  // and waits for the actor to publish again
   absl::Time publish_since_;  // infinite past: nothing is being published
   double update_weights_seconds_ = 0;
+  std::optional<NoRoom> no_room_;
   bool committing_checkpoint_ = false;
   absl::Time committing_since_;
   int64_t last_progress_ = -1;

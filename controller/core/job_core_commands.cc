@@ -50,6 +50,10 @@ void JobCore::SendCommand() {
 
 void JobCore::OnCommand(const TaskDone& event) {
   const TaskKind kind = command_->kind;
+  if (absl::IsResourceExhausted(event.status) && kind != TaskKind::kUpdate) {
+    return WaitForRoom(kind, event);
+  }
+  no_room_.reset();
   if (!event.status.ok()) {
     return Fail(absl::Status(event.status.code(),
                              absl::StrCat(MethodName(kind), " failed on worker ", event.worker,
@@ -74,6 +78,21 @@ void JobCore::OnCommand(const TaskDone& event) {
     default:
       return;
   }
+}
+
+// Nothing was written and nothing is lost: somebody makes room, and it goes on.
+void JobCore::WaitForRoom(TaskKind kind, const TaskDone& event) {
+  command_.reset();
+  const std::string message(event.status.message());
+  if (!no_room_.has_value()) {
+    EmitWarning(absl::StrCat("worker ", event.worker, " has no room to ", MethodName(kind), ": ",
+                             message, "; it is tried again until there is"));
+  }
+  const absl::Time since = no_room_.has_value() ? no_room_->since : now_;
+  no_room_ = NoRoom{kind, message, since, now_ + options_.no_room_retry};
+  const bool working = phase_ == Phase::kGenerate || phase_ == Phase::kEvaluate;
+  if (!working) SetPhase(Phase::kNone);
+  Do(PutJob{});
 }
 
 // Of what the controller itself has to do.

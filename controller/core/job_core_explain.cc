@@ -163,6 +163,12 @@ v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
     add("batch", step, "its batch to be put together and its advantages to be computed",
         phase_since_, options_.setup_deadline, "the job fails");
   }
+  if (no_room_.has_value()) {
+    add("space", step,
+        absl::StrCat("room to ", MethodName(no_room_->kind), ": ", no_room_->message),
+        no_room_->since, std::max(now, no_room_->retry) - no_room_->since,
+        "it is tried again; make room, nothing is lost");
+  }
   if (command_.has_value()) {
     std::string worker = "?";
     for (const Slot& slot : slots_) {

@@ -114,13 +114,14 @@ void JobCore::Advance() {
   }
   if (Busy()) {
     const bool working = phase_ == Phase::kGenerate || phase_ == Phase::kEvaluate;
-    if (working && is_rl() && !published_ && !command_.has_value()) {
+    if (working && is_rl() && !published_ && !command_.has_value() && !WaitsForRoom()) {
       IssueCommand(TaskKind::kPublish);  // the relay lost the version that work goes on with
     }
     LoadWeights();
     return Dispatch();
   }
   if (!SetUpDone()) return SetPhase(Phase::kSetUp);
+  if (WaitsForRoom()) return;
   if (state() == Job::STATE_STARTING || state() == Job::STATE_RECOVERING) {
     Trigger(JobTrigger::kSetUp);
   }

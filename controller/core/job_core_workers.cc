@@ -339,6 +339,7 @@ void JobCore::RecoverTrainer(const std::string& reason) {
   ClearWork("the trainer restarts from its checkpoint");
   ++incarnation_;
   command_.reset();
+  no_room_.reset();
   committing_checkpoint_ = false;
   const int64_t lost_steps = step_ - std::max<int64_t>(saved_step_, 0);
   step_ = std::max<int64_t>(saved_step_, 0);

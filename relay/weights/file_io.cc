@@ -9,13 +9,14 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/base/disk_full.h"
 #include "sdk/base/status_macros.h"
 
 namespace baton::relay {
 namespace {
 
 absl::Status IoError(int error, absl::string_view what, absl::string_view path) {
-  if (error == ENOSPC || error == EDQUOT) {
+  if (IsDiskFull(error)) {
     return absl::ResourceExhaustedError(
         absl::StrCat(what, " ", path, ": the disk is full; free space and try again"));
   }

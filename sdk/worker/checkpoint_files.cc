@@ -1,4 +1,5 @@
 #include "sdk/worker/checkpoint_files.h"
+#include "sdk/base/disk_full.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -27,7 +28,7 @@ namespace fs = std::filesystem;
 absl::Status SystemError(absl::string_view what, const std::string& path) {
   const int error = errno;
   const auto code =
-      error == ENOSPC ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInternal;
+      IsDiskFull(error) ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInternal;
   return absl::Status(code, absl::StrCat(what, " ", path, ": ", strerror(error)));
 }
 

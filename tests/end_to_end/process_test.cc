@@ -1,12 +1,16 @@
 // The programs themselves, as processes: killed, out of disk, on ports that are taken.
 #include <signal.h>
+#include <sys/mount.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <thread>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -120,16 +124,57 @@ TEST_F(ProcessTest, AFullDiskAndThenAKill) {
   ExpectTheSameEnd();
 }
 
-TEST_F(ProcessTest, AWorkerWithoutDiskFailsTheCheckpointAndSaysWhere) {
+TEST_F(ProcessTest, AWorkerWithoutDiskHoldsTheJobAndSaysWhere) {
   StartCluster();
-  ASSERT_TRUE(client_.Create(client_.RlSpec(1000), "rl").ok());
+  ASSERT_TRUE(client_.Create(client_.RlSpec(kSteps), "rl").ok());
   ASSERT_TRUE(client_.WaitForStep("rl", 1)) << client_.Why("rl");
   workers_.at("actor-0")->LimitFileSize(0);
-  ASSERT_TRUE(client_.WaitForState("rl", Job::STATE_FAILED)) << client_.Why("rl");
-  const std::string error = client_.Get("rl").error().message();
-  EXPECT_THAT(error, HasSubstr("failed on worker actor-0: "));
-  EXPECT_THAT(error, HasSubstr(client_.folder()));
-  EXPECT_THAT(error, HasSubstr("File too large"));
+  ASSERT_TRUE(WaitFor([&] {
+    return client_.Why("rl").find("kind: \"space\"") != std::string::npos;
+  })) << client_.Why("rl");
+  EXPECT_THAT(client_.Why("rl"), HasSubstr("cause: \"room to "));
+  EXPECT_THAT(client_.Why("rl"), HasSubstr(client_.folder()));
+  EXPECT_EQ(client_.Get("rl").state(), Job::STATE_RUNNING);
+  workers_.at("actor-0")->LimitFileSize(RLIM_INFINITY);
+  ExpectTheSameEnd();
+  const auto events = client_.Events("rl");
+  EXPECT_EQ(std::count_if(events.begin(), events.end(),
+                          [](const v1::JobEvent& event) { return event.type() == "warning"; }),
+            1);
+}
+
+// A real disk that is full: store, payloads and checkpoints stand on it.
+TEST_F(ProcessTest, AFullFileSystemHoldsTheJobUntilThereIsRoom) {
+  const std::string small = Folder("data");
+  std::filesystem::create_directories(small);
+  if (::mount("tmpfs", small.c_str(), "tmpfs", 0, "size=16m") != 0) {
+    GTEST_SKIP() << "only root may mount a small file system";
+  }
+  const absl::Cleanup unmount = [&] {
+    controller_ = nullptr;
+    workers_.clear();
+    ::umount2(small.c_str(), MNT_DETACH);
+  };
+  StartCluster();
+  ASSERT_TRUE(client_.Create(client_.RlSpec(kSteps), "rl").ok());
+  ASSERT_TRUE(client_.WaitForStep("rl", 1)) << client_.Why("rl");
+  {
+    std::ofstream ballast(small + "/ballast", std::ios::binary);
+    const std::string block(4096, 'x');
+    while (ballast.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) {
+    }
+  }
+  ASSERT_TRUE(WaitFor(
+      [&] {
+        const std::string why = client_.Why("rl");
+        return why.find("kind: \"store\"") != std::string::npos ||
+               why.find("kind: \"space\"") != std::string::npos;
+      },
+      absl::Seconds(20)))
+      << client_.Why("rl") << controller_->Log();
+  EXPECT_EQ(client_.Get("rl").state(), Job::STATE_RUNNING) << controller_->Log();
+  std::filesystem::remove(small + "/ballast");
+  ExpectTheSameEnd();
 }
 
 // Stops and continues a process in turns, so that it gets a fifth of its time.

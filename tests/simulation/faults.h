@@ -23,7 +23,7 @@ enum class FaultKind {
   kPartition,        ///< A worker reaches nobody.
   kHang,             ///< Alive but silent.
   kSlow,             ///< Everything takes ten times as long.
-  kTaskErrors,       ///< Tasks of a worker end with Unavailable.
+  kTaskErrors,       ///< Tasks of a worker end with Unavailable; its disk is full.
   kStoreRefuses,     ///< No row is written.
   kSlowNetwork,      ///< Delays grow to half a second.
   kRepeats,          ///< Results, acks and calls arrive a second time, late.

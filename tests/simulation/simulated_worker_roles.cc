@@ -43,6 +43,12 @@ void SimulatedWorker::Start(uint64_t context) {
       Finish(context, Failed(absl::UnavailableError("hiccup")));
     });
   }
+  if (failing_until_ > world_.now() &&
+      (kind == TaskKind::kPublish || kind == TaskKind::kSaveCheckpoint)) {
+    return Later(context, Work(1, 50), [this, context](Running&) {
+      Finish(context, Failed(absl::ResourceExhaustedError("the disk is full")));
+    });
+  }
   switch (kind) {
     case TaskKind::kAssignRole:
       return Later(context, Work(20, 300), [this, context](Running&) { Assign(context); });

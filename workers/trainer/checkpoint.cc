@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "relay/weights/file_io.h"
+#include "sdk/base/disk_full.h"
 #include "sdk/base/status_macros.h"
 #include "workers/engine/hf_directory.h"
 
@@ -27,8 +28,8 @@ std::string OptimizerFile(const std::string& folder) {
 std::string StateFile(const std::string& folder) { return absl::StrCat(folder, "/trainer.json"); }
 
 absl::Status FileError(absl::string_view what, const std::string& path, std::error_code error) {
-  const auto code = error == std::errc::no_space_on_device ? absl::StatusCode::kResourceExhausted
-                                                           : absl::StatusCode::kInternal;
+  const auto code = IsDiskFull(error.value()) ? absl::StatusCode::kResourceExhausted
+                                              : absl::StatusCode::kInternal;
   return absl::Status(code, absl::StrCat(what, " ", path, ": ", error.message()));
 }
 
