@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -304,29 +306,51 @@ int ClusterCore::RoomOf(const std::string& job) const {
   return std::max(0, project->max_workers() - HeldByProjectOf(job));
 }
 
-// Whoever was served changes the shares: so the order is worked out anew each time.
+// How many free workers play each role.
+std::map<std::string, int> ClusterCore::FreeByRole() const {
+  std::map<std::string, int> free;
+  for (const auto& [id, worker] : workers_) {
+    if (worker.session == 0 || !worker.job.empty() || worker.draining) continue;
+    std::set<std::string> roles;
+    for (const v1::MethodCredits& method : worker.hello.methods()) roles.insert(method.role());
+    for (const std::string& role : roles) ++free[role];
+  }
+  return free;
+}
+
+// False: Serve would change nothing.
+bool ClusterCore::MayServe(const Need& need, const std::map<std::string, int>& free) {
+  bool all = true, any = false;
+  for (const auto& [role, count] : need.missing) {
+    const auto it = free.find(role);
+    const int there = it == free.end() ? 0 : it->second;
+    all = all && there >= count;
+    any = any || (count > 0 && there > 0);
+  }
+  return all || (need.active && any);
+}
+
+// Whoever was served changes the shares: so who is next is worked out anew each time. It is called
+// for every job that comes or goes: what nobody can serve, a long queue as a rule, costs little.
 void ClusterCore::Match(ClusterEffects& effects) {
-  std::map<std::string, const Need*> waiting;
-  for (const auto& [job, need] : needs_) waiting[job] = &need;
-  std::map<std::string, double> shares;  // by project
-  const auto share = [&](const std::string& job) {
-    const auto [it, unknown] = shares.try_emplace(ProjectId(job), 0);
-    if (unknown) it->second = ShareOf(job);
-    return it->second;
-  };
-  while (!waiting.empty()) {
-    const auto next =
-        std::min_element(waiting.begin(), waiting.end(), [&](const auto& a, const auto& b) {
-          return std::make_tuple(!a.second->active, -a.second->priority, share(a.first),
-                                 a.second->order) <
-                 std::make_tuple(!b.second->active, -b.second->priority, share(b.first),
-                                 b.second->order);
-        });
-    const std::string job = next->first;
-    waiting.erase(next);
+  std::set<std::string> heard;
+  while (true) {
+    const std::map<std::string, int> free = FreeByRole();
+    std::map<std::string, double> shares;  // by project
+    std::optional<std::tuple<bool, int, double, int64_t, std::string>> next;
+    for (const auto& [job, need] : needs_) {
+      if (!MayServe(need, free) || heard.count(job) > 0) continue;
+      const auto [share, unknown] = shares.try_emplace(ProjectId(job), 0);
+      if (unknown) share->second = ShareOf(job);
+      const auto place =
+          std::make_tuple(!need.active, -need.priority, share->second, need.order, job);
+      if (!next.has_value() || place < *next) next = place;
+    }
+    if (!next.has_value()) return;
+    const std::string job = std::get<std::string>(*next);
+    heard.insert(job);
     Need& need = needs_.at(job);
     if (!Serve(job, need, effects)) continue;
-    shares.clear();
     const bool complete = std::all_of(need.missing.begin(), need.missing.end(),
                                       [](const auto& m) { return m.second == 0; });
     if (complete) needs_.erase(job);

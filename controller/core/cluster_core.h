@@ -133,6 +133,8 @@ class ClusterCore {
     std::map<std::string, int> missing;
   };
   void Match(ClusterEffects& effects);
+  std::map<std::string, int> FreeByRole() const;
+  static bool MayServe(const Need& need, const std::map<std::string, int>& free);
   const v1::Project* ProjectOfJob(const std::string& job) const;
   double ShareOf(const std::string& job) const;
   int RoomOf(const std::string& job) const;
