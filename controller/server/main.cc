@@ -46,9 +46,14 @@ baton::LogLevel LevelOf(const std::string& name) {
   return baton::LogLevel::kInfo;
 }
 
-// Memory goes back to the system: what is large at once (glibc would learn to keep it), and what is
-// free among the small every few seconds.
-void ReturnLargeBlocks() { ::mallopt(M_MMAP_THRESHOLD, 256 << 10); }
+// glibc gives large blocks back with every free, and takes them again page by page; all threads
+// wait meanwhile, those that read heartbeats too. It shall keep them, and memory goes back every
+// few seconds (WaitForSignal).
+void KeepFreeMemory() {
+  ::mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  ::mallopt(M_TOP_PAD, 16 << 20);
+}
 
 int WaitForSignal(const sigset_t& signals) {
   constexpr timespec kTrimEvery = {5, 0};
@@ -70,7 +75,7 @@ int Run(const Flags& flags) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
 
-  ReturnLargeBlocks();
+  KeepFreeMemory();
   std::set<std::string> admin_tokens;
   if (!flags.token_file.empty()) {
     auto read = access::TokenBook::ReadFile(flags.token_file);
