@@ -85,9 +85,14 @@ grpc::ServerUnaryReactor* JobServiceImpl::CreateJob(Context* context,
 grpc::ServerUnaryReactor* JobServiceImpl::ValidateJob(Context* context,
                                                       const v1::ValidateJobRequest* request,
                                                       v1::ValidateJobResponse* response) {
-  return Unary(access_, context, {"JobService.ValidateJob", Scope::kRead, ""}, response,
-               [&](const Granted&, controller::Callback<v1::ValidateJobResponse> done) {
-                 controller_->ValidateJob(Take(request), std::move(done));
+  Asked asked{"JobService.ValidateJob", Scope::kWrite, ""};  // it reads what the spec names
+  if (!request->project().empty()) asked.resource = absl::StrCat("projects/", request->project());
+  return Unary(access_, context, asked, response,
+               [&](const Granted& granted, controller::Callback<v1::ValidateJobResponse> done) {
+                 v1::ValidateJobRequest taken = Take(request);
+                 if (taken.project().empty() && granted.project != "*")
+                   taken.set_project(granted.project);
+                 controller_->ValidateJob(std::move(taken), std::move(done));
                });
 }
 

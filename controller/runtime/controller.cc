@@ -34,6 +34,7 @@ std::string FullJobName(const std::string& name, const std::string& project) {
 
 Controller::Controller(ControllerOptions options)
     : options_(std::move(options)),
+      paths_(options_.data_root, options_.confine_paths, options_.allowed_paths),
       store_(std::move(options_.store)),
       strands_(static_cast<size_t>(options_.strand_threads)),
       disk_(static_cast<size_t>(options_.disk_threads)),

@@ -21,6 +21,7 @@
 #include "controller/core/cluster_core.h"
 #include "controller/runtime/controller_interface.h"
 #include "controller/runtime/job_runtime.h"
+#include "controller/runtime/path_guard.h"
 
 namespace baton::controller {
 
@@ -30,6 +31,10 @@ struct ControllerOptions {
   bool survive_power_cut = false;       ///< Payloads too are synced before their rows are written.
   int64_t kept_events = 100'000;        ///< The newest of each job.
   int64_t kept_logs = 100'000;
+  /// Callers are not all of this machine: specs may name uploads, the project's own jobs and what
+  /// is below `allowed_paths`.
+  bool confine_paths = false;
+  std::vector<std::string> allowed_paths;
   ClusterOptions cluster;
   JobCoreOptions core;
   absl::Duration tick = absl::Milliseconds(250);
@@ -100,7 +105,7 @@ class Controller : public ControllerInterface {
   std::shared_ptr<JobRuntime> FindJobOf(const TaskToken& token) const;
   bool AnswerRepeat(const v1::CreateJobRequest& request, const std::string& project,
                     const std::string& request_key, const Callback<v1::Job>& done);
-  std::vector<v1::FieldViolation> CheckFiles(v1::JobSpec* effective);
+  std::vector<v1::FieldViolation> CheckFiles(v1::JobSpec* effective, const std::string& project);
   void Admit(v1::CreateJobRequest request, const Callback<v1::Job>& done);
   absl::StatusOr<std::string> FreeName(const std::string& id, const std::string& project);
   /// The job's first row, and its files.
@@ -131,6 +136,7 @@ class Controller : public ControllerInterface {
 
   // Constant after construction.
   ControllerOptions options_;
+  const PathGuard paths_;
   RealClock clock_;
   std::unique_ptr<store::Store> store_;
   RuntimeContext context_;

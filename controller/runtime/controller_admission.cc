@@ -69,11 +69,17 @@ absl::StatusOr<store::v1::JobRow> ReadJobOf(const fs::path& checkpoint) {
 }  // namespace
 
 // Files and folders that the spec names: what is wrong with them, all at once.
-std::vector<v1::FieldViolation> Controller::CheckFiles(v1::JobSpec* effective) {
+std::vector<v1::FieldViolation> Controller::CheckFiles(v1::JobSpec* effective,
+                                                       const std::string& project) {
   std::vector<v1::FieldViolation> out;
   v1::ModelSpec* model = effective->mutable_model();
   if (absl::StartsWith(model->path(), "job:")) {
-    const std::string source = FullJobName(model->path().substr(4));
+    const std::string source = FullJobName(model->path().substr(4), project);
+    if (paths_.confined() && access::ProjectOf(source) != project) {
+      out.push_back(
+          Violation("spec.model.path", absl::StrCat("job '", source, "' is of another project")));
+      return out;
+    }
     auto row = store_->Get(kJobTable, source);
     store::v1::JobRow job;
     if (!row.ok() || !row->has_value() || !job.ParseFromString(**row)) {
@@ -89,7 +95,9 @@ std::vector<v1::FieldViolation> Controller::CheckFiles(v1::JobSpec* effective) {
     if (!absl::StartsWith(model->path(), "/")) {
       model->set_path(absl::StrCat(options_.data_root, "/", model->path()));
     }
-    if (!fs::exists(model->path() + "/config.json", code)) {
+    if (const absl::Status open = paths_.Check(model->path(), project); !open.ok()) {
+      out.push_back(Violation("spec.model.path", std::string(open.message())));
+    } else if (!fs::exists(model->path() + "/config.json", code)) {
       out.push_back(Violation("spec.model.path",
                               absl::StrCat("no config.json in ", model->path(),
                                            "; give a Hugging Face directory, or job:NAME")));
@@ -100,6 +108,10 @@ std::vector<v1::FieldViolation> Controller::CheckFiles(v1::JobSpec* effective) {
     for (const std::string& file : files) {
       paths.push_back(absl::StartsWith(file, "/") ? file
                                                   : absl::StrCat(options_.data_root, "/", file));
+      const absl::Status open = paths_.Check(paths.back(), project);
+      if (open.ok()) continue;
+      out.push_back(Violation(field, std::string(open.message())));
+      return;  // nothing of it is read
     }
     for (const std::string& problem : ReadDataSet(paths, options).problems) {
       out.push_back(Violation(field, problem));
@@ -118,7 +130,8 @@ void Controller::ValidateJob(v1::ValidateJobRequest request,
       std::move(done), [this, request]() -> absl::StatusOr<v1::ValidateJobResponse> {
         CheckedSpec checked = CheckSpec(request.spec());
         v1::ValidateJobResponse answer;
-        for (v1::FieldViolation& violation : CheckFiles(&checked.effective)) {
+        const std::string project = request.project().empty() ? "default" : request.project();
+        for (v1::FieldViolation& violation : CheckFiles(&checked.effective, project)) {
           checked.violations.push_back(std::move(violation));
         }
         for (const v1::FieldViolation& violation : checked.violations) {
@@ -183,7 +196,8 @@ absl::StatusOr<std::string> Controller::FreeName(const std::string& id,
 
 absl::StatusOr<store::v1::JobRow> Controller::FromSpec(v1::JobSpec spec, v1::Job job) {
   CheckedSpec checked = CheckSpec(spec);
-  for (v1::FieldViolation& violation : CheckFiles(&checked.effective)) {
+  for (v1::FieldViolation& violation :
+       CheckFiles(&checked.effective, access::ProjectOf(job.name()))) {
     checked.violations.push_back(std::move(violation));
   }
   if (!checked.violations.empty()) return MakeSpecError(checked.violations);
@@ -206,6 +220,7 @@ absl::StatusOr<store::v1::JobRow> Controller::FromCheckpoint(const std::string& 
                                                              int64_t order) {
   const fs::path from =
       absl::StartsWith(folder, "/") ? folder : absl::StrCat(options_.data_root, "/", folder);
+  BATON_RETURN_IF_ERROR(paths_.Check(from.string(), access::ProjectOf(job.name())));
   BATON_ASSIGN_OR_RETURN(store::v1::JobRow saved, ReadJobOf(from));
   const std::string root = JobRuntime::Directory(options_.data_root, job.name());
   v1::JobSpec& effective = *saved.mutable_job()->mutable_effective_spec();
@@ -215,12 +230,14 @@ absl::StatusOr<store::v1::JobRow> Controller::FromCheckpoint(const std::string& 
   }
   for (const std::string& file : UploadedFiles(effective)) {
     std::error_code code;
+    if (!PathGuard::IsUpload(file)) continue;  // it would be written somewhere else
     if (fs::exists(absl::StrCat(options_.data_root, "/", file), code)) continue;
     const fs::path kept = from / "data" / file.substr(file.find('/') + 1);
     if (!fs::exists(kept, code)) continue;  // CheckFiles says so
     BATON_RETURN_IF_ERROR(LinkFile(kept, absl::StrCat(options_.data_root, "/", file)));
   }
-  if (const auto violations = CheckFiles(&effective); !violations.empty()) {
+  if (const auto violations = CheckFiles(&effective, access::ProjectOf(job.name()));
+      !violations.empty()) {
     return MakeSpecError(violations);
   }
   v1::Checkpoint checkpoint;

@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "controller/access/caller.h"
 #include "controller/runtime/controller.h"
 #include "controller/runtime/tables.h"
 #include "sdk/base/status_macros.h"
@@ -314,6 +315,8 @@ void Controller::ExportCheckpoint(v1::ExportCheckpointRequest request,
                           absl::StrCat("directory '", request.directory(),
                                        "' is not an absolute path on the worker's machine")));
   }
+  const absl::Status open = paths_.Check(request.directory(), access::ProjectOf((*job)->name()));
+  if (!open.ok()) return done(open);
   (*job)->Checkpoints([this, request, name = (*job)->name(),
                        done = std::move(done)](absl::StatusOr<std::vector<v1::Checkpoint>> all) {
     const v1::Checkpoint* chosen = nullptr;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
@@ -25,6 +26,7 @@ struct Flags {
   std::string http = "127.0.0.1:7078";
   std::string worker_listen;
   std::string data_root;
+  std::vector<std::string> allowed_paths;
   baton::TlsFiles tls;
   std::string token_file;
   std::string log_file;
@@ -97,6 +99,8 @@ int Run(const Flags& flags) {
   options.data_root = std::filesystem::absolute(flags.data_root).string();
   options.store = *std::move(store);
   options.survive_power_cut = flags.survive_power_cut;
+  options.confine_paths = !tokens->open();
+  options.allowed_paths = flags.allowed_paths;
   options.cluster.lease = absl::Seconds(flags.lease_seconds);
   options.cluster.heartbeat_interval = absl::Seconds(flags.lease_seconds / 5);
   options.core.pace.persists =
@@ -141,6 +145,9 @@ int main(int argc, char** argv) {
       ->required();
   app.add_option("--token-file", flags.token_file,
                  "Tokens that callers must show, one a line; required unless on loopback");
+  app.add_option("--allow-path", flags.allowed_paths,
+                 "With tokens: a folder that specs may name beside uploads and a project's own "
+                 "jobs; may be repeated");
   app.add_option("--lease-seconds", flags.lease_seconds,
                  "A worker that is silent for so long has lost its work")
       ->check(CLI::Range(0.2, 3600.0))

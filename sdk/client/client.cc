@@ -60,6 +60,7 @@ class ClientImpl : public Client {
   }
   absl::StatusOr<v1::ValidateJobResponse> ValidateJob(const v1::JobSpec& spec) override {
     v1::ValidateJobRequest request;
+    request.set_project(options_.project);
     *request.mutable_spec() = spec;
     return Call<v1::ValidateJobResponse>(*jobs_, &v1::JobService::Stub::ValidateJob, request);
   }

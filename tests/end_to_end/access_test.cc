@@ -172,6 +172,30 @@ TEST_F(AccessTest, AWorkerWithAUsersTokenIsToldWhy) {
   EXPECT_THAT(workers_.at("actor-0")->Log(), HasSubstr("asks for the scope 'worker'"));
 }
 
+TEST_F(AccessTest, PathsOfOthersAreRefused) {
+  StartController({"--allow-path", Folder("shared")});
+  const std::string writer = MakeToken("a", "write"), spec = WriteSpec();
+  const auto submit = [&](const std::string& model) {
+    return Cli(writer, {"submit", spec, "--set", "model={path: " + model + "}"});
+  };
+  std::filesystem::create_directories(Folder("data/jobs/b/secret"));
+  std::filesystem::create_directories(Folder("shared"));
+  std::filesystem::create_directory_symlink(Folder("data/jobs/b"), Folder("data/files/link"));
+  for (const std::string& path :
+       {std::string("/etc"), Folder("data/jobs/b/secret"), Folder("shared/../data/jobs/b/secret"),
+        std::string("files/link/secret"), std::string("../../etc")}) {
+    const auto [out, code] = submit(path);
+    EXPECT_EQ(code, 2) << out;
+    EXPECT_THAT(out, HasSubstr("is not open to project a")) << path;
+  }
+  EXPECT_THAT(submit(Folder("shared/model")).first, HasSubstr("no config.json in"));
+  EXPECT_THAT(submit("job:projects/b/jobs/x").first, HasSubstr("is of another project"));
+  const auto [out, code] =
+      Cli(writer, {"submit", "--checkpoint", Folder("data/jobs/b/secret"), "--name", "j"});
+  EXPECT_NE(code, 0);
+  EXPECT_THAT(out, HasSubstr("is not open to project a"));
+}
+
 TEST_F(AccessTest, TokensAndQuotasOutliveARestart) {
   StartController({});
   const std::string writer = MakeToken("a", "write");

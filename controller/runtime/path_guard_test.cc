@@ -1,0 +1,57 @@
+#include "controller/runtime/path_guard.h"
+
+#include <filesystem>
+
+#include "gtest/gtest.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::controller {
+namespace {
+
+namespace fs = std::filesystem;
+
+class PathGuardTest : public ::testing::Test {
+ protected:
+  PathGuardTest() {
+    fs::remove_all(root_);
+    for (const char* folder : {"data/files/abc", "data/jobs/a/one", "data/jobs/ab", "models/x"}) {
+      fs::create_directories(root_ + "/" + folder);
+    }
+    fs::create_directory_symlink(root_ + "/data/jobs/ab", root_ + "/data/jobs/a/link");
+  }
+  ~PathGuardTest() override { fs::remove_all(root_); }
+  bool Opens(const std::string& path) const {
+    return PathGuard(root_ + "/data", true, {root_ + "/models"}).Check(root_ + path, "a").ok();
+  }
+  const std::string root_ = ::testing::TempDir() + "path_guard";
+};
+
+TEST_F(PathGuardTest, UploadsOnesOwnJobsAndWhatIsOpened) {
+  EXPECT_TRUE(Opens("/data/files/abc/train.jsonl"));
+  EXPECT_TRUE(Opens("/data/jobs/a/one/checkpoints/step-1"));
+  EXPECT_TRUE(Opens("/models/x"));
+  EXPECT_TRUE(Opens("/models"));
+}
+
+TEST_F(PathGuardTest, NothingElse) {
+  for (const char* path :
+       {"/data/jobs/ab/x", "/data/baton.db", "/data", "/etc/passwd", "/models/../data/baton.db",
+        "/data/files/../baton.db", "/data/jobs/a/link/x", "/data/jobs/a/../ab", "/modelsX"}) {
+    EXPECT_FALSE(Opens(path)) << path;
+  }
+  const absl::Status refused = PathGuard("/d", true, {}).Check("/etc/shadow", "a");
+  EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(ErrorReason(refused), "PATH");
+  EXPECT_TRUE(PathGuard("/d", false, {}).Check("/etc/hosts", "a").ok());
+}
+
+TEST_F(PathGuardTest, AnUploadStaysWhereUploadsAre) {
+  EXPECT_TRUE(PathGuard::IsUpload("files/abc/train.jsonl"));
+  for (const char* path :
+       {"/files/x", "files/../jobs/x", "files/../../x", "jobs/x", "", "filesX/y"}) {
+    EXPECT_FALSE(PathGuard::IsUpload(path)) << path;
+  }
+}
+
+}  // namespace
+}  // namespace baton::controller
