@@ -13,8 +13,8 @@
 
 namespace baton::api {
 
-/// The file is opened, written and given up on `files`, one piece at a time; the next is read when the last is written, so a
-/// slow disk slows the sender down. Deletes itself.
+/// The file is opened, written and given up on `files`, one piece at a time; the next is read when
+/// the last is written, so a slow disk slows the sender down. Deletes itself.
 class UploadFileReactor : public grpc::ServerReadReactor<v1::UploadFileRequest> {
  public:
   /// `allowed`: a refusal ends the call at once. `directory` exists.

@@ -31,26 +31,13 @@
 #include "baton/store/v1/rows.pb.h"
 #include "baton/v1/job_service.pb.h"
 #include "controller/core/events.h"
+#include "controller/core/job_core_options.h"
 #include "controller/core/job_state.h"
 #include "controller/core/peer_pace.h"
 #include "controller/core/prompt_source.h"
 #include "controller/core/rollout_manager.h"
 
 namespace baton::controller {
-
-/// Deadlines and limits. Every wait of a job has one of them, but for the wait for workers,
-/// which only a person can end.
-struct JobCoreOptions {
-  absl::Duration setup_deadline = absl::Minutes(10);    ///< assign_role, load_weights, data.
-  absl::Duration generate_stall = absl::Minutes(2);     ///< A response without a new token.
-  absl::Duration score_deadline = absl::Minutes(10);    ///< One response's score.
-  absl::Duration command_deadline = absl::Minutes(60);  ///< update, publish, save_checkpoint.
-  absl::Duration release_deadline = absl::Seconds(30);  ///< release_role.
-  absl::Duration no_room_retry = absl::Seconds(2);      ///< A command that found a disk full.
-  uint32_t max_attempts = 4;                            ///< Of one trajectory or one set-up.
-  size_t kept_steps = 50;                               ///< Steps whose trajectories are kept.
-  PaceOptions pace;                                     ///< When a worker counts as slow.
-};
 
 /// The first row of a new job `as` (name, uid, create_time) that goes on where the job of the row
 /// `saved` stood when it saved `checkpoint`.
