@@ -28,7 +28,7 @@ absl::Status Refusal(const Asked& asked, const Granted& granted) {
         absl::StrCat(asked.method, " asks for the scope '", access::ScopeName(asked.scope),
                      "', which token ", caller.name, " does not have"));
   }
-  if (!asked.resource.empty() && !caller.Opens(granted.project)) {
+  if (asked.about_jobs && !asked.resource.empty() && !caller.Opens(granted.project)) {
     return MakeError(absl::StatusCode::kPermissionDenied, "PROJECT",
                      absl::StrCat("token ", caller.name, " is for project ", caller.project,
                                   ", not for ", granted.project));
@@ -51,7 +51,7 @@ absl::StatusOr<Granted> Access::Check(const grpc::ServerContextBase& context,
     granted.caller = *std::move(caller);
     const std::string own =
         granted.caller.project == "*" ? std::string("default") : granted.caller.project;
-    if (asked.resource.empty()) {
+    if (asked.resource.empty() || !asked.about_jobs) {
       granted.project = granted.caller.project;
     } else if (absl::StartsWith(asked.resource, "projects/")) {
       granted.project = access::ProjectOf(asked.resource);

@@ -21,6 +21,7 @@ struct Asked {
   access::Scope scope = access::Scope::kRead;
   /// A job's name, full or short; or "projects/P" for what concerns a project; empty: neither.
   std::string resource;
+  bool about_jobs = true;  ///< False: a resource of another kind, e.g. "tokens/ID", of no project.
 };
 
 /// A call that may go on.

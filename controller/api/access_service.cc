@@ -32,8 +32,9 @@ grpc::ServerUnaryReactor* AccessServiceImpl::ListTokens(Context* context,
 grpc::ServerUnaryReactor* AccessServiceImpl::RevokeToken(Context* context,
                                                          const v1::RevokeTokenRequest* request,
                                                          v1::RevokeTokenResponse* response) {
-  return Unary(access_, context, {"AccessService.RevokeToken", Scope::kAdmin, ""}, response,
-               [&](const Granted&, Callback<v1::RevokeTokenResponse> done) {
+  return Unary(access_, context,
+               {"AccessService.RevokeToken", Scope::kAdmin, "tokens/" + request->token_id(), false},
+               response, [&](const Granted&, Callback<v1::RevokeTokenResponse> done) {
                  access_.tokens().Revoke(request->token_id(), std::move(done));
                });
 }

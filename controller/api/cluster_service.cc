@@ -31,10 +31,12 @@ grpc::ServerUnaryReactor* ClusterServiceImpl::ListWorkers(grpc::CallbackServerCo
 grpc::ServerUnaryReactor* ClusterServiceImpl::DrainWorker(grpc::CallbackServerContext* context,
                                                           const v1::DrainWorkerRequest* request,
                                                           v1::Worker* response) {
-  return Unary(access_, context, {"ClusterService.DrainWorker", Scope::kAdmin, ""}, response,
-               [&](const Granted&, controller::Callback<v1::Worker> done) {
-                 controller_->DrainWorker(*request, std::move(done));
-               });
+  return Unary(
+      access_, context,
+      {"ClusterService.DrainWorker", Scope::kAdmin, "workers/" + request->worker_id(), false},
+      response, [&](const Granted&, controller::Callback<v1::Worker> done) {
+        controller_->DrainWorker(*request, std::move(done));
+      });
 }
 
 }  // namespace baton::api

@@ -72,6 +72,11 @@ grpc::ServerUnaryReactor* JobServiceImpl::CreateJob(Context* context,
                                                     v1::Job* response) {
   Asked asked{"JobService.CreateJob", Scope::kWrite, ""};
   if (!request->project().empty()) asked.resource = absl::StrCat("projects/", request->project());
+  if (access::ValidId(request->job_id())) {  // otherwise it is refused for that
+    asked.resource = asked.resource.empty()
+                         ? request->job_id()
+                         : absl::StrCat(asked.resource, "/jobs/", request->job_id());
+  }
   return Unary(access_, context, asked, response,
                [&](const Granted& granted, controller::Callback<v1::Job> done) {
                  v1::CreateJobRequest taken = Take(request);

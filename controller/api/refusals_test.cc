@@ -236,6 +236,11 @@ TEST_F(RefusalsTest, TheAuditLogTellsChangesAndRefusals) {
   EXPECT_THAT(log, Not(HasSubstr("GetJob"))) << "reading is no change";
   EXPECT_THAT(log, HasSubstr(R"("method":"JobService.CancelJob","resource":"projects/a/jobs/j",)"
                              R"("code":"OK")"));
+  v1::CreateJobRequest request;
+  request.set_job_id("new");
+  EXPECT_EQ(As(writer, *jobs_, &v1::JobService::Stub::CreateJob, request, &job_), "");
+  EXPECT_EQ(job_.name(), "a");
+  EXPECT_THAT(Audit(), HasSubstr(R"("JobService.CreateJob","resource":"projects/a/jobs/new")"));
   EXPECT_THAT(log, HasSubstr(R"("code":"PERMISSION_DENIED","reason":"SCOPE")"));
   EXPECT_THAT(log, Not(HasSubstr(writer))) << "no secret in a log";
 }
