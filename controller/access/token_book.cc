@@ -123,7 +123,10 @@ void TokenBook::Create(const v1::CreateTokenRequest& request, absl::Time now,
                        Done<v1::CreateTokenResponse> done) {
   store::v1::TokenRow row;
   v1::Token& token = *row.mutable_token();
-  token.set_token_id(RandomHex(6));
+  const auto id_digits = RandomHex(6), secret = RandomHex(20);
+  if (!id_digits.ok()) return done(id_digits.status());
+  if (!secret.ok()) return done(secret.status());
+  token.set_token_id(*id_digits);
   token.set_note(request.note());
   token.set_project(request.project().empty() ? "default" : request.project());
   *token.mutable_scopes() = request.scopes();
@@ -134,7 +137,7 @@ void TokenBook::Create(const v1::CreateTokenRequest& request, absl::Time now,
   }
   if (const absl::Status status = Check(token, request); !status.ok()) return done(status);
   v1::CreateTokenResponse answer;
-  answer.set_secret(absl::StrCat(kPrefix, "-", token.token_id(), "-", RandomHex(20)));
+  answer.set_secret(absl::StrCat(kPrefix, "-", token.token_id(), "-", *secret));
   *answer.mutable_token() = token;
   row.set_sha256(Sha256(answer.secret()));
   const std::string id = token.token_id();

@@ -81,7 +81,8 @@ absl::Status Controller::Restore() {
     return absl::DataLossError(absl::StrCat("the store's epoch '", *epoch, "' is not a number"));
   }
   ++context_.epoch;
-  context_.secret = secret.has_value() ? *secret : RandomHex(32);
+  BATON_ASSIGN_OR_RETURN(const std::string fresh, RandomHex(32));
+  context_.secret = secret.has_value() ? *secret : fresh;
   BATON_RETURN_IF_ERROR(CommitNow(*store_, {{kMetaTable, "epoch", absl::StrCat(context_.epoch)},
                                             {kMetaTable, "secret", context_.secret}}));
   cluster_ = std::make_unique<ClusterCore>(context_.epoch, options_.cluster);

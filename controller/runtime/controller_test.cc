@@ -129,6 +129,15 @@ TEST_F(ControllerTest, AJobWithoutWorkersWaitsAndSaysForWhat) {
   EXPECT_EQ(why->waits(0).kind(), "workers");
 }
 
+TEST_F(ControllerTest, AnOversizedSpecIsRefused) {
+  v1::JobSpec spec = Spec();
+  spec.mutable_reward()->set_command(std::string(1 << 20, 'x'));
+  const absl::Status refused = Create(spec, "big").status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ErrorReason(refused), "SPEC_TOO_LARGE");
+  EXPECT_EQ(Get("big").status().code(), absl::StatusCode::kNotFound);
+}
+
 TEST_F(ControllerTest, ARequestThatIsRepeatedMakesOneJob) {
   auto first = Create(Spec(), "add", "request-1");
   auto again = Create(Spec(), "add", "request-1");

@@ -6,7 +6,6 @@
 #include <openssl/rand.h>
 
 #include <cstdint>
-#include <cstdlib>
 
 #include "absl/strings/escaping.h"
 
@@ -39,10 +38,11 @@ bool SameSecret(absl::string_view a, absl::string_view b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
-std::string RandomHex(size_t bytes) {
+absl::StatusOr<std::string> RandomHex(size_t bytes) {
   std::string out(bytes, '\0');
-  // Without random numbers there are no secrets: nothing may go on.
-  if (RAND_bytes(reinterpret_cast<unsigned char*>(&out[0]), static_cast<int>(bytes)) != 1) abort();
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(&out[0]), static_cast<int>(bytes)) != 1) {
+    return absl::InternalError("the system gives no random numbers: no secret can be made");
+  }
   return absl::BytesToHexString(out);
 }
 

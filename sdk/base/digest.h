@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
 namespace baton {
@@ -16,8 +17,8 @@ std::string Sha256(absl::string_view data);
 std::string Mac(absl::string_view key, std::initializer_list<absl::string_view> parts);
 /// Compares in a time that does not tell where two texts of one length differ.
 bool SameSecret(absl::string_view a, absl::string_view b);
-/// `bytes` random bytes of the system's generator, in hexadecimal.
-std::string RandomHex(size_t bytes);
+/// `bytes` random bytes of the system's generator, in hexadecimal. INTERNAL: there are none.
+absl::StatusOr<std::string> RandomHex(size_t bytes);
 
 }  // namespace baton
 

@@ -20,8 +20,10 @@ TEST(DigestTest, AMacKnowsItsKeyAndWhereItsPartsEnd) {
 }
 
 TEST(DigestTest, SecretsDifferAndAreCompared) {
-  EXPECT_EQ(RandomHex(16).size(), 32u);
-  EXPECT_NE(RandomHex(16), RandomHex(16));
+  const auto one = RandomHex(16), other = RandomHex(16);
+  ASSERT_TRUE(one.ok() && other.ok());
+  EXPECT_EQ(one->size(), 32u);
+  EXPECT_NE(*one, *other);
   EXPECT_TRUE(SameSecret("abc", "abc"));
   EXPECT_FALSE(SameSecret("abc", "abd"));
   EXPECT_FALSE(SameSecret("abc", "ab"));
