@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "controller/runtime/controller_testing.h"
 #include "controller/store/memory_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -22,40 +23,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
-
-/// Hands a store to a controller and keeps it for the next one, as a file would be kept.
-class SharedStore : public store::Store {
- public:
-  explicit SharedStore(std::shared_ptr<store::MemoryStore> store) : store_(std::move(store)) {}
-  void Commit(std::vector<store::Write> writes, Done done) override {
-    store_->Commit(std::move(writes), std::move(done));
-  }
-  absl::StatusOr<std::optional<std::string>> Get(absl::string_view table,
-                                                 absl::string_view key) override {
-    return store_->Get(table, key);
-  }
-  absl::StatusOr<std::vector<store::Row>> Scan(absl::string_view table,
-                                               const store::ScanOptions& options) override {
-    return store_->Scan(table, options);
-  }
-  absl::Status health() const override { return store_->health(); }
-
- private:
-  const std::shared_ptr<store::MemoryStore> store_;
-};
-
-/// The answer of one call, waited for.
-template <typename T>
-absl::StatusOr<T> Wait(const std::function<void(Callback<T>)>& call) {
-  absl::Notification done;
-  absl::StatusOr<T> answer = absl::UnknownError("no answer");
-  call([&](absl::StatusOr<T> result) {
-    answer = std::move(result);
-    done.Notify();
-  });
-  done.WaitForNotification();
-  return answer;
-}
 
 class ControllerTest : public ::testing::Test {
  protected:

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "controller/runtime/controller.h"
+#include "controller/runtime/controller_testing.h"
 #include "controller/runtime/tables.h"
 #include "controller/store/memory_store.h"
 #include "controller/store/sqlite_store.h"
@@ -29,18 +30,6 @@ namespace {
 namespace fs = std::filesystem;
 using google::protobuf::util::MessageDifferencer;
 using ::testing::HasSubstr;
-
-template <typename T>
-absl::StatusOr<T> Wait(const std::function<void(Callback<T>)>& call) {
-  absl::Notification done;
-  absl::StatusOr<T> answer = absl::UnknownError("no answer");
-  call([&](absl::StatusOr<T> result) {
-    answer = std::move(result);
-    done.Notify();
-  });
-  done.WaitForNotification();
-  return answer;
-}
 
 std::string Read(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);

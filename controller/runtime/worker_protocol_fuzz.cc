@@ -25,6 +25,7 @@
 #include "absl/synchronization/notification.h"
 #include "controller/core/job_state.h"
 #include "controller/runtime/controller.h"
+#include "controller/runtime/controller_testing.h"
 #include "controller/store/memory_store.h"
 #include "sdk/base/log.h"
 
@@ -42,27 +43,6 @@ void Require(bool holds, const char* rule) {
   std::fprintf(stderr, "broken: %s\n", rule);
   std::abort();
 }
-
-/// Hands one store to a controller and keeps it for the next, as a file would be kept.
-class KeptStore : public store::Store {
- public:
-  explicit KeptStore(std::shared_ptr<store::MemoryStore> store) : store_(std::move(store)) {}
-  void Commit(std::vector<store::Write> writes, Done done) override {
-    store_->Commit(std::move(writes), std::move(done));
-  }
-  absl::StatusOr<std::optional<std::string>> Get(absl::string_view table,
-                                                 absl::string_view key) override {
-    return store_->Get(table, key);
-  }
-  absl::StatusOr<std::vector<store::Row>> Scan(absl::string_view table,
-                                               const store::ScanOptions& options) override {
-    return store_->Scan(table, options);
-  }
-  absl::Status health() const override { return store_->health(); }
-
- private:
-  const std::shared_ptr<store::MemoryStore> store_;
-};
 
 class Stream : public WorkerStream {
  public:
@@ -91,18 +71,6 @@ class Stream : public WorkerStream {
   std::vector<v1::ControllerMessage> messages_ ABSL_GUARDED_BY(mu_);
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
 };
-
-template <typename T>
-absl::StatusOr<T> Wait(const std::function<void(Callback<T>)>& call) {
-  absl::Notification done;
-  absl::StatusOr<T> answer = absl::UnknownError("no answer");
-  call([&](absl::StatusOr<T> result) {
-    answer = std::move(result);
-    done.Notify();
-  });
-  done.WaitForNotification();
-  return answer;
-}
 
 // One folder for the process, emptied for each input.
 const std::string& Folder() {
@@ -180,7 +148,7 @@ class World {
   void Start() {
     ControllerOptions options;
     options.data_root = Folder();
-    options.store = std::make_unique<KeptStore>(store_);
+    options.store = std::make_unique<SharedStore>(store_);
     options.strand_threads = options.disk_threads = 1;
     auto controller = Controller::Create(std::move(options));
     Require(controller.ok(), "a controller starts on its own rows");

@@ -1,0 +1,55 @@
+// What the tests of a whole controller share.
+#ifndef BATON_CONTROLLER_RUNTIME_CONTROLLER_TESTING_H_
+#define BATON_CONTROLLER_RUNTIME_CONTROLLER_TESTING_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/synchronization/notification.h"
+#include "controller/runtime/controller_interface.h"
+#include "controller/store/memory_store.h"
+
+namespace baton::controller {
+
+/// Hands a store to a controller and keeps it for the next one, as a file would be kept.
+class SharedStore : public store::Store {
+ public:
+  explicit SharedStore(std::shared_ptr<store::MemoryStore> store) : store_(std::move(store)) {}
+  void Commit(std::vector<store::Write> writes, Done done) override {
+    store_->Commit(std::move(writes), std::move(done));
+  }
+  absl::StatusOr<std::optional<std::string>> Get(absl::string_view table,
+                                                 absl::string_view key) override {
+    return store_->Get(table, key);
+  }
+  absl::StatusOr<std::vector<store::Row>> Scan(absl::string_view table,
+                                               const store::ScanOptions& options) override {
+    return store_->Scan(table, options);
+  }
+  absl::Status health() const override { return store_->health(); }
+
+ private:
+  const std::shared_ptr<store::MemoryStore> store_;
+};
+
+/// The answer of one call, waited for.
+template <typename T>
+absl::StatusOr<T> Wait(const std::function<void(Callback<T>)>& call) {
+  absl::Notification done;
+  absl::StatusOr<T> answer = absl::UnknownError("no answer");
+  call([&](absl::StatusOr<T> result) {
+    answer = std::move(result);
+    done.Notify();
+  });
+  done.WaitForNotification();
+  return answer;
+}
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_RUNTIME_CONTROLLER_TESTING_H_
