@@ -1,4 +1,5 @@
-// Tells ThreadSanitizer what absl::Mutex and absl::BlockingCounter order.
+// Tells ThreadSanitizer what absl::Mutex, absl::BlockingCounter and the reference counts of
+// absl::Status order.
 //
 // The distribution's Abseil is not instrumented, so TSan sees neither its atomics nor its futexes
 // and would call everything that a Mutex guards a race. A TSan build links its tests with
@@ -6,6 +7,9 @@
 // (Interface: <sanitizer/tsan_interface.h>.)
 #include <sanitizer/tsan_interface.h>
 
+#include <cstdint>
+
+#include "absl/status/internal/status_internal.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -115,6 +119,13 @@ void __wrap__ZN4absl7debian315BlockingCounter4WaitEv(absl::BlockingCounter* coun
     __real__ZN4absl7debian315BlockingCounter4WaitEv(counter);
   }
   __tsan_acquire(counter);
+}
+
+// absl::Status::UnrefNonInlined(), done here where TSan sees the count: who frees the text of a
+// status does so after all who read it.
+void __wrap__ZN4absl7debian36Status15UnrefNonInlinedEm(uintptr_t tagged) {
+  auto* rep = reinterpret_cast<absl::status_internal::StatusRep*>(tagged - 1);
+  if (rep->ref.fetch_sub(1, std::memory_order_acq_rel) == 1) delete rep;
 }
 // NOLINTEND(bugprone-reserved-identifier, readability-identifier-naming)
 }
