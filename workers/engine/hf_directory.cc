@@ -56,6 +56,12 @@ absl::Status CheckDirectory(const std::string& dir) {
                    "; give a Hugging Face directory with config.json and model.safetensors"));
 }
 
+absl::Status NoWeights(const std::string& dir) {
+  return absl::NotFoundError(
+      absl::StrCat(dir, " has neither ", kWeightsFile, " nor ", kIndexFile,
+                   "; convert other formats with transformers' save_pretrained"));
+}
+
 /// Which file holds each tensor, from the index. Only plain names inside the directory are taken.
 absl::StatusOr<std::map<std::string, std::vector<std::string>>> ReadIndex(const std::string& path) {
   BATON_ASSIGN_OR_RETURN(const std::string text, relay::ReadFile(path));
@@ -130,10 +136,11 @@ absl::Status LoadSharded(const std::string& dir, std::map<std::string, torch::Te
 }
 
 /// Splits the parameters in order so that no file is above the limit (unless one tensor is).
-std::vector<NamedTensors> Shards(const CausalLM& model, int64_t element_bytes, int64_t limit) {
+std::vector<NamedTensors> Shards(const NamedTensors& tensors, int64_t element_bytes,
+                                 int64_t limit) {
   std::vector<NamedTensors> shards(1);
   int64_t bytes = 0;
-  for (const auto& [name, tensor] : model.parameters()) {
+  for (const auto& [name, tensor] : tensors) {
     const int64_t size = tensor.numel() * element_bytes;
     if (!shards.back().empty() && bytes + size > limit) {
       shards.emplace_back();
@@ -145,10 +152,10 @@ std::vector<NamedTensors> Shards(const CausalLM& model, int64_t element_bytes, i
   return shards;
 }
 
-absl::Status WriteWeights(const CausalLM& model, const std::string& dir, torch::Dtype dtype,
+absl::Status WriteWeights(const NamedTensors& tensors, const std::string& dir, torch::Dtype dtype,
                           int64_t max_shard_bytes) {
   const int64_t element_bytes = static_cast<int64_t>(c10::elementSize(dtype));
-  const std::vector<NamedTensors> shards = Shards(model, element_bytes, max_shard_bytes);
+  const std::vector<NamedTensors> shards = Shards(tensors, element_bytes, max_shard_bytes);
   Json weight_map = Json::object();
   int64_t total_bytes = 0;
   for (size_t i = 0; i < shards.size(); ++i) {
@@ -184,14 +191,13 @@ absl::Status WriteCompanions(const ModelConfig& config, const std::string& dir,
                                                : WriteGenerationConfig(config, dir);
 }
 
-absl::Status WriteDirectory(const CausalLM& model, const std::string& dir,
+absl::Status WriteDirectory(const NamedTensors& tensors, const ModelConfig& config,
+                            const std::string& config_json, const std::string& dir,
                             const SaveOptions& options) {
-  const torch::Dtype dtype = options.dtype.value_or(model.dtype());
-  ModelConfig config = model.config();
-  BATON_ASSIGN_OR_RETURN(config.torch_dtype, TorchDtypeName(dtype));
-  BATON_RETURN_IF_ERROR(relay::WriteFileAtomically(Join(dir, "config.json"), config.ToJson()));
+  BATON_ASSIGN_OR_RETURN(const torch::Dtype dtype, TorchDtypeFromName(config.torch_dtype));
+  BATON_RETURN_IF_ERROR(relay::WriteFileAtomically(Join(dir, "config.json"), config_json));
   BATON_RETURN_IF_ERROR(WriteCompanions(config, dir, options.companions));
-  return WriteWeights(model, dir, dtype, options.max_shard_bytes);
+  return WriteWeights(tensors, dir, dtype, options.max_shard_bytes);
 }
 
 /// Moves the finished `temporary` to `dir` (which is absent or an empty directory).
@@ -210,12 +216,15 @@ absl::Status Publish(const std::string& temporary, const std::string& dir) {
 
 }  // namespace
 
-absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& dir) {
+absl::StatusOr<std::string> ReadConfigJson(const std::string& dir) {
   BATON_RETURN_IF_ERROR(CheckDirectory(dir));
-  const std::string path = Join(dir, "config.json");
-  BATON_ASSIGN_OR_RETURN(const std::string text, relay::ReadFile(path));
+  return relay::ReadFile(Join(dir, "config.json"));
+}
+
+absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& dir) {
+  BATON_ASSIGN_OR_RETURN(const std::string text, ReadConfigJson(dir));
   absl::StatusOr<ModelConfig> config = ModelConfig::FromJson(text);
-  if (!config.ok()) return Annotate(config.status(), path);
+  if (!config.ok()) return Annotate(config.status(), Join(dir, "config.json"));
   return config;
 }
 
@@ -229,26 +238,49 @@ absl::StatusOr<Companions> ReadCompanions(const std::string& dir) {
   return companions;
 }
 
+absl::StatusOr<std::vector<std::string>> ListTensors(const std::string& dir) {
+  std::vector<std::string> names;
+  const std::string single = Join(dir, kWeightsFile);
+  if (Exists(single)) {
+    BATON_ASSIGN_OR_RETURN(const auto file, SafetensorsFile::Open(single));
+    for (const relay::TensorEntry& entry : file->view().entries()) names.push_back(entry.name);
+  } else if (Exists(Join(dir, kIndexFile))) {
+    BATON_ASSIGN_OR_RETURN(const auto tensors_of_file, ReadIndex(Join(dir, kIndexFile)));
+    for (const auto& [file, tensors] : tensors_of_file) {
+      names.insert(names.end(), tensors.begin(), tensors.end());
+    }
+  } else {
+    return NoWeights(dir);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+absl::Status LoadWeights(const std::string& dir, const NamedTensors& into) {
+  std::map<std::string, torch::Tensor> wanted(into.begin(), into.end());
+  const std::string single = Join(dir, kWeightsFile);
+  if (Exists(single)) return LoadFile(single, nullptr, wanted);
+  if (Exists(Join(dir, kIndexFile))) return LoadSharded(dir, std::move(wanted));
+  return NoWeights(dir);
+}
+
 absl::StatusOr<std::unique_ptr<CausalLM>> LoadModel(const std::string& dir, torch::Dtype dtype,
                                                     torch::Device device) {
   BATON_ASSIGN_OR_RETURN(const ModelConfig config, LoadModelConfig(dir));
   BATON_ASSIGN_OR_RETURN(std::unique_ptr<CausalLM> model, CausalLM::Create(config, dtype, device));
-  std::map<std::string, torch::Tensor> wanted(model->parameters().begin(),
-                                              model->parameters().end());
-  const std::string single = Join(dir, kWeightsFile);
-  if (Exists(single)) {
-    BATON_RETURN_IF_ERROR(LoadFile(single, nullptr, wanted));
-  } else if (Exists(Join(dir, kIndexFile))) {
-    BATON_RETURN_IF_ERROR(LoadSharded(dir, std::move(wanted)));
-  } else {
-    return absl::NotFoundError(
-        absl::StrCat(dir, " has neither ", kWeightsFile, " nor ", kIndexFile,
-                     "; convert other formats with transformers' save_pretrained"));
-  }
+  BATON_RETURN_IF_ERROR(LoadWeights(dir, model->parameters()));
   return model;
 }
 
 absl::Status SaveModel(const CausalLM& model, const std::string& dir, const SaveOptions& options) {
+  ModelConfig config = model.config();
+  BATON_ASSIGN_OR_RETURN(config.torch_dtype, TorchDtypeName(options.dtype.value_or(model.dtype())));
+  return SaveDirectory(model.parameters(), config, config.ToJson(), dir, options);
+}
+
+absl::Status SaveDirectory(const NamedTensors& tensors, const ModelConfig& config,
+                           const std::string& config_json, const std::string& dir,
+                           const SaveOptions& options) {
   std::string target = dir;
   while (target.size() > 1 && target.back() == '/') target.pop_back();
   std::error_code error;
@@ -263,7 +295,7 @@ absl::Status SaveModel(const CausalLM& model, const std::string& dir, const Save
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot create a directory beside ", target));
   }
   chmod(temporary.c_str(), 0755);
-  absl::Status status = WriteDirectory(model, temporary, options);
+  absl::Status status = WriteDirectory(tensors, config, config_json, temporary, options);
   if (status.ok()) status = Publish(temporary, target);
   if (!status.ok()) fs::remove_all(temporary, error);
   return status;

@@ -13,11 +13,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "workers/engine/model.h"
 #include "workers/engine/model_config.h"
+#include "workers/engine/weights_io.h"
 
 namespace baton::engine {
 
@@ -50,6 +52,24 @@ struct SaveOptions {
 /// reason.
 [[nodiscard]] absl::Status SaveModel(const CausalLM& model, const std::string& dir,
                                      const SaveOptions& options = {});
+
+// What LoadModel and SaveModel are made of, for models with other heads.
+
+/// config.json as text. NotFound when the directory or the file is missing.
+absl::StatusOr<std::string> ReadConfigJson(const std::string& dir);
+
+/// Names of all tensors that the weights of `dir` hold, sorted.
+absl::StatusOr<std::vector<std::string>> ListTensors(const std::string& dir);
+
+/// Fills `into` from the weights of `dir`, each of which must be there. A tensor that `into` has no
+/// place for is InvalidArgument, but for a head that `into` goes without.
+[[nodiscard]] absl::Status LoadWeights(const std::string& dir, const NamedTensors& into);
+
+/// SaveModel for any named tensors. `config` tells their dtype on disk (torch_dtype; not
+/// options.dtype) and the token ids of generation_config.json.
+[[nodiscard]] absl::Status SaveDirectory(const NamedTensors& tensors, const ModelConfig& config,
+                                         const std::string& config_json, const std::string& dir,
+                                         const SaveOptions& options);
 
 }  // namespace baton::engine
 

@@ -8,28 +8,14 @@
 #include "absl/strings/str_join.h"
 #include "sdk/base/status_macros.h"
 #include "workers/engine/aggregation.h"
-#include "workers/engine/attention.h"
+#include "workers/engine/log_probs.h"
 #include "workers/engine/trainer_loss.h"
 
 namespace baton::engine {
 namespace {
 
-/// Logits held at once; the head runs over more rows than that piece by piece.
-constexpr int64_t kMaxLogits = int64_t{1} << 25;
-
-int64_t TokenBudget(int64_t max_token_len, absl::Span<const int64_t> lengths) {
-  if (max_token_len > 0 || lengths.empty()) return max_token_len;
-  return std::max(kDefaultMaxTokenLen, *std::max_element(lengths.begin(), lengths.end()));
-}
-
 std::string MetricPrefix(const LossSpec& loss) {
   return loss.kind == LossSpec::kSft ? "train/" : "actor/";
-}
-
-absl::Status FromException(const std::exception& e) {
-  const auto* torch_error = dynamic_cast<const c10::Error*>(&e);
-  return absl::InternalError(absl::StrCat(
-      "libtorch: ", torch_error != nullptr ? torch_error->what_without_backtrace() : e.what()));
 }
 
 }  // namespace
@@ -170,12 +156,12 @@ absl::Status Trainer::Accumulate(const MiniBatch& mini_batch, const std::vector<
   const LossColumns columns =
       MakeLossColumns(mini_batch.sequences, mini_batch.weights, packed, loss,
                       torch::TensorOptions().dtype(model_->dtype()).device(model_->device()));
-  const torch::Tensor states = PredictionStates(packed);
+  const torch::Tensor states = PredictionStates(*model_, packed);
   const torch::Tensor targets = packed.targets.to(model_->device());
   // The head runs backward by itself, so that only one piece of the logits exists at a time.
   torch::Tensor head_input = states.detach().requires_grad_(true);
   const int64_t rows = states.size(0);
-  const int64_t piece = std::max<int64_t>(1, kMaxLogits / model_->config().vocab_size);
+  const int64_t piece = RowsPerPiece(model_->config());
   for (int64_t begin = 0; begin < rows; begin += piece) {
     const int64_t length = std::min(piece, rows - begin);
     const torch::Tensor logits =
@@ -193,89 +179,13 @@ absl::Status Trainer::Accumulate(const MiniBatch& mini_batch, const std::vector<
   return absl::OkStatus();
 }
 
-torch::Tensor Trainer::PredictionStates(const PackedRows& packed) {
-  PackedAttentionOptions options;
-  options.deterministic = model_->deterministic();
-  PackedCausalAttention attention(packed.lengths, options);
-  const torch::Tensor hidden = model_->Hidden(
-      packed.tokens.to(model_->device()), attention.Positions().to(model_->device()), attention);
-  return hidden.index_select(0, packed.prediction_rows.to(model_->device()));
-}
-
-torch::Tensor Trainer::ScoreRows(const PackedRows& packed, double temperature) {
-  torch::NoGradGuard no_grad;
-  const torch::Tensor states = PredictionStates(packed);
-  const torch::Tensor targets = packed.targets.to(model_->device());
-  const int64_t piece = std::max<int64_t>(1, kMaxLogits / model_->config().vocab_size);
-  std::vector<torch::Tensor> log_probs;
-  for (int64_t begin = 0; begin < states.size(0); begin += piece) {
-    const int64_t length = std::min(piece, states.size(0) - begin);
-    log_probs.push_back(ScoreTokens(model_->Logits(states.narrow(0, begin, length)),
-                                    targets.narrow(0, begin, length), temperature,
-                                    EntropyMode::kNone)
-                            .log_probs);
-  }
-  return torch::cat(log_probs).to(torch::kCPU, torch::kFloat64);
-}
-
-absl::StatusOr<std::vector<std::vector<int64_t>>> Trainer::PlanScoring(
-    absl::Span<const TrainSequence> batch, ResponseRows which, int64_t max_token_len) const {
-  BATON_RETURN_IF_ERROR(ValidateSequences(batch, model_->config()));
-  std::vector<int64_t> lengths;
-  for (const TrainSequence& s : batch) {
-    const int64_t wanted = which == ResponseRows::kAll ? s.response_length() : s.CountUnmasked();
-    lengths.push_back(wanted > 0 ? InputLength(s) : 0);
-  }
-  return PlanMicroBatches(lengths, TokenBudget(max_token_len, lengths));
-}
-
 absl::StatusOr<std::vector<std::vector<float>>> Trainer::LogProbs(
     absl::Span<const TrainSequence> batch, double temperature, int64_t max_token_len) {
-  LossSpec policy;
-  policy.temperature = temperature;
-  BATON_RETURN_IF_ERROR(Validate(policy));
-  BATON_ASSIGN_OR_RETURN(const auto plan, PlanScoring(batch, ResponseRows::kAll, max_token_len));
-  std::vector<std::vector<float>> result(batch.size());
-  try {
-    for (const auto& indices : plan) {
-      const PackedRows packed = PackRows(batch, indices, ResponseRows::kAll);
-      const torch::Tensor log_probs = ScoreRows(packed, temperature);
-      const double* values = log_probs.data_ptr<double>();
-      for (size_t m = 0; m < packed.sequence_index.size(); ++m) {
-        if (std::isnan(values[m])) {
-          return absl::FailedPreconditionError(absl::StrCat(
-              "sequence ", packed.sequence_index[m], ", response token ", packed.response_index[m],
-              ": its log-prob is not a number (diverged "
-              "weights)"));
-        }
-        result[packed.sequence_index[m]].push_back(static_cast<float>(values[m]));
-      }
-    }
-  } catch (const std::exception& e) {
-    return FromException(e);
-  }
-  return result;
+  return ComputeLogProbs(*model_, batch, temperature, max_token_len);
 }
 
 absl::StatusOr<double> Trainer::Loss(absl::Span<const TrainSequence> batch, int64_t max_token_len) {
-  BATON_ASSIGN_OR_RETURN(const auto plan,
-                         PlanScoring(batch, ResponseRows::kUnmasked, max_token_len));
-  if (plan.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the batch of ", batch.size(), " sequences has no unmasked response token"));
-  }
-  double sum = 0, tokens = 0;
-  try {
-    for (const auto& indices : plan) {
-      const torch::Tensor log_probs =
-          ScoreRows(PackRows(batch, indices, ResponseRows::kUnmasked), 1);
-      sum -= log_probs.sum().item<double>();
-      tokens += static_cast<double>(log_probs.numel());
-    }
-  } catch (const std::exception& e) {
-    return FromException(e);
-  }
-  return sum / tokens;
+  return ComputeLoss(*model_, batch, max_token_len);
 }
 
 absl::Status Trainer::SaveOptimizer(const std::string& path) const { return optimizer_.Save(path); }

@@ -21,16 +21,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "workers/engine/log_probs.h"
 #include "workers/engine/loss.h"
 #include "workers/engine/micro_batch.h"
 #include "workers/engine/model.h"
 #include "workers/engine/optimizer.h"
 
 namespace baton::engine {
-
-/// Rows of a micro-batch, padding included, when nobody says otherwise. Longer sequences get
-/// micro-batches of their own. (Small enough for a core's cache on the CPU.)
-inline constexpr int64_t kDefaultMaxTokenLen = 4096;
 
 struct UpdateOptions {
   int64_t ppo_epochs = 1;
@@ -72,13 +69,12 @@ class Trainer {
   /// Why steps of the last Update were skipped, one line each.
   const std::vector<std::string>& skip_reasons() const { return skip_reasons_; }
 
-  /// log-probs of all response tokens (masked or not) under softmax(logits / temperature), in the
-  /// order of the batch. No gradients. Other columns of the sequences are not looked at.
+  /// ComputeLogProbs of the model as it stands.
   absl::StatusOr<std::vector<std::vector<float>>> LogProbs(absl::Span<const TrainSequence> batch,
                                                            double temperature,
                                                            int64_t max_token_len = 0);
 
-  /// Mean negative log-likelihood of the unmasked response tokens. No gradients.
+  /// ComputeLoss of the model as it stands.
   absl::StatusOr<double> Loss(absl::Span<const TrainSequence> batch, int64_t max_token_len = 0);
 
   /// Moments and step as one safetensors file (AdamW::Save). Weights are saved by hf_directory.
@@ -102,12 +98,6 @@ class Trainer {
   /// Forward and backward of one micro-batch; adds to the gradients and to `sums`.
   absl::Status Accumulate(const MiniBatch& mini_batch, const std::vector<int64_t>& indices,
                           const LossSpec& loss, LossSums& sums);
-  /// Final hidden states of the rows whose prediction is wanted, [M, hidden_size].
-  torch::Tensor PredictionStates(const PackedRows& packed);
-  /// log-probs [M] of one micro-batch, without gradients.
-  torch::Tensor ScoreRows(const PackedRows& packed, double temperature);
-  absl::StatusOr<std::vector<std::vector<int64_t>>> PlanScoring(
-      absl::Span<const TrainSequence> batch, ResponseRows which, int64_t max_token_len) const;
 
   CausalLM* const model_;
   AdamW optimizer_;
