@@ -92,13 +92,18 @@ TEST(CheckRowTest, ARowThatNoCoreWroteIsRefusedByItsField) {
 }
 
 // A trajectory that was generated of one prompt is not taken for one of another, as when the data
-// files changed meanwhile or the row is damaged.
-TEST(RestoredTrajectoryTest, TheRowOfAnotherPromptIsNotItsOwn) {
-  for (const uint64_t prompt : {uint64_t{0}, uint64_t{1000}}) {
+// files changed meanwhile or the row is damaged. Nor one of other weights than the phase's.
+TEST(RestoredTrajectoryTest, TheRowOfAnotherPromptOrVersionIsNotItsOwn) {
+  struct Case {
+    uint64_t prompt, version, incarnation;
+  };
+  for (const auto& [prompt, version, incarnation] :
+       {Case{0, 1, 1}, Case{1000, 1, 1}, Case{0, 0, 1}, Case{0, 2, 1}, Case{0, 1, 2}}) {
     store::v1::TrajectoryRow kept;
     kept.set_id(TrajectoryId(v1::PURPOSE_EVAL, 0, 0, 1));
     kept.set_purpose(v1::PURPOSE_EVAL);
-    kept.set_incarnation(1);
+    kept.set_incarnation(incarnation);
+    kept.set_policy_version(version);
     kept.set_prompt_id(prompt);
     kept.set_scored(1);
     JobCore core(RunningRow(), {{1, kept}}, 2, {});
@@ -118,7 +123,8 @@ TEST(RestoredTrajectoryTest, TheRowOfAnotherPromptIsNotItsOwn) {
     const TrajectoryInfo* trajectory = core.Find(kept.id());
     ASSERT_NE(trajectory, nullptr);
     EXPECT_EQ(trajectory->prompt_id, 0u);
-    EXPECT_EQ(trajectory->state == TrajectoryState::kReady, prompt == 0);
+    EXPECT_EQ(trajectory->state == TrajectoryState::kReady,
+              prompt == 0 && version == 1 && incarnation == 1);
   }
 }
 

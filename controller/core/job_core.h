@@ -220,6 +220,7 @@ class JobCore {
 
   // job_core_row.cc.
   void RestoreTrajectory(TrajectoryInfo& trajectory);
+  std::string WhyStale(const TrajectoryInfo& trajectory) const;
   bool Restored(v1::Purpose purpose) const;  // a step or evaluation of which was under way
   void AdoptRunning();
   void Adopt(const std::string& worker, const TaskRef& ref);

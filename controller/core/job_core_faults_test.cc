@@ -73,6 +73,37 @@ TEST(JobCoreFaultsTest, ATrainerThatDiesWithTheControllerIsRolledBack) {
   }
 }
 
+// Rows that a batch must not consume, however they came to be: those of the step in progress, READY
+// and of weights before the ones that are trained.
+TEST(JobCoreFaultsTest, WhatIsStaleWhenABatchWouldConsumeItIsGeneratedAgain) {
+  SimulatedJob job(Seed(4));
+  const auto row = [&](uint64_t serial) -> store::v1::TrajectoryRow& {
+    return job.rows().at(serial);
+  };
+  const auto newest = [&] {
+    uint64_t serial = 0;
+    for (const auto& [s, r] : job.rows()) {
+      if (r.step() == 4 && r.purpose() == v1::PURPOSE_TRAIN) serial = s;
+    }
+    return serial;
+  };
+  ASSERT_TRUE(StepUntil(
+      job, [&] { return job.core().step() == 3 && newest() != 0 && row(newest()).scored() == 1; }));
+  const uint64_t stale = newest(), id = row(stale).id(), version = row(stale).policy_version();
+  ASSERT_GT(version, 1u);
+  row(stale).set_policy_version(version - 1);
+  job.Restart(0);
+  ASSERT_TRUE(StepUntil(job, [&] { return job.core().step() == 4; }));
+  int of_stale_weights = 0, of_these = 0;
+  for (const auto& [serial, r] : job.rows()) {
+    if (r.id() != id || r.step() != 4) continue;
+    ++(r.policy_version() == version ? of_these : of_stale_weights);
+  }
+  EXPECT_EQ(of_stale_weights, 1);
+  EXPECT_EQ(of_these, 1) << "generated again, once";
+  ExpectTheSameEnd(job, "");
+}
+
 TEST(JobCoreFaultsTest, APauseBeforeTheWorkersAreBackSavesFirst) {
   SimulatedJob job(Seed(4));
   ASSERT_TRUE(ReachStep(job, 3));

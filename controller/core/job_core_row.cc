@@ -1,6 +1,8 @@
 // JobCore: what is kept of it, and how it comes back.
 #include <algorithm>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "controller/core/job_core.h"
 #include "controller/core/mutation.h"
 
@@ -69,7 +71,7 @@ JobCore::JobCore(store::v1::JobRow row,
   for (const auto& [serial, trajectory] : trajectories) {
     // Rows written after the job's last row have larger serials than it knows.
     next_serial_ = std::max(next_serial_, serial + 1);
-    const bool current = trajectory.incarnation() == incarnation_ &&
+    const bool current = (trajectory.incarnation() == incarnation_ || MutatedStale()) &&
                          trajectory.step() == StepOf(trajectory.purpose()) && is_rl();
     const bool evaluated = trajectory.purpose() == v1::PURPOSE_EVAL && evaluated_step_ == step_;
     if (!current || evaluated) continue;
@@ -157,9 +159,23 @@ void JobCore::RestoreTrajectory(TrajectoryInfo& trajectory) {
     return;
   }
   const uint32_t attempt = trajectory.attempt;
-  trajectory =
+  TrajectoryInfo kept =
       FromRow(row, restored_serials_.at(trajectory.id), static_cast<uint32_t>(score_nodes()));
+  if (!WhyStale(kept).empty() && !MutatedStale()) return;  // generated again
+  trajectory = std::move(kept);
   trajectory.attempt = attempt;
+}
+
+// Staleness is bounded by 0: what a batch consumes, or an evaluation measures, was sampled by
+// exactly these weights.
+std::string JobCore::WhyStale(const TrajectoryInfo& trajectory) const {
+  if (!is_rl() ||
+      (trajectory.incarnation == incarnation_ && trajectory.policy_version == policy_version_)) {
+    return "";
+  }
+  return absl::StrCat(TrajectoryName(trajectory.id), " is of version ", trajectory.policy_version,
+                      ", incarnation ", trajectory.incarnation, ", and step ", step_ + 1,
+                      " follows version ", policy_version_, ", incarnation ", incarnation_);
 }
 
 bool JobCore::Restored(v1::Purpose purpose) const {

@@ -175,6 +175,7 @@ void JobCore::MakeTrajectory(v1::Purpose purpose, uint64_t draw, uint32_t sample
   trajectory.prompt_id = prompt_id;
   trajectory.attempt = attempt_base_;
   trajectory.policy_version = policy_version_;
+  trajectory.incarnation = incarnation_;
   RestoreTrajectory(trajectory);
   TrajectoryInfo& kept = trajectories_[trajectory.id] = std::move(trajectory);
   EnqueueNext(kept);
@@ -260,6 +261,7 @@ void JobCore::StartGenerate(const RolloutManager::Assignment& assignment) {
   TrajectoryInfo& trajectory = trajectories_.at(assignment.trajectory);
   trajectory.state = TrajectoryState::kGenerating;
   trajectory.policy_version = policy_version_;
+  trajectory.incarnation = incarnation_;
   StartTask task;
   task.worker = assignment.worker;
   task.ref = Ref(TaskKind::kGenerate, trajectory.id, trajectory.attempt);
@@ -381,6 +383,10 @@ void JobCore::OnScored(const TaskDone& event) {
 
 void JobCore::MaybePhaseDone() {
   if (!begun_ || ready_ < trajectories_.size()) return;
+  for (const auto& [id, trajectory] : trajectories_) {  // whatever was checked before
+    const std::string stale = Mutated(Mutation::kStaleConsumed) ? "" : WhyStale(trajectory);
+    if (!stale.empty()) return Fail(absl::InternalError(absl::StrCat("not consumed: ", stale)));
+  }
   EvictSlow(rollout_pace_, "rollout", "token");
   EvictSlow(reward_pace_, "reward", "response");
   if (phase_ == Phase::kEvaluate) return FinishEvaluation();

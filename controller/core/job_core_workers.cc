@@ -347,7 +347,7 @@ void JobCore::RecoverTrainer(const std::string& reason) {
   cursor_ = static_cast<uint64_t>(step_) * spec().data().train_batch_size();
   evaluated_step_ = std::min(evaluated_step_, step_);
   published_ = false;
-  while (!kept_.empty() && kept_.back().step() > step_) {
+  while (!kept_.empty() && kept_.back().step() > step_ && !MutatedStale()) {
     Do(DropTrajectories{kept_.back().first_serial(), next_serial_, 0});
     kept_.pop_back();
   }

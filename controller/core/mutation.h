@@ -17,14 +17,17 @@ enum class Mutation {
   kEvaluationInBatch,        ///< An EVAL trajectory stands in a training batch.
   kGroupInPart,              ///< A batch lacks one trajectory of a group.
   kReadyLostAtRestart,       ///< A restarted controller forgets one generated trajectory.
+  kStaleRestored,            ///< READY rows outlive a recovery of the trainer.
+  kStaleConsumed,            ///< … and what consumes them does not look at their version.
   kLeaseRenewedAfterEnd,     ///< A heartbeat renews a lease that has ended.
   kCompleteBeforeRename,     ///< A checkpoint counts before its folder has its name.
   kEpochNotInAttempts,       ///< Attempts after a restart reuse the numbers before it.
   kEvaluationMiscounts,      ///< The accuracy of an evaluation leaves one trajectory out.
   kCommandDeadlineNotReset,  ///< A command's deadline goes on while its worker was away.
   // In what surrounds the core.
-  kDoubleUpdate,     ///< A rank executes a repeated update again.
-  kAckBeforeCommit,  ///< Effects leave before their rows are committed.
+  kDoubleUpdate,          ///< A rank executes a repeated update again.
+  kAckBeforeCommit,       ///< Effects leave before their rows are committed.
+  kLeasedVersionDeleted,  ///< A relay that needs room deletes a version that somebody loads.
 };
 
 #ifdef BATON_MUTATIONS
@@ -34,6 +37,11 @@ inline bool Mutated(Mutation mutation) { return active_mutation == mutation; }
 #else
 constexpr bool Mutated(Mutation) { return false; }
 #endif
+
+/// Either of the two of stale rows.
+inline bool MutatedStale() {
+  return Mutated(Mutation::kStaleRestored) || Mutated(Mutation::kStaleConsumed);
+}
 
 }  // namespace baton::controller
 

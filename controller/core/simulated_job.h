@@ -66,6 +66,8 @@ class SimulatedJob {
   /// Takes them away: they will never answer.
   void Swallow(TaskKind kind);
   bool InQueue() const { return !needs_.empty(); }
+  /// Trajectory rows by serial.
+  std::map<uint64_t, store::v1::TrajectoryRow>& rows() { return rows_; }
 
  private:
   struct Draws {  // SplitMix64

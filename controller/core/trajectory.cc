@@ -57,6 +57,7 @@ TrajectoryInfo FromRow(const store::v1::TrajectoryRow& row, uint64_t serial, uin
   info.sample = row.sample();
   info.prompt_id = row.prompt_id();
   info.policy_version = row.policy_version();
+  info.incarnation = row.incarnation();
   info.tokens = row.tokens();
   info.prompt_tokens = row.prompt_tokens();
   info.scored = row.scored();

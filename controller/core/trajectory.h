@@ -32,6 +32,7 @@ struct TrajectoryInfo {
   uint32_t failures = 0;        ///< Attempts that ended with an error.
   uint32_t scored = 0;          ///< Score nodes done.
   uint64_t policy_version = 0;  ///< That generates or generated it.
+  uint64_t incarnation = 0;     ///< In which that version was made.
   uint32_t tokens = 0;          ///< Response tokens known.
   uint32_t prompt_tokens = 0;
   std::map<std::string, double> scores;
