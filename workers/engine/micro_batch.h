@@ -26,7 +26,9 @@ struct TrainSequence {
   std::vector<float> behaviour_log_probs;
   std::vector<float> ref_log_probs;  ///< [R], or empty without a KL loss.
   std::vector<float> advantages;     ///< [R], or one value for every token.
-  std::vector<uint8_t> loss_mask;    ///< [R]; 0 takes a token out of the loss. Empty: all ones.
+  std::vector<float> values;       ///< [R] the critic's when the tokens were scored; critics only.
+  std::vector<float> returns;      ///< [R] what the critic shall predict; critics only.
+  std::vector<uint8_t> loss_mask;  ///< [R]; 0 takes a token out of the loss. Empty: all ones.
 
   int64_t response_length() const { return static_cast<int64_t>(tokens.size()) - prompt_length; }
   /// Response tokens that take part in the loss.

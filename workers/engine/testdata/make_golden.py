@@ -2,11 +2,13 @@
 """Tiny random models as Python's transformers writes them, with its logits.
 
     make_golden.py write DIR      writes DIR/golden_<name>/ for each model below: config.json,
-                                  model.safetensors (one in shards), expected.json
+                                  model.safetensors (one in shards), expected.json; and
+                                  DIR/golden_score_<name>/ for each with a scalar head
     make_golden.py check DIR...   loads directories that SaveModel wrote (with the expected.json
                                   that hf_directory_test puts beside them when it is run with
-                                  BATON_GOLDEN_OUT=DIR) and prints the largest difference between
-                                  transformers' logits and ours; exits 1 above 1e-4
+                                  BATON_GOLDEN_OUT=DIR; scalar_directory_test does it for scalar
+                                  heads) and prints the largest difference between transformers'
+                                  logits or scores and ours; exits 1 above 1e-4
 
 The tests need the files alone, never Python. The files were made with torch 1.13.0 and
 transformers 4.40.2. transformers 4.40 computes no llama3 rope scaling; for that model the script
@@ -14,7 +16,7 @@ puts the frequencies, worked out as transformers 4.43 and later do, into the rot
 
 Seen with `check` on what SaveModel wrote (largest difference of any logit):
 llama 4.2e-06, llama_gqa_tied 2.8e-06, llama_linear_rope 4.1e-06, llama_llama3_rope 2.8e-06,
-qwen2 2.6e-06, qwen2_tied_bf16 2.4e-06.
+qwen2 2.6e-06, qwen2_tied_bf16 2.4e-06, score_llama 3.3e-06, score_qwen2 9.5e-07.
 """
 import json
 import math
@@ -23,7 +25,8 @@ import sys
 
 import torch
 import transformers
-from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from transformers import (LlamaConfig, LlamaForCausalLM, LlamaForSequenceClassification,
+                          Qwen2Config, Qwen2ForCausalLM, Qwen2ForSequenceClassification)
 
 COMMON = dict(
     vocab_size=40, hidden_size=16, intermediate_size=24, num_hidden_layers=2,
@@ -45,6 +48,10 @@ MODELS = {
                   rope_theta=1000000.0),
     "qwen2_tied_bf16": dict(family="qwen2", num_key_value_heads=1, tie_word_embeddings=True,
                             dtype=torch.bfloat16),
+}
+SCORE_MODELS = {
+    "llama": dict(family="llama", num_key_value_heads=2),
+    "qwen2": dict(family="qwen2", num_key_value_heads=2, rope_theta=1000000.0),
 }
 SEQUENCES = [[1, 5, 39, 7, 7, 0, 12, 31, 2, 18, 22, 3, 9, 27, 33, 14, 6, 1, 38, 20],
              [3], [8, 30, 11, 25, 4, 17]]
@@ -115,11 +122,56 @@ def write(directory):
         print(path)
 
 
+def scalars(model):
+    """The head's output at every token; pooling takes the last, which is checked here."""
+    model.eval()
+    model.config.pad_token_id = None  # Token 0 is a token like any other here.
+    out = []
+    with torch.no_grad():
+        for tokens in SEQUENCES:
+            ids = torch.tensor([tokens])
+            values = model.score(model.model(ids).last_hidden_state)[0, :, 0].float()
+            assert torch.equal(values[-1], model(ids).logits[0, 0].float())
+            out.append(values)
+    return out
+
+
+def write_scores(directory):
+    for number, (name, options) in enumerate(SCORE_MODELS.items()):
+        options = dict(options)
+        llama = options.pop("family") == "llama"
+        config_class = LlamaConfig if llama else Qwen2Config
+        model_class = LlamaForSequenceClassification if llama else Qwen2ForSequenceClassification
+        torch.manual_seed(200 + number)
+        model = model_class(config_class(**{**COMMON, **options, "num_labels": 1}))
+        randomise_vectors(model)
+        path = os.path.join(directory, "golden_score_" + name)
+        model.save_pretrained(path)
+        expected = [[round(x, 5) for x in row.tolist()] for row in scalars(model)]
+        with open(os.path.join(path, "expected.json"), "w") as file:
+            json.dump({"sequences": SEQUENCES, "values": expected}, file, separators=(",", ":"))
+        print(path)
+
+
+def worst_score(path, expected):
+    model, info = transformers.AutoModelForSequenceClassification.from_pretrained(
+        path, torch_dtype=torch.float32, output_loading_info=True)
+    assert not info["missing_keys"] and not info["unexpected_keys"], info
+    assert model.config.num_labels == 1
+    return max((torch.tensor(ours) - theirs).abs().max().item()
+               for ours, theirs in zip(expected["values"], scalars(model)))
+
+
 def check(directories):
     worst_of_all = 0.0
     for path in directories:
         with open(os.path.join(path, "expected.json")) as file:
             expected = json.load(file)
+        if "values" in expected:
+            worst = worst_score(path, expected)
+            print(f"{os.path.basename(path)}: {worst:.1e}")
+            worst_of_all = max(worst_of_all, worst)
+            continue
         with open(os.path.join(path, "config.json")) as file:
             saved = json.load(file)
         scaling = saved.get("rope_scaling") or {}
@@ -140,6 +192,7 @@ def check(directories):
 if __name__ == "__main__":
     if len(sys.argv) == 3 and sys.argv[1] == "write":
         write(sys.argv[2])
+        write_scores(sys.argv[2])
     elif len(sys.argv) > 2 and sys.argv[1] == "check":
         sys.exit(check(sys.argv[2:]))
     else:
