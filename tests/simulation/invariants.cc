@@ -63,9 +63,16 @@ std::string OneVersionPerResponse(const TaskMessage& task, const Payload& respon
 
 std::string StalenessIsBounded(const ActorState& actor, const std::vector<Payload>& batch) {
   for (const Payload& p : batch) {
-    if (p.weights != 0 && p.weights != actor.weights) {
+    if (p.weights == 0) continue;  // an example
+    if (p.branch != actor.branch) {
+      return absl::StrCat(TrajectoryName(p.id), " of version ", p.version, ", actor ", p.branch,
+                          ", trains version ", actor.version, ", actor ", actor.branch,
+                          ": of another incarnation");
+    }
+    if (p.version != actor.version || p.weights != actor.weights) {
       return absl::StrCat(TrajectoryName(p.id), " of version ", p.version,
-                          " trains weights of version ", actor.version);
+                          " trains weights of version ", actor.version, ": staleness ",
+                          actor.version - p.version);
     }
   }
   return "";
@@ -117,6 +124,16 @@ std::string LoadedAsPublished(const JobHistory& history, uint64_t version, uint6
   const auto known = history.published.find(version);
   if (known != history.published.end() && known->second == weights) return "";
   return absl::StrCat("a rollout works with a version ", version, " that nobody published");
+}
+
+std::string NothingLeasedIsGone(const std::map<std::string, LeaseGiven>& leases,
+                                const std::set<std::string>& segments, absl::Time now) {
+  for (const auto& [id, lease] : leases) {
+    if (lease.end <= now || segments.count(lease.segment_id) > 0) continue;
+    return absl::StrCat("version ", lease.version, " of ", lease.job, " is gone, and ",
+                        lease.holder, " holds a lease on it");
+  }
+  return "";
 }
 
 std::string CheckpointBelongsTogether(const CheckpointFolder& folder, int64_t step) {

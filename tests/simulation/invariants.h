@@ -31,10 +31,19 @@ struct JobHistory {
   /// Subjects whose attempts died with the controller: it adopts the one that a worker tells of,
   /// which need not be the last (its message may have been lost).
   std::set<std::string> forgotten;
+  uint64_t branches = 0;         ///< Actors that took its weights on, ever.
   uint64_t asked = 0;            ///< Newest version it was to publish.
   int64_t revision = 0;          ///< Newest committed event.
   bool scored_by_error = false;  ///< A reward failed for good: other weights follow.
   bool cancelled = false;        ///< Its user wanted that.
+};
+/// A lease on a relay's segment, as its holder was given it.
+struct LeaseGiven {
+  std::string job;
+  uint64_t version = 0;
+  std::string holder;
+  std::string segment_id;
+  absl::Time end;
 };
 struct History {
   std::map<std::string, JobHistory> jobs;
@@ -47,7 +56,7 @@ std::string ConsumedOncePerBranch(const JobHistory& history, uint64_t weights, i
                                   const std::vector<Payload>& batch);
 // 2: a response comes from one version.
 std::string OneVersionPerResponse(const TaskMessage& task, const Payload& response);
-// 3: sync: what is consumed was sampled by the weights that are trained.
+// 3: sync: what is consumed was sampled by the weights that are trained, in the same incarnation.
 std::string StalenessIsBounded(const ActorState& actor, const std::vector<Payload>& batch);
 // 4: nothing that is stored is made again; an ack means stored.
 std::string ReadyIsNotLost(const std::vector<store::v1::TrajectoryRow>& rows,
@@ -59,6 +68,8 @@ std::string CommandIsCommitted(const store::v1::JobRow& row, const controller::S
 std::string VersionsOnlyGrow(const JobHistory& history, const controller::StartTask& task);
 std::string OneVersionIsOneThing(const JobHistory& history, uint64_t version, uint64_t weights);
 std::string LoadedAsPublished(const JobHistory& history, uint64_t version, uint64_t weights);
+std::string NothingLeasedIsGone(const std::map<std::string, LeaseGiven>& leases,
+                                const std::set<std::string>& segments, absl::Time now);
 // 6: a checkpoint belongs together and is complete when it is listed.
 std::string CheckpointBelongsTogether(const CheckpointFolder& folder, int64_t step);
 std::string ListedCheckpointsAreComplete(const store::v1::JobRow& row, const JobFolder& folder);

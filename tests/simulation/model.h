@@ -40,6 +40,7 @@ struct Payload {
   uint64_t draw = 0;
   uint64_t weights = 0;  ///< That sampled it; 0: an example.
   uint64_t version = 0;  ///< Of those weights.
+  uint64_t branch = 0;   ///< … and of the actor that made them (disk.h).
   uint64_t content = 0;
   uint32_t tokens = 0;
   double reward = 0;

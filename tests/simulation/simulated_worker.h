@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/simulation/simulated_relay.h"
 #include "tests/simulation/world.h"
 
 namespace baton::simulation {
@@ -41,6 +42,9 @@ class SimulatedWorker {
     v1::JobSpec spec;
     ActorState state;  // an actor's; of a rollout the version it holds
     bool updated = false;
+    bool published = false;   // since it was assigned
+    uint64_t publishing = 0;  // version begun last
+    std::vector<std::string> published_segments;
   };
   struct Running {
     TaskMessage task;
@@ -77,6 +81,7 @@ class SimulatedWorker {
   void Assign(uint64_t context);
   void Release(uint64_t context);
   void LoadWeights(uint64_t context, absl::Time give_up);
+  void Read(uint64_t context, uint64_t relay_life, SimulatedRelay::Loading loading);
   void Generate(uint64_t context);
   void NextToken(uint64_t context, uint32_t done);
   void Score(uint64_t context);
@@ -84,6 +89,8 @@ class SimulatedWorker {
   void Fetch(uint64_t context);
   void Apply(uint64_t context, const std::vector<Payload>& batch);
   void Publish(uint64_t context, absl::Time give_up);
+  void Seal(uint64_t context, const std::string& segment, absl::Time give_up);
+  void Again(uint64_t context, absl::Time give_up, const absl::Status& status);
   void Save(uint64_t context);
 
   World& world_;
@@ -111,23 +118,6 @@ class SimulatedWorker {
   std::map<std::string, Result> results_;  // not acknowledged
   std::map<Key, Group> groups_;
   std::map<std::string, std::deque<uint64_t>> exclusive_;  // by role; the first one runs
-};
-
-/// A host's relay. A version put into one is handed on to the others.
-class SimulatedRelay {
- public:
-  SimulatedRelay(World* world) : world_(*world), process_(world->time().AddProcess()) {}
-  ProcessId process() const { return process_; }
-  /// It lost everything, and asks the others for what they have.
-  void Boot();
-  void Forget() { versions_.clear(); }
-  void Put(const std::string& job, uint64_t version, uint64_t weights, bool hand_on);
-  std::optional<uint64_t> Get(const std::string& job, uint64_t version) const;
-
- private:
-  World& world_;
-  const ProcessId process_;
-  std::map<std::string, std::map<uint64_t, uint64_t>> versions_;  // job -> version -> weights
 };
 
 }  // namespace baton::simulation

@@ -1,4 +1,4 @@
-// SimulatedWorker: what roles do (workers/fake). SimulatedRelay.
+// SimulatedWorker: what roles do (workers/fake; with the relay, workers/trainer and rollout).
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -55,13 +55,13 @@ void SimulatedWorker::Start(uint64_t context) {
     case TaskKind::kReleaseRole:
       return Later(context, Work(1, 10), [this, context](Running&) { Release(context); });
     case TaskKind::kLoadWeights:
-      return Later(context, Work(10, 100), [this, context](Running&) {
+      return Later(context, Work(1, 5), [this, context](Running&) {
         LoadWeights(context, world_.now() + absl::Seconds(2));
       });
     case TaskKind::kGenerate:
       return Later(context, Work(1, 30), [this, context](Running&) { Generate(context); });
     case TaskKind::kScore:
-      return Later(context, Work(5, 60), [this, context](Running&) { Score(context); });
+      return Later(context, Work(10, 95), [this, context](Running&) { Score(context); });
     case TaskKind::kUpdate:
       return Later(context, Work(10, 50), [this, context](Running&) { Update(context); });
     case TaskKind::kPublish:
@@ -98,6 +98,7 @@ void SimulatedWorker::Assign(uint64_t context) {
       held.state = folder->second.actor;
     }
     held.state.version = task.policy_version;
+    held.state.branch = ++world_.history().jobs[task.job].branches;
   }
   held_[task.role] = std::move(held);
   Finish(context, Result());
@@ -105,7 +106,8 @@ void SimulatedWorker::Assign(uint64_t context) {
 
 void SimulatedWorker::Release(uint64_t context) {
   const TaskMessage task = contexts_.at(context).task;
-  if (HeldFor(task) != nullptr) {
+  if (const Held* held = HeldFor(task)) {
+    for (const std::string& id : held->published_segments) world_.RelayOf(index_).Drop(id);
     held_.erase(task.role);
     groups_.erase({task.job, task.role});
   }
@@ -117,17 +119,36 @@ void SimulatedWorker::LoadWeights(uint64_t context, absl::Time give_up) {
   Held* held = HeldFor(task);
   if (held == nullptr)
     return Finish(context, Failed(absl::FailedPreconditionError("ROLE_NOT_HELD")));
-  const auto weights = world_.RelayOf(index_).Get(task.job, task.policy_version);
-  if (weights.has_value()) {
-    held->state.weights = *weights;
-    held->state.version = task.policy_version;
-    return Finish(context, Result());
+  SimulatedRelay& relay = world_.RelayOf(index_);
+  auto loading = relay.Acquire(task.job, task.policy_version, id_);
+  if (loading.ok()) {
+    const uint64_t life = world_.time().life(relay.process());
+    return Later(context, Work(5, 60),
+                 [this, context, life, loading](Running&) { Read(context, life, *loading); });
   }
   if (world_.now() >= give_up) {
     return Finish(context, Failed(absl::NotFoundError("the relay has no such version")));
   }
   Later(context, absl::Milliseconds(100),
         [this, context, give_up](Running&) { LoadWeights(context, give_up); });
+}
+
+// As it has the segment mapped; then the lease goes back, unless another relay stands there now.
+void SimulatedWorker::Read(uint64_t context, uint64_t relay_life, SimulatedRelay::Loading loading) {
+  const TaskMessage task = contexts_.at(context).task;
+  Held* held = HeldFor(task);
+  SimulatedRelay& relay = world_.RelayOf(index_);
+  if (held != nullptr) {
+    world_.Check("LoadedAsPublished",
+                 LoadedAsPublished(world_.history().jobs[task.job], task.policy_version,
+                                   loading.memory->weights));
+    held->state.weights = loading.memory->weights;
+    held->state.branch = loading.memory->branch;
+    held->state.version = task.policy_version;
+  }
+  if (world_.time().life(relay.process()) == relay_life) relay.Release(loading.lease_id);
+  Finish(context,
+         held == nullptr ? Failed(absl::FailedPreconditionError("ROLE_NOT_HELD")) : Result());
 }
 
 void SimulatedWorker::Generate(uint64_t context) {
@@ -143,6 +164,7 @@ void SimulatedWorker::Generate(uint64_t context) {
                              task.trajectory.draw, task.sample);
   response.id = task.trajectory.id;
   response.version = held->state.version;
+  response.branch = held->state.branch;
   world_.Check("OneVersionPerResponse", OneVersionPerResponse(task, response));
   running.content = response.content;
   running.task.trajectory = response;
@@ -252,18 +274,43 @@ void SimulatedWorker::Publish(uint64_t context, absl::Time give_up) {
   if (held->state.version != task.policy_version) {
     return Finish(context, Failed(absl::FailedPreconditionError("WRONG_VERSION")));
   }
+  const bool again = held->publishing == task.policy_version;
+  held->publishing = task.policy_version;
   SimulatedRelay& relay = world_.RelayOf(index_);
-  if (world_.time().alive(relay.process())) {
-    JobHistory& history = world_.history().jobs[task.job];
-    world_.Check("OneVersionIsOneThing",
-                 OneVersionIsOneThing(history, task.policy_version, held->state.weights));
-    history.published[task.policy_version] = held->state.weights;
-    relay.Put(task.job, task.policy_version, held->state.weights, /*hand_on=*/true);
+  auto writing = relay.Begin(task.job, task.policy_version, /*fork=*/!held->published);
+  if (absl::IsAlreadyExists(writing.status()) && again) {
+    relay.HandOn(task.job, task.policy_version);
     return Finish(context, Result());
   }
-  if (world_.now() >= give_up) {
-    return Finish(context, Failed(absl::UnavailableError("the relay does not answer")));
-  }
+  if (!writing.ok()) return Again(context, give_up, writing.status());
+  Later(context, Work(2, 20), [this, context, give_up, writing](Running& running) {
+    const Held* mine = HeldFor(running.task);
+    if (mine == nullptr) {
+      return Finish(context, Failed(absl::FailedPreconditionError("ROLE_NOT_HELD")));
+    }
+    *writing->memory = {mine->state.weights, mine->state.branch};
+    Seal(context, writing->segment_id, give_up);
+  });
+}
+
+void SimulatedWorker::Seal(uint64_t context, const std::string& segment, absl::Time give_up) {
+  const TaskMessage task = contexts_.at(context).task;
+  Held* held = HeldFor(task);
+  const absl::Status sealed = world_.RelayOf(index_).Seal(task.job, task.policy_version, segment);
+  if (!sealed.ok()) return Again(context, give_up, sealed);
+  JobHistory& history = world_.history().jobs[task.job];
+  world_.Check("OneVersionIsOneThing",
+               OneVersionIsOneThing(history, task.policy_version, held->state.weights));
+  history.published[task.policy_version] = held->state.weights;
+  held->published = true;
+  held->published_segments.push_back(segment);
+  Finish(context, Result());
+}
+
+// A relay that does not answer, or has forgotten the segment, is tried again.
+void SimulatedWorker::Again(uint64_t context, absl::Time give_up, const absl::Status& status) {
+  const bool passing = absl::IsUnavailable(status) || absl::IsNotFound(status);
+  if (!passing || world_.now() >= give_up) return Finish(context, Failed(status));
   Later(context, absl::Milliseconds(200),
         [this, context, give_up](Running&) { Publish(context, give_up); });
 }
@@ -281,39 +328,6 @@ void SimulatedWorker::Save(uint64_t context) {
   folder.has_actor = true;
   folder.actor = held->state;
   Finish(context, Result());
-}
-
-// ---- Relay --------------------------------------------------------------------------------------
-
-void SimulatedRelay::Put(const std::string& job, uint64_t version, uint64_t weights, bool hand_on) {
-  auto& versions = versions_[job];
-  versions[version] = weights;
-  while (versions.size() > 3) versions.erase(versions.begin());
-  if (!hand_on) return;
-  for (auto& relay : world_.relays()) {
-    if (relay.get() == this) continue;
-    world_.time().After(
-        world_.Delay() + world_.random().Milliseconds(1, 50), relay->process(),
-        [to = relay.get(), job, version, weights] { to->Put(job, version, weights, false); });
-  }
-}
-
-std::optional<uint64_t> SimulatedRelay::Get(const std::string& job, uint64_t version) const {
-  if (!world_.time().alive(process_)) return std::nullopt;
-  const auto versions = versions_.find(job);
-  if (versions == versions_.end()) return std::nullopt;
-  const auto it = versions->second.find(version);
-  if (it == versions->second.end()) return std::nullopt;
-  return it->second;
-}
-
-void SimulatedRelay::Boot() {
-  for (auto& relay : world_.relays()) {
-    if (relay.get() == this || !world_.time().alive(relay->process())) continue;
-    for (const auto& [job, versions] : relay->versions_) {
-      for (const auto& [version, weights] : versions) Put(job, version, weights, false);
-    }
-  }
 }
 
 }  // namespace baton::simulation

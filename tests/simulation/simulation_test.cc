@@ -87,8 +87,13 @@ TEST(InvariantsTest, ConsumedOncePerBranch) {
 }
 
 TEST(InvariantsTest, VersionsAndStaleness) {
-  EXPECT_EQ(StalenessIsBounded({7, 0, 1}, BatchOf(7)), "");
-  EXPECT_NE(StalenessIsBounded({8, 1, 2}, BatchOf(7)), "");
+  auto batch = BatchOf(7);
+  batch[0].version = 1;
+  batch[0].branch = 1;
+  EXPECT_EQ(StalenessIsBounded({7, 0, 1, 1}, batch), "");
+  EXPECT_NE(StalenessIsBounded({8, 1, 2, 1}, batch), "") << "a step behind";
+  EXPECT_NE(StalenessIsBounded({7, 1, 2, 1}, batch), "") << "a step behind, if with these weights";
+  EXPECT_NE(StalenessIsBounded({7, 0, 1, 2}, batch), "") << "of another incarnation";
   TaskMessage task;
   EXPECT_EQ(OneVersionPerResponse(task, BatchOf(7)[0]), "");
   task.resume = 2;
@@ -107,6 +112,16 @@ TEST(InvariantsTest, VersionsAndStaleness) {
   EXPECT_NE(VersionsOnlyGrow(history, publish), "");
   publish.args.policy_version = 4;
   EXPECT_EQ(VersionsOnlyGrow(history, publish), "");
+}
+
+TEST(InvariantsTest, WhatIsLeasedStays) {
+  const absl::Time now = absl::UnixEpoch();
+  const std::map<std::string, LeaseGiven> leases = {
+      {"l", {"j1", 3, "rollout-0", "s1", now + absl::Seconds(1)}}};
+  EXPECT_EQ(NothingLeasedIsGone(leases, {"s1", "s2"}, now), "");
+  EXPECT_NE(NothingLeasedIsGone(leases, {"s2"}, now), "");
+  EXPECT_EQ(NothingLeasedIsGone(leases, {"s2"}, now + absl::Seconds(1)), "") << "it ended";
+  EXPECT_EQ(NothingLeasedIsGone({}, {}, now), "");
 }
 
 TEST(InvariantsTest, SessionsAndDelivery) {

@@ -9,6 +9,7 @@
 #include "controller/runtime/tables.h"
 #include "tests/simulation/simulated_client.h"
 #include "tests/simulation/simulated_controller.h"
+#include "tests/simulation/simulated_relay.h"
 #include "tests/simulation/simulated_worker.h"
 
 namespace baton::simulation {
@@ -85,6 +86,9 @@ void World::Run() {
     ++events_;
     fingerprint_ = Mix(fingerprint_, static_cast<uint64_t>(absl::ToUnixNanos(now())));
     if (controller_ != nullptr) controller_->CheckJobs();
+    for (const auto& relay : relays_) {
+      Check("NothingLeasedIsGone", NothingLeasedIsGone(relay->given(), relay->segments(), now()));
+    }
   }
   if (violation_.empty()) CheckEnd();
 }
