@@ -84,8 +84,8 @@ absl::StatusOr<std::unique_ptr<Generator>> Generator::Create(CausalLM* model, De
     errors.push_back(
         "deterministic: only a float32 model on a CPU computes rows independently of the batch");
   }
-  auto cache =
-      KvCache::Create(model->config(), model->dtype(), model->device(), options.kv_cache_bytes);
+  auto cache = KvCache::Create(model->local_config(), model->dtype(), model->device(),
+                               options.kv_cache_bytes);
   if (!cache.ok()) {
     if (errors.empty()) return cache.status();
     errors.push_back(std::string(cache.status().message()));

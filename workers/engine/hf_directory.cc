@@ -85,8 +85,7 @@ absl::StatusOr<std::map<std::string, std::vector<std::string>>> ReadIndex(const 
 
 /// A tensor that the model has no place for means that its config does not tell the truth, unless
 /// it is one that files carry without need.
-absl::Status CheckKnown(const std::string& name,
-                        const std::map<std::string, torch::Tensor>& known) {
+absl::Status CheckKnown(const std::string& name, const std::map<std::string, TensorPart>& known) {
   const bool tied = known.count("lm_head.weight") == 0;
   if (known.count(name) > 0 || absl::EndsWith(name, ".rotary_emb.inv_freq") ||
       (tied && name == "lm_head.weight")) {
@@ -98,29 +97,29 @@ absl::Status CheckKnown(const std::string& name,
 
 /// Loads from one file those of `names` that the model has. Removes them from `wanted`.
 absl::Status LoadFile(const std::string& path, const std::vector<std::string>* names,
-                      std::map<std::string, torch::Tensor>& wanted) {
+                      std::map<std::string, TensorPart>& wanted) {
   BATON_ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsFile> file, SafetensorsFile::Open(path));
-  NamedTensors into;
+  std::vector<TensorPart> into;
   if (names != nullptr) {
     for (const std::string& name : *names) {
-      if (const auto it = wanted.find(name); it != wanted.end()) into.push_back(*it);
+      if (const auto it = wanted.find(name); it != wanted.end()) into.push_back(it->second);
     }
   } else {
     for (const relay::TensorEntry& entry : file->view().entries()) {
       BATON_RETURN_IF_ERROR(Annotate(CheckKnown(entry.name, wanted), path));
     }
-    into.assign(wanted.begin(), wanted.end());
+    for (const auto& [name, part] : wanted) into.push_back(part);
   }
-  if (absl::Status status = LoadTensors(file->view(), into, /*ignore_extra=*/true); !status.ok()) {
+  if (absl::Status status = LoadParts(file->view(), into, /*ignore_extra=*/true); !status.ok()) {
     return Annotate(status, path);
   }
-  for (const auto& [name, tensor] : into) wanted.erase(name);
+  for (const TensorPart& part : into) wanted.erase(part.shard.name);
   return absl::OkStatus();
 }
 
-absl::Status LoadSharded(const std::string& dir, std::map<std::string, torch::Tensor> wanted) {
+absl::Status LoadSharded(const std::string& dir, std::map<std::string, TensorPart> wanted) {
   const std::string index = Join(dir, kIndexFile);
-  const std::map<std::string, torch::Tensor> wanted_by_all = wanted;
+  const std::map<std::string, TensorPart> wanted_by_all = wanted;
   BATON_ASSIGN_OR_RETURN(const auto tensors_of_file, ReadIndex(index));
   for (const auto& [file, names] : tensors_of_file) {
     for (const std::string& name : names) {
@@ -257,7 +256,12 @@ absl::StatusOr<std::vector<std::string>> ListTensors(const std::string& dir) {
 }
 
 absl::Status LoadWeights(const std::string& dir, const NamedTensors& into) {
-  std::map<std::string, torch::Tensor> wanted(into.begin(), into.end());
+  return LoadWeightParts(dir, WholeParts(into));
+}
+
+absl::Status LoadWeightParts(const std::string& dir, const std::vector<TensorPart>& into) {
+  std::map<std::string, TensorPart> wanted;
+  for (const TensorPart& part : into) wanted[part.shard.name] = part;
   const std::string single = Join(dir, kWeightsFile);
   if (Exists(single)) return LoadFile(single, nullptr, wanted);
   if (Exists(Join(dir, kIndexFile))) return LoadSharded(dir, std::move(wanted));
@@ -265,17 +269,23 @@ absl::Status LoadWeights(const std::string& dir, const NamedTensors& into) {
 }
 
 absl::StatusOr<std::unique_ptr<CausalLM>> LoadModel(const std::string& dir, torch::Dtype dtype,
-                                                    torch::Device device) {
+                                                    torch::Device device,
+                                                    Communicator* tensor_group) {
   BATON_ASSIGN_OR_RETURN(const ModelConfig config, LoadModelConfig(dir));
-  BATON_ASSIGN_OR_RETURN(std::unique_ptr<CausalLM> model, CausalLM::Create(config, dtype, device));
-  BATON_RETURN_IF_ERROR(LoadWeights(dir, model->parameters()));
+  BATON_ASSIGN_OR_RETURN(std::unique_ptr<CausalLM> model,
+                         CausalLM::Create(config, dtype, device, tensor_group));
+  BATON_RETURN_IF_ERROR(LoadWeightParts(dir, ModelParts(*model)));
   return model;
 }
 
 absl::Status SaveModel(const CausalLM& model, const std::string& dir, const SaveOptions& options) {
   ModelConfig config = model.config();
   BATON_ASSIGN_OR_RETURN(config.torch_dtype, TorchDtypeName(options.dtype.value_or(model.dtype())));
-  return SaveDirectory(model.parameters(), config, config.ToJson(), dir, options);
+  BATON_ASSIGN_OR_RETURN(const NamedTensors whole, WholeParameters(model));
+  if (model.tensor_group() != nullptr && model.tensor_group()->rank() != 0) {
+    return absl::OkStatus();
+  }
+  return SaveDirectory(whole, config, config.ToJson(), dir, options);
 }
 
 absl::Status SaveDirectory(const NamedTensors& tensors, const ModelConfig& config,

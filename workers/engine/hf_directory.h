@@ -27,9 +27,11 @@ namespace baton::engine {
 absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& dir);
 
 /// The model with its weights (F32, F16 or BF16 on disk), converted to `dtype` on `device`. A tied
-/// model may or may not carry lm_head.weight. Errors name the file and the tensor.
+/// model may or may not carry lm_head.weight. Errors name the file and the tensor. With a tensor
+/// group (model.h) a rank reads its own slices.
 absl::StatusOr<std::unique_ptr<CausalLM>> LoadModel(const std::string& dir, torch::Dtype dtype,
-                                                    torch::Device device);
+                                                    torch::Device device,
+                                                    Communicator* tensor_group = nullptr);
 
 /// Files that stand beside the weights, by name: the tokenizer's and generation_config.json.
 using Companions = std::map<std::string, std::string>;
@@ -49,7 +51,7 @@ struct SaveOptions {
 /// Writes `dir` (which must not exist, or be empty) as a whole: a temporary directory beside it is
 /// filled, fsynced and renamed, so a crash leaves either nothing or everything. AlreadyExists if
 /// `dir` holds anything; ResourceExhausted if the disk is full; other I/O errors with the system's
-/// reason.
+/// reason. With a tensor group all its ranks call this; rank 0 writes.
 [[nodiscard]] absl::Status SaveModel(const CausalLM& model, const std::string& dir,
                                      const SaveOptions& options = {});
 
@@ -64,6 +66,9 @@ absl::StatusOr<std::vector<std::string>> ListTensors(const std::string& dir);
 /// Fills `into` from the weights of `dir`, each of which must be there. A tensor that `into` has no
 /// place for is InvalidArgument, but for a head that `into` goes without.
 [[nodiscard]] absl::Status LoadWeights(const std::string& dir, const NamedTensors& into);
+/// The same for slices of tensors.
+[[nodiscard]] absl::Status LoadWeightParts(const std::string& dir,
+                                           const std::vector<TensorPart>& into);
 
 /// SaveModel for any named tensors. `config` tells their dtype on disk (torch_dtype; not
 /// options.dtype) and the token ids of generation_config.json.

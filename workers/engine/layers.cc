@@ -7,6 +7,7 @@
 #include "workers/engine/kernel_dispatch.h"
 #include "workers/engine/row_kernels.h"
 #include "workers/engine/row_products.h"
+#include "workers/engine/tensor_parallel.h"
 
 namespace baton::engine {
 namespace {
@@ -184,7 +185,13 @@ Tensor FusedLinear::Forward(const Tensor& x) const {
   return FusedLinearFunction::apply(x, weight, some_bias, at::TensorList(leaves));
 }
 
-Tensor FusedLinear::AddTo(Tensor base, const Tensor& x) const {
+Tensor FusedLinear::AddTo(Tensor base, const Tensor& x, Communicator* group) const {
+  if (group != nullptr) {
+    const bool plain = !NeedsGrad(x, weights[0]);
+    const Tensor part = plain ? PlainProduct(x, weight) : torch::mm(x, weights[0].t());
+    const Tensor sum = base + LeaveParallel(part, group);
+    return bias.defined() ? sum + biases[0] : sum;
+  }
   if (!NeedsGrad(x, weights[0]) && !NeedsGrad(base)) {
     base = PlainProduct(x, weight, std::move(base));
     return bias.defined() ? base.add_(bias) : base;

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "workers/engine/communicator.h"
 #include "workers/engine/model_config.h"
 
 namespace baton::engine {
@@ -40,8 +41,10 @@ struct FusedLinear {
   /// x [N, in] -> [N, sum of outs]. Gradients reach the leaves.
   torch::Tensor Forward(const torch::Tensor& x) const;
   /// base [N, out] + the map of x. Only for a single map. With gradients disabled, `base` is
-  /// overwritten and returned.
-  torch::Tensor AddTo(torch::Tensor base, const torch::Tensor& x) const;
+  /// overwritten and returned. With a group (tensor_parallel.h), x and the weight are this rank's
+  /// columns, and the ranks' products are added up; the bias is whole.
+  torch::Tensor AddTo(torch::Tensor base, const torch::Tensor& x,
+                      Communicator* group = nullptr) const;
 };
 
 /// Rotary positions: a table of cosines and sines, grown as positions ask for.

@@ -22,9 +22,9 @@ torch::Tensor ScoreRows(CausalLM& model, const PackedRows& packed, double temper
   std::vector<torch::Tensor> log_probs;
   for (int64_t begin = 0; begin < states.size(0); begin += piece) {
     const int64_t length = std::min(piece, states.size(0) - begin);
-    log_probs.push_back(ScoreTokens(model.Logits(states.narrow(0, begin, length)),
+    log_probs.push_back(ScoreTokens(model.LocalLogits(states.narrow(0, begin, length)),
                                     targets.narrow(0, begin, length), temperature,
-                                    EntropyMode::kNone)
+                                    EntropyMode::kNone, model.vocabulary_shard())
                             .log_probs);
   }
   return torch::cat(log_probs).to(torch::kCPU, torch::kFloat64);
@@ -64,6 +64,8 @@ torch::Tensor PredictionStates(CausalLM& model, const PackedRows& packed) {
 }
 
 absl::Status FromException(const std::exception& error) {
+  const auto* collective = dynamic_cast<const CollectiveError*>(&error);
+  if (collective != nullptr) return collective->status();
   const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
   return absl::InternalError(absl::StrCat(
       "libtorch: ", torch_error != nullptr ? torch_error->what_without_backtrace() : error.what()));

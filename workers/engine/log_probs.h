@@ -46,7 +46,7 @@ int64_t RowsPerPiece(const ModelConfig& config);
 /// Final hidden states of `packed`'s prediction rows, [M, hidden_size]. Throws libtorch's errors.
 torch::Tensor PredictionStates(CausalLM& model, const PackedRows& packed);
 
-/// Internal, with libtorch's own words.
+/// A CollectiveError's status; else Internal, with libtorch's own words.
 absl::Status FromException(const std::exception& error);
 
 }  // namespace baton::engine

@@ -48,10 +48,15 @@ absl::Status Validate(const LossSpec& spec) {
 }
 
 TokenScores ScoreTokens(const torch::Tensor& logits, const torch::Tensor& targets,
-                        double temperature, EntropyMode entropy) {
+                        double temperature, EntropyMode entropy, const VocabularyShard& shard) {
   torch::Tensor scaled = logits;
   if (scaled.scalar_type() != torch::kFloat64) scaled = scaled.to(torch::kFloat32);
   if (temperature != 1) scaled = scaled / temperature;
+  if (shard.group != nullptr) {
+    const ParallelScores scores =
+        ScoreShardedTokens(scaled, targets, shard, entropy == EntropyMode::kGradient);
+    return {scores.log_probs, entropy == EntropyMode::kNone ? torch::Tensor() : scores.entropy};
+  }
   const torch::Tensor log_softmax = torch::log_softmax(scaled, -1);
   TokenScores scores;
   scores.log_probs = log_softmax.gather(-1, targets.unsqueeze(-1)).squeeze(-1);

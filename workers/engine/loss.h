@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "workers/engine/vocabulary_parallel.h"
 
 namespace baton::engine {
 
@@ -48,9 +49,10 @@ struct TokenScores {
 /// kValue computes the entropy without gradient, for a metric alone.
 enum class EntropyMode { kNone, kValue, kGradient };
 
-/// logits [M, V], targets [M] int64.
+/// logits [M, V], targets [M] int64. With a shard, logits are this rank's columns and the scores
+/// are those of the whole vocabulary (vocabulary_parallel.h).
 TokenScores ScoreTokens(const torch::Tensor& logits, const torch::Tensor& targets,
-                        double temperature, EntropyMode entropy);
+                        double temperature, EntropyMode entropy, const VocabularyShard& shard = {});
 
 /// All [M]. `loss` alone carries a gradient.
 struct PpoClipTerms {

@@ -18,7 +18,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "workers/engine/communicator.h"
 #include "workers/engine/model_config.h"
+#include "workers/engine/tensor_parallel.h"
+#include "workers/engine/vocabulary_parallel.h"
 
 namespace baton::engine {
 
@@ -37,14 +40,20 @@ class AttentionContext {
 class CausalLM {
  public:
   /// Parameters of the right shapes, all zero (norms one). InvalidArgument for a bad config.
+  ///
+  /// `tensor_group`: the ranks that hold the model together, one slice each (tensor_parallel.h);
+  /// null or of size 1: the whole model. It must outlive the model, and all its ranks call
+  /// InitializeRandom, Hidden and Logits together, with the same arguments.
   static absl::StatusOr<std::unique_ptr<CausalLM>> Create(const ModelConfig& config,
-                                                          torch::Dtype dtype, torch::Device device);
+                                                          torch::Dtype dtype, torch::Device device,
+                                                          Communicator* tensor_group = nullptr);
   ~CausalLM();
   CausalLM(const CausalLM&) = delete;
   CausalLM& operator=(const CausalLM&) = delete;
 
   /// As transformers initialises: weights normal(0, initializer_range), norms 1, biases 0. The
-  /// values depend on `seed` and the config alone (drawn on the CPU in float32, in order of name).
+  /// values depend on `seed` and the config alone (drawn on the CPU in float32, in order of name;
+  /// each rank keeps its slice).
   void InitializeRandom(uint64_t seed);
 
   /// tokens, positions: [N] int64 on any device. Returns the states after the last norm,
@@ -52,10 +61,17 @@ class CausalLM {
   torch::Tensor Hidden(const torch::Tensor& tokens, const torch::Tensor& positions,
                        AttentionContext& attention);
 
-  /// hidden [M, hidden_size] -> logits [M, vocab_size], in the model's dtype.
+  /// hidden [M, hidden_size] -> logits [M, vocab_size], in the model's dtype. Under a tensor group
+  /// they are gathered, without gradients.
   torch::Tensor Logits(const torch::Tensor& hidden);
+  /// The logits of this rank's part of the vocabulary, with gradients: `vocabulary_shard` says
+  /// which. Without a tensor group they are all.
+  torch::Tensor LocalLogits(const torch::Tensor& hidden);
+  VocabularyShard vocabulary_shard() const;
 
-  const ModelConfig& config() const;
+  const ModelConfig& config() const;        ///< Of the whole model.
+  const ModelConfig& local_config() const;  ///< With this rank's heads, intermediate size, …
+  Communicator* tensor_group() const;       ///< Null: this is the whole model.
   torch::Dtype dtype() const;
   torch::Device device() const;
 
@@ -63,6 +79,8 @@ class CausalLM {
   /// model.embed_tokens.weight. All are leaves. Change them IN PLACE only (under NoGradGuard):
   /// q/k/v and gate/up are slices of fused buffers which generation multiplies by at once.
   const std::vector<std::pair<std::string, torch::Tensor>>& parameters() const;
+  /// What part of the whole tensor each of parameters() is, in the same order.
+  const std::vector<ParameterShard>& shards() const;
 
   /// Off after Create. Gradients accumulate in parameters()[i].second.grad().
   void SetRequiresGrad(bool requires_grad);
@@ -70,7 +88,8 @@ class CausalLM {
   /// A row's result then does not depend on the rows beside it, bitwise, when gradients are
   /// disabled (float32 on a CPU: every product sums each row alone, row_products.h). Elsewhere the
   /// BLAS decides; its rows are padded to a multiple of 8, which removes most of its differences.
-  /// Pass deterministic to the attention context as well.
+  /// Pass deterministic to the attention context as well. (Sums over more than two ranks of a
+  /// tensor group are not promised to keep it.)
   void SetDeterministic(bool deterministic);
   bool deterministic() const;
 

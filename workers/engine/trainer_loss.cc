@@ -97,12 +97,12 @@ absl::StatusOr<torch::Tensor> WeightedLoss(const torch::Tensor& logits,
                                            const torch::Tensor& targets, const LossColumns& columns,
                                            const LossSpec& loss,
                                            absl::FunctionRef<std::string(int64_t)> name_row,
-                                           LossSums& sums) {
+                                           LossSums& sums, const VocabularyShard& shard) {
   const bool ppo = loss.kind == LossSpec::kPpoClip;
   const EntropyMode entropy_mode = loss.entropy_coeff != 0 ? EntropyMode::kGradient
                                    : ppo                   ? EntropyMode::kValue
                                                            : EntropyMode::kNone;
-  const TokenScores scores = ScoreTokens(logits, targets, loss.temperature, entropy_mode);
+  const TokenScores scores = ScoreTokens(logits, targets, loss.temperature, entropy_mode, shard);
   PpoClipTerms ppo_terms;
   if (ppo) {
     ppo_terms = PpoClip(scores.log_probs, columns.old_log_probs, columns.advantages, loss);

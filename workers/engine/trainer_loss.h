@@ -40,7 +40,8 @@ LossColumns MakeLossColumns(absl::Span<const TrainSequence> batch,
 [[nodiscard]] absl::Status ValidateLossColumns(absl::Span<const TrainSequence> batch,
                                                const LossSpec& loss);
 
-/// Sums over rows of a mini-batch, added up micro-batch by micro-batch.
+/// Sums over rows of a mini-batch, added up micro-batch by micro-batch, and over the ranks that
+/// share it: doubles alone.
 struct LossSums {
   double tokens = 0;   ///< Rows.
   double loss = 0;     ///< Weighted: the SFT or PPO loss itself.
@@ -52,12 +53,13 @@ struct LossSums {
 };
 
 /// The weighted total of these rows (a scalar to run backward from), its parts added to `sums`.
-/// FailedPrecondition when it is not finite, with `name_row` of the first bad row.
+/// FailedPrecondition when it is not finite, with `name_row` of the first bad row. `shard`: which
+/// columns the logits are (loss.h).
 absl::StatusOr<torch::Tensor> WeightedLoss(const torch::Tensor& logits,
                                            const torch::Tensor& targets, const LossColumns& columns,
                                            const LossSpec& loss,
                                            absl::FunctionRef<std::string(int64_t)> name_row,
-                                           LossSums& sums);
+                                           LossSums& sums, const VocabularyShard& shard = {});
 
 /// Adds this mini-batch's metrics, by the names users know, to `totals`.
 void AddMetrics(const LossSums& sums, const LossSpec& loss, std::map<std::string, double>& totals);

@@ -40,17 +40,17 @@ std::string ShapeText(absl::Span<const int64_t> shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
 }
 
-absl::Status CheckTensor(const relay::SafetensorsView& view, const std::string& name,
-                         const Tensor& into) {
+absl::Status CheckTensor(const relay::SafetensorsView& view, const TensorPart& part) {
+  const std::string& name = part.shard.name;
+  const Tensor& into = part.tensor;
   const relay::TensorEntry* entry = view.Find(name);
   if (entry == nullptr) {
     return absl::NotFoundError(absl::StrCat("tensor ", name, " is missing"));
   }
-  const absl::Span<const int64_t> wanted(into.sizes().data(), into.sizes().size());
-  if (wanted != absl::MakeConstSpan(entry->shape)) {
+  if (part.shard.shape != entry->shape) {
     return absl::InvalidArgumentError(absl::StrCat("tensor ", name, " has shape ",
-                                                   ShapeText(entry->shape), ", ", ShapeText(wanted),
-                                                   " is needed"));
+                                                   ShapeText(entry->shape), ", ",
+                                                   ShapeText(part.shard.shape), " is needed"));
   }
   absl::StatusOr<torch::Dtype> dtype = ToTorchDtype(entry->dtype);
   if (!dtype.ok()) return Annotate(dtype.status(), absl::StrCat("tensor ", name));
@@ -63,9 +63,9 @@ absl::Status CheckTensor(const relay::SafetensorsView& view, const std::string& 
   return absl::OkStatus();
 }
 
-absl::Status CopyTensor(const relay::SafetensorsView& view, const std::string& name, Tensor into) {
-  BATON_ASSIGN_OR_RETURN(const Tensor stored, BorrowTensor(view, *view.Find(name)));
-  into.detach().copy_(stored);
+absl::Status CopyTensor(const relay::SafetensorsView& view, const TensorPart& part) {
+  BATON_ASSIGN_OR_RETURN(const Tensor stored, BorrowTensor(view, *view.Find(part.shard.name)));
+  part.tensor.detach().copy_(SliceOf(stored, part.shard.box));
   return absl::OkStatus();
 }
 
@@ -166,12 +166,34 @@ absl::Status WeightsImage::WriteFile(const std::string& path) const {
 
 absl::Status LoadTensors(const relay::SafetensorsView& view, const NamedTensors& into,
                          bool ignore_extra) {
-  for (const auto& [name, tensor] : into) {
-    BATON_RETURN_IF_ERROR(CheckTensor(view, name, tensor));
+  return LoadParts(view, WholeParts(into), ignore_extra);
+}
+
+std::vector<TensorPart> WholeParts(const NamedTensors& tensors) {
+  std::vector<TensorPart> parts;
+  for (const auto& [name, tensor] : tensors) {
+    const std::vector<int64_t> shape = tensor.sizes().vec();
+    parts.push_back({{name, shape, relay::Box::Full(shape)}, tensor});
+  }
+  return parts;
+}
+
+std::vector<TensorPart> ModelParts(const CausalLM& model) {
+  std::vector<TensorPart> parts;
+  for (size_t i = 0; i < model.parameters().size(); ++i) {
+    parts.push_back({model.shards()[i], model.parameters()[i].second});
+  }
+  return parts;
+}
+
+absl::Status LoadParts(const relay::SafetensorsView& view, const std::vector<TensorPart>& into,
+                       bool ignore_extra) {
+  for (const TensorPart& part : into) {
+    BATON_RETURN_IF_ERROR(CheckTensor(view, part));
   }
   if (!ignore_extra && view.entries().size() != into.size()) {
     std::map<absl::string_view, int> wanted;
-    for (const auto& [name, tensor] : into) wanted[name] = 1;
+    for (const TensorPart& part : into) wanted[part.shard.name] = 1;
     for (const relay::TensorEntry& entry : view.entries()) {
       if (wanted.count(entry.name) == 0) {
         return absl::InvalidArgumentError(
@@ -181,8 +203,8 @@ absl::Status LoadTensors(const relay::SafetensorsView& view, const NamedTensors&
   }
   try {
     torch::NoGradGuard no_grad;
-    for (const auto& [name, tensor] : into) {
-      BATON_RETURN_IF_ERROR(CopyTensor(view, name, tensor));
+    for (const TensorPart& part : into) {
+      BATON_RETURN_IF_ERROR(CopyTensor(view, part));
     }
   } catch (const c10::Error& error) {
     return absl::InternalError(absl::StrCat("loading weights: ", error.what_without_backtrace()));
@@ -190,14 +212,67 @@ absl::Status LoadTensors(const relay::SafetensorsView& view, const NamedTensors&
   return absl::OkStatus();
 }
 
+absl::StatusOr<NamedTensors> WholeParameters(const CausalLM& model) {
+  if (model.tensor_group() == nullptr) return model.parameters();
+  NamedTensors whole;
+  try {
+    for (const TensorPart& part : ModelParts(model)) {
+      whole.emplace_back(part.shard.name, GatherWhole(part.tensor, part.shard, model.config(),
+                                                      *model.tensor_group()));
+    }
+  } catch (const CollectiveError& error) {
+    return Annotate(error.status(), "gathering the weights");
+  } catch (const std::exception& error) {
+    return absl::InternalError(absl::StrCat("gathering the weights: ", error.what()));
+  }
+  return whole;
+}
+
 absl::StatusOr<WeightsImage> ModelImage(const CausalLM& model, std::optional<torch::Dtype> dtype) {
-  return WeightsImage::Create(model.parameters(), dtype);
+  BATON_ASSIGN_OR_RETURN(const NamedTensors whole, WholeParameters(model));
+  return WeightsImage::Create(whole, dtype);
 }
 
 absl::Status LoadModelFrom(absl::Span<const uint8_t> safetensors, CausalLM& model) {
   BATON_ASSIGN_OR_RETURN(const relay::SafetensorsView view,
                          relay::SafetensorsView::Parse(safetensors));
-  return LoadTensors(view, model.parameters());
+  return LoadParts(view, ModelParts(model));
+}
+
+absl::StatusOr<relay::SafetensorsLayout> ModelLayout(const CausalLM& model,
+                                                     std::optional<torch::Dtype> dtype) {
+  BATON_ASSIGN_OR_RETURN(const DType stored, FromTorchDtype(dtype.value_or(model.dtype())));
+  std::vector<relay::TensorSpec> specs;
+  for (const ParameterShard& shard : model.shards()) {
+    specs.push_back({shard.name, stored, shard.shape});
+  }
+  return relay::SafetensorsLayout::Create(std::move(specs), {{"format", "pt"}});
+}
+
+absl::Status WriteModelBoxes(const CausalLM& model, const relay::SafetensorsLayout& layout,
+                             absl::Span<uint8_t> out) {
+  if (static_cast<int64_t>(out.size()) != layout.file_size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a buffer of ", out.size(), " bytes for an image of ", layout.file_size()));
+  }
+  std::map<absl::string_view, const relay::TensorEntry*> entries;
+  for (const relay::TensorEntry& entry : layout.entries()) entries[entry.name] = &entry;
+  torch::NoGradGuard no_grad;
+  for (const TensorPart& part : ModelParts(model)) {
+    const auto it = entries.find(part.shard.name);
+    if (it == entries.end() || it->second->shape != part.shard.shape) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the layout is of another model: tensor ", part.shard.name));
+    }
+    const absl::Span<uint8_t> slot = layout.Slot(out, *it->second);
+    if (reinterpret_cast<uintptr_t>(slot.data()) % relay::SizeBytes(it->second->dtype) != 0) {
+      return absl::InvalidArgumentError("the buffer is not aligned to 8 bytes");
+    }
+    BATON_ASSIGN_OR_RETURN(const torch::Dtype dtype, ToTorchDtype(it->second->dtype));
+    const Tensor whole = torch::from_blob(slot.data(), part.shard.shape, dtype);
+    SliceOf(whole, part.shard.box).copy_(part.tensor.detach());
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Tensor> BorrowTensor(const relay::SafetensorsView& view,

@@ -65,10 +65,39 @@ class WeightsImage {
 [[nodiscard]] absl::Status LoadTensors(const relay::SafetensorsView& view, const NamedTensors& into,
                                        bool ignore_extra = false);
 
-/// Model <-> image, for relay publish and load.
+/// A part of a named tensor, to be filled from the whole.
+struct TensorPart {
+  ParameterShard shard;  ///< Name, whole shape and box.
+  torch::Tensor tensor;  ///< Of the box's shape.
+};
+
+/// Whole tensors as parts of themselves; a model's parameters as what a rank holds of them.
+std::vector<TensorPart> WholeParts(const NamedTensors& tensors);
+std::vector<TensorPart> ModelParts(const CausalLM& model);
+
+/// LoadTensors for parts: `view` holds the whole tensors.
+[[nodiscard]] absl::Status LoadParts(const relay::SafetensorsView& view,
+                                     const std::vector<TensorPart>& into,
+                                     bool ignore_extra = false);
+
+/// The parameters of the whole model, on every rank: parameters() themselves without a tensor
+/// group, else copies gathered from its ranks, which all call this together.
+absl::StatusOr<NamedTensors> WholeParameters(const CausalLM& model);
+
+/// Model <-> image, for relay publish and load. With a tensor group an image holds the weights as
+/// they are now, and its ranks make it together; loading takes each rank's slice, alone.
 absl::StatusOr<WeightsImage> ModelImage(const CausalLM& model,
                                         std::optional<torch::Dtype> dtype = {});
 [[nodiscard]] absl::Status LoadModelFrom(absl::Span<const uint8_t> safetensors, CausalLM& model);
+
+/// Writes the boxes that this rank holds of the whole model's image, and no other byte. `layout`
+/// is ModelLayout's; `out` its file_size() bytes, aligned to 8. Nothing is asked of other ranks:
+/// together they write everything but the header (SafetensorsLayout::WriteHeader).
+absl::StatusOr<relay::SafetensorsLayout> ModelLayout(const CausalLM& model,
+                                                     std::optional<torch::Dtype> dtype = {});
+[[nodiscard]] absl::Status WriteModelBoxes(const CausalLM& model,
+                                           const relay::SafetensorsLayout& layout,
+                                           absl::Span<uint8_t> out);
 
 /// A tensor over the bytes of `view`, read only, living no longer than they do; a copy only where
 /// the file does not align its elements.
