@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -43,25 +42,49 @@ struct Batch {
   bool In(size_t i, size_t t) const { return masks[i].empty() || masks[i][t] != 0; }
 };
 
+/// A small generator of its own: this folder includes no <random>.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed * 2 + 1) {}
+  /// SplitMix64.
+  uint64_t operator()() {
+    uint64_t z = (state_ += 0x9E3779B97F4A7C15ULL);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+    return z ^ (z >> 31);
+  }
+  double Uniform() { return static_cast<double>((*this)() >> 11) * 0x1p-53; }
+  /// About normal: twelve uniforms have variance 1.
+  double Normal() {
+    double sum = -6;
+    for (int i = 0; i < 12; ++i) sum += Uniform();
+    return sum;
+  }
+
+ private:
+  uint64_t state_;
+};
+
 /// n samples in groups of 1 to 4, shuffled. Among them a response of length 1, an empty one, a
 /// fully masked one and one without a mask; masked tokens hold garbage.
 inline Batch RandomBatch(uint32_t seed, size_t n) {
-  std::mt19937 rng(seed);
-  std::normal_distribution<float> normal;
+  Random rng(seed);
   Batch b(n);
   for (size_t i = 0; i < n; ++i) {
     Sample& s = b.samples[i];
     s.group = rng() % (n / 2 + 1);
     s.length = i == 0 ? 1 : i == 1 ? 0 : 1 + rng() % 9;
     s.reward = static_cast<double>(rng() % 5) / 2 - 1;
-    s.cost = normal(rng);
-    s.reward_baseline = normal(rng);
+    s.cost = rng.Normal();
+    s.reward_baseline = rng.Normal();
     s.flawed = rng() % 3 == 0;
     for (size_t t = 0; t < s.length; ++t) {
       const bool in = i == 0 || i == 3 || (i != 2 && rng() % 4 != 0);
       b.masks[i].push_back(in ? 1 : 0);
       const float bad = rng() % 2 == 0 ? std::numeric_limits<float>::quiet_NaN() : 1e30F;
-      const auto value = [&](float scale) { return in ? scale * normal(rng) : bad; };
+      const auto value = [&](float scale) {
+        return in ? scale * static_cast<float>(rng.Normal()) : bad;
+      };
       b.log_probs[i].push_back(value(1));
       b.ref_log_probs[i].push_back(value(1));
       b.values[i].push_back(value(1));

@@ -8,9 +8,13 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "controller/algorithms/options.h"
+#include "sdk/base/options.h"
 
 namespace baton::algorithms {
+
+using baton::OptionProblem;
+using baton::Options;
+using baton::OptionValue;
 
 enum class Estimator {
   kGae,

@@ -21,7 +21,7 @@ ALLOWED = {
     "relay/segment": "sdk/base relay/weights",
     "relay/client": "sdk/base sdk/rpc relay/segment relay/weights proto grpc",
     "relay/server": "sdk/base sdk/rpc relay/segment relay/weights proto grpc",
-    "controller/algorithms": "",
+    "controller/algorithms": "sdk/base",
     "controller/core": "sdk/base controller/algorithms proto rows",
     "controller/store": "sdk/base",
     "controller/experience": "sdk/base",

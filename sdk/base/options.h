@@ -1,6 +1,6 @@
 // Options looked up by name in a typed table, all mistakes reported at once.
-#ifndef BATON_CONTROLLER_ALGORITHMS_OPTIONS_H_
-#define BATON_CONTROLLER_ALGORITHMS_OPTIONS_H_
+#ifndef BATON_SDK_BASE_OPTIONS_H_
+#define BATON_SDK_BASE_OPTIONS_H_
 
 #include <cstdint>
 #include <limits>
@@ -13,7 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
-namespace baton::algorithms {
+namespace baton {
 
 /// What a graph's option may hold.
 using OptionValue = std::variant<bool, double, std::string>;
@@ -85,6 +85,6 @@ void ApplyOptions(absl::Span<const OptionField<Spec>> table, absl::string_view u
   }
 }
 
-}  // namespace baton::algorithms
+}  // namespace baton
 
-#endif  // BATON_CONTROLLER_ALGORITHMS_OPTIONS_H_
+#endif  // BATON_SDK_BASE_OPTIONS_H_

@@ -1,4 +1,4 @@
-#include "controller/algorithms/options.h"
+#include "sdk/base/options.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-namespace baton::algorithms {
+namespace baton {
 namespace {
 
 std::string Show(const OptionValue& value) {
@@ -59,4 +59,4 @@ std::string UnknownOption(absl::string_view user, std::vector<absl::string_view>
                       known.empty() ? "none" : absl::StrJoin(known, ", "));
 }
 
-}  // namespace baton::algorithms
+}  // namespace baton
