@@ -137,7 +137,6 @@ void SimulatedWorker::LoadWeights(uint64_t context, absl::Time give_up) {
 void SimulatedWorker::Read(uint64_t context, uint64_t relay_life, SimulatedRelay::Loading loading) {
   const TaskMessage task = contexts_.at(context).task;
   Held* held = HeldFor(task);
-  SimulatedRelay& relay = world_.RelayOf(index_);
   if (held != nullptr) {
     world_.Check("LoadedAsPublished",
                  LoadedAsPublished(world_.history().jobs[task.job], task.policy_version,
@@ -146,7 +145,12 @@ void SimulatedWorker::Read(uint64_t context, uint64_t relay_life, SimulatedRelay
     held->state.branch = loading.memory->branch;
     held->state.version = task.policy_version;
   }
-  if (world_.time().life(relay.process()) == relay_life) relay.Release(loading.lease_id);
+  const absl::Duration keeps =  // some readers keep the file mapped for a while
+      world_.random().Percent(20) ? world_.random().Milliseconds(0, 4000) : absl::ZeroDuration();
+  world_.time().After(keeps, process_, [this, relay_life, loading] {
+    SimulatedRelay& held_by = world_.RelayOf(index_);
+    if (world_.time().life(held_by.process()) == relay_life) held_by.Release(loading.lease_id);
+  });
   Finish(context,
          held == nullptr ? Failed(absl::FailedPreconditionError("ROLE_NOT_HELD")) : Result());
 }

@@ -15,7 +15,9 @@
 namespace baton::simulation {
 namespace {
 
-constexpr absl::Duration kLimit = absl::Minutes(20);  // of virtual time
+constexpr absl::Duration kLimit = absl::Minutes(20);               // of virtual time
+constexpr absl::Duration kAboutALease = absl::Milliseconds(6500);  // faults.cc
+constexpr absl::Duration kHeardLate = absl::Milliseconds(400);     // by a slow network
 
 struct WorkerPlan {
   const char* id;
@@ -382,8 +384,14 @@ void World::StrikeWorker(const Fault& fault, size_t index) {
       return Cut(stream, fault.kind != FaultKind::kLoseResponses,
                  fault.kind != FaultKind::kLoseRequests, random_.Milliseconds(500, 15000),
                  random_.Milliseconds(500, 15000));
-    case FaultKind::kHang:
-      return time_.Hang(worker.process(), until);
+    case FaultKind::kHang: {
+      // One of about a lease ends just before the worker would fence itself: what it says then is
+      // late for the controller.
+      const absl::Time fence = worker.lease_end();
+      const bool about = fault.length >= kAboutALease && fault.length < absl::Seconds(10);
+      const absl::Time wakes = about && fence > now() ? fence - fault.length % kHeardLate : until;
+      return time_.Hang(worker.process(), wakes);
+    }
     case FaultKind::kSlow:
       return worker.SetSlow(until);
     case FaultKind::kTaskErrors:
