@@ -13,6 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # and gRPC itself, "rows" the messages of baton.store.v1. A folder may always include itself.
 ALLOWED = {
     "sdk/base": "",
+    "sdk/parallel": "sdk/base",
     "sdk/rpc": "sdk/base proto grpc",
     "sdk/client": "sdk/base sdk/rpc proto grpc",
     "sdk/worker": "sdk/base sdk/rpc proto grpc",
@@ -32,7 +33,8 @@ ALLOWED = {
     "controller/status": "sdk/base sdk/rpc controller/access controller/runtime proto",
     "controller/server": "sdk/base controller/access controller/api controller/status controller/runtime"
                          " controller/store",
-    "workers/engine": "sdk/base relay/weights",
+    "workers/engine": "sdk/base sdk/parallel relay/weights",
+    "workers/parallel": "sdk/base sdk/parallel workers/engine relay/weights",
     "workers/reward": "sdk/base sdk/rpc sdk/worker proto",
     "workers/policy": "sdk/base sdk/rpc workers/engine relay/client relay/weights proto",
     "workers/rollout": "sdk/base sdk/rpc sdk/worker workers/engine workers/policy"
@@ -55,7 +57,7 @@ IMPURE = re.compile(
     r"unistd\.h|sys/.*|netinet/.*|absl/synchronization/.*|absl/time/clock\.h|absl/random/.*|"
     r"grpcpp/.*|boost/.*|spdlog/.*|sqlite3\.h|torch/.*|sdk/base/log\.h)$")
 # Folders that a GPU machine builds without the service.
-ENGINE = ("workers/engine", "relay/weights")
+ENGINE = ("workers/engine", "workers/parallel", "sdk/parallel", "relay/weights")
 NOT_IN_ENGINE = re.compile(r"^(grpcpp/.*|google/protobuf/.*|boost/.*|spdlog/.*|sdk/base/log\.h)$")
 TORCH = re.compile(r"^(torch|ATen|c10)/")
 

@@ -9,6 +9,12 @@
 namespace baton::engine {
 namespace {
 
+absl::Status TooLong(int64_t index, int64_t length, int64_t max_token_len) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("max_token_len: ", max_token_len, " cannot hold sequence ", index,
+                   ", which has ", length, " rows; raise max_token_len or shorten the sequence"));
+}
+
 torch::Tensor ToTensor(const std::vector<int64_t>& values) {
   return torch::tensor(at::ArrayRef<int64_t>(values), torch::kInt64);
 }
@@ -67,9 +73,7 @@ absl::StatusOr<std::vector<std::vector<int64_t>>> PlanMicroBatches(
   for (int64_t index : order) {
     if (lengths[index] == 0) break;
     if (lengths[index] > budget) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "max_token_len: ", max_token_len, " cannot hold sequence ", index, ", which has ",
-          lengths[index], " rows; raise max_token_len or shorten the sequence"));
+      return TooLong(index, lengths[index], max_token_len);
     }
     if (plan.empty() || longest > budget / static_cast<int64_t>(plan.back().size() + 1)) {
       plan.emplace_back();
@@ -77,6 +81,54 @@ absl::StatusOr<std::vector<std::vector<int64_t>>> PlanMicroBatches(
     }
     plan.back().push_back(index);
   }
+  return plan;
+}
+
+SequenceCost CostOf(const ModelConfig& config) {
+  const double q = static_cast<double>(config.num_attention_heads * config.head_dim);
+  const double kv = static_cast<double>(config.num_key_value_heads * config.head_dim);
+  const double hidden = static_cast<double>(config.hidden_size);
+  const double layers = static_cast<double>(config.num_hidden_layers);
+  const double products =
+      hidden * (2 * q + 2 * kv + 3 * static_cast<double>(config.intermediate_size));
+  return {layers * products + hidden * static_cast<double>(config.vocab_size), layers * q};
+}
+
+absl::StatusOr<std::vector<std::vector<int64_t>>> PlanBalancedMicroBatches(
+    absl::Span<const int64_t> lengths, const SequenceCost& cost, int64_t max_token_len) {
+  const int64_t budget = max_token_len > 0 ? max_token_len : std::numeric_limits<int64_t>::max();
+  std::vector<int64_t> items;
+  std::vector<double> costs;
+  int64_t rows = 0;
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    if (lengths[i] == 0) continue;
+    if (lengths[i] > budget) {
+      return TooLong(static_cast<int64_t>(i), lengths[i], max_token_len);
+    }
+    items.push_back(static_cast<int64_t>(i));
+    costs.push_back(cost.Of(lengths[i]));
+    rows += lengths[i];
+  }
+  std::vector<std::vector<int64_t>> plan;
+  if (items.empty()) return plan;
+  // With as many parts as items each is alone and fits.
+  for (int64_t parts = (rows - 1) / budget + 1;; ++parts) {
+    plan = BalanceByCost(costs, static_cast<int>(parts));
+    bool fits = true;
+    for (std::vector<int64_t>& part : plan) {
+      int64_t part_rows = 0;
+      for (int64_t& item : part) {
+        item = items[item];
+        part_rows += lengths[item];
+      }
+      fits = fits && part_rows <= budget;
+    }
+    if (fits) break;
+  }
+  plan.erase(
+      std::remove_if(plan.begin(), plan.end(), [](const auto& part) { return part.empty(); }),
+      plan.end());
+  std::sort(plan.begin(), plan.end(), [](const auto& a, const auto& b) { return a[0] < b[0]; });
   return plan;
 }
 

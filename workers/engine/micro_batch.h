@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "sdk/parallel/balance.h"
 #include "workers/engine/model_config.h"
 
 namespace baton::engine {
@@ -50,6 +51,16 @@ int64_t InputLength(const TrainSequence& sequence);
 /// InvalidArgument when one item alone exceeds the budget; `max_token_len` 0 means no limit.
 absl::StatusOr<std::vector<std::vector<int64_t>>> PlanMicroBatches(
     absl::Span<const int64_t> lengths, int64_t max_token_len);
+
+/// What a sequence of a model costs, in multiply-adds of a forward pass: the products for every
+/// row, and causal attention, half of rows x rows for keys and as much for values.
+SequenceCost CostOf(const ModelConfig& config);
+
+/// Splits items of the given row counts, without padding, into micro-batches of at most
+/// `max_token_len` rows and nearly equal cost (sdk/parallel/balance.h): as few as fit so. In order
+/// of their first items. Else as PlanMicroBatches.
+absl::StatusOr<std::vector<std::vector<int64_t>>> PlanBalancedMicroBatches(
+    absl::Span<const int64_t> lengths, const SequenceCost& cost, int64_t max_token_len);
 
 /// Which response tokens a pass needs the model's prediction of.
 enum class ResponseRows { kAll, kUnmasked };

@@ -118,5 +118,40 @@ TEST(ValidateSequencesTest, NamesTheSequenceAndTheFault) {
   EXPECT_THAT(message(masked), HasSubstr("loss_mask has 1 entries for a response of 2"));
 }
 
+TEST(MicroBatchTest, CostsByHand) {
+  ModelConfig config;
+  config.vocab_size = 10;
+  config.hidden_size = 8;
+  config.intermediate_size = 12;
+  config.num_hidden_layers = 2;
+  config.num_attention_heads = 2;
+  config.num_key_value_heads = 1;
+  config.head_dim = 4;
+  const SequenceCost cost = CostOf(config);
+  // A layer: q and o 8 x 8 each, k and v 8 x 4 each, three of 8 x 12; the head 8 x 10.
+  EXPECT_EQ(cost.per_token, 2 * (64 + 64 + 32 + 32 + 3 * 96) + 80);
+  EXPECT_EQ(cost.per_token_squared, 2 * 8);  // Half of n x n twice, 8 channels, 2 layers.
+}
+
+TEST(MicroBatchTest, BalancedByCost) {
+  const SequenceCost linear{1, 0};
+  const auto plan = [&](std::vector<int64_t> lengths, int64_t budget) {
+    return PlanBalancedMicroBatches(lengths, linear, budget);
+  };
+  // 20 rows in two: {0, 3} and {1, 4}; one long beside one short each.
+  EXPECT_THAT(*plan({7, 6, 0, 3, 4}, 12), ElementsAre(ElementsAre(0, 3), ElementsAre(1, 4)));
+  EXPECT_THAT(*plan({7, 6, 0, 3, 4}, 0), ElementsAre(ElementsAre(0, 1, 3, 4)));
+  // Three of 4 need three micro-batches of at most 7, though their rows would fit in two.
+  EXPECT_THAT(*plan({4, 4, 4}, 7), ElementsAre(ElementsAre(0), ElementsAre(1), ElementsAre(2)));
+  EXPECT_TRUE(plan({0, 0}, 7)->empty());
+  EXPECT_TRUE(plan({}, 7)->empty());
+  EXPECT_EQ(plan({3, 8}, 7).status().message(),
+            "max_token_len: 7 cannot hold sequence 1, which has 8 rows; raise max_token_len or "
+            "shorten the sequence");
+  // With attention's square a long sequence weighs more than as many rows of short ones.
+  const auto squared = PlanBalancedMicroBatches({8, 4, 4, 4, 4}, SequenceCost{1, 1}, 16);
+  EXPECT_THAT(*squared, ElementsAre(ElementsAre(0), ElementsAre(1, 2, 3, 4)));
+}
+
 }  // namespace
 }  // namespace baton::engine

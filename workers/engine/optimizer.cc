@@ -45,16 +45,15 @@ std::string ParameterFault(const AdamW::Parameters& parameters) {
   return "";
 }
 
-/// Moments as AdamW::State lists them, then the step.
-absl::Status CheckState(const NamedTensors& state) {
-  const int64_t step = state.back().second.item<int64_t>();
+absl::Status CheckState(const std::vector<TensorPart>& state, int64_t step) {
   if (step < 0) return absl::InvalidArgumentError(absl::StrCat("step ", step, " is negative"));
-  for (const auto& [name, tensor] : state) {
-    if (!torch::isfinite(tensor).all().item<bool>()) {
-      return absl::InvalidArgumentError(absl::StrCat(name, " is not finite"));
+  for (const TensorPart& part : state) {
+    if (!torch::isfinite(part.tensor).all().item<bool>()) {
+      return absl::InvalidArgumentError(absl::StrCat(part.shard.name, " is not finite"));
     }
-    if (absl::StartsWith(name, "exp_avg_sq.") && tensor.min().item<double>() < 0) {
-      return absl::InvalidArgumentError(absl::StrCat(name, " has a negative square"));
+    if (absl::StartsWith(part.shard.name, "exp_avg_sq.") && part.tensor.numel() > 0 &&
+        part.tensor.min().item<double>() < 0) {
+      return absl::InvalidArgumentError(absl::StrCat(part.shard.name, " has a negative square"));
     }
   }
   return absl::OkStatus();
@@ -62,14 +61,20 @@ absl::Status CheckState(const NamedTensors& state) {
 
 }  // namespace
 
-absl::StatusOr<AdamW> AdamW::Create(const Parameters& parameters, const OptimizerSpec& spec) {
+absl::StatusOr<LrSchedule> CheckAdamW(const AdamW::Parameters& parameters,
+                                      const OptimizerSpec& spec) {
   std::vector<std::string> errors = Faults(spec);
   auto schedule = LrSchedule::Create(spec.lr_schedule, spec.lr, spec.min_lr_ratio,
                                      spec.lr_warmup_steps, spec.total_steps);
   if (!schedule.ok()) errors.emplace_back(schedule.status().message());
   if (std::string fault = ParameterFault(parameters); !fault.empty()) errors.push_back(fault);
   if (!errors.empty()) return absl::InvalidArgumentError(absl::StrJoin(errors, "; "));
-  AdamW optimizer(spec, *schedule);
+  return *schedule;
+}
+
+absl::StatusOr<AdamW> AdamW::Create(const Parameters& parameters, const OptimizerSpec& spec) {
+  BATON_ASSIGN_OR_RETURN(const LrSchedule schedule, CheckAdamW(parameters, spec));
+  AdamW optimizer(spec, schedule);
   optimizer.Attach(parameters);
   return optimizer;
 }
@@ -111,73 +116,90 @@ absl::StatusOr<double> AdamW::GradientNorm() const {
   return absl::FailedPreconditionError("the norm of the gradient overflows");
 }
 
+double ClipScale(const OptimizerSpec& spec, double gradient_norm) {
+  if (spec.grad_clip <= 0) return 1;
+  return std::min(1.0, spec.grad_clip / (gradient_norm + 1e-6));
+}
+
+void AdamWUpdate(const OptimizerSpec& spec, double lr, int64_t t, torch::Tensor parameter,
+                 const torch::Tensor& gradient, torch::Tensor exp_avg, torch::Tensor exp_avg_sq) {
+  const double correction1 = 1 - std::pow(spec.beta1, static_cast<double>(t));
+  const double correction2_sqrt = std::sqrt(1 - std::pow(spec.beta2, static_cast<double>(t)));
+  if (spec.weight_decay != 0) parameter.mul_(1 - lr * spec.weight_decay);
+  exp_avg.lerp_(gradient, 1 - spec.beta1);
+  exp_avg_sq.mul_(spec.beta2).addcmul_(gradient, gradient, 1 - spec.beta2);
+  const torch::Tensor denominator = exp_avg_sq.sqrt().div_(correction2_sqrt).add_(spec.eps);
+  parameter.addcdiv_(exp_avg, denominator, -lr / correction1);
+}
+
 void AdamW::Step(double gradient_norm) {
   torch::NoGradGuard no_grad;
-  if (spec_.grad_clip > 0) {
-    const double scale = spec_.grad_clip / (gradient_norm + 1e-6);
-    if (scale < 1) gradients_.mul_(scale);
-  }
+  const double scale = ClipScale(spec_, gradient_norm);
+  if (scale < 1) gradients_.mul_(scale);
   const double lr = NextLearningRate();
-  const double t = static_cast<double>(step_ + 1);
-  const double correction1 = 1 - std::pow(spec_.beta1, t);
-  const double correction2_sqrt = std::sqrt(1 - std::pow(spec_.beta2, t));
   for (Slot& slot : slots_) {
-    if (spec_.weight_decay != 0) slot.parameter.mul_(1 - lr * spec_.weight_decay);
-    slot.exp_avg.lerp_(slot.gradient, 1 - spec_.beta1);
-    slot.exp_avg_sq.mul_(spec_.beta2).addcmul_(slot.gradient, slot.gradient, 1 - spec_.beta2);
-    const torch::Tensor denominator = slot.exp_avg_sq.sqrt().div_(correction2_sqrt).add_(spec_.eps);
-    slot.parameter.addcdiv_(slot.exp_avg, denominator, -lr / correction1);
+    AdamWUpdate(spec_, lr, step_ + 1, slot.parameter, slot.gradient, slot.exp_avg, slot.exp_avg_sq);
   }
   ++step_;
 }
 
-std::vector<std::pair<std::string, torch::Tensor>> AdamW::State(const torch::Tensor& step) const {
+NamedTensors AdamW::State() const {
   NamedTensors state;
   for (const Slot& slot : slots_) {
     state.emplace_back(absl::StrCat("exp_avg.", slot.name), slot.exp_avg);
     state.emplace_back(absl::StrCat("exp_avg_sq.", slot.name), slot.exp_avg_sq);
   }
-  state.emplace_back("step", step);
   return state;
 }
 
-absl::Status AdamW::Save(const std::string& path) const {
+absl::Status SaveAdamWState(const std::string& path, NamedTensors state, int64_t step) {
   try {
-    const torch::Tensor step = torch::full({1}, step_, torch::kInt64);
+    state.emplace_back("step", torch::full({1}, step, torch::kInt64));
     BATON_ASSIGN_OR_RETURN(const WeightsImage image,
-                           WeightsImage::Create(State(step), {}, {{"format", "baton.adamw.v1"}}));
+                           WeightsImage::Create(state, {}, {{"format", "baton.adamw.v1"}}));
     return image.WriteFile(path);
   } catch (const std::exception& e) {
     return absl::InternalError(absl::StrCat("saving the optimizer to ", path, ": ", e.what()));
   }
 }
 
-absl::Status AdamW::Load(const std::string& path) {
+absl::StatusOr<int64_t> LoadAdamWState(const std::string& path, std::vector<TensorPart> state) {
   try {
     BATON_ASSIGN_OR_RETURN(const auto file, relay::SafetensorsFile::Open(path));
+    const torch::Tensor step = torch::zeros({1}, torch::kInt64);
+    state.push_back(WholeParts({{"step", step}}).front());
     // Moments of another precision would load, rounded, and the run would quietly differ.
-    NamedTensors loaded;  // apart, so that a bad file changes nothing
-    for (const auto& [name, tensor] : State(torch::zeros({1}, torch::kInt64))) {
-      BATON_ASSIGN_OR_RETURN(const relay::DType want, FromTorchDtype(tensor.scalar_type()));
-      const auto* entry = file->view().Find(name);
+    for (const TensorPart& part : state) {
+      BATON_ASSIGN_OR_RETURN(const relay::DType want, FromTorchDtype(part.tensor.scalar_type()));
+      const auto* entry = file->view().Find(part.shard.name);
       if (entry != nullptr && entry->dtype != want) {
         return absl::InvalidArgumentError(
-            absl::StrCat(path, ": ", name, " is ", relay::DTypeName(entry->dtype),
+            absl::StrCat(path, ": ", part.shard.name, " is ", relay::DTypeName(entry->dtype),
                          ", this trainer needs ", relay::DTypeName(want)));
       }
-      loaded.emplace_back(name, torch::empty_like(tensor));
     }
-    BATON_RETURN_IF_ERROR(Annotate(LoadTensors(file->view(), loaded), path));
-    BATON_RETURN_IF_ERROR(Annotate(CheckState(loaded), path));
-    step_ = loaded.back().second.item<int64_t>();
-    for (size_t i = 0; i < slots_.size(); ++i) {
-      slots_[i].exp_avg.copy_(loaded[2 * i].second);
-      slots_[i].exp_avg_sq.copy_(loaded[2 * i + 1].second);
-    }
-    return absl::OkStatus();
+    BATON_RETURN_IF_ERROR(Annotate(LoadParts(file->view(), state), path));
+    state.pop_back();
+    BATON_RETURN_IF_ERROR(Annotate(CheckState(state, step.item<int64_t>()), path));
+    return step.item<int64_t>();
   } catch (const std::exception& e) {
     return absl::InternalError(absl::StrCat("loading the optimizer from ", path, ": ", e.what()));
   }
+}
+
+absl::Status AdamW::Save(const std::string& path) const {
+  return SaveAdamWState(path, State(), step_);
+}
+
+absl::Status AdamW::Load(const std::string& path) {
+  NamedTensors loaded;  // apart, so that a bad file changes nothing
+  for (const auto& [name, tensor] : State()) loaded.emplace_back(name, torch::empty_like(tensor));
+  BATON_ASSIGN_OR_RETURN(step_, LoadAdamWState(path, WholeParts(loaded)));
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    slots_[i].exp_avg.copy_(loaded[2 * i].second);
+    slots_[i].exp_avg_sq.copy_(loaded[2 * i + 1].second);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace baton::engine

@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "workers/engine/lr_schedule.h"
+#include "workers/engine/weights_io.h"
 
 namespace baton::engine {
 
@@ -36,10 +37,39 @@ struct OptimizerSpec {
   int64_t total_steps = 0;  ///< Where a decay ends; unused by "constant".
 };
 
+/// What a trainer asks of an optimizer. The ranks of a group call all but `step` and
+/// `NextLearningRate` together. May throw libtorch's exceptions and CollectiveError.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+
+  /// Call before the first backward pass of an update.
+  virtual void ZeroGradients() = 0;
+  /// The next backward pass through the body is this update's last; heads have had theirs. May be
+  /// left out: then nothing overlaps with it.
+  virtual void ExpectLastBackward() {}
+  /// Adds up the ranks' gradients. After the last backward pass, also on a rank that made none.
+  virtual void ReduceGradients() {}
+  /// The norm of the whole gradient. FailedPrecondition if it is not finite, naming the first
+  /// parameter whose gradient is not; nothing may be applied then.
+  virtual absl::StatusOr<double> GradientNorm() const = 0;
+  /// Applies the gradients, clipped by `gradient_norm` (from GradientNorm). Counts one step.
+  virtual void Step(double gradient_norm) = 0;
+
+  virtual int64_t step() const = 0;  ///< Updates applied so far.
+  virtual double NextLearningRate() const = 0;
+
+  /// One safetensors file: exp_avg.NAME and exp_avg_sq.NAME for every parameter, whole, and step
+  /// (I64), whatever the ranks. Atomic; of the ranks one writes. Loading restores the same bits; a
+  /// file that does not fit these parameters is InvalidArgument or NotFound and changes nothing.
+  [[nodiscard]] virtual absl::Status Save(const std::string& path) const = 0;
+  [[nodiscard]] virtual absl::Status Load(const std::string& path) = 0;
+};
+
 /// Owns the moments and the gradients, not the parameters. The gradients of all parameters are
 /// slices of one buffer, so clearing, measuring and scaling them is one operation each; autograd
 /// adds to them in place. One thread at a time. CPU or CUDA.
-class AdamW {
+class AdamW final : public Optimizer {
  public:
   using Parameters = std::vector<std::pair<std::string, torch::Tensor>>;
 
@@ -47,24 +77,13 @@ class AdamW {
   /// and device, and points their grad() into the buffer. InvalidArgument lists every bad option.
   static absl::StatusOr<AdamW> Create(const Parameters& parameters, const OptimizerSpec& spec);
 
-  /// Call before the first backward pass of an update.
-  void ZeroGradients();
-
-  /// The norm of the whole gradient. FailedPrecondition if it is not finite, naming the first
-  /// parameter whose gradient is not; nothing may be applied then.
-  absl::StatusOr<double> GradientNorm() const;
-
-  /// Applies the gradients, clipped by `gradient_norm` (from GradientNorm). Counts one step.
-  void Step(double gradient_norm);
-
-  int64_t step() const { return step_; }  ///< Updates applied so far.
-  double NextLearningRate() const { return schedule_.At(step_); }
-
-  /// One safetensors file: exp_avg.NAME and exp_avg_sq.NAME for every parameter, and step (I64).
-  /// Atomic. Loading restores the same bits; a file that does not fit these parameters is
-  /// InvalidArgument or NotFound and changes nothing.
-  [[nodiscard]] absl::Status Save(const std::string& path) const;
-  [[nodiscard]] absl::Status Load(const std::string& path);
+  void ZeroGradients() override;
+  absl::StatusOr<double> GradientNorm() const override;
+  void Step(double gradient_norm) override;
+  int64_t step() const override { return step_; }
+  double NextLearningRate() const override { return schedule_.At(step_); }
+  [[nodiscard]] absl::Status Save(const std::string& path) const override;
+  [[nodiscard]] absl::Status Load(const std::string& path) override;
 
  private:
   struct Slot {
@@ -74,7 +93,7 @@ class AdamW {
   AdamW(OptimizerSpec spec, LrSchedule schedule) : spec_(std::move(spec)), schedule_(schedule) {}
 
   void Attach(const Parameters& parameters);
-  std::vector<std::pair<std::string, torch::Tensor>> State(const torch::Tensor& step) const;
+  NamedTensors State() const;
 
   OptimizerSpec spec_;
   LrSchedule schedule_;
@@ -82,6 +101,26 @@ class AdamW {
   std::vector<Slot> slots_;
   int64_t step_ = 0;
 };
+
+// Parts of AdamW that optimizers divided among ranks share (sharded_adamw.h).
+
+/// InvalidArgument lists every bad option, and a parameter that AdamW::Create would not take.
+absl::StatusOr<LrSchedule> CheckAdamW(const AdamW::Parameters& parameters,
+                                      const OptimizerSpec& spec);
+
+/// The factor that clips a gradient of this norm; 1: it stays as it is.
+double ClipScale(const OptimizerSpec& spec, double gradient_norm);
+
+/// Update number `t` of some elements of a parameter. All tensors have one shape; gradient clipped.
+void AdamWUpdate(const OptimizerSpec& spec, double lr, int64_t t, torch::Tensor parameter,
+                 const torch::Tensor& gradient, torch::Tensor exp_avg, torch::Tensor exp_avg_sq);
+
+/// Writes the state as Save says. `state`: moments under their names in the file.
+[[nodiscard]] absl::Status SaveAdamWState(const std::string& path, NamedTensors state,
+                                          int64_t step);
+
+/// Fills `state`, and returns the step. Errors as Load's; `state` may be filled in part then.
+absl::StatusOr<int64_t> LoadAdamWState(const std::string& path, std::vector<TensorPart> state);
 
 }  // namespace baton::engine
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,10 +10,17 @@
 #include "sdk/base/status_macros.h"
 #include "workers/engine/aggregation.h"
 #include "workers/engine/log_probs.h"
+#include "workers/engine/sharded_adamw.h"
 #include "workers/engine/trainer_loss.h"
 
 namespace baton::engine {
 namespace {
+
+static_assert(sizeof(LossSums) % sizeof(double) == 0 && std::is_trivially_copyable_v<LossSums>,
+              "sums over ranks take LossSums as doubles alone");
+absl::Span<double> AsSpan(LossSums& sums) {
+  return absl::MakeSpan(reinterpret_cast<double*>(&sums), sizeof(sums) / sizeof(double));
+}
 
 std::string MetricPrefix(const LossSpec& loss) {
   return loss.kind == LossSpec::kSft ? "train/" : "actor/";
@@ -25,14 +33,18 @@ struct Trainer::MiniBatch {
   int64_t begin = 0;  ///< Index of its first sequence in the batch.
   absl::Span<const TrainSequence> sequences;
   std::vector<double> weights;                      ///< Of an unmasked token, per sequence.
-  std::vector<std::vector<int64_t>> micro_batches;  ///< Indices into `sequences`.
+  bool masked = true;                               ///< No token of it is in the loss.
+  std::vector<std::vector<int64_t>> micro_batches;  ///< Indices into `sequences`; this rank's.
+  double imbalance = 1;                             ///< Among the data ranks.
 };
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(CausalLM* model,
-                                                         const OptimizerSpec& optimizer) {
+                                                         const OptimizerSpec& optimizer,
+                                                         Communicator* data_group) {
   try {
-    BATON_ASSIGN_OR_RETURN(AdamW adamw, AdamW::Create(model->parameters(), optimizer));
-    return std::unique_ptr<Trainer>(new Trainer(model, std::move(adamw)));
+    BATON_ASSIGN_OR_RETURN(auto adamw, MakeOptimizer(model->config(), ModelParts(*model), optimizer,
+                                                     {model->tensor_group(), data_group}));
+    return std::unique_ptr<Trainer>(new Trainer(model, std::move(adamw), data_group));
   } catch (const std::exception& e) {
     return FromException(e);
   }
@@ -54,6 +66,7 @@ absl::StatusOr<std::vector<Trainer::MiniBatch>> Trainer::PlanUpdate(
                          ParseLossAggregation(loss.loss_agg_mode));
   const size_t size = options.ppo_mini_batch_size > 0 ? options.ppo_mini_batch_size
                                                       : std::max(batch.size(), size_t{1});
+  const SequenceCost cost = CostOf(model_->config());
   std::vector<MiniBatch> plan;
   int64_t unmasked = 0;
   for (size_t begin = 0; begin < batch.size(); begin += size) {
@@ -69,7 +82,15 @@ absl::StatusOr<std::vector<Trainer::MiniBatch>> Trainer::PlanUpdate(
       if (loss.loss_scale_factor == 0) scale = std::max<double>(scale, s.response_length());
     }
     mini_batch.weights = TokenWeights(aggregation, counts, scale);
-    auto micro_batches = PlanMicroBatches(lengths, TokenBudget(options.max_token_len, lengths));
+    mini_batch.masked =
+        std::count(counts.begin(), counts.end(), 0) == static_cast<int64_t>(counts.size());
+    const int64_t budget = TokenBudget(options.max_token_len, lengths);
+    auto micro_batches = PlanMicroBatches(lengths, budget);
+    if (micro_batches.ok() && !ranks_.alone()) {
+      const BatchShare share = ranks_.ShareOf(lengths, cost);
+      mini_batch.imbalance = share.imbalance;
+      micro_batches = PlanBalancedMicroBatches(share.lengths, cost, budget);
+    }
     if (!micro_batches.ok()) {
       return Annotate(micro_batches.status(), absl::StrCat("mini-batch from sequence ", begin));
     }
@@ -91,16 +112,15 @@ absl::StatusOr<std::map<std::string, double>> Trainer::Update(absl::Span<const T
         "an earlier update failed half way; load the last checkpoint into a new trainer");
   }
   skip_reasons_.clear();
+  BATON_RETURN_IF_ERROR(CheckSame(batch, options));
   BATON_ASSIGN_OR_RETURN(const std::vector<MiniBatch> plan, PlanUpdate(batch, loss, options));
   std::map<std::string, double> metrics;
   double steps = 0;
   absl::Status first_failure;
   for (int64_t epoch = 0; epoch < options.ppo_epochs; ++epoch) {
     for (const MiniBatch& mini_batch : plan) {
-      if (mini_batch.micro_batches.empty()) continue;  // All of it masked: nothing to learn.
-      const bool cancelled = options.cancelled && options.cancelled();
-      const absl::Status status = cancelled ? absl::CancelledError("update was cancelled")
-                                            : Step(mini_batch, loss, metrics);
+      if (mini_batch.masked) continue;  // Nothing to learn.
+      const absl::Status status = Step(mini_batch, loss, options, metrics);
       if (status.ok()) {
         ++steps;
         continue;
@@ -130,20 +150,45 @@ absl::StatusOr<std::map<std::string, double>> Trainer::Update(absl::Span<const T
   return metrics;
 }
 
-absl::Status Trainer::Step(const MiniBatch& mini_batch, const LossSpec& loss,
-                           std::map<std::string, double>& totals) {
+absl::Status Trainer::CheckSame(absl::Span<const TrainSequence> batch,
+                                const UpdateOptions& options) {
+  if (ranks_.alone()) return absl::OkStatus();
   try {
-    optimizer_.ZeroGradients();
-    LossSums sums;
-    for (const auto& indices : mini_batch.micro_batches) {
-      BATON_RETURN_IF_ERROR(Accumulate(mini_batch, indices, loss, sums));
+    BATON_RETURN_IF_ERROR(ranks_.CheckSame(DigestOf(batch), "batches"));
+    uint64_t digest = static_cast<uint64_t>(optimizer_->step());
+    for (const int64_t option :
+         {options.ppo_epochs, options.ppo_mini_batch_size, options.max_token_len}) {
+      digest = digest * 1000003 + static_cast<uint64_t>(option);
     }
-    BATON_ASSIGN_OR_RETURN(const double norm, optimizer_.GradientNorm());
-    last_learning_rate_ = optimizer_.NextLearningRate();
+    return ranks_.CheckSame(digest, "options, or stand at different steps");
+  } catch (const std::exception& e) {
+    return FromException(e);
+  }
+}
+
+absl::Status Trainer::Step(const MiniBatch& mini_batch, const LossSpec& loss,
+                           const UpdateOptions& options, std::map<std::string, double>& totals) {
+  try {
+    if (ranks_.Any(options.cancelled && options.cancelled())) {
+      return absl::CancelledError("update was cancelled");
+    }
+    optimizer_->ZeroGradients();
+    LossSums sums;
+    absl::Status status;
+    for (size_t i = 0; status.ok() && i < mini_batch.micro_batches.size(); ++i) {
+      const bool last = i + 1 == mini_batch.micro_batches.size();
+      status = Accumulate(mini_batch, mini_batch.micro_batches[i], loss, last, sums);
+    }
+    // Also a rank that failed takes part: the others must not wait for it.
+    optimizer_->ReduceGradients();
+    BATON_RETURN_IF_ERROR(ranks_.SumUnlessFailed(status, AsSpan(sums)));
+    BATON_ASSIGN_OR_RETURN(const double norm, optimizer_->GradientNorm());
+    last_learning_rate_ = optimizer_->NextLearningRate();
     half_done_ = true;
-    optimizer_.Step(norm);
+    optimizer_->Step(norm);
     AddMetrics(sums, loss, totals);
     totals[MetricPrefix(loss) + "grad_norm"] += norm;
+    if (ranks_.data_ranks() > 1) totals["perf/imbalance"] += mini_batch.imbalance;
     return absl::OkStatus();
   } catch (const std::exception& e) {
     return FromException(e);
@@ -151,7 +196,7 @@ absl::Status Trainer::Step(const MiniBatch& mini_batch, const LossSpec& loss,
 }
 
 absl::Status Trainer::Accumulate(const MiniBatch& mini_batch, const std::vector<int64_t>& indices,
-                                 const LossSpec& loss, LossSums& sums) {
+                                 const LossSpec& loss, bool last, LossSums& sums) {
   const PackedRows packed = PackRows(mini_batch.sequences, indices, ResponseRows::kUnmasked);
   const LossColumns columns =
       MakeLossColumns(mini_batch.sequences, mini_batch.weights, packed, loss,
@@ -165,16 +210,18 @@ absl::Status Trainer::Accumulate(const MiniBatch& mini_batch, const std::vector<
   for (int64_t begin = 0; begin < rows; begin += piece) {
     const int64_t length = std::min(piece, rows - begin);
     const torch::Tensor logits =
-        model_->Logits(length == rows ? head_input : head_input.narrow(0, begin, length));
+        model_->LocalLogits(length == rows ? head_input : head_input.narrow(0, begin, length));
     const auto name_row = [&](int64_t row) {
       return absl::StrCat("sequence ", mini_batch.begin + packed.sequence_index[begin + row],
                           ", response token ", packed.response_index[begin + row]);
     };
-    BATON_ASSIGN_OR_RETURN(const torch::Tensor total,
-                           WeightedLoss(logits, targets.narrow(0, begin, length),
-                                        columns.Narrow(begin, length), loss, name_row, sums));
+    BATON_ASSIGN_OR_RETURN(
+        const torch::Tensor total,
+        WeightedLoss(logits, targets.narrow(0, begin, length), columns.Narrow(begin, length), loss,
+                     name_row, sums, model_->vocabulary_shard()));
     total.backward();
   }
+  if (last) optimizer_->ExpectLastBackward();
   states.backward(head_input.grad());
   return absl::OkStatus();
 }
@@ -188,8 +235,10 @@ absl::StatusOr<double> Trainer::Loss(absl::Span<const TrainSequence> batch, int6
   return ComputeLoss(*model_, batch, max_token_len);
 }
 
-absl::Status Trainer::SaveOptimizer(const std::string& path) const { return optimizer_.Save(path); }
+absl::Status Trainer::SaveOptimizer(const std::string& path) const {
+  return optimizer_->Save(path);
+}
 
-absl::Status Trainer::LoadOptimizer(const std::string& path) { return optimizer_.Load(path); }
+absl::Status Trainer::LoadOptimizer(const std::string& path) { return optimizer_->Load(path); }
 
 }  // namespace baton::engine

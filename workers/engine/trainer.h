@@ -5,6 +5,13 @@
 // (aggregation.h), so how it is cut into micro-batches does not matter. Sequences lie packed in
 // flat rows, and only rows that predict a response token go through the language-model head.
 //
+// Ranks may train one model together: each holds a slice of it (a tensor group, model.h), has a
+// part of every mini-batch (a data group), or both, rank = data rank * tensor ranks + tensor rank.
+// All of them make the same calls with the same, whole batch; each trains on the sequences that
+// RankAgreement gives its data rank, with the weights that the whole mini-batch gives their tokens.
+// Gradients are added up while backward still runs, moments are divided (sharded_adamw.h), and
+// metrics are those of one process. A rank on its own takes none of these paths.
+//
 // Same model, optimizer state and batch: same bytes afterwards (CPU, one compute thread).
 // One thread at a time; the model must not be used meanwhile. libtorch's exceptions become Status.
 #ifndef BATON_WORKERS_ENGINE_TRAINER_H_
@@ -26,6 +33,7 @@
 #include "workers/engine/micro_batch.h"
 #include "workers/engine/model.h"
 #include "workers/engine/optimizer.h"
+#include "workers/engine/rank_agreement.h"
 
 namespace baton::engine {
 
@@ -42,14 +50,18 @@ class Trainer {
  public:
   /// Borrows `model`, which must outlive the trainer, and has it require gradients.
   /// InvalidArgument for options that make no sense or a model that is not float32/float64.
+  /// `data_group`: the ranks among which mini-batches are divided, whose slice of the model is the
+  /// same; null or of size 1: none. The tensor group is the model's.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(CausalLM* model,
-                                                         const OptimizerSpec& optimizer);
+                                                         const OptimizerSpec& optimizer,
+                                                         Communicator* data_group = nullptr);
 
   /// One call trains on one batch. Returns metrics: means over the optimizer steps of this call.
   ///   PPO: actor/{pg_loss, entropy, pg_clipfrac, pg_clipfrac_lower, ppo_kl, grad_norm, lr,
   ///        skipped_steps, optimizer_steps}, actor/kl_loss with use_kl_loss
   ///   SFT: train/{loss, grad_norm, lr, skipped_steps, optimizer_steps}
-  ///   both: perf/total_num_tokens (prompts and responses of the batch, once)
+  ///   both: perf/total_num_tokens (prompts and responses of the batch, once); with a data group
+  ///         perf/imbalance, the largest over the mean cost of a rank's part of a mini-batch
   /// pg_loss and kl_loss are aggregated by loss_agg_mode; entropy, ppo_kl and the fractions are
   /// means over unmasked tokens; grad_norm is before clipping; lr is the last step's.
   ///
@@ -59,6 +71,7 @@ class Trainer {
   ///   FailedPrecondition  every step was skipped; the message has the reasons
   /// Steps may have been applied before
   ///   Internal            libtorch failed (memory …)
+  ///   Unavailable, DeadlineExceeded   another rank is gone or late; this one should end
   ///   Cancelled           options.cancelled said so
   /// and the message says which; if any was, every later Update is FailedPrecondition: the weights
   /// belong to no step.
@@ -77,30 +90,39 @@ class Trainer {
   /// ComputeLoss of the model as it stands.
   absl::StatusOr<double> Loss(absl::Span<const TrainSequence> batch, int64_t max_token_len = 0);
 
-  /// Moments and step as one safetensors file (AdamW::Save). Weights are saved by hf_directory.
+  /// Moments and step as one safetensors file (Optimizer::Save): the same for any number of ranks,
+  /// which all call this; one of them writes. Weights are saved by hf_directory.
   [[nodiscard]] absl::Status SaveOptimizer(const std::string& path) const;
   [[nodiscard]] absl::Status LoadOptimizer(const std::string& path);
 
-  int64_t optimizer_steps() const { return optimizer_.step(); }
+  int64_t optimizer_steps() const { return optimizer_->step(); }
+  const Optimizer& optimizer() const { return *optimizer_; }
 
  private:
   struct MiniBatch;
 
-  Trainer(CausalLM* model, AdamW optimizer) : model_(model), optimizer_(std::move(optimizer)) {}
+  Trainer(CausalLM* model, std::unique_ptr<Optimizer> optimizer, Communicator* data_group)
+      : model_(model),
+        ranks_(model->tensor_group(), data_group, model->device()),
+        optimizer_(std::move(optimizer)) {}
 
+  /// That all ranks were given the same.
+  absl::Status CheckSame(absl::Span<const TrainSequence> batch, const UpdateOptions& options);
   /// Everything an update decides before its first forward pass.
   absl::StatusOr<std::vector<MiniBatch>> PlanUpdate(absl::Span<const TrainSequence> batch,
                                                     const LossSpec& loss,
                                                     const UpdateOptions& options) const;
   /// One optimizer step, added to `totals`. An error means that it was not applied.
-  absl::Status Step(const MiniBatch& mini_batch, const LossSpec& loss,
+  absl::Status Step(const MiniBatch& mini_batch, const LossSpec& loss, const UpdateOptions& options,
                     std::map<std::string, double>& totals);
-  /// Forward and backward of one micro-batch; adds to the gradients and to `sums`.
+  /// Forward and backward of one micro-batch; adds to the gradients and to `sums`. `last`: of this
+  /// optimizer step.
   absl::Status Accumulate(const MiniBatch& mini_batch, const std::vector<int64_t>& indices,
-                          const LossSpec& loss, LossSums& sums);
+                          const LossSpec& loss, bool last, LossSums& sums);
 
   CausalLM* const model_;
-  AdamW optimizer_;
+  RankAgreement ranks_;
+  std::unique_ptr<Optimizer> optimizer_;
   double last_learning_rate_ = 0;
   bool half_done_ = false;  ///< An update has applied a step and has not ended well.
   std::vector<std::string> skip_reasons_;

@@ -1,0 +1,96 @@
+#include "workers/engine/rank_agreement.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "workers/engine/thread_communicator_testing.h"
+
+namespace baton::engine {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(RankAgreementTest, AloneDecidesAlone) {
+  RankAgreement ranks(nullptr, nullptr, torch::kCPU);
+  EXPECT_TRUE(ranks.alone());
+  EXPECT_TRUE(ranks.CheckSame(3, "batches").ok());
+  EXPECT_TRUE(ranks.Any(true));
+  EXPECT_FALSE(ranks.Any(false));
+  const BatchShare share = ranks.ShareOf({4, 0, 2}, {1, 0});
+  EXPECT_THAT(share.lengths, ElementsAre(4, 0, 2));
+  EXPECT_EQ(share.imbalance, 1);
+  double sums[] = {2, 3};
+  EXPECT_TRUE(ranks.SumUnlessFailed(absl::OkStatus(), absl::MakeSpan(sums)).ok());
+  EXPECT_EQ(sums[1], 3);
+}
+
+TEST(RankAgreementTest, SharesByCost) {
+  testing::RunRanks(2, [](Communicator& group) {
+    RankAgreement ranks(nullptr, &group, torch::kCPU);
+    // Costs n + n^2: 6 costs 42, the three 3s 12 each: 42 against 36.
+    const BatchShare share = ranks.ShareOf({3, 6, 3, 0, 3}, {1, 1});
+    if (group.rank() == 0) {
+      EXPECT_THAT(share.lengths, ElementsAre(0, 6, 0, 0, 0));
+    } else {
+      EXPECT_THAT(share.lengths, ElementsAre(3, 0, 3, 0, 3));
+    }
+    EXPECT_DOUBLE_EQ(share.imbalance, 42.0 / 39);
+  });
+}
+
+TEST(RankAgreementTest, FindsRanksThatWereGivenSomethingElse) {
+  testing::RunGrid(2, 2, [](Communicator& tensor, Communicator& data) {
+    RankAgreement ranks(&tensor, &data, torch::kCPU);
+    EXPECT_TRUE(ranks.CheckSame(std::numeric_limits<uint64_t>::max(), "batches").ok());
+    // One rank of four differs: all are told, also those whose groups agree.
+    const bool odd = tensor.rank() == 1 && data.rank() == 1;
+    const absl::Status status = ranks.CheckSame(odd ? 7 : 8, "batches");
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(status.message(), HasSubstr("different batches"));
+    EXPECT_TRUE(ranks.Any(odd));
+    EXPECT_FALSE(ranks.Any(false));
+  });
+}
+
+TEST(RankAgreementTest, SumsUnlessARankRefuses) {
+  testing::RunRanks(3, [](Communicator& group) {
+    RankAgreement ranks(nullptr, &group, torch::kCPU);
+    double sums[] = {1.0 + group.rank(), 10};
+    EXPECT_TRUE(ranks.SumUnlessFailed(absl::OkStatus(), absl::MakeSpan(sums)).ok());
+    EXPECT_EQ(sums[0], 6);
+    EXPECT_EQ(sums[1], 30);
+    const absl::Status mine =
+        group.rank() == 2 ? absl::FailedPreconditionError("token 3") : absl::OkStatus();
+    const absl::Status status = ranks.SumUnlessFailed(mine, absl::MakeSpan(sums));
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(status.message(), HasSubstr(group.rank() == 2 ? "token 3" : "rank 2 refused"));
+    EXPECT_EQ(sums[0], 6);
+  });
+}
+
+TEST(RankAgreementTest, DigestsDifferWithAnything) {
+  TrainSequence s;
+  s.tokens = {1, 2, 3};
+  s.prompt_length = 1;
+  s.advantages = {0.5f, 1};
+  const auto digest = [](TrainSequence sequence) {
+    return DigestOf(absl::MakeConstSpan(&sequence, 1));
+  };
+  const uint64_t base = digest(s);
+  TrainSequence other = s;
+  EXPECT_EQ(digest(other), base);
+  other.tokens[2] = 4;
+  EXPECT_NE(digest(other), base);
+  other = s;
+  other.advantages[1] = 1.0000001f;
+  EXPECT_NE(digest(other), base);
+  other = s;
+  other.loss_mask = {1, 1};
+  EXPECT_NE(digest(other), base);
+}
+
+}  // namespace
+}  // namespace baton::engine
