@@ -63,19 +63,39 @@ absl::Status HashFile(const std::string& path, v1::FileHash& hash) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::Status ReportCheckpointFiles(const std::string& directory, v1::TaskResult& result) {
+/// `path` if it is a file, else every file and folder under it, and itself.
+absl::Status ListFiles(const std::string& path, std::vector<std::string>& files,
+                       std::vector<std::string>& folders) {
   std::error_code error;
-  std::vector<std::string> files;
-  std::vector<std::string> folders = {directory};
-  for (auto it = fs::recursive_directory_iterator(directory, error);
+  if (fs::is_regular_file(path, error)) {
+    files.push_back(path);
+    return absl::OkStatus();
+  }
+  if (!error) folders.push_back(path);
+  for (auto it = fs::recursive_directory_iterator(path, error);
        !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
     const bool folder = it->is_directory(error);
     if (error) break;
     (folder ? folders : files).push_back(it->path().string());
   }
-  if (error) return absl::InternalError(absl::StrCat("list ", directory, ": ", error.message()));
+  if (!error) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("list ", path, ": ", error.message()));
+}
+
+}  // namespace
+
+absl::Status ReportCheckpointFiles(const std::string& directory, v1::TaskResult& result) {
+  return ReportCheckpointFiles(directory, {"."}, result);
+}
+
+absl::Status ReportCheckpointFiles(const std::string& directory,
+                                   const std::vector<std::string>& parts, v1::TaskResult& result) {
+  std::vector<std::string> files;
+  std::vector<std::string> folders = {directory};
+  for (const std::string& part : parts) {
+    BATON_RETURN_IF_ERROR(
+        ListFiles(part == "." ? directory : absl::StrCat(directory, "/", part), files, folders));
+  }
   std::sort(files.begin(), files.end());
   for (const std::string& file : files) {
     v1::FileHash* hash = result.add_files();

@@ -3,6 +3,7 @@
 #define BATON_SDK_WORKER_CHECKPOINT_FILES_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -13,6 +14,12 @@ namespace baton {
 /// Flushes every file under `directory` (and the folders) to disk and adds its path, size and
 /// checksum to `result.files`, sorted by path. Errors name the file.
 [[nodiscard]] absl::Status ReportCheckpointFiles(const std::string& directory,
+                                                 v1::TaskResult& result);
+
+/// The same for those of `parts` alone, each a file or a folder under `directory`: what one role
+/// wrote of a checkpoint that others write at the same time. Paths stay relative to `directory`.
+[[nodiscard]] absl::Status ReportCheckpointFiles(const std::string& directory,
+                                                 const std::vector<std::string>& parts,
                                                  v1::TaskResult& result);
 
 /// Compares the files of a complete checkpoint with its `files.json`. DATA_LOSS names the first

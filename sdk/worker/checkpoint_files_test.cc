@@ -56,6 +56,21 @@ TEST_F(CheckpointFilesTest, ReportsPathsSizesAndChecksums) {
   EXPECT_EQ(result.files(1).xxh3(), "2d06800538d394c2");  // XXH3-64 of nothing, seed 0
 }
 
+TEST_F(CheckpointFilesTest, ReportsTheFilesOfOneRoleAlone) {
+  Write("trainer.json", "");
+  Write("critic/weights", "a");
+  Write("critic/deeper/tokenizer", "b");
+  Write("critic.json", "c");
+  v1::TaskResult result;
+  ASSERT_TRUE(ReportCheckpointFiles(folder_, {"critic.json", "critic"}, result).ok());
+  ASSERT_EQ(result.files_size(), 3);
+  EXPECT_EQ(result.files(0).path(), "critic.json");
+  EXPECT_EQ(result.files(1).path(), "critic/deeper/tokenizer");
+  EXPECT_EQ(result.files(2).path(), "critic/weights");
+  const absl::Status missing = ReportCheckpointFiles(folder_, {"critic", "nothing"}, result);
+  EXPECT_THAT(std::string(missing.message()), HasSubstr("/nothing"));
+}
+
 TEST_F(CheckpointFilesTest, AgreesWithWhatWasSaved) {
   Write("actor/weights", std::string(3 << 20, 'w'));
   Write("trainer.json", "{}");

@@ -102,7 +102,7 @@ absl::StatusOr<v1::TaskResult> FakeActor::SaveCheckpoint(const v1::Task& task,
   BATON_RETURN_IF_ERROR(
       WriteCheckpointFile(absl::StrCat(folder, "/trainer.json"), trainer.dump() + "\n"));
   v1::TaskResult result;
-  BATON_RETURN_IF_ERROR(ReportCheckpointFiles(folder, result));
+  BATON_RETURN_IF_ERROR(ReportCheckpointFiles(folder, {"actor", "trainer.json"}, result));
   return result;
 }
 

@@ -9,8 +9,10 @@
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 #include "workers/fake/fake_actor.h"
+#include "workers/fake/fake_critic.h"
 #include "workers/fake/fake_generator.h"
 #include "workers/fake/fake_reward.h"
+#include "workers/fake/fake_scores.h"
 #include "workers/fake/fake_weights.h"
 
 namespace baton::fake {
@@ -36,6 +38,21 @@ Result Reward(const v1::Task& task, TaskContext& /*context*/) {
   return result;
 }
 
+Result ReferenceLogProb(const v1::Task& task, TaskContext& /*context*/) {
+  constexpr uint64_t kReference = 0x726566;
+  return ColumnResult(
+      OutputName(task.score(), "ref_log_prob"),
+      TokenScores(kReference, task.score().trajectory(), -1.5, /*with_token=*/true));
+}
+
+Result LearnedReward(const v1::Task& task, TaskContext& /*context*/) {
+  const std::string name = task.role() == "cost" ? "cost" : "reward";
+  v1::TaskResult result;
+  (*result.mutable_metrics())[OutputName(task.score(), name)] =
+      LearnedScore(task.role(), task.score().trajectory().response_text());
+  return result;
+}
+
 }  // namespace
 
 struct FakeWorker::Impl {
@@ -45,13 +62,15 @@ struct FakeWorker::Impl {
         experience(worker->options()),
         relay(options.weights_place.empty() ? worker->options().controller : options.weights_place),
         actor(&experience, &relay),
+        critic(&experience),
         generator(options.token_delay),
         faults(options.faults) {}
 
   absl::Status Register();
   absl::Status RegisterActor();
   absl::Status RegisterRollout();
-  absl::Status RegisterReward();
+  absl::Status RegisterCritic();
+  absl::Status RegisterScorer(const std::string& role);
   TaskHandler WithFaults(TaskHandler handler);
   void Generate(std::shared_ptr<TaskContext> context);
   Result LoadWeights(const v1::Task& task, TaskContext& context);
@@ -62,6 +81,7 @@ struct FakeWorker::Impl {
   ExperienceClient experience;
   FakeRelay relay;
   FakeActor actor;
+  FakeCritic critic;
   FakeGenerator generator;
   FaultPlan faults;
   std::thread thread;
@@ -174,9 +194,30 @@ absl::Status FakeWorker::Impl::RegisterRollout() {
                                 }));
 }
 
-absl::Status FakeWorker::Impl::RegisterReward() {
-  return worker->RegisterMethod("reward", "compute_reward", options.reward_credits,
-                                WithFaults(Reward));
+absl::Status FakeWorker::Impl::RegisterCritic() {
+  const auto method = [this](Result (FakeCritic::*call)(const v1::Task&, TaskContext&)) {
+    return WithFaults([this, call](const v1::Task& task, TaskContext& context) {
+      return (critic.*call)(task, context);
+    });
+  };
+  RoleOptions role;
+  role.on_assign = method(&FakeCritic::Assign);
+  BATON_RETURN_IF_ERROR(worker->RegisterRole("critic", role));
+  BATON_RETURN_IF_ERROR(worker->RegisterMethod("critic", "update", 1, method(&FakeCritic::Update)));
+  BATON_RETURN_IF_ERROR(
+      worker->RegisterMethod("critic", "save_checkpoint", 1, method(&FakeCritic::SaveCheckpoint)));
+  return worker->RegisterMethod("critic", "compute_values", options.reward_credits,
+                                method(&FakeCritic::ComputeValues));
+}
+
+/// Roles that answer one method and hold nothing.
+absl::Status FakeWorker::Impl::RegisterScorer(const std::string& role) {
+  if (role == "reference") {
+    return worker->RegisterMethod(role, "compute_log_prob", options.reward_credits,
+                                  WithFaults(ReferenceLogProb));
+  }
+  return worker->RegisterMethod(role, "compute_reward", options.reward_credits,
+                                WithFaults(role == "reward" ? Reward : LearnedReward));
 }
 
 absl::Status FakeWorker::Impl::Register() {
@@ -185,11 +226,16 @@ absl::Status FakeWorker::Impl::Register() {
       BATON_RETURN_IF_ERROR(RegisterActor());
     } else if (role == "rollout") {
       BATON_RETURN_IF_ERROR(RegisterRollout());
-    } else if (role == "reward") {
-      BATON_RETURN_IF_ERROR(RegisterReward());
+    } else if (role == "critic") {
+      BATON_RETURN_IF_ERROR(RegisterCritic());
+    } else if (role == "reward" || role == "reference" || role == "reward_model" ||
+               role == "cost") {
+      BATON_RETURN_IF_ERROR(RegisterScorer(role));
     } else {
       return absl::InvalidArgumentError(
-          absl::StrCat("unknown role \"", role, "\": actor, rollout and reward exist"));
+          absl::StrCat("unknown role \"", role,
+                       "\": actor, rollout, reward, reference, critic, reward_model and cost "
+                       "exist"));
     }
   }
   return absl::OkStatus();

@@ -1,5 +1,5 @@
-// A worker that plays actor, rollout and reward without a model: same protocol, same guarantees,
-// no libtorch. Tests start several in one process; baton-fake-worker is one as a program.
+// A worker that plays every role without a model: same protocol, same guarantees, no libtorch.
+// Tests start several in one process; baton-fake-worker is one as a program.
 #ifndef BATON_WORKERS_FAKE_FAKE_WORKER_H_
 #define BATON_WORKERS_FAKE_FAKE_WORKER_H_
 
@@ -18,6 +18,7 @@ namespace baton::fake {
 
 struct FakeWorkerOptions {
   WorkerOptions worker;  ///< `controller` is required; `features` are filled in.
+  /// Of actor, rollout, reward, reference, critic, reward_model, cost.
   std::vector<std::string> roles = {"actor", "rollout", "reward"};
   /// Where versions are published (FakeRelay): an absolute folder, or any text for workers of one
   /// process. Empty: the controller's address, as such a text.
@@ -25,7 +26,7 @@ struct FakeWorkerOptions {
   absl::Duration token_delay;  ///< Per generated token; 0: a response is there at once.
   absl::Duration task_delay;   ///< Before every task but generate.
   int generate_credits = 128;
-  int reward_credits = 256;
+  int reward_credits = 256;  ///< And of every other method that scores.
   std::vector<Fault> faults;
   /// What a crash does; null: the worker stops, as if its process had ended.
   std::function<void()> on_crash;

@@ -287,8 +287,9 @@ TEST_F(FakeWorkerTest, GoesWrongWhereItShould) {
 TEST(FakeWorkerOptions, NamesAnUnknownRole) {
   FakeWorkerOptions options;
   options.worker.controller = "127.0.0.1:1";
-  options.roles = {"critic"};
-  EXPECT_THAT(std::string(FakeWorker::Create(options).status().message()), HasSubstr("critic"));
+  options.roles = {"critics"};
+  EXPECT_THAT(std::string(FakeWorker::Create(options).status().message()),
+              HasSubstr("unknown role \"critics\""));
 }
 
 }  // namespace

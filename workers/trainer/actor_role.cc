@@ -195,7 +195,8 @@ ActorRole::Result ActorRole::SaveCheckpoint(const v1::Task& task, TaskContext& /
                                     {save.step(), assigned.state.policy_version},
                                     save.directory()));
   v1::TaskResult result;
-  BATON_RETURN_IF_ERROR(ReportCheckpointFiles(save.directory(), result));
+  BATON_RETURN_IF_ERROR(ReportCheckpointFiles(
+      save.directory(), {"actor", "optimizer.safetensors", "trainer.json"}, result));
   (*result.mutable_metrics())["timing_s/save_checkpoint"] = watch.Seconds();
   return result;
 }

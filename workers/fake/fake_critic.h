@@ -1,0 +1,41 @@
+// The critic's methods on fake weights.
+#ifndef BATON_WORKERS_FAKE_FAKE_CRITIC_H_
+#define BATON_WORKERS_FAKE_FAKE_CRITIC_H_
+
+#include <cstdint>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "baton/v1/worker_service.pb.h"
+#include "sdk/worker/experience_client.h"
+#include "sdk/worker/task_context.h"
+
+namespace baton::fake {
+
+/// Its weights are a hash over everything it was trained on (fake_weights.h), and its values depend
+/// on them: a job whose critic lost a step ends with other weights. Writes critic/weights.json and
+/// critic.json of a checkpoint. Methods may be repeated, as the actor's. Thread-safe.
+class FakeCritic {
+ public:
+  explicit FakeCritic(const ExperienceClient* experience) : experience_(experience) {}
+
+  absl::StatusOr<v1::TaskResult> Assign(const v1::Task& task, TaskContext& context);
+  absl::StatusOr<v1::TaskResult> Update(const v1::Task& task, TaskContext& context);
+  absl::StatusOr<v1::TaskResult> SaveCheckpoint(const v1::Task& task, TaskContext& context);
+  /// Column `values`: a pure function of the weights, the prompt's tokens and the response's
+  /// tokens before each.
+  absl::StatusOr<v1::TaskResult> ComputeValues(const v1::Task& task, TaskContext& context);
+
+ private:
+  const ExperienceClient* const experience_;
+  absl::Mutex mu_;
+  uint64_t weights_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t step_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t policy_version_ ABSL_GUARDED_BY(mu_) = 0;
+  v1::TaskResult last_update_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace baton::fake
+
+#endif  // BATON_WORKERS_FAKE_FAKE_CRITIC_H_

@@ -1,0 +1,65 @@
+#include "workers/fake/fake_scores.h"
+
+#include <cstring>
+#include <string>
+
+#include "xxhash.h"
+
+namespace baton::fake {
+namespace {
+
+std::vector<int32_t> TokensOf(const v1::Trajectory& trajectory, absl::string_view name,
+                              const std::string& text) {
+  for (const v1::Column& column : trajectory.columns()) {
+    if (column.name() != name) continue;
+    std::vector<int32_t> tokens(column.data().size() / sizeof(int32_t));
+    std::memcpy(tokens.data(), column.data().data(), tokens.size() * sizeof(int32_t));
+    return tokens;
+  }
+  return {text.begin(), text.end()};
+}
+
+float Unit(uint64_t hash) { return static_cast<float>(hash % 1025) / 1024; }  // exact in float32
+
+}  // namespace
+
+std::vector<float> TokenScores(uint64_t seed, const v1::Trajectory& trajectory, float low,
+                               bool with_token) {
+  uint64_t state = seed;
+  const auto read = [&state](int32_t token) {
+    state = XXH3_64bits_withSeed(&token, sizeof(token), state);
+  };
+  for (const int32_t token : TokensOf(trajectory, "prompt_tokens", trajectory.prompt_text())) {
+    read(token);
+  }
+  std::vector<float> scores;
+  for (const int32_t token : TokensOf(trajectory, "tokens", trajectory.response_text())) {
+    if (with_token) read(token);
+    scores.push_back(low + Unit(state));
+    if (!with_token) read(token);
+  }
+  return scores;
+}
+
+double LearnedScore(absl::string_view model, absl::string_view response_text) {
+  const uint64_t seed = XXH3_64bits(model.data(), model.size());
+  return Unit(XXH3_64bits_withSeed(response_text.data(), response_text.size(), seed));
+}
+
+std::string OutputName(const v1::Score& score, absl::string_view default_name) {
+  const auto out = score.options().fields().find("out");
+  const bool named = out != score.options().fields().end() && !out->second.string_value().empty();
+  return named ? out->second.string_value() : std::string(default_name);
+}
+
+v1::TaskResult ColumnResult(const std::string& name, const std::vector<float>& values) {
+  v1::TaskResult result;
+  v1::Column* column = result.add_columns();
+  column->set_name(name);
+  column->set_dtype(v1::DATA_TYPE_FLOAT32);
+  column->set_per_token(true);
+  column->set_data(values.data(), values.size() * sizeof(float));
+  return result;
+}
+
+}  // namespace baton::fake
