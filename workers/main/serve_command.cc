@@ -14,6 +14,9 @@
 #include "workers/main/reward_role.h"
 #include "workers/policy/weights_relay.h"
 #include "workers/rollout/rollout_role.h"
+#include "workers/scoring/critic_role.h"
+#include "workers/scoring/reference_role.h"
+#include "workers/scoring/reward_model_role.h"
 #include "workers/trainer/actor_role.h"
 
 namespace baton {
@@ -55,9 +58,17 @@ absl::Status Serve(const ServeOptions& options) {
   rollout::RolloutRole rollout({options.device}, relay.get());
   trainer::ActorRole actor({options.device}, relay.get());
   RewardRole reward;
+  const scoring::ScoringOptions scorer = {options.device};
+  scoring::ReferenceRole reference(scorer);
+  scoring::CriticRole critic(scorer);
+  scoring::RewardModelRole reward_model("reward_model", scorer), cost("cost", scorer);
   if (roles.count("rollout") > 0) BATON_RETURN_IF_ERROR(rollout.Register(*worker));
   if (roles.count("actor") > 0) BATON_RETURN_IF_ERROR(actor.Register(*worker));
   if (roles.count("reward") > 0) BATON_RETURN_IF_ERROR(reward.Register(*worker));
+  if (roles.count("reference") > 0) BATON_RETURN_IF_ERROR(reference.Register(*worker));
+  if (roles.count("critic") > 0) BATON_RETURN_IF_ERROR(critic.Register(*worker));
+  if (roles.count("reward_model") > 0) BATON_RETURN_IF_ERROR(reward_model.Register(*worker));
+  if (roles.count("cost") > 0) BATON_RETURN_IF_ERROR(cost.Register(*worker));
   Log(LogLevel::kInfo, "worker starts",
       {{"worker", worker->worker_id()},
        {"controller", options.controller},

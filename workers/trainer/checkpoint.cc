@@ -38,21 +38,34 @@ absl::Status FileError(absl::string_view what, const std::string& path, std::err
 absl::Status SaveTrainer(const engine::CausalLM& model, const engine::Trainer& trainer,
                          const policy::PolicySource& source, const TrainerState& state,
                          const std::string& folder) {
-  std::error_code error;
-  fs::remove_all(ActorFolder(folder), error);
-  if (error) return FileError("replace", ActorFolder(folder), error);
+  BATON_RETURN_IF_ERROR(RemoveFolder(ActorFolder(folder)));
   engine::SaveOptions options;
   options.companions = source.companions();
   BATON_RETURN_IF_ERROR(engine::SaveModel(model, ActorFolder(folder), options));
   BATON_RETURN_IF_ERROR(trainer.SaveOptimizer(OptimizerFile(folder)));
-  const nlohmann::json json = {
-      {"format", kFormat}, {"step", state.step}, {"policy_version", state.policy_version}};
-  return relay::WriteFileAtomically(StateFile(folder), json.dump() + "\n");
+  return WriteState(state, StateFile(folder));
 }
 
 absl::StatusOr<TrainerState> RestoreTrainer(const std::string& folder, int64_t expected_step,
                                             engine::Trainer& trainer) {
-  const std::string path = StateFile(folder);
+  BATON_ASSIGN_OR_RETURN(const TrainerState state, ReadState(StateFile(folder), expected_step));
+  BATON_RETURN_IF_ERROR(trainer.LoadOptimizer(OptimizerFile(folder)));
+  return state;
+}
+
+absl::Status RemoveFolder(const std::string& folder) {
+  std::error_code error;
+  fs::remove_all(folder, error);
+  return error ? FileError("replace", folder, error) : absl::OkStatus();
+}
+
+absl::Status WriteState(const TrainerState& state, const std::string& path) {
+  const nlohmann::json json = {
+      {"format", kFormat}, {"step", state.step}, {"policy_version", state.policy_version}};
+  return relay::WriteFileAtomically(path, json.dump() + "\n");
+}
+
+absl::StatusOr<TrainerState> ReadState(const std::string& path, int64_t expected_step) {
   BATON_ASSIGN_OR_RETURN(const std::string text, relay::ReadFile(path));
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || json.value("format", nlohmann::json()) != kFormat ||
@@ -66,7 +79,6 @@ absl::StatusOr<TrainerState> RestoreTrainer(const std::string& folder, int64_t e
     return absl::DataLossError(
         absl::StrCat(path, ": it is of step ", state.step, ", not ", expected_step));
   }
-  BATON_RETURN_IF_ERROR(trainer.LoadOptimizer(OptimizerFile(folder)));
   return state;
 }
 

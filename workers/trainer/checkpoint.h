@@ -34,6 +34,16 @@ struct TrainerState {
                                                           int64_t expected_step,
                                                           engine::Trainer& trainer);
 
+// What these are made of, for other models that learn.
+
+/// Removes what an earlier attempt left at `folder`.
+[[nodiscard]] absl::Status RemoveFolder(const std::string& folder);
+/// trainer.json and the like.
+[[nodiscard]] absl::Status WriteState(const TrainerState& state, const std::string& path);
+/// DATA_LOSS for anything but what WriteState writes, of `expected_step`.
+[[nodiscard]] absl::StatusOr<TrainerState> ReadState(const std::string& path,
+                                                     int64_t expected_step);
+
 /// Copies the checkpoint's `actor` to `directory`, at once (a temporary folder is renamed).
 /// NOT_FOUND without a checkpoint, ALREADY_EXISTS when `directory` holds anything.
 [[nodiscard]] absl::Status ExportCheckpoint(const std::string& checkpoint,

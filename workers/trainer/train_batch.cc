@@ -42,6 +42,8 @@ absl::StatusOr<engine::TrainSequence> FromColumns(const v1::Trajectory& trajecto
                          ReadOptional(trajectory, "rollout_log_prob"));
   BATON_ASSIGN_OR_RETURN(sequence.ref_log_probs, ReadOptional(trajectory, "ref_log_prob"));
   BATON_ASSIGN_OR_RETURN(sequence.advantages, ReadOptional(trajectory, "advantages"));
+  BATON_ASSIGN_OR_RETURN(sequence.values, ReadOptional(trajectory, "values"));
+  BATON_ASSIGN_OR_RETURN(sequence.returns, ReadOptional(trajectory, "returns"));
   sequence.loss_mask =
       MakeMask(trajectory, sequence.prompt_length, static_cast<int64_t>(response.size()));
   return sequence;

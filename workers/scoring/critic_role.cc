@@ -1,0 +1,181 @@
+#include "workers/scoring/critic_role.h"
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "sdk/base/log.h"
+#include "sdk/base/status_macros.h"
+#include "sdk/rpc/error.h"
+#include "sdk/worker/checkpoint_files.h"
+#include "workers/engine/scalar_directory.h"
+#include "workers/scoring/critic_options.h"
+#include "workers/trainer/train_batch.h"
+#include "workers/trainer/train_options.h"
+
+namespace baton::scoring {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+absl::Status WrongStep(absl::string_view what, int64_t wanted, int64_t stands_at) {
+  return MakeError(absl::StatusCode::kFailedPrecondition, "WRONG_STEP",
+                   absl::StrCat(what, " step ", wanted, ", but the critic stands at ", stands_at));
+}
+
+/// Steps whose groups were all dropped make no version and are not told; a step in which the critic
+/// learns alone makes no version either.
+absl::Status CheckFrom(const v1::Update& update, const trainer::TrainerState& state) {
+  const bool version_fits = update.policy_version() == state.policy_version ||
+                            update.policy_version() == state.policy_version + 1;
+  const bool follows = update.from_step() > state.step && version_fits;
+  if (update.from_step() == state.step || follows) return absl::OkStatus();
+  return WrongStep("update starts from", update.from_step(), state.step);
+}
+
+}  // namespace
+
+CriticRole::CriticRole(ScoringOptions options) : options_(std::move(options)) {}
+CriticRole::~CriticRole() = default;
+
+absl::Status CriticRole::Register(Worker& worker) {
+  experience_ = std::make_unique<ExperienceClient>(worker.options());
+  RoleOptions role;
+  role.on_assign = [this](const v1::Task& task, TaskContext&) { return Assign(task); };
+  role.on_release = [this](const std::string&) { assigned_.reset(); };
+  BATON_RETURN_IF_ERROR(worker.RegisterRole("critic", std::move(role)));
+  BATON_RETURN_IF_ERROR(worker.RegisterAsyncMethod(
+      "critic", "compute_values", options_.credits, [this](std::shared_ptr<TaskContext> context) {
+        ScoreColumn(*assigned_->loop, std::move(context), "values");
+      }));
+  BATON_RETURN_IF_ERROR(worker.RegisterMethod(
+      "critic", "update", 1,
+      [this](const v1::Task& task, TaskContext& context) { return Update(task, context); }));
+  return worker.RegisterMethod(
+      "critic", "save_checkpoint", 1,
+      [this](const v1::Task& task, TaskContext&) { return SaveCheckpoint(task); });
+}
+
+CriticRole::Result CriticRole::Assign(const v1::Task& task) {
+  const v1::AssignRole& assign = task.assign_role();
+  assigned_.reset();
+  BATON_RETURN_IF_ERROR(CheckOneRank(assign, "critic"));
+  auto assigned = std::make_unique<Assigned>();
+  assigned->spec = SpecOfCritic(assign.spec());
+  const v1::JobSpec& spec = assigned->spec;
+  const torch::Device device(options_.device);
+  if (!assign.checkpoint().empty()) {
+    BATON_RETURN_IF_ERROR(VerifyCheckpointFiles(assign.checkpoint()));
+    const std::string folder = absl::StrCat(assign.checkpoint(), "/", trainer::CriticParts().model);
+    BATON_ASSIGN_OR_RETURN(assigned->source, policy::PolicySource::Open(spec.model(), folder));
+    BATON_ASSIGN_OR_RETURN(assigned->model, engine::LoadScalarModel(folder, kScoreDtype, device,
+                                                                    engine::HeadWanted::kRequired));
+  } else {
+    const bool own = spec.critic().has_model();
+    auto source = policy::PolicySource::Open(own ? spec.critic().model() : spec.model(), "");
+    if (!source.ok()) return own ? Annotate(source.status(), "spec.critic") : source.status();
+    assigned->source = *std::move(source);
+    if (own) {
+      BATON_RETURN_IF_ERROR(CheckReadsPolicyTokens(assign, *assigned->source, "spec.critic.model"));
+    }
+    BATON_ASSIGN_OR_RETURN(assigned->model, LoadScalar(*assigned->source, device,
+                                                       static_cast<uint64_t>(spec.data().seed()),
+                                                       /*needs_head=*/false));
+  }
+  if (spec.rollout().deterministic()) assigned->model->SetDeterministic(true);
+  auto trainer =
+      engine::ScalarTrainer::Create(assigned->model.get(), trainer::MakeOptimizerSpec(spec));
+  if (!trainer.ok()) return Annotate(trainer.status(), "spec.critic.train");
+  assigned->trainer = *std::move(trainer);
+  if (assign.checkpoint().empty()) {
+    assigned->state = {assign.step(), assign.policy_version()};
+  } else {
+    BATON_ASSIGN_OR_RETURN(assigned->state,
+                           trainer::RestoreScalar(assign.checkpoint(), trainer::CriticParts(),
+                                                  assign.step(), *assigned->trainer));
+    assigned->state.policy_version = assign.policy_version();
+  }
+  assigned->loop = std::make_unique<ScoreLoop>(
+      BatchBudget(0, spec, assigned->model->device().is_cpu()),
+      [model = assigned->model.get()](absl::Span<const engine::TrainSequence> batch) {
+        return engine::ComputeValues(*model, batch, NoTokenLimit());
+      });
+  Log(LogLevel::kInfo, "critic is ready",
+      {{"job", task.job()},
+       {"step", assigned->state.step},
+       {"parameters", assigned->source->config().NumParameters()}});
+  assigned_ = std::move(assigned);
+  return v1::TaskResult();
+}
+
+absl::Status CriticRole::Train(const v1::Task& task,
+                               const std::vector<engine::TrainSequence>& batch,
+                               const engine::ValueLossSpec& loss, TaskContext& context) {
+  Assigned& assigned = *assigned_;
+  auto options =
+      trainer::MakeUpdateOptions(assigned.spec, batch, assigned.model->device().is_cpu());
+  options.cancelled = [&context] { return context.cancelled(); };
+  BATON_ASSIGN_OR_RETURN(const auto metrics, assigned.trainer->UpdateValues(batch, loss, options));
+  for (const std::string& reason : assigned.trainer->skip_reasons()) {
+    Log(LogLevel::kWarn, "an optimizer step of the critic was skipped",
+        {{"job", task.job()}, {"step", task.update().step()}, {"reason", reason}});
+  }
+  assigned.last_update.Clear();
+  for (const auto& [name, value] : metrics) {
+    // The actor tells the tokens of the batch.
+    if (name != "perf/total_num_tokens") (*assigned.last_update.mutable_metrics())[name] = value;
+  }
+  return absl::OkStatus();
+}
+
+CriticRole::Result CriticRole::Update(const v1::Task& task, TaskContext& context) {
+  Assigned& assigned = *assigned_;
+  const v1::Update& update = task.update();
+  if (update.step() == assigned.state.step && assigned.last_update.metrics_size() > 0) {
+    return assigned.last_update;
+  }
+  BATON_RETURN_IF_ERROR(CheckFrom(update, assigned.state));
+  BATON_ASSIGN_OR_RETURN(const auto loss, MakeValueLossSpec(assigned.spec, update));
+  BATON_ASSIGN_OR_RETURN(const auto trajectories, experience_->FetchBatch(context));
+  if (update.batch_size() > 0 && static_cast<int>(trajectories.size()) != update.batch_size()) {
+    return absl::DataLossError(absl::StrCat("the batch of step ", update.step(), " has ",
+                                            trajectories.size(), " trajectories instead of ",
+                                            update.batch_size()));
+  }
+  BATON_ASSIGN_OR_RETURN(
+      const auto batch,
+      trainer::MakeTrainBatch(trajectories, assigned.spec.data(), *assigned.source));
+  if (context.cancelled()) return absl::CancelledError("update was cancelled");
+  const auto start = Clock::now();
+  BATON_RETURN_IF_ERROR(assigned.loop->RunAlone([&] { return Train(task, batch, loss, context); }));
+  (*assigned.last_update.mutable_metrics())["timing_s/update_critic"] = SecondsSince(start);
+  assigned.state = {update.step(), update.policy_version()};
+  return assigned.last_update;
+}
+
+CriticRole::Result CriticRole::SaveCheckpoint(const v1::Task& task) {
+  const Assigned& assigned = *assigned_;
+  const v1::SaveCheckpoint& save = task.save_checkpoint();
+  const bool later = save.step() > assigned.state.step && save.has_policy_version() &&
+                     save.policy_version() == assigned.state.policy_version;
+  if (save.step() != assigned.state.step && !later) {
+    return WrongStep("asked to save", save.step(), assigned.state.step);
+  }
+  const auto start = Clock::now();
+  BATON_RETURN_IF_ERROR(assigned.loop->RunAlone([&] {
+    return trainer::SaveScalar(*assigned.model, *assigned.trainer, assigned.source->companions(),
+                               {save.step(), assigned.state.policy_version}, trainer::CriticParts(),
+                               save.directory());
+  }));
+  v1::TaskResult result;
+  BATON_RETURN_IF_ERROR(
+      ReportCheckpointFiles(save.directory(), trainer::CriticParts().all(), result));
+  (*result.mutable_metrics())["timing_s/save_critic"] = SecondsSince(start);
+  return result;
+}
+
+}  // namespace baton::scoring

@@ -1,0 +1,63 @@
+// Role "critic": values of states, and their training.
+#ifndef BATON_WORKERS_SCORING_CRITIC_ROLE_H_
+#define BATON_WORKERS_SCORING_CRITIC_ROLE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "sdk/worker/experience_client.h"
+#include "sdk/worker/worker.h"
+#include "workers/engine/scalar_trainer.h"
+#include "workers/policy/policy_source.h"
+#include "workers/scoring/score_loop.h"
+#include "workers/scoring/score_tasks.h"
+#include "workers/trainer/scalar_checkpoint.h"
+
+namespace baton::scoring {
+
+/// Methods
+///   compute_values   Score: from `prompt_tokens` and `tokens` a column `values`, float32 per
+///                    response token: the value of the state before it (engine/scalar_model.h)
+///   update           Update with loss "value": trains on columns `returns` and `values`
+///   save_checkpoint  SaveCheckpoint (trainer/scalar_checkpoint.h: CriticParts)
+/// Starts from the assignment's checkpoint, else from spec.critic.model, else from spec.model; a
+/// model without a scalar head gets one of zeros. The last two methods are group commands and may
+/// be repeated: `update` of the step already made answers its first result. Requests for values
+/// that came before a command are answered before it runs.
+class CriticRole {
+ public:
+  explicit CriticRole(ScoringOptions options);
+  ~CriticRole();
+
+  /// Registers the role; this must outlive the worker's Run.
+  absl::Status Register(Worker& worker);
+
+ private:
+  struct Assigned {
+    v1::JobSpec spec;  ///< SpecOfCritic.
+    std::unique_ptr<policy::PolicySource> source;
+    std::unique_ptr<engine::ScalarModel> model;
+    std::unique_ptr<engine::ScalarTrainer> trainer;
+    trainer::TrainerState state;
+    v1::TaskResult last_update;       ///< Of state.step, once one was made here.
+    std::unique_ptr<ScoreLoop> loop;  ///< Ends first.
+  };
+  using Result = absl::StatusOr<v1::TaskResult>;
+
+  Result Assign(const v1::Task& task);
+  Result Update(const v1::Task& task, TaskContext& context);
+  Result SaveCheckpoint(const v1::Task& task);
+  absl::Status Train(const v1::Task& task, const std::vector<engine::TrainSequence>& batch,
+                     const engine::ValueLossSpec& loss, TaskContext& context);
+
+  const ScoringOptions options_;
+  std::unique_ptr<ExperienceClient> experience_;
+  std::unique_ptr<Assigned> assigned_;
+};
+
+}  // namespace baton::scoring
+
+#endif  // BATON_WORKERS_SCORING_CRITIC_ROLE_H_

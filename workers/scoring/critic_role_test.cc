@@ -1,0 +1,180 @@
+// The critic role on a tiny model, driven by an in-process controller.
+#include "workers/scoring/critic_role.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "sdk/rpc/error.h"
+#include "workers/engine/scalar_directory.h"
+#include "workers/scoring/scoring_testing.h"
+#include "workers/trainer/train_batch.h"
+
+namespace baton::scoring {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+std::string ReadAll(const std::string& path) {
+  std::stringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+class CriticRoleTest : public ::testing::Test {
+ protected:
+  CriticRoleTest() : driver_(controller_, "critic") {
+    spec_.mutable_rollout()->set_deterministic(true);
+    spec_.mutable_critic()->mutable_train()->set_lr(1e-2);
+    Restart();
+    auto batch = trajectories_;
+    for (size_t i = 0; i < batch.size(); ++i) {
+      const size_t length = policy::FindColumn(batch[i], "tokens")->data().size() / 4;
+      const std::vector<float> values(length, 0.0f), returns(length, i % 2 == 0 ? 1.0f : -1.0f);
+      *batch[i].add_columns() = policy::MakeColumn("values", true, absl::MakeConstSpan(values));
+      *batch[i].add_columns() = policy::MakeColumn("returns", true, absl::MakeConstSpan(returns));
+    }
+    controller_.SetBatch("b", batch);
+  }
+
+  /// A new process, as far as the role knows.
+  void Restart() {
+    worker_.reset();
+    role_ = std::make_unique<CriticRole>(ScoringOptions());
+    worker_ = std::make_unique<RunningWorker>(controller_);
+    EXPECT_TRUE(role_->Register(*worker_->operator->()).ok());
+    worker_->Start();
+    EXPECT_TRUE(controller_.WaitForHello(++processes_).has_value());
+  }
+  v1::TaskResult Update(int64_t step, int64_t from, uint64_t version) {
+    v1::Task task = driver_.Make("update");
+    task.mutable_update()->set_step(step);
+    task.mutable_update()->set_from_step(from);
+    task.mutable_update()->set_batch_id("b");
+    task.mutable_update()->set_loss("value");
+    task.mutable_update()->set_policy_version(version);
+    return driver_.Run(task);
+  }
+  v1::TaskResult Save(int64_t step) {
+    v1::Task task = driver_.Make("save_checkpoint");
+    task.mutable_save_checkpoint()->set_step(step);
+    task.mutable_save_checkpoint()->set_directory(folder_.path());
+    return driver_.Run(task);
+  }
+  std::vector<std::vector<float>> Values() {
+    std::vector<std::vector<float>> values;
+    for (const auto& result : driver_.ScoreAll("compute_values", trajectories_)) {
+      EXPECT_EQ(result.columns(0).name(), "values");
+      values.push_back(Floats(result.columns(0)));
+    }
+    return values;
+  }
+
+  policy::TemporaryFolder folder_;
+  v1::JobSpec spec_ = policy::TinySpec();
+  const std::vector<v1::Trajectory> trajectories_ = TinyTrajectories(12);
+  FakeController controller_;
+  std::unique_ptr<CriticRole> role_;
+  std::unique_ptr<RunningWorker> worker_;
+  RoleDriver driver_;
+  int processes_ = 0;
+};
+
+TEST_F(CriticRoleTest, StartsFromTheActorAndLearns) {
+  ASSERT_EQ(driver_.Assign(spec_).status().code(), 0);
+  for (const auto& values : Values()) EXPECT_THAT(values, Each(0.0f));
+  const v1::TaskResult first = Update(1, 0, 1);
+  ASSERT_EQ(first.status().code(), 0) << first.status().message();
+  EXPECT_NEAR(first.metrics().at("critic/vf_loss"), 0.5, 1e-6);  // |0 - (+-1)|^2 / 2
+  EXPECT_EQ(first.metrics().at("critic/lr"), 1e-2);
+  EXPECT_EQ(first.metrics().at("critic/vpred_mean"), 0);
+  EXPECT_EQ(first.metrics().count("critic/grad_norm"), 1u);
+  EXPECT_EQ(first.metrics().count("timing_s/update_critic"), 1u);
+  double loss = 1;
+  for (int64_t step = 2; step <= 30; ++step) {
+    loss = Update(step, step - 1, 1).metrics().at("critic/vf_loss");
+  }
+  EXPECT_LT(loss, 0.2);
+}
+
+TEST_F(CriticRoleTest, ValuesAreTheModelsWhateverTheBatch) {
+  ASSERT_EQ(driver_.Assign(spec_).status().code(), 0);
+  ASSERT_EQ(Update(1, 0, 1).status().code(), 0);
+  const auto together = Values();
+  ASSERT_EQ(Save(1).status().code(), 0);
+  const auto model = engine::LoadScalarModel(folder_.path() + "/critic", torch::kFloat32,
+                                             torch::kCPU, engine::HeadWanted::kRequired)
+                         .value();
+  model->SetDeterministic(true);
+  for (size_t i = 0; i < trajectories_.size(); ++i) {
+    const auto sequence = trainer::FromColumns(trajectories_[i]).value();
+    EXPECT_EQ(engine::ComputeValues(*model, {sequence}).value()[0], together[i]);
+  }
+}
+
+TEST_F(CriticRoleTest, ARepeatedUpdateAnswersItsFirstResult) {
+  ASSERT_EQ(driver_.Assign(spec_).status().code(), 0);
+  const v1::TaskResult first = Update(1, 0, 1);
+  const auto values = Values();
+  const v1::TaskResult again = Update(1, 0, 1);
+  EXPECT_EQ(again.metrics().at("critic/vf_loss"), first.metrics().at("critic/vf_loss"));
+  EXPECT_EQ(Values(), values);
+  EXPECT_EQ(ErrorReason(FromProto(Update(3, 2, 3).status())), "WRONG_STEP");
+  // Step 2 was dropped whole; steps in which the critic learns alone keep the version.
+  EXPECT_EQ(Update(3, 2, 2).status().code(), 0);
+  EXPECT_EQ(Update(5, 4, 2).status().code(), 0);
+}
+
+TEST_F(CriticRoleTest, GoesOnFromItsCheckpointBitwise) {
+  ASSERT_EQ(driver_.Assign(spec_).status().code(), 0);
+  ASSERT_EQ(Update(1, 0, 1).status().code(), 0);
+  std::ofstream(folder_.path() + "/trainer.json") << "the actor's";
+  const v1::TaskResult saved = Save(1);
+  ASSERT_EQ(saved.status().code(), 0) << saved.status().message();
+  for (const v1::FileHash& file : saved.files()) EXPECT_THAT(file.path(), HasSubstr("critic"));
+  EXPECT_GE(saved.files_size(), 5);
+  const v1::TaskResult expected = Update(2, 1, 2);
+  const auto values = Values();
+  Restart();
+  ASSERT_EQ(driver_.Assign(spec_, folder_.path(), 1).status().code(), 0);
+  const v1::TaskResult again = Update(2, 1, 2);
+  EXPECT_EQ(again.metrics().at("critic/vf_loss"), expected.metrics().at("critic/vf_loss"));
+  EXPECT_EQ(Values(), values);
+  EXPECT_THAT(ReadAll(folder_.path() + "/critic/config.json"),
+              HasSubstr("LlamaForSequenceClassification"));
+  const v1::TaskResult wrong = driver_.Assign(spec_, folder_.path(), 2);
+  EXPECT_THAT(wrong.status().message(), HasSubstr("it is of step 1, not 2"));
+}
+
+TEST_F(CriticRoleTest, StartsFromARewardModelButNotFromAnothersTokens) {
+  ASSERT_EQ(driver_.Assign(spec_).status().code(), 0);
+  ASSERT_EQ(Update(1, 0, 1).status().code(), 0);
+  const auto values = Values();
+  ASSERT_EQ(Save(1).status().code(), 0);
+  v1::JobSpec from = spec_;
+  from.mutable_critic()->mutable_model()->set_path(folder_.path() + "/critic");
+  ASSERT_EQ(driver_.Assign(from).status().code(), 0);
+  EXPECT_EQ(Values(), values);
+  from.mutable_model()->mutable_init()->set_characters("abcdefghijklmno");
+  EXPECT_THAT(driver_.Assign(from).status().message(),
+              AllOf(HasSubstr("spec.critic.model"), HasSubstr("tokenizer")));
+}
+
+TEST_F(CriticRoleTest, RefusesWhatItCannotDo) {
+  v1::Task group = driver_.Make("assign_role");
+  *group.mutable_assign_role()->mutable_spec() = spec_;
+  group.mutable_assign_role()->set_world_size(2);
+  EXPECT_THAT(driver_.Run(group).status().message(), HasSubstr("2 ranks"));
+  ASSERT_EQ(driver_.Assign(spec_).status().code(), 0);
+  EXPECT_EQ(ErrorReason(FromProto(Save(4).status())), "WRONG_STEP");
+  auto batch = trajectories_;
+  controller_.SetBatch("b", batch);
+  EXPECT_THAT(Update(1, 0, 1).status().message(), HasSubstr("returns has 0 values"));
+}
+
+}  // namespace
+}  // namespace baton::scoring

@@ -1,0 +1,53 @@
+#include "workers/scoring/reference_role.h"
+
+#include <utility>
+
+#include "sdk/base/log.h"
+#include "sdk/base/status_macros.h"
+#include "workers/engine/log_probs.h"
+
+namespace baton::scoring {
+
+ReferenceRole::ReferenceRole(ScoringOptions options) : options_(std::move(options)) {}
+ReferenceRole::~ReferenceRole() = default;
+
+absl::Status ReferenceRole::Register(Worker& worker) {
+  RoleOptions role;
+  role.on_assign = [this](const v1::Task& task, TaskContext&) {
+    return Assign(task.assign_role());
+  };
+  role.on_release = [this](const std::string&) { assigned_.reset(); };
+  BATON_RETURN_IF_ERROR(worker.RegisterRole("reference", std::move(role)));
+  return worker.RegisterAsyncMethod("reference", "compute_log_prob", options_.credits,
+                                    [this](std::shared_ptr<TaskContext> context) {
+                                      ScoreColumn(*assigned_->loop, std::move(context),
+                                                  "ref_log_prob");
+                                    });
+}
+
+absl::StatusOr<v1::TaskResult> ReferenceRole::Assign(const v1::AssignRole& assign) {
+  assigned_.reset();
+  BATON_RETURN_IF_ERROR(CheckOneRank(assign, "reference"));
+  const v1::JobSpec& spec = assign.spec();
+  const bool own = spec.reference().has_model();
+  const v1::ModelSpec& where = own ? spec.reference().model() : spec.model();
+  auto source = policy::PolicySource::Open(where, "");
+  if (!source.ok()) return own ? Annotate(source.status(), "spec.reference") : source.status();
+  if (own) BATON_RETURN_IF_ERROR(CheckReadsPolicyTokens(assign, **source, "spec.reference.model"));
+  auto assigned = std::make_unique<Assigned>();
+  BATON_ASSIGN_OR_RETURN(assigned->model,
+                         (*source)->LoadModel(kScoreDtype, torch::Device(options_.device),
+                                              static_cast<uint64_t>(spec.data().seed())));
+  if (spec.rollout().deterministic()) assigned->model->SetDeterministic(true);
+  const double temperature = spec.rollout().temperature() > 0 ? spec.rollout().temperature() : 1;
+  assigned->loop = std::make_unique<ScoreLoop>(
+      BatchBudget(spec.reference().max_token_len(), spec, assigned->model->device().is_cpu()),
+      [model = assigned->model.get(), temperature](absl::Span<const engine::TrainSequence> batch) {
+        return engine::ComputeLogProbs(*model, batch, temperature, NoTokenLimit());
+      });
+  assigned_ = std::move(assigned);
+  Log(LogLevel::kInfo, "reference is ready", {{"parameters", (*source)->config().NumParameters()}});
+  return v1::TaskResult();
+}
+
+}  // namespace baton::scoring

@@ -1,0 +1,39 @@
+#include "workers/trainer/scalar_checkpoint.h"
+
+#include "absl/strings/str_cat.h"
+#include "sdk/base/status_macros.h"
+#include "workers/engine/scalar_directory.h"
+
+namespace baton::trainer {
+namespace {
+
+std::string In(const std::string& folder, const std::string& part) {
+  return absl::StrCat(folder, "/", part);
+}
+
+}  // namespace
+
+ScalarParts CriticParts() { return {"critic", "critic_optimizer.safetensors", "critic.json"}; }
+
+ScalarParts RewardModelParts() { return {"actor", "optimizer.safetensors", "trainer.json"}; }
+
+absl::Status SaveScalar(const engine::ScalarModel& model, const engine::ScalarTrainer& trainer,
+                        const engine::Companions& companions, const TrainerState& state,
+                        const ScalarParts& parts, const std::string& folder) {
+  BATON_RETURN_IF_ERROR(RemoveFolder(In(folder, parts.model)));
+  engine::SaveOptions options;
+  options.companions = companions;
+  BATON_RETURN_IF_ERROR(engine::SaveScalarModel(model, In(folder, parts.model), options));
+  BATON_RETURN_IF_ERROR(trainer.SaveOptimizer(In(folder, parts.optimizer)));
+  return WriteState(state, In(folder, parts.state));
+}
+
+absl::StatusOr<TrainerState> RestoreScalar(const std::string& folder, const ScalarParts& parts,
+                                           int64_t expected_step, engine::ScalarTrainer& trainer) {
+  BATON_ASSIGN_OR_RETURN(const TrainerState state,
+                         ReadState(In(folder, parts.state), expected_step));
+  BATON_RETURN_IF_ERROR(trainer.LoadOptimizer(In(folder, parts.optimizer)));
+  return state;
+}
+
+}  // namespace baton::trainer
