@@ -11,6 +11,9 @@ namespace baton::engine {
 namespace {
 
 constexpr double kMaxLogRatio = 20.0;
+constexpr double kMaxSequenceLogRatio = 10.0;
+constexpr double kMaxK3 = 10.0;
+constexpr double kMaxK2Difference = 1e6;  // its square stays finite in float32
 
 bool FiniteAtLeast(double value, double bound) { return std::isfinite(value) && value >= bound; }
 
@@ -18,7 +21,35 @@ torch::Tensor NegativeEntropyOf(const torch::Tensor& log_softmax) {
   return (log_softmax.exp() * log_softmax).sum(-1);
 }
 
+torch::Tensor LogRatio(const torch::Tensor& log_probs, const torch::Tensor& old_log_probs) {
+  return (log_probs - old_log_probs).clamp(-kMaxLogRatio, kMaxLogRatio);
+}
+
+/// max(-A ratio, -A clip(ratio)).
+PolicyTerms ClippedSurrogate(const torch::Tensor& ratio, const torch::Tensor& advantages,
+                             const LossSpec& spec) {
+  const torch::Tensor minus_advantages = -advantages;
+  const torch::Tensor plain = minus_advantages * ratio;
+  const torch::Tensor bounded =
+      minus_advantages * ratio.clamp(1 - spec.clip_ratio_low, 1 + spec.clip_ratio_high);
+  PolicyTerms terms;
+  terms.loss = torch::maximum(plain, bounded);
+  terms.clipped = (bounded.detach() > plain.detach()).to(ratio.scalar_type());
+  terms.clipped_lower = torch::zeros_like(terms.clipped);
+  return terms;
+}
+
 }  // namespace
+
+absl::StatusOr<LossSpec::Kind> ParseLossKind(absl::string_view name) {
+  if (name == "sft") return LossSpec::kSft;
+  if (name == "ppo_clip") return LossSpec::kPpoClip;
+  if (name == "gspo") return LossSpec::kGspo;
+  if (name == "cispo") return LossSpec::kCispo;
+  if (name == "reinforce") return LossSpec::kReinforce;
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", name, "' is no loss; there are sft, ppo_clip, gspo, cispo, reinforce"));
+}
 
 absl::Status Validate(const LossSpec& spec) {
   std::vector<std::string> errors;
@@ -43,6 +74,16 @@ absl::Status Validate(const LossSpec& spec) {
   if (spec.kl_loss_type != "k1" && spec.kl_loss_type != "k2" && spec.kl_loss_type != "k3") {
     errors.push_back(absl::StrCat("kl_loss_type: '", spec.kl_loss_type, "' is not k1, k2 or k3"));
   }
+  if (!spec.rollout_is.empty() && spec.rollout_is != "token" && spec.rollout_is != "sequence") {
+    errors.push_back(absl::StrCat("rollout_is: '", spec.rollout_is,
+                                  "' is not token or sequence (or empty for none)"));
+  }
+  check(std::isfinite(spec.rollout_is_threshold) && spec.rollout_is_threshold > 0,
+        "rollout_is_threshold", spec.rollout_is_threshold, "a finite number above 0");
+  check(FiniteAtLeast(spec.positive_nll_coef, 0), "positive_nll_coef", spec.positive_nll_coef,
+        "a finite number of at least 0");
+  check(FiniteAtLeast(spec.ptx_coef, 0), "ptx_coef", spec.ptx_coef,
+        "a finite number of at least 0");
   if (errors.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrJoin(errors, "; "));
 }
@@ -69,34 +110,71 @@ TokenScores ScoreTokens(const torch::Tensor& logits, const torch::Tensor& target
   return scores;
 }
 
-PpoClipTerms PpoClip(const torch::Tensor& log_probs, const torch::Tensor& old_log_probs,
-                     const torch::Tensor& advantages, const LossSpec& spec) {
-  const torch::Tensor log_ratio = (log_probs - old_log_probs).clamp(-kMaxLogRatio, kMaxLogRatio);
-  const torch::Tensor ratio = log_ratio.exp();
-  const torch::Tensor minus_advantages = -advantages;
-  const torch::Tensor plain = minus_advantages * ratio;
-  const torch::Tensor bounded =
-      minus_advantages * ratio.clamp(1 - spec.clip_ratio_low, 1 + spec.clip_ratio_high);
-  PpoClipTerms terms;
-  terms.loss = torch::maximum(plain, bounded);
-  terms.clipped = (bounded.detach() > plain.detach()).to(log_probs.scalar_type());
-  terms.clipped_lower = torch::zeros_like(terms.clipped);
+PolicyTerms PpoClip(const torch::Tensor& log_probs, const torch::Tensor& old_log_probs,
+                    const torch::Tensor& advantages, const LossSpec& spec) {
+  const torch::Tensor log_ratio = LogRatio(log_probs, old_log_probs);
+  PolicyTerms terms = ClippedSurrogate(log_ratio.exp(), advantages, spec);
   terms.kl = log_ratio.detach().neg();
   if (spec.clip_ratio_c == 0) return terms;
-  const torch::Tensor ceiling = minus_advantages * spec.clip_ratio_c;
+  const torch::Tensor ceiling = -advantages * spec.clip_ratio_c;
   const torch::Tensor lower = (advantages < 0) & (terms.loss.detach() > ceiling);
   terms.clipped_lower = lower.to(log_probs.scalar_type());
   terms.loss = torch::where(lower, ceiling, terms.loss);
   return terms;
 }
 
+PolicyTerms Gspo(const torch::Tensor& log_probs, const torch::Tensor& old_log_probs,
+                 const torch::Tensor& sequence_log_ratios, const torch::Tensor& advantages,
+                 const LossSpec& spec) {
+  // The difference first: it is exactly 0, and the ratio exactly the response's.
+  const torch::Tensor log_ratio =
+      (log_probs - log_probs.detach() + sequence_log_ratios).clamp_max(kMaxSequenceLogRatio);
+  PolicyTerms terms = ClippedSurrogate(log_ratio.exp(), advantages, spec);
+  terms.kl = LogRatio(log_probs.detach(), old_log_probs).neg();
+  return terms;
+}
+
+PolicyTerms Cispo(const torch::Tensor& log_probs, const torch::Tensor& old_log_probs,
+                  const torch::Tensor& advantages, const LossSpec& spec) {
+  const torch::Tensor log_ratio = LogRatio(log_probs.detach(), old_log_probs);
+  const torch::Tensor ratio = log_ratio.exp();
+  const torch::Tensor weight = ratio.clamp(1 - spec.clip_ratio_low, 1 + spec.clip_ratio_high);
+  PolicyTerms terms;
+  terms.loss = -(weight * advantages) * log_probs;
+  terms.clipped = (weight != ratio).to(log_probs.scalar_type());
+  terms.clipped_lower = torch::zeros_like(terms.clipped);
+  terms.kl = log_ratio.neg();
+  return terms;
+}
+
+PolicyTerms Reinforce(const torch::Tensor& log_probs, const torch::Tensor& old_log_probs,
+                      const torch::Tensor& advantages) {
+  PolicyTerms terms;
+  terms.loss = -advantages * log_probs;
+  terms.clipped = terms.clipped_lower = torch::zeros_like(advantages);
+  terms.kl = old_log_probs.defined() ? LogRatio(log_probs.detach(), old_log_probs).neg()
+                                     : torch::zeros_like(advantages);
+  return terms;
+}
+
+torch::Tensor SequenceMeans(const torch::Tensor& values, const torch::Tensor& sequences) {
+  torch::NoGradGuard no_grad;
+  if (values.numel() == 0) return values.detach();
+  const int64_t count = sequences.max().item<int64_t>() + 1;
+  const torch::Tensor sums =
+      torch::zeros({count}, values.options()).index_add_(0, sequences, values.detach());
+  const torch::Tensor sizes =
+      torch::zeros({count}, values.options()).index_add_(0, sequences, torch::ones_like(values));
+  return sums.index_select(0, sequences) / sizes.index_select(0, sequences);
+}
+
 torch::Tensor KlPenalty(const torch::Tensor& log_probs, const torch::Tensor& ref_log_probs,
                         absl::string_view type) {
   const torch::Tensor d = log_probs - ref_log_probs;
   if (type == "k1") return d;
-  if (type == "k2") return d * d * 0.5;
+  if (type == "k2") return d.clamp(-kMaxK2Difference, kMaxK2Difference).square() * 0.5;
   const torch::Tensor bounded = d.clamp(-kMaxLogRatio, kMaxLogRatio);
-  return (-bounded).exp() + bounded - 1;
+  return ((-bounded).exp() + bounded - 1).clamp_max(kMaxK3);
 }
 
 }  // namespace baton::engine

@@ -1,13 +1,23 @@
 // Token losses on flat rows: one row of logits per response token, no padding.
 //
-// Formulas (PAPERS.md §4); rho = exp(log_prob - old_log_prob), A the advantage:
-//   SFT         -log_prob
-//   PPO-clip    max(-A rho, -A clip(rho, 1 - low, 1 + high)); with dual clip c, where A < 0:
-//               min(that, -A c)
-//   entropy     H = -sum_v p_v log p_v
-//   KL          d = log_prob - ref_log_prob;  k1: d   k2: d^2 / 2   k3: exp(-d) + d - 1
-//   total       loss - entropy_coeff * H + kl_loss_coef * KL, all three under one aggregation.
-// Log-ratios are clamped to [-20, 20] before the exponential.
+// Formulas; rho = exp(log_prob - old_log_prob), A the advantage, sg(x): x without gradient,
+// clip(x) = clip(x, 1 - low, 1 + high):
+//   sft        -log_prob
+//   ppo_clip   max(-A rho, -A clip(rho)); with dual clip c, where A < 0: min(that, -A c)
+//              (arXiv 1707.06347, 1912.09729; low != high: 2503.14476)
+//   gspo       the same of s = sg(mean over the response's tokens of log rho) + log_prob -
+//              sg(log_prob), exponentiated: one ratio for a response (2507.18071)
+//   cispo      -sg(clip(rho)) A log_prob (2506.13585)
+//   reinforce  -A log_prob
+//   entropy    H = -sum_v p_v log p_v
+//   KL         d = log_prob - ref_log_prob;  k1: d   k2: d^2 / 2   k3: min(exp(-d) + d - 1, 10)
+//   total      w loss - entropy_coeff * H + kl_loss_coef * KL, all three under one aggregation,
+//              + positive_nll_coef * mean of -log_prob over the tokens of positive sequences
+//              + ptx_coef * the same over pretraining sequences, which have no other loss
+//   w          truncated importance weight of the sampler (2505.24034): min(exp(sum of
+//              old_log_prob - behaviour_log_prob), threshold), the sum over the token or the
+//              response
+// Log-ratios are clamped to [-20, 20] before the exponential, gspo's at 10.
 #ifndef BATON_WORKERS_ENGINE_LOSS_H_
 #define BATON_WORKERS_ENGINE_LOSS_H_
 
@@ -16,17 +26,18 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "workers/engine/vocabulary_parallel.h"
 
 namespace baton::engine {
 
 struct LossSpec {
-  enum Kind { kSft, kPpoClip };
+  enum Kind { kSft, kPpoClip, kGspo, kCispo, kReinforce };
   Kind kind = kSft;
   double clip_ratio_low = 0.2;               ///< In [0, 1].
   double clip_ratio_high = 0.2;              ///< At least 0.
-  double clip_ratio_c = 0;                   ///< Dual clip, above 1; 0 turns it off.
+  double clip_ratio_c = 0;                   ///< ppo_clip's dual clip, above 1; 0 turns it off.
   std::string loss_agg_mode = "token-mean";  ///< aggregation.h.
   /// The constant of seq-mean-token-sum-norm; 0: the longest response of the mini-batch.
   double loss_scale_factor = 0;
@@ -35,7 +46,16 @@ struct LossSpec {
   double kl_loss_coef = 0.001;
   std::string kl_loss_type = "k3";  ///< "k1", "k2" or "k3".
   double temperature = 1;           ///< The policy is softmax(logits / temperature).
+  /// "token" or "sequence": weigh by truncated importance; needs old_log_probs. Empty: do not.
+  std::string rollout_is;
+  double rollout_is_threshold = 2;  ///< Above 0.
+  double positive_nll_coef = 0;     ///< At least 0.
+  double ptx_coef = 0;              ///< At least 0; above it the batch may hold pretraining text.
 };
+
+/// The kind of an update's loss: "sft", "ppo_clip", "gspo", "cispo", "reinforce". InvalidArgument
+/// lists them.
+absl::StatusOr<LossSpec::Kind> ParseLossKind(absl::string_view name);
 
 /// InvalidArgument listing every value that is out of bounds.
 [[nodiscard]] absl::Status Validate(const LossSpec& spec);
@@ -55,16 +75,29 @@ TokenScores ScoreTokens(const torch::Tensor& logits, const torch::Tensor& target
                         double temperature, EntropyMode entropy, const VocabularyShard& shard = {});
 
 /// All [M]. `loss` alone carries a gradient.
-struct PpoClipTerms {
+struct PolicyTerms {
   torch::Tensor loss;
-  torch::Tensor clipped;        ///< 1 where the clipped branch was taken, else 0.
+  torch::Tensor clipped;        ///< 1 where the ratio was clipped, else 0.
   torch::Tensor clipped_lower;  ///< 1 where the dual clip was taken, else 0.
   torch::Tensor kl;             ///< old - new log-prob (k1 estimate of KL(old, new)).
 };
 
-/// log_probs, old_log_probs, advantages: [M] of one dtype.
-PpoClipTerms PpoClip(const torch::Tensor& log_probs, const torch::Tensor& old_log_probs,
-                     const torch::Tensor& advantages, const LossSpec& spec);
+// log_probs, old_log_probs, advantages: [M] of one dtype.
+PolicyTerms PpoClip(const torch::Tensor& log_probs, const torch::Tensor& old_log_probs,
+                    const torch::Tensor& advantages, const LossSpec& spec);
+/// sequence_log_ratios: [M] SequenceMeans of log_probs - old_log_probs.
+PolicyTerms Gspo(const torch::Tensor& log_probs, const torch::Tensor& old_log_probs,
+                 const torch::Tensor& sequence_log_ratios, const torch::Tensor& advantages,
+                 const LossSpec& spec);
+PolicyTerms Cispo(const torch::Tensor& log_probs, const torch::Tensor& old_log_probs,
+                  const torch::Tensor& advantages, const LossSpec& spec);
+/// old_log_probs may be undefined, then kl is zero.
+PolicyTerms Reinforce(const torch::Tensor& log_probs, const torch::Tensor& old_log_probs,
+                      const torch::Tensor& advantages);
+
+/// values [M], sequences [M] int64 of at least 0. Each row gets the mean over its sequence's rows,
+/// without gradient.
+torch::Tensor SequenceMeans(const torch::Tensor& values, const torch::Tensor& sequences);
 
 /// [M]; `type` is a valid kl_loss_type.
 torch::Tensor KlPenalty(const torch::Tensor& log_probs, const torch::Tensor& ref_log_probs,

@@ -39,7 +39,7 @@ double SlowKl(double log_prob, double ref, const std::string& type) {
   const double d = log_prob - ref;
   if (type == "k1") return d;
   if (type == "k2") return d * d / 2;
-  return std::exp(-d) + d - 1;
+  return std::min(std::exp(-d) + d - 1, 10.0);
 }
 
 TEST(ScoreTokensTest, LogProbAndEntropyByHand) {
@@ -107,7 +107,7 @@ TEST(PpoClipTest, EveryBranchByHand) {
     old.push_back(-2);
     advantages.push_back(c.advantage);
   }
-  const PpoClipTerms terms =
+  const PolicyTerms terms =
       PpoClip(Doubles(log_probs), Doubles(old), Doubles(advantages), Ppo(0.2, 0.28, 3));
   for (size_t i = 0; i < cases.size(); ++i) {
     SCOPED_TRACE(i);
@@ -142,7 +142,7 @@ TEST(PpoClipTest, EqualsTheDefinitionOnRandomTokens) {
       old.push_back(log_probs.back() + normal(rng) * (i % 7 == 0 ? 20 : 0.5));
       advantages.push_back(i % 11 == 0 ? 0 : normal(rng));
     }
-    const PpoClipTerms terms = PpoClip(Doubles(log_probs), Doubles(old), Doubles(advantages), spec);
+    const PolicyTerms terms = PpoClip(Doubles(log_probs), Doubles(old), Doubles(advantages), spec);
     for (int i = 0; i < 500; ++i) {
       const double want = SlowPpo(log_probs[i], old[i], advantages[i], spec);
       EXPECT_NEAR(Item(terms.loss, i), want, 1e-9 * std::max(1.0, std::fabs(want)));
@@ -166,6 +166,23 @@ TEST(KlPenaltyTest, EqualsTheDefinitionAndIsZeroAtTheReference) {
               1e-12);
 }
 
+TEST(KlPenaltyTest, FarFromTheReferenceItIsBoundedAndFinite) {
+  for (const std::string type : {"k1", "k2", "k3"}) {
+    for (double log_prob : {-1e30, -1e5, -90.0, 0.0}) {
+      for (double ref : {-1e30, -1e5, -90.0, 0.0}) {
+        const torch::Tensor x = torch::tensor({static_cast<float>(log_prob)}).requires_grad_();
+        const torch::Tensor kl = KlPenalty(x, torch::tensor({static_cast<float>(ref)}), type);
+        kl.backward();
+        EXPECT_TRUE(std::isfinite(Item(kl))) << type << " " << log_prob << " " << ref;
+        EXPECT_TRUE(std::isfinite(Item(x.grad()))) << type << " " << log_prob << " " << ref;
+        if (type == "k3") {
+          EXPECT_LE(Item(kl), 10);
+        }
+      }
+    }
+  }
+}
+
 TEST(ValidateTest, DefaultsAreValidAndEveryFaultIsListed) {
   EXPECT_TRUE(Validate(LossSpec()).ok());
   LossSpec bad;
@@ -176,10 +193,15 @@ TEST(ValidateTest, DefaultsAreValidAndEveryFaultIsListed) {
   bad.loss_scale_factor = -1;
   bad.kl_loss_type = "k4";
   bad.temperature = 0;
+  bad.rollout_is = "tokens";
+  bad.rollout_is_threshold = 0;
+  bad.positive_nll_coef = -1;
+  bad.ptx_coef = std::nan("");
   const absl::Status status = Validate(bad);
   ASSERT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   for (const char* name : {"clip_ratio_low", "clip_ratio_high", "clip_ratio_c", "loss_agg_mode",
-                           "loss_scale_factor", "kl_loss_type", "temperature"}) {
+                           "loss_scale_factor", "kl_loss_type", "temperature", "rollout_is",
+                           "rollout_is_threshold", "positive_nll_coef", "ptx_coef"}) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(name));
   }
 }

@@ -30,6 +30,11 @@ struct TrainSequence {
   std::vector<float> values;       ///< [R] the critic's when the tokens were scored; critics only.
   std::vector<float> returns;      ///< [R] what the critic shall predict; critics only.
   std::vector<uint8_t> loss_mask;  ///< [R]; 0 takes a token out of the loss. Empty: all ones.
+  /// [R] recomputed by the actor as it was before the update: what the ratio divides by, then.
+  /// Empty: the behaviour log-probs.
+  std::vector<float> old_log_probs;
+  bool positive = false;     ///< Right: takes part in the positive NLL term.
+  bool pretraining = false;  ///< A text for the pretraining term; needs no other column.
 
   int64_t response_length() const { return static_cast<int64_t>(tokens.size()) - prompt_length; }
   /// Response tokens that take part in the loss.

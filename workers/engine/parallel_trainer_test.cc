@@ -95,6 +95,35 @@ TEST(ParallelTrainerTest, EqualsOneProcess) {
   }
 }
 
+TEST(ParallelTrainerTest, EveryLossWithEveryTermEqualsOneProcess) {
+  const ModelConfig config = testing::SharedConfig(false);
+  const auto batch = testing::MixedBatch(4, 11, config.vocab_size);
+  UpdateOptions options;
+  options.ppo_mini_batch_size = 6;
+  options.max_token_len = 20;
+  for (const auto kind : {LossSpec::kGspo, LossSpec::kCispo, LossSpec::kReinforce}) {
+    LossSpec loss = Ppo("token-mean");
+    loss.kind = kind;
+    loss.rollout_is = kind == LossSpec::kGspo ? "sequence" : "token";
+    loss.positive_nll_coef = 0.2;
+    loss.ptx_coef = 0.5;
+    const auto whole = testing::MakeSharedModel(config);
+    const auto want = Make(*whole)->Update(batch, loss, options);
+    ASSERT_TRUE(want.ok()) << want.status();
+    testing::RunGrid(2, 2, [&](Communicator& tensor, Communicator& data) {
+      const auto model = testing::MakeSharedModel(config, &tensor);
+      const auto got = Make(*model, &data)->Update(batch, loss, options);
+      ASSERT_TRUE(got.ok()) << got.status();
+      ExpectSameMetrics(*got, *want);
+      for (size_t i = 0; i < model->shards().size(); ++i) {
+        const torch::Tensor slice = SliceOf(whole->parameters()[i].second, model->shards()[i].box);
+        EXPECT_TRUE(torch::allclose(model->parameters()[i].second, slice, 1e-9, 1e-10))
+            << model->shards()[i].name << " kind " << kind;
+      }
+    });
+  }
+}
+
 TEST(ParallelTrainerTest, ARanksBadLossSkipsTheStepOnAll) {
   const ModelConfig config = testing::SharedConfig(false);
   auto batch = testing::RandomBatch(4, 8, config.vocab_size);

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "sdk/base/status_macros.h"
-#include "workers/engine/aggregation.h"
 #include "workers/engine/log_probs.h"
 #include "workers/engine/sharded_adamw.h"
 #include "workers/engine/trainer_loss.h"
@@ -32,7 +31,7 @@ std::string MetricPrefix(const LossSpec& loss) {
 struct Trainer::MiniBatch {
   int64_t begin = 0;  ///< Index of its first sequence in the batch.
   absl::Span<const TrainSequence> sequences;
-  std::vector<double> weights;                      ///< Of an unmasked token, per sequence.
+  SequenceWeights weights;
   bool masked = true;                               ///< No token of it is in the loss.
   std::vector<std::vector<int64_t>> micro_batches;  ///< Indices into `sequences`; this rank's.
   double imbalance = 1;                             ///< Among the data ranks.
@@ -62,8 +61,6 @@ absl::StatusOr<std::vector<Trainer::MiniBatch>> Trainer::PlanUpdate(
   BATON_RETURN_IF_ERROR(Validate(loss));
   BATON_RETURN_IF_ERROR(ValidateSequences(batch, model_->config()));
   BATON_RETURN_IF_ERROR(ValidateLossColumns(batch, loss));
-  BATON_ASSIGN_OR_RETURN(const LossAggregation aggregation,
-                         ParseLossAggregation(loss.loss_agg_mode));
   const size_t size = options.ppo_mini_batch_size > 0 ? options.ppo_mini_batch_size
                                                       : std::max(batch.size(), size_t{1});
   const SequenceCost cost = CostOf(model_->config());
@@ -73,17 +70,15 @@ absl::StatusOr<std::vector<Trainer::MiniBatch>> Trainer::PlanUpdate(
     MiniBatch mini_batch;
     mini_batch.begin = static_cast<int64_t>(begin);
     mini_batch.sequences = batch.subspan(begin, size);
-    std::vector<int64_t> counts, lengths;
-    double scale = loss.loss_scale_factor;
+    std::vector<int64_t> lengths;
     for (const TrainSequence& s : mini_batch.sequences) {
-      counts.push_back(s.CountUnmasked());
-      lengths.push_back(counts.back() > 0 ? InputLength(s) : 0);
-      unmasked += counts.back();
-      if (loss.loss_scale_factor == 0) scale = std::max<double>(scale, s.response_length());
+      const int64_t count = s.CountUnmasked();
+      lengths.push_back(count > 0 ? InputLength(s) : 0);
+      unmasked += count;
     }
-    mini_batch.weights = TokenWeights(aggregation, counts, scale);
+    BATON_ASSIGN_OR_RETURN(mini_batch.weights, WeighSequences(mini_batch.sequences, loss));
     mini_batch.masked =
-        std::count(counts.begin(), counts.end(), 0) == static_cast<int64_t>(counts.size());
+        std::count(lengths.begin(), lengths.end(), 0) == static_cast<int64_t>(lengths.size());
     const int64_t budget = TokenBudget(options.max_token_len, lengths);
     auto micro_batches = PlanMicroBatches(lengths, budget);
     if (micro_batches.ok() && !ranks_.alone()) {
@@ -198,7 +193,7 @@ absl::Status Trainer::Step(const MiniBatch& mini_batch, const LossSpec& loss,
 absl::Status Trainer::Accumulate(const MiniBatch& mini_batch, const std::vector<int64_t>& indices,
                                  const LossSpec& loss, bool last, LossSums& sums) {
   const PackedRows packed = PackRows(mini_batch.sequences, indices, ResponseRows::kUnmasked);
-  const LossColumns columns =
+  LossColumns columns =
       MakeLossColumns(mini_batch.sequences, mini_batch.weights, packed, loss,
                       torch::TensorOptions().dtype(model_->dtype()).device(model_->device()));
   const torch::Tensor states = PredictionStates(*model_, packed);
@@ -207,6 +202,11 @@ absl::Status Trainer::Accumulate(const MiniBatch& mini_batch, const std::vector<
   torch::Tensor head_input = states.detach().requires_grad_(true);
   const int64_t rows = states.size(0);
   const int64_t piece = RowsPerPiece(model_->config());
+  AddSequenceLogRatios(
+      [&](int64_t begin, int64_t length) {
+        return model_->LocalLogits(states.narrow(0, begin, length));
+      },
+      targets, piece, loss, columns, model_->vocabulary_shard());
   for (int64_t begin = 0; begin < rows; begin += piece) {
     const int64_t length = std::min(piece, rows - begin);
     const torch::Tensor logits =

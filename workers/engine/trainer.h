@@ -57,9 +57,10 @@ class Trainer {
                                                          Communicator* data_group = nullptr);
 
   /// One call trains on one batch. Returns metrics: means over the optimizer steps of this call.
-  ///   PPO: actor/{pg_loss, entropy, pg_clipfrac, pg_clipfrac_lower, ppo_kl, grad_norm, lr,
-  ///        skipped_steps, optimizer_steps}, actor/kl_loss with use_kl_loss
-  ///   SFT: train/{loss, grad_norm, lr, skipped_steps, optimizer_steps}
+  ///   policy: actor/{pg_loss, entropy, pg_clipfrac, pg_clipfrac_lower, ppo_kl, grad_norm, lr,
+  ///        skipped_steps, optimizer_steps}, with the options that ask for them actor/{kl_loss,
+  ///        positive_nll_loss, ptx_loss}, rollout_corr/{rollout_is_mean, rollout_is_truncated}
+  ///   sft: train/{loss, grad_norm, lr, skipped_steps, optimizer_steps}
   ///   both: perf/total_num_tokens (prompts and responses of the batch, once); with a data group
   ///         perf/imbalance, the largest over the mean cost of a rank's part of a mini-batch
   /// pg_loss and kl_loss are aggregated by loss_agg_mode; entropy, ppo_kl and the fractions are

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <random>
@@ -99,7 +100,7 @@ SlowResult SlowPpo(const std::vector<TrainSequence>& batch,
       }
       losses[i].push_back(loss);
       const double k = log_probs[i][r] - s.ref_log_probs[r];
-      kls[i].push_back(std::exp(-k) + k - 1);
+      kls[i].push_back(std::min(std::exp(-k) + k - 1, 10.0));
       result.ppo_kl -= d;
       tokens += 1;
     }

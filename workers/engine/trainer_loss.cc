@@ -1,8 +1,11 @@
 #include "workers/engine/trainer_loss.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/base/status_macros.h"
+#include "workers/engine/aggregation.h"
 
 namespace baton::engine {
 namespace {
@@ -43,52 +46,207 @@ absl::Status NotFinite(const torch::Tensor& token_losses, const torch::Tensor& l
                                                     log_probs[row].item<double>(), ")"));
 }
 
+bool IsPolicyLoss(const LossSpec& loss) { return loss.kind != LossSpec::kSft; }
+
+/// The denominator of the ratio: recomputed, or as sampled.
+const std::vector<float>& OldLogProbs(const TrainSequence& s) {
+  return s.old_log_probs.empty() ? s.behaviour_log_probs : s.old_log_probs;
+}
+
+absl::Status CheckPolicyColumns(size_t i, const TrainSequence& s, const LossSpec& loss) {
+  if (!s.old_log_probs.empty() || !loss.rollout_is.empty()) {
+    BATON_RETURN_IF_ERROR(CheckColumn(i, s, s.old_log_probs, "old_log_probs", false));
+  }
+  const bool needs_behaviour =
+      !loss.rollout_is.empty() || (loss.kind != LossSpec::kReinforce && s.old_log_probs.empty());
+  if (needs_behaviour || !s.behaviour_log_probs.empty()) {
+    BATON_RETURN_IF_ERROR(CheckColumn(i, s, s.behaviour_log_probs, "behaviour_log_probs", false));
+  }
+  return CheckColumn(i, s, s.advantages, "advantages", true);
+}
+
+/// min(exp(sum of old - behaviour), threshold) for each row; the sum is bounded as a log-ratio.
+std::vector<double> ImportanceWeights(absl::Span<const TrainSequence> batch,
+                                      const PackedRows& packed, const LossSpec& loss) {
+  constexpr double kMaxLogWeight = 20;
+  const size_t rows = packed.sequence_index.size();
+  std::vector<double> logs(rows), sums(batch.size(), 0.0);
+  for (size_t m = 0; m < rows; ++m) {
+    const TrainSequence& s = batch[packed.sequence_index[m]];
+    const int64_t r = packed.response_index[m];
+    if (!s.pretraining)
+      logs[m] = static_cast<double>(s.old_log_probs[r]) - s.behaviour_log_probs[r];
+    sums[packed.sequence_index[m]] += logs[m];
+  }
+  for (size_t m = 0; m < rows; ++m) {
+    const double log = loss.rollout_is == "sequence" ? sums[packed.sequence_index[m]] : logs[m];
+    logs[m] = std::min(std::exp(std::clamp(log, -kMaxLogWeight, kMaxLogWeight)),
+                       loss.rollout_is_threshold);
+  }
+  return logs;
+}
+
+PolicyTerms TermsOf(const torch::Tensor& log_probs, const LossColumns& columns,
+                    const LossSpec& loss) {
+  switch (loss.kind) {
+    case LossSpec::kGspo: {
+      torch::Tensor ratios = columns.sequence_log_ratios;
+      if (!ratios.defined()) {
+        ratios = SequenceMeans(log_probs.detach() - columns.old_log_probs, columns.sequences);
+      }
+      return Gspo(log_probs, columns.old_log_probs, ratios, columns.advantages, loss);
+    }
+    case LossSpec::kCispo:
+      return Cispo(log_probs, columns.old_log_probs, columns.advantages, loss);
+    case LossSpec::kReinforce:
+      return Reinforce(log_probs, columns.old_log_probs, columns.advantages);
+    case LossSpec::kPpoClip:
+      return PpoClip(log_probs, columns.old_log_probs, columns.advantages, loss);
+    case LossSpec::kSft:
+      break;
+  }
+  return {log_probs.neg(), {}, {}, {}};
+}
+
+/// Everything of `sums` that is counted per row of the policy.
+void CountRows(const TokenScores& scores, const PolicyTerms& terms, const LossColumns& columns,
+               const LossSpec& loss, LossSums& sums) {
+  const auto sum = [&](const torch::Tensor& t) {
+    return SumOf(columns.policy_rows.defined() ? t * columns.policy_rows : t);
+  };
+  sums.tokens += columns.policy_rows.defined() ? SumOf(columns.policy_rows)
+                                               : static_cast<double>(scores.log_probs.numel());
+  if (scores.entropy.defined()) sums.entropy += sum(scores.entropy);
+  if (!IsPolicyLoss(loss)) return;
+  sums.clipped += sum(terms.clipped);
+  sums.clipped_lower += sum(terms.clipped_lower);
+  sums.ppo_kl += sum(terms.kl);
+  if (columns.is_weights.defined()) {
+    sums.is_weights += sum(columns.is_weights);
+    sums.is_truncated +=
+        sum((columns.is_weights >= loss.rollout_is_threshold).to(columns.is_weights.scalar_type()));
+  }
+}
+
 }  // namespace
 
 LossColumns LossColumns::Narrow(int64_t begin, int64_t length) const {
   const auto narrow = [&](const torch::Tensor& t) {
     return t.defined() ? t.narrow(0, begin, length) : t;
   };
-  return {narrow(weights), narrow(old_log_probs), narrow(advantages), narrow(ref_log_probs)};
+  return {narrow(weights),       narrow(old_log_probs), narrow(advantages),
+          narrow(ref_log_probs), narrow(nll_weights),   narrow(policy_rows),
+          narrow(is_weights),    narrow(sequences),     narrow(sequence_log_ratios)};
 }
 
-LossColumns MakeLossColumns(absl::Span<const TrainSequence> batch,
-                            absl::Span<const double> sequence_weights, const PackedRows& packed,
-                            const LossSpec& loss, const torch::TensorOptions& options) {
+absl::StatusOr<SequenceWeights> WeighSequences(absl::Span<const TrainSequence> mini_batch,
+                                               const LossSpec& loss) {
+  BATON_ASSIGN_OR_RETURN(const LossAggregation aggregation,
+                         ParseLossAggregation(loss.loss_agg_mode));
+  std::vector<int64_t> counts;
+  double scale = loss.loss_scale_factor, positive = 0, pretraining = 0;
+  for (const TrainSequence& s : mini_batch) {
+    const int64_t count = s.CountUnmasked();
+    counts.push_back(s.pretraining ? 0 : count);
+    if (s.pretraining) pretraining += static_cast<double>(count);
+    if (!s.pretraining && s.positive) positive += static_cast<double>(count);
+    if (loss.loss_scale_factor == 0 && !s.pretraining) {
+      scale = std::max<double>(scale, s.response_length());
+    }
+  }
+  SequenceWeights weights;
+  weights.loss = TokenWeights(aggregation, counts, scale);
+  if (loss.positive_nll_coef == 0 && loss.ptx_coef == 0) return weights;
+  for (const TrainSequence& s : mini_batch) {
+    const double tokens = s.pretraining ? pretraining : s.positive ? positive : 0;
+    const double coef = s.pretraining ? loss.ptx_coef : loss.positive_nll_coef;
+    weights.nll.push_back(tokens > 0 ? coef / tokens : 0);
+  }
+  return weights;
+}
+
+LossColumns MakeLossColumns(absl::Span<const TrainSequence> batch, const SequenceWeights& weights,
+                            const PackedRows& packed, const LossSpec& loss,
+                            const torch::TensorOptions& options) {
   const size_t rows = packed.sequence_index.size();
   std::vector<double> values(rows);
+  const auto tensor = [&] {
+    return torch::tensor(at::ArrayRef<double>(values), torch::kFloat64).to(options);
+  };
   const auto column = [&](auto value_of) {
     for (size_t m = 0; m < rows; ++m) {
       values[m] = value_of(packed.sequence_index[m], packed.response_index[m]);
     }
-    return torch::tensor(at::ArrayRef<double>(values), torch::kFloat64).to(options);
+    return tensor();
+  };
+  // Pretraining text has none of the policy's columns.
+  const auto policy_column = [&](auto value_of) {
+    return column([&](int64_t i, int64_t r) { return batch[i].pretraining ? 0 : value_of(i, r); });
   };
   LossColumns columns;
-  columns.weights = column([&](int64_t i, int64_t) { return sequence_weights[i]; });
-  if (loss.kind == LossSpec::kPpoClip) {
-    columns.old_log_probs =
-        column([&](int64_t i, int64_t r) { return batch[i].behaviour_log_probs[r]; });
-    columns.advantages = column([&](int64_t i, int64_t r) { return At(batch[i].advantages, r); });
+  columns.weights = column([&](int64_t i, int64_t) { return weights.loss[i]; });
+  if (!weights.nll.empty()) {
+    columns.nll_weights = column([&](int64_t i, int64_t) { return weights.nll[i]; });
+  }
+  if (loss.ptx_coef > 0) {
+    columns.policy_rows = column([&](int64_t i, int64_t) { return batch[i].pretraining ? 0 : 1; });
+  }
+  if (IsPolicyLoss(loss)) {
+    const auto has_old = [&](int64_t i) {
+      return batch[i].pretraining || !OldLogProbs(batch[i]).empty();
+    };
+    if (std::all_of(packed.sequence_index.begin(), packed.sequence_index.end(), has_old)) {
+      columns.old_log_probs =
+          policy_column([&](int64_t i, int64_t r) { return OldLogProbs(batch[i])[r]; });
+    }
+    columns.advantages =
+        policy_column([&](int64_t i, int64_t r) { return At(batch[i].advantages, r); });
+  }
+  if (!loss.rollout_is.empty()) {
+    values = ImportanceWeights(batch, packed, loss);
+    columns.is_weights = tensor();
+  }
+  if (loss.kind == LossSpec::kGspo) {
+    columns.sequences = torch::tensor(at::ArrayRef<int64_t>(packed.sequence_index), torch::kInt64)
+                            .to(options.device());
   }
   if (loss.use_kl_loss) {
-    columns.ref_log_probs = column([&](int64_t i, int64_t r) { return batch[i].ref_log_probs[r]; });
+    columns.ref_log_probs =
+        policy_column([&](int64_t i, int64_t r) { return batch[i].ref_log_probs[r]; });
   }
   return columns;
+}
+
+void AddSequenceLogRatios(absl::FunctionRef<torch::Tensor(int64_t, int64_t)> logits,
+                          const torch::Tensor& targets, int64_t piece, const LossSpec& loss,
+                          LossColumns& columns, const VocabularyShard& shard) {
+  const int64_t rows = targets.size(0);
+  if (loss.kind != LossSpec::kGspo || rows <= piece) return;
+  torch::NoGradGuard no_grad;
+  std::vector<torch::Tensor> log_probs;
+  for (int64_t begin = 0; begin < rows; begin += piece) {
+    const int64_t length = std::min(piece, rows - begin);
+    log_probs.push_back(ScoreTokens(logits(begin, length), targets.narrow(0, begin, length),
+                                    loss.temperature, EntropyMode::kNone, shard)
+                            .log_probs);
+  }
+  columns.sequence_log_ratios =
+      SequenceMeans(torch::cat(log_probs) - columns.old_log_probs, columns.sequences);
 }
 
 absl::Status ValidateLossColumns(absl::Span<const TrainSequence> batch, const LossSpec& loss) {
   for (size_t i = 0; i < batch.size(); ++i) {
     const TrainSequence& s = batch[i];
     if (s.CountUnmasked() == 0) continue;
-    absl::Status status;
-    if (loss.kind == LossSpec::kPpoClip) {
-      status = CheckColumn(i, s, s.behaviour_log_probs, "behaviour_log_probs", false);
-      if (status.ok()) status = CheckColumn(i, s, s.advantages, "advantages", true);
+    if (s.pretraining) {
+      if (IsPolicyLoss(loss) && loss.ptx_coef > 0) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "sequence ", i, " is pretraining text, which a policy loss with ptx_coef above 0 takes"));
     }
-    if (status.ok() && loss.use_kl_loss) {
-      status = CheckColumn(i, s, s.ref_log_probs, "ref_log_probs", false);
+    if (IsPolicyLoss(loss)) BATON_RETURN_IF_ERROR(CheckPolicyColumns(i, s, loss));
+    if (loss.use_kl_loss) {
+      BATON_RETURN_IF_ERROR(CheckColumn(i, s, s.ref_log_probs, "ref_log_probs", false));
     }
-    if (!status.ok()) return status;
   }
   return absl::OkStatus();
 }
@@ -98,16 +256,13 @@ absl::StatusOr<torch::Tensor> WeightedLoss(const torch::Tensor& logits,
                                            const LossSpec& loss,
                                            absl::FunctionRef<std::string(int64_t)> name_row,
                                            LossSums& sums, const VocabularyShard& shard) {
-  const bool ppo = loss.kind == LossSpec::kPpoClip;
   const EntropyMode entropy_mode = loss.entropy_coeff != 0 ? EntropyMode::kGradient
-                                   : ppo                   ? EntropyMode::kValue
+                                   : IsPolicyLoss(loss)    ? EntropyMode::kValue
                                                            : EntropyMode::kNone;
   const TokenScores scores = ScoreTokens(logits, targets, loss.temperature, entropy_mode, shard);
-  PpoClipTerms ppo_terms;
-  if (ppo) {
-    ppo_terms = PpoClip(scores.log_probs, columns.old_log_probs, columns.advantages, loss);
-  }
-  const torch::Tensor policy_loss = ppo ? ppo_terms.loss : scores.log_probs.neg();
+  const PolicyTerms terms = TermsOf(scores.log_probs, columns, loss);
+  const torch::Tensor policy_loss =
+      columns.is_weights.defined() ? terms.loss * columns.is_weights : terms.loss;
   torch::Tensor token_loss = policy_loss;
   if (loss.entropy_coeff != 0) token_loss = token_loss - loss.entropy_coeff * scores.entropy;
   torch::Tensor kl;
@@ -116,24 +271,32 @@ absl::StatusOr<torch::Tensor> WeightedLoss(const torch::Tensor& logits,
     token_loss = token_loss + loss.kl_loss_coef * kl;
   }
   torch::Tensor total = (token_loss * columns.weights).sum();
+  torch::Tensor nll;
+  if (columns.nll_weights.defined()) {
+    nll = scores.log_probs.neg() * columns.nll_weights;
+    total = total + nll.sum();
+  }
 
   torch::NoGradGuard no_grad;
   const double value = total.item<double>();
-  if (!std::isfinite(value)) return NotFinite(token_loss, scores.log_probs, name_row);
-  sums.tokens += static_cast<double>(targets.numel());
-  sums.loss += token_loss.is_same(policy_loss) ? value : SumOf(policy_loss * columns.weights);
-  if (kl.defined()) sums.kl_loss += SumOf(kl * columns.weights);
-  if (scores.entropy.defined()) sums.entropy += SumOf(scores.entropy);
-  if (ppo) {
-    sums.clipped += SumOf(ppo_terms.clipped);
-    sums.clipped_lower += SumOf(ppo_terms.clipped_lower);
-    sums.ppo_kl += SumOf(ppo_terms.kl);
+  if (!std::isfinite(value)) {
+    return NotFinite(nll.defined() ? token_loss + nll : token_loss, scores.log_probs, name_row);
   }
+  const bool alone = token_loss.is_same(policy_loss) && !nll.defined();
+  sums.loss += alone ? value : SumOf(policy_loss * columns.weights);
+  if (kl.defined()) sums.kl_loss += SumOf(kl * columns.weights);
+  if (nll.defined()) {
+    const double all = SumOf(nll);
+    const double positive = columns.policy_rows.defined() ? SumOf(nll * columns.policy_rows) : all;
+    sums.positive_nll += positive;
+    sums.ptx += all - positive;
+  }
+  CountRows(scores, terms, columns, loss, sums);
   return total;
 }
 
 void AddMetrics(const LossSums& sums, const LossSpec& loss, std::map<std::string, double>& totals) {
-  const double tokens = sums.tokens;
+  const double tokens = std::max(1.0, sums.tokens);  // a mini-batch of pretraining text has none
   if (loss.kind == LossSpec::kSft) {
     totals["train/loss"] += sums.loss;
     if (loss.use_kl_loss) totals["train/kl_loss"] += sums.kl_loss;
@@ -145,6 +308,14 @@ void AddMetrics(const LossSums& sums, const LossSpec& loss, std::map<std::string
   totals["actor/pg_clipfrac_lower"] += sums.clipped_lower / tokens;
   totals["actor/ppo_kl"] += sums.ppo_kl / tokens;
   if (loss.use_kl_loss) totals["actor/kl_loss"] += sums.kl_loss;
+  if (loss.positive_nll_coef > 0) {
+    totals["actor/positive_nll_loss"] += sums.positive_nll / loss.positive_nll_coef;
+  }
+  if (loss.ptx_coef > 0) totals["actor/ptx_loss"] += sums.ptx / loss.ptx_coef;
+  if (!loss.rollout_is.empty()) {
+    totals["rollout_corr/rollout_is_mean"] += sums.is_weights / tokens;
+    totals["rollout_corr/rollout_is_truncated"] += sums.is_truncated / tokens;
+  }
 }
 
 }  // namespace baton::engine

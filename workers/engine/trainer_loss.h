@@ -26,30 +26,55 @@ struct LossColumns {
   torch::Tensor old_log_probs;
   torch::Tensor advantages;
   torch::Tensor ref_log_probs;
+  torch::Tensor nll_weights;          ///< Of -log_prob: positive and pretraining terms.
+  torch::Tensor policy_rows;          ///< 0 for rows of pretraining text, else 1.
+  torch::Tensor is_weights;           ///< Truncated importance weights of the sampler.
+  torch::Tensor sequences;            ///< int64: which sequence a row belongs to.
+  torch::Tensor sequence_log_ratios;  ///< When the rows come in pieces (AddSequenceLogRatios).
 
   LossColumns Narrow(int64_t begin, int64_t length) const;
 };
 
-/// `sequence_weights`: one per sequence of `batch`. Tensors get the dtype and device of `options`.
-LossColumns MakeLossColumns(absl::Span<const TrainSequence> batch,
-                            absl::Span<const double> sequence_weights, const PackedRows& packed,
-                            const LossSpec& loss, const torch::TensorOptions& options);
+/// One per sequence of a mini-batch, for each of its unmasked tokens.
+struct SequenceWeights {
+  std::vector<double> loss;  ///< By loss_agg_mode over the WHOLE mini-batch; pretraining text: 0.
+  std::vector<double> nll;   ///< Coefficient / tokens of all such sequences; empty: all 0.
+};
+
+/// `loss` is valid.
+absl::StatusOr<SequenceWeights> WeighSequences(absl::Span<const TrainSequence> mini_batch,
+                                               const LossSpec& loss);
+
+/// Tensors get the dtype and device of `options`.
+LossColumns MakeLossColumns(absl::Span<const TrainSequence> batch, const SequenceWeights& weights,
+                            const PackedRows& packed, const LossSpec& loss,
+                            const torch::TensorOptions& options);
+
+/// For a loss that needs whole responses, when their rows go through the head piece by piece:
+/// scores all of them first, without gradient. `logits` of rows [begin, begin + length).
+void AddSequenceLogRatios(absl::FunctionRef<torch::Tensor(int64_t, int64_t)> logits,
+                          const torch::Tensor& targets, int64_t piece, const LossSpec& loss,
+                          LossColumns& columns, const VocabularyShard& shard = {});
 
 /// InvalidArgument naming sequence and token when a column that `loss` uses has another length or
-/// is not finite where the mask is set.
+/// is not finite where the mask is set, or when there is pretraining text without a ptx_coef.
 [[nodiscard]] absl::Status ValidateLossColumns(absl::Span<const TrainSequence> batch,
                                                const LossSpec& loss);
 
 /// Sums over rows of a mini-batch, added up micro-batch by micro-batch, and over the ranks that
 /// share it: doubles alone.
 struct LossSums {
-  double tokens = 0;   ///< Rows.
-  double loss = 0;     ///< Weighted: the SFT or PPO loss itself.
+  double tokens = 0;   ///< Rows, without those of pretraining text.
+  double loss = 0;     ///< Weighted: the SFT or policy loss itself.
   double kl_loss = 0;  ///< Weighted.
   double entropy = 0;  ///< Unweighted, as all below.
   double clipped = 0;
   double clipped_lower = 0;
   double ppo_kl = 0;
+  double is_weights = 0;
+  double is_truncated = 0;
+  double positive_nll = 0;  ///< Weighted, coefficient included, as ptx.
+  double ptx = 0;
 };
 
 /// The weighted total of these rows (a scalar to run backward from), its parts added to `sums`.

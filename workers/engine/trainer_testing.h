@@ -83,6 +83,28 @@ inline std::vector<TrainSequence> RandomBatch(uint32_t seed, int count, int64_t 
   return batch;
 }
 
+/// RandomBatch with recomputed log-probs; every third sequence is positive, two are pretraining
+/// text without any column.
+inline std::vector<TrainSequence> MixedBatch(uint32_t seed, int count, int64_t vocab) {
+  std::vector<TrainSequence> batch = RandomBatch(seed, count, vocab);
+  std::mt19937 rng(seed + 100);
+  std::normal_distribution<float> normal;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    for (const float b : batch[i].behaviour_log_probs) {
+      batch[i].old_log_probs.push_back(b + 0.6F * normal(rng));
+    }
+    batch[i].positive = i % 3 == 0;
+  }
+  for (const size_t i : {size_t{4}, size_t{5}}) {
+    TrainSequence text;
+    text.tokens = batch[i].tokens;
+    text.prompt_length = 1;
+    text.pretraining = true;
+    batch[i] = text;
+  }
+  return batch;
+}
+
 inline std::vector<std::pair<std::string, torch::Tensor>> Gradients(const CausalLM& model) {
   std::vector<std::pair<std::string, torch::Tensor>> out;
   for (const auto& [name, p] : model.parameters()) out.emplace_back(name, p.grad().clone());
