@@ -1,0 +1,138 @@
+// One rank of the parity test: 20 updates in float64, then as many in float32.
+//
+//   parity_rank STORE RANK TP DP FOLDER
+//
+// Rank 0 writes FOLDER/float64.safetensors and float32.safetensors: the whole model's weights,
+// "losses" and "gradient_norms" [20], "imbalance" [1] and "first" (all weights before, flat).
+#include <torch/torch.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "sdk/base/status_macros.h"
+#include "workers/engine/trainer.h"
+#include "workers/engine/weights_io.h"
+#include "workers/parallel/rank_groups.h"
+
+namespace baton::parallel {
+namespace {
+
+constexpr int kUpdates = 20;
+
+engine::ModelConfig Config() {
+  engine::ModelConfig config;
+  config.family = engine::ModelConfig::Family::kQwen2;
+  config.vocab_size = 61;
+  config.hidden_size = 32;
+  config.intermediate_size = 44;
+  config.num_hidden_layers = 2;
+  config.num_attention_heads = 4;
+  config.num_key_value_heads = 2;
+  config.head_dim = 8;
+  config.max_position_embeddings = 128;
+  config.attention_bias = true;
+  config.tie_word_embeddings = true;
+  config.initializer_range = 0.1;
+  return config;
+}
+
+/// Twelve ragged sequences with masks, the same for the same step.
+std::vector<engine::TrainSequence> Batch(int step) {
+  std::mt19937 rng(100 + step);
+  const auto uniform = [&] { return static_cast<float>(rng() % 10000) / 10000; };
+  std::vector<engine::TrainSequence> batch(12);
+  for (engine::TrainSequence& s : batch) {
+    s.prompt_length = 1 + static_cast<int64_t>(rng() % 6);
+    const int64_t response = 1 + static_cast<int64_t>(rng() % (rng() % 4 == 0 ? 40 : 12));
+    for (int64_t t = 0; t < s.prompt_length + response; ++t) {
+      // Tokens that follow each other, so that there is something to learn.
+      s.tokens.push_back(
+          static_cast<int32_t>(t == 0 ? rng() % 61 : (s.tokens.back() * 3 + rng() % 3) % 61));
+    }
+    for (int64_t r = 0; r < response; ++r) {
+      s.behaviour_log_probs.push_back(-4.5f + uniform());
+      s.ref_log_probs.push_back(-4.5f + uniform());
+      s.advantages.push_back(2 * uniform() - 0.8f);
+      s.loss_mask.push_back(rng() % 5 != 0 ? 1 : 0);
+    }
+    s.loss_mask[0] = 1;
+  }
+  return batch;
+}
+
+/// Odd updates imitate, even ones follow the policy gradient with every term of its loss.
+engine::LossSpec Loss(int update) {
+  engine::LossSpec loss;
+  if (update % 2 == 1) return loss;
+  loss.kind = engine::LossSpec::kPpoClip;
+  loss.entropy_coeff = 0.01;
+  loss.use_kl_loss = true;
+  loss.kl_loss_coef = 0.05;
+  loss.clip_ratio_c = 3;
+  return loss;
+}
+
+absl::Status Train(const GroupAddress& address, RankGroups& groups, torch::Dtype dtype,
+                   const std::string& path) {
+  BATON_ASSIGN_OR_RETURN(
+      auto model, engine::CausalLM::Create(Config(), dtype, torch::kCPU, groups.tensor_group()));
+  model->InitializeRandom(17);
+  BATON_ASSIGN_OR_RETURN(engine::NamedTensors before, engine::WholeParameters(*model));
+  std::vector<torch::Tensor> first;
+  for (const auto& named : before) first.push_back(named.second.detach().flatten().clone());
+  engine::OptimizerSpec optimizer;
+  optimizer.lr = 0.03;
+  optimizer.weight_decay = 0.05;
+  BATON_ASSIGN_OR_RETURN(auto trainer,
+                         engine::Trainer::Create(model.get(), optimizer, groups.data_group()));
+  engine::UpdateOptions options;
+  options.max_token_len = 60;
+  std::vector<double> losses, norms;
+  double imbalance = 0;
+  for (int update = 0; update < kUpdates; ++update) {
+    // Five batches, so that imitation pays off.
+    BATON_ASSIGN_OR_RETURN(auto metrics, trainer->Update(Batch(update % 5), Loss(update), options));
+    const std::string prefix = update % 2 == 1 ? "train/" : "actor/";
+    losses.push_back(metrics.at(prefix + (update % 2 == 1 ? "loss" : "pg_loss")));
+    norms.push_back(metrics.at(prefix + "grad_norm"));
+    imbalance += metrics.count("perf/imbalance") > 0 ? metrics["perf/imbalance"] / kUpdates : 0;
+  }
+  BATON_ASSIGN_OR_RETURN(engine::NamedTensors result, engine::WholeParameters(*model));
+  if (address.rank != 0) return absl::OkStatus();
+  for (auto& named : result) named.second = named.second.detach();
+  result.emplace_back("losses", torch::tensor(losses, torch::kFloat64));
+  result.emplace_back("gradient_norms", torch::tensor(norms, torch::kFloat64));
+  result.emplace_back("imbalance", torch::tensor({imbalance}, torch::kFloat64));
+  result.emplace_back("first", torch::cat(first));
+  BATON_ASSIGN_OR_RETURN(const auto image, engine::WeightsImage::Create(result));
+  return image.WriteFile(path);
+}
+
+absl::Status Run(const GroupAddress& address, const std::string& folder) {
+  BATON_ASSIGN_OR_RETURN(const auto groups, RankGroups::Join(address));
+  BATON_RETURN_IF_ERROR(Train(address, *groups, torch::kFloat64, folder + "/float64.safetensors"));
+  return Train(address, *groups, torch::kFloat32, folder + "/float32.safetensors");
+}
+
+}  // namespace
+}  // namespace baton::parallel
+
+int main(int argc, char** argv) {
+  if (argc != 6) {
+    std::fprintf(stderr, "usage: parity_rank STORE RANK TP DP FOLDER\n");
+    return 2;
+  }
+  torch::set_num_threads(1);
+  baton::parallel::GroupAddress address;
+  address.store = argv[1];
+  address.rank = std::atoi(argv[2]);
+  address.tp = std::atoi(argv[3]);
+  address.dp = std::atoi(argv[4]);
+  const absl::Status status = baton::parallel::Run(address, argv[5]);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "parity_rank %s: %s\n", argv[2], status.ToString().c_str());
+  return 1;
+}

@@ -1,0 +1,140 @@
+// The same training in one process, on two data ranks, two tensor ranks, and two of each: losses,
+// gradient norms and final weights agree. Ranks are processes (parity_rank.cc) that meet at a store
+// of this one.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "relay/weights/safetensors_reader.h"
+#include "workers/engine/weights_io.h"
+#include "workers/parallel/rank_groups.h"
+
+namespace baton::parallel {
+namespace {
+
+using torch::Tensor;
+using Result = std::map<std::string, Tensor>;
+
+struct Layout {
+  int tp, dp;
+  std::string Name() const { return "tp" + std::to_string(tp) + " dp" + std::to_string(dp); }
+};
+
+/// Starts all ranks and waits for them.
+void RunRanks(const Layout& layout, const std::string& store, const std::string& folder) {
+  std::filesystem::create_directories(folder);
+  const std::string program =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path() / "parity_rank";
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < layout.tp * layout.dp; ++rank) {
+    const std::string arguments[] = {
+        program, store, std::to_string(rank), std::to_string(layout.tp), std::to_string(layout.dp),
+        folder};
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      char* argv[7] = {};
+      for (int i = 0; i < 6; ++i) argv[i] = const_cast<char*>(arguments[i].c_str());
+      execv(argv[0], argv);
+      _exit(127);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << layout.Name();
+  }
+}
+
+Result ReadResult(const std::string& path) {
+  Result result;
+  const auto file = relay::SafetensorsFile::Open(path);
+  EXPECT_TRUE(file.ok()) << file.status();
+  if (!file.ok()) return result;
+  for (const relay::TensorEntry& entry : (*file)->view().entries()) {
+    result[entry.name] = engine::BorrowTensor((*file)->view(), entry)->clone().to(torch::kFloat64);
+  }
+  return result;
+}
+
+struct Difference {
+  double losses = 0, norms = 0, weights = 0;
+};
+
+/// Of losses and norms each number relative to itself; of weights relative to its tensor's largest.
+Difference Compare(const Result& got, const Result& want) {
+  const auto each = [&](const std::string& name) {
+    return ((got.at(name) - want.at(name)) / want.at(name)).abs().max().item<double>();
+  };
+  Difference difference{each("losses"), each("gradient_norms"), 0};
+  for (const auto& [name, tensor] : want) {
+    if (name.find(".weight") == std::string::npos && name.find(".bias") == std::string::npos) {
+      continue;
+    }
+    const double off = (got.at(name) - tensor).abs().max().item<double>();
+    difference.weights = std::max(difference.weights, off / tensor.abs().max().item<double>());
+  }
+  return difference;
+}
+
+/// That the learning rate matters: imitation gets far, and the weights move.
+void ExpectLearning(const Result& result) {
+  const Tensor losses = result.at("losses");
+  EXPECT_LT(losses[19].item<double>(), 0.85 * losses[1].item<double>());
+  std::vector<Tensor> last;
+  for (const auto& [name, tensor] : result) {
+    if (name.find("model.") == 0) last.push_back(tensor.flatten());
+  }
+  const Tensor first = result.at("first"), moved = torch::cat(last) - first;
+  EXPECT_GT((moved.norm() / first.norm()).item<double>(), 0.1);
+}
+
+TEST(ParityTest, RanksTrainAsOneProcessDoes) {
+  std::string folder = ::testing::TempDir() + "parity_XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const auto server = StoreServer::Start("127.0.0.1");
+  ASSERT_TRUE(server.ok()) << server.status();
+  std::map<std::string, Result> one;
+  for (const Layout& layout : {Layout{1, 1}, Layout{1, 2}, Layout{2, 1}, Layout{2, 2}}) {
+    const std::string own = folder + "/" + layout.Name();
+    // Ranks of different layouts must not meet: each has a file of its own, or the server.
+    RunRanks(layout, layout.tp == layout.dp ? (*server)->address() : "file://" + own + ".store",
+             own);
+    for (const std::string dtype : {"float64", "float32"}) {
+      const Result result = ReadResult(own + "/" + dtype + ".safetensors");
+      ASSERT_EQ(result.count("losses"), 1u);
+      if (one.count(dtype) == 0) {
+        ExpectLearning(result);
+        one[dtype] = result;
+        continue;
+      }
+      const Difference difference = Compare(result, one[dtype]);
+      std::printf("%s %s: losses %.2g, gradient norms %.2g, weights %.2g (relative)\n",
+                  layout.Name().c_str(), dtype.c_str(), difference.losses, difference.norms,
+                  difference.weights);
+      const double bound = dtype == "float64" ? 1e-9 : 0.05;
+      EXPECT_LT(difference.losses, bound) << layout.Name() << " " << dtype;
+      EXPECT_LT(difference.norms, bound) << layout.Name() << " " << dtype;
+      EXPECT_LT(difference.weights, bound) << layout.Name() << " " << dtype;
+      const double imbalance = result.at("imbalance").item<double>();
+      if (layout.dp > 1) {
+        EXPECT_GE(imbalance, 1);
+        EXPECT_LT(imbalance, 1.1);
+      }
+    }
+  }
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace baton::parallel
