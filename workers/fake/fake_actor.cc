@@ -67,9 +67,11 @@ absl::StatusOr<v1::TaskResult> FakeActor::Update(const v1::Task& task, TaskConte
   for (const v1::Trajectory& trajectory : batch) tokens += CountTokens(trajectory);
   v1::TaskResult result;
   auto& metrics = *result.mutable_metrics();
-  const bool sft = update.loss() == "sft";
-  metrics[sft ? "train/loss" : "actor/pg_loss"] = 1.0 / static_cast<double>(step_);
-  metrics[sft ? "train/grad_norm" : "actor/grad_norm"] = 1.0;
+  const bool pairs = update.loss() == "bradley_terry";
+  const bool plain = update.loss() == "sft" || pairs;
+  metrics[plain ? "train/loss" : "actor/pg_loss"] = 1.0 / static_cast<double>(step_);
+  metrics[plain ? "train/grad_norm" : "actor/grad_norm"] = 1.0;
+  if (pairs) metrics["train/accuracy"] = 1.0 - 0.5 / static_cast<double>(step_);
   metrics["perf/total_num_tokens"] = tokens;
   last_update_ = result;
   context.ReportPolicyVersion(policy_version_);
@@ -103,6 +105,14 @@ absl::StatusOr<v1::TaskResult> FakeActor::SaveCheckpoint(const v1::Task& task,
       WriteCheckpointFile(absl::StrCat(folder, "/trainer.json"), trainer.dump() + "\n"));
   v1::TaskResult result;
   BATON_RETURN_IF_ERROR(ReportCheckpointFiles(folder, {"actor", "trainer.json"}, result));
+  return result;
+}
+
+absl::StatusOr<v1::TaskResult> FakeActor::Evaluate(const v1::Task& /*task*/, TaskContext& context) {
+  BATON_ASSIGN_OR_RETURN(const auto batch, experience_->FetchBatch(context));
+  const uint64_t hash = TrainedWeights(weights_, batch);
+  v1::TaskResult result;
+  (*result.mutable_metrics())["val/accuracy"] = static_cast<double>(hash % 1001) / 1000;
   return result;
 }
 

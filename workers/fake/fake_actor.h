@@ -24,6 +24,8 @@ class FakeActor {
   absl::StatusOr<v1::TaskResult> Update(const v1::Task& task, TaskContext& context);
   absl::StatusOr<v1::TaskResult> Publish(const v1::Task& task, TaskContext& context);
   absl::StatusOr<v1::TaskResult> SaveCheckpoint(const v1::Task& task, TaskContext& context);
+  /// val/accuracy in [0, 1]: a pure function of the weights and the batch.
+  absl::StatusOr<v1::TaskResult> Evaluate(const v1::Task& task, TaskContext& context);
   absl::StatusOr<v1::TaskResult> Export(const v1::Task& task, TaskContext& context);
   /// -1 for every token.
   absl::StatusOr<v1::TaskResult> ComputeLogProb(const v1::Task& task, TaskContext& context);

@@ -7,6 +7,7 @@
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 #include "sdk/worker/checkpoint_files.h"
+#include "sdk/worker/score_output.h"
 #include "workers/fake/fake_scores.h"
 #include "workers/fake/fake_weights.h"
 

@@ -46,12 +46,6 @@ double LearnedScore(absl::string_view model, absl::string_view response_text) {
   return Unit(XXH3_64bits_withSeed(response_text.data(), response_text.size(), seed));
 }
 
-std::string OutputName(const v1::Score& score, absl::string_view default_name) {
-  const auto out = score.options().fields().find("out");
-  const bool named = out != score.options().fields().end() && !out->second.string_value().empty();
-  return named ? out->second.string_value() : std::string(default_name);
-}
-
 v1::TaskResult ColumnResult(const std::string& name, const std::vector<float>& values) {
   v1::TaskResult result;
   v1::Column* column = result.add_columns();

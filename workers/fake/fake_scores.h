@@ -19,9 +19,6 @@ std::vector<float> TokenScores(uint64_t seed, const v1::Trajectory& trajectory, 
 /// A learned reward in [0, 1] by one of several models.
 double LearnedScore(absl::string_view model, absl::string_view response_text);
 
-/// What the node calls its output: the option `out`, else `default_name`.
-std::string OutputName(const v1::Score& score, absl::string_view default_name);
-
 /// A result of one float32 column per response token.
 v1::TaskResult ColumnResult(const std::string& name, const std::vector<float>& values);
 

@@ -120,6 +120,9 @@ TEST_F(FakeScoringTest, EveryRoleNamesWhatItMakes) {
   EXPECT_EQ(Score("reward_model", "compute_reward").metrics().at("reward"),
             LearnedScore("reward_model", "abc"));
   EXPECT_EQ(Score("cost", "compute_reward").metrics().at("cost"), LearnedScore("cost", "abc"));
+  v1::Task task = Make("reward_model", "compute_reward");
+  (*task.mutable_score()->mutable_options()->mutable_fields())["out"].set_string_value("mine");
+  EXPECT_EQ(Run(task).metrics().count("mine"), 1u);
 }
 
 TEST_F(FakeScoringTest, TheCriticGoesOnExactlyFromItsCheckpoint) {

@@ -8,6 +8,7 @@
 #include "absl/synchronization/notification.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
+#include "sdk/worker/score_output.h"
 #include "workers/fake/fake_actor.h"
 #include "workers/fake/fake_critic.h"
 #include "workers/fake/fake_generator.h"
@@ -34,7 +35,8 @@ absl::Status Injected(const v1::Task& task) {
 
 Result Reward(const v1::Task& task, TaskContext& /*context*/) {
   v1::TaskResult result;
-  (*result.mutable_metrics())["reward"] = RewardOf(task.score().trajectory().response_text());
+  (*result.mutable_metrics())[OutputName(task.score(), "reward")] =
+      RewardOf(task.score().trajectory().response_text());
   return result;
 }
 
@@ -128,6 +130,8 @@ absl::Status FakeWorker::Impl::RegisterActor() {
       worker->RegisterMethod("actor", "save_checkpoint", 1, method(&FakeActor::SaveCheckpoint)));
   BATON_RETURN_IF_ERROR(
       worker->RegisterMethod("actor", "compute_log_prob", 64, method(&FakeActor::ComputeLogProb)));
+  BATON_RETURN_IF_ERROR(
+      worker->RegisterMethod("actor", "evaluate", 1, method(&FakeActor::Evaluate)));
   return worker->RegisterMethod("actor", "export", 1, method(&FakeActor::Export),
                                 {/*needs_role=*/false});
 }
@@ -229,13 +233,13 @@ absl::Status FakeWorker::Impl::Register() {
     } else if (role == "critic") {
       BATON_RETURN_IF_ERROR(RegisterCritic());
     } else if (role == "reward" || role == "reference" || role == "reward_model" ||
-               role == "cost") {
+               role == "cost" || role == "judge") {
       BATON_RETURN_IF_ERROR(RegisterScorer(role));
     } else {
       return absl::InvalidArgumentError(
           absl::StrCat("unknown role \"", role,
-                       "\": actor, rollout, reward, reference, critic, reward_model and cost "
-                       "exist"));
+                       "\": actor, rollout, reward, reference, critic, reward_model, cost "
+                       "and judge exist"));
     }
   }
   return absl::OkStatus();

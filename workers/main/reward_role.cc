@@ -11,6 +11,7 @@
 #include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/base/utf8.h"
+#include "sdk/worker/score_output.h"
 #include "workers/reward/command_reward.h"
 #include "workers/reward/rule.h"
 #include "workers/reward/weighted_reward.h"
@@ -120,13 +121,14 @@ absl::StatusOr<v1::TaskResult> RewardRole::Compute(const v1::Score& score,
   const reward::RewardResult& scored = *scored_or;
   v1::TaskResult result;
   auto& metrics = *result.mutable_metrics();
+  const std::string name = OutputName(score, "reward");
   if (!scored.error.empty()) {
     result.set_error(ReplaceInvalidUtf8(scored.error));
-    metrics["reward"] = spec_.error_reward();
+    metrics[name] = spec_.error_reward();
     return result;
   }
   for (const auto& [name, value] : scored.scores) metrics[name] = value;
-  metrics["reward"] = scored.reward;
+  metrics[name] = scored.reward;
   return result;
 }
 

@@ -60,6 +60,19 @@ TEST_F(RewardRoleTest, AddsUpWeightedRules) {
   EXPECT_EQ(wrong.metrics().at("accuracy"), 0);
 }
 
+TEST_F(RewardRoleTest, ItsNodeMayNameTheReward) {
+  v1::RewardSpec reward;
+  *reward.add_rules() = Numeric(1);
+  ASSERT_EQ(Assign(reward).status().code(), 0);
+  v1::Task task = MakeTask(std::to_string(++tokens_), "reward", "compute_reward");
+  task.mutable_score()->mutable_trajectory()->set_response_text("#132");
+  task.mutable_score()->mutable_trajectory()->set_answer("132");
+  (*task.mutable_score()->mutable_options()->mutable_fields())["out"].set_string_value("rules");
+  const v1::TaskResult result = controller_.RunTask(task).value_or(v1::TaskResult());
+  EXPECT_EQ(result.metrics().at("rules"), 1);
+  EXPECT_EQ(result.metrics().count("reward"), 0u);
+}
+
 TEST_F(RewardRoleTest, AsksACommand) {
   v1::RewardSpec reward;
   reward.set_command(

@@ -82,9 +82,10 @@ CriticRole::Result CriticRole::Assign(const v1::Task& task) {
     if (own) {
       BATON_RETURN_IF_ERROR(CheckReadsPolicyTokens(assign, *assigned->source, "spec.critic.model"));
     }
-    BATON_ASSIGN_OR_RETURN(assigned->model, LoadScalar(*assigned->source, device,
-                                                       static_cast<uint64_t>(spec.data().seed()),
-                                                       /*needs_head=*/false));
+    BATON_ASSIGN_OR_RETURN(
+        assigned->model,
+        trainer::LoadScalar(*assigned->source, device, static_cast<uint64_t>(spec.data().seed()),
+                            /*needs_head=*/false));
   }
   if (spec.rollout().deterministic()) assigned->model->SetDeterministic(true);
   auto trainer =

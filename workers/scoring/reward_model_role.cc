@@ -6,6 +6,8 @@
 #include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/base/utf8.h"
+#include "sdk/worker/score_output.h"
+#include "workers/trainer/scalar_checkpoint.h"
 #include "workers/trainer/train_batch.h"
 
 namespace baton::scoring {
@@ -45,8 +47,8 @@ absl::StatusOr<v1::TaskResult> RewardModelRole::Assign(const v1::AssignRole& ass
   auto source = policy::PolicySource::Open(own.model(), "");
   if (!source.ok()) return Annotate(source.status(), key);
   assigned->source = *std::move(source);
-  auto model = LoadScalar(*assigned->source, torch::Device(options_.device), 0,
-                          /*needs_head=*/true);
+  auto model = trainer::LoadScalar(*assigned->source, torch::Device(options_.device), 0,
+                                   /*needs_head=*/true);
   if (!model.ok()) return Annotate(model.status(), absl::StrCat(key, ".model.path"));
   assigned->model = *std::move(model);
   if (spec.rollout().deterministic()) assigned->model->SetDeterministic(true);

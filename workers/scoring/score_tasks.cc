@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/worker/score_output.h"
 #include "workers/engine/log_probs.h"
-#include "workers/engine/scalar_directory.h"
 #include "workers/policy/trajectory_columns.h"
 #include "workers/trainer/train_batch.h"
 
@@ -47,14 +47,6 @@ void ScoreColumn(ScoreLoop& loop, std::shared_ptr<TaskContext> context,
             });
 }
 
-std::string OutputName(const v1::Score& score, absl::string_view default_name) {
-  const auto out = score.options().fields().find("out");
-  if (out == score.options().fields().end() || out->second.string_value().empty()) {
-    return std::string(default_name);
-  }
-  return out->second.string_value();
-}
-
 int64_t BatchBudget(int64_t asked, const v1::JobSpec& spec, bool on_cpu) {
   const int64_t budget = asked > 0                          ? asked
                          : spec.actor().max_token_len() > 0 ? spec.actor().max_token_len()
@@ -91,18 +83,6 @@ absl::Status CheckOneRank(const v1::AssignRole& assign, absl::string_view role) 
   return absl::UnimplementedError(
       absl::StrCat("groups of ", assign.world_size(), " ranks for role ", role,
                    ": this worker plays it alone; set its parallel to 1 x 1"));
-}
-
-absl::StatusOr<std::unique_ptr<engine::ScalarModel>> LoadScalar(const policy::PolicySource& source,
-                                                                torch::Device device, uint64_t seed,
-                                                                bool needs_head) {
-  if (!source.directory().empty()) {
-    return engine::LoadScalarModel(
-        source.directory(), kScoreDtype, device,
-        needs_head ? engine::HeadWanted::kRequired : engine::HeadWanted::kZeroIfMissing);
-  }
-  BATON_ASSIGN_OR_RETURN(const auto decoder, source.LoadModel(kScoreDtype, device, seed));
-  return engine::ScalarModel::FromCausalLM(*decoder, kScoreDtype, device);
 }
 
 }  // namespace baton::scoring

@@ -15,8 +15,6 @@
 #include "baton/v1/worker_service.pb.h"
 #include "sdk/worker/task_context.h"
 #include "workers/engine/micro_batch.h"
-#include "workers/engine/model.h"
-#include "workers/engine/scalar_model.h"
 #include "workers/policy/policy_source.h"
 #include "workers/scoring/score_loop.h"
 
@@ -36,12 +34,10 @@ void ScoreTask(ScoreLoop& loop, std::shared_ptr<TaskContext> context,
                absl::StatusOr<engine::TrainSequence> sequence,
                std::function<v1::TaskResult(const std::vector<float>&)> make_result);
 
-/// ScoreTask for a column of one number per response token, named by OutputName.
+/// ScoreTask for a column of one number per response token, named by OutputName
+/// (sdk/worker/score_output.h).
 void ScoreColumn(ScoreLoop& loop, std::shared_ptr<TaskContext> context,
                  absl::string_view default_name);
-
-/// What the node calls its output: the option `out`, else `default_name`.
-std::string OutputName(const v1::Score& score, absl::string_view default_name);
 
 /// Tokens of a micro-batch: `asked`, else spec.actor.max_token_len. On a CPU no more than its
 /// caches hold (engine/log_probs.h), which changes no result.
@@ -60,12 +56,6 @@ bool SameTokens(const engine::Tokenizer& a, const engine::Tokenizer& b);
 
 /// UNIMPLEMENTED for a group of several ranks.
 [[nodiscard]] absl::Status CheckOneRank(const v1::AssignRole& assign, absl::string_view role);
-
-/// The model of `source` under its scalar head, in kScoreDtype; with spec.model.init a head of
-/// zeros over the weights that the policy starts from as well.
-absl::StatusOr<std::unique_ptr<engine::ScalarModel>> LoadScalar(const policy::PolicySource& source,
-                                                                torch::Device device, uint64_t seed,
-                                                                bool needs_head);
 
 }  // namespace baton::scoring
 

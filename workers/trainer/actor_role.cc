@@ -64,6 +64,8 @@ absl::Status ActorRole::Register(Worker& worker) {
       worker.RegisterMethod("actor", "save_checkpoint", 1, method(&ActorRole::SaveCheckpoint)));
   BATON_RETURN_IF_ERROR(
       worker.RegisterMethod("actor", "compute_log_prob", 64, method(&ActorRole::ComputeLogProb)));
+  BATON_RETURN_IF_ERROR(
+      worker.RegisterMethod("actor", "evaluate", 1, method(&ActorRole::Evaluate)));
   MethodOptions anybodys;
   anybodys.needs_role = false;
   return worker.RegisterMethod("actor", "export", 1, method(&ActorRole::Export), anybodys);
@@ -84,18 +86,20 @@ ActorRole::Result ActorRole::Assign(const v1::Task& task, TaskContext& /*context
   assigned->spec = assign.spec();
   BATON_ASSIGN_OR_RETURN(assigned->source,
                          policy::PolicySource::Open(assign.spec().model(), assign.checkpoint()));
-  BATON_ASSIGN_OR_RETURN(assigned->model, assigned->source->LoadModel(
-                                              kTrainDtype, torch::Device(options_.device),
-                                              static_cast<uint64_t>(assign.spec().data().seed())));
-  if (assign.spec().rollout().deterministic()) assigned->model->SetDeterministic(true);
-  auto trainer = engine::Trainer::Create(assigned->model.get(), MakeOptimizerSpec(assign.spec()));
-  if (!trainer.ok()) return Annotate(trainer.status(), "spec.actor");
-  assigned->trainer = *std::move(trainer);
-  if (assign.checkpoint().empty()) {
-    assigned->state = {assign.step(), assign.policy_version()};
+  assigned->state = {assign.step(), assign.policy_version()};
+  if (assign.spec().kind() == v1::JOB_KIND_REWARD_MODEL) {
+    BATON_ASSIGN_OR_RETURN(
+        assigned->reward_model,
+        RewardModelTraining::Create(assign, assigned->source.get(), options_.device));
   } else {
-    BATON_ASSIGN_OR_RETURN(assigned->state,
-                           RestoreTrainer(assign.checkpoint(), assign.step(), *assigned->trainer));
+    BATON_RETURN_IF_ERROR(LoadPolicy(assign, *assigned));
+  }
+  if (!assign.checkpoint().empty()) {
+    BATON_ASSIGN_OR_RETURN(
+        assigned->state,
+        assigned->reward_model != nullptr
+            ? assigned->reward_model->Restore(assign.checkpoint(), assign.step())
+            : RestoreTrainer(assign.checkpoint(), assign.step(), *assigned->trainer));
     assigned->state.policy_version = assign.policy_version();
   }
   Log(LogLevel::kInfo, "actor is ready",
@@ -107,6 +111,23 @@ ActorRole::Result ActorRole::Assign(const v1::Task& task, TaskContext& /*context
   return v1::TaskResult();
 }
 
+absl::Status ActorRole::LoadPolicy(const v1::AssignRole& assign, Assigned& assigned) const {
+  BATON_ASSIGN_OR_RETURN(assigned.model, assigned.source->LoadModel(
+                                             kTrainDtype, torch::Device(options_.device),
+                                             static_cast<uint64_t>(assign.spec().data().seed())));
+  if (assign.spec().rollout().deterministic()) assigned.model->SetDeterministic(true);
+  auto trainer = engine::Trainer::Create(assigned.model.get(), MakeOptimizerSpec(assign.spec()));
+  if (!trainer.ok()) return Annotate(trainer.status(), "spec.actor");
+  assigned.trainer = *std::move(trainer);
+  return absl::OkStatus();
+}
+
+absl::Status ActorRole::CheckPolicy(absl::string_view method) const {
+  if (assigned_->model != nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("actor.", method, ": a job of kind reward_model has no policy"));
+}
+
 absl::Status ActorRole::CheckFrom(const v1::Update& update) const {
   const TrainerState& state = assigned_->state;
   // Steps whose groups were all dropped make no version and are not told.
@@ -116,6 +137,31 @@ absl::Status ActorRole::CheckFrom(const v1::Update& update) const {
   return WrongStep("update starts from", update.from_step(), state.step);
 }
 
+absl::StatusOr<std::map<std::string, double>> ActorRole::Train(
+    const v1::Task& task, const std::vector<v1::Trajectory>& trajectories, TaskContext& context) {
+  Assigned& assigned = *assigned_;
+  const auto cancelled = [&context] { return context.cancelled(); };
+  absl::StatusOr<std::map<std::string, double>> metrics;
+  if (assigned.reward_model != nullptr) {
+    metrics = assigned.reward_model->Update(trajectories, task.update(), cancelled);
+  } else {
+    BATON_ASSIGN_OR_RETURN(const engine::LossSpec loss, MakeLossSpec(assigned.spec, task.update()));
+    BATON_ASSIGN_OR_RETURN(const auto batch,
+                           MakeTrainBatch(trajectories, assigned.spec.data(), *assigned.source));
+    auto options = MakeUpdateOptions(assigned.spec, batch, assigned.model->device().is_cpu());
+    options.cancelled = cancelled;
+    metrics = assigned.trainer->Update(batch, loss, options);
+  }
+  if (!metrics.ok()) return metrics.status();
+  for (const std::string& reason : assigned.reward_model != nullptr
+                                       ? assigned.reward_model->skip_reasons()
+                                       : assigned.trainer->skip_reasons()) {
+    Log(LogLevel::kWarn, "an optimizer step was skipped",
+        {{"job", task.job()}, {"step", task.update().step()}, {"reason", reason}});
+  }
+  return metrics;
+}
+
 ActorRole::Result ActorRole::Update(const v1::Task& task, TaskContext& context) {
   Assigned& assigned = *assigned_;
   const v1::Update& update = task.update();
@@ -123,7 +169,9 @@ ActorRole::Result ActorRole::Update(const v1::Task& task, TaskContext& context) 
     return assigned.last_update;
   }
   BATON_RETURN_IF_ERROR(CheckFrom(update));
-  BATON_ASSIGN_OR_RETURN(const engine::LossSpec loss, MakeLossSpec(assigned.spec, update));
+  if (assigned.reward_model == nullptr) {
+    BATON_RETURN_IF_ERROR(MakeLossSpec(assigned.spec, update).status());
+  }
   const Stopwatch fetching;
   BATON_ASSIGN_OR_RETURN(const auto trajectories, experience_->FetchBatch(context));
   if (update.batch_size() > 0 && static_cast<int>(trajectories.size()) != update.batch_size()) {
@@ -131,18 +179,10 @@ ActorRole::Result ActorRole::Update(const v1::Task& task, TaskContext& context) 
                                             trajectories.size(), " trajectories instead of ",
                                             update.batch_size()));
   }
-  BATON_ASSIGN_OR_RETURN(const auto batch,
-                         MakeTrainBatch(trajectories, assigned.spec.data(), *assigned.source));
   const double fetch_seconds = fetching.Seconds();
   if (context.cancelled()) return absl::CancelledError("update was cancelled");
   const Stopwatch training;
-  auto options = MakeUpdateOptions(assigned.spec, batch, assigned.model->device().is_cpu());
-  options.cancelled = [&context] { return context.cancelled(); };
-  BATON_ASSIGN_OR_RETURN(auto metrics, assigned.trainer->Update(batch, loss, options));
-  for (const std::string& reason : assigned.trainer->skip_reasons()) {
-    Log(LogLevel::kWarn, "an optimizer step was skipped",
-        {{"job", task.job()}, {"step", update.step()}, {"reason", reason}});
-  }
+  BATON_ASSIGN_OR_RETURN(auto metrics, Train(task, trajectories, context));
   metrics["timing_s/update_actor"] = training.Seconds();
   metrics["timing_s/fetch_batch"] = fetch_seconds;
   assigned.state = {update.step(), update.policy_version()};
@@ -155,6 +195,7 @@ ActorRole::Result ActorRole::Update(const v1::Task& task, TaskContext& context) 
 }
 
 ActorRole::Result ActorRole::Publish(const v1::Task& task, TaskContext& context) {
+  BATON_RETURN_IF_ERROR(CheckPolicy("publish"));
   Assigned& assigned = *assigned_;
   const uint64_t version = task.publish().policy_version();
   if (version != assigned.state.policy_version) {
@@ -191,9 +232,11 @@ ActorRole::Result ActorRole::SaveCheckpoint(const v1::Task& task, TaskContext& /
     return WrongStep("asked to save", save.step(), assigned.state.step);
   }
   const Stopwatch watch;
-  BATON_RETURN_IF_ERROR(SaveTrainer(*assigned.model, *assigned.trainer, *assigned.source,
-                                    {save.step(), assigned.state.policy_version},
-                                    save.directory()));
+  const TrainerState state = {save.step(), assigned.state.policy_version};
+  BATON_RETURN_IF_ERROR(assigned.reward_model != nullptr
+                            ? assigned.reward_model->Save(state, save.directory())
+                            : SaveTrainer(*assigned.model, *assigned.trainer, *assigned.source,
+                                          state, save.directory()));
   v1::TaskResult result;
   BATON_RETURN_IF_ERROR(ReportCheckpointFiles(
       save.directory(), {"actor", "optimizer.safetensors", "trainer.json"}, result));
@@ -202,6 +245,7 @@ ActorRole::Result ActorRole::SaveCheckpoint(const v1::Task& task, TaskContext& /
 }
 
 ActorRole::Result ActorRole::ComputeLogProb(const v1::Task& task, TaskContext& /*context*/) {
+  BATON_RETURN_IF_ERROR(CheckPolicy("compute_log_prob"));
   Assigned& assigned = *assigned_;
   BATON_ASSIGN_OR_RETURN(const auto sequence, FromColumns(task.score().trajectory()));
   const double temperature =
@@ -211,6 +255,21 @@ ActorRole::Result ActorRole::ComputeLogProb(const v1::Task& task, TaskContext& /
   v1::TaskResult result;
   *result.add_columns() =
       policy::MakeColumn("log_prob", true, absl::MakeConstSpan(log_probs.front()));
+  return result;
+}
+
+ActorRole::Result ActorRole::Evaluate(const v1::Task& /*task*/, TaskContext& context) {
+  Assigned& assigned = *assigned_;
+  BATON_ASSIGN_OR_RETURN(const auto trajectories, experience_->FetchBatch(context));
+  v1::TaskResult result;
+  if (assigned.reward_model != nullptr) {
+    BATON_ASSIGN_OR_RETURN(const auto metrics, assigned.reward_model->Evaluate(trajectories));
+    for (const auto& [name, value] : metrics) (*result.mutable_metrics())[name] = value;
+    return result;
+  }
+  BATON_ASSIGN_OR_RETURN(const auto batch,
+                         MakeTrainBatch(trajectories, assigned.spec.data(), *assigned.source));
+  BATON_ASSIGN_OR_RETURN((*result.mutable_metrics())["val/loss"], assigned.trainer->Loss(batch));
   return result;
 }
 

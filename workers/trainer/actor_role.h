@@ -3,9 +3,11 @@
 #define BATON_WORKERS_TRAINER_ACTOR_ROLE_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -16,6 +18,7 @@
 #include "workers/policy/policy_source.h"
 #include "workers/policy/weights_relay.h"
 #include "workers/trainer/checkpoint.h"
+#include "workers/trainer/reward_model_training.h"
 
 namespace baton::trainer {
 
@@ -23,7 +26,9 @@ struct ActorOptions {
   std::string device = "cpu";  ///< As torch names it.
 };
 
-/// Methods: update, publish, save_checkpoint, compute_log_prob and export. Called by the worker's
+/// Methods: update, publish, save_checkpoint, compute_log_prob, evaluate and export. In a job of
+/// kind reward_model it trains a reward model instead (reward_model_training.h): update, evaluate,
+/// save_checkpoint and export. Called by the worker's
 /// one thread for this role. Every method may be repeated: `update` of the step already made
 /// answers its first result, so no optimizer step is ever applied twice.
 class ActorRole {
@@ -39,7 +44,8 @@ class ActorRole {
   struct Assigned {
     v1::JobSpec spec;
     std::unique_ptr<policy::PolicySource> source;
-    std::unique_ptr<engine::CausalLM> model;
+    std::unique_ptr<RewardModelTraining> reward_model;  ///< Of kind reward_model, else null …
+    std::unique_ptr<engine::CausalLM> model;            ///< … and otherwise these.
     std::unique_ptr<engine::Trainer> trainer;
     TrainerState state;
     v1::TaskResult last_update;          ///< Of state.step, once one was made here.
@@ -53,8 +59,14 @@ class ActorRole {
   Result Publish(const v1::Task& task, TaskContext& context);
   Result SaveCheckpoint(const v1::Task& task, TaskContext& context);
   Result ComputeLogProb(const v1::Task& task, TaskContext& context);
+  Result Evaluate(const v1::Task& task, TaskContext& context);
   Result Export(const v1::Task& task, TaskContext& context);
+  absl::Status LoadPolicy(const v1::AssignRole& assign, Assigned& assigned) const;
+  absl::StatusOr<std::map<std::string, double>> Train(
+      const v1::Task& task, const std::vector<v1::Trajectory>& trajectories, TaskContext& context);
   absl::Status CheckFrom(const v1::Update& update) const;
+  /// FAILED_PRECONDITION for what only a policy does.
+  absl::Status CheckPolicy(absl::string_view method) const;
 
   const ActorOptions options_;
   policy::WeightsRelay* const relay_;

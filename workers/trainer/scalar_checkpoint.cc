@@ -17,6 +17,18 @@ ScalarParts CriticParts() { return {"critic", "critic_optimizer.safetensors", "c
 
 ScalarParts RewardModelParts() { return {"actor", "optimizer.safetensors", "trainer.json"}; }
 
+absl::StatusOr<std::unique_ptr<engine::ScalarModel>> LoadScalar(const policy::PolicySource& source,
+                                                                torch::Device device, uint64_t seed,
+                                                                bool needs_head) {
+  if (!source.directory().empty()) {
+    return engine::LoadScalarModel(
+        source.directory(), torch::kFloat32, device,
+        needs_head ? engine::HeadWanted::kRequired : engine::HeadWanted::kZeroIfMissing);
+  }
+  BATON_ASSIGN_OR_RETURN(const auto decoder, source.LoadModel(torch::kFloat32, device, seed));
+  return engine::ScalarModel::FromCausalLM(*decoder, torch::kFloat32, device);
+}
+
 absl::Status SaveScalar(const engine::ScalarModel& model, const engine::ScalarTrainer& trainer,
                         const engine::Companions& companions, const TrainerState& state,
                         const ScalarParts& parts, const std::string& folder) {

@@ -4,6 +4,7 @@
 #define BATON_WORKERS_TRAINER_SCALAR_CHECKPOINT_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "workers/engine/hf_directory.h"
 #include "workers/engine/scalar_trainer.h"
+#include "workers/policy/policy_source.h"
 #include "workers/trainer/checkpoint.h"
 
 namespace baton::trainer {
@@ -27,6 +29,13 @@ struct ScalarParts {
 ScalarParts CriticParts();
 /// Those of the actor (checkpoint.h), so that the model is exported and found as an actor is.
 ScalarParts RewardModelParts();
+
+/// The model of `source` under its scalar head, in float32. Without a head (which is an error if
+/// `needs_head`) and with spec.model.init the head is zeros, over the weights that a policy from
+/// the same source and seed starts with.
+absl::StatusOr<std::unique_ptr<engine::ScalarModel>> LoadScalar(const policy::PolicySource& source,
+                                                                torch::Device device, uint64_t seed,
+                                                                bool needs_head);
 
 /// Fills its parts of `folder`, which exists; what an earlier attempt left there is replaced.
 [[nodiscard]] absl::Status SaveScalar(const engine::ScalarModel& model,

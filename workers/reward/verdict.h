@@ -1,0 +1,52 @@
+// What a language model is asked about a response, and what its answer is worth.
+#ifndef BATON_WORKERS_REWARD_VERDICT_H_
+#define BATON_WORKERS_REWARD_VERDICT_H_
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "sdk/base/regex.h"
+
+namespace baton::reward {
+
+struct VerdictOptions {
+  std::string question;  ///< {prompt}, {response} and {answer} are replaced, all at once.
+  std::string pattern;   ///< PCRE2, ignoring case: the first group (without groups: all) of its
+                         ///< LAST match in the judgement is the verdict.
+  /// What a verdict is worth, ignoring case and white space at its ends. Empty: it is a number.
+  std::map<std::string, double> worth;
+  double neutral = 0;  ///< Of a judgement without a verdict that can be read.
+};
+
+/// Immutable; any thread.
+class Verdict {
+ public:
+  /// INVALID_ARGUMENT names the option: an empty question or pattern, a pattern that does not
+  /// compile, a number that is not finite.
+  static absl::StatusOr<std::unique_ptr<Verdict>> Create(const VerdictOptions& options);
+
+  std::string Question(absl::string_view prompt, absl::string_view response,
+                       absl::string_view answer) const;
+
+  struct Reading {
+    double worth = 0;
+    bool readable = false;  ///< False: `worth` is neutral.
+  };
+  /// `judgement`: any bytes.
+  Reading Read(absl::string_view judgement) const;
+  Reading Unreadable() const { return {options_.neutral, false}; }
+
+ private:
+  Verdict(VerdictOptions options, Regex pattern);
+
+  const VerdictOptions options_;
+  const Regex pattern_;
+  std::map<std::string, double> worth_;  ///< By lower-case verdict.
+};
+
+}  // namespace baton::reward
+
+#endif  // BATON_WORKERS_REWARD_VERDICT_H_
