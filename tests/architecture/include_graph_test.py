@@ -41,8 +41,8 @@ ALLOWED = {
                        " relay/client relay/weights proto",
     "workers/trainer": "sdk/base sdk/rpc sdk/worker workers/engine workers/policy"
                        " relay/client relay/weights proto",
-    "workers/scoring": "sdk/base sdk/rpc sdk/worker workers/engine workers/policy workers/trainer"
-                       " relay/weights proto",
+    "workers/scoring": "sdk/base sdk/rpc sdk/worker workers/engine workers/policy workers/reward"
+                       " workers/rollout workers/trainer relay/weights proto",
     "workers/fake": "sdk/base sdk/rpc sdk/worker proto",
     "workers/main": "sdk/base sdk/rpc sdk/worker workers/engine workers/policy workers/reward"
                     " workers/rollout workers/trainer workers/scoring proto",

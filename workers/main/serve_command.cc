@@ -15,6 +15,7 @@
 #include "workers/policy/weights_relay.h"
 #include "workers/rollout/rollout_role.h"
 #include "workers/scoring/critic_role.h"
+#include "workers/scoring/judge_role.h"
 #include "workers/scoring/reference_role.h"
 #include "workers/scoring/reward_model_role.h"
 #include "workers/trainer/actor_role.h"
@@ -61,6 +62,7 @@ absl::Status Serve(const ServeOptions& options) {
   const scoring::ScoringOptions scorer = {options.device};
   scoring::ReferenceRole reference(scorer);
   scoring::CriticRole critic(scorer);
+  scoring::JudgeRole judge(scorer);
   scoring::RewardModelRole reward_model("reward_model", scorer), cost("cost", scorer);
   if (roles.count("rollout") > 0) BATON_RETURN_IF_ERROR(rollout.Register(*worker));
   if (roles.count("actor") > 0) BATON_RETURN_IF_ERROR(actor.Register(*worker));
@@ -69,6 +71,7 @@ absl::Status Serve(const ServeOptions& options) {
   if (roles.count("critic") > 0) BATON_RETURN_IF_ERROR(critic.Register(*worker));
   if (roles.count("reward_model") > 0) BATON_RETURN_IF_ERROR(reward_model.Register(*worker));
   if (roles.count("cost") > 0) BATON_RETURN_IF_ERROR(cost.Register(*worker));
+  if (roles.count("judge") > 0) BATON_RETURN_IF_ERROR(judge.Register(*worker));
   Log(LogLevel::kInfo, "worker starts",
       {{"worker", worker->worker_id()},
        {"controller", options.controller},

@@ -176,7 +176,7 @@ void GeneratorLoop::Step() {
                                 update.new_log_probs.end());
     if (update.finished) {
       End(it, update.finish_reason);
-    } else {
+    } else if (generation.stream) {
       generation.context->SendProgress(update.new_tokens, update.new_log_probs);
     }
   }

@@ -23,6 +23,7 @@ struct Generation {
   std::string prompt_text;          ///< As the model sees it.
   /// The policy version that must sample it.
   uint64_t policy_version = 0;
+  bool stream = true;            ///< Tokens are sent as they come, not with the result alone.
   std::vector<int32_t> tokens;   ///< So far, resumed ones first.
   std::vector<float> log_probs;  ///< One per token.
 };

@@ -1,0 +1,189 @@
+#include "workers/scoring/judge_role.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "sdk/base/log.h"
+#include "sdk/base/status_macros.h"
+#include "sdk/base/utf8.h"
+#include "sdk/worker/score_output.h"
+
+namespace baton::scoring {
+namespace {
+
+using Value = google::protobuf::Value;
+
+constexpr int64_t kDefaultNewTokens = 256;
+
+/// Lays a node's options over the spec's.
+absl::Status Apply(const std::string& key, const Value& value, v1::JudgeSpec& spec) {
+  const auto wrong = [&](absl::string_view what) {
+    return absl::InvalidArgumentError(absl::StrCat("option ", key, ": expected ", what));
+  };
+  const bool number = value.kind_case() == Value::kNumberValue;
+  const bool text = value.kind_case() == Value::kStringValue;
+  if (key == "out") return absl::OkStatus();
+  if (key == "template" || key == "verdict") {
+    if (!text) return wrong("a string");
+    key == "template" ? spec.set_template_(value.string_value())
+                      : spec.set_verdict(value.string_value());
+  } else if (key == "neutral" || key == "max_new_tokens") {
+    if (!number) return wrong("a number");
+    key == "neutral" ? spec.set_neutral(value.number_value())
+                     : spec.set_max_new_tokens(static_cast<int>(value.number_value()));
+  } else if (key == "verdicts") {
+    if (value.kind_case() != Value::kStructValue) return wrong("a map of verdicts to numbers");
+    spec.clear_verdicts();
+    for (const auto& [verdict, worth] : value.struct_value().fields()) {
+      if (worth.kind_case() != Value::kNumberValue) return wrong("a map of verdicts to numbers");
+      (*spec.mutable_verdicts())[verdict] = worth.number_value();
+    }
+  } else {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "option ", key, ": the judge has template, verdict, verdicts, neutral and max_new_tokens"));
+  }
+  return absl::OkStatus();
+}
+
+v1::TaskResult MakeResult(const v1::Score& score, const reward::Verdict::Reading& reading) {
+  v1::TaskResult result;
+  (*result.mutable_metrics())["unreadable"] = reading.readable ? 0 : 1;
+  (*result.mutable_metrics())[OutputName(score, "reward")] = reading.worth;
+  return result;
+}
+
+}  // namespace
+
+JudgeRole::JudgeRole(ScoringOptions options) : options_(std::move(options)) {}
+JudgeRole::~JudgeRole() = default;
+
+absl::Status JudgeRole::Register(Worker& worker) {
+  RoleOptions role;
+  role.on_assign = [this](const v1::Task& task, TaskContext&) {
+    return Assign(task.assign_role());
+  };
+  role.on_release = [this](const std::string&) { assigned_.reset(); };
+  BATON_RETURN_IF_ERROR(worker.RegisterRole("judge", std::move(role)));
+  return worker.RegisterAsyncMethod(
+      "judge", "compute_reward", options_.credits,
+      [this](std::shared_ptr<TaskContext> context) { Compute(std::move(context)); });
+}
+
+absl::StatusOr<v1::TaskResult> JudgeRole::Assign(const v1::AssignRole& assign) {
+  assigned_.reset();
+  BATON_RETURN_IF_ERROR(CheckOneRank(assign, "judge"));
+  auto assigned = std::make_unique<Assigned>();
+  assigned->spec = assign.spec().judge();
+  auto source = policy::PolicySource::Open(assigned->spec.model(), "");
+  if (!source.ok()) return Annotate(source.status(), "spec.judge");
+  assigned->source = *std::move(source);
+  if (const auto node = NodeOf(*assigned, v1::Score()); !node.ok()) {
+    return Annotate(node.status(), "spec.judge");
+  }
+  BATON_ASSIGN_OR_RETURN(
+      assigned->model,
+      assigned->source->LoadModel(assigned->source->dtype(), torch::Device(options_.device), 0));
+  engine::GeneratorOptions options;
+  if (assign.spec().rollout().max_num_seqs() > 0) {
+    options.max_num_seqs = assign.spec().rollout().max_num_seqs();
+  }
+  if (assign.spec().rollout().deterministic()) {
+    options.deterministic = true;
+    assigned->model->SetDeterministic(true);
+  }
+  auto generator = engine::Generator::Create(assigned->model.get(), nullptr, options);
+  if (!generator.ok()) return Annotate(generator.status(), "spec.judge");
+  assigned->generator = *std::move(generator);
+  assigned->loop = std::make_unique<rollout::GeneratorLoop>(
+      assigned->generator.get(),
+      [raw = assigned.get()](const rollout::Generation& generation, const std::string&) {
+        return Judge(*raw, generation);
+      });
+  BATON_RETURN_IF_ERROR(assigned->loop->LoadWeights(0, [] { return absl::OkStatus(); }));
+  Log(LogLevel::kInfo, "judge is ready",
+      {{"parameters", assigned->source->config().NumParameters()}});
+  assigned_ = std::move(assigned);
+  return v1::TaskResult();
+}
+
+absl::StatusOr<std::shared_ptr<const JudgeRole::Node>> JudgeRole::NodeOf(Assigned& assigned,
+                                                                         const v1::Score& score) {
+  // Sorted, so that equal options are one key.
+  const std::map<std::string, Value> options(score.options().fields().begin(),
+                                             score.options().fields().end());
+  std::string key;
+  for (const auto& [name, value] : options) {
+    absl::StrAppend(&key, name, "=", value.ShortDebugString(), ";");
+  }
+  absl::MutexLock lock(&assigned.mu);
+  std::shared_ptr<const Node>& known = assigned.nodes[key];
+  if (known != nullptr) return known;
+  v1::JudgeSpec spec = assigned.spec;
+  for (const auto& [name, value] : options) BATON_RETURN_IF_ERROR(Apply(name, value, spec));
+  if (spec.has_max_new_tokens() && spec.max_new_tokens() < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_new_tokens: ", spec.max_new_tokens(), " is not at least 1"));
+  }
+  auto node = std::make_shared<Node>();
+  reward::VerdictOptions verdict = {spec.template_(), spec.verdict(), {}, spec.neutral()};
+  verdict.worth.insert(spec.verdicts().begin(), spec.verdicts().end());
+  BATON_ASSIGN_OR_RETURN(node->verdict, reward::Verdict::Create(verdict));
+  node->max_new_tokens = spec.has_max_new_tokens() ? spec.max_new_tokens() : kDefaultNewTokens;
+  known = node;
+  return known;
+}
+
+absl::StatusOr<rollout::Generation> JudgeRole::Ask(const v1::Trajectory& trajectory,
+                                                   const Node& node) const {
+  const policy::PolicySource& source = *assigned_->source;
+  rollout::Generation generation;
+  generation.stream = false;
+  BATON_ASSIGN_OR_RETURN(generation.prompt_text,
+                         source.RenderPrompt({}, node.verdict->Question(trajectory.prompt_text(),
+                                                                        trajectory.response_text(),
+                                                                        trajectory.answer())));
+  engine::GenerateRequest& request = generation.request;
+  BATON_ASSIGN_OR_RETURN(request.prompt, source.EncodePrompt(generation.prompt_text, 0));
+  const int64_t room =
+      source.config().max_position_embeddings - static_cast<int64_t>(request.prompt.size());
+  if (room < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("the question has ", request.prompt.size(),
+                                                   " tokens; the judge reads ",
+                                                   source.config().max_position_embeddings));
+  }
+  request.params.temperature = 0;
+  request.params.max_new_tokens = std::min(node.max_new_tokens, room);
+  request.params.stop_token_ids = source.stop_token_ids();
+  return generation;
+}
+
+void JudgeRole::Compute(std::shared_ptr<TaskContext> context) {
+  const v1::Score& score = context->task().score();
+  const auto node = NodeOf(*assigned_, score);
+  if (!node.ok()) {
+    context->Finish(node.status());
+    return;
+  }
+  auto generation = Ask(score.trajectory(), **node);
+  if (!generation.ok()) {
+    Log(LogLevel::kWarn, "a response cannot be judged",
+        {{"job", context->task().job()},
+         {"trajectory", score.trajectory().trajectory_id()},
+         {"reason", ReplaceInvalidUtf8(generation.status().message())}});
+    context->Finish(MakeResult(score, (*node)->verdict->Unreadable()));
+    return;
+  }
+  generation->context = std::move(context);
+  assigned_->loop->Add(*std::move(generation));
+}
+
+v1::TaskResult JudgeRole::Judge(Assigned& assigned, const rollout::Generation& generation) {
+  const v1::Score& score = generation.context->task().score();
+  const auto node = NodeOf(assigned, score);
+  if (!node.ok()) return MakeResult(score, {assigned.spec.neutral(), false});
+  return MakeResult(score,
+                    (*node)->verdict->Read(assigned.source->tokenizer().Decode(generation.tokens)));
+}
+
+}  // namespace baton::scoring

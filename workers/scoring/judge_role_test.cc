@@ -1,0 +1,133 @@
+// The judge on a tiny model, driven by an in-process controller.
+#include "workers/scoring/judge_role.h"
+
+#include <set>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "workers/scoring/scoring_testing.h"
+
+namespace baton::scoring {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class JudgeRoleTest : public ::testing::Test {
+ protected:
+  JudgeRoleTest() : worker_(controller_), driver_(controller_, "judge") {
+    EXPECT_TRUE(role_.Register(*worker_.operator->()).ok());
+    worker_.Start();
+    EXPECT_TRUE(controller_.WaitForHello(1).has_value());
+    v1::JudgeSpec* judge = spec_.mutable_judge();
+    *judge->mutable_model() = spec_.model();
+    // A model with small random weights and tied embeddings repeats the last character it read.
+    judge->set_template_("{prompt}{response}={answer}");
+    judge->set_verdict(".");
+    judge->set_neutral(-2);
+    judge->set_max_new_tokens(6);
+    for (int digit = 0; digit < 10; ++digit) {
+      (*judge->mutable_verdicts())[std::to_string(digit)] = digit;
+    }
+  }
+  static std::vector<v1::Trajectory> Responses(int count) {
+    std::vector<v1::Trajectory> out = TinyTrajectories(count);
+    for (int i = 0; i < count; ++i) {
+      out[i].set_prompt_text("1+" + std::to_string(i));
+      out[i].set_response_text(std::to_string(7 * i));
+      out[i].set_answer(i % 3 == 2 ? "+" : std::to_string(i));
+    }
+    return out;
+  }
+  /// The judgement, worked out with a generator of its own.
+  std::string Judgement(const std::string& question) {
+    const auto source = policy::PolicySource::Open(spec_.model(), "").value();
+    const auto model = source->LoadModel(torch::kFloat32, torch::kCPU, 0).value();
+    const auto generator = engine::Generator::Create(model.get(), nullptr, {}).value();
+    engine::GenerateRequest request;
+    request.id = 1;
+    request.prompt = source->EncodePrompt(question, 0).value();
+    request.params.temperature = 0;
+    request.params.max_new_tokens = 6;
+    request.params.stop_token_ids = source->stop_token_ids();
+    EXPECT_TRUE(generator->Add(request).ok());
+    std::vector<int32_t> tokens;
+    while (!generator->idle()) {
+      const std::vector<engine::GenerateUpdate> updates = generator->Step().value();
+      for (const engine::GenerateUpdate& update : updates) {
+        tokens.insert(tokens.end(), update.new_tokens.begin(), update.new_tokens.end());
+      }
+    }
+    return source->tokenizer().Decode(tokens);
+  }
+
+  v1::JobSpec spec_ = policy::TinySpec();
+  FakeController controller_;
+  JudgeRole role_{ScoringOptions()};
+  RunningWorker worker_;
+  RoleDriver driver_;
+};
+
+TEST_F(JudgeRoleTest, AVerdictIsWorthWhatTheTableSays) {
+  const v1::TaskResult assigned = driver_.Assign(spec_);
+  ASSERT_EQ(assigned.status().code(), 0) << assigned.status().message();
+  const auto responses = Responses(12);
+  const auto results = driver_.ScoreAll("compute_reward", responses);
+  int unreadable = 0;
+  for (size_t i = 0; i < responses.size(); ++i) {
+    const std::string said =
+        Judgement("1+" + std::to_string(i) + std::to_string(7 * i) + "=" + responses[i].answer());
+    const bool digit = !said.empty() && said.back() >= '0' && said.back() <= '9';
+    EXPECT_EQ(results[i].metrics().at("reward"), digit ? said.back() - '0' : -2) << said;
+    EXPECT_EQ(results[i].metrics().at("unreadable"), digit ? 0 : 1);
+    unreadable += digit ? 0 : 1;
+  }
+  EXPECT_EQ(unreadable, 4);
+  EXPECT_EQ(results[4].metrics().at("reward"), 4);
+  for (const v1::WorkerMessage& message : controller_.messages()) {
+    EXPECT_FALSE(message.has_progress()) << "a judgement is no response";
+  }
+}
+
+TEST_F(JudgeRoleTest, ANodeMayAskAnotherQuestion) {
+  ASSERT_EQ(driver_.Assign(spec_).status().code(), 0);
+  v1::Task task = driver_.MakeScore("compute_reward", Responses(1)[0]);
+  auto& options = *task.mutable_score()->mutable_options()->mutable_fields();
+  options["out"].set_string_value("flawed");
+  options["verdict"].set_string_value("no such text");
+  options["neutral"].set_number_value(0.5);
+  EXPECT_EQ(driver_.Run(task).metrics().at("flawed"), 0.5);
+  options["verdict"].set_string_value("(?s)(.+)");
+  auto& worth = *options["verdicts"].mutable_struct_value()->mutable_fields();
+  worth[Judgement("1+00=0")].set_number_value(9);
+  task.set_task_token("another");
+  EXPECT_EQ(driver_.Run(task).metrics().at("flawed"), 9);
+  options["judgement"].set_number_value(1);
+  task.set_task_token("third");
+  EXPECT_THAT(driver_.Run(task).status().message(), HasSubstr("option judgement"));
+}
+
+TEST_F(JudgeRoleTest, WhatItCannotReadIsNeutral) {
+  ASSERT_EQ(driver_.Assign(spec_).status().code(), 0);
+  v1::Trajectory trajectory = Responses(1)[0];
+  trajectory.set_response_text(std::string(64, '1'));  // No room for it and an answer.
+  v1::TaskResult result = driver_.Run(driver_.MakeScore("compute_reward", trajectory));
+  EXPECT_EQ(result.metrics().at("reward"), -2);
+  EXPECT_EQ(result.metrics().at("unreadable"), 1);
+  trajectory.set_response_text("what?");  // No such characters.
+  result = driver_.Run(driver_.MakeScore("compute_reward", trajectory));
+  EXPECT_EQ(result.metrics().at("unreadable"), 1);
+}
+
+TEST_F(JudgeRoleTest, NamesWhatIsWrongWithTheSpec) {
+  spec_.mutable_judge()->set_verdict("(");
+  EXPECT_THAT(driver_.Assign(spec_).status().message(),
+              AllOf(HasSubstr("spec.judge"), HasSubstr("verdict")));
+  spec_.mutable_judge()->set_verdict(".");
+  spec_.mutable_judge()->mutable_model()->set_path("/no/such/model");
+  EXPECT_THAT(driver_.Assign(spec_).status().message(),
+              AllOf(HasSubstr("spec.judge"), HasSubstr("/no/such/model")));
+}
+
+}  // namespace
+}  // namespace baton::scoring
