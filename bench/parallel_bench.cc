@@ -1,0 +1,245 @@
+// What training on several ranks gives over one process: `./dev bench parallel [--quick] [--json
+// F]`.
+//
+// Every layout trains the same model on the same batches, each rank a process with one compute
+// thread, over Gloo on the loopback interface. An update is one optimizer step on one batch.
+//     tokens_per_second   prompts and responses of the batches over the time between two barriers;
+//                         the median of the repeats, in which layouts take turns
+//     efficiency          that over (ranks x one process's)
+//     received_bytes      of one rank per update, counted at the transport
+//     imbalance           largest over mean cost of a data rank's part
+//     overlapped          share of gradient buckets whose sum started before backward ended
+// More ranks than cores measure the machine, not the engine: compare with "cores" of the report.
+#include <torch/torch.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "bench/child_process.h"
+#include "bench/report.h"
+#include "sdk/base/compute_environment.h"
+#include "sdk/base/status_macros.h"
+#include "workers/engine/sharded_adamw.h"
+#include "workers/engine/trainer.h"
+#include "workers/parallel/rank_groups.h"
+
+namespace baton::bench {
+namespace {
+
+using engine::TrainSequence;
+using parallel::GroupAddress;
+using parallel::RankGroups;
+
+struct Work {
+  std::string name;
+  engine::ModelConfig config;
+  int sequences, updates;
+};
+
+engine::ModelConfig Model(int64_t vocab, int64_t hidden, int64_t intermediate, int64_t layers) {
+  engine::ModelConfig config;
+  config.vocab_size = vocab;
+  config.hidden_size = hidden;
+  config.intermediate_size = intermediate;
+  config.num_hidden_layers = layers;
+  config.num_attention_heads = config.num_key_value_heads = 4;
+  config.head_dim = hidden / 4;
+  config.max_position_embeddings = 512;
+  config.tie_word_embeddings = true;
+  return config;
+}
+
+/// The addition example's model, and one whose products are worth dividing.
+Work MakeWork(const std::string& name, bool quick) {
+  if (name == "small") return {name, Model(17, 96, 256, 3), 64, quick ? 2 : 10};
+  return {name, Model(4096, 256, 704, 4), 16, quick ? 1 : 3};
+}
+
+/// Lengths with a long tail.
+std::vector<TrainSequence> MakeBatch(const Work& work, int update) {
+  std::mt19937 rng(static_cast<uint32_t>(update));
+  std::lognormal_distribution<double> length(work.name == "small" ? 3.3 : 4.3, 0.6);
+  std::vector<TrainSequence> batch(work.sequences);
+  for (TrainSequence& s : batch) {
+    s.prompt_length = 10;
+    const int response = std::min(400, 1 + static_cast<int>(length(rng)));
+    for (int64_t t = 0; t < s.prompt_length + response; ++t) {
+      s.tokens.push_back(static_cast<int32_t>(rng() % work.config.vocab_size));
+    }
+  }
+  return batch;
+}
+
+void Barrier(RankGroups& groups) {
+  const torch::Tensor token = torch::zeros({1});
+  if (groups.data_group() != nullptr) groups.data_group()->AllReduce(token);
+  if (groups.tensor_group() != nullptr) groups.tensor_group()->AllReduce(token);
+}
+
+/// One rank: says what it measured in a line on standard output.
+absl::Status RunRank(const GroupAddress& address, const Work& work) {
+  BATON_ASSIGN_OR_RETURN(const auto groups, RankGroups::Join(address));
+  BATON_ASSIGN_OR_RETURN(auto model, engine::CausalLM::Create(work.config, torch::kFloat32,
+                                                              torch::kCPU, groups->tensor_group()));
+  model->InitializeRandom(1);
+  BATON_ASSIGN_OR_RETURN(auto trainer,
+                         engine::Trainer::Create(model.get(), {}, groups->data_group()));
+  BATON_RETURN_IF_ERROR(trainer->Update(MakeBatch(work, 0), {}, {}).status());
+  const auto* sharded = dynamic_cast<const engine::ShardedAdamW*>(&trainer->optimizer());
+  const int64_t early_before = sharded != nullptr ? sharded->overlapped_buckets() : 0;
+  double tokens = 0, imbalance = 0;
+  Barrier(*groups);
+  const int64_t received_before = groups->bytes().received;
+  const absl::Time start = absl::Now();
+  for (int update = 1; update <= work.updates; ++update) {
+    BATON_ASSIGN_OR_RETURN(auto metrics, trainer->Update(MakeBatch(work, update), {}, {}));
+    tokens += metrics["perf/total_num_tokens"];
+    imbalance += metrics.count("perf/imbalance") > 0 ? metrics["perf/imbalance"] : 1;
+  }
+  const double received = static_cast<double>(groups->bytes().received - received_before);
+  Barrier(*groups);
+  const double seconds = absl::ToDoubleSeconds(absl::Now() - start);
+  double overlapped = 0;
+  if (sharded != nullptr && sharded->buckets() > 0) {
+    overlapped = static_cast<double>(sharded->overlapped_buckets() - early_before) /
+                 static_cast<double>(sharded->buckets() * work.updates);
+  }
+  std::printf("tokens_per_second=%.9g received_bytes=%.9g imbalance=%.9g overlapped=%.9g\n",
+              tokens / seconds, received / work.updates, imbalance / work.updates, overlapped);
+  return absl::OkStatus();
+}
+
+struct Layout {
+  int tp, dp;
+  std::string Name() const {
+    if (tp * dp == 1) return "one_process";
+    return absl::StrCat(tp > 1 ? absl::StrCat("tp", tp) : "", dp > 1 ? absl::StrCat("dp", dp) : "");
+  }
+};
+
+constexpr const char* kMeasured[] = {"tokens_per_second", "received_bytes", "imbalance",
+                                     "overlapped"};
+
+/// What rank 0 measured; empty: a rank failed (said on standard error).
+std::map<std::string, double> RunLayout(const Layout& layout, const std::string& work, bool quick,
+                                        const std::string& store, int generation,
+                                        const std::string& folder) {
+  std::vector<std::unique_ptr<ChildProcess>> ranks;
+  for (int rank = 0; rank < layout.tp * layout.dp; ++rank) {
+    std::vector<std::string> arguments = {"parallel_bench",
+                                          "--rank",
+                                          absl::StrCat(rank),
+                                          "--tp",
+                                          absl::StrCat(layout.tp),
+                                          "--dp",
+                                          absl::StrCat(layout.dp),
+                                          "--store",
+                                          store,
+                                          "--generation",
+                                          absl::StrCat(generation),
+                                          "--work",
+                                          work};
+    if (quick) arguments.push_back("--quick");
+    ranks.push_back(std::make_unique<ChildProcess>(
+        arguments, absl::StrCat(folder, "/", generation, "_", rank)));
+  }
+  std::map<std::string, double> measured;
+  for (const auto& rank : ranks) {
+    if (!rank->Wait(absl::Minutes(5))) {
+      std::fprintf(stderr, "%s", rank->Log().c_str());
+      return {};
+    }
+  }
+  for (const char* name : kMeasured) {
+    measured[name] =
+        std::atof(ranks[0]->WaitForLog(absl::StrCat(name, "="), absl::Seconds(1)).c_str());
+  }
+  return measured;
+}
+
+int RunBench(const std::string& json, bool quick) {
+  for (const std::string& entry : ComputeEnvironment()) {  // For the ranks.
+    const std::pair<std::string, std::string> parts =
+        absl::StrSplit(entry, absl::MaxSplits('=', 1));
+    setenv(parts.first.c_str(), parts.second.c_str(), 1);
+  }
+  setenv("OPENBLAS_NUM_THREADS", "1", 1);
+  std::string folder = std::filesystem::temp_directory_path() / "parallel_bench_XXXXXX";
+  const auto server = parallel::StoreServer::Start("127.0.0.1");
+  if (!server.ok() || mkdtemp(folder.data()) == nullptr) {
+    std::fprintf(stderr, "parallel_bench: no store or no folder\n");
+    return 1;
+  }
+  const std::vector<Layout> layouts = {{1, 1}, {1, 2}, {2, 1}};
+  Report report("parallel");
+  int generation = 0;
+  bool failed = false;
+  for (const std::string work : {"small", "medium"}) {
+    std::map<std::string, std::map<std::string, std::vector<double>>> values;
+    for (int repeat = 0; repeat < (quick ? 1 : 5); ++repeat) {
+      for (const Layout& layout : layouts) {
+        const auto measured =
+            RunLayout(layout, work, quick, (*server)->address(), ++generation, folder);
+        failed = failed || measured.empty();
+        for (const auto& [name, value] : measured) values[layout.Name()][name].push_back(value);
+      }
+    }
+    for (const Layout& layout : layouts) {
+      if (failed) break;
+      const std::string prefix = absl::StrCat(work, "/", layout.Name(), "/");
+      auto& of = values[layout.Name()];
+      const double speed = Percentile(of["tokens_per_second"], 0.5);
+      report.Add(prefix + "tokens_per_second", speed, "tokens/s",
+                 absl::StrCat(Percentile(of["tokens_per_second"], 0), " to ",
+                              Percentile(of["tokens_per_second"], 1)));
+      const int ranks = layout.tp * layout.dp;
+      if (ranks == 1) continue;
+      const double one = Percentile(values["one_process"]["tokens_per_second"], 0.5);
+      report.Add(prefix + "efficiency", speed / (ranks * one), "");
+      report.Add(prefix + "received_bytes", Percentile(of["received_bytes"], 0.5), "bytes");
+      if (layout.dp == 1) continue;
+      report.Add(prefix + "imbalance", Percentile(of["imbalance"], 0.5), "");
+      report.Add(prefix + "overlapped", Percentile(of["overlapped"], 0.5), "");
+    }
+  }
+  std::filesystem::remove_all(folder);
+  report.Print();
+  return failed || (!json.empty() && !report.WriteJson(json)) ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace baton::bench
+
+int main(int argc, char** argv) {
+  std::string json, work;
+  bool quick = false;
+  int rank = -1;
+  baton::parallel::GroupAddress address;
+  CLI::App app("Measures training on several ranks over one process.");
+  app.add_option("--json", json, "Write the rows here");
+  app.add_flag("--quick", quick, "One short repetition");
+  // A rank, started by this program itself.
+  app.add_option("--rank", rank)->group("");
+  app.add_option("--tp", address.tp)->group("");
+  app.add_option("--dp", address.dp)->group("");
+  app.add_option("--store", address.store)->group("");
+  app.add_option("--generation", address.generation)->group("");
+  app.add_option("--work", work)->group("");
+  CLI11_PARSE(app, argc, argv);
+  if (rank < 0) return baton::bench::RunBench(json, quick);
+  torch::set_num_threads(1);
+  address.rank = rank;
+  const absl::Status status = baton::bench::RunRank(address, baton::bench::MakeWork(work, quick));
+  if (!status.ok()) std::fprintf(stderr, "rank %d: %s\n", rank, status.ToString().c_str());
+  return status.ok() ? 0 : 1;
+}
