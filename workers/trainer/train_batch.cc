@@ -24,6 +24,12 @@ std::vector<uint8_t> MakeMask(const v1::Trajectory& trajectory, int64_t prompt_l
   return mask;
 }
 
+bool IsPositive(const v1::Trajectory& trajectory) {
+  auto score = trajectory.scores().find("accuracy");
+  if (score == trajectory.scores().end()) score = trajectory.scores().find("reward");
+  return score != trajectory.scores().end() && score->second > 0;
+}
+
 absl::StatusOr<std::vector<float>> ReadOptional(const v1::Trajectory& trajectory,
                                                 absl::string_view name) {
   if (policy::FindColumn(trajectory, name) == nullptr) return std::vector<float>();
@@ -40,12 +46,14 @@ absl::StatusOr<engine::TrainSequence> FromColumns(const v1::Trajectory& trajecto
   sequence.tokens.insert(sequence.tokens.end(), response.begin(), response.end());
   BATON_ASSIGN_OR_RETURN(sequence.behaviour_log_probs,
                          ReadOptional(trajectory, "rollout_log_prob"));
+  BATON_ASSIGN_OR_RETURN(sequence.old_log_probs, ReadOptional(trajectory, "old_log_prob"));
   BATON_ASSIGN_OR_RETURN(sequence.ref_log_probs, ReadOptional(trajectory, "ref_log_prob"));
   BATON_ASSIGN_OR_RETURN(sequence.advantages, ReadOptional(trajectory, "advantages"));
   BATON_ASSIGN_OR_RETURN(sequence.values, ReadOptional(trajectory, "values"));
   BATON_ASSIGN_OR_RETURN(sequence.returns, ReadOptional(trajectory, "returns"));
   sequence.loss_mask =
       MakeMask(trajectory, sequence.prompt_length, static_cast<int64_t>(response.size()));
+  sequence.positive = IsPositive(trajectory);
   return sequence;
 }
 

@@ -13,9 +13,10 @@
 
 namespace baton::trainer {
 
-/// Columns `prompt_tokens`, `tokens`, and where they exist `rollout_log_prob`, `ref_log_prob`,
-/// `advantages` (one value, or one per token), `values`, `returns`. Tokens of ENVIRONMENT segments
-/// are masked out. Errors name trajectory and column.
+/// Columns `prompt_tokens`, `tokens`, and where they exist `rollout_log_prob`, `old_log_prob`,
+/// `ref_log_prob`, `advantages` (one value, or one per token), `values`, `returns`. Tokens of
+/// ENVIRONMENT segments are masked out. Positive is a score `accuracy`, or else `reward`, above 0.
+/// Errors name trajectory and column.
 absl::StatusOr<engine::TrainSequence> FromColumns(const v1::Trajectory& trajectory);
 
 /// A demonstration: `prompt_text` through the chat template, then `response_text` and what ends a

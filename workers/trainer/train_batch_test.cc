@@ -34,6 +34,23 @@ TEST(TrainBatch, TakesColumnsAsTheyAre) {
   EXPECT_THAT(sequence.loss_mask, IsEmpty());
 }
 
+TEST(TrainBatch, AccuracyOrElseTheRewardSaysWhatIsPositive) {
+  v1::Trajectory trajectory = Sampled();
+  EXPECT_FALSE(FromColumns(trajectory).value().positive);
+  (*trajectory.mutable_scores())["reward"] = 0.5;
+  EXPECT_TRUE(FromColumns(trajectory).value().positive);
+  (*trajectory.mutable_scores())["accuracy"] = 0;
+  EXPECT_FALSE(FromColumns(trajectory).value().positive);
+}
+
+TEST(TrainBatch, RecomputedLogProbsAreTheOldOnes) {
+  v1::Trajectory trajectory = Sampled();
+  EXPECT_THAT(FromColumns(trajectory).value().old_log_probs, IsEmpty());
+  *trajectory.add_columns() =
+      policy::MakeColumn("old_log_prob", true, std::vector<float>{-4, -5, -6});
+  EXPECT_THAT(FromColumns(trajectory).value().old_log_probs, ElementsAre(-4, -5, -6));
+}
+
 TEST(TrainBatch, MasksWhatTheEnvironmentSaid) {
   v1::Trajectory trajectory = Sampled();
   v1::Segment* segment = trajectory.add_segments();

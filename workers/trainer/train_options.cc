@@ -1,12 +1,13 @@
 #include "workers/trainer/train_options.h"
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/base/options.h"
 #include "sdk/base/status_macros.h"
+#include "workers/engine/loss_options.h"
 
 namespace baton::trainer {
 namespace {
@@ -20,47 +21,25 @@ int64_t OptimizerStepsPerUpdate(const v1::JobSpec& spec) {
   return epochs * ((sequences + mini_batch - 1) / mini_batch);
 }
 
-absl::Status SetNumber(const google::protobuf::Value& value, const std::string& key, double& out) {
-  if (value.kind_case() != google::protobuf::Value::kNumberValue) {
-    return absl::InvalidArgumentError(absl::StrCat("update option ", key, ": expected a number"));
-  }
-  out = value.number_value();
-  return absl::OkStatus();
-}
-
-absl::Status SetText(const google::protobuf::Value& value, const std::string& key,
-                     std::string& out) {
-  if (value.kind_case() != google::protobuf::Value::kStringValue) {
-    return absl::InvalidArgumentError(absl::StrCat("update option ", key, ": expected a string"));
-  }
-  out = value.string_value();
-  return absl::OkStatus();
-}
-
-absl::Status ApplyOption(const std::string& key, const google::protobuf::Value& value,
-                         engine::LossSpec& loss) {
-  const std::map<std::string, double*> numbers = {
-      {"clip_ratio_low", &loss.clip_ratio_low}, {"clip_ratio_high", &loss.clip_ratio_high},
-      {"clip_ratio_c", &loss.clip_ratio_c},     {"loss_scale_factor", &loss.loss_scale_factor},
-      {"entropy_coeff", &loss.entropy_coeff},   {"kl_loss_coef", &loss.kl_loss_coef},
-      {"temperature", &loss.temperature},
-  };
-  const std::map<std::string, std::string*> texts = {
-      {"loss_agg_mode", &loss.loss_agg_mode},
-      {"kl_loss_type", &loss.kl_loss_type},
-  };
-  if (const auto it = numbers.find(key); it != numbers.end()) {
-    return SetNumber(value, key, *it->second);
-  }
-  if (const auto it = texts.find(key); it != texts.end()) return SetText(value, key, *it->second);
-  if (key == "use_kl_loss") {
-    if (value.kind_case() != google::protobuf::Value::kBoolValue) {
-      return absl::InvalidArgumentError("update option use_kl_loss: expected true or false");
+absl::StatusOr<Options> OptionsOf(const v1::Update& update) {
+  Options options;
+  for (const auto& [key, value] : update.options().fields()) {
+    switch (value.kind_case()) {
+      case google::protobuf::Value::kNumberValue:
+        options[key] = value.number_value();
+        break;
+      case google::protobuf::Value::kStringValue:
+        options[key] = value.string_value();
+        break;
+      case google::protobuf::Value::kBoolValue:
+        options[key] = value.bool_value();
+        break;
+      default:
+        return absl::InvalidArgumentError(absl::StrCat(
+            "update option ", key, ": it is neither true, false, a number nor a text"));
     }
-    loss.use_kl_loss = value.bool_value();
-    return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat("update option ", key, ": this loss has none"));
+  return options;
 }
 
 }  // namespace
@@ -99,14 +78,6 @@ engine::UpdateOptions MakeUpdateOptions(const v1::JobSpec& spec,
 absl::StatusOr<engine::LossSpec> MakeLossSpec(const v1::JobSpec& spec, const v1::Update& update) {
   const v1::AlgorithmSpec& algorithm = spec.algorithm();
   engine::LossSpec loss;
-  if (update.loss() == "sft") {
-    loss.kind = engine::LossSpec::kSft;
-  } else if (update.loss() == "ppo_clip") {
-    loss.kind = engine::LossSpec::kPpoClip;
-  } else {
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown loss \"", update.loss(), "\": the actor knows sft and ppo_clip"));
-  }
   if (algorithm.has_clip_ratio_low()) loss.clip_ratio_low = algorithm.clip_ratio_low();
   if (algorithm.has_clip_ratio_high()) loss.clip_ratio_high = algorithm.clip_ratio_high();
   if (algorithm.has_clip_ratio_c()) loss.clip_ratio_c = algorithm.clip_ratio_c();
@@ -115,15 +86,13 @@ absl::StatusOr<engine::LossSpec> MakeLossSpec(const v1::JobSpec& spec, const v1:
   if (algorithm.has_use_kl_loss()) loss.use_kl_loss = algorithm.use_kl_loss();
   if (algorithm.has_kl_loss_coef()) loss.kl_loss_coef = algorithm.kl_loss_coef();
   if (algorithm.has_kl_loss_type()) loss.kl_loss_type = algorithm.kl_loss_type();
-  if (loss.kind == engine::LossSpec::kPpoClip && spec.rollout().temperature() > 0) {
+  if (update.loss() != "sft" && spec.rollout().temperature() > 0) {
     loss.temperature = spec.rollout().temperature();
   }
-  const std::map<std::string, google::protobuf::Value> options(update.options().fields().begin(),
-                                                               update.options().fields().end());
-  for (const auto& [key, value] : options) {
-    BATON_RETURN_IF_ERROR(ApplyOption(key, value, loss));
-  }
-  return loss;
+  BATON_ASSIGN_OR_RETURN(const Options options, OptionsOf(update));
+  auto made = engine::MakeLossSpec(update.loss(), options, loss);
+  if (!made.ok()) return Annotate(made.status(), "the actor's loss");
+  return made;
 }
 
 }  // namespace baton::trainer

@@ -21,9 +21,9 @@ engine::OptimizerSpec MakeOptimizerSpec(const v1::JobSpec& spec);
 engine::UpdateOptions MakeUpdateOptions(const v1::JobSpec& spec,
                                         absl::Span<const engine::TrainSequence> batch, bool on_cpu);
 
-/// Update.loss ("sft", "ppo_clip") with the numbers of spec.algorithm, changed by Update.options,
-/// whose keys are those of LossSpec. INVALID_ARGUMENT names an unknown loss or option, or one of
-/// the wrong type.
+/// Update.loss (engine::LossNames) with the numbers of spec.algorithm, changed by Update.options,
+/// whose keys are those of LossSpec. INVALID_ARGUMENT lists everything wrong at once: an unknown
+/// loss, options that it does not have, types, bounds.
 absl::StatusOr<engine::LossSpec> MakeLossSpec(const v1::JobSpec& spec, const v1::Update& update);
 
 }  // namespace baton::trainer

@@ -63,7 +63,11 @@ TEST(TrainOptions, LossComesFromTheSpecAndIsChangedByTheNode) {
   EXPECT_EQ(loss.loss_agg_mode, "seq-mean-token-mean");
   EXPECT_TRUE(loss.use_kl_loss);
   EXPECT_EQ(loss.temperature, 0.7);
+  update.set_loss("gspo");
+  EXPECT_EQ(MakeLossSpec(spec, update).value().kind, engine::LossSpec::kGspo);
+  EXPECT_EQ(MakeLossSpec(spec, update).value().temperature, 0.7);
   update.set_loss("sft");
+  options.erase("clip_ratio_low");
   EXPECT_EQ(MakeLossSpec(spec, update).value().temperature, 1);
 }
 
@@ -76,7 +80,11 @@ TEST(TrainOptions, UnknownNamesAndTypesAreErrors) {
   EXPECT_THAT(std::string(MakeLossSpec({}, update).status().message()), HasSubstr("clip"));
   update.mutable_options()->clear_fields();
   (*update.mutable_options()->mutable_fields())["use_kl_loss"].set_number_value(1);
-  EXPECT_THAT(std::string(MakeLossSpec({}, update).status().message()), HasSubstr("true or false"));
+  EXPECT_THAT(std::string(MakeLossSpec({}, update).status().message()),
+              HasSubstr("use_kl_loss: 1 is neither true nor false"));
+  (*update.mutable_options()->mutable_fields())["use_kl_loss"].mutable_list_value();
+  EXPECT_THAT(std::string(MakeLossSpec({}, update).status().message()),
+              HasSubstr("update option use_kl_loss"));
 }
 
 }  // namespace
