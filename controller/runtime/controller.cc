@@ -77,6 +77,7 @@ absl::Status Controller::Restore() {
   context_.core = options_.core;
   context_.kept_events = options_.kept_events;
   context_.kept_logs = options_.kept_logs;
+  context_.relay_key = options_.relay_key;
   if (epoch.has_value() && !absl::SimpleAtoi(*epoch, &context_.epoch)) {
     return absl::DataLossError(absl::StrCat("the store's epoch '", *epoch, "' is not a number"));
   }

@@ -35,6 +35,8 @@ struct ControllerOptions {
   /// is below `allowed_paths`.
   bool confine_paths = false;
   std::vector<std::string> allowed_paths;
+  /// Shared with the relays, which then want a capability of whoever publishes; empty: with none.
+  std::string relay_key;
   ClusterOptions cluster;
   JobCoreOptions core;
   absl::Duration tick = absl::Milliseconds(250);

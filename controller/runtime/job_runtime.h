@@ -48,6 +48,7 @@ struct RuntimeContext {
   int64_t kept_logs = 0;       ///< … likewise, a hundredth of them at a time.
   bool sync_payloads = false;  ///< Before the rows that name them are committed.
   std::string secret;          ///< Makes capabilities that nobody can guess.
+  std::string relay_key;       ///< … and those that relays ask for; empty: none is given.
   uint64_t epoch = 0;
   JobCoreOptions core;
   /// Of the queue; thread-safe.

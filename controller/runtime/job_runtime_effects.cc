@@ -14,6 +14,7 @@
 #include "controller/runtime/tables.h"
 #include "sdk/base/digest.h"
 #include "sdk/base/log.h"
+#include "sdk/base/shared_key.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 
@@ -118,6 +119,9 @@ void JobRuntime::Do(const StartTask& effect) {
       break;
     case TaskKind::kPublish:
       task.mutable_publish()->set_policy_version(effect.args.policy_version);
+      if (!context_->relay_key.empty()) {
+        task.mutable_publish()->set_capability(PublishCapability(context_->relay_key, name_));
+      }
       break;
     case TaskKind::kSaveCheckpoint: {
       const int64_t step = effect.ref.step;

@@ -18,6 +18,7 @@
 #include "controller/status/status_server.h"
 #include "controller/store/sqlite_store.h"
 #include "sdk/base/log.h"
+#include "sdk/base/shared_key.h"
 
 namespace {
 
@@ -29,6 +30,7 @@ struct Flags {
   std::vector<std::string> allowed_paths;
   baton::TlsFiles tls;
   std::string token_file;
+  std::string relay_key_file;
   std::string log_file;
   std::string log_level = "info";
   double lease_seconds = 10;
@@ -101,6 +103,11 @@ int Run(const Flags& flags) {
   options.survive_power_cut = flags.survive_power_cut;
   options.confine_paths = !tokens->open();
   options.allowed_paths = flags.allowed_paths;
+  if (!flags.relay_key_file.empty()) {
+    auto key = ReadKeyFile("--relay-capability-key-file", flags.relay_key_file);
+    if (!key.ok()) return Fail(key.status());
+    options.relay_key = *std::move(key);
+  }
   options.cluster.lease = absl::Seconds(flags.lease_seconds);
   options.cluster.heartbeat_interval = absl::Seconds(flags.lease_seconds / 5);
   options.core.pace.persists =
@@ -148,6 +155,9 @@ int main(int argc, char** argv) {
   app.add_option("--allow-path", flags.allowed_paths,
                  "With tokens: a folder that specs may name beside uploads and a project's own "
                  "jobs; may be repeated");
+  app.add_option("--relay-capability-key-file", flags.relay_key_file,
+                 "File with the key that the relays share: only a job's own trainer may publish "
+                 "for it then");
   app.add_option("--lease-seconds", flags.lease_seconds,
                  "A worker that is silent for so long has lost its work")
       ->check(CLI::Range(0.2, 3600.0))

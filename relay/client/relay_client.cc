@@ -16,6 +16,7 @@ namespace baton::relay {
 namespace {
 
 constexpr absl::Duration kReleaseTimeout = absl::Seconds(2);
+constexpr int kTries = 3;
 
 void SetDuration(absl::Duration duration, google::protobuf::Duration* out) {
   out->set_seconds(absl::IDivDuration(duration, absl::Seconds(1), &duration));
@@ -79,6 +80,7 @@ absl::Status SegmentWriter::Commit(int rank) {
   BATON_ASSIGN_OR_RETURN(const SafetensorsView view, SafetensorsView::Parse(file_->bytes()));
   v1::CommitRequest request;
   request.set_segment_id(segment_id_);
+  request.set_capability(capability_);
   request.set_rank(rank);
   for (const TensorDigest& digest : DigestTensors(view)) {
     auto* tensor = request.add_tensors();
@@ -92,6 +94,7 @@ absl::Status SegmentWriter::Commit(int rank) {
 absl::StatusOr<v1::SegmentInfo> SegmentWriter::Seal() {
   v1::SealRequest request;
   request.set_segment_id(segment_id_);
+  request.set_capability(capability_);
   const auto& rpc = *client_->rpc_;
   BATON_ASSIGN_OR_RETURN(
       auto response, rpc.Call(&v1::RelayService::Stub::Seal, request, rpc.options.seal_timeout));
@@ -129,24 +132,34 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> RelayClient::Begin(
   request.set_size_bytes(static_cast<uint64_t>(options.size_bytes));
   request.set_world_size(options.world_size);
   request.set_fork(options.fork);
+  request.set_capability(options.capability);
   BATON_ASSIGN_OR_RETURN(auto response, rpc_->Call(&v1::RelayService::Stub::Begin, request,
                                                    rpc_->options.seal_timeout));
   BATON_ASSIGN_OR_RETURN(auto file, SharedFile::Open(response.path(), request.size_bytes()));
   return std::unique_ptr<SegmentWriter>(
-      new SegmentWriter(this, response.segment_id(), std::move(file)));
+      new SegmentWriter(this, response.segment_id(), options.capability, std::move(file)));
 }
 
 absl::StatusOr<v1::SegmentInfo> RelayClient::Publish(
     const PublishOptions& options,
     const std::function<absl::Status(absl::Span<uint8_t>)>& fill) const {
-  BATON_ASSIGN_OR_RETURN(auto writer, Begin(options));
-  BATON_RETURN_IF_ERROR(fill(writer->bytes()));
-  BATON_RETURN_IF_ERROR(writer->Commit());
-  return writer->Seal();
+  const auto once = [&]() -> absl::StatusOr<v1::SegmentInfo> {
+    BATON_ASSIGN_OR_RETURN(auto writer, Begin(options));
+    BATON_RETURN_IF_ERROR(fill(writer->bytes()));
+    BATON_RETURN_IF_ERROR(writer->Commit());
+    return writer->Seal();
+  };
+  auto sealed = once();
+  for (int i = 1; i < kTries && ErrorReason(sealed.status()) == "SEGMENT_NOT_FOUND"; ++i) {
+    sealed = once();
+  }
+  return sealed;
 }
 
-absl::Status RelayClient::Drop(const std::vector<std::string>& segment_ids) const {
+absl::Status RelayClient::Drop(const std::vector<std::string>& segment_ids,
+                               const std::string& capability) const {
   v1::DropRequest request;
+  request.set_capability(capability);
   *request.mutable_segment_ids() = {segment_ids.begin(), segment_ids.end()};
   return rpc_->Call(&v1::RelayService::Stub::Drop, request, kReleaseTimeout).status();
 }

@@ -42,6 +42,8 @@ struct PublishOptions {
   /// Drops this version and newer ones first. Set it at the first publish after assign_role: the
   /// job may have gone back to an earlier step, and its versions then come again.
   bool fork = false;
+  /// From task `publish`, for a relay that shares a key with the controller.
+  std::string capability;
 };
 
 struct AcquireOptions {
@@ -69,11 +71,16 @@ class SegmentWriter {
 
  private:
   friend class RelayClient;
-  SegmentWriter(const RelayClient* client, std::string segment_id, std::unique_ptr<SharedFile> file)
-      : client_(client), segment_id_(std::move(segment_id)), file_(std::move(file)) {}
+  SegmentWriter(const RelayClient* client, std::string segment_id, std::string capability,
+                std::unique_ptr<SharedFile> file)
+      : client_(client),
+        segment_id_(std::move(segment_id)),
+        capability_(std::move(capability)),
+        file_(std::move(file)) {}
 
   const RelayClient* const client_;
   const std::string segment_id_;
+  const std::string capability_;
   std::unique_ptr<SharedFile> file_;
 };
 
@@ -104,8 +111,8 @@ class LeasedSegment {
 
 /// Thread-safe. Outlives the writers and segments it gives out. Errors of the relay keep their
 /// reason (sdk/rpc/error.h: VERSION_SEALED, SHARED_MEMORY, CHECKSUM, INCOMPLETE,
-/// SEGMENT_NOT_FOUND, VERSION_NOT_FOUND, LEASE_NOT_FOUND); a relay that can not be reached is
-/// UNAVAILABLE naming the address.
+/// SEGMENT_NOT_FOUND, VERSION_NOT_FOUND, LEASE_NOT_FOUND, CAPABILITY); a relay that can not be
+/// reached is UNAVAILABLE naming the address.
 class RelayClient {
  public:
   /// Connects lazily. INVALID_ARGUMENT: no address.
@@ -114,15 +121,17 @@ class RelayClient {
 
   absl::StatusOr<std::unique_ptr<SegmentWriter>> Begin(const PublishOptions& options) const;
   /// Begin, `fill`, Commit as rank 0 of 1, Seal. `fill` gets the whole file; its header is there
-  /// and may be written again, unchanged.
+  /// and may be written again, unchanged. All of it again, twice at most, when the relay does not
+  /// know the segment any more: it was started again meanwhile.
   absl::StatusOr<v1::SegmentInfo> Publish(
       const PublishOptions& options,
       const std::function<absl::Status(absl::Span<uint8_t>)>& fill) const;
 
   /// DATA_LOSS when the mapped bytes are not those that were sealed.
   absl::StatusOr<std::unique_ptr<LeasedSegment>> Acquire(const AcquireOptions& options) const;
-  /// Nobody is to find these segments (SegmentInfo.segment_id) any more.
-  [[nodiscard]] absl::Status Drop(const std::vector<std::string>& segment_ids) const;
+  /// Nobody is to find these segments (SegmentInfo.segment_id), all of one job, any more.
+  [[nodiscard]] absl::Status Drop(const std::vector<std::string>& segment_ids,
+                                  const std::string& capability = "") const;
   absl::StatusOr<v1::ListResponse> List(const std::string& job = "") const;
 
  private:

@@ -17,6 +17,7 @@
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "relay/weights/safetensors_writer.h"
+#include "sdk/base/shared_key.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::relay {
@@ -181,6 +182,25 @@ TEST_F(RelayClientTest, AFillThatFailsPublishesNothing) {
   EXPECT_TRUE(Publish(Version(1), 1).ok());
 }
 
+TEST_F(RelayClientTest, ARelayThatIsStartedAgainBetweenBeginAndSealGetsTheVersion) {
+  Start();
+  int fills = 0;
+  const auto published = client_->Publish(Version(1), [&](absl::Span<uint8_t> bytes) {
+    std::memset(bytes.data() + layout_.data_offset(), 7, 40);
+    if (++fills > 1) return absl::OkStatus();
+    const std::string address = relay_->address();
+    EXPECT_EQ(relay_->Stop(SIGKILL), -SIGKILL);
+    relay_ = std::make_unique<RelayProcess>(Arguments(address));
+    // The channel has noticed; else the first call tells that the relay was gone.
+    while (absl::IsUnavailable(client_->List().status())) {
+    }
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(published.ok()) << published.status();
+  EXPECT_EQ(fills, 2);
+  EXPECT_EQ((*Acquire(1))->bytes().back(), 7);
+}
+
 TEST_F(RelayClientTest, APublisherThatGoesBeforeSealIsReplaced) {
   Start();
   {
@@ -219,6 +239,31 @@ TEST_F(RelayClientTest, ATokenIsSent) {
   RelayClientOptions without;
   without.address = relay_->address();
   EXPECT_EQ(ErrorReason(RelayClient::Create(without).value()->List().status()), "TOKEN_INVALID");
+}
+
+TEST_F(RelayClientTest, ACapabilityGoesWithWhatIsPublished) {
+  const std::string file = dir_ + "/key";
+  ASSERT_TRUE(MakeKeyFile(file).ok());
+  const std::string key = ReadKeyFile("--key", file).value();
+  Start({"--capability-key-file", file});
+  PublishOptions version = Version(1);
+  for (const std::string& wrong : {std::string(), PublishCapability(key, "another")}) {
+    version.capability = wrong;
+    EXPECT_EQ(ErrorReason(Publish(version, 1).status()), "CAPABILITY");
+  }
+  version.capability = PublishCapability(key, "addition");
+  const auto one = Publish(version, 1);
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_TRUE(Acquire(1).ok()) << "readers need none";
+  EXPECT_EQ(ErrorReason(client_->Drop({one->segment_id()})), "CAPABILITY");
+  EXPECT_TRUE(client_->Drop({one->segment_id()}, version.capability).ok());
+  EXPECT_EQ(ErrorReason(Acquire(1).status()), "VERSION_NOT_FOUND");
+}
+
+TEST_F(RelayClientTest, AKeyFileThatIsNoneIsAClearError) {
+  RelayProcess relay(
+      {"--listen", "127.0.0.1:0", "--shm-dir", dir_, "--capability-key-file", dir_ + "/nowhere"});
+  EXPECT_NE(relay.Stop(0), 0);
 }
 
 TEST_F(RelayClientTest, WhatIsDroppedIsFoundNoMore) {

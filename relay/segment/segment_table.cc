@@ -131,6 +131,12 @@ void SegmentTable::AbortSeal(const std::string& segment_id) {
   }
 }
 
+std::optional<std::string> SegmentTable::JobOf(const std::string& segment_id) const {
+  const auto it = records_.find(segment_id);
+  if (it == records_.end()) return {};
+  return it->second.segment.job;
+}
+
 std::optional<SealedSegment> SegmentTable::FindSealed(const std::string& segment_id) const {
   const auto it = records_.find(segment_id);
   if (it == records_.end() || it->second.state != State::kSealed) return {};

@@ -89,6 +89,8 @@ class SegmentTable {
   absl::StatusOr<std::vector<RetiredSegment>> FinishSeal(const std::string& segment_id);
   /// Not verified: back to WRITING.
   void AbortSeal(const std::string& segment_id);
+  /// The job whose segment it is, sealed or not; nullopt: there is none of this id.
+  std::optional<std::string> JobOf(const std::string& segment_id) const;
   /// The segment, if it is sealed.
   std::optional<SealedSegment> FindSealed(const std::string& segment_id) const;
 

@@ -12,12 +12,14 @@
 #include "relay/segment/instance_lock.h"
 #include "relay/server/relay_server.h"
 #include "sdk/base/log.h"
+#include "sdk/base/shared_key.h"
 
 namespace {
 
 struct Flags {
   baton::relay::RelayServerOptions server;
   std::string token_file;
+  std::string key_file;
   std::string log_file;
   std::string log_level = "info";
   bool remove_orphans = false;
@@ -37,6 +39,9 @@ void Declare(CLI::App& app, Flags& flags) {
   app.add_flag("--remove-orphans", flags.remove_orphans,
                "Only remove what killed relays of this prefix have left, and end");
   app.add_option("--token-file", flags.token_file, "File with the bearer token to ask for");
+  app.add_option("--capability-key-file", flags.key_file,
+                 "File with the key that the controller shares: only a job's own trainer may "
+                 "publish for it then");
   app.add_option("--log-file", flags.log_file, "Append the log here instead of standard error");
   app.add_option("--log-level", flags.log_level, "debug, info, warn or error")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
@@ -79,6 +84,11 @@ int main(int argc, char** argv) {
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // What matters, this program says itself.
   if (!flags.token_file.empty()) {
     if (auto s = ReadToken(flags.token_file, &flags.server.token); !s.ok()) return Fail(s);
+  }
+  if (!flags.key_file.empty()) {
+    auto key = baton::ReadKeyFile("--capability-key-file", flags.key_file);
+    if (!key.ok()) return Fail(key.status());
+    flags.server.relay.capability_key = *std::move(key);
   }
   baton::InitLog({Level(flags.log_level), flags.log_file, "relay"});
 

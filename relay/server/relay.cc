@@ -9,7 +9,9 @@
 #include "boost/asio/post.hpp"
 #include "relay/segment/checksum.h"
 #include "relay/segment/segment_header.h"
+#include "sdk/base/digest.h"
 #include "sdk/base/log.h"
+#include "sdk/base/shared_key.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 
@@ -91,7 +93,26 @@ Relay::~Relay() {
   file_thread_.join();
 }
 
+absl::Status Relay::MayPublish(const std::string& job, const std::string& capability) const {
+  const std::string& key = options_.capability_key;
+  if (key.empty() || SameSecret(capability, PublishCapability(key, job))) return absl::OkStatus();
+  const char* wrong = capability.empty()
+                          ? "there is no capability; the controller gives it with task publish, if "
+                            "started with --relay-capability-key-file and this relay's key"
+                          : "this capability is another job's, or made with another key than this "
+                            "relay's";
+  return MakeError(absl::StatusCode::kPermissionDenied, "CAPABILITY",
+                   absl::StrCat("publishing for ", job, ": ", wrong));
+}
+
+// Of a segment that is gone there is nothing to change.
+absl::Status Relay::MayChange(const std::string& segment_id, const std::string& capability) const {
+  const auto job = table_.JobOf(segment_id);
+  return job.has_value() ? MayPublish(*job, capability) : absl::OkStatus();
+}
+
 void Relay::Begin(v1::BeginRequest request, Done<v1::BeginResponse> done) {
+  if (const auto s = MayPublish(request.job(), request.capability()); !s.ok()) return done(s);
   post(strand_, [this, request = std::move(request), done = std::move(done)] {
     const auto freed =
         table_.CheckBegin(request.job(), request.policy_version(), request.size_bytes(),
@@ -146,6 +167,8 @@ void Relay::Opened(const std::string& segment_id, const std::vector<std::string>
 
 void Relay::Commit(v1::CommitRequest request, Done<v1::CommitResponse> done) {
   post(strand_, [this, request = std::move(request), done = std::move(done)] {
+    const absl::Status may = MayChange(request.segment_id(), request.capability());
+    if (!may.ok()) return done(may);
     std::vector<TensorDigest> digests;
     for (const auto& tensor : request.tensors()) digests.push_back({tensor.name(), tensor.xxh3()});
     const absl::Status status = table_.Commit(request.segment_id(), request.rank(), digests);
@@ -158,7 +181,9 @@ void Relay::Commit(v1::CommitRequest request, Done<v1::CommitResponse> done) {
 }
 
 void Relay::Seal(v1::SealRequest request, Done<v1::SealResponse> done) {
-  post(strand_, [this, id = request.segment_id(), done = std::move(done)] {
+  post(strand_, [this, id = request.segment_id(), capability = request.capability(),
+                 done = std::move(done)] {
+    if (const absl::Status may = MayChange(id, capability); !may.ok()) return done(may);
     if (const auto sealed = table_.FindSealed(id)) {  // A retry whose first answer was lost.
       v1::SealResponse response;
       *response.mutable_segment() = ToInfo(*sealed);
@@ -260,6 +285,9 @@ void Relay::Release(v1::ReleaseRequest request, Done<v1::ReleaseResponse> done) 
 
 void Relay::Drop(v1::DropRequest request, Done<v1::DropResponse> done) {
   post(strand_, [this, request = std::move(request), done = std::move(done)] {
+    for (const std::string& id : request.segment_ids()) {  // all or nothing
+      if (const auto may = MayChange(id, request.capability()); !may.ok()) return done(may);
+    }
     for (const std::string& id : request.segment_ids()) Dispose(table_.Drop(id));
     done(v1::DropResponse());
   });

@@ -31,6 +31,9 @@ struct RelayOptions {
   absl::Duration default_ttl = absl::Minutes(10);  ///< Of a lease that names none.
   absl::Duration max_ttl = absl::Hours(24);        ///< Longer leases are cut to this.
   absl::Duration max_wait = absl::Minutes(10);     ///< Longer waits of Acquire are cut to this.
+  /// Shared with the controller (sdk/base/shared_key.h): Begin, Commit, Seal and Drop want the
+  /// job's capability. Empty: they want none.
+  std::string capability_key;
 };
 
 /// Thread-safe. Errors are those of relay_service.proto, with their reasons. `done` is called once,
@@ -76,7 +79,11 @@ class Relay {
                       const std::vector<TensorDigest>& digests) const;
   void CloseFile(const RetiredSegment& segment);
 
+  // OK, or PERMISSION_DENIED (CAPABILITY).
+  absl::Status MayPublish(const std::string& job, const std::string& capability) const;
+
   // On the strand.
+  absl::Status MayChange(const std::string& segment_id, const std::string& capability) const;
   void Reserve(const v1::BeginRequest& request, const std::vector<std::string>& tensors,
                Done<v1::BeginResponse> done);
   void Opened(const std::string& segment_id, const std::vector<std::string>& tensors,

@@ -1,19 +1,11 @@
 #include "relay/server/relay_service.h"
 
 #include "absl/strings/str_cat.h"
+#include "sdk/base/digest.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::relay {
 namespace {
-
-/// Equal, in a time that depends on the lengths alone.
-bool SameSecret(absl::string_view a, absl::string_view b) {
-  unsigned char difference = a.size() == b.size() ? 0 : 1;
-  for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
-    difference |= static_cast<unsigned char>(a[i] ^ b[i]);
-  }
-  return difference == 0;
-}
 
 /// An Acquire that may wait: a caller that goes away stops waiting, and gets no lease.
 class AcquireReactor final : public grpc::ServerUnaryReactor {

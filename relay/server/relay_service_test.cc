@@ -1,6 +1,7 @@
 #include <atomic>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -14,6 +15,7 @@
 #include "relay/server/relay_server.h"
 #include "relay/weights/mapped_file.h"
 #include "relay/weights/safetensors_writer.h"
+#include "sdk/base/shared_key.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::relay {
@@ -73,6 +75,7 @@ class RelayServiceTest : public ::testing::Test {
     request.set_size_bytes(static_cast<uint64_t>(layout_.file_size()));
     request.set_world_size(1);
     request.set_fork(fork);
+    request.set_capability(capability_);
     return Call(&v1::RelayService::Stub::Begin, request);
   }
 
@@ -85,6 +88,7 @@ class RelayServiceTest : public ::testing::Test {
     std::memset(bytes.data() + layout_.data_offset(), value, bytes.size() - layout_.data_offset());
     v1::CommitRequest request;
     request.set_segment_id(begun.segment_id());
+    request.set_capability(capability_);
     for (const TensorDigest& digest : DigestTensors(SafetensorsView::Parse(bytes).value())) {
       auto* tensor = request.add_tensors();
       tensor->set_name(digest.name);
@@ -96,7 +100,15 @@ class RelayServiceTest : public ::testing::Test {
   absl::StatusOr<v1::SealResponse> Seal(const std::string& segment_id) {
     v1::SealRequest request;
     request.set_segment_id(segment_id);
+    request.set_capability(capability_);
     return Call(&v1::RelayService::Stub::Seal, request);
+  }
+
+  absl::Status Drop(const std::vector<std::string>& segment_ids) {
+    v1::DropRequest request;
+    for (const std::string& id : segment_ids) request.add_segment_ids(id);
+    request.set_capability(capability_);
+    return Call(&v1::RelayService::Stub::Drop, request).status();
   }
 
   v1::SegmentInfo Publish(uint64_t version, uint8_t value, bool fork = false) {
@@ -150,6 +162,7 @@ class RelayServiceTest : public ::testing::Test {
   }
 
   std::string dir_;
+  std::string capability_;  // of publishing
   RelayServerOptions options_;
   SafetensorsLayout layout_ = Layout();
   std::unique_ptr<RelayServer> server_;
@@ -441,6 +454,97 @@ TEST_F(RelayServiceTest, AsksForTheToken) {
   acquire.set_job(kJob);
   EXPECT_TRUE(absl::IsUnauthenticated(Call(&v1::RelayService::Stub::Acquire, acquire).status()));
   EXPECT_TRUE(Call(&v1::RelayService::Stub::List, v1::ListRequest(), "secret").ok());
+}
+
+// A relay that shares a key with the controller: only the job's own trainer publishes for it.
+class CapabilityTest : public RelayServiceTest {
+ protected:
+  CapabilityTest() { options_.relay.capability_key = kKey; }
+
+  /// The wrong ones, by what is wrong.
+  static std::map<std::string, std::string> Wrong() {
+    std::string damaged = PublishCapability(kKey, kJob);
+    damaged.back() = damaged.back() == '0' ? '1' : '0';
+    return {{"missing", ""},
+            {"another job's", PublishCapability(kKey, "projects/default/jobs/other")},
+            {"of another key", PublishCapability("another-key-of-32-characters-----", kJob)},
+            {"the key itself", kKey},
+            {"damaged", damaged},
+            {"longer", PublishCapability(kKey, kJob) + "0"}};
+  }
+  static void ExpectRefused(const absl::Status& status, const std::string& what) {
+    EXPECT_TRUE(absl::IsPermissionDenied(status)) << what << ": " << status;
+    EXPECT_EQ(ErrorReason(status), "CAPABILITY") << what;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(kJob)) << what;
+  }
+
+  static constexpr char kKey[] = "a-key-of-32-characters-or-more--";
+};
+
+TEST_F(CapabilityTest, TheRightOnePublishesAndAnyoneReads) {
+  Start();
+  capability_ = PublishCapability(kKey, kJob);
+  const v1::SegmentInfo first = Publish(1, 1);
+  Publish(2, 2);
+  EXPECT_TRUE(Drop({first.segment_id(), "unknown"}).ok());
+  capability_.clear();
+  EXPECT_THAT(Versions(), ::testing::ElementsAre(2));
+  EXPECT_TRUE(Acquire(2).ok());
+}
+
+TEST_F(CapabilityTest, BeginIsRefusedBeforeAnythingIsTouched) {
+  Start();
+  for (const auto& [what, capability] : Wrong()) {
+    capability_ = capability;
+    ExpectRefused(Begin(1).status(), what);
+  }
+  EXPECT_THAT(Segments(), IsEmpty());
+}
+
+TEST_F(CapabilityTest, NobodyElseForksAJobBack) {
+  Start();
+  capability_ = PublishCapability(kKey, kJob);
+  Publish(5, 5);
+  capability_ = PublishCapability(kKey, "projects/default/jobs/other");
+  ExpectRefused(Begin(1, /*fork=*/true).status(), "fork");
+  EXPECT_THAT(Versions(), ::testing::ElementsAre(5));
+}
+
+TEST_F(CapabilityTest, CommitAndSealOfAnothersSegmentAreRefused) {
+  Start();
+  const std::string right = capability_ = PublishCapability(kKey, kJob);
+  const auto begun = Begin(1);
+  ASSERT_TRUE(begun.ok()) << begun.status();
+  for (const auto& [what, capability] : Wrong()) {
+    capability_ = capability;
+    ExpectRefused(Fill(*begun, 7), what);
+    ExpectRefused(Seal(begun->segment_id()).status(), what);
+  }
+  capability_ = right;
+  EXPECT_EQ(ErrorReason(Seal(begun->segment_id()).status()), "INCOMPLETE") << "nothing committed";
+  EXPECT_TRUE(Fill(*begun, 7).ok());
+  EXPECT_TRUE(Seal(begun->segment_id()).ok());
+}
+
+TEST_F(CapabilityTest, DropIsRefusedAsAWhole) {
+  Start();
+  const std::string other = "projects/default/jobs/other";
+  const std::string mine = capability_ = PublishCapability(kKey, kJob);
+  const v1::SegmentInfo sealed = Publish(1, 1);
+  capability_ = PublishCapability(kKey, other);
+  const auto theirs = Begin(1, false, other);
+  ASSERT_TRUE(theirs.ok()) << theirs.status();
+  ExpectRefused(Drop({theirs->segment_id(), sealed.segment_id()}), "one of them is not theirs");
+  EXPECT_THAT(Versions(), ::testing::ElementsAre(1));
+  EXPECT_TRUE(Fill(*theirs, 1).ok()) << "theirs is not dropped either";
+  for (const auto& [what, capability] : Wrong()) {
+    capability_ = capability;
+    ExpectRefused(Drop({sealed.segment_id()}), what);
+  }
+  EXPECT_THAT(Versions(), ::testing::ElementsAre(1));
+  capability_ = mine;
+  EXPECT_TRUE(Drop({sealed.segment_id()}).ok());
+  EXPECT_THAT(Versions(), IsEmpty());
 }
 
 TEST_F(RelayServiceTest, ReadersAndAPublisherAtOnce) {

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "nlohmann/json.hpp"
+#include "sdk/base/shared_key.h"
 #include "sdk/cli/options.h"
 #include "sdk/cli/siblings.h"
 #include "sdk/cli/supervisor.h"
@@ -66,24 +67,30 @@ std::string ShmPrefix(const std::string& state_dir) {
   return absl::StrCat("baton-", info.st_dev, "-", info.st_ino);
 }
 
+// Shared by relay and controller: nobody else on the machine publishes for a job.
+std::string RelayKey(const std::string& state_dir) { return state_dir + "/data/relay.key"; }
+
 std::vector<ChildSpec> Children(const UpFlags& flags, const std::string& state_dir,
                                 const ClusterState& state) {
   auto log = [&](const std::string& name) {
     return absl::StrCat(state_dir, "/logs/", name, ".log");
   };
+  const std::string key = RelayKey(state_dir);
   std::vector<ChildSpec> children;
   children.push_back(
       {"relay",
-       {SiblingPath("baton-relay"), "--listen", state.relay, "--shm-prefix", ShmPrefix(state_dir)},
+       {SiblingPath("baton-relay"), "--listen", state.relay, "--shm-prefix", ShmPrefix(state_dir),
+        "--capability-key-file", key},
        {},
        log("relay"),
        {SiblingPath("baton-relay"), "--remove-orphans", "--shm-prefix", ShmPrefix(state_dir)}});
-  children.push_back({"controller",
-                      {SiblingPath("baton-controller"), "--listen", state.controller, "--http",
-                       state.http, "--data-root", state_dir + "/data"},
-                      {},
-                      log("controller"),
-                      {}});
+  children.push_back(
+      {"controller",
+       {SiblingPath("baton-controller"), "--listen", state.controller, "--http", state.http,
+        "--data-root", state_dir + "/data", "--relay-capability-key-file", key},
+       {},
+       log("controller"),
+       {}});
   const std::string program = SiblingPath(flags.fake ? "baton-fake-worker" : "baton-worker");
   auto workers = [&](const char* role, int count) {
     for (int i = 0; i < count; ++i) {
@@ -244,6 +251,7 @@ int Up(const GlobalOptions& options, UpFlags flags) {
                                      .c_str());
     return kFailed;
   }
+  if (const auto made = MakeKeyFile(RelayKey(state_dir)); !made.ok()) return Fail(local, made);
   ClusterState state;
   for (auto [port, flag] : {std::pair<int*, const char*>{&flags.port, "--port"},
                             {&flags.http_port, "--http-port"},

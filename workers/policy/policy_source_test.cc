@@ -124,12 +124,12 @@ TEST(FolderRelay, KeepsTheNewestAndForks) {
     });
   };
   for (uint64_t version = 0; version < 5; ++version) {
-    EXPECT_TRUE(relay->Publish("j", version, image, version == 0, Never()).ok());
+    EXPECT_TRUE(relay->Publish({"j", version, version == 0, ""}, image, Never()).ok());
   }
   EXPECT_TRUE(absl::IsNotFound(load(1)));
   EXPECT_TRUE(load(2).ok());
-  EXPECT_TRUE(absl::IsAlreadyExists(relay->Publish("j", 4, image, false, Never())));
-  EXPECT_TRUE(relay->Publish("j", 3, image, true, Never()).ok());
+  EXPECT_TRUE(absl::IsAlreadyExists(relay->Publish({"j", 4, false, ""}, image, Never())));
+  EXPECT_TRUE(relay->Publish({"j", 3, true, ""}, image, Never()).ok());
   EXPECT_TRUE(absl::IsNotFound(load(4)));
   EXPECT_TRUE(load(3).ok());
 }

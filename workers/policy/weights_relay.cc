@@ -28,14 +28,15 @@ class ProcessRelay : public WeightsRelay {
   ProcessRelay(std::unique_ptr<relay::RelayClient> client, std::string holder)
       : client_(std::move(client)), holder_(std::move(holder)) {}
 
-  absl::Status Publish(const std::string& job, uint64_t version, const engine::WeightsImage& image,
-                       bool fork, const absl::Notification& cancelled) override {
+  absl::Status Publish(const Publication& what, const engine::WeightsImage& image,
+                       const absl::Notification& cancelled) override {
     relay::PublishOptions options;
-    options.job = job;
-    options.policy_version = version;
+    options.job = what.job;
+    options.policy_version = what.version;
     options.header = image.layout().header();
     options.size_bytes = image.size_bytes();
-    options.fork = fork;
+    options.fork = what.fork;
+    options.capability = what.capability;
     int tries = 0;
     return WhileUnavailable(cancelled, [&]() -> absl::Status {
       const auto segment = client_->Publish(
@@ -44,9 +45,10 @@ class ProcessRelay : public WeightsRelay {
       if (++tries > 1 && absl::IsAlreadyExists(segment.status())) return absl::OkStatus();
       BATON_RETURN_IF_ERROR(segment.status());
       absl::MutexLock lock(&mu_);
-      std::deque<std::string>& mine = published_[job];
-      mine.push_back(segment->segment_id());
-      if (mine.size() > kRemembered) mine.pop_front();
+      Published& mine = published_[options.job];
+      mine.capability = options.capability;
+      mine.segments.push_back(segment->segment_id());
+      if (mine.segments.size() > kRemembered) mine.segments.pop_front();
       return absl::OkStatus();
     });
   }
@@ -67,15 +69,15 @@ class ProcessRelay : public WeightsRelay {
   }
 
   void Forget(const std::string& job) override {
-    std::deque<std::string> mine;
+    Published mine;
     {
       absl::MutexLock lock(&mu_);
       mine = std::exchange(published_[job], {});
       published_.erase(job);
     }
-    if (mine.empty()) return;
+    if (mine.segments.empty()) return;
     // A relay that is gone has forgotten them too.
-    client_->Drop({mine.begin(), mine.end()}).IgnoreError();
+    client_->Drop({mine.segments.begin(), mine.segments.end()}, mine.capability).IgnoreError();
   }
 
  private:
@@ -83,6 +85,11 @@ class ProcessRelay : public WeightsRelay {
   static constexpr absl::Duration kPatience = absl::Minutes(1);
   static constexpr absl::Duration kRetryDelay = absl::Milliseconds(200);
   static constexpr size_t kRemembered = 16;  // more than any relay keeps of a job
+
+  struct Published {
+    std::deque<std::string> segments;
+    std::string capability;
+  };
 
   /// Repeats `call` while the relay cannot be reached.
   static absl::Status WhileUnavailable(const absl::Notification& cancelled,
@@ -110,23 +117,25 @@ class ProcessRelay : public WeightsRelay {
   const std::unique_ptr<relay::RelayClient> client_;
   const std::string holder_;
   absl::Mutex mu_;
-  std::map<std::string, std::deque<std::string>> published_ ABSL_GUARDED_BY(mu_);  // by job
+  std::map<std::string, Published> published_ ABSL_GUARDED_BY(mu_);  // by job
 };
 
 class FolderRelay : public WeightsRelay {
  public:
   explicit FolderRelay(std::string folder) : folder_(std::move(folder)) {}
 
-  absl::Status Publish(const std::string& job, uint64_t version, const engine::WeightsImage& image,
-                       bool fork, const absl::Notification& /*cancelled*/) override {
-    const fs::path path = PathOf(job, version);
+  absl::Status Publish(const Publication& what, const engine::WeightsImage& image,
+                       const absl::Notification& /*cancelled*/) override {
+    const uint64_t version = what.version;
+    const fs::path path = PathOf(what.job, version);
     std::error_code error;
     fs::create_directories(path.parent_path(), error);
     if (error) {
       return absl::InternalError(
           absl::StrCat("make folder ", path.parent_path().string(), ": ", error.message()));
     }
-    if (fork) Remove(path.parent_path(), [version](uint64_t other) { return other >= version; });
+    if (what.fork)
+      Remove(path.parent_path(), [version](uint64_t other) { return other >= version; });
     if (fs::exists(path, error)) {
       return absl::AlreadyExistsError(absl::StrCat(path.string(), " is published already"));
     }

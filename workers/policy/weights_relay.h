@@ -16,6 +16,16 @@
 
 namespace baton::policy {
 
+/// One version of a job's weights, as a trainer publishes it.
+struct Publication {
+  std::string job;
+  uint64_t version = 0;
+  /// This version and newer ones are dropped first: the job went back to an earlier step and makes
+  /// them anew.
+  bool fork = false;
+  std::string capability;  ///< From task `publish`.
+};
+
 /// Thread-safe. A version, once published, never changes. A relay that is down is waited for, a
 /// minute at most (then UNAVAILABLE): it may be starting again. `cancelled`, once notified, ends
 /// that wait with CANCELLED.
@@ -23,11 +33,10 @@ class WeightsRelay {
  public:
   virtual ~WeightsRelay() = default;
 
-  /// Blocks until the version is visible. `fork`: this version and newer ones are dropped first
-  /// (the job went back to an earlier step and makes them anew). ALREADY_EXISTS when the version
-  /// is there.
-  [[nodiscard]] virtual absl::Status Publish(const std::string& job, uint64_t version,
-                                             const engine::WeightsImage& image, bool fork,
+  /// Blocks until the version is visible. ALREADY_EXISTS when it is there. PERMISSION_DENIED: the
+  /// relay wants a capability, and this is not the job's.
+  [[nodiscard]] virtual absl::Status Publish(const Publication& what,
+                                             const engine::WeightsImage& image,
                                              const absl::Notification& cancelled) = 0;
 
   /// Calls `use` with the bytes of the version (a verified safetensors file in memory), which stay

@@ -70,7 +70,8 @@ class WeightsRelayTest : public ::testing::Test {
     return engine::WeightsImage::Create({{"w", torch::full({4}, value)}}, {}, {}).value();
   }
   absl::Status Publish(uint64_t version, const absl::Notification& cancelled = Never()) {
-    return relay_->Publish(kJob, version, Image(static_cast<float>(version)), false, cancelled);
+    return relay_->Publish({kJob, version, false, ""}, Image(static_cast<float>(version)),
+                           cancelled);
   }
   absl::Status Load(uint64_t version) {
     return relay_->Load(kJob, version, Never(),

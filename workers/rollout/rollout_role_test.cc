@@ -42,7 +42,8 @@ class RolloutRoleTest : public ::testing::Test {
     const auto model = source_->LoadModel(torch::kFloat32, torch::kCPU, seed).value();
     const auto image = engine::ModelImage(*model).value();
     ASSERT_TRUE(
-        relay_->Publish("projects/default/jobs/test", version, image, true, policy::Never()).ok());
+        relay_->Publish({"projects/default/jobs/test", version, true, ""}, image, policy::Never())
+            .ok());
   }
   v1::TaskResult Load(uint64_t version) {
     v1::Task task = Make("load_weights");

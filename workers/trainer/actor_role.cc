@@ -207,12 +207,13 @@ ActorRole::Result ActorRole::Publish(const v1::Task& task, TaskContext& context)
   BATON_ASSIGN_OR_RETURN(const auto image,
                          engine::ModelImage(*assigned.model, assigned.source->dtype()));
   // After an assignment the job may make versions again that an earlier life has published.
-  const bool fork = !assigned.published;
+  const policy::Publication publication = {task.job(), version, !assigned.published,
+                                           task.publish().capability()};
   const bool again = assigned.publishing == version;
   assigned.publishing = version;
   const auto cancelled = std::make_shared<absl::Notification>();
   context.OnCancel([cancelled] { cancelled->Notify(); });
-  const absl::Status status = relay_->Publish(task.job(), version, image, fork, *cancelled);
+  const absl::Status status = relay_->Publish(publication, image, *cancelled);
   if (!status.ok() && !(again && absl::IsAlreadyExists(status))) {
     return Annotate(status, absl::StrCat("publishing policy version ", version));
   }

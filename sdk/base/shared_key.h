@@ -1,0 +1,28 @@
+// A secret that processes share through a file, and the capabilities that are made from it.
+#ifndef BATON_SDK_BASE_SHARED_KEY_H_
+#define BATON_SDK_BASE_SHARED_KEY_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace baton {
+
+/// The first line of `path`, without the space around it. `flag` names the file in messages.
+/// NOT_FOUND: it cannot be read. INVALID_ARGUMENT: fewer than 32 characters, or everybody on the
+/// machine may read it.
+absl::StatusOr<std::string> ReadKeyFile(absl::string_view flag, const std::string& path);
+
+/// Writes a new key of 64 random digits to `path`, for its owner alone (0600), unless a file is
+/// there already. Folders above are made. UNAVAILABLE: it cannot be written.
+[[nodiscard]] absl::Status MakeKeyFile(const std::string& path);
+
+/// What a relay that shares `key` with the controller asks for from whoever publishes versions of
+/// `job`. It is of use for that job alone.
+std::string PublishCapability(absl::string_view key, absl::string_view job);
+
+}  // namespace baton
+
+#endif  // BATON_SDK_BASE_SHARED_KEY_H_

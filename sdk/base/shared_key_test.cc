@@ -1,0 +1,74 @@
+#include "sdk/base/shared_key.h"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace baton {
+namespace {
+
+using ::testing::HasSubstr;
+
+class SharedKeyTest : public ::testing::Test {
+ protected:
+  SharedKeyTest() {
+    char path[] = "/tmp/baton-shared-key-XXXXXX";
+    dir_ = mkdtemp(path);
+    file_ = dir_ + "/data/relay.key";
+  }
+  ~SharedKeyTest() override { std::filesystem::remove_all(dir_); }
+
+  void Write(const std::string& text, mode_t mode) {
+    std::filesystem::create_directories(dir_ + "/data");
+    std::ofstream(file_) << text;
+    ASSERT_EQ(::chmod(file_.c_str(), mode), 0);
+  }
+  std::string Refusal() {
+    const auto key = ReadKeyFile("--key", file_);
+    return key.ok() ? "" : std::string(key.status().message());
+  }
+
+  std::string dir_, file_;
+};
+
+TEST_F(SharedKeyTest, AKeyIsMadeOnceForItsOwnerAlone) {
+  ASSERT_TRUE(MakeKeyFile(file_).ok());
+  struct stat info = {};
+  ASSERT_EQ(::stat(file_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  const auto key = ReadKeyFile("--key", file_);
+  ASSERT_TRUE(key.ok()) << key.status();
+  EXPECT_EQ(key->size(), 64u);
+  ASSERT_TRUE(MakeKeyFile(file_).ok());
+  EXPECT_EQ(*ReadKeyFile("--key", file_), *key) << "it stays";
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(dir_ + "/data")) {
+    files += entry.exists() ? 1 : 0;
+  }
+  EXPECT_EQ(files, 1u);
+  EXPECT_EQ(MakeKeyFile("/proc/nowhere/key").code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(SharedKeyTest, WhatIsNoSecretIsRefused) {
+  EXPECT_THAT(Refusal(), HasSubstr("--key: cannot read"));
+  Write("short\n", 0600);
+  EXPECT_THAT(Refusal(), HasSubstr("5 characters"));
+  Write(std::string(40, 'k') + "\n", 0604);
+  EXPECT_THAT(Refusal(), HasSubstr("everybody"));
+  Write(" " + std::string(40, 'k') + " \r\n", 0640);
+  EXPECT_EQ(ReadKeyFile("--key", file_).value_or(""), std::string(40, 'k'));
+}
+
+TEST(PublishCapabilityTest, IsOfOneKeyAndOneJob) {
+  EXPECT_EQ(PublishCapability("k", "projects/default/jobs/a").size(), 64u);
+  EXPECT_EQ(PublishCapability("k", "a"), PublishCapability("k", "a"));
+  EXPECT_NE(PublishCapability("k", "a"), PublishCapability("k", "b"));
+  EXPECT_NE(PublishCapability("k", "a"), PublishCapability("l", "a"));
+}
+
+}  // namespace
+}  // namespace baton
