@@ -44,6 +44,8 @@ uint64_t DigestOf(absl::Span<const TrainSequence> batch) {
     hash.AddAll(s.ref_log_probs);
     hash.AddAll(s.advantages);
     hash.AddAll(s.loss_mask);
+    hash.AddAll(s.values);
+    hash.AddAll(s.returns);
     hash.AddAll(s.old_log_probs);
     hash.Add((s.positive ? 1 : 0) + (s.pretraining ? 2 : 0));
   }

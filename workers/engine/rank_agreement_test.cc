@@ -90,6 +90,14 @@ TEST(RankAgreementTest, DigestsDifferWithAnything) {
   other = s;
   other.loss_mask = {1, 1};
   EXPECT_NE(digest(other), base);
+  other = s;
+  other.returns = {1};
+  const uint64_t with_returns = digest(other);
+  EXPECT_NE(with_returns, base);
+  other.returns.clear();
+  other.values = {1};
+  EXPECT_NE(digest(other), base);
+  EXPECT_NE(digest(other), with_returns);
 }
 
 }  // namespace

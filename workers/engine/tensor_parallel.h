@@ -19,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "relay/weights/box.h"
 #include "workers/engine/communicator.h"
 #include "workers/engine/model_config.h"

@@ -1,0 +1,68 @@
+// Generation by ranks that share a model: every rank runs the same generator with the same
+// requests, and draws the same tokens.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "workers/engine/generator_testing.h"
+#include "workers/engine/thread_communicator_testing.h"
+
+namespace baton::engine {
+namespace {
+
+std::vector<GenerateRequest> Requests() {
+  std::vector<GenerateRequest> requests;
+  for (uint64_t id = 1; id <= 6; ++id) {
+    requests.push_back(Request(id, {static_cast<int32_t>(id), 3, 9}, 4 + 3 * id, 0.8));
+  }
+  return requests;
+}
+
+std::unique_ptr<CausalLM> SharedModel(Communicator& group) {
+  auto model = CausalLM::Create(MakeModel()->config(), torch::kFloat32, torch::kCPU, &group);
+  EXPECT_TRUE(model.ok()) << model.status();
+  (*model)->InitializeRandom(1);
+  return *std::move(model);
+}
+
+TEST(TensorParallelGeneratorTest, RanksGenerateWhatTheWholeModelDoes) {
+  const auto whole_model = MakeModel();
+  const Responses whole = RunAll(whole_model.get(), Requests(), {});
+  testing::RunRanks(2, [&](Communicator& group) {
+    const auto model = SharedModel(group);
+    const Responses shared = RunAll(model.get(), Requests(), {});
+    ASSERT_EQ(shared.size(), whole.size());
+    for (const auto& [id, response] : whole) {
+      EXPECT_EQ(shared.at(id).tokens, response.tokens);
+      EXPECT_EQ(shared.at(id).finish_reason, response.finish_reason);
+      for (size_t t = 0; t < response.log_probs.size(); ++t) {
+        EXPECT_NEAR(shared.at(id).log_probs[t], response.log_probs[t], 1e-4);
+      }
+    }
+  });
+}
+
+// A rank has the keys and values of its own heads alone.
+TEST(TensorParallelGeneratorTest, BlocksHoldARanksHeads) {
+  const auto whole_model = MakeModel();
+  const int64_t whole_bytes = MakeGenerator(whole_model.get())->stats().block_bytes;
+  testing::RunRanks(2, [&](Communicator& group) {
+    const auto model = SharedModel(group);
+    EXPECT_EQ(MakeGenerator(model.get())->stats().block_bytes * 2, whole_bytes);
+  });
+}
+
+// Adding up two ranks' rows keeps a row from depending on the batch.
+TEST(TensorParallelGeneratorTest, ABatchEqualsOneByOneBitwise) {
+  testing::RunRanks(2, [&](Communicator& group) {
+    const auto model = SharedModel(group);
+    model->SetDeterministic(true);
+    const Responses together = RunAll(model.get(), Requests(), Deterministic());
+    for (const GenerateRequest& request : Requests()) {
+      EXPECT_EQ(RunAlone(model.get(), request, Deterministic()), together.at(request.id));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace baton::engine
