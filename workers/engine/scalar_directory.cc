@@ -53,8 +53,8 @@ std::string ConfigJson(const ModelConfig& config, bool head_bias) {
 
 absl::StatusOr<std::unique_ptr<ScalarModel>> LoadScalarModel(const std::string& dir,
                                                              torch::Dtype dtype,
-                                                             torch::Device device,
-                                                             HeadWanted head) {
+                                                             torch::Device device, HeadWanted head,
+                                                             Communicator* tensor_group) {
   BATON_ASSIGN_OR_RETURN(const ModelConfig config, LoadModelConfig(dir));
   BATON_ASSIGN_OR_RETURN(const std::string config_json, ReadConfigJson(dir));
   BATON_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListTensors(dir));
@@ -65,14 +65,15 @@ absl::StatusOr<std::unique_ptr<ScalarModel>> LoadScalarModel(const std::string& 
   const bool zero_head = head == HeadWanted::kZeroIfMissing && !has(kWeight) &&
                          !absl::StrContains(architecture, "Classification");
   if (!has(kWeight) && !zero_head) return NoHead(dir, architecture);
-  BATON_ASSIGN_OR_RETURN(auto model, ScalarModel::Create(config, dtype, device, has(kBias)));
-  NamedTensors wanted = model->parameters();
+  BATON_ASSIGN_OR_RETURN(auto model,
+                         ScalarModel::Create(config, dtype, device, has(kBias), tensor_group));
+  std::vector<TensorPart> wanted = model->parts();
   if (zero_head) {
     wanted.erase(std::remove_if(wanted.begin(), wanted.end(),
-                                [](const auto& named) { return named.first == kWeight; }),
+                                [](const TensorPart& part) { return part.shard.name == kWeight; }),
                  wanted.end());
   }
-  BATON_RETURN_IF_ERROR(LoadWeights(dir, wanted));
+  BATON_RETURN_IF_ERROR(LoadWeightParts(dir, wanted));
   return model;
 }
 
@@ -80,8 +81,11 @@ absl::Status SaveScalarModel(const ScalarModel& model, const std::string& dir,
                              const SaveOptions& options) {
   ModelConfig config = model.config();
   BATON_ASSIGN_OR_RETURN(config.torch_dtype, TorchDtypeName(options.dtype.value_or(model.dtype())));
-  return SaveDirectory(model.parameters(), config, ConfigJson(config, model.has_head_bias()), dir,
-                       options);
+  BATON_ASSIGN_OR_RETURN(const NamedTensors whole, model.WholeParameters());
+  if (model.tensor_group() != nullptr && model.tensor_group()->rank() != 0) {
+    return absl::OkStatus();
+  }
+  return SaveDirectory(whole, config, ConfigJson(config, model.has_head_bias()), dir, options);
 }
 
 }  // namespace baton::engine

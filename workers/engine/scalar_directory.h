@@ -30,7 +30,8 @@ enum class HeadWanted {
 /// label. Otherwise as LoadModel.
 absl::StatusOr<std::unique_ptr<ScalarModel>> LoadScalarModel(const std::string& dir,
                                                              torch::Dtype dtype,
-                                                             torch::Device device, HeadWanted head);
+                                                             torch::Device device, HeadWanted head,
+                                                             Communicator* tensor_group = nullptr);
 
 /// As SaveModel.
 [[nodiscard]] absl::Status SaveScalarModel(const ScalarModel& model, const std::string& dir,

@@ -48,10 +48,11 @@ ScalarModel::ScalarModel(const ModelConfig& config, std::unique_ptr<CausalLM> tr
 absl::StatusOr<std::unique_ptr<ScalarModel>> ScalarModel::Create(const ModelConfig& config,
                                                                  torch::Dtype dtype,
                                                                  torch::Device device,
-                                                                 bool head_bias) {
+                                                                 bool head_bias,
+                                                                 Communicator* tensor_group) {
   ModelConfig without_head = config;
   without_head.tie_word_embeddings = true;
-  BATON_ASSIGN_OR_RETURN(auto trunk, CausalLM::Create(without_head, dtype, device));
+  BATON_ASSIGN_OR_RETURN(auto trunk, CausalLM::Create(without_head, dtype, device, tensor_group));
   try {
     FusedLinear head =
         FusedLinear::Create({1}, config.hidden_size, head_bias,
@@ -65,7 +66,8 @@ absl::StatusOr<std::unique_ptr<ScalarModel>> ScalarModel::Create(const ModelConf
 absl::StatusOr<std::unique_ptr<ScalarModel>> ScalarModel::FromCausalLM(const CausalLM& model,
                                                                        torch::Dtype dtype,
                                                                        torch::Device device) {
-  BATON_ASSIGN_OR_RETURN(auto scalar, Create(model.config(), dtype, device));
+  BATON_ASSIGN_OR_RETURN(auto scalar,
+                         Create(model.config(), dtype, device, false, model.tensor_group()));
   const std::map<std::string, torch::Tensor> from(model.parameters().begin(),
                                                   model.parameters().end());
   try {
@@ -80,9 +82,27 @@ absl::StatusOr<std::unique_ptr<ScalarModel>> ScalarModel::FromCausalLM(const Cau
   return scalar;
 }
 
-torch::Tensor ScalarModel::Forward(const PackedRows& packed) {
-  const torch::Tensor states = PredictionStates(*trunk_, packed);
+torch::Tensor ScalarModel::States(const PackedRows& packed) {
+  return PredictionStates(*trunk_, packed);
+}
+
+torch::Tensor ScalarModel::Scalars(const torch::Tensor& states) {
   return head_.Forward(states).flatten();
+}
+
+std::vector<TensorPart> ScalarModel::parts() const {
+  std::vector<TensorPart> parts = ModelParts(*trunk_);
+  const NamedTensors head(parameters_.begin() + static_cast<int64_t>(parts.size()),
+                          parameters_.end());
+  for (TensorPart& part : WholeParts(head)) parts.push_back(std::move(part));
+  return parts;
+}
+
+absl::StatusOr<NamedTensors> ScalarModel::WholeParameters() const {
+  BATON_ASSIGN_OR_RETURN(NamedTensors whole, engine::WholeParameters(*trunk_));
+  whole.insert(whole.end(), parameters_.begin() + static_cast<int64_t>(whole.size()),
+               parameters_.end());
+  return whole;
 }
 
 PackedRows PackLastRows(absl::Span<const TrainSequence> batch, absl::Span<const int64_t> indices) {

@@ -26,19 +26,25 @@ class ScalarModel {
  public:
   /// Parameters of the right shapes, all zero (norms one). `config` describes the decoder; whether
   /// its word embeddings are tied does not matter, for there is no language-model head.
+  /// `tensor_group`: the ranks that share the decoder (model.h); each has the whole head.
   static absl::StatusOr<std::unique_ptr<ScalarModel>> Create(const ModelConfig& config,
                                                              torch::Dtype dtype,
                                                              torch::Device device,
-                                                             bool head_bias = false);
+                                                             bool head_bias = false,
+                                                             Communicator* tensor_group = nullptr);
 
-  /// The decoder of `model`, copied, under a head of zeros: every value is 0 until it learns.
+  /// The decoder of `model`, copied, under a head of zeros: every value is 0 until it learns. Of
+  /// the same tensor group.
   static absl::StatusOr<std::unique_ptr<ScalarModel>> FromCausalLM(const CausalLM& model,
                                                                    torch::Dtype dtype,
                                                                    torch::Device device);
 
   /// The scalars of `packed`'s prediction rows, [M] in the model's dtype. Gradients reach the
   /// parameters unless they are disabled.
-  torch::Tensor Forward(const PackedRows& packed);
+  torch::Tensor Forward(const PackedRows& packed) { return Scalars(States(packed)); }
+  /// Its two halves: final states of those rows [M, hidden_size], and the head on states.
+  torch::Tensor States(const PackedRows& packed);
+  torch::Tensor Scalars(const torch::Tensor& states);
 
   const ModelConfig& config() const { return config_; }
   torch::Dtype dtype() const { return trunk_->dtype(); }
@@ -48,6 +54,11 @@ class ScalarModel {
   /// Hugging Face names and parameters, sorted by name: the decoder's (model.…) and score.weight
   /// [1, hidden_size], and score.bias [1] if there is one. Change them in place only (model.h).
   const NamedTensors& parameters() const { return parameters_; }
+  /// The same, as what part of the whole tensors a rank holds (model.h: shards).
+  std::vector<TensorPart> parts() const;
+  /// Whole tensors, gathered by all ranks of the tensor group together; without one, parameters().
+  absl::StatusOr<NamedTensors> WholeParameters() const;
+  Communicator* tensor_group() const { return trunk_->tensor_group(); }
 
   /// As CausalLM's: a sequence's scalars then do not depend on the sequences beside it.
   void SetDeterministic(bool deterministic) { trunk_->SetDeterministic(deterministic); }

@@ -9,6 +9,7 @@
 #include "sdk/base/status_macros.h"
 #include "workers/engine/aggregation.h"
 #include "workers/engine/log_probs.h"
+#include "workers/engine/sharded_adamw.h"
 
 namespace baton::engine {
 namespace {
@@ -122,11 +123,13 @@ std::vector<int64_t> PairLengths(absl::Span<const TrainSequence> flat) {
 struct PairScores {
   torch::Tensor chosen, rejected;  ///< [P] each.
 };
-PairScores ScorePairs(ScalarModel& model, absl::Span<const TrainSequence> flat,
-                      const std::vector<int64_t>& pairs) {
+PackedRows PackPairs(absl::Span<const TrainSequence> flat, const std::vector<int64_t>& pairs) {
   std::vector<int64_t> sides;
   for (const int64_t pair : pairs) sides.insert(sides.end(), {2 * pair, 2 * pair + 1});
-  const torch::Tensor scores = model.Forward(PackLastRows(flat, sides)).view({-1, 2});
+  return PackLastRows(flat, sides);
+}
+PairScores SplitPairs(const torch::Tensor& scalars) {
+  const torch::Tensor scores = scalars.view({-1, 2});
   return {scores.select(1, 0), scores.select(1, 1)};
 }
 
@@ -142,11 +145,13 @@ double CountTokens(absl::Span<const TrainSequence> batch) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ScalarTrainer>> ScalarTrainer::Create(
-    ScalarModel* model, const OptimizerSpec& optimizer) {
+absl::StatusOr<std::unique_ptr<ScalarTrainer>> ScalarTrainer::Create(ScalarModel* model,
+                                                                     const OptimizerSpec& optimizer,
+                                                                     Communicator* data_group) {
   try {
-    BATON_ASSIGN_OR_RETURN(AdamW adamw, AdamW::Create(model->parameters(), optimizer));
-    return std::unique_ptr<ScalarTrainer>(new ScalarTrainer(model, std::move(adamw)));
+    BATON_ASSIGN_OR_RETURN(auto adamw, MakeOptimizer(model->config(), model->parts(), optimizer,
+                                                     {model->tensor_group(), data_group}));
+    return std::unique_ptr<ScalarTrainer>(new ScalarTrainer(model, std::move(adamw), data_group));
   } catch (const std::exception& e) {
     return FromException(e);
   }
@@ -178,8 +183,7 @@ absl::StatusOr<std::vector<ScalarTrainer::MiniBatch>> ScalarTrainer::PlanValues(
       if (loss.loss_scale_factor == 0) scale = std::max<double>(scale, s.response_length());
     }
     mini_batch.weights = TokenWeights(aggregation, counts, scale);
-    BATON_ASSIGN_OR_RETURN(mini_batch.micro_batches,
-                           PlanMicroBatches(lengths, TokenBudget(options.max_token_len, lengths)));
+    BATON_RETURN_IF_ERROR(PlanMicro(lengths, options, mini_batch));
     if (mini_batch.terms > 0) plan.push_back(std::move(mini_batch));
   }
   if (plan.empty()) {
@@ -192,10 +196,11 @@ absl::StatusOr<std::vector<ScalarTrainer::MiniBatch>> ScalarTrainer::PlanValues(
 absl::StatusOr<ScalarTrainer::Metrics> ScalarTrainer::UpdateValues(
     absl::Span<const TrainSequence> batch, const ValueLossSpec& loss,
     const UpdateOptions& options) {
+  BATON_RETURN_IF_ERROR(CheckSame(batch, options));
   BATON_ASSIGN_OR_RETURN(const std::vector<MiniBatch> plan, PlanValues(batch, loss, options));
   const auto tensor = torch::TensorOptions().dtype(model_->dtype()).device(model_->device());
   const auto accumulate = [&](const MiniBatch& mini_batch, const std::vector<int64_t>& indices,
-                              Metrics& metrics) -> absl::Status {
+                              bool last, Sums& sums) -> absl::Status {
     const auto sequences = batch.subspan(mini_batch.begin, mini_batch.size);
     const PackedRows packed = PackRows(sequences, indices, ResponseRows::kUnmasked);
     const auto column = [&](auto value_of) {
@@ -212,23 +217,27 @@ absl::StatusOr<ScalarTrainer::Metrics> ScalarTrainer::UpdateValues(
     if (loss.cliprange_value > 0) {
       old_values = column([&](int64_t i, int64_t r) { return sequences[i].values[r]; });
     }
-    const torch::Tensor values = model_->Forward(packed);
-    const ValueTerms terms = ValueLoss(values, old_values, returns, loss.cliprange_value);
-    const torch::Tensor total = (terms.loss * weights).sum();
-    const double loss_value = total.item<double>();
-    if (!std::isfinite(loss_value)) {
-      return NotFinite(terms.loss.detach(), [&](int64_t row) {
-        return absl::StrCat("sequence ", mini_batch.begin + packed.sequence_index[row],
-                            ", response token ", packed.response_index[row]);
-      });
-    }
-    total.backward();
-    metrics["critic/vf_loss"] += loss_value;
-    metrics["critic/vf_clipfrac"] += SumOf(terms.clipped) / mini_batch.terms;
-    metrics["critic/vpred_mean"] += SumOf(values.detach()) / mini_batch.terms;
-    return absl::OkStatus();
+    const auto loss_of = [&](const torch::Tensor& values) -> absl::StatusOr<torch::Tensor> {
+      const ValueTerms terms = ValueLoss(values, old_values, returns, loss.cliprange_value);
+      const torch::Tensor total = (terms.loss * weights).sum();
+      const double loss_value = total.item<double>();
+      if (!std::isfinite(loss_value)) {
+        return NotFinite(terms.loss.detach(), [&](int64_t row) {
+          return absl::StrCat("sequence ", mini_batch.begin + packed.sequence_index[row],
+                              ", response token ", packed.response_index[row]);
+        });
+      }
+      sums[0] += loss_value;
+      sums[1] += SumOf(terms.clipped) / mini_batch.terms;
+      sums[2] += SumOf(values.detach()) / mini_batch.terms;
+      return total;
+    };
+    return Backward(packed, last, loss_of);
   };
-  BATON_ASSIGN_OR_RETURN(Metrics metrics, Run(plan, options, "critic/", accumulate));
+  BATON_ASSIGN_OR_RETURN(
+      Metrics metrics,
+      Run(plan, options, "critic/", {"critic/vf_loss", "critic/vf_clipfrac", "critic/vpred_mean"},
+          accumulate));
   AddExplainedVariance(batch, metrics);
   metrics["perf/total_num_tokens"] = CountTokens(batch);
   return metrics;
@@ -239,6 +248,7 @@ absl::StatusOr<ScalarTrainer::Metrics> ScalarTrainer::UpdatePreferences(
   BATON_RETURN_IF_ERROR(ValidateOptions(options));
   if (pairs.empty()) return absl::InvalidArgumentError("the batch has no preference pairs");
   BATON_ASSIGN_OR_RETURN(const std::vector<TrainSequence> flat, Flatten(pairs, model_->config()));
+  BATON_RETURN_IF_ERROR(CheckSame(flat, options));
   const std::vector<int64_t> lengths = PairLengths(flat);
   const size_t size = options.ppo_mini_batch_size > 0 ? options.ppo_mini_batch_size : pairs.size();
   std::vector<MiniBatch> plan;
@@ -248,30 +258,33 @@ absl::StatusOr<ScalarTrainer::Metrics> ScalarTrainer::UpdatePreferences(
     mini_batch.begin = static_cast<int64_t>(begin);
     mini_batch.size = static_cast<int64_t>(part.size());
     mini_batch.terms = static_cast<double>(part.size());
-    BATON_ASSIGN_OR_RETURN(mini_batch.micro_batches,
-                           PlanMicroBatches(part, TokenBudget(options.max_token_len, part)));
+    BATON_RETURN_IF_ERROR(PlanMicro({part.begin(), part.end()}, options, mini_batch));
     plan.push_back(std::move(mini_batch));
   }
   const auto accumulate = [&](const MiniBatch& mini_batch, const std::vector<int64_t>& indices,
-                              Metrics& metrics) -> absl::Status {
+                              bool last, Sums& sums) -> absl::Status {
     const auto sides = absl::MakeConstSpan(flat).subspan(2 * mini_batch.begin, 2 * mini_batch.size);
-    const PairScores scores = ScorePairs(*model_, sides, indices);
-    const torch::Tensor losses = PreferenceLoss(scores.chosen, scores.rejected);
-    const torch::Tensor total = losses.sum() / mini_batch.terms;
-    const double loss_value = total.item<double>();
-    if (!std::isfinite(loss_value)) {
-      return NotFinite(losses.detach(), [&](int64_t row) {
-        return absl::StrCat("pair ", mini_batch.begin + indices[row]);
-      });
-    }
-    total.backward();
-    const torch::Tensor margins = (scores.chosen - scores.rejected).detach();
-    metrics["train/loss"] += loss_value;
-    metrics["train/accuracy"] += CountWins(margins) / mini_batch.terms;
-    metrics["train/margin"] += SumOf(margins) / mini_batch.terms;
-    return absl::OkStatus();
+    const auto loss_of = [&](const torch::Tensor& scalars) -> absl::StatusOr<torch::Tensor> {
+      const PairScores scores = SplitPairs(scalars);
+      const torch::Tensor losses = PreferenceLoss(scores.chosen, scores.rejected);
+      const torch::Tensor total = losses.sum() / mini_batch.terms;
+      const double loss_value = total.item<double>();
+      if (!std::isfinite(loss_value)) {
+        return NotFinite(losses.detach(), [&](int64_t row) {
+          return absl::StrCat("pair ", mini_batch.begin + indices[row]);
+        });
+      }
+      const torch::Tensor margins = (scores.chosen - scores.rejected).detach();
+      sums[0] += loss_value;
+      sums[1] += CountWins(margins) / mini_batch.terms;
+      sums[2] += SumOf(margins) / mini_batch.terms;
+      return total;
+    };
+    return Backward(PackPairs(sides, indices), last, loss_of);
   };
-  BATON_ASSIGN_OR_RETURN(Metrics metrics, Run(plan, options, "train/", accumulate));
+  BATON_ASSIGN_OR_RETURN(
+      Metrics metrics,
+      Run(plan, options, "train/", {"train/loss", "train/accuracy", "train/margin"}, accumulate));
   metrics["perf/total_num_tokens"] = CountTokens(flat);
   return metrics;
 }
@@ -279,6 +292,7 @@ absl::StatusOr<ScalarTrainer::Metrics> ScalarTrainer::UpdatePreferences(
 absl::StatusOr<ScalarTrainer::Metrics> ScalarTrainer::Run(const std::vector<MiniBatch>& plan,
                                                           const UpdateOptions& options,
                                                           const std::string& prefix,
+                                                          const Names& names,
                                                           Accumulate accumulate) {
   if (half_done_) {
     return absl::FailedPreconditionError(
@@ -290,9 +304,8 @@ absl::StatusOr<ScalarTrainer::Metrics> ScalarTrainer::Run(const std::vector<Mini
   absl::Status first_failure;
   for (int64_t epoch = 0; epoch < options.ppo_epochs; ++epoch) {
     for (const MiniBatch& mini_batch : plan) {
-      const bool cancelled = options.cancelled && options.cancelled();
-      const absl::Status status = cancelled ? absl::CancelledError("update was cancelled")
-                                            : Step(mini_batch, prefix, accumulate, metrics);
+      const absl::Status status =
+          Step(mini_batch, options, names, accumulate, metrics[prefix + "grad_norm"], metrics);
       if (status.ok()) {
         ++steps;
         continue;
@@ -318,31 +331,83 @@ absl::StatusOr<ScalarTrainer::Metrics> ScalarTrainer::Run(const std::vector<Mini
   return metrics;
 }
 
-absl::Status ScalarTrainer::Step(const MiniBatch& mini_batch, const std::string& prefix,
-                                 Accumulate accumulate, Metrics& totals) {
+absl::Status ScalarTrainer::CheckSame(absl::Span<const TrainSequence> batch,
+                                      const UpdateOptions& options) {
+  if (ranks_.alone()) return absl::OkStatus();
   try {
-    optimizer_.ZeroGradients();
-    Metrics metrics;
-    for (const auto& indices : mini_batch.micro_batches) {
-      BATON_RETURN_IF_ERROR(accumulate(mini_batch, indices, metrics));
+    BATON_RETURN_IF_ERROR(ranks_.CheckSame(DigestOf(batch), "batches"));
+    uint64_t digest = static_cast<uint64_t>(optimizer_->step());
+    for (const int64_t option :
+         {options.ppo_epochs, options.ppo_mini_batch_size, options.max_token_len}) {
+      digest = digest * 1000003 + static_cast<uint64_t>(option);
     }
-    BATON_ASSIGN_OR_RETURN(const double norm, optimizer_.GradientNorm());
-    last_learning_rate_ = optimizer_.NextLearningRate();
+    return ranks_.CheckSame(digest, "options, or stand at different steps");
+  } catch (const std::exception& e) {
+    return FromException(e);
+  }
+}
+
+absl::Status ScalarTrainer::PlanMicro(const std::vector<int64_t>& lengths,
+                                      const UpdateOptions& options, MiniBatch& mini_batch) const {
+  const int64_t budget = TokenBudget(options.max_token_len, lengths);
+  BATON_ASSIGN_OR_RETURN(mini_batch.micro_batches, PlanMicroBatches(lengths, budget));
+  if (ranks_.alone()) return absl::OkStatus();
+  const SequenceCost cost = CostOf(model_->config());
+  const BatchShare share = ranks_.ShareOf(lengths, cost);
+  mini_batch.imbalance = share.imbalance;
+  BATON_ASSIGN_OR_RETURN(mini_batch.micro_batches,
+                         PlanBalancedMicroBatches(share.lengths, cost, budget));
+  return absl::OkStatus();
+}
+
+absl::Status ScalarTrainer::Step(const MiniBatch& mini_batch, const UpdateOptions& options,
+                                 const Names& names, Accumulate accumulate, double& grad_norm,
+                                 Metrics& totals) {
+  try {
+    if (ranks_.Any(options.cancelled && options.cancelled())) {
+      return absl::CancelledError("update was cancelled");
+    }
+    optimizer_->ZeroGradients();
+    Sums sums = {};
+    absl::Status status;
+    for (size_t i = 0; status.ok() && i < mini_batch.micro_batches.size(); ++i) {
+      const bool last = i + 1 == mini_batch.micro_batches.size();
+      status = accumulate(mini_batch, mini_batch.micro_batches[i], last, sums);
+    }
+    // Also a rank that failed takes part: the others must not wait for it.
+    optimizer_->ReduceGradients();
+    BATON_RETURN_IF_ERROR(ranks_.SumUnlessFailed(status, absl::MakeSpan(sums)));
+    BATON_ASSIGN_OR_RETURN(const double norm, optimizer_->GradientNorm());
+    last_learning_rate_ = optimizer_->NextLearningRate();
     half_done_ = true;
-    optimizer_.Step(norm);
-    for (const auto& [name, value] : metrics) totals[name] += value;
-    totals[prefix + "grad_norm"] += norm;
+    optimizer_->Step(norm);
+    for (size_t i = 0; i < names.size(); ++i) totals[names[i]] += sums[i];
+    grad_norm += norm;
+    if (ranks_.data_ranks() > 1) totals["perf/imbalance"] += mini_batch.imbalance;
     return absl::OkStatus();
   } catch (const std::exception& e) {
     return FromException(e);
   }
 }
 
-absl::Status ScalarTrainer::SaveOptimizer(const std::string& path) const {
-  return optimizer_.Save(path);
+absl::Status ScalarTrainer::Backward(const PackedRows& packed, bool last, LossOf loss_of) {
+  const torch::Tensor states = model_->States(packed);
+  // The head first, so that the gradients of the body are the last ones to come (optimizer.h).
+  torch::Tensor head_input = states.detach().requires_grad_(true);
+  BATON_ASSIGN_OR_RETURN(const torch::Tensor total, loss_of(model_->Scalars(head_input)));
+  total.backward();
+  if (last) optimizer_->ExpectLastBackward();
+  states.backward(head_input.grad());
+  return absl::OkStatus();
 }
 
-absl::Status ScalarTrainer::LoadOptimizer(const std::string& path) { return optimizer_.Load(path); }
+absl::Status ScalarTrainer::SaveOptimizer(const std::string& path) const {
+  return optimizer_->Save(path);
+}
+
+absl::Status ScalarTrainer::LoadOptimizer(const std::string& path) {
+  return optimizer_->Load(path);
+}
 
 absl::StatusOr<PreferenceReport> EvaluatePreferences(ScalarModel& model,
                                                      absl::Span<const PreferencePair> pairs,
@@ -357,7 +422,7 @@ absl::StatusOr<PreferenceReport> EvaluatePreferences(ScalarModel& model,
   try {
     torch::NoGradGuard no_grad;
     for (const auto& indices : plan) {
-      const PairScores scores = ScorePairs(model, flat, indices);
+      const PairScores scores = SplitPairs(model.Forward(PackPairs(flat, indices)));
       const torch::Tensor margins = scores.chosen - scores.rejected;
       report.loss += SumOf(PreferenceLoss(scores.chosen, scores.rejected)) / count;
       report.accuracy += CountWins(margins) / count;

@@ -2,11 +2,13 @@
 //
 // Updates are made as the policy's are (trainer.h): epochs, mini-batches, micro-batches whose
 // losses add up exactly, clipping, one AdamW step each; steps that are not finite are skipped.
-// Same model, optimizer state and batch: same bytes afterwards (CPU, one compute thread).
+// Ranks may train one model together, as there. Same model, optimizer state and batch: same bytes
+// afterwards (CPU, one compute thread).
 // One thread at a time; the model must not be used meanwhile. libtorch's exceptions become Status.
 #ifndef BATON_WORKERS_ENGINE_SCALAR_TRAINER_H_
 #define BATON_WORKERS_ENGINE_SCALAR_TRAINER_H_
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -19,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "workers/engine/optimizer.h"
+#include "workers/engine/rank_agreement.h"
 #include "workers/engine/scalar_loss.h"
 #include "workers/engine/scalar_model.h"
 #include "workers/engine/trainer.h"
@@ -36,13 +39,14 @@ class ScalarTrainer {
 
   /// As Trainer::Create.
   static absl::StatusOr<std::unique_ptr<ScalarTrainer>> Create(ScalarModel* model,
-                                                               const OptimizerSpec& optimizer);
+                                                               const OptimizerSpec& optimizer,
+                                                               Communicator* data_group = nullptr);
 
   /// One batch for a critic. Needs `returns`, and `values` when the loss clips; the value of token
   /// t is as in ComputeValues. Metrics, means over the optimizer steps of this call:
   ///   critic/{vf_loss, vf_clipfrac, vpred_mean, grad_norm, lr, optimizer_steps, skipped_steps}
   ///   critic/vf_explained_var   1 - Var(R - V_old) / (Var(R) + 1e-5) over the batch, with `values`
-  ///   perf/total_num_tokens
+  ///   perf/total_num_tokens, and with a data group perf/imbalance (trainer.h)
   /// vf_loss is aggregated by loss_agg_mode; vf_clipfrac and vpred_mean are means over unmasked
   /// tokens. Errors as Trainer::Update.
   absl::StatusOr<Metrics> UpdateValues(absl::Span<const TrainSequence> batch,
@@ -61,33 +65,48 @@ class ScalarTrainer {
 
   [[nodiscard]] absl::Status SaveOptimizer(const std::string& path) const;
   [[nodiscard]] absl::Status LoadOptimizer(const std::string& path);
-  int64_t optimizer_steps() const { return optimizer_.step(); }
+  int64_t optimizer_steps() const { return optimizer_->step(); }
 
  private:
   /// A contiguous part of the batch that makes one optimizer step.
   struct MiniBatch {
     int64_t begin = 0, size = 0;
+    double imbalance = 1;                             ///< Among the data ranks.
     double terms = 0;                                 ///< Unmasked tokens, or pairs.
     std::vector<double> weights;                      ///< Of an unmasked token, per sequence.
-    std::vector<std::vector<int64_t>> micro_batches;  ///< Indices from `begin` on.
+    std::vector<std::vector<int64_t>> micro_batches;  ///< Indices from `begin` on; this rank's.
   };
-  /// Adds the gradients of one micro-batch, and what it contributes to the metrics of its step.
+  /// What a micro-batch contributes to the metrics of its step, in the order of their names.
+  using Sums = std::array<double, 3>;
+  using Names = std::array<const char*, 3>;
+  /// Adds the gradients of one micro-batch. `last`: of this optimizer step.
   using Accumulate = absl::FunctionRef<absl::Status(
-      const MiniBatch& mini_batch, const std::vector<int64_t>& indices, Metrics& metrics)>;
+      const MiniBatch& mini_batch, const std::vector<int64_t>& indices, bool last, Sums& sums)>;
+  /// The total loss, of a micro-batch's scalars [M].
+  using LossOf = absl::FunctionRef<absl::StatusOr<torch::Tensor>(const torch::Tensor& scalars)>;
 
-  ScalarTrainer(ScalarModel* model, AdamW optimizer)
-      : model_(model), optimizer_(std::move(optimizer)) {}
+  ScalarTrainer(ScalarModel* model, std::unique_ptr<Optimizer> optimizer, Communicator* data_group)
+      : model_(model),
+        ranks_(model->tensor_group(), data_group, model->device()),
+        optimizer_(std::move(optimizer)) {}
 
+  /// That all ranks were given the same.
+  absl::Status CheckSame(absl::Span<const TrainSequence> batch, const UpdateOptions& options);
+  /// This rank's micro-batches of items of these rows.
+  absl::Status PlanMicro(const std::vector<int64_t>& lengths, const UpdateOptions& options,
+                         MiniBatch& mini_batch) const;
   absl::StatusOr<std::vector<MiniBatch>> PlanValues(absl::Span<const TrainSequence> batch,
                                                     const ValueLossSpec& loss,
                                                     const UpdateOptions& options) const;
   absl::StatusOr<Metrics> Run(const std::vector<MiniBatch>& plan, const UpdateOptions& options,
-                              const std::string& prefix, Accumulate accumulate);
-  absl::Status Step(const MiniBatch& mini_batch, const std::string& prefix, Accumulate accumulate,
-                    Metrics& totals);
+                              const std::string& prefix, const Names& names, Accumulate accumulate);
+  absl::Status Step(const MiniBatch& mini_batch, const UpdateOptions& options, const Names& names,
+                    Accumulate accumulate, double& grad_norm, Metrics& totals);
+  absl::Status Backward(const PackedRows& packed, bool last, LossOf loss_of);
 
   ScalarModel* const model_;
-  AdamW optimizer_;
+  RankAgreement ranks_;
+  std::unique_ptr<Optimizer> optimizer_;
   double last_learning_rate_ = 0;
   bool half_done_ = false;  ///< An update has applied a step and has not ended well.
   std::vector<std::string> skip_reasons_;
