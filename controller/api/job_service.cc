@@ -87,6 +87,16 @@ grpc::ServerUnaryReactor* JobServiceImpl::CreateJob(Context* context,
                });
 }
 
+grpc::ServerUnaryReactor* JobServiceImpl::ListPresets(Context* context,
+                                                      const v1::ListPresetsRequest*,
+                                                      v1::ListPresetsResponse* response) {
+  const Asked asked{"JobService.ListPresets", Scope::kRead, ""};
+  return Unary(access_, context, asked, response,
+               [&](const Granted&, controller::Callback<v1::ListPresetsResponse> done) {
+                 done(controller_->ListPresets());
+               });
+}
+
 grpc::ServerUnaryReactor* JobServiceImpl::ValidateJob(Context* context,
                                                       const v1::ValidateJobRequest* request,
                                                       v1::ValidateJobResponse* response) {

@@ -20,6 +20,8 @@ class JobServiceImpl : public v1::JobService::CallbackService {
   using Context = grpc::CallbackServerContext;
   grpc::ServerUnaryReactor* CreateJob(Context* context, const v1::CreateJobRequest* request,
                                       v1::Job* response) override;
+  grpc::ServerUnaryReactor* ListPresets(Context* context, const v1::ListPresetsRequest* request,
+                                        v1::ListPresetsResponse* response) override;
   grpc::ServerUnaryReactor* ValidateJob(Context* context, const v1::ValidateJobRequest* request,
                                         v1::ValidateJobResponse* response) override;
   grpc::ServerUnaryReactor* GetJob(Context* context, const v1::GetJobRequest* request,

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "controller/core/job_state.h"
+#include "controller/core/roles.h"
 #include "controller/core/task.h"
 #include "sdk/base/status_macros.h"
 
@@ -30,8 +31,8 @@ absl::Status InRange(absl::string_view field, T value, T low, T high) {
 // The settings by which the core counts; the others were checked when the job was submitted.
 absl::Status CheckSettings(const v1::JobSpec& spec) {
   const bool rl = spec.kind() == v1::JOB_KIND_RL;
-  if (!rl && spec.kind() != v1::JOB_KIND_SFT) {
-    return absl::DataLossError(absl::StrCat("kind: ", spec.kind(), " is neither rl nor sft"));
+  if (spec.kind() == v1::JOB_KIND_UNSPECIFIED || !v1::JobKind_IsValid(spec.kind())) {
+    return absl::DataLossError(absl::StrCat("kind: there is no kind ", spec.kind()));
   }
   BATON_RETURN_IF_ERROR(
       InRange("data.train_batch_size", spec.data().train_batch_size(), 1, 1 << 16));
@@ -62,8 +63,7 @@ absl::Status CheckSteps(const store::v1::JobRow& row) {
   BATON_RETURN_IF_ERROR(InRange<int64_t>("revision", job.revision(), 0, kMaxCount));
   BATON_RETURN_IF_ERROR(InRange<uint64_t>("policy_version", job.policy_version(), 0, kMaxCount));
   BATON_RETURN_IF_ERROR(InRange<uint64_t>("incarnation", row.incarnation(), 0, kMaxCount));
-  BATON_RETURN_IF_ERROR(InRange<uint64_t>("generation", row.generation(), 0, kMaxCount));
-  BATON_RETURN_IF_ERROR(InRange<uint64_t>("sequence", row.sequence(), 0, kMaxCount));
+  BATON_RETURN_IF_ERROR(InRange<uint64_t>("saved_cursor", row.saved_cursor(), 0, row.cursor()));
   BATON_RETURN_IF_ERROR(InRange<uint64_t>("cursor", row.cursor(), 0, kMaxSerial));
   BATON_RETURN_IF_ERROR(InRange<uint64_t>("next_serial", row.next_serial(), 0, kMaxSerial));
   uint64_t serial = 0;
@@ -93,14 +93,27 @@ absl::Status CheckSlots(const store::v1::JobRow& row) {
           absl::StrCat("slots: worker '", slot.worker_id(), "' plays two roles"));
     }
   }
-  std::map<std::string, int> expected = {{"actor", 1}};
-  if (row.job().effective_spec().kind() == v1::JOB_KIND_RL) {
-    expected["rollout"] = row.job().effective_spec().resources().rollout_workers();
-    expected["reward"] = row.job().effective_spec().resources().reward_workers();
-  }
-  if (roles == expected) return absl::OkStatus();
+  if (roles == WorkersOf(row.job().effective_spec(), row.job().dataflow())) return absl::OkStatus();
   return absl::DataLossError(
       absl::StrCat("slots: ", row.slots_size(), " roles, not those that spec.resources asks for"));
+}
+
+// Each role that trains has its group, and a group no other command.
+absl::Status CheckGroups(const store::v1::JobRow& row) {
+  std::multiset<std::string> groups, trained;
+  for (const store::v1::GroupRow& group : row.groups()) {
+    groups.insert(group.role());
+    BATON_RETURN_IF_ERROR(InRange<uint64_t>("groups.generation", group.generation(), 0, kMaxCount));
+    BATON_RETURN_IF_ERROR(InRange<uint64_t>("groups.sequence", group.sequence(), 0, kMaxCount));
+    if (group.has_command() && !IsGroupCommand(static_cast<TaskKind>(group.command().kind()))) {
+      return absl::DataLossError(absl::StrCat("groups.command.kind: ", group.command().kind(),
+                                              " is no command of a group"));
+    }
+  }
+  for (const v1::UpdateNode& node : row.job().dataflow().update()) trained.insert(node.role());
+  if (groups == trained && trained.count("actor") == 1) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("groups: ", row.groups_size(), " groups, not those that the dataflow trains"));
 }
 
 }  // namespace
@@ -114,11 +127,7 @@ absl::Status CheckRow(const store::v1::JobRow& row) {
   BATON_RETURN_IF_ERROR(CheckStates(row));
   BATON_RETURN_IF_ERROR(CheckSteps(row));
   BATON_RETURN_IF_ERROR(CheckSlots(row));
-  if (row.has_command() && !IsGroupCommand(static_cast<TaskKind>(row.command().kind()))) {
-    return absl::DataLossError(
-        absl::StrCat("command.kind: ", row.command().kind(), " is no command of a group"));
-  }
-  return absl::OkStatus();
+  return CheckGroups(row);
 }
 
 }  // namespace baton::controller

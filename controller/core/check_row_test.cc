@@ -79,8 +79,10 @@ TEST(CheckRowTest, ARowThatNoCoreWroteIsRefusedByItsField) {
       {"slots.credits", [](auto& row) { row.mutable_slots(1)->set_credits(0); }},
       {"two roles", [](auto& row) { row.mutable_slots(1)->set_worker_id("actor-1"); }},
       {"QUEUED", [](auto& row) { row.mutable_job()->set_state(Job::STATE_QUEUED); }},
-      {"command.kind",
-       [](auto& row) { row.mutable_command()->set_kind(static_cast<int>(TaskKind::kScore)); }},
+      {"groups.command.kind",
+       [](auto& row) {
+         row.mutable_groups(0)->mutable_command()->set_kind(static_cast<int>(TaskKind::kScore));
+       }},
   };
   for (const auto& [field, change] : changes) {
     store::v1::JobRow row = RunningRow();
@@ -105,7 +107,7 @@ TEST(RestoredTrajectoryTest, TheRowOfAnotherPromptOrVersionIsNotItsOwn) {
     kept.set_incarnation(incarnation);
     kept.set_policy_version(version);
     kept.set_prompt_id(prompt);
-    kept.set_scored(1);
+    kept.set_scored_nodes(1);
     JobCore core(RunningRow(), {{1, kept}}, 2, {});
     const absl::Time now = absl::UnixEpoch() + absl::Hours(1);
     core.Start(now);

@@ -55,7 +55,7 @@ struct TaskOutput {
   uint32_t tokens = 0;
   uint32_t prompt_tokens = 0;
   std::string finish_reason;
-  PayloadLocation location;  ///< Of a generation, already written.
+  PayloadLocation location;  ///< Of a generation, or of a score's columns; already written.
   std::map<std::string, double> metrics;
   std::string error;  ///< A reward failed on this response.
 };
@@ -70,8 +70,10 @@ struct BatchBuilt {
   absl::Status status;
   int64_t step = 0;
   uint64_t incarnation = 0;
-  uint32_t size = 0;  ///< Trajectories left after filters.
+  uint32_t size = 0;    ///< Trajectories left after filters.
+  uint32_t groups = 0;  ///< Prompt groups left after filters.
   std::map<std::string, double> metrics;
+  std::map<std::string, double> algorithm;  ///< BuildBatch::algorithm after this step.
 };
 /// The checkpoint of CommitCheckpoint is complete (or not).
 struct CheckpointCommitted {
@@ -160,6 +162,12 @@ struct BuildBatch {
   int64_t step = 0;
   uint64_t incarnation = 0;
   std::vector<TrajectoryInfo> trajectories;  ///< In (draw, sample) order.
+  std::map<uint64_t, double> baselines;      ///< Reward of the greedy response, by draw.
+  /// What the algorithm carries from step to step: "kl_coef", "lambda".
+  std::map<std::string, double> algorithm;
+  uint32_t max_groups = 0;  ///< Later ones are left out; 0: none is.
+  /// So many held-out examples go along: the model is judged on them after its update.
+  uint64_t held_out = 0;
 };
 /// All ranks wrote their part: add the controller's, rename, answer with CheckpointCommitted.
 struct CommitCheckpoint {

@@ -22,10 +22,10 @@ std::shared_ptr<const Job> TakeSubmitted(Job* job) {
 JobCore::JobCore(v1::Job job, int64_t submit_order, const JobCoreOptions& options)
     : options_(options),
       submitted_(TakeSubmitted(&job)),
+      graph_(submitted_->dataflow()),
       job_(std::move(job)),
       submit_order_(submit_order),
-      rollout_pace_(options.pace),
-      reward_pace_(options.pace) {
+      rollout_pace_(options.pace) {
   job_.set_state(Job::STATE_QUEUED);
   job_.set_total_steps(spec().trainer().total_training_steps());
   attempt_base_ = 0;
@@ -36,6 +36,12 @@ Effects JobCore::Start(absl::Time now) {
   now_ = now;
   queued_since_ = phase_since_ = releasing_since_ = now;
   for (Slot& slot : slots_) slot.since = now;
+  if (Commanded(TaskKind::kSaveCheckpoint)) {
+    // What a rank wrote is known no more: those that were done with it save again.
+    for (Group& group : groups_) {
+      if (!group.command.has_value()) IssueCommand(TaskKind::kSaveCheckpoint, group);
+    }
+  }
   if (!restored_ || job_.revision() == 0) {  // new, if from a checkpoint
     EmitState();
     Do(PutJob{});
@@ -125,7 +131,7 @@ void JobCore::Stop(Job::State as, JobTrigger trigger) {
   }
   if (state() == Job::STATE_STOPPING) {
     ClearWork("the job stops");
-    command_.reset();
+    DropCommands();
     ReleaseAll();
   }
 }
@@ -178,19 +184,29 @@ void JobCore::On(const BatchBuilt& event) {
   batch_at_ = now_;
   batch_metrics_ = event.metrics;
   batch_size_ = event.size;
-  if (command_.has_value() && command_->kind != TaskKind::kUpdate) {
+  batch_algorithm_ = event.algorithm;
+  if (Commanded(TaskKind::kPublish)) {
     batch_built_ = true;  // the weights are being published again; the actor is busy
     return;
   }
-  if (command_.has_value()) {  // restored: the rank may have it, have done it, or never saw it
-    SetPhase(Phase::kUpdate);
-    const bool runs = !std::exchange(adoptable_, {}).empty();
-    const uint64_t update = command_->sequence;
-    ReplayEarly(/*commands=*/true);
-    if (!runs && command_.has_value() && command_->sequence == update) SendCommand();
-    return;
+  if (SamplesMore(event)) return;
+  if (!Commanded(TaskKind::kUpdate)) return StartUpdate();
+  // Restored: a rank may have its update, have done it, or never have seen it.
+  SetPhase(Phase::kUpdate);
+  const auto running = std::exchange(adoptable_, {});
+  std::vector<std::pair<Group*, uint64_t>> updates;
+  for (Group& group : groups_) {
+    if (group.command.has_value()) updates.emplace_back(&group, group.command->sequence);
   }
-  StartUpdate();
+  ReplayEarly(/*commands=*/true);
+  for (const auto& [group, sequence] : updates) {
+    const bool open = group->command.has_value() && group->command->sequence == sequence &&
+                      group->command->kind == TaskKind::kUpdate;
+    const bool runs = std::any_of(running.begin(), running.end(), [&, g = group](const auto& r) {
+      return open && r.second == RefOf(*g);
+    });
+    if (open && !runs) SendCommand(*group);
+  }
 }
 
 void JobCore::On(const CheckpointCommitted& event) {
@@ -198,6 +214,8 @@ void JobCore::On(const CheckpointCommitted& event) {
   committing_checkpoint_ = false;
   if (!event.status.ok()) return Fail(event.status);
   saved_step_ = event.checkpoint.step();
+  saved_cursor_ = cursor_;
+  saved_algorithm_ = algorithm_;
   checkpoints_.push_back(event.checkpoint);
   const size_t keep = static_cast<size_t>(spec().trainer().max_checkpoints());
   while (keep > 0 && checkpoints_.size() > keep) {
@@ -261,7 +279,7 @@ void JobCore::On(const TaskDone& event) {
 
 void JobCore::On(const Tick&) {
   if (!IsActive(state())) return;
-  if (no_room_.has_value() && !WaitsForRoom() && !command_.has_value()) Advance();
+  if (no_room_.has_value() && !WaitsForRoom() && !Commanded()) Advance();
   CheckSlotDeadlines();
   CheckOwnDeadlines();
   CheckTaskDeadlines();

@@ -4,9 +4,10 @@
 // after the rows of the same turn are committed, so the world never knows more than the store.
 //
 // The life of a step (kind rl; sft skips generation and scoring):
-//   BeginStep: draw prompts, n trajectories each
-//   -> generate tasks to the rollouts -> score tasks, node by node -> all READY
-//   -> BuildBatch (advantages) -> update -> the step is done
+//   BeginStep: draw prompts, n trajectories each (and a greedy baseline, if the dataflow has one)
+//   -> generate tasks to the rollouts -> score tasks, each as soon as its inputs exist -> all READY
+//   -> BuildBatch (filters, advantages) -> too few groups left and dynamic sampling: draw more
+//   -> update of every trained role at once -> the step is done
 //   -> publish -> each rollout loads the version when it is idle -> evaluate? -> save? -> next.
 // What is next is not remembered but worked out: `Advance` looks at what is true (published
 // version, evaluated step, saved step) and starts what is missing. So recovery, restart and the
@@ -36,6 +37,7 @@
 #include "controller/core/peer_pace.h"
 #include "controller/core/prompt_source.h"
 #include "controller/core/rollout_manager.h"
+#include "controller/core/score_graph.h"
 
 namespace baton::controller {
 
@@ -98,6 +100,7 @@ class JobCore {
   enum class SlotState { kEmpty, kAssigning, kReady, kReleasing };
   struct Slot {
     std::string role;
+    uint32_t rank = 0;  // in a group that trains
     std::string worker;
     SlotState state = SlotState::kEmpty;
     int credits = 1;
@@ -115,6 +118,19 @@ class JobCore {
     uint64_t sequence = 0;
     uint32_t attempt = 0;
     absl::Time since;
+  };
+  // The ranks that train a role.
+  struct Group {
+    std::string role;
+    uint64_t generation = 1;
+    uint64_t sequence = 0;
+    std::optional<Command> command;  // that has no result yet
+  };
+  // The workers that score for a role.
+  struct Scorer {
+    explicit Scorer(const PaceOptions& pace) : pace(pace) {}
+    RolloutManager manager;
+    PeerPace pace;  // seconds per response
   };
   // A command that found no room, on a disk or in shared memory, is issued again later.
   struct NoRoom {
@@ -153,6 +169,7 @@ class JobCore {
 
   // job_core_workers.cc: slots.
   void MakeSlots();
+  void MakeGroups();
   Slot* SlotOf(const std::string& worker);
   const Slot* SlotOf(const std::string& worker) const;
   int IndexOf(const Slot& slot) const { return static_cast<int>(&slot - slots_.data()); }
@@ -163,12 +180,32 @@ class JobCore {
   void LoseSlot(Slot& slot, const std::string& reason);
   void Evict(Slot& slot, const std::string& reason);
   void EvictSlow(PeerPace& pace, const std::string& role, const std::string& unit);
-  void RequeueTasksOf(const std::string& worker, RolloutManager& manager);
+  void RequeueTasksOf(Slot& slot, const std::string& worker);
+  void Requeue(const Slot& slot, uint64_t work);
+  RolloutManager& ManagerOf(const std::string& role) {
+    return role == "rollout" ? rollouts_ : scorers_.at(role).manager;
+  }
+  Group* GroupOf(const std::string& role);
+  const Group* GroupOf(const std::string& role) const;
+  Group& actor_group() { return groups_.front(); }
+  bool Commanded() const {
+    return std::any_of(groups_.begin(), groups_.end(),
+                       [](const Group& group) { return group.command.has_value(); });
+  }
+  bool Commanded(TaskKind kind) const {
+    return std::any_of(groups_.begin(), groups_.end(), [&](const Group& group) {
+      return group.command.has_value() && group.command->kind == kind;
+    });
+  }
+  void DropCommands() {
+    for (Group& group : groups_) group.command.reset();
+  }
   void LoadWeights();
   void ReleaseAll();
   void CheckReleased();
   bool Releasing() const;
-  void RecoverTrainer(const std::string& reason);
+  void Join(const Slot& slot);
+  void RecoverTrainer(const Slot& lost, const std::string& reason);
   void CheckSlotDeadlines();
 
   // job_core_step.cc: trajectories, batches. job_core_commands.cc: commands, deadlines.
@@ -177,37 +214,50 @@ class JobCore {
   bool Busy() const;
   void StepTrajectories();
   void EnqueueNext(TrajectoryInfo& trajectory);
+  void EnqueueNode(TrajectoryInfo& trajectory, uint32_t node, const std::string& avoid = "");
   void StartLoadingData();
   void KeepStep();
   void KeepFiles();
   bool SetUpDone() const;
   void BeginStep();
+  void MakeRound();
   void BeginEvaluation();
   void MakeTrajectory(v1::Purpose purpose, uint64_t draw, uint32_t sample, uint64_t prompt_id);
   void Dispatch();
   void StartGenerate(const RolloutManager::Assignment& assignment);
-  void StartScore(const RolloutManager::Assignment& assignment);
+  void StartScore(const std::string& role, const RolloutManager::Assignment& assignment);
   void OnGenerated(const TaskDone& event);
   void OnScored(const TaskDone& event);
-  void Retry(TrajectoryInfo& trajectory, const absl::Status& status, RolloutManager& manager,
-             const std::string& failed_on);
+  void RetryGenerate(TrajectoryInfo& trajectory, const absl::Status& status,
+                     const std::string& failed_on);
+  void RetryScore(TrajectoryInfo& trajectory, uint32_t node, const absl::Status& status,
+                  const std::string& failed_on);
+  void Scored(TrajectoryInfo& trajectory, uint32_t node);
   void MaybePhaseDone();
   void FinishEvaluation();
   void FinishStep(const Metrics& update_metrics, bool updated);
+  bool SamplesMore(const BatchBuilt& event);
   void StartUpdate();
-  void IssueCommand(TaskKind kind);
-  void SendCommand();
+  void IssueCommand(TaskKind kind, Group& group);
+  void IssueSave();
+  void SendCommand(Group& group);
   void OnCommand(const TaskDone& event);
+  void OnUpdated(const Group& group, const Metrics& metrics);
   bool WaitsForRoom() const { return no_room_.has_value() && now_ < no_room_->retry; }
   void WaitForRoom(TaskKind kind, const TaskDone& event);
   void CheckTaskDeadlines();
+  void CheckScoreDeadlines();
+  void CheckCommandDeadlines();
+  double Since(absl::Time time) const { return absl::ToDoubleSeconds(now_ - time); }
   void CheckOwnDeadlines();
   void ClearWork(const std::string& reason);
+  void EmitEvaluation(const Metrics& metrics);
   bool EvaluationDue() const;
+  bool EvaluatesAfter(int64_t step) const;
   bool SaveDue() const;
   bool is_rl() const { return spec().kind() == v1::JOB_KIND_RL; }
   const v1::JobSpec& spec() const { return submitted_->effective_spec(); }
-  int score_nodes() const { return submitted_->dataflow().score_size(); }
+  bool has_baseline() const;
   uint32_t samples(v1::Purpose purpose) const;
   /// The step a trajectory of now is made for, or after which it evaluates.
   int64_t StepOf(v1::Purpose purpose) const {
@@ -215,8 +265,16 @@ class JobCore {
   }
   uint64_t ValSize() const;
   TaskRef Ref(TaskKind kind, uint64_t subject, uint32_t attempt, uint32_t part = 0) const;
+  /// Of the command that `group` has not answered.
+  TaskRef RefOf(const Group& group) const;
+  /// Of work that a worker of `role` runs (see WorkId).
+  TaskRef RefOfWork(const std::string& role, uint64_t work) const;
+  static bool Mentions(const std::vector<TaskRef>& refs, const TaskRef& ref) {
+    return std::find(refs.begin(), refs.end(), ref) != refs.end();
+  }
   Metrics TrajectoryMetrics() const;
   std::string OpenGroups() const;  // job_core_explain.cc
+  void ExplainNodes(v1::ExplainJobResponse* out) const;
 
   // job_core_row.cc.
   void RestoreTrajectory(TrajectoryInfo& trajectory);
@@ -235,6 +293,7 @@ class JobCore {
   bool restored_ = false;
 
   std::shared_ptr<const v1::Job> submitted_;  // spec, effective_spec, dataflow
+  ScoreGraph graph_;
 
   // Durable (job_core_row.cc).
   v1::Job job_;  // without what submitted_ has
@@ -244,11 +303,13 @@ class JobCore {
   uint64_t policy_version_ = 0;  // of the actor's weights
   bool published_ = false;       // policy_version_ is in the relay
   uint64_t cursor_ = 0;          // prompts drawn by finished steps
+  Metrics algorithm_;            // what the algorithm carries from step to step
+  uint64_t saved_cursor_ = 0;    // both, as of saved_step_
+  Metrics saved_algorithm_;
   uint64_t next_serial_ = 1;
-  uint64_t generation_ = 1;
-  uint64_t sequence_ = 0;
-  std::optional<Command> command_;
-  std::vector<Slot> slots_;  // constant in number and role
+  std::vector<Group> groups_;  // constant in number and role; the actor's is the first
+  Metrics update_metrics_;     // of the groups that have done the update in progress
+  std::vector<Slot> slots_;    // constant in number and role
   int64_t evaluated_step_ = -1;
   int64_t saved_step_ = -1;
   // What a stopping job becomes; of one that pauses, QUEUED: it was resumed meanwhile.
@@ -273,12 +334,14 @@ class JobCore {
   std::vector<TaskDone> early_;  // results that came back before their step was restored
   std::vector<std::pair<std::string, TaskRef>> adoptable_;  // running when their worker came back
   uint64_t ready_ = 0;
+  uint32_t rounds_ = 0;     // of prompts that the step has drawn
+  uint64_t next_draw_ = 0;  // of the next round
   RolloutManager rollouts_;
-  RolloutManager rewards_;
-  PeerPace rollout_pace_;  // seconds per token
-  PeerPace reward_pace_;   // seconds per response
+  PeerPace rollout_pace_;                  // seconds per token
+  std::map<std::string, Scorer> scorers_;  // by role
   absl::Time step_since_, generated_at_, scored_at_, batch_at_;
   Metrics batch_metrics_;
+  Metrics batch_algorithm_;  // algorithm_ once the step is done
   uint32_t batch_size_ = 0;
   bool batch_built_ = false;  // and waits for the actor to publish again
   absl::Time publish_since_;  // infinite past: nothing is being published

@@ -1,4 +1,4 @@
-// JobCore: commands of the actor, and the deadlines of everything.
+// JobCore: commands of the groups that train, and the deadlines of everything.
 #include <algorithm>
 #include <utility>
 
@@ -8,18 +8,38 @@
 
 namespace baton::controller {
 
+// Every role that has an update node in this step, at once.
 void JobCore::StartUpdate() {
+  update_metrics_.clear();
   if (batch_size_ == 0) return FinishStep({}, /*updated=*/false);
-  IssueCommand(TaskKind::kUpdate);
+  const bool warms_up = step_ < spec().algorithm().critic_warmup();
+  for (Group& group : groups_) {
+    if (warms_up && group.role == "actor") continue;
+    IssueCommand(TaskKind::kUpdate, group);
+  }
 }
 
-void JobCore::IssueCommand(TaskKind kind) {
+void JobCore::OnUpdated(const Group& group, const Metrics& metrics) {
+  for (const auto& [name, value] : metrics) update_metrics_[name] = value;
+  if (group.role == "actor") update_metrics_["timing_s/update_actor"] = Since(phase_since_);
+  if (group.role == "critic") update_metrics_["timing_s/update_critic"] = Since(phase_since_);
+  if (Commanded()) return Do(PutJob{});
+  const bool updated = step_ >= spec().algorithm().critic_warmup();
+  FinishStep(std::exchange(update_metrics_, {}), updated);
+}
+
+// A checkpoint has a part of every role that trains.
+void JobCore::IssueSave() {
+  for (Group& group : groups_) IssueCommand(TaskKind::kSaveCheckpoint, group);
+}
+
+void JobCore::IssueCommand(TaskKind kind, Group& group) {
   Command command;
   command.kind = kind;
-  command.generation = generation_;
-  command.sequence = sequence_ += Mutated(Mutation::kSkippedSequence) ? 2 : 1;
+  command.generation = group.generation;
+  command.sequence = group.sequence += Mutated(Mutation::kSkippedSequence) ? 2 : 1;
   command.attempt = attempt_base_;
-  command_ = command;
+  group.command = command;
   const bool working = phase_ == Phase::kGenerate || phase_ == Phase::kEvaluate;
   if (!working) {  // a version published again does not interrupt the work with it
     SetPhase(kind == TaskKind::kUpdate    ? Phase::kUpdate
@@ -28,28 +48,30 @@ void JobCore::IssueCommand(TaskKind kind) {
   }
   if (kind == TaskKind::kPublish) publish_since_ = now_;
   Do(PutJob{});
-  SendCommand();
+  SendCommand(group);
 }
 
-void JobCore::SendCommand() {
-  auto actor = std::find_if(slots_.begin(), slots_.end(),
-                            [](const Slot& slot) { return slot.role == "actor"; });
-  if (actor->state != SlotState::kReady || !actor->present) return;
-  command_->since = now_;
-  StartTask task;
-  task.worker = actor->worker;
-  task.ref = Ref(command_->kind, command_->sequence, command_->attempt);
-  task.args.role = actor->role;
-  task.args.generation = command_->generation;
-  task.args.sequence = command_->sequence;
-  task.args.deadline = options_.command_deadline;
-  task.args.policy_version = policy_version_ + (command_->kind == TaskKind::kUpdate ? 1 : 0);
-  task.args.batch_size = batch_size_;
-  Do(std::move(task));
+void JobCore::SendCommand(Group& group) {
+  for (const Slot& slot : slots_) {
+    if (slot.role != group.role || slot.state != SlotState::kReady || !slot.present) continue;
+    Command& command = *group.command;
+    command.since = now_;
+    StartTask task;
+    task.worker = slot.worker;
+    task.ref = RefOf(group);
+    task.args.role = slot.role;
+    task.args.generation = command.generation;
+    task.args.sequence = command.sequence;
+    task.args.deadline = options_.command_deadline;
+    task.args.policy_version = policy_version_ + (command.kind == TaskKind::kUpdate ? 1 : 0);
+    task.args.batch_size = batch_size_;
+    Do(std::move(task));
+  }
 }
 
 void JobCore::OnCommand(const TaskDone& event) {
-  const TaskKind kind = command_->kind;
+  Group& group = *GroupOf(SlotOf(event.worker)->role);
+  const TaskKind kind = group.command->kind;
   if (absl::IsResourceExhausted(event.status) && kind != TaskKind::kUpdate) {
     return WaitForRoom(kind, event);
   }
@@ -59,10 +81,10 @@ void JobCore::OnCommand(const TaskDone& event) {
                              absl::StrCat(MethodName(kind), " failed on worker ", event.worker,
                                           ": ", event.status.message())));
   }
-  command_.reset();
+  group.command.reset();
   switch (kind) {
     case TaskKind::kUpdate:
-      return FinishStep(event.output.metrics, /*updated=*/true);
+      return OnUpdated(group, event.output.metrics);
     case TaskKind::kPublish:
       published_ = true;
       if (phase_ == Phase::kPublish) SetPhase(Phase::kNone);
@@ -70,6 +92,7 @@ void JobCore::OnCommand(const TaskDone& event) {
       if (std::exchange(batch_built_, false)) return StartUpdate();
       return Advance();
     case TaskKind::kSaveCheckpoint:
+      if (Commanded()) return Do(PutJob{});
       committing_checkpoint_ = true;
       committing_since_ = now_;
       if (Mutated(Mutation::kCompleteBeforeRename)) checkpoints_.emplace_back().set_step(step_);
@@ -82,7 +105,7 @@ void JobCore::OnCommand(const TaskDone& event) {
 
 // Nothing was written and nothing is lost: somebody makes room, and it goes on.
 void JobCore::WaitForRoom(TaskKind kind, const TaskDone& event) {
-  command_.reset();
+  DropCommands();  // all ranks try again together
   const std::string message(event.status.message());
   if (!no_room_.has_value()) {
     EmitWarning(absl::StrCat("worker ", event.worker, " has no room to ", MethodName(kind), ": ",
@@ -124,9 +147,11 @@ void JobCore::On(const TimeLost& event) {
   for (absl::Time* since : {&data_since_, &phase_since_, &committing_since_, &releasing_since_}) {
     later(*since);
   }
-  if (command_.has_value()) later(command_->since);
+  for (Group& group : groups_) {
+    if (group.command.has_value()) later(group.command->since);
+  }
   rollouts_.Delay(event.duration, now_);
-  rewards_.Delay(event.duration, now_);
+  for (auto& [role, scorer] : scorers_) scorer.manager.Delay(event.duration, now_);
 }
 
 void JobCore::CheckTaskDeadlines() {
@@ -138,7 +163,7 @@ void JobCore::CheckTaskDeadlines() {
     rollouts_.Finish(id);
     EmitWarning(absl::StrCat(TrajectoryName(id), " made no progress on worker ", worker, " for ",
                              absl::FormatDuration(options_.generate_stall), "; it moves"));
-    Retry(trajectory, absl::DeadlineExceededError("no progress"), rollouts_, worker);
+    RetryGenerate(trajectory, absl::DeadlineExceededError("no progress"), worker);
     if (trajectory.failures >= options_.max_attempts) {
       return Fail(absl::DeadlineExceededError(
           absl::StrCat(TrajectoryName(id), " made no progress on ", options_.max_attempts,
@@ -149,29 +174,38 @@ void JobCore::CheckTaskDeadlines() {
     Evict(*SlotOf(worker),
           absl::StrCat("it answered nothing for ", absl::FormatDuration(options_.generate_stall)));
   }
-  for (uint64_t id : rewards_.StalledSince(now_ - options_.score_deadline)) {
-    TrajectoryInfo& trajectory = trajectories_.at(id);
-    const std::string worker = rewards_.running().at(id).worker;
-    Do(StopTask{worker, Ref(TaskKind::kScore, id, trajectory.attempt, trajectory.scored),
-                "too slow"});
-    TaskDone late;
-    late.worker = worker;
-    late.ref = Ref(TaskKind::kScore, id, trajectory.attempt, trajectory.scored);
-    late.status = absl::DeadlineExceededError(
-        absl::StrCat("no score within ", absl::FormatDuration(options_.score_deadline)));
-    OnScored(late);
+  CheckScoreDeadlines();
+  CheckCommandDeadlines();
+  Dispatch();
+}
+
+void JobCore::CheckScoreDeadlines() {
+  for (auto& [role, scorer] : scorers_) {
+    for (uint64_t work : scorer.manager.StalledSince(now_ - options_.score_deadline)) {
+      const auto running = scorer.manager.running().find(work);
+      if (running == scorer.manager.running().end()) continue;  // the last one ended the job
+      TaskDone late;
+      late.worker = running->second.worker;
+      late.ref = RefOfWork(role, work);
+      late.status = absl::DeadlineExceededError(
+          absl::StrCat("no score within ", absl::FormatDuration(options_.score_deadline)));
+      Do(StopTask{late.worker, late.ref, "too slow"});
+      OnScored(late);
+    }
   }
-  if (command_.has_value() && command_->since != absl::Time() &&
-      now_ - command_->since > options_.command_deadline) {
+}
+
+void JobCore::CheckCommandDeadlines() {
+  for (Group& group : groups_) {
+    if (!group.command.has_value() || group.command->since == absl::Time()) continue;
+    if (now_ - group.command->since <= options_.command_deadline) continue;
     for (Slot& slot : slots_) {
-      if (slot.role != "actor" || slot.state == SlotState::kEmpty) continue;
-      Do(StopTask{slot.worker, Ref(command_->kind, command_->sequence, command_->attempt),
-                  "no answer in time"});
-      return Evict(slot, absl::StrCat("no answer to ", MethodName(command_->kind), " within ",
+      if (slot.role != group.role || slot.state == SlotState::kEmpty) continue;
+      Do(StopTask{slot.worker, RefOf(group), "no answer in time"});
+      return Evict(slot, absl::StrCat("no answer to ", MethodName(group.command->kind), " within ",
                                       absl::FormatDuration(options_.command_deadline)));
     }
   }
-  Dispatch();
 }
 
 }  // namespace baton::controller

@@ -70,6 +70,72 @@ std::string JobCore::OpenGroups() const {
   return absl::StrCat(count, " of ", open.size(), " groups");
 }
 
+// The graph of the dataflow with what each node does right now.
+void JobCore::ExplainNodes(v1::ExplainJobResponse* out) const {
+  const auto add = [&](const std::string& node, const std::string& role,
+                       const std::string& method) {
+    v1::NodeStatus* status = out->add_nodes();
+    status->set_node(node);
+    status->set_role(role);
+    status->set_method(method);
+    status->set_state(state() == Job::STATE_SUCCEEDED ? "done" : "waiting");
+    status->set_done(-1);
+    return status;
+  };
+  const auto settle = [](v1::NodeStatus* status, int64_t done, int64_t running, int64_t total) {
+    status->set_done(done);
+    status->set_running(running);
+    status->set_total(total);
+    if (total > 0 && done == total) status->set_state("done");
+    if (running > 0 || (done > 0 && done < total)) status->set_state("running");
+  };
+  if (is_rl()) {
+    for (const v1::GenerateNode& node : dataflow().generate()) {
+      const bool train = node.purpose() == "train";
+      int64_t done = 0, running = 0, total = 0;
+      for (const auto& [id, t] : trajectories_) {
+        if ((t.purpose == v1::PURPOSE_BASELINE) == train) continue;
+        ++total;
+        done += t.state == TrajectoryState::kScoring || t.state == TrajectoryState::kReady;
+        running += t.state == TrajectoryState::kGenerating;
+      }
+      settle(add(train ? "generate" : "baseline", "rollout", "generate"), done, running, total);
+    }
+  }
+  for (uint32_t i = 0; i < static_cast<uint32_t>(graph_.size()); ++i) {
+    const v1::ScoreNode& node = dataflow().score(static_cast<int>(i));
+    v1::NodeStatus* status = add(node.node(), node.role(), node.method());
+    status->set_out(node.out());
+    status->add_needs("generate");
+    for (int k = 0; k < graph_.size(); ++k) {
+      if ((graph_.needs(i) >> k & 1) != 0) status->add_needs(dataflow().score(k).node());
+    }
+    int64_t done = 0, total = 0;
+    for (const auto& [id, t] : trajectories_) {
+      if ((graph_.Wanted(t.purpose) >> i & 1) == 0) continue;
+      ++total;
+      done += static_cast<int64_t>(t.scored >> i & 1);
+    }
+    const auto& running = scorers_.at(node.role()).manager.running();
+    const auto here = std::count_if(running.begin(), running.end(),
+                                    [&](const auto& work) { return NodeOf(work.first) == i; });
+    settle(status, done, here, total);
+  }
+  if (is_rl()) {
+    v1::NodeStatus* advantage = add("advantage", "controller", dataflow().advantage().estimator());
+    for (const v1::ScoreNode& node : dataflow().score()) advantage->add_needs(node.node());
+    if (phase_ == Phase::kBatch) advantage->set_state("running");
+    if (phase_ == Phase::kUpdate) advantage->set_state("done");
+  }
+  for (const v1::UpdateNode& node : dataflow().update()) {
+    v1::NodeStatus* update = add(absl::StrCat("update ", node.role()), node.role(), node.loss());
+    if (is_rl()) update->add_needs("advantage");
+    if (phase_ != Phase::kUpdate) continue;
+    const Group* group = GroupOf(node.role());
+    update->set_state(group != nullptr && group->command.has_value() ? "running" : "done");
+  }
+}
+
 v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
   v1::ExplainJobResponse out;
   auto add = [&](const std::string& kind, const std::string& subject, const std::string& cause,
@@ -84,6 +150,7 @@ v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
       SetDuration(wait->mutable_deadline_in(), since + limit - now);
     }
   };
+  ExplainNodes(&out);
   const std::string id = name().substr(name().rfind('/') + 1);
   out.set_summary(absl::StrCat(
       "job ", id, " is ", StateName(state()),
@@ -143,22 +210,30 @@ v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
   }
   const std::string step = absl::StrCat("step ", step_ + 1);
   // The one that has not moved for longest stands for all that run.
+  auto out_of = [&](uint64_t work) {
+    const std::string& made = dataflow().score(static_cast<int>(NodeOf(work))).out();
+    return made == "reward" ? std::string("a score") : made;
+  };
   auto oldest = [&](const RolloutManager& manager, const std::string& kind, absl::Duration limit,
                     const std::string& action) {
     if (manager.running().empty()) return;
     const auto it = std::min_element(
         manager.running().begin(), manager.running().end(),
         [](const auto& a, const auto& b) { return a.second.progressed < b.second.progressed; });
-    const TrajectoryInfo& trajectory = trajectories_.at(it->first);
+    const TrajectoryInfo& trajectory = trajectories_.at(TrajectoryOf(it->first));
     add(kind, phase_ == Phase::kEvaluate ? absl::StrCat("the evaluation of step ", step_) : step,
         absl::StrCat(OpenGroups(), "; group ", trajectory.draw, " waits for response ",
-                     trajectory.sample, " (", TrajectoryName(it->first), ") on worker ",
-                     it->second.worker, kind == "score" ? ", without a score" : ", ",
-                     kind == "score" ? "" : absl::StrCat("no token after ", trajectory.tokens)),
+                     trajectory.sample, " (", TrajectoryName(trajectory.id), ") on worker ",
+                     it->second.worker,
+                     kind == "score" ? absl::StrCat(", without ", out_of(it->first))
+                                     : absl::StrCat(", no token after ", trajectory.tokens)),
         it->second.progressed, limit, action);
   };
   oldest(rollouts_, "generate", options_.generate_stall, "it moves to another replica");
-  oldest(rewards_, "score", options_.score_deadline, "it counts as an error of that response");
+  for (const auto& [role, scorer] : scorers_) {
+    oldest(scorer.manager, "score", options_.score_deadline,
+           "it is tried again elsewhere; after the last try it is an error of that response");
+  }
   if (phase_ == Phase::kBatch) {
     add("batch", step, "its batch to be put together and its advantages to be computed",
         phase_since_, options_.setup_deadline, "the job fails");
@@ -169,14 +244,16 @@ v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
         no_room_->since, std::max(now, no_room_->retry) - no_room_->since,
         "it is tried again; make room, nothing is lost");
   }
-  if (command_.has_value()) {
+  for (const Group& group : groups_) {
+    if (!group.command.has_value()) continue;
     std::string worker = "?";
     for (const Slot& slot : slots_) {
-      if (slot.role == "actor") worker = slot.worker;
+      if (slot.role == group.role) worker = slot.worker;
     }
-    add(std::string(MethodName(command_->kind)), step,
-        absl::StrCat("worker ", worker, " to finish ", MethodName(command_->kind)),
-        command_->since == absl::Time() ? phase_since_ : command_->since, options_.command_deadline,
+    const Command& command = *group.command;
+    add(std::string(MethodName(command.kind)), step,
+        absl::StrCat("worker ", worker, " (", group.role, ") to finish ", MethodName(command.kind)),
+        command.since == absl::Time() ? phase_since_ : command.since, options_.command_deadline,
         "the trainer restarts from its checkpoint");
   }
   if (committing_checkpoint_) {

@@ -87,8 +87,9 @@ TEST(JobCoreFaultsTest, WhatIsStaleWhenABatchWouldConsumeItIsGeneratedAgain) {
     }
     return serial;
   };
-  ASSERT_TRUE(StepUntil(
-      job, [&] { return job.core().step() == 3 && newest() != 0 && row(newest()).scored() == 1; }));
+  ASSERT_TRUE(StepUntil(job, [&] {
+    return job.core().step() == 3 && newest() != 0 && row(newest()).scored_nodes() == 1;
+  }));
   const uint64_t stale = newest(), id = row(stale).id(), version = row(stale).policy_version();
   ASSERT_GT(version, 1u);
   row(stale).set_policy_version(version - 1);

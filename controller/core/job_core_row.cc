@@ -22,6 +22,7 @@ JobCore::JobCore(store::v1::JobRow row,
           Mutated(Mutation::kEpochNotInAttempts) ? 0 : static_cast<uint32_t>(epoch << kEpochShift)),
       restored_(true),
       submitted_(TakeSubmitted(row.mutable_job())),
+      graph_(submitted_->dataflow()),
       job_(row.job()),
       submit_order_(row.submit_order()),
       incarnation_(row.incarnation()),
@@ -30,23 +31,30 @@ JobCore::JobCore(store::v1::JobRow row,
       published_(row.published_version() == row.job().policy_version() &&
                  row.published_version() != 0),
       cursor_(row.cursor()),
+      algorithm_(row.algorithm().begin(), row.algorithm().end()),
+      saved_cursor_(row.saved_cursor()),
+      saved_algorithm_(row.saved_algorithm().begin(), row.saved_algorithm().end()),
       next_serial_(row.next_serial()),
-      generation_(row.generation()),
-      sequence_(row.sequence()),
+      update_metrics_(row.update_metrics().begin(), row.update_metrics().end()),
       evaluated_step_(row.evaluated_step()),
       saved_step_(row.saved_step()),
       stopping_as_(static_cast<Job::State>(row.stopping_as())),
       checkpoints_(row.checkpoints().begin(), row.checkpoints().end()),
       kept_(row.kept_steps().begin(), row.kept_steps().end()),
-      rollout_pace_(options.pace),
-      reward_pace_(options.pace) {
-  if (row.has_command()) {
+      rollout_pace_(options.pace) {
+  MakeGroups();
+  for (const store::v1::GroupRow& kept : row.groups()) {
+    Group* group = GroupOf(kept.role());
+    if (group == nullptr) continue;
+    group->generation = kept.generation();
+    group->sequence = kept.sequence();
+    if (!kept.has_command()) continue;
     Command command;
-    command.kind = static_cast<TaskKind>(row.command().kind());
-    command.generation = row.command().generation();
-    command.sequence = row.command().sequence();
-    command.attempt = row.command().attempt();
-    command_ = command;
+    command.kind = static_cast<TaskKind>(kept.command().kind());
+    command.generation = kept.command().generation();
+    command.sequence = kept.command().sequence();
+    command.attempt = kept.command().attempt();
+    group->command = command;
   }
   // A pausing job keeps its actor until it releases everyone.
   const bool releasing =
@@ -55,9 +63,11 @@ JobCore::JobCore(store::v1::JobRow row,
        std::none_of(row.slots().begin(), row.slots().end(), [](const store::v1::SlotRow& slot) {
          return slot.role() == "actor" && slot.ready();
        }));
+  std::map<std::string, uint32_t> ranks;
   for (const store::v1::SlotRow& kept : row.slots()) {
     Slot slot;
     slot.role = kept.role();
+    slot.rank = ranks[slot.role]++;
     slot.worker = kept.worker_id();
     slot.credits = kept.credits();
     slot.attempt = kept.attempt();
@@ -98,8 +108,13 @@ store::v1::JobRow GoOnFrom(const store::v1::JobRow& saved, const v1::Job& as,
   row.set_submit_order(submit_order);
   row.set_incarnation(saved.incarnation() + 1);
   row.set_cursor(saved.cursor());
-  row.set_generation(saved.generation());
-  row.set_sequence(saved.sequence());
+  *row.mutable_algorithm() = saved.algorithm();
+  row.set_saved_cursor(saved.cursor());
+  *row.mutable_saved_algorithm() = saved.algorithm();
+  for (const store::v1::GroupRow& group : saved.groups()) {
+    *row.add_groups() = group;
+    row.mutable_groups()->rbegin()->clear_command();
+  }
   for (const store::v1::SlotRow& slot : saved.slots()) row.add_slots()->set_role(slot.role());
   row.set_evaluated_step(saved.evaluated_step());
   row.set_saved_step(checkpoint.step());
@@ -124,14 +139,23 @@ store::v1::JobRow JobCore::BriefRow() const {
   row.set_published_version(published_ ? policy_version_ : 0);
   row.set_cursor(cursor_);
   row.set_next_serial(next_serial_);
-  row.set_generation(generation_);
-  row.set_sequence(sequence_);
-  if (command_.has_value()) {
-    row.mutable_command()->set_kind(static_cast<int>(command_->kind));
-    row.mutable_command()->set_generation(command_->generation);
-    row.mutable_command()->set_sequence(command_->sequence);
-    row.mutable_command()->set_attempt(command_->attempt);
+  for (const auto& [name, value] : algorithm_) (*row.mutable_algorithm())[name] = value;
+  row.set_saved_cursor(saved_cursor_);
+  for (const auto& [name, value] : saved_algorithm_) {
+    (*row.mutable_saved_algorithm())[name] = value;
   }
+  for (const Group& group : groups_) {
+    store::v1::GroupRow* kept = row.add_groups();
+    kept->set_role(group.role);
+    kept->set_generation(group.generation);
+    kept->set_sequence(group.sequence);
+    if (!group.command.has_value()) continue;
+    kept->mutable_command()->set_kind(static_cast<int>(group.command->kind));
+    kept->mutable_command()->set_generation(group.command->generation);
+    kept->mutable_command()->set_sequence(group.command->sequence);
+    kept->mutable_command()->set_attempt(group.command->attempt);
+  }
+  for (const auto& [name, value] : update_metrics_) (*row.mutable_update_metrics())[name] = value;
   for (const Slot& slot : slots_) {
     store::v1::SlotRow* kept = row.add_slots();
     kept->set_role(slot.role);
@@ -160,7 +184,7 @@ void JobCore::RestoreTrajectory(TrajectoryInfo& trajectory) {
   }
   const uint32_t attempt = trajectory.attempt;
   TrajectoryInfo kept =
-      FromRow(row, restored_serials_.at(trajectory.id), static_cast<uint32_t>(score_nodes()));
+      FromRow(row, restored_serials_.at(trajectory.id), graph_.Wanted(row.purpose()));
   if (!WhyStale(kept).empty() && !MutatedStale()) return;  // generated again
   trajectory = std::move(kept);
   trajectory.attempt = attempt;
@@ -199,15 +223,16 @@ void JobCore::Adopt(const std::string& worker, const TaskRef& ref) {
   auto it = trajectories_.find(ref.subject);
   if (it == trajectories_.end() || ref.step != step_ || ref.incarnation != incarnation_) return;
   TrajectoryInfo& trajectory = it->second;
-  const bool generates =
-      ref.kind == TaskKind::kGenerate && trajectory.state == TrajectoryState::kPending;
-  const bool scores = ref.kind == TaskKind::kScore &&
-                      trajectory.state == TrajectoryState::kScoring &&
-                      ref.part == trajectory.scored;
-  RolloutManager& manager = generates ? rollouts_ : rewards_;
-  if (!(generates || scores) || !manager.Adopt(trajectory.id, worker, now_)) return;
-  trajectory.attempt = ref.attempt;
-  if (generates) trajectory.state = TrajectoryState::kGenerating;
+  if (ref.kind == TaskKind::kGenerate && trajectory.state == TrajectoryState::kPending) {
+    if (!rollouts_.Adopt(trajectory.id, worker, now_)) return;
+    trajectory.attempt = ref.attempt;
+    trajectory.state = TrajectoryState::kGenerating;
+  }
+  if (ref.kind != TaskKind::kScore || trajectory.state != TrajectoryState::kScoring) return;
+  if (ref.part >= trajectory.tries.size() || !trajectory.tries[ref.part].asked) return;
+  RolloutManager& manager = ManagerOf(graph_.role(ref.part));
+  if (!manager.Adopt(WorkId(trajectory.id, ref.part), worker, now_)) return;
+  trajectory.tries[ref.part].attempt = ref.attempt;
 }
 
 // Work that a worker still does for nobody.

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/core/job_core.h"
 #include "controller/core/mutation.h"
+#include "controller/core/roles.h"
 
 namespace baton::controller {
 
@@ -57,45 +58,65 @@ bool JobCore::Wants(const std::string& worker, const TaskRef& ref) const {
   }
   if (ref.incarnation != incarnation_ || ref.step != step_) return false;
   if (IsGroupCommand(ref.kind)) {
-    return command_.has_value() && ref.kind == command_->kind &&
-           ref.subject == command_->sequence && ref.attempt == command_->attempt;
+    const Group* group = GroupOf(slot->role);
+    return group != nullptr && group->command.has_value() && ref == RefOf(*group);
   }
   if (!begun_) return IsActive(state()) && state() != Job::STATE_STOPPING;
   auto it = trajectories_.find(ref.subject);
   if (it == trajectories_.end()) return false;
-  if (it->second.attempt != ref.attempt && !Mutated(Mutation::kStaleTokenAccepted)) return false;
-  const RolloutManager& manager = ref.kind == TaskKind::kGenerate ? rollouts_ : rewards_;
-  const auto running = manager.running().find(ref.subject);
+  const bool generates = ref.kind == TaskKind::kGenerate;
+  if (!generates && (slot->role == "rollout" || ref.part >= it->second.tries.size())) return false;
+  const uint32_t attempt = generates ? it->second.attempt : it->second.tries[ref.part].attempt;
+  if (attempt != ref.attempt && !Mutated(Mutation::kStaleTokenAccepted)) return false;
+  const std::string& role = generates ? std::string("rollout") : graph_.role(ref.part);
+  const RolloutManager& manager = generates ? rollouts_ : scorers_.at(role).manager;
+  const auto running =
+      manager.running().find(generates ? ref.subject : WorkId(ref.subject, ref.part));
   if (running == manager.running().end()) return false;
-  if (running->second.worker != worker && !Mutated(Mutation::kStaleTokenAccepted)) return false;
-  return ref.kind == TaskKind::kGenerate || ref.part == it->second.scored;
+  return running->second.worker == worker || Mutated(Mutation::kStaleTokenAccepted);
+}
+
+TaskRef JobCore::RefOf(const Group& group) const {
+  const auto index = static_cast<uint32_t>(&group - groups_.data());
+  return Ref(group.command->kind, group.command->sequence, group.command->attempt, index);
+}
+
+TaskRef JobCore::RefOfWork(const std::string& role, uint64_t work) const {
+  const TrajectoryInfo& trajectory = trajectories_.at(TrajectoryOf(work));
+  if (role == "rollout") return Ref(TaskKind::kGenerate, trajectory.id, trajectory.attempt);
+  const uint32_t node = NodeOf(work);
+  return Ref(TaskKind::kScore, trajectory.id, trajectory.tries[node].attempt, node);
 }
 
 bool JobCore::SetUpDone() const {
   if (!data_loaded_) return false;
-  bool actor = false, rollout = !is_rl(), reward = !is_rl();
+  // To start, one worker of every role; to go on, all that train.
+  const bool goes_on = state() == Job::STATE_RUNNING || state() == Job::STATE_PAUSING;
+  std::map<std::string, bool> one;
   for (const Slot& slot : slots_) {
-    if (slot.state != SlotState::kReady || !slot.present) continue;
-    actor |= slot.role == "actor";
-    rollout |= slot.role == "rollout";
-    reward |= slot.role == "reward";
+    const bool ready = slot.state == SlotState::kReady && slot.present;
+    if (!ready && GroupOf(slot.role) != nullptr) return false;
+    one[slot.role] |= ready;
   }
-  return actor &&
-         (state() == Job::STATE_RUNNING || state() == Job::STATE_PAUSING || (rollout && reward));
+  return goes_on ||
+         std::all_of(one.begin(), one.end(), [](const auto& role) { return role.second; });
 }
 
 bool JobCore::Busy() const {
   return phase_ == Phase::kGenerate || phase_ == Phase::kEvaluate || phase_ == Phase::kBatch ||
-         command_.has_value() || committing_checkpoint_;
+         Commanded() || committing_checkpoint_;
 }
 
 bool JobCore::EvaluationDue() const {
-  if (!is_rl() || val_sources_.empty()) return false;
-  if (evaluated_step_ == step_) return false;
+  return is_rl() && evaluated_step_ != step_ && EvaluatesAfter(step_);
+}
+
+bool JobCore::EvaluatesAfter(int64_t step) const {
+  if (val_sources_.empty()) return false;
   const v1::TrainerSpec& trainer = spec().trainer();
-  if (step_ == 0) return trainer.val_before_train();
-  if (step_ >= job_.total_steps()) return trainer.val_after_train();
-  return trainer.test_freq() > 0 && step_ % trainer.test_freq() == 0;
+  if (step == 0) return trainer.val_before_train();
+  if (step >= job_.total_steps()) return trainer.val_after_train();
+  return trainer.test_freq() > 0 && step % trainer.test_freq() == 0;
 }
 
 bool JobCore::SaveDue() const {
@@ -107,15 +128,16 @@ bool JobCore::SaveDue() const {
 
 void JobCore::Advance() {
   if (!IsActive(state()) || state() == Job::STATE_STOPPING) return;
-  if (restored_ && !begun_ && command_.has_value() && command_->kind == TaskKind::kUpdate) {
+  if (restored_ && !begun_ && Commanded(TaskKind::kUpdate)) {
     // A restart in the middle of an update: its batch is rebuilt from the READY rows.
     if (SetUpDone()) BeginStep();
     return;
   }
   if (Busy()) {
     const bool working = phase_ == Phase::kGenerate || phase_ == Phase::kEvaluate;
-    if (working && is_rl() && !published_ && !command_.has_value() && !WaitsForRoom()) {
-      IssueCommand(TaskKind::kPublish);  // the relay lost the version that work goes on with
+    if (working && is_rl() && !published_ && !Commanded() && !WaitsForRoom() && SetUpDone()) {
+      // The relay lost the version that work goes on with.
+      IssueCommand(TaskKind::kPublish, actor_group());
     }
     LoadWeights();
     return Dispatch();
@@ -125,11 +147,11 @@ void JobCore::Advance() {
   if (state() == Job::STATE_STARTING || state() == Job::STATE_RECOVERING) {
     Trigger(JobTrigger::kSetUp);
   }
-  if (is_rl() && !published_) return IssueCommand(TaskKind::kPublish);
+  if (is_rl() && !published_) return IssueCommand(TaskKind::kPublish, actor_group());
   LoadWeights();
   const bool pausing = state() == Job::STATE_PAUSING;  // what is due is done after the pause
   if (EvaluationDue() && (!pausing || Restored(v1::PURPOSE_EVAL))) return BeginEvaluation();
-  if (SaveDue()) return IssueCommand(TaskKind::kSaveCheckpoint);
+  if (SaveDue()) return IssueSave();
   if (step_ >= job_.total_steps() && !EvaluationDue()) {
     return Stop(Job::STATE_SUCCEEDED, JobTrigger::kFinish);
   }
@@ -177,10 +199,12 @@ void JobCore::MakeTrajectory(v1::Purpose purpose, uint64_t draw, uint32_t sample
   trajectory.policy_version = policy_version_;
   trajectory.incarnation = incarnation_;
   RestoreTrajectory(trajectory);
+  trajectory.tries.assign(static_cast<size_t>(graph_.size()), NodeTry{attempt_base_});
   TrajectoryInfo& kept = trajectories_[trajectory.id] = std::move(trajectory);
   EnqueueNext(kept);
 }
 
+// Whatever can be done next with it is queued, or it is READY.
 void JobCore::EnqueueNext(TrajectoryInfo& trajectory) {
   switch (trajectory.state) {
     case TrajectoryState::kPending:
@@ -188,12 +212,21 @@ void JobCore::EnqueueNext(TrajectoryInfo& trajectory) {
       rollouts_.Enqueue(trajectory.id, trajectory.draw);
       break;
     case TrajectoryState::kScoring:
-      rewards_.Enqueue(trajectory.id, trajectory.draw);
+      for (uint32_t node = 0; node < trajectory.tries.size(); ++node) {
+        const bool wanted = (graph_.Wanted(trajectory.purpose) & ~trajectory.scored) >> node & 1;
+        const bool possible = (graph_.needs(node) & ~trajectory.scored) == 0;
+        if (wanted && possible && !trajectory.tries[node].asked) EnqueueNode(trajectory, node);
+      }
       break;
     case TrajectoryState::kReady:
       ++ready_;
       break;
   }
+}
+
+void JobCore::EnqueueNode(TrajectoryInfo& trajectory, uint32_t node, const std::string& avoid) {
+  trajectory.tries[node].asked = true;
+  ManagerOf(graph_.role(node)).Enqueue(WorkId(trajectory.id, node), trajectory.draw, avoid);
 }
 
 void JobCore::BeginStep() {
@@ -202,11 +235,22 @@ void JobCore::BeginStep() {
   step_since_ = generated_at_ = scored_at_ = now_;
   trajectories_.clear();
   ready_ = 0;
-  const auto batch = static_cast<uint64_t>(spec().data().train_batch_size());
+  rounds_ = 0;
+  next_draw_ = cursor_;
+  MakeRound();
+  StepTrajectories();
+}
+
+// The next prompts of the step, and what is to be done with them.
+void JobCore::MakeRound() {
+  ++rounds_;
+  const uint64_t batch = GenBatchSize(spec());
   const uint32_t n = samples(v1::PURPOSE_TRAIN);
-  for (uint64_t draw = cursor_; draw < cursor_ + batch; ++draw) {
+  for (const uint64_t end = next_draw_ + batch; next_draw_ < end; ++next_draw_) {
+    const uint64_t draw = next_draw_;
     const uint64_t prompt = prompts_.At(draw);
     if (is_rl()) {
+      if (has_baseline()) MakeTrajectory(v1::PURPOSE_BASELINE, draw, 0, prompt);
       for (uint32_t sample = 0; sample < n; ++sample) {
         const bool leak = Mutated(Mutation::kEvaluationInBatch) && sample + 1 == n && n > 1;
         MakeTrajectory(leak ? v1::PURPOSE_EVAL : v1::PURPOSE_TRAIN, draw, sample, prompt);
@@ -221,7 +265,35 @@ void JobCore::BeginStep() {
       ++ready_;
     }
   }
-  StepTrajectories();
+}
+
+bool JobCore::has_baseline() const {
+  const auto& generate = dataflow().generate();
+  return std::any_of(generate.begin(), generate.end(),
+                     [](const v1::GenerateNode& node) { return node.purpose() == "baseline"; });
+}
+
+// Dynamic sampling (DAPO, arXiv 2503.14476, section 3.2): groups that teach nothing are replaced by
+// more prompts.
+bool JobCore::SamplesMore(const BatchBuilt& event) {
+  const v1::AlgorithmSpec& algorithm = spec().algorithm();
+  const auto wanted = static_cast<uint32_t>(spec().data().train_batch_size());
+  if (!is_rl() || !algorithm.dynamic_sampling() || event.groups >= wanted) return false;
+  if (rounds_ >= static_cast<uint32_t>(algorithm.max_num_gen_batches())) {
+    Fail(absl::FailedPreconditionError(absl::StrCat(
+        "dynamic sampling: after ", rounds_, " batches of ", spec().data().gen_batch_size(),
+        " prompts only ", event.groups, " of ", wanted,
+        " groups have rewards that differ, so there is nothing to learn from the others; the task "
+        "is too easy or too hard for the policy: change the data, give rollout.n more samples, or "
+        "raise algorithm.max_num_gen_batches")));
+    return true;
+  }
+  SetPhase(Phase::kGenerate);
+  MakeRound();
+  LoadWeights();
+  Dispatch();
+  MaybePhaseDone();
+  return true;
 }
 
 void JobCore::BeginEvaluation() {
@@ -243,7 +315,6 @@ void JobCore::BeginEvaluation() {
 // their place, then work is given out.
 void JobCore::StepTrajectories() {
   begun_ = true;
-  restored_rows_.clear();
   AdoptRunning();
   ReplayEarly(/*commands=*/false);
   if (phase_ != Phase::kGenerate && phase_ != Phase::kEvaluate) return;
@@ -254,7 +325,9 @@ void JobCore::StepTrajectories() {
 
 void JobCore::Dispatch() {
   while (auto assignment = rollouts_.Next(now_)) StartGenerate(*assignment);
-  while (auto assignment = rewards_.Next(now_)) StartScore(*assignment);
+  for (auto& [role, scorer] : scorers_) {
+    while (auto assignment = scorer.manager.Next(now_)) StartScore(role, *assignment);
+  }
 }
 
 void JobCore::StartGenerate(const RolloutManager::Assignment& assignment) {
@@ -271,12 +344,12 @@ void JobCore::StartGenerate(const RolloutManager::Assignment& assignment) {
   Do(std::move(task));
 }
 
-void JobCore::StartScore(const RolloutManager::Assignment& assignment) {
-  TrajectoryInfo& trajectory = trajectories_.at(assignment.trajectory);
-  const v1::ScoreNode& node = dataflow().score(static_cast<int>(trajectory.scored));
+void JobCore::StartScore(const std::string& role, const RolloutManager::Assignment& assignment) {
+  TrajectoryInfo& trajectory = trajectories_.at(TrajectoryOf(assignment.trajectory));
   StartTask task;
   task.worker = assignment.worker;
-  task.ref = Ref(TaskKind::kScore, trajectory.id, trajectory.attempt, trajectory.scored);
+  task.ref = RefOfWork(role, assignment.trajectory);
+  const v1::ScoreNode& node = dataflow().score(static_cast<int>(task.ref.part));
   task.args.role = node.role();
   task.args.method = node.method();
   task.args.deadline = options_.score_deadline;
@@ -284,16 +357,22 @@ void JobCore::StartScore(const RolloutManager::Assignment& assignment) {
   Do(std::move(task));
 }
 
-void JobCore::Retry(TrajectoryInfo& trajectory, const absl::Status& status, RolloutManager& manager,
-                    const std::string& failed_on) {
+void JobCore::RetryGenerate(TrajectoryInfo& trajectory, const absl::Status& status,
+                            const std::string& failed_on) {
   trajectory.attempt = NextAttempt(trajectory.attempt);
   // A rollout that holds another version loads the right one; that has a limit of its own.
-  const bool loads = absl::IsFailedPrecondition(status) && &manager == &rollouts_;
+  const bool loads = absl::IsFailedPrecondition(status);
   if (!absl::IsCancelled(status) && !loads) ++trajectory.failures;
-  if (trajectory.state == TrajectoryState::kGenerating) {
-    trajectory.state = TrajectoryState::kPending;
-  }
-  manager.Enqueue(trajectory.id, trajectory.draw, failed_on);
+  trajectory.state = TrajectoryState::kPending;
+  rollouts_.Enqueue(trajectory.id, trajectory.draw, failed_on);
+}
+
+void JobCore::RetryScore(TrajectoryInfo& trajectory, uint32_t node, const absl::Status& status,
+                         const std::string& failed_on) {
+  NodeTry& tried = trajectory.tries[node];
+  tried.attempt = NextAttempt(tried.attempt);
+  if (!absl::IsCancelled(status)) ++tried.failures;
+  EnqueueNode(trajectory, node, failed_on);
 }
 
 void JobCore::OnGenerated(const TaskDone& event) {
@@ -317,7 +396,7 @@ void JobCore::OnGenerated(const TaskDone& event) {
       slot->version = 0;
       rollouts_.SetEnabled(event.worker, false);
     }
-    Retry(trajectory, event.status, rollouts_, event.worker);
+    RetryGenerate(trajectory, event.status, event.worker);
     LoadWeights();
     return Dispatch();
   }
@@ -329,7 +408,8 @@ void JobCore::OnGenerated(const TaskDone& event) {
   trajectory.scored = 0;
   trajectory.attempt = attempt_base_;
   trajectory.serial = next_serial_++;
-  trajectory.state = score_nodes() > 0 ? TrajectoryState::kScoring : TrajectoryState::kReady;
+  trajectory.state =
+      graph_.Wanted(trajectory.purpose) != 0 ? TrajectoryState::kScoring : TrajectoryState::kReady;
   generated_at_ = now_;
   Do(PutTrajectory{trajectory.serial, StepOf(trajectory.purpose), incarnation_, trajectory});
   EnqueueNext(trajectory);
@@ -340,15 +420,26 @@ void JobCore::OnGenerated(const TaskDone& event) {
 
 void JobCore::OnScored(const TaskDone& event) {
   TrajectoryInfo& trajectory = trajectories_.at(event.ref.subject);
-  const absl::Duration took = now_ - rewards_.running().at(trajectory.id).started;
+  const uint32_t part = event.ref.part;
+  const v1::ScoreNode& node = dataflow().score(static_cast<int>(part));
+  Scorer& scorer = scorers_.at(node.role());
+  const uint64_t work = WorkId(trajectory.id, part);
+  const absl::Duration took = now_ - scorer.manager.running().at(work).started;
   if (event.status.ok() && event.ref.attempt == attempt_base_) {
-    reward_pace_.Add(event.worker, absl::ToDoubleSeconds(took));
+    scorer.pace.Add(event.worker, absl::ToDoubleSeconds(took));
   }
-  rewards_.Finish(trajectory.id);
-  const v1::ScoreNode& node = dataflow().score(static_cast<int>(trajectory.scored));
+  scorer.manager.Finish(work);
+  scorer.manager.Heard(event.worker, now_);
   absl::Status status = event.status;
   std::string error = event.output.error;
-  if (status.ok() && error.empty() && event.output.metrics.count(node.out()) == 0) {
+  Metrics metrics = event.output.metrics;
+  if (const auto reward = metrics.find("reward");
+      reward != metrics.end() && node.out() != "reward") {
+    metrics.emplace(node.out(), reward->second);  // what every method may call its number
+    metrics.erase(reward);
+  }
+  const bool made = metrics.count(node.out()) > 0 || event.output.location.size > 0;
+  if (status.ok() && error.empty() && !made) {
     status = absl::InternalError(
         absl::StrCat("method ", node.method(), " returned no '", node.out(), "'"));
   }
@@ -357,28 +448,38 @@ void JobCore::OnScored(const TaskDone& event) {
                                                          event.worker, ": ", status.message())));
   }
   if (!status.ok()) {
-    if (!IsPermanent(status) && trajectory.failures + 1 < options_.max_attempts) {
-      Retry(trajectory, status, rewards_, event.worker);
+    if (!IsPermanent(status) && trajectory.tries[part].failures + 1 < options_.max_attempts) {
+      RetryScore(trajectory, part, status, event.worker);
       return Dispatch();
     }
     error = std::string(status.message());
   }
-  for (const auto& [name, value] : event.output.metrics) trajectory.scores[name] = value;
+  if (!error.empty() && !graph_.IsReward(part)) {  // nothing could stand in for it
+    return Fail(
+        absl::Status(status.ok() ? absl::StatusCode::kInternal : status.code(),
+                     absl::StrCat("node ", node.node(), " (", node.role(), ".", node.method(),
+                                  ") failed on ", TrajectoryName(trajectory.id), ": ", error)));
+  }
+  for (const auto& [name, value] : metrics) trajectory.scores[name] = value;
+  if (event.output.location.size > 0) trajectory.columns[part] = event.output.location;
   if (!error.empty()) {
     trajectory.error = error;
     trajectory.scores[node.out()] = spec().reward().error_reward();
   }
-  trajectory.failures = 0;
-  trajectory.attempt = attempt_base_;
-  ++trajectory.scored;
-  if (static_cast<int>(trajectory.scored) >= score_nodes()) {
-    trajectory.state = TrajectoryState::kReady;
-  }
+  Scored(trajectory, part);
   scored_at_ = now_;
   Do(PutTrajectory{trajectory.serial, StepOf(trajectory.purpose), incarnation_, trajectory});
   EnqueueNext(trajectory);
   Dispatch();
   MaybePhaseDone();
+}
+
+void JobCore::Scored(TrajectoryInfo& trajectory, uint32_t node) {
+  trajectory.tries[node] = NodeTry{attempt_base_};
+  trajectory.scored |= uint64_t{1} << node;
+  if ((graph_.Wanted(trajectory.purpose) & ~trajectory.scored) != 0) return;
+  trajectory.state = TrajectoryState::kReady;
+  trajectory.scores["reward"] = graph_.Reward(trajectory.scores);
 }
 
 void JobCore::MaybePhaseDone() {
@@ -388,15 +489,28 @@ void JobCore::MaybePhaseDone() {
     if (!stale.empty()) return Fail(absl::InternalError(absl::StrCat("not consumed: ", stale)));
   }
   EvictSlow(rollout_pace_, "rollout", "token");
-  EvictSlow(reward_pace_, "reward", "response");
+  for (auto& [role, scorer] : scorers_) EvictSlow(scorer.pace, role, "response");
   if (phase_ == Phase::kEvaluate) return FinishEvaluation();
   if (phase_ != Phase::kGenerate) return;
   SetPhase(Phase::kBatch);
   BuildBatch batch;
   batch.step = step_ + 1;
   batch.incarnation = incarnation_;
+  batch.algorithm = algorithm_;
+  if (spec().algorithm().dynamic_sampling()) {
+    batch.max_groups = static_cast<uint32_t>(spec().data().train_batch_size());
+  }
+  // A reward model is judged by the worker that trains it.
+  const bool judged = spec().kind() == v1::JOB_KIND_REWARD_MODEL && EvaluatesAfter(step_ + 1);
+  if (judged) batch.held_out = ValSize();
   batch.trajectories.reserve(trajectories_.size());
-  for (const auto& [id, trajectory] : trajectories_) batch.trajectories.push_back(trajectory);
+  for (const auto& [id, trajectory] : trajectories_) {
+    if (trajectory.purpose == v1::PURPOSE_BASELINE) {
+      batch.baselines[trajectory.draw] = trajectory.scores.at("reward");
+    } else {
+      batch.trajectories.push_back(trajectory);
+    }
+  }
   if (Mutated(Mutation::kGroupInPart)) batch.trajectories.pop_back();
   Do(std::move(batch));
 }
@@ -413,8 +527,10 @@ JobCore::Metrics JobCore::TrajectoryMetrics() const {
   };
   Stat reward, response, prompt;
   std::map<std::string, Stat> others;
-  double clipped = 0, errors = 0;
+  double clipped = 0, errors = 0, count = 0;
   for (const auto& [id, t] : trajectories_) {
+    if (t.purpose == v1::PURPOSE_BASELINE) continue;
+    ++count;
     for (const auto& [name, value] : t.scores) {
       if (name == "reward") {
         reward.Add(value);
@@ -427,7 +543,6 @@ JobCore::Metrics JobCore::TrajectoryMetrics() const {
     clipped += t.finish_reason == "length" ? 1 : 0;
     errors += t.error.empty() ? 0 : 1;
   }
-  const auto count = static_cast<double>(trajectories_.size());
   Metrics out;
   auto put = [&](const std::string& name, const Stat& stat) {
     out[name + "/mean"] = stat.sum / count;
@@ -505,18 +620,19 @@ void JobCore::FinishStep(const Metrics& update_metrics, bool updated) {
   for (const auto& [name, value] : batch_metrics_) metrics[name] = value;
   for (const auto& [name, value] : update_metrics) metrics[name] = value;
   const double seconds = absl::ToDoubleSeconds(now_ - step_since_);
-  const auto batch = static_cast<uint64_t>(spec().data().train_batch_size());
   metrics["timing_s/step"] = seconds;
   metrics["perf/time_per_step"] = seconds;
   metrics["timing_s/adv"] = absl::ToDoubleSeconds(batch_at_ - scored_at_);
-  if (updated) metrics["timing_s/update_actor"] = absl::ToDoubleSeconds(now_ - phase_since_);
   if (is_rl()) metrics["timing_s/update_weights"] = update_weights_seconds_;
   if (seconds > 0 && metrics.count("perf/total_num_tokens") > 0) {
     metrics["perf/throughput"] = metrics["perf/total_num_tokens"] / seconds;
   }
   KeepFiles();
+  if (rounds_ > 1) metrics["train/num_gen_batches"] = rounds_;
   ++step_;
-  cursor_ += batch;
+  cursor_ = next_draw_;
+  algorithm_ = std::exchange(batch_algorithm_, {});
+  update_metrics_.clear();
   if (updated) {
     ++policy_version_;
     published_ = false;
@@ -532,21 +648,33 @@ void JobCore::FinishStep(const Metrics& update_metrics, bool updated) {
   for (const auto& [name, value] : metrics) (*event.mutable_metrics())[name] = value;
   Emit(std::move(event));
   Do(PutMetrics{step_, metrics});
+  if (!is_rl()) EmitEvaluation(metrics);
   ClearWork("");
   SetPhase(Phase::kNone);
   Do(PutJob{});
   Advance();
 }
 
+// What the trainer measured on held-out examples.
+void JobCore::EmitEvaluation(const Metrics& metrics) {
+  v1::JobEvent event;
+  event.set_type("evaluation");
+  for (auto m = metrics.lower_bound("val/"); m != metrics.end() && m->first < "val0"; ++m) {
+    (*event.mutable_metrics())[m->first] = m->second;
+  }
+  if (!event.metrics().empty()) Emit(std::move(event));
+}
+
 // Forgets the phase's trajectories; what still runs is stopped for `reason`.
 void JobCore::ClearWork(const std::string& reason) {
   for (const auto& [id, running] : rollouts_.Clear()) {
-    Do(StopTask{running.worker, Ref(TaskKind::kGenerate, id, trajectories_.at(id).attempt),
-                reason});
+    Do(StopTask{running.worker, RefOfWork("rollout", id), reason});
   }
-  for (const auto& [id, running] : rewards_.Clear()) {
-    const TrajectoryInfo& t = trajectories_.at(id);
-    Do(StopTask{running.worker, Ref(TaskKind::kScore, id, t.attempt, t.scored), reason});
+  for (auto& [role, scorer] : scorers_) {
+    for (const auto& [work, running] : scorer.manager.Clear()) {
+      Do(StopTask{running.worker, RefOfWork(role, work), reason});
+    }
+    scorer.pace.DropPhase();
   }
   DropPayloads drop;
   for (const auto& [id, trajectory] : trajectories_) drop.trajectories.push_back(id);
@@ -559,8 +687,8 @@ void JobCore::ClearWork(const std::string& reason) {
   adoptable_.clear();
   restored_rows_.clear();
   rollout_pace_.DropPhase();
-  reward_pace_.DropPhase();
   batch_built_ = false;
+  batch_algorithm_.clear();
 }
 
 }  // namespace baton::controller

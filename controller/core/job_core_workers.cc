@@ -5,22 +5,43 @@
 #include "absl/strings/str_format.h"
 #include "controller/core/job_core.h"
 #include "controller/core/mutation.h"
+#include "controller/core/roles.h"
 
 namespace baton::controller {
 
 using Job = v1::Job;
 
 void JobCore::MakeSlots() {
-  auto add = [&](const std::string& role, int count) {
+  for (const auto& [role, count] : WorkersOf(spec(), dataflow())) {
     for (int i = 0; i < count; ++i) {
       Slot slot;
       slot.role = role;
+      slot.rank = static_cast<uint32_t>(i);
       slots_.push_back(std::move(slot));
     }
-  };
-  add("actor", 1);
-  add("rollout", spec().resources().rollout_workers());
-  add("reward", spec().resources().reward_workers());
+  }
+  MakeGroups();
+}
+
+// Of the roles that train, and of those that score.
+void JobCore::MakeGroups() {
+  for (const v1::UpdateNode& node : dataflow().update()) {
+    Group group;
+    group.role = node.role();
+    const bool actor = group.role == "actor";
+    groups_.insert(actor ? groups_.begin() : groups_.end(), std::move(group));
+  }
+  for (const std::string& role : graph_.roles()) scorers_.emplace(role, options_.pace);
+}
+
+JobCore::Group* JobCore::GroupOf(const std::string& role) {
+  const auto group =
+      std::find_if(groups_.begin(), groups_.end(), [&](const Group& g) { return g.role == role; });
+  return group == groups_.end() ? nullptr : &*group;
+}
+
+const JobCore::Group* JobCore::GroupOf(const std::string& role) const {
+  return const_cast<JobCore*>(this)->GroupOf(role);
 }
 
 JobCore::Slot* JobCore::SlotOf(const std::string& worker) {
@@ -87,18 +108,19 @@ void JobCore::AssignRole(Slot& slot) {
   task.worker = slot.worker;
   task.args.role = slot.role;
   task.args.deadline = options_.setup_deadline;
-  if (slot.role == "actor") {
-    // A group formed anew: its commands count from one, and its weights are a new version,
-    // for versions only grow.
-    ++generation_;
-    sequence_ = 0;
-    command_.reset();
-    ++policy_version_;
-    published_ = false;
+  if (Group* group = GroupOf(slot.role)) {
+    // A group formed anew: its commands count from one.
+    ++group->generation;
+    group->sequence = 0;
+    group->command.reset();
+    task.args.generation = group->generation;
     task.args.checkpoint_step = saved_step_;
   }
+  if (slot.role == "actor") {  // its weights are a new version, for versions only grow
+    ++policy_version_;
+    published_ = false;
+  }
   task.args.policy_version = policy_version_;
-  task.args.generation = generation_;
   task.ref = Ref(TaskKind::kAssignRole, static_cast<uint64_t>(IndexOf(slot)), slot.attempt);
   Do(PutJob{});
   Do(std::move(task));
@@ -129,11 +151,18 @@ void JobCore::OnRoleTask(const TaskDone& event, Slot& slot) {
   slot.state = SlotState::kReady;
   slot.failures = 0;
   slot.since = now_;
-  RolloutManager& manager = slot.role == "rollout" ? rollouts_ : rewards_;
-  if (slot.role != "actor") manager.AddWorker(slot.worker, slot.credits);
-  if (slot.role == "reward") manager.SetEnabled(slot.worker, true);
+  Join(slot);
   Do(PutJob{});
   Advance();
+}
+
+// It may get work of its role.
+void JobCore::Join(const Slot& slot) {
+  if (slot.role == "rollout") return rollouts_.AddWorker(slot.worker, slot.credits);
+  const auto scorer = scorers_.find(slot.role);
+  if (scorer == scorers_.end()) return;
+  scorer->second.manager.AddWorker(slot.worker, slot.credits);
+  scorer->second.manager.SetEnabled(slot.worker, true);
 }
 
 void JobCore::LoadWeights() {
@@ -196,8 +225,8 @@ void JobCore::LoseSlot(Slot& slot, const std::string& reason) {
   const std::string worker = slot.worker;
   const bool releasing = slot.state == SlotState::kReleasing;
   rollout_pace_.Forget(worker);
-  reward_pace_.Forget(worker);
-  const bool had_weights = slot.role == "actor" && slot.state == SlotState::kReady;
+  for (auto& [role, scorer] : scorers_) scorer.pace.Forget(worker);
+  const bool had_weights = GroupOf(slot.role) != nullptr && slot.state == SlotState::kReady;
   slot.state = SlotState::kEmpty;
   slot.worker.clear();
   slot.present = false;
@@ -209,9 +238,8 @@ void JobCore::LoseSlot(Slot& slot, const std::string& reason) {
     return CheckReleased();
   }
   EmitWarning(absl::StrCat("lost ", slot.role, " worker ", worker, ": ", reason));
-  if (slot.role == "rollout") RequeueTasksOf(worker, rollouts_);
-  if (slot.role == "reward") RequeueTasksOf(worker, rewards_);
-  if (had_weights) RecoverTrainer(reason);
+  RequeueTasksOf(slot, worker);
+  if (had_weights) RecoverTrainer(slot, reason);
   if (IsActive(state()) && !Releasing()) AskForWorkers();
   Do(PutJob{});
   Dispatch();
@@ -235,16 +263,23 @@ void JobCore::EvictSlow(PeerPace& pace, const std::string& role, const std::stri
                            absl::FormatDuration(absl::Floor(slow->since, absl::Seconds(1)))));
 }
 
-void JobCore::RequeueTasksOf(const std::string& worker, RolloutManager& manager) {
-  std::vector<uint64_t> lost = manager.RemoveWorker(worker);
-  for (auto it = lost.rbegin(); it != lost.rend(); ++it) {
-    TrajectoryInfo& trajectory = trajectories_.at(*it);
+void JobCore::RequeueTasksOf(Slot& slot, const std::string& worker) {
+  if (slot.role != "rollout" && scorers_.count(slot.role) == 0) return;
+  std::vector<uint64_t> lost = ManagerOf(slot.role).RemoveWorker(worker);
+  for (auto it = lost.rbegin(); it != lost.rend(); ++it) Requeue(slot, *it);
+}
+
+// Work that a worker of the slot's role ran and runs no more.
+void JobCore::Requeue(const Slot& slot, uint64_t work) {
+  TrajectoryInfo& trajectory = trajectories_.at(TrajectoryOf(work));
+  if (slot.role == "rollout") {
     trajectory.attempt = NextAttempt(trajectory.attempt);
-    if (trajectory.state == TrajectoryState::kGenerating) {
-      trajectory.state = TrajectoryState::kPending;
-    }
-    manager.EnqueueFirst(*it, trajectory.draw);
+    trajectory.state = TrajectoryState::kPending;
+  } else {
+    NodeTry& tried = trajectory.tries[NodeOf(work)];
+    tried.attempt = NextAttempt(tried.attempt);
   }
+  ManagerOf(slot.role).EnqueueFirst(work, trajectory.draw);
 }
 
 void JobCore::On(const WorkerBack& event) {
@@ -274,28 +309,25 @@ void JobCore::On(const WorkerBack& event) {
     Do(ReturnWorker{event.worker});
     return LoseSlot(*slot, "it forgot its role");
   }
-  if (slot->role == "actor") {
-    if (command_.has_value()) {
-      const TaskRef ref = Ref(command_->kind, command_->sequence, command_->attempt);
-      auto same = [&](const TaskRef& r) { return r == ref; };
-      const bool known = std::any_of(event.running.begin(), event.running.end(), same) ||
-                         std::any_of(event.unacked.begin(), event.unacked.end(), same);
-      if (known && Mutated(Mutation::kDoubleUpdate) && phase_ == Phase::kUpdate) {
-        command_->attempt = NextAttempt(command_->attempt);
-        SendCommand();
-      }
-      if (!known && (command_->kind != TaskKind::kUpdate || phase_ == Phase::kUpdate)) {
-        SendCommand();
-      }
-      if (known && !Mutated(Mutation::kCommandDeadlineNotReset))
-        command_->since = now_;  // its deadline counts from here
-      if (known && !begun_) adoptable_.emplace_back(event.worker, ref);
+  if (Group* group = GroupOf(slot->role); group != nullptr && group->command.has_value()) {
+    Command& command = *group->command;
+    const TaskRef ref = RefOf(*group);
+    const bool known = Mentions(event.running, ref) || Mentions(event.unacked, ref);
+    if (known && Mutated(Mutation::kDoubleUpdate) && phase_ == Phase::kUpdate) {
+      command.attempt = NextAttempt(command.attempt);
+      SendCommand(*group);
     }
-    return Advance();
+    if (!known && (command.kind != TaskKind::kUpdate || phase_ == Phase::kUpdate)) {
+      SendCommand(*group);
+    }
+    if (known && !Mutated(Mutation::kCommandDeadlineNotReset)) {
+      command.since = now_;  // its deadline counts from here
+    }
+    if (known && !begun_) adoptable_.emplace_back(event.worker, ref);
   }
-  RolloutManager& manager = slot->role == "rollout" ? rollouts_ : rewards_;
-  if (first_time) manager.AddWorker(slot->worker, slot->credits);
-  if (slot->role == "reward") manager.SetEnabled(slot->worker, true);
+  if (slot->role != "rollout" && scorers_.count(slot->role) == 0) return Advance();
+  RolloutManager& manager = ManagerOf(slot->role);
+  if (first_time) Join(*slot);
   slot->version = event.policy_version;
   if (!has(event.running, TaskKind::kLoadWeights) && !has(event.unacked, TaskKind::kLoadWeights)) {
     slot->loading = false;
@@ -304,28 +336,19 @@ void JobCore::On(const WorkerBack& event) {
   std::vector<uint64_t> lost;
   for (const auto& [trajectory, running] : manager.running()) {
     if (running.worker != event.worker) continue;
-    const TrajectoryInfo& info = trajectories_.at(trajectory);
-    const TaskRef ref = slot->role == "rollout"
-                            ? Ref(TaskKind::kGenerate, trajectory, info.attempt)
-                            : Ref(TaskKind::kScore, trajectory, info.attempt, info.scored);
-    auto same = [&](const TaskRef& r) { return r == ref; };
-    if (std::none_of(event.running.begin(), event.running.end(), same) &&
-        std::none_of(event.unacked.begin(), event.unacked.end(), same)) {
-      lost.push_back(trajectory);
-    }
+    const TaskRef ref = RefOfWork(slot->role, trajectory);
+    if (!Mentions(event.running, ref) && !Mentions(event.unacked, ref)) lost.push_back(trajectory);
   }
-  for (uint64_t id : lost) {
-    manager.Finish(id);
-    TrajectoryInfo& trajectory = trajectories_.at(id);
-    trajectory.attempt = NextAttempt(trajectory.attempt);
-    if (trajectory.state == TrajectoryState::kGenerating) {
-      trajectory.state = TrajectoryState::kPending;
-    }
-    manager.EnqueueFirst(id, trajectory.draw);
+  for (uint64_t work : lost) {
+    manager.Finish(work);
+    Requeue(*slot, work);
   }
   if (first_time) {
-    for (const TaskRef& ref : event.running) adoptable_.emplace_back(event.worker, ref);
-    for (const TaskRef& ref : event.unacked) adoptable_.emplace_back(event.worker, ref);
+    for (const auto* refs : {&event.running, &event.unacked}) {
+      for (const TaskRef& ref : *refs) {
+        if (!IsGroupCommand(ref.kind)) adoptable_.emplace_back(event.worker, ref);
+      }
+    }
     if (begun_) AdoptRunning();
   } else if (begun_) {
     StopUnwanted(event.worker, event.running);
@@ -335,16 +358,18 @@ void JobCore::On(const WorkerBack& event) {
   Advance();  // it may have been the last that was waited for
 }
 
-void JobCore::RecoverTrainer(const std::string& reason) {
+void JobCore::RecoverTrainer(const Slot& lost, const std::string& reason) {
   ClearWork("the trainer restarts from its checkpoint");
   ++incarnation_;
-  command_.reset();
+  DropCommands();
+  update_metrics_.clear();
   no_room_.reset();
   committing_checkpoint_ = false;
   const int64_t lost_steps = step_ - std::max<int64_t>(saved_step_, 0);
   step_ = std::max<int64_t>(saved_step_, 0);
   job_.set_step(step_);
-  cursor_ = static_cast<uint64_t>(step_) * spec().data().train_batch_size();
+  cursor_ = saved_cursor_;
+  algorithm_ = saved_algorithm_;
   evaluated_step_ = std::min(evaluated_step_, step_);
   published_ = false;
   while (!kept_.empty() && kept_.back().step() > step_ && !MutatedStale()) {
@@ -352,11 +377,16 @@ void JobCore::RecoverTrainer(const std::string& reason) {
     kept_.pop_back();
   }
   EmitWarning(absl::StrCat(
-      "the trainer is lost (", reason, "); it restarts from step ", step_,
+      "the ", lost.role == "actor" ? "trainer" : lost.role, " is lost (", reason,
+      "); it restarts from step ", step_,
       lost_steps > 0 ? absl::StrCat(", ", lost_steps, " steps are redone") : std::string()));
   Trigger(JobTrigger::kTrainerLost);
   if (state() == Job::STATE_PAUSING) return ReleaseAll();
   SetPhase(Phase::kSetUp);
+  // What trains with it goes back to the same checkpoint.
+  for (Slot& slot : slots_) {
+    if (slot.state == SlotState::kReady && GroupOf(slot.role) != nullptr) AssignRole(slot);
+  }
 }
 
 void JobCore::ReleaseAll() {
@@ -366,7 +396,7 @@ void JobCore::ReleaseAll() {
   for (Slot& slot : slots_) {
     if (slot.state == SlotState::kEmpty) continue;
     rollouts_.RemoveWorker(slot.worker);
-    rewards_.RemoveWorker(slot.worker);
+    for (auto& [role, scorer] : scorers_) scorer.manager.RemoveWorker(slot.worker);
     slot.state = SlotState::kReleasing;
     slot.since = now_;
     slot.attempt = std::max(slot.attempt + 1, attempt_base_);

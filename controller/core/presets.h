@@ -1,4 +1,4 @@
-// Presets: named algorithms, each nothing but a dataflow graph plus defaults.
+// The algorithms that have a name: each is a dataflow with defaults, and nothing else.
 #ifndef BATON_CONTROLLER_CORE_PRESETS_H_
 #define BATON_CONTROLLER_CORE_PRESETS_H_
 
@@ -9,14 +9,26 @@
 
 namespace baton::controller {
 
-/// The presets a kind of job may name, the default first.
-std::vector<std::string> PresetsOf(v1::JobKind kind);
+struct Preset {
+  std::string name;
+  v1::JobKind kind = v1::JOB_KIND_RL;
+  std::string summary;  ///< One line, with its source.
+};
 
-/// The first of them; "" for a kind that has none.
+/// All of them, in the order in which they are listed to people.
+const std::vector<Preset>& Presets();
+std::vector<std::string> PresetsOf(v1::JobKind kind);
+/// "grpo" for rl, "sft" for sft, "reward_model" for reward_model.
 std::string DefaultPreset(v1::JobKind kind);
 
-/// The graph of an effective spec. The options of its nodes hold every number the node needs,
-/// so that whoever runs the node reads the graph and not the spec.
+/// A spec to start from: the preset with its numbers and its whole graph; model, data and rewards
+/// are examples to be replaced. None for an unknown name.
+v1::JobSpec ExampleSpec(const std::string& preset);
+
+/// Fills in what the preset of `algorithm` sets and the user did not. Nothing for an unknown one.
+void FillPreset(v1::AlgorithmSpec* algorithm);
+
+/// The graph of a spec whose defaults are filled in: the preset's nodes with the spec's numbers.
 v1::Dataflow MakeDataflow(const v1::JobSpec& effective);
 
 }  // namespace baton::controller

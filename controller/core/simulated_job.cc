@@ -24,6 +24,7 @@ v1::Job MakeJob(const SimulatedJob::Options& options) {
   if (options.max_checkpoints > 0) {
     spec.mutable_trainer()->set_max_checkpoints(options.max_checkpoints);
   }
+  if (!options.preset.empty()) spec.mutable_algorithm()->set_preset(options.preset);
   if (!options.sft) {
     spec.mutable_data()->add_val_files("v");
     spec.mutable_trainer()->set_val_before_train(true);
@@ -34,12 +35,17 @@ v1::Job MakeJob(const SimulatedJob::Options& options) {
     spec.mutable_resources()->set_rollout_workers(2);
   }
   const CheckedSpec checked = CheckSpec(spec);
-  EXPECT_TRUE(checked.violations.empty());
+  for (const auto& v : checked.violations) ADD_FAILURE() << v.field() << ": " << v.description();
   v1::Job job;
   job.set_name("projects/default/jobs/j");
   *job.mutable_effective_spec() = checked.effective;
   *job.mutable_dataflow() = checked.dataflow;
   return job;
+}
+
+// With dynamic sampling, every third group teaches nothing.
+bool IsDropped(const BuildBatch& batch, const TrajectoryInfo& t) {
+  return batch.max_groups > 0 && t.draw % 3 == 0;
 }
 
 uint64_t Mix(uint64_t hash, uint64_t value) {
@@ -144,12 +150,25 @@ void SimulatedJob::Do(const BuildBatch& effect) {
   built.step = effect.step;
   built.incarnation = effect.incarnation;
   std::vector<uint64_t> ids;
+  std::set<uint64_t> draws, kept;
   for (const TrajectoryInfo& t : effect.trajectories) {
     EXPECT_EQ(t.purpose, v1::PURPOSE_TRAIN);
     EXPECT_EQ(t.state, TrajectoryState::kReady);
+    draws.insert(t.draw);
+    if (IsDropped(effect, t)) continue;
+    if (effect.max_groups > 0 && kept.size() >= effect.max_groups && kept.count(t.draw) == 0) {
+      continue;
+    }
+    kept.insert(t.draw);
     ids.push_back(t.id);
   }
-  EXPECT_EQ(ids.size(), options_.sft ? 3u : 6u) << "whole groups";
+  EXPECT_EQ(effect.trajectories.size(), draws.size() * (options_.sft ? 1 : 2)) << "whole groups";
+  EXPECT_EQ(effect.baselines.size(), options_.preset == "remax" ? draws.size() : 0);
+  built.groups = static_cast<uint32_t>(kept.size());
+  // What the algorithm carries on counts the prompts that it has seen.
+  const auto seen = effect.algorithm.find("seen");
+  built.algorithm["seen"] =
+      (seen == effect.algorithm.end() ? 0 : seen->second) + static_cast<double>(draws.size());
   EXPECT_TRUE(std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end())
       << "in order, none twice";
   built.size = options_.filter_all ? 0 : static_cast<uint32_t>(ids.size());
@@ -163,7 +182,8 @@ void SimulatedJob::Do(const CommitCheckpoint& effect) {
   committed.checkpoint.set_step(effect.step);
   EXPECT_EQ(staged_.count(effect.step), 1u);
   EXPECT_EQ(effect.row.job().step(), effect.step);
-  disk_[effect.step] = staged_[effect.step];
+  EXPECT_EQ(static_cast<int>(staged_[effect.step].size()), core_->dataflow().update_size());
+  disk_[effect.step] = std::exchange(staged_[effect.step], {});
   pending_.push_back(committed);
 }
 
@@ -207,11 +227,13 @@ void SimulatedJob::Do(const StartTask& start) {
   running.erase(start.ref);
   switch (start.ref.kind) {
     case TaskKind::kAssignRole:
-      if (start.args.role == "actor") {
+      if (start.args.role == "actor" || start.args.role == "critic") {
         Actor& actor = actors_[start.worker];
         actor = Actor();
         actor.generation = start.args.generation;
-        if (start.args.checkpoint_step >= 0) actor.weights = disk_.at(start.args.checkpoint_step);
+        if (start.args.checkpoint_step >= 0) {
+          actor.weights = disk_.at(start.args.checkpoint_step).at(start.args.role);
+        }
       }
       break;
     case TaskKind::kLoadWeights:
@@ -224,14 +246,14 @@ void SimulatedJob::Do(const StartTask& start) {
       done.output.tokens = 5;
       done.output.prompt_tokens = 2;
       done.output.finish_reason = "stop";
-      done.output.location.file = ++next_file_;
+      done.output.location = {++next_file_, 0, 20};
       if (static_cast<int>(random_() % 100) < options_.failing_percent) {
         done.status = absl::UnavailableError("hiccup");
       }
       break;
     case TaskKind::kScore:
       EXPECT_LT(running.size(), kCredits);
-      done.output.metrics["reward"] = start.args.trajectory.sample % 2;
+      Score(start, done);
       break;
     case TaskKind::kUpdate:
     case TaskKind::kPublish:
@@ -244,6 +266,25 @@ void SimulatedJob::Do(const StartTask& start) {
   pending_.push_back(done);
 }
 
+void SimulatedJob::Score(const StartTask& start, TaskDone& done) {
+  const v1::Dataflow& dataflow = core_->dataflow();
+  const v1::ScoreNode& node = dataflow.score(static_cast<int>(start.ref.part));
+  EXPECT_EQ(node.role(), start.args.role);
+  const TrajectoryInfo& t = start.args.trajectory;
+  EXPECT_EQ(t.scored >> start.ref.part & 1, 0u) << "scored again";
+  EXPECT_TRUE(t.purpose == v1::PURPOSE_TRAIN || node.out() == "reward") << "for nothing";
+  for (const std::string& input : node.inputs()) {
+    for (int i = 0; i < dataflow.score_size(); ++i) {
+      if (dataflow.score(i).out() == input) EXPECT_EQ(t.scored >> i & 1, 1u) << "too early";
+    }
+  }
+  if (node.out() == "reward") {
+    done.output.metrics["reward"] = t.sample % 2;
+  } else {
+    done.output.location = {++next_file_, 0, 20};
+  }
+}
+
 void SimulatedJob::Command(const StartTask& start) {
   Actor& actor = actors_.at(start.worker);
   EXPECT_EQ(start.args.generation, actor.generation);
@@ -254,14 +295,14 @@ void SimulatedJob::Command(const StartTask& start) {
     const std::vector<uint64_t>& batch = batches_.at(start.ref.step + 1);
     actor.weights = Mix(actor.weights, static_cast<uint64_t>(start.ref.step));
     for (uint64_t id : batch) actor.weights = Mix(actor.weights, id);
-    trained_[start.ref.step + 1] = batch;
+    if (start.args.role == "actor") trained_[start.ref.step + 1] = batch;
   } else if (start.ref.kind == TaskKind::kPublish) {
     const auto known = published_.emplace(start.args.policy_version, actor.weights);
     EXPECT_EQ(known.first->second, actor.weights) << "two weights of one version";
     EXPECT_EQ(published_.rbegin()->first, start.args.policy_version) << "versions only grow";
     relay_[start.args.policy_version] = actor.weights;
   } else {
-    staged_[start.ref.step] = actor.weights;
+    staged_[start.ref.step][start.args.role] = actor.weights;
   }
 }
 
@@ -365,7 +406,10 @@ void SimulatedJob::RepeatAResult() {
 
 uint64_t SimulatedJob::FinalWeights() const {
   auto it = disk_.find(options_.steps);
-  return it == disk_.end() ? 0 : it->second;
+  if (it == disk_.end()) return 0;
+  uint64_t all = 0;
+  for (const auto& [role, weights] : it->second) all = Mix(all, weights);
+  return all;
 }
 
 std::vector<TaskDone> SimulatedJob::UnderWay(TaskKind kind) const {

@@ -25,6 +25,7 @@ class SimulatedJob {
     uint64_t seed = 1;
     bool sft = false;
     int steps = 5;
+    std::string preset;       ///< "": the kind's default.
     bool filter_all = false;  ///< Every batch is empty after its filters.
     int failing_percent = 0;  ///< Generations that end with Unavailable.
     int max_checkpoints = 0;
@@ -57,10 +58,11 @@ class SimulatedJob {
   void Wait(absl::Duration time) { now_ += time; }
   /// step -> ids of the batch that trained it last.
   const std::map<int64_t, std::vector<uint64_t>>& trained() const { return trained_; }
-  /// Weights in the checkpoint of the last step.
+  /// Weights of all roles in the checkpoint of the last step, in one number.
   uint64_t FinalWeights() const;
   const std::set<int64_t>& evaluated() const { return evaluated_; }
-  const std::map<int64_t, uint64_t>& disk() const { return disk_; }
+  /// Complete checkpoints: step -> role -> weights.
+  const std::map<int64_t, std::map<std::string, uint64_t>>& disk() const { return disk_; }
   /// Tasks of that kind under way.
   std::vector<TaskDone> UnderWay(TaskKind kind) const;
   /// Takes them away: they will never answer.
@@ -99,6 +101,7 @@ class SimulatedJob {
   void Do(const EmitEvent& effect);
   template <typename T>
   void Do(const T&) {}
+  void Score(const StartTask& start, TaskDone& done);
   void Command(const StartTask& start);
   void ComeBack(const std::string& worker);
   void Forget(const std::string& worker);
@@ -118,10 +121,11 @@ class SimulatedJob {
   std::map<std::string, std::string> alive_;  // worker -> role
   std::set<std::string> away_;
   std::map<std::string, Actor> actors_;
-  std::map<std::string, uint64_t> versions_, loading_;  // of rollouts
-  std::map<uint64_t, uint64_t> relay_;                  // version -> weights
-  std::map<uint64_t, uint64_t> published_;              // ever
-  std::map<int64_t, uint64_t> staged_, disk_;           // step -> weights
+  std::map<std::string, uint64_t> versions_, loading_;         // of rollouts
+  std::map<uint64_t, uint64_t> relay_;                         // version -> weights
+  std::map<uint64_t, uint64_t> published_;                     // ever
+  std::map<int64_t, std::map<std::string, uint64_t>> staged_;  // step -> role -> weights
+  std::map<int64_t, std::map<std::string, uint64_t>> disk_;
   std::map<int64_t, std::vector<uint64_t>> trained_;
   std::map<int64_t, std::vector<uint64_t>> batches_;  // built, by step
   std::set<int64_t> evaluated_;

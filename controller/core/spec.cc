@@ -4,13 +4,17 @@
 #include <cmath>
 #include <cstdint>
 #include <initializer_list>
+#include <set>
 #include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "controller/algorithms/estimator_spec.h"
+#include "controller/core/check_dataflow.h"
 #include "controller/core/presets.h"
+#include "controller/core/roles.h"
 
 namespace baton::controller {
 namespace {
@@ -111,6 +115,7 @@ void CheckData(v1::JobSpec* spec, Checker& check) {
     check.Fail("data.train_files", "is missing; give at least one JSONL file");
   }
   BATON_NUMBER("data", data, train_batch_size, 32, 1, 65536);
+  BATON_NUMBER("data", data, gen_batch_size, data->train_batch_size(), 1, 65536);
   BATON_NUMBER("data", data, val_max_samples, 0, 0, 1000000);
   BATON_NUMBER("data", data, max_prompt_length, 1024, 1, 1 << 24);
   BATON_NUMBER("data", data, max_response_length, 1024, 1, 1 << 24);
@@ -170,8 +175,10 @@ void CheckRule(v1::RewardRule* rule, int index, Checker& check) {
 
 void CheckReward(v1::JobSpec* spec, Checker& check) {
   v1::RewardSpec* reward = spec->mutable_reward();
-  if (reward->rules().empty() && reward->command().empty() && !reward->has_method()) {
-    check.Fail("reward", "is missing; give `rules`, a `command` or a `method`");
+  const bool none = reward->rules().empty() && reward->command().empty() && !reward->has_method();
+  if (none && !spec->has_reward_model() && !spec->has_dataflow()) {
+    check.Fail("reward",
+               "is missing; give `rules`, a `command` or a `method`, or spec.reward_model");
   }
   for (int i = 0; i < reward->rules_size(); ++i) CheckRule(reward->mutable_rules(i), i, check);
   if (!reward->has_command_weight()) reward->set_command_weight(1);
@@ -189,54 +196,149 @@ void CheckAlgorithm(v1::JobSpec* spec, Checker& check) {
     check.Fail("algorithm.preset", absl::StrCat("'", algorithm->preset(),
                                                 "' is not one of: ", absl::StrJoin(presets, ", ")));
   }
-  BATON_CHOICE("algorithm", algorithm, adv_estimator, "grpo", "grpo");
+  if (spec->kind() == v1::JOB_KIND_RL) FillPreset(algorithm);
   BATON_NUMBER("algorithm", algorithm, gamma, 1.0, 0.0, 1.0);
   BATON_NUMBER("algorithm", algorithm, lam, 1.0, 0.0, 1.0);
   BATON_BOOL(algorithm, norm_adv_by_std_in_grpo, true);
-  BATON_BOOL(algorithm, filter_groups, true);
+  BATON_BOOL(algorithm, filter_groups, false);
+  BATON_BOOL(algorithm, dynamic_sampling, false);
+  BATON_NUMBER("algorithm", algorithm, max_num_gen_batches, 10, 1, 1000);
+  BATON_NUMBER("algorithm", algorithm, critic_warmup, 0, 0, 10000000);
   BATON_NUMBER("algorithm", algorithm, clip_ratio_low, 0.2, 0.0, 1.0);
   BATON_NUMBER("algorithm", algorithm, clip_ratio_high, 0.28, 0.0, 100.0);
   BATON_NUMBER("algorithm", algorithm, clip_ratio_c, 0.0, 0.0, 1000.0);
-  if (algorithm->clip_ratio_c() > 0 && algorithm->clip_ratio_c() <= 1) {
-    check.Fail("algorithm.clip_ratio_c",
-               absl::StrCat(algorithm->clip_ratio_c(), " is not above 1 (or 0 for no dual clip)"));
-  }
   BATON_CHOICE("algorithm", algorithm, loss_agg_mode, "token-mean", "token-mean",
                "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm");
   BATON_NUMBER("algorithm", algorithm, entropy_coeff, 0.0, -10.0, 10.0);
-  if (algorithm->use_kl_loss()) {
-    check.Fail("algorithm.use_kl_loss", "needs a reference role, which preset " +
-                                            algorithm->preset() +
-                                            " does not have; set it to false");
-  }
   BATON_BOOL(algorithm, use_kl_loss, false);
   BATON_NUMBER("algorithm", algorithm, kl_loss_coef, 0.001, 0.0, 100.0);
   BATON_CHOICE("algorithm", algorithm, kl_loss_type, "k3", "k1", "k2", "k3");
   BATON_CHOICE("algorithm", algorithm, mode, "sync", "sync");
 }
 
-void CheckActor(v1::JobSpec* spec, Checker& check) {
-  v1::ActorSpec* actor = spec->mutable_actor();
-  BATON_NUMBER("actor", actor, lr, 1e-6, 0.0, 10.0);
-  BATON_CHOICE("actor", actor, lr_schedule, "constant", "constant", "cosine", "linear");
-  BATON_NUMBER("actor", actor, lr_warmup_steps, 0, 0, 10000000);
-  BATON_NUMBER("actor", actor, min_lr_ratio, 0.0, 0.0, 1.0);
-  BATON_NUMBER("actor", actor, beta1, 0.9, 0.0, 0.999999);
-  BATON_NUMBER("actor", actor, beta2, 0.999, 0.0, 0.9999999);
-  BATON_NUMBER("actor", actor, eps, 1e-8, 1e-20, 1.0);
-  BATON_NUMBER("actor", actor, weight_decay, 0.01, 0.0, 10.0);
-  BATON_NUMBER("actor", actor, grad_clip, 1.0, 0.0, 1e9);
-  BATON_NUMBER("actor", actor, ppo_mini_batch_size, 0, 0, 1 << 24);
-  BATON_NUMBER("actor", actor, ppo_epochs, 1, 1, 64);
-  BATON_NUMBER("actor", actor, max_token_len, 16384, 1, 1 << 28);
+void CheckTraining(const std::string& path, v1::ActorSpec* actor, Checker& check) {
+#define BATON_ACTOR(field, def, low, high)                                   \
+  do {                                                                       \
+    if (!actor->has_##field()) actor->set_##field(def);                      \
+    using T = decltype(actor->field());                                      \
+    check.InRange<T>(path + "." #field, actor->field(), static_cast<T>(low), \
+                     static_cast<T>(high));                                  \
+  } while (false)
+  BATON_ACTOR(lr, 1e-6, 0.0, 10.0);
+  if (!actor->has_lr_schedule()) actor->set_lr_schedule("constant");
+  check.OneOf(path + ".lr_schedule", actor->lr_schedule(), {"constant", "cosine", "linear"});
+  BATON_ACTOR(lr_warmup_steps, 0, 0, 10000000);
+  BATON_ACTOR(min_lr_ratio, 0.0, 0.0, 1.0);
+  BATON_ACTOR(beta1, 0.9, 0.0, 0.999999);
+  BATON_ACTOR(beta2, 0.999, 0.0, 0.9999999);
+  BATON_ACTOR(eps, 1e-8, 1e-20, 1.0);
+  BATON_ACTOR(weight_decay, 0.01, 0.0, 10.0);
+  BATON_ACTOR(grad_clip, 1.0, 0.0, 1e9);
+  BATON_ACTOR(ppo_mini_batch_size, 0, 0, 1 << 24);
+  BATON_ACTOR(ppo_epochs, 1, 1, 64);
+  BATON_ACTOR(max_token_len, 16384, 1, 1 << 28);
+#undef BATON_ACTOR
   v1::ParallelSpec* parallel = actor->mutable_parallel();
-  BATON_NUMBER("actor.parallel", parallel, tp, 1, 1, 1);
-  BATON_NUMBER("actor.parallel", parallel, dp, 1, 1, 1);
+  if (!parallel->has_tp()) parallel->set_tp(1);
+  if (!parallel->has_dp()) parallel->set_dp(1);
+  check.InRange(path + ".parallel.tp", parallel->tp(), 1, 1);
+  check.InRange(path + ".parallel.dp", parallel->dp(), 1, 1);
+}
+
+// A role's own model; absent fields are the job's.
+void CheckOwnModel(const std::string& path, const v1::JobSpec& spec, bool required,
+                   v1::ModelSpec* model, Checker& check) {
+  const bool none = model->path().empty() && !model->has_init();
+  if (none && required) {
+    return check.Fail(path + ".model.path",
+                      "is missing; give a model with a scalar head, e.g. job:NAME of a job of kind "
+                      "reward_model");
+  }
+  if (none) {
+    *model = spec.model();
+    return;
+  }
+  if (model->has_init()) {
+    check.Fail(path + ".model.init",
+               "a model that scores is not made of random numbers; give path");
+  }
+  if (!model->has_chat_template()) model->set_chat_template(spec.model().chat_template());
+  if (!model->has_dtype()) model->set_dtype(spec.model().dtype());
+}
+
+void CheckScoringModel(const std::string& path, bool required, const v1::JobSpec& spec,
+                       v1::ScoringModelSpec* role, Checker& check) {
+  CheckOwnModel(path, spec, required, role->mutable_model(), check);
+  if (!role->has_max_token_len()) role->set_max_token_len(spec.actor().max_token_len());
+  check.InRange(path + ".max_token_len", role->max_token_len(), 1, 1 << 28);
+}
+
+// The sections of the roles that the dataflow has, and none of those that it has not.
+void CheckRoles(const v1::Dataflow& dataflow, v1::JobSpec* spec, Checker& check) {
+  std::set<std::string> roles;
+  for (const v1::ScoreNode& node : dataflow.score()) roles.insert(node.role());
+  for (const v1::UpdateNode& node : dataflow.update()) roles.insert(node.role());
+  const auto unused = [&](const char* section, const char* role, bool given) {
+    if (!given || roles.count(role) > 0) return false;
+    check.Fail(section, absl::StrCat("the dataflow of preset ", spec->algorithm().preset(),
+                                     " has no role ", role, "; remove it or use another preset"));
+    return true;
+  };
+  if (!unused("critic", "critic", spec->has_critic()) && roles.count("critic") > 0) {
+    v1::CriticSpec* critic = spec->mutable_critic();
+    CheckOwnModel("critic", *spec, false, critic->mutable_model(), check);
+    v1::ActorSpec train = spec->actor();
+    train.MergeFrom(critic->train());
+    *critic->mutable_train() = train;
+    CheckTraining("critic.train", critic->mutable_train(), check);
+    if (!critic->has_cliprange_value()) critic->set_cliprange_value(0.5);
+    check.InRange("critic.cliprange_value", critic->cliprange_value(), 1e-9, 1e9);
+  }
+  if (roles.count("reference") > 0) {
+    CheckScoringModel("reference", false, *spec, spec->mutable_reference(), check);
+  }
+  if (!unused("reward_model", "reward_model", spec->has_reward_model()) &&
+      roles.count("reward_model") > 0) {
+    CheckScoringModel("reward_model", true, *spec, spec->mutable_reward_model(), check);
+  }
+  if (!unused("cost_model", "cost", spec->has_cost_model()) && roles.count("cost") > 0) {
+    CheckScoringModel("cost_model", true, *spec, spec->mutable_cost_model(), check);
+  }
+  if (!unused("judge", "judge", spec->has_judge()) && roles.count("judge") > 0) {
+    v1::JudgeSpec* judge = spec->mutable_judge();
+    CheckOwnModel("judge", *spec, false, judge->mutable_model(), check);
+    if (judge->template_().empty()) {
+      check.Fail("judge.template",
+                 "is missing; say what the judge is asked, with {prompt}, "
+                 "{response} and {answer} where they belong");
+    }
+    if (judge->verdict().empty()) {
+      check.Fail("judge.verdict",
+                 "is missing; give a regular expression whose first group is the "
+                 "verdict");
+    }
+    BATON_NUMBER("judge", judge, neutral, 0.0, -1e9, 1e9);
+    BATON_NUMBER("judge", judge, max_new_tokens, 256, 1, 1 << 20);
+  }
+  for (const auto& [role, workers] : spec->resources().role_workers()) {
+    const std::string field = absl::StrCat("resources.role_workers.", role);
+    if (role == "reward" || role == "rollout" || MayTrain(role)) {
+      check.Fail(field,
+                 absl::StrCat(role == "reward" || role == "rollout"
+                                  ? absl::StrCat("is resources.", role, "_workers")
+                                  : absl::StrCat("is the size of the group of role ", role)));
+    } else if (roles.count(role) == 0) {
+      check.Fail(field, absl::StrCat("the dataflow has no role ", role));
+    } else {
+      check.InRange(field, workers, 1, 1024);
+    }
+  }
 }
 
 void CheckTrainer(v1::JobSpec* spec, Checker& check) {
   v1::TrainerSpec* trainer = spec->mutable_trainer();
-  const bool evaluates = spec->kind() == v1::JOB_KIND_RL && !spec->data().val_files().empty();
+  const bool evaluates = spec->kind() != v1::JOB_KIND_SFT && !spec->data().val_files().empty();
+  const bool learns_first = spec->kind() == v1::JOB_KIND_REWARD_MODEL;  // it has no head before
   if (!trainer->has_total_training_steps()) {
     check.Fail("trainer.total_training_steps", "is missing; give the number of steps to train");
   } else {
@@ -255,11 +357,16 @@ void CheckTrainer(v1::JobSpec* spec, Checker& check) {
   BATON_NUMBER("trainer", trainer, test_freq, 0, 0, 10000000);
   if (!evaluates &&
       (trainer->test_freq() > 0 || trainer->val_before_train() || trainer->val_after_train())) {
-    check.Fail("trainer.test_freq", spec->kind() == v1::JOB_KIND_RL
+    check.Fail("trainer.test_freq", spec->kind() != v1::JOB_KIND_SFT
                                         ? "evaluation needs data.val_files"
-                                        : "evaluation needs rollouts; only kind rl evaluates");
+                                        : "kind sft does not evaluate");
   }
-  BATON_BOOL(trainer, val_before_train, evaluates);
+  BATON_BOOL(trainer, val_before_train, evaluates && !learns_first);
+  if (learns_first && trainer->val_before_train()) {
+    check.Fail("trainer.val_before_train",
+               "a reward model has nothing to say before its first "
+               "step; set it to false");
+  }
   BATON_BOOL(trainer, val_after_train, evaluates);
   BATON_NUMBER("trainer", trainer, max_checkpoints, 2, 0, 1000000);
   BATON_NUMBER("trainer", trainer, threads, 1, 1, 1024);
@@ -273,11 +380,7 @@ CheckedSpec CheckSpec(const v1::JobSpec& spec) {
   v1::JobSpec* effective = &out.effective;
   Checker check(&out.violations);
   if (spec.kind() == v1::JOB_KIND_UNSPECIFIED) {
-    check.Fail("kind", "is missing; one of: rl, sft");
-    return out;
-  }
-  if (spec.kind() != v1::JOB_KIND_RL && spec.kind() != v1::JOB_KIND_SFT) {
-    check.Fail("kind", "this version trains kinds rl and sft");
+    check.Fail("kind", "is missing; one of: rl, sft, reward_model");
     return out;
   }
   CheckModel(effective, check);
@@ -289,16 +392,32 @@ CheckedSpec CheckSpec(const v1::JobSpec& spec) {
     BATON_NUMBER("resources", resources, rollout_workers, 1, 1, 4096);
     BATON_NUMBER("resources", resources, reward_workers, 1, 1, 1024);
   } else {
-    if (spec.has_reward()) check.Fail("reward", "kind sft has no rewards; remove it");
-    if (spec.has_rollout()) check.Fail("rollout", "kind sft has no rollouts; remove it");
+    const std::string kind = spec.kind() == v1::JOB_KIND_SFT ? "sft" : "reward_model";
+    const auto none = [&](bool given, const std::string& section, const std::string& what) {
+      if (given) check.Fail(section, absl::StrCat("kind ", kind, " has no ", what, "; remove it"));
+    };
+    none(spec.has_reward(), "reward", "rewards");
+    none(spec.has_rollout(), "rollout", "rollouts");
+    none(spec.has_dataflow(), "dataflow", "dataflow of your own");
+    none(spec.has_critic(), "critic", "critic");
+    none(spec.has_reference(), "reference", "reference");
+    none(spec.has_reward_model(), "reward_model", "reward model but the one it trains");
+    none(spec.has_cost_model(), "cost_model", "cost model");
+    none(spec.has_judge(), "judge", "judge");
     resources->set_rollout_workers(0);
     resources->set_reward_workers(0);
   }
   CheckAlgorithm(effective, check);
-  CheckActor(effective, check);
+  CheckTraining("actor", effective->mutable_actor(), check);
   CheckTrainer(effective, check);
   BATON_NUMBER("", effective, priority, 0, -1000, 1000);
-  out.dataflow = MakeDataflow(*effective);
+  out.dataflow = spec.has_dataflow() ? spec.dataflow() : MakeDataflow(*effective);
+  const bool known = spec.has_dataflow() || out.dataflow.update_size() > 0;  // the preset
+  if (spec.kind() == v1::JOB_KIND_RL && known) {
+    if (out.dataflow.generate().empty()) out.dataflow.add_generate()->set_purpose("train");
+    CheckDataflow(*effective, out.dataflow, &out.violations);
+    CheckRoles(out.dataflow, effective, check);
+  }
   return out;
 }
 

@@ -1,11 +1,23 @@
 #include "controller/core/trajectory.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 namespace baton::controller {
 namespace {
 constexpr int kPurposeShift = 56;
+constexpr int kNodeShift = 48;  // ordinals are smaller
+constexpr uint64_t kNodeBits = uint64_t{0xff} << kNodeShift;
+}  // namespace
+
+uint64_t WorkId(uint64_t trajectory, uint32_t node) {
+  return trajectory | uint64_t{node} << kNodeShift;
 }
+
+uint32_t NodeOf(uint64_t work) { return static_cast<uint32_t>((work & kNodeBits) >> kNodeShift); }
+
+uint64_t TrajectoryOf(uint64_t work) { return work & ~kNodeBits; }
 
 uint64_t TrajectoryId(v1::Purpose purpose, uint64_t draw, uint32_t sample, uint32_t n) {
   return (static_cast<uint64_t>(purpose) << kPurposeShift) | (draw * n + sample);
@@ -39,17 +51,24 @@ store::v1::TrajectoryRow ToRow(const TrajectoryInfo& info, int64_t step, uint64_
   row.set_policy_version(info.policy_version);
   row.set_tokens(info.tokens);
   row.set_prompt_tokens(info.prompt_tokens);
-  row.set_scored(info.scored);
+  row.set_scored_nodes(info.scored);
   for (const auto& [name, value] : info.scores) (*row.mutable_scores())[name] = value;
   row.set_error(info.error);
   row.set_finish_reason(info.finish_reason);
   row.set_file(info.location.file);
   row.set_offset(info.location.offset);
   row.set_size(info.location.size);
+  for (const auto& [node, location] : info.columns) {
+    store::v1::ColumnsRow* columns = row.add_columns();
+    columns->set_node(node);
+    columns->set_file(location.file);
+    columns->set_offset(location.offset);
+    columns->set_size(location.size);
+  }
   return row;
 }
 
-TrajectoryInfo FromRow(const store::v1::TrajectoryRow& row, uint64_t serial, uint32_t score_nodes) {
+TrajectoryInfo FromRow(const store::v1::TrajectoryRow& row, uint64_t serial, uint64_t wanted) {
   TrajectoryInfo info;
   info.id = row.id();
   info.purpose = row.purpose();
@@ -60,13 +79,18 @@ TrajectoryInfo FromRow(const store::v1::TrajectoryRow& row, uint64_t serial, uin
   info.incarnation = row.incarnation();
   info.tokens = row.tokens();
   info.prompt_tokens = row.prompt_tokens();
-  info.scored = row.scored();
+  // Until schema version 2 nodes were done in their order, and counted.
+  const uint64_t in_order = (uint64_t{1} << std::min<uint32_t>(row.scored(), 63)) - 1;
+  info.scored = row.scored_nodes() | in_order;
   for (const auto& [name, value] : row.scores()) info.scores[name] = value;
   info.error = row.error();
   info.finish_reason = row.finish_reason();
   info.location = {row.file(), row.offset(), row.size()};
+  for (const store::v1::ColumnsRow& columns : row.columns()) {
+    info.columns[columns.node()] = {columns.file(), columns.offset(), columns.size()};
+  }
   info.serial = serial;
-  info.state = info.scored >= score_nodes ? TrajectoryState::kReady : TrajectoryState::kScoring;
+  info.state = (wanted & ~info.scored) == 0 ? TrajectoryState::kReady : TrajectoryState::kScoring;
   return info;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "baton/store/v1/rows.pb.h"
 #include "baton/v1/experience.pb.h"
@@ -18,6 +19,13 @@ struct PayloadLocation {
   uint32_t size = 0;
 };
 
+/// One score node's work on one trajectory.
+struct NodeTry {
+  uint32_t attempt = 0;
+  uint32_t failures = 0;  ///< Attempts that ended with an error.
+  bool asked = false;     ///< Queued or running.
+};
+
 /// PENDING -> GENERATING -> GENERATED/SCORING -> READY; then the batch consumes it.
 enum class TrajectoryState { kPending, kGenerating, kScoring, kReady };
 
@@ -28,9 +36,10 @@ struct TrajectoryInfo {
   uint32_t sample = 0;
   uint64_t prompt_id = 0;
   TrajectoryState state = TrajectoryState::kPending;
-  uint32_t attempt = 0;         ///< Of the generation or of the score node in progress.
-  uint32_t failures = 0;        ///< Attempts that ended with an error.
-  uint32_t scored = 0;          ///< Score nodes done.
+  uint32_t attempt = 0;         ///< Of the generation.
+  uint32_t failures = 0;        ///< Generations that ended with an error.
+  uint64_t scored = 0;          ///< Score nodes done: bit i is node i of the dataflow.
+  std::vector<NodeTry> tries;   ///< Of the score nodes, by node.
   uint64_t policy_version = 0;  ///< That generates or generated it.
   uint64_t incarnation = 0;     ///< In which that version was made.
   uint32_t tokens = 0;          ///< Response tokens known.
@@ -40,6 +49,7 @@ struct TrajectoryInfo {
   std::string finish_reason;
   uint64_t serial = 0;  ///< Key of its row; 0: it has none yet.
   PayloadLocation location;
+  std::map<uint32_t, PayloadLocation> columns;  ///< That score nodes made, by node.
 };
 
 /// The id of sample `sample` of draw `draw`, `n` samples a draw.
@@ -47,11 +57,17 @@ uint64_t TrajectoryId(v1::Purpose purpose, uint64_t draw, uint32_t sample, uint3
 /// The purpose in an id.
 v1::Purpose PurposeOf(uint64_t id);
 
+/// One score node's work on one trajectory, as a number: `NodeOf` and `TrajectoryOf` take it apart.
+uint64_t WorkId(uint64_t trajectory, uint32_t node);
+uint32_t NodeOf(uint64_t work);
+uint64_t TrajectoryOf(uint64_t work);
+
 /// For people: "train-1234" or "eval-7".
 std::string TrajectoryName(uint64_t id);
 
 store::v1::TrajectoryRow ToRow(const TrajectoryInfo& info, int64_t step, uint64_t incarnation);
-TrajectoryInfo FromRow(const store::v1::TrajectoryRow& row, uint64_t serial, uint32_t score_nodes);
+/// `wanted`: the score nodes without which it is not READY.
+TrajectoryInfo FromRow(const store::v1::TrajectoryRow& row, uint64_t serial, uint64_t wanted);
 
 }  // namespace baton::controller
 

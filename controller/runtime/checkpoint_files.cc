@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -97,15 +98,21 @@ std::string CheckpointFiles::PathOf(int64_t step) const {
   return absl::StrCat(root_, "/step-", step);
 }
 
-std::string CheckpointFiles::TemporaryOf(int64_t step, const TaskRef& save) const {
-  return absl::StrCat(PathOf(step), ".", save.incarnation, "-", save.attempt, ".tmp");
+std::string CheckpointFiles::TemporaryOf(int64_t step, uint64_t incarnation) const {
+  return absl::StrCat(PathOf(step), ".", incarnation, ".tmp");
 }
 
-absl::StatusOr<std::string> CheckpointFiles::Prepare(int64_t step, const TaskRef& save) const {
-  const fs::path path = TemporaryOf(step, save);
+absl::StatusOr<std::string> CheckpointFiles::Prepare(int64_t step, uint64_t incarnation,
+                                                     const std::string& role) const {
+  const fs::path path = TemporaryOf(step, incarnation);
   std::error_code code;
   for (const auto& entry : fs::directory_iterator(root_, code)) {
-    if (entry.path().extension() == ".tmp") fs::remove_all(entry.path(), code);
+    const bool other = entry.path() != path;
+    if (other && entry.path().extension() == ".tmp") fs::remove_all(entry.path(), code);
+  }
+  for (const auto& entry : fs::directory_iterator(path, code)) {
+    const bool of_critic = absl::StartsWith(entry.path().filename().string(), "critic");
+    if (of_critic == (role == "critic")) fs::remove_all(entry.path(), code);
   }
   fs::create_directories(path, code);
   if (code) return FileError("cannot create", path, code);
@@ -113,9 +120,9 @@ absl::StatusOr<std::string> CheckpointFiles::Prepare(int64_t step, const TaskRef
 }
 
 absl::StatusOr<v1::Checkpoint> CheckpointFiles::Commit(
-    int64_t step, const TaskRef& save, const store::v1::JobRow& row,
+    int64_t step, uint64_t incarnation, const store::v1::JobRow& row,
     const std::vector<v1::FileHash>& files) const {
-  const fs::path temporary = TemporaryOf(step, save);
+  const fs::path temporary = TemporaryOf(step, incarnation);
   const fs::path path = PathOf(step);
   v1::CheckpointManifest manifest;
   manifest.set_step(step);
@@ -123,6 +130,8 @@ absl::StatusOr<v1::Checkpoint> CheckpointFiles::Commit(
     BATON_RETURN_IF_ERROR(CheckSize(temporary, file));
     *manifest.add_files() = file;
   }
+  std::sort(manifest.mutable_files()->begin(), manifest.mutable_files()->end(),
+            [](const v1::FileHash& a, const v1::FileHash& b) { return a.path() < b.path(); });
   BATON_RETURN_IF_ERROR(WriteJson(temporary / "files.json", manifest));
   BATON_RETURN_IF_ERROR(WriteJson(temporary / "job.json", row));
   // The folder is to be enough for another controller: the data go along, at no cost in space.

@@ -1,4 +1,5 @@
-// Checkpoints on disk: `<job dir>/checkpoints/step-N/{actor/, optimizer.safetensors, …}`.
+// Checkpoints on disk: `<job dir>/checkpoints/step-N/{actor/, optimizer.safetensors, …}`; names of
+// what another role trains begin with the role: `critic/`, `critic_optimizer.safetensors`, ….
 //
 // Ranks write into `step-N.tmp`; the controller adds `files.json` and `job.json`, syncs, renames. A
 // folder without the `.tmp` is therefore complete. All functions may block.
@@ -13,7 +14,6 @@
 #include "baton/store/v1/rows.pb.h"
 #include "baton/v1/job_service.pb.h"
 #include "baton/v1/worker_service.pb.h"
-#include "controller/core/task.h"
 
 namespace baton::controller {
 
@@ -22,21 +22,22 @@ class CheckpointFiles {
   /// `job_dir` holds everything of one job; `data_root` everything of all, uploaded files too.
   CheckpointFiles(std::string job_dir, std::string data_root);
 
-  /// An empty temporary folder for the ranks of `step` and this attempt at saving it: a rank that
-  /// was given up may still write into that of an earlier attempt. All others are removed, since a
-  /// job saves one checkpoint at a time.
-  absl::StatusOr<std::string> Prepare(int64_t step, const TaskRef& save) const;
+  /// The temporary folder of `step` and this incarnation (a rank that was given up may still write
+  /// into that of an earlier one), without what `role` wrote into it. All others are removed, since
+  /// a job saves one checkpoint at a time.
+  absl::StatusOr<std::string> Prepare(int64_t step, uint64_t incarnation,
+                                      const std::string& role) const;
   /// Completes it. `row` is the job as it stands at that step; `files` is what the ranks say
   /// they wrote. DATA_LOSS when a file is missing or of another size; its content is compared
   /// when the checkpoint is used.
-  absl::StatusOr<v1::Checkpoint> Commit(int64_t step, const TaskRef& save,
+  absl::StatusOr<v1::Checkpoint> Commit(int64_t step, uint64_t incarnation,
                                         const store::v1::JobRow& row,
                                         const std::vector<v1::FileHash>& files) const;
   void Delete(const v1::Checkpoint& checkpoint) const;
   std::string PathOf(int64_t step) const;
 
  private:
-  std::string TemporaryOf(int64_t step, const TaskRef& save) const;
+  std::string TemporaryOf(int64_t step, uint64_t incarnation) const;
 
   const std::string root_;
   const std::string data_root_;

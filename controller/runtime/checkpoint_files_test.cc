@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const TaskRef kSave = {TaskKind::kSaveCheckpoint, 1, 0, 3, 2, 1};
+constexpr uint64_t kIncarnation = 2;
 
 class CheckpointFilesTest : public ::testing::Test {
  protected:
@@ -48,7 +48,7 @@ store::v1::JobRow SomeRow(uint64_t version) {
 
 TEST_F(CheckpointFilesTest, IsThereAtOnceAndWhole) {
   const CheckpointFiles files(folder_ + "/job", folder_);
-  auto temporary = files.Prepare(4, kSave);
+  auto temporary = files.Prepare(4, kIncarnation, "actor");
   ASSERT_TRUE(temporary.ok()) << temporary.status();
   EXPECT_FALSE(fs::exists(files.PathOf(4)));
   Write(*temporary + "/actor/model.safetensors", std::string(100, 'w'));
@@ -56,7 +56,7 @@ TEST_F(CheckpointFilesTest, IsThereAtOnceAndWhole) {
   hash.set_path("actor/model.safetensors");
   hash.set_size_bytes(100);
   hash.set_xxh3("0123456789abcdef");
-  auto checkpoint = files.Commit(4, kSave, SomeRow(7), {hash});
+  auto checkpoint = files.Commit(4, kIncarnation, SomeRow(7), {hash});
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
   EXPECT_EQ(checkpoint->step(), 4);
   EXPECT_EQ(checkpoint->policy_version(), 7u);
@@ -79,16 +79,16 @@ TEST_F(CheckpointFilesTest, IsThereAtOnceAndWhole) {
 
 TEST_F(CheckpointFilesTest, WhatAnEarlierTryLeftIsGone) {
   const CheckpointFiles files(folder_, folder_);
-  Write(*files.Prepare(2, kSave) + "/actor/half", "written");
-  auto again = files.Prepare(2, kSave);
+  Write(*files.Prepare(2, kIncarnation, "actor") + "/actor/half", "written");
+  auto again = files.Prepare(2, kIncarnation, "actor");
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_TRUE(fs::is_empty(*again));
 }
 
 TEST_F(CheckpointFilesTest, AnUnfinishedOneOfAnotherStepIsGone) {
   const CheckpointFiles files(folder_, folder_);
-  const std::string left = *files.Prepare(2, kSave);
-  ASSERT_TRUE(files.Prepare(3, kSave).ok());
+  const std::string left = *files.Prepare(2, kIncarnation, "actor");
+  ASSERT_TRUE(files.Prepare(3, kIncarnation, "actor").ok());
   EXPECT_FALSE(fs::exists(left));
 }
 
@@ -97,35 +97,35 @@ TEST_F(CheckpointFilesTest, IsNotCompleteWithoutWhatTheRanksWrote) {
   v1::FileHash hash;
   hash.set_path("actor/weights");
   hash.set_size_bytes(3);
-  const std::string temporary = *files.Prepare(2, kSave);
-  EXPECT_EQ(files.Commit(2, kSave, SomeRow(1), {hash}).status().code(),
+  const std::string temporary = *files.Prepare(2, kIncarnation, "actor");
+  EXPECT_EQ(files.Commit(2, kIncarnation, SomeRow(1), {hash}).status().code(),
             absl::StatusCode::kDataLoss);
   Write(temporary + "/actor/weights", "more than three");
-  auto wrong = files.Commit(2, kSave, SomeRow(1), {hash});
+  auto wrong = files.Commit(2, kIncarnation, SomeRow(1), {hash});
   EXPECT_EQ(wrong.status().code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(wrong.status().message()), ::testing::HasSubstr("actor/weights"));
   EXPECT_FALSE(fs::exists(files.PathOf(2)));
   Write(temporary + "/actor/weights", "abc");
-  EXPECT_TRUE(files.Commit(2, kSave, SomeRow(1), {hash}).ok());
+  EXPECT_TRUE(files.Commit(2, kIncarnation, SomeRow(1), {hash}).ok());
 }
 
 TEST_F(CheckpointFilesTest, AStepThatWasRolledBackIsReplaced) {
   const CheckpointFiles files(folder_, folder_);
-  Write(*files.Prepare(2, kSave) + "/actor/weights", "old");
-  ASSERT_TRUE(files.Commit(2, kSave, SomeRow(1), {}).ok());
-  Write(*files.Prepare(2, kSave) + "/actor/weights", "new");
+  Write(*files.Prepare(2, kIncarnation, "actor") + "/actor/weights", "old");
+  ASSERT_TRUE(files.Commit(2, kIncarnation, SomeRow(1), {}).ok());
+  Write(*files.Prepare(2, kIncarnation, "actor") + "/actor/weights", "new");
   EXPECT_EQ(Read(files.PathOf(2) + "/actor/weights"), "old");  // until the new one is whole
-  ASSERT_TRUE(files.Commit(2, kSave, SomeRow(2), {}).ok());
+  ASSERT_TRUE(files.Commit(2, kIncarnation, SomeRow(2), {}).ok());
   EXPECT_EQ(Read(files.PathOf(2) + "/actor/weights"), "new");
 }
 
 TEST_F(CheckpointFilesTest, DeletesItsFolderAndNoOther) {
   const CheckpointFiles files(folder_, folder_);
-  ASSERT_TRUE(files.Prepare(1, kSave).ok());
-  auto first = files.Commit(1, kSave, SomeRow(1), {});
+  ASSERT_TRUE(files.Prepare(1, kIncarnation, "actor").ok());
+  auto first = files.Commit(1, kIncarnation, SomeRow(1), {});
   ASSERT_TRUE(first.ok());
-  ASSERT_TRUE(files.Prepare(2, kSave).ok());
-  ASSERT_TRUE(files.Commit(2, kSave, SomeRow(2), {}).ok());
+  ASSERT_TRUE(files.Prepare(2, kIncarnation, "actor").ok());
+  ASSERT_TRUE(files.Commit(2, kIncarnation, SomeRow(2), {}).ok());
   files.Delete(*first);
   EXPECT_FALSE(fs::exists(files.PathOf(1)));
   EXPECT_TRUE(fs::exists(files.PathOf(2)));
@@ -134,11 +134,11 @@ TEST_F(CheckpointFilesTest, DeletesItsFolderAndNoOther) {
 TEST_F(CheckpointFilesTest, SaysWhereItFailed) {
   Write(folder_ + "/job", "a file where the job's folder should be");
   const CheckpointFiles files(folder_ + "/job", folder_);
-  auto prepared = files.Prepare(1, kSave);
+  auto prepared = files.Prepare(1, kIncarnation, "actor");
   EXPECT_FALSE(prepared.ok());
   EXPECT_THAT(std::string(prepared.status().message()), ::testing::HasSubstr(folder_));
   const CheckpointFiles other(folder_ + "/other", folder_);
-  EXPECT_FALSE(other.Commit(1, kSave, SomeRow(1), {}).ok());  // never prepared
+  EXPECT_FALSE(other.Commit(1, kIncarnation, SomeRow(1), {}).ok());  // never prepared
 }
 
 }  // namespace

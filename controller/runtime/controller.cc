@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "boost/asio/post.hpp"
 #include "controller/core/check_row.h"
+#include "controller/core/roles.h"
 #include "controller/runtime/session_state.h"
 #include "controller/runtime/tables.h"
 #include "sdk/base/digest.h"
@@ -100,6 +101,7 @@ absl::Status Controller::Restore() {
     // A row may hold the spec itself, as all once did: from here on it stands in a row of its own.
     const bool with_spec = row.job().has_effective_spec();
     if (!with_spec) BATON_RETURN_IF_ERROR(RestoreSpec(stored.key, row.mutable_job()));
+    Upgrade(row);
     absl::Status good = CheckRow(row);
     if (good.ok() && row.job().name() != stored.key) good = absl::DataLossError(row.job().name());
     if (!good.ok()) {

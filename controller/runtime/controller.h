@@ -53,6 +53,7 @@ class Controller : public ControllerInterface {
   ~Controller() override;
 
   void CreateJob(v1::CreateJobRequest request, Callback<v1::Job> done) override;
+  v1::ListPresetsResponse ListPresets() const override;
   void ValidateJob(v1::ValidateJobRequest request, Callback<v1::ValidateJobResponse> done) override;
   void GetJob(v1::GetJobRequest request, Callback<v1::Job> done) override;
   void ListJobs(v1::ListJobsRequest request, Callback<v1::ListJobsResponse> done) override;
@@ -108,6 +109,9 @@ class Controller : public ControllerInterface {
   bool AnswerRepeat(const v1::CreateJobRequest& request, const std::string& project,
                     const std::string& request_key, const Callback<v1::Job>& done);
   std::vector<v1::FieldViolation> CheckFiles(v1::JobSpec* effective, const std::string& project);
+  std::vector<v1::FieldViolation> CheckMethods(const v1::Dataflow& dataflow) const;
+  absl::StatusOr<std::string> ResolveModel(const std::string& path, const std::string& project);
+  absl::Status CopyModels(v1::JobSpec spec, const std::string& job, v1::JobSpec* effective);
   void Admit(v1::CreateJobRequest request, const Callback<v1::Job>& done);
   absl::StatusOr<std::string> FreeName(const std::string& id, const std::string& project);
   /// The job's first row, and its files.

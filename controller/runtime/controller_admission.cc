@@ -3,12 +3,17 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "controller/access/caller.h"
+#include "controller/core/check_dataflow.h"
 #include "controller/core/check_row.h"
+#include "controller/core/presets.h"
+#include "controller/core/roles.h"
 #include "controller/core/spec.h"
 #include "controller/runtime/checkpoint_files.h"
 #include "controller/runtime/controller.h"
@@ -59,6 +64,7 @@ absl::StatusOr<store::v1::JobRow> ReadJobOf(const fs::path& checkpoint) {
       !row.job().has_effective_spec()) {
     return error(absl::StatusCode::kDataLoss, "has a job.json that cannot be read");
   }
+  Upgrade(row);
   if (const absl::Status good = CheckRow(row); !good.ok()) {
     return error(absl::StatusCode::kDataLoss,
                  absl::StrCat("has a job.json that no controller wrote: ", good.message()));
@@ -68,39 +74,65 @@ absl::StatusOr<store::v1::JobRow> ReadJobOf(const fs::path& checkpoint) {
 
 }  // namespace
 
+// The models that a spec names, by their fields.
+static std::vector<std::pair<std::string, v1::ModelSpec*>> ModelsOf(v1::JobSpec* spec) {
+  std::vector<std::pair<std::string, v1::ModelSpec*>> models = {{"model", spec->mutable_model()}};
+  if (spec->has_critic())
+    models.emplace_back("critic.model", spec->mutable_critic()->mutable_model());
+  if (spec->has_reference()) {
+    models.emplace_back("reference.model", spec->mutable_reference()->mutable_model());
+  }
+  if (spec->has_reward_model()) {
+    models.emplace_back("reward_model.model", spec->mutable_reward_model()->mutable_model());
+  }
+  if (spec->has_cost_model()) {
+    models.emplace_back("cost_model.model", spec->mutable_cost_model()->mutable_model());
+  }
+  if (spec->has_judge()) models.emplace_back("judge.model", spec->mutable_judge()->mutable_model());
+  return models;
+}
+
+// The folder that `path` names; or what is wrong with it.
+absl::StatusOr<std::string> Controller::ResolveModel(const std::string& path,
+                                                     const std::string& project) {
+  if (absl::StartsWith(path, "job:")) {
+    const std::string source = FullJobName(path.substr(4), project);
+    if (paths_.confined() && access::ProjectOf(source) != project) {
+      return absl::InvalidArgumentError(absl::StrCat("job '", source, "' is of another project"));
+    }
+    const auto row = store_->Get(kJobTable, source);
+    store::v1::JobRow job;
+    if (!row.ok() || !row->has_value() || !job.ParseFromString(**row)) {
+      return absl::InvalidArgumentError(absl::StrCat("there is no job '", source, "'"));
+    }
+    if (job.checkpoints().empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("job '", source, "' has no complete checkpoint yet"));
+    }
+    return job.checkpoints(job.checkpoints_size() - 1).path() + "/actor";
+  }
+  const std::string folder =
+      absl::StartsWith(path, "/") ? path : absl::StrCat(options_.data_root, "/", path);
+  BATON_RETURN_IF_ERROR(paths_.Check(folder, project));
+  std::error_code code;
+  if (fs::exists(folder + "/config.json", code)) return folder;
+  return absl::InvalidArgumentError(
+      absl::StrCat("no config.json in ", folder, "; give a Hugging Face directory, or job:NAME"));
+}
+
 // Files and folders that the spec names: what is wrong with them, all at once.
 std::vector<v1::FieldViolation> Controller::CheckFiles(v1::JobSpec* effective,
                                                        const std::string& project) {
   std::vector<v1::FieldViolation> out;
-  v1::ModelSpec* model = effective->mutable_model();
-  if (absl::StartsWith(model->path(), "job:")) {
-    const std::string source = FullJobName(model->path().substr(4), project);
-    if (paths_.confined() && access::ProjectOf(source) != project) {
+  std::set<std::string> wrong;  // a path that several roles share is said once
+  for (const auto& [field, model] : ModelsOf(effective)) {
+    if (model->path().empty()) continue;
+    const auto folder = ResolveModel(model->path(), project);
+    if (folder.ok()) {
+      model->set_path(*folder);
+    } else if (wrong.insert(model->path()).second) {
       out.push_back(
-          Violation("spec.model.path", absl::StrCat("job '", source, "' is of another project")));
-      return out;
-    }
-    auto row = store_->Get(kJobTable, source);
-    store::v1::JobRow job;
-    if (!row.ok() || !row->has_value() || !job.ParseFromString(**row)) {
-      out.push_back(Violation("spec.model.path", absl::StrCat("there is no job '", source, "'")));
-    } else if (job.checkpoints().empty()) {
-      out.push_back(Violation("spec.model.path",
-                              absl::StrCat("job '", source, "' has no complete checkpoint yet")));
-    } else {
-      model->set_path(job.checkpoints(job.checkpoints_size() - 1).path() + "/actor");
-    }
-  } else if (!model->path().empty()) {
-    std::error_code code;
-    if (!absl::StartsWith(model->path(), "/")) {
-      model->set_path(absl::StrCat(options_.data_root, "/", model->path()));
-    }
-    if (const absl::Status open = paths_.Check(model->path(), project); !open.ok()) {
-      out.push_back(Violation("spec.model.path", std::string(open.message())));
-    } else if (!fs::exists(model->path() + "/config.json", code)) {
-      out.push_back(Violation("spec.model.path",
-                              absl::StrCat("no config.json in ", model->path(),
-                                           "; give a Hugging Face directory, or job:NAME")));
+          Violation(absl::StrCat("spec.", field, ".path"), std::string(folder.status().message())));
     }
   }
   auto check = [&](const std::string& field, const auto& files, const DataSetOptions& options) {
@@ -117,11 +149,23 @@ std::vector<v1::FieldViolation> Controller::CheckFiles(v1::JobSpec* effective,
       out.push_back(Violation(field, problem));
     }
   };
-  DataSetOptions options;
-  options.needs_response = effective->kind() == v1::JOB_KIND_SFT;
-  check("spec.data.train_files", effective->data().train_files(), options);
-  check("spec.data.val_files", effective->data().val_files(), {});
+  check("spec.data.train_files", effective->data().train_files(),
+        OptionsOf(effective->kind(), /*held_out=*/false));
+  check("spec.data.val_files", effective->data().val_files(),
+        OptionsOf(effective->kind(), /*held_out=*/true));
   return out;
+}
+
+v1::ListPresetsResponse Controller::ListPresets() const {
+  v1::ListPresetsResponse answer;
+  for (const Preset& preset : Presets()) {
+    v1::Preset* out = answer.add_presets();
+    out->set_name(preset.name);
+    out->set_kind(preset.kind);
+    out->set_summary(preset.summary);
+    *out->mutable_spec() = ExampleSpec(preset.name);
+  }
+  return answer;
 }
 
 void Controller::ValidateJob(v1::ValidateJobRequest request,
@@ -132,6 +176,9 @@ void Controller::ValidateJob(v1::ValidateJobRequest request,
         v1::ValidateJobResponse answer;
         const std::string project = request.project().empty() ? "default" : request.project();
         for (v1::FieldViolation& violation : CheckFiles(&checked.effective, project)) {
+          checked.violations.push_back(std::move(violation));
+        }
+        for (v1::FieldViolation& violation : CheckMethods(checked.dataflow)) {
           checked.violations.push_back(std::move(violation));
         }
         for (const v1::FieldViolation& violation : checked.violations) {
@@ -194,20 +241,54 @@ absl::StatusOr<std::string> Controller::FreeName(const std::string& id,
                    {{"job", name}});
 }
 
+std::vector<v1::FieldViolation> Controller::CheckMethods(const v1::Dataflow& dataflow) const {
+  std::vector<v1::FieldViolation> out;
+  for (const ForeignMethod& foreign : ForeignMethods(dataflow)) {
+    if (directory_.Serves(foreign.role, foreign.method)) continue;
+    out.push_back(Violation(
+        foreign.field,
+        absl::StrCat("no worker has registered method '", foreign.method, "' of role '",
+                     foreign.role, "'; start the worker that serves it, then submit again")));
+  }
+  return out;
+}
+
+// Models of other jobs become copies of its own: that job may be deleted, or its checkpoint give
+// way to newer ones, before this one starts, or starts again.
+absl::Status Controller::CopyModels(v1::JobSpec spec, const std::string& job,
+                                    v1::JobSpec* effective) {
+  const std::string root = JobRuntime::Directory(options_.data_root, job) + "/model";
+  std::set<std::string> of_jobs;
+  for (const auto& [field, model] : ModelsOf(&spec)) {
+    if (!absl::StartsWith(model->path(), "job:")) continue;
+    BATON_ASSIGN_OR_RETURN(const std::string folder,
+                           ResolveModel(model->path(), access::ProjectOf(job)));
+    of_jobs.insert(folder);
+  }
+  std::map<std::string, std::string> copies;  // by where they come from
+  for (const auto& [field, model] : ModelsOf(effective)) {
+    if (of_jobs.count(model->path()) == 0) continue;
+    std::string& copy = copies[model->path()];
+    if (copy.empty()) {
+      copy = copies.size() == 1 ? root : absl::StrCat(root, "-", copies.size());
+      BATON_RETURN_IF_ERROR(LinkFolder(model->path(), copy));
+    }
+    model->set_path(copy);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<store::v1::JobRow> Controller::FromSpec(v1::JobSpec spec, v1::Job job) {
   CheckedSpec checked = CheckSpec(spec);
-  for (v1::FieldViolation& violation :
-       CheckFiles(&checked.effective, access::ProjectOf(job.name()))) {
+  const std::string project = access::ProjectOf(job.name());
+  for (v1::FieldViolation& violation : CheckFiles(&checked.effective, project)) {
+    checked.violations.push_back(std::move(violation));
+  }
+  for (v1::FieldViolation& violation : CheckMethods(checked.dataflow)) {
     checked.violations.push_back(std::move(violation));
   }
   if (!checked.violations.empty()) return MakeSpecError(checked.violations);
-  if (absl::StartsWith(spec.model().path(), "job:")) {
-    // A copy of its own: that job may be deleted, or its checkpoint give way to newer ones, before
-    // this one starts, or starts again.
-    const std::string copy = JobRuntime::Directory(options_.data_root, job.name()) + "/model";
-    BATON_RETURN_IF_ERROR(LinkFolder(checked.effective.model().path(), copy));
-    checked.effective.mutable_model()->set_path(copy);
-  }
+  BATON_RETURN_IF_ERROR(CopyModels(spec, job.name(), &checked.effective));
   *job.mutable_spec() = std::move(spec);
   *job.mutable_effective_spec() = std::move(checked.effective);
   *job.mutable_dataflow() = std::move(checked.dataflow);
@@ -278,9 +359,10 @@ void Controller::Admit(v1::CreateJobRequest request, const Callback<v1::Job>& do
   const absl::Time now = clock_.Now();
   job.set_uid(absl::StrCat(absl::Hex(absl::ToUnixNanos(now)), "-", order));
   job.mutable_create_time()->set_seconds(absl::ToUnixSeconds(now));
-  const char* kind = from_checkpoint                             ? "resumed"
-                     : request.spec().kind() == v1::JOB_KIND_SFT ? "sft"
-                                                                 : "rl";
+  const char* kind = from_checkpoint                                      ? "resumed"
+                     : request.spec().kind() == v1::JOB_KIND_SFT          ? "sft"
+                     : request.spec().kind() == v1::JOB_KIND_REWARD_MODEL ? "reward-model"
+                                                                          : "rl";
   const std::string id =
       request.job_id().empty() ? absl::StrCat(kind, "-", order) : request.job_id();
   const auto name = FreeName(id, project);

@@ -84,6 +84,7 @@ class ControllerInterface {
 
   // JobService.
   virtual void CreateJob(v1::CreateJobRequest request, Callback<v1::Job> done) = 0;
+  virtual v1::ListPresetsResponse ListPresets() const = 0;
   virtual void ValidateJob(v1::ValidateJobRequest request,
                            Callback<v1::ValidateJobResponse> done) = 0;
   virtual void GetJob(v1::GetJobRequest request, Callback<v1::Job> done) = 0;

@@ -75,6 +75,21 @@ absl::Status TakeMessages(const Json& list, Example* out) {
   return absl::OkStatus();
 }
 
+absl::Status TakePair(const Json& object, Example* out) {
+  out->response.clear();
+  BATON_RETURN_IF_ERROR(TakeText(object, "chosen", false, &out->response));
+  BATON_RETURN_IF_ERROR(TakeText(object, "rejected", false, &out->rejected));
+  if (out->response.empty() || out->rejected.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("`", out->response.empty() ? "chosen" : "rejected",
+                     "` is missing; kind reward_model learns from pairs"));
+  }
+  if (out->response == out->rejected) {
+    return absl::InvalidArgumentError("`chosen` and `rejected` are equal; remove the line");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadFile(const std::string& file, const DataSetOptions& options, DataSet* out,
                       size_t* suppressed) {
   std::error_code code;
@@ -139,11 +154,19 @@ absl::StatusOr<Example> ParseExample(absl::string_view line, const DataSetOption
   if (options.needs_response && example.response.empty()) {
     return absl::InvalidArgumentError("`response` is missing; kind sft trains on it");
   }
+  if (options.needs_pair) BATON_RETURN_IF_ERROR(TakePair(json, &example));
   auto extra = json.find("extra");
   if (extra != json.end() && !extra->is_null()) {
     example.extra_json = extra->dump(-1, ' ', false, Json::error_handler_t::replace);
   }
   return example;
+}
+
+DataSetOptions OptionsOf(v1::JobKind kind, bool held_out) {
+  DataSetOptions options;
+  options.needs_response = kind == v1::JOB_KIND_SFT && !held_out;
+  options.needs_pair = kind == v1::JOB_KIND_REWARD_MODEL;
+  return options;
 }
 
 DataSet ReadDataSet(const std::vector<std::string>& files, const DataSetOptions& options) {

@@ -468,8 +468,7 @@ void JobRuntime::OnResult(const std::string& worker, const TaskRef& ref, v1::Tas
       return StoreGenerated(worker, ref, std::move(result));
     }
     if (ref.kind == TaskKind::kSaveCheckpoint) {
-      saved_by_ = ref;
-      saved_files_ = {result.files().begin(), result.files().end()};
+      saved_files_[core_.RoleOf(worker)] = {result.files().begin(), result.files().end()};
     }
     TaskDone done;
     done.worker = worker;
@@ -477,7 +476,10 @@ void JobRuntime::OnResult(const std::string& worker, const TaskRef& ref, v1::Tas
     done.status = status;
     done.output.error = result.error();
     for (const auto& [name, value] : result.metrics()) done.output.metrics[name] = value;
-    Run(done);
+    const bool columns = ref.kind == TaskKind::kScore && status.ok() && result.columns_size() > 0;
+    if (!columns) return Run(done);
+    if (!core_.knows_trajectories()) return held_.push_back({worker, ref, std::move(result)});
+    StoreColumns(std::move(done), std::move(result));
   });
 }
 

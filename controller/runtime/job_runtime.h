@@ -166,14 +166,18 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void FillUpdate(const StartTask& effect, v1::Task& task);
   void Refuse(const std::string& worker, const TaskRef& ref);
   void HearHeld();
+  void StoreColumns(TaskDone done, v1::TaskResult result);
+  void SendSave(const StartTask& effect, v1::Task task);
   void StoreGenerated(const std::string& worker, const TaskRef& ref, v1::TaskResult result);
   v1::Trajectory MakePayload(const TrajectoryInfo& info) const;
+  v1::Trajectory MakeExample(const TrajectoryInfo& info) const;
   static std::string BatchId(int64_t step, uint64_t incarnation);
   std::string Capability(const std::string& batch_id) const;
   void AppendLog(const std::string& source, const std::string& level, const std::string& message,
                  std::function<void()> after = nullptr);
   absl::StatusOr<experience::ExperienceLog*> Log();                          // on disk_
   absl::StatusOr<std::string> ReadPayload(const PayloadLocation& location);  // on disk_
+  absl::StatusOr<v1::Trajectory> ReadWhole(const TrajectoryInfo& info);      // on disk_
   const Example* ExampleOf(const TrajectoryInfo& info) const;
   void OnDisk(std::function<void()> work);
   /// Runs `write` on the disk executor until it answers OK or an error that waiting does not end;
@@ -205,8 +209,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   std::map<uint64_t, Partial> partials_;
   std::vector<Generated> held_;  // results that came before their trajectories were known
   Batch batch_;
-  TaskRef saved_by_;
-  std::vector<v1::FileHash> saved_files_;  // of the save_checkpoint that ended last
+  std::map<std::string, std::vector<v1::FileHash>> saved_files_;  // by role: saved last
   Feed<v1::JobEvent> events_;
   Feed<v1::LogEntry> logs_;
   int64_t next_log_sequence_;

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "boost/asio/steady_timer.hpp"
-#include "controller/algorithms/advantage.h"
+#include "controller/runtime/batch_builder.h"
 #include "controller/runtime/job_runtime.h"
 #include "controller/runtime/tables.h"
 #include "sdk/base/digest.h"
@@ -46,14 +46,6 @@ std::vector<std::string> AbsolutePaths(const std::string& data_root,
     out.push_back(absl::StartsWith(path, "/") ? path : absl::StrCat(data_root, "/", path));
   }
   return out;
-}
-
-v1::Column FloatColumn(const std::string& name, float value) {
-  v1::Column column;
-  column.set_name(name);
-  column.set_dtype(v1::DATA_TYPE_FLOAT32);
-  column.set_data(std::string(reinterpret_cast<const char*>(&value), sizeof(value)));
-  return column;
 }
 
 }  // namespace
@@ -123,25 +115,28 @@ void JobRuntime::Do(const StartTask& effect) {
         task.mutable_publish()->set_capability(PublishCapability(context_->relay_key, name_));
       }
       break;
-    case TaskKind::kSaveCheckpoint: {
-      const int64_t step = effect.ref.step;
-      task.mutable_save_checkpoint()->set_step(step);
-      task.mutable_save_checkpoint()->set_policy_version(effect.args.policy_version);
-      return OnDisk([this, effect, step, task = std::move(task)]() mutable {
-        auto directory = checkpoint_files_.Prepare(step, effect.ref);
-        OnStrand([this, effect, directory, task = std::move(task)]() mutable {
-          if (!directory.ok()) {
-            return Run(TaskDone{effect.worker, effect.ref, directory.status(), {}});
-          }
-          task.mutable_save_checkpoint()->set_directory(*directory);
-          Send(effect.worker, std::move(task));
-        });
-      });
-    }
+    case TaskKind::kSaveCheckpoint:
+      return SendSave(effect, std::move(task));
     case TaskKind::kExport:
       return;
   }
   Send(effect.worker, std::move(task));
+}
+
+void JobRuntime::SendSave(const StartTask& effect, v1::Task task) {
+  const int64_t step = effect.ref.step;
+  task.mutable_save_checkpoint()->set_step(step);
+  task.mutable_save_checkpoint()->set_policy_version(effect.args.policy_version);
+  OnDisk([this, effect, step, task = std::move(task)]() mutable {
+    auto directory = checkpoint_files_.Prepare(step, effect.ref.incarnation, effect.args.role);
+    OnStrand([this, effect, directory, task = std::move(task)]() mutable {
+      if (!directory.ok()) {
+        return Run(TaskDone{effect.worker, effect.ref, directory.status(), {}});
+      }
+      task.mutable_save_checkpoint()->set_directory(*directory);
+      Send(effect.worker, std::move(task));
+    });
+  });
 }
 
 const Example* JobRuntime::ExampleOf(const TrajectoryInfo& info) const {
@@ -185,8 +180,10 @@ void JobRuntime::FillGenerate(const StartTask& effect, v1::Task& task) {
 void JobRuntime::FillScore(const StartTask& effect, const v1::Trajectory& payload, v1::Task& task) {
   v1::Score* score = task.mutable_score();
   *score->mutable_trajectory() = payload;
-  const v1::ScoreNode& node =
-      core_.dataflow().score(static_cast<int>(effect.args.trajectory.scored));
+  for (const auto& [name, value] : effect.args.trajectory.scores) {
+    (*score->mutable_trajectory()->mutable_scores())[name] = value;
+  }
+  const v1::ScoreNode& node = core_.dataflow().score(static_cast<int>(effect.ref.part));
   score->set_node(node.node());
   *score->mutable_options() = node.options();
   if (const Example* example = ExampleOf(effect.args.trajectory)) {
@@ -202,27 +199,23 @@ void JobRuntime::SendScore(const StartTask& effect) {
     return Send(effect.worker, std::move(task));
   }
   OnDisk([this, effect] {  // after a restart
-    auto bytes = ReadPayload(effect.args.trajectory.location);
-    OnStrand([this, effect, bytes = std::move(bytes)] {
-      v1::Trajectory trajectory;
-      if (!bytes.ok() || !trajectory.ParseFromString(*bytes)) {
-        return Run(TaskDone{effect.worker,
-                            effect.ref,
-                            absl::DataLossError(absl::StrCat(
-                                "the payload of ", TrajectoryName(effect.args.trajectory.id),
-                                " cannot be read: ", bytes.status().message())),
-                            {}});
-      }
+    auto read = ReadWhole(effect.args.trajectory);
+    OnStrand([this, effect, read = std::move(read)]() mutable {
+      if (!read.ok()) return Run(TaskDone{effect.worker, effect.ref, read.status(), {}});
       v1::Task task = MakeTask(effect);
-      FillScore(effect, trajectory, task);
-      payloads_[effect.args.trajectory.id] = std::move(trajectory);
+      // Somebody else may have read it meanwhile, and added to it.
+      const auto kept = payloads_.try_emplace(effect.args.trajectory.id, *std::move(read)).first;
+      FillScore(effect, kept->second, task);
       Send(effect.worker, std::move(task));
     });
   });
 }
 
 void JobRuntime::FillUpdate(const StartTask& effect, v1::Task& task) {
-  const v1::UpdateNode& node = core_.dataflow().update(0);
+  const auto& nodes = core_.dataflow().update();
+  const v1::UpdateNode& node =
+      *std::find_if(nodes.begin(), nodes.end(),
+                    [&](const v1::UpdateNode& n) { return n.role() == effect.args.role; });
   v1::Update* update = task.mutable_update();
   update->set_step(effect.ref.step + 1);
   update->set_from_step(effect.ref.step);
@@ -263,6 +256,20 @@ v1::Trajectory JobRuntime::MakePayload(const TrajectoryInfo& info) const {
     payload.set_source(example->source);
   }
   return payload;
+}
+
+// A trajectory that is born with its response, or with two.
+v1::Trajectory JobRuntime::MakeExample(const TrajectoryInfo& info) const {
+  v1::Trajectory trajectory = MakePayload(info);
+  const Example* example = ExampleOf(info);
+  if (example == nullptr) return trajectory;
+  trajectory.set_response_text(example->response);
+  if (example->rejected.empty()) return trajectory;
+  v1::Column* rejected = trajectory.add_columns();
+  rejected->set_name("rejected");
+  rejected->set_dtype(v1::DATA_TYPE_BYTES);
+  rejected->set_data(example->rejected);
+  return trajectory;
 }
 
 void JobRuntime::StoreGenerated(const std::string& worker, const TaskRef& ref,
@@ -318,6 +325,40 @@ void JobRuntime::StoreGenerated(const std::string& worker, const TaskRef& ref,
   });
 }
 
+// A score that made a column: it is written before anybody hears of it.
+void JobRuntime::StoreColumns(TaskDone done, v1::TaskResult result) {
+  const v1::ScoreNode& node = core_.dataflow().score(static_cast<int>(done.ref.part));
+  const TrajectoryInfo info = *core_.Find(done.ref.subject);  // it is wanted, so it is known
+  const auto count = CountOf(result, node.out(), v1::DATA_TYPE_FLOAT32, sizeof(float));
+  if (!count.ok() || *count != info.tokens) {
+    done.status = absl::InternalError(absl::StrCat("method ", node.method(), " made no column `",
+                                                   node.out(), "` of ", info.tokens,
+                                                   " float32, one for each token of the response"));
+    return Run(done);
+  }
+  auto columns = std::make_shared<v1::Trajectory>();
+  for (v1::Column& column : *result.mutable_columns()) {
+    if (column.name() == node.out()) columns->add_columns()->Swap(&column);
+  }
+  columns->mutable_columns(0)->set_per_token(true);
+  auto at = std::make_shared<experience::Location>();
+  const auto write = [this, at, bytes = columns->SerializeAsString()]() -> absl::Status {
+    BATON_ASSIGN_OR_RETURN(experience::ExperienceLog * log, Log());
+    BATON_ASSIGN_OR_RETURN(*at, log->Append(bytes));
+    return context_->sync_payloads ? log->Sync() : absl::OkStatus();
+  };
+  WriteUntilDone(write, [this, done, at, columns](const absl::Status& status) mutable {
+    if (!core_.Wants(done.worker, done.ref)) return Refuse(done.worker, done.ref);
+    done.status = status;
+    if (status.ok()) {
+      done.output.location = {at->file, at->offset, at->size};
+      const auto payload = payloads_.find(done.ref.subject);
+      if (payload != payloads_.end()) payload->second.MergeFrom(*columns);
+    }
+    Run(done);
+  });
+}
+
 void JobRuntime::SetDiskHealth(const absl::Status& status) {
   bool changed = false;
   {
@@ -366,6 +407,20 @@ absl::StatusOr<std::string> JobRuntime::ReadPayload(const PayloadLocation& locat
   return log->Read({location.file, location.offset, location.size});
 }
 
+absl::StatusOr<v1::Trajectory> JobRuntime::ReadWhole(const TrajectoryInfo& info) {
+  std::vector<PayloadLocation> parts = {info.location};
+  for (const auto& [node, location] : info.columns) parts.push_back(location);
+  v1::Trajectory whole;
+  for (const PayloadLocation& part : parts) {
+    const auto bytes = ReadPayload(part);
+    if (!bytes.ok() || !whole.MergeFromString(*bytes)) {
+      return absl::DataLossError(absl::StrCat("the payload of ", TrajectoryName(info.id),
+                                              " cannot be read: ", bytes.status().message()));
+    }
+  }
+  return whole;
+}
+
 void JobRuntime::ReadPayloadAsync(const PayloadLocation& location,
                                   std::function<void(absl::StatusOr<std::string>)> done) {
   OnDisk([this, location, done = std::move(done)] { done(ReadPayload(location)); });
@@ -396,12 +451,12 @@ void JobRuntime::Do(const DropPayloads& effect) {
 void JobRuntime::Do(const LoadData&) {
   const v1::JobSpec spec = core_.effective_spec();
   OnDisk([this, spec] {
-    DataSetOptions options;
-    options.needs_response = spec.kind() == v1::JOB_KIND_SFT;
-    auto train = std::make_shared<DataSet>(
-        ReadDataSet(AbsolutePaths(context_->data_root, spec.data().train_files()), options));
-    auto val = std::make_shared<DataSet>(
-        ReadDataSet(AbsolutePaths(context_->data_root, spec.data().val_files()), {}));
+    const auto read = [&](const auto& files, bool held_out) {
+      return std::make_shared<DataSet>(
+          ReadDataSet(AbsolutePaths(context_->data_root, files), OptionsOf(spec.kind(), held_out)));
+    };
+    auto train = read(spec.data().train_files(), /*held_out=*/false);
+    auto val = read(spec.data().val_files(), /*held_out=*/true);
     DataLoaded loaded;
     std::vector<std::string> problems = train->problems;
     problems.insert(problems.end(), val->problems.begin(), val->problems.end());
@@ -432,70 +487,48 @@ std::string JobRuntime::Capability(const std::string& batch_id) const {
 void JobRuntime::Do(const BuildBatch& effect) {
   std::vector<v1::Trajectory> known;
   known.reserve(effect.trajectories.size());
-  const bool sft = core_.effective_spec().kind() == v1::JOB_KIND_SFT;
+  const bool plain = core_.effective_spec().kind() != v1::JOB_KIND_RL;
   for (const TrajectoryInfo& info : effect.trajectories) {
     auto it = payloads_.find(info.id);
     if (it != payloads_.end()) {
       known.push_back(it->second);
-    } else if (sft) {
-      v1::Trajectory example = MakePayload(info);
-      if (const Example* e = ExampleOf(info)) example.set_response_text(e->response);
-      known.push_back(std::move(example));
+    } else if (plain) {
+      known.push_back(MakeExample(info));
     } else {
       known.emplace_back();  // read below
     }
   }
-  algorithms::GroupAdvantageOptions options;
-  const auto& fields = core_.dataflow().advantage().options().fields();
-  auto flag = [&](const char* name) {
-    auto it = fields.find(name);
-    return it != fields.end() && it->second.bool_value();
-  };
-  options.norm_adv_by_std_in_grpo = flag("norm_adv_by_std_in_grpo");
-  options.filter_groups = flag("filter_groups");
-  OnDisk([this, effect, options, sft, known = std::move(known)]() mutable {
-    BatchBuilt built;
-    built.step = effect.step;
-    built.incarnation = effect.incarnation;
-    Batch batch;
-    batch.id = BatchId(effect.step, effect.incarnation);
-    batch.capability = Capability(batch.id);
-    std::vector<algorithms::RewardedSample> samples;
-    for (const TrajectoryInfo& info : effect.trajectories) {
-      auto reward = info.scores.find("reward");
-      samples.push_back({info.draw, reward == info.scores.end() ? 0 : reward->second});
+  for (uint64_t i = 0; i < effect.held_out; ++i) {
+    TrajectoryInfo info;
+    info.id = TrajectoryId(v1::PURPOSE_EVAL, i, 0, 1);
+    info.purpose = v1::PURPOSE_EVAL;
+    info.draw = info.prompt_id = i;
+    known.push_back(MakeExample(info));
+  }
+  OnDisk([this, effect, plain, known = std::move(known)]() mutable {
+    absl::Status status;
+    for (size_t i = 0; i < known.size() && status.ok(); ++i) {
+      if (!known[i].trajectory_id().empty()) continue;
+      auto whole = ReadWhole(effect.trajectories[i]);
+      status = whole.status();
+      if (whole.ok()) known[i] = *std::move(whole);
     }
-    algorithms::Advantages advantages;
-    if (!sft) {
-      advantages = algorithms::GroupAdvantages(samples, options);
-      built.metrics = advantages.metrics;
+    absl::StatusOr<BuiltBatch> built = absl::InternalError("not read");
+    if (!status.ok()) {
+      built = status;
+    } else {
+      built = plain ? MakePlainBatch(effect, std::move(known))
+                    : MakeBatch(submitted_->dataflow(), effect, std::move(known));
     }
-    for (size_t i = 0; i < known.size() && built.status.ok(); ++i) {
-      if (!sft && !advantages.kept[i]) continue;
-      v1::Trajectory& trajectory = known[i];
-      if (trajectory.trajectory_id().empty()) {
-        auto bytes = ReadPayload(effect.trajectories[i].location);
-        if (!bytes.ok() || !trajectory.ParseFromString(*bytes)) {
-          built.status = absl::DataLossError(
-              absl::StrCat("the payload of ", TrajectoryName(effect.trajectories[i].id),
-                           " cannot be read: ", bytes.status().message()));
-        }
-      }
-      trajectory.set_step(static_cast<uint64_t>(effect.step));
-      if (!sft) {
-        *trajectory.add_columns() =
-            FloatColumn("advantages", static_cast<float>(advantages.values[i]));
-        for (const auto& [name, value] : effect.trajectories[i].scores) {
-          (*trajectory.mutable_scores())[name] = value;
-        }
-      }
-      batch.trajectories.push_back(std::move(trajectory));
-    }
-    built.size = static_cast<uint32_t>(batch.trajectories.size());
-    OnStrand([this, built, batch = std::move(batch)]() mutable {
+    OnStrand([this, effect, built = std::move(built)]() mutable {
       if (IsTerminal(core_.state())) return;
-      batch_ = std::move(batch);
-      Run(built);
+      if (!built.ok()) {
+        return Run(BatchBuilt{built.status(), effect.step, effect.incarnation});
+      }
+      batch_.id = BatchId(effect.step, effect.incarnation);
+      batch_.capability = Capability(batch_.id);
+      batch_.trajectories = std::move(built->trajectories);
+      Run(built->event);
     });
   });
 }
@@ -505,8 +538,12 @@ void JobRuntime::Do(const BuildBatch& effect) {
 void JobRuntime::Do(const CommitCheckpoint& effect) {
   auto committed = std::make_shared<CheckpointCommitted>();
   committed->incarnation = effect.incarnation;
-  const auto write = [this, effect, committed, save = saved_by_, files = std::move(saved_files_)] {
-    auto checkpoint = checkpoint_files_.Commit(effect.step, save, effect.row, files);
+  std::vector<v1::FileHash> files;
+  for (const auto& [role, saved] : std::exchange(saved_files_, {})) {
+    files.insert(files.end(), saved.begin(), saved.end());
+  }
+  const auto write = [this, effect, committed, files] {
+    auto checkpoint = checkpoint_files_.Commit(effect.step, effect.incarnation, effect.row, files);
     if (checkpoint.ok()) committed->checkpoint = *checkpoint;
     // A full disk is waited for; anything else ends the job.
     if (checkpoint.ok() || absl::IsResourceExhausted(checkpoint.status())) {

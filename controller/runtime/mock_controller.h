@@ -15,6 +15,7 @@ namespace baton::controller {
 class MockController : public ControllerInterface {
  public:
   MOCK_METHOD(void, CreateJob, (v1::CreateJobRequest, Callback<v1::Job>), (override));
+  MOCK_METHOD(v1::ListPresetsResponse, ListPresets, (), (const, override));
   MOCK_METHOD(void, ValidateJob, (v1::ValidateJobRequest, Callback<v1::ValidateJobResponse>),
               (override));
   MOCK_METHOD(void, GetJob, (v1::GetJobRequest, Callback<v1::Job>), (override));

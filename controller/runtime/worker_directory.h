@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -42,6 +43,19 @@ class WorkerDirectory {
     stream->Send(std::move(message));
   }
 
+  /// A worker that attached serves these, and as far as anybody knows always will.
+  void AddMethods(const v1::Hello& hello) {
+    absl::MutexLock lock(&mu_);
+    for (const v1::MethodCredits& method : hello.methods()) {
+      methods_.emplace(method.role(), method.method());
+    }
+  }
+  /// True when some worker has registered it since this controller started.
+  bool Serves(const std::string& role, const std::string& method) const {
+    absl::MutexLock lock(&mu_);
+    return methods_.count({role, method}) > 0;
+  }
+
   /// Takes all streams out.
   std::map<std::string, std::shared_ptr<WorkerStream>> TakeAll() {
     absl::MutexLock lock(&mu_);
@@ -49,7 +63,8 @@ class WorkerDirectory {
   }
 
  private:
-  absl::Mutex mu_;
+  mutable absl::Mutex mu_;
+  std::set<std::pair<std::string, std::string>> methods_ ABSL_GUARDED_BY(mu_);  // role, method
   std::map<std::string, std::shared_ptr<WorkerStream>> streams_ ABSL_GUARDED_BY(mu_);
 };
 

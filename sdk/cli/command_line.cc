@@ -99,6 +99,7 @@ int RunCommandLine(int argc, const char* const* argv) {
   AddJobCommands(app, &options, &code);
   AddModelCommands(app, &options, &code);
   AddClusterCommands(app, &options, &code);
+  AddPresetCommands(app, &options, &code);
   AddAccessCommands(app, &options, &code);
   if (argc < 2) {
     std::fprintf(stderr, "%s", app.help().c_str());

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "sdk/cli/graph.h"
 #include "sdk/cli/options.h"
 #include "sdk/cli/table.h"
 #include "sdk/client/nearest.h"
@@ -40,7 +41,10 @@ int Jobs(const GlobalOptions& options) {
   Table table({"JOB", "KIND", "STATE", "STEP", "REWARD", "VAL ACC", "AGE"});
   for (const v1::Job& job : *jobs) {
     *all.add_jobs() = job;
-    const std::string kind = job.effective_spec().kind() == v1::JOB_KIND_SFT ? "sft" : "rl";
+    const v1::JobKind of = job.effective_spec().kind();
+    const std::string kind = of == v1::JOB_KIND_SFT            ? "sft"
+                             : of == v1::JOB_KIND_REWARD_MODEL ? "reward_model"
+                                                               : "rl";
     table.Add({ShortJobName(job.name()), kind, StateText(job),
                absl::StrCat(job.step(), "/", job.total_steps()),
                MetricText(job, "critic/score/mean"), MetricText(job, "val/accuracy"),
@@ -52,15 +56,33 @@ int Jobs(const GlobalOptions& options) {
   return kOk;
 }
 
-int Show(const GlobalOptions& options, const std::string& name, bool spec) {
+struct ShowFlags {
+  bool spec = false, graph = false, dot = false;
+};
+
+int ShowGraph(const GlobalOptions& options, Client& client, const std::string& name, bool dot) {
+  const auto why = client.ExplainJob(name);
+  if (!why.ok()) return Fail(options, why.status());
+  if (options.json()) {
+    std::printf("%s\n", ToJson(*why).c_str());
+  } else if (dot) {
+    std::printf("%s", GraphAsDot(ShortJobName(name), *why).c_str());
+  } else {
+    std::printf("%s\n\n%s", why->summary().c_str(), GraphAsText(*why).c_str());
+  }
+  return kOk;
+}
+
+int Show(const GlobalOptions& options, const std::string& name, const ShowFlags& flags) {
   auto client = MakeClient(options);
+  if (flags.graph || flags.dot) return ShowGraph(options, *client, name, flags.dot);
   auto job = client->GetJob(name);
   if (!job.ok()) return Fail(options, job.status());
   if (options.json()) {
     std::printf("%s\n", ToJson(*job).c_str());
     return kOk;
   }
-  if (spec) {
+  if (flags.spec) {
     std::printf("%s", SpecToYaml(job->effective_spec()).c_str());
     return kOk;
   }
@@ -253,10 +275,12 @@ void AddJobCommands(CLI::App& app, GlobalOptions* options, int* code) {
     sub->callback([=] { *code = run(*options, *name); });
     return sub;
   };
-  auto spec = std::make_shared<bool>(false);
-  named("show", "Show a job: state, workers, newest metrics",
-        [spec](const GlobalOptions& o, const std::string& n) { return Show(o, n, *spec); })
-      ->add_flag("--spec", *spec, "Print its effective spec as YAML");
+  auto f = std::make_shared<ShowFlags>();
+  auto* show = named("show", "Show a job: state, workers, newest metrics",
+                     [f](const GlobalOptions& o, const std::string& n) { return Show(o, n, *f); });
+  show->add_flag("--spec", f->spec, "Print its effective spec as YAML");
+  show->add_flag("--graph", f->graph, "Draw its dataflow and how far each node is");
+  show->add_flag("--dot", f->dot, "The same for Graphviz: baton show JOB --dot | dot -Tsvg");
   named("why", "Say what a job waits for, root cause first", Why);
   named("cancel", "Stop a job for good", [](const GlobalOptions& o, const std::string& n) {
     return Steer(o, n, &Client::CancelJob);

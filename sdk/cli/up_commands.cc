@@ -31,8 +31,11 @@ namespace fs = std::filesystem;
 constexpr absl::Duration kReady = absl::Seconds(60);
 constexpr absl::Duration kGrace = absl::Seconds(10);
 
+// What a worker of `--scorers` can play.
+constexpr char kScorerRoles[] = "critic,reference,reward_model,cost,judge";
+
 struct UpFlags {
-  int trainers = 1, rollouts = 2, rewards = 1;
+  int trainers = 1, rollouts = 2, rewards = 1, scorers = 2;
   int port = 7077, http_port = 7078, relay_port = 7079;
   bool detach = false;
   bool fake = false;
@@ -92,9 +95,10 @@ std::vector<ChildSpec> Children(const UpFlags& flags, const std::string& state_d
        log("controller"),
        {}});
   const std::string program = SiblingPath(flags.fake ? "baton-fake-worker" : "baton-worker");
-  auto workers = [&](const char* role, int count) {
+  auto workers = [&](const char* name, int count) {
+    const std::string role = name == std::string("scorer") ? kScorerRoles : name;
     for (int i = 0; i < count; ++i) {
-      const std::string id = absl::StrCat(role, "-", i);
+      const std::string id = absl::StrCat(name, "-", i);
       ChildSpec child{id,
                       {program, "--controller", state.controller, "--roles", role, "--relay",
                        state.relay, "--id", id},
@@ -110,6 +114,7 @@ std::vector<ChildSpec> Children(const UpFlags& flags, const std::string& state_d
   workers("actor", flags.trainers);
   workers("rollout", flags.rollouts);
   workers("reward", flags.rewards);
+  workers("scorer", flags.scorers);
   return children;
 }
 
@@ -170,7 +175,8 @@ int Supervise(const GlobalOptions& options, const UpFlags& flags, ClusterState s
   }
   if (status.ok()) {
     status =
-        WaitUntilReady(options, state, flags.trainers + flags.rollouts + flags.rewards, supervisor);
+        WaitUntilReady(options, state,
+                       flags.trainers + flags.rollouts + flags.rewards + flags.scorers, supervisor);
   }
   state.processes = supervisor.States();
   if (!status.ok()) {
@@ -351,6 +357,10 @@ void AddUpCommands(CLI::App& app, GlobalOptions* options, int* code) {
       ->check(count)
       ->capture_default_str();
   up->add_option("--rewards", flags->rewards, "Workers of role reward")
+      ->check(count)
+      ->capture_default_str();
+  up->add_option("--scorers", flags->scorers,
+                 "Workers that play critic, reference, reward_model, cost or judge, one at a time")
       ->check(count)
       ->capture_default_str();
   up->add_option("--port", flags->port, "gRPC port; 0: any free one")

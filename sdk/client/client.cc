@@ -126,6 +126,10 @@ class ClientImpl : public Client {
     return Call<v1::ExplainJobResponse>(*jobs_, &v1::JobService::Stub::ExplainJob,
                                         Named<v1::ExplainJobRequest>(name));
   }
+  absl::StatusOr<v1::ListPresetsResponse> ListPresets() override {
+    return Call<v1::ListPresetsResponse>(*jobs_, &v1::JobService::Stub::ListPresets,
+                                         v1::ListPresetsRequest());
+  }
   absl::StatusOr<v1::ListWorkersResponse> ListWorkers() override {
     return Call<v1::ListWorkersResponse>(*cluster_, &v1::ClusterService::Stub::ListWorkers,
                                          v1::ListWorkersRequest());

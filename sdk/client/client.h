@@ -70,6 +70,7 @@ class Client {
   virtual absl::StatusOr<v1::ExportCheckpointResponse> ExportCheckpoint(
       const std::string& name, int64_t step, const std::string& directory) = 0;
   virtual absl::StatusOr<v1::ExplainJobResponse> ExplainJob(const std::string& name) = 0;
+  virtual absl::StatusOr<v1::ListPresetsResponse> ListPresets() = 0;
   virtual absl::StatusOr<v1::ListWorkersResponse> ListWorkers() = 0;
   virtual absl::StatusOr<v1::Worker> DrainWorker(const std::string& worker_id) = 0;
 

@@ -1,6 +1,7 @@
 #include "sdk/client/spec_yaml.h"
 
 #include "gmock/gmock.h"
+#include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
 
 namespace baton {
@@ -103,6 +104,35 @@ TEST(SpecYamlTest, WhatItWritesItReads) {
   const ParsedSpec again = ParseSpecYaml(SpecToYaml(spec), {});
   EXPECT_EQ(FormatProblems("f", again.problems), "");
   EXPECT_EQ(again.spec.SerializeAsString(), spec.SerializeAsString());
+}
+
+// Maps of numbers and free options, whose texts may look like something else.
+TEST(SpecYamlTest, WritesAndReadsADataflow) {
+  constexpr char kGraph[] = R"(
+kind: rl
+resources: {role_workers: {critic: 1, judge: 3}}
+judge: {verdicts: {"yes": 1, "no": -0.5}}
+algorithm: {advantage: {lam: 0.95, use_kl_in_reward: true}}
+dataflow:
+  score:
+    - {node: a, role: r, method: m, inputs: [b, c], out: x,
+       options: {number: 2.5, text: word, quoted: "3", flag: "true", yes: true, list: [1, "1"],
+                 inner: {deep: "x: y"}}}
+  advantage: {estimator: gae, rewards: {x: 1, y: 0.25}}
+)";
+  const ParsedSpec parsed = ParseSpecYaml(kGraph, {});
+  EXPECT_EQ(FormatProblems("f", parsed.problems), "");
+  const auto& options = parsed.spec.dataflow().score(0).options().fields();
+  EXPECT_EQ(options.at("number").number_value(), 2.5);
+  EXPECT_EQ(options.at("quoted").string_value(), "3");
+  EXPECT_EQ(options.at("flag").string_value(), "true");
+  EXPECT_TRUE(options.at("yes").bool_value());
+  EXPECT_EQ(parsed.spec.resources().role_workers().at("judge"), 3);
+  EXPECT_EQ(parsed.spec.judge().verdicts().at("no"), -0.5);
+  const std::string text = SpecToYaml(parsed.spec);
+  const ParsedSpec again = ParseSpecYaml(text, {});
+  EXPECT_EQ(FormatProblems("f", again.problems), "") << text;
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(again.spec, parsed.spec)) << text;
 }
 
 TEST(SpecYamlTest, TextThatIsNotUtf8IsRefusedWithItsLine) {

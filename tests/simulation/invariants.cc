@@ -98,10 +98,12 @@ std::string AckedIsCommitted(bool committed, const controller::TaskRef& ref) {
 
 std::string CommandIsCommitted(const store::v1::JobRow& row, const controller::StartTask& task) {
   if (!IsGroupCommand(task.ref.kind)) return "";
-  const bool newer =
-      row.generation() > task.args.generation ||
-      (row.generation() == task.args.generation && row.sequence() >= task.args.sequence);
-  if (newer) return "";
+  for (const store::v1::GroupRow& group : row.groups()) {
+    const bool newer =
+        group.generation() > task.args.generation ||
+        (group.generation() == task.args.generation && group.sequence() >= task.args.sequence);
+    if (group.role() == task.args.role && newer) return "";
+  }
   return absl::StrCat(MethodName(task.ref.kind), " ", task.args.generation, ".", task.args.sequence,
                       " is sent before it is stored");
 }

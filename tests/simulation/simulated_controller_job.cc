@@ -112,10 +112,11 @@ void SimulatedController::Leave(Job& job, Turn& turn) {
     if (ref.kind == TaskKind::kGenerate || ref.kind == TaskKind::kScore) {
       for (const auto& t : StoredTrajectories(job.name)) {
         committed |= t.id() == ref.subject && t.incarnation() == ref.incarnation &&
-                     (ref.kind == TaskKind::kGenerate || t.scored() > ref.part);
+                     (ref.kind == TaskKind::kGenerate || (t.scored_nodes() >> ref.part & 1) != 0);
       }
     } else if (IsGroupCommand(ref.kind)) {
-      committed |= !row.has_command() || row.command().sequence() != ref.subject;
+      const store::v1::GroupRow& group = row.groups(static_cast<int>(ref.part));
+      committed |= !group.has_command() || group.command().sequence() != ref.subject;
     } else {
       committed = true;
     }

@@ -1,0 +1,32 @@
+// What is wrong with a dataflow.
+#ifndef BATON_CONTROLLER_CORE_CHECK_DATAFLOW_H_
+#define BATON_CONTROLLER_CORE_CHECK_DATAFLOW_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "baton/v1/error.pb.h"
+#include "baton/v1/job_spec.pb.h"
+
+namespace baton::controller {
+
+/// Every problem of the graph of a spec of kind rl whose defaults are filled in: names that are
+/// missing or given twice, a cycle, an input that nobody produces, a role that cannot train, an
+/// estimator, loss or option that does not exist, what an estimator needs and nobody makes, sizes
+/// that do not divide. Fields are paths from `spec.dataflow`; where the graph is a preset's, from
+/// the part of the spec that it was made of. Pure.
+void CheckDataflow(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
+                   std::vector<v1::FieldViolation>* violations);
+
+/// A method that Baton's own workers do not serve: some worker must have registered it.
+struct ForeignMethod {
+  std::string field;  ///< Of the node, e.g. "spec.dataflow.score[1].method".
+  std::string role;
+  std::string method;
+};
+std::vector<ForeignMethod> ForeignMethods(const v1::Dataflow& dataflow);
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_CHECK_DATAFLOW_H_

@@ -1,0 +1,178 @@
+#include "controller/core/check_dataflow.h"
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "controller/core/score_graph.h"
+#include "controller/core/spec.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+
+namespace baton::controller {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+
+// Two rewards, one of which reads what another node makes, a critic and a reference.
+constexpr char kGraph[] = R"(
+  score { node: "reason" role: "parser" method: "split" out: "steps" }
+  score { node: "quality" role: "reward" method: "compute_reward" inputs: "steps" out: "quality" }
+  score { node: "style" role: "reward_model" method: "compute_reward" out: "style" }
+  score { node: "ref" role: "reference" method: "compute_log_prob" out: "ref_log_prob" }
+  score { node: "values" role: "critic" method: "compute_values" out: "values" }
+  advantage { estimator: "gae" rewards { key: "quality" value: 1 } rewards { key: "style" value: 0.5 } }
+  update { role: "actor" method: "update" loss: "ppo_clip" }
+  update { role: "critic" method: "update" loss: "value" }
+)";
+
+v1::JobSpec SpecWith(const std::string& graph) {
+  v1::JobSpec spec;
+  spec.set_kind(v1::JOB_KIND_RL);
+  spec.mutable_model()->set_path("/model");
+  spec.mutable_data()->add_train_files("a.jsonl");
+  spec.mutable_trainer()->set_total_training_steps(10);
+  spec.mutable_reward_model()->mutable_model()->set_path("/rm");
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(graph, spec.mutable_dataflow()));
+  return spec;
+}
+
+std::multimap<std::string, std::string> Problems(const v1::JobSpec& spec) {
+  std::multimap<std::string, std::string> problems;
+  for (const auto& v : CheckSpec(spec).violations) problems.emplace(v.field(), v.description());
+  return problems;
+}
+
+TEST(CheckDataflowTest, AGraphOfOnesOwnIsTakenAsItIs) {
+  const v1::JobSpec spec = SpecWith(kGraph);
+  const CheckedSpec checked = CheckSpec(spec);
+  EXPECT_THAT(Problems(spec), IsEmpty());
+  EXPECT_EQ(checked.dataflow.score_size(), 5);
+  EXPECT_EQ(checked.dataflow.generate(0).purpose(), "train");
+  EXPECT_EQ(checked.effective.critic().model().path(), "/model");
+  EXPECT_EQ(checked.effective.reference().model().path(), "/model");
+  const auto foreign = ForeignMethods(checked.dataflow);
+  ASSERT_EQ(foreign.size(), 1u);
+  EXPECT_EQ(foreign[0].field, "spec.dataflow.score[0].method");
+  EXPECT_EQ(foreign[0].role + "." + foreign[0].method, "parser.split");
+}
+
+TEST(CheckDataflowTest, EveryMistakeIsNamedWithItsPathAndARemedy) {
+  const struct {
+    const char* from;
+    const char* to;
+    const char* field;
+    const char* text;
+  } cases[] = {
+      {"inputs: \"steps\"", "inputs: \"stpes\"", "spec.dataflow.score[1].inputs[0]",
+       "nobody produces 'stpes'; there are: prompt_tokens, tokens, rollout_log_prob, quality, "},
+      {"out: \"steps\"", "inputs: \"quality\" out: \"steps\"", "spec.dataflow.score",
+       "a cycle: reason needs quality needs reason; remove one of these inputs"},
+      {"out: \"steps\"", "inputs: \"steps\" out: \"steps\"", "spec.dataflow.score",
+       "a cycle: reason needs reason"},
+      {"role: \"parser\"", "role: \"rollout\"", "spec.dataflow.score[0].role",
+       "'rollout' scores nothing; one of: cost, critic, "},
+      {"role: \"parser\"", "", "spec.dataflow.score[0].role", "is missing"},
+      {"method: \"split\"", "", "spec.dataflow.score[0].method", "is missing"},
+      {"node: \"reason\"", "node: \"style\"", "spec.dataflow.score[2].node", "there twice"},
+      {"out: \"style\"", "out: \"quality\"", "spec.dataflow.score[2].out",
+       "'quality' is made by node 'quality' already"},
+      {"out: \"style\"", "out: \"tokens\"", "spec.dataflow.score[2].out", "made by generation"},
+      {"key: \"style\"", "key: \"stile\"", "spec.dataflow.advantage.rewards",
+       "no node makes 'stile'; add a score node"},
+      {"estimator: \"gae\"", "estimator: \"gea\"", "spec.dataflow.advantage.estimator", "gae"},
+      {"estimator: \"gae\"",
+       "estimator: \"gae\" options { fields { key: \"lma\" value { number_value: 1 } } }",
+       "spec.dataflow.advantage.options.lma", "lam"},
+      {"estimator: \"gae\"", "estimator: \"remax\"", "spec.dataflow.advantage",
+       "needs the reward of a greedy response; add {purpose: baseline}"},
+      {"out: \"values\"", "out: \"worth\"", "spec.dataflow.advantage",
+       "needs 'values', which no score node makes"},
+      {"estimator: \"gae\"", "estimator: \"rloo\"", "spec.dataflow.advantage",
+       "makes no returns for the critic"},
+      {"loss: \"ppo_clip\"", "loss: \"ppo\"", "spec.dataflow.update[0].loss",
+       "'ppo' is not one of: cispo, gspo, ppo_clip, reinforce"},
+      {"update { role: \"critic\"", "update { role: \"reference\"", "spec.dataflow.update[1].role",
+       "'reference' is not one of: actor, critic"},
+      {"update { role: \"critic\"", "update { role: \"actor\"", "spec.dataflow.update[1].role",
+       "'actor' is updated twice"},
+      {"update { role: \"actor\"", "update { role: \"critic\"", "spec.dataflow.update",
+       "has no node of role actor"},
+      {"score { node: \"reason\"", "generate { purpose: \"evil\" } score { node: \"reason\"",
+       "spec.dataflow.generate[0].purpose", "'evil' is not one of: train, baseline"},
+      {"score { node: \"reason\"", "generate { purpose: \"baseline\" } score { node: \"reason\"",
+       "spec.dataflow.generate", "has no node of purpose 'train'"},
+  };
+  for (const auto& c : cases) {
+    std::string graph = kGraph;
+    const size_t at = graph.find(c.from);
+    ASSERT_NE(at, std::string::npos) << c.from;
+    graph.replace(at, std::string(c.from).size(), c.to);
+    EXPECT_THAT(Problems(SpecWith(graph)), Contains(Pair(c.field, HasSubstr(c.text)))) << c.to;
+  }
+}
+
+TEST(CheckDataflowTest, AllMistakesAreReportedAtOnce) {
+  std::string graph = kGraph;
+  graph.replace(graph.find("inputs: \"steps\""), 15, "inputs: \"a\" inputs: \"b\"");
+  graph.replace(graph.find("loss: \"value\""), 13, "loss: \"mse\"");
+  graph.replace(graph.find("estimator: \"gae\""), 16, "estimator: \"x\"");
+  v1::JobSpec spec = SpecWith(graph);
+  spec.mutable_actor()->set_lr(-1);  // and the critic's, which is the same
+  const auto problems = Problems(spec);
+  EXPECT_EQ(problems.size(), 6u) << ::testing::PrintToString(problems);
+}
+
+TEST(CheckDataflowTest, WhatTheGraphOfAPresetLacksIsSaidInTheWordsOfTheSpec) {
+  v1::JobSpec spec;
+  spec.set_kind(v1::JOB_KIND_RL);
+  spec.mutable_model()->set_path("/model");
+  spec.mutable_data()->add_train_files("a.jsonl");
+  spec.mutable_trainer()->set_total_training_steps(10);
+  spec.mutable_reward()->add_rules()->set_type("numeric");
+  spec.mutable_algorithm()->set_preset("safe_rlhf");
+  spec.mutable_critic()->set_cliprange_value(-1);
+  spec.mutable_data()->set_gen_batch_size(64);
+  (*spec.mutable_resources()->mutable_role_workers())["judge"] = 2;
+  (*spec.mutable_algorithm()->mutable_advantage()->mutable_fields())["cost_limt"].set_number_value(
+      1);
+  EXPECT_THAT(Problems(spec),
+              AllOf(Contains(Pair("spec.cost_model.model.path", HasSubstr("is missing"))),
+                    Contains(Pair("spec.critic.cliprange_value", HasSubstr("-1"))),
+                    Contains(Pair("spec.data.gen_batch_size", HasSubstr("dynamic_sampling"))),
+                    Contains(Pair("spec.resources.role_workers.judge", HasSubstr("no role judge"))),
+                    Contains(Pair("spec.algorithm.advantage.cost_limt", HasSubstr("cost_limit")))));
+  spec.mutable_algorithm()->set_preset("rloo");
+  spec.mutable_algorithm()->clear_advantage();
+  spec.mutable_rollout()->set_n(1);
+  EXPECT_THAT(Problems(spec),
+              AllOf(Contains(Pair("spec.critic", HasSubstr("preset rloo has no role critic"))),
+                    Contains(Pair("spec.rollout.n", HasSubstr("at least 2")))));
+}
+
+TEST(ScoreGraphTest, KnowsWhatEachNodeNeedsAndWhatARewardIsMadeOf) {
+  v1::Dataflow dataflow;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(kGraph, &dataflow));
+  const ScoreGraph graph(dataflow);
+  EXPECT_EQ(graph.size(), 5);
+  EXPECT_EQ(graph.needs(0), 0u);
+  EXPECT_EQ(graph.needs(1), 0b1u);
+  EXPECT_EQ(graph.Wanted(v1::PURPOSE_TRAIN), 0b11111u);
+  EXPECT_EQ(graph.Wanted(v1::PURPOSE_EVAL), 0b111u);
+  EXPECT_EQ(graph.Wanted(v1::PURPOSE_BASELINE), 0b111u);
+  EXPECT_TRUE(graph.IsReward(1));
+  EXPECT_FALSE(graph.IsReward(0));
+  EXPECT_EQ(graph.Reward({{"quality", 3}, {"style", -2}, {"other", 100}}), 2);
+  EXPECT_EQ(graph.Reward({{"style", 4}}), 2);
+  EXPECT_THAT(graph.roles(),
+              ElementsAre("critic", "parser", "reference", "reward", "reward_model"));
+}
+
+}  // namespace
+}  // namespace baton::controller

@@ -1,0 +1,165 @@
+// Jobs of several roles: who trains beside the actor, nodes that score at the same time, greedy
+// baselines, batches that are drawn until there is enough to learn. Against simulated workers in
+// virtual time, with losses and restarts.
+#include <map>
+#include <random>
+#include <string>
+
+#include "controller/core/simulated_job.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace baton::controller {
+namespace {
+
+using Job = v1::Job;
+
+SimulatedJob World(uint64_t seed, const std::string& preset, int steps) {
+  SimulatedJob::Options options;
+  options.seed = seed;
+  options.preset = preset;
+  options.steps = steps;
+  return SimulatedJob(options);
+}
+
+class DataflowTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  struct Outcome {
+    std::map<int64_t, std::vector<uint64_t>> trained;
+    uint64_t weights = 0;
+    double seen = 0;
+  };
+  static Outcome OutcomeOf(SimulatedJob& world) {
+    return {world.trained(), world.FinalWeights(), world.core().Row().algorithm().at("seen")};
+  }
+  static void ExpectSame(const Outcome& a, const Outcome& b) {
+    EXPECT_EQ(a.trained, b.trained);
+    EXPECT_EQ(a.weights, b.weights);
+    EXPECT_EQ(a.seen, b.seen);
+  }
+  Outcome Undisturbed(int steps) {
+    SimulatedJob world = World(1, GetParam(), steps);
+    world.RunToEnd();
+    EXPECT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+    return OutcomeOf(world);
+  }
+};
+
+TEST_P(DataflowTest, RunsToItsEndWhateverTheOrder) {
+  const Outcome expected = Undisturbed(5);
+  ASSERT_EQ(expected.trained.size(), 5u);
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    SimulatedJob world = World(seed, GetParam(), 5);
+    world.RunToEnd();
+    ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED) << "seed " << seed;
+    ExpectSame(OutcomeOf(world), expected);
+    EXPECT_TRUE(world.core().HeldWorkers().empty());
+  }
+}
+
+TEST_P(DataflowTest, LossesChangeNothing) {
+  const Outcome expected = Undisturbed(5);
+  for (uint64_t seed = 0; seed < 120; ++seed) {
+    SimulatedJob world = World(seed, GetParam(), 5);
+    std::mt19937 random(static_cast<unsigned>(seed));
+    for (int i = 0; !world.ended() && i < 30000; ++i) {
+      if (i < 600 && random() % 50 == 0) world.LoseSomeWorker();
+      if (i < 600 && random() % 50 == 0) world.BreakSomeStream();
+      if (!world.Step()) break;
+    }
+    ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED)
+        << "seed " << seed << "\n"
+        << world.core().Explain(world.now()).DebugString();
+    ExpectSame(OutcomeOf(world), expected);
+  }
+}
+
+TEST_P(DataflowTest, ARestartAtAnyEventChangesNothing) {
+  const Outcome expected = Undisturbed(3);
+  for (int dying : {0, 30}) {
+    for (int at = 0; at < 260; ++at) {
+      SimulatedJob world = World(static_cast<uint64_t>(at) % 7, GetParam(), 3);
+      bool moved = true;
+      for (int i = 0; !world.ended() && moved; ++i) {
+        if (i == at) world.Restart(dying);
+        moved = world.Step();
+      }
+      ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED)
+          << "restart at " << at << ", " << dying << "% die\n"
+          << world.core().Explain(world.now()).DebugString();
+      ExpectSame(OutcomeOf(world), expected);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Presets, DataflowTest, ::testing::Values("ppo", "remax", "dapo", "rloo"),
+                         [](const auto& preset) { return preset.param; });
+
+TEST(DataflowJobTest, TheCriticLearnsFromTheActorsBatchesAndIsSavedWithIt) {
+  SimulatedJob world = World(3, "ppo", 4);
+  world.RunToEnd();
+  ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+  EXPECT_EQ(world.disk().at(4).size(), 2u);
+  EXPECT_EQ(world.disk().at(4).at("actor"), world.disk().at(4).at("critic"))
+      << "the same batches give the same simulated weights";
+}
+
+TEST(DataflowJobTest, TheLossOfTheCriticTakesTheActorBackToo) {
+  const auto run = [](const std::string& lost) {
+    SimulatedJob world = World(3, "ppo", 5);
+    while (world.core().step() < 3) world.Step();
+    world.LoseOneOf(lost);
+    EXPECT_EQ(world.core().step(), 2);
+    EXPECT_EQ(world.core().incarnation(), 2u);
+    EXPECT_EQ(world.core().state(), Job::STATE_RECOVERING);
+    world.RunToEnd();
+    EXPECT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+    return world.FinalWeights();
+  };
+  SimulatedJob undisturbed = World(3, "ppo", 5);
+  undisturbed.RunToEnd();
+  EXPECT_EQ(run("critic"), undisturbed.FinalWeights());
+  EXPECT_EQ(run("actor"), undisturbed.FinalWeights());
+}
+
+// Every third group is dropped, so each step takes two rounds of three prompts, and the next goes
+// on where it stopped.
+TEST(DataflowJobTest, DynamicSamplingDrawsUntilThereIsEnough) {
+  SimulatedJob world = World(5, "dapo", 2);
+  world.RunToEnd();
+  ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+  using ::testing::ElementsAre;
+  const auto id = [](uint64_t draw, uint32_t sample) {
+    return TrajectoryId(v1::PURPOSE_TRAIN, draw, sample, 2);
+  };
+  EXPECT_THAT(world.trained().at(1),
+              ElementsAre(id(1, 0), id(1, 1), id(2, 0), id(2, 1), id(4, 0), id(4, 1)));
+  EXPECT_THAT(world.trained().at(2),
+              ElementsAre(id(7, 0), id(7, 1), id(8, 0), id(8, 1), id(10, 0), id(10, 1)));
+  EXPECT_EQ(world.core().Row().cursor(), 12u);
+}
+
+TEST(DataflowJobTest, DynamicSamplingGivesUpAtItsLimitAndSaysWhy) {
+  SimulatedJob::Options options;
+  options.preset = "dapo";
+  SimulatedJob world(options);
+  while (world.UnderWay(TaskKind::kGenerate).empty()) world.Step();
+  int rounds = 0;
+  while (!world.ended() && world.core().state() == Job::STATE_RUNNING) {
+    BatchBuilt nothing;  // before the world's own answer
+    nothing.step = 1;
+    nothing.incarnation = 1;
+    const auto before = world.core().Brief().phase();
+    if (before == "computing advantages") ++rounds;
+    world.Send(nothing);
+    if (!world.Step()) break;
+  }
+  world.RunToEnd();
+  EXPECT_EQ(world.core().state(), Job::STATE_FAILED);
+  EXPECT_EQ(rounds, 10);
+  EXPECT_THAT(world.core().Brief().error().message(),
+              ::testing::HasSubstr("after 10 batches of 3 prompts only 0 of 3 groups"));
+}
+
+}  // namespace
+}  // namespace baton::controller

@@ -1,0 +1,122 @@
+#include "controller/core/presets.h"
+
+#include <set>
+#include <string>
+
+#include "controller/core/roles.h"
+#include "controller/core/spec.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/util/message_differencer.h"
+#include "gtest/gtest.h"
+
+namespace baton::controller {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+v1::JobSpec SpecOf(const std::string& preset) {
+  v1::JobSpec spec;
+  spec.set_kind(v1::JOB_KIND_RL);
+  spec.mutable_model()->set_path("/model");
+  spec.mutable_data()->add_train_files("a.jsonl");
+  spec.mutable_reward()->add_rules()->set_type("numeric");
+  spec.mutable_trainer()->set_total_training_steps(10);
+  spec.mutable_algorithm()->set_preset(preset);
+  if (preset == "safe_rlhf") spec.mutable_cost_model()->mutable_model()->set_path("/cost");
+  if (preset == "fapo") {
+    spec.mutable_judge()->set_template_("Is {response} right for {answer}?");
+    spec.mutable_judge()->set_verdict("(yes|no)");
+  }
+  return spec;
+}
+
+std::set<std::string> RolesOf(const std::string& preset) {
+  const CheckedSpec checked = CheckSpec(SpecOf(preset));
+  std::set<std::string> roles;
+  for (const auto& [role, count] : WorkersOf(checked.effective, checked.dataflow)) {
+    roles.insert(role);
+  }
+  return roles;
+}
+
+TEST(PresetsTest, EveryAlgorithmHasItsName) {
+  EXPECT_THAT(PresetsOf(v1::JOB_KIND_RL),
+              UnorderedElementsAre("ppo", "grpo", "dr_grpo", "dapo", "rloo", "reinforce_plus_plus",
+                                   "reinforce_plus_plus_baseline", "remax", "gspo", "cispo",
+                                   "safe_rlhf", "vapo", "fapo"));
+  EXPECT_THAT(PresetsOf(v1::JOB_KIND_SFT), ElementsAre("sft"));
+  EXPECT_THAT(PresetsOf(v1::JOB_KIND_REWARD_MODEL), ElementsAre("reward_model"));
+  EXPECT_EQ(DefaultPreset(v1::JOB_KIND_RL), "grpo");
+  for (const Preset& preset : Presets()) EXPECT_FALSE(preset.summary.empty()) << preset.name;
+}
+
+TEST(PresetsTest, EveryOneIsAGoodSpecAndKeepsItsMeaning) {
+  for (const std::string& preset : PresetsOf(v1::JOB_KIND_RL)) {
+    const CheckedSpec checked = CheckSpec(SpecOf(preset));
+    for (const auto& v : checked.violations) {
+      ADD_FAILURE() << preset << ": " << v.field() << ": " << v.description();
+    }
+    // What was filled in is a spec of its own that says the same.
+    const CheckedSpec again = CheckSpec(checked.effective);
+    EXPECT_THAT(again.violations, IsEmpty()) << preset;
+    EXPECT_TRUE(
+        google::protobuf::util::MessageDifferencer::Equals(again.dataflow, checked.dataflow))
+        << preset;
+    // And the graph alone is, too.
+    v1::JobSpec own = checked.effective;
+    *own.mutable_dataflow() = checked.dataflow;
+    EXPECT_THAT(CheckSpec(own).violations, IsEmpty()) << preset;
+  }
+}
+
+TEST(PresetsTest, EachBringsTheRolesItNeeds) {
+  const std::set<std::string> plain = {"actor", "rollout", "reward"};
+  for (const char* preset :
+       {"grpo", "dr_grpo", "dapo", "reinforce_plus_plus_baseline", "remax", "gspo", "cispo"}) {
+    EXPECT_EQ(RolesOf(preset), plain) << preset;
+  }
+  EXPECT_THAT(RolesOf("ppo"),
+              UnorderedElementsAre("actor", "rollout", "reward", "critic", "reference"));
+  EXPECT_THAT(RolesOf("rloo"), UnorderedElementsAre("actor", "rollout", "reward", "reference"));
+  EXPECT_THAT(RolesOf("vapo"), UnorderedElementsAre("actor", "rollout", "reward", "critic"));
+  EXPECT_THAT(RolesOf("safe_rlhf"),
+              UnorderedElementsAre("actor", "rollout", "reward", "critic", "reference", "cost"));
+}
+
+TEST(PresetsTest, AUsersValueStandsAboveThePresets) {
+  v1::JobSpec spec = SpecOf("vapo");
+  spec.mutable_algorithm()->set_critic_warmup(3);
+  spec.mutable_algorithm()->set_clip_ratio_high(0.5);
+  (*spec.mutable_algorithm()->mutable_advantage()->mutable_fields())["adaptive_lam_alpha"]
+      .set_number_value(0.1);
+  const CheckedSpec checked = CheckSpec(spec);
+  EXPECT_THAT(checked.violations, IsEmpty());
+  EXPECT_EQ(checked.effective.algorithm().critic_warmup(), 3);
+  const auto& advantage = checked.dataflow.advantage().options().fields();
+  EXPECT_EQ(advantage.at("adaptive_lam_alpha").number_value(), 0.1);
+  EXPECT_EQ(advantage.at("critic_lam").number_value(), 1);
+  const auto& actor = checked.dataflow.update(0).options().fields();
+  EXPECT_EQ(actor.at("clip_ratio_high").number_value(), 0.5);
+  EXPECT_EQ(actor.at("positive_nll_coef").number_value(), 0.1);
+}
+
+TEST(PresetsTest, ALearnedRewardStandsAloneOrBesideOthers) {
+  v1::JobSpec spec = SpecOf("rloo");
+  spec.mutable_reward_model()->mutable_model()->set_path("/rm");
+  spec.mutable_reward_model()->set_weight(0.25);
+  const CheckedSpec both = CheckSpec(spec);
+  EXPECT_THAT(both.violations, IsEmpty());
+  EXPECT_EQ(both.dataflow.advantage().rewards().at("rule_reward"), 1);
+  EXPECT_EQ(both.dataflow.advantage().rewards().at("model_reward"), 0.25);
+  spec.clear_reward();
+  const CheckedSpec alone = CheckSpec(spec);
+  EXPECT_THAT(alone.violations, IsEmpty());
+  ASSERT_GE(alone.dataflow.score_size(), 1);
+  EXPECT_EQ(alone.dataflow.score(0).role(), "reward_model");
+  EXPECT_EQ(alone.dataflow.score(0).out(), "reward");
+}
+
+}  // namespace
+}  // namespace baton::controller

@@ -1,0 +1,46 @@
+#include "controller/core/roles.h"
+
+#include <algorithm>
+
+namespace baton::controller {
+
+bool MayTrain(absl::string_view role) { return role == "actor" || role == "critic"; }
+
+std::map<std::string, int> WorkersOf(const v1::JobSpec& effective, const v1::Dataflow& dataflow) {
+  std::map<std::string, int> workers;
+  for (const v1::UpdateNode& node : dataflow.update()) workers[node.role()] = 1;
+  if (effective.kind() != v1::JOB_KIND_RL) return workers;
+  const v1::ResourcesSpec& resources = effective.resources();
+  workers["rollout"] = resources.rollout_workers();
+  for (const v1::ScoreNode& node : dataflow.score()) {
+    if (MayTrain(node.role())) continue;  // who trains scores as well
+    const auto asked = resources.role_workers().find(node.role());
+    workers[node.role()] = node.role() == "reward"                   ? resources.reward_workers()
+                           : asked == resources.role_workers().end() ? 1
+                                                                     : asked->second;
+  }
+  return workers;
+}
+
+uint64_t GenBatchSize(const v1::JobSpec& effective) {
+  const v1::DataSpec& data = effective.data();
+  const int size = data.gen_batch_size() > 0 ? data.gen_batch_size() : data.train_batch_size();
+  return static_cast<uint64_t>(size);
+}
+
+void Upgrade(store::v1::JobRow& row) {
+  if (row.groups_size() > 0) return;
+  store::v1::GroupRow* actor = row.add_groups();
+  actor->set_role("actor");
+  actor->set_generation(row.generation());
+  actor->set_sequence(row.sequence());
+  if (row.has_command()) *actor->mutable_command() = row.command();
+  row.clear_generation();
+  row.clear_sequence();
+  row.clear_command();
+  // Every step drew one batch.
+  row.set_saved_cursor(static_cast<uint64_t>(std::max<int64_t>(row.saved_step(), 0)) *
+                       GenBatchSize(row.job().effective_spec()));
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,28 @@
+// The roles of a job and how many workers each asks for.
+#ifndef BATON_CONTROLLER_CORE_ROLES_H_
+#define BATON_CONTROLLER_CORE_ROLES_H_
+
+#include <map>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "baton/store/v1/rows.pb.h"
+#include "baton/v1/job_spec.pb.h"
+
+namespace baton::controller {
+
+/// True for roles that may have an update node: "actor" and "critic".
+bool MayTrain(absl::string_view role);
+
+/// Role -> workers: the actor, the rollouts of kind rl, and every role of the dataflow.
+std::map<std::string, int> WorkersOf(const v1::JobSpec& effective, const v1::Dataflow& dataflow);
+
+/// Prompts that a step draws at a time.
+uint64_t GenBatchSize(const v1::JobSpec& effective);
+
+/// Brings a row that a program of schema version 1 or 2 wrote to what this one reads.
+void Upgrade(store::v1::JobRow& row);
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_ROLES_H_

@@ -1,0 +1,145 @@
+#include "controller/runtime/batch_builder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "controller/algorithms/compute_advantages.h"
+#include "controller/core/dataflow_options.h"
+#include "sdk/base/status_macros.h"
+
+namespace baton::controller {
+namespace {
+
+using algorithms::Sample;
+
+const v1::Column* FindColumn(const v1::Trajectory& trajectory, absl::string_view name) {
+  for (const v1::Column& column : trajectory.columns()) {
+    if (column.name() == name) return &column;
+  }
+  return nullptr;
+}
+
+// The per-token columns of a batch, aligned, since those of a message need not be.
+class Columns {
+ public:
+  explicit Columns(size_t size) : kept_(size) {}
+
+  /// Empty when the trajectory has none of that name.
+  absl::Span<const float> Read(size_t i, const v1::Trajectory& from, absl::string_view name) {
+    const v1::Column* column = FindColumn(from, name);
+    if (column == nullptr || column->dtype() != v1::DATA_TYPE_FLOAT32) return {};
+    std::vector<float>& values = kept_[i].emplace_back(column->data().size() / sizeof(float));
+    std::memcpy(values.data(), column->data().data(), values.size() * sizeof(float));
+    return values;
+  }
+
+ private:
+  std::vector<std::vector<std::vector<float>>> kept_;
+};
+
+std::optional<double> ScoreOf(const TrajectoryInfo& info, const std::string& name) {
+  const auto score = info.scores.find(name);
+  if (score == info.scores.end()) return std::nullopt;
+  return score->second;
+}
+
+Sample MakeSample(const BuildBatch& ask, size_t i, const v1::Trajectory& payload,
+                  const algorithms::EstimatorSpec& spec, Columns& columns) {
+  const TrajectoryInfo& info = ask.trajectories[i];
+  Sample sample;
+  sample.group = info.draw;
+  sample.length = info.tokens;
+  sample.reward = ScoreOf(info, "reward").value_or(0);
+  sample.log_probs = columns.Read(i, payload, "rollout_log_prob");
+  sample.ref_log_probs = columns.Read(i, payload, "ref_log_prob");
+  sample.values = columns.Read(i, payload, "values");
+  sample.cost_values = columns.Read(i, payload, "cost_values");
+  const auto baseline = ask.baselines.find(info.draw);
+  if (baseline != ask.baselines.end()) sample.reward_baseline = baseline->second;
+  sample.cost = ScoreOf(info, "cost");
+  if (spec.filter_metric != "reward") sample.filter_metric = ScoreOf(info, spec.filter_metric);
+  sample.flawed = ScoreOf(info, "flawed").value_or(0) > 0.5;
+  return sample;
+}
+
+void AddColumn(const std::string& name, absl::Span<const float> values, bool per_token,
+               v1::Trajectory& trajectory) {
+  v1::Column* column = trajectory.add_columns();
+  column->set_name(name);
+  column->set_dtype(v1::DATA_TYPE_FLOAT32);
+  column->set_per_token(per_token);
+  column->set_data(
+      std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)));
+}
+
+BuiltBatch Answer(const BuildBatch& ask) {
+  BuiltBatch out;
+  out.event.step = ask.step;
+  out.event.incarnation = ask.incarnation;
+  out.event.algorithm = ask.algorithm;
+  return out;
+}
+
+}  // namespace
+
+absl::StatusOr<BuiltBatch> MakeBatch(const v1::Dataflow& dataflow, const BuildBatch& ask,
+                                     std::vector<v1::Trajectory> payloads) {
+  const v1::AdvantageNode& node = dataflow.advantage();
+  BATON_ASSIGN_OR_RETURN(const Options options, ToOptions(node.options()));
+  BATON_ASSIGN_OR_RETURN(const algorithms::EstimatorSpec spec,
+                         algorithms::MakeEstimatorSpec(node.estimator(), options));
+  algorithms::EstimatorState state = algorithms::InitialState(spec);
+  for (const auto& [name, value] : ask.algorithm) {
+    if (name == "kl_coef") state.kl_coef = value;
+    if (name == "log_lambda") state.log_lambda = value;
+  }
+  Columns columns(payloads.size());
+  std::vector<Sample> samples;
+  samples.reserve(payloads.size());
+  for (size_t i = 0; i < payloads.size(); ++i) {
+    samples.push_back(MakeSample(ask, i, payloads[i], spec, columns));
+  }
+  BATON_ASSIGN_OR_RETURN(const algorithms::BatchAdvantages advantages,
+                         algorithms::ComputeAdvantages(samples, spec, state));
+  BuiltBatch out = Answer(ask);
+  out.event.metrics = advantages.metrics;
+  out.event.algorithm = {{"kl_coef", advantages.state.kl_coef},
+                         {"log_lambda", advantages.state.log_lambda}};
+  std::set<uint64_t> groups;
+  for (size_t i = 0; i < payloads.size(); ++i) {
+    if (!advantages.kept[i]) continue;
+    const TrajectoryInfo& info = ask.trajectories[i];
+    if (ask.max_groups > 0 && groups.size() >= ask.max_groups && groups.count(info.draw) == 0) {
+      continue;
+    }
+    groups.insert(info.draw);
+    v1::Trajectory& trajectory = payloads[i];
+    trajectory.set_step(static_cast<uint64_t>(ask.step));
+    AddColumn("advantages", advantages.AdvantagesOf(i), advantages.per_token, trajectory);
+    if (!advantages.returns.empty()) {
+      AddColumn("returns", advantages.ReturnsOf(i), /*per_token=*/true, trajectory);
+    }
+    for (const auto& [name, value] : info.scores) (*trajectory.mutable_scores())[name] = value;
+    out.trajectories.push_back(std::move(trajectory));
+  }
+  out.event.groups = static_cast<uint32_t>(groups.size());
+  out.event.size = static_cast<uint32_t>(out.trajectories.size());
+  return out;
+}
+
+BuiltBatch MakePlainBatch(const BuildBatch& ask, std::vector<v1::Trajectory> payloads) {
+  BuiltBatch out = Answer(ask);
+  out.trajectories = std::move(payloads);
+  for (v1::Trajectory& trajectory : out.trajectories) {
+    trajectory.set_step(static_cast<uint64_t>(ask.step));
+  }
+  out.event.size = out.event.groups = static_cast<uint32_t>(out.trajectories.size());
+  return out;
+}
+
+}  // namespace baton::controller

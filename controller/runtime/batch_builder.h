@@ -1,0 +1,33 @@
+// Puts a training batch together: what responses bring along and what was scored, filtered and
+// with its advantages.
+#ifndef BATON_CONTROLLER_RUNTIME_BATCH_BUILDER_H_
+#define BATON_CONTROLLER_RUNTIME_BATCH_BUILDER_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "baton/v1/experience.pb.h"
+#include "baton/v1/job_spec.pb.h"
+#include "controller/core/events.h"
+#include "sdk/base/options.h"
+
+namespace baton::controller {
+
+struct BuiltBatch {
+  BatchBuilt event;  ///< Its step and incarnation are those asked for.
+  std::vector<v1::Trajectory> trajectories;
+};
+
+/// `payloads` are those of `ask.trajectories`, in their order, with the columns of their score
+/// nodes. Adds `advantages` (one number, or one a token) and, where a critic learns, `returns`.
+/// An error names the response and the column. Pure.
+absl::StatusOr<BuiltBatch> MakeBatch(const v1::Dataflow& dataflow, const BuildBatch& ask,
+                                     std::vector<v1::Trajectory> payloads);
+
+/// The examples of kind sft and reward_model as they are.
+BuiltBatch MakePlainBatch(const BuildBatch& ask, std::vector<v1::Trajectory> payloads);
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_RUNTIME_BATCH_BUILDER_H_
