@@ -1,0 +1,145 @@
+// Every preset, and a graph of one's own, from submit to the end: real gRPC and SQLite, no model.
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "sdk/worker/worker.h"
+#include "tests/end_to_end/undisturbed.h"
+
+namespace baton::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using v1::Job;
+
+std::string DashesOf(std::string name) {
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+void AddEveryRole(TestCluster& cluster) {
+  cluster.AddStandardWorkers();
+  for (const char* role : {"critic", "reference", "cost", "reward_model", "judge"}) {
+    cluster.AddWorker(absl::StrCat(DashesOf(role), "-0"), role);
+  }
+}
+
+v1::JobSpec SpecOf(TestCluster& cluster, const std::string& preset, int steps) {
+  v1::JobSpec spec = cluster.RlSpec(steps);
+  spec.mutable_algorithm()->set_preset(preset);
+  spec.mutable_algorithm()->set_critic_warmup(preset == "vapo" ? 1 : 0);
+  const std::string model = cluster.folder() + "/scalar";
+  std::filesystem::create_directories(model);
+  cluster.WriteFile("scalar/config.json", "{}");
+  if (preset == "safe_rlhf") spec.mutable_cost_model()->mutable_model()->set_path(model);
+  if (preset == "fapo") {
+    spec.mutable_judge()->mutable_model()->set_path(model);
+    spec.mutable_judge()->set_template_("Is {response} wrong?");
+    spec.mutable_judge()->set_verdict("(yes|no)");
+  }
+  return spec;
+}
+
+TEST(DataflowTest, EveryPresetRunsToItsEnd) {
+  TestCluster cluster;
+  AddEveryRole(cluster);
+  for (const char* preset :
+       {"ppo", "grpo", "dr_grpo", "dapo", "rloo", "reinforce_plus_plus",
+        "reinforce_plus_plus_baseline", "remax", "gspo", "cispo", "safe_rlhf", "vapo", "fapo"}) {
+    const std::string name = DashesOf(preset);
+    const auto job = cluster.Create(SpecOf(cluster, preset, 3), name);
+    ASSERT_TRUE(job.ok()) << preset << ": " << job.status();
+    ASSERT_TRUE(cluster.WaitForState(name, Job::STATE_SUCCEEDED))
+        << preset << ": " << cluster.Get(name).error().message() << cluster.Why(name);
+    const Job ended = cluster.Get(name);
+    EXPECT_EQ(ended.step(), 3) << preset;
+    EXPECT_EQ(ended.metrics().count("actor/pg_loss"), 1u) << preset;
+    const bool critic = job->dataflow().update_size() == 2;
+    EXPECT_EQ(ended.metrics().count("critic/vf_loss"), critic ? 1u : 0u) << preset;
+  }
+}
+
+// Whoever dies, the actor and the critic end with the weights of an undisturbed run.
+TEST(DataflowTest, TheLossOfAnyRoleChangesNothing) {
+  std::map<std::string, std::string> ends;
+  for (const std::string lost : {"nobody", "critic", "reference", "actor"}) {
+    TestCluster cluster(absl::Milliseconds(500));
+    const auto slow = [](fake::FakeWorkerOptions& options) {
+      options.token_delay = absl::Microseconds(300);
+    };
+    cluster.AddWorker("rollout-0", "rollout", slow);
+    cluster.AddWorker("rollout-1", "rollout", slow);
+    for (const char* role : {"actor", "critic", "reference", "reward"}) {
+      cluster.AddWorker(absl::StrCat(role, "-0"), role);
+    }
+    ASSERT_TRUE(cluster.Create(SpecOf(cluster, "ppo", 6), "rl").ok());
+    ASSERT_TRUE(cluster.WaitForStep("rl", 3)) << cluster.Why("rl");
+    if (lost != "nobody") {
+      cluster.KillWorker(lost + "-0");
+      cluster.AddWorker(lost + "-1", lost);
+    }
+    ASSERT_TRUE(cluster.WaitForState("rl", Job::STATE_SUCCEEDED))
+        << lost << ": " << cluster.Get("rl").error().message() << cluster.Why("rl");
+    ends[lost] = WeightsHash(cluster.FinalWeights("rl"));
+  }
+  for (const auto& [lost, weights] : ends) EXPECT_EQ(weights, ends["nobody"]) << lost;
+}
+
+// A method that nobody has registered is refused with its path; once a worker has, the same spec
+// is taken, and what the method makes is part of the reward.
+TEST(DataflowTest, AGraphOfOnesOwnCallsAMethodOfAUsersWorker) {
+  TestCluster cluster;
+  cluster.AddStandardWorkers();
+  v1::JobSpec spec = cluster.RlSpec(2);
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(R"(
+    score { node: "rules" role: "reward" method: "compute_reward" out: "right" }
+    score { node: "style" role: "critique" method: "judge_style" inputs: "right" out: "style" }
+    advantage { estimator: "rloo" rewards { key: "right" value: 1 }
+                rewards { key: "style" value: 10 } }
+    update { role: "actor" method: "update" loss: "reinforce" })",
+                                                            spec.mutable_dataflow()));
+  const auto refused = cluster.Create(spec, "rl");
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.status().ToString(),
+              AllOf(HasSubstr("spec.dataflow.score[1].method"),
+                    HasSubstr("no worker has registered method 'judge_style' of role 'critique'")));
+
+  WorkerOptions options;
+  options.controller = cluster.address();
+  options.worker_id = "critique-0";
+  auto worker = *Worker::Create(options);
+  std::atomic<int> asked = 0;
+  ASSERT_TRUE(worker
+                  ->RegisterMethod("critique", "judge_style", 8,
+                                   [&](const v1::Task& task, TaskContext&) {
+                                     ++asked;
+                                     v1::TaskResult result;
+                                     const auto& scores = task.score().trajectory().scores();
+                                     (*result.mutable_metrics())["style"] =
+                                         scores.count("right") > 0 ? 0.5 : -100;
+                                     return result;
+                                   })
+                  .ok());
+  std::thread running([&] { EXPECT_TRUE(worker->Run().ok()); });
+  ASSERT_TRUE(WaitFor([&] { return worker->attached(); }));
+  ASSERT_TRUE(WaitFor([&] { return cluster.Create(spec, "rl").ok(); }));
+  ASSERT_TRUE(cluster.WaitForState("rl", Job::STATE_SUCCEEDED)) << cluster.Why("rl");
+  // Two steps of 16 responses, and 10 prompts before and after.
+  EXPECT_EQ(asked, 2 * 16 + 2 * 10);
+  const Job job = cluster.Get("rl");
+  const double right = job.metrics().at("reward/right/mean");
+  EXPECT_NEAR(job.metrics().at("critic/rewards/mean"), right + 10 * 0.5, 1e-6);
+  worker->Stop();
+  running.join();
+}
+
+}  // namespace
+}  // namespace baton::testing
