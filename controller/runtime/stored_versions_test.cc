@@ -157,7 +157,7 @@ TEST_P(StoredVersionsTest, ACheckpointGoesOn) {
   EXPECT_TRUE(MessageDifferencer::Equals(job->spec(), Recorded("running.json").spec()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Schema, StoredVersionsTest, ::testing::Values(1, 2));
+INSTANTIATE_TEST_SUITE_P(Schema, StoredVersionsTest, ::testing::Values(1, 2, 3));
 
 using DamagedRowsTest = StoredVersionsTest;
 
