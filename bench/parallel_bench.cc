@@ -5,7 +5,9 @@
 // thread, over Gloo on the loopback interface. An update is one optimizer step on one batch.
 //     tokens_per_second   prompts and responses of the batches over the time between two barriers;
 //                         the median of the repeats, in which layouts take turns
-//     efficiency          that over (ranks x one process's)
+//     efficiency          that over (ranks x one process's). Of apart2, two processes that know
+//                         nothing of each other, it is what the machine leaves to any two: their
+//                         tokens_per_second are added up
 //     received_bytes      of one rank per update, counted at the transport
 //     imbalance           largest over mean cost of a data rank's part
 //     overlapped          share of gradient buckets whose sum started before backward ended
@@ -121,7 +123,10 @@ absl::Status RunRank(const GroupAddress& address, const Work& work) {
 
 struct Layout {
   int tp, dp;
+  int apart = 1;  ///< Such groups at once.
+  int processes() const { return tp * dp * apart; }
   std::string Name() const {
+    if (apart > 1) return absl::StrCat("apart", apart);
     if (tp * dp == 1) return "one_process";
     return absl::StrCat(tp > 1 ? absl::StrCat("tp", tp) : "", dp > 1 ? absl::StrCat("dp", dp) : "");
   }
@@ -130,15 +135,17 @@ struct Layout {
 constexpr const char* kMeasured[] = {"tokens_per_second", "received_bytes", "imbalance",
                                      "overlapped"};
 
-/// What rank 0 measured; empty: a rank failed (said on standard error).
+/// What rank 0 of each group measured, speeds added up; empty: a rank failed (said on standard
+/// error).
 std::map<std::string, double> RunLayout(const Layout& layout, const std::string& work, bool quick,
                                         const std::string& store, int generation,
                                         const std::string& folder) {
   std::vector<std::unique_ptr<ChildProcess>> ranks;
-  for (int rank = 0; rank < layout.tp * layout.dp; ++rank) {
+  const int group_size = layout.tp * layout.dp;
+  for (int process = 0; process < layout.processes(); ++process) {
     std::vector<std::string> arguments = {"parallel_bench",
                                           "--rank",
-                                          absl::StrCat(rank),
+                                          absl::StrCat(process % group_size),
                                           "--tp",
                                           absl::StrCat(layout.tp),
                                           "--dp",
@@ -151,7 +158,7 @@ std::map<std::string, double> RunLayout(const Layout& layout, const std::string&
                                           work};
     if (quick) arguments.push_back("--quick");
     ranks.push_back(std::make_unique<ChildProcess>(
-        arguments, absl::StrCat(folder, "/", generation, "_", rank)));
+        arguments, absl::StrCat(folder, "/", generation, "_", process)));
   }
   std::map<std::string, double> measured;
   for (const auto& rank : ranks) {
@@ -160,9 +167,12 @@ std::map<std::string, double> RunLayout(const Layout& layout, const std::string&
       return {};
     }
   }
-  for (const char* name : kMeasured) {
-    measured[name] =
-        std::atof(ranks[0]->WaitForLog(absl::StrCat(name, "="), absl::Seconds(1)).c_str());
+  const auto value = [&](int process, const char* name) {
+    return std::atof(ranks[process]->WaitForLog(absl::StrCat(name, "="), absl::Seconds(1)).c_str());
+  };
+  for (const char* name : kMeasured) measured[name] = value(0, name);
+  for (int first = group_size; first < layout.processes(); first += group_size) {
+    measured["tokens_per_second"] += value(first, "tokens_per_second");
   }
   return measured;
 }
@@ -180,7 +190,7 @@ int RunBench(const std::string& json, bool quick) {
     std::fprintf(stderr, "parallel_bench: no store or no folder\n");
     return 1;
   }
-  const std::vector<Layout> layouts = {{1, 1}, {1, 2}, {2, 1}};
+  const std::vector<Layout> layouts = {{1, 1}, {1, 1, 2}, {1, 2}, {2, 1}};
   Report report("parallel");
   int generation = 0;
   bool failed = false;
@@ -202,10 +212,10 @@ int RunBench(const std::string& json, bool quick) {
       report.Add(prefix + "tokens_per_second", speed, "tokens/s",
                  absl::StrCat(Percentile(of["tokens_per_second"], 0), " to ",
                               Percentile(of["tokens_per_second"], 1)));
-      const int ranks = layout.tp * layout.dp;
-      if (ranks == 1) continue;
+      if (layout.processes() == 1) continue;
       const double one = Percentile(values["one_process"]["tokens_per_second"], 0.5);
-      report.Add(prefix + "efficiency", speed / (ranks * one), "");
+      report.Add(prefix + "efficiency", speed / (layout.processes() * one), "");
+      if (layout.apart > 1) continue;
       report.Add(prefix + "received_bytes", Percentile(of["received_bytes"], 0.5), "bytes");
       if (layout.dp == 1) continue;
       report.Add(prefix + "imbalance", Percentile(of["imbalance"], 0.5), "");

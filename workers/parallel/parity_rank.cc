@@ -1,6 +1,7 @@
-// One rank of the parity test: 20 updates in float64, then as many in float32.
+// One rank of the parity test: 20 updates in float64, then as many in float32. Or, with UPDATES, so
+// many in float64 alone; rank 0 makes FOLDER/began after the first.
 //
-//   parity_rank STORE RANK TP DP FOLDER
+//   parity_rank STORE RANK TP DP FOLDER [UPDATES]
 //
 // Rank 0 writes FOLDER/float64.safetensors and float32.safetensors: the whole model's weights,
 // "losses" and "gradient_norms" [20], "imbalance" [1] and "first" (all weights before, flat).
@@ -8,6 +9,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <random>
 #include <string>
 #include <vector>
@@ -19,8 +21,6 @@
 
 namespace baton::parallel {
 namespace {
-
-constexpr int kUpdates = 20;
 
 engine::ModelConfig Config() {
   engine::ModelConfig config;
@@ -75,8 +75,8 @@ engine::LossSpec Loss(int update) {
   return loss;
 }
 
-absl::Status Train(const GroupAddress& address, RankGroups& groups, torch::Dtype dtype,
-                   const std::string& path) {
+absl::Status Train(const GroupAddress& address, RankGroups& groups, torch::Dtype dtype, int updates,
+                   const std::string& folder) {
   BATON_ASSIGN_OR_RETURN(
       auto model, engine::CausalLM::Create(Config(), dtype, torch::kCPU, groups.tensor_group()));
   model->InitializeRandom(17);
@@ -92,13 +92,14 @@ absl::Status Train(const GroupAddress& address, RankGroups& groups, torch::Dtype
   options.max_token_len = 60;
   std::vector<double> losses, norms;
   double imbalance = 0;
-  for (int update = 0; update < kUpdates; ++update) {
+  for (int update = 0; update < updates; ++update) {
     // Five batches, so that imitation pays off.
     BATON_ASSIGN_OR_RETURN(auto metrics, trainer->Update(Batch(update % 5), Loss(update), options));
     const std::string prefix = update % 2 == 1 ? "train/" : "actor/";
     losses.push_back(metrics.at(prefix + (update % 2 == 1 ? "loss" : "pg_loss")));
     norms.push_back(metrics.at(prefix + "grad_norm"));
-    imbalance += metrics.count("perf/imbalance") > 0 ? metrics["perf/imbalance"] / kUpdates : 0;
+    imbalance += metrics.count("perf/imbalance") > 0 ? metrics["perf/imbalance"] / updates : 0;
+    if (update == 0 && address.rank == 0) std::ofstream(folder + "/began").put('\n');
   }
   BATON_ASSIGN_OR_RETURN(engine::NamedTensors result, engine::WholeParameters(*model));
   if (address.rank != 0) return absl::OkStatus();
@@ -108,21 +109,23 @@ absl::Status Train(const GroupAddress& address, RankGroups& groups, torch::Dtype
   result.emplace_back("imbalance", torch::tensor({imbalance}, torch::kFloat64));
   result.emplace_back("first", torch::cat(first));
   BATON_ASSIGN_OR_RETURN(const auto image, engine::WeightsImage::Create(result));
-  return image.WriteFile(path);
+  return image.WriteFile(folder + (dtype == torch::kFloat64 ? "/float64" : "/float32") +
+                         ".safetensors");
 }
 
-absl::Status Run(const GroupAddress& address, const std::string& folder) {
+absl::Status Run(const GroupAddress& address, const std::string& folder, int updates) {
   BATON_ASSIGN_OR_RETURN(const auto groups, RankGroups::Join(address));
-  BATON_RETURN_IF_ERROR(Train(address, *groups, torch::kFloat64, folder + "/float64.safetensors"));
-  return Train(address, *groups, torch::kFloat32, folder + "/float32.safetensors");
+  if (updates > 0) return Train(address, *groups, torch::kFloat64, updates, folder);
+  BATON_RETURN_IF_ERROR(Train(address, *groups, torch::kFloat64, 20, folder));
+  return Train(address, *groups, torch::kFloat32, 20, folder);
 }
 
 }  // namespace
 }  // namespace baton::parallel
 
 int main(int argc, char** argv) {
-  if (argc != 6) {
-    std::fprintf(stderr, "usage: parity_rank STORE RANK TP DP FOLDER\n");
+  if (argc != 6 && argc != 7) {
+    std::fprintf(stderr, "usage: parity_rank STORE RANK TP DP FOLDER [UPDATES]\n");
     return 2;
   }
   torch::set_num_threads(1);
@@ -131,7 +134,8 @@ int main(int argc, char** argv) {
   address.rank = std::atoi(argv[2]);
   address.tp = std::atoi(argv[3]);
   address.dp = std::atoi(argv[4]);
-  const absl::Status status = baton::parallel::Run(address, argv[5]);
+  const absl::Status status =
+      baton::parallel::Run(address, argv[5], argc == 7 ? std::atoi(argv[6]) : 0);
   if (status.ok()) return 0;
   std::fprintf(stderr, "parity_rank %s: %s\n", argv[2], status.ToString().c_str());
   return 1;
