@@ -22,8 +22,8 @@ TEST(AdvantageTest, WorkedOutByHand) {
 TEST(AdvantageTest, EqualRewardsTeachNothingAndMayBeDropped) {
   GroupAdvantageOptions filter;
   filter.filter_groups = true;
-  // 0.1 three times has a mean that is not 0.1 in binary.
-  const auto out = GroupAdvantages({{1, .1}, {1, .1}, {1, .1}, {2, 0}, {2, 1}}, filter);
+  // The mean of 0.9 three times is not 0.9 in binary.
+  const auto out = GroupAdvantages({{1, .9}, {1, .9}, {1, .9}, {2, 0}, {2, 1}}, filter);
   EXPECT_EQ(out.kept, (std::vector<bool>{false, false, false, true, true}));
   EXPECT_EQ(out.values[0], 0);
   EXPECT_EQ(out.metrics.at("train/filtered_groups"), 1);

@@ -146,15 +146,14 @@ struct Statistics {
   }
 };
 
-/// (A - mean) / sqrt(var + 1e-8), the variance with n - 1. Equal advantages become 0.
+/// (A - mean) / sqrt(var + 1e-8), the variance with n - 1.
 void Whiten(absl::Span<const Sample> samples, const Statistics& before, BatchAdvantages& out) {
   const double mean = before.mean();
   double squares = 0;
   ForEachAdvantage(samples, out,
                    [&](float& a, double times) { squares += (a - mean) * (a - mean) * times; });
-  const bool equal = before.low == before.high;
   const double variance = before.count < 2 ? 0 : squares / (before.count - 1);
-  const double scale = equal ? 0 : 1 / std::sqrt(variance + 1e-8);
+  const double scale = 1 / std::sqrt(variance + 1e-8);
   ForEachAdvantage(samples, out,
                    [&](float& a, double) { a = static_cast<float>((a - mean) * scale); });
 }

@@ -91,8 +91,8 @@ TEST(EstimatorsTest, GroupsByHand) {
 TEST(EstimatorsTest, EqualRewardsAndAGroupOfOne) {
   for (const Estimator e : {Estimator::kGrpo, Estimator::kDrGrpo, Estimator::kRloo,
                             Estimator::kReinforcePlusPlusBaseline}) {
-    // 0.1 three times has a mean that is not 0.1 in binary.
-    EXPECT_THAT(OfOneGroup(e, {.1, .1, .1}).advantages, ElementsAre(0, 0, 0));
+    // The mean of 0.9 three times is not 0.9 in binary.
+    EXPECT_THAT(OfOneGroup(e, {.9, .9, .9}).advantages, ElementsAre(0, 0, 0));
     EXPECT_THAT(OfOneGroup(e, {3}).advantages, ElementsAre(3));
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -130,6 +131,34 @@ absl::StatusOr<std::vector<std::vector<int64_t>>> PlanBalancedMicroBatches(
       plan.end());
   std::sort(plan.begin(), plan.end(), [](const auto& a, const auto& b) { return a[0] < b[0]; });
   return plan;
+}
+
+size_t MiniBatchEnd(absl::Span<const TrainSequence> batch, size_t begin, size_t size) {
+  size_t end = begin;
+  for (size_t taken = 0; end < batch.size() && taken < size; ++end) {
+    taken += batch[end].pretraining ? 0 : 1;
+  }
+  size_t next = end;
+  while (next < batch.size() && batch[next].pretraining) ++next;
+  return next == batch.size() ? next : end;
+}
+
+std::vector<TrainSequence> SpreadPretraining(std::vector<TrainSequence> batch, size_t size) {
+  std::vector<TrainSequence> texts, policy;
+  for (TrainSequence& s : batch) (s.pretraining ? texts : policy).push_back(std::move(s));
+  if (size == 0) size = std::max<size_t>(1, policy.size());
+  const size_t mini_batches = std::max<size_t>(1, (policy.size() + size - 1) / size);
+  batch.clear();
+  size_t text = 0;
+  for (size_t m = 0; m < mini_batches; ++m) {
+    for (; text < texts.size() && text * mini_batches / texts.size() == m; ++text) {
+      batch.push_back(std::move(texts[text]));
+    }
+    for (size_t i = m * size; i < std::min(policy.size(), (m + 1) * size); ++i) {
+      batch.push_back(std::move(policy[i]));
+    }
+  }
+  return batch;
 }
 
 PackedRows PackRows(absl::Span<const TrainSequence> batch, absl::Span<const int64_t> indices,

@@ -33,8 +33,10 @@ struct TrainSequence {
   /// [R] recomputed by the actor as it was before the update: what the ratio divides by, then.
   /// Empty: the behaviour log-probs.
   std::vector<float> old_log_probs;
-  bool positive = false;     ///< Right: takes part in the positive NLL term.
-  bool pretraining = false;  ///< A text for the pretraining term; needs no other column.
+  bool positive = false;  ///< Right: takes part in the positive NLL term.
+  /// A text without the policy's columns: under a policy loss it takes part in the pretraining term
+  /// alone. sft learns it as any other.
+  bool pretraining = false;
 
   int64_t response_length() const { return static_cast<int64_t>(tokens.size()) - prompt_length; }
   /// Response tokens that take part in the loss.
@@ -66,6 +68,15 @@ SequenceCost CostOf(const ModelConfig& config);
 /// of their first items. Else as PlanMicroBatches.
 absl::StatusOr<std::vector<std::vector<int64_t>>> PlanBalancedMicroBatches(
     absl::Span<const int64_t> lengths, const SequenceCost& cost, int64_t max_token_len);
+
+/// Where the mini-batch that begins at `begin` ends: after `size` of the policy's sequences. A
+/// pretraining text belongs to the sequence that follows it; what stands at the end, to the last.
+/// `size` at least 1. Without such texts: begin + size, or the batch's end. (sft knows none.)
+size_t MiniBatchEnd(absl::Span<const TrainSequence> batch, size_t begin, size_t size);
+
+/// Puts the pretraining texts, in order and evenly, in front of the mini-batches of `size` of the
+/// policy's sequences (0: one mini-batch). The policy's keep their order.
+std::vector<TrainSequence> SpreadPretraining(std::vector<TrainSequence> batch, size_t size);
 
 /// Which response tokens a pass needs the model's prediction of.
 enum class ResponseRows { kAll, kUnmasked };

@@ -153,5 +153,56 @@ TEST(MicroBatchTest, BalancedByCost) {
   EXPECT_THAT(*squared, ElementsAre(ElementsAre(0), ElementsAre(1, 2, 3, 4)));
 }
 
+/// One sequence per letter: T a pretraining text, any other the policy's.
+std::vector<TrainSequence> Sequences(const std::string& letters) {
+  std::vector<TrainSequence> batch;
+  for (const char letter : letters) {
+    batch.emplace_back();
+    batch.back().tokens = {letter};
+    batch.back().pretraining = letter == 'T' || letter == 'U' || letter == 'V';
+  }
+  return batch;
+}
+
+std::string Letters(const std::vector<TrainSequence>& batch) {
+  std::string letters;
+  for (const TrainSequence& s : batch) letters.push_back(static_cast<char>(s.tokens[0]));
+  return letters;
+}
+
+/// The batch with a bar after each mini-batch.
+std::string Cut(const std::string& letters, size_t size) {
+  const std::vector<TrainSequence> batch = Sequences(letters);
+  std::string out;
+  for (size_t begin = 0, end = 0; begin < batch.size(); begin = end) {
+    end = MiniBatchEnd(batch, begin, size);
+    out += letters.substr(begin, end - begin) + "|";
+    if (end <= begin) return out + " stuck";
+  }
+  return out;
+}
+
+TEST(MiniBatchTest, CountsThePolicysSequences) {
+  EXPECT_EQ(Cut("abcde", 2), "ab|cd|e|");
+  EXPECT_EQ(Cut("abcd", 9), "abcd|");
+  EXPECT_EQ(Cut("TabUVcd", 2), "Tab|UVcd|") << "texts go with what follows them";
+  EXPECT_EQ(Cut("aTbcdU", 2), "aTb|cdU|") << "and with the last at the end";
+  EXPECT_EQ(Cut("TU", 2), "TU|");
+  EXPECT_EQ(Cut("", 2), "");
+}
+
+TEST(MiniBatchTest, TextsAreSpreadEvenly) {
+  const auto spread = [](const std::string& letters, size_t size) {
+    return Letters(SpreadPretraining(Sequences(letters), size));
+  };
+  EXPECT_EQ(spread("abcdTU", 2), "TabUcd");
+  EXPECT_EQ(spread("TUVabcde", 2), "TabUcdVe");
+  EXPECT_EQ(spread("abcdeTU", 2), "TabUcde");
+  EXPECT_EQ(spread("abTUV", 0), "TUVab");
+  EXPECT_EQ(spread("TU", 2), "TU");
+  EXPECT_EQ(spread("abc", 2), "abc");
+  EXPECT_EQ(Cut(spread("abcdefTUV", 2), 2), "Tab|Ucd|Vef|");
+}
+
 }  // namespace
 }  // namespace baton::engine

@@ -66,10 +66,12 @@ absl::StatusOr<std::vector<Trainer::MiniBatch>> Trainer::PlanUpdate(
   const SequenceCost cost = CostOf(model_->config());
   std::vector<MiniBatch> plan;
   int64_t unmasked = 0;
-  for (size_t begin = 0; begin < batch.size(); begin += size) {
+  for (size_t begin = 0, end = 0; begin < batch.size(); begin = end) {
+    end = loss.kind == LossSpec::kSft ? std::min(begin + size, batch.size())
+                                      : MiniBatchEnd(batch, begin, size);
     MiniBatch mini_batch;
     mini_batch.begin = static_cast<int64_t>(begin);
-    mini_batch.sequences = batch.subspan(begin, size);
+    mini_batch.sequences = batch.subspan(begin, end - begin);
     std::vector<int64_t> lengths;
     for (const TrainSequence& s : mini_batch.sequences) {
       const int64_t count = s.CountUnmasked();

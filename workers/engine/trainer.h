@@ -39,7 +39,9 @@ namespace baton::engine {
 
 struct UpdateOptions {
   int64_t ppo_epochs = 1;
-  int64_t ppo_mini_batch_size = 0;  ///< Sequences per optimizer step, in order; 0: the whole batch.
+  /// Sequences per optimizer step, in order, pretraining texts not counted (MiniBatchEnd); 0: the
+  /// whole batch.
+  int64_t ppo_mini_batch_size = 0;
   int64_t max_token_len = 0;        ///< Micro-batch budget in tokens; 0: kDefaultMaxTokenLen.
   std::function<bool()> cancelled;  ///< Asked before each optimizer step; may be empty.
 };

@@ -48,6 +48,11 @@ absl::Status NotFinite(const torch::Tensor& token_losses, const torch::Tensor& l
 
 bool IsPolicyLoss(const LossSpec& loss) { return loss.kind != LossSpec::kSft; }
 
+/// Takes part in the pretraining term alone.
+bool IsText(const TrainSequence& s, const LossSpec& loss) {
+  return s.pretraining && IsPolicyLoss(loss);
+}
+
 /// The denominator of the ratio: recomputed, or as sampled.
 const std::vector<float>& OldLogProbs(const TrainSequence& s) {
   return s.old_log_probs.empty() ? s.behaviour_log_probs : s.old_log_probs;
@@ -147,10 +152,10 @@ absl::StatusOr<SequenceWeights> WeighSequences(absl::Span<const TrainSequence> m
   double scale = loss.loss_scale_factor, positive = 0, pretraining = 0;
   for (const TrainSequence& s : mini_batch) {
     const int64_t count = s.CountUnmasked();
-    counts.push_back(s.pretraining ? 0 : count);
-    if (s.pretraining) pretraining += static_cast<double>(count);
-    if (!s.pretraining && s.positive) positive += static_cast<double>(count);
-    if (loss.loss_scale_factor == 0 && !s.pretraining) {
+    counts.push_back(IsText(s, loss) ? 0 : count);
+    if (IsText(s, loss)) pretraining += static_cast<double>(count);
+    if (!IsText(s, loss) && s.positive) positive += static_cast<double>(count);
+    if (loss.loss_scale_factor == 0 && !IsText(s, loss)) {
       scale = std::max<double>(scale, s.response_length());
     }
   }
@@ -158,8 +163,8 @@ absl::StatusOr<SequenceWeights> WeighSequences(absl::Span<const TrainSequence> m
   weights.loss = TokenWeights(aggregation, counts, scale);
   if (loss.positive_nll_coef == 0 && loss.ptx_coef == 0) return weights;
   for (const TrainSequence& s : mini_batch) {
-    const double tokens = s.pretraining ? pretraining : s.positive ? positive : 0;
-    const double coef = s.pretraining ? loss.ptx_coef : loss.positive_nll_coef;
+    const double tokens = IsText(s, loss) ? pretraining : s.positive ? positive : 0;
+    const double coef = IsText(s, loss) ? loss.ptx_coef : loss.positive_nll_coef;
     weights.nll.push_back(tokens > 0 ? coef / tokens : 0);
   }
   return weights;
@@ -181,7 +186,8 @@ LossColumns MakeLossColumns(absl::Span<const TrainSequence> batch, const Sequenc
   };
   // Pretraining text has none of the policy's columns.
   const auto policy_column = [&](auto value_of) {
-    return column([&](int64_t i, int64_t r) { return batch[i].pretraining ? 0 : value_of(i, r); });
+    return column(
+        [&](int64_t i, int64_t r) { return IsText(batch[i], loss) ? 0 : value_of(i, r); });
   };
   LossColumns columns;
   columns.weights = column([&](int64_t i, int64_t) { return weights.loss[i]; });
@@ -189,11 +195,12 @@ LossColumns MakeLossColumns(absl::Span<const TrainSequence> batch, const Sequenc
     columns.nll_weights = column([&](int64_t i, int64_t) { return weights.nll[i]; });
   }
   if (loss.ptx_coef > 0) {
-    columns.policy_rows = column([&](int64_t i, int64_t) { return batch[i].pretraining ? 0 : 1; });
+    columns.policy_rows =
+        column([&](int64_t i, int64_t) { return IsText(batch[i], loss) ? 0 : 1; });
   }
   if (IsPolicyLoss(loss)) {
     const auto has_old = [&](int64_t i) {
-      return batch[i].pretraining || !OldLogProbs(batch[i]).empty();
+      return IsText(batch[i], loss) || !OldLogProbs(batch[i]).empty();
     };
     if (std::all_of(packed.sequence_index.begin(), packed.sequence_index.end(), has_old)) {
       columns.old_log_probs =
@@ -238,10 +245,10 @@ absl::Status ValidateLossColumns(absl::Span<const TrainSequence> batch, const Lo
   for (size_t i = 0; i < batch.size(); ++i) {
     const TrainSequence& s = batch[i];
     if (s.CountUnmasked() == 0) continue;
-    if (s.pretraining) {
-      if (IsPolicyLoss(loss) && loss.ptx_coef > 0) continue;
+    if (IsText(s, loss)) {
+      if (loss.ptx_coef > 0) continue;
       return absl::InvalidArgumentError(absl::StrCat(
-          "sequence ", i, " is pretraining text, which a policy loss with ptx_coef above 0 takes"));
+          "sequence ", i, " is pretraining text; a policy loss takes it with ptx_coef above 0"));
     }
     if (IsPolicyLoss(loss)) BATON_RETURN_IF_ERROR(CheckPolicyColumns(i, s, loss));
     if (loss.use_kl_loss) {

@@ -278,6 +278,33 @@ TEST(TrainerTermsTest, SaysWhichColumnIsMissing) {
   EXPECT_EQ(fault(batch, loss), "");
 }
 
+TEST(TrainerTermsTest, SftLearnsPretrainingTextAsAnyOther) {
+  auto batch = RandomBatch(5, 9, 11);
+  LossSpec sft;
+  std::vector<Metrics> results;
+  for (const bool text : {false, true}) {
+    for (TrainSequence& s : batch) s.pretraining = text;
+    auto model = MakeModel(TinyConfig(), torch::kFloat64);
+    auto metrics = MakeTrainer(*model, Measuring())->Update(batch, sft, {1, 4, 0, {}});
+    ASSERT_TRUE(metrics.ok()) << metrics.status();
+    results.push_back(*metrics);
+  }
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(results[1].at("train/optimizer_steps"), 3);
+}
+
+TEST(TrainerTermsTest, MiniBatchesCountThePolicysSequencesAlone) {
+  auto model = MakeModel(TinyConfig(), torch::kFloat64);
+  LossSpec loss;
+  loss.kind = LossSpec::kPpoClip;
+  loss.ptx_coef = 1;
+  auto batch = RandomBatch(6, 8, 11);
+  for (const size_t i : {0, 5}) batch[i].pretraining = true;
+  auto metrics = MakeTrainer(*model, Measuring())->Update(batch, loss, {1, 3, 0, {}});
+  ASSERT_TRUE(metrics.ok()) << metrics.status();
+  EXPECT_EQ(metrics->at("actor/optimizer_steps"), 2) << "six sequences, three at a time";
+}
+
 TEST(TrainerTermsTest, PretrainingTextAloneIsSftByItsCoefficient) {
   auto model = MakeModel(TinyConfig(), torch::kFloat64);
   auto trainer = MakeTrainer(*model, Measuring());

@@ -146,10 +146,14 @@ absl::StatusOr<std::map<std::string, double>> ActorRole::Train(
     metrics = assigned.reward_model->Update(trajectories, task.update(), cancelled);
   } else {
     BATON_ASSIGN_OR_RETURN(const engine::LossSpec loss, MakeLossSpec(assigned.spec, task.update()));
-    BATON_ASSIGN_OR_RETURN(const auto batch,
+    BATON_ASSIGN_OR_RETURN(auto batch,
                            MakeTrainBatch(trajectories, assigned.spec.data(), *assigned.source));
     auto options = MakeUpdateOptions(assigned.spec, batch, assigned.model->device().is_cpu());
     options.cancelled = cancelled;
+    if (loss.ptx_coef > 0) {
+      batch = engine::SpreadPretraining(std::move(batch),
+                                        static_cast<size_t>(options.ppo_mini_batch_size));
+    }
     metrics = assigned.trainer->Update(batch, loss, options);
   }
   if (!metrics.ok()) return metrics.status();

@@ -68,6 +68,7 @@ absl::StatusOr<engine::TrainSequence> FromTexts(const v1::Trajectory& trajectory
   BATON_ASSIGN_OR_RETURN(const auto response, source.EncodeResponse(trajectory.response_text(),
                                                                     data.max_response_length()));
   sequence.tokens.insert(sequence.tokens.end(), response.begin(), response.end());
+  sequence.pretraining = true;
   return sequence;
 }
 

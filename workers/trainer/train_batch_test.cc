@@ -71,6 +71,8 @@ TEST(TrainBatch, TokenizesDemonstrations) {
   EXPECT_THAT(batch[0].tokens, ElementsAre(3, 12, 4, 13, 5, 1));  // … 3 <eos>
   EXPECT_EQ(batch[0].prompt_length, 4);
   EXPECT_THAT(batch[0].behaviour_log_probs, IsEmpty());
+  EXPECT_TRUE(batch[0].pretraining);
+  EXPECT_FALSE(batch[1].pretraining);
   EXPECT_THAT(batch[1].tokens, ElementsAre(3, 12, 5, 6, 1));
 }
 
