@@ -42,6 +42,12 @@ class SharedMemoryTest : public ::testing::Test {
                     "--max-bytes", kMaxBytes, "--capability-key-file", key_file});
     relay_address_ = processes_.at("relay")->WaitForLog("listening on ");
     ASSERT_THAT(relay_address_, HasSubstr("127.0.0.1:")) << processes_.at("relay")->Log();
+    relay::RelayClientOptions options;
+    options.address = relay_address_;
+    relay_ = relay::RelayClient::Create(options).value();
+  }
+  /// A controller with this key, and workers.
+  void StartCluster(const std::string& key_file) {
     Start("controller", {"baton-controller", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0",
                          "--data-root", Folder("data"), "--relay-capability-key-file", key_file});
     controller_ = "127.0.0.1:" + processes_.at("controller")->WaitForLog("grpc_port=");
@@ -59,6 +65,7 @@ class SharedMemoryTest : public ::testing::Test {
     init.set_hidden_size(32);
     init.set_max_position_embeddings(128);
     spec.mutable_data()->clear_val_files();
+    spec.mutable_data()->set_max_prompt_length(16);
     spec.mutable_data()->set_max_response_length(16);
     spec.mutable_data()->set_seed(7);
     spec.mutable_rollout()->set_deterministic(true);
@@ -120,13 +127,13 @@ class SharedMemoryTest : public ::testing::Test {
 
 TEST_F(SharedMemoryTest, FullSharedMemoryWithholdsThePublishUntilThereIsRoom) {
   StartCluster(Folder("relay.key"));
-  ASSERT_TRUE(client_.Create(Spec(), "calm").ok());
+  ASSERT_EQ(client_.Create(Spec(), "calm").status(), absl::OkStatus());
   ASSERT_TRUE(client_.WaitForState("calm", Job::STATE_SUCCEEDED, absl::Seconds(60)))
       << Story("calm");
   const std::string calm = Weights("calm");
   ASSERT_GT(calm.size(), 10000u);
 
-  ASSERT_TRUE(client_.Create(Spec(), "rl").ok());
+  ASSERT_EQ(client_.Create(Spec(), "rl").status(), absl::OkStatus());
   ASSERT_TRUE(client_.WaitForStep("rl", 1)) << Story("rl");
   ASSERT_TRUE(WaitFor([&] { return TakeAllMemory(); }));
   ASSERT_TRUE(WaitFor([&] {
@@ -164,7 +171,7 @@ TEST_F(SharedMemoryTest, AControllerWithAnotherKeyCannotHaveItsTrainersPublish) 
   const std::string other = Folder("other.key");
   ASSERT_TRUE(MakeKeyFile(other).ok());
   StartCluster(other);
-  ASSERT_TRUE(client_.Create(Spec(), "rl").ok());
+  ASSERT_EQ(client_.Create(Spec(), "rl").status(), absl::OkStatus());
   ASSERT_TRUE(client_.WaitForState("rl", Job::STATE_FAILED, absl::Seconds(60))) << Story("rl");
   const std::string error = client_.Get("rl").error().message();
   EXPECT_THAT(error, HasSubstr("publish failed on worker actor-0"));
