@@ -19,8 +19,8 @@ namespace baton::trainer {
 /// Errors name trajectory and column.
 absl::StatusOr<engine::TrainSequence> FromColumns(const v1::Trajectory& trajectory);
 
-/// A demonstration, or pretraining text of a policy's batch: `prompt_text` through the chat template, then `response_text` and what ends a
-/// response; limits of spec.data.
+/// A demonstration, or pretraining text of a policy's batch: `prompt_text` through the chat
+/// template, then `response_text` and what ends a response; limits of spec.data.
 absl::StatusOr<engine::TrainSequence> FromTexts(const v1::Trajectory& trajectory,
                                                 const v1::DataSpec& data,
                                                 const policy::PolicySource& source);
