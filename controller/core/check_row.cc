@@ -105,6 +105,7 @@ absl::Status CheckGroups(const store::v1::JobRow& row) {
     groups.insert(group.role());
     BATON_RETURN_IF_ERROR(InRange<uint64_t>("groups.generation", group.generation(), 0, kMaxCount));
     BATON_RETURN_IF_ERROR(InRange<uint64_t>("groups.sequence", group.sequence(), 0, kMaxCount));
+    BATON_RETURN_IF_ERROR(InRange<uint64_t>("groups.version", group.version(), 0, kMaxCount));
     if (group.has_command() && !IsGroupCommand(static_cast<TaskKind>(group.command().kind()))) {
       return absl::DataLossError(absl::StrCat("groups.command.kind: ", group.command().kind(),
                                               " is no command of a group"));

@@ -124,6 +124,7 @@ class JobCore {
     std::string role;
     uint64_t generation = 1;
     uint64_t sequence = 0;
+    uint64_t version = 0;            // of its weights; the actor's is policy_version_
     std::optional<Command> command;  // that has no result yet
   };
   // The workers that score for a role.
@@ -188,6 +189,9 @@ class JobCore {
   Group* GroupOf(const std::string& role);
   const Group* GroupOf(const std::string& role) const;
   Group& actor_group() { return groups_.front(); }
+  uint64_t VersionOf(const Group& group) const {
+    return group.role == "actor" ? policy_version_ : group.version;
+  }
   bool Commanded() const {
     return std::any_of(groups_.begin(), groups_.end(),
                        [](const Group& group) { return group.command.has_value(); });
@@ -242,7 +246,7 @@ class JobCore {
   void IssueSave();
   void SendCommand(Group& group);
   void OnCommand(const TaskDone& event);
-  void OnUpdated(const Group& group, const Metrics& metrics);
+  void OnUpdated(Group& group, const Metrics& metrics);
   bool WaitsForRoom() const { return no_room_.has_value() && now_ < no_room_->retry; }
   void WaitForRoom(TaskKind kind, const TaskDone& event);
   void CheckTaskDeadlines();

@@ -19,7 +19,8 @@ void JobCore::StartUpdate() {
   }
 }
 
-void JobCore::OnUpdated(const Group& group, const Metrics& metrics) {
+void JobCore::OnUpdated(Group& group, const Metrics& metrics) {
+  if (group.role != "actor") ++group.version;  // the actor's grows when the step is done
   for (const auto& [name, value] : metrics) update_metrics_[name] = value;
   if (group.role == "actor") update_metrics_["timing_s/update_actor"] = Since(phase_since_);
   if (group.role == "critic") update_metrics_["timing_s/update_critic"] = Since(phase_since_);
@@ -63,7 +64,7 @@ void JobCore::SendCommand(Group& group) {
     task.args.generation = command.generation;
     task.args.sequence = command.sequence;
     task.args.deadline = options_.command_deadline;
-    task.args.policy_version = policy_version_ + (command.kind == TaskKind::kUpdate ? 1 : 0);
+    task.args.policy_version = VersionOf(group) + (command.kind == TaskKind::kUpdate ? 1 : 0);
     task.args.batch_size = batch_size_;
     Do(std::move(task));
   }

@@ -48,6 +48,7 @@ JobCore::JobCore(store::v1::JobRow row,
     if (group == nullptr) continue;
     group->generation = kept.generation();
     group->sequence = kept.sequence();
+    group->version = kept.version();
     if (!kept.has_command()) continue;
     Command command;
     command.kind = static_cast<TaskKind>(kept.command().kind());
@@ -149,6 +150,7 @@ store::v1::JobRow JobCore::BriefRow() const {
     kept->set_role(group.role);
     kept->set_generation(group.generation);
     kept->set_sequence(group.sequence);
+    kept->set_version(group.version);
     if (!group.command.has_value()) continue;
     kept->mutable_command()->set_kind(static_cast<int>(group.command->kind));
     kept->mutable_command()->set_generation(group.command->generation);

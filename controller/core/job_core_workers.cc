@@ -115,12 +115,13 @@ void JobCore::AssignRole(Slot& slot) {
     group->command.reset();
     task.args.generation = group->generation;
     task.args.checkpoint_step = saved_step_;
+    // Its weights are a new version, for versions only grow.
+    ++(slot.role == "actor" ? policy_version_ : group->version);
+    if (slot.role == "actor") published_ = false;
+    task.args.policy_version = VersionOf(*group);
+  } else {
+    task.args.policy_version = policy_version_;
   }
-  if (slot.role == "actor") {  // its weights are a new version, for versions only grow
-    ++policy_version_;
-    published_ = false;
-  }
-  task.args.policy_version = policy_version_;
   task.ref = Ref(TaskKind::kAssignRole, static_cast<uint64_t>(IndexOf(slot)), slot.attempt);
   Do(PutJob{});
   Do(std::move(task));
@@ -300,9 +301,15 @@ void JobCore::On(const WorkerBack& event) {
                        [&](const TaskRef& ref) { return ref.kind == kind; });
   };
   if (slot->state == SlotState::kAssigning) {
+    const auto this_try = [&](const std::vector<TaskRef>& refs) {
+      return std::any_of(refs.begin(), refs.end(), [&](const TaskRef& ref) {
+        return ref.kind == TaskKind::kAssignRole && ref.attempt == slot->attempt &&
+               ref.subject == static_cast<uint64_t>(IndexOf(*slot));
+      });
+    };
     // A worker that fenced itself still has the result of a role that it holds no more.
-    const bool took = has(event.unacked, TaskKind::kAssignRole) && event.holds_role;
-    if (!took && !has(event.running, TaskKind::kAssignRole)) AssignRole(*slot);
+    const bool took = this_try(event.unacked) && event.holds_role;
+    if (!took && !this_try(event.running)) AssignRole(*slot);
     return;
   }
   if (!event.holds_role) {

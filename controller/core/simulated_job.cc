@@ -231,6 +231,7 @@ void SimulatedJob::Do(const StartTask& start) {
         Actor& actor = actors_[start.worker];
         actor = Actor();
         actor.generation = start.args.generation;
+        actor.version = start.args.policy_version;
         if (start.args.checkpoint_step >= 0) {
           actor.weights = disk_.at(start.args.checkpoint_step).at(start.args.role);
         }
@@ -291,6 +292,9 @@ void SimulatedJob::Command(const StartTask& start) {
   if (start.args.sequence == actor.sequence) return;  // done already: the cached answer
   EXPECT_EQ(start.args.sequence, actor.sequence + 1) << MethodName(start.ref.kind);
   actor.sequence = start.args.sequence;
+  const bool updates = start.ref.kind == TaskKind::kUpdate;
+  actor.version += updates ? 1 : 0;
+  EXPECT_EQ(start.args.policy_version, actor.version) << "what the rank holds, or will";
   if (start.ref.kind == TaskKind::kUpdate) {
     const std::vector<uint64_t>& batch = batches_.at(start.ref.step + 1);
     actor.weights = Mix(actor.weights, static_cast<uint64_t>(start.ref.step));
