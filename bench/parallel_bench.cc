@@ -8,6 +8,7 @@
 //     efficiency          that over (ranks x one process's). Of apart2, two processes that know
 //                         nothing of each other, it is what the machine leaves to any two: their
 //                         tokens_per_second are added up
+//     over_apart2         tokens_per_second over those of apart2: what working together costs
 //     received_bytes      of one rank per update, counted at the transport
 //     imbalance           largest over mean cost of a data rank's part
 //     overlapped          share of gradient buckets whose sum started before backward ended
@@ -177,6 +178,32 @@ std::map<std::string, double> RunLayout(const Layout& layout, const std::string&
   return measured;
 }
 
+using Values = std::map<std::string, std::map<std::string, std::vector<double>>>;
+
+/// `values`: of each layout's name and row, one per repeat.
+void AddRows(const std::string& work, const std::vector<Layout>& layouts, Values& values,
+             Report& report) {
+  const auto median = [&](const std::string& layout, const char* row) {
+    return Percentile(values[layout][row], 0.5);
+  };
+  for (const Layout& layout : layouts) {
+    const std::string name = layout.Name(), prefix = absl::StrCat(work, "/", name, "/");
+    const double speed = median(name, "tokens_per_second");
+    const std::vector<double>& speeds = values[name]["tokens_per_second"];
+    report.Add(prefix + "tokens_per_second", speed, "tokens/s",
+               absl::StrCat(Percentile(speeds, 0), " to ", Percentile(speeds, 1)));
+    if (layout.processes() == 1) continue;
+    const double one = median("one_process", "tokens_per_second");
+    report.Add(prefix + "efficiency", speed / (layout.processes() * one), "");
+    if (layout.apart > 1) continue;
+    report.Add(prefix + "over_apart2", speed / median("apart2", "tokens_per_second"), "");
+    report.Add(prefix + "received_bytes", median(name, "received_bytes"), "bytes");
+    if (layout.dp == 1) continue;
+    report.Add(prefix + "imbalance", median(name, "imbalance"), "");
+    report.Add(prefix + "overlapped", median(name, "overlapped"), "");
+  }
+}
+
 int RunBench(const std::string& json, bool quick) {
   for (const std::string& entry : ComputeEnvironment()) {  // For the ranks.
     const std::pair<std::string, std::string> parts =
@@ -195,7 +222,7 @@ int RunBench(const std::string& json, bool quick) {
   int generation = 0;
   bool failed = false;
   for (const std::string work : {"small", "medium"}) {
-    std::map<std::string, std::map<std::string, std::vector<double>>> values;
+    Values values;
     for (int repeat = 0; repeat < (quick ? 1 : 5); ++repeat) {
       for (const Layout& layout : layouts) {
         const auto measured =
@@ -204,23 +231,7 @@ int RunBench(const std::string& json, bool quick) {
         for (const auto& [name, value] : measured) values[layout.Name()][name].push_back(value);
       }
     }
-    for (const Layout& layout : layouts) {
-      if (failed) break;
-      const std::string prefix = absl::StrCat(work, "/", layout.Name(), "/");
-      auto& of = values[layout.Name()];
-      const double speed = Percentile(of["tokens_per_second"], 0.5);
-      report.Add(prefix + "tokens_per_second", speed, "tokens/s",
-                 absl::StrCat(Percentile(of["tokens_per_second"], 0), " to ",
-                              Percentile(of["tokens_per_second"], 1)));
-      if (layout.processes() == 1) continue;
-      const double one = Percentile(values["one_process"]["tokens_per_second"], 0.5);
-      report.Add(prefix + "efficiency", speed / (layout.processes() * one), "");
-      if (layout.apart > 1) continue;
-      report.Add(prefix + "received_bytes", Percentile(of["received_bytes"], 0.5), "bytes");
-      if (layout.dp == 1) continue;
-      report.Add(prefix + "imbalance", Percentile(of["imbalance"], 0.5), "");
-      report.Add(prefix + "overlapped", Percentile(of["overlapped"], 0.5), "");
-    }
+    if (!failed) AddRows(work, layouts, values, report);
   }
   std::filesystem::remove_all(folder);
   report.Print();

@@ -37,12 +37,12 @@ ALLOWED = {
     "workers/parallel": "sdk/base sdk/parallel workers/engine relay/weights",
     "workers/reward": "sdk/base sdk/rpc sdk/worker proto",
     "workers/policy": "sdk/base sdk/rpc workers/engine relay/client relay/weights proto",
-    "workers/rollout": "sdk/base sdk/rpc sdk/worker workers/engine workers/policy"
+    "workers/rollout": "sdk/base sdk/rpc sdk/worker workers/engine workers/parallel workers/policy"
                        " relay/client relay/weights proto",
-    "workers/trainer": "sdk/base sdk/rpc sdk/worker workers/engine workers/policy"
+    "workers/trainer": "sdk/base sdk/rpc sdk/worker workers/engine workers/parallel workers/policy"
                        " relay/client relay/weights proto",
-    "workers/scoring": "sdk/base sdk/rpc sdk/worker workers/engine workers/policy workers/reward"
-                       " workers/rollout workers/trainer relay/weights proto",
+    "workers/scoring": "sdk/base sdk/rpc sdk/worker workers/engine workers/parallel workers/policy"
+                       " workers/reward workers/rollout workers/trainer relay/weights proto",
     "workers/fake": "sdk/base sdk/rpc sdk/worker proto",
     "workers/main": "sdk/base sdk/rpc sdk/worker workers/engine workers/policy workers/reward"
                     " workers/rollout workers/trainer workers/scoring proto",
