@@ -63,8 +63,10 @@ struct CallsResult {
 /// One of each connection; they outlive the calls.
 using Stubs = std::vector<std::unique_ptr<v1::JobService::Stub>>;
 
-/// load_calls.cc. Blocks until all are answered. Jobs are called "load-0", …
-CallsResult CreateJobs(const Stubs& stubs, const std::string& data, int count, int spec_bytes);
+/// load_calls.cc. Blocks until all are answered. Jobs are called "load-0", …; another `round` makes
+/// them again after they were deleted.
+CallsResult CreateJobs(const Stubs& stubs, const std::string& data, int count, int spec_bytes,
+                       int round);
 CallsResult UploadFiles(const Stubs& stubs, int count, int bytes);
 CallsResult CancelJobs(const Stubs& stubs, int count);
 CallsResult DeleteJobs(const Stubs& stubs, int count);

@@ -125,7 +125,8 @@ std::string JobId(int i) { return absl::StrCat("load-", i); }
 
 }  // namespace
 
-CallsResult CreateJobs(const Stubs& stubs, const std::string& data, int count, int spec_bytes) {
+CallsResult CreateJobs(const Stubs& stubs, const std::string& data, int count, int spec_bytes,
+                       int round) {
   v1::JobSpec spec;
   spec.set_kind(v1::JOB_KIND_RL);
   spec.mutable_model()->mutable_init()->set_characters("0123456789+=");
@@ -133,12 +134,12 @@ CallsResult CreateJobs(const Stubs& stubs, const std::string& data, int count, i
   spec.mutable_reward()->add_rules()->set_type("exact_match");
   spec.mutable_trainer()->set_total_training_steps(1);
   (*spec.mutable_labels())["note"] = std::string(static_cast<size_t>(spec_bytes), 'x');
-  return CallAll<v1::CreateJobRequest, v1::Job>(stubs, count, "create", &Async::CreateJob,
-                                                [&](int i, v1::CreateJobRequest& request) {
-                                                  request.set_job_id(JobId(i));
-                                                  request.set_request_id(JobId(i));
-                                                  *request.mutable_spec() = spec;
-                                                });
+  return CallAll<v1::CreateJobRequest, v1::Job>(
+      stubs, count, "create", &Async::CreateJob, [&](int i, v1::CreateJobRequest& request) {
+        request.set_job_id(JobId(i));
+        request.set_request_id(absl::StrCat(JobId(i), ".", round));
+        *request.mutable_spec() = spec;
+      });
 }
 
 CallsResult UploadFiles(const Stubs& stubs, int count, int bytes) {

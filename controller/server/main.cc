@@ -20,6 +20,15 @@
 #include "sdk/base/log.h"
 #include "sdk/base/shared_key.h"
 
+#ifdef BATON_JEMALLOC
+// Memory that is free goes back to the machine within seconds, on a thread of jemalloc's own: after
+// a load the controller is as small as before, and nobody waits for it.
+extern "C" {
+extern const char* malloc_conf;
+const char* malloc_conf = "background_thread:true,dirty_decay_ms:2000,muzzy_decay_ms:0";
+}
+#endif
+
 namespace {
 
 struct Flags {
@@ -50,6 +59,15 @@ baton::LogLevel LevelOf(const std::string& name) {
   return baton::LogLevel::kInfo;
 }
 
+#ifdef BATON_JEMALLOC
+void KeepFreeMemory() {}
+
+int WaitForSignal(const sigset_t& signals) {
+  int signal = 0;
+  ::sigwait(&signals, &signal);
+  return signal;
+}
+#else
 // glibc gives large blocks back with every free, and takes them again page by page; all threads
 // wait meanwhile, those that read heartbeats too. It shall keep them, and memory goes back every
 // few seconds (WaitForSignal).
@@ -67,6 +85,7 @@ int WaitForSignal(const sigset_t& signals) {
     ::malloc_trim(0);
   }
 }
+#endif
 
 int Run(const Flags& flags) {
   using namespace baton;  // NOLINT: wiring of everything
