@@ -272,9 +272,17 @@ class DataflowChecker {
     const std::string options_path = own_ ? path + ".options" : "algorithm.loss";
     const auto options = ToOptions(node.options());
     if (!options.ok()) return Fail(options_path, std::string(options.status().message()));
-    for (const auto& problem : algorithms::CheckLoss(node.loss(), *options).problems) {
+    const auto check = algorithms::CheckLoss(node.loss(), *options);
+    for (const auto& problem : check.problems) {
       if (problem.option.empty()) continue;  // the name: said above
       Fail(OptionPath(options_path, problem.option), problem.message);
+    }
+    const auto& needs = check.columns;
+    if (std::find(needs.begin(), needs.end(), "old_log_prob") != needs.end() &&
+        made_by_.count("old_log_prob") == 0) {
+      Fail(options_path + ".rollout_is",
+           "needs 'old_log_prob', which no score node makes; leave it "
+           "out: what is sampled here is sampled by the policy itself");
     }
   }
 

@@ -98,6 +98,13 @@ TEST(CheckDataflowTest, EveryMistakeIsNamedWithItsPathAndARemedy) {
        "makes no returns for the critic"},
       {"loss: \"ppo_clip\"", "loss: \"ppo\"", "spec.dataflow.update[0].loss",
        "'ppo' is not one of: cispo, gspo, ppo_clip, reinforce"},
+      {"loss: \"ppo_clip\"",
+       "loss: \"ppo_clip\" options { fields { key: \"rollout_is\" value { string_value: \"token\" "
+       "} } }",
+       "spec.dataflow.update[0].options.rollout_is", "needs 'old_log_prob'"},
+      {"loss: \"ppo_clip\"",
+       "loss: \"ppo_clip\" options { fields { key: \"clip_ratio\" value { number_value: 1 } } }",
+       "spec.dataflow.update[0].options.clip_ratio", "clip_ratio_high"},
       {"update { role: \"critic\"", "update { role: \"reference\"", "spec.dataflow.update[1].role",
        "'reference' is not one of: actor, critic"},
       {"update { role: \"critic\"", "update { role: \"actor\"", "spec.dataflow.update[1].role",
