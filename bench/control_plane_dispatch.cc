@@ -55,6 +55,7 @@ class NoController : public controller::ControllerInterface {
     done(absl::UnimplementedError("the bench only dispatches"));
   }
   void CreateJob(v1::CreateJobRequest, controller::Callback<v1::Job> d) override { No(d); }
+  v1::ListPresetsResponse ListPresets() const override { return {}; }
   void ValidateJob(v1::ValidateJobRequest,
                    controller::Callback<v1::ValidateJobResponse> d) override {
     No(d);
