@@ -252,7 +252,7 @@ v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
     }
     const Command& command = *group.command;
     add(std::string(MethodName(command.kind)), step,
-        absl::StrCat("worker ", worker, " (", group.role, ") to finish ", MethodName(command.kind)),
+        absl::StrCat("worker ", worker, " to finish ", MethodName(command.kind)),
         command.since == absl::Time() ? phase_since_ : command.since, options_.command_deadline,
         "the trainer restarts from its checkpoint");
   }
