@@ -14,8 +14,8 @@
 // plain case take one path.
 //
 // Files: job_core.cc (events, states), job_core_workers.cc (slots, tasks of roles),
-// job_core_step.cc (trajectories, batches), job_core_commands.cc (commands, deadlines),
-// job_core_row.cc (rows), job_core_explain.cc (waits).
+// job_core_step.cc (trajectories), job_core_batch.cc (batches, evaluations),
+// job_core_commands.cc (commands, deadlines), job_core_row.cc (rows), job_core_explain.cc (waits).
 #ifndef BATON_CONTROLLER_CORE_JOB_CORE_H_
 #define BATON_CONTROLLER_CORE_JOB_CORE_H_
 
@@ -33,6 +33,7 @@
 #include "baton/v1/job_service.pb.h"
 #include "controller/core/events.h"
 #include "controller/core/job_core_options.h"
+#include "controller/core/job_parts.h"
 #include "controller/core/job_state.h"
 #include "controller/core/peer_pace.h"
 #include "controller/core/prompt_source.h"
@@ -82,10 +83,7 @@ class JobCore {
   const v1::JobSpec& effective_spec() const { return submitted_->effective_spec(); }
   const v1::Dataflow& dataflow() const { return submitted_->dataflow(); }
   /// A trajectory of the phase in progress; null: there is none of that id.
-  const TrajectoryInfo* Find(uint64_t trajectory) const {
-    auto it = trajectories_.find(trajectory);
-    return it == trajectories_.end() ? nullptr : &it->second;
-  }
+  const TrajectoryInfo* Find(uint64_t trajectory) const;
   /// False from a restart until the trajectories of its step are known again.
   bool knows_trajectories() const { return begun_; }
   /// Role and slot index of a worker; "" when it has none.
@@ -96,50 +94,7 @@ class JobCore {
   std::map<std::string, std::string> HeldWorkers() const;
 
  private:
-  enum class Phase { kNone, kSetUp, kPublish, kGenerate, kBatch, kUpdate, kEvaluate, kSave };
-  enum class SlotState { kEmpty, kAssigning, kReady, kReleasing };
-  struct Slot {
-    std::string role;
-    uint32_t rank = 0;  // in a group that trains
-    std::string worker;
-    SlotState state = SlotState::kEmpty;
-    int credits = 1;
-    uint32_t attempt = 0;
-    uint32_t failures = 0;
-    bool present = false;          // attached, as far as the job knows
-    uint64_t version = 0;          // policy version a rollout holds; 0: none
-    bool loading = false;          // load_weights is under way …
-    uint64_t loading_version = 0;  // … of this version
-    absl::Time since;              // of state or loading
-  };
-  struct Command {
-    TaskKind kind = TaskKind::kUpdate;
-    uint64_t generation = 0;
-    uint64_t sequence = 0;
-    uint32_t attempt = 0;
-    absl::Time since;
-  };
-  // The ranks that train a role.
-  struct Group {
-    std::string role;
-    uint64_t generation = 1;
-    uint64_t sequence = 0;
-    uint64_t version = 0;            // of its weights; the actor's is policy_version_
-    std::optional<Command> command;  // that has no result yet
-  };
-  // The workers that score for a role.
-  struct Scorer {
-    explicit Scorer(const PaceOptions& pace) : pace(pace) {}
-    RolloutManager manager;
-    PeerPace pace;  // seconds per response
-  };
-  // A command that found no room, on a disk or in shared memory, is issued again later.
-  struct NoRoom {
-    TaskKind kind = TaskKind::kPublish;
-    std::string message;
-    absl::Time since;
-    absl::Time retry;
-  };
+  using Phase = JobPhase;
   using Metrics = std::map<std::string, double>;
 
   // job_core.cc: events and states.
@@ -183,27 +138,15 @@ class JobCore {
   void EvictSlow(PeerPace& pace, const std::string& role, const std::string& unit);
   void RequeueTasksOf(Slot& slot, const std::string& worker);
   void Requeue(const Slot& slot, uint64_t work);
-  RolloutManager& ManagerOf(const std::string& role) {
-    return role == "rollout" ? rollouts_ : scorers_.at(role).manager;
-  }
+  RolloutManager& ManagerOf(const std::string& role);
   Group* GroupOf(const std::string& role);
   const Group* GroupOf(const std::string& role) const;
   Group& actor_group() { return groups_.front(); }
-  uint64_t VersionOf(const Group& group) const {
-    return group.role == "actor" ? policy_version_ : group.version;
-  }
-  bool Commanded() const {
-    return std::any_of(groups_.begin(), groups_.end(),
-                       [](const Group& group) { return group.command.has_value(); });
-  }
-  bool Commanded(TaskKind kind) const {
-    return std::any_of(groups_.begin(), groups_.end(), [&](const Group& group) {
-      return group.command.has_value() && group.command->kind == kind;
-    });
-  }
-  void DropCommands() {
-    for (Group& group : groups_) group.command.reset();
-  }
+  uint64_t VersionOf(const Group& group) const;
+  /// Some group has a command without a result; of that kind.
+  bool Commanded() const;
+  bool Commanded(TaskKind kind) const;
+  void DropCommands();
   void LoadWeights();
   void ReleaseAll();
   void CheckReleased();
@@ -264,18 +207,14 @@ class JobCore {
   bool has_baseline() const;
   uint32_t samples(v1::Purpose purpose) const;
   /// The step a trajectory of now is made for, or after which it evaluates.
-  int64_t StepOf(v1::Purpose purpose) const {
-    return purpose == v1::PURPOSE_EVAL ? step_ : step_ + 1;
-  }
+  int64_t StepOf(v1::Purpose purpose) const;
   uint64_t ValSize() const;
   TaskRef Ref(TaskKind kind, uint64_t subject, uint32_t attempt, uint32_t part = 0) const;
   /// Of the command that `group` has not answered.
   TaskRef RefOf(const Group& group) const;
   /// Of work that a worker of `role` runs (see WorkId).
   TaskRef RefOfWork(const std::string& role, uint64_t work) const;
-  static bool Mentions(const std::vector<TaskRef>& refs, const TaskRef& ref) {
-    return std::find(refs.begin(), refs.end(), ref) != refs.end();
-  }
+  static bool Mentions(const std::vector<TaskRef>& refs, const TaskRef& ref);
   Metrics TrajectoryMetrics() const;
   std::string OpenGroups() const;  // job_core_explain.cc
   void ExplainNodes(v1::ExplainJobResponse* out) const;
@@ -326,11 +265,10 @@ class JobCore {
   Effects effects_;
   bool data_loaded_ = false;
   bool data_loading_ = false;
-  absl::Time data_since_;
   PromptSource prompts_;
   std::vector<std::string> val_sources_;
   Phase phase_ = Phase::kNone;
-  absl::Time phase_since_;
+  absl::Time data_since_, phase_since_;
   std::map<uint64_t, TrajectoryInfo> trajectories_;             // of the phase, by id
   std::map<uint64_t, store::v1::TrajectoryRow> restored_rows_;  // by id, until the step stands
   std::map<uint64_t, uint64_t> restored_serials_;
@@ -352,11 +290,9 @@ class JobCore {
   double update_weights_seconds_ = 0;
   std::optional<NoRoom> no_room_;
   bool committing_checkpoint_ = false;
-  absl::Time committing_since_;
   int64_t last_progress_ = -1;
   absl::Time last_progress_at_;
-  absl::Time queued_since_;
-  absl::Time releasing_since_;
+  absl::Time committing_since_, queued_since_, releasing_since_;
 };
 
 }  // namespace baton::controller

@@ -8,6 +8,21 @@
 
 namespace baton::controller {
 
+bool JobCore::Commanded() const {
+  return std::any_of(groups_.begin(), groups_.end(),
+                     [](const Group& group) { return group.command.has_value(); });
+}
+
+bool JobCore::Commanded(TaskKind kind) const {
+  return std::any_of(groups_.begin(), groups_.end(), [&](const Group& group) {
+    return group.command.has_value() && group.command->kind == kind;
+  });
+}
+
+void JobCore::DropCommands() {
+  for (Group& group : groups_) group.command.reset();
+}
+
 // Every role that has an update node in this step, at once.
 void JobCore::StartUpdate() {
   update_metrics_.clear();

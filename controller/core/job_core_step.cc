@@ -1,6 +1,5 @@
-// JobCore: what a step is made of: trajectories, batches.
+// JobCore: the trajectories of a step: drawn, generated, scored.
 #include <algorithm>
-#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/job_core.h"
@@ -31,6 +30,15 @@ uint32_t JobCore::samples(v1::Purpose purpose) const {
   if (!is_rl()) return 1;
   return static_cast<uint32_t>(purpose == v1::PURPOSE_EVAL ? spec().rollout().val().n()
                                                            : spec().rollout().n());
+}
+
+int64_t JobCore::StepOf(v1::Purpose purpose) const {
+  return purpose == v1::PURPOSE_EVAL ? step_ : step_ + 1;
+}
+
+const TrajectoryInfo* JobCore::Find(uint64_t trajectory) const {
+  const auto it = trajectories_.find(trajectory);
+  return it == trajectories_.end() ? nullptr : &it->second;
 }
 
 uint64_t JobCore::ValSize() const {
@@ -273,29 +281,6 @@ bool JobCore::has_baseline() const {
                      [](const v1::GenerateNode& node) { return node.purpose() == "baseline"; });
 }
 
-// Dynamic sampling (DAPO, arXiv 2503.14476, section 3.2): groups that teach nothing are replaced by
-// more prompts.
-bool JobCore::SamplesMore(const BatchBuilt& event) {
-  const v1::AlgorithmSpec& algorithm = spec().algorithm();
-  const auto wanted = static_cast<uint32_t>(spec().data().train_batch_size());
-  if (!is_rl() || !algorithm.dynamic_sampling() || event.groups >= wanted) return false;
-  if (rounds_ >= static_cast<uint32_t>(algorithm.max_num_gen_batches())) {
-    Fail(absl::FailedPreconditionError(absl::StrCat(
-        "dynamic sampling: after ", rounds_, " batches of ", spec().data().gen_batch_size(),
-        " prompts only ", event.groups, " of ", wanted,
-        " groups have rewards that differ, so there is nothing to learn from the others; the task "
-        "is too easy or too hard for the policy: change the data, give rollout.n more samples, or "
-        "raise algorithm.max_num_gen_batches")));
-    return true;
-  }
-  SetPhase(Phase::kGenerate);
-  MakeRound();
-  LoadWeights();
-  Dispatch();
-  MaybePhaseDone();
-  return true;
-}
-
 void JobCore::BeginEvaluation() {
   KeepStep();
   SetPhase(Phase::kEvaluate);
@@ -480,189 +465,6 @@ void JobCore::Scored(TrajectoryInfo& trajectory, uint32_t node) {
   if ((graph_.Wanted(trajectory.purpose) & ~trajectory.scored) != 0) return;
   trajectory.state = TrajectoryState::kReady;
   trajectory.scores["reward"] = graph_.Reward(trajectory.scores);
-}
-
-void JobCore::MaybePhaseDone() {
-  if (!begun_ || ready_ < trajectories_.size()) return;
-  for (const auto& [id, trajectory] : trajectories_) {  // whatever was checked before
-    const std::string stale = Mutated(Mutation::kStaleConsumed) ? "" : WhyStale(trajectory);
-    if (!stale.empty()) return Fail(absl::InternalError(absl::StrCat("not consumed: ", stale)));
-  }
-  EvictSlow(rollout_pace_, "rollout", "token");
-  for (auto& [role, scorer] : scorers_) EvictSlow(scorer.pace, role, "response");
-  if (phase_ == Phase::kEvaluate) return FinishEvaluation();
-  if (phase_ != Phase::kGenerate) return;
-  SetPhase(Phase::kBatch);
-  BuildBatch batch;
-  batch.step = step_ + 1;
-  batch.incarnation = incarnation_;
-  batch.algorithm = algorithm_;
-  if (spec().algorithm().dynamic_sampling()) {
-    batch.max_groups = static_cast<uint32_t>(spec().data().train_batch_size());
-  }
-  // A reward model is judged by the worker that trains it.
-  const bool judged = spec().kind() == v1::JOB_KIND_REWARD_MODEL && EvaluatesAfter(step_ + 1);
-  if (judged) batch.held_out = ValSize();
-  batch.trajectories.reserve(trajectories_.size());
-  for (const auto& [id, trajectory] : trajectories_) {
-    if (trajectory.purpose == v1::PURPOSE_BASELINE) {
-      batch.baselines[trajectory.draw] = trajectory.scores.at("reward");
-    } else {
-      batch.trajectories.push_back(trajectory);
-    }
-  }
-  if (Mutated(Mutation::kGroupInPart)) batch.trajectories.pop_back();
-  Do(std::move(batch));
-}
-
-JobCore::Metrics JobCore::TrajectoryMetrics() const {
-  struct Stat {
-    double sum = 0, min = std::numeric_limits<double>::infinity(),
-           max = -std::numeric_limits<double>::infinity();
-    void Add(double v) {
-      sum += v;
-      min = std::min(min, v);
-      max = std::max(max, v);
-    }
-  };
-  Stat reward, response, prompt;
-  std::map<std::string, Stat> others;
-  double clipped = 0, errors = 0, count = 0;
-  for (const auto& [id, t] : trajectories_) {
-    if (t.purpose == v1::PURPOSE_BASELINE) continue;
-    ++count;
-    for (const auto& [name, value] : t.scores) {
-      if (name == "reward") {
-        reward.Add(value);
-      } else {
-        others[name].Add(value);
-      }
-    }
-    response.Add(t.tokens);
-    prompt.Add(t.prompt_tokens);
-    clipped += t.finish_reason == "length" ? 1 : 0;
-    errors += t.error.empty() ? 0 : 1;
-  }
-  Metrics out;
-  auto put = [&](const std::string& name, const Stat& stat) {
-    out[name + "/mean"] = stat.sum / count;
-    out[name + "/min"] = stat.min;
-    out[name + "/max"] = stat.max;
-  };
-  put("critic/score", reward);
-  put("critic/rewards", reward);
-  for (const auto& [name, stat] : others) out["reward/" + name + "/mean"] = stat.sum / count;
-  put("response_length", response);
-  put("prompt_length", prompt);
-  out["response_length/clip_ratio"] = clipped / count;
-  out["reward/errors"] = errors;
-  out["perf/total_num_tokens"] = response.sum + prompt.sum;
-  const double generating = absl::ToDoubleSeconds(generated_at_ - step_since_);
-  out["timing_s/gen"] = generating;
-  out["timing_s/reward"] = absl::ToDoubleSeconds(scored_at_ - generated_at_);
-  if (generating > 0) out["perf/rollout_tokens_per_second"] = response.sum / generating;
-  return out;
-}
-
-void JobCore::FinishEvaluation() {
-  // mean@N: the mean over all samples; best@N: the mean over prompts of the best of N.
-  struct Source {
-    double sum = 0, best = 0;
-    uint64_t samples = 0, prompts = 0;
-  };
-  std::map<std::string, Source> sources;
-  double accuracy = 0, reward = 0;
-  const uint32_t n = samples(v1::PURPOSE_EVAL);
-  double best = 0;
-  for (const auto& [id, t] : trajectories_) {
-    const auto& scores = t.scores;
-    const double r = scores.count("reward") > 0 ? scores.at("reward") : 0;
-    const double a = scores.count("accuracy") > 0 ? scores.at("accuracy") : r;
-    Source& source = sources[val_sources_[t.prompt_id].empty() ? "all" : val_sources_[t.prompt_id]];
-    source.sum += a;
-    ++source.samples;
-    best = t.sample == 0 ? a : std::max(best, a);
-    if (t.sample + 1 == n) {
-      source.best += best;
-      ++source.prompts;
-    }
-    accuracy +=
-        Mutated(Mutation::kEvaluationMiscounts) && id == trajectories_.begin()->first ? 0 : a;
-    reward += r;
-  }
-  const auto count = static_cast<double>(std::max<size_t>(1, trajectories_.size()));
-  Metrics metrics;
-  metrics["val/accuracy"] = accuracy / count;
-  metrics["val/reward"] = reward / count;
-  metrics["timing_s/testing"] = absl::ToDoubleSeconds(now_ - step_since_);
-  for (const auto& [name, source] : sources) {
-    metrics[absl::StrCat("val-core/", name, "/mean@", n)] =
-        source.sum / static_cast<double>(source.samples);
-    metrics[absl::StrCat("val-core/", name, "/best@", n)] =
-        source.best / static_cast<double>(std::max<uint64_t>(1, source.prompts));
-  }
-  KeepFiles();
-  evaluated_step_ = step_;
-  for (const auto& [name, value] : metrics) (*job_.mutable_metrics())[name] = value;
-  v1::JobEvent event;
-  event.set_type("evaluation");
-  for (const auto& [name, value] : metrics) (*event.mutable_metrics())[name] = value;
-  Emit(std::move(event));
-  Do(PutMetrics{step_, metrics});
-  ClearWork("");
-  SetPhase(Phase::kNone);
-  Do(PutJob{});
-  Advance();
-}
-
-void JobCore::FinishStep(const Metrics& update_metrics, bool updated) {
-  Metrics metrics = is_rl() ? TrajectoryMetrics() : Metrics();
-  for (const auto& [name, value] : batch_metrics_) metrics[name] = value;
-  for (const auto& [name, value] : update_metrics) metrics[name] = value;
-  const double seconds = absl::ToDoubleSeconds(now_ - step_since_);
-  metrics["timing_s/step"] = seconds;
-  metrics["perf/time_per_step"] = seconds;
-  metrics["timing_s/adv"] = absl::ToDoubleSeconds(batch_at_ - scored_at_);
-  if (is_rl()) metrics["timing_s/update_weights"] = update_weights_seconds_;
-  if (seconds > 0 && metrics.count("perf/total_num_tokens") > 0) {
-    metrics["perf/throughput"] = metrics["perf/total_num_tokens"] / seconds;
-  }
-  KeepFiles();
-  if (rounds_ > 1) metrics["train/num_gen_batches"] = rounds_;
-  ++step_;
-  cursor_ = next_draw_;
-  algorithm_ = std::exchange(batch_algorithm_, {});
-  update_metrics_.clear();
-  if (updated) {
-    ++policy_version_;
-    published_ = false;
-  }
-  metrics["training/global_step"] = static_cast<double>(step_);
-  metrics["training/epoch"] =
-      static_cast<double>(cursor_) / static_cast<double>(std::max<uint64_t>(1, prompts_.size()));
-  job_.set_step(step_);
-  job_.set_policy_version(policy_version_);
-  for (const auto& [name, value] : metrics) (*job_.mutable_metrics())[name] = value;
-  v1::JobEvent event;
-  event.set_type("step");
-  for (const auto& [name, value] : metrics) (*event.mutable_metrics())[name] = value;
-  Emit(std::move(event));
-  Do(PutMetrics{step_, metrics});
-  if (!is_rl()) EmitEvaluation(metrics);
-  ClearWork("");
-  SetPhase(Phase::kNone);
-  Do(PutJob{});
-  Advance();
-}
-
-// What the trainer measured on held-out examples.
-void JobCore::EmitEvaluation(const Metrics& metrics) {
-  v1::JobEvent event;
-  event.set_type("evaluation");
-  for (auto m = metrics.lower_bound("val/"); m != metrics.end() && m->first < "val0"; ++m) {
-    (*event.mutable_metrics())[m->first] = m->second;
-  }
-  if (!event.metrics().empty()) Emit(std::move(event));
 }
 
 // Forgets the phase's trajectories; what still runs is stopped for `reason`.

@@ -34,24 +34,36 @@ void JobCore::MakeGroups() {
   for (const std::string& role : graph_.roles()) scorers_.emplace(role, options_.pace);
 }
 
-JobCore::Group* JobCore::GroupOf(const std::string& role) {
+RolloutManager& JobCore::ManagerOf(const std::string& role) {
+  return role == "rollout" ? rollouts_ : scorers_.at(role).manager;
+}
+
+uint64_t JobCore::VersionOf(const Group& group) const {
+  return group.role == "actor" ? policy_version_ : group.version;
+}
+
+bool JobCore::Mentions(const std::vector<TaskRef>& refs, const TaskRef& ref) {
+  return std::find(refs.begin(), refs.end(), ref) != refs.end();
+}
+
+Group* JobCore::GroupOf(const std::string& role) {
   const auto group =
       std::find_if(groups_.begin(), groups_.end(), [&](const Group& g) { return g.role == role; });
   return group == groups_.end() ? nullptr : &*group;
 }
 
-const JobCore::Group* JobCore::GroupOf(const std::string& role) const {
+const Group* JobCore::GroupOf(const std::string& role) const {
   return const_cast<JobCore*>(this)->GroupOf(role);
 }
 
-JobCore::Slot* JobCore::SlotOf(const std::string& worker) {
+Slot* JobCore::SlotOf(const std::string& worker) {
   for (Slot& slot : slots_) {
     if (slot.worker == worker && slot.state != SlotState::kEmpty) return &slot;
   }
   return nullptr;
 }
 
-const JobCore::Slot* JobCore::SlotOf(const std::string& worker) const {
+const Slot* JobCore::SlotOf(const std::string& worker) const {
   return const_cast<JobCore*>(this)->SlotOf(worker);
 }
 

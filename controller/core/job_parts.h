@@ -1,0 +1,73 @@
+// What a JobCore is made of. Plain data.
+#ifndef BATON_CONTROLLER_CORE_JOB_PARTS_H_
+#define BATON_CONTROLLER_CORE_JOB_PARTS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/time/time.h"
+#include "controller/core/peer_pace.h"
+#include "controller/core/rollout_manager.h"
+#include "controller/core/task.h"
+
+namespace baton::controller {
+
+/// What a job is doing.
+enum class JobPhase { kNone, kSetUp, kPublish, kGenerate, kBatch, kUpdate, kEvaluate, kSave };
+
+/// Of a slot's worker.
+enum class SlotState { kEmpty, kAssigning, kReady, kReleasing };
+
+/// A place for a worker in a job, and who has it.
+struct Slot {
+  std::string role;
+  uint32_t rank = 0;  // in a group that trains
+  std::string worker;
+  SlotState state = SlotState::kEmpty;
+  int credits = 1;
+  uint32_t attempt = 0;
+  uint32_t failures = 0;
+  bool present = false;          // attached, as far as the job knows
+  uint64_t version = 0;          // policy version a rollout holds; 0: none
+  bool loading = false;          // load_weights is under way …
+  uint64_t loading_version = 0;  // … of this version
+  absl::Time since;              // of state or loading
+};
+
+/// A command that the ranks of a group execute in order.
+struct Command {
+  TaskKind kind = TaskKind::kUpdate;
+  uint64_t generation = 0;
+  uint64_t sequence = 0;
+  uint32_t attempt = 0;
+  absl::Time since;
+};
+
+/// The ranks that train a role.
+struct Group {
+  std::string role;
+  uint64_t generation = 1;
+  uint64_t sequence = 0;
+  uint64_t version = 0;            // of its weights; the actor's is policy_version_
+  std::optional<Command> command;  // that has no result yet
+};
+
+/// The workers that score for a role.
+struct Scorer {
+  explicit Scorer(const PaceOptions& pace) : pace(pace) {}
+  RolloutManager manager;
+  PeerPace pace;  // seconds per response
+};
+
+/// A command that found no room, on a disk or in shared memory, is issued again later.
+struct NoRoom {
+  TaskKind kind = TaskKind::kPublish;
+  std::string message;
+  absl::Time since;
+  absl::Time retry;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_JOB_PARTS_H_
