@@ -10,9 +10,6 @@
 // the lease ends: the same process may come back. After a controller restart, the workers that
 // jobs held are expected for one lease.
 //
-// Among jobs of equal priority, the one goes first whose project holds the fewest workers for its
-// weight; a project with a limit never holds more.
-//
 // Among jobs of equal priority that wait alike, the one goes first whose project holds the fewest
 // workers for its weight; a project with a limit never holds more.
 #ifndef BATON_CONTROLLER_CORE_CLUSTER_CORE_H_
