@@ -1,7 +1,6 @@
 #include "controller/runtime/batch_builder.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <set>
 #include <utility>
@@ -10,6 +9,7 @@
 #include "absl/types/span.h"
 #include "controller/algorithms/compute_advantages.h"
 #include "controller/core/dataflow_options.h"
+#include "sdk/base/raw_values.h"
 #include "sdk/base/status_macros.h"
 
 namespace baton::controller {
@@ -33,9 +33,7 @@ class Columns {
   absl::Span<const float> Read(size_t i, const v1::Trajectory& from, absl::string_view name) {
     const v1::Column* column = FindColumn(from, name);
     if (column == nullptr || column->dtype() != v1::DATA_TYPE_FLOAT32) return {};
-    std::vector<float>& values = kept_[i].emplace_back(column->data().size() / sizeof(float));
-    std::memcpy(values.data(), column->data().data(), values.size() * sizeof(float));
-    return values;
+    return kept_[i].emplace_back(RawValues<float>(column->data()));
   }
 
  private:

@@ -1,8 +1,8 @@
 #include "workers/fake/fake_scores.h"
 
-#include <cstring>
 #include <string>
 
+#include "sdk/base/raw_values.h"
 #include "xxhash.h"
 
 namespace baton::fake {
@@ -11,10 +11,7 @@ namespace {
 std::vector<int32_t> TokensOf(const v1::Trajectory& trajectory, absl::string_view name,
                               const std::string& text) {
   for (const v1::Column& column : trajectory.columns()) {
-    if (column.name() != name) continue;
-    std::vector<int32_t> tokens(column.data().size() / sizeof(int32_t));
-    std::memcpy(tokens.data(), column.data().data(), tokens.size() * sizeof(int32_t));
-    return tokens;
+    if (column.name() == name) return RawValues<int32_t>(column.data());
   }
   return {text.begin(), text.end()};
 }

@@ -1,9 +1,8 @@
 #include "workers/policy/trajectory_columns.h"
 
-#include <cstring>
-
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "sdk/base/raw_values.h"
 #include "sdk/base/status_macros.h"
 
 namespace baton::policy {
@@ -27,9 +26,7 @@ absl::StatusOr<std::vector<T>> Unpack(const v1::Trajectory& trajectory, const v1
                                                    column.data().size(),
                                                    " bytes, not a multiple of ", sizeof(T)));
   }
-  std::vector<T> values(column.data().size() / sizeof(T));
-  std::memcpy(values.data(), column.data().data(), column.data().size());
-  return values;
+  return RawValues<T>(column.data());
 }
 
 absl::Status WrongType(const v1::Trajectory& trajectory, const v1::Column& column,
