@@ -35,6 +35,7 @@ ALLOWED = {
                          " controller/store",
     "workers/engine": "sdk/base sdk/parallel relay/weights",
     "workers/parallel": "sdk/base sdk/parallel workers/engine relay/weights",
+    "workers/hybrid": "sdk/base sdk/parallel workers/engine workers/parallel relay/weights",
     "workers/reward": "sdk/base sdk/rpc sdk/worker proto",
     "workers/policy": "sdk/base sdk/rpc workers/engine relay/client relay/weights proto",
     "workers/rollout": "sdk/base sdk/rpc sdk/worker workers/engine workers/parallel workers/policy"
@@ -59,7 +60,7 @@ IMPURE = re.compile(
     r"unistd\.h|sys/.*|netinet/.*|absl/synchronization/.*|absl/time/clock\.h|absl/random/.*|"
     r"grpcpp/.*|boost/.*|spdlog/.*|sqlite3\.h|torch/.*|sdk/base/log\.h)$")
 # Folders that a GPU machine builds without the service.
-ENGINE = ("workers/engine", "workers/parallel", "sdk/parallel", "relay/weights")
+ENGINE = ("workers/engine", "workers/parallel", "workers/hybrid", "sdk/parallel", "relay/weights")
 NOT_IN_ENGINE = re.compile(r"^(grpcpp/.*|google/protobuf/.*|boost/.*|spdlog/.*|sdk/base/log\.h)$")
 TORCH = re.compile(r"^(torch|ATen|c10)/")
 
