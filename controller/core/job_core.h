@@ -143,8 +143,7 @@ class JobCore {
   const Group* GroupOf(const std::string& role) const;
   Group& actor_group() { return groups_.front(); }
   uint64_t VersionOf(const Group& group) const;
-  /// Some group has a command without a result; of that kind.
-  bool Commanded() const;
+  bool Commanded() const;  // some group has a command without a result; of that kind
   bool Commanded(TaskKind kind) const;
   void DropCommands();
   void LoadWeights();
@@ -162,6 +161,7 @@ class JobCore {
   void StepTrajectories();
   void EnqueueNext(TrajectoryInfo& trajectory);
   void EnqueueNode(TrajectoryInfo& trajectory, uint32_t node, const std::string& avoid = "");
+  std::vector<TrajectoryInfo*> MatesOf(const TrajectoryInfo& trajectory);
   void StartLoadingData();
   void KeepStep();
   void KeepFiles();

@@ -14,10 +14,23 @@ namespace {
 
 using Job = v1::Job;
 
+// A node that compares the responses to a prompt, and one that reads what it makes.
+constexpr char kOverGroup[] = R"(
+  score { node: "rules" role: "reward" method: "compute_reward" out: "reward" }
+  score { node: "mine" role: "mine" method: "compute_advantage" inputs: "reward" out: "advantage"
+          over: "group" }
+  score { node: "more" role: "mine" method: "look" inputs: "advantage" out: "seen" }
+  advantage { estimator: "given" }
+  update { role: "actor" method: "update" loss: "reinforce" })";
+
 SimulatedJob World(uint64_t seed, const std::string& preset, int steps) {
   SimulatedJob::Options options;
   options.seed = seed;
-  options.preset = preset;
+  if (preset == "over_group") {
+    options.dataflow = kOverGroup;
+  } else {
+    options.preset = preset;
+  }
   options.steps = steps;
   return SimulatedJob(options);
 }
@@ -92,7 +105,8 @@ TEST_P(DataflowTest, ARestartAtAnyEventChangesNothing) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Presets, DataflowTest, ::testing::Values("ppo", "remax", "dapo"),
+INSTANTIATE_TEST_SUITE_P(Presets, DataflowTest,
+                         ::testing::Values("ppo", "remax", "dapo", "over_group"),
                          [](const auto& preset) { return preset.param; });
 
 TEST(DataflowJobTest, TheCriticLearnsFromTheActorsBatchesAndIsSavedWithIt) {
