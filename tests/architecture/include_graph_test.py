@@ -14,10 +14,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ALLOWED = {
     "sdk/base": "",
     "sdk/parallel": "sdk/base",
+    "sdk/placement": "sdk/base sdk/parallel",
     "sdk/rpc": "sdk/base proto grpc",
     "sdk/client": "sdk/base sdk/rpc proto grpc",
     "sdk/worker": "sdk/base sdk/rpc proto grpc",
-    "sdk/cli": "sdk/base sdk/rpc sdk/client proto grpc",
+    "sdk/cli": "sdk/base sdk/rpc sdk/client sdk/parallel sdk/placement proto grpc",
     "relay/weights": "sdk/base",
     "relay/segment": "sdk/base relay/weights",
     "relay/client": "sdk/base sdk/rpc relay/segment relay/weights proto grpc",
@@ -54,7 +55,7 @@ ALLOWED = {
 OPEN = ("tests", "bench")
 
 # Headers that bring threads, clocks, files, sockets or randomness: not in the pure folders.
-PURE = ("controller/core", "controller/algorithms", "controller/placement")
+PURE = ("controller/core", "controller/algorithms", "sdk/placement")
 IMPURE = re.compile(
     r"^(thread|mutex|condition_variable|future|atomic|chrono|ctime|random|fstream|filesystem|"
     r"unistd\.h|sys/.*|netinet/.*|absl/synchronization/.*|absl/time/clock\.h|absl/random/.*|"
