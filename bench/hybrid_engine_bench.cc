@@ -16,7 +16,12 @@
 //     peak_parameter_bytes  what it has gathered, the largest of the ranks; peak_over_formula
 //     redundant_bytes       trained parameters beside that, by the memory that tensors share
 //     replicated_*          the same of parameters that every tensor rank holds whole (norms)
-//     seconds               between two barriers; median of the repeats
+//     training_parameter_bytes  what it holds when it trains again
+//     transition_peak_bytes the most tensor memory it held on the way (staging included, the KV
+//                           cache apart), as the allocator counts it
+//     seconds               between two barriers; median of the repeats; of hybrid also
+//                           seconds_back, until it trains again
+// generation/*: hybrid_generation.h.
 #include <torch/torch.h>
 
 #include <cstdio>
@@ -24,7 +29,6 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,8 +38,10 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "bench/child_process.h"
+#include "bench/hybrid_generation.h"
 #include "bench/report.h"
 #include "bench/socket_bytes.h"
+#include "bench/tensor_memory.h"
 #include "sdk/base/compute_environment.h"
 #include "sdk/base/status_macros.h"
 #include "workers/hybrid/hybrid_engine.h"
@@ -68,6 +74,16 @@ engine::ModelConfig Model(bool quick) {
   return config;
 }
 
+/// Layers as wide as those of models of a billion parameters, but two of them.
+engine::ModelConfig WideModel() {
+  engine::ModelConfig config = Model(false);
+  config.hidden_size = 2048;
+  config.head_dim = 256;
+  config.intermediate_size = 4096;
+  config.num_hidden_layers = 2;
+  return config;
+}
+
 /// Tensors that are divided, and those that are not.
 struct Tensors {
   std::vector<Tensor> divided, whole;
@@ -76,7 +92,8 @@ struct Tensors {
 /// What a rank has of one method, and what it cost.
 struct Outcome {
   Tensors training, gathered;
-  double divided_received = 0, whole_received = 0, socket_received = 0, seconds = 0;
+  double divided_received = 0, whole_received = 0, socket_received = 0;
+  double peak_bytes = 0, seconds = 0, seconds_back = 0;
 };
 
 /// One rank under one layout.
@@ -96,7 +113,7 @@ class Rank {
                                             rank->groups_->tensor_group()));
     rank->slice_->InitializeRandom(1);
     hybrid::HybridOptions options;
-    options.generator.kv_cache_bytes = int64_t{1} << 22;
+    options.generator.kv_cache_bytes = int64_t{1} << 20;
     BATON_ASSIGN_OR_RETURN(rank->engine_,
                            hybrid::HybridEngine::Create(rank->slice_.get(), layout, address.rank,
                                                         std::move(hybrid), std::move(options)));
@@ -107,6 +124,8 @@ class Rank {
     Outcome outcome;
     outcome.training = method == TransitionMethod::kGatherAll ? FlatParts() : Slices(*slice_);
     Barrier();
+    const int64_t held_before = TensorBytes();
+    ResetPeakTensorBytes();
     const absl::Time start = absl::Now();
     const int64_t socket_before = SocketBytesReceived();
     const int64_t before = groups_->bytes().received;
@@ -122,6 +141,10 @@ class Rank {
     outcome.divided_received = static_cast<double>(between - before);
     outcome.whole_received = static_cast<double>(groups_->bytes().received - between);
     outcome.socket_received = static_cast<double>(SocketBytesReceived() - socket_before);
+    outcome.peak_bytes =
+        static_cast<double>(PeakTensorBytes() - held_before - engine_->memory().kv_cache_bytes +
+                            hybrid::StorageBytes(outcome.training.divided) +
+                            hybrid::StorageBytes(outcome.training.whole));
     Barrier();
     outcome.seconds = absl::ToDoubleSeconds(absl::Now() - start);
     if (method == TransitionMethod::kHybrid) {
@@ -131,9 +154,20 @@ class Rank {
     return outcome;
   }
 
-  /// After the last use of an outcome.
-  absl::Status Finish(TransitionMethod method) {
-    return method == TransitionMethod::kHybrid ? engine_->ToTraining() : absl::OkStatus();
+  /// Gives back what was gathered; `outcome.gathered` is then empty.
+  absl::Status Finish(TransitionMethod method, Outcome& outcome) {
+    outcome.gathered = {};
+    Barrier();
+    const absl::Time start = absl::Now();
+    if (method == TransitionMethod::kHybrid) BATON_RETURN_IF_ERROR(engine_->ToTraining());
+    outcome.seconds_back = absl::ToDoubleSeconds(absl::Now() - start);
+    return absl::OkStatus();
+  }
+  /// Of divided and whole parameters together, while training.
+  int64_t training_bytes(TransitionMethod method, const Outcome& outcome) const {
+    if (method == TransitionMethod::kHybrid) return engine_->memory().parameter_bytes();
+    return hybrid::StorageBytes(outcome.training.divided) +
+           hybrid::StorageBytes(outcome.training.whole);
   }
 
   Communicator& world() { return *world_; }
@@ -230,34 +264,42 @@ double Beside(const std::vector<Tensor>& training, const std::vector<Tensor>& ga
   return static_cast<double>(hybrid::StorageBytes(all) - hybrid::StorageBytes(gathered));
 }
 
-constexpr const char* kMean[] = {"received", "replicated_received", "socket_received"};
-constexpr const char* kMost[] = {"peak", "redundant", "replicated_peak", "replicated_redundant",
-                                 "seconds"};
+/// Of a rank, by name: its mean over the ranks, or the largest.
+struct Measured {
+  std::vector<std::pair<std::string, double>> mean, most;
+};
 
-/// Means and maxima over the ranks, in the order of kMean and kMost; rank 0 prints them.
-void Print(Communicator& world, const Outcome& outcome, const std::string& prefix, int repeat) {
+Measured MeasuredOf(const Outcome& outcome) {
   const auto bytes = [](const std::vector<Tensor>& tensors) {
     return static_cast<double>(hybrid::StorageBytes(tensors));
   };
-  const Tensor mean = torch::tensor(
-      {outcome.divided_received, outcome.whole_received, outcome.socket_received}, torch::kFloat64);
-  const Tensor most = torch::tensor(
-      {bytes(outcome.gathered.divided), Beside(outcome.training.divided, outcome.gathered.divided),
-       bytes(outcome.gathered.whole), Beside(outcome.training.whole, outcome.gathered.whole),
-       outcome.seconds},
-      torch::kFloat64);
-  world.AllReduce(mean);
-  world.AllReduce(most, engine::Reduction::kMax);
-  if (world.rank() != 0) return;
-  const auto print = [&](const char* name, double value) {
-    std::printf("%s/%s/%d=%.17g\n", prefix.c_str(), name, repeat, value);
+  const Tensors &training = outcome.training, &gathered = outcome.gathered;
+  return {{{"received", outcome.divided_received},
+           {"replicated_received", outcome.whole_received},
+           {"socket_received", outcome.socket_received}},
+          {{"peak", bytes(gathered.divided)},
+           {"redundant", Beside(training.divided, gathered.divided)},
+           {"replicated_peak", bytes(gathered.whole)},
+           {"replicated_redundant", Beside(training.whole, gathered.whole)},
+           {"transition_peak", outcome.peak_bytes},
+           {"seconds", outcome.seconds}}};
+}
+
+/// Over the ranks; rank 0 prints PREFIX/NAME/REPEAT=VALUE lines.
+void Print(Communicator& world, const Measured& measured, const std::string& prefix, int repeat) {
+  const auto print = [&](const std::vector<std::pair<std::string, double>>& named, bool mean) {
+    Tensor values = torch::empty({static_cast<int64_t>(named.size())}, torch::kFloat64);
+    for (size_t i = 0; i < named.size(); ++i) {
+      values[static_cast<int64_t>(i)] = mean ? named[i].second / world.size() : named[i].second;
+    }
+    world.AllReduce(values, mean ? engine::Reduction::kSum : engine::Reduction::kMax);
+    for (size_t i = 0; i < named.size() && world.rank() == 0; ++i) {
+      std::printf("%s/%s/%d=%.17g\n", prefix.c_str(), named[i].first.c_str(), repeat,
+                  values[static_cast<int64_t>(i)].item<double>());
+    }
   };
-  for (size_t i = 0; i < std::size(kMean); ++i) {
-    print(kMean[i], mean[static_cast<int64_t>(i)].item<double>() / kRanks);
-  }
-  for (size_t i = 0; i < std::size(kMost); ++i) {
-    print(kMost[i], most[static_cast<int64_t>(i)].item<double>());
-  }
+  print(measured.mean, true);
+  print(measured.most, false);
 }
 
 /// One rank, through all layouts. Rank 0 says what was measured on standard output.
@@ -276,10 +318,14 @@ absl::Status RunRank(parallel::GroupAddress address, bool quick, int repeats) {
     }
     for (int repeat = 0; repeat < repeats; ++repeat) {
       for (TransitionMethod method : kTransitionMethods) {
-        BATON_ASSIGN_OR_RETURN(const Outcome outcome, rank->Run(method));
-        Print(rank->world(), outcome, absl::StrCat(name, "/", TransitionMethodName(method)),
+        BATON_ASSIGN_OR_RETURN(Outcome outcome, rank->Run(method));
+        Measured measured = MeasuredOf(outcome);
+        BATON_RETURN_IF_ERROR(rank->Finish(method, outcome));
+        measured.most.emplace_back("training",
+                                   static_cast<double>(rank->training_bytes(method, outcome)));
+        measured.most.emplace_back("seconds_back", outcome.seconds_back);
+        Print(rank->world(), measured, absl::StrCat(name, "/", TransitionMethodName(method)),
               repeat);
-        BATON_RETURN_IF_ERROR(rank->Finish(method));
       }
     }
   }
@@ -311,7 +357,14 @@ void AddRows(const std::map<std::string, double>& said, const RankLayout& layout
   report.Add(prefix + "replicated_received_bytes", replicated, "bytes");
   report.Add(prefix + "replicated_peak_bytes", median("replicated_peak"), "bytes");
   report.Add(prefix + "replicated_redundant_bytes", median("replicated_redundant"), "bytes");
+  report.Add(prefix + "training_parameter_bytes", median("training"), "bytes");
+  const double held = peak + redundant + median("replicated_peak") + median("replicated_redundant");
+  report.Add(prefix + "transition_peak_bytes", median("transition_peak"), "bytes",
+             absl::StrCat(median("transition_peak") / held, " of what it then holds"));
   report.Add(prefix + "seconds", median("seconds"), "s");
+  if (method == TransitionMethod::kHybrid) {
+    report.Add(prefix + "seconds_back", median("seconds_back"), "s");
+  }
 }
 
 /// What rank 0 said; empty: a rank failed (said on standard error).
@@ -361,6 +414,13 @@ int RunBench(const std::string& json, bool quick, int repeats) {
       AddRows(said, layout, method, repeats, report);
     }
   }
+  torch::set_num_threads(1);
+  absl::Status status = MeasureGeneration(Model(quick), 32, repeats, report);
+  if (!quick) status.Update(MeasureGeneration(WideModel(), 8, 3, report));
+  if (!status.ok()) {
+    std::fprintf(stderr, "hybrid_engine_bench: %s\n", status.ToString().c_str());
+    return 1;
+  }
   report.Print();
   return !json.empty() && !report.WriteJson(json) ? 1 : 0;
 }
@@ -383,6 +443,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   if (repeats == 0) repeats = quick ? 1 : 5;
   if (rank < 0) return baton::bench::RunBench(json, quick, repeats);
+  baton::bench::CountTensorMemory();
   torch::set_num_threads(1);
   address.rank = rank;
   const absl::Status status = baton::bench::RunRank(address, quick, repeats);
