@@ -119,10 +119,21 @@ std::string ExplainNothingFits(const Problem& problem, const Restriction& restri
   }
   if (least == 0)
     return absl::StrCat("nothing fits on any number of ", problem.setting.device.name);
-  const std::string why = ExplainMisfit(problem, result.candidates.front().partition, costs);
-  return absl::StrCat("nothing fits on ", devices, ": at least ", least, " devices are needed (",
-                      text, "); ", PartitionText(problem, result.candidates.front().partition), " ",
-                      why, ". Give more devices, larger ones, or smaller models");
+  std::string out = absl::StrCat("nothing fits on ", devices, ": at least ", least,
+                                 " devices are needed, with pools ", text);
+  const Candidate* nearest = nullptr;
+  for (const Candidate& candidate : result.candidates) {
+    if (nearest == nullptr && PartitionText(problem, candidate.partition) == text) {
+      nearest = &candidate;
+    }
+  }
+  int size = 0;
+  if (nearest != nullptr && nearest->partition.size() == 1) {
+    const std::string lacking =
+        Lacking(problem, nearest->partition[0], problem.devices, costs, &size);
+    if (!lacking.empty()) absl::StrAppend(&out, "; on ", size, " they lack ", lacking);
+  }
+  return absl::StrCat(out, ". Give more devices, larger ones, or smaller models");
 }
 
 }  // namespace baton::placement

@@ -328,7 +328,8 @@ TEST(Search, SaysHowMuchIsMissing) {
   // usable.
   EXPECT_THAT(std::string(result.status().message()), HasSubstr("nothing fits on 8 x a100-80g"));
   EXPECT_THAT(std::string(result.status().message()), HasSubstr("devices are needed"));
-  EXPECT_THAT(std::string(result.status().message()), HasSubstr("on 8 lacks 275.2 GB a device"));
+  EXPECT_THAT(std::string(result.status().message()),
+              HasSubstr("on 8 they lack 275.2 GB a device"));
 }
 
 TEST(Search, RefusesWhatMakesNoSense) {

@@ -24,7 +24,7 @@ ALLOWED = {
     "relay/client": "sdk/base sdk/rpc relay/segment relay/weights proto grpc",
     "relay/server": "sdk/base sdk/rpc relay/segment relay/weights proto grpc",
     "controller/algorithms": "sdk/base",
-    "controller/core": "sdk/base sdk/parallel controller/algorithms proto rows",
+    "controller/core": "sdk/base sdk/parallel sdk/placement controller/algorithms proto rows",
     "controller/store": "sdk/base",
     "controller/experience": "sdk/base",
     "controller/access": "sdk/base sdk/rpc controller/store proto rows",
