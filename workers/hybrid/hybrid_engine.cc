@@ -121,6 +121,21 @@ absl::Status HybridEngine::ToGeneration() {
     return generator.status();
   }
   generator_ = *std::move(generator);
+  versions_.clear();
+  for (const auto& named : model_->parameters()) {
+    versions_.push_back(named.second._version());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status HybridEngine::CheckUnchanged() const {
+  for (size_t i = 0; i < versions_.size(); ++i) {
+    const auto& [name, parameter] = model_->parameters()[i];
+    if (parameter._version() != versions_[i]) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          name, " was changed while these ranks generate; call ToTraining before an update"));
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -140,6 +155,7 @@ absl::StatusOr<std::vector<HybridResponse>> HybridEngine::Generate(
   if (!generating()) {
     return absl::FailedPreconditionError("these ranks train; call ToGeneration before");
   }
+  BATON_RETURN_IF_ERROR(CheckUnchanged());
   const auto part = std::move(ThreeDAllMicroDp::Distribute(layout_, batch)[rank_]);
   std::vector<HybridResponse> responses(part.size());
   std::unordered_map<uint64_t, size_t> place;

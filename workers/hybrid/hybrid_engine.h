@@ -80,8 +80,8 @@ class HybridEngine {
                                                               HybridOptions options);
 
   /// Gathers the generation model and reserves the KV cache. FailedPrecondition: generating
-  /// already. ResourceExhausted: no memory; training goes on. Until ToTraining the weights must not
-  /// be changed.
+  /// already. ResourceExhausted: no memory on this rank, which then trains as before; neighbours
+  /// that wait for its slice do so until their timeout.
   [[nodiscard]] absl::Status ToGeneration();
 
   /// Gives back what ToGeneration took. FailedPrecondition: training already, or requests are live.
@@ -92,7 +92,8 @@ class HybridEngine {
   /// Runs this rank's part of `batch`, by 3D_ALL_MICRO_DP, to its end; in the batch's order.
   /// Every rank passes the whole batch, and ThreeDAllMicroDp::Collect of their answers has all
   /// responses in its order. InvalidArgument names the request that cannot run: then none did.
-  /// FailedPrecondition: in training.
+  /// FailedPrecondition: in training, or weights were changed since ToGeneration, of which the
+  /// neighbours know nothing.
   absl::StatusOr<std::vector<HybridResponse>> Generate(
       const std::vector<engine::GenerateRequest>& batch);
 
@@ -109,6 +110,8 @@ class HybridEngine {
   HybridEngine(engine::CausalLM* model, const RankLayout& layout, int rank, HybridGroups groups,
                HybridOptions options, RankTransition plan);
 
+  [[nodiscard]] absl::Status CheckUnchanged() const;
+
   engine::CausalLM* const model_;
   const RankLayout layout_;
   const int rank_;
@@ -117,6 +120,7 @@ class HybridEngine {
   const RankTransition plan_;
   std::unique_ptr<engine::CausalLM> generation_;
   std::unique_ptr<engine::Generator> generator_;
+  std::vector<int64_t> versions_;  ///< libtorch's, of the trained parameters as gathered.
 };
 
 /// The tensors of a model as `layout` divides them. A layer is one place of the pipeline; the

@@ -356,6 +356,55 @@ TEST(HybridEngineTest, StatesAndRequestsThatDoNotFitAreRefused) {
   });
 }
 
+// The neighbours' slices would be those of another step.
+TEST(HybridEngineTest, AnUpdateWhileGeneratingIsNoticed) {
+  const RankLayout layout{1, 2, 2, 1, 1};
+  RunLayout(layout, [&](Ends& ends) {
+    const auto model = Model(ends.tensor.get());
+    const auto trainer = Trainer(model.get(), ends);
+    const auto engine = Engine(model.get(), layout, ends);
+    ASSERT_TRUE(engine->ToGeneration().ok());
+    ASSERT_TRUE(trainer->Update(Batch(0), {}, {}).ok());
+    const auto refused = engine->Generate(Requests(0));
+    EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(refused.status().message()), HasSubstr("was changed while"));
+    ASSERT_TRUE(engine->ToTraining().ok());
+    ASSERT_TRUE(engine->ToGeneration().ok());
+    EXPECT_TRUE(engine->Generate(Requests(0)).ok());
+  });
+}
+
+TEST(HybridEngineTest, ALostNeighbourIsSaid) {
+  const auto server = parallel::StoreServer::Start("127.0.0.1");
+  ASSERT_TRUE(server.ok()) << server.status();
+  const RankLayout layout{1, 2, 1, 1, 1};
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.emplace_back([&, rank] {
+      parallel::GroupAddress address;
+      address.store = (*server)->address();
+      address.rank = rank;
+      address.tp = 2;
+      address.timeout = absl::Seconds(10);
+      const auto groups = parallel::RankGroups::Join(address);
+      ASSERT_TRUE(groups.ok()) << groups.status();
+      auto hybrid = JoinHybridGroups(**groups, layout);
+      ASSERT_TRUE(hybrid.ok()) << hybrid.status();
+      if (rank == 1) return;
+      const auto model = Model((*groups)->tensor_group());
+      const auto engine =
+          HybridEngine::Create(model.get(), layout, rank, *std::move(hybrid), Options());
+      ASSERT_TRUE(engine.ok()) << engine.status();
+      const absl::Status status = (*engine)->ToGeneration();
+      EXPECT_TRUE(absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr("rank 0, group \"micro-DP"));
+      EXPECT_FALSE((*engine)->generating());
+      EXPECT_EQ((*engine)->memory().parameter_bytes(), (*engine)->memory().training_bytes);
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+}
+
 // The generation model goes back when there is no room for its cache, and training can go on.
 TEST(HybridEngineTest, ACacheThatDoesNotFitLeavesTraining) {
   const RankLayout layout{1, 2, 1, 1, 1};
