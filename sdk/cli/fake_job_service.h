@@ -2,6 +2,7 @@
 #ifndef BATON_SDK_CLI_FAKE_JOB_SERVICE_H_
 #define BATON_SDK_CLI_FAKE_JOB_SERVICE_H_
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,6 +40,7 @@ class FakeJobService final : public v1::JobService::Service, public v1::ClusterS
   /// One entry per connection of a watch; the stream then breaks, but for the last one.
   std::vector<std::vector<v1::JobEvent>> watches;
   v1::ExplainJobResponse explanation;
+  std::map<std::string, double> step_metrics;  ///< Beside critic/score/mean, of every step.
 
   // What was asked; read when the call is over.
   std::vector<std::string> calls;
@@ -87,6 +89,7 @@ class FakeJobService final : public v1::JobService::Service, public v1::ClusterS
       v1::StepMetrics& metrics = *answer.add_steps();
       metrics.set_step(step);
       (*metrics.mutable_metrics())["critic/score/mean"] = 0.25 * step;
+      for (const auto& [name, value] : step_metrics) (*metrics.mutable_metrics())[name] = value;
     }
     return Known("metrics", r->name(), a, answer);
   }

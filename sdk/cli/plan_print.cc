@@ -27,12 +27,15 @@ std::string Seconds(double seconds) {
   if (seconds == 0) return "-";
   if (seconds >= 100) return absl::StrFormat("%.0f s", seconds);
   if (seconds >= 1) return absl::StrFormat("%.1f s", seconds);
-  return absl::StrFormat("%.3g s", seconds);
+  if (seconds >= 0.1) return absl::StrFormat("%.2f s", seconds);
+  return absl::StrFormat("%.3g ms", seconds * 1e3);
 }
 
 std::string Billions(int64_t count) {
-  return count >= 1000000000 ? absl::StrFormat("%.1fB", static_cast<double>(count) / 1e9)
-                             : absl::StrFormat("%.1fM", static_cast<double>(count) / 1e6);
+  const auto value = static_cast<double>(count);
+  if (value >= 1e9) return absl::StrFormat("%.1fB", value / 1e9);
+  if (value >= 1e6) return absl::StrFormat("%.1fM", value / 1e6);
+  return absl::StrFormat("%.1fk", value / 1e3);
 }
 
 std::string LayoutText(const RankLayout& layout) {
@@ -126,7 +129,7 @@ std::string GenerationText(const Plan& plan) {
           "generation: ", replicas, replicas == 1 ? " replica" : " replicas",
           absl::StrFormat(" of %.0f sequences at once", g.sequences),
           g.waves > 1 ? absl::StrCat(", ", g.waves, " times one after the other") : "",
-          absl::StrFormat("; %.1f ms a token, prompts ", g.step_seconds * 1e3),
+          absl::StrFormat("; %.3g ms a token, prompts ", g.step_seconds * 1e3),
           Seconds(g.prefill_seconds), ", weights from training layout ",
           g.reshard_seconds == 0 ? "0 s" : Seconds(g.reshard_seconds), "\n");
     }
@@ -175,13 +178,15 @@ std::string PlanAsText(const PlanReport& report) {
   const placement::Problem& problem = report.problem;
   const auto& candidates = report.result.candidates;
   const Plan& plan = report.result.best();
+  const placement::Workload& w = problem.setting.workload;
   const int idle = problem.devices - plan.devices();
   std::string out = Question(report);
   absl::StrAppend(&out, "\nchosen    ", PartitionText(problem, candidates[0].partition),
-                  "\n          ", Seconds(plan.seconds), " an iteration",
-                  idle > 0 ? absl::StrCat("; ", idle, " devices stay idle") : "", "\n\n",
-                  PoolTable(problem, plan), "          (GB on one device)\n\n",
-                  StageTable(problem, plan), GenerationText(plan));
+                  "\n          ", Seconds(plan.seconds), " an iteration, ",
+                  ShortNumber(static_cast<double>(w.generated) * w.tokens() / plan.seconds),
+                  " tokens/s", idle > 0 ? absl::StrCat("; ", idle, " devices stay idle") : "",
+                  "\n\n", PoolTable(problem, plan), "\n", StageTable(problem, plan),
+                  GenerationText(plan));
   if (candidates.size() > 1) {
     Table table({"ITERATION", "PLACEMENT", "DEVICES", "WHY NOT"});
     size_t shown = 0;
@@ -203,8 +208,8 @@ std::string PlanAsText(const PlanReport& report) {
   }
   absl::StrAppend(&out, "\n");
   for (const std::string& note : report.notes) absl::StrAppend(&out, "note: ", note, "\n");
-  absl::StrAppend(&out, absl::StrFormat("%d placements compared in %.3f s\n", candidates.size(),
-                                        report.search_seconds));
+  absl::StrAppend(&out, candidates.size(), candidates.size() == 1 ? " placement" : " placements",
+                  absl::StrFormat(" searched in %.3f s\n", report.search_seconds));
   return out;
 }
 
@@ -239,6 +244,31 @@ std::string PlanAsJson(const PlanReport& report) {
                         {"search_seconds", report.search_seconds}};
   for (size_t i = 1; i < candidates.size(); ++i) out["runners_up"].push_back(candidates[i]);
   return out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+v1::JobSpec PlanAsSpec(const PlanReport& report) {
+  const placement::Problem& problem = report.problem;
+  v1::JobSpec spec;
+  v1::ResourcesSpec* resources = spec.mutable_resources();
+  resources->set_placement("pools");
+  resources->set_devices(problem.devices);
+  resources->set_device(problem.setting.device.name);
+  for (const PoolPlan& pool : report.result.best().pools) {
+    v1::PoolSpec* out = resources->add_pools();
+    out->set_devices(pool.devices);
+    for (const RolePlan& role : pool.roles) {
+      const placement::Role& what = problem.roles[static_cast<size_t>(role.role)];
+      out->add_roles(what.name);
+      v1::LayoutSpec& layout = (*out->mutable_layouts())[what.name];
+      if (role.layout.pipeline > 1) layout.set_pp(role.layout.pipeline);
+      layout.set_tp(role.layout.tensor);
+      layout.set_dp(role.layout.data);
+      if (!what.generates) continue;
+      if (role.layout.pipeline > 1) layout.set_generation_pp(role.layout.generation_pipeline);
+      layout.set_generation_tp(role.layout.generation_tensor);
+    }
+  }
+  return spec;
 }
 
 }  // namespace baton::cli

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "baton/v1/job_spec.pb.h"
 #include "sdk/placement/search.h"
 
 namespace baton::cli {
@@ -19,6 +20,8 @@ struct PlanReport {
 
 std::string PlanAsText(const PlanReport& report);
 std::string PlanAsJson(const PlanReport& report);
+/// The plan as `resources` of a spec, and nothing else.
+v1::JobSpec PlanAsSpec(const PlanReport& report);
 
 }  // namespace baton::cli
 

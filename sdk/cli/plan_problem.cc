@@ -231,7 +231,8 @@ absl::StatusOr<ModelConfig> ReadModel(const std::string& name_or_path) {
   std::error_code code;
   if (fs::is_directory(path, code)) return ReadConfig(path / "config.json");
   if (fs::is_regular_file(path, code)) return ReadConfig(path);
-  const std::string* nearest = Nearest(name_or_path, KnownNames());
+  const std::vector<std::string> names = KnownNames();
+  const std::string* nearest = Nearest(name_or_path, names);
   return absl::NotFoundError(
       absl::StrCat("there is no model '", name_or_path, "'",
                    nearest != nullptr ? absl::StrCat("; did you mean '", *nearest, "'?")

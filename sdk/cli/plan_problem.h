@@ -22,7 +22,7 @@ struct PlanProblem {
   std::vector<std::string> notes;  ///< What the plan leaves out, one sentence each.
 };
 
-/// What is planned without a spec: HybridFlow's workload (§8.1), PPO with four models in bfloat16,
+/// What is planned without a spec: HybridFlow's workload, PPO with four models in bfloat16,
 /// 1024 prompts and responses of 1024 tokens, eight updates.
 extern const char kDefaultPlanSpec[];
 

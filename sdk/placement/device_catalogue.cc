@@ -6,8 +6,7 @@ namespace {
 std::vector<Device> MakeKnownDevices() {
   std::vector<Device> out;
   // Per device: NVIDIA A100 data sheet (80GB SXM): BF16 312 TFLOP/s, FP32 19.5, 80 GB, 2,039 GB/s,
-  // NVLink 600 GB/s both ways. Per node: one 200 Gb/s port, as the cluster of HybridFlow had; a
-  // DGX A100 has eight.
+  // NVLink 600 GB/s both ways. Per node: one 200 Gb/s port; a DGX A100 has eight.
   out.push_back({"a100-80g", 312e12, 19.5e12, 80e9, 2039e9, 300e9, 25e9, 8,
                  "NVIDIA A100 80GB SXM data sheet; node: one 200 Gb/s port"});
   // H100 SXM data sheet: BF16 989 TFLOP/s dense (1,979 with sparsity), FP32 67, 80 GB, 3.35 TB/s,

@@ -1,0 +1,225 @@
+// `baton plan`, as its user calls it.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "sdk/cli/command_line.h"
+#include "sdk/cli/fake_job_service.h"
+
+namespace baton::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct Outcome {
+  int code = -1;
+  std::string out, err;
+};
+
+class PlanCommandTest : public ::testing::Test {
+ protected:
+  PlanCommandTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "baton-plan-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~PlanCommandTest() override { std::filesystem::remove_all(folder_); }
+
+  static Outcome Run(const std::vector<std::string>& arguments) {
+    std::vector<const char*> argv = {"baton", "plan"};
+    for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+    Outcome outcome;
+    ::testing::internal::CaptureStdout();
+    ::testing::internal::CaptureStderr();
+    outcome.code = RunCommandLine(static_cast<int>(argv.size()), argv.data());
+    outcome.out = ::testing::internal::GetCapturedStdout();
+    outcome.err = ::testing::internal::GetCapturedStderr();
+    return outcome;
+  }
+  static nlohmann::json Json(std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"-o", "json"});
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return nlohmann::json::parse(outcome.out, nullptr, /*allow_exceptions=*/false);
+  }
+  std::string Write(const std::string& name, const std::string& text) const {
+    std::filesystem::create_directories(std::filesystem::path(folder_ + "/" + name).parent_path());
+    std::ofstream(folder_ + "/" + name) << text;
+    return folder_ + "/" + name;
+  }
+
+  std::string folder_;
+};
+
+const std::vector<std::string> kLarge = {"--models", "llama-70b", "--devices",
+                                         "128",      "--device",  "a100-80g"};
+
+TEST_F(PlanCommandTest, PrintsTheChosenPlacementAndWhyOthersLost) {
+  const Outcome outcome = Run(kLarge);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("128 x a100-80g, 80 GB each (72 GB usable), 8 a node"),
+                    HasSubstr("actor llama-70b (69.0B)"), HasSubstr("critic llama-70b (68.7B)"),
+                    HasSubstr("1024 sequences of 1024 + 1024 tokens"), HasSubstr("8 updates"),
+                    HasSubstr("generation"), HasSubstr("preparation"), HasSubstr("training"),
+                    HasSubstr("runners-up"), HasSubstr("WHY NOT"), HasSubstr("searched in")));
+}
+
+TEST_F(PlanCommandTest, JsonHasStagesThatAddUp) {
+  const nlohmann::json plan = Json(kLarge);
+  const nlohmann::json& chosen = plan["chosen"];
+  double sum = 0;
+  for (const auto& [name, seconds] : chosen["stages"].items()) sum += seconds.get<double>();
+  EXPECT_NEAR(chosen["seconds"].get<double>(), sum, 1e-9);
+  EXPECT_EQ(plan["runners_up"].size(), 5);
+  double before = chosen["seconds"];
+  for (const nlohmann::json& other : plan["runners_up"]) {
+    EXPECT_GE(other["seconds"].get<double>(), before);
+    EXPECT_NE(other["why_not"], "");
+    before = other["seconds"];
+  }
+  for (const nlohmann::json& pool : chosen["pools"]) {
+    EXPECT_LE(pool["peak_bytes"].get<double>(), 72e9);
+    for (const nlohmann::json& role : pool["roles"]) {
+      EXPECT_EQ(role["pp"].get<int>() * role["tp"].get<int>() * role["dp"].get<int>(),
+                pool["devices"]);
+      EXPECT_LE(role["pp"], 4);
+    }
+  }
+}
+
+TEST_F(PlanCommandTest, YamlGoesIntoASpecAndPlansTheSame) {
+  const double seconds = Json(kLarge)["chosen"]["seconds"];
+  std::vector<std::string> yaml = kLarge;
+  yaml.insert(yaml.end(), {"-o", "yaml"});
+  const Outcome outcome = Run(yaml);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("resources:"), HasSubstr("placement: pools"),
+                                 Not(HasSubstr("kind"))));
+  const std::string spec = Write("job.yaml",
+                                 "kind: rl\n"
+                                 "model: {path: Llama-70B, dtype: bfloat16}\n"
+                                 "data: {train_batch_size: 1024}\n"
+                                 "rollout: {n: 1}\n"
+                                 "algorithm: {preset: ppo}\n"
+                                 "actor: {ppo_mini_batch_size: 128}\n"
+                                 "reward_model: {model: {path: Llama-70B-hf}}\n" +
+                                     outcome.out);
+  const nlohmann::json again = Json({spec});
+  EXPECT_NEAR(again["chosen"]["seconds"].get<double>(), seconds, 1e-9);
+  EXPECT_EQ(again["runners_up"].size(), 0);
+  // A flag wins over the spec.
+  EXPECT_EQ(Json({spec, "--placement", "auto"})["runners_up"].size(), 5);
+}
+
+TEST_F(PlanCommandTest, ReadsModelsOfTheSpec) {
+  Write("tiny/config.json",
+        R"({"model_type": "qwen2", "hidden_size": 896, "num_hidden_layers": 24,
+            "num_attention_heads": 14, "num_key_value_heads": 2, "intermediate_size": 4864,
+            "vocab_size": 151936, "tie_word_embeddings": true})");
+  const std::string spec = Write("job.yaml",
+                                 "kind: rl\nmodel: {path: tiny}\nalgorithm: {preset: grpo}\n"
+                                 "resources: {device: l40s, devices: 4, placement: colocate}\n");
+  const Outcome outcome = Run({spec});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("4 x l40s"), HasSubstr("actor tiny (494.0M), float32"),
+                                 HasSubstr("256 sequences"), HasSubstr("1 placement searched")));
+  const std::string random = Write("random.yaml", "kind: sft\nmodel: {init: {characters: 0123}}\n");
+  EXPECT_THAT(Run({random, "--devices", "1", "--device", "cpu"}).out,
+              AllOf(HasSubstr("actor random weights"), Not(HasSubstr("generation"))));
+}
+
+TEST_F(PlanCommandTest, MistakesNameTheirPlaceAndTheRemedy) {
+  const auto fails = [](const std::vector<std::string>& arguments, int code) {
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.code, code);
+    EXPECT_EQ(outcome.out, "");
+    return outcome.err;
+  };
+  const std::vector<std::string> on = {"--devices", "8", "--device", "a100-80g"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), on.begin(), on.end());
+    return more;
+  };
+  EXPECT_THAT(fails({"--models", "llama-7b", "--devices", "8", "--device", "A100"}, 2),
+              HasSubstr("did you mean 'a100-80g'?"));
+  EXPECT_THAT(fails({"--models", "llama-7b", "--devices", "8"}, 2), HasSubstr("Give --device"));
+  EXPECT_THAT(fails({"--models", "llama-7b", "--device", "h100"}, 2), HasSubstr("Give --devices"));
+  EXPECT_THAT(fails({"--models", "llama-7b", "--devices", "0", "--device", "h100"}, 2),
+              HasSubstr("--devices"));
+  EXPECT_THAT(fails(with({"--models", "llama-8b"}), 3), HasSubstr("did you mean 'llama-7b'?"));
+  EXPECT_THAT(fails(with({"--models", "actr=llama-7b"}), 2), HasSubstr("did you mean 'actor'?"));
+  EXPECT_THAT(fails(with({"--models", "llama-7b", "--placement", "colocated"}), 2),
+              HasSubstr("did you mean 'colocate'?"));
+  EXPECT_THAT(fails(with({"--models", "llama-7b", "--placement", "pools"}), 2),
+              HasSubstr("the spec has no `resources.pools`"));
+  EXPECT_THAT(fails(with({}), 2), HasSubstr("role actor has no model; give --models actor=NAME"));
+  EXPECT_THAT(fails(with({"no.yaml"}), 3), HasSubstr("no.yaml cannot be opened"));
+  EXPECT_THAT(fails(with({"--models", "llama-7b", "--device_", "x"}), 2),
+              HasSubstr("has no option --device_"));
+  EXPECT_THAT(fails(with({"--models", "llama-70b"}), 1),
+              AllOf(HasSubstr("nothing fits on 8 x a100-80g"), HasSubstr("GB a device")));
+  const std::string spec = Write("job.yaml", "kind: rl\nrollouts: {n: 2}\n");
+  EXPECT_THAT(fails(with({spec}), 2),
+              AllOf(HasSubstr("job.yaml:2:1: rollouts"), HasSubstr("rollout")));
+  const std::string far = Write("far.yaml", "kind: rl\nmodel: {path: /no/where}\n");
+  EXPECT_THAT(fails(with({far}), 3), HasSubstr("model.path /no/where has no config.json"));
+  const std::string pools = Write("pools.yaml",
+                                  "kind: rl\nmodel: {path: llama-7b}\n"
+                                  "resources: {pools: [{roles: [actr]}]}\n");
+  EXPECT_THAT(fails(with({pools}), 2),
+              HasSubstr("resources.pools[0].roles: 'actr' is not a role with a model"));
+  const std::string bad = Write("bad/config.json", R"({"hidden_size": 8})");
+  EXPECT_THAT(fails(with({"--models", bad}), 2), HasSubstr("layers: 0 is below 1"));
+}
+
+TEST_F(PlanCommandTest, ATimingsFileScalesTheRooflines) {
+  const std::string spec = Write("job.yaml",
+                                 "kind: rl\nmodel: {path: qwen2.5-0.5b}\n"
+                                 "data: {max_prompt_length: 64, max_response_length: 64}\n"
+                                 "resources: {device: h100, devices: 1}\n");
+  const nlohmann::json plain = Json({spec});
+  // A job of one training rank and one rollout, as the plan is: what it took is what is planned.
+  const double training = plain["chosen"]["stages"]["training"];
+  const double generation = plain["chosen"]["stages"]["generation"];
+  nlohmann::json steps;
+  for (int step = 1; step <= 3; ++step) {
+    steps["steps"].push_back({{"step", step},
+                              {"metrics",
+                               {{"timing_s/update_actor", (step == 1 ? 90 : 3) * training},
+                                {"timing_s/gen", 5 * generation}}}});
+  }
+  const std::string timings = Write("timings.json", steps.dump());
+  const nlohmann::json plan =
+      Json({spec, "--timings", timings, "--set", "rollout.kv_cache_bytes=50000000000"});
+  EXPECT_NEAR(plan["chosen"]["stages"]["training"].get<double>(), 3 * training, 1e-9 * training);
+  EXPECT_NEAR(plan["chosen"]["stages"]["generation"].get<double>(), 5 * generation,
+              1e-9 * generation);
+  EXPECT_THAT(plan["notes"].dump(), HasSubstr("3 times the roofline, generation 5 times"));
+
+  const std::string empty = Write("empty.json", "{}");
+  const Outcome outcome = Run({spec, "--timings", empty});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("write it with `baton metrics JOB -o json`"));
+}
+
+TEST_F(PlanCommandTest, AJobOfTheControllerCalibrates) {
+  FakeJobService service;
+  service.job.mutable_effective_spec()->set_kind(v1::JOB_KIND_RL);
+  service.job.mutable_effective_spec()->mutable_model()->set_path("/far/Qwen2.5-0.5B-Instruct");
+  const std::vector<std::string> arguments = {
+      "--models", "llama-7b",     "--devices",      "8", "--device", "h100", "--calibrate",
+      "add",      "--controller", service.address()};
+  EXPECT_THAT(Run(arguments).err, HasSubstr("no step has timing_s/update_actor"));
+  service.step_metrics = {{"timing_s/update_actor", 100}};
+  const Outcome outcome = Run(arguments);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("calibrated by 3 steps of add"), HasSubstr("generation 1 times")));
+}
+
+}  // namespace
+}  // namespace baton::cli
