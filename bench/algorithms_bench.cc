@@ -62,6 +62,7 @@ Batch MakeBatch(const std::vector<size_t>& lengths) {
     s.length = lengths[i];
     s.reward = static_cast<double>(rng() % 2);
     s.reward_baseline = static_cast<double>(rng() % 2);
+    s.advantage = s.reward - s.reward_baseline.value();
     s.log_probs = part(b.log_probs);
     s.ref_log_probs = part(b.ref_log_probs);
     s.values = part(b.values);

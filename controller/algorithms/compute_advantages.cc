@@ -27,6 +27,9 @@ std::vector<NamedColumn> ColumnsIn(const EstimatorSpec& spec, Estimator cost_est
     columns.push_back({"ref_log_probs", &Sample::ref_log_probs});
   }
   if (spec.estimator == Estimator::kGae) columns.push_back({"values", &Sample::values});
+  if (spec.estimator == Estimator::kGiven) {
+    columns.push_back({"advantage", &Sample::token_advantages});
+  }
   if (spec.use_cost && cost_estimator == Estimator::kGae) {
     columns.push_back({"cost_values", &Sample::cost_values});
   }
@@ -53,6 +56,7 @@ absl::Status CheckLengths(absl::Span<const Sample> samples, size_t i,
   for (const NamedColumn& c : needed) {
     const size_t size = (s.*c.column).size();
     if (size == s.length) continue;
+    if (c.column == &Sample::token_advantages && size == 0) continue;  // one for all: CheckScalars
     return Fault(samples, i,
                  absl::StrCat(c.name, size == 0 ? " is missing: it has " : " has ", size,
                               " values for ", s.length, " tokens"));
@@ -67,6 +71,12 @@ absl::Status CheckScalars(absl::Span<const Sample> samples, size_t i, const Esti
     if (!s.reward_baseline) return Fault(samples, i, "reward_baseline is missing");
     if (!std::isfinite(*s.reward_baseline)) {
       return Fault(samples, i, absl::StrCat("reward_baseline is ", *s.reward_baseline));
+    }
+  }
+  if (spec.estimator == Estimator::kGiven && s.token_advantages.empty() && s.length > 0) {
+    if (!s.advantage) return Fault(samples, i, "advantage is missing");
+    if (!std::isfinite(*s.advantage)) {
+      return Fault(samples, i, absl::StrCat("advantage is ", *s.advantage));
     }
   }
   if (spec.use_cost) {

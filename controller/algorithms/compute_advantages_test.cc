@@ -221,6 +221,7 @@ TEST(ComputeAdvantagesTest, NamesWhatIsMissingOrBad) {
               AllOf(HasSubstr("sample 3 (group "), HasSubstr("values is missing")));
   b.Bind();
   const std::vector<uint8_t> long_mask(99, 1);
+  const std::vector<float> long_column(99, 1);
   b.samples[4].mask = long_mask;
   EXPECT_THAT(FaultOf(b, gae), AllOf(HasSubstr("sample 4"), HasSubstr("mask has 99 values")));
   b.Bind();
@@ -232,6 +233,14 @@ TEST(ComputeAdvantagesTest, NamesWhatIsMissingOrBad) {
   b.samples[0].reward = 0;
   b.samples[2].reward_baseline.reset();
   EXPECT_THAT(FaultOf(b, Spec("remax")), HasSubstr("sample 2 (group "));
+  for (Sample& s : b.samples) s.advantage = 1;
+  EXPECT_TRUE(ComputeAdvantages(b.samples, Spec("given"), {}).ok());
+  b.samples[3].advantage = std::nan("");
+  EXPECT_THAT(FaultOf(b, Spec("given")), HasSubstr("advantage is nan"));
+  b.samples[3].advantage.reset();
+  EXPECT_THAT(FaultOf(b, Spec("given")), HasSubstr("advantage is missing"));
+  b.samples[3].token_advantages = long_column;
+  EXPECT_THAT(FaultOf(b, Spec("given")), HasSubstr("advantage has 99 values"));
   b.values[3].back() = std::numeric_limits<float>::infinity();
   b.Bind();
   EXPECT_THAT(FaultOf(b, gae), AllOf(HasSubstr("sample 3"), HasSubstr("values is inf")));

@@ -14,10 +14,11 @@ using Field = OptionField<EstimatorSpec>;
 
 constexpr uint32_t Bit(Estimator e) { return 1u << static_cast<int>(e); }
 constexpr uint32_t kAll = ~0u;
+constexpr uint32_t kFromRewards = kAll & ~Bit(Estimator::kGiven);
 constexpr uint32_t kDiscounted = Bit(Estimator::kGae) | Bit(Estimator::kReinforcePlusPlus);
 
-const std::array<std::pair<absl::string_view, Estimator>, 7>& Names() {
-  static const auto* const kNames = new std::array<std::pair<absl::string_view, Estimator>, 7>{{
+const std::array<std::pair<absl::string_view, Estimator>, 8>& Names() {
+  static const auto* const kNames = new std::array<std::pair<absl::string_view, Estimator>, 8>{{
       {"gae", Estimator::kGae},
       {"grpo", Estimator::kGrpo},
       {"dr_grpo", Estimator::kDrGrpo},
@@ -25,6 +26,7 @@ const std::array<std::pair<absl::string_view, Estimator>, 7>& Names() {
       {"reinforce_plus_plus", Estimator::kReinforcePlusPlus},
       {"reinforce_plus_plus_baseline", Estimator::kReinforcePlusPlusBaseline},
       {"remax", Estimator::kRemax},
+      {"given", Estimator::kGiven},
   }};
   return *kNames;
 }
@@ -41,24 +43,24 @@ const std::vector<Field>& Table() {
       {"norm_adv_by_std_in_grpo", kGrpo, &S::norm_adv_by_std_in_grpo},
       {"epsilon", kGrpo, &S::epsilon, positive},
       {"whiten_advantages", kAll, &S::whiten_advantages},
-      {"use_kl_in_reward", kAll, &S::use_kl_in_reward},
-      {"kl_penalty", kAll, &S::kl_penalty, any, {"k1", "k2", "k3"}},
-      {"kl_coef", kAll, &S::kl_coef, natural},
-      {"kl_ctrl", kAll, &S::kl_ctrl, any, {"fixed", "adaptive"}},
-      {"target_kl", kAll, &S::target_kl, positive},
-      {"horizon", kAll, &S::horizon, positive},
-      {"overlong_buffer_len", kAll, &S::overlong_buffer_len, natural},
-      {"max_response_length", kAll, &S::max_response_length, natural},
-      {"overlong_penalty_factor", kAll, &S::overlong_penalty_factor, natural},
-      {"flawed_positive_penalty", kAll, &S::flawed_positive_penalty, natural},
+      {"use_kl_in_reward", kFromRewards, &S::use_kl_in_reward},
+      {"kl_penalty", kFromRewards, &S::kl_penalty, any, {"k1", "k2", "k3"}},
+      {"kl_coef", kFromRewards, &S::kl_coef, natural},
+      {"kl_ctrl", kFromRewards, &S::kl_ctrl, any, {"fixed", "adaptive"}},
+      {"target_kl", kFromRewards, &S::target_kl, positive},
+      {"horizon", kFromRewards, &S::horizon, positive},
+      {"overlong_buffer_len", kFromRewards, &S::overlong_buffer_len, natural},
+      {"max_response_length", kFromRewards, &S::max_response_length, natural},
+      {"overlong_penalty_factor", kFromRewards, &S::overlong_penalty_factor, natural},
+      {"flawed_positive_penalty", kFromRewards, &S::flawed_positive_penalty, natural},
       {"filter_groups", kAll, &S::filter_groups},
       {"filter_metric", kAll, &S::filter_metric},
-      {"use_cost", kAll, &S::use_cost},
-      {"cost_estimator", kAll, &S::cost_estimator},
-      {"cost_limit", kAll, &S::cost_limit},
-      {"lambda_init", kAll, &S::lambda_init, positive},
-      {"lambda_lr", kAll, &S::lambda_lr, natural},
-      {"lambda_max", kAll, &S::lambda_max, positive},
+      {"use_cost", kFromRewards, &S::use_cost},
+      {"cost_estimator", kFromRewards, &S::cost_estimator},
+      {"cost_limit", kFromRewards, &S::cost_limit},
+      {"lambda_init", kFromRewards, &S::lambda_init, positive},
+      {"lambda_lr", kFromRewards, &S::lambda_lr, natural},
+      {"lambda_max", kFromRewards, &S::lambda_max, positive},
   };
   return *kTable;
 }
@@ -78,13 +80,14 @@ EstimatorNeeds NeedsOf(const EstimatorSpec& spec, Estimator cost_estimator) {
   needs.columns = {"reward"};
   const bool gae = spec.estimator == Estimator::kGae;
   const bool cost_gae = spec.use_cost && cost_estimator == Estimator::kGae;
-  const auto per_token = [](Estimator e) { return !ComparesGroups(e); };
+  const auto per_token = [](Estimator e) { return !ComparesGroups(e) && e != Estimator::kGiven; };
   needs.groups =
       ComparesGroups(spec.estimator) || (spec.use_cost && ComparesGroups(cost_estimator));
   needs.per_token = per_token(spec.estimator) || (spec.use_cost && per_token(cost_estimator));
   needs.returns = per_token(spec.estimator);
   needs.cost_returns = cost_gae;
   if (spec.estimator == Estimator::kRemax) needs.columns.push_back("reward_baseline");
+  if (spec.estimator == Estimator::kGiven) needs.columns.push_back("advantage");
   if (spec.use_cost) needs.columns.push_back("cost");
   if (spec.flawed_positive_penalty > 0) needs.columns.push_back("flawed");
   if (spec.filter_groups && spec.filter_metric != "reward") {
@@ -162,6 +165,8 @@ EstimatorCheck CheckEstimator(absl::string_view name, const Options& options) {
     cost_estimator = estimator;
   } else if (spec.use_cost && *cost_estimator == Estimator::kRemax) {
     check.problems.push_back({"cost_estimator", "remax has no greedy baseline of a cost"});
+  } else if (spec.use_cost && *cost_estimator == Estimator::kGiven) {
+    check.problems.push_back({"cost_estimator", "given has no advantages of a cost"});
   }
   CheckTogether(spec, check.problems);
   check.needs = NeedsOf(spec, *cost_estimator);

@@ -24,6 +24,7 @@ enum class Estimator {
   kReinforcePlusPlus,
   kReinforcePlusPlusBaseline,
   kRemax,
+  kGiven,
 };
 
 /// What an `advantage` node asks for. Members are the options of the same name, with their
@@ -44,7 +45,7 @@ struct EstimatorSpec {
   /// reinforce_plus_plus and reinforce_plus_plus_baseline, else false.
   bool whiten_advantages = false;
 
-  // --- reward shaping, all estimators
+  // --- reward shaping, all estimators but given
   bool use_kl_in_reward = false;   ///< Subtract kl_coef * KL(policy, reference) at each token.
   std::string kl_penalty = "k1";   ///< Its estimate: k1, k2, k3.
   double kl_coef = 0.001;          ///< At least 0; the first value when adaptive.
@@ -60,7 +61,7 @@ struct EstimatorSpec {
   bool filter_groups = false;            ///< Drop groups that all have the same filter_metric.
   std::string filter_metric = "reward";  ///< Whose values fill Sample::filter_metric.
 
-  // --- Safe-RLHF, all estimators
+  // --- Safe-RLHF, all estimators but given
   bool use_cost = false;       ///< (reward advantage - lambda * cost advantage) / (1 + lambda).
   std::string cost_estimator;  ///< Of the cost's advantages; unset: the same estimator.
   double cost_limit = 0;       ///< Lambda grows while the mean cost is above it.
@@ -72,6 +73,7 @@ struct EstimatorSpec {
 /// Columns (DESIGN's names) that must be there for every sample. Of the trajectory: `reward`,
 /// `cost`, `reward_baseline`, `flawed` and the filter_metric. Per token: `rollout_log_prob` (fills
 /// Sample::log_probs; recomputed ones serve as well), `ref_log_prob`, `values`, `cost_values`.
+/// `advantage`: of the trajectory, or per token.
 struct EstimatorNeeds {
   std::vector<std::string> columns;
   bool per_token = false;  ///< Advantages differ from token to token (else one per sample).
@@ -92,7 +94,7 @@ EstimatorCheck CheckEstimator(absl::string_view name, const Options& options);
 /// The same as one InvalidArgument.
 absl::StatusOr<EstimatorSpec> MakeEstimatorSpec(absl::string_view name, const Options& options);
 
-/// gae, grpo, dr_grpo, rloo, reinforce_plus_plus, reinforce_plus_plus_baseline, remax.
+/// gae, grpo, dr_grpo, rloo, reinforce_plus_plus, reinforce_plus_plus_baseline, remax, given.
 std::vector<std::string> EstimatorNames();
 /// None for a name that is none of them.
 std::optional<Estimator> EstimatorOf(absl::string_view name);

@@ -24,7 +24,7 @@ std::vector<std::string> Faulty(const EstimatorCheck& check) {
 }
 
 TEST(EstimatorSpecTest, EveryNameStandsWithoutOptions) {
-  EXPECT_EQ(EstimatorNames().size(), 7u);
+  EXPECT_EQ(EstimatorNames().size(), 8u);
   for (const std::string& name : EstimatorNames()) {
     EXPECT_THAT(CheckEstimator(name, {}).problems, IsEmpty()) << name;
     EXPECT_TRUE(EstimatorOf(name).has_value());
@@ -107,6 +107,11 @@ TEST(EstimatorSpecTest, OptionsThatContradictEachOther) {
                   "rloo", {{"use_kl_in_reward", true}, {"kl_ctrl", "adaptive"}, {"kl_coef", 0.0}})),
               ElementsAre("kl_coef"));
   EXPECT_THAT(Faulty(CheckEstimator("remax", {{"use_cost", true}})), ElementsAre("cost_estimator"));
+  EXPECT_THAT(Faulty(CheckEstimator("grpo", {{"use_cost", true}, {"cost_estimator", "given"}})),
+              ElementsAre("cost_estimator"));
+  // What shapes rewards would shape nothing.
+  EXPECT_THAT(Faulty(CheckEstimator("given", {{"use_kl_in_reward", true}})),
+              ElementsAre("use_kl_in_reward"));
 }
 
 TEST(EstimatorSpecTest, SaysWhatItNeeds) {
@@ -117,6 +122,9 @@ TEST(EstimatorSpecTest, SaysWhatItNeeds) {
   EXPECT_TRUE(gae.per_token && gae.returns && !gae.groups && !gae.cost_returns);
   EXPECT_THAT(CheckEstimator("remax", {}).needs.columns,
               UnorderedElementsAre("reward", "reward_baseline"));
+  const EstimatorNeeds given = CheckEstimator("given", {}).needs;
+  EXPECT_THAT(given.columns, UnorderedElementsAre("reward", "advantage"));
+  EXPECT_FALSE(given.per_token || given.returns || given.groups);
   const EstimatorNeeds safe = CheckEstimator("gae", {{"use_cost", true}}).needs;
   EXPECT_THAT(safe.columns, UnorderedElementsAre("reward", "cost", "values", "cost_values"));
   EXPECT_TRUE(safe.cost_returns);

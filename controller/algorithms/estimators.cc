@@ -127,6 +127,29 @@ Estimate Compared(Estimator estimator, absl::Span<const Sample> samples,
   return out;
 }
 
+// Per token as soon as one response has it so.
+Estimate Given(absl::Span<const Sample> samples, absl::Span<const size_t> offsets) {
+  Estimate out;
+  for (const Sample& s : samples) out.per_token |= !s.token_advantages.empty();
+  if (!out.per_token) {
+    for (const Sample& s : samples) {
+      out.advantages.push_back(static_cast<float>(s.advantage.value_or(0)));
+    }
+    return out;
+  }
+  out.advantages.assign(offsets.back(), 0);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const Sample& s = samples[i];
+    for (size_t t = 0; t < s.length; ++t) {
+      if (!s.mask.empty() && s.mask[t] == 0) continue;
+      out.advantages[offsets[i] + t] = s.token_advantages.empty()
+                                           ? static_cast<float>(s.advantage.value_or(0))
+                                           : s.token_advantages[t];
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 double PolicyLambda(const EstimatorSpec& spec, size_t unmasked_tokens) {
@@ -145,6 +168,8 @@ Estimate RunEstimator(Estimator estimator, absl::Span<const Sample> samples,
       return ReinforcePlusPlus(samples, offsets, rewards, spec.gamma);
     case Estimator::kRemax:
       return Remax(samples, offsets, rewards);
+    case Estimator::kGiven:
+      return Given(samples, offsets);
     case Estimator::kGrpo:
     case Estimator::kDrGrpo:
     case Estimator::kRloo:

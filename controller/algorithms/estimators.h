@@ -14,6 +14,7 @@
 //   reinforce_plus_plus (2501.03262)           G_t = sum_l gamma^l r_{t+l}
 //   reinforce_plus_plus_baseline (same)        R - mean
 //   remax (2310.10505)       sum_{l >= 0} r_{t+l} - R of the greedy response
+//   given                    what a user's method made of the response, or of each token
 // A group of one has nothing to compare with: its advantage is R. Equal rewards give exactly 0.
 #ifndef BATON_CONTROLLER_ALGORITHMS_ESTIMATORS_H_
 #define BATON_CONTROLLER_ALGORITHMS_ESTIMATORS_H_

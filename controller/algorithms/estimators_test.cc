@@ -44,6 +44,24 @@ TEST(EstimatorsTest, GaeByHand) {
   EXPECT_THAT(e.returns, ElementsAre(0.5F, 0, 1));
 }
 
+TEST(EstimatorsTest, GivenTakesWhatAMethodMade) {
+  const std::vector<float> tokens = {1, 99, 3};
+  const std::vector<uint8_t> mask = {1, 0, 1};
+  std::vector<Sample> samples(2);
+  samples[0].length = 3, samples[0].mask = mask, samples[0].advantage = 0.5;
+  samples[1].length = 1, samples[1].advantage = -2;
+  const ShapedRewards rewards{{1, 1}, {1, 1}, {}};
+  const auto run = [&] {
+    return RunEstimator(Estimator::kGiven, samples, Offsets(samples), rewards, Signal::kReward,
+                        EstimatorSpec());
+  };
+  EXPECT_FALSE(run().per_token);
+  EXPECT_THAT(run().advantages, ElementsAre(0.5F, -2));
+  samples[0].token_advantages = tokens;  // one has a column: all are per token
+  EXPECT_TRUE(run().per_token);
+  EXPECT_THAT(run().advantages, ElementsAre(1, 0, 3, -2));
+}
+
 TEST(EstimatorsTest, AResponseOfOneToken) {
   const std::vector<float> values = {0.25};
   Sample s;
@@ -181,7 +199,8 @@ TEST(EstimatorsTest, RandomBatchesAgreeWithTheSlowDefinitions) {
       const Estimate got = RunEstimator(e, b.samples, offsets, rewards, Signal::kReward, spec);
       for (size_t i = 0; i < b.samples.size(); ++i) {
         if (!got.per_token) {
-          EXPECT_NEAR(got.advantages[i], slow.Compared(e, i, spec), 1e-5);
+          const double expected = e == Estimator::kGiven ? 0 : slow.Compared(e, i, spec);
+          EXPECT_NEAR(got.advantages[i], expected, 1e-5);
           continue;
         }
         const auto places = slow.Places(i);

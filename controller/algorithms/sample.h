@@ -24,6 +24,8 @@ struct Sample {
   absl::Span<const float> cost_values;    ///< The cost critic's.
   absl::Span<const float>
       token_rewards;  ///< Added to the reward, token by token (process rewards).
+  absl::Span<const float> token_advantages;  ///< Of `given`, made by a user's method …
+  std::optional<double> advantage;           ///< … or one for the whole response.
   std::optional<double> reward_baseline;  ///< Reward of the greedy response to the prompt (ReMax).
   std::optional<double> cost;             ///< Of the whole response (Safe-RLHF).
   std::optional<double> filter_metric;    ///< What filter_groups compares; absent: `reward`.

@@ -90,6 +90,9 @@ class DataflowChecker {
       } else if (!nodes.insert(node.node()).second) {
         Fail(Score(i, "node"), absl::StrCat("'", node.node(), "' is there twice"));
       }
+      if (!node.over().empty() && node.over() != "response" && node.over() != "group") {
+        Fail(Score(i, "over"), absl::StrCat("'", node.over(), "' is not one of: response, group"));
+      }
       CheckOut(i);
     }
   }
@@ -101,6 +104,10 @@ class DataflowChecker {
       Fail(Score(i, "out"), "is missing; name the number or column that the node makes");
     } else if (std::find(given.begin(), given.end(), out) != given.end()) {
       Fail(Score(i, "out"), absl::StrCat("'", out, "' is made by generation"));
+    } else if (out == "advantages" || out == "returns") {
+      Fail(Score(i, "out"),
+           absl::StrCat("'", out, "' is made by the advantage node",
+                        out == "returns" ? "" : "; call it 'advantage', for estimator given"));
     } else if (!made_by_.emplace(out, i).second) {
       Fail(Score(i, "out"), absl::StrCat("'", out, "' is made by node '",
                                          dataflow_.score(made_by_[out]).node(), "' already"));

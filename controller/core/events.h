@@ -111,6 +111,7 @@ struct TaskArgs {
   int64_t checkpoint_step = -1;  ///< -1: spec.model.
   // generate and score.
   TrajectoryInfo trajectory;
+  std::vector<TrajectoryInfo> group;  ///< Of a score over the group: in order of their samples.
   // update.
   uint32_t batch_size = 0;
 };

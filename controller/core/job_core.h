@@ -166,6 +166,7 @@ class JobCore {
   void StepTrajectories();
   void EnqueueNext(TrajectoryInfo& trajectory);
   void EnqueueNode(TrajectoryInfo& trajectory, uint32_t node, const std::string& avoid = "");
+  std::vector<TrajectoryInfo*> MatesOf(const TrajectoryInfo& trajectory);
   void StartLoadingData();
   void KeepStep();
   void KeepFiles();

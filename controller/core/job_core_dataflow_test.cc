@@ -6,7 +6,6 @@
 #include <random>
 #include <string>
 
-#include "absl/strings/str_replace.h"
 #include "controller/core/simulated_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -16,16 +15,27 @@ namespace {
 
 using Job = v1::Job;
 
+// A node that compares the responses to a prompt, and one that reads what it makes.
+constexpr char kOverGroup[] = R"(
+  score { node: "rules" role: "reward" method: "compute_reward" out: "reward" }
+  score { node: "mine" role: "mine" method: "compute_advantage" inputs: "reward" out: "advantage"
+          over: "group" }
+  score { node: "more" role: "mine" method: "look" inputs: "advantage" out: "seen" }
+  advantage { estimator: "given" }
+  update { role: "actor" method: "update" loss: "reinforce" })";
+
 SimulatedJob World(uint64_t seed, const std::string& preset, int steps) {
   SimulatedJob::Options options;
   options.seed = seed;
   options.steps = steps;
-  // "ppo on ranks": the roles that train are groups of several ranks.
-  const size_t on = preset.find(" on ranks");
-  options.preset = preset.substr(0, on);
-  if (on != std::string::npos) {
+  if (preset == "over_group") {
+    options.dataflow = kOverGroup;
+  } else if (preset == "ppo_on_ranks") {
+    options.preset = "ppo";
     options.actor_ranks = 3;
     options.critic_ranks = 2;
+  } else {
+    options.preset = preset;
   }
   return SimulatedJob(options);
 }
@@ -101,10 +111,8 @@ TEST_P(DataflowTest, ARestartAtAnyEventChangesNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Presets, DataflowTest,
-                         ::testing::Values("ppo", "remax", "dapo", "ppo on ranks"),
-                         [](const auto& preset) {
-                           return absl::StrReplaceAll(preset.param, {{" ", "_"}});
-                         });
+                         ::testing::Values("ppo", "remax", "dapo", "over_group", "ppo_on_ranks"),
+                         [](const auto& preset) { return preset.param; });
 
 TEST(DataflowJobTest, TheCriticLearnsFromTheActorsBatchesAndIsSavedWithIt) {
   SimulatedJob world = World(3, "ppo", 4);

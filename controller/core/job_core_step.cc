@@ -19,6 +19,11 @@ bool IsPermanent(const absl::Status& status) {
          absl::IsOutOfRange(status);
 }
 
+bool IsGenerated(const TrajectoryInfo& trajectory) {
+  return trajectory.state == TrajectoryState::kScoring ||
+         trajectory.state == TrajectoryState::kReady;
+}
+
 }  // namespace
 
 void JobCore::SetPhase(Phase phase) {
@@ -219,17 +224,37 @@ void JobCore::EnqueueNext(TrajectoryInfo& trajectory) {
     case TrajectoryState::kGenerating:
       rollouts_.Enqueue(trajectory.id, trajectory.draw);
       break;
-    case TrajectoryState::kScoring:
-      for (uint32_t node = 0; node < trajectory.tries.size(); ++node) {
-        const bool wanted = (graph_.Wanted(trajectory.purpose) & ~trajectory.scored) >> node & 1;
-        const bool possible = (graph_.needs(node) & ~trajectory.scored) == 0;
-        if (wanted && possible && !trajectory.tries[node].asked) EnqueueNode(trajectory, node);
-      }
-      break;
     case TrajectoryState::kReady:
       ++ready_;
+      [[fallthrough]];  // its group may have waited for it
+    case TrajectoryState::kScoring:
+      for (uint32_t node = 0; node < trajectory.tries.size(); ++node) {
+        std::vector<TrajectoryInfo*> those = {&trajectory};
+        if (graph_.over_group(node)) those = MatesOf(trajectory);
+        const bool possible = std::all_of(those.begin(), those.end(), [&](const auto* t) {
+          return IsGenerated(*t) && (graph_.needs(node) & ~t->scored) == 0;
+        });
+        for (TrajectoryInfo* t : those) {
+          const bool wanted = (graph_.Wanted(t->purpose) & ~t->scored) >> node & 1;
+          if (possible && wanted && !t->tries[node].asked) EnqueueNode(*t, node);
+        }
+      }
       break;
   }
+}
+
+// The responses to the same prompt, in order; none while they are not all there.
+std::vector<TrajectoryInfo*> JobCore::MatesOf(const TrajectoryInfo& trajectory) {
+  const uint32_t n = samples(trajectory.purpose);
+  const uint32_t size = trajectory.purpose == v1::PURPOSE_BASELINE ? 1 : n;
+  std::vector<TrajectoryInfo*> group;
+  for (uint32_t sample = 0; sample < size; ++sample) {
+    const auto found =
+        trajectories_.find(TrajectoryId(trajectory.purpose, trajectory.draw, sample, n));
+    if (found == trajectories_.end()) return {};
+    group.push_back(&found->second);
+  }
+  return group;
 }
 
 void JobCore::EnqueueNode(TrajectoryInfo& trajectory, uint32_t node, const std::string& avoid) {
@@ -339,6 +364,9 @@ void JobCore::StartScore(const std::string& role, const RolloutManager::Assignme
   task.args.method = node.method();
   task.args.deadline = options_.score_deadline;
   task.args.trajectory = trajectory;
+  if (graph_.over_group(task.ref.part)) {
+    for (const TrajectoryInfo* mate : MatesOf(trajectory)) task.args.group.push_back(*mate);
+  }
   Do(std::move(task));
 }
 

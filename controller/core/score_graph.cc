@@ -18,6 +18,7 @@ ScoreGraph::ScoreGraph(const v1::Dataflow& dataflow) {
     made_by.emplace(dataflow.score(i).out(), static_cast<uint32_t>(i));
     roles_.push_back(dataflow.score(i).role());
     all_ |= uint64_t{1} << i;
+    if (dataflow.score(i).over() == "group") over_group_ |= uint64_t{1} << i;
   }
   weights_ = {dataflow.advantage().rewards().begin(), dataflow.advantage().rewards().end()};
   if (weights_.empty()) weights_["reward"] = 1;

@@ -28,6 +28,8 @@ class ScoreGraph {
   const std::string& role(uint32_t node) const { return roles_[node]; }
   /// The roles that serve some node, each once, by name.
   std::vector<std::string> roles() const;
+  /// True for a node that runs once all responses to a prompt have its inputs.
+  bool over_group(uint32_t node) const { return (over_group_ >> node & 1) != 0; }
   /// Nodes whose output this one reads.
   uint64_t needs(uint32_t node) const { return needs_[node]; }
   /// Nodes without which a response of `purpose` is not READY: all to train with it, what its
@@ -44,6 +46,7 @@ class ScoreGraph {
   std::vector<std::string> roles_;
   std::vector<uint64_t> needs_;
   uint64_t all_ = 0;
+  uint64_t over_group_ = 0;
   uint64_t sources_ = 0;
   uint64_t rewarding_ = 0;                 // sources_ and all that they need
   std::map<std::string, double> weights_;  // of the sources, by output

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "controller/core/spec.h"
+#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
 namespace baton::controller {
@@ -37,6 +38,10 @@ v1::Job MakeJob(const SimulatedJob::Options& options) {
     spec.mutable_rollout()->set_n(2);
     spec.mutable_reward()->add_rules()->set_type("numeric");
     spec.mutable_resources()->set_rollout_workers(2);
+  }
+  if (!options.dataflow.empty()) {
+    EXPECT_TRUE(
+        google::protobuf::TextFormat::ParseFromString(options.dataflow, spec.mutable_dataflow()));
   }
   const CheckedSpec checked = CheckSpec(spec);
   for (const auto& v : checked.violations) ADD_FAILURE() << v.field() << ": " << v.description();
@@ -308,9 +313,17 @@ void SimulatedJob::Score(const StartTask& start, TaskDone& done) {
   const TrajectoryInfo& t = start.args.trajectory;
   EXPECT_EQ(t.scored >> start.ref.part & 1, 0u) << "scored again";
   EXPECT_TRUE(t.purpose == v1::PURPOSE_TRAIN || node.out() == "reward") << "for nothing";
+  std::vector<TrajectoryInfo> scored = start.args.group;
+  EXPECT_EQ(scored.size(), node.over() == "group" ? 2u : 0u);
+  for (uint32_t i = 0; i < scored.size(); ++i) {
+    EXPECT_EQ(scored[i].sample, i);
+    EXPECT_EQ(scored[i].draw, t.draw);
+  }
+  scored.push_back(t);
   for (const std::string& input : node.inputs()) {
     for (int i = 0; i < dataflow.score_size(); ++i) {
-      if (dataflow.score(i).out() == input) EXPECT_EQ(t.scored >> i & 1, 1u) << "too early";
+      if (dataflow.score(i).out() != input) continue;
+      for (const auto& s : scored) EXPECT_EQ(s.scored >> i & 1, 1u) << "too early";
     }
   }
   if (node.out() == "reward") {

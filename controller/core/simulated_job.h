@@ -26,6 +26,7 @@ class SimulatedJob {
     bool sft = false;
     int steps = 5;
     std::string preset;       ///< "": the kind's default.
+    std::string dataflow;     ///< Text format; "": the preset's.
     bool filter_all = false;  ///< Every batch is empty after its filters.
     int failing_percent = 0;  ///< Generations that end with Unavailable.
     int max_checkpoints = 0;

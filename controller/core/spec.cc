@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "controller/algorithms/estimator_spec.h"
 #include "controller/core/check_dataflow.h"
+#include "controller/core/check_placement.h"
 #include "controller/core/presets.h"
 #include "controller/core/roles.h"
 
@@ -446,6 +447,7 @@ CheckedSpec CheckSpec(const v1::JobSpec& spec) {
     CheckRoles(out.dataflow, effective, check);
   }
   CheckGroups(out.dataflow, *effective, check);
+  if (known) CheckPlacement(*effective, out.dataflow, &out.violations);
   return out;
 }
 

@@ -39,6 +39,15 @@ std::string TrajectoryName(uint64_t id) {
   }
 }
 
+v1::Trajectory ScoresOf(const TrajectoryInfo& info) {
+  v1::Trajectory out;
+  out.set_trajectory_id(TrajectoryName(info.id));
+  out.set_sample_index(info.sample);
+  out.set_finish_reason(info.finish_reason);
+  for (const auto& [name, value] : info.scores) (*out.mutable_scores())[name] = value;
+  return out;
+}
+
 store::v1::TrajectoryRow ToRow(const TrajectoryInfo& info, int64_t step, uint64_t incarnation) {
   store::v1::TrajectoryRow row;
   row.set_id(info.id);

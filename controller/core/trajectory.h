@@ -65,6 +65,9 @@ uint64_t TrajectoryOf(uint64_t work);
 /// For people: "train-1234" or "eval-7".
 std::string TrajectoryName(uint64_t id);
 
+/// Id, sample, finish reason and scores: what a node over the group is told of the others.
+v1::Trajectory ScoresOf(const TrajectoryInfo& info);
+
 store::v1::TrajectoryRow ToRow(const TrajectoryInfo& info, int64_t step, uint64_t incarnation);
 /// `wanted`: the score nodes without which it is not READY.
 TrajectoryInfo FromRow(const store::v1::TrajectoryRow& row, uint64_t serial, uint64_t wanted);

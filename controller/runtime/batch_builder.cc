@@ -57,6 +57,8 @@ Sample MakeSample(const BuildBatch& ask, size_t i, const v1::Trajectory& payload
   sample.ref_log_probs = columns.Read(i, payload, "ref_log_prob");
   sample.values = columns.Read(i, payload, "values");
   sample.cost_values = columns.Read(i, payload, "cost_values");
+  sample.token_advantages = columns.Read(i, payload, "advantage");
+  sample.advantage = ScoreOf(info, "advantage");
   const auto baseline = ask.baselines.find(info.draw);
   if (baseline != ask.baselines.end()) sample.reward_baseline = baseline->second;
   sample.cost = ScoreOf(info, "cost");

@@ -157,6 +157,7 @@ void JobRuntime::FillScore(const StartTask& effect, const v1::Trajectory& payloa
   }
   const v1::ScoreNode& node = core_.dataflow().score(static_cast<int>(effect.ref.part));
   score->set_node(node.node());
+  for (const TrajectoryInfo& info : effect.args.group) *score->add_group() = ScoresOf(info);
   *score->mutable_options() = node.options();
   if (const Example* example = ExampleOf(effect.args.trajectory)) {
     score->set_extra_json(example->extra_json);

@@ -214,6 +214,18 @@ TEST_F(CommandLineTest, SubmitsWithLocalFilesAndOverrides) {
   EXPECT_THAT(Run({"submit", spec, "--dry-run"}).out, HasSubstr("n: 4"));
 }
 
+// A file named without its folder is one of the working directory, and so is its reward's command.
+TEST_F(CommandLineTest, ASpecOfTheWorkingDirectoryNeedsNoFolder) {
+  const std::filesystem::path before = std::filesystem::current_path();
+  Write("job.yaml", "kind: rl\nreward: {command: python3 reward.py}\n");
+  std::filesystem::current_path(folder_);
+  const Outcome outcome = Run({"submit", "job.yaml"});
+  const std::string folder = std::filesystem::current_path().string();
+  std::filesystem::current_path(before);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(service_.submitted.reward().working_dir(), folder);
+}
+
 TEST_F(CommandLineTest, TellsAllProblemsOfASpecAtOnce) {
   Write("train.jsonl", "{}\n");
   const std::string spec = Write("job.yaml",

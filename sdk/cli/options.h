@@ -53,6 +53,7 @@ void AddOutput(CLI::App* command, GlobalOptions* options);
 void AddJobCommands(CLI::App& app, GlobalOptions* options, int* code);
 void AddSubmitCommand(CLI::App& app, GlobalOptions* options, int* code);
 void AddWatchCommands(CLI::App& app, GlobalOptions* options, int* code);
+void AddPlanCommand(CLI::App& app, GlobalOptions* options, int* code);
 void AddPresetCommands(CLI::App& app, GlobalOptions* options, int* code);
 void AddAccessCommands(CLI::App& app, GlobalOptions* options, int* code);
 void AddClusterCommands(CLI::App& app, GlobalOptions* options, int* code);

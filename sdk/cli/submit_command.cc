@@ -157,7 +157,7 @@ int Submit(const GlobalOptions& options, const SubmitFlags& flags) {
   text << in.rdbuf();
   ParsedSpec parsed = ParseSpecYaml(text.str(), flags.sets);
   auto client = MakeClient(options);
-  const fs::path folder = fs::path(flags.file).parent_path();
+  const fs::path folder = fs::absolute(flags.file).parent_path();
   LocalNames names;
   if (!parsed.problems.empty()) {
     // What could be read is checked too, so that all problems are told at once.

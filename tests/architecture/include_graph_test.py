@@ -14,16 +14,17 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ALLOWED = {
     "sdk/base": "",
     "sdk/parallel": "sdk/base",
+    "sdk/placement": "sdk/base sdk/parallel",
     "sdk/rpc": "sdk/base proto grpc",
     "sdk/client": "sdk/base sdk/rpc proto grpc",
     "sdk/worker": "sdk/base sdk/rpc proto grpc",
-    "sdk/cli": "sdk/base sdk/rpc sdk/client proto grpc",
+    "sdk/cli": "sdk/base sdk/rpc sdk/client sdk/parallel sdk/placement proto grpc",
     "relay/weights": "sdk/base",
     "relay/segment": "sdk/base relay/weights",
     "relay/client": "sdk/base sdk/rpc relay/segment relay/weights proto grpc",
     "relay/server": "sdk/base sdk/rpc relay/segment relay/weights proto grpc",
     "controller/algorithms": "sdk/base",
-    "controller/core": "sdk/base sdk/parallel controller/algorithms proto rows",
+    "controller/core": "sdk/base sdk/parallel sdk/placement controller/algorithms proto rows",
     "controller/store": "sdk/base",
     "controller/experience": "sdk/base",
     "controller/access": "sdk/base sdk/rpc controller/store proto rows",
@@ -35,6 +36,7 @@ ALLOWED = {
                          " controller/store",
     "workers/engine": "sdk/base sdk/parallel relay/weights",
     "workers/parallel": "sdk/base sdk/parallel workers/engine relay/weights",
+    "workers/hybrid": "sdk/base sdk/parallel workers/engine workers/parallel relay/weights",
     "workers/reward": "sdk/base sdk/rpc sdk/worker proto",
     "workers/policy": "sdk/base sdk/rpc workers/engine relay/client relay/weights proto",
     "workers/rollout": "sdk/base sdk/rpc sdk/worker workers/engine workers/parallel workers/policy"
@@ -53,13 +55,13 @@ ALLOWED = {
 OPEN = ("tests", "bench")
 
 # Headers that bring threads, clocks, files, sockets or randomness: not in the pure folders.
-PURE = ("controller/core", "controller/algorithms", "controller/placement")
+PURE = ("controller/core", "controller/algorithms", "sdk/placement")
 IMPURE = re.compile(
     r"^(thread|mutex|condition_variable|future|atomic|chrono|ctime|random|fstream|filesystem|"
     r"unistd\.h|sys/.*|netinet/.*|absl/synchronization/.*|absl/time/clock\.h|absl/random/.*|"
     r"grpcpp/.*|boost/.*|spdlog/.*|sqlite3\.h|torch/.*|sdk/base/log\.h)$")
 # Folders that a GPU machine builds without the service.
-ENGINE = ("workers/engine", "workers/parallel", "sdk/parallel", "relay/weights")
+ENGINE = ("workers/engine", "workers/parallel", "workers/hybrid", "sdk/parallel", "relay/weights")
 NOT_IN_ENGINE = re.compile(r"^(grpcpp/.*|google/protobuf/.*|boost/.*|spdlog/.*|sdk/base/log\.h)$")
 TORCH = re.compile(r"^(torch|ATen|c10)/")
 

@@ -2,38 +2,18 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "sdk/base/status_macros.h"
+#include "workers/engine/decoder_weights.h"
 #include "workers/engine/layers.h"
 
 namespace baton::engine {
 namespace {
 
 using torch::Tensor;
-
-struct DecoderLayer {
-  Tensor input_norm;           // [hidden]
-  FusedLinear qkv;             // q, k, v
-  FusedLinear output;          // o
-  Tensor post_attention_norm;  // [hidden]
-  FusedLinear gate_up;         // gate, up
-  FusedLinear down;
-};
-
-DecoderLayer MakeLayer(const ModelConfig& c, const torch::TensorOptions& options) {
-  const int64_t q = c.num_attention_heads * c.head_dim, kv = c.num_key_value_heads * c.head_dim;
-  return {torch::ones({c.hidden_size}, options),
-          FusedLinear::Create({q, kv, kv}, c.hidden_size, c.attention_bias, options),
-          FusedLinear::Create({c.hidden_size}, q, c.attention_output_bias, options),
-          torch::ones({c.hidden_size}, options),
-          FusedLinear::Create({c.intermediate_size, c.intermediate_size}, c.hidden_size, c.mlp_bias,
-                              options),
-          FusedLinear::Create({c.hidden_size}, c.intermediate_size, c.mlp_bias, options)};
-}
 
 /// Rows after padding to a multiple of 8.
 int64_t PaddedRows(int64_t rows) { return (rows + 7) / 8 * 8; }
@@ -49,70 +29,88 @@ Tensor PadRows(const Tensor& x, int64_t rows) {
 }  // namespace
 
 struct CausalLM::Impl {
-  ModelConfig config;
-  Communicator* group;  // Null: no other rank.
-  ModelConfig local;    // This rank's share of the sizes; `config` without a group.
-  torch::TensorOptions options;
-  Tensor embedding;  // [vocab, hidden]
-  std::vector<DecoderLayer> layers;
-  Tensor norm;          // [hidden]
-  FusedLinear lm_head;  // Empty when tied.
-  Rotary rotary;
+  const ModelConfig config;
+  Communicator* const group;  // Null: no other rank.
+  const ModelConfig local;    // This rank's share of the sizes; `config` without a group.
+  const torch::TensorOptions options;
+  // One, or the consecutive ones of a gathered model; `own` is not received from others.
+  std::vector<std::shared_ptr<DecoderWeights>> slices;
+  const size_t own;
+  const bool gathered;
+  Rotary rotary;  // For the heads of a slice.
   bool deterministic = false;
   std::vector<std::pair<std::string, Tensor>> parameters;
   std::vector<ParameterShard> shards;
-  int64_t vocabulary_begin = 0;
 
   Impl(const ModelConfig& whole, const torch::TensorOptions& o, Communicator* tensor_group)
       : config(whole),
         group(tensor_group),
-        local(LocalConfig(whole, rank(), ranks())),
+        local(LocalConfig(whole, RankIn(tensor_group), SizeOf(tensor_group))),
         options(o),
-        rotary(local) {
-    const ModelConfig& c = local;
-    embedding = torch::zeros({c.vocab_size, c.hidden_size}, o);
-    for (int64_t i = 0; i < c.num_hidden_layers; ++i) layers.push_back(MakeLayer(c, o));
-    norm = torch::ones({c.hidden_size}, o);
-    if (!c.tie_word_embeddings) {
-      lm_head = FusedLinear::Create({c.vocab_size}, c.hidden_size, false, o);
-    }
-    NameParameters();
-    for (const auto& [name, parameter] : parameters) {
-      shards.push_back(ShardOf(config, name, parameter.sizes(), rank(), ranks()));
-      if (name == "model.embed_tokens.weight") vocabulary_begin = shards.back().box.begin[0];
-    }
+        slices({DecoderWeights::Create(whole, RankIn(tensor_group), SizeOf(tensor_group), o)}),
+        own(0),
+        gathered(false),
+        rotary(slices[0]->local) {
+    parameters = slices[0]->parameters;
+    shards = slices[0]->shards;
   }
 
-  int rank() const { return group == nullptr ? 0 : group->rank(); }
-  int ranks() const { return group == nullptr ? 1 : group->size(); }
-
-  void NameLinear(const std::string& prefix, const std::vector<std::string>& names,
-                  const FusedLinear& linear) {
-    for (size_t i = 0; i < names.size(); ++i) {
-      parameters.emplace_back(absl::StrCat(prefix, names[i], ".weight"), linear.weights[i]);
-      if (!linear.biases.empty()) {
-        parameters.emplace_back(absl::StrCat(prefix, names[i], ".bias"), linear.biases[i]);
+  /// Gathered: `mine` and new memory for its `count` - 1 neighbours.
+  Impl(const Impl& mine, size_t place, int count, Communicator* tensor_group)
+      : config(mine.config),
+        group(tensor_group),
+        local(LocalConfig(config, RankIn(tensor_group), SizeOf(tensor_group))),
+        options(mine.options),
+        own(place),
+        gathered(true),
+        rotary(mine.slices[0]->local),
+        deterministic(mine.deterministic) {
+    const std::shared_ptr<DecoderWeights>& weights = mine.slices[0];
+    for (int s = 0; s < count; ++s) {
+      slices.push_back(s == static_cast<int>(own)
+                           ? weights
+                           : DecoderWeights::Create(config, RankIn(group) * count + s,
+                                                    SizeOf(group) * count, options, weights.get()));
+    }
+    for (size_t i = 0; i < weights->shards.size(); ++i) {
+      for (size_t s = 0; s < slices.size(); ++s) {
+        if (s != own && weights->shards[i].whole()) continue;
+        parameters.push_back(slices[s]->parameters[i]);
+        shards.push_back(slices[s]->shards[i]);
       }
     }
   }
 
-  void NameParameters() {
-    parameters.emplace_back("model.embed_tokens.weight", embedding);
-    parameters.emplace_back("model.norm.weight", norm);
-    if (!config.tie_word_embeddings) NameLinear("", {"lm_head"}, lm_head);
-    for (size_t i = 0; i < layers.size(); ++i) {
-      const std::string prefix = absl::StrCat("model.layers.", i, ".");
-      const DecoderLayer& layer = layers[i];
-      parameters.emplace_back(prefix + "input_layernorm.weight", layer.input_norm);
-      parameters.emplace_back(prefix + "post_attention_layernorm.weight",
-                              layer.post_attention_norm);
-      NameLinear(prefix + "self_attn.", {"q_proj", "k_proj", "v_proj"}, layer.qkv);
-      NameLinear(prefix + "self_attn.", {"o_proj"}, layer.output);
-      NameLinear(prefix + "mlp.", {"gate_proj", "up_proj"}, layer.gate_up);
-      NameLinear(prefix + "mlp.", {"down_proj"}, layer.down);
+  static int RankIn(Communicator* group) { return group == nullptr ? 0 : group->rank(); }
+  static int SizeOf(Communicator* group) { return group == nullptr ? 1 : group->size(); }
+  const DecoderWeights& weights() const { return *slices[own]; }
+
+  /// Every slice's heads side by side, of the rows `x`.
+  Rotary::Heads HeadsOf(int64_t index, const Tensor& x, const Tensor& positions) {
+    if (slices.size() == 1) {
+      return rotary.Apply(weights().layers[index].qkv.Forward(x), positions);
     }
-    std::sort(parameters.begin(), parameters.end(),
-              [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<Tensor> q, k, v;
+    for (const auto& slice : slices) {
+      const Rotary::Heads heads = rotary.Apply(slice->layers[index].qkv.Forward(x), positions);
+      q.push_back(heads.q);
+      k.push_back(heads.k);
+      v.push_back(heads.v);
+    }
+    return {torch::cat(q, 1), torch::cat(k, 1), torch::cat(v, 1)};
+  }
+
+  /// h plus the maps of the slices' inputs, one after the other.
+  Tensor AddTo(Tensor h, int64_t index, FusedLinear DecoderLayer::*map,
+               const std::vector<Tensor>& inputs) const {
+    const FusedLinear& mine = weights().layers[index].*map;
+    if (inputs.size() == 1) return mine.AddTo(std::move(h), inputs[0], group);
+    Tensor sum = group == nullptr ? h : torch::zeros_like(h);
+    for (size_t s = 0; s < slices.size(); ++s) {
+      sum = PlainProduct(inputs[s], (slices[s]->layers[index].*map).weight, std::move(sum));
+    }
+    if (group != nullptr) sum = h + LeaveParallel(sum, group);
+    return mine.bias.defined() ? sum + mine.bias : sum;
   }
 
   /// Attend on the real rows; the padding's are zero. Returns [padded, heads * head_dim].
@@ -126,18 +124,63 @@ struct CausalLM::Impl {
 
   Tensor Layer(int64_t index, Tensor h, const Tensor& positions, int64_t rows,
                AttentionContext& attention) {
-    const DecoderLayer& layer = layers[index];
-    const Tensor qkv =
-        layer.qkv.Forward(EnterParallel(RmsNorm(h, layer.input_norm, config.rms_norm_eps), group));
-    h = layer.output.AddTo(h, Attend(index, rotary.Apply(qkv, positions), rows, attention), group);
-    const Tensor gate_up = layer.gate_up.Forward(
-        EnterParallel(RmsNorm(h, layer.post_attention_norm, config.rms_norm_eps), group));
-    return layer.down.AddTo(h, SwiGlu(gate_up), group);
+    const DecoderLayer& layer = weights().layers[index];
+    Tensor x = EnterParallel(RmsNorm(h, layer.input_norm, config.rms_norm_eps), group);
+    const Tensor mixed = Attend(index, HeadsOf(index, x, positions), rows, attention);
+    h = AddTo(std::move(h), index, &DecoderLayer::output, Columns(mixed));
+    x = EnterParallel(RmsNorm(h, layer.post_attention_norm, config.rms_norm_eps), group);
+    std::vector<Tensor> activations;
+    for (const auto& slice : slices) {
+      activations.push_back(SwiGlu(slice->layers[index].gate_up.Forward(x)));
+    }
+    return AddTo(std::move(h), index, &DecoderLayer::down, activations);
+  }
+
+  /// Heads of all slices [N, heads * head_dim], cut into each slice's.
+  std::vector<Tensor> Columns(const Tensor& mixed) const {
+    if (slices.size() == 1) return {mixed};
+    return mixed.chunk(static_cast<int64_t>(slices.size()), 1);
   }
 
   Tensor Embed(const Tensor& ids) const {
-    if (group == nullptr) return torch::embedding(embedding, ids);
-    return ParallelEmbedding(ids, embedding, vocabulary_begin, config.vocab_size, *group);
+    if (slices.size() == 1 && group == nullptr) return torch::embedding(weights().embedding, ids);
+    if (slices.size() == 1) {
+      return ParallelEmbedding(ids, weights().embedding, weights().vocabulary_begin,
+                               config.vocab_size, *group);
+    }
+    CheckTokens(ids, config.vocab_size);
+    Tensor rows = torch::zeros({ids.size(0), config.hidden_size}, options);
+    for (const auto& slice : slices) {
+      rows += EmbeddingRows(ids, slice->embedding, slice->vocabulary_begin);
+    }
+    return LeaveParallel(rows, group);
+  }
+
+  /// x [M, hidden] -> logits of all slices, side by side.
+  Tensor HeadProducts(const Tensor& x) const {
+    std::vector<Tensor> logits;
+    for (const auto& slice : slices) {
+      const Tensor& embedding = slice->embedding;
+      const bool grad =
+          torch::GradMode::is_enabled() && (x.requires_grad() || embedding.requires_grad());
+      logits.push_back(!config.tie_word_embeddings ? slice->lm_head.Forward(x)
+                       : grad                      ? torch::mm(x, embedding.t())
+                                                   : PlainProduct(x, embedding));
+    }
+    return logits.size() == 1 ? logits[0] : torch::cat(logits, 1);
+  }
+
+  /// That `mine`, rank r of t, is the right slice of rank g of t_g.
+  absl::Status CheckGather(Communicator* slice_group, Communicator* tensor_group) const {
+    const int count = SizeOf(slice_group), t = SizeOf(group), r = RankIn(group);
+    if (gathered) return absl::InvalidArgumentError("a gathered model cannot be gathered again");
+    if (count * SizeOf(tensor_group) != t ||
+        r != RankIn(tensor_group) * count + RankIn(slice_group)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "slice ", r, " of ", t, " cannot be slice ", RankIn(slice_group), " of ", count,
+          " consecutive ones of rank ", RankIn(tensor_group), " of ", SizeOf(tensor_group)));
+    }
+    return absl::OkStatus();
   }
 };
 
@@ -166,7 +209,32 @@ absl::StatusOr<std::unique_ptr<CausalLM>> CausalLM::Create(const ModelConfig& co
   }
 }
 
+absl::StatusOr<std::unique_ptr<CausalLM>> CausalLM::Gather(const CausalLM& mine,
+                                                           Communicator* slice_group,
+                                                           Communicator* tensor_group) {
+  if (slice_group != nullptr && slice_group->size() == 1) slice_group = nullptr;
+  if (tensor_group != nullptr && tensor_group->size() == 1) tensor_group = nullptr;
+  BATON_RETURN_IF_ERROR(mine.impl_->CheckGather(slice_group, tensor_group));
+  try {
+    torch::NoGradGuard no_grad;
+    const int count = Impl::SizeOf(slice_group);
+    auto impl = std::make_unique<Impl>(*mine.impl_, Impl::RankIn(slice_group), count, tensor_group);
+    for (int s = 0; s < count && count > 1; ++s) {
+      for (const Tensor& storage : impl->slices[s]->SliceStorages()) {
+        slice_group->Broadcast(storage, s);
+      }
+    }
+    return std::unique_ptr<CausalLM>(new CausalLM(std::move(impl)));
+  } catch (const CollectiveError& error) {
+    return Annotate(error.status(), "gathering the slices of a model");
+  } catch (const c10::Error& error) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("gathering the slices of a model: ", error.what_without_backtrace()));
+  }
+}
+
 void CausalLM::InitializeRandom(uint64_t seed) {
+  TORCH_CHECK(!impl_->gathered, "a gathered model has the weights of its slices");
   torch::NoGradGuard no_grad;
   auto generator = at::detail::createCPUGenerator(seed);
   for (size_t i = 0; i < impl_->parameters.size(); ++i) {
@@ -187,15 +255,16 @@ Tensor CausalLM::Hidden(const Tensor& tokens, const Tensor& positions,
                         AttentionContext& attention) {
   TORCH_CHECK(tokens.dim() == 1 && positions.sizes() == tokens.sizes(), "Hidden: tokens ",
               tokens.sizes(), " and positions ", positions.sizes(), " are not both [N]");
+  const torch::AutoGradMode grad(torch::GradMode::is_enabled() && !impl_->gathered);
   const int64_t rows = tokens.size(0);
   const int64_t padded = impl_->deterministic ? PaddedRows(rows) : rows;
   const Tensor ids = PadRows(tokens.to(impl_->options.device()), padded);
   const Tensor places = PadRows(positions.to(impl_->options.device()), padded);
   Tensor h = impl_->Embed(ids);
-  for (size_t i = 0; i < impl_->layers.size(); ++i) {
-    h = impl_->Layer(static_cast<int64_t>(i), std::move(h), places, rows, attention);
+  for (int64_t i = 0; i < impl_->config.num_hidden_layers; ++i) {
+    h = impl_->Layer(i, std::move(h), places, rows, attention);
   }
-  return RmsNorm(h, impl_->norm, impl_->config.rms_norm_eps).narrow(0, 0, rows);
+  return RmsNorm(h, impl_->weights().norm, impl_->config.rms_norm_eps).narrow(0, 0, rows);
 }
 
 Tensor CausalLM::Logits(const Tensor& hidden) {
@@ -205,26 +274,23 @@ Tensor CausalLM::Logits(const Tensor& hidden) {
 }
 
 Tensor CausalLM::LocalLogits(const Tensor& hidden) {
+  const torch::AutoGradMode grad(torch::GradMode::is_enabled() && !impl_->gathered);
   const int64_t rows = hidden.size(0);
   const Tensor whole = EnterParallel(hidden, impl_->group);
   const Tensor x = impl_->deterministic ? PadRows(whole, PaddedRows(rows)) : whole;
-  const bool grad =
-      torch::GradMode::is_enabled() && (x.requires_grad() || impl_->embedding.requires_grad());
-  const Tensor logits = !impl_->config.tie_word_embeddings ? impl_->lm_head.Forward(x)
-                        : grad                             ? torch::mm(x, impl_->embedding.t())
-                                                           : PlainProduct(x, impl_->embedding);
-  return logits.narrow(0, 0, rows);
+  return impl_->HeadProducts(x).narrow(0, 0, rows);
 }
 
 VocabularyShard CausalLM::vocabulary_shard() const {
-  return {impl_->group, impl_->vocabulary_begin};
+  return {impl_->group, impl_->slices[0]->vocabulary_begin};
 }
 
 const ModelConfig& CausalLM::config() const { return impl_->config; }
 const ModelConfig& CausalLM::local_config() const { return impl_->local; }
 Communicator* CausalLM::tensor_group() const { return impl_->group; }
-torch::Dtype CausalLM::dtype() const { return impl_->embedding.scalar_type(); }
-torch::Device CausalLM::device() const { return impl_->embedding.device(); }
+int CausalLM::slices() const { return static_cast<int>(impl_->slices.size()); }
+torch::Dtype CausalLM::dtype() const { return impl_->weights().embedding.scalar_type(); }
+torch::Device CausalLM::device() const { return impl_->weights().embedding.device(); }
 
 const std::vector<std::pair<std::string, Tensor>>& CausalLM::parameters() const {
   return impl_->parameters;
@@ -233,6 +299,7 @@ const std::vector<std::pair<std::string, Tensor>>& CausalLM::parameters() const 
 const std::vector<ParameterShard>& CausalLM::shards() const { return impl_->shards; }
 
 void CausalLM::SetRequiresGrad(bool requires_grad) {
+  TORCH_CHECK(!impl_->gathered, "a gathered model has no gradients");
   for (auto& [name, parameter] : impl_->parameters) parameter.set_requires_grad(requires_grad);
 }
 

@@ -47,6 +47,23 @@ class CausalLM {
   static absl::StatusOr<std::unique_ptr<CausalLM>> Create(const ModelConfig& config,
                                                           torch::Dtype dtype, torch::Device device,
                                                           Communicator* tensor_group = nullptr);
+  /// A model of fewer tensor ranks, of which this rank and its neighbours have one slice each: the
+  /// slices of `slice_group`'s ranks, in their order, and `mine` among them. `mine` stays where it
+  /// is; memory for the others is new, lives with the result and is filled by the ranks of
+  /// `slice_group`, which all call this. Tensors that `mine` has whole are taken as they are.
+  ///
+  /// `mine` is rank g m + s of a tensor group of t_g m ranks: s is this rank's place among the m of
+  /// `slice_group`, g that in `tensor_group` of t_g, whose ranks compute together as Create says.
+  /// Null is a group of 1. Groups and `mine` outlive the result. The result computes without
+  /// gradients, by the products of each slice: sums over a column-cut weight (o, down) add the
+  /// slices up in order. It has `mine`'s weights as they are when it computes; the others' stay
+  /// those of this call.
+  ///
+  /// InvalidArgument: places that do not fit. ResourceExhausted: no memory. Unavailable,
+  /// DeadlineExceeded: another rank is gone or late.
+  static absl::StatusOr<std::unique_ptr<CausalLM>> Gather(const CausalLM& mine,
+                                                          Communicator* slice_group,
+                                                          Communicator* tensor_group);
   ~CausalLM();
   CausalLM(const CausalLM&) = delete;
   CausalLM& operator=(const CausalLM&) = delete;
@@ -72,12 +89,15 @@ class CausalLM {
   const ModelConfig& config() const;        ///< Of the whole model.
   const ModelConfig& local_config() const;  ///< With this rank's heads, intermediate size, …
   Communicator* tensor_group() const;       ///< Null: this is the whole model.
+  int slices() const;                       ///< 1, or those that Gather put side by side.
   torch::Dtype dtype() const;
   torch::Device device() const;
 
   /// Hugging Face names and parameters, sorted by name; a tied head appears once, as
   /// model.embed_tokens.weight. All are leaves. Change them IN PLACE only (under NoGradGuard):
   /// q/k/v and gate/up are slices of fused buffers which generation multiplies by at once.
+  /// A gathered model's are those of its slices: a divided name comes once for each, in order, with
+  /// its own shard. They are to be read alone.
   const std::vector<std::pair<std::string, torch::Tensor>>& parameters() const;
   /// What part of the whole tensor each of parameters() is, in the same order.
   const std::vector<ParameterShard>& shards() const;

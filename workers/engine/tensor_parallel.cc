@@ -150,16 +150,23 @@ Tensor LeaveParallel(const Tensor& x, Communicator* group) {
   return sum;
 }
 
-Tensor ParallelEmbedding(const Tensor& ids, const Tensor& weight, int64_t begin, int64_t vocab_size,
-                         Communicator& group) {
-  if (ids.numel() > 0) {
-    TORCH_CHECK(ids.min().item<int64_t>() >= 0 && ids.max().item<int64_t>() < vocab_size,
-                "a token id is outside the vocabulary of ", vocab_size);
-  }
+void CheckTokens(const Tensor& ids, int64_t vocab_size) {
+  if (ids.numel() == 0) return;
+  TORCH_CHECK(ids.min().item<int64_t>() >= 0 && ids.max().item<int64_t>() < vocab_size,
+              "a token id is outside the vocabulary of ", vocab_size);
+}
+
+Tensor EmbeddingRows(const Tensor& ids, const Tensor& weight, int64_t begin) {
   const Tensor local = ids - begin;
   const Tensor elsewhere = (local < 0).logical_or(local >= weight.size(0));
   const Tensor rows = torch::embedding(weight, local.masked_fill(elsewhere, 0));
-  return LeaveParallel(rows.masked_fill(elsewhere.unsqueeze(1), 0), &group);
+  return rows.masked_fill(elsewhere.unsqueeze(1), 0);
+}
+
+Tensor ParallelEmbedding(const Tensor& ids, const Tensor& weight, int64_t begin, int64_t vocab_size,
+                         Communicator& group) {
+  CheckTokens(ids, vocab_size);
+  return LeaveParallel(EmbeddingRows(ids, weight, begin), &group);
 }
 
 Tensor GatherColumns(const Tensor& local, int64_t total, Communicator& group) {

@@ -56,6 +56,12 @@ torch::Tensor EnterParallel(const torch::Tensor& x, Communicator* group);
 /// product with weights whose columns are cut. `group` null: nothing happens.
 torch::Tensor LeaveParallel(const torch::Tensor& x, Communicator* group);
 
+/// Throws for ids outside a vocabulary of `vocab_size`.
+void CheckTokens(const torch::Tensor& ids, int64_t vocab_size);
+
+/// Rows of a slice of an embedding, whose first row is `begin`; zeros for ids elsewhere.
+torch::Tensor EmbeddingRows(const torch::Tensor& ids, const torch::Tensor& weight, int64_t begin);
+
 /// Rows of an embedding whose vocabulary is cut: ids [N] of the whole vocabulary of `vocab_size`,
 /// weight [end - begin, D] -> [N, D], whole. Throws for ids outside the vocabulary.
 torch::Tensor ParallelEmbedding(const torch::Tensor& ids, const torch::Tensor& weight,

@@ -1,0 +1,113 @@
+#include "controller/core/check_placement.h"
+
+#include "controller/core/presets.h"
+#include "controller/core/spec.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace baton::controller {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+
+v1::JobSpec Ppo() {
+  v1::JobSpec spec = ExampleSpec("ppo");
+  spec.clear_dataflow();
+  spec.mutable_reward_model()->mutable_model()->set_path("job:rm");
+  return spec;
+}
+
+std::vector<std::pair<std::string, std::string>> Problems(const v1::JobSpec& spec) {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const auto& violation : CheckSpec(spec).violations) {
+    out.emplace_back(violation.field(), violation.description());
+  }
+  return out;
+}
+
+v1::PoolSpec* AddPool(v1::JobSpec* spec, const std::vector<std::string>& roles, int devices) {
+  v1::PoolSpec* pool = spec->mutable_resources()->add_pools();
+  for (const std::string& role : roles) pool->add_roles(role);
+  if (devices > 0) pool->set_devices(devices);
+  return pool;
+}
+
+TEST(CheckPlacement, TakesNamesAndPools) {
+  v1::JobSpec spec = Ppo();
+  for (const char* name : {"auto", "colocate", "split", "standalone"}) {
+    spec.mutable_resources()->set_placement(name);
+    EXPECT_THAT(Problems(spec), IsEmpty()) << name;
+  }
+  spec.mutable_resources()->clear_placement();
+  spec.mutable_resources()->set_device("h100");
+  spec.mutable_resources()->set_devices(16);
+  v1::PoolSpec* pool = AddPool(&spec, {"actor", "reference"}, 8);
+  (*pool->mutable_layouts())["actor"].set_tp(4);
+  (*pool->mutable_layouts())["actor"].set_dp(2);
+  (*pool->mutable_layouts())["actor"].set_generation_tp(2);
+  AddPool(&spec, {"critic", "reward_model"}, 0);
+  EXPECT_THAT(Problems(spec), IsEmpty());
+  spec.mutable_resources()->set_placement("pools");
+  EXPECT_THAT(Problems(spec), IsEmpty());
+}
+
+TEST(CheckPlacement, NamesEveryProblemAtOnce) {
+  v1::JobSpec spec = Ppo();
+  spec.mutable_resources()->set_placement("colocated");
+  spec.mutable_resources()->set_device("a100");
+  spec.mutable_resources()->set_devices(8);
+  v1::PoolSpec* pool = AddPool(&spec, {"actor", "critc"}, 8);
+  (*pool->mutable_layouts())["actor"].set_tp(4);
+  (*pool->mutable_layouts())["reference"].set_tp(4);
+  AddPool(&spec, {"reference", "actor"}, 4);
+  AddPool(&spec, {}, 70000);
+  EXPECT_THAT(
+      Problems(spec),
+      ElementsAre(
+          Pair("spec.resources.placement", HasSubstr("'colocated' is not one of: auto, colocate")),
+          Pair("spec.resources.device", HasSubstr("'a100' is not one of: a100-80g, h100")),
+          Pair("spec.resources.pools[0].roles[1]",
+               "the dataflow has no role 'critc'; it has: actor, critic, reference, reward_model"),
+          Pair("spec.resources.pools[0].layouts.actor",
+               "pp 1 x tp 4 x dp 1 are 4 ranks; its pool has 8 devices"),
+          Pair("spec.resources.pools[0].layouts.reference", "is not a role of pools[0]"),
+          Pair("spec.resources.pools[1].roles[1]", "actor is already in pools[0]"),
+          Pair("spec.resources.pools[2].roles", HasSubstr("is missing")),
+          Pair("spec.resources.pools[2].devices", "70000 is not in [1, 65536]"),
+          Pair("spec.resources.pools", "role critic is in none; add it to one"),
+          Pair("spec.resources.pools", "role reward_model is in none; add it to one"),
+          Pair("spec.resources.pools", "have 70012 devices together; resources.devices is 8")));
+}
+
+TEST(CheckPlacement, PoolsBelongToPlacementPools) {
+  v1::JobSpec spec = Ppo();
+  spec.mutable_resources()->set_placement("pools");
+  EXPECT_THAT(Problems(spec), ElementsAre(Pair("spec.resources.pools", HasSubstr("is missing"))));
+  spec.mutable_resources()->set_placement("split");
+  AddPool(&spec, {"actor", "critic", "reference", "reward_model"}, 8);
+  EXPECT_THAT(Problems(spec),
+              ElementsAre(Pair("spec.resources.pools", HasSubstr("makes its own pools"))));
+}
+
+TEST(CheckPlacement, ALayoutsSizesDivide) {
+  v1::JobSpec spec = Ppo();
+  v1::PoolSpec* pool = AddPool(&spec, {"actor", "critic", "reference", "reward_model"}, 8);
+  v1::LayoutSpec& layout = (*pool->mutable_layouts())["actor"];
+  layout.set_tp(8);
+  layout.set_generation_tp(3);
+  EXPECT_THAT(Problems(spec), ElementsAre(Pair("spec.resources.pools[0].layouts.actor",
+                                               "generation_tensor: 3 does not divide tensor (8)")));
+  layout.set_generation_tp(0);
+  EXPECT_THAT(Problems(spec), ElementsAre(Pair("spec.resources.pools[0].layouts.actor",
+                                               "generation_tensor: 0 is below 1")));
+  layout.set_generation_tp(1);
+  layout.set_dp(2000000000);
+  EXPECT_THAT(Problems(spec), ElementsAre(Pair("spec.resources.pools[0].layouts.actor",
+                                               "2000000000 is more than 65536")));
+}
+
+}  // namespace
+}  // namespace baton::controller

@@ -1,0 +1,60 @@
+// From the layout of training to that of generation on the same ranks: who is with whom, and what
+// it costs by three methods (HybridFlow, arXiv 2409.19256 §5.3 and its table of overheads).
+//
+// M are the bytes of the parameters that tensor ranks divide; those which every tensor rank holds
+// whole (norms) count apart.
+#ifndef BATON_SDK_PARALLEL_TRANSITION_H_
+#define BATON_SDK_PARALLEL_TRANSITION_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "sdk/parallel/rank_layout.h"
+
+namespace baton {
+
+enum class TransitionMethod {
+  /// Every rank gathers the whole model from all p t d ranks, each of which trained 1 / (p t d) of
+  /// it (parameters divided among data ranks too, as by DeepSpeed's ZeRO stage 3).
+  kGatherAll,
+  /// Every rank gathers the whole model from the p t ranks of its copy.
+  kGatherTensor,
+  /// Every rank gathers its generation shard within its micro-DP group, around its training shard.
+  kHybrid,
+};
+
+inline constexpr TransitionMethod kTransitionMethods[] = {
+    TransitionMethod::kGatherAll, TransitionMethod::kGatherTensor, TransitionMethod::kHybrid};
+
+/// "gather_all", "gather_tp", "hybrid"
+absl::string_view TransitionMethodName(TransitionMethod method);
+
+/// Of one rank, as fractions of M.
+struct TransitionFractions {
+  double received = 0;   ///< Over the transport.
+  double peak = 0;       ///< What is gathered, at its largest.
+  double redundant = 0;  ///< Training parameters kept beside what is gathered.
+};
+
+///              received            peak             redundant
+///  gather_all  (tpd - 1) / (tpd)   1                1 / (tpd)
+///  gather_tp   (tp - 1) / (tp)     1                1 / (tp)
+///  hybrid      (d_g - 1) / (tp)    1 / (t_g p_g)    0
+/// `layout` is valid.
+TransitionFractions TransitionFormula(const RankLayout& layout, TransitionMethod method);
+
+/// The micro-DP group of `rank`, ascending: a rank's place in it is its MicroDataRank, and the
+/// order is that of the training shards within the generation shard.
+std::vector<int> MicroDataRanks(const RankLayout& layout, int rank);
+
+/// The ranks that make a generation replica's stage with `rank`, by generation tensor rank: one of
+/// each micro-DP group.
+std::vector<int> GenerationTensorRanks(const RankLayout& layout, int rank);
+
+/// The paper's notation, p-t-d_p_g-t_g-d_g-d: "1-4-2_1-2-2-2".
+std::string LayoutName(const RankLayout& layout);
+
+}  // namespace baton
+
+#endif  // BATON_SDK_PARALLEL_TRANSITION_H_

@@ -1,0 +1,32 @@
+// The simulators' rooflines, brought to what a job really took.
+#ifndef BATON_SDK_PLACEMENT_CALIBRATION_H_
+#define BATON_SDK_PLACEMENT_CALIBRATION_H_
+
+#include <vector>
+
+#include "sdk/placement/simulators.h"
+
+namespace baton::placement {
+
+/// Steps of a job as it was recorded, on the device that is planned for.
+struct Recording {
+  ModelConfig actor;
+  Workload workload;                     ///< With the lengths that its sequences had on average.
+  RankLayout training;                   ///< Of the actor's group.
+  RankLayout rollouts;                   ///< data: replicas; tensor: ranks of each.
+  double kv_bytes = 0;                   ///< KV cache of a replica.
+  std::vector<double> training_seconds;  ///< Of the actor's updates, step by step.
+  std::vector<double> generation_seconds;
+};
+
+/// The middle value; of an even number the lower of the two. 0 for none.
+double Median(std::vector<double> values);
+
+/// Median of what was recorded over what the simulators say of the same layout. What was not
+/// recorded keeps the factor 1; scoring takes training's, for both are bound by the same products
+/// and a job records of scoring only what outlasts generation. `device` is of one rank.
+Calibration Calibrate(const Device& device, const Recording& recording);
+
+}  // namespace baton::placement
+
+#endif  // BATON_SDK_PLACEMENT_CALIBRATION_H_

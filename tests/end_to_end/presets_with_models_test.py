@@ -1,0 +1,162 @@
+"""Every preset on real models, tiny ones: actor, rollout, critic, reference, reward model, cost
+model and judge are Baton's own workers, on weights that sft and reward_model made just before."""
+import hashlib
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = os.environ["BATON_SOURCE_DIR"]
+BATON = os.path.join(os.environ["BATON_BUILD_DIR"], "bin", "baton")
+sys.path.insert(0, os.path.join(SOURCE, "examples", "addition"))
+import make_data  # noqa: E402
+
+COMMON = """
+data: {train_files: [%s], train_batch_size: 4, max_prompt_length: 8, max_response_length: 16}
+actor: {lr: 1e-3, lr_warmup_steps: 0}
+trainer: {save_freq: 0, total_training_steps: %d}
+"""
+SFT = COMMON + """
+kind: sft
+model: {init: {characters: "0123456789+=:# ", hidden_size: 16, intermediate_size: 32,
+               num_hidden_layers: 1, num_attention_heads: 2, max_position_embeddings: 64}}
+"""
+PAIRS = COMMON + """
+kind: reward_model
+model: {path: "job:sft"}
+"""
+# A learned reward differs from response to response, so that no group is dropped for being alike.
+RL = COMMON + """
+kind: rl
+model: {path: "job:sft"}
+reward_model: {model: {path: "job:judge-of-pairs"}}
+rollout: {n: 4}
+resources: {rollout_workers: 1}
+algorithm: {preset: %s, critic_warmup: %d}
+"""
+COST = """
+cost_model: {model: {path: "job:judge-of-pairs"}}
+"""
+JUDGE = """
+judge:
+  model: {path: "job:sft"}
+  template: "{prompt}{response}"
+  verdict: "([0-9])"
+  verdicts: {"0": 1, "1": 1, "2": 1, "3": 1, "4": 1, "5": 0, "6": 0, "7": 0, "8": 0, "9": 0}
+"""
+# Preset -> roles beside actor, rollout and reward_model; what else its spec says.
+PRESETS = {
+    "ppo": ({"critic", "reference"}, ""),
+    "grpo": (set(), ""),
+    "dr_grpo": (set(), ""),
+    "dapo": (set(), ""),
+    "rloo": ({"reference"}, ""),
+    "reinforce_plus_plus": ({"reference"}, ""),
+    "reinforce_plus_plus_baseline": (set(), ""),
+    "remax": (set(), ""),
+    "gspo": (set(), ""),
+    "cispo": (set(), ""),
+    "safe_rlhf": ({"critic", "reference", "cost"}, COST),
+    "vapo": ({"critic"}, ""),
+    "fapo": ({"judge"}, JUDGE),
+}
+STEPS = 3
+
+
+class PresetsWithModelsTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.environment = {k: v for k, v in os.environ.items() if k != "BATON_CONTROLLER"}
+        self.environment.update(BATON_STATE_DIR=self.path("state"), OMP_NUM_THREADS="1")
+        ports = [f for name in ("port", "http-port", "relay-port") for f in ("--" + name, "0")]
+        self.addCleanup(self.baton, "down")
+        self.baton("up", "--detach", "--rollouts", "1", "--rewards", "0", "--scorers", "4", *ports)
+
+    def path(self, *names):
+        return os.path.join(self.folder.name, *names)
+
+    def baton(self, *arguments):
+        done = subprocess.run([BATON, *arguments], env=self.environment, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
+        self.assertEqual(done.returncode, 0, f"baton {' '.join(arguments)}\n{done.stdout}")
+        return done.stdout
+
+    def answer(self, *arguments):
+        return json.loads(self.baton(*arguments, "-o", "json"))
+
+    def write(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.path(name)
+
+    def lines(self, name, rows):
+        return self.write(name, "".join(json.dumps(row) + "\n" for row in rows))
+
+    def run_job(self, name, spec):
+        self.baton("submit", self.write(name + ".yaml", spec), "--name", name, "--watch")
+        return self.answer("show", name)
+
+    def weights(self, job, role):
+        """Name -> digest of the model's files in the newest checkpoint."""
+        newest = self.answer("checkpoints", job)["checkpoints"][0]["path"]
+        digests = {}
+        for root, _, files in os.walk(os.path.join(newest, role)):
+            for file in files:
+                if file.endswith(".safetensors") and "optim" not in file:
+                    with open(os.path.join(root, file), "rb") as content:
+                        digests[file] = hashlib.sha256(content.read()).hexdigest()
+        self.assertTrue(digests, f"no weights of {role} in {newest}")
+        return digests
+
+    def make_models(self):
+        sums = [(a, b, make_data.working(a, b)) for a in range(10) for b in range(10)]
+        self.prompts = self.lines("rl.jsonl", ({"prompt": f"{a}+{b}:", "answer": str(a + b)}
+                                               for a, b, _ in sums))
+        answers = self.lines("sft.jsonl", ({"prompt": f"{a}+{b}:", "response": text}
+                                           for a, b, text in sums))
+        pairs = self.lines("pairs.jsonl", ({"prompt": f"{a}+{b}:", "chosen": text,
+                                            "rejected": text[:5]} for a, b, text in sums))
+        self.run_job("sft", SFT % (answers, 20))
+        self.run_job("judge-of-pairs", PAIRS % (pairs, 5))
+
+    def assert_changed(self, before, after):
+        common = set(before) & set(after)
+        self.assertTrue(common, f"{sorted(before)} and {sorted(after)} have no file in common")
+        for name in common:
+            self.assertNotEqual(before[name], after[name], name)
+
+    def check(self, preset, roles, job):
+        self.assertEqual(job["state"], "STATE_SUCCEEDED")
+        self.assertEqual(int(job["step"]), STEPS)
+        served = {node.get("role") for node in job["dataflow"]["score"]}
+        self.assertEqual(served, roles | {"reward_model"})
+        steps = self.answer("metrics", job["name"].split("/")[-1])["steps"]
+        self.assertEqual(len(steps), STEPS)
+        for step in steps:
+            for name, value in step["metrics"].items():
+                self.assertTrue(math.isfinite(float(value)), f"{name} is {value}")
+            self.assertEqual("critic/vf_loss" in step["metrics"], "critic" in roles)
+        self.assertIn("actor/pg_loss", steps[-1]["metrics"])
+        self.assertGreater(steps[-1]["metrics"]["actor/grad_norm"], 0)
+
+    def test_every_preset_trains(self):
+        self.make_models()
+        before = self.weights("sft", "actor")
+        listed = {p["name"] for p in self.answer("presets")["presets"]} - {"sft", "reward_model"}
+        self.assertEqual(listed, set(PRESETS))
+        for preset, (roles, more) in PRESETS.items():
+            with self.subTest(preset):
+                name = preset.replace("_", "-")
+                spec = RL % (self.prompts, STEPS, preset, 1 if preset == "vapo" else 0) + more
+                self.check(preset, roles, self.run_job(name, spec))
+                self.assert_changed(before, self.weights(name, "actor"))
+                if "critic" in roles:  # it starts from the job's own model, with a head of its own
+                    self.assert_changed(before, self.weights(name, "critic"))
+
+
+if __name__ == "__main__":
+    unittest.main()
