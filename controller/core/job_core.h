@@ -57,9 +57,8 @@ class JobCore {
   Effects Start(absl::Time now);
   Effects Handle(const Event& event, absl::Time now);
 
-  /// Everything Restore needs, but the trajectories.
+  /// Everything a restart needs but the trajectories; brief: without what submitted() has.
   store::v1::JobRow Row() const;
-  /// The same without what submitted() has.
   store::v1::JobRow BriefRow() const;
   /// The public face.
   v1::Job Describe() const;
@@ -149,7 +148,7 @@ class JobCore {
   void RecoverTrainer(const std::string& role, const std::string& reason);
   void CheckSlotDeadlines();
 
-  // job_core_groups.cc.
+  // job_core_groups.cc: ranks.
   bool HasRank(const Group& group, SlotState state) const;
   std::string FirstWorkerOf(const Group& group) const;
   void Gather(Slot& slot);
@@ -158,7 +157,6 @@ class JobCore {
   static bool Breaks(const Group& group, const absl::Status& status);
   void BreakGroup(Group& group, const TaskDone& event);
   void CheckGroups();
-
   // job_core_step.cc: trajectories, batches. job_core_commands.cc: commands, deadlines.
   void Advance();
   void SetPhase(Phase phase);
@@ -192,7 +190,6 @@ class JobCore {
   void StartUpdate();
   void IssueCommand(TaskKind kind, Group& group);
   void IssueSave();
-  void SendCommand(Group& group);
   void SendCommand(Group& group, const Slot& slot);
   void OnCommand(const TaskDone& event);
   void OnUpdated(Group& group, const Metrics& metrics);

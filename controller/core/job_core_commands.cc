@@ -74,10 +74,6 @@ void JobCore::IssueCommand(TaskKind kind, Group& group) {
   }
   if (kind == TaskKind::kPublish) publish_since_ = now_;
   Do(PutJob{});
-  SendCommand(group);
-}
-
-void JobCore::SendCommand(Group& group) {
   for (const Slot& slot : slots_) {
     if (slot.role == group.role) SendCommand(group, slot);
   }
