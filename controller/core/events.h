@@ -103,9 +103,11 @@ struct TaskArgs {
   std::string method;
   uint64_t generation = 0;  ///< Group commands.
   uint64_t sequence = 0;
+  uint32_t rank = 0;  ///< In the group of a role that trains.
   absl::Duration deadline = absl::InfiniteDuration();
   uint64_t policy_version = 0;
-  // assign_role: where to start from.
+  // assign_role: the worker of rank 0, where ranks meet, and where to start from.
+  std::string first_worker;
   int64_t checkpoint_step = -1;  ///< -1: spec.model.
   // generate and score.
   TrajectoryInfo trajectory;

@@ -202,10 +202,14 @@ void JobCore::On(const BatchBuilt& event) {
   for (const auto& [group, sequence] : updates) {
     const bool open = group->command.has_value() && group->command->sequence == sequence &&
                       group->command->kind == TaskKind::kUpdate;
-    const bool runs = std::any_of(running.begin(), running.end(), [&, g = group](const auto& r) {
-      return open && r.second == RefOf(*g);
-    });
-    if (open && !runs) SendCommand(*group);
+    if (!open) continue;
+    for (const Slot& slot : slots_) {
+      const bool runs = std::any_of(running.begin(), running.end(), [&, g = group](const auto& r) {
+        return r.first == slot.worker && r.second == RefOf(*g);
+      });
+      const bool answered = group->command->answers.count(slot.rank) > 0;
+      if (slot.role == group->role && !runs && !answered) SendCommand(*group, slot);
+    }
   }
 }
 
@@ -269,8 +273,7 @@ void JobCore::On(const TaskDone& event) {
         early_.push_back(event);
         return;
       }
-      OnCommand(event);
-      break;
+      return OnCommand(event);  // which acknowledges
     case TaskKind::kExport:
       break;
   }
@@ -282,6 +285,7 @@ void JobCore::On(const Tick&) {
   if (no_room_.has_value() && !WaitsForRoom() && !Commanded()) Advance();
   CheckSlotDeadlines();
   CheckOwnDeadlines();
+  CheckGroups();
   CheckTaskDeadlines();
   EmitProgress();
 }

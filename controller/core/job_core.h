@@ -15,7 +15,8 @@
 //
 // Files: job_core.cc (events, states), job_core_workers.cc (slots, tasks of roles),
 // job_core_step.cc (trajectories), job_core_batch.cc (batches, evaluations),
-// job_core_commands.cc (commands, deadlines), job_core_row.cc (rows), job_core_explain.cc (waits).
+// job_core_groups.cc (ranks that train a role), job_core_commands.cc (commands, deadlines),
+// job_core_row.cc (rows), job_core_explain.cc (waits).
 #ifndef BATON_CONTROLLER_CORE_JOB_CORE_H_
 #define BATON_CONTROLLER_CORE_JOB_CORE_H_
 
@@ -42,14 +43,6 @@
 
 namespace baton::controller {
 
-/// The first row of a new job `as` (name, uid, create_time) that goes on where the job of the row
-/// `saved` stood when it saved `checkpoint`.
-store::v1::JobRow GoOnFrom(const store::v1::JobRow& saved, const v1::Job& as,
-                           const v1::Checkpoint& checkpoint, int64_t submit_order);
-
-/// Moves out of `job` what never changes and may be large: spec, effective_spec and dataflow.
-std::shared_ptr<const v1::Job> TakeSubmitted(v1::Job* job);
-
 class JobCore {
  public:
   /// A job just accepted: QUEUED. `job` has name, uid, specs, dataflow, create_time.
@@ -64,9 +57,8 @@ class JobCore {
   Effects Start(absl::Time now);
   Effects Handle(const Event& event, absl::Time now);
 
-  /// Everything Restore needs, but the trajectories.
+  /// Everything a restart needs but the trajectories; brief: without what submitted() has.
   store::v1::JobRow Row() const;
-  /// The same without what submitted() has.
   store::v1::JobRow BriefRow() const;
   /// The public face.
   v1::Job Describe() const;
@@ -131,6 +123,7 @@ class JobCore {
   int IndexOf(const Slot& slot) const { return static_cast<int>(&slot - slots_.data()); }
   void AskForWorkers();
   void AssignRole(Slot& slot);
+  void SendAssign(Slot& slot, const Group* group);
   void OnRoleTask(const TaskDone& event, Slot& slot);
   void OnLoadWeights(const TaskDone& event, Slot& slot);
   void LoseSlot(Slot& slot, const std::string& reason);
@@ -146,14 +139,24 @@ class JobCore {
   bool Commanded() const;  // some group has a command without a result; of that kind
   bool Commanded(TaskKind kind) const;
   void DropCommands();
+  void DropCommand(Group& group);
   void LoadWeights();
   void ReleaseAll();
   void CheckReleased();
   bool Releasing() const;
   void Join(const Slot& slot);
-  void RecoverTrainer(const Slot& lost, const std::string& reason);
+  void RecoverTrainer(const std::string& role, const std::string& reason);
   void CheckSlotDeadlines();
 
+  // job_core_groups.cc: ranks.
+  bool HasRank(const Group& group, SlotState state) const;
+  std::string FirstWorkerOf(const Group& group) const;
+  void Gather(Slot& slot);
+  void FormGroup(Group& group);
+  void FormAnew(Group& group);
+  static bool Breaks(const Group& group, const absl::Status& status);
+  void BreakGroup(Group& group, const TaskDone& event);
+  void CheckGroups();
   // job_core_step.cc: trajectories, batches. job_core_commands.cc: commands, deadlines.
   void Advance();
   void SetPhase(Phase phase);
@@ -187,7 +190,7 @@ class JobCore {
   void StartUpdate();
   void IssueCommand(TaskKind kind, Group& group);
   void IssueSave();
-  void SendCommand(Group& group);
+  void SendCommand(Group& group, const Slot& slot);
   void OnCommand(const TaskDone& event);
   void OnUpdated(Group& group, const Metrics& metrics);
   bool WaitsForRoom() const { return no_room_.has_value() && now_ < no_room_->retry; }
@@ -206,14 +209,11 @@ class JobCore {
   const v1::JobSpec& spec() const { return submitted_->effective_spec(); }
   bool has_baseline() const;
   uint32_t samples(v1::Purpose purpose) const;
-  /// The step a trajectory of now is made for, or after which it evaluates.
-  int64_t StepOf(v1::Purpose purpose) const;
+  int64_t StepOf(v1::Purpose purpose) const;  // it is made for, or after which it evaluates
   uint64_t ValSize() const;
   TaskRef Ref(TaskKind kind, uint64_t subject, uint32_t attempt, uint32_t part = 0) const;
-  /// Of the command that `group` has not answered.
-  TaskRef RefOf(const Group& group) const;
-  /// Of work that a worker of `role` runs (see WorkId).
-  TaskRef RefOfWork(const std::string& role, uint64_t work) const;
+  TaskRef RefOf(const Group& group) const;  // of the command that it has not answered
+  TaskRef RefOfWork(const std::string& role, uint64_t work) const;  // see WorkId
   static bool Mentions(const std::vector<TaskRef>& refs, const TaskRef& ref);
   Metrics TrajectoryMetrics() const;
   std::string OpenGroups() const;  // job_core_explain.cc

@@ -20,7 +20,16 @@ bool JobCore::Commanded(TaskKind kind) const {
 }
 
 void JobCore::DropCommands() {
-  for (Group& group : groups_) group.command.reset();
+  for (Group& group : groups_) DropCommand(group);
+}
+
+// Whoever has answered it need not answer again.
+void JobCore::DropCommand(Group& group) {
+  if (!group.command.has_value()) return;
+  for (const auto& [rank, answer] : group.command->answers) {
+    Do(AckResult{answer.worker, answer.ref});
+  }
+  group.command.reset();
 }
 
 // Every role that has an update node in this step, at once.
@@ -54,7 +63,8 @@ void JobCore::IssueCommand(TaskKind kind, Group& group) {
   command.kind = kind;
   command.generation = group.generation;
   command.sequence = group.sequence += Mutated(Mutation::kSkippedSequence) ? 2 : 1;
-  command.attempt = attempt_base_;
+  command.attempt = std::max(group.next_attempt, attempt_base_);
+  group.next_attempt = 0;
   group.command = command;
   const bool working = phase_ == Phase::kGenerate || phase_ == Phase::kEvaluate;
   if (!working) {  // a version published again does not interrupt the work with it
@@ -64,43 +74,53 @@ void JobCore::IssueCommand(TaskKind kind, Group& group) {
   }
   if (kind == TaskKind::kPublish) publish_since_ = now_;
   Do(PutJob{});
-  SendCommand(group);
-}
-
-void JobCore::SendCommand(Group& group) {
   for (const Slot& slot : slots_) {
-    if (slot.role != group.role || slot.state != SlotState::kReady || !slot.present) continue;
-    Command& command = *group.command;
-    command.since = now_;
-    StartTask task;
-    task.worker = slot.worker;
-    task.ref = RefOf(group);
-    task.args.role = slot.role;
-    task.args.generation = command.generation;
-    task.args.sequence = command.sequence;
-    task.args.deadline = options_.command_deadline;
-    task.args.policy_version = VersionOf(group) + (command.kind == TaskKind::kUpdate ? 1 : 0);
-    task.args.batch_size = batch_size_;
-    Do(std::move(task));
+    if (slot.role == group.role) SendCommand(group, slot);
   }
 }
 
+void JobCore::SendCommand(Group& group, const Slot& slot) {
+  if (slot.state != SlotState::kReady || !slot.present) return;
+  Command& command = *group.command;
+  command.since = now_;
+  StartTask task;
+  task.worker = slot.worker;
+  task.ref = RefOf(group);
+  task.args.role = slot.role;
+  task.args.rank = slot.rank;
+  task.args.generation = command.generation;
+  task.args.sequence = command.sequence;
+  task.args.deadline = options_.command_deadline;
+  task.args.policy_version = VersionOf(group) + (command.kind == TaskKind::kUpdate ? 1 : 0);
+  task.args.batch_size = batch_size_;
+  Do(std::move(task));
+}
+
+// A rank has answered. The last one's answer is the group's, and all are acknowledged with it: so a
+// controller that restarts before hears them again.
 void JobCore::OnCommand(const TaskDone& event) {
-  Group& group = *GroupOf(SlotOf(event.worker)->role);
+  const Slot& slot = *SlotOf(event.worker);
+  Group& group = *GroupOf(slot.role);
   const TaskKind kind = group.command->kind;
+  group.command->answers[slot.rank] = event;
   if (absl::IsResourceExhausted(event.status) && kind != TaskKind::kUpdate) {
     return WaitForRoom(kind, event);
   }
-  no_room_.reset();
+  if (Breaks(group, event.status)) return BreakGroup(group, event);
   if (!event.status.ok()) {
+    no_room_.reset();
     return Fail(absl::Status(event.status.code(),
                              absl::StrCat(MethodName(kind), " failed on worker ", event.worker,
                                           ": ", event.status.message())));
   }
-  group.command.reset();
+  if (group.command->answers.size() < group.ranks || group.broken.has_value()) return;
+  no_room_.reset();
+  if (kind == TaskKind::kUpdate && step_ + 1 > group.broke_at) group.failures = 0;
+  const Metrics metrics = group.command->answers.begin()->second.output.metrics;  // of rank 0
+  DropCommand(group);
   switch (kind) {
     case TaskKind::kUpdate:
-      return OnUpdated(group, event.output.metrics);
+      return OnUpdated(group, metrics);
     case TaskKind::kPublish:
       published_ = true;
       if (phase_ == Phase::kPublish) SetPhase(Phase::kNone);
@@ -121,7 +141,13 @@ void JobCore::OnCommand(const TaskDone& event) {
 
 // Nothing was written and nothing is lost: somebody makes room, and it goes on.
 void JobCore::WaitForRoom(TaskKind kind, const TaskDone& event) {
-  DropCommands();  // all ranks try again together
+  // All ranks try again together, and under the same number: some may never have heard of it.
+  for (Group& group : groups_) {
+    if (!group.command.has_value()) continue;
+    group.sequence = group.command->sequence - 1;
+    group.next_attempt = attempt_base_ + ((group.command->attempt + 1) & 0xff);  // stays in bounds
+  }
+  DropCommands();
   const std::string message(event.status.message());
   if (!no_room_.has_value()) {
     EmitWarning(absl::StrCat("worker ", event.worker, " has no room to ", MethodName(kind), ": ",
@@ -165,6 +191,7 @@ void JobCore::On(const TimeLost& event) {
   }
   for (Group& group : groups_) {
     if (group.command.has_value()) later(group.command->since);
+    if (group.broken.has_value()) later(group.broken->since);
   }
   rollouts_.Delay(event.duration, now_);
   for (auto& [role, scorer] : scorers_) scorer.manager.Delay(event.duration, now_);
@@ -216,7 +243,10 @@ void JobCore::CheckCommandDeadlines() {
     if (!group.command.has_value() || group.command->since == absl::Time()) continue;
     if (now_ - group.command->since <= options_.command_deadline) continue;
     for (Slot& slot : slots_) {
-      if (slot.role != group.role || slot.state == SlotState::kEmpty) continue;
+      if (slot.role != group.role || slot.state == SlotState::kEmpty ||
+          group.command->answers.count(slot.rank) > 0) {
+        continue;
+      }
       Do(StopTask{slot.worker, RefOf(group), "no answer in time"});
       return Evict(slot, absl::StrCat("no answer to ", MethodName(group.command->kind), " within ",
                                       absl::FormatDuration(options_.command_deadline)));

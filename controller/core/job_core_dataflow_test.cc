@@ -1,6 +1,7 @@
 // Jobs of several roles: who trains beside the actor, nodes that score at the same time, greedy
 // baselines, batches that are drawn until there is enough to learn. Against simulated workers in
 // virtual time, with losses and restarts.
+#include <algorithm>
 #include <map>
 #include <random>
 #include <string>
@@ -26,12 +27,16 @@ constexpr char kOverGroup[] = R"(
 SimulatedJob World(uint64_t seed, const std::string& preset, int steps) {
   SimulatedJob::Options options;
   options.seed = seed;
+  options.steps = steps;
   if (preset == "over_group") {
     options.dataflow = kOverGroup;
+  } else if (preset == "ppo_on_ranks") {
+    options.preset = "ppo";
+    options.actor_ranks = 3;
+    options.critic_ranks = 2;
   } else {
     options.preset = preset;
   }
-  options.steps = steps;
   return SimulatedJob(options);
 }
 
@@ -106,7 +111,7 @@ TEST_P(DataflowTest, ARestartAtAnyEventChangesNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Presets, DataflowTest,
-                         ::testing::Values("ppo", "remax", "dapo", "over_group"),
+                         ::testing::Values("ppo", "remax", "dapo", "over_group", "ppo_on_ranks"),
                          [](const auto& preset) { return preset.param; });
 
 TEST(DataflowJobTest, TheCriticLearnsFromTheActorsBatchesAndIsSavedWithIt) {
@@ -173,6 +178,72 @@ TEST(DataflowJobTest, DynamicSamplingGivesUpAtItsLimitAndSaysWhy) {
   EXPECT_EQ(rounds, 10);
   EXPECT_THAT(world.core().Brief().error().message(),
               ::testing::HasSubstr("after 10 batches of 3 prompts only 0 of 3 groups"));
+}
+
+// ---- Ranks --------------------------------------------------------------------------------
+
+SimulatedJob OnRanks(uint64_t seed, int steps, int ranks) {
+  SimulatedJob::Options options;
+  options.seed = seed;
+  options.steps = steps;
+  options.actor_ranks = ranks;
+  return SimulatedJob(options);
+}
+
+TEST(RanksTest, RanksTakeTheirRoleOnTogetherOrNotAtAll) {
+  SimulatedJob world = OnRanks(1, 2, 2);
+  world.Send(WorkerGranted{"a", "actor", 1});
+  EXPECT_TRUE(world.UnderWay(TaskKind::kAssignRole).empty());
+  const v1::ExplainJobResponse why = world.core().Explain(world.now());
+  const auto gathers = std::find_if(why.waits().begin(), why.waits().end(),
+                                    [](const auto& wait) { return wait.kind() == "gather"; });
+  ASSERT_NE(gathers, why.waits().end()) << why.DebugString();
+  EXPECT_THAT(gathers->cause(), ::testing::HasSubstr("rank 0 on worker a"));
+}
+
+// Its peer is not known to be lost when a rank reports that it is gone.
+TEST(RanksTest, ABrokenGroupWaitsForTheLossAndGoesOnFromItsCheckpoint) {
+  SimulatedJob world = OnRanks(3, 4, 2);
+  const auto updates = [&] { return world.UnderWay(TaskKind::kUpdate); };
+  while (world.core().step() < 3 || updates().size() < 2) ASSERT_TRUE(world.Step());
+  TaskDone broken = updates()[1];
+  world.Swallow(TaskKind::kUpdate);
+  broken.status = absl::UnavailableError("rank 0 closed its connection");
+  world.Send(broken);
+  EXPECT_EQ(world.core().state(), Job::STATE_RUNNING);
+  const v1::ExplainJobResponse why = world.core().Explain(world.now());
+  EXPECT_THAT(why.DebugString(), ::testing::HasSubstr("rank 0 closed its connection"));
+  world.Send(Tick{});
+  EXPECT_EQ(world.core().incarnation(), 1u) << "too early";
+  world.LoseOneOf("actor");
+  EXPECT_EQ(world.core().incarnation(), 2u);
+  EXPECT_EQ(world.core().step(), 2);
+  world.RunToEnd();
+  EXPECT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+  SimulatedJob undisturbed = OnRanks(3, 4, 2);
+  undisturbed.RunToEnd();
+  EXPECT_EQ(world.FinalWeights(), undisturbed.FinalWeights());
+}
+
+TEST(RanksTest, AGroupThatBreaksAgainAndAgainFailsTheJobWithItsWords) {
+  SimulatedJob world = OnRanks(3, 4, 2);
+  for (int i = 0; i < 10 && !world.ended(); ++i) {
+    while (world.UnderWay(TaskKind::kUpdate).size() < 2 && !world.ended()) {
+      ASSERT_TRUE(world.Step());
+    }
+    if (world.ended()) break;
+    TaskDone broken = world.UnderWay(TaskKind::kUpdate)[0];
+    world.Swallow(TaskKind::kUpdate);
+    broken.status = absl::DeadlineExceededError("rank 1 did not come");
+    world.Send(broken);
+    world.Wait(absl::Seconds(16));
+    if (!world.ended()) world.Send(Tick{});
+    if (world.core().state() == Job::STATE_STOPPING) world.RunToEnd();
+  }
+  EXPECT_EQ(world.core().state(), Job::STATE_FAILED);
+  EXPECT_THAT(world.core().Brief().error().message(),
+              ::testing::AllOf(::testing::HasSubstr("the actor group broke 4 times"),
+                               ::testing::HasSubstr("rank 1 did not come")));
 }
 
 }  // namespace

@@ -196,6 +196,11 @@ v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
     if (slot.state != SlotState::kEmpty && !slot.present) {
       add("reattach", subject, absl::StrCat("worker ", slot.worker, " to attach again"), slot.since,
           options_.setup_deadline, "its work moves to another worker");
+    } else if (slot.state == SlotState::kGathering) {
+      add("gather", subject,
+          absl::StrCat("the other ranks of its group, for rank ", slot.rank, " on worker ",
+                       slot.worker),
+          slot.since, absl::InfiniteDuration(), "all take the role on together");
     } else if (slot.state == SlotState::kAssigning) {
       add("assign_role", subject, absl::StrCat("worker ", slot.worker, " to take the role on"),
           slot.since, options_.setup_deadline, "the role goes to another worker");
@@ -245,14 +250,23 @@ v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
         "it is tried again; make room, nothing is lost");
   }
   for (const Group& group : groups_) {
-    if (!group.command.has_value()) continue;
-    std::string worker = "?";
-    for (const Slot& slot : slots_) {
-      if (slot.role == group.role) worker = slot.worker;
+    if (group.broken.has_value()) {
+      add("regroup", absl::StrCat("role ", group.role),
+          absl::StrCat("the rank that its group misses to be known (", group.broken->reason, ")"),
+          group.broken->since, options_.regroup_delay,
+          "the group is formed anew from its checkpoint");
     }
+    if (!group.command.has_value()) continue;
     const Command& command = *group.command;
+    std::vector<std::string> workers;
+    for (const Slot& slot : slots_) {
+      if (slot.role == group.role && command.answers.count(slot.rank) == 0) {
+        workers.push_back(slot.worker);
+      }
+    }
     add(std::string(MethodName(command.kind)), step,
-        absl::StrCat("worker ", worker, " to finish ", MethodName(command.kind)),
+        absl::StrCat("worker ", absl::StrJoin(workers, ", "), " to finish ",
+                     MethodName(command.kind)),
         command.since == absl::Time() ? phase_since_ : command.since, options_.command_deadline,
         "the trainer restarts from its checkpoint");
   }

@@ -391,6 +391,29 @@ TEST(JobCoreFaultsTest, OldCheckpointsGo) {
   EXPECT_EQ(job.disk().size(), 1u);
 }
 
+// The folder of a checkpoint could not be made, so its command never left: a worker runs commands
+// in order and would wait for it for ever.
+TEST(JobCoreFaultsTest, ACommandWithoutRoomIsIssuedAgainUnderItsNumber) {
+  SimulatedJob job(Seed(1));
+  ASSERT_TRUE(StepUntil(job, [&] { return !job.UnderWay(TaskKind::kSaveCheckpoint).empty(); }));
+  TaskDone first = job.UnderWay(TaskKind::kSaveCheckpoint)[0];
+  job.Swallow(TaskKind::kSaveCheckpoint);
+  first.status = absl::ResourceExhaustedError("no space left");
+  for (int tries = 0; tries < 3; ++tries) {
+    job.Send(first);
+    EXPECT_TRUE(job.UnderWay(TaskKind::kSaveCheckpoint).empty()) << "at once";
+    job.Wait(absl::Seconds(3));
+    job.Send(Tick{});
+    const auto again = job.UnderWay(TaskKind::kSaveCheckpoint);
+    ASSERT_EQ(again.size(), 1u);
+    EXPECT_EQ(again[0].ref.subject, first.ref.subject);
+    EXPECT_FALSE(again[0].ref == first.ref) << "a token of its own";
+    first.ref = again[0].ref;
+    if (tries < 2) job.Swallow(TaskKind::kSaveCheckpoint);
+  }
+  ExpectTheSameEnd(job, "after three tries");
+}
+
 TEST(JobCoreFaultsTest, EverythingAtOnce) {
   for (uint64_t seed = 0; seed < 400; ++seed) {
     Options options = Seed(seed);

@@ -17,6 +17,7 @@ struct JobCoreOptions {
   absl::Duration score_deadline = absl::Minutes(10);    ///< One response's score.
   absl::Duration command_deadline = absl::Minutes(60);  ///< update, publish, save_checkpoint.
   absl::Duration release_deadline = absl::Seconds(30);  ///< release_role.
+  absl::Duration regroup_delay = absl::Seconds(15);     ///< A broken group; more than a lease.
   absl::Duration no_room_retry = absl::Seconds(2);      ///< A command that found a disk full.
   uint32_t max_attempts = 4;                            ///< Of one trajectory or one set-up.
   size_t kept_steps = 50;                               ///< Steps whose trajectories are kept.

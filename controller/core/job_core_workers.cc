@@ -28,6 +28,7 @@ void JobCore::MakeGroups() {
   for (const v1::UpdateNode& node : dataflow().update()) {
     Group group;
     group.role = node.role();
+    group.ranks = static_cast<uint32_t>(RanksOf(spec(), node.role()));
     const bool actor = group.role == "actor";
     groups_.insert(actor ? groups_.begin() : groups_.end(), std::move(group));
   }
@@ -111,6 +112,14 @@ void JobCore::On(const WorkerGranted& event) {
 }
 
 void JobCore::AssignRole(Slot& slot) {
+  if (Group* group = GroupOf(slot.role)) {
+    Gather(slot);
+    return FormGroup(*group);
+  }
+  SendAssign(slot, nullptr);
+}
+
+void JobCore::SendAssign(Slot& slot, const Group* group) {
   slot.state = SlotState::kAssigning;
   slot.version = 0;
   slot.loading = false;
@@ -120,19 +129,12 @@ void JobCore::AssignRole(Slot& slot) {
   task.worker = slot.worker;
   task.args.role = slot.role;
   task.args.deadline = options_.setup_deadline;
-  if (Group* group = GroupOf(slot.role)) {
-    // A group formed anew: its commands count from one.
-    ++group->generation;
-    group->sequence = 0;
-    group->command.reset();
+  task.args.policy_version = group != nullptr ? VersionOf(*group) : policy_version_;
+  if (group != nullptr) {
     task.args.generation = group->generation;
+    task.args.rank = slot.rank;
+    task.args.first_worker = FirstWorkerOf(*group);
     task.args.checkpoint_step = saved_step_;
-    // Its weights are a new version, for versions only grow.
-    ++(slot.role == "actor" ? policy_version_ : group->version);
-    if (slot.role == "actor") published_ = false;
-    task.args.policy_version = VersionOf(*group);
-  } else {
-    task.args.policy_version = policy_version_;
   }
   task.ref = Ref(TaskKind::kAssignRole, static_cast<uint64_t>(IndexOf(slot)), slot.attempt);
   Do(PutJob{});
@@ -153,6 +155,8 @@ void JobCore::OnRoleTask(const TaskDone& event, Slot& slot) {
     return CheckReleased();
   }
   if (slot.state != SlotState::kAssigning) return;
+  Group* group = GroupOf(slot.role);
+  if (group != nullptr && Breaks(*group, event.status)) return BreakGroup(*group, event);
   if (!event.status.ok()) {
     const bool passing = absl::IsUnavailable(event.status) || absl::IsAborted(event.status) ||
                          absl::IsCancelled(event.status);
@@ -252,7 +256,8 @@ void JobCore::LoseSlot(Slot& slot, const std::string& reason) {
   }
   EmitWarning(absl::StrCat("lost ", slot.role, " worker ", worker, ": ", reason));
   RequeueTasksOf(slot, worker);
-  if (had_weights) RecoverTrainer(slot, reason);
+  if (had_weights) RecoverTrainer(slot.role, reason);
+  if (Group* group = GroupOf(slot.role)) FormAnew(*group);  // without it: whoever is left waits
   if (IsActive(state()) && !Releasing()) AskForWorkers();
   Do(PutJob{});
   Dispatch();
@@ -312,6 +317,8 @@ void JobCore::On(const WorkerBack& event) {
     return std::any_of(refs.begin(), refs.end(),
                        [&](const TaskRef& ref) { return ref.kind == kind; });
   };
+  Group* const group = GroupOf(slot->role);
+  if (group != nullptr && HasRank(*group, SlotState::kGathering)) return AssignRole(*slot);
   if (slot->state == SlotState::kAssigning) {
     const auto this_try = [&](const std::vector<TaskRef>& refs) {
       return std::any_of(refs.begin(), refs.end(), [&](const TaskRef& ref) {
@@ -328,16 +335,17 @@ void JobCore::On(const WorkerBack& event) {
     Do(ReturnWorker{event.worker});
     return LoseSlot(*slot, "it forgot its role");
   }
-  if (Group* group = GroupOf(slot->role); group != nullptr && group->command.has_value()) {
+  if (group != nullptr && group->command.has_value()) {
     Command& command = *group->command;
     const TaskRef ref = RefOf(*group);
-    const bool known = Mentions(event.running, ref) || Mentions(event.unacked, ref);
+    const bool known = Mentions(event.running, ref) || Mentions(event.unacked, ref) ||
+                       command.answers.count(slot->rank) > 0;
     if (known && Mutated(Mutation::kDoubleUpdate) && phase_ == Phase::kUpdate) {
       command.attempt = NextAttempt(command.attempt);
-      SendCommand(*group);
+      SendCommand(*group, *slot);
     }
     if (!known && (command.kind != TaskKind::kUpdate || phase_ == Phase::kUpdate)) {
-      SendCommand(*group);
+      SendCommand(*group, *slot);
     }
     if (known && !Mutated(Mutation::kCommandDeadlineNotReset)) {
       command.since = now_;  // its deadline counts from here
@@ -377,7 +385,7 @@ void JobCore::On(const WorkerBack& event) {
   Advance();  // it may have been the last that was waited for
 }
 
-void JobCore::RecoverTrainer(const Slot& lost, const std::string& reason) {
+void JobCore::RecoverTrainer(const std::string& role, const std::string& reason) {
   ClearWork("the trainer restarts from its checkpoint");
   ++incarnation_;
   DropCommands();
@@ -396,15 +404,14 @@ void JobCore::RecoverTrainer(const Slot& lost, const std::string& reason) {
     kept_.pop_back();
   }
   EmitWarning(absl::StrCat(
-      "the ", lost.role == "actor" ? "trainer" : lost.role, " is lost (", reason,
-      "); it restarts from step ", step_,
-      lost_steps > 0 ? absl::StrCat(", ", lost_steps, " steps are redone") : std::string()));
+      "the ", role == "actor" ? "trainer" : role, " is lost (", reason, "); it restarts from step ",
+      step_, lost_steps > 0 ? absl::StrCat(", ", lost_steps, " steps are redone") : std::string()));
   Trigger(JobTrigger::kTrainerLost);
   if (state() == Job::STATE_PAUSING) return ReleaseAll();
   SetPhase(Phase::kSetUp);
   // What trains with it goes back to the same checkpoint.
-  for (Slot& slot : slots_) {
-    if (slot.state == SlotState::kReady && GroupOf(slot.role) != nullptr) AssignRole(slot);
+  for (Group& group : groups_) {
+    if (HasRank(group, SlotState::kReady)) FormAnew(group);
   }
 }
 

@@ -1,23 +1,36 @@
-// What a JobCore is made of. Plain data.
+// What a JobCore is made of, and its row. Plain data.
 #ifndef BATON_CONTROLLER_CORE_JOB_PARTS_H_
 #define BATON_CONTROLLER_CORE_JOB_PARTS_H_
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "absl/time/time.h"
+#include "baton/store/v1/rows.pb.h"
+#include "baton/v1/job_service.pb.h"
+#include "controller/core/events.h"
 #include "controller/core/peer_pace.h"
 #include "controller/core/rollout_manager.h"
 #include "controller/core/task.h"
 
 namespace baton::controller {
 
+/// The first row of a new job `as` (name, uid, create_time) that goes on where the job of the row
+/// `saved` stood when it saved `checkpoint`.
+store::v1::JobRow GoOnFrom(const store::v1::JobRow& saved, const v1::Job& as,
+                           const v1::Checkpoint& checkpoint, int64_t submit_order);
+
+/// Moves out of `job` what never changes and may be large: spec, effective_spec and dataflow.
+std::shared_ptr<const v1::Job> TakeSubmitted(v1::Job* job);
+
 /// What a job is doing.
 enum class JobPhase { kNone, kSetUp, kPublish, kGenerate, kBatch, kUpdate, kEvaluate, kSave };
 
-/// Of a slot's worker.
-enum class SlotState { kEmpty, kAssigning, kReady, kReleasing };
+/// Of a slot's worker; kGathering: the other ranks of its group are not all there.
+enum class SlotState { kEmpty, kGathering, kAssigning, kReady, kReleasing };
 
 /// A place for a worker in a job, and who has it.
 struct Slot {
@@ -42,15 +55,27 @@ struct Command {
   uint64_t sequence = 0;
   uint32_t attempt = 0;
   absl::Time since;
+  std::map<uint32_t, TaskDone> answers;  // by rank; acknowledged when all ranks have answered
+};
+
+/// Ranks that missed one of theirs: why, and since when.
+struct Broken {
+  std::string reason;
+  absl::Time since;
 };
 
 /// The ranks that train a role.
 struct Group {
   std::string role;
+  uint32_t ranks = 1;
   uint64_t generation = 1;
   uint64_t sequence = 0;
+  uint32_t next_attempt = 0;       // of a command that is issued again under its number
   uint64_t version = 0;            // of its weights; the actor's is policy_version_
   std::optional<Command> command;  // that has no result yet
+  std::optional<Broken> broken;    // it is formed anew soon
+  uint32_t failures = 0;           // times it broke …
+  int64_t broke_at = 0;            // … without getting past this step
 };
 
 /// The workers that score for a role.

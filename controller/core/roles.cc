@@ -6,9 +6,17 @@ namespace baton::controller {
 
 bool MayTrain(absl::string_view role) { return role == "actor" || role == "critic"; }
 
+GroupShape ShapeOf(const v1::JobSpec& effective, absl::string_view role) {
+  const v1::ParallelSpec& parallel =
+      role == "critic" ? effective.critic().train().parallel() : effective.actor().parallel();
+  return {std::max(parallel.tp(), 1), std::max(parallel.dp(), 1)};
+}
+
 std::map<std::string, int> WorkersOf(const v1::JobSpec& effective, const v1::Dataflow& dataflow) {
   std::map<std::string, int> workers;
-  for (const v1::UpdateNode& node : dataflow.update()) workers[node.role()] = 1;
+  for (const v1::UpdateNode& node : dataflow.update()) {
+    workers[node.role()] = RanksOf(effective, node.role());
+  }
   if (effective.kind() != v1::JOB_KIND_RL) return workers;
   const v1::ResourcesSpec& resources = effective.resources();
   workers["rollout"] = resources.rollout_workers();

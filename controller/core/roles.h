@@ -14,6 +14,17 @@ namespace baton::controller {
 /// True for roles that may have an update node: "actor" and "critic".
 bool MayTrain(absl::string_view role);
 
+/// The shape of a trained role's group; 1 x 1 where the spec says nothing.
+struct GroupShape {
+  int tp = 1;
+  int dp = 1;
+};
+GroupShape ShapeOf(const v1::JobSpec& effective, absl::string_view role);
+inline int RanksOf(const v1::JobSpec& effective, absl::string_view role) {
+  const GroupShape shape = ShapeOf(effective, role);
+  return shape.tp * shape.dp;
+}
+
 /// Role -> workers: the actor, the rollouts of kind rl, and every role of the dataflow.
 std::map<std::string, int> WorkersOf(const v1::JobSpec& effective, const v1::Dataflow& dataflow);
 

@@ -25,6 +25,10 @@ v1::Job MakeJob(const SimulatedJob::Options& options) {
   if (options.max_checkpoints > 0) {
     spec.mutable_trainer()->set_max_checkpoints(options.max_checkpoints);
   }
+  spec.mutable_actor()->mutable_parallel()->set_dp(options.actor_ranks);
+  if (options.critic_ranks > 1) {
+    spec.mutable_critic()->mutable_train()->mutable_parallel()->set_dp(options.critic_ranks);
+  }
   if (!options.preset.empty()) spec.mutable_algorithm()->set_preset(options.preset);
   if (!options.sft) {
     spec.mutable_data()->add_val_files("v");
@@ -67,7 +71,21 @@ SimulatedJob::SimulatedJob(const Options& options)
 
 bool SimulatedJob::Eligible(const Event& event) const {
   const auto* done = std::get_if<TaskDone>(&event);
-  return done == nullptr || away_.count(done->worker) == 0;
+  return done == nullptr || (away_.count(done->worker) == 0 && MeetingOf(*done) != Meeting::kWaits);
+}
+
+SimulatedJob::Meeting SimulatedJob::MeetingOf(const TaskDone& done) const {
+  const auto meets = meets_.find({done.worker, done.ref});
+  if (meets == meets_.end()) return Meeting::kMet;
+  const auto& [role, generation] = meets->second;
+  const std::set<std::string>& members = members_.at(meets->second);
+  bool all = static_cast<int>(members.size()) == RanksOfRole(role);
+  for (const std::string& member : members) {
+    const auto actor = actors_.find(member);
+    if (actor == actors_.end() || actor->second.generation != generation) return Meeting::kBroken;
+    if (IsGroupCommand(done.ref.kind) && actor->second.sequence < done.ref.subject) all = false;
+  }
+  return all ? Meeting::kMet : Meeting::kWaits;
 }
 
 bool SimulatedJob::Step() {
@@ -77,7 +95,13 @@ bool SimulatedJob::Step() {
     if (Eligible(pending_[i])) can.push_back(i);
   }
   const size_t grants = needs_.empty() ? 0 : 1;
-  if (can.empty() && grants == 0) return false;
+  if (can.empty() && grants == 0) {
+    const bool ranks = options_.actor_ranks + options_.critic_ranks > 2;
+    if (!ranks || ended()) return false;
+    now_ += absl::Seconds(20);  // a broken group meets again after a while
+    Send(Tick{});
+    return true;
+  }
   const size_t pick = random_() % (can.size() + grants);
   if (pick == can.size()) {
     auto need = needs_.begin();
@@ -93,7 +117,10 @@ bool SimulatedJob::Step() {
     if (const auto* back = std::get_if<WorkerBack>(&event)) {
       ComeBack(back->worker);
     } else {
-      if (const auto* done = std::get_if<TaskDone>(&event)) {
+      if (auto* done = std::get_if<TaskDone>(&event)) {
+        if (MeetingOf(*done) == Meeting::kBroken) {
+          done->status = absl::UnavailableError("a rank is gone");
+        }
         if (done->ref.kind == TaskKind::kLoadWeights && done->status.ok()) {
           versions_[done->worker] = loading_[done->worker];
         }
@@ -235,7 +262,14 @@ void SimulatedJob::Do(const StartTask& start) {
       if (start.args.role == "actor" || start.args.role == "critic") {
         Actor& actor = actors_[start.worker];
         actor = Actor();
+        actor.rank = start.args.rank;
         actor.generation = start.args.generation;
+        if (RanksOfRole(start.args.role) > 1) {
+          const auto group = std::make_pair(start.args.role, start.args.generation);
+          meets_[{start.worker, start.ref}] = group;
+          members_[group].insert(start.worker);
+          EXPECT_EQ(alive_.count(start.args.first_worker), 1u) << "where they meet";
+        }
         actor.version = start.args.policy_version;
         if (start.args.checkpoint_step >= 0) {
           actor.weights = disk_.at(start.args.checkpoint_step).at(start.args.role);
@@ -302,6 +336,11 @@ void SimulatedJob::Score(const StartTask& start, TaskDone& done) {
 void SimulatedJob::Command(const StartTask& start) {
   Actor& actor = actors_.at(start.worker);
   EXPECT_EQ(start.args.generation, actor.generation);
+  EXPECT_EQ(start.args.rank, actor.rank);
+  const bool first = actor.rank == 0;  // who writes for its group
+  if (RanksOfRole(start.args.role) > 1) {
+    meets_[{start.worker, start.ref}] = {start.args.role, start.args.generation};
+  }
   if (start.args.sequence == actor.sequence) return;  // done already: the cached answer
   EXPECT_EQ(start.args.sequence, actor.sequence + 1) << MethodName(start.ref.kind);
   actor.sequence = start.args.sequence;
@@ -312,13 +351,13 @@ void SimulatedJob::Command(const StartTask& start) {
     const std::vector<uint64_t>& batch = batches_.at(start.ref.step + 1);
     actor.weights = Mix(actor.weights, static_cast<uint64_t>(start.ref.step));
     for (uint64_t id : batch) actor.weights = Mix(actor.weights, id);
-    if (start.args.role == "actor") trained_[start.ref.step + 1] = batch;
+    if (start.args.role == "actor" && first) trained_[start.ref.step + 1] = batch;
   } else if (start.ref.kind == TaskKind::kPublish) {
     const auto known = published_.emplace(start.args.policy_version, actor.weights);
     EXPECT_EQ(known.first->second, actor.weights) << "two weights of one version";
     EXPECT_EQ(published_.rbegin()->first, start.args.policy_version) << "versions only grow";
-    relay_[start.args.policy_version] = actor.weights;
-  } else {
+    if (first) relay_[start.args.policy_version] = actor.weights;
+  } else if (first) {
     staged_[start.ref.step][start.args.role] = actor.weights;
   }
 }
@@ -380,7 +419,7 @@ void SimulatedJob::ComeBack(const std::string& worker) {
   for (const Event& event : pending_) {
     const auto* done = std::get_if<TaskDone>(&event);
     if (done == nullptr || done->worker != worker) continue;
-    const bool finished = random_() % 2 == 0;
+    const bool finished = MeetingOf(*done) != Meeting::kWaits && random_() % 2 == 0;
     (finished ? back.unacked : back.running).push_back(done->ref);
     if (finished && done->ref.kind == TaskKind::kLoadWeights && done->status.ok()) {
       versions_[worker] = loading_[worker];

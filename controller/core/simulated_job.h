@@ -30,6 +30,8 @@ class SimulatedJob {
     bool filter_all = false;  ///< Every batch is empty after its filters.
     int failing_percent = 0;  ///< Generations that end with Unavailable.
     int max_checkpoints = 0;
+    int actor_ranks = 1;  ///< Data ranks of its group.
+    int critic_ranks = 1;
   };
   explicit SimulatedJob(const Options& options);
 
@@ -83,6 +85,7 @@ class SimulatedJob {
     }
   };
   struct Actor {
+    uint32_t rank = 0;
     uint64_t weights = 0;
     uint64_t generation = 0;
     uint64_t sequence = 0;  // of the last command
@@ -108,8 +111,14 @@ class SimulatedJob {
   void ComeBack(const std::string& worker);
   void Forget(const std::string& worker);
   bool Eligible(const Event& event) const;
+  /// Whether the ranks of a group come together over a task of one of them.
+  enum class Meeting { kMet, kWaits, kBroken };
+  Meeting MeetingOf(const TaskDone& done) const;
   std::string SomeWorker();
   void CheckWaits();
+  int RanksOfRole(const std::string& role) const {
+    return role == "actor" ? options_.actor_ranks : role == "critic" ? options_.critic_ranks : 1;
+  }
 
   const Options options_;
   Draws random_;
@@ -123,6 +132,9 @@ class SimulatedJob {
   std::map<std::string, std::string> alive_;  // worker -> role
   std::set<std::string> away_;
   std::map<std::string, Actor> actors_;
+  // Tasks for which ranks meet, their generations, and who was in one: (role, generation).
+  std::map<std::pair<std::string, TaskRef>, std::pair<std::string, uint64_t>> meets_;
+  std::map<std::pair<std::string, uint64_t>, std::set<std::string>> members_;
   std::map<std::string, uint64_t> versions_, loading_;         // of rollouts
   std::map<uint64_t, uint64_t> relay_;                         // version -> weights
   std::map<uint64_t, uint64_t> published_;                     // ever

@@ -242,8 +242,8 @@ void CheckTraining(const std::string& path, v1::ActorSpec* actor, Checker& check
   v1::ParallelSpec* parallel = actor->mutable_parallel();
   if (!parallel->has_tp()) parallel->set_tp(1);
   if (!parallel->has_dp()) parallel->set_dp(1);
-  check.InRange(path + ".parallel.tp", parallel->tp(), 1, 1);
-  check.InRange(path + ".parallel.dp", parallel->dp(), 1, 1);
+  check.InRange(path + ".parallel.tp", parallel->tp(), 1, 64);
+  check.InRange(path + ".parallel.dp", parallel->dp(), 1, 1024);
 }
 
 // A role's own model; absent fields are the job's.
@@ -289,6 +289,7 @@ void CheckRoles(const v1::Dataflow& dataflow, v1::JobSpec* spec, Checker& check)
     v1::CriticSpec* critic = spec->mutable_critic();
     CheckOwnModel("critic", *spec, false, critic->mutable_model(), check);
     v1::ActorSpec train = spec->actor();
+    train.clear_parallel();  // its group is a matter of its own
     train.MergeFrom(critic->train());
     *critic->mutable_train() = train;
     CheckTraining("critic.train", critic->mutable_train(), check);
@@ -332,6 +333,32 @@ void CheckRoles(const v1::Dataflow& dataflow, v1::JobSpec* spec, Checker& check)
       check.Fail(field, absl::StrCat("the dataflow has no role ", role));
     } else {
       check.InRange(field, workers, 1, 1024);
+    }
+  }
+}
+
+// Ranks that would have nothing to do, or would have to be asked together.
+void CheckGroups(const v1::Dataflow& dataflow, const v1::JobSpec& spec, Checker& check) {
+  for (const v1::UpdateNode& node : dataflow.update()) {
+    const bool critic = node.role() == "critic";
+    const std::string path = critic ? "critic.train" : "actor";
+    const v1::ActorSpec& train = critic ? spec.critic().train() : spec.actor();
+    const GroupShape shape = ShapeOf(spec, node.role());
+    const int whole = spec.data().train_batch_size() *
+                      (spec.kind() == v1::JOB_KIND_RL ? std::max(spec.rollout().n(), 1) : 1);
+    const int mini = train.ppo_mini_batch_size() > 0 ? train.ppo_mini_batch_size() : whole;
+    if (shape.dp > mini) {
+      check.Fail(path + ".parallel.dp",
+                 absl::StrCat(shape.dp, " data ranks share mini-batches of ", mini,
+                              " sequences, so some would have none; lower dp, or raise ", path,
+                              ".ppo_mini_batch_size or data.train_batch_size"));
+    }
+    const bool scores = std::any_of(dataflow.score().begin(), dataflow.score().end(),
+                                    [&](const auto& s) { return s.role() == node.role(); });
+    if (scores && shape.tp > 1) {
+      check.Fail(path + ".parallel.tp",
+                 absl::StrCat("is ", shape.tp, ", but the dataflow asks scores of role ",
+                              node.role(), ", which each of its ranks answers alone; use dp"));
     }
   }
 }
@@ -419,6 +446,7 @@ CheckedSpec CheckSpec(const v1::JobSpec& spec) {
     CheckDataflow(*effective, out.dataflow, &out.violations);
     CheckRoles(out.dataflow, effective, check);
   }
+  CheckGroups(out.dataflow, *effective, check);
   if (known) CheckPlacement(*effective, out.dataflow, &out.violations);
   return out;
 }

@@ -35,10 +35,9 @@ class CheckpointFiles {
                                         const std::vector<v1::FileHash>& files) const;
   void Delete(const v1::Checkpoint& checkpoint) const;
   std::string PathOf(int64_t step) const;
-
- private:
   std::string TemporaryOf(int64_t step, uint64_t incarnation) const;
 
+ private:
   const std::string root_;
   const std::string data_root_;
 };

@@ -18,6 +18,7 @@
 #include "controller/runtime/checkpoint_files.h"
 #include "controller/runtime/controller.h"
 #include "controller/runtime/folders.h"
+#include "controller/runtime/model_config.h"
 #include "controller/runtime/tables.h"
 #include "google/protobuf/util/json_util.h"
 #include "google/protobuf/util/message_differencer.h"
@@ -135,6 +136,7 @@ std::vector<v1::FieldViolation> Controller::CheckFiles(v1::JobSpec* effective,
           Violation(absl::StrCat("spec.", field, ".path"), std::string(folder.status().message())));
     }
   }
+  if (out.empty()) out = CheckModelConfigs(*effective);
   auto check = [&](const std::string& field, const auto& files, const DataSetOptions& options) {
     std::vector<std::string> paths;
     for (const std::string& file : files) {

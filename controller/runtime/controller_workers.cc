@@ -53,7 +53,7 @@ void Controller::Session::OnHello(const v1::Hello& hello) {
   controller_->OnCluster([controller = controller_, state = state_, hello] {
     controller->Apply(controller->cluster_->OnHello(state->id, hello, controller->clock_.Now()));
     const bool welcome = controller->cluster_->SessionOf(hello.worker_id()) == state->id;
-    if (welcome) controller->directory_.AddMethods(hello);
+    if (welcome) controller->directory_.Introduce(hello);
   });
 }
 

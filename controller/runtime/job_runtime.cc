@@ -467,7 +467,7 @@ void JobRuntime::OnResult(const std::string& worker, const TaskRef& ref, v1::Tas
       if (!core_.knows_trajectories()) return held_.push_back({worker, ref, std::move(result)});
       return StoreGenerated(worker, ref, std::move(result));
     }
-    if (ref.kind == TaskKind::kSaveCheckpoint) {
+    if (ref.kind == TaskKind::kSaveCheckpoint && result.files_size() > 0) {  // rank 0's
       saved_files_[core_.RoleOf(worker)] = {result.files().begin(), result.files().end()};
     }
     TaskDone done;

@@ -167,6 +167,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void Refuse(const std::string& worker, const TaskRef& ref);
   void HearHeld();
   void StoreColumns(TaskDone done, v1::TaskResult result);
+  void SendAssign(const StartTask& effect, v1::Task task);  // job_runtime_groups.cc
   void SendSave(const StartTask& effect, v1::Task task);
   void StoreGenerated(const std::string& worker, const TaskRef& ref, v1::TaskResult result);
   v1::Trajectory MakePayload(const TrajectoryInfo& info) const;
@@ -209,6 +210,8 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   std::map<uint64_t, Partial> partials_;
   std::vector<Generated> held_;  // results that came before their trajectories were known
   Batch batch_;
+  // Saves whose folder is being prepared: role -> (worker, task).
+  std::map<std::string, std::vector<std::pair<std::string, v1::Task>>> waiting_saves_;
   std::map<std::string, std::vector<v1::FileHash>> saved_files_;  // by role: saved last
   Feed<v1::JobEvent> events_;
   Feed<v1::LogEntry> logs_;

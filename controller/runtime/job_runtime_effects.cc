@@ -81,20 +81,8 @@ void JobRuntime::Send(const std::string& worker, v1::Task task) {
 void JobRuntime::Do(const StartTask& effect) {
   v1::Task task = MakeTask(effect);
   switch (effect.ref.kind) {
-    case TaskKind::kAssignRole: {
-      v1::AssignRole* assign = task.mutable_assign_role();
-      *assign->mutable_spec() = core_.effective_spec();
-      assign->set_world_size(1);
-      assign->set_policy_version(effect.args.policy_version);
-      if (effect.args.checkpoint_step >= 0) {
-        assign->set_checkpoint(checkpoint_files_.PathOf(effect.args.checkpoint_step));
-        assign->set_step(effect.args.checkpoint_step);
-      }
-      // The group's generation travels with the role, so that a worker that comes back tells it.
-      task.mutable_order()->set_pool(effect.args.role);
-      task.mutable_order()->set_generation(effect.args.generation);
-      break;
-    }
+    case TaskKind::kAssignRole:
+      return SendAssign(effect, std::move(task));
     case TaskKind::kReleaseRole:
       task.mutable_release_role();
       break;
@@ -121,22 +109,6 @@ void JobRuntime::Do(const StartTask& effect) {
       return;
   }
   Send(effect.worker, std::move(task));
-}
-
-void JobRuntime::SendSave(const StartTask& effect, v1::Task task) {
-  const int64_t step = effect.ref.step;
-  task.mutable_save_checkpoint()->set_step(step);
-  task.mutable_save_checkpoint()->set_policy_version(effect.args.policy_version);
-  OnDisk([this, effect, step, task = std::move(task)]() mutable {
-    auto directory = checkpoint_files_.Prepare(step, effect.ref.incarnation, effect.args.role);
-    OnStrand([this, effect, directory, task = std::move(task)]() mutable {
-      if (!directory.ok()) {
-        return Run(TaskDone{effect.worker, effect.ref, directory.status(), {}});
-      }
-      task.mutable_save_checkpoint()->set_directory(*directory);
-      Send(effect.worker, std::move(task));
-    });
-  });
 }
 
 const Example* JobRuntime::ExampleOf(const TrajectoryInfo& info) const {

@@ -44,16 +44,24 @@ class WorkerDirectory {
   }
 
   /// A worker that attached serves these, and as far as anybody knows always will.
-  void AddMethods(const v1::Hello& hello) {
+  void Introduce(const v1::Hello& hello) {
     absl::MutexLock lock(&mu_);
     for (const v1::MethodCredits& method : hello.methods()) {
       methods_.emplace(method.role(), method.method());
     }
+    stores_[hello.worker_id()] = hello.group_store();
   }
   /// True when some worker has registered it since this controller started.
   bool Serves(const std::string& role, const std::string& method) const {
     absl::MutexLock lock(&mu_);
     return methods_.count({role, method}) > 0;
+  }
+
+  /// Where ranks meet of whom this worker is the first; "": it never said.
+  std::string GroupStoreOf(const std::string& worker) const {
+    absl::MutexLock lock(&mu_);
+    const auto store = stores_.find(worker);
+    return store == stores_.end() ? "" : store->second;
   }
 
   /// Takes all streams out.
@@ -65,6 +73,7 @@ class WorkerDirectory {
  private:
   mutable absl::Mutex mu_;
   std::set<std::pair<std::string, std::string>> methods_ ABSL_GUARDED_BY(mu_);  // role, method
+  std::map<std::string, std::string> stores_ ABSL_GUARDED_BY(mu_);              // by worker
   std::map<std::string, std::shared_ptr<WorkerStream>> streams_ ABSL_GUARDED_BY(mu_);
 };
 

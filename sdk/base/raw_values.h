@@ -1,4 +1,6 @@
-#pragma once
+// Values out of the bytes of a message.
+#ifndef BATON_SDK_BASE_RAW_VALUES_H_
+#define BATON_SDK_BASE_RAW_VALUES_H_
 
 #include <cstring>
 #include <type_traits>
@@ -21,3 +23,5 @@ std::vector<T> RawValues(absl::string_view bytes) {
 }
 
 }  // namespace baton
+
+#endif  // BATON_SDK_BASE_RAW_VALUES_H_

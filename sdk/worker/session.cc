@@ -182,6 +182,7 @@ v1::Hello Session::MakeHello() const {
   hello.set_host(HostName());
   hello.set_pid(getpid());
   hello.set_device(options_.device);
+  hello.set_group_store(options_.group_store);
   hello.set_epoch_seen(epoch_);
   dispatcher_->Describe(hello);
   return hello;

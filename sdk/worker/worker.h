@@ -39,6 +39,7 @@ struct WorkerOptions {
   TlsFiles tls;            ///< None: the connection is not encrypted.
   std::vector<std::string> features;  ///< worker_service.proto: Hello.features.
   std::string device = "cpu";         ///< "cpu" or "cuda".
+  std::string group_store;            ///< worker_service.proto: Hello.group_store.
   /// Ships this process's log lines (INFO and above) to the controller while Run is active. One
   /// worker of a process may.
   bool forward_log = false;

@@ -1,11 +1,13 @@
 // Every preset, and a graph of one's own, from submit to the end: real gRPC and SQLite, no model.
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <string>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
@@ -91,6 +93,53 @@ TEST(DataflowTest, TheLossOfAnyRoleChangesNothing) {
     ends[lost] = WeightsHash(cluster.FinalWeights("rl"));
   }
   for (const auto& [lost, weights] : ends) EXPECT_EQ(weights, ends["nobody"]) << lost;
+}
+
+// Two ranks of each role that trains: whichever dies takes its group down alone, somebody takes its
+// place, and the weights are those of an undisturbed run.
+TEST(GroupsTest, ALostRankChangesNothing) {
+  std::map<std::string, std::string> ends;
+  for (const std::string lost : {"nobody", "actor-0", "actor-1", "critic-1"}) {
+    TestCluster cluster(absl::Milliseconds(500));
+    const auto slow = [](fake::FakeWorkerOptions& options) {
+      options.token_delay = absl::Microseconds(300);
+    };
+    cluster.AddWorker("rollout-0", "rollout", slow);
+    for (const char* worker : {"actor-0", "actor-1", "critic-0", "critic-1"}) {
+      cluster.AddWorker(worker, std::string(worker).substr(0, strlen(worker) - 2));
+    }
+    for (const char* role : {"reference", "reward"}) {
+      cluster.AddWorker(absl::StrCat(role, "-0"), role);
+    }
+    v1::JobSpec spec = SpecOf(cluster, "ppo", 6);
+    spec.mutable_actor()->mutable_parallel()->set_dp(2);
+    spec.mutable_critic()->mutable_train()->mutable_parallel()->set_dp(2);
+    ASSERT_TRUE(cluster.Create(spec, "rl").ok());
+    ASSERT_TRUE(cluster.WaitForStep("rl", 3)) << cluster.Why("rl");
+    if (lost != "nobody") {
+      cluster.KillWorker(lost);
+      EXPECT_TRUE(WaitFor([&] {
+        return absl::StrContains(cluster.Why("rl"), "the other ranks of its group");
+      })) << cluster.Why("rl");
+      const std::string role = lost.substr(0, lost.size() - 2);
+      cluster.AddWorker(role + "-2", role);
+    }
+    ASSERT_TRUE(cluster.WaitForState("rl", Job::STATE_SUCCEEDED))
+        << lost << ": " << cluster.Get("rl").error().message() << cluster.Why("rl");
+    ends[lost] = WeightsHash(cluster.FinalWeights("rl"));
+  }
+  for (const auto& [lost, weights] : ends) EXPECT_EQ(weights, ends["nobody"]) << lost;
+}
+
+TEST(GroupsTest, ShapesThatCannotWorkAreRefusedWithTheRemedy) {
+  TestCluster cluster;
+  AddEveryRole(cluster);
+  v1::JobSpec spec = SpecOf(cluster, "ppo", 2);
+  spec.mutable_actor()->mutable_parallel()->set_dp(64);
+  spec.mutable_critic()->mutable_train()->mutable_parallel()->set_tp(2);
+  const std::string refused = cluster.Create(spec, "rl").status().ToString();
+  EXPECT_THAT(refused, HasSubstr("spec.actor.parallel.dp: 64 data ranks share mini-batches of 16"));
+  EXPECT_THAT(refused, AllOf(HasSubstr("spec.critic.train.parallel.tp"), HasSubstr("use dp")));
 }
 
 // A method that nobody has registered is refused with its path; once a worker has, the same spec

@@ -37,6 +37,7 @@ absl::StatusOr<v1::TaskResult> FakeActor::Assign(const v1::Task& task, TaskConte
   } else {
     weights_ = InitialWeights(assign.spec());
   }
+  rank_ = assign.rank();
   step_ = assign.step();
   policy_version_ = assign.policy_version();
   last_update_.Clear();
@@ -84,6 +85,7 @@ absl::StatusOr<v1::TaskResult> FakeActor::Publish(const v1::Task& task, TaskCont
                      absl::StrCat("asked to publish version ", task.publish().policy_version(),
                                   ", but the actor holds ", policy_version_));
   }
+  if (rank_ > 0) return v1::TaskResult();
   BATON_RETURN_IF_ERROR(relay_->Publish(task.job(), policy_version_, weights_));
   return v1::TaskResult();
 }
@@ -99,6 +101,7 @@ absl::StatusOr<v1::TaskResult> FakeActor::SaveCheckpoint(const v1::Task& task,
         absl::StatusCode::kFailedPrecondition, "WRONG_STEP",
         absl::StrCat("asked to save step ", save.step(), ", but the actor stands at ", step_));
   }
+  if (rank_ > 0) return v1::TaskResult();
   BATON_RETURN_IF_ERROR(SaveWeights(weights_, absl::StrCat(folder, "/actor")));
   const nlohmann::json trainer = {{"step", save.step()}, {"policy_version", policy_version_}};
   BATON_RETURN_IF_ERROR(

@@ -33,6 +33,7 @@ class FakeActor {
  private:
   const ExperienceClient* const experience_;
   const FakeRelay* const relay_;
+  int rank_ = 0;  ///< Rank 0 publishes and writes.
   uint64_t weights_ = 0;
   int64_t step_ = 0;
   uint64_t policy_version_ = 0;

@@ -32,6 +32,7 @@ absl::StatusOr<v1::TaskResult> FakeCritic::Assign(const v1::Task& task, TaskCont
     BATON_RETURN_IF_ERROR(VerifyCheckpointFiles(assign.checkpoint()));
     BATON_ASSIGN_OR_RETURN(weights_, LoadWeights(absl::StrCat(assign.checkpoint(), "/critic")));
   }
+  rank_ = assign.rank();
   step_ = assign.step();
   policy_version_ = assign.policy_version();
   last_update_.Clear();
@@ -81,6 +82,7 @@ absl::StatusOr<v1::TaskResult> FakeCritic::SaveCheckpoint(const v1::Task& task,
   if (save.step() != step_ && !later) {
     return WrongStep(absl::StrCat("asked to save step ", save.step()), step_);
   }
+  if (rank_ > 0) return v1::TaskResult();
   const std::string& folder = save.directory();
   BATON_RETURN_IF_ERROR(SaveWeights(weights_, absl::StrCat(folder, "/critic")));
   const nlohmann::json state = {{"step", save.step()}, {"policy_version", policy_version_}};

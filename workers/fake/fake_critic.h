@@ -30,6 +30,7 @@ class FakeCritic {
  private:
   const ExperienceClient* const experience_;
   absl::Mutex mu_;
+  int rank_ ABSL_GUARDED_BY(mu_) = 0;  ///< Rank 0 writes.
   uint64_t weights_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t step_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t policy_version_ ABSL_GUARDED_BY(mu_) = 0;

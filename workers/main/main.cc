@@ -75,6 +75,9 @@ void DeclareServe(CLI::App& app, baton::ServeOptions& options, CommonFlags& comm
   app.add_option("--tls-cert", options.tls.certificate, "PEM file: this program's certificate");
   app.add_option("--tls-key", options.tls.key, "PEM file: its key");
   app.add_option("--device", options.device, "cpu or cuda")->capture_default_str();
+  app.add_option("--group-host", options.group_host,
+                 "Address of this machine for the other ranks of a group (default: the one from "
+                 "which it reaches the controller)");
   app.add_option("--threads", common.threads, "Compute threads")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();

@@ -11,6 +11,7 @@
 #include "sdk/base/status_macros.h"
 #include "sdk/worker/run_until_signal.h"
 #include "sdk/worker/worker.h"
+#include "workers/main/local_address.h"
 #include "workers/main/reward_role.h"
 #include "workers/policy/weights_relay.h"
 #include "workers/rollout/rollout_role.h"
@@ -19,6 +20,7 @@
 #include "workers/scoring/reference_role.h"
 #include "workers/scoring/reward_model_role.h"
 #include "workers/trainer/actor_role.h"
+#include "workers/trainer/ranks.h"
 
 namespace baton {
 namespace {
@@ -47,10 +49,26 @@ absl::StatusOr<WorkerOptions> MakeWorkerOptions(const ServeOptions& options) {
   return worker;
 }
 
+/// Null, with a warning, while the controller's name is unknown: the worker may play alone.
+absl::StatusOr<std::unique_ptr<trainer::GroupStore>> StartGroupStore(const ServeOptions& options) {
+  absl::StatusOr<std::string> host = options.group_host;
+  if (host->empty()) host = LocalAddressTowards(options.controller);
+  if (host.ok()) return trainer::GroupStore::Start(*host);
+  Log(LogLevel::kWarn, "no ranks can meet at this worker; give --group-host",
+      {{"error", std::string(host.status().message())}});
+  return nullptr;
+}
+
 }  // namespace
 
 absl::Status Serve(const ServeOptions& options) {
   BATON_ASSIGN_OR_RETURN(auto worker_options, MakeWorkerOptions(options));
+  std::unique_ptr<trainer::GroupStore> store;  // outlives the roles, whose ranks meet there
+  if (const std::set<std::string> roles(options.roles.begin(), options.roles.end());
+      roles.count("actor") + roles.count("critic") > 0) {
+    BATON_ASSIGN_OR_RETURN(store, StartGroupStore(options));
+    if (store != nullptr) worker_options.group_store = store->address();
+  }
   const std::string token = worker_options.token;
   BATON_ASSIGN_OR_RETURN(const auto worker, Worker::Create(std::move(worker_options)));
   BATON_ASSIGN_OR_RETURN(const auto relay,

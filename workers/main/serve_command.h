@@ -18,6 +18,9 @@ struct ServeOptions {
   std::string token_file;
   TlsFiles tls;
   std::string device = "cpu";
+  /// How other workers reach this machine when ranks of a group meet; empty: the address from which
+  /// it reaches the controller.
+  std::string group_host;
 };
 
 /// Serves until a signal comes.

@@ -5,12 +5,14 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "sdk/base/status_macros.h"
@@ -78,6 +80,31 @@ StorePtr Connect(const GroupAddress& a) {
   return c10::make_intrusive<c10d::TCPStore>(place.host, options);
 }
 
+// Until every rank has written that it is there: what follows takes no longer than connecting.
+absl::Status WaitForAll(const GroupAddress& a, c10d::Store& store) {
+  const auto key = [](int rank) { return absl::StrCat("rank ", rank); };
+  store.set(key(a.rank), std::vector<uint8_t>{1});
+  const absl::Time deadline = absl::Now() + a.timeout;
+  std::vector<int> missing(static_cast<size_t>(a.world_size()));
+  std::iota(missing.begin(), missing.end(), 0);
+  while (true) {
+    missing.erase(std::remove_if(missing.begin(), missing.end(),
+                                 [&](int rank) { return store.check({key(rank)}); }),
+                  missing.end());
+    if (missing.empty()) return absl::OkStatus();
+    if (a.cancelled && a.cancelled()) {
+      return absl::CancelledError(absl::StrCat("rank ", a.rank, ": joining was cancelled"));
+    }
+    if (absl::Now() > deadline) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("rank ", a.rank, " of ", a.world_size(), ": no word of rank ",
+                       absl::StrJoin(missing, ", "), " within ", absl::FormatDuration(a.timeout),
+                       " at ", a.store));
+    }
+    absl::SleepFor(absl::Milliseconds(20));
+  }
+}
+
 std::shared_ptr<gloo::transport::Device> MakeDevice(const GroupAddress& a) {
   std::string host = a.host;
   const bool local = !absl::StartsWith(a.store, "tcp://") || IsLoopback(ParseTcp(a.store)->host);
@@ -133,7 +160,8 @@ absl::StatusOr<std::unique_ptr<RankGroups>> RankGroups::Join(const GroupAddress&
   try {
     if (address.world_size() > 1) {
       impl->store = c10::make_intrusive<c10d::PrefixStore>(
-          absl::StrCat("generation ", address.generation), Connect(address));
+          absl::StrCat(address.name, " generation ", address.generation), Connect(address));
+      BATON_RETURN_IF_ERROR(WaitForAll(address, *impl->store));
       impl->device = MakeDevice(address);
     }
   } catch (const std::exception& error) {

@@ -5,11 +5,13 @@
 //
 // Ranks meet at a store (StoreServer, or a file for one machine) under the role's generation: a
 // generation never meets another one's ranks. Every wait has a timeout. A group in which a rank
-// was lost or late cannot be repaired: its processes end, and new ones join the next generation.
+// was lost or late cannot be repaired: it is destroyed, and whoever is left joins the next
+// generation.
 #ifndef BATON_WORKERS_PARALLEL_RANK_GROUPS_H_
 #define BATON_WORKERS_PARALLEL_RANK_GROUPS_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -23,6 +25,7 @@ namespace baton::parallel {
 
 struct GroupAddress {
   std::string store;  ///< "tcp://HOST:PORT" (StoreServer::address) or "file:///PATH".
+  std::string name;   ///< Of the group, where groups share a store.
   uint64_t generation = 0;
   int rank = 0;
   int tp = 1;
@@ -32,6 +35,8 @@ struct GroupAddress {
   /// A name or address of this machine that the other ranks reach; empty: 127.0.0.1 when the store
   /// is a file or on it, else what the machine's host name resolves to.
   std::string host;
+  /// Asked while the others are not there; true ends Join with Cancelled. May be empty.
+  std::function<bool()> cancelled;
 
   int world_size() const { return tp * dp; }
   int tensor_rank() const { return rank % tp; }
@@ -64,7 +69,8 @@ class StoreServer {
 class RankGroups {
  public:
   /// Blocks until all ranks are there. InvalidArgument for an address that makes no sense;
-  /// DeadlineExceeded or Unavailable when the store or a rank cannot be reached in time.
+  /// DeadlineExceeded, which names the ranks that did not come, or Unavailable when the store or a
+  /// rank cannot be reached in time; Cancelled.
   static absl::StatusOr<std::unique_ptr<RankGroups>> Join(const GroupAddress& address);
   ~RankGroups();
   RankGroups(const RankGroups&) = delete;

@@ -111,11 +111,12 @@ absl::Status PolicySource::FindStopTokens() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<engine::CausalLM>> PolicySource::LoadModel(torch::Dtype dtype,
-                                                                          torch::Device device,
-                                                                          uint64_t seed) const {
-  if (!directory_.empty()) return engine::LoadModel(directory_, dtype, device);
-  BATON_ASSIGN_OR_RETURN(auto model, engine::CausalLM::Create(config_, dtype, device));
+absl::StatusOr<std::unique_ptr<engine::CausalLM>> PolicySource::LoadModel(
+    torch::Dtype dtype, torch::Device device, uint64_t seed,
+    engine::Communicator* tensor_group) const {
+  if (!directory_.empty()) return engine::LoadModel(directory_, dtype, device, tensor_group);
+  BATON_ASSIGN_OR_RETURN(auto model,
+                         engine::CausalLM::Create(config_, dtype, device, tensor_group));
   model->InitializeRandom(seed);
   return model;
 }

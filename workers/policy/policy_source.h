@@ -43,9 +43,10 @@ class PolicySource {
   const engine::Companions& companions() const { return companions_; }
 
   /// The weights: the directory's, or random ones drawn from `seed`.
-  absl::StatusOr<std::unique_ptr<engine::CausalLM>> LoadModel(torch::Dtype dtype,
-                                                              torch::Device device,
-                                                              uint64_t seed) const;
+  /// With a tensor group, this rank's slices of them.
+  absl::StatusOr<std::unique_ptr<engine::CausalLM>> LoadModel(
+      torch::Dtype dtype, torch::Device device, uint64_t seed,
+      engine::Communicator* tensor_group = nullptr) const;
 
   /// A prompt as the model sees it: messages through the chat template; plain text as it is under
   /// `none`, else as one user message.

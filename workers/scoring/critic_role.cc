@@ -45,7 +45,9 @@ CriticRole::~CriticRole() = default;
 absl::Status CriticRole::Register(Worker& worker) {
   experience_ = std::make_unique<ExperienceClient>(worker.options());
   RoleOptions role;
-  role.on_assign = [this](const v1::Task& task, TaskContext&) { return Assign(task); };
+  role.on_assign = [this](const v1::Task& task, TaskContext& context) {
+    return Assign(task, context);
+  };
   role.on_release = [this](const std::string&) { assigned_.reset(); };
   BATON_RETURN_IF_ERROR(worker.RegisterRole("critic", std::move(role)));
   BATON_RETURN_IF_ERROR(worker.RegisterAsyncMethod(
@@ -60,11 +62,16 @@ absl::Status CriticRole::Register(Worker& worker) {
       [this](const v1::Task& task, TaskContext&) { return SaveCheckpoint(task); });
 }
 
-CriticRole::Result CriticRole::Assign(const v1::Task& task) {
+CriticRole::Result CriticRole::Assign(const v1::Task& task, TaskContext& context) {
   const v1::AssignRole& assign = task.assign_role();
   assigned_.reset();
-  BATON_RETURN_IF_ERROR(CheckOneRank(assign, "critic"));
+  if (assign.rendezvous().tp() > 1) {
+    return absl::UnimplementedError(
+        "critic.train.parallel.tp: each rank answers values on its own; set it to 1 and use dp");
+  }
   auto assigned = std::make_unique<Assigned>();
+  BATON_ASSIGN_OR_RETURN(assigned->ranks,
+                         trainer::Ranks::Join(task, [&context] { return context.cancelled(); }));
   assigned->spec = SpecOfCritic(assign.spec());
   const v1::JobSpec& spec = assigned->spec;
   const torch::Device device(options_.device);
@@ -88,8 +95,8 @@ CriticRole::Result CriticRole::Assign(const v1::Task& task) {
                             /*needs_head=*/false));
   }
   if (spec.rollout().deterministic()) assigned->model->SetDeterministic(true);
-  auto trainer =
-      engine::ScalarTrainer::Create(assigned->model.get(), trainer::MakeOptimizerSpec(spec));
+  auto trainer = engine::ScalarTrainer::Create(
+      assigned->model.get(), trainer::MakeOptimizerSpec(spec), assigned->ranks->data_group());
   if (!trainer.ok()) return Annotate(trainer.status(), "spec.critic.train");
   assigned->trainer = *std::move(trainer);
   if (assign.checkpoint().empty()) {
@@ -170,9 +177,10 @@ CriticRole::Result CriticRole::SaveCheckpoint(const v1::Task& task) {
   BATON_RETURN_IF_ERROR(assigned.loop->RunAlone([&] {
     return trainer::SaveScalar(*assigned.model, *assigned.trainer, assigned.source->companions(),
                                {save.step(), assigned.state.policy_version}, trainer::CriticParts(),
-                               save.directory());
+                               *assigned.ranks, save.directory());
   }));
   v1::TaskResult result;
+  if (!assigned.ranks->first()) return result;
   BATON_RETURN_IF_ERROR(
       ReportCheckpointFiles(save.directory(), trainer::CriticParts().all(), result));
   (*result.mutable_metrics())["timing_s/save_critic"] = SecondsSince(start);

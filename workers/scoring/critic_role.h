@@ -26,7 +26,8 @@ namespace baton::scoring {
 /// Starts from the assignment's checkpoint, else from spec.critic.model, else from spec.model; a
 /// model without a scalar head gets one of zeros. The last two methods are group commands and may
 /// be repeated: `update` of the step already made answers its first result. Requests for values
-/// that came before a command are answered before it runs.
+/// that came before a command are answered before it runs. With several ranks (trainer/ranks.h) all
+/// get the commands, and each answers values on its own, so there is no tensor parallelism.
 class CriticRole {
  public:
   explicit CriticRole(ScoringOptions options);
@@ -37,7 +38,8 @@ class CriticRole {
 
  private:
   struct Assigned {
-    v1::JobSpec spec;  ///< SpecOfCritic.
+    v1::JobSpec spec;                       ///< SpecOfCritic.
+    std::unique_ptr<trainer::Ranks> ranks;  ///< Outlive what talks over them.
     std::unique_ptr<policy::PolicySource> source;
     std::unique_ptr<engine::ScalarModel> model;
     std::unique_ptr<engine::ScalarTrainer> trainer;
@@ -47,7 +49,7 @@ class CriticRole {
   };
   using Result = absl::StatusOr<v1::TaskResult>;
 
-  Result Assign(const v1::Task& task);
+  Result Assign(const v1::Task& task, TaskContext& context);
   Result Update(const v1::Task& task, TaskContext& context);
   Result SaveCheckpoint(const v1::Task& task);
   absl::Status Train(const v1::Task& task, const std::vector<engine::TrainSequence>& batch,

@@ -168,7 +168,9 @@ TEST_F(CriticRoleTest, RefusesWhatItCannotDo) {
   v1::Task group = driver_.Make("assign_role");
   *group.mutable_assign_role()->mutable_spec() = spec_;
   group.mutable_assign_role()->set_world_size(2);
-  EXPECT_THAT(driver_.Run(group).status().message(), HasSubstr("2 ranks"));
+  group.mutable_assign_role()->mutable_rendezvous()->set_tp(2);
+  EXPECT_THAT(driver_.Run(group).status().message(),
+              AllOf(HasSubstr("critic.train.parallel.tp"), HasSubstr("use dp")));
   ASSERT_EQ(driver_.Assign(spec_).status().code(), 0);
   EXPECT_EQ(ErrorReason(FromProto(Save(4).status())), "WRONG_STEP");
   auto batch = trajectories_;

@@ -71,26 +71,23 @@ absl::Status ActorRole::Register(Worker& worker) {
   return worker.RegisterMethod("actor", "export", 1, method(&ActorRole::Export), anybodys);
 }
 
-ActorRole::Result ActorRole::Assign(const v1::Task& task, TaskContext& /*context*/) {
+ActorRole::Result ActorRole::Assign(const v1::Task& task, TaskContext& context) {
   const v1::AssignRole& assign = task.assign_role();
   assigned_.reset();
-  if (assign.world_size() > 1) {
-    return absl::UnimplementedError(absl::StrCat("actor groups of ", assign.world_size(),
-                                                 " ranks: this worker trains alone; set "
-                                                 "actor.parallel to 1 x 1"));
-  }
   if (!assign.checkpoint().empty()) {
     BATON_RETURN_IF_ERROR(VerifyCheckpointFiles(assign.checkpoint()));
   }
   auto assigned = std::make_unique<Assigned>();
   assigned->spec = assign.spec();
+  BATON_ASSIGN_OR_RETURN(assigned->ranks,
+                         Ranks::Join(task, [&context] { return context.cancelled(); }));
   BATON_ASSIGN_OR_RETURN(assigned->source,
                          policy::PolicySource::Open(assign.spec().model(), assign.checkpoint()));
   assigned->state = {assign.step(), assign.policy_version()};
   if (assign.spec().kind() == v1::JOB_KIND_REWARD_MODEL) {
-    BATON_ASSIGN_OR_RETURN(
-        assigned->reward_model,
-        RewardModelTraining::Create(assign, assigned->source.get(), options_.device));
+    BATON_ASSIGN_OR_RETURN(assigned->reward_model,
+                           RewardModelTraining::Create(assign, assigned->source.get(),
+                                                       options_.device, *assigned->ranks));
   } else {
     BATON_RETURN_IF_ERROR(LoadPolicy(assign, *assigned));
   }
@@ -106,17 +103,20 @@ ActorRole::Result ActorRole::Assign(const v1::Task& task, TaskContext& /*context
       {{"job", task.job()},
        {"step", assigned->state.step},
        {"version", assigned->state.policy_version},
+       {"rank", assign.rank()},
        {"parameters", assigned->source->config().NumParameters()}});
   assigned_ = std::move(assigned);
   return v1::TaskResult();
 }
 
 absl::Status ActorRole::LoadPolicy(const v1::AssignRole& assign, Assigned& assigned) const {
-  BATON_ASSIGN_OR_RETURN(assigned.model, assigned.source->LoadModel(
-                                             kTrainDtype, torch::Device(options_.device),
-                                             static_cast<uint64_t>(assign.spec().data().seed())));
+  BATON_ASSIGN_OR_RETURN(
+      assigned.model, assigned.source->LoadModel(kTrainDtype, torch::Device(options_.device),
+                                                 static_cast<uint64_t>(assign.spec().data().seed()),
+                                                 assigned.ranks->tensor_group()));
   if (assign.spec().rollout().deterministic()) assigned.model->SetDeterministic(true);
-  auto trainer = engine::Trainer::Create(assigned.model.get(), MakeOptimizerSpec(assign.spec()));
+  auto trainer = engine::Trainer::Create(assigned.model.get(), MakeOptimizerSpec(assign.spec()),
+                                         assigned.ranks->data_group());
   if (!trainer.ok()) return Annotate(trainer.status(), "spec.actor");
   assigned.trainer = *std::move(trainer);
   return absl::OkStatus();
@@ -208,8 +208,10 @@ ActorRole::Result ActorRole::Publish(const v1::Task& task, TaskContext& context)
                                   assigned.state.policy_version));
   }
   const Stopwatch watch;
+  if (!assigned.ranks->writes_model()) return v1::TaskResult();
   BATON_ASSIGN_OR_RETURN(const auto image,
                          engine::ModelImage(*assigned.model, assigned.source->dtype()));
+  if (!assigned.ranks->first()) return v1::TaskResult();
   // After an assignment the job may make versions again that an earlier life has published.
   const policy::Publication publication = {task.job(), version, !assigned.published,
                                            task.publish().capability()};
@@ -241,8 +243,9 @@ ActorRole::Result ActorRole::SaveCheckpoint(const v1::Task& task, TaskContext& /
   BATON_RETURN_IF_ERROR(assigned.reward_model != nullptr
                             ? assigned.reward_model->Save(state, save.directory())
                             : SaveTrainer(*assigned.model, *assigned.trainer, *assigned.source,
-                                          state, save.directory()));
+                                          state, *assigned.ranks, save.directory()));
   v1::TaskResult result;
+  if (!assigned.ranks->first()) return result;
   BATON_RETURN_IF_ERROR(ReportCheckpointFiles(
       save.directory(), {"actor", "optimizer.safetensors", "trainer.json"}, result));
   (*result.mutable_metrics())["timing_s/save_checkpoint"] = watch.Seconds();

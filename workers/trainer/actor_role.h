@@ -18,6 +18,7 @@
 #include "workers/policy/policy_source.h"
 #include "workers/policy/weights_relay.h"
 #include "workers/trainer/checkpoint.h"
+#include "workers/trainer/ranks.h"
 #include "workers/trainer/reward_model_training.h"
 
 namespace baton::trainer {
@@ -28,9 +29,13 @@ struct ActorOptions {
 
 /// Methods: update, publish, save_checkpoint, compute_log_prob, evaluate and export. In a job of
 /// kind reward_model it trains a reward model instead (reward_model_training.h): update, evaluate,
-/// save_checkpoint and export. Called by the worker's
-/// one thread for this role. Every method may be repeated: `update` of the step already made
-/// answers its first result, so no optimizer step is ever applied twice.
+/// save_checkpoint and export. Called by the worker's one thread for this role. Every method may be
+/// repeated: `update` of the step already made answers its first result, so no optimizer step is
+/// ever applied twice.
+///
+/// With several ranks (ranks.h) all of them get update, publish and save_checkpoint; one publishes
+/// and writes. A rank that misses another answers UNAVAILABLE or DEADLINE_EXCEEDED, and the group
+/// is assigned anew.
 class ActorRole {
  public:
   /// `relay` must outlive this.
@@ -43,6 +48,7 @@ class ActorRole {
  private:
   struct Assigned {
     v1::JobSpec spec;
+    std::unique_ptr<Ranks> ranks;  ///< Outlive what talks over them.
     std::unique_ptr<policy::PolicySource> source;
     std::unique_ptr<RewardModelTraining> reward_model;  ///< Of kind reward_model, else null …
     std::unique_ptr<engine::CausalLM> model;            ///< … and otherwise these.

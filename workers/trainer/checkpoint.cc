@@ -37,13 +37,14 @@ absl::Status FileError(absl::string_view what, const std::string& path, std::err
 
 absl::Status SaveTrainer(const engine::CausalLM& model, const engine::Trainer& trainer,
                          const policy::PolicySource& source, const TrainerState& state,
-                         const std::string& folder) {
-  BATON_RETURN_IF_ERROR(RemoveFolder(ActorFolder(folder)));
+                         const Ranks& ranks, const std::string& folder) {
+  absl::Status status = ranks.first() ? RemoveFolder(ActorFolder(folder)) : absl::OkStatus();
   engine::SaveOptions options;
   options.companions = source.companions();
-  BATON_RETURN_IF_ERROR(engine::SaveModel(model, ActorFolder(folder), options));
-  BATON_RETURN_IF_ERROR(trainer.SaveOptimizer(OptimizerFile(folder)));
-  return WriteState(state, StateFile(folder));
+  if (ranks.writes_model()) status.Update(engine::SaveModel(model, ActorFolder(folder), options));
+  status.Update(trainer.SaveOptimizer(OptimizerFile(folder)));
+  if (ranks.first() && status.ok()) status = WriteState(state, StateFile(folder));
+  return status;
 }
 
 absl::StatusOr<TrainerState> RestoreTrainer(const std::string& folder, int64_t expected_step,

@@ -14,6 +14,7 @@
 #include "workers/engine/model.h"
 #include "workers/engine/trainer.h"
 #include "workers/policy/policy_source.h"
+#include "workers/trainer/ranks.h"
 
 namespace baton::trainer {
 
@@ -22,11 +23,14 @@ struct TrainerState {
   uint64_t policy_version = 0;
 };
 
-/// Fills `folder`, which exists; what an earlier attempt left there is replaced.
+/// Fills `folder`, which exists; what an earlier attempt left there is replaced. All ranks call
+/// this, and the first writes; it goes through all that the others take part in even when it cannot
+/// write, so that nobody waits for it.
 [[nodiscard]] absl::Status SaveTrainer(const engine::CausalLM& model,
                                        const engine::Trainer& trainer,
                                        const policy::PolicySource& source,
-                                       const TrainerState& state, const std::string& folder);
+                                       const TrainerState& state, const Ranks& ranks,
+                                       const std::string& folder);
 
 /// Reads the optimizer back into `trainer`. DATA_LOSS when the folder holds another step than
 /// `expected_step`.

@@ -42,14 +42,18 @@ absl::StatusOr<engine::PreferencePair> PairFromTexts(const v1::Trajectory& traje
 }
 
 absl::StatusOr<std::unique_ptr<RewardModelTraining>> RewardModelTraining::Create(
-    const v1::AssignRole& assign, const policy::PolicySource* source, const std::string& device) {
+    const v1::AssignRole& assign, const policy::PolicySource* source, const std::string& device,
+    const Ranks& ranks) {
   const v1::JobSpec& spec = assign.spec();
-  auto training = std::unique_ptr<RewardModelTraining>(new RewardModelTraining(spec, source));
-  BATON_ASSIGN_OR_RETURN(training->model_, LoadScalar(*source, torch::Device(device),
-                                                      static_cast<uint64_t>(spec.data().seed()),
-                                                      /*needs_head=*/!assign.checkpoint().empty()));
+  auto training =
+      std::unique_ptr<RewardModelTraining>(new RewardModelTraining(spec, source, ranks));
+  BATON_ASSIGN_OR_RETURN(
+      training->model_,
+      LoadScalar(*source, torch::Device(device), static_cast<uint64_t>(spec.data().seed()),
+                 /*needs_head=*/!assign.checkpoint().empty(), ranks));
   if (spec.rollout().deterministic()) training->model_->SetDeterministic(true);
-  auto trainer = engine::ScalarTrainer::Create(training->model_.get(), MakeOptimizerSpec(spec));
+  auto trainer = engine::ScalarTrainer::Create(training->model_.get(), MakeOptimizerSpec(spec),
+                                               ranks.data_group());
   if (!trainer.ok()) return Annotate(trainer.status(), "spec.actor");
   training->trainer_ = *std::move(trainer);
   return training;
@@ -115,7 +119,8 @@ absl::StatusOr<RewardModelTraining::Metrics> RewardModelTraining::Judge(
 }
 
 absl::Status RewardModelTraining::Save(const TrainerState& state, const std::string& folder) const {
-  return SaveScalar(*model_, *trainer_, source_->companions(), state, RewardModelParts(), folder);
+  return SaveScalar(*model_, *trainer_, source_->companions(), state, RewardModelParts(), ranks_,
+                    folder);
 }
 
 absl::StatusOr<TrainerState> RewardModelTraining::Restore(const std::string& checkpoint,

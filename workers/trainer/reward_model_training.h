@@ -34,9 +34,10 @@ class RewardModelTraining {
   using Metrics = std::map<std::string, double>;
 
   /// Starts from the assignment's checkpoint, else from spec.model: a model with a scalar head, or
-  /// a language model under a head of zeros. `source` must outlive this.
+  /// a language model under a head of zeros. `source` and `ranks` must outlive this.
   static absl::StatusOr<std::unique_ptr<RewardModelTraining>> Create(
-      const v1::AssignRole& assign, const policy::PolicySource* source, const std::string& device);
+      const v1::AssignRole& assign, const policy::PolicySource* source, const std::string& device,
+      const Ranks& ranks);
 
   /// Update.loss "bradley_terry", without options. Trajectories of PURPOSE_EVAL are held out: the
   /// updated model is judged on them and not trained. Metrics: those of
@@ -55,14 +56,16 @@ class RewardModelTraining {
   absl::StatusOr<TrainerState> Restore(const std::string& checkpoint, int64_t expected_step);
 
  private:
-  RewardModelTraining(const v1::JobSpec& spec, const policy::PolicySource* source)
-      : spec_(spec), source_(source) {}
+  RewardModelTraining(const v1::JobSpec& spec, const policy::PolicySource* source,
+                      const Ranks& ranks)
+      : spec_(spec), source_(source), ranks_(ranks) {}
   absl::StatusOr<std::vector<engine::PreferencePair>> Pairs(
       const std::vector<const v1::Trajectory*>& trajectories) const;
   absl::StatusOr<Metrics> Judge(const std::vector<engine::PreferencePair>& pairs);
 
   const v1::JobSpec spec_;
   const policy::PolicySource* const source_;
+  const Ranks& ranks_;
   std::unique_ptr<engine::ScalarModel> model_;
   std::unique_ptr<engine::ScalarTrainer> trainer_;
 };

@@ -19,25 +19,31 @@ ScalarParts RewardModelParts() { return {"actor", "optimizer.safetensors", "trai
 
 absl::StatusOr<std::unique_ptr<engine::ScalarModel>> LoadScalar(const policy::PolicySource& source,
                                                                 torch::Device device, uint64_t seed,
-                                                                bool needs_head) {
+                                                                bool needs_head,
+                                                                const Ranks& ranks) {
   if (!source.directory().empty()) {
     return engine::LoadScalarModel(
         source.directory(), torch::kFloat32, device,
-        needs_head ? engine::HeadWanted::kRequired : engine::HeadWanted::kZeroIfMissing);
+        needs_head ? engine::HeadWanted::kRequired : engine::HeadWanted::kZeroIfMissing,
+        ranks.tensor_group());
   }
-  BATON_ASSIGN_OR_RETURN(const auto decoder, source.LoadModel(torch::kFloat32, device, seed));
+  BATON_ASSIGN_OR_RETURN(const auto decoder,
+                         source.LoadModel(torch::kFloat32, device, seed, ranks.tensor_group()));
   return engine::ScalarModel::FromCausalLM(*decoder, torch::kFloat32, device);
 }
 
 absl::Status SaveScalar(const engine::ScalarModel& model, const engine::ScalarTrainer& trainer,
                         const engine::Companions& companions, const TrainerState& state,
-                        const ScalarParts& parts, const std::string& folder) {
-  BATON_RETURN_IF_ERROR(RemoveFolder(In(folder, parts.model)));
+                        const ScalarParts& parts, const Ranks& ranks, const std::string& folder) {
+  absl::Status status = ranks.first() ? RemoveFolder(In(folder, parts.model)) : absl::OkStatus();
   engine::SaveOptions options;
   options.companions = companions;
-  BATON_RETURN_IF_ERROR(engine::SaveScalarModel(model, In(folder, parts.model), options));
-  BATON_RETURN_IF_ERROR(trainer.SaveOptimizer(In(folder, parts.optimizer)));
-  return WriteState(state, In(folder, parts.state));
+  if (ranks.writes_model()) {
+    status.Update(engine::SaveScalarModel(model, In(folder, parts.model), options));
+  }
+  status.Update(trainer.SaveOptimizer(In(folder, parts.optimizer)));
+  if (ranks.first() && status.ok()) status = WriteState(state, In(folder, parts.state));
+  return status;
 }
 
 absl::StatusOr<TrainerState> RestoreScalar(const std::string& folder, const ScalarParts& parts,

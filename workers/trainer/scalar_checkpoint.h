@@ -35,14 +35,16 @@ ScalarParts RewardModelParts();
 /// the same source and seed starts with.
 absl::StatusOr<std::unique_ptr<engine::ScalarModel>> LoadScalar(const policy::PolicySource& source,
                                                                 torch::Device device, uint64_t seed,
-                                                                bool needs_head);
+                                                                bool needs_head,
+                                                                const Ranks& ranks = Ranks());
 
-/// Fills its parts of `folder`, which exists; what an earlier attempt left there is replaced.
+/// Fills its parts of `folder`, which exists; what an earlier attempt left there is replaced. With
+/// several ranks as SaveTrainer.
 [[nodiscard]] absl::Status SaveScalar(const engine::ScalarModel& model,
                                       const engine::ScalarTrainer& trainer,
                                       const engine::Companions& companions,
                                       const TrainerState& state, const ScalarParts& parts,
-                                      const std::string& folder);
+                                      const Ranks& ranks, const std::string& folder);
 
 /// Reads the optimizer back into `trainer`. DATA_LOSS when the folder holds another step than
 /// `expected_step`.

@@ -1,0 +1,105 @@
+// JobCore: the ranks that train a role meet, and meet anew.
+//
+// Ranks take their role on together, in one generation, or not at all. When one of them is lost,
+// the others cannot go on (their collectives fail): the group is formed anew from the newest
+// checkpoint as soon as somebody takes the lost one's place. Ranks may notice before the lease of
+// the lost one ends; then the group waits for that, and when nobody turns out to be lost it meets
+// again as it was.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "controller/core/job_core.h"
+
+namespace baton::controller {
+
+bool JobCore::HasRank(const Group& group, SlotState state) const {
+  return std::any_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
+    return slot.role == group.role && slot.state == state;
+  });
+}
+
+std::string JobCore::FirstWorkerOf(const Group& group) const {
+  for (const Slot& slot : slots_) {
+    if (slot.role == group.role && slot.rank == 0) return slot.worker;
+  }
+  return "";
+}
+
+void JobCore::Gather(Slot& slot) {
+  if (slot.state == SlotState::kAssigning) {
+    Do(StopTask{slot.worker,
+                Ref(TaskKind::kAssignRole, static_cast<uint64_t>(IndexOf(slot)), slot.attempt),
+                "its group is formed anew"});
+  }
+  slot.state = SlotState::kGathering;
+  slot.since = now_;
+}
+
+// All take the role on, once all are there.
+void JobCore::FormGroup(Group& group) {
+  Do(PutJob{});
+  for (const Slot& slot : slots_) {
+    const bool there =
+        slot.state != SlotState::kEmpty && slot.state != SlotState::kReleasing && slot.present;
+    if (slot.role == group.role && !there) return;
+  }
+  // Its commands count from one, and its weights are a new version, for versions only grow.
+  ++group.generation;
+  group.sequence = 0;
+  group.next_attempt = 0;
+  group.broken.reset();
+  DropCommand(group);
+  ++(group.role == "actor" ? policy_version_ : group.version);
+  if (group.role == "actor") published_ = false;
+  for (Slot& slot : slots_) {
+    if (slot.role != group.role) continue;
+    Gather(slot);
+    SendAssign(slot, &group);
+  }
+}
+
+// Whoever is there waits for the others.
+void JobCore::FormAnew(Group& group) {
+  group.broken.reset();
+  for (Slot& slot : slots_) {
+    if (slot.role != group.role || slot.state == SlotState::kReleasing) continue;
+    if (slot.state != SlotState::kEmpty) Gather(slot);
+  }
+  FormGroup(group);
+}
+
+// What a rank reports when it misses another one.
+bool JobCore::Breaks(const Group& group, const absl::Status& status) {
+  return group.ranks > 1 && (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+                             absl::IsAborted(status) || absl::IsCancelled(status));
+}
+
+void JobCore::BreakGroup(Group& group, const TaskDone& event) {
+  if (group.broken.has_value()) return;
+  const std::string reason =
+      absl::StrCat("worker ", event.worker, " reports: ", event.status.message());
+  if (++group.failures >= options_.max_attempts) {
+    return Fail(absl::Status(
+        event.status.code(),
+        absl::StrCat("the ", group.role, " group broke ", group.failures,
+                     " times without getting past step ", step_, "; the last time ", reason)));
+  }
+  group.broke_at = step_;
+  group.broken = Broken{reason, now_};
+  EmitWarning(absl::StrCat("the ", group.role, " group is broken; ", reason));
+}
+
+void JobCore::CheckGroups() {
+  for (Group& group : groups_) {
+    if (!group.broken.has_value() || now_ - group.broken->since <= options_.regroup_delay) continue;
+    const std::string reason = std::exchange(group.broken, std::nullopt)->reason;
+    if (HasRank(group, SlotState::kReady)) {
+      RecoverTrainer(group.role, reason);  // which forms it anew, and what trains with it
+    } else {
+      FormAnew(group);
+    }
+  }
+}
+
+}  // namespace baton::controller

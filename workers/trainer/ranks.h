@@ -1,0 +1,51 @@
+// The ranks with which a trained role shares its model and its batches.
+#ifndef BATON_WORKERS_TRAINER_RANKS_H_
+#define BATON_WORKERS_TRAINER_RANKS_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "baton/v1/worker_service.pb.h"
+#include "workers/engine/communicator.h"
+
+namespace baton::trainer {
+
+/// This rank's place and its ends of the groups (workers/parallel/rank_groups.h). A role that is
+/// played alone has none of it, and its bits are those of a program without groups.
+class Ranks {
+ public:
+  /// What an assign_role task says; blocks until all ranks are there. Errors as RankGroups::Join,
+  /// and UNIMPLEMENTED for several ranks in a build without Gloo.
+  static absl::StatusOr<std::unique_ptr<Ranks>> Join(const v1::Task& task,
+                                                     std::function<bool()> cancelled);
+  virtual ~Ranks() = default;
+
+  /// Null for a size of 1.
+  virtual engine::Communicator* tensor_group() const { return nullptr; }
+  virtual engine::Communicator* data_group() const { return nullptr; }
+  /// One rank speaks for the group: it writes files and publishes.
+  bool first() const { return rank_ == 0; }
+  /// Of the ranks that together hold the copy of the model which is written.
+  bool writes_model() const { return data_rank_ == 0; }
+
+ protected:
+  int rank_ = 0;
+  int data_rank_ = 0;
+};
+
+/// A store where ranks may meet whose rank 0 this process is. `address` is "tcp://HOST:PORT".
+class GroupStore {
+ public:
+  /// `host`: how other workers reach this machine. Null in a build without Gloo. UNAVAILABLE: the
+  /// machine has no port left.
+  static absl::StatusOr<std::unique_ptr<GroupStore>> Start(const std::string& host);
+  virtual ~GroupStore() = default;
+  virtual const std::string& address() const = 0;
+};
+
+}  // namespace baton::trainer
+
+#endif  // BATON_WORKERS_TRAINER_RANKS_H_
