@@ -104,10 +104,10 @@ absl::StatusOr<std::unique_ptr<HybridEngine>> HybridEngine::Create(CausalLM* mod
   BATON_RETURN_IF_ERROR(CheckGroup("generation tensor", groups.generation_tensor.get(),
                                    layout.generation_tensor, layout.GenerationTensorRank(rank)));
   BATON_ASSIGN_OR_RETURN(
-      std::vector<RankTransition> plan,
-      PlanTransition(DivideModel(*model, layout), layout, TransitionMethod::kHybrid));
+      RankTransition plan,
+      PlanRankTransition(DivideModel(*model, layout), layout, TransitionMethod::kHybrid, rank));
   return std::unique_ptr<HybridEngine>(new HybridEngine(model, layout, rank, std::move(groups),
-                                                        std::move(options), std::move(plan[rank])));
+                                                        std::move(options), std::move(plan)));
 }
 
 absl::Status HybridEngine::ToGeneration() {

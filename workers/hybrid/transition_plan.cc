@@ -96,18 +96,15 @@ class Method {
   const TransitionMethod method_;
 };
 
-/// What each rank trains: [tensor][rank].
-using Holdings = std::vector<std::vector<std::optional<Box>>>;
-
 /// Fills `needed` from the sources in their order; what is found elsewhere is received.
-absl::Status Gather(const DividedModel& model, const Holdings& holdings,
+absl::Status Gather(const DividedModel& model, const Method& method,
                     const std::vector<int>& sources, int index, const Box& needed,
                     RankTransition& transition) {
   const DividedTensor& tensor = model.tensors[index];
   std::vector<Box> missing;
   if (needed.volume() > 0) missing.push_back(needed);
   for (size_t s = 0; s < sources.size() && !missing.empty(); ++s) {
-    const std::optional<Box>& held = holdings[index][sources[s]];
+    const std::optional<Box> held = method.Held(tensor, sources[s]);
     if (!held) continue;
     for (size_t m = 0; m < missing.size();) {
       if (!Overlap(missing[m], *held)) {
@@ -138,35 +135,42 @@ int DividedModel::StageOf(int64_t depth, int stages) const {
   return stage;
 }
 
+absl::StatusOr<RankTransition> PlanRankTransition(const DividedModel& model,
+                                                  const RankLayout& layout, TransitionMethod method,
+                                                  int rank) {
+  BATON_RETURN_IF_ERROR(Check(model, layout));
+  if (rank < 0 || rank >= layout.world_size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", rank, " is not one of the layout's ", layout.world_size()));
+  }
+  const Method boxes(model, layout, method);
+  const std::vector<int> sources = boxes.Sources(rank);
+  RankTransition transition;
+  for (size_t i = 0; i < model.tensors.size(); ++i) {
+    const DividedTensor& tensor = model.tensors[i];
+    const std::optional<Box> held = boxes.Held(tensor, rank);
+    const std::optional<Box> needed = boxes.Needed(tensor, rank);
+    if (held) {
+      std::vector<Box> beside = {*held};
+      if (method == TransitionMethod::kHybrid && needed) beside = relay::Subtract(*held, *needed);
+      for (const Box& box : beside) Add(tensor, box.volume(), transition.redundant);
+    }
+    if (!needed) continue;
+    Add(tensor, needed->volume(), transition.peak);
+    BATON_RETURN_IF_ERROR(Gather(model, boxes, sources, static_cast<int>(i), *needed, transition));
+  }
+  return transition;
+}
+
 absl::StatusOr<std::vector<RankTransition>> PlanTransition(const DividedModel& model,
                                                            const RankLayout& layout,
                                                            TransitionMethod method) {
-  BATON_RETURN_IF_ERROR(Check(model, layout));
-  const Method boxes(model, layout, method);
-  Holdings holdings(model.tensors.size());
-  for (size_t i = 0; i < model.tensors.size(); ++i) {
-    for (int rank = 0; rank < layout.world_size(); ++rank) {
-      holdings[i].push_back(boxes.Held(model.tensors[i], rank));
-    }
-  }
-  std::vector<RankTransition> plan(layout.world_size());
+  BATON_RETURN_IF_ERROR(layout.Validate());
+  std::vector<RankTransition> plan;
   for (int rank = 0; rank < layout.world_size(); ++rank) {
-    const std::vector<int> sources = boxes.Sources(rank);
-    RankTransition& transition = plan[rank];
-    for (size_t i = 0; i < model.tensors.size(); ++i) {
-      const DividedTensor& tensor = model.tensors[i];
-      const std::optional<Box>& held = holdings[i][rank];
-      const std::optional<Box> needed = boxes.Needed(tensor, rank);
-      if (held) {
-        std::vector<Box> beside = {*held};
-        if (method == TransitionMethod::kHybrid && needed) beside = Subtract(*held, *needed);
-        for (const Box& box : beside) Add(tensor, box.volume(), transition.redundant);
-      }
-      if (!needed) continue;
-      Add(tensor, needed->volume(), transition.peak);
-      BATON_RETURN_IF_ERROR(
-          Gather(model, holdings, sources, static_cast<int>(i), *needed, transition));
-    }
+    BATON_ASSIGN_OR_RETURN(RankTransition transition,
+                           PlanRankTransition(model, layout, method, rank));
+    plan.push_back(std::move(transition));
   }
   return plan;
 }

@@ -58,8 +58,13 @@ struct RankTransition {
   DividedBytes redundant;
 };
 
-/// One entry per rank. InvalidArgument: a bad layout, or boxes that are not t and t_g.
-/// FailedPrecondition: elements that a rank needs and no rank of its group has.
+/// What one rank of the layout does. InvalidArgument: a bad layout or rank, or boxes that are not t
+/// and t_g. FailedPrecondition: elements that the rank needs and no rank of its group has.
+absl::StatusOr<RankTransition> PlanRankTransition(const DividedModel& model,
+                                                  const RankLayout& layout, TransitionMethod method,
+                                                  int rank);
+
+/// That of every rank.
 absl::StatusOr<std::vector<RankTransition>> PlanTransition(const DividedModel& model,
                                                            const RankLayout& layout,
                                                            TransitionMethod method);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -83,6 +84,13 @@ std::vector<RankTransition> Plan(const DividedModel& model, const RankLayout& la
   return plan.ok() ? *std::move(plan) : std::vector<RankTransition>(layout.world_size());
 }
 
+/// All of few ranks; of many the first, the last and some between, of several copies and stages.
+std::vector<int> RanksToCheck(int ranks) {
+  std::set<int> chosen = {0, ranks / 3, ranks / 2, 2 * ranks / 3, ranks - 1};
+  for (int rank = 0; ranks <= 12 && rank < ranks; ++rank) chosen.insert(rank);
+  return {chosen.begin(), chosen.end()};
+}
+
 // Of every layout of 1 to 64 ranks, to the byte.
 TEST(TransitionPlanTest, BytesAreThoseOfTheFormula) {
   int layouts = 0;
@@ -93,16 +101,17 @@ TEST(TransitionPlanTest, BytesAreThoseOfTheFormula) {
       const int64_t bytes = ModelBytes(model).divided;
       ASSERT_EQ(bytes, int64_t{4} * 5 * ranks * layout.pipeline);
       for (TransitionMethod method : kTransitionMethods) {
-        // The others do not depend on the generation layout, and gather_all not on stages.
+        // The others do not depend on the generation layout.
         if (method != TransitionMethod::kHybrid && layout.micro_data() > 1) continue;
-        if (method == TransitionMethod::kGatherAll && layout.pipeline > 4) continue;
         const TransitionFractions formula = TransitionFormula(layout, method);
-        for (const RankTransition& rank : Plan(model, layout, method)) {
+        for (const int rank : RanksToCheck(ranks)) {
+          const auto plan = PlanRankTransition(model, layout, method, rank);
+          ASSERT_TRUE(plan.ok()) << plan.status();
           const auto whole = static_cast<double>(bytes);
-          ASSERT_DOUBLE_EQ(static_cast<double>(rank.received.divided), formula.received * whole)
-              << LayoutName(layout) << " " << TransitionMethodName(method);
-          ASSERT_DOUBLE_EQ(static_cast<double>(rank.peak.divided), formula.peak * whole);
-          ASSERT_DOUBLE_EQ(static_cast<double>(rank.redundant.divided), formula.redundant * whole);
+          ASSERT_DOUBLE_EQ(static_cast<double>(plan->received.divided), formula.received * whole)
+              << LayoutName(layout) << " " << TransitionMethodName(method) << " rank " << rank;
+          ASSERT_DOUBLE_EQ(static_cast<double>(plan->peak.divided), formula.peak * whole);
+          ASSERT_DOUBLE_EQ(static_cast<double>(plan->redundant.divided), formula.redundant * whole);
         }
       }
     }
@@ -146,8 +155,9 @@ TEST(TransitionPlanTest, HybridFillsTheGenerationShardAroundTheTrainingShard) {
   for (int ranks = 1; ranks <= 64; ++ranks) {
     for (const RankLayout& layout : LayoutsOf(ranks)) {
       const DividedModel model = UnevenModel(layout);
-      const auto plan = Plan(model, layout, TransitionMethod::kHybrid);
-      for (int rank = 0; rank < ranks; ++rank) {
+      for (const int rank : RanksToCheck(ranks)) {
+        const auto plan = PlanRankTransition(model, layout, TransitionMethod::kHybrid, rank);
+        ASSERT_TRUE(plan.ok()) << plan.status();
         const RankLayout::Place place = layout.PlaceOf(rank);
         std::vector<Box> held(model.tensors.size()), needed(model.tensors.size());
         for (size_t i = 0; i < model.tensors.size(); ++i) {
@@ -163,9 +173,9 @@ TEST(TransitionPlanTest, HybridFillsTheGenerationShardAroundTheTrainingShard) {
           ASSERT_TRUE(held[i].rank() == 0 || needed[i].Contains(held[i]))
               << LayoutName(layout) << " rank " << rank << " " << tensor.name;
         }
-        ASSERT_EQ(plan[rank].redundant.divided, 0);
-        ASSERT_EQ(plan[rank].redundant.whole, 0);
-        ExpectFilled(model, rank, held, needed, plan[rank]);
+        ASSERT_EQ(plan->redundant.divided, 0);
+        ASSERT_EQ(plan->redundant.whole, 0);
+        ExpectFilled(model, rank, held, needed, *plan);
         ASSERT_FALSE(HasFailure()) << LayoutName(layout) << " rank " << rank;
       }
     }
@@ -217,6 +227,23 @@ TEST(TransitionPlanTest, ASmallCaseByHand) {
   EXPECT_EQ(plan[1].peak.whole, 5 * 4);
   // All whole tensors too are divided among ranks under gather_all.
   EXPECT_EQ(Plan(model, layout, TransitionMethod::kGatherAll)[3].received.whole, 3 * 4);
+}
+
+TEST(TransitionPlanTest, EveryRanksPlanIsItsOwn) {
+  const RankLayout layout{2, 4, 2, 1, 2};
+  const DividedModel model = UnevenModel(layout);
+  for (TransitionMethod method : kTransitionMethods) {
+    const auto plan = Plan(model, layout, method);
+    ASSERT_EQ(plan.size(), 16U);
+    for (int rank = 0; rank < 16; ++rank) {
+      const auto own = PlanRankTransition(model, layout, method, rank);
+      ASSERT_TRUE(own.ok()) << own.status();
+      EXPECT_EQ(own->receives.size(), plan[rank].receives.size());
+      EXPECT_EQ(own->received.divided, plan[rank].received.divided);
+    }
+  }
+  EXPECT_EQ(PlanRankTransition(model, layout, TransitionMethod::kHybrid, 16).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST(TransitionPlanTest, FaultsAreNamed) {
