@@ -181,12 +181,14 @@ std::string PlanAsText(const PlanReport& report) {
   const placement::Workload& w = problem.setting.workload;
   const int idle = problem.devices - plan.devices();
   std::string out = Question(report);
-  absl::StrAppend(&out, "\nchosen    ", PartitionText(problem, candidates[0].partition),
-                  "\n          ", Seconds(plan.seconds), " an iteration, ",
-                  ShortNumber(static_cast<double>(w.generated) * w.tokens() / plan.seconds),
-                  " tokens/s", idle > 0 ? absl::StrCat("; ", idle, " devices stay idle") : "",
-                  "\n\n", PoolTable(problem, plan), "\n", StageTable(problem, plan),
-                  GenerationText(plan));
+  absl::StrAppend(
+      &out, "\nchosen    ", PartitionText(problem, candidates[0].partition), "\n          ",
+      Seconds(plan.seconds), " an iteration, ",
+      ShortNumber(static_cast<double>(w.generated) * w.tokens() / plan.seconds), " tokens/s",
+      idle > 0 ? absl::StrCat("; ", idle, idle == 1 ? " device stays" : " devices stay", " idle")
+               : "",
+      "\n\npools, layouts and GB on one device\n", PoolTable(problem, plan), "\n",
+      StageTable(problem, plan), GenerationText(plan));
   if (candidates.size() > 1) {
     Table table({"ITERATION", "PLACEMENT", "DEVICES", "WHY NOT"});
     size_t shown = 0;
@@ -200,7 +202,8 @@ std::string PlanAsText(const PlanReport& report) {
                  PartitionText(problem, other.partition),
                  devices.empty() ? "-" : absl::StrJoin(devices, "+"), other.why});
     }
-    absl::StrAppend(&out, "\nrunners-up, each with its best devices and layouts\n", table.Format());
+    absl::StrAppend(&out, "\nrunners-up, each with the devices and layouts that are best for it\n",
+                    table.Format());
     if (candidates.size() - 1 > shown) {
       absl::StrAppend(&out, "and ", candidates.size() - 1 - shown, " more; --top ",
                       candidates.size() - 1, " shows all\n");
