@@ -1,6 +1,7 @@
 #include "controller/core/roles.h"
 
 #include <algorithm>
+#include <cstdint>
 
 namespace baton::controller {
 
@@ -10,6 +11,12 @@ GroupShape ShapeOf(const v1::JobSpec& effective, absl::string_view role) {
   const v1::ParallelSpec& parallel =
       role == "critic" ? effective.critic().train().parallel() : effective.actor().parallel();
   return {std::max(parallel.tp(), 1), std::max(parallel.dp(), 1)};
+}
+
+int RanksOf(const v1::JobSpec& effective, absl::string_view role) {
+  const GroupShape shape = ShapeOf(effective, role);
+  const int64_t ranks = int64_t{shape.tp} * shape.dp;
+  return static_cast<int>(std::min<int64_t>(ranks, 1 << 20));  // a spec may not be checked yet
 }
 
 std::map<std::string, int> WorkersOf(const v1::JobSpec& effective, const v1::Dataflow& dataflow) {

@@ -20,10 +20,8 @@ struct GroupShape {
   int dp = 1;
 };
 GroupShape ShapeOf(const v1::JobSpec& effective, absl::string_view role);
-inline int RanksOf(const v1::JobSpec& effective, absl::string_view role) {
-  const GroupShape shape = ShapeOf(effective, role);
-  return shape.tp * shape.dp;
-}
+/// tp x dp.
+int RanksOf(const v1::JobSpec& effective, absl::string_view role);
 
 /// Role -> workers: the actor, the rollouts of kind rl, and every role of the dataflow.
 std::map<std::string, int> WorkersOf(const v1::JobSpec& effective, const v1::Dataflow& dataflow);

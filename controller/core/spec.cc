@@ -117,6 +117,11 @@ void CheckData(v1::JobSpec* spec, Checker& check) {
   }
   BATON_NUMBER("data", data, train_batch_size, 32, 1, 65536);
   BATON_NUMBER("data", data, gen_batch_size, data->train_batch_size(), 1, 65536);
+  if (!data->pretrain_files().empty()) {
+    BATON_NUMBER("data", data, pretrain_batch_size, data->train_batch_size(), 1, 65536);
+  } else if (data->has_pretrain_batch_size()) {
+    check.Fail("data.pretrain_batch_size", "needs data.pretrain_files");
+  }
   BATON_NUMBER("data", data, val_max_samples, 0, 0, 1000000);
   BATON_NUMBER("data", data, max_prompt_length, 1024, 1, 1 << 24);
   BATON_NUMBER("data", data, max_response_length, 1024, 1, 1 << 24);
@@ -337,6 +342,22 @@ void CheckRoles(const v1::Dataflow& dataflow, v1::JobSpec* spec, Checker& check)
   }
 }
 
+// Texts to imitate, and a loss that looks at them.
+void CheckPretraining(const v1::Dataflow& dataflow, const v1::JobSpec& spec, Checker& check) {
+  bool wanted = false;
+  for (const v1::UpdateNode& node : dataflow.update()) {
+    const auto coefficient = node.options().fields().find("ptx_coef");
+    wanted |= node.role() == "actor" && coefficient != node.options().fields().end() &&
+              coefficient->second.number_value() > 0;
+  }
+  if (wanted && spec.data().pretrain_files().empty()) {
+    check.Fail("data.pretrain_files", "is missing; the actor's loss has ptx_coef, so give texts");
+  } else if (!wanted && !spec.data().pretrain_files().empty()) {
+    check.Fail("data.pretrain_files",
+               "are given, but nothing learns from them; set algorithm.loss.ptx_coef (kind rl)");
+  }
+}
+
 // Ranks that would have nothing to do, or would have to be asked together.
 void CheckGroups(const v1::Dataflow& dataflow, const v1::JobSpec& spec, Checker& check) {
   for (const v1::UpdateNode& node : dataflow.update()) {
@@ -344,9 +365,9 @@ void CheckGroups(const v1::Dataflow& dataflow, const v1::JobSpec& spec, Checker&
     const std::string path = critic ? "critic.train" : "actor";
     const v1::ActorSpec& train = critic ? spec.critic().train() : spec.actor();
     const GroupShape shape = ShapeOf(spec, node.role());
-    const int whole = spec.data().train_batch_size() *
-                      (spec.kind() == v1::JOB_KIND_RL ? std::max(spec.rollout().n(), 1) : 1);
-    const int mini = train.ppo_mini_batch_size() > 0 ? train.ppo_mini_batch_size() : whole;
+    const int64_t samples = spec.kind() == v1::JOB_KIND_RL ? std::max(spec.rollout().n(), 1) : 1;
+    const int64_t whole = spec.data().train_batch_size() * samples;
+    const int64_t mini = train.ppo_mini_batch_size() > 0 ? train.ppo_mini_batch_size() : whole;
     if (shape.dp > mini) {
       check.Fail(path + ".parallel.dp",
                  absl::StrCat(shape.dp, " data ranks share mini-batches of ", mini,
@@ -447,6 +468,7 @@ CheckedSpec CheckSpec(const v1::JobSpec& spec) {
     CheckRoles(out.dataflow, effective, check);
   }
   CheckGroups(out.dataflow, *effective, check);
+  CheckPretraining(out.dataflow, *effective, check);
   if (known) CheckPlacement(*effective, out.dataflow, &out.violations);
   return out;
 }

@@ -57,6 +57,48 @@ TEST(SpecTest, AWidthThatIsTooLargeIsSaidOnce) {
   EXPECT_EQ(CheckSpec(spec).effective.model().init().intermediate_size(), 4000);
 }
 
+TEST(SpecTest, TextsToImitateGoWithALossThatLooksAtThem) {
+  v1::JobSpec spec = Good();
+  (*spec.mutable_algorithm()->mutable_loss()->mutable_fields())["ptx_coef"].set_number_value(0.5);
+  EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::ElementsAre("spec.data.pretrain_files"));
+  spec.mutable_data()->add_pretrain_files("texts.jsonl");
+  const CheckedSpec checked = CheckSpec(spec);
+  EXPECT_THAT(Fields(checked), ::testing::IsEmpty());
+  EXPECT_EQ(checked.effective.data().pretrain_batch_size(), 32);
+  spec.mutable_algorithm()->clear_loss();
+  EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::ElementsAre("spec.data.pretrain_files"));
+  spec.mutable_data()->clear_pretrain_files();
+  spec.mutable_data()->set_pretrain_batch_size(4);
+  EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::ElementsAre("spec.data.pretrain_batch_size"));
+}
+
+TEST(SpecTest, EveryRankHasAShareOfEachMiniBatch) {
+  v1::JobSpec spec = Good();
+  spec.mutable_actor()->mutable_parallel()->set_tp(2);
+  spec.mutable_actor()->mutable_parallel()->set_dp(256);  // 32 prompts, 8 responses each
+  EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::IsEmpty());
+  spec.mutable_actor()->set_ppo_mini_batch_size(255);
+  EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::ElementsAre("spec.actor.parallel.dp"));
+  spec.mutable_actor()->mutable_parallel()->set_dp(2000);
+  spec.mutable_data()->set_train_batch_size(0x7fffffff);
+  EXPECT_EQ(Fields(CheckSpec(spec)).count("spec.actor.parallel.dp"), 1u);
+}
+
+// A critic's group is its own: it does not take the actor's shape on.
+TEST(SpecTest, ACriticTakesTheActorsSettingsButNotItsRanks) {
+  v1::JobSpec spec = Good();
+  spec.mutable_algorithm()->set_preset("ppo");
+  spec.mutable_actor()->set_lr(3e-4);
+  spec.mutable_actor()->mutable_parallel()->set_tp(2);
+  spec.mutable_critic();
+  const CheckedSpec checked = CheckSpec(spec);
+  EXPECT_THAT(Fields(checked), ::testing::IsEmpty());
+  EXPECT_EQ(checked.effective.critic().train().lr(), 3e-4);
+  EXPECT_EQ(checked.effective.critic().train().parallel().tp(), 1);
+  spec.mutable_critic()->mutable_train()->mutable_parallel()->set_tp(2);
+  EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::ElementsAre("spec.critic.train.parallel.tp"));
+}
+
 TEST(SpecTest, EveryViolationIsListedAtOnce) {
   v1::JobSpec spec = Good();
   spec.mutable_rollout()->set_n(0);

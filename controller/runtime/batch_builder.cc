@@ -9,6 +9,7 @@
 #include "absl/types/span.h"
 #include "controller/algorithms/compute_advantages.h"
 #include "controller/core/dataflow_options.h"
+#include "controller/core/prompt_source.h"
 #include "sdk/base/raw_values.h"
 #include "sdk/base/status_macros.h"
 
@@ -140,6 +141,25 @@ BuiltBatch MakePlainBatch(const BuildBatch& ask, std::vector<v1::Trajectory> pay
   }
   out.event.size = out.event.groups = static_cast<uint32_t>(out.trajectories.size());
   return out;
+}
+
+void AddPretraining(const v1::DataSpec& data, const DataSet& texts, int64_t step,
+                    std::vector<v1::Trajectory>* batch) {
+  if (texts.examples.empty()) return;
+  PromptSource order(texts.examples.size(), static_cast<uint64_t>(data.seed()), data.shuffle());
+  const auto count = static_cast<uint64_t>(data.pretrain_batch_size());
+  for (uint64_t i = 0; i < count; ++i) {
+    const uint64_t draw = static_cast<uint64_t>(step - 1) * count + i;
+    const uint64_t index = order.At(draw);
+    const Example& example = texts.examples[index];
+    v1::Trajectory& text = batch->emplace_back();
+    text.set_trajectory_id(absl::StrCat("pretrain-", draw));
+    text.set_step(static_cast<uint64_t>(step));
+    text.set_purpose(v1::PURPOSE_TRAIN);
+    text.set_prompt_id(index);
+    text.set_prompt_text(example.PromptText());
+    text.set_response_text(example.response);
+  }
 }
 
 }  // namespace baton::controller

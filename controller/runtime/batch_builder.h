@@ -3,6 +3,7 @@
 #ifndef BATON_CONTROLLER_RUNTIME_BATCH_BUILDER_H_
 #define BATON_CONTROLLER_RUNTIME_BATCH_BUILDER_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "baton/v1/experience.pb.h"
 #include "baton/v1/job_spec.pb.h"
 #include "controller/core/events.h"
+#include "controller/runtime/data_set.h"
 #include "sdk/base/options.h"
 
 namespace baton::controller {
@@ -27,6 +29,12 @@ absl::StatusOr<BuiltBatch> MakeBatch(const v1::Dataflow& dataflow, const BuildBa
 
 /// The examples of kind sft and reward_model as they are.
 BuiltBatch MakePlainBatch(const BuildBatch& ask, std::vector<v1::Trajectory> payloads);
+
+/// Appends data.pretrain_batch_size of `texts`, which the actor imitates beside the task. Which
+/// ones, the seed and the step (from 1) alone decide, each once an epoch: a batch that is built
+/// again has the same. Nothing for no texts.
+void AddPretraining(const v1::DataSpec& data, const DataSet& texts, int64_t step,
+                    std::vector<v1::Trajectory>* batch);
 
 }  // namespace baton::controller
 

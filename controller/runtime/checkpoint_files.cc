@@ -83,7 +83,8 @@ absl::Status CheckSize(const fs::path& folder, const v1::FileHash& file) {
 
 std::vector<std::string> UploadedFiles(const v1::JobSpec& spec) {
   std::vector<std::string> out;
-  for (const auto* files : {&spec.data().train_files(), &spec.data().val_files()}) {
+  for (const auto* files :
+       {&spec.data().train_files(), &spec.data().val_files(), &spec.data().pretrain_files()}) {
     for (const std::string& file : *files) {
       if (absl::StartsWith(file, "files/")) out.push_back(file);
     }

@@ -155,6 +155,8 @@ std::vector<v1::FieldViolation> Controller::CheckFiles(v1::JobSpec* effective,
         OptionsOf(effective->kind(), /*held_out=*/false));
   check("spec.data.val_files", effective->data().val_files(),
         OptionsOf(effective->kind(), /*held_out=*/true));
+  check("spec.data.pretrain_files", effective->data().pretrain_files(),
+        OptionsOf(v1::JOB_KIND_SFT, /*held_out=*/false));
   return out;
 }
 

@@ -205,7 +205,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   bool flushing_ = false;
   bool retired_ = false;
   absl::Time held_since_ = absl::InfinitePast();  // nothing can be written since then
-  std::shared_ptr<const DataSet> train_, val_;
+  std::shared_ptr<const DataSet> train_, val_, pretrain_;
   std::map<uint64_t, v1::Trajectory> payloads_;
   std::map<uint64_t, Partial> partials_;
   std::vector<Generated> held_;  // results that came before their trajectories were known

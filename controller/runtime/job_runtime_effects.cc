@@ -430,9 +430,14 @@ void JobRuntime::Do(const LoadData&) {
     };
     auto train = read(spec.data().train_files(), /*held_out=*/false);
     auto val = read(spec.data().val_files(), /*held_out=*/true);
+    auto pretrain = std::make_shared<DataSet>(
+        ReadDataSet(AbsolutePaths(context_->data_root, spec.data().pretrain_files()),
+                    OptionsOf(v1::JOB_KIND_SFT, /*held_out=*/false)));
     DataLoaded loaded;
     std::vector<std::string> problems = train->problems;
-    problems.insert(problems.end(), val->problems.begin(), val->problems.end());
+    for (const auto& other : {val, pretrain}) {
+      problems.insert(problems.end(), other->problems.begin(), other->problems.end());
+    }
     if (!problems.empty()) {
       loaded.status = absl::InvalidArgumentError(
           absl::StrCat("the data cannot be used:\n  ", absl::StrJoin(problems, "\n  ")));
@@ -440,10 +445,11 @@ void JobRuntime::Do(const LoadData&) {
     loaded.train_size = train->examples.size();
     loaded.val_size = val->examples.size();
     for (const Example& example : val->examples) loaded.val_sources.push_back(example.source);
-    OnStrand([this, loaded, train, val] {
+    OnStrand([this, loaded, train, val, pretrain] {
       if (IsTerminal(core_.state())) return;
       train_ = train;
       val_ = val;
+      pretrain_ = pretrain;
       Run(loaded);
     });
   });
@@ -501,6 +507,11 @@ void JobRuntime::Do(const BuildBatch& effect) {
       batch_.id = BatchId(effect.step, effect.incarnation);
       batch_.capability = Capability(batch_.id);
       batch_.trajectories = std::move(built->trajectories);
+      if (!batch_.trajectories.empty() && pretrain_ != nullptr) {
+        AddPretraining(core_.effective_spec().data(), *pretrain_, effect.step,
+                       &batch_.trajectories);
+        built->event.size = static_cast<uint32_t>(batch_.trajectories.size());
+      }
       Run(built->event);
     });
   });

@@ -53,17 +53,25 @@ absl::Status Upload(Client& client, const fs::path& folder,
 absl::Status Localise(Client& client, const fs::path& folder, v1::JobSpec* spec,
                       LocalNames* names) {
   if (spec->has_data()) {
-    absl::Status status =
-        Upload(client, folder, spec->mutable_data()->mutable_train_files(), names);
-    if (status.ok()) {
-      status = Upload(client, folder, spec->mutable_data()->mutable_val_files(), names);
+    v1::DataSpec* data = spec->mutable_data();
+    for (auto* files :
+         {data->mutable_train_files(), data->mutable_val_files(), data->mutable_pretrain_files()}) {
+      const absl::Status status = Upload(client, folder, files, names);
+      if (!status.ok()) return status;
     }
-    if (!status.ok()) return status;
   }
-  const std::string path = spec->model().path();
-  std::error_code code;
-  if (!path.empty() && !absl::StartsWith(path, "job:") && fs::is_directory(folder / path, code)) {
-    spec->mutable_model()->set_path(fs::absolute(folder / path).lexically_normal().string());
+  std::vector<v1::ModelSpec*> models = {spec->mutable_model()};
+  if (spec->has_critic()) models.push_back(spec->mutable_critic()->mutable_model());
+  if (spec->has_reference()) models.push_back(spec->mutable_reference()->mutable_model());
+  if (spec->has_reward_model()) models.push_back(spec->mutable_reward_model()->mutable_model());
+  if (spec->has_cost_model()) models.push_back(spec->mutable_cost_model()->mutable_model());
+  if (spec->has_judge()) models.push_back(spec->mutable_judge()->mutable_model());
+  for (v1::ModelSpec* model : models) {
+    const std::string path = model->path();
+    std::error_code code;
+    if (!path.empty() && !absl::StartsWith(path, "job:") && fs::is_directory(folder / path, code)) {
+      model->set_path(fs::absolute(folder / path).lexically_normal().string());
+    }
   }
   if (spec->reward().has_command() && !spec->reward().has_working_dir()) {
     spec->mutable_reward()->set_working_dir(fs::absolute(folder).lexically_normal().string());

@@ -9,6 +9,7 @@
 #include "sdk/rpc/error.h"
 #include "sdk/worker/checkpoint_files.h"
 #include "workers/engine/scalar_directory.h"
+#include "workers/policy/trajectory_columns.h"
 #include "workers/scoring/critic_options.h"
 #include "workers/trainer/train_batch.h"
 #include "workers/trainer/train_options.h"
@@ -148,15 +149,20 @@ CriticRole::Result CriticRole::Update(const v1::Task& task, TaskContext& context
   }
   BATON_RETURN_IF_ERROR(CheckFrom(update, assigned.state));
   BATON_ASSIGN_OR_RETURN(const auto loss, MakeValueLossSpec(assigned.spec, update));
-  BATON_ASSIGN_OR_RETURN(const auto trajectories, experience_->FetchBatch(context));
+  BATON_ASSIGN_OR_RETURN(auto trajectories, experience_->FetchBatch(context));
   if (update.batch_size() > 0 && static_cast<int>(trajectories.size()) != update.batch_size()) {
     return absl::DataLossError(absl::StrCat("the batch of step ", update.step(), " has ",
                                             trajectories.size(), " trajectories instead of ",
                                             update.batch_size()));
   }
-  BATON_ASSIGN_OR_RETURN(
-      const auto batch,
-      trainer::MakeTrainBatch(trajectories, assigned.spec.data(), *assigned.source));
+  std::vector<v1::Trajectory> sampled;  // texts that the actor imitates are none of the critic's
+  for (v1::Trajectory& trajectory : trajectories) {
+    if (policy::FindColumn(trajectory, "tokens") != nullptr) {
+      sampled.push_back(std::move(trajectory));
+    }
+  }
+  BATON_ASSIGN_OR_RETURN(const auto batch,
+                         trainer::MakeTrainBatch(sampled, assigned.spec.data(), *assigned.source));
   if (context.cancelled()) return absl::CancelledError("update was cancelled");
   const auto start = Clock::now();
   BATON_RETURN_IF_ERROR(assigned.loop->RunAlone([&] { return Train(task, batch, loss, context); }));
