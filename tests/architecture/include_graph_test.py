@@ -48,6 +48,7 @@ ALLOWED = {
     "workers/fake": "sdk/base sdk/rpc sdk/worker proto",
     "workers/main": "sdk/base sdk/rpc sdk/worker workers/engine workers/policy workers/reward"
                     " workers/rollout workers/trainer workers/scoring proto",
+    "examples/custom_algorithm": "sdk/base sdk/worker proto",
     "examples/custom_reward": "sdk/base sdk/worker proto",
     "examples/python_reward": "sdk/base sdk/worker proto",
 }
