@@ -285,7 +285,8 @@ void AddPlanCommand(CLI::App& app, GlobalOptions* options, int* code) {
   plan->add_option("--models", flags->models,
                    "Instead of the spec's: NAME for all roles, or ROLE=NAME; NAME is e.g. "
                    "llama-70b, qwen2.5-7b or a Hugging Face directory")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   plan->add_option("--placement", flags->placement,
                    "auto: the best of all; colocate: all roles share all devices; split: actor and "
                    "reference apart from the others; standalone: each role its own; pools: the "
@@ -310,7 +311,8 @@ void AddPlanCommand(CLI::App& app, GlobalOptions* options, int* code) {
       ->check(CLI::Range(0, 10000))
       ->capture_default_str();
   plan->add_option("--set", flags->sets,
-                   "Override a value of the spec: --set data.train_batch_size=512");
+                   "Override a value of the spec: --set data.train_batch_size=512")
+      ->allow_extra_args(false);
   plan->callback([=] { *code = RunPlan(*options, *flags); });
 }
 

@@ -111,6 +111,11 @@ TEST_F(PlanCommandTest, YamlGoesIntoASpecAndPlansTheSame) {
   const nlohmann::json again = Json({spec});
   EXPECT_NEAR(again["chosen"]["seconds"].get<double>(), seconds, 1e-9);
   EXPECT_EQ(again["runners_up"].size(), 0);
+  // The spec may stand after an option, which takes one value.
+  EXPECT_EQ(Run({"--models", "llama-70b", "--set", "rollout.n=1", spec}).code, 0);
+  const Outcome few = Run({spec, "--devices", "64"});
+  EXPECT_EQ(few.code, 2);
+  EXPECT_THAT(few.err, HasSubstr("the pools have 128 devices or more; there are 64"));
   // A flag wins over the spec.
   EXPECT_EQ(Json({spec, "--placement", "auto"})["runners_up"].size(), 5);
 }

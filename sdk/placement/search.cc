@@ -375,7 +375,13 @@ absl::StatusOr<SearchResult> Search(const Problem& problem, const Restriction& r
   std::map<int, RankLayout> fixed;
   if (!restriction.pools.empty()) {
     partitions.assign(1, {});
+    int64_t together = 0;
     for (const PoolRequest& pool : restriction.pools) {
+      together += std::max(0, pool.devices);
+      if (together > problem.devices) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "the pools have ", together, " devices or more; there are ", problem.devices));
+      }
       partitions[0].push_back(pool.roles);
       for (size_t i = 0; i < pool.layouts.size() && i < pool.roles.size(); ++i) {
         if (!pool.layouts[i].has_value()) continue;

@@ -78,7 +78,7 @@ struct Candidate {
 
 /// A pool written by hand.
 struct PoolRequest {
-  std::vector<int> roles;
+  std::vector<int> roles;                          ///< Ascending.
   int devices = 0;                                 ///< 0: as many as are best.
   std::vector<std::optional<RankLayout>> layouts;  ///< Of each role; none: the best.
 };

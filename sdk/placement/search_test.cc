@@ -297,6 +297,9 @@ TEST(Search, KeepsToPoolsWrittenByHand) {
   EXPECT_EQ(plan.pools[0].roles[0].layout.data, 4);
   EXPECT_EQ(plan.pools[0].roles[0].layout.generation_tensor, 2);
 
+  hand.pools[1].devices = 24;
+  EXPECT_EQ(Search(p, hand).status().message(), "the pools have 40 devices or more; there are 32");
+  hand.pools[1].devices = 8;
   hand.pools[0].layouts[0]->data = 3;
   EXPECT_THAT(std::string(Search(p, hand).status().message()),
               HasSubstr("actor: pp 1 x tp 4 x dp 3 are 12 ranks; its pool has 16 devices"));
