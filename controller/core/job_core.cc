@@ -131,6 +131,7 @@ void JobCore::Stop(Job::State as, JobTrigger trigger) {
   }
   if (state() == Job::STATE_STOPPING) {
     ClearWork("the job stops");
+    StopCommands("the job stops");
     DropCommands();
     ReleaseAll();
   }

@@ -139,6 +139,7 @@ class JobCore {
   bool Commanded() const;  // some group has a command without a result; of that kind
   bool Commanded(TaskKind kind) const;
   void DropCommands();
+  void StopCommands(const std::string& reason);
   void DropCommand(Group& group);
   void LoadWeights();
   void ReleaseAll();
@@ -147,7 +148,6 @@ class JobCore {
   void Join(const Slot& slot);
   void RecoverTrainer(const std::string& role, const std::string& reason);
   void CheckSlotDeadlines();
-
   // job_core_groups.cc: ranks.
   bool HasRank(const Group& group, SlotState state) const;
   std::string FirstWorkerOf(const Group& group) const;

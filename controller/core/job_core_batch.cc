@@ -17,7 +17,10 @@ void JobCore::MaybePhaseDone() {
     if (!stale.empty()) return Fail(absl::InternalError(absl::StrCat("not consumed: ", stale)));
   }
   EvictSlow(rollout_pace_, "rollout", "token");
-  for (auto& [role, scorer] : scorers_) EvictSlow(scorer.pace, role, "response");
+  for (auto& [role, scorer] : scorers_) {
+    if (GroupOf(role) == nullptr)
+      EvictSlow(scorer.pace, role, "response");  // a rank is not drained
+  }
   if (phase_ == Phase::kEvaluate) return FinishEvaluation();
   if (phase_ != Phase::kGenerate) return;
   SetPhase(Phase::kBatch);

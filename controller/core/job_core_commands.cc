@@ -23,6 +23,18 @@ void JobCore::DropCommands() {
   for (Group& group : groups_) DropCommand(group);
 }
 
+// Whoever still works on a command need not: its result is wanted by nobody.
+void JobCore::StopCommands(const std::string& reason) {
+  for (const Group& group : groups_) {
+    if (!group.command.has_value()) continue;
+    for (const Slot& slot : slots_) {
+      const bool works = slot.role == group.role && slot.state == SlotState::kReady &&
+                         group.command->answers.count(slot.rank) == 0;
+      if (works) Do(StopTask{slot.worker, RefOf(group), reason});
+    }
+  }
+}
+
 // Whoever has answered it need not answer again.
 void JobCore::DropCommand(Group& group) {
   if (!group.command.has_value()) return;
@@ -192,6 +204,7 @@ void JobCore::On(const TimeLost& event) {
   for (Group& group : groups_) {
     if (group.command.has_value()) later(group.command->since);
     if (group.broken.has_value()) later(group.broken->since);
+    later(group.forming_since);
   }
   rollouts_.Delay(event.duration, now_);
   for (auto& [role, scorer] : scorers_) scorer.manager.Delay(event.duration, now_);

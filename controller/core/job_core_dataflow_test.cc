@@ -3,6 +3,7 @@
 // virtual time, with losses and restarts.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <random>
 #include <string>
 
@@ -223,6 +224,55 @@ TEST(RanksTest, ABrokenGroupWaitsForTheLossAndGoesOnFromItsCheckpoint) {
   SimulatedJob undisturbed = OnRanks(3, 4, 2);
   undisturbed.RunToEnd();
   EXPECT_EQ(world.FinalWeights(), undisturbed.FinalWeights());
+}
+
+// They would train on for nothing, and come late to the next meeting.
+TEST(RanksTest, RanksThatWorkOnForNothingAreStopped) {
+  SimulatedJob world = OnRanks(3, 4, 2);
+  while (world.core().step() < 1 || world.UnderWay(TaskKind::kUpdate).size() < 2) {
+    ASSERT_TRUE(world.Step());
+  }
+  const std::vector<TaskDone> updates = world.UnderWay(TaskKind::kUpdate);
+  world.Lose(updates[0].worker);
+  ASSERT_FALSE(world.stopped().empty());
+  const StopTask& stop = world.stopped().front();
+  EXPECT_EQ(stop.worker, updates[1].worker);
+  EXPECT_TRUE(stop.ref == updates[1].ref);
+  world.RunToEnd();
+  EXPECT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+}
+
+// A rank may have other work to end before it comes.
+TEST(RanksTest, AMeetingMayTakeAsLongAsASetUp) {
+  SimulatedJob world = OnRanks(1, 2, 2);
+  const auto first_rank = [&]() -> std::optional<TaskDone> {
+    for (const TaskDone& task : world.UnderWay(TaskKind::kAssignRole)) {
+      if (world.core().RoleOf(task.worker) == "actor") return task;
+    }
+    return std::nullopt;
+  };
+  while (!first_rank().has_value()) ASSERT_TRUE(world.Step());
+  const auto meet = [&] {
+    std::optional<TaskDone> late = first_rank();
+    ASSERT_TRUE(late.has_value());
+    late->status = absl::DeadlineExceededError("no word of rank 1");
+    world.Send(*late);
+  };
+  for (int i = 0; i < 7; ++i) {
+    meet();
+    world.Swallow(TaskKind::kAssignRole);
+    world.Wait(absl::Seconds(75));
+    world.Send(Tick{});
+    ASSERT_EQ(world.core().state(), Job::STATE_STARTING) << i;
+  }
+  for (int i = 0; i < 5 && world.core().state() == Job::STATE_STARTING; ++i) {
+    meet();
+    world.Swallow(TaskKind::kAssignRole);
+    world.Wait(absl::Seconds(100));
+    if (world.core().state() == Job::STATE_STARTING) world.Send(Tick{});
+  }
+  EXPECT_NE(world.core().state(), Job::STATE_STARTING)
+      << world.core().Explain(world.now()).DebugString();
 }
 
 TEST(RanksTest, AGroupThatBreaksAgainAndAgainFailsTheJobWithItsWords) {

@@ -28,9 +28,7 @@ std::string JobCore::FirstWorkerOf(const Group& group) const {
 
 void JobCore::Gather(Slot& slot) {
   if (slot.state == SlotState::kAssigning) {
-    Do(StopTask{slot.worker,
-                Ref(TaskKind::kAssignRole, static_cast<uint64_t>(IndexOf(slot)), slot.attempt),
-                "its group is formed anew"});
+    Do(StopTask{slot.worker, slot.assigned, "its group is formed anew"});
   }
   slot.state = SlotState::kGathering;
   slot.since = now_;
@@ -49,6 +47,7 @@ void JobCore::FormGroup(Group& group) {
   group.sequence = 0;
   group.next_attempt = 0;
   group.broken.reset();
+  if (group.forming_since == absl::InfinitePast()) group.forming_since = now_;
   DropCommand(group);
   ++(group.role == "actor" ? policy_version_ : group.version);
   if (group.role == "actor") published_ = false;
@@ -79,7 +78,11 @@ void JobCore::BreakGroup(Group& group, const TaskDone& event) {
   if (group.broken.has_value()) return;
   const std::string reason =
       absl::StrCat("worker ", event.worker, " reports: ", event.status.message());
-  if (++group.failures >= options_.max_attempts) {
+  // Ranks may come late to their meeting, having other work to end first.
+  const bool counts =
+      IsGroupCommand(event.ref.kind) || now_ - group.forming_since > options_.setup_deadline;
+  if (counts) ++group.failures;
+  if (group.failures >= options_.max_attempts) {
     return Fail(absl::Status(
         event.status.code(),
         absl::StrCat("the ", group.role, " group broke ", group.failures,

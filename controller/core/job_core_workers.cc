@@ -136,7 +136,8 @@ void JobCore::SendAssign(Slot& slot, const Group* group) {
     task.args.first_worker = FirstWorkerOf(*group);
     task.args.checkpoint_step = saved_step_;
   }
-  task.ref = Ref(TaskKind::kAssignRole, static_cast<uint64_t>(IndexOf(slot)), slot.attempt);
+  task.ref = slot.assigned =
+      Ref(TaskKind::kAssignRole, static_cast<uint64_t>(IndexOf(slot)), slot.attempt);
   Do(PutJob{});
   Do(std::move(task));
 }
@@ -168,6 +169,9 @@ void JobCore::OnRoleTask(const TaskDone& event, Slot& slot) {
   slot.state = SlotState::kReady;
   slot.failures = 0;
   slot.since = now_;
+  if (group != nullptr && !HasRank(*group, SlotState::kAssigning)) {
+    group->forming_since = absl::InfinitePast();
+  }
   Join(slot);
   Do(PutJob{});
   Advance();
@@ -241,6 +245,10 @@ void JobCore::On(const WorkerLost& event) {
 void JobCore::LoseSlot(Slot& slot, const std::string& reason) {
   const std::string worker = slot.worker;
   const bool releasing = slot.state == SlotState::kReleasing;
+  if (Group* group = GroupOf(slot.role); group != nullptr && group->broken.has_value()) {
+    // This is why it broke, and no fault of the group's.
+    group->failures -= std::min(group->failures, 1u);
+  }
   rollout_pace_.Forget(worker);
   for (auto& [role, scorer] : scorers_) scorer.pace.Forget(worker);
   const bool had_weights = GroupOf(slot.role) != nullptr && slot.state == SlotState::kReady;
@@ -387,6 +395,7 @@ void JobCore::On(const WorkerBack& event) {
 
 void JobCore::RecoverTrainer(const std::string& role, const std::string& reason) {
   ClearWork("the trainer restarts from its checkpoint");
+  StopCommands("the trainer restarts from its checkpoint");
   ++incarnation_;
   DropCommands();
   update_metrics_.clear();

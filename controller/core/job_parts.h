@@ -46,6 +46,7 @@ struct Slot {
   bool loading = false;          // load_weights is under way …
   uint64_t loading_version = 0;  // … of this version
   absl::Time since;              // of state or loading
+  TaskRef assigned;              // of assign_role, while kAssigning
 };
 
 /// A command that the ranks of a group execute in order.
@@ -74,8 +75,9 @@ struct Group {
   uint64_t version = 0;            // of its weights; the actor's is policy_version_
   std::optional<Command> command;  // that has no result yet
   std::optional<Broken> broken;    // it is formed anew soon
-  uint32_t failures = 0;           // times it broke …
-  int64_t broke_at = 0;            // … without getting past this step
+  absl::Time forming_since = absl::InfinitePast();  // infinite past: all hold the role
+  uint32_t failures = 0;                            // times it broke …
+  int64_t broke_at = 0;                             // … without getting past this step
 };
 
 /// The workers that score for a role.

@@ -224,6 +224,7 @@ void SimulatedJob::Do(const EmitEvent& effect) {
 }
 
 void SimulatedJob::Do(const StopTask& effect) {
+  stopped_.push_back(effect);
   if (random_() % 2 == 0) return;  // it comes too late
   pending_.erase(std::remove_if(pending_.begin(), pending_.end(),
                                 [&](const Event& e) {

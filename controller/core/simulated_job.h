@@ -70,6 +70,8 @@ class SimulatedJob {
   std::vector<TaskDone> UnderWay(TaskKind kind) const;
   /// Takes them away: they will never answer.
   void Swallow(TaskKind kind);
+  /// Every StopTask so far.
+  const std::vector<StopTask>& stopped() const { return stopped_; }
   bool InQueue() const { return !needs_.empty(); }
   /// Trajectory rows by serial.
   std::map<uint64_t, store::v1::TrajectoryRow>& rows() { return rows_; }
@@ -128,6 +130,7 @@ class SimulatedJob {
   store::v1::JobRow row_;
   std::map<uint64_t, store::v1::TrajectoryRow> rows_;
   std::vector<Event> pending_;
+  std::vector<StopTask> stopped_;
   std::map<std::string, int> needs_;
   std::map<std::string, std::string> alive_;  // worker -> role
   std::set<std::string> away_;

@@ -51,9 +51,10 @@ void Controller::Session::OnHello(const v1::Hello& hello) {
     state_->worker = hello.worker_id().empty() ? "?" : hello.worker_id();
   }
   controller_->OnCluster([controller = controller_, state = state_, hello] {
-    controller->Apply(controller->cluster_->OnHello(state->id, hello, controller->clock_.Now()));
+    auto effects = controller->cluster_->OnHello(state->id, hello, controller->clock_.Now());
     const bool welcome = controller->cluster_->SessionOf(hello.worker_id()) == state->id;
-    if (welcome) controller->directory_.Introduce(hello);
+    if (welcome) controller->directory_.Introduce(hello);  // before a job hears of it
+    controller->Apply(std::move(effects));
   });
 }
 

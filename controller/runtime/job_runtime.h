@@ -169,6 +169,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void StoreColumns(TaskDone done, v1::TaskResult result);
   void SendAssign(const StartTask& effect, v1::Task task);  // job_runtime_groups.cc
   void SendSave(const StartTask& effect, v1::Task task);
+  void BeginSave(const StartTask& effect, const absl::Status& prepared);
   void StoreGenerated(const std::string& worker, const TaskRef& ref, v1::TaskResult result);
   v1::Trajectory MakePayload(const TrajectoryInfo& info) const;
   v1::Trajectory MakeExample(const TrajectoryInfo& info) const;
@@ -210,8 +211,11 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   std::map<uint64_t, Partial> partials_;
   std::vector<Generated> held_;  // results that came before their trajectories were known
   Batch batch_;
-  // Saves whose folder is being prepared: role -> (worker, task).
-  std::map<std::string, std::vector<std::pair<std::string, v1::Task>>> waiting_saves_;
+  struct PreparedSave {  // of one try: its folder is being prepared, or stands
+    bool preparing = false, ready = false;
+    std::map<std::string, v1::Task> waiting;  // by worker
+  };
+  std::map<TaskRef, PreparedSave> saves_;
   std::map<std::string, std::vector<v1::FileHash>> saved_files_;  // by role: saved last
   Feed<v1::JobEvent> events_;
   Feed<v1::LogEntry> logs_;

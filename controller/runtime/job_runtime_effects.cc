@@ -571,7 +571,7 @@ void JobRuntime::Do(const EmitEvent& effect) {
   batch_ = Batch();
   payloads_.clear();
   partials_.clear();
-  train_ = val_ = nullptr;
+  train_ = val_ = pretrain_ = nullptr;
   OnDisk([this] { log_ = nullptr; });  // readers open it again
 }
 

@@ -1,4 +1,6 @@
 // JobRuntime: tasks of ranks that train a role together.
+#include <filesystem>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -34,7 +36,7 @@ void JobRuntime::SendAssign(const StartTask& effect, v1::Task task) {
       return OnStrand([this, effect] {
         Run(TaskDone{effect.worker,
                      effect.ref,
-                     absl::FailedPreconditionError(absl::StrCat(
+                     absl::UnavailableError(absl::StrCat(
                          "worker ", effect.args.first_worker,
                          " serves no store where ranks could meet; it has to run a baton-worker "
                          "that was built with Gloo")),
@@ -45,32 +47,49 @@ void JobRuntime::SendAssign(const StartTask& effect, v1::Task task) {
   Send(effect.worker, std::move(task));
 }
 
-// Rank 0 writes, into a folder that is prepared once; nobody begins before it stands, for ranks
-// that began would wait for one that cannot.
+// Rank 0 writes, into a folder that is prepared once for a try; nobody begins before it stands, for
+// ranks that began would wait for one that cannot.
 void JobRuntime::SendSave(const StartTask& effect, v1::Task task) {
   const int64_t step = effect.ref.step;
   v1::SaveCheckpoint* save = task.mutable_save_checkpoint();
   save->set_step(step);
   save->set_policy_version(effect.args.policy_version);
-  save->set_directory(checkpoint_files_.TemporaryOf(step, effect.ref.incarnation));
-  if (effect.args.rank > 0) {
-    const auto waiting = waiting_saves_.find(effect.args.role);
-    if (waiting == waiting_saves_.end()) return Send(effect.worker, std::move(task));
-    waiting->second.emplace_back(effect.worker, std::move(task));
-    return;
+  const std::string save_folder = checkpoint_files_.TemporaryOf(step, effect.ref.incarnation);
+  save->set_directory(save_folder);
+  for (auto it = saves_.begin(); it != saves_.end();) {  // earlier tries of this role
+    const bool old = it->first.part == effect.ref.part && !(it->first == effect.ref);
+    it = old ? saves_.erase(it) : std::next(it);
   }
-  waiting_saves_[effect.args.role] = {{effect.worker, std::move(task)}};
-  OnDisk([this, effect, step] {
-    auto directory = checkpoint_files_.Prepare(step, effect.ref.incarnation, effect.args.role);
-    OnStrand([this, effect, directory] {
-      auto ready = waiting_saves_.extract(effect.args.role);
-      if (!directory.ok()) {
-        return Run(TaskDone{effect.worker, effect.ref, directory.status(), {}});
-      }
-      if (ready.empty()) return;
-      for (auto& [worker, task] : ready.mapped()) Send(worker, std::move(task));
-    });
+  PreparedSave& prepared = saves_[effect.ref];
+  if (prepared.ready) return Send(effect.worker, std::move(task));
+  prepared.waiting[effect.worker] = std::move(task);
+  if (prepared.preparing) return;
+  const bool first = effect.args.rank == 0;
+  prepared.preparing = first;
+  OnDisk([this, effect, step, first, folder = save_folder] {
+    std::error_code code;
+    // After a restart rank 0 may be at it already.
+    absl::StatusOr<std::string> directory = folder;
+    if (first) {
+      directory = checkpoint_files_.Prepare(step, effect.ref.incarnation, effect.args.role);
+    } else if (!std::filesystem::exists(folder, code)) {
+      return;
+    }
+    OnStrand([this, effect, directory] { BeginSave(effect, directory.status()); });
   });
+}
+
+void JobRuntime::BeginSave(const StartTask& effect, const absl::Status& prepared) {
+  const auto save = saves_.find(effect.ref);
+  if (save == saves_.end()) return;  // a newer try took its place
+  if (!prepared.ok()) {
+    saves_.erase(save);
+    return Run(TaskDone{effect.worker, effect.ref, prepared, {}});
+  }
+  save->second.ready = true;
+  for (auto& [worker, task] : std::exchange(save->second.waiting, {})) {
+    Send(worker, std::move(task));
+  }
 }
 
 }  // namespace baton::controller

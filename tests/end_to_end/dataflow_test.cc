@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -105,6 +106,7 @@ TEST(GroupsTest, ALostRankChangesNothing) {
       options.token_delay = absl::Microseconds(300);
     };
     cluster.AddWorker("rollout-0", "rollout", slow);
+    cluster.AddWorker("rollout-1", "rollout", slow);
     for (const char* worker : {"actor-0", "actor-1", "critic-0", "critic-1"}) {
       cluster.AddWorker(worker, std::string(worker).substr(0, strlen(worker) - 2));
     }
@@ -186,6 +188,50 @@ TEST(DataflowTest, AGraphOfOnesOwnCallsAMethodOfAUsersWorker) {
   const Job job = cluster.Get("rl");
   const double right = job.metrics().at("reward/right/mean");
   EXPECT_NEAR(job.metrics().at("critic/rewards/mean"), right + 10 * 0.5, 1e-6);
+  worker->Stop();
+  running.join();
+}
+
+// What a user's method makes of each token reaches the batch as it is.
+TEST(DataflowTest, AdvantagesOfOnesOwnMayBeAColumn) {
+  TestCluster cluster;
+  cluster.AddStandardWorkers();
+  WorkerOptions options;
+  options.controller = cluster.address();
+  options.worker_id = "mine-0";
+  auto worker = *Worker::Create(options);
+  const auto per_token = [](const v1::Task& task, TaskContext&) {
+    size_t tokens = 0;
+    for (const v1::Column& column : task.score().trajectory().columns()) {
+      if (column.name() == "tokens") tokens = column.data().size() / sizeof(int32_t);
+    }
+    std::vector<float> advantages(tokens, -0.5F);
+    advantages.back() = 2;
+    v1::TaskResult result;
+    v1::Column* column = result.add_columns();
+    column->set_name("advantage");
+    column->set_dtype(v1::DATA_TYPE_FLOAT32);
+    column->set_data(std::string(reinterpret_cast<const char*>(advantages.data()),
+                                 advantages.size() * sizeof(float)));
+    return result;
+  };
+  ASSERT_TRUE(worker->RegisterMethod("mine", "compute_advantage", 8, per_token).ok());
+  std::thread running([&] { EXPECT_TRUE(worker->Run().ok()); });
+  v1::JobSpec spec = cluster.RlSpec(2);
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(R"(
+    score { node: "rules" role: "reward" method: "compute_reward" out: "reward" }
+    score { node: "mine" role: "mine" method: "compute_advantage" out: "advantage" }
+    advantage { estimator: "given" }
+    update { role: "actor" method: "update" loss: "reinforce" })",
+                                                            spec.mutable_dataflow()));
+  EXPECT_TRUE(WaitFor([&] { return cluster.Create(spec, "rl").ok(); }));
+  EXPECT_TRUE(cluster.WaitForState("rl", Job::STATE_SUCCEEDED)) << cluster.Why("rl");
+  const auto metrics = cluster.Get("rl").metrics();
+  EXPECT_EQ(metrics.at("critic/advantages/max"), 2);
+  EXPECT_EQ(metrics.at("critic/advantages/min"), -0.5);
+  // One 2 in each of 16 responses, -0.5 at all other tokens.
+  const double tokens = 16 * metrics.at("response_length/mean");
+  EXPECT_NEAR(metrics.at("critic/advantages/mean"), (16 * 2 - 0.5 * (tokens - 16)) / tokens, 1e-6);
   worker->Stop();
   running.join();
 }

@@ -96,8 +96,8 @@ class PresetsWithModelsTest(unittest.TestCase):
     def lines(self, name, rows):
         return self.write(name, "".join(json.dumps(row) + "\n" for row in rows))
 
-    def run_job(self, name, spec):
-        self.baton("submit", self.write(name + ".yaml", spec), "--name", name, "--watch")
+    def run_job(self, name, spec, *options):
+        self.baton("submit", self.write(name + ".yaml", spec), "--name", name, "--watch", *options)
         return self.answer("show", name)
 
     def weights(self, job, role):
@@ -116,11 +116,11 @@ class PresetsWithModelsTest(unittest.TestCase):
         sums = [(a, b, make_data.working(a, b)) for a in range(10) for b in range(10)]
         self.prompts = self.lines("rl.jsonl", ({"prompt": f"{a}+{b}:", "answer": str(a + b)}
                                                for a, b, _ in sums))
-        answers = self.lines("sft.jsonl", ({"prompt": f"{a}+{b}:", "response": text}
+        self.answers = self.lines("sft.jsonl", ({"prompt": f"{a}+{b}:", "response": text}
                                            for a, b, text in sums))
         pairs = self.lines("pairs.jsonl", ({"prompt": f"{a}+{b}:", "chosen": text,
                                             "rejected": text[:5]} for a, b, text in sums))
-        self.run_job("sft", SFT % (answers, 20))
+        self.run_job("sft", SFT % (self.answers, 20))
         self.run_job("judge-of-pairs", PAIRS % (pairs, 5))
 
     def assert_changed(self, before, after):
@@ -152,7 +152,13 @@ class PresetsWithModelsTest(unittest.TestCase):
             with self.subTest(preset):
                 name = preset.replace("_", "-")
                 spec = RL % (self.prompts, STEPS, preset, 1 if preset == "vapo" else 0) + more
-                self.check(preset, roles, self.run_job(name, spec))
+                options = []
+                if preset == "safe_rlhf":  # with texts to imitate, which its critic must not see
+                    options = ["--set", "algorithm.loss.ptx_coef=0.5", "--set",
+                               f"data.pretrain_files=[{self.answers}]"]
+                self.check(preset, roles, self.run_job(name, spec, *options))
+                if options:
+                    self.assertGreater(self.answer("show", name)["metrics"]["actor/ptx_loss"], 0)
                 self.assert_changed(before, self.weights(name, "actor"))
                 if "critic" in roles:  # it starts from the job's own model, with a head of its own
                     self.assert_changed(before, self.weights(name, "critic"))

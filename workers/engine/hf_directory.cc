@@ -279,12 +279,17 @@ absl::StatusOr<std::unique_ptr<CausalLM>> LoadModel(const std::string& dir, torc
 }
 
 absl::Status SaveModel(const CausalLM& model, const std::string& dir, const SaveOptions& options) {
-  ModelConfig config = model.config();
-  BATON_ASSIGN_OR_RETURN(config.torch_dtype, TorchDtypeName(options.dtype.value_or(model.dtype())));
   BATON_ASSIGN_OR_RETURN(const NamedTensors whole, WholeParameters(model));
   if (model.tensor_group() != nullptr && model.tensor_group()->rank() != 0) {
     return absl::OkStatus();
   }
+  return SaveWhole(model, whole, dir, options);
+}
+
+absl::Status SaveWhole(const CausalLM& model, const NamedTensors& whole, const std::string& dir,
+                       const SaveOptions& options) {
+  ModelConfig config = model.config();
+  BATON_ASSIGN_OR_RETURN(config.torch_dtype, TorchDtypeName(options.dtype.value_or(model.dtype())));
   return SaveDirectory(whole, config, config.ToJson(), dir, options);
 }
 

@@ -79,12 +79,17 @@ absl::StatusOr<std::unique_ptr<ScalarModel>> LoadScalarModel(const std::string& 
 
 absl::Status SaveScalarModel(const ScalarModel& model, const std::string& dir,
                              const SaveOptions& options) {
-  ModelConfig config = model.config();
-  BATON_ASSIGN_OR_RETURN(config.torch_dtype, TorchDtypeName(options.dtype.value_or(model.dtype())));
   BATON_ASSIGN_OR_RETURN(const NamedTensors whole, model.WholeParameters());
   if (model.tensor_group() != nullptr && model.tensor_group()->rank() != 0) {
     return absl::OkStatus();
   }
+  return SaveWholeScalar(model, whole, dir, options);
+}
+
+absl::Status SaveWholeScalar(const ScalarModel& model, const NamedTensors& whole,
+                             const std::string& dir, const SaveOptions& options) {
+  ModelConfig config = model.config();
+  BATON_ASSIGN_OR_RETURN(config.torch_dtype, TorchDtypeName(options.dtype.value_or(model.dtype())));
   return SaveDirectory(whole, config, ConfigJson(config, model.has_head_bias()), dir, options);
 }
 

@@ -36,6 +36,9 @@ absl::StatusOr<std::unique_ptr<ScalarModel>> LoadScalarModel(const std::string& 
 /// As SaveModel.
 [[nodiscard]] absl::Status SaveScalarModel(const ScalarModel& model, const std::string& dir,
                                            const SaveOptions& options = {});
+/// As SaveWhole.
+[[nodiscard]] absl::Status SaveWholeScalar(const ScalarModel& model, const NamedTensors& whole,
+                                           const std::string& dir, const SaveOptions& options = {});
 
 }  // namespace baton::engine
 

@@ -49,13 +49,23 @@ absl::StatusOr<WorkerOptions> MakeWorkerOptions(const ServeOptions& options) {
   return worker;
 }
 
-/// Null, with a warning, while the controller's name is unknown: the worker may play alone.
-absl::StatusOr<std::unique_ptr<trainer::GroupStore>> StartGroupStore(const ServeOptions& options) {
-  absl::StatusOr<std::string> host = options.group_host;
-  if (host->empty()) host = LocalAddressTowards(options.controller);
-  if (host.ok()) return trainer::GroupStore::Start(*host);
-  Log(LogLevel::kWarn, "no ranks can meet at this worker; give --group-host",
+/// "", with a warning, while the controller's name is unknown: the worker may play alone.
+std::string GroupHost(const ServeOptions& options) {
+  if (!options.group_host.empty()) return options.group_host;
+  const auto host = LocalAddressTowards(options.controller);
+  if (host.ok()) return *host;
+  Log(LogLevel::kWarn, "no address for ranks to meet at; give --group-host",
       {{"error", std::string(host.status().message())}});
+  return "";
+}
+
+/// Null, with a warning, when it cannot be served.
+std::unique_ptr<trainer::GroupStore> StartGroupStore(const std::string& host) {
+  if (host.empty()) return nullptr;
+  auto store = trainer::GroupStore::Start(host);
+  if (store.ok()) return *std::move(store);
+  Log(LogLevel::kWarn, "no ranks can meet at this worker",
+      {{"error", std::string(store.status().message())}});
   return nullptr;
 }
 
@@ -63,10 +73,12 @@ absl::StatusOr<std::unique_ptr<trainer::GroupStore>> StartGroupStore(const Serve
 
 absl::Status Serve(const ServeOptions& options) {
   BATON_ASSIGN_OR_RETURN(auto worker_options, MakeWorkerOptions(options));
+  std::string group_host;
   std::unique_ptr<trainer::GroupStore> store;  // outlives the roles, whose ranks meet there
   if (const std::set<std::string> roles(options.roles.begin(), options.roles.end());
       roles.count("actor") + roles.count("critic") > 0) {
-    BATON_ASSIGN_OR_RETURN(store, StartGroupStore(options));
+    group_host = GroupHost(options);
+    store = StartGroupStore(group_host);
     if (store != nullptr) worker_options.group_store = store->address();
   }
   const std::string token = worker_options.token;
@@ -75,9 +87,9 @@ absl::Status Serve(const ServeOptions& options) {
                          policy::MakeWeightsRelay(options.relay, token, worker->worker_id()));
   const std::set<std::string> roles(options.roles.begin(), options.roles.end());
   rollout::RolloutRole rollout({options.device}, relay.get());
-  trainer::ActorRole actor({options.device}, relay.get());
+  trainer::ActorRole actor({options.device, group_host}, relay.get());
   RewardRole reward;
-  const scoring::ScoringOptions scorer = {options.device};
+  const scoring::ScoringOptions scorer = {options.device, group_host};
   scoring::ReferenceRole reference(scorer);
   scoring::CriticRole critic(scorer);
   scoring::JudgeRole judge(scorer);

@@ -150,7 +150,9 @@ struct RankGroups::Impl {
 };
 
 RankGroups::RankGroups(GroupAddress address, std::unique_ptr<Impl> impl)
-    : address_(std::move(address)), impl_(std::move(impl)) {}
+    : address_(std::move(address)), impl_(std::move(impl)) {
+  address_.cancelled = nullptr;  // it is asked while joining, and may not live longer
+}
 RankGroups::~RankGroups() = default;
 
 absl::StatusOr<std::unique_ptr<RankGroups>> RankGroups::Join(const GroupAddress& address) {

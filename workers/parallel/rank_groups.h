@@ -93,7 +93,7 @@ class RankGroups {
   struct Impl;
   RankGroups(GroupAddress address, std::unique_ptr<Impl> impl);
 
-  const GroupAddress address_;
+  GroupAddress address_;
   const std::unique_ptr<Impl> impl_;
   std::unique_ptr<engine::Communicator> tensor_group_, data_group_;
 };

@@ -71,8 +71,9 @@ CriticRole::Result CriticRole::Assign(const v1::Task& task, TaskContext& context
         "critic.train.parallel.tp: each rank answers values on its own; set it to 1 and use dp");
   }
   auto assigned = std::make_unique<Assigned>();
-  BATON_ASSIGN_OR_RETURN(assigned->ranks,
-                         trainer::Ranks::Join(task, [&context] { return context.cancelled(); }));
+  BATON_ASSIGN_OR_RETURN(
+      assigned->ranks,
+      trainer::Ranks::Join(task, options_.group_host, [&context] { return context.cancelled(); }));
   assigned->spec = SpecOfCritic(assign.spec());
   const v1::JobSpec& spec = assigned->spec;
   const torch::Device device(options_.device);

@@ -22,6 +22,7 @@ namespace baton::scoring {
 
 struct ScoringOptions {
   std::string device = "cpu";  ///< As torch names it.
+  std::string group_host;      ///< trainer::Ranks::Join; of a critic.
   int credits = 256;           ///< Tasks at once: what can be gathered into one micro-batch.
 };
 

@@ -74,13 +74,14 @@ absl::Status ActorRole::Register(Worker& worker) {
 ActorRole::Result ActorRole::Assign(const v1::Task& task, TaskContext& context) {
   const v1::AssignRole& assign = task.assign_role();
   assigned_.reset();
+  auto assigned = std::make_unique<Assigned>();
+  assigned->spec = assign.spec();
+  // First of all: what follows may take ranks differently long.
+  BATON_ASSIGN_OR_RETURN(assigned->ranks, Ranks::Join(task, options_.group_host,
+                                                      [&context] { return context.cancelled(); }));
   if (!assign.checkpoint().empty()) {
     BATON_RETURN_IF_ERROR(VerifyCheckpointFiles(assign.checkpoint()));
   }
-  auto assigned = std::make_unique<Assigned>();
-  assigned->spec = assign.spec();
-  BATON_ASSIGN_OR_RETURN(assigned->ranks,
-                         Ranks::Join(task, [&context] { return context.cancelled(); }));
   BATON_ASSIGN_OR_RETURN(assigned->source,
                          policy::PolicySource::Open(assign.spec().model(), assign.checkpoint()));
   assigned->state = {assign.step(), assign.policy_version()};

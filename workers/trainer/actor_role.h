@@ -25,6 +25,7 @@ namespace baton::trainer {
 
 struct ActorOptions {
   std::string device = "cpu";  ///< As torch names it.
+  std::string group_host;      ///< Ranks::Join.
 };
 
 /// Methods: update, publish, save_checkpoint, compute_log_prob, evaluate and export. In a job of

@@ -13,6 +13,7 @@
 #include "sdk/base/disk_full.h"
 #include "sdk/base/status_macros.h"
 #include "workers/engine/hf_directory.h"
+#include "workers/engine/weights_io.h"
 
 namespace baton::trainer {
 namespace {
@@ -38,12 +39,17 @@ absl::Status FileError(absl::string_view what, const std::string& path, std::err
 absl::Status SaveTrainer(const engine::CausalLM& model, const engine::Trainer& trainer,
                          const policy::PolicySource& source, const TrainerState& state,
                          const Ranks& ranks, const std::string& folder) {
-  absl::Status status = ranks.first() ? RemoveFolder(ActorFolder(folder)) : absl::OkStatus();
+  engine::NamedTensors whole;
+  if (ranks.writes_model()) {
+    BATON_ASSIGN_OR_RETURN(whole, engine::WholeParameters(model));
+  }
+  absl::Status status = trainer.SaveOptimizer(OptimizerFile(folder));  // gathers, then writes
+  if (!ranks.first()) return status;
+  status.Update(RemoveFolder(ActorFolder(folder)));
   engine::SaveOptions options;
   options.companions = source.companions();
-  if (ranks.writes_model()) status.Update(engine::SaveModel(model, ActorFolder(folder), options));
-  status.Update(trainer.SaveOptimizer(OptimizerFile(folder)));
-  if (ranks.first() && status.ok()) status = WriteState(state, StateFile(folder));
+  if (status.ok()) status = engine::SaveWhole(model, whole, ActorFolder(folder), options);
+  if (status.ok()) status = WriteState(state, StateFile(folder));
   return status;
 }
 

@@ -24,8 +24,8 @@ struct TrainerState {
 };
 
 /// Fills `folder`, which exists; what an earlier attempt left there is replaced. All ranks call
-/// this, and the first writes; it goes through all that the others take part in even when it cannot
-/// write, so that nobody waits for it.
+/// this, and the first writes. What they do together comes before its first long write, so nobody
+/// waits for a slow disk or for one that is full.
 [[nodiscard]] absl::Status SaveTrainer(const engine::CausalLM& model,
                                        const engine::Trainer& trainer,
                                        const policy::PolicySource& source,

@@ -42,7 +42,7 @@ class ServedStore : public GroupStore {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Ranks>> Ranks::Join(const v1::Task& task,
+absl::StatusOr<std::unique_ptr<Ranks>> Ranks::Join(const v1::Task& task, const std::string& host,
                                                    std::function<bool()> cancelled) {
   const v1::AssignRole& assign = task.assign_role();
   if (assign.world_size() <= 1) return std::make_unique<Ranks>();
@@ -56,6 +56,7 @@ absl::StatusOr<std::unique_ptr<Ranks>> Ranks::Join(const v1::Task& task,
   address.tp = meet.tp();
   address.dp = meet.dp();
   address.timeout = kRankTimeout;
+  address.host = host;
   address.cancelled = std::move(cancelled);
   if (address.world_size() != assign.world_size()) {
     return absl::InvalidArgumentError(absl::StrCat("tp ", address.tp, " x dp ", address.dp,

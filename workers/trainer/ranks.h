@@ -17,9 +17,10 @@ namespace baton::trainer {
 /// played alone has none of it, and its bits are those of a program without groups.
 class Ranks {
  public:
-  /// What an assign_role task says; blocks until all ranks are there. Errors as RankGroups::Join,
-  /// and UNIMPLEMENTED for several ranks in a build without Gloo.
-  static absl::StatusOr<std::unique_ptr<Ranks>> Join(const v1::Task& task,
+  /// What an assign_role task says; blocks until all ranks are there. `host`: how they reach this
+  /// machine; empty: as its host name resolves. Errors as RankGroups::Join, and UNIMPLEMENTED for
+  /// several ranks in a build without Gloo.
+  static absl::StatusOr<std::unique_ptr<Ranks>> Join(const v1::Task& task, const std::string& host,
                                                      std::function<bool()> cancelled);
   virtual ~Ranks() = default;
 

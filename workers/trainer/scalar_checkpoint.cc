@@ -35,14 +35,19 @@ absl::StatusOr<std::unique_ptr<engine::ScalarModel>> LoadScalar(const policy::Po
 absl::Status SaveScalar(const engine::ScalarModel& model, const engine::ScalarTrainer& trainer,
                         const engine::Companions& companions, const TrainerState& state,
                         const ScalarParts& parts, const Ranks& ranks, const std::string& folder) {
-  absl::Status status = ranks.first() ? RemoveFolder(In(folder, parts.model)) : absl::OkStatus();
+  engine::NamedTensors whole;
+  if (ranks.writes_model()) {
+    BATON_ASSIGN_OR_RETURN(whole, model.WholeParameters());
+  }
+  absl::Status status = trainer.SaveOptimizer(In(folder, parts.optimizer));  // gathers, then writes
+  if (!ranks.first()) return status;
+  status.Update(RemoveFolder(In(folder, parts.model)));
   engine::SaveOptions options;
   options.companions = companions;
-  if (ranks.writes_model()) {
-    status.Update(engine::SaveScalarModel(model, In(folder, parts.model), options));
+  if (status.ok()) {
+    status = engine::SaveWholeScalar(model, whole, In(folder, parts.model), options);
   }
-  status.Update(trainer.SaveOptimizer(In(folder, parts.optimizer)));
-  if (ranks.first() && status.ok()) status = WriteState(state, In(folder, parts.state));
+  if (status.ok()) status = WriteState(state, In(folder, parts.state));
   return status;
 }
 
