@@ -50,6 +50,21 @@ class Recorder : public WorkerStream {
     mu_.AwaitWithTimeout(absl::Condition(&scored), absl::Seconds(20));
     return found;
   }
+  /// Waits for so many tasks that save; the folders that they name.
+  std::vector<std::string> AwaitSaves(size_t count, absl::Duration limit = absl::Seconds(20)) {
+    absl::MutexLock lock(&mu_);
+    std::vector<std::string> folders;
+    const auto enough = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+      folders.clear();
+      for (const v1::ControllerMessage& message : sent_) {
+        if (!message.task().has_save_checkpoint()) continue;
+        folders.push_back(message.task().save_checkpoint().directory());
+      }
+      return folders.size() >= count;
+    };
+    mu_.AwaitWithTimeout(absl::Condition(&enough), limit);
+    return folders;
+  }
 
  private:
   absl::Mutex mu_;
@@ -148,6 +163,89 @@ TEST(JobRuntimeTest, AResultThatComesBeforeTheDataIsPlacedOnceItIsThere) {
   EXPECT_EQ(scored.policy_version(), 1);
   EXPECT_EQ(scored.prompt_text(), "1+2=");
   EXPECT_EQ(scored.answer(), "3");
+  gate.Close();
+  strands.join();
+  disk.join();
+  std::filesystem::remove_all(root);
+}
+
+// Rank 0 writes into a folder that is made for it. A rank that comes back first after a restart
+// must not begin: it would wait, within a collective, for one that may find no room.
+TEST(JobRuntimeTest, RanksBeginToSaveWhenTheFolderStands) {
+  const std::string root = testing::TempDir() + "/ranks_save";
+  std::filesystem::remove_all(root);
+  std::filesystem::create_directories(root);
+  std::ofstream(root + "/data.jsonl") << R"({"prompt": "1+1=", "response": "2"})"
+                                      << "\n";
+  store::v1::JobRow row;
+  *row.mutable_job() = QueuedJob();
+  row.mutable_job()->set_state(v1::Job::STATE_RUNNING);
+  row.mutable_job()->set_revision(1);
+  row.mutable_job()->set_step(2);
+  row.mutable_job()->set_total_steps(9);
+  row.mutable_job()->set_policy_version(3);
+  v1::JobSpec& spec = *row.mutable_job()->mutable_effective_spec();
+  spec.set_kind(v1::JOB_KIND_SFT);
+  spec.mutable_data()->add_train_files("data.jsonl");
+  spec.mutable_data()->set_train_batch_size(1);
+  spec.mutable_actor()->mutable_parallel()->set_dp(2);
+  row.mutable_job()->clear_dataflow();
+  row.mutable_job()->mutable_dataflow()->add_update()->set_role("actor");
+  row.set_incarnation(1);
+  row.set_saved_step(0);
+  store::v1::GroupRow& group = *row.add_groups();
+  group.set_role("actor");
+  group.set_generation(3);
+  group.set_sequence(5);
+  group.mutable_command()->set_kind(static_cast<int>(TaskKind::kSaveCheckpoint));
+  group.mutable_command()->set_generation(3);
+  group.mutable_command()->set_sequence(5);
+  for (const char* worker : {"actor-0", "actor-1"}) {
+    store::v1::SlotRow& slot = *row.add_slots();
+    slot.set_role("actor");
+    slot.set_worker_id(worker);
+    slot.set_ready(true);
+  }
+
+  boost::asio::thread_pool strands(1), disk(1);
+  Gate gate;
+  store::MemoryStore store;
+  WorkerDirectory workers;
+  const auto first = std::make_shared<Recorder>(), second = std::make_shared<Recorder>();
+  workers.Set("actor-0", first);
+  workers.Set("actor-1", second);
+  const RealClock clock;
+  RuntimeContext context;
+  context.strands = &strands;
+  context.disk = &disk;
+  context.gate = &gate;
+  context.store = &store;
+  context.workers = &workers;
+  context.clock = &clock;
+  context.data_root = root;
+  context.epoch = 2;
+  context.need = [](const std::string&, const NeedWorkers&) {};
+  context.return_worker = [](const std::string&, const ReturnWorker&) {};
+  const auto job = std::make_shared<JobRuntime>(&context, JobCore(row, {}, 2, context.core), 1,
+                                                /*stored=*/true);
+  absl::Notification started;
+  job->Start({}, [&] { started.Notify(); });
+  started.WaitForNotification();
+
+  job->Post(WorkerBack{"actor-1", true, 3, {}, {}});
+  EXPECT_TRUE(second->AwaitSaves(1, absl::Milliseconds(200)).empty());
+  job->Post(WorkerBack{"actor-0", true, 3, {}, {}});
+  const std::vector<std::string> folders = first->AwaitSaves(1);
+  ASSERT_EQ(folders.size(), 1u);
+  EXPECT_EQ(second->AwaitSaves(1), folders);
+  EXPECT_TRUE(std::filesystem::is_directory(folders[0]));
+  // A task that was lost on the way is sent again, and what stands is not cleared.
+  std::ofstream(folders[0] + "/written") << "by rank 0";
+  job->Post(WorkerBack{"actor-1", true, 3, {}, {}});
+  EXPECT_EQ(second->AwaitSaves(2).size(), 2u);
+  job->Post(WorkerBack{"actor-0", true, 3, {}, {}});
+  EXPECT_EQ(first->AwaitSaves(2).size(), 2u);
+  EXPECT_TRUE(std::filesystem::exists(folders[0] + "/written"));
   gate.Close();
   strands.join();
   disk.join();
