@@ -71,6 +71,26 @@ class Recorder : public WorkerStream {
   std::vector<v1::ControllerMessage> sent_ ABSL_GUARDED_BY(mu_);
 };
 
+// Of a second controller over the data of a first, without a queue.
+RuntimeContext RestartedContext(const std::string& root) {
+  RuntimeContext context;
+  context.data_root = root;
+  context.epoch = 2;
+  context.need = [](const std::string&, const NeedWorkers&) {};
+  context.return_worker = [](const std::string&, const ReturnWorker&) {};
+  return context;
+}
+
+std::shared_ptr<JobRuntime> StartRestored(const RuntimeContext& context,
+                                          const store::v1::JobRow& row) {
+  const auto job = std::make_shared<JobRuntime>(
+      &context, JobCore(row, {}, context.epoch, context.core), 1, /*stored=*/true);
+  absl::Notification started;
+  job->Start({}, [&] { started.Notify(); });
+  started.WaitForNotification();
+  return job;
+}
+
 template <typename T>
 void AddColumn(v1::TaskResult& result, const std::string& name, v1::DataType dtype,
                const std::vector<T>& values) {
@@ -120,22 +140,14 @@ TEST(JobRuntimeTest, AResultThatComesBeforeTheDataIsPlacedOnceItIsThere) {
   const auto reward = std::make_shared<Recorder>();
   workers.Set("reward-0", reward);
   const RealClock clock;
-  RuntimeContext context;
+  RuntimeContext context = RestartedContext(root);
   context.strands = &strands;
   context.disk = &disk;
   context.gate = &gate;
   context.store = &store;
   context.workers = &workers;
   context.clock = &clock;
-  context.data_root = root;
-  context.epoch = 2;
-  context.need = [](const std::string&, const NeedWorkers&) {};
-  context.return_worker = [](const std::string&, const ReturnWorker&) {};
-  const auto job = std::make_shared<JobRuntime>(&context, JobCore(row, {}, 2, context.core), 1,
-                                                /*stored=*/true);
-  absl::Notification started;
-  job->Start({}, [&] { started.Notify(); });
-  started.WaitForNotification();
+  const auto job = StartRestored(context, row);
 
   TaskRef ref;  // of the first controller: the second draw's second sample
   ref.kind = TaskKind::kGenerate;
@@ -215,22 +227,14 @@ TEST(JobRuntimeTest, RanksBeginToSaveWhenTheFolderStands) {
   workers.Set("actor-0", first);
   workers.Set("actor-1", second);
   const RealClock clock;
-  RuntimeContext context;
+  RuntimeContext context = RestartedContext(root);
   context.strands = &strands;
   context.disk = &disk;
   context.gate = &gate;
   context.store = &store;
   context.workers = &workers;
   context.clock = &clock;
-  context.data_root = root;
-  context.epoch = 2;
-  context.need = [](const std::string&, const NeedWorkers&) {};
-  context.return_worker = [](const std::string&, const ReturnWorker&) {};
-  const auto job = std::make_shared<JobRuntime>(&context, JobCore(row, {}, 2, context.core), 1,
-                                                /*stored=*/true);
-  absl::Notification started;
-  job->Start({}, [&] { started.Notify(); });
-  started.WaitForNotification();
+  const auto job = StartRestored(context, row);
 
   job->Post(WorkerBack{"actor-1", true, 3, {}, {}});
   EXPECT_TRUE(second->AwaitSaves(1, absl::Milliseconds(200)).empty());
