@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "controller/core/pools.h"
+
 namespace baton::controller {
 
 bool MayTrain(absl::string_view role) { return role == "actor" || role == "critic"; }
@@ -19,6 +21,10 @@ int RanksOf(const v1::JobSpec& effective, absl::string_view role) {
   return static_cast<int>(std::min<int64_t>(ranks, 1 << 20));  // a spec may not be checked yet
 }
 
+int GenerationTp(const v1::JobSpec& effective) {
+  return std::max(effective.rollout().tensor_model_parallel_size(), 1);
+}
+
 std::map<std::string, int> WorkersOf(const v1::JobSpec& effective, const v1::Dataflow& dataflow) {
   std::map<std::string, int> workers;
   for (const v1::UpdateNode& node : dataflow.update()) {
@@ -26,7 +32,9 @@ std::map<std::string, int> WorkersOf(const v1::JobSpec& effective, const v1::Dat
   }
   if (effective.kind() != v1::JOB_KIND_RL) return workers;
   const v1::ResourcesSpec& resources = effective.resources();
-  workers["rollout"] = resources.rollout_workers();
+  workers["rollout"] = IsHybrid(effective, dataflow)
+                           ? std::max(1, RanksOf(effective, "actor") / GenerationTp(effective))
+                           : resources.rollout_workers();
   for (const v1::ScoreNode& node : dataflow.score()) {
     if (MayTrain(node.role())) continue;  // who trains scores as well
     const auto asked = resources.role_workers().find(node.role());

@@ -23,7 +23,11 @@ GroupShape ShapeOf(const v1::JobSpec& effective, absl::string_view role);
 /// tp x dp.
 int RanksOf(const v1::JobSpec& effective, absl::string_view role);
 
-/// Role -> workers: the actor, the rollouts of kind rl, and every role of the dataflow.
+/// Tensor-parallel ranks of one generating replica; 1 where the spec says nothing.
+int GenerationTp(const v1::JobSpec& effective);
+
+/// Role -> workers: the actor, the rollouts of kind rl, and every role of the dataflow. Rollouts
+/// that share the actor's pool (IsHybrid) are its ranks: one for each replica.
 std::map<std::string, int> WorkersOf(const v1::JobSpec& effective, const v1::Dataflow& dataflow);
 
 /// Prompts that a step draws at a time.
