@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 
 #include "controller/core/pools.h"
 
@@ -9,9 +10,20 @@ namespace baton::controller {
 
 bool MayTrain(absl::string_view role) { return role == "actor" || role == "critic"; }
 
+const v1::ActorSpec& TrainOf(const v1::JobSpec& spec, absl::string_view role) {
+  return role == "critic" ? spec.critic().train() : spec.actor();
+}
+
+v1::ActorSpec* MutableTrainOf(v1::JobSpec* spec, absl::string_view role) {
+  return role == "critic" ? spec->mutable_critic()->mutable_train() : spec->mutable_actor();
+}
+
+std::string TrainField(absl::string_view role) {
+  return role == "critic" ? "critic.train" : "actor";
+}
+
 GroupShape ShapeOf(const v1::JobSpec& effective, absl::string_view role) {
-  const v1::ParallelSpec& parallel =
-      role == "critic" ? effective.critic().train().parallel() : effective.actor().parallel();
+  const v1::ParallelSpec& parallel = TrainOf(effective, role).parallel();
   return {std::max(parallel.tp(), 1), std::max(parallel.dp(), 1)};
 }
 
@@ -51,7 +63,22 @@ uint64_t GenBatchSize(const v1::JobSpec& effective) {
   return static_cast<uint64_t>(size);
 }
 
+// An earlier program checked pools, the actor's among them, and gave each role workers of its own.
+static void ForgetUnusedPools(v1::JobSpec* effective) {
+  if (effective->kind() != v1::JOB_KIND_RL) return;
+  v1::ResourcesSpec* resources = effective->mutable_resources();
+  std::set<std::string> named;
+  for (const v1::PoolSpec& pool : resources->pools()) {
+    named.insert(pool.roles().begin(), pool.roles().end());
+  }
+  if (named.count("actor") == 0 || named.count("rollout") > 0) return;
+  resources->clear_pools();
+  resources->clear_placement();
+}
+
 void Upgrade(store::v1::JobRow& row) {
+  if (row.job().has_effective_spec())
+    ForgetUnusedPools(row.mutable_job()->mutable_effective_spec());
   if (row.groups_size() > 0) return;
   store::v1::GroupRow* actor = row.add_groups();
   actor->set_role("actor");

@@ -14,6 +14,11 @@ namespace baton::controller {
 /// True for roles that may have an update node: "actor" and "critic".
 bool MayTrain(absl::string_view role);
 
+/// How a role that may train learns, and where the spec says so: "actor", "critic.train".
+const v1::ActorSpec& TrainOf(const v1::JobSpec& spec, absl::string_view role);
+v1::ActorSpec* MutableTrainOf(v1::JobSpec* spec, absl::string_view role);
+std::string TrainField(absl::string_view role);
+
 /// The shape of a trained role's group; 1 x 1 where the spec says nothing.
 struct GroupShape {
   int tp = 1;
@@ -33,7 +38,8 @@ std::map<std::string, int> WorkersOf(const v1::JobSpec& effective, const v1::Dat
 /// Prompts that a step draws at a time.
 uint64_t GenBatchSize(const v1::JobSpec& effective);
 
-/// Brings a row that a program of schema version 1 or 2 wrote to what this one reads.
+/// Brings a row that a program of schema version 1 or 2 wrote to what this one reads. Pools that
+/// were only planned with, which name the actor and not the rollouts, are forgotten.
 void Upgrade(store::v1::JobRow& row);
 
 }  // namespace baton::controller
