@@ -108,16 +108,19 @@ TEST_F(PlanCommandTest, YamlGoesIntoASpecAndPlansTheSame) {
                                  "actor: {ppo_mini_batch_size: 128}\n"
                                  "reward_model: {model: {path: Llama-70B-hf}}\n" +
                                      outcome.out);
-  const nlohmann::json again = Json({spec});
+  // The spec's own space has no pipeline stages, which this plan has.
+  EXPECT_THAT(Run({spec}).err, HasSubstr("is above 1"));
+  const nlohmann::json again = Json({spec, "--space", "full"});
   EXPECT_NEAR(again["chosen"]["seconds"].get<double>(), seconds, 1e-9);
   EXPECT_EQ(again["runners_up"].size(), 0);
   // The spec may stand after an option, which takes one value.
-  EXPECT_EQ(Run({"--models", "llama-70b", "--set", "rollout.n=1", spec}).code, 0);
-  const Outcome few = Run({spec, "--devices", "64"});
+  EXPECT_EQ(Run({"--models", "llama-70b", "--space", "full", "--set", "rollout.n=1", spec}).code,
+            0);
+  const Outcome few = Run({spec, "--devices", "64", "--space", "full"});
   EXPECT_EQ(few.code, 2);
   EXPECT_THAT(few.err, HasSubstr("the pools have 128 devices or more; there are 64"));
   // A flag wins over the spec.
-  EXPECT_EQ(Json({spec, "--placement", "auto"})["runners_up"].size(), 5);
+  EXPECT_EQ(Json({spec, "--placement", "auto", "--space", "full"})["runners_up"].size(), 5);
 }
 
 TEST_F(PlanCommandTest, ReadsModelsOfTheSpec) {
@@ -175,8 +178,8 @@ TEST_F(PlanCommandTest, MistakesNameTheirPlaceAndTheRemedy) {
   const std::string pools = Write("pools.yaml",
                                   "kind: rl\nmodel: {path: llama-7b}\n"
                                   "resources: {pools: [{roles: [actr]}]}\n");
-  EXPECT_THAT(fails(with({pools}), 2),
-              HasSubstr("resources.pools[0].roles: 'actr' is not a role with a model"));
+  EXPECT_THAT(fails(with({pools}), 2), HasSubstr("resources.pools[0].roles: 'actr' is not a role "
+                                                 "of the job; it has: actor, reward, rollout"));
   const std::string bad = Write("bad/config.json", R"({"hidden_size": 8})");
   EXPECT_THAT(fails(with({"--models", bad}), 2), HasSubstr("layers: 0 is below 1"));
 }

@@ -31,13 +31,13 @@ TEST(PlanRoles, AreThoseOfEveryPresetsDataflow) {
   for (const controller::Preset& preset : controller::Presets()) {
     SCOPED_TRACE(preset.name);
     v1::JobSpec spec = controller::ExampleSpec(preset.name);
-    EXPECT_EQ(cli::ModelRoles(spec), RolesOfDataflow(spec));
+    EXPECT_EQ(placement::ModelRoles(spec), RolesOfDataflow(spec));
     spec.clear_dataflow();
-    EXPECT_EQ(cli::ModelRoles(spec), RolesOfDataflow(spec));
+    EXPECT_EQ(placement::ModelRoles(spec), RolesOfDataflow(spec));
     if (preset.kind != v1::JOB_KIND_RL) continue;
     spec.mutable_algorithm()->set_use_kl_loss(true);
     spec.mutable_reward_model()->mutable_model()->set_path("job:rm");
-    EXPECT_EQ(cli::ModelRoles(spec), RolesOfDataflow(spec));
+    EXPECT_EQ(placement::ModelRoles(spec), RolesOfDataflow(spec));
   }
 }
 
@@ -52,6 +52,7 @@ TEST(PlanRoles, APlansPoolsAreGoodInASpec) {
   EXPECT_EQ(problem.roles.size(), 4);  // actor, critic, reference, cost
   problem.setting.device = *placement::FindDevice("h100");
   problem.devices = 32;
+  placement::KeepToRunnable(spec, &problem);
   const auto result = placement::Search(problem);
   ASSERT_TRUE(result.ok()) << result.status();
   const v1::JobSpec plan = cli::PlanAsSpec({problem, *result});
