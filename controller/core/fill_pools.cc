@@ -169,6 +169,30 @@ class PoolFiller {
                        "they are the actor's ranks (", ranks, "); remove it"));
     }
     SetWorkers("rollout", ranks);
+    const auto& pools = effective_->resources().pools();
+    for (int i = 0; i < pools.size(); ++i) {
+      const auto layout = pools.Get(i).layouts().find("rollout");
+      if (layout == pools.Get(i).layouts().end() || std::max(layout->second.dp(), 1) == ranks) {
+        continue;
+      }
+      Fail(PathOf(i) + ".layouts.rollout",
+           absl::StrCat("the rollouts are the actor's ranks (", ranks, "); remove it"));
+    }
+  }
+
+  // A layout spans its pool.
+  void CheckLayouts(int index, const v1::PoolSpec& pool, int devices, const std::string& largest) {
+    const std::map<std::string, v1::LayoutSpec> layouts(pool.layouts().begin(),
+                                                        pool.layouts().end());
+    for (const auto& [role, layout] : layouts) {
+      const int ranks = std::max(layout.tp(), 1) * std::max(layout.dp(), 1);
+      if (pool.has_devices() || ranks == devices) continue;  // CheckPlacement compares devices
+      Fail(
+          absl::StrCat(PathOf(index), ".layouts.", role),
+          absl::StrCat(ranks, ranks == 1 ? " rank does" : " ranks do", " not span the pool, which ",
+                       largest, " makes ", devices, " workers large; give ", role, " as many, or ",
+                       "say its number outside of layouts"));
+    }
   }
 
   void Size(int index, v1::PoolSpec* pool) {
@@ -189,6 +213,7 @@ class PoolFiller {
                         trained_.count(largest) > 0 ? " ranks" : " workers",
                         "; raise it, or remove it"));
     }
+    CheckLayouts(index, *pool, devices, largest);
     for (const std::string& role : pool->roles()) {
       if (sizes.count(role) == 0) SetWorkers(role, devices);
     }

@@ -1,5 +1,9 @@
 #include "controller/core/fill_pools.h"
 
+#include <algorithm>
+#include <map>
+#include <random>
+
 #include "controller/core/pools.h"
 #include "controller/core/presets.h"
 #include "controller/core/roles.h"
@@ -175,6 +179,26 @@ TEST(FillPools, NamesContradictions) {
   EXPECT_THAT(Problems(hybrid), IsEmpty());
 }
 
+TEST(FillPools, ALayoutSpansItsPool) {
+  v1::JobSpec spec = Ppo();
+  auto& layouts = *AddPool(&spec, {"actor", "critic", "rollout"})->mutable_layouts();
+  layouts["actor"].set_tp(2);
+  layouts["actor"].set_dp(2);
+  layouts["critic"].set_dp(3);
+  layouts["rollout"].set_dp(2);
+  const std::string field = "spec.resources.pools[0].layouts.";
+  EXPECT_THAT(
+      Problems(spec),
+      ElementsAre(Pair(field + "rollout", "the rollouts are the actor's ranks (4); remove it"),
+                  Pair(field + "critic",
+                       "3 ranks do not span the pool, which actor makes 4 workers large; give "
+                       "critic as many, or say its number outside of layouts"),
+                  Pair(field + "rollout", HasSubstr("2 ranks do not span the pool"))));
+  layouts["critic"].set_dp(4);
+  layouts["rollout"].set_dp(4);
+  EXPECT_THAT(Problems(spec), IsEmpty());
+}
+
 TEST(FillPools, ADevicesCountFitsItsRoles) {
   v1::JobSpec spec = Ppo();
   spec.mutable_actor()->mutable_parallel()->set_dp(4);
@@ -241,6 +265,82 @@ TEST(FillPools, AFilledSpecStays) {
     EXPECT_TRUE(MessageDifferencer::Equals(again.effective, once.effective))
         << once.effective.resources().DebugString() << again.effective.resources().DebugString();
   }
+}
+
+// Whatever is written, either something is named, or every role has its workers and the filled-in
+// spec stays as it is.
+TEST(FillPools, AnythingIsNamedOrFilled) {
+  std::mt19937 rng(5);
+  const auto any = [&](const std::vector<int>& of) { return of[rng() % of.size()]; };
+  const std::vector<std::string> names = {"actor",     "rollout",      "critic", "reward",
+                                          "reference", "reward_model", "nobody"};
+  const std::vector<int> size = {1, 1, 1, 2, 3, 4};
+  int good = 0, hybrid = 0, refused = 0;
+  for (int round = 0; round < 4000; ++round) {
+    v1::JobSpec spec = Ppo();
+    const auto layout = [&](v1::LayoutSpec* out, bool actor) {
+      if (actor && any({0, 1})) out->set_tp(any({1, 2}));
+      if (any({0, 1, 1})) out->set_dp(any(size));
+      if (any({0, 0, 0, 0, 0, 1})) out->set_generation_tp(any({1, 2}));
+    };
+    v1::ResourcesSpec* resources = spec.mutable_resources();
+    const int pools = any({0, 1, 2, 3});
+    for (int i = 0; i < pools; ++i) resources->add_pools();
+    for (const std::string& name : names) {
+      const int at = static_cast<int>(rng() % 4);
+      if (pools == 0 || at >= pools || (name == "nobody" && any({0, 1, 1}))) continue;
+      resources->mutable_pools(at)->add_roles(name);
+      if (any({0, 0, 1})) {
+        layout(&(*resources->mutable_pools(at)->mutable_layouts())[name], name == "actor");
+      }
+    }
+    for (v1::PoolSpec& pool : *resources->mutable_pools()) {
+      if (any({0, 0, 1})) pool.set_devices(any({1, 2, 4}));
+    }
+    if (pools == 0) resources->set_placement(any({0, 1}) ? "colocate" : "split");
+    if (any({0, 1})) spec.mutable_actor()->mutable_parallel()->set_tp(any(size));
+    if (any({0, 1})) spec.mutable_critic()->mutable_train()->mutable_parallel()->set_dp(any(size));
+    if (any({0, 0, 1})) resources->set_rollout_workers(any(size));
+    if (any({0, 0, 1})) (*resources->mutable_role_workers())["reference"] = any(size);
+    SCOPED_TRACE(resources->DebugString());
+    const CheckedSpec checked = CheckSpec(spec);
+    if (!checked.violations.empty()) {
+      ++refused;
+      for (const auto& violation : checked.violations)
+        EXPECT_THAT(violation.field(), HasSubstr("spec."));
+      continue;
+    }
+    ++good;
+    const v1::JobSpec& effective = checked.effective;
+    const auto workers = WorkersOf(effective, checked.dataflow);
+    hybrid += IsHybrid(effective, checked.dataflow) ? 1 : 0;
+    if (IsHybrid(effective, checked.dataflow))
+      EXPECT_EQ(workers.at("rollout"), workers.at("actor"));
+    EXPECT_EQ(workers.at("rollout"), effective.resources().rollout_workers());
+    std::map<std::string, int> times;
+    const std::vector<RolePool> made = PoolsOf(effective, checked.dataflow);
+    for (size_t i = 0; i < made.size(); ++i) {
+      int largest = 0;
+      for (const std::string& role : made[i].roles) {
+        ++times[role];
+        largest = std::max(largest, workers.at(role));
+      }
+      EXPECT_EQ(made[i].workers, largest);
+      if (i < static_cast<size_t>(effective.resources().pools_size())) {
+        EXPECT_EQ(made[i].workers, effective.resources().pools(static_cast<int>(i)).devices());
+      }
+    }
+    for (const auto& [role, count] : workers) {
+      EXPECT_GE(count, 1) << role;
+      EXPECT_EQ(times[role], 1) << role;
+    }
+    const CheckedSpec again = CheckSpec(effective);
+    EXPECT_TRUE(again.violations.empty()) << again.violations[0].DebugString();
+    EXPECT_TRUE(MessageDifferencer::Equals(again.effective, effective));
+  }
+  EXPECT_GE(good, 200);
+  EXPECT_GE(hybrid, 100);
+  EXPECT_GE(refused, 200);
 }
 
 // A program that only planned with pools stored them without the rollouts.

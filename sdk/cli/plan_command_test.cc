@@ -140,6 +140,47 @@ TEST_F(PlanCommandTest, ReadsModelsOfTheSpec) {
               AllOf(HasSubstr("actor random weights"), Not(HasSubstr("generation"))));
 }
 
+// For a spec the plan is what Baton runs.
+TEST_F(PlanCommandTest, ASpecsPlanIsRunnable) {
+  const std::string job =
+      "kind: rl\nmodel: {path: llama-7b, dtype: bfloat16}\nalgorithm: {preset: ppo}\n"
+      "actor: {ppo_mini_batch_size: 4}\n";
+  const std::string spec = Write("job.yaml", job + "resources: {device: h200, devices: 64}\n");
+  const nlohmann::json chosen = Json({spec})["chosen"];
+  for (const nlohmann::json& pool : chosen["pools"]) {
+    for (const nlohmann::json& role : pool["roles"]) {
+      EXPECT_EQ(role["pp"], 1);
+      if (role["role"] != "actor") EXPECT_EQ(role["tp"], 1) << role;
+      if (role["role"] != "reference") EXPECT_LE(role["dp"], 4) << role;
+    }
+  }
+  EXPECT_GT(chosen["seconds"], Json({spec, "--space", "full"})["chosen"]["seconds"]);
+  EXPECT_THAT(Run({spec, "--max-pp", "2"}).err,
+              HasSubstr("has no pipeline stages; add --space full"));
+  EXPECT_EQ(Run({spec, "--max-pp", "2", "--space", "full"}).code, 0);
+  EXPECT_THAT(Run({spec}).out, HasSubstr("note: the spec has no placement, so each role gets "
+                                         "workers of its own"));
+  EXPECT_THAT(Run({spec, "--set", "resources.placement=colocate"}).out,
+              HasSubstr("note: placement colocate takes layouts from actor.parallel"));
+  EXPECT_THAT(Run({spec, "--set", "resources.placement=auto"}).out, Not(HasSubstr("note:")));
+}
+
+// Pools may have roles that are not planned; planned roles in none are on their own.
+TEST_F(PlanCommandTest, TakesPoolsOfOtherRolesToo) {
+  const std::string spec =
+      Write("job.yaml",
+            "kind: rl\nmodel: {path: llama-7b, dtype: bfloat16}\nalgorithm: {preset: grpo}\n"
+            "reference: {}\n"
+            "resources:\n  device: h200\n  devices: 8\n  role_workers: {reference: 2}\n"
+            "  pools: [{roles: [actor], devices: 4}, {roles: [rollout, reward], devices: 2}]\n");
+  const nlohmann::json plan = Json({spec});
+  ASSERT_EQ(plan["chosen"]["pools"].size(), 2);
+  EXPECT_EQ(plan["chosen"]["pools"][0]["roles"][0]["role"], "actor");
+  EXPECT_EQ(plan["chosen"]["pools"][1]["roles"][0]["role"], "reference");
+  EXPECT_EQ(plan["chosen"]["pools"][1]["roles"][0]["dp"], 2);
+  EXPECT_THAT(plan["notes"].dump(), HasSubstr("though the spec keeps them apart"));
+}
+
 TEST_F(PlanCommandTest, MistakesNameTheirPlaceAndTheRemedy) {
   const auto fails = [](const std::vector<std::string>& arguments, int code) {
     const Outcome outcome = Run(arguments);
