@@ -42,14 +42,14 @@ ALLOWED = {
     "workers/hybrid": "sdk/base sdk/parallel workers/engine workers/parallel relay/weights",
     "workers/reward": "sdk/base sdk/rpc sdk/worker proto",
     "workers/policy": "sdk/base sdk/rpc workers/engine relay/client relay/weights proto",
-    "workers/rollout": "sdk/base sdk/rpc sdk/worker workers/engine workers/parallel workers/policy"
-                       " relay/client relay/weights proto",
-    "workers/trainer": "sdk/base sdk/rpc sdk/worker workers/engine workers/parallel workers/policy"
-                       " relay/client relay/weights proto",
+    "workers/rollout": "sdk/base sdk/rpc sdk/worker workers/engine workers/parallel workers/hybrid"
+                       " workers/policy relay/client relay/weights proto",
+    "workers/trainer": "sdk/base sdk/parallel sdk/rpc sdk/worker workers/engine workers/parallel"
+                       " workers/hybrid workers/policy relay/client relay/weights proto",
     "workers/scoring": "sdk/base sdk/rpc sdk/worker workers/engine workers/parallel workers/policy"
                        " workers/reward workers/rollout workers/trainer relay/weights proto",
     "workers/fake": "sdk/base sdk/rpc sdk/worker proto",
-    "workers/main": "sdk/base sdk/rpc sdk/worker workers/engine workers/policy workers/reward"
+    "workers/main": "sdk/base sdk/rpc sdk/worker workers/engine workers/hybrid workers/policy workers/reward"
                     " workers/rollout workers/trainer workers/scoring proto",
     "examples/custom_algorithm": "sdk/base sdk/worker proto",
     "examples/custom_reward": "sdk/base sdk/worker proto",
