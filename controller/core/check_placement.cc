@@ -130,7 +130,7 @@ void CheckPlacement(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
   for (const v1::ScoreNode& node : dataflow.score()) roles.insert(node.role());
   for (const v1::UpdateNode& node : dataflow.update()) roles.insert(node.role());
   roles.erase("reward");  // rules and commands need no device
-  for (const char* role : {"actor", "critic", "reference", "reward_model", "cost"}) {
+  for (const char* role : {"actor", "critic", "reference", "reward_model", "cost", "cost_critic"}) {
     if (roles.count(role) > 0) models.insert(role);
   }
   PlacementCheck check(effective.resources(), violations);

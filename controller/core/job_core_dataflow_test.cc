@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 
 #include "controller/core/simulated_job.h"
@@ -35,6 +36,13 @@ SimulatedJob World(uint64_t seed, const std::string& preset, int steps) {
     options.preset = "ppo";
     options.actor_ranks = 3;
     options.critic_ranks = 2;
+  } else if (preset == "two_critics") {
+    options.preset = "safe_rlhf";
+    options.cost_critic = true;
+  } else if (preset == "recomputed_on_ranks") {
+    options.preset = "grpo";
+    options.recompute_log_prob = true;
+    options.actor_ranks = 2;
   } else {
     options.preset = preset;
   }
@@ -112,7 +120,8 @@ TEST_P(DataflowTest, ARestartAtAnyEventChangesNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Presets, DataflowTest,
-                         ::testing::Values("ppo", "remax", "dapo", "over_group", "ppo_on_ranks"),
+                         ::testing::Values("ppo", "remax", "dapo", "over_group", "ppo_on_ranks",
+                                           "two_critics", "recomputed_on_ranks"),
                          [](const auto& preset) { return preset.param; });
 
 TEST(DataflowJobTest, TheCriticLearnsFromTheActorsBatchesAndIsSavedWithIt) {
@@ -122,6 +131,16 @@ TEST(DataflowJobTest, TheCriticLearnsFromTheActorsBatchesAndIsSavedWithIt) {
   EXPECT_EQ(world.disk().at(4).size(), 2u);
   EXPECT_EQ(world.disk().at(4).at("actor"), world.disk().at(4).at("critic"))
       << "the same batches give the same simulated weights";
+}
+
+TEST(DataflowJobTest, TheCriticOfCostsIsTrainedAndSavedAsTheOther) {
+  SimulatedJob world = World(3, "two_critics", 4);
+  world.RunToEnd();
+  ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+  const auto& saved = world.disk().at(4);
+  ASSERT_EQ(saved.size(), 3u);
+  EXPECT_EQ(saved.at("cost_critic"), saved.at("critic"));
+  EXPECT_EQ(saved.at("cost_critic"), saved.at("actor"));
 }
 
 TEST(DataflowJobTest, TheLossOfTheCriticTakesTheActorBackToo) {
@@ -140,6 +159,21 @@ TEST(DataflowJobTest, TheLossOfTheCriticTakesTheActorBackToo) {
   undisturbed.RunToEnd();
   EXPECT_EQ(run("critic"), undisturbed.FinalWeights());
   EXPECT_EQ(run("actor"), undisturbed.FinalWeights());
+}
+
+// All that the actor scores lies between two of its updates, and on whichever of its ranks.
+TEST(DataflowJobTest, EveryRankOfTheActorScoresWhatItIsAskedFor) {
+  std::set<std::string> scored;
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    SimulatedJob world = World(seed, "recomputed_on_ranks", 3);
+    for (int i = 0; !world.ended() && i < 20000 && world.Step(); ++i) {
+      for (const TaskDone& done : world.UnderWay(TaskKind::kScore)) scored.insert(done.worker);
+    }
+    ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+  }
+  EXPECT_GE(std::count_if(scored.begin(), scored.end(),
+                          [](const std::string& worker) { return worker.rfind("actor", 0) == 0; }),
+            2);
 }
 
 // Every third group is dropped, so each step takes two rounds of three prompts, and the next goes

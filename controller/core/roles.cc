@@ -3,13 +3,31 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "absl/strings/str_cat.h"
+
 namespace baton::controller {
 
-bool MayTrain(absl::string_view role) { return role == "actor" || role == "critic"; }
+bool MayTrain(absl::string_view role) { return role == "actor" || IsCritic(role); }
+
+bool IsCritic(absl::string_view role) { return role == "critic" || role == "cost_critic"; }
+
+CriticColumns ColumnsOf(absl::string_view critic) {
+  if (critic == "cost_critic") return {"cost_values", "cost_returns"};
+  return {"values", "returns"};
+}
+
+const v1::ActorSpec& TrainingOf(const v1::JobSpec& spec, absl::string_view role) {
+  if (role == "critic") return spec.critic().train();
+  if (role == "cost_critic") return spec.cost_critic().train();
+  return spec.actor();
+}
+
+std::string TrainingPath(absl::string_view role) {
+  return IsCritic(role) ? absl::StrCat(role, ".train") : std::string(role);
+}
 
 GroupShape ShapeOf(const v1::JobSpec& effective, absl::string_view role) {
-  const v1::ParallelSpec& parallel =
-      role == "critic" ? effective.critic().train().parallel() : effective.actor().parallel();
+  const v1::ParallelSpec& parallel = TrainingOf(effective, role).parallel();
   return {std::max(parallel.tp(), 1), std::max(parallel.dp(), 1)};
 }
 

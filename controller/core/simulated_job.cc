@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "controller/core/roles.h"
 #include "controller/core/spec.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -30,6 +31,11 @@ v1::Job MakeJob(const SimulatedJob::Options& options) {
     spec.mutable_critic()->mutable_train()->mutable_parallel()->set_dp(options.critic_ranks);
   }
   if (!options.preset.empty()) spec.mutable_algorithm()->set_preset(options.preset);
+  if (options.cost_critic) {
+    spec.mutable_algorithm()->set_cost_critic(true);
+    spec.mutable_cost_model()->mutable_model()->set_path("/cost");
+  }
+  if (options.recompute_log_prob) spec.mutable_algorithm()->set_recompute_log_prob(true);
   if (!options.sft) {
     spec.mutable_data()->add_val_files("v");
     spec.mutable_trainer()->set_val_before_train(true);
@@ -260,7 +266,7 @@ void SimulatedJob::Do(const StartTask& start) {
   running.erase(start.ref);
   switch (start.ref.kind) {
     case TaskKind::kAssignRole:
-      if (start.args.role == "actor" || start.args.role == "critic") {
+      if (MayTrain(start.args.role)) {
         Actor& actor = actors_[start.worker];
         actor = Actor();
         actor.rank = start.args.rank;
@@ -314,6 +320,9 @@ void SimulatedJob::Score(const StartTask& start, TaskDone& done) {
   const TrajectoryInfo& t = start.args.trajectory;
   EXPECT_EQ(t.scored >> start.ref.part & 1, 0u) << "scored again";
   EXPECT_TRUE(t.purpose == v1::PURPOSE_TRAIN || node.out() == "reward") << "for nothing";
+  if (node.role() == "actor") {
+    EXPECT_EQ(actors_.at(start.worker).version, t.policy_version) << "not what it was made with";
+  }
   std::vector<TrajectoryInfo> scored = start.args.group;
   EXPECT_EQ(scored.size(), node.over() == "group" ? 2u : 0u);
   for (uint32_t i = 0; i < scored.size(); ++i) {

@@ -21,10 +21,11 @@ namespace {
 namespace fs = std::filesystem;
 using placement::ModelConfig;
 
-const char* const kRoles[] = {"actor", "critic", "reference", "reward_model", "cost"};
+const char* const kRoles[] = {"actor",        "critic", "reference",
+                              "reward_model", "cost",   "cost_critic"};
 
 bool HasScalarHead(const std::string& role) {
-  return role == "critic" || role == "reward_model" || role == "cost";
+  return role == "critic" || role == "cost_critic" || role == "reward_model" || role == "cost";
 }
 
 std::vector<std::string> KnownNames() {
@@ -97,6 +98,7 @@ const v1::ModelSpec& ModelOf(const v1::JobSpec& spec, const std::string& role) {
     return given && (model.has_path() || model.has_init()) ? model : spec.model();
   };
   if (role == "critic") return own(spec.critic().has_model(), spec.critic().model());
+  if (role == "cost_critic") return own(spec.cost_critic().has_model(), spec.cost_critic().model());
   if (role == "reference") return own(spec.reference().has_model(), spec.reference().model());
   if (role == "reward_model") {
     return own(spec.reward_model().has_model(), spec.reward_model().model());
@@ -161,6 +163,7 @@ std::set<std::string> PresetRoles(const v1::JobSpec& spec) {
   std::set<std::string> roles = {"actor"};
   if (preset == "ppo" || preset == "safe_rlhf" || preset == "vapo") roles.insert("critic");
   if (preset == "safe_rlhf") roles.insert("cost");
+  if (preset == "safe_rlhf" && spec.algorithm().cost_critic()) roles.insert("cost_critic");
   if (preset == "fapo" || spec.has_judge()) roles.insert("judge");
   if (spec.has_reward_model()) roles.insert("reward_model");
   if (spec.has_reference() || spec.algorithm().use_kl_loss() ||
@@ -177,6 +180,13 @@ std::set<std::string> AllRoles(const v1::JobSpec& spec) {
   for (const v1::ScoreNode& node : spec.dataflow().score()) roles.insert(node.role());
   for (const v1::UpdateNode& node : spec.dataflow().update()) roles.insert(node.role());
   return roles;
+}
+
+// It computes the log-probs of what it generated once more.
+bool ActorScores(const v1::JobSpec& spec) {
+  if (!spec.has_dataflow()) return spec.algorithm().recompute_log_prob();
+  return std::any_of(spec.dataflow().score().begin(), spec.dataflow().score().end(),
+                     [](const v1::ScoreNode& node) { return node.role() == "actor"; });
 }
 
 placement::Workload MakeWorkload(const v1::JobSpec& spec) {
@@ -263,8 +273,8 @@ absl::StatusOr<PlanProblem> MakePlanProblem(const PlanInput& input) {
     role.model = *std::move(model);
     role.model.scalar_head = HasScalarHead(name) || input.spec.kind() == v1::JOB_KIND_REWARD_MODEL;
     role.generates = rl && name == "actor";
-    role.scores = rl && name != "actor";
-    role.trains = name == "actor" || name == "critic";
+    role.scores = rl && (name != "actor" || ActorScores(input.spec));
+    role.trains = name == "actor" || name == "critic" || name == "cost_critic";
     out.problem.roles.push_back(std::move(role));
   }
   for (const std::string& role : AllRoles(input.spec)) {

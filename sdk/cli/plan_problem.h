@@ -26,7 +26,8 @@ struct PlanProblem {
 /// 1024 prompts and responses of 1024 tokens, eight updates.
 extern const char kDefaultPlanSpec[];
 
-/// The roles that hold a model, in a fixed order: actor, critic, reference, reward_model, cost.
+/// The roles that hold a model, in a fixed order: actor, critic, reference, reward_model, cost,
+/// cost_critic.
 std::vector<std::string> ModelRoles(const v1::JobSpec& spec);
 
 /// A model by its name (`llama-7b`), by a Hugging Face directory or by its config.json.

@@ -30,9 +30,11 @@ struct ActorOptions {
 
 /// Methods: update, publish, save_checkpoint, compute_log_prob, evaluate and export. In a job of
 /// kind reward_model it trains a reward model instead (reward_model_training.h): update, evaluate,
-/// save_checkpoint and export. Called by the worker's one thread for this role. Every method may be
-/// repeated: `update` of the step already made answers its first result, so no optimizer step is
-/// ever applied twice.
+/// save_checkpoint and export. compute_log_prob (Score) makes a column `old_log_prob`, float32 per
+/// response token, of the weights as they stand, under softmax(logits / rollout.temperature) (1
+/// where that is 0); a rank that holds a slice of the model cannot answer it alone. Called by the
+/// worker's one thread for this role. Every method may be repeated: `update` of the step already
+/// made answers its first result, so no optimizer step is ever applied twice.
 ///
 /// With several ranks (ranks.h) all of them get update, publish and save_checkpoint; one publishes
 /// and writes. A rank that misses another answers UNAVAILABLE or DEADLINE_EXCEEDED, and the group
