@@ -20,12 +20,13 @@ struct NamedColumn {
   Column column;
 };
 
-std::vector<NamedColumn> ColumnsIn(const EstimatorSpec& spec, Estimator cost_estimator) {
+/// `recomputed`: some sample has log-probs of the rollout beside its log-probs.
+std::vector<NamedColumn> ColumnsIn(const EstimatorSpec& spec, Estimator cost_estimator,
+                                   bool recomputed) {
   std::vector<NamedColumn> columns;
-  if (spec.use_kl_in_reward) {
-    columns.push_back({"log_probs", &Sample::log_probs});
-    columns.push_back({"ref_log_probs", &Sample::ref_log_probs});
-  }
+  if (spec.use_kl_in_reward || recomputed) columns.push_back({"log_probs", &Sample::log_probs});
+  if (spec.use_kl_in_reward) columns.push_back({"ref_log_probs", &Sample::ref_log_probs});
+  if (recomputed) columns.push_back({"rollout_log_probs", &Sample::rollout_log_probs});
   if (spec.estimator == Estimator::kGae) columns.push_back({"values", &Sample::values});
   if (spec.estimator == Estimator::kGiven) {
     columns.push_back({"advantage", &Sample::token_advantages});
@@ -168,16 +169,15 @@ void Whiten(absl::Span<const Sample> samples, const Statistics& before, BatchAdv
                    [&](float& a, double) { a = static_cast<float>((a - mean) * scale); });
 }
 
-void AddReturnMetrics(absl::Span<const Sample> samples, const EstimatorSpec& spec,
+/// What is to be learned, and how well a critic's `column` of values (null: there is no critic)
+/// foretold it: metrics critic/<prefix>returns, critic/<prefix>values, <critic>/vf_explained_var.
+void AddReturnMetrics(absl::Span<const Sample> samples, const std::vector<float>& target_returns,
+                      const std::string& prefix, Column column, const std::string& critic,
                       BatchAdvantages& out) {
-  Statistics returns, costs;
-  ForEachToken(samples, out, [&](size_t place) { returns.Add(out.returns[place]); });
-  returns.Write("critic/returns", out.metrics);
-  if (!out.cost_returns.empty()) {
-    ForEachToken(samples, out, [&](size_t place) { costs.Add(out.cost_returns[place]); });
-    costs.Write("critic/cost_returns", out.metrics);
-  }
-  if (spec.estimator != Estimator::kGae) return;
+  Statistics returns;
+  ForEachToken(samples, out, [&](size_t place) { returns.Add(target_returns[place]); });
+  returns.Write(absl::StrCat("critic/", prefix, "returns"), out.metrics);
+  if (column == nullptr) return;
   Statistics values, errors;
   double squares = 0, error_squares = 0;
   const double mean = returns.mean();
@@ -186,18 +186,38 @@ void AddReturnMetrics(absl::Span<const Sample> samples, const EstimatorSpec& spe
     const Sample& s = samples[i];
     for (size_t t = 0; t < s.length; ++t) {
       if (!s.mask.empty() && s.mask[t] == 0) continue;
-      const double value = s.values[t], target = out.returns[out.offsets[i] + t];
+      const double value = (s.*column)[t], target = target_returns[out.offsets[i] + t];
       values.Add(value);
       errors.sum += target - value;
       error_squares += (target - value) * (target - value);
       squares += (target - mean) * (target - mean);
     }
   }
-  values.Write("critic/values", out.metrics);
+  values.Write(absl::StrCat("critic/", prefix, "values"), out.metrics);
   if (values.count < 2) return;
   const double n = values.count;
   const double error_variance = (error_squares - errors.sum * errors.sum / n) / (n - 1);
-  out.metrics["critic/vf_explained_var"] = 1 - error_variance / (squares / (n - 1) + 1e-5);
+  out.metrics[critic + "/vf_explained_var"] = 1 - error_variance / (squares / (n - 1) + 1e-5);
+}
+
+/// How far what generated is from what learns, where log-probs were recomputed: with d = recomputed
+/// - rollout log-prob of a token, the means of |d| and of exp(d) - d - 1, the k3 estimate of
+/// KL(rollout, actor) from the rollout's tokens (Schulman 2020, joschu.net/blog/kl-approx.html).
+void AddMismatch(absl::Span<const Sample> samples, BatchAdvantages& out) {
+  Statistics differences, divergences;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const Sample& s = samples[i];
+    if (!out.kept[i] || s.rollout_log_probs.empty()) continue;
+    for (size_t t = 0; t < s.length; ++t) {
+      if (!s.mask.empty() && s.mask[t] == 0) continue;
+      const double d = double{s.log_probs[t]} - double{s.rollout_log_probs[t]};
+      differences.Add(std::abs(d));
+      divergences.Add(std::expm1(std::min(d, 20.0)) - std::min(d, 20.0));
+    }
+  }
+  if (differences.count == 0) return;
+  out.metrics["rollout_corr/log_prob_abs_diff"] = differences.mean();
+  out.metrics["rollout_corr/k3_kl"] = divergences.mean();
 }
 
 /// Makes one advantage per sample one per token.
@@ -267,7 +287,9 @@ absl::StatusOr<BatchAdvantages> ComputeAdvantages(absl::Span<const Sample> sampl
                                                   const EstimatorSpec& spec,
                                                   const EstimatorState& state) {
   const Estimator cost_estimator = EstimatorOf(spec.cost_estimator).value_or(spec.estimator);
-  const std::vector<NamedColumn> columns = ColumnsIn(spec, cost_estimator);
+  const bool recomputed = std::any_of(samples.begin(), samples.end(),
+                                      [](const Sample& s) { return !s.rollout_log_probs.empty(); });
+  const std::vector<NamedColumn> columns = ColumnsIn(spec, cost_estimator, recomputed);
   for (size_t i = 0; i < samples.size(); ++i) {
     absl::Status status = CheckLengths(samples, i, columns);
     status.Update(CheckScalars(samples, i, spec));
@@ -288,14 +310,23 @@ absl::StatusOr<BatchAdvantages> ComputeAdvantages(absl::Span<const Sample> sampl
 
   Statistics advantages;
   ForEachAdvantage(samples, out, [&](float& a, double times) { advantages.Add(a, times); });
-  if (!std::isfinite(advantages.sum)) return NameTheCulprit(samples, columns);
+  AddMismatch(samples, out);
+  const auto mismatch = out.metrics.find("rollout_corr/log_prob_abs_diff");
+  const bool sound = mismatch == out.metrics.end() || std::isfinite(mismatch->second);
+  if (!std::isfinite(advantages.sum) || !sound) return NameTheCulprit(samples, columns);
   if (spec.whiten_advantages) {
     Whiten(samples, advantages, out);
     advantages = {};
     ForEachAdvantage(samples, out, [&](float& a, double times) { advantages.Add(a, times); });
   }
   advantages.Write("critic/advantages", out.metrics);
-  if (!out.returns.empty()) AddReturnMetrics(samples, spec, out);
+  if (!out.returns.empty()) {
+    const bool critic = spec.estimator == Estimator::kGae;
+    AddReturnMetrics(samples, out.returns, "", critic ? &Sample::values : nullptr, "critic", out);
+  }
+  if (!out.cost_returns.empty()) {
+    AddReturnMetrics(samples, out.cost_returns, "cost_", &Sample::cost_values, "cost_critic", out);
+  }
   CountGroups(samples, out);
   if (spec.use_kl_in_reward && spec.kl_ctrl == "adaptive") {
     out.state.kl_coef =

@@ -122,6 +122,104 @@ TEST(ComputeAdvantagesTest, SafeRlhfByHand) {
   EXPECT_EQ(out.metrics.at("critic/cost/mean"), 3);
 }
 
+// Both signals by their critics, written out from the formulas: delta_t = r_t + gamma V_{t+1} -
+// V_t, A_t = sum_l (gamma lam)^l delta_{t+l}, A = (A_r - lambda A_c) / (1 + lambda). Quadratic in
+// length, over the unmasked tokens alone.
+TEST(ComputeAdvantagesTest, SafeRlhfWithTwoCriticsIsItsFormula) {
+  constexpr double kGamma = 0.97, kLam = 0.8, kLambda = 1.7;
+  const EstimatorSpec spec = Spec("gae", {{"gamma", kGamma},
+                                          {"lam", kLam},
+                                          {"use_cost", true},
+                                          {"whiten_advantages", false},
+                                          {"lambda_lr", 0.0},
+                                          {"lambda_init", kLambda}});
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    Batch b = RandomBatch(seed, 12);
+    for (auto& column : b.token_rewards) column.clear();
+    b.Bind();
+    const BatchAdvantages out = Compute(b.samples, spec);
+    ASSERT_TRUE(out.per_token);
+    double sum_of_values = 0, tokens = 0;
+    for (size_t i = 0; i < b.samples.size(); ++i) {
+      std::vector<size_t> places;
+      for (size_t t = 0; t < b.samples[i].length; ++t) {
+        if (b.In(i, t)) places.push_back(t);
+      }
+      const auto advantage = [&](size_t k, double outcome, const std::vector<float>& values) {
+        double sum = 0;
+        for (size_t l = k; l < places.size(); ++l) {
+          const bool last = l + 1 == places.size();
+          const double next = last ? 0 : values[places[l + 1]];
+          const double delta = (last ? outcome : 0) + kGamma * next - values[places[l]];
+          sum += std::pow(kGamma * kLam, static_cast<double>(l - k)) * delta;
+        }
+        return sum;
+      };
+      for (size_t k = 0; k < places.size(); ++k) {
+        const size_t t = places[k];
+        const double reward = advantage(k, b.samples[i].reward, b.values[i]);
+        const double cost = advantage(k, *b.samples[i].cost, b.cost_values[i]);
+        EXPECT_NEAR(out.AdvantagesOf(i)[t], (reward - kLambda * cost) / (1 + kLambda), 1e-5);
+        EXPECT_NEAR(out.ReturnsOf(i)[t], reward + b.values[i][t], 1e-5);
+        EXPECT_NEAR(out.CostReturnsOf(i)[t], cost + b.cost_values[i][t], 1e-5);
+        sum_of_values += b.cost_values[i][t];
+        ++tokens;
+      }
+    }
+    EXPECT_NEAR(out.metrics.at("critic/cost_values/mean"), sum_of_values / tokens, 1e-5);
+    EXPECT_EQ(out.metrics.count("critic/cost_returns/mean"), 1u);
+  }
+}
+
+TEST(ComputeAdvantagesTest, SaysHowWellEachCriticForetold) {
+  // Two responses of one token: returns are reward 1, 0 and cost 4, 2.
+  std::vector<Sample> samples = OneTokenEach({1, 0});
+  const std::vector<float> right = {1}, wrong = {0}, four = {4}, two = {2};
+  samples[0].cost = 4, samples[0].values = right, samples[0].cost_values = two;
+  samples[1].cost = 2, samples[1].values = wrong, samples[1].cost_values = four;
+  const auto metrics =
+      Compute(samples, Spec("gae", {{"use_cost", true}, {"whiten_advantages", false}})).metrics;
+  EXPECT_NEAR(metrics.at("critic/vf_explained_var"), 1, 1e-9);
+  // Residuals 2, -2 have variance 8; returns 4, 2 have 2.
+  EXPECT_NEAR(metrics.at("cost_critic/vf_explained_var"), 1 - 8 / (2 + 1e-5), 1e-9);
+  EXPECT_EQ(metrics.at("critic/cost_values/max"), 4);
+  EXPECT_EQ(metrics.at("critic/cost_returns/mean"), 3);
+}
+
+TEST(ComputeAdvantagesTest, MeasuresHowFarTheRolloutIsFromTheActor) {
+  std::vector<Sample> samples = OneTokenEach({1, 0, 0});
+  samples[0].group = 7;  // the others are alike, and dropped
+  samples[1].group = samples[2].group = 8;
+  const std::vector<float> recomputed = {-1.0F, -2.0F, -9.0F}, rollout = {-1.5F, -1.0F, -5.0F};
+  const std::vector<uint8_t> mask = {1, 1, 0};
+  for (Sample& s : samples) {
+    s.length = 3;
+    s.mask = mask;
+    s.log_probs = recomputed;
+    s.rollout_log_probs = rollout;
+  }
+  samples[1].rollout_log_probs = samples[2].rollout_log_probs = recomputed;
+  const EstimatorSpec spec = Spec("grpo", {{"filter_groups", true}});
+  const auto metrics = Compute(samples, spec).metrics;
+  // d = 0.5 and -1.
+  EXPECT_NEAR(metrics.at("rollout_corr/log_prob_abs_diff"), 0.75, 1e-9);
+  const double k3 = (std::exp(0.5) - 0.5 - 1 + std::exp(-1.0) + 1 - 1) / 2;
+  EXPECT_NEAR(metrics.at("rollout_corr/k3_kl"), k3, 1e-9);
+  // Nothing to compare.
+  for (Sample& s : samples) s.rollout_log_probs = {};
+  EXPECT_EQ(Compute(samples, spec).metrics.count("rollout_corr/k3_kl"), 0u);
+  // What is not sound is named.
+  const std::vector<float> bad = {-1.0F, std::nanf(""), 0};
+  for (Sample& s : samples) s.rollout_log_probs = rollout;
+  samples[0].log_probs = bad;
+  const auto fault = [&] {
+    return std::string(ComputeAdvantages(samples, spec, InitialState(spec)).status().message());
+  };
+  EXPECT_EQ(fault(), "sample 0 (group 7): token 1: log_probs is nan");
+  samples[0].log_probs = absl::MakeConstSpan(bad).first(1);
+  EXPECT_EQ(fault(), "sample 0 (group 7): log_probs has 1 values for 3 tokens");
+}
+
 TEST(ComputeAdvantagesTest, SafeRlhfOfTwoEstimatorsAgreesWithEachAlone) {
   const Batch b = RandomBatch(4, 12);
   const EstimatorSpec spec = Spec("gae", {{"use_cost", true},

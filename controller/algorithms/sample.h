@@ -17,11 +17,12 @@ struct Sample {
   uint64_t group = 0;  ///< Samples of one prompt share it, wherever they stand in the batch.
   size_t length = 0;   ///< Response tokens, masked ones included; may be 0.
   double reward = 0;   ///< Of the whole response: rules, models, combined (CombineRewards).
-  absl::Span<const uint8_t> mask;         ///< 0: not the policy's token. Empty: all ones.
-  absl::Span<const float> log_probs;      ///< The actor's, at generation or recomputed.
-  absl::Span<const float> ref_log_probs;  ///< The reference's.
-  absl::Span<const float> values;         ///< The critic's, before each token.
-  absl::Span<const float> cost_values;    ///< The cost critic's.
+  absl::Span<const uint8_t> mask;             ///< 0: not the policy's token. Empty: all ones.
+  absl::Span<const float> log_probs;          ///< The actor's, at generation or recomputed …
+  absl::Span<const float> rollout_log_probs;  ///< … and then what they were at generation.
+  absl::Span<const float> ref_log_probs;      ///< The reference's.
+  absl::Span<const float> values;             ///< The critic's, before each token.
+  absl::Span<const float> cost_values;        ///< The cost critic's.
   absl::Span<const float>
       token_rewards;  ///< Added to the reward, token by token (process rewards).
   absl::Span<const float> token_advantages;  ///< Of `given`, made by a user's method …

@@ -19,9 +19,10 @@ namespace {
 // What Baton's own workers serve.
 const std::map<std::string, std::set<std::string>>& OwnMethods() {
   static const auto* const methods = new std::map<std::string, std::set<std::string>>{
-      {"reward", {"compute_reward"}}, {"reference", {"compute_log_prob"}},
-      {"critic", {"compute_values"}}, {"reward_model", {"compute_reward"}},
-      {"cost", {"compute_reward"}},   {"judge", {"compute_reward"}},
+      {"actor", {"compute_log_prob"}},     {"reward", {"compute_reward"}},
+      {"reference", {"compute_log_prob"}}, {"critic", {"compute_values"}},
+      {"cost_critic", {"compute_values"}}, {"reward_model", {"compute_reward"}},
+      {"cost", {"compute_reward"}},        {"judge", {"compute_reward"}},
   };
   return *methods;
 }
@@ -79,12 +80,18 @@ class DataflowChecker {
     for (int i = 0; i < dataflow_.score_size(); ++i) {
       const v1::ScoreNode& node = dataflow_.score(i);
       if (node.role().empty()) Fail(Score(i, "role"), "is missing; say who serves the node");
-      if (node.role() == "actor" || node.role() == "rollout") {
+      if (node.role() == "rollout") {
         Fail(Score(i, "role"),
              absl::StrCat("'", node.role(), "' scores nothing; one of: ",
                           absl::StrJoin(OwnRoles(), ", "), ", or a role of a worker of your own"));
       }
-      if (node.method().empty()) Fail(Score(i, "method"), "is missing");
+      if (node.method().empty()) {
+        Fail(Score(i, "method"), "is missing");
+      } else if (node.role() == "actor" && node.method() != "compute_log_prob") {
+        Fail(Score(i, "method"), absl::StrCat("'", node.method(),
+                                              "' is none by which the actor scores; it has: "
+                                              "compute_log_prob"));
+      }
       if (node.node().empty()) {
         Fail(Score(i, "node"), "is missing; give the node a name");
       } else if (!nodes.insert(node.node()).second) {
@@ -208,13 +215,22 @@ class DataflowChecker {
       Fail("rollout.n", absl::StrCat("1, but estimator ", node.estimator(),
                                      " compares the responses to a prompt; give at least 2"));
     }
-    bool critic = false;
-    for (const v1::UpdateNode& update : dataflow_.update()) critic |= update.role() == "critic";
-    if (critic && !check.needs.returns) {
+    if (Updates("critic") && !check.needs.returns) {
       Fail(path, absl::StrCat("estimator ", node.estimator(),
                               " makes no returns for the critic to learn; use gae, or remove the "
                               "critic's update"));
     }
+    if (Updates("cost_critic") && !check.needs.cost_returns) {
+      Fail(OptionPath(options_path, "cost_estimator"),
+           absl::StrCat("these options make no cost_returns for the cost critic to learn; give "
+                        "use_cost: true and cost_estimator: gae, or ",
+                        own_ ? "remove the cost critic's update" : "algorithm.cost_critic: false"));
+    }
+  }
+
+  bool Updates(absl::string_view role) const {
+    return std::any_of(dataflow_.update().begin(), dataflow_.update().end(),
+                       [&](const v1::UpdateNode& update) { return update.role() == role; });
   }
 
   void CheckNeed(const std::string& path, const std::string& estimator, const std::string& column) {
@@ -229,8 +245,11 @@ class DataflowChecker {
                                      " needs the reward of a greedy "
                                      "response; add {purpose: baseline} to dataflow.generate"));
     }
+    const bool of_cost_critic = !own_ && column == "cost_values";
     Fail(path, absl::StrCat("estimator ", estimator, " with these options needs '", column,
-                            "', which no score node makes; add one, or change the options"));
+                            "', which no score node makes; ",
+                            of_cost_critic ? "set algorithm.cost_critic: true" : "add one",
+                            ", or change the options"));
   }
 
   void CheckUpdates() {
@@ -239,7 +258,8 @@ class DataflowChecker {
       const v1::UpdateNode& node = dataflow_.update(i);
       const std::string path = absl::StrCat("dataflow.update[", i, "]");
       if (!MayTrain(node.role())) {
-        Fail(path + ".role", absl::StrCat("'", node.role(), "' is not one of: actor, critic"));
+        Fail(path + ".role",
+             absl::StrCat("'", node.role(), "' is not one of: actor, critic, cost_critic"));
       } else if (!roles.insert(node.role()).second) {
         Fail(path + ".role", absl::StrCat("'", node.role(), "' is updated twice in a step"));
       }
@@ -249,10 +269,21 @@ class DataflowChecker {
       CheckLoss(path, node);
     }
     if (roles.count("actor") == 0) Fail("dataflow.update", "has no node of role actor");
-    if (roles.count("critic") > 0 && made_by_.count("values") == 0) {
+    for (int i = 0; i < dataflow_.score_size(); ++i) {
+      const std::string& role = dataflow_.score(i).role();
+      if (!IsCritic(role) || roles.count(role) > 0) continue;
+      Fail(Score(i, "role"),
+           absl::StrCat("'", role, "' scores, but nothing teaches it; add {role: ", role,
+                        ", method: update, loss: value} to "
+                        "dataflow.update, or give the role another name"));
+    }
+    for (const std::string& role : roles) {
+      if (!IsCritic(role) || made_by_.count(ColumnsOf(role).values) > 0) continue;
       Fail("dataflow.update",
-           "the critic learns and its values are not asked for; add the score "
-           "node {role: critic, method: compute_values, out: values}");
+           absl::StrCat("the ", role == "critic" ? "critic" : "cost critic",
+                        " learns and its values are not asked for; add the "
+                        "score node {role: ",
+                        role, ", method: compute_values, out: ", ColumnsOf(role).values, "}"));
     }
   }
 
@@ -260,7 +291,7 @@ class DataflowChecker {
     static const auto* const actor =
         new std::vector<std::string>{"cispo", "gspo", "ppo_clip", "reinforce"};
     static const auto* const critic = new std::vector<std::string>{"value"};
-    const auto& losses = node.role() == "critic" ? *critic : *actor;
+    const auto& losses = IsCritic(node.role()) ? *critic : *actor;
     if (std::find(losses.begin(), losses.end(), node.loss()) == losses.end()) {
       Fail(path + ".loss",
            absl::StrCat("'", node.loss(), "' is not one of: ", absl::StrJoin(losses, ", ")));
@@ -288,8 +319,10 @@ class DataflowChecker {
     if (std::find(needs.begin(), needs.end(), "old_log_prob") != needs.end() &&
         made_by_.count("old_log_prob") == 0) {
       Fail(options_path + ".rollout_is",
-           "needs 'old_log_prob', which no score node makes; leave it "
-           "out: what is sampled here is sampled by the policy itself");
+           absl::StrCat("needs 'old_log_prob', which no score node makes; ",
+                        own_ ? "add {role: actor, method: compute_log_prob, out: old_log_prob}"
+                             : "set algorithm.recompute_log_prob: true",
+                        ", or leave it out"));
     }
   }
 

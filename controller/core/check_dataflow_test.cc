@@ -77,7 +77,16 @@ TEST(CheckDataflowTest, EveryMistakeIsNamedWithItsPathAndARemedy) {
       {"out: \"steps\"", "inputs: \"steps\" out: \"steps\"", "spec.dataflow.score",
        "a cycle: reason needs reason"},
       {"role: \"parser\"", "role: \"rollout\"", "spec.dataflow.score[0].role",
-       "'rollout' scores nothing; one of: cost, critic, "},
+       "'rollout' scores nothing; one of: actor, cost, cost_critic, critic, "},
+      {"role: \"parser\"", "role: \"actor\"", "spec.dataflow.score[0].method",
+       "'split' is none by which the actor scores; it has: compute_log_prob"},
+      {"update { role: \"critic\" method: \"update\" loss: \"value\" }", "",
+       "spec.dataflow.score[4].role", "'critic' scores, but nothing teaches it; add {role: critic"},
+      {"update { role: \"critic\"", "update { role: \"cost_critic\"", "spec.dataflow.update",
+       "the cost critic learns and its values are not asked for; add the score node {role: "
+       "cost_critic, method: compute_values, out: cost_values}"},
+      {"update { role: \"critic\"", "update { role: \"cost_critic\"",
+       "spec.dataflow.advantage.options.cost_estimator", "no cost_returns for the cost critic"},
       {"role: \"parser\"", "", "spec.dataflow.score[0].role", "is missing"},
       {"method: \"split\"", "", "spec.dataflow.score[0].method", "is missing"},
       {"node: \"reason\"", "node: \"style\"", "spec.dataflow.score[2].node", "there twice"},
@@ -107,12 +116,13 @@ TEST(CheckDataflowTest, EveryMistakeIsNamedWithItsPathAndARemedy) {
       {"loss: \"ppo_clip\"",
        "loss: \"ppo_clip\" options { fields { key: \"rollout_is\" value { string_value: \"token\" "
        "} } }",
-       "spec.dataflow.update[0].options.rollout_is", "needs 'old_log_prob'"},
+       "spec.dataflow.update[0].options.rollout_is",
+       "needs 'old_log_prob', which no score node makes; add {role: actor"},
       {"loss: \"ppo_clip\"",
        "loss: \"ppo_clip\" options { fields { key: \"clip_ratio\" value { number_value: 1 } } }",
        "spec.dataflow.update[0].options.clip_ratio", "clip_ratio_high"},
       {"update { role: \"critic\"", "update { role: \"reference\"", "spec.dataflow.update[1].role",
-       "'reference' is not one of: actor, critic"},
+       "'reference' is not one of: actor, critic, cost_critic"},
       {"update { role: \"critic\"", "update { role: \"actor\"", "spec.dataflow.update[1].role",
        "'actor' is updated twice"},
       {"update { role: \"actor\"", "update { role: \"critic\"", "spec.dataflow.update",
@@ -167,6 +177,51 @@ TEST(CheckDataflowTest, WhatTheGraphOfAPresetLacksIsSaidInTheWordsOfTheSpec) {
   EXPECT_THAT(Problems(spec),
               AllOf(Contains(Pair("spec.critic", HasSubstr("preset rloo has no role critic"))),
                     Contains(Pair("spec.rollout.n", HasSubstr("at least 2")))));
+}
+
+// Fields that ask for a critic of costs or for log-probs computed again, where they cannot be.
+TEST(CheckDataflowTest, WhatIsAskedForAndNotThereIsNamedWithARemedy) {
+  v1::JobSpec spec = SpecWith(kGraph);
+  spec.mutable_algorithm()->set_recompute_log_prob(true);
+  spec.mutable_algorithm()->set_cost_critic(true);
+  EXPECT_THAT(Problems(spec),
+              AllOf(Contains(Pair("spec.algorithm.recompute_log_prob",
+                                  HasSubstr("add {node: old_log_prob, role: actor"))),
+                    Contains(Pair("spec.algorithm.cost_critic",
+                                  HasSubstr("add {node: cost_values, role: cost_critic")))));
+  spec.clear_dataflow();
+  spec.mutable_reward()->add_rules()->set_type("numeric");
+  spec.mutable_algorithm()->set_preset("ppo");
+  spec.mutable_cost_critic();
+  EXPECT_THAT(Problems(spec),
+              AllOf(Contains(Pair("spec.algorithm.cost_critic",
+                                  HasSubstr("preset ppo has no costs; use preset safe_rlhf"))),
+                    Contains(Pair("spec.cost_critic", HasSubstr("has no role cost_critic")))));
+  spec.mutable_algorithm()->set_preset("safe_rlhf");
+  EXPECT_THAT(Problems(spec),
+              ElementsAre(Pair("spec.cost_model.model.path", HasSubstr("is missing"))));
+  spec.mutable_cost_model()->mutable_model()->set_path("/cost");
+  EXPECT_THAT(Problems(spec), IsEmpty());
+  spec.mutable_cost_critic()->mutable_train()->mutable_parallel()->set_tp(2);
+  spec.mutable_actor()->mutable_parallel()->set_tp(2);
+  EXPECT_THAT(
+      Problems(spec),
+      AllOf(Contains(Pair("spec.cost_critic.train.parallel.tp", HasSubstr("use dp"))),
+            Contains(Pair("spec.actor.parallel.tp",
+                          HasSubstr("use dp, or set algorithm.recompute_log_prob: false")))));
+  spec.mutable_actor()->clear_parallel();
+  spec.mutable_algorithm()->set_cost_critic(false);
+  EXPECT_THAT(Problems(spec),
+              ElementsAre(Pair("spec.cost_critic", HasSubstr("set algorithm.cost_critic: true"))));
+  spec.clear_cost_critic();
+  auto& advantage = *spec.mutable_algorithm()->mutable_advantage()->mutable_fields();
+  advantage["cost_estimator"].set_string_value("gae");
+  EXPECT_THAT(Problems(spec),
+              ElementsAre(Pair("spec.algorithm", HasSubstr("set algorithm.cost_critic: true"))));
+  spec.mutable_algorithm()->set_cost_critic(true);
+  advantage["cost_estimator"].set_string_value("reinforce_plus_plus");
+  EXPECT_THAT(Problems(spec), ElementsAre(Pair("spec.algorithm.advantage.cost_estimator",
+                                               HasSubstr("or algorithm.cost_critic: false"))));
 }
 
 TEST(ScoreGraphTest, KnowsWhatEachNodeNeedsAndWhatARewardIsMadeOf) {

@@ -25,7 +25,7 @@ std::string ProjectId(const std::string& job) {
 // The method that says how much a role takes at once.
 std::string MainMethod(const std::string& role) {
   if (role == "rollout") return "generate";
-  if (role == "actor") return "update";
+  if (role == "actor") return "compute_log_prob";
   return "compute_" + role;
 }
 

@@ -58,8 +58,7 @@ void JobCore::StartUpdate() {
 void JobCore::OnUpdated(Group& group, const Metrics& metrics) {
   if (group.role != "actor") ++group.version;  // the actor's grows when the step is done
   for (const auto& [name, value] : metrics) update_metrics_[name] = value;
-  if (group.role == "actor") update_metrics_["timing_s/update_actor"] = Since(phase_since_);
-  if (group.role == "critic") update_metrics_["timing_s/update_critic"] = Since(phase_since_);
+  update_metrics_["timing_s/update_" + group.role] = Since(phase_since_);
   if (Commanded()) return Do(PutJob{});
   const bool updated = step_ >= spec().algorithm().critic_warmup();
   FinishStep(std::exchange(update_metrics_, {}), updated);

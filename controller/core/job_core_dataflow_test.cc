@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 
 #include "controller/core/simulated_job.h"
@@ -55,6 +56,13 @@ SimulatedJob World(uint64_t seed, const std::string& preset, int steps) {
   } else if (preset == "ppo_rollouts_share") {
     options.preset = "ppo";
     options.pools = {{"rollout", "reference", "reward"}};
+  } else if (preset == "two_critics") {
+    options.preset = "safe_rlhf";
+    options.cost_critic = true;
+  } else if (preset == "recomputed_on_ranks") {
+    options.preset = "grpo";
+    options.recompute_log_prob = true;
+    options.actor_ranks = 2;
   } else {
     options.preset = preset;
   }
@@ -134,7 +142,8 @@ TEST_P(DataflowTest, ARestartAtAnyEventChangesNothing) {
 INSTANTIATE_TEST_SUITE_P(Presets, DataflowTest,
                          ::testing::Values("ppo", "remax", "dapo", "over_group", "ppo_on_ranks",
                                            "ppo_colocated", "dapo_colocated", "ppo_split_on_ranks",
-                                           "ppo_trainers_share", "ppo_rollouts_share"),
+                                           "ppo_trainers_share", "ppo_rollouts_share",
+                                           "two_critics", "recomputed_on_ranks"),
                          [](const auto& preset) { return preset.param; });
 
 // Who shares workers is a matter of time, and not of what is learnt.
@@ -189,6 +198,16 @@ TEST(DataflowJobTest, TheCriticLearnsFromTheActorsBatchesAndIsSavedWithIt) {
       << "the same batches give the same simulated weights";
 }
 
+TEST(DataflowJobTest, TheCriticOfCostsIsTrainedAndSavedAsTheOther) {
+  SimulatedJob world = World(3, "two_critics", 4);
+  world.RunToEnd();
+  ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+  const auto& saved = world.disk().at(4);
+  ASSERT_EQ(saved.size(), 3u);
+  EXPECT_EQ(saved.at("cost_critic"), saved.at("critic"));
+  EXPECT_EQ(saved.at("cost_critic"), saved.at("actor"));
+}
+
 TEST(DataflowJobTest, TheLossOfTheCriticTakesTheActorBackToo) {
   const auto run = [](const std::string& lost) {
     SimulatedJob world = World(3, "ppo", 5);
@@ -205,6 +224,21 @@ TEST(DataflowJobTest, TheLossOfTheCriticTakesTheActorBackToo) {
   undisturbed.RunToEnd();
   EXPECT_EQ(run("critic"), undisturbed.FinalWeights());
   EXPECT_EQ(run("actor"), undisturbed.FinalWeights());
+}
+
+// All that the actor scores lies between two of its updates, and on whichever of its ranks.
+TEST(DataflowJobTest, EveryRankOfTheActorScoresWhatItIsAskedFor) {
+  std::set<std::string> scored;
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    SimulatedJob world = World(seed, "recomputed_on_ranks", 3);
+    for (int i = 0; !world.ended() && i < 20000 && world.Step(); ++i) {
+      for (const TaskDone& done : world.UnderWay(TaskKind::kScore)) scored.insert(done.worker);
+    }
+    ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+  }
+  EXPECT_GE(std::count_if(scored.begin(), scored.end(),
+                          [](const std::string& worker) { return worker.rfind("actor", 0) == 0; }),
+            2);
 }
 
 // Every third group is dropped, so each step takes two rounds of three prompts, and the next goes

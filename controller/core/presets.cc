@@ -197,6 +197,17 @@ void AddAdvantage(const v1::AlgorithmSpec& algorithm, v1::Dataflow& graph) {
   }
 }
 
+void AddCritic(const v1::JobSpec& spec, const char* role, const v1::CriticSpec& critic,
+               v1::Dataflow& graph) {
+  v1::UpdateNode* update = graph.add_update();
+  update->set_role(role);
+  update->set_method("update");
+  update->set_loss("value");
+  Set(update->mutable_options(), "loss_agg_mode", spec.algorithm().loss_agg_mode());
+  Set(update->mutable_options(), "cliprange_value",
+      critic.has_cliprange_value() ? critic.cliprange_value() : 0.5);
+}
+
 void AddActor(const v1::JobSpec& spec, const std::string& loss, v1::Dataflow& graph) {
   const v1::AlgorithmSpec& algorithm = spec.algorithm();
   v1::UpdateNode* update = graph.add_update();
@@ -268,6 +279,7 @@ void FillPreset(v1::AlgorithmSpec* algorithm) {
   }
   Options advantage = recipe->advantage;
   advantage.erase("lam");  // it has a field of its own
+  if (recipe->cost && algorithm->cost_critic()) advantage["cost_estimator"] = std::string("gae");
   Complete(advantage, algorithm->mutable_advantage());
   Complete(recipe->policy, algorithm->mutable_loss());
 }
@@ -308,22 +320,22 @@ v1::Dataflow MakeDataflow(const v1::JobSpec& effective) {
   if (recipe->baseline) graph.add_generate()->set_purpose("baseline");
   AddRewards(effective, recipe->preset.name == "fapo", graph);
   if (recipe->cost) AddScore(graph, "cost", "cost", "compute_reward", "cost");
+  if (algorithm.recompute_log_prob()) {
+    AddScore(graph, "old_log_prob", "actor", "compute_log_prob", "old_log_prob");
+  }
   if (Flag(algorithm.advantage(), "use_kl_in_reward") || algorithm.use_kl_loss() ||
       effective.has_reference()) {
     AddScore(graph, "reference", "reference", "compute_log_prob", "ref_log_prob");
   }
+  const bool cost_critic = recipe->cost && algorithm.cost_critic();
   if (recipe->critic) AddScore(graph, "values", "critic", "compute_values", "values");
+  if (cost_critic) {
+    AddScore(graph, "cost_values", "cost_critic", "compute_values", "cost_values");
+  }
   AddAdvantage(algorithm, graph);
   AddActor(effective, recipe->loss, graph);
-  if (recipe->critic) {
-    v1::UpdateNode* update = graph.add_update();
-    update->set_role("critic");
-    update->set_method("update");
-    update->set_loss("value");
-    Set(update->mutable_options(), "loss_agg_mode", algorithm.loss_agg_mode());
-    Set(update->mutable_options(), "cliprange_value",
-        effective.critic().has_cliprange_value() ? effective.critic().cliprange_value() : 0.5);
-  }
+  if (recipe->critic) AddCritic(effective, "critic", effective.critic(), graph);
+  if (cost_critic) AddCritic(effective, "cost_critic", effective.cost_critic(), graph);
   return graph;
 }
 

@@ -1,8 +1,10 @@
 #include "controller/core/presets.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 
+#include "controller/core/check_dataflow.h"
 #include "controller/core/roles.h"
 #include "controller/core/spec.h"
 #include "gmock/gmock.h"
@@ -83,6 +85,57 @@ TEST(PresetsTest, EachBringsTheRolesItNeeds) {
   EXPECT_THAT(RolesOf("vapo"), UnorderedElementsAre("actor", "rollout", "reward", "critic"));
   EXPECT_THAT(RolesOf("safe_rlhf"),
               UnorderedElementsAre("actor", "rollout", "reward", "critic", "reference", "cost"));
+}
+
+TEST(PresetsTest, ACriticOfCostsReplacesTheEstimatorOfCosts) {
+  v1::JobSpec spec = SpecOf("safe_rlhf");
+  const auto estimator = [](const CheckedSpec& checked) {
+    return checked.dataflow.advantage().options().fields().at("cost_estimator").string_value();
+  };
+  EXPECT_EQ(estimator(CheckSpec(spec)), "reinforce_plus_plus");
+  spec.mutable_algorithm()->set_cost_critic(true);
+  spec.mutable_cost_critic()->mutable_train()->set_lr(3e-5);
+  spec.mutable_cost_critic()->mutable_train()->mutable_parallel()->set_dp(2);
+  spec.mutable_cost_critic()->set_cliprange_value(0.25);
+  const CheckedSpec checked = CheckSpec(spec);
+  EXPECT_THAT(checked.violations, IsEmpty());
+  EXPECT_EQ(estimator(checked), "gae");
+  const v1::Dataflow& graph = checked.dataflow;
+  const v1::ScoreNode& values = graph.score(graph.score_size() - 1);
+  EXPECT_EQ(values.role() + "." + values.method() + " " + values.out(),
+            "cost_critic.compute_values cost_values");
+  ASSERT_EQ(graph.update_size(), 3);
+  EXPECT_EQ(graph.update(2).role() + " " + graph.update(2).loss(), "cost_critic value");
+  EXPECT_EQ(graph.update(2).options().fields().at("cliprange_value").number_value(), 0.25);
+  EXPECT_EQ(graph.update(1).options().fields().at("cliprange_value").number_value(), 0.5);
+  EXPECT_EQ(WorkersOf(checked.effective, graph).at("cost_critic"), 2);
+  EXPECT_EQ(WorkersOf(checked.effective, graph).at("critic"), 1);
+  EXPECT_EQ(checked.effective.cost_critic().train().lr(), 3e-5);
+  EXPECT_EQ(checked.effective.cost_critic().train().beta1(), 0.9);
+  EXPECT_EQ(checked.effective.cost_critic().model().path(), "/model") << "as the other critic";
+  // What was filled in says the same again.
+  const CheckedSpec again = CheckSpec(checked.effective);
+  EXPECT_THAT(again.violations, IsEmpty());
+  EXPECT_EQ(again.dataflow.DebugString(), graph.DebugString());
+}
+
+TEST(PresetsTest, EveryOneCanHaveItsLogProbsComputedAgain) {
+  for (const std::string& preset : PresetsOf(v1::JOB_KIND_RL)) {
+    v1::JobSpec spec = SpecOf(preset);
+    const int before = CheckSpec(spec).dataflow.score_size();
+    spec.mutable_algorithm()->set_recompute_log_prob(true);
+    (*spec.mutable_algorithm()->mutable_loss()->mutable_fields())["rollout_is"].set_string_value(
+        "token");  // which needs both
+    const CheckedSpec checked = CheckSpec(spec);
+    EXPECT_THAT(checked.violations, IsEmpty()) << preset;
+    ASSERT_EQ(checked.dataflow.score_size(), before + 1) << preset;
+    const auto node = std::find_if(checked.dataflow.score().begin(), checked.dataflow.score().end(),
+                                   [](const auto& n) { return n.out() == "old_log_prob"; });
+    ASSERT_NE(node, checked.dataflow.score().end()) << preset;
+    EXPECT_EQ(node->role() + "." + node->method(), "actor.compute_log_prob");
+    EXPECT_THAT(ForeignMethods(checked.dataflow), IsEmpty()) << preset;
+    EXPECT_EQ(WorkersOf(checked.effective, checked.dataflow).at("actor"), 1) << preset;
+  }
 }
 
 TEST(PresetsTest, AUsersValueStandsAboveThePresets) {

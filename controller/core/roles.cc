@@ -4,26 +4,38 @@
 #include <cstdint>
 #include <set>
 
+#include "absl/strings/str_cat.h"
 #include "controller/core/pools.h"
 
 namespace baton::controller {
 
-bool MayTrain(absl::string_view role) { return role == "actor" || role == "critic"; }
+bool MayTrain(absl::string_view role) { return role == "actor" || IsCritic(role); }
 
-const v1::ActorSpec& TrainOf(const v1::JobSpec& spec, absl::string_view role) {
-  return role == "critic" ? spec.critic().train() : spec.actor();
+bool IsCritic(absl::string_view role) { return role == "critic" || role == "cost_critic"; }
+
+CriticColumns ColumnsOf(absl::string_view critic) {
+  if (critic == "cost_critic") return {"cost_values", "cost_returns"};
+  return {"values", "returns"};
 }
 
-v1::ActorSpec* MutableTrainOf(v1::JobSpec* spec, absl::string_view role) {
-  return role == "critic" ? spec->mutable_critic()->mutable_train() : spec->mutable_actor();
+const v1::ActorSpec& TrainingOf(const v1::JobSpec& spec, absl::string_view role) {
+  if (role == "critic") return spec.critic().train();
+  if (role == "cost_critic") return spec.cost_critic().train();
+  return spec.actor();
 }
 
-std::string TrainField(absl::string_view role) {
-  return role == "critic" ? "critic.train" : "actor";
+std::string TrainingPath(absl::string_view role) {
+  return IsCritic(role) ? absl::StrCat(role, ".train") : std::string(role);
+}
+
+v1::ActorSpec* MutableTrainingOf(v1::JobSpec* spec, absl::string_view role) {
+  if (role == "critic") return spec->mutable_critic()->mutable_train();
+  if (role == "cost_critic") return spec->mutable_cost_critic()->mutable_train();
+  return spec->mutable_actor();
 }
 
 GroupShape ShapeOf(const v1::JobSpec& effective, absl::string_view role) {
-  const v1::ParallelSpec& parallel = TrainOf(effective, role).parallel();
+  const v1::ParallelSpec& parallel = TrainingOf(effective, role).parallel();
   return {std::max(parallel.tp(), 1), std::max(parallel.dp(), 1)};
 }
 

@@ -11,13 +11,24 @@
 
 namespace baton::controller {
 
-/// True for roles that may have an update node: "actor" and "critic".
+/// True for roles that may have an update node: "actor" and the critics.
 bool MayTrain(absl::string_view role);
 
-/// How a role that may train learns, and where the spec says so: "actor", "critic.train".
-const v1::ActorSpec& TrainOf(const v1::JobSpec& spec, absl::string_view role);
-v1::ActorSpec* MutableTrainOf(v1::JobSpec* spec, absl::string_view role);
-std::string TrainField(absl::string_view role);
+/// True for "critic" and "cost_critic".
+bool IsCritic(absl::string_view role);
+
+/// Of critics: the column each makes before an update, and the one that it learns from.
+struct CriticColumns {
+  const char* values;
+  const char* returns;
+};
+CriticColumns ColumnsOf(absl::string_view critic);
+
+/// How a role that trains learns: spec.actor, or its section's `train`; and where that stands:
+/// "actor", "critic.train", "cost_critic.train".
+const v1::ActorSpec& TrainingOf(const v1::JobSpec& spec, absl::string_view role);
+v1::ActorSpec* MutableTrainingOf(v1::JobSpec* spec, absl::string_view role);
+std::string TrainingPath(absl::string_view role);
 
 /// The shape of a trained role's group; 1 x 1 where the spec says nothing.
 struct GroupShape {

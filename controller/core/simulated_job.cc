@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "absl/strings/str_split.h"
+#include "controller/core/roles.h"
 #include "controller/core/spec.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -31,6 +32,11 @@ v1::Job MakeJob(const SimulatedJob::Options& options) {
     spec.mutable_critic()->mutable_train()->mutable_parallel()->set_dp(options.critic_ranks);
   }
   if (!options.preset.empty()) spec.mutable_algorithm()->set_preset(options.preset);
+  if (options.cost_critic) {
+    spec.mutable_algorithm()->set_cost_critic(true);
+    spec.mutable_cost_model()->mutable_model()->set_path("/cost");
+  }
+  if (options.recompute_log_prob) spec.mutable_algorithm()->set_recompute_log_prob(true);
   if (!options.sft) {
     spec.mutable_data()->add_val_files("v");
     spec.mutable_trainer()->set_val_before_train(true);
@@ -270,7 +276,7 @@ void SimulatedJob::Do(const StartTask& start) {
   CheckTurn(start);
   switch (start.ref.kind) {
     case TaskKind::kAssignRole:
-      if (start.args.role == "actor" || start.args.role == "critic") Assign(start);
+      if (MayTrain(start.args.role)) Assign(start);
       break;
     case TaskKind::kLoadWeights:
       EXPECT_FALSE(Hybrid()) << "it has no weights of its own";
@@ -311,6 +317,10 @@ void SimulatedJob::Score(const StartTask& start, TaskDone& done) {
   const TrajectoryInfo& t = start.args.trajectory;
   EXPECT_EQ(t.scored >> start.ref.part & 1, 0u) << "scored again";
   EXPECT_TRUE(t.purpose == v1::PURPOSE_TRAIN || node.out() == "reward") << "for nothing";
+  if (node.role() == "actor") {
+    EXPECT_EQ(actors_.at({start.worker, node.role()}).version, t.policy_version)
+        << "not what it was made with";
+  }
   std::vector<TrajectoryInfo> scored = start.args.group;
   EXPECT_EQ(scored.size(), node.over() == "group" ? 2u : 0u);
   for (uint32_t i = 0; i < scored.size(); ++i) {

@@ -35,6 +35,8 @@ class SimulatedJob {
     int critic_ranks = 1;
     int rollout_workers = 2;
     std::vector<std::vector<std::string>> pools;  ///< Roles that share workers.
+    bool cost_critic = false;                     ///< Of preset safe_rlhf.
+    bool recompute_log_prob = false;
   };
   explicit SimulatedJob(const Options& options);
 

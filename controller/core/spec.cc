@@ -218,6 +218,8 @@ void CheckAlgorithm(v1::JobSpec* spec, Checker& check) {
                "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm");
   BATON_NUMBER("algorithm", algorithm, entropy_coeff, 0.0, -10.0, 10.0);
   BATON_BOOL(algorithm, use_kl_loss, false);
+  BATON_BOOL(algorithm, recompute_log_prob, false);
+  BATON_BOOL(algorithm, cost_critic, false);
   BATON_NUMBER("algorithm", algorithm, kl_loss_coef, 0.001, 0.0, 100.0);
   BATON_CHOICE("algorithm", algorithm, kl_loss_type, "k3", "k1", "k2", "k3");
   BATON_CHOICE("algorithm", algorithm, mode, "sync", "sync");
@@ -280,6 +282,45 @@ void CheckScoringModel(const std::string& path, bool required, const v1::JobSpec
   check.InRange(path + ".max_token_len", role->max_token_len(), 1, 1 << 28);
 }
 
+// A critic starts from the job's own model unless it has one, and learns as the actor unless told
+// otherwise.
+void CheckCritic(const std::string& section, const v1::JobSpec& spec, v1::CriticSpec* critic,
+                 Checker& check) {
+  CheckOwnModel(section, spec, false, critic->mutable_model(), check);
+  v1::ActorSpec train = spec.actor();
+  train.clear_parallel();  // its group is a matter of its own
+  train.MergeFrom(critic->train());
+  *critic->mutable_train() = train;
+  CheckTraining(section + ".train", critic->mutable_train(), check);
+  if (!critic->has_cliprange_value()) critic->set_cliprange_value(0.5);
+  check.InRange(section + ".cliprange_value", critic->cliprange_value(), 1e-9, 1e9);
+}
+
+// What spec.algorithm asks for and the dataflow has not.
+void CheckAsked(const v1::Dataflow& dataflow, const v1::JobSpec& spec, Checker& check) {
+  const v1::AlgorithmSpec& algorithm = spec.algorithm();
+  const auto& scores = dataflow.score();
+  const auto made = [&](const char* column) {
+    return std::any_of(scores.begin(), scores.end(),
+                       [&](const v1::ScoreNode& node) { return node.out() == column; });
+  };
+  if (algorithm.recompute_log_prob() && !made("old_log_prob")) {
+    check.Fail("algorithm.recompute_log_prob",
+               "is true, but no node of spec.dataflow makes old_log_prob; add {node: old_log_prob, "
+               "role: actor, method: compute_log_prob, out: old_log_prob}, or remove it");
+  }
+  if (algorithm.cost_critic() && !made("cost_values")) {
+    check.Fail(
+        "algorithm.cost_critic",
+        spec.has_dataflow()
+            ? "is true, but no node of spec.dataflow makes cost_values; add {node: "
+              "cost_values, role: cost_critic, method: compute_values, out: cost_values} and "
+              "an update of role cost_critic, or remove it"
+            : absl::StrCat("preset ", algorithm.preset(),
+                           " has no costs; use preset safe_rlhf, or remove it"));
+  }
+}
+
 // The sections of the roles that the dataflow has, and none of those that it has not.
 void CheckRoles(const v1::Dataflow& dataflow, v1::JobSpec* spec, Checker& check) {
   std::set<std::string> roles;
@@ -287,20 +328,19 @@ void CheckRoles(const v1::Dataflow& dataflow, v1::JobSpec* spec, Checker& check)
   for (const v1::UpdateNode& node : dataflow.update()) roles.insert(node.role());
   const auto unused = [&](const char* section, const char* role, bool given) {
     if (!given || roles.count(role) > 0) return false;
+    const bool cost_critic = section == absl::string_view("cost_critic");
     check.Fail(section, absl::StrCat("the dataflow of preset ", spec->algorithm().preset(),
-                                     " has no role ", role, "; remove it or use another preset"));
+                                     " has no role ", role, "; remove it or ",
+                                     cost_critic ? "set algorithm.cost_critic: true"
+                                                 : "use another preset"));
     return true;
   };
   if (!unused("critic", "critic", spec->has_critic()) && roles.count("critic") > 0) {
-    v1::CriticSpec* critic = spec->mutable_critic();
-    CheckOwnModel("critic", *spec, false, critic->mutable_model(), check);
-    v1::ActorSpec train = spec->actor();
-    train.clear_parallel();  // its group is a matter of its own
-    train.MergeFrom(critic->train());
-    *critic->mutable_train() = train;
-    CheckTraining("critic.train", critic->mutable_train(), check);
-    if (!critic->has_cliprange_value()) critic->set_cliprange_value(0.5);
-    check.InRange("critic.cliprange_value", critic->cliprange_value(), 1e-9, 1e9);
+    CheckCritic("critic", *spec, spec->mutable_critic(), check);
+  }
+  if (!unused("cost_critic", "cost_critic", spec->has_cost_critic()) &&
+      roles.count("cost_critic") > 0) {
+    CheckCritic("cost_critic", *spec, spec->mutable_cost_critic(), check);
   }
   if (roles.count("reference") > 0) {
     CheckScoringModel("reference", false, *spec, spec->mutable_reference(), check);
@@ -365,15 +405,15 @@ std::string ShapeField(const v1::JobSpec& given, const std::string& role, const 
     if (!given.resources().pools(i).layouts().contains(role)) continue;
     return absl::StrCat("resources.pools[", i, "].layouts.", role, ".", size);
   }
-  return absl::StrCat(TrainField(role), ".parallel.", size);
+  return absl::StrCat(TrainingPath(role), ".parallel.", size);
 }
 
 // Ranks that would have nothing to do, or would have to be asked together.
 void CheckGroups(const v1::Dataflow& dataflow, const v1::JobSpec& given, const v1::JobSpec& spec,
                  Checker& check) {
   for (const v1::UpdateNode& node : dataflow.update()) {
-    const std::string path = TrainField(node.role());
-    const v1::ActorSpec& train = TrainOf(spec, node.role());
+    const std::string path = TrainingPath(node.role());
+    const v1::ActorSpec& train = TrainingOf(spec, node.role());
     const GroupShape shape = ShapeOf(spec, node.role());
     const int64_t samples = spec.kind() == v1::JOB_KIND_RL ? std::max(spec.rollout().n(), 1) : 1;
     const int64_t whole = spec.data().train_batch_size() * samples;
@@ -389,7 +429,10 @@ void CheckGroups(const v1::Dataflow& dataflow, const v1::JobSpec& given, const v
     if (scores && shape.tp > 1) {
       check.Fail(ShapeField(given, node.role(), "tp"),
                  absl::StrCat("is ", shape.tp, ", but the dataflow asks scores of role ",
-                              node.role(), ", which each of its ranks answers alone; use dp"));
+                              node.role(), ", which each of its ranks answers alone; use dp",
+                              spec.algorithm().recompute_log_prob() && node.role() == "actor"
+                                  ? ", or set algorithm.recompute_log_prob: false"
+                                  : ""));
     }
   }
 }
@@ -459,6 +502,9 @@ CheckedSpec CheckSpec(const v1::JobSpec& spec) {
     none(spec.has_rollout(), "rollout", "rollouts");
     none(spec.has_dataflow(), "dataflow", "dataflow of your own");
     none(spec.has_critic(), "critic", "critic");
+    none(spec.has_cost_critic(), "cost_critic", "critic of costs");
+    none(spec.algorithm().recompute_log_prob(), "algorithm.recompute_log_prob", "rollouts");
+    none(spec.algorithm().cost_critic(), "algorithm.cost_critic", "critic of costs");
     none(spec.has_reference(), "reference", "reference");
     none(spec.has_reward_model(), "reward_model", "reward model but the one it trains");
     none(spec.has_cost_model(), "cost_model", "cost model");
@@ -476,6 +522,7 @@ CheckedSpec CheckSpec(const v1::JobSpec& spec) {
     if (out.dataflow.generate().empty()) out.dataflow.add_generate()->set_purpose("train");
     CheckDataflow(*effective, out.dataflow, &out.violations);
     CheckRoles(out.dataflow, effective, check);
+    CheckAsked(out.dataflow, *effective, check);
   }
   if (known) {
     const size_t before = out.violations.size();

@@ -159,6 +159,21 @@ TEST(SpecTest, SupervisedFineTuningHasNoRewards) {
   EXPECT_EQ(checked.dataflow.update(0).loss(), "sft");
 }
 
+TEST(SpecTest, OnlyWhatIsSampledCanBeComputedAgain) {
+  v1::JobSpec spec = Good();
+  spec.set_kind(v1::JOB_KIND_SFT);
+  spec.clear_reward();
+  spec.clear_rollout();
+  spec.mutable_data()->clear_val_files();
+  spec.mutable_algorithm()->Clear();
+  spec.mutable_algorithm()->set_recompute_log_prob(true);
+  spec.mutable_algorithm()->set_cost_critic(true);
+  spec.mutable_cost_critic();
+  EXPECT_THAT(Fields(CheckSpec(spec)),
+              ::testing::UnorderedElementsAre("spec.algorithm.recompute_log_prob",
+                                              "spec.algorithm.cost_critic", "spec.cost_critic"));
+}
+
 TEST(SpecTest, TheEffectiveSpecIsItsOwnEffectiveSpec) {
   const CheckedSpec once = CheckSpec(Good());
   const CheckedSpec twice = CheckSpec(once.effective);

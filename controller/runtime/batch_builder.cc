@@ -54,7 +54,12 @@ Sample MakeSample(const BuildBatch& ask, size_t i, const v1::Trajectory& payload
   sample.group = info.draw;
   sample.length = info.tokens;
   sample.reward = ScoreOf(info, "reward").value_or(0);
-  sample.log_probs = columns.Read(i, payload, "rollout_log_prob");
+  sample.log_probs = columns.Read(i, payload, "old_log_prob");
+  if (!sample.log_probs.empty()) {  // recomputed by the actor
+    sample.rollout_log_probs = columns.Read(i, payload, "rollout_log_prob");
+  } else {
+    sample.log_probs = columns.Read(i, payload, "rollout_log_prob");
+  }
   sample.ref_log_probs = columns.Read(i, payload, "ref_log_prob");
   sample.values = columns.Read(i, payload, "values");
   sample.cost_values = columns.Read(i, payload, "cost_values");
@@ -124,6 +129,9 @@ absl::StatusOr<BuiltBatch> MakeBatch(const v1::Dataflow& dataflow, const BuildBa
     AddColumn("advantages", advantages.AdvantagesOf(i), advantages.per_token, trajectory);
     if (!advantages.returns.empty()) {
       AddColumn("returns", advantages.ReturnsOf(i), /*per_token=*/true, trajectory);
+    }
+    if (!advantages.cost_returns.empty()) {
+      AddColumn("cost_returns", advantages.CostReturnsOf(i), /*per_token=*/true, trajectory);
     }
     for (const auto& [name, value] : info.scores) (*trajectory.mutable_scores())[name] = value;
     out.trajectories.push_back(std::move(trajectory));

@@ -22,7 +22,9 @@ struct BuiltBatch {
 };
 
 /// `payloads` are those of `ask.trajectories`, in their order, with the columns of their score
-/// nodes. Adds `advantages` (one number, or one a token) and, where a critic learns, `returns`.
+/// nodes. Adds `advantages` (one number, or one a token) and, where critics learn, `returns`
+/// and `cost_returns`. Where the actor made `old_log_prob`, that is the policy of the KL in the
+/// reward, and its distance from `rollout_log_prob` a metric.
 /// An error names the response and the column. Pure.
 absl::StatusOr<BuiltBatch> MakeBatch(const v1::Dataflow& dataflow, const BuildBatch& ask,
                                      std::vector<v1::Trajectory> payloads);

@@ -1,13 +1,103 @@
 #include "controller/runtime/batch_builder.h"
 
 #include <map>
+#include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "sdk/base/raw_values.h"
 
 namespace baton::controller {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+v1::Column Floats(const std::string& name, const std::vector<float>& values) {
+  v1::Column column;
+  column.set_name(name);
+  column.set_dtype(v1::DATA_TYPE_FLOAT32);
+  column.set_per_token(true);
+  column.set_data(
+      std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)));
+  return column;
+}
+
+std::vector<float> Read(const v1::Trajectory& trajectory, const std::string& name) {
+  for (const v1::Column& column : trajectory.columns()) {
+    if (column.name() == name) return RawValues<float>(column.data());
+  }
+  return {};
+}
+
+v1::Dataflow Graph(const std::string& text) {
+  v1::Dataflow graph;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &graph));
+  return graph;
+}
+
+// Two responses of two tokens to one prompt.
+BuildBatch TwoResponses() {
+  BuildBatch ask;
+  ask.step = 4;
+  for (uint32_t sample = 0; sample < 2; ++sample) {
+    TrajectoryInfo& info = ask.trajectories.emplace_back();
+    info.sample = sample;
+    info.tokens = 2;
+    info.scores = {{"reward", sample == 0 ? 1.0 : 0.0}, {"cost", sample == 0 ? 2.0 : 4.0}};
+  }
+  return ask;
+}
+
+TEST(MakeBatch, BothCriticsGetWhatTheyLearnFrom) {
+  const v1::Dataflow graph = Graph(R"(advantage { estimator: "gae" options {
+    fields { key: "use_cost" value { bool_value: true } }
+    fields { key: "lambda_lr" value { number_value: 0 } }
+    fields { key: "whiten_advantages" value { bool_value: false } } } })");
+  std::vector<v1::Trajectory> payloads(2);
+  for (v1::Trajectory& payload : payloads) {
+    *payload.add_columns() = Floats("rollout_log_prob", {-1, -1});
+    *payload.add_columns() = Floats("values", {0.5F, 0.25F});
+    *payload.add_columns() = Floats("cost_values", {3, 1});
+  }
+  const auto batch = MakeBatch(graph, TwoResponses(), payloads);
+  ASSERT_TRUE(batch.ok()) << batch.status();
+  ASSERT_EQ(batch->trajectories.size(), 2u);
+  // gamma = lam = 1: every return is the response's own reward, or cost; lambda 1.
+  EXPECT_THAT(Read(batch->trajectories[0], "returns"), ElementsAre(1, 1));
+  EXPECT_THAT(Read(batch->trajectories[0], "cost_returns"), ElementsAre(2, 2));
+  EXPECT_THAT(Read(batch->trajectories[1], "cost_returns"), ElementsAre(4, 4));
+  EXPECT_THAT(Read(batch->trajectories[0], "advantages"),
+              ElementsAre((0.5F - -1) / 2, (0.75F - 1) / 2));
+  EXPECT_THAT(Read(batch->trajectories[0], "cost_values"), ElementsAre(3, 1));
+  payloads[1].mutable_columns()->RemoveLast();
+  EXPECT_THAT(std::string(MakeBatch(graph, TwoResponses(), payloads).status().message()),
+              HasSubstr("cost_values is missing"));
+}
+
+TEST(MakeBatch, LogProbsOfTheActorGoBeforeThoseOfTheRollout) {
+  const v1::Dataflow graph = Graph(R"(advantage { estimator: "rloo" options {
+    fields { key: "use_kl_in_reward" value { bool_value: true } }
+    fields { key: "kl_coef" value { number_value: 0.5 } } } })");
+  std::vector<v1::Trajectory> payloads(2);
+  for (v1::Trajectory& payload : payloads) {
+    *payload.add_columns() = Floats("rollout_log_prob", {-9, -1});
+    *payload.add_columns() = Floats("ref_log_prob", {-2, -2});
+  }
+  auto batch = MakeBatch(graph, TwoResponses(), payloads);
+  ASSERT_TRUE(batch.ok()) << batch.status();
+  EXPECT_EQ(batch->event.metrics.count("rollout_corr/k3_kl"), 0u);
+  EXPECT_NEAR(batch->event.metrics.at("actor/reward_kl_penalty"), (-7.0 + 1) / 2, 1e-6);
+  for (v1::Trajectory& payload : payloads)
+    *payload.add_columns() = Floats("old_log_prob", {-1, -1});
+  batch = MakeBatch(graph, TwoResponses(), payloads);
+  ASSERT_TRUE(batch.ok()) << batch.status();
+  EXPECT_NEAR(batch->event.metrics.at("actor/reward_kl_penalty"), 1, 1e-6);
+  EXPECT_NEAR(batch->event.metrics.at("rollout_corr/log_prob_abs_diff"), (8.0 + 0) / 2, 1e-6);
+  EXPECT_THAT(Read(batch->trajectories[0], "rollout_log_prob"), ElementsAre(-9, -1));
+}
 
 DataSet ThreeTexts() {
   DataSet texts;

@@ -79,6 +79,15 @@ absl::Status CheckSize(const fs::path& folder, const v1::FileHash& file) {
                                           "; worker and controller must see the same folder"));
 }
 
+// The role whose part of a checkpoint this is.
+std::string OwnerOf(const fs::path& path) {
+  const std::string name = path.filename().string();
+  for (const char* critic : {"cost_critic", "critic"}) {
+    if (absl::StartsWith(name, critic)) return critic;
+  }
+  return "actor";
+}
+
 }  // namespace
 
 std::vector<std::string> UploadedFiles(const v1::JobSpec& spec) {
@@ -112,8 +121,7 @@ absl::StatusOr<std::string> CheckpointFiles::Prepare(int64_t step, uint64_t inca
     if (other && entry.path().extension() == ".tmp") fs::remove_all(entry.path(), code);
   }
   for (const auto& entry : fs::directory_iterator(path, code)) {
-    const bool of_critic = absl::StartsWith(entry.path().filename().string(), "critic");
-    if (of_critic == (role == "critic")) fs::remove_all(entry.path(), code);
+    if (OwnerOf(entry.path()) == role) fs::remove_all(entry.path(), code);
   }
   fs::create_directories(path, code);
   if (code) return FileError("cannot create", path, code);

@@ -3,7 +3,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "google/protobuf/util/json_util.h"
@@ -83,6 +86,28 @@ TEST_F(CheckpointFilesTest, WhatAnEarlierTryLeftIsGone) {
   auto again = files.Prepare(2, kIncarnation, "actor");
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_TRUE(fs::is_empty(*again));
+}
+
+// A role that tries again finds the folder without its own files, and the others' as they were.
+TEST_F(CheckpointFilesTest, EachRoleLosesItsOwnPartAlone) {
+  const CheckpointFiles files(folder_, folder_);
+  const std::map<std::string, std::vector<std::string>> parts = {
+      {"actor", {"actor/weights", "optimizer.safetensors", "trainer.json"}},
+      {"critic", {"critic/weights", "critic_optimizer.safetensors", "critic.json"}},
+      {"cost_critic",
+       {"cost_critic/weights", "cost_critic_optimizer.safetensors", "cost_critic.json"}}};
+  for (const auto& [again, own] : parts) {
+    const std::string folder = *files.Prepare(2, kIncarnation, again);
+    for (const auto& [role, names] : parts) {
+      for (const std::string& name : names) Write(folder + "/" + name, "x");
+    }
+    ASSERT_TRUE(files.Prepare(2, kIncarnation, again).ok());
+    for (const auto& [role, names] : parts) {
+      for (const std::string& name : names) {
+        EXPECT_EQ(fs::exists(folder + "/" + name), role != again) << again << " " << name;
+      }
+    }
+  }
 }
 
 TEST_F(CheckpointFilesTest, AnUnfinishedOneOfAnotherStepIsGone) {

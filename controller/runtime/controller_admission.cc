@@ -82,6 +82,9 @@ static std::vector<std::pair<std::string, v1::ModelSpec*>> ModelsOf(v1::JobSpec*
   std::vector<std::pair<std::string, v1::ModelSpec*>> models = {{"model", spec->mutable_model()}};
   if (spec->has_critic())
     models.emplace_back("critic.model", spec->mutable_critic()->mutable_model());
+  if (spec->has_cost_critic()) {
+    models.emplace_back("cost_critic.model", spec->mutable_cost_critic()->mutable_model());
+  }
   if (spec->has_reference()) {
     models.emplace_back("reference.model", spec->mutable_reference()->mutable_model());
   }

@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "sdk/cli/command_line_testing.h"
 #include "sdk/cli/fake_job_service.h"
 
 namespace baton::cli {
@@ -18,47 +19,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-struct Outcome {
-  int code = -1;
-  std::string out, err;
-};
-
-Outcome RunPlain(const std::vector<std::string>& arguments) {
-  std::vector<const char*> argv = {"baton"};
-  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  Outcome outcome;
-  ::testing::internal::CaptureStdout();
-  ::testing::internal::CaptureStderr();
-  outcome.code = RunCommandLine(static_cast<int>(argv.size()), argv.data());
-  outcome.out = ::testing::internal::GetCapturedStdout();
-  outcome.err = ::testing::internal::GetCapturedStderr();
-  return outcome;
-}
-
-class CommandLineTest : public ::testing::Test {
+class CommandLineTest : public CommandTest {
  protected:
-  CommandLineTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "baton-cli-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~CommandLineTest() override { std::filesystem::remove_all(folder_); }
-
-  Outcome Run(std::vector<std::string> arguments) {
+  Outcome Run(std::vector<std::string> arguments) const override {
     arguments.insert(arguments.end(), {"--controller", service_.address()});
-    return RunPlain(arguments);
-  }
-  nlohmann::json Json(std::vector<std::string> arguments) {
-    arguments.insert(arguments.end(), {"-o", "json"});
-    const Outcome outcome = Run(arguments);
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    return nlohmann::json::parse(outcome.out, nullptr, /*allow_exceptions=*/false);
-  }
-  std::string Write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ + "/" + name) << text;
-    return folder_ + "/" + name;
+    return RunBaton(arguments);
   }
 
-  std::string folder_;
   FakeJobService service_;
 };
 
@@ -77,28 +44,28 @@ v1::JobEvent StateEvent(int64_t revision, v1::Job::State state, const std::strin
 }
 
 TEST_F(CommandLineTest, HelpsWhoSaysNothingOrMistypes) {
-  Outcome outcome = RunPlain({});
+  Outcome outcome = RunBaton({});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("submit"));
-  outcome = RunPlain({"sumbit", "job.yaml"});
+  outcome = RunBaton({"sumbit", "job.yaml"});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("there is no command 'sumbit'; did you mean 'submit'?"));
-  outcome = RunPlain({"--controller", "h:1", "jbos"});
+  outcome = RunBaton({"--controller", "h:1", "jbos"});
   EXPECT_THAT(outcome.err, HasSubstr("did you mean 'jobs'?"));
-  outcome = RunPlain({"submit", "job.yaml", "--dryrun"});
+  outcome = RunBaton({"submit", "job.yaml", "--dryrun"});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("has no option --dryrun; did you mean '--dry-run'?"));
   EXPECT_THAT(outcome.err, HasSubstr("`baton submit --help`"));
-  outcome = RunPlain({"show"});
+  outcome = RunBaton({"show"});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("job is required"));
-  outcome = RunPlain({"--help"});
+  outcome = RunBaton({"--help"});
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.out, HasSubstr("why"));
 }
 
 TEST_F(CommandLineTest, SaysThatNobodyAnswers) {
-  const Outcome outcome = RunPlain({"jobs", "--controller", "127.0.0.1:1", "-o", "json"});
+  const Outcome outcome = RunBaton({"jobs", "--controller", "127.0.0.1:1", "-o", "json"});
   EXPECT_EQ(outcome.code, 4);
   EXPECT_THAT(outcome.err, HasSubstr("127.0.0.1:1"));
   EXPECT_THAT(outcome.err, HasSubstr("baton up"));

@@ -1,12 +1,8 @@
 // `baton plan`, as its user calls it.
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "sdk/cli/command_line.h"
+#include "sdk/cli/command_line_testing.h"
 #include "sdk/cli/fake_job_service.h"
 
 namespace baton::cli {
@@ -16,43 +12,12 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-struct Outcome {
-  int code = -1;
-  std::string out, err;
-};
-
-class PlanCommandTest : public ::testing::Test {
+class PlanCommandTest : public CommandTest {
  protected:
-  PlanCommandTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "baton-plan-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
+  Outcome Run(std::vector<std::string> arguments) const override {
+    arguments.insert(arguments.begin(), "plan");
+    return RunBaton(arguments);
   }
-  ~PlanCommandTest() override { std::filesystem::remove_all(folder_); }
-
-  static Outcome Run(const std::vector<std::string>& arguments) {
-    std::vector<const char*> argv = {"baton", "plan"};
-    for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-    Outcome outcome;
-    ::testing::internal::CaptureStdout();
-    ::testing::internal::CaptureStderr();
-    outcome.code = RunCommandLine(static_cast<int>(argv.size()), argv.data());
-    outcome.out = ::testing::internal::GetCapturedStdout();
-    outcome.err = ::testing::internal::GetCapturedStderr();
-    return outcome;
-  }
-  static nlohmann::json Json(std::vector<std::string> arguments) {
-    arguments.insert(arguments.end(), {"-o", "json"});
-    const Outcome outcome = Run(arguments);
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    return nlohmann::json::parse(outcome.out, nullptr, /*allow_exceptions=*/false);
-  }
-  std::string Write(const std::string& name, const std::string& text) const {
-    std::filesystem::create_directories(std::filesystem::path(folder_ + "/" + name).parent_path());
-    std::ofstream(folder_ + "/" + name) << text;
-    return folder_ + "/" + name;
-  }
-
-  std::string folder_;
 };
 
 const std::vector<std::string> kLarge = {"--models", "llama-70b", "--devices",
@@ -182,7 +147,7 @@ TEST_F(PlanCommandTest, TakesPoolsOfOtherRolesToo) {
 }
 
 TEST_F(PlanCommandTest, MistakesNameTheirPlaceAndTheRemedy) {
-  const auto fails = [](const std::vector<std::string>& arguments, int code) {
+  const auto fails = [this](const std::vector<std::string>& arguments, int code) {
     const Outcome outcome = Run(arguments);
     EXPECT_EQ(outcome.code, code);
     EXPECT_EQ(outcome.out, "");

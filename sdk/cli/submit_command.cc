@@ -62,6 +62,7 @@ absl::Status Localise(Client& client, const fs::path& folder, v1::JobSpec* spec,
   }
   std::vector<v1::ModelSpec*> models = {spec->mutable_model()};
   if (spec->has_critic()) models.push_back(spec->mutable_critic()->mutable_model());
+  if (spec->has_cost_critic()) models.push_back(spec->mutable_cost_critic()->mutable_model());
   if (spec->has_reference()) models.push_back(spec->mutable_reference()->mutable_model());
   if (spec->has_reward_model()) models.push_back(spec->mutable_reward_model()->mutable_model());
   if (spec->has_cost_model()) models.push_back(spec->mutable_cost_model()->mutable_model());

@@ -32,7 +32,7 @@ constexpr absl::Duration kReady = absl::Seconds(60);
 constexpr absl::Duration kGrace = absl::Seconds(10);
 
 // What a worker of `--scorers` can play.
-constexpr char kScorerRoles[] = "critic,reference,reward_model,cost,judge";
+constexpr char kScorerRoles[] = "critic,cost_critic,reference,reward_model,cost,judge";
 
 struct UpFlags {
   int trainers = 1, rollouts = 2, rewards = 1, scorers = 2;
@@ -359,8 +359,10 @@ void AddUpCommands(CLI::App& app, GlobalOptions* options, int* code) {
   up->add_option("--rewards", flags->rewards, "Workers of role reward")
       ->check(count)
       ->capture_default_str();
-  up->add_option("--scorers", flags->scorers,
-                 "Workers that play critic, reference, reward_model, cost or judge, one at a time")
+  up->add_option(
+        "--scorers", flags->scorers,
+        "Workers that play critic, cost_critic, reference, reward_model, cost or judge, one at a "
+        "time")
       ->check(count)
       ->capture_default_str();
   up->add_option("--port", flags->port, "gRPC port; 0: any free one")

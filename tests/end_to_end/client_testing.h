@@ -151,19 +151,19 @@ class TestClient {
   }
 
   /// Of the newest checkpoint.
-  std::string WeightsFile(const std::string& id) {
+  std::string WeightsFile(const std::string& id, const std::string& role = "actor") {
     v1::ListCheckpointsRequest request;
     request.set_name(id);
     grpc::ClientContext context;
     v1::ListCheckpointsResponse response;
     if (!stub_->ListCheckpoints(&context, request, &response).ok()) return "no answer";
     if (response.checkpoints().empty()) return "no checkpoint";
-    return response.checkpoints(0).path() + "/actor/weights.json";
+    return response.checkpoints(0).path() + "/" + role + "/weights.json";
   }
 
   /// The newest checkpoint's fake weights.
-  std::string FinalWeights(const std::string& id) {
-    const std::string path = WeightsFile(id);
+  std::string FinalWeights(const std::string& id, const std::string& role = "actor") {
+    const std::string path = WeightsFile(id, role);
     std::string text;
     if (FILE* file = std::fopen(path.c_str(), "r")) {
       char buffer[4096];

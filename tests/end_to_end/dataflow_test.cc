@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "sdk/rpc/error.h"
 #include "sdk/worker/worker.h"
 #include "tests/end_to_end/undisturbed.h"
 
@@ -30,7 +31,7 @@ std::string DashesOf(std::string name) {
 
 void AddEveryRole(TestCluster& cluster) {
   cluster.AddStandardWorkers();
-  for (const char* role : {"critic", "reference", "cost", "reward_model", "judge"}) {
+  for (const char* role : {"critic", "cost_critic", "reference", "cost", "reward_model", "judge"}) {
     cluster.AddWorker(absl::StrCat(DashesOf(role), "-0"), role);
   }
 }
@@ -68,6 +69,100 @@ TEST(DataflowTest, EveryPresetRunsToItsEnd) {
     const bool critic = job->dataflow().update_size() == 2;
     EXPECT_EQ(ended.metrics().count("critic/vf_loss"), critic ? 1u : 0u) << preset;
   }
+}
+
+// The actor's own pass over what was sampled is part of the batch, whatever the algorithm.
+TEST(DataflowTest, EveryPresetRunsWithLogProbsComputedAgain) {
+  TestCluster cluster;
+  AddEveryRole(cluster);
+  for (const char* preset : {"ppo", "grpo", "dapo", "remax", "safe_rlhf", "vapo", "fapo"}) {
+    const std::string name = DashesOf(preset);
+    v1::JobSpec spec = SpecOf(cluster, preset, 2);
+    spec.mutable_algorithm()->set_recompute_log_prob(true);
+    const auto job = cluster.Create(spec, name);
+    ASSERT_TRUE(job.ok()) << preset << ": " << job.status();
+    ASSERT_TRUE(cluster.WaitForState(name, Job::STATE_SUCCEEDED))
+        << preset << ": " << cluster.Get(name).error().message() << cluster.Why(name);
+    const auto metrics = cluster.Get(name).metrics();
+    // The fake actor says something else than the fake rollout did.
+    EXPECT_GT(metrics.at("rollout_corr/log_prob_abs_diff"), 0) << preset;
+    EXPECT_GT(metrics.at("rollout_corr/k3_kl"), 0) << preset;
+  }
+  EXPECT_GE(cluster.worker("actor-0").tasks("compute_log_prob"), 7 * 2 * 16);
+}
+
+v1::JobSpec TwoCritics(TestCluster& cluster, int steps) {
+  v1::JobSpec spec = SpecOf(cluster, "safe_rlhf", steps);
+  spec.mutable_algorithm()->set_cost_critic(true);
+  spec.mutable_algorithm()->set_recompute_log_prob(true);
+  return spec;
+}
+
+/// Of every role that learns.
+std::map<std::string, std::string> LearnedBy(TestCluster& cluster, const std::string& job) {
+  std::map<std::string, std::string> out;
+  for (const char* role : {"actor", "critic", "cost_critic"}) {
+    const std::string weights = cluster.FinalWeights(job, role);
+    EXPECT_EQ(weights.rfind("{", 0), 0u) << weights;
+    out[role] = WeightsHash(weights);
+  }
+  return out;
+}
+
+// With a critic of costs and log-probs computed again: whoever dies, all three that learn go back
+// together and end with the weights of an undisturbed run.
+TEST(CostCriticTest, TheLossOfAnyRoleChangesNothing) {
+  std::map<std::string, std::map<std::string, std::string>> ends;
+  for (const std::string lost : {"nobody", "critic", "cost-critic", "actor"}) {
+    TestCluster cluster(absl::Milliseconds(500));
+    const auto slow = [](fake::FakeWorkerOptions& options) {
+      options.token_delay = absl::Microseconds(300);
+    };
+    cluster.AddWorker("rollout-0", "rollout", slow);
+    cluster.AddWorker("rollout-1", "rollout", slow);
+    for (const char* role : {"actor", "critic", "cost_critic", "reference", "reward", "cost"}) {
+      cluster.AddWorker(DashesOf(role) + "-0", role);
+    }
+    ASSERT_TRUE(cluster.Create(TwoCritics(cluster, 6), "rl").ok());
+    ASSERT_TRUE(cluster.WaitForStep("rl", 3)) << cluster.Why("rl");
+    if (lost != "nobody") {
+      cluster.KillWorker(lost + "-0");
+      cluster.AddWorker(lost + "-1", lost == "cost-critic" ? "cost_critic" : lost);
+    }
+    ASSERT_TRUE(cluster.WaitForState("rl", Job::STATE_SUCCEEDED))
+        << lost << ": " << cluster.Get("rl").error().message() << cluster.Why("rl");
+    ends[lost] = LearnedBy(cluster, "rl");
+    const auto metrics = cluster.Get("rl").metrics();
+    for (const char* name : {"critic/vf_loss", "cost_critic/vf_loss", "critic/cost_values/mean",
+                             "timing_s/update_cost_critic", "rollout_corr/k3_kl", "train/lambda"}) {
+      EXPECT_EQ(metrics.count(name), 1u) << name;
+    }
+  }
+  const auto& undisturbed = ends["nobody"];
+  EXPECT_NE(undisturbed.at("critic"), undisturbed.at("cost_critic"));
+  for (const auto& [lost, weights] : ends) EXPECT_EQ(weights, undisturbed) << lost;
+}
+
+// The folder of a checkpoint has both critics, and a job that goes on from it ends where the first
+// one did.
+TEST(CostCriticTest, ACheckpointsFolderHasBothCritics) {
+  TestCluster cluster;
+  AddEveryRole(cluster);
+  ASSERT_TRUE(cluster.Create(TwoCritics(cluster, 6), "rl").ok());
+  ASSERT_TRUE(cluster.WaitForState("rl", Job::STATE_SUCCEEDED)) << cluster.Why("rl");
+  const std::string folder = cluster.folder() + "/jobs/default/rl/checkpoints/step-4";
+  TestCluster other;
+  AddEveryRole(other);
+  v1::CreateJobRequest request;
+  request.set_job_id("again");
+  request.set_checkpoint(folder);
+  grpc::ClientContext context;
+  v1::Job job;
+  const absl::Status created = FromGrpc(other.stub().CreateJob(&context, request, &job));
+  ASSERT_TRUE(created.ok()) << created;
+  ASSERT_TRUE(other.WaitForState("again", Job::STATE_SUCCEEDED)) << other.Why("again");
+  EXPECT_EQ(LearnedBy(other, "again"), LearnedBy(cluster, "rl"));
+  EXPECT_EQ(other.Events("again")[0].step(), 4);
 }
 
 // Whoever dies, the actor and the critic end with the weights of an undisturbed run.

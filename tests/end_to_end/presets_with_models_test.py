@@ -74,7 +74,7 @@ class PresetsWithModelsTest(unittest.TestCase):
         self.environment.update(BATON_STATE_DIR=self.path("state"), OMP_NUM_THREADS="1")
         ports = [f for name in ("port", "http-port", "relay-port") for f in ("--" + name, "0")]
         self.addCleanup(self.baton, "down")
-        self.baton("up", "--detach", "--rollouts", "1", "--rewards", "0", "--scorers", "4", *ports)
+        self.baton("up", "--detach", "--rollouts", "1", "--rewards", "0", "--scorers", "5", *ports)
 
     def path(self, *names):
         return os.path.join(self.folder.name, *names)
@@ -139,7 +139,8 @@ class PresetsWithModelsTest(unittest.TestCase):
         for step in steps:
             for name, value in step["metrics"].items():
                 self.assertTrue(math.isfinite(float(value)), f"{name} is {value}")
-            self.assertEqual("critic/vf_loss" in step["metrics"], "critic" in roles)
+            for critic in ("critic", "cost_critic"):
+                self.assertEqual(critic + "/vf_loss" in step["metrics"], critic in roles)
         self.assertIn("actor/pg_loss", steps[-1]["metrics"])
         self.assertGreater(steps[-1]["metrics"]["actor/grad_norm"], 0)
 
@@ -162,6 +163,45 @@ class PresetsWithModelsTest(unittest.TestCase):
                 self.assert_changed(before, self.weights(name, "actor"))
                 if "critic" in roles:  # it starts from the job's own model, with a head of its own
                     self.assert_changed(before, self.weights(name, "critic"))
+
+    def test_two_critics_and_log_probs_computed_again(self):
+        self.make_models()
+        before = self.weights("sft", "actor")
+        spec = RL % (self.prompts, STEPS, "safe_rlhf", 0) + COST
+        options = ["--set", "algorithm.cost_critic=true", "--set",
+                   "algorithm.recompute_log_prob=true", "--set",
+                   "cost_critic={model: {path: 'job:judge-of-pairs'}, train: {lr: 1e-2}}"]
+        job = self.run_job("two-critics", spec, *options)
+        self.check("safe_rlhf", {"actor", "critic", "cost_critic", "reference", "cost"}, job)
+        for role in ("actor", "critic", "cost_critic"):
+            self.assert_changed(before, self.weights("two-critics", role))
+        self.assertNotEqual(self.weights("two-critics", "critic"),
+                            self.weights("two-critics", "cost_critic"))
+        for name in ("critic/cost_values/mean", "critic/cost_returns/mean", "cost_critic/grad_norm",
+                     "cost_critic/vf_explained_var"):
+            self.assertIn(name, job["metrics"])
+        self.assertNotEqual(job["metrics"]["critic/cost_values/mean"], 0)
+
+    def mismatch(self, name, *options):
+        spec = RL % (self.prompts, STEPS, "grpo", 0)
+        self.run_job(name, spec, "--set", "algorithm.recompute_log_prob=true", *options)
+        return [step["metrics"] for step in self.answer("metrics", name)["steps"]]
+
+    def test_log_probs_of_rollout_and_actor(self):
+        """In float32 they agree, and the first pass has ratio 1; a rollout in bfloat16 differs."""
+        self.make_models()
+        exact = self.mismatch("exact", "--set", "rollout.deterministic=true")
+        coarse = self.mismatch("coarse", "--set", "model.dtype=bfloat16")
+        self.assertEqual(len(exact), STEPS)
+        for step in exact:
+            self.assertLess(step["rollout_corr/log_prob_abs_diff"], 1e-5)
+            self.assertLess(step["rollout_corr/k3_kl"], 1e-9)
+        for step in coarse:
+            self.assertGreater(step["rollout_corr/log_prob_abs_diff"], 1e-4)
+            self.assertGreater(step["rollout_corr/k3_kl"], 1e-9)
+        for step in exact + coarse:  # one optimizer step on each batch: nothing to clip
+            self.assertLess(abs(step["actor/ppo_kl"]), 1e-5)
+            self.assertEqual(step["actor/pg_clipfrac"], 0)
 
 
 if __name__ == "__main__":

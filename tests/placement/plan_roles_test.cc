@@ -21,7 +21,7 @@ std::vector<std::string> RolesOfDataflow(const v1::JobSpec& spec) {
   for (const v1::ScoreNode& node : graph.score()) roles.insert(node.role());
   for (const v1::UpdateNode& node : graph.update()) roles.insert(node.role());
   std::vector<std::string> out;
-  for (const char* role : {"actor", "critic", "reference", "reward_model", "cost"}) {
+  for (const char* role : {"actor", "critic", "reference", "reward_model", "cost", "cost_critic"}) {
     if (roles.count(role) > 0) out.emplace_back(role);
   }
   return out;
@@ -37,6 +37,9 @@ TEST(PlanRoles, AreThoseOfEveryPresetsDataflow) {
     if (preset.kind != v1::JOB_KIND_RL) continue;
     spec.mutable_algorithm()->set_use_kl_loss(true);
     spec.mutable_reward_model()->mutable_model()->set_path("job:rm");
+    EXPECT_EQ(placement::ModelRoles(spec), RolesOfDataflow(spec));
+    spec.mutable_algorithm()->set_cost_critic(true);
+    spec.mutable_algorithm()->set_recompute_log_prob(true);
     EXPECT_EQ(placement::ModelRoles(spec), RolesOfDataflow(spec));
   }
 }

@@ -8,6 +8,8 @@
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 #include "sdk/worker/checkpoint_files.h"
+#include "sdk/worker/score_output.h"
+#include "workers/fake/fake_scores.h"
 
 namespace baton::fake {
 namespace {
@@ -132,14 +134,8 @@ absl::StatusOr<v1::TaskResult> FakeActor::Export(const v1::Task& task, TaskConte
 
 absl::StatusOr<v1::TaskResult> FakeActor::ComputeLogProb(const v1::Task& task,
                                                          TaskContext& /*context*/) {
-  const std::vector<float> log_probs(CountTokens(task.score().trajectory()), -1.f);
-  v1::TaskResult result;
-  v1::Column* column = result.add_columns();
-  column->set_name("log_prob");
-  column->set_dtype(v1::DATA_TYPE_FLOAT32);
-  column->set_per_token(true);
-  column->set_data(log_probs.data(), log_probs.size() * sizeof(float));
-  return result;
+  return ColumnResult(OutputName(task.score(), "old_log_prob"),
+                      TokenScores(weights_, task.score().trajectory(), -1.5, /*with_token=*/true));
 }
 
 }  // namespace baton::fake

@@ -27,7 +27,7 @@ class FakeActor {
   /// val/accuracy in [0, 1]: a pure function of the weights and the batch.
   absl::StatusOr<v1::TaskResult> Evaluate(const v1::Task& task, TaskContext& context);
   absl::StatusOr<v1::TaskResult> Export(const v1::Task& task, TaskContext& context);
-  /// -1 for every token.
+  /// Column `old_log_prob`: a pure function of the weights and the tokens up to each.
   absl::StatusOr<v1::TaskResult> ComputeLogProb(const v1::Task& task, TaskContext& context);
 
  private:

@@ -14,7 +14,10 @@
 namespace baton::fake {
 namespace {
 
-constexpr uint64_t kHead = 0x637269746963;  // A critic is not the actor it starts from.
+/// A critic is not the actor it starts from, nor the other critic.
+uint64_t HeadOf(const std::string& role) {
+  return role == "critic" ? 0x637269746963 : 0x636f7374637269;
+}
 
 absl::Status WrongStep(const std::string& what, int64_t stands_at) {
   return MakeError(absl::StatusCode::kFailedPrecondition, "WRONG_STEP",
@@ -27,10 +30,10 @@ absl::StatusOr<v1::TaskResult> FakeCritic::Assign(const v1::Task& task, TaskCont
   const v1::AssignRole& assign = task.assign_role();
   absl::MutexLock lock(&mu_);
   if (assign.checkpoint().empty()) {
-    weights_ = InitialWeights(assign.spec()) ^ kHead;
+    weights_ = InitialWeights(assign.spec()) ^ HeadOf(role_);
   } else {
     BATON_RETURN_IF_ERROR(VerifyCheckpointFiles(assign.checkpoint()));
-    BATON_ASSIGN_OR_RETURN(weights_, LoadWeights(absl::StrCat(assign.checkpoint(), "/critic")));
+    BATON_ASSIGN_OR_RETURN(weights_, LoadWeights(absl::StrCat(assign.checkpoint(), "/", role_)));
   }
   rank_ = assign.rank();
   step_ = assign.step();
@@ -67,8 +70,8 @@ absl::StatusOr<v1::TaskResult> FakeCritic::Update(const v1::Task& task, TaskCont
   policy_version_ = update.policy_version();
   v1::TaskResult result;
   auto& metrics = *result.mutable_metrics();
-  metrics["critic/vf_loss"] = 1.0 / static_cast<double>(step_);
-  metrics["critic/grad_norm"] = 1.0;
+  metrics[role_ + "/vf_loss"] = 1.0 / static_cast<double>(step_);
+  metrics[role_ + "/grad_norm"] = 1.0;
   last_update_ = result;
   return result;
 }
@@ -84,19 +87,19 @@ absl::StatusOr<v1::TaskResult> FakeCritic::SaveCheckpoint(const v1::Task& task,
   }
   if (rank_ > 0) return v1::TaskResult();
   const std::string& folder = save.directory();
-  BATON_RETURN_IF_ERROR(SaveWeights(weights_, absl::StrCat(folder, "/critic")));
+  BATON_RETURN_IF_ERROR(SaveWeights(weights_, absl::StrCat(folder, "/", role_)));
   const nlohmann::json state = {{"step", save.step()}, {"policy_version", policy_version_}};
   BATON_RETURN_IF_ERROR(
-      WriteCheckpointFile(absl::StrCat(folder, "/critic.json"), state.dump() + "\n"));
+      WriteCheckpointFile(absl::StrCat(folder, "/", role_, ".json"), state.dump() + "\n"));
   v1::TaskResult result;
-  BATON_RETURN_IF_ERROR(ReportCheckpointFiles(folder, {"critic", "critic.json"}, result));
+  BATON_RETURN_IF_ERROR(ReportCheckpointFiles(folder, {role_, role_ + ".json"}, result));
   return result;
 }
 
 absl::StatusOr<v1::TaskResult> FakeCritic::ComputeValues(const v1::Task& task,
                                                          TaskContext& /*context*/) {
   absl::MutexLock lock(&mu_);
-  return ColumnResult(OutputName(task.score(), "values"),
+  return ColumnResult(OutputName(task.score(), role_ == "critic" ? "values" : "cost_values"),
                       TokenScores(weights_, task.score().trajectory(), 0, /*with_token=*/false));
 }
 

@@ -56,7 +56,7 @@ class FakeScoringTest : public ::testing::Test {
     worker_.reset();
     FakeWorkerOptions options;
     options.worker.controller = controller_.address();
-    options.roles = {"reference", "critic", "reward_model", "cost"};
+    options.roles = {"actor", "reference", "critic", "cost_critic", "reward_model", "cost"};
     worker_ = FakeWorker::Create(options).value();
     worker_->Start();
     EXPECT_TRUE(controller_.WaitForHello(++processes_).has_value());
@@ -90,8 +90,8 @@ class FakeScoringTest : public ::testing::Test {
     EXPECT_EQ(result.status().code(), 0) << result.status().message();
     return result;
   }
-  v1::TaskResult Update(int64_t step) {
-    v1::Task task = Make("critic", "update");
+  v1::TaskResult Update(int64_t step, const std::string& role = "critic") {
+    v1::Task task = Make(role, "update");
     task.mutable_update()->set_step(step);
     task.mutable_update()->set_from_step(step - 1);
     task.mutable_update()->set_batch_id("b");
@@ -110,13 +110,21 @@ class FakeScoringTest : public ::testing::Test {
 };
 
 TEST_F(FakeScoringTest, EveryRoleNamesWhatItMakes) {
-  for (const char* role : {"reference", "critic", "reward_model", "cost"}) Assign(role);
+  for (const char* role : {"actor", "reference", "critic", "cost_critic", "reward_model", "cost"}) {
+    Assign(role);
+  }
+  const v1::TaskResult actor = Score("actor", "compute_log_prob");
+  EXPECT_EQ(actor.columns(0).name(), "old_log_prob");
+  EXPECT_EQ(actor.columns(0).data().size(), 3 * sizeof(float));
   const v1::TaskResult reference = Score("reference", "compute_log_prob");
   EXPECT_EQ(reference.columns(0).name(), "ref_log_prob");
   EXPECT_EQ(reference.columns(0).data().size(), 3 * sizeof(float));
   const v1::TaskResult values = Score("critic", "compute_values");
   EXPECT_EQ(values.columns(0).name(), "values");
   EXPECT_TRUE(values.columns(0).per_token());
+  const v1::TaskResult cost_values = Score("cost_critic", "compute_values");
+  EXPECT_EQ(cost_values.columns(0).name(), "cost_values");
+  EXPECT_NE(cost_values.columns(0).data(), values.columns(0).data());
   EXPECT_EQ(Score("reward_model", "compute_reward").metrics().at("reward"),
             LearnedScore("reward_model", "abc"));
   EXPECT_EQ(Score("cost", "compute_reward").metrics().at("cost"), LearnedScore("cost", "abc"));
@@ -148,6 +156,26 @@ TEST_F(FakeScoringTest, TheCriticGoesOnExactlyFromItsCheckpoint) {
   EXPECT_EQ(Values(), second);
   Update(2);
   EXPECT_EQ(Values(), third);
+}
+
+TEST_F(FakeScoringTest, TheCriticOfCostsHasFilesOfItsOwn) {
+  Assign("critic");
+  Assign("cost_critic");
+  EXPECT_EQ(Update(1, "cost_critic").metrics().at("cost_critic/vf_loss"), 1);
+  const std::string values = Values();
+  v1::Task save = Make("cost_critic", "save_checkpoint");
+  save.mutable_save_checkpoint()->set_step(1);
+  save.mutable_save_checkpoint()->set_directory(folder_);
+  const v1::TaskResult saved = Run(save);
+  ASSERT_EQ(saved.files_size(), 2) << saved.status().message();
+  EXPECT_EQ(saved.files(0).path(), "cost_critic.json");
+  EXPECT_EQ(saved.files(1).path(), "cost_critic/weights.json");
+  const std::string at_one = Score("cost_critic", "compute_values").columns(0).data();
+  Update(2, "cost_critic");
+  EXPECT_NE(Score("cost_critic", "compute_values").columns(0).data(), at_one);
+  Assign("cost_critic", folder_, 1);
+  EXPECT_EQ(Score("cost_critic", "compute_values").columns(0).data(), at_one);
+  EXPECT_EQ(Values(), values) << "the other critic stays where it is";
 }
 
 }  // namespace

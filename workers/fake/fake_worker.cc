@@ -64,14 +64,15 @@ struct FakeWorker::Impl {
         experience(worker->options()),
         relay(options.weights_place.empty() ? worker->options().controller : options.weights_place),
         actor(&experience, &relay),
-        critic(&experience),
+        critic("critic", &experience),
+        cost_critic("cost_critic", &experience),
         generator(options.token_delay),
         faults(options.faults) {}
 
   absl::Status Register();
   absl::Status RegisterActor();
   absl::Status RegisterRollout();
-  absl::Status RegisterCritic();
+  absl::Status RegisterCritic(const std::string& name, FakeCritic& played);
   absl::Status RegisterScorer(const std::string& role);
   TaskHandler WithFaults(TaskHandler handler);
   void Generate(std::shared_ptr<TaskContext> context);
@@ -83,7 +84,7 @@ struct FakeWorker::Impl {
   ExperienceClient experience;
   FakeRelay relay;
   FakeActor actor;
-  FakeCritic critic;
+  FakeCritic critic, cost_critic;
   FakeGenerator generator;
   FaultPlan faults;
   std::thread thread;
@@ -198,19 +199,19 @@ absl::Status FakeWorker::Impl::RegisterRollout() {
                                 }));
 }
 
-absl::Status FakeWorker::Impl::RegisterCritic() {
-  const auto method = [this](Result (FakeCritic::*call)(const v1::Task&, TaskContext&)) {
-    return WithFaults([this, call](const v1::Task& task, TaskContext& context) {
-      return (critic.*call)(task, context);
+absl::Status FakeWorker::Impl::RegisterCritic(const std::string& name, FakeCritic& played) {
+  const auto method = [&](Result (FakeCritic::*call)(const v1::Task&, TaskContext&)) {
+    return WithFaults([&played, call](const v1::Task& task, TaskContext& context) {
+      return (played.*call)(task, context);
     });
   };
   RoleOptions role;
   role.on_assign = method(&FakeCritic::Assign);
-  BATON_RETURN_IF_ERROR(worker->RegisterRole("critic", role));
-  BATON_RETURN_IF_ERROR(worker->RegisterMethod("critic", "update", 1, method(&FakeCritic::Update)));
+  BATON_RETURN_IF_ERROR(worker->RegisterRole(name, role));
+  BATON_RETURN_IF_ERROR(worker->RegisterMethod(name, "update", 1, method(&FakeCritic::Update)));
   BATON_RETURN_IF_ERROR(
-      worker->RegisterMethod("critic", "save_checkpoint", 1, method(&FakeCritic::SaveCheckpoint)));
-  return worker->RegisterMethod("critic", "compute_values", options.reward_credits,
+      worker->RegisterMethod(name, "save_checkpoint", 1, method(&FakeCritic::SaveCheckpoint)));
+  return worker->RegisterMethod(name, "compute_values", options.reward_credits,
                                 method(&FakeCritic::ComputeValues));
 }
 
@@ -230,16 +231,16 @@ absl::Status FakeWorker::Impl::Register() {
       BATON_RETURN_IF_ERROR(RegisterActor());
     } else if (role == "rollout") {
       BATON_RETURN_IF_ERROR(RegisterRollout());
-    } else if (role == "critic") {
-      BATON_RETURN_IF_ERROR(RegisterCritic());
+    } else if (role == "critic" || role == "cost_critic") {
+      BATON_RETURN_IF_ERROR(RegisterCritic(role, role == "critic" ? critic : cost_critic));
     } else if (role == "reward" || role == "reference" || role == "reward_model" ||
                role == "cost" || role == "judge") {
       BATON_RETURN_IF_ERROR(RegisterScorer(role));
     } else {
       return absl::InvalidArgumentError(
           absl::StrCat("unknown role \"", role,
-                       "\": actor, rollout, reward, reference, critic, reward_model, cost "
-                       "and judge exist"));
+                       "\": actor, rollout, reward, reference, critic, cost_critic, "
+                       "reward_model, cost and judge exist"));
     }
   }
   return absl::OkStatus();

@@ -18,7 +18,7 @@ namespace baton::fake {
 
 struct FakeWorkerOptions {
   WorkerOptions worker;  ///< `controller` is required; `features` are filled in.
-  /// Of actor, rollout, reward, reference, critic, reward_model, cost, judge.
+  /// Of actor, rollout, reward, reference, critic, cost_critic, reward_model, cost, judge.
   std::vector<std::string> roles = {"actor", "rollout", "reward"};
   /// Where versions are published (FakeRelay): an absolute folder, or any text for workers of one
   /// process. Empty: the controller's address, as such a text.

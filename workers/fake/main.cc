@@ -33,9 +33,10 @@ struct Flags {
 void Declare(CLI::App& app, baton::fake::FakeWorkerOptions& options, Flags& flags) {
   app.add_option("--controller", options.worker.controller, "host:port of the controller")
       ->required();
-  app.add_option("--roles", options.roles,
-                 "actor, rollout, reward, reference, critic, reward_model, cost, judge; several "
-                 "with commas")
+  app.add_option(
+         "--roles", options.roles,
+         "actor, rollout, reward, reference, critic, cost_critic, reward_model, cost, judge; "
+         "several with commas")
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("--id", options.worker.worker_id, "Stable name (default: host and process id)");

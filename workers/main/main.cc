@@ -57,12 +57,13 @@ baton::LogLevel LevelOf(const std::string& name) {
 
 void DeclareServe(CLI::App& app, baton::ServeOptions& options, CommonFlags& common) {
   app.add_option("--controller", options.controller, "host:port of the controller");
-  app.add_option("--roles", options.roles,
-                 "actor, rollout, reward, reference, critic, reward_model, cost, judge; several "
-                 "with commas")
+  app.add_option(
+         "--roles", options.roles,
+         "actor, rollout, reward, reference, critic, cost_critic, reward_model, cost, judge; "
+         "several with commas")
       ->delimiter(',')
-      ->check(CLI::IsMember(
-          {"actor", "rollout", "reward", "reference", "critic", "reward_model", "cost", "judge"}))
+      ->check(CLI::IsMember({"actor", "rollout", "reward", "reference", "critic", "cost_critic",
+                             "reward_model", "cost", "judge"}))
       ->capture_default_str();
   app.add_option("--relay", options.relay,
                  "host:port of this machine's relay, or an absolute folder to use instead")

@@ -77,7 +77,7 @@ absl::Status Serve(const ServeOptions& options) {
   std::string group_host;
   std::unique_ptr<trainer::GroupStore> store;  // outlives the roles, whose ranks meet there
   if (const std::set<std::string> roles(options.roles.begin(), options.roles.end());
-      roles.count("actor") + roles.count("critic") > 0) {
+      roles.count("actor") + roles.count("critic") + roles.count("cost_critic") > 0) {
     group_host = GroupHost(options);
     store = StartGroupStore(group_host);
     if (store != nullptr) worker_options.group_store = store->address();
@@ -93,7 +93,7 @@ absl::Status Serve(const ServeOptions& options) {
   RewardRole reward;
   const scoring::ScoringOptions scorer = {options.device, group_host};
   scoring::ReferenceRole reference(scorer);
-  scoring::CriticRole critic(scorer);
+  scoring::CriticRole critic("critic", scorer), cost_critic("cost_critic", scorer);
   scoring::JudgeRole judge(scorer);
   scoring::RewardModelRole reward_model("reward_model", scorer), cost("cost", scorer);
   if (roles.count("rollout") > 0) BATON_RETURN_IF_ERROR(rollout.Register(*worker));
@@ -101,6 +101,7 @@ absl::Status Serve(const ServeOptions& options) {
   if (roles.count("reward") > 0) BATON_RETURN_IF_ERROR(reward.Register(*worker));
   if (roles.count("reference") > 0) BATON_RETURN_IF_ERROR(reference.Register(*worker));
   if (roles.count("critic") > 0) BATON_RETURN_IF_ERROR(critic.Register(*worker));
+  if (roles.count("cost_critic") > 0) BATON_RETURN_IF_ERROR(cost_critic.Register(*worker));
   if (roles.count("reward_model") > 0) BATON_RETURN_IF_ERROR(reward_model.Register(*worker));
   if (roles.count("cost") > 0) BATON_RETURN_IF_ERROR(cost.Register(*worker));
   if (roles.count("judge") > 0) BATON_RETURN_IF_ERROR(judge.Register(*worker));

@@ -35,9 +35,10 @@ absl::Status Apply(const std::string& key, const Value& value, engine::ValueLoss
 
 }  // namespace
 
-v1::JobSpec SpecOfCritic(const v1::JobSpec& spec) {
+v1::JobSpec SpecOfCritic(const v1::JobSpec& spec, absl::string_view role) {
   v1::JobSpec critic = spec;
-  critic.mutable_actor()->MergeFrom(spec.critic().train());
+  if (role == "cost_critic") *critic.mutable_critic() = spec.cost_critic();
+  critic.mutable_actor()->MergeFrom(critic.critic().train());
   return critic;
 }
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
@@ -11,7 +12,6 @@
 #include "workers/engine/scalar_directory.h"
 #include "workers/policy/trajectory_columns.h"
 #include "workers/scoring/critic_options.h"
-#include "workers/trainer/train_batch.h"
 #include "workers/trainer/train_options.h"
 
 namespace baton::scoring {
@@ -40,7 +40,11 @@ absl::Status CheckFrom(const v1::Update& update, const trainer::TrainerState& st
 
 }  // namespace
 
-CriticRole::CriticRole(ScoringOptions options) : options_(std::move(options)) {}
+CriticRole::CriticRole(std::string role, ScoringOptions options)
+    : options_(std::move(options)),
+      role_(std::move(role)),
+      columns_(role_ == "cost_critic" ? trainer::ValueColumns{"cost_values", "cost_returns"}
+                                      : trainer::ValueColumns()) {}
 CriticRole::~CriticRole() = default;
 
 absl::Status CriticRole::Register(Worker& worker) {
@@ -50,16 +54,16 @@ absl::Status CriticRole::Register(Worker& worker) {
     return Assign(task, context);
   };
   role.on_release = [this](const std::string&) { assigned_.reset(); };
-  BATON_RETURN_IF_ERROR(worker.RegisterRole("critic", std::move(role)));
+  BATON_RETURN_IF_ERROR(worker.RegisterRole(role_, std::move(role)));
   BATON_RETURN_IF_ERROR(worker.RegisterAsyncMethod(
-      "critic", "compute_values", options_.credits, [this](std::shared_ptr<TaskContext> context) {
-        ScoreColumn(*assigned_->loop, std::move(context), "values");
+      role_, "compute_values", options_.credits, [this](std::shared_ptr<TaskContext> context) {
+        ScoreColumn(*assigned_->loop, std::move(context), columns_.values);
       }));
   BATON_RETURN_IF_ERROR(worker.RegisterMethod(
-      "critic", "update", 1,
+      role_, "update", 1,
       [this](const v1::Task& task, TaskContext& context) { return Update(task, context); }));
   return worker.RegisterMethod(
-      "critic", "save_checkpoint", 1,
+      role_, "save_checkpoint", 1,
       [this](const v1::Task& task, TaskContext&) { return SaveCheckpoint(task); });
 }
 
@@ -67,29 +71,31 @@ CriticRole::Result CriticRole::Assign(const v1::Task& task, TaskContext& context
   const v1::AssignRole& assign = task.assign_role();
   assigned_.reset();
   if (assign.rendezvous().tp() > 1) {
-    return absl::UnimplementedError(
-        "critic.train.parallel.tp: each rank answers values on its own; set it to 1 and use dp");
+    return absl::UnimplementedError(absl::StrCat(
+        role_, ".train.parallel.tp: each rank answers values on its own; set it to 1 and use dp"));
   }
   auto assigned = std::make_unique<Assigned>();
   BATON_ASSIGN_OR_RETURN(
       assigned->ranks,
       trainer::Ranks::Join(task, options_.group_host, [&context] { return context.cancelled(); }));
-  assigned->spec = SpecOfCritic(assign.spec());
+  assigned->spec = SpecOfCritic(assign.spec(), role_);
   const v1::JobSpec& spec = assigned->spec;
   const torch::Device device(options_.device);
   if (!assign.checkpoint().empty()) {
     BATON_RETURN_IF_ERROR(VerifyCheckpointFiles(assign.checkpoint()));
-    const std::string folder = absl::StrCat(assign.checkpoint(), "/", trainer::CriticParts().model);
+    const std::string folder =
+        absl::StrCat(assign.checkpoint(), "/", trainer::CriticParts(role_).model);
     BATON_ASSIGN_OR_RETURN(assigned->source, policy::PolicySource::Open(spec.model(), folder));
     BATON_ASSIGN_OR_RETURN(assigned->model, engine::LoadScalarModel(folder, kScoreDtype, device,
                                                                     engine::HeadWanted::kRequired));
   } else {
     const bool own = spec.critic().has_model();
     auto source = policy::PolicySource::Open(own ? spec.critic().model() : spec.model(), "");
-    if (!source.ok()) return own ? Annotate(source.status(), "spec.critic") : source.status();
+    const std::string section = absl::StrCat("spec.", role_);
+    if (!source.ok()) return own ? Annotate(source.status(), section) : source.status();
     assigned->source = *std::move(source);
     if (own) {
-      BATON_RETURN_IF_ERROR(CheckReadsPolicyTokens(assign, *assigned->source, "spec.critic.model"));
+      BATON_RETURN_IF_ERROR(CheckReadsPolicyTokens(assign, *assigned->source, section + ".model"));
     }
     BATON_ASSIGN_OR_RETURN(
         assigned->model,
@@ -99,13 +105,13 @@ CriticRole::Result CriticRole::Assign(const v1::Task& task, TaskContext& context
   if (spec.rollout().deterministic()) assigned->model->SetDeterministic(true);
   auto trainer = engine::ScalarTrainer::Create(
       assigned->model.get(), trainer::MakeOptimizerSpec(spec), assigned->ranks->data_group());
-  if (!trainer.ok()) return Annotate(trainer.status(), "spec.critic.train");
+  if (!trainer.ok()) return Annotate(trainer.status(), absl::StrCat("spec.", role_, ".train"));
   assigned->trainer = *std::move(trainer);
   if (assign.checkpoint().empty()) {
     assigned->state = {assign.step(), assign.policy_version()};
   } else {
     BATON_ASSIGN_OR_RETURN(assigned->state,
-                           trainer::RestoreScalar(assign.checkpoint(), trainer::CriticParts(),
+                           trainer::RestoreScalar(assign.checkpoint(), trainer::CriticParts(role_),
                                                   assign.step(), *assigned->trainer));
     assigned->state.policy_version = assign.policy_version();
   }
@@ -116,6 +122,7 @@ CriticRole::Result CriticRole::Assign(const v1::Task& task, TaskContext& context
       });
   Log(LogLevel::kInfo, "critic is ready",
       {{"job", task.job()},
+       {"role", role_},
        {"step", assigned->state.step},
        {"parameters", assigned->source->config().NumParameters()}});
   assigned_ = std::move(assigned);
@@ -132,12 +139,14 @@ absl::Status CriticRole::Train(const v1::Task& task,
   BATON_ASSIGN_OR_RETURN(const auto metrics, assigned.trainer->UpdateValues(batch, loss, options));
   for (const std::string& reason : assigned.trainer->skip_reasons()) {
     Log(LogLevel::kWarn, "an optimizer step of the critic was skipped",
-        {{"job", task.job()}, {"step", task.update().step()}, {"reason", reason}});
+        {{"job", task.job()}, {"role", role_}, {"step", task.update().step()}, {"reason", reason}});
   }
   assigned.last_update.Clear();
   for (const auto& [name, value] : metrics) {
-    // The actor tells the tokens of the batch.
-    if (name != "perf/total_num_tokens") (*assigned.last_update.mutable_metrics())[name] = value;
+    if (name == "perf/total_num_tokens") continue;  // the actor tells it
+    const bool own = absl::StartsWith(name, "critic/");
+    const std::string called = own ? absl::StrCat(role_, name.substr(name.find('/'))) : name;
+    (*assigned.last_update.mutable_metrics())[called] = value;
   }
   return absl::OkStatus();
 }
@@ -162,12 +171,12 @@ CriticRole::Result CriticRole::Update(const v1::Task& task, TaskContext& context
       sampled.push_back(std::move(trajectory));
     }
   }
-  BATON_ASSIGN_OR_RETURN(const auto batch,
-                         trainer::MakeTrainBatch(sampled, assigned.spec.data(), *assigned.source));
+  BATON_ASSIGN_OR_RETURN(const auto batch, trainer::MakeTrainBatch(sampled, assigned.spec.data(),
+                                                                   *assigned.source, columns_));
   if (context.cancelled()) return absl::CancelledError("update was cancelled");
   const auto start = Clock::now();
   BATON_RETURN_IF_ERROR(assigned.loop->RunAlone([&] { return Train(task, batch, loss, context); }));
-  (*assigned.last_update.mutable_metrics())["timing_s/update_critic"] = SecondsSince(start);
+  (*assigned.last_update.mutable_metrics())["timing_s/update_" + role_] = SecondsSince(start);
   assigned.state = {update.step(), update.policy_version()};
   return assigned.last_update;
 }
@@ -183,14 +192,14 @@ CriticRole::Result CriticRole::SaveCheckpoint(const v1::Task& task) {
   const auto start = Clock::now();
   BATON_RETURN_IF_ERROR(assigned.loop->RunAlone([&] {
     return trainer::SaveScalar(*assigned.model, *assigned.trainer, assigned.source->companions(),
-                               {save.step(), assigned.state.policy_version}, trainer::CriticParts(),
-                               *assigned.ranks, save.directory());
+                               {save.step(), assigned.state.policy_version},
+                               trainer::CriticParts(role_), *assigned.ranks, save.directory());
   }));
   v1::TaskResult result;
   if (!assigned.ranks->first()) return result;
   BATON_RETURN_IF_ERROR(
-      ReportCheckpointFiles(save.directory(), trainer::CriticParts().all(), result));
-  (*result.mutable_metrics())["timing_s/save_critic"] = SecondsSince(start);
+      ReportCheckpointFiles(save.directory(), trainer::CriticParts(role_).all(), result));
+  (*result.mutable_metrics())["timing_s/save_" + role_] = SecondsSince(start);
   return result;
 }
 

@@ -1,4 +1,4 @@
-// Role "critic": values of states, and their training.
+// Roles "critic" and "cost_critic": values of states, and their training.
 #ifndef BATON_WORKERS_SCORING_CRITIC_ROLE_H_
 #define BATON_WORKERS_SCORING_CRITIC_ROLE_H_
 
@@ -15,6 +15,7 @@
 #include "workers/scoring/score_loop.h"
 #include "workers/scoring/score_tasks.h"
 #include "workers/trainer/scalar_checkpoint.h"
+#include "workers/trainer/train_batch.h"
 
 namespace baton::scoring {
 
@@ -23,14 +24,18 @@ namespace baton::scoring {
 ///                    response token: the value of the state before it (engine/scalar_model.h)
 ///   update           Update with loss "value": trains on columns `returns` and `values`
 ///   save_checkpoint  SaveCheckpoint (trainer/scalar_checkpoint.h: CriticParts)
-/// Starts from the assignment's checkpoint, else from spec.critic.model, else from spec.model; a
+/// The critic of costs has columns `cost_values` and `cost_returns`, metrics cost_critic/* and the
+/// section spec.cost_critic; a checkpoint's parts begin with the role.
+///
+/// Starts from the assignment's checkpoint, else from the section's model, else from spec.model; a
 /// model without a scalar head gets one of zeros. The last two methods are group commands and may
 /// be repeated: `update` of the step already made answers its first result. Requests for values
 /// that came before a command are answered before it runs. With several ranks (trainer/ranks.h) all
 /// get the commands, and each answers values on its own, so there is no tensor parallelism.
 class CriticRole {
  public:
-  explicit CriticRole(ScoringOptions options);
+  /// `role`: "critic" or "cost_critic".
+  CriticRole(std::string role, ScoringOptions options);
   ~CriticRole();
 
   /// Registers the role; this must outlive the worker's Run.
@@ -56,6 +61,8 @@ class CriticRole {
                      const engine::ValueLossSpec& loss, TaskContext& context);
 
   const ScoringOptions options_;
+  const std::string role_;
+  const trainer::ValueColumns columns_;
   std::unique_ptr<ExperienceClient> experience_;
   std::unique_ptr<Assigned> assigned_;
 };

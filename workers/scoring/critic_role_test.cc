@@ -44,7 +44,7 @@ class CriticRoleTest : public ::testing::Test {
   /// A new process, as far as the role knows.
   void Restart() {
     worker_.reset();
-    role_ = std::make_unique<CriticRole>(ScoringOptions());
+    role_ = std::make_unique<CriticRole>("critic", ScoringOptions());
     worker_ = std::make_unique<RunningWorker>(controller_);
     EXPECT_TRUE(role_->Register(*worker_->operator->()).ok());
     worker_->Start();
@@ -148,6 +148,79 @@ TEST_F(CriticRoleTest, GoesOnFromItsCheckpointBitwise) {
               HasSubstr("LlamaForSequenceClassification"));
   const v1::TaskResult wrong = driver_.Assign(spec_, folder_.path(), 2);
   EXPECT_THAT(wrong.status().message(), HasSubstr("it is of step 1, not 2"));
+}
+
+// The same class under its other name: its own columns, section, metrics and files.
+TEST(CostCriticRoleTest, LearnsCostsAndGoesOnFromItsOwnPartOfACheckpoint) {
+  policy::TemporaryFolder folder;
+  FakeController controller;
+  RoleDriver driver(controller, "cost_critic");
+  CriticRole role("cost_critic", ScoringOptions());
+  RunningWorker worker(controller);
+  ASSERT_TRUE(role.Register(*worker.operator->()).ok());
+  worker.Start();
+  ASSERT_TRUE(controller.WaitForHello(1).has_value());
+  const auto trajectories = TinyTrajectories(6);
+  auto batch = trajectories;
+  for (v1::Trajectory& trajectory : batch) {
+    const size_t length = policy::FindColumn(trajectory, "tokens")->data().size() / 4;
+    const std::vector<float> zeros(length, 0.0F), rewards(length, 9.0F), costs(length, 2.0F);
+    const auto add = [&](const char* name, const std::vector<float>& values) {
+      *trajectory.add_columns() = policy::MakeColumn(name, true, absl::MakeConstSpan(values));
+    };
+    add("values", rewards);
+    add("returns", rewards);
+    add("cost_values", zeros);
+    add("cost_returns", costs);
+  }
+  controller.SetBatch("b", batch);
+  v1::JobSpec spec = policy::TinySpec();
+  spec.mutable_rollout()->set_deterministic(true);
+  spec.mutable_critic()->mutable_train()->set_lr(5e-3);
+  spec.mutable_cost_critic()->mutable_train()->set_lr(1e-2);
+  spec.mutable_cost_critic()->set_cliprange_value(100);
+  ASSERT_EQ(driver.Assign(spec).status().code(), 0);
+  const auto update = [&](int64_t step) {
+    v1::Task task = driver.Make("update");
+    task.mutable_update()->set_step(step);
+    task.mutable_update()->set_from_step(step - 1);
+    task.mutable_update()->set_batch_id("b");
+    task.mutable_update()->set_loss("value");
+    task.mutable_update()->set_policy_version(1);
+    return driver.Run(task);
+  };
+  const auto values = [&] {
+    const auto results = driver.ScoreAll("compute_values", trajectories);
+    EXPECT_EQ(results[0].columns(0).name(), "cost_values");
+    return Floats(results[0].columns(0));
+  };
+  const v1::TaskResult first = update(1);
+  ASSERT_EQ(first.status().code(), 0) << first.status().message();
+  EXPECT_NEAR(first.metrics().at("cost_critic/vf_loss"), 2, 1e-6);  // (0 - 2)^2 / 2
+  EXPECT_EQ(first.metrics().at("cost_critic/lr"), 1e-2);
+  EXPECT_EQ(first.metrics().count("timing_s/update_cost_critic"), 1u);
+  for (const auto& [name, value] : first.metrics()) {
+    EXPECT_NE(name.rfind("critic/", 0), 0u) << name << " is the other critic's";
+  }
+  v1::Task save = driver.Make("save_checkpoint");
+  save.mutable_save_checkpoint()->set_step(1);
+  save.mutable_save_checkpoint()->set_directory(folder.path());
+  const v1::TaskResult saved = driver.Run(save);
+  ASSERT_EQ(saved.status().code(), 0) << saved.status().message();
+  for (const v1::FileHash& file : saved.files()) {
+    EXPECT_EQ(file.path().rfind("cost_critic", 0), 0u) << file.path();
+  }
+  const auto then = values();
+  double loss = 2;
+  for (int64_t step = 2; step <= 40; ++step) {
+    loss = update(step).metrics().at("cost_critic/vf_loss");
+  }
+  EXPECT_LT(loss, 0.5);
+  EXPECT_NE(values(), then);
+  ASSERT_EQ(driver.Assign(spec, folder.path(), 1).status().code(), 0);
+  EXPECT_EQ(values(), then);
+  spec.mutable_cost_critic()->mutable_model()->set_path("/nowhere");
+  EXPECT_THAT(driver.Assign(spec).status().message(), HasSubstr("spec.cost_critic"));
 }
 
 TEST_F(CriticRoleTest, StartsFromARewardModelButNotFromAnothersTokens) {

@@ -11,6 +11,7 @@
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 #include "sdk/worker/checkpoint_files.h"
+#include "sdk/worker/score_output.h"
 #include "workers/engine/weights_io.h"
 #include "workers/policy/generation_options.h"
 #include "workers/policy/trajectory_columns.h"
@@ -324,8 +325,8 @@ ActorRole::Result ActorRole::ComputeLogProb(const v1::Task& task, TaskContext& /
   BATON_ASSIGN_OR_RETURN(const auto log_probs, assigned.trainer->LogProbs(
                                                    absl::MakeConstSpan(&sequence, 1), temperature));
   v1::TaskResult result;
-  *result.add_columns() =
-      policy::MakeColumn("log_prob", true, absl::MakeConstSpan(log_probs.front()));
+  *result.add_columns() = policy::MakeColumn(OutputName(task.score(), "old_log_prob"), true,
+                                             absl::MakeConstSpan(log_probs.front()));
   return result;
 }
 

@@ -32,9 +32,12 @@ struct ActorOptions {
 
 /// Methods: update, publish, to_generation, save_checkpoint, compute_log_prob, evaluate and export.
 /// In a job of kind reward_model it trains a reward model instead (reward_model_training.h):
-/// update, evaluate, save_checkpoint and export. Called by the worker's one thread for this role.
-/// Every method may be repeated: `update` of the step already made answers its first result, so no
-/// optimizer step is ever applied twice.
+/// update, evaluate, save_checkpoint and export. compute_log_prob (Score) makes a column
+/// `old_log_prob`, float32 per response token, of the weights as they stand, under softmax(logits /
+/// rollout.temperature) (1 where that is 0); a rank that holds a slice of the model cannot answer
+/// it alone. Called by the worker's one thread for this role. Every method may be repeated:
+/// `update` of the step already made answers its first result, so no optimizer step is ever applied
+/// twice.
 ///
 /// With AssignRole.generation_tp, to_generation lends the weights, as they are, to role rollout of
 /// this process; an update takes them back first. Nothing else is disturbed by it: between the two

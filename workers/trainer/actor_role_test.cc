@@ -1,6 +1,7 @@
 // The actor role on a tiny model, driven by an in-process controller.
 #include "workers/trainer/actor_role.h"
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -226,7 +227,7 @@ TEST_F(ActorRoleTest, PolicyGradientRaisesWhatWasGood) {
     score.set_task_token(std::to_string(++tokens_));
     v1::Trajectory scored;
     *scored.mutable_columns() = Run(score).columns();
-    return policy::ReadFloat(scored, "log_prob").value();
+    return policy::ReadFloat(scored, "old_log_prob").value();
   };
   const std::vector<float> before = log_prob();
   ASSERT_EQ(before.size(), 2u);
@@ -242,6 +243,37 @@ TEST_F(ActorRoleTest, PolicyGradientRaisesWhatWasGood) {
   ASSERT_EQ(updated.status().code(), 0) << updated.status().message();
   EXPECT_TRUE(updated.metrics().contains("actor/pg_loss"));
   EXPECT_GT(log_prob()[0], before[0]);
+}
+
+// What the rollout said of its tokens is wrong by far; between two passes of the actor the ratio is
+// 1 all the same, for it has not learned in between.
+TEST_F(ActorRoleTest, ComputedAgainALogProbOfTheRolloutThatIsWrongDoesNotMatter) {
+  Assign();
+  v1::Trajectory response;
+  *response.add_columns() = policy::MakeColumn("prompt_tokens", false, std::vector<int32_t>{3, 13});
+  *response.add_columns() = policy::MakeColumn("tokens", true, std::vector<int32_t>{5, 6, 1});
+  v1::Task score = Make("compute_log_prob");
+  *score.mutable_score()->mutable_trajectory() = response;
+  const v1::TaskResult scored = Run(score);
+  ASSERT_EQ(scored.columns_size(), 1) << scored.status().message();
+  EXPECT_EQ(scored.columns(0).name(), "old_log_prob");
+  *response.add_columns() =
+      policy::MakeColumn("rollout_log_prob", true, std::vector<float>{-1, -6, -0.1F});
+  *response.add_columns() = policy::MakeColumn("advantages", false, std::vector<float>{1});
+  controller_.SetBatch("sampled", {response});
+  *response.add_columns() = scored.columns(0);
+  controller_.SetBatch("recomputed", {response});
+  const v1::TaskResult recomputed = Update(1, "ppo_clip", "recomputed");
+  ASSERT_EQ(recomputed.status().code(), 0) << recomputed.status().message();
+  EXPECT_NEAR(recomputed.metrics().at("actor/ppo_kl"), 0, 1e-6);
+  EXPECT_EQ(recomputed.metrics().at("actor/pg_clipfrac"), 0);
+  EXPECT_NEAR(recomputed.metrics().at("actor/pg_loss"), -1, 1e-6);  // -A, ratio 1
+  Restart();
+  Assign();
+  const v1::TaskResult sampled = Update(1, "ppo_clip", "sampled");
+  ASSERT_EQ(sampled.status().code(), 0) << sampled.status().message();
+  EXPECT_GT(sampled.metrics().at("actor/pg_clipfrac"), 0);
+  EXPECT_GT(std::abs(sampled.metrics().at("actor/pg_loss") + 1), 0.1);
 }
 
 // Retention removes the checkpoint that a restarted actor began from; it saves all the same.

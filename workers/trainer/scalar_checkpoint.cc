@@ -13,7 +13,9 @@ std::string In(const std::string& folder, const std::string& part) {
 
 }  // namespace
 
-ScalarParts CriticParts() { return {"critic", "critic_optimizer.safetensors", "critic.json"}; }
+ScalarParts CriticParts(const std::string& role) {
+  return {role, role + "_optimizer.safetensors", role + ".json"};
+}
 
 ScalarParts RewardModelParts() { return {"actor", "optimizer.safetensors", "trainer.json"}; }
 

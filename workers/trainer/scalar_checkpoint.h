@@ -25,8 +25,8 @@ struct ScalarParts {
 
   std::vector<std::string> all() const { return {model, optimizer, state}; }
 };
-/// critic/, critic_optimizer.safetensors, critic.json.
-ScalarParts CriticParts();
+/// Of role critic: critic/, critic_optimizer.safetensors, critic.json; of another, by its name.
+ScalarParts CriticParts(const std::string& role = "critic");
 /// Those of the actor (checkpoint.h), so that the model is exported and found as an actor is.
 ScalarParts RewardModelParts();
 

@@ -38,7 +38,8 @@ absl::StatusOr<std::vector<float>> ReadOptional(const v1::Trajectory& trajectory
 
 }  // namespace
 
-absl::StatusOr<engine::TrainSequence> FromColumns(const v1::Trajectory& trajectory) {
+absl::StatusOr<engine::TrainSequence> FromColumns(const v1::Trajectory& trajectory,
+                                                  const ValueColumns& columns) {
   engine::TrainSequence sequence;
   BATON_ASSIGN_OR_RETURN(sequence.tokens, policy::ReadInt32(trajectory, "prompt_tokens"));
   sequence.prompt_length = static_cast<int64_t>(sequence.tokens.size());
@@ -49,8 +50,8 @@ absl::StatusOr<engine::TrainSequence> FromColumns(const v1::Trajectory& trajecto
   BATON_ASSIGN_OR_RETURN(sequence.old_log_probs, ReadOptional(trajectory, "old_log_prob"));
   BATON_ASSIGN_OR_RETURN(sequence.ref_log_probs, ReadOptional(trajectory, "ref_log_prob"));
   BATON_ASSIGN_OR_RETURN(sequence.advantages, ReadOptional(trajectory, "advantages"));
-  BATON_ASSIGN_OR_RETURN(sequence.values, ReadOptional(trajectory, "values"));
-  BATON_ASSIGN_OR_RETURN(sequence.returns, ReadOptional(trajectory, "returns"));
+  BATON_ASSIGN_OR_RETURN(sequence.values, ReadOptional(trajectory, columns.values));
+  BATON_ASSIGN_OR_RETURN(sequence.returns, ReadOptional(trajectory, columns.returns));
   sequence.loss_mask =
       MakeMask(trajectory, sequence.prompt_length, static_cast<int64_t>(response.size()));
   sequence.positive = IsPositive(trajectory);
@@ -74,12 +75,12 @@ absl::StatusOr<engine::TrainSequence> FromTexts(const v1::Trajectory& trajectory
 
 absl::StatusOr<std::vector<engine::TrainSequence>> MakeTrainBatch(
     absl::Span<const v1::Trajectory> trajectories, const v1::DataSpec& data,
-    const policy::PolicySource& source) {
+    const policy::PolicySource& source, const ValueColumns& columns) {
   std::vector<engine::TrainSequence> batch;
   batch.reserve(trajectories.size());
   for (const v1::Trajectory& trajectory : trajectories) {
     auto sequence = policy::FindColumn(trajectory, "tokens") != nullptr
-                        ? FromColumns(trajectory)
+                        ? FromColumns(trajectory, columns)
                         : FromTexts(trajectory, data, source);
     if (!sequence.ok()) {
       return Annotate(sequence.status(), absl::StrCat("trajectory ", trajectory.trajectory_id(),

@@ -13,11 +13,18 @@
 
 namespace baton::trainer {
 
+/// Which columns become TrainSequence's values and returns: a critic's own.
+struct ValueColumns {
+  const char* values = "values";
+  const char* returns = "returns";
+};
+
 /// Columns `prompt_tokens`, `tokens`, and where they exist `rollout_log_prob`, `old_log_prob`,
-/// `ref_log_prob`, `advantages` (one value, or one per token), `values`, `returns`. Tokens of
+/// `ref_log_prob`, `advantages` (one value, or one per token) and those of a critic. Tokens of
 /// ENVIRONMENT segments are masked out. Positive is a score `accuracy`, or else `reward`, above 0.
 /// Errors name trajectory and column.
-absl::StatusOr<engine::TrainSequence> FromColumns(const v1::Trajectory& trajectory);
+absl::StatusOr<engine::TrainSequence> FromColumns(const v1::Trajectory& trajectory,
+                                                  const ValueColumns& columns = {});
 
 /// A demonstration, or pretraining text of a policy's batch: `prompt_text` through the chat
 /// template, then `response_text` and what ends a response; limits of spec.data.
@@ -28,7 +35,7 @@ absl::StatusOr<engine::TrainSequence> FromTexts(const v1::Trajectory& trajectory
 /// Each trajectory by its columns, or, when it has no tokens yet, by its texts.
 absl::StatusOr<std::vector<engine::TrainSequence>> MakeTrainBatch(
     absl::Span<const v1::Trajectory> trajectories, const v1::DataSpec& data,
-    const policy::PolicySource& source);
+    const policy::PolicySource& source, const ValueColumns& columns = {});
 
 }  // namespace baton::trainer
 

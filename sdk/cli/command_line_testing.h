@@ -1,0 +1,65 @@
+// The command in tests: what it prints and answers to the shell, and files for it to read.
+#ifndef BATON_SDK_CLI_COMMAND_LINE_TESTING_H_
+#define BATON_SDK_CLI_COMMAND_LINE_TESTING_H_
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "sdk/cli/command_line.h"
+
+namespace baton::cli {
+
+struct Outcome {
+  int code = -1;
+  std::string out, err;
+};
+
+/// `baton` with these arguments, in this process.
+inline Outcome RunBaton(const std::vector<std::string>& arguments) {
+  std::vector<const char*> argv = {"baton"};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  Outcome outcome;
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  outcome.code = RunCommandLine(static_cast<int>(argv.size()), argv.data());
+  outcome.out = ::testing::internal::GetCapturedStdout();
+  outcome.err = ::testing::internal::GetCapturedStderr();
+  return outcome;
+}
+
+/// A test of commands. `Run` says what all of its calls have in common.
+class CommandTest : public ::testing::Test {
+ protected:
+  CommandTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "baton-cli-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~CommandTest() override { std::filesystem::remove_all(folder_); }
+
+  virtual Outcome Run(std::vector<std::string> arguments) const = 0;
+  /// The answer of a call that succeeds, with `-o json`.
+  nlohmann::json Json(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.end(), {"-o", "json"});
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return nlohmann::json::parse(outcome.out, nullptr, /*allow_exceptions=*/false);
+  }
+  /// A file of the test's folder, by its name there; its path.
+  std::string Write(const std::string& name, const std::string& text) const {
+    const std::filesystem::path path = std::filesystem::path(folder_) / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+    return path.string();
+  }
+
+  std::string folder_;  ///< Goes with the test.
+};
+
+}  // namespace baton::cli
+
+#endif  // BATON_SDK_CLI_COMMAND_LINE_TESTING_H_
