@@ -13,7 +13,7 @@ namespace baton::controller {
 namespace {
 
 // Bounds of resources.rollout_workers, and of reward_workers and role_workers.
-constexpr int kMostRollouts = 4096;
+constexpr int kMostRollouts = 65536;
 constexpr int kMostWorkers = 1024;
 
 v1::FieldViolation Violation(const std::string& field, const std::string& description) {

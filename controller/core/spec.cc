@@ -491,7 +491,7 @@ CheckedSpec CheckSpec(const v1::JobSpec& spec) {
   if (spec.kind() == v1::JOB_KIND_RL) {
     CheckRollout(effective, check);
     CheckReward(effective, check);
-    BATON_NUMBER("resources", resources, rollout_workers, 1, 1, 4096);
+    BATON_NUMBER("resources", resources, rollout_workers, 1, 1, 65536);
     BATON_NUMBER("resources", resources, reward_workers, 1, 1, 1024);
   } else {
     const std::string kind = spec.kind() == v1::JOB_KIND_SFT ? "sft" : "reward_model";
