@@ -20,6 +20,7 @@
 #include "workers/trainer/checkpoint.h"
 #include "workers/trainer/ranks.h"
 #include "workers/trainer/reward_model_training.h"
+#include "workers/trainer/score_loop.h"
 
 namespace baton::trainer {
 
@@ -32,9 +33,10 @@ struct ActorOptions {
 /// kind reward_model it trains a reward model instead (reward_model_training.h): update, evaluate,
 /// save_checkpoint and export. compute_log_prob (Score) makes a column `old_log_prob`, float32 per
 /// response token, of the weights as they stand, under softmax(logits / rollout.temperature) (1
-/// where that is 0); a rank that holds a slice of the model cannot answer it alone. Called by the
-/// worker's one thread for this role. Every method may be repeated: `update` of the step already
-/// made answers its first result, so no optimizer step is ever applied twice.
+/// where that is 0); a rank that holds a slice of the model cannot answer it alone. Requests that
+/// wait go together, on a thread of their own (score_loop.h); every other method is called by the
+/// worker's one thread for this role, once they are answered. Each may be repeated: `update` of the
+/// step already made answers its first result, so no optimizer step is ever applied twice.
 ///
 /// With several ranks (ranks.h) all of them get update, publish and save_checkpoint; one publishes
 /// and writes. A rank that misses another answers UNAVAILABLE or DEADLINE_EXCEEDED, and the group
@@ -60,6 +62,7 @@ class ActorRole {
     v1::TaskResult last_update;          ///< Of state.step, once one was made here.
     std::optional<uint64_t> publishing;  ///< The version last handed to the relay.
     bool published = false;              ///< Some version was, since the assignment.
+    std::unique_ptr<ScoreLoop> loop;     ///< Of a policy, else null. Ends first.
   };
   using Result = absl::StatusOr<v1::TaskResult>;
 
@@ -67,10 +70,12 @@ class ActorRole {
   Result Update(const v1::Task& task, TaskContext& context);
   Result Publish(const v1::Task& task, TaskContext& context);
   Result SaveCheckpoint(const v1::Task& task, TaskContext& context);
-  Result ComputeLogProb(const v1::Task& task, TaskContext& context);
+  void ComputeLogProb(std::shared_ptr<TaskContext> context);
   Result Evaluate(const v1::Task& task, TaskContext& context);
   Result Export(const v1::Task& task, TaskContext& context);
   absl::Status LoadPolicy(const v1::AssignRole& assign, Assigned& assigned) const;
+  /// Waits until every request for log-probs that came so far is answered.
+  absl::Status FinishScores();
   absl::StatusOr<std::map<std::string, double>> Train(
       const v1::Task& task, const std::vector<v1::Trajectory>& trajectories, TaskContext& context);
   absl::Status CheckFrom(const v1::Update& update) const;
