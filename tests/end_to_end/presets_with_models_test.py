@@ -74,7 +74,8 @@ class PresetsWithModelsTest(unittest.TestCase):
         self.environment.update(BATON_STATE_DIR=self.path("state"), OMP_NUM_THREADS="1")
         ports = [f for name in ("port", "http-port", "relay-port") for f in ("--" + name, "0")]
         self.addCleanup(self.baton, "down")
-        self.baton("up", "--detach", "--trainers", "2", "--rollouts", "1", "--rewards", "0", "--scorers", "5", *ports)
+        self.baton("up", "--detach", "--trainers", "2", "--rollouts", "1", "--rewards", "0",
+                   "--scorers", "5", *ports)
 
     def path(self, *names):
         return os.path.join(self.folder.name, *names)
