@@ -74,7 +74,8 @@ class PresetsWithModelsTest(unittest.TestCase):
         self.environment.update(BATON_STATE_DIR=self.path("state"), OMP_NUM_THREADS="1")
         ports = [f for name in ("port", "http-port", "relay-port") for f in ("--" + name, "0")]
         self.addCleanup(self.baton, "down")
-        self.baton("up", "--detach", "--rollouts", "1", "--rewards", "0", "--scorers", "5", *ports)
+        self.baton("up", "--detach", "--trainers", "2", "--rollouts", "1", "--rewards", "0",
+                   "--scorers", "5", *ports)
 
     def path(self, *names):
         return os.path.join(self.folder.name, *names)
@@ -192,14 +193,15 @@ class PresetsWithModelsTest(unittest.TestCase):
         self.make_models()
         exact = self.mismatch("exact", "--set", "rollout.deterministic=true")
         coarse = self.mismatch("coarse", "--set", "model.dtype=bfloat16")
+        ranks = self.mismatch("ranks", "--set", "actor.parallel={dp: 2}")  # each scores a part
         self.assertEqual(len(exact), STEPS)
-        for step in exact:
+        for step in exact + ranks:
             self.assertLess(step["rollout_corr/log_prob_abs_diff"], 1e-5)
             self.assertLess(step["rollout_corr/k3_kl"], 1e-9)
         for step in coarse:
             self.assertGreater(step["rollout_corr/log_prob_abs_diff"], 1e-4)
             self.assertGreater(step["rollout_corr/k3_kl"], 1e-9)
-        for step in exact + coarse:  # one optimizer step on each batch: nothing to clip
+        for step in exact + ranks + coarse:  # one optimizer step on each batch: nothing to clip
             self.assertLess(abs(step["actor/ppo_kl"]), 1e-5)
             self.assertEqual(step["actor/pg_clipfrac"], 0)
 

@@ -12,6 +12,7 @@
 #include "workers/engine/scalar_directory.h"
 #include "workers/policy/trajectory_columns.h"
 #include "workers/scoring/critic_options.h"
+#include "workers/trainer/score_tasks.h"
 #include "workers/trainer/train_options.h"
 
 namespace baton::scoring {
@@ -57,7 +58,7 @@ absl::Status CriticRole::Register(Worker& worker) {
   BATON_RETURN_IF_ERROR(worker.RegisterRole(role_, std::move(role)));
   BATON_RETURN_IF_ERROR(worker.RegisterAsyncMethod(
       role_, "compute_values", options_.credits, [this](std::shared_ptr<TaskContext> context) {
-        ScoreColumn(*assigned_->loop, std::move(context), columns_.values);
+        trainer::ScoreColumn(*assigned_->loop, std::move(context), columns_.values);
       }));
   BATON_RETURN_IF_ERROR(worker.RegisterMethod(
       role_, "update", 1,
@@ -115,10 +116,10 @@ CriticRole::Result CriticRole::Assign(const v1::Task& task, TaskContext& context
                                                   assign.step(), *assigned->trainer));
     assigned->state.policy_version = assign.policy_version();
   }
-  assigned->loop = std::make_unique<ScoreLoop>(
-      BatchBudget(0, spec, assigned->model->device().is_cpu()),
+  assigned->loop = std::make_unique<trainer::ScoreLoop>(
+      trainer::BatchBudget(0, spec, assigned->model->device().is_cpu()),
       [model = assigned->model.get()](absl::Span<const engine::TrainSequence> batch) {
-        return engine::ComputeValues(*model, batch, NoTokenLimit());
+        return engine::ComputeValues(*model, batch, trainer::NoTokenLimit());
       });
   Log(LogLevel::kInfo, "critic is ready",
       {{"job", task.job()},

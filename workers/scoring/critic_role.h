@@ -12,9 +12,9 @@
 #include "sdk/worker/worker.h"
 #include "workers/engine/scalar_trainer.h"
 #include "workers/policy/policy_source.h"
-#include "workers/scoring/score_loop.h"
-#include "workers/scoring/score_tasks.h"
+#include "workers/scoring/scoring_options.h"
 #include "workers/trainer/scalar_checkpoint.h"
+#include "workers/trainer/score_loop.h"
 #include "workers/trainer/train_batch.h"
 
 namespace baton::scoring {
@@ -49,8 +49,8 @@ class CriticRole {
     std::unique_ptr<engine::ScalarModel> model;
     std::unique_ptr<engine::ScalarTrainer> trainer;
     trainer::TrainerState state;
-    v1::TaskResult last_update;       ///< Of state.step, once one was made here.
-    std::unique_ptr<ScoreLoop> loop;  ///< Ends first.
+    v1::TaskResult last_update;                ///< Of state.step, once one was made here.
+    std::unique_ptr<trainer::ScoreLoop> loop;  ///< Ends first.
   };
   using Result = absl::StatusOr<v1::TaskResult>;
 

@@ -15,7 +15,7 @@
 #include "workers/policy/policy_source.h"
 #include "workers/reward/verdict.h"
 #include "workers/rollout/generator_loop.h"
-#include "workers/scoring/score_tasks.h"
+#include "workers/scoring/scoring_options.h"
 
 namespace baton::scoring {
 

@@ -5,6 +5,7 @@
 #include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
 #include "workers/engine/log_probs.h"
+#include "workers/trainer/score_tasks.h"
 
 namespace baton::scoring {
 
@@ -20,8 +21,8 @@ absl::Status ReferenceRole::Register(Worker& worker) {
   BATON_RETURN_IF_ERROR(worker.RegisterRole("reference", std::move(role)));
   return worker.RegisterAsyncMethod("reference", "compute_log_prob", options_.credits,
                                     [this](std::shared_ptr<TaskContext> context) {
-                                      ScoreColumn(*assigned_->loop, std::move(context),
-                                                  "ref_log_prob");
+                                      trainer::ScoreColumn(*assigned_->loop, std::move(context),
+                                                           "ref_log_prob");
                                     });
 }
 
@@ -40,10 +41,11 @@ absl::StatusOr<v1::TaskResult> ReferenceRole::Assign(const v1::AssignRole& assig
                                               static_cast<uint64_t>(spec.data().seed())));
   if (spec.rollout().deterministic()) assigned->model->SetDeterministic(true);
   const double temperature = spec.rollout().temperature() > 0 ? spec.rollout().temperature() : 1;
-  assigned->loop = std::make_unique<ScoreLoop>(
-      BatchBudget(spec.reference().max_token_len(), spec, assigned->model->device().is_cpu()),
+  assigned->loop = std::make_unique<trainer::ScoreLoop>(
+      trainer::BatchBudget(spec.reference().max_token_len(), spec,
+                           assigned->model->device().is_cpu()),
       [model = assigned->model.get(), temperature](absl::Span<const engine::TrainSequence> batch) {
-        return engine::ComputeLogProbs(*model, batch, temperature, NoTokenLimit());
+        return engine::ComputeLogProbs(*model, batch, temperature, trainer::NoTokenLimit());
       });
   assigned_ = std::move(assigned);
   Log(LogLevel::kInfo, "reference is ready", {{"parameters", (*source)->config().NumParameters()}});

@@ -8,8 +8,8 @@
 #include "absl/status/statusor.h"
 #include "sdk/worker/worker.h"
 #include "workers/engine/model.h"
-#include "workers/scoring/score_loop.h"
-#include "workers/scoring/score_tasks.h"
+#include "workers/scoring/scoring_options.h"
+#include "workers/trainer/score_loop.h"
 
 namespace baton::scoring {
 
@@ -28,7 +28,7 @@ class ReferenceRole {
  private:
   struct Assigned {
     std::unique_ptr<engine::CausalLM> model;
-    std::unique_ptr<ScoreLoop> loop;  ///< Ends first.
+    std::unique_ptr<trainer::ScoreLoop> loop;  ///< Ends first.
   };
   absl::StatusOr<v1::TaskResult> Assign(const v1::AssignRole& assign);
 

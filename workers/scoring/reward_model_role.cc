@@ -8,6 +8,7 @@
 #include "sdk/base/utf8.h"
 #include "sdk/worker/score_output.h"
 #include "workers/trainer/scalar_checkpoint.h"
+#include "workers/trainer/score_tasks.h"
 #include "workers/trainer/train_batch.h"
 
 namespace baton::scoring {
@@ -54,12 +55,12 @@ absl::StatusOr<v1::TaskResult> RewardModelRole::Assign(const v1::AssignRole& ass
   if (spec.rollout().deterministic()) assigned->model->SetDeterministic(true);
   assigned->reads_tokens = SameTokens(policy->tokenizer(), assigned->source->tokenizer());
   assigned->error_reward = spec.reward().error_reward();
-  assigned->loop = std::make_unique<ScoreLoop>(
-      BatchBudget(own.max_token_len(), spec, assigned->model->device().is_cpu()),
+  assigned->loop = std::make_unique<trainer::ScoreLoop>(
+      trainer::BatchBudget(own.max_token_len(), spec, assigned->model->device().is_cpu()),
       [scalar = assigned->model.get()](absl::Span<const engine::TrainSequence> batch)
           -> absl::StatusOr<std::vector<std::vector<float>>> {
         BATON_ASSIGN_OR_RETURN(const auto scores,
-                               engine::ComputeScores(*scalar, batch, NoTokenLimit()));
+                               engine::ComputeScores(*scalar, batch, trainer::NoTokenLimit()));
         std::vector<std::vector<float>> out;
         for (const float score : scores) out.push_back({score});
         return out;
@@ -100,12 +101,12 @@ void RewardModelRole::Compute(std::shared_ptr<TaskContext> context) {
     context->Finish(std::move(result));
     return;
   }
-  ScoreTask(*assigned_->loop, std::move(context), std::move(sequence),
-            [name](const std::vector<float>& scores) {
-              v1::TaskResult result;
-              (*result.mutable_metrics())[name] = scores.front();
-              return result;
-            });
+  trainer::ScoreTask(*assigned_->loop, std::move(context), std::move(sequence),
+                     [name](const std::vector<float>& scores) {
+                       v1::TaskResult result;
+                       (*result.mutable_metrics())[name] = scores.front();
+                       return result;
+                     });
 }
 
 }  // namespace baton::scoring

@@ -10,8 +10,8 @@
 #include "sdk/worker/worker.h"
 #include "workers/engine/scalar_model.h"
 #include "workers/policy/policy_source.h"
-#include "workers/scoring/score_loop.h"
-#include "workers/scoring/score_tasks.h"
+#include "workers/scoring/scoring_options.h"
+#include "workers/trainer/score_loop.h"
 
 namespace baton::scoring {
 
@@ -38,7 +38,7 @@ class RewardModelRole {
     std::unique_ptr<engine::ScalarModel> model;
     bool reads_tokens = false;
     double error_reward = 0;
-    std::unique_ptr<ScoreLoop> loop;  ///< Ends first.
+    std::unique_ptr<trainer::ScoreLoop> loop;  ///< Ends first.
   };
   absl::StatusOr<v1::TaskResult> Assign(const v1::AssignRole& assign);
   void Compute(std::shared_ptr<TaskContext> context);

@@ -11,10 +11,10 @@
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 #include "sdk/worker/checkpoint_files.h"
-#include "sdk/worker/score_output.h"
 #include "workers/engine/weights_io.h"
 #include "workers/policy/generation_options.h"
 #include "workers/policy/trajectory_columns.h"
+#include "workers/trainer/score_tasks.h"
 #include "workers/trainer/train_batch.h"
 #include "workers/trainer/train_options.h"
 
@@ -36,6 +36,9 @@ absl::Status WrongStep(absl::string_view what, int64_t wanted, int64_t stands_at
                    absl::StrCat(what, " step ", wanted, ", but the actor stands at ", stands_at));
 }
 
+/// Responses whose log-probs may be asked for at once: what can go into one micro-batch.
+constexpr int kScoreCredits = 256;
+
 /// Weights are float32 while they learn, whatever they travel as.
 constexpr torch::Dtype kTrainDtype = torch::kFloat32;
 
@@ -50,7 +53,8 @@ ActorRole::~ActorRole() { Drop(absl::CancelledError("the worker ends")); }
 absl::Status ActorRole::Register(Worker& worker) {
   experience_ = std::make_unique<ExperienceClient>(worker.options());
   const auto method = [this](Result (ActorRole::*call)(const v1::Task&, TaskContext&)) {
-    return [this, call](const v1::Task& task, TaskContext& context) {
+    return [this, call](const v1::Task& task, TaskContext& context) -> Result {
+      BATON_RETURN_IF_ERROR(FinishScores());
       return (this->*call)(task, context);
     };
   };
@@ -67,8 +71,9 @@ absl::Status ActorRole::Register(Worker& worker) {
       worker.RegisterMethod("actor", "to_generation", 1, method(&ActorRole::ToGeneration)));
   BATON_RETURN_IF_ERROR(
       worker.RegisterMethod("actor", "save_checkpoint", 1, method(&ActorRole::SaveCheckpoint)));
-  BATON_RETURN_IF_ERROR(
-      worker.RegisterMethod("actor", "compute_log_prob", 64, method(&ActorRole::ComputeLogProb)));
+  BATON_RETURN_IF_ERROR(worker.RegisterAsyncMethod(
+      "actor", "compute_log_prob", kScoreCredits,
+      [this](std::shared_ptr<TaskContext> context) { ComputeLogProb(std::move(context)); }));
   BATON_RETURN_IF_ERROR(
       worker.RegisterMethod("actor", "evaluate", 1, method(&ActorRole::Evaluate)));
   MethodOptions anybodys;
@@ -133,6 +138,13 @@ absl::Status ActorRole::LoadPolicy(const v1::AssignRole& assign, Assigned& assig
                                          assigned.ranks->data_group());
   if (!trainer.ok()) return Annotate(trainer.status(), "spec.actor");
   assigned.trainer = *std::move(trainer);
+  const double asked = assign.spec().rollout().temperature();
+  const double temperature = asked > 0 ? asked : 1;
+  assigned.loop = std::make_unique<ScoreLoop>(
+      BatchBudget(0, assign.spec(), assigned.model->device().is_cpu()),
+      [raw = assigned.trainer.get(), temperature](absl::Span<const engine::TrainSequence> batch) {
+        return raw->LogProbs(batch, temperature, NoTokenLimit());
+      });
   return absl::OkStatus();
 }
 
@@ -154,6 +166,11 @@ absl::Status ActorRole::ShareWithRollout(const v1::AssignRole& assign, hybrid::H
 void ActorRole::Drop(const absl::Status& why) {
   shared_->TakeBack(why);
   assigned_.reset();
+}
+
+absl::Status ActorRole::FinishScores() {
+  if (assigned_ == nullptr || assigned_->loop == nullptr) return absl::OkStatus();
+  return assigned_->loop->RunAlone([] { return absl::OkStatus(); });
 }
 
 absl::Status ActorRole::CheckPolicy(absl::string_view method) const {
@@ -316,18 +333,15 @@ ActorRole::Result ActorRole::SaveCheckpoint(const v1::Task& task, TaskContext& /
   return result;
 }
 
-ActorRole::Result ActorRole::ComputeLogProb(const v1::Task& task, TaskContext& /*context*/) {
-  BATON_RETURN_IF_ERROR(CheckPolicy("compute_log_prob"));
-  Assigned& assigned = *assigned_;
-  BATON_ASSIGN_OR_RETURN(const auto sequence, FromColumns(task.score().trajectory()));
-  const double temperature =
-      assigned.spec.rollout().temperature() > 0 ? assigned.spec.rollout().temperature() : 1;
-  BATON_ASSIGN_OR_RETURN(const auto log_probs, assigned.trainer->LogProbs(
-                                                   absl::MakeConstSpan(&sequence, 1), temperature));
-  v1::TaskResult result;
-  *result.add_columns() = policy::MakeColumn(OutputName(task.score(), "old_log_prob"), true,
-                                             absl::MakeConstSpan(log_probs.front()));
-  return result;
+void ActorRole::ComputeLogProb(std::shared_ptr<TaskContext> context) {
+  absl::Status can = CheckPolicy("compute_log_prob");
+  if (can.ok() && assigned_->ranks->tensor_group() != nullptr) {
+    can = absl::UnimplementedError(
+        "actor.parallel.tp: each rank answers log-probs on its own; set it to 1 and use dp, or set "
+        "algorithm.recompute_log_prob: false");
+  }
+  if (!can.ok()) return context->Finish(can);
+  ScoreColumn(*assigned_->loop, std::move(context), "old_log_prob");
 }
 
 ActorRole::Result ActorRole::Evaluate(const v1::Task& /*task*/, TaskContext& context) {

@@ -22,6 +22,7 @@
 #include "workers/trainer/checkpoint.h"
 #include "workers/trainer/ranks.h"
 #include "workers/trainer/reward_model_training.h"
+#include "workers/trainer/score_loop.h"
 
 namespace baton::trainer {
 
@@ -35,9 +36,10 @@ struct ActorOptions {
 /// update, evaluate, save_checkpoint and export. compute_log_prob (Score) makes a column
 /// `old_log_prob`, float32 per response token, of the weights as they stand, under softmax(logits /
 /// rollout.temperature) (1 where that is 0); a rank that holds a slice of the model cannot answer
-/// it alone. Called by the worker's one thread for this role. Every method may be repeated:
-/// `update` of the step already made answers its first result, so no optimizer step is ever applied
-/// twice.
+/// it alone. Requests that wait go together, on a thread of their own (score_loop.h); every other
+/// method is called by the worker's one thread for this role, once they are answered. Each may be
+/// repeated: `update` of the step already made answers its first result, so no optimizer step is
+/// ever applied twice.
 ///
 /// With AssignRole.generation_tp, to_generation lends the weights, as they are, to role rollout of
 /// this process; an update takes them back first. Nothing else is disturbed by it: between the two
@@ -68,6 +70,7 @@ class ActorRole {
     v1::TaskResult last_update;          ///< Of state.step, once one was made here.
     std::optional<uint64_t> publishing;  ///< The version last handed to the relay.
     bool published = false;              ///< Some version was, since the assignment.
+    std::unique_ptr<ScoreLoop> loop;     ///< Of a policy, else null. Ends first.
   };
   using Result = absl::StatusOr<v1::TaskResult>;
 
@@ -76,7 +79,7 @@ class ActorRole {
   Result Publish(const v1::Task& task, TaskContext& context);
   Result ToGeneration(const v1::Task& task, TaskContext& context);
   Result SaveCheckpoint(const v1::Task& task, TaskContext& context);
-  Result ComputeLogProb(const v1::Task& task, TaskContext& context);
+  void ComputeLogProb(std::shared_ptr<TaskContext> context);
   Result Evaluate(const v1::Task& task, TaskContext& context);
   Result Export(const v1::Task& task, TaskContext& context);
   void Drop(const absl::Status& why);
@@ -84,6 +87,8 @@ class ActorRole {
   absl::Status ShareWithRollout(const v1::AssignRole& assign, hybrid::HybridGroups groups,
                                 Assigned& assigned) const;
   absl::Status StopGeneration();
+  /// Waits until every request for log-probs that came so far is answered.
+  absl::Status FinishScores();
   absl::StatusOr<std::map<std::string, double>> Train(
       const v1::Task& task, const std::vector<v1::Trajectory>& trajectories, TaskContext& context);
   absl::Status CheckVersion(absl::string_view method, uint64_t version) const;

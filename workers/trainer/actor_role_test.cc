@@ -245,6 +245,47 @@ TEST_F(ActorRoleTest, PolicyGradientRaisesWhatWasGood) {
   EXPECT_GT(log_prob()[0], before[0]);
 }
 
+// Requests go together in micro-batches; an update that comes after them waits, so that all are
+// answered by the weights that they were asked of.
+TEST_F(ActorRoleTest, AnswersManyAtOnceAsOneByOneAndBeforeItLearns) {
+  Assign();
+  std::vector<v1::Task> tasks;
+  for (int32_t i = 0; i < 40; ++i) {
+    std::vector<int32_t> tokens;
+    for (int32_t t = 0; t < 1 + i % 7; ++t) tokens.push_back((i * 3 + t * 5) % 14);
+    v1::Task task = Make("compute_log_prob");
+    v1::Trajectory& trajectory = *task.mutable_score()->mutable_trajectory();
+    *trajectory.add_columns() =
+        policy::MakeColumn("prompt_tokens", false, std::vector<int32_t>{i % 10, 13});
+    *trajectory.add_columns() = policy::MakeColumn("tokens", true, tokens);
+    tasks.push_back(task);
+  }
+  const auto answer = [&](const v1::Task& task) {
+    v1::Trajectory scored;
+    *scored.mutable_columns() =
+        controller_.WaitForResult(task.task_token()).value_or(v1::TaskResult()).columns();
+    return policy::ReadFloat(scored, "old_log_prob").value_or(std::vector<float>());
+  };
+  std::vector<std::vector<float>> alone;
+  for (v1::Task& task : tasks) {
+    controller_.SendTask(task);
+    alone.push_back(answer(task));
+    task.set_task_token(std::to_string(++tokens_));
+  }
+  for (const v1::Task& task : tasks) controller_.SendTask(task);
+  ASSERT_EQ(Update(1).status().code(), 0);
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    const std::vector<float> together = answer(tasks[i]);
+    ASSERT_EQ(together.size(), alone[i].size()) << i;
+    ASSERT_EQ(together.size(), 1 + i % 7);
+    for (size_t t = 0; t < together.size(); ++t) EXPECT_NEAR(together[t], alone[i][t], 1e-6) << i;
+  }
+  // And what is asked now is answered by what it has learned.
+  tasks[1].set_task_token(std::to_string(++tokens_));
+  controller_.SendTask(tasks[1]);
+  EXPECT_GT(std::abs(answer(tasks[1])[0] - alone[1][0]), 1e-4);
+}
+
 // What the rollout said of its tokens is wrong by far; between two passes of the actor the ratio is
 // 1 all the same, for it has not learned in between.
 TEST_F(ActorRoleTest, ComputedAgainALogProbOfTheRolloutThatIsWrongDoesNotMatter) {

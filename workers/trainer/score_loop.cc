@@ -1,4 +1,4 @@
-#include "workers/scoring/score_loop.h"
+#include "workers/trainer/score_loop.h"
 
 #include <algorithm>
 #include <deque>
@@ -9,7 +9,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 
-namespace baton::scoring {
+namespace baton::trainer {
 
 /// A request, or work to be run alone (then `work` is set).
 struct ScoreLoop::Item {
@@ -158,4 +158,4 @@ void ScoreLoop::Answer(std::vector<ScoreRequest> batch) {
   }
 }
 
-}  // namespace baton::scoring
+}  // namespace baton::trainer

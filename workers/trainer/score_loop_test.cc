@@ -1,4 +1,4 @@
-#include "workers/scoring/score_loop.h"
+#include "workers/trainer/score_loop.h"
 
 #include <string>
 #include <utility>
@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace baton::scoring {
+namespace baton::trainer {
 namespace {
 
 using ::testing::ElementsAre;
@@ -157,4 +157,4 @@ TEST_F(ScoreLoopTest, AnEndAnswersWhatWaits) {
 }
 
 }  // namespace
-}  // namespace baton::scoring
+}  // namespace baton::trainer

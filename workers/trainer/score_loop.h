@@ -1,7 +1,7 @@
 // The one thread on which a scoring model computes: requests in one by one, micro-batches through
 // the model, answers out one by one.
-#ifndef BATON_WORKERS_SCORING_SCORE_LOOP_H_
-#define BATON_WORKERS_SCORING_SCORE_LOOP_H_
+#ifndef BATON_WORKERS_TRAINER_SCORE_LOOP_H_
+#define BATON_WORKERS_TRAINER_SCORE_LOOP_H_
 
 #include <cstdint>
 #include <functional>
@@ -14,7 +14,7 @@
 #include "absl/types/span.h"
 #include "workers/engine/micro_batch.h"
 
-namespace baton::scoring {
+namespace baton::trainer {
 
 /// One sequence that waits for its numbers.
 struct ScoreRequest {
@@ -66,6 +66,6 @@ class ScoreLoop {
   std::thread thread_;
 };
 
-}  // namespace baton::scoring
+}  // namespace baton::trainer
 
-#endif  // BATON_WORKERS_SCORING_SCORE_LOOP_H_
+#endif  // BATON_WORKERS_TRAINER_SCORE_LOOP_H_

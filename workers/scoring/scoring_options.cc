@@ -1,0 +1,37 @@
+#include "workers/scoring/scoring_options.h"
+
+#include "absl/strings/str_cat.h"
+#include "sdk/base/status_macros.h"
+
+namespace baton::scoring {
+
+bool SameTokens(const engine::Tokenizer& a, const engine::Tokenizer& b) {
+  if (a.vocab_size() != b.vocab_size()) return false;
+  for (int32_t id = 0; id < a.vocab_size(); ++id) {
+    if (a.TokenBytes(id) != b.TokenBytes(id) || a.IsSpecial(id) != b.IsSpecial(id)) return false;
+  }
+  return true;
+}
+
+absl::Status CheckReadsPolicyTokens(const v1::AssignRole& assign, const policy::PolicySource& model,
+                                    absl::string_view key) {
+  BATON_ASSIGN_OR_RETURN(const auto policy,
+                         policy::PolicySource::Open(assign.spec().model(), assign.checkpoint()));
+  if (SameTokens(policy->tokenizer(), model.tokenizer()) &&
+      policy->tokenizer().vocab_size() <= model.config().vocab_size) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(key,
+                   ": its tokenizer is not that of spec.model, whose tokens it has to read; "
+                   "name a model with the same tokenizer"));
+}
+
+absl::Status CheckOneRank(const v1::AssignRole& assign, absl::string_view role) {
+  if (assign.world_size() <= 1) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat("groups of ", assign.world_size(), " ranks for role ", role,
+                   ": this worker plays it alone; set its parallel to 1 x 1"));
+}
+
+}  // namespace baton::scoring

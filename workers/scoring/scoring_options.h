@@ -1,0 +1,39 @@
+// What the scoring roles share: how they are set up, and what they ask of each other's models.
+#ifndef BATON_WORKERS_SCORING_SCORING_OPTIONS_H_
+#define BATON_WORKERS_SCORING_SCORING_OPTIONS_H_
+
+#include <torch/torch.h>
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "baton/v1/worker_service.pb.h"
+#include "workers/engine/tokenizer.h"
+#include "workers/policy/policy_source.h"
+
+namespace baton::scoring {
+
+struct ScoringOptions {
+  std::string device = "cpu";  ///< As torch names it.
+  std::string group_host;      ///< trainer::Ranks::Join; of a critic.
+  int credits = 256;           ///< Tasks at once: what can be gathered into one micro-batch.
+};
+
+/// Weights are float32 while they score, whatever they are stored as: the same as the trainer's.
+inline constexpr torch::Dtype kScoreDtype = torch::kFloat32;
+
+/// True when both give every id the same meaning, so that one may read the other's tokens.
+bool SameTokens(const engine::Tokenizer& a, const engine::Tokenizer& b);
+
+/// INVALID_ARGUMENT naming `key` when `model` does not read the tokens of the job's policy.
+[[nodiscard]] absl::Status CheckReadsPolicyTokens(const v1::AssignRole& assign,
+                                                  const policy::PolicySource& model,
+                                                  absl::string_view key);
+
+/// UNIMPLEMENTED for a group of several ranks.
+[[nodiscard]] absl::Status CheckOneRank(const v1::AssignRole& assign, absl::string_view role);
+
+}  // namespace baton::scoring
+
+#endif  // BATON_WORKERS_SCORING_SCORING_OPTIONS_H_
