@@ -78,20 +78,17 @@ absl::Status CheckSteps(const store::v1::JobRow& row) {
 
 absl::Status CheckSlots(const store::v1::JobRow& row) {
   const Roster roster(row.job().effective_spec(), row.job().dataflow());
-  const std::vector<Slot>& slots = roster.slots();
-  if (static_cast<size_t>(row.slots_size()) != slots.size()) {
-    return absl::DataLossError(absl::StrCat("slots: ", row.slots_size(),
-                                            " roles, not those that spec.resources asks for"));
+  const std::vector<const Slot*> matched = roster.Match(row);
+  const bool too_many = std::count(matched.begin(), matched.end(), nullptr) > 0;
+  if (too_many || matched.size() != roster.slots().size()) {
+    return absl::DataLossError(absl::StrCat(
+        "slots: ", row.slots_size(), " roles, not those that spec.resources asks for"));
   }
   std::map<std::string, size_t> seats;    // by worker
   std::map<size_t, std::string> workers;  // by seat
   for (int i = 0; i < row.slots_size(); ++i) {
     const store::v1::SlotRow& kept = row.slots(i);
-    const Slot& slot = slots[static_cast<size_t>(i)];
-    if (kept.role() != slot.role) {
-      return absl::DataLossError(
-          absl::StrCat("slots[", i, "]: role '", kept.role(), "' where '", slot.role, "' belongs"));
-    }
+    const Slot& slot = *matched[static_cast<size_t>(i)];
     if (kept.worker_id().empty()) continue;
     BATON_RETURN_IF_ERROR(
         InRange("slots.credits", kept.credits(), 1, std::numeric_limits<int>::max()));

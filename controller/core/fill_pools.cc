@@ -275,14 +275,14 @@ void CheckGenerationTp(const v1::JobSpec& effective, const v1::Dataflow& dataflo
                        std::vector<v1::FieldViolation>* violations) {
   const int size = GenerationTp(effective), tp = ShapeOf(effective, "actor").tp;
   if (size == 1) return;
-  std::string problem =
-      "generation on several tensor-parallel ranks is not served yet; set it to 1 (in a pool: "
-      "layouts.actor.generation_tp)";
+  std::string problem;
   if (!IsHybrid(effective, dataflow)) {
-    problem = absl::StrCat("is ", size, ", which actor and rollouts on one pool would need ",
-                           "(resources.placement: colocate); set 1");
+    problem = absl::StrCat("is ", size, ", for which actor and rollouts have to share their ",
+                           "workers (resources.placement: colocate); set 1");
   } else if (tp % size != 0) {
     problem = absl::StrCat(size, " does not divide actor.parallel.tp (", tp, "); set 1");
+  } else {
+    return;
   }
   violations->push_back(Violation("rollout.tensor_model_parallel_size", problem));
 }

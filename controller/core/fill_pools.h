@@ -26,7 +26,7 @@ void FillPools(const v1::JobSpec& given, const v1::Dataflow& dataflow, v1::JobSp
                std::vector<v1::FieldViolation>* violations);
 
 /// Names what is wrong with rollout.tensor_model_parallel_size once pools are filled in: above 1 it
-/// is not served.
+/// needs rollouts that are the actor's ranks, and divides their tp.
 void CheckGenerationTp(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
                        std::vector<v1::FieldViolation>* violations);
 

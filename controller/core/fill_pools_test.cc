@@ -226,24 +226,20 @@ TEST(FillPools, RanksWithoutWorkAreNamedAtTheLayout) {
                                                HasSubstr("8 data ranks share mini-batches of 4"))));
 }
 
-TEST(FillPools, GenerationOnTensorRanksIsNotServed) {
+TEST(FillPools, GenerationOnTensorRanksNeedsTheActors) {
   v1::JobSpec spec = Ppo();
   spec.mutable_rollout()->set_tensor_model_parallel_size(2);
   const auto problem = [&](const std::string& text) {
     EXPECT_THAT(Problems(spec),
                 ElementsAre(Pair("spec.rollout.tensor_model_parallel_size", HasSubstr(text))));
   };
-  problem("actor and rollouts on one pool would need (resources.placement: colocate); set 1");
+  problem("for which actor and rollouts have to share their workers");
   spec.mutable_resources()->set_placement("colocate");
   problem("2 does not divide actor.parallel.tp (1)");
   spec.mutable_actor()->mutable_parallel()->set_tp(4);
-  problem("generation on several tensor-parallel ranks is not served yet");
-  spec.mutable_rollout()->clear_tensor_model_parallel_size();
-  spec.mutable_resources()->clear_placement();
-  auto& layout = (*AddPool(&spec, {"actor"})->mutable_layouts())["actor"];
-  layout.set_tp(4);
-  layout.set_generation_tp(2);
-  problem("layouts.actor.generation_tp");
+  EXPECT_THAT(Problems(spec), ElementsAre());
+  spec.mutable_rollout()->set_tensor_model_parallel_size(3);
+  problem("3 does not divide actor.parallel.tp (4)");
 }
 
 // A spec that was filled in may be given again: nothing changes, nothing is wrong.

@@ -49,6 +49,11 @@ SimulatedJob World(uint64_t seed, const std::string& preset, int steps) {
     options.actor_ranks = 2;
     options.critic_ranks = 2;
     options.pools = {{"actor", "reference"}, {"critic", "reward"}};
+  } else if (preset == "grpo_replicas") {
+    options.preset = "grpo";
+    options.actor_ranks = 4;
+    options.generation_tp = 2;
+    options.pools = {{"actor", "rollout"}};
   } else if (preset == "ppo_trainers_share") {
     options.preset = "ppo";
     options.critic_ranks = 2;
@@ -142,8 +147,9 @@ TEST_P(DataflowTest, ARestartAtAnyEventChangesNothing) {
 INSTANTIATE_TEST_SUITE_P(Presets, DataflowTest,
                          ::testing::Values("ppo", "remax", "dapo", "over_group", "ppo_on_ranks",
                                            "ppo_colocated", "dapo_colocated", "ppo_split_on_ranks",
-                                           "ppo_trainers_share", "ppo_rollouts_share",
-                                           "two_critics", "recomputed_on_ranks"),
+                                           "grpo_replicas", "ppo_trainers_share",
+                                           "ppo_rollouts_share", "two_critics",
+                                           "recomputed_on_ranks"),
                          [](const auto& preset) { return preset.param; });
 
 // Who shares workers is a matter of time, and not of what is learnt.
@@ -170,6 +176,44 @@ TEST(PoolsTest, AWorkerTakesASeatWithAllItsRoles) {
   ASSERT_EQ(held.size(), 1u);
   EXPECT_EQ(held.begin()->second, "actor+critic+reference+reward+rollout");
   EXPECT_EQ(world.UnderWay(TaskKind::kAssignRole).size(), 5u);
+}
+
+// Of each copy of the model (two ranks) the first is where its replica gets its tasks.
+TEST(PoolsTest, AReplicaSitsWithTheFirstOfItsRanks) {
+  SimulatedJob world = World(1, "grpo_replicas", 2);
+  while (world.UnderWay(TaskKind::kGenerate).empty()) ASSERT_TRUE(world.Step());
+  std::map<std::string, int> seats;
+  for (const auto& [worker, roles] : world.core().HeldWorkers()) ++seats[roles];
+  EXPECT_EQ(seats["actor+rollout"], 2);
+  EXPECT_EQ(seats["actor"], 2);
+  const store::v1::JobRow row = world.core().Row();
+  std::map<std::string, std::vector<std::string>> workers;  // by role, in order of rank
+  for (const auto& slot : row.slots()) workers[slot.role()].push_back(slot.worker_id());
+  EXPECT_EQ(workers["rollout"][0], workers["actor"][0]);
+  EXPECT_EQ(workers["rollout"][1], workers["actor"][2]);
+}
+
+// A response fails at once when a rank of its replica dies, and the queue hears of it later.
+TEST(PoolsTest, AReplicaThatLosesARankWaitsForTheLoss) {
+  SimulatedJob world = World(1, "grpo_replicas", 3);
+  while (world.core().step() < 1 || world.UnderWay(TaskKind::kGenerate).empty()) {
+    ASSERT_TRUE(world.Step());
+  }
+  for (int i = 0; i < 20; ++i) {
+    const auto running = world.UnderWay(TaskKind::kGenerate);
+    if (running.empty()) break;
+    TaskDone failed = running.front();
+    failed.status = absl::UnavailableError("rank 1 closed its connection");
+    world.Swallow(TaskKind::kGenerate);
+    world.Send(failed);
+  }
+  ASSERT_EQ(world.core().state(), Job::STATE_RUNNING);
+  EXPECT_TRUE(world.UnderWay(TaskKind::kGenerate).empty()) << "nothing new begins there";
+  world.RunToEnd();
+  EXPECT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+  SimulatedJob undisturbed = World(2, "grpo_replicas", 3);
+  undisturbed.RunToEnd();
+  EXPECT_EQ(world.FinalWeights(), undisturbed.FinalWeights());
 }
 
 TEST(PoolsTest, WhyTellsWhoHasTheTurn) {

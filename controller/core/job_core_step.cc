@@ -19,6 +19,11 @@ bool IsPermanent(const absl::Status& status) {
          absl::IsOutOfRange(status);
 }
 
+// What a rank says that misses another one.
+bool LosesRank(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+}
+
 bool IsGenerated(const TrajectoryInfo& trajectory) {
   return trajectory.state == TrajectoryState::kScoring ||
          trajectory.state == TrajectoryState::kReady;
@@ -402,6 +407,10 @@ void JobCore::OnGenerated(const TaskDone& event) {
   }
   rollouts_.Finish(trajectory.id);
   rollouts_.Heard(event.worker, now_);
+  if (GenerationTp(spec()) > 1 && LosesRank(event.status)) {  // of a replica, which are the actor's
+    RetryGenerate(trajectory, absl::CancelledError("a rank is lost"), event.worker);
+    return BreakGroup(actor_group(), event);
+  }
   if (!event.status.ok()) {
     if (IsPermanent(event.status) || trajectory.failures + 1 >= options_.max_attempts) {
       return Fail(

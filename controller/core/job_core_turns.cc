@@ -37,7 +37,8 @@ bool JobCore::HasWork(const std::string& role) const {
 
 bool JobCore::PoolCommanded(const SharedPool& pool) const {
   return std::any_of(groups_.begin(), groups_.end(), [&](const Group& group) {
-    return group.command.has_value() && roster_.SharedBy(group.role) == &pool;
+    return (group.command.has_value() || group.broken.has_value()) &&
+           roster_.SharedBy(group.role) == &pool;
   });
 }
 

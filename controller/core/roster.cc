@@ -9,6 +9,20 @@
 
 namespace baton::controller {
 
+namespace {
+
+// The seat, within its pool, of rank i of a role. A replica of the hybrid engine sits with the
+// first of the actor's ranks that make it: of each copy of the model the first tp / generation_tp
+// (docs/parallel.md).
+size_t SeatInPool(const v1::JobSpec& effective, const std::string& role, int i, bool hybrid) {
+  if (role != "rollout" || !hybrid) return static_cast<size_t>(i);
+  const int tp = ShapeOf(effective, "actor").tp;
+  const int replicas = std::max(1, tp / GenerationTp(effective));  // of a copy
+  return static_cast<size_t>(i / replicas * tp + i % replicas);
+}
+
+}  // namespace
+
 Roster::Roster(const v1::JobSpec& effective, const v1::Dataflow& dataflow)
     : hybrid_(IsHybrid(effective, dataflow)) {
   std::map<std::string, size_t> first_seat;
@@ -22,7 +36,7 @@ Roster::Roster(const v1::JobSpec& effective, const v1::Dataflow& dataflow)
       Slot slot;
       slot.role = role;
       slot.rank = static_cast<uint32_t>(i);
-      slot.seat = first_seat.at(role) + static_cast<size_t>(i);
+      slot.seat = first_seat.at(role) + SeatInPool(effective, role, i, hybrid_);
       Seat& seat = seats_[slot.seat];
       absl::StrAppend(&seat.roles, seat.slots.empty() ? "" : "+", role);
       seat.slots.push_back(slots_.size());
@@ -31,10 +45,25 @@ Roster::Roster(const v1::JobSpec& effective, const v1::Dataflow& dataflow)
   }
 }
 
+std::vector<const Slot*> Roster::Match(const store::v1::JobRow& row) const {
+  std::map<std::string, std::vector<const Slot*>> of_role;
+  for (const Slot& slot : slots_) of_role[slot.role].push_back(&slot);
+  std::map<std::string, size_t> next;
+  std::vector<const Slot*> matched;
+  for (const store::v1::SlotRow& kept : row.slots()) {
+    const std::vector<const Slot*>& slots = of_role[kept.role()];
+    const size_t rank = next[kept.role()]++;
+    matched.push_back(rank < slots.size() ? slots[rank] : nullptr);
+  }
+  return matched;
+}
+
 void Roster::Restore(const store::v1::JobRow& row, bool releasing) {
-  for (int i = 0; i < row.slots_size() && i < static_cast<int>(slots_.size()); ++i) {
+  const std::vector<const Slot*> matched = Match(row);
+  for (int i = 0; i < row.slots_size(); ++i) {
+    if (matched[static_cast<size_t>(i)] == nullptr) continue;
     const store::v1::SlotRow& kept = row.slots(i);
-    Slot& slot = slots_[static_cast<size_t>(i)];
+    Slot& slot = slots_[static_cast<size_t>(IndexOf(*matched[static_cast<size_t>(i)]))];
     slot.worker = kept.worker_id();
     slot.credits = kept.credits();
     slot.attempt = kept.attempt();

@@ -52,15 +52,18 @@ struct SharedPool {
 class Roster {
  public:
   Roster() = default;
-  /// Slots by role and rank; a row keeps them in this order.
+  /// Slots by role and rank.
   Roster(const v1::JobSpec& effective, const v1::Dataflow& dataflow);
 
-  /// Takes over who is where, as a row has it. `releasing`: everybody is about to go.
+  /// Takes over who is where, as a row has it: of each role the slots in order of their ranks.
+  /// `releasing`: everybody is about to go.
   void Restore(const store::v1::JobRow& row, bool releasing);
   void Keep(store::v1::JobRow* row) const;
 
   std::vector<Slot>& slots() { return slots_; }
   const std::vector<Slot>& slots() const { return slots_; }
+  /// Of each row's slot the one that it is; null for one too many.
+  std::vector<const Slot*> Match(const store::v1::JobRow& row) const;
   int IndexOf(const Slot& slot) const { return static_cast<int>(&slot - slots_.data()); }
 
   /// The slot that this worker has in this role; null: none.

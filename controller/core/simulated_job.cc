@@ -27,7 +27,8 @@ v1::Job MakeJob(const SimulatedJob::Options& options) {
   if (options.max_checkpoints > 0) {
     spec.mutable_trainer()->set_max_checkpoints(options.max_checkpoints);
   }
-  spec.mutable_actor()->mutable_parallel()->set_dp(options.actor_ranks);
+  spec.mutable_actor()->mutable_parallel()->set_tp(options.generation_tp);
+  spec.mutable_actor()->mutable_parallel()->set_dp(options.actor_ranks / options.generation_tp);
   if (options.critic_ranks > 1) {
     spec.mutable_critic()->mutable_train()->mutable_parallel()->set_dp(options.critic_ranks);
   }
@@ -43,6 +44,7 @@ v1::Job MakeJob(const SimulatedJob::Options& options) {
     spec.mutable_trainer()->set_val_after_train(true);
     spec.mutable_trainer()->set_test_freq(2);
     spec.mutable_rollout()->set_n(2);
+    spec.mutable_rollout()->set_tensor_model_parallel_size(options.generation_tp);
     spec.mutable_reward()->add_rules()->set_type("numeric");
     spec.mutable_resources()->set_rollout_workers(options.rollout_workers);
   }

@@ -34,6 +34,7 @@ class SimulatedJob {
     int actor_ranks = 1;  ///< Data ranks of its group.
     int critic_ranks = 1;
     int rollout_workers = 2;
+    int generation_tp = 1;  ///< Above 1: and as many tensor ranks of the actor's.
     std::vector<std::vector<std::string>> pools;  ///< Roles that share workers.
     bool cost_critic = false;                     ///< Of preset safe_rlhf.
     bool recompute_log_prob = false;

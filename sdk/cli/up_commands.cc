@@ -31,11 +31,14 @@ namespace fs = std::filesystem;
 constexpr absl::Duration kReady = absl::Seconds(60);
 constexpr absl::Duration kGrace = absl::Seconds(10);
 
+// What a worker of `--workers` can play: all that roles on one pool may ask for.
+constexpr char kAnyRole[] =
+    "actor,rollout,reward,critic,cost_critic,reference,reward_model,cost,judge";
 // What a worker of `--scorers` can play.
 constexpr char kScorerRoles[] = "critic,cost_critic,reference,reward_model,cost,judge";
 
 struct UpFlags {
-  int trainers = 1, rollouts = 2, rewards = 1, scorers = 2;
+  int trainers = 1, rollouts = 2, rewards = 1, scorers = 2, workers = 0;
   int port = 7077, http_port = 7078, relay_port = 7079;
   bool detach = false;
   bool fake = false;
@@ -96,7 +99,9 @@ std::vector<ChildSpec> Children(const UpFlags& flags, const std::string& state_d
        {}});
   const std::string program = SiblingPath(flags.fake ? "baton-fake-worker" : "baton-worker");
   auto workers = [&](const char* name, int count) {
-    const std::string role = name == std::string("scorer") ? kScorerRoles : name;
+    const std::string role = name == std::string("scorer")   ? kScorerRoles
+                             : name == std::string("worker") ? kAnyRole
+                                                             : name;
     for (int i = 0; i < count; ++i) {
       const std::string id = absl::StrCat(name, "-", i);
       ChildSpec child{id,
@@ -115,6 +120,7 @@ std::vector<ChildSpec> Children(const UpFlags& flags, const std::string& state_d
   workers("rollout", flags.rollouts);
   workers("reward", flags.rewards);
   workers("scorer", flags.scorers);
+  workers("worker", flags.workers);
   return children;
 }
 
@@ -174,9 +180,10 @@ int Supervise(const GlobalOptions& options, const UpFlags& flags, ClusterState s
     status = WriteStateFile(state_dir, state);
   }
   if (status.ok()) {
-    status =
-        WaitUntilReady(options, state,
-                       flags.trainers + flags.rollouts + flags.rewards + flags.scorers, supervisor);
+    status = WaitUntilReady(
+        options, state,
+        flags.trainers + flags.rollouts + flags.rewards + flags.scorers + flags.workers,
+        supervisor);
   }
   state.processes = supervisor.States();
   if (!status.ok()) {
@@ -363,6 +370,11 @@ void AddUpCommands(CLI::App& app, GlobalOptions* options, int* code) {
         "--scorers", flags->scorers,
         "Workers that play critic, cost_critic, reference, reward_model, cost or judge, one at a "
         "time")
+      ->check(count)
+      ->capture_default_str();
+  up->add_option("--workers", flags->workers,
+                 "Workers that play any role, and several at once: for jobs whose roles share "
+                 "workers (resources.placement, resources.pools)")
       ->check(count)
       ->capture_default_str();
   up->add_option("--port", flags->port, "gRPC port; 0: any free one")

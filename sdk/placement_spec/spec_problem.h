@@ -36,7 +36,7 @@ absl::StatusOr<SpecProblem> ProblemOf(const v1::JobSpec& spec, const ModelSource
 
 /// Leaves the layouts that Baton's own workers run and the controller admits: no pipeline stages,
 /// tensor ranks for an actor that does not score, data ranks that all have a sequence of each
-/// mini-batch, generation on one rank a replica.
+/// mini-batch.
 void KeepToRunnable(const v1::JobSpec& spec, Problem* problem);
 
 /// The plan's pools and layouts, the rollouts beside the actor; other fields stay.

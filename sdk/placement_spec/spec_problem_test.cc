@@ -67,7 +67,7 @@ TEST(SpecProblem, RunnableHasItsLimits) {
   KeepToRunnable(spec, &problem);
   EXPECT_EQ(problem.max_pipeline, 1);
   EXPECT_EQ(problem.roles[0].max_tensor, 64);
-  EXPECT_EQ(problem.roles[0].max_generation_tensor, 1);
+  EXPECT_EQ(problem.roles[0].max_generation_tensor, 64);
   EXPECT_EQ(problem.roles[0].max_data, 8);
   EXPECT_EQ(problem.roles[1].max_tensor, 1);
   EXPECT_EQ(problem.roles[1].max_data, 4);

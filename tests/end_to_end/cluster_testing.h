@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "controller/api/api_server.h"
 #include "controller/runtime/controller.h"
 #include "controller/store/sqlite_store.h"
@@ -51,14 +52,15 @@ class TestCluster : public TestClient {
     controller_.reset();
   }
 
-  void AddWorker(const std::string& id, const std::string& role,
+  /// `roles`: one, or several joined by "+".
+  void AddWorker(const std::string& id, const std::string& roles,
                  const std::function<void(fake::FakeWorkerOptions&)>& change = nullptr) {
     fake::FakeWorkerOptions options;
     options.worker.controller = address();
     options.worker.worker_id = id;
     options.worker.max_backoff = absl::Milliseconds(200);
     options.worker.min_backoff = absl::Milliseconds(20);
-    options.roles = {role};
+    options.roles = absl::StrSplit(roles, '+');
     options.weights_place = folder() + "/weights";
     if (change) change(options);
     auto worker = fake::FakeWorker::Create(std::move(options));

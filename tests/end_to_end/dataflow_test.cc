@@ -239,6 +239,93 @@ TEST(GroupsTest, ShapesThatCannotWorkAreRefusedWithTheRemedy) {
   EXPECT_THAT(refused, AllOf(HasSubstr("spec.critic.train.parallel.tp"), HasSubstr("use dp")));
 }
 
+constexpr char kAnyRole[] = "actor+rollout+reward+critic+reference";
+
+// Roles that share their workers give the bytes of roles that do not.
+TEST(PoolsTest, SharedWorkersTrainTheSame) {
+  std::map<std::string, std::string> ends;
+  for (const std::string placement : {"", "colocate", "split", "standalone"}) {
+    TestCluster cluster;
+    if (placement.empty()) {
+      AddEveryRole(cluster);
+    } else {
+      for (int i = 0; i < 4; ++i) cluster.AddWorker(absl::StrCat("any-", i), kAnyRole);
+    }
+    v1::JobSpec spec = SpecOf(cluster, "ppo", 4);
+    if (!placement.empty()) spec.mutable_resources()->set_placement(placement);
+    if (!placement.empty()) spec.mutable_resources()->clear_rollout_workers();
+    const auto job = cluster.Create(spec, "rl");
+    ASSERT_TRUE(job.ok()) << placement << ": " << job.status();
+    ASSERT_TRUE(cluster.WaitForState("rl", Job::STATE_SUCCEEDED))
+        << placement << ": " << cluster.Get("rl").error().message() << cluster.Why("rl");
+    ends[placement] = WeightsHash(cluster.FinalWeights("rl"));
+  }
+  for (const auto& [placement, weights] : ends) EXPECT_EQ(weights, ends[""]) << placement;
+}
+
+// Actor, rollouts and reference on two workers, of which one dies while they generate.
+TEST(PoolsTest, ALostWorkerOfAPoolChangesNothing) {
+  std::map<std::string, std::string> ends;
+  for (const std::string lost : {"", "any-0", "any-1"}) {
+    TestCluster cluster(absl::Milliseconds(500));
+    for (const char* worker : {"any-0", "any-1"}) {
+      cluster.AddWorker(worker, kAnyRole, [](fake::FakeWorkerOptions& options) {
+        options.token_delay = absl::Microseconds(300);
+      });
+    }
+    cluster.AddWorker("reward-0", "reward");
+    v1::JobSpec spec = SpecOf(cluster, "grpo", 6);
+    spec.mutable_algorithm()->set_use_kl_loss(true);
+    spec.mutable_actor()->mutable_parallel()->set_dp(2);
+    spec.mutable_resources()->clear_rollout_workers();
+    v1::PoolSpec* pool = spec.mutable_resources()->add_pools();
+    pool->add_roles("actor");
+    pool->add_roles("reference");
+    const auto job = cluster.Create(spec, "rl");
+    ASSERT_TRUE(job.ok()) << job.status();
+    ASSERT_TRUE(cluster.WaitForStep("rl", 3)) << cluster.Why("rl");
+    if (!lost.empty()) {
+      cluster.KillWorker(lost);
+      EXPECT_TRUE(WaitFor([&] {
+        return absl::StrContains(cluster.Why("rl"), "1 actor+reference+rollout worker to attach");
+      })) << cluster.Why("rl");
+      cluster.AddWorker("any-2", kAnyRole);
+    }
+    ASSERT_TRUE(cluster.WaitForState("rl", Job::STATE_SUCCEEDED))
+        << lost << ": " << cluster.Get("rl").error().message() << cluster.Why("rl");
+    ends[lost] = WeightsHash(cluster.FinalWeights("rl"));
+  }
+  for (const auto& [lost, weights] : ends) EXPECT_EQ(weights, ends[""]) << lost;
+}
+
+// A controller that dies in the middle finds its pools as they were.
+TEST(PoolsTest, ARestartOfTheControllerChangesNothing) {
+  std::map<bool, std::string> ends;
+  for (const bool restart : {false, true}) {
+    TestCluster cluster;
+    for (const char* worker : {"any-0", "any-1", "any-2"}) {
+      cluster.AddWorker(worker, kAnyRole, [](fake::FakeWorkerOptions& options) {
+        options.token_delay = absl::Microseconds(300);
+      });
+    }
+    v1::JobSpec spec = SpecOf(cluster, "ppo", 6);
+    spec.mutable_resources()->set_placement("split");
+    spec.mutable_resources()->clear_rollout_workers();
+    spec.mutable_resources()->clear_reward_workers();
+    ASSERT_TRUE(cluster.Create(spec, "rl").ok());
+    for (const int step : {1, 2, 3, 4}) {
+      ASSERT_TRUE(cluster.WaitForStep("rl", step)) << cluster.Why("rl");
+      if (!restart) continue;
+      cluster.StopController();
+      cluster.StartController();
+    }
+    ASSERT_TRUE(cluster.WaitForState("rl", Job::STATE_SUCCEEDED))
+        << cluster.Get("rl").error().message() << cluster.Why("rl");
+    ends[restart] = WeightsHash(cluster.FinalWeights("rl"));
+  }
+  EXPECT_EQ(ends[true], ends[false]);
+}
+
 // A method that nobody has registered is refused with its path; once a worker has, the same spec
 // is taken, and what the method makes is part of the reward.
 TEST(DataflowTest, AGraphOfOnesOwnCallsAMethodOfAUsersWorker) {

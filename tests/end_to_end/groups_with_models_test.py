@@ -35,6 +35,16 @@ algorithm: {preset: ppo}
 resources: {rollout_workers: 1}
 trainer: {save_freq: 0, total_training_steps: 3}
 """ + MODEL
+HYBRID = """
+kind: rl
+data: {train_files: [%s], train_batch_size: 8, max_prompt_length: 8, max_response_length: 8}
+rollout: {n: 4, deterministic: true, tensor_model_parallel_size: %d}
+reward: {rules: [{type: numeric, extract: '#(\\d+)$'}]}
+actor: {lr: 1e-3, lr_warmup_steps: 0, parallel: {tp: 2, dp: 2}}
+algorithm: {preset: grpo, filter_groups: false}
+resources: {placement: colocate}
+trainer: {save_freq: 10, total_training_steps: %d}
+""" + MODEL
 
 
 def tensors(path):
@@ -67,8 +77,8 @@ class GroupsWithModelsTest(unittest.TestCase):
         cls.environment.update(BATON_STATE_DIR=cls.path("state"), OMP_NUM_THREADS="1")
         ports = [f for name in ("port", "http-port", "relay-port") for f in ("--" + name, "0")]
         cls.addClassCleanup(lambda: cls.baton("down"))
-        cls.baton("up", "--detach", "--trainers", "5", "--rollouts", "1", "--rewards", "1",
-                  "--scorers", "3", *ports)
+        cls.baton("up", "--detach", "--trainers", "1", "--rollouts", "1", "--rewards", "1",
+                  "--scorers", "3", "--workers", "4", *ports)
         with open(cls.path("sft.jsonl"), "w", encoding="utf-8") as file:
             for i in range(400):
                 a, b = i % 10, i // 10 % 10
@@ -147,6 +157,29 @@ class GroupsWithModelsTest(unittest.TestCase):
         alive = {w["pid"] for w in now}
         for i in (0, 1, 3):
             self.assertIn(ranks[i]["pid"], alive)
+
+    def test_ranks_that_train_and_generate(self):
+        """The hybrid engine: one replica of each rank, and one of two; a rank dies meanwhile."""
+        for generation_tp, replicas in ((1, 4), (2, 2)):
+            names = [f"{what}-{generation_tp}" for what in ("undisturbed", "disturbed")]
+            for name in names:
+                self.submit(name, HYBRID % (self.path("sft.jsonl"), generation_tp, 60))
+                if name == names[1]:
+                    self.wait(name, lambda job: int(job.get("step", 0)) >= 15, "step 15")
+                    ranks = self.ranks_of(name)
+                    playing = sorted(w["role"] for w in ranks)
+                    self.assertEqual(playing.count("actor+rollout"), replicas)
+                    self.assertEqual(len(ranks), 4)
+                    os.kill(int(ranks[1]["pid"]), signal.SIGKILL)
+                self.succeed(name)
+            self.assertIn("restarts from step", self.baton("logs", names[1]))
+            with open(self.weights(names[0]), "rb") as a, open(self.weights(names[1]), "rb") as b:
+                self.assertTrue(a.read() == b.read(), "the weights differ")
+
+    def ranks_of(self, name):
+        workers = json.loads(self.baton("workers", "-o", "json"))["workers"]
+        return [w for w in workers
+                if w.get("job", "").endswith("/" + name) and "actor" in w.get("role", "")]
 
     def test_actor_and_critic_on_ranks(self):
         self.submit("ppo", RL % self.path("sft.jsonl"))

@@ -92,6 +92,18 @@ absl::StatusOr<v1::TaskResult> FakeActor::Publish(const v1::Task& task, TaskCont
   return v1::TaskResult();
 }
 
+absl::StatusOr<v1::TaskResult> FakeActor::ToGeneration(
+    const v1::Task& task, const std::function<void(uint64_t, uint64_t)>& hand_over) {
+  const uint64_t wanted = task.to_generation().policy_version();
+  if (wanted != policy_version_) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, "WRONG_VERSION",
+                     absl::StrCat("asked to generate with version ", wanted,
+                                  ", but the actor holds ", policy_version_));
+  }
+  hand_over(policy_version_, weights_);
+  return v1::TaskResult();
+}
+
 absl::StatusOr<v1::TaskResult> FakeActor::SaveCheckpoint(const v1::Task& task,
                                                          TaskContext& /*context*/) {
   const std::string& folder = task.save_checkpoint().directory();

@@ -3,6 +3,7 @@
 #define BATON_WORKERS_FAKE_FAKE_ACTOR_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -23,6 +24,10 @@ class FakeActor {
   absl::StatusOr<v1::TaskResult> Assign(const v1::Task& task, TaskContext& context);
   absl::StatusOr<v1::TaskResult> Update(const v1::Task& task, TaskContext& context);
   absl::StatusOr<v1::TaskResult> Publish(const v1::Task& task, TaskContext& context);
+  /// Gives `hand_over` what the rollout of this worker samples with from now on.
+  absl::StatusOr<v1::TaskResult> ToGeneration(
+      const v1::Task& task,
+      const std::function<void(uint64_t version, uint64_t weights)>& hand_over);
   absl::StatusOr<v1::TaskResult> SaveCheckpoint(const v1::Task& task, TaskContext& context);
   /// val/accuracy in [0, 1]: a pure function of the weights and the batch.
   absl::StatusOr<v1::TaskResult> Evaluate(const v1::Task& task, TaskContext& context);

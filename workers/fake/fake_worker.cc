@@ -77,6 +77,9 @@ struct FakeWorker::Impl {
   TaskHandler WithFaults(TaskHandler handler);
   void Generate(std::shared_ptr<TaskContext> context);
   Result LoadWeights(const v1::Task& task, TaskContext& context);
+  Result ToGeneration(const v1::Task& task, TaskContext& context);
+  TaskHandler TakingBack(TaskHandler handler);
+  void Load(uint64_t wanted, uint64_t found);
   void Crash() { options.on_crash ? options.on_crash() : worker->Stop(); }
 
   const FakeWorkerOptions options;
@@ -88,6 +91,7 @@ struct FakeWorker::Impl {
   FakeGenerator generator;
   FaultPlan faults;
   std::thread thread;
+  bool shares = false;  // the actor's weights with the rollout; of the actor's thread
 
   absl::Mutex mu;
   bool loaded ABSL_GUARDED_BY(mu) = false;
@@ -123,9 +127,14 @@ absl::Status FakeWorker::Impl::RegisterActor() {
     });
   };
   RoleOptions role;
-  role.on_assign = method(&FakeActor::Assign);
+  role.on_assign = TakingBack(method(&FakeActor::Assign));
   BATON_RETURN_IF_ERROR(worker->RegisterRole("actor", role));
-  BATON_RETURN_IF_ERROR(worker->RegisterMethod("actor", "update", 1, method(&FakeActor::Update)));
+  BATON_RETURN_IF_ERROR(
+      worker->RegisterMethod("actor", "update", 1, TakingBack(method(&FakeActor::Update))));
+  BATON_RETURN_IF_ERROR(worker->RegisterMethod(
+      "actor", "to_generation", 1, WithFaults([this](const v1::Task& task, TaskContext& context) {
+        return ToGeneration(task, context);
+      })));
   BATON_RETURN_IF_ERROR(worker->RegisterMethod("actor", "publish", 1, method(&FakeActor::Publish)));
   BATON_RETURN_IF_ERROR(
       worker->RegisterMethod("actor", "save_checkpoint", 1, method(&FakeActor::SaveCheckpoint)));
@@ -140,14 +149,33 @@ absl::Status FakeWorker::Impl::RegisterActor() {
 Result FakeWorker::Impl::LoadWeights(const v1::Task& task, TaskContext& context) {
   const uint64_t wanted = task.load_weights().policy_version();
   BATON_ASSIGN_OR_RETURN(const uint64_t found, relay.Load(task.job(), wanted));
-  {
-    absl::MutexLock lock(&mu);
-    loaded = true;
-    version = wanted;
-    weights = found;
-  }
+  Load(wanted, found);
   context.ReportPolicyVersion(wanted);
   return v1::TaskResult();
+}
+
+void FakeWorker::Impl::Load(uint64_t wanted, uint64_t found) {
+  absl::MutexLock lock(&mu);
+  loaded = true;
+  version = wanted;
+  weights = found;
+}
+
+Result FakeWorker::Impl::ToGeneration(const v1::Task& task, TaskContext& /*context*/) {
+  return actor.ToGeneration(task, [this](uint64_t wanted, uint64_t found) { Load(wanted, found); });
+}
+
+/// What the rollout samples with is the actor's: before it changes, nothing is generated any more.
+TaskHandler FakeWorker::Impl::TakingBack(TaskHandler handler) {
+  return [this, handler = std::move(handler)](const v1::Task& task, TaskContext& context) {
+    if (shares) {
+      generator.CancelAll();
+      absl::MutexLock lock(&mu);
+      loaded = false;
+    }
+    if (task.has_assign_role()) shares = task.assign_role().generation_tp() > 0;
+    return handler(task, context);
+  };
 }
 
 void FakeWorker::Impl::Generate(std::shared_ptr<TaskContext> context) {
@@ -183,9 +211,9 @@ void FakeWorker::Impl::Generate(std::shared_ptr<TaskContext> context) {
 
 absl::Status FakeWorker::Impl::RegisterRollout() {
   RoleOptions role;
-  role.on_assign = WithFaults([this](const v1::Task&, TaskContext&) {
+  role.on_assign = WithFaults([this](const v1::Task& task, TaskContext&) {
     absl::MutexLock lock(&mu);
-    loaded = false;
+    if (task.assign_role().generation_tp() == 0) loaded = false;
     return v1::TaskResult();
   });
   role.on_release = [this](const std::string&) { generator.CancelAll(); };
