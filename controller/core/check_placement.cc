@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "controller/core/pools.h"
+#include "controller/core/roles.h"
 #include "sdk/parallel/rank_layout.h"
 #include "sdk/placement/device_catalogue.h"
 
@@ -14,6 +16,14 @@ namespace baton::controller {
 namespace {
 
 constexpr int kMostDevices = 65536;
+// Bounds of actor.parallel, and of the number of workers of a role.
+constexpr int kMostTensor = 64;
+constexpr int kMostData = 1024;
+
+std::string DeviceNames() {
+  return absl::StrJoin(placement::KnownDevices(), ", ",
+                       [](std::string* to, const auto& device) { to->append(device.name); });
+}
 
 class PlacementCheck {
  public:
@@ -21,8 +31,12 @@ class PlacementCheck {
       : resources_(resources), out_(out) {}
 
   void Fail(const std::string& field, const std::string& description) {
+    FailAt(absl::StrCat("resources.", field), description);
+  }
+
+  void FailAt(const std::string& field, const std::string& description) {
     v1::FieldViolation violation;
-    violation.set_field(absl::StrCat("spec.resources.", field));
+    violation.set_field(absl::StrCat("spec.", field));
     violation.set_description(description);
     out_->push_back(std::move(violation));
   }
@@ -46,15 +60,54 @@ class PlacementCheck {
     }
     if (resources_.has_devices()) Devices("devices", resources_.devices());
     if (resources_.has_device() && placement::FindDevice(resources_.device()) == nullptr) {
-      Fail("device", absl::StrCat("'", resources_.device(), "' is not one of: ",
-                                  absl::StrJoin(placement::KnownDevices(), ", ",
-                                                [](std::string* to, const auto& device) {
-                                                  to->append(device.name);
-                                                })));
+      Fail("device", absl::StrCat("'", resources_.device(), "' is not one of: ", DeviceNames()));
     }
   }
 
-  void Layout(const std::string& field, const v1::LayoutSpec& spec, int devices) {
+  // What placement auto needs, and what it chooses itself.
+  void Auto(const v1::JobSpec& given, const v1::Dataflow& dataflow) {
+    if (resources_.placement() != "auto") return;
+    if (!resources_.has_devices()) {
+      Fail("devices", "is missing; placement auto needs to know how many workers it may use");
+    }
+    if (!resources_.has_device()) {
+      Fail("device",
+           absl::StrCat("is missing; placement auto needs to know what a worker runs on: ",
+                        DeviceNames()));
+    }
+    const auto chosen = [&](bool has, const std::string& field) {
+      if (has) FailAt(field, "placement auto chooses it; remove it, or write resources.pools");
+    };
+    for (const v1::UpdateNode& node : dataflow.update()) {
+      const v1::ParallelSpec& parallel = TrainOf(given, node.role()).parallel();
+      chosen(parallel.has_tp() || parallel.has_dp(), TrainField(node.role()) + ".parallel");
+    }
+    chosen(given.rollout().has_tensor_model_parallel_size(), "rollout.tensor_model_parallel_size");
+    chosen(resources_.has_rollout_workers(), "resources.rollout_workers");
+    for (const char* role : {"cost", "reference", "reward_model"}) {
+      chosen(resources_.role_workers().contains(role),
+             absl::StrCat("resources.role_workers.", role));
+    }
+  }
+
+  // What of a sound layout Baton's own engine does not run.
+  void Served(const std::string& field, const std::string& role, const RankLayout& layout,
+              bool generation) {
+    const auto above = [&](const char* name, int size, int most, const std::string& why) {
+      if (size > most) Fail(field, absl::StrCat(name, " ", size, ": ", why));
+    };
+    above("pp", layout.pipeline, 1, "Baton's engine has no pipeline stages; use tp and dp");
+    if (role == "actor") {
+      above("tp", layout.tensor, kMostTensor, absl::StrCat("is not in [1, ", kMostTensor, "]"));
+    } else {
+      above("tp", layout.tensor, 1, "only the actor has tensor-parallel ranks; use dp");
+      if (generation) Fail(field, "generation_tp and generation_pp are the actor's; remove them");
+    }
+    above("dp", layout.data, kMostData, absl::StrCat("is not in [1, ", kMostData, "]"));
+  }
+
+  void Layout(const std::string& field, const std::string& role, const v1::LayoutSpec& spec,
+              int devices) {
     const auto or1 = [](bool given, int value) { return given ? value : 1; };
     RankLayout layout;
     layout.pipeline = or1(spec.has_pp(), spec.pp());
@@ -74,9 +127,10 @@ class PlacementCheck {
            absl::StrCat("pp ", layout.pipeline, " x tp ", layout.tensor, " x dp ", layout.data,
                         " are ", ranks, " ranks; its pool has ", devices, " devices"));
     }
+    Served(field, role, layout, spec.has_generation_tp() || spec.has_generation_pp());
   }
 
-  void Pools(const std::set<std::string>& roles, const std::set<std::string>& models) {
+  void Pools(const std::set<std::string>& roles) {
     std::map<std::string, int> pool_of;
     int64_t sum = 0;
     for (int i = 0; i < resources_.pools_size(); ++i) {
@@ -86,7 +140,7 @@ class PlacementCheck {
       for (int r = 0; r < pool.roles_size(); ++r) {
         const std::string field = absl::StrCat(path, ".roles[", r, "]");
         if (roles.count(pool.roles(r)) == 0) {
-          Fail(field, absl::StrCat("the dataflow has no role '", pool.roles(r),
+          Fail(field, absl::StrCat("the job has no role '", pool.roles(r),
                                    "'; it has: ", absl::StrJoin(roles, ", ")));
         } else if (const auto [at, isnew] = pool_of.emplace(pool.roles(r), i); !isnew) {
           Fail(field, absl::StrCat(pool.roles(r), " is already in pools[", at->second, "]"));
@@ -101,16 +155,11 @@ class PlacementCheck {
         if (std::count(pool.roles().begin(), pool.roles().end(), role) == 0) {
           Fail(field, absl::StrCat("is not a role of ", path));
         } else {
-          Layout(field, layout, pool.devices());
+          Layout(field, role, layout, pool.devices());
         }
       }
     }
     if (resources_.pools().empty()) return;
-    for (const std::string& role : models) {
-      if (pool_of.count(role) == 0) {
-        Fail("pools", absl::StrCat("role ", role, " is in none; add it to one"));
-      }
-    }
     if (resources_.has_devices() && resources_.devices() >= 1 && sum > resources_.devices()) {
       Fail("pools", absl::StrCat("have ", sum, " devices together; resources.devices is ",
                                  resources_.devices()));
@@ -124,18 +173,13 @@ class PlacementCheck {
 
 }  // namespace
 
-void CheckPlacement(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
+void CheckPlacement(const v1::JobSpec& given, const v1::Dataflow& dataflow,
                     std::vector<v1::FieldViolation>* violations) {
-  std::set<std::string> roles, models;
-  for (const v1::ScoreNode& node : dataflow.score()) roles.insert(node.role());
-  for (const v1::UpdateNode& node : dataflow.update()) roles.insert(node.role());
-  roles.erase("reward");  // rules and commands need no device
-  for (const char* role : {"actor", "critic", "reference", "reward_model", "cost", "cost_critic"}) {
-    if (roles.count(role) > 0) models.insert(role);
-  }
-  PlacementCheck check(effective.resources(), violations);
+  const std::vector<std::string> roles = RolesInOrder(given, dataflow);
+  PlacementCheck check(given.resources(), violations);
   check.Scalars();
-  check.Pools(roles, models);
+  check.Auto(given, dataflow);
+  check.Pools({roles.begin(), roles.end()});
 }
 
 }  // namespace baton::controller

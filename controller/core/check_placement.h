@@ -10,10 +10,11 @@
 namespace baton::controller {
 
 /// Every problem of placement, pools, devices and device: an unknown placement, device or role, a
-/// role in two pools or with a model and in none, a layout that is not its pool's devices, pools
-/// that are larger together than the devices there are. Fields are paths from `spec.resources`.
-/// Pure.
-void CheckPlacement(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
+/// role in two pools, a layout that is not its pool's devices or that Baton's engine has not
+/// (pipeline stages; tensor ranks of another role than the actor), pools that are larger together
+/// than the devices there are; with placement auto, no devices or device, or a number that it
+/// chooses. `given`: what the user said, without defaults. Fields are paths from `spec`. Pure.
+void CheckPlacement(const v1::JobSpec& given, const v1::Dataflow& dataflow,
                     std::vector<v1::FieldViolation>* violations);
 
 }  // namespace baton::controller

@@ -12,6 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
 
 v1::JobSpec Ppo() {
   v1::JobSpec spec = ExampleSpec("ppo");
@@ -37,20 +38,22 @@ v1::PoolSpec* AddPool(v1::JobSpec* spec, const std::vector<std::string>& roles, 
 
 TEST(CheckPlacement, TakesNamesAndPools) {
   v1::JobSpec spec = Ppo();
+  spec.mutable_resources()->set_device("h100");
+  spec.mutable_resources()->set_devices(16);
   for (const char* name : {"auto", "colocate", "split", "standalone"}) {
     spec.mutable_resources()->set_placement(name);
     EXPECT_THAT(Problems(spec), IsEmpty()) << name;
   }
   spec.mutable_resources()->clear_placement();
-  spec.mutable_resources()->set_device("h100");
-  spec.mutable_resources()->set_devices(16);
-  v1::PoolSpec* pool = AddPool(&spec, {"actor", "reference"}, 8);
+  v1::PoolSpec* pool = AddPool(&spec, {"actor", "reference", "rollout"}, 8);
   (*pool->mutable_layouts())["actor"].set_tp(4);
   (*pool->mutable_layouts())["actor"].set_dp(2);
-  (*pool->mutable_layouts())["actor"].set_generation_tp(2);
+  (*pool->mutable_layouts())["actor"].set_generation_tp(1);
   AddPool(&spec, {"critic", "reward_model"}, 0);
   EXPECT_THAT(Problems(spec), IsEmpty());
   spec.mutable_resources()->set_placement("pools");
+  EXPECT_THAT(Problems(spec), IsEmpty());
+  spec.mutable_resources()->mutable_pools()->RemoveLast();  // each on its own
   EXPECT_THAT(Problems(spec), IsEmpty());
 }
 
@@ -70,16 +73,57 @@ TEST(CheckPlacement, NamesEveryProblemAtOnce) {
           Pair("spec.resources.placement", HasSubstr("'colocated' is not one of: auto, colocate")),
           Pair("spec.resources.device", HasSubstr("'a100' is not one of: a100-80g, h100")),
           Pair("spec.resources.pools[0].roles[1]",
-               "the dataflow has no role 'critc'; it has: actor, critic, reference, reward_model"),
+               "the job has no role 'critc'; it has: actor, critic, reference, reward, "
+               "reward_model, rollout"),
           Pair("spec.resources.pools[0].layouts.actor",
                "pp 1 x tp 4 x dp 1 are 4 ranks; its pool has 8 devices"),
           Pair("spec.resources.pools[0].layouts.reference", "is not a role of pools[0]"),
           Pair("spec.resources.pools[1].roles[1]", "actor is already in pools[0]"),
           Pair("spec.resources.pools[2].roles", HasSubstr("is missing")),
           Pair("spec.resources.pools[2].devices", "70000 is not in [1, 65536]"),
-          Pair("spec.resources.pools", "role critic is in none; add it to one"),
-          Pair("spec.resources.pools", "role reward_model is in none; add it to one"),
           Pair("spec.resources.pools", "have 70012 devices together; resources.devices is 8")));
+}
+
+TEST(CheckPlacement, AutoNeedsDevicesAndChoosesTheRest) {
+  v1::JobSpec spec = Ppo();
+  spec.mutable_resources()->set_placement("auto");
+  EXPECT_THAT(
+      Problems(spec),
+      ElementsAre(Pair("spec.resources.devices", HasSubstr("is missing; placement auto needs")),
+                  Pair("spec.resources.device", HasSubstr("a100-80g, h100, h200, l40s, cpu"))));
+  spec.mutable_resources()->set_devices(8);
+  spec.mutable_resources()->set_device("h200");
+  spec.mutable_resources()->set_reward_workers(2);  // no role of the plan
+  EXPECT_THAT(Problems(spec), IsEmpty());
+  spec.mutable_actor()->mutable_parallel()->set_dp(1);
+  spec.mutable_critic()->mutable_train()->mutable_parallel()->set_tp(1);
+  spec.mutable_rollout()->set_tensor_model_parallel_size(1);
+  spec.mutable_resources()->set_rollout_workers(1);
+  (*spec.mutable_resources()->mutable_role_workers())["reward_model"] = 1;
+  const auto chosen = HasSubstr("placement auto chooses it; remove it, or write resources.pools");
+  EXPECT_THAT(Problems(spec),
+              UnorderedElementsAre(Pair("spec.actor.parallel", chosen),
+                                   Pair("spec.critic.train.parallel", chosen),
+                                   Pair("spec.rollout.tensor_model_parallel_size", chosen),
+                                   Pair("spec.resources.rollout_workers", chosen),
+                                   Pair("spec.resources.role_workers.reward_model", chosen)));
+}
+
+TEST(CheckPlacement, NamesWhatTheEngineHasNot) {
+  v1::JobSpec spec = Ppo();
+  auto& layouts = *AddPool(&spec, {"actor", "critic", "reference"}, 0)->mutable_layouts();
+  layouts["actor"].set_pp(2);
+  layouts["critic"].set_tp(2);
+  layouts["reference"].set_dp(1025);
+  layouts["reference"].set_generation_tp(1);
+  const std::string field = "spec.resources.pools[0].layouts.";
+  EXPECT_THAT(
+      Problems(spec),
+      ElementsAre(
+          Pair(field + "actor", "pp 2: Baton's engine has no pipeline stages; use tp and dp"),
+          Pair(field + "critic", "tp 2: only the actor has tensor-parallel ranks; use dp"),
+          Pair(field + "reference", "generation_tp and generation_pp are the actor's; remove them"),
+          Pair(field + "reference", "dp 1025: is not in [1, 1024]")));
 }
 
 TEST(CheckPlacement, PoolsBelongToPlacementPools) {

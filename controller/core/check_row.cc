@@ -5,11 +5,12 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "controller/core/job_state.h"
-#include "controller/core/roles.h"
+#include "controller/core/roster.h"
 #include "controller/core/task.h"
 #include "sdk/base/status_macros.h"
 
@@ -76,26 +77,37 @@ absl::Status CheckSteps(const store::v1::JobRow& row) {
 }
 
 absl::Status CheckSlots(const store::v1::JobRow& row) {
-  std::map<std::string, int> roles;
-  std::set<std::string> workers;
-  for (const store::v1::SlotRow& slot : row.slots()) {
-    ++roles[slot.role()];
-    if (slot.worker_id().empty()) continue;
+  const Roster roster(row.job().effective_spec(), row.job().dataflow());
+  const std::vector<Slot>& slots = roster.slots();
+  if (static_cast<size_t>(row.slots_size()) != slots.size()) {
+    return absl::DataLossError(absl::StrCat("slots: ", row.slots_size(),
+                                            " roles, not those that spec.resources asks for"));
+  }
+  std::map<std::string, size_t> seats;    // by worker
+  std::map<size_t, std::string> workers;  // by seat
+  for (int i = 0; i < row.slots_size(); ++i) {
+    const store::v1::SlotRow& kept = row.slots(i);
+    const Slot& slot = slots[static_cast<size_t>(i)];
+    if (kept.role() != slot.role) {
+      return absl::DataLossError(
+          absl::StrCat("slots[", i, "]: role '", kept.role(), "' where '", slot.role, "' belongs"));
+    }
+    if (kept.worker_id().empty()) continue;
     BATON_RETURN_IF_ERROR(
-        InRange("slots.credits", slot.credits(), 1, std::numeric_limits<int>::max()));
+        InRange("slots.credits", kept.credits(), 1, std::numeric_limits<int>::max()));
     if (!IsActive(row.job().state()) && !IsTerminal(row.job().state())) {
-      return absl::DataLossError(absl::StrCat("slots: worker '", slot.worker_id(),
+      return absl::DataLossError(absl::StrCat("slots: worker '", kept.worker_id(),
                                               "' in a job that ", "has none while it is ",
                                               StateName(row.job().state())));
     }
-    if (!workers.insert(slot.worker_id()).second) {
-      return absl::DataLossError(
-          absl::StrCat("slots: worker '", slot.worker_id(), "' plays two roles"));
+    const auto seat = seats.emplace(kept.worker_id(), slot.seat).first;
+    const auto worker = workers.emplace(slot.seat, kept.worker_id()).first;
+    if (seat->second != slot.seat || worker->second != kept.worker_id()) {
+      return absl::DataLossError(absl::StrCat("slots: worker '", kept.worker_id(),
+                                              "' plays roles that do not share their workers"));
     }
   }
-  if (roles == WorkersOf(row.job().effective_spec(), row.job().dataflow())) return absl::OkStatus();
-  return absl::DataLossError(
-      absl::StrCat("slots: ", row.slots_size(), " roles, not those that spec.resources asks for"));
+  return absl::OkStatus();
 }
 
 // Each role that trains has its group, and a group no other command.

@@ -77,7 +77,7 @@ TEST(CheckRowTest, ARowThatNoCoreWroteIsRefusedByItsField) {
        [](auto& row) { row.add_kept_steps()->set_first_serial(uint64_t{1} << 50); }},
       {"slots", [](auto& row) { row.clear_slots(); }},
       {"slots.credits", [](auto& row) { row.mutable_slots(1)->set_credits(0); }},
-      {"two roles", [](auto& row) { row.mutable_slots(1)->set_worker_id("actor-1"); }},
+      {"do not share", [](auto& row) { row.mutable_slots(1)->set_worker_id("actor-1"); }},
       {"QUEUED", [](auto& row) { row.mutable_job()->set_state(Job::STATE_QUEUED); }},
       {"groups.command.kind",
        [](auto& row) {
@@ -119,7 +119,7 @@ TEST(RestoredTrajectoryTest, TheRowOfAnotherPromptOrVersionIsNotItsOwn) {
     for (const auto& [worker, role] : core.HeldWorkers()) {
       WorkerBack back;
       back.worker = worker;
-      back.policy_version = 1;
+      back.holds[role] = 1;
       core.Handle(back, now);
     }
     const TrajectoryInfo* trajectory = core.Find(kept.id());

@@ -29,6 +29,8 @@ std::string MainMethod(const std::string& role) {
   return "compute_" + role;
 }
 
+std::vector<std::string> Split(const std::string& roles) { return absl::StrSplit(roles, '+'); }
+
 bool ValidWorkerId(const std::string& id) {
   return !id.empty() && id.size() <= 63 && std::all_of(id.begin(), id.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
@@ -43,6 +45,12 @@ ClusterCore::ClusterCore(uint64_t epoch, const ClusterOptions& options)
 bool ClusterCore::Plays(const Worker& worker, const std::string& role) {
   return std::any_of(worker.hello.methods().begin(), worker.hello.methods().end(),
                      [&](const v1::MethodCredits& m) { return m.role() == role; });
+}
+
+bool ClusterCore::PlaysAll(const Worker& worker, const std::string& roles) {
+  const std::vector<std::string> all = Split(roles);
+  return std::all_of(all.begin(), all.end(),
+                     [&](const std::string& role) { return Plays(worker, role); });
 }
 
 int ClusterCore::CreditsOf(const Worker& worker, const std::string& role) {
@@ -93,10 +101,12 @@ ClusterEffects ClusterCore::OnHello(uint64_t session, const v1::Hello& hello, ab
                       absl::StrCat("another process is attached as worker '", hello.worker_id(),
                                    "'; give this one another --id, or wait until its lease ends")));
   }
-  const bool holds = std::any_of(
-      hello.roles_held().begin(), hello.roles_held().end(), [&](const v1::RoleHeld& held) {
-        return !worker.job.empty() && held.job() == worker.job && held.role() == worker.role;
-      });
+  const std::vector<std::string> granted = Split(worker.roles);
+  const auto wanted = [&](const v1::RoleHeld& held) {
+    return !worker.job.empty() && held.job() == worker.job &&
+           std::count(granted.begin(), granted.end(), held.role()) > 0;
+  };
+  const bool holds = std::any_of(hello.roles_held().begin(), hello.roles_held().end(), wanted);
   // A task of taking the role on may be under way without the role being held yet.
   const bool assigning = !other_process && !worker.hello.instance_id().empty();
   if (!worker.job.empty() && (other_process || (!holds && !assigning))) {
@@ -119,7 +129,7 @@ ClusterEffects ClusterCore::OnHello(uint64_t session, const v1::Hello& hello, ab
   welcome.worker = hello.worker_id();
   welcome.protocol = std::min(hello.protocol_max(), options_.protocol_max);
   for (const v1::RoleHeld& held : hello.roles_held()) {
-    if (held.job() != worker.job || held.role() != worker.role) welcome.release.push_back(held);
+    if (!wanted(held)) welcome.release.push_back(held);
   }
   effects.push_back(std::move(welcome));
   if (!worker.job.empty()) {
@@ -156,7 +166,7 @@ void ClusterCore::Lose(const std::string& id, const std::string& reason, Cluster
   if (worker.job.empty()) return;
   effects.push_back(ClusterLost{worker.job, id, reason});
   worker.job.clear();
-  worker.role.clear();
+  worker.roles.clear();
 }
 
 ClusterEffects ClusterCore::OnTick(absl::Time now) {
@@ -200,7 +210,7 @@ ClusterEffects ClusterCore::OnReturn(const std::string& job, const std::string& 
   auto it = workers_.find(worker);
   if (it != workers_.end() && it->second.job == job) {
     it->second.job.clear();
-    it->second.role.clear();
+    it->second.roles.clear();
     it->second.silences = conduct == Conduct::kSilent ? it->second.silences + 1 : 0;
     if (it->second.silences >= options_.max_silences) {
       Drain(it->second, absl::StrCat("it let ", it->second.silences, " deadlines pass"));
@@ -216,11 +226,11 @@ ClusterEffects ClusterCore::OnReturn(const std::string& job, const std::string& 
 // What it was granted and did not want comes back by OnReturn: the grant may still be on its way.
 void ClusterCore::OnLeave(const std::string& job) { needs_.erase(job); }
 
-void ClusterCore::Expect(const std::string& job, const std::string& worker, const std::string& role,
-                         absl::Time now) {
+void ClusterCore::Expect(const std::string& job, const std::string& worker,
+                         const std::string& roles, absl::Time now) {
   Worker& expected = workers_[worker];
   expected.job = job;
-  expected.role = role;
+  expected.roles = roles;
   expected.seen = now;
   expected.lease_end = now + options_.lease;
   expected.hello.set_worker_id(worker);
@@ -245,17 +255,17 @@ absl::StatusOr<ClusterEffects> ClusterCore::OnDrain(const std::string& id, absl:
 }
 
 bool ClusterCore::Serve(const std::string& job, Need& need, ClusterEffects& effects) {
-  std::vector<std::pair<std::string, std::string>> chosen;  // worker, role
+  std::vector<std::pair<std::string, std::string>> chosen;  // worker, roles
   std::set<std::string> taken;
   const auto room = static_cast<size_t>(RoomOf(job));
-  for (auto& [role, count] : need.missing) {
+  for (auto& [roles, count] : need.missing) {
     int found = 0;
     // Whoever let a deadline pass comes last; then whoever plays the fewest other roles is taken
     // first, so that versatile workers stay free.
     std::vector<std::tuple<int, int, std::string>> candidates;
     for (const auto& [id, worker] : workers_) {
       if (worker.session == 0 || !worker.job.empty() || worker.draining || taken.count(id) > 0 ||
-          !Plays(worker, role)) {
+          !PlaysAll(worker, roles)) {
         continue;
       }
       candidates.emplace_back(worker.silences, worker.hello.methods_size(), id);
@@ -263,18 +273,20 @@ bool ClusterCore::Serve(const std::string& job, Need& need, ClusterEffects& effe
     std::sort(candidates.begin(), candidates.end());
     for (const auto& [silences, methods, id] : candidates) {
       if (found == count || chosen.size() == room) break;
-      chosen.emplace_back(id, role);
+      chosen.emplace_back(id, roles);
       taken.insert(id);
       ++found;
     }
     if (found < count && !need.active) return false;
   }
-  for (const auto& [id, role] : chosen) {
+  for (const auto& [id, roles] : chosen) {
     Worker& worker = workers_.at(id);
     worker.job = job;
-    worker.role = role;
-    --need.missing[role];
-    effects.push_back(ClusterGrant{job, id, role, CreditsOf(worker, role)});
+    worker.roles = roles;
+    --need.missing[roles];
+    ClusterGrant grant{job, id, roles, {}};
+    for (const std::string& role : Split(roles)) grant.credits[role] = CreditsOf(worker, role);
+    effects.push_back(std::move(grant));
   }
   need.active = true;
   return true;
@@ -306,26 +318,22 @@ int ClusterCore::RoomOf(const std::string& job) const {
   return std::max(0, project->max_workers() - HeldByProjectOf(job));
 }
 
-// How many free workers play each role.
-std::map<std::string, int> ClusterCore::FreeByRole() const {
-  std::map<std::string, int> free;
-  for (const auto& [id, worker] : workers_) {
-    if (worker.session == 0 || !worker.job.empty() || worker.draining) continue;
-    std::set<std::string> roles;
-    for (const v1::MethodCredits& method : worker.hello.methods()) roles.insert(method.role());
-    for (const std::string& role : roles) ++free[role];
-  }
-  return free;
+// Free workers that play all of these roles.
+int ClusterCore::CountFree(const std::string& roles) const {
+  return static_cast<int>(std::count_if(workers_.begin(), workers_.end(), [&](const auto& entry) {
+    const Worker& worker = entry.second;
+    return worker.session != 0 && worker.job.empty() && !worker.draining && PlaysAll(worker, roles);
+  }));
 }
 
-// False: Serve would change nothing.
-bool ClusterCore::MayServe(const Need& need, const std::map<std::string, int>& free) {
+// False: Serve would change nothing. `free` keeps what was counted.
+bool ClusterCore::MayServe(const Need& need, std::map<std::string, int>& free) const {
   bool all = true, any = false;
-  for (const auto& [role, count] : need.missing) {
-    const auto it = free.find(role);
-    const int there = it == free.end() ? 0 : it->second;
-    all = all && there >= count;
-    any = any || (count > 0 && there > 0);
+  for (const auto& [roles, count] : need.missing) {
+    const auto [there, unknown] = free.try_emplace(roles, 0);
+    if (unknown) there->second = CountFree(roles);
+    all = all && there->second >= count;
+    any = any || (count > 0 && there->second > 0);
   }
   return all || (need.active && any);
 }
@@ -335,7 +343,7 @@ bool ClusterCore::MayServe(const Need& need, const std::map<std::string, int>& f
 void ClusterCore::Match(ClusterEffects& effects) {
   std::set<std::string> heard;
   while (true) {
-    const std::map<std::string, int> free = FreeByRole();
+    std::map<std::string, int> free;       // by roles of a seat
     std::map<std::string, double> shares;  // by project
     std::optional<std::tuple<bool, int, double, int64_t, std::string>> next;
     for (const auto& [job, need] : needs_) {
@@ -357,11 +365,11 @@ void ClusterCore::Match(ClusterEffects& effects) {
   }
 }
 
-std::string ClusterCore::WhoHas(const std::string& role) const {
+std::string ClusterCore::WhoHas(const std::string& roles) const {
   int free = 0, draining = 0;
   std::map<std::string, int> held;
   for (const auto& [id, worker] : workers_) {
-    if (worker.session == 0 || !Plays(worker, role)) continue;
+    if (worker.session == 0 || !PlaysAll(worker, roles)) continue;
     if (worker.draining) {
       ++draining;
     } else if (worker.job.empty()) {
@@ -375,8 +383,8 @@ std::string ClusterCore::WhoHas(const std::string& role) const {
   if (free > 0) parts.push_back(absl::StrCat(free, " free"));
   if (draining > 0) parts.push_back(absl::StrCat(draining, " drained"));
   return parts.empty()
-             ? absl::StrCat("none that plays ", role, " is attached")
-             : absl::StrCat("of those that play ", role, ": ", absl::StrJoin(parts, ", "));
+             ? absl::StrCat("none that plays ", roles, " is attached")
+             : absl::StrCat("of those that play ", roles, ": ", absl::StrJoin(parts, ", "));
 }
 
 void ClusterCore::Explain(const std::string& job, absl::Time now,
@@ -385,14 +393,14 @@ void ClusterCore::Explain(const std::string& job, absl::Time now,
     const auto need = needs_.find(job);
     if (wait.kind() != "workers" || need == needs_.end()) continue;
     int wanted = 0;
-    for (const auto& [role, missing] : need->second.missing) wanted += missing;
+    for (const auto& [roles, missing] : need->second.missing) wanted += missing;
     if (RoomOf(job) < wanted) {
       wait.set_cause(absl::StrCat(wait.cause(), "; project ", ProjectId(job), " holds ",
                                   HeldByProjectOf(job), " workers and may hold ",
                                   ProjectOfJob(job)->max_workers()));
     }
-    for (const auto& [role, missing] : need->second.missing) {
-      if (missing > 0) wait.set_cause(absl::StrCat(wait.cause(), "; ", WhoHas(role)));
+    for (const auto& [roles, missing] : need->second.missing) {
+      if (missing > 0) wait.set_cause(absl::StrCat(wait.cause(), "; ", WhoHas(roles)));
     }
   }
   v1::ExplainJobResponse roots;
@@ -428,7 +436,7 @@ std::vector<v1::Worker> ClusterCore::List(absl::Time now) const {
     for (const v1::MethodCredits& m : worker.hello.methods()) roles.insert(m.role());
     for (const std::string& role : roles) w.add_roles(role);
     w.set_job(worker.job);
-    w.set_role(worker.role);
+    w.set_role(worker.roles);
     w.set_device(worker.hello.device());
     w.set_pid(worker.hello.pid());
     SetDuration(w.mutable_last_seen(), now - worker.seen);

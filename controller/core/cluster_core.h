@@ -1,6 +1,7 @@
 // Workers, leases and the queue: who may have whom.
 //
-// Pure. A worker is granted to one job, for one role, at a time. Jobs are served by priority,
+// Pure. A worker is granted to one job at a time, for one seat: a role, or several that share it,
+// which are named together, joined by "+". Jobs are served by priority,
 // then by order of submission; a job that starts gets everything it asked for at once or
 // nothing, so two half-started jobs never wait for each other, and a job that does not fit
 // leaves what is free to those behind it. A running job that lost a worker is served before any
@@ -55,8 +56,9 @@ struct ClusterRefuse {  ///< End this stream.
   absl::Status status;
 };
 struct ClusterGrant {
-  std::string job, worker, role;
-  int credits = 1;
+  std::string job, worker;
+  std::string roles;                   ///< Joined by "+".
+  std::map<std::string, int> credits;  ///< By role.
 };
 struct ClusterLost {
   std::string job, worker, reason;
@@ -81,8 +83,8 @@ class ClusterCore {
   bool OnHeartbeat(uint64_t session, absl::Time now);
   ClusterEffects OnTick(absl::Time now);
 
-  /// What a job still lacks, role -> count; replaces what it asked before. `active` jobs have
-  /// started already.
+  /// What a job still lacks, roles of a seat -> count; replaces what it asked before. `active` jobs
+  /// have started already.
   ClusterEffects OnNeed(const std::string& job, int priority, int64_t order, bool active,
                         const std::map<std::string, int>& missing, absl::Time now);
   /// A job gives a worker back. Others are granted before a silent one; after `max_silences` in a
@@ -92,7 +94,7 @@ class ClusterCore {
   /// A job asks for nothing any more.
   void OnLeave(const std::string& job);
   /// A restarted controller: `job` held this worker, which has one lease to come back.
-  void Expect(const std::string& job, const std::string& worker, const std::string& role,
+  void Expect(const std::string& job, const std::string& worker, const std::string& roles,
               absl::Time now);
   /// NotFound for a worker nobody knows.
   absl::StatusOr<ClusterEffects> OnDrain(const std::string& worker, absl::Time now);
@@ -119,9 +121,9 @@ class ClusterCore {
     absl::Time seen;
     bool draining = false;
     std::string drain_reason;
-    int silences = 0;  // deadlines it let pass
-    std::string job;   // empty: free
-    std::string role;  // granted
+    int silences = 0;   // deadlines it let pass
+    std::string job;    // empty: free
+    std::string roles;  // granted, joined by "+"
   };
   struct Need {
     int priority = 0;
@@ -130,18 +132,19 @@ class ClusterCore {
     std::map<std::string, int> missing;
   };
   void Match(ClusterEffects& effects);
-  std::map<std::string, int> FreeByRole() const;
-  static bool MayServe(const Need& need, const std::map<std::string, int>& free);
+  bool MayServe(const Need& need, std::map<std::string, int>& free) const;
   const v1::Project* ProjectOfJob(const std::string& job) const;
   double ShareOf(const std::string& job) const;
   int RoomOf(const std::string& job) const;
   int HeldByProjectOf(const std::string& job) const;
   bool Serve(const std::string& job, Need& need, ClusterEffects& effects);
   void Lose(const std::string& id, const std::string& reason, ClusterEffects& effects);
-  std::string WhoHas(const std::string& role) const;
+  std::string WhoHas(const std::string& roles) const;
   static void Drain(Worker& worker, const std::string& reason);
   static int CreditsOf(const Worker& worker, const std::string& role);
   static bool Plays(const Worker& worker, const std::string& role);
+  static bool PlaysAll(const Worker& worker, const std::string& roles);
+  int CountFree(const std::string& roles) const;
 
   const uint64_t epoch_;
   const ClusterOptions options_;

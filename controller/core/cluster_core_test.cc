@@ -45,7 +45,7 @@ TEST_F(ClusterCoreTest, AJobStartsWithEverythingOrNothing) {
   EXPECT_TRUE(Of<ClusterGrant>(core_.OnHello(2, HelloOf("r1", "rollout"), now_)).empty());
   const auto grants = Of<ClusterGrant>(core_.OnHello(3, HelloOf("r2", "rollout"), now_));
   ASSERT_EQ(grants.size(), 3u);
-  EXPECT_EQ(grants[0].credits, 8);
+  EXPECT_EQ(grants[0].credits.at("actor"), 8);
 }
 
 TEST_F(ClusterCoreTest, PriorityThenOrderOfSubmission) {

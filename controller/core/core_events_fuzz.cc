@@ -200,7 +200,7 @@ class Cluster {
       Require(grant->credits >= 1, "who is granted takes something");
       process.job = grant->job;
       process.role = grant->role;
-      JobOf(grant->job)->Send(WorkerGranted{grant->worker, grant->role, grant->credits}, now_);
+      JobOf(grant->job)->Send(WorkerGranted{grant->worker, grant->roles, grant->credits}, now_);
     } else if (const auto* lost = std::get_if<ClusterLost>(&effect)) {
       Process& process = processes_[lost->worker];
       if (process.job == lost->job) process.job = process.role = "";

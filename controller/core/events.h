@@ -19,11 +19,11 @@ namespace baton::controller {
 
 // ---- Events -------------------------------------------------------------------------------
 
-/// The queue gave the job a worker for a role.
+/// The queue gave the job a worker for a seat.
 struct WorkerGranted {
   std::string worker;
-  std::string role;
-  int credits = 1;  ///< Of the role's main method.
+  std::string roles;                   ///< Of the seat, as in NeedWorkers.
+  std::map<std::string, int> credits;  ///< Of each role's main method; 1 where nothing is said.
 };
 /// A worker is gone: its lease ran out, its process was replaced, or it was drained.
 struct WorkerLost {
@@ -33,8 +33,8 @@ struct WorkerLost {
 /// A worker re-attached within its lease: the same process.
 struct WorkerBack {
   std::string worker;
-  bool holds_role = true;        ///< False: it fenced itself, and holds nothing any more.
-  uint64_t policy_version = 0;   ///< The version it holds.
+  /// Roles that it holds with the version of their weights; none: it fenced itself.
+  std::map<std::string, uint64_t> holds;
   std::vector<TaskRef> running;  ///< What it still runs.
   std::vector<TaskRef> unacked;  ///< Results that it is about to send.
 };
@@ -109,6 +109,7 @@ struct TaskArgs {
   // assign_role: the worker of rank 0, where ranks meet, and where to start from.
   std::string first_worker;
   int64_t checkpoint_step = -1;  ///< -1: spec.model.
+  bool hybrid = false;           ///< An actor that generates, or a rollout on its worker.
   // generate and score.
   TrajectoryInfo trajectory;
   std::vector<TrajectoryInfo> group;  ///< Of a score over the group: in order of their samples.
@@ -181,7 +182,7 @@ struct CommitCheckpoint {
 struct DeleteCheckpoint {
   v1::Checkpoint checkpoint;
 };
-/// Ask the queue for workers in all: role -> how many are missing.
+/// Ask the queue for workers in all: the roles of a seat, joined by "+" -> how many are missing.
 struct NeedWorkers {
   std::map<std::string, int> missing;
 };

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "controller/core/check_row.h"
 #include "controller/core/spec.h"
 
@@ -232,14 +233,14 @@ TaskRef FuzzedJob::SomeRef() {
         ref.incarnation = input_->ConsumeIntegral<uint64_t>();
         break;
       case 5:
-        ref.kind = static_cast<TaskKind>(input_->ConsumeIntegralInRange(1, 9));
+        ref.kind = static_cast<TaskKind>(input_->ConsumeIntegralInRange(1, 10));
         break;
       default:
         break;
     }
     return ref;
   }
-  ref.kind = static_cast<TaskKind>(input_->ConsumeIntegralInRange(1, 9));
+  ref.kind = static_cast<TaskKind>(input_->ConsumeIntegralInRange(1, 10));
   ref.subject = input_->ConsumeIntegralInRange<uint64_t>(0, 8);
   if (input_->ConsumeBool()) ref.subject |= uint64_t{1} << 56;
   ref.part = input_->ConsumeIntegralInRange<uint32_t>(0, 2);
@@ -277,9 +278,11 @@ TaskDone FuzzedJob::Answer() {
 WorkerBack FuzzedJob::Back(const std::string& worker, bool holds_role) {
   WorkerBack back;
   back.worker = worker;
-  back.holds_role = holds_role;
-  back.policy_version =
+  const uint64_t version =
       input_->ConsumeBool() ? policy_version_ : input_->ConsumeIntegralInRange<uint64_t>(0, 4);
+  for (const auto& slot : row_.slots()) {
+    if (holds_role && slot.worker_id() == worker) back.holds[slot.role()] = version;
+  }
   for (const auto& [task, answered] : asked_) {
     if (task.worker != worker) continue;
     const int now = input_->ConsumeIntegralInRange(0, 2);  // lost, running, finished
@@ -305,14 +308,19 @@ void FuzzedJob::HappenToQueue(absl::Time now) {
 }
 
 bool FuzzedJob::GrantNext(absl::Time now) {
-  for (auto& [role, count] : need_) {
+  for (auto& [roles, count] : need_) {
     if (count == 0 || (need_.size() > 1 && input_->ConsumeBool())) continue;
     const auto held = core_->HeldWorkers();
     for (int w = 0; w < kWorkers; ++w) {
       const std::string free = absl::StrCat("w", w);
       if (held.count(free) > 0) continue;
       --count;
-      Send(WorkerGranted{free, role, input_->ConsumeIntegralInRange(1, 3)}, now);
+      WorkerGranted granted{free, roles, {}};
+      const int credits = input_->ConsumeIntegralInRange(1, 3);
+      for (absl::string_view role : absl::StrSplit(roles, '+')) {
+        granted.credits[std::string(role)] = credits;
+      }
+      Send(granted, now);
       return true;
     }
   }

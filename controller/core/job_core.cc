@@ -28,14 +28,14 @@ JobCore::JobCore(v1::Job job, int64_t submit_order, const JobCoreOptions& option
       rollout_pace_(options.pace) {
   job_.set_state(Job::STATE_QUEUED);
   job_.set_total_steps(spec().trainer().total_training_steps());
-  attempt_base_ = 0;
-  MakeSlots();
+  roster_ = Roster(spec(), dataflow());
+  MakeGroups();
 }
 
 Effects JobCore::Start(absl::Time now) {
   now_ = now;
   queued_since_ = phase_since_ = releasing_since_ = now;
-  for (Slot& slot : slots_) slot.since = now;
+  for (Slot& slot : roster_.slots()) slot.since = now;
   if (Commanded(TaskKind::kSaveCheckpoint)) {
     // What a rank wrote is known no more: those that were done with it save again.
     for (Group& group : groups_) {
@@ -194,24 +194,8 @@ void JobCore::On(const BatchBuilt& event) {
   if (!Commanded(TaskKind::kUpdate)) return StartUpdate();
   // Restored: a rank may have its update, have done it, or never have seen it.
   SetPhase(Phase::kUpdate);
-  const auto running = std::exchange(adoptable_, {});
-  std::vector<std::pair<Group*, uint64_t>> updates;
-  for (Group& group : groups_) {
-    if (group.command.has_value()) updates.emplace_back(&group, group.command->sequence);
-  }
   ReplayEarly(/*commands=*/true);
-  for (const auto& [group, sequence] : updates) {
-    const bool open = group->command.has_value() && group->command->sequence == sequence &&
-                      group->command->kind == TaskKind::kUpdate;
-    if (!open) continue;
-    for (const Slot& slot : slots_) {
-      const bool runs = std::any_of(running.begin(), running.end(), [&, g = group](const auto& r) {
-        return r.first == slot.worker && r.second == RefOf(*g);
-      });
-      const bool answered = group->command->answers.count(slot.rank) > 0;
-      if (slot.role == group->role && !runs && !answered) SendCommand(*group, slot);
-    }
-  }
+  SendCommands();
 }
 
 void JobCore::On(const CheckpointCommitted& event) {
@@ -248,10 +232,10 @@ void JobCore::On(const TaskDone& event) {
   switch (event.ref.kind) {
     case TaskKind::kAssignRole:
     case TaskKind::kReleaseRole:
-      if (Slot* slot = SlotOf(event.worker)) OnRoleTask(event, *slot);
+      if (Slot* slot = roster_.At(event.ref.subject, event.worker)) OnRoleTask(event, *slot);
       break;
     case TaskKind::kLoadWeights:
-      if (Slot* slot = SlotOf(event.worker)) OnLoadWeights(event, *slot);
+      if (Slot* slot = roster_.At(event.ref.subject, event.worker)) OnLoadWeights(event, *slot);
       break;
     case TaskKind::kGenerate:
     case TaskKind::kScore:
@@ -268,6 +252,7 @@ void JobCore::On(const TaskDone& event) {
       break;
     case TaskKind::kUpdate:
     case TaskKind::kPublish:
+    case TaskKind::kToGeneration:
     case TaskKind::kSaveCheckpoint:
       if (!Wants(event.worker, event.ref)) break;
       if (event.ref.kind == TaskKind::kUpdate && phase_ != Phase::kUpdate) {

@@ -15,8 +15,9 @@
 //
 // Files: job_core.cc (events, states), job_core_workers.cc (slots, tasks of roles),
 // job_core_step.cc (trajectories), job_core_batch.cc (batches, evaluations),
-// job_core_groups.cc (ranks that train a role), job_core_commands.cc (commands, deadlines),
-// job_core_row.cc (rows), job_core_explain.cc (waits).
+// job_core_groups.cc (ranks that train a role), job_core_turns.cc (roles that share workers),
+// job_core_commands.cc (commands, deadlines),
+// job_core_row.cc (rows), job_core_explain.cc (waits). roster.h: who plays what.
 #ifndef BATON_CONTROLLER_CORE_JOB_CORE_H_
 #define BATON_CONTROLLER_CORE_JOB_CORE_H_
 
@@ -78,12 +79,12 @@ class JobCore {
   const TrajectoryInfo* Find(uint64_t trajectory) const;
   /// False from a restart until the trajectories of its step are known again.
   bool knows_trajectories() const { return begun_; }
-  /// Role and slot index of a worker; "" when it has none.
-  std::string RoleOf(const std::string& worker) const;
+  /// The role that a task is for; "": there is no such task.
+  std::string RoleOf(const TaskRef& ref) const;
   /// True when that task is still wanted of that worker.
   bool Wants(const std::string& worker, const TaskRef& ref) const;
-  /// Workers held (for a restart: expected to come back), with their roles.
-  std::map<std::string, std::string> HeldWorkers() const;
+  /// Workers held (for a restart: expected to come back), with their roles, joined by "+".
+  std::map<std::string, std::string> HeldWorkers() const { return roster_.Held(); }
 
  private:
   using Phase = JobPhase;
@@ -116,18 +117,20 @@ class JobCore {
   }
 
   // job_core_workers.cc: slots.
-  void MakeSlots();
   void MakeGroups();
-  Slot* SlotOf(const std::string& worker);
-  const Slot* SlotOf(const std::string& worker) const;
-  int IndexOf(const Slot& slot) const { return static_cast<int>(&slot - slots_.data()); }
+  uint64_t IndexOf(const Slot& slot) const { return static_cast<uint64_t>(roster_.IndexOf(slot)); }
+  const Slot* SlotOf(const std::string& worker, const TaskRef& ref) const;
   void AskForWorkers();
   void AssignRole(Slot& slot);
   void SendAssign(Slot& slot, const Group* group);
   void OnRoleTask(const TaskDone& event, Slot& slot);
   void OnLoadWeights(const TaskDone& event, Slot& slot);
-  void LoseSlot(Slot& slot, const std::string& reason);
-  void Evict(Slot& slot, const std::string& reason);
+  void LoseWorker(std::string worker, const std::string& reason);
+  void Empty(Slot& slot);
+  void Back(Slot& slot, const WorkerBack& event);
+  void NoteCommand(const Slot& slot, const WorkerBack& event);
+  void BackToWork(Slot& slot, const WorkerBack& event, bool first_time);
+  void Evict(const std::string& worker, const std::string& reason);
   void EvictSlow(PeerPace& pace, const std::string& role, const std::string& unit);
   void RequeueTasksOf(Slot& slot, const std::string& worker);
   void Requeue(const Slot& slot, uint64_t work);
@@ -144,19 +147,27 @@ class JobCore {
   void LoadWeights();
   void ReleaseAll();
   void CheckReleased();
-  bool Releasing() const;
+  bool Releasing() const { return roster_.AnyIn(SlotState::kReleasing); }
   void Join(const Slot& slot);
   void RecoverTrainer(const std::string& role, const std::string& reason);
   void CheckSlotDeadlines();
   // job_core_groups.cc: ranks.
-  bool HasRank(const Group& group, SlotState state) const;
-  std::string FirstWorkerOf(const Group& group) const;
   void Gather(Slot& slot);
   void FormGroup(Group& group);
   void FormAnew(Group& group);
   static bool Breaks(const Group& group, const absl::Status& status);
   void BreakGroup(Group& group, const TaskDone& event);
   void CheckGroups();
+  // job_core_turns.cc: roles that share workers.
+  void TakeTurns();
+  bool IsAtWork(const std::string& role) const;
+  bool HasWork(const std::string& role) const;
+  bool AllBack(const SharedPool& pool) const;
+  bool HasTurn(const std::string& role) const;
+  bool PoolCommanded(const SharedPool& pool) const;
+  bool MayCommand(const Group& group) const;
+  void SendCommands();
+  void OnHandedOver();
   // job_core_step.cc: trajectories, batches. job_core_commands.cc: commands, deadlines.
   void Advance();
   void SetPhase(Phase phase);
@@ -205,6 +216,10 @@ class JobCore {
   bool EvaluationDue() const;
   bool EvaluatesAfter(int64_t step) const;
   bool SaveDue() const;
+  // How rollouts get a version: through the relay, or by the ranks they share.
+  TaskKind HandOver() const {
+    return roster_.hybrid() ? TaskKind::kToGeneration : TaskKind::kPublish;
+  }
   bool is_rl() const { return spec().kind() == v1::JOB_KIND_RL; }
   const v1::JobSpec& spec() const { return submitted_->effective_spec(); }
   bool has_baseline() const;
@@ -217,6 +232,7 @@ class JobCore {
   static bool Mentions(const std::vector<TaskRef>& refs, const TaskRef& ref);
   Metrics TrajectoryMetrics() const;
   std::string OpenGroups() const;  // job_core_explain.cc
+  std::string AtWorkIn(const std::string& role) const;
   void ExplainNodes(v1::ExplainJobResponse* out) const;
 
   // job_core_row.cc.
@@ -252,7 +268,7 @@ class JobCore {
   uint64_t next_serial_ = 1;
   std::vector<Group> groups_;  // constant in number and role; the actor's is the first
   Metrics update_metrics_;     // of the groups that have done the update in progress
-  std::vector<Slot> slots_;    // constant in number and role
+  Roster roster_;
   int64_t evaluated_step_ = -1;
   int64_t saved_step_ = -1;
   // What a stopping job becomes; of one that pauses, QUEUED: it was resumed meanwhile.

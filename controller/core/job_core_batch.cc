@@ -17,10 +17,7 @@ void JobCore::MaybePhaseDone() {
     if (!stale.empty()) return Fail(absl::InternalError(absl::StrCat("not consumed: ", stale)));
   }
   EvictSlow(rollout_pace_, "rollout", "token");
-  for (auto& [role, scorer] : scorers_) {
-    if (GroupOf(role) == nullptr)
-      EvictSlow(scorer.pace, role, "response");  // a rank is not drained
-  }
+  for (auto& [role, scorer] : scorers_) EvictSlow(scorer.pace, role, "response");
   if (phase_ == Phase::kEvaluate) return FinishEvaluation();
   if (phase_ != Phase::kGenerate) return;
   SetPhase(Phase::kBatch);

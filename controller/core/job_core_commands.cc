@@ -27,7 +27,7 @@ void JobCore::DropCommands() {
 void JobCore::StopCommands(const std::string& reason) {
   for (const Group& group : groups_) {
     if (!group.command.has_value()) continue;
-    for (const Slot& slot : slots_) {
+    for (const Slot& slot : roster_.slots()) {
       const bool works = slot.role == group.role && slot.state == SlotState::kReady &&
                          group.command->answers.count(slot.rank) == 0;
       if (works) Do(StopTask{slot.worker, RefOf(group), reason});
@@ -79,21 +79,22 @@ void JobCore::IssueCommand(TaskKind kind, Group& group) {
   group.command = command;
   const bool working = phase_ == Phase::kGenerate || phase_ == Phase::kEvaluate;
   if (!working) {  // a version published again does not interrupt the work with it
-    SetPhase(kind == TaskKind::kUpdate    ? Phase::kUpdate
-             : kind == TaskKind::kPublish ? Phase::kPublish
-                                          : Phase::kSave);
+    SetPhase(kind == TaskKind::kUpdate ? Phase::kUpdate
+             : kind == HandOver()      ? Phase::kPublish
+                                       : Phase::kSave);
   }
-  if (kind == TaskKind::kPublish) publish_since_ = now_;
+  if (kind == HandOver()) publish_since_ = now_;
   Do(PutJob{});
-  for (const Slot& slot : slots_) {
+  for (const Slot& slot : roster_.slots()) {
     if (slot.role == group.role) SendCommand(group, slot);
   }
 }
 
 void JobCore::SendCommand(Group& group, const Slot& slot) {
-  if (slot.state != SlotState::kReady || !slot.present) return;
+  if (!slot.ready() || !MayCommand(group)) return;
   Command& command = *group.command;
   command.since = now_;
+  command.sent.insert(slot.rank);
   StartTask task;
   task.worker = slot.worker;
   task.ref = RefOf(group);
@@ -110,8 +111,8 @@ void JobCore::SendCommand(Group& group, const Slot& slot) {
 // A rank has answered. The last one's answer is the group's, and all are acknowledged with it: so a
 // controller that restarts before hears them again.
 void JobCore::OnCommand(const TaskDone& event) {
-  const Slot& slot = *SlotOf(event.worker);
-  Group& group = *GroupOf(slot.role);
+  Group& group = groups_[event.ref.part];
+  const Slot& slot = *roster_.Find(event.worker, group.role);
   const TaskKind kind = group.command->kind;
   group.command->answers[slot.rank] = event;
   if (absl::IsResourceExhausted(event.status) && kind != TaskKind::kUpdate) {
@@ -129,6 +130,7 @@ void JobCore::OnCommand(const TaskDone& event) {
   if (kind == TaskKind::kUpdate && step_ + 1 > group.broke_at) group.failures = 0;
   const Metrics metrics = group.command->answers.begin()->second.output.metrics;  // of rank 0
   DropCommand(group);
+  if (!roster_.shared().empty()) SendCommands();
   switch (kind) {
     case TaskKind::kUpdate:
       return OnUpdated(group, metrics);
@@ -138,6 +140,8 @@ void JobCore::OnCommand(const TaskDone& event) {
       Do(PutJob{});
       if (std::exchange(batch_built_, false)) return StartUpdate();
       return Advance();
+    case TaskKind::kToGeneration:
+      return OnHandedOver();
     case TaskKind::kSaveCheckpoint:
       if (Commanded()) return Do(PutJob{});
       committing_checkpoint_ = true;
@@ -196,7 +200,7 @@ void JobCore::On(const TimeLost& event) {
       since = std::min(now_, since + event.duration);
     }
   };
-  for (Slot& slot : slots_) later(slot.since);
+  for (Slot& slot : roster_.slots()) later(slot.since);
   for (absl::Time* since : {&data_since_, &phase_since_, &committing_since_, &releasing_since_}) {
     later(*since);
   }
@@ -226,7 +230,7 @@ void JobCore::CheckTaskDeadlines() {
     }
   }
   for (const std::string& worker : silent) {
-    Evict(*SlotOf(worker),
+    Evict(worker,
           absl::StrCat("it answered nothing for ", absl::FormatDuration(options_.generate_stall)));
   }
   CheckScoreDeadlines();
@@ -254,14 +258,15 @@ void JobCore::CheckCommandDeadlines() {
   for (Group& group : groups_) {
     if (!group.command.has_value() || group.command->since == absl::Time()) continue;
     if (now_ - group.command->since <= options_.command_deadline) continue;
-    for (Slot& slot : slots_) {
+    for (const Slot& slot : roster_.slots()) {
       if (slot.role != group.role || slot.state == SlotState::kEmpty ||
           group.command->answers.count(slot.rank) > 0) {
         continue;
       }
       Do(StopTask{slot.worker, RefOf(group), "no answer in time"});
-      return Evict(slot, absl::StrCat("no answer to ", MethodName(group.command->kind), " within ",
-                                      absl::FormatDuration(options_.command_deadline)));
+      return Evict(slot.worker,
+                   absl::StrCat("no answer to ", MethodName(group.command->kind), " within ",
+                                absl::FormatDuration(options_.command_deadline)));
     }
   }
 }

@@ -43,6 +43,36 @@ SimulatedJob World(uint64_t seed, const std::string& preset, int steps) {
     options.preset = "grpo";
     options.recompute_log_prob = true;
     options.actor_ranks = 2;
+  } else if (preset == "two_critics_share") {
+    options.preset = "safe_rlhf";
+    options.cost_critic = true;
+    options.pools = {{"critic", "cost_critic", "cost"}, {"actor", "rollout", "reference"}};
+    options.rollout_workers = 1;
+  } else if (preset == "recomputed_colocated") {
+    options.preset = "grpo";
+    options.recompute_log_prob = true;
+    options.pools = {{"actor", "reward", "rollout"}};
+    options.rollout_workers = 1;
+  } else if (preset == "ppo_colocated") {
+    options.preset = "ppo";
+    options.pools = {{"actor", "critic", "reference", "reward", "rollout"}};
+    options.rollout_workers = 1;
+  } else if (preset == "dapo_colocated") {
+    options.preset = "dapo";
+    options.pools = {{"actor", "reward", "rollout"}};
+    options.rollout_workers = 1;
+  } else if (preset == "ppo_split_on_ranks") {
+    options.preset = "ppo";
+    options.actor_ranks = 2;
+    options.critic_ranks = 2;
+    options.pools = {{"actor", "reference"}, {"critic", "reward"}};
+  } else if (preset == "ppo_trainers_share") {
+    options.preset = "ppo";
+    options.critic_ranks = 2;
+    options.pools = {{"actor", "critic"}, {"rollout"}, {"reference", "reward"}};
+  } else if (preset == "ppo_rollouts_share") {
+    options.preset = "ppo";
+    options.pools = {{"rollout", "reference", "reward"}};
   } else {
     options.preset = preset;
   }
@@ -121,8 +151,54 @@ TEST_P(DataflowTest, ARestartAtAnyEventChangesNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Presets, DataflowTest,
                          ::testing::Values("ppo", "remax", "dapo", "over_group", "ppo_on_ranks",
-                                           "two_critics", "recomputed_on_ranks"),
+                                           "two_critics", "recomputed_on_ranks",
+                                           "two_critics_share", "recomputed_colocated",
+                                           "ppo_colocated", "dapo_colocated", "ppo_split_on_ranks",
+                                           "ppo_trainers_share", "ppo_rollouts_share"),
                          [](const auto& preset) { return preset.param; });
+
+// Who shares workers is a matter of time, and not of what is learnt.
+TEST(PoolsTest, SharedWorkersTrainTheSame) {
+  SimulatedJob apart = World(1, "ppo", 4);
+  apart.RunToEnd();
+  for (const char* shared :
+       {"ppo_colocated", "ppo_split_on_ranks", "ppo_trainers_share", "ppo_rollouts_share"}) {
+    SimulatedJob world = World(2, shared, 4);
+    world.RunToEnd();
+    ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED) << shared;
+    EXPECT_EQ(world.trained(), apart.trained()) << shared;
+    EXPECT_EQ(world.FinalWeights(), apart.FinalWeights()) << shared;
+  }
+}
+
+TEST(PoolsTest, AWorkerTakesASeatWithAllItsRoles) {
+  SimulatedJob world = World(1, "ppo_colocated", 2);
+  EXPECT_TRUE(world.InQueue());
+  world.Send(WorkerGranted{"other", "actor", {}});
+  EXPECT_TRUE(world.core().HeldWorkers().empty()) << "no seat is for the actor alone";
+  world.Step();
+  const auto held = world.core().HeldWorkers();
+  ASSERT_EQ(held.size(), 1u);
+  EXPECT_EQ(held.begin()->second, "actor+critic+reference+reward+rollout");
+  EXPECT_EQ(world.UnderWay(TaskKind::kAssignRole).size(), 5u);
+}
+
+TEST(PoolsTest, WhyTellsWhoHasTheTurn) {
+  SimulatedJob world = World(1, "ppo_colocated", 2);
+  const auto wait_for = [&](const std::string& subject) -> std::string {
+    const v1::ExplainJobResponse why = world.core().Explain(world.now());
+    for (const v1::Wait& wait : why.waits()) {
+      if (wait.kind() == "turn" && wait.subject() == subject) return wait.cause();
+    }
+    return "";
+  };
+  while (world.UnderWay(TaskKind::kGenerate).size() != 1 || wait_for("role reward").empty()) {
+    ASSERT_TRUE(world.Step());
+  }
+  EXPECT_EQ(wait_for("role reward"), "its pool; rollout has 1 running");
+  while (world.UnderWay(TaskKind::kUpdate).empty()) ASSERT_TRUE(world.Step());
+  EXPECT_EQ(wait_for("role critic"), "its pool, for update; actor executes update");
+}
 
 TEST(DataflowJobTest, TheCriticLearnsFromTheActorsBatchesAndIsSavedWithIt) {
   SimulatedJob world = World(3, "ppo", 4);
@@ -227,7 +303,7 @@ SimulatedJob OnRanks(uint64_t seed, int steps, int ranks) {
 
 TEST(RanksTest, RanksTakeTheirRoleOnTogetherOrNotAtAll) {
   SimulatedJob world = OnRanks(1, 2, 2);
-  world.Send(WorkerGranted{"a", "actor", 1});
+  world.Send(WorkerGranted{"a", "actor", {}});
   EXPECT_TRUE(world.UnderWay(TaskKind::kAssignRole).empty());
   const v1::ExplainJobResponse why = world.core().Explain(world.now());
   const auto gathers = std::find_if(why.waits().begin(), why.waits().end(),
@@ -281,7 +357,7 @@ TEST(RanksTest, AMeetingMayTakeAsLongAsASetUp) {
   SimulatedJob world = OnRanks(1, 2, 2);
   const auto first_rank = [&]() -> std::optional<TaskDone> {
     for (const TaskDone& task : world.UnderWay(TaskKind::kAssignRole)) {
-      if (world.core().RoleOf(task.worker) == "actor") return task;
+      if (world.core().RoleOf(task.ref) == "actor") return task;
     }
     return std::nullopt;
   };

@@ -20,7 +20,7 @@ v1::Job JobCore::Brief() const {
   Job job = job_;
   job.set_step(step_);
   job.set_policy_version(policy_version_);
-  for (const Slot& slot : slots_) {
+  for (const Slot& slot : roster_.slots()) {
     if (slot.state != SlotState::kEmpty) {
       job.add_workers(absl::StrCat(slot.role, ": ", slot.worker));
     }
@@ -136,6 +136,23 @@ void JobCore::ExplainNodes(v1::ExplainJobResponse* out) const {
   }
 }
 
+// "rollout works there (8 tasks)": on the pool of `role`, which waits.
+std::string JobCore::AtWorkIn(const std::string& role) const {
+  const SharedPool& pool = *roster_.SharedBy(role);
+  std::vector<std::string> busy;
+  for (const std::string& other : pool.roles) {
+    const Group* group = GroupOf(other);
+    if (group != nullptr && group->command.has_value() && !group->command->sent.empty()) {
+      busy.push_back(absl::StrCat(other, " executes ", MethodName(group->command->kind)));
+    } else if (IsAtWork(other)) {
+      const size_t tasks = other == "rollout" ? rollouts_.running().size()
+                                              : scorers_.at(other).manager.running().size();
+      busy.push_back(absl::StrCat(other, " has ", tasks, " running"));
+    }
+  }
+  return busy.empty() ? "its workers are not all back" : absl::StrJoin(busy, ", ");
+}
+
 v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
   v1::ExplainJobResponse out;
   auto add = [&](const std::string& kind, const std::string& subject, const std::string& cause,
@@ -169,15 +186,12 @@ v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
     return out;
   }
   // Roots first: who is missing, then who does not answer, then what waits for them.
-  std::map<std::string, int> missing;
+  const std::map<std::string, int> missing = roster_.Missing();
   absl::Time missing_since = now;
-  for (const Slot& slot : slots_) {
-    if (slot.state == SlotState::kEmpty && state() != Job::STATE_STOPPING) {
-      ++missing[slot.role];
-      missing_since = std::min(missing_since, slot.since);
-    }
+  for (const Slot& slot : roster_.slots()) {
+    if (slot.state == SlotState::kEmpty) missing_since = std::min(missing_since, slot.since);
   }
-  if (!missing.empty() && !Releasing()) {
+  if (!missing.empty() && !Releasing() && state() != Job::STATE_STOPPING) {
     const std::string list =
         absl::StrJoin(missing, ", ", [](std::string* s, const std::pair<std::string, int>& m) {
           absl::StrAppend(s, m.second, " ", m.first, " worker", m.second == 1 ? "" : "s");
@@ -191,7 +205,7 @@ v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
     add("data", absl::StrCat("job ", id), "its data files to be read", data_since_,
         options_.setup_deadline, "the job fails");
   }
-  for (const Slot& slot : slots_) {
+  for (const Slot& slot : roster_.slots()) {
     const std::string subject = absl::StrCat("role ", slot.role);
     if (slot.state != SlotState::kEmpty && !slot.present) {
       add("reattach", subject, absl::StrCat("worker ", slot.worker, " to attach again"), slot.since,
@@ -258,8 +272,14 @@ v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
     }
     if (!group.command.has_value()) continue;
     const Command& command = *group.command;
+    if (command.sent.empty() && !MayCommand(group)) {
+      add("turn", absl::StrCat("role ", group.role),
+          absl::StrCat("its pool, for ", MethodName(command.kind), "; ", AtWorkIn(group.role)),
+          phase_since_, absl::InfiniteDuration(), "it is sent when they are done");
+      continue;
+    }
     std::vector<std::string> workers;
-    for (const Slot& slot : slots_) {
+    for (const Slot& slot : roster_.slots()) {
       if (slot.role == group.role && command.answers.count(slot.rank) == 0) {
         workers.push_back(slot.worker);
       }
@@ -269,6 +289,11 @@ v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
                      MethodName(command.kind)),
         command.since == absl::Time() ? phase_since_ : command.since, options_.command_deadline,
         "the trainer restarts from its checkpoint");
+  }
+  for (const auto& [role, scorer] : scorers_) {
+    if (scorer.manager.queued() == 0 || HasTurn(role)) continue;
+    add("turn", absl::StrCat("role ", role), absl::StrCat("its pool; ", AtWorkIn(role)),
+        phase_since_, absl::InfiniteDuration(), "it begins when they are done");
   }
   if (committing_checkpoint_) {
     add("checkpoint", step, "the checkpoint to be completed on disk", committing_since_,

@@ -293,10 +293,9 @@ TEST(JobCoreFaultsTest, AWorkerThatFencedItselfComesBackWithoutItsRole) {
         StepUntil(job, [&] { return job.core().step() == 2 && !job.UnderWay(kind).empty(); }));
     WorkerBack back;
     back.worker = job.UnderWay(kind)[0].worker;
-    back.holds_role = false;
     job.Swallow(kind);  // it stopped everything
     job.Send(back);
-    EXPECT_EQ(job.core().RoleOf(back.worker), "") << "it is given back";
+    EXPECT_EQ(job.core().HeldWorkers().count(back.worker), 0u) << "it is given back";
     ExpectTheSameEnd(job, std::string(MethodName(kind)));
   }
 }
@@ -307,7 +306,6 @@ TEST(JobCoreFaultsTest, ARoleThatWasTakenAndForgottenIsAssignedAgain) {
   const TaskDone taken = job.UnderWay(TaskKind::kAssignRole)[0];
   WorkerBack back;  // its result was not acknowledged when it fenced itself
   back.worker = taken.worker;
-  back.holds_role = false;
   back.unacked = {taken.ref};
   job.Send(back);
   const auto assigned = job.UnderWay(TaskKind::kAssignRole);

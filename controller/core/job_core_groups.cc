@@ -5,26 +5,12 @@
 // checkpoint as soon as somebody takes the lost one's place. Ranks may notice before the lease of
 // the lost one ends; then the group waits for that, and when nobody turns out to be lost it meets
 // again as it was.
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/job_core.h"
 
 namespace baton::controller {
-
-bool JobCore::HasRank(const Group& group, SlotState state) const {
-  return std::any_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
-    return slot.role == group.role && slot.state == state;
-  });
-}
-
-std::string JobCore::FirstWorkerOf(const Group& group) const {
-  for (const Slot& slot : slots_) {
-    if (slot.role == group.role && slot.rank == 0) return slot.worker;
-  }
-  return "";
-}
 
 void JobCore::Gather(Slot& slot) {
   if (slot.state == SlotState::kAssigning) {
@@ -37,7 +23,7 @@ void JobCore::Gather(Slot& slot) {
 // All take the role on, once all are there.
 void JobCore::FormGroup(Group& group) {
   Do(PutJob{});
-  for (const Slot& slot : slots_) {
+  for (const Slot& slot : roster_.slots()) {
     const bool there =
         slot.state != SlotState::kEmpty && slot.state != SlotState::kReleasing && slot.present;
     if (slot.role == group.role && !there) return;
@@ -51,7 +37,8 @@ void JobCore::FormGroup(Group& group) {
   DropCommand(group);
   ++(group.role == "actor" ? policy_version_ : group.version);
   if (group.role == "actor") published_ = false;
-  for (Slot& slot : slots_) {
+  for (Slot& slot : roster_.slots()) {
+    if (roster_.hybrid() && group.role == "actor" && slot.role == "rollout") slot.version = 0;
     if (slot.role != group.role) continue;
     Gather(slot);
     SendAssign(slot, &group);
@@ -61,7 +48,7 @@ void JobCore::FormGroup(Group& group) {
 // Whoever is there waits for the others.
 void JobCore::FormAnew(Group& group) {
   group.broken.reset();
-  for (Slot& slot : slots_) {
+  for (Slot& slot : roster_.slots()) {
     if (slot.role != group.role || slot.state == SlotState::kReleasing) continue;
     if (slot.state != SlotState::kEmpty) Gather(slot);
   }
@@ -97,7 +84,7 @@ void JobCore::CheckGroups() {
   for (Group& group : groups_) {
     if (!group.broken.has_value() || now_ - group.broken->since <= options_.regroup_delay) continue;
     const std::string reason = std::exchange(group.broken, std::nullopt)->reason;
-    if (HasRank(group, SlotState::kReady)) {
+    if (roster_.AnyIn(group.role, SlotState::kReady)) {
       RecoverTrainer(group.role, reason);  // which forms it anew, and what trains with it
     } else {
       FormAnew(group);

@@ -42,6 +42,7 @@ JobCore::JobCore(store::v1::JobRow row,
       checkpoints_(row.checkpoints().begin(), row.checkpoints().end()),
       kept_(row.kept_steps().begin(), row.kept_steps().end()),
       rollout_pace_(options.pace) {
+  roster_ = Roster(spec(), dataflow());
   MakeGroups();
   for (const store::v1::GroupRow& kept : row.groups()) {
     Group* group = GroupOf(kept.role());
@@ -64,21 +65,7 @@ JobCore::JobCore(store::v1::JobRow row,
        std::none_of(row.slots().begin(), row.slots().end(), [](const store::v1::SlotRow& slot) {
          return slot.role() == "actor" && slot.ready();
        }));
-  std::map<std::string, uint32_t> ranks;
-  for (const store::v1::SlotRow& kept : row.slots()) {
-    Slot slot;
-    slot.role = kept.role();
-    slot.rank = ranks[slot.role]++;
-    slot.worker = kept.worker_id();
-    slot.credits = kept.credits();
-    slot.attempt = kept.attempt();
-    if (!slot.worker.empty()) {
-      slot.state = releasing      ? SlotState::kReleasing
-                   : kept.ready() ? SlotState::kReady
-                                  : SlotState::kAssigning;
-    }
-    slots_.push_back(std::move(slot));
-  }
+  roster_.Restore(row, releasing);
   for (const auto& [serial, trajectory] : trajectories) {
     // Rows written after the job's last row have larger serials than it knows.
     next_serial_ = std::max(next_serial_, serial + 1);
@@ -158,14 +145,7 @@ store::v1::JobRow JobCore::BriefRow() const {
     kept->mutable_command()->set_attempt(group.command->attempt);
   }
   for (const auto& [name, value] : update_metrics_) (*row.mutable_update_metrics())[name] = value;
-  for (const Slot& slot : slots_) {
-    store::v1::SlotRow* kept = row.add_slots();
-    kept->set_role(slot.role);
-    kept->set_worker_id(slot.worker);
-    kept->set_ready(slot.state == SlotState::kReady);
-    kept->set_credits(slot.credits);
-    kept->set_attempt(slot.attempt);
-  }
+  roster_.Keep(&row);
   row.set_evaluated_step(evaluated_step_);
   row.set_saved_step(saved_step_);
   row.set_stopping_as(stopping_as_);
@@ -212,10 +192,6 @@ bool JobCore::Restored(v1::Purpose purpose) const {
 // Workers that came back before the step was restored told what they run; it stays with them.
 void JobCore::AdoptRunning() {
   for (const auto& [worker, ref] : std::exchange(adoptable_, {})) {
-    if (IsGroupCommand(ref.kind)) {
-      adoptable_.emplace_back(worker, ref);  // until its batch stands
-      continue;
-    }
     Adopt(worker, ref);
     StopUnwanted(worker, {ref});
   }
@@ -241,7 +217,7 @@ void JobCore::Adopt(const std::string& worker, const TaskRef& ref) {
 void JobCore::StopUnwanted(const std::string& worker, const std::vector<TaskRef>& running) {
   for (const TaskRef& ref : running) {
     const bool work = ref.kind == TaskKind::kGenerate || ref.kind == TaskKind::kScore;
-    if (work && SlotOf(worker) != nullptr && !Wants(worker, ref)) {
+    if (work && !Wants(worker, ref)) {
       Do(StopTask{worker, ref, "it is not wanted any more"});
     }
   }

@@ -63,22 +63,25 @@ TaskRef JobCore::Ref(TaskKind kind, uint64_t subject, uint32_t attempt, uint32_t
 }
 
 bool JobCore::Wants(const std::string& worker, const TaskRef& ref) const {
-  const Slot* slot = SlotOf(worker);
-  if (slot == nullptr) return false;
   if (ref.kind == TaskKind::kAssignRole || ref.kind == TaskKind::kReleaseRole ||
       ref.kind == TaskKind::kLoadWeights) {
-    return true;  // checked against the slot
+    const Slot* slot = roster_.At(ref.subject, worker);
+    if (slot == nullptr || ref.attempt != slot->attempt) return false;
+    return ref.kind == TaskKind::kAssignRole    ? slot->state == SlotState::kAssigning
+           : ref.kind == TaskKind::kReleaseRole ? slot->state == SlotState::kReleasing
+                                                : slot->loading;
   }
+  if (SlotOf(worker, ref) == nullptr) return false;
   if (ref.incarnation != incarnation_ || ref.step != step_) return false;
   if (IsGroupCommand(ref.kind)) {
-    const Group* group = GroupOf(slot->role);
-    return group != nullptr && group->command.has_value() && ref == RefOf(*group);
+    const Group& group = groups_[ref.part];
+    return group.command.has_value() && ref == RefOf(group);
   }
   if (!begun_) return IsActive(state()) && state() != Job::STATE_STOPPING;
   auto it = trajectories_.find(ref.subject);
   if (it == trajectories_.end()) return false;
   const bool generates = ref.kind == TaskKind::kGenerate;
-  if (!generates && (slot->role == "rollout" || ref.part >= it->second.tries.size())) return false;
+  if (!generates && ref.part >= it->second.tries.size()) return false;
   const uint32_t attempt = generates ? it->second.attempt : it->second.tries[ref.part].attempt;
   if (attempt != ref.attempt && !Mutated(Mutation::kStaleTokenAccepted)) return false;
   const std::string& role = generates ? std::string("rollout") : graph_.role(ref.part);
@@ -106,10 +109,9 @@ bool JobCore::SetUpDone() const {
   // To start, one worker of every role; to go on, all that train.
   const bool goes_on = state() == Job::STATE_RUNNING || state() == Job::STATE_PAUSING;
   std::map<std::string, bool> one;
-  for (const Slot& slot : slots_) {
-    const bool ready = slot.state == SlotState::kReady && slot.present;
-    if (!ready && GroupOf(slot.role) != nullptr) return false;
-    one[slot.role] |= ready;
+  for (const Slot& slot : roster_.slots()) {
+    if (!slot.ready() && GroupOf(slot.role) != nullptr) return false;
+    one[slot.role] |= slot.ready();
   }
   return goes_on ||
          std::all_of(one.begin(), one.end(), [](const auto& role) { return role.second; });
@@ -150,7 +152,7 @@ void JobCore::Advance() {
     const bool working = phase_ == Phase::kGenerate || phase_ == Phase::kEvaluate;
     if (working && is_rl() && !published_ && !Commanded() && !WaitsForRoom() && SetUpDone()) {
       // The relay lost the version that work goes on with.
-      IssueCommand(TaskKind::kPublish, actor_group());
+      IssueCommand(HandOver(), actor_group());
     }
     LoadWeights();
     return Dispatch();
@@ -160,7 +162,7 @@ void JobCore::Advance() {
   if (state() == Job::STATE_STARTING || state() == Job::STATE_RECOVERING) {
     Trigger(JobTrigger::kSetUp);
   }
-  if (is_rl() && !published_) return IssueCommand(TaskKind::kPublish, actor_group());
+  if (is_rl() && !published_) return IssueCommand(HandOver(), actor_group());
   LoadWeights();
   const bool pausing = state() == Job::STATE_PAUSING;  // what is due is done after the pause
   if (EvaluationDue() && (!pausing || Restored(v1::PURPOSE_EVAL))) return BeginEvaluation();
@@ -334,6 +336,9 @@ void JobCore::StepTrajectories() {
 }
 
 void JobCore::Dispatch() {
+  TakeTurns();
+  if (roster_.SharedBy("rollout") != nullptr) LoadWeights();
+  if (!roster_.shared().empty()) SendCommands();
   while (auto assignment = rollouts_.Next(now_)) StartGenerate(*assignment);
   for (auto& [role, scorer] : scorers_) {
     while (auto assignment = scorer.manager.Next(now_)) StartScore(role, *assignment);
@@ -405,14 +410,18 @@ void JobCore::OnGenerated(const TaskDone& event) {
                                     trajectory.prompt_id, ") failed: ", event.status.message())));
     }
     if (absl::IsFailedPrecondition(event.status)) {
-      Slot* slot = SlotOf(event.worker);  // it holds another version after all
-      slot->version = 0;
+      Slot& slot = *roster_.Find(event.worker, "rollout");  // it holds another version after all
+      slot.version = 0;
       rollouts_.SetEnabled(event.worker, false);
+      if (roster_.hybrid()) {
+        published_ = false;  // the ranks gather it anew
+        if (++slot.failures >= options_.max_attempts) return Fail(event.status);
+      }
     }
     RetryGenerate(trajectory, event.status, event.worker);
-    LoadWeights();
-    return Dispatch();
+    return Advance();
   }
+  if (roster_.hybrid()) roster_.Find(event.worker, "rollout")->failures = 0;
   trajectory.tokens = event.output.tokens;
   trajectory.prompt_tokens = event.output.prompt_tokens;
   trajectory.finish_reason = event.output.finish_reason;

@@ -11,18 +11,6 @@ namespace baton::controller {
 
 using Job = v1::Job;
 
-void JobCore::MakeSlots() {
-  for (const auto& [role, count] : WorkersOf(spec(), dataflow())) {
-    for (int i = 0; i < count; ++i) {
-      Slot slot;
-      slot.role = role;
-      slot.rank = static_cast<uint32_t>(i);
-      slots_.push_back(std::move(slot));
-    }
-  }
-  MakeGroups();
-}
-
 // Of the roles that train, and of those that score.
 void JobCore::MakeGroups() {
   for (const v1::UpdateNode& node : dataflow().update()) {
@@ -57,49 +45,36 @@ const Group* JobCore::GroupOf(const std::string& role) const {
   return const_cast<JobCore*>(this)->GroupOf(role);
 }
 
-Slot* JobCore::SlotOf(const std::string& worker) {
-  for (Slot& slot : slots_) {
-    if (slot.worker == worker && slot.state != SlotState::kEmpty) return &slot;
+std::string JobCore::RoleOf(const TaskRef& ref) const {
+  if (ref.kind == TaskKind::kGenerate) return "rollout";
+  if (ref.kind == TaskKind::kScore) {
+    return ref.part < static_cast<uint32_t>(graph_.size()) ? graph_.role(ref.part) : "";
   }
-  return nullptr;
+  if (IsGroupCommand(ref.kind)) return ref.part < groups_.size() ? groups_[ref.part].role : "";
+  return ref.subject < roster_.slots().size() ? roster_.slots()[ref.subject].role : "";
 }
 
-const Slot* JobCore::SlotOf(const std::string& worker) const {
-  return const_cast<JobCore*>(this)->SlotOf(worker);
+// The slot of the worker that the task is for; null: it has none.
+const Slot* JobCore::SlotOf(const std::string& worker, const TaskRef& ref) const {
+  return roster_.Find(worker, RoleOf(ref));
 }
 
-std::string JobCore::RoleOf(const std::string& worker) const {
-  const Slot* slot = SlotOf(worker);
-  return slot == nullptr ? "" : slot->role;
-}
-
-std::map<std::string, std::string> JobCore::HeldWorkers() const {
-  std::map<std::string, std::string> held;
-  for (const Slot& slot : slots_) {
-    if (slot.state != SlotState::kEmpty) held[slot.worker] = slot.role;
-  }
-  return held;
-}
-
-void JobCore::AskForWorkers() {
-  NeedWorkers need;
-  for (const Slot& slot : slots_) {
-    if (slot.state == SlotState::kEmpty) ++need.missing[slot.role];
-  }
-  Do(std::move(need));
-}
+void JobCore::AskForWorkers() { Do(NeedWorkers{roster_.Missing()}); }
 
 void JobCore::On(const WorkerGranted& event) {
   const bool wanted = state() == Job::STATE_QUEUED || state() == Job::STATE_STARTING ||
                       state() == Job::STATE_RUNNING || state() == Job::STATE_RECOVERING ||
                       (state() == Job::STATE_PAUSING && !Releasing());
-  auto slot = std::find_if(slots_.begin(), slots_.end(), [&](const Slot& s) {
-    return s.role == event.role && s.state == SlotState::kEmpty;
-  });
-  if (!wanted || slot == slots_.end()) return Do(ReturnWorker{event.worker});
-  slot->worker = event.worker;
-  slot->credits = event.credits;
-  slot->present = true;
+  const std::vector<Slot*> seat = roster_.FreeSeat(event.roles);
+  if (!wanted || seat.empty()) return Do(ReturnWorker{event.worker});
+  for (Slot* slot : seat) {
+    const auto credits = event.credits.find(slot->role);
+    slot->worker = event.worker;
+    slot->credits = credits == event.credits.end() ? 1 : credits->second;
+    slot->present = true;
+    slot->state = SlotState::kGathering;  // until AssignRole
+    slot->since = now_;
+  }
   if (state() == Job::STATE_QUEUED) {
     if (!job_.has_start_time()) {
       job_.mutable_start_time()->set_seconds(absl::ToUnixSeconds(now_));
@@ -108,7 +83,7 @@ void JobCore::On(const WorkerGranted& event) {
     if (!data_loaded_ && !data_loading_) StartLoadingData();
     SetPhase(Phase::kSetUp);
   }
-  AssignRole(*slot);
+  for (Slot* slot : seat) AssignRole(*slot);
 }
 
 void JobCore::AssignRole(Slot& slot) {
@@ -133,25 +108,21 @@ void JobCore::SendAssign(Slot& slot, const Group* group) {
   if (group != nullptr) {
     task.args.generation = group->generation;
     task.args.rank = slot.rank;
-    task.args.first_worker = FirstWorkerOf(*group);
+    task.args.first_worker = roster_.FirstOf(group->role);
     task.args.checkpoint_step = saved_step_;
   }
-  task.ref = slot.assigned =
-      Ref(TaskKind::kAssignRole, static_cast<uint64_t>(IndexOf(slot)), slot.attempt);
+  task.args.hybrid = roster_.hybrid() && (slot.role == "actor" || slot.role == "rollout");
+  task.ref = slot.assigned = Ref(TaskKind::kAssignRole, IndexOf(slot), slot.attempt);
   Do(PutJob{});
   Do(std::move(task));
 }
 
 void JobCore::OnRoleTask(const TaskDone& event, Slot& slot) {
-  if (event.ref.subject != static_cast<uint64_t>(IndexOf(slot)) ||
-      event.ref.attempt != slot.attempt) {
-    return;
-  }
+  if (event.ref.attempt != slot.attempt) return;
   if (event.ref.kind == TaskKind::kReleaseRole) {
     if (slot.state != SlotState::kReleasing) return;
-    Do(ReturnWorker{slot.worker});
-    slot.state = SlotState::kEmpty;
-    slot.worker.clear();
+    Empty(slot);
+    if (!roster_.Has(event.worker)) Do(ReturnWorker{event.worker});
     Do(PutJob{});
     return CheckReleased();
   }
@@ -169,7 +140,7 @@ void JobCore::OnRoleTask(const TaskDone& event, Slot& slot) {
   slot.state = SlotState::kReady;
   slot.failures = 0;
   slot.since = now_;
-  if (group != nullptr && !HasRank(*group, SlotState::kAssigning)) {
+  if (group != nullptr && !roster_.AnyIn(group->role, SlotState::kAssigning)) {
     group->forming_since = absl::InfinitePast();
   }
   Join(slot);
@@ -188,11 +159,13 @@ void JobCore::Join(const Slot& slot) {
 
 void JobCore::LoadWeights() {
   if (!published_) return;
-  for (Slot& slot : slots_) {
-    if (slot.role != "rollout" || slot.state != SlotState::kReady || !slot.present) continue;
+  TakeTurns();
+  for (Slot& slot : roster_.slots()) {
+    if (slot.role != "rollout" || !slot.ready()) continue;
+    if (roster_.hybrid()) slot.version = policy_version_;  // it is its worker's own
     const bool current = slot.version == policy_version_;
     rollouts_.SetEnabled(slot.worker, current);
-    if (current || slot.loading || rollouts_.load(slot.worker) > 0) continue;
+    if (current || slot.loading || rollouts_.load(slot.worker) > 0 || !HasTurn(slot.role)) continue;
     slot.loading = true;
     slot.loading_version = policy_version_;
     slot.since = now_;
@@ -202,16 +175,13 @@ void JobCore::LoadWeights() {
     task.args.role = slot.role;
     task.args.policy_version = policy_version_;
     task.args.deadline = options_.setup_deadline;
-    task.ref = Ref(TaskKind::kLoadWeights, static_cast<uint64_t>(IndexOf(slot)), slot.attempt);
+    task.ref = Ref(TaskKind::kLoadWeights, IndexOf(slot), slot.attempt);
     Do(std::move(task));
   }
 }
 
 void JobCore::OnLoadWeights(const TaskDone& event, Slot& slot) {
-  if (!slot.loading || event.ref.attempt != slot.attempt ||
-      event.ref.subject != static_cast<uint64_t>(IndexOf(slot))) {
-    return;
-  }
+  if (!slot.loading || event.ref.attempt != slot.attempt) return;
   slot.loading = false;
   if (!event.status.ok()) {
     EmitWarning(absl::StrCat("worker ", slot.worker, " could not load policy version ",
@@ -228,7 +198,8 @@ void JobCore::OnLoadWeights(const TaskDone& event, Slot& slot) {
   slot.failures = 0;
   slot.version = slot.loading_version;
   LoadWeights();
-  const bool all = std::all_of(slots_.begin(), slots_.end(), [&](const Slot& s) {
+  const auto& slots = roster_.slots();
+  const bool all = std::all_of(slots.begin(), slots.end(), [&](const Slot& s) {
     return s.role != "rollout" || s.state != SlotState::kReady || s.version == policy_version_;
   });
   if (all && publish_since_ != absl::InfinitePast()) {
@@ -238,55 +209,67 @@ void JobCore::OnLoadWeights(const TaskDone& event, Slot& slot) {
   Dispatch();
 }
 
-void JobCore::On(const WorkerLost& event) {
-  if (Slot* slot = SlotOf(event.worker)) LoseSlot(*slot, event.reason);
-}
+void JobCore::On(const WorkerLost& event) { LoseWorker(event.worker, event.reason); }
 
-void JobCore::LoseSlot(Slot& slot, const std::string& reason) {
-  const std::string worker = slot.worker;
-  const bool releasing = slot.state == SlotState::kReleasing;
-  if (Group* group = GroupOf(slot.role); group != nullptr && group->broken.has_value()) {
-    // This is why it broke, and no fault of the group's.
-    group->failures -= std::min(group->failures, 1u);
-  }
-  rollout_pace_.Forget(worker);
-  for (auto& [role, scorer] : scorers_) scorer.pace.Forget(worker);
-  const bool had_weights = GroupOf(slot.role) != nullptr && slot.state == SlotState::kReady;
+void JobCore::Empty(Slot& slot) {
   slot.state = SlotState::kEmpty;
   slot.worker.clear();
   slot.present = false;
   slot.loading = false;
   slot.version = 0;
   slot.since = now_;
+}
+
+void JobCore::LoseWorker(std::string worker, const std::string& reason) {
+  const std::vector<Slot*> slots = roster_.Of(worker);
+  if (slots.empty()) return;
+  const std::string roles = roster_.Held().at(worker);
+  bool releasing = false;
+  std::string trained;  // a role whose weights are gone with it
+  for (Slot* slot : slots) {
+    releasing |= slot->state == SlotState::kReleasing;
+    if (Group* group = GroupOf(slot->role)) {
+      // If it is broken, this is why, and no fault of the group's.
+      if (group->broken.has_value()) group->failures -= std::min(group->failures, 1u);
+      if (slot->state == SlotState::kReady && trained != "actor") trained = slot->role;
+    }
+    Empty(*slot);
+  }
+  rollout_pace_.Forget(worker);
+  for (auto& [role, scorer] : scorers_) scorer.pace.Forget(worker);
   if (releasing || state() == Job::STATE_STOPPING) {
     Do(PutJob{});
     return CheckReleased();
   }
-  EmitWarning(absl::StrCat("lost ", slot.role, " worker ", worker, ": ", reason));
-  RequeueTasksOf(slot, worker);
-  if (had_weights) RecoverTrainer(slot.role, reason);
-  if (Group* group = GroupOf(slot.role)) FormAnew(*group);  // without it: whoever is left waits
+  EmitWarning(absl::StrCat("lost ", roles, " worker ", worker, ": ", reason));
+  for (Slot* slot : slots) RequeueTasksOf(*slot, worker);
+  if (!trained.empty()) RecoverTrainer(trained, reason);
+  for (Slot* slot : slots) {  // without it: whoever is left waits
+    if (Group* group = GroupOf(slot->role)) FormAnew(*group);
+  }
   if (IsActive(state()) && !Releasing()) AskForWorkers();
   Do(PutJob{});
   Dispatch();
 }
 
 // A worker that lives but let a deadline pass.
-void JobCore::Evict(Slot& slot, const std::string& reason) {
-  Do(ReturnWorker{slot.worker, Conduct::kSilent});
-  LoseSlot(slot, reason);
+void JobCore::Evict(const std::string& worker, const std::string& reason) {
+  Do(ReturnWorker{worker, Conduct::kSilent});
+  LoseWorker(worker, reason);
 }
 
 // A phase of `role` is over: one that has been slower than its peers for long has to go.
 void JobCore::EvictSlow(PeerPace& pace, const std::string& role, const std::string& unit) {
   const auto slow = pace.EndPhase(now_);
-  Slot* slot = slow.has_value() ? SlotOf(slow->worker) : nullptr;
-  if (slot == nullptr || slot->role != role) return;
+  if (!slow.has_value() || roster_.Find(slow->worker, role) == nullptr) return;
+  for (const Slot* slot : roster_.Of(slow->worker)) {
+    if (GroupOf(slot->role) != nullptr) return;  // a rank is not drained
+  }
   Do(ReturnWorker{slow->worker, Conduct::kSlow});
-  LoseSlot(*slot,
-           absl::StrFormat("it is drained: %.3g ms a %s, its peers %.3g ms, for %s",
-                           slow->seconds * 1e3, unit, slow->peers * 1e3,
-                           absl::FormatDuration(absl::Floor(slow->since, absl::Seconds(1)))));
+  LoseWorker(slow->worker,
+             absl::StrFormat("it is drained: %.3g ms a %s, its peers %.3g ms, for %s",
+                             slow->seconds * 1e3, unit, slow->peers * 1e3,
+                             absl::FormatDuration(absl::Floor(slow->since, absl::Seconds(1)))));
 }
 
 void JobCore::RequeueTasksOf(Slot& slot, const std::string& worker) {
@@ -309,88 +292,123 @@ void JobCore::Requeue(const Slot& slot, uint64_t work) {
 }
 
 void JobCore::On(const WorkerBack& event) {
-  Slot* slot = SlotOf(event.worker);
-  if (slot == nullptr) return Do(ReturnWorker{event.worker});
-  const bool first_time = !slot->present;  // after a controller restart
-  slot->present = true;
-  if (slot->state == SlotState::kReleasing) {
-    // The release may have been lost on the way: it is repeated, and harmless twice.
-    StartTask task;
-    task.worker = slot->worker;
-    task.args.role = slot->role;
-    task.ref = Ref(TaskKind::kReleaseRole, static_cast<uint64_t>(IndexOf(*slot)), slot->attempt);
-    return Do(std::move(task));
-  }
-  auto has = [](const std::vector<TaskRef>& refs, TaskKind kind) {
-    return std::any_of(refs.begin(), refs.end(),
-                       [&](const TaskRef& ref) { return ref.kind == kind; });
-  };
-  Group* const group = GroupOf(slot->role);
-  if (group != nullptr && HasRank(*group, SlotState::kGathering)) return AssignRole(*slot);
-  if (slot->state == SlotState::kAssigning) {
-    const auto this_try = [&](const std::vector<TaskRef>& refs) {
-      return std::any_of(refs.begin(), refs.end(), [&](const TaskRef& ref) {
-        return ref.kind == TaskKind::kAssignRole && ref.attempt == slot->attempt &&
-               ref.subject == static_cast<uint64_t>(IndexOf(*slot));
-      });
-    };
-    // A worker that fenced itself still has the result of a role that it holds no more.
-    const bool took = this_try(event.unacked) && event.holds_role;
-    if (!took && !this_try(event.running)) AssignRole(*slot);
-    return;
-  }
-  if (!event.holds_role) {
+  const std::vector<Slot*> slots = roster_.Of(event.worker);
+  if (slots.empty()) return Do(ReturnWorker{event.worker});
+  const bool first_time = !slots.front()->present;  // after a controller restart
+  for (Slot* slot : slots) slot->present = true;
+  for (const Slot* slot : slots) {
+    if (slot->state != SlotState::kReady || event.holds.count(slot->role) > 0) continue;
+    if (const Group* group = GroupOf(slot->role);
+        group != nullptr && roster_.AnyIn(group->role, SlotState::kGathering)) {
+      continue;  // it takes the role on again
+    }
     Do(ReturnWorker{event.worker});
-    return LoseSlot(*slot, "it forgot its role");
+    return LoseWorker(event.worker, "it forgot its role");
   }
-  if (group != nullptr && group->command.has_value()) {
-    Command& command = *group->command;
-    const TaskRef ref = RefOf(*group);
-    const bool known = Mentions(event.running, ref) || Mentions(event.unacked, ref) ||
-                       command.answers.count(slot->rank) > 0;
-    if (known && Mutated(Mutation::kDoubleUpdate) && phase_ == Phase::kUpdate) {
-      command.attempt = NextAttempt(command.attempt);
-      SendCommand(*group, *slot);
-    }
-    if (!known && (command.kind != TaskKind::kUpdate || phase_ == Phase::kUpdate)) {
-      SendCommand(*group, *slot);
-    }
-    if (known && !Mutated(Mutation::kCommandDeadlineNotReset)) {
-      command.since = now_;  // its deadline counts from here
-    }
-    if (known && !begun_) adoptable_.emplace_back(event.worker, ref);
+  for (const Slot* slot : slots) NoteCommand(*slot, event);
+  bool works = false, ready = false;
+  for (Slot* slot : slots) {
+    Back(*slot, event);
+    if (slot->state != SlotState::kReady) continue;
+    ready = true;
+    if (slot->role != "rollout" && scorers_.count(slot->role) == 0) continue;
+    works = true;
+    BackToWork(*slot, event, first_time);
   }
-  if (slot->role != "rollout" && scorers_.count(slot->role) == 0) return Advance();
-  RolloutManager& manager = ManagerOf(slot->role);
-  if (first_time) Join(*slot);
-  slot->version = event.policy_version;
-  if (!has(event.running, TaskKind::kLoadWeights) && !has(event.unacked, TaskKind::kLoadWeights)) {
-    slot->loading = false;
-  }
-  // What it should run but neither runs nor has finished was lost on the way.
-  std::vector<uint64_t> lost;
-  for (const auto& [trajectory, running] : manager.running()) {
-    if (running.worker != event.worker) continue;
-    const TaskRef ref = RefOfWork(slot->role, trajectory);
-    if (!Mentions(event.running, ref) && !Mentions(event.unacked, ref)) lost.push_back(trajectory);
-  }
-  for (uint64_t work : lost) {
-    manager.Finish(work);
-    Requeue(*slot, work);
-  }
-  if (first_time) {
+  if (!ready) return;
+  if (works && first_time) {
     for (const auto* refs : {&event.running, &event.unacked}) {
       for (const TaskRef& ref : *refs) {
         if (!IsGroupCommand(ref.kind)) adoptable_.emplace_back(event.worker, ref);
       }
     }
     if (begun_) AdoptRunning();
-  } else if (begun_) {
+  } else if (works && begun_) {
     StopUnwanted(event.worker, event.running);
   }
   LoadWeights();
   Dispatch();
   Advance();  // it may have been the last that was waited for
+}
+
+// What a worker that came back has to do to take a role on or to leave it.
+void JobCore::Back(Slot& slot, const WorkerBack& event) {
+  if (slot.state == SlotState::kReleasing) {
+    // The release may have been lost on the way: it is repeated, and harmless twice.
+    StartTask task;
+    task.worker = slot.worker;
+    task.args.role = slot.role;
+    task.ref = Ref(TaskKind::kReleaseRole, IndexOf(slot), slot.attempt);
+    return Do(std::move(task));
+  }
+  Group* const group = GroupOf(slot.role);
+  if (group != nullptr && roster_.AnyIn(group->role, SlotState::kGathering)) {
+    return AssignRole(slot);
+  }
+  if (slot.state == SlotState::kAssigning) {
+    const auto this_try = [&](const std::vector<TaskRef>& refs) {
+      return std::any_of(refs.begin(), refs.end(), [&](const TaskRef& ref) {
+        return ref.kind == TaskKind::kAssignRole && ref.attempt == slot.attempt &&
+               ref.subject == IndexOf(slot);
+      });
+    };
+    // A worker that fenced itself still has the result of a role that it holds no more.
+    const bool took = this_try(event.unacked) && event.holds.count(slot.role) > 0;
+    if (!took && !this_try(event.running)) AssignRole(slot);
+    return;
+  }
+  const bool missed =
+      group != nullptr && group->command.has_value() && group->command->sent.count(slot.rank) == 0;
+  if (missed && (group->command->kind != TaskKind::kUpdate || phase_ == Phase::kUpdate)) {
+    SendCommand(*group, slot);
+  }
+}
+
+// Whether a worker that came back has its group's command.
+void JobCore::NoteCommand(const Slot& slot, const WorkerBack& event) {
+  Group* const group = GroupOf(slot.role);
+  if (group == nullptr || slot.state != SlotState::kReady || !group->command.has_value()) return;
+  Command& command = *group->command;
+  const TaskRef ref = RefOf(*group);
+  const bool known = Mentions(event.running, ref) || Mentions(event.unacked, ref) ||
+                     command.answers.count(slot.rank) > 0;
+  if (!known) {
+    command.sent.erase(slot.rank);
+    return;
+  }
+  command.sent.insert(slot.rank);
+  if (Mutated(Mutation::kDoubleUpdate) && phase_ == Phase::kUpdate) {
+    command.attempt = NextAttempt(command.attempt);
+    SendCommand(*group, slot);
+  }
+  if (!Mutated(Mutation::kCommandDeadlineNotReset)) {
+    command.since = now_;  // its deadline counts from here
+  }
+}
+
+// What it should run but neither runs nor has finished was lost on the way.
+void JobCore::BackToWork(Slot& slot, const WorkerBack& event, bool first_time) {
+  const auto has = [](const std::vector<TaskRef>& refs, TaskKind kind) {
+    return std::any_of(refs.begin(), refs.end(),
+                       [&](const TaskRef& ref) { return ref.kind == kind; });
+  };
+  RolloutManager& manager = ManagerOf(slot.role);
+  if (first_time) Join(slot);
+  const auto held = event.holds.find(slot.role);
+  slot.version = held == event.holds.end() ? 0 : held->second;
+  if (!has(event.running, TaskKind::kLoadWeights) && !has(event.unacked, TaskKind::kLoadWeights)) {
+    slot.loading = false;
+  }
+  std::vector<uint64_t> lost;
+  for (const auto& [work, running] : manager.running()) {
+    if (running.worker != event.worker) continue;
+    const TaskRef ref = RefOfWork(slot.role, work);
+    if (!Mentions(event.running, ref) && !Mentions(event.unacked, ref)) lost.push_back(work);
+  }
+  for (uint64_t work : lost) {
+    manager.Finish(work);
+    Requeue(slot, work);
+  }
 }
 
 void JobCore::RecoverTrainer(const std::string& role, const std::string& reason) {
@@ -420,7 +438,7 @@ void JobCore::RecoverTrainer(const std::string& role, const std::string& reason)
   SetPhase(Phase::kSetUp);
   // What trains with it goes back to the same checkpoint.
   for (Group& group : groups_) {
-    if (HasRank(group, SlotState::kReady)) FormAnew(group);
+    if (roster_.AnyIn(group.role, SlotState::kReady)) FormAnew(group);
   }
 }
 
@@ -428,7 +446,7 @@ void JobCore::ReleaseAll() {
   SetPhase(Phase::kNone);
   releasing_since_ = now_;
   Do(NeedWorkers{});  // or what it gives back would be granted to it again
-  for (Slot& slot : slots_) {
+  for (Slot& slot : roster_.slots()) {
     if (slot.state == SlotState::kEmpty) continue;
     rollouts_.RemoveWorker(slot.worker);
     for (auto& [role, scorer] : scorers_) scorer.manager.RemoveWorker(slot.worker);
@@ -439,7 +457,7 @@ void JobCore::ReleaseAll() {
     task.worker = slot.worker;
     task.args.role = slot.role;
     task.args.deadline = options_.release_deadline;
-    task.ref = Ref(TaskKind::kReleaseRole, static_cast<uint64_t>(IndexOf(slot)), slot.attempt);
+    task.ref = Ref(TaskKind::kReleaseRole, IndexOf(slot), slot.attempt);
     Do(std::move(task));
   }
   Do(PutJob{});
@@ -448,9 +466,7 @@ void JobCore::ReleaseAll() {
 
 void JobCore::CheckReleased() {
   if (state() != Job::STATE_STOPPING && state() != Job::STATE_PAUSING) return;
-  const bool all = std::all_of(slots_.begin(), slots_.end(),
-                               [](const Slot& s) { return s.state == SlotState::kEmpty; });
-  if (!all) return;
+  if (!roster_.Held().empty()) return;
   const bool resume =
       state() == Job::STATE_PAUSING && stopping_as_ == Job::STATE_QUEUED;  // see ResumeRequested
   Trigger(JobTrigger::kReleased);
@@ -459,29 +475,23 @@ void JobCore::CheckReleased() {
   On(ResumeRequested{});
 }
 
-bool JobCore::Releasing() const {
-  return std::any_of(slots_.begin(), slots_.end(),
-                     [](const Slot& s) { return s.state == SlotState::kReleasing; });
-}
-
 void JobCore::CheckSlotDeadlines() {
-  for (Slot& slot : slots_) {
+  for (Slot& slot : roster_.slots()) {
     const absl::Duration age = now_ - slot.since;
     if (slot.state == SlotState::kReleasing && age > options_.release_deadline) {
       EmitWarning(absl::StrCat("worker ", slot.worker, " did not release the role ", slot.role,
                                " within ", absl::FormatDuration(options_.release_deadline),
                                "; it is given back all the same"));
-      Do(ReturnWorker{slot.worker});
-      slot.state = SlotState::kEmpty;
-      slot.worker.clear();
+      const std::string worker = slot.worker;
+      Empty(slot);
+      if (!roster_.Has(worker)) Do(ReturnWorker{worker});
       CheckReleased();
     } else if ((slot.state == SlotState::kAssigning || slot.loading) &&
                age > options_.setup_deadline) {
       const TaskKind kind = slot.loading ? TaskKind::kLoadWeights : TaskKind::kAssignRole;
-      Do(StopTask{slot.worker, Ref(kind, static_cast<uint64_t>(IndexOf(slot)), slot.attempt),
-                  "no answer in time"});
-      Evict(slot, absl::StrCat("no answer to ", MethodName(kind), " within ",
-                               absl::FormatDuration(options_.setup_deadline)));
+      Do(StopTask{slot.worker, Ref(kind, IndexOf(slot), slot.attempt), "no answer in time"});
+      Evict(slot.worker, absl::StrCat("no answer to ", MethodName(kind), " within ",
+                                      absl::FormatDuration(options_.setup_deadline)));
     }
   }
 }

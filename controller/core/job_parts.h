@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "absl/time/time.h"
@@ -14,6 +15,7 @@
 #include "controller/core/events.h"
 #include "controller/core/peer_pace.h"
 #include "controller/core/rollout_manager.h"
+#include "controller/core/roster.h"
 #include "controller/core/task.h"
 
 namespace baton::controller {
@@ -29,33 +31,14 @@ std::shared_ptr<const v1::Job> TakeSubmitted(v1::Job* job);
 /// What a job is doing.
 enum class JobPhase { kNone, kSetUp, kPublish, kGenerate, kBatch, kUpdate, kEvaluate, kSave };
 
-/// Of a slot's worker; kGathering: the other ranks of its group are not all there.
-enum class SlotState { kEmpty, kGathering, kAssigning, kReady, kReleasing };
-
-/// A place for a worker in a job, and who has it.
-struct Slot {
-  std::string role;
-  uint32_t rank = 0;  // in a group that trains
-  std::string worker;
-  SlotState state = SlotState::kEmpty;
-  int credits = 1;
-  uint32_t attempt = 0;
-  uint32_t failures = 0;
-  bool present = false;          // attached, as far as the job knows
-  uint64_t version = 0;          // policy version a rollout holds; 0: none
-  bool loading = false;          // load_weights is under way …
-  uint64_t loading_version = 0;  // … of this version
-  absl::Time since;              // of state or loading
-  TaskRef assigned;              // of assign_role, while kAssigning
-};
-
 /// A command that the ranks of a group execute in order.
 struct Command {
   TaskKind kind = TaskKind::kUpdate;
   uint64_t generation = 0;
   uint64_t sequence = 0;
   uint32_t attempt = 0;
-  absl::Time since;
+  absl::Time since;                      // when it was sent last
+  std::set<uint32_t> sent;               // ranks that have it, as far as is known
   std::map<uint32_t, TaskDone> answers;  // by rank; acknowledged when all ranks have answered
 };
 

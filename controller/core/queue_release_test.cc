@@ -88,8 +88,8 @@ TEST_F(QueueReleaseTest, AJobThatStopsIsNotGivenItsOwnWorkersAgain) {
   ASSERT_THAT(granted, SizeIs(3));
   std::string rollout;
   for (const ClusterGrant& grant : granted) {
-    if (grant.role == "rollout") rollout = grant.worker;
-    Tell(job, job.Handle(WorkerGranted{grant.worker, grant.role, grant.credits}, now_));
+    if (grant.roles == "rollout") rollout = grant.worker;
+    Tell(job, job.Handle(WorkerGranted{grant.worker, grant.roles, grant.credits}, now_));
   }
   ASSERT_TRUE(cluster_.OnDrain(rollout, now_).ok());
   EXPECT_THAT(Tell(job, job.Handle(WorkerLost{rollout, "it is drained"}, now_)), IsEmpty());

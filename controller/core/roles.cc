@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 
 #include "absl/strings/str_cat.h"
+#include "controller/core/pools.h"
 
 namespace baton::controller {
 
@@ -16,18 +18,24 @@ CriticColumns ColumnsOf(absl::string_view critic) {
   return {"values", "returns"};
 }
 
-const v1::ActorSpec& TrainingOf(const v1::JobSpec& spec, absl::string_view role) {
+const v1::ActorSpec& TrainOf(const v1::JobSpec& spec, absl::string_view role) {
   if (role == "critic") return spec.critic().train();
   if (role == "cost_critic") return spec.cost_critic().train();
   return spec.actor();
 }
 
-std::string TrainingPath(absl::string_view role) {
-  return IsCritic(role) ? absl::StrCat(role, ".train") : std::string(role);
+v1::ActorSpec* MutableTrainOf(v1::JobSpec* spec, absl::string_view role) {
+  if (role == "critic") return spec->mutable_critic()->mutable_train();
+  if (role == "cost_critic") return spec->mutable_cost_critic()->mutable_train();
+  return spec->mutable_actor();
+}
+
+std::string TrainField(absl::string_view role) {
+  return IsCritic(role) ? absl::StrCat(role, ".train") : "actor";
 }
 
 GroupShape ShapeOf(const v1::JobSpec& effective, absl::string_view role) {
-  const v1::ParallelSpec& parallel = TrainingOf(effective, role).parallel();
+  const v1::ParallelSpec& parallel = TrainOf(effective, role).parallel();
   return {std::max(parallel.tp(), 1), std::max(parallel.dp(), 1)};
 }
 
@@ -37,6 +45,10 @@ int RanksOf(const v1::JobSpec& effective, absl::string_view role) {
   return static_cast<int>(std::min<int64_t>(ranks, 1 << 20));  // a spec may not be checked yet
 }
 
+int GenerationTp(const v1::JobSpec& effective) {
+  return std::max(effective.rollout().tensor_model_parallel_size(), 1);
+}
+
 std::map<std::string, int> WorkersOf(const v1::JobSpec& effective, const v1::Dataflow& dataflow) {
   std::map<std::string, int> workers;
   for (const v1::UpdateNode& node : dataflow.update()) {
@@ -44,7 +56,9 @@ std::map<std::string, int> WorkersOf(const v1::JobSpec& effective, const v1::Dat
   }
   if (effective.kind() != v1::JOB_KIND_RL) return workers;
   const v1::ResourcesSpec& resources = effective.resources();
-  workers["rollout"] = resources.rollout_workers();
+  workers["rollout"] = IsHybrid(effective, dataflow)
+                           ? std::max(1, RanksOf(effective, "actor") / GenerationTp(effective))
+                           : resources.rollout_workers();
   for (const v1::ScoreNode& node : dataflow.score()) {
     if (MayTrain(node.role())) continue;  // who trains scores as well
     const auto asked = resources.role_workers().find(node.role());
@@ -61,7 +75,22 @@ uint64_t GenBatchSize(const v1::JobSpec& effective) {
   return static_cast<uint64_t>(size);
 }
 
+// An earlier program checked pools, the actor's among them, and gave each role workers of its own.
+static void ForgetUnusedPools(v1::JobSpec* effective) {
+  if (effective->kind() != v1::JOB_KIND_RL) return;
+  v1::ResourcesSpec* resources = effective->mutable_resources();
+  std::set<std::string> named;
+  for (const v1::PoolSpec& pool : resources->pools()) {
+    named.insert(pool.roles().begin(), pool.roles().end());
+  }
+  if (named.count("actor") == 0 || named.count("rollout") > 0) return;
+  resources->clear_pools();
+  resources->clear_placement();
+}
+
 void Upgrade(store::v1::JobRow& row) {
+  if (row.job().has_effective_spec())
+    ForgetUnusedPools(row.mutable_job()->mutable_effective_spec());
   if (row.groups_size() > 0) return;
   store::v1::GroupRow* actor = row.add_groups();
   actor->set_role("actor");

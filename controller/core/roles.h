@@ -24,10 +24,11 @@ struct CriticColumns {
 };
 CriticColumns ColumnsOf(absl::string_view critic);
 
-/// How a role that trains learns: spec.actor, or its section's `train`; and where that stands:
-/// "actor", "critic.train", "cost_critic.train".
-const v1::ActorSpec& TrainingOf(const v1::JobSpec& spec, absl::string_view role);
-std::string TrainingPath(absl::string_view role);
+/// How a role that may train learns, and where the spec says so: "actor", "critic.train",
+/// "cost_critic.train".
+const v1::ActorSpec& TrainOf(const v1::JobSpec& spec, absl::string_view role);
+v1::ActorSpec* MutableTrainOf(v1::JobSpec* spec, absl::string_view role);
+std::string TrainField(absl::string_view role);
 
 /// The shape of a trained role's group; 1 x 1 where the spec says nothing.
 struct GroupShape {
@@ -38,13 +39,18 @@ GroupShape ShapeOf(const v1::JobSpec& effective, absl::string_view role);
 /// tp x dp.
 int RanksOf(const v1::JobSpec& effective, absl::string_view role);
 
-/// Role -> workers: the actor, the rollouts of kind rl, and every role of the dataflow.
+/// Tensor-parallel ranks of one generating replica; 1 where the spec says nothing.
+int GenerationTp(const v1::JobSpec& effective);
+
+/// Role -> workers: the actor, the rollouts of kind rl, and every role of the dataflow. Rollouts
+/// that share the actor's pool (IsHybrid) are its ranks: one for each replica.
 std::map<std::string, int> WorkersOf(const v1::JobSpec& effective, const v1::Dataflow& dataflow);
 
 /// Prompts that a step draws at a time.
 uint64_t GenBatchSize(const v1::JobSpec& effective);
 
-/// Brings a row that a program of schema version 1 or 2 wrote to what this one reads.
+/// Brings a row that a program of schema version 1 or 2 wrote to what this one reads. Pools that
+/// were only planned with, which name the actor and not the rollouts, are forgotten.
 void Upgrade(store::v1::JobRow& row);
 
 }  // namespace baton::controller

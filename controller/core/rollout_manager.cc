@@ -74,7 +74,7 @@ RolloutManager::Worker* RolloutManager::Pick(const Queued& next, std::string* na
 }
 
 std::optional<RolloutManager::Assignment> RolloutManager::Next(absl::Time now) {
-  if (queue_.empty()) return std::nullopt;
+  if (!open_ || queue_.empty()) return std::nullopt;
   const Queued next = queue_.front();
   std::string name;
   Worker* worker = Pick(next, &name);

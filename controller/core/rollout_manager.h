@@ -37,6 +37,8 @@ class RolloutManager {
   /// Forgets it; its running trajectories are returned in id order and are not queued.
   std::vector<uint64_t> RemoveWorker(const std::string& worker);
   void SetEnabled(const std::string& worker, bool enabled);
+  /// While closed nothing is assigned: the workers are somebody else's. Open at first.
+  void SetOpen(bool open) { open_ = open; }
   bool has_worker(const std::string& worker) const { return workers_.count(worker) > 0; }
 
   /// Queues a trajectory; `group` names its prompt group. `avoid` gets it only when nobody else
@@ -85,6 +87,7 @@ class RolloutManager {
   Worker* Pick(const Queued& next, std::string* name);
   bool HasRoom(const Worker& worker, int share) const;
 
+  bool open_ = true;
   std::map<std::string, Worker> workers_;
   std::deque<Queued> queue_;
   std::map<uint64_t, Running> running_;

@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/str_split.h"
 #include "controller/core/roles.h"
 #include "controller/core/spec.h"
 #include "google/protobuf/text_format.h"
@@ -43,7 +44,11 @@ v1::Job MakeJob(const SimulatedJob::Options& options) {
     spec.mutable_trainer()->set_test_freq(2);
     spec.mutable_rollout()->set_n(2);
     spec.mutable_reward()->add_rules()->set_type("numeric");
-    spec.mutable_resources()->set_rollout_workers(2);
+    spec.mutable_resources()->set_rollout_workers(options.rollout_workers);
+  }
+  for (const auto& roles : options.pools) {
+    v1::PoolSpec* pool = spec.mutable_resources()->add_pools();
+    for (const std::string& role : roles) pool->add_roles(role);
   }
   if (!options.dataflow.empty()) {
     EXPECT_TRUE(
@@ -87,7 +92,7 @@ SimulatedJob::Meeting SimulatedJob::MeetingOf(const TaskDone& done) const {
   const std::set<std::string>& members = members_.at(meets->second);
   bool all = static_cast<int>(members.size()) == RanksOfRole(role);
   for (const std::string& member : members) {
-    const auto actor = actors_.find(member);
+    const auto actor = actors_.find({member, role});
     if (actor == actors_.end() || actor->second.generation != generation) return Meeting::kBroken;
     if (IsGroupCommand(done.ref.kind) && actor->second.sequence < done.ref.subject) all = false;
   }
@@ -112,11 +117,15 @@ bool SimulatedJob::Step() {
   if (pick == can.size()) {
     auto need = needs_.begin();
     std::advance(need, random_() % needs_.size());
-    const std::string role = need->first;
+    const std::string roles = need->first;
     if (--need->second == 0) needs_.erase(need);
-    const std::string worker = role + "-" + std::to_string(next_worker_++);
-    alive_[worker] = role;
-    Send(WorkerGranted{worker, role, static_cast<int>(kCredits)});
+    const std::string worker = roles + "-" + std::to_string(next_worker_++);
+    alive_[worker] = roles;
+    WorkerGranted granted{worker, roles, {}};
+    for (absl::string_view role : absl::StrSplit(roles, '+')) {
+      granted.credits[std::string(role)] = kCredits;
+    }
+    Send(granted);
   } else {
     Event event = pending_[can[pick]];
     pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(can[pick]));
@@ -264,26 +273,13 @@ void SimulatedJob::Do(const StartTask& start) {
     }
   }
   running.erase(start.ref);
+  CheckTurn(start);
   switch (start.ref.kind) {
     case TaskKind::kAssignRole:
-      if (MayTrain(start.args.role)) {
-        Actor& actor = actors_[start.worker];
-        actor = Actor();
-        actor.rank = start.args.rank;
-        actor.generation = start.args.generation;
-        if (RanksOfRole(start.args.role) > 1) {
-          const auto group = std::make_pair(start.args.role, start.args.generation);
-          meets_[{start.worker, start.ref}] = group;
-          members_[group].insert(start.worker);
-          EXPECT_EQ(alive_.count(start.args.first_worker), 1u) << "where they meet";
-        }
-        actor.version = start.args.policy_version;
-        if (start.args.checkpoint_step >= 0) {
-          actor.weights = disk_.at(start.args.checkpoint_step).at(start.args.role);
-        }
-      }
+      if (MayTrain(start.args.role)) Assign(start);
       break;
     case TaskKind::kLoadWeights:
+      EXPECT_FALSE(Hybrid()) << "it has no weights of its own";
       loading_[start.worker] = start.args.policy_version;
       if (relay_.count(start.args.policy_version) == 0) done.status = absl::NotFoundError("gone");
       break;
@@ -304,6 +300,7 @@ void SimulatedJob::Do(const StartTask& start) {
       break;
     case TaskKind::kUpdate:
     case TaskKind::kPublish:
+    case TaskKind::kToGeneration:
     case TaskKind::kSaveCheckpoint:
       Command(start);
       break;
@@ -321,7 +318,8 @@ void SimulatedJob::Score(const StartTask& start, TaskDone& done) {
   EXPECT_EQ(t.scored >> start.ref.part & 1, 0u) << "scored again";
   EXPECT_TRUE(t.purpose == v1::PURPOSE_TRAIN || node.out() == "reward") << "for nothing";
   if (node.role() == "actor") {
-    EXPECT_EQ(actors_.at(start.worker).version, t.policy_version) << "not what it was made with";
+    EXPECT_EQ(actors_.at({start.worker, node.role()}).version, t.policy_version)
+        << "not what it was made with";
   }
   std::vector<TrajectoryInfo> scored = start.args.group;
   EXPECT_EQ(scored.size(), node.over() == "group" ? 2u : 0u);
@@ -343,8 +341,48 @@ void SimulatedJob::Score(const StartTask& start, TaskDone& done) {
   }
 }
 
+void SimulatedJob::Assign(const StartTask& start) {
+  Actor& actor = actors_[{start.worker, start.args.role}];
+  actor = Actor();
+  actor.rank = start.args.rank;
+  actor.generation = start.args.generation;
+  if (RanksOfRole(start.args.role) > 1) {
+    const auto group = std::make_pair(start.args.role, start.args.generation);
+    meets_[{start.worker, start.ref}] = group;
+    members_[group].insert(start.worker);
+    EXPECT_EQ(alive_.count(start.args.first_worker), 1u) << "where they meet";
+  }
+  actor.version = start.args.policy_version;
+  if (start.args.checkpoint_step >= 0) {
+    actor.weights = disk_.at(start.args.checkpoint_step).at(start.args.role);
+  }
+  if (Hybrid() && start.args.role == "actor") versions_[start.worker] = 0;
+}
+
+void SimulatedJob::CheckTurn(const StartTask& start) const {
+  const auto works = [](TaskKind kind) {
+    return kind != TaskKind::kAssignRole && kind != TaskKind::kReleaseRole;
+  };
+  if (!works(start.ref.kind)) return;
+  for (const RolePool& pool : PoolsOf(core_->effective_spec(), core_->dataflow())) {
+    const auto in = [&](const std::string& role) {
+      return std::count(pool.roles.begin(), pool.roles.end(), role) > 0;
+    };
+    if (!in(start.args.role)) continue;
+    for (const Event& event : pending_) {
+      const auto* other = std::get_if<TaskDone>(&event);
+      if (other == nullptr || !works(other->ref.kind)) continue;
+      if (!core_->Wants(other->worker, other->ref)) continue;
+      const std::string role = core_->RoleOf(other->ref);
+      EXPECT_FALSE(in(role) && role != start.args.role)
+          << start.args.role << "." << MethodName(start.ref.kind) << " while " << role << "."
+          << MethodName(other->ref.kind) << " runs on their pool";
+    }
+  }
+}
+
 void SimulatedJob::Command(const StartTask& start) {
-  Actor& actor = actors_.at(start.worker);
+  Actor& actor = actors_.at({start.worker, start.args.role});
   EXPECT_EQ(start.args.generation, actor.generation);
   EXPECT_EQ(start.args.rank, actor.rank);
   const bool first = actor.rank == 0;  // who writes for its group
@@ -362,11 +400,14 @@ void SimulatedJob::Command(const StartTask& start) {
     actor.weights = Mix(actor.weights, static_cast<uint64_t>(start.ref.step));
     for (uint64_t id : batch) actor.weights = Mix(actor.weights, id);
     if (start.args.role == "actor" && first) trained_[start.ref.step + 1] = batch;
-  } else if (start.ref.kind == TaskKind::kPublish) {
+    if (start.args.role == "actor" && Hybrid()) versions_[start.worker] = 0;
+  } else if (start.ref.kind == TaskKind::kPublish || start.ref.kind == TaskKind::kToGeneration) {
+    EXPECT_EQ(start.ref.kind == TaskKind::kToGeneration, Hybrid());
     const auto known = published_.emplace(start.args.policy_version, actor.weights);
     EXPECT_EQ(known.first->second, actor.weights) << "two weights of one version";
     EXPECT_EQ(published_.rbegin()->first, start.args.policy_version) << "versions only grow";
-    if (first) relay_[start.args.policy_version] = actor.weights;
+    if (Hybrid()) versions_[start.worker] = start.args.policy_version;
+    if (first && !Hybrid()) relay_[start.args.policy_version] = actor.weights;
   } else if (first) {
     staged_[start.ref.step][start.args.role] = actor.weights;
   }
@@ -383,7 +424,9 @@ void SimulatedJob::Forget(const std::string& worker) {
                  pending_.end());
   alive_.erase(worker);
   away_.erase(worker);
-  actors_.erase(worker);
+  for (auto it = actors_.begin(); it != actors_.end();) {
+    it = it->first.first == worker ? actors_.erase(it) : std::next(it);
+  }
   versions_.erase(worker);
 }
 
@@ -405,8 +448,9 @@ void SimulatedJob::LoseSomeWorker() {
 }
 
 void SimulatedJob::LoseOneOf(const std::string& role) {
-  for (const auto& [worker, played] : alive_) {
-    if (played == role) return Lose(std::string(worker));
+  for (const auto& [worker, roles] : alive_) {
+    const std::vector<std::string> played = absl::StrSplit(roles, '+');
+    if (std::count(played.begin(), played.end(), role) > 0) return Lose(std::string(worker));
   }
 }
 
@@ -435,7 +479,12 @@ void SimulatedJob::ComeBack(const std::string& worker) {
       versions_[worker] = loading_[worker];
     }
   }
-  back.policy_version = versions_[worker];
+  const auto roles = alive_.find(worker);
+  if (roles != alive_.end()) {
+    for (absl::string_view role : absl::StrSplit(roles->second, '+')) {
+      back.holds[std::string(role)] = versions_[worker];
+    }
+  }
   Send(back);
 }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "controller/core/job_core.h"
+#include "controller/core/pools.h"
 
 namespace baton::controller {
 
@@ -34,6 +35,8 @@ class SimulatedJob {
     int critic_ranks = 1;
     bool cost_critic = false;  ///< Of preset safe_rlhf.
     bool recompute_log_prob = false;
+    int rollout_workers = 2;
+    std::vector<std::vector<std::string>> pools;  ///< Roles that share workers.
   };
   explicit SimulatedJob(const Options& options);
 
@@ -111,7 +114,11 @@ class SimulatedJob {
   template <typename T>
   void Do(const T&) {}
   void Score(const StartTask& start, TaskDone& done);
+  void Assign(const StartTask& start);
   void Command(const StartTask& start);
+  bool Hybrid() const { return IsHybrid(core_->effective_spec(), core_->dataflow()); }
+  /// A role that works on a shared pool works alone.
+  void CheckTurn(const StartTask& start) const;
   void ComeBack(const std::string& worker);
   void Forget(const std::string& worker);
   bool Eligible(const Event& event) const;
@@ -134,9 +141,9 @@ class SimulatedJob {
   std::vector<Event> pending_;
   std::vector<StopTask> stopped_;
   std::map<std::string, int> needs_;
-  std::map<std::string, std::string> alive_;  // worker -> role
+  std::map<std::string, std::string> alive_;  // worker -> roles, joined by "+"
   std::set<std::string> away_;
-  std::map<std::string, Actor> actors_;
+  std::map<std::pair<std::string, std::string>, Actor> actors_;  // by worker and role
   // Tasks for which ranks meet, their generations, and who was in one: (role, generation).
   std::map<std::pair<std::string, TaskRef>, std::pair<std::string, uint64_t>> meets_;
   std::map<std::pair<std::string, uint64_t>, std::set<std::string>> members_;

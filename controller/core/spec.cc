@@ -14,6 +14,7 @@
 #include "controller/algorithms/estimator_spec.h"
 #include "controller/core/check_dataflow.h"
 #include "controller/core/check_placement.h"
+#include "controller/core/fill_pools.h"
 #include "controller/core/presets.h"
 #include "controller/core/roles.h"
 
@@ -148,7 +149,7 @@ void CheckRollout(v1::JobSpec* spec, Checker& check) {
   BATON_NUMBER("rollout", rollout, max_num_seqs, 128, 1, 4096);
   BATON_NUMBER("rollout", rollout, kv_cache_bytes, int64_t{1} << 30, int64_t{1} << 16,
                int64_t{1} << 50);
-  BATON_NUMBER("rollout", rollout, tensor_model_parallel_size, 1, 1, 1);
+  BATON_NUMBER("rollout", rollout, tensor_model_parallel_size, 1, 1, 64);
   BATON_BOOL(rollout, deterministic, false);
   v1::ValSamplingSpec* val = rollout->mutable_val();
   BATON_NUMBER("rollout.val", val, n, 1, 1, 1024);
@@ -398,17 +399,27 @@ void CheckPretraining(const v1::Dataflow& dataflow, const v1::JobSpec& spec, Che
   }
 }
 
+// Where the user said how many ranks a role has.
+std::string ShapeField(const v1::JobSpec& given, const std::string& role, const char* size) {
+  for (int i = 0; i < given.resources().pools_size(); ++i) {
+    if (!given.resources().pools(i).layouts().contains(role)) continue;
+    return absl::StrCat("resources.pools[", i, "].layouts.", role, ".", size);
+  }
+  return absl::StrCat(TrainField(role), ".parallel.", size);
+}
+
 // Ranks that would have nothing to do, or would have to be asked together.
-void CheckGroups(const v1::Dataflow& dataflow, const v1::JobSpec& spec, Checker& check) {
+void CheckGroups(const v1::Dataflow& dataflow, const v1::JobSpec& given, const v1::JobSpec& spec,
+                 Checker& check) {
   for (const v1::UpdateNode& node : dataflow.update()) {
-    const std::string path = TrainingPath(node.role());
-    const v1::ActorSpec& train = TrainingOf(spec, node.role());
+    const std::string path = TrainField(node.role());
+    const v1::ActorSpec& train = TrainOf(spec, node.role());
     const GroupShape shape = ShapeOf(spec, node.role());
     const int64_t samples = spec.kind() == v1::JOB_KIND_RL ? std::max(spec.rollout().n(), 1) : 1;
     const int64_t whole = spec.data().train_batch_size() * samples;
     const int64_t mini = train.ppo_mini_batch_size() > 0 ? train.ppo_mini_batch_size() : whole;
     if (shape.dp > mini) {
-      check.Fail(path + ".parallel.dp",
+      check.Fail(ShapeField(given, node.role(), "dp"),
                  absl::StrCat(shape.dp, " data ranks share mini-batches of ", mini,
                               " sequences, so some would have none; lower dp, or raise ", path,
                               ".ppo_mini_batch_size or data.train_batch_size"));
@@ -416,7 +427,7 @@ void CheckGroups(const v1::Dataflow& dataflow, const v1::JobSpec& spec, Checker&
     const bool scores = std::any_of(dataflow.score().begin(), dataflow.score().end(),
                                     [&](const auto& s) { return s.role() == node.role(); });
     if (scores && shape.tp > 1) {
-      check.Fail(path + ".parallel.tp",
+      check.Fail(ShapeField(given, node.role(), "tp"),
                  absl::StrCat("is ", shape.tp, ", but the dataflow asks scores of role ",
                               node.role(), ", which each of its ranks answers alone; use dp",
                               spec.algorithm().recompute_log_prob() && node.role() == "actor"
@@ -513,9 +524,14 @@ CheckedSpec CheckSpec(const v1::JobSpec& spec) {
     CheckRoles(out.dataflow, effective, check);
     CheckAsked(out.dataflow, *effective, check);
   }
-  CheckGroups(out.dataflow, *effective, check);
+  if (known) {
+    const size_t before = out.violations.size();
+    CheckPlacement(spec, out.dataflow, &out.violations);
+    if (out.violations.size() == before) FillPools(spec, out.dataflow, effective, &out.violations);
+    CheckGenerationTp(*effective, out.dataflow, &out.violations);
+  }
+  CheckGroups(out.dataflow, spec, *effective, check);
   CheckPretraining(out.dataflow, *effective, check);
-  if (known) CheckPlacement(*effective, out.dataflow, &out.violations);
   return out;
 }
 

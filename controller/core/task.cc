@@ -43,6 +43,8 @@ absl::string_view MethodName(TaskKind kind) {
       return "publish";
     case TaskKind::kSaveCheckpoint:
       return "save_checkpoint";
+    case TaskKind::kToGeneration:
+      return "to_generation";
     case TaskKind::kExport:
       return "export";
   }
@@ -51,7 +53,7 @@ absl::string_view MethodName(TaskKind kind) {
 
 bool IsGroupCommand(TaskKind kind) {
   return kind == TaskKind::kUpdate || kind == TaskKind::kPublish ||
-         kind == TaskKind::kSaveCheckpoint;
+         kind == TaskKind::kToGeneration || kind == TaskKind::kSaveCheckpoint;
 }
 
 std::string EncodeToken(const TaskToken& token) {
@@ -73,7 +75,7 @@ std::optional<TaskToken> DecodeToken(absl::string_view bytes) {
   bytes.remove_prefix(2);
   TaskToken token;
   const auto kind = TakeLittleEndian<uint8_t>(bytes);
-  if (kind < 1 || kind > static_cast<uint8_t>(TaskKind::kExport)) return {};
+  if (kind < 1 || kind > static_cast<uint8_t>(TaskKind::kToGeneration)) return {};
   token.ref.kind = static_cast<TaskKind>(kind);
   token.ref.subject = TakeLittleEndian<uint64_t>(bytes);
   token.ref.part = TakeLittleEndian<uint32_t>(bytes);

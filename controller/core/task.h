@@ -25,6 +25,7 @@ enum class TaskKind : uint8_t {
   kPublish = 7,
   kSaveCheckpoint = 8,
   kExport = 9,
+  kToGeneration = 10,
 };
 
 /// The method's name on the wire, e.g. "assign_role". kScore is named by its node.

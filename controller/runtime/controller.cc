@@ -165,9 +165,9 @@ absl::Status Controller::Restore() {
     });
   };
   for (const auto& job : restored) {
-    for (const auto& [worker, role] : job->HeldWorkers()) {
+    for (const auto& [worker, roles] : job->HeldWorkers()) {
       if (IsActive(job->state())) {
-        cluster_->Expect(job->name(), worker, role, clock_.Now());
+        cluster_->Expect(job->name(), worker, roles, clock_.Now());
       }
     }
     job->Start({}, nullptr);

@@ -19,9 +19,11 @@
 #include "controller/runtime/controller.h"
 #include "controller/runtime/folders.h"
 #include "controller/runtime/model_config.h"
+#include "controller/runtime/plan_placement.h"
 #include "controller/runtime/tables.h"
 #include "google/protobuf/util/json_util.h"
 #include "google/protobuf/util/message_differencer.h"
+#include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 
@@ -188,6 +190,9 @@ void Controller::ValidateJob(v1::ValidateJobRequest request,
         for (v1::FieldViolation& violation : CheckMethods(checked.dataflow)) {
           checked.violations.push_back(std::move(violation));
         }
+        if (checked.violations.empty()) {
+          checked.violations = PlanPlacement(request.spec(), checked.dataflow, &checked.effective);
+        }
         for (const v1::FieldViolation& violation : checked.violations) {
           *answer.add_violations() = violation;
         }
@@ -294,7 +299,15 @@ absl::StatusOr<store::v1::JobRow> Controller::FromSpec(v1::JobSpec spec, v1::Job
   for (v1::FieldViolation& violation : CheckMethods(checked.dataflow)) {
     checked.violations.push_back(std::move(violation));
   }
+  if (checked.violations.empty()) {
+    checked.violations = PlanPlacement(spec, checked.dataflow, &checked.effective);
+  }
   if (!checked.violations.empty()) return MakeSpecError(checked.violations);
+  if (const v1::ResourcesSpec& resources = checked.effective.resources();
+      resources.pools_size() > 0) {
+    Log(LogLevel::kInfo, "roles placed",
+        {{"job", job.name()}, {"pools", PlacementText(resources)}});
+  }
   BATON_RETURN_IF_ERROR(CopyModels(spec, job.name(), &checked.effective));
   *job.mutable_spec() = std::move(spec);
   *job.mutable_effective_spec() = std::move(checked.effective);

@@ -133,6 +133,36 @@ TEST_F(ControllerTest, ListsEveryProblemOfASpecAtOnce) {
   EXPECT_EQ(Get("bad").status().code(), absl::StatusCode::kNotFound);
 }
 
+// What is planned when a spec is looked at is what the job is made with, and what a restart reads.
+TEST_F(ControllerTest, PlacementAutoBecomesPools) {
+  v1::JobSpec spec = Spec();
+  spec.mutable_resources()->set_placement("auto");
+  spec.mutable_resources()->set_device("cpu");
+  spec.mutable_resources()->set_devices(2);
+  v1::ValidateJobRequest request;
+  *request.mutable_spec() = spec;
+  auto checked =
+      Wait<v1::ValidateJobResponse>([&](auto done) { controller_->ValidateJob(request, done); });
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  EXPECT_EQ(checked->violations_size(), 0);
+  const v1::ResourcesSpec& resources = checked->effective_spec().resources();
+  ASSERT_EQ(resources.pools_size(), 1);
+  EXPECT_THAT(resources.pools(0).roles(), ::testing::ElementsAre("actor", "rollout"));
+  EXPECT_EQ(resources.rollout_workers(), resources.pools(0).devices());
+  auto job = Create(spec, "planned");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->spec().resources().placement(), "auto");
+  EXPECT_EQ(job->effective_spec().resources().DebugString(), resources.DebugString());
+  Start();
+  EXPECT_EQ(Get("planned")->effective_spec().resources().DebugString(), resources.DebugString());
+
+  spec.mutable_model()->mutable_init()->set_hidden_size(65536);  // 69 billion parameters a layer
+  spec.mutable_model()->mutable_init()->set_num_hidden_layers(256);
+  const absl::Status refused = Create(spec, "large").status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("nothing fits on"));
+}
+
 TEST_F(ControllerTest, ARestartKeepsJobsAndRequests) {
   auto job = Create(Spec(), "add", "request-1");
   ASSERT_TRUE(job.ok()) << job.status();

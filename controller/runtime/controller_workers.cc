@@ -149,9 +149,9 @@ void Controller::Apply(const ClusterEffects& effects) {
           MakeError(refuse->status.code(), refuse->reason, refuse->status.message()));
     } else if (const auto* grant = std::get_if<ClusterGrant>(&effect)) {
       Log(LogLevel::kInfo, "worker granted",
-          {{"worker", grant->worker}, {"job", grant->job}, {"role", grant->role}});
+          {{"worker", grant->worker}, {"job", grant->job}, {"roles", grant->roles}});
       auto job = FindJob(grant->job);
-      if (job.ok()) (*job)->Post(WorkerGranted{grant->worker, grant->role, grant->credits});
+      if (job.ok()) (*job)->Post(WorkerGranted{grant->worker, grant->roles, grant->credits});
     } else if (const auto* lost = std::get_if<ClusterLost>(&effect)) {
       auto job = FindJob(lost->job);
       if (job.ok()) (*job)->Post(WorkerLost{lost->worker, lost->reason});
@@ -180,11 +180,9 @@ void Controller::Back(const ClusterBack& back) {
   if (!job.ok()) return;
   WorkerBack event;
   event.worker = back.worker;
-  event.holds_role = false;
   for (const v1::RoleHeld& held : back.hello.roles_held()) {
     if (held.job() != back.job) continue;
-    event.holds_role = true;
-    event.policy_version = held.policy_version();
+    event.holds[held.role()] = held.policy_version();
   }
   for (const v1::RunningTask& running : back.hello.running()) {
     const auto token = DecodeToken(running.task_token());

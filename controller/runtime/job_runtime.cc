@@ -468,7 +468,7 @@ void JobRuntime::OnResult(const std::string& worker, const TaskRef& ref, v1::Tas
       return StoreGenerated(worker, ref, std::move(result));
     }
     if (ref.kind == TaskKind::kSaveCheckpoint && result.files_size() > 0) {  // rank 0's
-      saved_files_[core_.RoleOf(worker)] = {result.files().begin(), result.files().end()};
+      saved_files_[core_.RoleOf(ref)] = {result.files().begin(), result.files().end()};
     }
     TaskDone done;
     done.worker = worker;

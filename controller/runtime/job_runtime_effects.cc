@@ -103,6 +103,9 @@ void JobRuntime::Do(const StartTask& effect) {
         task.mutable_publish()->set_capability(PublishCapability(context_->relay_key, name_));
       }
       break;
+    case TaskKind::kToGeneration:
+      task.mutable_to_generation()->set_policy_version(effect.args.policy_version);
+      break;
     case TaskKind::kSaveCheckpoint:
       return SendSave(effect, std::move(task));
     case TaskKind::kExport:

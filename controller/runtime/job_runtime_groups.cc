@@ -19,6 +19,9 @@ void JobRuntime::SendAssign(const StartTask& effect, v1::Task task) {
     assign->set_checkpoint(checkpoint_files_.PathOf(args.checkpoint_step));
     assign->set_step(args.checkpoint_step);
   }
+  if (args.hybrid) {
+    assign->set_generation_tp(GenerationTp(core_.effective_spec()));
+  }
   // The group's generation travels with the role, so that a worker that comes back tells it.
   task.mutable_order()->set_pool(args.role);
   task.mutable_order()->set_generation(args.generation);

@@ -153,9 +153,9 @@ TEST(JobRuntimeTest, AResultThatComesBeforeTheDataIsPlacedOnceItIsThere) {
   ref.kind = TaskKind::kGenerate;
   ref.subject = TrajectoryId(v1::PURPOSE_TRAIN, 1, 1, 2);
   ref.attempt = 1 << 8;
-  job->Post(WorkerBack{"actor-0", true, 1, {}, {}});
-  job->Post(WorkerBack{"reward-0", true, 0, {}, {}});
-  job->Post(WorkerBack{"rollout-0", true, 1, {}, {ref}});
+  job->Post(WorkerBack{"actor-0", {{"actor", 1}}, {}, {}});
+  job->Post(WorkerBack{"reward-0", {{"reward", 0}}, {}, {}});
+  job->Post(WorkerBack{"rollout-0", {{"rollout", 1}}, {}, {ref}});
   v1::TaskResult result;
   AddColumn<int32_t>(result, "prompt_tokens", v1::DATA_TYPE_INT32, {1, 2});
   AddColumn<int32_t>(result, "tokens", v1::DATA_TYPE_INT32, {3});
@@ -236,18 +236,18 @@ TEST(JobRuntimeTest, RanksBeginToSaveWhenTheFolderStands) {
   context.clock = &clock;
   const auto job = StartRestored(context, row);
 
-  job->Post(WorkerBack{"actor-1", true, 3, {}, {}});
+  job->Post(WorkerBack{"actor-1", {{"actor", 3}}, {}, {}});
   EXPECT_TRUE(second->AwaitSaves(1, absl::Milliseconds(200)).empty());
-  job->Post(WorkerBack{"actor-0", true, 3, {}, {}});
+  job->Post(WorkerBack{"actor-0", {{"actor", 3}}, {}, {}});
   const std::vector<std::string> folders = first->AwaitSaves(1);
   ASSERT_EQ(folders.size(), 1u);
   EXPECT_EQ(second->AwaitSaves(1), folders);
   EXPECT_TRUE(std::filesystem::is_directory(folders[0]));
   // A task that was lost on the way is sent again, and what stands is not cleared.
   std::ofstream(folders[0] + "/written") << "by rank 0";
-  job->Post(WorkerBack{"actor-1", true, 3, {}, {}});
+  job->Post(WorkerBack{"actor-1", {{"actor", 3}}, {}, {}});
   EXPECT_EQ(second->AwaitSaves(2).size(), 2u);
-  job->Post(WorkerBack{"actor-0", true, 3, {}, {}});
+  job->Post(WorkerBack{"actor-0", {{"actor", 3}}, {}, {}});
   EXPECT_EQ(first->AwaitSaves(2).size(), 2u);
   EXPECT_TRUE(std::filesystem::exists(folders[0] + "/written"));
   gate.Close();

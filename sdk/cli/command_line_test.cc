@@ -87,6 +87,11 @@ TEST_F(CommandLineTest, ListsAndShowsJobs) {
   EXPECT_EQ(Json({"jobs"})["jobs"][0]["name"], "projects/default/jobs/add");
   EXPECT_THAT(Run({"show", "add"}).out, HasSubstr("step      3 of 10"));
   EXPECT_EQ(Json({"show", "add"})["state"], "STATE_RUNNING");
+  v1::PoolSpec* pool = service_.job.mutable_effective_spec()->mutable_resources()->add_pools();
+  pool->add_roles("actor");
+  pool->add_roles("rollout");
+  pool->set_devices(4);
+  EXPECT_THAT(Run({"show", "add"}).out, HasSubstr("pools     actor+rollout 4\n"));
   service_.job.mutable_effective_spec()->mutable_rollout()->set_n(8);
   EXPECT_THAT(Run({"show", "add", "--spec"}).out, HasSubstr("n: 8"));
 }

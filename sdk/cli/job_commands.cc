@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "sdk/cli/graph.h"
@@ -56,6 +57,13 @@ int Jobs(const GlobalOptions& options) {
   return kOk;
 }
 
+// "actor+rollout 4 | critic 2": which roles share how many workers.
+std::string PoolsText(const v1::ResourcesSpec& resources) {
+  return absl::StrJoin(resources.pools(), " | ", [](std::string* out, const v1::PoolSpec& pool) {
+    absl::StrAppend(out, absl::StrJoin(pool.roles(), "+"), " ", pool.devices());
+  });
+}
+
 struct ShowFlags {
   bool spec = false, graph = false, dot = false;
 };
@@ -91,6 +99,9 @@ int Show(const GlobalOptions& options, const std::string& name, const ShowFlags&
               job->phase().c_str(), static_cast<long>(job->step()),
               static_cast<long>(job->total_steps()),
               static_cast<unsigned long>(job->policy_version()));
+  if (const auto& resources = job->effective_spec().resources(); resources.pools_size() > 0) {
+    std::printf("pools     %s\n", PoolsText(resources).c_str());
+  }
   if (!job->error().message().empty()) {
     std::printf("error     %s\n", job->error().message().c_str());
   }

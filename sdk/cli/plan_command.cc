@@ -28,6 +28,9 @@
 namespace baton::cli {
 namespace {
 
+// Pipeline stages that are planned with unless --max-pp says otherwise.
+constexpr int kMostStages = 4;
+
 struct PlanFlags {
   std::string file;
   std::vector<std::string> sets, models;
@@ -36,7 +39,8 @@ struct PlanFlags {
   int devices_per_node = 0;
   double network = 0;
   double memory = 0;
-  int max_pipeline = 4;
+  std::optional<int> max_pipeline;
+  std::string space;
   int top = 5;
   std::string placement;
 };
@@ -76,11 +80,6 @@ absl::StatusOr<placement::Device> ChooseDevice(const PlanFlags& flags, const v1:
   return device;
 }
 
-std::string JoinNames(const std::vector<placement::Role>& roles) {
-  return absl::StrJoin(roles, ", ",
-                       [](std::string* to, const placement::Role& role) { to->append(role.name); });
-}
-
 std::optional<RankLayout> LayoutOf(const v1::PoolSpec& pool, const std::string& role) {
   const auto at = pool.layouts().find(role);
   if (at == pool.layouts().end()) return std::nullopt;
@@ -94,9 +93,33 @@ std::optional<RankLayout> LayoutOf(const v1::PoolSpec& pool, const std::string& 
   return layout;
 }
 
-// The pools that the spec has, of roles that are planned.
-absl::StatusOr<placement::Restriction> PoolsByHand(const v1::ResourcesSpec& resources,
+// Workers of its own, as many as the spec says.
+placement::PoolRequest OnItsOwn(const v1::JobSpec& spec, const std::string& role, int index) {
+  RankLayout layout;
+  if (role == "actor" || role == "critic" || role == "cost_critic") {
+    const v1::ParallelSpec& parallel = role == "critic" ? spec.critic().train().parallel()
+                                       : role == "cost_critic"
+                                           ? spec.cost_critic().train().parallel()
+                                           : spec.actor().parallel();
+    layout.tensor = std::max(1, parallel.tp());
+    layout.data = std::max(1, parallel.dp());
+  } else if (const auto at = spec.resources().role_workers().find(role);
+             at != spec.resources().role_workers().end()) {
+    layout.data = std::max(1, at->second);
+  }
+  placement::PoolRequest out;
+  out.roles = {index};
+  out.devices = layout.world_size();
+  out.layouts = {layout};
+  return out;
+}
+
+// The pools that the spec has, of roles that are planned; others are on their own.
+absl::StatusOr<placement::Restriction> PoolsByHand(const v1::JobSpec& spec,
                                                    const placement::Problem& problem) {
+  const v1::ResourcesSpec& resources = spec.resources();
+  std::set<std::string> roles = placement::AllRoles(spec);
+  roles.insert({"reward", "rollout"});
   placement::Restriction out;
   std::set<int> placed;
   for (int i = 0; i < resources.pools_size(); ++i) {
@@ -114,20 +137,42 @@ absl::StatusOr<placement::Restriction> PoolsByHand(const v1::ResourcesSpec& reso
       request.layouts.push_back(LayoutOf(pool, name));
     }
     for (const std::string& name : pool.roles()) {
-      if (absl::c_any_of(problem.roles, [&](const auto& role) { return role.name == name; })) {
-        continue;
-      }
+      if (roles.count(name) > 0) continue;
       return absl::InvalidArgumentError(
           absl::StrCat("resources.pools[", i, "].roles: '", name,
-                       "' is not a role with a model; there are: ", JoinNames(problem.roles)));
+                       "' is not a role of the job; it has: ", absl::StrJoin(roles, ", ")));
     }
     if (!request.roles.empty()) out.pools.push_back(std::move(request));
   }
-  if (placed.size() < problem.roles.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "resources.pools: every role with a model needs one: ", JoinNames(problem.roles)));
+  for (size_t r = 0; r < problem.roles.size(); ++r) {
+    const int index = static_cast<int>(r);
+    if (placed.count(index) == 0) out.pools.push_back(OnItsOwn(spec, problem.roles[r].name, index));
   }
   return out;
+}
+
+// What of the spec's own way the plan is not.
+void AddNotesOfSpec(const PlanFlags& flags, const v1::JobSpec& spec,
+                    std::vector<std::string>* notes) {
+  if (flags.file.empty()) return;
+  const v1::ResourcesSpec& resources = spec.resources();
+  const std::string& name = resources.placement();
+  if (name.empty() && resources.pools().empty()) {
+    notes->push_back(
+        "the spec has no placement, so each role gets workers of its own; -o yaml prints the "
+        "`resources` that make this plan so");
+  } else if (name == "colocate" || name == "split" || name == "standalone") {
+    notes->push_back(
+        absl::StrCat("placement ", name,
+                     " takes layouts from actor.parallel, critic.train.parallel and "
+                     "role_workers; -o yaml prints the `resources` that make this plan so"));
+  }
+  for (const v1::PoolSpec& pool : resources.pools()) {
+    const bool actor = std::count(pool.roles().begin(), pool.roles().end(), "actor") > 0;
+    const bool rollout = std::count(pool.roles().begin(), pool.roles().end(), "rollout") > 0;
+    if (!rollout || actor) continue;
+    notes->push_back("rollouts are planned on the actor's ranks, though the spec keeps them apart");
+  }
 }
 
 absl::StatusOr<placement::Restriction> Restrict(const PlanFlags& flags, const v1::JobSpec& spec,
@@ -137,7 +182,7 @@ absl::StatusOr<placement::Restriction> Restrict(const PlanFlags& flags, const v1
   const std::string where = name.empty() ? "resources.placement" : "--placement";
   if (name.empty()) name = resources.placement();
   if (name.empty()) name = resources.pools().empty() ? "auto" : "pools";
-  if (name == "pools" && !resources.pools().empty()) return PoolsByHand(resources, problem);
+  if (name == "pools" && !resources.pools().empty()) return PoolsByHand(spec, problem);
   if (name == "pools") {
     return absl::InvalidArgumentError(
         absl::StrCat(where, ": the spec has no `resources.pools`; `-o yaml` prints some"));
@@ -164,7 +209,7 @@ absl::StatusOr<std::string> ReadText(const std::string& file) {
 
 // What the flags say to calibrate by: factors and a sentence; nothing when they say nothing.
 absl::Status CalibrateBy(const GlobalOptions& options, const PlanFlags& flags,
-                         const PlanInput& input, PlanProblem* made) {
+                         const PlanInput& input, placement::SpecProblem* made) {
   if (flags.job.empty() && flags.timings.empty()) return absl::OkStatus();
   absl::StatusOr<v1::ListMetricsResponse> steps;
   PlanInput recorded = input;
@@ -206,15 +251,31 @@ absl::Status CalibrateBy(const GlobalOptions& options, const PlanFlags& flags,
   return absl::OkStatus();
 }
 
-void AddNotes(const placement::Plan& plan, PlanProblem* made) {
+void AddNotes(const placement::Plan& plan, placement::SpecProblem* made) {
   for (const placement::PoolPlan& pool : plan.pools) {
     for (const placement::RolePlan& role : pool.roles) {
       if (role.layout.pipeline == 1) continue;
       made->notes.push_back(
-          "Baton's own engine has no pipeline stages; --max-pp 1 plans without them");
+          "Baton's own engine has no pipeline stages; --space runnable plans without them");
       return;
     }
   }
+}
+
+// Which layouts there are.
+absl::Status ChooseSpace(const PlanFlags& flags, const v1::JobSpec& spec,
+                         placement::Problem* problem) {
+  const std::string space = !flags.space.empty() ? flags.space
+                            : flags.file.empty() ? "full"
+                                                 : "runnable";
+  problem->max_pipeline = flags.max_pipeline.value_or(kMostStages);
+  if (space == "full") return absl::OkStatus();
+  if (flags.max_pipeline.value_or(1) != 1) {
+    return absl::InvalidArgumentError(
+        "--max-pp: Baton's own engine has no pipeline stages; add --space full");
+  }
+  placement::KeepToRunnable(spec, problem);
+  return absl::OkStatus();
 }
 
 int RunPlan(const GlobalOptions& options, const PlanFlags& flags) {
@@ -241,7 +302,8 @@ int RunPlan(const GlobalOptions& options, const PlanFlags& flags) {
     return Fail(options, absl::InvalidArgumentError("how many devices? Give --devices, or "
                                                     "`resources: {devices: …}` in the spec"));
   }
-  problem.max_pipeline = flags.max_pipeline;
+  const absl::Status space = ChooseSpace(flags, parsed.spec, &problem);
+  if (!space.ok()) return Fail(options, space);
   const auto restriction = Restrict(flags, parsed.spec, problem);
   if (!restriction.ok()) return Fail(options, restriction.status());
   const absl::Status calibrated = CalibrateBy(options, flags, input, &*made);
@@ -252,6 +314,7 @@ int RunPlan(const GlobalOptions& options, const PlanFlags& flags) {
   if (!result.ok()) return Fail(options, result.status());
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   AddNotes(result->best(), &*made);
+  AddNotesOfSpec(flags, parsed.spec, &made->notes);
   const PlanReport report{problem, *result, made->notes, static_cast<size_t>(flags.top),
                           took.count()};
   std::printf("%s", options.json()             ? PlanAsJson(report).c_str()
@@ -291,9 +354,14 @@ void AddPlanCommand(CLI::App& app, GlobalOptions* options, int* code) {
                    "auto: the best of all; colocate: all roles share all devices; split: actor and "
                    "reference apart from the others; standalone: each role its own; pools: the "
                    "spec's resources.pools. Default: the spec's resources.placement, or auto");
-  plan->add_option("--max-pp", flags->max_pipeline, "Most pipeline stages of a role; 0: any number")
-      ->check(CLI::Range(0, 65536))
-      ->capture_default_str();
+  plan->add_option("--space", flags->space,
+                   "runnable: layouts that Baton runs, as placement auto chooses them at submit; "
+                   "full: also pipeline stages, tensor ranks of every role and of generation. "
+                   "Default: runnable with a spec, full without")
+      ->check(CLI::IsMember({"runnable", "full"}));
+  plan->add_option("--max-pp", flags->max_pipeline,
+                   "Most pipeline stages of a role; 0: any number. Default: 4 with --space full")
+      ->check(CLI::Range(0, 65536));
   plan->add_option("--network", flags->network,
                    "Gbit/s between nodes, of a whole node; default: the catalogue's")
       ->check(CLI::Range(0.001, 1e6));

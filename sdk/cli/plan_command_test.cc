@@ -73,16 +73,19 @@ TEST_F(PlanCommandTest, YamlGoesIntoASpecAndPlansTheSame) {
                                  "actor: {ppo_mini_batch_size: 128}\n"
                                  "reward_model: {model: {path: Llama-70B-hf}}\n" +
                                      outcome.out);
-  const nlohmann::json again = Json({spec});
+  // The spec's own space has no pipeline stages, which this plan has.
+  EXPECT_THAT(Run({spec}).err, HasSubstr("is above 1"));
+  const nlohmann::json again = Json({spec, "--space", "full"});
   EXPECT_NEAR(again["chosen"]["seconds"].get<double>(), seconds, 1e-9);
   EXPECT_EQ(again["runners_up"].size(), 0);
   // The spec may stand after an option, which takes one value.
-  EXPECT_EQ(Run({"--models", "llama-70b", "--set", "rollout.n=1", spec}).code, 0);
-  const Outcome few = Run({spec, "--devices", "64"});
+  EXPECT_EQ(Run({"--models", "llama-70b", "--space", "full", "--set", "rollout.n=1", spec}).code,
+            0);
+  const Outcome few = Run({spec, "--devices", "64", "--space", "full"});
   EXPECT_EQ(few.code, 2);
   EXPECT_THAT(few.err, HasSubstr("the pools have 128 devices or more; there are 64"));
   // A flag wins over the spec.
-  EXPECT_EQ(Json({spec, "--placement", "auto"})["runners_up"].size(), 5);
+  EXPECT_EQ(Json({spec, "--placement", "auto", "--space", "full"})["runners_up"].size(), 5);
 }
 
 TEST_F(PlanCommandTest, ReadsModelsOfTheSpec) {
@@ -100,6 +103,47 @@ TEST_F(PlanCommandTest, ReadsModelsOfTheSpec) {
   const std::string random = Write("random.yaml", "kind: sft\nmodel: {init: {characters: 0123}}\n");
   EXPECT_THAT(Run({random, "--devices", "1", "--device", "cpu"}).out,
               AllOf(HasSubstr("actor random weights"), Not(HasSubstr("generation"))));
+}
+
+// For a spec the plan is what Baton runs.
+TEST_F(PlanCommandTest, ASpecsPlanIsRunnable) {
+  const std::string job =
+      "kind: rl\nmodel: {path: llama-7b, dtype: bfloat16}\nalgorithm: {preset: ppo}\n"
+      "actor: {ppo_mini_batch_size: 4}\n";
+  const std::string spec = Write("job.yaml", job + "resources: {device: h200, devices: 64}\n");
+  const nlohmann::json chosen = Json({spec})["chosen"];
+  for (const nlohmann::json& pool : chosen["pools"]) {
+    for (const nlohmann::json& role : pool["roles"]) {
+      EXPECT_EQ(role["pp"], 1);
+      if (role["role"] != "actor") EXPECT_EQ(role["tp"], 1) << role;
+      if (role["role"] != "reference") EXPECT_LE(role["dp"], 4) << role;
+    }
+  }
+  EXPECT_GT(chosen["seconds"], Json({spec, "--space", "full"})["chosen"]["seconds"]);
+  EXPECT_THAT(Run({spec, "--max-pp", "2"}).err,
+              HasSubstr("has no pipeline stages; add --space full"));
+  EXPECT_EQ(Run({spec, "--max-pp", "2", "--space", "full"}).code, 0);
+  EXPECT_THAT(Run({spec}).out, HasSubstr("note: the spec has no placement, so each role gets "
+                                         "workers of its own"));
+  EXPECT_THAT(Run({spec, "--set", "resources.placement=colocate"}).out,
+              HasSubstr("note: placement colocate takes layouts from actor.parallel"));
+  EXPECT_THAT(Run({spec, "--set", "resources.placement=auto"}).out, Not(HasSubstr("note:")));
+}
+
+// Pools may have roles that are not planned; planned roles in none are on their own.
+TEST_F(PlanCommandTest, TakesPoolsOfOtherRolesToo) {
+  const std::string spec =
+      Write("job.yaml",
+            "kind: rl\nmodel: {path: llama-7b, dtype: bfloat16}\nalgorithm: {preset: grpo}\n"
+            "reference: {}\n"
+            "resources:\n  device: h200\n  devices: 8\n  role_workers: {reference: 2}\n"
+            "  pools: [{roles: [actor], devices: 4}, {roles: [rollout, reward], devices: 2}]\n");
+  const nlohmann::json plan = Json({spec});
+  ASSERT_EQ(plan["chosen"]["pools"].size(), 2);
+  EXPECT_EQ(plan["chosen"]["pools"][0]["roles"][0]["role"], "actor");
+  EXPECT_EQ(plan["chosen"]["pools"][1]["roles"][0]["role"], "reference");
+  EXPECT_EQ(plan["chosen"]["pools"][1]["roles"][0]["dp"], 2);
+  EXPECT_THAT(plan["notes"].dump(), HasSubstr("though the spec keeps them apart"));
 }
 
 TEST_F(PlanCommandTest, MistakesNameTheirPlaceAndTheRemedy) {
@@ -140,8 +184,8 @@ TEST_F(PlanCommandTest, MistakesNameTheirPlaceAndTheRemedy) {
   const std::string pools = Write("pools.yaml",
                                   "kind: rl\nmodel: {path: llama-7b}\n"
                                   "resources: {pools: [{roles: [actr]}]}\n");
-  EXPECT_THAT(fails(with({pools}), 2),
-              HasSubstr("resources.pools[0].roles: 'actr' is not a role with a model"));
+  EXPECT_THAT(fails(with({pools}), 2), HasSubstr("resources.pools[0].roles: 'actr' is not a role "
+                                                 "of the job; it has: actor, reward, rollout"));
   const std::string bad = Write("bad/config.json", R"({"hidden_size": 8})");
   EXPECT_THAT(fails(with({"--models", bad}), 2), HasSubstr("layers: 0 is below 1"));
 }

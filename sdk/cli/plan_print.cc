@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "sdk/cli/table.h"
+#include "sdk/placement_spec/spec_problem.h"
 
 namespace baton::cli {
 namespace {
@@ -253,24 +254,9 @@ v1::JobSpec PlanAsSpec(const PlanReport& report) {
   const placement::Problem& problem = report.problem;
   v1::JobSpec spec;
   v1::ResourcesSpec* resources = spec.mutable_resources();
-  resources->set_placement("pools");
   resources->set_devices(problem.devices);
   resources->set_device(problem.setting.device.name);
-  for (const PoolPlan& pool : report.result.best().pools) {
-    v1::PoolSpec* out = resources->add_pools();
-    out->set_devices(pool.devices);
-    for (const RolePlan& role : pool.roles) {
-      const placement::Role& what = problem.roles[static_cast<size_t>(role.role)];
-      out->add_roles(what.name);
-      v1::LayoutSpec& layout = (*out->mutable_layouts())[what.name];
-      if (role.layout.pipeline > 1) layout.set_pp(role.layout.pipeline);
-      layout.set_tp(role.layout.tensor);
-      layout.set_dp(role.layout.data);
-      if (!what.generates) continue;
-      if (role.layout.pipeline > 1) layout.set_generation_pp(role.layout.generation_pipeline);
-      layout.set_generation_tp(role.layout.generation_tensor);
-    }
-  }
+  placement::WritePools(problem, report.result.best(), resources);
   return spec;
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -216,6 +217,16 @@ absl::Status CheckLayout(const Problem& problem, const Role& role, int devices,
   if (role.model.layers % layout.pipeline != 0) {
     return fault("pp", layout.pipeline, "layers", role.model.layers);
   }
+  const std::tuple<const char*, int, int> sizes[] = {
+      {"pp", layout.pipeline, problem.max_pipeline},
+      {"tp", layout.tensor, role.max_tensor},
+      {"dp", layout.data, role.max_data},
+      {"generation_tp", layout.generation_tensor, role.max_generation_tensor}};
+  for (const auto& [name, size, most] : sizes) {
+    if (most == 0 || size <= most) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(role.name, ": ", name, " ", size, " is above ", most));
+  }
   return absl::OkStatus();
 }
 
@@ -297,8 +308,9 @@ std::vector<int> PoolSizes(int devices, int devices_per_node) {
 
 std::vector<RankLayout> LayoutsOf(const Problem& problem, const Role& role, int devices) {
   std::vector<RankLayout> out;
-  const int most = problem.max_pipeline > 0 ? problem.max_pipeline : devices;
-  const int within = std::min(devices, problem.setting.device.devices_per_node);
+  const auto at_most = [&](int most) { return most > 0 ? std::min(most, devices) : devices; };
+  const int most = at_most(problem.max_pipeline);
+  const int within = std::min(at_most(role.max_tensor), problem.setting.device.devices_per_node);
   for (int tensor = 1; tensor <= within; ++tensor) {
     if (devices % tensor != 0 || role.model.heads % tensor != 0 ||
         role.model.kv_heads % tensor != 0) {
@@ -310,8 +322,10 @@ std::vector<RankLayout> LayoutsOf(const Problem& problem, const Role& role, int 
       layout.tensor = tensor;
       layout.pipeline = pipeline;
       layout.data = devices / tensor / pipeline;
+      if (layout.data > at_most(role.max_data)) continue;
+      const int slices = std::min(tensor, at_most(role.max_generation_tensor));
       for (int pg = 1; pg <= (role.generates ? pipeline : 1); ++pg) {
-        for (int tg = 1; tg <= (role.generates ? tensor : 1); ++tg) {
+        for (int tg = 1; tg <= (role.generates ? slices : 1); ++tg) {
           if (pipeline % pg != 0 || tensor % tg != 0) continue;
           layout.generation_pipeline = pg;
           layout.generation_tensor = tg;

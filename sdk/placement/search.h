@@ -30,6 +30,10 @@ struct Role {
   bool generates = false;  ///< In stage generation, on its own ranks (hybrid engine).
   bool scores = false;     ///< One forward pass in stage preparation.
   bool trains = false;     ///< In stage training.
+  // Most ranks of its layouts; 0: any number.
+  int max_tensor = 0;
+  int max_data = 0;
+  int max_generation_tensor = 0;
 };
 
 struct Problem {
@@ -101,7 +105,8 @@ struct SearchResult {
 std::vector<int> PoolSizes(int devices, int devices_per_node);
 
 /// Layouts of a role on so many devices: t divides heads and key heads and stays within a node, p
-/// divides layers; the role that generates has each with every p_g | p and t_g | t.
+/// divides layers; the role that generates has each with every p_g | p and t_g | t. None exceeds
+/// what the problem and the role have at most.
 std::vector<RankLayout> LayoutsOf(const Problem& problem, const Role& role, int devices);
 
 /// Every partition of so many roles, in a fixed order: one pool first, all apart last.

@@ -55,6 +55,8 @@ class BruteForce {
  private:
   static bool Divides(int64_t a, int64_t b) { return b % a == 0; }
 
+  static bool Above(int size, int most) { return most > 0 && size > most; }
+
   std::vector<int> Sizes() const {
     const int node = p_.setting.device.devices_per_node;
     std::vector<int> out;
@@ -75,7 +77,8 @@ class BruteForce {
                 !Divides(tg, t) || !Divides(t, role.model.heads) ||
                 !Divides(t, role.model.kv_heads) || t > p_.setting.device.devices_per_node ||
                 (p_.max_pipeline > 0 && p > p_.max_pipeline) ||
-                (!role.generates && (pg > 1 || tg > 1))) {
+                (!role.generates && (pg > 1 || tg > 1)) || Above(t, role.max_tensor) ||
+                Above(n / p / t, role.max_data) || Above(tg, role.max_generation_tensor)) {
               continue;
             }
             RankLayout l;
@@ -221,6 +224,9 @@ TEST(Search, FindsWhatBruteForceFindsInRandomWorlds) {
       m.intermediate = 4 * m.hidden;
       m.vocabulary = any({1000, 50000});
       p.roles.push_back(MakeRole(names[r], m));
+      p.roles.back().max_tensor = any({0, 0, 1, 2});
+      p.roles.back().max_data = any({0, 0, 1, 3});
+      p.roles.back().max_generation_tensor = any({0, 1});
     }
     if (roles == 5) p.devices = std::min(p.devices, 5);  // brute force is slow
     SCOPED_TRACE(testing::Message() << "round " << round);
@@ -303,6 +309,14 @@ TEST(Search, KeepsToPoolsWrittenByHand) {
   hand.pools[0].layouts[0]->data = 3;
   EXPECT_THAT(std::string(Search(p, hand).status().message()),
               HasSubstr("actor: pp 1 x tp 4 x dp 3 are 12 ranks; its pool has 16 devices"));
+  Problem limited = p;
+  limited.roles[0].max_generation_tensor = 1;
+  hand.pools[0].layouts[0]->data = 4;
+  EXPECT_THAT(std::string(Search(limited, hand).status().message()),
+              HasSubstr("actor: generation_tp 2 is above 1"));
+  limited.roles[0].max_tensor = 2;
+  EXPECT_THAT(std::string(Search(limited, hand).status().message()),
+              HasSubstr("actor: tp 4 is above 2"));
   hand.pools[0].layouts.clear();
   hand.pools[0].devices = 1;
   EXPECT_THAT(std::string(Search(p, hand).status().message()),

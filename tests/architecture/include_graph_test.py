@@ -15,10 +15,12 @@ ALLOWED = {
     "sdk/base": "",
     "sdk/parallel": "sdk/base",
     "sdk/placement": "sdk/base sdk/parallel",
+    "sdk/placement_spec": "sdk/base sdk/parallel sdk/placement proto",
     "sdk/rpc": "sdk/base proto grpc",
     "sdk/client": "sdk/base sdk/rpc proto grpc",
     "sdk/worker": "sdk/base sdk/rpc proto grpc",
-    "sdk/cli": "sdk/base sdk/rpc sdk/client sdk/parallel sdk/placement proto grpc",
+    "sdk/cli": "sdk/base sdk/rpc sdk/client sdk/parallel sdk/placement"
+               " sdk/placement_spec proto grpc",
     "relay/weights": "sdk/base",
     "relay/segment": "sdk/base relay/weights",
     "relay/client": "sdk/base sdk/rpc relay/segment relay/weights proto grpc",
@@ -28,8 +30,9 @@ ALLOWED = {
     "controller/store": "sdk/base",
     "controller/experience": "sdk/base",
     "controller/access": "sdk/base sdk/rpc controller/store proto rows",
-    "controller/runtime": "sdk/base sdk/rpc controller/access controller/core controller/algorithms"
-                          " controller/store controller/experience proto rows",
+    "controller/runtime": "sdk/base sdk/rpc sdk/placement sdk/placement_spec controller/access"
+                          " controller/core controller/algorithms controller/store controller/experience"
+                          " proto rows",
     "controller/api": "sdk/base sdk/rpc controller/access controller/runtime proto grpc",
     "controller/status": "sdk/base sdk/rpc controller/access controller/runtime proto",
     "controller/server": "sdk/base controller/access controller/api controller/status controller/runtime"
@@ -39,14 +42,14 @@ ALLOWED = {
     "workers/hybrid": "sdk/base sdk/parallel workers/engine workers/parallel relay/weights",
     "workers/reward": "sdk/base sdk/rpc sdk/worker proto",
     "workers/policy": "sdk/base sdk/rpc workers/engine relay/client relay/weights proto",
-    "workers/rollout": "sdk/base sdk/rpc sdk/worker workers/engine workers/parallel workers/policy"
-                       " relay/client relay/weights proto",
-    "workers/trainer": "sdk/base sdk/rpc sdk/worker workers/engine workers/parallel workers/policy"
-                       " relay/client relay/weights proto",
+    "workers/rollout": "sdk/base sdk/rpc sdk/worker workers/engine workers/parallel workers/hybrid"
+                       " workers/policy relay/client relay/weights proto",
+    "workers/trainer": "sdk/base sdk/parallel sdk/rpc sdk/worker workers/engine workers/parallel"
+                       " workers/hybrid workers/policy relay/client relay/weights proto",
     "workers/scoring": "sdk/base sdk/rpc sdk/worker workers/engine workers/parallel workers/policy"
                        " workers/reward workers/rollout workers/trainer relay/weights proto",
     "workers/fake": "sdk/base sdk/rpc sdk/worker proto",
-    "workers/main": "sdk/base sdk/rpc sdk/worker workers/engine workers/policy workers/reward"
+    "workers/main": "sdk/base sdk/rpc sdk/worker workers/engine workers/hybrid workers/policy workers/reward"
                     " workers/rollout workers/trainer workers/scoring proto",
     "examples/custom_algorithm": "sdk/base sdk/worker proto",
     "examples/custom_reward": "sdk/base sdk/worker proto",

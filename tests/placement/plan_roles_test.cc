@@ -21,7 +21,7 @@ std::vector<std::string> RolesOfDataflow(const v1::JobSpec& spec) {
   for (const v1::ScoreNode& node : graph.score()) roles.insert(node.role());
   for (const v1::UpdateNode& node : graph.update()) roles.insert(node.role());
   std::vector<std::string> out;
-  for (const char* role : {"actor", "critic", "reference", "reward_model", "cost", "cost_critic"}) {
+  for (const char* role : {"actor", "critic", "cost_critic", "reference", "reward_model", "cost"}) {
     if (roles.count(role) > 0) out.emplace_back(role);
   }
   return out;
@@ -31,16 +31,16 @@ TEST(PlanRoles, AreThoseOfEveryPresetsDataflow) {
   for (const controller::Preset& preset : controller::Presets()) {
     SCOPED_TRACE(preset.name);
     v1::JobSpec spec = controller::ExampleSpec(preset.name);
-    EXPECT_EQ(cli::ModelRoles(spec), RolesOfDataflow(spec));
+    EXPECT_EQ(placement::ModelRoles(spec), RolesOfDataflow(spec));
     spec.clear_dataflow();
-    EXPECT_EQ(cli::ModelRoles(spec), RolesOfDataflow(spec));
+    EXPECT_EQ(placement::ModelRoles(spec), RolesOfDataflow(spec));
     if (preset.kind != v1::JOB_KIND_RL) continue;
     spec.mutable_algorithm()->set_use_kl_loss(true);
     spec.mutable_reward_model()->mutable_model()->set_path("job:rm");
-    EXPECT_EQ(cli::ModelRoles(spec), RolesOfDataflow(spec));
+    EXPECT_EQ(placement::ModelRoles(spec), RolesOfDataflow(spec));
     spec.mutable_algorithm()->set_cost_critic(true);
     spec.mutable_algorithm()->set_recompute_log_prob(true);
-    EXPECT_EQ(cli::ModelRoles(spec), RolesOfDataflow(spec));
+    EXPECT_EQ(placement::ModelRoles(spec), RolesOfDataflow(spec));
   }
 }
 
@@ -55,6 +55,7 @@ TEST(PlanRoles, APlansPoolsAreGoodInASpec) {
   EXPECT_EQ(problem.roles.size(), 4);  // actor, critic, reference, cost
   problem.setting.device = *placement::FindDevice("h100");
   problem.devices = 32;
+  placement::KeepToRunnable(spec, &problem);
   const auto result = placement::Search(problem);
   ASSERT_TRUE(result.ok()) << result.status();
   const v1::JobSpec plan = cli::PlanAsSpec({problem, *result});

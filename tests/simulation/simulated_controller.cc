@@ -152,9 +152,9 @@ void SimulatedController::Restore() {
     jobs_[stored.key] = std::move(job);
   }
   for (auto& [name, job] : jobs_) {
-    for (const auto& [worker, role] : job->core->HeldWorkers()) {
+    for (const auto& [worker, roles] : job->core->HeldWorkers()) {
       if (!IsActive(job->snapshot)) continue;
-      cluster_->Expect(name, worker, role, world_.now());
+      cluster_->Expect(name, worker, roles, world_.now());
     }
     OnStrand(*job, [this, job = job.get()] {
       Effects effects = job->core->Start(world_.now());
@@ -276,7 +276,7 @@ void SimulatedController::Apply(const ClusterEffects& effects) {
     } else if (const auto* grant = std::get_if<ClusterGrant>(&effect)) {
       if (Job* job = FindJob(grant->job)) {
         OnStrand(*job, [this, job, grant = *grant] {
-          Run(*job, WorkerGranted{grant.worker, grant.role, grant.credits});
+          Run(*job, WorkerGranted{grant.worker, grant.roles, grant.credits});
         });
       }
     } else if (const auto* lost = std::get_if<ClusterLost>(&effect)) {
@@ -311,11 +311,9 @@ void SimulatedController::Back(const ClusterBack& back) {
   if (job == nullptr) return;
   WorkerBack event;
   event.worker = back.worker;
-  event.holds_role = false;
   for (const v1::RoleHeld& held : back.hello.roles_held()) {
     if (held.job() != back.job) continue;
-    event.holds_role = true;
-    event.policy_version = held.policy_version();
+    event.holds[held.role()] = held.policy_version();
   }
   for (const v1::RunningTask& running : back.hello.running()) {
     const auto token = DecodeToken(running.task_token());

@@ -70,6 +70,7 @@ void SimulatedWorker::Start(uint64_t context) {
       });
     case TaskKind::kSaveCheckpoint:
       return Later(context, Work(10, 100), [this, context](Running&) { Save(context); });
+    case TaskKind::kToGeneration:
     case TaskKind::kExport:
       return;
   }

@@ -21,13 +21,6 @@ using torch::Tensor;
 
 int SizeOf(const Communicator* group) { return group == nullptr ? 1 : group->size(); }
 
-absl::Status CheckNoStages(const RankLayout& layout) {
-  BATON_RETURN_IF_ERROR(layout.Validate());
-  if (layout.pipeline == 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("pipeline: ", layout.pipeline, "; this engine runs models of one stage"));
-}
-
 absl::Status CheckGroup(const char* name, const Communicator* group, size_t size, int rank) {
   const int have_rank = group == nullptr ? 0 : group->rank();
   if (SizeOf(group) == static_cast<int>(size) && have_rank == rank) return absl::OkStatus();
@@ -54,29 +47,11 @@ std::vector<Tensor> ParameterTensors(const CausalLM& model) {
 
 }  // namespace
 
-absl::StatusOr<HybridGroups> JoinHybridGroups(parallel::RankGroups& groups,
-                                              const RankLayout& layout) {
-  BATON_RETURN_IF_ERROR(CheckNoStages(layout));
-  const parallel::GroupAddress& address = groups.address();
-  if (address.tp != layout.tensor || address.dp != layout.data) {
-    return absl::InvalidArgumentError(absl::StrCat("layout ", LayoutName(layout), ": the ranks are",
-                                                   " tp ", address.tp, " x dp ", address.dp));
-  }
-  HybridGroups joined;
-  const std::vector<int> micro = MicroDataRanks(layout, address.rank);
-  const std::vector<int> tensor = GenerationTensorRanks(layout, address.rank);
-  // A group's name is that of its first rank.
-  if (micro.size() > 1) {
-    BATON_ASSIGN_OR_RETURN(
-        joined.micro_data,
-        groups.NewGroup(absl::StrCat("micro-DP ", LayoutName(layout), " ", micro[0]), micro));
-  }
-  if (tensor.size() > 1) {
-    BATON_ASSIGN_OR_RETURN(
-        joined.generation_tensor,
-        groups.NewGroup(absl::StrCat("generation ", LayoutName(layout), " ", tensor[0]), tensor));
-  }
-  return joined;
+absl::Status CheckOneStage(const RankLayout& layout) {
+  BATON_RETURN_IF_ERROR(layout.Validate());
+  if (layout.pipeline == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("pipeline: ", layout.pipeline, "; this engine runs models of one stage"));
 }
 
 HybridEngine::HybridEngine(CausalLM* model, const RankLayout& layout, int rank, HybridGroups groups,
@@ -92,7 +67,7 @@ absl::StatusOr<std::unique_ptr<HybridEngine>> HybridEngine::Create(CausalLM* mod
                                                                    const RankLayout& layout,
                                                                    int rank, HybridGroups groups,
                                                                    HybridOptions options) {
-  BATON_RETURN_IF_ERROR(CheckNoStages(layout));
+  BATON_RETURN_IF_ERROR(CheckOneStage(layout));
   if (rank < 0 || rank >= layout.world_size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("rank ", rank, " is not one of the layout's ", layout.world_size()));

@@ -39,8 +39,11 @@ struct HybridGroups {
   std::unique_ptr<engine::Communicator> generation_tensor;
 };
 
-/// All ranks of `groups` call this. `layout`: of tp = t and dp = d ranks. InvalidArgument if it is
-/// not, or has pipeline stages; else as RankGroups::NewGroup.
+/// InvalidArgument unless `layout` is valid and has one stage.
+[[nodiscard]] absl::Status CheckOneStage(const RankLayout& layout);
+
+/// All ranks of `groups` call this; in builds with Gloo. `layout`: of tp = t and dp = d ranks.
+/// InvalidArgument if it is not, or has pipeline stages; else as RankGroups::NewGroup.
 absl::StatusOr<HybridGroups> JoinHybridGroups(parallel::RankGroups& groups,
                                               const RankLayout& layout);
 
@@ -89,11 +92,13 @@ class HybridEngine {
 
   bool generating() const { return generator_ != nullptr; }
 
+  /// FailedPrecondition: weights were changed since ToGeneration, of which neighbours know nothing.
+  [[nodiscard]] absl::Status CheckUnchanged() const;
+
   /// Runs this rank's part of `batch`, by 3D_ALL_MICRO_DP, to its end; in the batch's order.
   /// Every rank passes the whole batch, and ThreeDAllMicroDp::Collect of their answers has all
   /// responses in its order. InvalidArgument names the request that cannot run: then none did.
-  /// FailedPrecondition: in training, or weights were changed since ToGeneration, of which the
-  /// neighbours know nothing.
+  /// FailedPrecondition: in training, or as CheckUnchanged.
   absl::StatusOr<std::vector<HybridResponse>> Generate(
       const std::vector<engine::GenerateRequest>& batch);
 
@@ -109,8 +114,6 @@ class HybridEngine {
  private:
   HybridEngine(engine::CausalLM* model, const RankLayout& layout, int rank, HybridGroups groups,
                HybridOptions options, RankTransition plan);
-
-  [[nodiscard]] absl::Status CheckUnchanged() const;
 
   engine::CausalLM* const model_;
   const RankLayout layout_;

@@ -11,6 +11,7 @@
 #include "sdk/base/status_macros.h"
 #include "sdk/worker/run_until_signal.h"
 #include "sdk/worker/worker.h"
+#include "workers/hybrid/shared_policy.h"
 #include "workers/main/local_address.h"
 #include "workers/main/reward_role.h"
 #include "workers/policy/weights_relay.h"
@@ -86,8 +87,9 @@ absl::Status Serve(const ServeOptions& options) {
   BATON_ASSIGN_OR_RETURN(const auto relay,
                          policy::MakeWeightsRelay(options.relay, token, worker->worker_id()));
   const std::set<std::string> roles(options.roles.begin(), options.roles.end());
-  rollout::RolloutRole rollout({options.device}, relay.get());
-  trainer::ActorRole actor({options.device, group_host}, relay.get());
+  hybrid::SharedPolicy shared;
+  rollout::RolloutRole rollout({options.device}, relay.get(), &shared);
+  trainer::ActorRole actor({options.device, group_host}, relay.get(), &shared);
   RewardRole reward;
   const scoring::ScoringOptions scorer = {options.device, group_host};
   scoring::ReferenceRole reference(scorer);

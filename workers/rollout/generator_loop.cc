@@ -11,17 +11,23 @@
 
 namespace baton::rollout {
 
-/// A generation to start, or weights to load (then `load` is set).
+/// A generation to start; weights to load (then `load` is set); or the end of all before it (then
+/// `detached` is).
 struct GeneratorLoop::Command {
   Generation generation;
-  std::function<absl::Status()> load;
+  Load load;
   uint64_t version = 0;
-  absl::Status status;
-  absl::Notification done;
+  std::function<void(absl::Status)> loaded;
+  std::function<void()> detached;
+  absl::Status why;                              ///< Of the detachment.
+  std::deque<std::shared_ptr<Command>> dropped;  ///< Those that it overtook.
 
-  void Finish(absl::Status result) {
-    status = std::move(result);
-    done.Notify();
+  /// It is not to run any more.
+  void Drop(const absl::Status& reason) {
+    for (const auto& command : dropped) command->Drop(reason);
+    if (detached != nullptr) return detached();
+    if (load != nullptr) return loaded(reason);
+    generation.context->Finish(reason);
   }
 };
 
@@ -31,18 +37,18 @@ struct GeneratorLoop::Inbox {
   std::vector<std::string> cancelled ABSL_GUARDED_BY(mu);  ///< Task tokens.
   bool busy ABSL_GUARDED_BY(mu) = false;                   ///< The generator has work.
   bool stopping ABSL_GUARDED_BY(mu) = false;
-  engine::GeneratorStats stats ABSL_GUARDED_BY(mu);
 
   bool HasWork() const ABSL_SHARED_LOCKS_REQUIRED(mu) {
     return stopping || busy || !cancelled.empty() || !commands.empty();
   }
+  void Push(std::shared_ptr<Command> command) {
+    absl::MutexLock lock(&mu);
+    commands.push_back(std::move(command));
+  }
 };
 
-GeneratorLoop::GeneratorLoop(engine::Generator* generator, Finish finish)
-    : generator_(generator),
-      finish_(std::move(finish)),
-      inbox_(std::make_shared<Inbox>()),
-      thread_([this] { Work(); }) {}
+GeneratorLoop::GeneratorLoop(Finish finish)
+    : finish_(std::move(finish)), inbox_(std::make_shared<Inbox>()), thread_([this] { Work(); }) {}
 
 GeneratorLoop::~GeneratorLoop() {
   {
@@ -56,31 +62,43 @@ void GeneratorLoop::Add(Generation generation) {
   const std::shared_ptr<TaskContext> context = generation.context;
   auto command = std::make_shared<Command>();
   command->generation = std::move(generation);
-  {
-    absl::MutexLock lock(&inbox_->mu);
-    inbox_->commands.push_back(std::move(command));
-  }
+  inbox_->Push(std::move(command));
   context->OnCancel([inbox = inbox_, token = context->task().task_token()] {
     absl::MutexLock lock(&inbox->mu);
     inbox->cancelled.push_back(token);
   });
 }
 
-absl::Status GeneratorLoop::LoadWeights(uint64_t version, std::function<absl::Status()> load) {
-  const auto command = std::make_shared<Command>();
+absl::Status GeneratorLoop::LoadWeights(uint64_t version, Load load) {
+  absl::Status status;
+  absl::Notification done;
+  auto command = std::make_shared<Command>();
   command->load = std::move(load);
   command->version = version;
-  {
-    absl::MutexLock lock(&inbox_->mu);
-    inbox_->commands.push_back(command);
-  }
-  command->done.WaitForNotification();
-  return command->status;
+  command->loaded = [&](absl::Status result) {
+    status = std::move(result);
+    done.Notify();
+  };
+  inbox_->Push(std::move(command));
+  done.WaitForNotification();
+  return status;
 }
 
-engine::GeneratorStats GeneratorLoop::stats() const {
+void GeneratorLoop::Attach(engine::Generator* generator, uint64_t version) {
+  auto command = std::make_shared<Command>();
+  command->load = [generator] { return generator; };
+  command->version = version;
+  command->loaded = [](const absl::Status&) {};
+  inbox_->Push(std::move(command));
+}
+
+void GeneratorLoop::Detach(const absl::Status& why, std::function<void()> done) {
+  auto command = std::make_shared<Command>();
+  command->why = why;
+  command->detached = std::move(done);
   absl::MutexLock lock(&inbox_->mu);
-  return inbox_->stats;
+  command->dropped.swap(inbox_->commands);
+  inbox_->commands.push_back(std::move(command));
 }
 
 void GeneratorLoop::Work() {
@@ -91,14 +109,18 @@ void GeneratorLoop::Work() {
       if (inbox_->stopping) break;
     }
     TakeCommands();
-    if (!generator_->idle()) Step();
+    if (!idle()) Step();
     absl::MutexLock lock(&inbox_->mu);
-    inbox_->busy = !generator_->idle();
-    inbox_->stats = generator_->stats();
+    inbox_->busy = !idle();
   }
   const absl::Status why = absl::CancelledError("the rollout role was released");
-  FailRunning(why);
-  FailWaiting(why);
+  StopRunning(why);
+  std::deque<std::shared_ptr<Command>> waiting;
+  {
+    absl::MutexLock lock(&inbox_->mu);
+    waiting.swap(inbox_->commands);
+  }
+  for (const auto& command : waiting) command->Drop(why);
 }
 
 void GeneratorLoop::TakeCommands() {
@@ -108,8 +130,7 @@ void GeneratorLoop::TakeCommands() {
     {
       absl::MutexLock lock(&inbox_->mu);
       cancelled.swap(inbox_->cancelled);
-      if (!inbox_->commands.empty() &&
-          (inbox_->commands.front()->load == nullptr || generator_->idle())) {
+      if (!inbox_->commands.empty() && (inbox_->commands.front()->load == nullptr || idle())) {
         command = std::move(inbox_->commands.front());
         inbox_->commands.pop_front();
       }
@@ -120,8 +141,11 @@ void GeneratorLoop::TakeCommands() {
       }
     }
     if (command == nullptr) return;
-    if (command->load != nullptr) {
-      Load(*command);
+    if (command->detached != nullptr) {
+      StopRunning(command->why);
+      command->Drop(command->why);
+    } else if (command->load != nullptr) {
+      RunLoad(*command);
     } else {
       Start(std::move(command->generation));
     }
@@ -134,8 +158,9 @@ void GeneratorLoop::Start(Generation generation) {
     context.Finish(finish_(generation, "cancelled"));
     return;
   }
-  if (!loaded_ || version_ != generation.policy_version) {
-    const std::string held = loaded_ ? absl::StrCat("version ", version_) : "no version yet";
+  if (generator_ == nullptr || version_ != generation.policy_version) {
+    const std::string held =
+        generator_ != nullptr ? absl::StrCat("version ", version_) : "no version";
     context.Finish(MakeError(absl::StatusCode::kFailedPrecondition, "WRONG_VERSION",
                              absl::StrCat("asked to sample from policy version ",
                                           generation.policy_version, ", but holds ", held)));
@@ -151,19 +176,21 @@ void GeneratorLoop::Start(Generation generation) {
   running_.emplace(id, std::move(generation));
 }
 
-void GeneratorLoop::Load(Command& command) {
-  loaded_ = false;
-  absl::Status status = command.load();
-  if (status.ok()) status = generator_->OnWeightsChanged();
-  loaded_ = status.ok();
+void GeneratorLoop::RunLoad(Command& command) {
+  generator_ = nullptr;
   version_ = command.version;
-  command.Finish(std::move(status));
+  const auto loaded = command.load();
+  absl::Status status = loaded.status();
+  if (status.ok()) status = (*loaded)->OnWeightsChanged();
+  if (status.ok()) generator_ = *loaded;
+  command.loaded(std::move(status));
 }
 
 void GeneratorLoop::Step() {
   auto updates = generator_->Step();
   if (!updates.ok()) {
-    FailRunning(updates.status());
+    for (const auto& [id, generation] : running_) generation.context->Finish(updates.status());
+    running_.clear();
     return;
   }
   for (engine::GenerateUpdate& update : *updates) {
@@ -188,24 +215,16 @@ void GeneratorLoop::End(std::map<uint64_t, Generation>::iterator it, const std::
   generation.context->Finish(finish_(generation, reason));
 }
 
-void GeneratorLoop::FailRunning(const absl::Status& why) {
-  for (const auto& [id, generation] : running_) generation.context->Finish(why);
+/// Ends what runs, and holds no generator any more.
+void GeneratorLoop::StopRunning(const absl::Status& why) {
+  for (const auto& [id, generation] : running_) {
+    generator_->Cancel(id);
+    generation.context->Finish(why);
+  }
   running_.clear();
-}
-
-void GeneratorLoop::FailWaiting(const absl::Status& why) {
-  std::deque<std::shared_ptr<Command>> waiting;
-  {
-    absl::MutexLock lock(&inbox_->mu);
-    waiting.swap(inbox_->commands);
-  }
-  for (const auto& command : waiting) {
-    if (command->load != nullptr) {
-      command->Finish(why);
-    } else {
-      command->generation.context->Finish(why);
-    }
-  }
+  // What is left are reports of requests that ended; an error drops those too.
+  while (!idle()) generator_->Step().IgnoreError();
+  generator_ = nullptr;
 }
 
 }  // namespace baton::rollout

@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "sdk/worker/task_context.h"
 #include "workers/engine/generator.h"
+#include "workers/hybrid/shared_policy.h"
 
 namespace baton::rollout {
 
@@ -28,25 +30,32 @@ struct Generation {
   std::vector<float> log_probs;  ///< One per token.
 };
 
-/// Owns the thread that steps the generator. Thread-safe. Work is taken in the order of the calls.
-class GeneratorLoop {
+/// Owns the thread that steps a generator: one that its owner loads with versions from elsewhere
+/// (LoadWeights), or one that is lent with its weights (Attach, Detach). Thread-safe. Work is taken
+/// in the order of the calls.
+class GeneratorLoop : public hybrid::GeneratorUser {
  public:
-  /// Both must outlive the loop, and nobody else may touch them meanwhile. `finish` builds the
-  /// result of a generation that ended ("stop", "length", "cancelled"); on the loop's thread.
+  /// Without a generator, so no version. `finish` builds the result of a generation that ended
+  /// ("stop", "length", "cancelled"); on the loop's thread.
   using Finish = std::function<v1::TaskResult(const Generation&, const std::string& reason)>;
-  GeneratorLoop(engine::Generator* generator, Finish finish);
-  /// Cancels what runs and finishes every task.
-  ~GeneratorLoop();
+  explicit GeneratorLoop(Finish finish);
+  /// Cancels what runs, leaves the generator idle and finishes every task.
+  ~GeneratorLoop() override;
 
   /// Starts a generation; its task is finished by the loop, with an error if the version is not
   /// the one loaded or the generator refuses the request. Cancels it when its task is cancelled.
   void Add(Generation generation);
 
+  /// Gives the generator whose model has the weights of a version. It must outlive the loop, and
+  /// nobody else may touch it meanwhile.
+  using Load = std::function<absl::StatusOr<engine::Generator*>()>;
   /// Waits until all generations added before have ended, runs `load` with the generator idle and
   /// takes `version` as the one loaded. After an error no version is loaded.
-  absl::Status LoadWeights(uint64_t version, std::function<absl::Status()> load);
+  absl::Status LoadWeights(uint64_t version, Load load);
 
-  engine::GeneratorStats stats() const;
+  /// GeneratorUser. Attach: as LoadWeights of what is loaded already, without waiting.
+  void Attach(engine::Generator* generator, uint64_t version) override;
+  void Detach(const absl::Status& why, std::function<void()> done) override;
 
  private:
   struct Command;
@@ -54,18 +63,17 @@ class GeneratorLoop {
   void Work();
   void TakeCommands();
   void Start(Generation generation);
-  void Load(Command& command);
+  void RunLoad(Command& command);
   void Step();
   void End(std::map<uint64_t, Generation>::iterator it, const std::string& reason);
-  void FailRunning(const absl::Status& why);
-  void FailWaiting(const absl::Status& why);
+  void StopRunning(const absl::Status& why);
+  bool idle() const { return generator_ == nullptr || generator_->idle(); }
 
   // The loop's thread only.
-  engine::Generator* const generator_;
   const Finish finish_;
   std::map<uint64_t, Generation> running_;
   uint64_t next_id_ = 1;
-  bool loaded_ = false;
+  engine::Generator* generator_ = nullptr;  ///< Null: no version is loaded.
   uint64_t version_ = 0;
 
   const std::shared_ptr<Inbox> inbox_;  ///< Shared with callbacks that may come late.

@@ -7,20 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
+#include "workers/policy/generation_options.h"
 #include "workers/policy/trajectory_columns.h"
 
 namespace baton::rollout {
 namespace {
-
-constexpr int64_t kDefaultKvCacheBytes = int64_t{1} << 30;
-
-engine::GeneratorOptions GeneratorOptionsOf(const v1::RolloutSpec& spec) {
-  engine::GeneratorOptions options;
-  options.kv_cache_bytes = spec.has_kv_cache_bytes() ? spec.kv_cache_bytes() : kDefaultKvCacheBytes;
-  if (spec.has_max_num_seqs()) options.max_num_seqs = spec.max_num_seqs();
-  options.deterministic = spec.deterministic();
-  return options;
-}
 
 v1::TaskResult MakeResult(const engine::Tokenizer& tokenizer, const Generation& generation,
                           const std::string& reason) {
@@ -39,17 +30,16 @@ v1::TaskResult MakeResult(const engine::Tokenizer& tokenizer, const Generation& 
 
 }  // namespace
 
-RolloutRole::RolloutRole(RolloutOptions options, policy::WeightsRelay* relay)
-    : options_(std::move(options)), relay_(relay) {}
+RolloutRole::RolloutRole(RolloutOptions options, policy::WeightsRelay* relay,
+                         hybrid::SharedPolicy* shared)
+    : options_(std::move(options)), relay_(relay), shared_(shared) {}
 
-RolloutRole::~RolloutRole() = default;
+RolloutRole::~RolloutRole() { Release(); }
 
 absl::Status RolloutRole::Register(Worker& worker) {
   RoleOptions role;
-  role.on_assign = [this](const v1::Task& task, TaskContext&) {
-    return Assign(task.assign_role());
-  };
-  role.on_release = [this](const std::string&) { assigned_.reset(); };
+  role.on_assign = [this](const v1::Task& task, TaskContext&) { return Assign(task); };
+  role.on_release = [this](const std::string&) { Release(); };
   BATON_RETURN_IF_ERROR(worker.RegisterRole("rollout", std::move(role)));
   BATON_RETURN_IF_ERROR(worker.RegisterMethod(
       "rollout", "load_weights", 1,
@@ -59,31 +49,43 @@ absl::Status RolloutRole::Register(Worker& worker) {
       [this](std::shared_ptr<TaskContext> context) { Generate(std::move(context)); });
 }
 
-absl::StatusOr<v1::TaskResult> RolloutRole::Assign(const v1::AssignRole& assign) {
-  assigned_.reset();
+absl::StatusOr<v1::TaskResult> RolloutRole::Assign(const v1::Task& task) {
+  Release();
+  const v1::AssignRole& assign = task.assign_role();
+  BATON_RETURN_IF_ERROR(policy::CheckGenerationTp(assign));
   auto assigned = std::make_unique<Assigned>();
   assigned->spec = assign.spec();
   BATON_ASSIGN_OR_RETURN(assigned->source,
                          policy::PolicySource::Open(assign.spec().model(), assign.checkpoint()));
-  const policy::PolicySource& source = *assigned->source;
-  BATON_ASSIGN_OR_RETURN(assigned->model, engine::CausalLM::Create(source.config(), source.dtype(),
-                                                                   torch::Device(options_.device)));
-  if (assign.spec().rollout().deterministic()) assigned->model->SetDeterministic(true);
-  const engine::DecodeFunction decode = [&tokenizer =
-                                             source.tokenizer()](absl::Span<const int32_t> ids) {
-    return tokenizer.DecodeBytes(ids, /*skip_special_tokens=*/false);  // a stop may be one
-  };
-  auto generator = engine::Generator::Create(assigned->model.get(), decode,
-                                             GeneratorOptionsOf(assign.spec().rollout()));
-  if (!generator.ok()) return Annotate(generator.status(), "spec.rollout");
-  assigned->generator = *std::move(generator);
-  assigned->loop = std::make_unique<GeneratorLoop>(
-      assigned->generator.get(),
-      [&tokenizer = source.tokenizer()](const Generation& generation, const std::string& reason) {
+  if (assign.generation_tp() == 0) BATON_RETURN_IF_ERROR(MakeGenerator(*assigned));
+  assigned->loop =
+      std::make_unique<GeneratorLoop>([&tokenizer = assigned->source->tokenizer()](
+                                          const Generation& generation, const std::string& reason) {
         return MakeResult(tokenizer, generation, reason);
       });
   assigned_ = std::move(assigned);
+  if (assign.generation_tp() > 0) shared_->Enter(task.job(), assigned_->loop.get());
   return v1::TaskResult();
+}
+
+absl::Status RolloutRole::MakeGenerator(Assigned& assigned) const {
+  const policy::PolicySource& source = *assigned.source;
+  BATON_ASSIGN_OR_RETURN(assigned.model, engine::CausalLM::Create(source.config(), source.dtype(),
+                                                                  torch::Device(options_.device)));
+  if (assigned.spec.rollout().deterministic()) assigned.model->SetDeterministic(true);
+  auto generator = engine::Generator::Create(assigned.model.get(), policy::MakeDecode(source),
+                                             policy::MakeGeneratorOptions(assigned.spec.rollout()));
+  if (!generator.ok()) return Annotate(generator.status(), "spec.rollout");
+  assigned.generator = *std::move(generator);
+  return absl::OkStatus();
+}
+
+void RolloutRole::Release() {
+  if (assigned_ == nullptr) return;
+  if (assigned_->model == nullptr) {
+    shared_->Leave(absl::CancelledError("the rollout role was released"));
+  }
+  assigned_.reset();
 }
 
 absl::StatusOr<v1::TaskResult> RolloutRole::LoadWeights(const v1::Task& task,
@@ -91,12 +93,19 @@ absl::StatusOr<v1::TaskResult> RolloutRole::LoadWeights(const v1::Task& task,
   const uint64_t version = task.load_weights().policy_version();
   const auto start = std::chrono::steady_clock::now();
   Assigned& assigned = *assigned_;
+  if (assigned.model == nullptr) {
+    return absl::FailedPreconditionError(
+        "load_weights: this rollout has the weights of the actor beside it; send the actor "
+        "to_generation");
+  }
   const auto cancelled = std::make_shared<absl::Notification>();
   context.OnCancel([cancelled] { cancelled->Notify(); });
   const absl::Status status =
       relay_->Load(task.job(), version, *cancelled, [&](absl::Span<const uint8_t> bytes) {
-        return assigned.loop->LoadWeights(
-            version, [&] { return engine::LoadModelFrom(bytes, *assigned.model); });
+        return assigned.loop->LoadWeights(version, [&]() -> absl::StatusOr<engine::Generator*> {
+          BATON_RETURN_IF_ERROR(engine::LoadModelFrom(bytes, *assigned.model));
+          return assigned.generator.get();
+        });
       });
   if (!status.ok()) return Annotate(status, absl::StrCat("loading policy version ", version));
   context.ReportPolicyVersion(version);

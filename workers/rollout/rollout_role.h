@@ -1,4 +1,5 @@
-// Role "rollout": load_weights and generate, for one job at a time.
+// Role "rollout": load_weights and generate, for one job at a time. With AssignRole.generation_tp
+// it has no weights of its own: it generates with those of the actor that this process plays.
 #ifndef BATON_WORKERS_ROLLOUT_ROLLOUT_ROLE_H_
 #define BATON_WORKERS_ROLLOUT_ROLLOUT_ROLE_H_
 
@@ -9,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "sdk/worker/worker.h"
 #include "workers/engine/generator.h"
+#include "workers/hybrid/shared_policy.h"
 #include "workers/policy/policy_source.h"
 #include "workers/policy/weights_relay.h"
 #include "workers/rollout/generator_loop.h"
@@ -24,8 +26,8 @@ struct RolloutOptions {
 /// at once and its response streams from the generator's own thread.
 class RolloutRole {
  public:
-  /// `relay` must outlive this.
-  RolloutRole(RolloutOptions options, policy::WeightsRelay* relay);
+  /// Both must outlive this. `shared`: the one that role actor of this process has, too.
+  RolloutRole(RolloutOptions options, policy::WeightsRelay* relay, hybrid::SharedPolicy* shared);
   ~RolloutRole();
 
   /// Registers the role; this must outlive the worker's Run.
@@ -36,18 +38,21 @@ class RolloutRole {
   struct Assigned {
     v1::JobSpec spec;
     std::unique_ptr<policy::PolicySource> source;
-    std::unique_ptr<engine::CausalLM> model;
-    std::unique_ptr<engine::Generator> generator;
+    std::unique_ptr<engine::CausalLM> model;       ///< Null: the actor's …
+    std::unique_ptr<engine::Generator> generator;  ///< … and so is this.
     std::unique_ptr<GeneratorLoop> loop;
   };
 
-  absl::StatusOr<v1::TaskResult> Assign(const v1::AssignRole& assign);
+  absl::StatusOr<v1::TaskResult> Assign(const v1::Task& task);
+  absl::Status MakeGenerator(Assigned& assigned) const;
+  void Release();
   absl::StatusOr<v1::TaskResult> LoadWeights(const v1::Task& task, TaskContext& context);
   void Generate(std::shared_ptr<TaskContext> context);
   absl::StatusOr<Generation> MakeGeneration(const v1::Generate& task) const;
 
   const RolloutOptions options_;
   policy::WeightsRelay* const relay_;
+  hybrid::SharedPolicy* const shared_;
   std::unique_ptr<Assigned> assigned_;
 };
 

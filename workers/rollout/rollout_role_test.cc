@@ -18,7 +18,7 @@ class RolloutRoleTest : public ::testing::Test {
  protected:
   RolloutRoleTest()
       : relay_(policy::MakeWeightsRelay(folder_.path(), "", "test").value()),
-        role_({}, relay_.get()),
+        role_({}, relay_.get(), &shared_),
         worker_(controller_) {
     EXPECT_TRUE(role_.Register(*worker_.operator->()).ok());
     worker_.Start();
@@ -72,6 +72,7 @@ class RolloutRoleTest : public ::testing::Test {
   policy::TemporaryFolder folder_;
   FakeController controller_;
   std::unique_ptr<policy::WeightsRelay> relay_;
+  hybrid::SharedPolicy shared_;
   RolloutRole role_;
   RunningWorker worker_;
   std::unique_ptr<policy::PolicySource> source_;

@@ -96,11 +96,10 @@ absl::StatusOr<v1::TaskResult> JudgeRole::Assign(const v1::AssignRole& assign) {
   if (!generator.ok()) return Annotate(generator.status(), "spec.judge");
   assigned->generator = *std::move(generator);
   assigned->loop = std::make_unique<rollout::GeneratorLoop>(
-      assigned->generator.get(),
       [raw = assigned.get()](const rollout::Generation& generation, const std::string&) {
         return Judge(*raw, generation);
       });
-  BATON_RETURN_IF_ERROR(assigned->loop->LoadWeights(0, [] { return absl::OkStatus(); }));
+  BATON_RETURN_IF_ERROR(assigned->loop->LoadWeights(0, [&] { return assigned->generator.get(); }));
   Log(LogLevel::kInfo, "judge is ready",
       {{"parameters", assigned->source->config().NumParameters()}});
   assigned_ = std::move(assigned);

@@ -12,6 +12,7 @@
 #include "sdk/rpc/error.h"
 #include "sdk/worker/checkpoint_files.h"
 #include "workers/engine/weights_io.h"
+#include "workers/policy/generation_options.h"
 #include "workers/policy/trajectory_columns.h"
 #include "workers/trainer/score_tasks.h"
 #include "workers/trainer/train_batch.h"
@@ -43,10 +44,11 @@ constexpr torch::Dtype kTrainDtype = torch::kFloat32;
 
 }  // namespace
 
-ActorRole::ActorRole(ActorOptions options, policy::WeightsRelay* relay)
-    : options_(std::move(options)), relay_(relay) {}
+ActorRole::ActorRole(ActorOptions options, policy::WeightsRelay* relay,
+                     hybrid::SharedPolicy* shared)
+    : options_(std::move(options)), relay_(relay), shared_(shared) {}
 
-ActorRole::~ActorRole() = default;
+ActorRole::~ActorRole() { Drop(absl::CancelledError("the worker ends")); }
 
 absl::Status ActorRole::Register(Worker& worker) {
   experience_ = std::make_unique<ExperienceClient>(worker.options());
@@ -59,12 +61,14 @@ absl::Status ActorRole::Register(Worker& worker) {
   RoleOptions role;
   role.on_assign = method(&ActorRole::Assign);
   role.on_release = [this](const std::string& job) {
-    assigned_.reset();
+    Drop(absl::UnavailableError("the actor of this worker was released or is assigned anew"));
     relay_->Forget(job);
   };
   BATON_RETURN_IF_ERROR(worker.RegisterRole("actor", std::move(role)));
   BATON_RETURN_IF_ERROR(worker.RegisterMethod("actor", "update", 1, method(&ActorRole::Update)));
   BATON_RETURN_IF_ERROR(worker.RegisterMethod("actor", "publish", 1, method(&ActorRole::Publish)));
+  BATON_RETURN_IF_ERROR(
+      worker.RegisterMethod("actor", "to_generation", 1, method(&ActorRole::ToGeneration)));
   BATON_RETURN_IF_ERROR(
       worker.RegisterMethod("actor", "save_checkpoint", 1, method(&ActorRole::SaveCheckpoint)));
   BATON_RETURN_IF_ERROR(worker.RegisterAsyncMethod(
@@ -79,12 +83,17 @@ absl::Status ActorRole::Register(Worker& worker) {
 
 ActorRole::Result ActorRole::Assign(const v1::Task& task, TaskContext& context) {
   const v1::AssignRole& assign = task.assign_role();
-  assigned_.reset();
+  Drop(absl::UnavailableError("the actor of this worker is assigned anew"));
+  BATON_RETURN_IF_ERROR(policy::CheckGenerationTp(assign));
   auto assigned = std::make_unique<Assigned>();
   assigned->spec = assign.spec();
   // First of all: what follows may take ranks differently long.
   BATON_ASSIGN_OR_RETURN(assigned->ranks, Ranks::Join(task, options_.group_host,
                                                       [&context] { return context.cancelled(); }));
+  hybrid::HybridGroups groups;
+  if (assign.generation_tp() > 0) {
+    BATON_ASSIGN_OR_RETURN(groups, assigned->ranks->JoinHybrid(assign.generation_tp()));
+  }
   if (!assign.checkpoint().empty()) {
     BATON_RETURN_IF_ERROR(VerifyCheckpointFiles(assign.checkpoint()));
   }
@@ -105,6 +114,9 @@ ActorRole::Result ActorRole::Assign(const v1::Task& task, TaskContext& context) 
             ? assigned->reward_model->Restore(assign.checkpoint(), assign.step())
             : RestoreTrainer(assign.checkpoint(), assign.step(), *assigned->trainer));
     assigned->state.policy_version = assign.policy_version();
+  }
+  if (assign.generation_tp() > 0) {
+    BATON_RETURN_IF_ERROR(ShareWithRollout(assign, std::move(groups), *assigned));
   }
   Log(LogLevel::kInfo, "actor is ready",
       {{"job", task.job()},
@@ -141,10 +153,37 @@ absl::Status ActorRole::FinishScores() {
   return assigned_->loop->RunAlone([] { return absl::OkStatus(); });
 }
 
+absl::Status ActorRole::ShareWithRollout(const v1::AssignRole& assign, hybrid::HybridGroups groups,
+                                         Assigned& assigned) const {
+  if (assigned.model == nullptr) {
+    return absl::InvalidArgumentError(
+        "generation_tp: a job of kind reward_model generates nothing");
+  }
+  hybrid::HybridOptions options = {policy::MakeGeneratorOptions(assign.spec().rollout()),
+                                   policy::MakeDecode(*assigned.source)};
+  BATON_ASSIGN_OR_RETURN(assigned.hybrid,
+                         hybrid::HybridEngine::Create(
+                             assigned.model.get(), assigned.ranks->layout(assign.generation_tp()),
+                             assigned.ranks->rank(), std::move(groups), std::move(options)));
+  return absl::OkStatus();
+}
+
+void ActorRole::Drop(const absl::Status& why) {
+  shared_->TakeBack(why);
+  assigned_.reset();
+}
+
 absl::Status ActorRole::CheckPolicy(absl::string_view method) const {
   if (assigned_->model != nullptr) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("actor.", method, ": a job of kind reward_model has no policy"));
+}
+
+absl::Status ActorRole::CheckVersion(absl::string_view method, uint64_t version) const {
+  if (version == assigned_->state.policy_version) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kFailedPrecondition, "WRONG_VERSION",
+                   absl::StrCat(method, ": asked for version ", version, ", but the actor holds ",
+                                assigned_->state.policy_version));
 }
 
 absl::Status ActorRole::CheckFrom(const v1::Update& update) const {
@@ -204,6 +243,7 @@ ActorRole::Result ActorRole::Update(const v1::Task& task, TaskContext& context) 
   }
   const double fetch_seconds = fetching.Seconds();
   if (context.cancelled()) return absl::CancelledError("update was cancelled");
+  BATON_RETURN_IF_ERROR(StopGeneration());
   const Stopwatch training;
   BATON_ASSIGN_OR_RETURN(auto metrics, Train(task, trajectories, context));
   metrics["timing_s/update_actor"] = training.Seconds();
@@ -221,11 +261,7 @@ ActorRole::Result ActorRole::Publish(const v1::Task& task, TaskContext& context)
   BATON_RETURN_IF_ERROR(CheckPolicy("publish"));
   Assigned& assigned = *assigned_;
   const uint64_t version = task.publish().policy_version();
-  if (version != assigned.state.policy_version) {
-    return MakeError(absl::StatusCode::kFailedPrecondition, "WRONG_VERSION",
-                     absl::StrCat("asked to publish version ", version, ", but the actor holds ",
-                                  assigned.state.policy_version));
-  }
+  BATON_RETURN_IF_ERROR(CheckVersion("publish", version));
   const Stopwatch watch;
   if (!assigned.ranks->writes_model()) return v1::TaskResult();
   BATON_ASSIGN_OR_RETURN(const auto image,
@@ -247,6 +283,32 @@ ActorRole::Result ActorRole::Publish(const v1::Task& task, TaskContext& context)
   (*result.mutable_metrics())["timing_s/publish"] = watch.Seconds();
   (*result.mutable_metrics())["perf/published_bytes"] = static_cast<double>(image.size_bytes());
   return result;
+}
+
+ActorRole::Result ActorRole::ToGeneration(const v1::Task& task, TaskContext& /*context*/) {
+  Assigned& assigned = *assigned_;
+  if (assigned.hybrid == nullptr) {
+    return absl::FailedPreconditionError(
+        "to_generation: the actor was assigned without generation_tp, so rollouts have weights of "
+        "their own; publish them");
+  }
+  const uint64_t version = task.to_generation().policy_version();
+  BATON_RETURN_IF_ERROR(CheckVersion("to_generation", version));
+  const Stopwatch watch;
+  BATON_RETURN_IF_ERROR(Annotate(assigned.hybrid->generating() ? assigned.hybrid->CheckUnchanged()
+                                                               : assigned.hybrid->ToGeneration(),
+                                 absl::StrCat("generating with policy version ", version)));
+  shared_->Lend(task.job(), assigned.hybrid->generator(), version);
+  v1::TaskResult result;
+  (*result.mutable_metrics())["timing_s/to_generation"] = watch.Seconds();
+  return result;
+}
+
+/// Gives the weights back to the trainer.
+absl::Status ActorRole::StopGeneration() {
+  if (assigned_->hybrid == nullptr || !assigned_->hybrid->generating()) return absl::OkStatus();
+  shared_->TakeBack(absl::CancelledError("the weights that sample it are being updated"));
+  return assigned_->hybrid->ToTraining();
 }
 
 ActorRole::Result ActorRole::SaveCheckpoint(const v1::Task& task, TaskContext& /*context*/) {

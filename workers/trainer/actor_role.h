@@ -15,6 +15,8 @@
 #include "sdk/worker/worker.h"
 #include "workers/engine/model.h"
 #include "workers/engine/trainer.h"
+#include "workers/hybrid/hybrid_engine.h"
+#include "workers/hybrid/shared_policy.h"
 #include "workers/policy/policy_source.h"
 #include "workers/policy/weights_relay.h"
 #include "workers/trainer/checkpoint.h"
@@ -29,22 +31,27 @@ struct ActorOptions {
   std::string group_host;      ///< Ranks::Join.
 };
 
-/// Methods: update, publish, save_checkpoint, compute_log_prob, evaluate and export. In a job of
-/// kind reward_model it trains a reward model instead (reward_model_training.h): update, evaluate,
-/// save_checkpoint and export. compute_log_prob (Score) makes a column `old_log_prob`, float32 per
-/// response token, of the weights as they stand, under softmax(logits / rollout.temperature) (1
-/// where that is 0); a rank that holds a slice of the model cannot answer it alone. Requests that
-/// wait go together, on a thread of their own (score_loop.h); every other method is called by the
-/// worker's one thread for this role, once they are answered. Each may be repeated: `update` of the
-/// step already made answers its first result, so no optimizer step is ever applied twice.
+/// Methods: update, publish, to_generation, save_checkpoint, compute_log_prob, evaluate and export.
+/// In a job of kind reward_model it trains a reward model instead (reward_model_training.h):
+/// update, evaluate, save_checkpoint and export. compute_log_prob (Score) makes a column
+/// `old_log_prob`, float32 per response token, of the weights as they stand, under softmax(logits /
+/// rollout.temperature) (1 where that is 0); a rank that holds a slice of the model cannot answer
+/// it alone. Requests that wait go together, on a thread of their own (score_loop.h); every other
+/// method is called by the worker's one thread for this role, once they are answered. Each may be
+/// repeated: `update` of the step already made answers its first result, so no optimizer step is
+/// ever applied twice.
 ///
-/// With several ranks (ranks.h) all of them get update, publish and save_checkpoint; one publishes
-/// and writes. A rank that misses another answers UNAVAILABLE or DEADLINE_EXCEEDED, and the group
-/// is assigned anew.
+/// With AssignRole.generation_tp, to_generation lends the weights, as they are, to role rollout of
+/// this process; an update takes them back first. Nothing else is disturbed by it: between the two
+/// the weights stand still, so the other methods run as ever.
+///
+/// With several ranks (ranks.h) all of them get update, publish, to_generation and save_checkpoint;
+/// one publishes and writes. A rank that misses another answers UNAVAILABLE or DEADLINE_EXCEEDED,
+/// and the group is assigned anew.
 class ActorRole {
  public:
-  /// `relay` must outlive this.
-  ActorRole(ActorOptions options, policy::WeightsRelay* relay);
+  /// Both must outlive this. `shared`: the one that role rollout of this process has, too.
+  ActorRole(ActorOptions options, policy::WeightsRelay* relay, hybrid::SharedPolicy* shared);
   ~ActorRole();
 
   /// Registers the role; this must outlive the worker's Run.
@@ -58,6 +65,7 @@ class ActorRole {
     std::unique_ptr<RewardModelTraining> reward_model;  ///< Of kind reward_model, else null …
     std::unique_ptr<engine::CausalLM> model;            ///< … and otherwise these.
     std::unique_ptr<engine::Trainer> trainer;
+    std::unique_ptr<hybrid::HybridEngine> hybrid;  ///< With generation_tp, else null.
     TrainerState state;
     v1::TaskResult last_update;          ///< Of state.step, once one was made here.
     std::optional<uint64_t> publishing;  ///< The version last handed to the relay.
@@ -69,21 +77,28 @@ class ActorRole {
   Result Assign(const v1::Task& task, TaskContext& context);
   Result Update(const v1::Task& task, TaskContext& context);
   Result Publish(const v1::Task& task, TaskContext& context);
+  Result ToGeneration(const v1::Task& task, TaskContext& context);
   Result SaveCheckpoint(const v1::Task& task, TaskContext& context);
   void ComputeLogProb(std::shared_ptr<TaskContext> context);
   Result Evaluate(const v1::Task& task, TaskContext& context);
   Result Export(const v1::Task& task, TaskContext& context);
+  void Drop(const absl::Status& why);
   absl::Status LoadPolicy(const v1::AssignRole& assign, Assigned& assigned) const;
   /// Waits until every request for log-probs that came so far is answered.
   absl::Status FinishScores();
+  absl::Status ShareWithRollout(const v1::AssignRole& assign, hybrid::HybridGroups groups,
+                                Assigned& assigned) const;
+  absl::Status StopGeneration();
   absl::StatusOr<std::map<std::string, double>> Train(
       const v1::Task& task, const std::vector<v1::Trajectory>& trajectories, TaskContext& context);
+  absl::Status CheckVersion(absl::string_view method, uint64_t version) const;
   absl::Status CheckFrom(const v1::Update& update) const;
   /// FAILED_PRECONDITION for what only a policy does.
   absl::Status CheckPolicy(absl::string_view method) const;
 
   const ActorOptions options_;
   policy::WeightsRelay* const relay_;
+  hybrid::SharedPolicy* const shared_;
   std::unique_ptr<ExperienceClient> experience_;
   std::unique_ptr<Assigned> assigned_;
 };

@@ -48,7 +48,7 @@ class ActorRoleTest : public ::testing::Test {
   /// A new process, as far as the role knows.
   void Restart() {
     worker_.reset();
-    role_ = std::make_unique<ActorRole>(ActorOptions(), relay_.get());
+    role_ = std::make_unique<ActorRole>(ActorOptions(), relay_.get(), &shared_);
     worker_ = std::make_unique<RunningWorker>(controller_);
     EXPECT_TRUE(role_->Register(*worker_->operator->()).ok());
     worker_->Start();
@@ -98,6 +98,7 @@ class ActorRoleTest : public ::testing::Test {
   policy::TemporaryFolder folder_;
   FakeController controller_;
   std::unique_ptr<policy::WeightsRelay> relay_;
+  hybrid::SharedPolicy shared_;
   std::unique_ptr<ActorRole> role_;
   std::unique_ptr<RunningWorker> worker_;
   int tokens_ = 0;

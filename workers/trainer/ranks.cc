@@ -20,10 +20,14 @@ class JoinedRanks : public Ranks {
  public:
   explicit JoinedRanks(std::unique_ptr<parallel::RankGroups> groups) : groups_(std::move(groups)) {
     rank_ = groups_->address().rank;
-    data_rank_ = groups_->address().data_rank();
+    tp_ = groups_->address().tp;
+    dp_ = groups_->address().dp;
   }
   engine::Communicator* tensor_group() const override { return groups_->tensor_group(); }
   engine::Communicator* data_group() const override { return groups_->data_group(); }
+  absl::StatusOr<hybrid::HybridGroups> JoinHybrid(int generation_tp) override {
+    return hybrid::JoinHybridGroups(*groups_, layout(generation_tp));
+  }
 
  private:
   const std::unique_ptr<parallel::RankGroups> groups_;

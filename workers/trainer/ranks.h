@@ -9,7 +9,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "baton/v1/worker_service.pb.h"
+#include "sdk/parallel/rank_layout.h"
 #include "workers/engine/communicator.h"
+#include "workers/hybrid/hybrid_engine.h"
 
 namespace baton::trainer {
 
@@ -27,14 +29,23 @@ class Ranks {
   /// Null for a size of 1.
   virtual engine::Communicator* tensor_group() const { return nullptr; }
   virtual engine::Communicator* data_group() const { return nullptr; }
+  /// Further ends, to generate with `layout(generation_tp)`. All ranks call this. Errors as
+  /// hybrid::JoinHybridGroups.
+  virtual absl::StatusOr<hybrid::HybridGroups> JoinHybrid(int generation_tp) {
+    return hybrid::HybridGroups();
+  }
+  RankLayout layout(int generation_tp) const { return {1, tp_, dp_, 1, generation_tp}; }
+
+  int rank() const { return rank_; }
   /// One rank speaks for the group: it writes files and publishes.
   bool first() const { return rank_ == 0; }
   /// Of the ranks that together hold the copy of the model which is written.
-  bool writes_model() const { return data_rank_ == 0; }
+  bool writes_model() const { return rank_ / tp_ == 0; }
 
  protected:
   int rank_ = 0;
-  int data_rank_ = 0;
+  int tp_ = 1;
+  int dp_ = 1;
 };
 
 /// A store where ranks may meet whose rank 0 this process is. `address` is "tcp://HOST:PORT".

@@ -55,7 +55,7 @@ class RewardModelTrainingTest : public ::testing::Test {
   }
   void Restart() {
     worker_.reset();
-    role_ = std::make_unique<ActorRole>(ActorOptions(), relay_.get());
+    role_ = std::make_unique<ActorRole>(ActorOptions(), relay_.get(), &shared_);
     worker_ = std::make_unique<RunningWorker>(controller_);
     EXPECT_TRUE(role_->Register(*worker_->operator->()).ok());
     worker_->Start();
@@ -100,6 +100,7 @@ class RewardModelTrainingTest : public ::testing::Test {
   v1::JobSpec spec_ = policy::TinySpec();
   FakeController controller_;
   std::unique_ptr<policy::WeightsRelay> relay_;
+  hybrid::SharedPolicy shared_;
   std::unique_ptr<ActorRole> role_;
   std::unique_ptr<RunningWorker> worker_;
   int tokens_ = 0;

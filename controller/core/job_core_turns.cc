@@ -1,0 +1,117 @@
+// JobCore: roles that share workers take turns.
+//
+// Of a shared pool one role works at a time: it goes on until nothing that it could do is left,
+// then the next that has work begins. Commands of groups come first: while one is outstanding
+// nothing new begins on its pool, and it goes out when what runs there has ended. Two groups of
+// one pool execute theirs one after the other. So a worker never does two things at once, and
+// ranks never meet in different orders.
+#include <algorithm>
+
+#include "controller/core/job_core.h"
+
+namespace baton::controller {
+
+// Something of it runs.
+bool JobCore::IsAtWork(const std::string& role) const {
+  if (role == "rollout") {
+    const auto& slots = roster_.slots();
+    const bool loading =
+        std::any_of(slots.begin(), slots.end(), [](const Slot& slot) { return slot.loading; });
+    return loading || !rollouts_.running().empty();
+  }
+  const auto scorer = scorers_.find(role);
+  return scorer != scorers_.end() && !scorer->second.manager.running().empty();
+}
+
+// Something of it could begin.
+bool JobCore::HasWork(const std::string& role) const {
+  const auto& slots = roster_.slots();
+  const bool there = std::any_of(slots.begin(), slots.end(), [&](const Slot& slot) {
+    return slot.role == role && slot.ready();
+  });
+  if (!there) return false;
+  if (role == "rollout") return published_ && rollouts_.queued() > 0;
+  const auto scorer = scorers_.find(role);
+  return scorer != scorers_.end() && scorer->second.manager.queued() > 0;
+}
+
+bool JobCore::PoolCommanded(const SharedPool& pool) const {
+  return std::any_of(groups_.begin(), groups_.end(), [&](const Group& group) {
+    return group.command.has_value() && roster_.SharedBy(group.role) == &pool;
+  });
+}
+
+// After a restart: who is not back may be at work.
+bool JobCore::AllBack(const SharedPool& pool) const {
+  const auto& slots = roster_.slots();
+  return std::all_of(slots.begin(), slots.end(), [&](const Slot& slot) {
+    return slot.state == SlotState::kEmpty || slot.present || roster_.SharedBy(slot.role) != &pool;
+  });
+}
+
+bool JobCore::HasTurn(const std::string& role) const {
+  const SharedPool* pool = roster_.SharedBy(role);
+  return pool == nullptr || (pool->turn == role && !PoolCommanded(*pool));
+}
+
+void JobCore::TakeTurns() {
+  for (SharedPool& pool : roster_.shared()) {
+    const bool commanded = PoolCommanded(pool);
+    if (!IsAtWork(pool.turn) && (commanded || !HasWork(pool.turn))) {
+      const auto at_work = [&](const std::string& role) { return IsAtWork(role); };  // adopted
+      const auto has_work = [&](const std::string& role) {
+        return !commanded && AllBack(pool) && HasWork(role);
+      };
+      auto next = std::find_if(pool.roles.begin(), pool.roles.end(), at_work);
+      if (next == pool.roles.end()) {
+        next = std::find_if(pool.roles.begin(), pool.roles.end(), has_work);
+      }
+      pool.turn = next == pool.roles.end() ? "" : *next;
+    }
+    for (const std::string& role : pool.roles) {
+      if (role == "rollout" || scorers_.count(role) > 0) ManagerOf(role).SetOpen(HasTurn(role));
+    }
+  }
+}
+
+// Its command may go to a rank: it has begun already, or nobody else works on its pool and no group
+// before it has one.
+bool JobCore::MayCommand(const Group& group) const {
+  const SharedPool* pool = roster_.SharedBy(group.role);
+  if (pool == nullptr) return true;
+  if (!AllBack(*pool)) return false;
+  if (!group.command->sent.empty()) return true;
+  for (const Group& other : groups_) {
+    if (&other == &group || !other.command.has_value()) continue;
+    if (roster_.SharedBy(other.role) != pool) continue;
+    if (&other < &group || !other.command->sent.empty()) return false;
+  }
+  return std::none_of(pool->roles.begin(), pool->roles.end(),
+                      [&](const std::string& role) { return IsAtWork(role); });
+}
+
+// Commands that have waited for their pool.
+void JobCore::SendCommands() {
+  for (Group& group : groups_) {
+    if (!group.command.has_value() || group.command->sent.size() == group.ranks) continue;
+    // A restored one waits until its batch stands.
+    if (group.command->kind == TaskKind::kUpdate && phase_ != Phase::kUpdate) continue;
+    for (const Slot& slot : roster_.slots()) {
+      const bool has =
+          group.command->answers.count(slot.rank) + group.command->sent.count(slot.rank);
+      if (slot.role == group.role && !has) SendCommand(group, slot);
+    }
+  }
+}
+
+// The ranks hold their newest weights for generation.
+void JobCore::OnHandedOver() {
+  published_ = true;
+  update_weights_seconds_ = Since(publish_since_);
+  publish_since_ = absl::InfinitePast();
+  if (phase_ == Phase::kPublish) SetPhase(Phase::kNone);
+  Do(PutJob{});
+  Advance();
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,146 @@
+#include "controller/core/roster.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "controller/core/pools.h"
+#include "controller/core/roles.h"
+
+namespace baton::controller {
+
+Roster::Roster(const v1::JobSpec& effective, const v1::Dataflow& dataflow)
+    : hybrid_(IsHybrid(effective, dataflow)) {
+  std::map<std::string, size_t> first_seat;
+  for (RolePool& pool : PoolsOf(effective, dataflow)) {
+    for (const std::string& role : pool.roles) first_seat[role] = seats_.size();
+    seats_.resize(seats_.size() + static_cast<size_t>(pool.workers));
+    if (pool.roles.size() > 1) shared_.push_back({std::move(pool.roles), ""});
+  }
+  for (const auto& [role, count] : WorkersOf(effective, dataflow)) {
+    for (int i = 0; i < count; ++i) {
+      Slot slot;
+      slot.role = role;
+      slot.rank = static_cast<uint32_t>(i);
+      slot.seat = first_seat.at(role) + static_cast<size_t>(i);
+      Seat& seat = seats_[slot.seat];
+      absl::StrAppend(&seat.roles, seat.slots.empty() ? "" : "+", role);
+      seat.slots.push_back(slots_.size());
+      slots_.push_back(std::move(slot));
+    }
+  }
+}
+
+void Roster::Restore(const store::v1::JobRow& row, bool releasing) {
+  for (int i = 0; i < row.slots_size() && i < static_cast<int>(slots_.size()); ++i) {
+    const store::v1::SlotRow& kept = row.slots(i);
+    Slot& slot = slots_[static_cast<size_t>(i)];
+    slot.worker = kept.worker_id();
+    slot.credits = kept.credits();
+    slot.attempt = kept.attempt();
+    if (slot.worker.empty()) continue;
+    slot.state = releasing      ? SlotState::kReleasing
+                 : kept.ready() ? SlotState::kReady
+                                : SlotState::kAssigning;
+  }
+}
+
+void Roster::Keep(store::v1::JobRow* row) const {
+  for (const Slot& slot : slots_) {
+    store::v1::SlotRow* kept = row->add_slots();
+    kept->set_role(slot.role);
+    kept->set_worker_id(slot.worker);
+    kept->set_ready(slot.state == SlotState::kReady);
+    kept->set_credits(slot.credits);
+    kept->set_attempt(slot.attempt);
+  }
+}
+
+Slot* Roster::Find(const std::string& worker, absl::string_view role) {
+  for (Slot& slot : slots_) {
+    if (slot.worker == worker && slot.role == role && slot.state != SlotState::kEmpty) return &slot;
+  }
+  return nullptr;
+}
+
+const Slot* Roster::Find(const std::string& worker, absl::string_view role) const {
+  return const_cast<Roster*>(this)->Find(worker, role);
+}
+
+Slot* Roster::At(uint64_t index, const std::string& worker) {
+  if (index >= slots_.size()) return nullptr;
+  Slot& slot = slots_[index];
+  return slot.worker == worker && slot.state != SlotState::kEmpty ? &slot : nullptr;
+}
+
+const Slot* Roster::At(uint64_t index, const std::string& worker) const {
+  return const_cast<Roster*>(this)->At(index, worker);
+}
+
+std::vector<Slot*> Roster::Of(const std::string& worker) {
+  std::vector<Slot*> slots;
+  for (Slot& slot : slots_) {
+    if (slot.worker == worker && slot.state != SlotState::kEmpty) slots.push_back(&slot);
+  }
+  return slots;
+}
+
+bool Roster::Has(const std::string& worker) const {
+  return !const_cast<Roster*>(this)->Of(worker).empty();
+}
+
+bool Roster::IsFree(const Seat& seat) const {
+  return std::all_of(seat.slots.begin(), seat.slots.end(),
+                     [&](size_t i) { return slots_[i].state == SlotState::kEmpty; });
+}
+
+std::map<std::string, std::string> Roster::Held() const {
+  std::map<std::string, std::string> held;
+  for (const Slot& slot : slots_) {
+    if (slot.state != SlotState::kEmpty) held[slot.worker] = seats_[slot.seat].roles;
+  }
+  return held;
+}
+
+std::map<std::string, int> Roster::Missing() const {
+  std::map<std::string, int> missing;
+  for (const Seat& seat : seats_) {
+    if (IsFree(seat)) ++missing[seat.roles];
+  }
+  return missing;
+}
+
+std::vector<Slot*> Roster::FreeSeat(const std::string& roles) {
+  std::vector<Slot*> slots;
+  const auto seat = std::find_if(seats_.begin(), seats_.end(),
+                                 [&](const Seat& s) { return s.roles == roles && IsFree(s); });
+  if (seat == seats_.end()) return slots;
+  for (size_t i : seat->slots) slots.push_back(&slots_[i]);
+  return slots;
+}
+
+bool Roster::AnyIn(SlotState state) const {
+  return std::any_of(slots_.begin(), slots_.end(),
+                     [&](const Slot& slot) { return slot.state == state; });
+}
+
+bool Roster::AnyIn(absl::string_view role, SlotState state) const {
+  return std::any_of(slots_.begin(), slots_.end(),
+                     [&](const Slot& slot) { return slot.role == role && slot.state == state; });
+}
+
+std::string Roster::FirstOf(absl::string_view role) const {
+  for (const Slot& slot : slots_) {
+    if (slot.role == role && slot.rank == 0) return slot.worker;
+  }
+  return "";
+}
+
+const SharedPool* Roster::SharedBy(absl::string_view role) const {
+  for (const SharedPool& pool : shared_) {
+    if (std::count(pool.roles.begin(), pool.roles.end(), role) > 0) return &pool;
+  }
+  return nullptr;
+}
+
+}  // namespace baton::controller

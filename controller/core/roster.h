@@ -1,0 +1,109 @@
+// Who plays what in a job: its slots, and which of them share a worker.
+//
+// A pool is what some roles share: as many seats as its largest role has slots. A worker takes a
+// seat, and with it one slot of every role that has so many; rank i of a role sits on seat i. A
+// role that shares with none is a pool of its own, and its slots are its seats.
+#ifndef BATON_CONTROLLER_CORE_ROSTER_H_
+#define BATON_CONTROLLER_CORE_ROSTER_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "baton/store/v1/rows.pb.h"
+#include "baton/v1/job_spec.pb.h"
+#include "controller/core/task.h"
+
+namespace baton::controller {
+
+/// Of a slot's worker; kGathering: the other ranks of its group are not all there.
+enum class SlotState { kEmpty, kGathering, kAssigning, kReady, kReleasing };
+
+/// A place for a worker in a role, and who has it.
+struct Slot {
+  std::string role;
+  uint32_t rank = 0;  ///< In its role.
+  size_t seat = 0;    ///< Slots of one seat have one worker.
+  std::string worker;
+  SlotState state = SlotState::kEmpty;
+  int credits = 1;
+  uint32_t attempt = 0;
+  uint32_t failures = 0;
+  bool present = false;          ///< Attached, as far as the job knows.
+  uint64_t version = 0;          ///< Policy version a rollout holds; 0: none.
+  bool loading = false;          ///< load_weights is under way …
+  uint64_t loading_version = 0;  ///< … of this version.
+  absl::Time since;              ///< Of state or loading.
+  TaskRef assigned;              ///< Of assign_role, while kAssigning.
+
+  bool ready() const { return state == SlotState::kReady && present; }
+};
+
+/// Several roles that share workers: one of them works at a time.
+struct SharedPool {
+  std::vector<std::string> roles;  ///< Who is first is served first.
+  std::string turn;                ///< Whose it is; "": nobody has work.
+};
+
+/// Pure. The number of slots, their roles and seats never change.
+class Roster {
+ public:
+  Roster() = default;
+  /// Slots by role and rank; a row keeps them in this order.
+  Roster(const v1::JobSpec& effective, const v1::Dataflow& dataflow);
+
+  /// Takes over who is where, as a row has it. `releasing`: everybody is about to go.
+  void Restore(const store::v1::JobRow& row, bool releasing);
+  void Keep(store::v1::JobRow* row) const;
+
+  std::vector<Slot>& slots() { return slots_; }
+  const std::vector<Slot>& slots() const { return slots_; }
+  int IndexOf(const Slot& slot) const { return static_cast<int>(&slot - slots_.data()); }
+
+  /// The slot that this worker has in this role; null: none.
+  Slot* Find(const std::string& worker, absl::string_view role);
+  const Slot* Find(const std::string& worker, absl::string_view role) const;
+  /// The slot of that index, if this worker has it.
+  Slot* At(uint64_t index, const std::string& worker);
+  const Slot* At(uint64_t index, const std::string& worker) const;
+  /// All slots of a worker.
+  std::vector<Slot*> Of(const std::string& worker);
+  bool Has(const std::string& worker) const;
+
+  /// Workers with their roles, joined by "+".
+  std::map<std::string, std::string> Held() const;
+  /// Roles, joined by "+", of the seats that are free -> how many.
+  std::map<std::string, int> Missing() const;
+  /// The slots of a free seat of these roles; none: there is none.
+  std::vector<Slot*> FreeSeat(const std::string& roles);
+
+  bool AnyIn(SlotState state) const;
+  bool AnyIn(absl::string_view role, SlotState state) const;
+  /// The worker of rank 0; "": none.
+  std::string FirstOf(absl::string_view role) const;
+
+  std::vector<SharedPool>& shared() { return shared_; }
+  /// The shared pool of a role; null: it has workers of its own.
+  const SharedPool* SharedBy(absl::string_view role) const;
+  /// Actor and rollouts share their workers: the rollouts sample the very weights that are trained.
+  bool hybrid() const { return hybrid_; }
+
+ private:
+  struct Seat {
+    std::string roles;          // joined by "+"
+    std::vector<size_t> slots;  // by index
+  };
+  bool IsFree(const Seat& seat) const;
+
+  std::vector<Slot> slots_;
+  std::vector<Seat> seats_;
+  std::vector<SharedPool> shared_;
+  bool hybrid_ = false;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_ROSTER_H_

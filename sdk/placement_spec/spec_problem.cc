@@ -1,0 +1,195 @@
+#include "sdk/placement_spec/spec_problem.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace baton::placement {
+namespace {
+
+// Bounds of actor.parallel, and of the number of workers of a role.
+constexpr int kMostTensor = 64;
+constexpr int64_t kMostData = 1024;
+
+const char* const kRoles[] = {"actor",     "critic",       "cost_critic",
+                              "reference", "reward_model", "cost"};
+
+bool IsRl(const v1::JobSpec& spec) {
+  return spec.kind() == v1::JOB_KIND_RL || spec.kind() == v1::JOB_KIND_UNSPECIFIED;
+}
+
+bool Trains(const std::string& role) {
+  return role == "actor" || role == "critic" || role == "cost_critic";
+}
+
+bool ActorScores(const v1::JobSpec& spec) {
+  if (!spec.has_dataflow()) return spec.algorithm().recompute_log_prob();
+  const auto& nodes = spec.dataflow().score();
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [](const v1::ScoreNode& node) { return node.role() == "actor"; });
+}
+
+bool HasScalarHead(const std::string& role) {
+  return role == "critic" || role == "cost_critic" || role == "reward_model" || role == "cost";
+}
+
+const v1::ModelSpec& ModelOf(const v1::JobSpec& spec, const std::string& role) {
+  const auto own = [&](bool given, const v1::ModelSpec& model) -> const v1::ModelSpec& {
+    return given && (model.has_path() || model.has_init()) ? model : spec.model();
+  };
+  if (role == "critic") return own(spec.critic().has_model(), spec.critic().model());
+  if (role == "cost_critic") {
+    return own(spec.cost_critic().has_model(), spec.cost_critic().model());
+  }
+  if (role == "reference") return own(spec.reference().has_model(), spec.reference().model());
+  if (role == "reward_model") {
+    return own(spec.reward_model().has_model(), spec.reward_model().model());
+  }
+  if (role == "cost") return own(spec.cost_model().has_model(), spec.cost_model().model());
+  return spec.model();
+}
+
+bool UsesKlInReward(const v1::AlgorithmSpec& algorithm, const std::string& preset) {
+  const auto& options = algorithm.advantage().fields();
+  const auto given = options.find("use_kl_in_reward");
+  if (given != options.end()) return given->second.bool_value();
+  static const auto* const presets =
+      new std::set<std::string>{"ppo", "rloo", "reinforce_plus_plus", "safe_rlhf"};
+  return presets->count(preset) > 0;
+}
+
+// Roles of the graph that the preset makes (docs/algorithms.md).
+std::set<std::string> PresetRoles(const v1::JobSpec& spec) {
+  const std::string preset =
+      spec.algorithm().has_preset() ? spec.algorithm().preset() : std::string("grpo");
+  std::set<std::string> roles = {"actor"};
+  if (preset == "ppo" || preset == "safe_rlhf" || preset == "vapo") roles.insert("critic");
+  if (preset == "safe_rlhf") roles.insert("cost");
+  if (preset == "safe_rlhf" && spec.algorithm().cost_critic()) roles.insert("cost_critic");
+  if (preset == "fapo" || spec.has_judge()) roles.insert("judge");
+  if (spec.has_reward_model()) roles.insert("reward_model");
+  if (spec.has_reference() || spec.algorithm().use_kl_loss() ||
+      UsesKlInReward(spec.algorithm(), preset)) {
+    roles.insert("reference");
+  }
+  return roles;
+}
+
+Workload MakeWorkload(const v1::JobSpec& spec) {
+  const bool rl = IsRl(spec);
+  const v1::DataSpec& data = spec.data();
+  const int64_t prompts = data.has_train_batch_size() ? data.train_batch_size() : 32;
+  const int64_t drawn = data.gen_batch_size() > 0 ? data.gen_batch_size() : prompts;
+  const int64_t n = spec.kind() == v1::JOB_KIND_REWARD_MODEL ? 2  // a pair
+                    : !rl                                    ? 1
+                    : spec.rollout().has_n()                 ? spec.rollout().n()
+                                                             : 8;
+  const bool baseline = rl && spec.algorithm().preset() == "remax";
+  Workload w;
+  w.generated = drawn * (n + (baseline ? 1 : 0));
+  w.sequences = prompts * n;
+  w.prompt_tokens = data.has_max_prompt_length() ? data.max_prompt_length() : 1024;
+  w.response_tokens = data.has_max_response_length() ? data.max_response_length() : 1024;
+  w.mini_batch = spec.actor().ppo_mini_batch_size() > 0
+                     ? std::min<int64_t>(spec.actor().ppo_mini_batch_size(), w.sequences)
+                     : w.sequences;
+  w.epochs = spec.actor().has_ppo_epochs() ? spec.actor().ppo_epochs() : 1;
+  w.bytes = spec.model().dtype() == "bfloat16" ? 2 : 4;
+  return w;
+}
+
+// Sequences of an update of the role.
+int64_t MiniBatch(const v1::JobSpec& spec, const std::string& role) {
+  const v1::ActorSpec& own = role == "critic"        ? spec.critic().train()
+                             : role == "cost_critic" ? spec.cost_critic().train()
+                                                     : spec.actor();
+  const int given = own.has_ppo_mini_batch_size() ? own.ppo_mini_batch_size()
+                                                  : spec.actor().ppo_mini_batch_size();
+  if (given > 0) return given;
+  const int64_t samples = !IsRl(spec) ? 1 : spec.rollout().has_n() ? spec.rollout().n() : 8;
+  return samples * (spec.data().has_train_batch_size() ? spec.data().train_batch_size() : 32);
+}
+
+}  // namespace
+
+std::set<std::string> AllRoles(const v1::JobSpec& spec) {
+  if (!IsRl(spec)) return {"actor"};
+  if (!spec.has_dataflow()) return PresetRoles(spec);
+  std::set<std::string> roles;
+  for (const v1::ScoreNode& node : spec.dataflow().score()) roles.insert(node.role());
+  for (const v1::UpdateNode& node : spec.dataflow().update()) roles.insert(node.role());
+  return roles;
+}
+
+std::vector<std::string> ModelRoles(const v1::JobSpec& spec) {
+  const std::set<std::string> all = AllRoles(spec);
+  std::vector<std::string> out;
+  for (const char* role : kRoles) {
+    if (all.count(role) > 0) out.emplace_back(role);
+  }
+  return out;
+}
+
+absl::StatusOr<SpecProblem> ProblemOf(const v1::JobSpec& spec, const ModelSource& source) {
+  SpecProblem out;
+  const std::vector<std::string> roles = ModelRoles(spec);
+  if (roles.empty()) {
+    return absl::InvalidArgumentError(
+        "the job has no role with a model; its dataflow needs an "
+        "update node of role actor");
+  }
+  for (const std::string& name : roles) {
+    absl::StatusOr<ModelConfig> model = source(name, ModelOf(spec, name));
+    if (!model.ok()) return model.status();
+    Role role;
+    role.name = name;
+    role.model = *std::move(model);
+    role.model.scalar_head = HasScalarHead(name) || spec.kind() == v1::JOB_KIND_REWARD_MODEL;
+    role.generates = IsRl(spec) && name == "actor";
+    role.scores = IsRl(spec) && (name != "actor" || ActorScores(spec));
+    role.trains = Trains(name);
+    out.problem.roles.push_back(std::move(role));
+  }
+  for (const std::string& role : AllRoles(spec)) {
+    if (std::find(roles.begin(), roles.end(), role) != roles.end()) continue;
+    if (role == "reward") continue;  // rules and commands
+    out.notes.push_back(
+        absl::StrCat("role ", role, " is not in the plan; give it devices of its own"));
+  }
+  out.problem.setting.workload = MakeWorkload(spec);
+  return out;
+}
+
+void KeepToRunnable(const v1::JobSpec& spec, Problem* problem) {
+  problem->max_pipeline = 1;
+  for (Role& role : problem->roles) {
+    role.max_tensor = role.name == "actor" && !role.scores ? kMostTensor : 1;
+    role.max_generation_tensor = 1;
+    role.max_data = static_cast<int>(
+        role.trains ? std::clamp<int64_t>(MiniBatch(spec, role.name), 1, kMostData) : kMostData);
+  }
+}
+
+void WritePools(const Problem& problem, const Plan& plan, v1::ResourcesSpec* resources) {
+  resources->set_placement("pools");
+  resources->clear_pools();
+  for (const PoolPlan& pool : plan.pools) {
+    v1::PoolSpec* out = resources->add_pools();
+    out->set_devices(pool.devices);
+    for (const RolePlan& role : pool.roles) {
+      const Role& what = problem.roles[static_cast<size_t>(role.role)];
+      out->add_roles(what.name);
+      v1::LayoutSpec& layout = (*out->mutable_layouts())[what.name];
+      if (role.layout.pipeline > 1) layout.set_pp(role.layout.pipeline);
+      layout.set_tp(role.layout.tensor);
+      layout.set_dp(role.layout.data);
+      if (!what.generates) continue;
+      out->add_roles("rollout");
+      if (role.layout.pipeline > 1) layout.set_generation_pp(role.layout.generation_pipeline);
+      layout.set_generation_tp(role.layout.generation_tensor);
+    }
+  }
+}
+
+}  // namespace baton::placement

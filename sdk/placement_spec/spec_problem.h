@@ -1,0 +1,47 @@
+// From a job's spec to the question that sdk/placement answers, and from its answer to pools. The
+// controller and `baton plan` both ask by these functions, so that both have one plan.
+#ifndef BATON_SDK_PLACEMENT_SPEC_SPEC_PROBLEM_H_
+#define BATON_SDK_PLACEMENT_SPEC_SPEC_PROBLEM_H_
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "baton/v1/job_spec.pb.h"
+#include "sdk/placement/search.h"
+
+namespace baton::placement {
+
+struct SpecProblem {
+  Problem problem;                 ///< Without device and number of devices.
+  std::vector<std::string> notes;  ///< What the plan leaves out, one sentence each.
+};
+
+/// The model of a role; `model` is what the spec gives it, perhaps nothing.
+using ModelSource =
+    std::function<absl::StatusOr<ModelConfig>(const std::string& role, const v1::ModelSpec& model)>;
+
+/// Every role of the job's graph but the rollouts: of `spec.dataflow`, or of its preset's.
+std::set<std::string> AllRoles(const v1::JobSpec& spec);
+
+/// Of those, the ones that hold a model and are planned, in a fixed order: actor, critic,
+/// cost_critic, reference, reward_model, cost.
+std::vector<std::string> ModelRoles(const v1::JobSpec& spec);
+
+/// `spec` may have its defaults filled in, or not. InvalidArgument: no role has a model; else the
+/// errors of `source`. The layouts are all that sdk/placement knows.
+absl::StatusOr<SpecProblem> ProblemOf(const v1::JobSpec& spec, const ModelSource& source);
+
+/// Leaves the layouts that Baton's own workers run and the controller admits: no pipeline stages,
+/// tensor ranks for an actor that does not score, data ranks that all have a sequence of each
+/// mini-batch, generation on one rank a replica.
+void KeepToRunnable(const v1::JobSpec& spec, Problem* problem);
+
+/// The plan's pools and layouts, the rollouts beside the actor; other fields stay.
+void WritePools(const Problem& problem, const Plan& plan, v1::ResourcesSpec* resources);
+
+}  // namespace baton::placement
+
+#endif  // BATON_SDK_PLACEMENT_SPEC_SPEC_PROBLEM_H_

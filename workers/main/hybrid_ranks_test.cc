@@ -1,0 +1,136 @@
+// Two ranks train one policy; each generates with all of it, or with its copy.
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "sdk/rpc/error.h"
+#include "workers/main/hybrid_testing.h"
+#include "workers/trainer/ranks.h"
+
+namespace baton {
+namespace {
+
+using testing::ExpectSameResponses;
+using testing::HybridWorker;
+using testing::Place;
+
+class HybridRanksTest : public ::testing::Test {
+ protected:
+  HybridRanksTest()
+      : relay_(policy::MakeWeightsRelay(folder_.path() + "/relay", "", "test").value()),
+        store_(trainer::GroupStore::Start("127.0.0.1").value()),
+        alone_(relay_.get()) {}
+
+  void Start(int tp, int dp) {
+    workers_.clear();
+    for (int rank = 0; rank < tp * dp; ++rank) {
+      workers_.push_back(
+          std::make_unique<HybridWorker>(relay_.get(), Place{rank, tp, dp, store_->address()}));
+    }
+  }
+  /// On every rank at once, as the group's commands are.
+  std::vector<v1::TaskResult> Each(
+      const std::function<v1::TaskResult(HybridWorker& worker)>& call) {
+    std::vector<v1::TaskResult> results(workers_.size());
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < workers_.size(); ++i) {
+      threads.emplace_back([&, i] { results[i] = call(*workers_[i]); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return results;
+  }
+  void Do(const std::function<v1::TaskResult(HybridWorker& worker)>& call) {
+    for (const v1::TaskResult& result : Each(call)) {
+      ASSERT_EQ(result.status().code(), 0) << result.status().message();
+    }
+  }
+  void Begin() {
+    Do([](HybridWorker& worker) { return worker.Assign("rollout"); });
+    Do([](HybridWorker& worker) { return worker.Assign("actor"); });
+    Do([](HybridWorker& worker) { return worker.ToGeneration(0); });
+  }
+
+  policy::TemporaryFolder folder_;
+  std::unique_ptr<policy::WeightsRelay> relay_;
+  std::unique_ptr<trainer::GroupStore> store_;
+  HybridWorker alone_;
+  std::vector<std::unique_ptr<HybridWorker>> workers_;
+};
+
+TEST_F(HybridRanksTest, EachRankGeneratesAsOneProcess) {
+  for (const auto& [tp, dp] : {std::pair{2, 1}, {1, 2}}) {
+    SCOPED_TRACE(tp);
+    ASSERT_EQ(alone_.Assign("actor").status().code(), 0);
+    ASSERT_EQ(alone_.Assign("rollout").status().code(), 0);
+    ASSERT_EQ(alone_.ToGeneration(0).status().code(), 0);
+    Start(tp, dp);
+    Begin();
+    for (int64_t step = 0; step <= 2; ++step) {
+      const auto version = static_cast<uint64_t>(step);
+      if (step > 0) {
+        Do([&](HybridWorker& worker) { return worker.Update(step); });
+        ASSERT_EQ(alone_.Update(step).status().code(), 0);
+        Do([&](HybridWorker& worker) { return worker.ToGeneration(version); });
+        ASSERT_EQ(alone_.ToGeneration(version).status().code(), 0);
+      }
+      const auto expected = alone_.Generate(version);
+      std::vector<std::vector<v1::TaskResult>> responses(2);
+      Each([&](HybridWorker& worker) {
+        responses[&worker == workers_[1].get()] = worker.Generate(version);
+        return v1::TaskResult();
+      });
+      ExpectSameResponses(responses[0], expected, /*bits=*/false);
+      ExpectSameResponses(responses[1], responses[0], /*bits=*/dp == 2);
+      // A tensor group scores together.
+      std::vector<std::vector<float>> scores(2);
+      Each([&](HybridWorker& worker) {
+        scores[&worker == workers_[1].get()] = worker.LogProbs();
+        return v1::TaskResult();
+      });
+      const std::vector<float> score = alone_.LogProbs();
+      for (const auto& ranks : scores) {
+        ASSERT_EQ(ranks.size(), 2u);
+        for (size_t i = 0; i < 2; ++i) EXPECT_NEAR(ranks[i], score[i], 1e-4);
+      }
+    }
+    Do([&](HybridWorker& worker) { return worker.Save(2, folder_.path() + "/saved"); });
+    Do([&](HybridWorker& worker) { return worker.Publish(2); });
+    Each([](HybridWorker& worker) {
+      worker.Generate(2);
+      return v1::TaskResult();
+    });
+    // Formed anew while it generates, from what was saved.
+    const auto reassign = [&](HybridWorker& worker) {
+      v1::Task task = worker.MakeAssign("actor");
+      task.mutable_assign_role()->set_checkpoint(folder_.path() + "/saved");
+      task.mutable_assign_role()->set_step(2);
+      task.mutable_assign_role()->set_policy_version(3);
+      return worker.Run(task);
+    };
+    const auto before = workers_[1]->Generate(2);
+    Do(reassign);
+    Do([](HybridWorker& worker) { return worker.ToGeneration(3); });
+    ExpectSameResponses(workers_[1]->Generate(3), before, /*bits=*/true);
+    workers_.clear();
+    std::filesystem::remove_all(folder_.path() + "/saved");
+  }
+}
+
+TEST_F(HybridRanksTest, ALostNeighbourIsSaid) {
+  Start(2, 1);
+  Begin();
+  Do([](HybridWorker& worker) { return worker.Update(1); });
+  ASSERT_EQ(workers_[1]->Release("actor").status().code(), 0);
+  const v1::TaskResult result = workers_[0]->ToGeneration(1);
+  EXPECT_TRUE(absl::IsUnavailable(FromProto(result.status())) ||
+              absl::IsDeadlineExceeded(FromProto(result.status())))
+      << result.status().message();
+  EXPECT_EQ(ErrorReason(FromProto(workers_[0]->Run(workers_[0]->MakeGenerate(1)).status())),
+            "WRONG_VERSION");
+  Do([](HybridWorker& worker) { return worker.Assign("actor"); });
+  Do([](HybridWorker& worker) { return worker.ToGeneration(0); });
+  workers_[0]->Generate(0);
+}
+
+}  // namespace
+}  // namespace baton

@@ -1,0 +1,34 @@
+#include "workers/policy/generation_options.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace baton::policy {
+namespace {
+
+constexpr int64_t kDefaultKvCacheBytes = int64_t{1} << 30;
+
+}  // namespace
+
+engine::GeneratorOptions MakeGeneratorOptions(const v1::RolloutSpec& spec) {
+  engine::GeneratorOptions options;
+  options.kv_cache_bytes = spec.has_kv_cache_bytes() ? spec.kv_cache_bytes() : kDefaultKvCacheBytes;
+  if (spec.has_max_num_seqs()) options.max_num_seqs = spec.max_num_seqs();
+  options.deterministic = spec.deterministic();
+  return options;
+}
+
+absl::Status CheckGenerationTp(const v1::AssignRole& assign) {
+  if (assign.generation_tp() >= 0 && assign.generation_tp() <= 1) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat("generation_tp: ", assign.generation_tp(),
+                   "; this worker generates with replicas of one rank each: set "
+                   "spec.rollout.tensor_model_parallel_size to 1"));
+}
+
+engine::DecodeFunction MakeDecode(const PolicySource& source) {
+  return [&tokenizer = source.tokenizer()](absl::Span<const int32_t> ids) {
+    return tokenizer.DecodeBytes(ids, /*skip_special_tokens=*/false);
+  };
+}
+
+}  // namespace baton::policy
