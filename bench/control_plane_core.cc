@@ -94,7 +94,7 @@ class World {
     asked_ = true;
     for (const auto& [role, missing] : effect.missing) {
       for (int i = 0; i < missing; ++i) {
-        After(1, WorkerGranted{absl::StrCat(role, "-", next_worker_++), role, kCredits});
+        After(1, WorkerGranted{absl::StrCat(role, "-", next_worker_++), role, {{role, kCredits}}});
       }
     }
   }

@@ -79,8 +79,8 @@ class PlacementCheck {
       if (has) FailAt(field, "placement auto chooses it; remove it, or write resources.pools");
     };
     for (const v1::UpdateNode& node : dataflow.update()) {
-      const v1::ParallelSpec& parallel = TrainOf(given, node.role()).parallel();
-      chosen(parallel.has_tp() || parallel.has_dp(), TrainField(node.role()) + ".parallel");
+      const v1::ParallelSpec& parallel = TrainingOf(given, node.role()).parallel();
+      chosen(parallel.has_tp() || parallel.has_dp(), TrainingPath(node.role()) + ".parallel");
     }
     chosen(given.rollout().has_tensor_model_parallel_size(), "rollout.tensor_model_parallel_size");
     chosen(resources_.has_rollout_workers(), "resources.rollout_workers");

@@ -13,7 +13,7 @@ namespace baton::controller {
 namespace {
 
 // Bounds of resources.rollout_workers, and of reward_workers and role_workers.
-constexpr int kMostRollouts = 4096;
+constexpr int kMostRollouts = 65536;
 constexpr int kMostWorkers = 1024;
 
 v1::FieldViolation Violation(const std::string& field, const std::string& description) {
@@ -130,12 +130,12 @@ class PoolFiller {
       const std::string field = absl::StrCat(PathOf(index), ".layouts.", role);
       const int tp = std::max(layout.tp(), 1), dp = std::max(layout.dp(), 1);
       if (trained_.count(role) > 0) {
-        const v1::ParallelSpec& other = TrainOf(given_, role).parallel();
-        const std::string path = absl::StrCat(TrainField(role), ".parallel");
+        const v1::ParallelSpec& other = TrainingOf(given_, role).parallel();
+        const std::string path = absl::StrCat(TrainingPath(role), ".parallel");
         bool agree = Agree(field, "tp", tp, other.has_tp(), other.tp(), path + ".tp");
         agree &= Agree(field, "dp", dp, other.has_dp(), other.dp(), path + ".dp");
         if (!agree) continue;
-        v1::ParallelSpec* parallel = MutableTrainOf(effective_, role)->mutable_parallel();
+        v1::ParallelSpec* parallel = MutableTrainingOf(effective_, role)->mutable_parallel();
         parallel->set_tp(tp);
         parallel->set_dp(dp);
         if (role == "actor" && layout.has_generation_tp()) TakeGenerationTp(field, layout);

@@ -258,8 +258,17 @@ TEST(FillPools, AFilledSpecStays) {
   AddPool(&specs.back(), {"critic", "reward_model", "reward"}, 1);
   specs.push_back(Ppo());
   AddPool(&specs.back(), {"actor", "reference"}, 1);
+  specs.push_back(Ppo());  // the largest group there may be
+  specs.back().mutable_data()->set_train_batch_size(1024);
+  specs.back().mutable_data()->clear_gen_batch_size();
+  specs.back().mutable_actor()->clear_ppo_mini_batch_size();
+  specs.back().mutable_actor()->mutable_parallel()->set_tp(64);
+  specs.back().mutable_actor()->mutable_parallel()->set_dp(1024);
+  specs.back().mutable_resources()->set_placement("standalone");
+  EXPECT_EQ(CheckSpec(specs.back()).effective.resources().rollout_workers(), 65536);
   for (const v1::JobSpec& spec : specs) {
     const CheckedSpec once = CheckSpec(spec);
+    EXPECT_THAT(Problems(spec), IsEmpty());
     EXPECT_THAT(Problems(once.effective), IsEmpty());
     const CheckedSpec again = CheckSpec(once.effective);
     EXPECT_TRUE(MessageDifferencer::Equals(again.effective, once.effective))

@@ -36,13 +36,6 @@ SimulatedJob World(uint64_t seed, const std::string& preset, int steps) {
     options.preset = "ppo";
     options.actor_ranks = 3;
     options.critic_ranks = 2;
-  } else if (preset == "two_critics") {
-    options.preset = "safe_rlhf";
-    options.cost_critic = true;
-  } else if (preset == "recomputed_on_ranks") {
-    options.preset = "grpo";
-    options.recompute_log_prob = true;
-    options.actor_ranks = 2;
   } else if (preset == "two_critics_share") {
     options.preset = "safe_rlhf";
     options.cost_critic = true;
@@ -73,6 +66,13 @@ SimulatedJob World(uint64_t seed, const std::string& preset, int steps) {
   } else if (preset == "ppo_rollouts_share") {
     options.preset = "ppo";
     options.pools = {{"rollout", "reference", "reward"}};
+  } else if (preset == "two_critics") {
+    options.preset = "safe_rlhf";
+    options.cost_critic = true;
+  } else if (preset == "recomputed_on_ranks") {
+    options.preset = "grpo";
+    options.recompute_log_prob = true;
+    options.actor_ranks = 2;
   } else {
     options.preset = preset;
   }
@@ -151,10 +151,10 @@ TEST_P(DataflowTest, ARestartAtAnyEventChangesNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Presets, DataflowTest,
                          ::testing::Values("ppo", "remax", "dapo", "over_group", "ppo_on_ranks",
-                                           "two_critics", "recomputed_on_ranks",
-                                           "two_critics_share", "recomputed_colocated",
                                            "ppo_colocated", "dapo_colocated", "ppo_split_on_ranks",
-                                           "ppo_trainers_share", "ppo_rollouts_share"),
+                                           "ppo_trainers_share", "ppo_rollouts_share",
+                                           "two_critics", "recomputed_on_ranks",
+                                           "two_critics_share", "recomputed_colocated"),
                          [](const auto& preset) { return preset.param; });
 
 // Who shares workers is a matter of time, and not of what is learnt.

@@ -18,24 +18,24 @@ CriticColumns ColumnsOf(absl::string_view critic) {
   return {"values", "returns"};
 }
 
-const v1::ActorSpec& TrainOf(const v1::JobSpec& spec, absl::string_view role) {
+const v1::ActorSpec& TrainingOf(const v1::JobSpec& spec, absl::string_view role) {
   if (role == "critic") return spec.critic().train();
   if (role == "cost_critic") return spec.cost_critic().train();
   return spec.actor();
 }
 
-v1::ActorSpec* MutableTrainOf(v1::JobSpec* spec, absl::string_view role) {
+std::string TrainingPath(absl::string_view role) {
+  return IsCritic(role) ? absl::StrCat(role, ".train") : std::string(role);
+}
+
+v1::ActorSpec* MutableTrainingOf(v1::JobSpec* spec, absl::string_view role) {
   if (role == "critic") return spec->mutable_critic()->mutable_train();
   if (role == "cost_critic") return spec->mutable_cost_critic()->mutable_train();
   return spec->mutable_actor();
 }
 
-std::string TrainField(absl::string_view role) {
-  return IsCritic(role) ? absl::StrCat(role, ".train") : "actor";
-}
-
 GroupShape ShapeOf(const v1::JobSpec& effective, absl::string_view role) {
-  const v1::ParallelSpec& parallel = TrainOf(effective, role).parallel();
+  const v1::ParallelSpec& parallel = TrainingOf(effective, role).parallel();
   return {std::max(parallel.tp(), 1), std::max(parallel.dp(), 1)};
 }
 

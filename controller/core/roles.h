@@ -24,11 +24,11 @@ struct CriticColumns {
 };
 CriticColumns ColumnsOf(absl::string_view critic);
 
-/// How a role that may train learns, and where the spec says so: "actor", "critic.train",
-/// "cost_critic.train".
-const v1::ActorSpec& TrainOf(const v1::JobSpec& spec, absl::string_view role);
-v1::ActorSpec* MutableTrainOf(v1::JobSpec* spec, absl::string_view role);
-std::string TrainField(absl::string_view role);
+/// How a role that trains learns: spec.actor, or its section's `train`; and where that stands:
+/// "actor", "critic.train", "cost_critic.train".
+const v1::ActorSpec& TrainingOf(const v1::JobSpec& spec, absl::string_view role);
+v1::ActorSpec* MutableTrainingOf(v1::JobSpec* spec, absl::string_view role);
+std::string TrainingPath(absl::string_view role);
 
 /// The shape of a trained role's group; 1 x 1 where the spec says nothing.
 struct GroupShape {

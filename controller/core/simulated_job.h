@@ -33,10 +33,10 @@ class SimulatedJob {
     int max_checkpoints = 0;
     int actor_ranks = 1;  ///< Data ranks of its group.
     int critic_ranks = 1;
-    bool cost_critic = false;  ///< Of preset safe_rlhf.
-    bool recompute_log_prob = false;
     int rollout_workers = 2;
     std::vector<std::vector<std::string>> pools;  ///< Roles that share workers.
+    bool cost_critic = false;                     ///< Of preset safe_rlhf.
+    bool recompute_log_prob = false;
   };
   explicit SimulatedJob(const Options& options);
 

@@ -405,15 +405,15 @@ std::string ShapeField(const v1::JobSpec& given, const std::string& role, const 
     if (!given.resources().pools(i).layouts().contains(role)) continue;
     return absl::StrCat("resources.pools[", i, "].layouts.", role, ".", size);
   }
-  return absl::StrCat(TrainField(role), ".parallel.", size);
+  return absl::StrCat(TrainingPath(role), ".parallel.", size);
 }
 
 // Ranks that would have nothing to do, or would have to be asked together.
 void CheckGroups(const v1::Dataflow& dataflow, const v1::JobSpec& given, const v1::JobSpec& spec,
                  Checker& check) {
   for (const v1::UpdateNode& node : dataflow.update()) {
-    const std::string path = TrainField(node.role());
-    const v1::ActorSpec& train = TrainOf(spec, node.role());
+    const std::string path = TrainingPath(node.role());
+    const v1::ActorSpec& train = TrainingOf(spec, node.role());
     const GroupShape shape = ShapeOf(spec, node.role());
     const int64_t samples = spec.kind() == v1::JOB_KIND_RL ? std::max(spec.rollout().n(), 1) : 1;
     const int64_t whole = spec.data().train_batch_size() * samples;
@@ -491,7 +491,7 @@ CheckedSpec CheckSpec(const v1::JobSpec& spec) {
   if (spec.kind() == v1::JOB_KIND_RL) {
     CheckRollout(effective, check);
     CheckReward(effective, check);
-    BATON_NUMBER("resources", resources, rollout_workers, 1, 1, 4096);
+    BATON_NUMBER("resources", resources, rollout_workers, 1, 1, 65536);
     BATON_NUMBER("resources", resources, reward_workers, 1, 1, 1024);
   } else {
     const std::string kind = spec.kind() == v1::JOB_KIND_SFT ? "sft" : "reward_model";

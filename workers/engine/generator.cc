@@ -50,6 +50,9 @@ struct Generator::Impl {
   torch::Tensor Logits(const StepPlan& plan, const torch::Tensor& hidden);
   absl::Status Draw(Sequence* sequence, absl::Span<const float> logits, GenerateUpdate* update);
   void DropAll();
+  void Note(GeneratorCall::Kind kind, GenerateRequest request) {
+    if (announce) calls.push_back({kind, std::move(request)});
+  }
 
   CausalLM* const model;
   const DecodeFunction decode;
@@ -61,6 +64,8 @@ struct Generator::Impl {
 
   std::unordered_set<uint64_t> live;     // ids added and not yet reported as finished
   std::vector<GenerateUpdate> finished;  // without a step, to be reported by the next
+  Announce announce;
+  std::vector<GeneratorCall> calls;  // since the last step; kept for `announce` alone
   int64_t steps = 0;
   int64_t generated_tokens = 0;
   int64_t prefilled_tokens = 0;
@@ -99,6 +104,7 @@ absl::Status Generator::Add(GenerateRequest request) {
   const uint64_t id = request.id;
   BATON_RETURN_IF_ERROR(Annotate(impl_->Validate(request), absl::StrCat("request ", id)));
   impl_->live.insert(id);
+  GenerateRequest noted = impl_->announce ? request : GenerateRequest();
   auto sequence = std::make_unique<Sequence>(std::move(request), &impl_->decode);
   bool stopped = false;
   for (int32_t token : sequence->request.resume) {
@@ -111,6 +117,7 @@ absl::Status Generator::Add(GenerateRequest request) {
     sequence->response.push_back(token);
     stopped = sequence->stops.Append(token);
   }
+  impl_->Note(GeneratorCall::Kind::kAdd, std::move(noted));
   if (stopped || sequence->stops.length() >= sequence->request.params.max_new_tokens) {
     impl_->finished.push_back({id, {}, {}, true, stopped ? "stop" : "length"});
     return absl::OkStatus();
@@ -152,6 +159,9 @@ absl::Status Generator::Impl::Validate(const GenerateRequest& request) const {
 bool Generator::Cancel(uint64_t id) {
   if (!impl_->scheduler.Remove(id)) return false;
   impl_->finished.push_back({id, {}, {}, true, "cancelled"});
+  GenerateRequest cancelled;
+  cancelled.id = id;
+  impl_->Note(GeneratorCall::Kind::kCancel, std::move(cancelled));
   return true;
 }
 
@@ -160,7 +170,10 @@ absl::StatusOr<std::vector<GenerateUpdate>> Generator::Step() {
   impl_->finished.clear();
   absl::Status status;
   try {
+    if (impl_->announce) impl_->announce(std::exchange(impl_->calls, {}));
     status = impl_->Advance(&updates);
+  } catch (const CollectiveError& error) {
+    status = Annotate(error.status(), "generation step failed");
   } catch (const c10::Error& error) {
     status = absl::InternalError(
         absl::StrCat("generation step failed: libtorch: ", error.what_without_backtrace()));
@@ -288,8 +301,11 @@ absl::Status Generator::OnWeightsChanged() {
         "cancel it");
   }
   impl_->scheduler.EvictPrompts();
+  impl_->Note(GeneratorCall::Kind::kWeightsChanged, {});
   return absl::OkStatus();
 }
+
+void Generator::SetAnnounce(Announce announce) { impl_->announce = std::move(announce); }
 
 GeneratorStats Generator::stats() const {
   GeneratorStats stats;

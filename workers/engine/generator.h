@@ -3,6 +3,7 @@
 #define BATON_WORKERS_ENGINE_GENERATOR_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -58,6 +59,14 @@ struct GeneratorStats {
   int64_t preemptions = 0;
 };
 
+/// What was asked of a generator between two steps. Ranks that share its model do the same before
+/// the same step.
+struct GeneratorCall {
+  enum class Kind { kAdd, kCancel, kWeightsChanged };
+  Kind kind = Kind::kAdd;
+  GenerateRequest request;  // kCancel: its id alone
+};
+
 /// Runs a model over many requests at once. Each Step is one forward pass: a token for every
 /// decoding request, and a chunk of the prompts and resumed tokens that still have to be computed.
 ///
@@ -92,8 +101,8 @@ class Generator {
   bool Cancel(uint64_t id);
 
   /// Advances by one forward pass. Returns an update for each request that got a token or ended,
-  /// in the order in which requests started. An error (of libtorch, or logits that are not finite)
-  /// drops every request; the generator is then idle and usable.
+  /// in the order in which requests started. An error (of libtorch, of the model's ranks, or logits
+  /// that are not finite) drops every request; the generator is then idle and usable.
   absl::StatusOr<std::vector<GenerateUpdate>> Step();
 
   /// True if no request is live and no update is left to report.
@@ -102,6 +111,11 @@ class Generator {
   /// Must be called after the model's parameters changed: forgets cached prompts.
   /// FailedPrecondition while a request has tokens of the old ones (those not begun may wait).
   absl::Status OnWeightsChanged();
+
+  /// `announce` hears at the start of every Step of the calls that succeeded since the one before,
+  /// in their order. What it throws is the step's error.
+  using Announce = std::function<void(const std::vector<GeneratorCall>&)>;
+  void SetAnnounce(Announce announce);
 
   GeneratorStats stats() const;
 

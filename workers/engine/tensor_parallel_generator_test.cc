@@ -42,6 +42,25 @@ TEST(TensorParallelGeneratorTest, RanksGenerateWhatTheWholeModelDoes) {
   });
 }
 
+// The code of the group's error is the step's, so that the caller knows that a rank is missing.
+TEST(TensorParallelGeneratorTest, ALostRankIsTheStepsError) {
+  class Broken : public testing::ThreadCommunicator {
+   public:
+    using ThreadCommunicator::ThreadCommunicator;
+    std::unique_ptr<PendingCollective> StartAllReduce(torch::Tensor, Reduction) override {
+      throw CollectiveError(absl::DeadlineExceededError("rank 1 is late"));
+    }
+  };
+  testing::MeetingPoint point(2);
+  Broken group(0, 2, &point);
+  const auto model = SharedModel(group);
+  const auto generator = MakeGenerator(model.get());
+  ASSERT_TRUE(generator->Add(Requests()[0]).ok());
+  const absl::Status status = generator->Step().status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_TRUE(generator->idle());
+}
+
 // A rank has the keys and values of its own heads alone.
 TEST(TensorParallelGeneratorTest, BlocksHoldARanksHeads) {
   const auto whole_model = MakeModel();

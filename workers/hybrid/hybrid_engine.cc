@@ -78,6 +78,10 @@ absl::StatusOr<std::unique_ptr<HybridEngine>> HybridEngine::Create(CausalLM* mod
                                    layout.MicroDataRank(rank)));
   BATON_RETURN_IF_ERROR(CheckGroup("generation tensor", groups.generation_tensor.get(),
                                    layout.generation_tensor, layout.GenerationTensorRank(rank)));
+  if (groups.control != nullptr) {
+    BATON_RETURN_IF_ERROR(CheckGroup("control", groups.control.get(), layout.generation_tensor,
+                                     layout.GenerationTensorRank(rank)));
+  }
   BATON_ASSIGN_OR_RETURN(
       RankTransition plan,
       PlanRankTransition(DivideModel(*model, layout), layout, TransitionMethod::kHybrid, rank));
@@ -96,6 +100,12 @@ absl::Status HybridEngine::ToGeneration() {
     return generator.status();
   }
   generator_ = *std::move(generator);
+  if (groups_.control != nullptr && groups_.control->rank() == 0) {
+    leader_ = std::make_unique<ReplicaLeader>(groups_.control.get(), generator_.get(),
+                                              options_.keep_alive);
+  } else if (groups_.control != nullptr) {
+    follower_ = std::make_unique<ReplicaFollower>(groups_.control.get(), generator_.get());
+  }
   versions_.clear();
   for (const auto& named : model_->parameters()) {
     versions_.push_back(named.second._version());
@@ -116,13 +126,19 @@ absl::Status HybridEngine::CheckUnchanged() const {
 
 absl::Status HybridEngine::ToTraining() {
   if (!generating()) return absl::FailedPreconditionError("these ranks train already");
-  if (!generator_->idle()) {
+  absl::Status status;
+  if (follower_ != nullptr) {
+    status = follower_->WaitForEnd();
+  } else if (!generator_->idle()) {
     return absl::FailedPreconditionError(
         "requests are live; finish or cancel them before the ranks train again");
   }
+  if (leader_ != nullptr) status = leader_->End();
+  follower_.reset();
+  leader_.reset();
   generator_.reset();
   generation_.reset();
-  return absl::OkStatus();
+  return Annotate(status, "the end of generation");
 }
 
 absl::StatusOr<std::vector<HybridResponse>> HybridEngine::Generate(
@@ -130,6 +146,8 @@ absl::StatusOr<std::vector<HybridResponse>> HybridEngine::Generate(
   if (!generating()) {
     return absl::FailedPreconditionError("these ranks train; call ToGeneration before");
   }
+  if (follows())
+    return absl::FailedPreconditionError("requests go to the rank that leads this one");
   BATON_RETURN_IF_ERROR(CheckUnchanged());
   const auto part = std::move(ThreeDAllMicroDp::Distribute(layout_, batch)[rank_]);
   std::vector<HybridResponse> responses(part.size());

@@ -24,10 +24,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "sdk/parallel/rank_layout.h"
 #include "workers/engine/generator.h"
 #include "workers/engine/model.h"
+#include "workers/hybrid/replica.h"
 #include "workers/hybrid/transition_plan.h"
 #include "workers/parallel/rank_groups.h"
 
@@ -37,6 +39,9 @@ namespace baton::hybrid {
 struct HybridGroups {
   std::unique_ptr<engine::Communicator> micro_data;
   std::unique_ptr<engine::Communicator> generation_tensor;
+  /// The ranks of generation_tensor once more, where the first of them leads (replica.h). Null:
+  /// each rank is told of every request.
+  std::unique_ptr<engine::Communicator> control;
 };
 
 /// InvalidArgument unless `layout` is valid and has one stage.
@@ -46,10 +51,14 @@ struct HybridGroups {
 /// InvalidArgument if it is not, or has pipeline stages; else as RankGroups::NewGroup.
 absl::StatusOr<HybridGroups> JoinHybridGroups(parallel::RankGroups& groups,
                                               const RankLayout& layout);
+/// The same, with `control`.
+absl::StatusOr<HybridGroups> JoinLedHybridGroups(parallel::RankGroups& groups,
+                                                 const RankLayout& layout);
 
 struct HybridOptions {
   engine::GeneratorOptions generator;
-  engine::DecodeFunction decode;  ///< Empty: requests may have no stop strings.
+  engine::DecodeFunction decode;                  ///< Empty: requests may have no stop strings.
+  absl::Duration keep_alive = absl::Seconds(2);  ///< ReplicaLeader.
 };
 
 /// Bytes that are held now, by the memory that parameters really share.
@@ -88,6 +97,7 @@ class HybridEngine {
   [[nodiscard]] absl::Status ToGeneration();
 
   /// Gives back what ToGeneration took. FailedPrecondition: training already, or requests are live.
+  /// Where ranks are led, they wait here for their leader to call this.
   [[nodiscard]] absl::Status ToTraining();
 
   bool generating() const { return generator_ != nullptr; }
@@ -103,8 +113,10 @@ class HybridEngine {
       const std::vector<engine::GenerateRequest>& batch);
 
   /// Null while training. For callers that feed requests themselves: all ranks of a generation
-  /// tensor group must add the same ones and step alike.
+  /// tensor group must add the same ones and step alike. Where they are led, only the leader's is
+  /// to be touched.
   engine::Generator* generator() const { return generator_.get(); }
+  bool follows() const { return follower_ != nullptr; }
   const engine::CausalLM* generation_model() const { return generation_.get(); }
 
   /// Of this rank: what ToGeneration receives, holds at its peak, and holds twice.
@@ -123,6 +135,8 @@ class HybridEngine {
   const RankTransition plan_;
   std::unique_ptr<engine::CausalLM> generation_;
   std::unique_ptr<engine::Generator> generator_;
+  std::unique_ptr<ReplicaLeader> leader_;  ///< These two end before what they use.
+  std::unique_ptr<ReplicaFollower> follower_;
   std::vector<int64_t> versions_;  ///< libtorch's, of the trained parameters as gathered.
 };
 

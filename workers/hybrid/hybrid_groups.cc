@@ -30,4 +30,16 @@ absl::StatusOr<HybridGroups> JoinHybridGroups(parallel::RankGroups& groups,
   return joined;
 }
 
+absl::StatusOr<HybridGroups> JoinLedHybridGroups(parallel::RankGroups& groups,
+                                                 const RankLayout& layout) {
+  BATON_ASSIGN_OR_RETURN(HybridGroups joined, JoinHybridGroups(groups, layout));
+  const std::vector<int> tensor = GenerationTensorRanks(layout, groups.address().rank);
+  if (tensor.size() > 1) {
+    BATON_ASSIGN_OR_RETURN(
+        joined.control,
+        groups.NewGroup(absl::StrCat("control ", LayoutName(layout), " ", tensor[0]), tensor));
+  }
+  return joined;
+}
+
 }  // namespace baton::hybrid

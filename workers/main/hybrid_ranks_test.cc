@@ -1,4 +1,5 @@
 // Two ranks train one policy; each generates with all of it, or with its copy.
+#include <set>
 #include <thread>
 
 #include "gmock/gmock.h"
@@ -14,6 +15,8 @@ using testing::ExpectSameResponses;
 using testing::HybridWorker;
 using testing::Place;
 
+std::string Reason(const v1::TaskResult& result) { return ErrorReason(FromProto(result.status())); }
+
 class HybridRanksTest : public ::testing::Test {
  protected:
   HybridRanksTest()
@@ -21,11 +24,11 @@ class HybridRanksTest : public ::testing::Test {
         store_(trainer::GroupStore::Start("127.0.0.1").value()),
         alone_(relay_.get()) {}
 
-  void Start(int tp, int dp) {
+  void Start(int tp, int dp, int generation_tp = 1) {
     workers_.clear();
     for (int rank = 0; rank < tp * dp; ++rank) {
-      workers_.push_back(
-          std::make_unique<HybridWorker>(relay_.get(), Place{rank, tp, dp, store_->address()}));
+      workers_.push_back(std::make_unique<HybridWorker>(
+          relay_.get(), Place{rank, tp, dp, store_->address(), generation_tp}));
     }
   }
   /// On every rank at once, as the group's commands are.
@@ -125,11 +128,96 @@ TEST_F(HybridRanksTest, ALostNeighbourIsSaid) {
   EXPECT_TRUE(absl::IsUnavailable(FromProto(result.status())) ||
               absl::IsDeadlineExceeded(FromProto(result.status())))
       << result.status().message();
-  EXPECT_EQ(ErrorReason(FromProto(workers_[0]->Run(workers_[0]->MakeGenerate(1)).status())),
-            "WRONG_VERSION");
+  EXPECT_EQ(Reason(workers_[0]->Run(workers_[0]->MakeGenerate(1))), "WRONG_VERSION");
   Do([](HybridWorker& worker) { return worker.Assign("actor"); });
   Do([](HybridWorker& worker) { return worker.ToGeneration(0); });
   workers_[0]->Generate(0);
+}
+
+// tp 2 dp 2 that generates with 2: ranks 0 and 2 lead a replica each.
+TEST_F(HybridRanksTest, ReplicasOfTwoRanksGenerateAsOneProcess) {
+  ASSERT_EQ(alone_.Assign("actor").status().code(), 0);
+  ASSERT_EQ(alone_.Assign("rollout").status().code(), 0);
+  Start(2, 2, 2);
+  Begin();
+  ASSERT_EQ(alone_.ToGeneration(0).status().code(), 0);
+  for (int64_t step = 0; step <= 2; ++step) {
+    const auto version = static_cast<uint64_t>(step);
+    if (step > 0) {
+      Do([&](HybridWorker& worker) { return worker.Update(step); });
+      ASSERT_EQ(alone_.Update(step).status().code(), 0);
+      Do([&](HybridWorker& worker) { return worker.ToGeneration(version); });
+      Do([&](HybridWorker& worker) { return worker.ToGeneration(version); });
+      ASSERT_EQ(alone_.ToGeneration(version).status().code(), 0);
+    }
+    const auto expected = alone_.Generate(version);
+    for (const int leader : {0, 2}) {
+      ExpectSameResponses(workers_[leader]->Generate(version), expected, /*bits=*/false);
+    }
+    // The generator attached anew forgets its prompts on both ranks.
+    ASSERT_EQ(workers_[0]->Assign("rollout").status().code(), 0);
+    ExpectSameResponses(workers_[0]->Generate(version), expected, /*bits=*/false);
+    EXPECT_EQ(Reason(workers_[1]->Run(workers_[1]->MakeGenerate(version))), "WRONG_VERSION");
+  }
+  Do([&](HybridWorker& worker) { return worker.Save(2, folder_.path() + "/saved"); });
+  Do([](HybridWorker& worker) { return worker.Assign("actor"); });
+  Do([](HybridWorker& worker) { return worker.ToGeneration(0); });
+  workers_[2]->Generate(0);
+}
+
+TEST_F(HybridRanksTest, AReplicaStopsTogether) {
+  Start(2, 1, 2);
+  for (const auto& worker : workers_) worker->spec().mutable_rollout()->set_max_num_seqs(1);
+  Begin();
+  const auto start = [&] {  // One at a time, so that many are live for long.
+    std::vector<v1::Task> tasks;
+    for (uint32_t i = 0; i < 128; ++i) tasks.push_back(workers_[0]->MakeGenerate(0, i, 40));
+    for (const v1::Task& task : tasks) workers_[0]->controller().SendTask(task);
+    EXPECT_TRUE(workers_[0]->controller().WaitForResult(tasks[0].task_token()).has_value());
+    return tasks;
+  };
+  const auto ended = [&](const std::vector<v1::Task>& tasks) {
+    std::set<int> codes;
+    for (const v1::Task& task : tasks) {
+      const auto result = workers_[0]->controller().WaitForResult(task.task_token());
+      codes.insert(result.has_value() ? result->status().code() : -1);
+    }
+    return codes;
+  };
+  const auto code = [](absl::StatusCode code) { return static_cast<int>(code); };
+  std::vector<v1::Task> tasks = start();
+  Do([](HybridWorker& worker) { return worker.Update(1); });
+  EXPECT_THAT(ended(tasks), ::testing::ElementsAre(0, code(absl::StatusCode::kCancelled)));
+  Do([](HybridWorker& worker) { return worker.ToGeneration(1); });
+  workers_[0]->Generate(1);
+  Do([](HybridWorker& worker) { return worker.Assign("actor"); });
+  Do([](HybridWorker& worker) { return worker.ToGeneration(0); });
+  tasks = start();
+  Do([](HybridWorker& worker) { return worker.Assign("actor"); });
+  EXPECT_THAT(ended(tasks), ::testing::ElementsAre(0, code(absl::StatusCode::kUnavailable)));
+  Do([](HybridWorker& worker) { return worker.ToGeneration(0); });
+  workers_[0]->Generate(0);
+}
+
+TEST_F(HybridRanksTest, ALostRankOfAReplicaIsSaid) {
+  Start(2, 1, 2);
+  Begin();
+  const auto before = workers_[0]->Generate(0);
+  ASSERT_EQ(workers_[1]->Release("actor").status().code(), 0);
+  const v1::TaskResult result = workers_[0]->Run(workers_[0]->MakeGenerate(0));
+  EXPECT_TRUE(absl::IsUnavailable(FromProto(result.status())) ||
+              absl::IsDeadlineExceeded(FromProto(result.status())))
+      << result.status().message();
+  const v1::TaskResult update = workers_[0]->Update(1);
+  EXPECT_TRUE(absl::IsUnavailable(FromProto(update.status())) ||
+              absl::IsDeadlineExceeded(FromProto(update.status())))
+      << update.status().message();
+  Do([](HybridWorker& worker) { return worker.Assign("actor"); });
+  Do([](HybridWorker& worker) { return worker.ToGeneration(0); });
+  ExpectSameResponses(workers_[0]->Generate(0), before, /*bits=*/true);
+  // The leader goes: its follower is told.
+  ASSERT_EQ(workers_[0]->Release("actor").status().code(), 0);
+  ASSERT_EQ(workers_[1]->Release("actor").status().code(), 0);
 }
 
 }  // namespace

@@ -249,11 +249,9 @@ TEST_F(HybridRolesTest, RefusesWhatItCannotDo) {
   EXPECT_EQ(load.status().code(), kFailedPrecondition);
   EXPECT_THAT(load.status().message(), HasSubstr("to_generation"));
   EXPECT_EQ(Reason(shared_.ToGeneration(7)), "WRONG_VERSION");
-  for (const char* role : {"actor", "rollout"}) {
-    const v1::TaskResult many = shared_.Assign(role, 2);
-    EXPECT_EQ(many.status().code(), static_cast<int>(absl::StatusCode::kUnimplemented));
-    EXPECT_THAT(many.status().message(), HasSubstr("generation_tp: 2"));
-  }
+  const v1::TaskResult many = shared_.Assign("actor", 2);
+  EXPECT_EQ(many.status().code(), static_cast<int>(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(many.status().message(), HasSubstr("2 does not divide tensor (1)"));
   ASSERT_EQ(shared_.Assign("actor", 0).status().code(), 0);
   const v1::TaskResult apart = shared_.ToGeneration(0);
   EXPECT_EQ(apart.status().code(), kFailedPrecondition);

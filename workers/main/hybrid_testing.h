@@ -36,6 +36,7 @@ inline std::vector<v1::Trajectory> Sums(int first) {
 struct Place {
   int rank = 0, tp = 1, dp = 1;
   std::string store;
+  int generation_tp = 1;
 };
 
 /// One worker process, as far as its roles know.
@@ -67,7 +68,8 @@ class HybridWorker {
     EXPECT_TRUE(result.has_value()) << task.role() << "." << task.method() << " has no result";
     return result.value_or(v1::TaskResult());
   }
-  v1::Task MakeAssign(const std::string& role, int generation_tp = 1) {
+  v1::Task MakeAssign(const std::string& role) { return MakeAssign(role, place_.generation_tp); }
+  v1::Task MakeAssign(const std::string& role, int generation_tp) {
     v1::Task task = Make(role, "assign_role");
     v1::AssignRole* assign = task.mutable_assign_role();
     *assign->mutable_spec() = spec_;
@@ -85,7 +87,8 @@ class HybridWorker {
     }
     return task;
   }
-  v1::TaskResult Assign(const std::string& role, int generation_tp = 1) {
+  v1::TaskResult Assign(const std::string& role) { return Run(MakeAssign(role)); }
+  v1::TaskResult Assign(const std::string& role, int generation_tp) {
     return Run(MakeAssign(role, generation_tp));
   }
   v1::TaskResult Release(const std::string& role) { return Run(Make(role, "release_role")); }

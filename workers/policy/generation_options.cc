@@ -1,7 +1,5 @@
 #include "workers/policy/generation_options.h"
 
-#include "absl/strings/str_cat.h"
-
 namespace baton::policy {
 namespace {
 
@@ -15,14 +13,6 @@ engine::GeneratorOptions MakeGeneratorOptions(const v1::RolloutSpec& spec) {
   if (spec.has_max_num_seqs()) options.max_num_seqs = spec.max_num_seqs();
   options.deterministic = spec.deterministic();
   return options;
-}
-
-absl::Status CheckGenerationTp(const v1::AssignRole& assign) {
-  if (assign.generation_tp() >= 0 && assign.generation_tp() <= 1) return absl::OkStatus();
-  return absl::UnimplementedError(
-      absl::StrCat("generation_tp: ", assign.generation_tp(),
-                   "; this worker generates with replicas of one rank each: set "
-                   "spec.rollout.tensor_model_parallel_size to 1"));
 }
 
 engine::DecodeFunction MakeDecode(const PolicySource& source) {

@@ -2,9 +2,7 @@
 #ifndef BATON_WORKERS_POLICY_GENERATION_OPTIONS_H_
 #define BATON_WORKERS_POLICY_GENERATION_OPTIONS_H_
 
-#include "absl/status/status.h"
 #include "baton/v1/job_spec.pb.h"
-#include "baton/v1/worker_service.pb.h"
 #include "workers/engine/generator.h"
 #include "workers/policy/policy_source.h"
 
@@ -12,9 +10,6 @@ namespace baton::policy {
 
 /// What spec.rollout says of a generator, defaults filled in.
 engine::GeneratorOptions MakeGeneratorOptions(const v1::RolloutSpec& spec);
-
-/// UNIMPLEMENTED for an AssignRole.generation_tp that this worker does not serve.
-absl::Status CheckGenerationTp(const v1::AssignRole& assign);
 
 /// For stop strings, which may be special tokens. `source` must outlive it.
 engine::DecodeFunction MakeDecode(const PolicySource& source);

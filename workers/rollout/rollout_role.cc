@@ -52,7 +52,6 @@ absl::Status RolloutRole::Register(Worker& worker) {
 absl::StatusOr<v1::TaskResult> RolloutRole::Assign(const v1::Task& task) {
   Release();
   const v1::AssignRole& assign = task.assign_role();
-  BATON_RETURN_IF_ERROR(policy::CheckGenerationTp(assign));
   auto assigned = std::make_unique<Assigned>();
   assigned->spec = assign.spec();
   BATON_ASSIGN_OR_RETURN(assigned->source,

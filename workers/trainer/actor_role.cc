@@ -84,7 +84,6 @@ absl::Status ActorRole::Register(Worker& worker) {
 ActorRole::Result ActorRole::Assign(const v1::Task& task, TaskContext& context) {
   const v1::AssignRole& assign = task.assign_role();
   Drop(absl::UnavailableError("the actor of this worker is assigned anew"));
-  BATON_RETURN_IF_ERROR(policy::CheckGenerationTp(assign));
   auto assigned = std::make_unique<Assigned>();
   assigned->spec = assign.spec();
   // First of all: what follows may take ranks differently long.
@@ -148,11 +147,6 @@ absl::Status ActorRole::LoadPolicy(const v1::AssignRole& assign, Assigned& assig
   return absl::OkStatus();
 }
 
-absl::Status ActorRole::FinishScores() {
-  if (assigned_ == nullptr || assigned_->loop == nullptr) return absl::OkStatus();
-  return assigned_->loop->RunAlone([] { return absl::OkStatus(); });
-}
-
 absl::Status ActorRole::ShareWithRollout(const v1::AssignRole& assign, hybrid::HybridGroups groups,
                                          Assigned& assigned) const {
   if (assigned.model == nullptr) {
@@ -161,6 +155,7 @@ absl::Status ActorRole::ShareWithRollout(const v1::AssignRole& assign, hybrid::H
   }
   hybrid::HybridOptions options = {policy::MakeGeneratorOptions(assign.spec().rollout()),
                                    policy::MakeDecode(*assigned.source)};
+  options.generator.kv_cache_bytes /= assign.generation_tp();  // its heads' part of the replica's
   BATON_ASSIGN_OR_RETURN(assigned.hybrid,
                          hybrid::HybridEngine::Create(
                              assigned.model.get(), assigned.ranks->layout(assign.generation_tp()),
@@ -171,6 +166,11 @@ absl::Status ActorRole::ShareWithRollout(const v1::AssignRole& assign, hybrid::H
 void ActorRole::Drop(const absl::Status& why) {
   shared_->TakeBack(why);
   assigned_.reset();
+}
+
+absl::Status ActorRole::FinishScores() {
+  if (assigned_ == nullptr || assigned_->loop == nullptr) return absl::OkStatus();
+  return assigned_->loop->RunAlone([] { return absl::OkStatus(); });
 }
 
 absl::Status ActorRole::CheckPolicy(absl::string_view method) const {
@@ -298,7 +298,9 @@ ActorRole::Result ActorRole::ToGeneration(const v1::Task& task, TaskContext& /*c
   BATON_RETURN_IF_ERROR(Annotate(assigned.hybrid->generating() ? assigned.hybrid->CheckUnchanged()
                                                                : assigned.hybrid->ToGeneration(),
                                  absl::StrCat("generating with policy version ", version)));
-  shared_->Lend(task.job(), assigned.hybrid->generator(), version);
+  if (!assigned.hybrid->follows()) {
+    shared_->Lend(task.job(), assigned.hybrid->generator(), version);
+  }
   v1::TaskResult result;
   (*result.mutable_metrics())["timing_s/to_generation"] = watch.Seconds();
   return result;

@@ -84,11 +84,11 @@ class ActorRole {
   Result Export(const v1::Task& task, TaskContext& context);
   void Drop(const absl::Status& why);
   absl::Status LoadPolicy(const v1::AssignRole& assign, Assigned& assigned) const;
-  /// Waits until every request for log-probs that came so far is answered.
-  absl::Status FinishScores();
   absl::Status ShareWithRollout(const v1::AssignRole& assign, hybrid::HybridGroups groups,
                                 Assigned& assigned) const;
   absl::Status StopGeneration();
+  /// Waits until every request for log-probs that came so far is answered.
+  absl::Status FinishScores();
   absl::StatusOr<std::map<std::string, double>> Train(
       const v1::Task& task, const std::vector<v1::Trajectory>& trajectories, TaskContext& context);
   absl::Status CheckVersion(absl::string_view method, uint64_t version) const;

@@ -26,7 +26,7 @@ class JoinedRanks : public Ranks {
   engine::Communicator* tensor_group() const override { return groups_->tensor_group(); }
   engine::Communicator* data_group() const override { return groups_->data_group(); }
   absl::StatusOr<hybrid::HybridGroups> JoinHybrid(int generation_tp) override {
-    return hybrid::JoinHybridGroups(*groups_, layout(generation_tp));
+    return hybrid::JoinLedHybridGroups(*groups_, layout(generation_tp));
   }
 
  private:

@@ -30,7 +30,7 @@ class Ranks {
   virtual engine::Communicator* tensor_group() const { return nullptr; }
   virtual engine::Communicator* data_group() const { return nullptr; }
   /// Further ends, to generate with `layout(generation_tp)`. All ranks call this. Errors as
-  /// hybrid::JoinHybridGroups.
+  /// hybrid::JoinLedHybridGroups.
   virtual absl::StatusOr<hybrid::HybridGroups> JoinHybrid(int generation_tp) {
     return hybrid::HybridGroups();
   }
