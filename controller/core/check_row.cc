@@ -81,8 +81,8 @@ absl::Status CheckSlots(const store::v1::JobRow& row) {
   const std::vector<const Slot*> matched = roster.Match(row);
   const bool too_many = std::count(matched.begin(), matched.end(), nullptr) > 0;
   if (too_many || matched.size() != roster.slots().size()) {
-    return absl::DataLossError(absl::StrCat(
-        "slots: ", row.slots_size(), " roles, not those that spec.resources asks for"));
+    return absl::DataLossError(absl::StrCat("slots: ", row.slots_size(),
+                                            " roles, not those that spec.resources asks for"));
   }
   std::map<std::string, size_t> seats;    // by worker
   std::map<size_t, std::string> workers;  // by seat

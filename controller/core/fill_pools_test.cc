@@ -319,8 +319,9 @@ TEST(FillPools, AnythingIsNamedOrFilled) {
     const v1::JobSpec& effective = checked.effective;
     const auto workers = WorkersOf(effective, checked.dataflow);
     hybrid += IsHybrid(effective, checked.dataflow) ? 1 : 0;
-    if (IsHybrid(effective, checked.dataflow))
-      EXPECT_EQ(workers.at("rollout"), workers.at("actor"));
+    if (IsHybrid(effective, checked.dataflow)) {
+      EXPECT_EQ(workers.at("rollout") * GenerationTp(effective), workers.at("actor"));
+    }
     EXPECT_EQ(workers.at("rollout"), effective.resources().rollout_workers());
     std::map<std::string, int> times;
     const std::vector<RolePool> made = PoolsOf(effective, checked.dataflow);

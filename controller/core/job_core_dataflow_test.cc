@@ -36,6 +36,16 @@ SimulatedJob World(uint64_t seed, const std::string& preset, int steps) {
     options.preset = "ppo";
     options.actor_ranks = 3;
     options.critic_ranks = 2;
+  } else if (preset == "two_critics_share") {
+    options.preset = "safe_rlhf";
+    options.cost_critic = true;
+    options.pools = {{"critic", "cost_critic", "cost"}, {"actor", "rollout", "reference"}};
+    options.rollout_workers = 1;
+  } else if (preset == "recomputed_colocated") {
+    options.preset = "grpo";
+    options.recompute_log_prob = true;
+    options.pools = {{"actor", "reward", "rollout"}};
+    options.rollout_workers = 1;
   } else if (preset == "ppo_colocated") {
     options.preset = "ppo";
     options.pools = {{"actor", "critic", "reference", "reward", "rollout"}};
@@ -149,7 +159,8 @@ INSTANTIATE_TEST_SUITE_P(Presets, DataflowTest,
                                            "ppo_colocated", "dapo_colocated", "ppo_split_on_ranks",
                                            "grpo_replicas", "ppo_trainers_share",
                                            "ppo_rollouts_share", "two_critics",
-                                           "recomputed_on_ranks"),
+                                           "recomputed_on_ranks", "two_critics_share",
+                                           "recomputed_colocated"),
                          [](const auto& preset) { return preset.param; });
 
 // Who shares workers is a matter of time, and not of what is learnt.

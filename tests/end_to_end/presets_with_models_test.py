@@ -188,20 +188,31 @@ class PresetsWithModelsTest(unittest.TestCase):
         self.run_job(name, spec, "--set", "algorithm.recompute_log_prob=true", *options)
         return [step["metrics"] for step in self.answer("metrics", name)["steps"]]
 
+    def start_worker(self, name, roles):
+        with open(self.path("state", "state.json"), encoding="utf-8") as file:
+            cluster = json.load(file)
+        worker = subprocess.Popen(
+            [BATON + "-worker", "--controller", cluster["controller"], "--relay", cluster["relay"],
+             "--roles", roles, "--id", name], env=self.environment, stderr=subprocess.DEVNULL)
+        self.addCleanup(worker.wait, 30)
+        self.addCleanup(worker.terminate)
+
     def test_log_probs_of_rollout_and_actor(self):
         """In float32 they agree, and the first pass has ratio 1; a rollout in bfloat16 differs."""
         self.make_models()
         exact = self.mismatch("exact", "--set", "rollout.deterministic=true")
         coarse = self.mismatch("coarse", "--set", "model.dtype=bfloat16")
         ranks = self.mismatch("ranks", "--set", "actor.parallel={dp: 2}")  # each scores a part
+        self.start_worker("both", "actor,rollout")  # one that samples with the weights it trains
+        hybrid = self.mismatch("hybrid", "--set", "resources.pools=[{roles: [actor, rollout]}]")
         self.assertEqual(len(exact), STEPS)
-        for step in exact + ranks:
+        for step in exact + ranks + hybrid:
             self.assertLess(step["rollout_corr/log_prob_abs_diff"], 1e-5)
             self.assertLess(step["rollout_corr/k3_kl"], 1e-9)
         for step in coarse:
             self.assertGreater(step["rollout_corr/log_prob_abs_diff"], 1e-4)
             self.assertGreater(step["rollout_corr/k3_kl"], 1e-9)
-        for step in exact + ranks + coarse:  # one optimizer step on each batch: nothing to clip
+        for step in exact + ranks + hybrid + coarse:  # one optimizer step on each batch: nothing to clip
             self.assertLess(abs(step["actor/ppo_kl"]), 1e-5)
             self.assertEqual(step["actor/pg_clipfrac"], 0)
 

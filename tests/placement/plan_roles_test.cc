@@ -21,7 +21,7 @@ std::vector<std::string> RolesOfDataflow(const v1::JobSpec& spec) {
   for (const v1::ScoreNode& node : graph.score()) roles.insert(node.role());
   for (const v1::UpdateNode& node : graph.update()) roles.insert(node.role());
   std::vector<std::string> out;
-  for (const char* role : {"actor", "critic", "reference", "reward_model", "cost", "cost_critic"}) {
+  for (const char* role : {"actor", "critic", "cost_critic", "reference", "reward_model", "cost"}) {
     if (roles.count(role) > 0) out.emplace_back(role);
   }
   return out;

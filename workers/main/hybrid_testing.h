@@ -134,7 +134,7 @@ class HybridWorker {
     *trajectory->add_columns() = policy::MakeColumn("tokens", true, std::vector<int32_t>{5, 1});
     v1::Trajectory scored;
     *scored.mutable_columns() = Run(task).columns();
-    return policy::ReadFloat(scored, "log_prob").value();
+    return policy::ReadFloat(scored, "old_log_prob").value();
   }
 
   v1::Task MakeGenerate(uint64_t version, uint32_t sample = 0, int tokens = 12) {
