@@ -57,7 +57,7 @@ absl::StatusOr<HybridGroups> JoinLedHybridGroups(parallel::RankGroups& groups,
 
 struct HybridOptions {
   engine::GeneratorOptions generator;
-  engine::DecodeFunction decode;                  ///< Empty: requests may have no stop strings.
+  engine::DecodeFunction decode;                 ///< Empty: requests may have no stop strings.
   absl::Duration keep_alive = absl::Seconds(2);  ///< ReplicaLeader.
 };
 

@@ -169,13 +169,6 @@ TEST_F(HybridRanksTest, AReplicaStopsTogether) {
   Start(2, 1, 2);
   for (const auto& worker : workers_) worker->spec().mutable_rollout()->set_max_num_seqs(1);
   Begin();
-  const auto start = [&] {  // One at a time, so that many are live for long.
-    std::vector<v1::Task> tasks;
-    for (uint32_t i = 0; i < 128; ++i) tasks.push_back(workers_[0]->MakeGenerate(0, i, 40));
-    for (const v1::Task& task : tasks) workers_[0]->controller().SendTask(task);
-    EXPECT_TRUE(workers_[0]->controller().WaitForResult(tasks[0].task_token()).has_value());
-    return tasks;
-  };
   const auto ended = [&](const std::vector<v1::Task>& tasks) {
     std::set<int> codes;
     for (const v1::Task& task : tasks) {
@@ -185,14 +178,14 @@ TEST_F(HybridRanksTest, AReplicaStopsTogether) {
     return codes;
   };
   const auto code = [](absl::StatusCode code) { return static_cast<int>(code); };
-  std::vector<v1::Task> tasks = start();
+  std::vector<v1::Task> tasks = workers_[0]->StartMany(0);
   Do([](HybridWorker& worker) { return worker.Update(1); });
   EXPECT_THAT(ended(tasks), ::testing::ElementsAre(0, code(absl::StatusCode::kCancelled)));
   Do([](HybridWorker& worker) { return worker.ToGeneration(1); });
   workers_[0]->Generate(1);
   Do([](HybridWorker& worker) { return worker.Assign("actor"); });
   Do([](HybridWorker& worker) { return worker.ToGeneration(0); });
-  tasks = start();
+  tasks = workers_[0]->StartMany(0);
   Do([](HybridWorker& worker) { return worker.Assign("actor"); });
   EXPECT_THAT(ended(tasks), ::testing::ElementsAre(0, code(absl::StatusCode::kUnavailable)));
   Do([](HybridWorker& worker) { return worker.ToGeneration(0); });

@@ -51,14 +51,6 @@ class HybridRolesTest : public ::testing::Test {
     EXPECT_EQ(apart_.Load(version).status().code(), 0);
     return apart_.Generate(version);
   }
-  /// One sequence at a time, so that many are live for long; returns once the first has ended.
-  std::vector<v1::Task> StartMany() {
-    std::vector<v1::Task> tasks;
-    for (uint32_t i = 0; i < 256; ++i) tasks.push_back(shared_.MakeGenerate(0, i, 40));
-    for (const v1::Task& task : tasks) shared_.controller().SendTask(task);
-    EXPECT_TRUE(shared_.controller().WaitForResult(tasks[0].task_token()).has_value());
-    return tasks;
-  }
   /// How many of them ended with `code`; each is answered, with that or with a response.
   int Ended(const std::vector<v1::Task>& tasks, int code) {
     int ended = 0;
@@ -162,7 +154,7 @@ TEST_F(HybridRolesTest, AScoreMayBeComputedWhileItGenerates) {
   AssignBoth();
   const std::vector<float> before = shared_.LogProbs();
   ASSERT_EQ(shared_.ToGeneration(0).status().code(), 0);
-  const std::vector<v1::Task> tasks = StartMany();
+  const std::vector<v1::Task> tasks = shared_.StartMany(0);
   for (int i = 0; i < 20; ++i) EXPECT_EQ(shared_.LogProbs(), before);
   EXPECT_EQ(Ended(tasks, 0), 0);
 }
@@ -190,7 +182,7 @@ TEST_F(HybridRolesTest, CommandsMayBeRepeated) {
 TEST_F(HybridRolesTest, AnUpdateEndsWhatIsBeingWoundUp) {
   shared_.spec().mutable_rollout()->set_max_num_seqs(1);
   Begin();
-  const std::vector<v1::Task> tasks = StartMany();
+  const std::vector<v1::Task> tasks = shared_.StartMany(0);
   for (size_t i = 0; i < tasks.size(); i += 2) {
     v1::ControllerMessage cancel;
     cancel.mutable_cancel()->set_task_token(tasks[i].task_token());
@@ -207,7 +199,7 @@ TEST_F(HybridRolesTest, AnActorThatIsAssignedAnewEndsWhatRuns) {
   shared_.spec().mutable_rollout()->set_max_num_seqs(1);
   Begin();
   const auto before = shared_.Generate(0);
-  const std::vector<v1::Task> tasks = StartMany();
+  const std::vector<v1::Task> tasks = shared_.StartMany(0);
   const v1::TaskResult assigned = shared_.Assign("actor");
   ASSERT_EQ(assigned.status().code(), 0) << assigned.status().message();
   EXPECT_GT(Ended(tasks, kUnavailable), 0);
@@ -221,14 +213,14 @@ TEST_F(HybridRolesTest, RolesAreReleasedInAnyOrder) {
   Begin();
   const auto responses = shared_.Generate(0);
   // The rollout alone: what it had is there for the next.
-  std::vector<v1::Task> tasks = StartMany();
+  std::vector<v1::Task> tasks = shared_.StartMany(0);
   ASSERT_EQ(shared_.Release("rollout").status().code(), 0);
   EXPECT_GT(Ended(tasks, kCancelled), 0);
   EXPECT_EQ(Reason(shared_.Run(shared_.MakeGenerate(0))), "ROLE_NOT_HELD");
   ASSERT_EQ(shared_.Assign("rollout").status().code(), 0);
   ExpectSameResponses(shared_.Generate(0), responses, /*bits=*/true);
   // The actor alone.
-  tasks = StartMany();
+  tasks = shared_.StartMany(0);
   ASSERT_EQ(shared_.Release("actor").status().code(), 0);
   EXPECT_GT(Ended(tasks, kUnavailable), 0);
   EXPECT_EQ(Reason(shared_.Run(shared_.MakeGenerate(0))), "WRONG_VERSION");

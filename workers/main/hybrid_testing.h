@@ -164,6 +164,17 @@ class HybridWorker {
     return results;
   }
 
+  /// Many live generations; with rollout.max_num_seqs 1 they are so for long. Returns when all have
+  /// begun and one has ended.
+  std::vector<v1::Task> StartMany(uint64_t version) {
+    std::vector<v1::Task> tasks;
+    for (uint32_t i = 0; i < 256; ++i) tasks.push_back(MakeGenerate(version, i, 40));
+    for (const v1::Task& task : tasks) controller_.SendTask(task);
+    Run(MakeGenerate(version + 1));  // Refused at once, in its turn.
+    EXPECT_TRUE(controller_.WaitForResult(tasks[0].task_token()).has_value());
+    return tasks;
+  }
+
  private:
   const Place place_;
   v1::JobSpec spec_;
