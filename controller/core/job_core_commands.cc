@@ -115,7 +115,9 @@ void JobCore::OnCommand(const TaskDone& event) {
   const Slot& slot = *roster_.Find(event.worker, group.role);
   const TaskKind kind = group.command->kind;
   group.command->answers[slot.rank] = event;
-  if (absl::IsResourceExhausted(event.status) && kind != TaskKind::kUpdate) {
+  // Memory, unlike a disk, is not made room on by somebody else.
+  const bool waits = kind == TaskKind::kPublish || kind == TaskKind::kSaveCheckpoint;
+  if (absl::IsResourceExhausted(event.status) && waits) {
     return WaitForRoom(kind, event);
   }
   if (Breaks(group, event.status)) return BreakGroup(group, event);

@@ -110,7 +110,7 @@ class DataflowTest : public ::testing::TestWithParam<std::string> {
 TEST_P(DataflowTest, RunsToItsEndWhateverTheOrder) {
   const Outcome expected = Undisturbed(5);
   ASSERT_EQ(expected.trained.size(), 5u);
-  for (uint64_t seed = 0; seed < 60; ++seed) {
+  for (uint64_t seed = 0; seed < 30; ++seed) {
     SimulatedJob world = World(seed, GetParam(), 5);
     world.RunToEnd();
     ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED) << "seed " << seed;

@@ -87,7 +87,7 @@ TEST_F(PlanPlacementTest, ChoosesPoolsAndLayouts) {
   EXPECT_GT(devices, 2);
   EXPECT_LE(devices, 8);
   const auto workers = WorkersOf(checked.effective, checked.dataflow);
-  EXPECT_EQ(workers.at("actor"), workers.at("rollout"));
+  EXPECT_EQ(workers.at("actor"), workers.at("rollout") * GenerationTp(checked.effective));
   EXPECT_EQ(ShapeOf(checked.effective, "critic").tp, 1);
   // The same spec written out is good, and the same.
   const CheckedSpec again = CheckSpec(checked.effective);

@@ -84,7 +84,7 @@ TEST_F(HybridRanksTest, EachRankGeneratesAsOneProcess) {
       });
       ExpectSameResponses(responses[0], expected, /*bits=*/false);
       ExpectSameResponses(responses[1], responses[0], /*bits=*/dp == 2);
-      // A tensor group scores together.
+      if (tp > 1) continue;  // a slice of the model scores nothing
       std::vector<std::vector<float>> scores(2);
       Each([&](HybridWorker& worker) {
         scores[&worker == workers_[1].get()] = worker.LogProbs();
