@@ -258,7 +258,12 @@ bool ClusterCore::Serve(const std::string& job, Need& need, ClusterEffects& effe
   std::vector<std::pair<std::string, std::string>> chosen;  // worker, roles
   std::set<std::string> taken;
   const auto room = static_cast<size_t>(RoomOf(job));
-  for (auto& [roles, count] : need.missing) {
+  // Seats of many roles first: what plays one role alone would not do for them.
+  std::vector<std::pair<std::string, int>> seats(need.missing.begin(), need.missing.end());
+  std::stable_sort(seats.begin(), seats.end(), [](const auto& a, const auto& b) {
+    return Split(a.first).size() > Split(b.first).size();
+  });
+  for (const auto& [roles, count] : seats) {
     int found = 0;
     // Whoever let a deadline pass comes last; then whoever plays the fewest other roles is taken
     // first, so that versatile workers stay free.

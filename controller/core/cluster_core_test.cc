@@ -236,5 +236,51 @@ TEST_F(ClusterCoreTest, AProjectNeverHoldsMoreWorkersThanItMay) {
       << why.waits(0).cause();
 }
 
+v1::Hello Versatile(const std::string& id, const std::vector<std::string>& roles) {
+  v1::Hello hello = HelloOf(id, roles[0]);
+  for (size_t i = 1; i < roles.size(); ++i) {
+    v1::MethodCredits* method = hello.add_methods();
+    method->set_role(roles[i]);
+    method->set_method("compute");
+    method->set_credits(static_cast<int>(i));
+  }
+  return hello;
+}
+
+TEST_F(ClusterCoreTest, ASeatGoesToAWorkerThatPlaysAllItsRoles) {
+  core_.OnNeed("j", 0, 1, false, {{"actor+critic", 1}}, now_);
+  EXPECT_TRUE(Of<ClusterGrant>(core_.OnHello(1, HelloOf("a", "actor"), now_)).empty());
+  const auto grants = Of<ClusterGrant>(core_.OnHello(2, Versatile("b", {"actor", "critic"}), now_));
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].worker, "b");
+  EXPECT_EQ(grants[0].roles, "actor+critic");
+  EXPECT_EQ(grants[0].credits.at("critic"), 1);
+  EXPECT_EQ(core_.List(now_)[1].role(), "actor+critic");
+  // It comes back with both, and with one of another job, which is released.
+  v1::Hello back = Versatile("b", {"actor", "critic"});
+  for (const auto& [job, role] : {std::pair{"j", "actor"}, {"j", "critic"}, {"k", "reward"}}) {
+    v1::RoleHeld* held = back.add_roles_held();
+    held->set_job(job);
+    held->set_role(role);
+  }
+  const ClusterEffects effects = core_.OnHello(3, back, now_);
+  ASSERT_EQ(Of<ClusterWelcome>(effects).size(), 1u);
+  ASSERT_EQ(Of<ClusterWelcome>(effects)[0].release.size(), 1u);
+  EXPECT_EQ(Of<ClusterWelcome>(effects)[0].release[0].role(), "reward");
+  EXPECT_EQ(Of<ClusterBack>(effects).size(), 1u);
+}
+
+// What plays one role of them alone is left for the seat that asks for no more.
+TEST_F(ClusterCoreTest, SeatsOfManyRolesAreServedFirst) {
+  core_.OnHello(1, Versatile("w1", {"actor", "critic"}), now_);
+  core_.OnHello(2, Versatile("w2", {"actor", "reward", "rollout", "reference"}), now_);
+  const auto grants =
+      Of<ClusterGrant>(core_.OnNeed("j", 0, 1, false, {{"actor", 1}, {"actor+critic", 1}}, now_));
+  ASSERT_EQ(grants.size(), 2u);
+  for (const ClusterGrant& grant : grants) {
+    EXPECT_EQ(grant.worker, grant.roles == "actor" ? "w2" : "w1");
+  }
+}
+
 }  // namespace
 }  // namespace baton::controller

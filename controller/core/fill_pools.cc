@@ -166,7 +166,7 @@ class PoolFiller {
       Fail(
           "resources.rollout_workers",
           absl::StrCat("is ", given.rollout_workers(), ", but actor and rollouts share a pool, so ",
-                       "they are the actor's ranks (", ranks, "); remove it"));
+                       "they are replicas of the actor's ranks (", ranks, "); remove it"));
     }
     SetWorkers("rollout", ranks);
     const auto& pools = effective_->resources().pools();

@@ -14,9 +14,9 @@ namespace baton::controller {
 /// everything: `rollout` named beside the actor, `devices`, the layouts of roles that learn.
 /// Layouts become actor.parallel, critic.train.parallel, rollout.tensor_model_parallel_size and
 /// numbers of workers, and the other way round; of rollouts on the actor's pool there are as many
-/// as the actor has ranks. Roles that score, in a pool, with no number of workers of their own get
-/// as many as the pool has. The placement is then `pools`: a spec that was filled in stays as it
-/// is.
+/// as the actor's ranks make replicas. Roles that score, in a pool, with no number of workers of
+/// their own get as many as the pool has. The placement is then `pools`: a spec that was filled in
+/// stays as it is.
 ///
 /// `given`: what the user said, whose placement CheckPlacement finds nothing wrong with.
 /// `effective`: the same with its other defaults. Without pools nothing changes. Violations:

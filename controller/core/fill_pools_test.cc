@@ -173,8 +173,8 @@ TEST(FillPools, NamesContradictions) {
   hybrid.mutable_resources()->set_rollout_workers(4);
   EXPECT_THAT(Problems(hybrid),
               ElementsAre(Pair("spec.resources.rollout_workers",
-                               "is 4, but actor and rollouts share a pool, so they are the "
-                               "actor's ranks (2); remove it")));
+                               "is 4, but actor and rollouts share a pool, so they are "
+                               "replicas of the actor's ranks (2); remove it")));
   hybrid.mutable_resources()->set_rollout_workers(2);
   EXPECT_THAT(Problems(hybrid), IsEmpty());
 }

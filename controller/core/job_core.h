@@ -13,15 +13,10 @@
 // version, evaluated step, saved step) and starts what is missing. So recovery, restart and the
 // plain case take one path.
 //
-// Files: job_core.cc (events, states), job_core_workers.cc (slots, tasks of roles),
-// job_core_step.cc (trajectories), job_core_batch.cc (batches, evaluations),
-// job_core_groups.cc (ranks that train a role), job_core_turns.cc (roles that share workers),
-// job_core_commands.cc (commands, deadlines),
-// job_core_row.cc (rows), job_core_explain.cc (waits). roster.h: who plays what.
+// Files: job_core.cc (events, states) and those named below; roster.h: who plays what.
 #ifndef BATON_CONTROLLER_CORE_JOB_CORE_H_
 #define BATON_CONTROLLER_CORE_JOB_CORE_H_
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -61,9 +56,8 @@ class JobCore {
   /// Everything a restart needs but the trajectories; brief: without what submitted() has.
   store::v1::JobRow Row() const;
   store::v1::JobRow BriefRow() const;
-  /// The public face.
+  /// The public face; brief: without spec, effective_spec and dataflow, which never change.
   v1::Job Describe() const;
-  /// The same without spec, effective_spec and dataflow: they never change and may be large.
   v1::Job Brief() const;
   /// These three.
   const std::shared_ptr<const v1::Job>& submitted() const { return submitted_; }
@@ -119,7 +113,6 @@ class JobCore {
   // job_core_workers.cc: slots.
   void MakeGroups();
   uint64_t IndexOf(const Slot& slot) const { return static_cast<uint64_t>(roster_.IndexOf(slot)); }
-  const Slot* SlotOf(const std::string& worker, const TaskRef& ref) const;
   void AskForWorkers();
   void AssignRole(Slot& slot);
   void SendAssign(Slot& slot, const Group* group);
@@ -159,10 +152,9 @@ class JobCore {
   void BreakGroup(Group& group, const TaskDone& event);
   void CheckGroups();
   // job_core_turns.cc: roles that share workers.
-  void TakeTurns();
+  bool TakeTurns();
   bool IsAtWork(const std::string& role) const;
   bool HasWork(const std::string& role) const;
-  bool AllBack(const SharedPool& pool) const;
   bool HasTurn(const std::string& role) const;
   bool PoolCommanded(const SharedPool& pool) const;
   bool MayCommand(const Group& group) const;
@@ -216,10 +208,7 @@ class JobCore {
   bool EvaluationDue() const;
   bool EvaluatesAfter(int64_t step) const;
   bool SaveDue() const;
-  // How rollouts get a version: through the relay, or by the ranks they share.
-  TaskKind HandOver() const {
-    return roster_.hybrid() ? TaskKind::kToGeneration : TaskKind::kPublish;
-  }
+  TaskKind HandOver() const;
   bool is_rl() const { return spec().kind() == v1::JOB_KIND_RL; }
   const v1::JobSpec& spec() const { return submitted_->effective_spec(); }
   bool has_baseline() const;
@@ -250,7 +239,6 @@ class JobCore {
   JobCoreOptions options_;
   uint32_t attempt_base_ = 0;  // attempts of this controller's epoch start here
   bool restored_ = false;
-
   std::shared_ptr<const v1::Job> submitted_;  // spec, effective_spec, dataflow
   ScoreGraph graph_;
 
@@ -269,8 +257,7 @@ class JobCore {
   std::vector<Group> groups_;  // constant in number and role; the actor's is the first
   Metrics update_metrics_;     // of the groups that have done the update in progress
   Roster roster_;
-  int64_t evaluated_step_ = -1;
-  int64_t saved_step_ = -1;
+  int64_t evaluated_step_ = -1, saved_step_ = -1;
   // What a stopping job becomes; of one that pauses, QUEUED: it was resumed meanwhile.
   v1::Job::State stopping_as_ = v1::Job::STATE_CANCELLED;
   std::vector<v1::Checkpoint> checkpoints_;
@@ -279,8 +266,7 @@ class JobCore {
   // Volatile.
   absl::Time now_;
   Effects effects_;
-  bool data_loaded_ = false;
-  bool data_loading_ = false;
+  bool data_loaded_ = false, data_loading_ = false;
   PromptSource prompts_;
   std::vector<std::string> val_sources_;
   Phase phase_ = Phase::kNone;
@@ -298,8 +284,7 @@ class JobCore {
   PeerPace rollout_pace_;                  // seconds per token
   std::map<std::string, Scorer> scorers_;  // by role
   absl::Time step_since_, generated_at_, scored_at_, batch_at_;
-  Metrics batch_metrics_;
-  Metrics batch_algorithm_;  // algorithm_ once the step is done
+  Metrics batch_metrics_, batch_algorithm_;  // algorithm_ once the step is done
   uint32_t batch_size_ = 0;
   bool batch_built_ = false;  // and waits for the actor to publish again
   absl::Time publish_since_;  // infinite past: nothing is being published
@@ -307,8 +292,7 @@ class JobCore {
   std::optional<NoRoom> no_room_;
   bool committing_checkpoint_ = false;
   int64_t last_progress_ = -1;
-  absl::Time last_progress_at_;
-  absl::Time committing_since_, queued_since_, releasing_since_;
+  absl::Time last_progress_at_, committing_since_, queued_since_, releasing_since_;
 };
 
 }  // namespace baton::controller

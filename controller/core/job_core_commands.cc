@@ -75,6 +75,7 @@ void JobCore::IssueCommand(TaskKind kind, Group& group) {
   command.generation = group.generation;
   command.sequence = group.sequence += Mutated(Mutation::kSkippedSequence) ? 2 : 1;
   command.attempt = std::max(group.next_attempt, attempt_base_);
+  command.issued = now_;
   group.next_attempt = 0;
   group.command = command;
   const bool working = phase_ == Phase::kGenerate || phase_ == Phase::kEvaluate;
@@ -120,7 +121,9 @@ void JobCore::OnCommand(const TaskDone& event) {
   if (absl::IsResourceExhausted(event.status) && waits) {
     return WaitForRoom(kind, event);
   }
-  if (Breaks(group, event.status)) return BreakGroup(group, event);
+  const bool alone = kind == TaskKind::kToGeneration && absl::IsResourceExhausted(event.status) &&
+                     group.ranks > 1;  // the others hold what it could not gather
+  if (alone || Breaks(group, event.status)) return BreakGroup(group, event);
   if (!event.status.ok()) {
     no_room_.reset();
     return Fail(absl::Status(event.status.code(),

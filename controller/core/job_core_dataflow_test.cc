@@ -2,6 +2,7 @@
 // baselines, batches that are drawn until there is enough to learn. Against simulated workers in
 // virtual time, with losses and restarts.
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <random>
@@ -225,6 +226,40 @@ TEST(PoolsTest, AReplicaThatLosesARankWaitsForTheLoss) {
   SimulatedJob undisturbed = World(2, "grpo_replicas", 3);
   undisturbed.RunToEnd();
   EXPECT_EQ(world.FinalWeights(), undisturbed.FinalWeights());
+}
+
+// An update that a restarted controller finds waits for its batch, and this one for a score.
+TEST(PoolsTest, ARestoredUpdateLeavesItsPoolOpen) {
+  SimulatedJob world = World(3, "ppo_trainers_share", 3);
+  while (world.core().step() < 1 || world.UnderWay(TaskKind::kUpdate).empty()) {
+    ASSERT_TRUE(world.Step());
+  }
+  world.Swallow(TaskKind::kUpdate);
+  ASSERT_FALSE(world.rows().empty());
+  world.rows().erase(std::prev(world.rows().end()));
+  world.Restart(0);
+  world.RunToEnd();
+  ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED)
+      << world.core().Explain(world.now()).DebugString();
+}
+
+// Many responses fail by one set of weights that cannot be used; it is gathered anew.
+TEST(PoolsTest, WeightsThatCannotBeUsedAreGatheredAnew) {
+  SimulatedJob::Options options;
+  options.pools = {{"actor", "rollout"}};
+  options.rollout_workers = 1;
+  SimulatedJob world(options);
+  while (world.UnderWay(TaskKind::kGenerate).size() < 4) ASSERT_TRUE(world.Step());
+  const auto refused = world.UnderWay(TaskKind::kGenerate);
+  world.Swallow(TaskKind::kGenerate);
+  for (TaskDone done : refused) {
+    done.status = absl::FailedPreconditionError("holds no version");
+    world.Send(done);
+  }
+  ASSERT_EQ(world.core().state(), Job::STATE_RUNNING);
+  EXPECT_EQ(world.UnderWay(TaskKind::kToGeneration).size(), 1u);
+  world.RunToEnd();
+  EXPECT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
 }
 
 TEST(PoolsTest, WhyTellsWhoHasTheTurn) {

@@ -132,7 +132,8 @@ void JobCore::ExplainNodes(v1::ExplainJobResponse* out) const {
     if (is_rl()) update->add_needs("advantage");
     if (phase_ != Phase::kUpdate) continue;
     const Group* group = GroupOf(node.role());
-    update->set_state(group != nullptr && group->command.has_value() ? "running" : "done");
+    const bool open = group != nullptr && group->command.has_value();
+    update->set_state(!open ? "done" : group->command->sent.empty() ? "waiting" : "running");
   }
 }
 
@@ -275,7 +276,8 @@ v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
     if (command.sent.empty() && !MayCommand(group)) {
       add("turn", absl::StrCat("role ", group.role),
           absl::StrCat("its pool, for ", MethodName(command.kind), "; ", AtWorkIn(group.role)),
-          phase_since_, absl::InfiniteDuration(), "it is sent when they are done");
+          command.issued == absl::Time() ? phase_since_ : command.issued, absl::InfiniteDuration(),
+          "it is sent when they are done");
       continue;
     }
     std::vector<std::string> workers;
@@ -290,11 +292,14 @@ v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
         command.since == absl::Time() ? phase_since_ : command.since, options_.command_deadline,
         "the trainer restarts from its checkpoint");
   }
-  for (const auto& [role, scorer] : scorers_) {
-    if (scorer.manager.queued() == 0 || HasTurn(role)) continue;
+  const auto turn = [&](const std::string& role, size_t queued) {
+    if (queued == 0 || HasTurn(role)) return;
     add("turn", absl::StrCat("role ", role), absl::StrCat("its pool; ", AtWorkIn(role)),
-        phase_since_, absl::InfiniteDuration(), "it begins when they are done");
-  }
+        std::max(phase_since_, roster_.SharedBy(role)->since), absl::InfiniteDuration(),
+        "it begins when they are done");
+  };
+  turn("rollout", rollouts_.queued());
+  for (const auto& [role, scorer] : scorers_) turn(role, scorer.manager.queued());
   if (committing_checkpoint_) {
     add("checkpoint", step, "the checkpoint to be completed on disk", committing_since_,
         options_.setup_deadline, "the job fails");

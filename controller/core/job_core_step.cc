@@ -1,5 +1,6 @@
 // JobCore: the trajectories of a step: drawn, generated, scored.
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/job_core.h"
@@ -76,7 +77,7 @@ bool JobCore::Wants(const std::string& worker, const TaskRef& ref) const {
            : ref.kind == TaskKind::kReleaseRole ? slot->state == SlotState::kReleasing
                                                 : slot->loading;
   }
-  if (SlotOf(worker, ref) == nullptr) return false;
+  if (roster_.Find(worker, RoleOf(ref)) == nullptr) return false;
   if (ref.incarnation != incarnation_ || ref.step != step_) return false;
   if (IsGroupCommand(ref.kind)) {
     const Group& group = groups_[ref.part];
@@ -341,8 +342,7 @@ void JobCore::StepTrajectories() {
 }
 
 void JobCore::Dispatch() {
-  TakeTurns();
-  if (roster_.SharedBy("rollout") != nullptr) LoadWeights();
+  if (TakeTurns()) LoadWeights();
   if (!roster_.shared().empty()) SendCommands();
   while (auto assignment = rollouts_.Next(now_)) StartGenerate(*assignment);
   for (auto& [role, scorer] : scorers_) {
@@ -422,9 +422,13 @@ void JobCore::OnGenerated(const TaskDone& event) {
       Slot& slot = *roster_.Find(event.worker, "rollout");  // it holds another version after all
       slot.version = 0;
       rollouts_.SetEnabled(event.worker, false);
-      if (roster_.hybrid()) {
-        published_ = false;  // the ranks gather it anew
-        if (++slot.failures >= options_.max_attempts) return Fail(event.status);
+      // The ranks gather it anew: of all that one gathering fails, the first counts.
+      if (roster_.hybrid() && std::exchange(published_, false) &&
+          ++slot.failures >= options_.max_attempts) {
+        return Fail(absl::Status(
+            event.status.code(),
+            absl::StrCat("worker ", event.worker, " cannot generate with weights that it holds, ",
+                         slot.failures, " times now: ", event.status.message())));
       }
     }
     RetryGenerate(trajectory, event.status, event.worker);

@@ -3,8 +3,8 @@
 // Of a shared pool one role works at a time: it goes on until nothing that it could do is left,
 // then the next that has work begins. Commands of groups come first: while one is outstanding
 // nothing new begins on its pool, and it goes out when what runs there has ended. Two groups of
-// one pool execute theirs one after the other. So a worker never does two things at once, and
-// ranks never meet in different orders.
+// one pool execute theirs one after the other. So a worker never does two things at once (but end
+// what it was told to stop), and ranks never meet in different orders.
 #include <algorithm>
 
 #include "controller/core/job_core.h"
@@ -15,9 +15,8 @@ namespace baton::controller {
 bool JobCore::IsAtWork(const std::string& role) const {
   if (role == "rollout") {
     const auto& slots = roster_.slots();
-    const bool loading =
-        std::any_of(slots.begin(), slots.end(), [](const Slot& slot) { return slot.loading; });
-    return loading || !rollouts_.running().empty();
+    return !rollouts_.running().empty() ||
+           std::any_of(slots.begin(), slots.end(), [](const Slot& slot) { return slot.loading; });
   }
   const auto scorer = scorers_.find(role);
   return scorer != scorers_.end() && !scorer->second.manager.running().empty();
@@ -25,28 +24,22 @@ bool JobCore::IsAtWork(const std::string& role) const {
 
 // Something of it could begin.
 bool JobCore::HasWork(const std::string& role) const {
-  const auto& slots = roster_.slots();
-  const bool there = std::any_of(slots.begin(), slots.end(), [&](const Slot& slot) {
-    return slot.role == role && slot.ready();
-  });
-  if (!there) return false;
-  if (role == "rollout") return published_ && rollouts_.queued() > 0;
   const auto scorer = scorers_.find(role);
-  return scorer != scorers_.end() && scorer->second.manager.queued() > 0;
+  const bool queued = role == "rollout"
+                          ? published_ && rollouts_.queued() > 0
+                          : scorer != scorers_.end() && scorer->second.manager.queued() > 0;
+  if (!queued) return false;
+  const auto& slots = roster_.slots();
+  return std::any_of(slots.begin(), slots.end(),
+                     [&](const Slot& slot) { return slot.ready() && slot.role == role; });
 }
 
 bool JobCore::PoolCommanded(const SharedPool& pool) const {
   return std::any_of(groups_.begin(), groups_.end(), [&](const Group& group) {
-    return (group.command.has_value() || group.broken.has_value()) &&
-           roster_.SharedBy(group.role) == &pool;
-  });
-}
-
-// After a restart: who is not back may be at work.
-bool JobCore::AllBack(const SharedPool& pool) const {
-  const auto& slots = roster_.slots();
-  return std::all_of(slots.begin(), slots.end(), [&](const Slot& slot) {
-    return slot.state == SlotState::kEmpty || slot.present || roster_.SharedBy(slot.role) != &pool;
+    // A restored update waits for its batch, and that perhaps for the pool.
+    const bool commanded = group.command.has_value() &&
+                           (group.command->kind != TaskKind::kUpdate || phase_ == Phase::kUpdate);
+    return (commanded || group.broken.has_value()) && roster_.SharedBy(group.role) == &pool;
   });
 }
 
@@ -55,24 +48,30 @@ bool JobCore::HasTurn(const std::string& role) const {
   return pool == nullptr || (pool->turn == role && !PoolCommanded(*pool));
 }
 
-void JobCore::TakeTurns() {
+// True: the rollouts' turn has come.
+bool JobCore::TakeTurns() {
+  bool rollouts = false;
   for (SharedPool& pool : roster_.shared()) {
     const bool commanded = PoolCommanded(pool);
     if (!IsAtWork(pool.turn) && (commanded || !HasWork(pool.turn))) {
       const auto at_work = [&](const std::string& role) { return IsAtWork(role); };  // adopted
       const auto has_work = [&](const std::string& role) {
-        return !commanded && AllBack(pool) && HasWork(role);
+        return !commanded && roster_.AllBack(pool) && HasWork(role);
       };
       auto next = std::find_if(pool.roles.begin(), pool.roles.end(), at_work);
       if (next == pool.roles.end()) {
         next = std::find_if(pool.roles.begin(), pool.roles.end(), has_work);
       }
-      pool.turn = next == pool.roles.end() ? "" : *next;
+      const std::string turn = next == pool.roles.end() ? "" : *next;
+      if (turn != pool.turn) pool.since = now_;
+      rollouts |= turn != pool.turn && turn == "rollout";
+      pool.turn = turn;
     }
     for (const std::string& role : pool.roles) {
       if (role == "rollout" || scorers_.count(role) > 0) ManagerOf(role).SetOpen(HasTurn(role));
     }
   }
+  return rollouts;
 }
 
 // Its command may go to a rank: it has begun already, or nobody else works on its pool and no group
@@ -80,7 +79,7 @@ void JobCore::TakeTurns() {
 bool JobCore::MayCommand(const Group& group) const {
   const SharedPool* pool = roster_.SharedBy(group.role);
   if (pool == nullptr) return true;
-  if (!AllBack(*pool)) return false;
+  if (!roster_.AllBack(*pool)) return false;
   if (!group.command->sent.empty()) return true;
   for (const Group& other : groups_) {
     if (&other == &group || !other.command.has_value()) continue;
@@ -103,6 +102,11 @@ void JobCore::SendCommands() {
       if (slot.role == group.role && !has) SendCommand(group, slot);
     }
   }
+}
+
+// How rollouts get a version: through the relay, or by the ranks that they are.
+TaskKind JobCore::HandOver() const {
+  return roster_.hybrid() ? TaskKind::kToGeneration : TaskKind::kPublish;
 }
 
 // The ranks hold their newest weights for generation.

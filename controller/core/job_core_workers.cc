@@ -54,11 +54,6 @@ std::string JobCore::RoleOf(const TaskRef& ref) const {
   return ref.subject < roster_.slots().size() ? roster_.slots()[ref.subject].role : "";
 }
 
-// The slot of the worker that the task is for; null: it has none.
-const Slot* JobCore::SlotOf(const std::string& worker, const TaskRef& ref) const {
-  return roster_.Find(worker, RoleOf(ref));
-}
-
 void JobCore::AskForWorkers() { Do(NeedWorkers{roster_.Missing()}); }
 
 void JobCore::On(const WorkerGranted& event) {
@@ -398,6 +393,11 @@ void JobCore::BackToWork(Slot& slot, const WorkerBack& event, bool first_time) {
   slot.version = held == event.holds.end() ? 0 : held->second;
   if (!has(event.running, TaskKind::kLoadWeights) && !has(event.unacked, TaskKind::kLoadWeights)) {
     slot.loading = false;
+  }
+  for (const TaskRef& ref : event.running) {  // begun under another controller
+    if (ref.kind == TaskKind::kLoadWeights && ref.subject == IndexOf(slot) && !slot.loading) {
+      Do(StopTask{slot.worker, ref, "it is not wanted any more"});
+    }
   }
   std::vector<uint64_t> lost;
   for (const auto& [work, running] : manager.running()) {

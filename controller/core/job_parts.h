@@ -37,6 +37,7 @@ struct Command {
   uint64_t generation = 0;
   uint64_t sequence = 0;
   uint32_t attempt = 0;
+  absl::Time issued;
   absl::Time since;                      // when it was sent last
   std::set<uint32_t> sent;               // ranks that have it, as far as is known
   std::map<uint32_t, TaskDone> answers;  // by rank; acknowledged when all ranks have answered

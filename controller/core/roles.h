@@ -49,7 +49,7 @@ std::map<std::string, int> WorkersOf(const v1::JobSpec& effective, const v1::Dat
 /// Prompts that a step draws at a time.
 uint64_t GenBatchSize(const v1::JobSpec& effective);
 
-/// Brings a row that a program of schema version 1 or 2 wrote to what this one reads. Pools that
+/// Brings a row that a program of schema version 1 to 3 wrote to what this one reads. Pools that
 /// were only planned with, which name the actor and not the rollouts, are forgotten.
 void Upgrade(store::v1::JobRow& row);
 

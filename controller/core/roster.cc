@@ -85,25 +85,25 @@ void Roster::Keep(store::v1::JobRow* row) const {
   }
 }
 
-Slot* Roster::Find(const std::string& worker, absl::string_view role) {
-  for (Slot& slot : slots_) {
+const Slot* Roster::Find(const std::string& worker, absl::string_view role) const {
+  for (const Slot& slot : slots_) {
     if (slot.worker == worker && slot.role == role && slot.state != SlotState::kEmpty) return &slot;
   }
   return nullptr;
 }
 
-const Slot* Roster::Find(const std::string& worker, absl::string_view role) const {
-  return const_cast<Roster*>(this)->Find(worker, role);
-}
-
-Slot* Roster::At(uint64_t index, const std::string& worker) {
-  if (index >= slots_.size()) return nullptr;
-  Slot& slot = slots_[index];
-  return slot.worker == worker && slot.state != SlotState::kEmpty ? &slot : nullptr;
+Slot* Roster::Find(const std::string& worker, absl::string_view role) {
+  return const_cast<Slot*>(static_cast<const Roster*>(this)->Find(worker, role));
 }
 
 const Slot* Roster::At(uint64_t index, const std::string& worker) const {
-  return const_cast<Roster*>(this)->At(index, worker);
+  if (index >= slots_.size()) return nullptr;
+  const Slot& slot = slots_[index];
+  return slot.worker == worker && slot.state != SlotState::kEmpty ? &slot : nullptr;
+}
+
+Slot* Roster::At(uint64_t index, const std::string& worker) {
+  return const_cast<Slot*>(static_cast<const Roster*>(this)->At(index, worker));
 }
 
 std::vector<Slot*> Roster::Of(const std::string& worker) {
@@ -115,7 +115,9 @@ std::vector<Slot*> Roster::Of(const std::string& worker) {
 }
 
 bool Roster::Has(const std::string& worker) const {
-  return !const_cast<Roster*>(this)->Of(worker).empty();
+  return std::any_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
+    return slot.worker == worker && slot.state != SlotState::kEmpty;
+  });
 }
 
 bool Roster::IsFree(const Seat& seat) const {
@@ -170,6 +172,12 @@ const SharedPool* Roster::SharedBy(absl::string_view role) const {
     if (std::count(pool.roles.begin(), pool.roles.end(), role) > 0) return &pool;
   }
   return nullptr;
+}
+
+bool Roster::AllBack(const SharedPool& pool) const {
+  return std::all_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
+    return slot.state == SlotState::kEmpty || slot.present || SharedBy(slot.role) != &pool;
+  });
 }
 
 }  // namespace baton::controller

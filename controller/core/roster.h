@@ -46,6 +46,7 @@ struct Slot {
 struct SharedPool {
   std::vector<std::string> roles;  ///< Who is first is served first.
   std::string turn;                ///< Whose it is; "": nobody has work.
+  absl::Time since;                ///< Of the turn.
 };
 
 /// Pure. The number of slots, their roles and seats never change.
@@ -91,6 +92,8 @@ class Roster {
   std::vector<SharedPool>& shared() { return shared_; }
   /// The shared pool of a role; null: it has workers of its own.
   const SharedPool* SharedBy(absl::string_view role) const;
+  /// Nobody in it is still expected after a restart: who is not back may be at work.
+  bool AllBack(const SharedPool& pool) const;
   /// Actor and rollouts share their workers: the rollouts sample the very weights that are trained.
   bool hybrid() const { return hybrid_; }
 

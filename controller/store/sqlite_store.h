@@ -25,7 +25,7 @@ struct SqliteOptions {
 class SqliteStore : public Store {
  public:
   /// The newest schema this program writes.
-  static constexpr int kSchemaVersion = 3;
+  static constexpr int kSchemaVersion = 4;
 
   /// Opens or creates the file. FailedPrecondition: another controller has it open, or a newer
   /// program wrote it.

@@ -143,6 +143,7 @@ void Dispatcher::RunTask(Role& role, const Context& context) {
 
 absl::StatusOr<v1::TaskResult> Dispatcher::RunAssign(Role& role, TaskContext& context) {
   const v1::Task& task = context.task();
+  DropOtherJobs(task);
   const std::string previous = TakeHeld(task.role(), &task);
   if (!previous.empty() && role.options.on_release) role.options.on_release(previous);
   logs_->SetJob(task.job());  // what is said from here on is about it
@@ -221,12 +222,30 @@ std::string Dispatcher::TakeHeld(const std::string& role, const v1::Task* keep_p
   return job;
 }
 
+/// A worker is one job's at a time: what it still holds of others, nobody will release.
+void Dispatcher::DropOtherJobs(const v1::Task& assign) {
+  std::vector<std::string> others;
+  {
+    absl::MutexLock lock(&mu_);
+    for (const auto& [role, held] : held_) {
+      if (held.job() != assign.job() && role != assign.role()) others.push_back(role);
+    }
+  }
+  for (const std::string& role : others) DropRole(role);
+}
+
 void Dispatcher::DropRole(const std::string& name) {
   const auto it = roles_.find(name);
   const std::string job = TakeHeld(name);
   if (it == roles_.end() || job.empty() || !it->second.options.on_release) return;
   Role& role = it->second;
-  const auto release = [&role, job] { role.options.on_release(job); };
+  const auto release = [self = shared_from_this(), &role, name, job] {
+    {
+      absl::MutexLock lock(&self->mu_);
+      if (self->held_.count(name) > 0) return;  // it was taken on again meanwhile
+    }
+    role.options.on_release(job);
+  };
   role.runner->Post(release, /*exclusive=*/true);
 }
 

@@ -76,6 +76,7 @@ class Dispatcher : public TaskSink, public std::enable_shared_from_this<Dispatch
   /// Takes the role away and, if it was the last on its pool, forgets the pool's order (unless
   /// `keep_pool`, a task of that pool, goes on). The job it was held for, or empty.
   std::string TakeHeld(const std::string& role, const v1::Task* keep_pool = nullptr);
+  void DropOtherJobs(const v1::Task& assign);
   void DropRole(const std::string& name);
   bool PoolIsHeld(const std::string& job, const std::string& pool) const
       ABSL_SHARED_LOCKS_REQUIRED(mu_);

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -212,6 +214,34 @@ TEST(Worker, ALateReleaseLeavesTheNextJobAlone) {
   const auto result = controller.RunTask(MakeTask("d", "r", "m"));
   ASSERT_TRUE(result.has_value());
   EXPECT_EQ(result->status().code(), 0) << result->status().message();
+}
+
+// A worker that was given back without a word still has the roles that it had.
+TEST(Worker, AnotherJobsRolesAreReleasedByTheNextAssignment) {
+  absl::Mutex mu;
+  std::vector<std::string> released;
+  FakeController controller;
+  RunningWorker worker(controller);
+  for (const char* name : {"r", "s"}) {
+    RoleOptions role;
+    role.on_release = [&, name](const std::string& job) {
+      absl::MutexLock lock(&mu);
+      released.push_back(absl::StrCat(name, " of ", job));
+    };
+    ASSERT_TRUE(worker->RegisterRole(name, role).ok());
+  }
+  worker.Start();
+  for (const char* name : {"r", "s"}) {
+    v1::Task of_old_job = MakeTask(absl::StrCat("old-", name), name, "assign_role");
+    of_old_job.set_job("projects/default/jobs/old");
+    ASSERT_TRUE(controller.RunTask(of_old_job).has_value());
+  }
+  ASSERT_TRUE(controller.RunTask(MakeTask("new", "r", "assign_role")).has_value());
+  absl::MutexLock lock(&mu);
+  const auto both = [&] { return released.size() == 2; };
+  ASSERT_TRUE(mu.AwaitWithTimeout(absl::Condition(&both), absl::Seconds(20)));
+  EXPECT_THAT(released, ::testing::UnorderedElementsAre("r of projects/default/jobs/old",
+                                                        "s of projects/default/jobs/old"));
 }
 
 TEST(Worker, HandlersOfARoleWithThreadsOverlap) {

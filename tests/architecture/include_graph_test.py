@@ -37,19 +37,20 @@ ALLOWED = {
     "controller/status": "sdk/base sdk/rpc controller/access controller/runtime proto",
     "controller/server": "sdk/base controller/access controller/api controller/status controller/runtime"
                          " controller/store",
-    "workers/engine": "sdk/base sdk/parallel relay/weights",
+    "workers/tokenizer": "sdk/base relay/weights",
+    "workers/engine": "sdk/base sdk/parallel relay/weights workers/tokenizer",
     "workers/parallel": "sdk/base sdk/parallel workers/engine relay/weights",
     "workers/hybrid": "sdk/base sdk/parallel workers/engine workers/parallel relay/weights",
     "workers/reward": "sdk/base sdk/rpc sdk/worker proto",
-    "workers/policy": "sdk/base sdk/rpc workers/engine relay/client relay/weights proto",
+    "workers/policy": "sdk/base sdk/rpc workers/tokenizer workers/engine relay/client relay/weights proto",
     "workers/rollout": "sdk/base sdk/rpc sdk/worker workers/engine workers/parallel workers/hybrid"
                        " workers/policy relay/client relay/weights proto",
     "workers/trainer": "sdk/base sdk/parallel sdk/rpc sdk/worker workers/engine workers/parallel"
                        " workers/hybrid workers/policy relay/client relay/weights proto",
-    "workers/scoring": "sdk/base sdk/rpc sdk/worker workers/engine workers/parallel workers/policy"
+    "workers/scoring": "sdk/base sdk/rpc sdk/worker workers/tokenizer workers/engine workers/parallel workers/policy"
                        " workers/reward workers/rollout workers/trainer relay/weights proto",
     "workers/fake": "sdk/base sdk/rpc sdk/worker proto",
-    "workers/main": "sdk/base sdk/rpc sdk/worker workers/engine workers/hybrid workers/policy workers/reward"
+    "workers/main": "sdk/base sdk/rpc sdk/worker workers/tokenizer workers/engine workers/hybrid workers/policy workers/reward"
                     " workers/rollout workers/trainer workers/scoring proto",
     "examples/custom_algorithm": "sdk/base sdk/worker proto",
     "examples/custom_reward": "sdk/base sdk/worker proto",
@@ -65,7 +66,7 @@ IMPURE = re.compile(
     r"unistd\.h|sys/.*|netinet/.*|absl/synchronization/.*|absl/time/clock\.h|absl/random/.*|"
     r"grpcpp/.*|boost/.*|spdlog/.*|sqlite3\.h|torch/.*|sdk/base/log\.h)$")
 # Folders that a GPU machine builds without the service.
-ENGINE = ("workers/engine", "workers/parallel", "workers/hybrid", "sdk/parallel", "relay/weights")
+ENGINE = ("workers/tokenizer", "workers/engine", "workers/parallel", "workers/hybrid", "sdk/parallel", "relay/weights")
 NOT_IN_ENGINE = re.compile(r"^(grpcpp/.*|google/protobuf/.*|boost/.*|spdlog/.*|sdk/base/log\.h)$")
 TORCH = re.compile(r"^(torch|ATen|c10)/")
 

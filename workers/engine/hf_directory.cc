@@ -18,8 +18,8 @@
 #include "relay/weights/file_io.h"
 #include "relay/weights/safetensors_reader.h"
 #include "sdk/base/status_macros.h"
-#include "workers/engine/generation_config.h"
 #include "workers/engine/weights_io.h"
+#include "workers/tokenizer/generation_config.h"
 
 namespace baton::engine {
 namespace {

@@ -6,7 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "sdk/base/status_macros.h"
-#include "workers/engine/json_fields.h"
+#include "workers/tokenizer/json_fields.h"
 
 namespace baton::engine {
 namespace {

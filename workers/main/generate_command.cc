@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "sdk/base/status_macros.h"
-#include "workers/engine/generation_config.h"
 #include "workers/engine/generator.h"
 #include "workers/policy/policy_source.h"
+#include "workers/tokenizer/generation_config.h"
 
 namespace baton {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "sdk/base/status_macros.h"
-#include "workers/engine/character_tokenizer.h"
 #include "workers/engine/hf_directory.h"
 #include "workers/engine/weights_io.h"
+#include "workers/tokenizer/character_tokenizer.h"
 
 namespace baton::policy {
 namespace {

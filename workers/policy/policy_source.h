@@ -15,11 +15,11 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "baton/v1/job_spec.pb.h"
-#include "workers/engine/chat_template.h"
 #include "workers/engine/hf_directory.h"
 #include "workers/engine/model.h"
 #include "workers/engine/model_config.h"
-#include "workers/engine/tokenizer.h"
+#include "workers/tokenizer/chat_template.h"
+#include "workers/tokenizer/tokenizer.h"
 
 namespace baton::policy {
 

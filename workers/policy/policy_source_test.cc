@@ -70,7 +70,7 @@ TEST(PolicySource, ReadsWhatItWrote) {
 TEST(PolicySource, AChatTemplateEndsTheTurn) {
   const TemporaryFolder folder;
   const std::string testdata =
-      std::string(std::getenv("BATON_SOURCE_DIR")) + "/workers/engine/testdata/";
+      std::string(std::getenv("BATON_SOURCE_DIR")) + "/workers/tokenizer/testdata/";
   std::filesystem::copy_file(testdata + "tokenizer_qwen2.json", folder.path() + "/tokenizer.json");
   const auto tokenizer = engine::Tokenizer::Load(folder.path()).value();
   engine::ModelConfig config;

@@ -159,8 +159,11 @@ void GeneratorLoop::Start(Generation generation) {
     return;
   }
   if (generator_ == nullptr || version_ != generation.policy_version) {
-    const std::string held =
-        generator_ != nullptr ? absl::StrCat("version ", version_) : "no version";
+    const std::string held = generator_ != nullptr ? absl::StrCat("version ", version_)
+                             : loaded_.ok()
+                                 ? "no version"
+                                 : absl::StrCat("none, for version ", version_,
+                                                " could not be loaded: ", loaded_.message());
     context.Finish(MakeError(absl::StatusCode::kFailedPrecondition, "WRONG_VERSION",
                              absl::StrCat("asked to sample from policy version ",
                                           generation.policy_version, ", but holds ", held)));
@@ -183,6 +186,7 @@ void GeneratorLoop::RunLoad(Command& command) {
   absl::Status status = loaded.status();
   if (status.ok()) status = (*loaded)->OnWeightsChanged();
   if (status.ok()) generator_ = *loaded;
+  loaded_ = status;
   command.loaded(std::move(status));
 }
 
@@ -225,6 +229,7 @@ void GeneratorLoop::StopRunning(const absl::Status& why) {
   // What is left are reports of requests that ended; an error drops those too.
   while (!idle()) generator_->Step().IgnoreError();
   generator_ = nullptr;
+  loaded_ = absl::OkStatus();
 }
 
 }  // namespace baton::rollout

@@ -74,6 +74,7 @@ class GeneratorLoop : public hybrid::GeneratorUser {
   std::map<uint64_t, Generation> running_;
   uint64_t next_id_ = 1;
   engine::Generator* generator_ = nullptr;  ///< Null: no version is loaded.
+  absl::Status loaded_;                     ///< Of the last load.
   uint64_t version_ = 0;
 
   const std::shared_ptr<Inbox> inbox_;  ///< Shared with callbacks that may come late.

@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "baton/v1/worker_service.pb.h"
-#include "workers/engine/tokenizer.h"
 #include "workers/policy/policy_source.h"
+#include "workers/tokenizer/tokenizer.h"
 
 namespace baton::scoring {
 

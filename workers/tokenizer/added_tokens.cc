@@ -1,4 +1,4 @@
-#include "workers/engine/added_tokens.h"
+#include "workers/tokenizer/added_tokens.h"
 
 #include <algorithm>
 #include <utility>

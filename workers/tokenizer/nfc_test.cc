@@ -1,4 +1,4 @@
-#include "workers/engine/nfc.h"
+#include "workers/tokenizer/nfc.h"
 
 #include <string>
 

@@ -17,7 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "workers/engine/tokenizer.h"
+#include "workers/tokenizer/tokenizer.h"
 
 namespace baton::engine {
 

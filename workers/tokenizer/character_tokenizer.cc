@@ -1,12 +1,12 @@
-#include "workers/engine/character_tokenizer.h"
+#include "workers/tokenizer/character_tokenizer.h"
 
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/base/utf8.h"
-#include "workers/engine/byte_level.h"
-#include "workers/engine/json_fields.h"
+#include "workers/tokenizer/byte_level.h"
+#include "workers/tokenizer/json_fields.h"
 
 namespace baton::engine {
 namespace {

@@ -12,10 +12,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "workers/engine/added_tokens.h"
-#include "workers/engine/bpe.h"
-#include "workers/engine/pre_tokenizer.h"
-#include "workers/engine/tokenizer.h"
+#include "workers/tokenizer/added_tokens.h"
+#include "workers/tokenizer/bpe.h"
+#include "workers/tokenizer/pre_tokenizer.h"
+#include "workers/tokenizer/tokenizer.h"
 
 namespace baton::engine {
 

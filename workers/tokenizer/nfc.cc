@@ -1,4 +1,4 @@
-#include "workers/engine/nfc.h"
+#include "workers/tokenizer/nfc.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -20,7 +20,7 @@ struct CombiningRange {
   int combining_class;
 };
 
-#include "workers/engine/nfc_table.inc"
+#include "workers/tokenizer/nfc_table.inc"
 
 // Hangul syllables are composed by arithmetic (The Unicode Standard, section 3.12).
 constexpr uint32_t kSBase = 0xAC00, kLBase = 0x1100, kVBase = 0x1161, kTBase = 0x11A7;

@@ -3,9 +3,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "sdk/base/status_macros.h"
-#include "workers/engine/generation_config.h"
-#include "workers/engine/json_fields.h"
-#include "workers/engine/tokenizer_parts.h"
+#include "workers/tokenizer/generation_config.h"
+#include "workers/tokenizer/json_fields.h"
+#include "workers/tokenizer/tokenizer_parts.h"
 
 namespace baton::engine {
 namespace {

@@ -1,4 +1,4 @@
-#include "workers/engine/generation_config.h"
+#include "workers/tokenizer/generation_config.h"
 
 #include <cstdlib>
 #include <string>

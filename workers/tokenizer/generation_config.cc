@@ -1,11 +1,11 @@
-#include "workers/engine/generation_config.h"
+#include "workers/tokenizer/generation_config.h"
 
 #include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "relay/weights/file_io.h"
 #include "sdk/base/status_macros.h"
-#include "workers/engine/json_fields.h"
+#include "workers/tokenizer/json_fields.h"
 
 namespace baton::engine {
 namespace {

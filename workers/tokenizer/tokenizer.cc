@@ -1,4 +1,4 @@
-#include "workers/engine/tokenizer.h"
+#include "workers/tokenizer/tokenizer.h"
 
 #include <algorithm>
 #include <utility>
@@ -9,8 +9,8 @@
 #include "relay/weights/file_io.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/base/utf8.h"
-#include "workers/engine/nfc.h"
-#include "workers/engine/tokenizer_parts.h"
+#include "workers/tokenizer/nfc.h"
+#include "workers/tokenizer/tokenizer_parts.h"
 
 namespace baton::engine {
 namespace {

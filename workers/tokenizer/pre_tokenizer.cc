@@ -1,11 +1,11 @@
-#include "workers/engine/pre_tokenizer.h"
+#include "workers/tokenizer/pre_tokenizer.h"
 
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "sdk/base/status_macros.h"
-#include "workers/engine/json_fields.h"
+#include "workers/tokenizer/json_fields.h"
 
 namespace baton::engine {
 namespace {

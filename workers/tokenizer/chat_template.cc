@@ -1,4 +1,4 @@
-#include "workers/engine/chat_template.h"
+#include "workers/tokenizer/chat_template.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "workers/engine/byte_level.h"
+#include "workers/tokenizer/byte_level.h"
 
 #include <array>
 

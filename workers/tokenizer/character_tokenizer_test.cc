@@ -1,4 +1,4 @@
-#include "workers/engine/character_tokenizer.h"
+#include "workers/tokenizer/character_tokenizer.h"
 
 #include <cstdlib>
 #include <random>
@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "relay/weights/file_io.h"
-#include "workers/engine/tokenizer.h"
+#include "workers/tokenizer/tokenizer.h"
 
 namespace baton::engine {
 namespace {

@@ -1,6 +1,6 @@
 // Tokenizer against ids made by Python's tokenizers (testdata/make_tokenizer_golden.py), random
 // round trips, and damaged files.
-#include "workers/engine/tokenizer.h"
+#include "workers/tokenizer/tokenizer.h"
 
 #include <cstdlib>
 #include <fstream>
@@ -24,7 +24,7 @@ using testing::IsEmpty;
 
 std::string ReadTestFile(const std::string& name) {
   const char* root = std::getenv("BATON_SOURCE_DIR");
-  const std::string path = std::string(root ? root : ".") + "/workers/engine/testdata/" + name;
+  const std::string path = std::string(root ? root : ".") + "/workers/tokenizer/testdata/" + name;
   std::ifstream file(path, std::ios::binary);
   EXPECT_TRUE(file.good()) << path;
   std::stringstream out;

@@ -3,8 +3,8 @@
 #include <cstdlib>
 
 #include "sdk/base/utf8.h"
-#include "workers/engine/character_tokenizer.h"
-#include "workers/engine/tokenizer.h"
+#include "workers/tokenizer/character_tokenizer.h"
+#include "workers/tokenizer/tokenizer.h"
 
 using baton::engine::Tokenizer;
 

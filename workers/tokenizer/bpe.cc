@@ -1,10 +1,10 @@
-#include "workers/engine/bpe.h"
+#include "workers/tokenizer/bpe.h"
 
 #include <queue>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "workers/engine/byte_level.h"
+#include "workers/tokenizer/byte_level.h"
 
 namespace baton::engine {
 namespace {

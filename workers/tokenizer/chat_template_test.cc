@@ -1,9 +1,9 @@
-#include "workers/engine/chat_template.h"
+#include "workers/tokenizer/chat_template.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "workers/engine/character_tokenizer.h"
+#include "workers/tokenizer/character_tokenizer.h"
 
 namespace baton::engine {
 namespace {

@@ -4,10 +4,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "sdk/base/status_macros.h"
-#include "workers/engine/byte_level.h"
-#include "workers/engine/json_fields.h"
-#include "workers/engine/nfc.h"
-#include "workers/engine/tokenizer_parts.h"
+#include "workers/tokenizer/byte_level.h"
+#include "workers/tokenizer/json_fields.h"
+#include "workers/tokenizer/nfc.h"
+#include "workers/tokenizer/tokenizer_parts.h"
 
 namespace baton::engine {
 namespace {
