@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "controller/core/job_core.h"
+#include "controller/core/mutation.h"
 
 namespace baton::controller {
 
@@ -44,6 +45,7 @@ bool JobCore::PoolCommanded(const SharedPool& pool) const {
 
 // After a restart: who is not back may be at work.
 bool JobCore::AllBack(const SharedPool& pool) const {
+  if (Mutated(Mutation::kPoolNotAwaited)) return true;
   const auto& slots = roster_.slots();
   return std::all_of(slots.begin(), slots.end(), [&](const Slot& slot) {
     return slot.state == SlotState::kEmpty || slot.present || roster_.SharedBy(slot.role) != &pool;
@@ -58,8 +60,11 @@ bool JobCore::HasTurn(const std::string& role) const {
 void JobCore::TakeTurns() {
   for (SharedPool& pool : roster_.shared()) {
     const bool commanded = PoolCommanded(pool);
-    if (!IsAtWork(pool.turn) && (commanded || !HasWork(pool.turn))) {
-      const auto at_work = [&](const std::string& role) { return IsAtWork(role); };  // adopted
+    const bool working = IsAtWork(pool.turn) && !Mutated(Mutation::kTurnWhileWorking);
+    if (!working && (commanded || !HasWork(pool.turn))) {
+      const auto at_work = [&](const std::string& role) {  // adopted
+        return IsAtWork(role) && !Mutated(Mutation::kTurnWhileWorking);
+      };
       const auto has_work = [&](const std::string& role) {
         return !commanded && AllBack(pool) && HasWork(role);
       };
@@ -83,10 +88,12 @@ bool JobCore::MayCommand(const Group& group) const {
   if (!AllBack(*pool)) return false;
   if (!group.command->sent.empty()) return true;
   for (const Group& other : groups_) {
+    if (Mutated(Mutation::kCommandsAtOnce)) break;
     if (&other == &group || !other.command.has_value()) continue;
     if (roster_.SharedBy(other.role) != pool) continue;
     if (&other < &group || !other.command->sent.empty()) return false;
   }
+  if (Mutated(Mutation::kCommandWhileWorking)) return true;
   return std::none_of(pool->roles.begin(), pool->roles.end(),
                       [&](const std::string& role) { return IsAtWork(role); });
 }

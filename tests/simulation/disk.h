@@ -16,7 +16,7 @@
 
 namespace baton::simulation {
 
-/// Weights with their step, as an actor holds and saves them.
+/// Weights with their step, as an actor (or a critic) holds and saves them.
 struct ActorState {
   uint64_t weights = 0;
   int64_t step = 0;
@@ -28,13 +28,13 @@ struct ActorState {
 };
 /// A checkpoint's folder.
 struct CheckpointFolder {
-  bool has_actor = false;
-  ActorState actor;
-  store::v1::JobRow row;  ///< job.json
+  std::map<std::string, ActorState> trained;  ///< By role.
+  store::v1::JobRow row;                      ///< job.json
 };
 struct JobFolder {
-  std::map<int64_t, CheckpointFolder> temporary, complete;  ///< By step.
-  std::map<uint32_t, std::vector<Payload>> log;             ///< File -> records.
+  std::map<int64_t, CheckpointFolder> complete;                        ///< By step.
+  std::map<std::pair<int64_t, uint64_t>, CheckpointFolder> temporary;  ///< … and incarnation.
+  std::map<uint32_t, std::vector<Payload>> log;                        ///< File -> records.
 };
 
 /// The rows live in the memory store; what commits is handed to it one group at a time.

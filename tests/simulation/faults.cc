@@ -8,6 +8,37 @@
 namespace baton::simulation {
 namespace {
 
+// Who scores and trains beside rollout, reward and actor, and which roles share workers.
+struct Layout {
+  bool reference, critic;
+  std::vector<std::vector<std::string>> pools;
+};
+const std::vector<Layout>& Layouts() {
+  static const auto* const layouts = new std::vector<Layout>{
+      {false, false, {{"actor", "rollout"}}},
+      {false, false, {{"actor", "rollout", "reward"}}},
+      {false, false, {{"rollout", "reward"}}},
+      {true, false, {{"actor", "reference", "rollout"}}},
+      {true, false, {{"actor", "rollout"}, {"reference", "reward"}}},
+      {true, false, {{"rollout", "reference"}}},
+      {true, true, {}},
+      {true, true, {{"actor", "critic"}, {"rollout"}}},
+      {true, true, {{"actor", "critic"}, {"rollout", "reference"}}},
+      {true, true, {{"actor", "reference"}, {"critic", "reward"}, {"rollout"}}},
+      {true, true, {{"actor", "critic", "reference", "reward", "rollout"}}},
+  };
+  return *layouts;
+}
+
+void DrawLayout(JobPlan& plan, Random& random) {
+  if (plan.sft || !random.Percent(50)) return;
+  const Layout& layout = Layouts()[random.Below(Layouts().size())];
+  plan.reference = layout.reference;
+  plan.critic = layout.critic;
+  plan.pools = layout.pools;
+  plan.recompute = random.Percent(30);
+}
+
 JobPlan DrawJob(int index, Random& random) {
   JobPlan plan;
   plan.id = absl::StrCat("j", index + 1);
@@ -22,6 +53,7 @@ JobPlan DrawJob(int index, Random& random) {
   plan.max_checkpoints = random.Between(0, 2);
   plan.priority = random.Between(0, 1);
   plan.seed = random.Below(1000);
+  DrawLayout(plan, random);
   return plan;
 }
 

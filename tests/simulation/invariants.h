@@ -12,6 +12,7 @@
 
 #include "controller/core/cluster_core.h"
 #include "controller/core/job_core.h"
+#include "controller/core/pools.h"
 #include "tests/simulation/disk.h"
 #include "tests/simulation/messages.h"
 
@@ -36,6 +37,12 @@ struct JobHistory {
   int64_t revision = 0;          ///< Newest committed event.
   bool scored_by_error = false;  ///< A reward failed for good: other weights follow.
   bool cancelled = false;        ///< Its user wanted that.
+};
+/// A task that a worker has begun and not ended.
+struct TaskAtWork {
+  std::string worker;
+  std::string role;
+  controller::TaskKind kind = controller::TaskKind::kGenerate;
 };
 /// A lease on a relay's segment, as its holder was given it.
 struct LeaseGiven {
@@ -89,6 +96,11 @@ std::string SequenceIsNeverSkipped(uint64_t last, const TaskMessage& command);
 std::string CreditsAreKept(const controller::JobCore& core,
                            const std::map<std::string, std::string>& sent,
                            const controller::StartTask& task, int credits);
+/// Of what runs and is wanted; taking and leaving a role is no work. A command runs alone.
+std::string OneRoleOfAPoolAtATime(const std::vector<controller::RolePool>& pools,
+                                  const std::vector<TaskAtWork>& running);
+/// Where actor and rollouts share workers: what a response comes from is what is trained.
+std::string SampledByTheTrainedWeights(const ActorState& actor, const Payload& response);
 /// `state` as it was when the task was decided on.
 std::string NothingAfterTheEnd(v1::Job::State state, const controller::StartTask& task);
 std::string RevisionsHaveNoGap(const JobHistory& history, int64_t revision);

@@ -41,6 +41,7 @@ struct TaskMessage {
   uint64_t policy_version = 0;
   int64_t step = 0;             ///< Of update (that it makes), save and a checkpoint to start from.
   int64_t checkpoint = -1;      ///< assign_role: the step to start from; -1: spec.model.
+  bool hybrid = false;          ///< assign_role: it samples with the weights that it trains.
   v1::JobSpec spec;             ///< assign_role.
   Payload trajectory;           ///< generate (id, purpose, draw), score (all).
   uint64_t prompt = 0;          ///< generate.

@@ -17,7 +17,11 @@ const absl::Duration kHeartbeat = controller::ClusterOptions().heartbeat_interva
 constexpr int kCredits = 4;
 
 const char* MainMethod(const std::string& role) {
-  return role == "rollout" ? "generate" : role == "actor" ? "update" : "compute_reward";
+  return role == "rollout"     ? "generate"
+         : role == "actor"     ? "update"
+         : role == "critic"    ? "compute_values"
+         : role == "reference" ? "compute_log_prob"
+                               : "compute_reward";
 }
 }  // namespace
 
@@ -50,6 +54,16 @@ bool SimulatedWorker::Holds(const std::string& job) const {
   if (!world_.time().alive(process_)) return false;
   return std::any_of(held_.begin(), held_.end(),
                      [&](const auto& held) { return held.second.job == job; });
+}
+
+std::map<std::string, TaskAtWork> SimulatedWorker::AtWork(const std::string& job) const {
+  std::map<std::string, TaskAtWork> out;
+  if (!world_.time().alive(process_)) return out;
+  for (const auto& [context, running] : contexts_) {
+    if (!running.started || running.task.job != job) continue;
+    out[running.task.token] = {id_, running.task.role, running.task.kind};
+  }
+  return out;
 }
 
 absl::Duration SimulatedWorker::Work(int low_ms, int high_ms) {
@@ -205,7 +219,7 @@ void SimulatedWorker::Dispatch(TaskMessage task) {
   if (results_.count(task.token) > 0) return SendResult(task.token);
   const uint64_t context = next_context_++;
   running_[task.token] = context;
-  contexts_[context] = Running{task, context, {}, 0};
+  contexts_[context] = Running{task, context, false, {}, 0};
   if (task.generation == 0) return Launch(context);
   Offer(context, task);
 }
