@@ -37,6 +37,7 @@ void DrawLayout(JobPlan& plan, Random& random) {
   plan.critic = layout.critic;
   plan.pools = layout.pools;
   plan.recompute = random.Percent(30);
+  plan.slowness = random.Percent(50) ? 6 : 1;  // more happens while its pools work
 }
 
 JobPlan DrawJob(int index, Random& random) {

@@ -37,7 +37,7 @@ constexpr NamedMutation kMutations[] = {
     {"turn-while-working", Mutation::kTurnWhileWorking, true},
     {"command-while-working", Mutation::kCommandWhileWorking, true},
     {"commands-at-once", Mutation::kCommandsAtOnce, true},
-    {"pool-not-awaited", Mutation::kPoolNotAwaited, true},
+    {"pool-not-awaited", Mutation::kPoolNotAwaited, false},
     {"epoch-not-in-attempts", Mutation::kEpochNotInAttempts, false},
     {"evaluation-miscounts", Mutation::kEvaluationMiscounts, false},
     {"command-deadline-not-reset", Mutation::kCommandDeadlineNotReset, false},

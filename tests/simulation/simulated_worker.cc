@@ -70,6 +70,14 @@ absl::Duration SimulatedWorker::Work(int low_ms, int high_ms) {
   return world_.random().Milliseconds(low_ms, high_ms) * (slow_until_ > world_.now() ? 10 : 1);
 }
 
+absl::Duration SimulatedWorker::WorkOf(const std::string& job, int low_ms, int high_ms) {
+  int times = 1;
+  for (const JobPlan& plan : world_.scenario().jobs) {
+    if (job == "projects/default/jobs/" + plan.id) times = plan.slowness;
+  }
+  return Work(low_ms, high_ms) * times;
+}
+
 // ---- Session ----------------------------------------------------------------------------------
 
 void SimulatedWorker::Connect() {

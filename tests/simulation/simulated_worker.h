@@ -82,6 +82,8 @@ class SimulatedWorker {
   Running* Find(uint64_t context);
   Held* HeldFor(const TaskMessage& task);
   absl::Duration Work(int low_ms, int high_ms);
+  /// … of a token or a score of that job.
+  absl::Duration WorkOf(const std::string& job, int low_ms, int high_ms);
 
   void Assign(uint64_t context);
   void Release(uint64_t context);

@@ -65,7 +65,8 @@ void SimulatedWorker::Start(uint64_t context) {
     case TaskKind::kGenerate:
       return Later(context, Work(1, 30), [this, context](Running&) { Generate(context); });
     case TaskKind::kScore:
-      return Later(context, Work(10, 95), [this, context](Running&) { Score(context); });
+      return Later(context, WorkOf(task.job, 10, 95),
+                   [this, context](Running&) { Score(context); });
     case TaskKind::kUpdate:
       return Later(context, Work(10, 50), [this, context](Running&) { Update(context); });
     case TaskKind::kPublish:
@@ -220,7 +221,7 @@ void SimulatedWorker::NextToken(uint64_t context, uint32_t done) {
     result.payload = running.task.trajectory;
     return Finish(context, result);
   }
-  Later(context, Work(5, 40), [this, done](Running& r) {
+  Later(context, WorkOf(running.task.job, 5, 40), [this, done](Running& r) {
     r.chunks.push_back({done, 1});
     if (attached_) {
       WorkerMessage progress;
