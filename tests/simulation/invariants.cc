@@ -183,10 +183,13 @@ std::string EveryWaitHasADeadline(const controller::JobCore& core, absl::Time no
   if (controller::IsTerminal(core.state())) return "";
   const v1::ExplainJobResponse why = core.Explain(now);
   if (why.waits().empty()) return absl::StrCat("no wait is named: ", why.summary());
-  // Whoever waits for a turn waits for what somebody else waits for.
-  const bool only_turns = std::all_of(why.waits().begin(), why.waits().end(),
-                                      [](const v1::Wait& wait) { return wait.kind() == "turn"; });
-  if (only_turns) return absl::StrCat("nobody has the turn: ", why.waits(0).ShortDebugString());
+  // Whoever waits for a turn, or for the other ranks, waits for what somebody else waits for.
+  const auto for_others = [](const v1::Wait& wait) {
+    return wait.kind() == "turn" || wait.kind() == "gather";
+  };
+  if (std::all_of(why.waits().begin(), why.waits().end(), for_others)) {
+    return absl::StrCat("they wait for each other: ", why.waits(0).ShortDebugString());
+  }
   for (const v1::Wait& wait : why.waits()) {
     // Only a person ends these.
     const bool person = wait.kind() == "user" || wait.kind() == "workers";
@@ -194,7 +197,7 @@ std::string EveryWaitHasADeadline(const controller::JobCore& core, absl::Time no
       return absl::StrCat("a wait says too little: ", wait.ShortDebugString());
     }
     if (!wait.has_deadline_in()) {
-      if (person || wait.kind() == "turn") continue;
+      if (person || for_others(wait)) continue;
       return absl::StrCat("no deadline: ", wait.ShortDebugString());
     }
     if (wait.deadline_in().seconds() < -absl::ToInt64Seconds(slack)) {
@@ -204,18 +207,19 @@ std::string EveryWaitHasADeadline(const controller::JobCore& core, absl::Time no
   return "";
 }
 
-std::string SubjectOf(const controller::TaskRef& ref) {
+std::string SubjectOf(const controller::TaskRef& ref, const std::string& worker) {
   // A slot's role and weights tasks share its attempts; a command follows the one before it.
   const char* group = ref.kind == TaskKind::kGenerate ? "generate"
                       : ref.kind == TaskKind::kScore  ? "score"
                       : IsGroupCommand(ref.kind)      ? "command"
                                                       : "slot";
-  return absl::StrCat(group, "/", IsGroupCommand(ref.kind) ? 0 : ref.subject, "/", ref.part);
+  if (IsGroupCommand(ref.kind)) return absl::StrCat(group, "/", ref.part, "/", worker);
+  return absl::StrCat(group, "/", ref.subject, "/", ref.part);
 }
 
 std::string StaleTokenChangesNothing(const JobHistory& history, const controller::JobCore& core,
                                      const controller::TaskDone& done, absl::Time now) {
-  const std::string subject = SubjectOf(done.ref);
+  const std::string subject = SubjectOf(done.ref, done.worker);
   if (history.forgotten.count(subject) > 0) return "";
   const auto current = history.current.find(subject);
   const std::string token = controller::EncodeToken({core.name(), done.ref});

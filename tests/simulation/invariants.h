@@ -32,7 +32,6 @@ struct JobHistory {
   /// Subjects whose attempts died with the controller: it adopts the one that a worker tells of,
   /// which need not be the last (its message may have been lost).
   std::set<std::string> forgotten;
-  uint64_t branches = 0;         ///< Actors that took its weights on, ever.
   uint64_t asked = 0;            ///< Newest version it was to publish.
   int64_t revision = 0;          ///< Newest committed event.
   bool scored_by_error = false;  ///< A reward failed for good: other weights follow.
@@ -86,7 +85,8 @@ std::string EveryWaitHasADeadline(const controller::JobCore& core, absl::Time no
 // 8: a stale token changes nothing.
 std::string StaleTokenChangesNothing(const JobHistory& history, const controller::JobCore& core,
                                      const controller::TaskDone& done, absl::Time now);
-std::string SubjectOf(const controller::TaskRef& ref);
+/// What has one task that counts; of a command each rank has its own.
+std::string SubjectOf(const controller::TaskRef& ref, const std::string& worker);
 // The rules of sessions, groups and delivery (section 12).
 std::string FencedBeforeReassigned(bool holds_role, absl::Time lease_end, absl::Time now);
 std::string LeaseIsNotRenewedAfterItsEnd(absl::Time lease_end, absl::Time now);

@@ -37,6 +37,7 @@ struct TaskMessage {
   std::string role;
   controller::TaskKind kind = controller::TaskKind::kGenerate;
   uint64_t generation = 0;  ///< 0: no order.
+  uint32_t rank = 0;        ///< Of its group; the first one writes for all.
   uint64_t sequence = 0;
   uint64_t policy_version = 0;
   int64_t step = 0;             ///< Of update (that it makes), save and a checkpoint to start from.

@@ -31,6 +31,13 @@ v1::JobSpec SpecOf(const JobPlan& plan) {
   spec.mutable_algorithm()->set_use_kl_loss(plan.reference);
   spec.mutable_algorithm()->set_recompute_log_prob(plan.recompute);
   if (plan.critic) spec.mutable_algorithm()->set_preset("ppo");
+  if (plan.actors > 1) spec.mutable_actor()->mutable_parallel()->set_dp(plan.actors);
+  if (plan.scorers > 1) {
+    spec.mutable_resources()->set_reward_workers(plan.scorers);
+    if (plan.reference || plan.critic) {
+      (*spec.mutable_resources()->mutable_role_workers())["reference"] = plan.scorers;
+    }
+  }
   bool hybrid = false;
   for (const std::vector<std::string>& roles : plan.pools) {
     const auto has = [&](const char* role) {

@@ -26,7 +26,7 @@ void SimulatedController::Run(Job& job, const Event& event, std::function<void()
         StaleTokenChangesNothing(world_.history().jobs[job.name], *job.core, *done, world_.now()));
   }
   const bool wanted = done != nullptr && job.core->Wants(done->worker, done->ref);
-  if (wanted) world_.history().jobs[job.name].forgotten.erase(SubjectOf(done->ref));
+  if (wanted) world_.history().jobs[job.name].forgotten.erase(SubjectOf(done->ref, done->worker));
   if (world_.tracing() && !std::holds_alternative<controller::Tick>(event)) {
     world_.Trace(absl::StrCat(
         "  ", job.name.substr(job.name.rfind('/') + 1), " <- ", EventName(event),
@@ -250,6 +250,7 @@ TaskMessage SimulatedController::MakeTask(Job& job, const StartTask& effect) {
     task.generation = effect.args.generation;
     task.sequence = effect.args.sequence;
   }
+  task.rank = effect.args.rank;
   task.policy_version = effect.args.policy_version;
   task.step = effect.ref.step + (effect.ref.kind == TaskKind::kUpdate ? 1 : 0);
   const TrajectoryInfo& info = effect.args.trajectory;
@@ -263,7 +264,7 @@ TaskMessage SimulatedController::MakeTask(Job& job, const StartTask& effect) {
 
 void SimulatedController::CheckStart(Job& job, const StartTask& task) {
   JobHistory& history = world_.history().jobs[job.name];
-  const std::string subject = SubjectOf(task.ref);
+  const std::string subject = SubjectOf(task.ref, task.worker);
   history.forgotten.erase(subject);
   history.current[subject] = absl::StrCat(EncodeToken({job.name, task.ref}), task.worker);
   world_.Check("NothingAfterTheEnd", NothingAfterTheEnd(job.snapshot, task));
@@ -329,7 +330,7 @@ void SimulatedController::Do(Job& job, const StartTask& effect) {
         const uint64_t incarnation = DecodeToken(task.token)->ref.incarnation;
         auto& temporary = world_.disk().jobs[job.name].temporary;
         CheckpointFolder folder = temporary[{task.step, incarnation}];
-        folder.trained.erase(task.role);
+        if (task.rank == 0) folder.trained.erase(task.role);
         temporary = {{{task.step, incarnation}, folder}};
         OnStrand(job,
                  [this, &job, task, worker]() mutable { SendTask(job, worker, std::move(task)); });
@@ -343,7 +344,7 @@ void SimulatedController::Do(Job& job, const StartTask& effect) {
 void SimulatedController::Do(Job& job, const StopTask& effect) {
   const std::string token = EncodeToken({job.name, effect.ref});
   auto& current = world_.history().jobs[job.name].current;
-  const auto it = current.find(SubjectOf(effect.ref));
+  const auto it = current.find(SubjectOf(effect.ref, effect.worker));
   if (it != current.end() && it->second == token + effect.worker) current.erase(it);
   ControllerMessage message;
   message.kind = ControllerMessage::Kind::kCancel;

@@ -42,7 +42,7 @@ void SimulatedWorker::Start(uint64_t context) {
   // Once for each thing: as often as a job bears.
   const auto token = controller::DecodeToken(task.token);
   if (failing_until_ > world_.now() && !IsGroupCommand(kind) && kind != TaskKind::kReleaseRole &&
-      failed_.insert(task.job + SubjectOf(token->ref)).second) {
+      failed_.insert(task.job + SubjectOf(token->ref, "")).second) {
     return Later(context, Work(1, 50), [this, context](Running&) {
       Finish(context, Failed(absl::UnavailableError("hiccup")));
     });
@@ -121,7 +121,7 @@ void SimulatedWorker::Assign(uint64_t context) {
       held.state = folder->second.trained.at(task.role);
     }
     held.state.version = task.policy_version;
-    if (task.role == "actor") held.state.branch = ++world_.history().jobs[task.job].branches;
+    if (task.role == "actor") held.state.branch = task.generation;
   }
   held_[task.role] = std::move(held);
   Finish(context, Result());
@@ -341,6 +341,7 @@ void SimulatedWorker::Publish(uint64_t context, absl::Time give_up) {
   if (held->state.version != task.policy_version) {
     return Finish(context, Failed(absl::FailedPreconditionError("WRONG_VERSION")));
   }
+  if (task.rank > 0) return Finish(context, Result());
   const bool again = held->publishing == task.policy_version;
   held->publishing = task.policy_version;
   SimulatedRelay& relay = world_.RelayOf(index_);
@@ -391,6 +392,7 @@ void SimulatedWorker::Save(uint64_t context) {
   if (task.step != held->state.step && !later) {
     return Finish(context, Failed(absl::FailedPreconditionError("WRONG_STEP")));
   }
+  if (task.rank > 0) return Finish(context, Result());
   const uint64_t incarnation = controller::DecodeToken(task.token)->ref.incarnation;
   auto& temporary = world_.disk().jobs[task.job].temporary;
   temporary[{task.step, incarnation}].trained[task.role] = held->state;
