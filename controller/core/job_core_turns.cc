@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "controller/core/job_core.h"
+#include "controller/core/mutation.h"
 
 namespace baton::controller {
 
@@ -53,8 +54,11 @@ bool JobCore::TakeTurns() {
   bool rollouts = false;
   for (SharedPool& pool : roster_.shared()) {
     const bool commanded = PoolCommanded(pool);
-    if (!IsAtWork(pool.turn) && (commanded || !HasWork(pool.turn))) {
-      const auto at_work = [&](const std::string& role) { return IsAtWork(role); };  // adopted
+    const bool working = IsAtWork(pool.turn) && !Mutated(Mutation::kTurnWhileWorking);
+    if (!working && (commanded || !HasWork(pool.turn))) {
+      const auto at_work = [&](const std::string& role) {  // adopted
+        return IsAtWork(role) && !Mutated(Mutation::kTurnWhileWorking);
+      };
       const auto has_work = [&](const std::string& role) {
         return !commanded && roster_.AllBack(pool) && HasWork(role);
       };
@@ -82,10 +86,12 @@ bool JobCore::MayCommand(const Group& group) const {
   if (!roster_.AllBack(*pool)) return false;
   if (!group.command->sent.empty()) return true;
   for (const Group& other : groups_) {
+    if (Mutated(Mutation::kCommandsAtOnce)) break;
     if (&other == &group || !other.command.has_value()) continue;
     if (roster_.SharedBy(other.role) != pool) continue;
     if (&other < &group || !other.command->sent.empty()) return false;
   }
+  if (Mutated(Mutation::kCommandWhileWorking)) return true;
   return std::none_of(pool->roles.begin(), pool->roles.end(),
                       [&](const std::string& role) { return IsAtWork(role); });
 }

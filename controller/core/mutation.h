@@ -24,6 +24,10 @@ enum class Mutation {
   kEpochNotInAttempts,       ///< Attempts after a restart reuse the numbers before it.
   kEvaluationMiscounts,      ///< The accuracy of an evaluation leaves one trajectory out.
   kCommandDeadlineNotReset,  ///< A command's deadline goes on while its worker was away.
+  kTurnWhileWorking,         ///< A role of a pool begins while another one still works.
+  kCommandWhileWorking,      ///< A command goes out while its pool works.
+  kCommandsAtOnce,           ///< Two groups of one pool execute their commands at once.
+  kPoolNotAwaited,           ///< After a restart a pool works before all its workers are back.
   // In what surrounds the core.
   kDoubleUpdate,          ///< A rank executes a repeated update again.
   kAckBeforeCommit,       ///< Effects leave before their rows are committed.

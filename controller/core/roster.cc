@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "controller/core/mutation.h"
 #include "controller/core/pools.h"
 #include "controller/core/roles.h"
 
@@ -175,6 +176,7 @@ const SharedPool* Roster::SharedBy(absl::string_view role) const {
 }
 
 bool Roster::AllBack(const SharedPool& pool) const {
+  if (Mutated(Mutation::kPoolNotAwaited)) return true;
   return std::all_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
     return slot.state == SlotState::kEmpty || slot.present || SharedBy(slot.role) != &pool;
   });

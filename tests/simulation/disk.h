@@ -16,25 +16,25 @@
 
 namespace baton::simulation {
 
-/// Weights with their step, as an actor holds and saves them.
+/// Weights with their step, as an actor (or a critic) holds and saves them.
 struct ActorState {
   uint64_t weights = 0;
   int64_t step = 0;
   uint64_t version = 0;
-  uint64_t branch = 0;  ///< Grows with every actor that takes the job's weights on.
+  uint64_t branch = 0;  ///< Grows with every generation of actors that takes the weights on.
   friend bool operator==(const ActorState& a, const ActorState& b) {
     return a.weights == b.weights && a.step == b.step && a.version == b.version;
   }
 };
 /// A checkpoint's folder.
 struct CheckpointFolder {
-  bool has_actor = false;
-  ActorState actor;
-  store::v1::JobRow row;  ///< job.json
+  std::map<std::string, ActorState> trained;  ///< By role.
+  store::v1::JobRow row;                      ///< job.json
 };
 struct JobFolder {
-  std::map<int64_t, CheckpointFolder> temporary, complete;  ///< By step.
-  std::map<uint32_t, std::vector<Payload>> log;             ///< File -> records.
+  std::map<int64_t, CheckpointFolder> complete;                        ///< By step.
+  std::map<std::pair<int64_t, uint64_t>, CheckpointFolder> temporary;  ///< … and incarnation.
+  std::map<uint32_t, std::vector<Payload>> log;                        ///< File -> records.
 };
 
 /// The rows live in the memory store; what commits is handed to it one group at a time.

@@ -8,6 +8,40 @@
 namespace baton::simulation {
 namespace {
 
+// Who scores and trains beside rollout, reward and actor, and which roles share workers.
+struct Layout {
+  bool reference, critic;
+  std::vector<std::vector<std::string>> pools;
+};
+const std::vector<Layout>& Layouts() {
+  static const auto* const layouts = new std::vector<Layout>{
+      {false, false, {{"actor", "rollout"}}},
+      {false, false, {{"actor", "rollout", "reward"}}},
+      {false, false, {{"rollout", "reward"}}},
+      {true, false, {{"actor", "reference", "rollout"}}},
+      {true, false, {{"actor", "rollout"}, {"reference", "reward"}}},
+      {true, false, {{"rollout", "reference"}}},
+      {true, true, {}},
+      {true, true, {{"actor", "critic"}, {"rollout"}}},
+      {true, true, {{"actor", "critic"}, {"rollout", "reference"}}},
+      {true, true, {{"actor", "reference"}, {"critic", "reward"}, {"rollout"}}},
+      {true, true, {{"actor", "critic", "reference", "reward", "rollout"}}},
+  };
+  return *layouts;
+}
+
+void DrawLayout(JobPlan& plan, Random& random) {
+  if (plan.sft || !random.Percent(50)) return;
+  const Layout& layout = Layouts()[random.Below(Layouts().size())];
+  plan.reference = layout.reference;
+  plan.critic = layout.critic;
+  plan.pools = layout.pools;
+  plan.recompute = random.Percent(30);
+  if (plan.batch > 1 && random.Percent(30)) plan.actors = 2;
+  plan.scorers = random.Percent(30) ? 2 : 1;
+  plan.slowness = random.Percent(50) ? 6 : 1;  // more happens while its pools work
+}
+
 JobPlan DrawJob(int index, Random& random) {
   JobPlan plan;
   plan.id = absl::StrCat("j", index + 1);
@@ -22,6 +56,7 @@ JobPlan DrawJob(int index, Random& random) {
   plan.max_checkpoints = random.Between(0, 2);
   plan.priority = random.Between(0, 1);
   plan.seed = random.Below(1000);
+  DrawLayout(plan, random);
   return plan;
 }
 

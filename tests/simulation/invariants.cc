@@ -117,7 +117,9 @@ std::string OneVersionIsOneThing(const JobHistory& history, uint64_t version, ui
 }
 
 std::string VersionsOnlyGrow(const JobHistory& history, const controller::StartTask& task) {
-  if (task.ref.kind != TaskKind::kPublish || task.args.policy_version >= history.asked) return "";
+  const bool hands_over =
+      task.ref.kind == TaskKind::kPublish || task.ref.kind == TaskKind::kToGeneration;
+  if (!hands_over || task.args.policy_version >= history.asked) return "";
   return absl::StrCat("version ", task.args.policy_version, " is to be published after ",
                       history.asked);
 }
@@ -141,18 +143,30 @@ std::string NothingLeasedIsGone(const std::map<std::string, LeaseGiven>& leases,
 std::string CheckpointBelongsTogether(const CheckpointFolder& folder, int64_t step) {
   const auto batch =
       static_cast<uint64_t>(folder.row.job().effective_spec().data().train_batch_size());
-  if (!folder.has_actor) return absl::StrCat("the checkpoint of step ", step, " has no weights");
-  const uint64_t expected = ExpectedWeights(folder.row.job().effective_spec(), step);
-  if (folder.actor.weights == expected && folder.row.job().step() == step &&
+  const v1::Job& job = folder.row.job();
+  for (const v1::UpdateNode& node : job.dataflow().update()) {
+    const auto part = folder.trained.find(node.role());
+    if (part == folder.trained.end()) {
+      return absl::StrCat("the checkpoint of step ", step, " has no weights of the ", node.role());
+    }
+    if (node.role() != "actor" &&
+        part->second.weights != ExpectedWeights(job.effective_spec(), step, node.role())) {
+      return absl::StrCat("in the checkpoint of step ", step, " the weights of the ", node.role(),
+                          " are wrong");
+    }
+  }
+  const ActorState& actor = folder.trained.at("actor");
+  const uint64_t expected = ExpectedWeights(job.effective_spec(), step);
+  if (actor.weights == expected && folder.row.job().step() == step &&
       folder.row.cursor() == batch * static_cast<uint64_t>(step) &&
-      folder.actor.version == folder.row.job().policy_version()) {
+      actor.version == folder.row.job().policy_version()) {
     return "";
   }
-  return absl::StrCat("in the checkpoint of step ", step, " the weights are of step ",
-                      folder.actor.step, ", version ", folder.actor.version,
-                      "; the controller's of step ", folder.row.job().step(), ", version ",
-                      folder.row.job().policy_version(), ", cursor ", folder.row.cursor(),
-                      folder.actor.weights == expected ? "" : "; the weights are wrong");
+  return absl::StrCat("in the checkpoint of step ", step, " the weights are of step ", actor.step,
+                      ", version ", actor.version, "; the controller's of step ",
+                      folder.row.job().step(), ", version ", folder.row.job().policy_version(),
+                      ", cursor ", folder.row.cursor(),
+                      actor.weights == expected ? "" : "; the weights are wrong");
 }
 
 std::string ListedCheckpointsAreComplete(const store::v1::JobRow& row, const JobFolder& folder) {
@@ -169,6 +183,13 @@ std::string EveryWaitHasADeadline(const controller::JobCore& core, absl::Time no
   if (controller::IsTerminal(core.state())) return "";
   const v1::ExplainJobResponse why = core.Explain(now);
   if (why.waits().empty()) return absl::StrCat("no wait is named: ", why.summary());
+  // Whoever waits for a turn, or for the other ranks, waits for what somebody else waits for.
+  const auto for_others = [](const v1::Wait& wait) {
+    return wait.kind() == "turn" || wait.kind() == "gather";
+  };
+  if (std::all_of(why.waits().begin(), why.waits().end(), for_others)) {
+    return absl::StrCat("they wait for each other: ", why.waits(0).ShortDebugString());
+  }
   for (const v1::Wait& wait : why.waits()) {
     // Only a person ends these.
     const bool person = wait.kind() == "user" || wait.kind() == "workers";
@@ -176,7 +197,7 @@ std::string EveryWaitHasADeadline(const controller::JobCore& core, absl::Time no
       return absl::StrCat("a wait says too little: ", wait.ShortDebugString());
     }
     if (!wait.has_deadline_in()) {
-      if (person) continue;
+      if (person || for_others(wait)) continue;
       return absl::StrCat("no deadline: ", wait.ShortDebugString());
     }
     if (wait.deadline_in().seconds() < -absl::ToInt64Seconds(slack)) {
@@ -186,18 +207,19 @@ std::string EveryWaitHasADeadline(const controller::JobCore& core, absl::Time no
   return "";
 }
 
-std::string SubjectOf(const controller::TaskRef& ref) {
+std::string SubjectOf(const controller::TaskRef& ref, const std::string& worker) {
   // A slot's role and weights tasks share its attempts; a command follows the one before it.
   const char* group = ref.kind == TaskKind::kGenerate ? "generate"
                       : ref.kind == TaskKind::kScore  ? "score"
                       : IsGroupCommand(ref.kind)      ? "command"
                                                       : "slot";
-  return absl::StrCat(group, "/", IsGroupCommand(ref.kind) ? 0 : ref.subject);
+  if (IsGroupCommand(ref.kind)) return absl::StrCat(group, "/", ref.part, "/", worker);
+  return absl::StrCat(group, "/", ref.subject, "/", ref.part);
 }
 
 std::string StaleTokenChangesNothing(const JobHistory& history, const controller::JobCore& core,
                                      const controller::TaskDone& done, absl::Time now) {
-  const std::string subject = SubjectOf(done.ref);
+  const std::string subject = SubjectOf(done.ref, done.worker);
   if (history.forgotten.count(subject) > 0) return "";
   const auto current = history.current.find(subject);
   const std::string token = controller::EncodeToken({core.name(), done.ref});
@@ -265,6 +287,40 @@ std::string CreditsAreKept(const controller::JobCore& core,
                       " credits");
 }
 
+std::string OneRoleOfAPoolAtATime(const std::vector<controller::RolePool>& pools,
+                                  const std::vector<TaskAtWork>& running) {
+  const auto works = [](TaskKind kind) {
+    return kind != TaskKind::kAssignRole && kind != TaskKind::kReleaseRole;
+  };
+  const auto name = [](const TaskAtWork& task) {
+    return absl::StrCat(task.role, ".", MethodName(task.kind), " on ", task.worker);
+  };
+  for (const controller::RolePool& pool : pools) {
+    if (pool.roles.size() < 2) continue;
+    const TaskAtWork* first = nullptr;
+    for (const TaskAtWork& task : running) {
+      const bool here = std::count(pool.roles.begin(), pool.roles.end(), task.role) > 0;
+      if (!here || !works(task.kind)) continue;
+      if (first == nullptr) first = &task;
+      const bool alone = IsGroupCommand(first->kind) || IsGroupCommand(task.kind);
+      if (task.role != first->role || (alone && task.kind != first->kind)) {
+        return absl::StrCat(name(*first), " and ", name(task), " run on their pool at once");
+      }
+    }
+  }
+  return "";
+}
+
+std::string SampledByTheTrainedWeights(const ActorState& actor, const Payload& response) {
+  if (actor == ActorState{response.weights, actor.step, response.version, response.branch} &&
+      actor.branch == response.branch) {
+    return "";
+  }
+  return absl::StrCat(TrajectoryName(response.id), " comes from version ", response.version,
+                      ", and the actor that it shares its weights with has version ",
+                      actor.version);
+}
+
 std::string NothingAfterTheEnd(v1::Job::State state, const controller::StartTask& task) {
   if (!controller::IsTerminal(state) && state != v1::Job::STATE_PAUSED) return "";
   return absl::StrCat(MethodName(task.ref.kind), " is sent for a job that is ",
@@ -301,10 +357,14 @@ std::string WeightsAreThoseOfAnUndisturbedRun(const store::v1::JobRow& row,
   const int64_t steps = row.job().total_steps();
   const auto last = folder.complete.find(steps);
   if (last == folder.complete.end()) return absl::StrCat("there is no checkpoint of step ", steps);
-  const uint64_t expected = ExpectedWeights(row.job().effective_spec(), steps);
-  if (last->second.actor.weights == expected) return "";
-  return absl::StrCat("after ", steps, " steps the weights are ", last->second.actor.weights,
-                      " instead of ", expected);
+  for (const v1::UpdateNode& node : row.job().dataflow().update()) {
+    const uint64_t expected = ExpectedWeights(row.job().effective_spec(), steps, node.role());
+    const uint64_t weights = last->second.trained.at(node.role()).weights;
+    if (weights == expected) continue;
+    return absl::StrCat("after ", steps, " steps the weights of the ", node.role(), " are ",
+                        weights, " instead of ", expected);
+  }
+  return "";
 }
 
 std::string EveryBatchIsAccountedFor(const store::v1::JobRow& row, const JobHistory& history,
@@ -313,8 +373,8 @@ std::string EveryBatchIsAccountedFor(const store::v1::JobRow& row, const JobHist
   if (row.job().state() != v1::Job::STATE_SUCCEEDED || last == folder.complete.end()) return "";
   const v1::JobSpec& spec = row.job().effective_spec();
   std::set<int64_t> trained;
-  for (auto it = history.made_by.find(last->second.actor.weights); it != history.made_by.end();
-       it = history.made_by.find(it->second.before)) {
+  for (auto it = history.made_by.find(last->second.trained.at("actor").weights);
+       it != history.made_by.end(); it = history.made_by.find(it->second.before)) {
     if (!trained.insert(it->second.step).second) {
       return absl::StrCat("step ", it->second.step, " stands twice on the surviving branch");
     }

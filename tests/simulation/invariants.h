@@ -12,6 +12,7 @@
 
 #include "controller/core/cluster_core.h"
 #include "controller/core/job_core.h"
+#include "controller/core/pools.h"
 #include "tests/simulation/disk.h"
 #include "tests/simulation/messages.h"
 
@@ -31,11 +32,16 @@ struct JobHistory {
   /// Subjects whose attempts died with the controller: it adopts the one that a worker tells of,
   /// which need not be the last (its message may have been lost).
   std::set<std::string> forgotten;
-  uint64_t branches = 0;         ///< Actors that took its weights on, ever.
   uint64_t asked = 0;            ///< Newest version it was to publish.
   int64_t revision = 0;          ///< Newest committed event.
   bool scored_by_error = false;  ///< A reward failed for good: other weights follow.
   bool cancelled = false;        ///< Its user wanted that.
+};
+/// A task that a worker has begun and not ended.
+struct TaskAtWork {
+  std::string worker;
+  std::string role;
+  controller::TaskKind kind = controller::TaskKind::kGenerate;
 };
 /// A lease on a relay's segment, as its holder was given it.
 struct LeaseGiven {
@@ -79,7 +85,8 @@ std::string EveryWaitHasADeadline(const controller::JobCore& core, absl::Time no
 // 8: a stale token changes nothing.
 std::string StaleTokenChangesNothing(const JobHistory& history, const controller::JobCore& core,
                                      const controller::TaskDone& done, absl::Time now);
-std::string SubjectOf(const controller::TaskRef& ref);
+/// What has one task that counts; of a command each rank has its own.
+std::string SubjectOf(const controller::TaskRef& ref, const std::string& worker);
 // The rules of sessions, groups and delivery (section 12).
 std::string FencedBeforeReassigned(bool holds_role, absl::Time lease_end, absl::Time now);
 std::string LeaseIsNotRenewedAfterItsEnd(absl::Time lease_end, absl::Time now);
@@ -89,6 +96,11 @@ std::string SequenceIsNeverSkipped(uint64_t last, const TaskMessage& command);
 std::string CreditsAreKept(const controller::JobCore& core,
                            const std::map<std::string, std::string>& sent,
                            const controller::StartTask& task, int credits);
+/// Of what runs and is wanted; taking and leaving a role is no work. A command runs alone.
+std::string OneRoleOfAPoolAtATime(const std::vector<controller::RolePool>& pools,
+                                  const std::vector<TaskAtWork>& running);
+/// Where actor and rollouts share workers: what a response comes from is what is trained.
+std::string SampledByTheTrainedWeights(const ActorState& actor, const Payload& response);
 /// `state` as it was when the task was decided on.
 std::string NothingAfterTheEnd(v1::Job::State state, const controller::StartTask& task);
 std::string RevisionsHaveNoGap(const JobHistory& history, int64_t revision);

@@ -37,10 +37,12 @@ struct TaskMessage {
   std::string role;
   controller::TaskKind kind = controller::TaskKind::kGenerate;
   uint64_t generation = 0;  ///< 0: no order.
+  uint32_t rank = 0;        ///< Of its group; the first one writes for all.
   uint64_t sequence = 0;
   uint64_t policy_version = 0;
   int64_t step = 0;             ///< Of update (that it makes), save and a checkpoint to start from.
   int64_t checkpoint = -1;      ///< assign_role: the step to start from; -1: spec.model.
+  bool hybrid = false;          ///< assign_role: it samples with the weights that it trains.
   v1::JobSpec spec;             ///< assign_role.
   Payload trajectory;           ///< generate (id, purpose, draw), score (all).
   uint64_t prompt = 0;          ///< generate.

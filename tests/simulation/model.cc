@@ -1,5 +1,6 @@
 #include "tests/simulation/model.h"
 
+#include <algorithm>
 #include <map>
 
 #include "controller/core/prompt_source.h"
@@ -27,12 +28,31 @@ v1::JobSpec SpecOf(const JobPlan& plan) {
   spec.mutable_rollout()->set_n(plan.samples);
   spec.mutable_algorithm()->set_filter_groups(plan.filter);
   spec.mutable_reward()->add_rules()->set_type("numeric");
-  spec.mutable_resources()->set_rollout_workers(plan.rollouts);
+  spec.mutable_algorithm()->set_use_kl_loss(plan.reference);
+  spec.mutable_algorithm()->set_recompute_log_prob(plan.recompute);
+  if (plan.critic) spec.mutable_algorithm()->set_preset("ppo");
+  if (plan.actors > 1) spec.mutable_actor()->mutable_parallel()->set_dp(plan.actors);
+  if (plan.scorers > 1) {
+    spec.mutable_resources()->set_reward_workers(plan.scorers);
+    if (plan.reference || plan.critic) {
+      (*spec.mutable_resources()->mutable_role_workers())["reference"] = plan.scorers;
+    }
+  }
+  bool hybrid = false;
+  for (const std::vector<std::string>& roles : plan.pools) {
+    const auto has = [&](const char* role) {
+      return std::find(roles.begin(), roles.end(), role) != roles.end();
+    };
+    hybrid |= has("actor") && has("rollout");
+    v1::PoolSpec* pool = spec.mutable_resources()->add_pools();
+    for (const std::string& role : roles) pool->add_roles(role);
+  }
+  if (!hybrid) spec.mutable_resources()->set_rollout_workers(plan.rollouts);
   return spec;
 }
 
-uint64_t InitialWeights(const v1::JobSpec& spec) {
-  return Mix(17, static_cast<uint64_t>(spec.data().seed()));
+uint64_t InitialWeights(const v1::JobSpec& spec, const std::string& role) {
+  return Mix(role == "actor" ? 17 : 18, static_cast<uint64_t>(spec.data().seed()));
 }
 
 Payload Respond(uint64_t weights, v1::Purpose purpose, uint64_t prompt, uint64_t draw,
@@ -76,10 +96,11 @@ uint64_t Train(uint64_t weights, const std::vector<Payload>& batch) {
   return weights;
 }
 
-uint64_t ExpectedWeights(const v1::JobSpec& effective, int64_t steps) {
+uint64_t ExpectedWeights(const v1::JobSpec& effective, int64_t steps, const std::string& role) {
   controller::PromptSource prompts(kTrainSize, static_cast<uint64_t>(effective.data().seed()),
                                    effective.data().shuffle());
-  uint64_t weights = InitialWeights(effective);
+  uint64_t weights = InitialWeights(effective, "actor");
+  uint64_t asked = InitialWeights(effective, role);
   uint64_t draw = 0;
   for (int64_t step = 0; step < steps; ++step) {
     std::vector<Payload> batch;
@@ -93,9 +114,11 @@ uint64_t ExpectedWeights(const v1::JobSpec& effective, int64_t steps) {
                                 static_cast<uint32_t>(sample)));
       }
     }
-    weights = Train(weights, Filter(effective, batch));
+    batch = Filter(effective, batch);
+    weights = Train(weights, batch);
+    asked = Train(asked, batch);
   }
-  return weights;
+  return asked;
 }
 
 }  // namespace baton::simulation

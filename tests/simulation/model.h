@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "baton/v1/job_service.pb.h"
@@ -29,6 +30,13 @@ struct JobPlan {
   int test_freq = 0;
   int max_checkpoints = 2;
   int priority = 0;
+  bool reference = false;
+  bool critic = false;     ///< Preset ppo: one that trains with the actor, and a reference.
+  bool recompute = false;  ///< The actor computes the log-probs of responses again.
+  int actors = 1;          ///< Data ranks of its group.
+  int scorers = 1;         ///< Workers of reward, and of the reference.
+  int slowness = 1;        ///< How many times longer its tokens and scores take.
+  std::vector<std::vector<std::string>> pools;  ///< Roles that share workers.
   uint64_t seed = 1;
 };
 v1::JobSpec SpecOf(const JobPlan& plan);
@@ -46,7 +54,8 @@ struct Payload {
   double reward = 0;
 };
 
-uint64_t InitialWeights(const v1::JobSpec& spec);
+/// Of a role that trains.
+uint64_t InitialWeights(const v1::JobSpec& spec, const std::string& role);
 /// Samples; the same for every worker, attempt and place to resume from.
 Payload Respond(uint64_t weights, v1::Purpose purpose, uint64_t prompt, uint64_t draw,
                 uint32_t sample);
@@ -54,8 +63,9 @@ Payload Example(uint64_t draw, uint64_t prompt);
 /// Drops groups as the job's spec wants, in the order of ids.
 std::vector<Payload> Filter(const v1::JobSpec& spec, const std::vector<Payload>& batch);
 uint64_t Train(uint64_t weights, const std::vector<Payload>& batch);
-/// Weights after `steps` steps of an undisturbed run.
-uint64_t ExpectedWeights(const v1::JobSpec& effective, int64_t steps);
+/// Weights of a role after `steps` steps of an undisturbed run.
+uint64_t ExpectedWeights(const v1::JobSpec& effective, int64_t steps,
+                         const std::string& role = "actor");
 
 }  // namespace baton::simulation
 

@@ -146,6 +146,7 @@ void SimulatedController::Restore() {
     job->order = row.submit_order();
     job->core = std::make_unique<JobCore>(row, trajectories, epoch_, SimulatedDeadlines());
     job->priority = job->core->effective_spec().priority();
+    NotePools(*job);
     job->snapshot = job->core->state();
     job->visible = true;
     next_order_ = std::max(next_order_, job->order + 1);
@@ -358,6 +359,7 @@ void SimulatedController::Create(const JobPlan& plan, const std::string& request
   job->order = next_order_++;
   job->priority = checked.effective.priority();
   job->core = std::make_unique<JobCore>(described, job->order, SimulatedDeadlines());
+  NotePools(*job);
   jobs_[name] = std::move(created);
   store::v1::RequestRow request;
   request.set_job(name);
@@ -420,11 +422,38 @@ std::optional<std::pair<v1::Job::State, std::string>> SimulatedController::Where
   return std::make_pair(it->second->core->state(), it->second->core->Describe().phase());
 }
 
+void SimulatedController::NotePools(Job& job) {
+  for (RolePool& pool : PoolsOf(job.core->effective_spec(), job.core->dataflow())) {
+    if (pool.roles.size() > 1) job.pools.push_back(std::move(pool));
+  }
+}
+
+bool SimulatedController::Wants(const std::string& job, const std::string& worker,
+                                const std::string& token) const {
+  const auto it = jobs_.find(job);
+  const auto decoded = DecodeToken(token);
+  return it != jobs_.end() && decoded.has_value() && it->second->core->knows_trajectories() &&
+         it->second->core->Wants(worker, decoded->ref);
+}
+
+void SimulatedController::CheckTurns(const std::string& name) {
+  const auto it = jobs_.find(name);
+  if (it == jobs_.end() || it->second->pools.empty()) return;
+  std::vector<TaskAtWork> running;
+  for (const auto& worker : world_.workers()) {
+    for (auto& [token, task] : worker->AtWork(name)) {
+      if (Wants(name, worker->id(), token)) running.push_back(task);
+    }
+  }
+  world_.Check("OneRoleOfAPoolAtATime", OneRoleOfAPoolAtATime(it->second->pools, running));
+}
+
 void SimulatedController::CheckJobs() {
   for (auto& [name, job] : jobs_) {
     if (!std::exchange(job->changed, false)) continue;
     world_.Check("EveryWaitHasADeadline",
                  EveryWaitHasADeadline(*job->core, world_.now(), absl::Seconds(3)));
+    CheckTurns(name);
   }
 }
 

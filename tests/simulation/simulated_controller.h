@@ -45,6 +45,10 @@ class SimulatedController {
   uint64_t epoch() const { return epoch_; }
   /// State and phase of a job, for coverage; nothing: unknown.
   std::optional<std::pair<v1::Job::State, std::string>> Where(const std::string& job) const;
+  /// Whether the job waits for what a worker does with that token.
+  bool Wants(const std::string& job, const std::string& worker, const std::string& token) const;
+  /// What runs on the pools of a job, judged when something begins there.
+  void CheckTurns(const std::string& job);
   /// Rules that hold at any time; called after every event.
   void CheckJobs();
 
@@ -61,6 +65,7 @@ class SimulatedController {
     int64_t order = 0;
     int priority = 0;
     std::unique_ptr<controller::JobCore> core;
+    std::vector<controller::RolePool> pools;  // that roles share
     std::deque<Turn> turns;
     bool flushing = false;
     bool visible = false;
@@ -93,6 +98,7 @@ class SimulatedController {
   void Apply(const controller::ClusterEffects& effects);
   void Back(const controller::ClusterBack& back);
   Job* FindJob(const std::string& name);
+  static void NotePools(Job& job);
 
   // JobRuntime.
   void Run(Job& job, const controller::Event& event, std::function<void()> after = nullptr);
@@ -107,6 +113,8 @@ class SimulatedController {
                 const Result& result);
   void StoreGenerated(Job& job, const std::string& worker, const controller::TaskRef& ref,
                       const Result& result);
+  void StoreColumn(Job& job, controller::TaskDone done);
+  controller::PayloadLocation Append(const Job& job, const Payload& payload);
   void Refuse(Job& job, const std::string& worker, const controller::TaskRef& ref);
   void Send(const std::string& worker, ControllerMessage message);
   std::optional<Payload> ReadPayload(const Job& job, const controller::PayloadLocation& at);

@@ -26,7 +26,7 @@ void SimulatedController::Run(Job& job, const Event& event, std::function<void()
         StaleTokenChangesNothing(world_.history().jobs[job.name], *job.core, *done, world_.now()));
   }
   const bool wanted = done != nullptr && job.core->Wants(done->worker, done->ref);
-  if (wanted) world_.history().jobs[job.name].forgotten.erase(SubjectOf(done->ref));
+  if (wanted) world_.history().jobs[job.name].forgotten.erase(SubjectOf(done->ref, done->worker));
   if (world_.tracing() && !std::holds_alternative<controller::Tick>(event)) {
     world_.Trace(absl::StrCat(
         "  ", job.name.substr(job.name.rfind('/') + 1), " <- ", EventName(event),
@@ -169,8 +169,32 @@ void SimulatedController::OnResult(Job& job, const std::string& worker, const Ta
   if (ref.kind == TaskKind::kGenerate && result.status.ok()) {
     return StoreGenerated(job, worker, ref, result);
   }
-  if (ref.kind == TaskKind::kScore) done.output.metrics["reward"] = result.reward;
+  if (ref.kind == TaskKind::kScore && result.status.ok()) {
+    if (job.core->dataflow().score(static_cast<int>(ref.part)).out() != "reward") {
+      return StoreColumn(job, done);
+    }
+    done.output.metrics["reward"] = result.reward;
+  }
   Run(job, done);
+}
+
+// Numbers of each token have a record of their own.
+void SimulatedController::StoreColumn(Job& job, TaskDone done) {
+  OnDisk(job, [this, &job, done]() mutable {
+    done.output.location = Append(job, Payload());
+    OnStrand(job, [this, &job, done] {
+      if (!job.core->Wants(done.worker, done.ref)) return Refuse(job, done.worker, done.ref);
+      Run(job, done);
+    });
+  });
+}
+
+PayloadLocation SimulatedController::Append(const Job& job, const Payload& payload) {
+  auto& log = world_.disk().jobs[job.name].log;
+  uint32_t file = log.empty() ? 1 : log.rbegin()->first;
+  if (log[file].size() >= kRecordsPerFile) ++file;
+  log[file].push_back(payload);
+  return {file, log[file].size() - 1, 1};
 }
 
 void SimulatedController::StoreGenerated(Job& job, const std::string& worker, const TaskRef& ref,
@@ -182,11 +206,7 @@ void SimulatedController::StoreGenerated(Job& job, const std::string& worker, co
   done.output.prompt_tokens = 2;
   done.output.finish_reason = "stop";
   OnDisk(job, [this, &job, done, payload = result.payload]() mutable {
-    auto& log = world_.disk().jobs[job.name].log;
-    uint32_t file = log.empty() ? 1 : log.rbegin()->first;
-    if (log[file].size() >= kRecordsPerFile) ++file;
-    log[file].push_back(payload);
-    done.output.location = {file, log[file].size() - 1, 1};
+    done.output.location = Append(job, payload);
     OnStrand(job, [this, &job, done, payload] {
       if (!job.core->Wants(done.worker, done.ref)) return Refuse(job, done.worker, done.ref);
       job.payloads[done.ref.subject] = payload;
@@ -230,6 +250,7 @@ TaskMessage SimulatedController::MakeTask(Job& job, const StartTask& effect) {
     task.generation = effect.args.generation;
     task.sequence = effect.args.sequence;
   }
+  task.rank = effect.args.rank;
   task.policy_version = effect.args.policy_version;
   task.step = effect.ref.step + (effect.ref.kind == TaskKind::kUpdate ? 1 : 0);
   const TrajectoryInfo& info = effect.args.trajectory;
@@ -243,7 +264,7 @@ TaskMessage SimulatedController::MakeTask(Job& job, const StartTask& effect) {
 
 void SimulatedController::CheckStart(Job& job, const StartTask& task) {
   JobHistory& history = world_.history().jobs[job.name];
-  const std::string subject = SubjectOf(task.ref);
+  const std::string subject = SubjectOf(task.ref, task.worker);
   history.forgotten.erase(subject);
   history.current[subject] = absl::StrCat(EncodeToken({job.name, task.ref}), task.worker);
   world_.Check("NothingAfterTheEnd", NothingAfterTheEnd(job.snapshot, task));
@@ -253,7 +274,9 @@ void SimulatedController::CheckStart(Job& job, const StartTask& task) {
   } else if (IsGroupCommand(task.ref.kind)) {
     world_.Check("CommandIsCommitted", CommandIsCommitted(StoredRow(job.name), task));
     world_.Check("VersionsOnlyGrow", VersionsOnlyGrow(history, task));
-    if (task.ref.kind == TaskKind::kPublish) history.asked = task.args.policy_version;
+    const bool hands_over =
+        task.ref.kind == TaskKind::kPublish || task.ref.kind == TaskKind::kToGeneration;
+    if (hands_over) history.asked = task.args.policy_version;
   }
 }
 
@@ -271,6 +294,7 @@ void SimulatedController::Do(Job& job, const StartTask& effect) {
       task.spec = job.core->effective_spec();
       task.checkpoint = effect.args.checkpoint_step;
       task.generation = effect.args.generation;
+      task.hybrid = effect.args.hybrid;
       break;
     case TaskKind::kGenerate: {
       const auto partial = job.partials.find(effect.ref.subject);
@@ -303,7 +327,11 @@ void SimulatedController::Do(Job& job, const StartTask& effect) {
       break;
     case TaskKind::kSaveCheckpoint:
       return OnDisk(job, [this, &job, task, worker]() mutable {  // CheckpointFiles::Prepare
-        world_.disk().jobs[job.name].temporary[task.step] = CheckpointFolder();
+        const uint64_t incarnation = DecodeToken(task.token)->ref.incarnation;
+        auto& temporary = world_.disk().jobs[job.name].temporary;
+        CheckpointFolder folder = temporary[{task.step, incarnation}];
+        if (task.rank == 0) folder.trained.erase(task.role);
+        temporary = {{{task.step, incarnation}, folder}};
         OnStrand(job,
                  [this, &job, task, worker]() mutable { SendTask(job, worker, std::move(task)); });
       });
@@ -316,7 +344,7 @@ void SimulatedController::Do(Job& job, const StartTask& effect) {
 void SimulatedController::Do(Job& job, const StopTask& effect) {
   const std::string token = EncodeToken({job.name, effect.ref});
   auto& current = world_.history().jobs[job.name].current;
-  const auto it = current.find(SubjectOf(effect.ref));
+  const auto it = current.find(SubjectOf(effect.ref, effect.worker));
   if (it != current.end() && it->second == token + effect.worker) current.erase(it);
   ControllerMessage message;
   message.kind = ControllerMessage::Kind::kCancel;
@@ -406,12 +434,12 @@ void SimulatedController::Do(Job& job, const BuildBatch& effect) {
 void SimulatedController::Do(Job& job, const CommitCheckpoint& effect) {
   auto rename = [this, &job, effect] {
     JobFolder& folder = world_.disk().jobs[job.name];
-    CheckpointFolder checkpoint = folder.temporary[effect.step];
+    CheckpointFolder checkpoint = folder.temporary[{effect.step, effect.incarnation}];
     checkpoint.row = effect.row;
     if (!world_.history().jobs[job.name].scored_by_error) {
       world_.Check("CheckpointBelongsTogether", CheckpointBelongsTogether(checkpoint, effect.step));
     }
-    folder.temporary.erase(effect.step);
+    folder.temporary.erase({effect.step, effect.incarnation});
     folder.complete[effect.step] = checkpoint;
   };
   OnDisk(job, [this, &job, effect, rename] {

@@ -17,7 +17,11 @@ const absl::Duration kHeartbeat = controller::ClusterOptions().heartbeat_interva
 constexpr int kCredits = 4;
 
 const char* MainMethod(const std::string& role) {
-  return role == "rollout" ? "generate" : role == "actor" ? "update" : "compute_reward";
+  return role == "rollout"     ? "generate"
+         : role == "actor"     ? "update"
+         : role == "critic"    ? "compute_values"
+         : role == "reference" ? "compute_log_prob"
+                               : "compute_reward";
 }
 }  // namespace
 
@@ -52,8 +56,26 @@ bool SimulatedWorker::Holds(const std::string& job) const {
                      [&](const auto& held) { return held.second.job == job; });
 }
 
+std::map<std::string, TaskAtWork> SimulatedWorker::AtWork(const std::string& job) const {
+  std::map<std::string, TaskAtWork> out;
+  if (!world_.time().alive(process_)) return out;
+  for (const auto& [context, running] : contexts_) {
+    if (!running.started || running.task.job != job) continue;
+    out[running.task.token] = {id_, running.task.role, running.task.kind};
+  }
+  return out;
+}
+
 absl::Duration SimulatedWorker::Work(int low_ms, int high_ms) {
   return world_.random().Milliseconds(low_ms, high_ms) * (slow_until_ > world_.now() ? 10 : 1);
+}
+
+absl::Duration SimulatedWorker::WorkOf(const std::string& job, int low_ms, int high_ms) {
+  int times = 1;
+  for (const JobPlan& plan : world_.scenario().jobs) {
+    if (job == "projects/default/jobs/" + plan.id) times = plan.slowness;
+  }
+  return Work(low_ms, high_ms) * times;
 }
 
 // ---- Session ----------------------------------------------------------------------------------
@@ -205,7 +227,7 @@ void SimulatedWorker::Dispatch(TaskMessage task) {
   if (results_.count(task.token) > 0) return SendResult(task.token);
   const uint64_t context = next_context_++;
   running_[task.token] = context;
-  contexts_[context] = Running{task, context, {}, 0};
+  contexts_[context] = Running{task, context, false, {}, 0};
   if (task.generation == 0) return Launch(context);
   Offer(context, task);
 }

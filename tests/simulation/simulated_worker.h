@@ -32,6 +32,8 @@ class SimulatedWorker {
   uint64_t epoch_seen() const { return epoch_; }
   bool Holds(const std::string& job) const;
   absl::Time lease_end() const { return lease_end_; }
+  /// Tokens of a job's tasks that have begun and not ended, with what they are.
+  std::map<std::string, TaskAtWork> AtWork(const std::string& job) const;
   void SetSlow(absl::Time until) { slow_until_ = until; }
   void SetFailing(absl::Time until) { failing_until_ = until; }
 
@@ -40,7 +42,9 @@ class SimulatedWorker {
     std::string job;
     uint64_t generation = 0;
     v1::JobSpec spec;
-    ActorState state;  // an actor's; of a rollout the version it holds
+    ActorState state;                    // an actor's; of a rollout the version it holds
+    bool hybrid = false;                 // an actor's: a rollout of this worker samples with …
+    std::optional<ActorState> sampling;  // … these, since to_generation
     bool updated = false;
     bool published = false;   // since it was assigned
     uint64_t publishing = 0;  // version begun last
@@ -49,6 +53,7 @@ class SimulatedWorker {
   struct Running {
     TaskMessage task;
     uint64_t context = 0;  // tells it from one of the same token that came later
+    bool started = false;
     std::vector<std::pair<uint32_t, uint32_t>> chunks;  // sent progress
     uint64_t content = 0;
   };
@@ -77,6 +82,8 @@ class SimulatedWorker {
   Running* Find(uint64_t context);
   Held* HeldFor(const TaskMessage& task);
   absl::Duration Work(int low_ms, int high_ms);
+  /// … of a token or a score of that job.
+  absl::Duration WorkOf(const std::string& job, int low_ms, int high_ms);
 
   void Assign(uint64_t context);
   void Release(uint64_t context);
@@ -88,6 +95,9 @@ class SimulatedWorker {
   void Update(uint64_t context);
   void Fetch(uint64_t context);
   void Apply(uint64_t context, const std::vector<Payload>& batch);
+  void TakeBack(const std::string& job);
+  ActorState* SamplingOf(const TaskMessage& task);
+  void ToGeneration(uint64_t context);
   void Publish(uint64_t context, absl::Time give_up);
   void Seal(uint64_t context, const std::string& segment, absl::Time give_up);
   void Again(uint64_t context, absl::Time give_up, const absl::Status& status);

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/mutation.h"
+#include "controller/core/roles.h"
 #include "tests/simulation/simulated_controller.h"
 #include "tests/simulation/simulated_worker.h"
 
@@ -33,12 +34,15 @@ void SimulatedWorker::Launch(uint64_t context) {
 }
 
 void SimulatedWorker::Start(uint64_t context) {
-  const TaskMessage& task = contexts_.at(context).task;
+  Running& starting = contexts_.at(context);
+  starting.started = true;
+  const TaskMessage& task = starting.task;
   const TaskKind kind = task.kind;
+  if (world_.controller() != nullptr) world_.controller()->CheckTurns(task.job);
   // Once for each thing: as often as a job bears.
   const auto token = controller::DecodeToken(task.token);
   if (failing_until_ > world_.now() && !IsGroupCommand(kind) && kind != TaskKind::kReleaseRole &&
-      failed_.insert(task.job + SubjectOf(token->ref)).second) {
+      failed_.insert(task.job + SubjectOf(token->ref, "")).second) {
     return Later(context, Work(1, 50), [this, context](Running&) {
       Finish(context, Failed(absl::UnavailableError("hiccup")));
     });
@@ -61,7 +65,8 @@ void SimulatedWorker::Start(uint64_t context) {
     case TaskKind::kGenerate:
       return Later(context, Work(1, 30), [this, context](Running&) { Generate(context); });
     case TaskKind::kScore:
-      return Later(context, Work(10, 95), [this, context](Running&) { Score(context); });
+      return Later(context, WorkOf(task.job, 10, 95),
+                   [this, context](Running&) { Score(context); });
     case TaskKind::kUpdate:
       return Later(context, Work(10, 50), [this, context](Running&) { Update(context); });
     case TaskKind::kPublish:
@@ -71,9 +76,24 @@ void SimulatedWorker::Start(uint64_t context) {
     case TaskKind::kSaveCheckpoint:
       return Later(context, Work(10, 100), [this, context](Running&) { Save(context); });
     case TaskKind::kToGeneration:
+      return Later(context, Work(5, 50), [this, context](Running&) { ToGeneration(context); });
     case TaskKind::kExport:
       return;
   }
+}
+
+// FakeWorker::TakingBack: what a rollout of this worker samples with is about to change.
+void SimulatedWorker::TakeBack(const std::string& job) {
+  const auto actor = held_.find("actor");
+  if (actor == held_.end() || actor->second.job != job || !actor->second.hybrid) return;
+  actor->second.sampling.reset();
+  std::vector<uint64_t> generating;
+  for (const auto& [context, running] : contexts_) {
+    if (running.task.job == job && running.task.kind == TaskKind::kGenerate) {
+      generating.push_back(context);
+    }
+  }
+  for (uint64_t context : generating) Finish(context, Failed(absl::CancelledError("taken back")));
 }
 
 // Dispatcher::RunAssign, FakeActor::Assign.
@@ -83,23 +103,25 @@ void SimulatedWorker::Assign(uint64_t context) {
   held.job = task.job;
   held.generation = task.generation;
   held.spec = task.spec;
+  held.hybrid = task.hybrid;
+  if (task.role == "actor") TakeBack(task.job);
   const auto previous = held_.find(task.role);
   if (previous != held_.end() && previous->second.job != task.job) {
     groups_.erase({previous->second.job, task.role});
   }
   held_.erase(task.role);
-  if (task.role == "actor") {
-    held.state.weights = InitialWeights(task.spec);
+  if (controller::MayTrain(task.role)) {
+    held.state.weights = InitialWeights(task.spec, task.role);
     if (task.checkpoint >= 0) {
       const auto& complete = world_.disk().jobs[task.job].complete;
       const auto folder = complete.find(task.checkpoint);
       if (folder == complete.end()) {
         return Finish(context, Failed(absl::NotFoundError("no such checkpoint")));
       }
-      held.state = folder->second.actor;
+      held.state = folder->second.trained.at(task.role);
     }
     held.state.version = task.policy_version;
-    held.state.branch = ++world_.history().jobs[task.job].branches;
+    if (task.role == "actor") held.state.branch = task.generation;
   }
   held_[task.role] = std::move(held);
   Finish(context, Result());
@@ -156,20 +178,29 @@ void SimulatedWorker::Read(uint64_t context, uint64_t relay_life, SimulatedRelay
          held == nullptr ? Failed(absl::FailedPreconditionError("ROLE_NOT_HELD")) : Result());
 }
 
+// What a rollout samples with: its own, or what its worker's actor handed over; null: none.
+ActorState* SimulatedWorker::SamplingOf(const TaskMessage& task) {
+  Held* held = HeldFor(task);
+  if (held == nullptr || !held->hybrid) return held == nullptr ? nullptr : &held->state;
+  const auto actor = held_.find("actor");
+  const bool has = actor != held_.end() && actor->second.job == task.job;
+  return has && actor->second.sampling.has_value() ? &*actor->second.sampling : nullptr;
+}
+
 void SimulatedWorker::Generate(uint64_t context) {
   Running& running = contexts_.at(context);
   const TaskMessage& task = running.task;
-  Held* held = HeldFor(task);
-  if (held == nullptr || held->state.version != task.policy_version) {
+  const ActorState* with = SamplingOf(task);
+  if (with == nullptr || with->version != task.policy_version) {
     return Finish(context, Failed(absl::FailedPreconditionError("another version is held")));
   }
-  world_.Check("LoadedAsPublished", LoadedAsPublished(world_.history().jobs[task.job],
-                                                      held->state.version, held->state.weights));
-  Payload response = Respond(held->state.weights, task.trajectory.purpose, task.prompt,
+  world_.Check("LoadedAsPublished",
+               LoadedAsPublished(world_.history().jobs[task.job], with->version, with->weights));
+  Payload response = Respond(with->weights, task.trajectory.purpose, task.prompt,
                              task.trajectory.draw, task.sample);
   response.id = task.trajectory.id;
-  response.version = held->state.version;
-  response.branch = held->state.branch;
+  response.version = with->version;
+  response.branch = with->branch;
   world_.Check("OneVersionPerResponse", OneVersionPerResponse(task, response));
   running.content = response.content;
   running.task.trajectory = response;
@@ -180,11 +211,17 @@ void SimulatedWorker::Generate(uint64_t context) {
 void SimulatedWorker::NextToken(uint64_t context, uint32_t done) {
   Running& running = contexts_.at(context);
   if (done >= running.task.trajectory.tokens) {
+    const Held* held = HeldFor(running.task);
+    const auto actor = held_.find("actor");
+    if (held != nullptr && held->hybrid && actor != held_.end()) {
+      world_.Check("SampledByTheTrainedWeights",
+                   SampledByTheTrainedWeights(actor->second.state, running.task.trajectory));
+    }
     Result result;
     result.payload = running.task.trajectory;
     return Finish(context, result);
   }
-  Later(context, Work(5, 40), [this, done](Running& r) {
+  Later(context, WorkOf(running.task.job, 5, 40), [this, done](Running& r) {
     r.chunks.push_back({done, 1});
     if (attached_) {
       WorkerMessage progress;
@@ -201,8 +238,14 @@ void SimulatedWorker::NextToken(uint64_t context, uint32_t done) {
 
 void SimulatedWorker::Score(uint64_t context) {
   Running& running = contexts_.at(context);
-  if (HeldFor(running.task) == nullptr) {
+  const Held* held = HeldFor(running.task);
+  if (held == nullptr) {
     return Finish(context, Failed(absl::FailedPreconditionError("ROLE_NOT_HELD")));
+  }
+  if (running.task.role == "actor" && world_.controller() != nullptr &&
+      world_.controller()->Wants(running.task.job, id_, running.task.token)) {
+    // What it recomputes is of the weights that sampled it.
+    world_.Check("StalenessIsBounded", StalenessIsBounded(held->state, {running.task.trajectory}));
   }
   Result result;
   result.reward = running.task.trajectory.reward;
@@ -215,6 +258,7 @@ void SimulatedWorker::Update(uint64_t context) {
   Held* held = HeldFor(task);
   if (held == nullptr)
     return Finish(context, Failed(absl::FailedPreconditionError("ROLE_NOT_HELD")));
+  if (task.role == "actor") TakeBack(task.job);
   const ActorState& state = held->state;
   if (!Mutated(Mutation::kDoubleUpdate)) {
     if (state.step == task.step && held->updated) return Finish(context, Result());
@@ -258,7 +302,9 @@ void SimulatedWorker::Apply(uint64_t context, const std::vector<Payload>& batch)
   }
   ActorState& state = held->state;
   JobHistory& history = world_.history().jobs[task.job];
-  world_.Check("StalenessIsBounded", StalenessIsBounded(state, batch));
+  if (task.role == "actor") {
+    world_.Check("StalenessIsBounded", StalenessIsBounded(state, batch));
+  }
   world_.Check("ConsumedOncePerBranch",
                ConsumedOncePerBranch(history, state.weights, task.step, batch));
   Consumption consumption{state.weights, task.step, {}};
@@ -271,6 +317,22 @@ void SimulatedWorker::Apply(uint64_t context, const std::vector<Payload>& batch)
   Later(context, Work(50, 400), [this, context](Running&) { Finish(context, Result()); });
 }
 
+void SimulatedWorker::ToGeneration(uint64_t context) {
+  const TaskMessage task = contexts_.at(context).task;
+  Held* held = HeldFor(task);
+  if (held == nullptr)
+    return Finish(context, Failed(absl::FailedPreconditionError("ROLE_NOT_HELD")));
+  if (held->state.version != task.policy_version) {
+    return Finish(context, Failed(absl::FailedPreconditionError("WRONG_VERSION")));
+  }
+  JobHistory& history = world_.history().jobs[task.job];
+  world_.Check("OneVersionIsOneThing",
+               OneVersionIsOneThing(history, task.policy_version, held->state.weights));
+  history.published[task.policy_version] = held->state.weights;
+  held->sampling = held->state;
+  Finish(context, Result());
+}
+
 void SimulatedWorker::Publish(uint64_t context, absl::Time give_up) {
   const TaskMessage task = contexts_.at(context).task;
   Held* held = HeldFor(task);
@@ -279,6 +341,7 @@ void SimulatedWorker::Publish(uint64_t context, absl::Time give_up) {
   if (held->state.version != task.policy_version) {
     return Finish(context, Failed(absl::FailedPreconditionError("WRONG_VERSION")));
   }
+  if (task.rank > 0) return Finish(context, Result());
   const bool again = held->publishing == task.policy_version;
   held->publishing = task.policy_version;
   SimulatedRelay& relay = world_.RelayOf(index_);
@@ -329,9 +392,10 @@ void SimulatedWorker::Save(uint64_t context) {
   if (task.step != held->state.step && !later) {
     return Finish(context, Failed(absl::FailedPreconditionError("WRONG_STEP")));
   }
-  CheckpointFolder& folder = world_.disk().jobs[task.job].temporary[task.step];
-  folder.has_actor = true;
-  folder.actor = held->state;
+  if (task.rank > 0) return Finish(context, Result());
+  const uint64_t incarnation = controller::DecodeToken(task.token)->ref.incarnation;
+  auto& temporary = world_.disk().jobs[task.job].temporary;
+  temporary[{task.step, incarnation}].trained[task.role] = held->state;
   Finish(context, Result());
 }
 

@@ -139,6 +139,39 @@ TEST(InvariantsTest, SessionsAndDelivery) {
   EXPECT_EQ(NothingAfterTheEnd(v1::Job::STATE_RUNNING, {}), "");
 }
 
+TEST(InvariantsTest, OneRoleWorksOnAPool) {
+  const std::vector<controller::RolePool> pools = {{{"rollout", "reference", "actor"}, 2},
+                                                   {{"reward"}, 1}};
+  const TaskAtWork generate = {"a", "rollout", TaskKind::kGenerate};
+  const TaskAtWork load = {"b", "rollout", TaskKind::kLoadWeights};
+  const TaskAtWork score = {"b", "reference", TaskKind::kScore};
+  const TaskAtWork reward = {"c", "reward", TaskKind::kScore};
+  const TaskAtWork log_prob = {"b", "actor", TaskKind::kScore};
+  const TaskAtWork update = {"a", "actor", TaskKind::kUpdate};
+  const TaskAtWork assign = {"b", "reference", TaskKind::kAssignRole};
+  EXPECT_EQ(OneRoleOfAPoolAtATime(pools, {}), "");
+  EXPECT_EQ(OneRoleOfAPoolAtATime(pools, {generate, load, reward, assign}), "");
+  EXPECT_EQ(OneRoleOfAPoolAtATime(pools, {assign, update, reward}), "");
+  EXPECT_EQ(OneRoleOfAPoolAtATime(pools, {update, {"b", "actor", TaskKind::kUpdate}}), "");
+  EXPECT_EQ(OneRoleOfAPoolAtATime(pools, {generate, score}),
+            "rollout.generate on a and reference.score on b run on their pool at once");
+  EXPECT_NE(OneRoleOfAPoolAtATime(pools, {reward, score, load}), "");
+  EXPECT_NE(OneRoleOfAPoolAtATime(pools, {score, update}), "");
+  EXPECT_NE(OneRoleOfAPoolAtATime(pools, {log_prob, update}), "") << "a command runs alone";
+}
+
+TEST(InvariantsTest, SharedWeightsAreThoseThatAreTrained) {
+  const ActorState actor = {7, 3, 4, 1};
+  Payload response;
+  response.weights = 7;
+  response.version = 4;
+  response.branch = 1;
+  EXPECT_EQ(SampledByTheTrainedWeights(actor, response), "");
+  EXPECT_NE(SampledByTheTrainedWeights({8, 3, 4, 1}, response), "");
+  EXPECT_NE(SampledByTheTrainedWeights({7, 3, 5, 1}, response), "");
+  EXPECT_NE(SampledByTheTrainedWeights({7, 3, 4, 2}, response), "") << "of another actor";
+}
+
 TEST(InvariantsTest, TheEndIsNamed) {
   store::v1::JobRow row;
   JobHistory history;

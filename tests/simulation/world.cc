@@ -23,11 +23,24 @@ struct WorkerPlan {
   const char* id;
   std::vector<std::string> roles;
 };
+std::vector<std::string> Everything() {
+  return {"actor", "rollout", "reward", "reference", "critic"};
+}
 std::vector<WorkerPlan> WorkersOfTheWorld() {
-  return {{"actor-0", {"actor"}},     {"actor-1", {"actor"}},
-          {"rollout-0", {"rollout"}}, {"rollout-1", {"rollout"}},
-          {"rollout-2", {"rollout"}}, {"reward-0", {"reward"}},
-          {"reward-1", {"reward"}},   {"any-0", {"actor", "rollout", "reward"}}};
+  return {{"actor-0", {"actor"}},
+          {"actor-1", {"actor"}},
+          {"rollout-0", {"rollout"}},
+          {"rollout-1", {"rollout"}},
+          {"rollout-2", {"rollout"}},
+          {"reward-0", {"reward", "reference"}},
+          {"reward-1", {"reward", "reference"}},
+          {"any-0", {"actor", "rollout", "reward"}},
+          {"all-0", Everything()},
+          {"all-1", Everything()},
+          {"all-2", Everything()},
+          {"all-3", Everything()},
+          {"all-4", Everything()},
+          {"all-5", Everything()}};
 }
 
 }  // namespace
