@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "controller/core/cluster_core.h"
 #include "controller/core/fuzzed_job.h"
 
@@ -128,10 +129,12 @@ class Cluster {
     }
     const int holds = well ? 3 : input_->ConsumeIntegralInRange(0, 7);
     Process& process = processes_[worker];
-    if (holds > 0) {  // what it was given, or something else
+    // What it was given, or something else.
+    const std::vector<std::string> given = absl::StrSplit(process.role, '+');
+    for (size_t i = 0; holds > 0 && i < given.size(); ++i) {
       v1::RoleHeld* held = hello.add_roles_held();
       held->set_job(holds == 1 ? "projects/p/jobs/1" : process.job);
-      held->set_role(holds == 2 ? "actor" : process.role);
+      held->set_role(holds == 2 ? "actor" : given[i]);
     }
     const uint64_t session = ++next_session_;
     const ClusterEffects effects = core_->OnHello(session, hello, now_);
@@ -196,10 +199,12 @@ class Cluster {
     if (const auto* grant = std::get_if<ClusterGrant>(&effect)) {
       Process& process = processes_[grant->worker];
       Require(process.job.empty(), "a worker is one job's");
-      Require(process.plays.count(grant->role) > 0, "a worker is given a role that it plays");
-      Require(grant->credits >= 1, "who is granted takes something");
+      for (absl::string_view role : absl::StrSplit(grant->roles, '+')) {
+        Require(process.plays.count(std::string(role)) > 0, "a worker is given what it plays");
+        Require(grant->credits.at(std::string(role)) >= 1, "who is granted takes something");
+      }
       process.job = grant->job;
-      process.role = grant->role;
+      process.role = grant->roles;
       JobOf(grant->job)->Send(WorkerGranted{grant->worker, grant->roles, grant->credits}, now_);
     } else if (const auto* lost = std::get_if<ClusterLost>(&effect)) {
       Process& process = processes_[lost->worker];

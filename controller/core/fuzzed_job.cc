@@ -44,7 +44,16 @@ v1::Job FuzzedSpec(const std::string& id, bool sft, FuzzedDataProvider& input) {
   if (!sft) {
     spec.mutable_rollout()->set_n(input.ConsumeIntegralInRange(1, 2));
     spec.mutable_reward()->add_rules()->set_type("numeric");
-    spec.mutable_resources()->set_rollout_workers(input.ConsumeIntegralInRange(1, 2));
+    const int shared = input.ConsumeIntegralInRange(0, 5);
+    const int rollouts = input.ConsumeIntegralInRange(1, 2);
+    spec.mutable_resources()->set_rollout_workers(shared == 1 ? 1 : rollouts);
+    if (shared > 0 && shared < 4) {
+      v1::PoolSpec* pool = spec.mutable_resources()->add_pools();
+      if (shared != 2) pool->add_roles("actor");
+      pool->add_roles(shared == 3 ? "reward" : "rollout");
+      if (shared == 2) pool->add_roles("reward");
+      if (shared == 3) spec.mutable_resources()->add_pools()->add_roles("rollout");
+    }
     if (input.ConsumeBool()) {
       spec.mutable_data()->add_val_files("v");
       trainer->set_test_freq(input.ConsumeIntegralInRange(0, 2));
