@@ -202,14 +202,7 @@ TEST(CheckDataflowTest, WhatIsAskedForAndNotThereIsNamedWithARemedy) {
               ElementsAre(Pair("spec.cost_model.model.path", HasSubstr("is missing"))));
   spec.mutable_cost_model()->mutable_model()->set_path("/cost");
   EXPECT_THAT(Problems(spec), IsEmpty());
-  spec.mutable_cost_critic()->mutable_train()->mutable_parallel()->set_tp(2);
-  spec.mutable_actor()->mutable_parallel()->set_tp(2);
-  EXPECT_THAT(
-      Problems(spec),
-      AllOf(Contains(Pair("spec.cost_critic.train.parallel.tp", HasSubstr("use dp"))),
-            Contains(Pair("spec.actor.parallel.tp",
-                          HasSubstr("use dp, or set algorithm.recompute_log_prob: false")))));
-  spec.mutable_actor()->clear_parallel();
+  spec.mutable_cost_critic();
   spec.mutable_algorithm()->set_cost_critic(false);
   EXPECT_THAT(Problems(spec),
               ElementsAre(Pair("spec.cost_critic", HasSubstr("set algorithm.cost_critic: true"))));

@@ -85,6 +85,7 @@ class PlacementCheck {
     chosen(given.rollout().has_tensor_model_parallel_size(), "rollout.tensor_model_parallel_size");
     chosen(resources_.has_rollout_workers(), "resources.rollout_workers");
     for (const char* role : {"cost", "reference", "reward_model"}) {
+      chosen(ScoringModelOf(given, role)->has_parallel(), ParallelPath(role) + ".parallel");
       chosen(resources_.role_workers().contains(role),
              absl::StrCat("resources.role_workers.", role));
     }
@@ -97,11 +98,12 @@ class PlacementCheck {
       if (size > most) Fail(field, absl::StrCat(name, " ", size, ": ", why));
     };
     above("pp", layout.pipeline, 1, "Baton's engine has no pipeline stages; use tp and dp");
-    if (role == "actor") {
-      above("tp", layout.tensor, kMostTensor, absl::StrCat("is not in [1, ", kMostTensor, "]"));
-    } else {
-      above("tp", layout.tensor, 1, "only the actor has tensor-parallel ranks; use dp");
-      if (generation) Fail(field, "generation_tp and generation_pp are the actor's; remove them");
+    const int most = ParallelPath(role).empty() ? 1 : kMostTensor;
+    above("tp", layout.tensor, most,
+          most == 1 ? absl::StrCat("role ", role, " has no tensor-parallel ranks; use dp")
+                    : absl::StrCat("is not in [1, ", kMostTensor, "]"));
+    if (role != "actor" && generation) {
+      Fail(field, "generation_tp and generation_pp are the actor's; remove them");
     }
     above("dp", layout.data, kMostData, absl::StrCat("is not in [1, ", kMostData, "]"));
   }

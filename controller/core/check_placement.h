@@ -11,7 +11,7 @@ namespace baton::controller {
 
 /// Every problem of placement, pools, devices and device: an unknown placement, device or role, a
 /// role in two pools, a layout that is not its pool's devices or that Baton's engine has not
-/// (pipeline stages; tensor ranks of another role than the actor), pools that are larger together
+/// (pipeline stages; tensor ranks of a role without `parallel`), pools that are larger together
 /// than the devices there are; with placement auto, no devices or device, or a number that it
 /// chooses. `given`: what the user said, without defaults. Fields are paths from `spec`. Pure.
 void CheckPlacement(const v1::JobSpec& given, const v1::Dataflow& dataflow,

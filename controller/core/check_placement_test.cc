@@ -111,9 +111,9 @@ TEST(CheckPlacement, AutoNeedsDevicesAndChoosesTheRest) {
 
 TEST(CheckPlacement, NamesWhatTheEngineHasNot) {
   v1::JobSpec spec = Ppo();
-  auto& layouts = *AddPool(&spec, {"actor", "critic", "reference"}, 0)->mutable_layouts();
+  auto& layouts = *AddPool(&spec, {"actor", "reward", "reference"}, 0)->mutable_layouts();
   layouts["actor"].set_pp(2);
-  layouts["critic"].set_tp(2);
+  layouts["reward"].set_tp(2);
   layouts["reference"].set_dp(1025);
   layouts["reference"].set_generation_tp(1);
   const std::string field = "spec.resources.pools[0].layouts.";
@@ -121,9 +121,9 @@ TEST(CheckPlacement, NamesWhatTheEngineHasNot) {
       Problems(spec),
       ElementsAre(
           Pair(field + "actor", "pp 2: Baton's engine has no pipeline stages; use tp and dp"),
-          Pair(field + "critic", "tp 2: only the actor has tensor-parallel ranks; use dp"),
           Pair(field + "reference", "generation_tp and generation_pp are the actor's; remove them"),
-          Pair(field + "reference", "dp 1025: is not in [1, 1024]")));
+          Pair(field + "reference", "dp 1025: is not in [1, 1024]"),
+          Pair(field + "reward", "tp 2: role reward has no tensor-parallel ranks; use dp")));
 }
 
 TEST(CheckPlacement, PoolsBelongToPlacementPools) {

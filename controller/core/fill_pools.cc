@@ -95,6 +95,11 @@ class PoolFiller {
       if (!has) return std::nullopt;
       return role == "rollout" ? resources.rollout_workers() : resources.reward_workers();
     }
+    const v1::ScoringModelSpec* scoring = ScoringModelOf(given_, role);
+    if (scoring != nullptr && scoring->has_parallel()) {
+      *field = ParallelPath(role) + ".parallel";
+      return RanksOf(given_, role);
+    }
     *field = absl::StrCat("resources.role_workers.", role);
     const auto at = resources.role_workers().find(role);
     if (at == resources.role_workers().end()) return std::nullopt;
@@ -108,6 +113,9 @@ class PoolFiller {
       resources->set_rollout_workers(std::min(workers, kMostRollouts));
     } else if (role == "reward") {
       resources->set_reward_workers(std::min(workers, kMostWorkers));
+    } else if (v1::ScoringModelSpec* scoring = MutableScoringModelOf(effective_, role)) {
+      scoring->mutable_parallel()->set_tp(1);
+      scoring->mutable_parallel()->set_dp(std::min(workers, kMostWorkers));
     } else {
       (*resources->mutable_role_workers())[role] = std::min(workers, kMostWorkers);
     }
@@ -122,6 +130,13 @@ class PoolFiller {
     return false;
   }
 
+  bool AgreeShape(const std::string& field, const std::string& role, int tp, int dp,
+                  const v1::ParallelSpec& other) {
+    const std::string path = ParallelPath(role) + ".parallel";
+    const bool agree = Agree(field, "tp", tp, other.has_tp(), other.tp(), path + ".tp");
+    return Agree(field, "dp", dp, other.has_dp(), other.dp(), path + ".dp") && agree;
+  }
+
   void TakeLayouts(int index) {
     const v1::PoolSpec& pool = effective_->resources().pools(index);
     const std::map<std::string, v1::LayoutSpec> layouts(pool.layouts().begin(),
@@ -131,19 +146,27 @@ class PoolFiller {
       const int tp = std::max(layout.tp(), 1), dp = std::max(layout.dp(), 1);
       if (trained_.count(role) > 0) {
         const v1::ParallelSpec& other = TrainingOf(given_, role).parallel();
-        const std::string path = absl::StrCat(TrainingPath(role), ".parallel");
-        bool agree = Agree(field, "tp", tp, other.has_tp(), other.tp(), path + ".tp");
-        agree &= Agree(field, "dp", dp, other.has_dp(), other.dp(), path + ".dp");
-        if (!agree) continue;
+        if (!AgreeShape(field, role, tp, dp, other)) continue;
         v1::ParallelSpec* parallel = MutableTrainingOf(effective_, role)->mutable_parallel();
         parallel->set_tp(tp);
         parallel->set_dp(dp);
         if (role == "actor" && layout.has_generation_tp()) TakeGenerationTp(field, layout);
         continue;
       }
+      v1::ScoringModelSpec* scoring = MutableScoringModelOf(effective_, role);
+      if (scoring != nullptr &&
+          !AgreeShape(field, role, tp, dp, ScoringModelOf(given_, role)->parallel())) {
+        continue;
+      }
       std::string path;
       const std::optional<int> other = GivenWorkers(role, &path);
-      if (Agree(field, "dp", dp, other.has_value(), other.value_or(0), path)) SetWorkers(role, dp);
+      if (scoring != nullptr) {
+        if (!Agree(field, "tp x dp", tp * dp, other.has_value(), other.value_or(0), path)) continue;
+        counted_.insert(role);
+        scoring->mutable_parallel()->set_tp(tp);
+        scoring->mutable_parallel()->set_dp(dp);
+      } else if (Agree(field, "dp", dp, other.has_value(), other.value_or(0), path))
+        SetWorkers(role, dp);
     }
   }
 
@@ -231,7 +254,7 @@ class PoolFiller {
     }
     pool->set_devices(devices);
     for (const std::string& role : pool->roles()) {
-      if (trained_.count(role) > 0) WriteLayout(role, pool);
+      if (workers.count(role) > 0 && !ParallelPath(role).empty()) WriteLayout(role, pool);
     }
   }
 

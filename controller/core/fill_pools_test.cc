@@ -73,8 +73,9 @@ TEST(FillPools, NamesBecomePools) {
   EXPECT_THAT(pool.roles(),
               UnorderedElementsAre("rollout", "actor", "critic", "reference", "reward_model"));
   EXPECT_EQ(pool.devices(), 4);
-  // The critic leaves a worker idle: its layout is not its pool's.
-  ASSERT_EQ(pool.layouts_size(), 1);
+  // Critic and reward model leave workers idle: their layouts are not their pool's.
+  ASSERT_EQ(pool.layouts_size(), 2);
+  EXPECT_EQ(pool.layouts().at("reference").ShortDebugString(), "tp: 1 dp: 4");
   EXPECT_EQ(pool.layouts().at("actor").ShortDebugString(), "tp: 2 dp: 2 generation_tp: 1");
   EXPECT_THAT(
       WorkersOf(checked.effective, checked.dataflow),
@@ -115,13 +116,14 @@ TEST(FillPools, LayoutsBecomeNumbers) {
   (*policy->mutable_layouts())["reference"].set_dp(4);
   v1::PoolSpec* other = AddPool(&spec, {"critic", "reward_model"});
   (*other->mutable_layouts())["critic"].set_dp(2);
+  (*other->mutable_layouts())["reward_model"].set_tp(2);
   EXPECT_THAT(Problems(spec), IsEmpty());
   const CheckedSpec checked = CheckSpec(spec);
   EXPECT_EQ(checked.effective.actor().parallel().ShortDebugString(), "tp: 2 dp: 2");
   EXPECT_EQ(checked.effective.critic().train().parallel().ShortDebugString(), "tp: 1 dp: 2");
   EXPECT_EQ(checked.effective.rollout().tensor_model_parallel_size(), 1);
-  EXPECT_EQ(checked.effective.resources().role_workers().at("reference"), 4);
-  EXPECT_EQ(checked.effective.resources().role_workers().at("reward_model"), 2);
+  EXPECT_EQ(checked.effective.reference().parallel().ShortDebugString(), "tp: 1 dp: 4");
+  EXPECT_EQ(checked.effective.reward_model().parallel().ShortDebugString(), "tp: 2 dp: 1");
   EXPECT_THAT(
       PoolsText(spec),
       ElementsAre("rollout reference actor 4",
@@ -165,7 +167,8 @@ TEST(FillPools, NamesContradictions) {
           Pair(field + "critic",
                "dp is 4, but spec.critic.train.parallel.dp is 2; give one of the two"),
           Pair(field + "reference",
-               "dp is 4, but spec.resources.role_workers.reference is 3; give one of the two")));
+               "tp x dp is 4, but spec.resources.role_workers.reference is 3; give one of the "
+               "two")));
 
   v1::JobSpec hybrid = Ppo();
   hybrid.mutable_resources()->set_placement("colocate");
@@ -214,7 +217,7 @@ TEST(FillPools, ADevicesCountFitsItsRoles) {
   spec.mutable_resources()->mutable_pools(0)->set_devices(4);
   spec.mutable_resources()->mutable_pools(1)->set_devices(1);
   EXPECT_THAT(Problems(spec), IsEmpty());
-  EXPECT_EQ(CheckSpec(spec).effective.resources().role_workers().at("reference"), 5);
+  EXPECT_EQ(CheckSpec(spec).effective.reference().parallel().ShortDebugString(), "tp: 1 dp: 5");
 }
 
 // What a layout asks for is checked like the numbers that it stands for, and named where it stands.
@@ -307,6 +310,8 @@ TEST(FillPools, AnythingIsNamedOrFilled) {
     if (any({0, 1})) spec.mutable_critic()->mutable_train()->mutable_parallel()->set_dp(any(size));
     if (any({0, 0, 1})) resources->set_rollout_workers(any(size));
     if (any({0, 0, 1})) (*resources->mutable_role_workers())["reference"] = any(size);
+    if (any({0, 0, 1})) spec.mutable_reference()->mutable_parallel()->set_tp(any(size));
+    if (any({0, 0, 1})) spec.mutable_reward_model()->mutable_parallel()->set_dp(any(size));
     SCOPED_TRACE(resources->DebugString());
     const CheckedSpec checked = CheckSpec(spec);
     if (!checked.violations.empty()) {

@@ -46,7 +46,15 @@ v1::Job FuzzedSpec(const std::string& id, bool sft, FuzzedDataProvider& input) {
     spec.mutable_reward()->add_rules()->set_type("numeric");
     const int shared = input.ConsumeIntegralInRange(0, 5);
     const int rollouts = input.ConsumeIntegralInRange(1, 2);
-    spec.mutable_resources()->set_rollout_workers(shared == 1 ? 1 : rollouts);
+    if (shared != 1) spec.mutable_resources()->set_rollout_workers(rollouts);
+    if (input.ConsumeIntegralInRange(0, 3) == 0) {  // ranks that score together
+      spec.mutable_algorithm()->set_recompute_log_prob(true);
+      spec.mutable_actor()->mutable_parallel()->set_tp(2);
+    }
+    if (input.ConsumeIntegralInRange(0, 3) == 0) {
+      spec.mutable_algorithm()->set_use_kl_loss(true);
+      spec.mutable_reference()->mutable_parallel()->set_tp(2);
+    }
     if (shared > 0 && shared < 4) {
       v1::PoolSpec* pool = spec.mutable_resources()->add_pools();
       if (shared != 2) pool->add_roles("actor");

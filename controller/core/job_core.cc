@@ -39,7 +39,9 @@ Effects JobCore::Start(absl::Time now) {
   if (Commanded(TaskKind::kSaveCheckpoint)) {
     // What a rank wrote is known no more: those that were done with it save again.
     for (Group& group : groups_) {
-      if (!group.command.has_value()) IssueCommand(TaskKind::kSaveCheckpoint, group);
+      if (group.trains && !group.command.has_value()) {
+        IssueCommand(TaskKind::kSaveCheckpoint, group);
+      }
     }
   }
   if (!restored_ || job_.revision() == 0) {  // new, if from a checkpoint

@@ -50,7 +50,7 @@ void JobCore::StartUpdate() {
   if (batch_size_ == 0) return FinishStep({}, /*updated=*/false);
   const bool warms_up = step_ < spec().algorithm().critic_warmup();
   for (Group& group : groups_) {
-    if (warms_up && group.role == "actor") continue;
+    if (!group.trains || (warms_up && group.role == "actor")) continue;
     IssueCommand(TaskKind::kUpdate, group);
   }
 }
@@ -66,7 +66,9 @@ void JobCore::OnUpdated(Group& group, const Metrics& metrics) {
 
 // A checkpoint has a part of every role that trains.
 void JobCore::IssueSave() {
-  for (Group& group : groups_) IssueCommand(TaskKind::kSaveCheckpoint, group);
+  for (Group& group : groups_) {
+    if (group.trains) IssueCommand(TaskKind::kSaveCheckpoint, group);
+  }
 }
 
 void JobCore::IssueCommand(TaskKind kind, Group& group) {

@@ -63,7 +63,7 @@ SimulatedJob World(uint64_t seed, const std::string& preset, int steps) {
   } else if (preset == "grpo_replicas") {
     options.preset = "grpo";
     options.actor_ranks = 4;
-    options.generation_tp = 2;
+    options.actor_tp = options.generation_tp = 2;
     options.pools = {{"actor", "rollout"}};
   } else if (preset == "ppo_trainers_share") {
     options.preset = "ppo";
@@ -72,6 +72,14 @@ SimulatedJob World(uint64_t seed, const std::string& preset, int steps) {
   } else if (preset == "ppo_rollouts_share") {
     options.preset = "ppo";
     options.pools = {{"rollout", "reference", "reward"}};
+  } else if (preset == "ppo_tensor_ranks" || preset == "ppo_tensor_ranks_colocated") {
+    const bool colocated = preset == "ppo_tensor_ranks_colocated";
+    options.preset = "ppo";
+    options.recompute_log_prob = true;
+    options.actor_tp = options.critic_tp = options.reference_tp = 2;
+    options.actor_ranks = options.critic_ranks = 2;
+    options.reference_ranks = colocated ? 2 : 4;
+    if (colocated) options.pools = {{"actor", "critic", "reference", "rollout"}};
   } else if (preset == "two_critics") {
     options.preset = "safe_rlhf";
     options.cost_critic = true;
@@ -161,7 +169,8 @@ INSTANTIATE_TEST_SUITE_P(Presets, DataflowTest,
                                            "grpo_replicas", "ppo_trainers_share",
                                            "ppo_rollouts_share", "two_critics",
                                            "recomputed_on_ranks", "two_critics_share",
-                                           "recomputed_colocated"),
+                                           "recomputed_colocated", "ppo_tensor_ranks",
+                                           "ppo_tensor_ranks_colocated"),
                          [](const auto& preset) { return preset.param; });
 
 // Who shares workers is a matter of time, and not of what is learnt.
@@ -368,121 +377,6 @@ TEST(DataflowJobTest, DynamicSamplingGivesUpAtItsLimitAndSaysWhy) {
   EXPECT_EQ(rounds, 10);
   EXPECT_THAT(world.core().Brief().error().message(),
               ::testing::HasSubstr("after 10 batches of 3 prompts only 0 of 3 groups"));
-}
-
-// ---- Ranks --------------------------------------------------------------------------------
-
-SimulatedJob OnRanks(uint64_t seed, int steps, int ranks) {
-  SimulatedJob::Options options;
-  options.seed = seed;
-  options.steps = steps;
-  options.actor_ranks = ranks;
-  return SimulatedJob(options);
-}
-
-TEST(RanksTest, RanksTakeTheirRoleOnTogetherOrNotAtAll) {
-  SimulatedJob world = OnRanks(1, 2, 2);
-  world.Send(WorkerGranted{"a", "actor", {}});
-  EXPECT_TRUE(world.UnderWay(TaskKind::kAssignRole).empty());
-  const v1::ExplainJobResponse why = world.core().Explain(world.now());
-  const auto gathers = std::find_if(why.waits().begin(), why.waits().end(),
-                                    [](const auto& wait) { return wait.kind() == "gather"; });
-  ASSERT_NE(gathers, why.waits().end()) << why.DebugString();
-  EXPECT_THAT(gathers->cause(), ::testing::HasSubstr("rank 0 on worker a"));
-}
-
-// Its peer is not known to be lost when a rank reports that it is gone.
-TEST(RanksTest, ABrokenGroupWaitsForTheLossAndGoesOnFromItsCheckpoint) {
-  SimulatedJob world = OnRanks(3, 4, 2);
-  const auto updates = [&] { return world.UnderWay(TaskKind::kUpdate); };
-  while (world.core().step() < 3 || updates().size() < 2) ASSERT_TRUE(world.Step());
-  TaskDone broken = updates()[1];
-  world.Swallow(TaskKind::kUpdate);
-  broken.status = absl::UnavailableError("rank 0 closed its connection");
-  world.Send(broken);
-  EXPECT_EQ(world.core().state(), Job::STATE_RUNNING);
-  const v1::ExplainJobResponse why = world.core().Explain(world.now());
-  EXPECT_THAT(why.DebugString(), ::testing::HasSubstr("rank 0 closed its connection"));
-  world.Send(Tick{});
-  EXPECT_EQ(world.core().incarnation(), 1u) << "too early";
-  world.LoseOneOf("actor");
-  EXPECT_EQ(world.core().incarnation(), 2u);
-  EXPECT_EQ(world.core().step(), 2);
-  world.RunToEnd();
-  EXPECT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
-  SimulatedJob undisturbed = OnRanks(3, 4, 2);
-  undisturbed.RunToEnd();
-  EXPECT_EQ(world.FinalWeights(), undisturbed.FinalWeights());
-}
-
-// They would train on for nothing, and come late to the next meeting.
-TEST(RanksTest, RanksThatWorkOnForNothingAreStopped) {
-  SimulatedJob world = OnRanks(3, 4, 2);
-  while (world.core().step() < 1 || world.UnderWay(TaskKind::kUpdate).size() < 2) {
-    ASSERT_TRUE(world.Step());
-  }
-  const std::vector<TaskDone> updates = world.UnderWay(TaskKind::kUpdate);
-  world.Lose(updates[0].worker);
-  ASSERT_FALSE(world.stopped().empty());
-  const StopTask& stop = world.stopped().front();
-  EXPECT_EQ(stop.worker, updates[1].worker);
-  EXPECT_TRUE(stop.ref == updates[1].ref);
-  world.RunToEnd();
-  EXPECT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
-}
-
-// A rank may have other work to end before it comes.
-TEST(RanksTest, AMeetingMayTakeAsLongAsASetUp) {
-  SimulatedJob world = OnRanks(1, 2, 2);
-  const auto first_rank = [&]() -> std::optional<TaskDone> {
-    for (const TaskDone& task : world.UnderWay(TaskKind::kAssignRole)) {
-      if (world.core().RoleOf(task.ref) == "actor") return task;
-    }
-    return std::nullopt;
-  };
-  while (!first_rank().has_value()) ASSERT_TRUE(world.Step());
-  const auto meet = [&] {
-    std::optional<TaskDone> late = first_rank();
-    ASSERT_TRUE(late.has_value());
-    late->status = absl::DeadlineExceededError("no word of rank 1");
-    world.Send(*late);
-  };
-  for (int i = 0; i < 7; ++i) {
-    meet();
-    world.Swallow(TaskKind::kAssignRole);
-    world.Wait(absl::Seconds(75));
-    world.Send(Tick{});
-    ASSERT_EQ(world.core().state(), Job::STATE_STARTING) << i;
-  }
-  for (int i = 0; i < 5 && world.core().state() == Job::STATE_STARTING; ++i) {
-    meet();
-    world.Swallow(TaskKind::kAssignRole);
-    world.Wait(absl::Seconds(100));
-    if (world.core().state() == Job::STATE_STARTING) world.Send(Tick{});
-  }
-  EXPECT_NE(world.core().state(), Job::STATE_STARTING)
-      << world.core().Explain(world.now()).DebugString();
-}
-
-TEST(RanksTest, AGroupThatBreaksAgainAndAgainFailsTheJobWithItsWords) {
-  SimulatedJob world = OnRanks(3, 4, 2);
-  for (int i = 0; i < 10 && !world.ended(); ++i) {
-    while (world.UnderWay(TaskKind::kUpdate).size() < 2 && !world.ended()) {
-      ASSERT_TRUE(world.Step());
-    }
-    if (world.ended()) break;
-    TaskDone broken = world.UnderWay(TaskKind::kUpdate)[0];
-    world.Swallow(TaskKind::kUpdate);
-    broken.status = absl::DeadlineExceededError("rank 1 did not come");
-    world.Send(broken);
-    world.Wait(absl::Seconds(16));
-    if (!world.ended()) world.Send(Tick{});
-    if (world.core().state() == Job::STATE_STOPPING) world.RunToEnd();
-  }
-  EXPECT_EQ(world.core().state(), Job::STATE_FAILED);
-  EXPECT_THAT(world.core().Brief().error().message(),
-              ::testing::AllOf(::testing::HasSubstr("the actor group broke 4 times"),
-                               ::testing::HasSubstr("rank 1 did not come")));
 }
 
 }  // namespace

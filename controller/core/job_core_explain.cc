@@ -269,7 +269,8 @@ v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
       add("regroup", absl::StrCat("role ", group.role),
           absl::StrCat("the rank that its group misses to be known (", group.broken->reason, ")"),
           group.broken->since, options_.regroup_delay,
-          "the group is formed anew from its checkpoint");
+          group.trains ? "the group is formed anew from its checkpoint"
+                       : "the group is formed anew");
     }
     if (!group.command.has_value()) continue;
     const Command& command = *group.command;

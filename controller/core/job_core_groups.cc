@@ -1,10 +1,11 @@
-// JobCore: the ranks that train a role meet, and meet anew.
+// JobCore: the ranks that share a role's model meet, and meet anew.
 //
 // Ranks take their role on together, in one generation, or not at all. When one of them is lost,
-// the others cannot go on (their collectives fail): the group is formed anew from the newest
-// checkpoint as soon as somebody takes the lost one's place. Ranks may notice before the lease of
-// the lost one ends; then the group waits for that, and when nobody turns out to be lost it meets
-// again as it was.
+// the others cannot go on (their collectives fail): the group is formed anew as soon as somebody
+// takes the lost one's place. One that trains goes back to the newest checkpoint, and with it all
+// that train; one that only scores loses nothing but the scores under way, which wait for it. Ranks
+// may notice before the lease of the lost one ends; then the group waits for that, and when nobody
+// turns out to be lost it meets again as it was.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,7 @@ void JobCore::Gather(Slot& slot) {
   if (slot.state == SlotState::kAssigning) {
     Do(StopTask{slot.worker, slot.assigned, "its group is formed anew"});
   }
+  RequeueTasksOf(slot, slot.worker);
   slot.state = SlotState::kGathering;
   slot.since = now_;
 }
@@ -63,6 +65,7 @@ bool JobCore::Breaks(const Group& group, const absl::Status& status) {
 
 void JobCore::BreakGroup(Group& group, const TaskDone& event) {
   if (group.broken.has_value()) return;
+  if (!group.trains && step_ > group.broke_at) group.failures = 0;
   const std::string reason =
       absl::StrCat("worker ", event.worker, " reports: ", event.status.message());
   // Ranks may come late to their meeting, having other work to end first.
@@ -77,6 +80,9 @@ void JobCore::BreakGroup(Group& group, const TaskDone& event) {
   }
   group.broke_at = step_;
   group.broken = Broken{reason, now_};
+  for (Slot& slot : roster_.slots()) {  // it scores no more
+    if (slot.role == group.role) RequeueTasksOf(slot, slot.worker);
+  }
   EmitWarning(absl::StrCat("the ", group.role, " group is broken; ", reason));
 }
 
@@ -84,7 +90,7 @@ void JobCore::CheckGroups() {
   for (Group& group : groups_) {
     if (!group.broken.has_value() || now_ - group.broken->since <= options_.regroup_delay) continue;
     const std::string reason = std::exchange(group.broken, std::nullopt)->reason;
-    if (roster_.AnyIn(group.role, SlotState::kReady)) {
+    if (group.trains && roster_.AnyIn(group.role, SlotState::kReady)) {
       RecoverTrainer(group.role, reason);  // which forms it anew, and what trains with it
     } else {
       FormAnew(group);

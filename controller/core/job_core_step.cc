@@ -112,11 +112,12 @@ TaskRef JobCore::RefOfWork(const std::string& role, uint64_t work) const {
 
 bool JobCore::SetUpDone() const {
   if (!data_loaded_) return false;
-  // To start, one worker of every role; to go on, all that train.
+  // To start, one worker of every role, and all of a group; to go on, all that train.
   const bool goes_on = state() == Job::STATE_RUNNING || state() == Job::STATE_PAUSING;
   std::map<std::string, bool> one;
   for (const Slot& slot : roster_.slots()) {
-    if (!slot.ready() && GroupOf(slot.role) != nullptr) return false;
+    const Group* group = GroupOf(slot.role);
+    if (group != nullptr && !slot.ready() && (group->trains || !goes_on)) return false;
     one[slot.role] |= slot.ready();
   }
   return goes_on ||
@@ -465,6 +466,12 @@ void JobCore::OnScored(const TaskDone& event) {
   }
   scorer.manager.Finish(work);
   scorer.manager.Heard(event.worker, now_);
+  Group* const group = GroupOf(node.role());
+  if (group != nullptr && group->tp > 1 && LosesRank(event.status)) {
+    RetryScore(trajectory, part, absl::CancelledError("a rank is lost"), event.worker);
+    BreakGroup(*group, event);
+    return Dispatch();
+  }
   absl::Status status = event.status;
   std::string error = event.output.error;
   Metrics metrics = event.output.metrics;

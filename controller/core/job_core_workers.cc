@@ -13,14 +13,19 @@ using Job = v1::Job;
 
 // Of the roles that train, and of those that score.
 void JobCore::MakeGroups() {
-  for (const v1::UpdateNode& node : dataflow().update()) {
+  const auto make = [&](const std::string& role, bool trains) {
     Group group;
-    group.role = node.role();
-    group.ranks = static_cast<uint32_t>(RanksOf(spec(), node.role()));
-    const bool actor = group.role == "actor";
-    groups_.insert(actor ? groups_.begin() : groups_.end(), std::move(group));
+    group.role = role;
+    group.trains = trains;
+    group.ranks = static_cast<uint32_t>(RanksOf(spec(), role));
+    group.tp = static_cast<uint32_t>(ShapeOf(spec(), role).tp);
+    groups_.insert(role == "actor" ? groups_.begin() : groups_.end(), std::move(group));
+  };
+  for (const v1::UpdateNode& node : dataflow().update()) make(node.role(), true);
+  for (const std::string& role : graph_.roles()) {
+    scorers_.emplace(role, options_.pace);
+    if (GroupOf(role) == nullptr && ShapeOf(spec(), role).tp > 1) make(role, false);
   }
-  for (const std::string& role : graph_.roles()) scorers_.emplace(role, options_.pace);
 }
 
 RolloutManager& JobCore::ManagerOf(const std::string& role) {
@@ -99,12 +104,13 @@ void JobCore::SendAssign(Slot& slot, const Group* group) {
   task.worker = slot.worker;
   task.args.role = slot.role;
   task.args.deadline = options_.setup_deadline;
-  task.args.policy_version = group != nullptr ? VersionOf(*group) : policy_version_;
+  task.args.policy_version =
+      group != nullptr && group->trains ? VersionOf(*group) : policy_version_;
   if (group != nullptr) {
     task.args.generation = group->generation;
     task.args.rank = slot.rank;
     task.args.first_worker = roster_.FirstOf(group->role);
-    task.args.checkpoint_step = saved_step_;
+    if (group->trains) task.args.checkpoint_step = saved_step_;
   }
   task.args.hybrid = roster_.hybrid() && (slot.role == "actor" || slot.role == "rollout");
   task.ref = slot.assigned = Ref(TaskKind::kAssignRole, IndexOf(slot), slot.attempt);
@@ -135,10 +141,14 @@ void JobCore::OnRoleTask(const TaskDone& event, Slot& slot) {
   slot.state = SlotState::kReady;
   slot.failures = 0;
   slot.since = now_;
-  if (group != nullptr && !roster_.AnyIn(group->role, SlotState::kAssigning)) {
+  if (group == nullptr) {
+    Join(slot);
+  } else if (!roster_.AnyIn(group->role, SlotState::kAssigning)) {
     group->forming_since = absl::InfinitePast();
+    for (const Slot& rank : roster_.slots()) {
+      if (rank.role == group->role) Join(rank);
+    }
   }
-  Join(slot);
   Do(PutJob{});
   Advance();
 }
@@ -148,6 +158,9 @@ void JobCore::Join(const Slot& slot) {
   if (slot.role == "rollout") return rollouts_.AddWorker(slot.worker, slot.credits);
   const auto scorer = scorers_.find(slot.role);
   if (scorer == scorers_.end()) return;
+  const Group* group = GroupOf(slot.role);
+  const bool follows = group != nullptr && slot.rank % group->tp != 0;
+  if (follows && !Mutated(Mutation::kEveryRankScores)) return;  // it follows the first of its copy
   scorer->second.manager.AddWorker(slot.worker, slot.credits);
   scorer->second.manager.SetEnabled(slot.worker, true);
 }
@@ -226,7 +239,8 @@ void JobCore::LoseWorker(std::string worker, const std::string& reason) {
     if (Group* group = GroupOf(slot->role)) {
       // If it is broken, this is why, and no fault of the group's.
       if (group->broken.has_value()) group->failures -= std::min(group->failures, 1u);
-      if (slot->state == SlotState::kReady && trained != "actor") trained = slot->role;
+      const bool holds = group->trains && slot->state == SlotState::kReady;
+      if (holds && trained != "actor") trained = slot->role;
     }
     Empty(*slot);
   }
@@ -438,7 +452,7 @@ void JobCore::RecoverTrainer(const std::string& role, const std::string& reason)
   SetPhase(Phase::kSetUp);
   // What trains with it goes back to the same checkpoint.
   for (Group& group : groups_) {
-    if (roster_.AnyIn(group.role, SlotState::kReady)) FormAnew(group);
+    if (group.trains && roster_.AnyIn(group.role, SlotState::kReady)) FormAnew(group);
   }
 }
 

@@ -49,10 +49,13 @@ struct Broken {
   absl::Time since;
 };
 
-/// The ranks that train a role.
+/// The ranks that share a role's model. Those that train come first; a role that only scores has a
+/// group when several ranks hold one copy of its model.
 struct Group {
   std::string role;
+  bool trains = true;
   uint32_t ranks = 1;
+  uint32_t tp = 1;  // ranks of one copy, which score together: the first of them answers
   uint64_t generation = 1;
   uint64_t sequence = 0;
   uint32_t next_attempt = 0;       // of a command that is issued again under its number

@@ -27,6 +27,7 @@ enum class Mutation {
   kTurnWhileWorking,         ///< A role of a pool begins while another one still works.
   kCommandWhileWorking,      ///< A command goes out while its pool works.
   kCommandsAtOnce,           ///< Two groups of one pool execute their commands at once.
+  kEveryRankScores,          ///< Ranks that hold a model together are asked one by one.
   kPoolNotAwaited,           ///< After a restart a pool works before all its workers are back.
   // In what surrounds the core.
   kDoubleUpdate,          ///< A rank executes a repeated update again.

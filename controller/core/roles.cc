@@ -34,8 +34,35 @@ v1::ActorSpec* MutableTrainingOf(v1::JobSpec* spec, absl::string_view role) {
   return spec->mutable_actor();
 }
 
+const v1::ScoringModelSpec* ScoringModelOf(const v1::JobSpec& spec, absl::string_view role) {
+  if (role == "reference") return &spec.reference();
+  if (role == "reward_model") return &spec.reward_model();
+  if (role == "cost") return &spec.cost_model();
+  return nullptr;
+}
+
+v1::ScoringModelSpec* MutableScoringModelOf(v1::JobSpec* spec, absl::string_view role) {
+  if (role == "reference") return spec->mutable_reference();
+  if (role == "reward_model") return spec->mutable_reward_model();
+  if (role == "cost") return spec->mutable_cost_model();
+  return nullptr;
+}
+
+std::string ScoringModelPath(absl::string_view role) {
+  return role == "cost" ? "cost_model" : std::string(role);
+}
+
+std::string ParallelPath(absl::string_view role) {
+  if (MayTrain(role)) return TrainingPath(role);
+  const bool scores = role == "reference" || role == "reward_model" || role == "cost";
+  return scores ? ScoringModelPath(role) : std::string();
+}
+
 GroupShape ShapeOf(const v1::JobSpec& effective, absl::string_view role) {
-  const v1::ParallelSpec& parallel = TrainingOf(effective, role).parallel();
+  const v1::ScoringModelSpec* scoring = ScoringModelOf(effective, role);
+  if (scoring == nullptr && !MayTrain(role)) return {};
+  const v1::ParallelSpec& parallel =
+      scoring != nullptr ? scoring->parallel() : TrainingOf(effective, role).parallel();
   return {std::max(parallel.tp(), 1), std::max(parallel.dp(), 1)};
 }
 
@@ -62,7 +89,10 @@ std::map<std::string, int> WorkersOf(const v1::JobSpec& effective, const v1::Dat
   for (const v1::ScoreNode& node : dataflow.score()) {
     if (MayTrain(node.role())) continue;  // who trains scores as well
     const auto asked = resources.role_workers().find(node.role());
-    workers[node.role()] = node.role() == "reward"                   ? resources.reward_workers()
+    const v1::ScoringModelSpec* scoring = ScoringModelOf(effective, node.role());
+    const bool shaped = scoring != nullptr && scoring->has_parallel();
+    workers[node.role()] = node.role() == "reward" ? resources.reward_workers()
+                           : shaped                ? RanksOf(effective, node.role())
                            : asked == resources.role_workers().end() ? 1
                                                                      : asked->second;
   }

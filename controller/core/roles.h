@@ -30,7 +30,18 @@ const v1::ActorSpec& TrainingOf(const v1::JobSpec& spec, absl::string_view role)
 v1::ActorSpec* MutableTrainingOf(v1::JobSpec* spec, absl::string_view role);
 std::string TrainingPath(absl::string_view role);
 
-/// The shape of a trained role's group; 1 x 1 where the spec says nothing.
+/// The section of a role that scores with a model of its own and may have several ranks a copy:
+/// reference, reward_model and cost; null for others. And where it stands: "cost_model" for cost.
+const v1::ScoringModelSpec* ScoringModelOf(const v1::JobSpec& spec, absl::string_view role);
+v1::ScoringModelSpec* MutableScoringModelOf(v1::JobSpec* spec, absl::string_view role);
+std::string ScoringModelPath(absl::string_view role);
+
+/// Where the `parallel` of a role stands that trains or scores with a model: "actor",
+/// "critic.train", "reference", "cost_model"; "" for roles without one.
+std::string ParallelPath(absl::string_view role);
+
+/// The shape of a role's group (of a role that only scores: how its workers share the model); 1 x 1
+/// where the spec says nothing.
 struct GroupShape {
   int tp = 1;
   int dp = 1;

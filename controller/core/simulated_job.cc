@@ -27,10 +27,18 @@ v1::Job MakeJob(const SimulatedJob::Options& options) {
   if (options.max_checkpoints > 0) {
     spec.mutable_trainer()->set_max_checkpoints(options.max_checkpoints);
   }
-  spec.mutable_actor()->mutable_parallel()->set_tp(options.generation_tp);
-  spec.mutable_actor()->mutable_parallel()->set_dp(options.actor_ranks / options.generation_tp);
+  const auto shape = [](v1::ParallelSpec* parallel, int ranks, int tp) {
+    parallel->set_tp(tp);
+    parallel->set_dp(ranks / tp);
+  };
+  shape(spec.mutable_actor()->mutable_parallel(), options.actor_ranks, options.actor_tp);
   if (options.critic_ranks > 1) {
-    spec.mutable_critic()->mutable_train()->mutable_parallel()->set_dp(options.critic_ranks);
+    shape(spec.mutable_critic()->mutable_train()->mutable_parallel(), options.critic_ranks,
+          options.critic_tp);
+  }
+  if (options.reference_ranks > 1) {
+    shape(spec.mutable_reference()->mutable_parallel(), options.reference_ranks,
+          options.reference_tp);
   }
   if (!options.preset.empty()) spec.mutable_algorithm()->set_preset(options.preset);
   if (options.cost_critic) {
@@ -109,7 +117,7 @@ bool SimulatedJob::Step() {
   }
   const size_t grants = needs_.empty() ? 0 : 1;
   if (can.empty() && grants == 0) {
-    const bool ranks = options_.actor_ranks + options_.critic_ranks > 2;
+    const bool ranks = options_.actor_ranks + options_.critic_ranks + options_.reference_ranks > 3;
     if (!ranks || ended()) return false;
     now_ += absl::Seconds(20);  // a broken group meets again after a while
     Send(Tick{});
@@ -278,7 +286,7 @@ void SimulatedJob::Do(const StartTask& start) {
   CheckTurn(start);
   switch (start.ref.kind) {
     case TaskKind::kAssignRole:
-      if (MayTrain(start.args.role)) Assign(start);
+      if (MayTrain(start.args.role) || RanksOfRole(start.args.role) > 1) Assign(start);
       break;
     case TaskKind::kLoadWeights:
       EXPECT_FALSE(Hybrid()) << "it has no weights of its own";
@@ -316,6 +324,11 @@ void SimulatedJob::Score(const StartTask& start, TaskDone& done) {
   const v1::Dataflow& dataflow = core_->dataflow();
   const v1::ScoreNode& node = dataflow.score(static_cast<int>(start.ref.part));
   EXPECT_EQ(node.role(), start.args.role);
+  if (const int tp = TensorRanksOf(node.role()); tp > 1) {
+    const Actor& rank = actors_.at({start.worker, node.role()});
+    EXPECT_EQ(rank.rank % static_cast<uint32_t>(tp), 0u) << "not the first of its copy";
+    meets_[{start.worker, start.ref}] = {node.role(), rank.generation};
+  }
   const TrajectoryInfo& t = start.args.trajectory;
   EXPECT_EQ(t.scored >> start.ref.part & 1, 0u) << "scored again";
   EXPECT_TRUE(t.purpose == v1::PURPOSE_TRAIN || node.out() == "reward") << "for nothing";
@@ -355,7 +368,9 @@ void SimulatedJob::Assign(const StartTask& start) {
     EXPECT_EQ(alive_.count(start.args.first_worker), 1u) << "where they meet";
   }
   actor.version = start.args.policy_version;
-  if (start.args.checkpoint_step >= 0) {
+  if (!MayTrain(start.args.role)) {
+    EXPECT_LT(start.args.checkpoint_step, 0) << "it never learns";
+  } else if (start.args.checkpoint_step >= 0) {
     actor.weights = disk_.at(start.args.checkpoint_step).at(start.args.role);
   }
   if (Hybrid() && start.args.role == "actor") versions_[start.worker] = 0;

@@ -31,10 +31,14 @@ class SimulatedJob {
     bool filter_all = false;  ///< Every batch is empty after its filters.
     int failing_percent = 0;  ///< Generations that end with Unavailable.
     int max_checkpoints = 0;
-    int actor_ranks = 1;  ///< Data ranks of its group.
+    int actor_ranks = 1;
+    int actor_tp = 1;  ///< Tensor ranks among them.
     int critic_ranks = 1;
+    int critic_tp = 1;
+    int reference_ranks = 1;  ///< A group where its tp is above 1.
+    int reference_tp = 1;
     int rollout_workers = 2;
-    int generation_tp = 1;  ///< Above 1: and as many tensor ranks of the actor's.
+    int generation_tp = 1;
     std::vector<std::vector<std::string>> pools;  ///< Roles that share workers.
     bool cost_critic = false;                     ///< Of preset safe_rlhf.
     bool recompute_log_prob = false;
@@ -128,8 +132,18 @@ class SimulatedJob {
   Meeting MeetingOf(const TaskDone& done) const;
   std::string SomeWorker();
   void CheckWaits();
+  /// Of the groups; other roles: 1.
   int RanksOfRole(const std::string& role) const {
-    return role == "actor" ? options_.actor_ranks : role == "critic" ? options_.critic_ranks : 1;
+    return role == "actor"                                    ? options_.actor_ranks
+           : role == "critic"                                 ? options_.critic_ranks
+           : role == "reference" && options_.reference_tp > 1 ? options_.reference_ranks
+                                                              : 1;
+  }
+  int TensorRanksOf(const std::string& role) const {
+    return role == "actor"       ? options_.actor_tp
+           : role == "critic"    ? options_.critic_tp
+           : role == "reference" ? options_.reference_tp
+                                 : 1;
   }
 
   const Options options_;

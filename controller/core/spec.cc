@@ -225,6 +225,13 @@ void CheckAlgorithm(v1::JobSpec* spec, Checker& check) {
   BATON_CHOICE("algorithm", algorithm, mode, "sync", "sync");
 }
 
+void CheckParallel(const std::string& path, v1::ParallelSpec* parallel, Checker& check) {
+  if (!parallel->has_tp()) parallel->set_tp(1);
+  if (!parallel->has_dp()) parallel->set_dp(1);
+  check.InRange(path + ".parallel.tp", parallel->tp(), 1, 64);
+  check.InRange(path + ".parallel.dp", parallel->dp(), 1, 1024);
+}
+
 void CheckTraining(const std::string& path, v1::ActorSpec* actor, Checker& check) {
 #define BATON_ACTOR(field, def, low, high)                                   \
   do {                                                                       \
@@ -247,11 +254,7 @@ void CheckTraining(const std::string& path, v1::ActorSpec* actor, Checker& check
   BATON_ACTOR(ppo_epochs, 1, 1, 64);
   BATON_ACTOR(max_token_len, 16384, 1, 1 << 28);
 #undef BATON_ACTOR
-  v1::ParallelSpec* parallel = actor->mutable_parallel();
-  if (!parallel->has_tp()) parallel->set_tp(1);
-  if (!parallel->has_dp()) parallel->set_dp(1);
-  check.InRange(path + ".parallel.tp", parallel->tp(), 1, 64);
-  check.InRange(path + ".parallel.dp", parallel->dp(), 1, 1024);
+  CheckParallel(path, actor->mutable_parallel(), check);
 }
 
 // A role's own model; absent fields are the job's.
@@ -275,10 +278,27 @@ void CheckOwnModel(const std::string& path, const v1::JobSpec& spec, bool requir
   if (!model->has_dtype()) model->set_dtype(spec.model().dtype());
 }
 
-void CheckScoringModel(const std::string& path, bool required, const v1::JobSpec& spec,
-                       v1::ScoringModelSpec* role, Checker& check) {
-  CheckOwnModel(path, spec, required, role->mutable_model(), check);
-  if (!role->has_max_token_len()) role->set_max_token_len(spec.actor().max_token_len());
+void CheckScoringModel(const std::string& name, bool required, v1::JobSpec* spec, Checker& check) {
+  const std::string path = ScoringModelPath(name);
+  v1::ScoringModelSpec* role = MutableScoringModelOf(spec, name);
+  CheckOwnModel(path, *spec, required, role->mutable_model(), check);
+  auto& counts = *spec->mutable_resources()->mutable_role_workers();
+  const auto count = counts.find(name);
+  if (role->has_parallel()) {
+    CheckParallel(path, role->mutable_parallel(), check);
+    const int64_t ranks = int64_t{role->parallel().tp()} * role->parallel().dp();
+    if (count != counts.end() && count->second != ranks) {
+      check.Fail(absl::StrCat("resources.role_workers.", name),
+                 absl::StrCat("is ", count->second, ", but spec.", path, ".parallel makes ", ranks,
+                              " workers; give one of the two"));
+    }
+  } else if (count != counts.end()) {
+    check.InRange(absl::StrCat("resources.role_workers.", name), count->second, 1, 1024);
+    role->mutable_parallel()->set_tp(1);
+    role->mutable_parallel()->set_dp(count->second);
+  }
+  counts.erase(name);  // `parallel` says it from here on
+  if (!role->has_max_token_len()) role->set_max_token_len(spec->actor().max_token_len());
   check.InRange(path + ".max_token_len", role->max_token_len(), 1, 1 << 28);
 }
 
@@ -343,14 +363,14 @@ void CheckRoles(const v1::Dataflow& dataflow, v1::JobSpec* spec, Checker& check)
     CheckCritic("cost_critic", *spec, spec->mutable_cost_critic(), check);
   }
   if (roles.count("reference") > 0) {
-    CheckScoringModel("reference", false, *spec, spec->mutable_reference(), check);
+    CheckScoringModel("reference", false, spec, check);
   }
   if (!unused("reward_model", "reward_model", spec->has_reward_model()) &&
       roles.count("reward_model") > 0) {
-    CheckScoringModel("reward_model", true, *spec, spec->mutable_reward_model(), check);
+    CheckScoringModel("reward_model", true, spec, check);
   }
   if (!unused("cost_model", "cost", spec->has_cost_model()) && roles.count("cost") > 0) {
-    CheckScoringModel("cost_model", true, *spec, spec->mutable_cost_model(), check);
+    CheckScoringModel("cost", true, spec, check);
   }
   if (!unused("judge", "judge", spec->has_judge()) && roles.count("judge") > 0) {
     v1::JudgeSpec* judge = spec->mutable_judge();
@@ -408,7 +428,17 @@ std::string ShapeField(const v1::JobSpec& given, const std::string& role, const 
   return absl::StrCat(TrainingPath(role), ".parallel.", size);
 }
 
-// Ranks that would have nothing to do, or would have to be asked together.
+// One worker, where neither the user nor a pool has said how many.
+void ShapeScoringRoles(const v1::Dataflow& dataflow, v1::JobSpec* effective) {
+  for (const v1::ScoreNode& node : dataflow.score()) {
+    v1::ScoringModelSpec* scoring = MutableScoringModelOf(effective, node.role());
+    if (scoring == nullptr || scoring->has_parallel()) continue;
+    scoring->mutable_parallel()->set_tp(1);
+    scoring->mutable_parallel()->set_dp(1);
+  }
+}
+
+// Ranks that would have nothing to do.
 void CheckGroups(const v1::Dataflow& dataflow, const v1::JobSpec& given, const v1::JobSpec& spec,
                  Checker& check) {
   for (const v1::UpdateNode& node : dataflow.update()) {
@@ -423,16 +453,6 @@ void CheckGroups(const v1::Dataflow& dataflow, const v1::JobSpec& given, const v
                  absl::StrCat(shape.dp, " data ranks share mini-batches of ", mini,
                               " sequences, so some would have none; lower dp, or raise ", path,
                               ".ppo_mini_batch_size or data.train_batch_size"));
-    }
-    const bool scores = std::any_of(dataflow.score().begin(), dataflow.score().end(),
-                                    [&](const auto& s) { return s.role() == node.role(); });
-    if (scores && shape.tp > 1) {
-      check.Fail(ShapeField(given, node.role(), "tp"),
-                 absl::StrCat("is ", shape.tp, ", but the dataflow asks scores of role ",
-                              node.role(), ", which each of its ranks answers alone; use dp",
-                              spec.algorithm().recompute_log_prob() && node.role() == "actor"
-                                  ? ", or set algorithm.recompute_log_prob: false"
-                                  : ""));
     }
   }
 }
@@ -529,6 +549,7 @@ CheckedSpec CheckSpec(const v1::JobSpec& spec) {
     CheckPlacement(spec, out.dataflow, &out.violations);
     if (out.violations.size() == before) FillPools(spec, out.dataflow, effective, &out.violations);
     CheckGenerationTp(*effective, out.dataflow, &out.violations);
+    ShapeScoringRoles(out.dataflow, effective);
   }
   CheckGroups(out.dataflow, spec, *effective, check);
   CheckPretraining(out.dataflow, *effective, check);

@@ -1,7 +1,9 @@
 #include "controller/core/spec.h"
 
 #include <set>
+#include <utility>
 
+#include "controller/core/roles.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -96,7 +98,38 @@ TEST(SpecTest, ACriticTakesTheActorsSettingsButNotItsRanks) {
   EXPECT_EQ(checked.effective.critic().train().lr(), 3e-4);
   EXPECT_EQ(checked.effective.critic().train().parallel().tp(), 1);
   spec.mutable_critic()->mutable_train()->mutable_parallel()->set_tp(2);
-  EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::ElementsAre("spec.critic.train.parallel.tp"));
+  EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::IsEmpty());
+}
+
+TEST(SpecTest, RolesThatScoreHaveAShape) {
+  v1::JobSpec spec = Good();
+  spec.mutable_algorithm()->set_preset("ppo");
+  spec.mutable_reward_model()->mutable_model()->set_path("/reward");
+  const auto shape_of = [&](const std::string& role) {
+    const CheckedSpec checked = CheckSpec(spec);
+    EXPECT_THAT(Fields(checked), ::testing::IsEmpty());
+    EXPECT_EQ(checked.effective.resources().role_workers_size(), 0);
+    const GroupShape shape = ShapeOf(checked.effective, role);
+    EXPECT_EQ(WorkersOf(checked.effective, checked.dataflow).at(role), shape.tp * shape.dp);
+    return std::make_pair(shape.tp, shape.dp);
+  };
+  EXPECT_EQ(shape_of("reference"), std::make_pair(1, 1));
+  (*spec.mutable_resources()->mutable_role_workers())["reference"] = 3;
+  EXPECT_EQ(shape_of("reference"), std::make_pair(1, 3));
+  spec.mutable_reference()->mutable_parallel()->set_tp(3);
+  EXPECT_EQ(shape_of("reference"), std::make_pair(3, 1));
+  spec.mutable_reward_model()->mutable_parallel()->set_tp(2);
+  spec.mutable_reward_model()->mutable_parallel()->set_dp(4);
+  EXPECT_EQ(shape_of("reward_model"), std::make_pair(2, 4));
+
+  spec.mutable_reference()->mutable_parallel()->set_tp(2);
+  spec.mutable_reward_model()->mutable_parallel()->set_dp(1025);
+  const CheckedSpec wrong = CheckSpec(spec);
+  EXPECT_THAT(Fields(wrong),
+              ::testing::UnorderedElementsAre("spec.resources.role_workers.reference",
+                                              "spec.reward_model.parallel.dp"));
+  EXPECT_EQ(wrong.violations[0].description(),
+            "is 3, but spec.reference.parallel makes 2 workers; give one of the two");
 }
 
 TEST(SpecTest, EveryViolationIsListedAtOnce) {

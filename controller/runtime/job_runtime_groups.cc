@@ -1,4 +1,4 @@
-// JobRuntime: tasks of ranks that train a role together.
+// JobRuntime: tasks of ranks that share a role's model.
 #include <filesystem>
 #include <iterator>
 #include <utility>
@@ -25,8 +25,8 @@ void JobRuntime::SendAssign(const StartTask& effect, v1::Task task) {
   // The group's generation travels with the role, so that a worker that comes back tells it.
   task.mutable_order()->set_pool(args.role);
   task.mutable_order()->set_generation(args.generation);
-  const bool trained = !args.first_worker.empty();
-  if (const int ranks = trained ? RanksOf(core_.effective_spec(), args.role) : 1; ranks > 1) {
+  const bool grouped = !args.first_worker.empty();
+  if (const int ranks = grouped ? RanksOf(core_.effective_spec(), args.role) : 1; ranks > 1) {
     assign->set_rank(static_cast<int>(args.rank));
     assign->set_world_size(ranks);
     v1::Rendezvous* meet = assign->mutable_rendezvous();

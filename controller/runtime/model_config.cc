@@ -25,19 +25,31 @@ v1::FieldViolation Violation(const std::string& field, const std::string& descri
   return violation;
 }
 
-void CheckHeads(const v1::JobSpec& spec, std::vector<v1::FieldViolation>& out) {
-  const int tp = ShapeOf(spec, "actor").tp;
+/// The model that a role holds: its own, else the job's.
+const v1::ModelSpec& ModelOf(const v1::JobSpec& spec, const std::string& role) {
+  const v1::ScoringModelSpec* scoring = ScoringModelOf(spec, role);
+  const v1::ModelSpec& own = scoring != nullptr      ? scoring->model()
+                             : role == "critic"      ? spec.critic().model()
+                             : role == "cost_critic" ? spec.cost_critic().model()
+                                                     : spec.model();
+  return own.has_path() || own.has_init() ? own : spec.model();
+}
+
+void CheckHeads(const v1::JobSpec& spec, const std::string& role,
+                std::vector<v1::FieldViolation>& out) {
+  const int tp = ShapeOf(spec, role).tp;
   if (tp <= 1) return;
+  const v1::ModelSpec& model = ModelOf(spec, role);
   ModelConfig config;
-  if (spec.model().path().empty()) {
-    config.heads = spec.model().init().num_attention_heads();
-    config.key_heads = spec.model().init().num_key_value_heads();
+  if (model.path().empty()) {
+    config.heads = model.init().num_attention_heads();
+    config.key_heads = model.init().num_key_value_heads();
   } else {
-    config = ReadModelConfig(spec.model().path());
+    config = ReadModelConfig(model.path());
   }
   if (config.heads % tp == 0 && config.key_heads % tp == 0) return;
   out.push_back(Violation(
-      "spec.actor.parallel.tp",
+      absl::StrCat("spec.", ParallelPath(role), ".parallel.tp"),
       absl::StrCat(tp, " does not divide the model's ", config.heads, " attention heads and ",
                    config.key_heads, " key-value heads; choose a tp that divides both")));
 }
@@ -71,7 +83,9 @@ ModelConfig ReadModelConfig(const std::string& folder) {
 
 std::vector<v1::FieldViolation> CheckModelConfigs(const v1::JobSpec& effective) {
   std::vector<v1::FieldViolation> out;
-  CheckHeads(effective, out);
+  for (const char* role : {"actor", "critic", "cost_critic", "reference", "reward_model", "cost"}) {
+    CheckHeads(effective, role, out);
+  }
   if (effective.has_reward_model()) {
     CheckHasHead("spec.reward_model.model.path", effective.reward_model().model().path(), out);
   }

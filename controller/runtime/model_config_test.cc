@@ -55,6 +55,22 @@ TEST_F(ModelConfigTest, TensorParallelismHasToDivideTheHeads) {
               HasSubstr("4 does not divide the model's 8 attention heads and 2 key-value heads"));
 }
 
+TEST_F(ModelConfigTest, SoDoesThatOfARoleWithItsOwnModel) {
+  v1::JobSpec spec;
+  spec.mutable_model()->mutable_init()->set_num_attention_heads(6);
+  spec.mutable_model()->mutable_init()->set_num_key_value_heads(6);
+  spec.mutable_reward_model()->mutable_model()->set_path(
+      Model(R"({"num_attention_heads": 8, "architectures": ["LlamaForSequenceClassification"]})"));
+  for (v1::ScoringModelSpec* role : {spec.mutable_reward_model(), spec.mutable_reference()}) {
+    role->mutable_parallel()->set_tp(3);
+  }
+  spec.mutable_critic()->mutable_train()->mutable_parallel()->set_tp(4);
+  const auto violations = CheckModelConfigs(spec);
+  ASSERT_EQ(violations.size(), 2u);
+  EXPECT_EQ(violations[0].field(), "spec.critic.train.parallel.tp");
+  EXPECT_EQ(violations[1].field(), "spec.reward_model.parallel.tp");
+}
+
 TEST_F(ModelConfigTest, ARewardModelNeedsAHead) {
   v1::JobSpec spec;
   spec.mutable_reward_model()->mutable_model()->set_path(

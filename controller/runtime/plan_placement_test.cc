@@ -88,7 +88,8 @@ TEST_F(PlanPlacementTest, ChoosesPoolsAndLayouts) {
   EXPECT_LE(devices, 8);
   const auto workers = WorkersOf(checked.effective, checked.dataflow);
   EXPECT_EQ(workers.at("actor"), workers.at("rollout") * GenerationTp(checked.effective));
-  EXPECT_EQ(ShapeOf(checked.effective, "critic").tp, 1);
+  const GroupShape reference = ShapeOf(checked.effective, "reference");
+  EXPECT_EQ(workers.at("reference"), reference.tp * reference.dp);
   // The same spec written out is good, and the same.
   const CheckedSpec again = CheckSpec(checked.effective);
   EXPECT_THAT(Text(again.violations), ElementsAre());
@@ -110,19 +111,6 @@ TEST_F(PlanPlacementTest, EveryDataRankHasASequence) {
   EXPECT_LE(ShapeOf(checked.effective, "actor").dp, 2);
   EXPECT_LE(ShapeOf(checked.effective, "critic").dp, 2);
   EXPECT_THAT(Text(CheckSpec(checked.effective).violations), ElementsAre());
-}
-
-// An actor that scores has no tensor ranks.
-TEST_F(PlanPlacementTest, AnActorThatScoresHasDataRanksAlone) {
-  v1::JobSpec spec = Ppo(4096, 32, 32);
-  CheckedSpec checked = CheckSpec(spec);
-  v1::ScoreNode* node = checked.dataflow.add_score();
-  node->set_node("own_log_prob");
-  node->set_role("actor");
-  spec.mutable_resources()->set_devices(32);
-  checked.effective.mutable_resources()->set_devices(32);
-  EXPECT_THAT(Text(PlanPlacement(spec, checked.dataflow, &checked.effective)), ElementsAre());
-  EXPECT_EQ(ShapeOf(checked.effective, "actor").tp, 1);
 }
 
 TEST_F(PlanPlacementTest, SaysWhatDoesNotFit) {

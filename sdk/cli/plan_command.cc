@@ -95,17 +95,18 @@ std::optional<RankLayout> LayoutOf(const v1::PoolSpec& pool, const std::string& 
 
 // Workers of its own, as many as the spec says.
 placement::PoolRequest OnItsOwn(const v1::JobSpec& spec, const std::string& role, int index) {
+  const v1::ParallelSpec& parallel = role == "critic"        ? spec.critic().train().parallel()
+                                     : role == "cost_critic" ? spec.cost_critic().train().parallel()
+                                     : role == "reference"   ? spec.reference().parallel()
+                                     : role == "reward_model" ? spec.reward_model().parallel()
+                                     : role == "cost"         ? spec.cost_model().parallel()
+                                                              : spec.actor().parallel();
   RankLayout layout;
-  if (role == "actor" || role == "critic" || role == "cost_critic") {
-    const v1::ParallelSpec& parallel = role == "critic" ? spec.critic().train().parallel()
-                                       : role == "cost_critic"
-                                           ? spec.cost_critic().train().parallel()
-                                           : spec.actor().parallel();
-    layout.tensor = std::max(1, parallel.tp());
-    layout.data = std::max(1, parallel.dp());
-  } else if (const auto at = spec.resources().role_workers().find(role);
-             at != spec.resources().role_workers().end()) {
-    layout.data = std::max(1, at->second);
+  layout.tensor = std::max(1, parallel.tp());
+  layout.data = std::max(1, parallel.dp());
+  const auto workers = spec.resources().role_workers().find(role);
+  if (workers != spec.resources().role_workers().end()) {
+    layout.data = std::max(1, workers->second / layout.tensor);
   }
   placement::PoolRequest out;
   out.roles = {index};
@@ -162,10 +163,9 @@ void AddNotesOfSpec(const PlanFlags& flags, const v1::JobSpec& spec,
         "the spec has no placement, so each role gets workers of its own; -o yaml prints the "
         "`resources` that make this plan so");
   } else if (name == "colocate" || name == "split" || name == "standalone") {
-    notes->push_back(
-        absl::StrCat("placement ", name,
-                     " takes layouts from actor.parallel, critic.train.parallel and "
-                     "role_workers; -o yaml prints the `resources` that make this plan so"));
+    notes->push_back(absl::StrCat("placement ", name,
+                                  " takes layouts from each role's `parallel`; "
+                                  "-o yaml prints the `resources` that make this plan so"));
   }
   for (const v1::PoolSpec& pool : resources.pools()) {
     const bool actor = std::count(pool.roles().begin(), pool.roles().end(), "actor") > 0;

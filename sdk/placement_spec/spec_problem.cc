@@ -164,8 +164,7 @@ absl::StatusOr<SpecProblem> ProblemOf(const v1::JobSpec& spec, const ModelSource
 void KeepToRunnable(const v1::JobSpec& spec, Problem* problem) {
   problem->max_pipeline = 1;
   for (Role& role : problem->roles) {
-    role.max_tensor = role.name == "actor" && !role.scores ? kMostTensor : 1;
-    role.max_generation_tensor = role.max_tensor;
+    role.max_tensor = role.max_generation_tensor = kMostTensor;
     role.max_data = static_cast<int>(
         role.trains ? std::clamp<int64_t>(MiniBatch(spec, role.name), 1, kMostData) : kMostData);
   }

@@ -35,8 +35,7 @@ std::vector<std::string> ModelRoles(const v1::JobSpec& spec);
 absl::StatusOr<SpecProblem> ProblemOf(const v1::JobSpec& spec, const ModelSource& source);
 
 /// Leaves the layouts that Baton's own workers run and the controller admits: no pipeline stages,
-/// tensor ranks for an actor that does not score, data ranks that all have a sequence of each
-/// mini-batch.
+/// data ranks that all have a sequence of each mini-batch.
 void KeepToRunnable(const v1::JobSpec& spec, Problem* problem);
 
 /// The plan's pools and layouts, the rollouts beside the actor; other fields stay.

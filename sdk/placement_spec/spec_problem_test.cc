@@ -69,9 +69,9 @@ TEST(SpecProblem, RunnableHasItsLimits) {
   EXPECT_EQ(problem.roles[0].max_tensor, 64);
   EXPECT_EQ(problem.roles[0].max_generation_tensor, 64);
   EXPECT_EQ(problem.roles[0].max_data, 8);
-  EXPECT_EQ(problem.roles[1].max_tensor, 1);
+  EXPECT_EQ(problem.roles[1].max_tensor, 64);
   EXPECT_EQ(problem.roles[1].max_data, 4);
-  EXPECT_EQ(problem.roles[2].max_tensor, 1);
+  EXPECT_EQ(problem.roles[2].max_tensor, 64);
   EXPECT_EQ(problem.roles[2].max_data, 1024);
 
   // Without mini-batches a rank has a sequence of the whole batch: 16 prompts x 2.
@@ -81,7 +81,7 @@ TEST(SpecProblem, RunnableHasItsLimits) {
   made = ProblemOf(spec, Llama);
   KeepToRunnable(spec, &made->problem);
   EXPECT_TRUE(made->problem.roles[0].scores);
-  EXPECT_EQ(made->problem.roles[0].max_tensor, 1);
+  EXPECT_EQ(made->problem.roles[0].max_tensor, 64);
   EXPECT_EQ(made->problem.roles[0].max_data, 32);
   EXPECT_EQ(made->problem.roles[1].max_data, 32);
 }

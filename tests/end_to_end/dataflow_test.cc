@@ -228,15 +228,60 @@ TEST(GroupsTest, ALostRankChangesNothing) {
   for (const auto& [lost, weights] : ends) EXPECT_EQ(weights, ends["nobody"]) << lost;
 }
 
+// Two ranks hold each model together. Whoever of the reference is lost, what it scored is asked
+// again of its next generation, and nobody goes back to a checkpoint.
+TEST(GroupsTest, ALostRankOfARoleThatScoresCostsNoStep) {
+  std::map<std::string, std::string> ends;
+  for (const std::string lost : {"nobody", "reference-0", "reference-1"}) {
+    TestCluster cluster(absl::Milliseconds(500));
+    const auto slow = [](fake::FakeWorkerOptions& options) {
+      options.token_delay = absl::Microseconds(300);
+    };
+    cluster.AddWorker("rollout-0", "rollout", slow);
+    cluster.AddWorker("rollout-1", "rollout", slow);
+    cluster.AddWorker("reward-0", "reward");
+    for (const char* role : {"actor", "critic", "reference"}) {
+      for (const char* rank : {"-0", "-1"}) cluster.AddWorker(absl::StrCat(role, rank), role);
+    }
+    v1::JobSpec spec = SpecOf(cluster, "ppo", 6);
+    spec.mutable_algorithm()->set_recompute_log_prob(true);
+    spec.mutable_actor()->mutable_parallel()->set_tp(2);
+    spec.mutable_critic()->mutable_train()->mutable_parallel()->set_tp(2);
+    spec.mutable_reference()->mutable_parallel()->set_tp(2);
+    const auto job = cluster.Create(spec, "rl");
+    ASSERT_TRUE(job.ok()) << job.status();
+    ASSERT_TRUE(cluster.WaitForStep("rl", 3)) << cluster.Why("rl");
+    if (lost != "nobody") {
+      cluster.KillWorker(lost);
+      EXPECT_TRUE(WaitFor([&] {
+        return absl::StrContains(cluster.Why("rl"), "the other ranks of its group");
+      })) << cluster.Why("rl");
+      cluster.AddWorker("reference-2", "reference");
+    }
+    ASSERT_TRUE(cluster.WaitForState("rl", Job::STATE_SUCCEEDED))
+        << lost << ": " << cluster.Get("rl").error().message() << cluster.Why("rl");
+    for (const v1::JobEvent& event : cluster.Events("rl")) {
+      EXPECT_THAT(event.message(), ::testing::Not(HasSubstr("restarts from step"))) << lost;
+    }
+    ends[lost] = WeightsHash(cluster.FinalWeights("rl"));
+  }
+  for (const auto& [lost, weights] : ends) EXPECT_EQ(weights, ends["nobody"]) << lost;
+}
+
 TEST(GroupsTest, ShapesThatCannotWorkAreRefusedWithTheRemedy) {
   TestCluster cluster;
   AddEveryRole(cluster);
   v1::JobSpec spec = SpecOf(cluster, "ppo", 2);
   spec.mutable_actor()->mutable_parallel()->set_dp(64);
-  spec.mutable_critic()->mutable_train()->mutable_parallel()->set_tp(2);
+  spec.mutable_critic()->mutable_train()->mutable_parallel()->set_tp(3);
+  spec.mutable_reference()->mutable_parallel()->set_tp(3);
   const std::string refused = cluster.Create(spec, "rl").status().ToString();
   EXPECT_THAT(refused, HasSubstr("spec.actor.parallel.dp: 64 data ranks share mini-batches of 16"));
-  EXPECT_THAT(refused, AllOf(HasSubstr("spec.critic.train.parallel.tp"), HasSubstr("use dp")));
+  for (const char* path : {"spec.critic.train.parallel.tp", "spec.reference.parallel.tp"}) {
+    EXPECT_THAT(refused, HasSubstr(absl::StrCat(path,
+                                                ": 3 does not divide the model's 4 attention "
+                                                "heads")));
+  }
 }
 
 constexpr char kAnyRole[] = "actor+rollout+reward+critic+reference";

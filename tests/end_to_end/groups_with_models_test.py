@@ -35,6 +35,18 @@ algorithm: {preset: ppo}
 resources: {rollout_workers: 1}
 trainer: {save_freq: 0, total_training_steps: 3}
 """ + MODEL
+TENSOR = """
+kind: rl
+data: {train_files: [%%s], train_batch_size: 8, max_prompt_length: 8, max_response_length: 8}
+rollout: {n: 2, deterministic: true}
+reward: {rules: [{type: numeric, extract: '#(\\d+)$'}]}
+actor: {lr: 1e-3, lr_warmup_steps: 0, parallel: {tp: %(tp)d}}
+critic: {train: {lr: 1e-2, parallel: {tp: %(tp)d}}}
+reference: {parallel: {tp: %(tp)d}}
+algorithm: {preset: ppo, recompute_log_prob: true}
+resources: {rollout_workers: 1}
+trainer: {save_freq: 10, total_training_steps: %(steps)d}
+""" + MODEL
 HYBRID = """
 kind: rl
 data: {train_files: [%s], train_batch_size: 8, max_prompt_length: 8, max_response_length: 8}
@@ -176,10 +188,39 @@ class GroupsWithModelsTest(unittest.TestCase):
             with open(self.weights(names[0]), "rb") as a, open(self.weights(names[1]), "rb") as b:
                 self.assertTrue(a.read() == b.read(), "the weights differ")
 
-    def ranks_of(self, name):
+    def test_ranks_that_hold_a_model_together_score_as_one(self):
+        found = {}
+        for tp in (1, 2):
+            self.submit(f"scores-{tp}", TENSOR % {"tp": tp, "steps": 6} % self.path("sft.jsonl"))
+            found[tp] = self.succeed(f"scores-{tp}")["metrics"]
+        self.assertGreater(found[1]["actor/reward_kl_penalty"], 1e-4, "it left the reference")
+        for name in ("actor/reward_kl_penalty", "critic/values/mean", "critic/vf_loss",
+                     "actor/pg_loss", "actor/grad_norm"):
+            self.assertAlmostEqual(found[2][name], found[1][name],
+                                   delta=1e-3 * abs(found[1][name]) + 1e-5, msg=name)
+        for tp in (1, 2):
+            self.assertLess(found[tp]["rollout_corr/log_prob_abs_diff"], 1e-4)
+
+    def test_a_rank_that_only_scores_is_lost_alone(self):
+        spec = TENSOR % {"tp": 2, "steps": 60} % self.path("sft.jsonl")
+        self.submit("all-score", spec)
+        self.succeed("all-score")
+        for lost in (0, 1):
+            name = f"lost-{lost}"
+            self.submit(name, spec)
+            self.wait(name, lambda job: int(job.get("step", 0)) >= 15, "step 15")
+            ranks = self.ranks_of(name, "reference")
+            self.assertEqual(len(ranks), 2)
+            os.kill(int(ranks[lost]["pid"]), signal.SIGKILL)
+            self.succeed(name)
+            self.assertNotIn("restarts from step", self.baton("logs", name))
+            with open(self.weights("all-score"), "rb") as a, open(self.weights(name), "rb") as b:
+                self.assertTrue(a.read() == b.read(), "the weights differ")
+
+    def ranks_of(self, name, role="actor"):
         workers = json.loads(self.baton("workers", "-o", "json"))["workers"]
         return [w for w in workers
-                if w.get("job", "").endswith("/" + name) and "actor" in w.get("role", "")]
+                if w.get("job", "").endswith("/" + name) and role in w.get("role", "")]
 
     def test_actor_and_critic_on_ranks(self):
         self.submit("ppo", RL % self.path("sft.jsonl"))

@@ -321,6 +321,11 @@ std::string SampledByTheTrainedWeights(const ActorState& actor, const Payload& r
                       actor.version);
 }
 
+std::string TheFirstOfACopyScores(uint32_t rank, int tp) {
+  if (rank % static_cast<uint32_t>(tp) == 0) return "";
+  return absl::StrCat("rank ", rank, " is asked for a score, and ", tp, " ranks hold a copy");
+}
+
 std::string NothingAfterTheEnd(v1::Job::State state, const controller::StartTask& task) {
   if (!controller::IsTerminal(state) && state != v1::Job::STATE_PAUSED) return "";
   return absl::StrCat(MethodName(task.ref.kind), " is sent for a job that is ",

@@ -101,6 +101,8 @@ std::string OneRoleOfAPoolAtATime(const std::vector<controller::RolePool>& pools
                                   const std::vector<TaskAtWork>& running);
 /// Where actor and rollouts share workers: what a response comes from is what is trained.
 std::string SampledByTheTrainedWeights(const ActorState& actor, const Payload& response);
+/// Of the ranks that hold one copy of a model together, the first is asked.
+std::string TheFirstOfACopyScores(uint32_t rank, int tp);
 /// `state` as it was when the task was decided on.
 std::string NothingAfterTheEnd(v1::Job::State state, const controller::StartTask& task);
 std::string RevisionsHaveNoGap(const JobHistory& history, int64_t revision);

@@ -31,12 +31,13 @@ v1::JobSpec SpecOf(const JobPlan& plan) {
   spec.mutable_algorithm()->set_use_kl_loss(plan.reference);
   spec.mutable_algorithm()->set_recompute_log_prob(plan.recompute);
   if (plan.critic) spec.mutable_algorithm()->set_preset("ppo");
-  if (plan.actors > 1) spec.mutable_actor()->mutable_parallel()->set_dp(plan.actors);
-  if (plan.scorers > 1) {
-    spec.mutable_resources()->set_reward_workers(plan.scorers);
-    if (plan.reference || plan.critic) {
-      (*spec.mutable_resources()->mutable_role_workers())["reference"] = plan.scorers;
-    }
+  v1::ParallelSpec* actor = spec.mutable_actor()->mutable_parallel();
+  plan.tensor ? actor->set_tp(plan.actors) : actor->set_dp(plan.actors);
+  if (plan.scorers > 1) spec.mutable_resources()->set_reward_workers(plan.scorers);
+  if (plan.reference || plan.critic) {
+    v1::ParallelSpec* reference = spec.mutable_reference()->mutable_parallel();
+    reference->set_tp(plan.tensor ? 2 : 1);
+    reference->set_dp(plan.scorers);
   }
   bool hybrid = false;
   for (const std::vector<std::string>& roles : plan.pools) {

@@ -33,8 +33,9 @@ struct JobPlan {
   bool reference = false;
   bool critic = false;     ///< Preset ppo: one that trains with the actor, and a reference.
   bool recompute = false;  ///< The actor computes the log-probs of responses again.
-  int actors = 1;          ///< Data ranks of its group.
-  int scorers = 1;         ///< Workers of reward, and of the reference.
+  int actors = 1;          ///< Ranks of its group.
+  int scorers = 1;         ///< Workers of reward, and copies of the reference.
+  bool tensor = false;     ///< The actor's ranks hold one copy together; two do of the reference.
   int slowness = 1;        ///< How many times longer its tokens and scores take.
   std::vector<std::vector<std::string>> pools;  ///< Roles that share workers.
   uint64_t seed = 1;

@@ -37,6 +37,7 @@ constexpr NamedMutation kMutations[] = {
     {"turn-while-working", Mutation::kTurnWhileWorking, true},
     {"command-while-working", Mutation::kCommandWhileWorking, true},
     {"commands-at-once", Mutation::kCommandsAtOnce, true},
+    {"every-rank-scores", Mutation::kEveryRankScores, true},
     {"pool-not-awaited", Mutation::kPoolNotAwaited, false},
     {"epoch-not-in-attempts", Mutation::kEpochNotInAttempts, false},
     {"evaluation-miscounts", Mutation::kEvaluationMiscounts, false},

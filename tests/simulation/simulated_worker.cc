@@ -56,6 +56,13 @@ bool SimulatedWorker::Holds(const std::string& job) const {
                      [&](const auto& held) { return held.second.job == job; });
 }
 
+bool SimulatedWorker::HoldsRank(const std::string& job, const std::string& role,
+                                uint64_t generation) const {
+  if (!world_.time().alive(process_)) return false;
+  const auto held = held_.find(role);
+  return held != held_.end() && held->second.job == job && held->second.generation == generation;
+}
+
 std::map<std::string, TaskAtWork> SimulatedWorker::AtWork(const std::string& job) const {
   std::map<std::string, TaskAtWork> out;
   if (!world_.time().alive(process_)) return out;

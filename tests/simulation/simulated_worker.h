@@ -31,6 +31,8 @@ class SimulatedWorker {
   uint64_t stream() const { return stream_; }
   uint64_t epoch_seen() const { return epoch_; }
   bool Holds(const std::string& job) const;
+  /// … in that role, as a rank of that generation of its group.
+  bool HoldsRank(const std::string& job, const std::string& role, uint64_t generation) const;
   absl::Time lease_end() const { return lease_end_; }
   /// Tokens of a job's tasks that have begun and not ended, with what they are.
   std::map<std::string, TaskAtWork> AtWork(const std::string& job) const;
@@ -41,6 +43,7 @@ class SimulatedWorker {
   struct Held {
     std::string job;
     uint64_t generation = 0;
+    uint32_t rank = 0;
     v1::JobSpec spec;
     ActorState state;                    // an actor's; of a rollout the version it holds
     bool hybrid = false;                 // an actor's: a rollout of this worker samples with …
@@ -92,6 +95,7 @@ class SimulatedWorker {
   void Generate(uint64_t context);
   void NextToken(uint64_t context, uint32_t done);
   void Score(uint64_t context);
+  bool MissesARank(const TaskMessage& task, const Held& held) const;
   void Update(uint64_t context);
   void Fetch(uint64_t context);
   void Apply(uint64_t context, const std::vector<Payload>& batch);

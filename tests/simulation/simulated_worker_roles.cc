@@ -102,6 +102,7 @@ void SimulatedWorker::Assign(uint64_t context) {
   Held held;
   held.job = task.job;
   held.generation = task.generation;
+  held.rank = task.rank;
   held.spec = task.spec;
   held.hybrid = task.hybrid;
   if (task.role == "actor") TakeBack(task.job);
@@ -236,6 +237,15 @@ void SimulatedWorker::NextToken(uint64_t context, uint32_t done) {
   });
 }
 
+// What ranks hold together they compute together; their links are never cut.
+bool SimulatedWorker::MissesARank(const TaskMessage& task, const Held& held) const {
+  const auto& workers = world_.workers();
+  const auto there = std::count_if(workers.begin(), workers.end(), [&](const auto& worker) {
+    return worker->HoldsRank(task.job, task.role, held.generation);
+  });
+  return there < controller::RanksOf(held.spec, task.role);
+}
+
 void SimulatedWorker::Score(uint64_t context) {
   Running& running = contexts_.at(context);
   const Held* held = HeldFor(running.task);
@@ -246,6 +256,15 @@ void SimulatedWorker::Score(uint64_t context) {
       world_.controller()->Wants(running.task.job, id_, running.task.token)) {
     // What it recomputes is of the weights that sampled it.
     world_.Check("StalenessIsBounded", StalenessIsBounded(held->state, {running.task.trajectory}));
+  }
+  if (const int tp = controller::ShapeOf(held->spec, running.task.role).tp; tp > 1) {
+    if (world_.controller() != nullptr &&
+        world_.controller()->Wants(running.task.job, id_, running.task.token)) {
+      world_.Check("TheFirstOfACopyScores", TheFirstOfACopyScores(held->rank, tp));
+    }
+    if (MissesARank(running.task, *held)) {
+      return Finish(context, Failed(absl::UnavailableError("a rank is gone")));
+    }
   }
   Result result;
   result.reward = running.task.trajectory.reward;

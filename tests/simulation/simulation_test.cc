@@ -172,6 +172,13 @@ TEST(InvariantsTest, SharedWeightsAreThoseThatAreTrained) {
   EXPECT_NE(SampledByTheTrainedWeights({7, 3, 4, 2}, response), "") << "of another actor";
 }
 
+TEST(InvariantsTest, RanksScoreByTheirFirst) {
+  EXPECT_EQ(TheFirstOfACopyScores(0, 1), "");
+  EXPECT_EQ(TheFirstOfACopyScores(3, 1), "");
+  EXPECT_EQ(TheFirstOfACopyScores(2, 2), "");
+  EXPECT_EQ(TheFirstOfACopyScores(3, 2), "rank 3 is asked for a score, and 2 ranks hold a copy");
+}
+
 TEST(InvariantsTest, TheEndIsNamed) {
   store::v1::JobRow row;
   JobHistory history;

@@ -1,0 +1,259 @@
+// Ranks that share a role's model: they meet, score together, are lost and meet anew.
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "controller/core/simulated_job.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace baton::controller {
+namespace {
+
+using Job = v1::Job;
+
+SimulatedJob OnRanks(uint64_t seed, int steps, int ranks) {
+  SimulatedJob::Options options;
+  options.seed = seed;
+  options.steps = steps;
+  options.actor_ranks = ranks;
+  return SimulatedJob(options);
+}
+
+TEST(RanksTest, RanksTakeTheirRoleOnTogetherOrNotAtAll) {
+  SimulatedJob world = OnRanks(1, 2, 2);
+  world.Send(WorkerGranted{"a", "actor", {}});
+  EXPECT_TRUE(world.UnderWay(TaskKind::kAssignRole).empty());
+  const v1::ExplainJobResponse why = world.core().Explain(world.now());
+  const auto gathers = std::find_if(why.waits().begin(), why.waits().end(),
+                                    [](const auto& wait) { return wait.kind() == "gather"; });
+  ASSERT_NE(gathers, why.waits().end()) << why.DebugString();
+  EXPECT_THAT(gathers->cause(), ::testing::HasSubstr("rank 0 on worker a"));
+}
+
+// Its peer is not known to be lost when a rank reports that it is gone.
+TEST(RanksTest, ABrokenGroupWaitsForTheLossAndGoesOnFromItsCheckpoint) {
+  SimulatedJob world = OnRanks(3, 4, 2);
+  const auto updates = [&] { return world.UnderWay(TaskKind::kUpdate); };
+  while (world.core().step() < 3 || updates().size() < 2) ASSERT_TRUE(world.Step());
+  TaskDone broken = updates()[1];
+  world.Swallow(TaskKind::kUpdate);
+  broken.status = absl::UnavailableError("rank 0 closed its connection");
+  world.Send(broken);
+  EXPECT_EQ(world.core().state(), Job::STATE_RUNNING);
+  const v1::ExplainJobResponse why = world.core().Explain(world.now());
+  EXPECT_THAT(why.DebugString(), ::testing::HasSubstr("rank 0 closed its connection"));
+  world.Send(Tick{});
+  EXPECT_EQ(world.core().incarnation(), 1u) << "too early";
+  world.LoseOneOf("actor");
+  EXPECT_EQ(world.core().incarnation(), 2u);
+  EXPECT_EQ(world.core().step(), 2);
+  world.RunToEnd();
+  EXPECT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+  SimulatedJob undisturbed = OnRanks(3, 4, 2);
+  undisturbed.RunToEnd();
+  EXPECT_EQ(world.FinalWeights(), undisturbed.FinalWeights());
+}
+
+// They would train on for nothing, and come late to the next meeting.
+TEST(RanksTest, RanksThatWorkOnForNothingAreStopped) {
+  SimulatedJob world = OnRanks(3, 4, 2);
+  while (world.core().step() < 1 || world.UnderWay(TaskKind::kUpdate).size() < 2) {
+    ASSERT_TRUE(world.Step());
+  }
+  const std::vector<TaskDone> updates = world.UnderWay(TaskKind::kUpdate);
+  world.Lose(updates[0].worker);
+  ASSERT_FALSE(world.stopped().empty());
+  const StopTask& stop = world.stopped().front();
+  EXPECT_EQ(stop.worker, updates[1].worker);
+  EXPECT_TRUE(stop.ref == updates[1].ref);
+  world.RunToEnd();
+  EXPECT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+}
+
+// A rank may have other work to end before it comes.
+TEST(RanksTest, AMeetingMayTakeAsLongAsASetUp) {
+  SimulatedJob world = OnRanks(1, 2, 2);
+  const auto first_rank = [&]() -> std::optional<TaskDone> {
+    for (const TaskDone& task : world.UnderWay(TaskKind::kAssignRole)) {
+      if (world.core().RoleOf(task.ref) == "actor") return task;
+    }
+    return std::nullopt;
+  };
+  while (!first_rank().has_value()) ASSERT_TRUE(world.Step());
+  const auto meet = [&] {
+    std::optional<TaskDone> late = first_rank();
+    ASSERT_TRUE(late.has_value());
+    late->status = absl::DeadlineExceededError("no word of rank 1");
+    world.Send(*late);
+  };
+  for (int i = 0; i < 7; ++i) {
+    meet();
+    world.Swallow(TaskKind::kAssignRole);
+    world.Wait(absl::Seconds(75));
+    world.Send(Tick{});
+    ASSERT_EQ(world.core().state(), Job::STATE_STARTING) << i;
+  }
+  for (int i = 0; i < 5 && world.core().state() == Job::STATE_STARTING; ++i) {
+    meet();
+    world.Swallow(TaskKind::kAssignRole);
+    world.Wait(absl::Seconds(100));
+    if (world.core().state() == Job::STATE_STARTING) world.Send(Tick{});
+  }
+  EXPECT_NE(world.core().state(), Job::STATE_STARTING)
+      << world.core().Explain(world.now()).DebugString();
+}
+
+TEST(RanksTest, AGroupThatBreaksAgainAndAgainFailsTheJobWithItsWords) {
+  SimulatedJob world = OnRanks(3, 4, 2);
+  for (int i = 0; i < 10 && !world.ended(); ++i) {
+    while (world.UnderWay(TaskKind::kUpdate).size() < 2 && !world.ended()) {
+      ASSERT_TRUE(world.Step());
+    }
+    if (world.ended()) break;
+    TaskDone broken = world.UnderWay(TaskKind::kUpdate)[0];
+    world.Swallow(TaskKind::kUpdate);
+    broken.status = absl::DeadlineExceededError("rank 1 did not come");
+    world.Send(broken);
+    world.Wait(absl::Seconds(16));
+    if (!world.ended()) world.Send(Tick{});
+    if (world.core().state() == Job::STATE_STOPPING) world.RunToEnd();
+  }
+  EXPECT_EQ(world.core().state(), Job::STATE_FAILED);
+  EXPECT_THAT(world.core().Brief().error().message(),
+              ::testing::AllOf(::testing::HasSubstr("the actor group broke 4 times"),
+                               ::testing::HasSubstr("rank 1 did not come")));
+}
+
+// ---- Ranks that score ---------------------------------------------------------------------
+
+// Every model is held by two ranks together; the reference has two such copies.
+SimulatedJob OnTensorRanks(int steps) {
+  SimulatedJob::Options options;
+  options.seed = 3;
+  options.steps = steps;
+  options.preset = "ppo";
+  options.recompute_log_prob = true;
+  options.actor_tp = options.critic_tp = options.reference_tp = 2;
+  options.actor_ranks = options.critic_ranks = 2;
+  options.reference_ranks = 4;
+  return SimulatedJob(options);
+}
+
+// Under way, and wanted.
+std::vector<TaskDone> ScoresOf(SimulatedJob& world, const std::string& role) {
+  std::vector<TaskDone> scores;
+  for (const TaskDone& task : world.UnderWay(TaskKind::kScore)) {
+    const bool wanted = world.core().Wants(task.worker, task.ref);
+    if (wanted && world.core().RoleOf(task.ref) == role) scores.push_back(task);
+  }
+  return scores;
+}
+
+void RunUntilItScores(SimulatedJob& world, const std::string& role, int64_t step) {
+  while (world.core().step() < step || ScoresOf(world, role).empty()) ASSERT_TRUE(world.Step());
+}
+
+uint64_t WeightsOfUndisturbed(int steps) {
+  SimulatedJob world = OnTensorRanks(steps);
+  world.RunToEnd();
+  EXPECT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+  return world.FinalWeights();
+}
+
+// Of each of the reference's two copies one rank answers, and both do.
+TEST(ScoringRanksTest, TheFirstOfEachCopyAnswers) {
+  SimulatedJob world = OnTensorRanks(3);
+  std::set<std::string> answered;
+  for (int i = 0; !world.ended() && i < 20000 && world.Step(); ++i) {
+    for (const TaskDone& done : ScoresOf(world, "reference")) answered.insert(done.worker);
+  }
+  ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+  EXPECT_EQ(answered.size(), 2u);
+}
+
+TEST(ScoringRanksTest, TheLossOfOneCostsNoStep) {
+  for (const bool answers : {true, false}) {
+    SimulatedJob world = OnTensorRanks(4);
+    ASSERT_NO_FATAL_FAILURE(RunUntilItScores(world, "reference", 3));
+    std::set<std::string> leaders;
+    for (const TaskDone& score : ScoresOf(world, "reference")) leaders.insert(score.worker);
+    std::string lost;
+    for (const auto& [worker, roles] : world.core().HeldWorkers()) {
+      if (roles == "reference" && leaders.count(worker) == (answers ? 1u : 0u)) lost = worker;
+    }
+    ASSERT_FALSE(lost.empty());
+    world.Lose(lost);
+    EXPECT_EQ(world.core().state(), Job::STATE_RUNNING);
+    EXPECT_EQ(world.core().step(), 3);
+    world.RunToEnd();
+    EXPECT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+    EXPECT_EQ(world.core().incarnation(), 1u);
+    EXPECT_EQ(world.FinalWeights(), WeightsOfUndisturbed(4));
+  }
+}
+
+// The loss may not be known yet: nothing is asked of the group until it has met again.
+TEST(ScoringRanksTest, AScoreThatMissesARankBreaksItsGroupAlone) {
+  SimulatedJob world = OnTensorRanks(4);
+  ASSERT_NO_FATAL_FAILURE(RunUntilItScores(world, "reference", 1));
+  TaskDone broken = ScoresOf(world, "reference").front();
+  broken.status = absl::UnavailableError("rank 1 closed its connection");
+  world.Send(broken);
+  EXPECT_EQ(world.core().state(), Job::STATE_RUNNING);
+  EXPECT_TRUE(ScoresOf(world, "reference").empty());
+  const v1::ExplainJobResponse why = world.core().Explain(world.now());
+  const auto regroup = std::find_if(why.waits().begin(), why.waits().end(),
+                                    [](const auto& wait) { return wait.kind() == "regroup"; });
+  ASSERT_NE(regroup, why.waits().end()) << why.DebugString();
+  EXPECT_EQ(regroup->subject(), "role reference");
+  EXPECT_EQ(regroup->action(), "the group is formed anew");
+  EXPECT_THAT(regroup->cause(), ::testing::HasSubstr("rank 1 closed its connection"));
+  world.Wait(absl::Seconds(16));
+  world.Send(Tick{});
+  world.RunToEnd();
+  EXPECT_EQ(world.core().state(), Job::STATE_SUCCEEDED)
+      << world.core().Explain(world.now()).DebugString();
+  EXPECT_EQ(world.core().incarnation(), 1u);
+  EXPECT_EQ(world.FinalWeights(), WeightsOfUndisturbed(4));
+}
+
+// What the actor computes with its ranks is a matter of the weights that it trains.
+TEST(ScoringRanksTest, AScoreOfTheActorThatMissesARankTakesItBackToItsCheckpoint) {
+  SimulatedJob world = OnTensorRanks(4);
+  ASSERT_NO_FATAL_FAILURE(RunUntilItScores(world, "actor", 3));
+  TaskDone broken = ScoresOf(world, "actor").front();
+  broken.status = absl::DeadlineExceededError("no word of rank 1");
+  world.Send(broken);
+  world.Wait(absl::Seconds(16));
+  world.Send(Tick{});
+  EXPECT_EQ(world.core().incarnation(), 2u);
+  EXPECT_EQ(world.core().step(), 2);
+  world.RunToEnd();
+  EXPECT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+  EXPECT_EQ(world.FinalWeights(), WeightsOfUndisturbed(4));
+}
+
+TEST(ScoringRanksTest, AGroupThatBreaksAgainAndAgainFailsTheJobWithItsWords) {
+  SimulatedJob world = OnTensorRanks(4);
+  for (int i = 0; i < 10 && !world.ended(); ++i) {
+    while (ScoresOf(world, "reference").empty() && !world.ended()) ASSERT_TRUE(world.Step());
+    if (world.ended()) break;
+    TaskDone broken = ScoresOf(world, "reference").front();
+    broken.status = absl::UnavailableError("rank 1 did not come");
+    world.Send(broken);
+    world.Wait(absl::Seconds(16));
+    if (!world.ended()) world.Send(Tick{});
+    if (world.core().state() == Job::STATE_STOPPING) world.RunToEnd();
+  }
+  EXPECT_EQ(world.core().state(), Job::STATE_FAILED);
+  EXPECT_THAT(world.core().Brief().error().message(),
+              ::testing::AllOf(::testing::HasSubstr("the reference group broke 4 times"),
+                               ::testing::HasSubstr("rank 1 did not come")));
+}
+
+}  // namespace
+}  // namespace baton::controller
