@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "controller/core/job_state.h"
+#include "controller/core/roles.h"
 #include "controller/core/roster.h"
 #include "controller/core/task.h"
 #include "sdk/base/status_macros.h"
@@ -107,23 +108,29 @@ absl::Status CheckSlots(const store::v1::JobRow& row) {
   return absl::OkStatus();
 }
 
-// Each role that trains has its group, and a group no other command.
+// Each role whose ranks meet has its group; a group that trains has no other command, others none.
 absl::Status CheckGroups(const store::v1::JobRow& row) {
-  std::multiset<std::string> groups, trained;
+  std::multiset<std::string> groups, expected, trained;
+  for (const GroupRole& role : GroupRolesOf(row.job().effective_spec(), row.job().dataflow())) {
+    expected.insert(role.role);
+    if (role.trains) trained.insert(role.role);
+  }
   for (const store::v1::GroupRow& group : row.groups()) {
     groups.insert(group.role());
     BATON_RETURN_IF_ERROR(InRange<uint64_t>("groups.generation", group.generation(), 0, kMaxCount));
     BATON_RETURN_IF_ERROR(InRange<uint64_t>("groups.sequence", group.sequence(), 0, kMaxCount));
     BATON_RETURN_IF_ERROR(InRange<uint64_t>("groups.version", group.version(), 0, kMaxCount));
-    if (group.has_command() && !IsGroupCommand(static_cast<TaskKind>(group.command().kind()))) {
+    if (!group.has_command()) continue;
+    if (trained.count(group.role()) == 0 ||
+        !IsGroupCommand(static_cast<TaskKind>(group.command().kind()))) {
       return absl::DataLossError(absl::StrCat("groups.command.kind: ", group.command().kind(),
-                                              " is no command of a group"));
+                                              " is no command of the group of role ",
+                                              group.role()));
     }
   }
-  for (const v1::UpdateNode& node : row.job().dataflow().update()) trained.insert(node.role());
-  if (groups == trained && trained.count("actor") == 1) return absl::OkStatus();
+  if (groups == expected && trained.count("actor") == 1) return absl::OkStatus();
   return absl::DataLossError(
-      absl::StrCat("groups: ", row.groups_size(), " groups, not those that the dataflow trains"));
+      absl::StrCat("groups: ", row.groups_size(), " groups, not those of the job's roles"));
 }
 
 }  // namespace

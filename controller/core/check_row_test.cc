@@ -48,6 +48,26 @@ TEST(CheckRowTest, ARowThatACoreWroteIsGood) {
   EXPECT_TRUE(CheckRow(JobCore(RunningRow(), {}, 2, {}).Row()).ok());
 }
 
+TEST(CheckRowTest, ARoleThatScoresOnSeveralRanksHasAGroupWithoutCommands) {
+  v1::JobSpec spec = RunningRow().job().effective_spec();
+  spec.mutable_algorithm()->set_use_kl_loss(true);
+  spec.mutable_reference()->mutable_parallel()->set_tp(2);
+  const CheckedSpec checked = CheckSpec(spec);
+  ASSERT_TRUE(checked.violations.empty());
+  v1::Job job;
+  job.set_name("projects/default/jobs/j");
+  *job.mutable_effective_spec() = checked.effective;
+  *job.mutable_dataflow() = checked.dataflow;
+  store::v1::JobRow row = JobCore(job, 1, {}).Row();
+  ASSERT_EQ(row.groups_size(), 2);
+  EXPECT_EQ(row.groups(1).role(), "reference");
+  EXPECT_TRUE(CheckRow(row).ok()) << CheckRow(row);
+  row.mutable_groups(1)->mutable_command()->set_kind(static_cast<int>(TaskKind::kUpdate));
+  EXPECT_THAT(CheckRow(row).message(), HasSubstr("no command of the group of role reference"));
+  row.mutable_groups()->RemoveLast();
+  EXPECT_THAT(CheckRow(row).message(), HasSubstr("groups: 1 groups"));
+}
+
 TEST(CheckRowTest, ARowThatNoCoreWroteIsRefusedByItsField) {
   using Change = std::function<void(store::v1::JobRow&)>;
   const std::vector<std::pair<std::string, Change>> changes = {

@@ -11,21 +11,16 @@ namespace baton::controller {
 
 using Job = v1::Job;
 
-// Of the roles that train, and of those that score.
 void JobCore::MakeGroups() {
-  const auto make = [&](const std::string& role, bool trains) {
+  for (const GroupRole& role : GroupRolesOf(spec(), dataflow())) {
     Group group;
-    group.role = role;
-    group.trains = trains;
-    group.ranks = static_cast<uint32_t>(RanksOf(spec(), role));
-    group.tp = static_cast<uint32_t>(ShapeOf(spec(), role).tp);
-    groups_.insert(role == "actor" ? groups_.begin() : groups_.end(), std::move(group));
-  };
-  for (const v1::UpdateNode& node : dataflow().update()) make(node.role(), true);
-  for (const std::string& role : graph_.roles()) {
-    scorers_.emplace(role, options_.pace);
-    if (GroupOf(role) == nullptr && ShapeOf(spec(), role).tp > 1) make(role, false);
+    group.role = role.role;
+    group.trains = role.trains;
+    group.ranks = static_cast<uint32_t>(RanksOf(spec(), role.role));
+    group.tp = static_cast<uint32_t>(ShapeOf(spec(), role.role).tp);
+    groups_.push_back(std::move(group));
   }
+  for (const std::string& role : graph_.roles()) scorers_.emplace(role, options_.pace);
 }
 
 RolloutManager& JobCore::ManagerOf(const std::string& role) {

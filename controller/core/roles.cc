@@ -66,6 +66,20 @@ GroupShape ShapeOf(const v1::JobSpec& effective, absl::string_view role) {
   return {std::max(parallel.tp(), 1), std::max(parallel.dp(), 1)};
 }
 
+std::vector<GroupRole> GroupRolesOf(const v1::JobSpec& effective, const v1::Dataflow& dataflow) {
+  std::vector<GroupRole> out;
+  std::set<std::string> seen;
+  for (const v1::UpdateNode& node : dataflow.update()) {
+    if (!seen.insert(node.role()).second) continue;
+    out.insert(node.role() == "actor" ? out.begin() : out.end(), {node.role(), true});
+  }
+  for (const v1::ScoreNode& node : dataflow.score()) {
+    const bool together = ShapeOf(effective, node.role()).tp > 1;
+    if (together && seen.insert(node.role()).second) out.push_back({node.role(), false});
+  }
+  return out;
+}
+
 int RanksOf(const v1::JobSpec& effective, absl::string_view role) {
   const GroupShape shape = ShapeOf(effective, role);
   const int64_t ranks = int64_t{shape.tp} * shape.dp;

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "baton/store/v1/rows.pb.h"
@@ -47,6 +48,14 @@ struct GroupShape {
   int dp = 1;
 };
 GroupShape ShapeOf(const v1::JobSpec& effective, absl::string_view role);
+/// A role whose ranks meet: it has an update node, or several ranks hold one copy of its model.
+struct GroupRole {
+  std::string role;
+  bool trains = true;
+};
+/// Those of a job, each once: the actor first, then others that train, then those that only score.
+std::vector<GroupRole> GroupRolesOf(const v1::JobSpec& effective, const v1::Dataflow& dataflow);
+
 /// tp x dp.
 int RanksOf(const v1::JobSpec& effective, absl::string_view role);
 

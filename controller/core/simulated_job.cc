@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "absl/strings/str_split.h"
+#include "controller/core/check_row.h"
 #include "controller/core/roles.h"
 #include "controller/core/spec.h"
 #include "google/protobuf/text_format.h"
@@ -506,6 +507,7 @@ void SimulatedJob::ComeBack(const std::string& worker) {
 }
 
 void SimulatedJob::Restart(int dying_percent) {
+  EXPECT_TRUE(CheckRow(row_).ok()) << CheckRow(row_);
   std::vector<Event> still;
   for (const Event& event : pending_) {
     if (std::holds_alternative<TaskDone>(event)) still.push_back(event);
