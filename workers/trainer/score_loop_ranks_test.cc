@@ -1,5 +1,14 @@
 // Ranks that score together, as threads of this process over real sockets.
+#include <signal.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdlib>
+#include <numeric>
 #include <random>
 #include <string>
 #include <utility>
@@ -50,10 +59,11 @@ class Counting : public Communicator {
   std::atomic<int> broadcasts_{0};
 };
 
-constexpr int32_t kFailsOnRank0 = 66;
+constexpr int32_t kFailsOnRank0 = 66, kNeverEnds = 77;
 
 /// One rank. Its model answers, of each sequence, its length and the sum of its first token over
-/// the ranks; it fails on token 13, and loses a rank on token 99.
+/// the ranks; it fails on token 13, loses a rank on token 99, and with kNeverEnds rank 1 computes
+/// for ever.
 struct Rank {
   std::unique_ptr<RankGroups> groups;
   Counting* control = nullptr;  ///< The loop's, or else this rank's own.
@@ -87,6 +97,7 @@ struct Rank {
     if (batch[0].tokens[0] == kFailsOnRank0 && groups->address().rank == 0) {
       return absl::InternalError("no memory");
     }
+    while (batch[0].tokens[0] == kNeverEnds && groups->address().rank == 1) pause();
     try {
       groups->tensor_group()->AllReduce(sums);
     } catch (const engine::CollectiveError& error) {
@@ -97,6 +108,13 @@ struct Rank {
                      sums[static_cast<int64_t>(i)].item<float>()});
     }
     return out;
+  }
+  void Join(const GroupAddress& address) {
+    groups = RankGroups::Join(address).value();
+    std::vector<int> all(static_cast<size_t>(address.tp));
+    std::iota(all.begin(), all.end(), 0);
+    owned = std::make_unique<Counting>(groups->NewGroup("scores 0", all).value());
+    control = owned.get();
   }
   void Start(int64_t budget = 12) {
     loop->Start(budget,
@@ -133,19 +151,18 @@ class ScoreLoopRanksTest : public ::testing::Test {
     ranks_.clear();
     for (int i = 0; i < size; ++i) ranks_.push_back(std::make_unique<Rank>());
     OnAll([&](Rank& rank, int i) {
-      GroupAddress address;
-      address.store = store_->address();
-      address.generation = generation_;
-      address.rank = i;
-      address.tp = size;
-      address.timeout = timeout;
-      rank.groups = RankGroups::Join(address).value();
-      std::vector<int> all(static_cast<size_t>(size));
-      for (int r = 0; r < size; ++r) all[static_cast<size_t>(r)] = r;
-      rank.owned = std::make_unique<Counting>(rank.groups->NewGroup("scores 0", all).value());
-      rank.control = rank.owned.get();
+      rank.Join(Address(generation_, i, size, timeout));
       if (loops) rank.loop = std::make_unique<ScoreLoop>(std::move(rank.owned), options);
     });
+  }
+  GroupAddress Address(uint64_t generation, int rank, int size, absl::Duration timeout) const {
+    GroupAddress address;
+    address.store = store_->address();
+    address.generation = generation;
+    address.rank = rank;
+    address.tp = size;
+    address.timeout = timeout;
+    return address;
   }
   void OnAll(const std::function<void(Rank& rank, int i)>& call) {
     std::vector<std::thread> threads;
@@ -181,7 +198,7 @@ class ScoreLoopRanksTest : public ::testing::Test {
     }
   }
 
-  const std::unique_ptr<StoreServer> store_;
+  std::unique_ptr<StoreServer> store_;
   uint64_t generation_ = 0;
   std::vector<std::unique_ptr<Rank>> ranks_;
 };
@@ -401,6 +418,77 @@ TEST_F(ScoreLoopRanksTest, AKilledFollowerIsNoticedByWhoIsIdleAndByWhoAsks) {
     EXPECT_TRUE(absl::IsUnavailable(ranks_[0]->RunAlone(1)));
     EXPECT_LT(absl::Now() - since, absl::Seconds(20)) << "the timeout is 60 s";
     if (asks) killed.join();
+  }
+}
+
+/// Rank `rank` of two as another process: this program, running nothing but DISABLED_AnotherRank.
+class RankProcess {
+ public:
+  explicit RankProcess(const GroupAddress& address) {
+    std::string program = "/proc/self/exe", disabled = "--gtest_also_run_disabled_tests",
+                filter = "--gtest_filter=*DISABLED_AnotherRank";
+    char* arguments[] = {program.data(), disabled.data(), filter.data(), nullptr};
+    setenv("BATON_TEST_STORE", address.store.c_str(), 1);
+    setenv("BATON_TEST_RANK", std::to_string(address.rank).c_str(), 1);
+    EXPECT_EQ(posix_spawn(&pid_, program.c_str(), nullptr, nullptr, arguments, environ), 0);
+  }
+  ~RankProcess() { Kill(); }
+  void Kill() {
+    if (pid_ == 0) return;
+    const pid_t pid = std::exchange(pid_, 0);
+    EXPECT_EQ(kill(pid, SIGKILL), 0);
+    EXPECT_EQ(waitpid(pid, nullptr, 0), pid);
+  }
+
+ private:
+  pid_t pid_ = 0;
+};
+
+TEST_F(ScoreLoopRanksTest, DISABLED_AnotherRank) {
+  const char* store = getenv("BATON_TEST_STORE");
+  const char* number = getenv("BATON_TEST_RANK");
+  if (store == nullptr || number == nullptr) GTEST_SKIP() << "no rank of anything";
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  GroupAddress address = Address(1, std::stoi(number), 2, absl::Seconds(60));
+  address.store = store;
+  Rank rank;
+  rank.Join(address);
+  rank.loop = std::make_unique<ScoreLoop>(std::move(rank.owned));
+  rank.Start();
+  while (true) pause();
+}
+
+TEST_F(ScoreLoopRanksTest, AProcessThatIsKilledIsNoticed) {
+  for (const int killed : {0, 1}) {
+    const GroupAddress address = Address(1, killed, 2, absl::Seconds(60));
+    RankProcess other(address);
+    ranks_.clear();
+    ranks_.push_back(std::make_unique<Rank>());
+    Rank& rank = *ranks_[0];
+    rank.Join(Address(1, 1 - killed, 2, absl::Seconds(60)));
+    rank.loop = std::make_unique<ScoreLoop>(std::move(rank.owned));
+    rank.Start();
+    std::thread killer;
+    if (killed == 0) {
+      killer = std::thread([&] {
+        WaitForBroadcasts(rank, 2);
+        other.Kill();
+      });
+      EXPECT_TRUE(absl::IsUnavailable(rank.RunAlone(1)));
+    } else {
+      EXPECT_THAT(Ask(2, 5).value(), ElementsAre(2, 10));
+      killer = std::thread([&] {
+        WaitForBroadcasts(rank, 2);  // the micro-batch, which the other never ends
+        other.Kill();
+      });
+      EXPECT_TRUE(absl::IsUnavailable(Ask(2, kNeverEnds).status()));
+    }
+    const absl::Time since = absl::Now();
+    killer.join();
+    EXPECT_TRUE(absl::IsUnavailable(rank.RunAlone(2)));
+    EXPECT_LT(absl::Now() - since, absl::Seconds(20)) << "the timeout is 60 s";
+    EndAll();
+    store_ = StoreServer::Start("127.0.0.1").value();
   }
 }
 
