@@ -6,14 +6,12 @@
 
 #include <atomic>
 #include <thread>
-#include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "workers/engine/communicator.h"
 #include "workers/engine/generator.h"
+#include "workers/engine/led_group.h"
 
 namespace baton::hybrid {
 
@@ -21,8 +19,8 @@ namespace baton::hybrid {
 class ReplicaLeader {
  public:
   /// `control`: ranks of the generator's tensor group in the same order, used for nothing else;
-  /// this is rank 0. Announces the steps of `generator`. When there is nothing to say for
-  /// `keep_alive`, below the group's timeout, it says so, for those who wait. Both outlive this.
+  /// this is rank 0. Announces the steps of `generator`. `keep_alive` as GroupLeader's. Both
+  /// outlive this.
   ReplicaLeader(engine::Communicator* control, engine::Generator* generator,
                 absl::Duration keep_alive);
   /// End, whatever comes of it.
@@ -33,19 +31,8 @@ class ReplicaLeader {
   absl::Status End();
 
  private:
-  void Announce(const std::vector<engine::GeneratorCall>& calls);
-  void Send(int64_t kind, std::vector<int64_t> payload) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void KeepAlive();
-
-  engine::Communicator* const control_;
   engine::Generator* const generator_;
-  const absl::Duration keep_alive_;
-
-  absl::Mutex mu_;  ///< Held while it sends: one thread at a time has `control_`.
-  bool ended_ ABSL_GUARDED_BY(mu_) = false;
-  bool sent_ ABSL_GUARDED_BY(mu_) = false;  ///< Since the keeper looked.
-  absl::Status broken_ ABSL_GUARDED_BY(mu_);
-  std::thread keeper_;
+  engine::GroupLeader leader_;
 };
 
 /// Has a thread that waits for the leader and steps with it.

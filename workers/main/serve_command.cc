@@ -1,5 +1,6 @@
 #include "workers/main/serve_command.h"
 
+#include <algorithm>
 #include <fstream>
 #include <memory>
 #include <set>
@@ -50,6 +51,14 @@ absl::StatusOr<WorkerOptions> MakeWorkerOptions(const ServeOptions& options) {
   return worker;
 }
 
+/// Some role that several ranks may share.
+bool PlaysRoleOfRanks(const ServeOptions& options) {
+  const std::set<std::string> shared = {"actor",     "critic",       "cost_critic",
+                                        "reference", "reward_model", "cost"};
+  return std::any_of(options.roles.begin(), options.roles.end(),
+                     [&](const std::string& role) { return shared.count(role) > 0; });
+}
+
 /// "", with a warning, while the controller's name is unknown: the worker may play alone.
 std::string GroupHost(const ServeOptions& options) {
   if (!options.group_host.empty()) return options.group_host;
@@ -76,8 +85,7 @@ absl::Status Serve(const ServeOptions& options) {
   BATON_ASSIGN_OR_RETURN(auto worker_options, MakeWorkerOptions(options));
   std::string group_host;
   std::unique_ptr<trainer::GroupStore> store;  // outlives the roles, whose ranks meet there
-  if (const std::set<std::string> roles(options.roles.begin(), options.roles.end());
-      roles.count("actor") + roles.count("critic") + roles.count("cost_critic") > 0) {
+  if (PlaysRoleOfRanks(options)) {
     group_host = GroupHost(options);
     store = StartGroupStore(group_host);
     if (store != nullptr) worker_options.group_store = store->address();

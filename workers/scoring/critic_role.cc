@@ -60,25 +60,27 @@ absl::Status CriticRole::Register(Worker& worker) {
       role_, "compute_values", options_.credits, [this](std::shared_ptr<TaskContext> context) {
         trainer::ScoreColumn(*assigned_->loop, std::move(context), columns_.values);
       }));
-  BATON_RETURN_IF_ERROR(worker.RegisterMethod(
-      role_, "update", 1,
-      [this](const v1::Task& task, TaskContext& context) { return Update(task, context); }));
-  return worker.RegisterMethod(
-      role_, "save_checkpoint", 1,
-      [this](const v1::Task& task, TaskContext&) { return SaveCheckpoint(task); });
+  BATON_RETURN_IF_ERROR(
+      worker.RegisterMethod(role_, "update", 1, [this](const v1::Task& task, TaskContext& context) {
+        return trainer::RunCommand(*assigned_->loop, task, context,
+                                   [&] { return Update(task, context); });
+      }));
+  return worker.RegisterMethod(role_, "save_checkpoint", 1,
+                               [this](const v1::Task& task, TaskContext& context) {
+                                 return trainer::RunCommand(*assigned_->loop, task, context,
+                                                            [&] { return SaveCheckpoint(task); });
+                               });
 }
 
 CriticRole::Result CriticRole::Assign(const v1::Task& task, TaskContext& context) {
   const v1::AssignRole& assign = task.assign_role();
   assigned_.reset();
-  if (assign.rendezvous().tp() > 1) {
-    return absl::UnimplementedError(absl::StrCat(
-        role_, ".train.parallel.tp: each rank answers values on its own; set it to 1 and use dp"));
-  }
   auto assigned = std::make_unique<Assigned>();
   BATON_ASSIGN_OR_RETURN(
       assigned->ranks,
       trainer::Ranks::Join(task, options_.group_host, [&context] { return context.cancelled(); }));
+  BATON_ASSIGN_OR_RETURN(auto control, assigned->ranks->JoinControl());
+  assigned->loop = std::make_unique<trainer::ScoreLoop>(std::move(control));
   assigned->spec = SpecOfCritic(assign.spec(), role_);
   const v1::JobSpec& spec = assigned->spec;
   const torch::Device device(options_.device);
@@ -87,8 +89,10 @@ CriticRole::Result CriticRole::Assign(const v1::Task& task, TaskContext& context
     const std::string folder =
         absl::StrCat(assign.checkpoint(), "/", trainer::CriticParts(role_).model);
     BATON_ASSIGN_OR_RETURN(assigned->source, policy::PolicySource::Open(spec.model(), folder));
-    BATON_ASSIGN_OR_RETURN(assigned->model, engine::LoadScalarModel(folder, kScoreDtype, device,
-                                                                    engine::HeadWanted::kRequired));
+    BATON_ASSIGN_OR_RETURN(
+        assigned->model,
+        engine::LoadScalarModel(folder, kScoreDtype, device, engine::HeadWanted::kRequired,
+                                assigned->ranks->tensor_group()));
   } else {
     const bool own = spec.critic().has_model();
     auto source = policy::PolicySource::Open(own ? spec.critic().model() : spec.model(), "");
@@ -101,7 +105,7 @@ CriticRole::Result CriticRole::Assign(const v1::Task& task, TaskContext& context
     BATON_ASSIGN_OR_RETURN(
         assigned->model,
         trainer::LoadScalar(*assigned->source, device, static_cast<uint64_t>(spec.data().seed()),
-                            /*needs_head=*/false));
+                            /*needs_head=*/false, *assigned->ranks));
   }
   if (spec.rollout().deterministic()) assigned->model->SetDeterministic(true);
   auto trainer = engine::ScalarTrainer::Create(
@@ -116,7 +120,7 @@ CriticRole::Result CriticRole::Assign(const v1::Task& task, TaskContext& context
                                                   assign.step(), *assigned->trainer));
     assigned->state.policy_version = assign.policy_version();
   }
-  assigned->loop = std::make_unique<trainer::ScoreLoop>(
+  assigned->loop->Start(
       trainer::BatchBudget(0, spec, assigned->model->device().is_cpu()),
       [model = assigned->model.get()](absl::Span<const engine::TrainSequence> batch) {
         return engine::ComputeValues(*model, batch, trainer::NoTokenLimit());
@@ -125,6 +129,7 @@ CriticRole::Result CriticRole::Assign(const v1::Task& task, TaskContext& context
       {{"job", task.job()},
        {"role", role_},
        {"step", assigned->state.step},
+       {"rank", assign.rank()},
        {"parameters", assigned->source->config().NumParameters()}});
   assigned_ = std::move(assigned);
   return v1::TaskResult();
@@ -176,7 +181,7 @@ CriticRole::Result CriticRole::Update(const v1::Task& task, TaskContext& context
                                                                    *assigned.source, columns_));
   if (context.cancelled()) return absl::CancelledError("update was cancelled");
   const auto start = Clock::now();
-  BATON_RETURN_IF_ERROR(assigned.loop->RunAlone([&] { return Train(task, batch, loss, context); }));
+  BATON_RETURN_IF_ERROR(Train(task, batch, loss, context));
   (*assigned.last_update.mutable_metrics())["timing_s/update_" + role_] = SecondsSince(start);
   assigned.state = {update.step(), update.policy_version()};
   return assigned.last_update;
@@ -191,11 +196,10 @@ CriticRole::Result CriticRole::SaveCheckpoint(const v1::Task& task) {
     return WrongStep("asked to save", save.step(), assigned.state.step);
   }
   const auto start = Clock::now();
-  BATON_RETURN_IF_ERROR(assigned.loop->RunAlone([&] {
-    return trainer::SaveScalar(*assigned.model, *assigned.trainer, assigned.source->companions(),
-                               {save.step(), assigned.state.policy_version},
-                               trainer::CriticParts(role_), *assigned.ranks, save.directory());
-  }));
+  BATON_RETURN_IF_ERROR(
+      trainer::SaveScalar(*assigned.model, *assigned.trainer, assigned.source->companions(),
+                          {save.step(), assigned.state.policy_version}, trainer::CriticParts(role_),
+                          *assigned.ranks, save.directory()));
   v1::TaskResult result;
   if (!assigned.ranks->first()) return result;
   BATON_RETURN_IF_ERROR(

@@ -31,7 +31,7 @@ namespace baton::scoring {
 /// model without a scalar head gets one of zeros. The last two methods are group commands and may
 /// be repeated: `update` of the step already made answers its first result. Requests for values
 /// that came before a command are answered before it runs. With several ranks (trainer/ranks.h) all
-/// get the commands, and each answers values on its own, so there is no tensor parallelism.
+/// get the commands, and the first of a tensor group the requests, with which the others compute.
 class CriticRole {
  public:
   /// `role`: "critic" or "cost_critic".

@@ -31,14 +31,7 @@ class CriticRoleTest : public ::testing::Test {
     spec_.mutable_rollout()->set_deterministic(true);
     spec_.mutable_critic()->mutable_train()->set_lr(1e-2);
     Restart();
-    auto batch = trajectories_;
-    for (size_t i = 0; i < batch.size(); ++i) {
-      const size_t length = policy::FindColumn(batch[i], "tokens")->data().size() / 4;
-      const std::vector<float> values(length, 0.0f), returns(length, i % 2 == 0 ? 1.0f : -1.0f);
-      *batch[i].add_columns() = policy::MakeColumn("values", true, absl::MakeConstSpan(values));
-      *batch[i].add_columns() = policy::MakeColumn("returns", true, absl::MakeConstSpan(returns));
-    }
-    controller_.SetBatch("b", batch);
+    controller_.SetBatch("b", WithReturns(trajectories_));
   }
 
   /// A new process, as far as the role knows.
@@ -238,12 +231,6 @@ TEST_F(CriticRoleTest, StartsFromARewardModelButNotFromAnothersTokens) {
 }
 
 TEST_F(CriticRoleTest, RefusesWhatItCannotDo) {
-  v1::Task group = driver_.Make("assign_role");
-  *group.mutable_assign_role()->mutable_spec() = spec_;
-  group.mutable_assign_role()->set_world_size(2);
-  group.mutable_assign_role()->mutable_rendezvous()->set_tp(2);
-  EXPECT_THAT(driver_.Run(group).status().message(),
-              AllOf(HasSubstr("critic.train.parallel.tp"), HasSubstr("use dp")));
   ASSERT_EQ(driver_.Assign(spec_).status().code(), 0);
   EXPECT_EQ(ErrorReason(FromProto(Save(4).status())), "WRONG_STEP");
   auto batch = trajectories_;

@@ -72,7 +72,12 @@ absl::Status JudgeRole::Register(Worker& worker) {
 
 absl::StatusOr<v1::TaskResult> JudgeRole::Assign(const v1::AssignRole& assign) {
   assigned_.reset();
-  BATON_RETURN_IF_ERROR(CheckOneRank(assign, "judge"));
+  if (assign.world_size() > 1) {
+    return absl::UnimplementedError(absl::StrCat(
+        "groups of ", assign.world_size(),
+        " ranks for role judge: it generates, and this worker plays it alone; set its tp to 1 and "
+        "give it more workers"));
+  }
   auto assigned = std::make_unique<Assigned>();
   assigned->spec = assign.spec().judge();
   auto source = policy::PolicySource::Open(assigned->spec.model(), "");

@@ -119,6 +119,15 @@ TEST_F(JudgeRoleTest, WhatItCannotReadIsNeutral) {
   EXPECT_EQ(result.metrics().at("unreadable"), 1);
 }
 
+TEST_F(JudgeRoleTest, IsPlayedAlone) {
+  v1::Task group = driver_.Make("assign_role");
+  *group.mutable_assign_role()->mutable_spec() = spec_;
+  group.mutable_assign_role()->set_world_size(2);
+  const v1::TaskResult refused = driver_.Run(group);
+  EXPECT_EQ(refused.status().code(), static_cast<int>(absl::StatusCode::kUnimplemented));
+  EXPECT_THAT(refused.status().message(), HasSubstr("set its tp to 1"));
+}
+
 TEST_F(JudgeRoleTest, NamesWhatIsWrongWithTheSpec) {
   spec_.mutable_judge()->set_verdict("(");
   EXPECT_THAT(driver_.Assign(spec_).status().message(),

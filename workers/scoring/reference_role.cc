@@ -14,8 +14,8 @@ ReferenceRole::~ReferenceRole() = default;
 
 absl::Status ReferenceRole::Register(Worker& worker) {
   RoleOptions role;
-  role.on_assign = [this](const v1::Task& task, TaskContext&) {
-    return Assign(task.assign_role());
+  role.on_assign = [this](const v1::Task& task, TaskContext& context) {
+    return Assign(task, context);
   };
   role.on_release = [this](const std::string&) { assigned_.reset(); };
   BATON_RETURN_IF_ERROR(worker.RegisterRole("reference", std::move(role)));
@@ -26,29 +26,36 @@ absl::Status ReferenceRole::Register(Worker& worker) {
                                     });
 }
 
-absl::StatusOr<v1::TaskResult> ReferenceRole::Assign(const v1::AssignRole& assign) {
+absl::StatusOr<v1::TaskResult> ReferenceRole::Assign(const v1::Task& task, TaskContext& context) {
+  const v1::AssignRole& assign = task.assign_role();
   assigned_.reset();
-  BATON_RETURN_IF_ERROR(CheckOneRank(assign, "reference"));
+  auto assigned = std::make_unique<Assigned>();
+  BATON_ASSIGN_OR_RETURN(
+      assigned->ranks,
+      trainer::Ranks::Join(task, options_.group_host, [&context] { return context.cancelled(); }));
+  BATON_ASSIGN_OR_RETURN(auto control, assigned->ranks->JoinControl());
+  assigned->loop = std::make_unique<trainer::ScoreLoop>(std::move(control));
   const v1::JobSpec& spec = assign.spec();
   const bool own = spec.reference().has_model();
   const v1::ModelSpec& where = own ? spec.reference().model() : spec.model();
   auto source = policy::PolicySource::Open(where, "");
   if (!source.ok()) return own ? Annotate(source.status(), "spec.reference") : source.status();
   if (own) BATON_RETURN_IF_ERROR(CheckReadsPolicyTokens(assign, **source, "spec.reference.model"));
-  auto assigned = std::make_unique<Assigned>();
   BATON_ASSIGN_OR_RETURN(assigned->model,
                          (*source)->LoadModel(kScoreDtype, torch::Device(options_.device),
-                                              static_cast<uint64_t>(spec.data().seed())));
+                                              static_cast<uint64_t>(spec.data().seed()),
+                                              assigned->ranks->tensor_group()));
   if (spec.rollout().deterministic()) assigned->model->SetDeterministic(true);
   const double temperature = spec.rollout().temperature() > 0 ? spec.rollout().temperature() : 1;
-  assigned->loop = std::make_unique<trainer::ScoreLoop>(
+  assigned->loop->Start(
       trainer::BatchBudget(spec.reference().max_token_len(), spec,
                            assigned->model->device().is_cpu()),
       [model = assigned->model.get(), temperature](absl::Span<const engine::TrainSequence> batch) {
         return engine::ComputeLogProbs(*model, batch, temperature, trainer::NoTokenLimit());
       });
   assigned_ = std::move(assigned);
-  Log(LogLevel::kInfo, "reference is ready", {{"parameters", (*source)->config().NumParameters()}});
+  Log(LogLevel::kInfo, "reference is ready",
+      {{"rank", assign.rank()}, {"parameters", (*source)->config().NumParameters()}});
   return v1::TaskResult();
 }
 

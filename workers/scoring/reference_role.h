@@ -9,6 +9,7 @@
 #include "sdk/worker/worker.h"
 #include "workers/engine/model.h"
 #include "workers/scoring/scoring_options.h"
+#include "workers/trainer/ranks.h"
 #include "workers/trainer/score_loop.h"
 
 namespace baton::scoring {
@@ -16,7 +17,8 @@ namespace baton::scoring {
 /// Method compute_log_prob (Score): from columns `prompt_tokens` and `tokens` a column
 /// `ref_log_prob`, float32 per response token, under softmax(logits / rollout.temperature) as the
 /// policy's (temperature 1 where that is 0). The model is spec.reference.model, else spec.model;
-/// never a checkpoint's, so a job that goes on keeps its reference.
+/// never a checkpoint's, so a job that goes on keeps its reference. With several ranks
+/// (trainer/ranks.h) the first of a tensor group is asked, and the others compute with it.
 class ReferenceRole {
  public:
   explicit ReferenceRole(ScoringOptions options);
@@ -27,10 +29,11 @@ class ReferenceRole {
 
  private:
   struct Assigned {
+    std::unique_ptr<trainer::Ranks> ranks;  ///< Outlive what talks over them.
     std::unique_ptr<engine::CausalLM> model;
     std::unique_ptr<trainer::ScoreLoop> loop;  ///< Ends first.
   };
-  absl::StatusOr<v1::TaskResult> Assign(const v1::AssignRole& assign);
+  absl::StatusOr<v1::TaskResult> Assign(const v1::Task& task, TaskContext& context);
 
   const ScoringOptions options_;
   std::unique_ptr<Assigned> assigned_;

@@ -19,8 +19,8 @@ RewardModelRole::~RewardModelRole() = default;
 
 absl::Status RewardModelRole::Register(Worker& worker) {
   RoleOptions role;
-  role.on_assign = [this](const v1::Task& task, TaskContext&) {
-    return Assign(task.assign_role());
+  role.on_assign = [this](const v1::Task& task, TaskContext& context) {
+    return Assign(task, context);
   };
   role.on_release = [this](const std::string&) { assigned_.reset(); };
   BATON_RETURN_IF_ERROR(worker.RegisterRole(role_, std::move(role)));
@@ -29,9 +29,15 @@ absl::Status RewardModelRole::Register(Worker& worker) {
       [this](std::shared_ptr<TaskContext> context) { Compute(std::move(context)); });
 }
 
-absl::StatusOr<v1::TaskResult> RewardModelRole::Assign(const v1::AssignRole& assign) {
+absl::StatusOr<v1::TaskResult> RewardModelRole::Assign(const v1::Task& task, TaskContext& context) {
+  const v1::AssignRole& assign = task.assign_role();
   assigned_.reset();
-  BATON_RETURN_IF_ERROR(CheckOneRank(assign, role_));
+  auto assigned = std::make_unique<Assigned>();
+  BATON_ASSIGN_OR_RETURN(
+      assigned->ranks,
+      trainer::Ranks::Join(task, options_.group_host, [&context] { return context.cancelled(); }));
+  BATON_ASSIGN_OR_RETURN(auto control, assigned->ranks->JoinControl());
+  assigned->loop = std::make_unique<trainer::ScoreLoop>(std::move(control));
   const v1::JobSpec& spec = assign.spec();
   const bool cost = role_ == "cost";
   const std::string key = cost ? "spec.cost_model" : "spec.reward_model";
@@ -42,20 +48,19 @@ absl::StatusOr<v1::TaskResult> RewardModelRole::Assign(const v1::AssignRole& ass
                      " needs a model with a scalar head; name its directory, or job:NAME of a job "
                      "of kind reward_model"));
   }
-  auto assigned = std::make_unique<Assigned>();
   BATON_ASSIGN_OR_RETURN(const auto policy,
                          policy::PolicySource::Open(spec.model(), assign.checkpoint()));
   auto source = policy::PolicySource::Open(own.model(), "");
   if (!source.ok()) return Annotate(source.status(), key);
   assigned->source = *std::move(source);
   auto model = trainer::LoadScalar(*assigned->source, torch::Device(options_.device), 0,
-                                   /*needs_head=*/true);
+                                   /*needs_head=*/true, *assigned->ranks);
   if (!model.ok()) return Annotate(model.status(), absl::StrCat(key, ".model.path"));
   assigned->model = *std::move(model);
   if (spec.rollout().deterministic()) assigned->model->SetDeterministic(true);
   assigned->reads_tokens = SameTokens(policy->tokenizer(), assigned->source->tokenizer());
   assigned->error_reward = spec.reward().error_reward();
-  assigned->loop = std::make_unique<trainer::ScoreLoop>(
+  assigned->loop->Start(
       trainer::BatchBudget(own.max_token_len(), spec, assigned->model->device().is_cpu()),
       [scalar = assigned->model.get()](absl::Span<const engine::TrainSequence> batch)
           -> absl::StatusOr<std::vector<std::vector<float>>> {
@@ -67,6 +72,7 @@ absl::StatusOr<v1::TaskResult> RewardModelRole::Assign(const v1::AssignRole& ass
       });
   Log(LogLevel::kInfo, "reward model is ready",
       {{"role", role_},
+       {"rank", assign.rank()},
        {"reads", assigned->reads_tokens ? "tokens" : "text"},
        {"parameters", assigned->source->config().NumParameters()}});
   assigned_ = std::move(assigned);

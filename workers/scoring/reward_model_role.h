@@ -11,6 +11,7 @@
 #include "workers/engine/scalar_model.h"
 #include "workers/policy/policy_source.h"
 #include "workers/scoring/scoring_options.h"
+#include "workers/trainer/ranks.h"
 #include "workers/trainer/score_loop.h"
 
 namespace baton::scoring {
@@ -22,7 +23,7 @@ namespace baton::scoring {
 /// A model with the policy's tokenizer reads the policy's tokens as they are. Another one reads the
 /// texts: the prompt through its own chat template, the response, and what ends a response unless
 /// the length cut it. A response it cannot read is no reward: TaskResult.error says why, and the
-/// number is spec.reward.error_reward.
+/// number is spec.reward.error_reward. Several ranks as ReferenceRole's.
 class RewardModelRole {
  public:
   /// `role`: "reward_model" or "cost".
@@ -34,13 +35,14 @@ class RewardModelRole {
 
  private:
   struct Assigned {
+    std::unique_ptr<trainer::Ranks> ranks;  ///< Outlive what talks over them.
     std::unique_ptr<policy::PolicySource> source;
     std::unique_ptr<engine::ScalarModel> model;
     bool reads_tokens = false;
     double error_reward = 0;
     std::unique_ptr<trainer::ScoreLoop> loop;  ///< Ends first.
   };
-  absl::StatusOr<v1::TaskResult> Assign(const v1::AssignRole& assign);
+  absl::StatusOr<v1::TaskResult> Assign(const v1::Task& task, TaskContext& context);
   void Compute(std::shared_ptr<TaskContext> context);
   absl::StatusOr<engine::TrainSequence> SequenceOf(const v1::Trajectory& trajectory) const;
 

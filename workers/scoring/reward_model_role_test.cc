@@ -25,20 +25,6 @@ class RewardModelRoleTest : public ::testing::TestWithParam<const char*> {
     spec_.mutable_reward()->set_error_reward(-3);
   }
 
-  /// A reward model with random weights on the characters of a policy like `model`.
-  std::unique_ptr<engine::ScalarModel> Write(const v1::ModelSpec& model, const std::string& dir) {
-    const auto source = policy::PolicySource::Open(model, "").value();
-    const auto decoder = source->LoadModel(torch::kFloat32, torch::kCPU, 11).value();
-    auto scalar = engine::ScalarModel::FromCausalLM(*decoder, torch::kFloat32, torch::kCPU).value();
-    torch::NoGradGuard no_grad;
-    torch::Tensor head = scalar->parameters().back().second;
-    head.copy_(torch::arange(head.numel()).reshape_as(head) * 0.1 - 0.5);
-    engine::SaveOptions options;
-    options.companions = source->companions();
-    EXPECT_TRUE(engine::SaveScalarModel(*scalar, dir, options).ok());
-    scalar->SetDeterministic(true);
-    return scalar;
-  }
   void Use(const std::string& dir) {
     v1::ScoringModelSpec* own = std::string(GetParam()) == "cost" ? spec_.mutable_cost_model()
                                                                   : spec_.mutable_reward_model();
@@ -55,7 +41,7 @@ class RewardModelRoleTest : public ::testing::TestWithParam<const char*> {
 };
 
 TEST_P(RewardModelRoleTest, ScoresThePolicysTokens) {
-  const auto model = Write(spec_.model(), folder_.path() + "/m");
+  const auto model = WriteRewardModel(spec_.model(), folder_.path() + "/m");
   Use(folder_.path() + "/m");
   const v1::TaskResult assigned = driver_.Assign(spec_);
   ASSERT_EQ(assigned.status().code(), 0) << assigned.status().message();
@@ -74,7 +60,7 @@ TEST_P(RewardModelRoleTest, ScoresThePolicysTokens) {
 TEST_P(RewardModelRoleTest, ReadsTheTextWithATokenizerOfItsOwn) {
   v1::ModelSpec other = spec_.model();
   other.mutable_init()->set_characters("=+9876543210x");
-  const auto model = Write(other, folder_.path() + "/m");
+  const auto model = WriteRewardModel(other, folder_.path() + "/m");
   Use(folder_.path() + "/m");
   ASSERT_EQ(driver_.Assign(spec_).status().code(), 0);
   v1::Trajectory trajectory = TinyTrajectories(1)[0];

@@ -27,11 +27,4 @@ absl::Status CheckReadsPolicyTokens(const v1::AssignRole& assign, const policy::
                    "name a model with the same tokenizer"));
 }
 
-absl::Status CheckOneRank(const v1::AssignRole& assign, absl::string_view role) {
-  if (assign.world_size() <= 1) return absl::OkStatus();
-  return absl::UnimplementedError(
-      absl::StrCat("groups of ", assign.world_size(), " ranks for role ", role,
-                   ": this worker plays it alone; set its parallel to 1 x 1"));
-}
-
 }  // namespace baton::scoring

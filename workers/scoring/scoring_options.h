@@ -16,7 +16,7 @@ namespace baton::scoring {
 
 struct ScoringOptions {
   std::string device = "cpu";  ///< As torch names it.
-  std::string group_host;      ///< trainer::Ranks::Join; of a critic.
+  std::string group_host;      ///< trainer::Ranks::Join.
   int credits = 256;           ///< Tasks at once: what can be gathered into one micro-batch.
 };
 
@@ -30,9 +30,6 @@ bool SameTokens(const engine::Tokenizer& a, const engine::Tokenizer& b);
 [[nodiscard]] absl::Status CheckReadsPolicyTokens(const v1::AssignRole& assign,
                                                   const policy::PolicySource& model,
                                                   absl::string_view key);
-
-/// UNIMPLEMENTED for a group of several ranks.
-[[nodiscard]] absl::Status CheckOneRank(const v1::AssignRole& assign, absl::string_view role);
 
 }  // namespace baton::scoring
 

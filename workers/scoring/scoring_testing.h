@@ -3,12 +3,17 @@
 #define BATON_WORKERS_SCORING_SCORING_TESTING_H_
 
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "baton/v1/worker_service.pb.h"
 #include "gtest/gtest.h"
 #include "sdk/worker/worker_testing.h"
+#include "workers/engine/hf_directory.h"
+#include "workers/engine/scalar_directory.h"
+#include "workers/engine/scalar_model.h"
+#include "workers/policy/policy_source.h"
 #include "workers/policy/policy_testing.h"
 #include "workers/policy/trajectory_columns.h"
 
@@ -29,6 +34,33 @@ inline std::vector<v1::Trajectory> TinyTrajectories(int count) {
     out.push_back(trajectory);
   }
   return out;
+}
+
+/// A reward model with random weights on the characters of a policy like `model`.
+inline std::unique_ptr<engine::ScalarModel> WriteRewardModel(const v1::ModelSpec& model,
+                                                             const std::string& dir) {
+  const auto source = policy::PolicySource::Open(model, "").value();
+  const auto decoder = source->LoadModel(torch::kFloat32, torch::kCPU, 11).value();
+  auto scalar = engine::ScalarModel::FromCausalLM(*decoder, torch::kFloat32, torch::kCPU).value();
+  torch::NoGradGuard no_grad;
+  torch::Tensor head = scalar->parameters().back().second;
+  head.copy_(torch::arange(head.numel()).reshape_as(head) * 0.1 - 0.5);
+  engine::SaveOptions options;
+  options.companions = source->companions();
+  EXPECT_TRUE(engine::SaveScalarModel(*scalar, dir, options).ok());
+  scalar->SetDeterministic(true);
+  return scalar;
+}
+
+/// Trajectories as a critic learns them: values 0, returns 1 and -1 in turn.
+inline std::vector<v1::Trajectory> WithReturns(std::vector<v1::Trajectory> batch) {
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const size_t length = policy::FindColumn(batch[i], "tokens")->data().size() / 4;
+    const std::vector<float> values(length, 0.0f), returns(length, i % 2 == 0 ? 1.0f : -1.0f);
+    *batch[i].add_columns() = policy::MakeColumn("values", true, absl::MakeConstSpan(values));
+    *batch[i].add_columns() = policy::MakeColumn("returns", true, absl::MakeConstSpan(returns));
+  }
+  return batch;
 }
 
 inline std::vector<float> Floats(const v1::Column& column) {

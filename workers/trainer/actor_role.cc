@@ -54,12 +54,15 @@ absl::Status ActorRole::Register(Worker& worker) {
   experience_ = std::make_unique<ExperienceClient>(worker.options());
   const auto method = [this](Result (ActorRole::*call)(const v1::Task&, TaskContext&)) {
     return [this, call](const v1::Task& task, TaskContext& context) -> Result {
-      BATON_RETURN_IF_ERROR(FinishScores());
-      return (this->*call)(task, context);
+      const auto run = [&] { return (this->*call)(task, context); };
+      if (assigned_->loop == nullptr) return run();
+      return RunCommand(*assigned_->loop, task, context, run);
     };
   };
   RoleOptions role;
-  role.on_assign = method(&ActorRole::Assign);
+  role.on_assign = [this](const v1::Task& task, TaskContext& context) {
+    return Assign(task, context);
+  };
   role.on_release = [this](const std::string& job) {
     Drop(absl::UnavailableError("the actor of this worker was released or is assigned anew"));
     relay_->Forget(job);
@@ -78,7 +81,9 @@ absl::Status ActorRole::Register(Worker& worker) {
       worker.RegisterMethod("actor", "evaluate", 1, method(&ActorRole::Evaluate)));
   MethodOptions anybodys;
   anybodys.needs_role = false;
-  return worker.RegisterMethod("actor", "export", 1, method(&ActorRole::Export), anybodys);
+  return worker.RegisterMethod(
+      "actor", "export", 1, [](const v1::Task& task, TaskContext&) { return Export(task); },
+      anybodys);
 }
 
 ActorRole::Result ActorRole::Assign(const v1::Task& task, TaskContext& context) {
@@ -92,6 +97,10 @@ ActorRole::Result ActorRole::Assign(const v1::Task& task, TaskContext& context) 
   hybrid::HybridGroups groups;
   if (assign.generation_tp() > 0) {
     BATON_ASSIGN_OR_RETURN(groups, assigned->ranks->JoinHybrid(assign.generation_tp()));
+  }
+  if (assign.spec().kind() != v1::JOB_KIND_REWARD_MODEL) {
+    BATON_ASSIGN_OR_RETURN(auto control, assigned->ranks->JoinControl());
+    assigned->loop = std::make_unique<ScoreLoop>(std::move(control));
   }
   if (!assign.checkpoint().empty()) {
     BATON_RETURN_IF_ERROR(VerifyCheckpointFiles(assign.checkpoint()));
@@ -139,7 +148,7 @@ absl::Status ActorRole::LoadPolicy(const v1::AssignRole& assign, Assigned& assig
   assigned.trainer = *std::move(trainer);
   const double asked = assign.spec().rollout().temperature();
   const double temperature = asked > 0 ? asked : 1;
-  assigned.loop = std::make_unique<ScoreLoop>(
+  assigned.loop->Start(
       BatchBudget(0, assign.spec(), assigned.model->device().is_cpu()),
       [raw = assigned.trainer.get(), temperature](absl::Span<const engine::TrainSequence> batch) {
         return raw->LogProbs(batch, temperature, NoTokenLimit());
@@ -166,11 +175,6 @@ absl::Status ActorRole::ShareWithRollout(const v1::AssignRole& assign, hybrid::H
 void ActorRole::Drop(const absl::Status& why) {
   shared_->TakeBack(why);
   assigned_.reset();
-}
-
-absl::Status ActorRole::FinishScores() {
-  if (assigned_ == nullptr || assigned_->loop == nullptr) return absl::OkStatus();
-  return assigned_->loop->RunAlone([] { return absl::OkStatus(); });
 }
 
 absl::Status ActorRole::CheckPolicy(absl::string_view method) const {
@@ -336,12 +340,7 @@ ActorRole::Result ActorRole::SaveCheckpoint(const v1::Task& task, TaskContext& /
 }
 
 void ActorRole::ComputeLogProb(std::shared_ptr<TaskContext> context) {
-  absl::Status can = CheckPolicy("compute_log_prob");
-  if (can.ok() && assigned_->ranks->tensor_group() != nullptr) {
-    can = absl::UnimplementedError(
-        "actor.parallel.tp: each rank answers log-probs on its own; set it to 1 and use dp, or set "
-        "algorithm.recompute_log_prob: false");
-  }
+  const absl::Status can = CheckPolicy("compute_log_prob");
   if (!can.ok()) return context->Finish(can);
   ScoreColumn(*assigned_->loop, std::move(context), "old_log_prob");
 }
@@ -361,7 +360,7 @@ ActorRole::Result ActorRole::Evaluate(const v1::Task& /*task*/, TaskContext& con
   return result;
 }
 
-ActorRole::Result ActorRole::Export(const v1::Task& task, TaskContext& /*context*/) {
+ActorRole::Result ActorRole::Export(const v1::Task& task) {
   BATON_RETURN_IF_ERROR(VerifyCheckpointFiles(task.export_().checkpoint()));
   BATON_RETURN_IF_ERROR(ExportCheckpoint(task.export_().checkpoint(), task.export_().directory()));
   return v1::TaskResult();

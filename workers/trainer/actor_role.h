@@ -35,19 +35,19 @@ struct ActorOptions {
 /// In a job of kind reward_model it trains a reward model instead (reward_model_training.h):
 /// update, evaluate, save_checkpoint and export. compute_log_prob (Score) makes a column
 /// `old_log_prob`, float32 per response token, of the weights as they stand, under softmax(logits /
-/// rollout.temperature) (1 where that is 0); a rank that holds a slice of the model cannot answer
-/// it alone. Requests that wait go together, on a thread of their own (score_loop.h); every other
-/// method is called by the worker's one thread for this role, once they are answered. Each may be
-/// repeated: `update` of the step already made answers its first result, so no optimizer step is
-/// ever applied twice.
+/// rollout.temperature) (1 where that is 0). Requests that wait go together, on a thread of their
+/// own (score_loop.h); every other method of a policy but export runs on it too, once they are
+/// answered. Each may be repeated: `update` of the step already made answers its first result, so
+/// no optimizer step is ever applied twice.
 ///
 /// With AssignRole.generation_tp, to_generation lends the weights, as they are, to role rollout of
 /// this process; an update takes them back first. Nothing else is disturbed by it: between the two
 /// the weights stand still, so the other methods run as ever.
 ///
-/// With several ranks (ranks.h) all of them get update, publish, to_generation and save_checkpoint;
-/// one publishes and writes. A rank that misses another answers UNAVAILABLE or DEADLINE_EXCEEDED,
-/// and the group is assigned anew.
+/// With several ranks (ranks.h) all of them get update, publish, to_generation, save_checkpoint and
+/// evaluate, in one order; one publishes and writes. compute_log_prob goes to the first rank of a
+/// tensor group, with which the others compute it. A rank that misses another answers UNAVAILABLE
+/// or DEADLINE_EXCEEDED, and the group is assigned anew.
 class ActorRole {
  public:
   /// Both must outlive this. `shared`: the one that role rollout of this process has, too.
@@ -81,14 +81,12 @@ class ActorRole {
   Result SaveCheckpoint(const v1::Task& task, TaskContext& context);
   void ComputeLogProb(std::shared_ptr<TaskContext> context);
   Result Evaluate(const v1::Task& task, TaskContext& context);
-  Result Export(const v1::Task& task, TaskContext& context);
+  static Result Export(const v1::Task& task);
   void Drop(const absl::Status& why);
   absl::Status LoadPolicy(const v1::AssignRole& assign, Assigned& assigned) const;
   absl::Status ShareWithRollout(const v1::AssignRole& assign, hybrid::HybridGroups groups,
                                 Assigned& assigned) const;
   absl::Status StopGeneration();
-  /// Waits until every request for log-probs that came so far is answered.
-  absl::Status FinishScores();
   absl::StatusOr<std::map<std::string, double>> Train(
       const v1::Task& task, const std::vector<v1::Trajectory>& trajectories, TaskContext& context);
   absl::Status CheckVersion(absl::string_view method, uint64_t version) const;

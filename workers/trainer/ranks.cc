@@ -1,6 +1,8 @@
 #include "workers/trainer/ranks.h"
 
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
@@ -27,6 +29,12 @@ class JoinedRanks : public Ranks {
   engine::Communicator* data_group() const override { return groups_->data_group(); }
   absl::StatusOr<hybrid::HybridGroups> JoinHybrid(int generation_tp) override {
     return hybrid::JoinLedHybridGroups(*groups_, layout(generation_tp));
+  }
+  absl::StatusOr<std::unique_ptr<engine::Communicator>> JoinControl() override {
+    if (tp_ == 1) return nullptr;
+    std::vector<int> ranks(static_cast<size_t>(tp_));
+    std::iota(ranks.begin(), ranks.end(), rank_ / tp_ * tp_);
+    return groups_->NewGroup(absl::StrCat("scores ", ranks[0]), ranks);
   }
 
  private:

@@ -1,4 +1,4 @@
-// The ranks with which a trained role shares its model and its batches.
+// The ranks with which a role shares its model and its batches.
 #ifndef BATON_WORKERS_TRAINER_RANKS_H_
 #define BATON_WORKERS_TRAINER_RANKS_H_
 
@@ -34,6 +34,10 @@ class Ranks {
   virtual absl::StatusOr<hybrid::HybridGroups> JoinHybrid(int generation_tp) {
     return hybrid::HybridGroups();
   }
+  /// The ranks of `tensor_group` once more, where the first of them leads (score_loop.h); null for
+  /// a size of 1. All ranks call this, once; the group must not outlive this. Errors as
+  /// parallel::RankGroups::NewGroup.
+  virtual absl::StatusOr<std::unique_ptr<engine::Communicator>> JoinControl() { return nullptr; }
   RankLayout layout(int generation_tp) const { return {1, tp_, dp_, 1, generation_tp}; }
 
   int rank() const { return rank_; }

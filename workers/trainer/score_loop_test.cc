@@ -27,7 +27,8 @@ engine::TrainSequence Sequence(int length, int32_t token = 1) {
 class ScoreLoopTest : public ::testing::Test {
  protected:
   std::unique_ptr<ScoreLoop> Start(int64_t budget) {
-    return std::make_unique<ScoreLoop>(
+    auto loop = std::make_unique<ScoreLoop>();
+    loop->Start(
         budget,
         [this](absl::Span<const engine::TrainSequence> batch)
             -> absl::StatusOr<std::vector<std::vector<float>>> {
@@ -40,6 +41,7 @@ class ScoreLoopTest : public ::testing::Test {
           }
           return out;
         });
+    return loop;
   }
   ScoreRequest Request(engine::TrainSequence sequence, absl::BlockingCounter* counter,
                        absl::StatusOr<std::vector<float>>* answer,

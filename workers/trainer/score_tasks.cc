@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "sdk/base/status_macros.h"
 #include "sdk/worker/score_output.h"
 #include "workers/engine/log_probs.h"
 #include "workers/policy/trajectory_columns.h"
@@ -44,6 +45,19 @@ void ScoreColumn(ScoreLoop& loop, std::shared_ptr<TaskContext> context,
               *result.add_columns() = policy::MakeColumn(name, true, absl::MakeConstSpan(column));
               return result;
             });
+}
+
+absl::StatusOr<v1::TaskResult> RunCommand(
+    ScoreLoop& loop, const v1::Task& task, TaskContext& context,
+    const std::function<absl::StatusOr<v1::TaskResult>()>& command) {
+  v1::TaskResult result;
+  BATON_RETURN_IF_ERROR(loop.RunAlone(
+      [&]() -> absl::Status {
+        BATON_ASSIGN_OR_RETURN(result, command());
+        return absl::OkStatus();
+      },
+      task.order().sequence(), [&context] { return context.cancelled(); }));
+  return result;
 }
 
 int64_t BatchBudget(int64_t asked, const v1::JobSpec& spec, bool on_cpu) {

@@ -1,4 +1,5 @@
-// From a Score task to a model's numbers, in micro-batches, and back.
+// From a Score task to a model's numbers, in micro-batches, and back; and what a role with such a
+// model does in between.
 #ifndef BATON_WORKERS_TRAINER_SCORE_TASKS_H_
 #define BATON_WORKERS_TRAINER_SCORE_TASKS_H_
 
@@ -27,6 +28,12 @@ void ScoreTask(ScoreLoop& loop, std::shared_ptr<TaskContext> context,
 /// (sdk/worker/score_output.h).
 void ScoreColumn(ScoreLoop& loop, std::shared_ptr<TaskContext> context,
                  absl::string_view default_name);
+
+/// Runs `command` alone on `loop` (ScoreLoop::RunAlone), at its place in the group's order, and
+/// returns what it returns; a loop that is broken, its status.
+absl::StatusOr<v1::TaskResult> RunCommand(
+    ScoreLoop& loop, const v1::Task& task, TaskContext& context,
+    const std::function<absl::StatusOr<v1::TaskResult>()>& command);
 
 /// Tokens of a micro-batch: `asked`, else spec.actor.max_token_len. On a CPU no more than its
 /// caches hold (engine/log_probs.h), which changes no result.
