@@ -11,8 +11,8 @@
 #include "baton/v1/experience.pb.h"
 #include "baton/v1/job_spec.pb.h"
 #include "controller/core/events.h"
-#include "controller/runtime/data_set.h"
 #include "sdk/base/options.h"
+#include "sdk/data_set/data_set.h"
 
 namespace baton::controller {
 

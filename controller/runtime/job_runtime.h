@@ -26,12 +26,12 @@
 #include "controller/experience/experience_log.h"
 #include "controller/runtime/checkpoint_files.h"
 #include "controller/runtime/controller_interface.h"
-#include "controller/runtime/data_set.h"
 #include "controller/runtime/feed.h"
 #include "controller/runtime/gate.h"
 #include "controller/runtime/worker_directory.h"
 #include "controller/store/store.h"
 #include "sdk/base/clock.h"
+#include "sdk/data_set/data_set.h"
 
 namespace baton::controller {
 

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""The classical chain in one command: sft, then a reward model from pairs of its answers, then PPO
-against that reward model.
+"""The classical chain in one command, of three jobs: sft, then a reward model from pairs of the sft
+model's answers, then PPO against that reward model.
 
     rlhf.py [--out DIR] [--seed S]
 
-Needs `baton` on the PATH and a cluster that is up: baton up --detach --scorers 3
+Needs `baton` on the PATH and a cluster on this machine: baton up --detach --scorers 3
 Prints what each job reached: the pairwise accuracy of the reward model on held-out questions; of PPO
 the learned reward, the held-out accuracy (which it never saw) and the KL to where it started.
 """
 import argparse
+import itertools
 import json
 import os
 import subprocess
@@ -18,6 +19,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ADDITION = os.path.join(HERE, "..", "addition")
 sys.path.insert(0, ADDITION)
 import make_data  # noqa: E402
+
+QUESTIONS, ANSWERS = 8000, 8  # that the sft model is asked, and how many to each
 
 
 def run(*command):
@@ -39,11 +42,28 @@ def ask_for_the_working(path):
                                  for p, n in zip(prompts, numbers)))
 
 
+def copy_lines(source, target, count):
+    """The first `count` lines."""
+    with open(source, encoding="utf-8") as lines, open(target, "w", encoding="utf-8") as file:
+        file.writelines(itertools.islice(lines, count))
+
+
+def told(*command):
+    """What a command of `baton` answers."""
+    out = subprocess.run(["baton", *command, "-o", "json"], check=True, capture_output=True,
+                         text=True).stdout
+    return json.loads(out)
+
+
+def newest_checkpoint(name):
+    """Its folder."""
+    return told("checkpoints", name)["checkpoints"][0]["path"]
+
+
 def metrics(name):
     """[{metric: value}], step by step."""
-    out = subprocess.run(["baton", "metrics", name, "-n", "100000", "-o", "json"], check=True,
-                         capture_output=True, text=True).stdout
-    return [step["metrics"] for step in json.loads(out).get("steps", [])]
+    steps = told("metrics", name, "-n", "100000").get("steps", [])
+    return [step["metrics"] for step in steps]
 
 
 def ends(steps, key, window):
@@ -60,21 +80,20 @@ def main(argv):
     arguments = parser.parse_args(argv)
     data, seed = os.path.abspath(arguments.out), str(arguments.seed)
     files = {name: os.path.join(data, name + ".jsonl")
-             for name in ("sft", "rl", "val", "samples", "pairs", "held_out_pairs")}
+             for name in ("sft", "rl", "val", "questions", "answers", "pairs", "held_out_pairs")}
     seeded = f"data.seed={seed}"
     run(sys.executable, os.path.join(ADDITION, "make_data.py"), "--out", data, "--seed", seed,
         "--digits", "2")
     for name in ("rl", "val"):
         ask_for_the_working(files[name])
-    open(files["samples"], "w", encoding="utf-8").close()  # collect.py appends
+    copy_lines(files["rl"], files["questions"], QUESTIONS)
 
     submit(os.path.join(ADDITION, "sft.yaml"), "rlhf-sft", seeded,
            f"data.train_files=[{files['sft']}]")
-    command = f"{sys.executable} {os.path.join(HERE, 'collect.py')} {files['samples']}"
-    submit(os.path.join(HERE, "samples.yaml"), "rlhf-samples", seeded,
-           f"data.train_files=[{files['rl']}]", f"data.val_files=[{files['rl']}]",
-           f"reward.command={json.dumps(command)}")
-    run(sys.executable, os.path.join(HERE, "make_pairs.py"), files["samples"], "--out", data,
+    run("baton", "generate", "--model", newest_checkpoint("rlhf-sft"), "--prompts",
+        files["questions"], "--samples", str(ANSWERS), "--temperature", "1", "--max-new-tokens",
+        "240", "--seed", seed, "--out", files["answers"])
+    run(sys.executable, os.path.join(HERE, "make_pairs.py"), files["answers"], "--out", data,
         "--seed", seed)
     submit(os.path.join(HERE, "reward_model.yaml"), "rlhf-reward-model", seeded,
            f"data.train_files=[{files['pairs']}]", f"data.val_files=[{files['held_out_pairs']}]")

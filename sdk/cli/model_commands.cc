@@ -56,7 +56,9 @@ void AddModelCommands(CLI::App& app, GlobalOptions* options, int* code) {
   exporting->callback([=] { *code = Export(*options, *job, *directory, *step); });
 
   auto* generate =
-      app.add_subcommand("generate", "Try a model: baton generate --model DIR --prompt TEXT");
+      app.add_subcommand("generate",
+                         "Try a model: baton generate --model DIR --prompt TEXT, or --prompts FILE "
+                         "--out FILE for many prompts");
   generate->prefix_command();
   generate->fallthrough(false);  // what it is given is for the other program
   generate->set_help_flag();

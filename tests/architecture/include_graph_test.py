@@ -16,6 +16,7 @@ ALLOWED = {
     "sdk/parallel": "sdk/base",
     "sdk/placement": "sdk/base sdk/parallel",
     "sdk/placement_spec": "sdk/base sdk/parallel sdk/placement proto",
+    "sdk/data_set": "sdk/base proto",
     "sdk/rpc": "sdk/base proto grpc",
     "sdk/client": "sdk/base sdk/rpc proto grpc",
     "sdk/worker": "sdk/base sdk/rpc proto grpc",
@@ -30,7 +31,7 @@ ALLOWED = {
     "controller/store": "sdk/base",
     "controller/experience": "sdk/base",
     "controller/access": "sdk/base sdk/rpc controller/store proto rows",
-    "controller/runtime": "sdk/base sdk/rpc sdk/placement sdk/placement_spec controller/access"
+    "controller/runtime": "sdk/base sdk/data_set sdk/rpc sdk/placement sdk/placement_spec controller/access"
                           " controller/core controller/algorithms controller/store controller/experience"
                           " proto rows",
     "controller/api": "sdk/base sdk/rpc controller/access controller/runtime proto grpc",
@@ -50,8 +51,9 @@ ALLOWED = {
     "workers/scoring": "sdk/base sdk/rpc sdk/worker workers/tokenizer workers/engine workers/parallel workers/policy"
                        " workers/reward workers/rollout workers/trainer relay/weights proto",
     "workers/fake": "sdk/base sdk/rpc sdk/worker proto",
-    "workers/main": "sdk/base sdk/rpc sdk/worker workers/tokenizer workers/engine workers/hybrid workers/policy workers/reward"
-                    " workers/rollout workers/trainer workers/scoring proto",
+    "workers/main": "sdk/base sdk/data_set sdk/rpc sdk/worker workers/tokenizer workers/engine workers/hybrid"
+                    " workers/policy workers/reward workers/rollout workers/trainer workers/scoring relay/weights"
+                    " proto",
     "examples/custom_algorithm": "sdk/base sdk/worker proto",
     "examples/custom_reward": "sdk/base sdk/worker proto",
     "examples/python_reward": "sdk/base sdk/worker proto",

@@ -1,9 +1,15 @@
 #include "workers/main/generate_command.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "relay/weights/file_io.h"
 #include "sdk/base/status_macros.h"
 #include "workers/engine/generator.h"
 #include "workers/policy/policy_source.h"
@@ -11,6 +17,13 @@
 
 namespace baton {
 namespace {
+
+absl::StatusOr<std::unique_ptr<policy::PolicySource>> OpenSource(const GenerateOptions& options) {
+  v1::ModelSpec spec;
+  spec.set_chat_template(options.chat_template);
+  spec.set_dtype(options.dtype);
+  return policy::PolicySource::Open(spec, options.model);
+}
 
 absl::StatusOr<engine::SamplingParams> MakeParams(const GenerateOptions& options,
                                                   const policy::PolicySource& source) {
@@ -28,17 +41,39 @@ absl::StatusOr<engine::SamplingParams> MakeParams(const GenerateOptions& options
   params.top_k = options.top_k.value_or(config.top_k.value_or(0));
   params.max_new_tokens = options.max_new_tokens;
   params.stop_token_ids = source.stop_token_ids();
+  BATON_RETURN_IF_ERROR(engine::ValidateSamplingParams(params, source.config().vocab_size));
   return params;
+}
+
+/// GenerateBatch with the model's weights, once the prompts are known to be good.
+absl::Status LoadAndGenerate(const GenerateOptions& options, const policy::PolicySource& source,
+                             BatchOptions batch,
+                             const std::function<absl::Status(absl::string_view)>& write,
+                             const std::function<void(const BatchProgress&)>& progress) {
+  BATON_ASSIGN_OR_RETURN(const auto model,
+                         source.LoadModel(source.dtype(), torch::Device(options.device), 0));
+  engine::GeneratorOptions generator_options;
+  generator_options.max_num_seqs = options.max_num_seqs;
+  generator_options.kv_cache_bytes = options.kv_cache_bytes;
+  BATON_ASSIGN_OR_RETURN(const auto generator,
+                         engine::Generator::Create(model.get(), nullptr, generator_options));
+  batch.in_flight = 2 * options.max_num_seqs;  // so that a next one is there for each that ends
+  progress({});
+  return GenerateBatch(source, generator.get(), batch, write, progress);
+}
+
+absl::Status WriteToStandardOutput(absl::string_view line) {
+  if (std::fwrite(line.data(), 1, line.size(), stdout) == line.size() && std::fflush(stdout) == 0) {
+    return absl::OkStatus();
+  }
+  return absl::ErrnoToStatus(errno, "cannot write to standard output");
 }
 
 }  // namespace
 
 absl::Status Generate(const GenerateOptions& options,
                       const std::function<void(absl::string_view)>& write) {
-  v1::ModelSpec spec;
-  spec.set_chat_template(options.chat_template);
-  spec.set_dtype(options.dtype);
-  BATON_ASSIGN_OR_RETURN(const auto source, policy::PolicySource::Open(spec, options.model));
+  BATON_ASSIGN_OR_RETURN(const auto source, OpenSource(options));
   BATON_ASSIGN_OR_RETURN(const auto model,
                          source->LoadModel(source->dtype(), torch::Device(options.device), 0));
   engine::GenerateRequest request;
@@ -60,6 +95,33 @@ absl::Status Generate(const GenerateOptions& options,
   }
   write(decoder.Finish());
   return absl::OkStatus();
+}
+
+absl::Status GenerateFile(const GenerateOptions& options, const TellProgress& progress) {
+  BATON_ASSIGN_OR_RETURN(const auto source, OpenSource(options));
+  BatchOptions batch;
+  batch.prompts = options.prompts;
+  batch.samples = options.samples;
+  batch.seed = options.seed;
+  BATON_ASSIGN_OR_RETURN(batch.params, MakeParams(options, *source));
+  BATON_ASSIGN_OR_RETURN(const int64_t total, CheckPrompts(*source, options.prompts));
+  const auto tell = [&](const BatchProgress& done) { progress(done, total); };
+  if (options.out == "-") {
+    return LoadAndGenerate(options, *source, batch, WriteToStandardOutput, tell);
+  }
+  std::error_code code;
+  if (std::filesystem::exists(options.out, code) &&
+      !std::filesystem::is_regular_file(options.out, code)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.out, " is not a file; give a file, or - for standard output"));
+  }
+  BATON_ASSIGN_OR_RETURN(relay::AtomicFile file, relay::AtomicFile::Create(options.out));
+  const auto append = [&file](absl::string_view line) {
+    return file.Append(
+        absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(line.data()), line.size()));
+  };
+  BATON_RETURN_IF_ERROR(LoadAndGenerate(options, *source, batch, append, tell));
+  return file.Commit();
 }
 
 }  // namespace baton

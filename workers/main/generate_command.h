@@ -1,4 +1,5 @@
-// `baton-worker generate`: tries a model without a service.
+// `baton-worker generate`: responses of a model without a service, to one prompt or to a file of
+// them.
 #ifndef BATON_WORKERS_MAIN_GENERATE_COMMAND_H_
 #define BATON_WORKERS_MAIN_GENERATE_COMMAND_H_
 
@@ -9,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "workers/main/batch_generation.h"
 
 namespace baton {
 
@@ -24,11 +26,25 @@ struct GenerateOptions {
   std::optional<double> top_p;
   std::optional<int64_t> top_k;
   uint64_t seed = 1;
+
+  // GenerateFile alone; `prompt` is then not looked at.
+  std::string prompts;  ///< A file as data sets are.
+  std::string out;      ///< A file; "-": standard output.
+  int64_t samples = 1;  ///< To each prompt.
+  int64_t max_num_seqs = 128;
+  int64_t kv_cache_bytes = int64_t{1} << 30;
 };
 
 /// Calls `write` with pieces of the response's text as they are sampled.
 [[nodiscard]] absl::Status Generate(const GenerateOptions& options,
                                     const std::function<void(absl::string_view)>& write);
+
+/// Writes the lines of GenerateBatch for `prompts` to `out`, which is there once it is complete: a
+/// file that stood there is replaced then. All prompts are checked before the first is generated
+/// for. `progress` hears at the start and then after every step; `total` are all prompts.
+using TellProgress = std::function<void(const BatchProgress& done, int64_t total)>;
+[[nodiscard]] absl::Status GenerateFile(const GenerateOptions& options,
+                                        const TellProgress& progress);
 
 }  // namespace baton
 

@@ -1,7 +1,17 @@
 #include "workers/main/generate_command.h"
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "workers/engine/hf_directory.h"
 #include "workers/policy/policy_source.h"
 #include "workers/policy/policy_testing.h"
@@ -9,7 +19,12 @@
 namespace baton {
 namespace {
 
+using ::testing::AnyOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+using Json = nlohmann::ordered_json;
 
 class GenerateCommandTest : public ::testing::Test {
  protected:
@@ -57,6 +72,154 @@ TEST_F(GenerateCommandTest, NamesWhatIsWrong) {
   EXPECT_THAT(std::string(Run().status().message()), HasSubstr("temperature"));
   options_.model = "/no/such/model";
   EXPECT_THAT(std::string(Run().status().message()), HasSubstr("/no/such/model"));
+}
+
+class GenerateFileTest : public GenerateCommandTest {
+ protected:
+  GenerateFileTest() {
+    options_.prompts = folder_.path() + "/prompts.jsonl";
+    options_.out = folder_.path() + "/out.jsonl";
+  }
+  void WritePrompts(const std::string& text) const {
+    std::ofstream(options_.prompts, std::ios::binary) << text;
+  }
+  /// `count` prompts: 0+0=, 1+1=, ...
+  void WritePrompts(int count) const {
+    std::string text;
+    for (int i = 0; i < count; ++i) absl::StrAppend(&text, "{\"prompt\": \"", i, "+", i, "=\"}\n");
+    WritePrompts(text);
+  }
+  std::string Written() const {
+    std::ifstream in(options_.out, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  absl::StatusOr<std::string> RunFile() {
+    const absl::Status status =
+        GenerateFile(options_, [this](const BatchProgress& done, int64_t total) {
+          told_ = done;
+          total_ = total;
+        });
+    if (!status.ok()) return status;
+    return Written();
+  }
+  std::vector<Json> RunLines() {
+    std::istringstream text(RunFile().value());
+    std::vector<Json> lines;
+    for (std::string line; std::getline(text, line);) lines.push_back(Json::parse(line));
+    return lines;
+  }
+  std::string ErrorOf() { return std::string(RunFile().status().message()); }
+
+  BatchProgress told_;
+  int64_t total_ = 0;
+};
+
+TEST_F(GenerateFileTest, AddsTheResponsesToEachLineInOrder) {
+  WritePrompts(
+      "{\"id\": 7, \"prompt\": \"1+2=\", \"extra\": {\"b\": [1], \"a\": null}}\r\n\n"
+      "{\"prompt\": [{\"role\": \"user\", \"content\": \"3+\"}, "
+      "{\"role\": \"assistant\", \"content\": \"4=\"}], \"responses\": \"old\"}");
+  options_.samples = 3;
+  const std::vector<Json> lines = RunLines();
+  ASSERT_THAT(lines, SizeIs(2));
+  for (const Json& line : lines) {
+    ASSERT_THAT(line["responses"], SizeIs(3));
+    ASSERT_THAT(line["finish_reasons"], SizeIs(3));
+    for (const auto& reason : line["finish_reasons"]) {
+      EXPECT_THAT(reason.get<std::string>(), AnyOf("stop", "length"));
+    }
+  }
+  Json first = lines[0];
+  first.erase("responses");
+  first.erase("finish_reasons");
+  EXPECT_EQ(first.dump(), R"({"id":7,"prompt":"1+2=","extra":{"b":[1],"a":null}})");
+  EXPECT_EQ(lines[1]["prompt"][1]["content"], "4=");
+  EXPECT_EQ(told_.prompts, 2);
+  EXPECT_EQ(total_, 2);
+  EXPECT_GE(told_.tokens, 6);
+  EXPECT_LE(told_.tokens, 6 * options_.max_new_tokens);
+}
+
+TEST_F(GenerateFileTest, TheFirstResponseOfAllIsThatToTheOnePrompt) {
+  WritePrompts("{\"prompt\": \"1+2=\"}\n{\"prompt\": \"1+2=\"}\n");
+  options_.samples = 8;
+  const std::vector<Json> lines = RunLines();
+  EXPECT_EQ(lines[0]["responses"][0], Run().value());
+  std::set<std::string> different;
+  for (const Json& line : lines) {
+    for (const auto& response : line["responses"]) different.insert(response.get<std::string>());
+  }
+  EXPECT_GE(different.size(), 15u);  // samples differ, and so do lines with one prompt
+}
+
+TEST_F(GenerateFileTest, APromptOfManyIsAnsweredAsItIsAlone) {
+  WritePrompts(40);
+  options_.samples = 2;
+  const std::vector<Json> many = RunLines();
+  ASSERT_THAT(many, SizeIs(40));
+  for (const int line : {0, 17, 39}) {
+    WritePrompts(absl::StrCat(std::string(static_cast<size_t>(line), '\n'), "{\"prompt\": \"", line,
+                              "+", line, "=\"}"));
+    EXPECT_THAT(RunLines(), ElementsAre(many[static_cast<size_t>(line)])) << line;
+  }
+}
+
+TEST_F(GenerateFileTest, TheBatchAndItsWindowChangeNothing) {
+  WritePrompts(150);
+  options_.samples = 2;
+  const std::string together = RunFile().value();
+  options_.max_num_seqs = 1;  // 128 responses are held at most, of 300
+  EXPECT_EQ(RunFile().value(), together);
+  EXPECT_EQ(told_.prompts, 150);
+  options_.max_num_seqs = 3;
+  options_.kv_cache_bytes = 1 << 16;
+  EXPECT_EQ(RunFile().value(), together);
+  options_.seed = 2;
+  EXPECT_NE(RunFile().value(), together);
+}
+
+TEST_F(GenerateFileTest, ResponsesEndWhereThePositionsDo) {
+  options_.max_new_tokens = 1000;
+  WritePrompts(absl::StrCat("{\"prompt\": \"", std::string(63, '1'), "\"}"));
+  EXPECT_LE(RunLines()[0]["responses"][0].get<std::string>().size(), 1u);
+  WritePrompts(absl::StrCat("{\"prompt\": \"1\"}\n\n{\"prompt\": \"", std::string(64, '1'), "\"}"));
+  EXPECT_EQ(ErrorOf(), absl::StrCat(options_.prompts,
+                                    ":3: the prompt has 64 tokens; the model has 64 positions, for "
+                                    "prompt and response together: shorten it"));
+}
+
+TEST_F(GenerateFileTest, NamesBadLinesAndLeavesWhatIsThere) {
+  std::ofstream(options_.out) << "old";
+  WritePrompts("{\"prompt\": \"1\"}\n{\"prompt\": 1}\n\n{\"prompt\": \"one\"}\nnonsense");
+  const std::string error = ErrorOf();
+  EXPECT_THAT(error, HasSubstr(options_.prompts + ":2: `prompt` is number, not a string\n"));
+  EXPECT_THAT(error, HasSubstr(options_.prompts + ":4: "));
+  EXPECT_THAT(error, HasSubstr(options_.prompts + ":5: not valid JSON"));
+  EXPECT_EQ(Written(), "old");
+
+  WritePrompts(3);
+  options_.kv_cache_bytes = 5000;  // one block, for a prompt that needs two with its response
+  EXPECT_THAT(ErrorOf(), AllOf(HasSubstr(options_.prompts + ":1: "), HasSubstr("kv_cache_bytes")));
+  EXPECT_EQ(Written(), "old");
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
+    files += entry.is_regular_file() ? 1 : 0;
+  }
+  EXPECT_EQ(files, 2u);  // prompts and out: nothing half written stays
+}
+
+TEST_F(GenerateFileTest, NamesFilesThatAreNone) {
+  WritePrompts(" \n\n");
+  EXPECT_THAT(ErrorOf(), HasSubstr(options_.prompts + ": holds no prompt"));
+  WritePrompts(1);
+  options_.out = folder_.path();
+  EXPECT_THAT(ErrorOf(), HasSubstr(folder_.path() + " is not a file"));
+  options_.out = folder_.path() + "/no/such/folder/out.jsonl";
+  EXPECT_THAT(ErrorOf(), HasSubstr("/no/such/folder/out.jsonl"));
+  options_.prompts = "/no/such/prompts.jsonl";
+  EXPECT_THAT(ErrorOf(), HasSubstr("/no/such/prompts.jsonl: cannot be opened"));
+  options_.temperature = -1;
+  EXPECT_THAT(ErrorOf(), HasSubstr("temperature: "));
 }
 
 }  // namespace

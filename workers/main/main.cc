@@ -2,6 +2,7 @@
 #include <ATen/Parallel.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -9,6 +10,8 @@
 #include <system_error>
 
 #include "CLI/CLI.hpp"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "sdk/base/compute_environment.h"
 #include "sdk/base/log.h"
 #include "workers/main/generate_command.h"
@@ -88,10 +91,37 @@ void DeclareServe(CLI::App& app, baton::ServeOptions& options, CommonFlags& comm
       ->capture_default_str();
 }
 
-CLI::App* DeclareGenerate(CLI::App& app, baton::GenerateOptions& options) {
-  CLI::App* command = app.add_subcommand("generate", "Tries a model: streams one response");
+CLI::App* DeclareGenerate(CLI::App& app, baton::GenerateOptions& options, CommonFlags& common) {
+  CLI::App* command = app.add_subcommand(
+      "generate", "Responses of a model: to one prompt, as they come, or to a file of prompts");
   command->add_option("--model", options.model, "Hugging Face directory or checkpoint")->required();
-  command->add_option("--prompt", options.prompt, "The prompt")->required();
+  CLI::Option* prompt = command->add_option("--prompt", options.prompt, "The prompt");
+  CLI::Option* prompts =
+      command->add_option("--prompts", options.prompts,
+                          "JSONL file: a prompt (text or messages) in each line, as in data sets");
+  prompt->excludes(prompts);
+  command->callback([prompt, prompts] {
+    if (prompt->count() + prompts->count() == 0) throw CLI::RequiredError("--prompt or --prompts");
+  });
+  command
+      ->add_option("--out", options.out,
+                   "Where each line of --prompts goes with its `responses`: a file, which is there "
+                   "once it is complete, or - for standard output")
+      ->needs(prompts);
+  prompts->needs("--out");
+  command->add_option("--samples", options.samples, "Responses to each prompt of --prompts")
+      ->needs(prompts)
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
+  command
+      ->add_option("--max-num-seqs", options.max_num_seqs,
+                   "Responses that are sampled together, of --prompts")
+      ->needs(prompts)
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command->add_option("--kv-cache-bytes", options.kv_cache_bytes, "Their keys and values")
+      ->needs(prompts)
+      ->capture_default_str();
   command->add_option("--max-new-tokens", options.max_new_tokens)->capture_default_str();
   command->add_option("--temperature", options.temperature, "0: greedy");
   command->add_option("--top-p", options.top_p);
@@ -101,6 +131,9 @@ CLI::App* DeclareGenerate(CLI::App& app, baton::GenerateOptions& options) {
       ->capture_default_str();
   command->add_option("--dtype", options.dtype)->capture_default_str();
   command->add_option("--device", options.device)->capture_default_str();
+  command->add_option("--threads", common.threads, "Compute threads")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
   return command;
 }
 
@@ -114,6 +147,23 @@ int RunGenerate(const baton::GenerateOptions& options) {
   return 0;
 }
 
+int RunGenerateFile(const baton::GenerateOptions& options) {
+  absl::Time start, told;
+  const auto tell = [&](const baton::BatchProgress& done, int64_t total) {
+    const absl::Time now = absl::Now();
+    if (done.tokens == 0) start = told = now;
+    if (now - told < absl::Seconds(5) && done.prompts < total) return;
+    told = now;
+    const double seconds = std::max(absl::ToDoubleSeconds(now - start), 1e-3);
+    std::fprintf(stderr, "%lld of %lld prompts, %lld tokens, %.0f s, %.0f tokens/s\n",
+                 static_cast<long long>(done.prompts), static_cast<long long>(total),
+                 static_cast<long long>(done.tokens), seconds,
+                 static_cast<double>(done.tokens) / seconds);
+  };
+  const absl::Status status = baton::GenerateFile(options, tell);
+  return status.ok() ? 0 : Fail(status);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -122,12 +172,14 @@ int main(int argc, char** argv) {
   baton::GenerateOptions generate;
   CommonFlags common;
   DeclareServe(app, serve, common);
-  const CLI::App* generate_command = DeclareGenerate(app, generate);
+  const CLI::App* generate_command = DeclareGenerate(app, generate, common);
   CLI11_PARSE(app, argc, argv);
   RestartWithThreads(common.threads, argv);
   at::set_num_threads(common.threads);
   baton::InitLog({LevelOf(common.log_level), common.log_file, "worker"});
-  if (generate_command->parsed()) return RunGenerate(generate);
+  if (generate_command->parsed()) {
+    return generate.prompts.empty() ? RunGenerate(generate) : RunGenerateFile(generate);
+  }
   if (serve.controller.empty()) {
     return Fail(absl::InvalidArgumentError("--controller host:port is required"));
   }

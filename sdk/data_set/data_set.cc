@@ -1,4 +1,4 @@
-#include "controller/runtime/data_set.h"
+#include "sdk/data_set/data_set.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -9,7 +9,7 @@
 #include "nlohmann/json.hpp"
 #include "sdk/base/status_macros.h"
 
-namespace baton::controller {
+namespace baton {
 namespace {
 
 using Json = nlohmann::json;
@@ -91,32 +91,20 @@ absl::Status TakePair(const Json& object, Example* out) {
 }
 
 absl::Status ReadFile(const std::string& file, const DataSetOptions& options, DataSet* out,
-                      size_t* suppressed) {
-  std::error_code code;
-  if (std::filesystem::exists(file, code) && !std::filesystem::is_regular_file(file, code)) {
-    return absl::InvalidArgumentError("is not a file; give a JSONL file");  // a pipe would block
-  }
-  std::ifstream in(file, std::ios::binary);
-  if (!in) return absl::NotFoundError("cannot be opened; check the path and its permissions");
-  const size_t before = out->examples.size();
-  const size_t problems_before = out->problems.size() + *suppressed;
-  std::string line;
-  for (size_t number = 1; std::getline(in, line); ++number) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    absl::StatusOr<Example> example = ParseExample(line, options);
+                      ProblemList* problems) {
+  BATON_ASSIGN_OR_RETURN(LineReader lines, LineReader::Open(file));
+  bool empty = true;
+  for (; lines.Next(); empty = false) {
+    absl::StatusOr<Example> example = ParseExample(lines.line(), options);
     if (example.ok()) {
       out->examples.push_back(*std::move(example));
-    } else if (out->problems.size() < kMaxProblems) {
-      out->problems.push_back(absl::StrCat(file, ":", number, ": ", example.status().message()));
     } else {
-      ++*suppressed;
+      problems->AddLine(file, lines.number(), example.status().message());
     }
   }
-  if (in.bad()) return absl::DataLossError("cannot be read to its end");
-  if (out->examples.size() == before && out->problems.size() + *suppressed == problems_before) {
-    return absl::InvalidArgumentError("holds no example; give one JSON object a line");
-  }
-  return absl::OkStatus();
+  BATON_RETURN_IF_ERROR(lines.status());
+  if (!empty) return absl::OkStatus();
+  return absl::InvalidArgumentError("holds no example; give one JSON object a line");
 }
 
 }  // namespace
@@ -169,17 +157,57 @@ DataSetOptions OptionsOf(v1::JobKind kind, bool held_out) {
   return options;
 }
 
+void ProblemList::AddFile(const std::string& file, absl::string_view what) {
+  problems_.push_back(absl::StrCat(file, ": ", what));
+}
+
+void ProblemList::AddLine(const std::string& file, size_t line, absl::string_view what) {
+  if (problems_.size() < kMaxProblems) {
+    problems_.push_back(absl::StrCat(file, ":", line, ": ", what));
+  } else {
+    ++suppressed_;
+  }
+}
+
+std::vector<std::string> ProblemList::Take() && {
+  if (suppressed_ > 0) {
+    problems_.push_back(absl::StrCat("… and ", suppressed_, " more broken lines"));
+  }
+  return std::move(problems_);
+}
+
+absl::StatusOr<LineReader> LineReader::Open(const std::string& file) {
+  std::error_code code;
+  if (std::filesystem::exists(file, code) && !std::filesystem::is_regular_file(file, code)) {
+    return absl::InvalidArgumentError("is not a file; give a JSONL file");  // a pipe would block
+  }
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return absl::NotFoundError("cannot be opened; check the path and its permissions");
+  return LineReader(std::move(in));
+}
+
+bool LineReader::Next() {
+  while (std::getline(in_, line_)) {
+    ++number_;
+    if (line_.find_first_not_of(" \t\r") != std::string::npos) return true;
+  }
+  return false;
+}
+
+absl::Status LineReader::status() const {
+  if (in_.bad()) return absl::DataLossError("cannot be read to its end");
+  return absl::OkStatus();
+}
+
 DataSet ReadDataSet(const std::vector<std::string>& files, const DataSetOptions& options) {
   DataSet out;
-  size_t suppressed = 0;
+  ProblemList problems;
   for (const std::string& file : files) {
-    const absl::Status status = ReadFile(file, options, &out, &suppressed);
-    if (!status.ok()) out.problems.push_back(absl::StrCat(file, ": ", status.message()));
+    const absl::Status status = ReadFile(file, options, &out, &problems);
+    if (!status.ok()) problems.AddFile(file, status.message());
   }
-  if (suppressed > 0) {
-    out.problems.push_back(absl::StrCat("… and ", suppressed, " more broken lines"));
-  }
+  out.problems = std::move(problems).Take();
   return out;
 }
 
-}  // namespace baton::controller
+}  // namespace baton

@@ -13,13 +13,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "controller/runtime/data_set.h"
 #include "nlohmann/json.hpp"
 #include "sdk/base/utf8.h"
+#include "sdk/data_set/data_set.h"
 
 namespace {
 
-using namespace baton::controller;
+using namespace baton;
 using Json = nlohmann::json;
 
 void Require(bool holds, const char* rule) {

@@ -1,16 +1,20 @@
 // Prompts and examples from JSONL files.
-#ifndef BATON_CONTROLLER_RUNTIME_DATA_SET_H_
-#define BATON_CONTROLLER_RUNTIME_DATA_SET_H_
+#ifndef BATON_SDK_DATA_SET_DATA_SET_H_
+#define BATON_SDK_DATA_SET_DATA_SET_H_
 
+#include <cstddef>
+#include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "baton/v1/job_spec.pb.h"
 #include "baton/v1/worker_service.pb.h"
 
-namespace baton::controller {
+namespace baton {
 
 /// One line. Either `prompt` or `messages` is set.
 struct Example {
@@ -28,7 +32,41 @@ struct Example {
 
 struct DataSet {
   std::vector<Example> examples;
-  std::vector<std::string> problems;  ///< "FILE:LINE: what"; at most 20, then how many more.
+  std::vector<std::string> problems;  ///< As ProblemList has them.
+};
+
+/// What is wrong with files, "FILE: what", and with their lines, "FILE:LINE: what": the first 20
+/// lines, then how many more.
+class ProblemList {
+ public:
+  void AddFile(const std::string& file, absl::string_view what);
+  void AddLine(const std::string& file, size_t line, absl::string_view what);
+  std::vector<std::string> Take() &&;
+
+ private:
+  std::vector<std::string> problems_;
+  size_t suppressed_ = 0;
+};
+
+/// The lines of one file, but for those of white space alone, one after the other. One thread.
+class LineReader {
+ public:
+  /// NOT_FOUND, INVALID_ARGUMENT (a folder; a pipe, which would block). No error has the file's
+  /// name.
+  static absl::StatusOr<LineReader> Open(const std::string& file);
+
+  /// False at the end and when the rest cannot be read, which status() tells apart.
+  [[nodiscard]] bool Next();
+  const std::string& line() const { return line_; }
+  size_t number() const { return number_; }  ///< Of line(), from 1.
+  absl::Status status() const;
+
+ private:
+  explicit LineReader(std::ifstream in) : in_(std::move(in)) {}
+
+  std::ifstream in_;
+  std::string line_;
+  size_t number_ = 0;
 };
 
 struct DataSetOptions {
@@ -46,6 +84,6 @@ DataSetOptions OptionsOf(v1::JobKind kind, bool held_out);
 /// Parses one line. The error says what is wrong, without the file's name.
 absl::StatusOr<Example> ParseExample(absl::string_view line, const DataSetOptions& options);
 
-}  // namespace baton::controller
+}  // namespace baton
 
-#endif  // BATON_CONTROLLER_RUNTIME_DATA_SET_H_
+#endif  // BATON_SDK_DATA_SET_DATA_SET_H_

@@ -1,4 +1,4 @@
-#include "controller/runtime/data_set.h"
+#include "sdk/data_set/data_set.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,12 +7,13 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace baton::controller {
+namespace baton {
 namespace {
 
 using ::testing::ElementsAre;
@@ -146,5 +147,15 @@ TEST_F(DataSetTest, ListsTwentyProblemsAndCountsTheRest) {
   EXPECT_EQ(data.problems[20], "… and 5 more broken lines");
 }
 
+TEST_F(DataSetTest, ALineReaderCountsTheLinesThatItSkips) {
+  auto lines = LineReader::Open(Write("lines.jsonl", "\n \t\r\na\n\n b \r\nc"));
+  ASSERT_TRUE(lines.ok()) << lines.status();
+  std::vector<std::string> read;
+  while (lines->Next()) read.push_back(absl::StrCat(lines->number(), lines->line()));
+  EXPECT_THAT(read, ElementsAre("3a", "5 b \r", "6c"));
+  EXPECT_TRUE(lines->status().ok());
+  EXPECT_TRUE(absl::IsNotFound(LineReader::Open(folder_ + "/missing.jsonl").status()));
+}
+
 }  // namespace
-}  // namespace baton::controller
+}  // namespace baton

@@ -1,0 +1,53 @@
+// Responses to every prompt of a file, with continuous batching.
+#ifndef BATON_WORKERS_MAIN_BATCH_GENERATION_H_
+#define BATON_WORKERS_MAIN_BATCH_GENERATION_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "workers/engine/generator.h"
+#include "workers/policy/policy_source.h"
+
+namespace baton {
+
+struct BatchOptions {
+  std::string prompts;    ///< A file as data sets are (docs/formats/data-set.md).
+  int64_t samples = 1;    ///< To each prompt.
+  uint64_t seed = 1;      ///< Of the draws, with the prompt's line and the sample's index.
+  int64_t in_flight = 1;  ///< Responses begun and not complete; one prompt's samples at least.
+  engine::SamplingParams params;  ///< Responses are shorter where the model's positions end.
+};
+
+struct BatchProgress {
+  int64_t prompts = 0;  ///< Written.
+  int64_t tokens = 0;   ///< Of the responses.
+};
+
+/// Reads the whole file and answers how many prompts it has. INVALID_ARGUMENT says of all lines
+/// that are no prompts for this model what is wrong ("FILE:LINE: what"; the first 20); NOT_FOUND:
+/// no such file.
+[[nodiscard]] absl::StatusOr<int64_t> CheckPrompts(const policy::PolicySource& source,
+                                                   const std::string& file);
+
+/// Calls `write` with a line for each prompt, in the file's order: what the prompt's line has, with
+///   "responses": [text, ...]               of its samples
+///   "finish_reasons": ["stop", "length"]   why each ended
+/// A line is a function of the model, its prompt, its number in the file and the options, but for
+/// `in_flight` (as Generator says: bitwise in float32 on a CPU). `progress` hears after every step.
+///
+/// Holds the responses in flight and, while one of an early prompt goes on, at most 64 times as
+/// many that wait for it. `generator` must be idle, and its model that of `source`; an error leaves
+/// requests in it. Errors: as CheckPrompts, of the first such line; those of `write` and of the
+/// generator.
+[[nodiscard]] absl::Status GenerateBatch(
+    const policy::PolicySource& source, engine::Generator* generator, const BatchOptions& options,
+    const std::function<absl::Status(absl::string_view line)>& write,
+    const std::function<void(const BatchProgress&)>& progress);
+
+}  // namespace baton
+
+#endif  // BATON_WORKERS_MAIN_BATCH_GENERATION_H_
