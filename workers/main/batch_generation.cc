@@ -16,8 +16,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t kHeldFactor = 64;  // complete responses that wait, to those in flight
-
 absl::StatusOr<std::vector<int32_t>> EncodeLine(const policy::PolicySource& source,
                                                 const std::string& line) {
   BATON_ASSIGN_OR_RETURN(const Example example, ParseExample(line, {}));
@@ -97,6 +95,7 @@ class Batch {
     for (; !rows_.empty() && rows_.front().unfinished == 0; rows_.pop_front(), ++first_) {
       BATON_RETURN_IF_ERROR(write(LineOf(rows_.front(), source_.tokenizer())));
       ++progress_.prompts;
+      progress_.held -= options_.samples;
     }
     return absl::OkStatus();
   }
@@ -107,10 +106,8 @@ class Batch {
  private:
   uint64_t samples() const { return static_cast<uint64_t>(options_.samples); }
   bool HasRoom() const {
-    if (rows_.empty()) return true;
-    const int64_t held = static_cast<int64_t>(rows_.size() + 1) * options_.samples;
-    return in_flight_ + options_.samples <= options_.in_flight &&
-           held <= kHeldFactor * options_.in_flight;
+    return rows_.empty() || (in_flight_ + options_.samples <= options_.in_flight &&
+                             progress_.held + options_.samples <= options_.held);
   }
 
   absl::Status Add() {
@@ -132,6 +129,7 @@ class Batch {
       BATON_RETURN_IF_ERROR(generator_.Add(request));
     }
     in_flight_ += options_.samples;
+    progress_.held += options_.samples;
     rows_.push_back(std::move(row));
     return absl::OkStatus();
   }

@@ -15,16 +15,19 @@
 namespace baton {
 
 struct BatchOptions {
-  std::string prompts;    ///< A file as data sets are (docs/formats/data-set.md).
-  int64_t samples = 1;    ///< To each prompt.
-  uint64_t seed = 1;      ///< Of the draws, with the prompt's line and the sample's index.
-  int64_t in_flight = 1;  ///< Responses begun and not complete; one prompt's samples at least.
+  std::string prompts;  ///< A file as data sets are (docs/formats/data-set.md).
+  int64_t samples = 1;  ///< To each prompt.
+  uint64_t seed = 1;    ///< Of the draws, with the prompt's line and the sample's index.
+  // Limits, which one prompt's samples may pass.
+  int64_t in_flight = 1;  ///< Responses begun and not complete.
+  int64_t held = 1;       ///< Responses in memory: those, and complete ones that wait for them.
   engine::SamplingParams params;  ///< Responses are shorter where the model's positions end.
 };
 
 struct BatchProgress {
   int64_t prompts = 0;  ///< Written.
-  int64_t tokens = 0;   ///< Of the responses.
+  int64_t held = 0;     ///< Responses in memory.
+  int64_t tokens = 0;   ///< Of all responses.
 };
 
 /// Reads the whole file and answers how many prompts it has. INVALID_ARGUMENT says of all lines
@@ -37,12 +40,10 @@ struct BatchProgress {
 ///   "responses": [text, ...]               of its samples
 ///   "finish_reasons": ["stop", "length"]   why each ended
 /// A line is a function of the model, its prompt, its number in the file and the options, but for
-/// `in_flight` (as Generator says: bitwise in float32 on a CPU). `progress` hears after every step.
+/// the limits (as Generator says: bitwise in float32 on a CPU). `progress` hears after every step.
 ///
-/// Holds the responses in flight and, while one of an early prompt goes on, at most 64 times as
-/// many that wait for it. `generator` must be idle, and its model that of `source`; an error leaves
-/// requests in it. Errors: as CheckPrompts, of the first such line; those of `write` and of the
-/// generator.
+/// `generator` must be idle, and its model that of `source`; an error leaves requests in it.
+/// Errors: as CheckPrompts, of the first such line; those of `write` and of the generator.
 [[nodiscard]] absl::Status GenerateBatch(
     const policy::PolicySource& source, engine::Generator* generator, const BatchOptions& options,
     const std::function<absl::Status(absl::string_view line)>& write,

@@ -58,6 +58,7 @@ absl::Status LoadAndGenerate(const GenerateOptions& options, const policy::Polic
   BATON_ASSIGN_OR_RETURN(const auto generator,
                          engine::Generator::Create(model.get(), nullptr, generator_options));
   batch.in_flight = 2 * options.max_num_seqs;  // so that a next one is there for each that ends
+  batch.held = 64 * batch.in_flight;           // text, while one at the front is very long
   progress({});
   return GenerateBatch(source, generator.get(), batch, write, progress);
 }

@@ -1,5 +1,6 @@
 #include "workers/main/generate_command.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -168,7 +169,7 @@ TEST_F(GenerateFileTest, TheBatchAndItsWindowChangeNothing) {
   WritePrompts(150);
   options_.samples = 2;
   const std::string together = RunFile().value();
-  options_.max_num_seqs = 1;  // 128 responses are held at most, of 300
+  options_.max_num_seqs = 1;
   EXPECT_EQ(RunFile().value(), together);
   EXPECT_EQ(told_.prompts, 150);
   options_.max_num_seqs = 3;
@@ -176,6 +177,45 @@ TEST_F(GenerateFileTest, TheBatchAndItsWindowChangeNothing) {
   EXPECT_EQ(RunFile().value(), together);
   options_.seed = 2;
   EXPECT_NE(RunFile().value(), together);
+}
+
+TEST_F(GenerateFileTest, HoldsNoMoreResponsesThanItMay) {
+  // The first response has 63 tokens, the others one each: they wait for it.
+  std::string text = "{\"prompt\": \"1\"}\n";
+  for (int i = 0; i < 30; ++i) {
+    absl::StrAppend(&text, "{\"prompt\": \"", std::string(63, '2'), "\"}\n");
+  }
+  WritePrompts(text);
+  const auto source = policy::PolicySource::Open({}, options_.model).value();
+  const auto model = source->LoadModel(torch::kFloat32, torch::kCPU, 0).value();
+  const auto generator = engine::Generator::Create(model.get(), nullptr, {}).value();
+  BatchOptions batch;
+  batch.prompts = options_.prompts;
+  batch.params.max_new_tokens = 100;  // and no token that ends a response
+  batch.in_flight = 4;
+  std::set<std::string> written;
+  for (const int64_t held : {10, 1000}) {
+    batch.held = held;
+    std::string lines;
+    int64_t most_held = 0, most_in_flight = 0;
+    const absl::Status status = GenerateBatch(
+        *source, generator.get(), batch,
+        [&lines](absl::string_view line) {
+          lines.append(line.data(), line.size());
+          return absl::OkStatus();
+        },
+        [&](const BatchProgress& done) {
+          const engine::GeneratorStats stats = generator->stats();
+          most_held = std::max(most_held, done.held);
+          most_in_flight = std::max(most_in_flight, stats.running + stats.waiting);
+        });
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(most_held, held == 10 ? 10 : 31);
+    EXPECT_GT(most_in_flight, 0);
+    EXPECT_LE(most_in_flight, 4);
+    written.insert(lines);
+  }
+  EXPECT_THAT(written, ElementsAre(testing::ContainsRegex("^(.*\n){31}$")));
 }
 
 TEST_F(GenerateFileTest, ResponsesEndWhereThePositionsDo) {
