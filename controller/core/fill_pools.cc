@@ -161,7 +161,8 @@ class PoolFiller {
       std::string path;
       const std::optional<int> other = GivenWorkers(role, &path);
       if (scoring != nullptr) {
-        if (!Agree(field, "tp x dp", tp * dp, other.has_value(), other.value_or(0), path)) continue;
+        const bool counted = !ScoringModelOf(given_, role)->has_parallel() && other.has_value();
+        if (!Agree(field, "tp x dp", tp * dp, counted, other.value_or(0), path)) continue;
         counted_.insert(role);
         scoring->mutable_parallel()->set_tp(tp);
         scoring->mutable_parallel()->set_dp(dp);

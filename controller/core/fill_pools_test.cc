@@ -132,6 +132,23 @@ TEST(FillPools, LayoutsBecomeNumbers) {
               ElementsAre("actor", "reference", "rollout"));
 }
 
+// What is given beside a layout need not be the whole of it.
+TEST(FillPools, LayoutsAgreeWithAPartOfAShape) {
+  v1::JobSpec spec = Ppo();
+  v1::LayoutSpec& layout =
+      (*AddPool(&spec, {"reference", "critic"}, 4)->mutable_layouts())["reference"];
+  layout.set_tp(2);
+  layout.set_dp(2);
+  spec.mutable_reference()->mutable_parallel()->set_tp(2);
+  EXPECT_THAT(Problems(spec), IsEmpty());
+  EXPECT_EQ(CheckSpec(spec).effective.reference().parallel().ShortDebugString(), "tp: 2 dp: 2");
+  spec.mutable_reference()->mutable_parallel()->set_tp(4);
+  EXPECT_THAT(Problems(spec),
+              ElementsAre(Pair("spec.resources.pools[0].layouts.reference",
+                               "tp is 2, but spec.reference.parallel.tp is 4; give one of the "
+                               "two")));
+}
+
 // Rollouts that are named elsewhere have a number of their own.
 TEST(FillPools, RolloutsApartFromTheActor) {
   v1::JobSpec spec = Ppo();

@@ -125,7 +125,7 @@ class JobCore {
   void BackToWork(Slot& slot, const WorkerBack& event, bool first_time);
   void Evict(const std::string& worker, const std::string& reason);
   void EvictSlow(PeerPace& pace, const std::string& role, const std::string& unit);
-  void RequeueTasksOf(Slot& slot, const std::string& worker);
+  void RequeueTasksOf(Slot& slot, const std::string& worker, const std::string& stop = "");
   void Requeue(const Slot& slot, uint64_t work);
   RolloutManager& ManagerOf(const std::string& role);
   Group* GroupOf(const std::string& role);
@@ -180,7 +180,7 @@ class JobCore {
   void StartGenerate(const RolloutManager::Assignment& assignment);
   void StartScore(const std::string& role, const RolloutManager::Assignment& assignment);
   void OnGenerated(const TaskDone& event);
-  void OnScored(const TaskDone& event);
+  void OnScored(const TaskDone& event, bool late = false);
   void RetryGenerate(TrajectoryInfo& trajectory, const absl::Status& status,
                      const std::string& failed_on);
   void RetryScore(TrajectoryInfo& trajectory, uint32_t node, const absl::Status& status,

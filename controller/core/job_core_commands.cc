@@ -256,7 +256,7 @@ void JobCore::CheckScoreDeadlines() {
       late.status = absl::DeadlineExceededError(
           absl::StrCat("no score within ", absl::FormatDuration(options_.score_deadline)));
       Do(StopTask{late.worker, late.ref, "too slow"});
-      OnScored(late);
+      OnScored(late, /*late=*/true);
     }
   }
 }

@@ -149,6 +149,8 @@ std::string JobCore::AtWorkIn(const std::string& role) const {
       const size_t tasks = other == "rollout" ? rollouts_.running().size()
                                               : scorers_.at(other).manager.running().size();
       busy.push_back(absl::StrCat(other, " has ", tasks, " running"));
+    } else if (group != nullptr && (group->broken.has_value() || !roster_.AllReady(other))) {
+      busy.push_back(absl::StrCat("the ranks of ", other, " meet"));
     }
   }
   return busy.empty() ? "its workers are not all back" : absl::StrJoin(busy, ", ");

@@ -17,7 +17,7 @@ void JobCore::Gather(Slot& slot) {
   if (slot.state == SlotState::kAssigning) {
     Do(StopTask{slot.worker, slot.assigned, "its group is formed anew"});
   }
-  RequeueTasksOf(slot, slot.worker);
+  RequeueTasksOf(slot, slot.worker, "its group is formed anew");
   slot.state = SlotState::kGathering;
   slot.since = now_;
 }
@@ -81,7 +81,7 @@ void JobCore::BreakGroup(Group& group, const TaskDone& event) {
   group.broke_at = step_;
   group.broken = Broken{reason, now_};
   for (Slot& slot : roster_.slots()) {  // it scores no more
-    if (slot.role == group.role) RequeueTasksOf(slot, slot.worker);
+    if (slot.role == group.role) RequeueTasksOf(slot, slot.worker, "its group is broken");
   }
   EmitWarning(absl::StrCat("the ", group.role, " group is broken; ", reason));
 }

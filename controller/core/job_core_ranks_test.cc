@@ -131,9 +131,9 @@ TEST(RanksTest, AGroupThatBreaksAgainAndAgainFailsTheJobWithItsWords) {
 // ---- Ranks that score ---------------------------------------------------------------------
 
 // Every model is held by two ranks together; the reference has two such copies.
-SimulatedJob OnTensorRanks(int steps) {
+SimulatedJob OnTensorRanks(int steps, uint64_t seed = 3) {
   SimulatedJob::Options options;
-  options.seed = 3;
+  options.seed = seed;
   options.steps = steps;
   options.preset = "ppo";
   options.recompute_log_prob = true;
@@ -151,6 +151,12 @@ std::vector<TaskDone> ScoresOf(SimulatedJob& world, const std::string& role) {
     if (wanted && world.core().RoleOf(task.ref) == role) scores.push_back(task);
   }
   return scores;
+}
+
+bool Regroups(SimulatedJob& world) {
+  const v1::ExplainJobResponse why = world.core().Explain(world.now());
+  return std::any_of(why.waits().begin(), why.waits().end(),
+                     [](const auto& wait) { return wait.kind() == "regroup"; });
 }
 
 void RunUntilItScores(SimulatedJob& world, const std::string& role, int64_t step) {
@@ -200,11 +206,19 @@ TEST(ScoringRanksTest, TheLossOfOneCostsNoStep) {
 TEST(ScoringRanksTest, AScoreThatMissesARankBreaksItsGroupAlone) {
   SimulatedJob world = OnTensorRanks(4);
   ASSERT_NO_FATAL_FAILURE(RunUntilItScores(world, "reference", 1));
-  TaskDone broken = ScoresOf(world, "reference").front();
+  while (ScoresOf(world, "reference").size() < 2) ASSERT_TRUE(world.Step());
+  const std::vector<TaskDone> scores = ScoresOf(world, "reference");
+  TaskDone broken = scores.front();
   broken.status = absl::UnavailableError("rank 1 closed its connection");
   world.Send(broken);
   EXPECT_EQ(world.core().state(), Job::STATE_RUNNING);
   EXPECT_TRUE(ScoresOf(world, "reference").empty());
+  for (size_t i = 1; i < scores.size(); ++i) {
+    EXPECT_TRUE(
+        std::any_of(world.stopped().begin(), world.stopped().end(), [&](const StopTask& stop) {
+          return stop.worker == scores[i].worker && stop.ref == scores[i].ref;
+        }));
+  }
   const v1::ExplainJobResponse why = world.core().Explain(world.now());
   const auto regroup = std::find_if(why.waits().begin(), why.waits().end(),
                                     [](const auto& wait) { return wait.kind() == "regroup"; });
@@ -219,6 +233,42 @@ TEST(ScoringRanksTest, AScoreThatMissesARankBreaksItsGroupAlone) {
       << world.core().Explain(world.now()).DebugString();
   EXPECT_EQ(world.core().incarnation(), 1u);
   EXPECT_EQ(world.FinalWeights(), WeightsOfUndisturbed(4));
+}
+
+// After a restart its leaders come back one by one.
+TEST(ScoringRanksTest, NobodyOfABrokenGroupIsAsked) {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    SimulatedJob world = OnTensorRanks(4, seed);
+    ASSERT_NO_FATAL_FAILURE(RunUntilItScores(world, "reference", 1));
+    world.Restart(0);
+    while (!world.core().knows_trajectories() || ScoresOf(world, "reference").empty()) {
+      ASSERT_TRUE(world.Step());
+    }
+    TaskDone broken = ScoresOf(world, "reference").front();
+    broken.status = absl::UnavailableError("rank 1 closed its connection");
+    world.Send(broken);
+    int waited = 0;
+    for (; Regroups(world) && waited < 1000; ++waited) {
+      ASSERT_TRUE(ScoresOf(world, "reference").empty()) << "seed " << seed << ", " << waited;
+      ASSERT_TRUE(world.Step());
+    }
+    EXPECT_LT(waited, 1000);
+  }
+}
+
+// It may have waited for others in the queue of its rank.
+TEST(ScoringRanksTest, AScoreThatIsLateIsNoLostRank) {
+  SimulatedJob world = OnTensorRanks(4);
+  ASSERT_NO_FATAL_FAILURE(RunUntilItScores(world, "actor", 1));
+  const std::vector<TaskDone> late = ScoresOf(world, "actor");
+  world.Wait(JobCoreOptions().score_deadline + absl::Seconds(1));
+  world.Send(Tick{});
+  for (const TaskDone& score : late) EXPECT_FALSE(world.core().Wants(score.worker, score.ref));
+  EXPECT_FALSE(ScoresOf(world, "actor").empty()) << "they are asked again";
+  EXPECT_FALSE(Regroups(world));
+  world.RunToEnd();
+  EXPECT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+  EXPECT_EQ(world.core().incarnation(), 1u);
 }
 
 // What the actor computes with its ranks is a matter of the weights that it trains.

@@ -454,7 +454,8 @@ void JobCore::OnGenerated(const TaskDone& event) {
   MaybePhaseDone();
 }
 
-void JobCore::OnScored(const TaskDone& event) {
+// `late`: nobody answered; it is given up.
+void JobCore::OnScored(const TaskDone& event, bool late) {
   TrajectoryInfo& trajectory = trajectories_.at(event.ref.subject);
   const uint32_t part = event.ref.part;
   const v1::ScoreNode& node = dataflow().score(static_cast<int>(part));
@@ -467,7 +468,7 @@ void JobCore::OnScored(const TaskDone& event) {
   scorer.manager.Finish(work);
   scorer.manager.Heard(event.worker, now_);
   Group* const group = GroupOf(node.role());
-  if (group != nullptr && group->tp > 1 && LosesRank(event.status)) {
+  if (group != nullptr && group->tp > 1 && !late && LosesRank(event.status)) {
     RetryScore(trajectory, part, absl::CancelledError("a rank is lost"), event.worker);
     BreakGroup(*group, event);
     return Dispatch();

@@ -30,6 +30,7 @@ bool JobCore::HasWork(const std::string& role) const {
                           ? published_ && rollouts_.queued() > 0
                           : scorer != scorers_.end() && scorer->second.manager.queued() > 0;
   if (!queued) return false;
+  if (GroupOf(role) != nullptr && !roster_.AllReady(role)) return false;
   const auto& slots = roster_.slots();
   return std::any_of(slots.begin(), slots.end(),
                      [&](const Slot& slot) { return slot.ready() && slot.role == role; });

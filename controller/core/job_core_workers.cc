@@ -138,7 +138,7 @@ void JobCore::OnRoleTask(const TaskDone& event, Slot& slot) {
   slot.since = now_;
   if (group == nullptr) {
     Join(slot);
-  } else if (!roster_.AnyIn(group->role, SlotState::kAssigning)) {
+  } else if (roster_.AllReady(group->role)) {
     group->forming_since = absl::InfinitePast();
     for (const Slot& rank : roster_.slots()) {
       if (rank.role == group->role) Join(rank);
@@ -148,12 +148,13 @@ void JobCore::OnRoleTask(const TaskDone& event, Slot& slot) {
   Advance();
 }
 
-// It may get work of its role.
+// It may get work of its role; the ranks of a group once all are ready.
 void JobCore::Join(const Slot& slot) {
   if (slot.role == "rollout") return rollouts_.AddWorker(slot.worker, slot.credits);
   const auto scorer = scorers_.find(slot.role);
   if (scorer == scorers_.end()) return;
   const Group* group = GroupOf(slot.role);
+  if (group != nullptr && (group->broken.has_value() || !roster_.AllReady(slot.role))) return;
   const bool follows = group != nullptr && slot.rank % group->tp != 0;
   if (follows && !Mutated(Mutation::kEveryRankScores)) return;  // it follows the first of its copy
   scorer->second.manager.AddWorker(slot.worker, slot.credits);
@@ -276,10 +277,14 @@ void JobCore::EvictSlow(PeerPace& pace, const std::string& role, const std::stri
                              absl::FormatDuration(absl::Floor(slow->since, absl::Seconds(1)))));
 }
 
-void JobCore::RequeueTasksOf(Slot& slot, const std::string& worker) {
+// `stop`: why the worker, which lives, need not go on with them; empty: it is lost.
+void JobCore::RequeueTasksOf(Slot& slot, const std::string& worker, const std::string& stop) {
   if (slot.role != "rollout" && scorers_.count(slot.role) == 0) return;
   std::vector<uint64_t> lost = ManagerOf(slot.role).RemoveWorker(worker);
-  for (auto it = lost.rbegin(); it != lost.rend(); ++it) Requeue(slot, *it);
+  for (auto it = lost.rbegin(); it != lost.rend(); ++it) {
+    if (!stop.empty()) Do(StopTask{worker, RefOfWork(slot.role, *it), stop});
+    Requeue(slot, *it);
+  }
 }
 
 // Work that a worker of the slot's role ran and runs no more.

@@ -161,6 +161,12 @@ bool Roster::AnyIn(absl::string_view role, SlotState state) const {
                      [&](const Slot& slot) { return slot.role == role && slot.state == state; });
 }
 
+bool Roster::AllReady(absl::string_view role) const {
+  return std::all_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
+    return slot.role != role || slot.state == SlotState::kReady;
+  });
+}
+
 std::string Roster::FirstOf(absl::string_view role) const {
   for (const Slot& slot : slots_) {
     if (slot.role == role && slot.rank == 0) return slot.worker;

@@ -86,6 +86,8 @@ class Roster {
 
   bool AnyIn(SlotState state) const;
   bool AnyIn(absl::string_view role, SlotState state) const;
+  /// Every slot of the role is.
+  bool AllReady(absl::string_view role) const;
   /// The worker of rank 0; "": none.
   std::string FirstOf(absl::string_view role) const;
 
