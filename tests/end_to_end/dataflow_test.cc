@@ -243,7 +243,7 @@ TEST(GroupsTest, ALostRankOfARoleThatScoresCostsNoStep) {
     for (const char* role : {"actor", "critic", "reference"}) {
       for (const char* rank : {"-0", "-1"}) cluster.AddWorker(absl::StrCat(role, rank), role);
     }
-    v1::JobSpec spec = SpecOf(cluster, "ppo", 6);
+    v1::JobSpec spec = SpecOf(cluster, "ppo", 60);  // longer than a lease
     spec.mutable_algorithm()->set_recompute_log_prob(true);
     spec.mutable_actor()->mutable_parallel()->set_tp(2);
     spec.mutable_critic()->mutable_train()->mutable_parallel()->set_tp(2);
