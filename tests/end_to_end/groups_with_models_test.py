@@ -189,22 +189,25 @@ class GroupsWithModelsTest(unittest.TestCase):
                 self.assertTrue(a.read() == b.read(), "the weights differ")
 
     def test_ranks_that_hold_a_model_together_score_as_one(self):
-        found = {}
-        for tp in (1, 2):
-            self.submit(f"scores-{tp}", TENSOR % {"tp": tp, "steps": 6} % self.path("sft.jsonl"))
-            found[tp] = self.succeed(f"scores-{tp}")["metrics"]
-        self.assertGreater(found[1]["actor/reward_kl_penalty"], 1e-4, "it left the reference")
-        for name in ("actor/reward_kl_penalty", "critic/values/mean", "critic/vf_loss",
-                     "actor/pg_loss", "actor/grad_norm"):
-            self.assertAlmostEqual(found[2][name], found[1][name],
-                                   delta=1e-3 * abs(found[1][name]) + 1e-5, msg=name)
-        for tp in (1, 2):
-            self.assertLess(found[tp]["rollout_corr/log_prob_abs_diff"], 1e-4)
+        """Of two ranks each: the actor says what the rollout said, on one; the reference says what
+        the policy was before the first step."""
+        self.submit("scores", TENSOR % {"tp": 2, "steps": 6} % self.path("sft.jsonl"))
+        self.succeed("scores")
+        told = json.loads(self.baton("metrics", "scores", "-n", "100", "-o", "json"))["steps"]
+        steps = [step["metrics"] for step in told if "actor/pg_loss" in step["metrics"]]
+        self.assertEqual(len(steps), 6)
+        for step in steps:
+            self.assertLess(step["rollout_corr/log_prob_abs_diff"], 1e-5)
+        self.assertLess(abs(steps[0]["actor/reward_kl_penalty"]), 1e-5)
+        self.assertGreater(steps[-1]["actor/reward_kl_penalty"], 1e-4, "it left the reference")
+        self.assertIn("critic/vf_loss", steps[-1])
 
     def test_a_rank_that_only_scores_is_lost_alone(self):
         spec = TENSOR % {"tp": 2, "steps": 60} % self.path("sft.jsonl")
         self.submit("all-score", spec)
         self.succeed("all-score")
+        with open(self.weights("all-score"), "rb") as file:
+            undisturbed = file.read()
         for lost in (0, 1):
             name = f"lost-{lost}"
             self.submit(name, spec)
@@ -214,8 +217,8 @@ class GroupsWithModelsTest(unittest.TestCase):
             os.kill(int(ranks[lost]["pid"]), signal.SIGKILL)
             self.succeed(name)
             self.assertNotIn("restarts from step", self.baton("logs", name))
-            with open(self.weights("all-score"), "rb") as a, open(self.weights(name), "rb") as b:
-                self.assertTrue(a.read() == b.read(), "the weights differ")
+            with open(self.weights(name), "rb") as file:
+                self.assertTrue(file.read() == undisturbed, "the weights differ")
 
     def ranks_of(self, name, role="actor"):
         workers = json.loads(self.baton("workers", "-o", "json"))["workers"]
