@@ -407,6 +407,19 @@ void ClusterCore::Explain(const std::string& job, absl::Time now,
     for (const auto& [roles, missing] : need->second.missing) {
       if (missing > 0) wait.set_cause(absl::StrCat(wait.cause(), "; ", WhoHas(roles)));
     }
+    // A worker that plays several roles is counted for each of them, and takes one.
+    const auto free = std::count_if(workers_.begin(), workers_.end(), [&](const auto& entry) {
+      const Worker& worker = entry.second;
+      if (worker.session == 0 || worker.draining || !worker.job.empty()) return false;
+      const auto& missing = need->second.missing;
+      return std::any_of(missing.begin(), missing.end(), [&](const auto& roles) {
+        return roles.second > 0 && PlaysAll(worker, roles.first);
+      });
+    });
+    if (free > 0 && free < wanted) {
+      wait.set_cause(absl::StrCat(wait.cause(), "; ", wanted, " are needed together, and ", free,
+                                  " are free"));
+    }
   }
   v1::ExplainJobResponse roots;
   for (const auto& [id, worker] : workers_) {

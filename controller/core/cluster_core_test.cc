@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace baton::controller {
@@ -245,6 +246,22 @@ v1::Hello Versatile(const std::string& id, const std::vector<std::string>& roles
     method->set_credits(static_cast<int>(i));
   }
   return hello;
+}
+
+// Each role alone would have enough.
+TEST_F(ClusterCoreTest, WhyTellsThatVersatileWorkersAreTooFewTogether) {
+  for (uint64_t i = 1; i <= 2; ++i) {
+    core_.OnHello(i, Versatile("w" + std::to_string(i), {"actor", "critic"}), now_);
+  }
+  const auto cause = [&](int critics) {
+    core_.OnNeed("j", 0, 1, false, {{"actor", 1}, {"critic", critics}}, now_);
+    v1::ExplainJobResponse why;
+    why.add_waits()->set_kind("workers");
+    core_.Explain("j", now_, &why);
+    return why.waits(0).cause();
+  };
+  EXPECT_THAT(cause(2), ::testing::HasSubstr("of those that play critic: 2 free"));
+  EXPECT_THAT(cause(2), ::testing::HasSubstr("; 3 are needed together, and 2 are free"));
 }
 
 TEST_F(ClusterCoreTest, ASeatGoesToAWorkerThatPlaysAllItsRoles) {
