@@ -76,11 +76,7 @@ CriticRole::Result CriticRole::Assign(const v1::Task& task, TaskContext& context
   const v1::AssignRole& assign = task.assign_role();
   assigned_.reset();
   auto assigned = std::make_unique<Assigned>();
-  BATON_ASSIGN_OR_RETURN(
-      assigned->ranks,
-      trainer::Ranks::Join(task, options_.group_host, [&context] { return context.cancelled(); }));
-  BATON_ASSIGN_OR_RETURN(auto control, assigned->ranks->JoinControl());
-  assigned->loop = std::make_unique<trainer::ScoreLoop>(std::move(control));
+  BATON_RETURN_IF_ERROR(Meet(task, context, options_, &assigned->ranks, &assigned->loop));
   assigned->spec = SpecOfCritic(assign.spec(), role_);
   const v1::JobSpec& spec = assigned->spec;
   const torch::Device device(options_.device);

@@ -33,11 +33,7 @@ absl::StatusOr<v1::TaskResult> RewardModelRole::Assign(const v1::Task& task, Tas
   const v1::AssignRole& assign = task.assign_role();
   assigned_.reset();
   auto assigned = std::make_unique<Assigned>();
-  BATON_ASSIGN_OR_RETURN(
-      assigned->ranks,
-      trainer::Ranks::Join(task, options_.group_host, [&context] { return context.cancelled(); }));
-  BATON_ASSIGN_OR_RETURN(auto control, assigned->ranks->JoinControl());
-  assigned->loop = std::make_unique<trainer::ScoreLoop>(std::move(control));
+  BATON_RETURN_IF_ERROR(Meet(task, context, options_, &assigned->ranks, &assigned->loop));
   const v1::JobSpec& spec = assign.spec();
   const bool cost = role_ == "cost";
   const std::string key = cost ? "spec.cost_model" : "spec.reward_model";

@@ -13,6 +13,16 @@ bool SameTokens(const engine::Tokenizer& a, const engine::Tokenizer& b) {
   return true;
 }
 
+absl::Status Meet(const v1::Task& task, const TaskContext& context, const ScoringOptions& options,
+                  std::unique_ptr<trainer::Ranks>* ranks,
+                  std::unique_ptr<trainer::ScoreLoop>* loop) {
+  BATON_ASSIGN_OR_RETURN(*ranks, trainer::Ranks::Join(task, options.group_host,
+                                                      [&context] { return context.cancelled(); }));
+  BATON_ASSIGN_OR_RETURN(auto control, (*ranks)->JoinControl());
+  *loop = std::make_unique<trainer::ScoreLoop>(std::move(control));
+  return absl::OkStatus();
+}
+
 absl::Status CheckReadsPolicyTokens(const v1::AssignRole& assign, const policy::PolicySource& model,
                                     absl::string_view key) {
   BATON_ASSIGN_OR_RETURN(const auto policy,

@@ -4,13 +4,17 @@
 
 #include <torch/torch.h>
 
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "baton/v1/worker_service.pb.h"
+#include "sdk/worker/task_context.h"
 #include "workers/policy/policy_source.h"
 #include "workers/tokenizer/tokenizer.h"
+#include "workers/trainer/ranks.h"
+#include "workers/trainer/score_loop.h"
 
 namespace baton::scoring {
 
@@ -25,6 +29,13 @@ inline constexpr torch::Dtype kScoreDtype = torch::kFloat32;
 
 /// True when both give every id the same meaning, so that one may read the other's tokens.
 bool SameTokens(const engine::Tokenizer& a, const engine::Tokenizer& b);
+
+/// First of all in an assignment: this rank's place, and its loop, which hears the others from here
+/// on and is to be started. Errors as trainer::Ranks::Join.
+[[nodiscard]] absl::Status Meet(const v1::Task& task, const TaskContext& context,
+                                const ScoringOptions& options,
+                                std::unique_ptr<trainer::Ranks>* ranks,
+                                std::unique_ptr<trainer::ScoreLoop>* loop);
 
 /// INVALID_ARGUMENT naming `key` when `model` does not read the tokens of the job's policy.
 [[nodiscard]] absl::Status CheckReadsPolicyTokens(const v1::AssignRole& assign,
