@@ -12,11 +12,9 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <random>
 #include <string>
 #include <vector>
@@ -78,17 +76,6 @@ void SetMasks(Batch& b) {
     s.mask = absl::MakeConstSpan(b.mask).subspan(begin, s.length);
     begin += s.length;
   }
-}
-
-double MedianSeconds(int repeats, const std::function<void()>& run) {
-  std::vector<double> seconds;
-  for (int i = 0; i < repeats; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    run();
-    seconds.push_back(
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-  }
-  return Percentile(seconds, 0.5);
 }
 
 double AdvantageSeconds(const Batch& b, const std::string& name, const Options& options,

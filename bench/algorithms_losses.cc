@@ -2,10 +2,8 @@
 
 #include <torch/torch.h>
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <vector>
 
 #include "bench/report.h"
@@ -38,18 +36,6 @@ engine::LossColumns Columns(const torch::Tensor& log_probs) {
   return columns;
 }
 
-double MedianSeconds(int repeats, const std::function<void()>& run) {
-  std::vector<double> seconds;
-  run();
-  for (int i = 0; i < repeats; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    run();
-    seconds.push_back(
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-  }
-  return Percentile(seconds, 0.5);
-}
-
 engine::PolicyTerms TermsOf(const torch::Tensor& log_probs, const engine::LossColumns& columns,
                             const engine::LossSpec& spec) {
   const torch::Tensor& old = columns.old_log_probs;
@@ -73,13 +59,14 @@ double LossTokensPerSecond(const std::string& loss, int64_t tokens, int repeats)
   torch::manual_seed(1);
   const torch::Tensor values = -torch::rand({tokens}) - 0.5;
   const engine::LossColumns columns = Columns(values);
-  const double seconds = MedianSeconds(repeats, [&] {
+  const auto run = [&] {
     const torch::Tensor log_probs = values.detach().requires_grad_(true);
     const torch::Tensor kl = engine::KlPenalty(log_probs, columns.ref_log_probs, spec.kl_loss_type);
     const engine::PolicyTerms terms = TermsOf(log_probs, columns, spec);
     ((terms.loss + spec.kl_loss_coef * kl) * columns.weights).sum().backward();
-  });
-  return static_cast<double>(tokens) / seconds;
+  };
+  run();  // warms up
+  return static_cast<double>(tokens) / MedianSeconds(repeats, run);
 }
 
 double LogitsTokensPerSecond(const std::string& loss, int64_t tokens, int64_t vocabulary,
@@ -90,15 +77,16 @@ double LogitsTokensPerSecond(const std::string& loss, int64_t tokens, int64_t vo
   const torch::Tensor targets = torch::randint(vocabulary, {tokens}, torch::kInt64);
   const engine::LossColumns columns =
       Columns(engine::ScoreTokens(values, targets, 1, engine::EntropyMode::kNone).log_probs);
-  const double seconds = MedianSeconds(repeats, [&] {
+  const auto run = [&] {
     const torch::Tensor logits = values.detach().requires_grad_(true);
     engine::LossSums sums;
     const auto name_row = [](int64_t row) { return std::to_string(row); };
     auto total = engine::WeightedLoss(logits, targets, columns, spec, name_row, sums);
     if (!total.ok()) std::exit(1);
     total->backward();
-  });
-  return static_cast<double>(tokens) / seconds;
+  };
+  run();  // warms up
+  return static_cast<double>(tokens) / MedianSeconds(repeats, run);
 }
 
 }  // namespace baton::bench

@@ -21,7 +21,7 @@ namespace {
 constexpr absl::Duration kBeat = absl::Seconds(1);  // of each worker; Welcome asks for 2 s
 
 // What all workers add to. Thread-safe.
-class Tally {
+class WorkerTally {
  public:
   void Attached() {
     absl::MutexLock lock(&mu_);
@@ -58,7 +58,7 @@ class Tally {
 // A worker that offers nothing a job wants: its heartbeats are timed.
 class BareWorker : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::ControllerMessage> {
  public:
-  BareWorker(const std::string& controller, int number, Tally* tally)
+  BareWorker(const std::string& controller, int number, WorkerTally* tally)
       : tally_(tally), stub_(v1::WorkerService::NewStub(NewChannel(controller))) {
     v1::Hello* hello = out_.mutable_hello();
     hello->set_worker_id(absl::StrCat("bare-", number));
@@ -137,7 +137,7 @@ class BareWorker : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::Control
     sent_.erase(it);
   }
 
-  Tally* const tally_;
+  WorkerTally* const tally_;
   const std::unique_ptr<v1::WorkerService::Stub> stub_;
   grpc::ClientContext context_;
   v1::WorkerMessage out_;
@@ -168,7 +168,7 @@ void BeatUntil(const absl::Notification& stop, const BareWorkers& workers) {
 
 std::unique_ptr<fake::FakeWorker> StartFake(const std::string& controller,
                                             const std::string& folder, const std::string& role,
-                                            int number, Tally& tally) {
+                                            int number, WorkerTally& tally) {
   fake::FakeWorkerOptions options;
   options.worker.controller = controller;
   options.worker.worker_id = absl::StrCat(role, "-", number);
@@ -192,7 +192,7 @@ int RunLoadWorkers(const std::string& controller, const std::string& folder, int
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  Tally tally;
+  WorkerTally tally;
   BareWorkers workers;
   for (int i = 0; i < count; ++i) {
     workers.push_back(std::make_unique<BareWorker>(controller, i, &tally));

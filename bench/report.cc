@@ -1,6 +1,7 @@
 #include "bench/report.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
@@ -59,6 +60,17 @@ double Percentile(std::vector<double> values, double fraction) {
   std::sort(values.begin(), values.end());
   const double at = std::ceil(fraction * static_cast<double>(values.size())) - 1;
   return values[static_cast<size_t>(std::max(0.0, at))];
+}
+
+double MedianSeconds(int repeats, const std::function<void()>& run) {
+  std::vector<double> seconds;
+  for (int i = 0; i < repeats; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    run();
+    seconds.push_back(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  return Percentile(seconds, 0.5);
 }
 
 }  // namespace baton::bench

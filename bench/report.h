@@ -3,6 +3,7 @@
 #ifndef BATON_BENCH_REPORT_H_
 #define BATON_BENCH_REPORT_H_
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,9 @@ class Report {
 
 /// The value that `fraction` of `values` do not exceed. `values` is not empty.
 double Percentile(std::vector<double> values, double fraction);
+
+/// The median time of `repeats` runs, at least one.
+double MedianSeconds(int repeats, const std::function<void()>& run);
 
 }  // namespace baton::bench
 

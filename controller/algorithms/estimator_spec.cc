@@ -31,7 +31,7 @@ const std::array<std::pair<absl::string_view, Estimator>, 8>& Names() {
   return *kNames;
 }
 
-const std::vector<Field>& Table() {
+const std::vector<Field>& EstimatorFields() {
   using S = EstimatorSpec;
   constexpr uint32_t kGae = Bit(Estimator::kGae), kGrpo = Bit(Estimator::kGrpo);
   const Bounds unit{0, 1}, positive{.low = 0, .above_low = true}, natural{.low = 0}, any;
@@ -137,7 +137,7 @@ std::vector<std::string> EstimatorOptionNames(absl::string_view name) {
   std::vector<std::string> names;
   const std::optional<Estimator> estimator = EstimatorOf(name);
   if (!estimator) return names;
-  for (const Field& field : Table()) {
+  for (const Field& field : EstimatorFields()) {
     if ((field.users & Bit(*estimator)) != 0) names.emplace_back(field.name);
   }
   std::sort(names.begin(), names.end());
@@ -157,7 +157,8 @@ EstimatorCheck CheckEstimator(absl::string_view name, const Options& options) {
       (kDiscounted & Bit(*estimator)) != 0 || *estimator == Estimator::kReinforcePlusPlusBaseline;
   spec.norm_adv_by_std_in_grpo = *estimator != Estimator::kDrGrpo;
   spec.cost_estimator = std::string(name);
-  ApplyOptions<EstimatorSpec>(Table(), name, Bit(*estimator), options, spec, check.problems);
+  ApplyOptions<EstimatorSpec>(EstimatorFields(), name, Bit(*estimator), options, spec,
+                              check.problems);
   if (options.count("critic_lam") == 0) spec.critic_lam = spec.lam;
   std::optional<Estimator> cost_estimator = EstimatorOf(spec.cost_estimator);
   if (!cost_estimator) {

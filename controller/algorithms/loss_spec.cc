@@ -26,7 +26,7 @@ const std::vector<std::pair<absl::string_view, Loss>>& Losses() {
   return *kLosses;
 }
 
-const std::vector<OptionField<LossOptions>>& Table() {
+const std::vector<OptionField<LossOptions>>& LossFields() {
   using S = LossOptions;
   constexpr uint32_t kActor = kSft | kPolicy;
   const Bounds unit{0, 1}, positive{0, Bounds().high, true}, natural{0}, any;
@@ -83,7 +83,7 @@ LossCheck CheckLoss(absl::string_view name, const Options& options) {
                                                absl::StrJoin(LossNames(), ", "))});
     return check;
   }
-  ApplyOptions<LossOptions>(Table(), name, loss, options, check.options, check.problems);
+  ApplyOptions<LossOptions>(LossFields(), name, loss, options, check.options, check.problems);
   const double c = check.options.clip_ratio_c;
   if (c != 0 && c <= 1) {
     check.problems.push_back(
@@ -101,7 +101,7 @@ std::vector<std::string> LossNames() {
 
 std::vector<std::string> LossOptionNames(absl::string_view name) {
   std::vector<std::string> names;
-  for (const auto& field : Table()) {
+  for (const auto& field : LossFields()) {
     if ((field.users & Find(name)) != 0) names.emplace_back(field.name);
   }
   std::sort(names.begin(), names.end());

@@ -14,7 +14,7 @@ using Outbox = OutboxReactor<v1::JobEvent>;
 
 constexpr size_t kEventBytes = 1000;
 
-v1::JobEvent Event(int64_t revision) {
+v1::JobEvent NumberedEvent(int64_t revision) {
   v1::JobEvent event;
   event.set_revision(revision);
   event.set_message(std::string(kEventBytes, 'x'));
@@ -24,7 +24,7 @@ v1::JobEvent Event(int64_t revision) {
 // Pushes until it is too much or `count` are there; how many went in.
 int64_t Fill(Outbox& outbox, int64_t count) {
   for (int64_t i = 1; i <= count; ++i) {
-    if (!outbox.Push(Event(i))) return i - 1;
+    if (!outbox.Push(NumberedEvent(i))) return i - 1;
   }
   return count;
 }
@@ -42,7 +42,7 @@ TEST(OutboxBudgetTest, ManySlowReadersShareAndOthersAreLeftAlone) {
   }
   EXPECT_LT(budget.waiting(), kTotal + 20 * kShare);
   auto fast = Outbox::Make(80 * kEventBytes, &budget);
-  EXPECT_TRUE(fast->Push(Event(1)));
+  EXPECT_TRUE(fast->Push(NumberedEvent(1)));
   for (const auto& outbox : outboxes) outbox->OnDone();
   fast->OnDone();
   outboxes.clear();

@@ -6,6 +6,7 @@
 
 #include "controller/core/score_graph.h"
 #include "controller/core/spec.h"
+#include "controller/core/spec_problems.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -41,12 +42,6 @@ v1::JobSpec SpecWith(const std::string& graph) {
   spec.mutable_reward_model()->mutable_model()->set_path("/rm");
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(graph, spec.mutable_dataflow()));
   return spec;
-}
-
-std::multimap<std::string, std::string> Problems(const v1::JobSpec& spec) {
-  std::multimap<std::string, std::string> problems;
-  for (const auto& v : CheckSpec(spec).violations) problems.emplace(v.field(), v.description());
-  return problems;
 }
 
 TEST(CheckDataflowTest, AGraphOfOnesOwnIsTakenAsItIs) {

@@ -2,6 +2,7 @@
 
 #include "controller/core/presets.h"
 #include "controller/core/spec.h"
+#include "controller/core/spec_problems.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -14,30 +15,8 @@ using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
-v1::JobSpec Ppo() {
-  v1::JobSpec spec = ExampleSpec("ppo");
-  spec.clear_dataflow();
-  spec.mutable_reward_model()->mutable_model()->set_path("job:rm");
-  return spec;
-}
-
-std::vector<std::pair<std::string, std::string>> Problems(const v1::JobSpec& spec) {
-  std::vector<std::pair<std::string, std::string>> out;
-  for (const auto& violation : CheckSpec(spec).violations) {
-    out.emplace_back(violation.field(), violation.description());
-  }
-  return out;
-}
-
-v1::PoolSpec* AddPool(v1::JobSpec* spec, const std::vector<std::string>& roles, int devices) {
-  v1::PoolSpec* pool = spec->mutable_resources()->add_pools();
-  for (const std::string& role : roles) pool->add_roles(role);
-  if (devices > 0) pool->set_devices(devices);
-  return pool;
-}
-
 TEST(CheckPlacement, TakesNamesAndPools) {
-  v1::JobSpec spec = Ppo();
+  v1::JobSpec spec = PpoWithoutResources();
   spec.mutable_resources()->set_device("h100");
   spec.mutable_resources()->set_devices(16);
   for (const char* name : {"auto", "colocate", "split", "standalone"}) {
@@ -58,7 +37,7 @@ TEST(CheckPlacement, TakesNamesAndPools) {
 }
 
 TEST(CheckPlacement, NamesEveryProblemAtOnce) {
-  v1::JobSpec spec = Ppo();
+  v1::JobSpec spec = PpoWithoutResources();
   spec.mutable_resources()->set_placement("colocated");
   spec.mutable_resources()->set_device("a100");
   spec.mutable_resources()->set_devices(8);
@@ -85,7 +64,7 @@ TEST(CheckPlacement, NamesEveryProblemAtOnce) {
 }
 
 TEST(CheckPlacement, AutoNeedsDevicesAndChoosesTheRest) {
-  v1::JobSpec spec = Ppo();
+  v1::JobSpec spec = PpoWithoutResources();
   spec.mutable_resources()->set_placement("auto");
   EXPECT_THAT(
       Problems(spec),
@@ -110,7 +89,7 @@ TEST(CheckPlacement, AutoNeedsDevicesAndChoosesTheRest) {
 }
 
 TEST(CheckPlacement, NamesWhatTheEngineHasNot) {
-  v1::JobSpec spec = Ppo();
+  v1::JobSpec spec = PpoWithoutResources();
   auto& layouts = *AddPool(&spec, {"actor", "reward", "reference"}, 0)->mutable_layouts();
   layouts["actor"].set_pp(2);
   layouts["reward"].set_tp(2);
@@ -127,7 +106,7 @@ TEST(CheckPlacement, NamesWhatTheEngineHasNot) {
 }
 
 TEST(CheckPlacement, PoolsBelongToPlacementPools) {
-  v1::JobSpec spec = Ppo();
+  v1::JobSpec spec = PpoWithoutResources();
   spec.mutable_resources()->set_placement("pools");
   EXPECT_THAT(Problems(spec), ElementsAre(Pair("spec.resources.pools", HasSubstr("is missing"))));
   spec.mutable_resources()->set_placement("split");
@@ -137,7 +116,7 @@ TEST(CheckPlacement, PoolsBelongToPlacementPools) {
 }
 
 TEST(CheckPlacement, ALayoutsSizesDivide) {
-  v1::JobSpec spec = Ppo();
+  v1::JobSpec spec = PpoWithoutResources();
   v1::PoolSpec* pool = AddPool(&spec, {"actor", "critic", "reference", "reward_model"}, 8);
   v1::LayoutSpec& layout = (*pool->mutable_layouts())["actor"];
   layout.set_tp(8);

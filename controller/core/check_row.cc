@@ -109,7 +109,7 @@ absl::Status CheckSlots(const store::v1::JobRow& row) {
 }
 
 // Each role whose ranks meet has its group; a group that trains has no other command, others none.
-absl::Status CheckGroups(const store::v1::JobRow& row) {
+absl::Status CheckGroupRows(const store::v1::JobRow& row) {
   std::multiset<std::string> groups, expected, trained;
   for (const GroupRole& role : GroupRolesOf(row.job().effective_spec(), row.job().dataflow())) {
     expected.insert(role.role);
@@ -144,7 +144,7 @@ absl::Status CheckRow(const store::v1::JobRow& row) {
   BATON_RETURN_IF_ERROR(CheckStates(row));
   BATON_RETURN_IF_ERROR(CheckSteps(row));
   BATON_RETURN_IF_ERROR(CheckSlots(row));
-  return CheckGroups(row);
+  return CheckGroupRows(row);
 }
 
 }  // namespace baton::controller

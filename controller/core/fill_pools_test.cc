@@ -8,6 +8,7 @@
 #include "controller/core/presets.h"
 #include "controller/core/roles.h"
 #include "controller/core/spec.h"
+#include "controller/core/spec_problems.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
@@ -22,29 +23,6 @@ using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
-v1::JobSpec Ppo() {
-  v1::JobSpec spec = ExampleSpec("ppo");
-  spec.clear_dataflow();
-  spec.clear_resources();
-  spec.mutable_reward_model()->mutable_model()->set_path("job:rm");
-  return spec;
-}
-
-v1::PoolSpec* AddPool(v1::JobSpec* spec, const std::vector<std::string>& roles, int devices = 0) {
-  v1::PoolSpec* pool = spec->mutable_resources()->add_pools();
-  for (const std::string& role : roles) pool->add_roles(role);
-  if (devices > 0) pool->set_devices(devices);
-  return pool;
-}
-
-std::vector<std::pair<std::string, std::string>> Problems(const v1::JobSpec& spec) {
-  std::vector<std::pair<std::string, std::string>> out;
-  for (const auto& violation : CheckSpec(spec).violations) {
-    out.emplace_back(violation.field(), violation.description());
-  }
-  return out;
-}
-
 // "rollout actor 4".
 std::vector<std::string> PoolsText(const v1::JobSpec& spec) {
   const CheckedSpec checked = CheckSpec(spec);
@@ -58,7 +36,7 @@ std::vector<std::string> PoolsText(const v1::JobSpec& spec) {
 }
 
 TEST(FillPools, NamesBecomePools) {
-  v1::JobSpec spec = Ppo();
+  v1::JobSpec spec = PpoWithoutResources();
   EXPECT_THAT(PoolsText(spec), UnorderedElementsAre("rollout 1", "actor 1", "reward 1", "critic 1",
                                                     "reference 1", "reward_model 1"));
   spec.mutable_actor()->mutable_parallel()->set_tp(2);
@@ -108,7 +86,7 @@ TEST(FillPools, OtherKindsHaveOnePool) {
 }
 
 TEST(FillPools, LayoutsBecomeNumbers) {
-  v1::JobSpec spec = Ppo();
+  v1::JobSpec spec = PpoWithoutResources();
   v1::PoolSpec* policy = AddPool(&spec, {"actor", "reference"}, 4);
   (*policy->mutable_layouts())["actor"].set_tp(2);
   (*policy->mutable_layouts())["actor"].set_dp(2);
@@ -134,7 +112,7 @@ TEST(FillPools, LayoutsBecomeNumbers) {
 
 // What is given beside a layout need not be the whole of it.
 TEST(FillPools, LayoutsAgreeWithAPartOfAShape) {
-  v1::JobSpec spec = Ppo();
+  v1::JobSpec spec = PpoWithoutResources();
   v1::LayoutSpec& layout =
       (*AddPool(&spec, {"reference", "critic"}, 4)->mutable_layouts())["reference"];
   layout.set_tp(2);
@@ -151,7 +129,7 @@ TEST(FillPools, LayoutsAgreeWithAPartOfAShape) {
 
 // Rollouts that are named elsewhere have a number of their own.
 TEST(FillPools, RolloutsApartFromTheActor) {
-  v1::JobSpec spec = Ppo();
+  v1::JobSpec spec = PpoWithoutResources();
   AddPool(&spec, {"actor", "critic"});
   v1::PoolSpec* pool = AddPool(&spec, {"rollout", "reward"}, 3);
   EXPECT_THAT(Problems(spec), IsEmpty());
@@ -166,7 +144,7 @@ TEST(FillPools, RolloutsApartFromTheActor) {
 }
 
 TEST(FillPools, NamesContradictions) {
-  v1::JobSpec spec = Ppo();
+  v1::JobSpec spec = PpoWithoutResources();
   v1::PoolSpec* pool = AddPool(&spec, {"actor", "critic", "reference"}, 4);
   auto& layouts = *pool->mutable_layouts();
   layouts["actor"].set_tp(2);
@@ -187,7 +165,7 @@ TEST(FillPools, NamesContradictions) {
                "tp x dp is 4, but spec.resources.role_workers.reference is 3; give one of the "
                "two")));
 
-  v1::JobSpec hybrid = Ppo();
+  v1::JobSpec hybrid = PpoWithoutResources();
   hybrid.mutable_resources()->set_placement("colocate");
   hybrid.mutable_actor()->mutable_parallel()->set_dp(2);
   hybrid.mutable_resources()->set_rollout_workers(4);
@@ -200,7 +178,7 @@ TEST(FillPools, NamesContradictions) {
 }
 
 TEST(FillPools, ALayoutSpansItsPool) {
-  v1::JobSpec spec = Ppo();
+  v1::JobSpec spec = PpoWithoutResources();
   auto& layouts = *AddPool(&spec, {"actor", "critic", "rollout"})->mutable_layouts();
   layouts["actor"].set_tp(2);
   layouts["actor"].set_dp(2);
@@ -220,7 +198,7 @@ TEST(FillPools, ALayoutSpansItsPool) {
 }
 
 TEST(FillPools, ADevicesCountFitsItsRoles) {
-  v1::JobSpec spec = Ppo();
+  v1::JobSpec spec = PpoWithoutResources();
   spec.mutable_actor()->mutable_parallel()->set_dp(4);
   AddPool(&spec, {"actor"}, 3);
   AddPool(&spec, {"critic"}, 2);
@@ -239,7 +217,7 @@ TEST(FillPools, ADevicesCountFitsItsRoles) {
 
 // What a layout asks for is checked like the numbers that it stands for, and named where it stands.
 TEST(FillPools, RanksWithoutWorkAreNamedAtTheLayout) {
-  v1::JobSpec spec = Ppo();
+  v1::JobSpec spec = PpoWithoutResources();
   spec.mutable_critic()->mutable_train()->set_ppo_mini_batch_size(4);
   (*AddPool(&spec, {"critic"})->mutable_layouts())["critic"].set_dp(8);
   EXPECT_THAT(Problems(spec), ElementsAre(Pair("spec.resources.pools[0].layouts.critic.dp",
@@ -247,7 +225,7 @@ TEST(FillPools, RanksWithoutWorkAreNamedAtTheLayout) {
 }
 
 TEST(FillPools, GenerationOnTensorRanksNeedsTheActors) {
-  v1::JobSpec spec = Ppo();
+  v1::JobSpec spec = PpoWithoutResources();
   spec.mutable_rollout()->set_tensor_model_parallel_size(2);
   const auto problem = [&](const std::string& text) {
     EXPECT_THAT(Problems(spec),
@@ -266,15 +244,15 @@ TEST(FillPools, GenerationOnTensorRanksNeedsTheActors) {
 TEST(FillPools, AFilledSpecStays) {
   std::vector<v1::JobSpec> specs;
   for (const char* name : {"colocate", "split", "standalone"}) {
-    specs.push_back(Ppo());
+    specs.push_back(PpoWithoutResources());
     specs.back().mutable_actor()->mutable_parallel()->set_tp(2);
     specs.back().mutable_resources()->set_placement(name);
   }
-  specs.push_back(Ppo());
+  specs.push_back(PpoWithoutResources());
   AddPool(&specs.back(), {"critic", "reward_model", "reward"}, 1);
-  specs.push_back(Ppo());
+  specs.push_back(PpoWithoutResources());
   AddPool(&specs.back(), {"actor", "reference"}, 1);
-  specs.push_back(Ppo());  // the largest group there may be
+  specs.push_back(PpoWithoutResources());  // the largest group there may be
   specs.back().mutable_data()->set_train_batch_size(1024);
   specs.back().mutable_data()->clear_gen_batch_size();
   specs.back().mutable_actor()->clear_ppo_mini_batch_size();
@@ -302,7 +280,7 @@ TEST(FillPools, AnythingIsNamedOrFilled) {
   const std::vector<int> size = {1, 1, 1, 2, 3, 4};
   int good = 0, hybrid = 0, refused = 0;
   for (int round = 0; round < 4000; ++round) {
-    v1::JobSpec spec = Ppo();
+    v1::JobSpec spec = PpoWithoutResources();
     const auto layout = [&](v1::LayoutSpec* out, bool actor) {
       if (actor && any({0, 1})) out->set_tp(any({1, 2}));
       if (any({0, 1, 1})) out->set_dp(any(size));
@@ -376,7 +354,7 @@ TEST(FillPools, PoolsOfAnEarlierProgramAreForgotten) {
   store::v1::JobRow row;
   row.add_groups()->set_role("actor");
   v1::JobSpec* effective = row.mutable_job()->mutable_effective_spec();
-  *effective = Ppo();
+  *effective = PpoWithoutResources();
   AddPool(effective, {"actor", "critic"}, 8);
   Upgrade(row);
   EXPECT_EQ(effective->resources().pools_size(), 0);

@@ -119,7 +119,7 @@ class DataflowTest : public ::testing::TestWithParam<std::string> {
 TEST_P(DataflowTest, RunsToItsEndWhateverTheOrder) {
   const Outcome expected = Undisturbed(5);
   ASSERT_EQ(expected.trained.size(), 5u);
-  for (uint64_t seed = 0; seed < 15; ++seed) {
+  for (uint64_t seed = 0; seed < 15; seed += kStride) {
     SimulatedJob world = World(seed, GetParam(), 5);
     world.RunToEnd();
     ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED) << "seed " << seed;
@@ -130,7 +130,7 @@ TEST_P(DataflowTest, RunsToItsEndWhateverTheOrder) {
 
 TEST_P(DataflowTest, LossesChangeNothing) {
   const Outcome expected = Undisturbed(5);
-  for (uint64_t seed = 0; seed < 20; ++seed) {
+  for (uint64_t seed = 0; seed < 20; seed += kStride) {
     SimulatedJob world = World(seed, GetParam(), 5);
     std::mt19937 random(static_cast<unsigned>(seed));
     for (int i = 0; !world.ended() && i < 30000; ++i) {
@@ -148,7 +148,7 @@ TEST_P(DataflowTest, LossesChangeNothing) {
 TEST_P(DataflowTest, ARestartAtAnyEventChangesNothing) {
   const Outcome expected = Undisturbed(3);
   for (int dying : {0, 30}) {
-    for (int at = dying == 0 ? 0 : 3; at < 260; at += 6) {
+    for (int at = dying == 0 ? 0 : 3; at < 260; at += 6 * kStride) {
       SimulatedJob world = World(static_cast<uint64_t>(at) % 7, GetParam(), 3);
       bool moved = true;
       for (int i = 0; !world.ended() && moved; ++i) {

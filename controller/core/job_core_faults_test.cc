@@ -56,7 +56,7 @@ void ExpectTheSameEnd(SimulatedJob& job, const std::string& what) {
 }
 
 TEST(JobCoreFaultsTest, AnyOrderEndsWithTheSameWeights) {
-  for (uint64_t seed = 0; seed < 60; ++seed) {
+  for (uint64_t seed = 0; seed < 60; seed += kStride) {
     SimulatedJob job(Seed(seed));
     ExpectTheSameEnd(job, "seed " + std::to_string(seed));
     if (HasFailure()) return;
@@ -147,7 +147,7 @@ TEST(JobCoreFaultsTest, APausingJobThatLosesItsTrainerAsksForNobody) {
 // At every event: pause, then the controller restarts, a worker is lost, or the user changes
 // his mind, a few events later.
 TEST(JobCoreFaultsTest, WhateverHappensWhilePausing) {
-  for (int at = 0; at < 150; at += 4) {
+  for (int at = 0; at < 150; at += 4 * kStride) {
     for (int later = 0; later < 24; later += 3) {
       for (int what = 0; what < 4; ++what) {
         SimulatedJob job(Seed(static_cast<uint64_t>(at * 31 + later)));
@@ -177,7 +177,7 @@ TEST(JobCoreFaultsTest, WhateverHappensWhilePausing) {
 }
 
 TEST(JobCoreFaultsTest, ARelayThatForgotIsToldAgain) {
-  for (uint64_t seed = 0; seed < 40; ++seed) {
+  for (uint64_t seed = 0; seed < 40; seed += kStride) {
     for (int at = 20; at < 120; at += 5) {
       SimulatedJob job(Seed(seed));
       for (int i = 0; i < at; ++i) job.Step();
@@ -413,7 +413,7 @@ TEST(JobCoreFaultsTest, ACommandWithoutRoomIsIssuedAgainUnderItsNumber) {
 }
 
 TEST(JobCoreFaultsTest, EverythingAtOnce) {
-  for (uint64_t seed = 0; seed < 400; ++seed) {
+  for (uint64_t seed = 0; seed < 400; seed += kStride) {
     Options options = Seed(seed);
     options.failing_percent = seed % 3 == 0 ? 5 : 0;
     SimulatedJob job(options);

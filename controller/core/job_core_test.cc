@@ -13,7 +13,7 @@ namespace {
 
 using Job = v1::Job;
 
-SimulatedJob World(uint64_t seed, bool sft, int steps) {
+SimulatedJob WorldOf(uint64_t seed, bool sft, int steps) {
   SimulatedJob::Options options;
   options.seed = seed;
   options.sft = sft;
@@ -22,7 +22,7 @@ SimulatedJob World(uint64_t seed, bool sft, int steps) {
 }
 
 std::map<int64_t, std::vector<uint64_t>> Undisturbed(bool sft, int steps) {
-  SimulatedJob world = World(1, sft, steps);
+  SimulatedJob world = WorldOf(1, sft, steps);
   while (!world.ended() && world.Step()) {
   }
   EXPECT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
@@ -33,8 +33,8 @@ TEST(JobCoreTest, AJobRunsToItsEndWhateverTheOrder) {
   const auto expected = Undisturbed(false, 5);
   ASSERT_EQ(expected.size(), 5u);
   EXPECT_EQ(expected.at(1).size(), 6u);
-  for (uint64_t seed = 0; seed < 200; ++seed) {
-    SimulatedJob world = World(seed, false, 5);
+  for (uint64_t seed = 0; seed < 200; seed += kStride) {
+    SimulatedJob world = WorldOf(seed, false, 5);
     while (!world.ended() && world.Step()) {
     }
     ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED) << "seed " << seed;
@@ -47,8 +47,8 @@ TEST(JobCoreTest, SupervisedFineTuningToo) { EXPECT_EQ(Undisturbed(true, 7).size
 
 TEST(JobCoreTest, LostWorkersChangeNothingInWhatIsTrained) {
   const auto expected = Undisturbed(false, 5);
-  for (uint64_t seed = 0; seed < 300; ++seed) {
-    SimulatedJob world = World(seed, false, 5);
+  for (uint64_t seed = 0; seed < 300; seed += kStride) {
+    SimulatedJob world = WorldOf(seed, false, 5);
     std::mt19937 random(static_cast<unsigned>(seed));
     for (int i = 0; !world.ended() && i < 20000; ++i) {
       if (i < 400 && random() % 40 == 0) world.LoseSomeWorker();
@@ -63,8 +63,8 @@ TEST(JobCoreTest, LostWorkersChangeNothingInWhatIsTrained) {
 
 TEST(JobCoreTest, ARestartAtAnyEventChangesNothingInWhatIsTrained) {
   const auto expected = Undisturbed(false, 3);
-  for (int at = 0; at < 160; ++at) {
-    SimulatedJob world = World(static_cast<uint64_t>(at) % 7, false, 3);
+  for (int at = 0; at < 160; at += kStride) {
+    SimulatedJob world = WorldOf(static_cast<uint64_t>(at) % 7, false, 3);
     bool moved = true;
     for (int i = 0; !world.ended() && moved; ++i) {
       if (i == at) world.Restart(0);
@@ -78,7 +78,7 @@ TEST(JobCoreTest, ARestartAtAnyEventChangesNothingInWhatIsTrained) {
 }
 
 TEST(JobCoreTest, AStaleResultChangesNothing) {
-  SimulatedJob world = World(3, false, 2);
+  SimulatedJob world = WorldOf(3, false, 2);
   for (int i = 0; i < 30; ++i) world.Step();
   const std::string before = world.core().Row().DebugString();
   TaskDone stale;
@@ -92,8 +92,8 @@ TEST(JobCoreTest, AStaleResultChangesNothing) {
 
 TEST(JobCoreTest, PauseAndResumeInAnyPhase) {
   const auto expected = Undisturbed(false, 3);
-  for (int at = 0; at < 120; at += 3) {
-    SimulatedJob world = World(5, false, 3);
+  for (int at = 0; at < 120; at += 3 * kStride) {
+    SimulatedJob world = WorldOf(5, false, 3);
     for (int i = 0; i < at && !world.ended(); ++i) world.Step();
     if (world.ended()) break;
     world.Send(PauseRequested{});
@@ -111,8 +111,8 @@ TEST(JobCoreTest, PauseAndResumeInAnyPhase) {
 }
 
 TEST(JobCoreTest, CancelInAnyPhaseGivesTheWorkersBack) {
-  for (int at = 0; at < 120; ++at) {
-    SimulatedJob world = World(5, false, 3);
+  for (int at = 0; at < 120; at += kStride) {
+    SimulatedJob world = WorldOf(5, false, 3);
     for (int i = 0; i < at && !world.ended(); ++i) world.Step();
     if (world.ended()) break;
     world.Send(CancelRequested{});
@@ -124,7 +124,7 @@ TEST(JobCoreTest, CancelInAnyPhaseGivesTheWorkersBack) {
 }
 
 TEST(JobCoreTest, AnActorThatFailsFailsTheJobWithItsWords) {
-  SimulatedJob world = World(5, true, 3);
+  SimulatedJob world = WorldOf(5, true, 3);
   for (int i = 0; i < 4; ++i) world.Step();
   DataLoaded broken;
   broken.status = absl::InvalidArgumentError("a.jsonl:3: not valid JSON");

@@ -14,13 +14,13 @@ using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
 // rollout; reward, reference, critic score; actor and critic learn.
-struct Job {
+struct Parts {
   v1::JobSpec spec;
   v1::Dataflow dataflow;
 };
 
-Job Ppo() {
-  Job job;
+Parts PpoParts() {
+  Parts job;
   job.spec.set_kind(v1::JOB_KIND_RL);
   v1::ResourcesSpec* resources = job.spec.mutable_resources();
   resources->set_rollout_workers(3);
@@ -38,13 +38,13 @@ Job Ppo() {
   return job;
 }
 
-void AddPool(Job* job, const std::vector<std::string>& roles) {
+void AddPoolOf(Parts* job, const std::vector<std::string>& roles) {
   v1::PoolSpec* pool = job->spec.mutable_resources()->add_pools();
   for (const std::string& role : roles) pool->add_roles(role);
 }
 
 using Text = std::vector<std::pair<std::vector<std::string>, int>>;
-Text PoolsText(const Job& job) {
+Text TextOf(const Parts& job) {
   Text out;
   for (const RolePool& pool : PoolsOf(job.spec, job.dataflow)) {
     out.emplace_back(pool.roles, pool.workers);
@@ -53,8 +53,8 @@ Text PoolsText(const Job& job) {
 }
 
 TEST(Pools, WithoutPoolsEveryRoleIsOnItsOwn) {
-  const Job job = Ppo();
-  EXPECT_THAT(PoolsText(job),
+  const Parts job = PpoParts();
+  EXPECT_THAT(TextOf(job),
               ElementsAre(Pair(ElementsAre("rollout"), 3), Pair(ElementsAre("reward"), 2),
                           Pair(ElementsAre("reference"), 5), Pair(ElementsAre("critic"), 2),
                           Pair(ElementsAre("actor"), 4)));
@@ -62,20 +62,20 @@ TEST(Pools, WithoutPoolsEveryRoleIsOnItsOwn) {
 }
 
 TEST(Pools, RolesOfAPoolAreInTheOrderOfTheDataflow) {
-  Job job = Ppo();
-  AddPool(&job, {"actor", "critic", "rollout"});
-  AddPool(&job, {"reference", "reward"});
-  EXPECT_THAT(PoolsText(job), ElementsAre(Pair(ElementsAre("rollout", "critic", "actor"), 4),
-                                          Pair(ElementsAre("reward", "reference"), 5)));
+  Parts job = PpoParts();
+  AddPoolOf(&job, {"actor", "critic", "rollout"});
+  AddPoolOf(&job, {"reference", "reward"});
+  EXPECT_THAT(TextOf(job), ElementsAre(Pair(ElementsAre("rollout", "critic", "actor"), 4),
+                                       Pair(ElementsAre("reward", "reference"), 5)));
 }
 
 TEST(Pools, RolloutsGoWhereTheActorIs) {
-  Job job = Ppo();
-  AddPool(&job, {"critic"});
-  AddPool(&job, {"actor", "reference"});
-  EXPECT_THAT(PoolsText(job), ElementsAre(Pair(ElementsAre("critic"), 2),
-                                          Pair(ElementsAre("rollout", "reference", "actor"), 5),
-                                          Pair(ElementsAre("reward"), 2)));
+  Parts job = PpoParts();
+  AddPoolOf(&job, {"critic"});
+  AddPoolOf(&job, {"actor", "reference"});
+  EXPECT_THAT(TextOf(job), ElementsAre(Pair(ElementsAre("critic"), 2),
+                                       Pair(ElementsAre("rollout", "reference", "actor"), 5),
+                                       Pair(ElementsAre("reward"), 2)));
   EXPECT_TRUE(IsHybrid(job.spec, job.dataflow));
   // The rollouts are the actor's ranks, whatever rollout_workers says.
   EXPECT_THAT(WorkersOf(job.spec, job.dataflow),
@@ -86,47 +86,47 @@ TEST(Pools, RolloutsGoWhereTheActorIs) {
 }
 
 TEST(Pools, RolloutsStayWhereTheyAreNamed) {
-  Job job = Ppo();
-  AddPool(&job, {"actor"});
-  AddPool(&job, {"rollout", "reward"});
-  EXPECT_THAT(PoolsText(job),
+  Parts job = PpoParts();
+  AddPoolOf(&job, {"actor"});
+  AddPoolOf(&job, {"rollout", "reward"});
+  EXPECT_THAT(TextOf(job),
               ElementsAre(Pair(ElementsAre("actor"), 4), Pair(ElementsAre("rollout", "reward"), 3),
                           Pair(ElementsAre("reference"), 5), Pair(ElementsAre("critic"), 2)));
   EXPECT_FALSE(IsHybrid(job.spec, job.dataflow));
   job.spec.mutable_resources()->clear_pools();
-  AddPool(&job, {"critic", "reference"});  // the actor is in none: the rollouts are on their own
+  AddPoolOf(&job, {"critic", "reference"});  // the actor is in none: the rollouts are on their own
   EXPECT_FALSE(IsHybrid(job.spec, job.dataflow));
 }
 
 TEST(Pools, PassesOverRolesThatTheJobHasNotAndSecondMentions) {
-  Job job = Ppo();
-  AddPool(&job, {"cost"});
-  AddPool(&job, {"critic", "critic", "nobody"});
-  AddPool(&job, {"reference", "critic"});
-  EXPECT_THAT(PoolsText(job),
+  Parts job = PpoParts();
+  AddPoolOf(&job, {"cost"});
+  AddPoolOf(&job, {"critic", "critic", "nobody"});
+  AddPoolOf(&job, {"reference", "critic"});
+  EXPECT_THAT(TextOf(job),
               ElementsAre(Pair(ElementsAre("critic"), 2), Pair(ElementsAre("reference"), 5),
                           Pair(ElementsAre("rollout"), 3), Pair(ElementsAre("reward"), 2),
                           Pair(ElementsAre("actor"), 4)));
 }
 
 TEST(Pools, OtherKindsHaveTheirActor) {
-  Job job;
+  Parts job;
   job.spec.set_kind(v1::JOB_KIND_SFT);
   job.dataflow.add_update()->set_role("actor");
-  EXPECT_THAT(PoolsText(job), ElementsAre(Pair(ElementsAre("actor"), 1)));
-  AddPool(&job, {"actor", "rollout"});
-  EXPECT_THAT(PoolsText(job), ElementsAre(Pair(ElementsAre("actor"), 1)));
+  EXPECT_THAT(TextOf(job), ElementsAre(Pair(ElementsAre("actor"), 1)));
+  AddPoolOf(&job, {"actor", "rollout"});
+  EXPECT_THAT(TextOf(job), ElementsAre(Pair(ElementsAre("actor"), 1)));
   EXPECT_FALSE(IsHybrid(job.spec, job.dataflow));
 }
 
 // Every preset's roles with workers are in exactly one pool.
 TEST(Pools, CoverTheRolesOfEveryPreset) {
   for (const Preset& preset : Presets()) {
-    Job job;
+    Parts job;
     job.spec = ExampleSpec(preset.name);
     job.dataflow = MakeDataflow(job.spec);
     for (const bool shared : {false, true}) {
-      if (shared) AddPool(&job, {"reference", "actor", "judge"});
+      if (shared) AddPoolOf(&job, {"reference", "actor", "judge"});
       std::map<std::string, int> times, once;
       for (const RolePool& pool : PoolsOf(job.spec, job.dataflow)) {
         EXPECT_THAT(pool.roles, ::testing::Not(IsEmpty()));

@@ -40,13 +40,6 @@ absl::Status InvalidName(absl::string_view what, absl::string_view value) {
 constexpr size_t kMaxRequestId = 256;
 constexpr size_t kMaxSpecBytes = 1 << 20;
 
-v1::FieldViolation Violation(const std::string& field, const std::string& description) {
-  v1::FieldViolation violation;
-  violation.set_field(field);
-  violation.set_description(description);
-  return violation;
-}
-
 absl::StatusOr<store::v1::JobRow> ReadJobOf(const fs::path& checkpoint) {
   const auto error = [&](absl::StatusCode code, absl::string_view what) {
     return MakeError(code, "CHECKPOINT_FOLDER", absl::StrCat(checkpoint.string(), " ", what));

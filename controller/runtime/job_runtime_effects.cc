@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kWriteAgain(200);
 
-const v1::Column* FindColumn(const v1::TaskResult& result, absl::string_view name) {
+const v1::Column* ResultColumn(const v1::TaskResult& result, absl::string_view name) {
   for (const v1::Column& column : result.columns()) {
     if (column.name() == name) return &column;
   }
@@ -32,7 +32,7 @@ const v1::Column* FindColumn(const v1::TaskResult& result, absl::string_view nam
 
 absl::StatusOr<uint32_t> CountOf(const v1::TaskResult& result, absl::string_view name,
                                  v1::DataType dtype, size_t width) {
-  const v1::Column* column = FindColumn(result, name);
+  const v1::Column* column = ResultColumn(result, name);
   if (column == nullptr || column->dtype() != dtype || column->data().size() % width != 0) {
     return absl::InternalError(absl::StrCat("the result has no sound column `", name, "`"));
   }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/core/roles.h"
 #include "nlohmann/json.hpp"
+#include "sdk/rpc/error.h"
 
 namespace baton::controller {
 namespace {
@@ -16,13 +17,6 @@ int Number(const Json& json, const char* key) {
   const auto found = json.find(key);
   const bool sound = found != json.end() && found->is_number_integer();
   return sound ? found->get<int>() : 0;
-}
-
-v1::FieldViolation Violation(const std::string& field, const std::string& description) {
-  v1::FieldViolation violation;
-  violation.set_field(field);
-  violation.set_description(description);
-  return violation;
 }
 
 /// The model that a role holds: its own, else the job's.

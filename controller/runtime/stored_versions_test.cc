@@ -31,13 +31,13 @@ namespace fs = std::filesystem;
 using google::protobuf::util::MessageDifferencer;
 using ::testing::HasSubstr;
 
-std::string Read(const fs::path& path) {
+std::string ReadFile(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
 void ReplaceIn(const fs::path& path, const std::string& from, const std::string& to) {
-  std::string text = Read(path);
+  std::string text = ReadFile(path);
   const size_t at = text.find(from);
   ASSERT_NE(at, std::string::npos) << path;
   std::ofstream(path, std::ios::binary) << text.replace(at, from.size(), to);
@@ -95,7 +95,7 @@ class StoredVersionsTest : public ::testing::TestWithParam<int> {
   v1::Job Recorded(const std::string& file) const {
     v1::Job job;
     EXPECT_TRUE(
-        google::protobuf::util::JsonStringToMessage(Read(fs::path(folder_) / file), &job).ok());
+        google::protobuf::util::JsonStringToMessage(ReadFile(fs::path(folder_) / file), &job).ok());
     return job;
   }
 

@@ -30,7 +30,7 @@ std::string Mark(const v1::NodeStatus& node) {
   return node.state() == "running" ? "[>]" : "[ ]";
 }
 
-std::string Progress(const v1::NodeStatus& node) {
+std::string ProgressText(const v1::NodeStatus& node) {
   if (node.done() < 0 || node.total() == 0) return node.state();
   return absl::StrCat(node.done(), "/", node.total(),
                       node.running() > 0 ? absl::StrCat(", ", node.running(), " in work") : "");
@@ -54,7 +54,8 @@ std::string GraphAsText(const v1::ExplainJobResponse& job) {
     const std::string indent(static_cast<size_t>(2 * depth[node->node()]), ' ');
     table.Add({absl::StrCat(Mark(*node), " ", indent, node->node()), node->role(), node->method(),
                node->out().empty() ? "-" : node->out(),
-               node->needs().empty() ? "-" : absl::StrJoin(node->needs(), ", "), Progress(*node)});
+               node->needs().empty() ? "-" : absl::StrJoin(node->needs(), ", "),
+               ProgressText(*node)});
   }
   return table.Format();
 }
@@ -67,7 +68,7 @@ std::string GraphAsDot(const std::string& name, const v1::ExplainJobResponse& jo
                         : node.state() == "running" ? "khaki"
                                                     : "white";
     const std::string label =
-        absl::StrCat(node.node(), "\n", node.role(), ".", node.method(), "\n", Progress(node));
+        absl::StrCat(node.node(), "\n", node.role(), ".", node.method(), "\n", ProgressText(node));
     absl::StrAppend(&out, "  ", Quoted(node.node()),
                     " [label=", absl::StrReplaceAll(Quoted(label), {{"\n", "\\n"}}),
                     ", fillcolor=", color, "];\n");

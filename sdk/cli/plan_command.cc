@@ -46,7 +46,7 @@ struct PlanFlags {
 };
 
 // "; did you mean 'a100-80g'?" for "a100".
-std::string DidYouMean(const std::string& given, const std::vector<std::string>& known) {
+std::string MeantOrKnown(const std::string& given, const std::vector<std::string>& known) {
   for (const std::string& name : known) {
     if (!given.empty() && absl::StartsWith(name, given)) {
       return absl::StrCat("; did you mean '", name, "'?");
@@ -70,8 +70,8 @@ absl::StatusOr<placement::Device> ChooseDevice(const PlanFlags& flags, const v1:
   }
   const placement::Device* known = placement::FindDevice(name);
   if (known == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(where, ": there is no device '", name,
-                                                   "' in the catalogue", DidYouMean(name, names)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        where, ": there is no device '", name, "' in the catalogue", MeantOrKnown(name, names)));
   }
   placement::Device device = *known;
   if (flags.devices_per_node > 0) device.devices_per_node = flags.devices_per_node;
@@ -193,7 +193,7 @@ absl::StatusOr<placement::Restriction> Restrict(const PlanFlags& flags, const v1
   if (!partition.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat(where, ": there is no '", name, "'",
-                     DidYouMean(name, {"auto", "colocate", "split", "standalone", "pools"})));
+                     MeantOrKnown(name, {"auto", "colocate", "split", "standalone", "pools"})));
   }
   restriction.partitions.push_back(*std::move(partition));
   return restriction;

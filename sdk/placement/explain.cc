@@ -17,12 +17,6 @@ constexpr const char* kStageNames[] = {"generation", "preparation", "training"};
 // Where to stop looking for a size that fits.
 constexpr int kMostDevices = 8192;
 
-uint32_t MaskOf(const std::vector<int>& roles) {
-  uint32_t mask = 0;
-  for (const int role : roles) mask |= uint32_t{1} << role;
-  return mask;
-}
-
 // The smallest pool that holds the roles; 0: none up to `most`.
 int LeastDevices(const Problem& problem, const std::vector<int>& roles, int most,
                  PoolCosts* costs) {

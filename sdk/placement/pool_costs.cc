@@ -18,6 +18,12 @@ std::vector<int> RolesOf(uint32_t roles) {
 
 }  // namespace
 
+uint32_t MaskOf(const std::vector<int>& roles) {
+  uint32_t mask = 0;
+  for (const int role : roles) mask |= uint32_t{1} << role;
+  return mask;
+}
+
 double UsableBytes(const Problem& problem) {
   return problem.setting.device.memory_bytes * kUsableMemory;
 }

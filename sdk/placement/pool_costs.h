@@ -24,6 +24,8 @@ struct RoleBytes {
 };
 RoleBytes BytesOf(const Problem& problem, const Role& role, const RankLayout& layout);
 double UsableBytes(const Problem& problem);
+/// A set of roles: bit i for role i.
+uint32_t MaskOf(const std::vector<int>& roles);
 
 /// Answers are kept: a set of roles (bit i: role i) on n devices is worked out once.
 class PoolCosts {

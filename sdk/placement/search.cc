@@ -19,12 +19,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-uint32_t MaskOf(const std::vector<int>& roles) {
-  uint32_t mask = 0;
-  for (const int role : roles) mask |= uint32_t{1} << role;
-  return mask;
-}
-
 Stages Longest(const Stages& a, const Stages& b) {
   Stages out;
   for (size_t i = 0; i < out.size(); ++i) out[i] = std::max(a[i], b[i]);

@@ -83,6 +83,13 @@ absl::Status MakeError(absl::StatusCode code, absl::string_view reason, absl::st
   return status;
 }
 
+v1::FieldViolation Violation(const std::string& field, const std::string& description) {
+  v1::FieldViolation violation;
+  violation.set_field(field);
+  violation.set_description(description);
+  return violation;
+}
+
 absl::Status MakeSpecError(const std::vector<v1::FieldViolation>& violations) {
   std::string message = absl::StrCat("the spec has ", violations.size(),
                                      violations.size() == 1 ? " problem" : " problems");

@@ -27,7 +27,7 @@ void ShortDeadlines(controller::ControllerOptions& options) {
   options.core.release_deadline = kStall;
 }
 
-void Slow(fake::FakeWorkerOptions& options) { options.token_delay = absl::Microseconds(300); }
+void SlowTokens(fake::FakeWorkerOptions& options) { options.token_delay = absl::Microseconds(300); }
 
 /// The worker's tasks [first, last] of the method go wrong.
 std::function<void(fake::FakeWorkerOptions&)> With(Fault::Kind kind, const std::string& method,
@@ -103,8 +103,8 @@ class SilenceTest : public ::testing::Test {
 
 TEST_F(SilenceTest, ADrainedRolloutGivesItsWorkToTheOther) {
   cluster_.AddWorker("actor-0", "actor");
-  cluster_.AddWorker("rollout-0", "rollout", Slow);
-  cluster_.AddWorker("rollout-1", "rollout", Slow);
+  cluster_.AddWorker("rollout-0", "rollout", SlowTokens);
+  cluster_.AddWorker("rollout-1", "rollout", SlowTokens);
   cluster_.AddWorker("reward-0", "reward");
   Create();
   ASSERT_TRUE(cluster_.WaitForStep("rl", 2)) << cluster_.Why("rl");
@@ -117,8 +117,8 @@ TEST_F(SilenceTest, ADrainedRolloutGivesItsWorkToTheOther) {
 
 TEST_F(SilenceTest, ADrainedActorIsReplacedFromTheCheckpoint) {
   cluster_.AddWorker("actor-0", "actor");
-  cluster_.AddWorker("rollout-0", "rollout", Slow);
-  cluster_.AddWorker("rollout-1", "rollout", Slow);
+  cluster_.AddWorker("rollout-0", "rollout", SlowTokens);
+  cluster_.AddWorker("rollout-1", "rollout", SlowTokens);
   cluster_.AddWorker("reward-0", "reward");
   Create();
   ASSERT_TRUE(cluster_.WaitForStep("rl", 3)) << cluster_.Why("rl");
@@ -238,8 +238,8 @@ TEST(FullStoreTest, DeadlinesStandStillWhileNothingCanBeWritten) {
     options.store = std::move(memory);
   });
   cluster.AddWorker("actor-0", "actor");
-  cluster.AddWorker("rollout-0", "rollout", Slow);
-  cluster.AddWorker("rollout-1", "rollout", Slow);
+  cluster.AddWorker("rollout-0", "rollout", SlowTokens);
+  cluster.AddWorker("rollout-1", "rollout", SlowTokens);
   cluster.AddWorker("reward-0", "reward");
   ASSERT_TRUE(cluster.Create(cluster.RlSpec(kSteps), "rl").ok());
   ASSERT_TRUE(cluster.WaitForStep("rl", 2)) << cluster.Why("rl");

@@ -16,7 +16,7 @@ const absl::Duration kLease = controller::ClusterOptions().lease;
 const absl::Duration kHeartbeat = controller::ClusterOptions().heartbeat_interval;
 constexpr int kCredits = 4;
 
-const char* MainMethod(const std::string& role) {
+const char* OfferedMethod(const std::string& role) {
   return role == "rollout"     ? "generate"
          : role == "actor"     ? "update"
          : role == "critic"    ? "compute_values"
@@ -103,7 +103,7 @@ void SimulatedWorker::Connect() {
   for (const std::string& role : roles_) {
     v1::MethodCredits* method = hello.add_methods();
     method->set_role(role);
-    method->set_method(MainMethod(role));
+    method->set_method(OfferedMethod(role));
     method->set_credits(kCredits);
   }
   for (const auto& [role, held] : held_) {

@@ -28,7 +28,7 @@ absl::Status ValidateTokens(absl::string_view field, const std::vector<int32_t>&
   return absl::OkStatus();
 }
 
-torch::Tensor ToDevice(std::vector<int64_t>& values, const torch::Device& device) {
+torch::Tensor ViewOnDevice(std::vector<int64_t>& values, const torch::Device& device) {
   const torch::Tensor view =
       torch::from_blob(values.data(), {static_cast<int64_t>(values.size())}, torch::kInt64);
   return device.is_cpu() ? view : view.to(device);
@@ -200,8 +200,8 @@ absl::Status Generator::Impl::Advance(std::vector<GenerateUpdate>* updates) {
   torch::Tensor hidden;
   if (!plan.tokens.empty()) {
     attention.Begin(std::move(plan.runs));
-    hidden = model->Hidden(ToDevice(plan.tokens, model->device()),
-                           ToDevice(plan.positions, model->device()), attention);
+    hidden = model->Hidden(ViewOnDevice(plan.tokens, model->device()),
+                           ViewOnDevice(plan.positions, model->device()), attention);
   }
   for (const StepPlan::CompletedPrompt& completed : plan.completed_prompts) {
     completed.prompt->last_hidden = hidden.narrow(0, completed.row, 1).clone();
@@ -246,7 +246,7 @@ torch::Tensor Generator::Impl::Logits(const StepPlan& plan, const torch::Tensor&
     return model->Logits(hidden);  // the usual step: every row decodes
   }
   const torch::Tensor all = sources.size() == 1 ? sources[0] : torch::cat(sources);
-  return model->Logits(all.index_select(0, ToDevice(rows, model->device())));
+  return model->Logits(all.index_select(0, ViewOnDevice(rows, model->device())));
 }
 
 // Draws the next token of `sequence`; forgets the sequence if that ends it.

@@ -10,16 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "workers/engine/loss_testing.h"
+
 namespace baton::engine {
 namespace {
 
 using ::testing::HasSubstr;
-
-torch::Tensor Doubles(const std::vector<double>& v) {
-  return torch::tensor(at::ArrayRef<double>(v), torch::kFloat64);
-}
-
-double Item(const torch::Tensor& t, int64_t i = 0) { return t.flatten()[i].item<double>(); }
 
 // --- Slow definitions, one token at a time -------------------------------------------------------
 

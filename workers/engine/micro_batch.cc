@@ -16,11 +16,11 @@ absl::Status TooLong(int64_t index, int64_t length, int64_t max_token_len) {
                    ", which has ", length, " rows; raise max_token_len or shorten the sequence"));
 }
 
+}  // namespace
+
 torch::Tensor ToTensor(const std::vector<int64_t>& values) {
   return torch::tensor(at::ArrayRef<int64_t>(values), torch::kInt64);
 }
-
-}  // namespace
 
 int64_t TrainSequence::CountUnmasked() const {
   if (loss_mask.empty()) return response_length();

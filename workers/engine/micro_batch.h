@@ -18,6 +18,9 @@
 
 namespace baton::engine {
 
+/// [n] int64 on the CPU.
+torch::Tensor ToTensor(const std::vector<int64_t>& values);
+
 /// A prompt with one response: response length R = tokens.size() - prompt_length. All columns are
 /// per response token.
 struct TrainSequence {

@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-OptimizerSpec Spec() {
+OptimizerSpec AdamSpec() {
   OptimizerSpec spec;
   spec.lr = 0.02;
   spec.grad_clip = 0.5;
@@ -35,7 +35,7 @@ LossSpec Ppo(const std::string& aggregation) {
 }
 
 std::unique_ptr<Trainer> Make(CausalLM& model, Communicator* data = nullptr) {
-  auto trainer = Trainer::Create(&model, Spec(), data);
+  auto trainer = Trainer::Create(&model, AdamSpec(), data);
   EXPECT_TRUE(trainer.ok()) << trainer.status();
   return *std::move(trainer);
 }

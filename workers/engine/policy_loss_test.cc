@@ -9,15 +9,10 @@
 #include <vector>
 
 #include "workers/engine/loss.h"
+#include "workers/engine/loss_testing.h"
 
 namespace baton::engine {
 namespace {
-
-torch::Tensor Doubles(const std::vector<double>& v) {
-  return torch::tensor(at::ArrayRef<double>(v), torch::kFloat64);
-}
-
-double Item(const torch::Tensor& t, int64_t i = 0) { return t.flatten()[i].item<double>(); }
 
 double Clip(double x, double low, double high) { return std::min(std::max(x, low), high); }
 

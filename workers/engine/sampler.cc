@@ -13,7 +13,7 @@
 namespace baton::engine {
 namespace {
 
-constexpr int64_t kBlock = 256;  // ids per partial sum: long rows are searched block by block
+constexpr int64_t kSummedIds = 256;  // ids per partial sum: long rows are searched block by block
 constexpr float kNegativeInfinity = -std::numeric_limits<float>::infinity();
 
 using simd::Floats;
@@ -21,7 +21,7 @@ using simd::kLanes;
 
 // Runs `body(lanes, offset)` over the row; the last lanes are filled up with `filler`.
 template <typename Body>
-BATON_ALWAYS_INLINE void ForLanes(const float* row, int64_t n, float filler, Body body) {
+BATON_ALWAYS_INLINE void ForRowLanes(const float* row, int64_t n, float filler, Body body) {
   int64_t i = 0;
   Floats x;
   for (; i + kLanes <= n; i += kLanes) {
@@ -39,7 +39,7 @@ BATON_ALWAYS_INLINE void RowMaximumBody(const float* row, int64_t n, float* maxi
   Floats highest;
   simd::Fill(kNegativeInfinity, highest);
   simd::Ints unordered{};
-  ForLanes(
+  ForRowLanes(
       row, n, kNegativeInfinity, [&](const Floats& x, int64_t) __attribute__((always_inline)) {
         highest = x > highest ? x : highest;
         unordered |= x != x;
@@ -54,7 +54,7 @@ BATON_SIMD(RowMaximum, (const float* row, int64_t n, float* maximum, bool* nan),
 // weights[i] = exp((row[i] - maximum) * scale); `weights` has room for whole lanes.
 BATON_ALWAYS_INLINE void RowWeightsBody(const float* row, int64_t n, float maximum, float scale,
                                         float* weights) {
-  ForLanes(
+  ForRowLanes(
       row, n, kNegativeInfinity, [&](Floats x, int64_t offset) __attribute__((always_inline)) {
         x = (x - maximum) * scale;
         simd::Exp(x);
@@ -64,7 +64,7 @@ BATON_ALWAYS_INLINE void RowWeightsBody(const float* row, int64_t n, float maxim
 BATON_SIMD(RowWeights, (const float* row, int64_t n, float maximum, float scale, float* weights),
            (row, n, maximum, scale, weights))
 
-int64_t RoundUp(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
+int64_t WholeLanes(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
 }  // namespace
 
@@ -126,7 +126,7 @@ absl::StatusOr<SampledToken> Sampler::Sample(absl::Span<const float> logits,
   const bool greedy = params.temperature == 0;
   // A tiny temperature may overflow the scale; any finite one this large is already greedy.
   const double scale = greedy ? 1.0 : std::min(1.0 / params.temperature, 1e30);
-  weights_.resize(RoundUp(n));
+  weights_.resize(WholeLanes(n));
   RowWeights(logits.data(), n, maximum, static_cast<float>(scale), weights_.data());
   weights_.resize(n);
 
@@ -193,8 +193,8 @@ void Sampler::KeepTopP(double p) {
 double Sampler::SumBlocks() {
   block_sums_.clear();
   double total = 0;
-  for (size_t begin = 0; begin < weights_.size(); begin += kBlock) {
-    const size_t end = std::min(weights_.size(), begin + kBlock);
+  for (size_t begin = 0; begin < weights_.size(); begin += kSummedIds) {
+    const size_t end = std::min(weights_.size(), begin + kSummedIds);
     double sum = 0;
     for (size_t id = begin; id < end; ++id) sum += weights_[id];
     block_sums_.push_back(sum);
@@ -211,8 +211,8 @@ int32_t Sampler::Invert(double target) const {
       below += block_sums_[block];
       continue;
     }
-    const size_t begin = block * kBlock;
-    const size_t end = std::min(weights_.size(), begin + kBlock);
+    const size_t begin = block * kSummedIds;
+    const size_t end = std::min(weights_.size(), begin + kSummedIds);
     double sum = 0;
     size_t last = begin;
     for (size_t id = begin; id < end; ++id) {

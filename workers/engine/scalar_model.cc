@@ -14,10 +14,6 @@
 namespace baton::engine {
 namespace {
 
-torch::Tensor ToTensor(const std::vector<int64_t>& values) {
-  return torch::tensor(at::ArrayRef<int64_t>(values), torch::kInt64);
-}
-
 /// Calls `take` with every scalar, its sequence and its response index.
 absl::Status ForEachScalar(ScalarModel& model, const PackedRows& packed,
                            absl::FunctionRef<void(int64_t, float)> take) {

@@ -43,8 +43,8 @@ std::vector<PreferencePair> RandomPairs(uint32_t seed, int count) {
   return pairs;
 }
 
-Metrics Update(ScalarTrainer& trainer, const std::vector<PreferencePair>& pairs,
-               const UpdateOptions& options = {}) {
+Metrics UpdateByPairs(ScalarTrainer& trainer, const std::vector<PreferencePair>& pairs,
+                      const UpdateOptions& options = {}) {
   auto metrics = trainer.UpdatePreferences(pairs, options);
   EXPECT_TRUE(metrics.ok()) << metrics.status();
   return metrics.ok() ? *metrics : Metrics();
@@ -78,7 +78,7 @@ TEST(Preferences, LossAgreesWithASlowOne) {
   EXPECT_LT(accuracy, 1);
   const auto trainer = MakeScalarTrainer(*made.scalar, Measuring());
   for (const int64_t budget : {0, 24, 60}) {
-    const Metrics metrics = Update(*trainer, pairs, {1, 0, budget});
+    const Metrics metrics = UpdateByPairs(*trainer, pairs, {1, 0, budget});
     EXPECT_NEAR(metrics.at("train/loss"), loss, 1e-6);
     EXPECT_NEAR(metrics.at("train/accuracy"), accuracy, 1e-12);
     EXPECT_NEAR(metrics.at("train/margin"), margin, 1e-6);
@@ -94,10 +94,10 @@ TEST(Preferences, GradientsAgreeWithFiniteDifferences) {
   const auto made = MakeScalar(torch::kFloat64);
   const auto pairs = RandomPairs(2, 7);
   const auto trainer = MakeScalarTrainer(*made.scalar, Measuring());
-  Update(*trainer, pairs, {1, 0, 30});
+  UpdateByPairs(*trainer, pairs, {1, 0, 30});
   ExpectFiniteDifferences(*made.scalar, ScalarGradients(*made.scalar), [&] {
     const torch::AutoGradMode enabled(true);
-    return Update(*trainer, pairs, {1, 0, 30}).at("train/loss");
+    return UpdateByPairs(*trainer, pairs, {1, 0, 30}).at("train/loss");
   });
 }
 
@@ -129,7 +129,7 @@ TEST(Preferences, AreLearnt) {
   OptimizerSpec spec;
   spec.lr = 0.01;
   const auto trainer = MakeScalarTrainer(*model, spec);
-  for (int step = 0; step < 60; ++step) Update(*trainer, draw(32), {1, 16, 0});
+  for (int step = 0; step < 60; ++step) UpdateByPairs(*trainer, draw(32), {1, 16, 0});
   EXPECT_EQ(trainer->optimizer_steps(), 120);
   const auto held_out = EvaluatePreferences(*model, draw(100)).value();
   EXPECT_GT(held_out.accuracy, 0.95);

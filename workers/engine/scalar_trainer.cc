@@ -14,7 +14,7 @@
 namespace baton::engine {
 namespace {
 
-double SumOf(const torch::Tensor& t) { return t.sum().item<double>(); }
+double Summed(const torch::Tensor& t) { return t.sum().item<double>(); }
 
 absl::Status ValidateOptions(const UpdateOptions& options) {
   if (options.ppo_epochs >= 1 && options.ppo_mini_batch_size >= 0 && options.max_token_len >= 0) {
@@ -27,8 +27,8 @@ absl::Status ValidateOptions(const UpdateOptions& options) {
 
 bool Unmasked(const TrainSequence& s, int64_t r) { return s.loss_mask.empty() || s.loss_mask[r]; }
 
-absl::Status CheckColumn(size_t sequence, const TrainSequence& s, const std::vector<float>& column,
-                         absl::string_view name) {
+absl::Status CheckScalars(size_t sequence, const TrainSequence& s, const std::vector<float>& column,
+                          absl::string_view name) {
   if (static_cast<int64_t>(column.size()) != s.response_length()) {
     return absl::InvalidArgumentError(absl::StrCat("sequence ", sequence, ": ", name, " has ",
                                                    column.size(), " values for a response of ",
@@ -47,8 +47,8 @@ absl::Status ValidateValueColumns(absl::Span<const TrainSequence> batch, bool cl
   for (size_t i = 0; i < batch.size(); ++i) {
     const TrainSequence& s = batch[i];
     if (s.CountUnmasked() == 0) continue;
-    BATON_RETURN_IF_ERROR(CheckColumn(i, s, s.returns, "returns"));
-    if (clips || !s.values.empty()) BATON_RETURN_IF_ERROR(CheckColumn(i, s, s.values, "values"));
+    BATON_RETURN_IF_ERROR(CheckScalars(i, s, s.returns, "returns"));
+    if (clips || !s.values.empty()) BATON_RETURN_IF_ERROR(CheckScalars(i, s, s.values, "values"));
   }
   return absl::OkStatus();
 }
@@ -78,8 +78,8 @@ void AddExplainedVariance(absl::Span<const TrainSequence> batch,
   metrics["critic/vf_explained_var"] = 1 - Variance(errors) / (Variance(returns) + 1e-5);
 }
 
-absl::Status NotFinite(const torch::Tensor& losses,
-                       const std::function<std::string(int64_t)>& name_row) {
+absl::Status NotFiniteScalar(const torch::Tensor& losses,
+                             const std::function<std::string(int64_t)>& name_row) {
   const torch::Tensor bad = torch::isfinite(losses).logical_not().nonzero();
   if (bad.numel() == 0) return absl::FailedPreconditionError("the sum of the losses overflows");
   const int64_t row = bad.flatten()[0].item<int64_t>();
@@ -134,7 +134,7 @@ PairScores SplitPairs(const torch::Tensor& scalars) {
 }
 
 double CountWins(const torch::Tensor& margins) {
-  return SumOf(margins > 0) + 0.5 * SumOf(margins == 0);
+  return Summed(margins > 0) + 0.5 * Summed(margins == 0);
 }
 
 double CountTokens(absl::Span<const TrainSequence> batch) {
@@ -222,14 +222,14 @@ absl::StatusOr<ScalarTrainer::Metrics> ScalarTrainer::UpdateValues(
       const torch::Tensor total = (terms.loss * weights).sum();
       const double loss_value = total.item<double>();
       if (!std::isfinite(loss_value)) {
-        return NotFinite(terms.loss.detach(), [&](int64_t row) {
+        return NotFiniteScalar(terms.loss.detach(), [&](int64_t row) {
           return absl::StrCat("sequence ", mini_batch.begin + packed.sequence_index[row],
                               ", response token ", packed.response_index[row]);
         });
       }
       sums[0] += loss_value;
-      sums[1] += SumOf(terms.clipped) / mini_batch.terms;
-      sums[2] += SumOf(values.detach()) / mini_batch.terms;
+      sums[1] += Summed(terms.clipped) / mini_batch.terms;
+      sums[2] += Summed(values.detach()) / mini_batch.terms;
       return total;
     };
     return Backward(packed, last, loss_of);
@@ -270,14 +270,14 @@ absl::StatusOr<ScalarTrainer::Metrics> ScalarTrainer::UpdatePreferences(
       const torch::Tensor total = losses.sum() / mini_batch.terms;
       const double loss_value = total.item<double>();
       if (!std::isfinite(loss_value)) {
-        return NotFinite(losses.detach(), [&](int64_t row) {
+        return NotFiniteScalar(losses.detach(), [&](int64_t row) {
           return absl::StrCat("pair ", mini_batch.begin + indices[row]);
         });
       }
       const torch::Tensor margins = (scores.chosen - scores.rejected).detach();
       sums[0] += loss_value;
       sums[1] += CountWins(margins) / mini_batch.terms;
-      sums[2] += SumOf(margins) / mini_batch.terms;
+      sums[2] += Summed(margins) / mini_batch.terms;
       return total;
     };
     return Backward(PackPairs(sides, indices), last, loss_of);
@@ -424,9 +424,9 @@ absl::StatusOr<PreferenceReport> EvaluatePreferences(ScalarModel& model,
     for (const auto& indices : plan) {
       const PairScores scores = SplitPairs(model.Forward(PackPairs(flat, indices)));
       const torch::Tensor margins = scores.chosen - scores.rejected;
-      report.loss += SumOf(PreferenceLoss(scores.chosen, scores.rejected)) / count;
+      report.loss += Summed(PreferenceLoss(scores.chosen, scores.rejected)) / count;
       report.accuracy += CountWins(margins) / count;
-      report.margin += SumOf(margins) / count;
+      report.margin += Summed(margins) / count;
     }
   } catch (const std::exception& e) {
     return FromException(e);

@@ -54,16 +54,16 @@ void ForSequences(const std::vector<int64_t>& lengths, const AttentionShape& sha
   });
 }
 
-struct Forwarded {
+struct Attended {
   Tensor out;  // [N, heads, dim]
   Tensor lse;  // [N, heads]
 };
 
-Forwarded Forward(const std::vector<int64_t>& lengths, const Tensor& q, const Tensor& k,
-                  const Tensor& v) {
+Attended Forward(const std::vector<int64_t>& lengths, const Tensor& q, const Tensor& k,
+                 const Tensor& v) {
   const AttentionShape shape = ShapeOf(q, k);
-  Forwarded result{torch::empty({q.size(0), q.size(1), q.size(2)}, q.options()),
-                   torch::empty({q.size(0), q.size(1)}, q.options())};
+  Attended result{torch::empty({q.size(0), q.size(1), q.size(2)}, q.options()),
+                  torch::empty({q.size(0), q.size(1)}, q.options())};
   ForSequences(lengths, shape, [&](int64_t row, int64_t length, float* scratch) {
     kernels::AttendSequence(
         shape,
@@ -77,7 +77,7 @@ Forwarded Forward(const std::vector<int64_t>& lengths, const Tensor& q, const Te
 struct SequenceAttentionFunction : torch::autograd::Function<SequenceAttentionFunction> {
   static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v,
                         const std::vector<int64_t>& lengths) {
-    const Forwarded result = Forward(lengths, q, k, v);
+    const Attended result = Forward(lengths, q, k, v);
     ctx->save_for_backward({q, k, v, result.out, result.lse});
     ctx->saved_data["lengths"] = lengths;
     return result.out;

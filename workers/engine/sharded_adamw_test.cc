@@ -18,7 +18,7 @@ namespace {
 using ::testing::HasSubstr;
 using torch::Tensor;
 
-OptimizerSpec Spec() {
+OptimizerSpec ShardedSpec() {
   OptimizerSpec spec;
   spec.lr = 0.05;
   spec.weight_decay = 0.1;
@@ -62,7 +62,7 @@ class ShardedAdamWTest : public ::testing::Test {
     options.tensor_group = tensor.size() > 1 ? &tensor : nullptr;
     options.data_group = &data;
     options.bucket_bytes = 256;
-    auto made = ShardedAdamW::Create(model.config(), ModelParts(model), Spec(), options);
+    auto made = ShardedAdamW::Create(model.config(), ModelParts(model), ShardedSpec(), options);
     EXPECT_TRUE(made.ok()) << made.status();
     return *std::move(made);
   }
@@ -92,7 +92,7 @@ void ExpectSlices(const CausalLM& model, const std::vector<Tensor>& whole) {
 
 TEST_F(ShardedAdamWTest, EqualsAdamWOnAnyRanksAndContinuesOnOthers) {
   const auto whole = testing::MakeSharedModel(config_);
-  auto adamw = AdamW::Create(whole->parameters(), Spec());
+  auto adamw = AdamW::Create(whole->parameters(), ShardedSpec());
   ASSERT_TRUE(adamw.ok());
   std::vector<double> norms;
   RunWhole(*whole, *adamw, 0, 3, norms);
@@ -179,7 +179,8 @@ TEST_F(ShardedAdamWTest, ABadFileChangesNothing) {
 TEST_F(ShardedAdamWTest, OneRankGetsThePlainOptimizer) {
   testing::RunGrid(1, 1, [&](Communicator& tensor, Communicator& data) {
     const auto model = testing::MakeSharedModel(config_, &tensor);
-    const auto made = MakeOptimizer(model->config(), ModelParts(*model), Spec(), {&tensor, &data});
+    const auto made =
+        MakeOptimizer(model->config(), ModelParts(*model), ShardedSpec(), {&tensor, &data});
     ASSERT_TRUE(made.ok());
     EXPECT_NE(dynamic_cast<AdamW*>(made->get()), nullptr);
   });

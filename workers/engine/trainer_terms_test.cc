@@ -29,8 +29,8 @@ using testing::TinyConfig;
 
 using Metrics = std::map<std::string, double>;
 
-Metrics Measure(Trainer& trainer, const std::vector<TrainSequence>& batch, const LossSpec& loss,
-                int64_t max_token_len = 0) {
+Metrics MeasureAll(Trainer& trainer, const std::vector<TrainSequence>& batch, const LossSpec& loss,
+                   int64_t max_token_len = 0) {
   auto metrics = trainer.Update(batch, loss, {1, 0, max_token_len, {}});
   EXPECT_TRUE(metrics.ok()) << metrics.status();
   return metrics.ok() ? *metrics : Metrics();
@@ -57,7 +57,7 @@ struct Token {
   int64_t response;
 };
 
-struct SlowResult {
+struct SlowTerms {
   double pg_loss = 0, kl_loss = 0, positive_nll = 0, ptx = 0, is_mean = 0, is_truncated = 0;
   /// d total / d log_prob without the entropy's part, in the order of `tokens`.
   std::vector<double> slopes;
@@ -65,9 +65,9 @@ struct SlowResult {
 };
 
 /// One token at a time; token-mean.
-SlowResult Slow(const std::vector<TrainSequence>& batch,
-                const std::vector<std::vector<float>>& log_probs, const LossSpec& loss) {
-  SlowResult out;
+SlowTerms SlowTermsOf(const std::vector<TrainSequence>& batch,
+                      const std::vector<std::vector<float>>& log_probs, const LossSpec& loss) {
+  SlowTerms out;
   double policy = 0, positive = 0, pretraining = 0;
   for (size_t i = 0; i < batch.size(); ++i) {
     const double n = static_cast<double>(batch[i].CountUnmasked());
@@ -138,9 +138,9 @@ TEST(TrainerTermsTest, MetricsEqualAScalarImplementation) {
         const auto batch = MixedBatch(seed, 9, 11);
         const auto log_probs = trainer->LogProbs(batch, loss.temperature);
         ASSERT_TRUE(log_probs.ok()) << log_probs.status();
-        const SlowResult want = Slow(batch, *log_probs, loss);
+        const SlowTerms want = SlowTermsOf(batch, *log_probs, loss);
         for (const int64_t budget : {0, 12}) {
-          const Metrics got = Measure(*trainer, batch, loss, budget);
+          const Metrics got = MeasureAll(*trainer, batch, loss, budget);
           EXPECT_NEAR(got.at("actor/pg_loss"), want.pg_loss, 1e-5);
           EXPECT_NEAR(got.at("actor/kl_loss"), want.kl_loss, 1e-5);
           EXPECT_NEAR(got.at("actor/positive_nll_loss"), want.positive_nll, 1e-5);
@@ -158,7 +158,7 @@ TEST(TrainerTermsTest, MetricsEqualAScalarImplementation) {
 
 /// The gradient of sum over tokens of slope * log_prob, plus the entropy's, by the model.
 std::vector<std::pair<std::string, torch::Tensor>> SlowGradients(
-    CausalLM& model, const std::vector<TrainSequence>& batch, const SlowResult& slow,
+    CausalLM& model, const std::vector<TrainSequence>& batch, const SlowTerms& slow,
     const LossSpec& loss) {
   double policy = 0;
   for (const TrainSequence& s : batch) policy += s.pretraining ? 0 : s.CountUnmasked();
@@ -192,9 +192,9 @@ TEST(TrainerTermsTest, GradientsEqualTheFormulasInFloat64) {
       const auto batch = MixedBatch(7, 9, 11);
       const auto log_probs = trainer->LogProbs(batch, loss.temperature);
       ASSERT_TRUE(log_probs.ok());
-      Measure(*trainer, batch, loss, 12);
+      MeasureAll(*trainer, batch, loss, 12);
       const auto got = Gradients(*model);
-      const auto want = SlowGradients(*model, batch, Slow(batch, *log_probs, loss), loss);
+      const auto want = SlowGradients(*model, batch, SlowTermsOf(batch, *log_probs, loss), loss);
       for (size_t p = 0; p < got.size(); ++p) {
         const double size = want[p].second.abs().max().item<double>();
         const double error = (got[p].second - want[p].second).abs().max().item<double>();
@@ -310,13 +310,13 @@ TEST(TrainerTermsTest, PretrainingTextAloneIsSftByItsCoefficient) {
   auto trainer = MakeTrainer(*model, Measuring());
   auto batch = RandomBatch(5, 6, 11);
   LossSpec sft;
-  Measure(*trainer, batch, sft);
+  MeasureAll(*trainer, batch, sft);
   const auto want = Gradients(*model);
   for (TrainSequence& s : batch) s.pretraining = true;
   LossSpec ptx;
   ptx.kind = LossSpec::kPpoClip;
   ptx.ptx_coef = 3;
-  const Metrics metrics = Measure(*trainer, batch, ptx);
+  const Metrics metrics = MeasureAll(*trainer, batch, ptx);
   const auto got = Gradients(*model);
   for (size_t p = 0; p < got.size(); ++p) {
     EXPECT_LT((got[p].second - 3 * want[p].second).abs().max().item<double>(), 1e-12);

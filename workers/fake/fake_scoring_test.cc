@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-v1::Trajectory MakeTrajectory(const std::string& prompt, const std::string& response) {
+v1::Trajectory TrajectoryOf(const std::string& prompt, const std::string& response) {
   v1::Trajectory trajectory;
   trajectory.set_prompt_text(prompt);
   trajectory.set_response_text(response);
@@ -24,8 +24,8 @@ v1::Trajectory MakeTrajectory(const std::string& prompt, const std::string& resp
 }
 
 TEST(FakeScores, DependOnWhatIsRead) {
-  const auto a = MakeTrajectory("p", "abc"), b = MakeTrajectory("p", "abd"),
-             c = MakeTrajectory("q", "abc");
+  const auto a = TrajectoryOf("p", "abc"), b = TrajectoryOf("p", "abd"),
+             c = TrajectoryOf("q", "abc");
   const auto values = TokenScores(1, a, 0, false);
   ASSERT_EQ(values.size(), 3u);
   EXPECT_EQ(TokenScores(1, b, 0, false), values);  // No value has seen the last token.
@@ -47,7 +47,7 @@ class FakeScoringTest : public ::testing::Test {
     std::string path =
         (std::filesystem::temp_directory_path() / "fake_scoring_test.XXXXXX").string();
     folder_ = mkdtemp(path.data());
-    controller_.SetBatch("b", {MakeTrajectory("p", "x"), MakeTrajectory("p", "y")});
+    controller_.SetBatch("b", {TrajectoryOf("p", "x"), TrajectoryOf("p", "y")});
     Restart();
   }
   ~FakeScoringTest() override { std::filesystem::remove_all(folder_); }
@@ -85,7 +85,7 @@ class FakeScoringTest : public ::testing::Test {
   }
   v1::TaskResult Score(const std::string& role, const std::string& method) {
     v1::Task task = Make(role, method);
-    *task.mutable_score()->mutable_trajectory() = MakeTrajectory("p", "abc");
+    *task.mutable_score()->mutable_trajectory() = TrajectoryOf("p", "abc");
     const v1::TaskResult result = Run(task);
     EXPECT_EQ(result.status().code(), 0) << result.status().message();
     return result;

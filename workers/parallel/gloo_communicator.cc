@@ -12,10 +12,6 @@ namespace {
 using engine::CollectiveError;
 using torch::Tensor;
 
-std::chrono::milliseconds Milliseconds(absl::Duration duration) {
-  return std::chrono::milliseconds(absl::ToInt64Milliseconds(duration));
-}
-
 /// Runs `call`, whose failure becomes a CollectiveError.
 template <typename Call>
 auto Guarded(const std::string& what, absl::Time since, absl::Duration timeout, Call call) {
@@ -31,7 +27,8 @@ class PendingWork : public engine::PendingCollective {
   PendingWork(c10::intrusive_ptr<c10d::Work> work, std::string what, absl::Duration timeout)
       : work_(std::move(work)), what_(std::move(what)), timeout_(timeout) {}
   void Wait() override {
-    Guarded(what_, since_, timeout_, [&] { return work_->wait(Milliseconds(timeout_)); });
+    Guarded(what_, since_, timeout_,
+            [&] { return work_->wait(absl::ToChronoMilliseconds(timeout_)); });
   }
 
  private:
@@ -60,7 +57,7 @@ absl::Status StatusOfC10d(const std::exception& error, const std::string& what,
 GlooCommunicator::GlooCommunicator(Options options, const c10::intrusive_ptr<c10d::Store>& store,
                                    const std::shared_ptr<gloo::transport::Device>& device)
     : options_(std::move(options)), bytes_(std::make_shared<TransportBytes>()) {
-  auto gloo = c10d::ProcessGroupGloo::Options::create(Milliseconds(options_.timeout));
+  auto gloo = c10d::ProcessGroupGloo::Options::create(absl::ToChronoMilliseconds(options_.timeout));
   gloo->devices.push_back(CountBytes(device, bytes_));
   gloo->threads = 2;
   group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store, options_.rank, options_.size, gloo);
@@ -91,7 +88,7 @@ void GlooCommunicator::AllGather(Tensor mine, Tensor all) {
       outputs[0].push_back(flat.narrow(0, r * mine.numel(), mine.numel()));
     }
     std::vector<Tensor> inputs = {mine.view({-1})};
-    return group_->allgather(outputs, inputs)->wait(Milliseconds(options_.timeout));
+    return group_->allgather(outputs, inputs)->wait(absl::ToChronoMilliseconds(options_.timeout));
   });
 }
 
@@ -103,7 +100,7 @@ void GlooCommunicator::Broadcast(Tensor tensor, int root) {
     std::vector<Tensor> tensors = {std::move(tensor)};
     c10d::BroadcastOptions options;
     options.rootRank = root;
-    return group_->broadcast(tensors, options)->wait(Milliseconds(options_.timeout));
+    return group_->broadcast(tensors, options)->wait(absl::ToChronoMilliseconds(options_.timeout));
   });
 }
 

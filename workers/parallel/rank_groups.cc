@@ -24,10 +24,6 @@ namespace {
 using engine::Communicator;
 using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
-std::chrono::milliseconds Milliseconds(absl::Duration duration) {
-  return std::chrono::milliseconds(absl::ToInt64Milliseconds(duration));
-}
-
 struct HostPort {
   std::string host;
   uint16_t port = 0;
@@ -69,14 +65,14 @@ StorePtr Connect(const GroupAddress& a) {
   if (absl::StartsWith(a.store, "file://")) {
     const std::string path(absl::StripPrefix(a.store, "file://"));
     auto store = c10::make_intrusive<c10d::FileStore>(path, a.world_size());
-    store->setTimeout(Milliseconds(a.timeout));
+    store->setTimeout(absl::ToChronoMilliseconds(a.timeout));
     return store;
   }
   const HostPort place = *ParseTcp(a.store);
   c10d::TCPStoreOptions options;
   options.port = place.port;
   options.waitWorkers = false;
-  options.timeout = Milliseconds(a.timeout);
+  options.timeout = absl::ToChronoMilliseconds(a.timeout);
   return c10::make_intrusive<c10d::TCPStore>(place.host, options);
 }
 

@@ -17,7 +17,7 @@ using Value = google::protobuf::Value;
 constexpr int64_t kDefaultNewTokens = 256;
 
 /// Lays a node's options over the spec's.
-absl::Status Apply(const std::string& key, const Value& value, v1::JudgeSpec& spec) {
+absl::Status ApplyToJudge(const std::string& key, const Value& value, v1::JudgeSpec& spec) {
   const auto wrong = [&](absl::string_view what) {
     return absl::InvalidArgumentError(absl::StrCat("option ", key, ": expected ", what));
   };
@@ -124,7 +124,7 @@ absl::StatusOr<std::shared_ptr<const JudgeRole::Node>> JudgeRole::NodeOf(Assigne
   std::shared_ptr<const Node>& known = assigned.nodes[key];
   if (known != nullptr) return known;
   v1::JudgeSpec spec = assigned.spec;
-  for (const auto& [name, value] : options) BATON_RETURN_IF_ERROR(Apply(name, value, spec));
+  for (const auto& [name, value] : options) BATON_RETURN_IF_ERROR(ApplyToJudge(name, value, spec));
   if (spec.has_max_new_tokens() && spec.max_new_tokens() < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("max_new_tokens: ", spec.max_new_tokens(), " is not at least 1"));

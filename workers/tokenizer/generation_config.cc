@@ -10,8 +10,8 @@
 namespace baton::engine {
 namespace {
 
-constexpr char kFile[] = "generation_config.json";
-constexpr int64_t kMaxFileBytes = int64_t{16} << 20;
+constexpr char kGenerationConfig[] = "generation_config.json";
+constexpr int64_t kMaxConfigBytes = int64_t{16} << 20;
 
 absl::Status ReadId(const Json& root, const char* key, const std::string& file,
                     std::optional<int32_t>* out) {
@@ -72,8 +72,9 @@ absl::StatusOr<GenerationConfig> GenerationConfig::FromJson(absl::string_view js
 }
 
 absl::StatusOr<GenerationConfig> GenerationConfig::Load(const std::string& dir) {
-  BATON_ASSIGN_OR_RETURN(const std::string text,
-                         relay::ReadFile(absl::StrCat(dir, "/", kFile), kMaxFileBytes));
+  BATON_ASSIGN_OR_RETURN(
+      const std::string text,
+      relay::ReadFile(absl::StrCat(dir, "/", kGenerationConfig), kMaxConfigBytes));
   auto config = FromJson(text);
   if (!config.ok()) return Annotate(config.status(), dir);
   return config;
@@ -93,7 +94,7 @@ std::string GenerationConfig::ToJson() const {
 }
 
 absl::Status GenerationConfig::Save(const std::string& dir) const {
-  return relay::WriteFileAtomically(absl::StrCat(dir, "/", kFile), ToJson());
+  return relay::WriteFileAtomically(absl::StrCat(dir, "/", kGenerationConfig), ToJson());
 }
 
 }  // namespace baton::engine
