@@ -370,8 +370,8 @@ void ClusterCore::Match(ClusterEffects& effects) {
   }
 }
 
-std::string ClusterCore::WhoHas(const std::string& roles) const {
-  int free = 0, draining = 0;
+std::string ClusterCore::WhoHas(const std::string& roles, const std::string& job) const {
+  int free = 0, draining = 0, elsewhere = 0;
   std::map<std::string, int> held;
   for (const auto& [id, worker] : workers_) {
     if (worker.session == 0 || !PlaysAll(worker, roles)) continue;
@@ -379,12 +379,15 @@ std::string ClusterCore::WhoHas(const std::string& roles) const {
       ++draining;
     } else if (worker.job.empty()) {
       ++free;
+    } else if (ProjectId(worker.job) != ProjectId(job)) {
+      ++elsewhere;
     } else {
       ++held[worker.job.substr(worker.job.rfind('/') + 1)];
     }
   }
   std::vector<std::string> parts;
-  for (const auto& [job, count] : held) parts.push_back(absl::StrCat(count, " with job ", job));
+  for (const auto& [id, count] : held) parts.push_back(absl::StrCat(count, " with job ", id));
+  if (elsewhere > 0) parts.push_back(absl::StrCat(elsewhere, " with other projects"));
   if (free > 0) parts.push_back(absl::StrCat(free, " free"));
   if (draining > 0) parts.push_back(absl::StrCat(draining, " drained"));
   return parts.empty()
@@ -405,7 +408,7 @@ void ClusterCore::Explain(const std::string& job, absl::Time now,
                                   ProjectOfJob(job)->max_workers()));
     }
     for (const auto& [roles, missing] : need->second.missing) {
-      if (missing > 0) wait.set_cause(absl::StrCat(wait.cause(), "; ", WhoHas(roles)));
+      if (missing > 0) wait.set_cause(absl::StrCat(wait.cause(), "; ", WhoHas(roles, job)));
     }
     // A worker that plays several roles is counted for each of them, and takes one.
     const auto free = std::count_if(workers_.begin(), workers_.end(), [&](const auto& entry) {

@@ -139,7 +139,8 @@ class ClusterCore {
   int HeldByProjectOf(const std::string& job) const;
   bool Serve(const std::string& job, Need& need, ClusterEffects& effects);
   void Lose(const std::string& id, const std::string& reason, ClusterEffects& effects);
-  std::string WhoHas(const std::string& roles) const;
+  /// Names the jobs of `job`'s own project; what other projects run is nobody else's matter.
+  std::string WhoHas(const std::string& roles, const std::string& job) const;
   static void Drain(Worker& worker, const std::string& reason);
   static int CreditsOf(const Worker& worker, const std::string& role);
   static bool Plays(const Worker& worker, const std::string& role);

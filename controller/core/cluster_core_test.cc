@@ -264,6 +264,20 @@ TEST_F(ClusterCoreTest, WhyTellsThatVersatileWorkersAreTooFewTogether) {
   EXPECT_THAT(cause(2), ::testing::HasSubstr("; 3 are needed together, and 2 are free"));
 }
 
+TEST_F(ClusterCoreTest, WhyNamesNoJobOfAnotherProject) {
+  core_.OnNeed("projects/a/jobs/mine", 0, 1, false, {{"rollout", 1}}, now_);
+  core_.OnNeed("projects/b/jobs/secret", 0, 2, false, {{"rollout", 2}}, now_);
+  for (uint64_t i = 1; i <= 3; ++i) {
+    core_.OnHello(i, HelloOf("w" + std::to_string(i), "rollout"), now_);
+  }
+  core_.OnNeed("projects/a/jobs/next", 0, 3, false, {{"rollout", 1}}, now_);
+  v1::ExplainJobResponse why;
+  why.add_waits()->set_kind("workers");
+  core_.Explain("projects/a/jobs/next", now_, &why);
+  EXPECT_EQ(why.waits(0).cause(),
+            "; of those that play rollout: 1 with job mine, 2 with other projects");
+}
+
 TEST_F(ClusterCoreTest, ASeatGoesToAWorkerThatPlaysAllItsRoles) {
   core_.OnNeed("j", 0, 1, false, {{"actor+critic", 1}}, now_);
   EXPECT_TRUE(Of<ClusterGrant>(core_.OnHello(1, HelloOf("a", "actor"), now_)).empty());

@@ -22,15 +22,16 @@ DEFINITIONS = [
 ]
 
 
-def anonymous_names(text):
-    """What the text defines in anonymous namespaces: names at the beginning of a line there."""
+def own_names(text):
+    """What the text defines for itself, in anonymous namespaces or as static functions: names at
+    the beginning of a line."""
     names, inside = set(), False
     for line in text.splitlines():
         if line.startswith("namespace {"):
             inside = True
         elif re.match(r"\}\s*// namespace$", line.rstrip()):
             inside = False
-        elif inside:
+        elif inside or line.startswith("static "):
             found = next(filter(None, (d.match(line) for d in DEFINITIONS)), None)
             if found:
                 names.add(found.group(1))
@@ -41,7 +42,7 @@ def clashes(sources):
     """sources: path -> text. Of names that several define: (name, paths)."""
     where = collections.defaultdict(list)
     for path, text in sorted(sources.items()):
-        for name in anonymous_names(text):
+        for name in own_names(text):
             where[name].append(path)
     return sorted((name, paths) for name, paths in where.items() if len(paths) > 1)
 
@@ -74,10 +75,11 @@ class TheTestItself(unittest.TestCase):
     ONE = "namespace baton {\nnamespace {\nint Two(bool b) {\n}\nconstexpr int kSize = 3;\n}  // namespace\n"
 
     def names(self, line):
-        return anonymous_names("namespace {\n" + line + "\n}  // namespace\nvoid After() {\n")
+        return own_names("namespace {\n" + line + "\n}  // namespace\nvoid After() {\n")
 
     def test_reads_definitions(self):
-        self.assertEqual(anonymous_names(self.ONE), {"Two", "kSize"})
+        self.assertEqual(own_names(self.ONE), {"Two", "kSize"})
+        self.assertEqual(own_names("static int Outside(int a) {"), {"Outside"})
         self.assertEqual(self.names("std::vector<std::pair<int, A*>>& Of(const B& b) {"), {"Of"})
         self.assertEqual(self.names("class Tally final : public Base {"), {"Tally"})
         self.assertEqual(self.names("const std::vector<int64_t> kLengths = {7, 1};"), {"kLengths"})
