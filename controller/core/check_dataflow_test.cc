@@ -1,12 +1,11 @@
 #include "controller/core/check_dataflow.h"
 
 #include <functional>
-#include <map>
 #include <string>
 
 #include "controller/core/score_graph.h"
 #include "controller/core/spec.h"
-#include "controller/core/spec_problems.h"
+#include "controller/core/spec_testing.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"

@@ -2,7 +2,7 @@
 
 #include "controller/core/presets.h"
 #include "controller/core/spec.h"
-#include "controller/core/spec_problems.h"
+#include "controller/core/spec_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

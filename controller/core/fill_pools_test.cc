@@ -8,7 +8,7 @@
 #include "controller/core/presets.h"
 #include "controller/core/roles.h"
 #include "controller/core/spec.h"
-#include "controller/core/spec_problems.h"
+#include "controller/core/spec_testing.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"

@@ -1,6 +1,6 @@
 // What the tests of specs share: a job with every role, and what is wrong with a spec as pairs.
-#ifndef BATON_CONTROLLER_CORE_SPEC_PROBLEMS_H_
-#define BATON_CONTROLLER_CORE_SPEC_PROBLEMS_H_
+#ifndef BATON_CONTROLLER_CORE_SPEC_TESTING_H_
+#define BATON_CONTROLLER_CORE_SPEC_TESTING_H_
 
 #include <string>
 #include <utility>
@@ -39,4 +39,4 @@ inline v1::PoolSpec* AddPool(v1::JobSpec* spec, const std::vector<std::string>& 
 
 }  // namespace baton::controller
 
-#endif  // BATON_CONTROLLER_CORE_SPEC_PROBLEMS_H_
+#endif  // BATON_CONTROLLER_CORE_SPEC_TESTING_H_
