@@ -23,7 +23,9 @@ struct LoadSize {
   int spec_bytes = 500'000;
   int uploads = 200;  ///< All at once.
   int upload_bytes = 3'000'000;
-  double seconds = 40;  ///< The load lasts at least so long.
+  double seconds = 40;     ///< The load lasts at least so long.
+  int capped_jobs = 1000;  ///< Queued in a project that may hold one worker.
+  double capped_seconds = 15;
 };
 
 /// When something was measured, and the milliseconds that it took.
@@ -66,10 +68,10 @@ using Stubs = std::vector<std::unique_ptr<v1::JobService::Stub>>;
 /// load_calls.cc. Blocks until all are answered. Jobs are called "load-0", …; another `round` makes
 /// them again after they were deleted.
 CallsResult CreateJobs(const Stubs& stubs, const std::string& data, int count, int spec_bytes,
-                       int round);
+                       int round, const std::string& project = "default");
 CallsResult UploadFiles(const Stubs& stubs, int count, int bytes);
-CallsResult CancelJobs(const Stubs& stubs, int count);
-CallsResult DeleteJobs(const Stubs& stubs, int count);
+CallsResult CancelJobs(const Stubs& stubs, int count, const std::string& project = "default");
+CallsResult DeleteJobs(const Stubs& stubs, int count, const std::string& project = "default");
 
 }  // namespace baton::bench
 

@@ -1,5 +1,6 @@
 // The server under load: `./dev bench load [--json FILE]`. A real controller process, and on it at
-// once: attached workers, watchers of a running job (some do not read), large specs, uploads.
+// once: attached workers, watchers of a running job (some do not read), large specs, uploads. After
+// it, the queue of a project that may hold one worker, while workers are idle.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -17,6 +18,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "baton/v1/access_service.grpc.pb.h"
+#include "baton/v1/cluster_service.grpc.pb.h"
 #include "baton/v1/job_service.grpc.pb.h"
 #include "bench/child_process.h"
 #include "bench/load.h"
@@ -89,6 +92,7 @@ class LoadBench {
     round_ = 2;
     if (!Round()) return 1;
     AwaitMemory("rss_after_second_mb");
+    CappedQueue();
     return Finish();
   }
 
@@ -244,6 +248,56 @@ class LoadBench {
     AddPercentile("watch_lag_calls_p99_ms", busy, 0.99, "while calls are under way");
   }
 
+  // A thousand jobs that may not have the workers that are free.
+  void CappedQueue() {
+    v1::SetProjectRequest set;
+    set.mutable_project()->set_project("capped");
+    set.mutable_project()->set_max_workers(1);
+    v1::Project project;
+    grpc::ClientContext context;
+    const auto channel = NewChannel(controller_);
+    if (!v1::AccessService::NewStub(channel)->SetProject(&context, set, &project).ok()) {
+      return errors_.Add("the project is not set");
+    }
+    round_ = 3;
+    workers_ = Child("workers", {"--count", absl::StrCat(size_.workers)});
+    if (workers_->WaitForLog("ready=", kPatience).empty())
+      errors_.Add("the workers did not attach");
+    const absl::Time calls_begin = absl::Now();
+    errors_.AddCalls(CreateJobs(callers_, folder_ + "/prompts.jsonl", size_.capped_jobs,
+                                /*spec_bytes=*/100, round_, "capped"));
+    const absl::Time begin = absl::Now();
+    std::vector<double> lists;
+    const auto cluster = v1::ClusterService::NewStub(channel);
+    while (absl::Now() - begin < absl::Seconds(size_.capped_seconds)) {
+      grpc::ClientContext call;
+      v1::ListWorkersResponse workers;
+      const absl::Time start = absl::Now();
+      call.set_deadline(absl::ToChronoTime(start + kPatience));
+      if (!cluster->ListWorkers(&call, {}, &workers).ok()) errors_.Add("ListWorkers");
+      lists.push_back(absl::ToDoubleMilliseconds(absl::Now() - start));
+      absl::Notification never;
+      never.WaitForNotificationWithTimeout(absl::Milliseconds(100));
+    }
+    const absl::Time end = absl::Now();
+    errors_.AddCalls(CancelJobs(callers_, size_.capped_jobs, "capped"));
+    const absl::Time calls_end = absl::Now();
+    errors_.AddCalls(DeleteJobs(callers_, size_.capped_jobs, "capped"));
+    workers_->Signal(SIGTERM);
+    if (!workers_->Wait(kPatience)) errors_.Add("the workers' process");
+    if (ReadReport(kWorkersReport).empty()) return;
+    const std::string path = absl::StrCat(folder_, "/", kWorkersSamples);
+    report_.Add("capped_queue_jobs", size_.capped_jobs, "jobs",
+                "queued in a project of one worker, four workers idle");
+    const auto add = [&](const char* name, const std::vector<double>& ms, const char* note) {
+      if (!ms.empty()) report_.Add(name, Percentile(ms, 0.99), "ms", note);
+    };
+    add("capped_queue_heartbeat_p99_ms", ReadSamples(path, begin, end), "aim <= 50");
+    add("capped_queue_list_workers_p99_ms", lists, "at the same time");
+    add("capped_queue_calls_heartbeat_p99_ms", ReadSamples(path, calls_begin, calls_end),
+        "from the first create to the last cancel");
+  }
+
   nlohmann::json ReadReport(const char* name) {
     std::ifstream in(absl::StrCat(folder_, "/", name));
     auto report = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
@@ -321,7 +375,7 @@ class LoadBench {
 };
 
 int RunBench(Flags flags) {
-  if (flags.quick) flags.size = {16, 40, 4, 16, 100'000, 8, 300'000, 1};
+  if (flags.quick) flags.size = {16, 40, 4, 16, 100'000, 8, 300'000, 1, 200, 1};
   std::string folder = (std::filesystem::temp_directory_path() / "baton-load-XXXXXX").string();
   if (::mkdtemp(folder.data()) == nullptr) return 1;
   const int result = LoadBench(flags, folder).Run();
@@ -381,6 +435,7 @@ int main(int argc, char** argv) {
   app.add_option("--creates", flags.size.creates);
   app.add_option("--uploads", flags.size.uploads);
   app.add_option("--workers", flags.size.workers);
+  app.add_option("--capped-jobs", flags.size.capped_jobs);
   app.add_option("--seconds", flags.size.seconds, "The load lasts at least so long");
   CLI::App* workers = app.add_subcommand("workers", "A child process; not for people");
   CLI::App* watchers = app.add_subcommand("watchers", "A child process; not for people");

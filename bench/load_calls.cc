@@ -123,10 +123,14 @@ class Upload : public grpc::ClientWriteReactor<v1::UploadFileRequest> {
 
 std::string JobId(int i) { return absl::StrCat("load-", i); }
 
+std::string JobName(const std::string& project, int i) {
+  return absl::StrCat("projects/", project, "/jobs/", JobId(i));
+}
+
 }  // namespace
 
 CallsResult CreateJobs(const Stubs& stubs, const std::string& data, int count, int spec_bytes,
-                       int round) {
+                       int round, const std::string& project) {
   v1::JobSpec spec;
   spec.set_kind(v1::JOB_KIND_RL);
   spec.mutable_model()->mutable_init()->set_characters("0123456789+=");
@@ -137,6 +141,7 @@ CallsResult CreateJobs(const Stubs& stubs, const std::string& data, int count, i
   return CallAll<v1::CreateJobRequest, v1::Job>(
       stubs, count, "create", &Async::CreateJob, [&](int i, v1::CreateJobRequest& request) {
         request.set_job_id(JobId(i));
+        request.set_project(project);
         request.set_request_id(absl::StrCat(JobId(i), ".", round));
         *request.mutable_spec() = spec;
       });
@@ -151,16 +156,16 @@ CallsResult UploadFiles(const Stubs& stubs, int count, int bytes) {
   return answers.Wait();
 }
 
-CallsResult CancelJobs(const Stubs& stubs, int count) {
+CallsResult CancelJobs(const Stubs& stubs, int count, const std::string& project) {
   return CallAll<v1::CancelJobRequest, v1::Job>(
       stubs, count, "cancel", &Async::CancelJob,
-      [](int i, v1::CancelJobRequest& request) { request.set_name(JobId(i)); });
+      [&](int i, v1::CancelJobRequest& request) { request.set_name(JobName(project, i)); });
 }
 
-CallsResult DeleteJobs(const Stubs& stubs, int count) {
+CallsResult DeleteJobs(const Stubs& stubs, int count, const std::string& project) {
   return CallAll<v1::DeleteJobRequest, v1::DeleteJobResponse>(
       stubs, count, "delete", &Async::DeleteJob,
-      [](int i, v1::DeleteJobRequest& request) { request.set_name(JobId(i)); });
+      [&](int i, v1::DeleteJobRequest& request) { request.set_name(JobName(project, i)); });
 }
 
 }  // namespace baton::bench

@@ -1,10 +1,7 @@
 #include "controller/core/cluster_core.h"
 
 #include <algorithm>
-#include <limits>
-#include <optional>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,12 +12,6 @@
 
 namespace baton::controller {
 namespace {
-
-// "p" of "projects/p/jobs/j".
-std::string ProjectId(const std::string& job) {
-  const std::vector<absl::string_view> parts = absl::StrSplit(job, '/');
-  return parts.size() == 4 ? std::string(parts[1]) : "";
-}
 
 // The method that says how much a role takes at once.
 std::string MainMethod(const std::string& role) {
@@ -47,9 +38,8 @@ bool ClusterCore::Plays(const Worker& worker, const std::string& role) {
                      [&](const v1::MethodCredits& m) { return m.role() == role; });
 }
 
-bool ClusterCore::PlaysAll(const Worker& worker, const std::string& roles) {
-  const std::vector<std::string> all = Split(roles);
-  return std::all_of(all.begin(), all.end(),
+bool ClusterCore::PlaysAll(const Worker& worker, const std::vector<std::string>& roles) {
+  return std::all_of(roles.begin(), roles.end(),
                      [&](const std::string& role) { return Plays(worker, role); });
 }
 
@@ -194,11 +184,10 @@ ClusterEffects ClusterCore::OnTick(absl::Time now) {
 ClusterEffects ClusterCore::OnNeed(const std::string& job, int priority, int64_t order, bool active,
                                    const std::map<std::string, int>& missing, absl::Time now) {
   ClusterEffects effects;
-  Need need{priority, order, active, missing};
   if (missing.empty()) {
-    needs_.erase(job);
+    needs_.Erase(job);
   } else {
-    needs_[job] = std::move(need);
+    needs_.Put(job, {priority, order, active, missing});
   }
   Match(effects);
   return effects;
@@ -224,7 +213,7 @@ ClusterEffects ClusterCore::OnReturn(const std::string& job, const std::string& 
 }
 
 // What it was granted and did not want comes back by OnReturn: the grant may still be on its way.
-void ClusterCore::OnLeave(const std::string& job) { needs_.erase(job); }
+void ClusterCore::OnLeave(const std::string& job) { needs_.Erase(job); }
 
 void ClusterCore::Expect(const std::string& job, const std::string& worker,
                          const std::string& roles, absl::Time now) {
@@ -254,127 +243,18 @@ absl::StatusOr<ClusterEffects> ClusterCore::OnDrain(const std::string& id, absl:
   return effects;
 }
 
-bool ClusterCore::Serve(const std::string& job, Need& need, ClusterEffects& effects) {
-  std::vector<std::pair<std::string, std::string>> chosen;  // worker, roles
-  std::set<std::string> taken;
-  const auto room = static_cast<size_t>(RoomOf(job));
-  // Seats of many roles first: what plays one role alone would not do for them.
-  std::vector<std::pair<std::string, int>> seats(need.missing.begin(), need.missing.end());
-  std::stable_sort(seats.begin(), seats.end(), [](const auto& a, const auto& b) {
-    return Split(a.first).size() > Split(b.first).size();
-  });
-  for (const auto& [roles, count] : seats) {
-    int found = 0;
-    // Whoever let a deadline pass comes last; then whoever plays the fewest other roles is taken
-    // first, so that versatile workers stay free.
-    std::vector<std::tuple<int, int, std::string>> candidates;
-    for (const auto& [id, worker] : workers_) {
-      if (worker.session == 0 || !worker.job.empty() || worker.draining || taken.count(id) > 0 ||
-          !PlaysAll(worker, roles)) {
-        continue;
-      }
-      candidates.emplace_back(worker.silences, worker.hello.methods_size(), id);
-    }
-    std::sort(candidates.begin(), candidates.end());
-    for (const auto& [silences, methods, id] : candidates) {
-      if (found == count || chosen.size() == room) break;
-      chosen.emplace_back(id, roles);
-      taken.insert(id);
-      ++found;
-    }
-    if (found < count && !need.active) return false;
-  }
-  for (const auto& [id, roles] : chosen) {
-    Worker& worker = workers_.at(id);
-    worker.job = job;
-    worker.roles = roles;
-    --need.missing[roles];
-    ClusterGrant grant{job, id, roles, {}};
-    for (const std::string& role : Split(roles)) grant.credits[role] = CreditsOf(worker, role);
-    effects.push_back(std::move(grant));
-  }
-  need.active = true;
-  return true;
-}
-
-const v1::Project* ClusterCore::ProjectOfJob(const std::string& job) const {
-  const auto it = projects_.find(ProjectId(job));
-  return it == projects_.end() ? nullptr : &it->second;
-}
-
-int ClusterCore::HeldByProjectOf(const std::string& job) const {
-  const std::string project = ProjectId(job);
+int ClusterCore::HeldBy(const std::string& project) const {
   return static_cast<int>(std::count_if(workers_.begin(), workers_.end(), [&](const auto& entry) {
     return !entry.second.job.empty() && ProjectId(entry.second.job) == project;
   }));
 }
 
-// Workers that the job's project holds, for its weight.
-double ClusterCore::ShareOf(const std::string& job) const {
-  const v1::Project* project = ProjectOfJob(job);
-  const int weight = project == nullptr ? 1 : std::max(1, project->weight());
-  return static_cast<double>(HeldByProjectOf(job)) / weight;
-}
-
-// How many more workers the job's project may hold.
-int ClusterCore::RoomOf(const std::string& job) const {
-  const v1::Project* project = ProjectOfJob(job);
-  if (project == nullptr || project->max_workers() == 0) return std::numeric_limits<int>::max();
-  return std::max(0, project->max_workers() - HeldByProjectOf(job));
-}
-
-// Free workers that play all of these roles.
-int ClusterCore::CountFree(const std::string& roles) const {
-  return static_cast<int>(std::count_if(workers_.begin(), workers_.end(), [&](const auto& entry) {
-    const Worker& worker = entry.second;
-    return worker.session != 0 && worker.job.empty() && !worker.draining && PlaysAll(worker, roles);
-  }));
-}
-
-// False: Serve would change nothing. `free` keeps what was counted.
-bool ClusterCore::MayServe(const Need& need, std::map<std::string, int>& free) const {
-  bool all = true, any = false;
-  for (const auto& [roles, count] : need.missing) {
-    const auto [there, unknown] = free.try_emplace(roles, 0);
-    if (unknown) there->second = CountFree(roles);
-    all = all && there->second >= count;
-    any = any || (count > 0 && there->second > 0);
-  }
-  return all || (need.active && any);
-}
-
-// Whoever was served changes the shares: so who is next is worked out anew each time. It is called
-// for every job that comes or goes: what nobody can serve, a long queue as a rule, costs little.
-void ClusterCore::Match(ClusterEffects& effects) {
-  std::set<std::string> heard;
-  while (true) {
-    std::map<std::string, int> free;       // by roles of a seat
-    std::map<std::string, double> shares;  // by project
-    std::optional<std::tuple<bool, int, double, int64_t, std::string>> next;
-    for (const auto& [job, need] : needs_) {
-      if (!MayServe(need, free) || heard.count(job) > 0) continue;
-      const auto [share, unknown] = shares.try_emplace(ProjectId(job), 0);
-      if (unknown) share->second = ShareOf(job);
-      const auto place =
-          std::make_tuple(!need.active, -need.priority, share->second, need.order, job);
-      if (!next.has_value() || place < *next) next = place;
-    }
-    if (!next.has_value()) return;
-    const std::string job = std::get<std::string>(*next);
-    heard.insert(job);
-    Need& need = needs_.at(job);
-    if (!Serve(job, need, effects)) continue;
-    const bool complete = std::all_of(need.missing.begin(), need.missing.end(),
-                                      [](const auto& m) { return m.second == 0; });
-    if (complete) needs_.erase(job);
-  }
-}
-
 std::string ClusterCore::WhoHas(const std::string& roles, const std::string& job) const {
+  const std::vector<std::string> all = Split(roles);
   int free = 0, draining = 0, elsewhere = 0;
   std::map<std::string, int> held;
   for (const auto& [id, worker] : workers_) {
-    if (worker.session == 0 || !PlaysAll(worker, roles)) continue;
+    if (worker.session == 0 || !PlaysAll(worker, all)) continue;
     if (worker.draining) {
       ++draining;
     } else if (worker.job.empty()) {
@@ -398,25 +278,25 @@ std::string ClusterCore::WhoHas(const std::string& roles, const std::string& job
 void ClusterCore::Explain(const std::string& job, absl::Time now,
                           v1::ExplainJobResponse* answer) const {
   for (v1::Wait& wait : *answer->mutable_waits()) {
-    const auto need = needs_.find(job);
-    if (wait.kind() != "workers" || need == needs_.end()) continue;
+    const WorkerNeed* need = needs_.Find(job);
+    if (wait.kind() != "workers" || need == nullptr) continue;
     int wanted = 0;
-    for (const auto& [roles, missing] : need->second.missing) wanted += missing;
-    if (RoomOf(job) < wanted) {
-      wait.set_cause(absl::StrCat(wait.cause(), "; project ", ProjectId(job), " holds ",
-                                  HeldByProjectOf(job), " workers and may hold ",
-                                  ProjectOfJob(job)->max_workers()));
+    for (const auto& [roles, missing] : need->missing) wanted += missing;
+    const auto project = projects_.find(ProjectId(job));
+    const int limit = project == projects_.end() ? 0 : project->second.max_workers();
+    if (const int held = HeldBy(ProjectId(job)); limit > 0 && std::max(0, limit - held) < wanted) {
+      wait.set_cause(absl::StrCat(wait.cause(), "; project ", ProjectId(job), " holds ", held,
+                                  " workers and may hold ", limit));
     }
-    for (const auto& [roles, missing] : need->second.missing) {
+    for (const auto& [roles, missing] : need->missing) {
       if (missing > 0) wait.set_cause(absl::StrCat(wait.cause(), "; ", WhoHas(roles, job)));
     }
     // A worker that plays several roles is counted for each of them, and takes one.
     const auto free = std::count_if(workers_.begin(), workers_.end(), [&](const auto& entry) {
       const Worker& worker = entry.second;
       if (worker.session == 0 || worker.draining || !worker.job.empty()) return false;
-      const auto& missing = need->second.missing;
-      return std::any_of(missing.begin(), missing.end(), [&](const auto& roles) {
-        return roles.second > 0 && PlaysAll(worker, roles.first);
+      return std::any_of(need->missing.begin(), need->missing.end(), [&](const auto& roles) {
+        return roles.second > 0 && PlaysAll(worker, Split(roles.first));
       });
     });
     if (free > 0 && free < wanted) {

@@ -31,6 +31,7 @@
 #include "baton/v1/job_service.pb.h"
 #include "baton/v1/worker_service.pb.h"
 #include "controller/core/conduct.h"
+#include "controller/core/need_queue.h"
 
 namespace baton::controller {
 
@@ -75,6 +76,11 @@ class ClusterCore {
  public:
   ClusterCore(uint64_t epoch, const ClusterOptions& options);
 
+  /// Until EndTurn, events only note that something changed, and EndTurn matches once for all of
+  /// them. Outside of a turn each event matches for itself.
+  void BeginTurn() { in_turn_ = true; }
+  ClusterEffects EndTurn();
+
   /// A stream said Hello. `session` is the runtime's number for it.
   ClusterEffects OnHello(uint64_t session, const v1::Hello& hello, absl::Time now);
   /// The stream ended. Nothing happens to a worker that has a newer one.
@@ -112,6 +118,8 @@ class ClusterCore {
   /// An attached worker that serves role and method, by id; "": none.
   std::string FindMethod(const std::string& role, const std::string& method) const;
   uint64_t epoch() const { return epoch_; }
+  /// Lines of waiting jobs and free workers that matching looked at so far: its work, for tests.
+  int64_t examined() const { return examined_; }
 
  private:
   struct Worker {
@@ -125,34 +133,34 @@ class ClusterCore {
     std::string job;    // empty: free
     std::string roles;  // granted, joined by "+"
   };
-  struct Need {
-    int priority = 0;
-    int64_t order = 0;
-    bool active = false;
-    std::map<std::string, int> missing;
-  };
+  struct Supply;  // cluster_core_match.cc
+  struct Place;
   void Match(ClusterEffects& effects);
-  bool MayServe(const Need& need, std::map<std::string, int>& free) const;
-  const v1::Project* ProjectOfJob(const std::string& job) const;
-  double ShareOf(const std::string& job) const;
-  int RoomOf(const std::string& job) const;
-  int HeldByProjectOf(const std::string& job) const;
-  bool Serve(const std::string& job, Need& need, ClusterEffects& effects);
+  Supply CountSupply() const;
+  int RoomOf(const std::string& project, const Supply& supply) const;
+  double ShareOf(const std::string& project, const Supply& supply) const;
+  int FreeWith(const std::string& roles, Supply& supply);
+  bool MayServe(const NeedQueue::Line& line, int room, Supply& supply);
+  std::vector<Place> Places(Supply& supply);
+  bool Serve(const std::string& job, Supply& supply, ClusterEffects& effects);
+  int HeldBy(const std::string& project) const;
   void Lose(const std::string& id, const std::string& reason, ClusterEffects& effects);
   /// Names the jobs of `job`'s own project; what other projects run is nobody else's matter.
   std::string WhoHas(const std::string& roles, const std::string& job) const;
   static void Drain(Worker& worker, const std::string& reason);
   static int CreditsOf(const Worker& worker, const std::string& role);
   static bool Plays(const Worker& worker, const std::string& role);
-  static bool PlaysAll(const Worker& worker, const std::string& roles);
-  int CountFree(const std::string& roles) const;
+  static bool PlaysAll(const Worker& worker, const std::vector<std::string>& roles);
 
   const uint64_t epoch_;
   const ClusterOptions options_;
   std::map<std::string, Worker> workers_;
   std::map<uint64_t, std::string> sessions_;
-  std::map<std::string, Need> needs_;
+  NeedQueue needs_;
   std::map<std::string, v1::Project> projects_;  // that were set
+  bool in_turn_ = false;
+  bool changed_ = false;  // since BeginTurn
+  int64_t examined_ = 0;
 };
 
 }  // namespace baton::controller

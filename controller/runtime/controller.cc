@@ -37,6 +37,7 @@ Controller::Controller(ControllerOptions options)
     : options_(std::move(options)),
       paths_(options_.data_root, options_.confine_paths, options_.allowed_paths),
       store_(std::move(options_.store)),
+      leases_(&clock_, options_.cluster.lease),
       strands_(static_cast<size_t>(options_.strand_threads)),
       disk_(static_cast<size_t>(options_.disk_threads)),
       cluster_strand_(boost::asio::make_strand(cluster_thread_.get_executor())),

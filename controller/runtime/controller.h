@@ -21,6 +21,7 @@
 #include "controller/core/cluster_core.h"
 #include "controller/runtime/controller_interface.h"
 #include "controller/runtime/job_runtime.h"
+#include "controller/runtime/lease_book.h"
 #include "controller/runtime/path_guard.h"
 
 namespace baton::controller {
@@ -132,6 +133,7 @@ class Controller : public ControllerInterface {
 
   // controller_workers.cc.
   void OnCluster(std::function<void()> work);
+  void TakeHeartbeats();
   void Apply(const ClusterEffects& effects);
   void Back(const ClusterBack& back);
   void Tick();
@@ -148,6 +150,7 @@ class Controller : public ControllerInterface {
   RuntimeContext context_;
 
   WorkerDirectory directory_;
+  LeaseBook leases_;
   Gate gate_;
   boost::asio::thread_pool strands_;
   boost::asio::thread_pool cluster_thread_{1};  // heartbeats wait for no job's work
@@ -163,6 +166,7 @@ class Controller : public ControllerInterface {
   std::map<uint64_t, std::shared_ptr<SessionState>> sessions_;
   std::map<uint64_t, PendingExport> exports_;
   uint64_t next_export_ = 1;
+  bool in_turn_ = false;
   boost::asio::steady_timer timer_;
 
   std::atomic<uint64_t> next_session_{1};

@@ -12,8 +12,24 @@
 
 namespace baton::controller {
 
+// What waits on the strand when an event begins is one turn: it is matched once, at its end.
 void Controller::OnCluster(std::function<void()> work) {
-  gate_.Post(cluster_strand_, std::move(work));
+  gate_.Post(cluster_strand_, [this, work = std::move(work)] {
+    TakeHeartbeats();
+    if (!std::exchange(in_turn_, true)) {
+      cluster_->BeginTurn();
+      gate_.Post(cluster_strand_, [this] {
+        in_turn_ = false;
+        Apply(cluster_->EndTurn());
+      });
+    }
+    work();
+  });
+}
+
+// Whatever the queue decides next, it knows who was heard.
+void Controller::TakeHeartbeats() {
+  for (const auto& [session, at] : leases_.Take()) cluster_->OnHeartbeat(session, at);
 }
 
 std::unique_ptr<WorkerSession> Controller::Attach(std::shared_ptr<WorkerStream> stream) {
@@ -51,9 +67,13 @@ void Controller::Session::OnHello(const v1::Hello& hello) {
     state_->worker = hello.worker_id().empty() ? "?" : hello.worker_id();
   }
   controller_->OnCluster([controller = controller_, state = state_, hello] {
-    auto effects = controller->cluster_->OnHello(state->id, hello, controller->clock_.Now());
+    const absl::Time now = controller->clock_.Now();
+    auto effects = controller->cluster_->OnHello(state->id, hello, now);
     const bool welcome = controller->cluster_->SessionOf(hello.worker_id()) == state->id;
-    if (welcome) controller->directory_.Introduce(hello);  // before a job hears of it
+    if (welcome) {
+      controller->leases_.Begin(hello.worker_id(), state->id, now);
+      controller->directory_.Introduce(hello);  // before a job hears of it
+    }
     controller->Apply(std::move(effects));
   });
 }
@@ -65,6 +85,7 @@ void Controller::Session::OnClosed() {
       absl::MutexLock lock(&state->mu);
       worker = state->worker;
     }
+    controller->leases_.End(state->id);
     controller->directory_.Remove(worker, state->stream.get());
     controller->sessions_.erase(state->id);
     controller->Apply(controller->cluster_->OnClosed(state->id, controller->clock_.Now()));
@@ -74,19 +95,18 @@ void Controller::Session::OnClosed() {
 void Controller::Session::Route(Controller* controller, const std::shared_ptr<SessionState>& state,
                                 const std::string& worker, v1::WorkerMessage message) {
   switch (message.message_case()) {
-    case v1::WorkerMessage::kHeartbeat:
-      controller->OnCluster([controller, state, sequence = message.heartbeat().sequence()] {
-        if (!controller->cluster_->OnHeartbeat(state->id, controller->clock_.Now())) {
-          return state->stream->Close(
-              MakeError(absl::StatusCode::kDeadlineExceeded, "LEASE_ENDED",
-                        "the lease has ended, or another stream took this one's place"));
-        }
-        v1::ControllerMessage answer;
-        answer.mutable_heartbeat_ack()->set_sequence(sequence);
-        answer.mutable_heartbeat_ack()->set_epoch(controller->context_.epoch);
-        state->stream->Send(std::move(answer));
-      });
+    case v1::WorkerMessage::kHeartbeat: {
+      if (!controller->leases_.Renew(state->id)) {
+        return state->stream->Close(
+            MakeError(absl::StatusCode::kDeadlineExceeded, "LEASE_ENDED",
+                      "the lease has ended, or another stream took this one's place"));
+      }
+      v1::ControllerMessage answer;
+      answer.mutable_heartbeat_ack()->set_sequence(message.heartbeat().sequence());
+      answer.mutable_heartbeat_ack()->set_epoch(controller->context_.epoch);
+      state->stream->Send(std::move(answer));
       return;
+    }
     case v1::WorkerMessage::kProgress: {
       const auto token = DecodeToken(message.progress().task_token());
       if (!token.has_value()) return;
@@ -199,6 +219,7 @@ void Controller::Back(const ClusterBack& back) {
 
 void Controller::Tick() {
   const absl::Time now = clock_.Now();
+  TakeHeartbeats();
   CloseSilentStreams(now);
   Apply(cluster_->OnTick(now));
   ExpireExports(now);

@@ -1,0 +1,45 @@
+#include "controller/core/need_queue.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+
+namespace baton::controller {
+
+std::string ProjectId(const std::string& job) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(job, '/');
+  return parts.size() == 4 ? std::string(parts[1]) : "";
+}
+
+int NeedQueue::Line::seats() const {
+  int sum = 0;
+  for (const auto& [roles, count] : missing) sum += count;
+  return sum;
+}
+
+void NeedQueue::Put(const std::string& job, WorkerNeed need) {
+  Erase(job);
+  projects_[ProjectId(job)][{need.active, need.missing}].emplace(-need.priority, need.order, job);
+  needs_[job] = std::move(need);
+}
+
+void NeedQueue::Erase(const std::string& job) {
+  const auto it = needs_.find(job);
+  if (it == needs_.end()) return;
+  const WorkerNeed& need = it->second;
+  const auto project = projects_.find(ProjectId(job));
+  const auto line = project->second.find({need.active, need.missing});
+  line->second.erase({-need.priority, need.order, job});
+  if (line->second.empty()) project->second.erase(line);
+  if (project->second.empty()) projects_.erase(project);
+  needs_.erase(it);
+}
+
+const WorkerNeed* NeedQueue::Find(const std::string& job) const {
+  const auto it = needs_.find(job);
+  return it == needs_.end() ? nullptr : &it->second;
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,61 @@
+// Jobs that wait for workers, in the order in which each project's are served.
+//
+// Pure. Jobs of one project that lack the same seats, and have started or not alike, stand in one
+// line: what cannot be served for the first of a line cannot be served for those behind it. So
+// matching looks at lines, and a thousand jobs of one kind cost as much as one.
+#ifndef BATON_CONTROLLER_CORE_NEED_QUEUE_H_
+#define BATON_CONTROLLER_CORE_NEED_QUEUE_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+
+namespace baton::controller {
+
+/// "p" of "projects/p/jobs/j"; empty for any other name.
+std::string ProjectId(const std::string& job);
+
+/// What a job lacks.
+struct WorkerNeed {
+  int priority = 0;
+  int64_t order = 0;                   ///< Of submission.
+  bool active = false;                 ///< It has started: it takes what it can get.
+  std::map<std::string, int> missing;  ///< Roles of a seat -> count.
+};
+
+/// Not thread-safe.
+class NeedQueue {
+ public:
+  /// What all jobs of a line lack.
+  struct Line {
+    bool active = false;
+    std::map<std::string, int> missing;
+    bool operator<(const Line& other) const {
+      return std::tie(active, missing) < std::tie(other.active, other.missing);
+    }
+    /// Seats of all roles together.
+    int seats() const;
+  };
+  /// -priority, order, name: the first is served first.
+  using Jobs = std::set<std::tuple<int, int64_t, std::string>>;
+  using Lines = std::map<Line, Jobs>;
+
+  /// Replaces what the job lacked before.
+  void Put(const std::string& job, WorkerNeed need);
+  void Erase(const std::string& job);
+  /// Null: the job waits for nothing.
+  const WorkerNeed* Find(const std::string& job) const;
+  bool empty() const { return needs_.empty(); }
+  /// By project; no line is empty.
+  const std::map<std::string, Lines>& projects() const { return projects_; }
+
+ private:
+  std::map<std::string, WorkerNeed> needs_;
+  std::map<std::string, Lines> projects_;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_NEED_QUEUE_H_
