@@ -53,9 +53,9 @@ AddedTokenFinder::AddedTokenFinder(std::vector<AddedToken> tokens) {
   }
 }
 
-const AddedToken* AddedTokenFinder::MatchAt(absl::string_view text, bool skip_special) const {
+const AddedToken* AddedTokenFinder::MatchAt(absl::string_view text) const {
   for (const AddedToken& token : by_first_byte_[static_cast<unsigned char>(text[0])]) {
-    if (absl::StartsWith(text, token.content) && !(skip_special && token.special)) return &token;
+    if (absl::StartsWith(text, token.content)) return &token;
   }
   return nullptr;
 }
@@ -64,17 +64,20 @@ void AddedTokenFinder::Split(absl::string_view text, bool skip_special,
                              std::vector<Piece>* pieces) const {
   size_t done = 0;
   for (size_t at = 0; !empty_ && at < text.size();) {
-    const AddedToken* token = MatchAt(text.substr(at), skip_special);
+    const AddedToken* token = MatchAt(text.substr(at));
     if (token == nullptr) {
       ++at;
       continue;
     }
-    const size_t begin = token->lstrip ? WhiteSpaceBegin(text, done, at) : at;
-    size_t end = at + token->content.size();
-    if (token->rstrip) end = WhiteSpaceEnd(text, end);
+    const size_t match = at;
+    at += token->content.size();
+    if (skip_special && token->special) continue;
+    // `done` is beyond `match` where the last token took white space that is a token itself.
+    const size_t begin = token->lstrip ? std::max(done, WhiteSpaceBegin(text, done, match)) : match;
+    const size_t end = token->rstrip ? WhiteSpaceEnd(text, at) : at;
     if (begin > done) pieces->push_back({text.substr(done, begin - done), -1});
-    pieces->push_back({text.substr(begin, end - begin), token->id});
-    done = at = end;
+    if (begin < end) pieces->push_back({text.substr(begin, end - begin), token->id});
+    done = end;
   }
   if (done < text.size()) pieces->push_back({text.substr(done), -1});
 }

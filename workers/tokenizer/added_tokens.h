@@ -16,10 +16,12 @@ namespace baton::engine {
 struct AddedToken {
   int32_t id = 0;
   std::string content;
-  bool special = false;     ///< Control token: left out of decoded text on request.
-  bool lstrip = false;      ///< Takes the white space on its left with it.
-  bool rstrip = false;      ///< Takes the white space on its right with it.
-  bool normalized = false;  ///< Looked for in the normalized text, not in the text as given.
+  bool special = false;  ///< Control token: left out of decoded text on request.
+  bool lstrip = false;   ///< Takes the white space on its left with it.
+  bool rstrip = false;   ///< Takes the white space on its right with it.
+  /// Looked for in the normalized text between the tokens that are not `normalized`; those are
+  /// looked for first, in the text as given.
+  bool normalized = false;
 };
 
 /// Finds added tokens, the leftmost first and of several there the longest, as Hugging Face's
@@ -35,11 +37,14 @@ class AddedTokenFinder {
   /// Tokens of empty content are left out.
   explicit AddedTokenFinder(std::vector<AddedToken> tokens);
 
-  /// Appends the whole of `text` in order (less the white space that tokens took) to `pieces`.
+  /// Appends the whole of `text` in order (less the white space that tokens took) to `pieces`. The
+  /// text of a special token that is skipped is plain text, and no other token is found within it.
+  /// White space that a token took on its right may be a token once more, as in Hugging Face's:
+  /// then pieces overlap.
   void Split(absl::string_view text, bool skip_special, std::vector<Piece>* pieces) const;
 
  private:
-  const AddedToken* MatchAt(absl::string_view text, bool skip_special) const;
+  const AddedToken* MatchAt(absl::string_view text) const;
 
   std::array<std::vector<AddedToken>, 256> by_first_byte_;  // longest first
   bool empty_ = true;

@@ -97,11 +97,7 @@ absl::Status Tokenizer::EncodePlain(absl::string_view text, bool parse_special,
     }
     const absl::string_view good = text.substr(0, valid);
     text.remove_prefix(valid);
-    if (!parts_->nfc) {
-      BATON_RETURN_IF_ERROR(EncodeWords(good, ids));
-      continue;
-    }
-    const std::string normalized = NormalizeNfc(good);
+    const std::string normalized = parts_->nfc ? NormalizeNfc(good) : std::string(good);
     std::vector<AddedTokenFinder::Piece> pieces;
     parts_->normalized_added.Split(normalized, !parse_special, &pieces);
     for (const auto& piece : pieces) {

@@ -206,8 +206,9 @@ absl::Status FillTokens(const Bpe::Vocab& vocab, std::vector<AddedToken> added,
     if (token.content.empty()) continue;
     BATON_RETURN_IF_ERROR(AddToken(token.content, token.id, token.content, parts));
     parts->tokens[token.id].special = token.special;
-    if (parts->nfc && token.normalized) {
-      token.content = NormalizeNfc(token.content);
+    // Without a normalizer too: `normalized` also says when the token is looked for.
+    if (token.normalized) {
+      if (parts->nfc) token.content = NormalizeNfc(token.content);
       normalized.push_back(std::move(token));
     } else {
       raw.push_back(std::move(token));

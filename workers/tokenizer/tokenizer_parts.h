@@ -32,8 +32,8 @@ struct TokenizerParts {
   bool nfc = false;
   PreTokenizer pre_tokenizer;
   Bpe bpe;
-  AddedTokenFinder raw_added;         // looked for in the text as given
-  AddedTokenFinder normalized_added;  // looked for after normalization
+  AddedTokenFinder raw_added;         // looked for first, in the text as given
+  AddedTokenFinder normalized_added;  // looked for in what raw_added left, normalized
   std::vector<int32_t> prefix_ids;    // of the post_processor's template
   std::vector<int32_t> suffix_ids;
   std::vector<Token> tokens;  // by id

@@ -1,4 +1,5 @@
-// Tokenizer against ids made by Python's tokenizers (testdata/make_tokenizer_golden.py), random
+// Tokenizer against ids made by Python's tokenizers (testdata/make_tokenizer_golden.py, and
+// BATON_TOKENIZER_TESTDATA=DIR for those of a longer comparison), random
 // round trips, and damaged files.
 #include "workers/tokenizer/tokenizer.h"
 
@@ -24,7 +25,10 @@ using testing::IsEmpty;
 
 std::string ReadTestFile(const std::string& name) {
   const char* root = std::getenv("BATON_SOURCE_DIR");
-  const std::string path = std::string(root ? root : ".") + "/workers/tokenizer/testdata/" + name;
+  const char* other = std::getenv("BATON_TOKENIZER_TESTDATA");
+  const std::string folder =
+      other ? other : std::string(root ? root : ".") + "/workers/tokenizer/testdata";
+  const std::string path = folder + "/" + name;
   std::ifstream file(path, std::ios::binary);
   EXPECT_TRUE(file.good()) << path;
   std::stringstream out;
@@ -85,6 +89,43 @@ TEST_P(GoldenTest, SameIdsAndTextAsPythonTokenizers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenTest, testing::Values("llama3", "qwen2", "gpt2", "digits"));
+
+TEST(AddedTokensGoldenTest, SameIdsAsPythonTokenizersForRandomSets) {
+  const json golden = json::parse(ReadTestFile("added_tokens_golden.json"));
+  ASSERT_GT(golden.at("sets").size(), 50u);
+  for (const json& set : golden.at("sets")) {
+    json source = golden.at("tokenizer");
+    source["normalizer"] = set.at("normalizer");
+    source["added_tokens"] = set.at("added_tokens");
+    const auto tokenizer = Tokenizer::FromJson(source.dump());
+    ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+    for (const json& test_case : set.at("cases")) {
+      const auto text = test_case.at("text").get<std::string>();
+      EncodeOptions options;
+      EXPECT_EQ(*(*tokenizer)->Encode(text, options),
+                test_case.at("ids").get<std::vector<int32_t>>())
+          << set.at("added_tokens") << " " << test_case;
+      options.parse_special_tokens = false;
+      EXPECT_EQ(*(*tokenizer)->Encode(text, options),
+                test_case.at("ids_specials_as_text").get<std::vector<int32_t>>())
+          << set.at("added_tokens") << " " << test_case;
+    }
+  }
+}
+
+TEST(TokenizerTest, RawAddedTokensMatchBeforeNormalizedOnes) {
+  for (const json& normalizer : {json(nullptr), json({{"type", "NFC"}})}) {
+    json source = SmallTokenizer();
+    source["normalizer"] = normalizer;
+    source["model"]["vocab"]["d"] = 7;
+    source["added_tokens"].push_back({{"id", 10}, {"content", "aabc"}, {"normalized", true}});
+    source["added_tokens"].push_back({{"id", 11}, {"content", "cd"}, {"normalized", false}});
+    const auto tokenizer = Tokenizer::FromJson(source.dump());
+    ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+    EXPECT_THAT(*(*tokenizer)->Encode("aabcd"), ElementsAre(0, 4, 11));  // a, ab, <cd>
+    EXPECT_THAT(*(*tokenizer)->Encode("aabc d"), ElementsAre(10, 3, 7));
+  }
+}
 
 TEST(TokenizerTest, MergesByRankThenFromTheLeft) {
   auto tokenizer = Tokenizer::FromJson(SmallTokenizer().dump());
