@@ -139,6 +139,11 @@ absl::Status Controller::Restore() {
     next_order_ = std::max(next_order_, row.submit_order() + 1);
     restored.push_back(job);
   }
+  CleanJobFolders(options_.data_root + "/jobs", [this](const std::string& job) {
+    const size_t slash = job.find('/');
+    absl::MutexLock lock(&mu_);
+    return jobs_.count(FullJobName(job.substr(slash + 1), job.substr(0, slash))) > 0;
+  });
   context_.need = [this](const std::string& job, const NeedWorkers& need) {
     OnCluster([this, job, need] {
       int64_t order = 0;

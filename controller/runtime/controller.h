@@ -6,6 +6,7 @@
 #define BATON_CONTROLLER_RUNTIME_CONTROLLER_H_
 
 #include <atomic>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,6 +21,7 @@
 #include "boost/asio/thread_pool.hpp"
 #include "controller/core/cluster_core.h"
 #include "controller/runtime/controller_interface.h"
+#include "controller/runtime/job_folders.h"
 #include "controller/runtime/job_runtime.h"
 #include "controller/runtime/lease_book.h"
 #include "controller/runtime/path_guard.h"
@@ -89,6 +91,11 @@ class Controller : public ControllerInterface {
  private:
   class Session;
   struct SessionState;
+  /// What a job goes on from.
+  struct Origin {
+    std::filesystem::path checkpoint;
+    std::string lost_job;  ///< In the folder of this job, which the store does not know; or empty.
+  };
   struct PendingExport {
     std::string directory;
     int64_t step = 0;
@@ -112,13 +119,32 @@ class Controller : public ControllerInterface {
   std::vector<v1::FieldViolation> CheckFiles(v1::JobSpec* effective, const std::string& project);
   std::vector<v1::FieldViolation> CheckMethods(const v1::Dataflow& dataflow) const;
   absl::StatusOr<std::string> ResolveModel(const std::string& path, const std::string& project);
-  absl::Status CopyModels(v1::JobSpec spec, const std::string& job, v1::JobSpec* effective);
+  absl::Status CopyModels(v1::JobSpec spec, const std::string& job, v1::JobSpec* effective,
+                          StagedFolder* staged);
   void Admit(v1::CreateJobRequest request, const Callback<v1::Job>& done);
-  absl::StatusOr<std::string> FreeName(const std::string& id, const std::string& project);
-  /// The job's first row, and its files.
-  absl::StatusOr<store::v1::JobRow> FromCheckpoint(const std::string& folder, v1::Job job,
-                                                   int64_t order);
-  absl::StatusOr<store::v1::JobRow> FromSpec(v1::JobSpec spec, v1::Job job);
+  absl::StatusOr<store::v1::JobRow> FirstRow(v1::CreateJobRequest* request, const Origin& origin,
+                                             v1::Job job, int64_t order);
+  /// The job's first row; what it needs of files is staged.
+  absl::StatusOr<store::v1::JobRow> FromSpec(v1::JobSpec spec, v1::Job job, StagedFolder* staged);
+
+  // controller_resume.cc.
+  /// `folder`: a checkpoint, or a job's folder, which means its newest complete checkpoint.
+  absl::StatusOr<Origin> FindOrigin(const std::string& folder, const std::string& project) const;
+  /// The full name of a job to be. ALREADY_EXISTS (JOB_EXISTS; JOB_FOLDER: files of a lost job).
+  absl::StatusOr<std::string> ChooseName(const v1::CreateJobRequest& request,
+                                         const std::string& project, const char* kind,
+                                         int64_t order, const Origin& origin);
+  absl::StatusOr<std::string> FreeName(const std::string& id, const std::string& project,
+                                       const Origin& origin);
+  /// As FromSpec. `adopt`: under the name and in the folder of the lost job.
+  absl::StatusOr<store::v1::JobRow> FromCheckpoint(const Origin& origin, v1::Job job, int64_t order,
+                                                   bool adopt, StagedFolder* staged);
+  absl::StatusOr<std::vector<v1::Checkpoint>> AdoptCheckpoints(const std::filesystem::path& folder,
+                                                               const std::filesystem::path& chosen,
+                                                               int64_t step) const;
+  absl::Status RestoreUploads(const v1::JobSpec& effective,
+                              const std::filesystem::path& checkpoint);
+
   void Delete(const std::shared_ptr<JobRuntime>& job, const Callback<v1::DeleteJobResponse>& done);
   absl::StatusOr<std::vector<store::Write>> RowsOf(const std::string& name);
   template <typename T>

@@ -1,8 +1,6 @@
 // Controller: how a job comes to be. What its spec names is looked at, and then it is one.
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -11,17 +9,15 @@
 #include "absl/strings/str_cat.h"
 #include "controller/access/caller.h"
 #include "controller/core/check_dataflow.h"
-#include "controller/core/check_row.h"
 #include "controller/core/presets.h"
 #include "controller/core/roles.h"
 #include "controller/core/spec.h"
-#include "controller/runtime/checkpoint_files.h"
 #include "controller/runtime/controller.h"
 #include "controller/runtime/folders.h"
+#include "controller/runtime/job_folders.h"
 #include "controller/runtime/model_config.h"
 #include "controller/runtime/plan_placement.h"
 #include "controller/runtime/tables.h"
-#include "google/protobuf/util/json_util.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
@@ -39,34 +35,6 @@ absl::Status InvalidName(absl::string_view what, absl::string_view value) {
 
 constexpr size_t kMaxRequestId = 256;
 constexpr size_t kMaxSpecBytes = 1 << 20;
-
-absl::StatusOr<store::v1::JobRow> ReadJobOf(const fs::path& checkpoint) {
-  const auto error = [&](absl::StatusCode code, absl::string_view what) {
-    return MakeError(code, "CHECKPOINT_FOLDER", absl::StrCat(checkpoint.string(), " ", what));
-  };
-  std::error_code code;
-  for (const char* file : {"job.json", "files.json"}) {
-    if (fs::is_regular_file(checkpoint / file, code)) continue;
-    return error(absl::StatusCode::kNotFound,
-                 absl::StrCat("is not a checkpoint: it has no ", file,
-                              " (a checkpoint is a folder JOB/checkpoints/step-N)"));
-  }
-  std::ifstream in(checkpoint / "job.json");
-  const std::string json((std::istreambuf_iterator<char>(in)), {});
-  store::v1::JobRow row;
-  google::protobuf::util::JsonParseOptions options;
-  options.ignore_unknown_fields = true;  // of a later release
-  if (!google::protobuf::util::JsonStringToMessage(json, &row, options).ok() ||
-      !row.job().has_effective_spec()) {
-    return error(absl::StatusCode::kDataLoss, "has a job.json that cannot be read");
-  }
-  Upgrade(row);
-  if (const absl::Status good = CheckRow(row); !good.ok()) {
-    return error(absl::StatusCode::kDataLoss,
-                 absl::StrCat("has a job.json that no controller wrote: ", good.message()));
-  }
-  return row;
-}
 
 }  // namespace
 
@@ -234,18 +202,6 @@ bool Controller::AnswerRepeat(const v1::CreateJobRequest& request, const std::st
   return true;
 }
 
-absl::StatusOr<std::string> Controller::FreeName(const std::string& id,
-                                                 const std::string& project) {
-  if (!access::ValidId(id)) return InvalidName("job id", id);
-  const std::string name = FullJobName(id, project);
-  absl::MutexLock lock(&mu_);
-  if (jobs_.count(name) == 0) return name;
-  return MakeError(absl::StatusCode::kAlreadyExists, "JOB_EXISTS",
-                   absl::StrCat("job '", id, "' exists; choose another name, or `baton delete ", id,
-                                "` when it is not needed any more"),
-                   {{"job", name}});
-}
-
 std::vector<v1::FieldViolation> Controller::CheckMethods(const v1::Dataflow& dataflow) const {
   std::vector<v1::FieldViolation> out;
   for (const ForeignMethod& foreign : ForeignMethods(dataflow)) {
@@ -261,8 +217,7 @@ std::vector<v1::FieldViolation> Controller::CheckMethods(const v1::Dataflow& dat
 // Models of other jobs become copies of its own: that job may be deleted, or its checkpoint give
 // way to newer ones, before this one starts, or starts again.
 absl::Status Controller::CopyModels(v1::JobSpec spec, const std::string& job,
-                                    v1::JobSpec* effective) {
-  const std::string root = JobRuntime::Directory(options_.data_root, job) + "/model";
+                                    v1::JobSpec* effective, StagedFolder* staged) {
   std::set<std::string> of_jobs;
   for (const auto& [field, model] : ModelsOf(&spec)) {
     if (!absl::StartsWith(model->path(), "job:")) continue;
@@ -275,15 +230,17 @@ absl::Status Controller::CopyModels(v1::JobSpec spec, const std::string& job,
     if (of_jobs.count(model->path()) == 0) continue;
     std::string& copy = copies[model->path()];
     if (copy.empty()) {
-      copy = copies.size() == 1 ? root : absl::StrCat(root, "-", copies.size());
-      BATON_RETURN_IF_ERROR(LinkFolder(model->path(), copy));
+      const std::string name = copies.size() == 1 ? "model" : absl::StrCat("model-", copies.size());
+      BATON_RETURN_IF_ERROR(LinkFolder(model->path(), staged->Stage(name)));
+      copy = staged->Final(name).string();
     }
     model->set_path(copy);
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<store::v1::JobRow> Controller::FromSpec(v1::JobSpec spec, v1::Job job) {
+absl::StatusOr<store::v1::JobRow> Controller::FromSpec(v1::JobSpec spec, v1::Job job,
+                                                       StagedFolder* staged) {
   CheckedSpec checked = CheckSpec(spec);
   const std::string project = access::ProjectOf(job.name());
   for (v1::FieldViolation& violation : CheckFiles(&checked.effective, project)) {
@@ -301,7 +258,7 @@ absl::StatusOr<store::v1::JobRow> Controller::FromSpec(v1::JobSpec spec, v1::Job
     Log(LogLevel::kInfo, "roles placed",
         {{"job", job.name()}, {"pools", PlacementText(resources)}});
   }
-  BATON_RETURN_IF_ERROR(CopyModels(spec, job.name(), &checked.effective));
+  BATON_RETURN_IF_ERROR(CopyModels(spec, job.name(), &checked.effective, staged));
   *job.mutable_spec() = std::move(spec);
   *job.mutable_effective_spec() = std::move(checked.effective);
   *job.mutable_dataflow() = std::move(checked.dataflow);
@@ -310,37 +267,22 @@ absl::StatusOr<store::v1::JobRow> Controller::FromSpec(v1::JobSpec spec, v1::Job
   return row;
 }
 
-absl::StatusOr<store::v1::JobRow> Controller::FromCheckpoint(const std::string& folder, v1::Job job,
-                                                             int64_t order) {
-  const fs::path from =
-      absl::StartsWith(folder, "/") ? folder : absl::StrCat(options_.data_root, "/", folder);
-  BATON_RETURN_IF_ERROR(paths_.Check(from.string(), access::ProjectOf(job.name())));
-  BATON_ASSIGN_OR_RETURN(store::v1::JobRow saved, ReadJobOf(from));
-  const std::string root = JobRuntime::Directory(options_.data_root, job.name());
-  v1::JobSpec& effective = *saved.mutable_job()->mutable_effective_spec();
-  if (!effective.model().path().empty()) {  // what it began with need not be on this machine
-    BATON_RETURN_IF_ERROR(LinkFolder(from / "actor", root + "/model"));
-    effective.mutable_model()->set_path(root + "/model");
-  }
-  for (const std::string& file : UploadedFiles(effective)) {
-    std::error_code code;
-    if (!PathGuard::IsUpload(file)) continue;  // it would be written somewhere else
-    if (fs::exists(absl::StrCat(options_.data_root, "/", file), code)) continue;
-    const fs::path kept = from / "data" / file.substr(file.find('/') + 1);
-    if (!fs::exists(kept, code)) continue;  // CheckFiles says so
-    BATON_RETURN_IF_ERROR(LinkFile(kept, absl::StrCat(options_.data_root, "/", file)));
-  }
-  if (const auto violations = CheckFiles(&effective, access::ProjectOf(job.name()));
-      !violations.empty()) {
-    return MakeSpecError(violations);
-  }
-  v1::Checkpoint checkpoint;
-  checkpoint.set_step(saved.job().step());
-  checkpoint.set_path(CheckpointFiles(root, options_.data_root).PathOf(checkpoint.step()));
-  checkpoint.set_policy_version(saved.job().policy_version());
-  *checkpoint.mutable_create_time() = job.create_time();
-  BATON_RETURN_IF_ERROR(LinkFolder(from, checkpoint.path()));
-  return GoOnFrom(saved, job, checkpoint, order);
+// The row of a job to be, whose files have their place; after an error nothing is left of them.
+absl::StatusOr<store::v1::JobRow> Controller::FirstRow(v1::CreateJobRequest* request,
+                                                       const Origin& origin, v1::Job job,
+                                                       int64_t order) {
+  const std::string name = job.name(), uid = job.uid();
+  const bool adopt =
+      !origin.lost_job.empty() && name == FullJobName(origin.lost_job, access::ProjectOf(name));
+  const std::string folder = JobRuntime::Directory(options_.data_root, name);
+  StagedFolder staged(folder, uid, adopt);
+  auto row = request->checkpoint().empty()
+                 ? FromSpec(std::move(*request->mutable_spec()), std::move(job), &staged)
+                 : FromCheckpoint(origin, std::move(job), order, adopt, &staged);
+  if (!row.ok()) return row.status();
+  if (adopt) BATON_RETURN_IF_ERROR(SetAsideAfter(folder, row->saved_step(), uid));
+  BATON_RETURN_IF_ERROR(staged.Keep());
+  return row;
 }
 
 // One at a time: two calls with one request id, or one name, meet here.
@@ -363,6 +305,12 @@ void Controller::Admit(v1::CreateJobRequest request, const Callback<v1::Job>& do
   if (from_checkpoint && request.has_spec()) {
     return done(absl::InvalidArgumentError("give a spec or a checkpoint, not both"));
   }
+  Origin origin;
+  if (from_checkpoint) {
+    auto found = FindOrigin(request.checkpoint(), project);
+    if (!found.ok()) return done(found.status());
+    origin = *std::move(found);
+  }
   int64_t order = 0;
   {
     absl::MutexLock lock(&mu_);
@@ -376,18 +324,11 @@ void Controller::Admit(v1::CreateJobRequest request, const Callback<v1::Job>& do
                      : request.spec().kind() == v1::JOB_KIND_SFT          ? "sft"
                      : request.spec().kind() == v1::JOB_KIND_REWARD_MODEL ? "reward-model"
                                                                           : "rl";
-  const std::string id =
-      request.job_id().empty() ? absl::StrCat(kind, "-", order) : request.job_id();
-  const auto name = FreeName(id, project);
+  const auto name = ChooseName(request, project, kind, order, origin);
   if (!name.ok()) return done(name.status());
   job.set_name(*name);
-  auto row = from_checkpoint ? FromCheckpoint(request.checkpoint(), job, order)
-                             : FromSpec(std::move(*request.mutable_spec()), job);
-  if (!row.ok()) {
-    std::error_code code;
-    fs::remove_all(JobRuntime::Directory(options_.data_root, *name), code);
-    return done(row.status());
-  }
+  auto row = FirstRow(&request, origin, std::move(job), order);
+  if (!row.ok()) return done(row.status());
   JobCore core = from_checkpoint ? JobCore(*std::move(row), {}, context_.epoch, options_.core)
                                  : JobCore(std::move(*row->mutable_job()), order, options_.core);
   const auto runtime = std::make_shared<JobRuntime>(&context_, std::move(core), 1,
@@ -407,7 +348,10 @@ void Controller::Admit(v1::CreateJobRequest request, const Callback<v1::Job>& do
   }
   runtime->Start(std::move(extra), [this, runtime, request_key, done] {
     done(runtime->Snapshot());
-    gate_.Post(admission_, [this, request_key] { admitting_.erase(request_key); });
+    gate_.Post(admission_, [this, name = runtime->name(), request_key] {
+      Committed(JobRuntime::Directory(options_.data_root, name));
+      admitting_.erase(request_key);
+    });
   });
 }
 

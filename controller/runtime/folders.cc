@@ -1,5 +1,9 @@
 #include "controller/runtime/folders.h"
 
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <iterator>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
@@ -16,25 +20,69 @@ absl::Status Failed(const fs::path& from, const fs::path& to, const std::error_c
                                                : absl::UnavailableError(message);
 }
 
+fs::path Canonical(const fs::path& path) {
+  std::error_code code;
+  const fs::path real = fs::weakly_canonical(path, code);
+  return code ? fs::path() : real;  // below nothing
+}
+
+// A name beside `to` that nobody else uses.
+fs::path NameBeside(const fs::path& to) {
+  static std::atomic<uint64_t> counter{0};
+  return to.parent_path() / absl::StrCat(".", to.filename().string(), ".link-", ++counter);
+}
+
 }  // namespace
+
+bool IsBelow(const fs::path& path, const fs::path& folder) {
+  const fs::path real = Canonical(path);
+  const fs::path real_folder = Canonical(folder);
+  if (real.empty() || real_folder.empty()) return false;
+  const auto [end, rest] =
+      std::mismatch(real_folder.begin(), real_folder.end(), real.begin(), real.end());
+  // A folder's canonical name has no empty last part; one that does not exist may.
+  return end == real_folder.end() || (std::next(end) == real_folder.end() && end->empty());
+}
 
 absl::Status LinkFile(const fs::path& from, const fs::path& to) {
   std::error_code code;
+  if (!fs::is_regular_file(from, code)) {
+    return absl::InvalidArgumentError(absl::StrCat(from.string(), " is not a file"));
+  }
+  if (fs::equivalent(from, to, code)) return absl::OkStatus();
   fs::create_directories(to.parent_path(), code);
-  fs::remove(to, code);
-  fs::create_hard_link(from, to, code);
-  if (code) fs::copy_file(from, to, code);
-  return code ? Failed(from, to, code) : absl::OkStatus();
+  const fs::path temporary = NameBeside(to);
+  fs::remove(temporary, code);                      // of an earlier process
+  const fs::path real = fs::canonical(from, code);  // a link to a link would follow its target
+  if (!code) fs::create_hard_link(real, temporary, code);
+  if (code) fs::copy_file(from, temporary, code);
+  if (!code) fs::rename(temporary, to, code);
+  if (!code) return absl::OkStatus();
+  const absl::Status failed = Failed(from, to, code);
+  fs::remove(temporary, code);
+  return failed;
 }
 
 absl::Status LinkFolder(const fs::path& from, const fs::path& to) {
+  if (IsBelow(from, to) || IsBelow(to, from)) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot copy ", from.string(), " to ",
+                                                   to.string(), ": one of them lies in the other"));
+  }
   std::error_code code;
-  fs::remove_all(to, code);
+  if (fs::exists(fs::symlink_status(to, code)) && !fs::is_empty(to, code)) {
+    return absl::AlreadyExistsError(absl::StrCat(to.string(), " exists and is not empty"));
+  }
   fs::create_directories(to, code);
   for (fs::recursive_directory_iterator it(from, code), end; !code && it != end;
        it.increment(code)) {
-    if (it->is_directory()) continue;
-    const absl::Status linked = LinkFile(it->path(), to / fs::relative(it->path(), from));
+    std::error_code unknown;
+    if (it->is_symlink(unknown) && (it->is_directory(unknown) || !IsBelow(it->path(), from))) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(it->path().string(), " is a link that leads out of ", from.string(),
+                       ", or to a folder; put the files themselves there"));
+    }
+    if (it->is_directory(unknown)) continue;
+    const absl::Status linked = LinkFile(it->path(), to / it->path().lexically_relative(from));
     if (!linked.ok()) return linked;
   }
   return code ? Failed(from, to, code) : absl::OkStatus();

@@ -107,6 +107,28 @@ TEST_F(CommandLineTest, SteersAJob) {
   EXPECT_EQ(Run({"delete", "add"}).out, "add is deleted\n");
 }
 
+// What a user types who lost the controller's store, and has the jobs' folders.
+TEST_F(CommandLineTest, ResumesFromAFolder) {
+  const std::string folder = folder_ + "/jobs/default/add";
+  std::filesystem::create_directories(folder);
+  Outcome outcome = Run({"resume", "--from", folder + "/../add"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "add is submitted; follow it with `baton watch add`\n");
+  EXPECT_EQ(service_.create.checkpoint(), folder);
+  EXPECT_EQ(service_.create.job_id(), "");
+  EXPECT_FALSE(service_.create.has_spec());
+  EXPECT_EQ(Run({"resume", "--from", "jobs/default/other", "--name", "copy"}).code, 0);
+  EXPECT_EQ(service_.create.checkpoint(), "jobs/default/other");  // the controller may see it
+  EXPECT_EQ(service_.create.job_id(), "copy");
+  for (const std::vector<std::string>& wrong : {std::vector<std::string>{"resume"},
+                                                {"resume", "add", "--from", folder},
+                                                {"resume", "add", "--name", "x"}}) {
+    outcome = Run(wrong);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_THAT(outcome.err, HasSubstr("--from"));
+  }
+}
+
 TEST_F(CommandLineTest, ReadsWhatAJobMade) {
   EXPECT_THAT(Run({"checkpoints", "add"}).out, HasSubstr("416.1kB"));
   EXPECT_EQ(Json({"checkpoints", "add"})["checkpoints"][0]["path"], "/data/step-2");

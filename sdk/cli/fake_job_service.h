@@ -46,11 +46,13 @@ class FakeJobService final : public v1::JobService::Service, public v1::ClusterS
   std::vector<std::string> calls;
   std::vector<int64_t> watched_after;
   v1::JobSpec submitted;
+  v1::CreateJobRequest create;  ///< The last.
   std::string uploaded;
 
   grpc::Status CreateJob(grpc::ServerContext*, const v1::CreateJobRequest* request,
                          v1::Job* answer) override {
     submitted = request->spec();
+    create = *request;
     *answer = job;
     return created;
   }

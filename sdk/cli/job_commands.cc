@@ -1,4 +1,4 @@
-// jobs, show, why, cancel, pause, resume, delete, checkpoints, metrics, samples.
+// jobs, show, why, cancel, pause, delete, checkpoints, metrics, samples.
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -299,9 +299,6 @@ void AddJobCommands(CLI::App& app, GlobalOptions* options, int* code) {
   named(
       "pause", "Finish the step, save a checkpoint, give the workers back",
       [](const GlobalOptions& o, const std::string& n) { return Steer(o, n, &Client::PauseJob); });
-  named(
-      "resume", "Let a paused job go on from its checkpoint",
-      [](const GlobalOptions& o, const std::string& n) { return Steer(o, n, &Client::ResumeJob); });
   named("delete", "Forget a finished job and its files", Delete);
   named("checkpoints", "List a job's complete checkpoints", Checkpoints);
 

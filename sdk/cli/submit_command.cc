@@ -1,4 +1,4 @@
-// submit.
+// submit, resume: jobs that begin, and jobs that go on.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -134,7 +134,7 @@ int Submitted(const GlobalOptions& options, Client& client, const SubmitFlags& f
   return kOk;
 }
 
-// A checkpoint is a folder, and all that its job needs to go on.
+// A checkpoint is a folder, and all that its job needs to go on; a job's folder means its newest.
 int SubmitCheckpoint(const GlobalOptions& options, const SubmitFlags& flags) {
   std::error_code code;
   const std::string folder =
@@ -207,6 +207,46 @@ int Submit(const GlobalOptions& options, const SubmitFlags& flags) {
   return Submitted(options, *client, flags, *job);
 }
 
+int Resume(const GlobalOptions& options, const std::string& job, const SubmitFlags& flags) {
+  if (job.empty() == flags.checkpoint.empty()) {
+    std::fprintf(stderr, "baton: give a paused job, or --from with a folder\n");
+    return kUsage;
+  }
+  if (!flags.checkpoint.empty()) return SubmitCheckpoint(options, flags);
+  if (!flags.name.empty()) {
+    std::fprintf(stderr, "baton: --name goes with --from\n");
+    return kUsage;
+  }
+  auto client = MakeClient(options);
+  const auto resumed = client->ResumeJob(job);
+  if (!resumed.ok()) return Fail(options, resumed.status());
+  const std::string name = ShortJobName(resumed->name());
+  if (flags.watch) return WatchToEnd(options, *client, resumed->name(), 0);
+  if (options.json()) {
+    std::printf("%s\n", ToJson(*resumed).c_str());
+  } else {
+    std::printf("%s is %s\n", name.c_str(),
+                v1::Job::State_Name(resumed->state()).substr(6).c_str());
+  }
+  return kOk;
+}
+
+void AddResumeCommand(CLI::App& app, GlobalOptions* options, int* code) {
+  auto* resume = app.add_subcommand(
+      "resume", "Let a paused job go on, or a job whose controller lost it, from its folder");
+  AddOutput(resume, options);
+  auto flags = std::make_shared<SubmitFlags>();
+  auto job = std::make_shared<std::string>();
+  resume->add_option("job", *job, "The name of a paused job");
+  resume->add_option("--from", flags->checkpoint,
+                     "Instead: a job's folder (DATA_ROOT/jobs/PROJECT/JOB: its newest checkpoint), "
+                     "or a checkpoint's; a job that the controller does not know goes on there, "
+                     "under its name");
+  resume->add_option("--name", flags->name, "With --from: another name, for a copy");
+  resume->add_flag("--watch", flags->watch, "Follow it to its end");
+  resume->callback([=] { *code = Resume(*options, *job, *flags); });
+}
+
 }  // namespace
 
 void AddSubmitCommand(CLI::App& app, GlobalOptions* options, int* code) {
@@ -215,7 +255,8 @@ void AddSubmitCommand(CLI::App& app, GlobalOptions* options, int* code) {
   auto flags = std::make_shared<SubmitFlags>();
   submit->add_option("file", flags->file, "The spec, e.g. job.yaml");
   submit->add_option("--checkpoint", flags->checkpoint,
-                     "Instead of a spec: go on from this folder (…/checkpoints/step-N) of any job");
+                     "Instead of a spec: go on from this folder (…/checkpoints/step-N, or a job's, "
+                     "whose newest it means) of any job");
   submit->add_option("--name", flags->name, "The job's name (1-63 of a-z, 0-9, '-')");
   submit->add_option("--set", flags->sets,
                      "Override a value: --set trainer.total_training_steps=9");
@@ -224,6 +265,7 @@ void AddSubmitCommand(CLI::App& app, GlobalOptions* options, int* code) {
   submit->add_flag("--watch", flags->watch, "Follow it to its end");
   submit->add_flag("--dry-run", flags->dry_run, "Check it and print the effective spec");
   submit->callback([=] { *code = Submit(*options, *flags); });
+  AddResumeCommand(app, options, code);
 }
 
 }  // namespace baton::cli

@@ -1,0 +1,188 @@
+#include "controller/runtime/job_folders.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "sdk/base/log.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::controller {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kStagingPrefix[] = ".staging-";
+// In a folder that has its job's name before the job's row is committed. It lists what was staged.
+constexpr char kUncommitted[] = ".uncommitted";
+
+absl::Status CannotRename(const fs::path& from, const fs::path& to, const std::error_code& code) {
+  return absl::UnavailableError(
+      absl::StrCat("cannot rename ", from.string(), " to ", to.string(), ": ", code.message()));
+}
+
+absl::Status Exists(const fs::path& path) {
+  return MakeError(absl::StatusCode::kAlreadyExists, "JOB_FOLDER",
+                   absl::StrCat(path.string(), " exists already"));
+}
+
+// Relative names of the model folders and checkpoints in a job's folder; other entries have a '?'.
+std::vector<std::string> HoldsOf(const fs::path& folder) {
+  std::vector<std::string> out;
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(folder, code)) {
+    const std::string name = entry.path().filename().string();
+    if (name == kUncommitted) continue;
+    if (name != "checkpoints") {
+      out.push_back(name);
+      continue;
+    }
+    for (const auto& checkpoint : fs::directory_iterator(entry.path(), code)) {
+      out.push_back(absl::StrCat("checkpoints/", checkpoint.path().filename().string()));
+    }
+  }
+  if (code) out.push_back("?");  // cannot be read: nobody may say that it is known
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::vector<std::string> LinesOf(const fs::path& file) {
+  std::ifstream in(file);
+  std::vector<std::string> out;
+  for (std::string line; std::getline(in, line);) out.push_back(line);
+  return out;
+}
+
+// True for a folder that holds what was staged, and nothing that a job has made since.
+bool IsLeftover(const fs::path& folder) {
+  std::error_code code;
+  return fs::is_regular_file(folder / kUncommitted, code) &&
+         HoldsOf(folder) == LinesOf(folder / kUncommitted);
+}
+
+void RemoveLeftover(const fs::path& folder) {
+  std::error_code code;
+  fs::remove_all(folder, code);
+  Log(code ? LogLevel::kWarn : LogLevel::kInfo,
+      code ? "what an unfinished CreateJob left stays"
+           : "removed what an unfinished CreateJob left",
+      {{"folder", folder.string()}});
+}
+
+}  // namespace
+
+StagedFolder::StagedFolder(fs::path folder, std::string uid, bool adopt)
+    : folder_(std::move(folder)),
+      uid_(std::move(uid)),
+      staging_(folder_.parent_path() / absl::StrCat(kStagingPrefix, uid_)),
+      adopt_(adopt) {}
+
+StagedFolder::~StagedFolder() {
+  if (!staged_) return;
+  std::error_code code;
+  fs::remove_all(staging_, code);
+}
+
+fs::path StagedFolder::Stage(const std::string& name) {
+  staged_ = true;
+  std::error_code code;  // whoever writes there says what is wrong
+  fs::create_directories((staging_ / name).parent_path(), code);
+  return staging_ / name;
+}
+
+absl::Status StagedFolder::Keep() {
+  if (!staged_) return absl::OkStatus();
+  if (adopt_) return KeepBeside();
+  {
+    std::ofstream note(staging_ / kUncommitted);
+    for (const std::string& name : HoldsOf(staging_)) note << name << "\n";
+    note.close();
+    if (!note) {
+      return absl::UnavailableError(absl::StrCat("cannot write ", staging_.string(), "/",
+                                                 kUncommitted, "; free space under the data root"));
+    }
+  }
+  std::error_code code;
+  if (fs::exists(fs::symlink_status(folder_, code))) return Exists(folder_);
+  fs::rename(staging_, folder_, code);
+  if (code) return CannotRename(staging_, folder_, code);
+  staged_ = false;
+  return absl::OkStatus();
+}
+
+absl::Status StagedFolder::KeepBeside() {
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(staging_, code)) {
+    const fs::path to = folder_ / entry.path().filename();
+    if (fs::exists(fs::symlink_status(to, code))) return Exists(to);
+    fs::rename(entry.path(), to, code);
+    if (code) return CannotRename(entry.path(), to, code);
+  }
+  return absl::OkStatus();
+}
+
+void Committed(const fs::path& folder) {
+  std::error_code code;
+  fs::remove(folder / kUncommitted, code);
+}
+
+void CleanJobFolders(const fs::path& jobs, const std::function<bool(const std::string&)>& known) {
+  std::error_code code;
+  for (const auto& project : fs::directory_iterator(jobs, code)) {
+    if (!project.is_directory(code) || project.is_symlink(code)) continue;
+    std::vector<fs::path> folders;
+    for (const auto& entry : fs::directory_iterator(project.path(), code)) {
+      if (entry.is_directory(code) && !entry.is_symlink(code)) folders.push_back(entry.path());
+    }
+    for (const fs::path& folder : folders) {
+      const std::string name = folder.filename().string();
+      if (absl::StartsWith(name, kStagingPrefix)) {
+        RemoveLeftover(folder);
+      } else if (known(absl::StrCat(project.path().filename().string(), "/", name))) {
+        Committed(folder);
+      } else if (IsLeftover(folder)) {
+        RemoveLeftover(folder);
+      }
+    }
+  }
+}
+
+std::vector<FoundCheckpoint> FindCheckpoints(const fs::path& job_folder) {
+  std::vector<FoundCheckpoint> out;
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(job_folder / "checkpoints", code)) {
+    const std::string name = entry.path().filename().string();
+    FoundCheckpoint found;
+    found.path = entry.path();
+    absl::string_view number = name;
+    if (!absl::ConsumePrefix(&number, "step-") || !absl::SimpleAtoi(number, &found.step)) continue;
+    if (found.step < 0 || name != absl::StrCat("step-", found.step)) continue;
+    std::error_code missing;
+    if (!fs::is_regular_file(entry.path() / "job.json", missing) ||
+        !fs::is_regular_file(entry.path() / "files.json", missing)) {
+      continue;
+    }
+    out.push_back(std::move(found));
+  }
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
+  return out;
+}
+
+absl::Status SetAsideAfter(const fs::path& job_folder, int64_t step, const std::string& uid) {
+  for (const FoundCheckpoint& found : FindCheckpoints(job_folder)) {
+    if (found.step <= step) continue;
+    const fs::path to = absl::StrCat(found.path.string(), ".before-", uid);
+    std::error_code code;
+    fs::rename(found.path, to, code);
+    if (code) return CannotRename(found.path, to, code);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace baton::controller
