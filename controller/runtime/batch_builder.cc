@@ -165,7 +165,7 @@ void AddPretraining(const v1::DataSpec& data, const DataSet& texts, int64_t step
     text.set_step(static_cast<uint64_t>(step));
     text.set_purpose(v1::PURPOSE_TRAIN);
     text.set_prompt_id(index);
-    text.set_prompt_text(example.PromptText());
+    SetPrompt(example, &text);
     text.set_response_text(example.response);
   }
 }

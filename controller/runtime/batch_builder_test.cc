@@ -134,6 +134,25 @@ TEST(AddPretraining, TakesEveryTextOnceAnEpochAfterWhatIsThere) {
   EXPECT_EQ(seen, (std::map<std::string, int>{{"one", 2}, {"two", 2}, {"three", 2}}));
 }
 
+TEST(AddPretraining, AConversationStaysOne) {
+  DataSet texts;
+  for (const char* role : {"system", "user"}) {
+    v1::ChatMessage& message = texts.examples.emplace_back().messages.emplace_back();
+    message.set_role(role);
+    message.set_content("count");
+  }
+  texts.examples[0].messages.push_back(texts.examples[1].messages[0]);
+  texts.examples.pop_back();
+  v1::DataSpec data;
+  data.set_pretrain_batch_size(1);
+  std::vector<v1::Trajectory> batch;
+  AddPretraining(data, texts, 1, &batch);
+  ASSERT_EQ(batch.size(), 1u);
+  ASSERT_EQ(batch[0].messages_size(), 2);
+  EXPECT_EQ(batch[0].messages(0).role(), "system");
+  EXPECT_EQ(batch[0].messages(1).content(), "count");
+}
+
 TEST(AddPretraining, ABatchThatIsBuiltAgainHasTheSame) {
   std::vector<v1::Trajectory> first, again;
   AddPretraining(TwoAStep(), ThreeTexts(), 5, &first);

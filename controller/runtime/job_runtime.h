@@ -173,6 +173,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void StoreGenerated(const std::string& worker, const TaskRef& ref, v1::TaskResult result);
   v1::Trajectory MakePayload(const TrajectoryInfo& info) const;
   v1::Trajectory MakeExample(const TrajectoryInfo& info) const;
+  void TakePromptApart(const TrajectoryInfo& info, v1::Trajectory* payload) const;
   static std::string BatchId(int64_t step, uint64_t incarnation);
   std::string Capability(const std::string& batch_id) const;
   void AppendLog(const std::string& source, const std::string& level, const std::string& message,

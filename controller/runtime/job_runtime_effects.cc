@@ -128,10 +128,7 @@ void JobRuntime::FillGenerate(const StartTask& effect, v1::Task& task) {
   v1::Generate* generate = task.mutable_generate();
   generate->set_trajectory_id(TrajectoryName(info.id));
   generate->set_purpose(info.purpose);
-  if (const Example* example = ExampleOf(info)) {
-    generate->set_prompt(example->prompt);
-    for (const v1::ChatMessage& m : example->messages) *generate->add_messages() = m;
-  }
+  if (const Example* example = ExampleOf(info)) SetPrompt(*example, generate);
   const auto partial = partials_.find(info.id);
   if (partial != partials_.end()) {
     generate->mutable_resume_tokens()->Add(partial->second.tokens.begin(),
@@ -178,6 +175,7 @@ void JobRuntime::SendScore(const StartTask& effect) {
     auto read = ReadWhole(effect.args.trajectory);
     OnStrand([this, effect, read = std::move(read)]() mutable {
       if (!read.ok()) return Run(TaskDone{effect.worker, effect.ref, read.status(), {}});
+      TakePromptApart(effect.args.trajectory, &*read);
       v1::Task task = MakeTask(effect);
       // Somebody else may have read it meanwhile, and added to it.
       const auto kept = payloads_.try_emplace(effect.args.trajectory.id, *std::move(read)).first;
@@ -227,11 +225,19 @@ v1::Trajectory JobRuntime::MakePayload(const TrajectoryInfo& info) const {
   payload.set_sample_index(info.sample);
   payload.set_policy_version(info.policy_version);
   if (const Example* example = ExampleOf(info)) {
-    payload.set_prompt_text(example->PromptText());
+    SetPrompt(*example, &payload);
     payload.set_answer(example->answer);
     payload.set_source(example->source);
   }
   return payload;
+}
+
+// Payloads of earlier releases have the rendered prompt as their only one.
+void JobRuntime::TakePromptApart(const TrajectoryInfo& info, v1::Trajectory* payload) const {
+  const Example* example = ExampleOf(info);
+  if (!payload->rendered_prompt().empty() || example == nullptr) return;
+  payload->set_rendered_prompt(payload->prompt_text());
+  SetPrompt(*example, payload);
 }
 
 // A trajectory that is born with its response, or with two.
@@ -270,7 +276,7 @@ void JobRuntime::StoreGenerated(const std::string& worker, const TaskRef& ref,
   const TrajectoryInfo info = *core_.Find(ref.subject);  // it is wanted, so it is known
   v1::Trajectory payload = MakePayload(info);
   payload.set_response_text(result.response_text());
-  if (!result.prompt_text().empty()) payload.set_prompt_text(result.prompt_text());
+  payload.set_rendered_prompt(result.prompt_text());
   payload.set_finish_reason(result.finish_reason());
   v1::Segment* segment = payload.add_segments();
   segment->set_kind(v1::Segment::KIND_PROMPT);

@@ -9,6 +9,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "controller/experience/experience_log.h"
 #include "controller/store/memory_store.h"
 #include "gtest/gtest.h"
 
@@ -81,10 +82,11 @@ RuntimeContext RestartedContext(const std::string& root) {
   return context;
 }
 
-std::shared_ptr<JobRuntime> StartRestored(const RuntimeContext& context,
-                                          const store::v1::JobRow& row) {
+std::shared_ptr<JobRuntime> StartRestored(
+    const RuntimeContext& context, const store::v1::JobRow& row,
+    const std::map<uint64_t, store::v1::TrajectoryRow>& trajectories = {}) {
   const auto job = std::make_shared<JobRuntime>(
-      &context, JobCore(row, {}, context.epoch, context.core), 1, /*stored=*/true);
+      &context, JobCore(row, trajectories, context.epoch, context.core), 1, /*stored=*/true);
   absl::Notification started;
   job->Start({}, [&] { started.Notify(); });
   started.WaitForNotification();
@@ -107,7 +109,8 @@ TEST(JobRuntimeTest, AResultThatComesBeforeTheDataIsPlacedOnceItIsThere) {
   std::filesystem::create_directories(root);
   std::ofstream(root + "/data.jsonl") << R"({"prompt": "1+1=", "answer": "2"})"
                                       << "\n"
-                                      << R"({"prompt": "1+2=", "answer": "3"})"
+                                      << R"({"prompt": [{"role": "system", "content": "Add."},)"
+                                      << R"( {"role": "user", "content": "1+2="}], "answer": "3"})"
                                       << "\n"
                                       << R"({"prompt": "2+2=", "answer": "4"})"
                                       << "\n";
@@ -161,6 +164,7 @@ TEST(JobRuntimeTest, AResultThatComesBeforeTheDataIsPlacedOnceItIsThere) {
   AddColumn<int32_t>(result, "tokens", v1::DATA_TYPE_INT32, {3});
   AddColumn<float>(result, "rollout_log_prob", v1::DATA_TYPE_FLOAT32, {-1});
   result.set_response_text("4");
+  result.set_prompt_text("<s>Add.</s><u>1+2=</u>");
   job->OnResult("rollout-0", ref, result);
   absl::Notification taken;
   job->Describe([&](const absl::StatusOr<v1::Job>&) { taken.Notify(); });
@@ -173,8 +177,89 @@ TEST(JobRuntimeTest, AResultThatComesBeforeTheDataIsPlacedOnceItIsThere) {
   EXPECT_EQ(scored.prompt_id(), PromptSource(3, 0, false).At(1));
   EXPECT_EQ(scored.sample_index(), 1);
   EXPECT_EQ(scored.policy_version(), 1);
-  EXPECT_EQ(scored.prompt_text(), "1+2=");
+  EXPECT_EQ(scored.prompt_text(), "system: Add.\nuser: 1+2=");  // as the data set has it
+  ASSERT_EQ(scored.messages_size(), 2);
+  EXPECT_EQ(scored.messages(0).role(), "system");
+  EXPECT_EQ(scored.messages(1).content(), "1+2=");
+  EXPECT_EQ(scored.rendered_prompt(), "<s>Add.</s><u>1+2=</u>");  // as the model saw it
   EXPECT_EQ(scored.answer(), "3");
+  gate.Close();
+  strands.join();
+  disk.join();
+  std::filesystem::remove_all(root);
+}
+
+// Earlier releases stored the rendered prompt in place of that of the data set.
+TEST(JobRuntimeTest, APayloadOfAnEarlierReleaseIsScoredByThePromptOfItsData) {
+  const std::string root = testing::TempDir() + "/earlier_payload";
+  std::filesystem::remove_all(root);
+  std::filesystem::create_directories(root + "/jobs/default/add/experience");
+  std::ofstream(root + "/data.jsonl") << R"({"prompt": [{"role": "system", "content": "Add."},)"
+                                      << R"( {"role": "user", "content": "1+2="}], "answer": "3"})"
+                                      << "\n";
+  v1::Trajectory payload;
+  payload.set_trajectory_id("train-0");
+  payload.set_prompt_text("<s>Add.</s><u>1+2=</u>");
+  payload.set_response_text("3");
+  auto log = experience::ExperienceLog::Open(root + "/jobs/default/add/experience").value();
+  const experience::Location at = log->Append(payload.SerializeAsString()).value();
+  log.reset();
+  store::v1::TrajectoryRow generated;
+  generated.set_id(TrajectoryId(v1::PURPOSE_TRAIN, 0, 0, 1));
+  generated.set_purpose(v1::PURPOSE_TRAIN);
+  generated.set_step(1);
+  generated.set_incarnation(1);
+  generated.set_policy_version(1);
+  generated.set_tokens(1);
+  generated.set_file(at.file);
+  generated.set_offset(at.offset);
+  generated.set_size(at.size);
+
+  store::v1::JobRow row;
+  *row.mutable_job() = QueuedJob();
+  row.mutable_job()->set_state(v1::Job::STATE_RUNNING);
+  row.mutable_job()->set_revision(1);
+  row.mutable_job()->set_total_steps(9);
+  row.mutable_job()->set_policy_version(1);
+  v1::JobSpec& spec = *row.mutable_job()->mutable_effective_spec();
+  spec.mutable_data()->add_train_files("data.jsonl");
+  spec.mutable_data()->set_train_batch_size(1);
+  spec.mutable_rollout()->set_n(1);
+  row.set_incarnation(1);
+  row.set_published_version(1);
+  row.set_evaluated_step(0);
+  for (const char* role : {"actor", "rollout", "reward"}) {
+    store::v1::SlotRow& slot = *row.add_slots();
+    slot.set_role(role);
+    slot.set_worker_id(absl::StrCat(role, "-0"));
+    slot.set_ready(true);
+    slot.set_credits(8);
+  }
+
+  boost::asio::thread_pool strands(1), disk(1);
+  Gate gate;
+  store::MemoryStore store;
+  WorkerDirectory workers;
+  const auto reward = std::make_shared<Recorder>();
+  workers.Set("reward-0", reward);
+  const RealClock clock;
+  RuntimeContext context = RestartedContext(root);
+  context.strands = &strands;
+  context.disk = &disk;
+  context.gate = &gate;
+  context.store = &store;
+  context.workers = &workers;
+  context.clock = &clock;
+  const auto job = StartRestored(context, row, {{1, generated}});
+  job->Post(WorkerBack{"actor-0", {{"actor", 1}}, {}, {}});
+  job->Post(WorkerBack{"rollout-0", {{"rollout", 1}}, {}, {}});
+  job->Post(WorkerBack{"reward-0", {{"reward", 0}}, {}, {}});
+  const v1::Trajectory scored = reward->AwaitScored();
+  EXPECT_EQ(scored.response_text(), "3");
+  EXPECT_EQ(scored.rendered_prompt(), "<s>Add.</s><u>1+2=</u>");
+  EXPECT_EQ(scored.prompt_text(), "system: Add.\nuser: 1+2=");
+  ASSERT_EQ(scored.messages_size(), 2);
+  EXPECT_EQ(scored.messages(1).content(), "1+2=");
   gate.Close();
   strands.join();
   disk.join();

@@ -266,6 +266,9 @@ int Samples(const GlobalOptions& options, const SamplesFlags& flags) {
                 reward == t.scores().end() ? "-" : ShortNumber(reward->second).c_str(),
                 t.answer().empty() ? "" : "  answer ", t.answer().c_str(),
                 OneLine(t.prompt_text(), width).c_str(), OneLine(t.response_text(), width).c_str());
+    if (flags.full && !t.rendered_prompt().empty() && t.rendered_prompt() != t.prompt_text()) {
+      std::printf("  rendered  %s\n", OneLine(t.rendered_prompt(), width).c_str());
+    }
     if (!t.error().empty()) std::printf("  error     %s\n", t.error().c_str());
   }
   return kOk;

@@ -111,11 +111,22 @@ absl::Status ReadFile(const std::string& file, const DataSetOptions& options, Da
 
 std::string Example::PromptText() const {
   if (messages.empty()) return prompt;
+  if (messages.size() == 1 && messages.front().role() == "user") return messages.front().content();
   std::string text;
   for (const v1::ChatMessage& message : messages) {
     absl::StrAppend(&text, text.empty() ? "" : "\n", message.role(), ": ", message.content());
   }
   return text;
+}
+
+void SetPrompt(const Example& example, v1::Generate* generate) {
+  generate->set_prompt(example.prompt);
+  generate->mutable_messages()->Assign(example.messages.begin(), example.messages.end());
+}
+
+void SetPrompt(const Example& example, v1::Trajectory* trajectory) {
+  trajectory->set_prompt_text(example.PromptText());
+  trajectory->mutable_messages()->Assign(example.messages.begin(), example.messages.end());
 }
 
 absl::StatusOr<Example> ParseExample(absl::string_view line, const DataSetOptions& options) {

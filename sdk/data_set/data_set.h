@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "baton/v1/experience.pb.h"
 #include "baton/v1/job_spec.pb.h"
 #include "baton/v1/worker_service.pb.h"
 
@@ -26,9 +27,15 @@ struct Example {
   std::string source;
   std::string extra_json;  ///< As given; "" when absent.
 
-  /// For people: the prompt, or the messages' contents one after the other.
+  /// The prompt as one text, before any chat template: `prompt`, or the content of the only message
+  /// where the user says it; of other messages "ROLE: CONTENT", a line each, for people.
   std::string PromptText() const;
 };
+
+/// Write the prompt of `example`, before any chat template, where a task to generate and where a
+/// trajectory carry it. A worker renders the same prompt from both.
+void SetPrompt(const Example& example, v1::Generate* generate);
+void SetPrompt(const Example& example, v1::Trajectory* trajectory);
 
 struct DataSet {
   std::vector<Example> examples;

@@ -69,6 +69,43 @@ TEST_F(DataSetTest, ReadsConversations) {
   EXPECT_EQ(example->PromptText(), "system: Add.\nuser: 1+1");
 }
 
+TEST_F(DataSetTest, OneMessageOfAUserIsItsText) {
+  EXPECT_EQ(ParseExample(R"({"prompt": [{"role": "user", "content": "1+1"}]})", {})->PromptText(),
+            "1+1");
+  EXPECT_EQ(ParseExample(R"({"prompt": [{"role": "system", "content": "x"}]})", {})->PromptText(),
+            "system: x");
+}
+
+TEST_F(DataSetTest, APromptTravelsAsItWasGiven) {
+  const Example text = ParseExample(R"({"prompt": "1+1="})", {}).value();
+  const Example turns =
+      ParseExample(
+          R"({"prompt": [{"role": "system", "content": "Add."}, {"role": "user", "content": "1+1"}]})",
+          {})
+          .value();
+  v1::Generate generate;
+  v1::Trajectory trajectory;
+  for (int times = 0; times < 2; ++times) {  // what was there before is replaced
+    SetPrompt(turns, &generate);
+    SetPrompt(turns, &trajectory);
+  }
+  EXPECT_EQ(generate.prompt(), "");
+  EXPECT_EQ(trajectory.prompt_text(), "system: Add.\nuser: 1+1");
+  ASSERT_EQ(trajectory.messages_size(), 2);
+  ASSERT_EQ(generate.messages_size(), 2);
+  for (int i = 0; i < 2; ++i) {
+    for (const v1::ChatMessage& message : {generate.messages(i), trajectory.messages(i)}) {
+      EXPECT_EQ(message.role(), i == 0 ? "system" : "user");
+      EXPECT_EQ(message.content(), i == 0 ? "Add." : "1+1");
+    }
+  }
+  SetPrompt(text, &generate);
+  SetPrompt(text, &trajectory);
+  EXPECT_EQ(generate.prompt(), "1+1=");
+  EXPECT_EQ(trajectory.prompt_text(), "1+1=");
+  EXPECT_EQ(generate.messages_size() + trajectory.messages_size(), 0);
+}
+
 TEST_F(DataSetTest, AnAnswerMayBeANumber) {
   EXPECT_EQ(ParseExample(R"({"prompt": "p", "answer": 42})", {})->answer, "42");
   EXPECT_EQ(ParseExample(R"({"prompt": "p", "answer": 0.5})", {})->answer, "0.5");

@@ -10,6 +10,7 @@
 #include "nlohmann/json.hpp"
 #include "sdk/base/status_macros.h"
 #include "sdk/data_set/data_set.h"
+#include "workers/policy/chat_messages.h"
 
 namespace baton {
 namespace {
@@ -19,11 +20,9 @@ using Json = nlohmann::ordered_json;
 absl::StatusOr<std::vector<int32_t>> EncodeLine(const policy::PolicySource& source,
                                                 const std::string& line) {
   BATON_ASSIGN_OR_RETURN(const Example example, ParseExample(line, {}));
-  std::vector<engine::ChatMessage> messages;
-  for (const v1::ChatMessage& message : example.messages) {
-    messages.push_back({message.role(), message.content()});
-  }
-  BATON_ASSIGN_OR_RETURN(const std::string text, source.RenderPrompt(messages, example.prompt));
+  BATON_ASSIGN_OR_RETURN(
+      const std::string text,
+      source.RenderPrompt(policy::ChatMessages(example.messages), example.prompt));
   BATON_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, source.EncodePrompt(text, 0));
   const int64_t positions = source.config().max_position_embeddings;
   if (static_cast<int64_t>(tokens.size()) >= positions) {

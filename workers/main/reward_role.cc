@@ -102,6 +102,9 @@ absl::StatusOr<v1::TaskResult> RewardRole::Compute(const v1::Score& score,
   const v1::Trajectory& trajectory = score.trajectory();
   reward::RewardInput input;
   input.prompt = trajectory.prompt_text();
+  for (const v1::ChatMessage& message : trajectory.messages()) {
+    input.messages.push_back({message.role(), message.content()});
+  }
   input.response = trajectory.response_text();
   input.answer = trajectory.answer();
   input.source = trajectory.source();

@@ -15,6 +15,16 @@ namespace {
 
 using Json = nlohmann::json;
 
+// As the data set has it: a text, or a list of messages.
+Json PromptOf(const RewardInput& input) {
+  if (input.messages.empty()) return input.prompt;
+  Json messages = Json::array();
+  for (const PromptMessage& message : input.messages) {
+    messages.push_back({{"role", message.role}, {"content", message.content}});
+  }
+  return messages;
+}
+
 // The request's line, or nothing when `extra` is not JSON.
 std::optional<std::string> RequestLine(uint64_t id, const RewardInput& input) {
   Json extra;
@@ -23,7 +33,7 @@ std::optional<std::string> RequestLine(uint64_t id, const RewardInput& input) {
     if (extra.is_discarded()) return std::nullopt;
   }
   const Json request = {{"id", id},
-                        {"prompt", input.prompt},
+                        {"prompt", PromptOf(input)},
                         {"response", input.response},
                         {"answer", input.answer},
                         {"source", input.source},

@@ -6,7 +6,9 @@
 //   null}
 //   {"id": 7, "reward": 1.0, "accuracy": 1.0}
 //
-// "reward" is a finite number. Further numbers (or true, false) are kept as scores. A reply
+// "prompt" is what the data set has under this key, before any chat template: a text, or a list of
+// {"role": …, "content": …}. "reward" is a finite number. Further numbers (or true, false) are kept
+// as scores. A reply
 // {"id": 7, "error": "text"} says that this response cannot be scored. Replies may come in any
 // order. Several requests may be sent before the first reply; what is written to stderr is kept
 // for error messages. The command ends when its stdin does. See command_pool.h for faults.

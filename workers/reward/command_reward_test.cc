@@ -64,6 +64,10 @@ for line in sys.stdin:
         reply["prompt_length"] = len(r["prompt"])
         reply["extra_k"] = r["extra"]["k"]
         reply["source_is_s"] = r["source"] == "s"
+    if x == "prompt":
+        reply["is_text"] = r["prompt"] == "1+2="
+        reply["is_list"] = r["prompt"] == [{"role": "system", "content": "Add."},
+                                           {"role": "user", "content": "1+2="}]
     if x.startswith("long"):
         reply["length"] = len(x)
     print(json.dumps(reply))
@@ -122,6 +126,21 @@ class CommandRewardTest : public testing::Test {
   std::string dir_;
   CommandOptions options_;
 };
+
+TEST_F(CommandRewardTest, APromptIsTextOrAListAsInTheData) {
+  auto reward = Create();
+  RewardInput input;
+  input.response = "prompt";
+  input.prompt = "1+2=";
+  const RewardResult text = reward->Score(input).value();
+  EXPECT_EQ(text.scores.at("is_text"), 1);
+  EXPECT_EQ(text.scores.at("is_list"), 0);
+  input.prompt = "system: Add.\nuser: 1+2=";
+  input.messages = {{"system", "Add."}, {"user", "1+2="}};
+  const RewardResult list = reward->Score(input).value();
+  EXPECT_EQ(list.scores.at("is_text"), 0);
+  EXPECT_EQ(list.scores.at("is_list"), 1);
+}
 
 TEST_F(CommandRewardTest, ScoresInOrderOnSeveralProcesses) {
   options_.processes = 2;

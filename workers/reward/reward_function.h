@@ -15,14 +15,22 @@
 
 namespace baton::reward {
 
+/// One turn of a prompt that is a conversation.
+struct PromptMessage {
+  std::string role;
+  std::string content;
+};
+
 struct RewardInput {
-  std::string prompt;
+  std::string prompt;  ///< As the data set gives it, before a chat template. See `messages`.
   std::string response;
   std::string answer;  ///< What the data set holds as right; may be empty.
   std::string source;  ///< Which data set.
   std::string extra;   ///< The data set's own fields as one JSON value; empty: none.
   /// Becomes true when nobody wants the result any more (then call NoticeCancelled); may be null.
   std::shared_ptr<const std::atomic<bool>> cancelled;
+  /// The prompt, where the data set gives messages; then `prompt` has them as one text.
+  std::vector<PromptMessage> messages;
 };
 
 struct RewardResult {

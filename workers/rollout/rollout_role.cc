@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
+#include "workers/policy/chat_messages.h"
 #include "workers/policy/generation_options.h"
 #include "workers/policy/trajectory_columns.h"
 
@@ -117,12 +118,9 @@ absl::StatusOr<v1::TaskResult> RolloutRole::LoadWeights(const v1::Task& task,
 
 absl::StatusOr<Generation> RolloutRole::MakeGeneration(const v1::Generate& task) const {
   const policy::PolicySource& source = *assigned_->source;
-  std::vector<engine::ChatMessage> messages;
-  for (const v1::ChatMessage& message : task.messages()) {
-    messages.push_back({message.role(), message.content()});
-  }
   Generation generation;
-  BATON_ASSIGN_OR_RETURN(generation.prompt_text, source.RenderPrompt(messages, task.prompt()));
+  BATON_ASSIGN_OR_RETURN(generation.prompt_text,
+                         source.RenderPrompt(policy::ChatMessages(task.messages()), task.prompt()));
   engine::GenerateRequest& request = generation.request;
   BATON_ASSIGN_OR_RETURN(request.prompt,
                          source.EncodePrompt(generation.prompt_text, task.max_prompt_length()));

@@ -20,7 +20,7 @@
 
 namespace baton::trainer {
 
-/// A pair travels as one trajectory: `prompt_text`, the chosen response as `response_text`, the
+/// A pair travels as one trajectory: its prompt, the chosen response as `response_text`, the
 /// rejected one as a column `rejected` of bytes (UTF-8). Both sides are encoded as demonstrations
 /// are (FromTexts). INVALID_ARGUMENT names the trajectory and its prompt: no rejected response, or
 /// sides that are equal.

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "sdk/base/status_macros.h"
+#include "workers/policy/chat_messages.h"
 #include "workers/policy/trajectory_columns.h"
 
 namespace baton::trainer {
@@ -61,8 +62,9 @@ absl::StatusOr<engine::TrainSequence> FromColumns(const v1::Trajectory& trajecto
 absl::StatusOr<engine::TrainSequence> FromTexts(const v1::Trajectory& trajectory,
                                                 const v1::DataSpec& data,
                                                 const policy::PolicySource& source) {
-  BATON_ASSIGN_OR_RETURN(const std::string prompt,
-                         source.RenderPrompt({}, trajectory.prompt_text()));
+  BATON_ASSIGN_OR_RETURN(
+      const std::string prompt,
+      source.RenderPrompt(policy::ChatMessages(trajectory.messages()), trajectory.prompt_text()));
   engine::TrainSequence sequence;
   BATON_ASSIGN_OR_RETURN(sequence.tokens, source.EncodePrompt(prompt, data.max_prompt_length()));
   sequence.prompt_length = static_cast<int64_t>(sequence.tokens.size());

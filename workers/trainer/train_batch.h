@@ -26,8 +26,9 @@ struct ValueColumns {
 absl::StatusOr<engine::TrainSequence> FromColumns(const v1::Trajectory& trajectory,
                                                   const ValueColumns& columns = {});
 
-/// A demonstration, or pretraining text of a policy's batch: `prompt_text` through the chat
-/// template, then `response_text` and what ends a response; limits of spec.data.
+/// A demonstration, or pretraining text of a policy's batch: `messages` (without them
+/// `prompt_text`) through the chat template, as rollouts see them; then `response_text` and what
+/// ends a response; limits of spec.data.
 absl::StatusOr<engine::TrainSequence> FromTexts(const v1::Trajectory& trajectory,
                                                 const v1::DataSpec& data,
                                                 const policy::PolicySource& source);
