@@ -37,9 +37,10 @@ bool Caller::May(Scope scope) const {
 }
 
 bool ValidId(absl::string_view id) {
-  return !id.empty() && id.size() <= 63 && std::all_of(id.begin(), id.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
-  });
+  return !id.empty() && id.size() <= 63 && id != "-" &&
+         std::all_of(id.begin(), id.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+         });
 }
 
 std::string ProjectOf(absl::string_view job) {

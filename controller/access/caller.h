@@ -15,7 +15,7 @@ namespace baton::access {
 enum class Scope : uint8_t {
   kRead,    ///< See jobs and what they make.
   kWrite,   ///< Submit, steer and delete jobs; upload files.
-  kWorker,  ///< Attach as a worker and fetch batches.
+  kWorker,  ///< Attach as a worker and fetch batches, for the token's project or all.
   kAdmin,   ///< Tokens, projects, drains; everything.
 };
 
@@ -27,12 +27,14 @@ struct Caller {
   std::string name;           ///< For the audit log: a token's id, "file", or "anyone".
   std::string project = "*";  ///< The only one it may touch; "*": all.
   std::set<Scope> scopes;
+  bool kept = false;  ///< By a token of the book, which may be revoked or expire.
 
   bool May(Scope scope) const;
   bool Opens(absl::string_view other) const { return project == "*" || project == other; }
 };
 
-/// A job's or a project's id: 1 to 63 of a-z, 0-9 and '-'.
+/// A job's or a project's id: 1 to 63 of a-z, 0-9 and '-', but not "-" alone, which stands for all
+/// projects.
 bool ValidId(absl::string_view id);
 
 /// The project of "projects/P/jobs/J"; empty for any other text.

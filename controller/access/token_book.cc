@@ -43,8 +43,11 @@ absl::Status Check(const v1::Token& token, const v1::CreateTokenRequest& request
   }
   for (const std::string& scope : token.scopes()) {
     BATON_RETURN_IF_ERROR(ParseScope(scope).status());
-    if ((scope == "admin" || scope == "worker") && token.project() != "*") {
-      return wrong(absl::StrCat("the scope ", scope, " is for all projects: give project '*'"));
+    if (scope == "admin" && token.project() != "*") {
+      return wrong("the scope admin is for all projects: give project '*'");
+    }
+    if (scope == "worker" && request.project().empty()) {
+      return wrong("say whose jobs the worker gets: a project, or '*' for all");
     }
   }
   if (token.note().size() > kMaxNote) {
@@ -94,11 +97,11 @@ absl::Status TokenBook::Load(store::Store* store) {
 
 absl::StatusOr<Caller> TokenBook::Find(absl::string_view bearer, absl::Time now) const {
   if (bearer.empty()) {
-    if (open()) return Caller{"anyone", "*", {Scope::kAdmin}};
+    if (open()) return Caller{"anyone", "*", {Scope::kAdmin}, /*kept=*/false};
     return Unauthenticated("TOKEN", "this controller asks for a token; give --token-file");
   }
   for (const std::string& token : admin_tokens_) {
-    if (SameSecret(token, bearer)) return Caller{"file", "*", {Scope::kAdmin}};
+    if (SameSecret(token, bearer)) return Caller{"file", "*", {Scope::kAdmin}, /*kept=*/false};
   }
   absl::MutexLock lock(&mu_);
   const auto row = rows_.find(IdOf(bearer));
@@ -106,17 +109,38 @@ absl::StatusOr<Caller> TokenBook::Find(absl::string_view bearer, absl::Time now)
     return Unauthenticated("TOKEN", "this token is not known to the controller");
   }
   const v1::Token& token = row->second.token();
-  if (token.has_expire_time() && absl::FromUnixSeconds(token.expire_time().seconds()) <= now) {
-    return Unauthenticated("TOKEN_EXPIRED",
-                           absl::StrCat("token ", token.token_id(),
-                                        " has expired; ask an administrator for a new one"));
+  BATON_RETURN_IF_ERROR(CheckExpiry(token, now));
+  // Made by an earlier release: "-" stands for all projects where jobs are listed.
+  if (token.project() != "*" && !ValidId(token.project())) {
+    return Unauthenticated(
+        "TOKEN", absl::StrCat("token ", token.token_id(), " is for project '", token.project(),
+                              "', which is none; revoke it and make another"));
   }
-  Caller caller{token.token_id(), token.project(), {}};
+  Caller caller{token.token_id(), token.project(), {}, /*kept=*/true};
   for (const std::string& name : token.scopes()) {
     const auto scope = ParseScope(name);
     if (scope.ok()) caller.scopes.insert(*scope);  // one of a later release opens nothing here
   }
   return caller;
+}
+
+absl::Status TokenBook::CheckExpiry(const v1::Token& token, absl::Time now) {
+  if (!token.has_expire_time() || absl::FromUnixSeconds(token.expire_time().seconds()) > now) {
+    return absl::OkStatus();
+  }
+  return Unauthenticated(
+      "TOKEN_EXPIRED",
+      absl::StrCat("token ", token.token_id(), " has expired; ask an administrator for a new one"));
+}
+
+absl::Status TokenBook::StillGood(const Caller& caller, absl::Time now) const {
+  if (!caller.kept) return absl::OkStatus();
+  absl::MutexLock lock(&mu_);
+  const auto row = rows_.find(caller.name);
+  if (row == rows_.end()) {
+    return Unauthenticated("TOKEN", absl::StrCat("token ", caller.name, " was revoked"));
+  }
+  return CheckExpiry(row->second.token(), now);
 }
 
 void TokenBook::Create(const v1::CreateTokenRequest& request, absl::Time now,

@@ -45,6 +45,9 @@ class TokenBook {
   /// Who shows `bearer` (empty: shows none). UNAUTHENTICATED: TOKEN, TOKEN_EXPIRED.
   absl::StatusOr<Caller> Find(absl::string_view bearer, absl::Time now) const;
 
+  /// Whether the token that Find knew the caller by is one still. Errors as those of Find.
+  absl::Status StillGood(const Caller& caller, absl::Time now) const;
+
   /// `done` is called once the token is kept. INVALID_ARGUMENT (TOKEN_SPEC).
   void Create(const v1::CreateTokenRequest& request, absl::Time now,
               Done<v1::CreateTokenResponse> done);
@@ -53,6 +56,8 @@ class TokenBook {
   void Revoke(const std::string& id, Done<v1::RevokeTokenResponse> done);
 
  private:
+  static absl::Status CheckExpiry(const v1::Token& token, absl::Time now);
+
   const std::set<std::string> admin_tokens_;
   store::Store* store_ = nullptr;
   mutable absl::Mutex mu_;

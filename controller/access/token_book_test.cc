@@ -59,6 +59,9 @@ TEST_F(TokenBookTest, ATokenIsItsProjectAndItsScopes) {
   const auto writer = book_.Find(Create("", {"write"})->secret(), now_);
   EXPECT_TRUE(writer->May(Scope::kRead));
   EXPECT_TRUE(writer->Opens("default"));
+  const auto worker = book_.Find(Create("a", {"worker"})->secret(), now_);
+  EXPECT_TRUE(worker->May(Scope::kWorker));
+  EXPECT_FALSE(worker->Opens("b"));
 }
 
 TEST_F(TokenBookTest, OnlyTheWholeSecretOpens) {
@@ -110,11 +113,40 @@ TEST_F(TokenBookTest, TheStoreKeepsThemButNotTheirSecrets) {
   EXPECT_THAT(rows->front().value, Not(HasSubstr(secret)));
 }
 
+TEST_F(TokenBookTest, ATokenThatAnEarlierReleaseMadeForAllProjectsByMistakeOpensNothing) {
+  const auto made = Create("a", {"read"});
+  store::v1::TokenRow row;
+  ASSERT_TRUE(row.ParseFromString(**store_.Get("tokens", made->token().token_id())));
+  row.mutable_token()->set_project("-");
+  absl::Notification kept;
+  store_.Commit({{"tokens", made->token().token_id(), row.SerializeAsString()}},
+                [&](const absl::Status&) { kept.Notify(); });
+  kept.WaitForNotification();
+  TokenBook after({"root-secret"});
+  ASSERT_TRUE(after.Load(&store_).ok());
+  EXPECT_EQ(ErrorReason(after.Find(made->secret(), now_).status()), "TOKEN");
+}
+
+TEST_F(TokenBookTest, WhatATokenOpenedIsGoodUntilItEnds) {
+  const Caller lasting = *book_.Find(Create("a", {"read"})->secret(), now_);
+  const Caller brief = *book_.Find(Create("a", {"read"}, 60)->secret(), now_);
+  const Caller root = *book_.Find("root-secret", now_);
+  for (const Caller& caller : {lasting, brief, root}) {
+    EXPECT_TRUE(book_.StillGood(caller, now_ + absl::Seconds(59)).ok()) << caller.name;
+  }
+  EXPECT_EQ(ErrorReason(book_.StillGood(brief, now_ + absl::Seconds(60))), "TOKEN_EXPIRED");
+  book_.Revoke(lasting.name, [](const auto&) {});
+  EXPECT_EQ(ErrorReason(book_.StillGood(lasting, now_)), "TOKEN");
+  EXPECT_TRUE(book_.StillGood(root, now_ + absl::Hours(10'000)).ok());
+}
+
 TEST_F(TokenBookTest, WhatMakesNoSenseIsRefused) {
   EXPECT_EQ(ErrorReason(Create("a", {}).status()), "TOKEN_SPEC");
   EXPECT_THAT(std::string(Create("a", {"root"}).status().message()), HasSubstr("read, write"));
   EXPECT_EQ(ErrorReason(Create("../a", {"read"}).status()), "TOKEN_SPEC");
   EXPECT_EQ(ErrorReason(Create("a", {"admin"}).status()), "TOKEN_SPEC");
+  EXPECT_EQ(ErrorReason(Create("-", {"read"}).status()), "TOKEN_SPEC");   // would be all projects
+  EXPECT_EQ(ErrorReason(Create("", {"worker"}).status()), "TOKEN_SPEC");  // whose jobs?
   EXPECT_EQ(ErrorReason(Create("a", {"read"}, -5).status()), "TOKEN_SPEC");
   EXPECT_TRUE(book_.List().tokens().empty());
 }

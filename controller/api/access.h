@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "controller/access/audit_log.h"
 #include "controller/access/token_book.h"
+#include "controller/api/open_streams.h"
 #include "grpcpp/server_context.h"
 
 namespace baton::api {
@@ -42,7 +43,9 @@ class Access {
   /// `audit` may be null.
   explicit Access(std::shared_ptr<access::TokenBook> tokens,
                   std::shared_ptr<access::AuditLog> audit = nullptr)
-      : tokens_(std::move(tokens)), audit_(std::move(audit)) {}
+      : tokens_(std::move(tokens)),
+        audit_(std::move(audit)),
+        streams_(std::make_shared<OpenStreams>(tokens_)) {}
 
   /// UNAUTHENTICATED (TOKEN, TOKEN_EXPIRED) unless the call carries `authorization: Bearer TOKEN`;
   /// PERMISSION_DENIED (SCOPE, PROJECT). Refusals are told to the audit log.
@@ -52,10 +55,13 @@ class Access {
 
   bool open() const { return tokens_->open(); }
   access::TokenBook& tokens() const { return *tokens_; }
+  /// Where calls that stay open are told, so that they end with their caller's token.
+  OpenStreams& streams() const { return *streams_; }
 
  private:
   std::shared_ptr<access::TokenBook> tokens_;
   std::shared_ptr<access::AuditLog> audit_;
+  std::shared_ptr<OpenStreams> streams_;
 };
 
 /// True for "127.x.y.z:port", "[::1]:port", "localhost:port" and "unix:path".

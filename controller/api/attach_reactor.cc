@@ -8,7 +8,10 @@ namespace baton::api {
 
 class AttachReactor::Stream : public controller::WorkerStream {
  public:
-  explicit Stream(AttachReactor* reactor) : reactor_(reactor) {}
+  Stream(AttachReactor* reactor, grpc::CallbackServerContext* context, std::string project)
+      : project_(std::move(project)), reactor_(reactor), context_(context) {}
+
+  std::string project() const override { return project_; }
 
   void Send(v1::ControllerMessage message) override {
     absl::MutexLock lock(&mu_);
@@ -26,6 +29,14 @@ class AttachReactor::Stream : public controller::WorkerStream {
   void Close(absl::Status status) override {
     absl::MutexLock lock(&mu_);
     if (reactor_ != nullptr && !ending_) EndLocked(status);
+  }
+
+  // The second time, a worker that does not read what is being written is cut off.
+  void Cut(const absl::Status& status) {
+    absl::MutexLock lock(&mu_);
+    if (reactor_ == nullptr) return;
+    if (std::exchange(cut_, true)) return context_->TryCancel();
+    if (!ending_) EndLocked(status);
   }
 
   void Written(bool ok) {
@@ -69,23 +80,30 @@ class AttachReactor::Stream : public controller::WorkerStream {
     reactor_->Finish(ToGrpc(status_));
   }
 
+  const std::string project_;
   absl::Mutex mu_;
   AttachReactor* reactor_ ABSL_GUARDED_BY(mu_);     // null once gRPC is done
+  grpc::CallbackServerContext* const context_;      // valid until then
   std::deque<Waiting> queue_ ABSL_GUARDED_BY(mu_);  // the front is being written
   size_t bytes_ ABSL_GUARDED_BY(mu_) = 0;           // of the messages that wait
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
+  bool cut_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status status_ ABSL_GUARDED_BY(mu_);
 };
 
-AttachReactor::AttachReactor(const absl::Status& allowed,
+AttachReactor::AttachReactor(const absl::StatusOr<Granted>& granted, const Access& access,
+                             grpc::CallbackServerContext* context,
                              controller::ControllerInterface* controller)
-    : stream_(std::make_shared<Stream>(this)) {
-  if (!allowed.ok()) {
-    stream_->Close(allowed);
+    : stream_(
+          std::make_shared<Stream>(this, context, granted.ok() ? granted->caller.project : "")) {
+  if (!granted.ok()) {
+    stream_->Close(granted.status());
     return;
   }
   session_ = controller->Attach(stream_);
+  place_ = access.streams().Add(
+      granted->caller, [stream = stream_](const absl::Status& status) { stream->Cut(status); });
   StartRead(&incoming_);
 }
 

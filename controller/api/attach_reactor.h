@@ -11,6 +11,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "baton/v1/worker_service.pb.h"
+#include "controller/api/access.h"
 #include "controller/runtime/controller_interface.h"
 #include "grpcpp/support/server_callback.h"
 
@@ -19,8 +20,10 @@ namespace baton::api {
 /// Deletes itself. One read and one write are under way at most.
 class AttachReactor : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::ControllerMessage> {
  public:
-  /// `allowed`: a refusal ends the stream at once.
-  AttachReactor(const absl::Status& allowed, controller::ControllerInterface* controller);
+  /// `granted`: a refusal ends the stream at once; else whose jobs the worker may get, for as long
+  /// as its token opens anything.
+  AttachReactor(const absl::StatusOr<Granted>& granted, const Access& access,
+                grpc::CallbackServerContext* context, controller::ControllerInterface* controller);
   ~AttachReactor() override;
 
   void OnReadDone(bool ok) override;
@@ -36,6 +39,7 @@ class AttachReactor : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::Cont
   class Stream;
   std::shared_ptr<Stream> stream_;
   std::unique_ptr<controller::WorkerSession> session_;
+  OpenStreams::Place place_;
   v1::WorkerMessage incoming_;
 };
 

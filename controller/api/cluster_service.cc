@@ -1,5 +1,6 @@
 #include "controller/api/cluster_service.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "controller/access/caller.h"
@@ -12,20 +13,28 @@ using access::Scope;
 grpc::ServerUnaryReactor* ClusterServiceImpl::ListWorkers(grpc::CallbackServerContext* context,
                                                           const v1::ListWorkersRequest* request,
                                                           v1::ListWorkersResponse* response) {
-  return Unary(access_, context, {"ClusterService.ListWorkers", Scope::kRead, ""}, response,
-               [&](const Granted& granted, controller::Callback<v1::ListWorkersResponse> done) {
-                 controller_->ListWorkers(
-                     *request, [granted, done = std::move(done)](
-                                   absl::StatusOr<v1::ListWorkersResponse> all) {
-                       if (!all.ok()) return done(std::move(all));
-                       for (v1::Worker& worker : *all->mutable_workers()) {
-                         // Others' jobs are none of the caller's business.
-                         if (granted.caller.Opens(access::ProjectOf(worker.job()))) continue;
-                         if (!worker.job().empty()) worker.set_job("(of another project)");
-                       }
-                       done(std::move(all));
-                     });
-               });
+  return Unary(
+      access_, context, {"ClusterService.ListWorkers", Scope::kRead, ""}, response,
+      [&](const Granted& granted, controller::Callback<v1::ListWorkersResponse> done) {
+        controller_->ListWorkers(*request, [granted, done = std::move(done)](
+                                               absl::StatusOr<v1::ListWorkersResponse> all) {
+          if (!all.ok()) return done(std::move(all));
+          // Workers of another project are none of the caller's business,
+          auto& workers = *all->mutable_workers();
+          workers.erase(std::remove_if(workers.begin(), workers.end(),
+                                       [&](const v1::Worker& worker) {
+                                         return !worker.project().empty() &&
+                                                !granted.caller.Opens(worker.project());
+                                       }),
+                        workers.end());
+          for (v1::Worker& worker : *all->mutable_workers()) {
+            // nor are others' jobs.
+            if (granted.caller.Opens(access::ProjectOf(worker.job()))) continue;
+            if (!worker.job().empty()) worker.set_job("(of another project)");
+          }
+          done(std::move(all));
+        });
+      });
 }
 
 grpc::ServerUnaryReactor* ClusterServiceImpl::DrainWorker(grpc::CallbackServerContext* context,

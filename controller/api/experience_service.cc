@@ -16,15 +16,18 @@ constexpr size_t kChunkBytes = 1u << 20;
 grpc::ServerWriteReactor<v1::FetchBatchResponse>* ExperienceServiceImpl::FetchBatch(
     grpc::CallbackServerContext* context, const v1::FetchBatchRequest* request) {
   using Outbox = OutboxReactor<v1::FetchBatchResponse>;
-  auto reactor = Outbox::Make(std::numeric_limits<size_t>::max());  // a batch is bounded itself
-  const absl::Status allowed =
-      access_.Check(*context, {"ExperienceService.FetchBatch", access::Scope::kWorker, ""})
-          .status();
-  if (!allowed.ok()) {
-    reactor->End(allowed);
+  auto reactor = Outbox::Make(std::numeric_limits<size_t>::max(), nullptr, 0,
+                              context);  // a batch is bounded itself
+  const auto granted = access_.Check(
+      *context, {"ExperienceService.FetchBatch", access::Scope::kWorker, request->job()});
+  if (!granted.ok()) {
+    reactor->End(granted.status());
     return reactor.get();
   }
-  controller_->FetchBatch(*request, [reactor](absl::StatusOr<std::vector<v1::Trajectory>> batch) {
+  reactor->Keep(CutWithToken(access_, *granted, reactor));
+  v1::FetchBatchRequest asked = *request;
+  asked.set_job(granted->resource);
+  controller_->FetchBatch(asked, [reactor](absl::StatusOr<std::vector<v1::Trajectory>> batch) {
     if (!batch.ok()) return reactor->End(batch.status());
     v1::FetchBatchResponse chunk;
     size_t bytes = 0;

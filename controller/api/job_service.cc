@@ -200,10 +200,11 @@ grpc::ServerUnaryReactor* JobServiceImpl::ExplainJob(Context* context,
 grpc::ServerWriteReactor<v1::JobEvent>* JobServiceImpl::WatchJob(
     Context* context, const v1::WatchJobRequest* request) {
   auto reactor = OutboxReactor<v1::JobEvent>::Make(kWatchCapacityBytes, OutboxBudget::OfWatches(),
-                                                   request->after_revision());
+                                                   request->after_revision(), context);
   auto granted = access_.Check(*context, {"JobService.WatchJob", Scope::kRead, request->name()});
   auto place = granted.ok() ? TakePlace(*granted) : granted.status();
   if (place.ok()) {
+    reactor->Keep(CutWithToken(access_, *granted, reactor));
     v1::WatchJobRequest taken = Take(request);
     taken.set_name(granted->resource);
     reactor->Hold(std::make_unique<PlacedSubscription>(
@@ -218,10 +219,11 @@ grpc::ServerWriteReactor<v1::JobEvent>* JobServiceImpl::WatchJob(
 grpc::ServerWriteReactor<v1::LogEntry>* JobServiceImpl::ReadLogs(
     Context* context, const v1::ReadLogsRequest* request) {
   auto reactor = OutboxReactor<v1::LogEntry>::Make(kWatchCapacityBytes, OutboxBudget::OfWatches(),
-                                                   request->after_sequence());
+                                                   request->after_sequence(), context);
   auto granted = access_.Check(*context, {"JobService.ReadLogs", Scope::kRead, request->name()});
   auto place = granted.ok() ? TakePlace(*granted) : granted.status();
   if (place.ok()) {
+    reactor->Keep(CutWithToken(access_, *granted, reactor));
     v1::ReadLogsRequest taken = Take(request);
     taken.set_name(granted->resource);
     reactor->Hold(std::make_unique<PlacedSubscription>(
@@ -240,8 +242,10 @@ absl::StatusOr<WatchPlaces::Place> JobServiceImpl::TakePlace(const Granted& gran
 grpc::ServerReadReactor<v1::UploadFileRequest>* JobServiceImpl::UploadFile(
     Context* context, v1::UploadFileResponse* response) {
   const auto granted = access_.Check(*context, {"JobService.UploadFile", Scope::kWrite, ""});
-  return new UploadFileReactor(granted.status(), controller_->files_dir(), files_, context,
-                               response);
+  auto* const reactor =
+      new UploadFileReactor(granted.status(), controller_->files_dir(), files_, context, response);
+  if (granted.ok()) reactor->Keep(access_.streams().AddCall(granted->caller, context));
+  return reactor;
 }
 
 }  // namespace baton::api

@@ -12,7 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "baton/v1/job_service.pb.h"
+#include "controller/api/access.h"
 #include "controller/runtime/controller_interface.h"
+#include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
 #include "sdk/rpc/error.h"
 
@@ -59,10 +61,12 @@ class OutboxReactor : public grpc::ServerWriteReactor<Message>,
  public:
   /// At most `capacity_bytes` of messages may wait, less while the `budget` is spent (it outlives
   /// all; null: none). `after`: the number that the peer has already. gRPC owns one reference until
-  /// OnDone.
+  /// OnDone, and keeps `context` until then (null: Cut waits for a peer that does not read).
   static std::shared_ptr<OutboxReactor> Make(size_t capacity_bytes, OutboxBudget* budget = nullptr,
-                                             int64_t after = 0) {
-    auto reactor = std::shared_ptr<OutboxReactor>(new OutboxReactor(capacity_bytes, budget, after));
+                                             int64_t after = 0,
+                                             grpc::CallbackServerContext* context = nullptr) {
+    auto reactor =
+        std::shared_ptr<OutboxReactor>(new OutboxReactor(capacity_bytes, budget, after, context));
     absl::MutexLock lock(&reactor->mu_);
     reactor->self_ = reactor;
     return reactor;
@@ -106,10 +110,32 @@ class OutboxReactor : public grpc::ServerWriteReactor<Message>,
     if (queue_.empty()) Conclude();
   }
 
+  /// Ends the stream at once: what waits is dropped. A peer that does not even read what is being
+  /// written is cut off when Cut is called again.
+  void Cut(const absl::Status& status) {
+    absl::MutexLock lock(&mu_);
+    if (done_) return;
+    if (std::exchange(cut_, true)) {
+      if (context_ != nullptr) context_->TryCancel();
+      return;
+    }
+    ending_ = true;
+    status_ = status;
+    if (queue_.empty()) return Conclude();
+    for (size_t i = 1; i < queue_.size(); ++i) Forget(queue_[i].bytes);
+    queue_.erase(queue_.begin() + 1, queue_.end());
+  }
+
   /// Keeps the subscription for as long as the stream lives.
   void Hold(std::unique_ptr<controller::Subscription> subscription) {
     absl::MutexLock lock(&mu_);
     if (!done_) subscription_ = std::move(subscription);
+  }
+
+  /// Keeps something else for as long.
+  void Keep(std::shared_ptr<const void> place) {
+    absl::MutexLock lock(&mu_);
+    if (!done_) place_ = std::move(place);
   }
 
   void OnWriteDone(bool ok) override {
@@ -135,8 +161,10 @@ class OutboxReactor : public grpc::ServerWriteReactor<Message>,
   void OnDone() override {
     std::shared_ptr<OutboxReactor> self;
     std::unique_ptr<controller::Subscription> subscription;
+    std::shared_ptr<const void> place;
     absl::MutexLock lock(&mu_);
     done_ = true;
+    place = std::move(place_);
     subscription = std::move(subscription_);
     self = std::move(self_);
     // `lock` is released before `self`: locals die in reverse order of their declaration.
@@ -148,8 +176,9 @@ class OutboxReactor : public grpc::ServerWriteReactor<Message>,
     size_t bytes = 0;
   };
 
-  OutboxReactor(size_t capacity_bytes, OutboxBudget* budget, int64_t after)
-      : capacity_bytes_(capacity_bytes), budget_(budget), last_(after) {}
+  OutboxReactor(size_t capacity_bytes, OutboxBudget* budget, int64_t after,
+                grpc::CallbackServerContext* context)
+      : capacity_bytes_(capacity_bytes), budget_(budget), context_(context), last_(after) {}
 
   void Forget(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     bytes_ -= bytes;
@@ -164,17 +193,31 @@ class OutboxReactor : public grpc::ServerWriteReactor<Message>,
 
   const size_t capacity_bytes_;
   OutboxBudget* const budget_;
+  grpc::CallbackServerContext* const context_;  // valid until done_
   absl::Mutex mu_;
   std::deque<Waiting> queue_ ABSL_GUARDED_BY(mu_);  // the front is being written
   size_t bytes_ ABSL_GUARDED_BY(mu_) = 0;           // of the messages in queue_
   int64_t last_ ABSL_GUARDED_BY(mu_);               // number of the last one pushed
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
+  bool cut_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
   bool done_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status status_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<controller::Subscription> subscription_ ABSL_GUARDED_BY(mu_);
+  std::shared_ptr<const void> place_ ABSL_GUARDED_BY(mu_);
   std::shared_ptr<OutboxReactor> self_ ABSL_GUARDED_BY(mu_);
 };
+
+/// Cuts the stream off when the caller's token ends. To be kept with the stream.
+template <typename Message>
+OpenStreams::Place CutWithToken(const Access& access, const Granted& granted,
+                                const std::shared_ptr<OutboxReactor<Message>>& reactor) {
+  return access.streams().Add(
+      granted.caller,
+      [weak = std::weak_ptr<OutboxReactor<Message>>(reactor)](const absl::Status& status) {
+        if (const auto stream = weak.lock()) stream->Cut(status);
+      });
+}
 
 }  // namespace baton::api
 

@@ -17,6 +17,12 @@ using ::testing::_;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+class IdleSession : public controller::WorkerSession {
+ public:
+  void OnMessage(v1::WorkerMessage) override {}
+  void OnClosed() override {}
+};
+
 class RefusalsTest : public ApiServerTest {
  protected:
   void SetUp() override {
@@ -93,6 +99,12 @@ class RefusalsTest : public ApiServerTest {
     }
     return ErrorReason(FromGrpc(stream->Finish()));
   }
+  void RevokeAll() {
+    const v1::ListTokensResponse all = tokens_.book()->List();
+    for (const v1::Token& token : all.tokens()) {
+      tokens_.book()->Revoke(token.token_id(), [](const auto& done) { EXPECT_TRUE(done.ok()); });
+    }
+  }
   std::string Audit() const {
     std::ifstream in(audit_path_);
     return {std::istreambuf_iterator<char>(in), {}};
@@ -138,6 +150,111 @@ TEST_F(RefusalsTest, AnotherProjectsJobs) {
   EXPECT_EQ(jobs.jobs(0).name(), "a");
 }
 
+TEST_F(RefusalsTest, AWorkerOfAProject) {
+  const std::string token = tokens_.Make("a", "worker");
+  std::string project;
+  EXPECT_CALL(controller_, Attach(_)).WillOnce([&](auto stream) {
+    project = stream->project();
+    stream->Close(absl::OkStatus());
+    return std::make_unique<IdleSession>();
+  });
+  EXPECT_EQ(Attach(token), "");
+  EXPECT_EQ(project, "a");
+  std::string asked;
+  ON_CALL(controller_, FetchBatch(_, _)).WillByDefault([&](auto request, auto done) {
+    asked = request.job();
+    done(std::vector<v1::Trajectory>());
+  });
+  const auto fetch = [&](const std::string& job) {
+    grpc::ClientContext context;
+    Deadline(context);
+    context.AddMetadata("authorization", "Bearer " + token);
+    v1::FetchBatchRequest request;
+    request.set_job(job);
+    auto reader = v1::ExperienceService::NewStub(channel_)->FetchBatch(&context, request);
+    v1::FetchBatchResponse response;
+    while (reader->Read(&response)) {
+    }
+    return ErrorReason(FromGrpc(reader->Finish()));
+  };
+  EXPECT_EQ(fetch("projects/b/jobs/j"), "PROJECT");
+  EXPECT_EQ(asked, "");
+  EXPECT_EQ(fetch("j"), "");
+  EXPECT_EQ(asked, "projects/a/jobs/j");
+}
+
+class Placed : public controller::Subscription {
+ public:
+  explicit Placed(absl::Notification* gone) : gone_(gone) {}
+  ~Placed() override { gone_->Notify(); }
+
+ private:
+  absl::Notification* const gone_;
+};
+
+TEST_F(RefusalsTest, ATokenThatIsRevokedClosesWhatItOpened) {
+  const std::string worker = tokens_.Make("*", "worker"), writer = tokens_.Make("a", "write");
+  absl::Notification attached, watched, uploading;
+  EXPECT_CALL(controller_, Attach(_)).WillOnce([&](auto) {
+    attached.Notify();
+    return std::make_unique<IdleSession>();
+  });
+  EXPECT_CALL(controller_, WatchJob(_, _)).WillOnce([&](auto, auto) {
+    watched.Notify();
+    return nullptr;
+  });
+  EXPECT_CALL(controller_, files_dir()).WillOnce([&] {
+    uploading.Notify();
+    return files_;
+  });
+  grpc::ClientContext contexts[3];
+  for (int i = 0; i < 3; ++i) {
+    Deadline(contexts[i]);
+    contexts[i].AddMetadata("authorization", "Bearer " + (i == 0 ? worker : writer));
+  }
+  auto workers = v1::WorkerService::NewStub(channel_);
+  auto attach = workers->Attach(&contexts[0]);
+  v1::WatchJobRequest request;
+  request.set_name("j");
+  auto watch = jobs_->WatchJob(&contexts[1], request);
+  v1::UploadFileResponse kept;
+  auto upload = jobs_->UploadFile(&contexts[2], &kept);
+  v1::UploadFileRequest piece;
+  piece.set_filename("f");
+  ASSERT_TRUE(upload->Write(piece));
+  for (absl::Notification* one : {&attached, &watched, &uploading}) one->WaitForNotification();
+  RevokeAll();
+  v1::ControllerMessage message;
+  v1::JobEvent event;
+  EXPECT_FALSE(attach->Read(&message));
+  EXPECT_EQ(ErrorReason(FromGrpc(attach->Finish())), "TOKEN");
+  EXPECT_FALSE(watch->Read(&event));
+  EXPECT_EQ(ErrorReason(FromGrpc(watch->Finish())), "TOKEN");
+  EXPECT_EQ(upload->Finish().error_code(), grpc::StatusCode::CANCELLED);
+}
+
+TEST_F(RefusalsTest, ATokenThatExpiresClosesAWatchThatNobodyReads) {
+  const std::string token = tokens_.Make("a", "read", absl::Milliseconds(58'500), 60);
+  absl::Notification watched, gone;
+  EXPECT_CALL(controller_, WatchJob(_, _)).WillOnce([&](auto, auto sink) {
+    v1::JobEvent event;
+    event.set_message(std::string(1 << 20, 'x'));
+    for (int i = 0; i < 20; ++i) sink->OnEvent(event);
+    watched.Notify();
+    return std::make_unique<Placed>(&gone);
+  });
+  grpc::ClientContext context;
+  Deadline(context);
+  context.AddMetadata("authorization", "Bearer " + token);
+  v1::WatchJobRequest request;
+  request.set_name("j");
+  auto watch = jobs_->WatchJob(&context, request);
+  watched.WaitForNotification();
+  EXPECT_TRUE(gone.WaitForNotificationWithTimeout(absl::Seconds(10)));
+  context.TryCancel();
+  watch->Finish();
+}
+
 TEST_F(RefusalsTest, NamesThatOnlyLookLikeOnesOwn) {
   const std::string token = tokens_.Make("a", "read");
   for (const char* name : {"projects/b/jobs/../../a/jobs/j", "projects/", "projects//jobs/j"}) {
@@ -179,6 +296,7 @@ TEST_F(RefusalsTest, OthersJobsAreNotNamedInTheListOfWorkers) {
     workers.add_workers()->set_job("projects/a/jobs/mine");
     workers.add_workers()->set_job("projects/b/jobs/secret");
     workers.add_workers();
+    workers.add_workers()->set_project("b");
     done(workers);
   });
   auto cluster = v1::ClusterService::NewStub(channel_);
@@ -189,6 +307,7 @@ TEST_F(RefusalsTest, OthersJobsAreNotNamedInTheListOfWorkers) {
   EXPECT_EQ(seen.workers(0).job(), "projects/a/jobs/mine");
   EXPECT_THAT(seen.workers(1).job(), Not(HasSubstr("secret")));
   EXPECT_EQ(seen.workers(2).job(), "");
+  EXPECT_EQ(seen.workers_size(), 3);  // the one of project b is not its business
 }
 
 TEST_F(RefusalsTest, TooManyWatches) {

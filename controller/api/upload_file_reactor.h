@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "baton/v1/job_service.pb.h"
@@ -23,6 +24,9 @@ class UploadFileReactor : public grpc::ServerReadReactor<v1::UploadFileRequest> 
                     v1::UploadFileResponse* response);
   ~UploadFileReactor() override;
 
+  /// Kept for as long as the call lives. Before gRPC gets this object.
+  void Keep(std::shared_ptr<const void> place) { place_ = std::move(place); }
+
   void OnReadDone(bool ok) override;
   void OnDone() override;
 
@@ -40,6 +44,7 @@ class UploadFileReactor : public grpc::ServerReadReactor<v1::UploadFileRequest> 
   const grpc::CallbackServerContext* const context_;
   v1::UploadFileResponse* const response_;
   v1::UploadFileRequest request_;
+  std::shared_ptr<const void> place_;
   std::unique_ptr<File> file_;  // touched on files_ alone
 };
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "controller/core/durations.h"
 #include "controller/core/mutation.h"
+#include "controller/core/needed_features.h"
 
 namespace baton::controller {
 namespace {
@@ -43,6 +44,28 @@ bool ClusterCore::PlaysAll(const Worker& worker, const std::vector<std::string>&
                      [&](const std::string& role) { return Plays(worker, role); });
 }
 
+bool ClusterCore::MayWorkFor(const Worker& worker, const std::string& project) {
+  return worker.project == "*" || worker.project == project;
+}
+
+std::string ClusterCore::LacksFeature(const Worker& worker, const std::vector<std::string>& roles,
+                                      const std::map<std::string, std::string>& features) {
+  for (const std::string& role : roles) {
+    const auto needed = features.find(role);
+    if (needed == features.end()) continue;
+    const auto& offered = worker.hello.features();
+    if (std::count(offered.begin(), offered.end(), needed->second) == 0) return needed->second;
+  }
+  return "";
+}
+
+bool ClusterCore::Fits(const Worker& worker, const std::string& project,
+                       const std::vector<std::string>& roles,
+                       const std::map<std::string, std::string>& features) {
+  return PlaysAll(worker, roles) && MayWorkFor(worker, project) &&
+         LacksFeature(worker, roles, features).empty();
+}
+
 int ClusterCore::CreditsOf(const Worker& worker, const std::string& role) {
   int any = 1;
   for (const v1::MethodCredits& m : worker.hello.methods()) {
@@ -55,7 +78,8 @@ int ClusterCore::CreditsOf(const Worker& worker, const std::string& role) {
   return any;
 }
 
-ClusterEffects ClusterCore::OnHello(uint64_t session, const v1::Hello& hello, absl::Time now) {
+ClusterEffects ClusterCore::OnHello(uint64_t session, const v1::Hello& hello, absl::Time now,
+                                    const std::string& project) {
   ClusterEffects effects;
   auto refuse = [&](const std::string& reason, const absl::Status& status) {
     effects.push_back(ClusterRefuse{session, reason, status});
@@ -83,8 +107,10 @@ ClusterEffects ClusterCore::OnHello(uint64_t session, const v1::Hello& hello, ab
                       ", this controller is of epoch ", epoch_, ": a newer one is running")));
   }
   Worker& worker = workers_[hello.worker_id()];
+  // Its instance id can be read in a list of workers: the token says whose worker it is.
   const bool other_process =
-      !worker.hello.instance_id().empty() && worker.hello.instance_id() != hello.instance_id();
+      !worker.hello.instance_id().empty() &&
+      (worker.hello.instance_id() != hello.instance_id() || worker.project != project);
   if (other_process && worker.session != 0 && worker.lease_end > now) {
     return refuse("WORKER_ID_TAKEN",
                   absl::AlreadyExistsError(
@@ -99,8 +125,13 @@ ClusterEffects ClusterCore::OnHello(uint64_t session, const v1::Hello& hello, ab
   const bool holds = std::any_of(hello.roles_held().begin(), hello.roles_held().end(), wanted);
   // A task of taking the role on may be under way without the role being held yet.
   const bool assigning = !other_process && !worker.hello.instance_id().empty();
-  if (!worker.job.empty() && (other_process || (!holds && !assigning))) {
-    Lose(hello.worker_id(), other_process ? "its process was restarted" : "it forgot its role",
+  worker.project = project;
+  const bool allowed = MayWorkFor(worker, ProjectId(worker.job));
+  if (!worker.job.empty() && (!allowed || other_process || (!holds && !assigning))) {
+    Lose(hello.worker_id(),
+         !allowed        ? "its token is for another project now"
+         : other_process ? "its process was restarted"
+                         : "it forgot its role",
          effects);
   }
   if (worker.session != 0) sessions_.erase(worker.session);
@@ -182,12 +213,13 @@ ClusterEffects ClusterCore::OnTick(absl::Time now) {
 }
 
 ClusterEffects ClusterCore::OnNeed(const std::string& job, int priority, int64_t order, bool active,
-                                   const std::map<std::string, int>& missing, absl::Time now) {
+                                   const std::map<std::string, int>& missing, absl::Time now,
+                                   const std::map<std::string, std::string>& features) {
   ClusterEffects effects;
   if (missing.empty()) {
     needs_.Erase(job);
   } else {
-    needs_.Put(job, {priority, order, active, missing});
+    needs_.Put(job, {priority, order, active, missing, features});
   }
   Match(effects);
   return effects;
@@ -249,13 +281,18 @@ int ClusterCore::HeldBy(const std::string& project) const {
   }));
 }
 
-std::string ClusterCore::WhoHas(const std::string& roles, const std::string& job) const {
+std::string ClusterCore::WhoHas(const std::string& roles, const std::string& job,
+                                const std::map<std::string, std::string>& features) const {
   const std::vector<std::string> all = Split(roles);
   int free = 0, draining = 0, elsewhere = 0;
-  std::map<std::string, int> held;
+  std::map<std::string, int> held, lacking;  // by job; by feature
   for (const auto& [id, worker] : workers_) {
     if (worker.session == 0 || !PlaysAll(worker, all)) continue;
-    if (worker.draining) {
+    if (!MayWorkFor(worker, ProjectId(job))) {
+      ++elsewhere;
+    } else if (const std::string lacks = LacksFeature(worker, all, features); !lacks.empty()) {
+      ++lacking[lacks];
+    } else if (worker.draining) {
       ++draining;
     } else if (worker.job.empty()) {
       ++free;
@@ -270,6 +307,9 @@ std::string ClusterCore::WhoHas(const std::string& roles, const std::string& job
   if (elsewhere > 0) parts.push_back(absl::StrCat(elsewhere, " with other projects"));
   if (free > 0) parts.push_back(absl::StrCat(free, " free"));
   if (draining > 0) parts.push_back(absl::StrCat(draining, " drained"));
+  for (const auto& [feature, count] : lacking) {
+    parts.push_back(absl::StrCat(count, " without ", feature, FeatureRemedy(feature)));
+  }
   return parts.empty()
              ? absl::StrCat("none that plays ", roles, " is attached")
              : absl::StrCat("of those that play ", roles, ": ", absl::StrJoin(parts, ", "));
@@ -289,14 +329,15 @@ void ClusterCore::Explain(const std::string& job, absl::Time now,
                                   " workers and may hold ", limit));
     }
     for (const auto& [roles, missing] : need->missing) {
-      if (missing > 0) wait.set_cause(absl::StrCat(wait.cause(), "; ", WhoHas(roles, job)));
+      if (missing > 0)
+        wait.set_cause(absl::StrCat(wait.cause(), "; ", WhoHas(roles, job, need->features)));
     }
     // A worker that plays several roles is counted for each of them, and takes one.
     const auto free = std::count_if(workers_.begin(), workers_.end(), [&](const auto& entry) {
       const Worker& worker = entry.second;
       if (worker.session == 0 || worker.draining || !worker.job.empty()) return false;
       return std::any_of(need->missing.begin(), need->missing.end(), [&](const auto& roles) {
-        return roles.second > 0 && PlaysAll(worker, Split(roles.first));
+        return roles.second > 0 && Fits(worker, ProjectId(job), Split(roles.first), need->features);
       });
     });
     if (free > 0 && free < wanted) {
@@ -337,6 +378,7 @@ std::vector<v1::Worker> ClusterCore::List(absl::Time now) const {
     for (const v1::MethodCredits& m : worker.hello.methods()) roles.insert(m.role());
     for (const std::string& role : roles) w.add_roles(role);
     w.set_job(worker.job);
+    if (worker.project != "*") w.set_project(worker.project);
     w.set_role(worker.roles);
     w.set_device(worker.hello.device());
     w.set_pid(worker.hello.pid());
@@ -361,9 +403,10 @@ std::string ClusterCore::JobOf(const std::string& worker) const {
   return it == workers_.end() ? "" : it->second.job;
 }
 
-std::string ClusterCore::FindMethod(const std::string& role, const std::string& method) const {
+std::string ClusterCore::FindMethod(const std::string& role, const std::string& method,
+                                    const std::string& project) const {
   for (const auto& [id, worker] : workers_) {
-    if (worker.session == 0) continue;
+    if (worker.session == 0 || !MayWorkFor(worker, project)) continue;
     for (const v1::MethodCredits& m : worker.hello.methods()) {
       if (m.role() == role && m.method() == method) return id;
     }

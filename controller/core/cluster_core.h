@@ -82,7 +82,9 @@ class ClusterCore {
   ClusterEffects EndTurn();
 
   /// A stream said Hello. `session` is the runtime's number for it.
-  ClusterEffects OnHello(uint64_t session, const v1::Hello& hello, absl::Time now);
+  /// `project`: the only one whose jobs this worker may get; "*": all.
+  ClusterEffects OnHello(uint64_t session, const v1::Hello& hello, absl::Time now,
+                         const std::string& project = "*");
   /// The stream ended. Nothing happens to a worker that has a newer one.
   ClusterEffects OnClosed(uint64_t session, absl::Time now);
   /// False: the lease has ended already, and the stream must close.
@@ -90,9 +92,10 @@ class ClusterCore {
   ClusterEffects OnTick(absl::Time now);
 
   /// What a job still lacks, roles of a seat -> count; replaces what it asked before. `active` jobs
-  /// have started already.
+  /// have started already. `features`: role -> what a worker must promise to play it here.
   ClusterEffects OnNeed(const std::string& job, int priority, int64_t order, bool active,
-                        const std::map<std::string, int>& missing, absl::Time now);
+                        const std::map<std::string, int>& missing, absl::Time now,
+                        const std::map<std::string, std::string>& features = {});
   /// A job gives a worker back. Others are granted before a silent one; after `max_silences` in a
   /// row, or when it is slow, it gets no work until its process is restarted.
   ClusterEffects OnReturn(const std::string& job, const std::string& worker, absl::Time now,
@@ -115,8 +118,9 @@ class ClusterCore {
   uint64_t SessionOf(const std::string& worker) const;
   std::string WorkerOf(uint64_t session) const;
   std::string JobOf(const std::string& worker) const;
-  /// An attached worker that serves role and method, by id; "": none.
-  std::string FindMethod(const std::string& role, const std::string& method) const;
+  /// An attached worker that serves role and method for jobs of `project`, by id; "": none.
+  std::string FindMethod(const std::string& role, const std::string& method,
+                         const std::string& project) const;
   uint64_t epoch() const { return epoch_; }
   /// Lines of waiting jobs and free workers that matching looked at so far: its work, for tests.
   int64_t examined() const { return examined_; }
@@ -129,9 +133,10 @@ class ClusterCore {
     absl::Time seen;
     bool draining = false;
     std::string drain_reason;
-    int silences = 0;   // deadlines it let pass
-    std::string job;    // empty: free
-    std::string roles;  // granted, joined by "+"
+    int silences = 0;           // deadlines it let pass
+    std::string job;            // empty: free
+    std::string roles;          // granted, joined by "+"
+    std::string project = "*";  // the only one whose jobs it gets; "*": all
   };
   struct Supply;  // cluster_core_match.cc
   struct Place;
@@ -139,18 +144,28 @@ class ClusterCore {
   Supply CountSupply() const;
   int RoomOf(const std::string& project, const Supply& supply) const;
   double ShareOf(const std::string& project, const Supply& supply) const;
-  int FreeWith(const std::string& roles, Supply& supply);
-  bool MayServe(const NeedQueue::Line& line, int room, Supply& supply);
+  int FreeWith(const std::string& project, const NeedQueue::Line& line, const std::string& roles,
+               Supply& supply);
+  bool MayServe(const std::string& project, const NeedQueue::Line& line, int room, Supply& supply);
   std::vector<Place> Places(Supply& supply);
   bool Serve(const std::string& job, Supply& supply, ClusterEffects& effects);
   int HeldBy(const std::string& project) const;
   void Lose(const std::string& id, const std::string& reason, ClusterEffects& effects);
   /// Names the jobs of `job`'s own project; what other projects run is nobody else's matter.
-  std::string WhoHas(const std::string& roles, const std::string& job) const;
+  std::string WhoHas(const std::string& roles, const std::string& job,
+                     const std::map<std::string, std::string>& features) const;
   static void Drain(Worker& worker, const std::string& reason);
   static int CreditsOf(const Worker& worker, const std::string& role);
   static bool Plays(const Worker& worker, const std::string& role);
   static bool PlaysAll(const Worker& worker, const std::vector<std::string>& roles);
+  static bool MayWorkFor(const Worker& worker, const std::string& project);
+  /// The first feature that it lacks for a seat of `roles`; "": none.
+  static std::string LacksFeature(const Worker& worker, const std::vector<std::string>& roles,
+                                  const std::map<std::string, std::string>& features);
+  /// It may be granted a seat of `roles` to a job of `project`.
+  static bool Fits(const Worker& worker, const std::string& project,
+                   const std::vector<std::string>& roles,
+                   const std::map<std::string, std::string>& features);
 
   const uint64_t epoch_;
   const ClusterOptions options_;

@@ -22,9 +22,12 @@ std::vector<std::string> RolesOfSeat(const std::string& roles) {
 
 // What is there to be given, during one matching: it only becomes less.
 struct ClusterCore::Supply {
-  std::vector<std::string> free;         // workers
-  std::map<std::string, int> held;       // workers, by project
-  std::map<std::string, int> free_with;  // of `free`, by roles of a seat; filled when asked
+  std::vector<std::string> free;    // workers
+  bool bound = false;               // one of them works for one project alone
+  std::map<std::string, int> held;  // workers, by project
+  /// Of `free`, by project (where it makes a difference), features and roles of a seat; filled when
+  /// asked.
+  std::map<std::tuple<std::string, std::map<std::string, std::string>, std::string>, int> free_with;
 };
 
 // Where the first job of a line stands among the first ones of all lines.
@@ -41,6 +44,7 @@ ClusterCore::Supply ClusterCore::CountSupply() const {
       ++supply.held[ProjectId(worker.job)];
     } else if (worker.session != 0 && !worker.draining) {
       supply.free.push_back(id);
+      supply.bound = supply.bound || worker.project != "*";
     }
   }
   return supply;
@@ -64,26 +68,29 @@ double ClusterCore::ShareOf(const std::string& project, const Supply& supply) co
   return static_cast<double>(held == supply.held.end() ? 0 : held->second) / weight;
 }
 
-int ClusterCore::FreeWith(const std::string& roles, Supply& supply) {
-  const auto [there, unknown] = supply.free_with.try_emplace(roles, 0);
+int ClusterCore::FreeWith(const std::string& project, const NeedQueue::Line& line,
+                          const std::string& roles, Supply& supply) {
+  const auto [there, unknown] =
+      supply.free_with.try_emplace({supply.bound ? project : "", line.features, roles}, 0);
   if (!unknown) return there->second;
   examined_ += static_cast<int64_t>(supply.free.size());
   const std::vector<std::string> all = RolesOfSeat(roles);
-  there->second = static_cast<int>(
-      std::count_if(supply.free.begin(), supply.free.end(),
-                    [&](const std::string& id) { return PlaysAll(workers_.at(id), all); }));
+  there->second = static_cast<int>(std::count_if(
+      supply.free.begin(), supply.free.end(),
+      [&](const std::string& id) { return Fits(workers_.at(id), project, all, line.features); }));
   return there->second;
 }
 
 // False: Serve would change nothing for a job of this line.
-bool ClusterCore::MayServe(const NeedQueue::Line& line, int room, Supply& supply) {
+bool ClusterCore::MayServe(const std::string& project, const NeedQueue::Line& line, int room,
+                           Supply& supply) {
   ++examined_;
   if (!line.active && line.seats() > std::min(room, static_cast<int>(supply.free.size()))) {
     return false;
   }
   bool all = true, any = false;
   for (const auto& [roles, count] : line.missing) {
-    const int free = FreeWith(roles, supply);
+    const int free = FreeWith(project, line, roles, supply);
     all = all && free >= count;
     any = any || (count > 0 && free > 0);
   }
@@ -99,7 +106,7 @@ std::vector<ClusterCore::Place> ClusterCore::Places(Supply& supply) {
     if (room == 0) continue;
     const double share = ShareOf(project, supply);
     for (const auto& [line, jobs] : lines) {
-      if (!MayServe(line, room, supply)) continue;
+      if (!MayServe(project, line, room, supply)) continue;
       const auto& [priority, order, job] = *jobs.begin();
       places.push_back({{!line.active, priority, share, order, job}});
     }
@@ -128,7 +135,7 @@ bool ClusterCore::Serve(const std::string& job, Supply& supply, ClusterEffects& 
     examined_ += static_cast<int64_t>(supply.free.size());
     for (const std::string& id : supply.free) {
       const Worker& worker = workers_.at(id);
-      if (taken.count(id) > 0 || !PlaysAll(worker, all)) continue;
+      if (taken.count(id) > 0 || !Fits(worker, ProjectId(job), all, need.features)) continue;
       candidates.emplace_back(worker.silences, worker.hello.methods_size(), id);
     }
     std::sort(candidates.begin(), candidates.end());

@@ -8,6 +8,11 @@
 namespace baton::controller {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
 v1::Hello HelloOf(const std::string& id, const std::string& role,
                   const std::string& instance = "i1") {
   v1::Hello hello;
@@ -311,6 +316,67 @@ TEST_F(ClusterCoreTest, SeatsOfManyRolesAreServedFirst) {
   for (const ClusterGrant& grant : grants) {
     EXPECT_EQ(grant.worker, grant.roles == "actor" ? "w2" : "w1");
   }
+}
+
+std::string CauseOf(const ClusterCore& core, const std::string& job, absl::Time now) {
+  v1::ExplainJobResponse answer;
+  answer.add_waits()->set_kind("workers");
+  core.Explain(job, now, &answer);
+  return answer.waits(0).cause();
+}
+
+TEST_F(ClusterCoreTest, AJobWithACommandGetsOnlyWorkersThatRunCommands) {
+  const std::map<std::string, std::string> features = {{"reward", "reward_command"}};
+  const std::string job = "projects/a/jobs/j";
+  core_.OnHello(1, HelloOf("plain", "reward"), now_);
+  EXPECT_THAT(Of<ClusterGrant>(core_.OnNeed(job, 0, 1, false, {{"reward", 1}}, now_, features)),
+              IsEmpty());
+  EXPECT_THAT(CauseOf(core_, job, now_),
+              AllOf(HasSubstr("1 without reward_command"), HasSubstr("--allow-commands")));
+  // Others are served meanwhile, by the same worker.
+  EXPECT_THAT(
+      Of<ClusterGrant>(core_.OnNeed("projects/a/jobs/k", 0, 2, false, {{"reward", 1}}, now_)),
+      SizeIs(1));
+  v1::Hello hello = HelloOf("bold", "reward");
+  hello.add_features("reward_command");
+  const auto grants = Of<ClusterGrant>(core_.OnHello(2, hello, now_));
+  ASSERT_THAT(grants, SizeIs(1));
+  EXPECT_EQ(grants[0].worker, "bold");
+  EXPECT_EQ(grants[0].job, job);
+}
+
+TEST_F(ClusterCoreTest, AWorkerOfAProjectGetsItsJobsAlone) {
+  core_.OnNeed("projects/b/jobs/j", 9, 1, false, {{"rollout", 1}}, now_);
+  EXPECT_THAT(Of<ClusterGrant>(core_.OnHello(1, HelloOf("r", "rollout"), now_, "a")), IsEmpty());
+  EXPECT_THAT(CauseOf(core_, "projects/b/jobs/j", now_), HasSubstr("1 with other projects"));
+  EXPECT_EQ(core_.FindMethod("rollout", "generate", "b"), "");
+  EXPECT_EQ(core_.FindMethod("rollout", "generate", "a"), "r");
+  EXPECT_EQ(core_.List(now_)[0].project(), "a");
+  const auto grants =
+      Of<ClusterGrant>(core_.OnNeed("projects/a/jobs/j", 0, 2, false, {{"rollout", 1}}, now_));
+  ASSERT_THAT(grants, SizeIs(1));
+  EXPECT_EQ(grants[0].worker, "r");
+}
+
+// The instance id stands in every list of workers.
+TEST_F(ClusterCoreTest, AnotherProjectsTokenDoesNotTakeAWorkersPlace) {
+  core_.OnHello(1, HelloOf("r", "rollout"), now_, "a");
+  core_.OnNeed("projects/a/jobs/j", 0, 1, false, {{"rollout", 1}}, now_);
+  const auto refused = Of<ClusterRefuse>(core_.OnHello(2, HelloOf("r", "rollout"), now_, "b"));
+  ASSERT_THAT(refused, SizeIs(1));
+  EXPECT_EQ(refused[0].reason, "WORKER_ID_TAKEN");
+  EXPECT_EQ(core_.SessionOf("r"), 1u);
+}
+
+TEST_F(ClusterCoreTest, AfterARestartAWorkerDoesNotComeBackToAnotherProjectsJob) {
+  core_.Expect("projects/b/jobs/j", "r", "rollout", now_);
+  v1::Hello hello = HelloOf("r", "rollout");
+  hello.add_roles_held()->set_job("projects/b/jobs/j");
+  hello.mutable_roles_held(0)->set_role("rollout");
+  const ClusterEffects effects = core_.OnHello(1, hello, now_, "a");
+  EXPECT_THAT(Of<ClusterLost>(effects), SizeIs(1));
+  EXPECT_THAT(Of<ClusterBack>(effects), IsEmpty());
+  EXPECT_THAT(Of<ClusterWelcome>(effects)[0].release, SizeIs(1));
 }
 
 }  // namespace

@@ -21,7 +21,8 @@ int NeedQueue::Line::seats() const {
 
 void NeedQueue::Put(const std::string& job, WorkerNeed need) {
   Erase(job);
-  projects_[ProjectId(job)][{need.active, need.missing}].emplace(-need.priority, need.order, job);
+  projects_[ProjectId(job)][{need.active, need.missing, need.features}].emplace(-need.priority,
+                                                                                need.order, job);
   needs_[job] = std::move(need);
 }
 
@@ -30,7 +31,7 @@ void NeedQueue::Erase(const std::string& job) {
   if (it == needs_.end()) return;
   const WorkerNeed& need = it->second;
   const auto project = projects_.find(ProjectId(job));
-  const auto line = project->second.find({need.active, need.missing});
+  const auto line = project->second.find({need.active, need.missing, need.features});
   line->second.erase({-need.priority, need.order, job});
   if (line->second.empty()) project->second.erase(line);
   if (project->second.empty()) projects_.erase(project);

@@ -1,8 +1,8 @@
 // Jobs that wait for workers, in the order in which each project's are served.
 //
-// Pure. Jobs of one project that lack the same seats, and have started or not alike, stand in one
-// line: what cannot be served for the first of a line cannot be served for those behind it. So
-// matching looks at lines, and a thousand jobs of one kind cost as much as one.
+// Pure. Jobs of one project that lack the same seats of the same kind, and have started or not
+// alike, stand in one line: what cannot be served for the first of a line cannot be served for
+// those behind it. So matching looks at lines, and a thousand jobs of one kind cost as much as one.
 #ifndef BATON_CONTROLLER_CORE_NEED_QUEUE_H_
 #define BATON_CONTROLLER_CORE_NEED_QUEUE_H_
 
@@ -23,6 +23,8 @@ struct WorkerNeed {
   int64_t order = 0;                   ///< Of submission.
   bool active = false;                 ///< It has started: it takes what it can get.
   std::map<std::string, int> missing;  ///< Roles of a seat -> count.
+  /// Role -> what a worker must promise to play it here (Hello.features).
+  std::map<std::string, std::string> features;
 };
 
 /// Not thread-safe.
@@ -32,8 +34,10 @@ class NeedQueue {
   struct Line {
     bool active = false;
     std::map<std::string, int> missing;
+    std::map<std::string, std::string> features;
     bool operator<(const Line& other) const {
-      return std::tie(active, missing) < std::tie(other.active, other.missing);
+      return std::tie(active, missing, features) <
+             std::tie(other.active, other.missing, other.features);
     }
     /// Seats of all roles together.
     int seats() const;

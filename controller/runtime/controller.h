@@ -166,7 +166,7 @@ class Controller : public ControllerInterface {
   void CloseSilentStreams(absl::Time now);
   void ExpireExports(absl::Time now);
   void SendExport(const std::string& job, const std::string& checkpoint, PendingExport pending);
-  void OnExportResult(const TaskRef& ref, const v1::TaskResult& result);
+  void OnExportResult(const std::string& worker, const TaskRef& ref, const v1::TaskResult& result);
 
   // Constant after construction.
   ControllerOptions options_;

@@ -34,6 +34,8 @@ class WorkerStream {
   virtual void Send(v1::ControllerMessage message) = 0;
   /// Ends the stream with `status`; it is OK to call it twice.
   virtual void Close(absl::Status status) = 0;
+  /// The only project whose jobs this worker may get and speak of; "*": all. Constant.
+  virtual std::string project() const { return "*"; }
 };
 
 /// What the stream's owner tells the controller about it. Messages are handled in call order.

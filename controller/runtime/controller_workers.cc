@@ -68,7 +68,7 @@ void Controller::Session::OnHello(const v1::Hello& hello) {
   }
   controller_->OnCluster([controller = controller_, state = state_, hello] {
     const absl::Time now = controller->clock_.Now();
-    auto effects = controller->cluster_->OnHello(state->id, hello, now);
+    auto effects = controller->cluster_->OnHello(state->id, hello, now, state->stream->project());
     const bool welcome = controller->cluster_->SessionOf(hello.worker_id()) == state->id;
     if (welcome) {
       controller->leases_.Begin(hello.worker_id(), state->id, now);
@@ -92,6 +92,15 @@ void Controller::Session::OnClosed() {
   });
 }
 
+// A worker of one project speaks of no other's jobs.
+std::shared_ptr<JobRuntime> Controller::Session::JobFor(Controller* controller,
+                                                        const SessionState& state,
+                                                        const TaskToken& token) {
+  const std::string project = state.stream->project();
+  auto job = controller->FindJobOf(token);
+  return job == nullptr || project == "*" || ProjectId(job->name()) == project ? job : nullptr;
+}
+
 void Controller::Session::Route(Controller* controller, const std::shared_ptr<SessionState>& state,
                                 const std::string& worker, v1::WorkerMessage message) {
   switch (message.message_case()) {
@@ -110,17 +119,17 @@ void Controller::Session::Route(Controller* controller, const std::shared_ptr<Se
     case v1::WorkerMessage::kProgress: {
       const auto token = DecodeToken(message.progress().task_token());
       if (!token.has_value()) return;
-      if (const auto job = controller->FindJobOf(*token)) {
+      if (const auto job = JobFor(controller, *state, *token)) {
         job->OnProgress(worker, token->ref, std::move(*message.mutable_progress()));
       }
       return;
     }
     case v1::WorkerMessage::kResult: {
       const auto token = DecodeToken(message.result().task_token());
-      const auto job = token.has_value() ? controller->FindJobOf(*token) : nullptr;
+      const auto job = token.has_value() ? JobFor(controller, *state, *token) : nullptr;
       if (token.has_value() && token->ref.kind == TaskKind::kExport) {
-        controller->OnCluster([controller, ref = token->ref, result = message.result()] {
-          controller->OnExportResult(ref, result);
+        controller->OnCluster([controller, worker, ref = token->ref, result = message.result()] {
+          controller->OnExportResult(worker, ref, result);
         });
       } else if (job != nullptr) {
         return job->OnResult(worker, token->ref, std::move(*message.mutable_result()));
@@ -133,7 +142,10 @@ void Controller::Session::Route(Controller* controller, const std::shared_ptr<Se
     }
     case v1::WorkerMessage::kLog: {
       auto job = controller->FindJob(message.log().job());
-      if (!message.log().job().empty() && job.ok()) (*job)->OnWorkerLog(worker, message.log());
+      const std::string project = state->stream->project();
+      if (message.log().job().empty() || !job.ok()) return;
+      if (project == "*" || ProjectId((*job)->name()) == project)
+        (*job)->OnWorkerLog(worker, message.log());
       return;
     }
     default:
@@ -296,7 +308,7 @@ void Controller::DrainWorker(v1::DrainWorkerRequest request, Callback<v1::Worker
 void Controller::SendExport(const std::string& job, const std::string& checkpoint,
                             PendingExport pending) {
   OnCluster([this, job, checkpoint, pending = std::move(pending)]() mutable {
-    const std::string worker = cluster_->FindMethod("actor", "export");
+    const std::string worker = cluster_->FindMethod("actor", "export", ProjectId(job));
     if (worker.empty()) {
       return pending.done(MakeError(absl::StatusCode::kUnavailable, "NO_WORKER",
                                     "no attached worker can export (role actor); start one"));
@@ -322,9 +334,11 @@ void Controller::SendExport(const std::string& job, const std::string& checkpoin
   });
 }
 
-void Controller::OnExportResult(const TaskRef& ref, const v1::TaskResult& result) {
+void Controller::OnExportResult(const std::string& worker, const TaskRef& ref,
+                                const v1::TaskResult& result) {
   auto it = exports_.find(ref.subject);
   if (it == exports_.end() || ref.incarnation != context_.epoch) return;
+  if (it->second.worker != worker) return;  // it was not asked
   PendingExport pending = std::move(it->second);
   exports_.erase(it);
   const absl::Status status = FromProto(result.status());

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "controller/core/needed_features.h"
 #include "controller/runtime/tables.h"
 #include "sdk/base/digest.h"
 #include "sdk/base/log.h"
@@ -72,6 +73,7 @@ JobRuntime::JobRuntime(const RuntimeContext* context, JobCore core, int64_t next
       checkpoint_files_(directory_, context->data_root),
       held_at_start_(core.HeldWorkers()),
       priority_(core.effective_spec().priority()),
+      needed_features_(NeededFeatures(core.effective_spec())),
       submitted_(core.submitted()),
       strand_(boost::asio::make_strand(context->strands->get_executor())),
       disk_(boost::asio::make_strand(context->disk->get_executor())),

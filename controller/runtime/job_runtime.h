@@ -110,6 +110,8 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   const std::string& token_name() const { return token_name_; }
   std::map<std::string, std::string> HeldWorkers() const { return held_at_start_; }
   int priority() const { return priority_; }
+  /// What its workers must promise, by role.
+  const std::map<std::string, std::string>& needed_features() const { return needed_features_; }
   static std::string Directory(const std::string& data_root, const std::string& name);
 
  private:
@@ -197,6 +199,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   const CheckpointFiles checkpoint_files_;
   const std::map<std::string, std::string> held_at_start_;
   const int priority_;
+  const std::map<std::string, std::string> needed_features_;
   const std::shared_ptr<const v1::Job> submitted_;  // spec, effective_spec, dataflow
   boost::asio::strand<boost::asio::thread_pool::executor_type> strand_;
   boost::asio::strand<boost::asio::thread_pool::executor_type> disk_;

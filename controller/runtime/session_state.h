@@ -37,6 +37,9 @@ class Controller::Session : public WorkerSession {
                     const std::string& worker, v1::WorkerMessage message);
 
  private:
+  /// The job of the token; null: there is none, or it is none of this worker's business.
+  static std::shared_ptr<JobRuntime> JobFor(Controller* controller, const SessionState& state,
+                                            const TaskToken& token);
   void OnHello(const v1::Hello& hello);
 
   Controller* const controller_;

@@ -34,7 +34,7 @@ std::string Date(const google::protobuf::Timestamp& time) {
 }
 
 struct TokenFlags {
-  std::string project = "default", note, expires;
+  std::string project, note, expires;
   std::vector<std::string> scopes;
 };
 
@@ -125,8 +125,9 @@ void AddAccessCommands(CLI::App& app, GlobalOptions* options, int* code) {
   auto* create = token->add_subcommand("create", "Make a token and print it, once");
   AddOutput(create, options);
   auto t = std::make_shared<TokenFlags>();
-  create->add_option("--project", t->project, "The only project it opens; *: all")
-      ->capture_default_str();
+  create->add_option("--project", t->project,
+                     "The only project it opens (default: default); *: all. Of a worker: the only "
+                     "one whose jobs it gets, and it must be given");
   create->add_option("--scope", t->scopes, "read, write, worker or admin; may be repeated")
       ->required();
   create->add_option("--note", t->note, "What it is for");

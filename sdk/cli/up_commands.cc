@@ -42,6 +42,7 @@ struct UpFlags {
   int port = 7077, http_port = 7078, relay_port = 7079;
   bool detach = false;
   bool fake = false;
+  std::string command_sandbox = "auto";
 };
 
 volatile sig_atomic_t g_stop = 0;
@@ -112,6 +113,10 @@ std::vector<ChildSpec> Children(const UpFlags& flags, const std::string& state_d
                       {}};
       if (flags.fake) {
         child.command.insert(child.command.end(), {"--weights-dir", state_dir + "/fake-weights"});
+      } else {
+        // All of it is on loopback, where whoever submits a job can run commands anyway.
+        child.command.insert(child.command.end(),
+                             {"--allow-commands", "--command-sandbox", flags.command_sandbox});
       }
       children.push_back(std::move(child));
     }
@@ -154,7 +159,8 @@ absl::Status WaitUntilReady(const GlobalOptions& options, const ClusterState& st
                                         absl::FormatDuration(kReady), "; see the logs"));
 }
 
-void PrintReady(const ClusterState& state, const std::string& state_dir) {
+void PrintReady(const ClusterState& state, const std::string& state_dir,
+                const std::string& command_sandbox) {
   Table table({"PROCESS", "PID", "LOG"});
   for (const ProcessState& process : state.processes) {
     table.Add({process.name, absl::StrCat(process.pid), process.log});
@@ -162,6 +168,8 @@ void PrintReady(const ClusterState& state, const std::string& state_dir) {
   std::printf("%s\ncontroller  %s\nstatus      http://%s/\nstate       %s\n",
               table.Format().c_str(), state.controller.c_str(), state.http.c_str(),
               state_dir.c_str());
+  std::printf("commands    jobs may run a reward.command here (--command-sandbox %s)\n",
+              command_sandbox.c_str());
   std::fflush(stdout);
 }
 
@@ -201,7 +209,7 @@ int Supervise(const GlobalOptions& options, const UpFlags& flags, ClusterState s
   const absl::Status written = WriteStateFile(state_dir, state);
   if (!written.ok()) std::fprintf(stderr, "baton: %s\n", std::string(written.message()).c_str());
   if (!flags.detach) {
-    PrintReady(state, state_dir);
+    PrintReady(state, state_dir, flags.command_sandbox);
     std::printf("\nCtrl-C takes it down\n");
     std::fflush(stdout);
   }
@@ -219,13 +227,14 @@ int Supervise(const GlobalOptions& options, const UpFlags& flags, ClusterState s
 }
 
 // The caller of a detached supervisor waits for its word.
-int WaitForSupervisor(const std::string& state_dir, pid_t supervisor) {
+int WaitForSupervisor(const std::string& state_dir, pid_t supervisor,
+                      const std::string& command_sandbox) {
   const absl::Time end = absl::Now() + kReady + absl::Seconds(15);
   while (absl::Now() < end) {
     const auto state = ReadStateFile(state_dir);
     const bool ours = state.ok() && state->supervisor == supervisor;
     if (ours && state->ready) {
-      PrintReady(*state, state_dir);
+      PrintReady(*state, state_dir, command_sandbox);
       std::printf("\n`baton down` takes it down\n");
       return kOk;
     }
@@ -280,7 +289,7 @@ int Up(const GlobalOptions& options, UpFlags flags) {
 
   RemoveStateFile(state_dir);
   const pid_t pid = ::fork();
-  if (pid != 0) return WaitForSupervisor(state_dir, pid);
+  if (pid != 0) return WaitForSupervisor(state_dir, pid, flags.command_sandbox);
   ::setsid();
   const int log =
       ::open((state_dir + "/logs/supervisor.log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
@@ -387,6 +396,11 @@ void AddUpCommands(CLI::App& app, GlobalOptions* options, int* code) {
       ->check(port)
       ->capture_default_str();
   up->add_flag("--detach", flags->detach, "Return when it is ready; it runs on");
+  up->add_option("--command-sandbox", flags->command_sandbox,
+                 "What a job's reward.command runs in: bubblewrap; auto: the same, and where it "
+                 "does not work no command runs; none: it can do whatever you can")
+      ->check(CLI::IsMember({"auto", "bubblewrap", "none"}))
+      ->capture_default_str();
   up->add_flag("--fake", flags->fake, "Workers without a model, for trying out the service");
   up->callback([=] { *code = Up(*options, *flags); });
 

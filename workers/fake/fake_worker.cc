@@ -7,6 +7,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/base/worker_features.h"
 #include "sdk/rpc/error.h"
 #include "sdk/worker/score_output.h"
 #include "workers/fake/fake_actor.h"
@@ -282,7 +283,8 @@ FakeWorker::~FakeWorker() {
 }
 
 absl::StatusOr<std::unique_ptr<FakeWorker>> FakeWorker::Create(FakeWorkerOptions options) {
-  options.worker.features = {"seeded_sampling", "resume_with_tokens", "behaviour_log_probs"};
+  options.worker.features = {"seeded_sampling", "resume_with_tokens", "behaviour_log_probs",
+                             kRewardCommandFeature};
   options.worker.group_store = "tcp://127.0.0.1:1";  // its ranks do not talk to each other
   BATON_ASSIGN_OR_RETURN(auto worker, Worker::Create(options.worker));
   auto impl = std::make_unique<Impl>(std::move(options), std::move(worker));

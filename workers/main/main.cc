@@ -82,6 +82,23 @@ void DeclareServe(CLI::App& app, baton::ServeOptions& options, CommonFlags& comm
   app.add_option("--group-host", options.group_host,
                  "Address of this machine for the other ranks of a group (default: the one from "
                  "which it reaches the controller)");
+  app.add_flag("--allow-commands", options.allow_commands,
+               "Role reward: run the command that a job's spec.reward names");
+  app.add_option("--command-sandbox", options.command_sandbox,
+                 "What such a command runs in: bubblewrap; auto: the same, and where it does not "
+                 "work no command runs; none: it can do whatever this worker's user can")
+      ->check(CLI::IsMember({"auto", "bubblewrap", "none"}))
+      ->capture_default_str();
+  app.add_option("--command-read", options.command_read,
+                 "A folder that sandboxed commands may read beside the system's and their working "
+                 "directory; may be repeated");
+  app.add_option("--command-memory-mb", options.command_memory_mb,
+                 "Address space of a command's process; 0: no limit")
+      ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 40))
+      ->capture_default_str();
+  app.add_option("--command-cpu-seconds", options.command_cpu_seconds,
+                 "Processor time of a command's process, then it is started again; 0: no limit")
+      ->capture_default_str();
   app.add_option("--threads", common.threads, "Compute threads")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();

@@ -35,8 +35,10 @@ reward::RuleOptions RuleOptionsOf(const v1::RewardRule& rule) {
   return options;
 }
 
-reward::CommandOptions CommandOptionsOf(const v1::RewardSpec& spec) {
+reward::CommandOptions CommandOptionsOf(const v1::RewardSpec& spec,
+                                        const CommandPermission& commands) {
   reward::CommandOptions options;
+  options.sandbox = commands.sandbox;
   options.command = spec.command();
   options.working_dir = spec.working_dir();
   if (spec.has_command_processes()) options.processes = spec.command_processes();
@@ -49,7 +51,8 @@ reward::CommandOptions CommandOptionsOf(const v1::RewardSpec& spec) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<reward::RewardFunction>> MakeReward(const v1::RewardSpec& spec) {
+absl::StatusOr<std::unique_ptr<reward::RewardFunction>> MakeReward(
+    const v1::RewardSpec& spec, const CommandPermission& commands) {
   std::vector<reward::WeightedPart> parts;
   std::map<std::string, int> count;
   for (int i = 0; i < spec.rules_size(); ++i) {
@@ -66,7 +69,10 @@ absl::StatusOr<std::unique_ptr<reward::RewardFunction>> MakeReward(const v1::Rew
     parts.push_back(std::move(part));
   }
   if (!spec.command().empty()) {
-    auto function = reward::CreateCommandReward(CommandOptionsOf(spec));
+    if (!commands.allowed()) {
+      return absl::FailedPreconditionError(absl::StrCat("spec.reward.command: ", commands.refusal));
+    }
+    auto function = reward::CreateCommandReward(CommandOptionsOf(spec, commands));
     if (!function.ok()) return Annotate(function.status(), "spec.reward.command");
     reward::WeightedPart part;
     part.name = "command";
@@ -93,7 +99,7 @@ absl::Status RewardRole::Register(Worker& worker) {
 
 absl::StatusOr<v1::TaskResult> RewardRole::Assign(const v1::AssignRole& assign) {
   spec_ = assign.spec().reward();
-  BATON_ASSIGN_OR_RETURN(function_, MakeReward(spec_));
+  BATON_ASSIGN_OR_RETURN(function_, MakeReward(spec_, commands_));
   return v1::TaskResult();
 }
 

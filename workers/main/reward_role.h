@@ -3,24 +3,39 @@
 #define BATON_WORKERS_MAIN_REWARD_ROLE_H_
 
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "baton/v1/job_spec.pb.h"
 #include "sdk/worker/worker.h"
+#include "workers/reward/command_sandbox.h"
 #include "workers/reward/reward_function.h"
 
 namespace baton {
 
+/// Whether a worker runs commands that specs name, and in what.
+struct CommandPermission {
+  std::shared_ptr<const reward::CommandSandbox> sandbox;  ///< Null: it runs none.
+  std::string refusal = "this worker runs no commands; start it with --allow-commands";
+
+  bool allowed() const { return sandbox != nullptr; }
+};
+
 /// The weighted sum that `spec` describes; parts are named after their rule's type (the second of
-/// a type "numeric_2" …) and "command". Errors name the rule.
-absl::StatusOr<std::unique_ptr<reward::RewardFunction>> MakeReward(const v1::RewardSpec& spec);
+/// a type "numeric_2" …) and "command". Errors name the rule. FAILED_PRECONDITION: it has a
+/// command, which `commands` does not allow.
+absl::StatusOr<std::unique_ptr<reward::RewardFunction>> MakeReward(
+    const v1::RewardSpec& spec, const CommandPermission& commands = {});
 
 /// Serves "compute_reward" on several threads: commands answer slowly. A response that cannot be
 /// scored is worth spec.reward.error_reward, with the reason in TaskResult.error. A command that
 /// was given up is ABORTED, which ends the job.
 class RewardRole {
  public:
+  explicit RewardRole(CommandPermission commands = {}) : commands_(std::move(commands)) {}
+
   /// Registers the role; this must outlive the worker's Run.
   absl::Status Register(Worker& worker);
 
@@ -28,6 +43,7 @@ class RewardRole {
   absl::StatusOr<v1::TaskResult> Assign(const v1::AssignRole& assign);
   absl::StatusOr<v1::TaskResult> Compute(const v1::Score& score, TaskContext& context) const;
 
+  const CommandPermission commands_;
   // Changed only while no Compute runs (the SDK runs assignments alone).
   v1::RewardSpec spec_;
   std::unique_ptr<reward::RewardFunction> function_;

@@ -38,7 +38,7 @@ class RewardRoleTest : public ::testing::Test {
   }
 
   FakeController controller_;
-  RewardRole role_;
+  RewardRole role_{{reward::CommandSandbox::None(), ""}};
   RunningWorker worker_;
   int tokens_ = 0;
 };
@@ -103,6 +103,16 @@ TEST_F(RewardRoleTest, ABadRuleIsNamed) {
   reward.add_rules()->set_type("vibes");
   EXPECT_THAT(Assign(reward).status().message(), HasSubstr("spec.reward.rules[1]"));
   EXPECT_NE(Assign(v1::RewardSpec()).status().code(), 0);
+}
+
+TEST(MakeReward, RunsNoCommandWithoutPermission) {
+  v1::RewardSpec reward;
+  reward.set_command("true");
+  const absl::Status refused = MakeReward(reward).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(refused.message(), HasSubstr("--allow-commands"));
+  EXPECT_THAT(MakeReward(reward, {nullptr, "bwrap does not work here"}).status().message(),
+              HasSubstr("spec.reward.command: bwrap does not work here"));
 }
 
 TEST(MakeReward, GivesPartsOfOneTypeDifferentNames) {

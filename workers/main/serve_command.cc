@@ -1,6 +1,7 @@
 #include "workers/main/serve_command.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <set>
@@ -10,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/base/worker_features.h"
 #include "sdk/worker/run_until_signal.h"
 #include "sdk/worker/worker.h"
 #include "workers/hybrid/shared_policy.h"
@@ -37,13 +39,45 @@ absl::StatusOr<std::string> ReadToken(const std::string& path) {
   return token;
 }
 
-absl::StatusOr<WorkerOptions> MakeWorkerOptions(const ServeOptions& options) {
+/// With "auto" a worker whose machine has no sandbox goes on without commands, and says why; with
+/// "bubblewrap" it does not start.
+absl::StatusOr<CommandPermission> PermitCommands(const ServeOptions& options) {
+  const bool plays = std::count(options.roles.begin(), options.roles.end(), "reward") > 0;
+  if (!plays || !options.allow_commands) return CommandPermission();
+  reward::SandboxOptions sandbox;
+  sandbox.kind = options.command_sandbox == "none" ? reward::SandboxOptions::Kind::kNone
+                                                   : reward::SandboxOptions::Kind::kBubblewrap;
+  sandbox.readable = options.command_read;
+  for (const std::string& secret : {options.token_file, options.tls.key}) {
+    if (!secret.empty()) sandbox.hidden.push_back(std::filesystem::absolute(secret).string());
+  }
+  sandbox.limits.memory_bytes = options.command_memory_mb << 20;
+  sandbox.limits.cpu_seconds = options.command_cpu_seconds;
+  auto made = reward::CommandSandbox::Create(std::move(sandbox));
+  if (made.ok()) {
+    if (options.command_sandbox == "none") {
+      Log(LogLevel::kWarn,
+          "reward commands run without a sandbox: they can do whatever this worker's user can");
+    }
+    return CommandPermission{*std::move(made), ""};
+  }
+  if (options.command_sandbox != "auto" || absl::IsInvalidArgument(made.status())) {
+    return made.status();
+  }
+  const std::string why(made.status().message());
+  Log(LogLevel::kWarn, "this worker runs no reward commands", {{"reason", why}});
+  return CommandPermission{nullptr, why};
+}
+
+absl::StatusOr<WorkerOptions> MakeWorkerOptions(const ServeOptions& options,
+                                                const CommandPermission& commands) {
   WorkerOptions worker;
   worker.controller = options.controller;
   worker.worker_id = options.id;
   worker.device = options.device;
   worker.tls = options.tls;
   worker.features = {"seeded_sampling", "resume_with_tokens", "behaviour_log_probs"};
+  if (commands.allowed()) worker.features.emplace_back(kRewardCommandFeature);
   worker.forward_log = true;
   if (!options.token_file.empty()) {
     BATON_ASSIGN_OR_RETURN(worker.token, ReadToken(options.token_file));
@@ -82,7 +116,8 @@ std::unique_ptr<trainer::GroupStore> StartGroupStore(const std::string& host) {
 }  // namespace
 
 absl::Status Serve(const ServeOptions& options) {
-  BATON_ASSIGN_OR_RETURN(auto worker_options, MakeWorkerOptions(options));
+  BATON_ASSIGN_OR_RETURN(CommandPermission commands, PermitCommands(options));
+  BATON_ASSIGN_OR_RETURN(auto worker_options, MakeWorkerOptions(options, commands));
   std::string group_host;
   std::unique_ptr<trainer::GroupStore> store;  // outlives the roles, whose ranks meet there
   if (PlaysRoleOfRanks(options)) {
@@ -98,7 +133,7 @@ absl::Status Serve(const ServeOptions& options) {
   hybrid::SharedPolicy shared;
   rollout::RolloutRole rollout({options.device}, relay.get(), &shared);
   trainer::ActorRole actor({options.device, group_host}, relay.get(), &shared);
-  RewardRole reward;
+  RewardRole reward(std::move(commands));
   const scoring::ScoringOptions scorer = {options.device, group_host};
   scoring::ReferenceRole reference(scorer);
   scoring::CriticRole critic("critic", scorer), cost_critic("cost_critic", scorer);

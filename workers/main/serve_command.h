@@ -2,6 +2,7 @@
 #ifndef BATON_WORKERS_MAIN_SERVE_COMMAND_H_
 #define BATON_WORKERS_MAIN_SERVE_COMMAND_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,11 @@ struct ServeOptions {
   /// How other workers reach this machine when ranks of a group meet; empty: the address from which
   /// it reaches the controller.
   std::string group_host;
+  bool allow_commands = false;            ///< Role reward runs spec.reward.command.
+  std::string command_sandbox = "auto";   ///< "auto", "bubblewrap" or "none".
+  std::vector<std::string> command_read;  ///< SandboxOptions::readable.
+  uint64_t command_memory_mb = 4096;      ///< CommandLimits; 0: no limit.
+  uint64_t command_cpu_seconds = 3600;
 };
 
 /// Serves until a signal comes.

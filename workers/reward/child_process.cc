@@ -4,18 +4,18 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 
@@ -53,25 +53,25 @@ class Pipes {
   int fds[3][2] = {{-1, -1}, {-1, -1}, {-1, -1}};
 };
 
-std::vector<std::string> ChildEnvironment() {
-  std::vector<std::string> out;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    if (!absl::StartsWith(*entry, "PYTHONUNBUFFERED=")) out.emplace_back(*entry);
-  }
-  out.emplace_back("PYTHONUNBUFFERED=1");
+/// As execve wants them; they point into `words`.
+std::vector<char*> Pointers(const std::vector<std::string>& words) {
+  std::vector<char*> out;
+  for (const std::string& word : words) out.push_back(const_cast<char*>(word.c_str()));
+  out.push_back(nullptr);
   return out;
 }
 
-// Words alone, without anything that a shell would interpret.
-bool IsPlainCommand(absl::string_view command) {
-  return std::all_of(command.begin(), command.end(), [](char c) {
-    return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
-           absl::StrContains("_./,:@%+ -", absl::string_view(&c, 1));
-  });
+void Limit(__rlimit_resource resource, uint64_t most) {
+  if (most == 0) return;
+  rlimit limit;
+  if (getrlimit(resource, &limit) != 0) return;
+  limit.rlim_max = std::min<rlim_t>(limit.rlim_max, most);  // more than that it may not anyway
+  limit.rlim_cur = limit.rlim_max;
+  if (setrlimit(resource, &limit) != 0) _exit(127);
 }
 
 // What the child does between fork and exec: only calls that are safe there.
-[[noreturn]] void RunChild(const int (&fds)[3], pid_t parent, const char* working_dir,
+[[noreturn]] void RunChild(const int (&fds)[3], pid_t parent, const CommandLaunch& launch,
                            char* const* arguments, char* const* environment) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -82,7 +82,9 @@ bool IsPlainCommand(absl::string_view command) {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   for (const int number : {SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGCHLD}) signal(number, SIG_DFL);
-  if (*working_dir != '\0' && chdir(working_dir) != 0) {
+  Limit(RLIMIT_AS, launch.limits.memory_bytes);
+  Limit(RLIMIT_CPU, launch.limits.cpu_seconds);
+  if (!launch.working_dir.empty() && chdir(launch.working_dir.c_str()) != 0) {
     constexpr char kMessage[] = "cannot enter the working directory of the command\n";
     if (write(2, kMessage, sizeof(kMessage) - 1) < 0) _exit(126);
     _exit(126);
@@ -93,24 +95,17 @@ bool IsPlainCommand(absl::string_view command) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::string& command,
-                                                                  const std::string& working_dir) {
+absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const CommandLaunch& launch) {
   Pipes pipes;
   if (absl::Status status = pipes.Open(); !status.ok()) return status;
-  std::vector<std::string> environment = ChildEnvironment();
-  std::vector<char*> environment_pointers;
-  for (std::string& entry : environment) environment_pointers.push_back(entry.data());
-  environment_pointers.push_back(nullptr);
-  std::string shell = "/bin/sh", flag = "-c";
-  // Without the shell between, the kernel's signals and exit codes are the command's own.
-  std::string text = IsPlainCommand(command) ? absl::StrCat("exec ", command) : command;
-  char* const arguments[] = {shell.data(), flag.data(), text.data(), nullptr};
+  const std::vector<char*> environment = Pointers(launch.environment);
+  const std::vector<char*> arguments = Pointers(launch.arguments);
   const int child_fds[3] = {pipes.fds[0][0], pipes.fds[1][1], pipes.fds[2][1]};
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) return SystemError("start a process");
   if (pid == 0) {
-    RunChild(child_fds, parent, working_dir.c_str(), arguments, environment_pointers.data());
+    RunChild(child_fds, parent, launch, arguments.data(), environment.data());
   }
   setpgid(pid, pid);  // here too, for whoever comes first
   const int ends[3] = {pipes.Take(0, 1), pipes.Take(1, 0), pipes.Take(2, 0)};

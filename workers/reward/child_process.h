@@ -1,4 +1,4 @@
-// A shell command as a child process with pipes on its three streams, in a process group of its
+// A command as a child process with pipes on its three streams, in a process group of its
 // own, so that whatever it starts can be ended with it.
 #ifndef BATON_WORKERS_REWARD_CHILD_PROCESS_H_
 #define BATON_WORKERS_REWARD_CHILD_PROCESS_H_
@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "workers/reward/command_sandbox.h"
 
 namespace baton::reward {
 
@@ -17,11 +18,10 @@ namespace baton::reward {
 /// the thread that started it ends.
 class ChildProcess {
  public:
-  /// Runs `/bin/sh -c COMMAND` (a command without shell syntax replaces the shell) in `working_dir`
-  /// (empty: this process's). It inherits the environment with PYTHONUNBUFFERED=1 added, and no
-  /// open file but the pipes.
+  /// Runs the program of `launch` with its environment, in its working directory, under its
+  /// limits, with no open file but the pipes.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(
-      const std::string& command, const std::string& working_dir);
+      const CommandLaunch& launch);
   /// Kills the whole group and waits for the command.
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;

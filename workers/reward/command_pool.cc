@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -401,11 +400,8 @@ absl::StatusOr<std::unique_ptr<CommandPool>> CommandPool::Create(CommandOptions 
         require(options.max_faults >= 1, "max_faults: it must be at least 1")}) {
     if (!status.ok()) return status;
   }
-  struct stat info;
-  if (!options.working_dir.empty() &&
-      (stat(options.working_dir.c_str(), &info) != 0 || !S_ISDIR(info.st_mode))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("working_dir: '", options.working_dir, "' is not a directory here"));
+  if (auto launch = options.sandbox->Prepare(options.command, options.working_dir); !launch.ok()) {
+    return launch.status();
   }
   const int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_fd < 0) return absl::UnavailableError("command: cannot make an eventfd");

@@ -20,12 +20,15 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "workers/reward/command_sandbox.h"
 
 namespace baton::reward {
 
 struct CommandOptions {
-  std::string command;                         ///< For /bin/sh -c, e.g. "python3 reward.py".
-  std::string working_dir;                     ///< Empty: this process's.
+  std::string command;      ///< For /bin/sh -c, e.g. "python3 reward.py".
+  std::string working_dir;  ///< See CommandSandbox::Prepare.
+  /// What the processes run in. Not null.
+  std::shared_ptr<const CommandSandbox> sandbox = CommandSandbox::None();
   int processes = 1;                           ///< 1 to 64.
   int window = 4;                              ///< Requests a process may have at once, 1 to 1024.
   absl::Duration timeout = absl::Seconds(30);  ///< For one reply, from when it is the oldest asked.

@@ -157,6 +157,21 @@ TEST_F(CommandRewardTest, ScoresInOrderOnSeveralProcesses) {
   EXPECT_TRUE(reward->ScoreBatch({})->empty());
 }
 
+TEST_F(CommandRewardTest, AnswersFromWithinASandbox) {
+  SandboxOptions sandbox;
+  sandbox.kind = SandboxOptions::Kind::kBubblewrap;
+  auto made = CommandSandbox::Create(sandbox);
+  if (!made.ok()) GTEST_SKIP() << made.status();
+  options_.sandbox = *std::move(made);
+  options_.processes = 2;
+  const auto results = Create()->ScoreBatch(Inputs(40, {{7, "wrong"}, {20, "crash"}}));
+  ASSERT_TRUE(results.ok()) << results.status();
+  EXPECT_EQ((*results)[6].reward, 1);
+  EXPECT_EQ((*results)[7].reward, 0);
+  EXPECT_THAT((*results)[20].error,
+              AllOf(HasSubstr("exited with code 3"), HasSubstr("about to crash")));
+}
+
 TEST_F(CommandRewardTest, PassesEveryFieldAndKeepsEveryNumber) {
   RewardInput input;
   input.prompt = "h\xC3\xA9!\n";

@@ -28,7 +28,9 @@ ssize_t ReadChunk(int fd, char* buffer) {
 }  // namespace
 
 absl::Status CommandSlot::Start(const CommandOptions& options) {
-  BATON_ASSIGN_OR_RETURN(process_, ChildProcess::Start(options.command, options.working_dir));
+  BATON_ASSIGN_OR_RETURN(const CommandLaunch launch,
+                         options.sandbox->Prepare(options.command, options.working_dir));
+  BATON_ASSIGN_OR_RETURN(process_, ChildProcess::Start(launch));
   has_answered = stderr_ended = false;
   to_write_.clear();
   partial_.clear();

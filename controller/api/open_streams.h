@@ -1,0 +1,61 @@
+// Calls that stay open, and whose tokens opened them.
+#ifndef BATON_CONTROLLER_API_OPEN_STREAMS_H_
+#define BATON_CONTROLLER_API_OPEN_STREAMS_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "controller/access/token_book.h"
+#include "grpcpp/server_context.h"
+
+namespace baton::api {
+
+/// A token that is revoked or expires closes what it opened, within a period. Thread-safe; a thread
+/// of its own looks, from the first call of a token on.
+class OpenStreams {
+ public:
+  /// Ends a call: with the status, as far as its peer still reads. Called again every period while
+  /// the place is held; must not block.
+  using Cut = std::function<void(const absl::Status& status)>;
+  /// Whoever drops it says that the call has ended. It may outlive the OpenStreams.
+  using Place = std::shared_ptr<const void>;
+
+  explicit OpenStreams(std::shared_ptr<const access::TokenBook> tokens,
+                       absl::Duration period = absl::Milliseconds(500));
+  ~OpenStreams();
+
+  /// Null: nothing can end the caller's token. `cut` may be called once more while the place is
+  /// dropped: it holds nothing that ends with it.
+  [[nodiscard]] Place Add(const access::Caller& caller, Cut cut);
+  /// A call that is cancelled. `context` is valid for as long as the place is held.
+  [[nodiscard]] Place AddCall(const access::Caller& caller, grpc::CallbackServerContext* context);
+
+ private:
+  struct Entry {
+    access::Caller caller;
+    Cut cut;
+  };
+  struct State {
+    absl::Mutex mu;
+    bool stopping ABSL_GUARDED_BY(mu) = false;
+    uint64_t next ABSL_GUARDED_BY(mu) = 0;
+    std::map<uint64_t, std::shared_ptr<const Entry>> entries ABSL_GUARDED_BY(mu);
+  };
+  void Watch();
+
+  const std::shared_ptr<const access::TokenBook> tokens_;
+  const absl::Duration period_;
+  const std::shared_ptr<State> state_ = std::make_shared<State>();
+  absl::Mutex thread_mu_;
+  std::thread thread_ ABSL_GUARDED_BY(thread_mu_);
+};
+
+}  // namespace baton::api
+
+#endif  // BATON_CONTROLLER_API_OPEN_STREAMS_H_

@@ -1,0 +1,12 @@
+// What a worker may promise beyond its roles (worker_service.proto: Hello.features).
+#ifndef BATON_SDK_BASE_WORKER_FEATURES_H_
+#define BATON_SDK_BASE_WORKER_FEATURES_H_
+
+namespace baton {
+
+/// Role reward: it runs the command of a spec's reward.
+inline constexpr char kRewardCommandFeature[] = "reward_command";
+
+}  // namespace baton
+
+#endif  // BATON_SDK_BASE_WORKER_FEATURES_H_

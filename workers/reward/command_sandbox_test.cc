@@ -1,0 +1,204 @@
+// Real processes. Where the machine does not let bubblewrap work, what it protects is skipped, and
+// the refusal is tested all the same.
+#include "workers/reward/command_sandbox.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "workers/reward/child_process.h"
+
+namespace baton::reward {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+std::string ReadToEnd(int fd) {
+  std::string text;
+  char buffer[4096];
+  for (ssize_t n; (n = read(fd, buffer, sizeof(buffer))) > 0;) {
+    text.append(buffer, static_cast<size_t>(n));
+  }
+  return text;
+}
+
+class CommandSandboxTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    dir_ = testing::TempDir() + "/command_sandbox_XXXXXX";
+    ASSERT_NE(mkdtemp(dir_.data()), nullptr);
+    fs::create_directory(dir_ + "/work");
+    Write("secret", "the token\n");
+    Write("work/data", "the data\n");
+  }
+  void TearDown() override { fs::remove_all(dir_); }
+
+  void Write(const std::string& name, const std::string& text) {
+    std::ofstream(dir_ + "/" + name) << text;
+  }
+
+  std::string WriteProgram(const std::string& name, const std::string& text) {
+    Write(name, text);
+    fs::permissions(dir_ + "/" + name, fs::perms::owner_all);
+    return dir_ + "/" + name;
+  }
+
+  struct Outcome {
+    std::string out, err, exit;
+  };
+  // What the command says in the end; it is small, so that no pipe is full.
+  static Outcome Run(const CommandSandbox& sandbox, const std::string& command,
+                     const std::string& working_dir) {
+    const auto launch = sandbox.Prepare(command, working_dir);
+    if (!launch.ok()) return {"", std::string(launch.status().message()), "was not started"};
+    auto process = ChildProcess::Start(*launch);
+    EXPECT_TRUE(process.ok()) << process.status();
+    EXPECT_TRUE((*process)->WaitFor(absl::Seconds(60)));
+    (*process)->Kill();
+    return {ReadToEnd((*process)->stdout_fd()), ReadToEnd((*process)->stderr_fd()),
+            (*process)->ExitText()};
+  }
+
+  // Null where bubblewrap does not work.
+  std::shared_ptr<const CommandSandbox> Bubblewrap() {
+    options_.kind = SandboxOptions::Kind::kBubblewrap;
+    auto made = CommandSandbox::Create(options_);
+    if (made.ok()) return *made;
+    EXPECT_EQ(made.status().code(), absl::StatusCode::kFailedPrecondition);
+    return nullptr;
+  }
+
+  std::string dir_;
+  SandboxOptions options_;
+};
+
+#define SANDBOX_OR_SKIP(name)     \
+  const auto name = Bubblewrap(); \
+  if (name == nullptr) GTEST_SKIP() << "bubblewrap does not work here"
+
+TEST_F(CommandSandboxTest, ReadsItsWorkingDirectoryAndWritesNowhereButInItsTemporaryFolder) {
+  SANDBOX_OR_SKIP(sandbox);
+  const Outcome outcome =
+      Run(*sandbox,
+          "cat data; pwd; echo mine > $HOME/new && cat /tmp/new; "
+          "echo x > ./new || echo refused; echo x > /new || echo refused; id -u",
+          dir_ + "/work");
+  EXPECT_EQ(outcome.out, absl::StrCat("the data\n", fs::canonical(dir_ + "/work").string(),
+                                      "\nmine\nrefused\nrefused\n65534\n"))
+      << outcome.err;
+  EXPECT_FALSE(fs::exists(dir_ + "/work/new"));
+}
+
+TEST_F(CommandSandboxTest, SeesNoFileOfItsUser) {
+  SANDBOX_OR_SKIP(sandbox);
+  const std::string command = absl::StrCat("cat ", dir_, "/secret; cat /etc/shadow; ls ",
+                                           fs::current_path().string(), "; echo end");
+  const Outcome outcome = Run(*sandbox, command, dir_ + "/work");
+  EXPECT_EQ(outcome.out, "end\n");
+  EXPECT_EQ(Run(*CommandSandbox::None(), absl::StrCat("cat ", dir_, "/secret"), dir_).out,
+            "the token\n");  // what it is protected from
+}
+
+TEST_F(CommandSandboxTest, WhatIsHiddenStaysHiddenInItsWorkingDirectory) {
+  options_.hidden = {dir_ + "/secret", dir_ + "/keys"};
+  fs::create_directory(dir_ + "/keys");
+  Write("keys/one", "a key\n");
+  SANDBOX_OR_SKIP(sandbox);
+  EXPECT_EQ(Run(*sandbox, "cat secret keys/one work/data; echo end", dir_).out, "the data\nend\n");
+  EXPECT_THAT(Run(*sandbox, "true", dir_ + "/keys").err, HasSubstr("no command may read"));
+}
+
+TEST_F(CommandSandboxTest, WorksInNoPartOfTheSystem) {
+  SANDBOX_OR_SKIP(sandbox);
+  for (const char* folder : {"/", "/etc", "/proc/self", "/dev"}) {
+    EXPECT_THAT(Run(*sandbox, "true", folder).err, HasSubstr("part of the system")) << folder;
+  }
+  EXPECT_THAT(Run(*sandbox, "true", dir_ + "/nowhere").err, HasSubstr("not a directory"));
+}
+
+TEST_F(CommandSandboxTest, ReadsWhatTheOperatorNames) {
+  options_.readable = {dir_ + "/secret"};
+  SANDBOX_OR_SKIP(sandbox);
+  EXPECT_EQ(Run(*sandbox, absl::StrCat("cat ", dir_, "/secret"), dir_ + "/work").out,
+            "the token\n");
+}
+
+TEST_F(CommandSandboxTest, HasNoNetwork) {
+  SANDBOX_OR_SKIP(sandbox);
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(listen(listener, 4), 0);
+  socklen_t size = sizeof(address);
+  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
+  const std::string command =
+      absl::StrCat("python3 -c \"import socket; socket.create_connection(('127.0.0.1', ",
+                   ntohs(address.sin_port), "), 5); print('reached')\"");
+  EXPECT_EQ(Run(*CommandSandbox::None(), command, "").out, "reached\n");
+  EXPECT_EQ(Run(*sandbox, command, "").out, "");
+  close(listener);
+}
+
+TEST_F(CommandSandboxTest, KnowsNoProcessOfTheMachine) {
+  SANDBOX_OR_SKIP(sandbox);
+  const Outcome outcome = Run(*sandbox, "ls -d /proc/[0-9]*", "");
+  EXPECT_THAT(outcome.out, HasSubstr("/proc/1\n"));
+  EXPECT_THAT(outcome.out, Not(HasSubstr(absl::StrCat("/proc/", getpid(), "\n"))));
+}
+
+TEST_F(CommandSandboxTest, TheEnvironmentIsAList) {
+  setenv("BATON_TOKEN_FILE", "/secret", 1);
+  setenv("OMP_NUM_THREADS", "3", 1);
+  const Outcome plain = Run(*CommandSandbox::None(), "env", "");
+  EXPECT_THAT(plain.out, AllOf(Not(HasSubstr("BATON_TOKEN_FILE")), HasSubstr("OMP_NUM_THREADS=3\n"),
+                               HasSubstr("PYTHONUNBUFFERED=1\n"), HasSubstr("PATH=")));
+  SANDBOX_OR_SKIP(sandbox);
+  EXPECT_THAT(Run(*sandbox, "env", "").out,
+              AllOf(Not(HasSubstr("BATON_TOKEN_FILE")), HasSubstr("OMP_NUM_THREADS=3\n"),
+                    HasSubstr("HOME=/tmp\n")));
+}
+
+TEST_F(CommandSandboxTest, MemoryAndProcessorTimeHaveLimits) {
+  options_.limits.memory_bytes = uint64_t{512} << 20;
+  options_.limits.cpu_seconds = 1;
+  const auto plain = CommandSandbox::Create(options_).value();
+  const std::string hungry = "python3 -c 'x = bytearray(1 << 30)'";
+  const std::string endless = "python3 -c 'while True: pass'";
+  EXPECT_THAT(Run(*plain, hungry, "").err, HasSubstr("MemoryError"));
+  EXPECT_THAT(Run(*plain, endless, "").exit, testing::ContainsRegex("XCPU|time limit|Killed"));
+  SANDBOX_OR_SKIP(sandbox);
+  EXPECT_THAT(Run(*sandbox, hungry, "").err, HasSubstr("MemoryError"));
+  EXPECT_THAT(Run(*sandbox, endless, "").exit, testing::ContainsRegex("time limit|Killed"));
+}
+
+TEST_F(CommandSandboxTest, AMachineThatForbidsItIsRefusedWithTheRemedy) {
+  options_.kind = SandboxOptions::Kind::kBubblewrap;
+  options_.program = WriteProgram("bwrap", "#!/bin/sh\necho 'bwrap: No permissions' >&2\nexit 1\n");
+  absl::Status refused = CommandSandbox::Create(options_).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(refused.message(), AllOf(HasSubstr("bwrap: No permissions"), HasSubstr("namespaces"),
+                                       HasSubstr("--command-sandbox none")));
+  options_.program = dir_ + "/nothing";
+  refused = CommandSandbox::Create(options_).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(refused.message(), HasSubstr("install bubblewrap"));
+}
+
+}  // namespace
+}  // namespace baton::reward
