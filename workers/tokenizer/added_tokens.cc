@@ -1,6 +1,7 @@
 #include "workers/tokenizer/added_tokens.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -38,6 +39,17 @@ size_t WhiteSpaceEnd(absl::string_view text, size_t begin) {
   return begin;
 }
 
+// Whether `token` may be found at `at`.
+bool IsAllowed(const AddedToken& token, size_t at, const ControlScope& control) {
+  const bool is_control = token.special || std::find(control.ids.begin(), control.ids.end(),
+                                                     token.id) != control.ids.end();
+  if (!is_control) return true;
+  const auto after =
+      std::upper_bound(control.ranges.begin(), control.ranges.end(), at,
+                       [](size_t place, const TextRange& range) { return place < range.begin; });
+  return after != control.ranges.begin() && at + token.content.size() <= std::prev(after)->end;
+}
+
 }  // namespace
 
 AddedTokenFinder::AddedTokenFinder(std::vector<AddedToken> tokens) {
@@ -53,18 +65,21 @@ AddedTokenFinder::AddedTokenFinder(std::vector<AddedToken> tokens) {
   }
 }
 
-const AddedToken* AddedTokenFinder::MatchAt(absl::string_view text, bool skip_special) const {
-  for (const AddedToken& token : by_first_byte_[static_cast<unsigned char>(text[0])]) {
-    if (absl::StartsWith(text, token.content) && !(skip_special && token.special)) return &token;
+const AddedToken* AddedTokenFinder::MatchAt(absl::string_view text, size_t at,
+                                            const ControlScope& control) const {
+  for (const AddedToken& token : by_first_byte_[static_cast<unsigned char>(text[at])]) {
+    if (absl::StartsWith(text.substr(at), token.content) && IsAllowed(token, at, control)) {
+      return &token;
+    }
   }
   return nullptr;
 }
 
-void AddedTokenFinder::Split(absl::string_view text, bool skip_special,
+void AddedTokenFinder::Split(absl::string_view text, const ControlScope& control,
                              std::vector<Piece>* pieces) const {
   size_t done = 0;
   for (size_t at = 0; !empty_ && at < text.size();) {
-    const AddedToken* token = MatchAt(text.substr(at), skip_special);
+    const AddedToken* token = MatchAt(text, at, control);
     if (token == nullptr) {
       ++at;
       continue;

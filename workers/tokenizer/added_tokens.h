@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "workers/tokenizer/rendered_text.h"
 
 namespace baton::engine {
 
@@ -20,6 +22,13 @@ struct AddedToken {
   bool lstrip = false;      ///< Takes the white space on its left with it.
   bool rstrip = false;      ///< Takes the white space on its right with it.
   bool normalized = false;  ///< Looked for in the normalized text, not in the text as given.
+};
+
+/// Where control tokens are found: inside one of `ranges`, which ascend. Control tokens are the
+/// special ones and those of `ids`; other added tokens are found anywhere.
+struct ControlScope {
+  absl::Span<const TextRange> ranges;
+  absl::Span<const int32_t> ids;
 };
 
 /// Finds added tokens, the leftmost first and of several there the longest, as Hugging Face's
@@ -36,10 +45,10 @@ class AddedTokenFinder {
   explicit AddedTokenFinder(std::vector<AddedToken> tokens);
 
   /// Appends the whole of `text` in order (less the white space that tokens took) to `pieces`.
-  void Split(absl::string_view text, bool skip_special, std::vector<Piece>* pieces) const;
+  void Split(absl::string_view text, const ControlScope& control, std::vector<Piece>* pieces) const;
 
  private:
-  const AddedToken* MatchAt(absl::string_view text, bool skip_special) const;
+  const AddedToken* MatchAt(absl::string_view text, size_t at, const ControlScope& control) const;
 
   std::array<std::vector<AddedToken>, 256> by_first_byte_;  // longest first
   bool empty_ = true;
