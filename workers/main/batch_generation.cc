@@ -21,9 +21,9 @@ absl::StatusOr<std::vector<int32_t>> EncodeLine(const policy::PolicySource& sour
                                                 const std::string& line) {
   BATON_ASSIGN_OR_RETURN(const Example example, ParseExample(line, {}));
   BATON_ASSIGN_OR_RETURN(
-      const std::string text,
+      const engine::RenderedText prompt,
       source.RenderPrompt(policy::ChatMessages(example.messages), example.prompt));
-  BATON_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, source.EncodePrompt(text, 0));
+  BATON_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, source.EncodePrompt(prompt, 0));
   const int64_t positions = source.config().max_position_embeddings;
   if (static_cast<int64_t>(tokens.size()) >= positions) {
     return absl::InvalidArgumentError(

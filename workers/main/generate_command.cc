@@ -81,7 +81,8 @@ absl::Status Generate(const GenerateOptions& options,
   request.id = 1;
   request.key.job_seed = options.seed;
   BATON_ASSIGN_OR_RETURN(request.params, MakeParams(options, *source));
-  BATON_ASSIGN_OR_RETURN(const std::string prompt, source->RenderPrompt({}, options.prompt));
+  BATON_ASSIGN_OR_RETURN(const engine::RenderedText prompt,
+                         source->RenderPrompt({}, options.prompt));
   BATON_ASSIGN_OR_RETURN(request.prompt, source->EncodePrompt(prompt, 0));
   const int64_t room =
       source->config().max_position_embeddings - static_cast<int64_t>(request.prompt.size());

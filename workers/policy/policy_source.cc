@@ -98,7 +98,7 @@ absl::Status PolicySource::FindStopTokens() {
   for (const int32_t id : tokenizer_->eos_ids()) stop_token_ids_.push_back(id);
   for (const int64_t id : config_.eos_token_ids) stop_token_ids_.push_back(id);
   if (has_template_) {
-    BATON_RETURN_IF_ERROR(chat_template_.CheckTokenizer(*tokenizer_));
+    BATON_ASSIGN_OR_RETURN(control_ids_, chat_template_.MarkIds(*tokenizer_));
     BATON_ASSIGN_OR_RETURN(const auto ids, tokenizer_->Encode(chat_template_.end_of_turn()));
     stop_token_ids_.insert(stop_token_ids_.end(), ids.begin(), ids.end());
   }
@@ -108,6 +108,7 @@ absl::Status PolicySource::FindStopTokens() {
   const auto outside = [this](int64_t id) { return id < 0 || id >= config_.vocab_size; };
   stop_token_ids_.erase(std::remove_if(stop_token_ids_.begin(), stop_token_ids_.end(), outside),
                         stop_token_ids_.end());
+  control_ids_.insert(control_ids_.end(), stop_token_ids_.begin(), stop_token_ids_.end());
   return absl::OkStatus();
 }
 
@@ -121,18 +122,24 @@ absl::StatusOr<std::unique_ptr<engine::CausalLM>> PolicySource::LoadModel(
   return model;
 }
 
-absl::StatusOr<std::string> PolicySource::RenderPrompt(
+absl::StatusOr<engine::RenderedText> PolicySource::RenderPrompt(
     absl::Span<const engine::ChatMessage> messages, absl::string_view text) const {
   if (!messages.empty()) return chat_template_.Render(messages);
-  if (!has_template_) return std::string(text);
-  const engine::ChatMessage user = {"user", std::string(text)};
+  return RenderPrompt(engine::RenderedText(text));
+}
+
+absl::StatusOr<engine::RenderedText> PolicySource::RenderPrompt(
+    const engine::RenderedText& text) const {
+  if (!has_template_) return text;
+  const engine::ChatMessage user = {"user", text};
   return chat_template_.Render(absl::MakeConstSpan(&user, 1));
 }
 
-absl::StatusOr<std::vector<int32_t>> PolicySource::EncodePrompt(absl::string_view rendered,
-                                                                int64_t max_tokens) const {
+absl::StatusOr<std::vector<int32_t>> PolicySource::EncodePrompt(
+    const engine::RenderedText& rendered, int64_t max_tokens) const {
   engine::EncodeOptions options;
   options.add_special_tokens = !has_template_;
+  options.control_ids = control_ids_;
   BATON_ASSIGN_OR_RETURN(auto ids, tokenizer_->Encode(rendered, options));
   if (ids.empty()) return absl::InvalidArgumentError("the prompt is empty: it has no tokens");
   if (max_tokens > 0 && static_cast<int64_t>(ids.size()) > max_tokens) {
@@ -145,7 +152,9 @@ absl::StatusOr<std::vector<int32_t>> PolicySource::EncodePrompt(absl::string_vie
 
 absl::StatusOr<std::vector<int32_t>> PolicySource::EncodeResponse(absl::string_view text,
                                                                   int64_t max_tokens) const {
-  BATON_ASSIGN_OR_RETURN(auto ids, tokenizer_->Encode(text));
+  engine::EncodeOptions options;
+  options.control_ids = control_ids_;
+  BATON_ASSIGN_OR_RETURN(auto ids, tokenizer_->Encode(engine::RenderedText(text), options));
   if (has_template_) {
     BATON_ASSIGN_OR_RETURN(const auto end, tokenizer_->Encode(chat_template_.end_of_turn()));
     ids.insert(ids.end(), end.begin(), end.end());

@@ -49,15 +49,18 @@ class PolicySource {
       engine::Communicator* tensor_group = nullptr) const;
 
   /// A prompt as the model sees it: messages through the chat template; plain text as it is under
-  /// `none`, else as one user message.
-  absl::StatusOr<std::string> RenderPrompt(absl::Span<const engine::ChatMessage> messages,
-                                           absl::string_view text) const;
-  /// Token ids of a rendered prompt. INVALID_ARGUMENT when it has none, or more than `max_tokens`
-  /// (0: no limit).
-  absl::StatusOr<std::vector<int32_t>> EncodePrompt(absl::string_view rendered,
-                                                    int64_t max_tokens) const;
-  /// Token ids of a demonstration's response: its text, then what ends a response; cut to
+  /// `none`, else as one user message. `text` and what messages say are content.
+  absl::StatusOr<engine::RenderedText> RenderPrompt(absl::Span<const engine::ChatMessage> messages,
+                                                    absl::string_view text) const;
+  /// The same of a text that is a template's own in parts.
+  absl::StatusOr<engine::RenderedText> RenderPrompt(const engine::RenderedText& text) const;
+  /// Token ids of a rendered prompt: content makes no special token, no mark of the chat template
+  /// and nothing that ends a response. INVALID_ARGUMENT when it has no tokens, or more than
   /// `max_tokens` (0: no limit).
+  absl::StatusOr<std::vector<int32_t>> EncodePrompt(const engine::RenderedText& rendered,
+                                                    int64_t max_tokens) const;
+  /// Token ids of a demonstration's response: its text, which is content, then what ends a
+  /// response; cut to `max_tokens` (0: no limit).
   absl::StatusOr<std::vector<int32_t>> EncodeResponse(absl::string_view text,
                                                       int64_t max_tokens) const;
   /// Ids that end a response.
@@ -78,6 +81,7 @@ class PolicySource {
   engine::Companions companions_;
   std::unique_ptr<engine::Tokenizer> tokenizer_;
   std::vector<int64_t> stop_token_ids_;
+  std::vector<int32_t> control_ids_;  ///< Beside the tokenizer's special tokens.
 };
 
 /// What spec.model.init describes, defaults filled in.

@@ -6,7 +6,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/base/utf8.h"
 #include "workers/reward/last_match.h"
@@ -47,10 +46,28 @@ absl::StatusOr<std::unique_ptr<Verdict>> Verdict::Create(const VerdictOptions& o
   return std::unique_ptr<Verdict>(new Verdict(options, std::move(pattern)));
 }
 
-std::string Verdict::Question(absl::string_view prompt, absl::string_view response,
-                              absl::string_view answer) const {
-  return absl::StrReplaceAll(
-      options_.question, {{"{prompt}", prompt}, {"{response}", response}, {"{answer}", answer}});
+std::vector<Verdict::QuestionPart> Verdict::Question(absl::string_view prompt,
+                                                     absl::string_view response,
+                                                     absl::string_view answer) const {
+  const std::pair<absl::string_view, absl::string_view> names[] = {
+      {"{prompt}", prompt}, {"{response}", response}, {"{answer}", answer}};
+  std::vector<QuestionPart> parts;
+  absl::string_view rest = options_.question;
+  while (!rest.empty()) {
+    size_t first = rest.size(), length = 0;
+    absl::string_view content;
+    for (const auto& [name, value] : names) {
+      const size_t at = rest.find(name);
+      if (at >= first) continue;
+      first = at;
+      length = name.size();
+      content = value;
+    }
+    if (first > 0) parts.push_back({std::string(rest.substr(0, first)), true});
+    if (!content.empty()) parts.push_back({std::string(content), false});
+    rest.remove_prefix(first + length);
+  }
+  return parts;
 }
 
 Verdict::Reading Verdict::Read(absl::string_view judgement) const {

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -28,8 +29,14 @@ class Verdict {
   /// compile, a number that is not finite.
   static absl::StatusOr<std::unique_ptr<Verdict>> Create(const VerdictOptions& options);
 
-  std::string Question(absl::string_view prompt, absl::string_view response,
-                       absl::string_view answer) const;
+  /// A part of a question.
+  struct QuestionPart {
+    std::string text;
+    bool is_template = false;  ///< The template's own text; else what replaces a name.
+  };
+  /// The parts, in order.
+  std::vector<QuestionPart> Question(absl::string_view prompt, absl::string_view response,
+                                     absl::string_view answer) const;
 
   struct Reading {
     double worth = 0;

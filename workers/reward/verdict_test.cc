@@ -19,11 +19,22 @@ VerdictOptions YesOrNo() {
   return options;
 }
 
+// What is not the template's own text stands in brackets.
+std::string Shown(const std::vector<Verdict::QuestionPart>& parts) {
+  std::string out;
+  for (const auto& part : parts) out += part.is_template ? part.text : "[" + part.text + "]";
+  return out;
+}
+
 TEST(Verdict, AsksAboutTheResponse) {
   const auto verdict = Verdict::Create(YesOrNo()).value();
   // What a response says is never replaced again.
-  EXPECT_EQ(verdict->Question("1+1", "{answer}{prompt}", "2"),
-            "Q: 1+1\nA: {answer}{prompt}\nRight: 2\nIs A right?");
+  EXPECT_EQ(Shown(verdict->Question("1+1", "{answer}{prompt}", "2")),
+            "Q: [1+1]\nA: [{answer}{prompt}]\nRight: [2]\nIs A right?");
+  EXPECT_EQ(Shown(verdict->Question("", "", "")), "Q: \nA: \nRight: \nIs A right?");
+  VerdictOptions options = YesOrNo();
+  options.question = "{response}{response}{prompt {answer}";
+  EXPECT_EQ(Shown(Verdict::Create(options).value()->Question("p", "r", "a")), "[r][r]{prompt [a]");
 }
 
 TEST(Verdict, ReadsTheLastVerdictByTheTable) {

@@ -118,12 +118,12 @@ absl::StatusOr<v1::TaskResult> RolloutRole::LoadWeights(const v1::Task& task,
 
 absl::StatusOr<Generation> RolloutRole::MakeGeneration(const v1::Generate& task) const {
   const policy::PolicySource& source = *assigned_->source;
-  Generation generation;
-  BATON_ASSIGN_OR_RETURN(generation.prompt_text,
+  BATON_ASSIGN_OR_RETURN(const engine::RenderedText prompt,
                          source.RenderPrompt(policy::ChatMessages(task.messages()), task.prompt()));
+  Generation generation;
+  generation.prompt_text = prompt.text();
   engine::GenerateRequest& request = generation.request;
-  BATON_ASSIGN_OR_RETURN(request.prompt,
-                         source.EncodePrompt(generation.prompt_text, task.max_prompt_length()));
+  BATON_ASSIGN_OR_RETURN(request.prompt, source.EncodePrompt(prompt, task.max_prompt_length()));
   request.resume.assign(task.resume_tokens().begin(), task.resume_tokens().end());
   request.params.temperature = task.temperature();
   request.params.top_p = task.top_p() > 0 ? task.top_p() : 1;

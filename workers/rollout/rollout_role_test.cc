@@ -90,7 +90,7 @@ TEST_F(RolloutRoleTest, SamplesFromTheVersionItWasTold) {
   ASSERT_EQ(result.columns_size(), 3);
   EXPECT_EQ(result.columns(0).name(), "prompt_tokens");
   EXPECT_FALSE(result.columns(0).per_token());
-  EXPECT_EQ(Tokens(result, 0), source_->EncodePrompt("1+2=", 0).value());
+  EXPECT_EQ(Tokens(result, 0), source_->EncodePrompt(engine::RenderedText("1+2="), 0).value());
   EXPECT_EQ(result.columns(1).name(), "tokens");
   EXPECT_EQ(result.columns(2).name(), "rollout_log_prob");
   EXPECT_EQ(result.columns(1).data().size(), result.columns(2).data().size());

@@ -138,17 +138,27 @@ absl::StatusOr<std::shared_ptr<const JudgeRole::Node>> JudgeRole::NodeOf(Assigne
   return known;
 }
 
+absl::StatusOr<engine::RenderedText> JudgeRole::Question(const policy::PolicySource& source,
+                                                         const reward::Verdict& verdict,
+                                                         const v1::Trajectory& trajectory) {
+  engine::RenderedText question;
+  for (const auto& part : verdict.Question(trajectory.prompt_text(), trajectory.response_text(),
+                                           trajectory.answer())) {
+    part.is_template ? question.AddTemplate(part.text) : question.AddContent(part.text);
+  }
+  return source.RenderPrompt(question);
+}
+
 absl::StatusOr<rollout::Generation> JudgeRole::Ask(const v1::Trajectory& trajectory,
                                                    const Node& node) const {
   const policy::PolicySource& source = *assigned_->source;
   rollout::Generation generation;
   generation.stream = false;
-  BATON_ASSIGN_OR_RETURN(generation.prompt_text,
-                         source.RenderPrompt({}, node.verdict->Question(trajectory.prompt_text(),
-                                                                        trajectory.response_text(),
-                                                                        trajectory.answer())));
+  BATON_ASSIGN_OR_RETURN(const engine::RenderedText question,
+                         Question(source, *node.verdict, trajectory));
+  generation.prompt_text = question.text();
   engine::GenerateRequest& request = generation.request;
-  BATON_ASSIGN_OR_RETURN(request.prompt, source.EncodePrompt(generation.prompt_text, 0));
+  BATON_ASSIGN_OR_RETURN(request.prompt, source.EncodePrompt(question, 0));
   const int64_t room =
       source.config().max_position_embeddings - static_cast<int64_t>(request.prompt.size());
   if (room < 1) {

@@ -33,6 +33,12 @@ class JudgeRole {
   /// Registers the role; this must outlive the worker's Run.
   absl::Status Register(Worker& worker);
 
+  /// What a model of `source` is asked about a trajectory. The verdict's template is a template's
+  /// own text; prompt, response and answer are content.
+  static absl::StatusOr<engine::RenderedText> Question(const policy::PolicySource& source,
+                                                       const reward::Verdict& verdict,
+                                                       const v1::Trajectory& trajectory);
+
  private:
   /// What one node asks.
   struct Node {

@@ -1,6 +1,7 @@
 #include "workers/tokenizer/added_tokens.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -38,6 +39,24 @@ size_t WhiteSpaceEnd(absl::string_view text, size_t begin) {
   return begin;
 }
 
+// Whether `token` may be found at `at`.
+bool IsAllowed(const AddedToken& token, size_t at, const ControlScope& control) {
+  const bool is_control = token.special || std::find(control.ids.begin(), control.ids.end(),
+                                                     token.id) != control.ids.end();
+  if (!is_control) return true;
+  const auto after =
+      std::upper_bound(control.ranges.begin(), control.ranges.end(), at,
+                       [](size_t place, const TextRange& range) { return place < range.begin; });
+  return after != control.ranges.begin() && at + token.content.size() <= std::prev(after)->end;
+}
+
+// Whether `token` at `at` has a byte in text where control tokens are found.
+bool Reaches(const AddedToken& token, size_t at, const ControlScope& control) {
+  return std::any_of(control.ranges.begin(), control.ranges.end(), [&](const TextRange& range) {
+    return range.begin < at + token.content.size() && at < range.end;
+  });
+}
+
 }  // namespace
 
 AddedTokenFinder::AddedTokenFinder(std::vector<AddedToken> tokens) {
@@ -60,7 +79,7 @@ const AddedToken* AddedTokenFinder::MatchAt(absl::string_view text) const {
   return nullptr;
 }
 
-void AddedTokenFinder::Split(absl::string_view text, bool skip_special,
+void AddedTokenFinder::Split(absl::string_view text, const ControlScope& control,
                              std::vector<Piece>* pieces) const {
   size_t done = 0;
   for (size_t at = 0; !empty_ && at < text.size();) {
@@ -70,8 +89,12 @@ void AddedTokenFinder::Split(absl::string_view text, bool skip_special,
       continue;
     }
     const size_t match = at;
+    if (!IsAllowed(*token, at, control)) {
+      // Plain text; but what it says of the control text behind it must not hide that.
+      at += Reaches(*token, at, control) ? 1 : token->content.size();
+      continue;
+    }
     at += token->content.size();
-    if (skip_special && token->special) continue;
     // `done` is beyond `match` where the last token took white space that is a token itself.
     const size_t begin = token->lstrip ? std::max(done, WhiteSpaceBegin(text, done, match)) : match;
     const size_t end = token->rstrip ? WhiteSpaceEnd(text, at) : at;

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "workers/tokenizer/rendered_text.h"
 
 namespace baton::engine {
 
@@ -22,6 +24,13 @@ struct AddedToken {
   /// Looked for in the normalized text between the tokens that are not `normalized`; those are
   /// looked for first, in the text as given.
   bool normalized = false;
+};
+
+/// Where control tokens are found: inside one of `ranges`, which ascend. Control tokens are the
+/// special ones and those of `ids`; other added tokens are found anywhere.
+struct ControlScope {
+  absl::Span<const TextRange> ranges;
+  absl::Span<const int32_t> ids;
 };
 
 /// Finds added tokens, the leftmost first and of several there the longest, as Hugging Face's
@@ -38,10 +47,10 @@ class AddedTokenFinder {
   explicit AddedTokenFinder(std::vector<AddedToken> tokens);
 
   /// Appends the whole of `text` in order (less the white space that tokens took) to `pieces`. The
-  /// text of a special token that is skipped is plain text, and no other token is found within it.
-  /// White space that a token took on its right may be a token once more, as in Hugging Face's:
+  /// text of a control token outside of `control` is plain text, and no other token is found within
+  /// it. White space that a token took on its right may be a token once more, as in Hugging Face's:
   /// then pieces overlap.
-  void Split(absl::string_view text, bool skip_special, std::vector<Piece>* pieces) const;
+  void Split(absl::string_view text, const ControlScope& control, std::vector<Piece>* pieces) const;
 
  private:
   const AddedToken* MatchAt(absl::string_view text) const;

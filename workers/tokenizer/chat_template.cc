@@ -37,10 +37,10 @@ absl::StatusOr<ChatTemplate> ChatTemplate::FromName(absl::string_view name) {
       "chat template '", name, "' is not known; known: ", absl::StrJoin(Names(), ", ")));
 }
 
-absl::StatusOr<std::string> ChatTemplate::Render(absl::Span<const ChatMessage> messages,
-                                                 bool add_generation_prompt) const {
-  std::string out;
-  if (kind_ == Kind::kLlama3) out = "<|begin_of_text|>";
+absl::StatusOr<RenderedText> ChatTemplate::Render(absl::Span<const ChatMessage> messages,
+                                                  bool add_generation_prompt) const {
+  RenderedText out;
+  if (kind_ == Kind::kLlama3) out.AddTemplate("<|begin_of_text|>");
   for (size_t i = 0; i < messages.size(); ++i) {
     const ChatMessage& message = messages[i];
     if (!IsRole(message.role)) {
@@ -50,28 +50,32 @@ absl::StatusOr<std::string> ChatTemplate::Render(absl::Span<const ChatMessage> m
     }
     switch (kind_) {
       case Kind::kNone:
-        absl::StrAppend(&out, message.content);
+        out.Add(message.content);
         break;
       case Kind::kChatml:
-        absl::StrAppend(&out, "<|im_start|>", message.role, "\n", message.content, "<|im_end|>\n");
+        out.AddTemplate(absl::StrCat("<|im_start|>", message.role, "\n"));
+        out.Add(message.content);
+        out.AddTemplate("<|im_end|>\n");
         break;
       case Kind::kLlama3:
-        absl::StrAppend(&out, Llama3Header(message.role),
-                        absl::StripAsciiWhitespace(message.content), "<|eot_id|>");
+        out.AddTemplate(Llama3Header(message.role));
+        out.Add(message.content.Trimmed());
+        out.AddTemplate("<|eot_id|>");
         break;
     }
   }
-  if (add_generation_prompt && kind_ == Kind::kChatml) out += "<|im_start|>assistant\n";
-  if (add_generation_prompt && kind_ == Kind::kLlama3) out += Llama3Header("assistant");
+  if (add_generation_prompt && kind_ == Kind::kChatml) out.AddTemplate("<|im_start|>assistant\n");
+  if (add_generation_prompt && kind_ == Kind::kLlama3) out.AddTemplate(Llama3Header("assistant"));
   return out;
 }
 
-absl::Status ChatTemplate::CheckTokenizer(const Tokenizer& tokenizer) const {
+absl::StatusOr<std::vector<int32_t>> ChatTemplate::MarkIds(const Tokenizer& tokenizer) const {
   std::vector<std::string> marks;
   if (kind_ == Kind::kChatml) marks = {"<|im_start|>", "<|im_end|>"};
   if (kind_ == Kind::kLlama3) {
     marks = {"<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"};
   }
+  std::vector<int32_t> mark_ids;
   for (const std::string& mark : marks) {
     const auto ids = tokenizer.Encode(mark);
     if (!ids.ok() || ids->size() != 1) {
@@ -80,8 +84,18 @@ absl::Status ChatTemplate::CheckTokenizer(const Tokenizer& tokenizer) const {
                        "', which the chat template needs; choose the template that the model was "
                        "trained with, or none"));
     }
+    EncodeOptions as_content;
+    as_content.control_ids = *ids;
+    const auto spelled = tokenizer.Encode(RenderedText(mark), as_content);
+    if (spelled.ok() && *spelled == *ids) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the tokenizer makes the token '", mark,
+          "' of plain text, so that any prompt or response could end a turn of the chat template; "
+          "make it an added token of tokenizer.json"));
+    }
+    mark_ids.push_back(ids->front());
   }
-  return absl::OkStatus();
+  return mark_ids;
 }
 
 }  // namespace baton::engine

@@ -8,7 +8,9 @@
 namespace baton::engine {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 const std::vector<ChatMessage>& Messages() {
   static const auto* const messages = new std::vector<ChatMessage>{
@@ -17,18 +19,18 @@ const std::vector<ChatMessage>& Messages() {
 }
 
 TEST(ChatTemplateTest, RendersEachByName) {
-  EXPECT_EQ(*ChatTemplate::FromName("none")->Render(Messages()), "Be brief. 2+2?\n43+3?");
-  EXPECT_EQ(*ChatTemplate::FromName("chatml")->Render(Messages()),
+  EXPECT_EQ(ChatTemplate::FromName("none")->Render(Messages())->text(), "Be brief. 2+2?\n43+3?");
+  EXPECT_EQ(ChatTemplate::FromName("chatml")->Render(Messages())->text(),
             "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n 2+2?\n<|im_end|>\n"
             "<|im_start|>assistant\n4<|im_end|>\n<|im_start|>user\n3+3?<|im_end|>\n"
             "<|im_start|>assistant\n");
-  EXPECT_EQ(*ChatTemplate::FromName("llama3")->Render(Messages()),
+  EXPECT_EQ(ChatTemplate::FromName("llama3")->Render(Messages())->text(),
             "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|>"
             "<|start_header_id|>user<|end_header_id|>\n\n2+2?<|eot_id|>"
             "<|start_header_id|>assistant<|end_header_id|>\n\n4<|eot_id|>"
             "<|start_header_id|>user<|end_header_id|>\n\n3+3?<|eot_id|>"
             "<|start_header_id|>assistant<|end_header_id|>\n\n");
-  EXPECT_EQ(*ChatTemplate::FromName("chatml")->Render({{"user", "x"}}, false),
+  EXPECT_EQ(ChatTemplate::FromName("chatml")->Render({{"user", "x"}}, false)->text(),
             "<|im_start|>user\nx<|im_end|>\n");
 }
 
@@ -57,13 +59,13 @@ TEST(ChatTemplateTest, MarksMustBeTokens) {
     return *Tokenizer::FromJson(MakeCharacterTokenizer("abc<>|_imendstr", options)->tokenizer_json);
   };
   const auto chatml = *ChatTemplate::FromName("chatml");
-  const auto plain_status = chatml.CheckTokenizer(*make({}));
+  const auto plain_status = chatml.MarkIds(*make({})).status();
   EXPECT_EQ(plain_status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(plain_status.message()), HasSubstr("<|im_start|>"));
-  EXPECT_TRUE(ChatTemplate::FromName("none")->CheckTokenizer(*make({})).ok());
+  EXPECT_THAT(*ChatTemplate::FromName("none")->MarkIds(*make({})), IsEmpty());
   CharacterTokenizerOptions options;
   options.extra_special_tokens = {"<|im_start|>", "<|im_end|>"};
-  EXPECT_TRUE(chatml.CheckTokenizer(*make(options)).ok());
+  EXPECT_THAT(*chatml.MarkIds(*make(options)), ElementsAre(2, 3));  // after <pad> and <eos>
 }
 
 }  // namespace

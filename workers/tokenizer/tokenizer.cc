@@ -31,6 +31,27 @@ std::string Describe(absl::string_view text, size_t at) {
   return absl::StrFormat("byte 0x%02X", static_cast<unsigned char>(text[at]));
 }
 
+// The place of `part`, which is a part of `whole`.
+size_t PlaceIn(absl::string_view whole, absl::string_view part) {
+  return static_cast<size_t>(part.data() - whole.data());
+}
+
+// NFC of what is inside the ranges and of what is between them, each by itself; the ranges become
+// those of the result.
+std::string NormalizeApart(absl::string_view text, std::vector<TextRange>* ranges) {
+  std::string out;
+  size_t done = 0;
+  for (TextRange& range : *ranges) {
+    out += NormalizeNfc(text.substr(done, range.begin - done));
+    const size_t begin = out.size();
+    out += NormalizeNfc(text.substr(range.begin, range.end - range.begin));
+    done = range.end;
+    range = {begin, out.size()};
+  }
+  out += NormalizeNfc(text.substr(done));
+  return out;
+}
+
 }  // namespace
 
 Tokenizer::Tokenizer(std::unique_ptr<const TokenizerParts> parts) : parts_(std::move(parts)) {}
@@ -63,18 +84,36 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::FromJson(
 
 absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(absl::string_view text,
                                                        const EncodeOptions& options) const {
+  const TextRange all = {0, text.size()};
+  ControlScope control = {{}, options.control_ids};
+  if (options.parse_special_tokens) control.ranges = absl::MakeConstSpan(&all, 1);
+  return EncodeScoped(text, control, options.add_special_tokens);
+}
+
+absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(const RenderedText& text,
+                                                       const EncodeOptions& options) const {
+  ControlScope control = {{}, options.control_ids};
+  if (options.parse_special_tokens) control.ranges = text.template_ranges();
+  return EncodeScoped(text.text(), control, options.add_special_tokens);
+}
+
+absl::StatusOr<std::vector<int32_t>> Tokenizer::EncodeScoped(absl::string_view text,
+                                                             const ControlScope& control,
+                                                             bool add_special_tokens) const {
   std::vector<int32_t> ids;
-  if (options.add_special_tokens) ids = parts_->prefix_ids;
+  if (add_special_tokens) ids = parts_->prefix_ids;
   std::vector<AddedTokenFinder::Piece> pieces;
-  parts_->raw_added.Split(text, !options.parse_special_tokens, &pieces);
+  parts_->raw_added.Split(text, control, &pieces);
   for (const auto& piece : pieces) {
     if (piece.id >= 0) {
       ids.push_back(piece.id);
-    } else {
-      BATON_RETURN_IF_ERROR(EncodePlain(piece.text, options.parse_special_tokens, &ids));
+      continue;
     }
+    const size_t begin = PlaceIn(text, piece.text);
+    const auto ranges = Clip(control.ranges, begin, begin + piece.text.size());
+    BATON_RETURN_IF_ERROR(EncodePlain(piece.text, {ranges, control.ids}, &ids));
   }
-  if (options.add_special_tokens) {
+  if (add_special_tokens) {
     ids.insert(ids.end(), parts_->suffix_ids.begin(), parts_->suffix_ids.end());
   }
   return ids;
@@ -82,8 +121,9 @@ absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(absl::string_view text,
 
 // Text without raw added tokens: runs of valid UTF-8 are normalized and cut into words, other
 // bytes are words of their own.
-absl::Status Tokenizer::EncodePlain(absl::string_view text, bool parse_special,
+absl::Status Tokenizer::EncodePlain(absl::string_view text, const ControlScope& control,
                                     std::vector<int32_t>* ids) const {
+  const absl::string_view whole = text;
   while (!text.empty()) {
     const size_t valid = ValidUtf8Prefix(text);
     if (valid == 0) {
@@ -97,9 +137,11 @@ absl::Status Tokenizer::EncodePlain(absl::string_view text, bool parse_special,
     }
     const absl::string_view good = text.substr(0, valid);
     text.remove_prefix(valid);
-    const std::string normalized = parts_->nfc ? NormalizeNfc(good) : std::string(good);
+    const size_t begin = PlaceIn(whole, good);
+    std::vector<TextRange> ranges = Clip(control.ranges, begin, begin + good.size());
+    const std::string normalized = parts_->nfc ? NormalizeApart(good, &ranges) : std::string(good);
     std::vector<AddedTokenFinder::Piece> pieces;
-    parts_->normalized_added.Split(normalized, !parse_special, &pieces);
+    parts_->normalized_added.Split(normalized, {ranges, control.ids}, &pieces);
     for (const auto& piece : pieces) {
       if (piece.id >= 0) {
         ids->push_back(piece.id);

@@ -19,9 +19,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "workers/tokenizer/rendered_text.h"
 
 namespace baton::engine {
 
+struct ControlScope;
 struct TokenizerParts;
 
 struct EncodeOptions {
@@ -31,6 +33,9 @@ struct EncodeOptions {
   /// False: the text of a special token ("<|im_end|>") is plain text, as text of unknown origin
   /// should be.
   bool parse_special_tokens = true;
+  /// Ids that count as special beside those that the tokenizer says are: what a chat template
+  /// marks turns with, what ends a response.
+  absl::Span<const int32_t> control_ids;
 };
 
 /// The other files of a directory that name special tokens; each may be empty (absent).
@@ -53,6 +58,13 @@ class Tokenizer {
   /// names a character that the vocabulary does not cover when there is no unk token.
   [[nodiscard]] absl::StatusOr<std::vector<int32_t>> Encode(
       absl::string_view text, const EncodeOptions& options = {}) const;
+
+  /// The same of a text whose content is plain text: special tokens are found in the template's own
+  /// parts alone. The text is cut into words as a whole, so that without special tokens in the
+  /// content the ids are those of the whole text; only Unicode normalization, where the tokenizer
+  /// has it, joins no characters across a border.
+  [[nodiscard]] absl::StatusOr<std::vector<int32_t>> Encode(
+      const RenderedText& text, const EncodeOptions& options = {}) const;
 
   /// Text that is always valid UTF-8: ill-formed bytes become U+FFFD. Ids without a token (a
   /// model's vocabulary may be padded) give nothing. No clean-up of spaces is done.
@@ -80,7 +92,10 @@ class Tokenizer {
 
  private:
   explicit Tokenizer(std::unique_ptr<const TokenizerParts> parts);
-  absl::Status EncodePlain(absl::string_view text, bool parse_special,
+  absl::StatusOr<std::vector<int32_t>> EncodeScoped(absl::string_view text,
+                                                    const ControlScope& control,
+                                                    bool add_special_tokens) const;
+  absl::Status EncodePlain(absl::string_view text, const ControlScope& control,
                            std::vector<int32_t>* ids) const;
   absl::Status EncodeWords(absl::string_view text, std::vector<int32_t>* ids) const;
 

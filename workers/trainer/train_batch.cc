@@ -63,7 +63,7 @@ absl::StatusOr<engine::TrainSequence> FromTexts(const v1::Trajectory& trajectory
                                                 const v1::DataSpec& data,
                                                 const policy::PolicySource& source) {
   BATON_ASSIGN_OR_RETURN(
-      const std::string prompt,
+      const engine::RenderedText prompt,
       source.RenderPrompt(policy::ChatMessages(trajectory.messages()), trajectory.prompt_text()));
   engine::TrainSequence sequence;
   BATON_ASSIGN_OR_RETURN(sequence.tokens, source.EncodePrompt(prompt, data.max_prompt_length()));

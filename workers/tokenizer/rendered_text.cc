@@ -1,0 +1,50 @@
+#include "workers/tokenizer/rendered_text.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+
+namespace baton::engine {
+
+void RenderedText::AddTemplate(absl::string_view text) {
+  if (text.empty()) return;
+  const size_t begin = text_.size();
+  text_.append(text.data(), text.size());
+  if (!template_ranges_.empty() && template_ranges_.back().end == begin) {
+    template_ranges_.back().end = text_.size();
+  } else {
+    template_ranges_.push_back({begin, text_.size()});
+  }
+}
+
+void RenderedText::AddContent(absl::string_view text) { text_.append(text.data(), text.size()); }
+
+void RenderedText::Add(const RenderedText& other) {
+  size_t done = 0;
+  for (const TextRange& range : other.template_ranges_) {
+    AddContent(absl::string_view(other.text_).substr(done, range.begin - done));
+    AddTemplate(absl::string_view(other.text_).substr(range.begin, range.end - range.begin));
+    done = range.end;
+  }
+  AddContent(absl::string_view(other.text_).substr(done));
+}
+
+RenderedText RenderedText::Trimmed() const {
+  const absl::string_view kept = absl::StripAsciiWhitespace(text_);
+  const auto begin = static_cast<size_t>(kept.data() - text_.data());
+  RenderedText out;
+  out.text_ = std::string(kept);
+  out.template_ranges_ = Clip(template_ranges_, begin, begin + kept.size());
+  return out;
+}
+
+std::vector<TextRange> Clip(absl::Span<const TextRange> ranges, size_t begin, size_t end) {
+  std::vector<TextRange> out;
+  for (const TextRange& range : ranges) {
+    const size_t from = std::max(range.begin, begin), to = std::min(range.end, end);
+    if (from < to) out.push_back({from - begin, to - begin});
+  }
+  return out;
+}
+
+}  // namespace baton::engine

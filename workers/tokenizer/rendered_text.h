@@ -1,0 +1,53 @@
+// A text that a template and content from elsewhere make together.
+//
+// A special token ("<|im_end|>") is a command to the model. A template writes such tokens; content
+// (a prompt of a data set, a response, an answer) must not, whatever it spells out. So a rendered
+// text knows which of its bytes are the template's own: Tokenizer::Encode finds special tokens in
+// those alone.
+#ifndef BATON_WORKERS_ENGINE_RENDERED_TEXT_H_
+#define BATON_WORKERS_ENGINE_RENDERED_TEXT_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace baton::engine {
+
+/// Bytes [begin, end) of a text.
+struct TextRange {
+  size_t begin = 0;
+  size_t end = 0;
+};
+
+class RenderedText {
+ public:
+  RenderedText() = default;
+  /// Content, all of it.
+  explicit RenderedText(absl::string_view content) { AddContent(content); }
+
+  void AddTemplate(absl::string_view text);
+  void AddContent(absl::string_view text);
+  void Add(const RenderedText& other);
+
+  /// Without the ASCII white space at both ends, whoever wrote it.
+  RenderedText Trimmed() const;
+
+  const std::string& text() const { return text_; }
+  /// What is the template's own: ascending, never empty, never touching one another.
+  absl::Span<const TextRange> template_ranges() const { return template_ranges_; }
+
+ private:
+  std::string text_;
+  std::vector<TextRange> template_ranges_;
+};
+
+/// The parts of ascending `ranges` inside [begin, end), counted from `begin`.
+[[nodiscard]] std::vector<TextRange> Clip(absl::Span<const TextRange> ranges, size_t begin,
+                                          size_t end);
+
+}  // namespace baton::engine
+
+#endif  // BATON_WORKERS_ENGINE_RENDERED_TEXT_H_
