@@ -4,6 +4,9 @@
 #include "controller/core/simulated_job.h"
 
 #include <random>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -333,6 +336,40 @@ TEST(JobCoreFaultsTest, AScoreThatIsAlwaysRefusedCountsAsAnError) {
   }
   // 4 tries of each of step 1's 6 responses, and of the 4 of the evaluation before it.
   EXPECT_EQ(refused, 40);
+}
+
+TEST(JobCoreFaultsTest, AResponseThatAlwaysFailsIsTriedElsewhereAndThenEndsTheJob) {
+  SimulatedJob job(Seed(5));
+  const auto workers = [&] {
+    std::set<std::string> names;
+    for (const TaskDone& done : job.UnderWay(TaskKind::kGenerate)) names.insert(done.worker);
+    return names.size();
+  };
+  ASSERT_TRUE(StepUntil(job, [&] { return job.core().step() == 1 && workers() == 2; }));
+  const uint64_t poisoned = job.UnderWay(TaskKind::kGenerate)[0].ref.subject;
+  std::vector<std::string> tried;
+  while (!job.ended() && tried.size() < 100) {
+    const auto generating = job.UnderWay(TaskKind::kGenerate);
+    if (generating.empty()) {  // a rollout loads the version first
+      ASSERT_TRUE(job.Step());
+      continue;
+    }
+    job.Swallow(TaskKind::kGenerate);
+    for (const TaskDone& done : generating) {
+      if (done.ref.subject != poisoned) job.Send(done);
+    }
+    for (TaskDone done : generating) {
+      if (done.ref.subject != poisoned) continue;
+      tried.push_back(done.worker);
+      done.status = absl::InternalError("response token 0: cannot sample");
+      job.Send(done);
+    }
+  }
+  ASSERT_THAT(tried, ::testing::SizeIs(4));  // meanwhile the others were generated
+  EXPECT_EQ(std::set<std::string>(tried.begin(), tried.end()).size(), 2u);
+  EXPECT_EQ(job.core().state(), Job::STATE_FAILED);
+  EXPECT_THAT(job.core().Row().job().error().message(),
+              ::testing::ContainsRegex("generating .* .prompt [0-9]+. failed: response token 0"));
 }
 
 TEST(JobCoreFaultsTest, APauseAfterARestartFinishesTheStepThatWasUnderWay) {

@@ -48,7 +48,7 @@ struct Generator::Impl {
   absl::Status Validate(const GenerateRequest& request) const;
   absl::Status Advance(std::vector<GenerateUpdate>* updates);
   torch::Tensor Logits(const StepPlan& plan, const torch::Tensor& hidden);
-  absl::Status Draw(Sequence* sequence, absl::Span<const float> logits, GenerateUpdate* update);
+  GenerateUpdate Draw(Sequence* sequence, absl::Span<const float> logits);
   void DropAll();
   void Note(GeneratorCall::Kind kind, GenerateRequest request) {
     if (announce) calls.push_back({kind, std::move(request)});
@@ -215,10 +215,7 @@ absl::Status Generator::Impl::Advance(std::vector<GenerateUpdate>* updates) {
   const int64_t vocab_size = logits.size(1);
   const float* row = logits.data_ptr<float>();
   for (size_t i = 0; i < plan.draws.size(); ++i, row += vocab_size) {
-    GenerateUpdate update;
-    BATON_RETURN_IF_ERROR(
-        Draw(plan.draws[i].sequence, absl::MakeConstSpan(row, vocab_size), &update));
-    updates->push_back(std::move(update));
+    updates->push_back(Draw(plan.draws[i].sequence, absl::MakeConstSpan(row, vocab_size)));
   }
   return absl::OkStatus();
 }
@@ -250,33 +247,40 @@ torch::Tensor Generator::Impl::Logits(const StepPlan& plan, const torch::Tensor&
 }
 
 // Draws the next token of `sequence`; forgets the sequence if that ends it.
-absl::Status Generator::Impl::Draw(Sequence* sequence, absl::Span<const float> logits,
-                                   GenerateUpdate* update) {
+GenerateUpdate Generator::Impl::Draw(Sequence* sequence, absl::Span<const float> logits) {
+  GenerateUpdate update;
   const SamplingParams& params = sequence->request.params;
   const int64_t position = static_cast<int64_t>(sequence->response.size());
   absl::Span<const int64_t> banned;
   if (position < params.min_new_tokens) banned = params.stop_token_ids;
   const absl::StatusOr<SampledToken> sampled = sampler.Sample(
       logits, params, banned, sequence->uniforms.At(static_cast<uint32_t>(position)));
-  update->id = sequence->request.id;
+  update.id = sequence->request.id;
   if (!sampled.ok()) {
-    return Annotate(sampled.status(),
-                    absl::StrCat("request ", update->id, ", response token ", position));
+    // Not the caller's mistake: another worker, or the same one once more, may do better.
+    update.error = absl::InternalError(
+        absl::StrCat("response token ", position, ": ", sampled.status().message()));
+    update.finish_reason = "error";
+    update.finished = true;
+    // Equal prompts that come later must not start from what may be bad already.
+    sequence->prompt->spoiled = true;
+    scheduler.Remove(update.id);
+    return update;
   }
   sequence->response.push_back(sampled->token);
-  update->new_tokens = {sampled->token};
-  update->new_log_probs = {sampled->log_prob};
+  update.new_tokens = {sampled->token};
+  update.new_log_probs = {sampled->log_prob};
   ++generated_tokens;
   if (sequence->stops.Append(sampled->token)) {
-    update->finish_reason = "stop";
+    update.finish_reason = "stop";
   } else if (position + 1 >= params.max_new_tokens) {
-    update->finish_reason = "length";
+    update.finish_reason = "length";
   } else {
-    return absl::OkStatus();
+    return update;
   }
-  update->finished = true;
-  scheduler.Remove(update->id);
-  return absl::OkStatus();
+  update.finished = true;
+  scheduler.Remove(update.id);
+  return update;
 }
 
 void Generator::Impl::DropAll() {

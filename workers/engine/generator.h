@@ -31,7 +31,8 @@ struct GenerateUpdate {
   std::vector<int32_t> new_tokens;   // not the resumed ones
   std::vector<float> new_log_probs;  // one per new token, under the distribution it was drawn from
   bool finished = false;
-  std::string finish_reason;  // "stop", "length" or "cancelled", once finished
+  std::string finish_reason;  // "stop", "length", "cancelled" or "error", once finished
+  absl::Status error;         // with "error": what ended it, naming the response's token
 };
 
 struct GeneratorOptions {
@@ -101,8 +102,10 @@ class Generator {
   bool Cancel(uint64_t id);
 
   /// Advances by one forward pass. Returns an update for each request that got a token or ended,
-  /// in the order in which requests started. An error (of libtorch, of the model's ranks, or logits
-  /// that are not finite) drops every request; the generator is then idle and usable.
+  /// in the order in which requests started. A request whose logits leave nothing to draw (NaN,
+  /// infinity) ends alone, with "error" (INTERNAL), and its prompt is not kept for equal ones. An
+  /// error of the step (of libtorch, of the model's ranks) drops every request; the generator is
+  /// then idle and usable.
   absl::StatusOr<std::vector<GenerateUpdate>> Step();
 
   /// True if no request is live and no update is left to report.

@@ -25,7 +25,7 @@ CachedPrompt* PromptCache::Insert(const std::vector<int32_t>& tokens, std::vecto
 
 void PromptCache::Release(CachedPrompt* prompt) {
   if (--prompt->users > 0) return;
-  if (!prompt->complete()) {
+  if (!prompt->complete() || prompt->spoiled) {
     Free(prompts_.find(prompt->tokens));
     return;
   }

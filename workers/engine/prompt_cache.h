@@ -21,6 +21,7 @@ struct CachedPrompt {
   int64_t computed = 0;       // tokens whose keys and values are in `blocks`
   torch::Tensor last_hidden;  // [1, hidden_size], once complete
   int64_t users = 0;
+  bool spoiled = false;  // what was computed may be wrong: freed when its last user leaves
 
   int64_t length() const { return static_cast<int64_t>(tokens.size()); }
   bool complete() const { return computed == length(); }
@@ -40,7 +41,7 @@ class PromptCache {
   /// must be enough for it.
   CachedPrompt* Insert(const std::vector<int32_t>& tokens, std::vector<int32_t> blocks);
 
-  /// One user fewer. The last user's leaving frees a prompt that is not complete.
+  /// One user fewer. The last user's leaving frees a prompt that is not complete, or is spoiled.
   void Release(CachedPrompt* prompt);
 
   /// Frees the unused prompt that was used longest ago; false if every prompt has users.

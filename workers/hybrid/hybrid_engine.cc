@@ -169,7 +169,9 @@ absl::StatusOr<std::vector<HybridResponse>> HybridEngine::Generate(
                              update.new_tokens.end());
       response.log_probs.insert(response.log_probs.end(), update.new_log_probs.begin(),
                                 update.new_log_probs.end());
-      if (update.finished) response.finish_reason = update.finish_reason;
+      if (!update.finished) continue;
+      response.finish_reason = update.finish_reason;
+      response.error = update.error;
     }
   }
   return responses;

@@ -78,6 +78,7 @@ struct HybridResponse {
   std::vector<int32_t> tokens;
   std::vector<float> log_probs;
   std::string finish_reason;
+  absl::Status error;  ///< As GenerateUpdate's.
 };
 
 /// One thread at a time. All ranks of a layout make the same calls. An error of a collective

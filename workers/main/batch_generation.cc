@@ -36,6 +36,7 @@ absl::StatusOr<std::vector<int32_t>> EncodeLine(const policy::PolicySource& sour
 /// A prompt whose responses are not written yet.
 struct Row {
   std::string line;
+  uint64_t number = 0;                       // of the line, from 1
   std::vector<std::vector<int32_t>> tokens;  // of each sample
   std::vector<std::string> finish_reasons;
   int64_t unfinished = 0;
@@ -84,6 +85,10 @@ class Batch {
       progress_.tokens += static_cast<int64_t>(update.new_tokens.size());
       if (!update.finished) continue;
       row.finish_reasons[update.id % samples()] = update.finish_reason;
+      if (!update.error.ok() && progress_.failed++ == 0) {
+        progress_.first_failure =
+            absl::StrCat(options_.prompts, ":", row.number, ": ", update.error.message());
+      }
       --row.unfinished;
       --in_flight_;
     }
@@ -121,6 +126,7 @@ class Batch {
     request.id = (first_ + rows_.size()) * samples();
     Row row;
     row.line = lines_.line();
+    row.number = lines_.number();
     row.tokens.resize(samples());
     row.finish_reasons.resize(samples());
     row.unfinished = options_.samples;

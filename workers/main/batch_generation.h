@@ -25,9 +25,11 @@ struct BatchOptions {
 };
 
 struct BatchProgress {
-  int64_t prompts = 0;  ///< Written.
-  int64_t held = 0;     ///< Responses in memory.
-  int64_t tokens = 0;   ///< Of all responses.
+  int64_t prompts = 0;        ///< Written.
+  int64_t held = 0;           ///< Responses in memory.
+  int64_t tokens = 0;         ///< Of all responses.
+  int64_t failed = 0;         ///< Responses that ended with an error.
+  std::string first_failure;  ///< "FILE:LINE: what" of the first of them.
 };
 
 /// Reads the whole file and answers how many prompts it has. INVALID_ARGUMENT says of all lines
@@ -38,7 +40,7 @@ struct BatchProgress {
 
 /// Calls `write` with a line for each prompt, in the file's order: what the prompt's line has, with
 ///   "responses": [text, ...]               of its samples
-///   "finish_reasons": ["stop", "length"]   why each ended
+///   "finish_reasons": ["stop", "length"]   why each ended; "error": see BatchProgress
 /// A line is a function of the model, its prompt, its number in the file and the options, but for
 /// the limits (as Generator says: bitwise in float32 on a CPU). `progress` hears after every step.
 ///

@@ -70,6 +70,14 @@ absl::Status WriteToStandardOutput(absl::string_view line) {
   return absl::ErrnoToStatus(errno, "cannot write to standard output");
 }
 
+absl::Status CheckFailed(const BatchProgress& done) {
+  if (done.failed == 0) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(
+      done.failed, done.failed == 1 ? " response" : " responses",
+      " ended with an error, the first at ", done.first_failure,
+      "; all lines are written, and the finish_reasons of these responses are 'error'"));
+}
+
 }  // namespace
 
 absl::Status Generate(const GenerateOptions& options,
@@ -93,7 +101,10 @@ absl::Status Generate(const GenerateOptions& options,
   engine::StreamDecoder decoder(&source->tokenizer());
   while (!generator->idle()) {
     BATON_ASSIGN_OR_RETURN(const auto updates, generator->Step());
-    for (const engine::GenerateUpdate& update : updates) write(decoder.Push(update.new_tokens));
+    for (const engine::GenerateUpdate& update : updates) {
+      write(decoder.Push(update.new_tokens));
+      BATON_RETURN_IF_ERROR(update.error);
+    }
   }
   write(decoder.Finish());
   return absl::OkStatus();
@@ -107,9 +118,14 @@ absl::Status GenerateFile(const GenerateOptions& options, const TellProgress& pr
   batch.seed = options.seed;
   BATON_ASSIGN_OR_RETURN(batch.params, MakeParams(options, *source));
   BATON_ASSIGN_OR_RETURN(const int64_t total, CheckPrompts(*source, options.prompts));
-  const auto tell = [&](const BatchProgress& done) { progress(done, total); };
+  BatchProgress told;
+  const auto tell = [&](const BatchProgress& done) {
+    told = done;
+    progress(done, total);
+  };
   if (options.out == "-") {
-    return LoadAndGenerate(options, *source, batch, WriteToStandardOutput, tell);
+    BATON_RETURN_IF_ERROR(LoadAndGenerate(options, *source, batch, WriteToStandardOutput, tell));
+    return CheckFailed(told);
   }
   std::error_code code;
   if (std::filesystem::exists(options.out, code) &&
@@ -123,7 +139,8 @@ absl::Status GenerateFile(const GenerateOptions& options, const TellProgress& pr
         absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(line.data()), line.size()));
   };
   BATON_RETURN_IF_ERROR(LoadAndGenerate(options, *source, batch, append, tell));
-  return file.Commit();
+  BATON_RETURN_IF_ERROR(file.Commit());
+  return CheckFailed(told);
 }
 
 }  // namespace baton

@@ -1,6 +1,7 @@
 #include "workers/main/generate_command.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -21,6 +22,7 @@ namespace baton {
 namespace {
 
 using ::testing::AnyOf;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
@@ -151,6 +153,36 @@ TEST_F(GenerateFileTest, TheFirstResponseOfAllIsThatToTheOnePrompt) {
     for (const auto& response : line["responses"]) different.insert(response.get<std::string>());
   }
   EXPECT_GE(different.size(), 15u);  // samples differ, and so do lines with one prompt
+}
+
+TEST_F(GenerateFileTest, AResponseThatFailsIsSaidAndTheOthersAreWritten) {
+  v1::JobSpec spec = policy::TinySpec();
+  spec.mutable_model()->mutable_init()->set_tie_word_embeddings(false);
+  const auto source = policy::PolicySource::Open(spec.model(), "").value();
+  const auto model = source->LoadModel(torch::kFloat32, torch::kCPU, 3).value();
+  const int32_t bad = source->EncodePrompt("9", 0).value().back();
+  {
+    const torch::NoGradGuard no_grad;
+    for (auto& [name, weight] : model->parameters()) {
+      if (name == "model.embed_tokens.weight") torch::Tensor(weight)[bad].fill_(std::nan(""));
+    }
+  }
+  engine::SaveOptions save;
+  save.companions = source->companions();
+  options_.model = folder_.path() + "/bad";
+  ASSERT_TRUE(engine::SaveModel(*model, options_.model, save).ok());
+  options_.max_new_tokens = 1;
+  options_.samples = 2;
+  WritePrompts("{\"prompt\": \"1+2=\"}\n{\"prompt\": \"9+2=\"}\n{\"prompt\": \"3+2=\"}\n");
+  EXPECT_THAT(ErrorOf(), HasSubstr("2 responses ended with an error, the first at " +
+                                   options_.prompts + ":2: response token 0"));
+  std::istringstream text(Written());
+  std::vector<Json> lines;
+  for (std::string line; std::getline(text, line);) lines.push_back(Json::parse(line));
+  ASSERT_THAT(lines, SizeIs(3));
+  EXPECT_THAT(lines[1]["finish_reasons"], ElementsAre("error", "error"));
+  EXPECT_THAT(lines[0]["finish_reasons"], Each(AnyOf("stop", "length")));
+  EXPECT_THAT(lines[2]["finish_reasons"], Each(AnyOf("stop", "length")));
 }
 
 TEST_F(GenerateFileTest, APromptOfManyIsAnsweredAsItIsAlone) {

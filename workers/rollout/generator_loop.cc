@@ -205,7 +205,9 @@ void GeneratorLoop::Step() {
                              update.new_tokens.end());
     generation.log_probs.insert(generation.log_probs.end(), update.new_log_probs.begin(),
                                 update.new_log_probs.end());
-    if (update.finished) {
+    if (!update.error.ok()) {
+      Fail(it, update.error);
+    } else if (update.finished) {
       End(it, update.finish_reason);
     } else if (generation.stream) {
       generation.context->SendProgress(update.new_tokens, update.new_log_probs);
@@ -217,6 +219,13 @@ void GeneratorLoop::End(std::map<uint64_t, Generation>::iterator it, const std::
   const Generation generation = std::move(it->second);
   running_.erase(it);
   generation.context->Finish(finish_(generation, reason));
+}
+
+/// Ends one task; the others go on.
+void GeneratorLoop::Fail(std::map<uint64_t, Generation>::iterator it, const absl::Status& error) {
+  const Generation generation = std::move(it->second);
+  running_.erase(it);
+  generation.context->Finish(error);
 }
 
 /// Ends what runs, and holds no generator any more.

@@ -43,7 +43,8 @@ class GeneratorLoop : public hybrid::GeneratorUser {
   ~GeneratorLoop() override;
 
   /// Starts a generation; its task is finished by the loop, with an error if the version is not
-  /// the one loaded or the generator refuses the request. Cancels it when its task is cancelled.
+  /// the one loaded, the generator refuses the request or ends it with an error. Cancels it when
+  /// its task is cancelled.
   void Add(Generation generation);
 
   /// Gives the generator whose model has the weights of a version. It must outlive the loop, and
@@ -66,6 +67,7 @@ class GeneratorLoop : public hybrid::GeneratorUser {
   void RunLoad(Command& command);
   void Step();
   void End(std::map<uint64_t, Generation>::iterator it, const std::string& reason);
+  void Fail(std::map<uint64_t, Generation>::iterator it, const absl::Status& error);
   void StopRunning(const absl::Status& why);
   bool idle() const { return generator_ == nullptr || generator_->idle(); }
 

@@ -1,6 +1,7 @@
 // The rollout role on a tiny model, driven by an in-process controller.
 #include "workers/rollout/rollout_role.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "gmock/gmock.h"
@@ -31,9 +32,9 @@ class RolloutRoleTest : public ::testing::Test {
   v1::Task Make(const std::string& method) {
     return MakeTask(std::to_string(++tokens_), "rollout", method);
   }
-  void Assign() {
+  void Assign(const v1::JobSpec& spec = policy::TinySpec()) {
     v1::Task task = Make("assign_role");
-    *task.mutable_assign_role()->mutable_spec() = policy::TinySpec();
+    *task.mutable_assign_role()->mutable_spec() = spec;
     const v1::TaskResult result = Run(task);
     ASSERT_FALSE(result.task_token().empty());
     ASSERT_EQ(result.status().code(), 0) << result.status().message();
@@ -133,6 +134,44 @@ TEST_F(RolloutRoleTest, ResumesWhereAnotherLeftOff) {
   ASSERT_EQ(resumed.status().code(), 0) << resumed.status().message();
   EXPECT_EQ(Tokens(resumed, 1), tokens);
   EXPECT_EQ(resumed.columns(2).data().substr(4), whole.columns(2).data().substr(4));
+}
+
+TEST_F(RolloutRoleTest, ABadRowFailsItsOwnTaskAlone) {
+  v1::JobSpec spec = policy::TinySpec();
+  spec.mutable_model()->mutable_init()->set_tie_word_embeddings(false);
+  Assign(spec);
+  const auto source = policy::PolicySource::Open(spec.model(), "").value();
+  const int32_t bad = source->EncodePrompt("9", 0).value().back();
+  const auto model = source->LoadModel(torch::kFloat32, torch::kCPU, 1).value();
+  {
+    const torch::NoGradGuard no_grad;
+    for (auto& [name, weight] : model->parameters()) {
+      if (name == "model.embed_tokens.weight") torch::Tensor(weight)[bad].fill_(std::nan(""));
+    }
+  }
+  const auto image = engine::ModelImage(*model).value();
+  ASSERT_TRUE(
+      relay_->Publish({"projects/default/jobs/test", 0, true, ""}, image, policy::Never()).ok());
+  ASSERT_EQ(Load(0).status().code(), 0);
+  std::vector<v1::Task> tasks;
+  for (uint32_t sample = 0; sample < 8; ++sample) {
+    v1::Task task = MakeGenerate(0, sample);
+    task.mutable_generate()->set_max_new_tokens(1);
+    if (sample == 3) task.mutable_generate()->set_prompt("9+2=");
+    tasks.push_back(task);
+  }
+  for (const v1::Task& task : tasks) controller_.SendTask(task);
+  for (const v1::Task& task : tasks) {
+    const auto result = controller_.WaitForResult(task.task_token());
+    ASSERT_TRUE(result.has_value());
+    const absl::Status status = FromProto(result->status());
+    if (task.generate().sample_index() != 3) {
+      EXPECT_TRUE(status.ok()) << status;
+      continue;
+    }
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal);  // to be asked of another rollout
+    EXPECT_THAT(std::string(status.message()), HasSubstr("response token 0: cannot sample"));
+  }
 }
 
 TEST_F(RolloutRoleTest, ANewVersionChangesWhatItSays) {
