@@ -28,7 +28,7 @@ namespace baton::controller {
 struct ControllerOptions {
   std::string data_root;                ///< Created when absent.
   std::unique_ptr<store::Store> store;  ///< Required.
-  bool survive_power_cut = false;       ///< Payloads too are synced before their rows are written.
+  bool survive_power_cut = false;  ///< Payloads too are synced, before the rows that name them.
   int64_t kept_events = 100'000;        ///< The newest of each job.
   int64_t kept_logs = 100'000;
   /// Callers are not all of this machine: specs may name uploads, the project's own jobs and what

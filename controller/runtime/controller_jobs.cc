@@ -44,7 +44,9 @@ struct PayloadReader : std::enable_shared_from_this<PayloadReader> {
 
   void Add(const store::v1::TrajectoryRow& row, const absl::StatusOr<std::string>& bytes) {
     v1::Trajectory* t = answer.add_trajectories();
-    if (!bytes.ok() || !t->ParseFromString(*bytes)) {
+    const bool read = bytes.ok() && t->ParseFromString(*bytes) &&
+                      t->trajectory_id() == TrajectoryName(row.id());
+    if (!read) {
       t->Clear();
       t->set_error("the payload is no longer kept");
     }

@@ -1,5 +1,6 @@
 #include "controller/runtime/job_runtime.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 #include <variant>
@@ -36,6 +37,16 @@ void RemoveOld(const char* table, const std::string& job, int64_t number, int64_
        ++old) {
     writes.push_back({table, NumberKey(job, static_cast<uint64_t>(old)), std::nullopt});
   }
+}
+
+// Most turns put a trajectory alone: after a power cut it is generated, or scored, again. Whatever
+// else a turn tells the world (commands, revisions, files it deletes) is never taken back, and what
+// it rests on is kept with it.
+store::Durability DurabilityOf(const std::vector<store::Write>& writes) {
+  const bool mendable = std::all_of(writes.begin(), writes.end(), [](const store::Write& write) {
+    return write.table == kTrajectoryTable && write.value.has_value();
+  });
+  return mendable ? store::Durability::kProcess : store::Durability::kPowerCut;
 }
 
 template <typename Entry>
@@ -226,7 +237,8 @@ void JobRuntime::Finish(Effects effects, std::vector<store::Write> writes,
   turn.committed = writes.empty();
   turns_.push_back(std::move(turn));
   if (!writes.empty()) {
-    context_->store->Commit(std::move(writes), [self = shared_from_this()](absl::Status status) {
+    const store::Durability durability = DurabilityOf(writes);
+    auto done = [self = shared_from_this()](absl::Status status) {
       if (!status.ok()) return;  // the controller stops: nothing may leave any more
       self->context_->gate->Post(self->strand_, [self] {
         for (Turn& waiting : self->turns_) {
@@ -236,7 +248,8 @@ void JobRuntime::Finish(Effects effects, std::vector<store::Write> writes,
         }
         self->Flush();
       });
-    });
+    };
+    context_->store->Commit(std::move(writes), durability, std::move(done));
   }
   Flush();
 }
