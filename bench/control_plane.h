@@ -30,6 +30,9 @@ struct DispatchOptions {
   std::string kind;     ///< "sdk": with SDK and store; "raw": gRPC alone.
   int workers = 1;
   int window = 1;  ///< Tasks outstanding per worker.
+  /// Rows are synced to the disk, as those of a job's commands are and, with --survive-power-cut,
+  /// all; otherwise as those of generated and scored trajectories are.
+  bool synced = false;
   int64_t tasks = 0;
 };
 

@@ -28,10 +28,14 @@ struct Flags {
 };
 
 // The median of CreateJob over gRPC, with the job's first rows in SQLite.
-double CreateJobP50(const std::string& folder, int jobs) {
+double CreateJobP50(const std::string& root, int jobs, store::SqliteOptions::Sync sync) {
+  const std::string folder = absl::StrCat(root, "/create-", static_cast<int>(sync));
+  std::filesystem::create_directories(folder);
   const std::string data = folder + "/prompts.jsonl";
   std::ofstream(data) << "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n";
-  auto store = store::SqliteStore::Open(folder + "/baton.db");
+  store::SqliteOptions sqlite;
+  sqlite.sync = sync;
+  auto store = store::SqliteStore::Open(folder + "/baton.db", sqlite);
   if (!store.ok()) return -1;
   controller::ControllerOptions options;
   options.data_root = folder;
@@ -74,17 +78,26 @@ void AddDispatch(const Flags& flags, DispatchOptions options, Report& report) {
   const auto dispatch = MeasureDispatch(options);
   report.Add("dispatch_p50_us", Percentile(dispatch.latency_us, 0.5), "us", "aim <= 200");
   report.Add("dispatch_p99_us", Percentile(dispatch.latency_us, 0.99), "us");
+  options.synced = true;
+  const auto dispatch_synced = MeasureDispatch(options);
+  options.synced = false;
+  report.Add("dispatch_synced_p50_us", Percentile(dispatch_synced.latency_us, 0.5), "us",
+             "every row synced to the disk");
   report.Add("grpc_p50_us", Percentile(grpc.latency_us, 0.5), "us", "the same without store, SDK");
 
   options.workers = 8;
   options.window = 16;
   options.tasks = flags.quick ? 5000 : 100'000;
   const auto many = MeasureDispatch(options);
+  options.synced = true;
+  const auto many_synced = MeasureDispatch(options);
   options.kind = "raw";
   const auto bare = MeasureDispatch(options);
   report.Add(
       "tasks_per_second", many.tasks_per_second, "tasks/s",
       absl::StrCat("aim >= 20000; ", many.result_rows, " of ", many.tasks, " result rows found"));
+  report.Add("tasks_per_second_synced", many_synced.tasks_per_second, "tasks/s",
+             "every row synced to the disk");
   report.Add("grpc_messages_per_second", bare.tasks_per_second, "tasks/s",
              "bare: a task and its answer each, no store, no SDK");
 }
@@ -100,7 +113,12 @@ int RunBench(const Flags& flags, const std::string& program) {
   const CoreResult core = MeasureCore(flags.quick ? 1 : 2);
   report.Add("core_events_per_second", core.events_per_second, "events/s",
              absl::StrCat("aim >= 200000; ", core.effects, " effects"));
-  report.Add("create_job_p50_ms", CreateJobP50(folder, flags.quick ? 20 : 200), "ms");
+  using Sync = store::SqliteOptions::Sync;
+  const int jobs = flags.quick ? 20 : 200;
+  report.Add("create_job_p50_ms", CreateJobP50(folder, jobs, Sync::kAsked), "ms",
+             "its rows are synced to the disk");
+  report.Add("create_job_unsynced_p50_ms", CreateJobP50(folder, jobs, Sync::kNone), "ms",
+             "the same without");
   std::filesystem::remove_all(folder);
   report.Print();
   std::printf("  event mix:");

@@ -104,6 +104,9 @@ class NoController : public controller::ControllerInterface {
     No(d);
   }
   void DrainWorker(v1::DrainWorkerRequest, controller::Callback<v1::Worker> d) override { No(d); }
+  void UndrainWorker(v1::UndrainWorkerRequest, controller::Callback<v1::Worker> d) override {
+    No(d);
+  }
   void SetProject(v1::Project, controller::Callback<v1::Project> d) override { No(d); }
   v1::ListProjectsResponse ListProjects() const override { return {}; }
   v1::Project ProjectNamed(const std::string&) const override { return {}; }
@@ -223,9 +226,9 @@ class Dispatcher : public NoController {
     v1::Task task = MakeTask(number);
     if (store_ == nullptr) return Send(stream, std::move(task));
     store::Write row{"tasks", task.task_token(), task.SerializeAsString()};
-    store_->Commit({std::move(row)}, [stream, task = std::move(task)](absl::Status) mutable {
-      Send(stream, std::move(task));
-    });
+    store_->Commit(
+        {std::move(row)}, durability_,
+        [stream, task = std::move(task)](absl::Status) mutable { Send(stream, std::move(task)); });
   }
 
   static void Send(const std::shared_ptr<controller::WorkerStream>& stream, v1::Task task) {
@@ -251,7 +254,7 @@ class Dispatcher : public NoController {
       next = MakeTask(number);
       writes.push_back({"tasks", next.task_token(), next.SerializeAsString()});
     }
-    store_->Commit(std::move(writes),
+    store_->Commit(std::move(writes), durability_,
                    [this, stream, token, number, next = std::move(next)](absl::Status) mutable {
                      Done(token);
                      v1::ControllerMessage ack;
@@ -276,6 +279,8 @@ class Dispatcher : public NoController {
 
   const DispatchOptions options_;
   store::Store* const store_;  // null: gRPC alone
+  const store::Durability durability_ =
+      options_.synced ? store::Durability::kPowerCut : store::Durability::kProcess;
   std::string padding_;
 
   absl::Mutex mu_;

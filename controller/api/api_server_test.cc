@@ -93,6 +93,8 @@ TEST_F(ApiServerTest, JobServiceForwardsEachUnaryMethod) {
 
 TEST_F(ApiServerTest, ClusterServiceForwardsEachMethod) {
   auto cluster = v1::ClusterService::NewStub(channel_);
+  EXPECT_FORWARDS(cluster, UndrainWorker, UndrainWorkerRequest, Worker, set_worker_id,
+                  response.set_worker_id("v"), response.worker_id() == "v");
   EXPECT_FORWARDS(cluster, DrainWorker, DrainWorkerRequest, Worker, set_worker_id,
                   response.set_worker_id("w"), response.worker_id() == "w");
   EXPECT_CALL(controller_, ListWorkers(_, _)).WillOnce([](auto, auto done) {

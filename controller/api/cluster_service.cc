@@ -48,4 +48,15 @@ grpc::ServerUnaryReactor* ClusterServiceImpl::DrainWorker(grpc::CallbackServerCo
       });
 }
 
+grpc::ServerUnaryReactor* ClusterServiceImpl::UndrainWorker(grpc::CallbackServerContext* context,
+                                                            const v1::UndrainWorkerRequest* request,
+                                                            v1::Worker* response) {
+  return Unary(
+      access_, context,
+      {"ClusterService.UndrainWorker", Scope::kAdmin, "workers/" + request->worker_id(), false},
+      response, [&](const Granted&, controller::Callback<v1::Worker> done) {
+        controller_->UndrainWorker(*request, std::move(done));
+      });
+}
+
 }  // namespace baton::api

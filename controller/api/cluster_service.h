@@ -20,6 +20,9 @@ class ClusterServiceImpl : public v1::ClusterService::CallbackService {
   grpc::ServerUnaryReactor* DrainWorker(grpc::CallbackServerContext* context,
                                         const v1::DrainWorkerRequest* request,
                                         v1::Worker* response) override;
+  grpc::ServerUnaryReactor* UndrainWorker(grpc::CallbackServerContext* context,
+                                          const v1::UndrainWorkerRequest* request,
+                                          v1::Worker* response) override;
 
  private:
   controller::ControllerInterface* const controller_;

@@ -136,9 +136,11 @@ ClusterEffects ClusterCore::OnHello(uint64_t session, const v1::Hello& hello, ab
   }
   if (worker.session != 0) sessions_.erase(worker.session);
   if (other_process) {
-    worker.draining = false;
-    worker.drain_reason.clear();
     worker.silences = 0;
+    if (!worker.kept_drained) {
+      worker.draining = false;
+      worker.drain_reason.clear();
+    }
   }
   worker.hello = hello;
   worker.session = session;
@@ -206,7 +208,7 @@ ClusterEffects ClusterCore::OnTick(absl::Time now) {
                                                    absl::FormatDuration(options_.lease)))});
       sessions_.erase(worker.session);
     }
-    workers_.erase(id);
+    Forget(id);
   }
   Match(effects);
   return effects;
@@ -262,6 +264,39 @@ void ClusterCore::Drain(Worker& worker, const std::string& reason) {
   worker.drain_reason = reason;
 }
 
+// It is not there any more; that an operator drained it is kept.
+void ClusterCore::Forget(const std::string& id) {
+  const Worker gone = workers_.at(id);
+  workers_.erase(id);
+  if (gone.kept_drained) KeepDrained(id, gone.drain_reason);
+}
+
+void ClusterCore::KeepDrained(const std::string& id, const std::string& reason) {
+  const auto [worker, fresh] = workers_.try_emplace(id);
+  Drain(worker->second, reason);
+  worker->second.kept_drained = true;
+  if (!fresh) return;
+  worker->second.hello.set_worker_id(id);
+  worker->second.seen = absl::InfinitePast();
+  worker->second.lease_end = absl::InfiniteFuture();  // it has none that could end
+}
+
+absl::StatusOr<ClusterEffects> ClusterCore::OnUndrain(const std::string& id) {
+  const auto it = workers_.find(id);
+  if (it == workers_.end()) {
+    return absl::NotFoundError(
+        absl::StrCat("no worker '", id, "' is attached or drained; `baton workers` lists them"));
+  }
+  Worker& worker = it->second;
+  worker.draining = worker.kept_drained = false;
+  worker.drain_reason.clear();
+  worker.silences = 0;
+  if (worker.session == 0 && worker.job.empty()) workers_.erase(it);
+  ClusterEffects effects;
+  Match(effects);
+  return effects;
+}
+
 absl::StatusOr<ClusterEffects> ClusterCore::OnDrain(const std::string& id, absl::Time now) {
   auto it = workers_.find(id);
   if (it == workers_.end()) {
@@ -269,7 +304,7 @@ absl::StatusOr<ClusterEffects> ClusterCore::OnDrain(const std::string& id, absl:
         absl::StrCat("no worker '", id, "' is attached; `baton workers` lists them"));
   }
   ClusterEffects effects;
-  Drain(it->second, "it was asked for");
+  KeepDrained(id, "it was asked for");
   Lose(id, "it is drained", effects);
   Match(effects);
   return effects;
@@ -382,7 +417,7 @@ std::vector<v1::Worker> ClusterCore::List(absl::Time now) const {
     w.set_role(worker.roles);
     w.set_device(worker.hello.device());
     w.set_pid(worker.hello.pid());
-    SetDuration(w.mutable_last_seen(), now - worker.seen);
+    if (worker.seen != absl::InfinitePast()) SetDuration(w.mutable_last_seen(), now - worker.seen);
     out.push_back(std::move(w));
   }
   return out;

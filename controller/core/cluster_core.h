@@ -105,8 +105,14 @@ class ClusterCore {
   /// A restarted controller: `job` held this worker, which has one lease to come back.
   void Expect(const std::string& job, const std::string& worker, const std::string& roles,
               absl::Time now);
-  /// NotFound for a worker nobody knows.
+  /// An operator drains a worker: it stays so, whatever becomes of its lease and its process, until
+  /// OnUndrain. NotFound for a worker nobody knows.
   absl::StatusOr<ClusterEffects> OnDrain(const std::string& worker, absl::Time now);
+  /// Takes any drain back. NotFound for a worker nobody knows.
+  absl::StatusOr<ClusterEffects> OnUndrain(const std::string& worker);
+  /// A restarted controller: an operator drained it, whether it attaches or not.
+  void KeepDrained(const std::string& worker, const std::string& reason);
+  bool Knows(const std::string& worker) const { return workers_.count(worker) > 0; }
 
   /// A project's weight and its limit of workers count from the next turn on.
   void SetProject(const v1::Project& project) { projects_[project.project()] = project; }
@@ -132,6 +138,7 @@ class ClusterCore {
     absl::Time lease_end;
     absl::Time seen;
     bool draining = false;
+    bool kept_drained = false;  // by an operator
     std::string drain_reason;
     int silences = 0;           // deadlines it let pass
     std::string job;            // empty: free
@@ -155,6 +162,7 @@ class ClusterCore {
   std::string WhoHas(const std::string& roles, const std::string& job,
                      const std::map<std::string, std::string>& features) const;
   static void Drain(Worker& worker, const std::string& reason);
+  void Forget(const std::string& id);
   static int CreditsOf(const Worker& worker, const std::string& role);
   static bool Plays(const Worker& worker, const std::string& role);
   static bool PlaysAll(const Worker& worker, const std::vector<std::string>& roles);

@@ -150,14 +150,36 @@ TEST_F(ClusterCoreTest, ADrainedWorkerLosesItsJobAndGetsNoOther) {
   EXPECT_FALSE(core_.OnDrain("nobody", now_).ok());
 }
 
-TEST_F(ClusterCoreTest, ADrainOutlivesABrokenStreamButNotTheProcess) {
+TEST_F(ClusterCoreTest, ADrainOutlivesStreamLeaseAndProcess) {
   core_.OnHello(1, HelloOf("a", "actor", "first"), now_);
   ASSERT_TRUE(core_.OnDrain("a", now_).ok());
   core_.OnClosed(1, now_);
   core_.OnHello(2, HelloOf("a", "actor", "first"), now_);
   EXPECT_TRUE(Of<ClusterGrant>(core_.OnNeed("j", 0, 1, false, {{"actor", 1}}, now_)).empty());
   core_.OnClosed(2, now_);
-  EXPECT_EQ(Of<ClusterGrant>(core_.OnHello(3, HelloOf("a", "actor", "second"), now_)).size(), 1u);
+  now_ += absl::Seconds(11);
+  core_.OnTick(now_);
+  ASSERT_EQ(core_.List(now_).size(), 1u);
+  EXPECT_EQ(core_.List(now_)[0].state(), v1::Worker::STATE_DRAINING);
+  EXPECT_EQ(core_.List(now_)[0].drain_reason(), "it was asked for");
+  core_.OnTick(now_ + absl::Hours(1));
+  EXPECT_TRUE(Of<ClusterGrant>(core_.OnHello(3, HelloOf("a", "actor", "second"), now_)).empty());
+  auto effects = core_.OnUndrain("a");
+  ASSERT_TRUE(effects.ok());
+  EXPECT_EQ(Of<ClusterGrant>(*effects).size(), 1u);
+  EXPECT_EQ(core_.List(now_)[0].state(), v1::Worker::STATE_READY);
+}
+
+TEST_F(ClusterCoreTest, ADrainThatWasKeptHoldsBeforeTheWorkerIsBack) {
+  core_.KeepDrained("a", "it was asked for");
+  core_.OnNeed("j", 0, 1, false, {{"actor", 1}}, now_);
+  EXPECT_TRUE(core_.OnTick(now_ + absl::Hours(1)).empty());
+  EXPECT_TRUE(Of<ClusterGrant>(core_.OnHello(1, HelloOf("a", "actor"), now_)).empty());
+  EXPECT_EQ(Of<ClusterGrant>(*core_.OnUndrain("a")).size(), 1u);
+  core_.KeepDrained("b", "it was asked for");
+  EXPECT_TRUE(core_.OnUndrain("b").ok());
+  EXPECT_FALSE(core_.Knows("b"));
+  EXPECT_EQ(core_.OnUndrain("b").status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST_F(ClusterCoreTest, WhoLetADeadlinePassComesLastAndIsDrainedInTheEnd) {

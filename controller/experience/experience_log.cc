@@ -82,33 +82,15 @@ class FileLog : public ExperienceLog {
  public:
   explicit FileLog(std::string directory) : directory_(std::move(directory)) {}
 
-  absl::Status Recover() {
+  // What is there is never written to again: a record may end in it that a power cut tore off, or
+  // rows may know places behind its end.
+  absl::Status FindNewest() {
     absl::MutexLock lock(&mu_);
+    std::error_code code;
+    if (!fs::is_directory(directory_, code)) {
+      return absl::InternalError(absl::StrCat("cannot open ", directory_, ": it is no folder"));
+    }
     for (uint32_t number : Numbers()) file_ = std::max(file_, number);
-    if (file_ == 0) return StartFile(1);
-    const std::string path = PathOf(file_);
-    fd_ = std::make_unique<FileDescriptor>(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-    if (fd_->get() < 0) return SystemError("cannot open", path);
-    struct stat info;
-    if (::fstat(fd_->get(), &info) != 0) return SystemError("cannot stat", path);
-    const auto size = static_cast<uint64_t>(info.st_size);
-    while (end_ < size) {
-      Location at;
-      if (!ReadFrame(fd_->get(), path, end_, &at.size).ok()) break;
-      end_ += kHeader + at.size;
-    }
-    if (end_ == size) return absl::OkStatus();
-    if (!IsTorn(fd_->get(), path, end_)) {
-      // A damaged record, not an unfinished one: rows may know those behind it.
-      Log(LogLevel::kError, "experience log is damaged; a new file is begun",
-          {{"file", path}, {"offset", end_}});
-      return StartFile(file_ + 1);
-    }
-    Log(LogLevel::kWarn, "experience log has a torn tail, which is cut off",
-        {{"file", path}, {"kept_bytes", end_}, {"lost_bytes", size - end_}});
-    if (::ftruncate(fd_->get(), static_cast<off_t>(end_)) != 0) {
-      return SystemError("cannot cut", path);
-    }
     return absl::OkStatus();
   }
 
@@ -117,7 +99,7 @@ class FileLog : public ExperienceLog {
       return absl::InvalidArgumentError(absl::StrCat("a record of ", payload.size(), " bytes"));
     }
     absl::MutexLock lock(&mu_);
-    if (end_ >= kRollOver) BATON_RETURN_IF_ERROR(StartFile(file_ + 1));
+    if (fd_ == nullptr || end_ >= kRollOver) BATON_RETURN_IF_ERROR(StartFile(file_ + 1));
     std::string frame(kHeader, '\0');
     PutLittleEndian(&frame[0], kMagic, 4);
     PutLittleEndian(&frame[4], payload.size(), 4);
@@ -131,8 +113,7 @@ class FileLog : public ExperienceLog {
       if (n < 0) {
         const absl::Status status = SystemError("cannot append to", path);
         if (::ftruncate(fd_->get(), static_cast<off_t>(end_)) != 0) {
-          Log(LogLevel::kWarn, "half a record stays until the log is opened again",
-              {{"file", path}});
+          Log(LogLevel::kWarn, "half a record stays at the end of a file", {{"file", path}});
         }
         return status;
       }
@@ -159,8 +140,7 @@ class FileLog : public ExperienceLog {
 
   absl::Status Sync() override {
     absl::MutexLock lock(&mu_);
-    if (::fdatasync(fd_->get()) != 0) return SystemError("cannot sync", PathOf(file_));
-    return absl::OkStatus();
+    return SyncFile();
   }
 
   absl::Status DropFilesBefore(uint32_t file) override {
@@ -198,37 +178,13 @@ class FileLog : public ExperienceLog {
     return numbers;
   }
 
-  // True when what stands at `offset` ends beyond the end of the file, and nothing whole behind
-  // it: its writer died. A whole record behind it says that only its length is damaged.
-  static bool IsTorn(int fd, const std::string& path, uint64_t offset) {
-    char magic[4];
-    const bool whole = ReadFully(fd, path, offset, magic, 4).ok();
-    if (whole && TakeLittleEndian(magic, 4) != kMagic) return false;
-    uint32_t size = 0;
-    return absl::IsOutOfRange(ReadFrame(fd, path, offset, &size)) &&
-           !HasRecordBehind(fd, path, offset + 1);
-  }
-
-  static bool HasRecordBehind(int fd, const std::string& path, uint64_t offset) {
-    constexpr size_t kBlock = 1u << 20;
-    char magic[4];
-    PutLittleEndian(magic, kMagic, 4);
-    std::string block(kBlock, '\0');
-    while (true) {
-      const ssize_t n = ::pread(fd, block.data(), block.size(), static_cast<off_t>(offset));
-      if (n < 0 && errno == EINTR) continue;
-      if (n < static_cast<ssize_t>(kHeader)) return false;
-      const absl::string_view bytes(block.data(), static_cast<size_t>(n));
-      for (size_t at = 0;
-           (at = bytes.find(absl::string_view(magic, 4), at)) != absl::string_view::npos; ++at) {
-        uint32_t size = 0;
-        if (ReadFrame(fd, path, offset + at, &size).ok()) return true;
-      }
-      offset += bytes.size() - (kHeader - 1);  // a header may stand across two blocks
-    }
+  absl::Status SyncFile() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (fd_ == nullptr || ::fdatasync(fd_->get()) == 0) return absl::OkStatus();
+    return SystemError("cannot sync", PathOf(file_));
   }
 
   absl::Status StartFile(uint32_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    BATON_RETURN_IF_ERROR(SyncFile());  // Sync looks at the newest file alone
     const std::string path = PathOf(number);
     auto fd = std::make_unique<FileDescriptor>(
         ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
@@ -268,8 +224,8 @@ class FileLog : public ExperienceLog {
 
   const std::string directory_;
   absl::Mutex mu_;
-  std::unique_ptr<FileDescriptor> fd_ ABSL_GUARDED_BY(mu_);
-  uint32_t file_ ABSL_GUARDED_BY(mu_) = 0;
+  std::unique_ptr<FileDescriptor> fd_ ABSL_GUARDED_BY(mu_);  // of file_; null before an Append
+  uint32_t file_ ABSL_GUARDED_BY(mu_) = 0;                   // the newest; 0: there is none
   uint64_t end_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
@@ -277,7 +233,7 @@ class FileLog : public ExperienceLog {
 
 absl::StatusOr<std::unique_ptr<ExperienceLog>> ExperienceLog::Open(const std::string& directory) {
   auto log = std::make_unique<FileLog>(directory);
-  BATON_RETURN_IF_ERROR(log->Recover());
+  BATON_RETURN_IF_ERROR(log->FindNewest());
   return log;
 }
 

@@ -1,7 +1,8 @@
 // Payloads of trajectories, in an append-only, checksummed log per job.
 //
-// A record is the serialised baton.v1.Trajectory. It is written before the row that names it,
-// so a torn tail holds nothing that any row knows.
+// A record is the serialised baton.v1.Trajectory. It is written before the row that names it, so
+// what the death of the controller tears off is known to no row. A power cut may leave rows whose
+// records are gone, in whole or in part, unless Sync came between: reading them is an error.
 #ifndef BATON_CONTROLLER_EXPERIENCE_EXPERIENCE_LOG_H_
 #define BATON_CONTROLLER_EXPERIENCE_EXPERIENCE_LOG_H_
 
@@ -25,8 +26,8 @@ struct Location {
 /// One job's log. Thread-safe. May block on the disk: never call on a strand.
 class ExperienceLog {
  public:
-  /// Opens or creates the log in `directory`; cuts off a torn tail and says so in the log. Behind a
-  /// damaged record everything is kept, and appending goes on in a new file.
+  /// Opens the log in `directory`, which exists. What is there stays as it is: the first Append
+  /// begins a new file, so a place that was given once is never another record's.
   static absl::StatusOr<std::unique_ptr<ExperienceLog>> Open(const std::string& directory);
   virtual ~ExperienceLog() = default;
 
@@ -36,7 +37,8 @@ class ExperienceLog {
   virtual absl::StatusOr<std::string> Read(const Location& location) = 0;
   /// Makes everything appended so far survive a power cut.
   virtual absl::Status Sync() = 0;
-  /// Deletes files all of whose records are numbered below `file`.
+  /// Deletes files all of whose records are numbered below `file`, but not the newest: numbers
+  /// only grow.
   virtual absl::Status DropFilesBefore(uint32_t file) = 0;
 };
 

@@ -31,15 +31,15 @@ absl::Status FileError(absl::string_view what, const fs::path& path, const std::
   return absl::InternalError(message);
 }
 
-// Makes names in a folder survive a power cut.
-absl::Status SyncDirectory(const fs::path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY);
-  if (fd < 0) return FileError("cannot open", path, {errno, std::generic_category()});
-  const int result = ::fsync(fd);
-  const int error = errno;
-  ::close(fd);
-  if (result != 0) return FileError("cannot sync", path, {error, std::generic_category()});
-  return absl::OkStatus();
+// A folder's names, and those of the folders in it.
+absl::Status SyncFolders(const fs::path& root) {
+  std::error_code code;
+  for (fs::recursive_directory_iterator entry(root, code), end; !code && entry != end;
+       entry.increment(code)) {
+    if (entry->is_directory()) BATON_RETURN_IF_ERROR(SyncFolder(entry->path()));
+  }
+  if (code) return FileError("cannot list", root, code);
+  return SyncFolder(root);
 }
 
 absl::Status WriteFile(const fs::path& path, const std::string& content) {
@@ -123,8 +123,7 @@ absl::StatusOr<std::string> CheckpointFiles::Prepare(int64_t step, uint64_t inca
   for (const auto& entry : fs::directory_iterator(path, code)) {
     if (OwnerOf(entry.path()) == role) fs::remove_all(entry.path(), code);
   }
-  fs::create_directories(path, code);
-  if (code) return FileError("cannot create", path, code);
+  BATON_RETURN_IF_ERROR(MakeFolder(path));
   return path.string();
 }
 
@@ -150,12 +149,12 @@ absl::StatusOr<v1::Checkpoint> CheckpointFiles::Commit(
     BATON_RETURN_IF_ERROR(LinkFile(absl::StrCat(data_root_, "/", file),
                                    temporary / "data" / file.substr(file.find('/') + 1)));
   }
-  BATON_RETURN_IF_ERROR(SyncDirectory(temporary));
+  BATON_RETURN_IF_ERROR(SyncFolders(temporary));
   std::error_code code;
   fs::remove_all(path, code);  // of a run that was rolled back
   fs::rename(temporary, path, code);
   if (code) return FileError("cannot rename to", path, code);
-  BATON_RETURN_IF_ERROR(SyncDirectory(root_));
+  BATON_RETURN_IF_ERROR(SyncFolder(root_));
   v1::Checkpoint checkpoint;
   checkpoint.set_step(step);
   checkpoint.set_path(path.string());

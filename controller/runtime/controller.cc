@@ -90,6 +90,7 @@ absl::Status Controller::Restore() {
                                             {kMetaTable, "secret", context_.secret}}));
   cluster_ = std::make_unique<ClusterCore>(context_.epoch, options_.cluster);
   BATON_RETURN_IF_ERROR(ReadProjects());
+  BATON_RETURN_IF_ERROR(ReadDrains());
 
   std::map<std::string, std::pair<int, int64_t>> queue;  // priority, order
   BATON_ASSIGN_OR_RETURN(auto rows, store_->Scan(kJobTable, {}));

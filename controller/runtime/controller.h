@@ -31,8 +31,8 @@ namespace baton::controller {
 struct ControllerOptions {
   std::string data_root;                ///< Created when absent.
   std::unique_ptr<store::Store> store;  ///< Required.
-  bool survive_power_cut = false;       ///< Payloads too are synced before their rows are written.
-  int64_t kept_events = 100'000;        ///< The newest of each job.
+  bool survive_power_cut = false;  ///< Payloads too are synced, before the rows that name them.
+  int64_t kept_events = 100'000;   ///< The newest of each job.
   int64_t kept_logs = 100'000;
   /// Callers are not all of this machine: specs may name uploads, the project's own jobs and what
   /// is below `allowed_paths`.
@@ -78,6 +78,7 @@ class Controller : public ControllerInterface {
                                          std::shared_ptr<LogSink> sink) override;
   void ListWorkers(v1::ListWorkersRequest request, Callback<v1::ListWorkersResponse> done) override;
   void DrainWorker(v1::DrainWorkerRequest request, Callback<v1::Worker> done) override;
+  void UndrainWorker(v1::UndrainWorkerRequest request, Callback<v1::Worker> done) override;
   void SetProject(v1::Project project, Callback<v1::Project> done) override;
   v1::ListProjectsResponse ListProjects() const override;
   v1::Project ProjectNamed(const std::string& project) const override;
@@ -145,7 +146,8 @@ class Controller : public ControllerInterface {
   absl::Status RestoreUploads(const v1::JobSpec& effective,
                               const std::filesystem::path& checkpoint);
 
-  void Delete(const std::shared_ptr<JobRuntime>& job, const Callback<v1::DeleteJobResponse>& done);
+  void Delete(const std::shared_ptr<JobRuntime>& job, const JobRuntime::ExtraRow& extra,
+              const Callback<v1::Job>& done);
   absl::StatusOr<std::vector<store::Write>> RowsOf(const std::string& name);
   template <typename T>
   void OnDisk(Callback<T> done, std::function<absl::StatusOr<T>()> work) {
@@ -153,9 +155,36 @@ class Controller : public ControllerInterface {
                [done = std::move(done), work = std::move(work)] { done(work()); });
   }
 
+  // controller_requests.cc: calls with a request id happen once.
+  struct SteerCall {
+    const char* method;
+    std::string name;
+    std::string request_id;
+  };
+  struct SteerUnderWay {
+    std::string method, job;
+    std::vector<Callback<v1::Job>> waiting;  // repeats of the same call
+  };
+  /// Acts on the job, and writes the row with what it does (null: there is no request id).
+  using SteerAction = std::function<void(const std::shared_ptr<JobRuntime>&, JobRuntime::ExtraRow,
+                                         Callback<v1::Job>)>;
+  void Steer(const SteerCall& call, Event event, std::function<absl::Status(const JobCore&)> check,
+             Callback<v1::Job> done);
+  void OncePerRequest(const SteerCall& call, SteerAction act, Callback<v1::Job> done);
+  void ActOnce(const SteerCall& call, const SteerAction& act, Callback<v1::Job> done);
+  absl::StatusOr<v1::Job> OutcomeOf(const store::v1::RequestRow& row) const;
+  void EndSteer(const std::string& key, const absl::StatusOr<v1::Job>& outcome);
+  void ForgetOldRequests();
+
   // controller_projects.cc.
   absl::Status ReadProjects();
   absl::Status CheckJobQuota(const std::string& project) const;
+
+  // controller_drains.cc.
+  absl::Status ReadDrains();
+  void SetDrained(const std::string& worker, const std::string& reason,
+                  const Callback<v1::Worker>& done);
+  v1::Worker WorkerNamed(const std::string& worker) const;  // on cluster_strand_
 
   // controller_workers.cc.
   void OnCluster(std::function<void()> work);
@@ -185,7 +214,12 @@ class Controller : public ControllerInterface {
   boost::asio::strand<boost::asio::thread_pool::executor_type> admission_;  // on disk_
 
   // On admission_: calls whose job is not committed yet, by request key.
-  std::map<std::string, std::shared_ptr<JobRuntime>> admitting_;
+  struct Admitting {
+    std::shared_ptr<JobRuntime> job;
+    std::string checkpoint;
+  };
+  std::map<std::string, Admitting> admitting_;
+  std::map<std::string, SteerUnderWay> steering_;  // likewise, of the other methods
 
   // On cluster_strand_.
   std::unique_ptr<ClusterCore> cluster_;
@@ -194,6 +228,8 @@ class Controller : public ControllerInterface {
   uint64_t next_export_ = 1;
   bool in_turn_ = false;
   boost::asio::steady_timer timer_;
+
+  absl::Time requests_looked_at_ = absl::InfinitePast();  // on cluster_strand_
 
   std::atomic<uint64_t> next_session_{1};
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -173,8 +174,15 @@ void Controller::CreateJob(v1::CreateJobRequest request, Callback<v1::Job> done)
 bool Controller::AnswerRepeat(const v1::CreateJobRequest& request, const std::string& project,
                               const std::string& request_key, const Callback<v1::Job>& done) {
   std::shared_ptr<JobRuntime> job;
+  std::optional<std::string> checkpoint;  // absent: an earlier release did not keep it
+  const auto reused = [&request](const std::string& what) {
+    return MakeError(
+        absl::StatusCode::kInvalidArgument, "REQUEST_ID_REUSED",
+        absl::StrCat("request_id '", request.request_id(), "' ", what, "; give each call its own"));
+  };
   if (auto it = admitting_.find(request_key); it != admitting_.end()) {
-    job = it->second;
+    job = it->second.job;
+    checkpoint = it->second.checkpoint;
   } else {
     auto earlier = store_->Get(kRequestTable, request_key);
     if (!earlier.ok()) {
@@ -183,10 +191,21 @@ bool Controller::AnswerRepeat(const v1::CreateJobRequest& request, const std::st
     }
     store::v1::RequestRow row;
     if (!earlier->has_value() || !row.ParseFromString(**earlier)) return false;
+    if (!row.method().empty()) {
+      done(reused(absl::StrCat("was that of a ", row.method())));
+      return true;
+    }
+    if (row.has_checkpoint()) checkpoint = row.checkpoint();
     absl::MutexLock lock(&mu_);
     auto found = jobs_.find(row.job());
     if (found == jobs_.end()) return false;
     job = found->second;
+  }
+  if (checkpoint.has_value() && *checkpoint != request.checkpoint()) {
+    const std::string from =
+        checkpoint->empty() ? "a spec" : absl::StrCat("checkpoint ", *checkpoint);
+    done(reused(absl::StrCat("made job '", job->name(), "' from ", from)));
+    return true;
   }
   job->Describe([request, project, done](absl::StatusOr<v1::Job> first) {
     const bool same =
@@ -343,8 +362,9 @@ void Controller::Admit(v1::CreateJobRequest request, const Callback<v1::Job>& do
   if (!request.request_id().empty()) {
     store::v1::RequestRow row;
     row.set_job(runtime->name());
+    row.set_checkpoint(request.checkpoint());
     extra.push_back({kRequestTable, request_key, row.SerializeAsString()});
-    admitting_[request_key] = runtime;
+    admitting_[request_key] = {runtime, request.checkpoint()};
   }
   runtime->Start(std::move(extra), [this, runtime, request_key, done] {
     done(runtime->Snapshot());

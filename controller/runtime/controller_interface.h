@@ -114,6 +114,7 @@ class ControllerInterface {
   virtual void ListWorkers(v1::ListWorkersRequest request,
                            Callback<v1::ListWorkersResponse> done) = 0;
   virtual void DrainWorker(v1::DrainWorkerRequest request, Callback<v1::Worker> done) = 0;
+  virtual void UndrainWorker(v1::UndrainWorkerRequest request, Callback<v1::Worker> done) = 0;
 
   // AccessService.
   /// INVALID_ARGUMENT (PROJECT_SPEC).

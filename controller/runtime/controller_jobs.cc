@@ -44,7 +44,9 @@ struct PayloadReader : std::enable_shared_from_this<PayloadReader> {
 
   void Add(const store::v1::TrajectoryRow& row, const absl::StatusOr<std::string>& bytes) {
     v1::Trajectory* t = answer.add_trajectories();
-    if (!bytes.ok() || !t->ParseFromString(*bytes)) {
+    const bool read =
+        bytes.ok() && t->ParseFromString(*bytes) && t->trajectory_id() == TrajectoryName(row.id());
+    if (!read) {
       t->Clear();
       t->set_error("the payload is no longer kept");
     }
@@ -117,14 +119,11 @@ void Controller::ListJobs(v1::ListJobsRequest request, Callback<v1::ListJobsResp
 }
 
 void Controller::CancelJob(v1::CancelJobRequest request, Callback<v1::Job> done) {
-  auto job = FindJob(request.name());
-  if (!job.ok()) return done(job.status());
-  (*job)->PostAndDescribe(CancelRequested{}, nullptr, std::move(done));
+  Steer({"CancelJob", request.name(), request.request_id()}, CancelRequested{}, nullptr,
+        std::move(done));
 }
 
 void Controller::PauseJob(v1::PauseJobRequest request, Callback<v1::Job> done) {
-  auto job = FindJob(request.name());
-  if (!job.ok()) return done(job.status());
   auto check = [](const JobCore& core) -> absl::Status {
     if (!IsTerminal(core.state()) && core.state() != v1::Job::STATE_STOPPING) {
       return absl::OkStatus();
@@ -133,12 +132,11 @@ void Controller::PauseJob(v1::PauseJobRequest request, Callback<v1::Job> done) {
                      absl::StrCat("job '", core.name(), "' is ", StateName(core.state()),
                                   " and cannot be paused"));
   };
-  (*job)->PostAndDescribe(PauseRequested{}, check, std::move(done));
+  Steer({"PauseJob", request.name(), request.request_id()}, PauseRequested{}, check,
+        std::move(done));
 }
 
 void Controller::ResumeJob(v1::ResumeJobRequest request, Callback<v1::Job> done) {
-  auto job = FindJob(request.name());
-  if (!job.ok()) return done(job.status());
   auto check = [](const JobCore& core) -> absl::Status {
     if (!IsTerminal(core.state()) && core.state() != v1::Job::STATE_STOPPING) {
       return absl::OkStatus();
@@ -148,36 +146,46 @@ void Controller::ResumeJob(v1::ResumeJobRequest request, Callback<v1::Job> done)
                                   " and cannot be resumed; submit it again with model.path: job:",
                                   core.name().substr(core.name().rfind('/') + 1)));
   };
-  (*job)->PostAndDescribe(ResumeRequested{}, check, std::move(done));
+  Steer({"ResumeJob", request.name(), request.request_id()}, ResumeRequested{}, check,
+        std::move(done));
 }
 
 void Controller::DeleteJob(v1::DeleteJobRequest request, Callback<v1::DeleteJobResponse> done) {
-  auto job = FindJob(request.name());
-  if (!job.ok()) return done(job.status());
-  if (const v1::Job::State state = (*job)->state(); !IsTerminal(state)) {
-    return done(MakeError(
-        absl::StatusCode::kFailedPrecondition, "JOB_ACTIVE",
-        absl::StrCat("job '", request.name(), "' is ", StateName(state), "; cancel it first")));
-  }
-  (*job)->Retire([this, job = *job, done = std::move(done)](bool first) {
-    if (!first) {
-      return done(MakeError(absl::StatusCode::kNotFound, "JOB_NOT_FOUND",
-                            absl::StrCat("job '", job->name(), "' is being deleted"),
-                            {{"job", job->name()}}));
-    }
-    gate_.Post(admission_, [this, job, done] { Delete(job, done); });
-  });
+  const SteerCall call = {"DeleteJob", request.name(), request.request_id()};
+  OncePerRequest(
+      call,
+      [this, call](const std::shared_ptr<JobRuntime>& job, JobRuntime::ExtraRow extra,
+                   Callback<v1::Job> gone) {
+        if (const v1::Job::State state = job->state(); !IsTerminal(state)) {
+          return gone(MakeError(
+              absl::StatusCode::kFailedPrecondition, "JOB_ACTIVE",
+              absl::StrCat("job '", call.name, "' is ", StateName(state), "; cancel it first")));
+        }
+        job->Retire([this, job, extra = std::move(extra), gone = std::move(gone)](bool first) {
+          if (!first) {
+            return gone(MakeError(absl::StatusCode::kNotFound, "JOB_NOT_FOUND",
+                                  absl::StrCat("job '", job->name(), "' is being deleted"),
+                                  {{"job", job->name()}}));
+          }
+          gate_.Post(admission_, [this, job, extra, gone] { Delete(job, extra, gone); });
+        });
+      },
+      [done = std::move(done)](const absl::StatusOr<v1::Job>& gone) {
+        if (!gone.ok()) return done(gone.status());
+        done(v1::DeleteJobResponse());
+      });
 }
 
 // The name is free again when nothing of the job is left: a new job of that name must not meet
 // the old one's rows or files, nor their removal.
-void Controller::Delete(const std::shared_ptr<JobRuntime>& job,
-                        const Callback<v1::DeleteJobResponse>& done) {
+void Controller::Delete(const std::shared_ptr<JobRuntime>& job, const JobRuntime::ExtraRow& extra,
+                        const Callback<v1::Job>& done) {
   auto rows = RowsOf(job->name());
   if (!rows.ok()) {
     job->Unretire();
     return done(rows.status());
   }
+  if (extra) rows->push_back(extra(v1::Job()));
   store_->Commit(*std::move(rows), [this, job, done](absl::Status status) {
     if (!status.ok()) return done(status);
     job->Hide();
@@ -187,7 +195,7 @@ void Controller::Delete(const std::shared_ptr<JobRuntime>& job,
         jobs_.erase(job->name());
         order_.erase(job->name());
       }
-      done(v1::DeleteJobResponse());
+      done(v1::Job());
     });
   });
 }
@@ -203,7 +211,8 @@ absl::StatusOr<std::vector<store::Write>> Controller::RowsOf(const std::string& 
   BATON_ASSIGN_OR_RETURN(auto requests, store_->Scan(kRequestTable, {}));
   for (const store::Row& stored : requests) {
     store::v1::RequestRow row;
-    if (row.ParseFromString(stored.value) && row.job() == name) {
+    // The others' are kept for their day: a late repeat must not meet the next job of that name.
+    if (row.ParseFromString(stored.value) && row.job() == name && row.method().empty()) {
       writes.push_back({kRequestTable, stored.key, std::nullopt});
     }
   }

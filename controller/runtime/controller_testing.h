@@ -20,8 +20,9 @@ namespace baton::controller {
 class SharedStore : public store::Store {
  public:
   explicit SharedStore(std::shared_ptr<store::MemoryStore> store) : store_(std::move(store)) {}
-  void Commit(std::vector<store::Write> writes, Done done) override {
-    store_->Commit(std::move(writes), std::move(done));
+  using Store::Commit;
+  void Commit(std::vector<store::Write> writes, store::Durability durability, Done done) override {
+    store_->Commit(std::move(writes), durability, std::move(done));
   }
   absl::StatusOr<std::optional<std::string>> Get(absl::string_view table,
                                                  absl::string_view key) override {

@@ -235,6 +235,7 @@ void Controller::Tick() {
   CloseSilentStreams(now);
   Apply(cluster_->OnTick(now));
   ExpireExports(now);
+  ForgetOldRequests();
   std::vector<std::shared_ptr<JobRuntime>> active;
   {
     absl::MutexLock lock(&mu_);
@@ -287,21 +288,6 @@ void Controller::ListWorkers(v1::ListWorkersRequest, Callback<v1::ListWorkersRes
       *answer.add_workers() = std::move(worker);
     }
     done(std::move(answer));
-  });
-}
-
-void Controller::DrainWorker(v1::DrainWorkerRequest request, Callback<v1::Worker> done) {
-  OnCluster([this, request = std::move(request), done = std::move(done)] {
-    auto effects = cluster_->OnDrain(request.worker_id(), clock_.Now());
-    if (!effects.ok()) {
-      return done(
-          MakeError(effects.status().code(), "WORKER_NOT_FOUND", effects.status().message()));
-    }
-    Apply(*effects);
-    for (const v1::Worker& worker : cluster_->List(clock_.Now())) {
-      if (worker.worker_id() == request.worker_id()) return done(worker);
-    }
-    done(v1::Worker());
   });
 }
 

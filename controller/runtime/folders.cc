@@ -1,12 +1,18 @@
 #include "controller/runtime/folders.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <iterator>
 #include <system_error>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/base/status_macros.h"
 
 namespace baton::controller {
 namespace {
@@ -32,6 +38,15 @@ fs::path NameBeside(const fs::path& to) {
   return to.parent_path() / absl::StrCat(".", to.filename().string(), ".link-", ++counter);
 }
 
+absl::Status SyncPath(const fs::path& path, int flags) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags);
+  const bool synced = fd >= 0 && ::fsync(fd) == 0;
+  const std::error_code code(errno, std::generic_category());
+  if (fd >= 0) ::close(fd);
+  if (synced) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("cannot sync ", path.string(), ": ", code.message()));
+}
+
 }  // namespace
 
 bool IsBelow(const fs::path& path, const fs::path& folder) {
@@ -44,20 +59,43 @@ bool IsBelow(const fs::path& path, const fs::path& folder) {
   return end == real_folder.end() || (std::next(end) == real_folder.end() && end->empty());
 }
 
+absl::Status SyncFolder(const fs::path& folder) { return SyncPath(folder, O_DIRECTORY); }
+
+absl::Status MakeFolder(const fs::path& folder) {
+  std::vector<fs::path> made;  // the innermost first
+  std::error_code code;
+  for (fs::path at = fs::absolute(folder); !at.empty() && !fs::is_directory(at, code);
+       at = at.parent_path()) {
+    made.push_back(at);
+  }
+  fs::create_directories(folder, code);
+  if (code) {
+    const std::string message =
+        absl::StrCat("cannot create ", folder.string(), ": ", code.message());
+    return code == std::errc::no_space_on_device ? absl::ResourceExhaustedError(message)
+                                                 : absl::UnavailableError(message);
+  }
+  for (const fs::path& at : made) BATON_RETURN_IF_ERROR(SyncFolder(at.parent_path()));
+  return absl::OkStatus();
+}
+
 absl::Status LinkFile(const fs::path& from, const fs::path& to) {
   std::error_code code;
   if (!fs::is_regular_file(from, code)) {
     return absl::InvalidArgumentError(absl::StrCat(from.string(), " is not a file"));
   }
   if (fs::equivalent(from, to, code)) return absl::OkStatus();
-  fs::create_directories(to.parent_path(), code);
+  BATON_RETURN_IF_ERROR(MakeFolder(to.parent_path()));
   const fs::path temporary = NameBeside(to);
   fs::remove(temporary, code);                      // of an earlier process
   const fs::path real = fs::canonical(from, code);  // a link to a link would follow its target
   if (!code) fs::create_hard_link(real, temporary, code);
-  if (code) fs::copy_file(from, temporary, code);
+  if (code) {
+    fs::copy_file(from, temporary, code);
+    if (!code) BATON_RETURN_IF_ERROR(SyncPath(temporary, 0));
+  }
   if (!code) fs::rename(temporary, to, code);
-  if (!code) return absl::OkStatus();
+  if (!code) return SyncFolder(to.parent_path());
   const absl::Status failed = Failed(from, to, code);
   fs::remove(temporary, code);
   return failed;
@@ -72,7 +110,7 @@ absl::Status LinkFolder(const fs::path& from, const fs::path& to) {
   if (fs::exists(fs::symlink_status(to, code)) && !fs::is_empty(to, code)) {
     return absl::AlreadyExistsError(absl::StrCat(to.string(), " exists and is not empty"));
   }
-  fs::create_directories(to, code);
+  BATON_RETURN_IF_ERROR(MakeFolder(to));
   for (fs::recursive_directory_iterator it(from, code), end; !code && it != end;
        it.increment(code)) {
     std::error_code unknown;

@@ -1,4 +1,4 @@
-// Copies of files that never change, and where paths lead.
+// Copies of files that never change, folders that outlive a power cut, and where paths lead.
 #ifndef BATON_CONTROLLER_RUNTIME_FOLDERS_H_
 #define BATON_CONTROLLER_RUNTIME_FOLDERS_H_
 
@@ -11,9 +11,15 @@ namespace baton::controller {
 /// True when `path` is `folder` or below it, once links and ".." are followed. A path that does not
 /// exist is judged by its nearest parent that does.
 bool IsBelow(const std::filesystem::path& path, const std::filesystem::path& folder);
+/// Makes the names in a folder survive a power cut. INTERNAL.
+absl::Status SyncFolder(const std::filesystem::path& folder);
+/// Makes a folder and those it stands in, where they are missing, and all of them survive a power
+/// cut. RESOURCE_EXHAUSTED (disk full), UNAVAILABLE.
+absl::Status MakeFolder(const std::filesystem::path& folder);
 /// A second name for a file, or a copy where the file system cannot give one; folders on the way
-/// are made, and a file that stood there is replaced once the new one is whole. RESOURCE_EXHAUSTED
-/// (disk full) and UNAVAILABLE name both; INVALID_ARGUMENT: `from` is not a regular file.
+/// are made, and a file that stood there is replaced once the new one is whole. It survives a power
+/// cut. RESOURCE_EXHAUSTED (disk full) and UNAVAILABLE name both; INVALID_ARGUMENT: `from` is not a
+/// regular file.
 absl::Status LinkFile(const std::filesystem::path& from, const std::filesystem::path& to);
 /// The same of everything in a folder. Deletes nothing: ALREADY_EXISTS when `to` exists and is not
 /// an empty folder. INVALID_ARGUMENT when one folder is the other or lies in it (links are followed

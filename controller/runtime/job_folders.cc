@@ -113,7 +113,7 @@ absl::Status StagedFolder::Keep() {
   fs::rename(staging_, folder_, code);
   if (code) return CannotRename(staging_, folder_, code);
   staged_ = false;
-  return absl::OkStatus();
+  return SyncFolder(folder_.parent_path());
 }
 
 absl::Status StagedFolder::KeepBeside() {
@@ -124,7 +124,7 @@ absl::Status StagedFolder::KeepBeside() {
     fs::rename(entry.path(), to, code);
     if (code) return CannotRename(entry.path(), to, code);
   }
-  return absl::OkStatus();
+  return SyncFolder(folder_);
 }
 
 void Committed(const fs::path& folder) {

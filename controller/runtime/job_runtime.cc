@@ -1,5 +1,6 @@
 #include "controller/runtime/job_runtime.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 #include <variant>
@@ -37,6 +38,25 @@ void RemoveOld(const char* table, const std::string& job, int64_t number, int64_
        ++old) {
     writes.push_back({table, NumberKey(job, static_cast<uint64_t>(old)), std::nullopt});
   }
+}
+
+// Most turns put a trajectory alone: after a power cut it is generated, or scored, again. Whatever
+// else a turn tells the world (commands, revisions, files it deletes) is never taken back, and what
+// it rests on is kept with it.
+store::Durability DurabilityOf(const std::vector<store::Write>& writes) {
+  const bool mendable = std::all_of(writes.begin(), writes.end(), [](const store::Write& write) {
+    return write.table == kTrajectoryTable && write.value.has_value();
+  });
+  return mendable ? store::Durability::kProcess : store::Durability::kPowerCut;
+}
+
+v1::Wait WaitForStore(const absl::Status& health) {
+  v1::Wait wait;
+  wait.set_kind("store");
+  wait.set_subject("every effect of the job");
+  wait.set_cause(absl::StrCat("the store, which refuses writes: ", health.message()));
+  wait.set_action("the write is tried again until it succeeds; nothing is lost");
+  return wait;
 }
 
 template <typename Entry>
@@ -136,7 +156,7 @@ void JobRuntime::Tick() {
     const absl::Time now = context_->clock->Now();
     if (!context_->store->health().ok() || !disk_health().ok()) {
       if (held_since_ == absl::InfinitePast()) held_since_ = now;
-      return;
+      return AnswerHeldExplains();
     }
     const absl::Time since = std::exchange(held_since_, absl::InfinitePast());
     if (since != absl::InfinitePast()) Run(TimeLost{now - since});
@@ -150,19 +170,23 @@ absl::Status JobRuntime::disk_health() const {
 }
 
 void JobRuntime::PostAndDescribe(Event event, std::function<absl::Status(const JobCore&)> check,
-                                 Callback<v1::Job> done) {
-  OnStrand([this, event = std::move(event), check = std::move(check), done = std::move(done)] {
+                                 ExtraRow extra, Callback<v1::Job> done) {
+  OnStrand([this, event = std::move(event), check = std::move(check), extra = std::move(extra),
+            done = std::move(done)] {
     if (check) {
       const absl::Status status = check(core_);
-      if (!status.ok()) return done(status);
+      // The reason may be a turn that is not committed yet.
+      if (!status.ok()) return Finish({}, {}, [done, status] { done(status); });
     }
-    Run(event, [this, done] { done(Snapshot()); });
+    Run(
+        event, [this, done] { done(Snapshot()); }, extra);
   });
 }
 
-void JobRuntime::Run(const Event& event, std::function<void()> after) {
+void JobRuntime::Run(const Event& event, std::function<void()> after, const ExtraRow& extra) {
   Effects effects = core_.Handle(event, context_->clock->Now());
   std::vector<store::Write> writes = RowsOf(effects);
+  if (extra) writes.push_back(extra(core_.Brief()));
   Finish(std::move(effects), std::move(writes), std::move(after));
   HearHeld();
 }
@@ -183,7 +207,8 @@ std::vector<store::Write> JobRuntime::RowsOf(const Effects& effects) {
       put_job = true;
     } else if (const auto* put = std::get_if<PutTrajectory>(&effect)) {
       writes.push_back({kTrajectoryTable, NumberKey(name_, put->serial),
-                        ToRow(put->trajectory, put->step, put->incarnation).SerializeAsString()});
+                        ToRow(put->trajectory, put->step, put->incarnation).SerializeAsString(),
+                        store::kSchemaVersion});
     } else if (const auto* emit = std::get_if<EmitEvent>(&effect)) {
       if (!emit->kept) continue;
       writes.push_back({kEventTable,
@@ -208,7 +233,7 @@ std::vector<store::Write> JobRuntime::RowsOf(const Effects& effects) {
     }
   }
   if (!put_job) return writes;
-  writes.push_back({kJobTable, name_, core_.BriefRow().SerializeAsString()});
+  writes.push_back({kJobTable, name_, core_.BriefRow().SerializeAsString(), store::kSchemaVersion});
   if (!std::exchange(spec_written_, true)) {
     writes.push_back({kSpecTable, name_, submitted_->SerializeAsString()});
   }
@@ -228,7 +253,8 @@ void JobRuntime::Finish(Effects effects, std::vector<store::Write> writes,
   turn.committed = writes.empty();
   turns_.push_back(std::move(turn));
   if (!writes.empty()) {
-    context_->store->Commit(std::move(writes), [self = shared_from_this()](absl::Status status) {
+    const store::Durability durability = DurabilityOf(writes);
+    auto done = [self = shared_from_this()](absl::Status status) {
       if (!status.ok()) return;  // the controller stops: nothing may leave any more
       self->context_->gate->Post(self->strand_, [self] {
         for (Turn& waiting : self->turns_) {
@@ -238,7 +264,8 @@ void JobRuntime::Finish(Effects effects, std::vector<store::Write> writes,
         }
         self->Flush();
       });
-    });
+    };
+    context_->store->Commit(std::move(writes), durability, std::move(done));
   }
   Flush();
 }
@@ -289,25 +316,40 @@ void JobRuntime::Describe(Callback<v1::Job> done) {
   OnStrand([this, done = std::move(done)] { Finish({}, {}, [this, done] { done(Snapshot()); }); });
 }
 
+absl::Status JobRuntime::WriteHealth() const {
+  const absl::Status health = context_->store->health();
+  return health.ok() ? disk_health() : health;
+}
+
 void JobRuntime::Explain(Callback<v1::ExplainJobResponse> done) {
   OnStrand([this, done = std::move(done)] {
-    v1::ExplainJobResponse answer = core_.Explain(context_->clock->Now());
-    absl::Status health = context_->store->health();
-    if (health.ok()) health = disk_health();
-    if (!health.ok()) {
-      v1::Wait wait;
-      wait.set_kind("store");
-      wait.set_subject("every effect of the job");
-      wait.set_cause(absl::StrCat("the store, which refuses writes: ", health.message()));
-      wait.set_action("the write is tried again until it succeeds; nothing is lost");
-      v1::ExplainJobResponse first;
-      first.set_summary(answer.summary());
-      *first.add_waits() = wait;
-      for (const v1::Wait& w : answer.waits()) *first.add_waits() = w;
-      answer = first;
-    }
-    done(std::move(answer));
+    const auto call = std::make_shared<Callback<v1::ExplainJobResponse>>(done);
+    explains_.push_back(call);
+    Finish({}, {}, [this, call, answer = core_.Explain(context_->clock->Now())] {
+      if (*call == nullptr) return;  // it did not wait for this
+      const absl::Status health = WriteHealth();
+      v1::ExplainJobResponse all;
+      all.set_summary(answer.summary());
+      if (!health.ok()) *all.add_waits() = WaitForStore(health);
+      all.mutable_waits()->MergeFrom(answer.waits());
+      explains_.erase(std::find(explains_.begin(), explains_.end(), call));
+      (*call)(std::move(all));
+    });
+    AnswerHeldExplains();
   });
+}
+
+// While nothing can be written nobody hears what is not; that it cannot is no secret.
+void JobRuntime::AnswerHeldExplains() {
+  const absl::Status health = WriteHealth();
+  if (health.ok()) return;
+  for (const auto& call : std::exchange(explains_, {})) {
+    v1::ExplainJobResponse answer;
+    answer.set_summary(absl::StrCat("job ", name_, " is ", StateName(state())));
+    *answer.add_waits() = WaitForStore(health);
+    const auto done = std::exchange(*call, nullptr);
+    done(std::move(answer));
+  }
 }
 
 void JobRuntime::Checkpoints(Callback<std::vector<v1::Checkpoint>> done) {

@@ -81,9 +81,12 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void Tick();
   /// OK, or why a payload or a checkpoint of the job cannot be written. Thread-safe.
   absl::Status disk_health() const;
-  /// Posts and answers with the job as it is afterwards. `check` may refuse.
+  /// What else is to be written with a turn; `after` is the job as the turn leaves it, brief.
+  using ExtraRow = std::function<store::Write(const v1::Job& after)>;
+  /// Posts and answers with the job as it is afterwards. `check` may refuse; then `extra` is not
+  /// written. May be null, both.
   void PostAndDescribe(Event event, std::function<absl::Status(const JobCore&)> check,
-                       Callback<v1::Job> done);
+                       ExtraRow extra, Callback<v1::Job> done);
   void OnResult(const std::string& worker, const TaskRef& ref, v1::TaskResult result);
   void OnProgress(const std::string& worker, const TaskRef& ref, v1::Progress progress);
   void OnWorkerLog(const std::string& worker, const v1::WorkerLog& line);
@@ -95,6 +98,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   v1::Job::State state() const;
   /// The job once everything that was posted before is committed.
   void Describe(Callback<v1::Job> done);
+  /// Likewise; while nothing can be written, that alone.
   void Explain(Callback<v1::ExplainJobResponse> done);
   void FetchBatch(const v1::FetchBatchRequest& request, Callback<std::vector<v1::Trajectory>> done);
   std::unique_ptr<Subscription> Watch(int64_t after_revision, std::shared_ptr<EventSink> sink);
@@ -135,7 +139,8 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
     std::vector<v1::Trajectory> trajectories;
   };
 
-  void Run(const Event& event, std::function<void()> after = nullptr);
+  void Run(const Event& event, std::function<void()> after = nullptr,
+           const ExtraRow& extra = nullptr);
   void Finish(Effects effects, std::vector<store::Write> writes, std::function<void()> after);
   void Flush();
   void Leave(Turn& turn);
@@ -178,6 +183,8 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void TakePromptApart(const TrajectoryInfo& info, v1::Trajectory* payload) const;
   static std::string BatchId(int64_t step, uint64_t incarnation);
   std::string Capability(const std::string& batch_id) const;
+  absl::Status WriteHealth() const;
+  void AnswerHeldExplains();
   void AppendLog(const std::string& source, const std::string& level, const std::string& message,
                  std::function<void()> after = nullptr);
   absl::StatusOr<experience::ExperienceLog*> Log();                          // on disk_
@@ -229,6 +236,8 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   bool spec_written_;                // its row of kSpecTable is at least on its way
   size_t worker_lines_ = 0;          // not committed yet
   size_t dropped_worker_lines_ = 0;  // since the last that was kept
+  // Calls of Explain whose answer is not committed yet; emptied once they are answered.
+  std::deque<std::shared_ptr<Callback<v1::ExplainJobResponse>>> explains_;
 
   // On disk_.
   std::unique_ptr<experience::ExperienceLog> log_;

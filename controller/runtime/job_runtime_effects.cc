@@ -1,7 +1,6 @@
 // JobRuntime: carries out what the core wants.
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <memory>
 #include <utility>
 
@@ -10,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "boost/asio/steady_timer.hpp"
 #include "controller/runtime/batch_builder.h"
+#include "controller/runtime/folders.h"
 #include "controller/runtime/job_runtime.h"
 #include "controller/runtime/tables.h"
 #include "sdk/base/digest.h"
@@ -323,6 +323,7 @@ void JobRuntime::StoreColumns(TaskDone done, v1::TaskResult result) {
     if (column.name() == node.out()) columns->add_columns()->Swap(&column);
   }
   columns->mutable_columns(0)->set_per_token(true);
+  columns->set_trajectory_id(TrajectoryName(info.id));
   auto at = std::make_shared<experience::Location>();
   const auto write = [this, at, bytes = columns->SerializeAsString()]() -> absl::Status {
     BATON_ASSIGN_OR_RETURN(experience::ExperienceLog * log, Log());
@@ -377,8 +378,7 @@ void JobRuntime::WriteUntilDone(std::function<absl::Status()> write,
 
 absl::StatusOr<experience::ExperienceLog*> JobRuntime::Log() {
   if (log_ == nullptr) {
-    std::error_code code;
-    std::filesystem::create_directories(directory_ + "/experience", code);
+    BATON_RETURN_IF_ERROR(MakeFolder(directory_ + "/experience"));
     BATON_ASSIGN_OR_RETURN(log_, experience::ExperienceLog::Open(directory_ + "/experience"));
   }
   return log_.get();
@@ -392,13 +392,23 @@ absl::StatusOr<std::string> JobRuntime::ReadPayload(const PayloadLocation& locat
 absl::StatusOr<v1::Trajectory> JobRuntime::ReadWhole(const TrajectoryInfo& info) {
   std::vector<PayloadLocation> parts = {info.location};
   for (const auto& [node, location] : info.columns) parts.push_back(location);
+  const std::string name = TrajectoryName(info.id);
   v1::Trajectory whole;
   for (const PayloadLocation& part : parts) {
     const auto bytes = ReadPayload(part);
-    if (!bytes.ok() || !whole.MergeFromString(*bytes)) {
-      return absl::DataLossError(absl::StrCat("the payload of ", TrajectoryName(info.id),
-                                              " cannot be read: ", bytes.status().message()));
+    v1::Trajectory read;
+    if (!bytes.ok() || !read.ParseFromString(*bytes)) {
+      return absl::DataLossError(absl::StrCat(
+          "the payload of ", name,
+          " cannot be read: ", bytes.ok() ? "it is damaged" : bytes.status().message()));
     }
+    // Columns that an earlier release wrote say not whose they are.
+    const bool columns = &part != &parts.front() && read.trajectory_id().empty();
+    if (!columns && read.trajectory_id() != name) {
+      return absl::DataLossError(absl::StrCat("the payload of ", name, " cannot be read: that of '",
+                                              read.trajectory_id(), "' stands in its place"));
+    }
+    whole.MergeFrom(read);
   }
   return whole;
 }

@@ -21,6 +21,7 @@ inline constexpr char kMetricTable[] = "metrics";           ///< job#step/kind -
 inline constexpr char kTrajectoryTable[] = "trajectories";  ///< job#serial -> TrajectoryRow
 inline constexpr char kProjectTable[] = "projects";         ///< project -> baton.v1.Project
 inline constexpr char kLogTable[] = "logs";                 ///< job#sequence -> LogEntry
+inline constexpr char kWorkerTable[] = "workers";           ///< worker id -> WorkerRow
 
 /// Numbers in keys are 16 hexadecimal digits, so that keys sort as numbers do.
 inline std::string NumberKey(absl::string_view job, uint64_t number, absl::string_view tail = "") {

@@ -108,7 +108,7 @@ int Run(const Flags& flags) {
   std::error_code code;
   std::filesystem::create_directories(flags.data_root, code);
   store::SqliteOptions sqlite;
-  sqlite.survive_power_cut = flags.survive_power_cut;
+  if (flags.survive_power_cut) sqlite.sync = store::SqliteOptions::Sync::kAll;
   auto store = store::SqliteStore::Open(flags.data_root + "/baton.db", sqlite);
   if (!store.ok()) return Fail(store.status());
   const auto tokens = std::make_shared<access::TokenBook>(admin_tokens);
@@ -186,7 +186,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
   app.add_flag("--survive-power-cut", flags.survive_power_cut,
-               "Sync every commit to the disk (slower)");
+               "Sync every row and every trajectory to the disk (slower); without it, what a power "
+               "cut takes of a step's trajectories is generated again, and nothing else is lost");
   app.add_option("--log-file", flags.log_file, "Append the log here instead of standard error");
   app.add_option("--log-level", flags.log_level, "debug, info, warn or error")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}));

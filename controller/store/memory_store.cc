@@ -4,39 +4,66 @@
 
 namespace baton::store {
 
-void MemoryStore::Apply(const std::vector<Write>& writes) {
+void MemoryStore::Apply(const std::vector<Write>& writes, Durability durability) {
+  std::vector<Write> undo;
   for (const Write& write : writes) {
     Table& table = tables_[write.table];
+    const auto before = table.find(write.key);
+    undo.push_back({write.table, write.key,
+                    before == table.end() ? std::nullopt : std::optional(before->second)});
     if (write.value.has_value()) {
       table[write.key] = *write.value;
     } else {
       table.erase(write.key);
     }
   }
+  undo_.push_back(std::move(undo));
+  if (durability == Durability::kPowerCut) undo_.clear();
 }
 
-void MemoryStore::Commit(std::vector<Write> writes, Done done) {
+size_t MemoryStore::unsynced() const {
+  absl::MutexLock lock(&mu_);
+  return undo_.size();
+}
+
+void MemoryStore::CutPower(size_t kept) {
+  std::vector<Waiting> lost;  // outlives the lock: what it holds may call this store
+  absl::MutexLock lock(&mu_);
+  lost.swap(waiting_);
+  for (; undo_.size() > kept; undo_.pop_back()) {
+    for (auto write = undo_.back().rbegin(); write != undo_.back().rend(); ++write) {
+      if (write->value.has_value()) {
+        tables_[write->table][write->key] = *write->value;
+      } else {
+        tables_[write->table].erase(write->key);
+      }
+    }
+  }
+  undo_.clear();  // what is left is what the disk holds
+}
+
+void MemoryStore::Commit(std::vector<Write> writes, Durability durability, Done done) {
   {
     absl::MutexLock lock(&mu_);
     if (!failure_.ok()) {
-      waiting_.emplace_back(std::move(writes), std::move(done));
+      waiting_.push_back({std::move(writes), durability, std::move(done)});
       return;
     }
-    Apply(writes);
+    Apply(writes, durability);
   }
   done(absl::OkStatus());
 }
 
 void MemoryStore::FailWith(absl::Status status) {
-  std::vector<std::pair<std::vector<Write>, Done>> released;
+  std::vector<Waiting> released;
   {
     absl::MutexLock lock(&mu_);
     failure_ = std::move(status);
     if (!failure_.ok()) return;
     released = std::exchange(waiting_, {});
-    for (const auto& [writes, done] : released) Apply(writes);
+    for (const Waiting& w : released) Apply(w.writes, w.durability);
   }
-  for (const auto& [writes, done] : released) done(absl::OkStatus());
+  for (const Waiting& w : released) w.done(absl::OkStatus());
 }
 
 absl::StatusOr<std::optional<std::string>> MemoryStore::Get(absl::string_view table,

@@ -13,10 +13,12 @@
 
 namespace baton::store {
 
-/// Commits at once, on the caller's thread. `FailWith` makes it refuse writes like a full disk.
+/// Commits at once, on the caller's thread. `FailWith` makes it refuse writes like a full disk,
+/// `CutPower` forgets like one.
 class MemoryStore : public Store {
  public:
-  void Commit(std::vector<Write> writes, Done done) override;
+  using Store::Commit;
+  void Commit(std::vector<Write> writes, Durability durability, Done done) override;
   absl::StatusOr<std::optional<std::string>> Get(absl::string_view table,
                                                  absl::string_view key) override;
   absl::StatusOr<std::vector<Row>> Scan(absl::string_view table,
@@ -26,14 +28,27 @@ class MemoryStore : public Store {
   /// Not OK: commits wait, with this as `health()`. OK: what waits is written, in order.
   void FailWith(absl::Status status);
 
+  /// Commits that a power cut may take: those behind the newest of Durability::kPowerCut.
+  size_t unsynced() const;
+  /// The power is cut: of those the first `kept` are left, and what waits is lost, unanswered.
+  void CutPower(size_t kept);
+
  private:
   using Table = std::map<std::string, std::string>;
-  void Apply(const std::vector<Write>& writes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  struct Waiting {
+    std::vector<Write> writes;
+    Durability durability;
+    Done done;
+  };
+  void Apply(const std::vector<Write>& writes, Durability durability)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   mutable absl::Mutex mu_;
   std::map<std::string, Table> tables_ ABSL_GUARDED_BY(mu_);
   absl::Status failure_ ABSL_GUARDED_BY(mu_);
-  std::vector<std::pair<std::vector<Write>, Done>> waiting_ ABSL_GUARDED_BY(mu_);
+  std::vector<Waiting> waiting_ ABSL_GUARDED_BY(mu_);
+  // What takes each unsynced commit back, in the order of commits.
+  std::vector<std::vector<Write>> undo_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace baton::store

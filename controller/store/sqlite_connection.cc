@@ -59,6 +59,13 @@ absl::Status SqliteConnection::Execute(const std::string& sql) {
   return Error(sql);
 }
 
+absl::Status SqliteConnection::SetSync(bool sync) {
+  if (sync_ == sync) return absl::OkStatus();
+  BATON_RETURN_IF_ERROR(Execute(absl::StrCat("PRAGMA synchronous=", sync ? "FULL" : "NORMAL")));
+  sync_ = sync;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<sqlite3_stmt*> SqliteConnection::Prepare(const std::string& sql) {
   auto it = statements_.find(sql);
   if (it != statements_.end()) return it->second;

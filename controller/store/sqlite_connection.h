@@ -23,6 +23,9 @@ class SqliteConnection {
 
   /// Runs SQL without results.
   absl::Status Execute(const std::string& sql);
+  /// Whether a COMMIT from here on returns only when it is on the disk (synchronous=FULL), with
+  /// all before it. Not within a transaction.
+  absl::Status SetSync(bool sync);
   /// Creates the table when it is not there.
   absl::Status EnsureTable(const std::string& table);
   absl::Status Apply(const Write& write);
@@ -39,6 +42,7 @@ class SqliteConnection {
   absl::Status Error(absl::string_view what) const;
 
   sqlite3* const db_;
+  std::optional<bool> sync_;
   std::map<std::string, sqlite3_stmt*> statements_;
   std::map<std::string, bool> tables_;
 };

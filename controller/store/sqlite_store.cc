@@ -4,9 +4,12 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <filesystem>
 #include <set>
 #include <thread>
 #include <utility>
@@ -20,6 +23,25 @@
 
 namespace baton::store {
 namespace {
+
+// The write-ahead log shrinks to this once what it holds is in the database.
+constexpr int64_t kJournalLimitBytes = 64 << 20;
+// Pages (4 KiB) that may be free; from there on what is more than an eighth of the file is given
+// back to the file system, a little with each of the next transactions.
+constexpr int64_t kFreePages = 4096;
+constexpr int64_t kPagesAtATime = 256;
+constexpr int kLookEvery = 64;  // transactions
+
+// Makes the names beside `path` survive a power cut.
+absl::Status SyncFolderOf(const std::string& path) {
+  const std::string folder = std::filesystem::absolute(path).parent_path().string();
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return absl::FailedPreconditionError(absl::StrCat("cannot open ", folder));
+  const int result = ::fsync(fd);
+  ::close(fd);
+  if (result == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("cannot sync ", folder));
+}
 
 // Held for as long as the process lives and has the store open.
 class FileLock {
@@ -48,8 +70,10 @@ class FileLock {
 class SqliteStoreImpl : public SqliteStore {
  public:
   SqliteStoreImpl(std::unique_ptr<FileLock> lock, std::unique_ptr<SqliteConnection> writer,
-                  std::unique_ptr<SqliteConnection> reader, const SqliteOptions& options)
+                  std::unique_ptr<SqliteConnection> reader, int schema,
+                  const SqliteOptions& options)
       : options_(options),
+        schema_(schema),
         lock_(std::move(lock)),
         writer_(std::move(writer)),
         reader_(std::move(reader)),
@@ -63,9 +87,10 @@ class SqliteStoreImpl : public SqliteStore {
     thread_.join();
   }
 
-  void Commit(std::vector<Write> writes, Done done) override {
+  using Store::Commit;
+  void Commit(std::vector<Write> writes, Durability durability, Done done) override {
     absl::MutexLock lock(&mu_);
-    queue_.push_back({std::move(writes), std::move(done)});
+    queue_.push_back({std::move(writes), durability, std::move(done)});
   }
 
   absl::StatusOr<std::optional<std::string>> Get(absl::string_view table,
@@ -85,20 +110,34 @@ class SqliteStoreImpl : public SqliteStore {
     return health_;
   }
 
+  int schema_version() const override { return schema_; }
+
  private:
   struct Group {
     std::vector<Write> writes;
+    Durability durability;
     Done done;
   };
 
   absl::Status WriteGroups(const std::deque<Group>& groups) {
     std::set<std::string> tables;
+    int schema = schema_;
+    bool sync = options_.sync == SqliteOptions::Sync::kAll;
     for (const Group& group : groups) {
-      for (const Write& write : group.writes) tables.insert(write.table);
+      for (const Write& write : group.writes) {
+        tables.insert(write.table);
+        schema = std::max(schema, write.schema);
+      }
+      sync = sync || (group.durability == Durability::kPowerCut &&
+                      options_.sync == SqliteOptions::Sync::kAsked);
     }
+    BATON_RETURN_IF_ERROR(writer_->SetSync(sync));
     for (const std::string& table : tables) BATON_RETURN_IF_ERROR(writer_->EnsureTable(table));
     BATON_RETURN_IF_ERROR(writer_->Execute("BEGIN IMMEDIATE"));
     absl::Status status;
+    if (schema > schema_) {  // in the transaction of the rows that need it
+      status = writer_->Execute(absl::StrCat("PRAGMA user_version=", schema));
+    }
     for (const Group& group : groups) {
       for (const Write& write : group.writes) {
         if (status.ok()) status = writer_->Apply(write);
@@ -110,7 +149,27 @@ class SqliteStoreImpl : public SqliteStore {
       const absl::Status ignored = writer_->Execute("ROLLBACK");
       (void)ignored;
     }
+    if (status.ok()) schema_ = schema;
     return status;
+  }
+
+  // Rows that were deleted leave free pages; a file with many gives some back. No commit waits for
+  // more than a few of them.
+  void GiveBackPages() {
+    if (free_pages_ == 0 && ++transactions_ % kLookEvery != 0) return;
+    const auto unused = writer_->Integer("PRAGMA freelist_count");
+    const auto pages = writer_->Integer("PRAGMA page_count");
+    const auto vacuums = writer_->Integer("PRAGMA auto_vacuum");  // 0: the file is an older one
+    free_pages_ = 0;
+    if (!unused.ok() || !pages.ok() || !vacuums.ok() || *vacuums == 0) return;
+    if (*unused <= std::max(kFreePages, *pages / 8)) return;
+    free_pages_ = *unused;
+    const absl::Status status =
+        writer_->Execute(absl::StrCat("PRAGMA incremental_vacuum(", kPagesAtATime, ")"));
+    if (!status.ok()) {
+      Log(LogLevel::kWarn, "free pages of the store are not given back",
+          {{"error", std::string(status.message())}});
+    }
   }
 
   // True when the groups are written; false when the store stops before that.
@@ -146,14 +205,18 @@ class SqliteStoreImpl : public SqliteStore {
       for (const Group& group : groups) {
         group.done(written ? absl::OkStatus() : absl::CancelledError("the store is closed"));
       }
+      if (written) GiveBackPages();
     }
   }
 
   bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return stopping_ || !queue_.empty(); }
 
   const SqliteOptions options_;
+  std::atomic<int> schema_;  // written on thread_
   const std::unique_ptr<FileLock> lock_;
   const std::unique_ptr<SqliteConnection> writer_;  // on thread_
+  int64_t free_pages_ = 0;                          // on thread_; 0: not more than there may be
+  int64_t transactions_ = 0;                        // on thread_
   absl::Mutex read_mu_;
   const std::unique_ptr<SqliteConnection> reader_ ABSL_PT_GUARDED_BY(read_mu_);
 
@@ -171,19 +234,22 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
                                                                const SqliteOptions& options) {
   BATON_ASSIGN_OR_RETURN(auto lock, FileLock::Take(path + ".lock"));
   BATON_ASSIGN_OR_RETURN(auto writer, SqliteConnection::Open(path));
+  // Of a file that is being made: one that exists stays as it is.
+  BATON_RETURN_IF_ERROR(writer->Execute("PRAGMA auto_vacuum=INCREMENTAL"));
   BATON_RETURN_IF_ERROR(writer->Execute("PRAGMA journal_mode=WAL"));
-  BATON_RETURN_IF_ERROR(writer->Execute(
-      absl::StrCat("PRAGMA synchronous=", options.survive_power_cut ? "FULL" : "NORMAL")));
+  BATON_RETURN_IF_ERROR(
+      writer->Execute(absl::StrCat("PRAGMA journal_size_limit=", kJournalLimitBytes)));
+  BATON_RETURN_IF_ERROR(writer->SetSync(false));
   BATON_ASSIGN_OR_RETURN(const int64_t version, writer->Integer("PRAGMA user_version"));
   if (version > kSchemaVersion) {
     return absl::FailedPreconditionError(absl::StrCat(path, " has schema version ", version,
                                                       "; this program knows ", kSchemaVersion,
                                                       ". Install the newer release again"));
   }
-  BATON_RETURN_IF_ERROR(writer->Execute(absl::StrCat("PRAGMA user_version=", kSchemaVersion)));
   BATON_ASSIGN_OR_RETURN(auto reader, SqliteConnection::Open(path));
-  return std::unique_ptr<SqliteStore>(
-      new SqliteStoreImpl(std::move(lock), std::move(writer), std::move(reader), options));
+  BATON_RETURN_IF_ERROR(SyncFolderOf(path));  // the file's own name; SQLite syncs its journal's
+  return std::unique_ptr<SqliteStore>(new SqliteStoreImpl(
+      std::move(lock), std::move(writer), std::move(reader), static_cast<int>(version), options));
 }
 
 }  // namespace baton::store

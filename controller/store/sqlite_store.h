@@ -2,6 +2,7 @@
 //
 // A thread of its own writes. Everything that was committed while it was busy goes into one
 // transaction (group commit), so throughput grows with load and one commit alone is not delayed.
+// A transaction with a commit of Durability::kPowerCut is synced: once, for all that wait together.
 #ifndef BATON_CONTROLLER_STORE_SQLITE_STORE_H_
 #define BATON_CONTROLLER_STORE_SQLITE_STORE_H_
 
@@ -15,22 +16,25 @@
 namespace baton::store {
 
 struct SqliteOptions {
-  /// True: a commit survives a power cut (synchronous=FULL). False: it survives the death of
-  /// the process; a power cut may lose the last commits, never the file.
-  bool survive_power_cut = false;
+  enum class Sync {
+    kAsked,  ///< Commits that ask for it (Durability::kPowerCut).
+    kAll,    ///< All commits.
+    kNone,   ///< No commit: a power cut may lose the last ones, never the file. For comparisons.
+  };
+  Sync sync = Sync::kAsked;
   /// Pause before a failed write is tried again.
   absl::Duration retry = absl::Milliseconds(200);
 };
 
 class SqliteStore : public Store {
  public:
-  /// The newest schema this program writes.
-  static constexpr int kSchemaVersion = 4;
-
   /// Opens or creates the file. FailedPrecondition: another controller has it open, or a newer
   /// program wrote it.
   static absl::StatusOr<std::unique_ptr<SqliteStore>> Open(const std::string& path,
                                                            const SqliteOptions& options = {});
+
+  /// The schema version of the rows in the file; 0: any program may read them.
+  virtual int schema_version() const = 0;
 };
 
 }  // namespace baton::store

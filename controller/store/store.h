@@ -12,6 +12,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -20,11 +21,17 @@
 
 namespace baton::store {
 
+/// The newest schema of rows that this program knows (Write::schema; docs/formats/store.md).
+inline constexpr int kSchemaVersion = 4;
+
 /// Puts `value` under `key`, or deletes the key when there is no value.
 struct Write {
   std::string table;  ///< a–z and _, at most 32.
   std::string key;
   std::optional<std::string> value;
+  /// The schema version that whoever reads this row must know; 0: any. A store on disk refuses
+  /// programs that know less from the first such row on, and no sooner.
+  int schema = 0;
 };
 
 struct Row {
@@ -39,11 +46,19 @@ struct ScanOptions {
   bool reverse = false;  ///< From the end backwards.
 };
 
+/// What a commit survives once it is answered.
+enum class Durability {
+  kPowerCut,  ///< A power cut: it is on the disk, and so is every commit before it.
+  /// The death of the process. A power cut may take the newest of these commits, and never one
+  /// that has a kPowerCut behind it: what is left is always all commits up to some point.
+  kProcess,
+};
+
 /// Thread-safe.
 class Store {
  public:
   /// Called once, on the store's thread, in the order of Commit calls. OK: the writes survive
-  /// this process. An error only at shutdown (Cancelled).
+  /// what `durability` said. An error only at shutdown (Cancelled).
   using Done = std::function<void(absl::Status)>;
 
   virtual ~Store() = default;
@@ -51,7 +66,11 @@ class Store {
   /// Writes all or nothing, after everything committed before. Returns at once. A write that
   /// fails (disk full) is tried again until it succeeds; meanwhile `health()` tells why and no
   /// later commit overtakes it.
-  virtual void Commit(std::vector<Write> writes, Done done) = 0;
+  virtual void Commit(std::vector<Write> writes, Durability durability, Done done) = 0;
+  /// … and it survives a power cut.
+  void Commit(std::vector<Write> writes, Done done) {
+    Commit(std::move(writes), Durability::kPowerCut, std::move(done));
+  }
 
   /// Committed rows only. May block on the disk: never call these on a strand.
   virtual absl::StatusOr<std::optional<std::string>> Get(absl::string_view table,

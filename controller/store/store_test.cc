@@ -36,7 +36,7 @@ INSTANTIATE_TEST_SUITE_P(Sqlite, StoreContractTest,
                          ::testing::Values([] { return MustOpen(NewPath("contract.db")); }));
 INSTANTIATE_TEST_SUITE_P(SqliteFull, StoreContractTest, ::testing::Values([] {
                            SqliteOptions options;
-                           options.survive_power_cut = true;
+                           options.sync = SqliteOptions::Sync::kAll;
                            return MustOpen(NewPath("contract_full.db"), options);
                          }));
 
@@ -53,6 +53,30 @@ TEST(MemoryStoreTest, WaitsWhileItFailsAndThenWritesInOrder) {
   EXPECT_EQ(order, (std::vector<int>{1, 2}));
   EXPECT_EQ(**store.Get("t", "a"), "2");
   EXPECT_TRUE(store.health().ok());
+}
+
+TEST(MemoryStoreTest, APowerCutTakesTheNewestUnsyncedCommits) {
+  MemoryStore store;
+  const auto done = [](absl::Status) {};
+  store.Commit({{"t", "a", "1"}}, Durability::kProcess, done);
+  store.Commit({{"t", "a", "2"}}, Durability::kPowerCut, done);
+  EXPECT_EQ(store.unsynced(), 0u);
+  store.Commit({{"t", "a", "3"}, {"t", "b", "1"}, {"t", "b", "2"}}, Durability::kProcess, done);
+  store.Commit({{"t", "a", std::nullopt}, {"t", "c", "1"}}, Durability::kProcess, done);
+  EXPECT_EQ(store.unsynced(), 2u);
+  store.CutPower(1);
+  EXPECT_EQ(**store.Get("t", "a"), "3");
+  EXPECT_EQ(**store.Get("t", "b"), "2");
+  EXPECT_EQ(*store.Get("t", "c"), std::nullopt);
+  store.Commit({{"t", "a", "4"}}, Durability::kProcess, done);
+  store.FailWith(absl::ResourceExhaustedError("disk full"));
+  bool answered = false;
+  store.Commit({{"t", "a", "5"}}, [&](absl::Status) { answered = true; });
+  store.CutPower(0);
+  store.FailWith(absl::OkStatus());
+  EXPECT_EQ(**store.Get("t", "a"), "3");
+  EXPECT_EQ(**store.Get("t", "b"), "2");
+  EXPECT_FALSE(answered);
 }
 
 TEST(SqliteStoreTest, RemembersAfterItIsOpenedAgain) {
@@ -98,8 +122,76 @@ TEST(SqliteStoreTest, ANewerSchemaIsRefused) {
   const absl::Status status = SqliteStore::Open(path).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("schema version 99"));
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("knows " + std::to_string(SqliteStore::kSchemaVersion)));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("knows " + std::to_string(kSchemaVersion)));
+}
+
+int64_t Pragma(const std::string& path, const std::string& name) {
+  sqlite3* db = nullptr;
+  sqlite3_stmt* statement = nullptr;
+  int64_t value = -1;
+  EXPECT_EQ(sqlite3_open(path.c_str(), &db), SQLITE_OK);
+  EXPECT_EQ(sqlite3_prepare_v2(db, ("PRAGMA " + name).c_str(), -1, &statement, nullptr), SQLITE_OK);
+  if (sqlite3_step(statement) == SQLITE_ROW) value = sqlite3_column_int64(statement, 0);
+  sqlite3_finalize(statement);
+  sqlite3_close(db);
+  return value;
+}
+
+// An earlier release can be started again as long as nothing stands there that it does not know.
+TEST(SqliteStoreTest, TheSchemaVersionRisesWithTheFirstRowThatNeedsIt) {
+  const std::string path = NewPath("schema.db");
+  {
+    auto store = MustOpen(path);
+    ASSERT_TRUE(CommitNow(*store, {{"t", "any", "1"}}).ok());
+    EXPECT_EQ(store->schema_version(), 0);
+  }
+  EXPECT_EQ(Pragma(path, "user_version"), 0);
+  {
+    auto store = MustOpen(path);
+    ASSERT_TRUE(CommitNow(*store, {{"t", "new", "1", 3}}).ok());
+    EXPECT_EQ(store->schema_version(), 3);
+    ASSERT_TRUE(CommitNow(*store, {{"t", "old", "1", 2}}).ok());
+  }
+  EXPECT_EQ(Pragma(path, "user_version"), 3);
+  EXPECT_EQ(MustOpen(path)->schema_version(), 3);
+  EXPECT_EQ(Pragma(path, "user_version"), 3) << "opening alone changes nothing";
+}
+
+TEST(SqliteStoreTest, AFileShrinksWhenMostOfItsRowsAreGone) {
+  const std::string path = NewPath("shrinks.db");
+  auto store = MustOpen(path);
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(CommitNow(*store, {{"t", std::to_string(i), std::string(400'000, 'x')}}).ok());
+  }
+  const int64_t full = Pragma(path, "page_count");
+  EXPECT_GT(full, 9'000);  // 40 MB
+  std::vector<Write> all;
+  for (int i = 0; i < 100; ++i) all.push_back({"t", std::to_string(i), std::nullopt});
+  ASSERT_TRUE(CommitNow(*store, all).ok());
+  for (int i = 0; i < 150; ++i) ASSERT_TRUE(CommitNow(*store, {{"t", "last", "x"}}).ok());
+  // What may stay free is 4096 pages, and the file's own of an eighth is less.
+  EXPECT_LT(Pragma(path, "page_count"), 5'000);
+  EXPECT_EQ(**store->Get("t", "last"), "x");
+}
+
+// One of an earlier release: it has no list of free pages to give back, and serves as before.
+TEST(SqliteStoreTest, AFileOfAnEarlierReleaseServesAsBefore) {
+  const std::string path = NewPath("earlier.db");
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &db), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(db,
+                         "PRAGMA journal_mode=WAL; CREATE TABLE t_t(key BLOB PRIMARY KEY, value "
+                         "BLOB NOT NULL) WITHOUT ROWID; INSERT INTO t_t VALUES(x'61', x'31'); "
+                         "PRAGMA user_version=4",
+                         nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  sqlite3_close(db);
+  auto store = MustOpen(path);
+  EXPECT_EQ(**store->Get("t", "a"), "1");
+  for (int i = 0; i < 150; ++i) ASSERT_TRUE(CommitNow(*store, {{"t", "b", "2"}}).ok());
+  EXPECT_EQ(**store->Get("t", "b"), "2");
+  EXPECT_EQ(Pragma(path, "auto_vacuum"), 0);
+  EXPECT_EQ(store->schema_version(), 4);
 }
 
 TEST(SqliteStoreTest, AFileThatIsNoDatabaseIsAnErrorAndStaysAsItIs) {

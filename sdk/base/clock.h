@@ -1,6 +1,8 @@
-// Time that never jumps back.
+// Time that never jumps back, and that goes on while the machine sleeps.
 #ifndef BATON_SDK_BASE_CLOCK_H_
 #define BATON_SDK_BASE_CLOCK_H_
+
+#include <time.h>
 
 #include <atomic>
 #include <chrono>
@@ -10,24 +12,38 @@
 
 namespace baton {
 
+/// Time since the machine started, sleep included (CLOCK_BOOTTIME). A lease must run on it: on the
+/// steady clock a machine that slept would believe that no time has passed, while its lease ended
+/// elsewhere. A clock of <chrono>; thread-safe.
+struct BootClock {
+  using duration = std::chrono::nanoseconds;
+  using rep = duration::rep;
+  using period = duration::period;
+  using time_point = std::chrono::time_point<BootClock>;
+  static constexpr bool is_steady = true;
+  static time_point now() noexcept {
+    timespec time{};
+    ::clock_gettime(CLOCK_BOOTTIME, &time);
+    return time_point(std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec));
+  }
+};
+
 /// Thread-safe.
 class Clock {
  public:
   virtual ~Clock() = default;
-  /// Wall time of the clock's creation plus the monotonic time since: good for leases and for
+  /// Wall time of the clock's creation plus the time since on BootClock: good for leases and for
   /// people.
   virtual absl::Time Now() const = 0;
 };
 
 class RealClock : public Clock {
  public:
-  absl::Time Now() const override {
-    return wall_ + absl::FromChrono(std::chrono::steady_clock::now() - steady_);
-  }
+  absl::Time Now() const override { return wall_ + absl::FromChrono(BootClock::now() - start_); }
 
  private:
   const absl::Time wall_ = absl::Now();
-  const std::chrono::steady_clock::time_point steady_ = std::chrono::steady_clock::now();
+  const BootClock::time_point start_ = BootClock::now();
 };
 
 /// Moves only when told. For tests.

@@ -29,18 +29,20 @@ int Workers(const GlobalOptions& options) {
                         : table.Format().c_str());
   for (const v1::Worker& w : list->workers()) {
     if (w.drain_reason().empty()) continue;
-    std::printf("%s is drained: %s. Restart its process to use it again.\n", w.worker_id().c_str(),
-                w.drain_reason().c_str());
+    std::printf("%s is drained: %s. `baton drain %s --undo` uses it again.\n",
+                w.worker_id().c_str(), w.drain_reason().c_str(), w.worker_id().c_str());
   }
   return kOk;
 }
 
-int Drain(const GlobalOptions& options, const std::string& worker) {
+int Drain(const GlobalOptions& options, const std::string& worker, bool undo) {
   auto client = MakeClient(options);
-  auto drained = client->DrainWorker(worker);
-  if (!drained.ok()) return Fail(options, drained.status());
-  std::printf("%s", options.json() ? (ToJson(*drained) + "\n").c_str()
-                                   : (worker + " gets no new work; what it ran moves\n").c_str());
+  auto changed = undo ? client->UndrainWorker(worker) : client->DrainWorker(worker);
+  if (!changed.ok()) return Fail(options, changed.status());
+  const std::string said = worker + (undo ? " gets work again\n"
+                                          : " gets no new work until `baton drain --undo`; what it "
+                                            "ran moves\n");
+  std::printf("%s", options.json() ? (ToJson(*changed) + "\n").c_str() : said.c_str());
   return kOk;
 }
 
@@ -55,7 +57,9 @@ void AddClusterCommands(CLI::App& app, GlobalOptions* options, int* code) {
   AddOutput(drain, options);
   auto worker = std::make_shared<std::string>();
   drain->add_option("worker", *worker, "The worker's id")->required();
-  drain->callback([=] { *code = Drain(*options, *worker); });
+  auto undo = std::make_shared<bool>(false);
+  drain->add_flag("--undo", *undo, "Take a drain back");
+  drain->callback([=] { *code = Drain(*options, *worker, *undo); });
 }
 
 }  // namespace baton::cli

@@ -169,6 +169,10 @@ TEST_F(CommandLineTest, ShowsAndDrainsWorkers) {
   EXPECT_EQ(Json({"workers"})["workers"][0]["worker_id"], "rollout-0");
   EXPECT_EQ(Run({"drain", "rollout-0"}).code, 0);
   EXPECT_THAT(service_.calls, Contains("drain rollout-0"));
+  const Outcome undo = Run({"drain", "rollout-0", "--undo"});
+  EXPECT_EQ(undo.code, 0) << undo.err;
+  EXPECT_THAT(undo.out, HasSubstr("rollout-0 gets work again"));
+  EXPECT_THAT(service_.calls, Contains("undrain rollout-0"));
 }
 
 TEST_F(CommandLineTest, AWatchGoesOnWhereItsStreamBroke) {

@@ -167,6 +167,12 @@ class FakeJobService final : public v1::JobService::Service, public v1::ClusterS
     answer->set_worker_id(request->worker_id());
     return grpc::Status::OK;
   }
+  grpc::Status UndrainWorker(grpc::ServerContext*, const v1::UndrainWorkerRequest* request,
+                             v1::Worker* answer) override {
+    calls.push_back("undrain " + request->worker_id());
+    answer->set_worker_id(request->worker_id());
+    return grpc::Status::OK;
+  }
 
  private:
   template <typename T>

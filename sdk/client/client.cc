@@ -139,6 +139,11 @@ class ClientImpl : public Client {
     request.set_worker_id(worker_id);
     return Call<v1::Worker>(*cluster_, &v1::ClusterService::Stub::DrainWorker, request);
   }
+  absl::StatusOr<v1::Worker> UndrainWorker(const std::string& worker_id) override {
+    v1::UndrainWorkerRequest request;
+    request.set_worker_id(worker_id);
+    return Call<v1::Worker>(*cluster_, &v1::ClusterService::Stub::UndrainWorker, request);
+  }
 
   absl::StatusOr<v1::CreateTokenResponse> CreateToken(
       const v1::CreateTokenRequest& request) override {

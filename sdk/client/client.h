@@ -73,6 +73,7 @@ class Client {
   virtual absl::StatusOr<v1::ListPresetsResponse> ListPresets() = 0;
   virtual absl::StatusOr<v1::ListWorkersResponse> ListWorkers() = 0;
   virtual absl::StatusOr<v1::Worker> DrainWorker(const std::string& worker_id) = 0;
+  virtual absl::StatusOr<v1::Worker> UndrainWorker(const std::string& worker_id) = 0;
 
   virtual absl::StatusOr<v1::CreateTokenResponse> CreateToken(
       const v1::CreateTokenRequest& request) = 0;

@@ -2,10 +2,11 @@
 #ifndef BATON_SDK_WORKER_LEASE_H_
 #define BATON_SDK_WORKER_LEASE_H_
 
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
+
+#include "sdk/base/clock.h"
 
 namespace baton {
 
@@ -13,20 +14,23 @@ namespace baton {
 /// acknowledged, so it always ends here before it ends there.
 class Lease {
  public:
-  using Time = std::chrono::steady_clock::time_point;
-  using Duration = std::chrono::steady_clock::duration;
+  using Time = BootClock::time_point;
+  using Duration = BootClock::duration;
 
   /// The controller accepted a Hello that was sent at `hello_sent`.
   void Begin(Duration lease, Time hello_sent);
   /// Returns the heartbeat's number.
   uint64_t SendHeartbeat(Time now);
-  /// Renews the lease; unknown numbers are ignored, older ones never shorten it.
+  /// Renews the lease, unless the heartbeat was sent after its end (the machine slept meanwhile);
+  /// unknown numbers are ignored, older ones never shorten it.
   void Acknowledge(uint64_t sequence);
   /// The connection is gone: heartbeats on their way will not be acknowledged.
   void Disconnect() { sent_.clear(); }
   /// There is nothing left to lose (the worker fenced itself).
   void End() { end_.reset(); }
 
+  /// It may act at `now`.
+  bool Holds(Time now) const { return end_.has_value() && now < *end_; }
   /// When the worker must fence itself; absent: it holds nothing under a lease.
   std::optional<Time> end() const { return end_; }
 

@@ -24,6 +24,21 @@ TEST(Lease, CountsFromWhenTheAcknowledgedMessageWasSent) {
   EXPECT_EQ(*lease.end(), start + seconds(14));
 }
 
+// The machine sleeps for a minute: what it sends when it wakes up is too late.
+TEST(Lease, IsNotRenewedByWhatWasSentAfterItsEnd) {
+  const Lease::Time start{};
+  Lease lease;
+  lease.Begin(seconds(10), start);
+  EXPECT_TRUE(lease.Holds(start + seconds(9)));
+  EXPECT_FALSE(lease.Holds(start + seconds(10)));
+  lease.Acknowledge(lease.SendHeartbeat(start + seconds(60)));
+  EXPECT_EQ(*lease.end(), start + seconds(10));
+  EXPECT_FALSE(lease.Holds(start + seconds(60)));
+  const uint64_t in_time = lease.SendHeartbeat(start + seconds(9));
+  lease.Acknowledge(in_time);  // it came late, and was sent in time
+  EXPECT_TRUE(lease.Holds(start + seconds(18)));
+}
+
 TEST(Lease, GoesOnWithoutAConnectionAndEndsOnce) {
   const Lease::Time start{};
   Lease lease;

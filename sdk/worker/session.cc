@@ -237,7 +237,7 @@ void Session::HandleMessage(v1::ControllerMessage message) {
         absl::MutexLock dispatching(&dispatch_mu_);
         {
           absl::MutexLock lock(&mu_);
-          if (!lease_.end().has_value()) return;  // fenced; the stream is about to end
+          if (!lease_.Holds(SteadyClock::now())) return;  // fenced; the stream is about to end
         }
         dispatcher_->Dispatch(std::move(*message.mutable_task()));
         return;

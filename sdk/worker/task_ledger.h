@@ -3,7 +3,6 @@
 #ifndef BATON_SDK_WORKER_TASK_LEDGER_H_
 #define BATON_SDK_WORKER_TASK_LEDGER_H_
 
-#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -19,12 +18,13 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "baton/v1/worker_service.pb.h"
+#include "sdk/base/clock.h"
 #include "sdk/worker/task_context.h"
 
 namespace baton {
 
 /// Leases and timers run on it, never on the wall clock.
-using SteadyClock = std::chrono::steady_clock;
+using SteadyClock = BootClock;
 
 struct TaskLedgerOptions {
   absl::Duration progress_interval = absl::Milliseconds(100);

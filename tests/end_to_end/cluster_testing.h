@@ -52,6 +52,13 @@ class TestCluster : public TestClient {
     controller_.reset();
   }
 
+  /// The controller's power is cut: nothing leaves it any more, then `cut` looks at the disk.
+  void CutPower(const std::function<void()>& cut) {
+    api_.reset();
+    cut();
+    controller_.reset();
+  }
+
   /// `roles`: one, or several joined by "+".
   void AddWorker(const std::string& id, const std::string& roles,
                  const std::function<void(fake::FakeWorkerOptions&)>& change = nullptr) {

@@ -124,6 +124,8 @@ void SimulatedController::Restore() {
   store.Commit({{kMetaTable, "epoch", absl::StrCat(epoch_)}}, [](absl::Status) {});
   cluster_ = std::make_unique<ClusterCore>(epoch_, ClusterOptions());
   cluster_last_ = world_.now();
+  const auto drained = store.Scan(kWorkerTable, {});
+  for (const store::Row& row : *drained) cluster_->KeepDrained(row.key, "it was asked for");
   const auto rows = store.Scan(kJobTable, {});
   for (const store::Row& stored : *rows) {
     store::v1::JobRow row;
@@ -392,10 +394,30 @@ void SimulatedController::Get(const std::string& name, const Answer& done) {
   done(job->snapshot);
 }
 
+// Controller::SetDrained.
 void SimulatedController::Drain(const std::string& worker) {
   OnCluster([this, worker] {
-    const auto effects = cluster_->OnDrain(worker, world_.now());
-    if (effects.ok()) Apply(*effects);
+    if (!cluster_->Knows(worker)) return;
+    store::v1::WorkerRow row;
+    row.set_drain_reason("it was asked for");
+    Commit({{kWorkerTable, worker, row.SerializeAsString()}}, [this, worker] {
+      OnCluster([this, worker] {
+        const auto effects = cluster_->OnDrain(worker, world_.now());
+        if (effects.ok()) return Apply(*effects);
+        cluster_->KeepDrained(worker, "it was asked for");
+      });
+    });
+  });
+}
+
+void SimulatedController::Undrain(const std::string& worker) {
+  OnCluster([this, worker] {
+    Commit({{kWorkerTable, worker, std::nullopt}}, [this, worker] {
+      OnCluster([this, worker] {
+        const auto effects = cluster_->OnUndrain(worker);
+        if (effects.ok()) Apply(*effects);
+      });
+    });
   });
 }
 

@@ -39,6 +39,7 @@ class SimulatedController {
   void Steer(const std::string& job, const controller::Event& event, const Answer& done);
   void Get(const std::string& job, const Answer& done);
   void Drain(const std::string& worker);
+  void Undrain(const std::string& worker);
   void FetchBatch(const std::string& job, const std::string& batch,
                   const std::function<void(absl::StatusOr<std::vector<Payload>>)>& done);
 

@@ -378,6 +378,15 @@ void World::RestartLater(const std::string& worker) {
   });
 }
 
+// A call may die with the controller: it is made until it is known to have been heard.
+void World::TakeBackDrain(const std::string& worker) {
+  if (controller_ != nullptr) controller_->Undrain(worker);
+  time_.After(absl::Milliseconds(500), kWorld, [this, worker] {
+    const auto drained = disk_.store.Get(controller::kWorkerTable, worker);
+    if (!drained.ok() || drained->has_value()) TakeBackDrain(worker);
+  });
+}
+
 void World::StrikeWorker(const Fault& fault, size_t index) {
   SimulatedWorker& worker = *workers_[index];
   const absl::Time until = now() + fault.length;
@@ -411,8 +420,10 @@ void World::StrikeWorker(const Fault& fault, size_t index) {
       return worker.SetFailing(until);
     case FaultKind::kDrain:
       if (controller_ != nullptr) controller_->Drain(worker.id());
-      return time_.After(fault.length, kWorld,
-                         [this, index] { KillWorker(index, absl::Milliseconds(100)); });
+      return time_.After(fault.length, kWorld, [this, index] {
+        KillWorker(index, absl::Milliseconds(100));
+        TakeBackDrain(workers_[index]->id());
+      });
     default:
       return;
   }

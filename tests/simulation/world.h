@@ -85,6 +85,8 @@ class World {
   bool Reaches(size_t worker) const;
   /// Somebody looks after a drained worker.
   void RestartLater(const std::string& worker);
+  /// An operator takes its drain back, as often as it needs.
+  void TakeBackDrain(const std::string& worker);
 
  private:
   void StartController();

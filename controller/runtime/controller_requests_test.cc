@@ -1,0 +1,238 @@
+// Calls that are repeated, drains, and what is said while nothing is committed.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "controller/runtime/controller.h"
+#include "controller/runtime/controller_testing.h"
+#include "controller/runtime/tables.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::controller {
+namespace {
+
+using ::testing::HasSubstr;
+
+class RequestsTest : public ::testing::Test {
+ protected:
+  RequestsTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "requests-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+    std::ofstream(folder_ + "/train.jsonl") << "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n";
+    Start();
+  }
+  ~RequestsTest() override {
+    controller_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+
+  void Start() {
+    controller_.reset();
+    ControllerOptions options;
+    options.data_root = folder_;
+    options.store = std::make_unique<SharedStore>(store_);
+    auto controller = Controller::Create(std::move(options));
+    ASSERT_TRUE(controller.ok()) << controller.status();
+    controller_ = *std::move(controller);
+  }
+
+  v1::JobSpec Spec() const {
+    v1::JobSpec spec;
+    spec.set_kind(v1::JOB_KIND_RL);
+    spec.mutable_model()->mutable_init()->set_characters("0123456789+=");
+    spec.mutable_data()->add_train_files(folder_ + "/train.jsonl");
+    spec.mutable_data()->set_train_batch_size(2);
+    spec.mutable_reward()->add_rules()->set_type("exact_match");
+    spec.mutable_trainer()->set_total_training_steps(2);
+    return spec;
+  }
+  absl::StatusOr<v1::Job> Create(const v1::JobSpec& spec, const std::string& id,
+                                 const std::string& request_id = "") {
+    v1::CreateJobRequest request;
+    *request.mutable_spec() = spec;
+    request.set_job_id(id);
+    request.set_request_id(request_id);
+    return Wait<v1::Job>([&](auto done) { controller_->CreateJob(request, done); });
+  }
+  absl::StatusOr<v1::Job> Get(const std::string& name) {
+    v1::GetJobRequest request;
+    request.set_name(name);
+    return Wait<v1::Job>([&](auto done) { controller_->GetJob(request, done); });
+  }
+
+  std::string folder_;
+  const std::shared_ptr<store::MemoryStore> store_ = std::make_shared<store::MemoryStore>();
+  std::unique_ptr<Controller> controller_;
+};
+
+TEST_F(RequestsTest, ARequestIdIsOfOneCheckpoint) {
+  v1::CreateJobRequest request;
+  request.set_job_id("add");
+  request.set_request_id("request-1");
+  *request.mutable_spec() = Spec();
+  ASSERT_TRUE(Wait<v1::Job>([&](auto done) { controller_->CreateJob(request, done); }).ok());
+  request.clear_spec();
+  request.set_checkpoint("jobs/default/other/checkpoints/step-1");
+  for (int i = 0; i < 2; ++i) {
+    const auto other = Wait<v1::Job>([&](auto done) { controller_->CreateJob(request, done); });
+    EXPECT_EQ(ErrorReason(other.status()), "REQUEST_ID_REUSED") << other.status();
+    EXPECT_THAT(std::string(other.status().message()), HasSubstr("from a spec"));
+    Start();  // from its row
+  }
+}
+
+TEST_F(RequestsTest, SteeringWithARequestIdHappensOnce) {
+  ASSERT_TRUE(Create(Spec(), "add", "create").ok());
+  const auto pause = [&](const std::string& id) {
+    v1::PauseJobRequest request;
+    request.set_name("add");
+    request.set_request_id(id);
+    return Wait<v1::Job>([&](auto done) { controller_->PauseJob(request, done); });
+  };
+  const auto resume = [&](const std::string& id) {
+    v1::ResumeJobRequest request;
+    request.set_name("add");
+    request.set_request_id(id);
+    return Wait<v1::Job>([&](auto done) { controller_->ResumeJob(request, done); });
+  };
+  ASSERT_EQ(pause("one")->state(), v1::Job::STATE_PAUSED);
+  ASSERT_EQ(resume("two")->state(), v1::Job::STATE_QUEUED);
+  for (int i = 0; i < 2; ++i) {
+    const auto again = pause("one");
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(again->state(), v1::Job::STATE_PAUSED) << "the first outcome";
+    EXPECT_EQ(again->spec().data().train_batch_size(), 2);
+    EXPECT_EQ(Get("add")->state(), v1::Job::STATE_QUEUED) << "and nothing changes";
+    EXPECT_EQ(resume("two")->state(), v1::Job::STATE_QUEUED);
+    EXPECT_EQ(ErrorReason(resume("one").status()), "REQUEST_ID_REUSED");
+    EXPECT_EQ(ErrorReason(pause("create").status()), "REQUEST_ID_REUSED");
+    EXPECT_EQ(ErrorReason(Create(Spec(), "add", "one").status()), "REQUEST_ID_REUSED");
+    Start();
+  }
+  EXPECT_EQ(ErrorReason(pause(std::string(257, 'x')).status()), "REQUEST_ID");
+  EXPECT_EQ(pause("three")->state(), v1::Job::STATE_PAUSED);
+}
+
+// Their answers are known once the store takes writes again, and both are the first call's.
+TEST_F(RequestsTest, SteeringCallsThatMeetHappenOnce) {
+  ASSERT_TRUE(Create(Spec(), "add").ok());
+  store_->FailWith(absl::ResourceExhaustedError("disk full"));
+  v1::PauseJobRequest request;
+  request.set_name("add");
+  request.set_request_id("one");
+  absl::Notification done[2];
+  absl::StatusOr<v1::Job> answers[2] = {absl::UnknownError(""), absl::UnknownError("")};
+  for (int i = 0; i < 2; ++i) {
+    controller_->PauseJob(request, [&, i](absl::StatusOr<v1::Job> answer) {
+      answers[i] = std::move(answer);
+      done[i].Notify();
+    });
+  }
+  EXPECT_FALSE(done[0].HasBeenNotified());
+  store_->FailWith(absl::OkStatus());
+  for (int i = 0; i < 2; ++i) {
+    done[i].WaitForNotification();
+    ASSERT_TRUE(answers[i].ok()) << answers[i].status();
+    EXPECT_EQ(answers[i]->state(), v1::Job::STATE_PAUSED);
+  }
+  EXPECT_EQ(answers[0]->revision(), answers[1]->revision());
+}
+
+TEST_F(RequestsTest, ADeletionThatIsRepeatedMeetsNoLaterJob) {
+  const auto erase = [&](const std::string& id) {
+    v1::DeleteJobRequest request;
+    request.set_name("add");
+    request.set_request_id(id);
+    return Wait<v1::DeleteJobResponse>([&](auto done) { controller_->DeleteJob(request, done); })
+        .status();
+  };
+  const auto cancel = [&](const std::string& id) {
+    v1::CancelJobRequest request;
+    request.set_name("add");
+    request.set_request_id(id);
+    return Wait<v1::Job>([&](auto done) { controller_->CancelJob(request, done); });
+  };
+  ASSERT_TRUE(Create(Spec(), "add").ok());
+  EXPECT_EQ(ErrorReason(erase("early")), "JOB_ACTIVE");
+  const auto cancelled = cancel("stop");
+  ASSERT_EQ(cancelled->state(), v1::Job::STATE_CANCELLED);
+  ASSERT_TRUE(erase("gone").ok());
+  EXPECT_TRUE(erase("gone").ok());
+  ASSERT_TRUE(Create(Spec(), "add").ok());
+  EXPECT_TRUE(erase("gone").ok());
+  EXPECT_EQ(cancel("stop")->uid(), cancelled->uid());
+  Start();
+  EXPECT_TRUE(erase("gone").ok());
+  EXPECT_EQ(Get("add")->state(), v1::Job::STATE_QUEUED);
+  EXPECT_EQ(ErrorReason(erase("early")), "JOB_ACTIVE") << "a refusal is judged again";
+}
+
+// What is not committed is shown to nobody: neither by a refusal nor by an explanation.
+TEST_F(RequestsTest, OnlyWhatIsCommittedIsSaid) {
+  ASSERT_TRUE(Create(Spec(), "add").ok());
+  store_->FailWith(absl::ResourceExhaustedError("disk full"));
+  v1::CancelJobRequest cancel;
+  cancel.set_name("add");
+  absl::Notification cancelled, refused;
+  controller_->CancelJob(cancel, [&](const absl::StatusOr<v1::Job>&) { cancelled.Notify(); });
+  v1::PauseJobRequest pause;
+  pause.set_name("add");
+  absl::Status refusal;
+  controller_->PauseJob(pause, [&](const absl::StatusOr<v1::Job>& answer) {
+    refusal = answer.status();
+    refused.Notify();
+  });
+  v1::ExplainJobRequest explain;
+  explain.set_name("add");
+  const auto why =
+      Wait<v1::ExplainJobResponse>([&](auto done) { controller_->ExplainJob(explain, done); });
+  ASSERT_TRUE(why.ok()) << why.status();
+  EXPECT_THAT(why->summary(), HasSubstr("QUEUED"));
+  ASSERT_EQ(why->waits_size(), 1);
+  EXPECT_EQ(why->waits(0).kind(), "store");
+  EXPECT_FALSE(refused.HasBeenNotified());
+  store_->FailWith(absl::OkStatus());
+  cancelled.WaitForNotification();
+  refused.WaitForNotification();
+  EXPECT_EQ(ErrorReason(refusal), "JOB_ENDED");
+}
+
+TEST_F(RequestsTest, ADrainOutlivesARestartUntilItIsTakenBack) {
+  v1::DrainWorkerRequest drain;
+  drain.set_worker_id("w");
+  const auto state = [&]() -> std::string {
+    const auto list =
+        Wait<v1::ListWorkersResponse>([&](auto done) { controller_->ListWorkers({}, done); });
+    if (list->workers().empty()) return "none";
+    return v1::Worker::State_Name(list->workers(0).state()) + " " + list->workers(0).drain_reason();
+  };
+  const auto unknown = Wait<v1::Worker>([&](auto done) { controller_->DrainWorker(drain, done); });
+  EXPECT_EQ(ErrorReason(unknown.status()), "WORKER_NOT_FOUND");
+  store::v1::WorkerRow row;
+  row.set_drain_reason("it was asked for");
+  absl::Notification written;
+  store_->Commit({{kWorkerTable, "w", row.SerializeAsString()}},
+                 [&](const absl::Status&) { written.Notify(); });
+  written.WaitForNotification();
+  Start();
+  EXPECT_EQ(state(), "STATE_DRAINING it was asked for");
+  v1::UndrainWorkerRequest undrain;
+  undrain.set_worker_id("w");
+  ASSERT_TRUE(Wait<v1::Worker>([&](auto done) { controller_->UndrainWorker(undrain, done); }).ok());
+  EXPECT_EQ(state(), "none");
+  Start();
+  EXPECT_EQ(state(), "none");
+  EXPECT_EQ(ErrorReason(Wait<v1::Worker>([&](auto done) {
+                          controller_->UndrainWorker(undrain, done);
+                        }).status()),
+            "WORKER_NOT_FOUND");
+}
+
+}  // namespace
+}  // namespace baton::controller
