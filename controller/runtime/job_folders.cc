@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "controller/runtime/folders.h"
 #include "sdk/base/log.h"
 #include "sdk/rpc/error.h"
 
