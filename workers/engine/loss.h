@@ -16,7 +16,7 @@
 //              + ptx_coef * the same over pretraining sequences, which have no other loss
 //   w          truncated importance weight of the sampler (2505.24034): min(exp(sum of
 //              old_log_prob - behaviour_log_prob), threshold), the sum over the token or the
-//              response
+//              response; the behaviour is the distribution sampled from, top-k and top-p included
 // Log-ratios are clamped to [-20, 20] before the exponential, gspo's at 10.
 #ifndef BATON_WORKERS_ENGINE_LOSS_H_
 #define BATON_WORKERS_ENGINE_LOSS_H_
