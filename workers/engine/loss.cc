@@ -161,11 +161,12 @@ torch::Tensor SequenceMeans(const torch::Tensor& values, const torch::Tensor& se
   torch::NoGradGuard no_grad;
   if (values.numel() == 0) return values.detach();
   const int64_t count = sequences.max().item<int64_t>() + 1;
-  const torch::Tensor sums =
-      torch::zeros({count}, values.options()).index_add_(0, sequences, values.detach());
+  const torch::Tensor exact = values.detach().to(torch::kFloat64);  // one after the other
+  const torch::Tensor sums = torch::zeros({count}, exact.options()).index_add_(0, sequences, exact);
   const torch::Tensor sizes =
-      torch::zeros({count}, values.options()).index_add_(0, sequences, torch::ones_like(values));
-  return sums.index_select(0, sequences) / sizes.index_select(0, sequences);
+      torch::zeros({count}, exact.options()).index_add_(0, sequences, torch::ones_like(exact));
+  const torch::Tensor means = sums.index_select(0, sequences) / sizes.index_select(0, sequences);
+  return means.to(values.scalar_type());
 }
 
 torch::Tensor KlPenalty(const torch::Tensor& log_probs, const torch::Tensor& ref_log_probs,

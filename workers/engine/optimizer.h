@@ -50,8 +50,8 @@ class Optimizer {
   virtual void ExpectLastBackward() {}
   /// Adds up the ranks' gradients. After the last backward pass, also on a rank that made none.
   virtual void ReduceGradients() {}
-  /// The norm of the whole gradient. FailedPrecondition if it is not finite, naming the first
-  /// parameter whose gradient is not; nothing may be applied then.
+  /// The norm of the whole gradient, summed in float64. FailedPrecondition if it is not finite,
+  /// naming the first parameter whose gradient is not; nothing may be applied then.
   virtual absl::StatusOr<double> GradientNorm() const = 0;
   /// Applies the gradients, clipped by `gradient_norm` (from GradientNorm). Counts one step.
   virtual void Step(double gradient_norm) = 0;
@@ -110,6 +110,10 @@ absl::StatusOr<LrSchedule> CheckAdamW(const AdamW::Parameters& parameters,
 
 /// The factor that clips a gradient of this norm; 1: it stays as it is.
 double ClipScale(const OptimizerSpec& spec, double gradient_norm);
+/// The sum of the squares of all elements, in float64 whatever the dtype: a scalar on the tensor's
+/// device. (In float32 a long sum loses the terms that are small beside it.) Takes little memory.
+torch::Tensor SquaredNorm(const torch::Tensor& tensor);
+
 
 /// Update number `t` of some elements of a parameter. All tensors have one shape; gradient clipped.
 void AdamWUpdate(const OptimizerSpec& spec, double lr, int64_t t, torch::Tensor parameter,

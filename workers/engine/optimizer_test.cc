@@ -157,6 +157,26 @@ TEST(AdamWTest, ANonFiniteGradientIsNamed) {
 }
 
 std::string TempPath(const std::string& name) { return ::testing::TempDir() + name; }
+// A float32 sum of so many squares stops growing before its end.
+TEST(AdamWTest, TheNormOfHalfABillionElementsIsExact) {
+  const int64_t count = 500'000'000;
+  const torch::Tensor element = torch::full({1}, 1e-3F);
+  const torch::Tensor many = element.expand({count});  // of real size, but for the memory
+  const double value = element.item<float>();
+  const double exact = value * std::sqrt(static_cast<double>(count));
+  EXPECT_NEAR(std::sqrt(SquaredNorm(many).item<double>()) / exact, 1, 1e-9);
+}
+
+TEST(AdamWTest, TheNormOfAModelIsExact) {
+  const int64_t count = int64_t{1} << 26;
+  torch::Tensor p = torch::zeros({count}, torch::kFloat32);
+  AdamW optimizer = Make({{"p", p}}, OptimizerSpec());
+  optimizer.ZeroGradients();
+  p.mutable_grad().fill_(1e-3F);
+  const double exact = double{1e-3F} * std::sqrt(static_cast<double>(count));
+  EXPECT_NEAR(*optimizer.GradientNorm() / exact, 1, 1e-9);
+}
+
 
 void RunSteps(AdamW& optimizer, const AdamW::Parameters& parameters, int begin, int end) {
   for (int round = begin; round < end; ++round) {

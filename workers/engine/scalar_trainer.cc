@@ -14,7 +14,7 @@
 namespace baton::engine {
 namespace {
 
-double Summed(const torch::Tensor& t) { return t.sum().item<double>(); }
+double Summed(const torch::Tensor& t) { return t.sum(torch::kFloat64).item<double>(); }
 
 absl::Status ValidateOptions(const UpdateOptions& options) {
   if (options.ppo_epochs >= 1 && options.ppo_mini_batch_size >= 0 && options.max_token_len >= 0) {
@@ -227,7 +227,7 @@ absl::StatusOr<ScalarTrainer::Metrics> ScalarTrainer::UpdateValues(
                               ", response token ", packed.response_index[row]);
         });
       }
-      sums[0] += loss_value;
+      sums[0] += Summed((terms.loss * weights).detach());
       sums[1] += Summed(terms.clipped) / mini_batch.terms;
       sums[2] += Summed(values.detach()) / mini_batch.terms;
       return total;
@@ -275,7 +275,7 @@ absl::StatusOr<ScalarTrainer::Metrics> ScalarTrainer::UpdatePreferences(
         });
       }
       const torch::Tensor margins = (scores.chosen - scores.rejected).detach();
-      sums[0] += loss_value;
+      sums[0] += Summed(losses.detach()) / mini_batch.terms;
       sums[1] += CountWins(margins) / mini_batch.terms;
       sums[2] += Summed(margins) / mini_batch.terms;
       return total;

@@ -78,9 +78,9 @@ void ShardedAdamW::ReduceGradients() {
 
 absl::StatusOr<double> ShardedAdamW::GradientNorm() const {
   // The sums are the same on every rank, so all ranks decide alike.
-  std::vector<Tensor> norms;
-  for (const Slot& slot : slots_) norms.push_back(slot.gradient.norm(2, torch::kFloat64));
-  const Tensor squares = torch::stack(norms).to(torch::kCPU).pow(2);
+  std::vector<Tensor> of_slots;
+  for (const Slot& slot : slots_) of_slots.push_back(SquaredNorm(slot.gradient));
+  const Tensor squares = torch::stack(of_slots).to(torch::kCPU);
   Tensor sums = torch::zeros({2}, torch::kFloat64);  // Of slices, of whole parameters.
   for (size_t i = 0; i < slots_.size(); ++i) {
     sums[slots_[i].shard.whole() ? 1 : 0] += squares[static_cast<int64_t>(i)];
