@@ -469,10 +469,17 @@ void CheckTrainer(v1::JobSpec* spec, Checker& check) {
   }
   if (spec->actor().lr_schedule() != "constant" && trainer->total_training_steps() > 0 &&
       spec->actor().lr_warmup_steps() >= trainer->total_training_steps()) {
+  const bool warms_critics =
+      spec->kind() == v1::JOB_KIND_RL && spec->algorithm().critic_warmup() > 0;
+  const int64_t learns = trainer->total_training_steps() -
+                         (warms_critics ? spec->algorithm().critic_warmup() : 0);  // the actor
+  if (spec->actor().lr_schedule() != "constant" && trainer->total_training_steps() > 0 &&
+      spec->actor().lr_warmup_steps() >= learns) {
     check.Fail("actor.lr_warmup_steps",
                absl::StrCat(spec->actor().lr_warmup_steps(),
                             " is not below trainer.total_training_steps (",
-                            trainer->total_training_steps(), "), which the ",
+                            trainer->total_training_steps(), ")",
+                            warms_critics ? " less algorithm.critic_warmup" : "", ", which the ",
                             spec->actor().lr_schedule(), " schedule needs to fall after it"));
   }
   BATON_NUMBER("trainer", trainer, save_freq, 50, 0, 10000000);

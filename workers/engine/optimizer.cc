@@ -146,11 +146,10 @@ void AdamWUpdate(const OptimizerSpec& spec, double lr, int64_t t, torch::Tensor 
   parameter.addcdiv_(exp_avg, denominator, -lr / correction1);
 }
 
-void AdamW::Step(double gradient_norm) {
+void AdamW::Step(double gradient_norm, double lr) {
   torch::NoGradGuard no_grad;
   const double scale = ClipScale(spec_, gradient_norm);
   if (scale < 1) gradients_.mul_(scale);
-  const double lr = NextLearningRate();
   for (Slot& slot : slots_) {
     AdamWUpdate(spec_, lr, step_ + 1, slot.parameter, slot.gradient, slot.exp_avg, slot.exp_avg_sq);
   }

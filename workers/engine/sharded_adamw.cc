@@ -120,7 +120,7 @@ Tensor ShardedAdamW::GatherParts(const Tensor& part) const {
   return all;
 }
 
-void ShardedAdamW::Step(double gradient_norm) {
+void ShardedAdamW::Step(double gradient_norm, double lr) {
   torch::NoGradGuard no_grad;
   const Tensor gradient = gradients_.narrow(0, data_rank() * part_size_, part_size_);
   const double scale = ClipScale(spec_, gradient_norm);
@@ -129,7 +129,7 @@ void ShardedAdamW::Step(double gradient_norm) {
   for (const Slot& slot : slots_) parameters.push_back(slot.parameter);
   Tensor weights = torch::zeros_like(exp_avg_);
   CopyIntoPart(parameters, weights);
-  AdamWUpdate(spec_, NextLearningRate(), step_ + 1, weights, gradient, exp_avg_, exp_avg_sq_);
+  AdamWUpdate(spec_, lr, step_ + 1, weights, gradient, exp_avg_, exp_avg_sq_);
   // The gradients have served: their buffer takes the new weights.
   if (data_ranks() > 1) {
     options_.data_group->AllGather(weights, gradients_);
