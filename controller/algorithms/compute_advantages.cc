@@ -127,14 +127,15 @@ void ForEachToken(absl::Span<const Sample> samples, const BatchAdvantages& out, 
 
 /// Calls visit(advantage, how many unmasked tokens have it).
 template <class Visit>
-void ForEachAdvantage(absl::Span<const Sample> samples, BatchAdvantages& out, Visit visit) {
-  if (out.per_token) {
-    ForEachToken(samples, out, [&](size_t place) { visit(out.advantages[place], 1.0); });
+void ForEachAdvantage(absl::Span<const Sample> samples, const BatchAdvantages& out,
+                      Estimate& estimate, Visit visit) {
+  if (estimate.per_token) {
+    ForEachToken(samples, out, [&](size_t place) { visit(estimate.advantages[place], 1.0); });
     return;
   }
   for (size_t i = 0; i < samples.size(); ++i) {
     const auto count = static_cast<double>(CountUnmasked(samples[i]));
-    if (out.kept[i] && count > 0) visit(out.advantages[i], count);
+    if (out.kept[i] && count > 0) visit(estimate.advantages[i], count);
   }
 }
 
@@ -150,6 +151,11 @@ struct Statistics {
     high = std::max(high, value);
   }
   double mean() const { return count == 0 ? 0 : sum / count; }
+  /// Each of them is a float32, and their sum is finite.
+  bool fits_float() const {
+    constexpr double kMost = std::numeric_limits<float>::max();
+    return std::isfinite(sum) && (count == 0 || (low >= -kMost && high <= kMost));
+  }
   void Write(const std::string& name, std::map<std::string, double>& metrics) const {
     metrics[name + "/mean"] = mean();
     metrics[name + "/min"] = count == 0 ? 0 : low;
@@ -158,20 +164,21 @@ struct Statistics {
 };
 
 /// (A - mean) / sqrt(var + 1e-8), the variance with n - 1.
-void Whiten(absl::Span<const Sample> samples, const Statistics& before, BatchAdvantages& out) {
-  const double mean = before.mean();
+void Whiten(absl::Span<const Sample> samples, const Statistics& before, const BatchAdvantages& out,
+            Estimate& estimate) {
+  const bool alike = before.low == before.high;  // then 0 and not what rounding leaves
+  const double mean = alike ? before.low : before.mean();
   double squares = 0;
-  ForEachAdvantage(samples, out,
-                   [&](float& a, double times) { squares += (a - mean) * (a - mean) * times; });
+  ForEachAdvantage(samples, out, estimate,
+                   [&](double& a, double times) { squares += (a - mean) * (a - mean) * times; });
   const double variance = before.count < 2 ? 0 : squares / (before.count - 1);
   const double scale = 1 / std::sqrt(variance + 1e-8);
-  ForEachAdvantage(samples, out,
-                   [&](float& a, double) { a = static_cast<float>((a - mean) * scale); });
+  ForEachAdvantage(samples, out, estimate, [&](double& a, double) { a = (a - mean) * scale; });
 }
 
 /// What is to be learned, and how well a critic's `column` of values (null: there is no critic)
 /// foretold it: metrics critic/<prefix>returns, critic/<prefix>values, <critic>/vf_explained_var.
-void AddReturnMetrics(absl::Span<const Sample> samples, const std::vector<float>& target_returns,
+void AddReturnMetrics(absl::Span<const Sample> samples, const std::vector<double>& target_returns,
                       const std::string& prefix, Column column, const std::string& critic,
                       BatchAdvantages& out) {
   Statistics returns;
@@ -224,7 +231,7 @@ void AddMismatch(absl::Span<const Sample> samples, BatchAdvantages& out) {
 void Spread(absl::Span<const Sample> samples, absl::Span<const size_t> offsets,
             Estimate& estimate) {
   if (estimate.per_token) return;
-  std::vector<float> tokens(offsets.back(), 0.0F);
+  std::vector<double> tokens(offsets.back(), 0.0);
   for (size_t i = 0; i < samples.size(); ++i) {
     const Sample& s = samples[i];
     for (size_t t = 0; t < s.length; ++t) {
@@ -235,10 +242,11 @@ void Spread(absl::Span<const Sample> samples, absl::Span<const size_t> offsets,
   estimate.per_token = true;
 }
 
-/// Lambda learns from the batch; the cost's advantages join the reward's.
-void CombineWithCost(absl::Span<const Sample> samples, const EstimatorSpec& spec,
-                     Estimator cost_estimator, const Shaping& shaping, Estimate& estimate,
-                     BatchAdvantages& out) {
+/// Lambda learns from the batch; the cost's advantages join the reward's. Gives the cost's returns,
+/// if a critic learns them.
+std::vector<double> CombineWithCost(absl::Span<const Sample> samples, const EstimatorSpec& spec,
+                                    Estimator cost_estimator, const Shaping& shaping,
+                                    Estimate& estimate, BatchAdvantages& out) {
   if (!samples.empty()) {
     out.state.log_lambda =
         StepLogLambda(out.state.log_lambda, shaping.metrics.at("critic/cost/mean"), spec);
@@ -252,10 +260,14 @@ void CombineWithCost(absl::Span<const Sample> samples, const EstimatorSpec& spec
     Spread(samples, out.offsets, cost);
   }
   for (size_t k = 0; k < estimate.advantages.size(); ++k) {
-    estimate.advantages[k] =
-        static_cast<float>((estimate.advantages[k] - lambda * cost.advantages[k]) / (1 + lambda));
+    estimate.advantages[k] = (estimate.advantages[k] - lambda * cost.advantages[k]) / (1 + lambda);
   }
-  if (cost_estimator == Estimator::kGae) out.cost_returns = std::move(cost.returns);
+  if (cost_estimator != Estimator::kGae) return {};
+  return std::move(cost.returns);
+}
+
+std::vector<float> Rounded(const std::vector<double>& values) {
+  return std::vector<float>(values.begin(), values.end());
 }
 
 void CountGroups(absl::Span<const Sample> samples, BatchAdvantages& out) {
@@ -303,35 +315,41 @@ absl::StatusOr<BatchAdvantages> ComputeAdvantages(absl::Span<const Sample> sampl
   out.metrics = shaping.metrics;
   Estimate estimate =
       RunEstimator(spec.estimator, samples, out.offsets, shaping.reward, Signal::kReward, spec);
-  if (spec.use_cost) CombineWithCost(samples, spec, cost_estimator, shaping, estimate, out);
+  std::vector<double> cost_returns;
+  if (spec.use_cost) {
+    cost_returns = CombineWithCost(samples, spec, cost_estimator, shaping, estimate, out);
+  }
   out.per_token = estimate.per_token;
-  out.advantages = std::move(estimate.advantages);
-  out.returns = std::move(estimate.returns);
 
   Statistics advantages;
-  ForEachAdvantage(samples, out, [&](float& a, double times) { advantages.Add(a, times); });
+  const auto add = [&](double& a, double times) { advantages.Add(a, times); };
+  ForEachAdvantage(samples, out, estimate, add);
   AddMismatch(samples, out);
   const auto mismatch = out.metrics.find("rollout_corr/log_prob_abs_diff");
   const bool sound = mismatch == out.metrics.end() || std::isfinite(mismatch->second);
-  if (!std::isfinite(advantages.sum) || !sound) return NameTheCulprit(samples, columns);
+  if (!advantages.fits_float() || !sound) return NameTheCulprit(samples, columns);
   if (spec.whiten_advantages) {
-    Whiten(samples, advantages, out);
+    Whiten(samples, advantages, out, estimate);
     advantages = {};
-    ForEachAdvantage(samples, out, [&](float& a, double times) { advantages.Add(a, times); });
+    ForEachAdvantage(samples, out, estimate, add);
   }
   advantages.Write("critic/advantages", out.metrics);
-  if (!out.returns.empty()) {
+  if (!estimate.returns.empty()) {
     const bool critic = spec.estimator == Estimator::kGae;
-    AddReturnMetrics(samples, out.returns, "", critic ? &Sample::values : nullptr, "critic", out);
+    AddReturnMetrics(samples, estimate.returns, "", critic ? &Sample::values : nullptr, "critic",
+                     out);
   }
-  if (!out.cost_returns.empty()) {
-    AddReturnMetrics(samples, out.cost_returns, "cost_", &Sample::cost_values, "cost_critic", out);
+  if (!cost_returns.empty()) {
+    AddReturnMetrics(samples, cost_returns, "cost_", &Sample::cost_values, "cost_critic", out);
   }
+  out.advantages = Rounded(estimate.advantages);
+  out.returns = Rounded(estimate.returns);
+  out.cost_returns = Rounded(cost_returns);
   CountGroups(samples, out);
   if (spec.use_kl_in_reward && spec.kl_ctrl == "adaptive") {
     out.state.kl_coef =
         AdaptKlCoef(state.kl_coef, shaping.mean_kl, static_cast<double>(samples.size()),
-                    spec.target_kl, spec.horizon);
+                    spec.target_kl, spec.horizon, kLeastKlCoef * spec.kl_coef);
   }
   return out;
 }

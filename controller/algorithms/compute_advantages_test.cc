@@ -71,6 +71,37 @@ TEST(ComputeAdvantagesTest, WhitenedByHand) {
   EXPECT_EQ(out.metrics.at("critic/returns/mean"), 0.75);
 }
 
+// 2^24 and 2^24 + 1 are one float32.
+TEST(ComputeAdvantagesTest, WhitensInFloat64) {
+  const BatchAdvantages out =
+      Compute(OneTokenEach({16777216, 16777217}), Spec("reinforce_plus_plus"));
+  EXPECT_THAT(out.advantages,
+              ElementsAre(FloatNear(-std::sqrt(0.5), 1e-6), FloatNear(std::sqrt(0.5), 1e-6)));
+  const BatchAdvantages baseline =
+      Compute(OneTokenEach({16777216, 16777217}), Spec("reinforce_plus_plus_baseline"));
+  EXPECT_THAT(baseline.advantages,
+              ElementsAre(FloatNear(-std::sqrt(0.5), 1e-6), FloatNear(std::sqrt(0.5), 1e-6)));
+}
+
+TEST(ComputeAdvantagesTest, TheAdaptiveKlCoefficientNeverReachesZero) {
+  const EstimatorSpec spec = Spec("grpo", {{"use_kl_in_reward", true},
+                                           {"kl_ctrl", std::string("adaptive")},
+                                           {"kl_coef", 0.01},
+                                           {"horizon", 1.0}});  // a batch of 10 is far beyond it
+  const std::vector<float> same = {-1}, high = {-1}, low = {-3};
+  std::vector<Sample> samples = OneTokenEach({1, 0, 1, 0, 1, 0, 1, 0, 1, 0});
+  for (Sample& s : samples) s.log_probs = s.ref_log_probs = same;
+  const BatchAdvantages fallen = Compute(samples, spec);
+  EXPECT_DOUBLE_EQ(fallen.state.kl_coef, 1e-5);
+  for (Sample& s : samples) s.log_probs = high, s.ref_log_probs = low;
+  auto rises = ComputeAdvantages(samples, spec, fallen.state);
+  ASSERT_TRUE(rises.ok()) << rises.status();
+  EXPECT_NEAR(rises->state.kl_coef, 3e-5, 1e-12);                    // 1 + 0.2 * 10 / 1
+  auto lifted = ComputeAdvantages(samples, spec, EstimatorState());  // 0, of an older checkpoint
+  ASSERT_TRUE(lifted.ok()) << lifted.status();
+  EXPECT_DOUBLE_EQ(lifted->state.kl_coef, 1e-5);
+}
+
 TEST(ComputeAdvantagesTest, WhiteningEqualAdvantagesGivesZeroAndNotNoise) {
   EXPECT_THAT(Compute(OneTokenEach({.1, .1, .1}), Spec("reinforce_plus_plus")).advantages, Each(0));
   EXPECT_THAT(Compute(OneTokenEach({.1}), Spec("reinforce_plus_plus")).advantages, Each(0));

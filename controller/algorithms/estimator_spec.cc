@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "sdk/base/kl_type.h"
 
 namespace baton::algorithms {
 namespace {
@@ -44,7 +45,7 @@ const std::vector<Field>& EstimatorFields() {
       {"epsilon", kGrpo, &S::epsilon, positive},
       {"whiten_advantages", kAll, &S::whiten_advantages},
       {"use_kl_in_reward", kFromRewards, &S::use_kl_in_reward},
-      {"kl_penalty", kFromRewards, &S::kl_penalty, any, {"k1", "k2", "k3"}},
+      {"kl_penalty", kFromRewards, &S::kl_penalty, any, KlEstimateNames()},
       {"kl_coef", kFromRewards, &S::kl_coef, natural},
       {"kl_ctrl", kFromRewards, &S::kl_ctrl, any, {"fixed", "adaptive"}},
       {"target_kl", kFromRewards, &S::target_kl, positive},

@@ -47,7 +47,7 @@ struct EstimatorSpec {
 
   // --- reward shaping, all estimators but given
   bool use_kl_in_reward = false;   ///< Subtract kl_coef * KL(policy, reference) at each token.
-  std::string kl_penalty = "k1";   ///< Its estimate: k1, k2, k3.
+  std::string kl_penalty = "k1";   ///< Its estimate, one of KlEstimateNames().
   double kl_coef = 0.001;          ///< At least 0; the first value when adaptive.
   std::string kl_ctrl = "fixed";   ///< "fixed" or "adaptive" (Ziegler et al.).
   double target_kl = 0.1;          ///< adaptive. Above 0. Of the mean over tokens.

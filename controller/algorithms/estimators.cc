@@ -17,18 +17,18 @@ size_t LastUnmasked(const Sample& s) {
 
 /// Calls visit(t, r_t) for the unmasked tokens of a sample, last first.
 template <class Visit>
-void Backwards(const Sample& s, double outcome, const float* tokens, Visit visit) {
+void Backwards(const Sample& s, double outcome, const double* tokens, Visit visit) {
   const size_t last = LastUnmasked(s);
   if (last == s.length) return;
-  visit(last, outcome + (tokens != nullptr ? tokens[last] : 0.0F));
+  visit(last, outcome + (tokens != nullptr ? tokens[last] : 0.0));
   if (s.mask.empty() && tokens == nullptr) {
     for (size_t t = last; t-- > 0;) visit(t, 0.0);
   } else if (s.mask.empty()) {
-    for (size_t t = last; t-- > 0;) visit(t, static_cast<double>(tokens[t]));
+    for (size_t t = last; t-- > 0;) visit(t, tokens[t]);
   } else {
     for (size_t t = last; t-- > 0;) {
       if (s.mask[t] == 0) continue;
-      visit(t, tokens != nullptr ? static_cast<double>(tokens[t]) : 0.0);
+      visit(t, tokens != nullptr ? tokens[t] : 0.0);
     }
   }
 }
@@ -39,10 +39,10 @@ Estimate PerToken(absl::Span<const Sample> samples, absl::Span<const size_t> off
                   const ShapedRewards& rewards, Function estimate) {
   Estimate out;
   out.per_token = true;
-  out.advantages.resize(offsets.back(), 0.0F);
-  out.returns.resize(offsets.back(), 0.0F);
+  out.advantages.resize(offsets.back(), 0.0);
+  out.returns.resize(offsets.back(), 0.0);
   for (size_t i = 0; i < samples.size(); ++i) {
-    const float* tokens = rewards.tokens.empty() ? nullptr : rewards.tokens.data() + offsets[i];
+    const double* tokens = rewards.tokens.empty() ? nullptr : rewards.tokens.data() + offsets[i];
     estimate(samples[i], rewards.outcome[i], tokens, out.advantages.data() + offsets[i],
              out.returns.data() + offsets[i]);
   }
@@ -51,63 +51,64 @@ Estimate PerToken(absl::Span<const Sample> samples, absl::Span<const size_t> off
 
 Estimate Gae(absl::Span<const Sample> samples, absl::Span<const size_t> offsets,
              const ShapedRewards& rewards, Signal signal, const EstimatorSpec& spec) {
-  return PerToken(
-      samples, offsets, rewards,
-      [&](const Sample& s, double outcome, const float* tokens, float* advantages, float* returns) {
-        const float* values = (signal == Signal::kReward ? s.values : s.cost_values).data();
-        const double gamma = spec.gamma;
-        const double decay = gamma * PolicyLambda(spec, CountUnmasked(s));
-        const double critic_decay = gamma * spec.critic_lam;
-        double next = 0, policy = 0, critic = 0;
-        Backwards(s, outcome, tokens, [&](size_t t, double reward) {
-          const double value = values[t];
-          const double delta = reward + gamma * next - value;
-          policy = delta + decay * policy;
-          critic = delta + critic_decay * critic;
-          next = value;
-          advantages[t] = static_cast<float>(policy);
-          returns[t] = static_cast<float>(critic + value);
-        });
-      });
+  return PerToken(samples, offsets, rewards,
+                  [&](const Sample& s, double outcome, const double* tokens, double* advantages,
+                      double* returns) {
+                    const float* values =
+                        (signal == Signal::kReward ? s.values : s.cost_values).data();
+                    const double gamma = spec.gamma;
+                    const double decay = gamma * PolicyLambda(spec, CountUnmasked(s));
+                    const double critic_decay = gamma * spec.critic_lam;
+                    double next = 0, policy = 0, critic = 0;
+                    Backwards(s, outcome, tokens, [&](size_t t, double reward) {
+                      const double value = values[t];
+                      const double delta = reward + gamma * next - value;
+                      policy = delta + decay * policy;
+                      critic = delta + critic_decay * critic;
+                      next = value;
+                      advantages[t] = policy;
+                      returns[t] = critic + value;
+                    });
+                  });
 }
 
 Estimate ReinforcePlusPlus(absl::Span<const Sample> samples, absl::Span<const size_t> offsets,
                            const ShapedRewards& rewards, double gamma) {
-  return PerToken(
-      samples, offsets, rewards,
-      [&](const Sample& s, double outcome, const float* tokens, float* advantages, float* returns) {
-        double sum = 0;
-        Backwards(s, outcome, tokens, [&](size_t t, double reward) {
-          sum = reward + gamma * sum;
-          advantages[t] = returns[t] = static_cast<float>(sum);
-        });
-      });
+  return PerToken(samples, offsets, rewards,
+                  [&](const Sample& s, double outcome, const double* tokens, double* advantages,
+                      double* returns) {
+                    double sum = 0;
+                    Backwards(s, outcome, tokens, [&](size_t t, double reward) {
+                      sum = reward + gamma * sum;
+                      advantages[t] = returns[t] = sum;
+                    });
+                  });
 }
 
 Estimate Remax(absl::Span<const Sample> samples, absl::Span<const size_t> offsets,
                const ShapedRewards& rewards) {
-  return PerToken(
-      samples, offsets, rewards,
-      [&](const Sample& s, double outcome, const float* tokens, float* advantages, float* returns) {
-        const double baseline = s.reward_baseline.value_or(0);
-        double sum = 0;
-        Backwards(s, outcome, tokens, [&](size_t t, double reward) {
-          sum += reward;
-          advantages[t] = static_cast<float>(sum - baseline);
-          returns[t] = static_cast<float>(sum);
-        });
-      });
+  return PerToken(samples, offsets, rewards,
+                  [&](const Sample& s, double outcome, const double* tokens, double* advantages,
+                      double* returns) {
+                    const double baseline = s.reward_baseline.value_or(0);
+                    double sum = 0;
+                    Backwards(s, outcome, tokens, [&](size_t t, double reward) {
+                      sum += reward;
+                      advantages[t] = sum - baseline;
+                      returns[t] = sum;
+                    });
+                  });
 }
 
 Estimate Compared(Estimator estimator, absl::Span<const Sample> samples,
                   const ShapedRewards& rewards, const EstimatorSpec& spec) {
   Estimate out;
-  out.advantages.resize(samples.size(), 0.0F);
+  out.advantages.resize(samples.size(), 0.0);
   for (const std::vector<size_t>& group : Groups(samples)) {
     std::vector<double> totals;
     for (const size_t i : group) totals.push_back(rewards.total[i]);
     if (group.size() == 1) {
-      out.advantages[group[0]] = static_cast<float>(totals[0]);
+      out.advantages[group[0]] = totals[0];
       continue;
     }
     if (AllEqual(totals)) continue;
@@ -121,7 +122,7 @@ Estimate Compared(Estimator estimator, absl::Span<const Sample> samples,
       scale = 1 / (std::sqrt(squares / (n - 1)) + spec.epsilon);
     }
     for (size_t k = 0; k < group.size(); ++k) {
-      out.advantages[group[k]] = static_cast<float>((totals[k] - mean) * scale);
+      out.advantages[group[k]] = (totals[k] - mean) * scale;
     }
   }
   return out;
@@ -133,7 +134,7 @@ Estimate Given(absl::Span<const Sample> samples, absl::Span<const size_t> offset
   for (const Sample& s : samples) out.per_token |= !s.token_advantages.empty();
   if (!out.per_token) {
     for (const Sample& s : samples) {
-      out.advantages.push_back(static_cast<float>(s.advantage.value_or(0)));
+      out.advantages.push_back(s.advantage.value_or(0));
     }
     return out;
   }
@@ -142,9 +143,8 @@ Estimate Given(absl::Span<const Sample> samples, absl::Span<const size_t> offset
     const Sample& s = samples[i];
     for (size_t t = 0; t < s.length; ++t) {
       if (!s.mask.empty() && s.mask[t] == 0) continue;
-      out.advantages[offsets[i] + t] = s.token_advantages.empty()
-                                           ? static_cast<float>(s.advantage.value_or(0))
-                                           : s.token_advantages[t];
+      out.advantages[offsets[i] + t] =
+          s.token_advantages.empty() ? s.advantage.value_or(0) : double{s.token_advantages[t]};
     }
   }
   return out;

@@ -31,8 +31,8 @@ namespace baton::algorithms {
 /// Per token: flat arrays with 0 at masked tokens. Else one advantage per sample and no returns.
 struct Estimate {
   bool per_token = false;
-  std::vector<float> advantages;
-  std::vector<float> returns;
+  std::vector<double> advantages;
+  std::vector<double> returns;
 };
 
 /// Whose values gae subtracts.

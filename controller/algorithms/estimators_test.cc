@@ -11,8 +11,8 @@ namespace baton::algorithms {
 namespace {
 
 using testing::Batch;
+using ::testing::DoubleNear;
 using ::testing::ElementsAre;
-using ::testing::FloatNear;
 using testing::RandomBatch;
 
 /// One sample per row of rewards' outcomes, all of one group and of two tokens.
@@ -94,14 +94,14 @@ TEST(EstimatorsTest, GroupsByHand) {
   EstimatorSpec spec;
   const double a = 0.5 / (std::sqrt(1.0 / 3) + 1e-6);
   EXPECT_THAT(OfOneGroup(Estimator::kGrpo, {1, 0, 0, 1}, spec).advantages,
-              ElementsAre(FloatNear(a, 1e-6), FloatNear(-a, 1e-6), FloatNear(-a, 1e-6),
-                          FloatNear(a, 1e-6)));
+              ElementsAre(DoubleNear(a, 1e-6), DoubleNear(-a, 1e-6), DoubleNear(-a, 1e-6),
+                          DoubleNear(a, 1e-6)));
   EXPECT_THAT(OfOneGroup(Estimator::kDrGrpo, {1, 0, 0, 1}).advantages,
               ElementsAre(0.5F, -0.5F, -0.5F, 0.5F));
   // RLOO: 1 - (0 + 0 + 1) / 3.
   EXPECT_THAT(OfOneGroup(Estimator::kRloo, {1, 0, 0, 1}).advantages,
-              ElementsAre(FloatNear(2.0 / 3, 1e-6), FloatNear(-2.0 / 3, 1e-6),
-                          FloatNear(-2.0 / 3, 1e-6), FloatNear(2.0 / 3, 1e-6)));
+              ElementsAre(DoubleNear(2.0 / 3, 1e-6), DoubleNear(-2.0 / 3, 1e-6),
+                          DoubleNear(-2.0 / 3, 1e-6), DoubleNear(2.0 / 3, 1e-6)));
   spec.norm_adv_by_std_in_grpo = false;
   EXPECT_THAT(OfOneGroup(Estimator::kGrpo, {1, 0}, spec).advantages, ElementsAre(0.5F, -0.5F));
 }
@@ -119,7 +119,7 @@ TEST(EstimatorsTest, RemaxByHand) {
   std::vector<Sample> samples(1);
   samples[0].length = 2, samples[0].reward_baseline = 0.5;
   const Estimate e = RunEstimator(Estimator::kRemax, samples, Offsets(samples),
-                                  {{1}, {0.75}, {-0.25F, 0}}, Signal::kReward, {});
+                                  {{1}, {0.75}, {-0.25, 0}}, Signal::kReward, {});
   EXPECT_THAT(e.advantages, ElementsAre(0.25F, 0.5F));
   EXPECT_THAT(e.returns, ElementsAre(0.75F, 1));
 }

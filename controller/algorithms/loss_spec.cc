@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "sdk/base/kl_type.h"
 
 namespace baton::algorithms {
 namespace {
@@ -43,7 +44,7 @@ const std::vector<OptionField<LossOptions>>& LossFields() {
       {"entropy_coeff", kActor, &S::entropy_coeff},
       {"use_kl_loss", kActor, &S::use_kl_loss},
       {"kl_loss_coef", kActor, &S::kl_loss_coef},
-      {"kl_loss_type", kActor, &S::kl_loss_type, any, {"k1", "k2", "k3"}},
+      {"kl_loss_type", kActor, &S::kl_loss_type, any, KlLossNames()},
       {"temperature", kActor, &S::temperature, positive},
       {"rollout_is", kPolicy, &S::rollout_is, any, {"token", "sequence"}},
       {"rollout_is_threshold", kPolicy, &S::rollout_is_threshold, positive},

@@ -15,21 +15,22 @@ constexpr double kMaxK3 = 10;
 /// Adds -coef * KL to the reward's tokens and +coef * KL to the cost's.
 void AddKl(absl::Span<const Sample> samples, absl::Span<const size_t> offsets,
            const EstimatorSpec& spec, double coef, Shaping& shaping) {
-  shaping.reward.tokens.resize(offsets.back(), 0.0F);
-  if (spec.use_cost) shaping.cost.tokens.resize(offsets.back(), 0.0F);
+  shaping.reward.tokens.resize(offsets.back(), 0.0);
+  if (spec.use_cost) shaping.cost.tokens.resize(offsets.back(), 0.0);
+  const KlType::Estimate estimate = ParseKlType(spec.kl_penalty).value_or(KlType()).estimate;
   double means = 0, counted = 0;
   for (size_t i = 0; i < samples.size(); ++i) {
     const Sample& s = samples[i];
-    float* const rewards = shaping.reward.tokens.data() + offsets[i];
+    double* const rewards = shaping.reward.tokens.data() + offsets[i];
     double sum = 0, count = 0;
     for (size_t t = 0; t < s.length; ++t) {
       if (!s.mask.empty() && s.mask[t] == 0) continue;
       const double d = static_cast<double>(s.log_probs[t]) - s.ref_log_probs[t];
-      const double kl = KlEstimate(d, spec.kl_penalty);
+      const double kl = KlEstimate(d, estimate);
       sum += kl;
       ++count;
-      rewards[t] = static_cast<float>(rewards[t] - coef * kl);
-      if (spec.use_cost) shaping.cost.tokens[offsets[i] + t] = static_cast<float>(coef * kl);
+      rewards[t] -= coef * kl;
+      if (spec.use_cost) shaping.cost.tokens[offsets[i] + t] = coef * kl;
     }
     shaping.reward.total[i] -= coef * sum;
     if (spec.use_cost) shaping.cost.total[i] += coef * sum;
@@ -47,7 +48,7 @@ void AddTokenRewards(absl::Span<const Sample> samples, absl::Span<const size_t> 
   for (size_t i = 0; i < samples.size(); ++i) {
     const Sample& s = samples[i];
     if (s.token_rewards.empty()) continue;
-    reward.tokens.resize(offsets.back(), 0.0F);
+    reward.tokens.resize(offsets.back(), 0.0);
     for (size_t t = 0; t < s.length; ++t) {
       if (!s.mask.empty() && s.mask[t] == 0) continue;
       reward.tokens[offsets[i] + t] = s.token_rewards[t];
@@ -115,16 +116,18 @@ double FlawedPositivePenalty(double reward, bool flawed, double penalty) {
   return flawed && reward > 0 ? -penalty : 0;
 }
 
-double KlEstimate(double d, absl::string_view type) {
-  if (type == "k1") return d;
-  if (type == "k2") return d * d / 2;
+double KlEstimate(double d, KlType::Estimate estimate) {
+  if (estimate == KlType::kK1) return d;
+  if (estimate == KlType::kAbs) return std::abs(d);
+  if (estimate == KlType::kK2) return d * d / 2;
   const double bounded = std::clamp(d, -kMaxLogRatio, kMaxLogRatio);
   return std::min(std::exp(-bounded) + bounded - 1, kMaxK3);
 }
 
-double AdaptKlCoef(double coef, double kl, double samples, double target_kl, double horizon) {
+double AdaptKlCoef(double coef, double kl, double samples, double target_kl, double horizon,
+                   double floor) {
   const double error = std::clamp(kl / target_kl - 1, -0.2, 0.2);
-  return coef * std::max(0.0, 1 + error * samples / horizon);
+  return std::max(floor, coef * (1 + error * samples / horizon));
 }
 
 double StepLogLambda(double log_lambda, double mean_cost, const EstimatorSpec& spec) {

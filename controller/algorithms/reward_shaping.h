@@ -12,6 +12,7 @@
 #include "absl/types/span.h"
 #include "controller/algorithms/estimator_spec.h"
 #include "controller/algorithms/sample.h"
+#include "sdk/base/kl_type.h"
 
 namespace baton::algorithms {
 
@@ -34,13 +35,16 @@ double OverlongPenalty(double length, double max_response_length, double buffer,
 /// FAPO (arXiv 2510.22543): -penalty for a response that is right (reward above 0) but flawed.
 double FlawedPositivePenalty(double reward, bool flawed, double penalty);
 
-/// Estimate of KL(policy, reference) from one token, d = log_prob - ref_log_prob
-/// (joschu.net/blog/kl-approx.html): k1: d, k2: d^2 / 2, k3: exp(-d) + d - 1, with d within
-/// [-20, 20] and at most 10, as everybody bounds it. `type` is a valid kl_penalty.
-double KlEstimate(double d, absl::string_view type);
+/// Estimate of KL(policy, reference) from one token, d = log_prob - ref_log_prob (kl_type.h).
+double KlEstimate(double d, KlType::Estimate estimate);
 
-/// Ziegler et al. (arXiv 1909.08593, §2.2): coef * (1 + clip(kl / target - 1, ±0.2) * n / horizon).
-double AdaptKlCoef(double coef, double kl, double samples, double target_kl, double horizon);
+/// The adaptive KL coefficient never falls below this part of spec.kl_coef: one of 0 would stay 0.
+inline constexpr double kLeastKlCoef = 1e-3;
+
+/// Ziegler et al. (arXiv 1909.08593, §2.2): coef * (1 + clip(kl / target - 1, ±0.2) * n / horizon),
+/// but at least `floor` (above 0), which a batch beyond the horizon or a long fall would reach.
+double AdaptKlCoef(double coef, double kl, double samples, double target_kl, double horizon,
+                   double floor);
 
 /// Safe-RLHF (arXiv 2310.12773, §3.3): gradient ascent on log lambda of lambda * (cost - limit),
 /// so log lambda + lr * lambda * (mean_cost - limit); at most log(lambda_max).
@@ -52,7 +56,7 @@ double StepLogLambda(double log_lambda, double mean_cost, const EstimatorSpec& s
 struct ShapedRewards {
   std::vector<double> outcome;  ///< [n]
   std::vector<double> total;    ///< [n]: outcome plus the sum of the unmasked tokens'.
-  std::vector<float> tokens;    ///< Flat, masked ones 0; or empty: all 0.
+  std::vector<double> tokens;   ///< Flat, masked ones 0; or empty: all 0.
 };
 
 struct Shaping {

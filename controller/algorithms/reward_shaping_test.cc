@@ -34,20 +34,22 @@ TEST(RewardShapingTest, OnlyARightAnswerCanBeAFlawedPositive) {
 
 TEST(RewardShapingTest, KlEstimatesByHand) {
   const double d = std::log(2.0);
-  EXPECT_DOUBLE_EQ(KlEstimate(d, "k1"), d);
-  EXPECT_DOUBLE_EQ(KlEstimate(-3, "k2"), 4.5);
-  EXPECT_DOUBLE_EQ(KlEstimate(d, "k3"), 0.5 + d - 1);
-  EXPECT_EQ(KlEstimate(0, "k3"), 0);
-  EXPECT_EQ(KlEstimate(-1000, "k3"), 10) << "bounded, not infinite";
-  EXPECT_EQ(KlEstimate(1e30, "k3"), 10) << "20 + exp(-20) - 1, at most 10";
+  EXPECT_DOUBLE_EQ(KlEstimate(d, KlType::kK1), d);
+  EXPECT_DOUBLE_EQ(KlEstimate(-3, KlType::kAbs), 3);
+  EXPECT_DOUBLE_EQ(KlEstimate(-3, KlType::kK2), 4.5);
+  EXPECT_DOUBLE_EQ(KlEstimate(d, KlType::kK3), 0.5 + d - 1);
+  EXPECT_EQ(KlEstimate(0, KlType::kK3), 0);
+  EXPECT_EQ(KlEstimate(-1000, KlType::kK3), 10) << "bounded, not infinite";
+  EXPECT_EQ(KlEstimate(1e30, KlType::kK3), 10) << "20 + exp(-20) - 1, at most 10";
 }
 
 TEST(RewardShapingTest, TheKlCoefficientFollowsItsTarget) {
   // Twice the target: the error 1 is cut to 0.2; 0.1 * (1 + 0.2 * 256 / 1024).
-  EXPECT_DOUBLE_EQ(AdaptKlCoef(0.1, 12, 256, 6, 1024), 0.1 * 1.05);
-  EXPECT_DOUBLE_EQ(AdaptKlCoef(0.1, 0, 256, 6, 1024), 0.1 * 0.95);
-  EXPECT_DOUBLE_EQ(AdaptKlCoef(0.1, 6.6, 256, 6, 1024), 0.1 * 1.025);
-  EXPECT_EQ(AdaptKlCoef(0.1, 0, 9000, 6, 1024), 0) << "a batch beyond the horizon: not negative";
+  EXPECT_DOUBLE_EQ(AdaptKlCoef(0.1, 12, 256, 6, 1024, 1e-4), 0.1 * 1.05);
+  EXPECT_DOUBLE_EQ(AdaptKlCoef(0.1, 0, 256, 6, 1024, 1e-4), 0.1 * 0.95);
+  EXPECT_DOUBLE_EQ(AdaptKlCoef(0.1, 6.6, 256, 6, 1024, 1e-4), 0.1 * 1.025);
+  EXPECT_EQ(AdaptKlCoef(0.1, 0, 9000, 6, 1024, 1e-4), 1e-4) << "a batch beyond the horizon";
+  EXPECT_EQ(AdaptKlCoef(1e-4, 0, 256, 6, 1024, 1e-4), 1e-4);
 }
 
 TEST(RewardShapingTest, LambdaAscendsWhileCostsExceedTheLimit) {
@@ -102,6 +104,20 @@ double SlowToken(const Batch& b, size_t i, size_t t, const EstimatorSpec& spec, 
     r -= coef * k;
   }
   return r;
+}
+
+// A quarter beside 2^24 is more digits than a float32 has.
+TEST(RewardShapingTest, TokensAreFloat64) {
+  const std::vector<float> rewards = {16777216}, log_probs = {-1}, ref_log_probs = {-2};
+  std::vector<Sample> samples(1);
+  samples[0].length = 1;
+  samples[0].token_rewards = rewards;
+  samples[0].log_probs = log_probs;
+  samples[0].ref_log_probs = ref_log_probs;
+  EstimatorSpec spec;
+  spec.use_kl_in_reward = true;
+  const Shaping shaping = ShapeRewards(samples, Offsets(samples), spec, 0.25);
+  EXPECT_EQ(shaping.reward.tokens[0], 16777215.75);
 }
 
 TEST(RewardShapingTest, RandomBatchesAgreeWithTheSlowDefinition) {

@@ -109,7 +109,8 @@ class DataflowChecker {
     const auto& given = GeneratedColumns();
     if (out.empty()) {
       Fail(Score(i, "out"), "is missing; name the number or column that the node makes");
-    } else if (std::find(given.begin(), given.end(), out) != given.end()) {
+    } else if (std::find(given.begin(), given.end(), out) != given.end() ||
+               out == "sampling_log_prob") {
       Fail(Score(i, "out"), absl::StrCat("'", out, "' is made by generation"));
     } else if (out == "advantages" || out == "returns") {
       Fail(Score(i, "out"),

@@ -339,4 +339,17 @@ v1::Dataflow MakeDataflow(const v1::JobSpec& effective) {
   return graph;
 }
 
+void FillLossScale(const v1::JobSpec& spec, v1::Dataflow* dataflow) {
+  for (v1::UpdateNode& node : *dataflow->mutable_update()) {
+    const auto names = algorithms::LossOptionNames(node.loss());
+    if (std::find(names.begin(), names.end(), "loss_scale_factor") == names.end()) continue;
+    auto& options = *node.mutable_options()->mutable_fields();
+    const auto mode = options.find("loss_agg_mode");
+    const std::string& aggregation =
+        mode != options.end() ? mode->second.string_value() : spec.algorithm().loss_agg_mode();
+    if (aggregation != "seq-mean-token-sum-norm" || options.contains("loss_scale_factor")) continue;
+    options["loss_scale_factor"].set_number_value(spec.data().max_response_length());
+  }
+}
+
 }  // namespace baton::controller

@@ -31,6 +31,11 @@ void FillPreset(v1::AlgorithmSpec* algorithm);
 /// The graph of a spec whose defaults are filled in: the preset's nodes with the spec's numbers.
 v1::Dataflow MakeDataflow(const v1::JobSpec& effective);
 
+/// Gives updates that divide their losses by a constant (loss_agg_mode seq-mean-token-sum-norm:
+/// dr_grpo) the longest response allowed, so that it does not depend on the batch. A
+/// loss_scale_factor that is there stays.
+void FillLossScale(const v1::JobSpec& effective, v1::Dataflow* dataflow);
+
 }  // namespace baton::controller
 
 #endif  // BATON_CONTROLLER_CORE_PRESETS_H_

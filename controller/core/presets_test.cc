@@ -138,6 +138,34 @@ TEST(PresetsTest, EveryOneCanHaveItsLogProbsComputedAgain) {
   }
 }
 
+TEST(PresetsTest, TheScaleOfALossDoesNotDependOnTheBatch) {
+  const auto scale = [](const CheckedSpec& checked, int update) {
+    const auto& options = checked.dataflow.update(update).options().fields();
+    const auto found = options.find("loss_scale_factor");
+    return found == options.end() ? -1 : found->second.number_value();
+  };
+  v1::JobSpec spec = SpecOf("dr_grpo");
+  EXPECT_EQ(scale(CheckSpec(spec), 0), 1024);  // the default of data.max_response_length
+  spec.mutable_data()->set_max_response_length(300);
+  EXPECT_EQ(scale(CheckSpec(spec), 0), 300);
+  (*spec.mutable_algorithm()->mutable_loss()->mutable_fields())["loss_scale_factor"]
+      .set_number_value(7);
+  EXPECT_EQ(scale(CheckSpec(spec), 0), 7);
+
+  EXPECT_EQ(scale(CheckSpec(SpecOf("grpo")), 0), -1);
+  v1::JobSpec ppo = SpecOf("ppo");
+  ppo.mutable_algorithm()->set_loss_agg_mode("seq-mean-token-sum-norm");
+  EXPECT_EQ(scale(CheckSpec(ppo), 0), 1024);
+  EXPECT_EQ(scale(CheckSpec(ppo), 1), 1024) << "the critic's";
+
+  v1::JobSpec own = SpecOf("grpo");
+  *own.mutable_dataflow() = CheckSpec(own).dataflow;
+  v1::UpdateNode* actor = own.mutable_dataflow()->mutable_update(0);
+  (*actor->mutable_options()->mutable_fields())["loss_agg_mode"].set_string_value(
+      "seq-mean-token-sum-norm");
+  EXPECT_EQ(scale(CheckSpec(own), 0), 1024);
+}
+
 TEST(PresetsTest, AUsersValueStandsAboveThePresets) {
   v1::JobSpec spec = SpecOf("vapo");
   spec.mutable_algorithm()->set_critic_warmup(3);

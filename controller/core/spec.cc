@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <initializer_list>
 #include <set>
 #include <string>
 
@@ -11,12 +10,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "controller/algorithms/estimator_spec.h"
 #include "controller/core/check_dataflow.h"
 #include "controller/core/check_placement.h"
 #include "controller/core/fill_pools.h"
 #include "controller/core/presets.h"
 #include "controller/core/roles.h"
+#include "sdk/base/kl_type.h"
 
 namespace baton::controller {
 namespace {
@@ -41,7 +42,7 @@ class Checker {
   }
 
   void OneOf(absl::string_view field, absl::string_view value,
-             std::initializer_list<absl::string_view> allowed) {
+             absl::Span<const absl::string_view> allowed) {
     for (absl::string_view a : allowed) {
       if (a == value) return;
     }
@@ -221,7 +222,8 @@ void CheckAlgorithm(v1::JobSpec* spec, Checker& check) {
   BATON_BOOL(algorithm, recompute_log_prob, false);
   BATON_BOOL(algorithm, cost_critic, false);
   BATON_NUMBER("algorithm", algorithm, kl_loss_coef, 0.001, 0.0, 100.0);
-  BATON_CHOICE("algorithm", algorithm, kl_loss_type, "k3", "k1", "k2", "k3");
+  if (!algorithm->has_kl_loss_type()) algorithm->set_kl_loss_type("k3");
+  check.OneOf("algorithm.kl_loss_type", algorithm->kl_loss_type(), KlLossNames());
   BATON_CHOICE("algorithm", algorithm, mode, "sync", "sync");
 }
 
@@ -467,12 +469,17 @@ void CheckTrainer(v1::JobSpec* spec, Checker& check) {
     check.InRange<int64_t>("trainer.total_training_steps", trainer->total_training_steps(), 1,
                            10000000);
   }
+  const bool warms_critics =
+      spec->kind() == v1::JOB_KIND_RL && spec->algorithm().critic_warmup() > 0;
+  const int64_t learns = trainer->total_training_steps() -
+                         (warms_critics ? spec->algorithm().critic_warmup() : 0);  // the actor
   if (spec->actor().lr_schedule() != "constant" && trainer->total_training_steps() > 0 &&
-      spec->actor().lr_warmup_steps() >= trainer->total_training_steps()) {
+      spec->actor().lr_warmup_steps() >= learns) {
     check.Fail("actor.lr_warmup_steps",
                absl::StrCat(spec->actor().lr_warmup_steps(),
                             " is not below trainer.total_training_steps (",
-                            trainer->total_training_steps(), "), which the ",
+                            trainer->total_training_steps(), ")",
+                            warms_critics ? " less algorithm.critic_warmup" : "", ", which the ",
                             spec->actor().lr_schedule(), " schedule needs to fall after it"));
   }
   BATON_NUMBER("trainer", trainer, save_freq, 50, 0, 10000000);
@@ -544,6 +551,7 @@ CheckedSpec CheckSpec(const v1::JobSpec& spec) {
     CheckRoles(out.dataflow, effective, check);
     CheckAsked(out.dataflow, *effective, check);
   }
+  FillLossScale(*effective, &out.dataflow);
   if (known) {
     const size_t before = out.violations.size();
     CheckPlacement(spec, out.dataflow, &out.violations);

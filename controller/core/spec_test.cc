@@ -40,6 +40,45 @@ TEST(SpecTest, AGoodSpecGetsItsDefaultsAndItsGraph) {
       checked.dataflow.update(0).options().fields().at("clip_ratio_low").number_value(), 0.2);
 }
 
+TEST(SpecTest, TakesTheKlNamesThatUsersKnow) {
+  for (const char* type : {"k1", "k2", "k3", "kl", "abs", "mse", "low_var_kl", "k1+", "k3+"}) {
+    v1::JobSpec spec = Good();
+    spec.mutable_algorithm()->set_use_kl_loss(true);
+    spec.mutable_algorithm()->set_kl_loss_type(type);
+    EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::IsEmpty()) << type;
+    EXPECT_EQ(
+        CheckSpec(spec).dataflow.update(0).options().fields().at("kl_loss_type").string_value(),
+        type);
+  }
+  v1::JobSpec spec = Good();
+  spec.mutable_algorithm()->set_kl_loss_type("full");
+  EXPECT_THAT(Fields(CheckSpec(spec)),
+              ::testing::UnorderedElementsAre("spec.algorithm.kl_loss_type",
+                                              "spec.dataflow.update[0].options.kl_loss_type"));
+  auto& advantage = *spec.mutable_algorithm()->mutable_advantage()->mutable_fields();
+  spec.mutable_algorithm()->clear_kl_loss_type();
+  advantage["use_kl_in_reward"].set_bool_value(true);
+  for (const char* type : {"kl", "abs", "mse", "low_var_kl"}) {
+    advantage["kl_penalty"].set_string_value(type);
+    EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::IsEmpty()) << type;
+  }
+  advantage["kl_penalty"].set_string_value("k1+");  // a reward has no gradient
+  EXPECT_EQ(Fields(CheckSpec(spec)).size(), 1u);
+}
+
+// The actor's schedule begins when it begins to learn.
+TEST(SpecTest, ADecayNeedsStepsAfterTheCriticsWarmUp) {
+  v1::JobSpec spec = Good();
+  spec.mutable_algorithm()->set_preset("vapo");
+  spec.mutable_algorithm()->set_critic_warmup(6);
+  spec.mutable_actor()->set_lr_schedule("linear");
+  spec.mutable_actor()->set_lr_warmup_steps(3);
+  EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::IsEmpty());
+  spec.mutable_actor()->set_lr_warmup_steps(4);  // of 10 steps none is left to fall in
+  EXPECT_THAT(Fields(CheckSpec(spec)),
+              ::testing::UnorderedElementsAre("spec.actor.lr_warmup_steps"));
+}
+
 TEST(SpecTest, AGivenZeroIsNotADefault) {
   v1::JobSpec spec = Good();
   spec.mutable_actor()->set_weight_decay(0);

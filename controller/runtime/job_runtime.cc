@@ -481,18 +481,31 @@ void JobRuntime::OnWorkerLog(const std::string& worker, const v1::WorkerLog& lin
   });
 }
 
+void JobRuntime::Partial::Append(const v1::Progress& progress) {
+  const auto& sampling =
+      progress.sampling_log_probs_size() > 0 ? progress.sampling_log_probs() : progress.log_probs();
+  if (progress.sampling_log_probs_size() > 0 && sampling_log_probs.empty()) {
+    sampling_log_probs = log_probs;  // of the tokens before, for which they were the same
+  }
+  if (progress.sampling_log_probs_size() > 0 || !sampling_log_probs.empty()) {
+    sampling_log_probs.insert(sampling_log_probs.end(), sampling.begin(), sampling.end());
+  }
+  tokens.insert(tokens.end(), progress.tokens().begin(), progress.tokens().end());
+  log_probs.insert(log_probs.end(), progress.log_probs().begin(), progress.log_probs().end());
+}
+
 void JobRuntime::OnProgress(const std::string& worker, const TaskRef& ref, v1::Progress progress) {
   OnStrand([this, worker, ref, progress = std::move(progress)] {
     if (ref.kind != TaskKind::kGenerate || core_.Find(ref.subject) == nullptr) return;
     if (!core_.Wants(worker, ref)) return;
     Partial& partial = partials_[ref.subject];
     if (progress.offset() != partial.tokens.size() ||
-        progress.tokens_size() != progress.log_probs_size()) {
+        progress.tokens_size() != progress.log_probs_size() ||
+        (progress.sampling_log_probs_size() > 0 &&
+         progress.tokens_size() != progress.sampling_log_probs_size())) {
       return;  // a repeat, or a gap after a restart; the result brings everything
     }
-    partial.tokens.insert(partial.tokens.end(), progress.tokens().begin(), progress.tokens().end());
-    partial.log_probs.insert(partial.log_probs.end(), progress.log_probs().begin(),
-                             progress.log_probs().end());
+    partial.Append(progress);
     Run(TaskProgressed{worker, ref, static_cast<uint32_t>(partial.tokens.size())});
   });
 }

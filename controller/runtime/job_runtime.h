@@ -128,6 +128,9 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   struct Partial {  // of a running generation
     std::vector<int32_t> tokens;
     std::vector<float> log_probs;
+    std::vector<float> sampling_log_probs;  // empty: the same
+
+    void Append(const v1::Progress& progress);
   };
   struct Generated {
     std::string worker;

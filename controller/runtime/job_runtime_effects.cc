@@ -135,6 +135,8 @@ void JobRuntime::FillGenerate(const StartTask& effect, v1::Task& task) {
                                            partial->second.tokens.end());
     generate->mutable_resume_log_probs()->Add(partial->second.log_probs.begin(),
                                               partial->second.log_probs.end());
+    generate->mutable_resume_sampling_log_probs()->Add(partial->second.sampling_log_probs.begin(),
+                                                       partial->second.sampling_log_probs.end());
   }
   generate->set_seed(static_cast<uint64_t>(spec.data().seed()));
   generate->set_prompt_id(info.prompt_id);
@@ -267,6 +269,13 @@ void JobRuntime::StoreGenerated(const std::string& worker, const TaskRef& ref,
   }
   if (done.status.ok() && *tokens != *log_probs) {
     done.status = absl::InternalError("`tokens` and `rollout_log_prob` differ in length");
+  }
+  if (done.status.ok() && ResultColumn(result, "sampling_log_prob") != nullptr) {
+    const auto sampling = CountOf(result, "sampling_log_prob", v1::DATA_TYPE_FLOAT32, 4);
+    done.status = sampling.status();
+    if (sampling.ok() && *sampling != *tokens) {
+      done.status = absl::InternalError("`tokens` and `sampling_log_prob` differ in length");
+    }
   }
   if (!done.status.ok()) return Run(done);
   done.output.tokens = *tokens;

@@ -11,6 +11,7 @@
 #include "absl/synchronization/notification.h"
 #include "controller/experience/experience_log.h"
 #include "controller/store/memory_store.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace baton::controller {
@@ -49,6 +50,21 @@ class Recorder : public WorkerStream {
       return false;
     };
     mu_.AwaitWithTimeout(absl::Condition(&scored), absl::Seconds(20));
+    return found;
+  }
+  /// Waits for the task that generates a trajectory.
+  v1::Generate AwaitGenerate(const std::string& trajectory) {
+    absl::MutexLock lock(&mu_);
+    v1::Generate found;
+    const auto asked = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+      for (const v1::ControllerMessage& message : sent_) {
+        if (message.task().generate().trajectory_id() != trajectory) continue;
+        found = message.task().generate();
+        return true;
+      }
+      return false;
+    };
+    mu_.AwaitWithTimeout(absl::Condition(&asked), absl::Seconds(20));
     return found;
   }
   /// Waits for so many tasks that save; the folders that they name.
@@ -368,6 +384,84 @@ TEST(JobRuntimeTest, AJobCanBeFoundWhenItsFirstEffectsLeave) {
   strands.join();
   disk.join();
   EXPECT_EQ(visible, true);
+}
+
+// What a lost rollout said of its tokens goes on with them, for the distribution that they were
+// sampled from as well: pieces without it were sampled from the full softmax.
+TEST(JobRuntimeTest, AMovedResponseKeepsBothOfItsLogProbs) {
+  const std::string root = testing::TempDir() + "/moved_response";
+  std::filesystem::create_directories(root);
+  std::ofstream(root + "/data.jsonl") << R"({"prompt": "1+1=", "answer": "2"})"
+                                      << "\n";
+  store::v1::JobRow row;
+  *row.mutable_job() = QueuedJob();
+  row.mutable_job()->set_state(v1::Job::STATE_RUNNING);
+  row.mutable_job()->set_revision(1);
+  row.mutable_job()->set_total_steps(9);
+  row.mutable_job()->set_policy_version(1);
+  v1::JobSpec& spec = *row.mutable_job()->mutable_effective_spec();
+  spec.mutable_data()->add_train_files("data.jsonl");
+  spec.mutable_data()->set_train_batch_size(2);
+  spec.mutable_rollout()->set_n(1);
+  spec.mutable_resources()->set_rollout_workers(2);
+  row.set_published_version(1);
+  row.set_evaluated_step(0);
+  for (const char* worker : {"actor-0", "rollout-0", "rollout-1", "reward-0"}) {
+    store::v1::SlotRow& slot = *row.add_slots();
+    slot.set_role(std::string(worker, std::string(worker).find('-')));
+    slot.set_worker_id(worker);
+    slot.set_ready(true);
+    slot.set_credits(8);
+  }
+  boost::asio::thread_pool strands(1), disk(1);
+  Gate gate;
+  store::MemoryStore store;
+  WorkerDirectory workers;
+  const auto rollouts = std::make_shared<Recorder>();
+  workers.Set("rollout-0", rollouts);
+  workers.Set("rollout-1", rollouts);
+  const RealClock clock;
+  RuntimeContext context = RestartedContext(root);
+  context.strands = &strands;
+  context.disk = &disk;
+  context.gate = &gate;
+  context.store = &store;
+  context.workers = &workers;
+  context.clock = &clock;
+  const auto job = StartRestored(context, row);
+
+  TaskRef ref;
+  ref.kind = TaskKind::kGenerate;
+  ref.subject = TrajectoryId(v1::PURPOSE_TRAIN, 1, 0, 1);
+  const std::string other = TrajectoryName(TrajectoryId(v1::PURPOSE_TRAIN, 0, 0, 1));
+  ref.attempt = 1 << 8;
+  job->Post(WorkerBack{"actor-0", {{"actor", 1}}, {}, {}});
+  job->Post(WorkerBack{"reward-0", {{"reward", 0}}, {}, {}});
+  job->Post(WorkerBack{"rollout-0", {{"rollout", 1}}, {ref}, {}});
+  job->Post(WorkerBack{"rollout-1", {{"rollout", 1}}, {}, {}});
+  rollouts->AwaitGenerate(other);  // the data is known
+  const auto piece = [&](uint32_t offset, const std::vector<float>& log_probs,
+                         const std::vector<float>& sampling) {
+    v1::Progress progress;
+    progress.set_offset(offset);
+    for (size_t i = 0; i < log_probs.size(); ++i) progress.add_tokens(7);
+    progress.mutable_log_probs()->Add(log_probs.begin(), log_probs.end());
+    progress.mutable_sampling_log_probs()->Add(sampling.begin(), sampling.end());
+    job->OnProgress("rollout-0", ref, progress);
+  };
+  piece(0, {-1}, {});
+  piece(1, {-2, -3}, {-0.5, -0.25});
+  piece(3, {-9, -9}, {-0.5});  // of another length: not taken
+  piece(3, {-4}, {});
+  job->Post(WorkerLost{"rollout-0", "the test takes it"});
+  const v1::Generate again = rollouts->AwaitGenerate(TrajectoryName(ref.subject));
+  EXPECT_THAT(again.resume_tokens(), testing::ElementsAre(7, 7, 7, 7));
+  EXPECT_THAT(again.resume_log_probs(), testing::ElementsAre(-1, -2, -3, -4));
+  EXPECT_THAT(again.resume_sampling_log_probs(), testing::ElementsAre(-1, -0.5, -0.25, -4));
+  gate.Close();
+  strands.join();
+  disk.join();
+  std::filesystem::remove_all(root);
 }
 
 }  // namespace

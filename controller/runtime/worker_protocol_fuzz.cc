@@ -333,6 +333,8 @@ class World {
     progress->set_offset(input_->ConsumeIntegralInRange<uint32_t>(0, 3));
     for (int i = input_->ConsumeIntegralInRange(0, 3); i > 0; --i) progress->add_tokens(i);
     for (int i = input_->ConsumeIntegralInRange(0, 3); i > 0; --i) progress->add_log_probs(-1);
+    if (progress->tokens_size() == 1) progress->add_sampling_log_probs(-0.5);
+    if (progress->tokens_size() == 3) progress->add_sampling_log_probs(-0.5);  // too few
     peer.session->OnMessage(std::move(message));
   }
 
@@ -354,6 +356,7 @@ class World {
         AddColumn(result, "rollout_log_prob", v1::DATA_TYPE_FLOAT32,
                   4 * tokens + (how == 5 ? 4 : 0));
       }
+      if (how == 11) AddColumn(result, "sampling_log_prob", v1::DATA_TYPE_FLOAT32, 4);
       result.set_response_text("2");
       result.set_finish_reason("stop");
     } else if (task.has_score()) {

@@ -212,6 +212,25 @@ TEST_F(CommandLineTest, SubmitsWithLocalFilesAndOverrides) {
   EXPECT_THAT(Run({"submit", spec, "--dry-run"}).out, HasSubstr("n: 4"));
 }
 
+// Nothing is wrong with such a spec, but it may not be what was meant.
+TEST_F(CommandLineTest, WarnsOfWhatMayNotBeMeant) {
+  const std::string spec = Write("job.yaml",
+                                 "kind: rl\n"
+                                 "data: {train_batch_size: 8}\n"
+                                 "rollout: {n: 4}\n"
+                                 "actor: {ppo_mini_batch_size: 24}\n");
+  Outcome outcome = Run({"submit", spec, "--dry-run"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("warning: spec.actor.ppo_mini_batch_size: 24 sequences"));
+  EXPECT_THAT(outcome.out, HasSubstr("ppo_mini_batch_size: 24  # sequences"));
+  *service_.job.mutable_effective_spec() = service_.submitted;
+  outcome = Run({"submit", spec});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("warning: spec.actor.ppo_mini_batch_size: 24 sequences"));
+  EXPECT_THAT(Run({"submit", spec, "--set", "actor.ppo_mini_batch_size=16", "--dry-run"}).err,
+              Not(HasSubstr("warning")));
+}
+
 // A file named without its folder is one of the working directory, and so is its reward's command.
 TEST_F(CommandLineTest, ASpecOfTheWorkingDirectoryNeedsNoFolder) {
   const std::filesystem::path before = std::filesystem::current_path();

@@ -13,6 +13,7 @@
 #include "sdk/cli/options.h"
 #include "sdk/cli/table.h"
 #include "sdk/client/nearest.h"
+#include "sdk/client/spec_warnings.h"
 #include "sdk/client/spec_yaml.h"
 
 namespace baton::cli {
@@ -91,7 +92,7 @@ int Show(const GlobalOptions& options, const std::string& name, const ShowFlags&
     return kOk;
   }
   if (flags.spec) {
-    std::printf("%s", SpecToYaml(job->effective_spec()).c_str());
+    std::printf("%s", WithUnits(SpecToYaml(job->effective_spec())).c_str());
     return kOk;
   }
   std::printf("job       %s\nstate     %s%s%s\nstep      %ld of %ld\nversion   %lu\n",

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "sdk/cli/options.h"
 #include "sdk/cli/table.h"
+#include "sdk/client/spec_warnings.h"
 #include "sdk/client/spec_yaml.h"
 
 namespace baton::cli {
@@ -48,7 +49,7 @@ int ShowPreset(const GlobalOptions& options, const std::string& name) {
       std::printf(
           "# %s: %s\n# Replace model, data and reward by your own. The dataflow below is "
           "what runs: change it, or\n# leave it out and set `algorithm` alone.\n%s",
-          name.c_str(), preset.summary().c_str(), SpecToYaml(preset.spec()).c_str());
+          name.c_str(), preset.summary().c_str(), WithUnits(SpecToYaml(preset.spec())).c_str());
     }
     return kOk;
   }

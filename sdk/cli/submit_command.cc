@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "sdk/cli/options.h"
+#include "sdk/client/spec_warnings.h"
 #include "sdk/client/spec_yaml.h"
 #include "sdk/rpc/error.h"
 
@@ -119,9 +120,17 @@ void AddViolations(const v1::ValidateJobResponse& checked, const LocalNames& nam
                    [](const SpecProblem& a, const SpecProblem& b) { return a.line < b.line; });
 }
 
+// On stderr, so that what is piped stays a spec or JSON.
+void Warn(const v1::JobSpec& effective, const v1::Dataflow& dataflow) {
+  for (const std::string& warning : SpecWarnings(effective, dataflow)) {
+    std::fprintf(stderr, "baton: warning: spec.%s\n", warning.c_str());
+  }
+}
+
 int Submitted(const GlobalOptions& options, Client& client, const SubmitFlags& flags,
               const v1::Job& job) {
   const std::string name = ShortJobName(job.name());
+  Warn(job.effective_spec(), job.dataflow());
   if (flags.watch) {
     if (!options.json()) std::printf("%s is submitted\n", name.c_str());
     return WatchToEnd(options, client, job.name(), 0);
@@ -188,8 +197,9 @@ int Submit(const GlobalOptions& options, const SubmitFlags& flags) {
                                                               checked->violations().end()}),
                                     names));
     }
+    Warn(checked->effective_spec(), checked->dataflow());
     std::printf("%s", options.json() ? (ToJson(*checked) + "\n").c_str()
-                                     : SpecToYaml(checked->effective_spec()).c_str());
+                                     : WithUnits(SpecToYaml(checked->effective_spec())).c_str());
     return kOk;
   }
   auto job = client->CreateJob(parsed.spec, flags.name, flags.request_id);

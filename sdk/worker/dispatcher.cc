@@ -314,8 +314,9 @@ void Dispatcher::Describe(v1::Hello& hello) const {
 void Dispatcher::TellLogs() { logs_->SetJob(held_.empty() ? "" : held_.begin()->second.job()); }
 
 void Dispatcher::OnProgress(TaskContext& context, absl::Span<const int32_t> tokens,
-                            absl::Span<const float> log_probs) {
-  ledger_->AddProgress(context, tokens, log_probs);
+                            absl::Span<const float> log_probs,
+                            absl::Span<const float> sampling_log_probs) {
+  ledger_->AddProgress(context, tokens, log_probs, sampling_log_probs);
 }
 
 GroupSequencer::Decision Dispatcher::Advance(const v1::Task& task, bool ok) {

@@ -29,9 +29,9 @@ void TaskContext::OnCancel(std::function<void()> callback) {
   callback();
 }
 
-void TaskContext::SendProgress(absl::Span<const int32_t> tokens,
-                               absl::Span<const float> log_probs) {
-  if (auto sink = sink_.lock()) sink->OnProgress(*this, tokens, log_probs);
+void TaskContext::SendProgress(absl::Span<const int32_t> tokens, absl::Span<const float> log_probs,
+                               absl::Span<const float> sampling_log_probs) {
+  if (auto sink = sink_.lock()) sink->OnProgress(*this, tokens, log_probs, sampling_log_probs);
 }
 
 void TaskContext::ReportPolicyVersion(uint64_t policy_version) {

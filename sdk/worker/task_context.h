@@ -23,7 +23,8 @@ class TaskSink {
  public:
   virtual ~TaskSink() = default;
   virtual void OnProgress(TaskContext& context, absl::Span<const int32_t> tokens,
-                          absl::Span<const float> log_probs) = 0;
+                          absl::Span<const float> log_probs,
+                          absl::Span<const float> sampling_log_probs) = 0;
   virtual void OnFinished(TaskContext& context, absl::StatusOr<v1::TaskResult> result) = 0;
   virtual void OnPolicyVersion(TaskContext& context, uint64_t policy_version) = 0;
 };
@@ -45,9 +46,12 @@ class TaskContext {
   /// it is cancelled already. It must not block. Forgotten when the task finishes.
   void OnCancel(std::function<void()> callback);
 
-  /// Method generate: the next response tokens with their log-probs (one each). The first call
-  /// continues after Generate.resume_tokens. Collected and sent every 100 ms or 64 tokens.
-  void SendProgress(absl::Span<const int32_t> tokens, absl::Span<const float> log_probs);
+  /// Method generate: the next response tokens with their log-probs (one each) under the full
+  /// softmax at the sampling temperature; where top-k or top-p cut something, those under the
+  /// distribution sampled from as well (empty: the same). The first call continues after
+  /// Generate.resume_tokens. Collected and sent every 100 ms or 64 tokens.
+  void SendProgress(absl::Span<const int32_t> tokens, absl::Span<const float> log_probs,
+                    absl::Span<const float> sampling_log_probs = {});
 
   /// The policy version that the task's role holds from now on; told to the controller when the
   /// worker has to reconnect.

@@ -26,6 +26,10 @@ bool TaskLedger::Begin(const std::shared_ptr<TaskContext>& context) {
   running.tokens.assign(resumed.resume_tokens().begin(), resumed.resume_tokens().end());
   running.log_probs.assign(resumed.resume_log_probs().begin(), resumed.resume_log_probs().end());
   running.log_probs.resize(running.tokens.size());
+  if (resumed.resume_sampling_log_probs_size() == resumed.resume_tokens_size()) {
+    running.sampling_log_probs.assign(resumed.resume_sampling_log_probs().begin(),
+                                      resumed.resume_sampling_log_probs().end());
+  }
   if (!running.tokens.empty()) {  // The controller has them; they matter after its restart.
     running.cuts.push_back(running.tokens.size());
     running.next_chunk = 1;
@@ -34,8 +38,10 @@ bool TaskLedger::Begin(const std::shared_ptr<TaskContext>& context) {
 }
 
 void TaskLedger::AddProgress(const TaskContext& context, absl::Span<const int32_t> tokens,
-                             absl::Span<const float> log_probs) {
+                             absl::Span<const float> log_probs,
+                             absl::Span<const float> sampling_log_probs) {
   if (tokens.empty() || tokens.size() != log_probs.size()) return;
+  if (!sampling_log_probs.empty() && sampling_log_probs.size() != tokens.size()) return;
   absl::MutexLock lock(&mu_);
   const auto it = running_.find(context.task().task_token());
   if (it == running_.end() || it->second.context.get() != &context) return;
@@ -46,6 +52,13 @@ void TaskLedger::AddProgress(const TaskContext& context, absl::Span<const int32_
                          it->first);
     if (timers_.size() == 1) work_.Signal();
   }
+  if (task.sampling_log_probs.empty() && !sampling_log_probs.empty()) {
+    task.sampling_log_probs = task.log_probs;  // of the tokens before
+  } else if (!task.sampling_log_probs.empty() && sampling_log_probs.empty()) {
+    sampling_log_probs = log_probs;
+  }
+  task.sampling_log_probs.insert(task.sampling_log_probs.end(), sampling_log_probs.begin(),
+                                 sampling_log_probs.end());
   task.tokens.insert(task.tokens.end(), tokens.begin(), tokens.end());
   task.log_probs.insert(task.log_probs.end(), log_probs.begin(), log_probs.end());
   if (task.tokens.size() - cut >= options_.progress_tokens) CutChunk(it->first, task);
@@ -150,6 +163,10 @@ bool TaskLedger::NextChunk(v1::Progress& progress) {
     progress.set_offset(static_cast<uint32_t>(begin));
     progress.mutable_tokens()->Add(task.tokens.begin() + begin, task.tokens.begin() + end);
     progress.mutable_log_probs()->Add(task.log_probs.begin() + begin, task.log_probs.begin() + end);
+    if (!task.sampling_log_probs.empty()) {
+      progress.mutable_sampling_log_probs()->Add(task.sampling_log_probs.begin() + begin,
+                                                 task.sampling_log_probs.begin() + end);
+    }
     return true;
   }
   return false;

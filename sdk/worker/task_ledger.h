@@ -42,9 +42,11 @@ class TaskLedger {
   /// result is sent again.
   bool Begin(const std::shared_ptr<TaskContext>& context);
 
-  /// The next tokens of a running task; unknown tasks are ignored.
+  /// The next tokens of a running task; unknown tasks are ignored, and so is a call whose columns
+  /// differ in length. No `sampling_log_probs`: those are `log_probs`.
   void AddProgress(const TaskContext& context, absl::Span<const int32_t> tokens,
-                   absl::Span<const float> log_probs);
+                   absl::Span<const float> log_probs,
+                   absl::Span<const float> sampling_log_probs = {});
 
   /// Ends a running task: keeps the result until Acknowledge, unless it was abandoned.
   void Finish(const TaskContext& context, v1::TaskResult result);
@@ -80,11 +82,12 @@ class TaskLedger {
  private:
   struct Running {
     std::shared_ptr<TaskContext> context;
-    std::vector<int32_t> tokens;   ///< Resumed ones included.
-    std::vector<float> log_probs;  ///< One per token.
-    std::vector<size_t> cuts;      ///< Ends of the chunks, ascending.
-    size_t next_chunk = 0;         ///< The first that still has to be sent.
-    bool listed = false;           ///< In due_.
+    std::vector<int32_t> tokens;            ///< Resumed ones included.
+    std::vector<float> log_probs;           ///< One per token.
+    std::vector<float> sampling_log_probs;  ///< One per token; empty: the same.
+    std::vector<size_t> cuts;               ///< Ends of the chunks, ascending.
+    size_t next_chunk = 0;                  ///< The first that still has to be sent.
+    bool listed = false;                    ///< In due_.
   };
 
   void CutChunk(const std::string& token, Running& task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

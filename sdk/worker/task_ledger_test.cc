@@ -52,6 +52,24 @@ TEST(TaskLedger, ProgressWaitsForEnoughTokensOrTime) {
   EXPECT_THAT(sent[0].tokens(), ElementsAre(4));
 }
 
+TEST(TaskLedger, SamplingLogProbsGoAlongWhereTheyDiffer) {
+  TaskLedger ledger(Options(1));
+  const auto task = Context("t");
+  ASSERT_TRUE(ledger.Begin(task));
+  ledger.AddProgress(*task, {1, 2}, {-1.f, -2.f});
+  EXPECT_THAT(Drain(ledger, kNow).at(0).sampling_log_probs(), ElementsAre());
+  ledger.AddProgress(*task, {3}, {-3.f}, {-0.5f});
+  ledger.AddProgress(*task, {4}, {-4.f});
+  ledger.AddProgress(*task, {5, 6}, {-5.f, -6.f}, {-0.5f});  // of another length: ignored
+  ledger.SendAgain();
+  const auto sent = Drain(ledger, kNow);
+  ASSERT_EQ(sent.size(), 3u);
+  EXPECT_THAT(sent[0].sampling_log_probs(), ElementsAre(-1.f, -2.f));
+  EXPECT_THAT(sent[1].sampling_log_probs(), ElementsAre(-0.5f));
+  EXPECT_THAT(sent[1].log_probs(), ElementsAre(-3.f));
+  EXPECT_THAT(sent[2].sampling_log_probs(), ElementsAre(-4.f));
+}
+
 TEST(TaskLedger, AfterAReconnectTheSameChunksComeAgain) {
   TaskLedger ledger(Options(2));
   const auto task = Context("t", {7, 8});

@@ -130,6 +130,14 @@ class PresetsWithModelsTest(unittest.TestCase):
         for name in common:
             self.assertNotEqual(before[name], after[name], name)
 
+    def assert_ratios_are_one(self, steps):
+        """A step makes one update, so its metrics are of ratios before anything was learned."""
+        measured = [step["metrics"] for step in steps if "actor/ppo_kl" in step["metrics"]]
+        self.assertTrue(measured)
+        for metrics in measured:
+            self.assertEqual(metrics["actor/pg_clipfrac"], 0)
+            self.assertLess(abs(metrics["actor/ppo_kl"]), 1e-5)
+
     def check(self, preset, roles, job):
         self.assertEqual(job["state"], "STATE_SUCCEEDED")
         self.assertEqual(int(job["step"]), STEPS)
@@ -154,12 +162,14 @@ class PresetsWithModelsTest(unittest.TestCase):
             with self.subTest(preset):
                 name = preset.replace("_", "-")
                 spec = RL % (self.prompts, STEPS, preset, 1 if preset == "vapo" else 0) + more
-                options = []
+                # Truncated sampling must not show in what the trainer compares with.
+                options = ["--set", "rollout.top_p=0.8", "--set", "rollout.top_k=10"]
                 if preset == "safe_rlhf":  # with texts to imitate, which its critic must not see
-                    options = ["--set", "algorithm.loss.ptx_coef=0.5", "--set",
-                               f"data.pretrain_files=[{self.answers}]"]
+                    options += ["--set", "algorithm.loss.ptx_coef=0.5", "--set",
+                                f"data.pretrain_files=[{self.answers}]"]
                 self.check(preset, roles, self.run_job(name, spec, *options))
-                if options:
+                self.assert_ratios_are_one(self.answer("metrics", name)["steps"])
+                if preset == "safe_rlhf":
                     self.assertGreater(self.answer("show", name)["metrics"]["actor/ptx_loss"], 0)
                 self.assert_changed(before, self.weights(name, "actor"))
                 if "critic" in roles:  # it starts from the job's own model, with a head of its own

@@ -119,7 +119,7 @@ absl::Status Generator::Add(GenerateRequest request) {
   }
   impl_->Note(GeneratorCall::Kind::kAdd, std::move(noted));
   if (stopped || sequence->stops.length() >= sequence->request.params.max_new_tokens) {
-    impl_->finished.push_back({id, {}, {}, true, stopped ? "stop" : "length"});
+    impl_->finished.push_back({id, {}, {}, {}, true, stopped ? "stop" : "length"});
     return absl::OkStatus();
   }
   impl_->scheduler.Add(std::move(sequence));
@@ -158,7 +158,7 @@ absl::Status Generator::Impl::Validate(const GenerateRequest& request) const {
 
 bool Generator::Cancel(uint64_t id) {
   if (!impl_->scheduler.Remove(id)) return false;
-  impl_->finished.push_back({id, {}, {}, true, "cancelled"});
+  impl_->finished.push_back({id, {}, {}, {}, true, "cancelled"});
   GenerateRequest cancelled;
   cancelled.id = id;
   impl_->Note(GeneratorCall::Kind::kCancel, std::move(cancelled));
@@ -270,6 +270,7 @@ GenerateUpdate Generator::Impl::Draw(Sequence* sequence, absl::Span<const float>
   sequence->response.push_back(sampled->token);
   update.new_tokens = {sampled->token};
   update.new_log_probs = {sampled->log_prob};
+  update.new_sampling_log_probs = {sampled->sampling_log_prob};
   ++generated_tokens;
   if (sequence->stops.Append(sampled->token)) {
     update.finish_reason = "stop";

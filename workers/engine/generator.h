@@ -28,8 +28,10 @@ struct GenerateRequest {
 /// What a step added to one request.
 struct GenerateUpdate {
   uint64_t id = 0;
-  std::vector<int32_t> new_tokens;   // not the resumed ones
-  std::vector<float> new_log_probs;  // one per new token, under the distribution it was drawn from
+  std::vector<int32_t> new_tokens;  // not the resumed ones
+  // One per new token (SampledToken): under the full softmax, under the distribution sampled from.
+  std::vector<float> new_log_probs;
+  std::vector<float> new_sampling_log_probs;
   bool finished = false;
   std::string finish_reason;  // "stop", "length", "cancelled" or "error", once finished
   absl::Status error;         // with "error": what ended it, naming the response's token

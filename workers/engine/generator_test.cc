@@ -55,6 +55,7 @@ Response SlowResponse(CausalLM* model, const GenerateRequest& request) {
     sequence.push_back(sampled->token);
     response.tokens.push_back(sampled->token);
     response.log_probs.push_back(sampled->log_prob);
+    response.sampling_log_probs.push_back(sampled->sampling_log_prob);
   }
   response.finish_reason = "length";
   return response;
@@ -249,7 +250,9 @@ TEST(GeneratorTest, ResumedEqualsUndisturbed) {
       const Response rest = RunAlone(model.get(), resumed, Deterministic());
       Response expected = whole;
       expected.tokens.erase(expected.tokens.begin(), expected.tokens.begin() + cut);
-      expected.log_probs.erase(expected.log_probs.begin(), expected.log_probs.begin() + cut);
+      for (auto* column : {&expected.log_probs, &expected.sampling_log_probs}) {
+        column->erase(column->begin(), column->begin() + cut);
+      }
       EXPECT_EQ(rest, expected) << "cut at " << cut;
     }
   }

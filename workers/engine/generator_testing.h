@@ -77,9 +77,11 @@ inline GenerateRequest Request(uint64_t id, std::vector<int32_t> prompt, int64_t
 struct Response {
   std::vector<int32_t> tokens;
   std::vector<float> log_probs;
+  std::vector<float> sampling_log_probs;
   std::string finish_reason;
   friend bool operator==(const Response& a, const Response& b) {
-    return a.tokens == b.tokens && a.log_probs == b.log_probs && a.finish_reason == b.finish_reason;
+    return a.tokens == b.tokens && a.log_probs == b.log_probs &&
+           a.sampling_log_probs == b.sampling_log_probs && a.finish_reason == b.finish_reason;
   }
   friend bool operator!=(const Response& a, const Response& b) { return !(a == b); }
 };
@@ -98,11 +100,15 @@ inline void StepInto(Generator& generator, Responses* responses) {
     Response& response = (*responses)[update.id];
     EXPECT_EQ(response.finish_reason, "") << "an update after the last";
     EXPECT_EQ(update.new_tokens.size(), update.new_log_probs.size());
+    EXPECT_EQ(update.new_tokens.size(), update.new_sampling_log_probs.size());
     EXPECT_EQ(update.finished, !update.finish_reason.empty());
     response.tokens.insert(response.tokens.end(), update.new_tokens.begin(),
                            update.new_tokens.end());
     response.log_probs.insert(response.log_probs.end(), update.new_log_probs.begin(),
                               update.new_log_probs.end());
+    response.sampling_log_probs.insert(response.sampling_log_probs.end(),
+                                       update.new_sampling_log_probs.begin(),
+                                       update.new_sampling_log_probs.end());
     response.finish_reason = update.finish_reason;
   }
 }

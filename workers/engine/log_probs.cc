@@ -114,7 +114,7 @@ absl::StatusOr<double> ComputeLoss(CausalLM& model, absl::Span<const TrainSequen
     for (const auto& indices : plan) {
       const torch::Tensor log_probs =
           ScoreRows(model, PackRows(batch, indices, ResponseRows::kUnmasked), 1);
-      sum -= log_probs.sum().item<double>();
+      sum -= log_probs.sum(torch::kFloat64).item<double>();
       tokens += static_cast<double>(log_probs.numel());
     }
   } catch (const std::exception& e) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "sdk/base/kl_type.h"
 #include "workers/engine/aggregation.h"
 
 namespace baton::engine {
@@ -39,6 +40,16 @@ PolicyTerms ClippedSurrogate(const torch::Tensor& ratio, const torch::Tensor& ad
   return terms;
 }
 
+torch::Tensor EstimateKl(const torch::Tensor& d, KlType::Estimate estimate) {
+  if (estimate == KlType::kK1) return d;
+  if (estimate == KlType::kAbs) return d.abs();
+  if (estimate == KlType::kK2) {
+    return d.clamp(-kMaxK2Difference, kMaxK2Difference).square() * 0.5;
+  }
+  const torch::Tensor bounded = d.clamp(-kMaxLogRatio, kMaxLogRatio);
+  return ((-bounded).exp() + bounded - 1).clamp_max(kMaxK3);
+}
+
 }  // namespace
 
 absl::StatusOr<LossSpec::Kind> ParseLossKind(absl::string_view name) {
@@ -71,8 +82,9 @@ absl::Status Validate(const LossSpec& spec) {
   check(std::isfinite(spec.kl_loss_coef), "kl_loss_coef", spec.kl_loss_coef, "finite");
   check(std::isfinite(spec.temperature) && spec.temperature > 0, "temperature", spec.temperature,
         "a finite number above 0");
-  if (spec.kl_loss_type != "k1" && spec.kl_loss_type != "k2" && spec.kl_loss_type != "k3") {
-    errors.push_back(absl::StrCat("kl_loss_type: '", spec.kl_loss_type, "' is not k1, k2 or k3"));
+  if (!ParseKlType(spec.kl_loss_type)) {
+    errors.push_back(absl::StrCat("kl_loss_type: '", spec.kl_loss_type, "' is not one of ",
+                                  absl::StrJoin(KlLossNames(), ", ")));
   }
   if (!spec.rollout_is.empty() && spec.rollout_is != "token" && spec.rollout_is != "sequence") {
     errors.push_back(absl::StrCat("rollout_is: '", spec.rollout_is,
@@ -161,20 +173,21 @@ torch::Tensor SequenceMeans(const torch::Tensor& values, const torch::Tensor& se
   torch::NoGradGuard no_grad;
   if (values.numel() == 0) return values.detach();
   const int64_t count = sequences.max().item<int64_t>() + 1;
-  const torch::Tensor sums =
-      torch::zeros({count}, values.options()).index_add_(0, sequences, values.detach());
+  const torch::Tensor exact = values.detach().to(torch::kFloat64);  // one after the other
+  const torch::Tensor sums = torch::zeros({count}, exact.options()).index_add_(0, sequences, exact);
   const torch::Tensor sizes =
-      torch::zeros({count}, values.options()).index_add_(0, sequences, torch::ones_like(values));
-  return sums.index_select(0, sequences) / sizes.index_select(0, sequences);
+      torch::zeros({count}, exact.options()).index_add_(0, sequences, torch::ones_like(exact));
+  const torch::Tensor means = sums.index_select(0, sequences) / sizes.index_select(0, sequences);
+  return means.to(values.scalar_type());
 }
 
 torch::Tensor KlPenalty(const torch::Tensor& log_probs, const torch::Tensor& ref_log_probs,
                         absl::string_view type) {
+  const KlType kl = ParseKlType(type).value_or(KlType());
   const torch::Tensor d = log_probs - ref_log_probs;
-  if (type == "k1") return d;
-  if (type == "k2") return d.clamp(-kMaxK2Difference, kMaxK2Difference).square() * 0.5;
-  const torch::Tensor bounded = d.clamp(-kMaxLogRatio, kMaxLogRatio);
-  return ((-bounded).exp() + bounded - 1).clamp_max(kMaxK3);
+  if (!kl.straight_through) return EstimateKl(d, kl.estimate);
+  const torch::Tensor k2 = EstimateKl(d, KlType::kK2);
+  return k2 - k2.detach() + EstimateKl(d, kl.estimate).detach();
 }
 
 }  // namespace baton::engine

@@ -10,13 +10,13 @@
 //   cispo      -sg(clip(rho)) A log_prob (2506.13585)
 //   reinforce  -A log_prob
 //   entropy    H = -sum_v p_v log p_v
-//   KL         d = log_prob - ref_log_prob;  k1: d   k2: d^2 / 2   k3: min(exp(-d) + d - 1, 10)
+//   KL         of d = log_prob - ref_log_prob by kl_loss_type (sdk/base/kl_type.h)
 //   total      w loss - entropy_coeff * H + kl_loss_coef * KL, all three under one aggregation,
 //              + positive_nll_coef * mean of -log_prob over the tokens of positive sequences
 //              + ptx_coef * the same over pretraining sequences, which have no other loss
 //   w          truncated importance weight of the sampler (2505.24034): min(exp(sum of
 //              old_log_prob - behaviour_log_prob), threshold), the sum over the token or the
-//              response
+//              response; the behaviour is the distribution sampled from, top-k and top-p included
 // Log-ratios are clamped to [-20, 20] before the exponential, gspo's at 10.
 #ifndef BATON_WORKERS_ENGINE_LOSS_H_
 #define BATON_WORKERS_ENGINE_LOSS_H_
@@ -44,7 +44,7 @@ struct LossSpec {
   double entropy_coeff = 0;
   bool use_kl_loss = false;  ///< Needs ref_log_probs.
   double kl_loss_coef = 0.001;
-  std::string kl_loss_type = "k3";  ///< "k1", "k2" or "k3".
+  std::string kl_loss_type = "k3";  ///< One of KlLossNames().
   double temperature = 1;           ///< The policy is softmax(logits / temperature).
   /// "token" or "sequence": weigh by truncated importance; needs old_log_probs. Empty: do not.
   std::string rollout_is;
@@ -99,7 +99,8 @@ PolicyTerms Reinforce(const torch::Tensor& log_probs, const torch::Tensor& old_l
 /// without gradient.
 torch::Tensor SequenceMeans(const torch::Tensor& values, const torch::Tensor& sequences);
 
-/// [M]; `type` is a valid kl_loss_type.
+/// [M]; `type` is a valid kl_loss_type. Straight through: the value is that of the estimate, the
+/// gradient that of k2.
 torch::Tensor KlPenalty(const torch::Tensor& log_probs, const torch::Tensor& ref_log_probs,
                         absl::string_view type);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "sdk/base/kl_type.h"
 #include "sdk/base/status_macros.h"
 
 namespace baton::engine {
@@ -24,7 +25,7 @@ const std::vector<OptionField<LossSpec>>& Table() {
       {"entropy_coeff", kAll, &S::entropy_coeff},
       {"use_kl_loss", kAll, &S::use_kl_loss},
       {"kl_loss_coef", kAll, &S::kl_loss_coef},
-      {"kl_loss_type", kAll, &S::kl_loss_type, any, {"k1", "k2", "k3"}},
+      {"kl_loss_type", kAll, &S::kl_loss_type, any, KlLossNames()},
       {"temperature", kAll, &S::temperature, positive},
       {"rollout_is", kPolicy, &S::rollout_is, any, {"token", "sequence"}},
       {"rollout_is_threshold", kPolicy, &S::rollout_is_threshold, positive},

@@ -162,8 +162,61 @@ TEST(KlPenaltyTest, EqualsTheDefinitionAndIsZeroAtTheReference) {
               1e-12);
 }
 
+// Two names for one thing; straight through, the value is the estimate's.
+TEST(KlPenaltyTest, AliasesAndStraightThroughHaveTheSameValues) {
+  const std::pair<const char*, const char*> names[] = {
+      {"kl", "k1"},  {"mse", "k2"},         {"low_var_kl", "k3"}, {"k1+", "k1"},
+      {"kl+", "k1"}, {"low_var_kl+", "k3"}, {"k3+", "k3"}};
+  const torch::Tensor log_probs = Doubles({-1, -2, -0.5, -60}), ref = Doubles({-1, -1, -3, -1});
+  for (const auto& [name, estimate] : names) {
+    EXPECT_TRUE(torch::equal(KlPenalty(log_probs, ref, name), KlPenalty(log_probs, ref, estimate)))
+        << name;
+  }
+  EXPECT_NEAR(Item(KlPenalty(log_probs, ref, "abs"), 1), 1, 1e-12);
+  EXPECT_NEAR(Item(KlPenalty(log_probs, ref, "abs"), 2), 2.5, 1e-12);
+}
+
+// d/d log_prob, by finite differences of the value, and for + those of k2, which are d itself.
+TEST(KlPenaltyTest, GradientsAreTheEstimatesOwnOrK2s) {
+  constexpr double kStep = 1e-6;
+  for (const std::string type :
+       {"k1", "abs", "k2", "k3", "kl", "mse", "low_var_kl", "k1+", "k3+", "kl+", "low_var_kl+"}) {
+    const bool straight = type.back() == '+';
+    for (const double d : {-1.5, -0.2, 0.3, 2.0}) {
+      torch::Tensor x = Doubles({d - 1}).requires_grad_();
+      KlPenalty(x, Doubles({-1}), type).sum().backward();
+      const auto value = [&](double at) {
+        return Item(KlPenalty(Doubles({at}), Doubles({-1}), straight ? "k2" : type));
+      };
+      const double slope = (value(d - 1 + kStep) - value(d - 1 - kStep)) / (2 * kStep);
+      EXPECT_NEAR(Item(x.grad()), slope, 1e-8) << type << " at " << d;
+      if (straight) {
+        EXPECT_NEAR(Item(x.grad()), d, 1e-12) << type;
+      }
+    }
+  }
+}
+
+// On the policy's own samples the expected gradient of k1 is 0, that of k1+ the KL's.
+TEST(KlPenaltyTest, InExpectationStraightThroughIsTheGradientOfTheKl) {
+  const torch::Tensor ref = torch::log_softmax(Doubles({0.3, -0.7, 1.1}), 0);
+  const auto expected = [&](const char* type) {  // the exact sum over what may be sampled
+    torch::Tensor logits = Doubles({1.0, 0.2, -0.5}).requires_grad_();
+    const torch::Tensor log_probs = torch::log_softmax(logits, 0);
+    (log_probs.detach().exp() * KlPenalty(log_probs, ref, type)).sum().backward();
+    return logits.grad();
+  };
+  torch::Tensor logits = Doubles({1.0, 0.2, -0.5}).requires_grad_();
+  const torch::Tensor log_probs = torch::log_softmax(logits, 0);
+  (log_probs.exp() * (log_probs - ref)).sum().backward();
+  EXPECT_TRUE(torch::allclose(expected("k1"), torch::zeros_like(ref), 0, 1e-12));
+  for (const char* type : {"k2", "k1+", "k3+"}) {
+    EXPECT_TRUE(torch::allclose(expected(type), logits.grad(), 0, 1e-12)) << type;
+  }
+}
+
 TEST(KlPenaltyTest, FarFromTheReferenceItIsBoundedAndFinite) {
-  for (const std::string type : {"k1", "k2", "k3"}) {
+  for (const std::string type : {"k1", "k2", "k3", "abs", "k1+", "k3+"}) {
     for (double log_prob : {-1e30, -1e5, -90.0, 0.0}) {
       for (double ref : {-1e30, -1e5, -90.0, 0.0}) {
         const torch::Tensor x = torch::tensor({static_cast<float>(log_prob)}).requires_grad_();
@@ -171,7 +224,7 @@ TEST(KlPenaltyTest, FarFromTheReferenceItIsBoundedAndFinite) {
         kl.backward();
         EXPECT_TRUE(std::isfinite(Item(kl))) << type << " " << log_prob << " " << ref;
         EXPECT_TRUE(std::isfinite(Item(x.grad()))) << type << " " << log_prob << " " << ref;
-        if (type == "k3") {
+        if (type == "k3" || type == "k3+") {
           EXPECT_LE(Item(kl), 10);
         }
       }

@@ -44,11 +44,13 @@ absl::StatusOr<LrSchedule> LrSchedule::Create(absl::string_view shape, double pe
   return LrSchedule(parsed, peak, min_ratio, warmup_steps, total_steps);
 }
 
-double LrSchedule::At(int64_t step) const {
-  if (step < warmup_steps_) return peak_ * static_cast<double>(step + 1) / warmup_steps_;
+double LrSchedule::At(int64_t step, int64_t part, int64_t parts) const {
+  // All in updates, as if each step made as many.
+  const int64_t update = step * parts + part;
+  const int64_t warmup = warmup_steps_ * parts, total = total_steps_ * parts;
+  if (update < warmup) return peak_ * static_cast<double>(update + 1) / warmup;
   if (shape_ == Shape::kConstant) return peak_;
-  const double progress =
-      std::min(1.0, static_cast<double>(step - warmup_steps_) / (total_steps_ - warmup_steps_));
+  const double progress = std::min(1.0, static_cast<double>(update - warmup) / (total - warmup));
   const double fall =
       shape_ == Shape::kLinear ? 1 - progress : 0.5 * (1 + std::cos(kPi * progress));
   return peak_ * (min_ratio_ + (1 - min_ratio_) * fall);

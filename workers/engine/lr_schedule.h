@@ -1,13 +1,16 @@
-// The learning rate as a pure function of the optimizer step.
+// The learning rate as a pure function of the job's step, and of which of the step's updates it is.
 //
-//   warm-up   s < warmup_steps:  lr * (s + 1) / warmup_steps
-//   then      p = min(1, (s - warmup_steps) / (total_steps - warmup_steps)), floor = min_ratio
+// Update k (from 0) of the n that step s (from 0) makes:
+//   warm-up   s < warmup_steps:  lr * (s + (k + 1) / n) / warmup_steps
+//   then      p = min(1, (s + k / n - warmup_steps) / (total_steps - warmup_steps)),
+//             floor = min_ratio
 //     constant  lr
 //     linear    lr * (floor + (1 - floor) * (1 - p))
 //     cosine    lr * (floor + (1 - floor) * (1 + cos(pi p)) / 2)
 //
-// Steps count from 0, so the first update of a warm-up already moves. Past total_steps the rate
-// stays at lr * floor.
+// So the first update of a warm-up already moves, and a decay ends with the job's last step however
+// many updates its steps made: a step whose groups were dropped in part makes fewer of them. Past
+// total_steps the rate stays at lr * floor.
 #ifndef BATON_WORKERS_ENGINE_LR_SCHEDULE_H_
 #define BATON_WORKERS_ENGINE_LR_SCHEDULE_H_
 
@@ -31,8 +34,8 @@ class LrSchedule {
   static absl::StatusOr<LrSchedule> Create(absl::string_view shape, double peak, double min_ratio,
                                            int64_t warmup_steps, int64_t total_steps);
 
-  /// The rate of update number `step` (0 is the first).
-  double At(int64_t step) const;
+  /// The rate of update `part` of the `parts` that step `step` makes, all counted from 0.
+  double At(int64_t step, int64_t part = 0, int64_t parts = 1) const;
 
  private:
   LrSchedule(Shape shape, double peak, double min_ratio, int64_t warmup_steps, int64_t total_steps)

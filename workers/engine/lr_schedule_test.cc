@@ -47,6 +47,22 @@ TEST(LrScheduleTest, LinearFallsToItsFloorAndStays) {
   EXPECT_DOUBLE_EQ(schedule.At(11), 1.0);
 }
 
+// Whatever a step's updates are, the first begins where the step before it left off.
+TEST(LrScheduleTest, TheUpdatesOfAStepDivideIt) {
+  // Warm-up to 12 in 2 steps, then down to 0 in 4.
+  const LrSchedule schedule = Make("linear", 12.0, 0, 2, 6);
+  EXPECT_DOUBLE_EQ(schedule.At(0, 0, 3), 2.0);
+  EXPECT_DOUBLE_EQ(schedule.At(0, 2, 3), 6.0);
+  EXPECT_DOUBLE_EQ(schedule.At(1, 0, 2), 9.0);
+  EXPECT_DOUBLE_EQ(schedule.At(1, 1, 2), 12.0);
+  EXPECT_DOUBLE_EQ(schedule.At(2, 0, 1), 12.0);
+  EXPECT_DOUBLE_EQ(schedule.At(3, 0, 2), 9.0);
+  EXPECT_DOUBLE_EQ(schedule.At(3, 1, 2), 7.5);
+  EXPECT_DOUBLE_EQ(schedule.At(5, 0, 1), 3.0);
+  EXPECT_DOUBLE_EQ(schedule.At(5, 3, 4), 0.75);
+  EXPECT_DOUBLE_EQ(schedule.At(6, 0, 4), 0);
+}
+
 TEST(LrScheduleTest, CosineGoesThroughItsKnownPoints) {
   // (1 + cos(pi p)) / 2 is 1, 3/4, 1/2, 1/4, 0 at p = 0, 1/3, 1/2, 2/3, 1; floor 0.2 of 5 is 1.
   const LrSchedule schedule = Make("cosine", 5.0, 0.2, 0, 6);

@@ -26,15 +26,15 @@ torch::Tensor ToTensor(const std::vector<int64_t>& values);
 struct TrainSequence {
   std::vector<int32_t> tokens;  ///< Prompt, then response.
   int64_t prompt_length = 0;    ///< At least 1: something must predict the first response token.
-  /// [R] log-probs under the policy that sampled the tokens (the "old" ones of PPO's ratio).
+  /// [R] log-probs under the distribution that the tokens were sampled from.
   std::vector<float> behaviour_log_probs;
   std::vector<float> ref_log_probs;  ///< [R], or empty without a KL loss.
   std::vector<float> advantages;     ///< [R], or one value for every token.
   std::vector<float> values;       ///< [R] the critic's when the tokens were scored; critics only.
   std::vector<float> returns;      ///< [R] what the critic shall predict; critics only.
   std::vector<uint8_t> loss_mask;  ///< [R]; 0 takes a token out of the loss. Empty: all ones.
-  /// [R] recomputed by the actor as it was before the update: what the ratio divides by, then.
-  /// Empty: the behaviour log-probs.
+  /// [R] under the full softmax of the policy before the update, as the rollout said or as the
+  /// actor recomputed them: what the ratio divides by. Empty: the behaviour log-probs.
   std::vector<float> old_log_probs;
   bool positive = false;  ///< Right: takes part in the positive NLL term.
   /// A text without the policy's columns: under a policy loss it takes part in the pretraining term

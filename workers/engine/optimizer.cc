@@ -105,7 +105,7 @@ void AdamW::ZeroGradients() {
 }
 
 absl::StatusOr<double> AdamW::GradientNorm() const {
-  const double norm = gradients_.norm().item<double>();
+  const double norm = std::sqrt(SquaredNorm(gradients_).item<double>());
   if (std::isfinite(norm)) return norm;
   for (const Slot& slot : slots_) {
     if (!torch::isfinite(slot.gradient).all().item<bool>()) {
@@ -114,6 +114,20 @@ absl::StatusOr<double> AdamW::GradientNorm() const {
     }
   }
   return absl::FailedPreconditionError("the norm of the gradient overflows");
+}
+
+torch::Tensor SquaredNorm(const torch::Tensor& tensor) {
+  torch::NoGradGuard no_grad;
+  // Elements that are converted at once: what stays in a core's cache, or fills a device.
+  const int64_t chunk = tensor.is_cpu() ? int64_t{1} << 17 : int64_t{1} << 25;
+  const torch::Tensor flat = tensor.reshape({-1});
+  torch::Tensor sum = torch::zeros({}, flat.options().dtype(torch::kFloat64));
+  for (int64_t begin = 0; begin < flat.numel(); begin += chunk) {
+    const torch::Tensor part =
+        flat.narrow(0, begin, std::min(chunk, flat.numel() - begin)).to(torch::kFloat64);
+    sum += part.dot(part);
+  }
+  return sum;
 }
 
 double ClipScale(const OptimizerSpec& spec, double gradient_norm) {
@@ -132,11 +146,10 @@ void AdamWUpdate(const OptimizerSpec& spec, double lr, int64_t t, torch::Tensor 
   parameter.addcdiv_(exp_avg, denominator, -lr / correction1);
 }
 
-void AdamW::Step(double gradient_norm) {
+void AdamW::Step(double gradient_norm, double lr) {
   torch::NoGradGuard no_grad;
   const double scale = ClipScale(spec_, gradient_norm);
   if (scale < 1) gradients_.mul_(scale);
-  const double lr = NextLearningRate();
   for (Slot& slot : slots_) {
     AdamWUpdate(spec_, lr, step_ + 1, slot.parameter, slot.gradient, slot.exp_avg, slot.exp_avg_sq);
   }

@@ -6,7 +6,8 @@
 //   p <- p - lr * weight_decay * p
 //   m <- m + (1 - beta1) (g - m)        v <- beta2 v + (1 - beta2) g^2
 //   p <- p - lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
-// with lr from the schedule at step t - 1. Weight decay is applied to every parameter.
+// with the lr that the caller takes from the schedule, which counts the job's steps and not t.
+// Weight decay is applied to every parameter.
 #ifndef BATON_WORKERS_ENGINE_OPTIMIZER_H_
 #define BATON_WORKERS_ENGINE_OPTIMIZER_H_
 
@@ -31,14 +32,14 @@ struct OptimizerSpec {
   double eps = 1e-8;
   double weight_decay = 0.01;
   double grad_clip = 1.0;                ///< Largest norm of the whole gradient; 0: not clipped.
-  int64_t lr_warmup_steps = 0;           ///< Optimizer steps, as all steps here.
+  int64_t lr_warmup_steps = 0;           ///< Steps of the job.
   std::string lr_schedule = "constant";  ///< lr_schedule.h.
   double min_lr_ratio = 0;
-  int64_t total_steps = 0;  ///< Where a decay ends; unused by "constant".
+  int64_t total_steps = 0;  ///< Steps of the job, where a decay ends; unused by "constant".
 };
 
-/// What a trainer asks of an optimizer. The ranks of a group call all but `step` and
-/// `NextLearningRate` together. May throw libtorch's exceptions and CollectiveError.
+/// What a trainer asks of an optimizer. The ranks of a group call all but `step` and `schedule`
+/// together. May throw libtorch's exceptions and CollectiveError.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -50,14 +51,15 @@ class Optimizer {
   virtual void ExpectLastBackward() {}
   /// Adds up the ranks' gradients. After the last backward pass, also on a rank that made none.
   virtual void ReduceGradients() {}
-  /// The norm of the whole gradient. FailedPrecondition if it is not finite, naming the first
-  /// parameter whose gradient is not; nothing may be applied then.
+  /// The norm of the whole gradient, summed in float64. FailedPrecondition if it is not finite,
+  /// naming the first parameter whose gradient is not; nothing may be applied then.
   virtual absl::StatusOr<double> GradientNorm() const = 0;
-  /// Applies the gradients, clipped by `gradient_norm` (from GradientNorm). Counts one step.
-  virtual void Step(double gradient_norm) = 0;
+  /// Applies the gradients, clipped by `gradient_norm` (from GradientNorm), at `lr` (of the
+  /// schedule). Counts one step.
+  virtual void Step(double gradient_norm, double lr) = 0;
 
   virtual int64_t step() const = 0;  ///< Updates applied so far.
-  virtual double NextLearningRate() const = 0;
+  virtual const LrSchedule& schedule() const = 0;
 
   /// One safetensors file: exp_avg.NAME and exp_avg_sq.NAME for every parameter, whole, and step
   /// (I64), whatever the ranks. Atomic; of the ranks one writes. Loading restores the same bits; a
@@ -79,9 +81,9 @@ class AdamW final : public Optimizer {
 
   void ZeroGradients() override;
   absl::StatusOr<double> GradientNorm() const override;
-  void Step(double gradient_norm) override;
+  void Step(double gradient_norm, double lr) override;
   int64_t step() const override { return step_; }
-  double NextLearningRate() const override { return schedule_.At(step_); }
+  const LrSchedule& schedule() const override { return schedule_; }
   [[nodiscard]] absl::Status Save(const std::string& path) const override;
   [[nodiscard]] absl::Status Load(const std::string& path) override;
 
@@ -107,6 +109,10 @@ class AdamW final : public Optimizer {
 /// InvalidArgument lists every bad option, and a parameter that AdamW::Create would not take.
 absl::StatusOr<LrSchedule> CheckAdamW(const AdamW::Parameters& parameters,
                                       const OptimizerSpec& spec);
+
+/// The sum of the squares of all elements, in float64 whatever the dtype: a scalar on the tensor's
+/// device. (In float32 a long sum loses the terms that are small beside it.) Takes little memory.
+torch::Tensor SquaredNorm(const torch::Tensor& tensor);
 
 /// The factor that clips a gradient of this norm; 1: it stays as it is.
 double ClipScale(const OptimizerSpec& spec, double gradient_norm);

@@ -102,8 +102,9 @@ TEST(AdamWTest, EqualsTheScalarDefinition) {
       double squares = 0;
       for (double g : gradients) squares += g * g;
       EXPECT_NEAR(*norm, std::sqrt(squares), 1e-9);
-      EXPECT_NEAR(optimizer.NextLearningRate(), rates[round], 1e-15);
-      optimizer.Step(*norm);
+      const double lr = optimizer.schedule().At(round);
+      EXPECT_NEAR(lr, rates[round], 1e-15);
+      optimizer.Step(*norm, lr);
       slow.Step(gradients, rates[round]);
       const std::vector<double> now = Flat(parameters);
       for (size_t i = 0; i < now.size(); ++i) EXPECT_NEAR(now[i], slow.p[i], 1e-12);
@@ -122,7 +123,7 @@ TEST(AdamWTest, FirstStepByHand) {
   AdamW optimizer = Make({{"p", p}}, spec);
   optimizer.ZeroGradients();
   (p * torch::tensor({4.0, -0.5, 0.0}, torch::kFloat64)).sum().backward();
-  optimizer.Step(*optimizer.GradientNorm());
+  optimizer.Step(*optimizer.GradientNorm(), spec.lr);
   EXPECT_NEAR(p[0].item<double>(), 0.9, 1e-8);
   EXPECT_NEAR(p[1].item<double>(), -1.9, 1e-8);
   EXPECT_EQ(p[2].item<double>(), 3.0);
@@ -156,13 +157,33 @@ TEST(AdamWTest, ANonFiniteGradientIsNamed) {
   EXPECT_THAT(std::string(norm.status().message()), HasSubstr("gradient of b is not finite"));
 }
 
+// A float32 sum of so many squares stops growing before its end.
+TEST(AdamWTest, TheNormOfHalfABillionElementsIsExact) {
+  const int64_t count = 500'000'000;
+  const torch::Tensor element = torch::full({1}, 1e-3F);
+  const torch::Tensor many = element.expand({count});  // of real size, but for the memory
+  const double value = element.item<float>();
+  const double exact = value * std::sqrt(static_cast<double>(count));
+  EXPECT_NEAR(std::sqrt(SquaredNorm(many).item<double>()) / exact, 1, 1e-9);
+}
+
+TEST(AdamWTest, TheNormOfAModelIsExact) {
+  const int64_t count = int64_t{1} << 26;
+  torch::Tensor p = torch::zeros({count}, torch::kFloat32);
+  AdamW optimizer = Make({{"p", p}}, OptimizerSpec());
+  optimizer.ZeroGradients();
+  p.mutable_grad().fill_(1e-3F);
+  const double exact = double{1e-3F} * std::sqrt(static_cast<double>(count));
+  EXPECT_NEAR(*optimizer.GradientNorm() / exact, 1, 1e-9);
+}
+
 std::string TempPath(const std::string& name) { return ::testing::TempDir() + name; }
 
 void RunSteps(AdamW& optimizer, const AdamW::Parameters& parameters, int begin, int end) {
   for (int round = begin; round < end; ++round) {
     optimizer.ZeroGradients();
     Backward(parameters, round);
-    optimizer.Step(*optimizer.GradientNorm());
+    optimizer.Step(*optimizer.GradientNorm(), optimizer.schedule().At(round));
   }
 }
 

@@ -105,12 +105,24 @@ absl::Status ValidateSamplingParams(const SamplingParams& params, int64_t vocab_
   return absl::InvalidArgumentError(absl::StrJoin(errors, "; "));
 }
 
+bool Truncates(const SamplingParams& params) {
+  if (params.temperature == 0) return false;
+  return params.top_k > 0 || params.top_p < 1 || params.min_new_tokens > 0;
+}
+
 absl::StatusOr<SampledToken> Sampler::Sample(absl::Span<const float> logits,
                                              const SamplingParams& params,
                                              absl::Span<const int64_t> banned, double uniform) {
+  const absl::Span<const float> all_logits = logits;
   if (!banned.empty()) {
     unbanned_.assign(logits.begin(), logits.end());
-    for (int64_t id : banned) unbanned_[id] = kNegativeInfinity;
+    for (int64_t id : banned) {
+      if (!(logits[id] < std::numeric_limits<float>::infinity())) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("cannot sample: the logit of banned token ", id, " is ", logits[id]));
+      }
+      unbanned_[id] = kNegativeInfinity;
+    }
     logits = unbanned_;
   }
   const int64_t n = logits.size();
@@ -133,16 +145,35 @@ absl::StatusOr<SampledToken> Sampler::Sample(absl::Span<const float> logits,
   SampledToken out;
   if (greedy) {
     out.token = std::find(logits.begin(), logits.end(), maximum) - logits.begin();
-    out.log_prob = static_cast<float>(-std::log(SumBlocks()));
+    out.log_prob = static_cast<float>(-LogOfAll(all_logits, banned, maximum, scale));
+    out.sampling_log_prob = out.log_prob;
     return out;
   }
-  if (params.top_k > 0 && params.top_k < n) KeepTopK(logits, maximum, params.top_k);
+  const bool top_k = params.top_k > 0 && params.top_k < n;
+  const bool cuts = top_k || params.top_p < 1 || !banned.empty();
+  const double log_of_all = cuts ? LogOfAll(all_logits, banned, maximum, scale) : 0;
+  if (top_k) KeepTopK(logits, maximum, params.top_k);
   if (params.top_p < 1) KeepTopP(params.top_p);
   const double total = SumBlocks();
   out.token = Invert(uniform * total);
   const double numerator = (static_cast<double>(logits[out.token]) - maximum) * scale;
-  out.log_prob = static_cast<float>(numerator - std::log(total));
+  out.sampling_log_prob = static_cast<float>(numerator - std::log(total));
+  out.log_prob = cuts ? static_cast<float>(numerator - log_of_all) : out.sampling_log_prob;
   return out;
+}
+
+double Sampler::LogOfAll(absl::Span<const float> logits, absl::Span<const int64_t> banned,
+                         float maximum, double scale) {
+  double log_sum = std::log(SumBlocks());  // at least 0: the weight of the highest is 1
+  bans_.assign(banned.begin(), banned.end());
+  std::sort(bans_.begin(), bans_.end());
+  bans_.erase(std::unique(bans_.begin(), bans_.end()), bans_.end());
+  for (int64_t id : bans_) {
+    const double log_weight = (static_cast<double>(logits[id]) - maximum) * scale;
+    const double high = std::max(log_sum, log_weight);
+    log_sum = high + std::log1p(std::exp(std::min(log_sum, log_weight) - high));
+  }
+  return log_sum;
 }
 
 void Sampler::KeepTopK(absl::Span<const float> logits, float maximum, int64_t k) {

@@ -27,9 +27,18 @@ struct SamplingParams {
 /// InvalidArgument, naming every field that is out of range; token ids must be below `vocab_size`.
 absl::Status ValidateSamplingParams(const SamplingParams& params, int64_t vocab_size);
 
+/// True when tokens may be drawn from less than the full softmax, so that the two log-probs of a
+/// SampledToken may differ.
+bool Truncates(const SamplingParams& params);
+
 struct SampledToken {
   int32_t token = 0;
-  float log_prob = 0;  // under the distribution that it was drawn from
+  // Under softmax(logits / temperature), nothing cut or banned: what a trainer computes from the
+  // same logits. With temperature 0 under softmax(logits).
+  float log_prob = 0;
+  // Under the distribution that it was drawn from. With temperature 0 the same as log_prob: a draw
+  // without chance weighs nothing.
+  float sampling_log_prob = 0;
 };
 
 /// Draws tokens. Holds scratch memory only: one per thread, any order of rows.
@@ -38,7 +47,7 @@ class Sampler {
   /// Draws by inverse CDF, in token-id order and accumulated in float64, from
   /// softmax(logits / temperature), then cut to the `top_k` most probable, then to the smallest set
   /// whose share reaches `top_p`, then renormalised. Equal logits rank by id, the lower first.
-  /// With temperature 0 the most probable token, and its log-probability under softmax(logits).
+  /// With temperature 0 the most probable token.
   ///
   /// `banned` ids have probability 0. `uniform` is in [0, 1). The result depends on the arguments
   /// alone. InvalidArgument when a logit is NaN or +inf, or when no token has a probability.
@@ -49,9 +58,13 @@ class Sampler {
   void KeepTopK(absl::Span<const float> logits, float maximum, int64_t k);
   void KeepTopP(double p);
   double SumBlocks();
+  /// The log of the sum of all weights, with those of `banned` as `logits` has them.
+  double LogOfAll(absl::Span<const float> logits, absl::Span<const int64_t> banned, float maximum,
+                  double scale);
   int32_t Invert(double target) const;
 
   std::vector<float> unbanned_;                  // logits with banned ones at -inf
+  std::vector<int64_t> bans_;                    // scratch of LogOfAll
   std::vector<float> weights_;                   // exp((logit - max) / temperature), 0 if cut
   std::vector<double> block_sums_;               // of weights_, kBlock ids each
   std::vector<float> ranked_;                    // scratch of KeepTopK

@@ -69,7 +69,7 @@ SampledToken MustSample(const std::vector<float>& logits, const SamplingParams& 
   Sampler sampler;
   const auto sampled = sampler.Sample(logits, params, banned, u);
   EXPECT_TRUE(sampled.ok()) << sampled.status();
-  return sampled.ok() ? *sampled : SampledToken{-1, 0};
+  return sampled.ok() ? *sampled : SampledToken{-1, 0, 0};
 }
 
 TEST(SamplerTest, InvertsByHand) {
@@ -104,6 +104,7 @@ TEST_P(SamplerAgainstSlowTest, TokenAndLogProb) {
         params.top_k = top_k;
         params.top_p = top_p;
         const auto p = SlowDistribution(logits, temperature, std::min<int64_t>(top_k, n), top_p);
+        const auto whole = SlowDistribution(logits, temperature, 0, 1);
         for (uint32_t draw = 0; draw < 20; ++draw) {
           const double u = UniformStream({7, 1, static_cast<uint64_t>(n), 0, draw}).At(checked);
           const auto sampled = sampler.Sample(logits, params, {}, u);
@@ -114,7 +115,11 @@ TEST_P(SamplerAgainstSlowTest, TokenAndLogProb) {
                 << "T " << temperature << " k " << top_k << " p " << top_p;
           }
           ASSERT_GT(p[sampled->token], 0) << "a token that was cut";
-          ASSERT_NEAR(sampled->log_prob, std::log(p[sampled->token]), 2e-6);
+          ASSERT_NEAR(sampled->sampling_log_prob, std::log(p[sampled->token]), 2e-6);
+          ASSERT_NEAR(sampled->log_prob, std::log(whole[sampled->token]), 4e-6);
+          if (top_k == 0 && top_p == 1) {
+            ASSERT_EQ(sampled->log_prob, sampled->sampling_log_prob);
+          }
         }
         ++checked;
       }
@@ -172,6 +177,7 @@ TEST(SamplerTest, GreedyTakesTheHighestAndTheLowestIdOfEquals) {
   const SampledToken sampled = MustSample(logits, params, 0.999);
   EXPECT_EQ(sampled.token, 23);
   EXPECT_NEAR(sampled.log_prob, 2 - std::log(38 + 2 * std::exp(2.0)), 1e-6);
+  EXPECT_EQ(sampled.sampling_log_prob, sampled.log_prob);
 }
 
 TEST(SamplerTest, TinyTemperatureIsGreedyInTheLimit) {
@@ -205,22 +211,36 @@ TEST(SamplerTest, TokenThatCrossesTopPIsKept) {
   SamplingParams params;
   params.top_p = 0.6;  // 0.5 is not enough: 0.5 and 0.3 stay
   EXPECT_EQ(MustSample(logits, params, 0.99).token, 1);
-  EXPECT_NEAR(MustSample(logits, params, 0.99).log_prob, std::log(0.3 / 0.8), 1e-6);
+  EXPECT_NEAR(MustSample(logits, params, 0.99).sampling_log_prob, std::log(0.3 / 0.8), 1e-6);
+  EXPECT_NEAR(MustSample(logits, params, 0.99).log_prob, std::log(0.3), 1e-6);
 }
 
 TEST(SamplerTest, BannedTokensHaveNoProbability) {
   const std::vector<float> logits = RandomLogits(20, 8);
   const std::vector<int64_t> banned = {0, 7, 19};
   const auto p = SlowDistribution(logits, 1, 0, 1, banned);
+  const auto whole = SlowDistribution(logits, 1, 0, 1);
   const SamplingParams params;
   for (int i = 0; i < 500; ++i) {
     const SampledToken sampled = MustSample(logits, params, i / 500.0, banned);
     ASSERT_GT(p[sampled.token], 0);
-    ASSERT_NEAR(sampled.log_prob, std::log(p[sampled.token]), 1e-6);
+    ASSERT_NEAR(sampled.sampling_log_prob, std::log(p[sampled.token]), 1e-6);
+    ASSERT_NEAR(sampled.log_prob, std::log(whole[sampled.token]), 2e-6);
   }
   SamplingParams greedy;
   greedy.temperature = 0;
-  EXPECT_EQ(MustSample({1, 5, 3}, greedy, 0, {1}).token, 2);
+  const SampledToken second = MustSample({1, 5, 3}, greedy, 0, {1, 1});  // banned twice: once
+  EXPECT_EQ(second.token, 2);
+  EXPECT_NEAR(second.log_prob, 3 - std::log(std::exp(1.0) + std::exp(5.0) + std::exp(3.0)), 1e-6);
+}
+
+TEST(SamplerTest, ABannedTokenMayHaveAlmostAllOfTheProbability) {
+  const SampledToken sampled = MustSample({-900, 900, -900}, SamplingParams(), 0.7, {1});
+  EXPECT_EQ(sampled.token, 2);
+  EXPECT_NEAR(sampled.log_prob, -1800, 1e-3);
+  EXPECT_NEAR(sampled.sampling_log_prob, std::log(0.5), 1e-6);
+  Sampler sampler;
+  EXPECT_FALSE(sampler.Sample({0, kInf, 0}, SamplingParams(), {1}, 0.5).ok());
 }
 
 // Weights over many orders of magnitude, and k and p that reach the lowest of them.
@@ -236,7 +256,8 @@ TEST(SamplerTest, CutsReachTheFaintestTokens) {
     const auto p = SlowDistribution(logits, 1, k, 1);
     const SampledToken first = MustSample(logits, params, 0);
     EXPECT_EQ(first.token, 0);
-    EXPECT_NEAR(first.log_prob, std::log(p[0]), 1e-6) << k;
+    EXPECT_NEAR(first.sampling_log_prob, std::log(p[0]), 1e-6) << k;
+    EXPECT_NEAR(first.log_prob, MustSample(logits, {}, 0).log_prob, 1e-6) << k;
     const SampledToken last = MustSample(logits, params, 1.0 - 0x1p-53);
     EXPECT_LE(last.token, std::min<int64_t>(k - 1, whole.token));
     // The last that is kept is reached where doubles still tell it from the ones before.
@@ -251,7 +272,7 @@ TEST(SamplerTest, CutsReachTheFaintestTokens) {
     const SampledToken last = MustSample(logits, params, 1.0 - 0x1p-53);
     EXPECT_LT(last.token, kept);
     EXPECT_GE(last.token, std::min(kept - 1, 20));
-    EXPECT_NEAR(MustSample(logits, params, 0).log_prob, std::log(p[0]), 1e-6);
+    EXPECT_NEAR(MustSample(logits, params, 0).sampling_log_prob, std::log(p[0]), 1e-6);
   }
 }
 

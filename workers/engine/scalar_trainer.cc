@@ -14,7 +14,7 @@
 namespace baton::engine {
 namespace {
 
-double Summed(const torch::Tensor& t) { return t.sum().item<double>(); }
+double Summed(const torch::Tensor& t) { return t.sum(torch::kFloat64).item<double>(); }
 
 absl::Status ValidateOptions(const UpdateOptions& options) {
   if (options.ppo_epochs >= 1 && options.ppo_mini_batch_size >= 0 && options.max_token_len >= 0) {
@@ -227,7 +227,7 @@ absl::StatusOr<ScalarTrainer::Metrics> ScalarTrainer::UpdateValues(
                               ", response token ", packed.response_index[row]);
         });
       }
-      sums[0] += loss_value;
+      sums[0] += Summed((terms.loss * weights).detach());
       sums[1] += Summed(terms.clipped) / mini_batch.terms;
       sums[2] += Summed(values.detach()) / mini_batch.terms;
       return total;
@@ -275,7 +275,7 @@ absl::StatusOr<ScalarTrainer::Metrics> ScalarTrainer::UpdatePreferences(
         });
       }
       const torch::Tensor margins = (scores.chosen - scores.rejected).detach();
-      sums[0] += loss_value;
+      sums[0] += Summed(losses.detach()) / mini_batch.terms;
       sums[1] += CountWins(margins) / mini_batch.terms;
       sums[2] += Summed(margins) / mini_batch.terms;
       return total;
@@ -301,11 +301,14 @@ absl::StatusOr<ScalarTrainer::Metrics> ScalarTrainer::Run(const std::vector<Mini
   skip_reasons_.clear();
   Metrics metrics;
   double steps = 0;
+  const auto parts = static_cast<int64_t>(plan.size()) * options.ppo_epochs;
+  int64_t part = 0;
   absl::Status first_failure;
   for (int64_t epoch = 0; epoch < options.ppo_epochs; ++epoch) {
     for (const MiniBatch& mini_batch : plan) {
+      const double lr = optimizer_->schedule().At(options.step, part++, parts);
       const absl::Status status =
-          Step(mini_batch, options, names, accumulate, metrics[prefix + "grad_norm"], metrics);
+          Step(mini_batch, options, lr, names, accumulate, metrics[prefix + "grad_norm"], metrics);
       if (status.ok()) {
         ++steps;
         continue;
@@ -338,7 +341,7 @@ absl::Status ScalarTrainer::CheckSame(absl::Span<const TrainSequence> batch,
     BATON_RETURN_IF_ERROR(ranks_.CheckSame(DigestOf(batch), "batches"));
     uint64_t digest = static_cast<uint64_t>(optimizer_->step());
     for (const int64_t option :
-         {options.ppo_epochs, options.ppo_mini_batch_size, options.max_token_len}) {
+         {options.step, options.ppo_epochs, options.ppo_mini_batch_size, options.max_token_len}) {
       digest = digest * 1000003 + static_cast<uint64_t>(option);
     }
     return ranks_.CheckSame(digest, "options, or stand at different steps");
@@ -361,8 +364,8 @@ absl::Status ScalarTrainer::PlanMicro(const std::vector<int64_t>& lengths,
 }
 
 absl::Status ScalarTrainer::Step(const MiniBatch& mini_batch, const UpdateOptions& options,
-                                 const Names& names, Accumulate accumulate, double& grad_norm,
-                                 Metrics& totals) {
+                                 double lr, const Names& names, Accumulate accumulate,
+                                 double& grad_norm, Metrics& totals) {
   try {
     if (ranks_.Any(options.cancelled && options.cancelled())) {
       return absl::CancelledError("update was cancelled");
@@ -378,9 +381,9 @@ absl::Status ScalarTrainer::Step(const MiniBatch& mini_batch, const UpdateOption
     optimizer_->ReduceGradients();
     BATON_RETURN_IF_ERROR(ranks_.SumUnlessFailed(status, absl::MakeSpan(sums)));
     BATON_ASSIGN_OR_RETURN(const double norm, optimizer_->GradientNorm());
-    last_learning_rate_ = optimizer_->NextLearningRate();
+    last_learning_rate_ = lr;
     half_done_ = true;
-    optimizer_->Step(norm);
+    optimizer_->Step(norm, lr);
     for (size_t i = 0; i < names.size(); ++i) totals[names[i]] += sums[i];
     grad_norm += norm;
     if (ranks_.data_ranks() > 1) totals["perf/imbalance"] += mini_batch.imbalance;

@@ -100,8 +100,8 @@ class ScalarTrainer {
                                                     const UpdateOptions& options) const;
   absl::StatusOr<Metrics> Run(const std::vector<MiniBatch>& plan, const UpdateOptions& options,
                               const std::string& prefix, const Names& names, Accumulate accumulate);
-  absl::Status Step(const MiniBatch& mini_batch, const UpdateOptions& options, const Names& names,
-                    Accumulate accumulate, double& grad_norm, Metrics& totals);
+  absl::Status Step(const MiniBatch& mini_batch, const UpdateOptions& options, double lr,
+                    const Names& names, Accumulate accumulate, double& grad_norm, Metrics& totals);
   absl::Status Backward(const PackedRows& packed, bool last, LossOf loss_of);
 
   ScalarModel* const model_;

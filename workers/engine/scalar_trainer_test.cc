@@ -227,7 +227,7 @@ TEST(ScalarTrainer, ResumesBitwise) {
   Update(*first, batch, {}, {1, 4, 30});
   ASSERT_TRUE(first->SaveOptimizer(folder + "/o").ok());
   const auto weights = ScalarWeights(*one.scalar);
-  const Metrics expected = Update(*first, batch, {}, {1, 4, 30});
+  const Metrics expected = Update(*first, batch, {}, {1, 4, 30, {}, 1});
   {
     torch::NoGradGuard no_grad;
     for (size_t i = 0; i < weights.size(); ++i) {
@@ -238,7 +238,8 @@ TEST(ScalarTrainer, ResumesBitwise) {
   const auto second = MakeScalarTrainer(*two.scalar, spec);
   ASSERT_TRUE(second->LoadOptimizer(folder + "/o").ok());
   EXPECT_EQ(second->optimizer_steps(), 3);
-  EXPECT_EQ(Update(*second, batch, {}, {1, 4, 30}), expected);
+  EXPECT_EQ(Update(*second, batch, {}, {1, 4, 30, {}, 1}), expected);
+  EXPECT_LT(expected.at("critic/lr"), spec.lr);
   EXPECT_TRUE(SameBytes(ScalarWeights(*one.scalar), ScalarWeights(*two.scalar)));
   std::filesystem::remove_all(folder);
 }

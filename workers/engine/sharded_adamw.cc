@@ -78,9 +78,9 @@ void ShardedAdamW::ReduceGradients() {
 
 absl::StatusOr<double> ShardedAdamW::GradientNorm() const {
   // The sums are the same on every rank, so all ranks decide alike.
-  std::vector<Tensor> norms;
-  for (const Slot& slot : slots_) norms.push_back(slot.gradient.norm(2, torch::kFloat64));
-  const Tensor squares = torch::stack(norms).to(torch::kCPU).pow(2);
+  std::vector<Tensor> of_slots;
+  for (const Slot& slot : slots_) of_slots.push_back(SquaredNorm(slot.gradient));
+  const Tensor squares = torch::stack(of_slots).to(torch::kCPU);
   Tensor sums = torch::zeros({2}, torch::kFloat64);  // Of slices, of whole parameters.
   for (size_t i = 0; i < slots_.size(); ++i) {
     sums[slots_[i].shard.whole() ? 1 : 0] += squares[static_cast<int64_t>(i)];
@@ -120,7 +120,7 @@ Tensor ShardedAdamW::GatherParts(const Tensor& part) const {
   return all;
 }
 
-void ShardedAdamW::Step(double gradient_norm) {
+void ShardedAdamW::Step(double gradient_norm, double lr) {
   torch::NoGradGuard no_grad;
   const Tensor gradient = gradients_.narrow(0, data_rank() * part_size_, part_size_);
   const double scale = ClipScale(spec_, gradient_norm);
@@ -129,7 +129,7 @@ void ShardedAdamW::Step(double gradient_norm) {
   for (const Slot& slot : slots_) parameters.push_back(slot.parameter);
   Tensor weights = torch::zeros_like(exp_avg_);
   CopyIntoPart(parameters, weights);
-  AdamWUpdate(spec_, NextLearningRate(), step_ + 1, weights, gradient, exp_avg_, exp_avg_sq_);
+  AdamWUpdate(spec_, lr, step_ + 1, weights, gradient, exp_avg_, exp_avg_sq_);
   // The gradients have served: their buffer takes the new weights.
   if (data_ranks() > 1) {
     options_.data_group->AllGather(weights, gradients_);

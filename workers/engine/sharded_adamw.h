@@ -45,9 +45,9 @@ class ShardedAdamW final : public Optimizer {
   void ReduceGradients() override;
   absl::StatusOr<double> GradientNorm() const override;
   /// Afterwards the parameters' grad() are undefined values until ZeroGradients.
-  void Step(double gradient_norm) override;
+  void Step(double gradient_norm, double lr) override;
   int64_t step() const override { return step_; }
-  double NextLearningRate() const override { return schedule_.At(step_); }
+  const LrSchedule& schedule() const override { return schedule_; }
   [[nodiscard]] absl::Status Save(const std::string& path) const override;
   [[nodiscard]] absl::Status Load(const std::string& path) override;
 

@@ -74,7 +74,7 @@ class ShardedAdamWTest : public ::testing::Test {
       adamw.ZeroGradients();
       AddGradients(model, step, 0, 1);
       norms.push_back(*adamw.GradientNorm());
-      adamw.Step(norms.back());
+      adamw.Step(norms.back(), adamw.schedule().At(step));
     }
   }
 
@@ -115,7 +115,7 @@ TEST_F(ShardedAdamWTest, EqualsAdamWOnAnyRanksAndContinuesOnOthers) {
           optimizer->ReduceGradients();
           const double norm = *optimizer->GradientNorm();
           EXPECT_NEAR(norm, norms[step], 1e-12 * norms[step]);
-          optimizer->Step(norm);
+          optimizer->Step(norm, optimizer->schedule().At(step));
         }
       };
       run(0, 3);

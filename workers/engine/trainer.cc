@@ -113,11 +113,14 @@ absl::StatusOr<std::map<std::string, double>> Trainer::Update(absl::Span<const T
   BATON_ASSIGN_OR_RETURN(const std::vector<MiniBatch> plan, PlanUpdate(batch, loss, options));
   std::map<std::string, double> metrics;
   double steps = 0;
+  const auto parts = static_cast<int64_t>(plan.size()) * options.ppo_epochs;
+  int64_t part = 0;
   absl::Status first_failure;
   for (int64_t epoch = 0; epoch < options.ppo_epochs; ++epoch) {
     for (const MiniBatch& mini_batch : plan) {
+      const double lr = optimizer_->schedule().At(options.step, part++, parts);
       if (mini_batch.masked) continue;  // Nothing to learn.
-      const absl::Status status = Step(mini_batch, loss, options, metrics);
+      const absl::Status status = Step(mini_batch, loss, options, lr, metrics);
       if (status.ok()) {
         ++steps;
         continue;
@@ -154,7 +157,7 @@ absl::Status Trainer::CheckSame(absl::Span<const TrainSequence> batch,
     BATON_RETURN_IF_ERROR(ranks_.CheckSame(DigestOf(batch), "batches"));
     uint64_t digest = static_cast<uint64_t>(optimizer_->step());
     for (const int64_t option :
-         {options.ppo_epochs, options.ppo_mini_batch_size, options.max_token_len}) {
+         {options.step, options.ppo_epochs, options.ppo_mini_batch_size, options.max_token_len}) {
       digest = digest * 1000003 + static_cast<uint64_t>(option);
     }
     return ranks_.CheckSame(digest, "options, or stand at different steps");
@@ -164,7 +167,8 @@ absl::Status Trainer::CheckSame(absl::Span<const TrainSequence> batch,
 }
 
 absl::Status Trainer::Step(const MiniBatch& mini_batch, const LossSpec& loss,
-                           const UpdateOptions& options, std::map<std::string, double>& totals) {
+                           const UpdateOptions& options, double lr,
+                           std::map<std::string, double>& totals) {
   try {
     if (ranks_.Any(options.cancelled && options.cancelled())) {
       return absl::CancelledError("update was cancelled");
@@ -180,9 +184,9 @@ absl::Status Trainer::Step(const MiniBatch& mini_batch, const LossSpec& loss,
     optimizer_->ReduceGradients();
     BATON_RETURN_IF_ERROR(ranks_.SumUnlessFailed(status, AsSpan(sums)));
     BATON_ASSIGN_OR_RETURN(const double norm, optimizer_->GradientNorm());
-    last_learning_rate_ = optimizer_->NextLearningRate();
+    last_learning_rate_ = lr;
     half_done_ = true;
-    optimizer_->Step(norm);
+    optimizer_->Step(norm, lr);
     AddMetrics(sums, loss, totals);
     totals[MetricPrefix(loss) + "grad_norm"] += norm;
     if (ranks_.data_ranks() > 1) totals["perf/imbalance"] += mini_batch.imbalance;

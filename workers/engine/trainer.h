@@ -44,6 +44,8 @@ struct UpdateOptions {
   int64_t ppo_mini_batch_size = 0;
   int64_t max_token_len = 0;        ///< Micro-batch budget in tokens; 0: kDefaultMaxTokenLen.
   std::function<bool()> cancelled;  ///< Asked before each optimizer step; may be empty.
+  /// Steps of the job before this one: what the learning rate's schedule counts.
+  int64_t step = 0;
 };
 
 struct LossSums;
@@ -115,9 +117,9 @@ class Trainer {
   absl::StatusOr<std::vector<MiniBatch>> PlanUpdate(absl::Span<const TrainSequence> batch,
                                                     const LossSpec& loss,
                                                     const UpdateOptions& options) const;
-  /// One optimizer step, added to `totals`. An error means that it was not applied.
+  /// One optimizer step at `lr`, added to `totals`. An error means that it was not applied.
   absl::Status Step(const MiniBatch& mini_batch, const LossSpec& loss, const UpdateOptions& options,
-                    std::map<std::string, double>& totals);
+                    double lr, std::map<std::string, double>& totals);
   /// Forward and backward of one micro-batch; adds to the gradients and to `sums`. `last`: of this
   /// optimizer step.
   absl::Status Accumulate(const MiniBatch& mini_batch, const std::vector<int64_t>& indices,

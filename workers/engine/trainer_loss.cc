@@ -10,7 +10,7 @@
 namespace baton::engine {
 namespace {
 
-double SumOf(const torch::Tensor& t) { return t.sum().item<double>(); }
+double SumOf(const torch::Tensor& t) { return t.sum(torch::kFloat64).item<double>(); }
 
 /// A column per response token, or one value for all of them.
 float At(const std::vector<float>& column, int64_t index) {
@@ -289,8 +289,7 @@ absl::StatusOr<torch::Tensor> WeightedLoss(const torch::Tensor& logits,
   if (!std::isfinite(value)) {
     return NotFinite(nll.defined() ? token_loss + nll : token_loss, scores.log_probs, name_row);
   }
-  const bool alone = token_loss.is_same(policy_loss) && !nll.defined();
-  sums.loss += alone ? value : SumOf(policy_loss * columns.weights);
+  sums.loss += SumOf(policy_loss * columns.weights);
   if (kl.defined()) sums.kl_loss += SumOf(kl * columns.weights);
   if (nll.defined()) {
     const double all = SumOf(nll);

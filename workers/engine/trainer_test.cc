@@ -119,7 +119,10 @@ TEST(TrainerTest, ResumesBitwiseFromWeightsAndOptimizer) {
   const LossSpec sft;
   auto model = MakeModel(TinyConfig(), torch::kFloat32);
   auto trainer = MakeTrainer(*model, spec);
-  for (uint32_t step = 0; step < 3; ++step) Update(*trainer, RandomBatch(step, 8, 11), sft);
+  UpdateOptions options;
+  for (options.step = 0; options.step < 3; ++options.step) {
+    Update(*trainer, RandomBatch(static_cast<uint32_t>(options.step), 8, 11), sft, options);
+  }
   const std::string path = ::testing::TempDir() + "trainer_resume.safetensors";
   ASSERT_TRUE(trainer->SaveOptimizer(path).ok());
   auto second_model = MakeModel(TinyConfig(), torch::kFloat32, 99);
@@ -127,12 +130,38 @@ TEST(TrainerTest, ResumesBitwiseFromWeightsAndOptimizer) {
   auto second = MakeTrainer(*second_model, spec);
   ASSERT_TRUE(second->LoadOptimizer(path).ok());
   EXPECT_EQ(second->optimizer_steps(), 3);
-  for (uint32_t step = 3; step < 6; ++step) {
-    const Metrics a = Update(*trainer, RandomBatch(step, 8, 11), sft);
-    const Metrics b = Update(*second, RandomBatch(step, 8, 11), sft);
+  for (; options.step < 6; ++options.step) {
+    const auto seed = static_cast<uint32_t>(options.step);
+    const Metrics a = Update(*trainer, RandomBatch(seed, 8, 11), sft, options);
+    const Metrics b = Update(*second, RandomBatch(seed, 8, 11), sft, options);
     EXPECT_EQ(a, b);
   }
   EXPECT_TRUE(SameBytes(Weights(*model), Weights(*second_model)));
+}
+
+// Dynamic sampling leaves batches of any size, so a step makes any number of updates.
+TEST(TrainerTest, ADecayEndsWithTheJobWhateverIsLeftOfItsBatches) {
+  OptimizerSpec spec = Learning(0.08);
+  spec.lr_schedule = "linear";
+  spec.total_steps = 4;
+  auto model = MakeModel(TinyConfig(), torch::kFloat32);
+  auto trainer = MakeTrainer(*model, spec);
+  const int sizes[] = {16, 5, 1, 9};
+  const double updates[] = {8, 4, 2, 6};  // two epochs of mini-batches of 4
+  // 0.08 * (1 - (step + (n - 1) / n) / 4), the rate of the step's last update.
+  const double last[] = {0.08 * 25 / 32, 0.08 * 9 / 16, 0.08 * 3 / 8, 0.08 / 24};
+  UpdateOptions options;
+  options.ppo_epochs = 2;
+  options.ppo_mini_batch_size = 4;
+  for (options.step = 0; options.step < 4; ++options.step) {
+    std::vector<TrainSequence> batch = RandomBatch(5, 20, 11);
+    batch.erase(batch.begin(), batch.begin() + 4);  // all that are left have something to learn
+    batch.resize(sizes[options.step]);
+    for (TrainSequence& s : batch) s.loss_mask.clear();
+    const Metrics metrics = Update(*trainer, batch, Ppo(), options);
+    EXPECT_EQ(metrics.at("actor/optimizer_steps"), updates[options.step]);
+    EXPECT_NEAR(metrics.at("actor/lr"), last[options.step], 1e-12) << options.step;
+  }
 }
 
 TEST(TrainerTest, MemorisesFourSequences) {

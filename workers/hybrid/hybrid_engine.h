@@ -76,7 +76,7 @@ struct HybridMemory {
 struct HybridResponse {
   uint64_t id = 0;  ///< The request's.
   std::vector<int32_t> tokens;
-  std::vector<float> log_probs;
+  std::vector<float> log_probs;  ///< One per token, under the full softmax.
   std::string finish_reason;
   absl::Status error;  ///< As GenerateUpdate's.
 };

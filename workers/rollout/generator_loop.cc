@@ -205,12 +205,17 @@ void GeneratorLoop::Step() {
                              update.new_tokens.end());
     generation.log_probs.insert(generation.log_probs.end(), update.new_log_probs.begin(),
                                 update.new_log_probs.end());
+    generation.sampling_log_probs.insert(generation.sampling_log_probs.end(),
+                                         update.new_sampling_log_probs.begin(),
+                                         update.new_sampling_log_probs.end());
     if (!update.error.ok()) {
       Fail(it, update.error);
     } else if (update.finished) {
       End(it, update.finish_reason);
     } else if (generation.stream) {
-      generation.context->SendProgress(update.new_tokens, update.new_log_probs);
+      generation.context->SendProgress(
+          update.new_tokens, update.new_log_probs,
+          generation.truncated ? update.new_sampling_log_probs : std::vector<float>());
     }
   }
 }

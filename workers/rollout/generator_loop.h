@@ -27,7 +27,9 @@ struct Generation {
   uint64_t policy_version = 0;
   bool stream = true;            ///< Tokens are sent as they come, not with the result alone.
   std::vector<int32_t> tokens;   ///< So far, resumed ones first.
-  std::vector<float> log_probs;  ///< One per token.
+  std::vector<float> log_probs;  ///< One per token, under the full softmax.
+  std::vector<float> sampling_log_probs;  ///< One per token, under what it was sampled from …
+  bool truncated = false;                 ///< … which differs: top-k or top-p cut something.
 };
 
 /// Owns the thread that steps a generator: one that its owner loads with versions from elsewhere

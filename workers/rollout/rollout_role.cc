@@ -23,6 +23,10 @@ v1::TaskResult MakeResult(const engine::Tokenizer& tokenizer, const Generation& 
       policy::MakeColumn("tokens", true, absl::MakeConstSpan(generation.tokens));
   *result.add_columns() =
       policy::MakeColumn("rollout_log_prob", true, absl::MakeConstSpan(generation.log_probs));
+  if (generation.truncated) {
+    *result.add_columns() = policy::MakeColumn("sampling_log_prob", true,
+                                               absl::MakeConstSpan(generation.sampling_log_probs));
+  }
   result.set_response_text(tokenizer.Decode(generation.tokens));
   result.set_prompt_text(generation.prompt_text);
   result.set_finish_reason(reason);
@@ -140,6 +144,15 @@ absl::StatusOr<Generation> RolloutRole::MakeGeneration(const v1::Generate& task)
     return absl::InvalidArgumentError(absl::StrCat("resume_tokens has ", generation.tokens.size(),
                                                    " entries, resume_log_probs ",
                                                    generation.log_probs.size()));
+  }
+  generation.truncated = engine::Truncates(request.params);
+  generation.sampling_log_probs.assign(task.resume_sampling_log_probs().begin(),
+                                       task.resume_sampling_log_probs().end());
+  if (generation.sampling_log_probs.empty()) generation.sampling_log_probs = generation.log_probs;
+  if (generation.sampling_log_probs.size() != generation.tokens.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("resume_tokens has ", generation.tokens.size(),
+                                                   " entries, resume_sampling_log_probs ",
+                                                   generation.sampling_log_probs.size()));
   }
   return generation;
 }

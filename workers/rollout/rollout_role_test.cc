@@ -219,5 +219,36 @@ TEST_F(RolloutRoleTest, AReleaseEndsWhatRuns) {
   }
 }
 
+TEST_F(RolloutRoleTest, TruncatedSamplingHasLogProbsOfItsOwn) {
+  Assign();
+  Publish(0, 1);
+  Load(0);
+  v1::Task task = MakeGenerate(0, 1);
+  task.mutable_generate()->set_top_k(3);
+  const v1::TaskResult whole = Run(task);
+  ASSERT_EQ(whole.columns_size(), 4);
+  EXPECT_EQ(whole.columns(2).name(), "rollout_log_prob");
+  EXPECT_EQ(whole.columns(3).name(), "sampling_log_prob");
+  EXPECT_EQ(whole.columns(2).data().size(), whole.columns(3).data().size());
+  EXPECT_NE(whole.columns(2).data(), whole.columns(3).data());
+
+  const std::vector<int32_t> tokens = Tokens(whole, 1);
+  ASSERT_GE(tokens.size(), 2u);
+  task.set_task_token("resumed");
+  task.mutable_generate()->add_resume_tokens(tokens[0]);
+  task.mutable_generate()->add_resume_log_probs(-0.5f);
+  task.mutable_generate()->add_resume_sampling_log_probs(-0.25f);
+  const v1::TaskResult resumed = Run(task);
+  ASSERT_EQ(resumed.columns_size(), 4);
+  EXPECT_EQ(Tokens(resumed, 1), tokens);
+  const float first = -0.25f;
+  EXPECT_EQ(resumed.columns(3).data(),
+            std::string(reinterpret_cast<const char*>(&first), sizeof(first)) +
+                whole.columns(3).data().substr(4));
+  task.set_task_token("wrong");
+  task.mutable_generate()->add_resume_sampling_log_probs(-0.25f);
+  EXPECT_THAT(Run(task).status().message(), HasSubstr("resume_sampling_log_probs"));
+}
+
 }  // namespace
 }  // namespace baton::rollout

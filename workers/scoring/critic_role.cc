@@ -1,5 +1,6 @@
 #include "workers/scoring/critic_role.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -138,6 +139,7 @@ absl::Status CriticRole::Train(const v1::Task& task,
   auto options =
       trainer::MakeUpdateOptions(assigned.spec, batch, assigned.model->device().is_cpu());
   options.cancelled = [&context] { return context.cancelled(); };
+  options.step = std::max<int64_t>(0, task.update().step() - 1);
   BATON_ASSIGN_OR_RETURN(const auto metrics, assigned.trainer->UpdateValues(batch, loss, options));
   for (const std::string& reason : assigned.trainer->skip_reasons()) {
     Log(LogLevel::kWarn, "an optimizer step of the critic was skipped",

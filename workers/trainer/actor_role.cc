@@ -142,8 +142,9 @@ absl::Status ActorRole::LoadPolicy(const v1::AssignRole& assign, Assigned& assig
                                                  static_cast<uint64_t>(assign.spec().data().seed()),
                                                  assigned.ranks->tensor_group()));
   if (assign.spec().rollout().deterministic()) assigned.model->SetDeterministic(true);
-  auto trainer = engine::Trainer::Create(assigned.model.get(), MakeOptimizerSpec(assign.spec()),
-                                         assigned.ranks->data_group());
+  auto trainer = engine::Trainer::Create(
+      assigned.model.get(), MakeOptimizerSpec(assign.spec(), FirstStepOfActor(assign.spec())),
+      assigned.ranks->data_group());
   if (!trainer.ok()) return Annotate(trainer.status(), "spec.actor");
   assigned.trainer = *std::move(trainer);
   const double asked = assign.spec().rollout().temperature();
@@ -212,6 +213,7 @@ absl::StatusOr<std::map<std::string, double>> ActorRole::Train(
                            MakeTrainBatch(trajectories, assigned.spec.data(), *assigned.source));
     auto options = MakeUpdateOptions(assigned.spec, batch, assigned.model->device().is_cpu());
     options.cancelled = cancelled;
+    options.step = std::max<int64_t>(0, task.update().step() - 1 - FirstStepOfActor(assigned.spec));
     if (loss.ptx_coef > 0) {
       batch = engine::SpreadPretraining(std::move(batch),
                                         static_cast<size_t>(options.ppo_mini_batch_size));

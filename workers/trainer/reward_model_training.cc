@@ -95,6 +95,7 @@ absl::StatusOr<RewardModelTraining::Metrics> RewardModelTraining::Update(
   }
   engine::UpdateOptions options = MakeUpdateOptions(spec_, rows, model_->device().is_cpu());
   options.cancelled = std::move(cancelled);
+  options.step = std::max<int64_t>(0, update.step() - 1);
   BATON_ASSIGN_OR_RETURN(Metrics metrics, trainer_->UpdatePreferences(pairs, options));
   if (held_out.empty()) return metrics;
   BATON_ASSIGN_OR_RETURN(const Metrics judged, Judge(held_out));

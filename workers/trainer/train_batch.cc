@@ -49,6 +49,11 @@ absl::StatusOr<engine::TrainSequence> FromColumns(const v1::Trajectory& trajecto
   BATON_ASSIGN_OR_RETURN(sequence.behaviour_log_probs,
                          ReadOptional(trajectory, "rollout_log_prob"));
   BATON_ASSIGN_OR_RETURN(sequence.old_log_probs, ReadOptional(trajectory, "old_log_prob"));
+  BATON_ASSIGN_OR_RETURN(auto sampling, ReadOptional(trajectory, "sampling_log_prob"));
+  if (!sampling.empty()) {
+    if (sequence.old_log_probs.empty()) sequence.old_log_probs = sequence.behaviour_log_probs;
+    sequence.behaviour_log_probs = std::move(sampling);
+  }
   BATON_ASSIGN_OR_RETURN(sequence.ref_log_probs, ReadOptional(trajectory, "ref_log_prob"));
   BATON_ASSIGN_OR_RETURN(sequence.advantages, ReadOptional(trajectory, "advantages"));
   BATON_ASSIGN_OR_RETURN(sequence.values, ReadOptional(trajectory, columns.values));

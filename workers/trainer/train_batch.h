@@ -19,10 +19,11 @@ struct ValueColumns {
   const char* returns = "returns";
 };
 
-/// Columns `prompt_tokens`, `tokens`, and where they exist `rollout_log_prob`, `old_log_prob`,
-/// `ref_log_prob`, `advantages` (one value, or one per token) and those of a critic. Tokens of
-/// ENVIRONMENT segments are masked out. Positive is a score `accuracy`, or else `reward`, above 0.
-/// Errors name trajectory and column.
+/// Columns `prompt_tokens`, `tokens`, and where they exist `rollout_log_prob`,
+/// `sampling_log_prob`, `old_log_prob`, `ref_log_prob`, `advantages` (one value, or one per token)
+/// and those of a critic. The behaviour is what was sampled from; the old policy is the one of
+/// `old_log_prob`, else of `rollout_log_prob`. Tokens of ENVIRONMENT segments are masked out.
+/// Positive is a score `accuracy`, or else `reward`, above 0. Errors name trajectory and column.
 absl::StatusOr<engine::TrainSequence> FromColumns(const v1::Trajectory& trajectory,
                                                   const ValueColumns& columns = {});
 

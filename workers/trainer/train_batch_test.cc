@@ -51,6 +51,21 @@ TEST(TrainBatch, RecomputedLogProbsAreTheOldOnes) {
   EXPECT_THAT(FromColumns(trajectory).value().old_log_probs, ElementsAre(-4, -5, -6));
 }
 
+// The ratio divides by the full softmax; the behaviour is what was sampled from.
+TEST(TrainBatch, TruncatedSamplingIsTheBehaviourAndNotTheOldPolicy) {
+  v1::Trajectory trajectory = Sampled();
+  *trajectory.add_columns() =
+      policy::MakeColumn("sampling_log_prob", true, std::vector<float>{-0.5, -1.5, -2.5});
+  auto sequence = FromColumns(trajectory).value();
+  EXPECT_THAT(sequence.behaviour_log_probs, ElementsAre(-0.5, -1.5, -2.5));
+  EXPECT_THAT(sequence.old_log_probs, ElementsAre(-1, -2, -3));
+  *trajectory.add_columns() =
+      policy::MakeColumn("old_log_prob", true, std::vector<float>{-4, -5, -6});
+  sequence = FromColumns(trajectory).value();
+  EXPECT_THAT(sequence.behaviour_log_probs, ElementsAre(-0.5, -1.5, -2.5));
+  EXPECT_THAT(sequence.old_log_probs, ElementsAre(-4, -5, -6));
+}
+
 TEST(TrainBatch, MasksWhatTheEnvironmentSaid) {
   v1::Trajectory trajectory = Sampled();
   v1::Segment* segment = trajectory.add_segments();

@@ -12,15 +12,6 @@
 namespace baton::trainer {
 namespace {
 
-int64_t OptimizerStepsPerUpdate(const v1::JobSpec& spec) {
-  const int64_t epochs = std::max(1, spec.actor().ppo_epochs());
-  const int64_t mini_batch = spec.actor().ppo_mini_batch_size();
-  if (mini_batch <= 0) return epochs;
-  int64_t sequences = std::max(1, spec.data().train_batch_size());
-  if (spec.kind() == v1::JOB_KIND_RL) sequences *= std::max(1, spec.rollout().n());
-  return epochs * ((sequences + mini_batch - 1) / mini_batch);
-}
-
 absl::StatusOr<Options> OptionsOf(const v1::Update& update) {
   Options options;
   for (const auto& [key, value] : update.options().fields()) {
@@ -44,9 +35,12 @@ absl::StatusOr<Options> OptionsOf(const v1::Update& update) {
 
 }  // namespace
 
-engine::OptimizerSpec MakeOptimizerSpec(const v1::JobSpec& spec) {
+int64_t FirstStepOfActor(const v1::JobSpec& spec) {
+  return spec.kind() == v1::JOB_KIND_RL ? spec.algorithm().critic_warmup() : 0;
+}
+
+engine::OptimizerSpec MakeOptimizerSpec(const v1::JobSpec& spec, int64_t first_step) {
   const v1::ActorSpec& actor = spec.actor();
-  const int64_t per_update = OptimizerStepsPerUpdate(spec);
   engine::OptimizerSpec out;
   if (actor.has_lr()) out.lr = actor.lr();
   if (actor.has_beta1()) out.beta1 = actor.beta1();
@@ -56,8 +50,8 @@ engine::OptimizerSpec MakeOptimizerSpec(const v1::JobSpec& spec) {
   if (actor.has_grad_clip()) out.grad_clip = actor.grad_clip();
   if (actor.has_lr_schedule()) out.lr_schedule = actor.lr_schedule();
   if (actor.has_min_lr_ratio()) out.min_lr_ratio = actor.min_lr_ratio();
-  out.lr_warmup_steps = actor.lr_warmup_steps() * per_update;
-  out.total_steps = spec.trainer().total_training_steps() * per_update;
+  out.lr_warmup_steps = actor.lr_warmup_steps();
+  out.total_steps = spec.trainer().total_training_steps() - first_step;
   return out;
 }
 

@@ -12,12 +12,16 @@
 
 namespace baton::trainer {
 
-/// Schedules count optimizer steps: those of spec.actor and spec.trainer times the optimizer steps
-/// that one training step takes (epochs, and mini-batches of a full batch).
-engine::OptimizerSpec MakeOptimizerSpec(const v1::JobSpec& spec);
+/// Steps of the job before the first that the actor learns in: those that warm critics up. Its
+/// learning rate's schedule begins there.
+int64_t FirstStepOfActor(const v1::JobSpec& spec);
+
+/// Of spec.actor. Schedules count the job's steps, from `first_step` to the last.
+engine::OptimizerSpec MakeOptimizerSpec(const v1::JobSpec& spec, int64_t first_step = 0);
 
 /// On a CPU micro-batches stay small enough for its caches (which changes no result): at most
 /// kDefaultMaxTokenLen rows, or the longest sequence, of the budget that the spec allows.
+/// UpdateOptions.step is the caller's to set.
 engine::UpdateOptions MakeUpdateOptions(const v1::JobSpec& spec,
                                         absl::Span<const engine::TrainSequence> batch, bool on_cpu);
 

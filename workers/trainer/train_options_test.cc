@@ -8,25 +8,28 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(TrainOptions, SchedulesCountOptimizerSteps) {
+TEST(TrainOptions, SchedulesCountStepsOfTheJob) {
   v1::JobSpec spec;
   spec.set_kind(v1::JOB_KIND_RL);
   spec.mutable_data()->set_train_batch_size(10);
   spec.mutable_rollout()->set_n(8);
-  spec.mutable_actor()->set_ppo_mini_batch_size(32);  // 80 sequences: 3 mini-batches.
+  spec.mutable_actor()->set_ppo_mini_batch_size(32);
   spec.mutable_actor()->set_ppo_epochs(2);
   spec.mutable_actor()->set_lr(0.5);
   spec.mutable_actor()->set_lr_schedule("linear");
   spec.mutable_actor()->set_lr_warmup_steps(5);
   spec.mutable_trainer()->set_total_training_steps(100);
   const auto optimizer = MakeOptimizerSpec(spec);
-  EXPECT_EQ(optimizer.total_steps, 600);
-  EXPECT_EQ(optimizer.lr_warmup_steps, 30);
+  EXPECT_EQ(optimizer.total_steps, 100);
+  EXPECT_EQ(optimizer.lr_warmup_steps, 5);
   EXPECT_EQ(optimizer.lr, 0.5);
   EXPECT_EQ(optimizer.lr_schedule, "linear");
   EXPECT_EQ(optimizer.beta2, 0.999);
-  spec.mutable_actor()->clear_ppo_mini_batch_size();
-  EXPECT_EQ(MakeOptimizerSpec(spec).total_steps, 200);
+  spec.mutable_algorithm()->set_critic_warmup(30);
+  EXPECT_EQ(FirstStepOfActor(spec), 30);
+  EXPECT_EQ(MakeOptimizerSpec(spec, FirstStepOfActor(spec)).total_steps, 70);
+  spec.set_kind(v1::JOB_KIND_SFT);
+  EXPECT_EQ(FirstStepOfActor(spec), 0);
 }
 
 TEST(TrainOptions, MicroBatchesFitTheCache) {
