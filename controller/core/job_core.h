@@ -215,7 +215,7 @@ class JobCore {
   uint32_t samples(v1::Purpose purpose) const;
   int64_t StepOf(v1::Purpose purpose) const;  // it is made for, or after which it evaluates
   uint64_t ValSize() const;
-  TaskRef Ref(TaskKind kind, uint64_t subject, uint32_t attempt, uint32_t part = 0) const;
+  TaskRef Ref(TaskKind kind, uint64_t subject, uint64_t attempt, uint32_t part = 0) const;
   TaskRef RefOf(const Group& group) const;  // of the command that it has not answered
   TaskRef RefOfWork(const std::string& role, uint64_t work) const;  // see WorkId
   static bool Mentions(const std::vector<TaskRef>& refs, const TaskRef& ref);
@@ -232,12 +232,14 @@ class JobCore {
   void Adopt(const std::string& worker, const TaskRef& ref);
   void StopUnwanted(const std::string& worker, const std::vector<TaskRef>& running);
   // Attempts of a task adopted from an earlier epoch go on in this one's numbers.
-  uint32_t NextAttempt(uint32_t attempt) const { return std::max(attempt + 1, attempt_base_); }
+  uint64_t NextAttempt(uint64_t attempt) const {
+    return controller::NextAttempt(attempt, attempt_base_);
+  }
   void ReplayEarly(bool commands);
 
   // Constant after construction.
   JobCoreOptions options_;
-  uint32_t attempt_base_ = 0;  // attempts of this controller's epoch start here
+  uint64_t attempt_base_ = 0;  // attempts of this controller's epoch start here
   bool restored_ = false;
   std::shared_ptr<const v1::Job> submitted_;  // spec, effective_spec, dataflow
   ScoreGraph graph_;

@@ -57,7 +57,7 @@ uint64_t JobCore::ValSize() const {
   return limit == 0 ? val_sources_.size() : std::min<uint64_t>(limit, val_sources_.size());
 }
 
-TaskRef JobCore::Ref(TaskKind kind, uint64_t subject, uint32_t attempt, uint32_t part) const {
+TaskRef JobCore::Ref(TaskKind kind, uint64_t subject, uint64_t attempt, uint32_t part) const {
   TaskRef ref;
   ref.kind = kind;
   ref.subject = subject;
@@ -88,7 +88,7 @@ bool JobCore::Wants(const std::string& worker, const TaskRef& ref) const {
   if (it == trajectories_.end()) return false;
   const bool generates = ref.kind == TaskKind::kGenerate;
   if (!generates && ref.part >= it->second.tries.size()) return false;
-  const uint32_t attempt = generates ? it->second.attempt : it->second.tries[ref.part].attempt;
+  const uint64_t attempt = generates ? it->second.attempt : it->second.tries[ref.part].attempt;
   if (attempt != ref.attempt && !Mutated(Mutation::kStaleTokenAccepted)) return false;
   const std::string& role = generates ? std::string("rollout") : graph_.role(ref.part);
   const RolloutManager& manager = generates ? rollouts_ : scorers_.at(role).manager;

@@ -94,7 +94,7 @@ void JobCore::SendAssign(Slot& slot, const Group* group) {
   slot.version = 0;
   slot.loading = false;
   slot.since = now_;
-  slot.attempt = std::max(slot.attempt + 1, attempt_base_);
+  slot.attempt = NextAttempt(slot.attempt);
   StartTask task;
   task.worker = slot.worker;
   task.args.role = slot.role;
@@ -173,7 +173,7 @@ void JobCore::LoadWeights() {
     slot.loading = true;
     slot.loading_version = policy_version_;
     slot.since = now_;
-    slot.attempt = std::max(slot.attempt + 1, attempt_base_);
+    slot.attempt = NextAttempt(slot.attempt);
     StartTask task;
     task.worker = slot.worker;
     task.args.role = slot.role;

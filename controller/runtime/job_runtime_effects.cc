@@ -60,7 +60,7 @@ v1::Task JobRuntime::MakeTask(const StartTask& effect) {
   task.set_role(effect.args.role);
   task.set_method(effect.args.method.empty() ? std::string(MethodName(effect.ref.kind))
                                              : effect.args.method);
-  task.set_attempt(effect.ref.attempt & 0xff);
+  task.set_attempt(TryOf(effect.ref.attempt));
   if (effect.args.deadline != absl::InfiniteDuration()) {
     task.mutable_deadline()->set_seconds(absl::ToInt64Seconds(effect.args.deadline));
   }
