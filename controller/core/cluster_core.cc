@@ -188,16 +188,21 @@ ClusterEffects ClusterCore::OnTick(absl::Time now) {
     workers_.erase(id);
   }
   Match(effects);
+  Reseat(now, effects);
   return effects;
 }
 
 ClusterEffects ClusterCore::OnNeed(const std::string& job, int priority, int64_t order, bool active,
-                                   const std::map<std::string, int>& missing, absl::Time now) {
+                                   const std::map<std::string, int>& missing, absl::Time now,
+                                   const SeatHints& hints) {
   ClusterEffects effects;
-  Need need{priority, order, active, missing};
+  Need need{priority, order, active, missing, hints, now};
   if (missing.empty()) {
     needs_.erase(job);
   } else {
+    const auto before = needs_.find(job);
+    const bool blocked = before != needs_.end() && !before->second.hints.blocking.empty();
+    if (blocked) need.since = before->second.since;
     needs_[job] = std::move(need);
   }
   Match(effects);
@@ -254,6 +259,13 @@ absl::StatusOr<ClusterEffects> ClusterCore::OnDrain(const std::string& id, absl:
   return effects;
 }
 
+ClusterGrant ClusterCore::GrantOf(const std::string& job, const std::string& id,
+                                  const Worker& worker) {
+  ClusterGrant grant{job, id, worker.roles, {}};
+  for (const std::string& role : Split(worker.roles)) grant.credits[role] = CreditsOf(worker, role);
+  return grant;
+}
+
 bool ClusterCore::Serve(const std::string& job, Need& need, ClusterEffects& effects) {
   std::vector<std::pair<std::string, std::string>> chosen;  // worker, roles
   std::set<std::string> taken;
@@ -289,9 +301,7 @@ bool ClusterCore::Serve(const std::string& job, Need& need, ClusterEffects& effe
     worker.job = job;
     worker.roles = roles;
     --need.missing[roles];
-    ClusterGrant grant{job, id, roles, {}};
-    for (const std::string& role : Split(roles)) grant.credits[role] = CreditsOf(worker, role);
-    effects.push_back(std::move(grant));
+    effects.push_back(GrantOf(job, id, worker));
   }
   need.active = true;
   return true;
@@ -409,6 +419,13 @@ void ClusterCore::Explain(const std::string& job, absl::Time now,
     }
     for (const auto& [roles, missing] : need->second.missing) {
       if (missing > 0) wait.set_cause(absl::StrCat(wait.cause(), "; ", WhoHas(roles, job)));
+    }
+    std::string seat;
+    if (const auto chain = ChainFor(job, need->second, &seat); chain.size() > 1) {
+      wait.set_cause(absl::StrCat(wait.cause(), "; worker ", chain[0].id, " moves from ",
+                                  chain[0].roles, " to ", seat, ", and worker ", chain.back().id,
+                                  " is free"));
+      SetDuration(wait.mutable_deadline_in(), need->second.since + options_.reseat_after - now);
     }
     // A worker that plays several roles is counted for each of them, and takes one.
     const auto free = std::count_if(workers_.begin(), workers_.end(), [&](const auto& entry) {

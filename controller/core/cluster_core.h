@@ -11,6 +11,9 @@
 // the lease ends: the same process may come back. After a controller restart, the workers that
 // jobs held are expected for one lease.
 //
+// A job that cannot go on for want of a seat that no free worker plays is not left to a person
+// where its own workers could change their seats (reseat.h).
+//
 // Among jobs of equal priority that wait alike, the one goes first whose project holds the fewest
 // workers for its weight; a project with a limit never holds more.
 #ifndef BATON_CONTROLLER_CORE_CLUSTER_CORE_H_
@@ -31,6 +34,8 @@
 #include "baton/v1/job_service.pb.h"
 #include "baton/v1/worker_service.pb.h"
 #include "controller/core/conduct.h"
+#include "controller/core/reseat.h"
+#include "controller/core/seat_hints.h"
 
 namespace baton::controller {
 
@@ -40,6 +45,9 @@ struct ClusterOptions {
   int protocol_min = 1;  ///< Protocol versions this controller speaks.
   int protocol_max = 1;
   int max_silences = 3;  ///< Deadlines that a worker may let pass before it is drained.
+  /// A job that cannot go on without a seat that no free worker plays waits so long before its own
+  /// workers change their seats for it.
+  absl::Duration reseat_after = absl::Seconds(20);
 };
 
 // ---- Effects of the cluster ---------------------------------------------------------------
@@ -62,6 +70,7 @@ struct ClusterGrant {
 };
 struct ClusterLost {
   std::string job, worker, reason;
+  bool moves = false;  ///< It lives and is granted another seat of the job next.
 };
 struct ClusterBack {
   std::string job, worker;
@@ -86,7 +95,8 @@ class ClusterCore {
   /// What a job still lacks, roles of a seat -> count; replaces what it asked before. `active` jobs
   /// have started already.
   ClusterEffects OnNeed(const std::string& job, int priority, int64_t order, bool active,
-                        const std::map<std::string, int>& missing, absl::Time now);
+                        const std::map<std::string, int>& missing, absl::Time now,
+                        const SeatHints& hints = {});
   /// A job gives a worker back. Others are granted before a silent one; after `max_silences` in a
   /// row, or when it is slow, it gets no work until its process is restarted.
   ClusterEffects OnReturn(const std::string& job, const std::string& worker, absl::Time now,
@@ -130,7 +140,15 @@ class ClusterCore {
     int64_t order = 0;
     bool active = false;
     std::map<std::string, int> missing;
+    SeatHints hints;
+    absl::Time since;  // since when a seat blocks the job, or somebody moved for it
   };
+  /// The moves that would fill a blocking seat of an active job; none: no seat, or no way.
+  std::vector<SeatedWorker> ChainFor(const std::string& job, const Need& need,
+                                     std::string* seat) const;
+  void Reseat(absl::Time now, ClusterEffects& effects);
+  void Move(const std::string& job, const std::string& seat, const std::vector<SeatedWorker>& chain,
+            ClusterEffects& effects);
   void Match(ClusterEffects& effects);
   bool MayServe(const Need& need, std::map<std::string, int>& free) const;
   const v1::Project* ProjectOfJob(const std::string& job) const;
@@ -142,6 +160,8 @@ class ClusterCore {
   /// Names the jobs of `job`'s own project; what other projects run is nobody else's matter.
   std::string WhoHas(const std::string& roles, const std::string& job) const;
   static void Drain(Worker& worker, const std::string& reason);
+  /// Of the seat whose roles the worker has been given.
+  static ClusterGrant GrantOf(const std::string& job, const std::string& id, const Worker& worker);
   static int CreditsOf(const Worker& worker, const std::string& role);
   static bool Plays(const Worker& worker, const std::string& role);
   static bool PlaysAll(const Worker& worker, const std::string& roles);

@@ -12,6 +12,7 @@
 #include "baton/store/v1/rows.pb.h"
 #include "baton/v1/job_service.pb.h"
 #include "controller/core/conduct.h"
+#include "controller/core/seat_hints.h"
 #include "controller/core/task.h"
 #include "controller/core/trajectory.h"
 
@@ -29,6 +30,7 @@ struct WorkerGranted {
 struct WorkerLost {
   std::string worker;
   std::string reason;
+  bool moves = false;  ///< It lives and is granted another seat of this job next.
 };
 /// A worker re-attached within its lease: the same process.
 struct WorkerBack {
@@ -64,6 +66,7 @@ struct TaskDone {
   TaskRef ref;
   absl::Status status;
   TaskOutput output;
+  bool role_lost = false;  ///< `status` is ROLE_NOT_HELD: the worker does not hold the role.
 };
 /// The batch of BuildBatch stands and can be fetched.
 struct BatchBuilt {
@@ -190,6 +193,7 @@ struct NeedWorkers {
 struct ReturnWorker {
   std::string worker;
   Conduct conduct = Conduct::kGood;
+  SeatHints hints;
 };
 /// The job ended or rests: the queue forgets what it asked for.
 struct LeaveQueue {};

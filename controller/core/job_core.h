@@ -118,7 +118,7 @@ class JobCore {
   void SendAssign(Slot& slot, const Group* group);
   void OnRoleTask(const TaskDone& event, Slot& slot);
   void OnLoadWeights(const TaskDone& event, Slot& slot);
-  void LoseWorker(std::string worker, const std::string& reason);
+  void LoseWorker(std::string worker, const std::string& reason, bool moves = false);
   void Empty(Slot& slot);
   void Back(Slot& slot, const WorkerBack& event);
   void NoteCommand(const Slot& slot, const WorkerBack& event);
@@ -140,6 +140,7 @@ class JobCore {
   void LoadWeights();
   void ReleaseAll();
   void CheckReleased();
+  void SendRelease(Slot& slot);
   bool Releasing() const { return roster_.AnyIn(SlotState::kReleasing); }
   void Join(const Slot& slot);
   void RecoverTrainer(const std::string& role, const std::string& reason);
@@ -229,7 +230,7 @@ class JobCore {
   std::string WhyStale(const TrajectoryInfo& trajectory) const;
   bool Restored(v1::Purpose purpose) const;  // a step or evaluation of which was under way
   void AdoptRunning();
-  void Adopt(const std::string& worker, const TaskRef& ref);
+  void Adopt(const Adoptable& running);
   void StopUnwanted(const std::string& worker, const std::vector<TaskRef>& running);
   // Attempts of a task adopted from an earlier epoch go on in this one's numbers.
   uint64_t NextAttempt(uint64_t attempt) const {
@@ -276,9 +277,9 @@ class JobCore {
   std::map<uint64_t, TrajectoryInfo> trajectories_;             // of the phase, by id
   std::map<uint64_t, store::v1::TrajectoryRow> restored_rows_;  // by id, until the step stands
   std::map<uint64_t, uint64_t> restored_serials_;
-  bool begun_ = false;           // trajectories_ are those of the step or the evaluation
-  std::vector<TaskDone> early_;  // results that came back before their step was restored
-  std::vector<std::pair<std::string, TaskRef>> adoptable_;  // running when their worker came back
+  bool begun_ = false;                // trajectories_ are those of the step or the evaluation
+  std::vector<TaskDone> early_;       // results that came back before their step was restored
+  std::vector<Adoptable> adoptable_;  // running when their worker came back
   uint64_t ready_ = 0;
   uint32_t rounds_ = 0;     // of prompts that the step has drawn
   uint64_t next_draw_ = 0;  // of the next round

@@ -186,17 +186,20 @@ bool JobCore::Restored(v1::Purpose purpose) const {
 
 // Workers that came back before the step was restored told what they run; it stays with them.
 void JobCore::AdoptRunning() {
-  for (const auto& [worker, ref] : std::exchange(adoptable_, {})) {
-    Adopt(worker, ref);
-    StopUnwanted(worker, {ref});
+  for (const Adoptable& running : std::exchange(adoptable_, {})) {
+    Adopt(running);
+    StopUnwanted(running.worker, {running.ref});
   }
 }
 
-void JobCore::Adopt(const std::string& worker, const TaskRef& ref) {
+void JobCore::Adopt(const Adoptable& running) {
+  const auto& [worker, ref, version] = running;
   auto it = trajectories_.find(ref.subject);
   if (it == trajectories_.end() || ref.step != step_ || ref.incarnation != incarnation_) return;
   TrajectoryInfo& trajectory = it->second;
   if (ref.kind == TaskKind::kGenerate && trajectory.state == TrajectoryState::kPending) {
+    // Its tokens are of the version that the worker held, and count as those of this one.
+    if (roster_.hybrid() ? !published_ : version != policy_version_) return;
     if (!rollouts_.Adopt(trajectory.id, worker, now_)) return;
     trajectory.attempt = ref.attempt;
     trajectory.state = TrajectoryState::kGenerating;

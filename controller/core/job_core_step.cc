@@ -354,6 +354,8 @@ void JobCore::Dispatch() {
 void JobCore::StartGenerate(const RolloutManager::Assignment& assignment) {
   TrajectoryInfo& trajectory = trajectories_.at(assignment.trajectory);
   trajectory.state = TrajectoryState::kGenerating;
+  // A response is of one version: tokens of other weights are not gone on with.
+  if (!WhyStale(trajectory).empty()) trajectory.tokens = 0;
   trajectory.policy_version = policy_version_;
   trajectory.incarnation = incarnation_;
   StartTask task;
@@ -408,6 +410,11 @@ void JobCore::OnGenerated(const TaskDone& event) {
   }
   rollouts_.Finish(trajectory.id);
   rollouts_.Heard(event.worker, now_);
+  // A failure that an earlier controller may have seen, and acted on, is not counted again.
+  if (!event.status.ok() && event.ref.attempt < attempt_base_) {
+    RetryGenerate(trajectory, absl::CancelledError("it is asked again"), event.worker);
+    return Advance();
+  }
   if (GenerationTp(spec()) > 1 && LosesRank(event.status)) {  // of a replica, which are the actor's
     RetryGenerate(trajectory, absl::CancelledError("a rank is lost"), event.worker);
     return BreakGroup(actor_group(), event);
@@ -466,6 +473,10 @@ void JobCore::OnScored(const TaskDone& event, bool late) {
     scorer.pace.Add(event.worker, absl::ToDoubleSeconds(took));
   }
   scorer.manager.Finish(work);
+  if (!event.status.ok() && event.ref.attempt < attempt_base_) {  // as in OnGenerated
+    RetryScore(trajectory, part, absl::CancelledError("it is asked again"), event.worker);
+    return Dispatch();
+  }
   scorer.manager.Heard(event.worker, now_);
   Group* const group = GroupOf(node.role());
   if (group != nullptr && group->tp > 1 && !late && LosesRank(event.status)) {

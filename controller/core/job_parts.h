@@ -74,6 +74,13 @@ struct Scorer {
   PeerPace pace;  // seconds per response
 };
 
+/// What a worker that came back runs, until it is known whether that is wanted.
+struct Adoptable {
+  std::string worker;
+  TaskRef ref;
+  uint64_t version = 0;  // of the policy that it held then, in role rollout
+};
+
 /// A command that found no room, on a disk or in shared memory, is issued again later.
 struct NoRoom {
   TaskKind kind = TaskKind::kPublish;

@@ -150,7 +150,7 @@ absl::Status Controller::Restore() {
         order = order_[job];
       }
       Apply(cluster_->OnNeed(job, runtime->priority(), order, IsActive(runtime->state()),
-                             need.missing, clock_.Now()));
+                             need.missing, clock_.Now(), need.hints));
     });
   };
   context_.return_worker = [this](const std::string& job, const ReturnWorker& back) {

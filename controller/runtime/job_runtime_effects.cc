@@ -132,8 +132,11 @@ void JobRuntime::FillGenerate(const StartTask& effect, v1::Task& task) {
     generate->set_prompt(example->prompt);
     for (const v1::ChatMessage& m : example->messages) *generate->add_messages() = m;
   }
+  // The core knows how many tokens are of this version's weights: others are of no use.
   const auto partial = partials_.find(info.id);
-  if (partial != partials_.end()) {
+  if (partial != partials_.end() && partial->second.tokens.size() != info.tokens) {
+    partials_.erase(partial);
+  } else if (partial != partials_.end()) {
     generate->mutable_resume_tokens()->Add(partial->second.tokens.begin(),
                                            partial->second.tokens.end());
     generate->mutable_resume_log_probs()->Add(partial->second.log_probs.begin(),

@@ -142,7 +142,8 @@ void SimulatedController::Leave(Job& job, Turn& turn) {
 
 void SimulatedController::OnProgress(Job& job, const std::string& worker, const TaskRef& ref,
                                      const WorkerMessage& message) {
-  if (ref.kind != TaskKind::kGenerate || !job.core->Wants(worker, ref)) return;
+  if (ref.kind != TaskKind::kGenerate || job.core->Find(ref.subject) == nullptr) return;
+  if (!job.core->Wants(worker, ref)) return;
   auto& [tokens, content] = job.partials[ref.subject];
   if (message.offset != tokens) return;
   tokens += message.count;
@@ -162,6 +163,7 @@ void SimulatedController::OnResult(Job& job, const std::string& worker, const Ta
   done.status = result.status;
   if (!job.core->Wants(worker, ref)) {
     world_.Check(
+  done.role_lost = IsRoleNotHeld(result.status);
         "StaleTokenChangesNothing",
         StaleTokenChangesNothing(world_.history().jobs[job.name], *job.core, done, world_.now()));
     return Refuse(job, worker, ref);
@@ -298,7 +300,9 @@ void SimulatedController::Do(Job& job, const StartTask& effect) {
       break;
     case TaskKind::kGenerate: {
       const auto partial = job.partials.find(effect.ref.subject);
-      if (partial != job.partials.end()) {
+      if (partial != job.partials.end() && partial->second.first != effect.args.trajectory.tokens) {
+        job.partials.erase(partial);
+      } else if (partial != job.partials.end()) {
         task.resume = partial->second.first;
         task.resume_content = partial->second.second;
       }
@@ -345,7 +349,10 @@ void SimulatedController::Do(Job& job, const StopTask& effect) {
   const std::string token = EncodeToken({job.name, effect.ref});
   auto& current = world_.history().jobs[job.name].current;
   const auto it = current.find(SubjectOf(effect.ref, effect.worker));
-  if (it != current.end() && it->second == token + effect.worker) current.erase(it);
+  if (it != current.end() && it->second == token + effect.worker) {
+    world_.history().jobs[job.name].stopped.insert(it->first);
+    current.erase(it);
+  }
   ControllerMessage message;
   message.kind = ControllerMessage::Kind::kCancel;
   message.token = token;
@@ -474,9 +481,9 @@ void SimulatedController::Do(Job& job, const EmitEvent& effect) {
 }
 
 void SimulatedController::Do(Job& job, const NeedWorkers& effect) {
-  OnCluster([this, &job, missing = effect.missing] {
-    Apply(cluster_->OnNeed(job.name, job.priority, job.order, IsActive(job.snapshot), missing,
-                           world_.now()));
+  OnCluster([this, &job, effect] {
+    Apply(cluster_->OnNeed(job.name, job.priority, job.order, IsActive(job.snapshot),
+                           effect.missing, world_.now(), effect.hints));
   });
 }
 

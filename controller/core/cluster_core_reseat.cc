@@ -1,0 +1,75 @@
+// ClusterCore: workers of a job change their seats.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "controller/core/cluster_core.h"
+
+namespace baton::controller {
+
+std::vector<SeatedWorker> ClusterCore::ChainFor(const std::string& job, const Need& need,
+                                                std::string* seat) const {
+  if (!need.active || RoomOf(job) < 1) return {};
+  std::vector<SeatedWorker> workers;
+  for (const auto& [id, worker] : workers_) {
+    const bool here = worker.job.empty() || worker.job == job;
+    if (worker.session == 0 || worker.draining || !here) continue;
+    workers.push_back({id, worker.roles});
+  }
+  const auto plays = [&](const std::string& id, const std::string& roles) {
+    return PlaysAll(workers_.at(id), roles);
+  };
+  for (const std::string& roles : need.hints.blocking) {
+    const auto missing = need.missing.find(roles);
+    if (missing == need.missing.end() || missing->second == 0) continue;
+    auto chain = FindChain(roles, workers, need.hints.anchored, plays);
+    if (chain.empty()) continue;
+    *seat = roles;
+    return chain;
+  }
+  return {};
+}
+
+// What free workers can do for it was granted before; so a chain has somebody who moves.
+void ClusterCore::Reseat(absl::Time now, ClusterEffects& effects) {
+  for (auto need = needs_.begin(); need != needs_.end();) {
+    const std::string job = need->first;
+    std::string seat;
+    std::vector<SeatedWorker> chain;
+    if (now - need->second.since >= options_.reseat_after) {
+      chain = ChainFor(job, need->second, &seat);
+    }
+    if (chain.empty()) {
+      ++need;
+      continue;
+    }
+    need->second.since = now;
+    --need->second.missing[seat];
+    Move(job, seat, chain, effects);
+    const auto& missing = need->second.missing;
+    const bool complete = std::all_of(missing.begin(), missing.end(),
+                                      [](const auto& roles) { return roles.second == 0; });
+    need = complete ? needs_.erase(need) : std::next(need);
+  }
+}
+
+void ClusterCore::Move(const std::string& job, const std::string& seat,
+                       const std::vector<SeatedWorker>& chain, ClusterEffects& effects) {
+  for (const SeatedWorker& worker : chain) {  // all seats are free before one is taken
+    if (worker.roles.empty()) continue;
+    effects.push_back(
+        ClusterLost{job, worker.id,
+                    absl::StrCat("it moves to another seat: without ", seat,
+                                 " the job cannot go on, and no free worker plays that"),
+                    /*moves=*/true});
+  }
+  std::string roles = seat;
+  for (const SeatedWorker& moving : chain) {
+    Worker& worker = workers_.at(moving.id);
+    worker.job = job;
+    worker.roles = roles;
+    effects.push_back(GrantOf(job, moving.id, worker));
+    roles = moving.roles;
+  }
+}
+
+}  // namespace baton::controller
