@@ -78,6 +78,11 @@ struct BatchBuilt {
   std::map<std::string, double> metrics;
   std::map<std::string, double> algorithm;  ///< BuildBatch::algorithm after this step.
 };
+/// The experience log cannot give these payloads back: they are damaged, or gone.
+struct PayloadLost {
+  std::map<uint64_t, uint64_t> trajectories;  ///< Id -> serial of the row that named the payload.
+  std::string reason;
+};
 /// The checkpoint of CommitCheckpoint is complete (or not).
 struct CheckpointCommitted {
   absl::Status status;
@@ -96,7 +101,7 @@ struct TimeLost {
 
 using Event = std::variant<WorkerGranted, WorkerLost, WorkerBack, DataLoaded, TaskProgressed,
                            TaskDone, BatchBuilt, CheckpointCommitted, CancelRequested,
-                           PauseRequested, ResumeRequested, Tick, TimeLost>;
+                           PauseRequested, ResumeRequested, Tick, TimeLost, PayloadLost>;
 
 // ---- Effects ------------------------------------------------------------------------------
 
@@ -164,7 +169,7 @@ struct PutMetrics {
 };
 /// Read the data files, find the model; answer with DataLoaded.
 struct LoadData {};
-/// Put a batch together, compute its advantages; answer with BatchBuilt.
+/// Put a batch together, compute its advantages; answer with BatchBuilt, or with PayloadLost.
 struct BuildBatch {
   int64_t step = 0;
   uint64_t incarnation = 0;
@@ -188,12 +193,12 @@ struct DeleteCheckpoint {
 /// Ask the queue for workers in all: the roles of a seat, joined by "+" -> how many are missing.
 struct NeedWorkers {
   std::map<std::string, int> missing;
+  SeatHints hints;
 };
 /// Give a worker back to the queue.
 struct ReturnWorker {
   std::string worker;
   Conduct conduct = Conduct::kGood;
-  SeatHints hints;
 };
 /// The job ended or rests: the queue forgets what it asked for.
 struct LeaveQueue {};

@@ -93,6 +93,7 @@ class JobCore {
   void On(const TaskDone& event);
   void On(const BatchBuilt& event);
   void On(const CheckpointCommitted& event);
+  void On(const PayloadLost& event);  // job_core_payloads.cc
   void On(const CancelRequested& event);
   void On(const PauseRequested& event);
   void On(const ResumeRequested& event);
@@ -139,8 +140,8 @@ class JobCore {
   void DropCommand(Group& group);
   void LoadWeights();
   void ReleaseAll();
-  void CheckReleased();
   void SendRelease(Slot& slot);
+  void CheckReleased();
   bool Releasing() const { return roster_.AnyIn(SlotState::kReleasing); }
   void Join(const Slot& slot);
   void RecoverTrainer(const std::string& role, const std::string& reason);
@@ -187,6 +188,7 @@ class JobCore {
   void RetryScore(TrajectoryInfo& trajectory, uint32_t node, const absl::Status& status,
                   const std::string& failed_on);
   void Scored(TrajectoryInfo& trajectory, uint32_t node);
+  void GenerateAnew(TrajectoryInfo& trajectory);
   void MaybePhaseDone();
   void FinishEvaluation();
   void FinishStep(const Metrics& update_metrics, bool updated);

@@ -449,7 +449,6 @@ void JobCore::OnGenerated(const TaskDone& event) {
   trajectory.location = event.output.location;
   trajectory.failures = 0;
   trajectory.scored = 0;
-  trajectory.attempt = attempt_base_;
   trajectory.serial = next_serial_++;
   trajectory.state =
       graph_.Wanted(trajectory.purpose) != 0 ? TrajectoryState::kScoring : TrajectoryState::kReady;
@@ -473,11 +472,11 @@ void JobCore::OnScored(const TaskDone& event, bool late) {
     scorer.pace.Add(event.worker, absl::ToDoubleSeconds(took));
   }
   scorer.manager.Finish(work);
+  scorer.manager.Heard(event.worker, now_);
   if (!event.status.ok() && event.ref.attempt < attempt_base_) {  // as in OnGenerated
     RetryScore(trajectory, part, absl::CancelledError("it is asked again"), event.worker);
     return Dispatch();
   }
-  scorer.manager.Heard(event.worker, now_);
   Group* const group = GroupOf(node.role());
   if (group != nullptr && group->tp > 1 && !late && LosesRank(event.status)) {
     RetryScore(trajectory, part, absl::CancelledError("a rank is lost"), event.worker);
@@ -529,7 +528,8 @@ void JobCore::OnScored(const TaskDone& event, bool late) {
 }
 
 void JobCore::Scored(TrajectoryInfo& trajectory, uint32_t node) {
-  trajectory.tries[node] = NodeTry{attempt_base_};
+  // Its attempts go on where they are, should it be asked again.
+  trajectory.tries[node] = NodeTry{trajectory.tries[node].attempt};
   trajectory.scored |= uint64_t{1} << node;
   if ((graph_.Wanted(trajectory.purpose) & ~trajectory.scored) != 0) return;
   trajectory.state = TrajectoryState::kReady;

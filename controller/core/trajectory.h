@@ -38,6 +38,7 @@ struct TrajectoryInfo {
   TrajectoryState state = TrajectoryState::kPending;
   uint64_t attempt = 0;         ///< Of the generation.
   uint32_t failures = 0;        ///< Generations that ended with an error.
+  uint32_t losses = 0;          ///< Times its payload was lost.
   uint64_t scored = 0;          ///< Score nodes done: bit i is node i of the dataflow.
   std::vector<NodeTry> tries;   ///< Of the score nodes, by node.
   uint64_t policy_version = 0;  ///< That generates or generated it.

@@ -180,7 +180,11 @@ void JobRuntime::SendScore(const StartTask& effect) {
   OnDisk([this, effect] {  // after a restart
     auto read = ReadWhole(effect.args.trajectory);
     OnStrand([this, effect, read = std::move(read)]() mutable {
-      if (!read.ok()) return Run(TaskDone{effect.worker, effect.ref, read.status(), {}});
+      if (!read.ok()) {
+        const TrajectoryInfo& info = effect.args.trajectory;
+        return Run(PayloadLost{{{info.id, info.serial}}, std::string(read.status().message())});
+      }
+      if (!core_.Wants(effect.worker, effect.ref)) return;  // it was found lost meanwhile
       v1::Task task = MakeTask(effect);
       // Somebody else may have read it meanwhile, and added to it.
       const auto kept = payloads_.try_emplace(effect.args.trajectory.id, *std::move(read)).first;
@@ -491,22 +495,25 @@ void JobRuntime::Do(const BuildBatch& effect) {
     known.push_back(MakeExample(info));
   }
   OnDisk([this, effect, plain, known = std::move(known)]() mutable {
-    absl::Status status;
-    for (size_t i = 0; i < known.size() && status.ok(); ++i) {
+    PayloadLost lost;
+    for (size_t i = 0; i < known.size(); ++i) {
       if (!known[i].trajectory_id().empty()) continue;
       auto whole = ReadWhole(effect.trajectories[i]);
-      status = whole.status();
-      if (whole.ok()) known[i] = *std::move(whole);
+      if (whole.ok()) {
+        known[i] = *std::move(whole);
+        continue;
+      }
+      lost.trajectories[effect.trajectories[i].id] = effect.trajectories[i].serial;
+      lost.reason = std::string(whole.status().message());
     }
-    absl::StatusOr<BuiltBatch> built = absl::InternalError("not read");
-    if (!status.ok()) {
-      built = status;
-    } else {
+    absl::StatusOr<BuiltBatch> built = absl::DataLossError(lost.reason);
+    if (lost.trajectories.empty()) {
       built = plain ? MakePlainBatch(effect, std::move(known))
                     : MakeBatch(submitted_->dataflow(), effect, std::move(known));
     }
-    OnStrand([this, effect, built = std::move(built)]() mutable {
+    OnStrand([this, effect, lost = std::move(lost), built = std::move(built)]() mutable {
       if (IsTerminal(core_.state())) return;
+      if (!lost.trajectories.empty()) return Run(lost);
       if (!built.ok()) {
         return Run(BatchBuilt{built.status(), effect.step, effect.incarnation});
       }
