@@ -211,17 +211,22 @@ ClusterEffects ClusterCore::OnTick(absl::Time now) {
     Forget(id);
   }
   Match(effects);
+  Reseat(now, effects);
   return effects;
 }
 
 ClusterEffects ClusterCore::OnNeed(const std::string& job, int priority, int64_t order, bool active,
                                    const std::map<std::string, int>& missing, absl::Time now,
+                                   const SeatHints& hints,
                                    const std::map<std::string, std::string>& features) {
   ClusterEffects effects;
   if (missing.empty()) {
     needs_.Erase(job);
   } else {
-    needs_.Put(job, {priority, order, active, missing, features});
+    const WorkerNeed* before = needs_.Find(job);
+    const bool blocked = before != nullptr && !before->hints.blocking.empty();
+    const absl::Time since = blocked ? before->since : now;
+    needs_.Put(job, {priority, order, active, missing, features, hints, since});
   }
   Match(effects);
   return effects;
@@ -310,6 +315,13 @@ absl::StatusOr<ClusterEffects> ClusterCore::OnDrain(const std::string& id, absl:
   return effects;
 }
 
+ClusterGrant ClusterCore::GrantOf(const std::string& job, const std::string& id,
+                                  const Worker& worker) {
+  ClusterGrant grant{job, id, worker.roles, {}};
+  for (const std::string& role : Split(worker.roles)) grant.credits[role] = CreditsOf(worker, role);
+  return grant;
+}
+
 int ClusterCore::HeldBy(const std::string& project) const {
   return static_cast<int>(std::count_if(workers_.begin(), workers_.end(), [&](const auto& entry) {
     return !entry.second.job.empty() && ProjectId(entry.second.job) == project;
@@ -366,6 +378,13 @@ void ClusterCore::Explain(const std::string& job, absl::Time now,
     for (const auto& [roles, missing] : need->missing) {
       if (missing > 0)
         wait.set_cause(absl::StrCat(wait.cause(), "; ", WhoHas(roles, job, need->features)));
+    }
+    std::string seat;
+    if (const auto chain = ChainFor(job, *need, &seat); chain.size() > 1) {
+      wait.set_cause(absl::StrCat(wait.cause(), "; worker ", chain[0].id, " moves from ",
+                                  chain[0].roles, " to ", seat, ", and worker ", chain.back().id,
+                                  " is free"));
+      SetDuration(wait.mutable_deadline_in(), need->since + options_.reseat_after - now);
     }
     // A worker that plays several roles is counted for each of them, and takes one.
     const auto free = std::count_if(workers_.begin(), workers_.end(), [&](const auto& entry) {

@@ -11,6 +11,9 @@
 // the lease ends: the same process may come back. After a controller restart, the workers that
 // jobs held are expected for one lease.
 //
+// A job that cannot go on for want of a seat that no free worker plays is not left to a person
+// where its own workers could change their seats (reseat.h).
+//
 // Among jobs of equal priority that wait alike, the one goes first whose project holds the fewest
 // workers for its weight; a project with a limit never holds more.
 #ifndef BATON_CONTROLLER_CORE_CLUSTER_CORE_H_
@@ -32,6 +35,8 @@
 #include "baton/v1/worker_service.pb.h"
 #include "controller/core/conduct.h"
 #include "controller/core/need_queue.h"
+#include "controller/core/reseat.h"
+#include "controller/core/seat_hints.h"
 
 namespace baton::controller {
 
@@ -41,6 +46,9 @@ struct ClusterOptions {
   int protocol_min = 1;  ///< Protocol versions this controller speaks.
   int protocol_max = 1;
   int max_silences = 3;  ///< Deadlines that a worker may let pass before it is drained.
+  /// A job that cannot go on without a seat that no free worker plays waits so long before its own
+  /// workers change their seats for it.
+  absl::Duration reseat_after = absl::Seconds(20);
 };
 
 // ---- Effects of the cluster ---------------------------------------------------------------
@@ -63,6 +71,7 @@ struct ClusterGrant {
 };
 struct ClusterLost {
   std::string job, worker, reason;
+  bool moves = false;  ///< It lives and is granted another seat of the job next.
 };
 struct ClusterBack {
   std::string job, worker;
@@ -95,6 +104,7 @@ class ClusterCore {
   /// have started already. `features`: role -> what a worker must promise to play it here.
   ClusterEffects OnNeed(const std::string& job, int priority, int64_t order, bool active,
                         const std::map<std::string, int>& missing, absl::Time now,
+                        const SeatHints& hints = {},
                         const std::map<std::string, std::string>& features = {});
   /// A job gives a worker back. Others are granted before a silent one; after `max_silences` in a
   /// row, or when it is slow, it gets no work until its process is restarted.
@@ -147,10 +157,17 @@ class ClusterCore {
   };
   struct Supply;  // cluster_core_match.cc
   struct Place;
+  /// The moves that would fill a blocking seat of an active job; none: no seat, or no way.
+  std::vector<SeatedWorker> ChainFor(const std::string& job, const WorkerNeed& need,
+                                     std::string* seat) const;
+  void Reseat(absl::Time now, ClusterEffects& effects);
+  void Move(const std::string& job, const std::string& seat, const std::vector<SeatedWorker>& chain,
+            ClusterEffects& effects);
   void Match(ClusterEffects& effects);
   Supply CountSupply() const;
   int RoomOf(const std::string& project, const Supply& supply) const;
   double ShareOf(const std::string& project, const Supply& supply) const;
+  bool HasRoom(const std::string& project) const;  // for another worker
   int FreeWith(const std::string& project, const NeedQueue::Line& line, const std::string& roles,
                Supply& supply);
   bool MayServe(const std::string& project, const NeedQueue::Line& line, int room, Supply& supply);
@@ -163,6 +180,8 @@ class ClusterCore {
                      const std::map<std::string, std::string>& features) const;
   static void Drain(Worker& worker, const std::string& reason);
   void Forget(const std::string& id);
+  /// Of the seat whose roles the worker has been given.
+  static ClusterGrant GrantOf(const std::string& job, const std::string& id, const Worker& worker);
   static int CreditsOf(const Worker& worker, const std::string& role);
   static bool Plays(const Worker& worker, const std::string& role);
   static bool PlaysAll(const Worker& worker, const std::vector<std::string>& roles);

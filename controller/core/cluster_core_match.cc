@@ -60,6 +60,10 @@ int ClusterCore::RoomOf(const std::string& project, const Supply& supply) const 
   return std::max(0, it->second.max_workers() - (held == supply.held.end() ? 0 : held->second));
 }
 
+bool ClusterCore::HasRoom(const std::string& project) const {
+  return RoomOf(project, CountSupply()) > 0;
+}
+
 // Workers that the project holds, for its weight.
 double ClusterCore::ShareOf(const std::string& project, const Supply& supply) const {
   const auto it = projects_.find(project);
@@ -152,10 +156,7 @@ bool ClusterCore::Serve(const std::string& job, Supply& supply, ClusterEffects& 
     worker.job = job;
     worker.roles = roles;
     --need.missing[roles];
-    ClusterGrant grant{job, id, roles, {}};
-    for (const std::string& role : RolesOfSeat(roles))
-      grant.credits[role] = CreditsOf(worker, role);
-    effects.push_back(std::move(grant));
+    effects.push_back(GrantOf(job, id, worker));
   }
   supply.held[ProjectId(job)] += static_cast<int>(chosen.size());
   supply.free.erase(std::remove_if(supply.free.begin(), supply.free.end(),

@@ -351,7 +351,7 @@ TEST_F(ClusterCoreTest, AJobWithACommandGetsOnlyWorkersThatRunCommands) {
   const std::map<std::string, std::string> features = {{"reward", "reward_command"}};
   const std::string job = "projects/a/jobs/j";
   core_.OnHello(1, HelloOf("plain", "reward"), now_);
-  EXPECT_THAT(Of<ClusterGrant>(core_.OnNeed(job, 0, 1, false, {{"reward", 1}}, now_, features)),
+  EXPECT_THAT(Of<ClusterGrant>(core_.OnNeed(job, 0, 1, false, {{"reward", 1}}, now_, {}, features)),
               IsEmpty());
   EXPECT_THAT(CauseOf(core_, job, now_),
               AllOf(HasSubstr("1 without reward_command"), HasSubstr("--allow-commands")));

@@ -183,7 +183,7 @@ class Cluster {
       const JobCore& job = jobs_[static_cast<size_t>(number)]->core();
       if (const auto* need = std::get_if<NeedWorkers>(&effect)) {
         Take(core_->OnNeed(job.name(), job.effective_spec().priority(), number,
-                           IsActive(job.state()), need->missing, now_));
+                           IsActive(job.state()), need->missing, now_, need->hints));
       } else if (const auto* back = std::get_if<ReturnWorker>(&effect)) {
         const auto& [worker, conduct] = *back;
         Process& process = processes_[worker];
@@ -209,7 +209,7 @@ class Cluster {
     } else if (const auto* lost = std::get_if<ClusterLost>(&effect)) {
       Process& process = processes_[lost->worker];
       if (process.job == lost->job) process.job = process.role = "";
-      JobOf(lost->job)->Send(WorkerLost{lost->worker, lost->reason}, now_);
+      JobOf(lost->job)->Send(WorkerLost{lost->worker, lost->reason, lost->moves}, now_);
     } else if (const auto* back = std::get_if<ClusterBack>(&effect)) {
       bool holds = false;
       for (const v1::RoleHeld& held : hello_.roles_held()) holds |= held.job() == back->job;

@@ -12,6 +12,7 @@
 #include "baton/store/v1/rows.pb.h"
 #include "baton/v1/job_service.pb.h"
 #include "controller/core/conduct.h"
+#include "controller/core/seat_hints.h"
 #include "controller/core/task.h"
 #include "controller/core/trajectory.h"
 
@@ -29,6 +30,7 @@ struct WorkerGranted {
 struct WorkerLost {
   std::string worker;
   std::string reason;
+  bool moves = false;  ///< It lives and is granted another seat of this job next.
 };
 /// A worker re-attached within its lease: the same process.
 struct WorkerBack {
@@ -64,6 +66,7 @@ struct TaskDone {
   TaskRef ref;
   absl::Status status;
   TaskOutput output;
+  bool role_lost = false;  ///< `status` is ROLE_NOT_HELD: the worker does not hold the role.
 };
 /// The batch of BuildBatch stands and can be fetched.
 struct BatchBuilt {
@@ -74,6 +77,11 @@ struct BatchBuilt {
   uint32_t groups = 0;  ///< Prompt groups left after filters.
   std::map<std::string, double> metrics;
   std::map<std::string, double> algorithm;  ///< BuildBatch::algorithm after this step.
+};
+/// The experience log cannot give these payloads back: they are damaged, or gone.
+struct PayloadLost {
+  std::map<uint64_t, uint64_t> trajectories;  ///< Id -> serial of the row that named the payload.
+  std::string reason;
 };
 /// The checkpoint of CommitCheckpoint is complete (or not).
 struct CheckpointCommitted {
@@ -93,7 +101,7 @@ struct TimeLost {
 
 using Event = std::variant<WorkerGranted, WorkerLost, WorkerBack, DataLoaded, TaskProgressed,
                            TaskDone, BatchBuilt, CheckpointCommitted, CancelRequested,
-                           PauseRequested, ResumeRequested, Tick, TimeLost>;
+                           PauseRequested, ResumeRequested, Tick, TimeLost, PayloadLost>;
 
 // ---- Effects ------------------------------------------------------------------------------
 
@@ -161,7 +169,7 @@ struct PutMetrics {
 };
 /// Read the data files, find the model; answer with DataLoaded.
 struct LoadData {};
-/// Put a batch together, compute its advantages; answer with BatchBuilt.
+/// Put a batch together, compute its advantages; answer with BatchBuilt, or with PayloadLost.
 struct BuildBatch {
   int64_t step = 0;
   uint64_t incarnation = 0;
@@ -185,6 +193,7 @@ struct DeleteCheckpoint {
 /// Ask the queue for workers in all: the roles of a seat, joined by "+" -> how many are missing.
 struct NeedWorkers {
   std::map<std::string, int> missing;
+  SeatHints hints;
 };
 /// Give a worker back to the queue.
 struct ReturnWorker {

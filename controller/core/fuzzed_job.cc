@@ -421,6 +421,12 @@ void FuzzedJob::Happen(absl::Time now) {
       return Send(ResumeRequested{}, now);
     case 14:
       if (input_->ConsumeIntegralInRange(0, 7) == 0) return Send(CancelRequested{}, now);
+      if (input_->ConsumeIntegralInRange(0, 3) == 0) {
+        const TaskRef ref = SomeRef();
+        const TrajectoryInfo* info = core_->Find(ref.subject);
+        return Send(PayloadLost{{{ref.subject, info == nullptr ? ref.part : info->serial}}, "lost"},
+                    now);
+      }
       return Send(Tick{}, now);
     default:
       return Send(Tick{}, now);

@@ -231,6 +231,13 @@ void JobCore::On(const TaskProgressed& event) {
 }
 
 void JobCore::On(const TaskDone& event) {
+  if (event.role_lost && event.ref.kind != TaskKind::kReleaseRole) {
+    // Whatever it was asked, the answer is about the worker: what it held for the job is gone.
+    Do(AckResult{event.worker, event.ref});
+    if (!Wants(event.worker, event.ref)) return;
+    return Evict(event.worker, absl::StrCat("it does not hold the role ", RoleOf(event.ref),
+                                            " that it took on: ", event.status.message()));
+  }
   switch (event.ref.kind) {
     case TaskKind::kAssignRole:
     case TaskKind::kReleaseRole:

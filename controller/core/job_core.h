@@ -93,6 +93,7 @@ class JobCore {
   void On(const TaskDone& event);
   void On(const BatchBuilt& event);
   void On(const CheckpointCommitted& event);
+  void On(const PayloadLost& event);  // job_core_payloads.cc
   void On(const CancelRequested& event);
   void On(const PauseRequested& event);
   void On(const ResumeRequested& event);
@@ -118,7 +119,7 @@ class JobCore {
   void SendAssign(Slot& slot, const Group* group);
   void OnRoleTask(const TaskDone& event, Slot& slot);
   void OnLoadWeights(const TaskDone& event, Slot& slot);
-  void LoseWorker(std::string worker, const std::string& reason);
+  void LoseWorker(std::string worker, const std::string& reason, bool moves = false);
   void Empty(Slot& slot);
   void Back(Slot& slot, const WorkerBack& event);
   void NoteCommand(const Slot& slot, const WorkerBack& event);
@@ -139,6 +140,7 @@ class JobCore {
   void DropCommand(Group& group);
   void LoadWeights();
   void ReleaseAll();
+  void SendRelease(Slot& slot);
   void CheckReleased();
   bool Releasing() const { return roster_.AnyIn(SlotState::kReleasing); }
   void Join(const Slot& slot);
@@ -186,6 +188,7 @@ class JobCore {
   void RetryScore(TrajectoryInfo& trajectory, uint32_t node, const absl::Status& status,
                   const std::string& failed_on);
   void Scored(TrajectoryInfo& trajectory, uint32_t node);
+  void GenerateAnew(TrajectoryInfo& trajectory);
   void MaybePhaseDone();
   void FinishEvaluation();
   void FinishStep(const Metrics& update_metrics, bool updated);
@@ -215,7 +218,7 @@ class JobCore {
   uint32_t samples(v1::Purpose purpose) const;
   int64_t StepOf(v1::Purpose purpose) const;  // it is made for, or after which it evaluates
   uint64_t ValSize() const;
-  TaskRef Ref(TaskKind kind, uint64_t subject, uint32_t attempt, uint32_t part = 0) const;
+  TaskRef Ref(TaskKind kind, uint64_t subject, uint64_t attempt, uint32_t part = 0) const;
   TaskRef RefOf(const Group& group) const;  // of the command that it has not answered
   TaskRef RefOfWork(const std::string& role, uint64_t work) const;  // see WorkId
   static bool Mentions(const std::vector<TaskRef>& refs, const TaskRef& ref);
@@ -229,15 +232,17 @@ class JobCore {
   std::string WhyStale(const TrajectoryInfo& trajectory) const;
   bool Restored(v1::Purpose purpose) const;  // a step or evaluation of which was under way
   void AdoptRunning();
-  void Adopt(const std::string& worker, const TaskRef& ref);
+  void Adopt(const Adoptable& running);
   void StopUnwanted(const std::string& worker, const std::vector<TaskRef>& running);
   // Attempts of a task adopted from an earlier epoch go on in this one's numbers.
-  uint32_t NextAttempt(uint32_t attempt) const { return std::max(attempt + 1, attempt_base_); }
+  uint64_t NextAttempt(uint64_t attempt) const {
+    return controller::NextAttempt(attempt, attempt_base_);
+  }
   void ReplayEarly(bool commands);
 
   // Constant after construction.
   JobCoreOptions options_;
-  uint32_t attempt_base_ = 0;  // attempts of this controller's epoch start here
+  uint64_t attempt_base_ = 0;  // attempts of this controller's epoch start here
   bool restored_ = false;
   std::shared_ptr<const v1::Job> submitted_;  // spec, effective_spec, dataflow
   ScoreGraph graph_;
@@ -274,9 +279,9 @@ class JobCore {
   std::map<uint64_t, TrajectoryInfo> trajectories_;             // of the phase, by id
   std::map<uint64_t, store::v1::TrajectoryRow> restored_rows_;  // by id, until the step stands
   std::map<uint64_t, uint64_t> restored_serials_;
-  bool begun_ = false;           // trajectories_ are those of the step or the evaluation
-  std::vector<TaskDone> early_;  // results that came back before their step was restored
-  std::vector<std::pair<std::string, TaskRef>> adoptable_;  // running when their worker came back
+  bool begun_ = false;                // trajectories_ are those of the step or the evaluation
+  std::vector<TaskDone> early_;       // results that came back before their step was restored
+  std::vector<Adoptable> adoptable_;  // running when their worker came back
   uint64_t ready_ = 0;
   uint32_t rounds_ = 0;     // of prompts that the step has drawn
   uint64_t next_draw_ = 0;  // of the next round

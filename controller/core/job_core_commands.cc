@@ -167,7 +167,7 @@ void JobCore::WaitForRoom(TaskKind kind, const TaskDone& event) {
   for (Group& group : groups_) {
     if (!group.command.has_value()) continue;
     group.sequence = group.command->sequence - 1;
-    group.next_attempt = attempt_base_ + ((group.command->attempt + 1) & 0xff);  // stays in bounds
+    group.next_attempt = NextAttempt(group.command->attempt);
   }
   DropCommands();
   const std::string message(event.status.message());

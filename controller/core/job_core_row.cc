@@ -10,16 +10,11 @@ namespace baton::controller {
 
 using Job = v1::Job;
 
-namespace {
-constexpr int kEpochShift = 8;  // an attempt number is epoch << 8 | try
-}
-
 JobCore::JobCore(store::v1::JobRow row,
                  const std::map<uint64_t, store::v1::TrajectoryRow>& trajectories, uint64_t epoch,
                  const JobCoreOptions& options)
     : options_(options),
-      attempt_base_(
-          Mutated(Mutation::kEpochNotInAttempts) ? 0 : static_cast<uint32_t>(epoch << kEpochShift)),
+      attempt_base_(Mutated(Mutation::kEpochNotInAttempts) ? 0 : FirstAttempt(epoch)),
       restored_(true),
       submitted_(TakeSubmitted(row.mutable_job())),
       graph_(submitted_->dataflow()),
@@ -55,7 +50,7 @@ JobCore::JobCore(store::v1::JobRow row,
     command.kind = static_cast<TaskKind>(kept.command().kind());
     command.generation = kept.command().generation();
     command.sequence = kept.command().sequence();
-    command.attempt = kept.command().attempt();
+    command.attempt = std::max<uint64_t>(kept.command().attempt(), kept.command().wide_attempt());
     group->command = command;
   }
   // A pausing job keeps its actor until it releases everyone.
@@ -142,7 +137,7 @@ store::v1::JobRow JobCore::BriefRow() const {
     kept->mutable_command()->set_kind(static_cast<int>(group.command->kind));
     kept->mutable_command()->set_generation(group.command->generation);
     kept->mutable_command()->set_sequence(group.command->sequence);
-    kept->mutable_command()->set_attempt(group.command->attempt);
+    kept->mutable_command()->set_wide_attempt(group.command->attempt);
   }
   for (const auto& [name, value] : update_metrics_) (*row.mutable_update_metrics())[name] = value;
   roster_.Keep(&row);
@@ -164,7 +159,7 @@ void JobCore::RestoreTrajectory(TrajectoryInfo& trajectory) {
       row.sample() != trajectory.sample || row.prompt_id() != trajectory.prompt_id) {
     return;
   }
-  const uint32_t attempt = trajectory.attempt;
+  const uint64_t attempt = trajectory.attempt;
   TrajectoryInfo kept =
       FromRow(row, restored_serials_.at(trajectory.id), graph_.Wanted(row.purpose()));
   if (!WhyStale(kept).empty() && !MutatedStale()) return;  // generated again
@@ -191,17 +186,20 @@ bool JobCore::Restored(v1::Purpose purpose) const {
 
 // Workers that came back before the step was restored told what they run; it stays with them.
 void JobCore::AdoptRunning() {
-  for (const auto& [worker, ref] : std::exchange(adoptable_, {})) {
-    Adopt(worker, ref);
-    StopUnwanted(worker, {ref});
+  for (const Adoptable& running : std::exchange(adoptable_, {})) {
+    Adopt(running);
+    StopUnwanted(running.worker, {running.ref});
   }
 }
 
-void JobCore::Adopt(const std::string& worker, const TaskRef& ref) {
+void JobCore::Adopt(const Adoptable& running) {
+  const auto& [worker, ref, version] = running;
   auto it = trajectories_.find(ref.subject);
   if (it == trajectories_.end() || ref.step != step_ || ref.incarnation != incarnation_) return;
   TrajectoryInfo& trajectory = it->second;
   if (ref.kind == TaskKind::kGenerate && trajectory.state == TrajectoryState::kPending) {
+    // Its tokens are of the version that the worker held, and count as those of this one.
+    if (roster_.hybrid() ? !published_ : version != policy_version_) return;
     if (!rollouts_.Adopt(trajectory.id, worker, now_)) return;
     trajectory.attempt = ref.attempt;
     trajectory.state = TrajectoryState::kGenerating;

@@ -57,7 +57,7 @@ uint64_t JobCore::ValSize() const {
   return limit == 0 ? val_sources_.size() : std::min<uint64_t>(limit, val_sources_.size());
 }
 
-TaskRef JobCore::Ref(TaskKind kind, uint64_t subject, uint32_t attempt, uint32_t part) const {
+TaskRef JobCore::Ref(TaskKind kind, uint64_t subject, uint64_t attempt, uint32_t part) const {
   TaskRef ref;
   ref.kind = kind;
   ref.subject = subject;
@@ -88,7 +88,7 @@ bool JobCore::Wants(const std::string& worker, const TaskRef& ref) const {
   if (it == trajectories_.end()) return false;
   const bool generates = ref.kind == TaskKind::kGenerate;
   if (!generates && ref.part >= it->second.tries.size()) return false;
-  const uint32_t attempt = generates ? it->second.attempt : it->second.tries[ref.part].attempt;
+  const uint64_t attempt = generates ? it->second.attempt : it->second.tries[ref.part].attempt;
   if (attempt != ref.attempt && !Mutated(Mutation::kStaleTokenAccepted)) return false;
   const std::string& role = generates ? std::string("rollout") : graph_.role(ref.part);
   const RolloutManager& manager = generates ? rollouts_ : scorers_.at(role).manager;
@@ -354,6 +354,8 @@ void JobCore::Dispatch() {
 void JobCore::StartGenerate(const RolloutManager::Assignment& assignment) {
   TrajectoryInfo& trajectory = trajectories_.at(assignment.trajectory);
   trajectory.state = TrajectoryState::kGenerating;
+  // A response is of one version: tokens of other weights are not gone on with.
+  if (!WhyStale(trajectory).empty()) trajectory.tokens = 0;
   trajectory.policy_version = policy_version_;
   trajectory.incarnation = incarnation_;
   StartTask task;
@@ -408,6 +410,11 @@ void JobCore::OnGenerated(const TaskDone& event) {
   }
   rollouts_.Finish(trajectory.id);
   rollouts_.Heard(event.worker, now_);
+  // A failure that an earlier controller may have seen, and acted on, is not counted again.
+  if (!event.status.ok() && event.ref.attempt < attempt_base_) {
+    RetryGenerate(trajectory, absl::CancelledError("it is asked again"), event.worker);
+    return Advance();
+  }
   if (GenerationTp(spec()) > 1 && LosesRank(event.status)) {  // of a replica, which are the actor's
     RetryGenerate(trajectory, absl::CancelledError("a rank is lost"), event.worker);
     return BreakGroup(actor_group(), event);
@@ -442,7 +449,6 @@ void JobCore::OnGenerated(const TaskDone& event) {
   trajectory.location = event.output.location;
   trajectory.failures = 0;
   trajectory.scored = 0;
-  trajectory.attempt = attempt_base_;
   trajectory.serial = next_serial_++;
   trajectory.state =
       graph_.Wanted(trajectory.purpose) != 0 ? TrajectoryState::kScoring : TrajectoryState::kReady;
@@ -467,6 +473,10 @@ void JobCore::OnScored(const TaskDone& event, bool late) {
   }
   scorer.manager.Finish(work);
   scorer.manager.Heard(event.worker, now_);
+  if (!event.status.ok() && event.ref.attempt < attempt_base_) {  // as in OnGenerated
+    RetryScore(trajectory, part, absl::CancelledError("it is asked again"), event.worker);
+    return Dispatch();
+  }
   Group* const group = GroupOf(node.role());
   if (group != nullptr && group->tp > 1 && !late && LosesRank(event.status)) {
     RetryScore(trajectory, part, absl::CancelledError("a rank is lost"), event.worker);
@@ -518,7 +528,8 @@ void JobCore::OnScored(const TaskDone& event, bool late) {
 }
 
 void JobCore::Scored(TrajectoryInfo& trajectory, uint32_t node) {
-  trajectory.tries[node] = NodeTry{attempt_base_};
+  // Its attempts go on where they are, should it be asked again.
+  trajectory.tries[node] = NodeTry{trajectory.tries[node].attempt};
   trajectory.scored |= uint64_t{1} << node;
   if ((graph_.Wanted(trajectory.purpose) & ~trajectory.scored) != 0) return;
   trajectory.state = TrajectoryState::kReady;

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "controller/core/job_core.h"
 #include "controller/core/mutation.h"
 #include "controller/core/roles.h"
@@ -54,7 +55,27 @@ std::string JobCore::RoleOf(const TaskRef& ref) const {
   return ref.subject < roster_.slots().size() ? roster_.slots()[ref.subject].role : "";
 }
 
-void JobCore::AskForWorkers() { Do(NeedWorkers{roster_.Missing()}); }
+void JobCore::AskForWorkers() {
+  const auto any = [](const std::string& roles, const auto& is) {
+    const std::vector<std::string> all = absl::StrSplit(roles, '+');
+    return std::any_of(all.begin(), all.end(), is);
+  };
+  const auto grouped = [&](const std::string& role) { return GroupOf(role) != nullptr; };
+  const auto blocks = [&](const std::string& role) {  // a group needs all, the others one
+    const auto& slots = roster_.slots();
+    return grouped(role) || std::all_of(slots.begin(), slots.end(), [&](const Slot& slot) {
+             return slot.role != role || slot.state == SlotState::kEmpty;
+           });
+  };
+  NeedWorkers need{roster_.Missing(), {}};
+  for (const auto& [roles, count] : need.missing) {
+    if (any(roles, blocks)) need.hints.blocking.insert(roles);
+  }
+  for (const auto& [worker, roles] : roster_.Held()) {
+    if (any(roles, grouped)) need.hints.anchored.insert(roles);
+  }
+  Do(std::move(need));
+}
 
 void JobCore::On(const WorkerGranted& event) {
   const bool wanted = state() == Job::STATE_QUEUED || state() == Job::STATE_STARTING ||
@@ -94,7 +115,7 @@ void JobCore::SendAssign(Slot& slot, const Group* group) {
   slot.version = 0;
   slot.loading = false;
   slot.since = now_;
-  slot.attempt = std::max(slot.attempt + 1, attempt_base_);
+  slot.attempt = NextAttempt(slot.attempt);
   StartTask task;
   task.worker = slot.worker;
   task.args.role = slot.role;
@@ -173,7 +194,7 @@ void JobCore::LoadWeights() {
     slot.loading = true;
     slot.loading_version = policy_version_;
     slot.since = now_;
-    slot.attempt = std::max(slot.attempt + 1, attempt_base_);
+    slot.attempt = NextAttempt(slot.attempt);
     StartTask task;
     task.worker = slot.worker;
     task.args.role = slot.role;
@@ -213,7 +234,12 @@ void JobCore::OnLoadWeights(const TaskDone& event, Slot& slot) {
   Dispatch();
 }
 
-void JobCore::On(const WorkerLost& event) { LoseWorker(event.worker, event.reason); }
+void JobCore::On(const WorkerLost& event) {
+  if (event.moves) {  // it takes on another role next, and leaves these
+    for (Slot* slot : roster_.Of(event.worker)) SendRelease(*slot);
+  }
+  LoseWorker(event.worker, event.reason, event.moves);
+}
 
 void JobCore::Empty(Slot& slot) {
   slot.state = SlotState::kEmpty;
@@ -224,7 +250,7 @@ void JobCore::Empty(Slot& slot) {
   slot.since = now_;
 }
 
-void JobCore::LoseWorker(std::string worker, const std::string& reason) {
+void JobCore::LoseWorker(std::string worker, const std::string& reason, bool moves) {
   const std::vector<Slot*> slots = roster_.Of(worker);
   if (slots.empty()) return;
   const std::string roles = roster_.Held().at(worker);
@@ -252,12 +278,13 @@ void JobCore::LoseWorker(std::string worker, const std::string& reason) {
   for (Slot* slot : slots) {  // without it: whoever is left waits
     if (Group* group = GroupOf(slot->role)) FormAnew(*group);
   }
-  if (IsActive(state()) && !Releasing()) AskForWorkers();
+  // For who moves the queue has found somebody.
+  if (IsActive(state()) && !Releasing() && !moves) AskForWorkers();
   Do(PutJob{});
   Dispatch();
 }
 
-// A worker that lives but let a deadline pass.
+// A worker that lives but let a deadline pass, or does not hold what it took on.
 void JobCore::Evict(const std::string& worker, const std::string& reason) {
   Do(ReturnWorker{worker, Conduct::kSilent});
   LoseWorker(worker, reason);
@@ -326,9 +353,11 @@ void JobCore::On(const WorkerBack& event) {
   }
   if (!ready) return;
   if (works && first_time) {
+    const auto held = event.holds.find("rollout");
+    const uint64_t version = held == event.holds.end() ? 0 : held->second;
     for (const auto* refs : {&event.running, &event.unacked}) {
       for (const TaskRef& ref : *refs) {
-        if (!IsGroupCommand(ref.kind)) adoptable_.emplace_back(event.worker, ref);
+        if (!IsGroupCommand(ref.kind)) adoptable_.push_back({event.worker, ref, version});
       }
     }
     if (begun_) AdoptRunning();
@@ -466,16 +495,20 @@ void JobCore::ReleaseAll() {
     for (auto& [role, scorer] : scorers_) scorer.manager.RemoveWorker(slot.worker);
     slot.state = SlotState::kReleasing;
     slot.since = now_;
-    slot.attempt = std::max(slot.attempt + 1, attempt_base_);
-    StartTask task;
-    task.worker = slot.worker;
-    task.args.role = slot.role;
-    task.args.deadline = options_.release_deadline;
-    task.ref = Ref(TaskKind::kReleaseRole, IndexOf(slot), slot.attempt);
-    Do(std::move(task));
+    SendRelease(slot);
   }
   Do(PutJob{});
   CheckReleased();
+}
+
+void JobCore::SendRelease(Slot& slot) {
+  slot.attempt = NextAttempt(slot.attempt);
+  StartTask task;
+  task.worker = slot.worker;
+  task.args.role = slot.role;
+  task.args.deadline = options_.release_deadline;
+  task.ref = Ref(TaskKind::kReleaseRole, IndexOf(slot), slot.attempt);
+  Do(std::move(task));
 }
 
 void JobCore::CheckReleased() {

@@ -36,7 +36,7 @@ struct Command {
   TaskKind kind = TaskKind::kUpdate;
   uint64_t generation = 0;
   uint64_t sequence = 0;
-  uint32_t attempt = 0;
+  uint64_t attempt = 0;
   absl::Time issued;
   absl::Time since;                      // when it was sent last
   std::set<uint32_t> sent;               // ranks that have it, as far as is known
@@ -58,7 +58,7 @@ struct Group {
   uint32_t tp = 1;  // ranks of one copy, which score together: the first of them answers
   uint64_t generation = 1;
   uint64_t sequence = 0;
-  uint32_t next_attempt = 0;       // of a command that is issued again under its number
+  uint64_t next_attempt = 0;       // of a command that is issued again under its number
   uint64_t version = 0;            // of its weights; the actor's is policy_version_
   std::optional<Command> command;  // that has no result yet
   std::optional<Broken> broken;    // it is formed anew soon
@@ -72,6 +72,13 @@ struct Scorer {
   explicit Scorer(const PaceOptions& pace) : pace(pace) {}
   RolloutManager manager;
   PeerPace pace;  // seconds per response
+};
+
+/// What a worker that came back runs, until it is known whether that is wanted.
+struct Adoptable {
+  std::string worker;
+  TaskRef ref;
+  uint64_t version = 0;  // of the policy that it held then, in role rollout
 };
 
 /// A command that found no room, on a disk or in shared memory, is issued again later.

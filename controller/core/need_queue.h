@@ -12,6 +12,9 @@
 #include <string>
 #include <tuple>
 
+#include "absl/time/time.h"
+#include "controller/core/seat_hints.h"
+
 namespace baton::controller {
 
 /// "p" of "projects/p/jobs/j"; empty for any other name.
@@ -25,6 +28,8 @@ struct WorkerNeed {
   std::map<std::string, int> missing;  ///< Roles of a seat -> count.
   /// Role -> what a worker must promise to play it here (Hello.features).
   std::map<std::string, std::string> features;
+  SeatHints hints;
+  absl::Time since;  ///< Since when a seat blocks the job, or somebody moved for it.
 };
 
 /// Not thread-safe.
@@ -52,6 +57,8 @@ class NeedQueue {
   /// Null: the job waits for nothing.
   const WorkerNeed* Find(const std::string& job) const;
   bool empty() const { return needs_.empty(); }
+  /// By job.
+  const std::map<std::string, WorkerNeed>& needs() const { return needs_; }
   /// By project; no line is empty.
   const std::map<std::string, Lines>& projects() const { return projects_; }
 

@@ -61,7 +61,8 @@ class QueueReleaseTest : public ::testing::Test {
     };
     for (const Effect& effect : effects) {
       if (const auto* need = std::get_if<NeedWorkers>(&effect)) {
-        take(cluster_.OnNeed(job.name(), 0, 1, IsActive(job.state()), need->missing, now_));
+        take(cluster_.OnNeed(job.name(), 0, 1, IsActive(job.state()), need->missing, now_,
+                             need->hints));
       } else if (const auto* back = std::get_if<ReturnWorker>(&effect)) {
         take(cluster_.OnReturn(job.name(), back->worker, now_));
       } else if (std::holds_alternative<LeaveQueue>(effect)) {

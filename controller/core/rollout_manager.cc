@@ -33,12 +33,21 @@ void RolloutManager::EnqueueFirst(uint64_t trajectory, uint64_t group) {
   queue_.push_front({trajectory, group, ""});
 }
 
-bool RolloutManager::Adopt(uint64_t trajectory, const std::string& worker, absl::Time now) {
-  auto it = workers_.find(worker);
-  if (it == workers_.end() || running_.count(trajectory) > 0) return false;
+void RolloutManager::Unqueue(uint64_t trajectory) {
   queue_.erase(std::remove_if(queue_.begin(), queue_.end(),
                               [&](const Queued& q) { return q.trajectory == trajectory; }),
                queue_.end());
+}
+
+void RolloutManager::Withdraw(uint64_t trajectory) {
+  Unqueue(trajectory);
+  Finish(trajectory);
+}
+
+bool RolloutManager::Adopt(uint64_t trajectory, const std::string& worker, absl::Time now) {
+  auto it = workers_.find(worker);
+  if (it == workers_.end() || running_.count(trajectory) > 0) return false;
+  Unqueue(trajectory);
   running_[trajectory] = Running{worker, now, now};
   ++it->second.load;
   return true;

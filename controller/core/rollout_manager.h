@@ -60,6 +60,8 @@ class RolloutManager {
   void Heard(const std::string& worker, absl::Time now);
   /// It runs no more. False when it did not run.
   bool Finish(uint64_t trajectory);
+  /// It is neither queued nor running any more.
+  void Withdraw(uint64_t trajectory);
   /// Forgets all trajectories; returns what was running.
   std::map<uint64_t, Running> Clear();
 
@@ -84,6 +86,7 @@ class RolloutManager {
     uint64_t group;
     std::string avoid;
   };
+  void Unqueue(uint64_t trajectory);
   Worker* Pick(const Queued& next, std::string* name);
   bool HasRoom(const Worker& worker, int share) const;
 

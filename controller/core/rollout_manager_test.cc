@@ -127,5 +127,22 @@ TEST(RolloutManagerTest, AWorkerIsSilentWhenItHasAnsweredNothingOfWhatItRuns) {
   EXPECT_TRUE(manager.SilentSince(kNow + absl::Seconds(5)).empty());
 }
 
+TEST(RolloutManagerTest, WhatIsWithdrawnIsNeitherQueuedNorRunning) {
+  RolloutManager manager;
+  manager.AddWorker("a", 1);
+  manager.SetEnabled("a", true);
+  manager.Enqueue(1, 0);
+  manager.Enqueue(2, 0);
+  manager.Enqueue(3, 0);
+  ASSERT_EQ(manager.Next(absl::UnixEpoch())->trajectory, 1u);
+  manager.Withdraw(2);
+  manager.Withdraw(1);
+  manager.Withdraw(9);
+  EXPECT_TRUE(manager.running().empty());
+  EXPECT_EQ(manager.load("a"), 0);
+  EXPECT_EQ(manager.queued(), 1u);
+  EXPECT_EQ(manager.Next(absl::UnixEpoch())->trajectory, 3u);
+}
+
 }  // namespace
 }  // namespace baton::controller

@@ -67,7 +67,7 @@ void Roster::Restore(const store::v1::JobRow& row, bool releasing) {
     Slot& slot = slots_[static_cast<size_t>(IndexOf(*matched[static_cast<size_t>(i)]))];
     slot.worker = kept.worker_id();
     slot.credits = kept.credits();
-    slot.attempt = kept.attempt();
+    slot.attempt = std::max<uint64_t>(kept.attempt(), kept.wide_attempt());
     if (slot.worker.empty()) continue;
     slot.state = releasing      ? SlotState::kReleasing
                  : kept.ready() ? SlotState::kReady
@@ -82,7 +82,7 @@ void Roster::Keep(store::v1::JobRow* row) const {
     kept->set_worker_id(slot.worker);
     kept->set_ready(slot.state == SlotState::kReady);
     kept->set_credits(slot.credits);
-    kept->set_attempt(slot.attempt);
+    kept->set_wide_attempt(slot.attempt);
   }
 }
 

@@ -30,7 +30,7 @@ struct Slot {
   std::string worker;
   SlotState state = SlotState::kEmpty;
   int credits = 1;
-  uint32_t attempt = 0;
+  uint64_t attempt = 0;
   uint32_t failures = 0;
   bool present = false;          ///< Attached, as far as the job knows.
   uint64_t version = 0;          ///< Policy version a rollout holds; 0: none.

@@ -1,10 +1,14 @@
 #include "controller/core/task.h"
 
+#include "absl/strings/str_cat.h"
+
 namespace baton::controller {
 namespace {
 
-constexpr char kMagic[2] = {'B', '1'};
-constexpr size_t kFixedSize = sizeof(kMagic) + 1 + 8 + 4 + 4 + 8 + 8;
+constexpr absl::string_view kMagic = "B2";
+constexpr absl::string_view kNarrowMagic = "B1";  // attempts of 32 bits
+constexpr size_t kFixedSize = 2 + 1 + 8 + 4 + 8 + 8 + 8;
+constexpr size_t kNarrowSize = kFixedSize - 4;
 
 template <typename T>
 void PutLittleEndian(std::string& out, T value) {
@@ -59,7 +63,7 @@ bool IsGroupCommand(TaskKind kind) {
 std::string EncodeToken(const TaskToken& token) {
   std::string out;
   out.reserve(kFixedSize + token.job.size());
-  out.append(kMagic, sizeof(kMagic));
+  absl::StrAppend(&out, kMagic);
   PutLittleEndian(out, static_cast<uint8_t>(token.ref.kind));
   PutLittleEndian(out, token.ref.subject);
   PutLittleEndian(out, token.ref.part);
@@ -71,7 +75,10 @@ std::string EncodeToken(const TaskToken& token) {
 }
 
 std::optional<TaskToken> DecodeToken(absl::string_view bytes) {
-  if (bytes.size() < kFixedSize || bytes.substr(0, 2) != absl::string_view(kMagic, 2)) return {};
+  const absl::string_view magic = bytes.substr(0, 2);
+  const bool narrow = magic == kNarrowMagic;
+  if (!narrow && magic != kMagic) return {};
+  if (bytes.size() < (narrow ? kNarrowSize : kFixedSize)) return {};
   bytes.remove_prefix(2);
   TaskToken token;
   const auto kind = TakeLittleEndian<uint8_t>(bytes);
@@ -79,7 +86,8 @@ std::optional<TaskToken> DecodeToken(absl::string_view bytes) {
   token.ref.kind = static_cast<TaskKind>(kind);
   token.ref.subject = TakeLittleEndian<uint64_t>(bytes);
   token.ref.part = TakeLittleEndian<uint32_t>(bytes);
-  token.ref.attempt = TakeLittleEndian<uint32_t>(bytes);
+  token.ref.attempt =
+      narrow ? TakeLittleEndian<uint32_t>(bytes) : TakeLittleEndian<uint64_t>(bytes);
   token.ref.step = TakeLittleEndian<int64_t>(bytes);
   token.ref.incarnation = TakeLittleEndian<uint64_t>(bytes);
   token.job = std::string(bytes);

@@ -34,18 +34,30 @@ absl::string_view MethodName(TaskKind kind);
 /// True for commands that the ranks of a pool execute in order.
 bool IsGroupCommand(TaskKind kind);
 
+/// An attempt names a try of a controller's epoch: the epoch in the upper bits, the try below.
+/// Tries of one epoch never reach the attempts of the next, so a token of before a restart is never
+/// that of a later attempt.
+inline constexpr int kTryBits = 32;
+constexpr uint64_t FirstAttempt(uint64_t epoch) { return epoch << kTryBits; }
+constexpr uint32_t TryOf(uint64_t attempt) { return static_cast<uint32_t>(attempt); }
+/// The attempt after `attempt` in the epoch that begins with `first`. One of another epoch is
+/// followed by the first; so is the last try of this epoch, four thousand million tries later.
+constexpr uint64_t NextAttempt(uint64_t attempt, uint64_t first) {
+  return (attempt + 1) >> kTryBits == first >> kTryBits ? attempt + 1 : first;
+}
+
 /// One attempt at one thing.
 struct TaskRef {
   TaskKind kind = TaskKind::kGenerate;
   uint64_t subject = 0;      ///< Trajectory, slot or command sequence.
   uint32_t part = 0;         ///< Score node.
-  uint32_t attempt = 0;      ///< Epoch << 8 | try.
+  uint64_t attempt = 0;      ///< See FirstAttempt.
   int64_t step = 0;          ///< The step it works for.
   uint64_t incarnation = 0;  ///< The trainer's incarnation.
 
   friend bool operator==(const TaskRef& a, const TaskRef& b) { return a.Tie() == b.Tie(); }
   friend bool operator<(const TaskRef& a, const TaskRef& b) { return a.Tie() < b.Tie(); }
-  std::tuple<uint8_t, uint64_t, uint32_t, uint32_t, int64_t, uint64_t> Tie() const {
+  std::tuple<uint8_t, uint64_t, uint32_t, uint64_t, int64_t, uint64_t> Tie() const {
     return {static_cast<uint8_t>(kind), subject, part, attempt, step, incarnation};
   }
 };
@@ -56,7 +68,8 @@ struct TaskToken {
 };
 
 std::string EncodeToken(const TaskToken& token);
-/// Nothing for bytes that no controller made.
+/// Nothing for bytes that no controller made. Tokens of earlier releases ("B1", whose attempts had
+/// 32 bits) are read: workers hold them while a controller is replaced by a newer one.
 std::optional<TaskToken> DecodeToken(absl::string_view bytes);
 
 }  // namespace baton::controller

@@ -11,13 +11,50 @@ TEST(TaskTest, ATokenSurvivesTheTrip) {
   token.ref.kind = TaskKind::kScore;
   token.ref.subject = (uint64_t{2} << 56) | 12345;
   token.ref.part = 3;
-  token.ref.attempt = (7u << 8) | 2;
+  token.ref.attempt = FirstAttempt(7) + 2;
   token.ref.step = 41;
   token.ref.incarnation = 9;
   const auto back = DecodeToken(EncodeToken(token));
   ASSERT_TRUE(back.has_value());
   EXPECT_EQ(back->job, token.job);
   EXPECT_TRUE(back->ref == token.ref);
+}
+
+// The bytes that the release before attempts of 64 bits made of (kScore, 12345, node 3, epoch 7 try
+// 2, step 41, incarnation 9) of job "j": workers send them to the controller that comes after it.
+TEST(TaskTest, ATokenOfAnEarlierReleaseIsRead) {
+  std::string bytes = "B1";
+  bytes += '\x05';
+  bytes += std::string("\x39\x30\0\0\0\0\0\0", 8);
+  bytes += std::string("\x03\0\0\0", 4);
+  bytes += std::string("\x02\x07\0\0", 4);
+  bytes += std::string("\x29\0\0\0\0\0\0\0", 8);
+  bytes += std::string("\x09\0\0\0\0\0\0\0", 8);
+  EXPECT_FALSE(DecodeToken(bytes.substr(0, bytes.size() - 1)).has_value());
+  bytes += "j";
+  const auto token = DecodeToken(bytes);
+  ASSERT_TRUE(token.has_value());
+  EXPECT_EQ(token->job, "j");
+  EXPECT_EQ(token->ref.kind, TaskKind::kScore);
+  EXPECT_EQ(token->ref.subject, 12345u);
+  EXPECT_EQ(token->ref.part, 3u);
+  EXPECT_EQ(token->ref.attempt, 0x702u);
+  EXPECT_EQ(token->ref.step, 41);
+  EXPECT_EQ(token->ref.incarnation, 9u);
+}
+
+TEST(TaskTest, NoTryOfAnEpochIsAnAttemptOfTheNext) {
+  const uint64_t first = FirstAttempt(7), next = FirstAttempt(8);
+  EXPECT_EQ(NextAttempt(first, first), first + 1);
+  EXPECT_EQ(TryOf(first + 255), 255u);
+  EXPECT_EQ(NextAttempt(first + 255, first), first + 256);
+  EXPECT_EQ(NextAttempt(next - 2, first), next - 1) << "the last one";
+  EXPECT_EQ(NextAttempt(next - 1, first), first) << "and no further";
+  // Of an earlier controller, of an earlier release, of a later one whose store was put back.
+  EXPECT_EQ(NextAttempt(FirstAttempt(6) + 9, first), first);
+  EXPECT_EQ(NextAttempt((6 << 8) + 9, first), first);
+  EXPECT_EQ(NextAttempt(next + 3, first), first);
+  EXPECT_EQ(NextAttempt(~uint64_t{0}, first), first);
 }
 
 TEST(TaskTest, OtherBytesAreNoToken) {

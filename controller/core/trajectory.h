@@ -21,7 +21,7 @@ struct PayloadLocation {
 
 /// One score node's work on one trajectory.
 struct NodeTry {
-  uint32_t attempt = 0;
+  uint64_t attempt = 0;
   uint32_t failures = 0;  ///< Attempts that ended with an error.
   bool asked = false;     ///< Queued or running.
 };
@@ -36,8 +36,9 @@ struct TrajectoryInfo {
   uint32_t sample = 0;
   uint64_t prompt_id = 0;
   TrajectoryState state = TrajectoryState::kPending;
-  uint32_t attempt = 0;         ///< Of the generation.
+  uint64_t attempt = 0;         ///< Of the generation.
   uint32_t failures = 0;        ///< Generations that ended with an error.
+  uint32_t losses = 0;          ///< Times its payload was lost.
   uint64_t scored = 0;          ///< Score nodes done: bit i is node i of the dataflow.
   std::vector<NodeTry> tries;   ///< Of the score nodes, by node.
   uint64_t policy_version = 0;  ///< That generates or generated it.

@@ -157,7 +157,8 @@ absl::Status Controller::Restore() {
         order = order_[job];
       }
       Apply(cluster_->OnNeed(job, runtime->priority(), order, IsActive(runtime->state()),
-                             need.missing, clock_.Now(), runtime->needed_features()));
+                             need.missing, clock_.Now(), need.hints,
+                             runtime->needed_features()));
     });
   };
   context_.return_worker = [this](const std::string& job, const ReturnWorker& back) {

@@ -186,7 +186,7 @@ void Controller::Apply(const ClusterEffects& effects) {
       if (job.ok()) (*job)->Post(WorkerGranted{grant->worker, grant->roles, grant->credits});
     } else if (const auto* lost = std::get_if<ClusterLost>(&effect)) {
       auto job = FindJob(lost->job);
-      if (job.ok()) (*job)->Post(WorkerLost{lost->worker, lost->reason});
+      if (job.ok()) (*job)->Post(WorkerLost{lost->worker, lost->reason, lost->moves});
     } else if (const auto* back = std::get_if<ClusterBack>(&effect)) {
       Back(*back);
     }

@@ -531,6 +531,7 @@ void JobRuntime::OnResult(const std::string& worker, const TaskRef& ref, v1::Tas
     done.worker = worker;
     done.ref = ref;
     done.status = status;
+    done.role_lost = ErrorReason(status) == "ROLE_NOT_HELD";
     done.output.error = result.error();
     for (const auto& [name, value] : result.metrics()) done.output.metrics[name] = value;
     const bool columns = ref.kind == TaskKind::kScore && status.ok() && result.columns_size() > 0;

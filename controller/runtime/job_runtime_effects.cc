@@ -60,7 +60,7 @@ v1::Task JobRuntime::MakeTask(const StartTask& effect) {
   task.set_role(effect.args.role);
   task.set_method(effect.args.method.empty() ? std::string(MethodName(effect.ref.kind))
                                              : effect.args.method);
-  task.set_attempt(effect.ref.attempt & 0xff);
+  task.set_attempt(TryOf(effect.ref.attempt));
   if (effect.args.deadline != absl::InfiniteDuration()) {
     task.mutable_deadline()->set_seconds(absl::ToInt64Seconds(effect.args.deadline));
   }
@@ -129,8 +129,11 @@ void JobRuntime::FillGenerate(const StartTask& effect, v1::Task& task) {
   generate->set_trajectory_id(TrajectoryName(info.id));
   generate->set_purpose(info.purpose);
   if (const Example* example = ExampleOf(info)) SetPrompt(*example, generate);
+  // The core knows how many tokens are of this version's weights: others are of no use.
   const auto partial = partials_.find(info.id);
-  if (partial != partials_.end()) {
+  if (partial != partials_.end() && partial->second.tokens.size() != info.tokens) {
+    partials_.erase(partial);
+  } else if (partial != partials_.end()) {
     generate->mutable_resume_tokens()->Add(partial->second.tokens.begin(),
                                            partial->second.tokens.end());
     generate->mutable_resume_log_probs()->Add(partial->second.log_probs.begin(),
@@ -176,7 +179,11 @@ void JobRuntime::SendScore(const StartTask& effect) {
   OnDisk([this, effect] {  // after a restart
     auto read = ReadWhole(effect.args.trajectory);
     OnStrand([this, effect, read = std::move(read)]() mutable {
-      if (!read.ok()) return Run(TaskDone{effect.worker, effect.ref, read.status(), {}});
+      if (!read.ok()) {
+        const TrajectoryInfo& info = effect.args.trajectory;
+        return Run(PayloadLost{{{info.id, info.serial}}, std::string(read.status().message())});
+      }
+      if (!core_.Wants(effect.worker, effect.ref)) return;  // it was found lost meanwhile
       TakePromptApart(effect.args.trajectory, &*read);
       v1::Task task = MakeTask(effect);
       // Somebody else may have read it meanwhile, and added to it.
@@ -513,22 +520,25 @@ void JobRuntime::Do(const BuildBatch& effect) {
     known.push_back(MakeExample(info));
   }
   OnDisk([this, effect, plain, known = std::move(known)]() mutable {
-    absl::Status status;
-    for (size_t i = 0; i < known.size() && status.ok(); ++i) {
+    PayloadLost lost;
+    for (size_t i = 0; i < known.size(); ++i) {
       if (!known[i].trajectory_id().empty()) continue;
       auto whole = ReadWhole(effect.trajectories[i]);
-      status = whole.status();
-      if (whole.ok()) known[i] = *std::move(whole);
+      if (whole.ok()) {
+        known[i] = *std::move(whole);
+        continue;
+      }
+      lost.trajectories[effect.trajectories[i].id] = effect.trajectories[i].serial;
+      lost.reason = std::string(whole.status().message());
     }
-    absl::StatusOr<BuiltBatch> built = absl::InternalError("not read");
-    if (!status.ok()) {
-      built = status;
-    } else {
+    absl::StatusOr<BuiltBatch> built = absl::DataLossError(lost.reason);
+    if (lost.trajectories.empty()) {
       built = plain ? MakePlainBatch(effect, std::move(known))
                     : MakeBatch(submitted_->dataflow(), effect, std::move(known));
     }
-    OnStrand([this, effect, built = std::move(built)]() mutable {
+    OnStrand([this, effect, lost = std::move(lost), built = std::move(built)]() mutable {
       if (IsTerminal(core_.state())) return;
+      if (!lost.trajectories.empty()) return Run(lost);
       if (!built.ok()) {
         return Run(BatchBuilt{built.status(), effect.step, effect.incarnation});
       }

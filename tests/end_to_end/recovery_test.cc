@@ -1,7 +1,10 @@
 // Processes die in the middle of a job; the weights at the end are those of an undisturbed run.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/match.h"
+#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/end_to_end/undisturbed.h"
@@ -72,6 +75,46 @@ TEST_F(RecoveryTest, TheControllerRestartsAndTheJobGoesOn) {
   for (size_t i = 0; i < events.size(); ++i) {
     EXPECT_EQ(events[i].revision(), static_cast<int64_t>(i) + 1);  // no gap, no repeat
   }
+}
+
+// Of every record of the job's experience log some bytes change while its controller is down: what
+// was generated and not yet consumed is generated again, from the same draws.
+TEST_F(RecoveryTest, PayloadsThatAreLostAreGeneratedAgain) {
+  Begin();
+  cluster_.KillWorker("reward-0");  // so that the step waits for its scores
+  const auto generated = [&] {
+    v1::ExplainJobRequest request;
+    request.set_name("projects/default/jobs/rl");
+    v1::ExplainJobResponse why;
+    grpc::ClientContext context;
+    if (!cluster_.stub().ExplainJob(&context, request, &why).ok()) return false;
+    return std::any_of(why.nodes().begin(), why.nodes().end(), [](const v1::NodeStatus& node) {
+      return node.node() == "generate" && node.total() > 0 && node.done() == node.total();
+    });
+  };
+  const absl::Time deadline = absl::Now() + absl::Seconds(30);
+  while (!generated() && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(10));
+  ASSERT_TRUE(generated()) << cluster_.Why("rl");
+  cluster_.StopController();
+  int files = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(cluster_.folder() + "/jobs/default/rl/experience")) {
+    ++files;
+    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    for (uint64_t at = 20; at < entry.file_size(); at += 40) {
+      file.seekp(static_cast<std::streamoff>(at));
+      file.put('#');
+    }
+  }
+  ASSERT_GT(files, 0);
+  cluster_.StartController();
+  cluster_.AddWorker("reward-1", "reward");
+  ExpectTheSameEnd();
+  const auto events = cluster_.Events("rl");
+  EXPECT_TRUE(std::any_of(events.begin(), events.end(), [](const v1::JobEvent& event) {
+    return event.type() == "warning" &&
+           absl::StrContains(event.message(), "generated again with the same draw");
+  }));
 }
 
 // The store is lost with its machine; a folder is left of the job. It goes on where it stood, and

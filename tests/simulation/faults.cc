@@ -43,6 +43,9 @@ void DrawLayout(JobPlan& plan, Random& random) {
   plan.slowness = random.Percent(50) ? 6 : 1;  // more happens while its pools work
 }
 
+// Lost payloads come on top of what is drawn: they kill the controller as well.
+constexpr int kDrawnKinds = static_cast<int>(FaultKind::kLosePayloads);
+
 JobPlan DrawJob(int index, Random& random) {
   JobPlan plan;
   plan.id = absl::StrCat("j", index + 1);
@@ -90,7 +93,7 @@ const char* FaultName(FaultKind kind) {
       "kill worker",   "kill controller", "kill relay",   "kill machine", "break stream",
       "lose requests", "lose responses",  "partition",    "hang",         "slow",
       "task errors",   "store refuses",   "slow network", "repeats",      "stale controller",
-      "drain",         "pause",           "cancel"};
+      "drain",         "pause",           "cancel",       "lose payloads"};
   static_assert(sizeof(kNames) / sizeof(kNames[0]) == kFaultKinds);
   return kNames[static_cast<int>(kind)];
 }
@@ -114,7 +117,7 @@ Scenario MakeScenario(uint64_t seed) {
   absl::Duration at;
   for (int i = 0; i < faults; ++i) {
     Fault fault;
-    fault.kind = static_cast<FaultKind>(random.Below(kFaultKinds));
+    fault.kind = static_cast<FaultKind>(random.Below(kDrawnKinds));
     if (fault.kind == FaultKind::kCancel && !random.Percent(30)) {
       fault.kind = FaultKind::kKillController;
     }
@@ -131,6 +134,10 @@ Scenario MakeScenario(uint64_t seed) {
       fault.length += absl::Seconds(2);
       out.faults.push_back(fault);
     }
+  }
+  if (random.Percent(20)) {
+    out.faults.push_back({FaultKind::kLosePayloads, random.Milliseconds(500, 7000),
+                          LengthOf(FaultKind::kLosePayloads, random), random.Below(64)});
   }
   std::stable_sort(out.faults.begin(), out.faults.end(),
                    [](const Fault& a, const Fault& b) { return a.at < b.at; });

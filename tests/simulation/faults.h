@@ -31,8 +31,9 @@ enum class FaultKind {
   kDrain,            ///< Its operator drains a worker, and starts it anew later.
   kPause,            ///< A job's user pauses it, and resumes it later.
   kCancel,           ///< A job's user cancels it.
+  kLosePayloads,     ///< Half of a job's experience log is damaged, and the controller dies.
 };
-inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kCancel) + 1;
+inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kLosePayloads) + 1;
 const char* FaultName(FaultKind kind);
 
 struct Fault {

@@ -32,8 +32,10 @@ struct JobHistory {
   /// Subjects whose attempts died with the controller: it adopts the one that a worker tells of,
   /// which need not be the last (its message may have been lost).
   std::set<std::string> forgotten;
-  uint64_t asked = 0;            ///< Newest version it was to publish.
-  int64_t revision = 0;          ///< Newest committed event.
+  std::set<std::string>
+      stopped;           ///< Work that a controller stopped; the next one knows nothing of it.
+  uint64_t asked = 0;    ///< Newest version it was to publish.
+  int64_t revision = 0;  ///< Newest committed event.
   bool scored_by_error = false;  ///< A reward failed for good: other weights follow.
   bool cancelled = false;        ///< Its user wanted that.
 };

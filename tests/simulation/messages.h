@@ -19,6 +19,12 @@ struct Result {
   double reward = 0;  ///< Of a score.
 };
 
+/// The reason of the wire's ErrorInfo, which statuses have none of here.
+inline constexpr char kRoleNotHeld[] = "ROLE_NOT_HELD";
+inline bool IsRoleNotHeld(const absl::Status& status) {
+  return absl::IsFailedPrecondition(status) && status.message() == kRoleNotHeld;
+}
+
 struct WorkerMessage {
   enum class Kind { kHello, kHeartbeat, kProgress, kResult } kind = Kind::kHello;
   v1::Hello hello;

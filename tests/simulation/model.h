@@ -53,6 +53,7 @@ struct Payload {
   uint64_t content = 0;
   uint32_t tokens = 0;
   double reward = 0;
+  bool lost = false;  ///< Of a record of the experience log: its bytes are damaged.
 };
 
 /// Of a role that trains.

@@ -5,6 +5,7 @@
 #ifndef BATON_TESTS_SIMULATION_SCHEDULER_H_
 #define BATON_TESTS_SIMULATION_SCHEDULER_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <queue>
@@ -38,7 +39,11 @@ class Scheduler {
     processes_[process].hung_until = absl::InfinitePast();
   }
   void Start(ProcessId process) { processes_[process].alive = true; }
-  void Hang(ProcessId process, absl::Time until) { processes_[process].hung_until = until; }
+  /// Until then, or longer where it hangs already: what waits keeps its order.
+  void Hang(ProcessId process, absl::Time until) {
+    absl::Time& hung_until = processes_[process].hung_until;
+    hung_until = std::max(hung_until, until);
+  }
 
   void At(absl::Time time, ProcessId process, std::function<void()> work) {
     items_.push(

@@ -143,6 +143,7 @@ void SimulatedController::Restore() {
       const bool attempts_in_rows = subject.rfind("generate", 0) != 0 && subject.rfind("score", 0);
       if (!attempts_in_rows) history.forgotten.insert(subject);
     }
+    history.forgotten.insert(history.stopped.begin(), history.stopped.end());
     auto job = std::make_unique<Job>();
     job->name = stored.key;
     job->order = row.submit_order();
@@ -291,7 +292,7 @@ void SimulatedController::Apply(const ClusterEffects& effects) {
       }
       if (Job* job = FindJob(lost->job)) {
         OnStrand(*job, [this, job, lost = *lost] {
-          Run(*job, WorkerLost{lost.worker, lost.reason});
+          Run(*job, WorkerLost{lost.worker, lost.reason, lost.moves});
         });
       }
     } else if (const auto* back = std::get_if<ClusterBack>(&effect)) {

@@ -114,6 +114,8 @@ void SimulatedController::Leave(Job& job, Turn& turn) {
         committed |= t.id() == ref.subject && t.incarnation() == ref.incarnation &&
                      (ref.kind == TaskKind::kGenerate || (t.scored_nodes() >> ref.part & 1) != 0);
       }
+      const TrajectoryInfo* now = job.core->Find(ref.subject);
+      committed |= now != nullptr && now->losses > 0;  // its row went with its payload
     } else if (IsGroupCommand(ref.kind)) {
       const store::v1::GroupRow& group = row.groups(static_cast<int>(ref.part));
       committed |= !group.has_command() || group.command().sequence() != ref.subject;
@@ -142,7 +144,8 @@ void SimulatedController::Leave(Job& job, Turn& turn) {
 
 void SimulatedController::OnProgress(Job& job, const std::string& worker, const TaskRef& ref,
                                      const WorkerMessage& message) {
-  if (ref.kind != TaskKind::kGenerate || !job.core->Wants(worker, ref)) return;
+  if (ref.kind != TaskKind::kGenerate || job.core->Find(ref.subject) == nullptr) return;
+  if (!job.core->Wants(worker, ref)) return;
   auto& [tokens, content] = job.partials[ref.subject];
   if (message.offset != tokens) return;
   tokens += message.count;
@@ -160,6 +163,7 @@ void SimulatedController::OnResult(Job& job, const std::string& worker, const Ta
   done.worker = worker;
   done.ref = ref;
   done.status = result.status;
+  done.role_lost = IsRoleNotHeld(result.status);
   if (!job.core->Wants(worker, ref)) {
     world_.Check(
         "StaleTokenChangesNothing",
@@ -220,7 +224,8 @@ std::optional<Payload> SimulatedController::ReadPayload(const Job& job, const Pa
   const auto& log = world_.disk().jobs[job.name].log;
   const auto file = log.find(at.file);
   if (file == log.end() || at.offset >= file->second.size()) return std::nullopt;
-  return file->second[at.offset];
+  const Payload& payload = file->second[at.offset];
+  return payload.lost ? std::nullopt : std::make_optional(payload);
 }
 
 // ---- Tasks ------------------------------------------------------------------------------------
@@ -298,7 +303,9 @@ void SimulatedController::Do(Job& job, const StartTask& effect) {
       break;
     case TaskKind::kGenerate: {
       const auto partial = job.partials.find(effect.ref.subject);
-      if (partial != job.partials.end()) {
+      if (partial != job.partials.end() && partial->second.first != effect.args.trajectory.tokens) {
+        job.partials.erase(partial);
+      } else if (partial != job.partials.end()) {
         task.resume = partial->second.first;
         task.resume_content = partial->second.second;
       }
@@ -314,8 +321,10 @@ void SimulatedController::Do(Job& job, const StartTask& effect) {
         const auto payload = ReadPayload(job, effect.args.trajectory.location);
         OnStrand(job, [this, &job, effect, task, worker, payload]() mutable {
           if (!payload.has_value()) {
-            return Run(job, TaskDone{worker, effect.ref, absl::DataLossError("no payload"), {}});
+            const TrajectoryInfo& info = effect.args.trajectory;
+            return Run(job, PayloadLost{{{info.id, info.serial}}, "no payload"});
           }
+          if (!job.core->Wants(worker, effect.ref)) return;
           job.payloads[effect.ref.subject] = task.trajectory = *payload;
           SendTask(job, worker, std::move(task));
         });
@@ -345,7 +354,10 @@ void SimulatedController::Do(Job& job, const StopTask& effect) {
   const std::string token = EncodeToken({job.name, effect.ref});
   auto& current = world_.history().jobs[job.name].current;
   const auto it = current.find(SubjectOf(effect.ref, effect.worker));
-  if (it != current.end() && it->second == token + effect.worker) current.erase(it);
+  if (it != current.end() && it->second == token + effect.worker) {
+    world_.history().jobs[job.name].stopped.insert(it->first);
+    current.erase(it);
+  }
   ControllerMessage message;
   message.kind = ControllerMessage::Kind::kCancel;
   message.token = token;
@@ -409,12 +421,14 @@ void SimulatedController::Do(Job& job, const BuildBatch& effect) {
     BatchBuilt built;
     built.step = effect.step;
     built.incarnation = effect.incarnation;
+    PayloadLost lost;
     std::vector<Payload> batch;
     for (size_t i = 0; i < known.size(); ++i) {
       if (!known[i].has_value()) known[i] = ReadPayload(job, effect.trajectories[i].location);
       if (!known[i].has_value()) {
-        built.status = absl::DataLossError("no payload");
-        break;
+        lost.trajectories[effect.trajectories[i].id] = effect.trajectories[i].serial;
+        lost.reason = "no payload";
+        continue;
       }
       const auto reward = effect.trajectories[i].scores.find("reward");
       known[i]->reward = reward == effect.trajectories[i].scores.end() ? 0 : reward->second;
@@ -422,8 +436,9 @@ void SimulatedController::Do(Job& job, const BuildBatch& effect) {
     }
     batch = Filter(job.core->effective_spec(), batch);
     built.size = static_cast<uint32_t>(batch.size());
-    OnStrand(job, [this, &job, built, batch] {
+    OnStrand(job, [this, &job, built, batch, lost] {
       if (IsTerminal(job.core->state())) return;
+      if (!lost.trajectories.empty()) return Run(job, lost);
       job.batch_id = absl::StrCat("step-", built.step, "-", built.incarnation);
       job.batch = batch;
       Run(job, built);
@@ -474,9 +489,9 @@ void SimulatedController::Do(Job& job, const EmitEvent& effect) {
 }
 
 void SimulatedController::Do(Job& job, const NeedWorkers& effect) {
-  OnCluster([this, &job, missing = effect.missing] {
-    Apply(cluster_->OnNeed(job.name, job.priority, job.order, IsActive(job.snapshot), missing,
-                           world_.now()));
+  OnCluster([this, &job, effect] {
+    Apply(cluster_->OnNeed(job.name, job.priority, job.order, IsActive(job.snapshot),
+                           effect.missing, world_.now(), effect.hints));
   });
 }
 

@@ -141,8 +141,7 @@ void SimulatedWorker::Release(uint64_t context) {
 void SimulatedWorker::LoadWeights(uint64_t context, absl::Time give_up) {
   const TaskMessage task = contexts_.at(context).task;
   Held* held = HeldFor(task);
-  if (held == nullptr)
-    return Finish(context, Failed(absl::FailedPreconditionError("ROLE_NOT_HELD")));
+  if (held == nullptr) return Finish(context, Failed(absl::FailedPreconditionError(kRoleNotHeld)));
   SimulatedRelay& relay = world_.RelayOf(index_);
   auto loading = relay.Acquire(task.job, task.policy_version, id_);
   if (loading.ok()) {
@@ -175,8 +174,7 @@ void SimulatedWorker::Read(uint64_t context, uint64_t relay_life, SimulatedRelay
     SimulatedRelay& held_by = world_.RelayOf(index_);
     if (world_.time().life(held_by.process()) == relay_life) held_by.Release(loading.lease_id);
   });
-  Finish(context,
-         held == nullptr ? Failed(absl::FailedPreconditionError("ROLE_NOT_HELD")) : Result());
+  Finish(context, held == nullptr ? Failed(absl::FailedPreconditionError(kRoleNotHeld)) : Result());
 }
 
 // What a rollout samples with: its own, or what its worker's actor handed over; null: none.
@@ -191,6 +189,9 @@ ActorState* SimulatedWorker::SamplingOf(const TaskMessage& task) {
 void SimulatedWorker::Generate(uint64_t context) {
   Running& running = contexts_.at(context);
   const TaskMessage& task = running.task;
+  if (HeldFor(task) == nullptr) {
+    return Finish(context, Failed(absl::FailedPreconditionError(kRoleNotHeld)));
+  }
   const ActorState* with = SamplingOf(task);
   if (with == nullptr || with->version != task.policy_version) {
     return Finish(context, Failed(absl::FailedPreconditionError("another version is held")));
@@ -250,7 +251,7 @@ void SimulatedWorker::Score(uint64_t context) {
   Running& running = contexts_.at(context);
   const Held* held = HeldFor(running.task);
   if (held == nullptr) {
-    return Finish(context, Failed(absl::FailedPreconditionError("ROLE_NOT_HELD")));
+    return Finish(context, Failed(absl::FailedPreconditionError(kRoleNotHeld)));
   }
   if (running.task.role == "actor" && world_.controller() != nullptr &&
       world_.controller()->Wants(running.task.job, id_, running.task.token)) {
@@ -275,8 +276,7 @@ void SimulatedWorker::Score(uint64_t context) {
 void SimulatedWorker::Update(uint64_t context) {
   const TaskMessage task = contexts_.at(context).task;
   Held* held = HeldFor(task);
-  if (held == nullptr)
-    return Finish(context, Failed(absl::FailedPreconditionError("ROLE_NOT_HELD")));
+  if (held == nullptr) return Finish(context, Failed(absl::FailedPreconditionError(kRoleNotHeld)));
   if (task.role == "actor") TakeBack(task.job);
   const ActorState& state = held->state;
   if (!Mutated(Mutation::kDoubleUpdate)) {
@@ -339,8 +339,7 @@ void SimulatedWorker::Apply(uint64_t context, const std::vector<Payload>& batch)
 void SimulatedWorker::ToGeneration(uint64_t context) {
   const TaskMessage task = contexts_.at(context).task;
   Held* held = HeldFor(task);
-  if (held == nullptr)
-    return Finish(context, Failed(absl::FailedPreconditionError("ROLE_NOT_HELD")));
+  if (held == nullptr) return Finish(context, Failed(absl::FailedPreconditionError(kRoleNotHeld)));
   if (held->state.version != task.policy_version) {
     return Finish(context, Failed(absl::FailedPreconditionError("WRONG_VERSION")));
   }
@@ -355,8 +354,7 @@ void SimulatedWorker::ToGeneration(uint64_t context) {
 void SimulatedWorker::Publish(uint64_t context, absl::Time give_up) {
   const TaskMessage task = contexts_.at(context).task;
   Held* held = HeldFor(task);
-  if (held == nullptr)
-    return Finish(context, Failed(absl::FailedPreconditionError("ROLE_NOT_HELD")));
+  if (held == nullptr) return Finish(context, Failed(absl::FailedPreconditionError(kRoleNotHeld)));
   if (held->state.version != task.policy_version) {
     return Finish(context, Failed(absl::FailedPreconditionError("WRONG_VERSION")));
   }
@@ -373,7 +371,7 @@ void SimulatedWorker::Publish(uint64_t context, absl::Time give_up) {
   Later(context, Work(2, 20), [this, context, give_up, writing](Running& running) {
     const Held* mine = HeldFor(running.task);
     if (mine == nullptr) {
-      return Finish(context, Failed(absl::FailedPreconditionError("ROLE_NOT_HELD")));
+      return Finish(context, Failed(absl::FailedPreconditionError(kRoleNotHeld)));
     }
     *writing->memory = {mine->state.weights, mine->state.branch};
     Seal(context, writing->segment_id, give_up);
@@ -405,8 +403,7 @@ void SimulatedWorker::Again(uint64_t context, absl::Time give_up, const absl::St
 void SimulatedWorker::Save(uint64_t context) {
   const TaskMessage task = contexts_.at(context).task;
   Held* held = HeldFor(task);
-  if (held == nullptr)
-    return Finish(context, Failed(absl::FailedPreconditionError("ROLE_NOT_HELD")));
+  if (held == nullptr) return Finish(context, Failed(absl::FailedPreconditionError(kRoleNotHeld)));
   const bool later = task.step > held->state.step && task.policy_version == held->state.version;
   if (task.step != held->state.step && !later) {
     return Finish(context, Failed(absl::FailedPreconditionError("WRONG_STEP")));

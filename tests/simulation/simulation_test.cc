@@ -66,6 +66,21 @@ TEST(SchedulerTest, TimeThenOrderAndNothingOfTheDead) {
   EXPECT_EQ(happened, "b1a1newlate");
 }
 
+// A process that hangs already hangs on: or what waited for the end of the first time would come
+// after what was said later.
+TEST(SchedulerTest, HangingTwiceKeepsTheOrder) {
+  Scheduler time;
+  const ProcessId a = time.AddProcess();
+  std::string happened;
+  time.Hang(a, time.now() + absl::Seconds(8));
+  time.After(absl::Seconds(1), a, [&] { happened += "first "; });
+  time.After(absl::Seconds(2), kWorld, [&] { time.Hang(a, time.now() + absl::Seconds(3)); });
+  time.After(absl::Seconds(4), a, [&] { happened += "second "; });
+  while (time.RunOne()) {
+  }
+  EXPECT_EQ(happened, "first second ");
+}
+
 std::vector<Payload> BatchOf(uint64_t weights) {
   Payload one = Respond(weights, v1::PURPOSE_TRAIN, 1, 0, 0);
   one.id = controller::TrajectoryId(v1::PURPOSE_TRAIN, 0, 0, 1);

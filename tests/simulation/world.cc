@@ -351,6 +351,12 @@ void World::Strike(const Fault& fault) {
       KillRelay(fault.target % 2, fault.length);
       for (size_t i = fault.target % 2; i < workers_.size(); i += 2) KillWorker(i, fault.length);
       return;
+    case FaultKind::kLosePayloads:
+      for (auto& [file, records] :
+           disk_.jobs[clients_[fault.target % clients_.size()]->job()].log) {
+        for (Payload& record : records) record.lost |= random_.Percent(50);
+      }
+      return KillController(fault.length);
     case FaultKind::kStoreRefuses:
       ++refusals_;
       disk_.refuses = true;

@@ -1,0 +1,187 @@
+// Worlds in which a rule broke once, told by what happens in them.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "controller/core/simulated_job.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace baton::controller {
+namespace {
+
+using Job = v1::Job;
+
+SimulatedJob::Options World(uint64_t seed) {
+  SimulatedJob::Options options;
+  options.seed = seed;
+  options.steps = 4;
+  return options;
+}
+
+uint64_t Undisturbed(const SimulatedJob::Options& options) {
+  SimulatedJob world(options);
+  world.RunToEnd();
+  EXPECT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+  return world.FinalWeights();
+}
+
+bool WasStopped(const SimulatedJob& world, const std::string& worker, const TaskRef& ref) {
+  const auto& stopped = world.stopped();
+  return std::any_of(stopped.begin(), stopped.end(), [&](const StopTask& stop) {
+    return stop.worker == worker && stop.ref == ref;
+  });
+}
+
+// A rollout hangs through two controllers and wakes up under the third one with tokens of an
+// evaluation. What it says before that controller knows its trajectories belongs to nobody, and the
+// next evaluation, whose responses have the same names, begins without tokens.
+TEST(WorldsTest, TokensOfAnEarlierEvaluationAreNotGoneOnWith) {
+  SimulatedJob world(World(3));
+  const auto evaluates = [&] {
+    const auto running = world.UnderWay(TaskKind::kGenerate);
+    return world.core().step() == 2 && !running.empty() &&
+           PurposeOf(running[0].ref.subject) == v1::PURPOSE_EVAL;
+  };
+  while (!evaluates()) ASSERT_TRUE(world.Step());
+  const TaskDone hangs = world.UnderWay(TaskKind::kGenerate)[0];
+  world.Restart(0);
+  world.Restart(0);
+  world.Send(TaskProgressed{hangs.worker, hangs.ref, 5});
+  const TrajectoryInfo* before = world.core().Find(hangs.ref.subject);
+  EXPECT_TRUE(before == nullptr || before->tokens == 0);
+  while (world.core().step() < 4 && !world.ended()) ASSERT_TRUE(world.Step());
+  while (!world.ended() && world.core().Describe().phase() != "evaluating") {
+    ASSERT_TRUE(world.Step());
+  }
+  const TrajectoryInfo* next = world.core().Find(hangs.ref.subject);
+  ASSERT_NE(next, nullptr);
+  EXPECT_EQ(next->tokens, 0u);
+  world.RunToEnd();
+  EXPECT_EQ(world.FinalWeights(), Undisturbed(World(3)));
+}
+
+// A response is of one version: what a retry goes on with are tokens of the very weights that it
+// is sent to. After a recovery they are none.
+TEST(WorldsTest, ARetryGoesOnWithTokensOfItsOwnWeightsAlone) {
+  SimulatedJob world(World(4));
+  while (world.core().step() < 1 || world.UnderWay(TaskKind::kGenerate).empty()) {
+    ASSERT_TRUE(world.Step());
+  }
+  TaskDone first = world.UnderWay(TaskKind::kGenerate)[0];
+  const uint64_t id = first.ref.subject;
+  world.Send(TaskProgressed{first.worker, first.ref, 3});
+  world.Lose(first.worker);
+  EXPECT_EQ(world.core().Find(id)->tokens, 3u) << "another replica goes on with them";
+  world.LoseOneOf("actor");
+  while (world.core().Find(id) == nullptr) ASSERT_TRUE(world.Step());
+  EXPECT_EQ(world.core().Find(id)->tokens, 0u);
+  world.RunToEnd();
+  EXPECT_EQ(world.FinalWeights(), Undisturbed(World(4)));
+}
+
+// What a worker generates with another version than the job's is not taken over after a restart.
+TEST(WorldsTest, AGenerationOfAnotherVersionIsNotTakenOver) {
+  for (const bool same : {true, false}) {
+    SimulatedJob world(World(5));
+    while (world.core().step() < 1 || world.UnderWay(TaskKind::kGenerate).empty()) {
+      ASSERT_TRUE(world.Step());
+    }
+    const TaskDone running = world.UnderWay(TaskKind::kGenerate)[0];
+    const uint64_t version = world.core().Find(running.ref.subject)->policy_version;
+    world.Swallow(TaskKind::kGenerate);
+    world.Restart(0);
+    world.Send(
+        WorkerBack{running.worker, {{"rollout", same ? version : version - 1}}, {running.ref}, {}});
+    while (!world.core().knows_trajectories()) ASSERT_TRUE(world.Step());
+    EXPECT_EQ(world.core().Wants(running.worker, running.ref), same);
+    EXPECT_EQ(WasStopped(world, running.worker, running.ref), !same);
+  }
+}
+
+// The first of two ranks that hold the reference together reports that it misses the other: what
+// they score besides is stopped. Then the controller restarts and hears the result of what was
+// stopped, which failed for the same reason. It is asked again, and breaks no group.
+TEST(WorldsTest, AFailureThatAnEarlierControllerSawIsNotCountedAgain) {
+  SimulatedJob::Options options = World(7);
+  options.preset = "ppo";
+  options.reference_ranks = options.reference_tp = 2;
+  SimulatedJob world(options);
+  const auto scores = [&] {
+    std::vector<TaskDone> of_reference;
+    for (const TaskDone& done : world.UnderWay(TaskKind::kScore)) {
+      const bool wanted = world.core().Wants(done.worker, done.ref);
+      if (wanted && world.core().RoleOf(done.ref) == "reference") of_reference.push_back(done);
+    }
+    return of_reference;
+  };
+  while (world.core().step() < 1 || scores().size() < 2) ASSERT_TRUE(world.Step());
+  const std::vector<TaskDone> running = scores();
+  TaskDone broken = running[0], stopped = running[1];
+  broken.status = stopped.status = absl::UnavailableError("rank 1 closed its connection");
+  world.Send(broken);
+  EXPECT_TRUE(WasStopped(world, stopped.worker, stopped.ref));
+  world.Swallow(TaskKind::kScore);
+  world.Restart(0);
+  world.Send(WorkerBack{stopped.worker, {{"reference", 0}}, {}, {stopped.ref}});
+  while (!world.core().knows_trajectories()) ASSERT_TRUE(world.Step());
+  if (world.core().Wants(stopped.worker, stopped.ref)) world.Send(stopped);
+  const v1::ExplainJobResponse why = world.core().Explain(world.now());
+  EXPECT_TRUE(std::none_of(why.waits().begin(), why.waits().end(), [](const auto& wait) {
+    return wait.kind() == "regroup";
+  })) << why.DebugString();
+  EXPECT_FALSE(world.core().Wants(stopped.worker, stopped.ref));
+  world.RunToEnd();
+  ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+  EXPECT_EQ(world.FinalWeights(), Undisturbed(options));
+}
+
+// A worker that does not hold the role it took on has lost it with whatever it held there: the job
+// goes on without that worker, and fails by none of the answers.
+TEST(WorldsTest, AWorkerThatDoesNotHoldItsRoleIsALostOne) {
+  for (TaskKind kind : {TaskKind::kUpdate, TaskKind::kPublish, TaskKind::kSaveCheckpoint,
+                        TaskKind::kLoadWeights, TaskKind::kGenerate, TaskKind::kScore}) {
+    const std::string what(MethodName(kind));
+    SimulatedJob world(World(8));
+    while (world.core().step() < 2 || world.UnderWay(kind).empty()) {
+      ASSERT_TRUE(world.Step()) << what;
+    }
+    TaskDone refused = world.UnderWay(kind)[0];
+    refused.status = absl::FailedPreconditionError("this worker does not hold the role");
+    refused.role_lost = true;
+    const bool trains = IsGroupCommand(kind);
+    world.Swallow(kind);
+    world.Send(refused);
+    EXPECT_EQ(world.core().HeldWorkers().count(refused.worker), 0u) << what;
+    EXPECT_EQ(world.core().incarnation(), trains ? 2u : 1u) << what;
+    world.RunToEnd();
+    ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED)
+        << what << world.core().Explain(world.now()).DebugString();
+    EXPECT_EQ(world.FinalWeights(), Undisturbed(World(8))) << what;
+  }
+}
+
+// A worker that moves to another seat leaves its role first, and the job asks for nobody: the queue
+// has found who takes its place.
+TEST(WorldsTest, AWorkerThatMovesLeavesItsRole) {
+  SimulatedJob world(World(9));
+  while (world.core().step() < 1 || world.UnderWay(TaskKind::kScore).empty()) {
+    ASSERT_TRUE(world.Step());
+  }
+  const std::string moves = world.UnderWay(TaskKind::kScore)[0].worker;
+  world.Send(WorkerLost{moves, "it moves", /*moves=*/true});
+  const auto releases = world.UnderWay(TaskKind::kReleaseRole);
+  ASSERT_EQ(releases.size(), 1u);
+  EXPECT_EQ(releases[0].worker, moves);
+  EXPECT_FALSE(world.InQueue());
+  EXPECT_EQ(world.core().HeldWorkers().count(moves), 0u);
+  world.Send(WorkerGranted{moves, "reward", {{"reward", 4}}});
+  world.RunToEnd();
+  EXPECT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+  EXPECT_EQ(world.FinalWeights(), Undisturbed(World(9)));
+}
+
+}  // namespace
+}  // namespace baton::controller

@@ -1,0 +1,171 @@
+#include "controller/core/reseat.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "controller/core/cluster_core.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace baton::controller {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// What each worker plays.
+using Plays = std::map<std::string, std::set<std::string>>;
+
+std::vector<std::string> Chain(const std::string& missing, const std::vector<SeatedWorker>& workers,
+                               const std::set<std::string>& anchored, const Plays& plays) {
+  std::vector<std::string> ids;
+  const auto plays_all = [&](const std::string& id, const std::string& roles) {
+    const std::vector<std::string> all = absl::StrSplit(roles, '+');
+    return std::all_of(all.begin(), all.end(),
+                       [&](const std::string& role) { return plays.at(id).count(role) > 0; });
+  };
+  for (const SeatedWorker& worker : FindChain(missing, workers, anchored, plays_all)) {
+    ids.push_back(worker.id);
+  }
+  return ids;
+}
+
+TEST(FindChainTest, AFreeWorkerNeedsNobodyToMove) {
+  EXPECT_THAT(Chain("a", {{"one", "b"}, {"two", ""}}, {}, {{"one", {"a", "b"}}, {"two", {"a"}}}),
+              ElementsAre("two"));
+}
+
+TEST(FindChainTest, OneMoves) {
+  EXPECT_THAT(Chain("a", {{"one", "b"}, {"two", ""}}, {}, {{"one", {"a", "b"}}, {"two", {"b"}}}),
+              ElementsAre("one", "two"));
+}
+
+TEST(FindChainTest, SeveralMoveWhereOneIsNotEnough) {
+  const std::vector<SeatedWorker> workers = {{"one", "b"}, {"two", "c"}, {"three", ""}};
+  const Plays plays = {{"one", {"a", "b"}}, {"two", {"b", "c"}}, {"three", {"c"}}};
+  EXPECT_THAT(Chain("a", workers, {}, plays), ElementsAre("one", "two", "three"));
+}
+
+TEST(FindChainTest, NobodyMovesForNothing) {
+  EXPECT_THAT(Chain("a", {{"one", "b"}, {"two", ""}}, {}, {{"one", {"a", "b"}}, {"two", {"c"}}}),
+              IsEmpty());
+  EXPECT_THAT(
+      Chain("a", {{"one", "b"}, {"two", "c"}}, {}, {{"one", {"a", "b"}}, {"two", {"a", "b", "c"}}}),
+      IsEmpty())
+      << "nobody is free";
+}
+
+TEST(FindChainTest, WhoHoldsAGroupTogetherMovesLast) {
+  const std::vector<SeatedWorker> workers = {{"actor", "b"}, {"reward", "c"}, {"x", ""}, {"y", ""}};
+  const Plays plays = {{"actor", {"a", "b"}}, {"reward", {"a", "c"}}, {"x", {"b"}}, {"y", {"c"}}};
+  EXPECT_THAT(Chain("a", workers, {"b"}, plays), ElementsAre("reward", "y"));
+  EXPECT_THAT(Chain("a", workers, {"c"}, plays), ElementsAre("actor", "x"));
+  EXPECT_THAT(Chain("a", {workers[0], workers[2]}, {"b"}, plays), ElementsAre("actor", "x"));
+}
+
+v1::Hello HelloOf(const std::string& id, const std::set<std::string>& roles) {
+  v1::Hello hello;
+  hello.set_worker_id(id);
+  hello.set_instance_id("one");
+  hello.set_protocol_min(1);
+  hello.set_protocol_max(1);
+  for (const std::string& role : roles) {
+    v1::MethodCredits* method = hello.add_methods();
+    method->set_role(role);
+    method->set_method("do");
+    method->set_credits(4);
+  }
+  return hello;
+}
+
+// "lost W" and "W plays R", in order.
+std::vector<std::string> Told(const ClusterEffects& effects) {
+  std::vector<std::string> told;
+  for (const ClusterEffect& effect : effects) {
+    if (const auto* lost = std::get_if<ClusterLost>(&effect)) {
+      told.push_back((lost->moves ? "moves " : "lost ") + lost->worker);
+    } else if (const auto* grant = std::get_if<ClusterGrant>(&effect)) {
+      told.push_back(grant->worker + " plays " + grant->roles);
+    }
+  }
+  return told;
+}
+
+// A versatile worker that came back was given a rollout's seat; nobody else plays what then
+// is missing of a group, and a rollout is free: a job waited like this for ever.
+class ReseatTest : public ::testing::Test {
+ protected:
+  ReseatTest() {
+    cluster_.OnHello(1, HelloOf("actor-0", {"actor"}), now_);
+    cluster_.OnHello(2, HelloOf("all-0", {"actor", "reference", "rollout"}), now_);
+    cluster_.OnNeed("j", 0, 1, true, {{"actor", 1}, {"rollout", 1}}, now_);
+    cluster_.OnHello(3, HelloOf("rollout-0", {"rollout"}), now_);
+    EXPECT_EQ(cluster_.JobOf("all-0"), "j");
+    EXPECT_EQ(cluster_.JobOf("rollout-0"), "");
+  }
+  ClusterEffects Need(const std::set<std::string>& blocking) {
+    return cluster_.OnNeed("j", 0, 1, true, {{"reference", 1}}, now_, {blocking, {"actor"}});
+  }
+  ClusterEffects After(absl::Duration time) {
+    now_ += time;
+    for (uint64_t session : {1, 2, 3}) EXPECT_TRUE(cluster_.OnHeartbeat(session, now_));
+    return cluster_.OnTick(now_);
+  }
+  static ClusterOptions Options() {
+    ClusterOptions options;
+    options.lease = absl::Minutes(10);
+    return options;
+  }
+
+  absl::Time now_ = absl::UnixEpoch();
+  ClusterCore cluster_{1, Options()};
+};
+
+TEST_F(ReseatTest, AJobThatCannotGoOnChangesTheSeatsOfItsWorkers) {
+  EXPECT_THAT(Told(Need({"reference"})), IsEmpty());
+  EXPECT_THAT(Told(After(absl::Seconds(19))), IsEmpty()) << "somebody may come";
+  v1::ExplainJobResponse why;
+  why.add_waits()->set_kind("workers");
+  cluster_.Explain("j", now_, &why);
+  EXPECT_THAT(why.waits(0).cause(),
+              ::testing::HasSubstr("worker all-0 moves from rollout to reference, and worker "
+                                   "rollout-0 is free"));
+  EXPECT_EQ(why.waits(0).deadline_in().seconds(), 1);
+  EXPECT_THAT(Told(After(absl::Seconds(1))),
+              ElementsAre("moves all-0", "all-0 plays reference", "rollout-0 plays rollout"));
+  EXPECT_EQ(cluster_.JobOf("rollout-0"), "j");
+  EXPECT_THAT(Told(After(absl::Minutes(5))), IsEmpty()) << "nothing is missing";
+}
+
+TEST_F(ReseatTest, AJobThatCanGoOnWaits) {
+  Need({});
+  EXPECT_THAT(Told(After(absl::Minutes(5))), IsEmpty());
+}
+
+TEST_F(ReseatTest, WhatIsAskedAnewWaitsNoLonger) {
+  Need({"reference"});
+  EXPECT_THAT(Told(After(absl::Seconds(15))), IsEmpty());
+  Need({"reference"});
+  EXPECT_THAT(Told(After(absl::Seconds(5))), ::testing::SizeIs(3));
+}
+
+TEST_F(ReseatTest, AProjectThatMayHoldNoMoreIsLeftAlone) {
+  v1::Project project;
+  project.set_project("p");
+  project.set_max_workers(1);
+  ClusterCore capped(1, Options());
+  capped.SetProject(project);
+  capped.OnHello(1, HelloOf("all-0", {"reference", "rollout"}), now_);
+  capped.OnNeed("projects/p/jobs/j", 0, 1, true, {{"rollout", 1}}, now_);
+  capped.OnHello(2, HelloOf("rollout-0", {"rollout"}), now_);
+  capped.OnNeed("projects/p/jobs/j", 0, 1, true, {{"reference", 1}}, now_, {{"reference"}, {}});
+  EXPECT_THAT(Told(capped.OnTick(now_ + absl::Minutes(5))), IsEmpty());
+}
+
+}  // namespace
+}  // namespace baton::controller
