@@ -14,14 +14,14 @@ namespace {
 
 using Job = v1::Job;
 
-SimulatedJob::Options World(uint64_t seed) {
+SimulatedJob::Options FourSteps(uint64_t seed) {
   SimulatedJob::Options options;
   options.seed = seed;
   options.steps = 4;
   return options;
 }
 
-uint64_t Undisturbed(const SimulatedJob::Options& options) {
+uint64_t EndOfUndisturbed(const SimulatedJob::Options& options) {
   SimulatedJob world(options);
   world.RunToEnd();
   EXPECT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
@@ -39,7 +39,7 @@ bool WasStopped(const SimulatedJob& world, const std::string& worker, const Task
 // evaluation. What it says before that controller knows its trajectories belongs to nobody, and the
 // next evaluation, whose responses have the same names, begins without tokens.
 TEST(WorldsTest, TokensOfAnEarlierEvaluationAreNotGoneOnWith) {
-  SimulatedJob world(World(3));
+  SimulatedJob world(FourSteps(3));
   const auto evaluates = [&] {
     const auto running = world.UnderWay(TaskKind::kGenerate);
     return world.core().step() == 2 && !running.empty() &&
@@ -60,13 +60,13 @@ TEST(WorldsTest, TokensOfAnEarlierEvaluationAreNotGoneOnWith) {
   ASSERT_NE(next, nullptr);
   EXPECT_EQ(next->tokens, 0u);
   world.RunToEnd();
-  EXPECT_EQ(world.FinalWeights(), Undisturbed(World(3)));
+  EXPECT_EQ(world.FinalWeights(), EndOfUndisturbed(FourSteps(3)));
 }
 
 // A response is of one version: what a retry goes on with are tokens of the very weights that it
 // is sent to. After a recovery they are none.
 TEST(WorldsTest, ARetryGoesOnWithTokensOfItsOwnWeightsAlone) {
-  SimulatedJob world(World(4));
+  SimulatedJob world(FourSteps(4));
   while (world.core().step() < 1 || world.UnderWay(TaskKind::kGenerate).empty()) {
     ASSERT_TRUE(world.Step());
   }
@@ -79,13 +79,13 @@ TEST(WorldsTest, ARetryGoesOnWithTokensOfItsOwnWeightsAlone) {
   while (world.core().Find(id) == nullptr) ASSERT_TRUE(world.Step());
   EXPECT_EQ(world.core().Find(id)->tokens, 0u);
   world.RunToEnd();
-  EXPECT_EQ(world.FinalWeights(), Undisturbed(World(4)));
+  EXPECT_EQ(world.FinalWeights(), EndOfUndisturbed(FourSteps(4)));
 }
 
 // What a worker generates with another version than the job's is not taken over after a restart.
 TEST(WorldsTest, AGenerationOfAnotherVersionIsNotTakenOver) {
   for (const bool same : {true, false}) {
-    SimulatedJob world(World(5));
+    SimulatedJob world(FourSteps(5));
     while (world.core().step() < 1 || world.UnderWay(TaskKind::kGenerate).empty()) {
       ASSERT_TRUE(world.Step());
     }
@@ -105,7 +105,7 @@ TEST(WorldsTest, AGenerationOfAnotherVersionIsNotTakenOver) {
 // they score besides is stopped. Then the controller restarts and hears the result of what was
 // stopped, which failed for the same reason. It is asked again, and breaks no group.
 TEST(WorldsTest, AFailureThatAnEarlierControllerSawIsNotCountedAgain) {
-  SimulatedJob::Options options = World(7);
+  SimulatedJob::Options options = FourSteps(7);
   options.preset = "ppo";
   options.reference_ranks = options.reference_tp = 2;
   SimulatedJob world(options);
@@ -135,7 +135,7 @@ TEST(WorldsTest, AFailureThatAnEarlierControllerSawIsNotCountedAgain) {
   EXPECT_FALSE(world.core().Wants(stopped.worker, stopped.ref));
   world.RunToEnd();
   ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
-  EXPECT_EQ(world.FinalWeights(), Undisturbed(options));
+  EXPECT_EQ(world.FinalWeights(), EndOfUndisturbed(options));
 }
 
 // A worker that does not hold the role it took on has lost it with whatever it held there: the job
@@ -144,7 +144,7 @@ TEST(WorldsTest, AWorkerThatDoesNotHoldItsRoleIsALostOne) {
   for (TaskKind kind : {TaskKind::kUpdate, TaskKind::kPublish, TaskKind::kSaveCheckpoint,
                         TaskKind::kLoadWeights, TaskKind::kGenerate, TaskKind::kScore}) {
     const std::string what(MethodName(kind));
-    SimulatedJob world(World(8));
+    SimulatedJob world(FourSteps(8));
     while (world.core().step() < 2 || world.UnderWay(kind).empty()) {
       ASSERT_TRUE(world.Step()) << what;
     }
@@ -159,14 +159,14 @@ TEST(WorldsTest, AWorkerThatDoesNotHoldItsRoleIsALostOne) {
     world.RunToEnd();
     ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED)
         << what << world.core().Explain(world.now()).DebugString();
-    EXPECT_EQ(world.FinalWeights(), Undisturbed(World(8))) << what;
+    EXPECT_EQ(world.FinalWeights(), EndOfUndisturbed(FourSteps(8))) << what;
   }
 }
 
 // A worker that moves to another seat leaves its role first, and the job asks for nobody: the queue
 // has found who takes its place.
 TEST(WorldsTest, AWorkerThatMovesLeavesItsRole) {
-  SimulatedJob world(World(9));
+  SimulatedJob world(FourSteps(9));
   while (world.core().step() < 1 || world.UnderWay(TaskKind::kScore).empty()) {
     ASSERT_TRUE(world.Step());
   }
@@ -180,7 +180,7 @@ TEST(WorldsTest, AWorkerThatMovesLeavesItsRole) {
   world.Send(WorkerGranted{moves, "reward", {{"reward", 4}}});
   world.RunToEnd();
   EXPECT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
-  EXPECT_EQ(world.FinalWeights(), Undisturbed(World(9)));
+  EXPECT_EQ(world.FinalWeights(), EndOfUndisturbed(FourSteps(9)));
 }
 
 }  // namespace

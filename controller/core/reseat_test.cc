@@ -68,7 +68,7 @@ TEST(FindChainTest, WhoHoldsAGroupTogetherMovesLast) {
   EXPECT_THAT(Chain("a", {workers[0], workers[2]}, {"b"}, plays), ElementsAre("actor", "x"));
 }
 
-v1::Hello HelloOf(const std::string& id, const std::set<std::string>& roles) {
+v1::Hello HelloThatPlays(const std::string& id, const std::set<std::string>& roles) {
   v1::Hello hello;
   hello.set_worker_id(id);
   hello.set_instance_id("one");
@@ -101,10 +101,10 @@ std::vector<std::string> Told(const ClusterEffects& effects) {
 class ReseatTest : public ::testing::Test {
  protected:
   ReseatTest() {
-    cluster_.OnHello(1, HelloOf("actor-0", {"actor"}), now_);
-    cluster_.OnHello(2, HelloOf("all-0", {"actor", "reference", "rollout"}), now_);
+    cluster_.OnHello(1, HelloThatPlays("actor-0", {"actor"}), now_);
+    cluster_.OnHello(2, HelloThatPlays("all-0", {"actor", "reference", "rollout"}), now_);
     cluster_.OnNeed("j", 0, 1, true, {{"actor", 1}, {"rollout", 1}}, now_);
-    cluster_.OnHello(3, HelloOf("rollout-0", {"rollout"}), now_);
+    cluster_.OnHello(3, HelloThatPlays("rollout-0", {"rollout"}), now_);
     EXPECT_EQ(cluster_.JobOf("all-0"), "j");
     EXPECT_EQ(cluster_.JobOf("rollout-0"), "");
   }
@@ -160,9 +160,9 @@ TEST_F(ReseatTest, AProjectThatMayHoldNoMoreIsLeftAlone) {
   project.set_max_workers(1);
   ClusterCore capped(1, Options());
   capped.SetProject(project);
-  capped.OnHello(1, HelloOf("all-0", {"reference", "rollout"}), now_);
+  capped.OnHello(1, HelloThatPlays("all-0", {"reference", "rollout"}), now_);
   capped.OnNeed("projects/p/jobs/j", 0, 1, true, {{"rollout", 1}}, now_);
-  capped.OnHello(2, HelloOf("rollout-0", {"rollout"}), now_);
+  capped.OnHello(2, HelloThatPlays("rollout-0", {"rollout"}), now_);
   capped.OnNeed("projects/p/jobs/j", 0, 1, true, {{"reference", 1}}, now_, {{"reference"}, {}});
   EXPECT_THAT(Told(capped.OnTick(now_ + absl::Minutes(5))), IsEmpty());
 }
