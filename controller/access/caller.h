@@ -35,6 +35,9 @@ struct Caller {
 /// A job's or a project's id: 1 to 63 of a-z, 0-9 and '-'.
 bool ValidId(absl::string_view id);
 
+/// "projects/P" or "projects/P/jobs/J" with valid ids, and nothing else.
+bool ValidResource(absl::string_view resource);
+
 /// The project of "projects/P/jobs/J"; empty for any other text.
 std::string ProjectOf(absl::string_view job);
 
