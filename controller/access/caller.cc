@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::access {
@@ -41,6 +42,14 @@ bool ValidId(absl::string_view id) {
          std::all_of(id.begin(), id.end(), [](char c) {
            return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
          });
+}
+
+bool ValidResource(absl::string_view resource) {
+  if (!absl::ConsumePrefix(&resource, "projects/")) return false;
+  const size_t end = std::min(resource.find('/'), resource.size());
+  if (!ValidId(resource.substr(0, end))) return false;
+  resource.remove_prefix(end);
+  return resource.empty() || (absl::ConsumePrefix(&resource, "/jobs/") && ValidId(resource));
 }
 
 std::string ProjectOf(absl::string_view job) {

@@ -37,6 +37,9 @@ struct Caller {
 /// projects.
 bool ValidId(absl::string_view id);
 
+/// "projects/P" or "projects/P/jobs/J" with valid ids, and nothing else.
+bool ValidResource(absl::string_view resource);
+
 /// The project of "projects/P/jobs/J"; empty for any other text.
 std::string ProjectOf(absl::string_view job);
 

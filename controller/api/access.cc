@@ -28,7 +28,14 @@ absl::Status Refusal(const Asked& asked, const Granted& granted) {
         absl::StrCat(asked.method, " asks for the scope '", access::ScopeName(asked.scope),
                      "', which token ", caller.name, " does not have"));
   }
-  if (asked.about_jobs && !asked.resource.empty() && !caller.Opens(granted.project)) {
+  const bool named = asked.about_jobs && !asked.resource.empty();
+  if (named && !access::ValidResource(granted.resource)) {
+    return MakeError(
+        absl::StatusCode::kInvalidArgument, "NAME_INVALID",
+        absl::StrCat("'", granted.resource, "' is not projects/PROJECT or ",
+                     "projects/PROJECT/jobs/JOB, each 1-63 characters of a-z, 0-9 ", "and '-'"));
+  }
+  if (named && !caller.Opens(granted.project)) {
     return MakeError(absl::StatusCode::kPermissionDenied, "PROJECT",
                      absl::StrCat("token ", caller.name, " is for project ", caller.project,
                                   ", not for ", granted.project));

@@ -25,13 +25,14 @@ struct Asked {
   bool about_jobs = true;  ///< False: a resource of another kind, e.g. "tokens/ID", of no project.
 };
 
-/// A call that may go on.
+/// A call that may go on. Handlers act on `resource` and `project`, never on the request's strings:
+/// these two are checked, and paths are made of them.
 struct Granted {
   access::Caller caller;
   std::string method;
   std::string peer;
   std::string resource;  ///< A short job name is completed with the caller's project.
-  std::string project;   ///< Of the resource; without one, the caller's own ("*": all).
+  std::string project;   ///< Of the resource; without one, the caller's own ("*": all). An id.
   bool changes = false;  ///< It may change something: its outcome is told to the audit log.
 };
 
@@ -48,7 +49,8 @@ class Access {
         streams_(std::make_shared<OpenStreams>(tokens_)) {}
 
   /// UNAUTHENTICATED (TOKEN, TOKEN_EXPIRED) unless the call carries `authorization: Bearer TOKEN`;
-  /// PERMISSION_DENIED (SCOPE, PROJECT). Refusals are told to the audit log.
+  /// PERMISSION_DENIED (SCOPE, PROJECT); INVALID_ARGUMENT (NAME_INVALID) for a project or job that
+  /// is no id. Refusals are told to the audit log.
   absl::StatusOr<Granted> Check(const grpc::ServerContextBase& context, const Asked& asked) const;
   /// The outcome of a call: told to the audit log when it may have changed something.
   void Ended(const Granted& granted, const absl::Status& outcome) const;

@@ -44,9 +44,12 @@ grpc::ServerUnaryReactor* AccessServiceImpl::SetProject(Context* context,
                                                         v1::Project* response) {
   const Asked asked{"AccessService.SetProject", Scope::kAdmin,
                     absl::StrCat("projects/", request->project().project())};
-  return Unary(access_, context, asked, response, [&](const Granted&, Callback<v1::Project> done) {
-    controller_->SetProject(request->project(), std::move(done));
-  });
+  return Unary(access_, context, asked, response,
+               [&](const Granted& granted, Callback<v1::Project> done) {
+                 v1::Project project = request->project();
+                 project.set_project(granted.project);
+                 controller_->SetProject(std::move(project), std::move(done));
+               });
 }
 
 grpc::ServerUnaryReactor* AccessServiceImpl::ListProjects(Context* context,

@@ -80,9 +80,7 @@ grpc::ServerUnaryReactor* JobServiceImpl::CreateJob(Context* context,
   return Unary(access_, context, asked, response,
                [&](const Granted& granted, controller::Callback<v1::Job> done) {
                  v1::CreateJobRequest taken = Take(request);
-                 if (taken.project().empty() && granted.project != "*") {
-                   taken.set_project(granted.project);
-                 }
+                 if (granted.project != "*") taken.set_project(granted.project);
                  controller_->CreateJob(std::move(taken), std::move(done));
                });
 }
@@ -105,8 +103,7 @@ grpc::ServerUnaryReactor* JobServiceImpl::ValidateJob(Context* context,
   return Unary(access_, context, asked, response,
                [&](const Granted& granted, controller::Callback<v1::ValidateJobResponse> done) {
                  v1::ValidateJobRequest taken = Take(request);
-                 if (taken.project().empty() && granted.project != "*")
-                   taken.set_project(granted.project);
+                 if (granted.project != "*") taken.set_project(granted.project);
                  controller_->ValidateJob(std::move(taken), std::move(done));
                });
 }

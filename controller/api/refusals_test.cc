@@ -1,6 +1,7 @@
 // Who is refused what, and how it is told.
 #include <fstream>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "baton/v1/access_service.grpc.pb.h"
 #include "baton/v1/cluster_service.grpc.pb.h"
@@ -134,6 +135,62 @@ TEST_F(RefusalsTest, AShortNameIsOfTheTokensProject) {
   EXPECT_EQ(job_.name(), "projects/default/jobs/j");
 }
 
+// Paths and keys are made of these strings: nothing reaches the controller that is no id.
+TEST_F(RefusalsTest, ANameThatIsNoId) {
+  EXPECT_CALL(controller_, GetJob(_, _)).Times(0);
+  EXPECT_CALL(controller_, CreateJob(_, _)).Times(0);
+  EXPECT_CALL(controller_, ValidateJob(_, _)).Times(0);
+  EXPECT_CALL(controller_, ListJobs(_, _)).Times(0);
+  EXPECT_CALL(controller_, SetProject(_, _)).Times(0);
+  for (const std::string& token : {tokens_.Make("a", "write"), std::string("root")}) {
+    for (const std::string project :
+         {"a/../../..", "a/..", "..", ".", "/", "a/", "A", "a b", "a/jobs", "a/jobs/../..", "*"}) {
+      v1::ValidateJobRequest validate;
+      validate.set_project(project);
+      v1::ValidateJobResponse valid;
+      EXPECT_EQ(As(token, *jobs_, &v1::JobService::Stub::ValidateJob, validate, &valid),
+                "NAME_INVALID")
+          << project;
+      EXPECT_EQ(Create(token, project), "NAME_INVALID") << project;
+      v1::ListJobsRequest list;
+      list.set_project(project);
+      v1::ListJobsResponse jobs;
+      EXPECT_EQ(As(token, *jobs_, &v1::JobService::Stub::ListJobs, list, &jobs), "NAME_INVALID")
+          << project;
+      EXPECT_EQ(Get(token, absl::StrCat("projects/", project, "/jobs/j")), "NAME_INVALID");
+    }
+    for (const char* job : {"projects/a/jobs/../../b", "projects/a/jobs/", "projects/a/jobs/x/y",
+                            "../x", "projects/", "projects/a/models/x", "j\n"}) {
+      EXPECT_EQ(Get(token, job), "NAME_INVALID") << job;
+    }
+  }
+  v1::SetProjectRequest set;
+  set.mutable_project()->set_project("a/..");
+  v1::Project project;
+  auto access = v1::AccessService::NewStub(channel_);
+  EXPECT_EQ(As("root", *access, &v1::AccessService::Stub::SetProject, set, &project),
+            "NAME_INVALID");
+}
+
+// The handler acts on what was granted.
+TEST_F(RefusalsTest, ValidateJobIsOfTheProjectThatWasGranted) {
+  ON_CALL(controller_, ValidateJob(_, _)).WillByDefault([](v1::ValidateJobRequest r, auto done) {
+    v1::ValidateJobResponse answer;
+    answer.add_violations()->set_field(r.project());
+    done(answer);
+  });
+  v1::ValidateJobRequest request;
+  v1::ValidateJobResponse answer;
+  const std::string token = tokens_.Make("a", "write");
+  for (const char* project : {"", "a"}) {
+    request.set_project(project);
+    ASSERT_EQ(As(token, *jobs_, &v1::JobService::Stub::ValidateJob, request, &answer), "");
+    EXPECT_EQ(answer.violations(0).field(), "a");
+  }
+  request.set_project("b");
+  EXPECT_EQ(As(token, *jobs_, &v1::JobService::Stub::ValidateJob, request, &answer), "PROJECT");
+}
+
 TEST_F(RefusalsTest, AnotherProjectsJobs) {
   const std::string token = tokens_.Make("a", "write");
   EXPECT_EQ(Get(token, "projects/b/jobs/j"), "PROJECT");
@@ -257,11 +314,10 @@ TEST_F(RefusalsTest, ATokenThatExpiresClosesAWatchThatNobodyReads) {
 
 TEST_F(RefusalsTest, NamesThatOnlyLookLikeOnesOwn) {
   const std::string token = tokens_.Make("a", "read");
-  for (const char* name : {"projects/b/jobs/../../a/jobs/j", "projects/", "projects//jobs/j"}) {
-    EXPECT_EQ(Get(token, name), "PROJECT") << name;
+  for (const char* name : {"projects/b/jobs/../../a/jobs/j", "projects/", "projects//jobs/j",
+                           "../../b/jobs/j", "projects/a/jobs/../../b/jobs/j"}) {
+    EXPECT_EQ(Get(token, name), "NAME_INVALID") << name;
   }
-  EXPECT_EQ(Get(token, "../../b/jobs/j"), "");  // a short name, of project a: nobody has it
-  EXPECT_EQ(job_.name(), "projects/a/jobs/../../b/jobs/j");
 }
 
 TEST_F(RefusalsTest, ScopesThatATokenDoesNotHave) {

@@ -176,6 +176,7 @@ class JobCore {
   bool SetUpDone() const;
   void BeginStep();
   void MakeRound();
+  void DrawMore();
   void BeginEvaluation();
   void MakeTrajectory(v1::Purpose purpose, uint64_t draw, uint32_t sample, uint64_t prompt_id);
   void Dispatch();
@@ -283,8 +284,8 @@ class JobCore {
   std::vector<TaskDone> early_;       // results that came back before their step was restored
   std::vector<Adoptable> adoptable_;  // running when their worker came back
   uint64_t ready_ = 0;
-  uint32_t rounds_ = 0;     // of prompts that the step has drawn
-  uint64_t next_draw_ = 0;  // of the next round
+  uint32_t rounds_ = 0;                    // of prompts that the step has drawn
+  uint64_t next_draw_ = 0, draw_end_ = 0;  // of the round or evaluation: not made yet
   RolloutManager rollouts_;
   PeerPace rollout_pace_;                  // seconds per token
   std::map<std::string, Scorer> scorers_;  // by role

@@ -11,7 +11,7 @@
 namespace baton::controller {
 
 void JobCore::MaybePhaseDone() {
-  if (!begun_ || ready_ < trajectories_.size()) return;
+  if (!begun_ || next_draw_ < draw_end_ || ready_ < trajectories_.size()) return;
   for (const auto& [id, trajectory] : trajectories_) {  // whatever was checked before
     const std::string stale = Mutated(Mutation::kStaleConsumed) ? "" : WhyStale(trajectory);
     if (!stale.empty()) return Fail(absl::InternalError(absl::StrCat("not consumed: ", stale)));

@@ -54,7 +54,11 @@ v1::Job JobCore::Brief() const {
   }
   if (phase_ == Phase::kGenerate || phase_ == Phase::kEvaluate) {
     job.set_phase_done(static_cast<int64_t>(ready_));
-    job.set_phase_total(static_cast<int64_t>(trajectories_.size()));
+    const bool evaluates = phase_ == Phase::kEvaluate;
+    const uint64_t each = samples(evaluates ? v1::PURPOSE_EVAL : v1::PURPOSE_TRAIN) +
+                          (is_rl() && !evaluates && has_baseline() ? 1 : 0);
+    const uint64_t undrawn = (draw_end_ - next_draw_) * each;
+    job.set_phase_total(static_cast<int64_t>(trajectories_.size() + undrawn));
   }
   return job;
 }

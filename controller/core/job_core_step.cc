@@ -286,16 +286,26 @@ void JobCore::BeginStep() {
 // The next prompts of the step, and what is to be done with them.
 void JobCore::MakeRound() {
   ++rounds_;
-  const uint64_t batch = GenBatchSize(spec());
-  const uint32_t n = samples(v1::PURPOSE_TRAIN);
-  for (const uint64_t end = next_draw_ + batch; next_draw_ < end; ++next_draw_) {
+  draw_end_ = next_draw_ + GenBatchSize(spec());
+  DrawMore();
+}
+
+// Trajectories are made as rollouts take those that wait, so that no turn makes a whole step of
+// them. Those of a step that was under way are made at once: results and workers look for theirs.
+void JobCore::DrawMore() {
+  const bool at_once = !restored_rows_.empty() || !early_.empty() || !adoptable_.empty();
+  const bool evaluates = phase_ == Phase::kEvaluate;
+  const uint32_t n = samples(evaluates ? v1::PURPOSE_EVAL : v1::PURPOSE_TRAIN);
+  for (; next_draw_ < draw_end_; ++next_draw_) {
+    if (!at_once && rollouts_.queued() >= options_.drawn_ahead) return;
     const uint64_t draw = next_draw_;
-    const uint64_t prompt = prompts_.At(draw);
+    const uint64_t prompt = evaluates ? draw : prompts_.At(draw);
     if (is_rl()) {
-      if (has_baseline()) MakeTrajectory(v1::PURPOSE_BASELINE, draw, 0, prompt);
+      if (has_baseline() && !evaluates) MakeTrajectory(v1::PURPOSE_BASELINE, draw, 0, prompt);
       for (uint32_t sample = 0; sample < n; ++sample) {
         const bool leak = Mutated(Mutation::kEvaluationInBatch) && sample + 1 == n && n > 1;
-        MakeTrajectory(leak ? v1::PURPOSE_EVAL : v1::PURPOSE_TRAIN, draw, sample, prompt);
+        MakeTrajectory(evaluates || leak ? v1::PURPOSE_EVAL : v1::PURPOSE_TRAIN, draw, sample,
+                       prompt);
       }
     } else {  // an example is a trajectory born READY
       TrajectoryInfo example;
@@ -321,12 +331,9 @@ void JobCore::BeginEvaluation() {
   step_since_ = generated_at_ = scored_at_ = now_;
   trajectories_.clear();
   ready_ = 0;
-  const uint32_t n = samples(v1::PURPOSE_EVAL);
-  for (uint64_t prompt = 0; prompt < ValSize(); ++prompt) {
-    for (uint32_t sample = 0; sample < n; ++sample) {
-      MakeTrajectory(v1::PURPOSE_EVAL, prompt, sample, prompt);
-    }
-  }
+  next_draw_ = 0;
+  draw_end_ = ValSize();
+  DrawMore();
   StepTrajectories();
 }
 
@@ -346,6 +353,10 @@ void JobCore::Dispatch() {
   if (TakeTurns()) LoadWeights();
   if (!roster_.shared().empty()) SendCommands();
   while (auto assignment = rollouts_.Next(now_)) StartGenerate(*assignment);
+  if (next_draw_ < draw_end_) {
+    DrawMore();
+    while (auto assignment = rollouts_.Next(now_)) StartGenerate(*assignment);
+  }
   for (auto& [role, scorer] : scorers_) {
     while (auto assignment = scorer.manager.Next(now_)) StartScore(role, *assignment);
   }
@@ -551,6 +562,7 @@ void JobCore::ClearWork(const std::string& reason) {
   for (const auto& [id, trajectory] : trajectories_) drop.trajectories.push_back(id);
   if (!drop.trajectories.empty()) Do(std::move(drop));
   trajectories_.clear();
+  draw_end_ = next_draw_;
   ready_ = 0;
   begun_ = true;  // what was early or adoptable belonged to the work that ends here
   for (const TaskDone& early : early_) Do(AckResult{early.worker, early.ref});

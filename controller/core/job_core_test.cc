@@ -45,6 +45,36 @@ TEST(JobCoreTest, AJobRunsToItsEndWhateverTheOrder) {
 
 TEST(JobCoreTest, SupervisedFineTuningToo) { EXPECT_EQ(Undisturbed(true, 7).size(), 7u); }
 
+// No turn makes all trajectories of a large step, and what is trained is the same.
+TEST(JobCoreTest, AStepIsDrawnAsRolloutsTakeIt) {
+  const auto expected = Undisturbed(false, 5);
+  int partly = 0;
+  for (uint64_t seed = 0; seed < 150; seed += kStride) {
+    SimulatedJob::Options options;
+    options.seed = seed;
+    options.drawn_ahead = 1;
+    SimulatedJob world(options);
+    std::mt19937 random(static_cast<unsigned>(seed));
+    for (int i = 0; !world.ended() && i < 20000; ++i) {
+      if (i < 400 && random() % 60 == 0) world.LoseSomeWorker();
+      if (i < 400 && random() % 90 == 0) world.Restart(50);
+      if (!world.Step()) break;
+      const Job job = world.core().Brief();
+      if (job.phase() != "generating") continue;
+      ASSERT_EQ(job.phase_total(), 6);
+      int known = 0;
+      for (uint64_t id = 0; id < 60; ++id) {  // of 5 steps, and of more
+        const uint64_t train = TrajectoryId(v1::PURPOSE_TRAIN, id / 2, id % 2, 2);
+        known += world.core().Find(train) != nullptr ? 1 : 0;
+      }
+      if (known < 6) ++partly;
+    }
+    ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED) << "seed " << seed;
+    EXPECT_EQ(world.trained(), expected) << "seed " << seed;
+  }
+  EXPECT_GT(partly, 100);
+}
+
 TEST(JobCoreTest, LostWorkersChangeNothingInWhatIsTrained) {
   const auto expected = Undisturbed(false, 5);
   for (uint64_t seed = 0; seed < 300; seed += kStride) {

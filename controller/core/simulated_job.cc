@@ -87,6 +87,7 @@ uint64_t Mix(uint64_t hash, uint64_t value) {
 
 SimulatedJob::SimulatedJob(const Options& options)
     : options_(options), random_{options.seed}, now_(absl::UnixEpoch() + absl::Hours(1)) {
+  core_options_.drawn_ahead = options_.drawn_ahead;
   core_ = std::make_unique<JobCore>(MakeJob(options_), 1, core_options_);
   Apply(core_->Start(now_));
 }

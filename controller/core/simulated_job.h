@@ -50,6 +50,7 @@ class SimulatedJob {
     std::vector<std::vector<std::string>> pools;  ///< Roles that share workers.
     bool cost_critic = false;                     ///< Of preset safe_rlhf.
     bool recompute_log_prob = false;
+    size_t drawn_ahead = JobCoreOptions().drawn_ahead;
   };
   explicit SimulatedJob(const Options& options);
 

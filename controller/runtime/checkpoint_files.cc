@@ -14,7 +14,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "controller/runtime/folders.h"
+#include "controller/runtime/path_guard.h"
 #include "google/protobuf/util/json_util.h"
+#include "sdk/base/relative_path.h"
 #include "sdk/base/status_macros.h"
 
 namespace baton::controller {
@@ -70,6 +72,10 @@ absl::Status WriteJson(const fs::path& path, const google::protobuf::Message& me
 }
 
 absl::Status CheckSize(const fs::path& folder, const v1::FileHash& file) {
+  if (!StaysBelow(file.path())) {
+    return absl::DataLossError(absl::StrCat("the worker says that it wrote '", file.path(),
+                                            "', which is not a path in the checkpoint's folder"));
+  }
   std::error_code code;
   const auto size = fs::file_size(folder / file.path(), code);
   if (!code && static_cast<int64_t>(size) == file.size_bytes()) return absl::OkStatus();
@@ -144,6 +150,7 @@ absl::StatusOr<v1::Checkpoint> CheckpointFiles::Commit(
   BATON_RETURN_IF_ERROR(WriteJson(temporary / "job.json", row));
   // The folder is to be enough for another controller: the data go along, at no cost in space.
   for (const std::string& file : UploadedFiles(row.job().effective_spec())) {
+    if (!PathGuard::IsUpload(file)) continue;  // it would be kept somewhere else
     std::error_code missing;  // somebody removed it; the job has read it, and needs it no more
     if (!fs::exists(absl::StrCat(data_root_, "/", file), missing)) continue;
     BATON_RETURN_IF_ERROR(LinkFile(absl::StrCat(data_root_, "/", file),

@@ -166,5 +166,28 @@ TEST_F(CheckpointFilesTest, SaysWhereItFailed) {
   EXPECT_FALSE(other.Commit(1, kIncarnation, SomeRow(1), {}).ok());  // never prepared
 }
 
+// A worker says what it wrote, and users write specs.
+TEST_F(CheckpointFilesTest, NamesNothingOutsideOfIt) {
+  Write(folder_ + "/secret", "12345");
+  const CheckpointFiles files(folder_ + "/job", folder_);
+  for (const std::string& path :
+       {std::string("../../../secret"), folder_ + "/secret", std::string("actor/../../x"),
+        std::string(), std::string("."), std::string("actor//x")}) {
+    ASSERT_TRUE(files.Prepare(4, kIncarnation, "actor").ok());
+    v1::FileHash hash;
+    hash.set_path(path);
+    hash.set_size_bytes(5);
+    const absl::Status refused = files.Commit(4, kIncarnation, SomeRow(7), {hash}).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kDataLoss) << path;
+    EXPECT_FALSE(fs::exists(files.PathOf(4))) << path;
+  }
+  store::v1::JobRow row = SomeRow(7);
+  row.mutable_job()->mutable_effective_spec()->mutable_data()->add_train_files("files/../secret");
+  ASSERT_TRUE(files.Prepare(5, kIncarnation, "actor").ok());
+  ASSERT_TRUE(files.Commit(5, kIncarnation, row, {}).ok());
+  EXPECT_FALSE(fs::exists(files.PathOf(5) + "/secret"));
+  EXPECT_FALSE(fs::exists(files.PathOf(5) + "/data"));
+}
+
 }  // namespace
 }  // namespace baton::controller

@@ -81,7 +81,7 @@ absl::StatusOr<std::string> Controller::ResolveModel(const std::string& path,
   }
   const std::string folder =
       absl::StartsWith(path, "/") ? path : absl::StrCat(options_.data_root, "/", path);
-  BATON_RETURN_IF_ERROR(paths_.Check(folder, project));
+  BATON_RETURN_IF_ERROR(paths_.CheckFolder(folder, project));
   std::error_code code;
   if (fs::exists(folder + "/config.json", code)) return folder;
   return absl::InvalidArgumentError(
@@ -143,9 +143,10 @@ void Controller::ValidateJob(v1::ValidateJobRequest request,
                              Callback<v1::ValidateJobResponse> done) {
   OnDisk<v1::ValidateJobResponse>(
       std::move(done), [this, request]() -> absl::StatusOr<v1::ValidateJobResponse> {
+        const std::string project = request.project().empty() ? "default" : request.project();
+        if (!access::ValidId(project)) return InvalidName("project", project);
         CheckedSpec checked = CheckSpec(request.spec());
         v1::ValidateJobResponse answer;
-        const std::string project = request.project().empty() ? "default" : request.project();
         for (v1::FieldViolation& violation : CheckFiles(&checked.effective, project)) {
           checked.violations.push_back(std::move(violation));
         }

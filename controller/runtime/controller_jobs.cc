@@ -324,7 +324,8 @@ void Controller::ExportCheckpoint(v1::ExportCheckpointRequest request,
                           absl::StrCat("directory '", request.directory(),
                                        "' is not an absolute path on the worker's machine")));
   }
-  const absl::Status open = paths_.Check(request.directory(), access::ProjectOf((*job)->name()));
+  const absl::Status open =
+      paths_.CheckExport(request.directory(), access::ProjectOf((*job)->name()));
   if (!open.ok()) return done(open);
   (*job)->Checkpoints([this, request, name = (*job)->name(),
                        done = std::move(done)](absl::StatusOr<std::vector<v1::Checkpoint>> all) {

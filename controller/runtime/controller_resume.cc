@@ -86,9 +86,7 @@ absl::StatusOr<Controller::Origin> Controller::FindOrigin(const std::string& fol
     }
     origin.checkpoint = found.back().path;
   }
-  for (const char* file : {"job.json", "files.json"}) {  // they may be links
-    BATON_RETURN_IF_ERROR(paths_.Check((origin.checkpoint / file).string(), project));
-  }
+  BATON_RETURN_IF_ERROR(paths_.CheckFolder(origin.checkpoint.string(), project));
   // jobs/PROJECT/JOB/checkpoints/step-N, of no job of this controller: that job's rows are lost.
   const fs::path jobs =
       fs::weakly_canonical(absl::StrCat(options_.data_root, "/jobs/", project), code);

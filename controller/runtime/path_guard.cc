@@ -1,11 +1,13 @@
 #include "controller/runtime/path_guard.h"
 
-#include <algorithm>
 #include <filesystem>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "controller/access/caller.h"
 #include "controller/runtime/folders.h"
+#include "sdk/base/relative_path.h"
+#include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
@@ -24,10 +26,38 @@ absl::Status PathGuard::Check(const std::string& path, const std::string& projec
                                 "one below a folder that the controller opens with --allow-path"));
 }
 
+absl::Status PathGuard::CheckFolder(const std::string& path, const std::string& project) const {
+  BATON_RETURN_IF_ERROR(Check(path, project));
+  if (!confined_) return absl::OkStatus();
+  std::error_code code;
+  for (const auto& entry : std::filesystem::directory_iterator(path, code)) {
+    if (!entry.is_symlink(code)) continue;
+    BATON_RETURN_IF_ERROR(Check(entry.path().string(), project));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PathGuard::CheckExport(const std::string& path, const std::string& project) const {
+  for (const char* kept : {"/files", "/jobs"}) {
+    if (!IsBelow(path, data_root_ + kept)) continue;
+    return MakeError(absl::StatusCode::kPermissionDenied, "PATH",
+                     absl::StrCat("an export to ", path, " would stand among the controller's own ",
+                                  "files; name a folder that is not below ", data_root_, kept));
+  }
+  if (!confined_) return absl::OkStatus();
+  std::vector<std::string> folders = open_;
+  folders.push_back(absl::StrCat(data_root_, "/exports/", project));
+  for (const std::string& folder : folders) {
+    if (access::ValidId(project) && IsBelow(path, folder)) return absl::OkStatus();
+  }
+  return MakeError(absl::StatusCode::kPermissionDenied, "PATH",
+                   absl::StrCat("path ", path, " is not open to exports of project ", project,
+                                ": name a folder below ", folders.back(),
+                                ", or one that the controller opens with --allow-path"));
+}
+
 bool PathGuard::IsUpload(const std::string& path) {
-  const std::filesystem::path normal = std::filesystem::path(path).lexically_normal();
-  return normal.is_relative() && normal.begin() != normal.end() && *normal.begin() == "files" &&
-         std::find(normal.begin(), normal.end(), "..") == normal.end();
+  return StaysBelow(path) && absl::StartsWith(path, "files/");
 }
 
 }  // namespace baton::controller

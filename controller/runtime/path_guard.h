@@ -22,6 +22,11 @@ class PathGuard {
   /// PERMISSION_DENIED (PATH) names the path. Links and ".." are followed first; a path that does
   /// not exist is judged by its nearest parent that does.
   absl::Status Check(const std::string& path, const std::string& project) const;
+  /// The same of a folder and of the links in it, which are read as files of it.
+  absl::Status CheckFolder(const std::string& path, const std::string& project) const;
+  /// Where an export may be written: not among uploads and jobs, confined or not. Confined: below
+  /// `data_root`/exports/PROJECT and below `open`. PERMISSION_DENIED (PATH).
+  absl::Status CheckExport(const std::string& path, const std::string& project) const;
   /// A relative path that does not leave the uploads. Asked of every file, confined or not.
   static bool IsUpload(const std::string& path);
 

@@ -45,10 +45,32 @@ TEST_F(PathGuardTest, NothingElse) {
   EXPECT_TRUE(PathGuard("/d", false, {}).Check("/etc/hosts", "a").ok());
 }
 
+// The folder of the project's jobs is made of its name.
+TEST_F(PathGuardTest, AProjectIsAnId) {
+  for (const char* project : {"", ".", "..", "a/..", "a/../..", "a/../ab", "/"}) {
+    const PathGuard guard(root_ + "/data", true, {});
+    EXPECT_FALSE(guard.Check(root_ + "/data/jobs/ab/x", project).ok()) << project;
+    EXPECT_FALSE(guard.Check(root_ + "/data/baton.db", project).ok()) << project;
+    EXPECT_FALSE(guard.CheckExport(root_ + "/data/exports/a/x", project).ok()) << project;
+  }
+}
+
+TEST_F(PathGuardTest, AnExportDoesNotMeetJobsAndUploads) {
+  for (const bool confined : {false, true}) {
+    const PathGuard guard(root_ + "/data", confined, {root_});
+    for (const char* path : {"/data/files/abc/x", "/data/files", "/data/jobs/a/two",
+                             "/data/jobs/a/link/x", "/models/../data/files/x"}) {
+      EXPECT_FALSE(guard.CheckExport(root_ + path, "a").ok()) << path;
+    }
+    EXPECT_TRUE(guard.CheckExport(root_ + "/models/new", "a").ok());
+    EXPECT_TRUE(guard.CheckExport(root_ + "/data/exports/a/x", "a").ok());
+  }
+}
+
 TEST_F(PathGuardTest, AnUploadStaysWhereUploadsAre) {
   EXPECT_TRUE(PathGuard::IsUpload("files/abc/train.jsonl"));
-  for (const char* path :
-       {"/files/x", "files/../jobs/x", "files/../../x", "jobs/x", "", "filesX/y"}) {
+  for (const char* path : {"/files/x", "files/../jobs/x", "files/../../x", "jobs/x", "", "filesX/y",
+                           "files", "files/", "files/a/../b", "files/../files/x", "../files/x"}) {
     EXPECT_FALSE(PathGuard::IsUpload(path)) << path;
   }
 }

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "google/protobuf/util/json_util.h"
+#include "sdk/base/relative_path.h"
 #include "sdk/base/status_macros.h"
 #include "xxhash.h"
 
@@ -118,6 +119,10 @@ absl::Status VerifyCheckpointFiles(const std::string& directory) {
     return absl::DataLossError(absl::StrCat(path, " cannot be read"));
   }
   for (const v1::FileHash& expected : manifest.files()) {
+    if (!StaysBelow(expected.path())) {
+      return absl::DataLossError(
+          absl::StrCat(path, " names '", expected.path(), "', which is not in its folder"));
+    }
     const std::string name = absl::StrCat(directory, "/", expected.path());
     v1::FileHash found;
     const absl::Status read = HashFile(name, found);

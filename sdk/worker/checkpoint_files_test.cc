@@ -96,5 +96,16 @@ TEST_F(CheckpointFilesTest, NamesTheFileThatDiffers) {
   EXPECT_THAT(Problem(), HasSubstr("files.json cannot be read"));
 }
 
+TEST_F(CheckpointFilesTest, AManifestNamesFilesOfItsFolderAlone) {
+  for (const char* path : {"../x", "/etc/hosts", "actor/../../x", "", "."}) {
+    v1::CheckpointManifest manifest;
+    manifest.add_files()->set_path(path);
+    std::string json;
+    ASSERT_TRUE(google::protobuf::util::MessageToJsonString(manifest, &json).ok());
+    Write("files.json", json);
+    EXPECT_NE(Problem().find("is not in its folder"), std::string::npos) << path;
+  }
+}
+
 }  // namespace
 }  // namespace baton

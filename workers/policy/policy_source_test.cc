@@ -149,5 +149,14 @@ TEST(FolderRelay, KeepsTheNewestAndForks) {
   EXPECT_TRUE(load(3).ok());
 }
 
+// A name from elsewhere is no path.
+TEST(FolderRelay, AJobsNameLeadsNowhere) {
+  const TemporaryFolder folder;
+  const auto relay = MakeWeightsRelay(folder.path() + "/a/relay", "", "test").value();
+  std::filesystem::create_directories(folder.path() + "/a/relay/kept");
+  for (const char* job : {"..", ".", "", "../..", "/"}) relay->Forget(job);
+  EXPECT_TRUE(std::filesystem::exists(folder.path() + "/a/relay/kept"));
+}
+
 }  // namespace
 }  // namespace baton::policy

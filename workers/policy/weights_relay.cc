@@ -159,7 +159,8 @@ class FolderRelay : public WeightsRelay {
   static constexpr uint64_t kKeep = 3;
 
   fs::path PathOf(const std::string& job, uint64_t version) const {
-    return absl::StrCat(folder_, "/", absl::StrReplaceAll(job, {{"/", "_"}}), "/", version,
+    // "job-": no name is that of the folder itself, or of the one above.
+    return absl::StrCat(folder_, "/job-", absl::StrReplaceAll(job, {{"/", "_"}}), "/", version,
                         ".safetensors");
   }
 

@@ -346,6 +346,16 @@ TEST_F(ActorRoleTest, ExportsWithoutHoldingTheRole) {
   EXPECT_TRUE(std::filesystem::exists(folder_.path() + "/exported/model/generation_config.json"));
   task.set_task_token("again");
   EXPECT_EQ(Run(task).status().code(), static_cast<int>(absl::StatusCode::kAlreadyExists));
+  // What lies beside it is somebody's, and a checkpoint is not added to.
+  std::filesystem::create_directories(folder_.path() + "/other.partial/kept");
+  task.set_task_token("beside");
+  task.mutable_export_()->set_directory(folder_.path() + "/other");
+  EXPECT_EQ(Run(task).status().code(), 0);
+  EXPECT_TRUE(std::filesystem::exists(folder_.path() + "/other.partial/kept"));
+  task.set_task_token("inside");
+  task.mutable_export_()->set_directory(folder_.path() + "/c/actor/new");
+  EXPECT_EQ(Run(task).status().code(), static_cast<int>(absl::StatusCode::kInvalidArgument));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() + "/c/actor/new"));
   EXPECT_EQ(ErrorReason(FromProto(Update(1).status())), "ROLE_NOT_HELD");
 }
 

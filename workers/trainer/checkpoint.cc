@@ -1,6 +1,7 @@
 #include "workers/trainer/checkpoint.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -116,9 +117,18 @@ absl::Status ExportCheckpoint(const std::string& checkpoint, const std::string& 
         absl::StrCat(directory, " holds something already; name a new or an empty folder"));
   }
   const fs::path target(directory);
-  const std::string temporary = absl::StrCat(target.string(), ".partial");
+  const fs::path real = fs::weakly_canonical(target, error);
+  const std::string inside = real.lexically_relative(fs::weakly_canonical(checkpoint, error));
+  if (inside == "." || (!inside.empty() && inside.rfind("..", 0) != 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(directory, " is in the checkpoint itself; name a folder elsewhere"));
+  }
+  std::string temporary = absl::StrCat(target.string(), ".partial-XXXXXX");
   if (target.has_parent_path()) fs::create_directories(target.parent_path(), error);
-  fs::remove_all(temporary, error);
+  if (mkdtemp(temporary.data()) == nullptr) {  // a name that nobody has
+    return FileError("create", temporary, std::error_code(errno, std::generic_category()));
+  }
+  fs::permissions(temporary, fs::status(actor, error).permissions(), error);
   fs::copy(actor, temporary, fs::copy_options::recursive, error);
   if (error) {
     const absl::Status failed = FileError("copy to", temporary, error);

@@ -1,0 +1,192 @@
+// Strings that become paths: a confined controller opens, copies and names nothing for a caller
+// that is not open to the caller's project.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "controller/runtime/checkpoint_files.h"
+#include "controller/runtime/controller.h"
+#include "controller/runtime/controller_testing.h"
+#include "controller/runtime/tables.h"
+#include "controller/store/memory_store.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::controller {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class ControllerPathsTest : public ::testing::Test {
+ protected:
+  ControllerPathsTest() {
+    std::string pattern = (fs::temp_directory_path() / "paths-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+    Put("data/files/0123/train.jsonl", "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n");
+    Put("data/jobs/b/secret/train.jsonl", "{\"prompt\": \"secret\"}\n{\"secret\": 1}\n");
+    Put("outside/config.json", R"({"architectures": ["TopSecret"]})");
+    Put("outside/rows.jsonl", "{\"secret\": 1}\n");
+    Put("shared/model/tokenizer.json", "{}");
+    ControllerOptions options;
+    options.data_root = folder_ + "/data";
+    options.store = std::make_unique<SharedStore>(store_);
+    options.confine_paths = true;
+    options.allowed_paths = {folder_ + "/shared"};
+    auto controller = Controller::Create(std::move(options));
+    EXPECT_TRUE(controller.ok()) << controller.status();
+    controller_ = *std::move(controller);
+  }
+  ~ControllerPathsTest() override {
+    controller_.reset();
+    fs::remove_all(folder_);
+  }
+
+  void Put(const std::string& name, const std::string& text) const {
+    fs::create_directories(fs::path(folder_ + "/" + name).parent_path());
+    std::ofstream(folder_ + "/" + name) << text;
+  }
+  static v1::JobSpec Spec(const std::string& file = "files/0123/train.jsonl") {
+    v1::JobSpec spec;
+    spec.set_kind(v1::JOB_KIND_RL);
+    spec.mutable_model()->mutable_init()->set_characters("0123456789+=");
+    spec.mutable_data()->add_train_files(file);
+    spec.mutable_data()->set_max_response_length(8);
+    spec.mutable_reward()->add_rules()->set_type("exact_match");
+    spec.mutable_trainer()->set_total_training_steps(9);
+    return spec;
+  }
+  /// What ValidateJob says of it: its error, or all violations.
+  std::string Validate(const v1::JobSpec& spec, const std::string& project) {
+    v1::ValidateJobRequest request;
+    *request.mutable_spec() = spec;
+    request.set_project(project);
+    const auto checked =
+        Wait<v1::ValidateJobResponse>([&](auto done) { controller_->ValidateJob(request, done); });
+    if (!checked.ok()) return ErrorReason(checked.status());
+    std::string out;
+    for (const auto& violation : checked->violations()) {
+      absl::StrAppend(&out, violation.field(), ": ", violation.description(), "\n");
+    }
+    return out;
+  }
+  absl::StatusOr<v1::Job> Create(const v1::CreateJobRequest& request) {
+    return Wait<v1::Job>([&](auto done) { controller_->CreateJob(request, done); });
+  }
+  absl::Status GoOn(const std::string& folder) {
+    v1::CreateJobRequest request;
+    request.set_project("a");
+    request.set_checkpoint(folder);
+    request.set_job_id("copy");
+    return Create(request).status();
+  }
+  /// A checkpoint of a job of this spec, in a folder that everybody may name.
+  fs::path Checkpoint(const v1::JobSpec& spec) {
+    v1::CreateJobRequest request;
+    request.set_project("a");
+    *request.mutable_spec() = Spec();
+    request.set_job_id("add");
+    const auto job = Create(request);
+    EXPECT_TRUE(job.ok()) << job.status();
+    store::v1::JobRow row;
+    EXPECT_TRUE(row.ParseFromString(**store_->Get(kJobTable, job->name())));
+    EXPECT_TRUE(row.mutable_job()->MergeFromString(**store_->Get(kSpecTable, job->name())));
+    *row.mutable_job()->mutable_effective_spec()->mutable_data()->mutable_train_files() =
+        spec.data().train_files();
+    const CheckpointFiles files(folder_ + "/shared/job", folder_ + "/data");
+    EXPECT_TRUE(files.Prepare(0, 1, "actor").ok());
+    EXPECT_TRUE(files.Commit(0, 1, row, {}).ok());
+    return files.PathOf(0);
+  }
+
+  std::string folder_;
+  const std::shared_ptr<store::MemoryStore> store_ = std::make_shared<store::MemoryStore>();
+  std::unique_ptr<Controller> controller_;
+};
+
+// The guard's folder is made of the project's name.
+TEST_F(ControllerPathsTest, AProjectThatIsNoIdOpensNothing) {
+  const std::string secret = folder_ + "/data/jobs/b/secret/train.jsonl";
+  EXPECT_THAT(Validate(Spec(secret), "a"),
+              AllOf(HasSubstr("is not open to project a"), Not(HasSubstr("`answer`"))));
+  for (const char* project :
+       {"a/..", "a/../b", "a/../../..", "..", ".", "/", "a/../../../../../..", "A", "b/secret"}) {
+    EXPECT_EQ(Validate(Spec(secret), project), "NAME_INVALID") << project;
+    v1::CreateJobRequest request;
+    request.set_project(project);
+    *request.mutable_spec() = Spec(secret);
+    EXPECT_EQ(ErrorReason(Create(request).status()), "NAME_INVALID") << project;
+  }
+}
+
+TEST_F(ControllerPathsTest, LinksInAModelsFolderLeadNowhere) {
+  fs::create_symlink(folder_ + "/outside/config.json", folder_ + "/shared/model/config.json");
+  v1::JobSpec spec = Spec();
+  spec.mutable_model()->clear_init();
+  spec.mutable_model()->set_path(folder_ + "/shared/model");
+  EXPECT_THAT(Validate(spec, "a"),
+              AllOf(HasSubstr("is not open to project a"), Not(HasSubstr("TopSecret"))));
+  fs::remove(folder_ + "/shared/model/config.json");
+  Put("shared/model/config.json", "{}");
+  EXPECT_EQ(Validate(spec, "a"), "");
+}
+
+TEST_F(ControllerPathsTest, LinksInACheckpointLeadNowhere) {
+  const fs::path from = Checkpoint(Spec("files/4567/rows.jsonl"));
+  fs::create_directories(from / "data/4567");
+  fs::create_symlink(folder_ + "/outside/rows.jsonl", from / "data/4567/rows.jsonl");
+  EXPECT_EQ(ErrorReason(GoOn(from.string())), "CHECKPOINT_FOLDER");
+  EXPECT_FALSE(fs::exists(folder_ + "/data/files/4567"));
+  fs::remove(from / "data/4567/rows.jsonl");
+  std::ofstream(from / "data/4567/rows.jsonl") << "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n";
+  EXPECT_TRUE(GoOn(from.string()).ok());
+  EXPECT_TRUE(fs::exists(folder_ + "/data/files/4567/rows.jsonl"));
+
+  fs::rename(from / "job.json", folder_ + "/outside/job.json");
+  fs::create_symlink(folder_ + "/outside/job.json", from / "job.json");
+  EXPECT_EQ(ErrorReason(GoOn(from.string())), "PATH");
+}
+
+// A checkpoint's spec is text of whoever wrote its job.json.
+TEST_F(ControllerPathsTest, ACheckpointsDataStayAmongTheUploads) {
+  const fs::path from = Checkpoint(Spec("files/../jobs/a/planted"));
+  std::ofstream(from / "planted") << "x";
+  fs::create_directories(from / "data/jobs/a");
+  std::ofstream(from / "data/jobs/a/planted") << "x";
+  EXPECT_FALSE(GoOn(from.string()).ok());
+  EXPECT_FALSE(fs::exists(folder_ + "/data/jobs/a/planted"));
+}
+
+TEST_F(ControllerPathsTest, AnExportIsNotWrittenAmongTheControllersFiles) {
+  v1::CreateJobRequest create;
+  create.set_project("a");
+  *create.mutable_spec() = Spec();
+  create.set_job_id("add");
+  ASSERT_TRUE(Create(create).ok());
+  const auto reason = [&](const std::string& directory) {
+    v1::ExportCheckpointRequest request;
+    request.set_name("projects/a/jobs/add");
+    request.set_directory(directory);
+    return ErrorReason(Wait<v1::ExportCheckpointResponse>([&](auto done) {
+                         controller_->ExportCheckpoint(request, done);
+                       }).status());
+  };
+  fs::create_directory_symlink(folder_ + "/data/files", folder_ + "/shared/link");
+  for (const char* directory :
+       {"/data/files/new", "/data/files", "/data/jobs/a/new", "/data/jobs/a/add/checkpoints/step-9",
+        "/shared/../data/files/x", "/shared/link/x", "/data/exports/b/x", "/outside/x", "/data"}) {
+    EXPECT_EQ(reason(folder_ + directory), "PATH") << directory;
+  }
+  for (const char* directory : {"/shared/new", "/data/exports/a/new"}) {
+    EXPECT_EQ(reason(folder_ + directory), "CHECKPOINT_NOT_FOUND") << directory;  // it went on
+  }
+}
+
+}  // namespace
+}  // namespace baton::controller
