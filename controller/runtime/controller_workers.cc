@@ -29,7 +29,7 @@ void Controller::OnCluster(std::function<void()> work) {
 
 // Whatever the queue decides next, it knows who was heard.
 void Controller::TakeHeartbeats() {
-  for (const auto& [session, at] : leases_.Take()) cluster_->OnHeartbeat(session, at);
+  for (const auto& [session, at] : leases_.Take()) cluster_->OnHeartbeats(session, at);
 }
 
 std::unique_ptr<WorkerSession> Controller::Attach(std::shared_ptr<WorkerStream> stream) {
