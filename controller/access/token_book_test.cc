@@ -103,7 +103,7 @@ TEST_F(TokenBookTest, TheStoreKeepsThemButNotTheirSecrets) {
   TokenBook after({"root-secret"});
   ASSERT_TRUE(after.Load(&store_).ok());
   EXPECT_EQ(after.Find(made->secret(), now_)->name, made->token().token_id());
-  EXPECT_EQ(after.List().tokens_size(), 1);
+  EXPECT_EQ(after.List({})->tokens_size(), 1);
   const auto rows = store_.Scan("tokens", {});
   ASSERT_EQ(rows->size(), 1u);
   const std::string secret = made->secret().substr(made->secret().rfind('-') + 1);
@@ -116,7 +116,7 @@ TEST_F(TokenBookTest, WhatMakesNoSenseIsRefused) {
   EXPECT_EQ(ErrorReason(Create("../a", {"read"}).status()), "TOKEN_SPEC");
   EXPECT_EQ(ErrorReason(Create("a", {"admin"}).status()), "TOKEN_SPEC");
   EXPECT_EQ(ErrorReason(Create("a", {"read"}, -5).status()), "TOKEN_SPEC");
-  EXPECT_TRUE(book_.List().tokens().empty());
+  EXPECT_TRUE(book_.List({})->tokens().empty());
 }
 
 TEST_F(TokenBookTest, WithoutATokenFileAnybodyIsAnAdministratorButAWrongTokenIsNot) {

@@ -268,16 +268,6 @@ void Controller::ExpireExports(absl::Time now) {
   }
 }
 
-void Controller::ListWorkers(v1::ListWorkersRequest, Callback<v1::ListWorkersResponse> done) {
-  OnCluster([this, done = std::move(done)] {
-    v1::ListWorkersResponse answer;
-    for (v1::Worker& worker : cluster_->List(clock_.Now())) {
-      *answer.add_workers() = std::move(worker);
-    }
-    done(std::move(answer));
-  });
-}
-
 void Controller::DrainWorker(v1::DrainWorkerRequest request, Callback<v1::Worker> done) {
   OnCluster([this, request = std::move(request), done = std::move(done)] {
     auto effects = cluster_->OnDrain(request.worker_id(), clock_.Now());
