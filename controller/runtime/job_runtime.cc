@@ -70,9 +70,9 @@ JobRuntime::JobRuntime(const RuntimeContext* context, JobCore core, int64_t next
       logs_ended_(IsTerminal(core_.state())),
       stored_(stored),
       spec_written_(stored),
-      visible_(stored) {
-  TakeSnapshot(core_.Brief());
-}
+      visible_(stored),
+      durable_(std::make_shared<const v1::Job>(core_.Durable())),
+      progress_(core_.Progress()) {}
 
 void JobRuntime::OnDisk(std::function<void()> work) {
   context_->gate->Post(disk_, [self = shared_from_this(), work = std::move(work)] { work(); });
@@ -171,6 +171,7 @@ void JobRuntime::HearHeld() {
 std::vector<store::Write> JobRuntime::RowsOf(const Effects& effects) {
   TurnRows rows = RowsOfTurn(core_, effects, context_->kept);
   if (!rows.job) return std::move(rows.writes);
+  changed_ = std::make_shared<const v1::Job>(core_.Durable());
   if (!std::exchange(spec_written_, true)) {
     rows.writes.push_back({kSpecTable, name_, submitted_->SerializeAsString()});
   }
@@ -182,10 +183,12 @@ void JobRuntime::Finish(Effects effects, std::vector<store::Write> writes,
   if (retired_) {
     effects.clear();
     writes.clear();
+    changed_ = nullptr;
   }
   Turn turn;
   turn.effects = std::move(effects);
-  turn.job = core_.Brief();
+  turn.durable = std::exchange(changed_, nullptr);
+  turn.progress = core_.Progress();
   turn.after = std::move(after);
   turn.committed = writes.empty();
   turns_.push_back(std::move(turn));
@@ -217,18 +220,17 @@ void JobRuntime::Flush() {
 }
 
 void JobRuntime::Leave(Turn& turn) {
-  TakeSnapshot(std::move(turn.job));
+  {
+    absl::MutexLock lock(&mu_);
+    if (turn.durable != nullptr) durable_ = std::move(turn.durable);
+    progress_ = std::move(turn.progress);
+  }
   // Before the effects: what they ask for comes back to a job that can be found.
   if (!std::exchange(stored_, true)) visible_ = true;
   for (const Effect& effect : turn.effects) {
     std::visit([this](const auto& e) { Do(e); }, effect);
   }
   if (turn.after) turn.after();
-}
-
-void JobRuntime::TakeSnapshot(v1::Job job) {
-  absl::MutexLock lock(&mu_);
-  snapshot_ = std::move(job);
 }
 
 v1::Job JobRuntime::Snapshot() const {
@@ -238,13 +240,21 @@ v1::Job JobRuntime::Snapshot() const {
 }
 
 v1::Job JobRuntime::Brief() const {
-  absl::MutexLock lock(&mu_);
-  return snapshot_;
+  std::shared_ptr<const v1::Job> durable;
+  v1::Job progress;
+  {
+    absl::MutexLock lock(&mu_);
+    durable = durable_;
+    progress = progress_;
+  }
+  v1::Job job = *durable;  // copied without the lock
+  job.MergeFrom(progress);
+  return job;
 }
 
 v1::Job::State JobRuntime::state() const {
   absl::MutexLock lock(&mu_);
-  return snapshot_.state();
+  return durable_->state();
 }
 
 void JobRuntime::Describe(Callback<v1::Job> done) {

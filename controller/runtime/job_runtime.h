@@ -116,7 +116,8 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
  private:
   struct Turn {
     Effects effects;
-    v1::Job job;  // brief, as it is after this turn
+    std::shared_ptr<const v1::Job> durable;  // as it is after this turn; null: as before
+    v1::Job progress;
     bool committed = false;
     std::function<void()> after;
   };
@@ -138,7 +139,6 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void Finish(Effects effects, std::vector<store::Write> writes, std::function<void()> after);
   void Flush();
   void Leave(Turn& turn);
-  void TakeSnapshot(v1::Job job);
   std::vector<store::Write> RowsOf(const Effects& effects);
 
   // Effects that leave (job_runtime_effects.cc).
@@ -205,6 +205,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   // On strand_.
   JobCore core_;
   std::deque<Turn> turns_;
+  std::shared_ptr<const v1::Job> changed_;  // by the turn that is being made; null: it was not
   bool flushing_ = false;
   bool retired_ = false;
   absl::Time held_since_ = absl::InfinitePast();  // nothing can be written since then
@@ -233,7 +234,8 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
 
   std::atomic<bool> visible_;
   mutable absl::Mutex mu_;
-  v1::Job snapshot_ ABSL_GUARDED_BY(mu_);  // brief
+  std::shared_ptr<const v1::Job> durable_ ABSL_GUARDED_BY(mu_);  // as of the last committed turn
+  v1::Job progress_ ABSL_GUARDED_BY(mu_);
   absl::Status disk_health_ ABSL_GUARDED_BY(mu_);
 };
 
