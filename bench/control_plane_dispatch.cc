@@ -108,7 +108,10 @@ class NoController : public controller::ControllerInterface {
     No(d);
   }
   void SetProject(v1::Project, controller::Callback<v1::Project> d) override { No(d); }
-  v1::ListProjectsResponse ListProjects() const override { return {}; }
+  absl::StatusOr<v1::ListProjectsResponse> ListProjects(
+      const v1::ListProjectsRequest&) const override {
+    return v1::ListProjectsResponse();
+  }
   v1::Project ProjectNamed(const std::string&) const override { return {}; }
   void FetchBatch(v1::FetchBatchRequest,
                   controller::Callback<std::vector<v1::Trajectory>> d) override {

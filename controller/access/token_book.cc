@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "sdk/base/digest.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
+#include "sdk/rpc/page.h"
 
 namespace baton::access {
 namespace {
@@ -19,6 +21,7 @@ namespace {
 constexpr char kTokenTable[] = "tokens";  // id -> TokenRow
 constexpr char kPrefix[] = "baton";
 constexpr size_t kMaxNote = 200;
+constexpr int kMostTokens = 1000;  // of a page
 
 absl::Status Unauthenticated(const std::string& reason, const std::string& message) {
   return MakeError(absl::StatusCode::kUnauthenticated, reason, message);
@@ -176,14 +179,26 @@ void TokenBook::Create(const v1::CreateTokenRequest& request, absl::Time now,
                  });
 }
 
-v1::ListTokensResponse TokenBook::List() const {
+absl::StatusOr<v1::ListTokensResponse> TokenBook::List(const v1::ListTokensRequest& request) const {
+  BATON_ASSIGN_OR_RETURN(const Page page, Page::Read(request, kMostTokens, kMostTokens));
+  std::map<std::string, v1::Token> sorted;  // by when it was made, then by id
+  {
+    absl::MutexLock lock(&mu_);
+    for (const auto& [id, row] : rows_) {
+      const auto made = static_cast<uint64_t>(row.token().create_time().seconds());
+      sorted[absl::StrCat(absl::Hex(made, absl::kZeroPad16), id)] = row.token();
+    }
+  }
   v1::ListTokensResponse answer;
-  absl::MutexLock lock(&mu_);
-  for (const auto& [id, row] : rows_) *answer.add_tokens() = row.token();
-  std::stable_sort(answer.mutable_tokens()->begin(), answer.mutable_tokens()->end(),
-                   [](const v1::Token& a, const v1::Token& b) {
-                     return a.create_time().seconds() < b.create_time().seconds();
-                   });
+  std::string last;
+  for (auto it = sorted.upper_bound(page.after()); it != sorted.end(); ++it) {
+    if (answer.tokens_size() == page.size()) {
+      answer.set_next_page_token(page.TokenAfter(last));
+      break;
+    }
+    *answer.add_tokens() = it->second;
+    last = it->first;
+  }
   return answer;
 }
 

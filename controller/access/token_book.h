@@ -51,7 +51,8 @@ class TokenBook {
   /// `done` is called once the token is kept. INVALID_ARGUMENT (TOKEN_SPEC).
   void Create(const v1::CreateTokenRequest& request, absl::Time now,
               Done<v1::CreateTokenResponse> done);
-  v1::ListTokensResponse List() const;
+  /// Oldest first. INVALID_ARGUMENT (PAGE_SIZE, PAGE_TOKEN).
+  absl::StatusOr<v1::ListTokensResponse> List(const v1::ListTokensRequest& request) const;
   /// At once; `done` is called when it is forgotten for good. NOT_FOUND (TOKEN_NOT_FOUND).
   void Revoke(const std::string& id, Done<v1::RevokeTokenResponse> done);
 

@@ -106,7 +106,7 @@ TEST_F(TokenBookTest, TheStoreKeepsThemButNotTheirSecrets) {
   TokenBook after({"root-secret"});
   ASSERT_TRUE(after.Load(&store_).ok());
   EXPECT_EQ(after.Find(made->secret(), now_)->name, made->token().token_id());
-  EXPECT_EQ(after.List().tokens_size(), 1);
+  EXPECT_EQ(after.List({})->tokens_size(), 1);
   const auto rows = store_.Scan("tokens", {});
   ASSERT_EQ(rows->size(), 1u);
   const std::string secret = made->secret().substr(made->secret().rfind('-') + 1);
@@ -148,7 +148,7 @@ TEST_F(TokenBookTest, WhatMakesNoSenseIsRefused) {
   EXPECT_EQ(ErrorReason(Create("-", {"read"}).status()), "TOKEN_SPEC");   // would be all projects
   EXPECT_EQ(ErrorReason(Create("", {"worker"}).status()), "TOKEN_SPEC");  // whose jobs?
   EXPECT_EQ(ErrorReason(Create("a", {"read"}, -5).status()), "TOKEN_SPEC");
-  EXPECT_TRUE(book_.List().tokens().empty());
+  EXPECT_TRUE(book_.List({})->tokens().empty());
 }
 
 TEST_F(TokenBookTest, WithoutATokenFileAnybodyIsAnAdministratorButAWrongTokenIsNot) {

@@ -21,11 +21,11 @@ grpc::ServerUnaryReactor* AccessServiceImpl::CreateToken(Context* context,
 }
 
 grpc::ServerUnaryReactor* AccessServiceImpl::ListTokens(Context* context,
-                                                        const v1::ListTokensRequest*,
+                                                        const v1::ListTokensRequest* request,
                                                         v1::ListTokensResponse* response) {
   return Unary(access_, context, {"AccessService.ListTokens", Scope::kAdmin, ""}, response,
                [&](const Granted&, Callback<v1::ListTokensResponse> done) {
-                 done(access_.tokens().List());
+                 done(access_.tokens().List(*request));
                });
 }
 
@@ -53,11 +53,11 @@ grpc::ServerUnaryReactor* AccessServiceImpl::SetProject(Context* context,
 }
 
 grpc::ServerUnaryReactor* AccessServiceImpl::ListProjects(Context* context,
-                                                          const v1::ListProjectsRequest*,
+                                                          const v1::ListProjectsRequest* request,
                                                           v1::ListProjectsResponse* response) {
   return Unary(access_, context, {"AccessService.ListProjects", Scope::kAdmin, ""}, response,
                [&](const Granted&, Callback<v1::ListProjectsResponse> done) {
-                 done(controller_->ListProjects());
+                 done(controller_->ListProjects(*request));
                });
 }
 

@@ -179,9 +179,16 @@ bool ClusterCore::OnHeartbeat(uint64_t session, absl::Time now) {
   if (it == sessions_.end()) return false;
   Worker& worker = workers_.at(it->second);
   if (worker.lease_end <= now && !Mutated(Mutation::kLeaseRenewedAfterEnd)) return false;
-  worker.seen = now;
-  worker.lease_end = now + options_.lease;
+  OnHeartbeats(session, now);
   return true;
+}
+
+void ClusterCore::OnHeartbeats(uint64_t session, absl::Time at) {
+  auto it = sessions_.find(session);
+  if (it == sessions_.end()) return;
+  Worker& worker = workers_.at(it->second);
+  worker.seen = at;
+  worker.lease_end = at + options_.lease;
 }
 
 void ClusterCore::Lose(const std::string& id, const std::string& reason, ClusterEffects& effects) {
@@ -417,9 +424,11 @@ void ClusterCore::Explain(const std::string& job, absl::Time now,
   answer->mutable_waits()->Swap(roots.mutable_waits());
 }
 
-std::vector<v1::Worker> ClusterCore::List(absl::Time now) const {
+std::vector<v1::Worker> ClusterCore::List(absl::Time now, const std::string& after,
+                                          size_t most) const {
   std::vector<v1::Worker> out;
-  for (const auto& [id, worker] : workers_) {
+  for (auto it = workers_.upper_bound(after); it != workers_.end() && out.size() < most; ++it) {
+    const auto& [id, worker] = *it;
     v1::Worker w;
     w.set_worker_id(id);
     w.set_instance_id(worker.hello.instance_id());

@@ -98,6 +98,9 @@ class ClusterCore {
   ClusterEffects OnClosed(uint64_t session, absl::Time now);
   /// False: the lease has ended already, and the stream must close.
   bool OnHeartbeat(uint64_t session, absl::Time now);
+  /// The stream's heartbeats came in time, each before the lease of the one before it had ended;
+  /// the last one at `at`.
+  void OnHeartbeats(uint64_t session, absl::Time at);
   ClusterEffects OnTick(absl::Time now);
 
   /// What a job still lacks, roles of a seat -> count; replaces what it asked before. `active` jobs
@@ -129,7 +132,9 @@ class ClusterCore {
   /// Adds what the cluster knows of a job's waits: first its workers that have been silent for
   /// two heartbeats; and of the wait for workers, who has those that there are.
   void Explain(const std::string& job, absl::Time now, v1::ExplainJobResponse* answer) const;
-  std::vector<v1::Worker> List(absl::Time now) const;
+  /// Workers whose ids come after `after`, by id, at most `most`.
+  std::vector<v1::Worker> List(absl::Time now, const std::string& after = "",
+                               size_t most = SIZE_MAX) const;
   /// The stream of an attached worker; 0: it has none.
   uint64_t SessionOf(const std::string& worker) const;
   std::string WorkerOf(uint64_t session) const;

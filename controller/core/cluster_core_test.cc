@@ -117,6 +117,16 @@ TEST_F(ClusterCoreTest, HeartbeatsRenewTheLeaseAndComeTooLateAfterIt) {
   EXPECT_EQ(Of<ClusterRefuse>(core_.OnTick(now_ + absl::Seconds(20))).size(), 1u);
 }
 
+// The queue was busy for longer than a lease, and hears of them all at once.
+TEST_F(ClusterCoreTest, HeartbeatsThatCameInTimeAreHeardLate) {
+  core_.OnHello(1, HelloOf("a", "actor"), now_);
+  core_.OnHeartbeats(1, now_ + absl::Seconds(25));
+  EXPECT_TRUE(core_.OnTick(now_ + absl::Seconds(34)).empty());
+  EXPECT_EQ(Of<ClusterRefuse>(core_.OnTick(now_ + absl::Seconds(35))).size(), 1u);
+  core_.OnHeartbeats(1, now_ + absl::Seconds(36));  // it is lost already
+  EXPECT_TRUE(core_.List(now_).empty());
+}
+
 TEST_F(ClusterCoreTest, StrangersAreRefusedWithAReason) {
   v1::Hello future = HelloOf("a", "actor");
   future.set_protocol_min(2);

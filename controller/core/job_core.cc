@@ -111,7 +111,7 @@ void JobCore::EmitWarning(const std::string& message) {
 }
 
 void JobCore::EmitProgress() {
-  const Job described = Brief();
+  const Job described = Progress();
   const int64_t mark = described.phase_done() * 16 + static_cast<int>(phase_);
   if (mark == last_progress_ || now_ - last_progress_at_ < absl::Milliseconds(200)) return;
   last_progress_ = mark;

@@ -59,6 +59,10 @@ class JobCore {
   /// The public face; brief: without spec, effective_spec and dataflow, which never change.
   v1::Job Describe() const;
   v1::Job Brief() const;
+  /// Brief in two parts: what changes only together with the job's row (PutJob, or an event that is
+  /// kept), and may be large; and workers and phase, which change with any event, and are small.
+  v1::Job Durable() const;
+  v1::Job Progress() const;
   /// These three.
   const std::shared_ptr<const v1::Job>& submitted() const { return submitted_; }
   v1::ExplainJobResponse Explain(absl::Time now) const;
@@ -199,7 +203,7 @@ class JobCore {
   void IssueSave();
   void SendCommand(Group& group, const Slot& slot);
   void OnCommand(const TaskDone& event);
-  void OnUpdated(Group& group, const Metrics& metrics);
+  void OnUpdated(Group& group, Metrics metrics);
   bool WaitsForRoom() const { return no_room_.has_value() && now_ < no_room_->retry; }
   void WaitForRoom(TaskKind kind, const TaskDone& event);
   void CheckTaskDeadlines();
@@ -291,6 +295,7 @@ class JobCore {
   std::map<std::string, Scorer> scorers_;  // by role
   absl::Time step_since_, generated_at_, scored_at_, batch_at_;
   Metrics batch_metrics_, batch_algorithm_;  // algorithm_ once the step is done
+  size_t dropped_names_ = 0;                 // of metrics that workers reported since the last step
   uint32_t batch_size_ = 0;
   bool batch_built_ = false;  // and waits for the actor to publish again
   absl::Time publish_since_;  // infinite past: nothing is being published

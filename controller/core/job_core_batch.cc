@@ -1,11 +1,14 @@
 // JobCore: what becomes of a phase whose trajectories are all READY: a batch and its step, or an
 // evaluation.
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "controller/core/job_core.h"
+#include "controller/core/metric_names.h"
 #include "controller/core/mutation.h"
 
 namespace baton::controller {
@@ -121,6 +124,7 @@ void JobCore::FinishEvaluation() {
     double sum = 0, best = 0;
     uint64_t samples = 0, prompts = 0;
   };
+  const SourceNames names(val_sources_, ValSize());
   std::map<std::string, Source> sources;
   double accuracy = 0, reward = 0;
   const uint32_t n = samples(v1::PURPOSE_EVAL);
@@ -129,7 +133,7 @@ void JobCore::FinishEvaluation() {
     const auto& scores = t.scores;
     const double r = scores.count("reward") > 0 ? scores.at("reward") : 0;
     const double a = scores.count("accuracy") > 0 ? scores.at("accuracy") : r;
-    Source& source = sources[val_sources_[t.prompt_id].empty() ? "all" : val_sources_[t.prompt_id]];
+    Source& source = sources[names.SeriesOf(val_sources_[t.prompt_id])];
     source.sum += a;
     ++source.samples;
     best = t.sample == 0 ? a : std::max(best, a);
@@ -152,8 +156,15 @@ void JobCore::FinishEvaluation() {
     metrics[absl::StrCat("val-core/", name, "/best@", n)] =
         source.best / static_cast<double>(std::max<uint64_t>(1, source.prompts));
   }
+  if (names.folded() > 0) {
+    metrics["val-core/sources_in_other"] = static_cast<double>(names.folded());
+  }
   KeepFiles();
   evaluated_step_ = step_;
+  auto& shown = *job_.mutable_metrics();
+  for (auto it = shown.begin(); it != shown.end();) {  // of sources that there are no more
+    it = absl::StartsWith(it->first, "val-core/") ? shown.erase(it) : std::next(it);
+  }
   for (const auto& [name, value] : metrics) (*job_.mutable_metrics())[name] = value;
   v1::JobEvent event;
   event.set_type("evaluation");
@@ -170,6 +181,20 @@ void JobCore::FinishStep(const Metrics& update_metrics, bool updated) {
   Metrics metrics = is_rl() ? TrajectoryMetrics() : Metrics();
   for (const auto& [name, value] : batch_metrics_) metrics[name] = value;
   for (const auto& [name, value] : update_metrics) metrics[name] = value;
+  // What workers named; all else below is the controller's own.
+  if (const size_t dropped = DropSurplus(job_.metrics(), &metrics) + dropped_names_; dropped > 0) {
+    dropped_names_ = 0;
+    metrics["training/dropped_metrics"] = static_cast<double>(dropped);
+    if (!job_.metrics().contains("training/dropped_metrics")) {
+      EmitWarning(absl::StrCat("workers reported ", dropped,
+                               " metrics too many in one step; a job "
+                               "has ",
+                               kMostSeries, " and a response ", kMostScoreNames,
+                               " scores, with names of ", kMostMetricName,
+                               " bytes at most: the rest is dropped, and counted as "
+                               "training/dropped_metrics"));
+    }
+  }
   const double seconds = absl::ToDoubleSeconds(now_ - step_since_);
   metrics["timing_s/step"] = seconds;
   metrics["perf/time_per_step"] = seconds;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/job_core.h"
+#include "controller/core/metric_names.h"
 #include "controller/core/mutation.h"
 
 namespace baton::controller {
@@ -55,8 +56,9 @@ void JobCore::StartUpdate() {
   }
 }
 
-void JobCore::OnUpdated(Group& group, const Metrics& metrics) {
+void JobCore::OnUpdated(Group& group, Metrics metrics) {
   if (group.role != "actor") ++group.version;  // the actor's grows when the step is done
+  dropped_names_ += DropSurplus(job_.metrics(), &metrics);
   for (const auto& [name, value] : metrics) update_metrics_[name] = value;
   update_metrics_["timing_s/update_" + group.role] = Since(phase_since_);
   if (Commanded()) return Do(PutJob{});

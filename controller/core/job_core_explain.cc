@@ -17,9 +17,20 @@ v1::Job JobCore::Describe() const {
 }
 
 v1::Job JobCore::Brief() const {
+  Job job = Durable();
+  job.MergeFrom(Progress());
+  return job;
+}
+
+v1::Job JobCore::Durable() const {
   Job job = job_;
   job.set_step(step_);
   job.set_policy_version(policy_version_);
+  return job;
+}
+
+v1::Job JobCore::Progress() const {
+  Job job;
   for (const Slot& slot : roster_.slots()) {
     if (slot.state != SlotState::kEmpty) {
       job.add_workers(absl::StrCat(slot.role, ": ", slot.worker));
@@ -179,7 +190,7 @@ v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
   out.set_summary(absl::StrCat(
       "job ", id, " is ", StateName(state()),
       IsActive(state())
-          ? absl::StrCat(", ", Brief().phase(), ", step ", step_ + 1, " of ", job_.total_steps())
+          ? absl::StrCat(", ", Progress().phase(), ", step ", step_ + 1, " of ", job_.total_steps())
           : std::string()));
   if (IsTerminal(state())) {
     if (!job_.error().message().empty()) {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/job_core.h"
+#include "controller/core/metric_names.h"
 #include "controller/core/mutation.h"
 #include "controller/core/roles.h"
 
@@ -502,6 +503,7 @@ void JobCore::OnScored(const TaskDone& event, bool late) {
     metrics.emplace(node.out(), reward->second);  // what every method may call its number
     metrics.erase(reward);
   }
+  dropped_names_ += DropSurplusScores(node.out(), &metrics);
   const bool made = metrics.count(node.out()) > 0 || event.output.location.size > 0;
   if (status.ok() && error.empty() && !made) {
     status = absl::InternalError(

@@ -177,7 +177,8 @@ void SimulatedJob::Send(const Event& event) { Apply(core_->Handle(event, now_));
 void SimulatedJob::Apply(const Effects& effects) {
   // Rows first: nothing leaves before what justifies it is kept.
   for (const Effect& effect : effects) {
-    if (std::holds_alternative<PutJob>(effect) || std::holds_alternative<EmitEvent>(effect)) {
+    const auto* const emit = std::get_if<EmitEvent>(&effect);
+    if (std::holds_alternative<PutJob>(effect) || (emit != nullptr && emit->kept)) {
       row_ = core_->Row();
     }
   }
@@ -198,8 +199,8 @@ void SimulatedJob::Do(const LoadData&) {
   DataLoaded loaded;
   loaded.train_size = 10;
   if (!options_.sft) {
-    loaded.val_size = 4;
-    loaded.val_sources = {"", "", "", ""};
+    loaded.val_size = options_.val_sources.size();
+    loaded.val_sources = options_.val_sources;
   }
   pending_.push_back(loaded);
 }
@@ -318,6 +319,9 @@ void SimulatedJob::Do(const StartTask& start) {
       break;
     default:
       break;
+  }
+  if (start.ref.kind == TaskKind::kScore || start.ref.kind == TaskKind::kUpdate) {
+    done.output.metrics.insert(options_.more_metrics.begin(), options_.more_metrics.end());
   }
   pending_.push_back(done);
 }

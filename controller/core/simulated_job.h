@@ -51,6 +51,8 @@ class SimulatedJob {
     bool cost_critic = false;                     ///< Of preset safe_rlhf.
     bool recompute_log_prob = false;
     size_t drawn_ahead = JobCoreOptions().drawn_ahead;
+    std::vector<std::string> val_sources = {"", "", "", ""};  ///< Of its held-out examples.
+    std::map<std::string, double> more_metrics;  ///< What every score and update reports besides.
   };
   explicit SimulatedJob(const Options& options);
 
@@ -92,6 +94,8 @@ class SimulatedJob {
   /// Every StopTask so far.
   const std::vector<StopTask>& stopped() const { return stopped_; }
   bool InQueue() const { return !needs_.empty(); }
+  /// As it was written last.
+  const store::v1::JobRow& row() const { return row_; }
   /// Trajectory rows by serial.
   std::map<uint64_t, store::v1::TrajectoryRow>& rows() { return rows_; }
 

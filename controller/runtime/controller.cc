@@ -40,11 +40,14 @@ Controller::Controller(ControllerOptions options)
       leases_(&clock_, options_.cluster.lease),
       strands_(static_cast<size_t>(options_.strand_threads)),
       disk_(static_cast<size_t>(options_.disk_threads)),
+      readers_(static_cast<size_t>(options_.reader_threads)),
       cluster_strand_(boost::asio::make_strand(cluster_thread_.get_executor())),
       admission_(boost::asio::make_strand(disk_.get_executor())),
       timer_(cluster_thread_.get_executor()) {
   LowerPoolPriority(options_.disk_threads,
                     [this](auto work) { boost::asio::post(disk_, std::move(work)); });
+  LowerPoolPriority(options_.reader_threads,
+                    [this](auto work) { boost::asio::post(readers_, std::move(work)); });
 }
 
 absl::StatusOr<std::unique_ptr<Controller>> Controller::Create(ControllerOptions options) {
@@ -70,6 +73,7 @@ absl::Status Controller::Restore() {
   BATON_ASSIGN_OR_RETURN(auto secret, store_->Get(kMetaTable, "secret"));
   context_.strands = &strands_;
   context_.disk = &disk_;
+  context_.readers = &readers_;
   context_.store = store_.get();
   context_.workers = &directory_;
   context_.clock = &clock_;
@@ -77,8 +81,7 @@ absl::Status Controller::Restore() {
   context_.data_root = options_.data_root;
   context_.sync_payloads = options_.survive_power_cut;
   context_.core = options_.core;
-  context_.kept_events = options_.kept_events;
-  context_.kept_logs = options_.kept_logs;
+  context_.kept = {options_.kept_events, options_.kept_logs, options_.kept_metrics};
   context_.relay_key = options_.relay_key;
   if (epoch.has_value() && !absl::SimpleAtoi(*epoch, &context_.epoch)) {
     return absl::DataLossError(absl::StrCat("the store's epoch '", *epoch, "' is not a number"));
@@ -145,6 +148,7 @@ absl::Status Controller::Restore() {
     absl::MutexLock lock(&mu_);
     return jobs_.count(FullJobName(job.substr(slash + 1), job.substr(0, slash))) > 0;
   });
+  BATON_RETURN_IF_ERROR(ReadRequests());
   context_.need = [this](const std::string& job, const NeedWorkers& need) {
     OnCluster([this, job, need] {
       int64_t order = 0;
@@ -157,8 +161,7 @@ absl::Status Controller::Restore() {
         order = order_[job];
       }
       Apply(cluster_->OnNeed(job, runtime->priority(), order, IsActive(runtime->state()),
-                             need.missing, clock_.Now(), need.hints,
-                             runtime->needed_features()));
+                             need.missing, clock_.Now(), need.hints, runtime->needed_features()));
     });
   };
   context_.return_worker = [this](const std::string& job, const ReturnWorker& back) {
@@ -197,6 +200,7 @@ Controller::~Controller() {
   cluster_thread_.join();
   strands_.join();
   disk_.join();
+  readers_.join();
   store_.reset();  // nobody commits any more; what was committed is written
   absl::MutexLock lock(&mu_);
   jobs_.clear();

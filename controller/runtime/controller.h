@@ -1,7 +1,8 @@
 // The controller: jobs, the queue, workers' sessions, on top of a store.
 //
 // Threads: `strands` threads run the jobs' strands, one of its own the queue's, `disk` threads
-// files and reads of the store. See controller_interface.h for the contract of the public methods.
+// files, `reader` threads what lists and histories read of the store. See controller_interface.h
+// for the contract of the public methods.
 #ifndef BATON_CONTROLLER_RUNTIME_CONTROLLER_H_
 #define BATON_CONTROLLER_RUNTIME_CONTROLLER_H_
 
@@ -34,6 +35,7 @@ struct ControllerOptions {
   bool survive_power_cut = false;  ///< Payloads too are synced, before the rows that name them.
   int64_t kept_events = 100'000;   ///< The newest of each job.
   int64_t kept_logs = 100'000;
+  int64_t kept_metrics = 10'000;  ///< Steps; older ones are thinned out (retention.h).
   /// Callers are not all of this machine: specs may name uploads, the project's own jobs and what
   /// is below `allowed_paths`.
   bool confine_paths = false;
@@ -45,6 +47,7 @@ struct ControllerOptions {
   absl::Duration tick = absl::Milliseconds(250);
   int strand_threads = 2;
   int disk_threads = 2;
+  int reader_threads = 2;
 };
 
 class Controller : public ControllerInterface {
@@ -80,7 +83,8 @@ class Controller : public ControllerInterface {
   void DrainWorker(v1::DrainWorkerRequest request, Callback<v1::Worker> done) override;
   void UndrainWorker(v1::UndrainWorkerRequest request, Callback<v1::Worker> done) override;
   void SetProject(v1::Project project, Callback<v1::Project> done) override;
-  v1::ListProjectsResponse ListProjects() const override;
+  absl::StatusOr<v1::ListProjectsResponse> ListProjects(
+      const v1::ListProjectsRequest& request) const override;
   v1::Project ProjectNamed(const std::string& project) const override;
   std::unique_ptr<WorkerSession> Attach(std::shared_ptr<WorkerStream> stream) override;
   void FetchBatch(v1::FetchBatchRequest request,
@@ -148,7 +152,8 @@ class Controller : public ControllerInterface {
 
   void Delete(const std::shared_ptr<JobRuntime>& job, const JobRuntime::ExtraRow& extra,
               const Callback<v1::Job>& done);
-  absl::StatusOr<std::vector<store::Write>> RowsOf(const std::string& name);
+  absl::StatusOr<std::vector<store::Write>> RowsOf(const std::string& name, size_t limit);
+  absl::Status ReadRequests();
   template <typename T>
   void OnDisk(Callback<T> done, std::function<absl::StatusOr<T>()> work) {
     gate_.Post(disk_.get_executor(),
@@ -210,6 +215,7 @@ class Controller : public ControllerInterface {
   boost::asio::thread_pool strands_;
   boost::asio::thread_pool cluster_thread_{1};  // heartbeats wait for no job's work
   boost::asio::thread_pool disk_;
+  boost::asio::thread_pool readers_;  // of lists and histories: no write waits for them
   boost::asio::strand<boost::asio::thread_pool::executor_type> cluster_strand_;
   boost::asio::strand<boost::asio::thread_pool::executor_type> admission_;  // on disk_
 
@@ -237,6 +243,7 @@ class Controller : public ControllerInterface {
   std::map<std::string, std::shared_ptr<JobRuntime>> jobs_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, int64_t> order_ ABSL_GUARDED_BY(mu_);
   int64_t next_order_ ABSL_GUARDED_BY(mu_) = 1;
+  std::map<std::string, std::vector<std::string>> requests_of_ ABSL_GUARDED_BY(mu_);  // by job
   std::map<std::string, v1::Project> projects_ ABSL_GUARDED_BY(mu_);  // that were set
 };
 

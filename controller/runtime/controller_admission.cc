@@ -366,6 +366,8 @@ void Controller::Admit(v1::CreateJobRequest request, const Callback<v1::Job>& do
     row.set_checkpoint(request.checkpoint());
     extra.push_back({kRequestTable, request_key, row.SerializeAsString()});
     admitting_[request_key] = {runtime, request.checkpoint()};
+    absl::MutexLock lock(&mu_);
+    requests_of_[runtime->name()].push_back(request_key);
   }
   runtime->Start(std::move(extra), [this, runtime, request_key, done] {
     done(runtime->Snapshot());

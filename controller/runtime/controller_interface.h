@@ -119,7 +119,9 @@ class ControllerInterface {
   // AccessService.
   /// INVALID_ARGUMENT (PROJECT_SPEC).
   virtual void SetProject(v1::Project project, Callback<v1::Project> done) = 0;
-  virtual v1::ListProjectsResponse ListProjects() const = 0;
+  /// INVALID_ARGUMENT (PAGE_SIZE, PAGE_TOKEN), as of every list.
+  virtual absl::StatusOr<v1::ListProjectsResponse> ListProjects(
+      const v1::ListProjectsRequest& request) const = 0;
   /// Its quota and share; the defaults for one that was never set.
   virtual v1::Project ProjectNamed(const std::string& project) const = 0;
 

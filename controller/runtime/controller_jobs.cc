@@ -14,51 +14,8 @@
 namespace baton::controller {
 namespace {
 
-int PageSize(int asked, int standard) { return asked <= 0 ? standard : std::min(asked, 1000); }
-
-// Reads payloads one after the other, each on the job's disk strand. Keeps itself alive.
-constexpr size_t kMaxPageBytes = 32u << 20;
-
-struct PayloadReader : std::enable_shared_from_this<PayloadReader> {
-  std::shared_ptr<JobRuntime> job;
-  std::vector<store::v1::TrajectoryRow> rows;
-  std::vector<uint64_t> serials;  ///< One per row.
-  v1::ListTrajectoriesResponse answer;
-  bool with_columns = false;
-  Callback<v1::ListTrajectoriesResponse> done;
-
-  void Next(size_t i) {
-    if (i > 0 && i < rows.size() && answer.ByteSizeLong() > kMaxPageBytes) {
-      // A message holds 64 MiB: the rest is another page.
-      answer.set_next_page_token(absl::StrCat(absl::Hex(serials[i - 1])));
-      return done(std::move(answer));
-    }
-    if (i == rows.size()) return done(std::move(answer));
-    const store::v1::TrajectoryRow& row = rows[i];
-    job->ReadPayloadAsync({row.file(), row.offset(), row.size()},
-                          [self = shared_from_this(), i](absl::StatusOr<std::string> bytes) {
-                            self->Add(self->rows[i], bytes);
-                            self->Next(i + 1);
-                          });
-  }
-
-  void Add(const store::v1::TrajectoryRow& row, const absl::StatusOr<std::string>& bytes) {
-    v1::Trajectory* t = answer.add_trajectories();
-    const bool read =
-        bytes.ok() && t->ParseFromString(*bytes) && t->trajectory_id() == TrajectoryName(row.id());
-    if (!read) {
-      t->Clear();
-      t->set_error("the payload is no longer kept");
-    }
-    if (!with_columns) t->clear_columns();
-    t->set_trajectory_id(TrajectoryName(row.id()));
-    t->set_purpose(row.purpose());
-    t->set_step(static_cast<uint64_t>(row.step()));
-    t->set_policy_version(row.policy_version());
-    for (const auto& [name, value] : row.scores()) (*t->mutable_scores())[name] = value;
-    if (!row.error().empty()) t->set_error(row.error());
-  }
-};
+// Rows that one commit of DeleteJob takes away: what waits behind it does not wait long.
+constexpr size_t kDeletedAtOnce = 1000;
 
 }  // namespace
 
@@ -79,43 +36,6 @@ void Controller::GetJob(v1::GetJobRequest request, Callback<v1::Job> done) {
   auto job = FindJob(request.name());
   if (!job.ok()) return done(job.status());
   done((*job)->Snapshot());
-}
-
-void Controller::ListJobs(v1::ListJobsRequest request, Callback<v1::ListJobsResponse> done) {
-  const std::string project = request.project().empty() ? "default" : request.project();
-  const std::string prefix = project == "-" ? "" : FullJobName("", project);
-  std::vector<std::pair<int64_t, std::shared_ptr<JobRuntime>>> found;
-  int64_t before = std::numeric_limits<int64_t>::max();
-  if (!request.page_token().empty() && !absl::SimpleAtoi(request.page_token(), &before)) {
-    return done(MakeError(absl::StatusCode::kInvalidArgument, "PAGE_TOKEN",
-                          "page_token is not one that ListJobs gave"));
-  }
-  {
-    absl::MutexLock lock(&mu_);
-    for (const auto& [name, job] : jobs_) {
-      if (job->visible() && absl::StartsWith(name, prefix) && order_.at(name) < before) {
-        found.emplace_back(order_.at(name), job);
-      }
-    }
-  }
-  std::sort(found.rbegin(), found.rend());
-  v1::ListJobsResponse answer;
-  const int size = PageSize(request.page_size(), 100);
-  size_t bytes = 0;  // of a page: a message holds 64 MiB
-  for (const auto& [order, job] : found) {
-    const auto& states = request.states();
-    if (!states.empty() && std::find(states.begin(), states.end(), job->state()) == states.end()) {
-      continue;
-    }
-    v1::Job snapshot = job->Snapshot();
-    bytes += snapshot.ByteSizeLong();
-    if (answer.jobs_size() == size || (answer.jobs_size() > 0 && bytes > kMaxPageBytes)) {
-      answer.set_next_page_token(absl::StrCat(order + 1));
-      break;
-    }
-    *answer.add_jobs() = std::move(snapshot);
-  }
-  done(std::move(answer));
 }
 
 void Controller::CancelJob(v1::CancelJobRequest request, Callback<v1::Job> done) {
@@ -177,16 +97,32 @@ void Controller::DeleteJob(v1::DeleteJobRequest request, Callback<v1::DeleteJobR
 }
 
 // The name is free again when nothing of the job is left: a new job of that name must not meet
-// the old one's rows or files, nor their removal.
+// the old one's rows or files, nor their removal. The job's own row goes last, so that a controller
+// that dies meanwhile still has the job, and it can be deleted again.
 void Controller::Delete(const std::shared_ptr<JobRuntime>& job, const JobRuntime::ExtraRow& extra,
                         const Callback<v1::Job>& done) {
-  auto rows = RowsOf(job->name());
+  auto rows = RowsOf(job->name(), kDeletedAtOnce);
   if (!rows.ok()) {
     job->Unretire();
     return done(rows.status());
   }
-  if (extra) rows->push_back(extra(v1::Job()));
-  store_->Commit(*std::move(rows), [this, job, done](absl::Status status) {
+  if (!rows->empty()) {
+    store_->Commit(*std::move(rows), [this, job, extra, done](absl::Status status) {
+      if (!status.ok()) return done(status);
+      gate_.Post(admission_, [this, job, extra, done] { Delete(job, extra, done); });
+    });
+    return;
+  }
+  std::vector<store::Write> last = {{kJobTable, job->name(), std::nullopt},
+                                    {kSpecTable, job->name(), std::nullopt}};
+  {
+    absl::MutexLock lock(&mu_);
+    for (const std::string& key : requests_of_[job->name()]) {
+      last.push_back({kRequestTable, key, std::nullopt});
+    }
+  }
+  if (extra) last.push_back(extra(v1::Job()));
+  store_->Commit(std::move(last), [this, job, done](absl::Status status) {
     if (!status.ok()) return done(status);
     job->Hide();
     job->RemoveFiles([this, job, done] {
@@ -194,125 +130,52 @@ void Controller::Delete(const std::shared_ptr<JobRuntime>& job, const JobRuntime
         absl::MutexLock lock(&mu_);
         jobs_.erase(job->name());
         order_.erase(job->name());
+        requests_of_.erase(job->name());
       }
       done(v1::Job());
     });
   });
 }
 
-// Deletions of everything that the store has of a job.
-absl::StatusOr<std::vector<store::Write>> Controller::RowsOf(const std::string& name) {
-  std::vector<store::Write> writes = {{kJobTable, name, std::nullopt},
-                                      {kSpecTable, name, std::nullopt}};
+// Deletions of at most `limit` rows below a job's name; empty: there are none left.
+absl::StatusOr<std::vector<store::Write>> Controller::RowsOf(const std::string& name,
+                                                             size_t limit) {
+  std::vector<store::Write> writes;
   for (const char* table : {kEventTable, kMetricTable, kTrajectoryTable, kLogTable}) {
-    BATON_ASSIGN_OR_RETURN(auto rows, store_->Scan(table, NumberRange(name, 0)));
+    if (writes.size() == limit) break;
+    store::ScanOptions scan = NumberRange(name, 0);
+    scan.limit = limit - writes.size();
+    BATON_ASSIGN_OR_RETURN(auto rows, store_->Scan(table, scan));
     for (const store::Row& row : rows) writes.push_back({table, row.key, std::nullopt});
-  }
-  BATON_ASSIGN_OR_RETURN(auto requests, store_->Scan(kRequestTable, {}));
-  for (const store::Row& stored : requests) {
-    store::v1::RequestRow row;
-    // The others' are kept for their day: a late repeat must not meet the next job of that name.
-    if (row.ParseFromString(stored.value) && row.job() == name && row.method().empty()) {
-      writes.push_back({kRequestTable, stored.key, std::nullopt});
-    }
   }
   return writes;
 }
 
-void Controller::ListMetrics(v1::ListMetricsRequest request,
-                             Callback<v1::ListMetricsResponse> done) {
-  auto job = FindJob(request.name());
-  if (!job.ok()) return done(job.status());
-  const std::string name = (*job)->name();
-  OnDisk<v1::ListMetricsResponse>(
-      std::move(done), [this, name, request]() -> absl::StatusOr<v1::ListMetricsResponse> {
-        const uint64_t begin =
-            request.after_step() > 0 ? static_cast<uint64_t>(request.after_step()) + 1 : 0;
-        BATON_ASSIGN_OR_RETURN(auto rows, store_->Scan(kMetricTable, NumberRange(name, begin)));
-        const int size = request.page_size() <= 0 ? 1000 : std::min(request.page_size(), 100000);
-        v1::ListMetricsResponse answer;
-        for (const store::Row& row : rows) {
-          v1::StepMetrics metrics;
-          if (!metrics.ParseFromString(row.value)) continue;
-          const int last = answer.steps_size() - 1;
-          v1::StepMetrics* step = nullptr;
-          if (last >= 0 && answer.steps(last).step() == metrics.step()) {
-            step = answer.mutable_steps(last);  // its evaluation
-          } else {
-            if (answer.steps_size() == size) break;
-            step = answer.add_steps();
-            step->set_step(metrics.step());
-          }
-          for (const auto& [key, value] : metrics.metrics()) {
-            const auto& prefixes = request.prefixes();
-            const bool wanted =
-                prefixes.empty() || std::any_of(prefixes.begin(), prefixes.end(),
-                                                [&, &key = key](const std::string& prefix) {
-                                                  return absl::StartsWith(key, prefix);
-                                                });
-            if (wanted) (*step->mutable_metrics())[key] = value;
-          }
-        }
-        return answer;
-      });
-}
-
-void Controller::ListTrajectories(v1::ListTrajectoriesRequest request,
-                                  Callback<v1::ListTrajectoriesResponse> done) {
-  auto job = FindJob(request.name());
-  if (!job.ok()) return done(job.status());
-  gate_.Post(disk_.get_executor(), [this, job = *job, request = std::move(request),
-                                    done = std::move(done)] {
-    store::ScanOptions scan = NumberRange(job->name(), 0);
-    scan.reverse = true;
-    if (!request.page_token().empty()) {
-      uint64_t serial = 0;
-      if (!absl::SimpleHexAtoi(request.page_token(), &serial)) {
-        return done(MakeError(absl::StatusCode::kInvalidArgument, "PAGE_TOKEN",
-                              "page_token is not one that ListTrajectories gave"));
-      }
-      scan.end = NumberKey(job->name(), serial);
-    }
-    auto rows = store_->Scan(kTrajectoryTable, scan);
-    if (!rows.ok()) return done(rows.status());
-    v1::ListTrajectoriesResponse answer;
-    std::vector<store::v1::TrajectoryRow> chosen;
-    std::vector<uint64_t> serials;
-    const auto size = static_cast<size_t>(PageSize(request.page_size(), 20));
-    for (const store::Row& stored : *rows) {
-      store::v1::TrajectoryRow row;
-      if (!row.ParseFromString(stored.value)) continue;
-      if (request.purpose() != v1::PURPOSE_UNSPECIFIED && row.purpose() != request.purpose()) {
-        continue;
-      }
-      if (request.step() != 0 && row.step() != request.step()) continue;
-      chosen.push_back(std::move(row));
-      serials.push_back(KeyNumber(stored.key));
-      if (chosen.size() == size) {
-        answer.set_next_page_token(absl::StrCat(absl::Hex(serials.back())));
-        break;
+// Which requests made which job. A request of a job that is there no more is forgotten.
+absl::Status Controller::ReadRequests() {
+  store::ScanOptions scan;
+  scan.limit = kDeletedAtOnce;
+  while (true) {
+    BATON_ASSIGN_OR_RETURN(const auto rows, store_->Scan(kRequestTable, scan));
+    std::vector<store::Write> forgotten;
+    for (const store::Row& stored : rows) {
+      store::v1::RequestRow row;
+      const bool whole = row.ParseFromString(stored.value);
+      // What steered a job is kept for its day: a late repeat must not meet the next job of its
+      // name.
+      if (whole && !row.method().empty()) continue;
+      BATON_ASSIGN_OR_RETURN(const auto job, store_->Get(kJobTable, row.job()));
+      if (whole && job.has_value()) {
+        absl::MutexLock lock(&mu_);
+        requests_of_[row.job()].push_back(stored.key);
+      } else {
+        forgotten.push_back({kRequestTable, stored.key, std::nullopt});
       }
     }
-    auto reader = std::make_shared<PayloadReader>();
-    reader->job = job;
-    reader->rows = std::move(chosen);
-    reader->serials = std::move(serials);
-    reader->answer = std::move(answer);
-    reader->with_columns = request.with_columns();
-    reader->done = done;
-    reader->Next(0);
-  });
-}
-
-void Controller::ListCheckpoints(v1::ListCheckpointsRequest request,
-                                 Callback<v1::ListCheckpointsResponse> done) {
-  auto job = FindJob(request.name());
-  if (!job.ok()) return done(job.status());
-  (*job)->Checkpoints([done = std::move(done)](absl::StatusOr<std::vector<v1::Checkpoint>> all) {
-    v1::ListCheckpointsResponse answer;
-    for (auto it = all->rbegin(); it != all->rend(); ++it) *answer.add_checkpoints() = *it;
-    done(std::move(answer));
-  });
+    if (!forgotten.empty()) store_->Commit(std::move(forgotten), [](const absl::Status&) {});
+    if (rows.size() < scan.limit) return absl::OkStatus();
+    scan.begin = rows.back().key + std::string(1, '\0');
+  }
 }
 
 void Controller::ExportCheckpoint(v1::ExportCheckpointRequest request,

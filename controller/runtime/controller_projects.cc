@@ -64,13 +64,6 @@ void Controller::SetProject(v1::Project project, Callback<v1::Project> done) {
                  });
 }
 
-v1::ListProjectsResponse Controller::ListProjects() const {
-  v1::ListProjectsResponse answer;
-  absl::MutexLock lock(&mu_);
-  for (const auto& [name, project] : projects_) *answer.add_projects() = project;
-  return answer;
-}
-
 v1::Project Controller::ProjectNamed(const std::string& project) const {
   absl::MutexLock lock(&mu_);
   const auto it = projects_.find(project);
@@ -90,7 +83,7 @@ absl::Status Controller::CheckJobQuota(const std::string& project) const {
   absl::MutexLock lock(&mu_);
   for (auto it = jobs_.lower_bound(prefix);
        it != jobs_.end() && it->first.compare(0, prefix.size(), prefix) == 0; ++it) {
-    if (!IsTerminal(it->second->Snapshot().state())) ++unfinished;
+    if (!IsTerminal(it->second->state())) ++unfinished;
   }
   if (unfinished < limit) return absl::OkStatus();
   return MakeError(absl::StatusCode::kResourceExhausted, "QUOTA_JOBS",

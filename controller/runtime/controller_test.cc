@@ -375,12 +375,11 @@ class FakeStream : public WorkerStream {
     if (closed_.ok()) closed_ = std::move(status);
   }
   /// Waits until the controller ends the stream; its reason.
-  std::string WaitUntilClosed() { return WaitUntilClosedFor(absl::Seconds(10)); }
-  std::string WaitUntilClosedFor(absl::Duration longest) {
+  std::string WaitUntilClosed() {
     absl::MutexLock lock(&mu_);
     mu_.AwaitWithTimeout(absl::Condition(
                              +[](absl::Status* s) { return !s->ok(); }, &closed_),
-                         longest);
+                         absl::Seconds(10));
     return ErrorReason(closed_);
   }
   size_t size() {
@@ -439,37 +438,6 @@ TEST_F(ControllerTest, AHeartbeatWaitsForNoJob) {
   EXPECT_EQ(stream->Message(1).heartbeat_ack().sequence(), 7u);
   release.Notify();
   for (absl::Notification& one : finished) one.WaitForNotification();
-  session->OnClosed();
-}
-
-// … and whatever the queue does: the lease goes on from when the heartbeat came.
-TEST_F(ControllerTest, AHeartbeatWaitsForNoMatching) {
-  lease_ = absl::Seconds(2);
-  Start();
-  const auto stream = std::make_shared<FakeStream>();
-  const auto session = controller_->Attach(stream);
-  session->OnMessage(Hello("w"));
-  ASSERT_TRUE(stream->Message(0).has_welcome());
-  absl::Notification busy, release;
-  controller_->ListWorkers({}, [&](const absl::StatusOr<v1::ListWorkersResponse>&) {
-    busy.Notify();  // on the queue's own thread
-    release.WaitForNotification();
-  });
-  busy.WaitForNotification();
-  const absl::Time lease_end = absl::Now() + lease_ + absl::Milliseconds(100);
-  size_t beats = 0;
-  for (; absl::Now() < lease_end; ++beats) {
-    v1::WorkerMessage beat;
-    beat.mutable_heartbeat()->set_sequence(beats);
-    session->OnMessage(beat);
-    ASSERT_EQ(stream->Message(beats + 1).heartbeat_ack().sequence(), beats);
-    stream->WaitUntilClosedFor(absl::Milliseconds(100));  // the next one is due
-  }
-  release.Notify();
-  const auto workers = Wait<v1::ListWorkersResponse>(
-      [&](auto done) { controller_->ListWorkers({}, std::move(done)); });
-  ASSERT_EQ(workers->workers_size(), 1);
-  EXPECT_EQ(workers->workers(0).state(), v1::Worker::STATE_READY);
   session->OnClosed();
 }
 

@@ -29,7 +29,7 @@ void Controller::OnCluster(std::function<void()> work) {
 
 // Whatever the queue decides next, it knows who was heard.
 void Controller::TakeHeartbeats() {
-  for (const auto& [session, at] : leases_.Take()) cluster_->OnHeartbeat(session, at);
+  for (const auto& [session, at] : leases_.Take()) cluster_->OnHeartbeats(session, at);
 }
 
 std::unique_ptr<WorkerSession> Controller::Attach(std::shared_ptr<WorkerStream> stream) {
@@ -279,16 +279,6 @@ void Controller::ExpireExports(absl::Time now) {
     it = exports_.erase(it);
     done(why);
   }
-}
-
-void Controller::ListWorkers(v1::ListWorkersRequest, Callback<v1::ListWorkersResponse> done) {
-  OnCluster([this, done = std::move(done)] {
-    v1::ListWorkersResponse answer;
-    for (v1::Worker& worker : cluster_->List(clock_.Now())) {
-      *answer.add_workers() = std::move(worker);
-    }
-    done(std::move(answer));
-  });
 }
 
 void Controller::SendExport(const std::string& job, const std::string& checkpoint,

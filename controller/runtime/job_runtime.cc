@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "controller/core/needed_features.h"
+#include "controller/runtime/job_rows.h"
 #include "controller/runtime/tables.h"
 #include "sdk/base/digest.h"
 #include "sdk/base/log.h"
@@ -28,17 +29,6 @@ class LiveSubscription : public Subscription {
  private:
   std::shared_ptr<std::atomic<bool>> alive_;
 };
-
-// Row `number` is being written: now and then those that are `kept` rows older go.
-void RemoveOld(const char* table, const std::string& job, int64_t number, int64_t kept,
-               std::vector<store::Write>& writes) {
-  const int64_t at_a_time = std::max<int64_t>(kept / 100, 1);
-  if (number % at_a_time != 0) return;
-  for (int64_t old = std::max<int64_t>(number - kept - at_a_time + 1, 1); old <= number - kept;
-       ++old) {
-    writes.push_back({table, NumberKey(job, static_cast<uint64_t>(old)), std::nullopt});
-  }
-}
 
 // Most turns put a trajectory alone: after a power cut it is generated, or scored, again. Whatever
 // else a turn tells the world (commands, revisions, files it deletes) is never taken back, and what
@@ -102,12 +92,17 @@ JobRuntime::JobRuntime(const RuntimeContext* context, JobCore core, int64_t next
       logs_ended_(IsTerminal(core_.state())),
       stored_(stored),
       spec_written_(stored),
-      visible_(stored) {
-  TakeSnapshot(core_.Brief());
-}
+      visible_(stored),
+      durable_(std::make_shared<const v1::Job>(core_.Durable())),
+      progress_(core_.Progress()) {}
 
 void JobRuntime::OnDisk(std::function<void()> work) {
   context_->gate->Post(disk_, [self = shared_from_this(), work = std::move(work)] { work(); });
+}
+
+void JobRuntime::OnReaders(std::function<void()> work) {
+  context_->gate->Post(context_->readers->get_executor(),
+                       [self = shared_from_this(), work = std::move(work)] { work(); });
 }
 
 void JobRuntime::OnStrand(std::function<void()> work) {
@@ -200,44 +195,13 @@ void JobRuntime::HearHeld() {
 }
 
 std::vector<store::Write> JobRuntime::RowsOf(const Effects& effects) {
-  std::vector<store::Write> writes;
-  bool put_job = false;
-  for (const Effect& effect : effects) {
-    if (std::holds_alternative<PutJob>(effect)) {
-      put_job = true;
-    } else if (const auto* put = std::get_if<PutTrajectory>(&effect)) {
-      writes.push_back({kTrajectoryTable, NumberKey(name_, put->serial),
-                        ToRow(put->trajectory, put->step, put->incarnation).SerializeAsString(),
-                        store::kSchemaVersion});
-    } else if (const auto* emit = std::get_if<EmitEvent>(&effect)) {
-      if (!emit->kept) continue;
-      writes.push_back({kEventTable,
-                        NumberKey(name_, static_cast<uint64_t>(emit->event.revision())),
-                        emit->event.SerializeAsString()});
-      RemoveOld(kEventTable, name_, emit->event.revision(), context_->kept_events, writes);
-      put_job = true;  // the revision stands in the job's row
-    } else if (const auto* metrics = std::get_if<PutMetrics>(&effect)) {
-      v1::StepMetrics row;
-      row.set_step(metrics->step);
-      for (const auto& [name, value] : metrics->metrics) (*row.mutable_metrics())[name] = value;
-      // An evaluation and the step before it share the step, not the row.
-      const bool evaluation = metrics->metrics.count("val/accuracy") > 0;
-      writes.push_back(
-          {kMetricTable,
-           NumberKey(name_, static_cast<uint64_t>(metrics->step), evaluation ? "/val" : "/step"),
-           row.SerializeAsString()});
-    } else if (const auto* drop = std::get_if<DropTrajectories>(&effect)) {
-      for (uint64_t serial = drop->begin; serial < drop->end; ++serial) {
-        writes.push_back({kTrajectoryTable, NumberKey(name_, serial), std::nullopt});
-      }
-    }
-  }
-  if (!put_job) return writes;
-  writes.push_back({kJobTable, name_, core_.BriefRow().SerializeAsString(), store::kSchemaVersion});
+  TurnRows rows = RowsOfTurn(core_, effects, context_->kept);
+  if (!rows.job) return std::move(rows.writes);
+  changed_ = std::make_shared<const v1::Job>(core_.Durable());
   if (!std::exchange(spec_written_, true)) {
-    writes.push_back({kSpecTable, name_, submitted_->SerializeAsString()});
+    rows.writes.push_back({kSpecTable, name_, submitted_->SerializeAsString()});
   }
-  return writes;
+  return std::move(rows.writes);
 }
 
 void JobRuntime::Finish(Effects effects, std::vector<store::Write> writes,
@@ -245,10 +209,12 @@ void JobRuntime::Finish(Effects effects, std::vector<store::Write> writes,
   if (retired_) {
     effects.clear();
     writes.clear();
+    changed_ = nullptr;
   }
   Turn turn;
   turn.effects = std::move(effects);
-  turn.job = core_.Brief();
+  turn.durable = std::exchange(changed_, nullptr);
+  turn.progress = core_.Progress();
   turn.after = std::move(after);
   turn.committed = writes.empty();
   turns_.push_back(std::move(turn));
@@ -282,18 +248,17 @@ void JobRuntime::Flush() {
 }
 
 void JobRuntime::Leave(Turn& turn) {
-  TakeSnapshot(std::move(turn.job));
+  {
+    absl::MutexLock lock(&mu_);
+    if (turn.durable != nullptr) durable_ = std::move(turn.durable);
+    progress_ = std::move(turn.progress);
+  }
   // Before the effects: what they ask for comes back to a job that can be found.
   if (!std::exchange(stored_, true)) visible_ = true;
   for (const Effect& effect : turn.effects) {
     std::visit([this](const auto& e) { Do(e); }, effect);
   }
   if (turn.after) turn.after();
-}
-
-void JobRuntime::TakeSnapshot(v1::Job job) {
-  absl::MutexLock lock(&mu_);
-  snapshot_ = std::move(job);
 }
 
 v1::Job JobRuntime::Snapshot() const {
@@ -303,13 +268,21 @@ v1::Job JobRuntime::Snapshot() const {
 }
 
 v1::Job JobRuntime::Brief() const {
-  absl::MutexLock lock(&mu_);
-  return snapshot_;
+  std::shared_ptr<const v1::Job> durable;
+  v1::Job progress;
+  {
+    absl::MutexLock lock(&mu_);
+    durable = durable_;
+    progress = progress_;
+  }
+  v1::Job job = *durable;  // copied without the lock
+  job.MergeFrom(progress);
+  return job;
 }
 
 v1::Job::State JobRuntime::state() const {
   absl::MutexLock lock(&mu_);
-  return snapshot_.state();
+  return durable_->state();
 }
 
 void JobRuntime::Describe(Callback<v1::Job> done) {
@@ -399,7 +372,7 @@ std::unique_ptr<Subscription> JobRuntime::Watch(int64_t after_revision,
   subscriber->last = after_revision;
   OnStrand([this, subscriber, after_revision] {
     events_.Add(subscriber);
-    OnDisk([this, subscriber, after_revision] {
+    OnReaders([this, subscriber, after_revision] {
       auto history =
           ReadHistory<v1::JobEvent>(*context_->store, kEventTable, name_, after_revision);
       OnStrand([this, subscriber, after_revision, history = std::move(history)] {
@@ -432,7 +405,7 @@ std::unique_ptr<Subscription> JobRuntime::ReadLogs(int64_t after, bool follow,
   subscriber->follow = follow;
   OnStrand([this, subscriber, after] {
     logs_.Add(subscriber);
-    OnDisk([this, subscriber, after] {
+    OnReaders([this, subscriber, after] {
       auto history = ReadHistory<v1::LogEntry>(*context_->store, kLogTable, name_, after);
       OnStrand([this, subscriber, history = std::move(history)] {
         if (!history.ok()) return logs_.Failed(subscriber, history.status());
@@ -454,10 +427,7 @@ void JobRuntime::AppendLog(const std::string& source, const std::string& level,
   entry.set_source(source);
   entry.set_level(level);
   entry.set_message(message);
-  std::vector<store::Write> writes = {{kLogTable,
-                                       NumberKey(name_, static_cast<uint64_t>(entry.sequence())),
-                                       entry.SerializeAsString()}};
-  RemoveOld(kLogTable, name_, entry.sequence(), context_->kept_logs, writes);
+  std::vector<store::Write> writes = RowsOfLog(name_, entry, context_->kept);
   Finish({}, std::move(writes), [this, entry, after = std::move(after)] {
     logs_.Publish(entry);
     if (after) after();

@@ -28,6 +28,7 @@
 #include "controller/runtime/controller_interface.h"
 #include "controller/runtime/feed.h"
 #include "controller/runtime/gate.h"
+#include "controller/runtime/job_rows.h"
 #include "controller/runtime/worker_directory.h"
 #include "controller/store/store.h"
 #include "sdk/base/clock.h"
@@ -39,13 +40,13 @@ namespace baton::controller {
 struct RuntimeContext {
   boost::asio::thread_pool* strands = nullptr;
   boost::asio::thread_pool* disk = nullptr;
-  Gate* gate = nullptr;  ///< All posts go through it.
+  boost::asio::thread_pool* readers = nullptr;  ///< What watchers and lists read of the store.
+  Gate* gate = nullptr;                         ///< All posts go through it.
   store::Store* store = nullptr;
   WorkerDirectory* workers = nullptr;
   const Clock* clock = nullptr;
   std::string data_root;
-  int64_t kept_events = 0;     ///< The newest of a job; older ones are removed …
-  int64_t kept_logs = 0;       ///< … likewise, a hundredth of them at a time.
+  KeptRows kept;
   bool sync_payloads = false;  ///< Before the rows that name them are committed.
   std::string secret;          ///< Makes capabilities that nobody can guess.
   std::string relay_key;       ///< … and those that relays ask for; empty: none is given.
@@ -121,7 +122,8 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
  private:
   struct Turn {
     Effects effects;
-    v1::Job job;  // brief, as it is after this turn
+    std::shared_ptr<const v1::Job> durable;  // as it is after this turn; null: as before
+    v1::Job progress;
     bool committed = false;
     std::function<void()> after;
   };
@@ -147,7 +149,6 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void Finish(Effects effects, std::vector<store::Write> writes, std::function<void()> after);
   void Flush();
   void Leave(Turn& turn);
-  void TakeSnapshot(v1::Job job);
   std::vector<store::Write> RowsOf(const Effects& effects);
 
   // Effects that leave (job_runtime_effects.cc).
@@ -195,6 +196,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   absl::StatusOr<v1::Trajectory> ReadWhole(const TrajectoryInfo& info);      // on disk_
   const Example* ExampleOf(const TrajectoryInfo& info) const;
   void OnDisk(std::function<void()> work);
+  void OnReaders(std::function<void()> work);
   /// Runs `write` on the disk executor until it answers OK or an error that waiting does not end;
   /// then runs `done` on the strand.
   void WriteUntilDone(std::function<absl::Status()> write, std::function<void(absl::Status)> done);
@@ -217,6 +219,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   // On strand_.
   JobCore core_;
   std::deque<Turn> turns_;
+  std::shared_ptr<const v1::Job> changed_;  // by the turn that is being made; null: it was not
   bool flushing_ = false;
   bool retired_ = false;
   absl::Time held_since_ = absl::InfinitePast();  // nothing can be written since then
@@ -247,7 +250,8 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
 
   std::atomic<bool> visible_;
   mutable absl::Mutex mu_;
-  v1::Job snapshot_ ABSL_GUARDED_BY(mu_);  // brief
+  std::shared_ptr<const v1::Job> durable_ ABSL_GUARDED_BY(mu_);  // as of the last committed turn
+  v1::Job progress_ ABSL_GUARDED_BY(mu_);
   absl::Status disk_health_ ABSL_GUARDED_BY(mu_);
 };
 

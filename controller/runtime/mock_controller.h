@@ -43,7 +43,8 @@ class MockController : public ControllerInterface {
   MOCK_METHOD(void, DrainWorker, (v1::DrainWorkerRequest, Callback<v1::Worker>), (override));
   MOCK_METHOD(void, UndrainWorker, (v1::UndrainWorkerRequest, Callback<v1::Worker>), (override));
   MOCK_METHOD(void, SetProject, (v1::Project, Callback<v1::Project>), (override));
-  MOCK_METHOD(v1::ListProjectsResponse, ListProjects, (), (const, override));
+  MOCK_METHOD(absl::StatusOr<v1::ListProjectsResponse>, ListProjects,
+              (const v1::ListProjectsRequest&), (const, override));
   MOCK_METHOD(v1::Project, ProjectNamed, (const std::string&), (const, override));
   MOCK_METHOD(std::unique_ptr<WorkerSession>, Attach, (std::shared_ptr<WorkerStream>), (override));
   MOCK_METHOD(void, FetchBatch, (v1::FetchBatchRequest, Callback<std::vector<v1::Trajectory>>),

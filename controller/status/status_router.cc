@@ -115,6 +115,7 @@ absl::StatusOr<v1::ListMetricsRequest> MetricsRequest(const std::string& job,
   auto size = target.Number("page_size", 1, 100000, 1000);
   if (!size.ok()) return size.status();
   request.set_after_step(*after);
+  request.set_page_token(target.Text("page_token"));
   request.set_page_size(static_cast<int32_t>(*size));
   for (absl::string_view prefix : absl::StrSplit(target.Text("prefix"), ',', absl::SkipEmpty())) {
     request.add_prefixes(std::string(prefix));
@@ -140,6 +141,17 @@ absl::StatusOr<v1::ListTrajectoriesRequest> TrajectoriesRequest(const std::strin
         absl::StrCat("purpose: ", purpose, " is none of train, eval, baseline, lookahead"));
   }
   request.set_purpose(value);
+  return request;
+}
+
+// Of a list without filters.
+template <typename Request>
+absl::StatusOr<Request> PageRequest(const RequestTarget& target) {
+  Request request;
+  auto size = target.Number("page_size", 1, 1000, 1000);
+  if (!size.ok()) return size.status();
+  request.set_page_size(static_cast<int32_t>(*size));
+  request.set_page_token(target.Text("page_token"));
   return request;
 }
 
@@ -199,7 +211,10 @@ void StatusRouter::AnswerApi(const RequestTarget& target, const std::string& pro
   if (path.size() < 3 || path[1] != "v1") return done(NotFound());
   if (path[2] == "workers" && path.size() == 3) {
     if (project != "*") return done(OtherProject(project));
-    return controller_->ListWorkers({}, Json<v1::ListWorkersResponse>(std::move(done)));
+    auto request = PageRequest<v1::ListWorkersRequest>(target);
+    if (!request.ok()) return done(ErrorAnswer(request.status()));
+    return controller_->ListWorkers(*std::move(request),
+                                    Json<v1::ListWorkersResponse>(std::move(done)));
   }
   if (path[2] == "jobs" && path.size() == 3) return AnswerJobs(target, project, std::move(done));
   const bool in_project = path[2] == "projects" && path.size() > 5 && path[4] == "jobs";
@@ -241,9 +256,10 @@ void StatusRouter::AnswerJob(const std::string& job, const std::string& part,
   } else if (part == "events") {
     AnswerEvents(controller_, job, target, std::move(done));
   } else if (part == "checkpoints") {
-    v1::ListCheckpointsRequest request;
-    request.set_name(job);
-    controller_->ListCheckpoints(std::move(request),
+    auto request = PageRequest<v1::ListCheckpointsRequest>(target);
+    if (!request.ok()) return done(ErrorAnswer(request.status()));
+    request->set_name(job);
+    controller_->ListCheckpoints(*std::move(request),
                                  Json<v1::ListCheckpointsResponse>(std::move(done)));
   } else if (part == "explain") {
     v1::ExplainJobRequest request;

@@ -3,11 +3,12 @@
 //   GET /                          the page for people
 //   GET /healthz, /readyz          the process lives; it can serve (503 and why otherwise)
 //   GET /metrics                   Prometheus
-//   GET /api/v1/workers
+//   GET /api/v1/workers            ?page_size=&page_token=
 //   GET /api/v1/jobs               ?project=&state=&page_size=&page_token=
-//   GET /api/v1/jobs/{job}         and below it: /metrics ?prefix=&after_step=&page_size=,
+//   GET /api/v1/jobs/{job}         and below it:
+//                                  /metrics ?prefix=&after_step=&page_size=&page_token=,
 //                                  /trajectories ?purpose=&step=&page_size=&page_token=,
-//                                  /events ?after=, /checkpoints, /explain
+//                                  /checkpoints ?page_size=&page_token=, /events ?after=, /explain
 //   GET /api/v1/projects/{p}/jobs/{job}…   the same for a project that is not `default`
 //
 // JSON is protobuf's, with the field names of the protos. Errors are JSON too:

@@ -205,12 +205,16 @@ TEST_F(StatusServerTest, PartsOfAJob) {
   EXPECT_EQ(Json::parse(Get("/api/v1/jobs/add/trajectories?purpose=eval&step=9")
                             .body())["trajectories"][0]["prompt_text"],
             "1+1:");
-  EXPECT_CALL(controller_, ListCheckpoints(_, _)).WillOnce([](auto, auto done) {
-    v1::ListCheckpointsResponse response;
-    response.add_checkpoints()->set_step(20);
-    done(response);
-  });
-  EXPECT_EQ(Json::parse(Get("/api/v1/jobs/add/checkpoints").body())["checkpoints"][0]["step"],
+  EXPECT_CALL(controller_, ListCheckpoints(_, _))
+      .WillOnce([](v1::ListCheckpointsRequest r, auto done) {
+        EXPECT_EQ(r.page_size(), 3);
+        EXPECT_EQ(r.page_token(), "t");
+        v1::ListCheckpointsResponse response;
+        response.add_checkpoints()->set_step(20);
+        done(response);
+      });
+  EXPECT_EQ(Json::parse(Get("/api/v1/jobs/add/checkpoints?page_size=3&page_token=t")
+                            .body())["checkpoints"][0]["step"],
             "20");
   EXPECT_CALL(controller_, ExplainJob(_, _)).WillOnce([](auto, auto done) {
     v1::ExplainJobResponse response;
@@ -218,12 +222,16 @@ TEST_F(StatusServerTest, PartsOfAJob) {
     done(response);
   });
   EXPECT_EQ(Json::parse(Get("/api/v1/jobs/add/explain").body())["waits"][0]["kind"], "workers");
-  EXPECT_CALL(controller_, ListWorkers(_, _)).WillOnce([](auto, auto done) {
+  EXPECT_CALL(controller_, ListWorkers(_, _)).WillOnce([](v1::ListWorkersRequest r, auto done) {
+    EXPECT_EQ(r.page_size(), 1000);
+    EXPECT_EQ(r.page_token(), "u");
     v1::ListWorkersResponse response;
     response.add_workers()->set_worker_id("w1");
     done(response);
   });
-  EXPECT_EQ(Json::parse(Get("/api/v1/workers").body())["workers"][0]["worker_id"], "w1");
+  EXPECT_EQ(Json::parse(Get("/api/v1/workers?page_token=u").body())["workers"][0]["worker_id"],
+            "w1");
+  EXPECT_EQ(Get("/api/v1/workers?page_size=0").result_int(), 400u);
 }
 
 TEST_F(StatusServerTest, EventsUpToTheNewestWithoutProgress) {

@@ -17,6 +17,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "controller/store/reader_pool.h"
 #include "controller/store/sqlite_connection.h"
 #include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
@@ -42,6 +43,9 @@ absl::Status SyncFolderOf(const std::string& path) {
   if (result == 0) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("cannot sync ", folder));
 }
+
+// More than threads that read: none of them waits for another one's connection.
+constexpr size_t kReaders = 8;
 
 // Held for as long as the process lives and has the store open.
 class FileLock {
@@ -70,13 +74,12 @@ class FileLock {
 class SqliteStoreImpl : public SqliteStore {
  public:
   SqliteStoreImpl(std::unique_ptr<FileLock> lock, std::unique_ptr<SqliteConnection> writer,
-                  std::unique_ptr<SqliteConnection> reader, int schema,
-                  const SqliteOptions& options)
+                  const std::string& path, int schema, const SqliteOptions& options)
       : options_(options),
         schema_(schema),
         lock_(std::move(lock)),
         writer_(std::move(writer)),
-        reader_(std::move(reader)),
+        readers_(path, kReaders),
         thread_([this] { WriteLoop(); }) {}
 
   ~SqliteStoreImpl() override {
@@ -95,14 +98,12 @@ class SqliteStoreImpl : public SqliteStore {
 
   absl::StatusOr<std::optional<std::string>> Get(absl::string_view table,
                                                  absl::string_view key) override {
-    absl::MutexLock lock(&read_mu_);
-    return reader_->Get(table, key);
+    return readers_.With([&](SqliteConnection& reader) { return reader.Get(table, key); });
   }
 
   absl::StatusOr<std::vector<Row>> Scan(absl::string_view table,
                                         const ScanOptions& options) override {
-    absl::MutexLock lock(&read_mu_);
-    return reader_->Scan(table, options);
+    return readers_.With([&](SqliteConnection& reader) { return reader.Scan(table, options); });
   }
 
   absl::Status health() const override {
@@ -217,8 +218,7 @@ class SqliteStoreImpl : public SqliteStore {
   const std::unique_ptr<SqliteConnection> writer_;  // on thread_
   int64_t free_pages_ = 0;                          // on thread_; 0: not more than there may be
   int64_t transactions_ = 0;                        // on thread_
-  absl::Mutex read_mu_;
-  const std::unique_ptr<SqliteConnection> reader_ ABSL_PT_GUARDED_BY(read_mu_);
+  ReaderPool readers_;
 
   mutable absl::Mutex mu_;
   std::deque<Group> queue_ ABSL_GUARDED_BY(mu_);
@@ -246,10 +246,9 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
                                                       "; this program knows ", kSchemaVersion,
                                                       ". Install the newer release again"));
   }
-  BATON_ASSIGN_OR_RETURN(auto reader, SqliteConnection::Open(path));
   BATON_RETURN_IF_ERROR(SyncFolderOf(path));  // the file's own name; SQLite syncs its journal's
-  return std::unique_ptr<SqliteStore>(new SqliteStoreImpl(
-      std::move(lock), std::move(writer), std::move(reader), static_cast<int>(version), options));
+  return std::unique_ptr<SqliteStore>(new SqliteStoreImpl(std::move(lock), std::move(writer), path,
+                                                          static_cast<int>(version), options));
 }
 
 }  // namespace baton::store

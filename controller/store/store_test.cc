@@ -4,7 +4,9 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "absl/synchronization/notification.h"
 #include "controller/store/memory_store.h"
+#include "controller/store/reader_pool.h"
 #include "controller/store/sqlite_store.h"
 #include "controller/store/store_contract_test.h"
 #include "sqlite3.h"
@@ -77,6 +79,26 @@ TEST(MemoryStoreTest, APowerCutTakesTheNewestUnsyncedCommits) {
   EXPECT_EQ(**store.Get("t", "a"), "3");
   EXPECT_EQ(**store.Get("t", "b"), "2");
   EXPECT_FALSE(answered);
+}
+
+// Each of two readers is inside of its read until the other one is.
+TEST(ReaderPoolTest, AReadHoldsUpNoOther) {
+  const std::string path = NewPath("readers.db");
+  ASSERT_TRUE(CommitNow(*MustOpen(path), {{"t", "a", "1"}}).ok());
+  ReaderPool pool(path, 2);
+  absl::Notification inside[2];
+  const auto read = [&](int mine) {
+    const auto value = pool.With([&](SqliteConnection& connection) {
+      inside[mine].Notify();
+      EXPECT_TRUE(inside[1 - mine].WaitForNotificationWithTimeout(absl::Seconds(10)));
+      return connection.Get("t", "a");
+    });
+    ASSERT_TRUE(value.ok()) << value.status();
+    EXPECT_EQ(**value, "1");
+  };
+  std::thread other(read, 1);
+  read(0);
+  other.join();
 }
 
 TEST(SqliteStoreTest, RemembersAfterItIsOpenedAgain) {

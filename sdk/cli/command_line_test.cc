@@ -166,7 +166,10 @@ TEST_F(CommandLineTest, SaysWhatAJobWaitsFor) {
 
 TEST_F(CommandLineTest, ShowsAndDrainsWorkers) {
   EXPECT_THAT(Run({"workers"}).out, HasSubstr("rollout-0  READY  rollout  add"));
-  EXPECT_EQ(Json({"workers"})["workers"][0]["worker_id"], "rollout-0");
+  const auto workers = Json({"workers"});  // of two pages
+  EXPECT_EQ(workers["workers"][0]["worker_id"], "rollout-0");
+  EXPECT_EQ(workers["workers"][1]["worker_id"], "trainer-0");
+  EXPECT_EQ(workers["next_page_token"], "");
   EXPECT_EQ(Run({"drain", "rollout-0"}).code, 0);
   EXPECT_THAT(service_.calls, Contains("drain rollout-0"));
   const Outcome undo = Run({"drain", "rollout-0", "--undo"});

@@ -87,7 +87,10 @@ class FakeJobService final : public v1::JobService::Service, public v1::ClusterS
   grpc::Status ListMetrics(grpc::ServerContext*, const v1::ListMetricsRequest* r,
                            v1::ListMetricsResponse* a) override {
     v1::ListMetricsResponse answer;
-    for (int step = 1; step <= 3; ++step) {
+    // Two steps a page at most.
+    const int first = r->page_token().empty() ? 1 : 3;
+    if (first == 1) answer.set_next_page_token("steps after 2");
+    for (int step = first; step <= (first == 1 ? 2 : 3); ++step) {
       v1::StepMetrics& metrics = *answer.add_steps();
       metrics.set_step(step);
       (*metrics.mutable_metrics())["critic/score/mean"] = 0.25 * step;
@@ -152,8 +155,15 @@ class FakeJobService final : public v1::JobService::Service, public v1::ClusterS
     answer->set_path("files/0123/train.jsonl");
     return grpc::Status::OK;
   }
-  grpc::Status ListWorkers(grpc::ServerContext*, const v1::ListWorkersRequest*,
+  grpc::Status ListWorkers(grpc::ServerContext*, const v1::ListWorkersRequest* request,
                            v1::ListWorkersResponse* answer) override {
+    if (!request->page_token().empty()) {
+      v1::Worker& other = *answer->add_workers();
+      other.set_worker_id("trainer-0");
+      other.set_state(v1::Worker::STATE_READY);
+      return grpc::Status::OK;
+    }
+    answer->set_next_page_token("workers after rollout-0");
     v1::Worker& worker = *answer->add_workers();
     worker.set_worker_id("rollout-0");
     worker.set_state(v1::Worker::STATE_READY);

@@ -179,7 +179,6 @@ int Metrics(const GlobalOptions& options, const MetricsFlags& flags) {
   auto client = MakeClient(options);
   v1::ListMetricsRequest request;
   request.set_name(flags.name);
-  request.set_page_size(1000000);
   for (const std::string& prefix : flags.prefixes) request.add_prefixes(prefix);
   auto list = client->ListMetrics(request);
   if (!list.ok()) return Fail(options, list.status());

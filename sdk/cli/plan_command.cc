@@ -221,7 +221,6 @@ absl::Status CalibrateBy(const GlobalOptions& options, const PlanFlags& flags,
     recorded.folder.clear();
     v1::ListMetricsRequest request;
     request.set_name(flags.job);
-    request.set_page_size(1000000);
     steps = client->ListMetrics(request);
     if (!steps.ok()) return steps.status();
   } else {

@@ -22,6 +22,8 @@ namespace {
 
 constexpr int kMaxMessageBytes = 64 << 20;
 constexpr size_t kUploadPiece = 256u << 10;
+constexpr int kMostItems = 1000;  // of a page, as the API documents it
+constexpr int kMostSteps = 100'000;
 
 class ClientImpl : public Client {
  public:
@@ -101,18 +103,22 @@ class ClientImpl : public Client {
       const v1::ListMetricsRequest& asked) override {
     auto request = asked;
     request.set_name(FullName(asked.name()));
-    return Call<v1::ListMetricsResponse>(*jobs_, &v1::JobService::Stub::ListMetrics, request);
+    return Pages<v1::ListMetricsResponse>(*jobs_, &v1::JobService::Stub::ListMetrics, request,
+                                          kMostSteps, &v1::ListMetricsResponse::steps_size);
   }
   absl::StatusOr<v1::ListTrajectoriesResponse> ListTrajectories(
       const v1::ListTrajectoriesRequest& asked) override {
     auto request = asked;
     request.set_name(FullName(asked.name()));
-    return Call<v1::ListTrajectoriesResponse>(*jobs_, &v1::JobService::Stub::ListTrajectories,
-                                              request);
+    if (request.page_size() == 0) request.set_page_size(20);
+    return Pages<v1::ListTrajectoriesResponse>(*jobs_, &v1::JobService::Stub::ListTrajectories,
+                                               request, kMostItems,
+                                               &v1::ListTrajectoriesResponse::trajectories_size);
   }
   absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const std::string& name) override {
-    return Call<v1::ListCheckpointsResponse>(*jobs_, &v1::JobService::Stub::ListCheckpoints,
-                                             Named<v1::ListCheckpointsRequest>(name));
+    return Pages<v1::ListCheckpointsResponse>(*jobs_, &v1::JobService::Stub::ListCheckpoints,
+                                              Named<v1::ListCheckpointsRequest>(name), kMostItems,
+                                              &v1::ListCheckpointsResponse::checkpoints_size);
   }
   absl::StatusOr<v1::ExportCheckpointResponse> ExportCheckpoint(
       const std::string& name, int64_t step, const std::string& directory) override {
@@ -131,8 +137,9 @@ class ClientImpl : public Client {
                                          v1::ListPresetsRequest());
   }
   absl::StatusOr<v1::ListWorkersResponse> ListWorkers() override {
-    return Call<v1::ListWorkersResponse>(*cluster_, &v1::ClusterService::Stub::ListWorkers,
-                                         v1::ListWorkersRequest());
+    return Pages<v1::ListWorkersResponse>(*cluster_, &v1::ClusterService::Stub::ListWorkers,
+                                          v1::ListWorkersRequest(), kMostItems,
+                                          &v1::ListWorkersResponse::workers_size);
   }
   absl::StatusOr<v1::Worker> DrainWorker(const std::string& worker_id) override {
     v1::DrainWorkerRequest request;
@@ -150,8 +157,9 @@ class ClientImpl : public Client {
     return Call<v1::CreateTokenResponse>(*access_, &v1::AccessService::Stub::CreateToken, request);
   }
   absl::StatusOr<v1::ListTokensResponse> ListTokens() override {
-    return Call<v1::ListTokensResponse>(*access_, &v1::AccessService::Stub::ListTokens,
-                                        v1::ListTokensRequest());
+    return Pages<v1::ListTokensResponse>(*access_, &v1::AccessService::Stub::ListTokens,
+                                         v1::ListTokensRequest(), kMostItems,
+                                         &v1::ListTokensResponse::tokens_size);
   }
   absl::Status RevokeToken(const std::string& token_id) override {
     v1::RevokeTokenRequest request;
@@ -165,8 +173,9 @@ class ClientImpl : public Client {
     return Call<v1::Project>(*access_, &v1::AccessService::Stub::SetProject, request);
   }
   absl::StatusOr<v1::ListProjectsResponse> ListProjects() override {
-    return Call<v1::ListProjectsResponse>(*access_, &v1::AccessService::Stub::ListProjects,
-                                          v1::ListProjectsRequest());
+    return Pages<v1::ListProjectsResponse>(*access_, &v1::AccessService::Stub::ListProjects,
+                                           v1::ListProjectsRequest(), kMostItems,
+                                           &v1::ListProjectsResponse::projects_size);
   }
 
   absl::Status WatchJob(const std::string& name, int64_t after_revision,
@@ -262,6 +271,24 @@ class ClientImpl : public Client {
     const absl::Status status = FromGrpc((stub.*method)(&context, request, &response));
     if (!status.ok()) return status;
     return response;
+  }
+
+  // All pages in one answer, without a token. `page_size` of the request is the most that is
+  // wanted, 0: all; `most` is what one page may hold.
+  template <typename Response, typename Stub, typename Method, typename Request>
+  absl::StatusOr<Response> Pages(Stub& stub, Method method, Request request, int most,
+                                 int (Response::*size)() const) {
+    const int wanted = request.page_size();
+    Response all;
+    do {
+      if (wanted > 0) request.set_page_size(std::min(most, wanted - (all.*size)()));
+      auto page = Call<Response>(stub, method, request);
+      if (!page.ok()) return page.status();
+      request.set_page_token(page->next_page_token());
+      all.MergeFrom(*page);
+    } while (!request.page_token().empty() && (wanted <= 0 || (all.*size)() < wanted));
+    all.clear_next_page_token();
+    return all;
   }
 
   // Runs one stream after the other until it ends by itself; a broken connection is no end.

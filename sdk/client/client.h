@@ -54,15 +54,17 @@ class Client {
                                                 const std::string& request_id) = 0;
   virtual absl::StatusOr<v1::ValidateJobResponse> ValidateJob(const v1::JobSpec& spec) = 0;
   virtual absl::StatusOr<v1::Job> GetJob(const std::string& name) = 0;
-  /// All pages.
+  // Lists follow the pages: their answers have all there is, and no token.
   virtual absl::StatusOr<std::vector<v1::Job>> ListJobs(
       const std::vector<v1::Job::State>& states) = 0;
   virtual absl::StatusOr<v1::Job> CancelJob(const std::string& name) = 0;
   virtual absl::StatusOr<v1::Job> PauseJob(const std::string& name) = 0;
   virtual absl::StatusOr<v1::Job> ResumeJob(const std::string& name) = 0;
   virtual absl::Status DeleteJob(const std::string& name) = 0;
+  /// `page_size`: at most so many steps; 0: all.
   virtual absl::StatusOr<v1::ListMetricsResponse> ListMetrics(
       const v1::ListMetricsRequest& request) = 0;
+  /// `page_size`: at most so many, the newest; 0: 20.
   virtual absl::StatusOr<v1::ListTrajectoriesResponse> ListTrajectories(
       const v1::ListTrajectoriesRequest& request) = 0;
   virtual absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const std::string& name) = 0;

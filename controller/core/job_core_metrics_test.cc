@@ -1,0 +1,94 @@
+// The metrics of a job: how many series it has, and when what a job shows of itself changes.
+#include <random>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "controller/core/metric_names.h"
+#include "controller/core/simulated_job.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/util/message_differencer.h"
+#include "gtest/gtest.h"
+
+namespace baton::controller {
+namespace {
+
+using Job = v1::Job;
+
+void RunToSuccess(SimulatedJob& world) {
+  while (!world.ended() && world.Step()) {
+  }
+  ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+}
+
+TEST(JobCoreMetricsTest, WhatWorkersNameHasBounds) {
+  SimulatedJob::Options options;
+  options.steps = 3;
+  for (int i = 0; i < 40'000; ++i) options.more_metrics[absl::StrCat("source/", i)] = i;
+  SimulatedJob world(options);
+  size_t most_scores = 0;
+  while (!world.ended() && world.Step()) {
+    for (const auto& [serial, row] : world.rows()) {
+      most_scores = std::max(most_scores, static_cast<size_t>(row.scores_size()));
+    }
+  }
+  ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+  const auto& metrics = world.row().job().metrics();
+  EXPECT_LE(metrics.size(), kMostSeries + 100);
+  EXPECT_EQ(most_scores, kMostScoreNames);  // `reward` is the node's own
+  EXPECT_TRUE(metrics.contains("critic/score/mean"));
+  EXPECT_TRUE(metrics.contains("val/accuracy"));
+  EXPECT_TRUE(metrics.contains("training/global_step"));
+  // Of the last step: the actor's update alone reported so many more than a job has.
+  EXPECT_GT(metrics.at("training/dropped_metrics"), 39'000);
+  EXPECT_LE(world.row().ByteSizeLong(), 100'000u);
+}
+
+TEST(JobCoreMetricsTest, SourcesHaveBounds) {
+  SimulatedJob::Options options;
+  options.steps = 1;
+  for (int i = 0; i < 500; ++i) options.val_sources.push_back(absl::StrCat("s", i));
+  SimulatedJob world(options);
+  RunToSuccess(world);
+  size_t sources = 0;
+  for (const auto& [name, value] : world.row().job().metrics()) {
+    if (absl::StartsWith(name, "val-core/") && absl::StrContains(name, "/mean@")) ++sources;
+  }
+  EXPECT_EQ(sources, kMostSources + 1);
+  // 500 and those without a source.
+  EXPECT_EQ(world.row().job().metrics().at("val-core/sources_in_other"), 501.0 - kMostSources);
+  EXPECT_TRUE(world.row().job().metrics().contains("val-core/all/mean@1"));
+  EXPECT_TRUE(world.row().job().metrics().contains("val-core/other/mean@1"));
+}
+
+// What a job shows of itself, but for workers and phase, stands in the row that was written last:
+// nothing else need be copied.
+TEST(JobCoreMetricsTest, AJobChangesOnlyWithItsRow) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    SimulatedJob::Options options;
+    options.seed = seed;
+    options.steps = 4;
+    options.max_checkpoints = 1;
+    options.failing_percent = 5;
+    options.actor_ranks = seed % 2 == 0 ? 1 : 2;
+    SimulatedJob world(options);
+    std::mt19937 random(static_cast<unsigned>(seed));
+    for (int i = 0; !world.ended() && i < 20'000; ++i) {
+      if (random() % 60 == 0) world.LoseSomeWorker();
+      if (random() % 200 == 0) world.Send(PauseRequested{});
+      if (random() % 20 == 0) world.Send(ResumeRequested{});
+      if (!world.Step()) break;
+      Job written = world.row().job();
+      written.clear_spec();
+      written.clear_effective_spec();
+      written.clear_dataflow();
+      ASSERT_TRUE(
+          google::protobuf::util::MessageDifferencer::Equals(world.core().Durable(), written))
+          << "seed " << seed << "\n"
+          << world.core().Durable().DebugString() << written.DebugString();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace baton::controller

@@ -1,0 +1,297 @@
+// Controller: lists, page by page. What is read for them is read by the readers' threads, a piece
+// at a time, and nothing that a job writes waits for it.
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "controller/runtime/controller.h"
+#include "controller/runtime/tables.h"
+#include "sdk/base/status_macros.h"
+#include "sdk/rpc/error.h"
+#include "sdk/rpc/page.h"
+
+namespace baton::controller {
+namespace {
+
+constexpr size_t kMaxPageBytes = 32u << 20;  // a message holds 64 MiB: the rest is another page
+constexpr size_t kRowsAtOnce = 500;
+constexpr size_t kMostRowsLookedAt = 20'000;  // by one call with filters; the rest is another page
+constexpr int kMostItems = 1000;
+constexpr int kMostSteps = 100'000;
+
+// Hands rows to `take` until it says false or there are no more, a piece at a time.
+absl::Status ScanPieces(store::Store& store, const char* table, store::ScanOptions scan,
+                        const std::function<bool(const store::Row&)>& take) {
+  scan.limit = kRowsAtOnce;
+  while (true) {
+    BATON_ASSIGN_OR_RETURN(const auto rows, store.Scan(table, scan));
+    for (const store::Row& row : rows) {
+      if (!take(row)) return absl::OkStatus();
+    }
+    if (rows.size() < scan.limit) return absl::OkStatus();
+    if (scan.reverse) {
+      scan.end = rows.back().key;
+    } else {
+      scan.begin = rows.back().key + std::string(1, '\0');  // the next key that there may be
+    }
+  }
+}
+
+// Reads payloads one after the other, each on the job's disk strand. Keeps itself alive.
+struct PayloadReader : std::enable_shared_from_this<PayloadReader> {
+  explicit PayloadReader(Page asked) : page(std::move(asked)) {}
+
+  std::shared_ptr<JobRuntime> job;
+  Page page;
+  std::vector<store::v1::TrajectoryRow> rows;
+  std::vector<uint64_t> serials;  ///< One per row.
+  v1::ListTrajectoriesResponse answer;
+  bool with_columns = false;
+  Callback<v1::ListTrajectoriesResponse> done;
+
+  void Next(size_t i) {
+    if (i > 0 && i < rows.size() && answer.ByteSizeLong() > kMaxPageBytes) {
+      answer.set_next_page_token(page.TokenAfter(static_cast<int64_t>(serials[i - 1])));
+      return done(std::move(answer));
+    }
+    if (i == rows.size()) return done(std::move(answer));
+    const store::v1::TrajectoryRow& row = rows[i];
+    job->ReadPayloadAsync({row.file(), row.offset(), row.size()},
+                          [self = shared_from_this(), i](absl::StatusOr<std::string> bytes) {
+                            self->Add(self->rows[i], bytes);
+                            self->Next(i + 1);
+                          });
+  }
+
+  void Add(const store::v1::TrajectoryRow& row, const absl::StatusOr<std::string>& bytes) {
+    v1::Trajectory* t = answer.add_trajectories();
+    const bool read =
+        bytes.ok() && t->ParseFromString(*bytes) && t->trajectory_id() == TrajectoryName(row.id());
+    if (!read) {
+      t->Clear();
+      t->set_error("the payload is no longer kept");
+    }
+    if (!with_columns) t->clear_columns();
+    t->set_trajectory_id(TrajectoryName(row.id()));
+    t->set_purpose(row.purpose());
+    t->set_step(static_cast<uint64_t>(row.step()));
+    t->set_policy_version(row.policy_version());
+    for (const auto& [name, value] : row.scores()) (*t->mutable_scores())[name] = value;
+    if (!row.error().empty()) t->set_error(row.error());
+  }
+};
+
+// The trajectories that a page has, newest first; the payloads are not read yet.
+absl::Status ChooseTrajectories(store::Store& store, const v1::ListTrajectoriesRequest& request,
+                                PayloadReader& reader) {
+  store::ScanOptions scan = NumberRange(reader.job->name(), 0);
+  scan.reverse = true;
+  if (!reader.page.first()) {
+    BATON_ASSIGN_OR_RETURN(const int64_t serial, reader.page.NumberAfter());
+    scan.end = NumberKey(reader.job->name(), static_cast<uint64_t>(serial));
+  }
+  size_t looked_at = 0;
+  return ScanPieces(store, kTrajectoryTable, scan, [&](const store::Row& stored) {
+    const uint64_t serial = KeyNumber(stored.key);
+    store::v1::TrajectoryRow row;
+    const bool wanted =
+        row.ParseFromString(stored.value) &&
+        (request.purpose() == v1::PURPOSE_UNSPECIFIED || row.purpose() == request.purpose()) &&
+        (request.step() == 0 || row.step() == request.step());
+    if (wanted) {
+      reader.rows.push_back(std::move(row));
+      reader.serials.push_back(serial);
+    }
+    if (++looked_at < kMostRowsLookedAt &&
+        reader.rows.size() < static_cast<size_t>(reader.page.size())) {
+      return true;
+    }
+    reader.answer.set_next_page_token(reader.page.TokenAfter(static_cast<int64_t>(serial)));
+    return false;
+  });
+}
+
+bool HasPrefix(const std::string& name, const v1::ListMetricsRequest& request) {
+  const auto& prefixes = request.prefixes();
+  return prefixes.empty() ||
+         std::any_of(prefixes.begin(), prefixes.end(),
+                     [&](const std::string& prefix) { return absl::StartsWith(name, prefix); });
+}
+
+absl::StatusOr<v1::ListMetricsResponse> ReadMetrics(store::Store& store, const std::string& job,
+                                                    const v1::ListMetricsRequest& request,
+                                                    const Page& page) {
+  int64_t after = request.after_step();
+  if (!page.first()) {
+    BATON_ASSIGN_OR_RETURN(after, page.NumberAfter());
+  }
+  const bool from_first = page.first() && after <= 0;
+  v1::ListMetricsResponse answer;
+  size_t bytes = 0;
+  const store::ScanOptions scan =
+      NumberRange(job, from_first ? 0 : static_cast<uint64_t>(after) + 1);
+  BATON_RETURN_IF_ERROR(ScanPieces(store, kMetricTable, scan, [&](const store::Row& row) {
+    v1::StepMetrics metrics;
+    if (!metrics.ParseFromString(row.value)) return true;
+    const int last = answer.steps_size() - 1;
+    const bool evaluation = last >= 0 && answer.steps(last).step() == metrics.step();
+    if (!evaluation && (answer.steps_size() == page.size() || bytes > kMaxPageBytes)) {
+      answer.set_next_page_token(page.TokenAfter(answer.steps(last).step()));
+      return false;
+    }
+    v1::StepMetrics* const step = evaluation ? answer.mutable_steps(last) : answer.add_steps();
+    step->set_step(metrics.step());
+    for (const auto& [name, value] : metrics.metrics()) {
+      if (!HasPrefix(name, request)) continue;
+      (*step->mutable_metrics())[name] = value;
+      bytes += name.size() + 16;
+    }
+    return true;
+  }));
+  return answer;
+}
+
+}  // namespace
+
+void Controller::ListJobs(v1::ListJobsRequest request, Callback<v1::ListJobsResponse> done) {
+  const std::string project = request.project().empty() ? "default" : request.project();
+  const std::string prefix = project == "-" ? "" : FullJobName("", project);
+  const auto page = Page::Read(request, 100, kMostItems);
+  if (!page.ok()) return done(page.status());
+  int64_t before = std::numeric_limits<int64_t>::max();
+  if (!page->first()) {
+    const auto last = page->NumberAfter();
+    if (!last.ok()) return done(last.status());
+    before = *last;
+  }
+  std::vector<std::pair<int64_t, std::shared_ptr<JobRuntime>>> found;
+  {
+    absl::MutexLock lock(&mu_);
+    for (auto it = jobs_.lower_bound(prefix);
+         it != jobs_.end() && absl::StartsWith(it->first, prefix); ++it) {
+      const int64_t order = order_.at(it->first);
+      if (order < before && it->second->visible()) found.emplace_back(order, it->second);
+    }
+  }
+  std::sort(found.rbegin(), found.rend());
+  v1::ListJobsResponse answer;
+  size_t bytes = 0;
+  int64_t last = 0;
+  for (const auto& [order, job] : found) {
+    const auto& states = request.states();
+    if (!states.empty() && std::find(states.begin(), states.end(), job->state()) == states.end()) {
+      continue;
+    }
+    if (answer.jobs_size() == page->size() || bytes > kMaxPageBytes) {
+      answer.set_next_page_token(page->TokenAfter(last));
+      break;
+    }
+    v1::Job snapshot = job->Snapshot();
+    const size_t size = snapshot.ByteSizeLong();
+    if (answer.jobs_size() > 0 && bytes + size > kMaxPageBytes) {
+      answer.set_next_page_token(page->TokenAfter(last));
+      break;
+    }
+    bytes += size;
+    last = order;
+    *answer.add_jobs() = std::move(snapshot);
+  }
+  done(std::move(answer));
+}
+
+void Controller::ListMetrics(v1::ListMetricsRequest request,
+                             Callback<v1::ListMetricsResponse> done) {
+  auto job = FindJob(request.name());
+  if (!job.ok()) return done(job.status());
+  auto page = Page::Read(request, kMostItems, kMostSteps);
+  if (!page.ok()) return done(page.status());
+  gate_.Post(readers_.get_executor(),
+             [this, name = (*job)->name(), request = std::move(request), page = *std::move(page),
+              done = std::move(done)] { done(ReadMetrics(*store_, name, request, page)); });
+}
+
+void Controller::ListTrajectories(v1::ListTrajectoriesRequest request,
+                                  Callback<v1::ListTrajectoriesResponse> done) {
+  auto job = FindJob(request.name());
+  if (!job.ok()) return done(job.status());
+  auto page = Page::Read(request, 20, kMostItems);
+  if (!page.ok()) return done(page.status());
+  auto reader = std::make_shared<PayloadReader>(*std::move(page));
+  reader->job = *job;
+  reader->with_columns = request.with_columns();
+  reader->done = std::move(done);
+  gate_.Post(readers_.get_executor(), [this, reader, request = std::move(request)] {
+    const absl::Status status = ChooseTrajectories(*store_, request, *reader);
+    if (!status.ok()) return reader->done(status);
+    reader->Next(0);
+  });
+}
+
+void Controller::ListCheckpoints(v1::ListCheckpointsRequest request,
+                                 Callback<v1::ListCheckpointsResponse> done) {
+  auto job = FindJob(request.name());
+  if (!job.ok()) return done(job.status());
+  auto page = Page::Read(request, kMostItems, kMostItems);
+  if (!page.ok()) return done(page.status());
+  int64_t before = std::numeric_limits<int64_t>::max();
+  if (!page->first()) {
+    const auto last = page->NumberAfter();
+    if (!last.ok()) return done(last.status());
+    before = *last;
+  }
+  (*job)->Checkpoints([page = *std::move(page), before,
+                       done = std::move(done)](absl::StatusOr<std::vector<v1::Checkpoint>> all) {
+    v1::ListCheckpointsResponse answer;
+    for (auto it = all->rbegin(); it != all->rend(); ++it) {  // newest first
+      if (it->step() >= before) continue;
+      if (answer.checkpoints_size() == page.size()) {
+        answer.set_next_page_token(
+            page.TokenAfter(answer.checkpoints(answer.checkpoints_size() - 1).step()));
+        break;
+      }
+      *answer.add_checkpoints() = std::move(*it);
+    }
+    done(std::move(answer));
+  });
+}
+
+void Controller::ListWorkers(v1::ListWorkersRequest request,
+                             Callback<v1::ListWorkersResponse> done) {
+  auto page = Page::Read(request, kMostItems, kMostItems);
+  if (!page.ok()) return done(page.status());
+  OnCluster([this, page = *std::move(page), done = std::move(done)] {
+    v1::ListWorkersResponse answer;
+    const auto size = static_cast<size_t>(page.size());
+    for (v1::Worker& worker : cluster_->List(clock_.Now(), page.after(), size + 1)) {
+      if (answer.workers_size() == page.size()) {
+        answer.set_next_page_token(
+            page.TokenAfter(answer.workers(answer.workers_size() - 1).worker_id()));
+        break;
+      }
+      *answer.add_workers() = std::move(worker);
+    }
+    done(std::move(answer));
+  });
+}
+
+absl::StatusOr<v1::ListProjectsResponse> Controller::ListProjects(
+    const v1::ListProjectsRequest& request) const {
+  BATON_ASSIGN_OR_RETURN(const Page page, Page::Read(request, kMostItems, kMostItems));
+  v1::ListProjectsResponse answer;
+  absl::MutexLock lock(&mu_);
+  for (auto it = projects_.upper_bound(page.after()); it != projects_.end(); ++it) {
+    if (answer.projects_size() == page.size()) {
+      answer.set_next_page_token(
+          page.TokenAfter(answer.projects(answer.projects_size() - 1).project()));
+      break;
+    }
+    *answer.add_projects() = it->second;
+  }
+  return answer;
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,84 @@
+#include "controller/runtime/job_rows.h"
+
+#include <algorithm>
+#include <optional>
+#include <variant>
+
+#include "controller/runtime/retention.h"
+#include "controller/runtime/tables.h"
+
+namespace baton::controller {
+namespace {
+
+void RemoveOld(const char* table, const std::string& job, int64_t number, int64_t kept,
+               std::vector<store::Write>& writes) {
+  const auto [first, last] = GoneWith(number, kept);
+  for (int64_t old = first; old < last; ++old) {
+    writes.push_back({table, NumberKey(job, static_cast<uint64_t>(old)), std::nullopt});
+  }
+}
+
+// An evaluation and the step before it share the step, not the row. Evaluations are counted by
+// themselves: few as they are, they stay longer.
+void PutMetricsRow(const JobCore& core, const PutMetrics& metrics, int64_t kept,
+                   std::vector<store::Write>& writes) {
+  v1::StepMetrics row;
+  row.set_step(metrics.step);
+  for (const auto& [name, value] : metrics.metrics) (*row.mutable_metrics())[name] = value;
+  const bool evaluation = metrics.metrics.count("val/accuracy") > 0;
+  const auto key = [&](int64_t step) {
+    return NumberKey(core.name(), static_cast<uint64_t>(step), evaluation ? "/val" : "/step");
+  };
+  writes.push_back({kMetricTable, key(metrics.step), row.SerializeAsString()});
+  const int64_t every =
+      evaluation ? std::max<int64_t>(1, core.effective_spec().trainer().test_freq()) : 1;
+  if (metrics.step % every != 0) return;
+  for (const int64_t old : ThinnedWith(metrics.step / every, kept)) {
+    writes.push_back({kMetricTable, key(old * every), std::nullopt});
+  }
+}
+
+}  // namespace
+
+TurnRows RowsOfTurn(const JobCore& core, const Effects& effects, const KeptRows& kept) {
+  TurnRows rows;
+  const std::string& job = core.name();
+  for (const Effect& effect : effects) {
+    if (std::holds_alternative<PutJob>(effect)) {
+      rows.job = true;
+    } else if (const auto* put = std::get_if<PutTrajectory>(&effect)) {
+      rows.writes.push_back(
+          {kTrajectoryTable, NumberKey(job, put->serial),
+           ToRow(put->trajectory, put->step, put->incarnation).SerializeAsString(),
+           store::kSchemaVersion});
+    } else if (const auto* emit = std::get_if<EmitEvent>(&effect)) {
+      if (!emit->kept) continue;
+      const int64_t revision = emit->event.revision();
+      rows.writes.push_back({kEventTable, NumberKey(job, static_cast<uint64_t>(revision)),
+                             emit->event.SerializeAsString()});
+      RemoveOld(kEventTable, job, revision, kept.events, rows.writes);
+      rows.job = true;  // the revision stands in the job's row
+    } else if (const auto* metrics = std::get_if<PutMetrics>(&effect)) {
+      PutMetricsRow(core, *metrics, kept.metrics, rows.writes);
+    } else if (const auto* drop = std::get_if<DropTrajectories>(&effect)) {
+      for (uint64_t serial = drop->begin; serial < drop->end; ++serial) {
+        rows.writes.push_back({kTrajectoryTable, NumberKey(job, serial), std::nullopt});
+      }
+    }
+  }
+  if (rows.job)
+    rows.writes.push_back(
+        {kJobTable, job, core.BriefRow().SerializeAsString(), store::kSchemaVersion});
+  return rows;
+}
+
+std::vector<store::Write> RowsOfLog(const std::string& job, const v1::LogEntry& entry,
+                                    const KeptRows& kept) {
+  std::vector<store::Write> writes = {{kLogTable,
+                                       NumberKey(job, static_cast<uint64_t>(entry.sequence())),
+                                       entry.SerializeAsString()}};
+  RemoveOld(kLogTable, job, entry.sequence(), kept.logs, writes);
+  return writes;
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,99 @@
+#include "controller/runtime/job_rows.h"
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "controller/core/spec.h"
+#include "controller/runtime/tables.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace baton::controller {
+namespace {
+
+constexpr char kLongJob[] = "projects/default/jobs/long";
+
+JobCore EvaluatedEveryFiveSteps() {
+  v1::JobSpec spec;
+  spec.set_kind(v1::JOB_KIND_RL);
+  spec.mutable_model()->mutable_init()->set_characters("01");
+  spec.mutable_data()->add_train_files("t");
+  spec.mutable_data()->add_val_files("v");
+  spec.mutable_reward()->add_rules()->set_type("numeric");
+  spec.mutable_trainer()->set_total_training_steps(1000);
+  spec.mutable_trainer()->set_test_freq(5);
+  const CheckedSpec checked = CheckSpec(spec);
+  EXPECT_TRUE(checked.violations.empty());
+  v1::Job job;
+  job.set_name(kLongJob);
+  *job.mutable_effective_spec() = checked.effective;
+  *job.mutable_dataflow() = checked.dataflow;
+  return JobCore(std::move(job), 1, {});
+}
+
+// Steps of which a row is left, by the end of its key.
+TEST(JobRowsTest, OldMetricsAreThinnedAndEvaluationsCountByThemselves) {
+  const JobCore core = EvaluatedEveryFiveSteps();
+  const KeptRows kept{100, 100, 4};
+  std::map<std::string, std::set<int64_t>> left;
+  const auto apply = [&](const PutMetrics& metrics) {
+    const TurnRows rows = RowsOfTurn(core, {metrics}, kept);
+    EXPECT_FALSE(rows.job);
+    for (const store::Write& write : rows.writes) {
+      ASSERT_EQ(write.table, kMetricTable);
+      const std::string kind = write.key.substr(write.key.rfind('/'));
+      const auto step = static_cast<int64_t>(KeyNumber(write.key));
+      if (write.value.has_value()) {
+        left[kind].insert(step);
+      } else {
+        EXPECT_EQ(left[kind].erase(step), 1u) << kind << step;
+      }
+    }
+  };
+  for (int64_t step = 1; step <= 60; ++step) {
+    apply({step, {{"actor/lr", 1}}});
+    if (step % 5 == 0) apply({step, {{"val/accuracy", 1}}});
+  }
+  // 57 to 60 all; of 53 to 56 every 2nd; of 45 to 52 every 4th, of 29 to 44 every 8th, of the rest
+  // every 16th.
+  EXPECT_THAT(left["/step"], ::testing::ElementsAre(16, 32, 40, 48, 52, 54, 56, 57, 58, 59, 60));
+  // Of evaluations 1 to 12: 9 to 12 all, of 5 to 8 every 2nd, of 1 to 4 every 4th.
+  EXPECT_THAT(left["/val"], ::testing::ElementsAre(20, 30, 40, 45, 50, 55, 60));
+}
+
+TEST(JobRowsTest, TheNewestEventsAndLinesStay) {
+  const JobCore core = EvaluatedEveryFiveSteps();
+  const KeptRows kept{10, 20, 4};
+  std::set<std::string> events, lines;
+  const auto apply = [](const std::vector<store::Write>& writes, std::set<std::string>* rows) {
+    for (const store::Write& write : writes) {
+      if (write.table == kJobTable) continue;
+      if (write.value.has_value()) {
+        rows->insert(write.key);
+      } else {
+        rows->erase(write.key);
+      }
+    }
+  };
+  for (int64_t number = 1; number <= 500; ++number) {
+    EmitEvent event;
+    event.kept = true;
+    event.event.set_revision(number);
+    const TurnRows rows = RowsOfTurn(core, {event}, kept);
+    EXPECT_TRUE(rows.job);
+    apply(rows.writes, &events);
+    event.kept = false;
+    EXPECT_TRUE(RowsOfTurn(core, {event}, kept).writes.empty());
+    v1::LogEntry line;
+    line.set_sequence(number);
+    apply(RowsOfLog(kLongJob, line, kept), &lines);
+  }
+  EXPECT_EQ(events.size(), 10u);
+  EXPECT_EQ(*events.begin(), NumberKey(kLongJob, 491));
+  EXPECT_EQ(lines.size(), 20u);
+  EXPECT_EQ(*lines.begin(), NumberKey(kLongJob, 481));
+}
+
+}  // namespace
+}  // namespace baton::controller
