@@ -50,6 +50,10 @@ class SimulatedJob {
     std::vector<std::vector<std::string>> pools;  ///< Roles that share workers.
     bool cost_critic = false;                     ///< Of preset safe_rlhf.
     bool recompute_log_prob = false;
+    /// Rewards that fail for good, for a reason of the infrastructure: of draws and samples that
+    /// FailsForGood names, or of all.
+    enum class Failing { kNone, kSome, kAll } failing_rewards = Failing::kNone;
+    bool error_reward = false;  ///< What failed is worth -1.
   };
   explicit SimulatedJob(const Options& options);
 
@@ -91,6 +95,10 @@ class SimulatedJob {
   /// Every StopTask so far.
   const std::vector<StopTask>& stopped() const { return stopped_; }
   bool InQueue() const { return !needs_.empty(); }
+  /// Whether no worker can tell its reward (Failing::kSome).
+  static bool FailsForGood(const TrajectoryInfo& t);
+  /// Metrics of the newest step and of the newest evaluation.
+  const std::map<std::string, double>& metrics() const { return metrics_; }
   /// Trajectory rows by serial.
   std::map<uint64_t, store::v1::TrajectoryRow>& rows() { return rows_; }
 
@@ -124,6 +132,7 @@ class SimulatedJob {
   void Do(const CommitCheckpoint& effect);
   void Do(const DeleteCheckpoint& effect) { disk_.erase(effect.checkpoint.step()); }
   void Do(const EmitEvent& effect);
+  void Do(const PutMetrics& effect);
   template <typename T>
   void Do(const T&) {}
   void Score(const StartTask& start, TaskDone& done);
@@ -178,6 +187,7 @@ class SimulatedJob {
   std::map<int64_t, std::vector<uint64_t>> trained_;
   std::map<int64_t, std::vector<uint64_t>> batches_;  // built, by step
   std::set<int64_t> evaluated_;
+  std::map<std::string, double> metrics_;
   int next_worker_ = 0;
   uint32_t next_file_ = 0;
   uint64_t epoch_ = 1;

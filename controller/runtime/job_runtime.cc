@@ -475,6 +475,7 @@ void JobRuntime::OnResult(const std::string& worker, const TaskRef& ref, v1::Tas
     done.ref = ref;
     done.status = status;
     done.output.error = result.error();
+    done.output.infra_failed = result.infra_failed();
     for (const auto& [name, value] : result.metrics()) done.output.metrics[name] = value;
     const bool columns = ref.kind == TaskKind::kScore && status.ok() && result.columns_size() > 0;
     if (!columns) return Run(done);
