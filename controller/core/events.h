@@ -59,7 +59,8 @@ struct TaskOutput {
   std::string finish_reason;
   PayloadLocation location;  ///< Of a generation, or of a score's columns; already written.
   std::map<std::string, double> metrics;
-  std::string error;  ///< A reward failed on this response.
+  std::string error;          ///< A reward failed on this response …
+  bool infra_failed = false;  ///< … for a reason of the infrastructure.
 };
 struct TaskDone {
   std::string worker;

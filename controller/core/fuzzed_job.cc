@@ -289,6 +289,7 @@ TaskDone FuzzedJob::Answer() {
   done.output.location.file = input_->ConsumeIntegralInRange<uint32_t>(0, 3);
   if (how != 4) done.output.metrics["reward"] = input_->ConsumeFloatingPoint<double>();
   if (how == 5) done.output.error = "fuzzed";
+  done.output.infra_failed = how == 5 && done.ref.subject % 2 == 1;
   return done;
 }
 

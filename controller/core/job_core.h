@@ -6,12 +6,11 @@
 // The life of a step (kind rl; sft skips generation and scoring):
 //   BeginStep: draw prompts, n trajectories each (and a greedy baseline, if the dataflow has one)
 //   -> generate tasks to the rollouts -> score tasks, each as soon as its inputs exist -> all READY
-//   -> BuildBatch (filters, advantages) -> too few groups left and dynamic sampling: draw more
-//   -> update of every trained role at once -> the step is done
+//   -> too few rewards in some groups: draw others -> BuildBatch (filters, advantages)
+//   -> too few groups left and dynamic sampling: draw more -> update of every trained role at once
 //   -> publish -> each rollout loads the version when it is idle -> evaluate? -> save? -> next.
-// What is next is not remembered but worked out: `Advance` looks at what is true (published
-// version, evaluated step, saved step) and starts what is missing. So recovery, restart and the
-// plain case take one path.
+// What is next is worked out: `Advance` looks at what is true (published version, evaluated step,
+// saved step) and starts what is missing. So recovery, restart and the plain case take one path.
 //
 // Files: job_core.cc (events, states) and those named below; roster.h: who plays what.
 #ifndef BATON_CONTROLLER_CORE_JOB_CORE_H_
@@ -56,14 +55,14 @@ class JobCore {
   /// Everything a restart needs but the trajectories; brief: without what submitted() has.
   store::v1::JobRow Row() const;
   store::v1::JobRow BriefRow() const;
-  /// The public face; brief: without spec, effective_spec and dataflow, which never change.
+  /// The public face; brief: without what submitted() has.
   v1::Job Describe() const;
   v1::Job Brief() const;
   /// Brief in two parts: what changes only together with the job's row (PutJob, or an event that is
   /// kept), and may be large; and workers and phase, which change with any event, and are small.
   v1::Job Durable() const;
   v1::Job Progress() const;
-  /// These three.
+  /// spec, effective_spec and dataflow, which never change.
   const std::shared_ptr<const v1::Job>& submitted() const { return submitted_; }
   v1::ExplainJobResponse Explain(absl::Time now) const;
 
@@ -179,7 +178,7 @@ class JobCore {
   void KeepFiles();
   bool SetUpDone() const;
   void BeginStep();
-  void MakeRound();
+  void MakeRound(uint64_t groups);
   void DrawMore();
   void BeginEvaluation();
   void MakeTrajectory(v1::Purpose purpose, uint64_t draw, uint32_t sample, uint64_t prompt_id);
@@ -198,6 +197,7 @@ class JobCore {
   void FinishEvaluation();
   void FinishStep(const Metrics& update_metrics, bool updated);
   bool SamplesMore(const BatchBuilt& event);
+  bool DrawsAnew();
   void StartUpdate();
   void IssueCommand(TaskKind kind, Group& group);
   void IssueSave();
@@ -288,7 +288,7 @@ class JobCore {
   std::vector<TaskDone> early_;       // results that came back before their step was restored
   std::vector<Adoptable> adoptable_;  // running when their worker came back
   uint64_t ready_ = 0;
-  uint32_t rounds_ = 0;                    // of prompts that the step has drawn
+  StepDraws drawn_;                        // by the step in progress
   uint64_t next_draw_ = 0, draw_end_ = 0;  // of the round or evaluation: not made yet
   RolloutManager rollouts_;
   PeerPace rollout_pace_;                  // seconds per token

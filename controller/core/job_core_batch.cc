@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "controller/core/job_core.h"
+#include "controller/core/lost_groups.h"
 #include "controller/core/metric_names.h"
 #include "controller/core/mutation.h"
+#include "controller/core/roles.h"
 
 namespace baton::controller {
 
@@ -22,7 +25,7 @@ void JobCore::MaybePhaseDone() {
   EvictSlow(rollout_pace_, "rollout", "token");
   for (auto& [role, scorer] : scorers_) EvictSlow(scorer.pace, role, "response");
   if (phase_ == Phase::kEvaluate) return FinishEvaluation();
-  if (phase_ != Phase::kGenerate) return;
+  if (phase_ != Phase::kGenerate || DrawsAnew()) return;
   SetPhase(Phase::kBatch);
   BuildBatch batch;
   batch.step = step_ + 1;
@@ -35,7 +38,9 @@ void JobCore::MaybePhaseDone() {
   const bool judged = spec().kind() == v1::JOB_KIND_REWARD_MODEL && EvaluatesAfter(step_ + 1);
   if (judged) batch.held_out = ValSize();
   batch.trajectories.reserve(trajectories_.size());
+  const std::set<uint64_t> lost = LostGroups(trajectories_, LeastResponses(spec(), dataflow()));
   for (const auto& [id, trajectory] : trajectories_) {
+    if (trajectory.failed != 0 || lost.count(trajectory.draw) > 0) continue;
     if (trajectory.purpose == v1::PURPOSE_BASELINE) {
       batch.baselines[trajectory.draw] = trajectory.scores.at("reward");
     } else {
@@ -46,15 +51,44 @@ void JobCore::MaybePhaseDone() {
   Do(std::move(batch));
 }
 
+// A group with too few rewards left is replaced by the next prompt. That is worked out once all
+// trajectories are READY, from what their rows say: a restart draws the same.
+bool JobCore::DrawsAnew() {
+  if (!is_rl()) return false;
+  const uint32_t least = LeastResponses(spec(), dataflow());
+  const std::set<uint64_t> lost = LostGroups(trajectories_, least);
+  if (lost.size() <= drawn_.replaced) return false;
+  const uint64_t missing = lost.size() - drawn_.replaced;
+  const std::string why =
+      absl::StrCat(missing, " of ", next_draw_ - cursor_, " groups of step ", step_ + 1,
+                   " have fewer than ", least, least == 1 ? " response" : " responses",
+                   " with a reward, since rewards failed: ", LastError(trajectories_));
+  if (drawn_.redraws >= options_.max_attempts) {
+    Fail(absl::UnavailableError(absl::StrCat(
+        why, "; groups were drawn anew ", drawn_.redraws,
+        " times already. Mend what computes rewards and go on from the newest checkpoint, or set "
+        "reward.error_reward to give such responses that reward")));
+    return true;
+  }
+  ++drawn_.redraws;
+  drawn_.replaced = lost.size();
+  EmitWarning(absl::StrCat(why, "; as many are drawn anew"));
+  MakeRound(missing);
+  LoadWeights();
+  Dispatch();
+  MaybePhaseDone();
+  return true;
+}
+
 // Dynamic sampling (DAPO, arXiv 2503.14476, section 3.2): groups that teach nothing are replaced by
 // more prompts.
 bool JobCore::SamplesMore(const BatchBuilt& event) {
   const v1::AlgorithmSpec& algorithm = spec().algorithm();
   const auto wanted = static_cast<uint32_t>(spec().data().train_batch_size());
   if (!is_rl() || !algorithm.dynamic_sampling() || event.groups >= wanted) return false;
-  if (rounds_ >= static_cast<uint32_t>(algorithm.max_num_gen_batches())) {
+  if (drawn_.rounds >= static_cast<uint32_t>(algorithm.max_num_gen_batches())) {
     Fail(absl::FailedPreconditionError(absl::StrCat(
-        "dynamic sampling: after ", rounds_, " batches of ", spec().data().gen_batch_size(),
+        "dynamic sampling: after ", drawn_.rounds, " batches of ", spec().data().gen_batch_size(),
         " prompts only ", event.groups, " of ", wanted,
         " groups have rewards that differ, so there is nothing to learn from the others; the task "
         "is too easy or too hard for the policy: change the data, give rollout.n more samples, or "
@@ -62,7 +96,8 @@ bool JobCore::SamplesMore(const BatchBuilt& event) {
     return true;
   }
   SetPhase(Phase::kGenerate);
-  MakeRound();
+  ++drawn_.rounds;
+  MakeRound(GenBatchSize(spec()));
   LoadWeights();
   Dispatch();
   MaybePhaseDone();
@@ -81,11 +116,13 @@ JobCore::Metrics JobCore::TrajectoryMetrics() const {
   };
   Stat reward, response, prompt;
   std::map<std::string, Stat> others;
-  double clipped = 0, errors = 0, count = 0;
+  double clipped = 0, errors = 0, failed = 0, count = 0;
   for (const auto& [id, t] : trajectories_) {
     if (t.purpose == v1::PURPOSE_BASELINE) continue;
     ++count;
+    failed += t.failed == 0 ? 0 : 1;
     for (const auto& [name, value] : t.scores) {
+      if (t.failed != 0) break;
       if (name == "reward") {
         reward.Add(value);
       } else {
@@ -98,18 +135,20 @@ JobCore::Metrics JobCore::TrajectoryMetrics() const {
     errors += t.error.empty() ? 0 : 1;
   }
   Metrics out;
-  auto put = [&](const std::string& name, const Stat& stat) {
-    out[name + "/mean"] = stat.sum / count;
+  auto put = [&](const std::string& name, const Stat& stat, double of) {
+    out[name + "/mean"] = stat.sum / of;
     out[name + "/min"] = stat.min;
     out[name + "/max"] = stat.max;
   };
-  put("critic/score", reward);
-  put("critic/rewards", reward);
-  for (const auto& [name, stat] : others) out["reward/" + name + "/mean"] = stat.sum / count;
-  put("response_length", response);
-  put("prompt_length", prompt);
+  const double scored = count - failed;  // above 0: no batch is made of nothing
+  put("critic/score", reward, scored);
+  put("critic/rewards", reward, scored);
+  for (const auto& [name, stat] : others) out["reward/" + name + "/mean"] = stat.sum / scored;
+  put("response_length", response, count);
+  put("prompt_length", prompt, count);
   out["response_length/clip_ratio"] = clipped / count;
   out["reward/errors"] = errors;
+  out["reward/infra_failed"] = failed;
   out["perf/total_num_tokens"] = response.sum + prompt.sum;
   const double generating = absl::ToDoubleSeconds(generated_at_ - step_since_);
   out["timing_s/gen"] = generating;
@@ -128,27 +167,38 @@ void JobCore::FinishEvaluation() {
   std::map<std::string, Source> sources;
   double accuracy = 0, reward = 0;
   const uint32_t n = samples(v1::PURPOSE_EVAL);
-  double best = 0;
+  const auto source_of = [this](uint64_t prompt) -> std::string {
+    return val_sources_[prompt].empty() ? "all" : val_sources_[prompt];
+  };
+  std::map<uint64_t, double> best;  // of a prompt, among its samples that have a reward
+  double judged = 0;
   for (const auto& [id, t] : trajectories_) {
+    if (t.failed != 0) continue;
+    ++judged;
     const auto& scores = t.scores;
     const double r = scores.count("reward") > 0 ? scores.at("reward") : 0;
     const double a = scores.count("accuracy") > 0 ? scores.at("accuracy") : r;
-    Source& source = sources[names.SeriesOf(val_sources_[t.prompt_id])];
+    Source& source = sources[names.SeriesOf(source_of(t.prompt_id))];
     source.sum += a;
     ++source.samples;
-    best = t.sample == 0 ? a : std::max(best, a);
-    if (t.sample + 1 == n) {
-      source.best += best;
-      ++source.prompts;
-    }
+    double& most = best.emplace(t.prompt_id, a).first->second;
+    most = std::max(most, a);
     accuracy +=
         Mutated(Mutation::kEvaluationMiscounts) && id == trajectories_.begin()->first ? 0 : a;
     reward += r;
   }
-  const auto count = static_cast<double>(std::max<size_t>(1, trajectories_.size()));
+  for (const auto& [prompt, most] : best) {
+    Source& source = sources[source_of(prompt)];
+    source.best += most;
+    ++source.prompts;
+  }
   Metrics metrics;
-  metrics["val/accuracy"] = accuracy / count;
-  metrics["val/reward"] = reward / count;
+  if (judged > 0) {
+    metrics["val/accuracy"] = accuracy / judged;
+    metrics["val/reward"] = reward / judged;
+  }
+  const double failed = static_cast<double>(trajectories_.size()) - judged;
+  if (failed > 0) metrics["val/infra_failed"] = failed;
   metrics["timing_s/testing"] = absl::ToDoubleSeconds(now_ - step_since_);
   for (const auto& [name, source] : sources) {
     metrics[absl::StrCat("val-core/", name, "/mean@", n)] =
@@ -204,7 +254,10 @@ void JobCore::FinishStep(const Metrics& update_metrics, bool updated) {
     metrics["perf/throughput"] = metrics["perf/total_num_tokens"] / seconds;
   }
   KeepFiles();
-  if (rounds_ > 1) metrics["train/num_gen_batches"] = rounds_;
+  if (drawn_.rounds > 1) metrics["train/num_gen_batches"] = drawn_.rounds;
+  if (drawn_.replaced > 0) {
+    metrics["train/groups_drawn_anew"] = static_cast<double>(drawn_.replaced);
+  }
   ++step_;
   cursor_ = next_draw_;
   algorithm_ = std::exchange(batch_algorithm_, {});

@@ -83,6 +83,13 @@ SimulatedJob World(uint64_t seed, const std::string& preset, int steps) {
   } else if (preset == "two_critics") {
     options.preset = "safe_rlhf";
     options.cost_critic = true;
+  } else if (preset.rfind("failing_", 0) == 0) {
+    options.failing_rewards = SimulatedJob::Options::Failing::kSome;
+    if (preset == "failing_over_group") {
+      options.dataflow = kOverGroup;
+    } else {
+      options.preset = preset.substr(8);
+    }
   } else if (preset == "recomputed_on_ranks") {
     options.preset = "grpo";
     options.recompute_log_prob = true;
@@ -163,15 +170,87 @@ TEST_P(DataflowTest, ARestartAtAnyEventChangesNothing) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Presets, DataflowTest,
-                         ::testing::Values("ppo", "remax", "dapo", "over_group", "ppo_on_ranks",
-                                           "ppo_colocated", "dapo_colocated", "ppo_split_on_ranks",
-                                           "grpo_replicas", "ppo_trainers_share",
-                                           "ppo_rollouts_share", "two_critics",
-                                           "recomputed_on_ranks", "two_critics_share",
-                                           "recomputed_colocated", "ppo_tensor_ranks",
-                                           "ppo_tensor_ranks_colocated"),
-                         [](const auto& preset) { return preset.param; });
+INSTANTIATE_TEST_SUITE_P(
+    Presets, DataflowTest,
+    ::testing::Values("ppo", "remax", "dapo", "over_group", "ppo_on_ranks", "ppo_colocated",
+                      "dapo_colocated", "ppo_split_on_ranks", "grpo_replicas", "ppo_trainers_share",
+                      "ppo_rollouts_share", "two_critics", "recomputed_on_ranks",
+                      "two_critics_share", "recomputed_colocated", "ppo_tensor_ranks",
+                      "ppo_tensor_ranks_colocated", "failing_grpo", "failing_ppo", "failing_remax",
+                      "failing_dapo", "failing_over_group"),
+    [](const auto& preset) { return preset.param; });
+
+// Draws of the batches that trained, in order, with how many responses of each.
+std::map<int64_t, std::map<uint64_t, int>> TrainedDraws(const SimulatedJob& world) {
+  std::map<int64_t, std::map<uint64_t, int>> out;
+  for (const auto& [step, ids] : world.trained()) {
+    for (const uint64_t id : ids) ++out[step][(id & 0xffffff) / 2];
+  }
+  return out;
+}
+
+// Worked out by hand from FailsForGood: a step takes 3 prompts. Both responses of draw 3 fail, and
+// one of draws 1, 5, 9.
+TEST(InfraFailures, AGroupWithTooFewRewardsIsReplacedByTheNextPrompt) {
+  using Draws = std::map<uint64_t, int>;
+  SimulatedJob grpo = World(1, "failing_grpo", 2);  // compares: 2 responses at least
+  grpo.RunToEnd();
+  ASSERT_EQ(grpo.core().state(), Job::STATE_SUCCEEDED);
+  EXPECT_EQ(TrainedDraws(grpo).at(1), (Draws{{0, 2}, {2, 2}, {4, 2}}));   // without 1 and 3
+  EXPECT_EQ(TrainedDraws(grpo).at(2), (Draws{{6, 2}, {8, 2}, {10, 2}}));  // 5, 7, 9 are lost
+  EXPECT_EQ(grpo.metrics().at("train/groups_drawn_anew"), 3);
+  EXPECT_EQ(grpo.metrics().at("reward/infra_failed"), 4);  // of 5, 7, 7, 9
+  EXPECT_EQ(grpo.metrics().at("critic/score/mean"), 0.5 * 6 / 8 + 1.0 * 2 / 8)
+      << "of the 8 that have one: 0 and 1 of 6, 8, 10; 1 of 5 and of 9";
+
+  SimulatedJob ppo = World(1, "failing_ppo", 2);  // compares nothing: 1 is enough
+  ppo.RunToEnd();
+  ASSERT_EQ(ppo.core().state(), Job::STATE_SUCCEEDED);
+  EXPECT_EQ(TrainedDraws(ppo).at(1), (Draws{{0, 2}, {1, 1}, {2, 2}}));
+  EXPECT_EQ(TrainedDraws(ppo).at(2), (Draws{{4, 2}, {5, 1}, {6, 2}}));  // without 3
+
+  SimulatedJob remax = World(1, "failing_remax", 1);  // draw 2 has no baseline
+  remax.RunToEnd();
+  ASSERT_EQ(remax.core().state(), Job::STATE_SUCCEEDED);
+  EXPECT_EQ(TrainedDraws(remax).at(1), (Draws{{0, 2}, {1, 1}, {4, 2}}));  // without 2 and 3
+}
+
+TEST(InfraFailures, AnEvaluationLeavesThemOut) {
+  SimulatedJob world = World(1, "failing_grpo", 2);
+  world.RunToEnd();
+  EXPECT_EQ(world.metrics().at("val/infra_failed"), 1);
+  EXPECT_EQ(world.metrics().at("val-core/all/mean@1"), 0);  // sample 0 is worth 0
+  EXPECT_EQ(world.evaluated().size(), 2u);
+}
+
+TEST(InfraFailures, AreRewardsForThoseWhoAskForIt) {
+  SimulatedJob::Options options;
+  options.steps = 1;
+  options.preset = "grpo";
+  options.failing_rewards = SimulatedJob::Options::Failing::kSome;
+  options.error_reward = true;
+  SimulatedJob world(options);
+  world.RunToEnd();
+  ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+  EXPECT_EQ(TrainedDraws(world).at(1), (std::map<uint64_t, int>{{0, 2}, {1, 2}, {2, 2}}));
+  EXPECT_EQ(world.metrics().at("critic/score/min"), -1);
+  EXPECT_EQ(world.metrics().at("reward/infra_failed"), 0);
+  EXPECT_EQ(world.metrics().at("reward/errors"), 1);
+}
+
+TEST(InfraFailures, AJobWhoseRewardsAllFailEndsWithTheReason) {
+  SimulatedJob::Options options;
+  options.preset = "grpo";
+  options.failing_rewards = SimulatedJob::Options::Failing::kAll;
+  SimulatedJob world(options);
+  world.RunToEnd();
+  EXPECT_EQ(world.core().state(), Job::STATE_FAILED);
+  EXPECT_THAT(world.core().Brief().error().message(),
+              ::testing::AllOf(::testing::HasSubstr("the command ended"),
+                               ::testing::HasSubstr("drawn anew 4 times"),
+                               ::testing::HasSubstr("reward.error_reward")));
+  EXPECT_TRUE(world.trained().empty());
+}
 
 // Who shares workers is a matter of time, and not of what is learnt.
 TEST(PoolsTest, SharedWorkersTrainTheSame) {

@@ -269,7 +269,7 @@ v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
   oldest(rollouts_, "generate", options_.generate_stall, "it moves to another replica");
   for (const auto& [role, scorer] : scorers_) {
     oldest(scorer.manager, "score", options_.score_deadline,
-           "it is tried again elsewhere; after the last try it is an error of that response");
+           "it is tried again elsewhere; after the last try that response has no reward");
   }
   if (phase_ == Phase::kBatch) {
     add("batch", step, "its batch to be put together and its advantages to be computed",

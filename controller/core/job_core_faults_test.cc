@@ -318,13 +318,13 @@ TEST(JobCoreFaultsTest, ARoleThatWasTakenAndForgottenIsAssignedAgain) {
   ExpectTheSameEnd(job, "");
 }
 
-TEST(JobCoreFaultsTest, AScoreThatIsAlwaysRefusedCountsAsAnError) {
-  SimulatedJob job(Seed(5));
+// Refuses every score until the first step is done or the job has ended; how many it refused.
+int RefuseScores(SimulatedJob& job) {
   int refused = 0;
-  while (job.core().step() == 0 && refused < 100) {
+  while (job.core().step() == 0 && !job.ended() && refused < 1000) {
     const auto scores = job.UnderWay(TaskKind::kScore);
     if (scores.empty()) {
-      ASSERT_TRUE(job.Step());
+      if (!job.Step()) return -1;
       continue;
     }
     job.Swallow(TaskKind::kScore);
@@ -334,8 +334,24 @@ TEST(JobCoreFaultsTest, AScoreThatIsAlwaysRefusedCountsAsAnError) {
       ++refused;
     }
   }
-  // 4 tries of each of step 1's 6 responses, and of the 4 of the evaluation before it.
-  EXPECT_EQ(refused, 40);
+  return refused;
+}
+
+TEST(JobCoreFaultsTest, AScoreThatIsAlwaysRefusedIsTriedFourTimes) {
+  Options options = Seed(5);
+  options.error_reward = true;
+  SimulatedJob asked(options);
+  // Of each of step 1's 6 responses, and of the 4 of the evaluation before it.
+  EXPECT_EQ(RefuseScores(asked), 4 * (6 + 4));
+  EXPECT_EQ(asked.metrics().at("critic/score/mean"), -1);
+
+  SimulatedJob job(Seed(5));  // the 6 have no reward, and others are drawn in their place
+  EXPECT_EQ(RefuseScores(job), 4 * (6 + 4 * 6 + 4));
+  EXPECT_EQ(job.metrics().at("val/infra_failed"), 4);
+  EXPECT_EQ(job.metrics().count("val/accuracy"), 0u);
+  job.RunToEnd();
+  EXPECT_EQ(job.core().state(), Job::STATE_FAILED);
+  EXPECT_THAT(job.core().Brief().error().message(), ::testing::HasSubstr("ROLE_NOT_HELD"));
 }
 
 TEST(JobCoreFaultsTest, AResponseThatAlwaysFailsIsTriedElsewhereAndThenEndsTheJob) {

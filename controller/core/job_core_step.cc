@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/job_core.h"
+#include "controller/core/lost_groups.h"
 #include "controller/core/metric_names.h"
 #include "controller/core/mutation.h"
 #include "controller/core/roles.h"
@@ -278,16 +279,16 @@ void JobCore::BeginStep() {
   step_since_ = generated_at_ = scored_at_ = now_;
   trajectories_.clear();
   ready_ = 0;
-  rounds_ = 0;
+  drawn_ = StepDraws();
+  drawn_.rounds = 1;
   next_draw_ = cursor_;
-  MakeRound();
+  MakeRound(GenBatchSize(spec()));
   StepTrajectories();
 }
 
 // The next prompts of the step, and what is to be done with them.
-void JobCore::MakeRound() {
-  ++rounds_;
-  draw_end_ = next_draw_ + GenBatchSize(spec());
+void JobCore::MakeRound(uint64_t groups) {
+  draw_end_ = next_draw_ + groups;
   DrawMore();
 }
 
@@ -390,7 +391,9 @@ void JobCore::StartScore(const std::string& role, const RolloutManager::Assignme
   task.args.deadline = options_.score_deadline;
   task.args.trajectory = trajectory;
   if (graph_.over_group(task.ref.part)) {
-    for (const TrajectoryInfo* mate : MatesOf(trajectory)) task.args.group.push_back(*mate);
+    for (const TrajectoryInfo* mate : MatesOf(trajectory)) {
+      if ((graph_.needs(task.ref.part) & mate->failed) == 0) task.args.group.push_back(*mate);
+    }
   }
   Do(std::move(task));
 }
@@ -497,6 +500,7 @@ void JobCore::OnScored(const TaskDone& event, bool late) {
   }
   absl::Status status = event.status;
   std::string error = event.output.error;
+  bool infra_failed = event.output.infra_failed && !error.empty();
   Metrics metrics = event.output.metrics;
   if (const auto reward = metrics.find("reward");
       reward != metrics.end() && node.out() != "reward") {
@@ -519,8 +523,12 @@ void JobCore::OnScored(const TaskDone& event, bool late) {
       return Dispatch();
     }
     error = std::string(status.message());
+    infra_failed = true;
   }
-  if (!error.empty() && !graph_.IsReward(part)) {  // nothing could stand in for it
+  // Of a method that failed on a part of a group, nobody knows what it says of the whole.
+  const bool lacks_mates =
+      graph_.over_group(part) && LacksInputs(MatesOf(trajectory), graph_.needs(part));
+  if (!error.empty() && !graph_.IsReward(part) && !lacks_mates) {  // nothing could stand in for it
     return Fail(
         absl::Status(status.ok() ? absl::StatusCode::kInternal : status.code(),
                      absl::StrCat("node ", node.node(), " (", node.role(), ".", node.method(),
@@ -528,8 +536,12 @@ void JobCore::OnScored(const TaskDone& event, bool late) {
   }
   for (const auto& [name, value] : metrics) trajectory.scores[name] = value;
   if (event.output.location.size > 0) trajectory.columns[part] = event.output.location;
-  if (!error.empty()) {
-    trajectory.error = error;
+  if (!error.empty()) trajectory.error = error;
+  if (!error.empty() && ((infra_failed && !spec().reward().has_error_reward()) || lacks_mates)) {
+    trajectory.scores.erase(node.out());
+    trajectory.failed |= graph_.WithDependents(part);
+    trajectory.scored |= trajectory.failed;
+  } else if (!error.empty()) {
     trajectory.scores[node.out()] = spec().reward().error_reward();
   }
   Scored(trajectory, part);
@@ -546,7 +558,7 @@ void JobCore::Scored(TrajectoryInfo& trajectory, uint32_t node) {
   trajectory.scored |= uint64_t{1} << node;
   if ((graph_.Wanted(trajectory.purpose) & ~trajectory.scored) != 0) return;
   trajectory.state = TrajectoryState::kReady;
-  trajectory.scores["reward"] = graph_.Reward(trajectory.scores);
+  if (trajectory.failed == 0) trajectory.scores["reward"] = graph_.Reward(trajectory.scores);
 }
 
 // Forgets the phase's trajectories; what still runs is stopped for `reason`.

@@ -81,6 +81,13 @@ struct Adoptable {
   uint64_t version = 0;  // of the policy that it held then, in role rollout
 };
 
+/// What a step has drawn.
+struct StepDraws {
+  uint32_t rounds = 0;   ///< Batches of prompts.
+  uint32_t redraws = 0;  ///< Times that groups were replaced which had too few rewards …
+  size_t replaced = 0;   ///< … and how many groups in all.
+};
+
 /// A command that found no room, on a disk or in shared memory, is issued again later.
 struct NoRoom {
   TaskKind kind = TaskKind::kPublish;

@@ -44,6 +44,16 @@ std::vector<std::string> ScoreGraph::roles() const {
   return {sorted.begin(), sorted.end()};
 }
 
+uint64_t ScoreGraph::WithDependents(uint32_t node) const {
+  uint64_t found = uint64_t{1} << node;
+  for (int round = 0; round < size(); ++round) {  // as deep as the graph can be
+    for (int i = 0; i < size(); ++i) {
+      if ((needs_[i] & found) != 0) found |= uint64_t{1} << i;
+    }
+  }
+  return found;
+}
+
 double ScoreGraph::Reward(const std::map<std::string, double>& scores) const {
   double reward = 0;
   for (const auto& [output, weight] : weights_) {

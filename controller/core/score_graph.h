@@ -32,6 +32,8 @@ class ScoreGraph {
   bool over_group(uint32_t node) const { return (over_group_ >> node & 1) != 0; }
   /// Nodes whose output this one reads.
   uint64_t needs(uint32_t node) const { return needs_[node]; }
+  /// The node itself and all that could not run without its output.
+  uint64_t WithDependents(uint32_t node) const;
   /// Nodes without which a response of `purpose` is not READY: all to train with it, what its
   /// reward needs otherwise.
   uint64_t Wanted(v1::Purpose purpose) const {

@@ -55,6 +55,7 @@ v1::Job MakeJob(const SimulatedJob::Options& options) {
     spec.mutable_rollout()->set_n(2);
     spec.mutable_rollout()->set_tensor_model_parallel_size(options.generation_tp);
     spec.mutable_reward()->add_rules()->set_type("numeric");
+    if (options.error_reward) spec.mutable_reward()->set_error_reward(-1);
     spec.mutable_resources()->set_rollout_workers(options.rollout_workers);
   }
   for (const auto& roles : options.pools) {
@@ -222,7 +223,14 @@ void SimulatedJob::Do(const BuildBatch& effect) {
     kept.insert(t.draw);
     ids.push_back(t.id);
   }
-  EXPECT_EQ(effect.trajectories.size(), draws.size() * (options_.sft ? 1 : 2)) << "whole groups";
+  if (options_.failing_rewards == Options::Failing::kNone || options_.error_reward) {
+    EXPECT_EQ(effect.trajectories.size(), draws.size() * (options_.sft ? 1 : 2)) << "whole groups";
+  }
+  for (const TrajectoryInfo& t : effect.trajectories) {
+    EXPECT_EQ(t.failed, 0u) << "it has no reward";
+    if (!options_.sft) EXPECT_EQ(t.scores.count("reward"), 1u);
+  }
+  if (!options_.sft && effect.max_groups == 0) EXPECT_EQ(draws.size(), 3u) << "a full batch";
   EXPECT_EQ(effect.baselines.size(), options_.preset == "remax" ? draws.size() : 0);
   built.groups = static_cast<uint32_t>(kept.size());
   // What the algorithm carries on counts the prompts that it has seen.
@@ -249,6 +257,22 @@ void SimulatedJob::Do(const CommitCheckpoint& effect) {
 
 void SimulatedJob::Do(const EmitEvent& effect) {
   if (effect.event.type() == "evaluation") evaluated_.insert(effect.event.step());
+}
+
+void SimulatedJob::Do(const PutMetrics& effect) {
+  for (const auto& [name, value] : effect.metrics) metrics_[name] = value;
+}
+
+// One response of draw 1 and of draw 5, both of draw 3; some of an evaluation; a greedy baseline.
+bool SimulatedJob::FailsForGood(const TrajectoryInfo& t) {
+  switch (t.purpose) {
+    case v1::PURPOSE_TRAIN:
+      return t.draw % 4 == 1 ? t.sample == 0 : t.draw % 4 == 3;
+    case v1::PURPOSE_EVAL:
+      return t.draw == 2;
+    default:
+      return t.draw % 4 == 2;
+  }
 }
 
 void SimulatedJob::Do(const StopTask& effect) {
@@ -343,11 +367,14 @@ void SimulatedJob::Score(const StartTask& start, TaskDone& done) {
         << "not what it was made with";
   }
   std::vector<TrajectoryInfo> scored = start.args.group;
-  EXPECT_EQ(scored.size(), node.over() == "group" ? 2u : 0u);
+  const bool failing = options_.failing_rewards != Options::Failing::kNone;
+  if (!failing) EXPECT_EQ(scored.size(), node.over() == "group" ? 2u : 0u);
   for (uint32_t i = 0; i < scored.size(); ++i) {
-    EXPECT_EQ(scored[i].sample, i);
+    if (!failing) EXPECT_EQ(scored[i].sample, i);
     EXPECT_EQ(scored[i].draw, t.draw);
+    EXPECT_EQ(scored[i].failed, 0u);
   }
+  if (node.over() == "group" && scored.size() < 2) done.output.error = "it takes two to compare";
   scored.push_back(t);
   for (const std::string& input : node.inputs()) {
     for (int i = 0; i < dataflow.score_size(); ++i) {
@@ -355,7 +382,12 @@ void SimulatedJob::Score(const StartTask& start, TaskDone& done) {
       for (const auto& s : scored) EXPECT_EQ(s.scored >> i & 1, 1u) << "too early";
     }
   }
-  if (node.out() == "reward") {
+  const bool fails = options_.failing_rewards == Options::Failing::kAll ||
+                     (options_.failing_rewards == Options::Failing::kSome && FailsForGood(t));
+  if (node.out() == "reward" && fails) {
+    done.output.error = "the command ended";
+    done.output.infra_failed = true;
+  } else if (node.out() == "reward") {
     done.output.metrics["reward"] = t.sample % 2;
   } else {
     done.output.location = {++next_file_, 0, 20};

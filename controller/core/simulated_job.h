@@ -53,6 +53,10 @@ class SimulatedJob {
     size_t drawn_ahead = JobCoreOptions().drawn_ahead;
     std::vector<std::string> val_sources = {"", "", "", ""};  ///< Of its held-out examples.
     std::map<std::string, double> more_metrics;  ///< What every score and update reports besides.
+    /// Rewards that fail for good, for a reason of the infrastructure: of draws and samples that
+    /// FailsForGood names, or of all.
+    enum class Failing { kNone, kSome, kAll } failing_rewards = Failing::kNone;
+    bool error_reward = false;  ///< What failed is worth -1.
   };
   explicit SimulatedJob(const Options& options);
 
@@ -96,6 +100,10 @@ class SimulatedJob {
   bool InQueue() const { return !needs_.empty(); }
   /// As it was written last.
   const store::v1::JobRow& row() const { return row_; }
+  /// Whether no worker can tell its reward (Failing::kSome).
+  static bool FailsForGood(const TrajectoryInfo& t);
+  /// Metrics of the newest step and of the newest evaluation.
+  const std::map<std::string, double>& metrics() const { return metrics_; }
   /// Trajectory rows by serial.
   std::map<uint64_t, store::v1::TrajectoryRow>& rows() { return rows_; }
 
@@ -129,6 +137,7 @@ class SimulatedJob {
   void Do(const CommitCheckpoint& effect);
   void Do(const DeleteCheckpoint& effect) { disk_.erase(effect.checkpoint.step()); }
   void Do(const EmitEvent& effect);
+  void Do(const PutMetrics& effect);
   template <typename T>
   void Do(const T&) {}
   void Score(const StartTask& start, TaskDone& done);
@@ -183,6 +192,7 @@ class SimulatedJob {
   std::map<int64_t, std::vector<uint64_t>> trained_;
   std::map<int64_t, std::vector<uint64_t>> batches_;  // built, by step
   std::set<int64_t> evaluated_;
+  std::map<std::string, double> metrics_;
   int next_worker_ = 0;
   uint32_t next_file_ = 0;
   uint64_t epoch_ = 1;

@@ -193,7 +193,6 @@ void CheckReward(v1::JobSpec* spec, Checker& check) {
   BATON_NUMBER("reward", reward, command_processes, 1, 1, 64);
   BATON_NUMBER("reward", reward, timeout_seconds, 30.0, 0.001, 86400.0);
   if (!reward->has_method()) reward->set_method("compute_reward");
-  if (!reward->has_error_reward()) reward->set_error_reward(0);
 }
 
 void CheckAlgorithm(v1::JobSpec* spec, Checker& check) {

@@ -63,6 +63,8 @@ store::v1::TrajectoryRow ToRow(const TrajectoryInfo& info, int64_t step, uint64_
   row.set_scored_nodes(info.scored);
   for (const auto& [name, value] : info.scores) (*row.mutable_scores())[name] = value;
   row.set_error(info.error);
+  row.set_infra_failed(info.failed != 0);
+  row.set_failed_nodes(info.failed);
   row.set_finish_reason(info.finish_reason);
   row.set_file(info.location.file);
   row.set_offset(info.location.offset);
@@ -92,6 +94,7 @@ TrajectoryInfo FromRow(const store::v1::TrajectoryRow& row, uint64_t serial, uin
   const uint64_t in_order = (uint64_t{1} << std::min<uint32_t>(row.scored(), 63)) - 1;
   info.scored = row.scored_nodes() | in_order;
   for (const auto& [name, value] : row.scores()) info.scores[name] = value;
+  info.failed = row.failed_nodes();
   info.error = row.error();
   info.finish_reason = row.finish_reason();
   info.location = {row.file(), row.offset(), row.size()};

@@ -36,10 +36,13 @@ struct TrajectoryInfo {
   uint32_t sample = 0;
   uint64_t prompt_id = 0;
   TrajectoryState state = TrajectoryState::kPending;
-  uint64_t attempt = 0;         ///< Of the generation.
-  uint32_t failures = 0;        ///< Generations that ended with an error.
-  uint32_t losses = 0;          ///< Times its payload was lost.
-  uint64_t scored = 0;          ///< Score nodes done: bit i is node i of the dataflow.
+  uint64_t attempt = 0;   ///< Of the generation.
+  uint32_t failures = 0;  ///< Generations that ended with an error.
+  uint32_t losses = 0;    ///< Times its payload was lost.
+  uint64_t scored = 0;    ///< Score nodes done: bit i is node i of the dataflow.
+  /// Those of them that made nothing, for a reason of the infrastructure, and those that read what
+  /// they would have made. Not 0: it has no reward and takes no part in the batch.
+  uint64_t failed = 0;
   std::vector<NodeTry> tries;   ///< Of the score nodes, by node.
   uint64_t policy_version = 0;  ///< That generates or generated it.
   uint64_t incarnation = 0;     ///< In which that version was made.

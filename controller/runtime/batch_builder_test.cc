@@ -1,5 +1,8 @@
 #include "controller/runtime/batch_builder.h"
 
+#include <cmath>
+#include <tuple>
+
 #include <map>
 #include <string>
 #include <vector>
@@ -97,6 +100,38 @@ TEST(MakeBatch, LogProbsOfTheActorGoBeforeThoseOfTheRollout) {
   EXPECT_NEAR(batch->event.metrics.at("actor/reward_kl_penalty"), 1, 1e-6);
   EXPECT_NEAR(batch->event.metrics.at("rollout_corr/log_prob_abs_diff"), (8.0 + 0) / 2, 1e-6);
   EXPECT_THAT(Read(batch->trajectories[0], "rollout_log_prob"), ElementsAre(-9, -1));
+}
+
+// Of a response without a reward nothing is known: the others of its group are compared with each
+// other alone.
+TEST(MakeBatch, AGroupThatMissesAResponseIsComparedWithinItself) {
+  const v1::Dataflow graph = Graph(R"(advantage { estimator: "grpo" })");
+  BuildBatch ask;
+  for (const auto& [draw, sample, reward] :
+       {std::tuple{0, 0, 1.0}, {0, 1, 0.0}, {0, 3, 1.0}, {1, 0, 4.0}, {1, 1, 2.0}}) {
+    TrajectoryInfo& info = ask.trajectories.emplace_back();
+    info.draw = static_cast<uint64_t>(draw);
+    info.sample = static_cast<uint32_t>(sample);
+    info.tokens = 2;
+    info.scores = {{"reward", reward}};
+  }
+  std::vector<v1::Trajectory> payloads(5);
+  for (v1::Trajectory& payload : payloads) {
+    *payload.add_columns() = Floats("rollout_log_prob", {-1, -1});
+  }
+  const auto batch = MakeBatch(graph, ask, payloads);
+  ASSERT_TRUE(batch.ok()) << batch.status();
+  ASSERT_EQ(batch->trajectories.size(), 5u);
+  // 1, 0, 1: mean 2/3, standard deviation (n - 1) sqrt(1/3). 4, 2: mean 3, sqrt(2).
+  const double third = 1.0 / 3, deviation = std::sqrt(third) + 1e-6;
+  const std::vector<double> expected = {third / deviation, -2 * third / deviation,
+                                        third / deviation, 1 / (std::sqrt(2.0) + 1e-6),
+                                        -1 / (std::sqrt(2.0) + 1e-6)};
+  for (size_t i = 0; i < 5; ++i) {
+    const auto advantages = Read(batch->trajectories[i], "advantages");
+    ASSERT_EQ(advantages.size(), 1u);
+    EXPECT_NEAR(advantages[0], expected[i], 1e-6) << i;
+  }
 }
 
 DataSet ThreeTexts() {

@@ -82,6 +82,7 @@ struct PayloadReader : std::enable_shared_from_this<PayloadReader> {
     t->set_policy_version(row.policy_version());
     for (const auto& [name, value] : row.scores()) (*t->mutable_scores())[name] = value;
     if (!row.error().empty()) t->set_error(row.error());
+    t->set_infra_failed(row.infra_failed());
   }
 };
 

@@ -503,6 +503,7 @@ void JobRuntime::OnResult(const std::string& worker, const TaskRef& ref, v1::Tas
     done.status = status;
     done.role_lost = ErrorReason(status) == "ROLE_NOT_HELD";
     done.output.error = result.error();
+    done.output.infra_failed = result.infra_failed();
     for (const auto& [name, value] : result.metrics()) done.output.metrics[name] = value;
     const bool columns = ref.kind == TaskKind::kScore && status.ok() && result.columns_size() > 0;
     if (!columns) return Run(done);

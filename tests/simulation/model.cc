@@ -28,6 +28,7 @@ v1::JobSpec SpecOf(const JobPlan& plan) {
   spec.mutable_rollout()->set_n(plan.samples);
   spec.mutable_algorithm()->set_filter_groups(plan.filter);
   spec.mutable_reward()->add_rules()->set_type("numeric");
+  spec.mutable_reward()->set_error_reward(0);  // a score that failed for good leaves no gap
   spec.mutable_algorithm()->set_use_kl_loss(plan.reference);
   spec.mutable_algorithm()->set_recompute_log_prob(plan.recompute);
   if (plan.critic) spec.mutable_algorithm()->set_preset("ppo");

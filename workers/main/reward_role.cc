@@ -133,7 +133,8 @@ absl::StatusOr<v1::TaskResult> RewardRole::Compute(const v1::Score& score,
   const std::string name = OutputName(score, "reward");
   if (!scored.error.empty()) {
     result.set_error(ReplaceInvalidUtf8(scored.error));
-    metrics[name] = spec_.error_reward();
+    result.set_infra_failed(scored.infra_failed);
+    if (!scored.infra_failed || spec_.has_error_reward()) metrics[name] = spec_.error_reward();
     return result;
   }
   for (const auto& [name, value] : scored.scores) metrics[name] = value;

@@ -30,7 +30,8 @@ absl::StatusOr<std::unique_ptr<reward::RewardFunction>> MakeReward(
     const v1::RewardSpec& spec, const CommandPermission& commands = {});
 
 /// Serves "compute_reward" on several threads: commands answer slowly. A response that cannot be
-/// scored is worth spec.reward.error_reward, with the reason in TaskResult.error. A command that
+/// scored is worth spec.reward.error_reward (0 if unset), with the reason in TaskResult.error; if
+/// that is no fault of the response (infra_failed), only where error_reward is set. A command that
 /// was given up is ABORTED, which ends the job.
 class RewardRole {
  public:

@@ -97,6 +97,31 @@ TEST_F(RewardRoleTest, AResponseThatCannotBeJudgedIsWorthTheErrorReward) {
   EXPECT_THAT(result.error(), HasSubstr("numeric"));
 }
 
+TEST_F(RewardRoleTest, ACommandThatEndsGivesNoReward) {
+  v1::RewardSpec reward;
+  reward.set_command("read line; exit 3");
+  ASSERT_EQ(Assign(reward).status().code(), 0);
+  v1::TaskResult result = Judge("132", "132");
+  EXPECT_EQ(result.status().code(), 0);
+  EXPECT_TRUE(result.infra_failed());
+  EXPECT_THAT(result.error(), HasSubstr("exited with code 3"));
+  EXPECT_TRUE(result.metrics().empty());
+  reward.set_error_reward(-1);  // who asks for it
+  ASSERT_EQ(Assign(reward).status().code(), 0);
+  result = Judge("132", "132");
+  EXPECT_TRUE(result.infra_failed());
+  EXPECT_EQ(result.metrics().at("reward"), -1);
+}
+
+TEST_F(RewardRoleTest, AnAnswerThatNoRuleCanReadIsNoFaultOfTheInfrastructure) {
+  v1::RewardSpec reward;
+  *reward.add_rules() = Numeric(1);
+  ASSERT_EQ(Assign(reward).status().code(), 0);
+  const v1::TaskResult result = Judge("#132", "not a number");
+  EXPECT_FALSE(result.infra_failed());
+  EXPECT_EQ(result.metrics().at("reward"), 0);
+}
+
 TEST_F(RewardRoleTest, ABadRuleIsNamed) {
   v1::RewardSpec reward;
   *reward.add_rules() = Numeric(1);

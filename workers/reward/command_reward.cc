@@ -51,14 +51,17 @@ std::string BadReply(absl::string_view what, const std::string& line) {
 RewardResult ParseReply(const std::string& line) {
   RewardResult result;
   const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  const auto fail = [&](std::string error) {
+  const auto fail = [&](std::string error, bool infra_failed = true) {
     RewardResult failed;
     failed.error = std::move(error);
+    failed.infra_failed = infra_failed;
     return failed;
   };
   if (const auto error = json.find("error"); error != json.end() && !error->is_null()) {
+    const auto infra = json.find("infra_failed");
     return fail(absl::StrCat("the command says: ",
-                             error->is_string() ? error->get<std::string>() : error->dump()));
+                             error->is_string() ? error->get<std::string>() : error->dump()),
+                infra != json.end() && infra->is_boolean() && infra->get<bool>());
   }
   bool has_reward = false;
   for (const auto& [key, value] : json.items()) {
@@ -116,6 +119,7 @@ class CommandReward : public RewardFunction {
         results[places[i]] = ParseReply(*reply);
       } else {
         results[places[i]].error = std::string(reply.status().message());
+        results[places[i]].infra_failed = true;
       }
     }
     return results;

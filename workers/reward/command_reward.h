@@ -9,7 +9,9 @@
 // "prompt" is what the data set has under this key, before any chat template: a text, or a list of
 // {"role": …, "content": …}. "reward" is a finite number. Further numbers (or true, false) are kept
 // as scores. A reply
-// {"id": 7, "error": "text"} says that this response cannot be scored. Replies may come in any
+// {"id": 7, "error": "text"} says that this response cannot be scored; with "infra_failed": true
+// that the reason is no fault of the response, as it is when the command ends, writes no reply that
+// can be read or is too slow. Replies may come in any
 // order. Several requests may be sent before the first reply; what is written to stderr is kept
 // for error messages. The command ends when its stdin does. See command_pool.h for faults.
 #ifndef BATON_WORKERS_REWARD_COMMAND_REWARD_H_

@@ -52,6 +52,8 @@ for line in sys.stdin:
         del reply["reward"]
     if x == "error":
         reply["error"] = "cannot judge this"
+    if x == "down":
+        reply = {"id": r["id"], "error": "the sandbox is down", "infra_failed": True}
     if x == "partial":
         sys.stdout.write('{"id": 1, "rew')
         sys.stdout.flush()
@@ -111,7 +113,7 @@ class CommandRewardTest : public testing::Test {
   }
 
   // Scores `bad` among good ones; the good ones must not notice. Returns the bad one's error.
-  std::string ErrorAmongGood(const std::string& bad) {
+  std::string ErrorAmongGood(const std::string& bad, bool infra_failed = true) {
     auto reward = Create();
     const auto results = reward->ScoreBatch(Inputs(12, {{5, bad}}));
     EXPECT_TRUE(results.ok()) << results.status();
@@ -120,6 +122,7 @@ class CommandRewardTest : public testing::Test {
       EXPECT_EQ((*results)[i].error, "") << i;
       EXPECT_EQ((*results)[i].reward, 1) << i;
     }
+    EXPECT_EQ((*results)[5].infra_failed, infra_failed) << bad;
     return (*results)[5].error;
   }
 
@@ -230,7 +233,8 @@ TEST_F(CommandRewardTest, NonsenseIsAnErrorOfThatResponseWithItsText) {
   EXPECT_THAT(ErrorAmongGood("nan"), HasSubstr("NaN"));
   EXPECT_THAT(ErrorAmongGood("text"), AllOf(HasSubstr("\"reward\""), HasSubstr("\"one\"")));
   EXPECT_THAT(ErrorAmongGood("none"), HasSubstr("no \"reward\""));
-  EXPECT_EQ(ErrorAmongGood("error"), "the command says: cannot judge this");
+  EXPECT_EQ(ErrorAmongGood("error", /*infra_failed=*/false), "the command says: cannot judge this");
+  EXPECT_EQ(ErrorAmongGood("down"), "the command says: the sandbox is down");
   EXPECT_THAT(ErrorAmongGood("partial"), HasSubstr(R"({"id": 1, "rew)"));
 }
 

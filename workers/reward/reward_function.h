@@ -38,6 +38,9 @@ struct RewardResult {
   /// Further numbers by name, above all "accuracy": 1 when the response is correct, else 0.
   std::map<std::string, double> scores;
   std::string error;  ///< Not empty: THIS response could not be scored, and why. Valid UTF-8.
+  /// What failed says nothing of the response: a process that ended, a time limit, a reply that
+  /// cannot be read. Only with `error`.
+  bool infra_failed = false;
 };
 
 /// Scores responses. Implementations are safe to call from any number of threads at once.

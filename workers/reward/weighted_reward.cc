@@ -12,6 +12,7 @@ namespace {
 
 void Add(const WeightedPart& part, const RewardResult& from, RewardResult* to) {
   if (!from.error.empty()) {
+    to->infra_failed |= from.infra_failed;
     absl::StrAppend(&to->error, to->error.empty() ? "" : "; ", part.name, ": ", from.error);
     return;
   }

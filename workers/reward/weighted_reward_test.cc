@@ -50,6 +50,12 @@ TEST(WeightedRewardTest, ErrorsNameThePart) {
   auto reward = Make(Part("a", 1, RewardResult{2, {}, ""}), Part("b", 1, RewardResult{0, {}, "no"}),
                      Part("c", 1, RewardResult{0, {}, "nor this"}));
   EXPECT_EQ((*reward)->Score({})->error, "b: no; c: nor this");
+  EXPECT_FALSE((*reward)->Score({})->infra_failed);
+  RewardResult crashed;
+  crashed.error = "crashed";
+  crashed.infra_failed = true;
+  auto infra = Make(Part("a", 1, RewardResult{0, {}, "no"}), Part("b", 1, crashed));
+  EXPECT_TRUE((*infra)->Score({})->infra_failed);
   auto broken = Make(Part("d", 1, absl::UnavailableError("gone")));
   const auto status = (*broken)->Score({}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);

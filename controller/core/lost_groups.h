@@ -1,0 +1,34 @@
+// Groups of responses that failures of the infrastructure left without enough rewards.
+#ifndef BATON_CONTROLLER_CORE_LOST_GROUPS_H_
+#define BATON_CONTROLLER_CORE_LOST_GROUPS_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "baton/v1/job_spec.pb.h"
+#include "controller/core/trajectory.h"
+
+namespace baton::controller {
+
+/// So many responses to a prompt must have a reward for any to be trained on. 2 where they are
+/// compared with each other: by the estimator (EstimatorNeeds::groups), or by a score node over the
+/// group; else, and where rollout.n is 1, 1. `spec` and `dataflow` are a job's effective ones.
+uint32_t LeastResponses(const v1::JobSpec& spec, const v1::Dataflow& dataflow);
+
+/// The draws of `trajectories` (a step's, all READY) that have fewer than `least` training
+/// responses with a reward, or whose greedy baseline has none.
+std::set<uint64_t> LostGroups(const std::map<uint64_t, TrajectoryInfo>& trajectories,
+                              uint32_t least);
+
+/// True when some of `mates`, the responses to one prompt, never had an output of `nodes`.
+bool LacksInputs(const std::vector<TrajectoryInfo*>& mates, uint64_t nodes);
+
+/// The error of the last response without a reward; empty: all have one.
+std::string LastError(const std::map<uint64_t, TrajectoryInfo>& trajectories);
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_LOST_GROUPS_H_
