@@ -195,7 +195,8 @@ void Controller::Delete(const std::shared_ptr<JobRuntime>& job,
 // Deletions of everything that the store has of a job.
 absl::StatusOr<std::vector<store::Write>> Controller::RowsOf(const std::string& name) {
   std::vector<store::Write> writes = {{kJobTable, name, std::nullopt},
-                                      {kSpecTable, name, std::nullopt}};
+                                      {kSpecTable, name, std::nullopt},
+                                      {kRestoreTable, name, std::nullopt}};
   for (const char* table : {kEventTable, kMetricTable, kTrajectoryTable, kLogTable}) {
     BATON_ASSIGN_OR_RETURN(auto rows, store_->Scan(table, NumberRange(name, 0)));
     for (const store::Row& row : rows) writes.push_back({table, row.key, std::nullopt});
