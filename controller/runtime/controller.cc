@@ -7,8 +7,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "boost/asio/post.hpp"
-#include "controller/core/check_row.h"
-#include "controller/core/roles.h"
 #include "controller/runtime/session_state.h"
 #include "controller/runtime/tables.h"
 #include "sdk/base/digest.h"
@@ -18,16 +16,6 @@
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
-namespace {
-
-absl::Status CommitNow(store::Store& store, std::vector<store::Write> writes) {
-  std::promise<absl::Status> promise;
-  store.Commit(std::move(writes), [&](absl::Status status) { promise.set_value(status); });
-  return promise.get_future().get();
-}
-
-}  // namespace
-
 std::string FullJobName(const std::string& name, const std::string& project) {
   if (name.rfind("projects/", 0) == 0) return name;
   return absl::StrCat("projects/", project.empty() ? "default" : project, "/jobs/", name);
@@ -62,10 +50,10 @@ absl::StatusOr<std::unique_ptr<Controller>> Controller::Create(ControllerOptions
   return controller;
 }
 
-absl::Status Controller::RestoreSpec(const std::string& name, v1::Job* job) {
-  BATON_ASSIGN_OR_RETURN(const auto stored, store_->Get(kSpecTable, name));
-  if (stored.has_value() && job->MergeFromString(*stored)) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("the spec of job ", name, " is missing or damaged"));
+absl::Status Controller::CommitNow(std::vector<store::Write> writes) {
+  std::promise<absl::Status> promise;
+  store_->Commit(std::move(writes), [&](absl::Status status) { promise.set_value(status); });
+  return promise.get_future().get();
 }
 
 absl::Status Controller::Restore() {
@@ -89,60 +77,15 @@ absl::Status Controller::Restore() {
   ++context_.epoch;
   BATON_ASSIGN_OR_RETURN(const std::string fresh, RandomHex(32));
   context_.secret = secret.has_value() ? *secret : fresh;
-  BATON_RETURN_IF_ERROR(CommitNow(*store_, {{kMetaTable, "epoch", absl::StrCat(context_.epoch)},
-                                            {kMetaTable, "secret", context_.secret}}));
+  BATON_RETURN_IF_ERROR(CommitNow({{kMetaTable, "epoch", absl::StrCat(context_.epoch)},
+                                   {kMetaTable, "secret", context_.secret}}));
   cluster_ = std::make_unique<ClusterCore>(context_.epoch, options_.cluster);
   BATON_RETURN_IF_ERROR(ReadProjects());
   BATON_RETURN_IF_ERROR(ReadDrains());
 
-  std::map<std::string, std::pair<int, int64_t>> queue;  // priority, order
-  BATON_ASSIGN_OR_RETURN(auto rows, store_->Scan(kJobTable, {}));
-  std::vector<std::shared_ptr<JobRuntime>> restored;
-  for (const store::Row& stored : rows) {
-    store::v1::JobRow row;
-    if (!row.ParseFromString(stored.value)) {
-      return absl::DataLossError(absl::StrCat("the row of job ", stored.key, " is damaged"));
-    }
-    // A row may hold the spec itself, as all once did: from here on it stands in a row of its own.
-    const bool with_spec = row.job().has_effective_spec();
-    if (!with_spec) BATON_RETURN_IF_ERROR(RestoreSpec(stored.key, row.mutable_job()));
-    Upgrade(row);
-    absl::Status good = CheckRow(row);
-    if (good.ok() && row.job().name() != stored.key) good = absl::DataLossError(row.job().name());
-    if (!good.ok()) {
-      return absl::DataLossError(
-          absl::StrCat("the row of job ", stored.key, " is damaged: ", good.message()));
-    }
-    if (with_spec) {
-      v1::Job job = row.job();
-      BATON_RETURN_IF_ERROR(
-          CommitNow(*store_, {{kSpecTable, stored.key, TakeSubmitted(&job)->SerializeAsString()}}));
-    }
-    std::map<uint64_t, store::v1::TrajectoryRow> trajectories;
-    if (IsActive(row.job().state()) && row.kept_steps_size() > 0) {
-      const uint64_t first = row.kept_steps(row.kept_steps_size() - 1).first_serial();
-      BATON_ASSIGN_OR_RETURN(auto kept,
-                             store_->Scan(kTrajectoryTable, NumberRange(stored.key, first)));
-      for (const store::Row& t : kept) {
-        if (!trajectories[KeyNumber(t.key)].ParseFromString(t.value)) {
-          return absl::DataLossError(absl::StrCat("trajectory row ", t.key, " is damaged"));
-        }
-      }
-    }
-    store::ScanOptions newest = NumberRange(stored.key, 0);
-    newest.reverse = true;
-    newest.limit = 1;
-    BATON_ASSIGN_OR_RETURN(auto log, store_->Scan(kLogTable, newest));
-    const int64_t next_log = log.empty() ? 1 : static_cast<int64_t>(KeyNumber(log[0].key)) + 1;
-    auto job = std::make_shared<JobRuntime>(
-        &context_, JobCore(row, trajectories, context_.epoch, options_.core), next_log,
-        /*stored=*/true);
-    absl::MutexLock lock(&mu_);
-    jobs_[stored.key] = job;
-    order_[stored.key] = row.submit_order();
-    next_order_ = std::max(next_order_, row.submit_order() + 1);
-    restored.push_back(job);
-  }
+  BATON_ASSIGN_OR_RETURN(marks_, RestoreMarks::Open(options_.data_root + "/restoring"));
+  context_.marks = marks_.get();
+  BATON_ASSIGN_OR_RETURN(const auto restored, RestoreJobs());
   CleanJobFolders(options_.data_root + "/jobs", [this](const std::string& job) {
     const size_t slash = job.find('/');
     absl::MutexLock lock(&mu_);

@@ -21,11 +21,13 @@
 #include "boost/asio/strand.hpp"
 #include "boost/asio/thread_pool.hpp"
 #include "controller/core/cluster_core.h"
+#include "controller/core/step_size.h"
 #include "controller/runtime/controller_interface.h"
 #include "controller/runtime/job_folders.h"
 #include "controller/runtime/job_runtime.h"
 #include "controller/runtime/lease_book.h"
 #include "controller/runtime/path_guard.h"
+#include "controller/runtime/restore_marks.h"
 
 namespace baton::controller {
 
@@ -42,6 +44,11 @@ struct ControllerOptions {
   std::vector<std::string> allowed_paths;
   /// Shared with the relays, which then want a capability of whoever publishes; empty: with none.
   std::string relay_key;
+  StepLimits step_limits;                       ///< Of projects that have none of their own.
+  uint64_t max_data_bytes = uint64_t{8} << 30;  ///< Of one list of files of a spec.
+  /// Jobs that are not restored (STATE_FAILED, QUARANTINED), and such that are tried again; names,
+  /// full or of project `default`. Create answers NOT_FOUND for one that there is not.
+  std::vector<std::string> quarantine, unquarantine;
   ClusterOptions cluster;
   JobCoreOptions core;
   absl::Duration tick = absl::Milliseconds(250);
@@ -112,7 +119,14 @@ class Controller : public ControllerInterface {
 
   explicit Controller(ControllerOptions options);
   absl::Status Restore();
+  absl::Status CommitNow(std::vector<store::Write> writes);
+
+  // controller_restore.cc.
   absl::Status RestoreSpec(const std::string& name, v1::Job* job);
+  absl::Status ReadRestores();
+  absl::StatusOr<std::shared_ptr<JobRuntime>> RestoreJob(const store::Row& stored);
+  std::shared_ptr<JobRuntime> SetAside(const store::Row& stored, const std::string& reason);
+  absl::StatusOr<std::vector<std::shared_ptr<JobRuntime>>> RestoreJobs();
 
   // controller_jobs.cc.
   /// A job that is in the store.
@@ -184,6 +198,8 @@ class Controller : public ControllerInterface {
   // controller_projects.cc.
   absl::Status ReadProjects();
   absl::Status CheckJobQuota(const std::string& project) const;
+  /// The project's own limits, or the controller's.
+  StepLimits LimitsOf(const std::string& project) const;
 
   // controller_drains.cc.
   absl::Status ReadDrains();
@@ -207,7 +223,9 @@ class Controller : public ControllerInterface {
   const PathGuard paths_;
   RealClock clock_;
   std::unique_ptr<store::Store> store_;
+  std::unique_ptr<RestoreMarks> marks_;
   RuntimeContext context_;
+  std::map<std::string, store::v1::RestoreRow> restores_;  // as this controller found them
 
   WorkerDirectory directory_;
   LeaseBook leases_;

@@ -13,6 +13,7 @@
 #include "controller/core/presets.h"
 #include "controller/core/roles.h"
 #include "controller/core/spec.h"
+#include "controller/core/step_size.h"
 #include "controller/runtime/controller.h"
 #include "controller/runtime/folders.h"
 #include "controller/runtime/job_folders.h"
@@ -104,24 +105,47 @@ std::vector<v1::FieldViolation> Controller::CheckFiles(v1::JobSpec* effective,
     }
   }
   if (out.empty()) out = CheckModelConfigs(*effective);
-  auto check = [&](const std::string& field, const auto& files, const DataSetOptions& options) {
+  // Answers how many examples there are.
+  auto check = [&](const std::string& field, const auto& files,
+                   const DataSetOptions& options) -> uint64_t {
     std::vector<std::string> paths;
+    uint64_t bytes = 0;
     for (const std::string& file : files) {
       paths.push_back(absl::StartsWith(file, "/") ? file
                                                   : absl::StrCat(options_.data_root, "/", file));
       const absl::Status open = paths_.Check(paths.back(), project);
-      if (open.ok()) continue;
-      out.push_back(Violation(field, std::string(open.message())));
-      return;  // nothing of it is read
+      if (!open.ok()) {
+        out.push_back(Violation(field, std::string(open.message())));
+        return 0;  // nothing of it is read
+      }
+      std::error_code code;
+      if (!fs::exists(paths.back(), code)) continue;   // reading it says so
+      if (!fs::is_regular_file(paths.back(), code)) {  // a pipe or a device may never end
+        out.push_back(Violation(field, absl::StrCat(paths.back(), " is not a file")));
+        return 0;
+      }
+      bytes += fs::file_size(paths.back(), code);
     }
-    for (const std::string& problem : ReadDataSet(paths, options).problems) {
-      out.push_back(Violation(field, problem));
+    if (bytes > options_.max_data_bytes) {
+      out.push_back(Violation(
+          field, absl::StrCat("the files have ", bytes, " bytes together, at most ",
+                              options_.max_data_bytes,
+                              ", for the controller holds them in memory; give fewer or smaller "
+                              "ones, or start it with a larger --max-data-bytes")));
+      return 0;
     }
+    const DataSet data = ReadDataSet(paths, options);
+    for (const std::string& problem : data.problems) out.push_back(Violation(field, problem));
+    return data.examples.size();
   };
   check("spec.data.train_files", effective->data().train_files(),
         OptionsOf(effective->kind(), /*held_out=*/false));
-  check("spec.data.val_files", effective->data().val_files(),
-        OptionsOf(effective->kind(), /*held_out=*/true));
+  const uint64_t held_out = check("spec.data.val_files", effective->data().val_files(),
+                                  OptionsOf(effective->kind(), /*held_out=*/true));
+  if (std::string large = EvaluationTooLarge(*effective, held_out, LimitsOf(project));
+      !large.empty()) {
+    out.push_back(Violation("spec.data.val_files", large));
+  }
   check("spec.data.pretrain_files", effective->data().pretrain_files(),
         OptionsOf(v1::JOB_KIND_SFT, /*held_out=*/false));
   return out;
@@ -147,6 +171,7 @@ void Controller::ValidateJob(v1::ValidateJobRequest request,
         if (!access::ValidId(project)) return InvalidName("project", project);
         CheckedSpec checked = CheckSpec(request.spec());
         v1::ValidateJobResponse answer;
+        CheckStepSize(checked.effective, checked.dataflow, LimitsOf(project), &checked.violations);
         for (v1::FieldViolation& violation : CheckFiles(&checked.effective, project)) {
           checked.violations.push_back(std::move(violation));
         }
@@ -263,6 +288,7 @@ absl::StatusOr<store::v1::JobRow> Controller::FromSpec(v1::JobSpec spec, v1::Job
                                                        StagedFolder* staged) {
   CheckedSpec checked = CheckSpec(spec);
   const std::string project = access::ProjectOf(job.name());
+  CheckStepSize(checked.effective, checked.dataflow, LimitsOf(project), &checked.violations);
   for (v1::FieldViolation& violation : CheckFiles(&checked.effective, project)) {
     checked.violations.push_back(std::move(violation));
   }

@@ -114,7 +114,8 @@ void Controller::Delete(const std::shared_ptr<JobRuntime>& job, const JobRuntime
     return;
   }
   std::vector<store::Write> last = {{kJobTable, job->name(), std::nullopt},
-                                    {kSpecTable, job->name(), std::nullopt}};
+                                    {kSpecTable, job->name(), std::nullopt},
+                                    {kRestoreTable, job->name(), std::nullopt}};
   {
     absl::MutexLock lock(&mu_);
     for (const std::string& key : requests_of_[job->name()]) {

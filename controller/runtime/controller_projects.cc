@@ -27,6 +27,9 @@ absl::Status Check(const v1::Project& project) {
   for (const int limit : {project.max_jobs(), project.max_workers(), project.max_watches()}) {
     if (limit < 0) return wrong("a limit is at least 1, or 0 for none");
   }
+  for (const int64_t limit : {project.max_step_responses(), project.max_step_tokens()}) {
+    if (limit < 0) return wrong("a limit of a step is at least 1, or 0 for the controller's own");
+  }
   return absl::OkStatus();
 }
 
@@ -72,6 +75,14 @@ v1::Project Controller::ProjectNamed(const std::string& project) const {
   never_set.set_project(project);
   never_set.set_weight(1);
   return never_set;
+}
+
+StepLimits Controller::LimitsOf(const std::string& project) const {
+  const v1::Project own = ProjectNamed(project);
+  StepLimits limits = options_.step_limits;
+  if (own.max_step_responses() > 0) limits.responses = own.max_step_responses();
+  if (own.max_step_tokens() > 0) limits.tokens = own.max_step_tokens();
+  return limits;
 }
 
 // RESOURCE_EXHAUSTED when the project has as many unfinished jobs as it may.

@@ -9,6 +9,7 @@
 #include "controller/access/caller.h"
 #include "controller/core/check_row.h"
 #include "controller/core/roles.h"
+#include "controller/core/step_size.h"
 #include "controller/runtime/checkpoint_files.h"
 #include "controller/runtime/controller.h"
 #include "controller/runtime/folders.h"
@@ -132,9 +133,9 @@ absl::StatusOr<store::v1::JobRow> Controller::FromCheckpoint(const Origin& origi
     effective.mutable_model()->set_path(staged->Stage(copied).string());
   }
   BATON_RETURN_IF_ERROR(RestoreUploads(effective, from));
-  if (const auto violations = CheckFiles(&effective, project); !violations.empty()) {
-    return MakeSpecError(violations);
-  }
+  auto violations = CheckFiles(&effective, project);
+  CheckStepSize(effective, saved.job().dataflow(), LimitsOf(project), &violations);
+  if (!violations.empty()) return MakeSpecError(violations);
   if (!copied.empty()) effective.mutable_model()->set_path(staged->Final(copied).string());
   const int64_t step = saved.job().step();
   const std::string own = absl::StrCat("checkpoints/step-", step);

@@ -75,7 +75,7 @@ std::string JobRuntime::Directory(const std::string& data_root, const std::strin
 }
 
 JobRuntime::JobRuntime(const RuntimeContext* context, JobCore core, int64_t next_log_sequence,
-                       bool stored)
+                       bool stored, std::shared_ptr<const v1::Job> set_aside)
     : context_(context),
       name_(core.name()),
       token_name_(absl::StrCat(name_, "#", core.Brief().uid())),
@@ -84,10 +84,12 @@ JobRuntime::JobRuntime(const RuntimeContext* context, JobCore core, int64_t next
       held_at_start_(core.HeldWorkers()),
       priority_(core.effective_spec().priority()),
       needed_features_(NeededFeatures(core.effective_spec())),
-      submitted_(core.submitted()),
+      set_aside_(set_aside != nullptr),
+      submitted_(set_aside_ ? std::move(set_aside) : core.submitted()),
       strand_(boost::asio::make_strand(context->strands->get_executor())),
       disk_(boost::asio::make_strand(context->disk->get_executor())),
       core_(std::move(core)),
+      restoring_(stored && !IsTerminal(core_.state())),
       next_log_sequence_(next_log_sequence),
       logs_ended_(IsTerminal(core_.state())),
       stored_(stored),
@@ -111,8 +113,10 @@ void JobRuntime::OnStrand(std::function<void()> work) {
 
 void JobRuntime::Start(std::vector<store::Write> extra, std::function<void()> done) {
   OnStrand([this, extra = std::move(extra), done = std::move(done)]() mutable {
+    const auto mark = MarkRestoration();
     Effects effects = core_.Start(context_->clock->Now());
     std::vector<store::Write> writes = RowsOf(effects);
+    EndRestoration(&writes);
     for (store::Write& write : extra) writes.push_back(std::move(write));
     Finish(std::move(effects), std::move(writes), std::move(done));
   });
@@ -178,10 +182,23 @@ void JobRuntime::PostAndDescribe(Event event, std::function<absl::Status(const J
   });
 }
 
+RestoreMarks::Mark JobRuntime::MarkRestoration() const {
+  return restoring_ && context_->marks != nullptr ? context_->marks->On(name_)
+                                                  : RestoreMarks::Mark();
+}
+
+void JobRuntime::EndRestoration(std::vector<store::Write>* writes) {
+  if (!restoring_ || (IsActive(core_.state()) && !core_.knows_trajectories())) return;
+  restoring_ = false;
+  if (forget_restoration_) writes->push_back({kRestoreTable, name_, std::nullopt});
+}
+
 void JobRuntime::Run(const Event& event, std::function<void()> after, const ExtraRow& extra) {
+  const auto mark = MarkRestoration();
   Effects effects = core_.Handle(event, context_->clock->Now());
   std::vector<store::Write> writes = RowsOf(effects);
   if (extra) writes.push_back(extra(core_.Brief()));
+  EndRestoration(&writes);
   Finish(std::move(effects), std::move(writes), std::move(after));
   HearHeld();
 }
@@ -206,7 +223,7 @@ std::vector<store::Write> JobRuntime::RowsOf(const Effects& effects) {
 
 void JobRuntime::Finish(Effects effects, std::vector<store::Write> writes,
                         std::function<void()> after) {
-  if (retired_) {
+  if (retired_ || set_aside_) {
     effects.clear();
     writes.clear();
     changed_ = nullptr;
@@ -375,7 +392,7 @@ std::unique_ptr<Subscription> JobRuntime::Watch(int64_t after_revision,
     OnReaders([this, subscriber, after_revision] {
       auto history =
           ReadHistory<v1::JobEvent>(*context_->store, kEventTable, name_, after_revision);
-      OnStrand([this, subscriber, after_revision, history = std::move(history)] {
+      OnStrand([this, subscriber, after_revision, history = std::move(history)]() mutable {
         if (!history.ok()) return events_.Failed(subscriber, history.status());
         if (after_revision > 0 && !history->empty() &&
             history->front().revision() > after_revision + 1) {
@@ -385,6 +402,13 @@ std::unique_ptr<Subscription> JobRuntime::Watch(int64_t after_revision,
                                                        " are no longer kept; the oldest is ",
                                                        history->front().revision(),
                                                        " (0 asks for all that are kept)")));
+        }
+        if (set_aside_) {  // the end that no row tells
+          v1::JobEvent& end = history->emplace_back();
+          end.set_revision(core_.Brief().revision() + 1);
+          end.set_type("state");
+          end.set_state(core_.state());
+          end.set_message(core_.Brief().error().message());
         }
         events_.CaughtUp(subscriber, *history, IsTerminal(state()));
       });

@@ -29,6 +29,7 @@
 #include "controller/runtime/feed.h"
 #include "controller/runtime/gate.h"
 #include "controller/runtime/job_rows.h"
+#include "controller/runtime/restore_marks.h"
 #include "controller/runtime/worker_directory.h"
 #include "controller/store/store.h"
 #include "sdk/base/clock.h"
@@ -45,6 +46,7 @@ struct RuntimeContext {
   store::Store* store = nullptr;
   WorkerDirectory* workers = nullptr;
   const Clock* clock = nullptr;
+  RestoreMarks* marks = nullptr;  ///< Null: nobody asks in whose turn the controller died.
   std::string data_root;
   KeptRows kept;
   bool sync_payloads = false;  ///< Before the rows that name them are committed.
@@ -61,7 +63,12 @@ struct RuntimeContext {
 class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
  public:
   /// `stored`: the job was read from the store; otherwise Start writes its first rows.
-  JobRuntime(const RuntimeContext* context, JobCore core, int64_t next_log_sequence, bool stored);
+  /// `set_aside`: the job cannot be restored. `core` is a stand-in that has ended, these specs are
+  /// shown, and nothing is ever written: its rows stay as they are.
+  JobRuntime(const RuntimeContext* context, JobCore core, int64_t next_log_sequence, bool stored,
+             std::shared_ptr<const v1::Job> set_aside = nullptr);
+  /// Before Start: when the job has been restored, its row of kRestoreTable goes.
+  void ForgetRestoration() { forget_restoration_ = true; }
 
   /// First call. `extra` rows are committed together with the job's first; `done` is called
   /// after that.
@@ -144,6 +151,8 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
     std::vector<v1::Trajectory> trajectories;
   };
 
+  RestoreMarks::Mark MarkRestoration() const;
+  void EndRestoration(std::vector<store::Write>* writes);
   void Run(const Event& event, std::function<void()> after = nullptr,
            const ExtraRow& extra = nullptr);
   void Finish(Effects effects, std::vector<store::Write> writes, std::function<void()> after);
@@ -212,6 +221,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   const std::map<std::string, std::string> held_at_start_;
   const int priority_;
   const std::map<std::string, std::string> needed_features_;
+  const bool set_aside_;
   const std::shared_ptr<const v1::Job> submitted_;  // spec, effective_spec, dataflow
   boost::asio::strand<boost::asio::thread_pool::executor_type> strand_;
   boost::asio::strand<boost::asio::thread_pool::executor_type> disk_;
@@ -222,6 +232,10 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   std::shared_ptr<const v1::Job> changed_;  // by the turn that is being made; null: it was not
   bool flushing_ = false;
   bool retired_ = false;
+  // From a restart until the trajectories of its step stand again: what may kill the controller at
+  // every start.
+  bool restoring_;
+  bool forget_restoration_ = false;
   absl::Time held_since_ = absl::InfinitePast();  // nothing can be written since then
   std::shared_ptr<const DataSet> train_, val_, pretrain_;
   std::map<uint64_t, v1::Trajectory> payloads_;

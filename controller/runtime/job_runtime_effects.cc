@@ -458,7 +458,8 @@ void JobRuntime::Do(const DropPayloads& effect) {
 
 void JobRuntime::Do(const LoadData&) {
   const v1::JobSpec spec = core_.effective_spec();
-  OnDisk([this, spec] {
+  OnDisk([this, spec, marks = restoring_ ? context_->marks : nullptr] {
+    const auto mark = marks != nullptr ? marks->On(name_) : RestoreMarks::Mark();
     const auto read = [&](const auto& files, bool held_out) {
       return std::make_shared<DataSet>(
           ReadDataSet(AbsolutePaths(context_->data_root, files), OptionsOf(spec.kind(), held_out)));

@@ -177,10 +177,15 @@ TEST_F(DamagedRowsTest, AJobsRowThatParsesButIsNoneIsNamed) {
   store->Commit({{kJobTable, "projects/default/jobs/running", damaged.SerializeAsString()}},
                 [&](absl::Status) { written.Notify(); });
   written.WaitForNotification();
-  const absl::Status status = Open(std::move(store));
-  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("projects/default/jobs/running"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("slots"));
+  ASSERT_TRUE(Open(std::move(store)).ok());  // it is set aside, and the others go on
+  v1::GetJobRequest request;
+  request.set_name("running");
+  const auto job = Wait<v1::Job>([&](auto done) { controller_->GetJob(request, done); });
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->state(), v1::Job::STATE_FAILED);
+  EXPECT_EQ(ErrorReason(FromProto(job->error())), "QUARANTINED");
+  EXPECT_THAT(job->error().message(), HasSubstr("projects/default/jobs/running"));
+  EXPECT_THAT(job->error().message(), HasSubstr("slots"));
 }
 
 TEST_F(DamagedRowsTest, ACheckpointThatSomebodyEditedIsRefused) {

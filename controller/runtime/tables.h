@@ -20,6 +20,7 @@ inline constexpr char kEventTable[] = "events";             ///< job#revision ->
 inline constexpr char kMetricTable[] = "metrics";           ///< job#step/kind -> StepMetrics
 inline constexpr char kTrajectoryTable[] = "trajectories";  ///< job#serial -> TrajectoryRow
 inline constexpr char kProjectTable[] = "projects";         ///< project -> baton.v1.Project
+inline constexpr char kRestoreTable[] = "restores";         ///< job name -> RestoreRow
 inline constexpr char kLogTable[] = "logs";                 ///< job#sequence -> LogEntry
 inline constexpr char kWorkerTable[] = "workers";           ///< worker id -> WorkerRow
 

@@ -45,6 +45,9 @@ struct Flags {
   double lease_seconds = 10;
   double drain_slow_after = 30;
   bool survive_power_cut = false;
+  baton::controller::StepLimits step_limits;
+  uint64_t max_data_bytes = baton::controller::ControllerOptions().max_data_bytes;
+  std::vector<std::string> quarantine, unquarantine;
 };
 
 int Fail(const absl::Status& status) {
@@ -122,6 +125,10 @@ int Run(const Flags& flags) {
   options.survive_power_cut = flags.survive_power_cut;
   options.confine_paths = !tokens->open();
   options.allowed_paths = flags.allowed_paths;
+  options.step_limits = flags.step_limits;
+  options.max_data_bytes = flags.max_data_bytes;
+  options.quarantine = flags.quarantine;
+  options.unquarantine = flags.unquarantine;
   if (!flags.relay_key_file.empty()) {
     auto key = ReadKeyFile("--relay-capability-key-file", flags.relay_key_file);
     if (!key.ok()) return Fail(key.status());
@@ -185,6 +192,23 @@ int main(int argc, char** argv) {
                  "Seconds that a worker may be 2.5 times slower than its peers; 0: for ever")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
+  app.add_option("--max-step-responses", flags.step_limits.responses,
+                 "Responses that one step or evaluation of a job may have, for projects that have "
+                 "no limit of their own")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+      ->capture_default_str();
+  app.add_option("--max-step-tokens", flags.step_limits.tokens,
+                 "Tokens that these may have together, prompts too, were each as long as it may be")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 60))
+      ->capture_default_str();
+  app.add_option("--max-data-bytes", flags.max_data_bytes,
+                 "Bytes that the data files of a spec may have together, for each of its lists")
+      ->capture_default_str();
+  app.add_option("--quarantine", flags.quarantine,
+                 "Set this job aside: it is FAILED (QUARANTINED), its rows and files are kept and "
+                 "not looked at; may be repeated");
+  app.add_option("--unquarantine", flags.unquarantine,
+                 "Restore this job again, which was set aside; may be repeated");
   app.add_flag("--survive-power-cut", flags.survive_power_cut,
                "Sync every row and every trajectory to the disk (slower); without it, what a power "
                "cut takes of a step's trajectories is generated again, and nothing else is lost");

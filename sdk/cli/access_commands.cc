@@ -89,7 +89,7 @@ int RevokeToken(const GlobalOptions& options, const std::string& id) {
   return kOk;
 }
 
-std::string Limit(int limit) { return limit == 0 ? "-" : absl::StrCat(limit); }
+std::string Limit(int64_t limit) { return limit == 0 ? "-" : absl::StrCat(limit); }
 
 int SetProject(const GlobalOptions& options, const v1::Project& project) {
   const auto set = MakeClient(options)->SetProject(project);
@@ -106,10 +106,11 @@ int ListProjects(const GlobalOptions& options) {
     std::printf("%s\n", ToJson(*list).c_str());
     return kOk;
   }
-  Table table({"PROJECT", "WEIGHT", "JOBS", "WORKERS", "WATCHES"});
+  Table table({"PROJECT", "WEIGHT", "JOBS", "WORKERS", "WATCHES", "STEP RESPONSES", "STEP TOKENS"});
   for (const v1::Project& project : list->projects()) {
     table.Add({project.project(), absl::StrCat(project.weight()), Limit(project.max_jobs()),
-               Limit(project.max_workers()), Limit(project.max_watches())});
+               Limit(project.max_workers()), Limit(project.max_watches()),
+               Limit(project.max_step_responses()), Limit(project.max_step_tokens())});
   }
   std::printf("%s", list->projects().empty()
                         ? "no project was set: each has weight 1 and no limit\n"
@@ -149,6 +150,7 @@ void AddAccessCommands(CLI::App& app, GlobalOptions* options, int* code) {
   struct ProjectFlags {
     std::string name;
     int weight = 1, jobs = 0, workers = 0, watches = 0;
+    int64_t responses = 0, tokens = 0;
   };
   auto p = std::make_shared<ProjectFlags>();
   set->add_option("project", p->name, "Its name")->required();
@@ -158,6 +160,10 @@ void AddAccessCommands(CLI::App& app, GlobalOptions* options, int* code) {
   set->add_option("--max-jobs", p->jobs, "Jobs that have not ended; 0: no limit");
   set->add_option("--max-workers", p->workers, "Workers at once; 0: no limit");
   set->add_option("--max-watches", p->watches, "Watches and log readers at once; 0: no limit");
+  set->add_option("--max-step-responses", p->responses,
+                  "Responses of one step of a job; 0: the controller's own limit");
+  set->add_option("--max-step-tokens", p->tokens,
+                  "Tokens that these may have together; 0: the controller's own limit");
   set->callback([=] {
     v1::Project message;
     message.set_project(p->name);
@@ -165,6 +171,8 @@ void AddAccessCommands(CLI::App& app, GlobalOptions* options, int* code) {
     message.set_max_jobs(p->jobs);
     message.set_max_workers(p->workers);
     message.set_max_watches(p->watches);
+    message.set_max_step_responses(p->responses);
+    message.set_max_step_tokens(p->tokens);
     *code = SetProject(*options, message);
   });
   auto* projects = project->add_subcommand("list", "Those that were set");

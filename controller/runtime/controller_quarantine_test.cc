@@ -1,0 +1,343 @@
+// A job that cannot be restored is set aside, and the others go on.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "controller/runtime/controller.h"
+#include "controller/runtime/controller_testing.h"
+#include "controller/runtime/restore_marks.h"
+#include "controller/runtime/tables.h"
+#include "controller/store/sqlite_store.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::controller {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr char kBad[] = "projects/default/jobs/bad";
+
+/// A store that ends the process when the log of one job is read, as its restoration does.
+class DeadlyStore : public store::Store {
+ public:
+  explicit DeadlyStore(std::unique_ptr<store::Store> store) : store_(std::move(store)) {}
+  using store::Store::Commit;
+  void Commit(std::vector<store::Write> writes, store::Durability durability, Done done) override {
+    store_->Commit(std::move(writes), durability, std::move(done));
+  }
+  absl::StatusOr<std::optional<std::string>> Get(absl::string_view table,
+                                                 absl::string_view key) override {
+    return store_->Get(table, key);
+  }
+  absl::StatusOr<std::vector<store::Row>> Scan(absl::string_view table,
+                                               const store::ScanOptions& options) override {
+    if (table == kLogTable && absl::StartsWith(options.begin, kBad)) ::raise(SIGKILL);
+    return store_->Scan(table, options);
+  }
+  absl::Status health() const override { return store_->health(); }
+
+ private:
+  const std::unique_ptr<store::Store> store_;
+};
+
+class ControllerQuarantineTest : public ::testing::Test {
+ protected:
+  ControllerQuarantineTest() {
+    std::string pattern = (fs::temp_directory_path() / "quarantine-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+    std::ofstream(folder_ + "/train.jsonl") << "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n";
+    Start();
+    for (const char* id : {"bad", "good"}) {
+      v1::CreateJobRequest request;
+      *request.mutable_spec() = Spec();
+      request.set_job_id(id);
+      const auto job = Wait<v1::Job>([&](auto done) { controller_->CreateJob(request, done); });
+      EXPECT_TRUE(job.ok()) << job.status();
+    }
+  }
+  ~ControllerQuarantineTest() override {
+    controller_.reset();
+    fs::remove_all(folder_);
+  }
+
+  absl::StatusOr<std::unique_ptr<Controller>> Open(ControllerOptions options, bool deadly) {
+    auto store = store::SqliteStore::Open(folder_ + "/baton.db");
+    if (!store.ok()) return store.status();
+    options.data_root = folder_;
+    options.store = *std::move(store);
+    if (deadly) options.store = std::make_unique<DeadlyStore>(std::move(options.store));
+    return Controller::Create(std::move(options));
+  }
+  absl::Status TryStart(ControllerOptions options = {}) {
+    controller_.reset();
+    auto controller = Open(std::move(options), /*deadly=*/false);
+    if (controller.ok()) controller_ = *std::move(controller);
+    return controller.status();
+  }
+  void Start(ControllerOptions options = {}) {
+    const absl::Status started = TryStart(std::move(options));
+    ASSERT_TRUE(started.ok()) << started;
+  }
+  /// A controller process that dies when it restores job `bad`.
+  void DieRestoring() {
+    controller_.reset();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const auto controller = Open({}, /*deadly=*/true);
+      ::_exit(controller.ok() ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
+  }
+  /// What the store holds while no controller has it.
+  std::string Row(const char* table, const std::string& key) {
+    controller_.reset();
+    auto store = store::SqliteStore::Open(folder_ + "/baton.db");
+    EXPECT_TRUE(store.ok()) << store.status();
+    return (*store)->Get(table, key)->value_or("");
+  }
+  void Write(std::vector<store::Write> writes) {
+    controller_.reset();
+    auto store = store::SqliteStore::Open(folder_ + "/baton.db");
+    ASSERT_TRUE(store.ok()) << store.status();
+    absl::Notification written;
+    (*store)->Commit(std::move(writes), [&](const absl::Status&) { written.Notify(); });
+    written.WaitForNotification();
+  }
+
+  v1::JobSpec Spec() const {
+    v1::JobSpec spec;
+    spec.set_kind(v1::JOB_KIND_RL);
+    spec.mutable_model()->mutable_init()->set_characters("0123456789+=");
+    spec.mutable_data()->add_train_files(folder_ + "/train.jsonl");
+    spec.mutable_data()->set_max_response_length(8);
+    spec.mutable_reward()->add_rules()->set_type("exact_match");
+    spec.mutable_trainer()->set_total_training_steps(9);
+    return spec;
+  }
+  v1::Job Get(const std::string& name) {
+    v1::GetJobRequest request;
+    request.set_name(name);
+    const auto job = Wait<v1::Job>([&](auto done) { controller_->GetJob(request, done); });
+    EXPECT_TRUE(job.ok()) << job.status();
+    return job.ok() ? *job : v1::Job();
+  }
+  std::string Why(const std::string& name) {
+    v1::ExplainJobRequest request;
+    request.set_name(name);
+    const auto why =
+        Wait<v1::ExplainJobResponse>([&](auto done) { controller_->ExplainJob(request, done); });
+    return why.ok() ? why->summary() : std::string(why.status().message());
+  }
+  void ExpectSetAside(const std::string& reason) {
+    const v1::Job bad = Get("bad");
+    EXPECT_EQ(bad.state(), v1::Job::STATE_FAILED);
+    EXPECT_EQ(ErrorReason(FromProto(bad.error())), "QUARANTINED");
+    EXPECT_THAT(bad.error().message(), HasSubstr(reason));
+    EXPECT_THAT(Why("bad"), HasSubstr(reason));
+    EXPECT_THAT(Why("bad"), HasSubstr(absl::StrCat("--unquarantine ", kBad)));
+    EXPECT_EQ(Get("good").state(), v1::Job::STATE_QUEUED);
+  }
+
+  std::string folder_;
+  std::unique_ptr<Controller> controller_;
+};
+
+TEST_F(ControllerQuarantineTest, AfterTheControllerDiedTwiceInItsRestoration) {
+  const v1::Job before = Get("bad");
+  const std::string row = Row(kJobTable, kBad);
+  DieRestoring();
+  DieRestoring();
+  Start();
+  ExpectSetAside("the controller died 2 times while it restored this job");
+  EXPECT_EQ(Get("bad").uid(), before.uid());
+  EXPECT_EQ(Get("bad").spec().DebugString(), before.spec().DebugString());
+  Start();  // and it stays so
+  ExpectSetAside("the controller died 2 times");
+  EXPECT_EQ(Row(kJobTable, kBad), row);
+
+  ControllerOptions back;
+  back.unquarantine = {"bad"};
+  Start(std::move(back));
+  EXPECT_EQ(Get("bad").state(), v1::Job::STATE_QUEUED);
+  EXPECT_EQ(Get("bad").error().message(), "");
+}
+
+TEST_F(ControllerQuarantineTest, NotAfterOneDeathBetweenRestorationsThatEnded) {
+  for (int i = 0; i < 3; ++i) {
+    DieRestoring();
+    Start();
+    EXPECT_EQ(Get("bad").state(), v1::Job::STATE_QUEUED) << i;
+    EXPECT_NE(Why("bad"), "");  // its first turn is over
+  }
+}
+
+TEST_F(ControllerQuarantineTest, AJobWhoseRowsAreDamaged) {
+  const std::string row = Row(kJobTable, kBad), spec = Row(kSpecTable, kBad);
+  store::v1::JobRow without_slots;
+  ASSERT_TRUE(without_slots.ParseFromString(row));
+  without_slots.clear_slots();
+  const std::vector<std::pair<std::vector<store::Write>, std::string>> damages = {
+      {{{kJobTable, kBad, "\xff\xff"}}, "is damaged"},
+      {{{kJobTable, kBad, without_slots.SerializeAsString()}}, "slots"},
+      {{{kSpecTable, kBad, std::nullopt}}, "the spec of job"},
+      {{{kLogTable, absl::StrCat(kBad, "#not-a-number"), ""}}, "cannot be restored"}};
+  for (const auto& [damage, reason] : damages) {
+    Write(damage);
+    Start();
+    ExpectSetAside(reason);
+    Write({{kJobTable, kBad, row},
+           {kSpecTable, kBad, spec},
+           {kLogTable, absl::StrCat(kBad, "#not-a-number"), std::nullopt}});
+    Start();  // what is mended goes on by itself
+    EXPECT_EQ(Get("bad").state(), v1::Job::STATE_QUEUED) << reason;
+  }
+}
+
+TEST_F(ControllerQuarantineTest, ByHandAndBack) {
+  fs::create_directories(folder_ + "/jobs/default/bad/checkpoints/step-1");
+  ControllerOptions aside;
+  aside.quarantine = {"bad"};
+  Start(std::move(aside));
+  ExpectSetAside("by hand");
+  Start();
+  ExpectSetAside("by hand");
+  EXPECT_TRUE(fs::exists(folder_ + "/jobs/default/bad/checkpoints/step-1"));
+  ControllerOptions nobody;
+  nobody.quarantine = {"nobody"};
+  EXPECT_EQ(TryStart(std::move(nobody)).code(), absl::StatusCode::kNotFound);
+  ControllerOptions back;
+  back.unquarantine = {kBad};
+  Start(std::move(back));
+  EXPECT_EQ(Get("bad").state(), v1::Job::STATE_QUEUED);
+}
+
+/// Hears how a watch ends.
+class Ending : public EventSink {
+ public:
+  bool OnEvent(const v1::JobEvent& event) override {
+    absl::MutexLock lock(&mu_);
+    last_ = event;
+    return true;
+  }
+  void OnEnd(absl::Status) override { ended_.Notify(); }
+  v1::JobEvent Wait() {
+    ended_.WaitForNotification();
+    absl::MutexLock lock(&mu_);
+    return last_;
+  }
+
+ private:
+  absl::Mutex mu_;
+  v1::JobEvent last_ ABSL_GUARDED_BY(mu_);
+  absl::Notification ended_;
+};
+
+TEST_F(ControllerQuarantineTest, ItIsWatchedCancelledAndDeletedLikeOneThatFailed) {
+  ControllerOptions aside;
+  aside.quarantine = {"bad"};
+  Start(std::move(aside));
+  v1::WatchJobRequest watch;
+  watch.set_name("bad");
+  auto ending = std::make_shared<Ending>();
+  const auto subscription = controller_->WatchJob(watch, ending);
+  EXPECT_EQ(ending->Wait().state(), v1::Job::STATE_FAILED);
+  v1::CancelJobRequest cancel;
+  cancel.set_name("bad");
+  EXPECT_TRUE(Wait<v1::Job>([&](auto d) { controller_->CancelJob(cancel, d); }).ok());
+  EXPECT_EQ(Get("bad").state(), v1::Job::STATE_FAILED);
+  v1::DeleteJobRequest forget;
+  forget.set_name("bad");
+  ASSERT_TRUE(Wait<v1::DeleteJobResponse>([&](auto d) { controller_->DeleteJob(forget, d); }).ok());
+  EXPECT_EQ(Row(kRestoreTable, kBad), "");
+  EXPECT_EQ(Row(kJobTable, kBad), "");
+  Start();
+  EXPECT_EQ(Get("good").state(), v1::Job::STATE_QUEUED);
+}
+
+// Within their own bounds, and too large together: what one accepted spec made of the controller.
+TEST_F(ControllerQuarantineTest, ASpecWhoseProductIsTooLargeIsRefused) {
+  v1::CreateJobRequest request;
+  *request.mutable_spec() = Spec();
+  request.mutable_spec()->mutable_data()->set_train_batch_size(65536);
+  request.mutable_spec()->mutable_rollout()->set_n(1024);
+  const auto create = [&] {
+    return Wait<v1::Job>([&](auto done) { controller_->CreateJob(request, done); }).status();
+  };
+  EXPECT_THAT(std::string(create().message()),
+              HasSubstr("spec.data.train_batch_size x spec.rollout.n = 67,108,864 responses"));
+  request.mutable_spec()->mutable_data()->set_train_batch_size(4);
+  request.mutable_spec()->mutable_rollout()->set_n(4);
+  v1::Project project;
+  project.set_project("default");
+  project.set_max_step_responses(15);
+  ASSERT_TRUE(Wait<v1::Project>([&](auto d) { controller_->SetProject(project, d); }).ok());
+  EXPECT_THAT(std::string(create().message()), HasSubstr("= 16 responses of a step, at most 15"));
+  project.set_max_step_responses(0);
+  project.set_max_step_tokens(-1);
+  EXPECT_FALSE(Wait<v1::Project>([&](auto d) { controller_->SetProject(project, d); }).ok());
+  project.set_max_step_tokens(16512);  // 16 x (1024 + 8)
+  ASSERT_TRUE(Wait<v1::Project>([&](auto d) { controller_->SetProject(project, d); }).ok());
+  EXPECT_TRUE(create().ok()) << create();
+  request.mutable_spec()->mutable_data()->add_val_files(folder_ + "/train.jsonl");
+  request.mutable_spec()->mutable_rollout()->mutable_val()->set_n(17);
+  EXPECT_THAT(std::string(create().message()),
+              HasSubstr("= 17,544 tokens of an evaluation, at most 16,512"));
+  request.mutable_spec()->mutable_data()->set_val_files(0, "/dev/zero");
+  EXPECT_THAT(std::string(create().message()), HasSubstr("/dev/zero is not a file"));
+  ControllerOptions small;
+  small.max_data_bytes = 10;
+  Start(std::move(small));
+  request.mutable_spec()->mutable_data()->clear_val_files();
+  EXPECT_THAT(std::string(create().message()), HasSubstr("bytes together, at most 10"));
+}
+
+TEST(RestoreMarksTest, OutliveTheProcess) {
+  const std::string path = ::testing::TempDir() + "restore_marks";
+  fs::remove(path);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    auto marks = RestoreMarks::Open(path);
+    const auto one = (*marks)->On("one");
+    const auto again = (*marks)->On("one");
+    { const auto over = (*marks)->On("over"); }
+    const auto two = (*marks)->On("two");
+    ::_exit(0);  // no destructor runs
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  {
+    const auto marks = RestoreMarks::Open(path);
+    ASSERT_TRUE(marks.ok()) << marks.status();
+    EXPECT_THAT((*marks)->left(), ElementsAre("one", "two"));
+    std::vector<RestoreMarks::Mark> many;
+    for (int i = 0; i < 100; ++i) many.push_back((*marks)->On(absl::StrCat("job-", i)));
+  }
+  const auto after = RestoreMarks::Open(path);
+  EXPECT_THAT((*after)->left(), IsEmpty());
+  std::ofstream(path) << "short";
+  EXPECT_THAT((*RestoreMarks::Open(path))->left(), ElementsAre("short"));
+  EXPECT_FALSE(RestoreMarks::Open("/nowhere/at/all").ok());
+  fs::remove(path);
+}
+
+}  // namespace
+}  // namespace baton::controller

@@ -1,0 +1,181 @@
+// Controller: the jobs of the store come back, and those that cannot are set aside.
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "controller/access/caller.h"
+#include "controller/core/check_row.h"
+#include "controller/core/roles.h"
+#include "controller/runtime/controller.h"
+#include "controller/runtime/tables.h"
+#include "sdk/base/log.h"
+#include "sdk/base/status_macros.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::controller {
+namespace {
+
+// Deaths of the controller in a job's restoration, with no restoration between them that ended.
+constexpr uint32_t kMaxAttempts = 2;
+
+}  // namespace
+
+absl::Status Controller::RestoreSpec(const std::string& name, v1::Job* job) {
+  BATON_ASSIGN_OR_RETURN(const auto stored, store_->Get(kSpecTable, name));
+  if (stored.has_value() && job->MergeFromString(*stored)) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("the spec of job ", name, " is missing or damaged"));
+}
+
+// Whom the last death is to be blamed on, and what the user says. Committed before any job is
+// looked at: whatever happens next, it is known.
+absl::Status Controller::ReadRestores() {
+  BATON_ASSIGN_OR_RETURN(const auto rows, store_->Scan(kRestoreTable, {}));
+  for (const store::Row& row : rows) {
+    if (!restores_[row.key].ParseFromString(row.value)) restores_.erase(row.key);
+  }
+  for (const std::string& job : marks_->left()) {
+    restores_[job].set_attempts(restores_[job].attempts() + 1);
+  }
+  const auto by_hand = [&](const char* flag, const std::string& given) -> absl::Status {
+    const std::string name = FullJobName(given);
+    BATON_ASSIGN_OR_RETURN(const auto job, store_->Get(kJobTable, name));
+    if (job.has_value()) return absl::OkStatus();
+    return absl::NotFoundError(absl::StrCat(flag, " ", given, ": there is no such job"));
+  };
+  std::vector<store::Write> writes;
+  for (const std::string& job : options_.unquarantine) {
+    BATON_RETURN_IF_ERROR(by_hand("--unquarantine", job));
+    restores_.erase(FullJobName(job));
+    writes.push_back({kRestoreTable, FullJobName(job), std::nullopt});
+  }
+  for (const std::string& job : options_.quarantine) {
+    BATON_RETURN_IF_ERROR(by_hand("--quarantine", job));
+    restores_[FullJobName(job)].set_quarantine("it was set aside by hand (--quarantine)");
+  }
+  for (auto& [job, restore] : restores_) {
+    if (restore.quarantine().empty() && restore.attempts() >= kMaxAttempts) {
+      restore.set_quarantine(absl::StrCat("the controller died ", restore.attempts(),
+                                          " times while it restored this job"));
+    }
+    writes.push_back({kRestoreTable, job, restore.SerializeAsString()});
+  }
+  return writes.empty() ? absl::OkStatus() : CommitNow(std::move(writes));
+}
+
+// DATA_LOSS: its rows are not those of a job. Other errors are the store's.
+absl::StatusOr<std::shared_ptr<JobRuntime>> Controller::RestoreJob(const store::Row& stored) {
+  store::v1::JobRow row;
+  if (!row.ParseFromString(stored.value)) {
+    return absl::DataLossError(absl::StrCat("the row of job ", stored.key, " is damaged"));
+  }
+  // A row may hold the spec itself, as all once did: from here on it stands in a row of its own.
+  const bool with_spec = row.job().has_effective_spec();
+  if (!with_spec) BATON_RETURN_IF_ERROR(RestoreSpec(stored.key, row.mutable_job()));
+  Upgrade(row);
+  absl::Status good = CheckRow(row);
+  if (good.ok() && row.job().name() != stored.key) good = absl::DataLossError(row.job().name());
+  if (!good.ok()) {
+    return absl::DataLossError(
+        absl::StrCat("the row of job ", stored.key, " is damaged: ", good.message()));
+  }
+  if (with_spec) {
+    v1::Job job = row.job();
+    BATON_RETURN_IF_ERROR(
+        CommitNow({{kSpecTable, stored.key, TakeSubmitted(&job)->SerializeAsString()}}));
+  }
+  std::map<uint64_t, store::v1::TrajectoryRow> trajectories;
+  if (IsActive(row.job().state()) && row.kept_steps_size() > 0) {
+    const uint64_t first = row.kept_steps(row.kept_steps_size() - 1).first_serial();
+    BATON_ASSIGN_OR_RETURN(auto kept,
+                           store_->Scan(kTrajectoryTable, NumberRange(stored.key, first)));
+    for (const store::Row& t : kept) {
+      if (!trajectories[KeyNumber(t.key)].ParseFromString(t.value)) {
+        return absl::DataLossError(absl::StrCat("trajectory row ", t.key, " is damaged"));
+      }
+    }
+  }
+  store::ScanOptions newest = NumberRange(stored.key, 0);
+  newest.reverse = true;
+  newest.limit = 1;
+  BATON_ASSIGN_OR_RETURN(auto log, store_->Scan(kLogTable, newest));
+  const int64_t next_log = log.empty() ? 1 : static_cast<int64_t>(KeyNumber(log[0].key)) + 1;
+  auto job = std::make_shared<JobRuntime>(
+      &context_, JobCore(row, trajectories, context_.epoch, options_.core), next_log,
+      /*stored=*/true);
+  if (restores_.count(stored.key) > 0) job->ForgetRestoration();
+  return job;
+}
+
+// What is shown of a job whose rows and files stay as they are. Only fields that are copied are
+// taken from the row: nobody knows what it would do to the core.
+std::shared_ptr<JobRuntime> Controller::SetAside(const store::Row& stored,
+                                                 const std::string& reason) {
+  Log(LogLevel::kError, "a job is set aside; the others go on",
+      {{"job", stored.key}, {"reason", reason}});
+  store::v1::JobRow known;
+  if (!known.ParseFromString(stored.value)) known.Clear();
+  if (!known.job().has_effective_spec()) RestoreSpec(stored.key, known.mutable_job()).IgnoreError();
+  v1::Job plain;
+  plain.set_name(stored.key);
+  plain.mutable_effective_spec()->set_kind(v1::JOB_KIND_SFT);
+  store::v1::JobRow row = JobCore(plain, known.submit_order(), options_.core).Row();
+  v1::Job& job = *row.mutable_job();
+  job.set_uid(known.job().uid());
+  job.set_state(v1::Job::STATE_FAILED);
+  job.set_revision(std::max<int64_t>(known.job().revision(), 1));
+  job.set_step(known.job().step());
+  job.set_total_steps(known.job().total_steps());
+  job.set_policy_version(known.job().policy_version());
+  *job.mutable_create_time() = known.job().create_time();
+  *job.mutable_metrics() = known.job().metrics();
+  *job.mutable_error() = ToProto(MakeError(
+      absl::StatusCode::kFailedPrecondition, "QUARANTINED",
+      absl::StrCat(reason, "; its rows and files are kept. `baton-controller --unquarantine ",
+                   stored.key, "` tries again; `baton resume --from FOLDER --name NEW` goes on ",
+                   "from a checkpoint as another job")));
+  *row.mutable_checkpoints() = known.checkpoints();
+  const auto shown = TakeSubmitted(known.mutable_job());
+  return std::make_shared<JobRuntime>(&context_, JobCore(row, {}, context_.epoch, options_.core), 1,
+                                      /*stored=*/true, shown);
+}
+
+absl::StatusOr<std::vector<std::shared_ptr<JobRuntime>>> Controller::RestoreJobs() {
+  BATON_RETURN_IF_ERROR(ReadRestores());
+  BATON_ASSIGN_OR_RETURN(const auto rows, store_->Scan(kJobTable, {}));
+  std::vector<std::shared_ptr<JobRuntime>> restored;
+  for (const store::Row& stored : rows) {
+    if (!access::ValidResource(stored.key)) {
+      Log(LogLevel::kError, "a row of no job is left alone", {{"key", stored.key}});
+      continue;
+    }
+    const auto restore = restores_.find(stored.key);
+    std::string why = restore == restores_.end() ? "" : restore->second.quarantine();
+    absl::StatusOr<std::shared_ptr<JobRuntime>> job = absl::DataLossError(why);
+    if (why.empty()) {
+      const auto mark = marks_->On(stored.key);
+      try {
+        job = RestoreJob(stored);
+      } catch (const std::exception& thrown) {  // a library's
+        job = absl::DataLossError(
+            absl::StrCat("the row of job ", stored.key, " cannot be restored: ", thrown.what()));
+      }
+      if (!job.ok() && !absl::IsDataLoss(job.status())) return job.status();
+      why = std::string(job.status().message());
+    }
+    if (!job.ok()) job = SetAside(stored, why);
+    store::v1::JobRow row;
+    const int64_t order = row.ParseFromString(stored.value) ? row.submit_order() : 0;
+    absl::MutexLock lock(&mu_);
+    jobs_[stored.key] = *job;
+    order_[stored.key] = order;
+    next_order_ = std::max(next_order_, order + 1);
+    restored.push_back(*job);
+  }
+  return restored;
+}
+
+}  // namespace baton::controller
