@@ -16,6 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "controller/store/sqlite_connection.h"
 #include "sdk/base/log.h"
+#include "sdk/base/private_file.h"
 #include "sdk/base/status_macros.h"
 
 namespace baton::store {
@@ -170,6 +171,8 @@ class SqliteStoreImpl : public SqliteStore {
 absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string& path,
                                                                const SqliteOptions& options) {
   BATON_ASSIGN_OR_RETURN(auto lock, FileLock::Take(path + ".lock"));
+  // It holds prompts and what tokens are known by. SQLite gives the files beside it the same mode.
+  BATON_RETURN_IF_ERROR(MakePrivate(path));
   BATON_ASSIGN_OR_RETURN(auto writer, SqliteConnection::Open(path));
   BATON_RETURN_IF_ERROR(writer->Execute("PRAGMA journal_mode=WAL"));
   BATON_RETURN_IF_ERROR(writer->Execute(
