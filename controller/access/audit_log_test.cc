@@ -90,7 +90,8 @@ TEST_F(AuditLogTest, WhatFindsNoPlaceIsCounted) {
 }
 
 TEST_F(AuditLogTest, AFileThatCannotBeWrittenIsAnError) {
-  options_.path = "/no/such/folder/audit.log";
+  std::ofstream(options_.refusals_path) << "a file, no folder";
+  options_.path = options_.refusals_path + "/audit.log";
   EXPECT_EQ(AuditLog::Open(options_).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
