@@ -2,6 +2,7 @@
 #ifndef BATON_CONTROLLER_ACCESS_AUDIT_LOG_H_
 #define BATON_CONTROLLER_ACCESS_AUDIT_LOG_H_
 
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -20,13 +21,30 @@ struct AuditEntry {
   absl::Status outcome;
 };
 
-/// Thread-safe. Appends to a file of at most 32 MiB; four older ones are kept beside it.
+struct AuditOptions {
+  std::string path;  ///< Of what callers did, who showed a token.
+  /// Of calls without a token that opens anything, which anybody can make: so that they push
+  /// nothing out of the other.
+  std::string refusals_path;
+  size_t max_waiting = 8192;        ///< Entries; more are dropped, and counted in the log.
+  double refusals_per_second = 10;  ///< Of the refusals; more are counted in the next one.
+  double refusals_burst = 100;
+};
+
+/// Thread-safe. Each file has at most 32 MiB, of the refusals 8; four older ones are kept beside
+/// it, for their owner alone. Entries are written on a thread of the log's own, in order.
 class AuditLog {
  public:
-  static absl::StatusOr<std::unique_ptr<AuditLog>> Open(const std::string& path);
+  /// FAILED_PRECONDITION: a file cannot be written.
+  static absl::StatusOr<std::unique_ptr<AuditLog>> Open(AuditOptions options);
+  /// Writes out what waits.
   virtual ~AuditLog() = default;
-  /// Written out before it returns.
-  virtual void Write(const AuditEntry& entry) = 0;
+  /// Does not wait for the disk.
+  virtual void Write(AuditEntry entry) = 0;
+  /// The same for a caller whom nobody knows. A rate is kept to, by the entries' own times.
+  virtual void WriteUnknown(AuditEntry entry) = 0;
+  /// Waits until what was written before is in the files.
+  virtual void Flush() = 0;
 };
 
 }  // namespace baton::access

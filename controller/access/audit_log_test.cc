@@ -1,6 +1,11 @@
 #include "controller/access/audit_log.h"
 
+#include <sys/stat.h>
+
+#include <cstdio>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -9,27 +14,85 @@
 namespace baton::access {
 namespace {
 
-TEST(AuditLogTest, OneObjectALine) {
-  const std::string path = ::testing::TempDir() + "audit.log";
-  std::remove(path.c_str());
-  auto log = AuditLog::Open(path);
+class AuditLogTest : public ::testing::Test {
+ protected:
+  AuditLogTest() {
+    options_.path = ::testing::TempDir() + "audit.log";
+    options_.refusals_path = ::testing::TempDir() + "refusals.log";
+    std::remove(options_.path.c_str());
+    std::remove(options_.refusals_path.c_str());
+  }
+  static std::vector<nlohmann::json> Lines(const std::string& path) {
+    std::ifstream in(path);
+    std::vector<nlohmann::json> lines;
+    for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
+    return lines;
+  }
+  static AuditEntry Refused(absl::Time time) {
+    return {time,
+            "unknown",
+            "ipv4:127.0.0.1:6",
+            "JobService.DeleteJob",
+            "x",
+            MakeError(absl::StatusCode::kUnauthenticated, "TOKEN", "no")};
+  }
+
+  AuditOptions options_;
+  const absl::Time time_ = absl::FromUnixSeconds(0);
+};
+
+TEST_F(AuditLogTest, OneObjectALine) {
+  auto log = AuditLog::Open(options_);
   ASSERT_TRUE(log.ok()) << log.status();
-  const absl::Time time = absl::FromUnixSeconds(0);
-  (*log)->Write({time, "abc", "ipv4:127.0.0.1:5", "JobService.CreateJob", "a\"b", {}});
-  (*log)->Write({time, "anyone", "ipv4:127.0.0.1:6", "JobService.DeleteJob", "x",
+  (*log)->Write({time_, "abc", "ipv4:127.0.0.1:5", "JobService.CreateJob", "a\"b", {}});
+  (*log)->Write({time_, "anyone", "ipv4:127.0.0.1:6", "JobService.DeleteJob", "x",
                  MakeError(absl::StatusCode::kPermissionDenied, "SCOPE", "no")});
-  std::ifstream in(path);
-  std::string line;
-  ASSERT_TRUE(std::getline(in, line));
-  auto json = nlohmann::json::parse(line);
-  EXPECT_EQ(json["time"], "1970-01-01T00:00:00.000Z");
-  EXPECT_EQ(json["caller"], "abc");
-  EXPECT_EQ(json["resource"], "a\"b");
-  EXPECT_EQ(json["code"], "OK");
-  ASSERT_TRUE(std::getline(in, line));
-  json = nlohmann::json::parse(line);
-  EXPECT_EQ(json["reason"], "SCOPE");
-  EXPECT_EQ(json["code"], "PERMISSION_DENIED");
+  (*log)->Flush();
+  const auto lines = Lines(options_.path);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0]["time"], "1970-01-01T00:00:00.000Z");
+  EXPECT_EQ(lines[0]["caller"], "abc");
+  EXPECT_EQ(lines[0]["resource"], "a\"b");
+  EXPECT_EQ(lines[0]["code"], "OK");
+  EXPECT_EQ(lines[1]["reason"], "SCOPE");
+  EXPECT_EQ(lines[1]["code"], "PERMISSION_DENIED");
+  struct stat info = {};
+  ASSERT_EQ(::stat(options_.path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777u, 0600u);
+}
+
+TEST_F(AuditLogTest, RefusalsOfTheUnknownHaveAFileAndARateOfTheirOwn) {
+  options_.refusals_per_second = 10;
+  options_.refusals_burst = 5;
+  auto log = AuditLog::Open(options_).value();
+  for (int i = 0; i < 1000; ++i) log->WriteUnknown(Refused(time_ + absl::Seconds(1000)));
+  log->Write({time_, "abc", "p", "JobService.CreateJob", "j", {}});
+  log->WriteUnknown(Refused(time_ + absl::Seconds(1000) + absl::Milliseconds(100)));
+  log->Flush();
+  EXPECT_EQ(Lines(options_.path).size(), 1u);
+  const auto refusals = Lines(options_.refusals_path);
+  ASSERT_EQ(refusals.size(), 6u);
+  EXPECT_EQ(refusals[4].count("suppressed_before"), 0u);
+  EXPECT_EQ(refusals[5]["suppressed_before"], 995);
+}
+
+TEST_F(AuditLogTest, WhatFindsNoPlaceIsCounted) {
+  options_.max_waiting = 10;
+  auto log = AuditLog::Open(options_).value();
+  constexpr int kEntries = 20'000;
+  for (int i = 0; i < kEntries; ++i) log->Write({time_, "abc", "p", "m", "j", {}});
+  log.reset();  // all is written
+  int64_t told = 0;
+  for (const nlohmann::json& line : Lines(options_.path)) {
+    told += line.count("dropped") > 0 ? line["dropped"].get<int64_t>() : 1;
+  }
+  EXPECT_EQ(told, kEntries);
+}
+
+TEST_F(AuditLogTest, AFileThatCannotBeWrittenIsAnError) {
+  std::ofstream(options_.refusals_path) << "a file, no folder";
+  options_.path = options_.refusals_path + "/audit.log";
+  EXPECT_EQ(AuditLog::Open(options_).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 }  // namespace

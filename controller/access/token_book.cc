@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "sdk/base/digest.h"
+#include "sdk/base/private_file.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 #include "sdk/rpc/page.h"
@@ -67,6 +68,8 @@ absl::Status Check(const v1::Token& token, const v1::CreateTokenRequest& request
 TokenBook::TokenBook(std::set<std::string> admin_tokens) : admin_tokens_(std::move(admin_tokens)) {}
 
 absl::StatusOr<std::set<std::string>> TokenBook::ReadFile(const std::string& path) {
+  const absl::Status is_private = CheckPrivate("--token-file", path);
+  if (absl::IsInvalidArgument(is_private)) return is_private;
   std::ifstream in(path);
   if (!in) {
     return absl::NotFoundError(

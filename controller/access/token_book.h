@@ -35,7 +35,7 @@ class TokenBook {
   /// Not open, unless there is none.
   explicit TokenBook(std::set<std::string> admin_tokens);
   /// One token a line; empty lines and those that begin with '#' are skipped. A file without a
-  /// token is an error.
+  /// token is an error, as is one that others than its owner may read.
   static absl::StatusOr<std::set<std::string>> ReadFile(const std::string& path);
 
   /// Reads what `store` keeps; new tokens are kept there. It outlives this book. Blocks.

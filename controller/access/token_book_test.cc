@@ -1,5 +1,6 @@
 #include "controller/access/token_book.h"
 
+#include <filesystem>
 #include <fstream>
 
 #include "absl/synchronization/notification.h"
@@ -161,10 +162,14 @@ TEST_F(TokenBookTest, ReadsOneTokenALine) {
   const auto write = [](const std::string& name, const std::string& text) {
     const std::string path = ::testing::TempDir() + name;
     std::ofstream(path) << text;
+    std::filesystem::permissions(path, std::filesystem::perms(0600));
     return path;
   };
   EXPECT_THAT(*TokenBook::ReadFile(write("tokens", "# people\n  one \r\n\ntwo\n")),
               UnorderedElementsAre("one", "two"));
+  std::filesystem::permissions(::testing::TempDir() + "tokens", std::filesystem::perms(0644));
+  EXPECT_THAT(std::string(TokenBook::ReadFile(::testing::TempDir() + "tokens").status().message()),
+              HasSubstr("chmod 600"));
   const auto empty = TokenBook::ReadFile(write("empty", "# nobody\n\n")).status();
   EXPECT_EQ(empty.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(empty.message()), HasSubstr("one token a line"));

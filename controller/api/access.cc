@@ -54,6 +54,7 @@ absl::StatusOr<Granted> Access::Check(const grpc::ServerContextBase& context,
   if (audit_ != nullptr) granted.peer = context.peer();
   auto caller = tokens_->Find(BearerOf(context), absl::Now());
   absl::Status refused = caller.status();
+  const bool known = caller.ok();
   if (caller.ok()) {
     granted.caller = *std::move(caller);
     const std::string own =
@@ -71,24 +72,23 @@ absl::StatusOr<Granted> Access::Check(const grpc::ServerContextBase& context,
   if (refused.ok()) return granted;
   if (granted.caller.name.empty()) granted.caller.name = "unknown";
   granted.changes = true;
-  Ended(granted, refused);
+  if (!known && audit_ != nullptr) {
+    audit_->WriteUnknown({absl::Now(), granted.caller.name, granted.peer, granted.method,
+                          granted.resource, refused});
+  } else {
+    Ended(granted, refused);
+  }
   return refused;
+}
+
+bool Access::KnowsCaller(const grpc::ServerContextBase& context) const {
+  return tokens_->Find(BearerOf(context), absl::Now()).ok();
 }
 
 void Access::Ended(const Granted& granted, const absl::Status& outcome) const {
   if (audit_ == nullptr || !granted.changes) return;
   audit_->Write(
       {absl::Now(), granted.caller.name, granted.peer, granted.method, granted.resource, outcome});
-}
-
-bool IsLoopback(absl::string_view address) {
-  if (absl::StartsWith(address, "unix:")) return true;
-  const size_t colon = address.rfind(':');
-  const absl::string_view host = address.substr(0, colon);
-  if (host == "localhost" || host == "[::1]") return true;
-  // Digits and dots only: "127.example.org" is a name, and may be any machine's.
-  return absl::StartsWith(host, "127.") &&
-         host.find_first_not_of("0123456789.") == absl::string_view::npos;
 }
 
 }  // namespace baton::api

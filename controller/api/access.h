@@ -52,6 +52,8 @@ class Access {
   /// PERMISSION_DENIED (SCOPE, PROJECT); INVALID_ARGUMENT (NAME_INVALID) for a project or job that
   /// is no id. Refusals are told to the audit log.
   absl::StatusOr<Granted> Check(const grpc::ServerContextBase& context, const Asked& asked) const;
+  /// Whether the caller shows a token that opens anything; for gRPC's own services.
+  bool KnowsCaller(const grpc::ServerContextBase& context) const;
   /// The outcome of a call: told to the audit log when it may have changed something.
   void Ended(const Granted& granted, const absl::Status& outcome) const;
 
@@ -65,9 +67,6 @@ class Access {
   std::shared_ptr<access::AuditLog> audit_;
   std::shared_ptr<OpenStreams> streams_;
 };
-
-/// True for "127.x.y.z:port", "[::1]:port", "localhost:port" and "unix:path".
-bool IsLoopback(absl::string_view address);
 
 }  // namespace baton::api
 

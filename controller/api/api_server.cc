@@ -13,12 +13,14 @@
 #include "controller/api/job_service.h"
 #include "controller/api/upload_file_reactor.h"
 #include "controller/api/worker_service.h"
-#include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/resource_quota.h"
+#include "sdk/base/loopback.h"
 #include "sdk/base/low_priority.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/channel_credentials.h"
+#include "sdk/rpc/guarded_reflection.h"
 
 namespace baton::api {
 namespace {
@@ -26,14 +28,22 @@ namespace {
 constexpr int kMaxMessageBytes = 64 << 20;
 constexpr int kMaxUserMessageBytes = 4 << 20;  // a spec, a piece of a file
 constexpr int kFileThreads = 2;
+// What connections may take. A stream that its connection's age ends is resumed by its peer on
+// another: a worker attaches again within its lease, a watch goes on after its last revision.
+constexpr size_t kMaxQuotaBytes = size_t{2} << 30;  // of gRPC's own buffers, per address
+constexpr int kMaxStreams = 1000;                   // at once, of one connection
+constexpr int kMaxIdleMs = 10 * 60 * 1000;          // without a call
+constexpr int kMaxAgeMs = 24 * 3600 * 1000;         // then no new call …
+constexpr int kMaxAgeGraceMs = 600 * 1000;          // … and the streams end
 
 struct Listener {
   absl::Status Start(const std::string& address, const char* flag,
                      const std::vector<grpc::Service*>& services, int max_message_bytes,
-                     const std::shared_ptr<grpc::ServerCredentials>& credentials) {
+                     const std::shared_ptr<grpc::ServerCredentials>& credentials,
+                     const Access& access) {
     grpc::EnableDefaultHealthCheckService(true);
-    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::ServerBuilder builder;
+    ServeReflection(builder, [access](const auto& context) { return access.KnowsCaller(context); });
     builder.AddListeningPort(address, credentials, &port);
     builder.SetMaxReceiveMessageSize(max_message_bytes);
     builder.SetMaxSendMessageSize(kMaxMessageBytes);
@@ -41,6 +51,13 @@ struct Listener {
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 20000);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10000);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    grpc::ResourceQuota quota("baton");
+    quota.Resize(kMaxQuotaBytes);
+    builder.SetResourceQuota(quota);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kMaxIdleMs);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, kMaxAgeMs);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, kMaxAgeGraceMs);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
     for (grpc::Service* service : services) builder.RegisterService(service);
     server = builder.BuildAndStart();
@@ -59,7 +76,8 @@ struct Listener {
 class ApiServerImpl : public ApiServer {
  public:
   ApiServerImpl(controller::ControllerInterface* controller, const Access& access)
-      : files_(kFileThreads),
+      : access_(access),
+        files_(kFileThreads),
         jobs_(controller, access, &files_),
         workers_(controller, access),
         cluster_(controller, access),
@@ -84,20 +102,21 @@ class ApiServerImpl : public ApiServer {
     const std::vector<grpc::Service*> users = {&jobs_, &cluster_, &tokens_};
     const std::vector<grpc::Service*> workers = {&workers_, &experience_};
     if (!options.worker_address.empty()) {
-      BATON_RETURN_IF_ERROR(
-          users_listener_.Start(address, "--listen", users, kMaxUserMessageBytes, credentials));
+      BATON_RETURN_IF_ERROR(users_listener_.Start(address, "--listen", users, kMaxUserMessageBytes,
+                                                  credentials, access_));
       return workers_listener_.Start(options.worker_address, "--worker-listen", workers,
-                                     kMaxMessageBytes, credentials);
+                                     kMaxMessageBytes, credentials, access_);
     }
     std::vector<grpc::Service*> all = users;
     all.insert(all.end(), workers.begin(), workers.end());
-    return users_listener_.Start(address, "--listen", all, kMaxMessageBytes, credentials);
+    return users_listener_.Start(address, "--listen", all, kMaxMessageBytes, credentials, access_);
   }
 
   int port() const override { return users_listener_.port; }
   int worker_port() const override { return workers_listener_.port; }
 
  private:
+  const Access access_;
   boost::asio::thread_pool files_;
   JobServiceImpl jobs_;
   WorkerServiceImpl workers_;
@@ -119,6 +138,14 @@ absl::StatusOr<std::unique_ptr<ApiServer>> ApiServer::Start(
                      " can be reached from other machines, and there are no tokens: "
                      "anybody could run commands here. Give --token-file FILE (one token a line), "
                      "or listen on 127.0.0.1"));
+  }
+  for (const std::string& one : {address, options.worker_address}) {
+    if (one.empty() || options.tls.any() || options.insecure || IsLoopback(one)) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat(one,
+                     " can be reached from other machines, and tokens would travel there in clear "
+                     "text. Give --tls-cert and --tls-key, or --insecure where the network is "
+                     "trusted, or listen on 127.0.0.1"));
   }
   RemoveUnfinishedUploads(controller->files_dir());
   auto server = std::make_unique<ApiServerImpl>(controller, access);

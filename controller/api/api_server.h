@@ -15,14 +15,16 @@ namespace baton::api {
 struct ApiOptions {
   /// Workers attach and fetch batches here, and here alone. Empty: at the users' address.
   std::string worker_address;
-  TlsFiles tls;  ///< Of both addresses.
+  TlsFiles tls;           ///< Of both addresses.
+  bool insecure = false;  ///< Tokens may travel in clear text beyond this machine.
 };
 
 class ApiServer {
  public:
   /// Starts to serve `controller`, which outlives the server. Addresses are "host:port"; port 0
   /// takes a free one. FailedPrecondition: an address is taken, or it is not loopback and
-  /// `access` is open. Errors of the TLS files: see MakeServerCredentials.
+  /// `access` is open, or there is no TLS and `insecure` does not allow that. Errors of the TLS
+  /// files: see MakeServerCredentials.
   static absl::StatusOr<std::unique_ptr<ApiServer>> Start(
       const std::string& address, const Access& access, controller::ControllerInterface* controller,
       const ApiOptions& options = {});

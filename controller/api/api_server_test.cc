@@ -580,11 +580,41 @@ TEST_F(ApiServerTest, ServesHealthAndReflection) {
             grpc::StatusCode::UNIMPLEMENTED);
 }
 
+TEST_F(ApiServerTest, ReflectionAsksForATokenAsTheRest) {
+  Start(WithTokens());
+  const auto ask = [&](const std::string& authorization) {
+    grpc::GenericStub stub(channel_);
+    grpc::CompletionQueue queue;
+    grpc::ClientContext call;
+    Deadline(call);
+    if (!authorization.empty()) call.AddMetadata("authorization", authorization);
+    const grpc::Slice empty;
+    grpc::ByteBuffer request(&empty, 1), response;
+    auto rpc = stub.PrepareUnaryCall(
+        &call, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", request, &queue);
+    rpc->StartCall();
+    grpc::Status status;
+    rpc->Finish(&response, &status, nullptr);
+    void* tag = nullptr;
+    bool ok = false;
+    queue.Next(&tag, &ok);
+    return status.ok() && response.Length() > 0;
+  };
+  EXPECT_TRUE(ask("Bearer secret"));
+  EXPECT_FALSE(ask("Bearer wrong"));
+  EXPECT_FALSE(ask(""));
+}
+
 TEST_F(ApiServerTest, RefusesAddressesItMustNotOrCannotServe) {
   const auto open = ApiServer::Start("0.0.0.0:0", Access(), &controller_).status();
   EXPECT_EQ(open.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(open.message()), HasSubstr("--token-file"));
-  EXPECT_TRUE(ApiServer::Start("0.0.0.0:0", WithTokens(), &controller_).ok());
+  const auto clear = ApiServer::Start("0.0.0.0:0", WithTokens(), &controller_).status();
+  EXPECT_EQ(clear.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(clear.message()), HasSubstr("--insecure"));
+  ApiOptions insecure;
+  insecure.insecure = true;
+  EXPECT_TRUE(ApiServer::Start("0.0.0.0:0", WithTokens(), &controller_, insecure).ok());
   const auto taken =
       ApiServer::Start(absl::StrCat("127.0.0.1:", server_->port()), Access(), &controller_)
           .status();

@@ -241,7 +241,14 @@ grpc::ServerReadReactor<v1::UploadFileRequest>* JobServiceImpl::UploadFile(
   const auto granted = access_.Check(*context, {"JobService.UploadFile", Scope::kWrite, ""});
   auto* const reactor =
       new UploadFileReactor(granted.status(), controller_->files_dir(), files_, context, response);
-  if (granted.ok()) reactor->Keep(access_.streams().AddCall(granted->caller, context));
+  if (granted.ok()) {
+    reactor->Keep(access_.streams().AddCall(granted->caller, context));
+    reactor->TellEnd([access = access_, granted = *granted](const absl::Status& status,
+                                                            const std::string& path) mutable {
+      granted.resource = path;
+      access.Ended(granted, status);
+    });
+  }
   return reactor;
 }
 

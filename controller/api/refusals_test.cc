@@ -29,9 +29,10 @@ class RefusalsTest : public ApiServerTest {
   void SetUp() override {
     ApiServerTest::SetUp();
     audit_path_ = files_ + "/audit.log";
-    auto audit = access::AuditLog::Open(audit_path_);
+    auto audit = access::AuditLog::Open({audit_path_, files_ + "/refusals.log"});
     ASSERT_TRUE(audit.ok());
-    Start(Access(tokens_.book(), *std::move(audit)));
+    audit_ = *std::move(audit);
+    Start(Access(tokens_.book(), audit_));
     ON_CALL(controller_, GetJob(_, _)).WillByDefault([](v1::GetJobRequest request, auto done) {
       v1::Job job;
       job.set_name(request.name());
@@ -106,12 +107,14 @@ class RefusalsTest : public ApiServerTest {
       tokens_.book()->Revoke(token.token_id(), [](const auto& done) { EXPECT_TRUE(done.ok()); });
     }
   }
-  std::string Audit() const {
-    std::ifstream in(audit_path_);
+  std::string Audit(const char* name = "/audit.log") const {
+    audit_->Flush();
+    std::ifstream in(files_ + name);
     return {std::istreambuf_iterator<char>(in), {}};
   }
 
   access::TestTokens tokens_;
+  std::shared_ptr<access::AuditLog> audit_;
   std::string audit_path_, message_;
   v1::Job job_;
 };
@@ -418,6 +421,28 @@ TEST_F(RefusalsTest, TheAuditLogTellsChangesAndRefusals) {
   EXPECT_THAT(Audit(), HasSubstr(R"("JobService.CreateJob","resource":"projects/a/jobs/new")"));
   EXPECT_THAT(log, HasSubstr(R"("code":"PERMISSION_DENIED","reason":"SCOPE")"));
   EXPECT_THAT(log, Not(HasSubstr(writer))) << "no secret in a log";
+}
+
+TEST_F(RefusalsTest, WhoShowsNoTokenFillsALogOfHisOwn) {
+  EXPECT_EQ(Get("wrong", "j"), "TOKEN");
+  EXPECT_THAT(Audit(), Not(HasSubstr("TOKEN")));
+  EXPECT_THAT(Audit("/refusals.log"), HasSubstr(R"("reason":"TOKEN")"));
+}
+
+TEST_F(RefusalsTest, TheAuditLogTellsUploads) {
+  grpc::ClientContext context;
+  Deadline(context);
+  context.AddMetadata("authorization", "Bearer " + tokens_.Make("a", "write"));
+  v1::UploadFileResponse kept;
+  auto upload = jobs_->UploadFile(&context, &kept);
+  v1::UploadFileRequest piece;
+  piece.set_filename("data.jsonl");
+  piece.set_data("{}");
+  upload->Write(piece);
+  upload->WritesDone();
+  ASSERT_TRUE(upload->Finish().ok());
+  EXPECT_THAT(Audit(), HasSubstr(absl::StrCat(R"("method":"JobService.UploadFile","resource":")",
+                                              kept.path(), R"(","code":"OK")")));
 }
 
 }  // namespace

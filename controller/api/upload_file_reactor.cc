@@ -142,7 +142,10 @@ absl::Status UploadFileReactor::Keep() {
 void UploadFileReactor::OnReadDone(bool ok) {
   boost::asio::post(*files_, [this, ok] {
     const absl::Status status = ok ? Write() : Keep();
-    if (!status.ok() || !ok) return Finish(ToGrpc(status));
+    if (!status.ok() || !ok) {
+      if (tell_end_) tell_end_(status, status.ok() ? response_->path() : "");
+      return Finish(ToGrpc(status));
+    }
     StartRead(&request_);
   });
 }

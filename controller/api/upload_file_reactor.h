@@ -2,6 +2,7 @@
 #ifndef BATON_CONTROLLER_API_UPLOAD_FILE_REACTOR_H_
 #define BATON_CONTROLLER_API_UPLOAD_FILE_REACTOR_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -24,6 +25,10 @@ class UploadFileReactor : public grpc::ServerReadReactor<v1::UploadFileRequest> 
                     v1::UploadFileResponse* response);
   ~UploadFileReactor() override;
 
+  /// Called once, with how the call ended and the path of the file. Before gRPC gets this object.
+  void TellEnd(std::function<void(const absl::Status&, const std::string& path)> tell) {
+    tell_end_ = std::move(tell);
+  }
   /// Kept for as long as the call lives. Before gRPC gets this object.
   void Keep(std::shared_ptr<const void> place) { place_ = std::move(place); }
 
@@ -45,6 +50,7 @@ class UploadFileReactor : public grpc::ServerReadReactor<v1::UploadFileRequest> 
   v1::UploadFileResponse* const response_;
   v1::UploadFileRequest request_;
   std::shared_ptr<const void> place_;
+  std::function<void(const absl::Status&, const std::string&)> tell_end_;  // null: nobody asks
   std::unique_ptr<File> file_;  // touched on files_ alone
 };
 

@@ -78,7 +78,8 @@ JobRuntime::JobRuntime(const RuntimeContext* context, JobCore core, int64_t next
                        bool stored, std::shared_ptr<const v1::Job> set_aside)
     : context_(context),
       name_(core.name()),
-      token_name_(absl::StrCat(name_, "#", core.Brief().uid())),
+      uid_(core.Brief().uid()),
+      token_name_(absl::StrCat(name_, "#", uid_)),
       directory_(Directory(context->data_root, core.name())),
       checkpoint_files_(directory_, context->data_root),
       held_at_start_(core.HeldWorkers()),

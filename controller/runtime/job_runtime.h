@@ -215,6 +215,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   // Constant after construction.
   const RuntimeContext* const context_;
   const std::string name_;
+  const std::string uid_;
   const std::string token_name_;
   const std::string directory_;
   const CheckpointFiles checkpoint_files_;

@@ -16,6 +16,7 @@
 #include "sdk/base/log.h"
 #include "sdk/base/shared_key.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/base/worker_features.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
@@ -57,6 +58,7 @@ v1::Task JobRuntime::MakeTask(const StartTask& effect) {
   task.set_task_token(EncodeToken({token_name_, effect.ref}));
   task.set_epoch(context_->epoch);
   task.set_job(name_);
+  task.set_job_uid(uid_);
   task.set_role(effect.args.role);
   task.set_method(effect.args.method.empty() ? std::string(MethodName(effect.ref.kind))
                                              : effect.args.method);
@@ -100,7 +102,10 @@ void JobRuntime::Do(const StartTask& effect) {
     case TaskKind::kPublish:
       task.mutable_publish()->set_policy_version(effect.args.policy_version);
       if (!context_->relay_key.empty()) {
-        task.mutable_publish()->set_capability(PublishCapability(context_->relay_key, name_));
+        // A worker of an earlier release does not tell the relay the uid.
+        const bool by_uid = context_->workers->Promises(effect.worker, kJobUidFeature);
+        task.mutable_publish()->set_capability(
+            PublishCapability(context_->relay_key, name_, by_uid ? uid_ : ""));
       }
       break;
     case TaskKind::kToGeneration:

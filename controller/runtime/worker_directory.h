@@ -50,6 +50,13 @@ class WorkerDirectory {
       methods_.emplace(method.role(), method.method());
     }
     stores_[hello.worker_id()] = hello.group_store();
+    features_[hello.worker_id()] = {hello.features().begin(), hello.features().end()};
+  }
+  /// The worker promised it when it attached last (Hello.features).
+  bool Promises(const std::string& worker, const std::string& feature) const {
+    absl::MutexLock lock(&mu_);
+    const auto promised = features_.find(worker);
+    return promised != features_.end() && promised->second.count(feature) > 0;
   }
   /// True when some worker has registered it since this controller started.
   bool Serves(const std::string& role, const std::string& method) const {
@@ -74,6 +81,7 @@ class WorkerDirectory {
   mutable absl::Mutex mu_;
   std::set<std::pair<std::string, std::string>> methods_ ABSL_GUARDED_BY(mu_);  // role, method
   std::map<std::string, std::string> stores_ ABSL_GUARDED_BY(mu_);              // by worker
+  std::map<std::string, std::set<std::string>> features_ ABSL_GUARDED_BY(mu_);  // by worker
   std::map<std::string, std::shared_ptr<WorkerStream>> streams_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -48,6 +48,7 @@ struct Flags {
   baton::controller::StepLimits step_limits;
   uint64_t max_data_bytes = baton::controller::ControllerOptions().max_data_bytes;
   std::vector<std::string> quarantine, unquarantine;
+  bool insecure = false;
 };
 
 int Fail(const absl::Status& status) {
@@ -116,7 +117,8 @@ int Run(const Flags& flags) {
   if (!store.ok()) return Fail(store.status());
   const auto tokens = std::make_shared<access::TokenBook>(admin_tokens);
   if (const absl::Status loaded = tokens->Load(store->get()); !loaded.ok()) return Fail(loaded);
-  auto audit = access::AuditLog::Open(flags.data_root + "/audit.log");
+  auto audit = access::AuditLog::Open(
+      {flags.data_root + "/audit.log", flags.data_root + "/refusals.log"});
   if (!audit.ok()) return Fail(audit.status());
   const api::Access access(tokens, *std::move(audit));
   controller::ControllerOptions options;
@@ -141,10 +143,11 @@ int Run(const Flags& flags) {
   auto controller = controller::Controller::Create(std::move(options));
   if (!controller.ok()) return Fail(controller.status());
   auto api = api::ApiServer::Start(flags.listen, access, controller->get(),
-                                   {flags.worker_listen, flags.tls});
+                                   {flags.worker_listen, flags.tls, flags.insecure});
   if (!api.ok()) return Fail(api.status());
   status::StatusOptions http;
   http.tokens = tokens;
+  http.insecure = flags.insecure;
   auto status = status::StatusServer::Start(flags.http, controller->get(), http);
   if (!status.ok()) return Fail(status.status());
   Log(LogLevel::kInfo, "controller ready",
@@ -172,6 +175,8 @@ int main(int argc, char** argv) {
   app.add_option("--tls-key", flags.tls.key, "PEM file: its key");
   app.add_option("--tls-client-ca", flags.tls.ca,
                  "PEM file: callers must show a certificate that one of these has signed");
+  app.add_flag("--insecure", flags.insecure,
+               "Tokens may travel in clear text beyond this machine: the network is trusted");
   app.add_option("--http", flags.http, "Address of the status page, /metrics and /api/v1")
       ->capture_default_str();
   app.add_option("--data-root", flags.data_root, "Folder of the store, checkpoints and files")

@@ -49,9 +49,18 @@ HttpSession::HttpSession(boost::asio::ip::tcp::socket socket, std::shared_ptr<Ht
   ++shared_->connections;
 }
 
-HttpSession::~HttpSession() { --shared_->connections; }
+HttpSession::~HttpSession() {
+  StopWaiting();
+  --shared_->connections;
+}
+
+void HttpSession::StopWaiting() {
+  if (wait_ != 0) shared_->waiting.erase(std::exchange(wait_, 0));
+}
 
 void HttpSession::Read() {
+  wait_ = ++shared_->next_wait;
+  shared_->waiting[wait_] = this;
   parser_.emplace();
   parser_->header_limit(shared_->limits.header_bytes);
   stream_.expires_after(Millis(shared_->limits.read));
@@ -63,6 +72,7 @@ void HttpSession::Read() {
 }
 
 void HttpSession::OnRequest(const beast::error_code& error) {
+  StopWaiting();
   keep_alive_ = !error && parser_->keep_alive();
   if (error == http::error::header_limit) {
     return Write(ErrorAnswer(431, "the request's header is too large"));

@@ -3,6 +3,7 @@
 #define BATON_CONTROLLER_STATUS_HTTP_SESSION_H_
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,8 +32,12 @@ struct HttpLimits {
   absl::Duration write = absl::Seconds(30);   ///< For an answer to leave.
   absl::Duration answer = absl::Seconds(20);  ///< For the controller; then 504.
   uint32_t header_bytes = 16 * 1024;          ///< Then 431.
-  int connections = 256;                      ///< More are closed at once.
+  /// When there are more, the one that has waited longest for a request is closed; where all are
+  /// being answered, the new one.
+  int connections = 256;
 };
+
+class HttpSession;
 
 /// What all sessions of a server share. The door between the controller's threads, which may
 /// call back after the server is gone, and the server's own.
@@ -55,7 +60,11 @@ class HttpShared {
   const std::shared_ptr<const access::TokenBook> tokens;
   const bool loopback;
   const HttpLimits limits;
-  int connections = 0;  ///< On the server's thread.
+  // On the server's thread.
+  int connections = 0;
+  /// Connections that have no whole request, in the order in which they began to wait for one.
+  std::map<uint64_t, HttpSession*> waiting;
+  uint64_t next_wait = 0;
 
  private:
   absl::Mutex mu_;
@@ -69,8 +78,14 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   HttpSession(boost::asio::ip::tcp::socket socket, std::shared_ptr<HttpShared> shared);
   ~HttpSession();
   void Start() { Read(); }
+  /// Closes the connection, which waits for a request.
+  void GiveUp() {
+    StopWaiting();
+    stream_.close();
+  }
 
  private:
+  void StopWaiting();
   void Read();
   void OnRequest(const boost::beast::error_code& error);
   void Ask(const std::string& target);
@@ -87,6 +102,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   std::optional<boost::beast::http::request_parser<boost::beast::http::empty_body>> parser_;
   std::optional<boost::beast::http::response<boost::beast::http::string_body>> response_;
   std::string project_ = "*";  // that this request may read
+  uint64_t wait_ = 0;          // its number in HttpShared::waiting; 0: it has a request
   uint64_t asked_ = 0;         // requests so far; a late answer to an earlier one is dropped
   bool keep_alive_ = false;
   bool waiting_ = false;

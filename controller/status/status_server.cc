@@ -83,7 +83,13 @@ class StatusServerImpl : public StatusServer {
         });
         return;
       }
-      if (shared_->connections < shared_->limits.connections) {
+      // Whoever holds connections open and asks nothing, or slowly, keeps nobody else out.
+      bool room = shared_->connections < shared_->limits.connections;
+      if (!room && !shared_->waiting.empty()) {
+        shared_->waiting.begin()->second->GiveUp();
+        room = true;
+      }
+      if (room) {
         std::make_shared<HttpSession>(std::move(socket), shared_)->Start();
       }
       Accept();
@@ -111,6 +117,13 @@ absl::StatusOr<std::unique_ptr<StatusServer>> StatusServer::Start(
                      " can be read from other machines, and there are no tokens: anybody could "
                      "read prompts and responses. Give --token-file FILE (one token a line), or "
                      "listen on 127.0.0.1"));
+  }
+  if (!loopback && !options.insecure) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("--http ", address,
+                     " can be reached from other machines, and tokens would travel there in clear "
+                     "text. Listen on 127.0.0.1 behind a proxy that speaks TLS, or give --insecure "
+                     "where the network is trusted"));
   }
   auto server = std::make_unique<StatusServerImpl>(controller, std::move(options), loopback);
   BATON_RETURN_IF_ERROR(server->Listen(address, endpoint));

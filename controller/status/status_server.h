@@ -18,6 +18,8 @@ struct StatusOptions {
   /// loopback.
   std::shared_ptr<const access::TokenBook> tokens = std::make_shared<access::TokenBook>();
   HttpLimits limits;
+  /// Tokens may travel in clear text beyond this machine.
+  bool insecure = false;
 };
 
 /// Serves on a thread of its own until it is destroyed.
@@ -25,7 +27,7 @@ class StatusServer {
  public:
   /// `address` is "host:port" with a numeric host or "localhost"; port 0 takes a free one.
   /// `controller` outlives the server. InvalidArgument: not an address. FailedPrecondition: it is
-  /// taken, or not loopback while there are no tokens.
+  /// taken, or not loopback while there are no tokens, or `insecure` does not allow it.
   static absl::StatusOr<std::unique_ptr<StatusServer>> Start(
       const std::string& address, controller::ControllerInterface* controller,
       StatusOptions options = {});

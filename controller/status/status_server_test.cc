@@ -7,6 +7,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "boost/asio/connect.hpp"
 #include "boost/asio/ip/tcp.hpp"
 #include "boost/asio/read.hpp"
@@ -320,14 +321,39 @@ TEST_F(StatusServerTest, ASilentConnectionIsClosed) {
   EXPECT_TRUE(client.AtEnd());
 }
 
-TEST_F(StatusServerTest, TooManyConnectionsAreClosed) {
+TEST_F(StatusServerTest, OfTooManyConnectionsTheOneThatAsksNothingIsClosed) {
   StatusOptions options;
   options.limits.connections = 1;
   Start(options);
   Client first(server_->port());
   EXPECT_EQ(first.Get("/healthz").result_int(), 200u);
-  EXPECT_TRUE(Client(server_->port()).AtEnd());
-  EXPECT_EQ(first.Get("/healthz").result_int(), 200u);
+  Client second(server_->port());
+  EXPECT_EQ(second.Get("/healthz").result_int(), 200u);
+  EXPECT_TRUE(first.AtEnd());
+  controller::Callback<v1::Job> kept;
+  absl::Notification asked;
+  EXPECT_CALL(controller_, GetJob(_, _)).WillOnce([&](auto, auto done) {
+    kept = done;
+    asked.Notify();
+  });
+  second.SendBytes("GET /api/v1/jobs/add HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  asked.WaitForNotification();
+  EXPECT_TRUE(Client(server_->port()).AtEnd());  // the other is being answered
+  kept(SomeJob());
+  EXPECT_EQ(second.Receive().result_int(), 200u);
+}
+
+TEST_F(StatusServerTest, SlowConnectionsKeepNoProbeOut) {
+  StatusOptions options;
+  options.limits.connections = 4;
+  Start(options);
+  std::vector<std::unique_ptr<Client>> slow;
+  for (int i = 0; i < 40; ++i) {
+    slow.push_back(std::make_unique<Client>(server_->port()));
+    slow.back()->SendBytes("GET /healthz HT");
+    EXPECT_EQ(Get("/healthz").result_int(), 200u) << i;
+    EXPECT_EQ(Get("/readyz").result_int(), 200u) << i;
+  }
 }
 
 TEST_F(StatusServerTest, AControllerThatIsSilentIsReportedAndMayAnswerLater) {
@@ -405,6 +431,13 @@ TEST_F(StatusServerTest, RefusesAddressesItMustNotOrCannotServe) {
   auto open = StatusServer::Start("0.0.0.0:0", &controller_);
   EXPECT_EQ(open.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(open.status().message()), HasSubstr("--token-file"));
+  StatusOptions options;
+  options.tokens = std::make_shared<access::TokenBook>(std::set<std::string>{"root"});
+  auto clear = StatusServer::Start("0.0.0.0:0", &controller_, options);
+  EXPECT_EQ(clear.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(clear.status().message()), HasSubstr("--insecure"));
+  options.insecure = true;
+  EXPECT_TRUE(StatusServer::Start("0.0.0.0:0", &controller_, options).ok());
   auto taken = StatusServer::Start(absl::StrCat("127.0.0.1:", server_->port()), &controller_);
   EXPECT_EQ(taken.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(taken.status().message()), HasSubstr("--http"));

@@ -20,6 +20,7 @@
 #include "controller/store/reader_pool.h"
 #include "controller/store/sqlite_connection.h"
 #include "sdk/base/log.h"
+#include "sdk/base/private_file.h"
 #include "sdk/base/status_macros.h"
 
 namespace baton::store {
@@ -233,6 +234,8 @@ class SqliteStoreImpl : public SqliteStore {
 absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string& path,
                                                                const SqliteOptions& options) {
   BATON_ASSIGN_OR_RETURN(auto lock, FileLock::Take(path + ".lock"));
+  // It holds prompts and what tokens are known by. SQLite gives the files beside it the same mode.
+  BATON_RETURN_IF_ERROR(MakePrivate(path));
   BATON_ASSIGN_OR_RETURN(auto writer, SqliteConnection::Open(path));
   // Of a file that is being made: one that exists stays as it is.
   BATON_RETURN_IF_ERROR(writer->Execute("PRAGMA auto_vacuum=INCREMENTAL"));

@@ -232,10 +232,16 @@ def main():
     parser = argparse.ArgumentParser(description="A reward worker in Python")
     parser.add_argument("controller", help="host:port")
     parser.add_argument("--token-file", help="file with the bearer token")
+    parser.add_argument("--insecure", action="store_true",
+                        help="the token may leave this machine in clear text")
     parser.add_argument("--protos", default=os.path.join(here, "..", "..", "proto"),
                         help="folder that holds baton/v1/*.proto")
     arguments = parser.parse_args()
     token = open(arguments.token_file).readline().strip() if arguments.token_file else ""
+    host = arguments.controller.rpartition(":")[0]
+    if token and host not in ("localhost", "127.0.0.1", "[::1]") and not arguments.insecure:
+        parser.error("the token would travel to %s in clear text; give --insecure where the "
+                     "network is trusted" % host)
     try:
         Worker(load_messages(arguments.protos), arguments.controller, token).run()
     except KeyboardInterrupt:

@@ -127,6 +127,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> RelayClient::Begin(
     const PublishOptions& options) const {
   v1::BeginRequest request;
   request.set_job(options.job);
+  request.set_job_uid(options.job_uid);
   request.set_policy_version(options.policy_version);
   request.set_header(options.header);
   request.set_size_bytes(static_cast<uint64_t>(options.size_bytes));
@@ -168,6 +169,7 @@ absl::StatusOr<std::unique_ptr<LeasedSegment>> RelayClient::Acquire(
     const AcquireOptions& options) const {
   v1::AcquireRequest request;
   request.set_job(options.job);
+  request.set_job_uid(options.job_uid);
   if (options.policy_version) request.set_policy_version(*options.policy_version);
   request.set_holder(options.holder);
   SetDuration(options.ttl, request.mutable_ttl());

@@ -44,6 +44,7 @@ struct PublishOptions {
   bool fork = false;
   /// From task `publish`, for a relay that shares a key with the controller.
   std::string capability;
+  std::string job_uid;  ///< Task.job_uid; empty: versions are kept under the job's name alone.
 };
 
 struct AcquireOptions {
@@ -52,6 +53,7 @@ struct AcquireOptions {
   std::string holder;                          ///< Who, for messages.
   absl::Duration wait = absl::ZeroDuration();  ///< For the version to appear.
   absl::Duration ttl = absl::Minutes(10);      ///< The lease ends by itself after this.
+  std::string job_uid;                         ///< As PublishOptions'.
 };
 
 class RelayClient;

@@ -234,6 +234,7 @@ TEST_F(RelayClientTest, ErrorsKeepTheirReasonAndSayWhichRelay) {
 
 TEST_F(RelayClientTest, ATokenIsSent) {
   std::ofstream(dir_ + "/token") << "secret\n";
+  std::filesystem::permissions(dir_ + "/token", std::filesystem::perms(0600));
   Start({"--token-file", dir_ + "/token"}, "secret");
   EXPECT_TRUE(client_->List().ok());
   RelayClientOptions without;

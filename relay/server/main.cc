@@ -3,15 +3,14 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <string>
 
 #include "CLI/CLI.hpp"
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "relay/segment/instance_lock.h"
 #include "relay/server/relay_server.h"
 #include "sdk/base/log.h"
+#include "sdk/base/private_file.h"
 #include "sdk/base/shared_key.h"
 
 namespace {
@@ -39,6 +38,8 @@ void Declare(CLI::App& app, Flags& flags) {
   app.add_flag("--remove-orphans", flags.remove_orphans,
                "Only remove what killed relays of this prefix have left, and end");
   app.add_option("--token-file", flags.token_file, "File with the bearer token to ask for");
+  app.add_flag("--insecure", flags.server.insecure,
+               "The token may travel in clear text: the network is trusted");
   app.add_option("--capability-key-file", flags.key_file,
                  "File with the key that the controller shares: only a job's own trainer may "
                  "publish for it then");
@@ -46,16 +47,6 @@ void Declare(CLI::App& app, Flags& flags) {
   app.add_option("--log-level", flags.log_level, "debug, info, warn or error")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
       ->capture_default_str();
-}
-
-absl::Status ReadToken(const std::string& path, std::string* token) {
-  std::ifstream file(path);
-  if (!std::getline(file, *token)) {
-    return absl::NotFoundError(absl::StrCat("--token-file: cannot read a line from ", path));
-  }
-  absl::StripAsciiWhitespace(token);
-  if (!token->empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--token-file: ", path, " has no token"));
 }
 
 baton::LogLevel Level(const std::string& name) {
@@ -83,7 +74,9 @@ int main(int argc, char** argv) {
   }
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // What matters, this program says itself.
   if (!flags.token_file.empty()) {
-    if (auto s = ReadToken(flags.token_file, &flags.server.token); !s.ok()) return Fail(s);
+    auto token = baton::ReadTokenFile("--token-file", flags.token_file);
+    if (!token.ok()) return Fail(token.status());
+    flags.server.token = *std::move(token);
   }
   if (!flags.key_file.empty()) {
     auto key = baton::ReadKeyFile("--capability-key-file", flags.key_file);

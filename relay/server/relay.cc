@@ -5,7 +5,9 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "boost/asio/post.hpp"
 #include "relay/segment/checksum.h"
 #include "relay/segment/segment_header.h"
@@ -46,10 +48,26 @@ absl::Duration ToDuration(const google::protobuf::Duration& duration) {
   return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
 }
 
+/// What a job's versions are kept under in the table: its name, and its uid where it was told. A
+/// job never meets versions of an earlier one of its name. INVALID_ARGUMENT: no name has a '#'.
+absl::StatusOr<std::string> VersionsOf(const std::string& job, const std::string& uid) {
+  if (absl::StrContains(job, '#')) {
+    return absl::InvalidArgumentError(absl::StrCat("job: '", job, "' has a '#'"));
+  }
+  return uid.empty() ? job : absl::StrCat(job, "#", uid);
+}
+
+/// The name and the uid.
+std::pair<std::string, std::string> JobOfVersions(const std::string& versions) {
+  return absl::StrSplit(versions, absl::MaxSplits('#', 1));
+}
+
 v1::SegmentInfo ToInfo(const SealedSegment& segment) {
   v1::SegmentInfo info;
   info.set_segment_id(segment.segment_id);
-  info.set_job(segment.job);
+  const auto [job, uid] = JobOfVersions(segment.job);
+  info.set_job(job);
+  info.set_job_uid(uid);
   info.set_policy_version(segment.version);
   info.set_path(segment.path);
   info.set_size_bytes(segment.size_bytes);
@@ -93,13 +111,17 @@ Relay::~Relay() {
   file_thread_.join();
 }
 
-absl::Status Relay::MayPublish(const std::string& job, const std::string& capability) const {
+absl::Status Relay::MayPublish(const std::string& versions, const std::string& capability) const {
   const std::string& key = options_.capability_key;
-  if (key.empty() || SameSecret(capability, PublishCapability(key, job))) return absl::OkStatus();
+  const auto [job, uid] = JobOfVersions(versions);
+  if (key.empty() || SameSecret(capability, PublishCapability(key, job, uid))) {
+    return absl::OkStatus();
+  }
   const char* wrong = capability.empty()
                           ? "there is no capability; the controller gives it with task publish, if "
                             "started with --relay-capability-key-file and this relay's key"
-                          : "this capability is another job's, or made with another key than this "
+                          : "this capability is another job's, perhaps of an earlier job of "
+                            "this name, or made with another key than this "
                             "relay's";
   return MakeError(absl::StatusCode::kPermissionDenied, "CAPABILITY",
                    absl::StrCat("publishing for ", job, ": ", wrong));
@@ -112,7 +134,10 @@ absl::Status Relay::MayChange(const std::string& segment_id, const std::string& 
 }
 
 void Relay::Begin(v1::BeginRequest request, Done<v1::BeginResponse> done) {
-  if (const auto s = MayPublish(request.job(), request.capability()); !s.ok()) return done(s);
+  const auto versions = VersionsOf(request.job(), request.job_uid());
+  if (!versions.ok()) return done(versions.status());
+  if (const auto s = MayPublish(*versions, request.capability()); !s.ok()) return done(s);
+  request.set_job(*versions);  // from here on
   post(strand_, [this, request = std::move(request), done = std::move(done)] {
     const auto freed =
         table_.CheckBegin(request.job(), request.policy_version(), request.size_bytes(),
@@ -261,8 +286,9 @@ absl::StatusOr<v1::AcquireResponse> Relay::TryAcquire(const v1::AcquireRequest& 
   std::optional<uint64_t> version;
   if (request.has_policy_version()) version = request.policy_version();
   const absl::Duration ttl = request.has_ttl() ? ToDuration(request.ttl()) : options_.default_ttl;
-  auto lease = table_.Acquire(request.job(), version, request.holder(),
-                              std::min(ttl, options_.max_ttl), clock_.Now());
+  BATON_ASSIGN_OR_RETURN(const std::string versions, VersionsOf(request.job(), request.job_uid()));
+  auto lease = table_.Acquire(versions, version, request.holder(), std::min(ttl, options_.max_ttl),
+                              clock_.Now());
   if (!lease.ok()) {
     return WithReason(lease.status(), {{absl::StatusCode::kNotFound, "VERSION_NOT_FOUND"}});
   }
@@ -297,7 +323,8 @@ void Relay::List(v1::ListRequest request, Done<v1::ListResponse> done) {
   post(strand_, [this, job = request.job(), done = std::move(done)] {
     Dispose(table_.Expire(clock_.Now()));
     v1::ListResponse response;
-    for (const SealedSegment& segment : table_.List(job)) {
+    for (const SealedSegment& segment : table_.List("")) {
+      if (!job.empty() && JobOfVersions(segment.job).first != job) continue;
       *response.add_segments() = ToInfo(segment);
     }
     post(file_thread_, [this, response, done]() mutable {

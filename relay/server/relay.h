@@ -79,8 +79,8 @@ class Relay {
                       const std::vector<TensorDigest>& digests) const;
   void CloseFile(const RetiredSegment& segment);
 
-  // OK, or PERMISSION_DENIED (CAPABILITY).
-  absl::Status MayPublish(const std::string& job, const std::string& capability) const;
+  // `versions`: what VersionsOf gave. OK, or PERMISSION_DENIED (CAPABILITY).
+  absl::Status MayPublish(const std::string& versions, const std::string& capability) const;
 
   // On the strand.
   absl::Status MayChange(const std::string& segment_id, const std::string& capability) const;

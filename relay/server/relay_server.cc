@@ -11,8 +11,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "grpcpp/ext/proto_server_reflection_plugin.h"
+#include "sdk/base/loopback.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/rpc/guarded_reflection.h"
 
 namespace baton::relay {
 namespace {
@@ -33,10 +34,6 @@ absl::StatusOr<HostPort> Split(absl::string_view listen) {
     return absl::InvalidArgumentError(absl::StrCat("--listen: \"", listen, "\" lacks a ]"));
   }
   return HostPort{std::string(host), std::string(listen.substr(colon + 1))};
-}
-
-bool IsLoopback(absl::string_view host) {
-  return host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
 }
 
 /// Why this process can not listen there; asked after gRPC has failed without saying why.
@@ -64,16 +61,24 @@ std::string WhyNot(const HostPort& address) {
 
 absl::StatusOr<std::unique_ptr<RelayServer>> RelayServer::Start(RelayServerOptions options) {
   BATON_ASSIGN_OR_RETURN(const HostPort host_port, Split(options.listen));
-  if (options.token.empty() && !IsLoopback(host_port.host)) {
+  if (options.token.empty() && !IsLoopbackHost(host_port.host)) {
     return absl::InvalidArgumentError(
         absl::StrCat("--listen ", options.listen,
                      ": others can reach this address; give --token-file, or use 127.0.0.1"));
   }
+  if (!options.insecure && !IsLoopbackHost(host_port.host)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--listen ", options.listen,
+                     ": others can reach this address, and the token would travel there in clear "
+                     "text; use 127.0.0.1, or give --insecure where the network is trusted"));
+  }
   BATON_ASSIGN_OR_RETURN(auto relay, Relay::Create(std::move(options.relay)));
   std::unique_ptr<RelayServer> server(new RelayServer(std::move(relay), std::move(options.token)));
   grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
+  ServeReflection(builder, [service = &server->service_](const auto& context) {
+    return service->Authenticate(context).ok();
+  });
   int port = 0;
   builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // Else a port in use is no error.

@@ -16,13 +16,15 @@ namespace baton::relay {
 struct RelayServerOptions {
   std::string listen = "127.0.0.1:7079";  ///< host:port; port 0: any.
   std::string token;                      ///< Bearer token; empty: none is asked for.
+  bool insecure = false;                  ///< The token may travel in clear text.
   RelayOptions relay;
 };
 
 class RelayServer {
  public:
   /// Checks, in this order: INVALID_ARGUMENT a listen address without port, or one that others can
-  /// reach without a token; Relay::Create; UNAVAILABLE the address is in use or not this machine's.
+  /// reach without a token, or with one and not `insecure`; Relay::Create; UNAVAILABLE the address
+  /// is in use or not this machine's.
   static absl::StatusOr<std::unique_ptr<RelayServer>> Start(RelayServerOptions options);
   /// Ends running calls, then removes every segment.
   ~RelayServer();

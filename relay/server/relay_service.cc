@@ -40,7 +40,7 @@ class AcquireReactor final : public grpc::ServerUnaryReactor {
 
 }  // namespace
 
-absl::Status RelayServiceImpl::Authenticate(const grpc::CallbackServerContext& context) const {
+absl::Status RelayServiceImpl::Authenticate(const grpc::ServerContextBase& context) const {
   if (token_.empty()) return absl::OkStatus();
   const auto& metadata = context.client_metadata();
   const auto it = metadata.find("authorization");

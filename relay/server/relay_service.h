@@ -40,10 +40,10 @@ class RelayServiceImpl final : public v1::RelayService::CallbackService {
                                  const v1::ListRequest* request,
                                  v1::ListResponse* response) override;
 
- private:
   /// OK, or UNAUTHENTICATED (TOKEN_INVALID).
-  absl::Status Authenticate(const grpc::CallbackServerContext& context) const;
+  absl::Status Authenticate(const grpc::ServerContextBase& context) const;
 
+ private:
   template <typename Request, typename Response>
   grpc::ServerUnaryReactor* Forward(grpc::CallbackServerContext* context, const Request* request,
                                     Response* response,

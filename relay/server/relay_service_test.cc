@@ -70,6 +70,7 @@ class RelayServiceTest : public ::testing::Test {
                                           const std::string& job = kJob) {
     v1::BeginRequest request;
     request.set_job(job);
+    request.set_job_uid(uid_);
     request.set_policy_version(version);
     request.set_header(layout_.header());
     request.set_size_bytes(static_cast<uint64_t>(layout_.file_size()));
@@ -125,6 +126,7 @@ class RelayServiceTest : public ::testing::Test {
                                               int ttl_ms = 60000) {
     v1::AcquireRequest request;
     request.set_job(kJob);
+    request.set_job_uid(uid_);
     request.set_holder("test");
     if (version) request.set_policy_version(*version);
     request.mutable_ttl()->set_seconds(ttl_ms / 1000);
@@ -163,6 +165,7 @@ class RelayServiceTest : public ::testing::Test {
 
   std::string dir_;
   std::string capability_;  // of publishing
+  std::string uid_;         ///< Of Begin and Acquire.
   RelayServerOptions options_;
   SafetensorsLayout layout_ = Layout();
   std::unique_ptr<RelayServer> server_;
@@ -439,6 +442,14 @@ TEST_F(RelayServiceTest, AddressesAreChecked) {
   ASSERT_TRUE(absl::IsInvalidArgument(open.status())) << "others could read the weights";
   EXPECT_THAT(std::string(open.status().message()), HasSubstr("--token-file"));
   options_.token = "secret";
+  const auto clear = RelayServer::Start(options_).status();
+  ASSERT_TRUE(absl::IsInvalidArgument(clear)) << "others could read the token";
+  EXPECT_THAT(std::string(clear.message()), HasSubstr("--insecure"));
+  options_.listen = "127.example.org:0";  // a name, and may be any machine's
+  EXPECT_THAT(std::string(RelayServer::Start(options_).status().message()),
+              HasSubstr("--insecure"));
+  options_.listen = "0.0.0.0:0";
+  options_.insecure = true;
   EXPECT_TRUE(RelayServer::Start(options_).ok());
 }
 
@@ -524,6 +535,39 @@ TEST_F(CapabilityTest, CommitAndSealOfAnothersSegmentAreRefused) {
   EXPECT_EQ(ErrorReason(Seal(begun->segment_id()).status()), "INCOMPLETE") << "nothing committed";
   EXPECT_TRUE(Fill(*begun, 7).ok());
   EXPECT_TRUE(Seal(begun->segment_id()).ok());
+}
+
+TEST_F(CapabilityTest, AnEarlierJobOfTheNameChangesNothing) {
+  Start();
+  uid_ = "new";
+  capability_ = PublishCapability(kKey, kJob, "old");
+  ExpectRefused(Begin(1).status(), "the earlier job's");
+  capability_ = PublishCapability(kKey, kJob);
+  ExpectRefused(Begin(1).status(), "by name");
+  capability_ = PublishCapability(kKey, kJob, "new");
+  Publish(1, 1);
+  uid_ = "";
+  ExpectRefused(Begin(1).status(), "the uid's capability, for the name");
+}
+
+// Of a job that was deleted while its trainer was lost.
+TEST_F(RelayServiceTest, AJobNeverMeetsVersionsOfAnEarlierOneOfItsName) {
+  Start();
+  uid_ = "old";
+  const v1::SegmentInfo old = Publish(1, 1);
+  EXPECT_EQ(old.job(), kJob);
+  EXPECT_EQ(old.job_uid(), "old");
+  uid_ = "new";
+  EXPECT_EQ(ErrorReason(Acquire(1).status()), "VERSION_NOT_FOUND");
+  EXPECT_EQ(ErrorReason(Acquire(std::nullopt).status()), "VERSION_NOT_FOUND");
+  Publish(1, 2);  // neither newer nor a fork
+  EXPECT_EQ(Acquire(1)->segment().job_uid(), "new");
+  uid_ = "";
+  EXPECT_EQ(ErrorReason(Acquire(1).status()), "VERSION_NOT_FOUND");
+  EXPECT_EQ(Segments().size(), 2u);
+  EXPECT_THAT(Versions(), ::testing::ElementsAre(1, 1));  // both, by name
+  const auto bad = Begin(1, false, "projects/default/jobs/j#new");
+  EXPECT_TRUE(absl::IsInvalidArgument(bad.status())) << bad.status();
 }
 
 TEST_F(CapabilityTest, DropIsRefusedAsAWhole) {

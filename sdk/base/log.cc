@@ -6,12 +6,15 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/escaping.h"
 #include "absl/synchronization/mutex.h"
-#include "spdlog/sinks/basic_file_sink.h"
+#include "spdlog/sinks/rotating_file_sink.h"
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
 
 namespace baton {
 namespace {
+
+constexpr size_t kMaxFileBytes = 32u << 20;
+constexpr size_t kOlderFiles = 4;
 
 struct State {
   absl::Mutex mu;
@@ -38,7 +41,9 @@ std::shared_ptr<spdlog::logger> MakeLogger(const LogOptions& options) {
   if (options.file.empty()) {
     sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   } else {
-    sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(options.file);
+    // It rotates by itself: whoever else renames it need not tell this process.
+    sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(options.file, kMaxFileBytes,
+                                                                  kOlderFiles);
   }
   auto logger = std::make_shared<spdlog::logger>("baton", std::move(sink));
   const std::string name = options.process_name.empty() ? "" : options.process_name + " ";

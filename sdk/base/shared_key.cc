@@ -66,8 +66,9 @@ absl::Status MakeKeyFile(const std::string& path) {
   return first || why == EEXIST ? absl::OkStatus() : CannotWrite(path);
 }
 
-std::string PublishCapability(absl::string_view key, absl::string_view job) {
-  return Mac(key, {"Publish", job});
+std::string PublishCapability(absl::string_view key, absl::string_view job,
+                              absl::string_view job_uid) {
+  return job_uid.empty() ? Mac(key, {"Publish", job}) : Mac(key, {"Publish", job, job_uid});
 }
 
 }  // namespace baton

@@ -68,6 +68,9 @@ TEST(PublishCapabilityTest, IsOfOneKeyAndOneJob) {
   EXPECT_EQ(PublishCapability("k", "a"), PublishCapability("k", "a"));
   EXPECT_NE(PublishCapability("k", "a"), PublishCapability("k", "b"));
   EXPECT_NE(PublishCapability("k", "a"), PublishCapability("l", "a"));
+  EXPECT_NE(PublishCapability("k", "a", "1"), PublishCapability("k", "a"));
+  EXPECT_NE(PublishCapability("k", "a", "1"), PublishCapability("k", "a", "2"));
+  EXPECT_NE(PublishCapability("k", "a", "1"), PublishCapability("k", "a1"));
 }
 
 }  // namespace

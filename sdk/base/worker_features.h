@@ -7,6 +7,9 @@ namespace baton {
 /// Role reward: it runs the command of a spec's reward.
 inline constexpr char kRewardCommandFeature[] = "reward_command";
 
+/// Roles actor and rollout: versions go to the relay, and come from there, under Task.job_uid.
+inline constexpr char kJobUidFeature[] = "job_uid";
+
 }  // namespace baton
 
 #endif  // BATON_SDK_BASE_WORKER_FEATURES_H_

@@ -90,6 +90,9 @@ int RunCommandLine(int argc, const char* const* argv) {
   app.add_option("--tls-cert", options.tls.certificate, "PEM file: one's own certificate")
       ->envname("BATON_TLS_CERT");
   app.add_option("--tls-key", options.tls.key, "PEM file: its key")->envname("BATON_TLS_KEY");
+  app.add_flag("--insecure", options.insecure,
+               "The token may travel in clear text to another machine: the network is trusted")
+      ->envname("BATON_INSECURE");
   app.add_option("--state-dir", options.state_dir,
                  "Folder of `up`; default: $BATON_STATE_DIR, ~/.baton");
   int code = kOk;

@@ -2,15 +2,14 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "google/protobuf/util/json_util.h"
 #include "nlohmann/json.hpp"
+#include "sdk/base/private_file.h"
 #include "sdk/cli/state_file.h"
 #include "sdk/rpc/error.h"
 
@@ -33,20 +32,16 @@ std::string GlobalOptions::Address() const {
 std::unique_ptr<Client> MakeClient(const GlobalOptions& options) {
   ClientOptions client;
   if (!options.token_file.empty()) {
-    std::ifstream in(options.token_file);
-    std::string line;
-    while (std::getline(in, line)) {
-      line = std::string(absl::StripAsciiWhitespace(line));
-      if (!line.empty() && line[0] != '#') break;
-    }
-    if (line.empty()) {
-      std::fprintf(stderr, "baton: token file %s holds no token\n", options.token_file.c_str());
+    auto token = ReadTokenFile("--token-file", options.token_file);
+    if (!token.ok()) {
+      std::fprintf(stderr, "baton: %s\n", std::string(token.status().message()).c_str());
       std::exit(kUsage);
     }
-    client.token = line;
+    client.token = *std::move(token);
   }
   client.project = options.project;
   client.tls = options.tls;
+  client.insecure = options.insecure;
   auto connected = Client::Connect(options.Address(), std::move(client));
   if (!connected.ok()) {
     std::fprintf(stderr, "baton: %s\n", std::string(connected.status().message()).c_str());

@@ -26,6 +26,7 @@ struct GlobalOptions {
   std::string token_file;
   std::string project;  ///< Empty: the token's own.
   TlsFiles tls;
+  bool insecure = false;        ///< The token may leave this machine in clear text.
   std::string output = "text";  ///< "text" or "json".
   std::string state_dir;        ///< Of `up`.
 

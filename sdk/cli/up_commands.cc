@@ -126,6 +126,10 @@ std::vector<ChildSpec> Children(const UpFlags& flags, const std::string& state_d
   workers("reward", flags.rewards);
   workers("scorer", flags.scorers);
   workers("worker", flags.workers);
+  // The programs rotate what they log themselves; what else they print goes to the same file.
+  for (ChildSpec& child : children) {
+    child.command.insert(child.command.end(), {"--log-file", child.log});
+  }
   return children;
 }
 

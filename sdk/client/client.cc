@@ -319,6 +319,7 @@ class ClientImpl : public Client {
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& address,
                                                         ClientOptions options) {
+  BATON_RETURN_IF_ERROR(MayShowToken(options.token, address, options.tls, options.insecure));
   BATON_ASSIGN_OR_RETURN(const auto credentials, MakeChannelCredentials(options.tls));
   return std::make_unique<ClientImpl>(address, std::move(options), credentials);
 }

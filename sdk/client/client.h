@@ -26,8 +26,9 @@
 namespace baton {
 
 struct ClientOptions {
-  std::string token;  ///< Bearer token; empty: none.
-  TlsFiles tls;       ///< None: the connection is not encrypted.
+  std::string token;      ///< Bearer token; empty: none.
+  TlsFiles tls;           ///< None: the connection is not encrypted.
+  bool insecure = false;  ///< The token may leave this machine in clear text.
   /// Of short job names, and of what is created and listed. Empty: the token's own.
   std::string project;
   absl::Duration timeout = absl::Seconds(60);  ///< Of one unary call.

@@ -2,8 +2,12 @@
 
 #include <fstream>
 #include <iterator>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "grpcpp/security/tls_certificate_provider.h"
+#include "grpcpp/security/tls_credentials_options.h"
+#include "sdk/base/loopback.h"
 #include "sdk/base/status_macros.h"
 
 namespace baton {
@@ -26,38 +30,64 @@ absl::Status CheckPair(const TlsFiles& files) {
   return absl::InvalidArgumentError("--tls-cert and --tls-key belong together: give both");
 }
 
+/// What is in the files at each handshake, but for `refresh`. A key without its certificate, while
+/// both are being replaced, is not taken.
+std::shared_ptr<grpc::experimental::CertificateProviderInterface> Watch(
+    const std::string& key, const std::string& certificate, const std::string& ca,
+    absl::Duration refresh) {
+  return std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
+      key, certificate, ca, static_cast<unsigned>(absl::ToInt64Seconds(refresh)));
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeChannelCredentials(
     const TlsFiles& files) {
   if (!files.any()) return grpc::InsecureChannelCredentials();
   BATON_RETURN_IF_ERROR(CheckPair(files));
-  grpc::SslCredentialsOptions options;
-  if (files.ca != "system") {
-    BATON_ASSIGN_OR_RETURN(options.pem_root_certs, ReadPem("--tls-ca", files.ca));
+  const std::string ca = files.ca == "system" ? "" : files.ca;
+  for (const auto& [flag, path] :
+       {std::pair("--tls-ca", ca), {"--tls-cert", files.certificate}, {"--tls-key", files.key}}) {
+    BATON_RETURN_IF_ERROR(ReadPem(flag, path).status());
   }
-  BATON_ASSIGN_OR_RETURN(options.pem_cert_chain, ReadPem("--tls-cert", files.certificate));
-  BATON_ASSIGN_OR_RETURN(options.pem_private_key, ReadPem("--tls-key", files.key));
-  return grpc::SslCredentials(options);
+  if (ca.empty() && files.certificate.empty()) return grpc::SslCredentials({});
+  grpc::experimental::TlsChannelCredentialsOptions options;
+  options.set_certificate_provider(Watch(files.key, files.certificate, ca, kTlsRefresh));
+  if (!ca.empty()) options.watch_root_certs();
+  if (!files.certificate.empty()) options.watch_identity_key_cert_pairs();
+  return grpc::experimental::TlsCredentials(options);
 }
 
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
-    const TlsFiles& files) {
+    const TlsFiles& files, absl::Duration refresh) {
   if (!files.any()) return grpc::InsecureServerCredentials();
   BATON_RETURN_IF_ERROR(CheckPair(files));
   if (files.certificate.empty()) {
     return absl::InvalidArgumentError(
         "--tls-client-ca alone is no TLS: give --tls-cert and --tls-key too");
   }
-  grpc::SslServerCredentialsOptions options(
-      files.ca.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
-                       : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-  grpc::SslServerCredentialsOptions::PemKeyCertPair pair;
-  BATON_ASSIGN_OR_RETURN(options.pem_root_certs, ReadPem("--tls-client-ca", files.ca));
-  BATON_ASSIGN_OR_RETURN(pair.cert_chain, ReadPem("--tls-cert", files.certificate));
-  BATON_ASSIGN_OR_RETURN(pair.private_key, ReadPem("--tls-key", files.key));
-  options.pem_key_cert_pairs.push_back(std::move(pair));
-  return grpc::SslServerCredentials(options);
+  for (const auto& [flag, path] : {std::pair("--tls-client-ca", files.ca),
+                                   {"--tls-cert", files.certificate},
+                                   {"--tls-key", files.key}}) {
+    BATON_RETURN_IF_ERROR(ReadPem(flag, path).status());
+  }
+  grpc::experimental::TlsServerCredentialsOptions options(
+      Watch(files.key, files.certificate, files.ca, refresh));
+  options.watch_identity_key_cert_pairs();
+  if (!files.ca.empty()) {
+    options.watch_root_certs();
+    options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  }
+  return grpc::experimental::TlsServerCredentials(options);
+}
+
+absl::Status MayShowToken(const std::string& token, const std::string& address, const TlsFiles& tls,
+                          bool insecure) {
+  if (token.empty() || tls.any() || insecure || IsLoopback(address)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the token would travel to ", address,
+      " in clear text; give --tls-ca FILE (or system), or --insecure where the network "
+      "is trusted"));
 }
 
 }  // namespace baton

@@ -49,6 +49,11 @@ absl::Status Check(const WorkerOptions& options) {
   if (const absl::Status tls = MakeChannelCredentials(options.tls).status(); !tls.ok()) {
     problems.push_back(absl::StrCat("tls: ", tls.message()));
   }
+  if (const absl::Status may =
+          MayShowToken(options.token, options.controller, options.tls, options.insecure);
+      !may.ok()) {
+    problems.push_back(absl::StrCat("insecure: ", may.message()));
+  }
   if (problems.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("WorkerOptions: ", absl::StrJoin(problems, "; ")));
 }

@@ -37,6 +37,7 @@ struct WorkerOptions {
   std::string worker_id;   ///< 1–63 of a–z, 0–9, `-`, `.`. Empty: made of host name and pid.
   std::string token;       ///< Bearer token; empty: none is sent.
   TlsFiles tls;            ///< None: the connection is not encrypted.
+  bool insecure = false;   ///< The token may leave this machine in clear text.
   std::vector<std::string> features;  ///< worker_service.proto: Hello.features.
   std::string device = "cpu";         ///< "cpu" or "cuda".
   std::string group_store;            ///< worker_service.proto: Hello.group_store.

@@ -2,6 +2,8 @@
 #ifndef BATON_TESTS_END_TO_END_CLIENT_TESTING_H_
 #define BATON_TESTS_END_TO_END_CLIENT_TESTING_H_
 
+#include <sys/stat.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -63,6 +65,7 @@ class TestClient {
     FILE* file = std::fopen(path.c_str(), "w");
     std::fwrite(content.data(), 1, content.size(), file);
     std::fclose(file);
+    ::chmod(path.c_str(), 0600);  // it may hold a token
     return path;
   }
   std::string Prompts(const std::string& name, int count) const {

@@ -3,15 +3,14 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "CLI/CLI.hpp"
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "sdk/base/log.h"
+#include "sdk/base/private_file.h"
 #include "sdk/worker/run_until_signal.h"
 #include "workers/fake/fake_worker.h"
 
@@ -47,6 +46,8 @@ void Declare(CLI::App& app, baton::fake::FakeWorkerOptions& options, Flags& flag
   app.add_option("--tls-cert", options.worker.tls.certificate,
                  "PEM file: this program's certificate");
   app.add_option("--tls-key", options.worker.tls.key, "PEM file: its key");
+  app.add_flag("--insecure", options.worker.insecure,
+               "The token may travel in clear text to another machine: the network is trusted");
   app.add_option("--relay", flags.relay, "Accepted and not used: versions go through a folder");
   app.add_option("--threads", flags.threads, "Accepted and not used: there is nothing to compute");
   app.add_option("--weights-dir", options.weights_place,
@@ -101,12 +102,9 @@ absl::Status Complete(const Flags& flags, baton::fake::FakeWorkerOptions& option
                      absl::StrReplaceAll(options.worker.controller, {{":", "-"}, {"/", "-"}}));
   }
   if (flags.token_file.empty()) return absl::OkStatus();
-  std::ifstream file(flags.token_file);
-  if (!std::getline(file, options.worker.token)) {
-    return absl::NotFoundError(
-        absl::StrCat("--token-file: cannot read a line from ", flags.token_file));
-  }
-  absl::StripAsciiWhitespace(&options.worker.token);
+  auto token = baton::ReadTokenFile("--token-file", flags.token_file);
+  if (!token.ok()) return token.status();
+  options.worker.token = *std::move(token);
   return absl::OkStatus();
 }
 

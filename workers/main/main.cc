@@ -78,6 +78,8 @@ void DeclareServe(CLI::App& app, baton::ServeOptions& options, CommonFlags& comm
                  "machine's own list");
   app.add_option("--tls-cert", options.tls.certificate, "PEM file: this program's certificate");
   app.add_option("--tls-key", options.tls.key, "PEM file: its key");
+  app.add_flag("--insecure", options.insecure,
+               "The token may travel in clear text to another machine: the network is trusted");
   app.add_option("--device", options.device, "cpu or cuda")->capture_default_str();
   app.add_option("--group-host", options.group_host,
                  "Address of this machine for the other ranks of a group (default: the one from "

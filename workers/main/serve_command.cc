@@ -2,16 +2,16 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <set>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "sdk/base/log.h"
+#include "sdk/base/private_file.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/base/worker_features.h"
+#include "sdk/rpc/channel_credentials.h"
 #include "sdk/worker/run_until_signal.h"
 #include "sdk/worker/worker.h"
 #include "workers/hybrid/shared_policy.h"
@@ -28,16 +28,6 @@
 
 namespace baton {
 namespace {
-
-absl::StatusOr<std::string> ReadToken(const std::string& path) {
-  std::ifstream file(path);
-  std::string token;
-  if (!std::getline(file, token)) {
-    return absl::NotFoundError(absl::StrCat("--token-file: cannot read a line from ", path));
-  }
-  absl::StripAsciiWhitespace(&token);
-  return token;
-}
 
 /// With "auto" a worker whose machine has no sandbox goes on without commands, and says why; with
 /// "bubblewrap" it does not start.
@@ -76,11 +66,13 @@ absl::StatusOr<WorkerOptions> MakeWorkerOptions(const ServeOptions& options,
   worker.worker_id = options.id;
   worker.device = options.device;
   worker.tls = options.tls;
-  worker.features = {"seeded_sampling", "resume_with_tokens", "behaviour_log_probs"};
+  worker.insecure = options.insecure;
+  worker.features = {"seeded_sampling", "resume_with_tokens", "behaviour_log_probs",
+                     kJobUidFeature};
   if (commands.allowed()) worker.features.emplace_back(kRewardCommandFeature);
   worker.forward_log = true;
   if (!options.token_file.empty()) {
-    BATON_ASSIGN_OR_RETURN(worker.token, ReadToken(options.token_file));
+    BATON_ASSIGN_OR_RETURN(worker.token, ReadTokenFile("--token-file", options.token_file));
   }
   return worker;
 }
@@ -126,6 +118,9 @@ absl::Status Serve(const ServeOptions& options) {
     if (store != nullptr) worker_options.group_store = store->address();
   }
   const std::string token = worker_options.token;
+  if (options.relay.rfind('/', 0) != 0) {
+    BATON_RETURN_IF_ERROR(MayShowToken(token, options.relay, TlsFiles(), options.insecure));
+  }
   BATON_ASSIGN_OR_RETURN(const auto worker, Worker::Create(std::move(worker_options)));
   BATON_ASSIGN_OR_RETURN(const auto relay,
                          policy::MakeWeightsRelay(options.relay, token, worker->worker_id()));

@@ -18,6 +18,7 @@ struct ServeOptions {
   std::string id;
   std::string token_file;
   TlsFiles tls;
+  bool insecure = false;  ///< The token may leave this machine in clear text.
   std::string device = "cpu";
   /// How other workers reach this machine when ranks of a group meet; empty: the address from which
   /// it reaches the controller.

@@ -134,7 +134,7 @@ TEST(FolderRelay, KeepsTheNewestAndForks) {
   const auto model = source->LoadModel(torch::kFloat32, torch::kCPU, 3).value();
   const auto image = engine::ModelImage(*model).value();
   const auto load = [&](uint64_t version) {
-    return relay->Load("j", version, Never(), [&](absl::Span<const uint8_t> bytes) {
+    return relay->Load({"j", version}, Never(), [&](absl::Span<const uint8_t> bytes) {
       return engine::LoadModelFrom(bytes, *model);
     });
   };

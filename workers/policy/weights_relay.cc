@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -37,6 +38,7 @@ class ProcessRelay : public WeightsRelay {
     options.size_bytes = image.size_bytes();
     options.fork = what.fork;
     options.capability = what.capability;
+    options.job_uid = what.job_uid;
     int tries = 0;
     return WhileUnavailable(cancelled, [&]() -> absl::Status {
       const auto segment = client_->Publish(
@@ -53,11 +55,11 @@ class ProcessRelay : public WeightsRelay {
     });
   }
 
-  absl::Status Load(const std::string& job, uint64_t version, const absl::Notification& cancelled,
-                    Use use) override {
+  absl::Status Load(const Version& what, const absl::Notification& cancelled, Use use) override {
     relay::AcquireOptions options;
-    options.job = job;
-    options.policy_version = version;
+    options.job = what.job;
+    options.job_uid = what.job_uid;
+    options.policy_version = what.version;
     options.holder = holder_;
     options.wait = kWait;
     std::unique_ptr<relay::LeasedSegment> segment;
@@ -127,7 +129,7 @@ class FolderRelay : public WeightsRelay {
   absl::Status Publish(const Publication& what, const engine::WeightsImage& image,
                        const absl::Notification& /*cancelled*/) override {
     const uint64_t version = what.version;
-    const fs::path path = PathOf(what.job, version);
+    const fs::path path = PathOf({what.job, version, what.job_uid});
     std::error_code error;
     fs::create_directories(path.parent_path(), error);
     if (error) {
@@ -144,24 +146,33 @@ class FolderRelay : public WeightsRelay {
     return absl::OkStatus();
   }
 
-  absl::Status Load(const std::string& job, uint64_t version,
-                    const absl::Notification& /*cancelled*/, Use use) override {
-    BATON_ASSIGN_OR_RETURN(const auto file, relay::MappedFile::Open(PathOf(job, version).string()));
+  absl::Status Load(const Version& what, const absl::Notification& /*cancelled*/,
+                    Use use) override {
+    BATON_ASSIGN_OR_RETURN(const auto file, relay::MappedFile::Open(PathOf(what).string()));
     return use(file.bytes());
   }
 
   void Forget(const std::string& job) override {
+    // Under whatever uid.
+    const std::string name = FolderOf(job);
     std::error_code error;
-    fs::remove_all(PathOf(job, 0).parent_path(), error);
+    for (const auto& entry : fs::directory_iterator(folder_, error)) {
+      const std::string found = entry.path().filename().string();
+      std::error_code ignored;
+      if (found == name || absl::StartsWith(found, name + "#")) fs::remove_all(entry, ignored);
+    }
   }
 
  private:
   static constexpr uint64_t kKeep = 3;
 
-  fs::path PathOf(const std::string& job, uint64_t version) const {
-    // "job-": no name is that of the folder itself, or of the one above.
-    return absl::StrCat(folder_, "/job-", absl::StrReplaceAll(job, {{"/", "_"}}), "/", version,
-                        ".safetensors");
+  // "job-": no name is that of the folder itself, or of the one above.
+  static std::string FolderOf(const std::string& job) {
+    return absl::StrCat("job-", absl::StrReplaceAll(job, {{"/", "_"}}));
+  }
+  fs::path PathOf(const Version& what) const {
+    return absl::StrCat(folder_, "/", FolderOf(what.job), what.job_uid.empty() ? "" : "#",
+                        what.job_uid, "/", what.version, ".safetensors");
   }
 
   static void Remove(const fs::path& folder, absl::FunctionRef<bool(uint64_t)> unwanted) {

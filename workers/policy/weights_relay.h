@@ -23,7 +23,15 @@ struct Publication {
   /// This version and newer ones are dropped first: the job went back to an earlier step and makes
   /// them anew.
   bool fork = false;
-  std::string capability;  ///< From task `publish`.
+  std::string capability;    ///< From task `publish`.
+  std::string job_uid = {};  ///< Task.job_uid.
+};
+
+/// Where a version is looked for.
+struct Version {
+  std::string job;
+  uint64_t version = 0;
+  std::string job_uid = {};  ///< Task.job_uid.
 };
 
 /// Thread-safe. A version, once published, never changes. A relay that is down is waited for, a
@@ -42,7 +50,7 @@ class WeightsRelay {
   /// Calls `use` with the bytes of the version (a verified safetensors file in memory), which stay
   /// as they are until it returns. NOT_FOUND when there is no such version.
   [[nodiscard]] virtual absl::Status Load(
-      const std::string& job, uint64_t version, const absl::Notification& cancelled,
+      const Version& what, const absl::Notification& cancelled,
       absl::FunctionRef<absl::Status(absl::Span<const uint8_t>)> use) = 0;
 
   /// Gives back the memory of what this publisher has published for the job.

@@ -74,7 +74,7 @@ class WeightsRelayTest : public ::testing::Test {
                            cancelled);
   }
   absl::Status Load(uint64_t version) {
-    return relay_->Load(kJob, version, Never(),
+    return relay_->Load({kJob, version}, Never(),
                         [](absl::Span<const uint8_t>) { return absl::OkStatus(); });
   }
 

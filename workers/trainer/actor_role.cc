@@ -275,7 +275,7 @@ ActorRole::Result ActorRole::Publish(const v1::Task& task, TaskContext& context)
   if (!assigned.ranks->first()) return v1::TaskResult();
   // After an assignment the job may make versions again that an earlier life has published.
   const policy::Publication publication = {task.job(), version, !assigned.published,
-                                           task.publish().capability()};
+                                           task.publish().capability(), task.job_uid()};
   const bool again = assigned.publishing == version;
   assigned.publishing = version;
   const auto cancelled = std::make_shared<absl::Notification>();

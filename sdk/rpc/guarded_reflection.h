@@ -1,0 +1,20 @@
+// Reflection for those who may call the rest.
+#ifndef BATON_SDK_RPC_GUARDED_REFLECTION_H_
+#define BATON_SDK_RPC_GUARDED_REFLECTION_H_
+
+#include <functional>
+
+#include "grpcpp/server_builder.h"
+#include "grpcpp/server_context.h"
+
+namespace baton {
+
+/// The server lists and describes its services, to callers whom `may` lets; a call of others is
+/// cancelled. gRPC implements this service itself and knows no tokens. `may` is called on gRPC's
+/// threads.
+void ServeReflection(grpc::ServerBuilder& builder,
+                     std::function<bool(const grpc::ServerContextBase&)> may);
+
+}  // namespace baton
+
+#endif  // BATON_SDK_RPC_GUARDED_REFLECTION_H_
