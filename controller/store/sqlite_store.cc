@@ -69,10 +69,12 @@ class FileLock {
 
 class SqliteStoreImpl : public SqliteStore {
  public:
-  SqliteStoreImpl(std::unique_ptr<FileLock> lock, std::unique_ptr<SqliteConnection> writer,
+  SqliteStoreImpl(std::string path, std::unique_ptr<FileLock> lock,
+                  std::unique_ptr<SqliteConnection> writer,
                   std::unique_ptr<SqliteConnection> reader, int schema,
                   const SqliteOptions& options)
-      : options_(options),
+      : path_(std::move(path)),
+        options_(options),
         schema_(schema),
         lock_(std::move(lock)),
         writer_(std::move(writer)),
@@ -111,6 +113,12 @@ class SqliteStoreImpl : public SqliteStore {
   }
 
   int schema_version() const override { return schema_; }
+
+  absl::Status CopyTo(const std::string& path) override {
+    // A connection of its own: readers go on.
+    BATON_ASSIGN_OR_RETURN(const auto reader, SqliteConnection::Open(path_));
+    return reader->CopyTo(path);
+  }
 
  private:
   struct Group {
@@ -211,6 +219,7 @@ class SqliteStoreImpl : public SqliteStore {
 
   bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return stopping_ || !queue_.empty(); }
 
+  const std::string path_;
   const SqliteOptions options_;
   std::atomic<int> schema_;  // written on thread_
   const std::unique_ptr<FileLock> lock_;
@@ -248,8 +257,9 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
   }
   BATON_ASSIGN_OR_RETURN(auto reader, SqliteConnection::Open(path));
   BATON_RETURN_IF_ERROR(SyncFolderOf(path));  // the file's own name; SQLite syncs its journal's
-  return std::unique_ptr<SqliteStore>(new SqliteStoreImpl(
-      std::move(lock), std::move(writer), std::move(reader), static_cast<int>(version), options));
+  return std::unique_ptr<SqliteStore>(new SqliteStoreImpl(path, std::move(lock), std::move(writer),
+                                                          std::move(reader),
+                                                          static_cast<int>(version), options));
 }
 
 }  // namespace baton::store
