@@ -107,6 +107,7 @@ class NoController : public controller::ControllerInterface {
   void UndrainWorker(v1::UndrainWorkerRequest, controller::Callback<v1::Worker> d) override {
     No(d);
   }
+  void Backup(controller::Callback<std::shared_ptr<controller::BackupFiles>> d) override { No(d); }
   void SetProject(v1::Project, controller::Callback<v1::Project> d) override { No(d); }
   absl::StatusOr<v1::ListProjectsResponse> ListProjects(
       const v1::ListProjectsRequest&) const override {

@@ -16,6 +16,7 @@ if(BATON_SERVICE)
   pkg_check_modules(YAML_CPP REQUIRED IMPORTED_TARGET yaml-cpp)
   pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
   pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
+  pkg_check_modules(LIBARCHIVE REQUIRED IMPORTED_TARGET libarchive)
   pkg_check_modules(JEMALLOC IMPORTED_TARGET jemalloc)  # without it the controller keeps more memory
   find_package(spdlog REQUIRED)
   find_package(prometheus-cpp REQUIRED)

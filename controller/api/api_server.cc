@@ -80,7 +80,7 @@ class ApiServerImpl : public ApiServer {
         files_(kFileThreads),
         jobs_(controller, access, &files_),
         workers_(controller, access),
-        cluster_(controller, access),
+        cluster_(controller, access, &files_),
         tokens_(controller, access),
         experience_(controller, access) {
     LowerPoolPriority(kFileThreads,

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "controller/access/caller.h"
+#include "controller/api/backup_reactor.h"
 #include "controller/api/unary.h"
 
 namespace baton::api {
@@ -57,6 +58,16 @@ grpc::ServerUnaryReactor* ClusterServiceImpl::UndrainWorker(grpc::CallbackServer
       response, [&](const Granted&, controller::Callback<v1::Worker> done) {
         controller_->UndrainWorker(*request, std::move(done));
       });
+}
+
+grpc::ServerWriteReactor<v1::BackupResponse>* ClusterServiceImpl::Backup(
+    grpc::CallbackServerContext* context, const v1::BackupRequest*) {
+  auto granted = access_.Check(*context, {"ClusterService.Backup", Scope::kAdmin, "backup", false});
+  if (!granted.ok()) return new BackupReactor(granted.status());
+  granted->changes = true;  // everything leaves: that is told to the audit log
+  return new BackupReactor(
+      controller_, files_,
+      [access = access_, granted = *granted](const absl::Status& s) { access.Ended(granted, s); });
 }
 
 }  // namespace baton::api

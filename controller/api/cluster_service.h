@@ -3,6 +3,7 @@
 #define BATON_CONTROLLER_API_CLUSTER_SERVICE_H_
 
 #include "baton/v1/cluster_service.grpc.pb.h"
+#include "boost/asio/thread_pool.hpp"
 #include "controller/api/access.h"
 #include "controller/runtime/controller_interface.h"
 
@@ -11,8 +12,10 @@ namespace baton::api {
 /// Thread-safe. `controller` outlives it.
 class ClusterServiceImpl : public v1::ClusterService::CallbackService {
  public:
-  ClusterServiceImpl(controller::ControllerInterface* controller, const Access& access)
-      : controller_(controller), access_(access) {}
+  /// Files are read on `files`.
+  ClusterServiceImpl(controller::ControllerInterface* controller, const Access& access,
+                     boost::asio::thread_pool* files)
+      : controller_(controller), access_(access), files_(files) {}
 
   grpc::ServerUnaryReactor* ListWorkers(grpc::CallbackServerContext* context,
                                         const v1::ListWorkersRequest* request,
@@ -23,10 +26,13 @@ class ClusterServiceImpl : public v1::ClusterService::CallbackService {
   grpc::ServerUnaryReactor* UndrainWorker(grpc::CallbackServerContext* context,
                                           const v1::UndrainWorkerRequest* request,
                                           v1::Worker* response) override;
+  grpc::ServerWriteReactor<v1::BackupResponse>* Backup(grpc::CallbackServerContext* context,
+                                                       const v1::BackupRequest* request) override;
 
  private:
   controller::ControllerInterface* const controller_;
   const Access access_;
+  boost::asio::thread_pool* const files_;
 };
 
 }  // namespace baton::api

@@ -7,6 +7,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "boost/asio/post.hpp"
+#include "controller/runtime/backup.h"
+#include "controller/runtime/move_root.h"
 #include "controller/runtime/session_state.h"
 #include "controller/runtime/tables.h"
 #include "sdk/base/digest.h"
@@ -56,7 +58,28 @@ absl::Status Controller::CommitNow(std::vector<store::Write> writes) {
   return promise.get_future().get();
 }
 
+void Controller::Backup(Callback<std::shared_ptr<BackupFiles>> done) {
+  if (backup_held_->exchange(true)) {
+    return done(MakeError(absl::StatusCode::kFailedPrecondition, "BACKUP_RUNNING",
+                          "another backup is being sent; try again when it has ended"));
+  }
+  OnDisk<std::shared_ptr<BackupFiles>>(
+      std::move(done), [this]() -> absl::StatusOr<std::shared_ptr<BackupFiles>> {
+        auto set = BackupSet::Make(options_.data_root, *store_);
+        if (!set.ok()) {
+          *backup_held_ = false;
+          return set.status();
+        }
+        return std::shared_ptr<BackupFiles>(set->release(), [held = backup_held_](BackupFiles* s) {
+          delete s;
+          *held = false;
+        });
+      });
+}
+
 absl::Status Controller::Restore() {
+  RemoveUnfinishedBackups(options_.data_root);
+  BATON_RETURN_IF_ERROR(MoveRoot(*store_, options_.data_root));
   BATON_ASSIGN_OR_RETURN(auto epoch, store_->Get(kMetaTable, "epoch"));
   BATON_ASSIGN_OR_RETURN(auto secret, store_->Get(kMetaTable, "secret"));
   context_.strands = &strands_;

@@ -89,6 +89,7 @@ class Controller : public ControllerInterface {
   void ListWorkers(v1::ListWorkersRequest request, Callback<v1::ListWorkersResponse> done) override;
   void DrainWorker(v1::DrainWorkerRequest request, Callback<v1::Worker> done) override;
   void UndrainWorker(v1::UndrainWorkerRequest request, Callback<v1::Worker> done) override;
+  void Backup(Callback<std::shared_ptr<BackupFiles>> done) override;
   void SetProject(v1::Project project, Callback<v1::Project> done) override;
   absl::StatusOr<v1::ListProjectsResponse> ListProjects(
       const v1::ListProjectsRequest& request) const override;
@@ -256,6 +257,9 @@ class Controller : public ControllerInterface {
   absl::Time requests_looked_at_ = absl::InfinitePast();  // on cluster_strand_
 
   std::atomic<uint64_t> next_session_{1};
+  // Shared with the files of a backup, which may outlive this.
+  const std::shared_ptr<std::atomic<bool>> backup_held_ =
+      std::make_shared<std::atomic<bool>>(false);
 
   mutable absl::Mutex mu_;
   std::map<std::string, std::shared_ptr<JobRuntime>> jobs_ ABSL_GUARDED_BY(mu_);

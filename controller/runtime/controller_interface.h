@@ -80,6 +80,20 @@ struct GaugeSample {
   double value = 0;
 };
 
+/// A file of a backup.
+struct BackupFile {
+  std::string path;        ///< Relative to the data root.
+  std::string place;       ///< Where it can be read.
+  int64_t size_bytes = 0;  ///< It may grow; so much of it belongs to the backup.
+};
+
+/// The files of one consistent backup, the database first. They stay for as long as this does.
+class BackupFiles {
+ public:
+  virtual ~BackupFiles() = default;
+  virtual const std::vector<BackupFile>& files() const = 0;
+};
+
 class ControllerInterface {
  public:
   virtual ~ControllerInterface() = default;
@@ -115,6 +129,9 @@ class ControllerInterface {
                            Callback<v1::ListWorkersResponse> done) = 0;
   virtual void DrainWorker(v1::DrainWorkerRequest request, Callback<v1::Worker> done) = 0;
   virtual void UndrainWorker(v1::UndrainWorkerRequest request, Callback<v1::Worker> done) = 0;
+  /// FAILED_PRECONDITION (BACKUP_RUNNING) while the files of an earlier one are held. Letting go of
+  /// them blocks on the disk.
+  virtual void Backup(Callback<std::shared_ptr<BackupFiles>> done) = 0;
 
   // AccessService.
   /// INVALID_ARGUMENT (PROJECT_SPEC).

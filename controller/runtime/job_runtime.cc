@@ -30,16 +30,6 @@ class LiveSubscription : public Subscription {
   std::shared_ptr<std::atomic<bool>> alive_;
 };
 
-// Most turns put a trajectory alone: after a power cut it is generated, or scored, again. Whatever
-// else a turn tells the world (commands, revisions, files it deletes) is never taken back, and what
-// it rests on is kept with it.
-store::Durability DurabilityOf(const std::vector<store::Write>& writes) {
-  const bool mendable = std::all_of(writes.begin(), writes.end(), [](const store::Write& write) {
-    return write.table == kTrajectoryTable && write.value.has_value();
-  });
-  return mendable ? store::Durability::kProcess : store::Durability::kPowerCut;
-}
-
 v1::Wait WaitForStore(const absl::Status& health) {
   v1::Wait wait;
   wait.set_kind("store");

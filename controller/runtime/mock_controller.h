@@ -42,6 +42,7 @@ class MockController : public ControllerInterface {
               (override));
   MOCK_METHOD(void, DrainWorker, (v1::DrainWorkerRequest, Callback<v1::Worker>), (override));
   MOCK_METHOD(void, UndrainWorker, (v1::UndrainWorkerRequest, Callback<v1::Worker>), (override));
+  MOCK_METHOD(void, Backup, (Callback<std::shared_ptr<BackupFiles>>), (override));
   MOCK_METHOD(void, SetProject, (v1::Project, Callback<v1::Project>), (override));
   MOCK_METHOD(absl::StatusOr<v1::ListProjectsResponse>, ListProjects,
               (const v1::ListProjectsRequest&), (const, override));

@@ -2,8 +2,10 @@
 #ifndef BATON_CONTROLLER_RUNTIME_TABLES_H_
 #define BATON_CONTROLLER_RUNTIME_TABLES_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -41,6 +43,16 @@ inline store::ScanOptions NumberRange(absl::string_view job, uint64_t begin, uin
   options.begin = NumberKey(job, begin);
   options.end = end == 0 ? absl::StrCat(job, "$") : NumberKey(job, end);  // '$' follows '#'
   return options;
+}
+
+/// What the writes of a job's turn have to survive. Most turns put a trajectory alone: after a
+/// power cut it is generated, or scored, again. Whatever else a turn tells the world (commands,
+/// revisions, files it deletes) is never taken back, and what it rests on is kept with it.
+inline store::Durability DurabilityOf(const std::vector<store::Write>& writes) {
+  const bool mendable = std::all_of(writes.begin(), writes.end(), [](const store::Write& write) {
+    return write.table == kTrajectoryTable && write.value.has_value();
+  });
+  return mendable ? store::Durability::kProcess : store::Durability::kPowerCut;
 }
 
 }  // namespace baton::controller

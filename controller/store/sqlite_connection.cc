@@ -78,6 +78,17 @@ absl::StatusOr<sqlite3_stmt*> SqliteConnection::Prepare(const std::string& sql) 
   return statement;
 }
 
+absl::Status SqliteConnection::CopyTo(const std::string& path) {
+  BATON_ASSIGN_OR_RETURN(const auto copy, Open(path));
+  sqlite3_backup* backup = sqlite3_backup_init(copy->db_, "main", db_, "main");
+  if (backup == nullptr) return copy->Error("cannot copy to " + path);
+  // All pages in one go, so that what commits meanwhile does not begin it anew.
+  const int rc = sqlite3_backup_step(backup, -1);
+  sqlite3_backup_finish(backup);
+  if (rc == SQLITE_DONE) return absl::OkStatus();
+  return copy->Error("cannot copy to " + path);
+}
+
 absl::StatusOr<int64_t> SqliteConnection::Integer(const std::string& sql) {
   BATON_ASSIGN_OR_RETURN(sqlite3_stmt * statement, Prepare(sql));
   const int rc = sqlite3_step(statement);

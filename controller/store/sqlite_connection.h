@@ -32,6 +32,8 @@ class SqliteConnection {
   /// A table that does not exist has no rows.
   absl::StatusOr<std::optional<std::string>> Get(absl::string_view table, absl::string_view key);
   absl::StatusOr<std::vector<Row>> Scan(absl::string_view table, const ScanOptions& options);
+  /// Everything that is committed, as of one moment, into a new database file.
+  absl::Status CopyTo(const std::string& path);
   /// The statement's single integer.
   absl::StatusOr<int64_t> Integer(const std::string& sql);
 

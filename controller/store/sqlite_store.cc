@@ -74,9 +74,11 @@ class FileLock {
 
 class SqliteStoreImpl : public SqliteStore {
  public:
-  SqliteStoreImpl(std::unique_ptr<FileLock> lock, std::unique_ptr<SqliteConnection> writer,
-                  const std::string& path, int schema, const SqliteOptions& options)
-      : options_(options),
+  SqliteStoreImpl(const std::string& path, std::unique_ptr<FileLock> lock,
+                  std::unique_ptr<SqliteConnection> writer, int schema,
+                  const SqliteOptions& options)
+      : path_(path),
+        options_(options),
         schema_(schema),
         lock_(std::move(lock)),
         writer_(std::move(writer)),
@@ -113,6 +115,12 @@ class SqliteStoreImpl : public SqliteStore {
   }
 
   int schema_version() const override { return schema_; }
+
+  absl::Status CopyTo(const std::string& path) override {
+    // A connection of its own: readers go on.
+    BATON_ASSIGN_OR_RETURN(const auto reader, SqliteConnection::Open(path_));
+    return reader->CopyTo(path);
+  }
 
  private:
   struct Group {
@@ -213,6 +221,7 @@ class SqliteStoreImpl : public SqliteStore {
 
   bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return stopping_ || !queue_.empty(); }
 
+  const std::string path_;
   const SqliteOptions options_;
   std::atomic<int> schema_;  // written on thread_
   const std::unique_ptr<FileLock> lock_;
@@ -250,7 +259,7 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
                                                       ". Install the newer release again"));
   }
   BATON_RETURN_IF_ERROR(SyncFolderOf(path));  // the file's own name; SQLite syncs its journal's
-  return std::unique_ptr<SqliteStore>(new SqliteStoreImpl(std::move(lock), std::move(writer), path,
+  return std::unique_ptr<SqliteStore>(new SqliteStoreImpl(path, std::move(lock), std::move(writer),
                                                           static_cast<int>(version), options));
 }
 

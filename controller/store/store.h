@@ -78,6 +78,12 @@ class Store {
   virtual absl::StatusOr<std::vector<Row>> Scan(absl::string_view table,
                                                 const ScanOptions& options) = 0;
 
+  /// Writes all committed rows, as of one moment, into a new file that a store of this kind opens.
+  /// Commits go on meanwhile. Blocks. UNIMPLEMENTED: this kind has no files.
+  virtual absl::Status CopyTo(const std::string& path) {
+    return absl::UnimplementedError("this store cannot be copied to " + path);
+  }
+
   /// OK, or why the oldest waiting commit does not succeed.
   virtual absl::Status health() const = 0;
 };

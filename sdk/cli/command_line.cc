@@ -102,6 +102,7 @@ int RunCommandLine(int argc, const char* const* argv) {
   AddJobCommands(app, &options, &code);
   AddModelCommands(app, &options, &code);
   AddClusterCommands(app, &options, &code);
+  AddBackupCommands(app, &options, &code);
   AddPlanCommand(app, &options, &code);
   AddPresetCommands(app, &options, &code);
   AddAccessCommands(app, &options, &code);

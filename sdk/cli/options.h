@@ -59,6 +59,7 @@ void AddPresetCommands(CLI::App& app, GlobalOptions* options, int* code);
 void AddAccessCommands(CLI::App& app, GlobalOptions* options, int* code);
 void AddClusterCommands(CLI::App& app, GlobalOptions* options, int* code);
 void AddModelCommands(CLI::App& app, GlobalOptions* options, int* code);
+void AddBackupCommands(CLI::App& app, GlobalOptions* options, int* code);
 void AddUpCommands(CLI::App& app, GlobalOptions* options, int* code);
 
 /// Shows a job until it ends; the exit code says how it ended.

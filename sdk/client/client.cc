@@ -151,6 +151,21 @@ class ClientImpl : public Client {
     request.set_worker_id(worker_id);
     return Call<v1::Worker>(*cluster_, &v1::ClusterService::Stub::UndrainWorker, request);
   }
+  absl::Status Backup(
+      const std::function<absl::Status(const v1::BackupResponse&)>& on_piece) override {
+    grpc::ClientContext context;
+    Authorize(context);
+    auto reader = cluster_->Backup(&context, v1::BackupRequest());
+    v1::BackupResponse piece;
+    absl::Status heard;
+    while (heard.ok() && reader->Read(&piece)) {
+      heard = on_piece(piece);
+      piece.Clear();
+    }
+    if (!heard.ok()) context.TryCancel();
+    const absl::Status ended = FromGrpc(reader->Finish());
+    return heard.ok() ? ended : heard;
+  }
 
   absl::StatusOr<v1::CreateTokenResponse> CreateToken(
       const v1::CreateTokenRequest& request) override {

@@ -77,6 +77,10 @@ class Client {
   virtual absl::StatusOr<v1::ListWorkersResponse> ListWorkers() = 0;
   virtual absl::StatusOr<v1::Worker> DrainWorker(const std::string& worker_id) = 0;
   virtual absl::StatusOr<v1::Worker> UndrainWorker(const std::string& worker_id) = 0;
+  /// Calls `on_piece` for every message of a backup, in order; what it returns other than OK ends
+  /// the call, and is answered. Blocks for as long as it takes.
+  virtual absl::Status Backup(
+      const std::function<absl::Status(const v1::BackupResponse&)>& on_piece) = 0;
 
   virtual absl::StatusOr<v1::CreateTokenResponse> CreateToken(
       const v1::CreateTokenRequest& request) = 0;

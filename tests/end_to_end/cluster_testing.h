@@ -32,9 +32,10 @@ class TestCluster : public TestClient {
   }
 
   void StartController() {
-    auto store = store::SqliteStore::Open(folder() + "/baton.db");
+    const std::string data_root = moved_.empty() ? folder() : moved_;
+    auto store = store::SqliteStore::Open(data_root + "/baton.db");
     controller::ControllerOptions options;
-    options.data_root = folder();
+    options.data_root = data_root;
     options.store = *std::move(store);
     options.cluster.lease = lease_;
     options.cluster.heartbeat_interval = lease_ / 5;
@@ -51,6 +52,9 @@ class TestCluster : public TestClient {
     api_.reset();
     controller_.reset();
   }
+
+  /// The next controller has another data root.
+  void MoveTo(const std::string& data_root) { moved_ = data_root; }
 
   /// The controller's power is cut: nothing leaves it any more, then `cut` looks at the disk.
   void CutPower(const std::function<void()>& cut) {
@@ -90,6 +94,7 @@ class TestCluster : public TestClient {
   const absl::Duration lease_;
   const ChangeController change_;
   int port_ = 0;
+  std::string moved_;  // the data root; empty: folder()
   std::unique_ptr<controller::Controller> controller_;
   std::unique_ptr<api::ApiServer> api_;
   std::map<std::string, std::unique_ptr<fake::FakeWorker>> workers_;

@@ -1,0 +1,53 @@
+// ClusterService.Backup: sends one file after the other.
+#ifndef BATON_CONTROLLER_API_BACKUP_REACTOR_H_
+#define BATON_CONTROLLER_API_BACKUP_REACTOR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "baton/v1/cluster_service.pb.h"
+#include "boost/asio/thread_pool.hpp"
+#include "controller/runtime/controller_interface.h"
+#include "grpcpp/grpcpp.h"
+
+namespace baton::api {
+
+/// Reads on `files`, one piece at a time: the next when the last is sent, so a slow receiver costs
+/// no memory. Deletes itself.
+class BackupReactor : public grpc::ServerWriteReactor<v1::BackupResponse> {
+ public:
+  /// `ended` hears the outcome.
+  BackupReactor(controller::ControllerInterface* controller, boost::asio::thread_pool* files,
+                std::function<void(const absl::Status&)> ended);
+  /// Refused.
+  explicit BackupReactor(const absl::Status& refusal);
+
+  void OnWriteDone(bool ok) override;
+  void OnDone() override;
+
+ private:
+  void Next();
+  absl::Status Fill();
+  void End(const absl::Status& status);
+
+  boost::asio::thread_pool* const files_;
+  const std::function<void(const absl::Status&)> ended_;
+  // Touched on files_ alone, one piece of work at a time.
+  std::shared_ptr<controller::BackupFiles> set_;
+  size_t next_ = 0;   // of the set's files
+  int64_t left_ = 0;  // bytes of the file that is being sent
+  std::ifstream in_;
+  std::vector<std::string> skipped_;
+  bool last_sent_ = false;
+  v1::BackupResponse message_;
+};
+
+}  // namespace baton::api
+
+#endif  // BATON_CONTROLLER_API_BACKUP_REACTOR_H_

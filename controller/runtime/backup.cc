@@ -1,0 +1,141 @@
+#include "controller/runtime/backup.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "baton/store/v1/rows.pb.h"
+#include "controller/runtime/tables.h"
+#include "controller/store/sqlite_store.h"
+#include "sdk/base/status_macros.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::controller {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kBackupPrefix[] = ".backup-";
+constexpr int kTries = 5;
+// Everything that rows name stands in these.
+constexpr const char* kFolders[] = {"jobs", "files"};
+
+// A checkpoint that is being written, an upload under way.
+bool IsUnfinished(const fs::path& path) {
+  return path.extension() == ".tmp" || absl::StartsWith(path.filename().string(), ".upload-");
+}
+
+// Gives the file a second name, unless it has that already. One that vanished meanwhile is none.
+absl::Status Keep(const fs::path& from, const fs::path& to) {
+  std::error_code code;
+  if (fs::exists(to, code)) return absl::OkStatus();
+  fs::create_directories(to.parent_path(), code);
+  if (!code) fs::create_hard_link(from, to, code);
+  if (code && code != std::errc::no_such_file_or_directory) {
+    code.clear();
+    fs::copy_file(from, to, code);
+  }
+  if (!code || code == std::errc::no_such_file_or_directory) return absl::OkStatus();
+  const std::string message =
+      absl::StrCat("cannot keep a copy of ", from.string(), ": ", code.message());
+  return code == std::errc::no_space_on_device
+             ? absl::ResourceExhaustedError(message + "; free space under the data root")
+             : absl::UnavailableError(message);
+}
+
+absl::Status KeepAll(const fs::path& data_root, const fs::path& folder) {
+  for (const char* name : kFolders) {
+    std::error_code code;
+    for (fs::recursive_directory_iterator entry(data_root / name, code), end; !code && entry != end;
+         entry.increment(code)) {
+      std::error_code gone;
+      if (IsUnfinished(entry->path())) {
+        if (entry->is_directory(gone)) entry.disable_recursion_pending();
+      } else if (entry->is_regular_file(gone)) {
+        BATON_RETURN_IF_ERROR(
+            Keep(entry->path(), folder / entry->path().lexically_relative(data_root)));
+      }
+    }
+    // A folder that went while it was read is a reason to look again, not to fail.
+  }
+  return absl::OkStatus();
+}
+
+// Whether every checkpoint that the copied rows name was kept.
+absl::StatusOr<bool> HasAllCheckpoints(const fs::path& data_root, const fs::path& folder) {
+  BATON_ASSIGN_OR_RETURN(const auto copy, store::SqliteStore::Open(folder / "baton.db"));
+  BATON_ASSIGN_OR_RETURN(const auto rows, copy->Scan(kJobTable, {}));
+  for (const store::Row& stored : rows) {
+    store::v1::JobRow row;
+    if (!row.ParseFromString(stored.value)) continue;  // nor does the controller read it
+    for (const v1::Checkpoint& checkpoint : row.checkpoints()) {
+      const fs::path path = fs::path(checkpoint.path()).lexically_relative(data_root);
+      if (path.empty() || *path.begin() == "..") continue;  // it never was below this data root
+      std::error_code code;
+      if (!fs::exists(folder / path / "files.json", code)) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<BackupSet>> BackupSet::Make(const std::string& data_root,
+                                                           store::Store& store) {
+  for (int i = 0; i < kTries; ++i) {
+    std::string pattern = absl::StrCat(data_root, "/", kBackupPrefix, "XXXXXX");
+    if (::mkdtemp(pattern.data()) == nullptr) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("cannot make a folder in ", data_root, "; free space under the data root"));
+    }
+    std::unique_ptr<BackupSet> set(new BackupSet(pattern));
+    BATON_RETURN_IF_ERROR(KeepAll(data_root, pattern));
+    BATON_RETURN_IF_ERROR(store.CopyTo(pattern + "/baton.db"));
+    BATON_RETURN_IF_ERROR(KeepAll(data_root, pattern));
+    BATON_ASSIGN_OR_RETURN(const bool whole, HasAllCheckpoints(data_root, pattern));
+    if (!whole) continue;
+    BATON_RETURN_IF_ERROR(set->List());
+    return set;
+  }
+  return MakeError(absl::StatusCode::kUnavailable, "BACKUP_OVERTAKEN",
+                   "jobs delete their checkpoints faster than they can be copied; try again, or "
+                   "raise trainer.max_checkpoints");
+}
+
+absl::Status BackupSet::List() {
+  std::error_code code;
+  for (fs::recursive_directory_iterator entry(folder_, code), end; !code && entry != end;
+       entry.increment(code)) {
+    if (!entry->is_regular_file(code)) continue;
+    const std::string path = entry->path().lexically_relative(folder_).string();
+    if (absl::StartsWith(path, "baton.db.") || absl::StartsWith(path, "baton.db-")) continue;
+    files_.push_back({path, entry->path().string(), static_cast<int64_t>(entry->file_size(code))});
+  }
+  if (code) return absl::UnavailableError(absl::StrCat("cannot list ", folder_));
+  std::sort(files_.begin(), files_.end(), [](const BackupFile& a, const BackupFile& b) {
+    return std::make_pair(a.path != "baton.db", a.path) <
+           std::make_pair(b.path != "baton.db", b.path);
+  });
+  return absl::OkStatus();
+}
+
+BackupSet::~BackupSet() {
+  std::error_code code;
+  fs::remove_all(folder_, code);
+}
+
+void RemoveUnfinishedBackups(const std::string& data_root) {
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(data_root, code)) {
+    if (!absl::StartsWith(entry.path().filename().string(), kBackupPrefix)) continue;
+    std::error_code ignored;
+    fs::remove_all(entry.path(), ignored);
+  }
+}
+
+}  // namespace baton::controller
