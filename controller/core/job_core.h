@@ -3,15 +3,10 @@
 // Pure: an event and the time go in, effects come out. The runtime carries effects out only
 // after the rows of the same turn are committed, so the world never knows more than the store.
 //
-// The life of a step (kind rl; sft skips generation and scoring):
-//   BeginStep: draw prompts, n trajectories each (and a greedy baseline, if the dataflow has one)
-//   -> generate tasks to the rollouts -> score tasks, each as soon as its inputs exist -> all READY
-//   -> too few rewards in some groups: draw others -> BuildBatch (filters, advantages)
-//   -> too few groups left and dynamic sampling: draw more -> update of every trained role at once
-//   -> publish -> each rollout loads the version when it is idle -> evaluate? -> save? -> next.
-// What is next is worked out: `Advance` looks at what is true (published version, evaluated step,
-// saved step) and starts what is missing. So recovery, restart and the plain case take one path.
-//
+// A step: draw prompts, generate, score, build the batch, update, publish, load (ARCHITECTURE.md
+// has its life). What is next is worked out: `Advance` looks at what is true (published version,
+// evaluated step, saved step) and starts what is missing. So recovery, restart and the plain case
+// take one path.
 // Files: job_core.cc (events, states) and those named below; roster.h: who plays what.
 #ifndef BATON_CONTROLLER_CORE_JOB_CORE_H_
 #define BATON_CONTROLLER_CORE_JOB_CORE_H_
@@ -58,8 +53,7 @@ class JobCore {
   /// The public face; brief: without what submitted() has.
   v1::Job Describe() const;
   v1::Job Brief() const;
-  /// Brief in two parts: what changes only together with the job's row (PutJob, or an event that is
-  /// kept), and may be large; and workers and phase, which change with any event, and are small.
+  /// Brief in two parts: what changes with the job's row alone, and workers and phase.
   v1::Job Durable() const;
   v1::Job Progress() const;
   /// spec, effective_spec and dataflow, which never change.
@@ -86,7 +80,6 @@ class JobCore {
  private:
   using Phase = JobPhase;
   using Metrics = std::map<std::string, double>;
-
   // job_core.cc: events and states.
   void On(const WorkerGranted& event);
   void On(const WorkerLost& event);
@@ -187,8 +180,7 @@ class JobCore {
   void StartScore(const std::string& role, const RolloutManager::Assignment& assignment);
   void OnGenerated(const TaskDone& event);
   void OnScored(const TaskDone& event, bool late = false);
-  void RetryGenerate(TrajectoryInfo& trajectory, const absl::Status& status,
-                     const std::string& failed_on);
+  void RetryGenerate(TrajectoryInfo& t, const absl::Status& status, const std::string& failed_on);
   void RetryScore(TrajectoryInfo& trajectory, uint32_t node, const absl::Status& status,
                   const std::string& failed_on);
   void Scored(TrajectoryInfo& trajectory, uint32_t node);
@@ -239,10 +231,7 @@ class JobCore {
   void AdoptRunning();
   void Adopt(const Adoptable& running);
   void StopUnwanted(const std::string& worker, const std::vector<TaskRef>& running);
-  // Attempts of a task adopted from an earlier epoch go on in this one's numbers.
-  uint64_t NextAttempt(uint64_t attempt) const {
-    return controller::NextAttempt(attempt, attempt_base_);
-  }
+  uint64_t NextAttempt(uint64_t a) const { return controller::NextAttempt(a, attempt_base_); }
   void ReplayEarly(bool commands);
 
   // Constant after construction.

@@ -14,7 +14,6 @@
 
 namespace baton::controller {
 namespace {
-
 constexpr size_t kCredits = 4;
 
 v1::Job MakeJob(const SimulatedJob::Options& options) {
@@ -23,11 +22,10 @@ v1::Job MakeJob(const SimulatedJob::Options& options) {
   spec.mutable_model()->mutable_init()->set_characters("01");
   spec.mutable_data()->add_train_files("t");
   spec.mutable_data()->set_train_batch_size(3);
-  spec.mutable_trainer()->set_total_training_steps(options.steps);
-  spec.mutable_trainer()->set_save_freq(2);
-  if (options.max_checkpoints > 0) {
-    spec.mutable_trainer()->set_max_checkpoints(options.max_checkpoints);
-  }
+  v1::TrainerSpec& trainer = *spec.mutable_trainer();
+  trainer.set_total_training_steps(options.steps);
+  trainer.set_save_freq(2);
+  if (options.max_checkpoints > 0) trainer.set_max_checkpoints(options.max_checkpoints);
   const auto shape = [](v1::ParallelSpec* parallel, int ranks, int tp) {
     parallel->set_tp(tp);
     parallel->set_dp(ranks / tp);
@@ -593,12 +591,10 @@ std::vector<TaskDone> SimulatedJob::UnderWay(TaskKind kind) const {
 }
 
 void SimulatedJob::Swallow(TaskKind kind) {
-  pending_.erase(std::remove_if(pending_.begin(), pending_.end(),
-                                [&](const Event& e) {
-                                  const auto* done = std::get_if<TaskDone>(&e);
-                                  return done != nullptr && done->ref.kind == kind;
-                                }),
-                 pending_.end());
+  std::erase_if(pending_, [&](const Event& e) {
+    const auto* done = std::get_if<TaskDone>(&e);
+    return done != nullptr && done->ref.kind == kind;
+  });
 }
 
 }  // namespace baton::controller

@@ -1,0 +1,266 @@
+// JobRuntime: what trajectories carry, and the experience log that keeps it.
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "boost/asio/steady_timer.hpp"
+#include "controller/runtime/folders.h"
+#include "controller/runtime/job_runtime.h"
+#include "sdk/base/log.h"
+#include "sdk/base/status_macros.h"
+
+namespace baton::controller {
+namespace {
+
+constexpr std::chrono::milliseconds kWriteAgain(200);
+
+const v1::Column* ResultColumn(const v1::TaskResult& result, absl::string_view name) {
+  for (const v1::Column& column : result.columns()) {
+    if (column.name() == name) return &column;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<uint32_t> CountOf(const v1::TaskResult& result, absl::string_view name,
+                                 v1::DataType dtype, size_t width) {
+  const v1::Column* column = ResultColumn(result, name);
+  if (column == nullptr || column->dtype() != dtype || column->data().size() % width != 0) {
+    return absl::InternalError(absl::StrCat("the result has no sound column `", name, "`"));
+  }
+  return static_cast<uint32_t>(column->data().size() / width);
+}
+
+}  // namespace
+
+v1::Trajectory JobRuntime::MakePayload(const TrajectoryInfo& info) const {
+  v1::Trajectory payload;
+  payload.set_trajectory_id(TrajectoryName(info.id));
+  payload.set_group_id(absl::StrCat("draw-", info.draw));
+  payload.set_purpose(info.purpose);
+  payload.set_prompt_id(info.prompt_id);
+  payload.set_sample_index(info.sample);
+  payload.set_policy_version(info.policy_version);
+  if (const Example* example = ExampleOf(info)) {
+    SetPrompt(*example, &payload);
+    payload.set_answer(example->answer);
+    payload.set_source(example->source);
+  }
+  return payload;
+}
+
+// Payloads of earlier releases have the rendered prompt as their only one.
+void JobRuntime::TakePromptApart(const TrajectoryInfo& info, v1::Trajectory* payload) const {
+  const Example* example = ExampleOf(info);
+  if (!payload->rendered_prompt().empty() || example == nullptr) return;
+  payload->set_rendered_prompt(payload->prompt_text());
+  SetPrompt(*example, payload);
+}
+
+// A trajectory that is born with its response, or with two.
+v1::Trajectory JobRuntime::MakeExample(const TrajectoryInfo& info) const {
+  v1::Trajectory trajectory = MakePayload(info);
+  const Example* example = ExampleOf(info);
+  if (example == nullptr) return trajectory;
+  trajectory.set_response_text(example->response);
+  if (example->rejected.empty()) return trajectory;
+  v1::Column* rejected = trajectory.add_columns();
+  rejected->set_name("rejected");
+  rejected->set_dtype(v1::DATA_TYPE_BYTES);
+  rejected->set_data(example->rejected);
+  return trajectory;
+}
+
+void JobRuntime::StoreGenerated(const std::string& worker, const TaskRef& ref,
+                                v1::TaskResult result) {
+  auto tokens = CountOf(result, "tokens", v1::DATA_TYPE_INT32, 4);
+  auto prompt = CountOf(result, "prompt_tokens", v1::DATA_TYPE_INT32, 4);
+  auto log_probs = CountOf(result, "rollout_log_prob", v1::DATA_TYPE_FLOAT32, 4);
+  TaskDone done;
+  done.worker = worker;
+  done.ref = ref;
+  for (const auto* count : {&tokens, &prompt, &log_probs}) {
+    if (!count->ok()) done.status = count->status();
+  }
+  if (done.status.ok() && *tokens != *log_probs) {
+    done.status = absl::InternalError("`tokens` and `rollout_log_prob` differ in length");
+  }
+  if (done.status.ok() && ResultColumn(result, "sampling_log_prob") != nullptr) {
+    const auto sampling = CountOf(result, "sampling_log_prob", v1::DATA_TYPE_FLOAT32, 4);
+    done.status = sampling.status();
+    if (sampling.ok() && *sampling != *tokens) {
+      done.status = absl::InternalError("`tokens` and `sampling_log_prob` differ in length");
+    }
+  }
+  if (!done.status.ok()) return Run(done);
+  done.output.tokens = *tokens;
+  done.output.prompt_tokens = *prompt;
+  done.output.finish_reason = result.finish_reason();
+
+  const TrajectoryInfo info = *core_.Find(ref.subject);  // it is wanted, so it is known
+  v1::Trajectory payload = MakePayload(info);
+  payload.set_response_text(result.response_text());
+  payload.set_rendered_prompt(result.prompt_text());
+  payload.set_finish_reason(result.finish_reason());
+  v1::Segment* segment = payload.add_segments();
+  segment->set_kind(v1::Segment::KIND_PROMPT);
+  segment->set_end(*prompt);
+  segment = payload.add_segments();
+  segment->set_kind(v1::Segment::KIND_MODEL);
+  segment->set_begin(*prompt);
+  segment->set_end(*prompt + *tokens);
+  segment->set_policy_version(info.policy_version);
+  payload.mutable_columns()->Swap(result.mutable_columns());
+
+  auto at = std::make_shared<experience::Location>();
+  auto shared = std::make_shared<v1::Trajectory>(std::move(payload));
+  const auto write = [this, at, shared, bytes = shared->SerializeAsString()]() -> absl::Status {
+    BATON_ASSIGN_OR_RETURN(experience::ExperienceLog * log, Log());
+    BATON_ASSIGN_OR_RETURN(*at, log->Append(bytes));
+    return context_->sync_payloads ? log->Sync() : absl::OkStatus();
+  };
+  WriteUntilDone(write, [this, done, at, shared](const absl::Status& status) mutable {
+    if (!core_.Wants(done.worker, done.ref)) return Refuse(done.worker, done.ref);
+    done.status = status;
+    if (status.ok()) {
+      done.output.location = {at->file, at->offset, at->size};
+      payloads_[done.ref.subject] = std::move(*shared);
+      partials_.erase(done.ref.subject);
+    }
+    Run(done);
+  });
+}
+
+// A score that made a column: it is written before anybody hears of it.
+void JobRuntime::StoreColumns(TaskDone done, v1::TaskResult result) {
+  const v1::ScoreNode& node = core_.dataflow().score(static_cast<int>(done.ref.part));
+  const TrajectoryInfo info = *core_.Find(done.ref.subject);  // it is wanted, so it is known
+  const auto count = CountOf(result, node.out(), v1::DATA_TYPE_FLOAT32, sizeof(float));
+  if (!count.ok() || *count != info.tokens) {
+    done.status = absl::InternalError(absl::StrCat("method ", node.method(), " made no column `",
+                                                   node.out(), "` of ", info.tokens,
+                                                   " float32, one for each token of the response"));
+    return Run(done);
+  }
+  auto columns = std::make_shared<v1::Trajectory>();
+  for (v1::Column& column : *result.mutable_columns()) {
+    if (column.name() == node.out()) columns->add_columns()->Swap(&column);
+  }
+  columns->mutable_columns(0)->set_per_token(true);
+  columns->set_trajectory_id(TrajectoryName(info.id));
+  auto at = std::make_shared<experience::Location>();
+  const auto write = [this, at, bytes = columns->SerializeAsString()]() -> absl::Status {
+    BATON_ASSIGN_OR_RETURN(experience::ExperienceLog * log, Log());
+    BATON_ASSIGN_OR_RETURN(*at, log->Append(bytes));
+    return context_->sync_payloads ? log->Sync() : absl::OkStatus();
+  };
+  WriteUntilDone(write, [this, done, at, columns](const absl::Status& status) mutable {
+    if (!core_.Wants(done.worker, done.ref)) return Refuse(done.worker, done.ref);
+    done.status = status;
+    if (status.ok()) {
+      done.output.location = {at->file, at->offset, at->size};
+      const auto payload = payloads_.find(done.ref.subject);
+      if (payload != payloads_.end()) payload->second.MergeFrom(*columns);
+    }
+    Run(done);
+  });
+}
+
+void JobRuntime::SetDiskHealth(const absl::Status& status) {
+  bool changed = false;
+  {
+    absl::MutexLock lock(&mu_);
+    changed = disk_health_.ok() != status.ok();
+    disk_health_ = status;
+  }
+  if (!changed) return;
+  if (status.ok()) {
+    baton::Log(LogLevel::kInfo, "the job's folder accepts writes again", {{"job", name_}});
+  } else {
+    baton::Log(LogLevel::kError, "the job's folder refuses writes; they are tried again",
+               {{"job", name_}, {"error", std::string(status.message())}});
+  }
+}
+
+void JobRuntime::WriteUntilDone(std::function<absl::Status()> write,
+                                std::function<void(absl::Status)> done) {
+  OnDisk([this, write = std::move(write), done = std::move(done)]() mutable {
+    const absl::Status status = write();
+    if (!status.ok() && !absl::IsInvalidArgument(status) && !absl::IsDataLoss(status)) {
+      SetDiskHealth(status);
+      auto timer = std::make_shared<boost::asio::steady_timer>(disk_, kWriteAgain);
+      timer->async_wait([self = shared_from_this(), timer, write = std::move(write),
+                         done = std::move(done)](const boost::system::error_code&) mutable {
+        self->WriteUntilDone(std::move(write), std::move(done));
+      });
+      return;
+    }
+    SetDiskHealth(absl::OkStatus());
+    OnStrand([done = std::move(done), status] { done(status); });
+  });
+}
+
+absl::StatusOr<experience::ExperienceLog*> JobRuntime::Log() {
+  if (log_ == nullptr) {
+    BATON_RETURN_IF_ERROR(MakeFolder(directory_ + "/experience"));
+    BATON_ASSIGN_OR_RETURN(log_, experience::ExperienceLog::Open(directory_ + "/experience"));
+  }
+  return log_.get();
+}
+
+absl::StatusOr<std::string> JobRuntime::ReadPayload(const PayloadLocation& location) {
+  BATON_ASSIGN_OR_RETURN(experience::ExperienceLog * log, Log());
+  return log->Read({location.file, location.offset, location.size});
+}
+
+absl::StatusOr<v1::Trajectory> JobRuntime::ReadWhole(const TrajectoryInfo& info) {
+  std::vector<PayloadLocation> parts = {info.location};
+  for (const auto& [node, location] : info.columns) parts.push_back(location);
+  const std::string name = TrajectoryName(info.id);
+  v1::Trajectory whole;
+  for (const PayloadLocation& part : parts) {
+    const auto bytes = ReadPayload(part);
+    v1::Trajectory read;
+    if (!bytes.ok() || !read.ParseFromString(*bytes)) {
+      return absl::DataLossError(absl::StrCat(
+          "the payload of ", name,
+          " cannot be read: ", bytes.ok() ? "it is damaged" : bytes.status().message()));
+    }
+    // Columns that an earlier release wrote say not whose they are.
+    const bool columns = &part != &parts.front() && read.trajectory_id().empty();
+    if (!columns && read.trajectory_id() != name) {
+      return absl::DataLossError(absl::StrCat("the payload of ", name, " cannot be read: that of '",
+                                              read.trajectory_id(), "' stands in its place"));
+    }
+    whole.MergeFrom(read);
+  }
+  return whole;
+}
+
+void JobRuntime::ReadPayloadAsync(const PayloadLocation& location,
+                                  std::function<void(absl::StatusOr<std::string>)> done) {
+  OnDisk([this, location, done = std::move(done)] { done(ReadPayload(location)); });
+}
+
+void JobRuntime::Do(const DropTrajectories& effect) {
+  if (effect.before_file == 0) return;
+  OnDisk([this, before = effect.before_file] {
+    auto log = Log();
+    if (!log.ok()) return;
+    const absl::Status status = (*log)->DropFilesBefore(before);
+    if (!status.ok()) {
+      baton::Log(LogLevel::kWarn, "experience files are not dropped",
+                 {{"job", name_}, {"error", std::string(status.message())}});
+    }
+  });
+}
+
+void JobRuntime::Do(const DropPayloads& effect) {
+  for (uint64_t id : effect.trajectories) {
+    payloads_.erase(id);
+    partials_.erase(id);
+  }
+}
+
+}  // namespace baton::controller
