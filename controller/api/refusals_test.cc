@@ -102,7 +102,7 @@ class RefusalsTest : public ApiServerTest {
     return ErrorReason(FromGrpc(stream->Finish()));
   }
   void RevokeAll() {
-    const v1::ListTokensResponse all = tokens_.book()->List();
+    const v1::ListTokensResponse all = tokens_.book()->List({}).value();
     for (const v1::Token& token : all.tokens()) {
       tokens_.book()->Revoke(token.token_id(), [](const auto& done) { EXPECT_TRUE(done.ok()); });
     }

@@ -497,6 +497,7 @@ void JobCore::ReleaseAll() {
     slot.since = now_;
     SendRelease(slot);
   }
+  for (Group& group : groups_) group.broken.reset();  // its ranks are given back: nobody waits
   Do(PutJob{});
   CheckReleased();
 }

@@ -31,12 +31,13 @@ using ::testing::SizeIs;
 // Counts the rows that scans return, and holds scans of one table back. Thread-safe.
 class WatchedStore : public store::Store {
  public:
-  void Commit(std::vector<store::Write> writes, Done done) override {
+  using store::Store::Commit;
+  void Commit(std::vector<store::Write> writes, store::Durability durability, Done done) override {
     {
       absl::MutexLock lock(&mu_);
       largest_commit_ = std::max(largest_commit_, writes.size());
     }
-    rows_.Commit(std::move(writes), std::move(done));
+    rows_.Commit(std::move(writes), durability, std::move(done));
   }
   absl::StatusOr<std::optional<std::string>> Get(absl::string_view table,
                                                  absl::string_view key) override {

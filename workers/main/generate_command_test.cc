@@ -160,7 +160,7 @@ TEST_F(GenerateFileTest, AResponseThatFailsIsSaidAndTheOthersAreWritten) {
   spec.mutable_model()->mutable_init()->set_tie_word_embeddings(false);
   const auto source = policy::PolicySource::Open(spec.model(), "").value();
   const auto model = source->LoadModel(torch::kFloat32, torch::kCPU, 3).value();
-  const int32_t bad = source->EncodePrompt("9", 0).value().back();
+  const int32_t bad = source->EncodePrompt(engine::RenderedText("9"), 0).value().back();
   {
     const torch::NoGradGuard no_grad;
     for (auto& [name, weight] : model->parameters()) {

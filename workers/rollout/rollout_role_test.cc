@@ -141,7 +141,7 @@ TEST_F(RolloutRoleTest, ABadRowFailsItsOwnTaskAlone) {
   spec.mutable_model()->mutable_init()->set_tie_word_embeddings(false);
   Assign(spec);
   const auto source = policy::PolicySource::Open(spec.model(), "").value();
-  const int32_t bad = source->EncodePrompt("9", 0).value().back();
+  const int32_t bad = source->EncodePrompt(engine::RenderedText("9"), 0).value().back();
   const auto model = source->LoadModel(torch::kFloat32, torch::kCPU, 1).value();
   {
     const torch::NoGradGuard no_grad;

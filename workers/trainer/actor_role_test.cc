@@ -190,7 +190,7 @@ TEST_F(ActorRoleTest, PublishesWhatItHolds) {
   const auto source = policy::PolicySource::Open(policy::TinySpec().model(), "").value();
   const auto model = source->LoadModel(torch::kFloat32, torch::kCPU, 99).value();
   ASSERT_TRUE(relay_
-                  ->Load(kJob, 1, policy::Never(),
+                  ->Load({kJob, 1}, policy::Never(),
                          [&](absl::Span<const uint8_t> bytes) {
                            return engine::LoadModelFrom(bytes, *model);
                          })
