@@ -188,7 +188,7 @@ void JobCore::FinishEvaluation() {
     reward += r;
   }
   for (const auto& [prompt, most] : best) {
-    Source& source = sources[source_of(prompt)];
+    Source& source = sources[names.SeriesOf(source_of(prompt))];
     source.best += most;
     ++source.prompts;
   }

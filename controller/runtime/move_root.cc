@@ -32,12 +32,15 @@ absl::Status MoveRows(store::Store& store, const char* table, int schema, const 
 }  // namespace
 
 bool MovePaths(const std::string& from, const std::string& to, google::protobuf::Message* message) {
-  const std::string below = absl::StrCat(from, "/");
+  // What is kept there goes with the root; other files stay where their owner put them.
+  const std::string jobs = absl::StrCat(from, "/jobs/"), files = absl::StrCat(from, "/files/");
   const google::protobuf::Reflection* reflection = message->GetReflection();
   std::vector<const FieldDescriptor*> fields;
   reflection->ListFields(*message, &fields);
   bool moved = false;
-  const auto moves = [&](const std::string& text) { return absl::StartsWith(text, below); };
+  const auto moves = [&](const std::string& text) {
+    return absl::StartsWith(text, jobs) || absl::StartsWith(text, files);
+  };
   const auto after = [&](const std::string& text) {
     moved = true;
     return absl::StrCat(to, text.substr(from.size()));
