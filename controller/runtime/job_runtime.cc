@@ -309,10 +309,12 @@ void JobRuntime::Explain(Callback<v1::ExplainJobResponse> done) {
     Finish({}, {}, [this, call, answer = core_.Explain(context_->clock->Now())] {
       if (*call == nullptr) return;  // it did not wait for this
       const absl::Status health = WriteHealth();
-      v1::ExplainJobResponse all;
-      all.set_summary(answer.summary());
-      if (!health.ok()) *all.add_waits() = WaitForStore(health);
-      all.mutable_waits()->MergeFrom(answer.waits());
+      v1::ExplainJobResponse all = answer;
+      if (!health.ok()) {  // the root cause comes first
+        all.clear_waits();
+        *all.add_waits() = WaitForStore(health);
+        all.mutable_waits()->MergeFrom(answer.waits());
+      }
       explains_.erase(std::find(explains_.begin(), explains_.end(), call));
       (*call)(std::move(all));
     });
