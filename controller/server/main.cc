@@ -117,8 +117,8 @@ int Run(const Flags& flags) {
   if (!store.ok()) return Fail(store.status());
   const auto tokens = std::make_shared<access::TokenBook>(admin_tokens);
   if (const absl::Status loaded = tokens->Load(store->get()); !loaded.ok()) return Fail(loaded);
-  auto audit = access::AuditLog::Open(
-      {flags.data_root + "/audit.log", flags.data_root + "/refusals.log"});
+  auto audit =
+      access::AuditLog::Open({flags.data_root + "/audit.log", flags.data_root + "/refusals.log"});
   if (!audit.ok()) return Fail(audit.status());
   const api::Access access(tokens, *std::move(audit));
   controller::ControllerOptions options;
