@@ -4,7 +4,6 @@
 #include <fstream>
 
 #include "absl/strings/match.h"
-#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/end_to_end/undisturbed.h"
@@ -92,9 +91,7 @@ TEST_F(RecoveryTest, PayloadsThatAreLostAreGeneratedAgain) {
       return node.node() == "generate" && node.total() > 0 && node.done() == node.total();
     });
   };
-  const absl::Time deadline = absl::Now() + absl::Seconds(30);
-  while (!generated() && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(10));
-  ASSERT_TRUE(generated()) << cluster_.Why("rl");
+  ASSERT_TRUE(WaitFor(generated)) << cluster_.Why("rl");
   cluster_.StopController();
   int files = 0;
   for (const auto& entry :
