@@ -219,6 +219,7 @@ ClusterEffects ClusterCore::OnTick(absl::Time now) {
   }
   Match(effects);
   Reseat(now, effects);
+  Yield(now, effects);
   return effects;
 }
 
@@ -392,6 +393,12 @@ void ClusterCore::Explain(const std::string& job, absl::Time now,
                                   chain[0].roles, " to ", seat, ", and worker ", chain.back().id,
                                   " is free"));
       SetDuration(wait.mutable_deadline_in(), need->since + options_.reseat_after - now);
+    }
+    if (const std::string yields = WhoYieldsTo(job); !yields.empty()) {
+      wait.set_cause(absl::StrCat(wait.cause(), "; ", NameForThoseOf(ProjectId(job), yields),
+                                  " cannot go on either and gives its workers back"));
+      const absl::Time since = std::max(need->since, needs_.Find(yields)->since);
+      SetDuration(wait.mutable_deadline_in(), since + options_.yield_after - now);
     }
     // A worker that plays several roles is counted for each of them, and takes one.
     const auto free = std::count_if(workers_.begin(), workers_.end(), [&](const auto& entry) {

@@ -12,7 +12,9 @@
 // jobs held are expected for one lease.
 //
 // A job that cannot go on for want of a seat that no free worker plays is not left to a person
-// where its own workers could change their seats (reseat.h).
+// where its own workers could change their seats (reseat.h). Of two jobs that cannot go on, each
+// for want of a worker that the other one holds, the later one gives its workers back and waits in
+// the queue again.
 //
 // Among jobs of equal priority that wait alike, the one goes first whose project holds the fewest
 // workers for its weight; a project with a limit never holds more.
@@ -49,6 +51,9 @@ struct ClusterOptions {
   /// A job that cannot go on without a seat that no free worker plays waits so long before its own
   /// workers change their seats for it.
   absl::Duration reseat_after = absl::Seconds(20);
+  /// A job that cannot go on waits so long before another one that cannot go on either gives it its
+  /// workers.
+  absl::Duration yield_after = absl::Seconds(60);
 };
 
 // ---- Effects of the cluster ---------------------------------------------------------------
@@ -77,8 +82,11 @@ struct ClusterBack {
   std::string job, worker;
   v1::Hello hello;
 };
-using ClusterEffect =
-    std::variant<ClusterWelcome, ClusterRefuse, ClusterGrant, ClusterLost, ClusterBack>;
+struct ClusterYield {  ///< The job gives all its workers back, and asks for them anew.
+  std::string job, reason;
+};
+using ClusterEffect = std::variant<ClusterWelcome, ClusterRefuse, ClusterGrant, ClusterLost,
+                                   ClusterBack, ClusterYield>;
 using ClusterEffects = std::vector<ClusterEffect>;
 
 class ClusterCore {
@@ -119,9 +127,9 @@ class ClusterCore {
   void Expect(const std::string& job, const std::string& worker, const std::string& roles,
               absl::Time now);
   /// An operator drains a worker: it stays so, whatever becomes of its lease and its process, until
-  /// OnUndrain. NotFound for a worker nobody knows.
+  /// OnUndrain. NotFound for an unknown worker.
   absl::StatusOr<ClusterEffects> OnDrain(const std::string& worker, absl::Time now);
-  /// Takes any drain back. NotFound for a worker nobody knows.
+  /// Takes any drain back. NotFound for an unknown worker.
   absl::StatusOr<ClusterEffects> OnUndrain(const std::string& worker);
   /// A restarted controller: an operator drained it, whether it attaches or not.
   void KeepDrained(const std::string& worker, const std::string& reason);
@@ -166,6 +174,9 @@ class ClusterCore {
   std::vector<SeatedWorker> ChainFor(const std::string& job, const WorkerNeed& need,
                                      std::string* seat) const;
   void Reseat(absl::Time now, ClusterEffects& effects);
+  /// The last job that cannot go on either and holds what this one cannot go on without; "": none.
+  std::string WhoYieldsTo(const std::string& job) const;
+  void Yield(absl::Time now, ClusterEffects& effects);
   void Move(const std::string& job, const std::string& seat, const std::vector<SeatedWorker>& chain,
             ClusterEffects& effects);
   void Match(ClusterEffects& effects);

@@ -210,6 +210,8 @@ class Cluster {
       Process& process = processes_[lost->worker];
       if (process.job == lost->job) process.job = process.role = "";
       JobOf(lost->job)->Send(WorkerLost{lost->worker, lost->reason, lost->moves}, now_);
+    } else if (const auto* yield = std::get_if<ClusterYield>(&effect)) {
+      JobOf(yield->job)->Send(YieldRequested{yield->reason}, now_);
     } else if (const auto* back = std::get_if<ClusterBack>(&effect)) {
       bool holds = false;
       for (const v1::RoleHeld& held : hello_.roles_held()) holds |= held.job() == back->job;

@@ -93,6 +93,10 @@ struct CheckpointCommitted {
 struct CancelRequested {};
 struct PauseRequested {};
 struct ResumeRequested {};
+/// The queue takes all its workers back: it asks for them anew, and goes on from its checkpoint.
+struct YieldRequested {
+  std::string reason;
+};
 /// Time goes on; the core looks at its deadlines.
 struct Tick {};
 /// For so long nothing could be written, so nothing left: it counts towards no deadline.
@@ -100,9 +104,10 @@ struct TimeLost {
   absl::Duration duration;
 };
 
-using Event = std::variant<WorkerGranted, WorkerLost, WorkerBack, DataLoaded, TaskProgressed,
-                           TaskDone, BatchBuilt, CheckpointCommitted, CancelRequested,
-                           PauseRequested, ResumeRequested, Tick, TimeLost, PayloadLost>;
+using Event =
+    std::variant<WorkerGranted, WorkerLost, WorkerBack, DataLoaded, TaskProgressed, TaskDone,
+                 BatchBuilt, CheckpointCommitted, CancelRequested, PauseRequested, ResumeRequested,
+                 YieldRequested, Tick, TimeLost, PayloadLost>;
 
 // ---- Effects ------------------------------------------------------------------------------
 

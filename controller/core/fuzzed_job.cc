@@ -419,6 +419,7 @@ void FuzzedJob::Happen(absl::Time now) {
     case 12:
       return Send(PauseRequested{}, now);
     case 13:
+      if (input_->ConsumeIntegralInRange(0, 3) == 0) return Send(YieldRequested{"fuzzed"}, now);
       return Send(ResumeRequested{}, now);
     case 14:
       if (input_->ConsumeIntegralInRange(0, 7) == 0) return Send(CancelRequested{}, now);

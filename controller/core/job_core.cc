@@ -169,6 +169,19 @@ void JobCore::On(const ResumeRequested&) {
   Advance();
 }
 
+void JobCore::On(const YieldRequested& event) {
+  if (!IsActive(state()) || state() == Job::STATE_STOPPING || Releasing()) return;
+  const bool set_up = state() == Job::STATE_RUNNING || state() == Job::STATE_PAUSING;
+  if (state() != Job::STATE_PAUSING) {
+    Trigger(JobTrigger::kPause);
+    stopping_as_ = Job::STATE_QUEUED;  // CheckReleased resumes it
+  }
+  const std::string reason = absl::StrCat("the job gives its workers back: ", event.reason);
+  if (set_up) return RecoverTrainer(actor_group().role, reason);
+  EmitWarning(absl::StrCat(reason, "; it waits for workers again"));
+  ReleaseAll();
+}
+
 void JobCore::On(const DataLoaded& event) {
   data_loading_ = false;
   if (!event.status.ok()) return Fail(event.status);

@@ -93,6 +93,7 @@ class JobCore {
   void On(const CancelRequested& event);
   void On(const PauseRequested& event);
   void On(const ResumeRequested& event);
+  void On(const YieldRequested& event);
   void On(const Tick& event);
   void On(const TimeLost& event);
   bool Trigger(JobTrigger trigger);
@@ -265,7 +266,7 @@ class JobCore {
   // Volatile.
   absl::Time now_;
   Effects effects_;
-  bool data_loaded_ = false, data_loading_ = false;
+  bool data_loaded_ = false, data_loading_ = false, committing_checkpoint_ = false;
   PromptSource prompts_;
   std::vector<std::string> val_sources_;
   Phase phase_ = Phase::kNone;
@@ -290,7 +291,6 @@ class JobCore {
   absl::Time publish_since_;  // infinite past: nothing is being published
   double update_weights_seconds_ = 0;
   std::optional<NoRoom> no_room_;
-  bool committing_checkpoint_ = false;
   int64_t last_progress_ = -1;
   absl::Time last_progress_at_, committing_since_, queued_since_, releasing_since_;
 };

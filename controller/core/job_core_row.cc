@@ -165,6 +165,8 @@ void JobCore::RestoreTrajectory(TrajectoryInfo& trajectory) {
   if (!WhyStale(kept).empty() && !MutatedStale()) return;  // generated again
   trajectory = std::move(kept);
   trajectory.attempt = attempt;
+  // A score of a response that was lost may still be under way.
+  trajectory.restored = trajectory.losses == 0;
 }
 
 // Staleness is bounded by 0: what a batch consumes, or an evaluation measures, was sampled by
@@ -200,12 +202,15 @@ void JobCore::Adopt(const Adoptable& running) {
   if (ref.kind == TaskKind::kGenerate && trajectory.state == TrajectoryState::kPending) {
     // Its tokens are of the version that the worker held, and count as those of this one.
     if (roster_.hybrid() ? !published_ : version != policy_version_) return;
+    if (trajectory.attempt != attempt_base_) return;  // this controller began it itself
     if (!rollouts_.Adopt(trajectory.id, worker, now_)) return;
     trajectory.attempt = ref.attempt;
     trajectory.state = TrajectoryState::kGenerating;
   }
   if (ref.kind != TaskKind::kScore || trajectory.state != TrajectoryState::kScoring) return;
   if (ref.part >= trajectory.tries.size() || !trajectory.tries[ref.part].asked) return;
+  // What an earlier controller had scored may be another response than one that came since.
+  if (!trajectory.restored || trajectory.tries[ref.part].attempt != attempt_base_) return;
   RolloutManager& manager = ManagerOf(graph_.role(ref.part));
   if (!manager.Adopt(WorkId(trajectory.id, ref.part), worker, now_)) return;
   trajectory.tries[ref.part].attempt = ref.attempt;

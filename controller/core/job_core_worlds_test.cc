@@ -1,6 +1,7 @@
 // Worlds in which a rule broke once, told by what happens in them.
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -98,6 +99,94 @@ TEST(WorldsTest, AGenerationOfAnotherVersionIsNotTakenOver) {
     while (!world.core().knows_trajectories()) ASSERT_TRUE(world.Step());
     EXPECT_EQ(world.core().Wants(running.worker, running.ref), same);
     EXPECT_EQ(WasStopped(world, running.worker, running.ref), !same);
+  }
+}
+
+// A response is lost after a restart and generated again; the worker that was scoring the lost one
+// under the earlier controller attaches only then. What it scores is of a response that is gone.
+TEST(WorldsTest, AScoreOfALostResponseIsNotTakenOver) {
+  int seen = 0;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    SimulatedJob world(FourSteps(seed));
+    while (world.core().step() < 1 || world.UnderWay(TaskKind::kScore).empty()) {
+      ASSERT_TRUE(world.Step());
+    }
+    const TaskDone scores = world.UnderWay(TaskKind::kScore)[0];
+    const uint64_t id = scores.ref.subject;
+    world.Swallow(TaskKind::kScore);
+    world.Restart(0);
+    while (!world.core().knows_trajectories()) ASSERT_TRUE(world.Step());
+    if (world.core().Wants(scores.worker, scores.ref)) continue;  // it was back before the loss
+    world.Send(PayloadLost{{{id, world.core().Find(id)->serial}}, "the file is gone"});
+    while (world.core().Find(id)->state == TrajectoryState::kPending ||
+           world.core().Find(id)->state == TrajectoryState::kGenerating) {
+      ASSERT_TRUE(world.Step());
+    }
+    if (world.core().Find(id)->state == TrajectoryState::kReady) continue;
+    ++seen;
+    world.Send(WorkerBack{scores.worker, {{"reward", 0}}, {scores.ref}, {}});
+    EXPECT_FALSE(world.core().Wants(scores.worker, scores.ref)) << seed;
+    world.RunToEnd();
+    EXPECT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+  }
+  EXPECT_GT(seen, 3);
+}
+
+// Ranks that hold the reference together miss one of them, and the job is paused before they meet
+// again. When it is resumed, nobody waits for that meeting.
+TEST(WorldsTest, ABrokenGroupThatIsGivenBackIsWaitedForNoLonger) {
+  SimulatedJob::Options options = FourSteps(7);
+  options.preset = "ppo";
+  options.reference_ranks = options.reference_tp = 2;
+  SimulatedJob world(options);
+  const auto regroups = [&] {
+    const v1::ExplainJobResponse why = world.core().Explain(world.now());
+    return std::any_of(why.waits().begin(), why.waits().end(),
+                       [](const auto& wait) { return wait.kind() == "regroup"; });
+  };
+  const auto scored = [&]() -> std::optional<TaskDone> {
+    for (const TaskDone& done : world.UnderWay(TaskKind::kScore)) {
+      const bool wanted = world.core().Wants(done.worker, done.ref);
+      if (wanted && world.core().RoleOf(done.ref) == "reference") return done;
+    }
+    return std::nullopt;
+  };
+  while (world.core().step() < 1 || !scored().has_value()) ASSERT_TRUE(world.Step());
+  TaskDone broken = *scored();
+  broken.status = absl::UnavailableError("rank 1 closed its connection");
+  world.Send(broken);
+  ASSERT_TRUE(regroups());
+  world.Send(PauseRequested{});
+  world.LoseOneOf("actor");  // it is paused where its checkpoint is, at once
+  while (world.core().state() != Job::STATE_PAUSED) ASSERT_TRUE(world.Step());
+  EXPECT_FALSE(regroups());
+  world.Send(ResumeRequested{});
+  EXPECT_FALSE(regroups()) << "of a group that it does not hold yet";
+  world.RunToEnd();
+  ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+  EXPECT_EQ(world.FinalWeights(), EndOfUndisturbed(options));
+}
+
+// Two jobs hold what each other lacks, and the later one gives its workers back, whatever it is
+// at. It goes on from its checkpoint when it is granted workers again.
+TEST(WorldsTest, AJobThatGivesItsWorkersBackGoesOnLater) {
+  const uint64_t end = EndOfUndisturbed(FourSteps(10));
+  for (int at = 1; at < 160; at += 2 * kStride) {
+    SimulatedJob world(FourSteps(10));
+    for (int i = 0; i < at && !world.ended(); ++i) world.Step();
+    if (world.ended()) break;
+    const bool pauses = at % 3 == 0;
+    if (pauses) world.Send(PauseRequested{});
+    world.Send(YieldRequested{"an earlier one lacks them"});
+    while (!world.ended() && !world.core().HeldWorkers().empty() && world.Step()) {
+    }
+    if (world.ended()) continue;
+    EXPECT_EQ(world.core().state(), pauses ? Job::STATE_PAUSED : Job::STATE_QUEUED) << at;
+    EXPECT_EQ(world.InQueue(), !pauses) << at;
+    world.Send(ResumeRequested{});
+    world.RunToEnd();
+    ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED) << at;
+    EXPECT_EQ(world.FinalWeights(), end) << at;
   }
 }
 

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 
@@ -11,6 +12,11 @@ namespace baton::controller {
 std::string ProjectId(const std::string& job) {
   const std::vector<absl::string_view> parts = absl::StrSplit(job, '/');
   return parts.size() == 4 ? std::string(parts[1]) : "";
+}
+
+std::string NameForThoseOf(const std::string& project, const std::string& job) {
+  if (ProjectId(job) != project) return "a job of another project";
+  return absl::StrCat("job ", job.substr(job.rfind('/') + 1));
 }
 
 int NeedQueue::Line::seats() const {

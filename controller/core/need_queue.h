@@ -19,6 +19,8 @@ namespace baton::controller {
 
 /// "p" of "projects/p/jobs/j"; empty for any other name.
 std::string ProjectId(const std::string& job);
+/// "job j"; "a job of another project" where those of `project` may not know it.
+std::string NameForThoseOf(const std::string& project, const std::string& job);
 
 /// What a job lacks.
 struct WorkerNeed {

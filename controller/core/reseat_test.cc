@@ -167,5 +167,106 @@ TEST_F(ReseatTest, AProjectThatMayHoldNoMoreIsLeftAlone) {
   EXPECT_THAT(Told(capped.OnTick(now_ + absl::Minutes(5))), IsEmpty());
 }
 
+// Each of two jobs holds workers, and lacks more than are free: neither can go on.
+class YieldTest : public ::testing::Test {
+ protected:
+  void Begin(const std::string& first, const std::string& second, int first_priority = 0) {
+    first_ = first;
+    second_ = second;
+    priority_ = first_priority;
+    for (uint64_t i = 1; i <= 4; ++i) {
+      cluster_.OnHello(i, HelloThatPlays("w" + std::to_string(i), {"actor", "rollout"}), now_);
+    }
+    cluster_.OnNeed(first_, priority_, 1, true, {{"actor", 1}}, now_);
+    cluster_.OnNeed(second_, 0, 2, true, {{"actor", 2}}, now_);
+  }
+  void BothLack() {
+    Lack(first_, priority_, 1);
+    Lack(second_, 0, 2);
+  }
+  void Lack(const std::string& job, int priority, int64_t order) {
+    cluster_.OnNeed(job, priority, order, true, {{"rollout", 4}}, now_, {{"rollout"}, {}});
+  }
+  std::vector<std::string> YieldsAfter(absl::Duration time) {
+    now_ += time;
+    std::vector<std::string> yields;
+    for (uint64_t i = 1; i <= 4; ++i) EXPECT_TRUE(cluster_.OnHeartbeat(i, now_));
+    for (const ClusterEffect& effect : cluster_.OnTick(now_)) {
+      const auto* yield = std::get_if<ClusterYield>(&effect);
+      if (yield != nullptr) yields.push_back(yield->job + ": " + yield->reason);
+    }
+    return yields;
+  }
+  std::string Why(const std::string& job) {
+    v1::ExplainJobResponse why;
+    why.add_waits()->set_kind("workers");
+    cluster_.Explain(job, now_, &why);
+    return why.waits(0).cause();
+  }
+  static ClusterOptions Options() {
+    ClusterOptions options;
+    options.lease = absl::Minutes(10);
+    return options;
+  }
+
+  std::string first_, second_;
+  int priority_ = 0;
+  absl::Time now_ = absl::UnixEpoch();
+  ClusterCore cluster_{1, Options()};
+};
+
+TEST_F(YieldTest, TheLaterOfTwoThatCannotGoOnGivesItsWorkersBack) {
+  Begin("projects/p/jobs/a", "projects/p/jobs/b");
+  BothLack();
+  EXPECT_THAT(YieldsAfter(absl::Seconds(59)), IsEmpty()) << "somebody may come";
+  EXPECT_THAT(Why("projects/p/jobs/a"),
+              ::testing::HasSubstr("job b cannot go on either and gives its workers back"));
+  EXPECT_THAT(Why("projects/p/jobs/b"), ::testing::Not(::testing::HasSubstr("gives")));
+  EXPECT_THAT(YieldsAfter(absl::Seconds(1)),
+              ElementsAre("projects/p/jobs/b: it lacks workers, and so does job a, which comes "
+                          "before it and could go on with those that it holds"));
+  EXPECT_THAT(YieldsAfter(absl::Seconds(59)), IsEmpty()) << "it is asked once";
+}
+
+TEST_F(YieldTest, PriorityGoesBeforeTheOrderOfSubmission) {
+  Begin("projects/p/jobs/a", "projects/p/jobs/b", /*first_priority=*/-1);
+  BothLack();
+  const auto yields = YieldsAfter(absl::Seconds(60));
+  ASSERT_EQ(yields.size(), 1u);
+  EXPECT_THAT(yields[0], ::testing::StartsWith("projects/p/jobs/a: "));
+}
+
+TEST_F(YieldTest, OneThatCanGoOnKeepsItsWorkers) {
+  Begin("projects/p/jobs/a", "projects/p/jobs/b");
+  Lack(first_, 0, 1);
+  cluster_.OnNeed(second_, 0, 2, true, {{"rollout", 1}}, now_);  // it only lacks one of several
+  EXPECT_THAT(YieldsAfter(absl::Minutes(5)), IsEmpty());
+}
+
+TEST_F(YieldTest, WhatWouldNotHelpIsLeft) {
+  Begin("projects/p/jobs/a", "projects/p/jobs/b");
+  cluster_.OnNeed(first_, 0, 1, true, {{"critic", 1}}, now_, {{"critic"}, {}});
+  Lack(second_, 0, 2);
+  EXPECT_THAT(YieldsAfter(absl::Minutes(5)), IsEmpty());
+}
+
+TEST_F(YieldTest, OtherProjectsAreNotNamed) {
+  Begin("projects/p/jobs/a", "projects/q/jobs/b");
+  BothLack();
+  EXPECT_THAT(Why("projects/p/jobs/a"), ::testing::HasSubstr("a job of another project cannot"));
+  EXPECT_THAT(YieldsAfter(absl::Seconds(60)),
+              ElementsAre(::testing::HasSubstr("so does a job of another project,")));
+}
+
+TEST_F(YieldTest, AProjectThatMayHoldNoMoreGetsNothingOfAnother) {
+  v1::Project project;
+  project.set_project("p");
+  project.set_max_workers(1);
+  cluster_.SetProject(project);
+  Begin("projects/p/jobs/a", "projects/q/jobs/b");
+  BothLack();
+  EXPECT_THAT(YieldsAfter(absl::Minutes(5)), IsEmpty());
+}
+
 }  // namespace
 }  // namespace baton::controller

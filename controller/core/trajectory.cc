@@ -65,6 +65,7 @@ store::v1::TrajectoryRow ToRow(const TrajectoryInfo& info, int64_t step, uint64_
   row.set_error(info.error);
   row.set_infra_failed(info.failed != 0);
   row.set_failed_nodes(info.failed);
+  row.set_losses(info.losses);
   row.set_finish_reason(info.finish_reason);
   row.set_file(info.location.file);
   row.set_offset(info.location.offset);
@@ -95,6 +96,7 @@ TrajectoryInfo FromRow(const store::v1::TrajectoryRow& row, uint64_t serial, uin
   info.scored = row.scored_nodes() | in_order;
   for (const auto& [name, value] : row.scores()) info.scores[name] = value;
   info.failed = row.failed_nodes();
+  info.losses = row.losses();
   info.error = row.error();
   info.finish_reason = row.finish_reason();
   info.location = {row.file(), row.offset(), row.size()};

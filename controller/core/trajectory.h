@@ -39,7 +39,9 @@ struct TrajectoryInfo {
   uint64_t attempt = 0;   ///< Of the generation.
   uint32_t failures = 0;  ///< Generations that ended with an error.
   uint32_t losses = 0;    ///< Times its payload was lost.
-  uint64_t scored = 0;    ///< Score nodes done: bit i is node i of the dataflow.
+  /// An earlier controller kept its response, and whatever scores it had begun are of this one.
+  bool restored = false;
+  uint64_t scored = 0;  ///< Score nodes done: bit i is node i of the dataflow.
   /// Those of them that made nothing, for a reason of the infrastructure, and those that read what
   /// they would have made. Not 0: it has no reward and takes no part in the batch.
   uint64_t failed = 0;

@@ -187,6 +187,11 @@ void Controller::Apply(const ClusterEffects& effects) {
     } else if (const auto* lost = std::get_if<ClusterLost>(&effect)) {
       auto job = FindJob(lost->job);
       if (job.ok()) (*job)->Post(WorkerLost{lost->worker, lost->reason, lost->moves});
+    } else if (const auto* yield = std::get_if<ClusterYield>(&effect)) {
+      Log(LogLevel::kWarn, "job gives its workers back",
+          {{"job", yield->job}, {"reason", yield->reason}});
+      auto job = FindJob(yield->job);
+      if (job.ok()) (*job)->Post(YieldRequested{yield->reason});
     } else if (const auto* back = std::get_if<ClusterBack>(&effect)) {
       Back(*back);
     }

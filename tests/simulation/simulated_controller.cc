@@ -295,6 +295,10 @@ void SimulatedController::Apply(const ClusterEffects& effects) {
           Run(*job, WorkerLost{lost.worker, lost.reason, lost.moves});
         });
       }
+    } else if (const auto* yield = std::get_if<ClusterYield>(&effect)) {
+      if (Job* job = FindJob(yield->job)) {
+        OnStrand(*job, [this, job, yield = *yield] { Run(*job, YieldRequested{yield.reason}); });
+      }
     } else if (const auto* back = std::get_if<ClusterBack>(&effect)) {
       Back(*back);
     }
