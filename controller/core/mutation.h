@@ -29,6 +29,7 @@ enum class Mutation {
   kCommandsAtOnce,           ///< Two groups of one pool execute their commands at once.
   kEveryRankScores,          ///< Ranks that hold a model together are asked one by one.
   kPoolNotAwaited,           ///< After a restart a pool works before all its workers are back.
+  kNoRewardInBatch,          ///< A response without a reward stands in a batch.
   // In what surrounds the core.
   kDoubleUpdate,          ///< A rank executes a repeated update again.
   kAckBeforeCommit,       ///< Effects leave before their rows are committed.

@@ -43,6 +43,15 @@ void DrawLayout(JobPlan& plan, Random& random) {
   plan.slowness = random.Percent(50) ? 6 : 1;  // more happens while its pools work
 }
 
+// From numbers of their own: worlds without failing rewards stay as they were.
+void DrawRewards(Scenario& scenario) {
+  Random random(Mix(scenario.seed, 0x726577));
+  for (JobPlan& plan : scenario.jobs) {
+    plan.error_reward = random.Percent(50);
+    if (random.Percent(25)) plan.failing_rewards = random.Between(5, 40);
+  }
+}
+
 // Lost payloads come on top of what is drawn: they kill the controller as well.
 constexpr int kDrawnKinds = static_cast<int>(FaultKind::kLosePayloads);
 
@@ -112,6 +121,7 @@ Scenario MakeScenario(uint64_t seed) {
     out.jobs.push_back(DrawJob(i, random));
     out.submitted.push_back(random.Milliseconds(0, 2000));
   }
+  DrawRewards(out);
   out.lossy_calls = random.Percent(50);
   const int faults = random.Percent(10) ? 0 : random.Between(1, 10);
   absl::Duration at;

@@ -38,6 +38,7 @@ constexpr NamedMutation kMutations[] = {
     {"command-while-working", Mutation::kCommandWhileWorking, true},
     {"commands-at-once", Mutation::kCommandsAtOnce, true},
     {"every-rank-scores", Mutation::kEveryRankScores, true},
+    {"no-reward-in-batch", Mutation::kNoRewardInBatch, true},
     {"pool-not-awaited", Mutation::kPoolNotAwaited, false},
     {"epoch-not-in-attempts", Mutation::kEpochNotInAttempts, false},
     {"evaluation-miscounts", Mutation::kEvaluationMiscounts, false},

@@ -87,7 +87,7 @@ void SimulatedController::CheckCommitted(const std::vector<store::Write>& writes
       store::v1::TrajectoryRow row;
       (void)row.ParseFromString(*write.value);
       JobHistory& history = world_.history().jobs[write.key.substr(0, write.key.rfind('#'))];
-      history.scored_by_error |= !row.error().empty();
+      history.scored_by_error |= !row.error().empty() && row.error() != kNoReward;
     } else if (write.table == kJobTable && write.value.has_value()) {
       store::v1::JobRow row;
       (void)row.ParseFromString(*write.value);

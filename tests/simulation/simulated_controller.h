@@ -135,7 +135,7 @@ class SimulatedController {
   void Do(Job& job, const controller::LeaveQueue& effect);
   void Do(Job&, const controller::PutJob&) {}
   void Do(Job&, const controller::PutTrajectory&) {}
-  void Do(Job&, const controller::PutMetrics&) {}
+  void Do(Job& job, const controller::PutMetrics& effect);
   TaskMessage MakeTask(Job& job, const controller::StartTask& effect);
   void SendTask(Job& job, const std::string& worker, TaskMessage task);
 

@@ -177,7 +177,9 @@ void SimulatedController::OnResult(Job& job, const std::string& worker, const Ta
     if (job.core->dataflow().score(static_cast<int>(ref.part)).out() != "reward") {
       return StoreColumn(job, done);
     }
-    done.output.metrics["reward"] = result.reward;
+    done.output.error = result.error;
+    done.output.infra_failed = !result.error.empty();
+    if (result.error.empty()) done.output.metrics["reward"] = result.reward;
   }
   Run(job, done);
 }
@@ -403,7 +405,8 @@ void SimulatedController::Do(Job& job, const LoadData&) {
 }
 
 void SimulatedController::Do(Job& job, const BuildBatch& effect) {
-  world_.Check("BatchIsWhole", BatchIsWhole(*job.core, effect));
+  world_.Check("BatchIsWhole",
+               BatchIsWhole(job.core->effective_spec(), world_.history().jobs[job.name], effect));
   const bool sft = job.core->effective_spec().kind() == v1::JOB_KIND_SFT;
   std::vector<std::optional<Payload>> known;
   for (const TrajectoryInfo& info : effect.trajectories) {
@@ -417,7 +420,7 @@ void SimulatedController::Do(Job& job, const BuildBatch& effect) {
       known.emplace_back(std::nullopt);
     }
   }
-  OnDisk(job, [this, &job, effect, known]() mutable {
+  OnDisk(job, [this, &job, effect, known, is_rl = !sft]() mutable {
     BatchBuilt built;
     built.step = effect.step;
     built.incarnation = effect.incarnation;
@@ -429,6 +432,12 @@ void SimulatedController::Do(Job& job, const BuildBatch& effect) {
         lost.trajectories[effect.trajectories[i].id] = effect.trajectories[i].serial;
         lost.reason = "no payload";
         continue;
+      }
+      if (is_rl) {
+        world_.Check(
+            "EveryResponseHasItsReward",
+            EveryResponseHasItsReward(job.core->effective_spec(), world_.history().jobs[job.name],
+                                      effect.trajectories[i], *known[i]));
       }
       const auto reward = effect.trajectories[i].scores.find("reward");
       known[i]->reward = reward == effect.trajectories[i].scores.end() ? 0 : reward->second;
@@ -486,6 +495,17 @@ void SimulatedController::Do(Job& job, const EmitEvent& effect) {
   job.batch_id.clear();
   job.payloads.clear();
   job.partials.clear();
+}
+
+void SimulatedController::Do(Job&, const PutMetrics& effect) {
+  const auto count = [&](const char* metric, const char* what) {
+    const auto it = effect.metrics.find(metric);
+    if (it == effect.metrics.end() || it->second <= 0) return;
+    world_.coverage().Happened(what, static_cast<uint64_t>(it->second));
+  };
+  count("reward/infra_failed", "responses without a reward, of steps");
+  count("val/infra_failed", "responses without a reward, of evaluations");
+  count("train/groups_drawn_anew", "groups drawn anew");
 }
 
 void SimulatedController::Do(Job& job, const NeedWorkers& effect) {

@@ -32,6 +32,44 @@ TEST(SimulationTest, AnUndisturbedJobEndsWithTheWeightsOfAPlainLoop) {
   EXPECT_EQ(RunScenario(quiet, &coverage, false).violation, "");
 }
 
+TEST(SimulationTest, WhatHasNoRewardIsLeftOutAndDrawnAnew) {
+  Coverage coverage;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    Scenario scenario = MakeScenario(seed);
+    scenario.faults.clear();
+    for (JobPlan& plan : scenario.jobs) {
+      plan.error_reward = false;
+      plan.failing_rewards = 30;
+    }
+    EXPECT_EQ(RunScenario(scenario, &coverage, false).violation, "") << "seed " << seed;
+  }
+  EXPECT_GT(coverage.happened("responses without a reward, of steps"), 50u);
+  EXPECT_GT(coverage.happened("responses without a reward, of evaluations"), 10u);
+  EXPECT_GT(coverage.happened("groups drawn anew"), 20u);
+}
+
+TEST(ModelTest, GroupsWithoutRewardsAreDrawnAnew) {
+  JobPlan plan;
+  plan.samples = 1;
+  plan.error_reward = false;
+  EXPECT_EQ(ExpectRun(SpecOf(plan), 2).cursor, 4u);
+  plan.failing_rewards = 50;
+  int more = 0;
+  for (plan.seed = 1; plan.seed <= 50; ++plan.seed) {
+    const ExpectedRun run = ExpectRun(SpecOf(plan), 1);
+    if (!run.possible) continue;
+    ASSERT_EQ(run.batch.size(), 2u);
+    for (const Payload& response : run.batch) EXPECT_FALSE(RewardFails(SpecOf(plan), response));
+    more += run.cursor > 2 ? 1 : 0;
+  }
+  EXPECT_GT(more, 20);  // 3 in 4
+  plan.failing_rewards = 100;
+  EXPECT_FALSE(ExpectRun(SpecOf(plan), 1).possible);
+  EXPECT_EQ(ExpectedWeights(SpecOf(plan), 1), 0u);
+  plan.error_reward = true;
+  EXPECT_EQ(ExpectRun(SpecOf(plan), 2).cursor, 4u);
+}
+
 TEST(SimulationTest, AWorkerThatStaysSlowIsDrained) {
   Coverage coverage, quiet;
   for (uint64_t seed = 1; seed <= 100; ++seed) {
@@ -99,6 +137,27 @@ TEST(InvariantsTest, ConsumedOncePerBranch) {
   evaluation[0].purpose = v1::PURPOSE_EVAL;
   EXPECT_NE(ConsumedOncePerBranch(history, 7, 1, evaluation), "");
   EXPECT_NE(ConsumedOncePerBranch(history, 7, 1, {batch[0], batch[0]}), "");
+}
+
+TEST(InvariantsTest, ABatchHoldsRewardsAlone) {
+  JobHistory history;
+  v1::JobSpec spec;
+  const Payload response = Respond(7, v1::PURPOSE_TRAIN, 1, 0, 0);
+  controller::TrajectoryInfo info;
+  EXPECT_NE(EveryResponseHasItsReward(spec, history, info, response), "");
+  info.scores["reward"] = response.reward;
+  EXPECT_EQ(EveryResponseHasItsReward(spec, history, info, response), "");
+  info.scores["reward"] = response.reward + 1;
+  EXPECT_NE(EveryResponseHasItsReward(spec, history, info, response), "");
+  spec.mutable_reward()->set_error_reward(response.reward + 1);
+  EXPECT_NE(EveryResponseHasItsReward(spec, history, info, response), "") << "no worker failed";
+  history.scored_by_error = true;
+  EXPECT_EQ(EveryResponseHasItsReward(spec, history, info, response), "");
+  JobPlan plan;
+  plan.error_reward = false;
+  plan.failing_rewards = 100;
+  spec = SpecOf(plan);
+  EXPECT_NE(EveryResponseHasItsReward(spec, history, info, response), "") << "it has none";
 }
 
 TEST(InvariantsTest, VersionsAndStaleness) {
