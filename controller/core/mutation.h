@@ -34,6 +34,9 @@ enum class Mutation {
   kDoubleUpdate,          ///< A rank executes a repeated update again.
   kAckBeforeCommit,       ///< Effects leave before their rows are committed.
   kLeasedVersionDeleted,  ///< A relay that needs room deletes a version that somebody loads.
+  kUnsyncedEpoch,         ///< A power cut may take the controller's epoch …
+  kUnsyncedTurn,          ///< … the row of a job, with what was shown …
+  kUnsyncedCheckpoint,    ///< … or that row where it names a new checkpoint.
 };
 
 #ifdef BATON_MUTATIONS

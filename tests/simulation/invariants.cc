@@ -254,6 +254,11 @@ std::string LeaseIsNotRenewedAfterItsEnd(absl::Time lease_end, absl::Time now) {
                       absl::FormatDuration(now - lease_end), " before");
 }
 
+std::string EpochsOnlyGrow(uint64_t last, uint64_t epoch) {
+  if (epoch > last) return "";
+  return absl::StrCat("a controller of epoch ", epoch, " follows one of epoch ", last);
+}
+
 std::string StaleEpochIsRefused(uint64_t epoch, const v1::Hello& hello,
                                 const controller::ClusterEffects& effects) {
   if (hello.epoch_seen() <= epoch) return "";

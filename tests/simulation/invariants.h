@@ -55,6 +55,7 @@ struct LeaseGiven {
   absl::Time end;
 };
 struct History {
+  uint64_t epoch = 0;  ///< Of the newest controller.
   std::map<std::string, JobHistory> jobs;
   std::map<std::string, absl::Time> lease_end;  ///< By worker, as the controller granted it.
 };
@@ -99,6 +100,8 @@ std::string SubjectOf(const controller::TaskRef& ref, const std::string& worker)
 // The rules of sessions, groups and delivery (section 12).
 std::string FencedBeforeReassigned(bool holds_role, absl::Time lease_end, absl::Time now);
 std::string LeaseIsNotRenewedAfterItsEnd(absl::Time lease_end, absl::Time now);
+/// Or results for an earlier controller match tasks of this one.
+std::string EpochsOnlyGrow(uint64_t last, uint64_t epoch);
 std::string StaleEpochIsRefused(uint64_t epoch, const v1::Hello& hello,
                                 const controller::ClusterEffects& effects);
 std::string SequenceIsNeverSkipped(uint64_t last, const TaskMessage& command);

@@ -55,7 +55,6 @@ struct Payload {
   uint64_t content = 0;
   uint32_t tokens = 0;
   double reward = 0;
-  bool lost = false;  ///< Of a record of the experience log: its bytes are damaged.
 };
 
 /// Whether no worker can compute a reward of that response, for a reason of the infrastructure.
