@@ -40,7 +40,8 @@ void JobCore::MaybePhaseDone() {
   batch.trajectories.reserve(trajectories_.size());
   const std::set<uint64_t> lost = LostGroups(trajectories_, LeastResponses(spec(), dataflow()));
   for (const auto& [id, trajectory] : trajectories_) {
-    if (trajectory.failed != 0 || lost.count(trajectory.draw) > 0) continue;
+    const bool failed = trajectory.failed != 0 && !Mutated(Mutation::kNoRewardInBatch);
+    if (failed || lost.count(trajectory.draw) > 0) continue;
     if (trajectory.purpose == v1::PURPOSE_BASELINE) {
       batch.baselines[trajectory.draw] = trajectory.scores.at("reward");
     } else {

@@ -29,10 +29,14 @@ enum class Mutation {
   kCommandsAtOnce,           ///< Two groups of one pool execute their commands at once.
   kEveryRankScores,          ///< Ranks that hold a model together are asked one by one.
   kPoolNotAwaited,           ///< After a restart a pool works before all its workers are back.
+  kNoRewardInBatch,          ///< A response without a reward stands in a batch.
   // In what surrounds the core.
   kDoubleUpdate,          ///< A rank executes a repeated update again.
   kAckBeforeCommit,       ///< Effects leave before their rows are committed.
   kLeasedVersionDeleted,  ///< A relay that needs room deletes a version that somebody loads.
+  kUnsyncedEpoch,         ///< A power cut may take the controller's epoch …
+  kUnsyncedTurn,          ///< … the row of a job, with what was shown …
+  kUnsyncedCheckpoint,    ///< … or that row where it names a new checkpoint.
 };
 
 #ifdef BATON_MUTATIONS

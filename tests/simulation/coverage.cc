@@ -32,6 +32,7 @@ void Coverage::Merge(const Coverage& other) {
   for (const auto& [key, count] : other.phases_) phases_[key] += count;
   for (const auto& [key, count] : other.ends_) ends_[key] += count;
   drained_as_slow_ += other.drained_as_slow_;
+  for (const auto& [what, times] : other.happened_) happened_[what] += times;
 }
 
 std::string Coverage::Report() const {
@@ -77,6 +78,7 @@ std::string Coverage::Report() const {
                     count);
   }
   absl::StrAppend(&out, "\ndrained as slow: ", drained_as_slow_);
+  for (const auto& [what, times] : happened_) absl::StrAppend(&out, "\n", what, ": ", times);
   absl::StrAppend(&out, "\nnever reached (", never.size(), "): ", absl::StrJoin(never, "; "), "\n");
   return out;
 }

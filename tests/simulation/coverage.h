@@ -24,6 +24,12 @@ class Coverage {
   }
   void DrainedAsSlow() { ++drained_as_slow_; }
   uint64_t drained_as_slow() const { return drained_as_slow_; }
+  /// Something worth counting that is neither event nor fault, by its name.
+  void Happened(const std::string& what, uint64_t times = 1) { happened_[what] += times; }
+  uint64_t happened(const std::string& what) const {
+    const auto it = happened_.find(what);
+    return it == happened_.end() ? 0 : it->second;
+  }
   void Ended(v1::Job::State state) { ++ends_[static_cast<int>(state)]; }
   void Merge(const Coverage& other);
   /// Tables of counts, and what was never reached.
@@ -35,6 +41,7 @@ class Coverage {
   std::map<std::pair<std::string, int>, uint64_t> phases_;
   std::map<int, uint64_t> ends_;
   uint64_t drained_as_slow_ = 0;
+  std::map<std::string, uint64_t> happened_;
 };
 
 const char* EventName(const controller::Event& event);

@@ -12,6 +12,7 @@
 
 #include "baton/store/v1/rows.pb.h"
 #include "controller/store/memory_store.h"
+#include "tests/simulation/log_files.h"
 #include "tests/simulation/model.h"
 
 namespace baton::simulation {
@@ -34,10 +35,11 @@ struct CheckpointFolder {
 struct JobFolder {
   std::map<int64_t, CheckpointFolder> complete;                        ///< By step.
   std::map<std::pair<int64_t, uint64_t>, CheckpointFolder> temporary;  ///< … and incarnation.
-  std::map<uint32_t, std::vector<Payload>> log;                        ///< File -> records.
+  LogFiles log;
 };
 
-/// The rows live in the memory store; what commits is handed to it one group at a time.
+/// The rows live in the memory store; what commits is handed to it one group at a time. A power cut
+/// takes of rows and logs what was not synced; checkpoints are synced before they are complete.
 struct Disk {
   store::MemoryStore store;
   std::map<std::string, JobFolder> jobs;

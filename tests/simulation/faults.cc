@@ -43,7 +43,16 @@ void DrawLayout(JobPlan& plan, Random& random) {
   plan.slowness = random.Percent(50) ? 6 : 1;  // more happens while its pools work
 }
 
-// Lost payloads come on top of what is drawn: they kill the controller as well.
+// From numbers of their own: worlds without failing rewards stay as they were.
+void DrawRewards(Scenario& scenario) {
+  Random random(Mix(scenario.seed, 0x726577));
+  for (JobPlan& plan : scenario.jobs) {
+    plan.error_reward = random.Percent(50);
+    if (random.Percent(25)) plan.failing_rewards = random.Between(5, 40);
+  }
+}
+
+// Lost payloads and power cuts come on top of what is drawn: they kill the controller as well.
 constexpr int kDrawnKinds = static_cast<int>(FaultKind::kLosePayloads);
 
 JobPlan DrawJob(int index, Random& random) {
@@ -86,14 +95,27 @@ absl::Duration LengthOf(FaultKind kind, Random& random) {
   }
 }
 
+// Half of the controller's deaths are its machine's, and some come besides. From numbers of their
+// own: worlds without power cuts stay as they were.
+void DrawPowerCuts(Scenario& scenario) {
+  Random random(Mix(scenario.seed, 0x706f776572));
+  for (Fault& fault : scenario.faults) {
+    const bool cut = fault.kind == FaultKind::kKillController && random.Percent(50);
+    if (cut) fault.kind = FaultKind::kCutPower;
+  }
+  if (!random.Percent(25)) return;
+  scenario.faults.push_back({FaultKind::kCutPower, random.Milliseconds(500, 7000),
+                             LengthOf(FaultKind::kCutPower, random), 0});
+}
+
 }  // namespace
 
 const char* FaultName(FaultKind kind) {
   static constexpr const char* kNames[] = {
-      "kill worker",   "kill controller", "kill relay",   "kill machine", "break stream",
-      "lose requests", "lose responses",  "partition",    "hang",         "slow",
-      "task errors",   "store refuses",   "slow network", "repeats",      "stale controller",
-      "drain",         "pause",           "cancel",       "lose payloads"};
+      "kill worker",   "kill controller", "kill relay",   "kill machine",  "break stream",
+      "lose requests", "lose responses",  "partition",    "hang",          "slow",
+      "task errors",   "store refuses",   "slow network", "repeats",       "stale controller",
+      "drain",         "pause",           "cancel",       "lose payloads", "cut power"};
   static_assert(sizeof(kNames) / sizeof(kNames[0]) == kFaultKinds);
   return kNames[static_cast<int>(kind)];
 }
@@ -112,6 +134,7 @@ Scenario MakeScenario(uint64_t seed) {
     out.jobs.push_back(DrawJob(i, random));
     out.submitted.push_back(random.Milliseconds(0, 2000));
   }
+  DrawRewards(out);
   out.lossy_calls = random.Percent(50);
   const int faults = random.Percent(10) ? 0 : random.Between(1, 10);
   absl::Duration at;
@@ -139,6 +162,7 @@ Scenario MakeScenario(uint64_t seed) {
     out.faults.push_back({FaultKind::kLosePayloads, random.Milliseconds(500, 7000),
                           LengthOf(FaultKind::kLosePayloads, random), random.Below(64)});
   }
+  DrawPowerCuts(out);
   std::stable_sort(out.faults.begin(), out.faults.end(),
                    [](const Fault& a, const Fault& b) { return a.at < b.at; });
   return out;

@@ -32,8 +32,9 @@ enum class FaultKind {
   kPause,            ///< A job's user pauses it, and resumes it later.
   kCancel,           ///< A job's user cancels it.
   kLosePayloads,     ///< Half of a job's experience log is damaged, and the controller dies.
+  kCutPower,         ///< The controller's machine dies, and what its disk had not synced is lost.
 };
-inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kLosePayloads) + 1;
+inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kCutPower) + 1;
 const char* FaultName(FaultKind kind);
 
 struct Fault {

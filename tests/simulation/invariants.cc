@@ -11,29 +11,35 @@ namespace baton::simulation {
 using controller::TaskKind;
 using controller::TrajectoryName;
 
-std::string BatchIsWhole(const controller::JobCore& core, const controller::BuildBatch& batch) {
-  const v1::JobSpec& spec = core.effective_spec();
-  const auto groups = static_cast<uint64_t>(spec.data().train_batch_size());
-  const bool sft = spec.kind() == v1::JOB_KIND_SFT;
-  const auto samples = sft ? uint64_t{1} : static_cast<uint64_t>(spec.rollout().n());
+std::string BatchIsWhole(const v1::JobSpec& spec, const JobHistory& history,
+                         const controller::BuildBatch& batch) {
   std::vector<uint64_t> expected, found;
-  const auto first = static_cast<uint64_t>(batch.step - 1) * groups;
-  for (uint64_t draw = first; draw < first + groups; ++draw) {
-    for (uint64_t sample = 0; sample < samples; ++sample) {
-      expected.push_back(controller::TrajectoryId(
-          v1::PURPOSE_TRAIN, draw, static_cast<uint32_t>(sample), static_cast<uint32_t>(samples)));
-    }
-  }
+  for (const Payload& p : ExpectRun(spec, batch.step).batch) expected.push_back(p.id);
   for (const auto& t : batch.trajectories) {
     if (t.state != controller::TrajectoryState::kReady) {
       return absl::StrCat(TrajectoryName(t.id), " is not READY");
     }
     found.push_back(t.id);
   }
-  if (found == expected) return "";
-  return absl::StrCat("the batch of step ", batch.step, " has ", found.size(),
-                      " trajectories, not the ", expected.size(), " of draws ", first, "-",
-                      first + groups - 1, " in order");
+  // Which groups are left out depends on the weights, and these on every reward before.
+  const bool known = spec.reward().has_error_reward() || !history.scored_by_error;
+  if (found == expected || !known) return "";
+  return absl::StrCat("the batch of step ", batch.step, " has ", found.size(), " trajectories, ",
+                      found.empty() ? "" : TrajectoryName(found.front()),
+                      " first, not in order the ", expected.size(), " of an undisturbed run, ",
+                      expected.empty() ? "" : TrajectoryName(expected.front()), " first");
+}
+
+std::string EveryResponseHasItsReward(const v1::JobSpec& spec, const JobHistory& history,
+                                      const controller::TrajectoryInfo& info,
+                                      const Payload& response) {
+  const auto reward = info.scores.find("reward");
+  const std::string name = TrajectoryName(info.id);
+  if (reward == info.scores.end()) return absl::StrCat(name, " has no reward");
+  if (reward->second == RewardOf(spec, response)) return "";
+  const bool by_error = spec.reward().has_error_reward() && history.scored_by_error;
+  if (by_error && reward->second == spec.reward().error_reward()) return "";
+  return absl::StrCat(name, " has reward ", reward->second, ", which is not its own");
 }
 
 std::string ConsumedOncePerBranch(const JobHistory& history, uint64_t weights, int64_t step,
@@ -141,8 +147,6 @@ std::string NothingLeasedIsGone(const std::map<std::string, LeaseGiven>& leases,
 }
 
 std::string CheckpointBelongsTogether(const CheckpointFolder& folder, int64_t step) {
-  const auto batch =
-      static_cast<uint64_t>(folder.row.job().effective_spec().data().train_batch_size());
   const v1::Job& job = folder.row.job();
   for (const v1::UpdateNode& node : job.dataflow().update()) {
     const auto part = folder.trained.find(node.role());
@@ -156,9 +160,9 @@ std::string CheckpointBelongsTogether(const CheckpointFolder& folder, int64_t st
     }
   }
   const ActorState& actor = folder.trained.at("actor");
-  const uint64_t expected = ExpectedWeights(job.effective_spec(), step);
-  if (actor.weights == expected && folder.row.job().step() == step &&
-      folder.row.cursor() == batch * static_cast<uint64_t>(step) &&
+  const ExpectedRun expected = ExpectRun(job.effective_spec(), step);
+  if (actor.weights == expected.weights && folder.row.job().step() == step &&
+      folder.row.cursor() == expected.cursor &&
       actor.version == folder.row.job().policy_version()) {
     return "";
   }
@@ -166,7 +170,7 @@ std::string CheckpointBelongsTogether(const CheckpointFolder& folder, int64_t st
                       ", version ", actor.version, "; the controller's of step ",
                       folder.row.job().step(), ", version ", folder.row.job().policy_version(),
                       ", cursor ", folder.row.cursor(),
-                      actor.weights == expected ? "" : "; the weights are wrong");
+                      actor.weights == expected.weights ? "" : "; the weights are wrong");
 }
 
 std::string ListedCheckpointsAreComplete(const store::v1::JobRow& row, const JobFolder& folder) {
@@ -248,6 +252,11 @@ std::string LeaseIsNotRenewedAfterItsEnd(absl::Time lease_end, absl::Time now) {
   if (lease_end > now) return "";
   return absl::StrCat("a heartbeat renewed a lease that ended ",
                       absl::FormatDuration(now - lease_end), " before");
+}
+
+std::string EpochsOnlyGrow(uint64_t last, uint64_t epoch) {
+  if (epoch > last) return "";
+  return absl::StrCat("a controller of epoch ", epoch, " follows one of epoch ", last);
 }
 
 std::string StaleEpochIsRefused(uint64_t epoch, const v1::Hello& hello,

@@ -36,8 +36,9 @@ struct JobHistory {
       stopped;           ///< Work that a controller stopped; the next one knows nothing of it.
   uint64_t asked = 0;    ///< Newest version it was to publish.
   int64_t revision = 0;  ///< Newest committed event.
-  bool scored_by_error = false;  ///< A reward failed for good: other weights follow.
-  bool cancelled = false;        ///< Its user wanted that.
+  /// A worker's failures took a reward that could be computed: other weights follow.
+  bool scored_by_error = false;
+  bool cancelled = false;  ///< Its user wanted that.
 };
 /// A task that a worker has begun and not ended.
 struct TaskAtWork {
@@ -54,12 +55,19 @@ struct LeaseGiven {
   absl::Time end;
 };
 struct History {
+  uint64_t epoch = 0;  ///< Of the newest controller.
   std::map<std::string, JobHistory> jobs;
   std::map<std::string, absl::Time> lease_end;  ///< By worker, as the controller granted it.
 };
 
 // 1: consumed once per branch, whole groups.
-std::string BatchIsWhole(const controller::JobCore& core, const controller::BuildBatch& batch);
+std::string BatchIsWhole(const v1::JobSpec& spec, const JobHistory& history,
+                         const controller::BuildBatch& batch);
+/// Of what stands in a batch: what no reward could be computed of is left out, unless the spec
+/// says what it is worth.
+std::string EveryResponseHasItsReward(const v1::JobSpec& spec, const JobHistory& history,
+                                      const controller::TrajectoryInfo& info,
+                                      const Payload& response);
 std::string ConsumedOncePerBranch(const JobHistory& history, uint64_t weights, int64_t step,
                                   const std::vector<Payload>& batch);
 // 2: a response comes from one version.
@@ -92,6 +100,8 @@ std::string SubjectOf(const controller::TaskRef& ref, const std::string& worker)
 // The rules of sessions, groups and delivery (section 12).
 std::string FencedBeforeReassigned(bool holds_role, absl::Time lease_end, absl::Time now);
 std::string LeaseIsNotRenewedAfterItsEnd(absl::Time lease_end, absl::Time now);
+/// Or results for an earlier controller match tasks of this one.
+std::string EpochsOnlyGrow(uint64_t last, uint64_t epoch);
 std::string StaleEpochIsRefused(uint64_t epoch, const v1::Hello& hello,
                                 const controller::ClusterEffects& effects);
 std::string SequenceIsNeverSkipped(uint64_t last, const TaskMessage& command);

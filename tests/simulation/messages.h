@@ -17,7 +17,10 @@ struct Result {
   absl::Status status;
   Payload payload;    ///< Of a generation.
   double reward = 0;  ///< Of a score.
+  std::string error;  ///< There is none, for a reason of the infrastructure.
 };
+/// The only such reason.
+inline constexpr char kNoReward[] = "no reward can be computed";
 
 /// The reason of the wire's ErrorInfo, which statuses have none of here.
 inline constexpr char kRoleNotHeld[] = "ROLE_NOT_HELD";

@@ -2,12 +2,70 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "controller/core/job_core_options.h"
 #include "controller/core/prompt_source.h"
 #include "controller/core/trajectory.h"
 #include "tests/simulation/random.h"
 
 namespace baton::simulation {
+namespace {
+
+constexpr char kFailingRewards[] = "failing-rewards";  // a label of the spec
+
+// So many responses to a prompt are trained on together, or none.
+size_t LeastInGroup(const v1::JobSpec& spec) {
+  const bool compared = spec.algorithm().preset() != "ppo";  // with each other
+  return compared && spec.rollout().n() > 1 ? 2 : 1;
+}
+
+// The responses to one prompt that have a reward.
+std::vector<Payload> GroupOf(const v1::JobSpec& spec, uint64_t weights, uint64_t prompt,
+                             uint64_t draw) {
+  std::vector<Payload> group;
+  const auto n = static_cast<uint32_t>(spec.rollout().n());
+  for (uint32_t sample = 0; sample < n; ++sample) {
+    Payload response = Respond(weights, v1::PURPOSE_TRAIN, prompt, draw, sample);
+    response.id = controller::TrajectoryId(v1::PURPOSE_TRAIN, draw, sample, n);
+    const std::optional<double> reward = RewardOf(spec, response);
+    if (!reward.has_value()) continue;
+    response.reward = *reward;
+    group.push_back(response);
+  }
+  return group;
+}
+
+// The batch of the step after `run`; groups with too few rewards are replaced by the next prompts.
+void DrawStep(const v1::JobSpec& spec, controller::PromptSource& prompts, uint64_t weights,
+              ExpectedRun& run) {
+  run.batch.clear();
+  auto missing = static_cast<uint64_t>(spec.data().train_batch_size());
+  for (uint32_t rounds = 0; missing > 0; ++rounds) {
+    if (rounds > controller::JobCoreOptions().max_attempts) {
+      run.possible = false;
+      return;
+    }
+    for (uint64_t left = std::exchange(missing, 0); left > 0; --left) {
+      const uint64_t draw = run.cursor++;
+      if (spec.kind() == v1::JOB_KIND_SFT) {
+        run.batch.push_back(Example(draw, prompts.At(draw)));
+        run.batch.back().id = controller::TrajectoryId(v1::PURPOSE_TRAIN, draw, 0, 1);
+        continue;
+      }
+      const std::vector<Payload> group = GroupOf(spec, weights, prompts.At(draw), draw);
+      if (group.size() < LeastInGroup(spec)) {
+        ++missing;
+      } else {
+        run.batch.insert(run.batch.end(), group.begin(), group.end());
+      }
+    }
+  }
+}
+
+}  // namespace
 
 v1::JobSpec SpecOf(const JobPlan& plan) {
   v1::JobSpec spec;
@@ -28,7 +86,10 @@ v1::JobSpec SpecOf(const JobPlan& plan) {
   spec.mutable_rollout()->set_n(plan.samples);
   spec.mutable_algorithm()->set_filter_groups(plan.filter);
   spec.mutable_reward()->add_rules()->set_type("numeric");
-  spec.mutable_reward()->set_error_reward(0);  // a score that failed for good leaves no gap
+  if (plan.error_reward) spec.mutable_reward()->set_error_reward(0);
+  if (plan.failing_rewards > 0) {
+    (*spec.mutable_labels())[kFailingRewards] = absl::StrCat(plan.failing_rewards);
+  }
   spec.mutable_algorithm()->set_use_kl_loss(plan.reference);
   spec.mutable_algorithm()->set_recompute_log_prob(plan.recompute);
   if (plan.critic) spec.mutable_algorithm()->set_preset("ppo");
@@ -98,29 +159,37 @@ uint64_t Train(uint64_t weights, const std::vector<Payload>& batch) {
   return weights;
 }
 
-uint64_t ExpectedWeights(const v1::JobSpec& effective, int64_t steps, const std::string& role) {
+bool RewardFails(const v1::JobSpec& spec, const Payload& response) {
+  const auto label = spec.labels().find(kFailingRewards);
+  uint64_t percent = 0;
+  if (label != spec.labels().end()) (void)absl::SimpleAtoi(label->second, &percent);
+  return Mix(response.content, 0x7265776172640aull) % 100 < percent;
+}
+
+std::optional<double> RewardOf(const v1::JobSpec& spec, const Payload& response) {
+  if (!RewardFails(spec, response)) return response.reward;
+  if (!spec.reward().has_error_reward()) return std::nullopt;
+  return spec.reward().error_reward();
+}
+
+ExpectedRun ExpectRun(const v1::JobSpec& effective, int64_t steps, const std::string& role) {
   controller::PromptSource prompts(kTrainSize, static_cast<uint64_t>(effective.data().seed()),
                                    effective.data().shuffle());
-  uint64_t weights = InitialWeights(effective, "actor");
-  uint64_t asked = InitialWeights(effective, role);
-  uint64_t draw = 0;
-  for (int64_t step = 0; step < steps; ++step) {
-    std::vector<Payload> batch;
-    for (int i = 0; i < effective.data().train_batch_size(); ++i, ++draw) {
-      if (effective.kind() == v1::JOB_KIND_SFT) {
-        batch.push_back(Example(draw, prompts.At(draw)));
-        continue;
-      }
-      for (int sample = 0; sample < effective.rollout().n(); ++sample) {
-        batch.push_back(Respond(weights, v1::PURPOSE_TRAIN, prompts.At(draw), draw,
-                                static_cast<uint32_t>(sample)));
-      }
-    }
-    batch = Filter(effective, batch);
-    weights = Train(weights, batch);
-    asked = Train(asked, batch);
+  ExpectedRun run;
+  uint64_t actor = InitialWeights(effective, "actor");  // which samples
+  run.weights = InitialWeights(effective, role);
+  for (int64_t step = 0; step < steps && run.possible; ++step) {
+    DrawStep(effective, prompts, actor, run);
+    const std::vector<Payload> trained = Filter(effective, run.batch);
+    actor = Train(actor, trained);
+    run.weights = Train(run.weights, trained);
   }
-  return asked;
+  return run;
+}
+
+uint64_t ExpectedWeights(const v1::JobSpec& effective, int64_t steps, const std::string& role) {
+  const ExpectedRun run = ExpectRun(effective, steps, role);
+  return run.possible ? run.weights : 0;
 }
 
 }  // namespace baton::simulation

@@ -31,12 +31,14 @@ struct JobPlan {
   int max_checkpoints = 2;
   int priority = 0;
   bool reference = false;
-  bool critic = false;     ///< Preset ppo: one that trains with the actor, and a reference.
-  bool recompute = false;  ///< The actor computes the log-probs of responses again.
-  int actors = 1;          ///< Ranks of its group.
-  int scorers = 1;         ///< Workers of reward, and copies of the reference.
-  bool tensor = false;     ///< The actor's ranks hold one copy together; two do of the reference.
-  int slowness = 1;        ///< How many times longer its tokens and scores take.
+  bool critic = false;       ///< Preset ppo: one that trains with the actor, and a reference.
+  bool recompute = false;    ///< The actor computes the log-probs of responses again.
+  int actors = 1;            ///< Ranks of its group.
+  int scorers = 1;           ///< Workers of reward, and copies of the reference.
+  bool tensor = false;       ///< The actor's ranks hold one copy together; two do of the reference.
+  int slowness = 1;          ///< How many times longer its tokens and scores take.
+  bool error_reward = true;  ///< What no reward can be computed of is worth 0; else it is left out.
+  int failing_rewards = 0;   ///< Percent of its responses of which no worker can compute a reward.
   std::vector<std::vector<std::string>> pools;  ///< Roles that share workers.
   uint64_t seed = 1;
 };
@@ -53,8 +55,12 @@ struct Payload {
   uint64_t content = 0;
   uint32_t tokens = 0;
   double reward = 0;
-  bool lost = false;  ///< Of a record of the experience log: its bytes are damaged.
 };
+
+/// Whether no worker can compute a reward of that response, for a reason of the infrastructure.
+bool RewardFails(const v1::JobSpec& spec, const Payload& response);
+/// What it is worth to its job; nothing: it takes no part in a batch.
+std::optional<double> RewardOf(const v1::JobSpec& spec, const Payload& response);
 
 /// Of a role that trains.
 uint64_t InitialWeights(const v1::JobSpec& spec, const std::string& role);
@@ -65,7 +71,16 @@ Payload Example(uint64_t draw, uint64_t prompt);
 /// Drops groups as the job's spec wants, in the order of ids.
 std::vector<Payload> Filter(const v1::JobSpec& spec, const std::vector<Payload>& batch);
 uint64_t Train(uint64_t weights, const std::vector<Payload>& batch);
-/// Weights of a role after `steps` steps of an undisturbed run.
+/// An undisturbed run after so many steps.
+struct ExpectedRun {
+  uint64_t weights = 0;        ///< Of the role asked for.
+  uint64_t cursor = 0;         ///< Prompts drawn.
+  std::vector<Payload> batch;  ///< Of the last step, before its filters, with ids and rewards.
+  bool possible = true;        ///< False: groups without rewards are drawn anew too often.
+};
+ExpectedRun ExpectRun(const v1::JobSpec& effective, int64_t steps,
+                      const std::string& role = "actor");
+/// Its weights; 0: it is not possible.
 uint64_t ExpectedWeights(const v1::JobSpec& effective, int64_t steps,
                          const std::string& role = "actor");
 

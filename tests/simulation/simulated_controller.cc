@@ -69,11 +69,25 @@ void SimulatedController::PumpStore() {
   }
   for (auto& [writes, done] : std::exchange(commits_, {})) {
     CheckCommitted(writes);
-    world_.disk().store.Commit(std::move(writes), [](absl::Status) {});
+    const store::Durability durability = DurabilityWith(writes);
+    world_.disk().store.Commit(std::move(writes), durability, [](absl::Status) {});
     if (done) {
       world_.time().After(absl::Microseconds(200), world_.controller_process(), std::move(done));
     }
   }
+}
+
+store::Durability SimulatedController::DurabilityWith(const std::vector<store::Write>& writes) {
+  for (const store::Write& write : writes) {
+    if (write.table != kJobTable || !write.value.has_value()) continue;
+    if (Mutated(Mutation::kUnsyncedTurn)) return store::Durability::kProcess;
+    if (!Mutated(Mutation::kUnsyncedCheckpoint)) continue;
+    store::v1::JobRow row;
+    (void)row.ParseFromString(*write.value);
+    const bool saved = row.saved_step() != StoredRow(write.key).saved_step();
+    if (saved) return store::Durability::kProcess;
+  }
+  return DurabilityOf(writes);
 }
 
 void SimulatedController::CheckCommitted(const std::vector<store::Write>& writes) {
@@ -87,7 +101,7 @@ void SimulatedController::CheckCommitted(const std::vector<store::Write>& writes
       store::v1::TrajectoryRow row;
       (void)row.ParseFromString(*write.value);
       JobHistory& history = world_.history().jobs[write.key.substr(0, write.key.rfind('#'))];
-      history.scored_by_error |= !row.error().empty();
+      history.scored_by_error |= !row.error().empty() && row.error() != kNoReward;
     } else if (write.table == kJobTable && write.value.has_value()) {
       store::v1::JobRow row;
       (void)row.ParseFromString(*write.value);
@@ -121,7 +135,11 @@ void SimulatedController::Restore() {
   const auto epoch = store.Get(kMetaTable, "epoch");
   if (epoch->has_value()) (void)absl::SimpleAtoi(**epoch, &epoch_);
   ++epoch_;
-  store.Commit({{kMetaTable, "epoch", absl::StrCat(epoch_)}}, [](absl::Status) {});
+  world_.Check("EpochsOnlyGrow", EpochsOnlyGrow(world_.history().epoch, epoch_));
+  world_.history().epoch = epoch_;
+  const auto durability = Mutated(Mutation::kUnsyncedEpoch) ? store::Durability::kProcess
+                                                            : store::Durability::kPowerCut;
+  store.Commit({{kMetaTable, "epoch", absl::StrCat(epoch_)}}, durability, [](absl::Status) {});
   cluster_ = std::make_unique<ClusterCore>(epoch_, ClusterOptions());
   cluster_last_ = world_.now();
   const auto drained = store.Scan(kWorkerTable, {});

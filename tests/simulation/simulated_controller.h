@@ -72,6 +72,7 @@ class SimulatedController {
     bool visible = false;
     v1::Job::State snapshot = v1::Job::STATE_QUEUED;
     absl::Time strand_last, disk_last;
+    uint32_t log_file = 0;  // that payloads are appended to; 0: none yet
     std::map<uint64_t, Payload> payloads;
     std::map<uint64_t, std::pair<uint32_t, uint64_t>> partials;  // tokens, of which response
     std::string batch_id;
@@ -89,6 +90,7 @@ class SimulatedController {
   void OnStrand(Job& job, std::function<void()> work);
   void OnDisk(Job& job, std::function<void()> work);
   void Commit(std::vector<store::Write> writes, std::function<void()> done);
+  store::Durability DurabilityWith(const std::vector<store::Write>& writes);
   void PumpStore();
   void Tick();
   void Tick(Job& job);
@@ -115,10 +117,10 @@ class SimulatedController {
   void StoreGenerated(Job& job, const std::string& worker, const controller::TaskRef& ref,
                       const Result& result);
   void StoreColumn(Job& job, controller::TaskDone done);
-  controller::PayloadLocation Append(const Job& job, const Payload& payload);
+  controller::PayloadLocation Append(Job& job, const Payload& payload);
   void Refuse(Job& job, const std::string& worker, const controller::TaskRef& ref);
   void Send(const std::string& worker, ControllerMessage message);
-  std::optional<Payload> ReadPayload(const Job& job, const controller::PayloadLocation& at);
+  std::optional<Payload> ReadWhole(const Job& job, const controller::TrajectoryInfo& info);
 
   void Do(Job& job, const controller::StartTask& effect);
   void Do(Job& job, const controller::StopTask& effect);
@@ -135,7 +137,7 @@ class SimulatedController {
   void Do(Job& job, const controller::LeaveQueue& effect);
   void Do(Job&, const controller::PutJob&) {}
   void Do(Job&, const controller::PutTrajectory&) {}
-  void Do(Job&, const controller::PutMetrics&) {}
+  void Do(Job& job, const controller::PutMetrics& effect);
   TaskMessage MakeTask(Job& job, const controller::StartTask& effect);
   void SendTask(Job& job, const std::string& worker, TaskMessage task);
 

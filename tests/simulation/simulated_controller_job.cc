@@ -11,10 +11,6 @@ namespace baton::simulation {
 
 using namespace controller;  // NOLINT: this file is the controller's double
 
-namespace {
-constexpr uint32_t kRecordsPerFile = 8;  // of the experience log
-}  // namespace
-
 // ---- Turns ----------------------------------------------------------------------------------
 
 void SimulatedController::Run(Job& job, const Event& event, std::function<void()> after) {
@@ -177,7 +173,9 @@ void SimulatedController::OnResult(Job& job, const std::string& worker, const Ta
     if (job.core->dataflow().score(static_cast<int>(ref.part)).out() != "reward") {
       return StoreColumn(job, done);
     }
-    done.output.metrics["reward"] = result.reward;
+    done.output.error = result.error;
+    done.output.infra_failed = !result.error.empty();
+    if (result.error.empty()) done.output.metrics["reward"] = result.reward;
   }
   Run(job, done);
 }
@@ -185,7 +183,9 @@ void SimulatedController::OnResult(Job& job, const std::string& worker, const Ta
 // Numbers of each token have a record of their own.
 void SimulatedController::StoreColumn(Job& job, TaskDone done) {
   OnDisk(job, [this, &job, done]() mutable {
-    done.output.location = Append(job, Payload());
+    Payload column;
+    column.id = done.ref.subject;
+    done.output.location = Append(job, column);
     OnStrand(job, [this, &job, done] {
       if (!job.core->Wants(done.worker, done.ref)) return Refuse(job, done.worker, done.ref);
       Run(job, done);
@@ -193,12 +193,8 @@ void SimulatedController::StoreColumn(Job& job, TaskDone done) {
   });
 }
 
-PayloadLocation SimulatedController::Append(const Job& job, const Payload& payload) {
-  auto& log = world_.disk().jobs[job.name].log;
-  uint32_t file = log.empty() ? 1 : log.rbegin()->first;
-  if (log[file].size() >= kRecordsPerFile) ++file;
-  log[file].push_back(payload);
-  return {file, log[file].size() - 1, 1};
+PayloadLocation SimulatedController::Append(Job& job, const Payload& payload) {
+  return world_.disk().jobs[job.name].log.Append(payload, &job.log_file);
 }
 
 void SimulatedController::StoreGenerated(Job& job, const std::string& worker, const TaskRef& ref,
@@ -220,12 +216,13 @@ void SimulatedController::StoreGenerated(Job& job, const std::string& worker, co
   });
 }
 
-std::optional<Payload> SimulatedController::ReadPayload(const Job& job, const PayloadLocation& at) {
-  const auto& log = world_.disk().jobs[job.name].log;
-  const auto file = log.find(at.file);
-  if (file == log.end() || at.offset >= file->second.size()) return std::nullopt;
-  const Payload& payload = file->second[at.offset];
-  return payload.lost ? std::nullopt : std::make_optional(payload);
+// JobRuntime::ReadWhole.
+std::optional<Payload> SimulatedController::ReadWhole(const Job& job, const TrajectoryInfo& info) {
+  const LogFiles& log = world_.disk().jobs[job.name].log;
+  for (const auto& [node, column] : info.columns) {
+    if (!log.Read(column, info.id).has_value()) return std::nullopt;
+  }
+  return log.Read(info.location, info.id);
 }
 
 // ---- Tasks ------------------------------------------------------------------------------------
@@ -318,7 +315,7 @@ void SimulatedController::Do(Job& job, const StartTask& effect) {
         break;
       }
       return OnDisk(job, [this, &job, effect, task, worker]() mutable {  // after a restart
-        const auto payload = ReadPayload(job, effect.args.trajectory.location);
+        const auto payload = ReadWhole(job, effect.args.trajectory);
         OnStrand(job, [this, &job, effect, task, worker, payload]() mutable {
           if (!payload.has_value()) {
             const TrajectoryInfo& info = effect.args.trajectory;
@@ -376,8 +373,7 @@ void SimulatedController::Do(Job& job, const AckResult& effect) {
 void SimulatedController::Do(Job& job, const DropTrajectories& effect) {
   if (effect.before_file == 0) return;
   OnDisk(job, [this, &job, before = effect.before_file] {
-    auto& log = world_.disk().jobs[job.name].log;
-    log.erase(log.begin(), log.lower_bound(before));
+    world_.disk().jobs[job.name].log.DropFilesBefore(before);
   });
 }
 
@@ -403,7 +399,8 @@ void SimulatedController::Do(Job& job, const LoadData&) {
 }
 
 void SimulatedController::Do(Job& job, const BuildBatch& effect) {
-  world_.Check("BatchIsWhole", BatchIsWhole(*job.core, effect));
+  world_.Check("BatchIsWhole",
+               BatchIsWhole(job.core->effective_spec(), world_.history().jobs[job.name], effect));
   const bool sft = job.core->effective_spec().kind() == v1::JOB_KIND_SFT;
   std::vector<std::optional<Payload>> known;
   for (const TrajectoryInfo& info : effect.trajectories) {
@@ -417,18 +414,24 @@ void SimulatedController::Do(Job& job, const BuildBatch& effect) {
       known.emplace_back(std::nullopt);
     }
   }
-  OnDisk(job, [this, &job, effect, known]() mutable {
+  OnDisk(job, [this, &job, effect, known, is_rl = !sft]() mutable {
     BatchBuilt built;
     built.step = effect.step;
     built.incarnation = effect.incarnation;
     PayloadLost lost;
     std::vector<Payload> batch;
     for (size_t i = 0; i < known.size(); ++i) {
-      if (!known[i].has_value()) known[i] = ReadPayload(job, effect.trajectories[i].location);
+      if (!known[i].has_value()) known[i] = ReadWhole(job, effect.trajectories[i]);
       if (!known[i].has_value()) {
         lost.trajectories[effect.trajectories[i].id] = effect.trajectories[i].serial;
         lost.reason = "no payload";
         continue;
+      }
+      if (is_rl) {
+        world_.Check(
+            "EveryResponseHasItsReward",
+            EveryResponseHasItsReward(job.core->effective_spec(), world_.history().jobs[job.name],
+                                      effect.trajectories[i], *known[i]));
       }
       const auto reward = effect.trajectories[i].scores.find("reward");
       known[i]->reward = reward == effect.trajectories[i].scores.end() ? 0 : reward->second;
@@ -486,6 +489,17 @@ void SimulatedController::Do(Job& job, const EmitEvent& effect) {
   job.batch_id.clear();
   job.payloads.clear();
   job.partials.clear();
+}
+
+void SimulatedController::Do(Job&, const PutMetrics& effect) {
+  const auto count = [&](const char* metric, const char* what) {
+    const auto it = effect.metrics.find(metric);
+    if (it == effect.metrics.end() || it->second <= 0) return;
+    world_.coverage().Happened(what, static_cast<uint64_t>(it->second));
+  };
+  count("reward/infra_failed", "responses without a reward, of steps");
+  count("val/infra_failed", "responses without a reward, of evaluations");
+  count("train/groups_drawn_anew", "groups drawn anew");
 }
 
 void SimulatedController::Do(Job& job, const NeedWorkers& effect) {

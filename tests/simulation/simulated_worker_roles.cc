@@ -269,6 +269,8 @@ void SimulatedWorker::Score(uint64_t context) {
   }
   Result result;
   result.reward = running.task.trajectory.reward;
+  const bool rewards = running.task.role == "reward";
+  if (rewards && RewardFails(held->spec, running.task.trajectory)) result.error = kNoReward;
   Finish(context, result);
 }
 

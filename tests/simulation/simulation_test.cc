@@ -1,7 +1,10 @@
 // The simulator judged itself: a seed repeats, a failure shrinks, and each rule sees its breach.
 // (simulate_mutants proves the rules against whole runs; here stand those that no mutation
 // reaches.)
+#include <set>
+
 #include "gtest/gtest.h"
+#include "tests/simulation/disk.h"
 #include "tests/simulation/invariants.h"
 #include "tests/simulation/runner.h"
 #include "tests/simulation/scheduler.h"
@@ -30,6 +33,59 @@ TEST(SimulationTest, AnUndisturbedJobEndsWithTheWeightsOfAPlainLoop) {
   quiet.faults.clear();
   Coverage coverage;
   EXPECT_EQ(RunScenario(quiet, &coverage, false).violation, "");
+}
+
+TEST(SimulationTest, WhatHasNoRewardIsLeftOutAndDrawnAnew) {
+  Coverage coverage;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    Scenario scenario = MakeScenario(seed);
+    scenario.faults.clear();
+    for (JobPlan& plan : scenario.jobs) {
+      plan.error_reward = false;
+      plan.failing_rewards = 30;
+    }
+    EXPECT_EQ(RunScenario(scenario, &coverage, false).violation, "") << "seed " << seed;
+  }
+  EXPECT_GT(coverage.happened("responses without a reward, of steps"), 50u);
+  EXPECT_GT(coverage.happened("responses without a reward, of evaluations"), 10u);
+  EXPECT_GT(coverage.happened("groups drawn anew"), 20u);
+}
+
+TEST(SimulationTest, AJobGoesOnAfterPowerCuts) {
+  Coverage coverage;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    Scenario scenario = MakeScenario(seed);
+    scenario.faults.clear();
+    for (int second = 1; second <= 6; ++second) {
+      scenario.faults.push_back(
+          {FaultKind::kCutPower, absl::Seconds(second), absl::Milliseconds(200), 0});
+    }
+    EXPECT_EQ(RunScenario(scenario, &coverage, false).violation, "") << "seed " << seed;
+  }
+  EXPECT_GT(coverage.happened("commits that power cuts took"), 50u);
+  EXPECT_GT(coverage.happened("records of experience logs that power cuts took"), 100u);
+}
+
+TEST(ModelTest, GroupsWithoutRewardsAreDrawnAnew) {
+  JobPlan plan;
+  plan.samples = 1;
+  plan.error_reward = false;
+  EXPECT_EQ(ExpectRun(SpecOf(plan), 2).cursor, 4u);
+  plan.failing_rewards = 50;
+  int more = 0;
+  for (plan.seed = 1; plan.seed <= 50; ++plan.seed) {
+    const ExpectedRun run = ExpectRun(SpecOf(plan), 1);
+    if (!run.possible) continue;
+    ASSERT_EQ(run.batch.size(), 2u);
+    for (const Payload& response : run.batch) EXPECT_FALSE(RewardFails(SpecOf(plan), response));
+    more += run.cursor > 2 ? 1 : 0;
+  }
+  EXPECT_GT(more, 20);  // 3 in 4
+  plan.failing_rewards = 100;
+  EXPECT_FALSE(ExpectRun(SpecOf(plan), 1).possible);
+  EXPECT_EQ(ExpectedWeights(SpecOf(plan), 1), 0u);
+  plan.error_reward = true;
+  EXPECT_EQ(ExpectRun(SpecOf(plan), 2).cursor, 4u);
 }
 
 TEST(SimulationTest, AWorkerThatStaysSlowIsDrained) {
@@ -99,6 +155,67 @@ TEST(InvariantsTest, ConsumedOncePerBranch) {
   evaluation[0].purpose = v1::PURPOSE_EVAL;
   EXPECT_NE(ConsumedOncePerBranch(history, 7, 1, evaluation), "");
   EXPECT_NE(ConsumedOncePerBranch(history, 7, 1, {batch[0], batch[0]}), "");
+}
+
+TEST(InvariantsTest, EpochsOnlyGrow) {
+  EXPECT_EQ(EpochsOnlyGrow(0, 1), "");
+  EXPECT_NE(EpochsOnlyGrow(2, 2), "");
+  EXPECT_NE(EpochsOnlyGrow(2, 1), "");
+}
+
+// Of twelve records eight stand in a full file, which is synced.
+TEST(LogFilesTest, APowerCutTakesWhatWasNotSynced) {
+  std::set<uint64_t> lost, torn;
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    Random random(seed);
+    LogFiles log;
+    uint32_t file = 0;
+    std::vector<controller::PayloadLocation> at;
+    for (uint64_t id = 1; id <= 12; ++id) {
+      Payload payload;
+      payload.id = id;
+      at.push_back(log.Append(payload, &file));
+    }
+    EXPECT_EQ(at[7].file, 1u);
+    EXPECT_EQ(at[8].file, 2u);
+    lost.insert(log.CutPower(random));
+    uint64_t there = 0;
+    for (uint64_t id = 1; id <= 12; ++id) {
+      const auto read = log.Read(at[id - 1], id);
+      EXPECT_TRUE(id > 8 || read.has_value());
+      there += read.has_value() ? 1 : 0;
+      EXPECT_FALSE(log.Read(at[id - 1], id + 1).has_value()) << "another trajectory's";
+    }
+    torn.insert(12 - there);
+    EXPECT_EQ(log.CutPower(random), 0u) << "the disk holds what is left";
+    file = 0;  // the next controller
+    Payload next;
+    next.id = 13;
+    EXPECT_EQ(log.Append(next, &file).file, 3u) << "no place is given twice";
+  }
+  EXPECT_EQ(lost, torn);
+  EXPECT_EQ(lost, (std::set<uint64_t>{0, 1, 2, 3, 4}));
+}
+
+TEST(InvariantsTest, ABatchHoldsRewardsAlone) {
+  JobHistory history;
+  v1::JobSpec spec;
+  const Payload response = Respond(7, v1::PURPOSE_TRAIN, 1, 0, 0);
+  controller::TrajectoryInfo info;
+  EXPECT_NE(EveryResponseHasItsReward(spec, history, info, response), "");
+  info.scores["reward"] = response.reward;
+  EXPECT_EQ(EveryResponseHasItsReward(spec, history, info, response), "");
+  info.scores["reward"] = response.reward + 1;
+  EXPECT_NE(EveryResponseHasItsReward(spec, history, info, response), "");
+  spec.mutable_reward()->set_error_reward(response.reward + 1);
+  EXPECT_NE(EveryResponseHasItsReward(spec, history, info, response), "") << "no worker failed";
+  history.scored_by_error = true;
+  EXPECT_EQ(EveryResponseHasItsReward(spec, history, info, response), "");
+  JobPlan plan;
+  plan.error_reward = false;
+  plan.failing_rewards = 100;
+  spec = SpecOf(plan);
+  EXPECT_NE(EveryResponseHasItsReward(spec, history, info, response), "") << "it has none";
 }
 
 TEST(InvariantsTest, VersionsAndStaleness) {

@@ -304,6 +304,21 @@ void World::KillController(absl::Duration down) {
   time_.After(down, kWorld, [this] { StartController(); });
 }
 
+// Of the controller's machine; workers and relays are elsewhere. It may have been down already.
+void World::CutPower() {
+  const size_t unsynced = disk_.store.unsynced();
+  const size_t kept = random_.Below(unsynced + 1);
+  disk_.store.CutPower(kept);
+  uint64_t records = 0;
+  for (auto& [job, folder] : disk_.jobs) records += folder.log.CutPower(random_);
+  coverage_->Happened("commits that power cuts took", unsynced - kept);
+  coverage_->Happened("records of experience logs that power cuts took", records);
+  if (tracing_) {
+    Trace(absl::StrCat("the power is cut: ", unsynced - kept, " commits and ", records,
+                       " records are lost"));
+  }
+}
+
 void World::KillWorker(size_t index, absl::Duration down) {
   SimulatedWorker* worker = workers_[index].get();
   if (!time_.alive(worker->process())) return;
@@ -352,11 +367,11 @@ void World::Strike(const Fault& fault) {
       for (size_t i = fault.target % 2; i < workers_.size(); i += 2) KillWorker(i, fault.length);
       return;
     case FaultKind::kLosePayloads:
-      for (auto& [file, records] :
-           disk_.jobs[clients_[fault.target % clients_.size()]->job()].log) {
-        for (Payload& record : records) record.lost |= random_.Percent(50);
-      }
+      disk_.jobs[clients_[fault.target % clients_.size()]->job()].log.Damage(random_);
       return KillController(fault.length);
+    case FaultKind::kCutPower:
+      KillController(fault.length);
+      return CutPower();
     case FaultKind::kStoreRefuses:
       ++refusals_;
       disk_.refuses = true;

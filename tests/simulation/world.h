@@ -91,6 +91,7 @@ class World {
  private:
   void StartController();
   void KillController(absl::Duration down);
+  void CutPower();
   void KillWorker(size_t worker, absl::Duration down);
   void KillRelay(size_t relay, absl::Duration down);
   void Strike(const Fault& fault);
