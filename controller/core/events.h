@@ -193,6 +193,11 @@ struct CommitCheckpoint {
   uint64_t incarnation = 0;
   store::v1::JobRow row;  ///< The job at that step; by the time this is done it may be elsewhere.
 };
+/// The checkpoint is complete, and listed from this turn on.
+struct PutCheckpoint {
+  v1::Checkpoint checkpoint;
+};
+/// Its row goes with this turn, its files after that.
 struct DeleteCheckpoint {
   v1::Checkpoint checkpoint;
 };
@@ -212,7 +217,7 @@ struct LeaveQueue {};
 using Effect =
     std::variant<StartTask, StopTask, AckResult, PutJob, PutTrajectory, DropTrajectories,
                  DropPayloads, EmitEvent, PutMetrics, LoadData, BuildBatch, CommitCheckpoint,
-                 DeleteCheckpoint, NeedWorkers, ReturnWorker, LeaveQueue>;
+                 PutCheckpoint, DeleteCheckpoint, NeedWorkers, ReturnWorker, LeaveQueue>;
 using Effects = std::vector<Effect>;
 
 }  // namespace baton::controller

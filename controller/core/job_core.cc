@@ -46,6 +46,7 @@ Effects JobCore::Start(absl::Time now) {
   }
   if (!restored_ || job_.revision() == 0) {  // new, if from a checkpoint
     EmitState();
+    for (const v1::Checkpoint& checkpoint : checkpoints_) Do(PutCheckpoint{checkpoint});
     Do(PutJob{});
   }
   if (state() == Job::STATE_QUEUED) AskForWorkers();
@@ -221,6 +222,7 @@ void JobCore::On(const CheckpointCommitted& event) {
   saved_cursor_ = cursor_;
   saved_algorithm_ = algorithm_;
   checkpoints_.push_back(event.checkpoint);
+  Do(PutCheckpoint{event.checkpoint});
   const size_t keep = static_cast<size_t>(spec().trainer().max_checkpoints());
   while (keep > 0 && checkpoints_.size() > keep) {
     Do(DeleteCheckpoint{checkpoints_.front()});

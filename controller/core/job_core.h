@@ -47,9 +47,10 @@ class JobCore {
   Effects Start(absl::Time now);
   Effects Handle(const Event& event, absl::Time now);
 
-  /// Everything a restart needs but the trajectories; brief: without what submitted() has.
+  /// Everything a restart needs but the trajectories; brief: without submitted(), checkpoints().
   store::v1::JobRow Row() const;
   store::v1::JobRow BriefRow() const;
+  const std::vector<v1::Checkpoint>& checkpoints() const { return checkpoints_; }
   /// The public face; brief: without what submitted() has.
   v1::Job Describe() const;
   v1::Job Brief() const;
@@ -260,17 +261,16 @@ class JobCore {
   int64_t evaluated_step_ = -1, saved_step_ = -1;
   // What a stopping job becomes; of one that pauses, QUEUED: it was resumed meanwhile.
   v1::Job::State stopping_as_ = v1::Job::STATE_CANCELLED;
-  std::vector<v1::Checkpoint> checkpoints_;
+  std::vector<v1::Checkpoint> checkpoints_;  // complete ones that are kept, oldest first
   std::vector<store::v1::StepSerials> kept_;
 
   // Volatile.
-  absl::Time now_;
+  absl::Time now_, data_since_, phase_since_;
   Effects effects_;
   bool data_loaded_ = false, data_loading_ = false, committing_checkpoint_ = false;
   PromptSource prompts_;
   std::vector<std::string> val_sources_;
   Phase phase_ = Phase::kNone;
-  absl::Time data_since_, phase_since_;
   std::map<uint64_t, TrajectoryInfo> trajectories_;             // of the phase, by id
   std::map<uint64_t, store::v1::TrajectoryRow> restored_rows_;  // by id, until the step stands
   std::map<uint64_t, uint64_t> restored_serials_;

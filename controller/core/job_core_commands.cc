@@ -1,6 +1,7 @@
 // JobCore: commands of the groups that train, and the deadlines of everything.
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/job_core.h"
@@ -157,6 +158,7 @@ void JobCore::OnCommand(const TaskDone& event) {
       committing_since_ = now_;
       if (Mutated(Mutation::kCompleteBeforeRename)) checkpoints_.emplace_back().set_step(step_);
       Do(CommitCheckpoint{step_, incarnation_, Row()});
+      std::get<CommitCheckpoint>(effects_.back()).row.clear_checkpoints();  // it stands alone
       return Do(PutJob{});
     default:
       return;

@@ -109,6 +109,7 @@ store::v1::JobRow GoOnFrom(const store::v1::JobRow& saved, const v1::Job& as,
 store::v1::JobRow JobCore::Row() const {
   store::v1::JobRow row = BriefRow();
   row.mutable_job()->MergeFrom(*submitted_);
+  row.mutable_checkpoints()->Assign(checkpoints_.begin(), checkpoints_.end());
   return row;
 }
 
@@ -144,7 +145,6 @@ store::v1::JobRow JobCore::BriefRow() const {
   row.set_evaluated_step(evaluated_step_);
   row.set_saved_step(saved_step_);
   row.set_stopping_as(stopping_as_);
-  for (const v1::Checkpoint& checkpoint : checkpoints_) *row.add_checkpoints() = checkpoint;
   for (const store::v1::StepSerials& kept : kept_) *row.add_kept_steps() = kept;
   row.set_train_size(prompts_.size());
   return row;

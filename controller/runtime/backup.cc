@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "baton/store/v1/rows.pb.h"
+#include "controller/runtime/checkpoint_rows.h"
 #include "controller/runtime/tables.h"
 #include "controller/store/sqlite_store.h"
 #include "sdk/base/status_macros.h"
@@ -73,6 +74,8 @@ absl::StatusOr<bool> HasAllCheckpoints(const fs::path& data_root, const fs::path
   for (const store::Row& stored : rows) {
     store::v1::JobRow row;
     if (!row.ParseFromString(stored.value)) continue;  // nor does the controller read it
+    std::vector<store::Write> unused;
+    if (!ReadCheckpoints(*copy, stored.key, &row, &unused).ok()) continue;
     for (const v1::Checkpoint& checkpoint : row.checkpoints()) {
       const fs::path path = fs::path(checkpoint.path()).lexically_relative(data_root);
       if (path.empty() || *path.begin() == "..") continue;  // it never was below this data root

@@ -58,11 +58,17 @@ class BackupTest : public ::testing::Test {
   store::v1::JobRow RowAt(int step) const {
     store::v1::JobRow row;
     row.mutable_job()->set_name("projects/p/jobs/j");
-    row.add_checkpoints()->set_path(absl::StrCat(root_, "/jobs/p/j/checkpoints/step-", step));
+    row.mutable_job()->set_step(step);
     return row;
+  }
+  std::string CheckpointAt(int step) const {
+    v1::Checkpoint checkpoint;
+    checkpoint.set_path(absl::StrCat(root_, "/jobs/p/j/checkpoints/step-", step));
+    return checkpoint.SerializeAsString();
   }
   void PutJobAt(int step) {
     CommitRow({kJobTable, "projects/p/jobs/j", RowAt(step).SerializeAsString()});
+    CommitRow({kCheckpointTable, NumberKey("projects/p/jobs/j", 1), CheckpointAt(step)});
   }
   static std::set<std::string> PathsOf(const BackupSet& set) {
     std::set<std::string> paths;
@@ -105,6 +111,8 @@ TEST_F(BackupTest, HoldsWhatRowsNameWhateverBecomesOfItMeanwhile) {
     auto opened = store::SqliteStore::Open(copy);
     ASSERT_TRUE(opened.ok()) << opened.status();
     EXPECT_EQ(**(*opened)->Get(kJobTable, "projects/p/jobs/j"), RowAt(3).SerializeAsString());
+    EXPECT_EQ(**(*opened)->Get(kCheckpointTable, NumberKey("projects/p/jobs/j", 1)),
+              CheckpointAt(3));
   }
   const std::string place = (*set)->files()[0].place;
   set->reset();
@@ -136,6 +144,16 @@ TEST_F(BackupTest, BeginsAnewWhenACheckpointWentMeanwhile) {
   auto set = BackupSet::Make(root_, moving);
   ASSERT_TRUE(set.ok()) << set.status();
   EXPECT_THAT(PathsOf(**set), Contains("jobs/p/j/checkpoints/step-3/files.json"));
+}
+
+// A job's row of an earlier release lists its checkpoints itself.
+TEST_F(BackupTest, LooksForTheCheckpointsOfOlderRows) {
+  store::v1::JobRow row = RowAt(3);
+  row.add_checkpoints()->ParseFromString(CheckpointAt(3));
+  CommitRow({kJobTable, "projects/p/jobs/j", row.SerializeAsString()});
+  EXPECT_EQ(ErrorReason(BackupSet::Make(root_, *store_).status()), "BACKUP_OVERTAKEN");
+  WriteUnder("jobs/p/j/checkpoints/step-3/files.json", "{}");
+  EXPECT_TRUE(BackupSet::Make(root_, *store_).ok());
 }
 
 TEST_F(BackupTest, GivesUpInTheEndAndLeavesNothing) {
@@ -179,6 +197,7 @@ TEST(MoveRootTest, RowsFollowTheirFolder) {
   spec.mutable_effective_spec()->mutable_model()->set_path("/old/jobs/p/j/model");
   store.Commit({{kJobTable, "j", row.SerializeAsString()},
                 {kJobTable, "damaged", "\xff"},
+                {kCheckpointTable, NumberKey("j", 1), row.checkpoints(0).SerializeAsString()},
                 {kSpecTable, "j", spec.SerializeAsString()}},
                [](absl::Status) {});
   ASSERT_TRUE(MoveRoot(store, "/old").ok());
@@ -186,6 +205,9 @@ TEST(MoveRootTest, RowsFollowTheirFolder) {
   ASSERT_TRUE(MoveRoot(store, "/new").ok());
   ASSERT_TRUE(row.ParseFromString(**store.Get(kJobTable, "j")));
   EXPECT_EQ(row.checkpoints(0).path(), "/new/jobs/p/j/checkpoints/step-1");
+  v1::Checkpoint checkpoint;
+  ASSERT_TRUE(checkpoint.ParseFromString(**store.Get(kCheckpointTable, NumberKey("j", 1))));
+  EXPECT_EQ(checkpoint.path(), "/new/jobs/p/j/checkpoints/step-1");
   ASSERT_TRUE(spec.ParseFromString(**store.Get(kSpecTable, "j")));
   EXPECT_EQ(spec.effective_spec().model().path(), "/new/jobs/p/j/model");
   EXPECT_EQ(**store.Get(kJobTable, "damaged"), "\xff");

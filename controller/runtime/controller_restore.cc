@@ -10,6 +10,7 @@
 #include "controller/access/caller.h"
 #include "controller/core/check_row.h"
 #include "controller/core/roles.h"
+#include "controller/runtime/checkpoint_rows.h"
 #include "controller/runtime/controller.h"
 #include "controller/runtime/tables.h"
 #include "sdk/base/log.h"
@@ -82,11 +83,13 @@ absl::StatusOr<std::shared_ptr<JobRuntime>> Controller::RestoreJob(const store::
     return absl::DataLossError(
         absl::StrCat("the row of job ", stored.key, " is damaged: ", good.message()));
   }
+  std::vector<store::Write> moves;  // into rows of their own
+  BATON_RETURN_IF_ERROR(ReadCheckpoints(*store_, stored.key, &row, &moves));
   if (with_spec) {
     v1::Job job = row.job();
-    BATON_RETURN_IF_ERROR(
-        CommitNow({{kSpecTable, stored.key, TakeSubmitted(&job)->SerializeAsString()}}));
+    moves.push_back({kSpecTable, stored.key, TakeSubmitted(&job)->SerializeAsString()});
   }
+  if (!moves.empty()) BATON_RETURN_IF_ERROR(CommitNow(std::move(moves)));
   std::map<uint64_t, store::v1::TrajectoryRow> trajectories;
   if (IsActive(row.job().state()) && row.kept_steps_size() > 0) {
     const uint64_t first = row.kept_steps(row.kept_steps_size() - 1).first_serial();
@@ -137,6 +140,8 @@ std::shared_ptr<JobRuntime> Controller::SetAside(const store::Row& stored,
       absl::StrCat(reason, "; its rows and files are kept. `baton-controller --unquarantine ",
                    stored.key, "` tries again; `baton resume --from FOLDER --name NEW` goes on ",
                    "from a checkpoint as another job")));
+  std::vector<store::Write> unused;
+  ReadCheckpoints(*store_, stored.key, &known, &unused).IgnoreError();
   *row.mutable_checkpoints() = known.checkpoints();
   const auto shown = TakeSubmitted(known.mutable_job());
   return std::make_shared<JobRuntime>(&context_, JobCore(row, {}, context_.epoch, options_.core), 1,

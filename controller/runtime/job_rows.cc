@@ -60,6 +60,14 @@ TurnRows RowsOfTurn(const JobCore& core, const Effects& effects, const KeptRows&
       rows.job = true;  // the revision stands in the job's row
     } else if (const auto* metrics = std::get_if<PutMetrics>(&effect)) {
       PutMetricsRow(core, *metrics, kept.metrics, rows.writes);
+    } else if (const auto* put = std::get_if<PutCheckpoint>(&effect)) {
+      rows.writes.push_back({kCheckpointTable,
+                             NumberKey(job, static_cast<uint64_t>(put->checkpoint.step())),
+                             put->checkpoint.SerializeAsString(), store::kSchemaVersion});
+    } else if (const auto* gone = std::get_if<DeleteCheckpoint>(&effect)) {
+      rows.writes.push_back({kCheckpointTable,
+                             NumberKey(job, static_cast<uint64_t>(gone->checkpoint.step())),
+                             std::nullopt});
     } else if (const auto* drop = std::get_if<DropTrajectories>(&effect)) {
       for (uint64_t serial = drop->begin; serial < drop->end; ++serial) {
         rows.writes.push_back({kTrajectoryTable, NumberKey(job, serial), std::nullopt});

@@ -337,9 +337,8 @@ void JobRuntime::AnswerHeldExplains() {
 
 void JobRuntime::Checkpoints(Callback<std::vector<v1::Checkpoint>> done) {
   OnStrand([this, done = std::move(done)] {
-    const store::v1::JobRow row = core_.BriefRow();
-    std::vector<v1::Checkpoint> all(row.checkpoints().begin(), row.checkpoints().end());
-    Finish({}, {}, [done, all = std::move(all)] { done(all); });  // they are committed by then
+    // They are committed by then.
+    Finish({}, {}, [done, all = core_.checkpoints()] { done(all); });
   });
 }
 

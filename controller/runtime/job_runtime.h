@@ -173,6 +173,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void Do(const LoadData& effect);
   void Do(const BuildBatch& effect);
   void Do(const CommitCheckpoint& effect);
+  void Do(const PutCheckpoint&) {}
   void Do(const DeleteCheckpoint& effect);
   void Do(const NeedWorkers& effect);
   void Do(const ReturnWorker& effect);

@@ -76,6 +76,8 @@ absl::Status MoveRoot(store::Store& store, const std::string& data_root) {
   if (before.has_value()) {
     BATON_RETURN_IF_ERROR(MoveRows<store::v1::JobRow>(store, kJobTable, store::kSchemaVersion,
                                                       *before, data_root, &writes));
+    BATON_RETURN_IF_ERROR(
+        MoveRows<v1::Checkpoint>(store, kCheckpointTable, 0, *before, data_root, &writes));
     BATON_RETURN_IF_ERROR(MoveRows<v1::Job>(store, kSpecTable, 0, *before, data_root, &writes));
     Log(LogLevel::kInfo, "the data root was moved",
         {{"from", *before}, {"to", data_root}, {"rows", writes.size() - 1}});

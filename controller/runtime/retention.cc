@@ -15,8 +15,7 @@ std::vector<int64_t> ThinnedWith(int64_t number, int64_t kept) {
   for (int64_t distance = kept, every = 2; kept > 0 && distance < number;
        distance *= 2, every *= 2) {
     const int64_t old = number - distance;
-    // What is no multiple of `every / 2` went before.
-    if (old % every != 0 && old % (every / 2) == 0) out.push_back(old);
+    if (old % every != 0) out.push_back(old);
   }
   return out;
 }

@@ -13,7 +13,8 @@ namespace baton::controller {
 std::pair<int64_t, int64_t> GoneWith(int64_t number, int64_t kept);
 
 /// Entry `number` is written. The newest `kept` stay; of those that are kept·2^j or more behind the
-/// newest, every 2^(j+1)-th stays. Those that go now, when each number before was written too.
+/// newest, every 2^(j+1)-th stays. Those that are kept·2^j behind now, for any j, and do not stay:
+/// most went when they came to a smaller j, but not where a release without this rule wrote them.
 /// There are never more than kept·(1 + log2(number / kept) / 2) + 1.
 std::vector<int64_t> ThinnedWith(int64_t number, int64_t kept);
 

@@ -147,6 +147,37 @@ TEST_P(StoredVersionsTest, AJobOnItsWayGoesOnWhereItStood) {
   }
 }
 
+// They stood in the job's row, and have rows of their own from now on.
+TEST_P(StoredVersionsTest, CheckpointsAreListedAsTheyWere) {
+  CopyVersion(GetParam());
+  const std::string running = "projects/default/jobs/running";
+  store::v1::JobRow before;
+  {
+    auto store = store::SqliteStore::Open(folder_ + "/baton.db");
+    ASSERT_TRUE(store.ok()) << store.status();
+    ASSERT_TRUE(before.ParseFromString(**(*store)->Get(kJobTable, running)));
+  }
+  ASSERT_EQ(before.checkpoints_size(), 1);
+  for (int starts = 0; starts < 2; ++starts) {
+    ASSERT_TRUE(Open().ok());
+    v1::ListCheckpointsRequest request;
+    request.set_name("running");
+    const auto listed = Wait<v1::ListCheckpointsResponse>(
+        [&](auto done) { controller_->ListCheckpoints(request, done); });
+    ASSERT_TRUE(listed.ok()) << listed.status();
+    ASSERT_EQ(listed->checkpoints_size(), 1);
+    EXPECT_TRUE(MessageDifferencer::Equals(listed->checkpoints(0), before.checkpoints(0)));
+  }
+  controller_.reset();
+  auto store = store::SqliteStore::Open(folder_ + "/baton.db");
+  ASSERT_TRUE(store.ok()) << store.status();
+  const auto rows = (*store)->Scan(kCheckpointTable, NumberRange(running, 0));
+  ASSERT_TRUE(rows.ok());
+  ASSERT_EQ(rows->size(), 1u);
+  EXPECT_EQ(rows->at(0).key, NumberKey(running, 4));
+  EXPECT_EQ(rows->at(0).value, before.checkpoints(0).SerializeAsString());
+}
+
 TEST_P(StoredVersionsTest, ACheckpointGoesOn) {
   CopyVersion(GetParam());
   ASSERT_TRUE(Open(std::make_unique<store::MemoryStore>()).ok());

@@ -20,6 +20,7 @@ inline constexpr char kSpecTable[] = "specs";               ///< job name -> wha
 inline constexpr char kRequestTable[] = "requests";         ///< project/request -> RequestRow
 inline constexpr char kEventTable[] = "events";             ///< job#revision -> JobEvent
 inline constexpr char kMetricTable[] = "metrics";           ///< job#step/kind -> StepMetrics
+inline constexpr char kCheckpointTable[] = "checkpoints";   ///< job#step -> Checkpoint
 inline constexpr char kTrajectoryTable[] = "trajectories";  ///< job#serial -> TrajectoryRow
 inline constexpr char kProjectTable[] = "projects";         ///< project -> baton.v1.Project
 inline constexpr char kRestoreTable[] = "restores";         ///< job name -> RestoreRow

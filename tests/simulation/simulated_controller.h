@@ -130,6 +130,7 @@ class SimulatedController {
   void Do(Job& job, const controller::LoadData& effect);
   void Do(Job& job, const controller::BuildBatch& effect);
   void Do(Job& job, const controller::CommitCheckpoint& effect);
+  void Do(Job& job, const controller::PutCheckpoint&) {}
   void Do(Job& job, const controller::DeleteCheckpoint& effect);
   void Do(Job& job, const controller::EmitEvent& effect);
   void Do(Job& job, const controller::NeedWorkers& effect);
