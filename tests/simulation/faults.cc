@@ -46,9 +46,10 @@ void DrawLayout(JobPlan& plan, Random& random) {
 // From numbers of their own: worlds without failing rewards stay as they were.
 void DrawRewards(Scenario& scenario) {
   Random random(Mix(scenario.seed, 0x726577));
+  const bool fail = random.Percent(20);
   for (JobPlan& plan : scenario.jobs) {
     plan.error_reward = random.Percent(50);
-    if (random.Percent(25)) plan.failing_rewards = random.Between(5, 40);
+    if (fail && random.Percent(70)) plan.failing_rewards = random.Between(5, 40);
   }
 }
 
@@ -103,7 +104,7 @@ void DrawPowerCuts(Scenario& scenario) {
     const bool cut = fault.kind == FaultKind::kKillController && random.Percent(50);
     if (cut) fault.kind = FaultKind::kCutPower;
   }
-  if (!random.Percent(25)) return;
+  if (!random.Percent(15)) return;
   scenario.faults.push_back({FaultKind::kCutPower, random.Milliseconds(500, 7000),
                              LengthOf(FaultKind::kCutPower, random), 0});
 }

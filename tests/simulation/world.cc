@@ -306,11 +306,13 @@ void World::KillController(absl::Duration down) {
 
 // Of the controller's machine; workers and relays are elsewhere. It may have been down already.
 void World::CutPower() {
+  // From numbers of its own: what goes on meanwhile elsewhere goes on as it would.
+  Random random(Mix(scenario_.seed, events_));
   const size_t unsynced = disk_.store.unsynced();
-  const size_t kept = random_.Below(unsynced + 1);
+  const size_t kept = random.Below(unsynced + 1);
   disk_.store.CutPower(kept);
   uint64_t records = 0;
-  for (auto& [job, folder] : disk_.jobs) records += folder.log.CutPower(random_);
+  for (auto& [job, folder] : disk_.jobs) records += folder.log.CutPower(random);
   coverage_->Happened("commits that power cuts took", unsynced - kept);
   coverage_->Happened("records of experience logs that power cuts took", records);
   if (tracing_) {
