@@ -20,7 +20,8 @@ constexpr size_t kLeast = 32;  // characters
 constexpr size_t kBytes = 32;
 
 absl::Status CannotWrite(const std::string& path) {
-  return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", std::strerror(errno)));
+  return absl::FailedPreconditionError(
+      absl::StrCat("cannot write ", path, ": ", std::strerror(errno)));
 }
 
 }  // namespace
@@ -49,7 +50,7 @@ absl::Status MakeKeyFile(const std::string& path) {
   auto key = RandomHex(kBytes);
   if (!key.ok()) return key.status();
   key->push_back('\n');
-  // Under another name first: nobody finds a file that is not whole.
+  // Under another name first: no reader finds a file that is not whole.
   const std::string unfinished = absl::StrCat(path, ".", ::getpid());
   const int fd = ::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) return CannotWrite(unfinished);
@@ -57,7 +58,7 @@ absl::Status MakeKeyFile(const std::string& path) {
                        ::fsync(fd) == 0;
   const absl::Status failed = written ? absl::OkStatus() : CannotWrite(unfinished);
   ::close(fd);
-  // Not replaced: whoever was first has given it away already.
+  // Not replaced: the process that was first may have used it already.
   const bool first = written && ::link(unfinished.c_str(), path.c_str()) == 0;
   const int why = errno;
   ::unlink(unfinished.c_str());

@@ -16,7 +16,7 @@ namespace baton {
 absl::StatusOr<std::string> ReadKeyFile(absl::string_view flag, const std::string& path);
 
 /// Writes a new key of 64 random digits to `path`, for its owner alone (0600), unless a file is
-/// there already. Folders above are made. UNAVAILABLE: it cannot be written.
+/// there already. Folders above are made. FAILED_PRECONDITION: it cannot be written.
 [[nodiscard]] absl::Status MakeKeyFile(const std::string& path);
 
 /// What a relay that shares `key` with the controller asks for from whoever publishes versions of

@@ -50,7 +50,7 @@ TEST_F(SharedKeyTest, AKeyIsMadeOnceForItsOwnerAlone) {
     files += entry.exists() ? 1 : 0;
   }
   EXPECT_EQ(files, 1u);
-  EXPECT_EQ(MakeKeyFile("/proc/nowhere/key").code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(MakeKeyFile("/proc/nowhere/key").code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_F(SharedKeyTest, WhatIsNoSecretIsRefused) {

@@ -62,6 +62,13 @@ bool IsSafePath(const std::string& path) {
   return path.find('\n') == std::string::npos;
 }
 
+// Not UNAVAILABLE, which is what the command says of a controller that does not answer.
+absl::Status CannotWrite(absl::string_view path, int error) {
+  const std::string message = absl::StrCat("cannot write ", path, ": ", std::strerror(error));
+  return error == ENOSPC || error == EDQUOT ? absl::ResourceExhaustedError(message)
+                                            : absl::FailedPreconditionError(message);
+}
+
 bool SyncThat(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   const bool synced = fd >= 0 && ::fsync(fd) == 0;
@@ -122,20 +129,13 @@ class Writer : public BackupWriter {
     }
     if (absl::Status status = Write(manifest); !status.ok()) return status;
     if (archive_write_close(archive_.get()) != ARCHIVE_OK) return Error();
-    std::error_code code;
-    if (SyncThat(temporary_)) fs::rename(temporary_, path_, code);
-    if (code || !SyncThat(FolderOf(path_))) {
-      return absl::UnavailableError(absl::StrCat("cannot write ", path_, ": ", code.message()));
-    }
-    return absl::OkStatus();
+    const bool kept = SyncThat(temporary_) && ::rename(temporary_.c_str(), path_.c_str()) == 0 &&
+                      SyncThat(FolderOf(path_));
+    return kept ? absl::OkStatus() : CannotWrite(path_, errno);
   }
 
  private:
-  absl::Status Error() {
-    const char* text = archive_error_string(archive_.get());
-    return absl::UnavailableError(
-        absl::StrCat("cannot write ", temporary_, ": ", text == nullptr ? "unknown error" : text));
-  }
+  absl::Status Error() { return CannotWrite(path_, archive_errno(archive_.get())); }
 
   absl::Status Header(const std::string& path, int64_t size) {
     std::unique_ptr<archive_entry, void (*)(archive_entry*)> entry(archive_entry_new(),
@@ -255,7 +255,7 @@ class Reader {
     std::error_code code;
     fs::create_directories(to.parent_path(), code);
     const int fd = ::open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0) return WriteError(to, errno);
+    if (fd < 0) return CannotWrite(to.string(), errno);
     Hash hash;
     absl::Status status;
     while (status.ok()) {
@@ -265,11 +265,11 @@ class Reader {
       hash.Add(*piece);
       for (absl::string_view rest = *piece; !rest.empty() && status.ok();) {
         const ssize_t n = ::write(fd, rest.data(), rest.size());
-        if (n < 0 && errno != EINTR) status = WriteError(to, errno);
+        if (n < 0 && errno != EINTR) status = CannotWrite(to.string(), errno);
         if (n > 0) rest.remove_prefix(static_cast<size_t>(n));
       }
     }
-    if (status.ok() && ::fsync(fd) != 0) status = WriteError(to, errno);
+    if (status.ok() && ::fsync(fd) != 0) status = CannotWrite(to.string(), errno);
     ::close(fd);
     if (!status.ok()) return status;
     std::string line = LineOf(hash, path);
@@ -278,11 +278,6 @@ class Reader {
     ++done_.files;
     done_.bytes += hash.size();
     return absl::OkStatus();
-  }
-
-  static absl::Status WriteError(const fs::path& path, int error) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot write ", path.string(), ": ", std::strerror(error)));
   }
 
   const std::string path_, folder_;
@@ -301,7 +296,7 @@ absl::Status SyncFoldersIn(const std::string& root) {
     if (entry->is_directory()) synced = synced && SyncThat(entry->path().string());
   }
   if (synced && !code) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("cannot sync ", root));
+  return CannotWrite(root, code ? code.value() : errno);
 }
 
 }  // namespace
@@ -324,8 +319,15 @@ absl::StatusOr<RestoredBackup> RestoreBackup(
   if (!fs::exists(archive, code)) {
     return absl::NotFoundError(absl::StrCat("there is no file ", archive));
   }
-  if (fs::exists(folder, code) &&
-      (!fs::is_directory(folder, code) || !fs::is_empty(folder, code))) {
+  if (fs::is_directory(archive, code)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(archive, " is a folder; give the file that `baton backup` made"));
+  }
+  if (fs::exists(folder, code) && !fs::is_directory(folder, code)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(folder, " is not a folder; give one that is empty or not there"));
+  }
+  if (fs::exists(folder, code) && !fs::is_empty(folder, code)) {
     return absl::FailedPreconditionError(
         absl::StrCat(folder,
                      " is not empty; a backup becomes a data root of its own: give a "
@@ -335,17 +337,14 @@ absl::StatusOr<RestoredBackup> RestoreBackup(
   while (target.size() > 1 && target.back() == '/') target.pop_back();
   const std::string temporary = absl::StrCat(target, ".", ::getpid(), ".tmp");
   fs::create_directories(temporary, code);
-  if (code) {
-    return absl::UnavailableError(absl::StrCat("cannot create ", temporary, ": ", code.message()));
-  }
+  if (code) return CannotWrite(target, code.value());
   Reader reader(archive, temporary, on_file);
   auto done = reader.Run();
   if (!done.ok()) return done.status();
   if (absl::Status status = SyncFoldersIn(temporary); !status.ok()) return status;
-  fs::rename(temporary, target, code);  // over an empty folder too
-  if (code || !SyncThat(FolderOf(target))) {
-    return absl::UnavailableError(absl::StrCat("cannot make ", target, ": ", code.message()));
-  }
+  const bool kept = ::rename(temporary.c_str(), target.c_str()) == 0 &&  // over an empty folder too
+                    SyncThat(FolderOf(target));
+  if (!kept) return CannotWrite(target, errno);
   return done;
 }
 

@@ -16,7 +16,8 @@
 
 namespace baton::cli {
 
-/// Writes beside `path` and takes its place in Close. Not thread-safe. Errors name the file.
+/// Writes beside `path` and takes its place in Close. Not thread-safe. Errors name the file:
+/// FAILED_PRECONDITION where it cannot be written, RESOURCE_EXHAUSTED when the disk is full.
 class BackupWriter {
  public:
   /// ALREADY_EXISTS: the file is there.
@@ -37,8 +38,10 @@ struct RestoredBackup {
 };
 
 /// Unpacks into `folder`, which is empty or not there; `on_file` hears each path. What stands there
-/// afterwards is all of the backup, or nothing. FAILED_PRECONDITION: the folder is not empty.
-/// DATA_LOSS: the archive is damaged, not whole, or none of these.
+/// afterwards is all of the backup, or nothing. NOT_FOUND: there is no archive.
+/// FAILED_PRECONDITION: the folder is not empty or cannot be written, the archive is a folder.
+/// RESOURCE_EXHAUSTED: the disk is full. DATA_LOSS: the archive is damaged, not whole, or another
+/// kind of file.
 absl::StatusOr<RestoredBackup> RestoreBackup(
     const std::string& archive, const std::string& folder,
     const std::function<void(const std::string& path)>& on_file);

@@ -4,9 +4,10 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "nlohmann/json.hpp"
 #include "sdk/cli/backup_archive.h"
@@ -45,7 +46,7 @@ int Backup(const GlobalOptions& options, const std::string& file) {
   auto writer = BackupWriter::Create(file);
   if (!writer.ok()) return Fail(options, writer.status());
   BackupProgress progress;
-  std::string skipped;
+  std::vector<std::string> skipped;
   absl::Status status = client->Backup([&](const v1::BackupResponse& piece) {
     absl::Status written;
     if (!piece.path().empty()) {
@@ -54,22 +55,27 @@ int Backup(const GlobalOptions& options, const std::string& file) {
     }
     if (written.ok() && !piece.data().empty()) written = (*writer)->Append(piece.data());
     progress.Add(0, static_cast<int64_t>(piece.data().size()));
-    for (const std::string& path : piece.skipped()) absl::StrAppend(&skipped, "\n  ", path);
+    skipped.insert(skipped.end(), piece.skipped().begin(), piece.skipped().end());
     return written;
   });
   if (status.ok()) status = (*writer)->Close();
   progress.End();
   if (!status.ok()) return Fail(options, status);
   if (options.json()) {
-    const nlohmann::json said = {
-        {"file", file}, {"files", progress.files()}, {"size_bytes", progress.bytes()}};
+    const nlohmann::json said = {{"file", file},
+                                 {"files", progress.files()},
+                                 {"size_bytes", progress.bytes()},
+                                 {"skipped", skipped}};
     std::printf("%s\n", said.dump(2).c_str());
     return kOk;
   }
   std::printf("%s holds %lld files, %s; `baton restore %s DIR` makes a data root of it\n",
               file.c_str(), static_cast<long long>(progress.files()), progress.Megabytes().c_str(),
               file.c_str());
-  if (!skipped.empty()) std::printf("removed meanwhile, and not in it:%s\n", skipped.c_str());
+  if (!skipped.empty()) {
+    std::printf("removed meanwhile, and not in it:\n  %s\n",
+                absl::StrJoin(skipped, "\n  ").c_str());
+  }
   return kOk;
 }
 

@@ -72,6 +72,15 @@ TEST_F(CommandLineTest, SaysThatNobodyAnswers) {
   EXPECT_EQ(nlohmann::json::parse(outcome.out)["error"]["code"], "UNAVAILABLE");
 }
 
+// What fails on this machine is not blamed on a controller elsewhere.
+TEST_F(CommandLineTest, SaysWhatCannotBeWritten) {
+  Write("state/data", "a file where `up` makes a folder");
+  const Outcome outcome = RunBaton({"up", "--state-dir", folder_ + "/state"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("cannot write " + folder_ + "/state/data/relay.key"));
+  EXPECT_THAT(outcome.err, Not(HasSubstr("controller")));
+}
+
 TEST_F(CommandLineTest, NamesAJobThatDoesNotExist) {
   for (const char* command : {"show", "why", "cancel", "pause", "resume", "delete", "checkpoints",
                               "metrics", "samples", "watch"}) {

@@ -14,62 +14,13 @@
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/end_to_end/process_testing.h"
-#include "tests/end_to_end/undisturbed.h"
+#include "tests/end_to_end/process_cluster_testing.h"
 
 namespace baton::testing {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using v1::Job;
-
-class ProcessTest : public ::testing::Test {
- protected:
-  std::string Folder(const std::string& name) const { return client_.folder() + "/" + name; }
-
-  void StartController(const std::vector<std::string>& more = {}) {
-    std::vector<std::string> arguments = {"baton-controller", "--listen",        listen_,
-                                          "--http",           "127.0.0.1:0",     "--data-root",
-                                          Folder("data"),     "--lease-seconds", "2"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    controller_ = std::make_unique<Process>(arguments,
-                                            Folder(absl::StrCat("controller-", ++starts_, ".log")));
-    const std::string port = controller_->WaitForLog("grpc_port=");
-    ASSERT_THAT(port, ::testing::Not(IsEmpty())) << controller_->Log();
-    listen_ = "127.0.0.1:" + port;
-    http_port_ = std::atoi(controller_->WaitForLog("http_port=").c_str());
-    client_.Connect(listen_);
-  }
-  void StartWorker(const std::string& id, const std::string& role,
-                   const std::vector<std::string>& more = {}) {
-    std::vector<std::string> arguments = {
-        "baton-fake-worker", "--controller",   listen_, "--roles", role, "--id", id,
-        "--weights-dir",     Folder("weights")};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    workers_[id] = nullptr;  // the old process is gone before the new one comes
-    workers_[id] = std::make_unique<Process>(arguments, Folder(id + ".log"));
-  }
-  void StartCluster() {
-    StartController();
-    StartWorker("actor-0", "actor");
-    StartWorker("rollout-0", "rollout", {"--token-ms", "0.3"});
-    StartWorker("rollout-1", "rollout", {"--token-ms", "0.3"});
-    StartWorker("reward-0", "reward");
-  }
-  void ExpectTheSameEnd() {
-    ASSERT_TRUE(client_.WaitForState("rl", Job::STATE_SUCCEEDED, absl::Seconds(20)))
-        << client_.Why("rl") << client_.Get("rl").DebugString() << controller_->Log();
-    EXPECT_EQ(WeightsHash(client_.FinalWeights("rl")), UndisturbedHash());
-  }
-
-  TestClient client_;
-  std::string listen_ = "127.0.0.1:0";
-  int http_port_ = 0;
-  int starts_ = 0;
-  std::unique_ptr<Process> controller_;
-  std::map<std::string, std::unique_ptr<Process>> workers_;
-};
 
 TEST_F(ProcessTest, EveryProgramIsKilledOnce) {
   StartCluster();
