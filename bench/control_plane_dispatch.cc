@@ -118,7 +118,7 @@ class NoController : public controller::ControllerInterface {
                   controller::Callback<std::vector<v1::Trajectory>> d) override {
     No(d);
   }
-  std::string files_dir() const override { return "."; }
+  controller::Uploads* uploads() override { return nullptr; }
   absl::Status Ready() const override { return absl::OkStatus(); }
   void Metrics(std::function<void(std::vector<controller::GaugeSample>)> done) override {
     done({});

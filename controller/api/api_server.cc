@@ -11,7 +11,6 @@
 #include "controller/api/cluster_service.h"
 #include "controller/api/experience_service.h"
 #include "controller/api/job_service.h"
-#include "controller/api/upload_file_reactor.h"
 #include "controller/api/worker_service.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
@@ -147,7 +146,6 @@ absl::StatusOr<std::unique_ptr<ApiServer>> ApiServer::Start(
                      "text. Give --tls-cert and --tls-key, or --insecure where the network is "
                      "trusted, or listen on 127.0.0.1"));
   }
-  RemoveUnfinishedUploads(controller->files_dir());
   auto server = std::make_unique<ApiServerImpl>(controller, access);
   BATON_RETURN_IF_ERROR(server->Listen(address, options));
   return server;

@@ -3,6 +3,7 @@
 #ifndef BATON_CONTROLLER_API_API_SERVER_TESTING_H_
 #define BATON_CONTROLLER_API_API_SERVER_TESTING_H_
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -24,11 +25,14 @@ namespace baton::api {
 class ApiServerTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    files_ = ::testing::TempDir() + "api_files_" +
-             ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::remove_all(files_);
-    std::filesystem::create_directories(files_);
-    ON_CALL(controller_, files_dir()).WillByDefault(::testing::Return(files_));
+    root_ = ::testing::TempDir() + "api_root_" +
+            ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    files_ = root_ + "/files";
+    std::filesystem::remove_all(root_);
+    uploads_ = std::make_unique<controller::Uploads>(
+        root_, [this](const std::string&) { return max_upload_bytes_.load(); });
+    ASSERT_TRUE(uploads_->Open().ok());
+    ON_CALL(controller_, uploads()).WillByDefault(::testing::Return(uploads_.get()));
     Start(Access());
   }
 
@@ -57,7 +61,9 @@ class ApiServerTest : public ::testing::Test {
     return FromGrpc((jobs_.get()->*method)(&context, request, response));
   }
 
-  std::string files_;
+  std::string root_, files_;  // the data root, and where uploads are
+  std::atomic<int64_t> max_upload_bytes_{0};
+  std::unique_ptr<controller::Uploads> uploads_;
   ::testing::NiceMock<controller::MockController> controller_;
   std::unique_ptr<ApiServer> server_;
   std::shared_ptr<grpc::Channel> channel_;

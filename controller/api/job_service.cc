@@ -7,6 +7,7 @@
 #include "controller/api/outbox_reactor.h"
 #include "controller/api/unary.h"
 #include "controller/api/upload_file_reactor.h"
+#include "sdk/base/status_macros.h"
 
 namespace baton::api {
 
@@ -239,8 +240,18 @@ absl::StatusOr<WatchPlaces::Place> JobServiceImpl::TakePlace(const Granted& gran
 grpc::ServerReadReactor<v1::UploadFileRequest>* JobServiceImpl::UploadFile(
     Context* context, v1::UploadFileResponse* response) {
   const auto granted = access_.Check(*context, {"JobService.UploadFile", Scope::kWrite, ""});
+  // The first message may name another project than the token's own; a refusal is audited there.
+  const auto choose = [this, context, own = granted.ok() ? granted->project : ""](
+                          const std::string& said) -> absl::StatusOr<std::string> {
+    if (said.empty()) return own == "*" ? "default" : own;
+    BATON_ASSIGN_OR_RETURN(
+        const Granted there,
+        access_.Check(*context, {"JobService.UploadFile", Scope::kWrite, "projects/" + said}));
+    return there.project;
+  };
   auto* const reactor =
-      new UploadFileReactor(granted.status(), controller_->files_dir(), files_, context, response);
+      new UploadFileReactor(granted.status(), granted.ok() ? controller_->uploads() : nullptr,
+                            choose, files_, context, response);
   if (granted.ok()) {
     reactor->Keep(access_.streams().AddCall(granted->caller, context));
     reactor->TellEnd([access = access_, granted = *granted](const absl::Status& status,

@@ -263,9 +263,9 @@ TEST_F(RefusalsTest, ATokenThatIsRevokedClosesWhatItOpened) {
     watched.Notify();
     return nullptr;
   });
-  EXPECT_CALL(controller_, files_dir()).WillOnce([&] {
+  EXPECT_CALL(controller_, uploads()).WillOnce([&] {
     uploading.Notify();
-    return files_;
+    return uploads_.get();
   });
   grpc::ClientContext contexts[3];
   for (int i = 0; i < 3; ++i) {
@@ -427,6 +427,35 @@ TEST_F(RefusalsTest, WhoShowsNoTokenFillsALogOfHisOwn) {
   EXPECT_EQ(Get("wrong", "j"), "TOKEN");
   EXPECT_THAT(Audit(), Not(HasSubstr("TOKEN")));
   EXPECT_THAT(Audit("/refusals.log"), HasSubstr(R"("reason":"TOKEN")"));
+}
+
+TEST_F(RefusalsTest, AnUploadIsOfAProjectOfTheCallers) {
+  const auto upload = [&](const std::string& token, const std::string& project) {
+    grpc::ClientContext context;
+    Deadline(context);
+    context.AddMetadata("authorization", "Bearer " + token);
+    v1::UploadFileResponse kept;
+    auto writer = jobs_->UploadFile(&context, &kept);
+    v1::UploadFileRequest piece;
+    piece.set_filename("f");
+    piece.set_project(project);
+    writer->Write(piece);
+    piece.set_project("b");  // the first message counts
+    piece.set_data("x");
+    writer->Write(piece);
+    writer->WritesDone();
+    const absl::Status status = FromGrpc(writer->Finish());
+    return status.ok() ? kept.path().substr(0, 8) : ErrorReason(status);
+  };
+  const std::string of_a = tokens_.Make("a", "write"), of_all = tokens_.Make("*", "write");
+  EXPECT_EQ(upload(of_a, ""), "files/a/");
+  EXPECT_EQ(upload(of_a, "a"), "files/a/");
+  EXPECT_EQ(upload(of_a, "b"), "PROJECT");
+  EXPECT_EQ(upload(of_all, ""), "files/de");  // default
+  EXPECT_EQ(upload(of_all, "b"), "files/b/");
+  for (const char* project : {"..", "a/..", "../jobs/a", "B", "-", ".upload-1"}) {
+    EXPECT_EQ(upload(of_all, project), "NAME_INVALID") << project;
+  }
 }
 
 TEST_F(RefusalsTest, TheAuditLogTellsUploads) {

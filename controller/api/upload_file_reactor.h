@@ -1,4 +1,4 @@
-// Receives one file and puts it under the data root by content.
+// Receives one file and keeps it among the uploads of a project.
 #ifndef BATON_CONTROLLER_API_UPLOAD_FILE_REACTOR_H_
 #define BATON_CONTROLLER_API_UPLOAD_FILE_REACTOR_H_
 
@@ -8,8 +8,10 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "baton/v1/job_service.pb.h"
 #include "boost/asio/thread_pool.hpp"
+#include "controller/runtime/uploads.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
 
@@ -19,8 +21,12 @@ namespace baton::api {
 /// the last is written, so a slow disk slows the sender down. Deletes itself.
 class UploadFileReactor : public grpc::ServerReadReactor<v1::UploadFileRequest> {
  public:
-  /// `allowed`: a refusal ends the call at once. `directory` exists.
-  UploadFileReactor(const absl::Status& allowed, std::string directory,
+  /// The project that a caller means by what the first message says, which may be nothing; or why
+  /// he may not upload there. Called once, on `files`.
+  using ChooseProject = std::function<absl::StatusOr<std::string>(const std::string& said)>;
+
+  /// `allowed`: a refusal ends the call at once, and the rest is not touched.
+  UploadFileReactor(const absl::Status& allowed, controller::Uploads* uploads, ChooseProject choose,
                     boost::asio::thread_pool* files, const grpc::CallbackServerContext* context,
                     v1::UploadFileResponse* response);
   ~UploadFileReactor() override;
@@ -35,27 +41,21 @@ class UploadFileReactor : public grpc::ServerReadReactor<v1::UploadFileRequest> 
   void OnReadDone(bool ok) override;
   void OnDone() override;
 
-  /// The most bytes of one file.
-  static constexpr int64_t kMaxBytes = int64_t{4} << 30;
-
  private:
-  class File;
-  File& OpenFile();
+  absl::Status Begin();
   absl::Status Write();
   absl::Status Keep();
 
-  const std::string directory_;
+  controller::Uploads* const uploads_;
+  const ChooseProject choose_;
   boost::asio::thread_pool* const files_;
   const grpc::CallbackServerContext* const context_;
   v1::UploadFileResponse* const response_;
   v1::UploadFileRequest request_;
   std::shared_ptr<const void> place_;
   std::function<void(const absl::Status&, const std::string&)> tell_end_;  // null: nobody asks
-  std::unique_ptr<File> file_;  // touched on files_ alone
+  std::unique_ptr<controller::Uploads::Incoming> file_;  // touched on files_ alone
 };
-
-/// Deletes what uploads of an earlier process left in `directory`.
-void RemoveUnfinishedUploads(const std::string& directory);
 
 }  // namespace baton::api
 

@@ -43,7 +43,8 @@ class UploadTest : public ApiServerTest {
 
   std::vector<std::string> Files() {
     std::vector<std::string> out;
-    for (const auto& entry : fs::recursive_directory_iterator(files_)) {
+    std::error_code none;
+    for (const auto& entry : fs::recursive_directory_iterator(files_, none)) {
       if (entry.is_regular_file()) out.push_back(entry.path().filename().string());
     }
     return out;
@@ -56,8 +57,11 @@ TEST_F(UploadTest, PutsAFileUnderItsContent) {
   auto whole = Upload("prompts.jsonl", bytes, bytes.size());
   ASSERT_TRUE(whole.ok()) << whole.status();
   EXPECT_EQ(whole->size_bytes(), 300'000);
-  EXPECT_TRUE(absl::StartsWith(whole->path(), "files/"));
-  EXPECT_TRUE(absl::EndsWith(whole->path(), "/prompts.jsonl"));
+  // Python: hashlib.sha256(bytes(i * 7 % 251 for i in range(300000))).hexdigest()
+  EXPECT_EQ(whole->path(),
+            "files/default/"
+            "b1cf7538cf80d01efe3e0b8e45dc930048a138c7b6f8c4aff08f478e4695e631"
+            "/prompts.jsonl");
   std::ifstream in(files_ + whole->path().substr(5), std::ios::binary);
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), bytes);
   // The same bytes in pieces are the same file; other bytes are not.
@@ -106,8 +110,9 @@ TEST_F(UploadTest, AFileIsOpenedOnItsExecutor) {
   absl::Notification release;
   boost::asio::post(pool, [&] { release.WaitForNotification(); });
   v1::UploadFileResponse response;
-  auto* const reactor =
-      new UploadFileReactor(absl::OkStatus(), files_, &pool, /*context=*/nullptr, &response);
+  const auto choose = [](const std::string& said) -> absl::StatusOr<std::string> { return said; };
+  auto* const reactor = new UploadFileReactor(absl::OkStatus(), uploads_.get(), choose, &pool,
+                                              /*context=*/nullptr, &response);
   EXPECT_THAT(Files(), ::testing::IsEmpty());
   reactor->OnDone();
   release.Notify();
@@ -115,10 +120,13 @@ TEST_F(UploadTest, AFileIsOpenedOnItsExecutor) {
   EXPECT_THAT(Files(), ::testing::IsEmpty());
 }
 
-TEST_F(UploadTest, WhatAnEarlierProcessLeftIsRemoved) {
-  std::ofstream(files_ + "/.upload-1-1") << "half";
-  Start(Access());
-  EXPECT_THAT(Files(), ::testing::IsEmpty());
+TEST_F(UploadTest, MoreThanTheQuotaIsRefusedWhileItArrives) {
+  max_upload_bytes_ = 100'000;
+  const auto refused = Upload("a", std::string(50 << 20, 'x'), 50'000);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ErrorReason(refused.status()), "QUOTA_UPLOADS");
+  EXPECT_TRUE(Upload("a", std::string(100'000, 'x'), 50'000).ok());
+  EXPECT_EQ(uploads_->UsedBytes("default"), 100'000);
 }
 
 TEST_F(UploadTest, AFolderThatCannotBeWrittenIsAnError) {

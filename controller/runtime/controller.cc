@@ -1,6 +1,5 @@
 #include "controller/runtime/controller.h"
 
-#include <filesystem>
 #include <future>
 #include <utility>
 
@@ -27,6 +26,7 @@ Controller::Controller(ControllerOptions options)
     : options_(std::move(options)),
       paths_(options_.data_root, options_.confine_paths, options_.allowed_paths),
       store_(std::move(options_.store)),
+      uploads_(options_.data_root, [this](const std::string& p) { return UploadLimitOf(p); }),
       leases_(&clock_, options_.cluster.lease),
       strands_(static_cast<size_t>(options_.strand_threads)),
       disk_(static_cast<size_t>(options_.disk_threads)),
@@ -36,18 +36,14 @@ Controller::Controller(ControllerOptions options)
       timer_(cluster_thread_.get_executor()) {
   LowerPoolPriority(options_.disk_threads,
                     [this](auto work) { boost::asio::post(disk_, std::move(work)); });
+  LowerPoolPriority(1, [this](auto work) { boost::asio::post(remover_, std::move(work)); });
   LowerPoolPriority(options_.reader_threads,
                     [this](auto work) { boost::asio::post(readers_, std::move(work)); });
 }
 
 absl::StatusOr<std::unique_ptr<Controller>> Controller::Create(ControllerOptions options) {
-  std::error_code code;
-  std::filesystem::create_directories(options.data_root + "/files", code);
-  if (code) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "data root ", options.data_root, ": ", code.message(), "; give another with --data-root"));
-  }
   std::unique_ptr<Controller> controller(new Controller(std::move(options)));
+  BATON_RETURN_IF_ERROR(controller->uploads_.Open());
   BATON_RETURN_IF_ERROR(controller->Restore());
   return controller;
 }
@@ -167,12 +163,11 @@ Controller::~Controller() {
   strands_.join();
   disk_.join();
   readers_.join();
+  remover_.join();
   store_.reset();  // nobody commits any more; what was committed is written
   absl::MutexLock lock(&mu_);
   jobs_.clear();
 }
-
-std::string Controller::files_dir() const { return options_.data_root + "/files"; }
 
 absl::Status Controller::Ready() const {
   if (const absl::Status health = store_->health(); !health.ok()) return health;

@@ -28,6 +28,7 @@
 #include "controller/runtime/lease_book.h"
 #include "controller/runtime/path_guard.h"
 #include "controller/runtime/restore_marks.h"
+#include "controller/runtime/uploads.h"
 
 namespace baton::controller {
 
@@ -46,6 +47,11 @@ struct ControllerOptions {
   std::string relay_key;
   StepLimits step_limits;                       ///< Of projects that have none of their own.
   uint64_t max_data_bytes = uint64_t{8} << 30;  ///< Of one list of files of a spec.
+  /// Of the uploads of a project that has no limit of its own; 0: none.
+  int64_t max_upload_bytes = int64_t{64} << 30;
+  /// Uploads that no job names are removed when they are so old, and looked for so often.
+  absl::Duration unnamed_uploads_kept = absl::Hours(24);
+  absl::Duration look_for_unnamed_uploads = absl::Hours(1);
   /// Jobs that are not restored (STATE_FAILED, QUARANTINED), and such that are tried again; names,
   /// full or of project `default`. Create answers NOT_FOUND for one that there is not.
   std::vector<std::string> quarantine, unquarantine;
@@ -97,7 +103,7 @@ class Controller : public ControllerInterface {
   std::unique_ptr<WorkerSession> Attach(std::shared_ptr<WorkerStream> stream) override;
   void FetchBatch(v1::FetchBatchRequest request,
                   Callback<std::vector<v1::Trajectory>> done) override;
-  std::string files_dir() const override;
+  Uploads* uploads() override { return &uploads_; }
   absl::Status Ready() const override;
   void Metrics(std::function<void(std::vector<GaugeSample>)> done) override;
 
@@ -162,8 +168,19 @@ class Controller : public ControllerInterface {
   absl::StatusOr<std::vector<v1::Checkpoint>> AdoptCheckpoints(const std::filesystem::path& folder,
                                                                const std::filesystem::path& chosen,
                                                                int64_t step) const;
-  absl::Status RestoreUploads(const v1::JobSpec& effective,
-                              const std::filesystem::path& checkpoint);
+
+  // controller_uploads.cc.
+  /// Puts the uploads of a checkpoint's spec among those of `project`, from the copies that the
+  /// checkpoint has, and lets the spec name them there.
+  absl::Status RestoreUploads(const std::filesystem::path& checkpoint, const std::string& project,
+                              v1::JobSpec* effective);
+  /// A file that a spec names as data: open to the project, and an upload of its own is young again
+  /// and named by its path relative to the data root. PERMISSION_DENIED (PATH).
+  absl::Status OpenDataFile(const std::string& project, std::string* file);
+  /// Removes uploads that no job names, soon. Thread-safe.
+  void RemoveUnnamedUploads();
+  void RemoveUnnamedUploadsWhenDue(absl::Time now);  // on cluster_strand_
+  bool JobNamesUpload(const std::string& project, const std::string& path) const;
 
   void Delete(const std::shared_ptr<JobRuntime>& job, const JobRuntime::ExtraRow& extra,
               const Callback<v1::Job>& done);
@@ -201,6 +218,7 @@ class Controller : public ControllerInterface {
   absl::Status CheckJobQuota(const std::string& project) const;
   /// The project's own limits, or the controller's.
   StepLimits LimitsOf(const std::string& project) const;
+  int64_t UploadLimitOf(const std::string& project) const;
 
   // controller_drains.cc.
   absl::Status ReadDrains();
@@ -224,6 +242,7 @@ class Controller : public ControllerInterface {
   const PathGuard paths_;
   RealClock clock_;
   std::unique_ptr<store::Store> store_;
+  Uploads uploads_;
   std::unique_ptr<RestoreMarks> marks_;
   RuntimeContext context_;
   std::map<std::string, store::v1::RestoreRow> restores_;  // as this controller found them
@@ -234,7 +253,8 @@ class Controller : public ControllerInterface {
   boost::asio::thread_pool strands_;
   boost::asio::thread_pool cluster_thread_{1};  // heartbeats wait for no job's work
   boost::asio::thread_pool disk_;
-  boost::asio::thread_pool readers_;  // of lists and histories: no write waits for them
+  boost::asio::thread_pool readers_;     // of lists and histories: no write waits for them
+  boost::asio::thread_pool remover_{1};  // of uploads that no job names
   boost::asio::strand<boost::asio::thread_pool::executor_type> cluster_strand_;
   boost::asio::strand<boost::asio::thread_pool::executor_type> admission_;  // on disk_
 
@@ -255,6 +275,8 @@ class Controller : public ControllerInterface {
   boost::asio::steady_timer timer_;
 
   absl::Time requests_looked_at_ = absl::InfinitePast();  // on cluster_strand_
+  absl::Time uploads_looked_at_ = absl::InfinitePast();   // on cluster_strand_
+  std::atomic<bool> removal_posted_{false};
 
   std::atomic<uint64_t> next_session_{1};
   // Shared with the files of a backup, which may outlive this.

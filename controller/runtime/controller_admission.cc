@@ -106,18 +106,18 @@ std::vector<v1::FieldViolation> Controller::CheckFiles(v1::JobSpec* effective,
   }
   if (out.empty()) out = CheckModelConfigs(*effective);
   // Answers how many examples there are.
-  auto check = [&](const std::string& field, const auto& files,
+  auto check = [&](const std::string& field, google::protobuf::RepeatedPtrField<std::string>* files,
                    const DataSetOptions& options) -> uint64_t {
     std::vector<std::string> paths;
     uint64_t bytes = 0;
-    for (const std::string& file : files) {
-      paths.push_back(absl::StartsWith(file, "/") ? file
-                                                  : absl::StrCat(options_.data_root, "/", file));
-      const absl::Status open = paths_.Check(paths.back(), project);
+    for (std::string& file : *files) {
+      const absl::Status open = OpenDataFile(project, &file);
       if (!open.ok()) {
         out.push_back(Violation(field, std::string(open.message())));
         return 0;  // nothing of it is read
       }
+      paths.push_back(absl::StartsWith(file, "/") ? file
+                                                  : absl::StrCat(options_.data_root, "/", file));
       std::error_code code;
       if (!fs::exists(paths.back(), code)) continue;   // reading it says so
       if (!fs::is_regular_file(paths.back(), code)) {  // a pipe or a device may never end
@@ -138,15 +138,16 @@ std::vector<v1::FieldViolation> Controller::CheckFiles(v1::JobSpec* effective,
     for (const std::string& problem : data.problems) out.push_back(Violation(field, problem));
     return data.examples.size();
   };
-  check("spec.data.train_files", effective->data().train_files(),
+  check("spec.data.train_files", effective->mutable_data()->mutable_train_files(),
         OptionsOf(effective->kind(), /*held_out=*/false));
-  const uint64_t held_out = check("spec.data.val_files", effective->data().val_files(),
-                                  OptionsOf(effective->kind(), /*held_out=*/true));
+  const uint64_t held_out =
+      check("spec.data.val_files", effective->mutable_data()->mutable_val_files(),
+            OptionsOf(effective->kind(), /*held_out=*/true));
   if (std::string large = EvaluationTooLarge(*effective, held_out, LimitsOf(project));
       !large.empty()) {
     out.push_back(Violation("spec.data.val_files", large));
   }
-  check("spec.data.pretrain_files", effective->data().pretrain_files(),
+  check("spec.data.pretrain_files", effective->mutable_data()->mutable_pretrain_files(),
         OptionsOf(v1::JOB_KIND_SFT, /*held_out=*/false));
   return out;
 }

@@ -20,6 +20,7 @@
 #include "baton/v1/experience_service.pb.h"
 #include "baton/v1/job_service.pb.h"
 #include "baton/v1/worker_service.pb.h"
+#include "controller/runtime/uploads.h"
 
 namespace baton::controller {
 
@@ -149,8 +150,8 @@ class ControllerInterface {
   virtual void FetchBatch(v1::FetchBatchRequest request,
                           Callback<std::vector<v1::Trajectory>> done) = 0;
 
-  /// Where uploaded files go: the data root's `files` folder. Constant.
-  virtual std::string files_dir() const = 0;
+  /// Where uploaded files go. Constant; lives as long as this.
+  virtual Uploads* uploads() = 0;
 
   /// OK when requests can be served; otherwise why not (e.g. the store refuses writes).
   virtual absl::Status Ready() const = 0;

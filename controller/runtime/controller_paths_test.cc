@@ -5,8 +5,10 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "controller/runtime/checkpoint_files.h"
 #include "controller/runtime/controller.h"
 #include "controller/runtime/controller_testing.h"
@@ -24,23 +26,33 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+const char kRows[] = "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n";
+// Python: hashlib.sha256(kRows).hexdigest()
+const std::string kSha = "35469286b35b7df5ca6585966cc7eda185f72b998c65d19c3626162734137fd1";
+const std::string kUpload = "files/a/" + kSha + "/train.jsonl";
+// Where an earlier release kept it, for all projects, by XXH3_128bits of libxxhash 0.8.
+const std::string kOldUpload = "files/2407c11b76d4a407aadf1c24aebc7343/train.jsonl";
+
 class ControllerPathsTest : public ::testing::Test {
  protected:
   ControllerPathsTest() {
     std::string pattern = (fs::temp_directory_path() / "paths-XXXXXX").string();
     folder_ = ::mkdtemp(pattern.data());
-    Put("data/files/0123/train.jsonl", "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n");
+    Put("data/" + kUpload, kRows);
     Put("data/jobs/b/secret/train.jsonl", "{\"prompt\": \"secret\"}\n{\"secret\": 1}\n");
     Put("outside/config.json", R"({"architectures": ["TopSecret"]})");
     Put("outside/rows.jsonl", "{\"secret\": 1}\n");
     Put("shared/model/tokenizer.json", "{}");
+    Start();
+  }
+  void Start() {
     ControllerOptions options;
     options.data_root = folder_ + "/data";
     options.store = std::make_unique<SharedStore>(store_);
     options.confine_paths = true;
     options.allowed_paths = {folder_ + "/shared"};
     auto controller = Controller::Create(std::move(options));
-    EXPECT_TRUE(controller.ok()) << controller.status();
+    ASSERT_TRUE(controller.ok()) << controller.status();
     controller_ = *std::move(controller);
   }
   ~ControllerPathsTest() override {
@@ -52,7 +64,7 @@ class ControllerPathsTest : public ::testing::Test {
     fs::create_directories(fs::path(folder_ + "/" + name).parent_path());
     std::ofstream(folder_ + "/" + name) << text;
   }
-  static v1::JobSpec Spec(const std::string& file = "files/0123/train.jsonl") {
+  static v1::JobSpec Spec(const std::string& file = kUpload) {
     v1::JobSpec spec;
     spec.set_kind(v1::JOB_KIND_RL);
     spec.mutable_model()->mutable_init()->set_characters("0123456789+=");
@@ -79,19 +91,28 @@ class ControllerPathsTest : public ::testing::Test {
   absl::StatusOr<v1::Job> Create(const v1::CreateJobRequest& request) {
     return Wait<v1::Job>([&](auto done) { controller_->CreateJob(request, done); });
   }
-  absl::Status GoOn(const std::string& folder) {
+  static v1::CreateJobRequest Resume(const std::string& folder, const std::string& id) {
     v1::CreateJobRequest request;
     request.set_project("a");
     request.set_checkpoint(folder);
-    request.set_job_id("copy");
-    return Create(request).status();
+    request.set_job_id(id);
+    return request;
+  }
+  absl::Status GoOn(const std::string& folder) { return Create(Resume(folder, "copy")).status(); }
+  /// What lies among the uploads.
+  std::vector<std::string> Files() const {
+    std::vector<std::string> out;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_ + "/data/files")) {
+      if (entry.is_directory()) continue;
+      out.push_back(entry.path().lexically_relative(folder_ + "/data").string());
+    }
+    return out;
   }
   /// A checkpoint of a job of this spec, in a folder that everybody may name.
   fs::path Checkpoint(const v1::JobSpec& spec) {
     v1::CreateJobRequest request;
     request.set_project("a");
     *request.mutable_spec() = Spec();
-    request.set_job_id("add");
     const auto job = Create(request);
     EXPECT_TRUE(job.ok()) << job.status();
     store::v1::JobRow row;
@@ -144,9 +165,9 @@ TEST_F(ControllerPathsTest, LinksInACheckpointLeadNowhere) {
   EXPECT_EQ(ErrorReason(GoOn(from.string())), "CHECKPOINT_FOLDER");
   EXPECT_FALSE(fs::exists(folder_ + "/data/files/4567"));
   fs::remove(from / "data/4567/rows.jsonl");
-  std::ofstream(from / "data/4567/rows.jsonl") << "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n";
+  std::ofstream(from / "data/4567/rows.jsonl") << kRows;
   EXPECT_TRUE(GoOn(from.string()).ok());
-  EXPECT_TRUE(fs::exists(folder_ + "/data/files/4567/rows.jsonl"));
+  EXPECT_TRUE(fs::exists(folder_ + "/data/files/a/" + kSha + "/rows.jsonl"));
 
   fs::rename(from / "job.json", folder_ + "/outside/job.json");
   fs::create_symlink(folder_ + "/outside/job.json", from / "job.json");
@@ -161,6 +182,74 @@ TEST_F(ControllerPathsTest, ACheckpointsDataStayAmongTheUploads) {
   std::ofstream(from / "data/jobs/a/planted") << "x";
   EXPECT_FALSE(GoOn(from.string()).ok());
   EXPECT_FALSE(fs::exists(folder_ + "/data/jobs/a/planted"));
+}
+
+TEST_F(ControllerPathsTest, AnUploadIsOpenToItsProjectAlone) {
+  EXPECT_EQ(Validate(Spec(), "a"), "");
+  EXPECT_EQ(Validate(Spec(folder_ + "/data/" + kUpload), "a"), "");
+  for (const std::string& path :
+       {kUpload, folder_ + "/data/" + kUpload, "files/b/../a/" + kSha + "/train.jsonl"}) {
+    EXPECT_THAT(Validate(Spec(path), "b"), HasSubstr("is not open to project b")) << path;
+  }
+}
+
+TEST_F(ControllerPathsTest, AnUploadIsNamedByItsPathBelowTheRoot) {
+  fs::create_symlink(folder_ + "/data/" + kUpload, folder_ + "/shared/link");
+  for (const std::string& path : {folder_ + "/data/" + kUpload, folder_ + "/shared/link",
+                                  "files/a/../a/" + kSha + "/train.jsonl"}) {
+    v1::CreateJobRequest request;
+    request.set_project("a");
+    *request.mutable_spec() = Spec(path);
+    const auto job = Create(request);
+    ASSERT_TRUE(job.ok()) << job.status();
+    EXPECT_EQ(job->effective_spec().data().train_files(0), kUpload) << path;
+    EXPECT_EQ(job->spec().data().train_files(0), path);
+  }
+}
+
+TEST_F(ControllerPathsTest, AnOldUploadIsOpenToProjectsWhoseJobsNameIt) {
+  Put("data/" + kOldUpload, kRows);
+  EXPECT_THAT(Validate(Spec(kOldUpload), "a"), HasSubstr("is not open to project a"));
+  // A job of an earlier release, whose rows the controller reads when it starts.
+  v1::CreateJobRequest request;
+  request.set_project("a");
+  *request.mutable_spec() = Spec();
+  const auto job = Create(request);
+  ASSERT_TRUE(job.ok()) << job.status();
+  v1::Job specs;
+  ASSERT_TRUE(specs.ParseFromString(**store_->Get(kSpecTable, job->name())));
+  for (v1::JobSpec* spec : {specs.mutable_spec(), specs.mutable_effective_spec()}) {
+    spec->mutable_data()->set_train_files(0, kOldUpload);
+  }
+  controller_.reset();
+  absl::Notification written;
+  store_->Commit({{kSpecTable, job->name(), specs.SerializeAsString()}},
+                 [&](const absl::Status&) { written.Notify(); });
+  written.WaitForNotification();
+  Start();
+  EXPECT_EQ(Validate(Spec(kOldUpload), "a"), "");
+  EXPECT_THAT(Validate(Spec(kOldUpload), "b"), HasSubstr("is not open to project b"));
+}
+
+TEST_F(ControllerPathsTest, ACheckpointsDataAreCheckedAndBecomeTheProjectsOwn) {
+  for (const std::string& named : {"files/b/" + kSha + "/train.jsonl", kOldUpload}) {
+    const fs::path from = Checkpoint(Spec(named));
+    const fs::path kept = from / "data" / fs::path(named).lexically_relative("files");
+    fs::create_directories(kept.parent_path());
+    std::ofstream(kept) << "{\"prompt\": \"1+1=\", \"answer\": \"3\"}\n";
+    const absl::Status changed = GoOn(from.string());
+    EXPECT_EQ(changed.code(), absl::StatusCode::kDataLoss) << changed;
+    EXPECT_EQ(ErrorReason(changed), "CHECKPOINT_FOLDER");
+    EXPECT_THAT(std::string(changed.message()), HasSubstr(kept.string()));
+    std::ofstream(kept) << kRows;
+    fs::remove_all(folder_ + "/data/files/a");
+    const auto job = Create(Resume(from.string(), named == kOldUpload ? "old" : "of-b"));
+    ASSERT_TRUE(job.ok()) << job.status();
+    EXPECT_EQ(job->effective_spec().data().train_files(0), kUpload);
+    EXPECT_EQ(Files(), std::vector<std::string>{kUpload});
+    fs::remove_all(folder_ + "/shared/job");
+    Put("data/" + kUpload, kRows);
+  }
 }
 
 TEST_F(ControllerPathsTest, AnExportIsNotWrittenAmongTheControllersFiles) {

@@ -30,6 +30,9 @@ absl::Status Check(const v1::Project& project) {
   for (const int64_t limit : {project.max_step_responses(), project.max_step_tokens()}) {
     if (limit < 0) return wrong("a limit of a step is at least 1, or 0 for the controller's own");
   }
+  if (project.max_upload_bytes() < 0) {
+    return wrong("the limit of uploads is at least 1 byte, or 0 for the controller's own");
+  }
   return absl::OkStatus();
 }
 
@@ -83,6 +86,11 @@ StepLimits Controller::LimitsOf(const std::string& project) const {
   if (own.max_step_responses() > 0) limits.responses = own.max_step_responses();
   if (own.max_step_tokens() > 0) limits.tokens = own.max_step_tokens();
   return limits;
+}
+
+int64_t Controller::UploadLimitOf(const std::string& project) const {
+  const int64_t own = ProjectNamed(project).max_upload_bytes();
+  return own > 0 ? own : options_.max_upload_bytes;
 }
 
 // RESOURCE_EXHAUSTED when the project has as many unfinished jobs as it may.

@@ -132,7 +132,7 @@ absl::StatusOr<store::v1::JobRow> Controller::FromCheckpoint(const Origin& origi
     BATON_RETURN_IF_ERROR(LinkFolder(from / "actor", staged->Stage(copied)));
     effective.mutable_model()->set_path(staged->Stage(copied).string());
   }
-  BATON_RETURN_IF_ERROR(RestoreUploads(effective, from));
+  BATON_RETURN_IF_ERROR(RestoreUploads(from, project, &effective));
   auto violations = CheckFiles(&effective, project);
   CheckStepSize(effective, saved.job().dataflow(), LimitsOf(project), &violations);
   if (!violations.empty()) return MakeSpecError(violations);
@@ -151,24 +151,6 @@ absl::StatusOr<store::v1::JobRow> Controller::FromCheckpoint(const Origin& origi
   store::v1::JobRow row = GoOnFrom(saved, job, checkpoints.back(), order);
   row.mutable_checkpoints()->Assign(checkpoints.begin(), checkpoints.end());
   return row;
-}
-
-// Uploads that this controller does not have, from the checkpoint's copies.
-absl::Status Controller::RestoreUploads(const v1::JobSpec& effective, const fs::path& checkpoint) {
-  for (const std::string& file : UploadedFiles(effective)) {
-    if (!PathGuard::IsUpload(file)) continue;  // it would be written somewhere else
-    const fs::path upload = fs::path(file).lexically_normal();
-    std::error_code code;
-    if (fs::exists(options_.data_root / upload, code)) continue;
-    const fs::path kept = checkpoint / "data" / upload.lexically_relative("files");
-    if (!fs::exists(kept, code)) continue;  // CheckFiles says so
-    if (!IsBelow(kept, checkpoint)) {
-      return FolderError(absl::StatusCode::kInvalidArgument, kept,
-                         "is a link that leads out of the checkpoint");
-    }
-    BATON_RETURN_IF_ERROR(LinkFile(kept, options_.data_root / upload));
-  }
-  return absl::OkStatus();
 }
 
 // A job's id: the given one, that of the lost job whose folder is given, or a new one.

@@ -50,7 +50,7 @@ class MockController : public ControllerInterface {
   MOCK_METHOD(std::unique_ptr<WorkerSession>, Attach, (std::shared_ptr<WorkerStream>), (override));
   MOCK_METHOD(void, FetchBatch, (v1::FetchBatchRequest, Callback<std::vector<v1::Trajectory>>),
               (override));
-  MOCK_METHOD(std::string, files_dir, (), (const, override));
+  MOCK_METHOD(Uploads*, uploads, (), (override));
   MOCK_METHOD(absl::Status, Ready, (), (const, override));
   MOCK_METHOD(void, Metrics, (std::function<void(std::vector<GaugeSample>)>), (override));
 };

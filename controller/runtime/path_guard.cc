@@ -15,15 +15,16 @@ namespace baton::controller {
 absl::Status PathGuard::Check(const std::string& path, const std::string& project) const {
   if (!confined_) return absl::OkStatus();
   std::vector<std::string> folders = open_;
-  folders.push_back(data_root_ + "/files");
+  folders.push_back(absl::StrCat(data_root_, "/files/", project));
   folders.push_back(absl::StrCat(data_root_, "/jobs/", project));
   for (const std::string& folder : folders) {
     if (access::ValidId(project) && IsBelow(path, folder)) return absl::OkStatus();
   }
-  return MakeError(absl::StatusCode::kPermissionDenied, "PATH",
-                   absl::StrCat("path ", path, " is not open to project ", project,
-                                ": name an uploaded file, a folder of the project's own jobs, or "
-                                "one below a folder that the controller opens with --allow-path"));
+  return MakeError(
+      absl::StatusCode::kPermissionDenied, "PATH",
+      absl::StrCat("path ", path, " is not open to project ", project,
+                   ": name a file that was uploaded to it, a folder of its own jobs, or "
+                   "one below a folder that the controller opens with --allow-path"));
 }
 
 absl::Status PathGuard::CheckFolder(const std::string& path, const std::string& project) const {

@@ -14,7 +14,7 @@ namespace baton::controller {
 class PathGuard {
  public:
   /// Not `confined`: every path may be named; for a controller whose callers are all of this
-  /// machine. Confined: uploads, the project's own jobs below `data_root`, and what is below
+  /// machine. Confined: the project's own uploads and jobs below `data_root`, and what is below
   /// `open`.
   PathGuard(std::string data_root, bool confined, std::vector<std::string> open)
       : data_root_(std::move(data_root)), confined_(confined), open_(std::move(open)) {}

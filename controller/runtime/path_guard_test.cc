@@ -14,7 +14,8 @@ class PathGuardTest : public ::testing::Test {
  protected:
   PathGuardTest() {
     fs::remove_all(root_);
-    for (const char* folder : {"data/files/abc", "data/jobs/a/one", "data/jobs/ab", "models/x"}) {
+    for (const char* folder : {"data/files/a/0", "data/files/b/0", "data/files/0",
+                               "data/jobs/a/one", "data/jobs/ab", "models/x"}) {
       fs::create_directories(root_ + "/" + folder);
     }
     fs::create_directory_symlink(root_ + "/data/jobs/ab", root_ + "/data/jobs/a/link");
@@ -27,7 +28,7 @@ class PathGuardTest : public ::testing::Test {
 };
 
 TEST_F(PathGuardTest, UploadsOnesOwnJobsAndWhatIsOpened) {
-  EXPECT_TRUE(Opens("/data/files/abc/train.jsonl"));
+  EXPECT_TRUE(Opens("/data/files/a/0/train.jsonl"));
   EXPECT_TRUE(Opens("/data/jobs/a/one/checkpoints/step-1"));
   EXPECT_TRUE(Opens("/models/x"));
   EXPECT_TRUE(Opens("/models"));
@@ -35,8 +36,10 @@ TEST_F(PathGuardTest, UploadsOnesOwnJobsAndWhatIsOpened) {
 
 TEST_F(PathGuardTest, NothingElse) {
   for (const char* path :
-       {"/data/jobs/ab/x", "/data/baton.db", "/data", "/etc/passwd", "/models/../data/baton.db",
-        "/data/files/../baton.db", "/data/jobs/a/link/x", "/data/jobs/a/../ab", "/modelsX"}) {
+       {"/data/files/b/0/train.jsonl", "/data/files/0/train.jsonl", "/data/files/a/../b/0/x",
+        "/data/files", "/data/files/.upload-1-1", "/data/jobs/ab/x", "/data/baton.db", "/data",
+        "/etc/passwd", "/models/../data/baton.db", "/data/files/../baton.db", "/data/jobs/a/link/x",
+        "/data/jobs/a/../ab", "/modelsX"}) {
     EXPECT_FALSE(Opens(path)) << path;
   }
   const absl::Status refused = PathGuard("/d", true, {}).Check("/etc/shadow", "a");

@@ -47,6 +47,7 @@ struct Flags {
   bool survive_power_cut = false;
   baton::controller::StepLimits step_limits;
   uint64_t max_data_bytes = baton::controller::ControllerOptions().max_data_bytes;
+  int64_t max_upload_bytes = baton::controller::ControllerOptions().max_upload_bytes;
   std::vector<std::string> quarantine, unquarantine;
   bool insecure = false;
 };
@@ -129,6 +130,7 @@ int Run(const Flags& flags) {
   options.allowed_paths = flags.allowed_paths;
   options.step_limits = flags.step_limits;
   options.max_data_bytes = flags.max_data_bytes;
+  options.max_upload_bytes = flags.max_upload_bytes;
   options.quarantine = flags.quarantine;
   options.unquarantine = flags.unquarantine;
   if (!flags.relay_key_file.empty()) {
@@ -208,6 +210,11 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--max-data-bytes", flags.max_data_bytes,
                  "Bytes that the data files of a spec may have together, for each of its lists")
+      ->capture_default_str();
+  app.add_option("--max-upload-bytes", flags.max_upload_bytes,
+                 "Bytes that the uploaded files of a project may have together, for projects that "
+                 "have no limit of their own; 0: no limit")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 60))
       ->capture_default_str();
   app.add_option("--quarantine", flags.quarantine,
                  "Set this job aside: it is FAILED (QUARANTINED), its rows and files are kept and "

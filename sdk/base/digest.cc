@@ -19,6 +19,28 @@ std::string Sha256(absl::string_view data) {
   return out;
 }
 
+struct Sha256Hasher::State {
+  EVP_MD_CTX* const context = EVP_MD_CTX_new();
+  ~State() { EVP_MD_CTX_free(context); }
+};
+
+Sha256Hasher::Sha256Hasher() : state_(std::make_unique<State>()) {
+  EVP_DigestInit_ex(state_->context, EVP_sha256(), nullptr);
+}
+
+Sha256Hasher::~Sha256Hasher() = default;
+
+void Sha256Hasher::Add(absl::string_view data) {
+  EVP_DigestUpdate(state_->context, data.data(), data.size());
+}
+
+std::string Sha256Hasher::Finish() {
+  std::string out(32, '\0');
+  unsigned int size = 0;
+  EVP_DigestFinal_ex(state_->context, reinterpret_cast<unsigned char*>(&out[0]), &size);
+  return out;
+}
+
 std::string Mac(absl::string_view key, std::initializer_list<absl::string_view> parts) {
   std::string text;
   for (const absl::string_view part : parts) {

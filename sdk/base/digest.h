@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <initializer_list>
+#include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -13,6 +14,24 @@ namespace baton {
 
 /// SHA-256 (FIPS 180-4), 32 bytes.
 std::string Sha256(absl::string_view data);
+
+/// The same of bytes that come in pieces. One thread at a time.
+class Sha256Hasher {
+ public:
+  Sha256Hasher();
+  ~Sha256Hasher();
+  Sha256Hasher(const Sha256Hasher&) = delete;
+  Sha256Hasher& operator=(const Sha256Hasher&) = delete;
+
+  void Add(absl::string_view data);
+  /// 32 bytes. The last call.
+  std::string Finish();
+
+ private:
+  struct State;
+  const std::unique_ptr<State> state_;
+};
+
 /// HMAC-SHA-256 (RFC 2104) over the parts, each preceded by its length, in hexadecimal: 64 digits.
 std::string Mac(absl::string_view key, std::initializer_list<absl::string_view> parts);
 /// Compares in a time that does not tell where two texts of one length differ.

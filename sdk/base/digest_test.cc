@@ -11,6 +11,16 @@ TEST(DigestTest, Sha256OfTheStandardsExample) {  // FIPS 180-4, appendix: "abc"
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
+TEST(DigestTest, PiecesHaveTheHashOfTheWhole) {
+  Sha256Hasher pieces;
+  for (const char* piece : {"a", "", "bc"}) pieces.Add(piece);
+  EXPECT_EQ(absl::BytesToHexString(pieces.Finish()),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  // Python: hashlib.sha256(b"").hexdigest()
+  EXPECT_EQ(absl::BytesToHexString(Sha256Hasher().Finish()),
+            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+}
+
 TEST(DigestTest, AMacKnowsItsKeyAndWhereItsPartsEnd) {
   // Python: hmac.new(b"key", b"\x02" + b"\0" * 7 + b"ab" + b"\x01" + b"\0" * 7 + b"c", "sha256")
   EXPECT_EQ(Mac("key", {"ab", "c"}),

@@ -106,11 +106,13 @@ int ListProjects(const GlobalOptions& options) {
     std::printf("%s\n", ToJson(*list).c_str());
     return kOk;
   }
-  Table table({"PROJECT", "WEIGHT", "JOBS", "WORKERS", "WATCHES", "STEP RESPONSES", "STEP TOKENS"});
+  Table table({"PROJECT", "WEIGHT", "JOBS", "WORKERS", "WATCHES", "STEP RESPONSES", "STEP TOKENS",
+               "UPLOAD BYTES"});
   for (const v1::Project& project : list->projects()) {
     table.Add({project.project(), absl::StrCat(project.weight()), Limit(project.max_jobs()),
                Limit(project.max_workers()), Limit(project.max_watches()),
-               Limit(project.max_step_responses()), Limit(project.max_step_tokens())});
+               Limit(project.max_step_responses()), Limit(project.max_step_tokens()),
+               Limit(project.max_upload_bytes())});
   }
   std::printf("%s", list->projects().empty()
                         ? "no project was set: each has weight 1 and no limit\n"
@@ -150,7 +152,7 @@ void AddAccessCommands(CLI::App& app, GlobalOptions* options, int* code) {
   struct ProjectFlags {
     std::string name;
     int weight = 1, jobs = 0, workers = 0, watches = 0;
-    int64_t responses = 0, tokens = 0;
+    int64_t responses = 0, tokens = 0, upload_bytes = 0;
   };
   auto p = std::make_shared<ProjectFlags>();
   set->add_option("project", p->name, "Its name")->required();
@@ -164,6 +166,8 @@ void AddAccessCommands(CLI::App& app, GlobalOptions* options, int* code) {
                   "Responses of one step of a job; 0: the controller's own limit");
   set->add_option("--max-step-tokens", p->tokens,
                   "Tokens that these may have together; 0: the controller's own limit");
+  set->add_option("--max-upload-bytes", p->upload_bytes,
+                  "Bytes of its uploaded files together; 0: the controller's own limit");
   set->callback([=] {
     v1::Project message;
     message.set_project(p->name);
@@ -173,6 +177,7 @@ void AddAccessCommands(CLI::App& app, GlobalOptions* options, int* code) {
     message.set_max_watches(p->watches);
     message.set_max_step_responses(p->responses);
     message.set_max_step_tokens(p->tokens);
+    message.set_max_upload_bytes(p->upload_bytes);
     *code = SetProject(*options, message);
   });
   auto* projects = project->add_subcommand("list", "Those that were set");

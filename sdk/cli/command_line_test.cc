@@ -219,6 +219,9 @@ TEST_F(CommandLineTest, SubmitsWithLocalFilesAndOverrides) {
   EXPECT_EQ(service_.uploaded, "{\"prompt\": \"1+1=\"}\n");
   EXPECT_EQ(service_.submitted.data().train_files(0), "files/0123/train.jsonl");
   EXPECT_EQ(service_.submitted.rollout().n(), 16);
+  EXPECT_EQ(service_.upload_projects, "");  // the token's own
+  EXPECT_EQ(Run({"--project", "vision", "submit", spec}).code, 0);
+  EXPECT_EQ(service_.upload_projects, "vision");
   service_.watches = {{StateEvent(1, v1::Job::STATE_SUCCEEDED)}};
   EXPECT_EQ(Run({"submit", spec, "--watch"}).code, 0);
   EXPECT_THAT(Run({"submit", spec, "--dry-run"}).out, HasSubstr("n: 4"));

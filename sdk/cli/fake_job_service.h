@@ -48,6 +48,7 @@ class FakeJobService final : public v1::JobService::Service, public v1::ClusterS
   v1::JobSpec submitted;
   v1::CreateJobRequest create;  ///< The last.
   std::string uploaded;
+  std::string upload_projects;  // of all pieces, one after the other
 
   grpc::Status CreateJob(grpc::ServerContext*, const v1::CreateJobRequest* request,
                          v1::Job* answer) override {
@@ -151,7 +152,10 @@ class FakeJobService final : public v1::JobService::Service, public v1::ClusterS
   grpc::Status UploadFile(grpc::ServerContext*, grpc::ServerReader<v1::UploadFileRequest>* reader,
                           v1::UploadFileResponse* answer) override {
     v1::UploadFileRequest part;
-    while (reader->Read(&part)) uploaded += part.data();
+    while (reader->Read(&part)) {
+      uploaded += part.data();
+      upload_projects += part.project();
+    }
     answer->set_path("files/0123/train.jsonl");
     return grpc::Status::OK;
   }

@@ -244,12 +244,14 @@ class ClientImpl : public Client {
     auto writer = jobs_->UploadFile(&context, &response);
     v1::UploadFileRequest request;
     request.set_filename(std::filesystem::path(path).filename().string());
+    request.set_project(options_.project);
     std::string piece(kUploadPiece, '\0');
     do {
       in.read(piece.data(), static_cast<std::streamsize>(piece.size()));
       request.set_data(piece.data(), static_cast<size_t>(in.gcount()));
       if (!writer->Write(request)) break;  // Finish tells why
       request.clear_filename();
+      request.clear_project();
     } while (in);
     writer->WritesDone();
     BATON_RETURN_IF_ERROR(FromGrpc(writer->Finish()));

@@ -97,7 +97,8 @@ class Client {
   virtual absl::Status ReadLogs(const std::string& name, int64_t after_sequence, bool follow,
                                 const std::function<bool(const v1::LogEntry&)>& on_entry) = 0;
 
-  /// Puts a local file under the controller's data root; answers the path to give in a spec.
+  /// Puts a local file among the uploads of the chosen project (without one: of the token's), where
+  /// it counts towards the quota; answers the path to give in a spec of that project.
   virtual absl::StatusOr<std::string> UploadFile(const std::string& path) = 0;
 };
 

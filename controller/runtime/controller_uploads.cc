@@ -1,0 +1,122 @@
+// Controller: uploaded files that specs name.
+#include <filesystem>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "controller/runtime/checkpoint_files.h"
+#include "controller/runtime/controller.h"
+#include "controller/runtime/folders.h"
+#include "controller/runtime/named_uploads.h"
+#include "controller/runtime/upload_path.h"
+#include "sdk/base/log.h"
+#include "sdk/base/status_macros.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::controller {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The path relative to the data root of what may be an upload; links are followed first.
+std::string BelowRoot(const std::string& data_root, const std::string& path) {
+  std::error_code code;
+  const fs::path root = fs::weakly_canonical(data_root, code);
+  const fs::path real = fs::weakly_canonical(path, code);
+  return code ? "" : real.lexically_relative(root).string();
+}
+
+}  // namespace
+
+// An upload of an earlier release is of no project: open to those whose jobs name it already.
+bool Controller::JobNamesUpload(const std::string& project, const std::string& path) const {
+  std::vector<std::shared_ptr<JobRuntime>> jobs;
+  const std::string prefix = FullJobName("", project);
+  {
+    absl::MutexLock lock(&mu_);
+    for (auto it = jobs_.lower_bound(prefix);
+         it != jobs_.end() && absl::StartsWith(it->first, prefix); ++it) {
+      if (it->second->visible()) jobs.push_back(it->second);
+    }
+  }
+  for (const auto& job : jobs) {
+    for (const std::string& file : UploadedFiles(job->Snapshot().effective_spec())) {
+      if (file == path) return true;
+    }
+  }
+  return false;
+}
+
+absl::Status Controller::OpenDataFile(const std::string& project, std::string* file) {
+  const std::string path =
+      absl::StartsWith(*file, "/") ? *file : absl::StrCat(options_.data_root, "/", *file);
+  const std::string below = BelowRoot(options_.data_root, path);
+  const auto upload = ParseUploadPath(below);
+  const absl::Status open = paths_.Check(path, project);
+  const bool of_no_project = upload.has_value() && upload->project.empty();
+  if (!open.ok() && !(of_no_project && JobNamesUpload(project, below))) return open;
+  if (!upload.has_value()) return absl::OkStatus();
+  uploads_.Touch(below);  // if it is not there, reading it says so
+  *file = below;
+  return absl::OkStatus();
+}
+
+// An upload precedes the job that names it. So it stays for a day at least, and for a day after a
+// spec named it that was looked at: a job that is committed meanwhile is known by then. What is
+// known of the store and of checkpoints is older than what is seen of the files.
+void Controller::RemoveUnnamedUploads() {
+  if (removal_posted_.exchange(true)) return;
+  gate_.Post(remover_.get_executor(), [this] {
+    removal_posted_ = false;
+    const auto stop = [this] { return gate_.closed(); };
+    const absl::Time young = absl::Now() - options_.unnamed_uploads_kept;
+    const auto named = FindNamedUploads(*store_, options_.data_root, stop);
+    if (!named.ok()) {
+      if (stop()) return;
+      Log(LogLevel::kWarn, "uploads that no job names stay", {{"error", named.status().message()}});
+      return;
+    }
+    const Uploads::Removed removed = uploads_.RemoveUnnamed(*named, young, stop);
+    if (removed.files == 0) return;
+    Log(LogLevel::kInfo, "uploads that no job names are removed",
+        {{"files", removed.files}, {"bytes", removed.bytes}});
+  });
+}
+
+void Controller::RemoveUnnamedUploadsWhenDue(absl::Time now) {
+  if (now - uploads_looked_at_ < options_.look_for_unnamed_uploads) return;
+  uploads_looked_at_ = now;
+  RemoveUnnamedUploads();
+}
+
+absl::Status Controller::RestoreUploads(const fs::path& checkpoint, const std::string& project,
+                                        v1::JobSpec* effective) {
+  v1::DataSpec* data = effective->mutable_data();
+  for (auto* files :
+       {data->mutable_train_files(), data->mutable_val_files(), data->mutable_pretrain_files()}) {
+    for (std::string& file : *files) {
+      if (!PathGuard::IsUpload(file)) continue;  // it is looked for where it is
+      const fs::path kept = checkpoint / "data" / fs::path(file).lexically_relative("files");
+      std::error_code code;
+      if (!fs::exists(kept, code)) continue;  // CheckFiles says so
+      if (!IsBelow(kept, checkpoint)) {
+        return MakeError(
+            absl::StatusCode::kInvalidArgument, "CHECKPOINT_FOLDER",
+            absl::StrCat(kept.string(), " is a link that leads out of the checkpoint"));
+      }
+      const auto upload = ParseUploadPath(file);
+      const bool own = upload.has_value() && upload->project == project;
+      if (own && uploads_.Touch(file)) continue;
+      auto path = uploads_.Copy(kept, project, upload.has_value() ? upload->content : "");
+      if (absl::IsDataLoss(path.status())) {
+        return MakeError(path.status().code(), "CHECKPOINT_FOLDER", path.status().message());
+      }
+      BATON_RETURN_IF_ERROR(path.status());
+      file = *std::move(path);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace baton::controller

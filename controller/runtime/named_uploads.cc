@@ -1,0 +1,172 @@
+#include "controller/runtime/named_uploads.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "baton/store/v1/rows.pb.h"
+#include "baton/v1/job_service.pb.h"
+#include "controller/access/caller.h"
+#include "controller/runtime/tables.h"
+#include "google/protobuf/util/json_util.h"
+#include "sdk/base/status_macros.h"
+
+namespace baton::controller {
+namespace {
+
+namespace fs = std::filesystem;
+using google::protobuf::FieldDescriptor;
+
+constexpr size_t kRowsAtOnce = 100;
+constexpr uintmax_t kMaxJobJsonBytes = 64 << 20;
+
+class NamesFinder {
+ public:
+  NamesFinder(store::Store& store, const std::string& data_root, const std::function<bool()>& stop)
+      : store_(store), data_root_(data_root), stop_(stop) {}
+
+  absl::StatusOr<NamedUploads> Find() && {
+    BATON_RETURN_IF_ERROR(ReadStore());
+    std::error_code code;
+    for (const auto& project : fs::directory_iterator(fs::path(data_root_) / "jobs", code)) {
+      std::error_code gone;  // what goes meanwhile names nothing
+      for (const auto& job : fs::directory_iterator(project, gone)) {
+        for (const auto& saved : fs::directory_iterator(job.path() / "checkpoints", gone)) {
+          if (stop_()) return absl::CancelledError("the controller stops");
+          ReadCheckpoint(saved.path(), project.path().filename().string());
+        }
+      }
+    }
+    return std::move(named_);
+  }
+
+ private:
+  void AddNames(const v1::Job& job) {
+    for (const v1::JobSpec* spec : {&job.spec(), &job.effective_spec()}) {
+      named_.AddTexts(*spec, data_root_);
+      for (const auto* files : {&spec->data().train_files(), &spec->data().val_files(),
+                                &spec->data().pretrain_files()}) {
+        for (const std::string& file : *files) AddWhereLinksLead(file);
+      }
+    }
+  }
+
+  void AddWhereLinksLead(const std::string& file) {
+    if (!absl::StartsWith(file, "/")) return;
+    std::error_code code;
+    const fs::path real = fs::weakly_canonical(file, code);
+    const fs::path root = fs::weakly_canonical(data_root_, code);
+    if (!code) named_.AddPath(real.lexically_relative(root).string(), data_root_);
+  }
+
+  template <typename Read>
+  absl::Status EachRow(const char* table, const Read& read) {
+    store::ScanOptions scan;
+    scan.limit = kRowsAtOnce;
+    while (true) {
+      if (stop_()) return absl::CancelledError("the controller stops");
+      BATON_ASSIGN_OR_RETURN(const auto rows, store_.Scan(table, scan));
+      for (const store::Row& row : rows) read(row);
+      if (rows.size() < scan.limit) return absl::OkStatus();
+      scan.begin = rows.back().key + std::string(1, '\0');
+    }
+  }
+
+  // A job of which no spec can be read may name anything of its project.
+  absl::Status ReadStore() {
+    std::set<std::string> unread;
+    BATON_RETURN_IF_ERROR(EachRow(kJobTable, [&](const store::Row& stored) {
+      store::v1::JobRow row;
+      if (!row.ParseFromString(stored.value)) row.Clear();
+      AddNames(row.job());
+      if (!row.job().has_effective_spec()) unread.insert(stored.key);
+    }));
+    BATON_RETURN_IF_ERROR(EachRow(kSpecTable, [&](const store::Row& stored) {
+      v1::Job job;
+      const bool whole = job.ParseFromString(stored.value);
+      AddNames(job);
+      if (whole) unread.erase(stored.key);
+    }));
+    for (const std::string& job : unread) named_.unknown.insert(access::ProjectOf(job));
+    return absl::OkStatus();
+  }
+
+  void ReadCheckpoint(const fs::path& folder, const std::string& project) {
+    const fs::path data = folder / "data";
+    std::error_code code;
+    for (fs::recursive_directory_iterator kept(data, code), end; !code && kept != end;
+         kept.increment(code)) {
+      named_.AddPath(("files" / kept->path().lexically_relative(data)).string(), data_root_);
+    }
+    const fs::path json = folder / "job.json";
+    if (!fs::is_regular_file(json, code)) return;
+    if (fs::file_size(json, code) > kMaxJobJsonBytes) {
+      named_.unknown.insert(project);
+      return;
+    }
+    std::ifstream in(json);
+    const std::string text((std::istreambuf_iterator<char>(in)), {});
+    store::v1::JobRow row;
+    google::protobuf::util::JsonParseOptions options;
+    options.ignore_unknown_fields = true;
+    // One that cannot be read cannot be resumed either.
+    if (google::protobuf::util::JsonStringToMessage(text, &row, options).ok()) AddNames(row.job());
+  }
+
+  store::Store& store_;
+  const std::string& data_root_;
+  const std::function<bool()>& stop_;
+  NamedUploads named_;
+};
+
+}  // namespace
+
+bool NamedUploads::Has(const std::string& path, const std::string& project) const {
+  if (project.empty() ? !unknown.empty() : unknown.count(project) > 0) return true;
+  for (fs::path at = path; !at.empty(); at = at.parent_path()) {
+    if (paths.count(at.string()) > 0) return true;
+  }
+  return false;
+}
+
+void NamedUploads::AddPath(const std::string& text, const std::string& data_root) {
+  const bool absolute = absl::StartsWith(text, data_root + "/");
+  std::string path =
+      fs::path(absolute ? text.substr(data_root.size() + 1) : text).lexically_normal().string();
+  while (absl::EndsWith(path, "/")) path.pop_back();
+  if (path == "files" || absl::StartsWith(path, "files/")) paths.insert(path);
+}
+
+void NamedUploads::AddTexts(const google::protobuf::Message& message,
+                            const std::string& data_root) {
+  const google::protobuf::Reflection* reflection = message.GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  reflection->ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    const bool texts = field->type() == FieldDescriptor::TYPE_STRING;
+    const bool messages = field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
+    if (!texts && !messages) continue;
+    if (!field->is_repeated()) {
+      if (texts) AddPath(reflection->GetString(message, field), data_root);
+      if (messages) AddTexts(reflection->GetMessage(message, field), data_root);
+      continue;
+    }
+    for (int i = 0; i < reflection->FieldSize(message, field); ++i) {
+      if (texts) AddPath(reflection->GetRepeatedString(message, field, i), data_root);
+      if (messages) AddTexts(reflection->GetRepeatedMessage(message, field, i), data_root);
+    }
+  }
+}
+
+absl::StatusOr<NamedUploads> FindNamedUploads(store::Store& store, const std::string& data_root,
+                                              const std::function<bool()>& stop) {
+  return NamesFinder(store, data_root, stop).Find();
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,358 @@
+#include "controller/runtime/uploads.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "controller/access/caller.h"
+#include "controller/runtime/folders.h"
+#include "controller/runtime/upload_path.h"
+#include "sdk/base/digest.h"
+#include "sdk/base/status_macros.h"
+#include "sdk/rpc/error.h"
+#include "xxhash.h"
+
+namespace baton::controller {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kReceivedPrefix[] = ".upload-";
+constexpr size_t kCopiedAtOnce = 1 << 20;
+
+int64_t Counted(int64_t size) { return std::max(size, Uploads::kMinCountedBytes); }
+
+// The size of a regular file, which no link leads to; -1: there is none.
+int64_t SizeOf(const std::string& path) {
+  struct stat found {};
+  const bool is_file = ::lstat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode);
+  return is_file ? static_cast<int64_t>(found.st_size) : -1;
+}
+
+absl::Status CannotWrite(const std::string& folder) {
+  return MakeError(absl::StatusCode::kResourceExhausted, "DISK_FULL",
+                   absl::StrCat("cannot write under ", folder, "; free space under the data root"));
+}
+
+absl::Status OverQuota(const std::string& project, int64_t used, int64_t limit) {
+  return MakeError(
+      absl::StatusCode::kResourceExhausted, "QUOTA_UPLOADS",
+      absl::StrCat("the uploads of project ", project, " take ", used, " bytes of ", limit,
+                   ", and this file does not fit; delete jobs whose data are not needed any more "
+                   "(a day after its upload a file goes that no job names), or have the limit "
+                   "raised with `baton project set ",
+                   project, " --max-upload-bytes N`"));
+}
+
+// Descriptors that close themselves.
+class OwnedFd {
+ public:
+  explicit OwnedFd(int fd) : fd_(fd) {}
+  ~OwnedFd() { Close(); }
+  OwnedFd(const OwnedFd&) = delete;
+  OwnedFd& operator=(const OwnedFd&) = delete;
+  int get() const { return fd_; }
+  void Reset(int fd) {
+    Close();
+    fd_ = fd;
+  }
+  bool Close() {
+    const bool closed = fd_ < 0 || ::close(fd_) == 0;
+    fd_ = -1;
+    return closed;
+  }
+
+ private:
+  int fd_;
+};
+
+bool WriteAll(int fd, absl::string_view data) {
+  while (fd >= 0 && !data.empty()) {
+    const ssize_t n = ::write(fd, data.data(), data.size());
+    if (n < 0 && errno != EINTR) return false;
+    if (n > 0) data.remove_prefix(static_cast<size_t>(n));
+  }
+  return fd >= 0;
+}
+
+}  // namespace
+
+struct Uploads::Incoming::File {
+  File(Uploads* owner, std::string of_project, std::string with_name)
+      : uploads(owner), project(std::move(of_project)), name(std::move(with_name)) {
+    static std::atomic<uint64_t> counter{0};
+    temporary = absl::StrCat(owner->folder_, "/", kReceivedPrefix, ::getpid(), "-", ++counter);
+  }
+
+  Uploads* const uploads;
+  const std::string project;
+  const std::string name;
+  std::string temporary;
+  OwnedFd out{-1};
+  Sha256Hasher hash;
+  int64_t size = 0;
+  int64_t reserved = 0, unreserved = 0;  // its part of the project's account
+};
+
+Uploads::Incoming::Incoming(std::unique_ptr<File> file) : file_(std::move(file)) {}
+
+Uploads::Incoming::~Incoming() {
+  file_->uploads->Release(file_.get());
+  std::error_code code;
+  fs::remove(file_->temporary, code);
+}
+
+int64_t Uploads::Incoming::size_bytes() const { return file_->size; }
+
+absl::Status Uploads::Incoming::Append(absl::string_view data) {
+  File& file = *file_;
+  const int64_t bytes = static_cast<int64_t>(data.size());
+  if (file.size + bytes > kMaxFileBytes) {
+    return MakeError(absl::StatusCode::kResourceExhausted, "FILE_TOO_LARGE",
+                     absl::StrCat("the file is larger than ", kMaxFileBytes,
+                                  " bytes; put it on the controller's machine yourself and "
+                                  "give its absolute path"));
+  }
+  BATON_RETURN_IF_ERROR(file.uploads->Reserve(&file, bytes));
+  file.size += bytes;
+  file.hash.Add(data);
+  return WriteAll(file.out.get(), data) ? absl::OkStatus() : CannotWrite(file.uploads->folder_);
+}
+
+absl::StatusOr<std::string> Uploads::Incoming::Keep(absl::string_view expected) {
+  File& file = *file_;
+  if (file.out.get() < 0 || ::fsync(file.out.get()) != 0 || !file.out.Close()) {
+    return CannotWrite(file.uploads->folder_);
+  }
+  const std::string content = absl::BytesToHexString(file.hash.Finish());
+  if (!expected.empty() && content != expected) {
+    return absl::DataLossError(
+        absl::StrCat("has the SHA-256 ", content, ", and not ", expected, ": it was changed"));
+  }
+  return file.uploads->Name(&file, content);
+}
+
+Uploads::Uploads(std::string data_root, LimitOf limit_of)
+    : data_root_(std::move(data_root)),
+      folder_(data_root_ + "/files"),
+      limit_of_(std::move(limit_of)) {}
+
+absl::Status Uploads::Open() {
+  std::error_code code;
+  fs::create_directories(folder_, code);
+  if (code) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "data root ", data_root_, ": ", code.message(), "; give another with --data-root"));
+  }
+  std::vector<fs::path> unfinished;
+  for (fs::directory_iterator top(folder_, code), end; !code && top != end; top.increment(code)) {
+    const std::string project = top->path().filename().string();
+    if (absl::StartsWith(project, kReceivedPrefix)) unfinished.push_back(top->path());
+    std::error_code gone;
+    if (!access::ValidId(project) || !fs::is_directory(top->symlink_status(gone))) continue;
+    absl::MutexLock lock(&mu_);
+    for (const auto& content : fs::directory_iterator(top->path(), gone)) {
+      if (!IsHex(content.path().filename().string(), 64)) continue;
+      for (const auto& entry : fs::directory_iterator(content.path(), gone)) {
+        const int64_t size = SizeOf(entry.path().string());
+        if (size < 0) continue;
+        accounts_[project].kept += Counted(size);
+        accounts_[project].largest = std::max(accounts_[project].largest, size);
+      }
+    }
+  }
+  for (const fs::path& path : unfinished) fs::remove(path, code);
+  return absl::OkStatus();
+}
+
+std::unique_ptr<Uploads::Incoming> Uploads::Receive(const std::string& project,
+                                                    const std::string& name) {
+  auto file = std::make_unique<Incoming::File>(this, project, UploadName(name));
+  std::unique_ptr<Incoming> incoming(new Incoming(std::move(file)));
+  // Nobody writes into it afterwards: checkpoints have it under second names.
+  incoming->file_->out.Reset(::open(incoming->file_->temporary.c_str(),
+                                    O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0444));
+  return incoming;
+}
+
+// Bytes are reserved before they are written, so that files that arrive together do not pass the
+// limit together. A file that finds no room goes on only while it may be one that is kept already,
+// and will take nothing: while it is not longer than the largest that the project has.
+absl::Status Uploads::Reserve(Incoming::File* file, int64_t bytes) {
+  const int64_t limit = limit_of_(file->project);
+  absl::MutexLock lock(&mu_);
+  Account& account = accounts_[file->project];
+  if (limit == 0 || account.kept + account.reserved + bytes <= limit) {
+    account.reserved += bytes;
+    file->reserved += bytes;
+    return absl::OkStatus();
+  }
+  if (file->size + bytes > account.largest ||
+      account.reserved + account.unreserved + bytes > std::max(limit, account.largest)) {
+    return OverQuota(file->project, account.kept + account.reserved, limit);
+  }
+  account.unreserved += bytes;
+  file->unreserved += bytes;
+  return absl::OkStatus();
+}
+
+void Uploads::Release(Incoming::File* file) {
+  absl::MutexLock lock(&mu_);
+  const auto account = accounts_.find(file->project);
+  if (account == accounts_.end()) return;
+  Account& of = account->second;
+  of.reserved -= std::exchange(file->reserved, 0);
+  of.unreserved -= std::exchange(file->unreserved, 0);
+  if (of.kept == 0 && of.reserved == 0 && of.unreserved == 0) accounts_.erase(account);
+}
+
+absl::StatusOr<std::string> Uploads::Name(Incoming::File* file, const std::string& content) {
+  const std::string folder = absl::StrCat("files/", file->project, "/", content);
+  const std::string path = absl::StrCat(folder, "/", file->name);
+  const int64_t limit = limit_of_(file->project);
+  {
+    absl::MutexLock lock(&mu_);
+    Account& account = accounts_[file->project];
+    const int64_t before = SizeOf(Absolute(path));
+    const int64_t kept = account.kept + Counted(file->size) - (before < 0 ? 0 : Counted(before));
+    const int64_t of_others = account.reserved - file->reserved;
+    if (limit > 0 && before < 0 && kept + of_others > limit) {
+      return OverQuota(file->project, account.kept + of_others, limit);
+    }
+    std::error_code code;
+    fs::create_directories(Absolute(folder), code);
+    // What stood there is replaced: this one is known to be whole, and is young.
+    if (!code) fs::rename(file->temporary, Absolute(path), code);
+    if (code) return absl::InternalError(absl::StrCat("cannot keep the file: ", code.message()));
+    account.kept = kept;
+    account.largest = std::max(account.largest, file->size);
+    account.reserved -= std::exchange(file->reserved, 0);
+    account.unreserved -= std::exchange(file->unreserved, 0);
+  }
+  for (const std::string& at :
+       {Absolute(folder), absl::StrCat(folder_, "/", file->project), folder_}) {
+    if (!SyncFolder(at).ok()) return CannotWrite(folder_);
+  }
+  return path;
+}
+
+absl::StatusOr<std::string> Uploads::Copy(const fs::path& source, const std::string& project,
+                                          const std::string& hash) {
+  const auto cannot = [&](absl::string_view why) {
+    return absl::InvalidArgumentError(absl::StrCat(source.string(), " ", why));
+  };
+  const OwnedFd in(::open(source.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat found {};
+  if (in.get() < 0 || ::fstat(in.get(), &found) != 0) return cannot("cannot be read");
+  if (!S_ISREG(found.st_mode)) return cannot("is not a file");  // a pipe may never end
+  const auto incoming = Receive(project, source.filename().string());
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> old(XXH3_createState(),
+                                                                     XXH3_freeState);
+  XXH3_128bits_reset(old.get());
+  std::string piece(kCopiedAtOnce, '\0');
+  while (true) {
+    const ssize_t n = ::read(in.get(), piece.data(), piece.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return cannot("cannot be read");
+    if (n == 0) break;
+    const absl::string_view read(piece.data(), static_cast<size_t>(n));
+    XXH3_128bits_update(old.get(), read.data(), read.size());
+    BATON_RETURN_IF_ERROR(incoming->Append(read));
+  }
+  const XXH128_hash_t digest = XXH3_128bits_digest(old.get());
+  const std::string content = absl::StrCat(absl::Hex(digest.high64, absl::kZeroPad16),
+                                           absl::Hex(digest.low64, absl::kZeroPad16));
+  if (IsHex(hash, 32) && hash != content) {
+    return absl::DataLossError(absl::StrCat(source.string(), " has the XXH3-128 ", content,
+                                            ", and not ", hash, ": it was changed"));
+  }
+  auto kept = incoming->Keep(IsHex(hash, 64) ? hash : "");
+  if (!absl::IsDataLoss(kept.status())) return kept;
+  return absl::DataLossError(absl::StrCat(source.string(), " ", kept.status().message()));
+}
+
+bool Uploads::Touch(const std::string& path) {
+  if (!ParseUploadPath(path).has_value()) return false;
+  absl::MutexLock lock(&mu_);
+  if (SizeOf(Absolute(path)) < 0) return false;
+  ::utimensat(AT_FDCWD, Absolute(path).c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
+  return true;
+}
+
+// Answers the size of what it removed; -1: nothing. The age is read under the lock under which a
+// file gets its name or is touched: whoever was told that it is there finds it there.
+int64_t Uploads::RemoveIfOld(const std::string& path, const std::string& project,
+                             absl::Time young) {
+  const std::string absolute = Absolute(path);
+  absl::MutexLock lock(&mu_);
+  struct stat found {};
+  if (::lstat(absolute.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return -1;
+  if (absl::TimeFromTimespec(found.st_mtim) >= young || ::unlink(absolute.c_str()) != 0) return -1;
+  const fs::path folder = fs::path(absolute).parent_path();
+  // Folders that have other files stay.
+  if (::rmdir(folder.c_str()) == 0 && !project.empty()) ::rmdir(folder.parent_path().c_str());
+  if (!project.empty()) accounts_[project].kept -= Counted(found.st_size);
+  return found.st_size;
+}
+
+Uploads::Removed Uploads::RemoveUnnamed(const NamedUploads& named, absl::Time young,
+                                        const std::function<bool()>& stop) {
+  Removed removed;
+  std::error_code code;
+  for (const auto& top : fs::directory_iterator(folder_, code)) {
+    const std::string project = top.path().filename().string();
+    if (!access::ValidId(project) || !fs::is_directory(top.symlink_status(code))) continue;
+    uint64_t before = 0;
+    {
+      absl::MutexLock lock(&mu_);
+      before = accounts_[project].named;
+    }
+    int64_t kept = 0, largest = 0;
+    const auto look = [&](const fs::path& file, const std::string& owner) {
+      const std::string path = file.lexically_relative(data_root_).string();
+      if (!ParseUploadPath(path).has_value()) return;
+      const int64_t size = named.Has(path, owner) ? -1 : RemoveIfOld(path, owner, young);
+      if (size >= 0) {
+        removed.bytes += size;
+        ++removed.files;
+      } else if (const int64_t stays = SizeOf(file.string()); stays >= 0 && !owner.empty()) {
+        kept += Counted(stays);
+        largest = std::max(largest, stays);
+      }
+    };
+    for (const auto& content : fs::directory_iterator(top.path(), code)) {
+      if (stop()) return removed;
+      look(content.path(), "");  // of an earlier release
+      if (!fs::is_directory(content.symlink_status(code))) continue;
+      for (const auto& file : fs::directory_iterator(content.path(), code)) {
+        look(file.path(), project);
+      }
+    }
+    // Somebody may have removed files by hand.
+    absl::MutexLock lock(&mu_);
+    Account& account = accounts_[project];
+    if (account.named != before) continue;
+    account.kept = kept;
+    account.largest = largest;
+    if (kept == 0 && account.reserved == 0 && account.unreserved == 0) accounts_.erase(project);
+  }
+  return removed;
+}
+
+int64_t Uploads::UsedBytes(const std::string& project) const {
+  absl::MutexLock lock(&mu_);
+  const auto account = accounts_.find(project);
+  return account == accounts_.end() ? 0 : account->second.kept;
+}
+
+}  // namespace baton::controller

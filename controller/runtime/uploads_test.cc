@@ -1,0 +1,337 @@
+#include "controller/runtime/uploads.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "baton/v1/job_service.pb.h"
+#include "controller/runtime/named_uploads.h"
+#include "controller/runtime/upload_path.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::controller {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// Python: hashlib.sha256(b"abc").hexdigest(), the example of FIPS 180-4.
+constexpr char kShaOfAbc[] = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+// Of libxxhash 0.8: XXH3_128bits("abc", 3).
+constexpr char kXxhOfAbc[] = "06b05ab6733a618578af5f94892f3950";
+
+class UploadsTest : public ::testing::Test {
+ protected:
+  UploadsTest() {
+    std::string pattern = (fs::temp_directory_path() / "uploads-XXXXXX").string();
+    root_ = ::mkdtemp(pattern.data());
+    Start();
+  }
+  ~UploadsTest() override {
+    uploads_.reset();
+    fs::remove_all(root_);
+  }
+  void Start() {
+    uploads_ = std::make_unique<Uploads>(root_, [this](const std::string&) { return limit_; });
+    ASSERT_TRUE(uploads_->Open().ok());
+  }
+  absl::StatusOr<std::string> Put(const std::string& project, const std::string& name,
+                                  const std::string& bytes) {
+    const auto incoming = uploads_->Receive(project, name);
+    if (const absl::Status added = incoming->Append(bytes); !added.ok()) return added;
+    return incoming->Keep();
+  }
+  void Write(const std::string& path, const std::string& bytes) const {
+    fs::create_directories(fs::path(root_ + "/" + path).parent_path());
+    std::ofstream(root_ + "/" + path, std::ios::binary) << bytes;
+  }
+  std::string Read(const std::string& path) const {
+    std::ifstream in(root_ + "/" + path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  std::vector<std::string> Files() const {
+    std::vector<std::string> out;
+    for (const auto& entry : fs::recursive_directory_iterator(root_)) {
+      if (!entry.is_directory()) out.push_back(entry.path().lexically_relative(root_).string());
+    }
+    return out;
+  }
+
+  std::string root_;
+  int64_t limit_ = 0;
+  std::unique_ptr<Uploads> uploads_;
+};
+
+TEST_F(UploadsTest, EachProjectHasItsOwnByContent) {
+  const std::string path = absl::StrCat("files/a/", kShaOfAbc, "/x.jsonl");
+  EXPECT_EQ(*Put("a", "../dir/x.jsonl", "abc"), path);
+  EXPECT_EQ(Read(path), "abc");
+  EXPECT_EQ(*Put("a", "x.jsonl", "abc"), path);
+  EXPECT_EQ(*Put("b", "x.jsonl", "abc"), absl::StrCat("files/b/", kShaOfAbc, "/x.jsonl"));
+  EXPECT_EQ(Files().size(), 2u);
+  // A second name of it, e.g. a checkpoint's, does not change with it.
+  EXPECT_EQ(fs::status(root_ + "/" + path).permissions() & fs::perms(0222), fs::perms::none);
+}
+
+TEST_F(UploadsTest, WhatWasDamagedIsPutRightByTheNextUpload) {
+  const std::string path = *Put("a", "x", "abc");
+  fs::remove(root_ + "/" + path);
+  Write(path, "abd");
+  fs::create_hard_link(root_ + "/" + path, root_ + "/second");
+  EXPECT_EQ(*Put("a", "x", "abc"), path);
+  EXPECT_EQ(Read(path), "abc");
+  EXPECT_EQ(Read("second"), "abd");  // nothing is written through other names
+}
+
+TEST_F(UploadsTest, ALinkInItsPlaceIsReplacedAndNotFollowed) {
+  Write("secret", "s");
+  const std::string path = absl::StrCat("files/a/", kShaOfAbc, "/x");
+  fs::create_directories(fs::path(root_ + "/" + path).parent_path());
+  fs::create_symlink(root_ + "/secret", root_ + "/" + path);
+  EXPECT_EQ(*Put("a", "x", "abc"), path);
+  EXPECT_FALSE(fs::is_symlink(root_ + "/" + path));
+  EXPECT_EQ(Read("secret"), "s");
+}
+
+TEST_F(UploadsTest, WhatIsGivenUpLeavesNothing) {
+  limit_ = 100'000;
+  {
+    const auto incoming = uploads_->Receive("a", "x");
+    ASSERT_TRUE(incoming->Append(std::string(90'000, 'x')).ok());
+    EXPECT_EQ(Files().size(), 1u);
+  }
+  EXPECT_THAT(Files(), IsEmpty());
+  EXPECT_EQ(uploads_->UsedBytes("a"), 0);
+  EXPECT_TRUE(Put("a", "y", std::string(90'000, 'y')).ok());
+}
+
+TEST_F(UploadsTest, WhatAnEarlierProcessReceivedInPartIsRemoved) {
+  Write("files/.upload-1-1", "half");
+  Start();
+  EXPECT_THAT(Files(), IsEmpty());
+}
+
+TEST_F(UploadsTest, TheQuotaCountsWhatLiesOnTheDisk) {
+  limit_ = 300'000;
+  ASSERT_TRUE(Put("a", "one", std::string(200'000, '1')).ok());
+  EXPECT_EQ(uploads_->UsedBytes("a"), 200'000);
+  const absl::Status refused = Put("a", "two", std::string(100'001, '2')).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ErrorReason(refused), "QUOTA_UPLOADS");
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("project a take 200000 bytes of 300000"), HasSubstr("delete jobs"),
+                    HasSubstr("baton project set a --max-upload-bytes")));
+  EXPECT_TRUE(Put("b", "two", std::string(100'001, '2')).ok());  // another project's
+  // A file of a byte takes a folder and a name too: 65,536.
+  ASSERT_TRUE(Put("a", "tiny", "t").ok());
+  EXPECT_EQ(uploads_->UsedBytes("a"), 265'536);
+  EXPECT_EQ(ErrorReason(Put("a", "tiny2", "").status()), "QUOTA_UPLOADS");
+  Start();  // a restart counts the same
+  EXPECT_EQ(uploads_->UsedBytes("a"), 265'536);
+  EXPECT_EQ(uploads_->UsedBytes("b"), 100'001);
+  EXPECT_EQ(ErrorReason(Put("a", "tiny2", "").status()), "QUOTA_UPLOADS");
+}
+
+// `baton submit` uploads its files each time.
+TEST_F(UploadsTest, WhatIsThereMayComeAgainThoughTheQuotaIsUsedUp) {
+  limit_ = 200'000;
+  const std::string bytes(200'000, 'x');
+  const std::string path = *Put("a", "x", bytes);
+  EXPECT_EQ(*Put("a", "x", bytes), path);
+  limit_ = 1000;  // lowered since
+  EXPECT_EQ(*Put("a", "x", bytes), path);
+  limit_ = 200'000;
+  EXPECT_EQ(ErrorReason(Put("a", "x", std::string(200'000, 'y')).status()), "QUOTA_UPLOADS");
+  EXPECT_EQ(ErrorReason(Put("a", "other", bytes).status()), "QUOTA_UPLOADS");  // another file
+  EXPECT_EQ(uploads_->UsedBytes("a"), 200'000);
+  EXPECT_EQ(Files().size(), 1u);
+}
+
+TEST_F(UploadsTest, FilesThatArriveTogetherDoNotPassTheQuotaTogether) {
+  limit_ = 1'000'000;
+  const auto first = uploads_->Receive("a", "1");
+  ASSERT_TRUE(first->Append(std::string(600'000, '1')).ok());
+  const auto second = uploads_->Receive("a", "2");
+  ASSERT_TRUE(second->Append(std::string(400'000, '2')).ok());
+  EXPECT_EQ(ErrorReason(second->Append("2")), "QUOTA_UPLOADS");
+  EXPECT_TRUE(first->Keep().ok());
+  EXPECT_TRUE(second->Keep().ok());  // its room was reserved
+
+  limit_ = 2'000'000;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([this, i] {
+      const auto incoming = uploads_->Receive("a", "same");
+      for (int piece = 0; piece < 30; ++piece) {
+        if (!incoming->Append(std::string(10'000, static_cast<char>('a' + i))).ok()) return;
+      }
+      incoming->Keep().IgnoreError();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  int64_t there = 0;
+  for (const std::string& file : Files()) {
+    there += static_cast<int64_t>(fs::file_size(root_ + "/" + file));
+  }
+  EXPECT_EQ(uploads_->UsedBytes("a"), there);
+  EXPECT_LE(there, 2'000'000);
+  // Nothing stays reserved: all that is free can be had, and no byte more.
+  EXPECT_EQ(
+      ErrorReason(
+          Put("a", "rest", std::string(static_cast<size_t>(2'000'001 - there), 'r')).status()),
+      "QUOTA_UPLOADS");
+  EXPECT_TRUE(Put("a", "rest", std::string(static_cast<size_t>(2'000'000 - there), 'r')).ok());
+}
+
+TEST_F(UploadsTest, ACopyHasTheContentThatItsNameSays) {
+  Write("kept/x.jsonl", "abc");
+  const fs::path kept = root_ + "/kept/x.jsonl";
+  const std::string path = absl::StrCat("files/a/", kShaOfAbc, "/x.jsonl");
+  for (const std::string hash : {kShaOfAbc, kXxhOfAbc, "0123"}) {
+    EXPECT_EQ(*uploads_->Copy(kept, "a", hash), path) << hash;
+  }
+  EXPECT_FALSE(fs::equivalent(kept, root_ + "/" + path));  // nobody changes it through the other
+  Write("kept/x.jsonl", "abd");
+  for (const std::string hash : {kShaOfAbc, kXxhOfAbc}) {
+    const absl::Status refused = uploads_->Copy(kept, "b", hash).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kDataLoss) << refused;
+    EXPECT_THAT(std::string(refused.message()), AllOf(HasSubstr(kept.string()), HasSubstr(hash)));
+  }
+  EXPECT_FALSE(fs::exists(root_ + "/files/b"));
+  limit_ = 2;
+  EXPECT_EQ(ErrorReason(uploads_->Copy(kept, "b", "").status()), "QUOTA_UPLOADS");
+  EXPECT_FALSE(uploads_->Copy(root_ + "/kept", "a", "").ok());
+  EXPECT_FALSE(uploads_->Copy(root_ + "/none", "a", "").ok());
+}
+
+class RemovalTest : public UploadsTest {
+ protected:
+  void Age(const std::string& path) const {
+    fs::last_write_time(root_ + "/" + path,
+                        fs::file_time_type::clock::now() - std::chrono::hours(25));
+  }
+  int64_t Remove() {
+    return uploads_->RemoveUnnamed(named_, absl::Now() - absl::Hours(24), [] { return false; })
+        .files;
+  }
+  NamedUploads named_;
+};
+
+TEST_F(RemovalTest, OldOnesThatNobodyNamesGo) {
+  const std::string named = *Put("a", "named", "1"), folder = *Put("a", "in-folder", "2"),
+                    touched = *Put("a", "touched", "3"), again = *Put("a", "again", "4"),
+                    young = *Put("a", "young", "5"), old = *Put("a", "old", "6"),
+                    other = *Put("b", "old", "6");
+  for (const std::string& path : {named, folder, touched, again, old, other}) Age(path);
+  named_.AddPath(root_ + "/" + named, root_);
+  named_.AddPath(fs::path(folder).parent_path().string() + "/", root_);
+  // What a call was told to be there since the names were looked for.
+  EXPECT_TRUE(uploads_->Touch(touched));
+  EXPECT_EQ(*Put("a", "again", "4"), again);
+  EXPECT_EQ(uploads_->UsedBytes("a"), 6 * 65'536);
+  EXPECT_EQ(Remove(), 2);
+  EXPECT_THAT(Files(), ::testing::UnorderedElementsAre(named, folder, touched, again, young));
+  EXPECT_EQ(uploads_->UsedBytes("a"), 5 * 65'536);
+  EXPECT_EQ(uploads_->UsedBytes("b"), 0);
+  EXPECT_FALSE(fs::exists(root_ + "/files/b"));  // nor its folders
+  EXPECT_FALSE(fs::exists(root_ + "/" + fs::path(old).parent_path().string()));
+  EXPECT_FALSE(uploads_->Touch(old));
+  Age(again);
+  EXPECT_EQ(Remove(), 1);
+  EXPECT_EQ(*Put("a", "again", "4"), again);  // and may come again
+}
+
+TEST_F(RemovalTest, OnlyUploadsGo) {
+  const std::string hash(32, '0'), sha(64, '1'), old = "files/" + hash + "/x";
+  const std::vector<std::string> not_uploads = {"files/by-hand/x",
+                                                "files/x",
+                                                "files/a/b/c/x",
+                                                "files/A/" + sha + "/x",
+                                                "files/a/" + sha + "/folder/x",
+                                                "jobs/a/" + sha + "/x"};
+  for (const std::string& path : not_uploads) Write(path, "x");
+  Write(old, "x");
+  for (const std::string& path : Files()) Age(path);
+  // Links are not followed, and stay.
+  fs::create_directory_symlink(root_ + "/jobs/a", root_ + "/files/link");
+  fs::create_symlink(root_ + "/files/x", root_ + "/files/a/" + sha + "/link");
+  named_.unknown.insert("b");
+  EXPECT_EQ(Remove(), 0);  // an old one may be named by a job of b
+  named_.unknown.clear();
+  EXPECT_EQ(Remove(), 1);
+  EXPECT_FALSE(fs::exists(root_ + "/" + old));
+  for (const std::string& path : not_uploads) EXPECT_TRUE(fs::exists(root_ + "/" + path)) << path;
+  EXPECT_TRUE(fs::exists(root_ + "/files/link/" + sha + "/x"));
+  EXPECT_TRUE(fs::is_symlink(root_ + "/files/a/" + sha + "/link"));
+}
+
+TEST_F(RemovalTest, CountsAnewWhatOthersRemoved) {
+  const std::string gone = *Put("a", "gone", "1");
+  ASSERT_TRUE(Put("a", "stays", "2").ok());
+  fs::remove(root_ + "/" + gone);
+  EXPECT_EQ(Remove(), 0);
+  EXPECT_EQ(uploads_->UsedBytes("a"), 65'536);
+}
+
+TEST(NamedUploadsTest, AreWhatAnyTextOfASpecNames) {
+  v1::JobSpec spec;
+  spec.mutable_data()->add_train_files("files/a/1/x");
+  spec.mutable_data()->add_val_files("/root/files/a/2/x");
+  spec.mutable_data()->add_pretrain_files("files/a/../b/3/x");
+  spec.mutable_data()->add_pretrain_files("/elsewhere/files/a/4/x");
+  spec.mutable_model()->set_path("/root/files/a/5/");
+  spec.mutable_reward()->set_working_dir("filesystem");
+  NamedUploads named;
+  named.AddTexts(spec, "/root");
+  EXPECT_THAT(named.paths, ::testing::UnorderedElementsAre("files/a/1/x", "files/a/2/x",
+                                                           "files/b/3/x", "files/a/5"));
+  EXPECT_TRUE(named.Has("files/a/5/x", "a"));
+  EXPECT_FALSE(named.Has("files/a/55/x", "a"));
+  named.unknown.insert("c");
+  EXPECT_TRUE(named.Has("files/c/1/x", "c"));
+  EXPECT_TRUE(named.Has("files/1/x", ""));
+}
+
+TEST(UploadPathTest, HasTheFormOfAnUpload) {
+  const std::string sha(64, 'a'), old(32, '0');
+  const auto now = ParseUploadPath("files/p-1/" + sha + "/x y");
+  ASSERT_TRUE(now.has_value());
+  EXPECT_EQ(now->project, "p-1");
+  EXPECT_EQ(now->content, sha);
+  EXPECT_EQ(now->name, "x y");
+  const auto before = ParseUploadPath("files/" + old + "/x");
+  ASSERT_TRUE(before.has_value());
+  EXPECT_EQ(before->project, "");
+  EXPECT_EQ(before->content, old);
+  const std::vector<std::string> others = {"files/p/" + sha,
+                                           "files/p/" + sha + "/",
+                                           "files/P/" + sha + "/x",
+                                           "files/p/abc/x",
+                                           "files/../" + sha + "/x",
+                                           "/files/p/" + sha + "/x",
+                                           "files/p/" + sha + "/../x",
+                                           "jobs/p/" + sha + "/x",
+                                           "files/" + old,
+                                           "files/" + old + "/x/y",
+                                           "files/0/x",
+                                           ""};
+  for (const std::string& path : others) {
+    EXPECT_FALSE(ParseUploadPath(path).has_value()) << path;
+  }
+}
+
+}  // namespace
+}  // namespace baton::controller
