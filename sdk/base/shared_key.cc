@@ -1,7 +1,6 @@
 #include "sdk/base/shared_key.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,6 +11,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "sdk/base/digest.h"
+#include "sdk/base/private_file.h"
 
 namespace baton {
 namespace {
@@ -27,15 +27,11 @@ absl::Status CannotWrite(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<std::string> ReadKeyFile(absl::string_view flag, const std::string& path) {
-  struct stat info = {};
+  if (absl::Status status = CheckPrivate(flag, path); !status.ok()) return status;
   std::ifstream file(path);
   std::string key;
-  if (::stat(path.c_str(), &info) != 0 || !std::getline(file, key)) {
+  if (!std::getline(file, key)) {
     return absl::NotFoundError(absl::StrCat(flag, ": cannot read a line from ", path));
-  }
-  if ((info.st_mode & S_IROTH) != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(flag, ": everybody may read ", path, "; chmod 600 it"));
   }
   absl::StripAsciiWhitespace(&key);
   if (key.size() >= kLeast) return key;

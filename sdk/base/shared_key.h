@@ -11,8 +11,8 @@
 namespace baton {
 
 /// The first line of `path`, without the space around it. `flag` names the file in messages.
-/// NOT_FOUND: it cannot be read. INVALID_ARGUMENT: fewer than 32 characters, or everybody on the
-/// machine may read it.
+/// Errors of CheckPrivate; NOT_FOUND: it cannot be read; INVALID_ARGUMENT: fewer than 32
+/// characters.
 absl::StatusOr<std::string> ReadKeyFile(absl::string_view flag, const std::string& path);
 
 /// Writes a new key of 64 random digits to `path`, for its owner alone (0600), unless a file is

@@ -57,9 +57,12 @@ TEST_F(SharedKeyTest, WhatIsNoSecretIsRefused) {
   EXPECT_THAT(Refusal(), HasSubstr("--key: cannot read"));
   Write("short\n", 0600);
   EXPECT_THAT(Refusal(), HasSubstr("5 characters"));
-  Write(std::string(40, 'k') + "\n", 0604);
-  EXPECT_THAT(Refusal(), HasSubstr("everybody"));
-  Write(" " + std::string(40, 'k') + " \r\n", 0640);
+  for (const mode_t mode : {0604, 0640, 0620}) {
+    Write(std::string(40, 'k') + "\n", mode);
+    EXPECT_THAT(Refusal(), HasSubstr("--key: others than its owner")) << mode;
+    EXPECT_THAT(Refusal(), HasSubstr("chmod 600 " + file_)) << mode;
+  }
+  Write(" " + std::string(40, 'k') + " \r\n", 0400);
   EXPECT_EQ(ReadKeyFile("--key", file_).value_or(""), std::string(40, 'k'));
 }
 
