@@ -197,6 +197,9 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void TakePromptApart(const TrajectoryInfo& info, v1::Trajectory* payload) const;
   static std::string BatchId(int64_t step, uint64_t incarnation);
   std::string Capability(const std::string& batch_id) const;
+  /// Reads what follows `after`, a piece at a time, until nothing does.
+  void CatchUpEvents(const Feed<v1::JobEvent>::Handle& subscriber, int64_t after);
+  void CatchUpLogs(const Feed<v1::LogEntry>::Handle& subscriber, int64_t after);
   absl::Status WriteHealth() const;
   void AnswerHeldExplains();
   void AppendLog(const std::string& source, const std::string& level, const std::string& message,
