@@ -201,6 +201,9 @@ class Controller : public ControllerInterface {
   absl::Status CheckJobQuota(const std::string& project) const;
   /// The project's own limits, or the controller's.
   StepLimits LimitsOf(const std::string& project) const;
+  /// Of a job that was admitted: a project's own limit, lowered since, ends none that is within
+  /// the controller's.
+  DataLimits DataLimitsOf(const std::string& job) const;
 
   // controller_drains.cc.
   absl::Status ReadDrains();

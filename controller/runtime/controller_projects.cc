@@ -1,4 +1,5 @@
 // Controller: quotas and shares of projects.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -82,6 +83,15 @@ StepLimits Controller::LimitsOf(const std::string& project) const {
   StepLimits limits = options_.step_limits;
   if (own.max_step_responses() > 0) limits.responses = own.max_step_responses();
   if (own.max_step_tokens() > 0) limits.tokens = own.max_step_tokens();
+  return limits;
+}
+
+DataLimits Controller::DataLimitsOf(const std::string& job) const {
+  DataLimits limits;
+  limits.bytes = options_.max_data_bytes;
+  limits.steps = LimitsOf(access::ProjectOf(job));
+  limits.steps.responses = std::max(limits.steps.responses, options_.step_limits.responses);
+  limits.steps.tokens = std::max(limits.steps.tokens, options_.step_limits.tokens);
   return limits;
 }
 
