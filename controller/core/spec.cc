@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "controller/algorithms/estimator_spec.h"
+#include "controller/core/check_counts.h"
 #include "controller/core/check_dataflow.h"
 #include "controller/core/check_placement.h"
 #include "controller/core/fill_pools.h"
@@ -511,6 +512,7 @@ CheckedSpec CheckSpec(const v1::JobSpec& spec) {
     check.Fail("kind", "is missing; one of: rl, sft, reward_model");
     return out;
   }
+  if (!CheckCounts(spec, &out.violations)) return out;
   CheckModel(effective, check);
   CheckData(effective, check);
   v1::ResourcesSpec* resources = effective->mutable_resources();

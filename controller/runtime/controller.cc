@@ -90,6 +90,7 @@ absl::Status Controller::Restore() {
   context_.core = options_.core;
   context_.kept = {options_.kept_events, options_.kept_logs, options_.kept_metrics};
   context_.relay_key = options_.relay_key;
+  context_.data_limits = [this](const std::string& job) { return DataLimitsOf(job); };
   if (epoch.has_value() && !absl::SimpleAtoi(*epoch, &context_.epoch)) {
     return absl::DataLossError(absl::StrCat("the store's epoch '", *epoch, "' is not a number"));
   }

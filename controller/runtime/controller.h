@@ -219,6 +219,9 @@ class Controller : public ControllerInterface {
   /// The project's own limits, or the controller's.
   StepLimits LimitsOf(const std::string& project) const;
   int64_t UploadLimitOf(const std::string& project) const;
+  /// Of a job that was admitted: a project's own limit, lowered since, ends none that is within
+  /// the controller's.
+  DataLimits DataLimitsOf(const std::string& job) const;
 
   // controller_drains.cc.
   absl::Status ReadDrains();

@@ -15,6 +15,7 @@
 #include "controller/core/spec.h"
 #include "controller/core/step_size.h"
 #include "controller/runtime/controller.h"
+#include "controller/runtime/data_files.h"
 #include "controller/runtime/folders.h"
 #include "controller/runtime/job_folders.h"
 #include "controller/runtime/model_config.h"
@@ -109,7 +110,6 @@ std::vector<v1::FieldViolation> Controller::CheckFiles(v1::JobSpec* effective,
   auto check = [&](const std::string& field, google::protobuf::RepeatedPtrField<std::string>* files,
                    const DataSetOptions& options) -> uint64_t {
     std::vector<std::string> paths;
-    uint64_t bytes = 0;
     for (std::string& file : *files) {
       const absl::Status open = OpenDataFile(project, &file);
       if (!open.ok()) {
@@ -118,23 +118,8 @@ std::vector<v1::FieldViolation> Controller::CheckFiles(v1::JobSpec* effective,
       }
       paths.push_back(absl::StartsWith(file, "/") ? file
                                                   : absl::StrCat(options_.data_root, "/", file));
-      std::error_code code;
-      if (!fs::exists(paths.back(), code)) continue;   // reading it says so
-      if (!fs::is_regular_file(paths.back(), code)) {  // a pipe or a device may never end
-        out.push_back(Violation(field, absl::StrCat(paths.back(), " is not a file")));
-        return 0;
-      }
-      bytes += fs::file_size(paths.back(), code);
     }
-    if (bytes > options_.max_data_bytes) {
-      out.push_back(Violation(
-          field, absl::StrCat("the files have ", bytes, " bytes together, at most ",
-                              options_.max_data_bytes,
-                              ", for the controller holds them in memory; give fewer or smaller "
-                              "ones, or start it with a larger --max-data-bytes")));
-      return 0;
-    }
-    const DataSet data = ReadDataSet(paths, options);
+    const DataSet data = ReadDataFiles(paths, options, options_.max_data_bytes);
     for (const std::string& problem : data.problems) out.push_back(Violation(field, problem));
     return data.examples.size();
   };

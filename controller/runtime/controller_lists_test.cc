@@ -48,6 +48,10 @@ class WatchedStore : public store::Store {
     auto answer = rows_.Scan(table, options);
     absl::MutexLock lock(&mu_);
     scanned_[std::string(table)] += answer.ok() ? answer->size() : 0;
+    if (answer.ok()) {
+      size_t& largest = largest_scan_[std::string(table)];
+      largest = std::max(largest, answer->size());
+    }
     ++waiting_;
     const auto may_go = [this, &table]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return held_ != table; };
     mu_.Await(absl::Condition(&may_go));
@@ -69,6 +73,10 @@ class WatchedStore : public store::Store {
     absl::MutexLock lock(&mu_);
     return std::exchange(scanned_[table], 0);
   }
+  size_t largest_scan(const std::string& table) {
+    absl::MutexLock lock(&mu_);
+    return largest_scan_[table];
+  }
   size_t largest_commit() {
     absl::MutexLock lock(&mu_);
     return largest_commit_;
@@ -80,7 +88,8 @@ class WatchedStore : public store::Store {
   std::string held_ ABSL_GUARDED_BY(mu_);
   int waiting_ ABSL_GUARDED_BY(mu_) = 0;
   size_t largest_commit_ ABSL_GUARDED_BY(mu_) = 0;
-  std::map<std::string, size_t> scanned_ ABSL_GUARDED_BY(mu_);  // rows, by table
+  std::map<std::string, size_t> scanned_ ABSL_GUARDED_BY(mu_);       // rows, by table
+  std::map<std::string, size_t> largest_scan_ ABSL_GUARDED_BY(mu_);  // likewise
 };
 
 class ControllerListsTest : public ::testing::Test {
@@ -305,6 +314,66 @@ TEST_F(ControllerListsTest, JobsWorkersAndProjectsHavePages) {
 }
 
 // Every reader is busy with a list that does not end.
+// The numbers of events, or of lines, as they come.
+class NumbersSink : public EventSink, public LogSink {
+ public:
+  bool OnEvent(const v1::JobEvent& event) override { return Take(event.revision()); }
+  bool OnEntry(const v1::LogEntry& entry) override { return Take(entry.sequence()); }
+  void OnEnd(absl::Status) override {}
+  std::vector<int64_t> Await(size_t count) {
+    absl::MutexLock lock(&mu_);
+    const auto all = [this, count]()
+                         ABSL_NO_THREAD_SAFETY_ANALYSIS { return numbers_.size() >= count; };
+    mu_.AwaitWithTimeout(absl::Condition(&all), absl::Seconds(10));
+    return numbers_;
+  }
+
+ private:
+  bool Take(int64_t number) {
+    absl::MutexLock lock(&mu_);
+    numbers_.push_back(number);
+    return true;
+  }
+  absl::Mutex mu_;
+  std::vector<int64_t> numbers_ ABSL_GUARDED_BY(mu_);
+};
+
+TEST_F(ControllerListsTest, AHistoryIsReadAPieceAtATime) {
+  constexpr int64_t kEntries = 1700;
+  ASSERT_TRUE(Create("long").ok());
+  const std::string name = "projects/default/jobs/long";
+  std::vector<store::Write> writes;
+  std::vector<int64_t> expected;
+  for (int64_t number = 1; number <= kEntries; ++number) {
+    expected.push_back(number);
+    v1::JobEvent event;
+    event.set_revision(number);
+    event.set_type("step");
+    v1::LogEntry line;
+    line.set_sequence(number);
+    const auto key = NumberKey(name, static_cast<uint64_t>(number));
+    writes.push_back({kEventTable, key, event.SerializeAsString()});
+    writes.push_back({kLogTable, key, line.SerializeAsString()});
+  }
+  store_->Commit(std::move(writes), [](const absl::Status&) {});
+  const auto events = std::make_shared<NumbersSink>(), lines = std::make_shared<NumbersSink>();
+  v1::WatchJobRequest watch;
+  watch.set_name("long");
+  const auto watching = controller_->WatchJob(watch, events);
+  EXPECT_EQ(events->Await(expected.size()), expected);
+  v1::ReadLogsRequest read;
+  read.set_name("long");
+  const auto reading = controller_->ReadLogs(read, lines);
+  EXPECT_EQ(lines->Await(expected.size()), expected);
+  EXPECT_LE(store_->largest_scan(kEventTable), 500u);
+  EXPECT_LE(store_->largest_scan(kLogTable), 500u);
+  // From within the second piece.
+  watch.set_after_revision(700);
+  const auto later = std::make_shared<NumbersSink>();
+  const auto resumed = controller_->WatchJob(watch, later);
+  EXPECT_EQ(later->Await(1000), std::vector<int64_t>(expected.begin() + 700, expected.end()));
+}
+
 TEST_F(ControllerListsTest, AListHoldsUpNothingThatIsWritten) {
   ASSERT_TRUE(Create("j").ok());
   WriteMetrics(kJobName, 3);

@@ -1,4 +1,5 @@
 // Controller: quotas and shares of projects.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -91,6 +92,15 @@ StepLimits Controller::LimitsOf(const std::string& project) const {
 int64_t Controller::UploadLimitOf(const std::string& project) const {
   const int64_t own = ProjectNamed(project).max_upload_bytes();
   return own > 0 ? own : options_.max_upload_bytes;
+}
+
+DataLimits Controller::DataLimitsOf(const std::string& job) const {
+  DataLimits limits;
+  limits.bytes = options_.max_data_bytes;
+  limits.steps = LimitsOf(access::ProjectOf(job));
+  limits.steps.responses = std::max(limits.steps.responses, options_.step_limits.responses);
+  limits.steps.tokens = std::max(limits.steps.tokens, options_.step_limits.tokens);
+  return limits;
 }
 
 // RESOURCE_EXHAUSTED when the project has as many unfinished jobs as it may.

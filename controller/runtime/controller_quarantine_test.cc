@@ -302,7 +302,7 @@ TEST_F(ControllerQuarantineTest, ASpecWhoseProductIsTooLargeIsRefused) {
   EXPECT_THAT(std::string(create().message()),
               HasSubstr("= 17,544 tokens of an evaluation, at most 16,512"));
   request.mutable_spec()->mutable_data()->set_val_files(0, "/dev/zero");
-  EXPECT_THAT(std::string(create().message()), HasSubstr("/dev/zero is not a file"));
+  EXPECT_THAT(std::string(create().message()), HasSubstr("/dev/zero: is not a file"));
   ControllerOptions small;
   small.max_data_bytes = 10;
   Start(std::move(small));

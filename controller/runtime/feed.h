@@ -32,7 +32,18 @@ class Feed {
 
   void Add(Handle subscriber) { subscribers_.push_back(std::move(subscriber)); }
 
-  /// The history was read; `ended` when nothing will follow.
+  /// A part of the history was read, and more follows. False: do not read on, nobody listens.
+  bool CatchUp(const Handle& subscriber, const std::vector<Entry>& part) {
+    bool open = subscriber->alive();
+    if (!open) Remove(subscriber, absl::CancelledError("gone"));
+    for (size_t i = 0; open && i < part.size(); ++i) {
+      open = Deliver(*subscriber, part[i]);
+      if (!open) Remove(subscriber, SlowStatus());
+    }
+    return open;
+  }
+
+  /// The rest of the history was read; `ended` when nothing will follow.
   void CaughtUp(const Handle& subscriber, const std::vector<Entry>& history, bool ended) {
     bool open = true;
     for (const Entry& entry : history) open = open && Deliver(*subscriber, entry);

@@ -55,6 +55,27 @@ TEST(FeedTest, HistoryComesBeforeWhatArrivedMeanwhile) {
   EXPECT_THAT(watcher.ends, IsEmpty());
 }
 
+TEST(FeedTest, AHistoryMayComeInParts) {
+  NoteFeed feed;
+  Watcher watcher, slow, gone;
+  auto handle = watcher.Handle(), cut = slow.Handle(), left = gone.Handle();
+  for (const auto& each : {handle, cut, left}) feed.Add(each);
+  slow.capacity = 1;
+  gone.alive = false;
+  const std::vector<Note> part = {{1, "one"}, {2, "two"}};
+  EXPECT_TRUE(feed.CatchUp(handle, part));
+  EXPECT_FALSE(feed.CatchUp(cut, part));
+  EXPECT_FALSE(feed.CatchUp(left, part));
+  EXPECT_THAT(slow.ends, ElementsAre(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(gone.ends, ElementsAre(absl::StatusCode::kCancelled));
+  EXPECT_THAT(gone.seen, IsEmpty());
+  feed.Publish({4, "four"});  // waits for its place
+  EXPECT_THAT(watcher.seen, ElementsAre("one", "two"));
+  feed.CaughtUp(handle, {{3, "three"}}, false);
+  EXPECT_THAT(watcher.seen, ElementsAre("one", "two", "three", "four"));
+  EXPECT_EQ(feed.size(), 1u);
+}
+
 TEST(FeedTest, NothingComesTwiceAndNothingOld) {
   NoteFeed feed;
   Watcher watcher;

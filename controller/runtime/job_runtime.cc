@@ -17,6 +17,9 @@
 namespace baton::controller {
 namespace {
 
+// Rows of a history that are in memory together, for each who reads it.
+constexpr size_t kHistoryAtOnce = 500;
+
 // Lines of workers that may wait for the store; more are dropped and counted.
 constexpr size_t kMaxWorkerLines = 1000;
 
@@ -39,11 +42,13 @@ v1::Wait WaitForStore(const absl::Status& health) {
   return wait;
 }
 
+// The next entries after `after`, kHistoryAtOnce at most.
 template <typename Entry>
 absl::StatusOr<std::vector<Entry>> ReadHistory(store::Store& store, const char* table,
                                                const std::string& job, int64_t after) {
-  const uint64_t begin = after < 0 ? 0 : static_cast<uint64_t>(after) + 1;
-  auto rows = store.Scan(table, NumberRange(job, begin));
+  store::ScanOptions scan = NumberRange(job, after < 0 ? 0 : static_cast<uint64_t>(after) + 1);
+  scan.limit = kHistoryAtOnce;
+  auto rows = store.Scan(table, scan);
   if (!rows.ok()) return rows.status();
   std::vector<Entry> out;
   for (const store::Row& row : *rows) {
@@ -381,32 +386,39 @@ std::unique_ptr<Subscription> JobRuntime::Watch(int64_t after_revision,
   subscriber->last = after_revision;
   OnStrand([this, subscriber, after_revision] {
     events_.Add(subscriber);
-    OnReaders([this, subscriber, after_revision] {
-      auto history =
-          ReadHistory<v1::JobEvent>(*context_->store, kEventTable, name_, after_revision);
-      OnStrand([this, subscriber, after_revision, history = std::move(history)]() mutable {
-        if (!history.ok()) return events_.Failed(subscriber, history.status());
-        if (after_revision > 0 && !history->empty() &&
-            history->front().revision() > after_revision + 1) {
-          return events_.Failed(subscriber,
-                                MakeError(absl::StatusCode::kOutOfRange, "REVISION_COMPACTED",
-                                          absl::StrCat("the events after revision ", after_revision,
-                                                       " are no longer kept; the oldest is ",
-                                                       history->front().revision(),
-                                                       " (0 asks for all that are kept)")));
-        }
-        if (set_aside_) {  // the end that no row tells
-          v1::JobEvent& end = history->emplace_back();
-          end.set_revision(core_.Brief().revision() + 1);
-          end.set_type("state");
-          end.set_state(core_.state());
-          end.set_message(core_.Brief().error().message());
-        }
-        events_.CaughtUp(subscriber, *history, IsTerminal(state()));
-      });
-    });
+    CatchUpEvents(subscriber, after_revision);
   });
   return std::make_unique<LiveSubscription>(std::move(alive));
+}
+
+void JobRuntime::CatchUpEvents(const Feed<v1::JobEvent>::Handle& subscriber, int64_t after) {
+  OnReaders([this, subscriber, after] {
+    auto history = ReadHistory<v1::JobEvent>(*context_->store, kEventTable, name_, after);
+    OnStrand([this, subscriber, after, history = std::move(history)]() mutable {
+      if (!history.ok()) return events_.Failed(subscriber, history.status());
+      if (after > 0 && !history->empty() && history->front().revision() > after + 1) {
+        return events_.Failed(subscriber,
+                              MakeError(absl::StatusCode::kOutOfRange, "REVISION_COMPACTED",
+                                        absl::StrCat("the events after revision ", after,
+                                                     " are no longer kept; the oldest is ",
+                                                     history->front().revision(),
+                                                     " (0 asks for all that are kept)")));
+      }
+      if (history->size() == kHistoryAtOnce) {
+        const int64_t last = history->back().revision();
+        if (events_.CatchUp(subscriber, *history)) CatchUpEvents(subscriber, last);
+        return;
+      }
+      if (set_aside_) {  // the end that no row tells
+        v1::JobEvent& end = history->emplace_back();
+        end.set_revision(core_.Brief().revision() + 1);
+        end.set_type("state");
+        end.set_state(core_.state());
+        end.set_message(core_.Brief().error().message());
+      }
+      events_.CaughtUp(subscriber, *history, IsTerminal(state()));
+    });
+  });
 }
 
 std::unique_ptr<Subscription> JobRuntime::ReadLogs(int64_t after, bool follow,
@@ -421,15 +433,23 @@ std::unique_ptr<Subscription> JobRuntime::ReadLogs(int64_t after, bool follow,
   subscriber->follow = follow;
   OnStrand([this, subscriber, after] {
     logs_.Add(subscriber);
-    OnReaders([this, subscriber, after] {
-      auto history = ReadHistory<v1::LogEntry>(*context_->store, kLogTable, name_, after);
-      OnStrand([this, subscriber, history = std::move(history)] {
-        if (!history.ok()) return logs_.Failed(subscriber, history.status());
-        logs_.CaughtUp(subscriber, *history, logs_ended_);
-      });
-    });
+    CatchUpLogs(subscriber, after);
   });
   return std::make_unique<LiveSubscription>(std::move(alive));
+}
+
+void JobRuntime::CatchUpLogs(const Feed<v1::LogEntry>::Handle& subscriber, int64_t after) {
+  OnReaders([this, subscriber, after] {
+    auto history = ReadHistory<v1::LogEntry>(*context_->store, kLogTable, name_, after);
+    OnStrand([this, subscriber, history = std::move(history)] {
+      if (!history.ok()) return logs_.Failed(subscriber, history.status());
+      if (history->size() < kHistoryAtOnce) {
+        return logs_.CaughtUp(subscriber, *history, logs_ended_);
+      }
+      const int64_t last = history->back().sequence();
+      if (logs_.CatchUp(subscriber, *history)) CatchUpLogs(subscriber, last);
+    });
+  });
 }
 
 void JobRuntime::AppendLog(const std::string& source, const std::string& level,

@@ -26,6 +26,7 @@
 #include "controller/experience/experience_log.h"
 #include "controller/runtime/checkpoint_files.h"
 #include "controller/runtime/controller_interface.h"
+#include "controller/runtime/data_files.h"
 #include "controller/runtime/feed.h"
 #include "controller/runtime/gate.h"
 #include "controller/runtime/job_rows.h"
@@ -49,6 +50,8 @@ struct RuntimeContext {
   RestoreMarks* marks = nullptr;  ///< Null: nobody asks in whose turn the controller died.
   std::string data_root;
   KeptRows kept;
+  /// What data files of a job may be by now; thread-safe. Null: anything.
+  std::function<DataLimits(const std::string& job)> data_limits;
   bool sync_payloads = false;  ///< Before the rows that name them are committed.
   std::string secret;          ///< Makes capabilities that nobody can guess.
   std::string relay_key;       ///< … and those that relays ask for; empty: none is given.
@@ -197,6 +200,9 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void TakePromptApart(const TrajectoryInfo& info, v1::Trajectory* payload) const;
   static std::string BatchId(int64_t step, uint64_t incarnation);
   std::string Capability(const std::string& batch_id) const;
+  /// Reads what follows `after`, a piece at a time, until nothing does.
+  void CatchUpEvents(const Feed<v1::JobEvent>::Handle& subscriber, int64_t after);
+  void CatchUpLogs(const Feed<v1::LogEntry>::Handle& subscriber, int64_t after);
   absl::Status WriteHealth() const;
   void AnswerHeldExplains();
   void AppendLog(const std::string& source, const std::string& level, const std::string& message,

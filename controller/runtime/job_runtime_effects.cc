@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "boost/asio/steady_timer.hpp"
 #include "controller/runtime/batch_builder.h"
+#include "controller/runtime/data_files.h"
 #include "controller/runtime/folders.h"
 #include "controller/runtime/job_runtime.h"
 #include "controller/runtime/tables.h"
@@ -20,18 +21,6 @@
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
-namespace {
-
-std::vector<std::string> AbsolutePaths(const std::string& data_root,
-                                       const google::protobuf::RepeatedPtrField<std::string>& in) {
-  std::vector<std::string> out;
-  for (const std::string& path : in) {
-    out.push_back(absl::StartsWith(path, "/") ? path : absl::StrCat(data_root, "/", path));
-  }
-  return out;
-}
-
-}  // namespace
 
 // ---- Tasks --------------------------------------------------------------------------------
 
@@ -216,24 +205,16 @@ void JobRuntime::Do(const LoadData&) {
   const v1::JobSpec spec = core_.effective_spec();
   OnDisk([this, spec, marks = restoring_ ? context_->marks : nullptr] {
     const auto mark = marks != nullptr ? marks->On(name_) : RestoreMarks::Mark();
-    const auto read = [&](const auto& files, bool held_out) {
-      return std::make_shared<DataSet>(
-          ReadDataSet(AbsolutePaths(context_->data_root, files), OptionsOf(spec.kind(), held_out)));
-    };
-    auto train = read(spec.data().train_files(), /*held_out=*/false);
-    auto val = read(spec.data().val_files(), /*held_out=*/true);
-    auto pretrain = std::make_shared<DataSet>(
-        ReadDataSet(AbsolutePaths(context_->data_root, spec.data().pretrain_files()),
-                    OptionsOf(v1::JOB_KIND_SFT, /*held_out=*/false)));
+    const DataLimits limits = context_->data_limits ? context_->data_limits(name_) : DataLimits();
+    JobData read = ReadJobData(spec, context_->data_root, limits);
     DataLoaded loaded;
-    std::vector<std::string> problems = train->problems;
-    for (const auto& other : {val, pretrain}) {
-      problems.insert(problems.end(), other->problems.begin(), other->problems.end());
-    }
-    if (!problems.empty()) {
+    if (!read.problems.empty()) {
       loaded.status = absl::InvalidArgumentError(
-          absl::StrCat("the data cannot be used:\n  ", absl::StrJoin(problems, "\n  ")));
+          absl::StrCat("the data cannot be used:\n  ", absl::StrJoin(read.problems, "\n  ")));
     }
+    const auto train = std::make_shared<const DataSet>(std::move(read.train));
+    const auto val = std::make_shared<const DataSet>(std::move(read.val));
+    const auto pretrain = std::make_shared<const DataSet>(std::move(read.pretrain));
     loaded.train_size = train->examples.size();
     loaded.val_size = val->examples.size();
     for (const Example& example : val->examples) loaded.val_sources.push_back(example.source);

@@ -1,0 +1,168 @@
+#include "controller/runtime/data_files.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "controller/runtime/controller.h"
+#include "controller/runtime/controller_testing.h"
+#include "controller/store/sqlite_store.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace baton::controller {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr char kGrownJob[] = "projects/default/jobs/running";
+
+class DataFilesTest : public ::testing::Test {
+ protected:
+  DataFilesTest() {
+    std::string pattern = (fs::temp_directory_path() / "data-files-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~DataFilesTest() override {
+    controller_.reset();
+    fs::remove_all(folder_);
+  }
+
+  std::string WriteLines(const std::string& name, int count) const {
+    const std::string path = folder_ + "/" + name;
+    std::ofstream out(path);
+    for (int i = 0; i < count; ++i) out << "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n";
+    return path;
+  }
+  absl::Status Open(ControllerOptions options) {
+    auto store = store::SqliteStore::Open(folder_ + "/baton.db");
+    if (!store.ok()) return store.status();
+    options.data_root = folder_;
+    options.store = *std::move(store);
+    auto controller = Controller::Create(std::move(options));
+    if (controller.ok()) controller_ = *std::move(controller);
+    return controller.status();
+  }
+
+  std::string folder_;
+  std::unique_ptr<Controller> controller_;
+};
+
+TEST_F(DataFilesTest, AListThatIsTooLargeIsNotRead) {
+  const std::vector<std::string> paths = {WriteLines("a", 10), WriteLines("b", 5)};
+  const uint64_t bytes = fs::file_size(paths[0]) + fs::file_size(paths[1]);
+  const DataSet whole = ReadDataFiles(paths, {}, bytes);
+  EXPECT_THAT(whole.problems, IsEmpty());
+  EXPECT_EQ(whole.examples.size(), 15u);
+  const DataSet large = ReadDataFiles(paths, {}, bytes - 1);
+  EXPECT_THAT(large.problems,
+              ElementsAre(HasSubstr(
+                  absl::StrCat("the files have ", bytes, " bytes together, at most ", bytes - 1))));
+  EXPECT_TRUE(large.examples.empty());
+  const DataSet absent = ReadDataFiles({folder_ + "/absent"}, {}, bytes);
+  EXPECT_THAT(absent.problems, ElementsAre(HasSubstr(folder_ + "/absent: cannot be opened")));
+}
+
+TEST_F(DataFilesTest, EachListOfAJobIsBoundedAndItsEvaluationToo) {
+  v1::JobSpec spec;
+  spec.set_kind(v1::JOB_KIND_RL);
+  spec.mutable_data()->add_train_files(WriteLines("train", 100));
+  spec.mutable_data()->add_val_files("val");  // below the data root
+  WriteLines("val", 30);
+  spec.mutable_data()->set_max_prompt_length(6);
+  spec.mutable_data()->set_max_response_length(4);
+  spec.mutable_rollout()->mutable_val()->set_n(2);
+  DataLimits limits;
+  limits.steps.responses = 60;
+  limits.steps.tokens = 600;
+  const JobData good = ReadJobData(spec, folder_, limits);
+  EXPECT_THAT(good.problems, IsEmpty());
+  EXPECT_EQ(good.train.examples.size(), 100u);
+  EXPECT_EQ(good.val.examples.size(), 30u);
+
+  limits.bytes = fs::file_size(folder_ + "/val");
+  EXPECT_THAT(ReadJobData(spec, folder_, limits).problems,
+              ElementsAre(HasSubstr("spec.data.train_files: the files have ")));
+  limits.bytes *= 1000;
+  WriteLines("val", 31);
+  EXPECT_THAT(ReadJobData(spec, folder_, limits).problems,
+              ElementsAre(HasSubstr("spec.data.val_files: examples of spec.data.val_files x "
+                                    "spec.rollout.val.n = 62 responses of an evaluation")));
+  limits.steps.responses = 62;
+  EXPECT_THAT(ReadJobData(spec, folder_, limits).problems,
+              ElementsAre(HasSubstr("= 620 tokens of an evaluation, at most 600")));
+}
+
+// What a job's watchers hear.
+class EndOfRunning : public EventSink {
+ public:
+  bool OnEvent(const v1::JobEvent& event) override {
+    absl::MutexLock lock(&mu_);
+    if (event.type() == "state") state_ = event;
+    return true;
+  }
+  void OnEnd(absl::Status) override {}
+  /// The state that follows RUNNING.
+  v1::JobEvent Await() {
+    absl::MutexLock lock(&mu_);
+    const auto over = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+      return state_.state() == v1::Job::STATE_STOPPING || state_.state() == v1::Job::STATE_FAILED;
+    };
+    mu_.AwaitWithTimeout(absl::Condition(&over), absl::Seconds(20));
+    return state_;
+  }
+
+ private:
+  absl::Mutex mu_;
+  v1::JobEvent state_ ABSL_GUARDED_BY(mu_);
+};
+
+// A data root with a job in its fifth step, made by an earlier program.
+TEST_F(DataFilesTest, AJobWhoseFilesGrewFailsAtTheRestartAndNobodyElse) {
+  const char* source = std::getenv("BATON_SOURCE_DIR");
+  fs::copy(absl::StrCat(source == nullptr ? "." : source, "/controller/store/testdata/v3"), folder_,
+           fs::copy_options::recursive);
+  for (const auto& entry : fs::recursive_directory_iterator(folder_)) {
+    fs::permissions(entry, fs::perms::owner_all, fs::perm_options::add);
+  }
+  fs::path train;
+  for (const auto& entry : fs::recursive_directory_iterator(folder_ + "/files")) {
+    if (entry.is_regular_file()) train = entry.path();
+  }
+  std::ifstream in(train);
+  const std::string before((std::istreambuf_iterator<char>(in)), {});
+  {
+    std::ofstream out(train);
+    for (int i = 0; i < 1000; ++i) out << before;
+  }
+  ControllerOptions options;
+  options.max_data_bytes = 10 * before.size();
+  ASSERT_TRUE(Open(std::move(options)).ok());
+  const auto sink = std::make_shared<EndOfRunning>();
+  v1::WatchJobRequest watch;
+  watch.set_name(kGrownJob);
+  const auto subscription = controller_->WatchJob(watch, sink);
+  const v1::JobEvent end = sink->Await();
+  EXPECT_THAT(end.message(), HasSubstr("the data cannot be used"));
+  EXPECT_THAT(end.message(), HasSubstr(absl::StrCat("spec.data.train_files: the files have ",
+                                                    1000 * before.size(), " bytes together")));
+  EXPECT_THAT(end.message(), HasSubstr("--max-data-bytes"));
+  v1::GetJobRequest get;
+  get.set_name("projects/default/jobs/ended");
+  const auto other = Wait<v1::Job>([&](auto done) { controller_->GetJob(get, done); });
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(other->state(), v1::Job::STATE_SUCCEEDED);
+  EXPECT_TRUE(controller_->Ready().ok());
+}
+
+}  // namespace
+}  // namespace baton::controller
