@@ -1,6 +1,7 @@
 #include "tests/simulation/invariants.h"
 
 #include <algorithm>
+#include <map>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
@@ -21,9 +22,17 @@ std::string BatchIsWhole(const v1::JobSpec& spec, const JobHistory& history,
     }
     found.push_back(t.id);
   }
-  // Which groups are left out depends on the weights, and these on every reward before.
-  const bool known = spec.reward().has_error_reward() || !history.scored_by_error;
-  if (found == expected || !known) return "";
+  if (found == expected) return "";
+  if (!spec.reward().has_error_reward() && history.scored_by_error) {
+    // What is left out depends on the weights, and these on every reward before: it may be any
+    // response, while enough are left of its group.
+    std::map<uint64_t, size_t> left;
+    for (const auto& t : batch.trajectories) ++left[t.draw];
+    for (const auto& [draw, count] : left) {
+      if (count < LeastInGroup(spec)) return absl::StrCat("of draw ", draw, " too few are left");
+    }
+    return std::is_sorted(found.begin(), found.end()) ? "" : "the batch is not in order";
+  }
   return absl::StrCat("the batch of step ", batch.step, " has ", found.size(), " trajectories, ",
                       found.empty() ? "" : TrajectoryName(found.front()),
                       " first, not in order the ", expected.size(), " of an undisturbed run, ",

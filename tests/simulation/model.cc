@@ -16,12 +16,6 @@ namespace {
 
 constexpr char kFailingRewards[] = "failing-rewards";  // a label of the spec
 
-// So many responses to a prompt are trained on together, or none.
-size_t LeastInGroup(const v1::JobSpec& spec) {
-  const bool compared = spec.algorithm().preset() != "ppo";  // with each other
-  return compared && spec.rollout().n() > 1 ? 2 : 1;
-}
-
 // The responses to one prompt that have a reward.
 std::vector<Payload> GroupOf(const v1::JobSpec& spec, uint64_t weights, uint64_t prompt,
                              uint64_t draw) {
@@ -170,6 +164,11 @@ std::optional<double> RewardOf(const v1::JobSpec& spec, const Payload& response)
   if (!RewardFails(spec, response)) return response.reward;
   if (!spec.reward().has_error_reward()) return std::nullopt;
   return spec.reward().error_reward();
+}
+
+size_t LeastInGroup(const v1::JobSpec& spec) {
+  const bool compared = spec.algorithm().preset() != "ppo";  // with each other
+  return compared && spec.rollout().n() > 1 ? 2 : 1;
 }
 
 ExpectedRun ExpectRun(const v1::JobSpec& effective, int64_t steps, const std::string& role) {

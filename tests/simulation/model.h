@@ -5,6 +5,7 @@
 #ifndef BATON_TESTS_SIMULATION_MODEL_H_
 #define BATON_TESTS_SIMULATION_MODEL_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -71,6 +72,8 @@ Payload Example(uint64_t draw, uint64_t prompt);
 /// Drops groups as the job's spec wants, in the order of ids.
 std::vector<Payload> Filter(const v1::JobSpec& spec, const std::vector<Payload>& batch);
 uint64_t Train(uint64_t weights, const std::vector<Payload>& batch);
+/// So many responses to a prompt are trained on together, or none.
+size_t LeastInGroup(const v1::JobSpec& spec);
 /// An undisturbed run after so many steps.
 struct ExpectedRun {
   uint64_t weights = 0;        ///< Of the role asked for.

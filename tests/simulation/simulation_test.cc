@@ -2,6 +2,7 @@
 // (simulate_mutants proves the rules against whole runs; here stand those that no mutation
 // reaches.)
 #include <set>
+#include <utility>
 
 #include "gtest/gtest.h"
 #include "tests/simulation/disk.h"
@@ -195,6 +196,33 @@ TEST(LogFilesTest, APowerCutTakesWhatWasNotSynced) {
   }
   EXPECT_EQ(lost, torn);
   EXPECT_EQ(lost, (std::set<uint64_t>{0, 1, 2, 3, 4}));
+}
+
+TEST(InvariantsTest, ABatchHoldsWholeGroups) {
+  JobPlan plan;
+  plan.error_reward = false;
+  const v1::JobSpec spec = SpecOf(plan);  // two samples of each of two prompts
+  controller::BuildBatch batch;
+  batch.step = 1;
+  for (const Payload& p : ExpectRun(spec, 1).batch) {
+    controller::TrajectoryInfo info;
+    info.id = p.id;
+    info.draw = p.draw;
+    info.state = controller::TrajectoryState::kReady;
+    batch.trajectories.push_back(info);
+  }
+  ASSERT_EQ(batch.trajectories.size(), 4u);
+  JobHistory history;
+  EXPECT_EQ(BatchIsWhole(spec, history, batch), "");
+  controller::BuildBatch group = batch, part = batch, other = batch;
+  group.trajectories.resize(2);
+  EXPECT_NE(BatchIsWhole(spec, history, group), "");
+  part.trajectories.resize(3);
+  std::swap(other.trajectories[0], other.trajectories[3]);
+  history.scored_by_error = true;
+  EXPECT_EQ(BatchIsWhole(spec, history, group), "") << "a worker's failures took the other";
+  EXPECT_NE(BatchIsWhole(spec, history, part), "");
+  EXPECT_NE(BatchIsWhole(spec, history, other), "");
 }
 
 TEST(InvariantsTest, ABatchHoldsRewardsAlone) {
