@@ -25,9 +25,11 @@ constexpr int kTries = 5;
 // Everything that rows name stands in these.
 constexpr const char* kFolders[] = {"jobs", "files"};
 
-// A checkpoint that is being written, an upload under way.
+// A checkpoint that is being written, an upload under way, a job's folder that is made or removed.
 bool IsUnfinished(const fs::path& path) {
-  return path.extension() == ".tmp" || absl::StartsWith(path.filename().string(), ".upload-");
+  const std::string name = path.filename().string();
+  return path.extension() == ".tmp" || absl::StartsWith(name, ".upload-") ||
+         absl::StartsWith(name, ".staging-") || absl::StartsWith(name, ".deleted-");
 }
 
 // Gives the file a second name, unless it has that already. One that vanished meanwhile is none.
@@ -66,10 +68,29 @@ absl::Status KeepAll(const fs::path& data_root, const fs::path& folder) {
   return absl::OkStatus();
 }
 
+// Removes the kept folders of jobs that were deleted meanwhile: they would keep the jobs' names
+// from being used again. Folders of jobs that the store does not know, and that are there, stay.
+void DropDeletedJobs(const fs::path& data_root, const fs::path& folder,
+                     const std::vector<store::Row>& rows) {
+  std::error_code code;
+  for (const auto& project : fs::directory_iterator(folder / "jobs", code)) {
+    for (const auto& job : fs::directory_iterator(project.path(), code)) {
+      const std::string name = absl::StrCat("projects/", project.path().filename().string(),
+                                            "/jobs/", job.path().filename().string());
+      const bool known = std::any_of(rows.begin(), rows.end(),
+                                     [&](const store::Row& row) { return row.key == name; });
+      std::error_code gone;
+      if (known || fs::exists(data_root / job.path().lexically_relative(folder), gone)) continue;
+      fs::remove_all(job.path(), gone);
+    }
+  }
+}
+
 // Whether every checkpoint that the copied rows name was kept.
 absl::StatusOr<bool> HasAllCheckpoints(const fs::path& data_root, const fs::path& folder) {
   BATON_ASSIGN_OR_RETURN(const auto copy, store::SqliteStore::Open(folder / "baton.db"));
   BATON_ASSIGN_OR_RETURN(const auto rows, copy->Scan(kJobTable, {}));
+  DropDeletedJobs(data_root, folder, rows);
   for (const store::Row& stored : rows) {
     store::v1::JobRow row;
     if (!row.ParseFromString(stored.value)) continue;  // nor does the controller read it
