@@ -1,4 +1,4 @@
-// Workers, leases and the queue: who may have whom.
+// Workers, leases and the queue: which job gets which workers.
 //
 // Pure. A worker is granted to one job at a time, for one seat: a role, or several that share it,
 // which are named together, joined by "+". Jobs are served by priority,
@@ -119,9 +119,9 @@ class ClusterCore {
   void Expect(const std::string& job, const std::string& worker, const std::string& roles,
               absl::Time now);
   /// An operator drains a worker: it stays so, whatever becomes of its lease and its process, until
-  /// OnUndrain. NotFound for a worker nobody knows.
+  /// OnUndrain. NotFound for an unknown worker.
   absl::StatusOr<ClusterEffects> OnDrain(const std::string& worker, absl::Time now);
-  /// Takes any drain back. NotFound for a worker nobody knows.
+  /// Takes any drain back. NotFound for an unknown worker.
   absl::StatusOr<ClusterEffects> OnUndrain(const std::string& worker);
   /// A restarted controller: an operator drained it, whether it attaches or not.
   void KeepDrained(const std::string& worker, const std::string& reason);
@@ -180,7 +180,7 @@ class ClusterCore {
   bool Serve(const std::string& job, Supply& supply, ClusterEffects& effects);
   int HeldBy(const std::string& project) const;
   void Lose(const std::string& id, const std::string& reason, ClusterEffects& effects);
-  /// Names the jobs of `job`'s own project; what other projects run is nobody else's matter.
+  /// Names jobs of `job`'s own project only: a user does not see what other projects run.
   std::string WhoHas(const std::string& roles, const std::string& job,
                      const std::map<std::string, std::string>& features) const;
   static void Drain(Worker& worker, const std::string& reason);
