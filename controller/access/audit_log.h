@@ -22,9 +22,9 @@ struct AuditEntry {
 };
 
 struct AuditOptions {
-  std::string path;  ///< Of what callers did, who showed a token.
-  /// Of calls without a token that opens anything, which anybody can make: so that they push
-  /// nothing out of the other.
+  std::string path;  ///< Log of calls with a valid token.
+  /// Log of calls without one. Anybody can make such calls, so they have a file of their own: they
+  /// cannot rotate entries out of the other.
   std::string refusals_path;
   size_t max_waiting = 8192;        ///< Entries; more are dropped, and counted in the log.
   double refusals_per_second = 10;  ///< Of the refusals; more are counted in the next one.
@@ -41,7 +41,7 @@ class AuditLog {
   virtual ~AuditLog() = default;
   /// Does not wait for the disk.
   virtual void Write(AuditEntry entry) = 0;
-  /// The same for a caller whom nobody knows. A rate is kept to, by the entries' own times.
+  /// The same for a caller without a valid token. Limits the rate, by the entries' own times.
   virtual void WriteUnknown(AuditEntry entry) = 0;
   /// Waits until what was written before is in the files.
   virtual void Flush() = 0;

@@ -9,7 +9,7 @@
 namespace baton::api {
 namespace {
 
-constexpr char kNoToken[] = " ";  // is nobody's
+constexpr char kNoToken[] = " ";  // no token is like this
 
 // The token shown; empty: none.
 std::string BearerOf(const grpc::ServerContextBase& context) {

@@ -23,7 +23,7 @@ class OpenStreams {
   /// Ends a call: with the status, as far as its peer still reads. Called again every period while
   /// the place is held; must not block.
   using Cut = std::function<void(const absl::Status& status)>;
-  /// Whoever drops it says that the call has ended. It may outlive the OpenStreams.
+  /// Held while the call goes on; dropping it ends the entry. It may outlive the OpenStreams.
   using Place = std::shared_ptr<const void>;
 
   explicit OpenStreams(std::shared_ptr<const access::TokenBook> tokens,

@@ -23,7 +23,7 @@ namespace baton::api {
 /// Bytes that wait in several outboxes together. Thread-safe.
 class OutboxBudget {
  public:
-  /// While more than `total_bytes` wait, whoever has more than `share_bytes` of them is too slow.
+  /// While more than `total_bytes` wait, a stream with more than `share_bytes` of them is too slow.
   OutboxBudget(size_t total_bytes, size_t share_bytes)
       : total_bytes_(total_bytes), share_bytes_(share_bytes) {}
 
@@ -54,7 +54,7 @@ inline int64_t NumberOf(const v1::JobEvent& event) { return event.revision(); }
 inline int64_t NumberOf(const v1::LogEntry& entry) { return entry.sequence(); }
 
 /// Writes what is pushed, in order, one write under way at a time. Lives until gRPC is done with
-/// it and nobody else holds it. Thread-safe.
+/// it and no other code holds it. Thread-safe.
 template <typename Message>
 class OutboxReactor : public grpc::ServerWriteReactor<Message>,
                       public std::enable_shared_from_this<OutboxReactor<Message>> {

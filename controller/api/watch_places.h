@@ -17,7 +17,7 @@ namespace baton::api {
 /// Thread-safe. A place outlives the places' keeper.
 class WatchPlaces {
  public:
-  /// Whoever holds the last copy gives the place back by dropping it.
+  /// The place is given back when the last copy is dropped.
   using Place = std::shared_ptr<const void>;
 
   /// RESOURCE_EXHAUSTED (QUOTA_WATCHES) when `limit` of `project` are taken; 0: no limit.

@@ -12,8 +12,8 @@
 namespace baton::controller {
 
 /// Every problem of the graph of a spec of kind rl whose defaults are filled in: names that are
-/// missing or given twice, a cycle, an input that nobody produces, a role that cannot train, an
-/// estimator, loss or option that does not exist, what an estimator needs and nobody makes, sizes
+/// missing or given twice, a cycle, an input that no node produces, a role that cannot train, an
+/// estimator, loss or option that does not exist, what an estimator needs and no node makes, sizes
 /// that do not divide. Fields are paths from `spec.dataflow`; where the graph is a preset's, from
 /// the part of the spec that it was made of. Pure.
 void CheckDataflow(const v1::JobSpec& effective, const v1::Dataflow& dataflow,

@@ -1,4 +1,4 @@
-// Workers, leases and the queue: who may have whom.
+// Workers, leases and the queue: which job gets which workers.
 //
 // Pure. A worker is granted to one job at a time, for one seat: a role, or several that share it,
 // which are named together, joined by "+". Jobs are served by priority,
@@ -191,7 +191,7 @@ class ClusterCore {
   bool Serve(const std::string& job, Supply& supply, ClusterEffects& effects);
   int HeldBy(const std::string& project) const;
   void Lose(const std::string& id, const std::string& reason, ClusterEffects& effects);
-  /// Names the jobs of `job`'s own project; what other projects run is nobody else's matter.
+  /// Names jobs of `job`'s own project only: a user does not see what other projects run.
   std::string WhoHas(const std::string& roles, const std::string& job,
                      const std::map<std::string, std::string>& features) const;
   static void Drain(Worker& worker, const std::string& reason);

@@ -133,8 +133,8 @@ bool ClusterCore::Serve(const std::string& job, Supply& supply, ClusterEffects& 
   for (const auto& [roles, count] : seats) {
     int found = 0;
     const std::vector<std::string> all = RolesOfSeat(roles);
-    // Whoever let a deadline pass comes last; then whoever plays the fewest other roles is taken
-    // first, so that versatile workers stay free.
+    // A worker that let a deadline pass comes last. Among the others the one that plays the fewest
+    // other roles is taken first, so that versatile workers stay free.
     std::vector<std::tuple<int, int, std::string>> candidates;
     examined_ += static_cast<int64_t>(supply.free.size());
     for (const std::string& id : supply.free) {
@@ -174,8 +174,8 @@ bool ClusterCore::Serve(const std::string& job, Supply& supply, ClusterEffects& 
   return !chosen.empty();
 }
 
-// Whoever was served changes the shares: so who is next is worked out anew each time. What fails
-// with these free workers fails with fewer of them, too.
+// Serving a job changes the shares of the projects, so the next job is chosen anew each time. A
+// need that fails with these free workers fails with fewer of them, too.
 void ClusterCore::Match(ClusterEffects& effects) {
   if (in_turn_) {
     changed_ = true;

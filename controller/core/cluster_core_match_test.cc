@@ -230,7 +230,7 @@ TEST_F(CappedQueueTest, EventsCostNoMoreTheMoreJobsWait) {
   EXPECT_LE(before, kJobs * 10);
 }
 
-// Jobs of which each would fit alone are found without those that do not.
+// A job that fits is found without looking at the thousands before it that do not.
 TEST_F(CappedQueueTest, AJobThatFitsIsFoundBehindThousandsThatDoNot) {
   for (int i = 0; i < kJobs; ++i) Need(i);
   const int64_t before = core_.examined();

@@ -35,7 +35,7 @@ std::vector<SeatedWorker> ClusterCore::ChainFor(const std::string& job, const Wo
   return {};
 }
 
-// What free workers can do for it was granted before; so a chain has somebody who moves.
+// Free workers that fit were granted before this, so each chain moves at least one worker.
 void ClusterCore::Reseat(absl::Time now, ClusterEffects& effects) {
   std::vector<std::string> blocked;
   for (const auto& [job, need] : needs_.needs()) {

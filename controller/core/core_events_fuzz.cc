@@ -1,7 +1,7 @@
 // Events in any order, with any references, doubled or never: the rules of the cores hold.
 //
 // The first byte chooses between one job whose queue says anything, and two jobs that share the
-// real queue, whose own rules are checked against a plain model of who has whom.
+// real queue, whose own rules are checked against a plain model of which job has which worker.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -99,7 +99,7 @@ class Cluster {
         return Restart();
       default:
         Take(core_->OnTick(now_));
-        // Whose lease ended without a job is nobody any more.
+        // A worker whose lease ended without a job is forgotten.
         return;
     }
   }

@@ -160,7 +160,7 @@ struct DropTrajectories {
   uint64_t end = 0;
   uint32_t before_file = 0;
 };
-/// Payloads in memory that nobody will ask for again.
+/// Payloads in memory that are not needed any more.
 struct DropPayloads {
   std::vector<uint64_t> trajectories;
 };

@@ -1,6 +1,6 @@
 // For fuzz targets: one JobCore, and a world around it that a fuzzer's bytes decide.
 //
-// Workers answer late, twice, wrongly or never, and say what nobody asked. What the controller
+// Workers answer late, twice, wrongly or never, and say what was not asked. What the controller
 // does for itself (reading data, building batches, renaming checkpoints, keeping rows) is honest:
 // late or failing, but never made up. After every event the rules of the core are checked; a
 // broken one ends the process with its name.
@@ -37,7 +37,7 @@ class FuzzedJob {
   FuzzedJob(const store::v1::JobRow& row, const Rows& rows, FuzzedDataProvider* input);
 
   /// Told of the effects that are for the queue: NeedWorkers, ReturnWorker, LeaveQueue. Without it
-  /// the job is its own queue, which grants whom it likes.
+  /// the job is its own queue, which grants any worker.
   void SetQueue(std::function<void(const Effect&)> queue) { queue_ = std::move(queue); }
 
   void Start(absl::Time now);

@@ -30,7 +30,7 @@ void JobCore::On(const PayloadLost& event) {
       " cannot be read (", event.reason, "); generated again with the same draw"));
   for (TrajectoryInfo* trajectory : lost) GenerateAnew(*trajectory);
   if (Commanded(TaskKind::kUpdate)) {
-    // A rank may have made the step, and then nobody holds the weights that sampled it.
+    // A rank may have made the step already: no rank then holds the weights that sampled it.
     return RecoverTrainer(actor_group().role, "what its update consumes is lost");
   }
   if (phase_ == Phase::kBatch) SetPhase(Phase::kGenerate);

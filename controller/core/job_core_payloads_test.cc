@@ -100,7 +100,7 @@ TEST(PayloadLostTest, WhoeverReadsIt) {
 }
 
 // A controller that restarts in the middle of an update reads the batch again: its ranks may have
-// made the step, so nobody can sample with the weights before it.
+// made the step, so no rank has the weights before it to sample with.
 TEST(PayloadLostTest, InTheMiddleOfAnUpdateTheTrainerGoesBackToItsCheckpoint) {
   SimulatedJob world(Seeded(6));
   while (world.core().step() < 3 || world.UnderWay(TaskKind::kUpdate).empty()) {

@@ -37,7 +37,7 @@ bool WasStopped(const SimulatedJob& world, const std::string& worker, const Task
 }
 
 // A rollout hangs through two controllers and wakes up under the third one with tokens of an
-// evaluation. What it says before that controller knows its trajectories belongs to nobody, and the
+// evaluation. What it says before that controller knows its trajectories is of no task, and the
 // next evaluation, whose responses have the same names, begins without tokens.
 TEST(WorldsTest, TokensOfAnEarlierEvaluationAreNotGoneOnWith) {
   SimulatedJob world(FourSteps(3));
@@ -252,7 +252,7 @@ TEST(WorldsTest, AWorkerThatDoesNotHoldItsRoleIsALostOne) {
   }
 }
 
-// A worker that moves to another seat leaves its role first, and the job asks for nobody: the queue
+// A worker that moves to another seat leaves its role first, and the job asks for none: the queue
 // has found who takes its place.
 TEST(WorldsTest, AWorkerThatMovesLeavesItsRole) {
   SimulatedJob world(FourSteps(9));

@@ -17,7 +17,7 @@ inline std::map<std::string, std::string> NeededFeatures(const v1::JobSpec& effe
   return {{"reward", kRewardCommandFeature}};
 }
 
-/// How a worker comes to offer it, for people: " (…)"; empty: nobody knows.
+/// How a worker comes to offer it, for people: " (…)"; empty: unknown.
 inline std::string FeatureRemedy(absl::string_view feature) {
   return feature == kRewardCommandFeature
              ? " (they run no reward.command; start them with --allow-commands, and see their logs)"

@@ -96,8 +96,8 @@ std::vector<std::string> Told(const ClusterEffects& effects) {
   return told;
 }
 
-// A versatile worker that came back was given a rollout's seat; nobody else plays what then
-// is missing of a group, and a rollout is free: a job waited like this for ever.
+// A versatile worker that came back was given a rollout's seat; no other worker plays what
+// is then missing of a group, and a rollout is free: a job waited like this for ever.
 class ReseatTest : public ::testing::Test {
  protected:
   ReseatTest() {

@@ -41,8 +41,8 @@ class RolloutManager {
   void SetOpen(bool open) { open_ = open; }
   bool has_worker(const std::string& worker) const { return workers_.count(worker) > 0; }
 
-  /// Queues a trajectory; `group` names its prompt group. `avoid` gets it only when nobody else
-  /// has room.
+  /// Queues a trajectory; `group` names its prompt group. `avoid` gets it only when no other
+  /// worker has room.
   void Enqueue(uint64_t trajectory, uint64_t group, const std::string& avoid = "");
   /// Puts it before all others: it was running already.
   void EnqueueFirst(uint64_t trajectory, uint64_t group);

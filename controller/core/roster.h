@@ -45,7 +45,7 @@ struct Slot {
 /// Several roles that share workers: one of them works at a time.
 struct SharedPool {
   std::vector<std::string> roles;  ///< Who is first is served first.
-  std::string turn;                ///< Whose it is; "": nobody has work.
+  std::string turn;                ///< The role that works; "": none has work.
   absl::Time since;                ///< Of the turn.
 };
 
@@ -94,7 +94,7 @@ class Roster {
   std::vector<SharedPool>& shared() { return shared_; }
   /// The shared pool of a role; null: it has workers of its own.
   const SharedPool* SharedBy(absl::string_view role) const;
-  /// Nobody in it is still expected after a restart: who is not back may be at work.
+  /// No worker in it is still expected after a restart: one that is not back may be at work.
   bool AllBack(const SharedPool& pool) const;
   /// Actor and rollouts share their workers: the rollouts sample the very weights that are trained.
   bool hybrid() const { return hybrid_; }

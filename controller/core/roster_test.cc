@@ -48,7 +48,7 @@ TEST(RosterTest, RolesThatShareWithNobodyHaveSeatsOfTheirOwn) {
   EXPECT_FALSE(roster.hybrid());
 }
 
-// The critic has one slot and the actor two: their pool has two seats, of which one is the actor's.
+// The critic has one slot and the actor two: their pool has two seats, one of them the actor's.
 TEST(RosterTest, APoolHasAsManySeatsAsItsLargestRole) {
   Roster roster = Make(R"(kind: JOB_KIND_RL
     resources { rollout_workers: 1 reward_workers: 1 pools { roles: "actor" roles: "critic" }
@@ -64,7 +64,7 @@ TEST(RosterTest, APoolHasAsManySeatsAsItsLargestRole) {
   EXPECT_EQ(roster.Find("w", "critic")->rank, 0u);
   EXPECT_EQ(roster.Find("w", "reward"), nullptr);
   EXPECT_EQ(roster.FirstOf("actor"), "w");
-  // A seat is free when nobody has any of its slots.
+  // A seat is free when no worker has any of its slots.
   roster.Find("w", "critic")->state = SlotState::kEmpty;
   EXPECT_EQ(roster.FreeSeat("actor+critic").size(), 0u);
   EXPECT_EQ(roster.SharedBy("actor")->roles.size(), 2u);

@@ -291,7 +291,7 @@ void SimulatedJob::Do(const StartTask& start) {
     const auto* lost = std::get_if<WorkerLost>(&e);
     return lost != nullptr && lost->worker == start.worker;
   });
-  if (dying || away_.count(start.worker) > 0) return;  // nobody hears it
+  if (dying || away_.count(start.worker) > 0) return;  // it is gone and hears nothing
   EXPECT_EQ(alive_.count(start.worker), 1u)
       << MethodName(start.ref.kind) << " for a worker the job does not have";
   TaskDone done;

@@ -125,7 +125,7 @@ class Run {
     records_.push_back({*at, payload});
   }
 
-  // A location that nobody gave: an error, or a record that is whole.
+  // A location that the log never gave: an error, or a record that is whole.
   void ReadAnywhere() {
     Location at{input_->ConsumeIntegralInRange<uint32_t>(0, 4),
                 input_->ConsumeIntegralInRange<uint64_t>(0, 400),

@@ -27,13 +27,16 @@ constexpr int kTries = 5;
 // Everything that rows name stands in these.
 constexpr const char* kFolders[] = {"jobs", "files"};
 
-// A checkpoint that is being written (jobs/PROJECT/JOB/checkpoints/NAME.tmp), an upload under way
-// (files/.upload-…), by its path below the data root. Uploads that are kept have such names as
-// their users give them, among checkpoints' data too.
+// A checkpoint that is being written (jobs/PROJECT/JOB/checkpoints/NAME.tmp), a job's folder that is
+// made or removed (jobs/PROJECT/.staging-…, .deleted-…), an upload under way (files/.upload-…), by
+// its path below the data root. Uploads that are kept have such names as their users give them,
+// among checkpoints' data too.
 bool IsUnfinished(const fs::path& path) {
   const auto parts = std::distance(path.begin(), path.end());
-  if (*path.begin() == "jobs") return parts == 5 && path.extension() == ".tmp";
-  return parts == 2 && absl::StartsWith(path.filename().string(), ".upload-");
+  const std::string name = path.filename().string();
+  if (*path.begin() == "files") return parts == 2 && absl::StartsWith(name, ".upload-");
+  const bool moves = absl::StartsWith(name, ".staging-") || absl::StartsWith(name, ".deleted-");
+  return (parts == 3 && moves) || (parts == 5 && path.extension() == ".tmp");
 }
 
 // Gives the file a second name, unless it has that already. One that vanished meanwhile is none.
@@ -72,10 +75,29 @@ absl::Status KeepAll(const fs::path& data_root, const fs::path& folder) {
   return absl::OkStatus();
 }
 
+// Removes the kept folders of jobs that were deleted meanwhile: they would keep the jobs' names
+// from being used again. Folders of jobs that the store does not know, and that are there, stay.
+void DropDeletedJobs(const fs::path& data_root, const fs::path& folder,
+                     const std::vector<store::Row>& rows) {
+  std::error_code code;
+  for (const auto& project : fs::directory_iterator(folder / "jobs", code)) {
+    for (const auto& job : fs::directory_iterator(project.path(), code)) {
+      const std::string name = absl::StrCat("projects/", project.path().filename().string(),
+                                            "/jobs/", job.path().filename().string());
+      const bool known = std::any_of(rows.begin(), rows.end(),
+                                     [&](const store::Row& row) { return row.key == name; });
+      std::error_code gone;
+      if (known || fs::exists(data_root / job.path().lexically_relative(folder), gone)) continue;
+      fs::remove_all(job.path(), gone);
+    }
+  }
+}
+
 // Whether every checkpoint that the copied rows name was kept.
 absl::StatusOr<bool> HasAllCheckpoints(const fs::path& data_root, const fs::path& folder) {
   BATON_ASSIGN_OR_RETURN(const auto copy, store::SqliteStore::Open(folder / "baton.db"));
   BATON_ASSIGN_OR_RETURN(const auto rows, copy->Scan(kJobTable, {}));
+  DropDeletedJobs(data_root, folder, rows);
   for (const store::Row& stored : rows) {
     store::v1::JobRow row;
     if (!row.ParseFromString(stored.value)) continue;  // nor does the controller read it

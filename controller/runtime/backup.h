@@ -1,6 +1,6 @@
 // One consistent copy of everything that the controller keeps, taken while it runs.
 //
-// The files that rows name are linked under a folder of their own, where nobody deletes them; then
+// The files that rows name are linked under a folder of their own, where no job deletes them; then
 // the database is copied; then what came meanwhile is linked too. A checkpoint that the copied rows
 // name and that is not there any more means that all begins anew.
 #ifndef BATON_CONTROLLER_RUNTIME_BACKUP_H_

@@ -143,6 +143,19 @@ class MovingStore : public store::MemoryStore {
   int copies_ = 0;
 };
 
+// A folder without a job's row would keep the name from being used where the backup is restored.
+TEST_F(BackupTest, AJobThatIsDeletedMeanwhileLeavesNothing) {
+  WriteUnder("jobs/p/j/experience/00000001.log", "records");
+  WriteUnder("jobs/p/lost/checkpoints/step-3/job.json", "{}");  // of no job that the store knows
+  WriteUnder("jobs/p/.deleted-old/checkpoints/step-3/job.json", "{}");
+  WriteUnder("jobs/p/.staging-1-1/model/config.json", "{}");
+  MovingStore moving(store_.get(), [&](int) { fs::remove_all(root_ + "/jobs/p/j"); });
+  auto set = BackupSet::Make(root_, moving);
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_EQ(PathsOf(**set),
+            (std::set<std::string>{"baton.db", "jobs/p/lost/checkpoints/step-3/job.json"}));
+}
+
 TEST_F(BackupTest, BeginsAnewWhenACheckpointWentMeanwhile) {
   PutJobAt(3);  // committed, and its folder already given way to the next one
   MovingStore moving(store_.get(), [&](int copy) {

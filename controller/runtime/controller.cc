@@ -106,6 +106,7 @@ absl::Status Controller::Restore() {
   BATON_ASSIGN_OR_RETURN(marks_, RestoreMarks::Open(options_.data_root + "/restoring"));
   context_.marks = marks_.get();
   BATON_ASSIGN_OR_RETURN(const auto restored, RestoreJobs());
+  BATON_RETURN_IF_ERROR(FinishRemovals());
   CleanJobFolders(options_.data_root + "/jobs", [this](const std::string& job) {
     const size_t slash = job.find('/');
     absl::MutexLock lock(&mu_);
@@ -165,7 +166,7 @@ Controller::~Controller() {
   disk_.join();
   readers_.join();
   remover_.join();
-  store_.reset();  // nobody commits any more; what was committed is written
+  store_.reset();  // no thread commits any more; what was committed is written
   absl::MutexLock lock(&mu_);
   jobs_.clear();
 }

@@ -43,7 +43,7 @@ struct ControllerOptions {
   /// is below `allowed_paths`.
   bool confine_paths = false;
   std::vector<std::string> allowed_paths;
-  /// Shared with the relays, which then want a capability of whoever publishes; empty: with none.
+  /// Shared with the relays, which then ask a publisher for a capability; empty: with none.
   std::string relay_key;
   StepLimits step_limits;                       ///< Of projects that have none of their own.
   uint64_t max_data_bytes = uint64_t{8} << 30;  ///< Of one list of files of a spec.
@@ -184,6 +184,7 @@ class Controller : public ControllerInterface {
 
   void Delete(const std::shared_ptr<JobRuntime>& job, const JobRuntime::ExtraRow& extra,
               const Callback<v1::Job>& done);
+  absl::Status FinishRemovals();
   absl::StatusOr<std::vector<store::Write>> RowsOf(const std::string& name, size_t limit);
   absl::Status ReadRequests();
   template <typename T>

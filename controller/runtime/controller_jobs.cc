@@ -7,7 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "controller/access/caller.h"
 #include "controller/runtime/controller.h"
+#include "controller/runtime/job_folders.h"
 #include "controller/runtime/tables.h"
+#include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 
@@ -98,7 +100,8 @@ void Controller::DeleteJob(v1::DeleteJobRequest request, Callback<v1::DeleteJobR
 
 // The name is free again when nothing of the job is left: a new job of that name must not meet
 // the old one's rows or files, nor their removal. The job's own row goes last, so that a controller
-// that dies meanwhile still has the job, and it can be deleted again.
+// that dies meanwhile still has the job, and it can be deleted again. One that dies after that
+// finds what is left of the folder (FinishRemovals).
 void Controller::Delete(const std::shared_ptr<JobRuntime>& job, const JobRuntime::ExtraRow& extra,
                         const Callback<v1::Job>& done) {
   auto rows = RowsOf(job->name(), kDeletedAtOnce);
@@ -116,6 +119,15 @@ void Controller::Delete(const std::shared_ptr<JobRuntime>& job, const JobRuntime
   std::vector<store::Write> last = {{kJobTable, job->name(), std::nullopt},
                                     {kSpecTable, job->name(), std::nullopt},
                                     {kRestoreTable, job->name(), std::nullopt}};
+  store::v1::RemovalRow removal;
+  removal.set_uid(job->uid());
+  last.push_back({kRemovalTable, job->name(), removal.SerializeAsString()});
+  if (const absl::Status marked =
+          MarkDeleted(JobRuntime::Directory(options_.data_root, job->name()), job->uid());
+      !marked.ok()) {
+    Log(LogLevel::kWarn, "if the controller dies now, the folder of a deleted job stays",
+        {{"job", job->name()}, {"error", marked.message()}});
+  }
   {
     absl::MutexLock lock(&mu_);
     for (const std::string& key : requests_of_[job->name()]) {
@@ -126,7 +138,14 @@ void Controller::Delete(const std::shared_ptr<JobRuntime>& job, const JobRuntime
   store_->Commit(std::move(last), [this, job, done](absl::Status status) {
     if (!status.ok()) return done(status);
     job->Hide();
-    job->RemoveFiles([this, job, done] {
+    job->RemoveFiles([this, job, done](const absl::Status& removed) {
+      if (removed.ok()) {
+        store_->Commit({{kRemovalTable, job->name(), std::nullopt}}, store::Durability::kProcess,
+                       [](const absl::Status&) {});
+      } else {
+        Log(LogLevel::kWarn, "the folder of a deleted job stays until the next start",
+            {{"job", job->name()}, {"error", removed.message()}});
+      }
       {
         absl::MutexLock lock(&mu_);
         jobs_.erase(job->name());
@@ -137,6 +156,34 @@ void Controller::Delete(const std::shared_ptr<JobRuntime>& job, const JobRuntime
       done(v1::Job());
     });
   });
+}
+
+// Jobs whose deletion was committed, and not the removal of their folders: a crash came between.
+// A folder without that job's mark was put there since, and stays.
+absl::Status Controller::FinishRemovals() {
+  BATON_ASSIGN_OR_RETURN(const auto rows, store_->Scan(kRemovalTable, {}));
+  std::vector<store::Write> over;
+  for (const store::Row& stored : rows) {
+    store::v1::RemovalRow removal;
+    bool known = false;
+    {
+      absl::MutexLock lock(&mu_);
+      known = jobs_.count(stored.key) > 0;
+    }
+    if (!known && access::ValidResource(stored.key) && removal.ParseFromString(stored.value)) {
+      const std::string folder = JobRuntime::Directory(options_.data_root, stored.key);
+      if (IsMarkedDeleted(folder, removal.uid())) {
+        const absl::Status removed = RemoveJobFolder(folder);
+        Log(removed.ok() ? LogLevel::kInfo : LogLevel::kWarn,
+            removed.ok() ? "removed the folder of a deleted job"
+                         : "the folder of a deleted job stays until the next start",
+            {{"job", stored.key}, {"folder", folder}, {"error", removed.message()}});
+        if (!removed.ok()) continue;
+      }
+    }
+    over.push_back({kRemovalTable, stored.key, std::nullopt});
+  }
+  return over.empty() ? absl::OkStatus() : CommitNow(std::move(over));
 }
 
 // Deletions of at most `limit` rows below a job's name; empty: there are none left.

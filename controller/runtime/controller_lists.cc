@@ -41,6 +41,12 @@ absl::Status ScanPieces(store::Store& store, const char* table, store::ScanOptio
   }
 }
 
+// Where a page begins of a list whose numbers go down: at the first number below this.
+absl::StatusOr<int64_t> NumberBefore(const Page& page) {
+  if (page.first()) return std::numeric_limits<int64_t>::max();
+  return page.NumberAfter();
+}
+
 // Reads payloads one after the other, each on the job's disk strand. Keeps itself alive.
 struct PayloadReader : std::enable_shared_from_this<PayloadReader> {
   explicit PayloadReader(Page asked) : page(std::move(asked)) {}
@@ -163,19 +169,15 @@ void Controller::ListJobs(v1::ListJobsRequest request, Callback<v1::ListJobsResp
   const std::string prefix = project == "-" ? "" : FullJobName("", project);
   const auto page = Page::Read(request, 100, kMostItems);
   if (!page.ok()) return done(page.status());
-  int64_t before = std::numeric_limits<int64_t>::max();
-  if (!page->first()) {
-    const auto last = page->NumberAfter();
-    if (!last.ok()) return done(last.status());
-    before = *last;
-  }
+  const auto before = NumberBefore(*page);
+  if (!before.ok()) return done(before.status());
   std::vector<std::pair<int64_t, std::shared_ptr<JobRuntime>>> found;
   {
     absl::MutexLock lock(&mu_);
     for (auto it = jobs_.lower_bound(prefix);
          it != jobs_.end() && absl::StartsWith(it->first, prefix); ++it) {
       const int64_t order = order_.at(it->first);
-      if (order < before && it->second->visible()) found.emplace_back(order, it->second);
+      if (order < *before && it->second->visible()) found.emplace_back(order, it->second);
     }
   }
   std::sort(found.rbegin(), found.rend());
@@ -238,13 +240,9 @@ void Controller::ListCheckpoints(v1::ListCheckpointsRequest request,
   if (!job.ok()) return done(job.status());
   auto page = Page::Read(request, kMostItems, kMostItems);
   if (!page.ok()) return done(page.status());
-  int64_t before = std::numeric_limits<int64_t>::max();
-  if (!page->first()) {
-    const auto last = page->NumberAfter();
-    if (!last.ok()) return done(last.status());
-    before = *last;
-  }
-  (*job)->Checkpoints([page = *std::move(page), before,
+  const auto before = NumberBefore(*page);
+  if (!before.ok()) return done(before.status());
+  (*job)->Checkpoints([page = *std::move(page), before = *before,
                        done = std::move(done)](absl::StatusOr<std::vector<v1::Checkpoint>> all) {
     v1::ListCheckpointsResponse answer;
     for (auto it = all->rbegin(); it != all->rend(); ++it) {  // newest first

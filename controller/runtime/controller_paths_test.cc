@@ -174,7 +174,7 @@ TEST_F(ControllerPathsTest, LinksInACheckpointLeadNowhere) {
   EXPECT_EQ(ErrorReason(GoOn(from.string())), "PATH");
 }
 
-// A checkpoint's spec is text of whoever wrote its job.json.
+// A checkpoint's spec is untrusted text: a user may have written its job.json.
 TEST_F(ControllerPathsTest, ACheckpointsDataStayAmongTheUploads) {
   const fs::path from = Checkpoint(Spec("files/../jobs/a/planted"));
   std::ofstream(from / "planted") << "x";

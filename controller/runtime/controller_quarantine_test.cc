@@ -35,26 +35,14 @@ using ::testing::IsEmpty;
 constexpr char kBad[] = "projects/default/jobs/bad";
 
 /// A store that ends the process when the log of one job is read, as its restoration does.
-class DeadlyStore : public store::Store {
+class DeadlyStore : public SharedStore {
  public:
-  explicit DeadlyStore(std::unique_ptr<store::Store> store) : store_(std::move(store)) {}
-  using store::Store::Commit;
-  void Commit(std::vector<store::Write> writes, store::Durability durability, Done done) override {
-    store_->Commit(std::move(writes), durability, std::move(done));
-  }
-  absl::StatusOr<std::optional<std::string>> Get(absl::string_view table,
-                                                 absl::string_view key) override {
-    return store_->Get(table, key);
-  }
+  using SharedStore::SharedStore;
   absl::StatusOr<std::vector<store::Row>> Scan(absl::string_view table,
                                                const store::ScanOptions& options) override {
     if (table == kLogTable && absl::StartsWith(options.begin, kBad)) ::raise(SIGKILL);
-    return store_->Scan(table, options);
+    return SharedStore::Scan(table, options);
   }
-  absl::Status health() const override { return store_->health(); }
-
- private:
-  const std::unique_ptr<store::Store> store_;
 };
 
 class ControllerQuarantineTest : public ::testing::Test {

@@ -1,15 +1,9 @@
 // Calls that are repeated, drains, and what is said while nothing is committed.
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <memory>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "controller/runtime/controller.h"
-#include "controller/runtime/controller_testing.h"
 #include "controller/runtime/tables.h"
+#include "controller/runtime/whole_controller_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/rpc/error.h"
@@ -19,57 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class RequestsTest : public ::testing::Test {
- protected:
-  RequestsTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "requests-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-    std::ofstream(folder_ + "/train.jsonl") << "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n";
-    Start();
-  }
-  ~RequestsTest() override {
-    controller_.reset();
-    std::filesystem::remove_all(folder_);
-  }
-
-  void Start() {
-    controller_.reset();
-    ControllerOptions options;
-    options.data_root = folder_;
-    options.store = std::make_unique<SharedStore>(store_);
-    auto controller = Controller::Create(std::move(options));
-    ASSERT_TRUE(controller.ok()) << controller.status();
-    controller_ = *std::move(controller);
-  }
-
-  v1::JobSpec Spec() const {
-    v1::JobSpec spec;
-    spec.set_kind(v1::JOB_KIND_RL);
-    spec.mutable_model()->mutable_init()->set_characters("0123456789+=");
-    spec.mutable_data()->add_train_files(folder_ + "/train.jsonl");
-    spec.mutable_data()->set_train_batch_size(2);
-    spec.mutable_reward()->add_rules()->set_type("exact_match");
-    spec.mutable_trainer()->set_total_training_steps(2);
-    return spec;
-  }
-  absl::StatusOr<v1::Job> Create(const v1::JobSpec& spec, const std::string& id,
-                                 const std::string& request_id = "") {
-    v1::CreateJobRequest request;
-    *request.mutable_spec() = spec;
-    request.set_job_id(id);
-    request.set_request_id(request_id);
-    return Wait<v1::Job>([&](auto done) { controller_->CreateJob(request, done); });
-  }
-  absl::StatusOr<v1::Job> Get(const std::string& name) {
-    v1::GetJobRequest request;
-    request.set_name(name);
-    return Wait<v1::Job>([&](auto done) { controller_->GetJob(request, done); });
-  }
-
-  std::string folder_;
-  const std::shared_ptr<store::MemoryStore> store_ = std::make_shared<store::MemoryStore>();
-  std::unique_ptr<Controller> controller_;
-};
+class RequestsTest : public WholeControllerTest {};
 
 TEST_F(RequestsTest, ARequestIdIsOfOneCheckpoint) {
   v1::CreateJobRequest request;
@@ -173,7 +117,7 @@ TEST_F(RequestsTest, ADeletionThatIsRepeatedMeetsNoLaterJob) {
   EXPECT_EQ(ErrorReason(erase("early")), "JOB_ACTIVE") << "a refusal is judged again";
 }
 
-// What is not committed is shown to nobody: neither by a refusal nor by an explanation.
+// What is not committed is not shown: neither by a refusal nor by an explanation.
 TEST_F(RequestsTest, OnlyWhatIsCommittedIsSaid) {
   ASSERT_TRUE(Create(Spec(), "add").ok());
   store_->FailWith(absl::ResourceExhaustedError("disk full"));

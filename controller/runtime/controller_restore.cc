@@ -31,8 +31,8 @@ absl::Status Controller::RestoreSpec(const std::string& name, v1::Job* job) {
   return absl::DataLossError(absl::StrCat("the spec of job ", name, " is missing or damaged"));
 }
 
-// Whom the last death is to be blamed on, and what the user says. Committed before any job is
-// looked at: whatever happens next, it is known.
+// The jobs in whose restoration the last controller died, and those that the user names. Committed
+// before any job is looked at, so that it is known whatever happens next.
 absl::Status Controller::ReadRestores() {
   BATON_ASSIGN_OR_RETURN(const auto rows, store_->Scan(kRestoreTable, {}));
   for (const store::Row& row : rows) {
@@ -114,7 +114,7 @@ absl::StatusOr<std::shared_ptr<JobRuntime>> Controller::RestoreJob(const store::
 }
 
 // What is shown of a job whose rows and files stay as they are. Only fields that are copied are
-// taken from the row: nobody knows what it would do to the core.
+// taken from the row: the rest could make the core fail.
 std::shared_ptr<JobRuntime> Controller::SetAside(const store::Row& stored,
                                                  const std::string& reason) {
   Log(LogLevel::kError, "a job is set aside; the others go on",

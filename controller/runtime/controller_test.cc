@@ -2,18 +2,11 @@
 // tests/end_to_end.
 #include "controller/runtime/controller.h"
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <optional>
-
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
-#include "controller/runtime/controller_testing.h"
-#include "controller/store/memory_store.h"
+#include "controller/runtime/whole_controller_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/rpc/error.h"
@@ -24,62 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-class ControllerTest : public ::testing::Test {
- protected:
-  ControllerTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "controller-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-    std::ofstream(folder_ + "/train.jsonl") << "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n"
-                                            << "{\"prompt\": \"1+2=\", \"answer\": \"3\"}\n";
-    Start();
-  }
-  ~ControllerTest() override {
-    controller_.reset();
-    std::filesystem::remove_all(folder_);
-  }
-
-  void Start() {
-    controller_.reset();
-    ControllerOptions options;
-    options.data_root = folder_;
-    options.store = std::make_unique<SharedStore>(store_);
-    options.cluster.lease = lease_;
-    auto controller = Controller::Create(std::move(options));
-    ASSERT_TRUE(controller.ok()) << controller.status();
-    controller_ = *std::move(controller);
-  }
-
-  v1::JobSpec Spec() const {
-    v1::JobSpec spec;
-    spec.set_kind(v1::JOB_KIND_RL);
-    spec.mutable_model()->mutable_init()->set_characters("0123456789+=");
-    spec.mutable_data()->add_train_files(folder_ + "/train.jsonl");
-    spec.mutable_data()->set_train_batch_size(2);
-    spec.mutable_data()->set_max_response_length(8);
-    spec.mutable_rollout()->set_n(2);
-    spec.mutable_reward()->add_rules()->set_type("exact_match");
-    spec.mutable_trainer()->set_total_training_steps(2);
-    return spec;
-  }
-  absl::StatusOr<v1::Job> Create(const v1::JobSpec& spec, const std::string& id,
-                                 const std::string& request_id = "") {
-    v1::CreateJobRequest request;
-    *request.mutable_spec() = spec;
-    request.set_job_id(id);
-    request.set_request_id(request_id);
-    return Wait<v1::Job>([&](auto done) { controller_->CreateJob(request, done); });
-  }
-  absl::StatusOr<v1::Job> Get(const std::string& name) {
-    v1::GetJobRequest request;
-    request.set_name(name);
-    return Wait<v1::Job>([&](auto done) { controller_->GetJob(request, done); });
-  }
-
-  std::string folder_;
-  absl::Duration lease_ = absl::Seconds(10);
-  const std::shared_ptr<store::MemoryStore> store_ = std::make_shared<store::MemoryStore>();
-  std::unique_ptr<Controller> controller_;
-};
+class ControllerTest : public WholeControllerTest {};
 
 TEST_F(ControllerTest, AJobWithoutWorkersWaitsAndSaysForWhat) {
   auto job = Create(Spec(), "add");
@@ -490,7 +428,7 @@ TEST_F(ControllerTest, AResultThatChangesNothingIsAcknowledgedAfterWhatCameBefor
   store_->FailWith(absl::OkStatus());
   EXPECT_EQ(stream->Message(1).result_ack().task_token(), result.result().task_token());
 
-  // A result of an earlier job of that name is nobody's.
+  // A result of an earlier job of that name counts for no job.
   store_->FailWith(absl::ResourceExhaustedError("the disk is full"));
   session->OnMessage(log);
   result.mutable_result()->set_task_token(EncodeToken({made->name() + "#earlier", ref}));

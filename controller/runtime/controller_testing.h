@@ -12,14 +12,15 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/notification.h"
 #include "controller/runtime/controller_interface.h"
-#include "controller/store/memory_store.h"
+#include "controller/store/store.h"
 
 namespace baton::controller {
 
-/// Hands a store to a controller and keeps it for the next one, as a file would be kept.
+/// Hands a store to a controller and keeps it for the next one, as a file would be kept. A test
+/// may change what a call does.
 class SharedStore : public store::Store {
  public:
-  explicit SharedStore(std::shared_ptr<store::MemoryStore> store) : store_(std::move(store)) {}
+  explicit SharedStore(std::shared_ptr<store::Store> store) : store_(std::move(store)) {}
   using Store::Commit;
   void Commit(std::vector<store::Write> writes, store::Durability durability, Done done) override {
     store_->Commit(std::move(writes), durability, std::move(done));
@@ -32,10 +33,11 @@ class SharedStore : public store::Store {
                                                const store::ScanOptions& options) override {
     return store_->Scan(table, options);
   }
+  absl::Status CopyTo(const std::string& path) override { return store_->CopyTo(path); }
   absl::Status health() const override { return store_->health(); }
 
  private:
-  const std::shared_ptr<store::MemoryStore> store_;
+  const std::shared_ptr<store::Store> store_;
 };
 
 /// The answer of one call, waited for.

@@ -134,7 +134,7 @@ void Controller::Session::Route(Controller* controller, const std::shared_ptr<Se
       } else if (job != nullptr) {
         return job->OnResult(worker, token->ref, std::move(*message.mutable_result()));
       }
-      // Nobody waits for it: the worker may forget it.
+      // No call waits for it: the worker may forget it.
       v1::ControllerMessage answer;
       answer.mutable_result_ack()->set_task_token(message.result().task_token());
       state->stream->Send(std::move(answer));
@@ -196,7 +196,7 @@ void Controller::Apply(const ClusterEffects& effects) {
       Back(*back);
     }
   }
-  // Whoever is welcome now is heard: after its job knows that it is back.
+  // A welcome worker is heard from now on: its job already knows that it is back.
   for (const ClusterEffect& effect : effects) {
     const auto* welcome = std::get_if<ClusterWelcome>(&effect);
     if (welcome == nullptr) continue;

@@ -22,7 +22,7 @@ class Feed {
     std::function<int64_t(const Entry&)> number;
     std::function<bool(const Entry&)> deliver;  ///< False: too slow, cut off.
     std::function<void(absl::Status)> end;
-    std::function<bool()> alive;  ///< False: nobody listens any more.
+    std::function<bool()> alive;  ///< False: the listener is gone.
     int64_t last = 0;             ///< Number of the last entry delivered.
     bool follow = true;           ///< False: history only.
     bool catching_up = true;

@@ -83,7 +83,7 @@ TEST(FeedTest, NothingComesTwiceAndNothingOld) {
   feed.Add(handle);
   feed.CaughtUp(handle, {{2, "two"}, {3, "three"}}, false);
   feed.Publish({3, "three"});
-  feed.Publish({0, "progress"});  // not kept: told to whoever listens now
+  feed.Publish({0, "progress"});  // not kept: only present listeners hear it
   feed.Publish({0, "progress"});
   EXPECT_THAT(watcher.seen, ElementsAre("three", "progress", "progress"));
 }

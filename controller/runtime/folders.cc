@@ -32,7 +32,7 @@ fs::path Canonical(const fs::path& path) {
   return code ? fs::path() : real;  // below nothing
 }
 
-// A name beside `to` that nobody else uses.
+// A name beside `to` that no other call uses.
 fs::path NameBeside(const fs::path& to) {
   static std::atomic<uint64_t> counter{0};
   return to.parent_path() / absl::StrCat(".", to.filename().string(), ".link-", ++counter);
@@ -60,6 +60,8 @@ bool IsBelow(const fs::path& path, const fs::path& folder) {
 }
 
 absl::Status SyncFolder(const fs::path& folder) { return SyncPath(folder, O_DIRECTORY); }
+
+absl::Status SyncFile(const fs::path& file) { return SyncPath(file, 0); }
 
 absl::Status MakeFolder(const fs::path& folder) {
   std::vector<fs::path> made;  // the innermost first
@@ -92,7 +94,7 @@ absl::Status LinkFile(const fs::path& from, const fs::path& to) {
   if (!code) fs::create_hard_link(real, temporary, code);
   if (code) {
     fs::copy_file(from, temporary, code);
-    if (!code) BATON_RETURN_IF_ERROR(SyncPath(temporary, 0));
+    if (!code) BATON_RETURN_IF_ERROR(SyncFile(temporary));
   }
   if (!code) fs::rename(temporary, to, code);
   if (!code) return SyncFolder(to.parent_path());

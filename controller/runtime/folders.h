@@ -13,6 +13,8 @@ namespace baton::controller {
 bool IsBelow(const std::filesystem::path& path, const std::filesystem::path& folder);
 /// Makes the names in a folder survive a power cut. INTERNAL.
 absl::Status SyncFolder(const std::filesystem::path& folder);
+/// Makes a file's content survive a power cut. INTERNAL.
+absl::Status SyncFile(const std::filesystem::path& file);
 /// Makes a folder and those it stands in, where they are missing, and all of them survive a power
 /// cut. RESOURCE_EXHAUSTED (disk full), UNAVAILABLE.
 absl::Status MakeFolder(const std::filesystem::path& folder);

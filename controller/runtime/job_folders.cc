@@ -12,6 +12,7 @@
 #include "absl/strings/strip.h"
 #include "controller/runtime/folders.h"
 #include "sdk/base/log.h"
+#include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
@@ -20,8 +21,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kStagingPrefix[] = ".staging-";
+constexpr char kDeletedPrefix[] = ".deleted-";
 // In a folder that has its job's name before the job's row is committed. It lists what was staged.
 constexpr char kUncommitted[] = ".uncommitted";
+// In a folder whose job is being deleted. It holds the job's uid.
+constexpr char kDeleted[] = ".deleted";
 
 absl::Status CannotRename(const fs::path& from, const fs::path& to, const std::error_code& code) {
   return absl::UnavailableError(
@@ -48,7 +52,7 @@ std::vector<std::string> HoldsOf(const fs::path& folder) {
       out.push_back(absl::StrCat("checkpoints/", checkpoint.path().filename().string()));
     }
   }
-  if (code) out.push_back("?");  // cannot be read: nobody may say that it is known
+  if (code) out.push_back("?");  // cannot be read: not all of it is known
   std::sort(out.begin(), out.end());
   return out;
 }
@@ -71,8 +75,7 @@ void RemoveLeftover(const fs::path& folder) {
   std::error_code code;
   fs::remove_all(folder, code);
   Log(code ? LogLevel::kWarn : LogLevel::kInfo,
-      code ? "what an unfinished CreateJob left stays"
-           : "removed what an unfinished CreateJob left",
+      code ? "what an unfinished call left stays" : "removed what an unfinished call left",
       {{"folder", folder.string()}});
 }
 
@@ -92,7 +95,7 @@ StagedFolder::~StagedFolder() {
 
 fs::path StagedFolder::Stage(const std::string& name) {
   staged_ = true;
-  std::error_code code;  // whoever writes there says what is wrong
+  std::error_code code;  // writing there fails with the reason
   fs::create_directories((staging_ / name).parent_path(), code);
   return staging_ / name;
 }
@@ -131,6 +134,43 @@ absl::Status StagedFolder::KeepBeside() {
 void Committed(const fs::path& folder) {
   std::error_code code;
   fs::remove(folder / kUncommitted, code);
+  fs::remove(folder / kDeleted, code);
+}
+
+absl::Status MarkDeleted(const fs::path& folder, const std::string& uid) {
+  std::error_code code;
+  if (!fs::is_directory(folder, code)) return absl::OkStatus();
+  const fs::path mark = folder / kDeleted;
+  std::ofstream out(mark, std::ios::binary | std::ios::trunc);
+  out << uid;
+  out.close();
+  if (!out) return absl::UnavailableError(absl::StrCat("cannot write ", mark.string()));
+  BATON_RETURN_IF_ERROR(SyncFile(mark));
+  return SyncFolder(folder);
+}
+
+bool IsMarkedDeleted(const fs::path& folder, const std::string& uid) {
+  std::ifstream in(folder / kDeleted, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  return in.good() && text == uid;
+}
+
+absl::Status RemoveJobFolder(const fs::path& folder) {
+  std::error_code code;
+  if (!fs::exists(fs::symlink_status(folder, code))) return absl::OkStatus();
+  const fs::path doomed =
+      folder.parent_path() / absl::StrCat(kDeletedPrefix, folder.filename().string());
+  fs::remove_all(doomed, code);  // of an earlier job of this name
+  fs::rename(folder, doomed, code);
+  if (code) return CannotRename(folder, doomed, code);
+  // Before the mark is removed: a power cut may undo the rename.
+  BATON_RETURN_IF_ERROR(SyncFolder(folder.parent_path()));
+  fs::remove_all(doomed, code);
+  if (code) {
+    Log(LogLevel::kWarn, "the files of a deleted job stay until the next start",
+        {{"folder", doomed.string()}, {"error", code.message()}});
+  }
+  return absl::OkStatus();
 }
 
 void CleanJobFolders(const fs::path& jobs, const std::function<bool(const std::string&)>& known) {
@@ -143,7 +183,7 @@ void CleanJobFolders(const fs::path& jobs, const std::function<bool(const std::s
     }
     for (const fs::path& folder : folders) {
       const std::string name = folder.filename().string();
-      if (absl::StartsWith(name, kStagingPrefix)) {
+      if (absl::StartsWith(name, kStagingPrefix) || absl::StartsWith(name, kDeletedPrefix)) {
         RemoveLeftover(folder);
       } else if (known(absl::StrCat(project.path().filename().string(), "/", name))) {
         Committed(folder);

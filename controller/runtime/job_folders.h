@@ -2,7 +2,13 @@
 //
 // A job's folder is made under a name that only this call uses, `jobs/PROJECT/.staging-UID`, and
 // gets the job's name with one rename, when nothing can refuse the job any more. A call that is
-// refused removes its own staging folder and nothing else. All functions may block.
+// refused removes its own staging folder and nothing else.
+//
+// A folder is deleted only after its job's deletion is committed in the store. So that a crash
+// between the two leaves no folder that blocks the name, the commit leaves a row with the job's
+// uid, and the folder says before it whose it was (MarkDeleted). The next start removes a folder
+// for which both say the same, and no other: a store that is lost, or a folder that was put there
+// since, has not both. All functions may block.
 #ifndef BATON_CONTROLLER_RUNTIME_JOB_FOLDERS_H_
 #define BATON_CONTROLLER_RUNTIME_JOB_FOLDERS_H_
 
@@ -46,11 +52,24 @@ class StagedFolder {
   bool staged_ = false;
 };
 
-/// The job's row is committed: its folder is no longer one that a crash left half made.
+/// The job's row is committed: its folder is neither one that a crash left half made, nor that of
+/// an earlier job that was deleted.
 void Committed(const std::filesystem::path& folder);
-/// Removes what calls that never ended have left below `jobs`: staging folders, and folders that
-/// have their job's name and nothing but what was staged, while `known` says that there is no such
-/// job ("PROJECT/JOB").
+
+/// Before the deletion of the job is committed: writes the job's uid into its folder, if it has
+/// one, and syncs it. The job can be deleted without that (the disk may be full).
+absl::Status MarkDeleted(const std::filesystem::path& folder, const std::string& uid);
+/// True for a folder that MarkDeleted marked for this uid.
+bool IsMarkedDeleted(const std::filesystem::path& folder, const std::string& uid);
+/// After the deletion is committed: frees the folder's name with one rename, to
+/// `jobs/PROJECT/.deleted-JOB`, and removes what it holds. What cannot be removed now is at the
+/// next start. UNAVAILABLE, INTERNAL: the folder has its name still, or may have it again after a
+/// power cut; nothing is removed.
+absl::Status RemoveJobFolder(const std::filesystem::path& folder);
+
+/// Removes what calls that never ended have left below `jobs`: staging folders, folders that
+/// RemoveJobFolder renamed, and folders that have their job's name and nothing but what was staged,
+/// while `known` says that there is no such job ("PROJECT/JOB").
 void CleanJobFolders(const std::filesystem::path& jobs,
                      const std::function<bool(const std::string& job)>& known);
 

@@ -32,7 +32,7 @@ JobCore EvaluatedEveryFiveSteps() {
   return JobCore(std::move(job), 1, {});
 }
 
-// Steps of which a row is left, by the end of its key.
+// Steps that have a row left, by the end of its key.
 TEST(JobRowsTest, OldMetricsAreThinnedAndEvaluationsCountByThemselves) {
   const JobCore core = EvaluatedEveryFiveSteps();
   const KeptRows kept{100, 100, 4};

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "controller/core/needed_features.h"
+#include "controller/runtime/job_folders.h"
 #include "controller/runtime/job_rows.h"
 #include "controller/runtime/tables.h"
 #include "sdk/base/digest.h"
@@ -129,16 +130,10 @@ void JobRuntime::Unretire() {
   OnStrand([this] { retired_ = false; });
 }
 
-void JobRuntime::RemoveFiles(std::function<void()> done) {
+void JobRuntime::RemoveFiles(std::function<void(const absl::Status&)> done) {
   OnDisk([this, done = std::move(done)] {
     log_ = nullptr;
-    std::error_code code;
-    std::filesystem::remove_all(directory_, code);
-    if (code) {
-      baton::Log(LogLevel::kWarn, "the folder of a deleted job stays",
-                 {{"job", name_}, {"folder", directory_}, {"error", code.message()}});
-    }
-    done();
+    done(RemoveJobFolder(directory_));
   });
 }
 
@@ -327,7 +322,7 @@ void JobRuntime::Explain(Callback<v1::ExplainJobResponse> done) {
   });
 }
 
-// While nothing can be written nobody hears what is not; that it cannot is no secret.
+// While the store cannot write, answers wait; only the fact that it cannot is told.
 void JobRuntime::AnswerHeldExplains() {
   const absl::Status health = WriteHealth();
   if (health.ok()) return;

@@ -47,13 +47,13 @@ struct RuntimeContext {
   store::Store* store = nullptr;
   WorkerDirectory* workers = nullptr;
   const Clock* clock = nullptr;
-  RestoreMarks* marks = nullptr;  ///< Null: nobody asks in whose turn the controller died.
+  RestoreMarks* marks = nullptr;  ///< Null: deaths of the controller are not counted.
   std::string data_root;
   KeptRows kept;
   /// What data files of a job may be by now; thread-safe. Null: anything.
   std::function<DataLimits(const std::string& job)> data_limits;
   bool sync_payloads = false;  ///< Before the rows that name them are committed.
-  std::string secret;          ///< Makes capabilities that nobody can guess.
+  std::string secret;          ///< Makes capabilities that cannot be guessed.
   std::string relay_key;       ///< … and those that relays ask for; empty: none is given.
   uint64_t epoch = 0;
   JobCoreOptions core;
@@ -76,7 +76,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   /// First call. `extra` rows are committed together with the job's first; `done` is called
   /// after that.
   void Start(std::vector<store::Write> extra, std::function<void()> done);
-  /// True once the job's row is in the store, until Hide: before and after, nobody may see it.
+  /// True once the job's row is in the store, until Hide: before and after, no call may show it.
   bool visible() const { return visible_; }
   void Hide() { visible_ = false; }
   /// From here on the job writes and does nothing. `done` hears, when everything before it is
@@ -84,8 +84,9 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void Retire(std::function<void(bool first)> done);
   /// Takes Retire back.
   void Unretire();
-  /// Deletes the job's folder; `done` runs on the disk executor.
-  void RemoveFiles(std::function<void()> done);
+  /// After the job's deletion is committed: deletes its folder. `done` runs on the disk executor;
+  /// it hears an error when the folder has its name still (RemoveJobFolder).
+  void RemoveFiles(std::function<void(const absl::Status& removed)> done);
 
   void Post(Event event);
   /// Time goes on. While nothing can be written, deadlines stand still.
@@ -123,6 +124,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   const std::string& name() const { return name_; }
   /// How task tokens name the job: a later job of the same name is another.
   const std::string& token_name() const { return token_name_; }
+  const std::string& uid() const { return uid_; }
   std::map<std::string, std::string> HeldWorkers() const { return held_at_start_; }
   int priority() const { return priority_; }
   /// What its workers must promise, by role.

@@ -50,7 +50,7 @@ void JobRuntime::SendAssign(const StartTask& effect, v1::Task task) {
   Send(effect.worker, std::move(task));
 }
 
-// Rank 0 writes, into a folder that is prepared once for a try; nobody begins before it stands, for
+// Rank 0 writes, into a folder that is made once for a try; no rank begins before it stands, for
 // ranks that began would wait for one that cannot.
 void JobRuntime::SendSave(const StartTask& effect, v1::Task task) {
   const int64_t step = effect.ref.step;

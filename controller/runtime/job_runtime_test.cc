@@ -88,25 +88,75 @@ class Recorder : public WorkerStream {
   std::vector<v1::ControllerMessage> sent_ ABSL_GUARDED_BY(mu_);
 };
 
-// Of a second controller over the data of a first, without a queue.
-RuntimeContext RestartedContext(const std::string& root) {
+// What jobs need of a second controller over the data of a first. It has no queue.
+struct RestartedController {
+  /// `root`: an empty folder. The job's data are in its data.jsonl.
+  RestartedController(std::string root, const std::string& data) : root(std::move(root)) {
+    std::filesystem::create_directories(this->root);
+    std::ofstream(this->root + "/data.jsonl") << data << "\n";
+    context.data_root = this->root;
+    context.epoch = 2;
+    context.strands = &strands;
+    context.disk = &disk;
+    context.gate = &gate;
+    context.store = &store;
+    context.workers = &workers;
+    context.clock = &clock;
+    context.need = [](const std::string&, const NeedWorkers&) {};
+    context.return_worker = [](const std::string&, const ReturnWorker&) {};
+  }
+  ~RestartedController() {
+    gate.Close();
+    strands.join();
+    disk.join();
+    std::filesystem::remove_all(root);
+  }
+
+  std::shared_ptr<JobRuntime> Start(
+      const store::v1::JobRow& row,
+      const std::map<uint64_t, store::v1::TrajectoryRow>& trajectories = {}) {
+    const auto job = std::make_shared<JobRuntime>(
+        &context, JobCore(row, trajectories, context.epoch, context.core), 1, /*stored=*/true);
+    absl::Notification started;
+    job->Start({}, [&] { started.Notify(); });
+    started.WaitForNotification();
+    return job;
+  }
+
+  const std::string root;
+  boost::asio::thread_pool strands{1}, disk{1};
+  Gate gate;
+  store::MemoryStore store;
+  WorkerDirectory workers;
+  RealClock clock;
   RuntimeContext context;
-  context.data_root = root;
-  context.epoch = 2;
-  context.need = [](const std::string&, const NeedWorkers&) {};
-  context.return_worker = [](const std::string&, const ReturnWorker&) {};
-  return context;
+};
+
+std::string EmptyRoot(const std::string& name) {
+  const std::string root = testing::TempDir() + "/" + name;
+  std::filesystem::remove_all(root);
+  return root;
 }
 
-std::shared_ptr<JobRuntime> StartRestored(
-    const RuntimeContext& context, const store::v1::JobRow& row,
-    const std::map<uint64_t, store::v1::TrajectoryRow>& trajectories = {}) {
-  const auto job = std::make_shared<JobRuntime>(
-      &context, JobCore(row, trajectories, context.epoch, context.core), 1, /*stored=*/true);
-  absl::Notification started;
-  job->Start({}, [&] { started.Notify(); });
-  started.WaitForNotification();
-  return job;
+// Of a job that runs: its first version is published, and `workers` ("ROLE-i") play its roles.
+store::v1::JobRow RunningRow(const std::vector<std::string>& workers) {
+  store::v1::JobRow row;
+  *row.mutable_job() = QueuedJob();
+  row.mutable_job()->set_state(v1::Job::STATE_RUNNING);
+  row.mutable_job()->set_revision(1);
+  row.mutable_job()->set_total_steps(9);
+  row.mutable_job()->set_policy_version(1);
+  row.mutable_job()->mutable_effective_spec()->mutable_data()->add_train_files("data.jsonl");
+  row.set_published_version(1);
+  row.set_evaluated_step(0);
+  for (const std::string& worker : workers) {
+    store::v1::SlotRow& slot = *row.add_slots();
+    slot.set_role(worker.substr(0, worker.find('-')));
+    slot.set_worker_id(worker);
+    slot.set_ready(true);
+    slot.set_credits(8);
+  }
+  return row;
 }
 
 template <typename T>
@@ -121,52 +171,24 @@ void AddColumn(v1::TaskResult& result, const std::string& name, v1::DataType dty
 // A controller that restarts in the middle of a step hears results before it has read the data;
 // what the reward and the trainer get must still name the prompt and bring its answer.
 TEST(JobRuntimeTest, AResultThatComesBeforeTheDataIsPlacedOnceItIsThere) {
-  const std::string root = testing::TempDir() + "/early_result";
-  std::filesystem::create_directories(root);
-  std::ofstream(root + "/data.jsonl") << R"({"prompt": "1+1=", "answer": "2"})"
-                                      << "\n"
-                                      << R"({"prompt": [{"role": "system", "content": "Add."},)"
-                                      << R"( {"role": "user", "content": "1+2="}], "answer": "3"})"
-                                      << "\n"
-                                      << R"({"prompt": "2+2=", "answer": "4"})"
-                                      << "\n";
-  store::v1::JobRow row;
-  *row.mutable_job() = QueuedJob();
-  row.mutable_job()->set_state(v1::Job::STATE_RUNNING);
-  row.mutable_job()->set_revision(1);
-  row.mutable_job()->set_total_steps(9);
-  row.mutable_job()->set_policy_version(1);
+  RestartedController controller(
+      EmptyRoot("early_result"),
+      R"({"prompt": "1+1=", "answer": "2"})"
+      "\n"
+      R"({"prompt": [{"role": "system", "content": "Add."}, {"role": "user", "content": "1+2="}],)"
+      R"( "answer": "3"})"
+      "\n"
+      R"({"prompt": "2+2=", "answer": "4"})");
+  store::v1::JobRow row = RunningRow({"actor-0", "rollout-0", "reward-0"});
   v1::JobSpec& spec = *row.mutable_job()->mutable_effective_spec();
-  spec.mutable_data()->add_train_files("data.jsonl");
   spec.mutable_data()->set_train_batch_size(2);
   spec.mutable_rollout()->set_n(2);
-  row.set_published_version(1);
-  row.set_evaluated_step(0);
-  for (const char* role : {"actor", "rollout", "reward"}) {
-    store::v1::SlotRow& slot = *row.add_slots();
-    slot.set_role(role);
-    slot.set_worker_id(absl::StrCat(role, "-0"));
-    slot.set_ready(true);
-    slot.set_credits(8);
-  }
 
-  boost::asio::thread_pool strands(1), disk(1);
   absl::Notification heard;  // until then no file is read
-  boost::asio::post(disk, [&] { heard.WaitForNotification(); });
-  Gate gate;
-  store::MemoryStore store;
-  WorkerDirectory workers;
+  boost::asio::post(controller.disk, [&] { heard.WaitForNotification(); });
   const auto reward = std::make_shared<Recorder>();
-  workers.Set("reward-0", reward);
-  const RealClock clock;
-  RuntimeContext context = RestartedContext(root);
-  context.strands = &strands;
-  context.disk = &disk;
-  context.gate = &gate;
-  context.store = &store;
-  context.workers = &workers;
-  context.clock = &clock;
-  const auto job = StartRestored(context, row);
+  controller.workers.Set("reward-0", reward);
+  const auto job = controller.Start(row);
 
   TaskRef ref;  // of the first controller: the second draw's second sample
   ref.kind = TaskKind::kGenerate;
@@ -199,25 +221,21 @@ TEST(JobRuntimeTest, AResultThatComesBeforeTheDataIsPlacedOnceItIsThere) {
   EXPECT_EQ(scored.messages(1).content(), "1+2=");
   EXPECT_EQ(scored.rendered_prompt(), "<s>Add.</s><u>1+2=</u>");  // as the model saw it
   EXPECT_EQ(scored.answer(), "3");
-  gate.Close();
-  strands.join();
-  disk.join();
-  std::filesystem::remove_all(root);
 }
 
 // Earlier releases stored the rendered prompt in place of that of the data set.
 TEST(JobRuntimeTest, APayloadOfAnEarlierReleaseIsScoredByThePromptOfItsData) {
-  const std::string root = testing::TempDir() + "/earlier_payload";
-  std::filesystem::remove_all(root);
-  std::filesystem::create_directories(root + "/jobs/default/add/experience");
-  std::ofstream(root + "/data.jsonl") << R"({"prompt": [{"role": "system", "content": "Add."},)"
-                                      << R"( {"role": "user", "content": "1+2="}], "answer": "3"})"
-                                      << "\n";
+  RestartedController controller(
+      EmptyRoot("earlier_payload"),
+      R"({"prompt": [{"role": "system", "content": "Add."}, {"role": "user", "content": "1+2="}],)"
+      R"( "answer": "3"})");
+  const std::string folder = controller.root + "/jobs/default/add/experience";
+  std::filesystem::create_directories(folder);
   v1::Trajectory payload;
   payload.set_trajectory_id("train-0");
   payload.set_prompt_text("<s>Add.</s><u>1+2=</u>");
   payload.set_response_text("3");
-  auto log = experience::ExperienceLog::Open(root + "/jobs/default/add/experience").value();
+  auto log = experience::ExperienceLog::Open(folder).value();
   const experience::Location at = log->Append(payload.SerializeAsString()).value();
   log.reset();
   store::v1::TrajectoryRow generated;
@@ -231,42 +249,15 @@ TEST(JobRuntimeTest, APayloadOfAnEarlierReleaseIsScoredByThePromptOfItsData) {
   generated.set_offset(at.offset);
   generated.set_size(at.size);
 
-  store::v1::JobRow row;
-  *row.mutable_job() = QueuedJob();
-  row.mutable_job()->set_state(v1::Job::STATE_RUNNING);
-  row.mutable_job()->set_revision(1);
-  row.mutable_job()->set_total_steps(9);
-  row.mutable_job()->set_policy_version(1);
+  store::v1::JobRow row = RunningRow({"actor-0", "rollout-0", "reward-0"});
   v1::JobSpec& spec = *row.mutable_job()->mutable_effective_spec();
-  spec.mutable_data()->add_train_files("data.jsonl");
   spec.mutable_data()->set_train_batch_size(1);
   spec.mutable_rollout()->set_n(1);
   row.set_incarnation(1);
-  row.set_published_version(1);
-  row.set_evaluated_step(0);
-  for (const char* role : {"actor", "rollout", "reward"}) {
-    store::v1::SlotRow& slot = *row.add_slots();
-    slot.set_role(role);
-    slot.set_worker_id(absl::StrCat(role, "-0"));
-    slot.set_ready(true);
-    slot.set_credits(8);
-  }
 
-  boost::asio::thread_pool strands(1), disk(1);
-  Gate gate;
-  store::MemoryStore store;
-  WorkerDirectory workers;
   const auto reward = std::make_shared<Recorder>();
-  workers.Set("reward-0", reward);
-  const RealClock clock;
-  RuntimeContext context = RestartedContext(root);
-  context.strands = &strands;
-  context.disk = &disk;
-  context.gate = &gate;
-  context.store = &store;
-  context.workers = &workers;
-  context.clock = &clock;
-  const auto job = StartRestored(context, row, {{1, generated}});
+  controller.workers.Set("reward-0", reward);
+  const auto job = controller.Start(row, {{1, generated}});
   job->Post(WorkerBack{"actor-0", {{"actor", 1}}, {}, {}});
   job->Post(WorkerBack{"rollout-0", {{"rollout", 1}}, {}, {}});
   job->Post(WorkerBack{"reward-0", {{"reward", 0}}, {}, {}});
@@ -276,20 +267,12 @@ TEST(JobRuntimeTest, APayloadOfAnEarlierReleaseIsScoredByThePromptOfItsData) {
   EXPECT_EQ(scored.prompt_text(), "system: Add.\nuser: 1+2=");
   ASSERT_EQ(scored.messages_size(), 2);
   EXPECT_EQ(scored.messages(1).content(), "1+2=");
-  gate.Close();
-  strands.join();
-  disk.join();
-  std::filesystem::remove_all(root);
 }
 
 // Rank 0 writes into a folder that is made for it. A rank that comes back first after a restart
 // must not begin: it would wait, within a collective, for one that may find no room.
 TEST(JobRuntimeTest, RanksBeginToSaveWhenTheFolderStands) {
-  const std::string root = testing::TempDir() + "/ranks_save";
-  std::filesystem::remove_all(root);
-  std::filesystem::create_directories(root);
-  std::ofstream(root + "/data.jsonl") << R"({"prompt": "1+1=", "response": "2"})"
-                                      << "\n";
+  RestartedController controller(EmptyRoot("ranks_save"), R"({"prompt": "1+1=", "response": "2"})");
   store::v1::JobRow row;
   *row.mutable_job() = QueuedJob();
   row.mutable_job()->set_state(v1::Job::STATE_RUNNING);
@@ -320,22 +303,10 @@ TEST(JobRuntimeTest, RanksBeginToSaveWhenTheFolderStands) {
     slot.set_ready(true);
   }
 
-  boost::asio::thread_pool strands(1), disk(1);
-  Gate gate;
-  store::MemoryStore store;
-  WorkerDirectory workers;
   const auto first = std::make_shared<Recorder>(), second = std::make_shared<Recorder>();
-  workers.Set("actor-0", first);
-  workers.Set("actor-1", second);
-  const RealClock clock;
-  RuntimeContext context = RestartedContext(root);
-  context.strands = &strands;
-  context.disk = &disk;
-  context.gate = &gate;
-  context.store = &store;
-  context.workers = &workers;
-  context.clock = &clock;
-  const auto job = StartRestored(context, row);
+  controller.workers.Set("actor-0", first);
+  controller.workers.Set("actor-1", second);
+  const auto job = controller.Start(row);
 
   job->Post(WorkerBack{"actor-1", {{"actor", 3}}, {}, {}});
   EXPECT_TRUE(second->AwaitSaves(1, absl::Milliseconds(200)).empty());
@@ -351,10 +322,6 @@ TEST(JobRuntimeTest, RanksBeginToSaveWhenTheFolderStands) {
   job->Post(WorkerBack{"actor-0", {{"actor", 3}}, {}, {}});
   EXPECT_EQ(first->AwaitSaves(2).size(), 2u);
   EXPECT_TRUE(std::filesystem::exists(folders[0] + "/written"));
-  gate.Close();
-  strands.join();
-  disk.join();
-  std::filesystem::remove_all(root);
 }
 
 // The queue may answer on another thread before the turn that asked it is over.
@@ -389,46 +356,17 @@ TEST(JobRuntimeTest, AJobCanBeFoundWhenItsFirstEffectsLeave) {
 // What a lost rollout said of its tokens goes on with them, for the distribution that they were
 // sampled from as well: pieces without it were sampled from the full softmax.
 TEST(JobRuntimeTest, AMovedResponseKeepsBothOfItsLogProbs) {
-  const std::string root = testing::TempDir() + "/moved_response";
-  std::filesystem::create_directories(root);
-  std::ofstream(root + "/data.jsonl") << R"({"prompt": "1+1=", "answer": "2"})"
-                                      << "\n";
-  store::v1::JobRow row;
-  *row.mutable_job() = QueuedJob();
-  row.mutable_job()->set_state(v1::Job::STATE_RUNNING);
-  row.mutable_job()->set_revision(1);
-  row.mutable_job()->set_total_steps(9);
-  row.mutable_job()->set_policy_version(1);
+  RestartedController controller(EmptyRoot("moved_response"),
+                                 R"({"prompt": "1+1=", "answer": "2"})");
+  store::v1::JobRow row = RunningRow({"actor-0", "rollout-0", "rollout-1", "reward-0"});
   v1::JobSpec& spec = *row.mutable_job()->mutable_effective_spec();
-  spec.mutable_data()->add_train_files("data.jsonl");
   spec.mutable_data()->set_train_batch_size(2);
   spec.mutable_rollout()->set_n(1);
   spec.mutable_resources()->set_rollout_workers(2);
-  row.set_published_version(1);
-  row.set_evaluated_step(0);
-  for (const char* worker : {"actor-0", "rollout-0", "rollout-1", "reward-0"}) {
-    store::v1::SlotRow& slot = *row.add_slots();
-    slot.set_role(std::string(worker, std::string(worker).find('-')));
-    slot.set_worker_id(worker);
-    slot.set_ready(true);
-    slot.set_credits(8);
-  }
-  boost::asio::thread_pool strands(1), disk(1);
-  Gate gate;
-  store::MemoryStore store;
-  WorkerDirectory workers;
   const auto rollouts = std::make_shared<Recorder>();
-  workers.Set("rollout-0", rollouts);
-  workers.Set("rollout-1", rollouts);
-  const RealClock clock;
-  RuntimeContext context = RestartedContext(root);
-  context.strands = &strands;
-  context.disk = &disk;
-  context.gate = &gate;
-  context.store = &store;
-  context.workers = &workers;
-  context.clock = &clock;
-  const auto job = StartRestored(context, row);
+  controller.workers.Set("rollout-0", rollouts);
+  controller.workers.Set("rollout-1", rollouts);
+  const auto job = controller.Start(row);
 
   TaskRef ref;
   ref.kind = TaskKind::kGenerate;
@@ -458,10 +396,6 @@ TEST(JobRuntimeTest, AMovedResponseKeepsBothOfItsLogProbs) {
   EXPECT_THAT(again.resume_tokens(), testing::ElementsAre(7, 7, 7, 7));
   EXPECT_THAT(again.resume_log_probs(), testing::ElementsAre(-1, -2, -3, -4));
   EXPECT_THAT(again.resume_sampling_log_probs(), testing::ElementsAre(-1, -0.5, -0.25, -4));
-  gate.Close();
-  strands.join();
-  disk.join();
-  std::filesystem::remove_all(root);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace {
 
 using google::protobuf::FieldDescriptor;
 
-// Adds the rows of `table` that change; those that do not parse are left to whoever reads them.
+// Adds the rows of `table` that change; those that do not parse are left as they are.
 template <typename Message>
 absl::Status MoveRows(store::Store& store, const char* table, int schema, const std::string& from,
                       const std::string& to, std::vector<store::Write>* writes) {

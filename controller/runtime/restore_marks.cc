@@ -54,7 +54,7 @@ RestoreMarks::Mark RestoreMarks::On(const std::string& job) {
   if (free == taken_.end()) return Mark();
   *free = true;
   const int slot = static_cast<int>(free - taken_.begin());
-  WriteSlot(fd_, slot, job);  // without it the death of the process is nobody's
+  WriteSlot(fd_, slot, job);  // without it the process's death counts for no job
   return Mark(this, slot);
 }
 

@@ -32,7 +32,7 @@ class Controller::Session : public WorkerSession {
   void OnMessage(v1::WorkerMessage message) override;
   void OnClosed() override;
 
-  /// Hands one message of a welcome worker to whom it concerns.
+  /// Hands one message of a welcome worker to its job or the cluster.
   static void Route(Controller* controller, const std::shared_ptr<SessionState>& state,
                     const std::string& worker, v1::WorkerMessage message);
 

@@ -24,6 +24,7 @@ inline constexpr char kCheckpointTable[] = "checkpoints";   ///< job#step -> Che
 inline constexpr char kTrajectoryTable[] = "trajectories";  ///< job#serial -> TrajectoryRow
 inline constexpr char kProjectTable[] = "projects";         ///< project -> baton.v1.Project
 inline constexpr char kRestoreTable[] = "restores";         ///< job name -> RestoreRow
+inline constexpr char kRemovalTable[] = "removals";         ///< job name -> RemovalRow
 inline constexpr char kLogTable[] = "logs";                 ///< job#sequence -> LogEntry
 inline constexpr char kWorkerTable[] = "workers";           ///< worker id -> WorkerRow
 

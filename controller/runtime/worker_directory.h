@@ -64,7 +64,7 @@ class WorkerDirectory {
     return methods_.count({role, method}) > 0;
   }
 
-  /// Where ranks meet of whom this worker is the first; "": it never said.
+  /// Where ranks meet when this worker is their first; "": it never said.
   std::string GroupStoreOf(const std::string& worker) const {
     absl::MutexLock lock(&mu_);
     const auto store = stores_.find(worker);

@@ -221,7 +221,7 @@ class World {
     if (tasks.empty()) return Beat(peer);
     const size_t back = input_->ConsumeIntegralInRange<size_t>(0, tasks.size() - 1);
     const v1::Task& task = tasks[tasks.size() - 1 - back];
-    // Mostly whoever has it says something about it.
+    // Mostly the worker that has the task says something about it.
     Peer* speaker = &peer;
     if (what > 6) speaker = Holder(task);
     if (what == 7 && task.has_generate()) return Progress(*speaker, task);
@@ -229,7 +229,7 @@ class World {
     speaker->session->OnMessage(std::move(message));
   }
 
-  // Whoever has a task without a result answers it as it should.
+  // Each worker answers its tasks without a result as it should.
   void GoWell(int turns) {
     for (; turns > 0; --turns) {
       Check();

@@ -22,7 +22,7 @@
 
 #ifdef BATON_JEMALLOC
 // Memory that is free goes back to the machine within seconds, on a thread of jemalloc's own: after
-// a load the controller is as small as before, and nobody waits for it.
+// a load the controller is as small as before, and nothing waits for it.
 extern "C" {
 extern const char* malloc_conf;
 const char* malloc_conf = "background_thread:true,dirty_decay_ms:2000,muzzy_decay_ms:0";

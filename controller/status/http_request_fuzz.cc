@@ -177,7 +177,7 @@ std::string Talk(absl::string_view bytes, bool with_tokens) {
       /*loopback=*/true, status::HttpLimits());
   int ends[2];
   Require(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "a pair of sockets");
-  const int room = 1 << 20;  // for all answers: nobody reads until the server has ended
+  const int room = 1 << 20;  // for all answers: they are not read until the server has ended
   ::setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
   Require(::send(ends[1], bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
               static_cast<ssize_t>(bytes.size()),

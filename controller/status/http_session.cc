@@ -21,7 +21,7 @@ std::chrono::milliseconds Millis(absl::Duration duration) {
   return std::chrono::milliseconds(absl::ToInt64Milliseconds(duration));
 }
 
-constexpr char kNoToken[] = " ";  // is nobody's
+constexpr char kNoToken[] = " ";  // no token is like this
 
 }  // namespace
 

@@ -83,7 +83,7 @@ class StatusServerImpl : public StatusServer {
         });
         return;
       }
-      // Whoever holds connections open and asks nothing, or slowly, keeps nobody else out.
+      // Connections that stay open and ask nothing, or slowly, do not keep others out.
       bool room = shared_->connections < shared_->limits.connections;
       if (!room && !shared_->waiting.empty()) {
         shared_->waiting.begin()->second->GiveUp();

@@ -13,7 +13,7 @@
 namespace baton::status {
 
 struct StatusOptions {
-  /// Whoever asks must show a token with the scope `read` (Bearer, or as the password of Basic);
+  /// A caller must show a token with the scope `read` (Bearer, or as the password of Basic);
   /// the probes are open to all. An open book: everybody may read, and the address must be
   /// loopback.
   std::shared_ptr<const access::TokenBook> tokens = std::make_shared<access::TokenBook>();

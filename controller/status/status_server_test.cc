@@ -363,7 +363,7 @@ TEST_F(StatusServerTest, AControllerThatIsSilentIsReportedAndMayAnswerLater) {
   controller::Callback<v1::Job> kept;
   EXPECT_CALL(controller_, GetJob(_, _)).WillOnce([&](auto, auto done) { kept = done; });
   EXPECT_EQ(Get("/api/v1/jobs/add").result_int(), 504u);
-  kept(SomeJob());  // nobody listens
+  kept(SomeJob());  // too late
   EXPECT_EQ(Get("/healthz").result_int(), 200u);
   server_.reset();
   kept(SomeJob());  // the server is gone

@@ -23,7 +23,7 @@ class ReaderPool {
   /// Opens connections to `path` when they are needed, at most `most`.
   ReaderPool(std::string path, size_t most) : path_(std::move(path)), most_(most) {}
 
-  /// Runs `read` on a connection that nobody else uses meanwhile; waits for one when all are in
+  /// Runs `read` on a connection that no other thread uses meanwhile; waits for one when all are in
   /// use. `read` returns a StatusOr.
   template <typename Read>
   auto With(Read read) -> decltype(read(std::declval<SqliteConnection&>())) {

@@ -29,7 +29,7 @@ struct Write {
   std::string table;  ///< a–z and _, at most 32.
   std::string key;
   std::optional<std::string> value;
-  /// The schema version that whoever reads this row must know; 0: any. A store on disk refuses
+  /// The schema version that a reader of this row must know; 0: any. A store on disk refuses
   /// programs that know less from the first such row on, and no sooner.
   int schema = 0;
 };

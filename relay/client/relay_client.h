@@ -131,7 +131,7 @@ class RelayClient {
 
   /// DATA_LOSS when the mapped bytes are not those that were sealed.
   absl::StatusOr<std::unique_ptr<LeasedSegment>> Acquire(const AcquireOptions& options) const;
-  /// Nobody is to find these segments (SegmentInfo.segment_id), all of one job, any more.
+  /// Readers must not find these segments (SegmentInfo.segment_id), all of one job, any more.
   [[nodiscard]] absl::Status Drop(const std::vector<std::string>& segment_ids,
                                   const std::string& capability = "") const;
   absl::StatusOr<v1::ListResponse> List(const std::string& job = "") const;

@@ -37,7 +37,7 @@ class SegmentPool {
   /// ResourceExhausted as by Allocate, if `freed_bytes` came back first.
   [[nodiscard]] absl::Status CheckFits(uint64_t size_bytes, uint64_t freed_bytes) const;
 
-  /// Keeps the file for reuse. Nobody may have it mapped any more.
+  /// Keeps the file for reuse. No process may have it mapped any more.
   void Recycle(std::unique_ptr<SharedFile> file);
   /// Removes the file. Mappings that others still have stay valid.
   void Discard(std::unique_ptr<SharedFile> file);

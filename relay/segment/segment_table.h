@@ -6,8 +6,8 @@
 //
 // - Readers see SEALED segments only.
 // - The newest `keep` sealed versions of a job and every leased one stay; others are retired.
-// - A retired segment's memory may be used again only if nobody can still have it mapped: every
-//   lease was given back, and nobody was writing.
+// - A retired segment's memory may be used again only if no process can have it mapped: every
+//   lease was given back, and no writer had it.
 #ifndef BATON_RELAY_SEGMENT_SEGMENT_TABLE_H_
 #define BATON_RELAY_SEGMENT_SEGMENT_TABLE_H_
 
@@ -62,9 +62,9 @@ class SegmentTable {
 
   /// Reserves a segment. A job has one unsealed segment at most: an older one, whatever its
   /// version, is retired, and its segment id is unknown from now on. With `fork`, this version and
-  /// all newer ones that are sealed are dropped first: nobody finds them any more, and they go when
-  /// their leases do. AlreadyExists: the version is sealed. FailedPrecondition: a newer one is.
-  /// InvalidArgument: empty job, size 0, world_size < 1. An error changes nothing.
+  /// all newer ones that are sealed are dropped first: no reader finds them any more, and they go
+  /// when their leases do. AlreadyExists: the version is sealed. FailedPrecondition: a newer one
+  /// is. InvalidArgument: empty job, size 0, world_size < 1. An error changes nothing.
   absl::StatusOr<Begun> Begin(const std::string& job, uint64_t version, uint64_t size_bytes,
                               int world_size, bool fork);
   /// What Begin would say, without doing it; if it would succeed, the bytes it would set free.
@@ -99,7 +99,7 @@ class SegmentTable {
                                 const std::string& holder, absl::Duration ttl, absl::Time now);
   /// NotFound: no such lease, or it has ended.
   absl::StatusOr<std::vector<RetiredSegment>> Release(const std::string& lease_id);
-  /// Nobody finds the segment any more; it goes when its leases do. Unknown ids are ignored.
+  /// The segment cannot be found any more; it goes when its leases do. Unknown ids are ignored.
   std::vector<RetiredSegment> Drop(const std::string& segment_id);
   /// Ends the leases whose time is over at `now`.
   std::vector<RetiredSegment> Expire(absl::Time now);

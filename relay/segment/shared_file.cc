@@ -12,7 +12,7 @@
 namespace baton::relay {
 namespace {
 
-constexpr int kUserOnly = 0600;  // Weights are nobody else's business.
+constexpr int kUserOnly = 0600;  // Other users of the machine must not read weights.
 
 absl::Status SystemError(int error, absl::string_view what, absl::string_view path) {
   return absl::ErrnoToStatus(error, absl::StrCat(what, " ", path));

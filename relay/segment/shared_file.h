@@ -34,7 +34,7 @@ class SharedFile {
   absl::Span<uint8_t> bytes() const { return {data_, static_cast<size_t>(size_bytes_)}; }
 
   /// Only for files of Create. Gives the file another name and a size no larger than now; the rest
-  /// of its memory goes back to the system. Nobody else may have it mapped.
+  /// of its memory goes back to the system. No other process may have it mapped.
   [[nodiscard]] absl::Status Reuse(const std::string& path, uint64_t size_bytes);
 
  private:

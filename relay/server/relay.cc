@@ -180,7 +180,7 @@ void Relay::Opened(const std::string& segment_id, const std::vector<std::string>
     table_.Abandon(segment_id);
     return done(BeginError(path.status()));
   }
-  // Superseded while the file was made: whoever did that has disposed of it too.
+  // Superseded while the file was made: the call that did it disposed of the file too.
   if (const auto opened = table_.Open(segment_id, *path, tensors); !opened.ok()) {
     return done(BeginError(opened));
   }

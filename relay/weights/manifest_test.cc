@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A 4 x 6 BF16 tensor of which the left and the right half are present.
+/// A 4 x 6 BF16 tensor, present as its left and its right half.
 Manifest Halves() {
   Manifest manifest;
   manifest.total_bytes = 64;

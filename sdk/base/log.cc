@@ -41,7 +41,7 @@ std::shared_ptr<spdlog::logger> MakeLogger(const LogOptions& options) {
   if (options.file.empty()) {
     sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   } else {
-    // It rotates by itself: whoever else renames it need not tell this process.
+    // It rotates by itself: another program that renames it need not tell this process.
     sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(options.file, kMaxFileBytes,
                                                                   kOlderFiles);
   }

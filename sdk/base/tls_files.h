@@ -7,8 +7,8 @@ namespace baton {
 
 /// Paths of PEM files; all empty: no TLS.
 struct TlsFiles {
-  /// Whom to trust. For a client: who signed the server's certificate ("system": the machine's
-  /// own list). For a server: who signed its clients' (empty: clients need none).
+  /// Authorities to trust. A client's: they signed the server's certificate ("system": the
+  /// machine's own list). A server's: they signed its clients' (empty: clients need none).
   std::string ca;
   std::string certificate;  ///< One's own. A client needs one only for mutual TLS.
   std::string key;          ///< Of the certificate.

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
 
 namespace baton::cli {
 namespace {
@@ -21,12 +22,6 @@ using ::testing::HasSubstr;
 
 class BackupArchiveTest : public ::testing::Test {
  protected:
-  BackupArchiveTest() {
-    std::string pattern = (fs::temp_directory_path() / "backup-archive-XXXXXX").string();
-    root_ = ::mkdtemp(pattern.data());
-  }
-  ~BackupArchiveTest() override { fs::remove_all(root_); }
-
   std::string Archive() const { return root_ + "/backup.tar.zst"; }
   std::string Target() const { return root_ + "/data"; }
 
@@ -64,15 +59,13 @@ class BackupArchiveTest : public ::testing::Test {
     archive_write_free(out);
   }
   absl::Status Restore() { return RestoreBackup(Archive(), Target(), nullptr).status(); }
-  static std::string Read(const std::string& path) {
-    std::ifstream in(path, std::ios::binary);
-    return std::string(std::istreambuf_iterator<char>(in), {});
-  }
+  std::string Read(const std::string& path) const { return folder_.Read(path); }
   int Entries() const {
     return static_cast<int>(std::distance(fs::directory_iterator(root_), fs::directory_iterator()));
   }
 
-  std::string root_;
+  const TestFolder folder_;
+  const std::string root_ = folder_.path().string();
 };
 
 TEST_F(BackupArchiveTest, ComesBackAsItWas) {

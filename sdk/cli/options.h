@@ -18,7 +18,7 @@ enum ExitCode {
   kFailed = 1,       ///< The operation, or the job that was watched, failed.
   kUsage = 2,        ///< Wrong arguments, or a spec with problems.
   kNotFound = 3,     ///< No such job, worker or checkpoint.
-  kUnreachable = 4,  ///< Nobody answers at the controller's address.
+  kUnreachable = 4,  ///< The controller does not answer at its address.
 };
 
 struct GlobalOptions {

@@ -130,7 +130,7 @@ bool Supervisor::Poll(absl::Time now) {
 
 void Supervisor::Stop(absl::Duration grace) {
   stopped_ = true;
-  // Workers first, then what they talk to: nobody logs a loss that is none.
+  // Workers first, then what they talk to: no worker logs a loss that is none.
   for (auto child = children_.rbegin(); child != children_.rend(); ++child) {
     if (child->pid > 0) ::kill(child->pid, SIGTERM);
   }

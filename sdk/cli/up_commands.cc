@@ -74,7 +74,7 @@ std::string ShmPrefix(const std::string& state_dir) {
   return absl::StrCat("baton-", info.st_dev, "-", info.st_ino);
 }
 
-// Shared by relay and controller: nobody else on the machine publishes for a job.
+// Shared by relay and controller: no other program on the machine publishes for a job.
 std::string RelayKey(const std::string& state_dir) { return state_dir + "/data/relay.key"; }
 
 std::vector<ChildSpec> Children(const UpFlags& flags, const std::string& state_dir,
@@ -114,7 +114,7 @@ std::vector<ChildSpec> Children(const UpFlags& flags, const std::string& state_d
       if (flags.fake) {
         child.command.insert(child.command.end(), {"--weights-dir", state_dir + "/fake-weights"});
       } else {
-        // All of it is on loopback, where whoever submits a job can run commands anyway.
+        // All of it is on loopback, where a user who submits jobs can run commands anyway.
         child.command.insert(child.command.end(),
                              {"--allow-commands", "--command-sandbox", flags.command_sandbox});
       }

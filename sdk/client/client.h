@@ -38,7 +38,7 @@ struct ClientOptions {
 
 class Client {
  public:
-  /// Does not connect yet: the first call does, and says UNAVAILABLE when nobody answers.
+  /// Does not connect yet: the first call does, and says UNAVAILABLE without an answer.
   /// NotFound, InvalidArgument: the TLS files cannot be used.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& address,
                                                          ClientOptions options = {});

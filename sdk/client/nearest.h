@@ -1,4 +1,4 @@
-// What to say of a name that nobody knows.
+// What to say of an unknown name.
 #ifndef BATON_SDK_CLIENT_NEAREST_H_
 #define BATON_SDK_CLIENT_NEAREST_H_
 

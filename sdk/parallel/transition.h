@@ -1,4 +1,4 @@
-// From the layout of training to that of generation on the same ranks: who is with whom, and what
+// From the layout of training to that of generation on the same ranks: their groups, and what
 // it costs by three methods (HybridFlow, arXiv 2409.19256 §5.3 and its table of overheads).
 //
 // M are the bytes of the parameters that tensor ranks divide; those which every tensor rank holds

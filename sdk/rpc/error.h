@@ -35,7 +35,7 @@ std::vector<v1::FieldViolation> ErrorViolations(const absl::Status& status);
 v1::Status ToProto(const absl::Status& status);
 absl::Status FromProto(const v1::Status& status);
 
-/// Fits into a call's trailers, of which gRPC takes 8 KiB: a longer message is cut, violations
+/// Fits into a call's trailers (gRPC takes 8 KiB of them): a longer message is cut, violations
 /// beyond that are counted (ValidateJob answers all of them). Text that is not UTF-8 is replaced.
 grpc::Status ToGrpc(const absl::Status& status);
 absl::Status FromGrpc(const grpc::Status& status);

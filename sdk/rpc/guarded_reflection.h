@@ -9,7 +9,7 @@
 
 namespace baton {
 
-/// The server lists and describes its services, to callers whom `may` lets; a call of others is
+/// The server lists and describes its services, to callers that `may` lets; a call of others is
 /// cancelled. gRPC implements this service itself and knows no tokens. `may` is called on gRPC's
 /// threads.
 void ServeReflection(grpc::ServerBuilder& builder,

@@ -222,7 +222,7 @@ std::string Dispatcher::TakeHeld(const std::string& role, const v1::Task* keep_p
   return job;
 }
 
-/// A worker is one job's at a time: what it still holds of others, nobody will release.
+/// A worker is one job's at a time: no message will release what it still holds of others.
 void Dispatcher::DropOtherJobs(const v1::Task& assign) {
   std::vector<std::string> others;
   {

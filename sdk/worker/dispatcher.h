@@ -38,7 +38,7 @@ class Dispatcher : public TaskSink, public std::enable_shared_from_this<Dispatch
   /// A task arrived. Known tokens are ignored or answered again.
   void Dispatch(v1::Task task);
   void Cancel(absl::string_view token);   ///< The controller no longer wants it; it still answers.
-  void Abandon(absl::string_view token);  ///< Nobody waits for its result either.
+  void Abandon(absl::string_view token);  ///< Its result is not waited for either.
   /// Welcome.release.
   void Release(const v1::RoleHeld& held);
   /// Abandons every task and releases every role.

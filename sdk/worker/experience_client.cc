@@ -22,7 +22,7 @@ constexpr absl::Duration kRetryDelay = absl::Milliseconds(200);
 
 }  // namespace
 
-// The call under way, if any, which whoever cancels the task ends.
+// The call under way, if any; cancelling the task ends it.
 class ExperienceClient::Call {
  public:
   /// False: cancelled already.

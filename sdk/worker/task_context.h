@@ -29,7 +29,7 @@ class TaskSink {
   virtual void OnPolicyVersion(TaskContext& context, uint64_t policy_version) = 0;
 };
 
-/// Shared by the worker and whoever works on the task. Thread-safe. Outliving the worker is
+/// Shared by the worker and the task's handler. Thread-safe. Outliving the worker is
 /// harmless: output then goes nowhere.
 class TaskContext {
  public:
@@ -38,7 +38,7 @@ class TaskContext {
   /// The task as the controller sent it.
   const v1::Task& task() const { return task_; }
 
-  /// True once nobody wants the result any more: cancelled by the controller, or the worker lost
+  /// True once the result is not wanted any more: cancelled by the controller, or the worker lost
   /// its lease. Finish soon, with whatever (CANCELLED is customary).
   bool cancelled() const;
 

@@ -56,7 +56,7 @@ class TaskLedger {
   /// Null when no such task runs.
   std::shared_ptr<TaskContext> Find(absl::string_view token) const;
 
-  /// Nobody wants the task: it runs on until its handler ends it, and its output is dropped, also
+  /// The task is not wanted: it runs on until its handler ends it, and its output is dropped, also
   /// when the same token has come again meanwhile.
   /// Returns the context to cancel (with no lock held), or null.
   std::shared_ptr<TaskContext> Abandon(absl::string_view token);

@@ -95,7 +95,7 @@ TEST_F(BackupCommandTest, WhatIsMistypedIsNamedAndNothingIsWrittenOver) {
   EXPECT_THAT(printed.text, AllOf(HasSubstr(Folder("no/such/folder.tar.zst")),
                                   HasSubstr("No such file or directory"),
                                   Not(HasSubstr("cannot reach the controller"))));
-  // Nobody may make files there, not even root.
+  // Not even root can make files there.
   printed = Cli({"backup", "/proc/backup.tar.zst"});
   EXPECT_EQ(printed.code, 1);
   EXPECT_THAT(printed.text, AllOf(HasSubstr("cannot write /proc/backup.tar.zst"),

@@ -109,7 +109,7 @@ std::map<std::string, std::string> LearnedBy(TestCluster& cluster, const std::st
   return out;
 }
 
-// With a critic of costs and log-probs computed again: whoever dies, all three that learn go back
+// With a critic of costs and log-probs computed again: if one dies, all three that learn go back
 // together and end with the weights of an undisturbed run.
 TEST(CostCriticTest, TheLossOfAnyRoleChangesNothing) {
   std::map<std::string, std::map<std::string, std::string>> ends;
@@ -165,7 +165,7 @@ TEST(CostCriticTest, ACheckpointsFolderHasBothCritics) {
   EXPECT_EQ(other.Events("again")[0].step(), 4);
 }
 
-// Whoever dies, the actor and the critic end with the weights of an undisturbed run.
+// Whichever dies, the actor and the critic end with the weights of an undisturbed run.
 TEST(DataflowTest, TheLossOfAnyRoleChangesNothing) {
   std::map<std::string, std::string> ends;
   for (const std::string lost : {"nobody", "critic", "reference", "actor"}) {
@@ -228,8 +228,8 @@ TEST(GroupsTest, ALostRankChangesNothing) {
   for (const auto& [lost, weights] : ends) EXPECT_EQ(weights, ends["nobody"]) << lost;
 }
 
-// Two ranks hold each model together. Whoever of the reference is lost, what it scored is asked
-// again of its next generation, and nobody goes back to a checkpoint.
+// Two ranks hold each model together. When a rank of the reference is lost, its scores are asked
+// again of its next generation, and no role goes back to a checkpoint.
 TEST(GroupsTest, ALostRankOfARoleThatScoresCostsNoStep) {
   std::map<std::string, std::string> ends;
   for (const std::string lost : {"nobody", "reference-0", "reference-1"}) {
@@ -308,7 +308,7 @@ TEST(PoolsTest, SharedWorkersTrainTheSame) {
   for (const auto& [placement, weights] : ends) EXPECT_EQ(weights, ends[""]) << placement;
 }
 
-// Actor, rollouts and reference on two workers, of which one dies while they generate.
+// Actor, rollouts and reference on two workers; one dies while they generate.
 TEST(PoolsTest, ALostWorkerOfAPoolChangesNothing) {
   std::map<std::string, std::string> ends;
   for (const std::string lost : {"", "any-0", "any-1"}) {
@@ -371,7 +371,7 @@ TEST(PoolsTest, ARestartOfTheControllerChangesNothing) {
   EXPECT_EQ(ends[true], ends[false]);
 }
 
-// A method that nobody has registered is refused with its path; once a worker has, the same spec
+// A method that no worker has registered is refused with its path; once a worker has, the same spec
 // is taken, and what the method makes is part of the reward.
 TEST(DataflowTest, AGraphOfOnesOwnCallsAMethodOfAUsersWorker) {
   TestCluster cluster;

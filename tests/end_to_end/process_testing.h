@@ -39,7 +39,7 @@ class Process {
   int status_ = 0;
 };
 
-/// Status line and body of a GET, or "" when nobody answers.
+/// Status line and body of a GET, or "" without an answer.
 std::string HttpGet(int port, const std::string& path);
 
 }  // namespace baton::testing

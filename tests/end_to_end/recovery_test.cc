@@ -154,6 +154,30 @@ TEST_F(RecoveryTest, ACheckpointsFolderAloneGoesOnUnderAnotherController) {
   EXPECT_EQ(create().code(), absl::StatusCode::kInvalidArgument);
 }
 
+// baton.db alone is lost, in the middle of the job, and the workers live on. The job comes back
+// under its name, in its folder (lost_store_test.cc does it with the programs).
+TEST_F(RecoveryTest, TheStoreIsLostAndTheJobGoesOnFromItsFolder) {
+  Begin();
+  const std::string uid = cluster_.Get("rl").uid();
+  cluster_.StopController();
+  for (const char* file : {"baton.db", "baton.db-wal", "baton.db-shm"}) {
+    std::filesystem::remove(cluster_.folder() + "/" + file);
+  }
+  cluster_.StartController();
+  EXPECT_THAT(cluster_.Get("rl").error().message(), HasSubstr("no job '"));
+  EXPECT_EQ(ErrorReason(cluster_.Create(cluster_.RlSpec(kSteps), "rl").status()), "JOB_FOLDER");
+  v1::CreateJobRequest request;
+  request.set_checkpoint(cluster_.folder() + "/jobs/default/rl");
+  v1::Job job;
+  grpc::ClientContext context;
+  const absl::Status resumed = FromGrpc(cluster_.stub().CreateJob(&context, request, &job));
+  ASSERT_TRUE(resumed.ok()) << resumed;
+  EXPECT_EQ(job.name(), "projects/default/jobs/rl");
+  EXPECT_NE(job.uid(), uid);
+  EXPECT_GE(job.step(), 2);  // its newest checkpoint
+  ExpectTheSameEnd();
+}
+
 TEST_F(RecoveryTest, ADamagedCheckpointIsNotUsed) {
   AddSlowWorkers(cluster_);
   ASSERT_TRUE(cluster_.Create(cluster_.RlSpec(200), "rl").ok());

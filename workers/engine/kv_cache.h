@@ -15,7 +15,7 @@
 namespace baton::engine {
 
 /// A pool of equal blocks. A block holds kBlockTokens consecutive tokens of one sequence, in every
-/// layer. Whoever allocates a block owns it until Free. One thread at a time.
+/// layer. The caller that allocates a block owns it until Free. One thread at a time.
 ///
 /// Keys are stored with the token innermost, so that scores of a whole block are one product of
 /// lanes; values with the channel innermost.

@@ -1,4 +1,4 @@
-// A group of which the first rank leads: it tells the others, in one order, what all do next.
+// A group whose first rank leads: it tells the others, in one order, what all do next.
 #ifndef BATON_WORKERS_ENGINE_LED_GROUP_H_
 #define BATON_WORKERS_ENGINE_LED_GROUP_H_
 

@@ -17,7 +17,7 @@
 
 namespace baton::engine {
 
-/// Rows of a micro-batch, padding included, when nobody says otherwise. Longer sequences get
+/// Rows of a micro-batch, padding included, unless the spec says otherwise. Longer sequences get
 /// micro-batches of their own. (Small enough for a core's cache on the CPU.)
 inline constexpr int64_t kDefaultMaxTokenLen = 4096;
 

@@ -52,7 +52,7 @@ struct TrainSequence {
 [[nodiscard]] absl::Status ValidateSequences(absl::Span<const TrainSequence> sequences,
                                              const ModelConfig& config);
 
-/// The rows a sequence feeds to the model: all tokens but the last, whose prediction nobody needs.
+/// The rows a sequence feeds to the model: all tokens but the last, whose prediction is not needed.
 int64_t InputLength(const TrainSequence& sequence);
 
 /// Splits items of the given row counts into micro-batches of at most `max_token_len` rows, padding

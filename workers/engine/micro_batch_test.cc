@@ -109,7 +109,7 @@ TEST(ValidateSequencesTest, NamesTheSequenceAndTheFault) {
   EXPECT_THAT(message(Sequence({}, 0)), HasSubstr("sequence 1"));
   EXPECT_THAT(message(Sequence({1, 10}, 1)), HasSubstr("sequence 1, position 1: token 10"));
   EXPECT_THAT(message(Sequence({-1, 1}, 1)), HasSubstr("sequence 1, position 0: token -1"));
-  EXPECT_EQ(message(Sequence({1, 2, 3, 4, 5}, 1)), "");  // nobody needs what follows the last one
+  EXPECT_EQ(message(Sequence({1, 2, 3, 4, 5}, 1)), "");  // what follows the last one is not needed
   EXPECT_THAT(
       message(Sequence({1, 2, 3, 4, 5, 6}, 1)),
       HasSubstr("sequence 1: prompt and response of 6 tokens exceed the model's 4 positions"));

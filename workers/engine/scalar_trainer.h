@@ -28,7 +28,7 @@
 
 namespace baton::engine {
 
-/// Two responses to one prompt, of which people liked one better.
+/// Two responses to one prompt; people liked one of them better.
 struct PreferencePair {
   TrainSequence chosen, rejected;  ///< Prompt and response; other columns are not looked at.
 };
@@ -52,7 +52,7 @@ class ScalarTrainer {
   absl::StatusOr<Metrics> UpdateValues(absl::Span<const TrainSequence> batch,
                                        const ValueLossSpec& loss, const UpdateOptions& options);
 
-  /// One batch for a reward model; ppo_mini_batch_size counts pairs, of which the mean is taken.
+  /// One batch for a reward model; ppo_mini_batch_size counts pairs; the loss is their mean.
   ///   train/{loss, accuracy, margin, grad_norm, lr, optimizer_steps, skipped_steps}
   ///   perf/total_num_tokens
   /// A pair whose sides have equal scores counts half for the accuracy. Errors as Trainer::Update;

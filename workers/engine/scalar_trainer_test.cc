@@ -183,7 +183,7 @@ TEST(ScalarTrainer, AResponseOfOneTokenAndAMaskedRow) {
   one.returns = {1};
   TrainSequence masked = one;
   masked.loss_mask = {0};
-  masked.returns = {std::numeric_limits<float>::quiet_NaN()};  // Nobody looks at it.
+  masked.returns = {std::numeric_limits<float>::quiet_NaN()};  // It is masked.
   const double v = ComputeValues(*made.scalar, {one}).value()[0][0];
   const auto trainer = MakeScalarTrainer(*made.scalar, Measuring());
   ValueLossSpec loss;

@@ -25,7 +25,7 @@ uint64_t TrainedWeights(uint64_t weights, const std::vector<v1::Trajectory>& bat
 [[nodiscard]] absl::Status SaveWeights(uint64_t weights, const std::string& folder);
 absl::StatusOr<uint64_t> LoadWeights(const std::string& folder);
 
-/// Stands in for the relay: published versions, visible to whoever names the same `place`. An
+/// Stands in for the relay: published versions, visible to all that name the same `place`. An
 /// absolute path is a folder that processes share; any other text is a key within this process.
 /// Thread-safe.
 class FakeRelay {

@@ -103,7 +103,7 @@ class HybridEngine {
 
   bool generating() const { return generator_ != nullptr; }
 
-  /// FailedPrecondition: weights were changed since ToGeneration, of which neighbours know nothing.
+  /// FailedPrecondition: weights were changed since ToGeneration, unknown to the neighbours.
   [[nodiscard]] absl::Status CheckUnchanged() const;
 
   /// Runs this rank's part of `batch`, by 3D_ALL_MICRO_DP, to its end; in the batch's order.

@@ -33,11 +33,11 @@ class GeneratorUser {
 /// Thread-safe.
 class SharedPolicy {
  public:
-  /// Role actor: `generator` has weights of `version`. It lives, and nobody else touches it, until
+  /// Role actor: `generator` has weights of `version`. It lives, and no one else touches it, until
   /// TakeBack returns. Lent already: the version is taken.
   void Lend(const std::string& job, engine::Generator* generator, uint64_t version);
 
-  /// Role actor: returns when nobody uses the generator any more. What was being generated has
+  /// Role actor: returns when the generator is not in use any more. What was being generated has
   /// ended with `why`. Nothing lent: does nothing.
   void TakeBack(const absl::Status& why);
 
@@ -45,7 +45,7 @@ class SharedPolicy {
   void Enter(const std::string& job, GeneratorUser* user);
 
   /// Role rollout: the user may go. What it generated has ended with `why`; what is lent stays
-  /// lent. Nobody entered: does nothing.
+  /// lent. Not entered: does nothing.
   void Leave(const absl::Status& why);
 
  private:

@@ -161,7 +161,7 @@ TEST_F(SharedPolicyTest, WithoutTheOtherSideNothingHappens) {
   EXPECT_THAT(user_.calls(), ElementsAre());
 }
 
-// Both roles come and go as they like; what was taken back, or left, is nobody's.
+// Both roles come and go as they like; what was taken back, or left, is not used.
 TEST_F(SharedPolicyTest, NobodyTouchesWhatWasTakenBack) {
   std::atomic<bool> stop{false};
   std::thread actor([&] {

@@ -1,4 +1,4 @@
-// Who sends which boxes to whom when ranks that trained a model begin to generate with it, and what
+// Which rank sends which boxes to which when ranks that trained a model begin to generate, and what
 // each rank then holds. Pure: made from the layout and the tensors' shapes alone.
 #ifndef BATON_WORKERS_HYBRID_TRANSITION_PLAN_H_
 #define BATON_WORKERS_HYBRID_TRANSITION_PLAN_H_

@@ -5,7 +5,7 @@
 //
 // Ranks meet at a store (StoreServer, or a file for one machine) under the role's generation: a
 // generation never meets another one's ranks. Every wait has a timeout. A group in which a rank
-// was lost or late cannot be repaired: it is destroyed, and whoever is left joins the next
+// was lost or late cannot be repaired: it is destroyed, and the remaining ranks join the next
 // generation.
 #ifndef BATON_WORKERS_PARALLEL_RANK_GROUPS_H_
 #define BATON_WORKERS_PARALLEL_RANK_GROUPS_H_
@@ -44,7 +44,7 @@ struct GroupAddress {
 };
 
 /// Where ranks find each other; any process may serve it, for any number of generations. It must
-/// outlive their groups. It asks nobody who they are: serve it where only workers reach it.
+/// outlive their groups. It does not check its callers: serve it where only workers reach it.
 class StoreServer {
  public:
   /// `host`: how ranks reach this machine. Port 0: a free one. Unavailable: the port is taken.

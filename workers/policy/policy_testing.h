@@ -53,7 +53,7 @@ class TemporaryFolder {
   std::string path_;
 };
 
-/// Of a call that nobody cancels.
+/// Of a call that is never cancelled.
 inline const absl::Notification& Never() {
   static const auto* const never = new absl::Notification();
   return *never;

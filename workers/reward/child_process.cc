@@ -107,7 +107,7 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const CommandL
   if (pid == 0) {
     RunChild(child_fds, parent, launch, arguments.data(), environment.data());
   }
-  setpgid(pid, pid);  // here too, for whoever comes first
+  setpgid(pid, pid);  // here too: parent or child may be first
   const int ends[3] = {pipes.Take(0, 1), pipes.Take(1, 0), pipes.Take(2, 0)};
   for (const int fd : ends) fcntl(fd, F_SETFL, O_NONBLOCK);
   return std::unique_ptr<ChildProcess>(new ChildProcess(pid, ends[0], ends[1], ends[2]));

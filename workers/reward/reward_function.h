@@ -27,7 +27,7 @@ struct RewardInput {
   std::string answer;  ///< What the data set holds as right; may be empty.
   std::string source;  ///< Which data set.
   std::string extra;   ///< The data set's own fields as one JSON value; empty: none.
-  /// Becomes true when nobody wants the result any more (then call NoticeCancelled); may be null.
+  /// Becomes true when the result is not wanted any more (then call NoticeCancelled); may be null.
   std::shared_ptr<const std::atomic<bool>> cancelled;
   /// The prompt, where the data set gives messages; then `prompt` has them as one text.
   std::vector<PromptMessage> messages;
@@ -64,7 +64,7 @@ class RewardFunction {
     return results;
   }
 
-  /// An input's `cancelled` has become true: whoever waits for its result need not.
+  /// An input's `cancelled` has become true: its result is not waited for.
   virtual void NoticeCancelled() {}
 };
 

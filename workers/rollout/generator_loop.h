@@ -50,7 +50,7 @@ class GeneratorLoop : public hybrid::GeneratorUser {
   void Add(Generation generation);
 
   /// Gives the generator whose model has the weights of a version. It must outlive the loop, and
-  /// nobody else may touch it meanwhile.
+  /// no other thread may touch it meanwhile.
   using Load = std::function<absl::StatusOr<engine::Generator*>()>;
   /// Waits until all generations added before have ended, runs `load` with the generator idle and
   /// takes `version` as the one loaded. After an error no version is loaded.

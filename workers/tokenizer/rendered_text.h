@@ -32,7 +32,7 @@ class RenderedText {
   void AddContent(absl::string_view text);
   void Add(const RenderedText& other);
 
-  /// Without the ASCII white space at both ends, whoever wrote it.
+  /// Without the ASCII white space at both ends, the template's or the content's.
   RenderedText Trimmed() const;
 
   const std::string& text() const { return text_; }

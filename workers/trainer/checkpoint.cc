@@ -125,7 +125,7 @@ absl::Status ExportCheckpoint(const std::string& checkpoint, const std::string& 
   }
   std::string temporary = absl::StrCat(target.string(), ".partial-XXXXXX");
   if (target.has_parent_path()) fs::create_directories(target.parent_path(), error);
-  if (mkdtemp(temporary.data()) == nullptr) {  // a name that nobody has
+  if (mkdtemp(temporary.data()) == nullptr) {  // a name that is not taken
     return FileError("create", temporary, std::error_code(errno, std::generic_category()));
   }
   fs::permissions(temporary, fs::status(actor, error).permissions(), error);

@@ -24,7 +24,7 @@ struct TrainerState {
 };
 
 /// Fills `folder`, which exists; what an earlier attempt left there is replaced. All ranks call
-/// this, and the first writes. What they do together comes before its first long write, so nobody
+/// this, and the first writes. What they do together comes before its first long write, so no rank
 /// waits for a slow disk or for one that is full.
 [[nodiscard]] absl::Status SaveTrainer(const engine::CausalLM& model,
                                        const engine::Trainer& trainer,

@@ -29,7 +29,7 @@ namespace baton::trainer {
 /// One sequence that waits for its numbers.
 struct ScoreRequest {
   engine::TrainSequence sequence;
-  /// True once nobody wants the answer; it then gets CANCELLED without being computed. May be null.
+  /// True once no caller wants the answer; it gets CANCELLED without being computed. May be null.
   std::function<bool()> cancelled;
   /// Called exactly once, on the loop's thread; must not block.
   std::function<void(absl::StatusOr<std::vector<float>>)> done;
@@ -67,7 +67,7 @@ class ScoreLoop {
   ~ScoreLoop();
 
   /// Once. `max_token_len`: tokens of a micro-batch, padding to the longest sequence included; a
-  /// longer sequence goes alone. What `score` uses must outlive the loop, and nobody else may touch
+  /// longer sequence goes alone. What `score` uses must outlive the loop; no other thread may touch
   /// it but in RunAlone.
   void Start(int64_t max_token_len, Score score);
 

@@ -355,7 +355,7 @@ TEST_F(ScoreLoopRanksTest, AFollowerThatEndsBreaksTheLeader) {
   EXPECT_LT(absl::Now() - since, absl::Seconds(20)) << "the timeout is 60 s";
 }
 
-// Whoever ends first, with a rank that waits for a command which never comes.
+// Either may end first, with a rank that waits for a command which never comes.
 TEST_F(ScoreLoopRanksTest, EndsInAnyOrder) {
   for (const std::vector<int>& order : std::vector<std::vector<int>>{{0, 1}, {1, 0}, {}}) {
     for (const bool started : {true, false}) {
@@ -547,7 +547,7 @@ TEST_F(ScoreLoopRanksTest, ACommandIsGivenUpUntilTheLeaderBeginsIt) {
   cancelled = true;
   waits.join();
   OnAll([&](Rank& rank, int) {
-    // Begun, it runs to its end, whoever wants it.
+    // Once begun it runs to its end, wanted or not.
     EXPECT_TRUE(rank.loop->RunAlone([] { return absl::OkStatus(); }, 2, [] { return false; }).ok());
   });
   EXPECT_TRUE(Ask(2, 4).ok());

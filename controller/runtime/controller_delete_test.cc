@@ -1,0 +1,155 @@
+// The power fails in the middle of DeleteJob. What was committed as deleted goes at the next start,
+// and no other folder does.
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controller/runtime/job_folders.h"
+#include "controller/runtime/tables.h"
+#include "controller/runtime/whole_controller_testing.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::controller {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+/// The power fails when the deletion of a job's row is committed: `left` is what the disk then has
+/// of `jobs`, and nothing is written any more.
+class StoreCutInDelete : public SharedStore {
+ public:
+  StoreCutInDelete(std::shared_ptr<store::Store> store, std::string jobs, std::string left)
+      : SharedStore(std::move(store)), jobs_(std::move(jobs)), left_(std::move(left)) {}
+  using Store::Commit;
+  void Commit(std::vector<store::Write> writes, store::Durability durability, Done done) override {
+    if (cut_) return done(absl::CancelledError("the power is off"));
+    cut_ = std::any_of(writes.begin(), writes.end(), [](const store::Write& write) {
+      return write.table == kJobTable && !write.value.has_value();
+    });
+    SharedStore::Commit(std::move(writes), durability, [this, done](absl::Status status) {
+      if (cut_) fs::copy(jobs_, left_, fs::copy_options::recursive);
+      done(std::move(status));
+    });
+  }
+
+ private:
+  const std::string jobs_, left_;
+  std::atomic<bool> cut_{false};
+};
+
+class ControllerDeleteTest : public WholeControllerTest {
+ protected:
+  fs::path FolderOf(const std::string& id) const { return folder_ + "/jobs/default/" + id; }
+  void WriteText(const fs::path& path, const std::string& text) const {
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  }
+  /// A job that has ended, with a checkpoint.
+  void PutJob(const std::string& id) {
+    ASSERT_TRUE(Create(Spec(), id).ok());
+    WriteText(FolderOf(id) / "checkpoints/step-2/job.json", "{}");
+    WriteText(FolderOf(id) / "checkpoints/step-2/files.json", "{}");
+    v1::CancelJobRequest request;
+    request.set_name(id);
+    ASSERT_TRUE(Wait<v1::Job>([&](auto done) { controller_->CancelJob(request, done); }).ok());
+  }
+  absl::Status Delete(const std::string& id) {
+    v1::DeleteJobRequest request;
+    request.set_name(id);
+    return Wait<v1::DeleteJobResponse>([&](auto done) { controller_->DeleteJob(request, done); })
+        .status();
+  }
+  /// Afterwards no controller runs.
+  void DeleteAndCutPower(const std::string& id) {
+    StartOn(std::make_unique<StoreCutInDelete>(store_, folder_ + "/jobs", folder_ + "/left"));
+    ASSERT_TRUE(Delete(id).ok());
+    controller_.reset();
+    fs::remove_all(folder_ + "/jobs");
+    fs::rename(folder_ + "/left", folder_ + "/jobs");
+    ASSERT_TRUE(fs::exists(FolderOf(id) / "checkpoints/step-2/job.json"));
+    ASSERT_FALSE(store_->Get(kJobTable, "projects/default/jobs/" + id)->has_value());
+  }
+  std::vector<store::Row> Removals() { return *store_->Scan(kRemovalTable, {}); }
+};
+
+TEST_F(ControllerDeleteTest, TheFolderGoesAtTheNextStart) {
+  PutJob("add");
+  PutJob("other");
+  DeleteAndCutPower("add");
+  EXPECT_THAT(Removals(), SizeIs(1));
+  Start();
+  EXPECT_FALSE(fs::exists(FolderOf("add")));
+  EXPECT_TRUE(fs::exists(FolderOf("other") / "checkpoints/step-2/job.json"));
+  EXPECT_THAT(Removals(), IsEmpty());
+  // The name is free, and its next job keeps what it makes.
+  PutJob("add");
+  Start();
+  EXPECT_TRUE(fs::exists(FolderOf("add") / "checkpoints/step-2/job.json"));
+}
+
+TEST_F(ControllerDeleteTest, NothingIsLeftWithoutAPowerCut) {
+  PutJob("add");
+  ASSERT_TRUE(Delete("add").ok());
+  EXPECT_TRUE(fs::is_empty(folder_ + "/jobs/default"));
+  EXPECT_THAT(Removals(), IsEmpty());
+}
+
+// Then nothing says that the deletion was committed: the user may want the job back.
+TEST_F(ControllerDeleteTest, WithoutTheStoreTheFolderStays) {
+  PutJob("add");
+  DeleteAndCutPower("add");
+  store_ = std::make_shared<store::MemoryStore>();
+  Start();
+  EXPECT_TRUE(fs::exists(FolderOf("add") / "checkpoints/step-2/job.json"));
+  EXPECT_EQ(ErrorReason(Create(Spec(), "add").status()), "JOB_FOLDER");
+}
+
+TEST_F(ControllerDeleteTest, AFolderThatWasPutThereSinceStays) {
+  PutJob("add");
+  DeleteAndCutPower("add");
+  fs::remove_all(FolderOf("add"));
+  WriteText(FolderOf("add") / "checkpoints/step-8/job.json", "of another");
+  Start();
+  EXPECT_TRUE(fs::exists(FolderOf("add") / "checkpoints/step-8/job.json"));
+  EXPECT_THAT(Removals(), IsEmpty());
+  ASSERT_TRUE(MarkDeleted(FolderOf("add"), "uid of another").ok());
+  store::v1::RemovalRow removal;
+  removal.set_uid("uid");
+  store_->Commit({{kRemovalTable, "projects/default/jobs/add", removal.SerializeAsString()}},
+                 [](const absl::Status&) {});
+  Start();
+  EXPECT_TRUE(fs::exists(FolderOf("add") / "checkpoints/step-8/job.json"));
+}
+
+TEST_F(ControllerDeleteTest, ADeletionThatWasNotCommittedIsNone) {
+  PutJob("add");
+  ASSERT_TRUE(MarkDeleted(FolderOf("add"), Get("add")->uid()).ok());
+  Start();
+  EXPECT_TRUE(fs::exists(FolderOf("add") / "checkpoints/step-2/job.json"));
+  EXPECT_FALSE(IsMarkedDeleted(FolderOf("add"), Get("add")->uid()));
+  ASSERT_TRUE(Delete("add").ok());
+  EXPECT_FALSE(fs::exists(FolderOf("add")));
+}
+
+// The power fails while files are removed, when the folder has lost its name already.
+TEST_F(ControllerDeleteTest, WhatIsLeftOfARemovalGoesAtTheNextStart) {
+  PutJob("add");
+  WriteText(folder_ + "/jobs/default/.deleted-gone/checkpoints/step-2/actor/model", "weights");
+  WriteText(folder_ + "/jobs/default/.deleted-add/checkpoints/step-1/actor/model", "weights");
+  ASSERT_TRUE(Delete("add").ok());
+  EXPECT_FALSE(fs::exists(folder_ + "/jobs/default/.deleted-add"));
+  Start();
+  EXPECT_TRUE(fs::is_empty(folder_ + "/jobs/default"));
+}
+
+}  // namespace
+}  // namespace baton::controller
