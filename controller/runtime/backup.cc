@@ -27,9 +27,9 @@ constexpr int kTries = 5;
 // Everything that rows name stands in these.
 constexpr const char* kFolders[] = {"jobs", "files"};
 
-// A checkpoint that is being written (jobs/PROJECT/JOB/checkpoints/NAME.tmp), a job's folder that is
-// made or removed (jobs/PROJECT/.staging-…, .deleted-…), an upload under way (files/.upload-…), by
-// its path below the data root. Uploads that are kept have such names as their users give them,
+// A checkpoint that is being written (jobs/PROJECT/JOB/checkpoints/NAME.tmp), a job's folder that
+// is made or removed (jobs/PROJECT/.staging-…, .deleted-…), an upload under way (files/.upload-…),
+// by its path below the data root. Uploads that are kept have such names as their users give them,
 // among checkpoints' data too.
 bool IsUnfinished(const fs::path& path) {
   const auto parts = std::distance(path.begin(), path.end());

@@ -116,7 +116,7 @@ class Controller : public ControllerInterface {
     std::string lost_job;  ///< In the folder of this job, which the store does not know; or empty.
   };
   struct PendingExport {
-    std::string directory;
+    std::string directory, dtype;
     int64_t step = 0;
     Callback<v1::ExportCheckpointResponse> done;
     std::string worker;

@@ -190,7 +190,8 @@ absl::Status Controller::FinishRemovals() {
 absl::StatusOr<std::vector<store::Write>> Controller::RowsOf(const std::string& name,
                                                              size_t limit) {
   std::vector<store::Write> writes;
-  for (const char* table : {kEventTable, kMetricTable, kCheckpointTable, kTrajectoryTable, kLogTable}) {
+  for (const char* table :
+       {kEventTable, kMetricTable, kCheckpointTable, kTrajectoryTable, kLogTable}) {
     if (writes.size() == limit) break;
     store::ScanOptions scan = NumberRange(name, 0);
     scan.limit = limit - writes.size();
@@ -236,6 +237,14 @@ void Controller::ExportCheckpoint(v1::ExportCheckpointRequest request,
                           absl::StrCat("directory '", request.directory(),
                                        "' is not an absolute path on the worker's machine")));
   }
+  const std::string& dtype = request.dtype();
+  if (!dtype.empty() && dtype != "float32" && dtype != "bfloat16" && dtype != "float16") {
+    return done(
+        MakeError(absl::StatusCode::kInvalidArgument, "EXPORT_DTYPE",
+                  absl::StrCat("dtype '", dtype,
+                               "' is none of float32, bfloat16 and float16; without one the "
+                               "weights have the type of the model the job began with")));
+  }
   const absl::Status open =
       paths_.CheckExport(request.directory(), access::ProjectOf((*job)->name()));
   if (!open.ok()) return done(open);
@@ -255,6 +264,7 @@ void Controller::ExportCheckpoint(v1::ExportCheckpointRequest request,
     }
     PendingExport pending;
     pending.directory = request.directory();
+    pending.dtype = request.dtype();
     pending.step = chosen->step();
     pending.done = done;
     SendExport(name, chosen->path(), std::move(pending));

@@ -308,6 +308,7 @@ void Controller::SendExport(const std::string& job, const std::string& checkpoin
     task->set_method("export");
     task->mutable_export_()->set_checkpoint(checkpoint);
     task->mutable_export_()->set_directory(pending.directory);
+    task->mutable_export_()->set_dtype(pending.dtype);
     pending.worker = worker;
     pending.seen = clock_.Now();
     pending.deadline = pending.seen + absl::Minutes(10);

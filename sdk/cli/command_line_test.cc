@@ -156,6 +156,11 @@ TEST_F(CommandLineTest, ExportsToAPathOfThisShell) {
   const Outcome outcome = Run({"export", "add", "some/folder"});
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.out, HasSubstr((std::filesystem::current_path() / "some/folder").string()));
+  EXPECT_THAT(Run({"export", "add", "folder", "--dtype", "float16"}).out,
+              HasSubstr("folderfloat16"));
+  const Outcome typo = Run({"export", "add", "folder", "--dtype", "bf16"});
+  EXPECT_NE(typo.code, 0);
+  EXPECT_THAT(typo.err, HasSubstr("bfloat16"));
 }
 
 TEST_F(CommandLineTest, SaysWhatAJobWaitsFor) {

@@ -123,7 +123,7 @@ class FakeJobService final : public v1::JobService::Service, public v1::ClusterS
                                 v1::ExportCheckpointResponse* a) override {
     v1::ExportCheckpointResponse answer;
     answer.set_step(2);
-    answer.set_directory(r->directory());
+    answer.set_directory(absl::StrCat(r->directory(), r->dtype()));
     return Known("export", r->name(), a, answer);
   }
   grpc::Status ExplainJob(grpc::ServerContext*, const v1::ExplainJobRequest* r,

@@ -14,10 +14,10 @@ namespace baton::cli {
 namespace {
 
 int Export(const GlobalOptions& options, const std::string& job, const std::string& directory,
-           int64_t step) {
+           int64_t step, const std::string& dtype) {
   auto client = MakeClient(options);
   auto exported =
-      client->ExportCheckpoint(job, step, std::filesystem::absolute(directory).string());
+      client->ExportCheckpoint(job, step, std::filesystem::absolute(directory).string(), dtype);
   if (!exported.ok()) return Fail(options, exported.status());
   if (options.json()) {
     std::printf("%s\n", ToJson(*exported).c_str());
@@ -53,7 +53,12 @@ void AddModelCommands(CLI::App& app, GlobalOptions* options, int* code) {
   exporting->add_option("job", *job, "The job's name")->required();
   exporting->add_option("dir", *directory, "A folder that does not exist yet")->required();
   exporting->add_option("--step", *step, "The checkpoint's step; the newest when not given");
-  exporting->callback([=] { *code = Export(*options, *job, *directory, *step); });
+  auto dtype = std::make_shared<std::string>();
+  exporting
+      ->add_option("--dtype", *dtype,
+                   "Type of the weights; that of the model the job began with when not given")
+      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
+  exporting->callback([=] { *code = Export(*options, *job, *directory, *step, *dtype); });
 
   auto* generate =
       app.add_subcommand("generate",

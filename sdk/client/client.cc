@@ -120,9 +120,12 @@ class ClientImpl : public Client {
                                               Named<v1::ListCheckpointsRequest>(name), kMostItems,
                                               &v1::ListCheckpointsResponse::checkpoints_size);
   }
-  absl::StatusOr<v1::ExportCheckpointResponse> ExportCheckpoint(
-      const std::string& name, int64_t step, const std::string& directory) override {
+  absl::StatusOr<v1::ExportCheckpointResponse> ExportCheckpoint(const std::string& name,
+                                                                int64_t step,
+                                                                const std::string& directory,
+                                                                const std::string& dtype) override {
     auto request = Named<v1::ExportCheckpointRequest>(name);
+    request.set_dtype(dtype);
     request.set_step(step);
     request.set_directory(directory);
     return Call<v1::ExportCheckpointResponse>(*jobs_, &v1::JobService::Stub::ExportCheckpoint,

@@ -69,9 +69,10 @@ class Client {
   virtual absl::StatusOr<v1::ListTrajectoriesResponse> ListTrajectories(
       const v1::ListTrajectoriesRequest& request) = 0;
   virtual absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const std::string& name) = 0;
-  /// `step` 0: the newest. May take minutes.
+  /// `step` 0: the newest. `dtype` empty: that of the model the job began with. May take minutes.
   virtual absl::StatusOr<v1::ExportCheckpointResponse> ExportCheckpoint(
-      const std::string& name, int64_t step, const std::string& directory) = 0;
+      const std::string& name, int64_t step, const std::string& directory,
+      const std::string& dtype) = 0;
   virtual absl::StatusOr<v1::ExplainJobResponse> ExplainJob(const std::string& name) = 0;
   virtual absl::StatusOr<v1::ListPresetsResponse> ListPresets() = 0;
   virtual absl::StatusOr<v1::ListWorkersResponse> ListWorkers() = 0;

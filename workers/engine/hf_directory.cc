@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -181,6 +182,22 @@ absl::Status WriteGenerationConfig(const ModelConfig& config, const std::string&
   return generation.Save(dir);
 }
 
+// The files that hold the weights of `dir`.
+absl::StatusOr<std::vector<std::unique_ptr<SafetensorsFile>>> OpenWeights(const std::string& dir) {
+  std::vector<std::string> names = {kWeightsFile};
+  if (!Exists(Join(dir, kWeightsFile))) {
+    if (!Exists(Join(dir, kIndexFile))) return NoWeights(dir);
+    BATON_ASSIGN_OR_RETURN(const auto tensors_of_file, ReadIndex(Join(dir, kIndexFile)));
+    names.clear();
+    for (const auto& [file, tensors] : tensors_of_file) names.push_back(file);
+  }
+  std::vector<std::unique_ptr<SafetensorsFile>> files;
+  for (const std::string& name : names) {
+    BATON_ASSIGN_OR_RETURN(files.emplace_back(), SafetensorsFile::Open(Join(dir, name)));
+  }
+  return files;
+}
+
 absl::Status WriteCompanions(const ModelConfig& config, const std::string& dir,
                              const Companions& companions) {
   for (const auto& [file, content] : companions) {
@@ -288,9 +305,40 @@ absl::Status SaveModel(const CausalLM& model, const std::string& dir, const Save
 
 absl::Status SaveWhole(const CausalLM& model, const NamedTensors& whole, const std::string& dir,
                        const SaveOptions& options) {
-  ModelConfig config = model.config();
-  BATON_ASSIGN_OR_RETURN(config.torch_dtype, TorchDtypeName(options.dtype.value_or(model.dtype())));
+  BATON_ASSIGN_OR_RETURN(const ModelConfig config,
+                         ConfigToSave(model.config(), model.dtype(), options));
   return SaveDirectory(whole, config, config.ToJson(), dir, options);
+}
+
+absl::StatusOr<ModelConfig> ConfigToSave(ModelConfig config, torch::Dtype own,
+                                         const SaveOptions& options) {
+  const std::string original = config.original_dtype();
+  BATON_ASSIGN_OR_RETURN(config.torch_dtype, TorchDtypeName(options.dtype.value_or(own)));
+  config.model_dtype =
+      options.keeps_model_dtype && original != config.torch_dtype ? original : std::string();
+  return config;
+}
+
+absl::Status ConvertModel(const std::string& from, absl::string_view dtype, const std::string& to) {
+  BATON_ASSIGN_OR_RETURN(ModelConfig config, LoadModelConfig(from));
+  BATON_ASSIGN_OR_RETURN(const std::string text, ReadConfigJson(from));
+  Json json = Json::parse(text);  // LoadModelConfig could
+  for (const char* key : {"dtype", "torch_dtype"}) {
+    if (json.contains(key)) json[key] = std::string(dtype);
+  }
+  json.erase(kModelDtypeKey);
+  config.torch_dtype = std::string(dtype);
+  SaveOptions options;
+  BATON_ASSIGN_OR_RETURN(options.companions, ReadCompanions(from));
+  BATON_ASSIGN_OR_RETURN(const auto files, OpenWeights(from));
+  NamedTensors tensors;
+  for (const auto& file : files) {
+    for (const relay::TensorEntry& entry : file->view().entries()) {
+      BATON_ASSIGN_OR_RETURN(torch::Tensor tensor, BorrowTensor(file->view(), entry));
+      tensors.emplace_back(entry.name, std::move(tensor));
+    }
+  }
+  return SaveDirectory(tensors, config, json.dump(2) + "\n", to, options);
 }
 
 absl::Status SaveDirectory(const NamedTensors& tensors, const ModelConfig& config,

@@ -42,6 +42,8 @@ absl::StatusOr<Companions> ReadCompanions(const std::string& dir);
 struct SaveOptions {
   /// What the file holds; absent: the model's own dtype.
   std::optional<torch::Dtype> dtype;
+  /// The config tells which type the model had that this one was trained from (ModelConfig).
+  bool keeps_model_dtype = false;
   /// Written as they are. Without a generation_config.json, one is made from the model's config.
   Companions companions;
   /// Above it the weights are split into model-0000i-of-0000n.safetensors with an index.
@@ -59,7 +61,16 @@ struct SaveOptions {
 [[nodiscard]] absl::Status SaveWhole(const CausalLM& model, const NamedTensors& whole,
                                      const std::string& dir, const SaveOptions& options = {});
 
+/// Writes the model in `from`, whatever its head, to `to`, as SaveModel does, its weights in the
+/// type `dtype` (TorchDtypeFromName) and its config without a trace of another one.
+[[nodiscard]] absl::Status ConvertModel(const std::string& from, absl::string_view dtype,
+                                        const std::string& to);
+
 // What LoadModel and SaveModel are made of, for models with other heads.
+
+/// The config that a saved model has: `config` in the type of `options`, or else `own`.
+absl::StatusOr<ModelConfig> ConfigToSave(ModelConfig config, torch::Dtype own,
+                                         const SaveOptions& options);
 
 /// config.json as text. NotFound when the directory or the file is missing.
 absl::StatusOr<std::string> ReadConfigJson(const std::string& dir);

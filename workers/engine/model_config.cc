@@ -214,10 +214,13 @@ absl::Status CheckNumbers(const ModelConfig& c) {
         "rope_scaling: factor must be positive, and for llama3 0 < low_freq_factor < "
         "high_freq_factor and original_max_position_embeddings > 0");
   }
-  if (c.torch_dtype != "float32" && c.torch_dtype != "float16" && c.torch_dtype != "bfloat16" &&
-      c.torch_dtype != "float64") {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "torch_dtype: \"", c.torch_dtype, "\" is none of float32, float16, bfloat16, float64"));
+  for (const auto& [key, dtype] : {std::make_pair("torch_dtype", c.torch_dtype),
+                                   std::make_pair(kModelDtypeKey, c.original_dtype())}) {
+    if (dtype == "float32" || dtype == "float16" || dtype == "bfloat16" || dtype == "float64") {
+      continue;
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat(key, ": \"", dtype, "\" is none of float32, float16, bfloat16, float64"));
   }
   return absl::OkStatus();
 }
@@ -286,6 +289,7 @@ absl::StatusOr<ModelConfig> ModelConfig::FromJson(absl::string_view text) {
   reader.IntOrList("eos_token_id", config.eos_token_ids);
   reader.String("dtype", config.torch_dtype);
   reader.String("torch_dtype", config.torch_dtype);
+  reader.String(kModelDtypeKey, config.model_dtype);
   BATON_RETURN_IF_ERROR(reader.status());
   BATON_RETURN_IF_ERROR(config.Validate());
   return config;
@@ -331,6 +335,7 @@ std::string ModelConfig::ToJson() const {
         {"high_freq_factor", rope_scaling.high_freq_factor},
         {"original_max_position_embeddings", rope_scaling.original_max_position_embeddings}};
   }
+  if (!model_dtype.empty()) json[kModelDtypeKey] = model_dtype;
   if (bos_token_id) json["bos_token_id"] = *bos_token_id;
   if (pad_token_id) json["pad_token_id"] = *pad_token_id;
   if (eos_token_ids.size() == 1) {

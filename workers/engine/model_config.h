@@ -32,6 +32,9 @@ struct RopeScaling {
   int64_t original_max_position_embeddings = 8192;  ///< kLlama3 only; tokens.
 };
 
+/// Of a config.json: ModelConfig.model_dtype.
+inline constexpr char kModelDtypeKey[] = "baton_model_dtype";
+
 /// A plain value. Only `Validate`d (or parsed) configurations build models.
 struct ModelConfig {
   enum class Family {
@@ -63,6 +66,13 @@ struct ModelConfig {
   std::optional<int64_t> pad_token_id;
   std::vector<int64_t> eos_token_ids;   ///< A number or a list in JSON.
   std::string torch_dtype = "float32";  ///< What the files hold: float32, float16 or bfloat16.
+  /// Of a trainer's copy in another type (key `baton_model_dtype`): the type of the model that
+  /// training began with. Empty: torch_dtype.
+  std::string model_dtype;
+
+  const std::string& original_dtype() const {
+    return model_dtype.empty() ? torch_dtype : model_dtype;
+  }
 
   /// The number of parameters; a tied head counts once.
   int64_t NumParameters() const;

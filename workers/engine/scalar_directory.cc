@@ -88,8 +88,8 @@ absl::Status SaveScalarModel(const ScalarModel& model, const std::string& dir,
 
 absl::Status SaveWholeScalar(const ScalarModel& model, const NamedTensors& whole,
                              const std::string& dir, const SaveOptions& options) {
-  ModelConfig config = model.config();
-  BATON_ASSIGN_OR_RETURN(config.torch_dtype, TorchDtypeName(options.dtype.value_or(model.dtype())));
+  BATON_ASSIGN_OR_RETURN(const ModelConfig config,
+                         ConfigToSave(model.config(), model.dtype(), options));
   return SaveDirectory(whole, config, ConfigJson(config, model.has_head_bias()), dir, options);
 }
 

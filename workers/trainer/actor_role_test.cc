@@ -8,9 +8,11 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "relay/weights/safetensors_reader.h"
 #include "sdk/rpc/error.h"
 #include "sdk/worker/worker_testing.h"
 #include "workers/engine/hf_directory.h"
+#include "workers/engine/weights_io.h"
 #include "workers/policy/policy_testing.h"
 #include "workers/policy/trajectory_columns.h"
 
@@ -357,6 +359,63 @@ TEST_F(ActorRoleTest, ExportsWithoutHoldingTheRole) {
   EXPECT_EQ(Run(task).status().code(), static_cast<int>(absl::StatusCode::kInvalidArgument));
   EXPECT_FALSE(std::filesystem::exists(folder_.path() + "/c/actor/new"));
   EXPECT_EQ(ErrorReason(FromProto(Update(1).status())), "ROLE_NOT_HELD");
+}
+
+// A model of bfloat16 is trained in float32 and given back as bfloat16, also by an actor that went
+// on from a checkpoint; in another type where that is asked for.
+TEST_F(ActorRoleTest, ExportsInTheTypeOfTheModelItBeganWith) {
+  Assign();
+  Save(0, "c");
+  ASSERT_TRUE(
+      engine::ConvertModel(folder_.path() + "/c/actor", "bfloat16", folder_.path() + "/model")
+          .ok());
+  Restart();
+  v1::Task begin = Make("assign_role");
+  *begin.mutable_assign_role()->mutable_spec() = policy::TinySpec();
+  begin.mutable_assign_role()->mutable_spec()->mutable_model()->clear_init();
+  begin.mutable_assign_role()->mutable_spec()->mutable_model()->set_path(folder_.path() + "/model");
+  const v1::TaskResult begun = Run(begin);
+  ASSERT_EQ(begun.status().code(), 0) << begun.status().message();
+  ASSERT_EQ(Update(1).status().code(), 0);
+  Save(1, "d");
+  Restart();
+  begin.set_task_token("from d");
+  begin.mutable_assign_role()->set_checkpoint(folder_.path() + "/d");
+  begin.mutable_assign_role()->set_step(1);
+  begin.mutable_assign_role()->set_policy_version(1);
+  const v1::TaskResult restored = Run(begin);
+  ASSERT_EQ(restored.status().code(), 0) << restored.status().message();
+  Save(1, "e");
+  const auto trained = relay::SafetensorsFile::Open(folder_.path() + "/e/actor/model.safetensors");
+  ASSERT_TRUE(trained.ok()) << trained.status();
+  for (const std::string dtype : {"", "bfloat16", "float16", "float32"}) {
+    const std::string target = folder_.path() + "/exported-" + dtype;
+    v1::Task task = Make("export");
+    task.mutable_export_()->set_checkpoint(folder_.path() + "/e");
+    task.mutable_export_()->set_directory(target);
+    task.mutable_export_()->set_dtype(dtype);
+    const v1::TaskResult result = Run(task);
+    ASSERT_EQ(result.status().code(), 0) << dtype << ": " << result.status().message();
+    const std::string expected = dtype.empty() ? "bfloat16" : dtype;
+    const auto torch_type = *engine::TorchDtypeFromName(expected);
+    const auto config = engine::LoadModelConfig(target);
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_EQ(config->torch_dtype, expected);
+    EXPECT_THAT(ReadAll(target + "/config.json"), ::testing::Not(::testing::HasSubstr("baton")));
+    EXPECT_TRUE(std::filesystem::exists(target + "/tokenizer.json"));
+    const auto file = relay::SafetensorsFile::Open(target + "/model.safetensors");
+    ASSERT_TRUE(file.ok()) << file.status();
+    ASSERT_EQ((*file)->view().entries().size(), (*trained)->view().entries().size());
+    for (const relay::TensorEntry& entry : (*trained)->view().entries()) {
+      const relay::TensorEntry* other = (*file)->view().Find(entry.name);
+      ASSERT_NE(other, nullptr) << entry.name;
+      const torch::Tensor from = *engine::BorrowTensor((*trained)->view(), entry);
+      const torch::Tensor to = *engine::BorrowTensor((*file)->view(), *other);
+      EXPECT_EQ(from.scalar_type(), torch::kFloat32) << "it is trained in float32";
+      EXPECT_EQ(to.scalar_type(), torch_type) << entry.name;
+      EXPECT_TRUE(torch::equal(from.to(torch_type), to)) << entry.name;
+    }
+  }
 }
 
 }  // namespace

@@ -48,6 +48,7 @@ absl::Status SaveTrainer(const engine::CausalLM& model, const engine::Trainer& t
   if (!ranks.first()) return status;
   status.Update(RemoveFolder(ActorFolder(folder)));
   engine::SaveOptions options;
+  options.keeps_model_dtype = true;
   options.companions = source.companions();
   if (status.ok()) status = engine::SaveWhole(model, whole, ActorFolder(folder), options);
   if (status.ok()) status = WriteState(state, StateFile(folder));
@@ -103,7 +104,8 @@ absl::Status SyncFiles(const std::string& folder) {
   return relay::SyncDirectory(folder);
 }
 
-absl::Status ExportCheckpoint(const std::string& checkpoint, const std::string& given) {
+absl::Status ExportCheckpoint(const std::string& checkpoint, const std::string& given,
+                              const std::string& asked_dtype) {
   std::error_code error;
   std::string directory = given;
   while (directory.size() > 1 && directory.back() == '/') directory.pop_back();
@@ -122,6 +124,11 @@ absl::Status ExportCheckpoint(const std::string& checkpoint, const std::string& 
   if (inside == "." || (!inside.empty() && inside.rfind("..", 0) != 0)) {
     return absl::InvalidArgumentError(
         absl::StrCat(directory, " is in the checkpoint itself; name a folder elsewhere"));
+  }
+  BATON_ASSIGN_OR_RETURN(const engine::ModelConfig config, engine::LoadModelConfig(actor));
+  const std::string dtype = asked_dtype.empty() ? config.original_dtype() : asked_dtype;
+  if (dtype != config.torch_dtype || !config.model_dtype.empty()) {
+    return engine::ConvertModel(actor, dtype, directory);
   }
   std::string temporary = absl::StrCat(target.string(), ".partial-XXXXXX");
   if (target.has_parent_path()) fs::create_directories(target.parent_path(), error);

@@ -48,10 +48,12 @@ struct TrainerState {
 [[nodiscard]] absl::StatusOr<TrainerState> ReadState(const std::string& path,
                                                      int64_t expected_step);
 
-/// Copies the checkpoint's `actor` to `directory`, at once (a temporary folder is renamed).
+/// Copies the checkpoint's `actor` to `directory`, at once (a temporary folder is renamed), its
+/// weights in `dtype` ("float32", "bfloat16", …); empty: that of the model the job began with.
 /// NOT_FOUND without a checkpoint, ALREADY_EXISTS when `directory` holds anything.
 [[nodiscard]] absl::Status ExportCheckpoint(const std::string& checkpoint,
-                                            const std::string& directory);
+                                            const std::string& directory,
+                                            const std::string& dtype = "");
 
 }  // namespace baton::trainer
 

@@ -45,6 +45,7 @@ absl::Status SaveScalar(const engine::ScalarModel& model, const engine::ScalarTr
   if (!ranks.first()) return status;
   status.Update(RemoveFolder(In(folder, parts.model)));
   engine::SaveOptions options;
+  options.keeps_model_dtype = true;
   options.companions = companions;
   if (status.ok()) {
     status = engine::SaveWholeScalar(model, whole, In(folder, parts.model), options);
