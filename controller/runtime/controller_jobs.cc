@@ -142,7 +142,8 @@ void Controller::Delete(const std::shared_ptr<JobRuntime>& job, const JobRuntime
 absl::StatusOr<std::vector<store::Write>> Controller::RowsOf(const std::string& name,
                                                              size_t limit) {
   std::vector<store::Write> writes;
-  for (const char* table : {kEventTable, kMetricTable, kCheckpointTable, kTrajectoryTable, kLogTable}) {
+  for (const char* table :
+       {kEventTable, kMetricTable, kCheckpointTable, kTrajectoryTable, kLogTable}) {
     if (writes.size() == limit) break;
     store::ScanOptions scan = NumberRange(name, 0);
     scan.limit = limit - writes.size();
