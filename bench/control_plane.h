@@ -51,6 +51,24 @@ struct CoreResult {
 /// on 64 replicas, then plays them to a fresh JobCore.
 CoreResult MeasureCore(int steps);
 
+struct SourcesResult {
+  std::vector<double> step_ms;    ///< From the end of one step to the end of the next.
+  double evaluation_seconds = 0;  ///< Of the whole data set, before the first step.
+  size_t series = 0;              ///< Metrics that the job shows in the end.
+  std::string error;              ///< Empty: the job ended well.
+};
+
+struct SourcesOptions {
+  std::string folder;  ///< For the data root.
+  int examples = 0;    ///< Of the held-out data.
+  int sources = 0;     ///< That these name, evenly.
+  int steps = 0;       ///< Of eight responses each.
+};
+
+/// control_plane_sources.cc: a job on a controller and a fake worker, each a process of its own. It
+/// evaluates on its held-out data once, then it trains.
+SourcesResult MeasureSources(const SourcesOptions& options);
+
 }  // namespace baton::bench
 
 #endif  // BATON_BENCH_CONTROL_PLANE_H_

@@ -102,6 +102,33 @@ void AddDispatch(const Flags& flags, DispatchOptions options, Report& report) {
              "bare: a task and its answer each, no store, no SDK");
 }
 
+// Every source of a data set could be a series of its own, in each row and each event of the job.
+bool AddSources(const Flags& flags, const std::string& folder, Report& report) {
+  SourcesOptions options;
+  options.folder = folder;
+  options.examples = flags.quick ? 2000 : 40'000;
+  options.steps = flags.quick ? 30 : 200;
+  options.sources = 1;
+  const SourcesResult one = MeasureSources(options);
+  options.sources = options.examples;
+  const SourcesResult many = MeasureSources(options);
+  for (const SourcesResult* result : {&one, &many}) {
+    if (!result->error.empty()) std::fprintf(stderr, "sources: %s\n", result->error.c_str());
+  }
+  if (!one.error.empty() || !many.error.empty()) return false;
+  const double few_ms = Percentile(one.step_ms, 0.5), many_ms = Percentile(many.step_ms, 0.5);
+  report.Add("step_one_source_p50_ms", few_ms, "ms",
+             absl::StrCat("8 responses, after an evaluation of ", options.examples, " examples"));
+  report.Add("step_many_sources_p50_ms", many_ms, "ms",
+             absl::StrCat("the same, and each example has a source of its own: ", many.series,
+                          " series, ", one.series, " before"));
+  report.Add("step_many_sources_p99_ms", Percentile(many.step_ms, 0.99), "ms");
+  report.Add("step_many_sources_ratio", many_ms / few_ms, "x", "aim: 1");
+  report.Add("evaluation_many_sources_ratio", many.evaluation_seconds / one.evaluation_seconds, "x",
+             absl::StrCat(many.evaluation_seconds, " s"));
+  return true;
+}
+
 int RunBench(const Flags& flags, const std::string& program) {
   std::string folder = (std::filesystem::temp_directory_path() / "baton-bench-XXXXXX").string();
   if (::mkdtemp(folder.data()) == nullptr) return 1;
@@ -119,6 +146,7 @@ int RunBench(const Flags& flags, const std::string& program) {
              "its rows are synced to the disk");
   report.Add("create_job_unsynced_p50_ms", CreateJobP50(folder, jobs, Sync::kNone), "ms",
              "the same without");
+  const bool whole = AddSources(flags, folder, report);
   std::filesystem::remove_all(folder);
   report.Print();
   std::printf("  event mix:");
@@ -126,7 +154,8 @@ int RunBench(const Flags& flags, const std::string& program) {
     std::printf(" %s %llu", kind.c_str(), static_cast<unsigned long long>(count));
   }
   std::printf("\n");
-  return flags.json.empty() || report.WriteJson(flags.json) ? 0 : 1;
+  if (!flags.json.empty() && !report.WriteJson(flags.json)) return 1;
+  return whole ? 0 : 1;
 }
 
 }  // namespace
@@ -134,7 +163,7 @@ int RunBench(const Flags& flags, const std::string& program) {
 
 int main(int argc, char** argv) {
   baton::bench::Flags flags;
-  CLI::App app("Measures the control plane: dispatch, the core, CreateJob.");
+  CLI::App app("Measures the control plane: dispatch, the core, CreateJob, data of many sources.");
   app.add_option("--json", flags.json, "Write the rows here");
   app.add_flag("--quick", flags.quick, "Fewer repetitions");
   CLI::App* worker = app.add_subcommand("worker", "The child process; not for people");

@@ -16,7 +16,7 @@
 namespace baton::bench {
 
 struct LoadSize {
-  int workers = 256;  ///< Bare streams with heartbeats; four more play the job.
+  int workers = 256;  ///< Bare streams with heartbeats, beside those that play a job.
   int watchers = 1000;
   int slow_watchers = 50;  ///< Of them; they do not read until the load is over.
   int creates = 512;       ///< CreateJob, all at once.
@@ -45,9 +45,11 @@ std::shared_ptr<grpc::Channel> NewChannel(const std::string& controller, bool sm
 inline constexpr char kWorkersReport[] = "workers.json", kWorkersSamples[] = "workers.samples";
 inline constexpr char kWatchersReport[] = "watchers.json", kWatchersSamples[] = "watchers.samples";
 
-/// load_workers.cc: attaches `count` bare workers and the few that play a job; prints "ready=1"
-/// when all are welcome. Until SIGTERM; then writes its report and samples into `folder`.
-int RunLoadWorkers(const std::string& controller, const std::string& folder, int count);
+/// load_workers.cc: attaches `count` bare workers and those that play a job: an actor, a reward and
+/// `rollouts` rollouts; prints "ready=1" when all are welcome. Until SIGTERM; then writes its
+/// report and samples into `folder`.
+int RunLoadWorkers(const std::string& controller, const std::string& folder, int count,
+                   int rollouts);
 
 /// load_watchers.cc: watches `job`; prints "ready=1" when each has its first event. SIGUSR1 wakes
 /// the slow ones, and "resumed=N" is printed when they have caught up, N of them after a cut-off.

@@ -36,7 +36,7 @@ struct Flags {
   bool keep = false;
   LoadSize size;
   std::string controller, folder, job;  // of the child processes
-  int count = 0, slow = 0;
+  int count = 0, slow = 0, rollouts = 2;
 };
 
 constexpr int kCallerChannels = 8;
@@ -260,7 +260,7 @@ class LoadBench {
       return errors_.Add("the project is not set");
     }
     round_ = 3;
-    workers_ = Child("workers", {"--count", absl::StrCat(size_.workers)});
+    workers_ = Child("workers", {"--count", absl::StrCat(size_.workers), "--rollouts", "1"});
     if (workers_->WaitForLog("ready=", kPatience).empty())
       errors_.Add("the workers did not attach");
     const absl::Time calls_begin = absl::Now();
@@ -288,7 +288,7 @@ class LoadBench {
     if (ReadReport(kWorkersReport).empty()) return;
     const std::string path = absl::StrCat(folder_, "/", kWorkersSamples);
     report_.Add("capped_queue_jobs", size_.capped_jobs, "jobs",
-                "queued in a project of one worker, four workers idle");
+                "queued in a project of one worker, three workers idle");
     const auto add = [&](const char* name, const std::vector<double>& ms, const char* note) {
       if (!ms.empty()) report_.Add(name, Percentile(ms, 0.99), "ms", note);
     };
@@ -444,12 +444,14 @@ int main(int argc, char** argv) {
     child->add_option("--folder", flags.folder)->required();
     child->add_option("--count", flags.count)->required();
   }
+  workers->add_option("--rollouts", flags.rollouts);
   watchers->add_option("--job", flags.job)->required();
   watchers->add_option("--slow", flags.slow)->required();
   CLI11_PARSE(app, argc, argv);
   baton::InitLog({baton::LogLevel::kWarn, "", "load_bench"});
   std::signal(SIGPIPE, SIG_IGN);
-  if (workers->parsed()) return RunLoadWorkers(flags.controller, flags.folder, flags.count);
+  if (workers->parsed())
+    return RunLoadWorkers(flags.controller, flags.folder, flags.count, flags.rollouts);
   if (watchers->parsed()) {
     return RunLoadWatchers(flags.controller, flags.folder, flags.job, flags.count, flags.slow);
   }

@@ -1,4 +1,4 @@
-// All workers of the load: bare streams that beat, and four that play the job.
+// All workers of the load: bare streams that beat, and those that play a job.
 #include <csignal>
 #include <cstdio>
 #include <fstream>
@@ -187,7 +187,8 @@ std::unique_ptr<fake::FakeWorker> StartFake(const std::string& controller,
 
 }  // namespace
 
-int RunLoadWorkers(const std::string& controller, const std::string& folder, int count) {
+int RunLoadWorkers(const std::string& controller, const std::string& folder, int count,
+                   int rollouts) {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
@@ -198,10 +199,12 @@ int RunLoadWorkers(const std::string& controller, const std::string& folder, int
     workers.push_back(std::make_unique<BareWorker>(controller, i, &tally));
   }
   std::vector<std::unique_ptr<fake::FakeWorker>> fakes;
-  for (const char* role : {"actor", "rollout", "reward"}) {
+  for (const char* role : {"actor", "reward"}) {
     fakes.push_back(StartFake(controller, folder, role, 0, tally));
   }
-  fakes.push_back(StartFake(controller, folder, "rollout", 1, tally));
+  for (int i = 0; i < rollouts; ++i) {
+    fakes.push_back(StartFake(controller, folder, "rollout", i, tally));
+  }
   if (!tally.WaitAttached(count)) tally.Error("not every worker was welcome");
   std::printf("ready=1\n");
   std::fflush(stdout);

@@ -4,6 +4,8 @@
 //   plan_4x70b_128_seconds          four 70B models on 128 A100; aim below 2 s
 //   plan_4x70b_128_any_pp_seconds   the same with any number of pipeline stages
 //   plan_5x70b_1024_seconds         five models on 1024
+//   plan_5x70b_1024_comparisons     what a controller weighs for them, of 2 billion
+//   comparisons_per_second          of that search
 //   {model}/{devices}/{placement}/tokens_per_second   HybridFlow's workload, as predicted
 // --table prints the last as Markdown, for pipelines of at most 1, 2, 4 and any number of stages.
 #include <chrono>
@@ -128,6 +130,11 @@ int Main(int argc, char** argv) {
              "s");
   report.Add("plan_5x70b_1024_seconds", SearchSeconds(Ppo("llama-70b", 1024, 4, true), repeats),
              "s");
+  const Problem submitted = Ppo("llama-70b", 1024, 1, true);
+  const auto weighed = placement::Search(submitted);
+  const auto work = static_cast<double>(weighed.ok() ? weighed->work : 0);
+  report.Add("plan_5x70b_1024_comparisons", work, "", "a controller stops at 2,000,000,000");
+  report.Add("comparisons_per_second", work / SearchSeconds(submitted, repeats), "1/s");
   AddThroughputs(&report);
   report.Print();
   if (table) {

@@ -11,6 +11,10 @@
 namespace baton::controller {
 namespace {
 
+// What the search of one submit may weigh: a few seconds (docs/placement.md). Others wait
+// meanwhile.
+constexpr int64_t kMostPlanWork = 2'000'000'000;
+
 absl::StatusOr<placement::ModelConfig> ReadModel(const std::string& role,
                                                  const v1::ModelSpec& model) {
   if (!model.path().empty()) return placement::ReadModelFile(model.path() + "/config.json");
@@ -28,6 +32,7 @@ absl::StatusOr<v1::ResourcesSpec> ChoosePools(const v1::JobSpec& spec) {
   problem.setting.device = *device;
   problem.devices = spec.resources().devices();
   placement::KeepToRunnable(spec, &problem);
+  problem.max_work = kMostPlanWork;
   const auto found = placement::Search(problem);
   if (!found.ok()) return found.status();
   v1::ResourcesSpec out = spec.resources();

@@ -49,6 +49,7 @@ const std::vector<PoolCosts::Choice>& PoolCosts::Choices(int index, int devices)
     layouts = LayoutsOf(problem_, role, devices);
   }
   for (const RankLayout& layout : layouts) {
+    if (!budget_->Spend(WorkBudget::kMade)) break;
     Choice choice;
     choice.layout = layout;
     choice.bytes = BytesOf(problem_, role, layout);
@@ -57,9 +58,12 @@ const std::vector<PoolCosts::Choice>& PoolCosts::Choices(int index, int devices)
     at->second.push_back(choice);
   }
   if (!role.generates) {  // how long generation takes depends on the layout as well
-    KeepUnbeaten(&at->second, [](const Choice& c) {
-      return std::array<double, 4>{c.training, c.scoring, c.bytes.resident, c.bytes.transient};
-    });
+    KeepUnbeaten(
+        &at->second,
+        [](const Choice& c) {
+          return std::array<double, 4>{c.training, c.scoring, c.bytes.resident, c.bytes.transient};
+        },
+        budget_);
   }
   return at->second;
 }
@@ -72,6 +76,7 @@ std::vector<PoolCosts::Partial> PoolCosts::Combine(uint32_t roles, int devices) 
     std::vector<Partial> next;
     for (const Partial& partial : partials) {
       for (const Choice& choice : Choices(role, devices)) {
+        if (!budget_->Spend(WorkBudget::kMade)) return {};
         Partial grown;
         grown.bytes = {partial.bytes.resident + choice.bytes.resident,
                        std::max(partial.bytes.transient, choice.bytes.transient)};
@@ -83,9 +88,12 @@ std::vector<PoolCosts::Partial> PoolCosts::Combine(uint32_t roles, int devices) 
         next.push_back(std::move(grown));
       }
     }
-    KeepUnbeaten(&next, [](const Partial& p) {
-      return std::array<double, 4>{p.training, p.scoring, p.bytes.resident, p.bytes.transient};
-    });
+    KeepUnbeaten(
+        &next,
+        [](const Partial& p) {
+          return std::array<double, 4>{p.training, p.scoring, p.bytes.resident, p.bytes.transient};
+        },
+        budget_);
     partials = std::move(next);
   }
   return partials;
@@ -97,6 +105,7 @@ void PoolCosts::AddGenerating(int index, int devices, const std::vector<Partial>
   const double usable = UsableBytes(problem_);
   for (const Choice& choice : Choices(index, devices)) {
     for (const Partial& other : others) {
+      if (!budget_->Spend(WorkBudget::kMade)) return;
       const double resident = other.bytes.resident + choice.bytes.resident;
       if (resident + std::max(other.bytes.transient, choice.bytes.transient) > usable) continue;
       const Generation generation =
@@ -134,7 +143,8 @@ const std::vector<PoolOption>& PoolCosts::Options(uint32_t roles, int devices) {
       at->second.push_back(std::move(option));
     }
   }
-  KeepUnbeaten(&at->second, [](const PoolOption& o) { return o.stages; });
+  KeepUnbeaten(
+      &at->second, [](const PoolOption& o) { return o.stages; }, budget_);
   return at->second;
 }
 
@@ -146,13 +156,17 @@ std::optional<double> PoolCosts::Shortage(uint32_t roles, int devices) {
     std::vector<RoleBytes> next;
     for (const RoleBytes& partial : partials) {
       for (const Choice& choice : Choices(role, devices)) {
+        if (!budget_->Spend(WorkBudget::kMade)) return std::nullopt;
         next.push_back({partial.resident + choice.bytes.resident,
                         std::max(partial.transient, choice.bytes.transient)});
       }
     }
-    KeepUnbeaten(&next, [](const RoleBytes& b) {
-      return std::array<double, 2>{b.resident, b.transient};
-    });
+    KeepUnbeaten(
+        &next,
+        [](const RoleBytes& b) {
+          return std::array<double, 2>{b.resident, b.transient};
+        },
+        budget_);
     partials = std::move(next);
   }
   if (partials.empty()) return std::nullopt;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sdk/placement/search.h"
+#include "sdk/placement/unbeaten.h"
 
 namespace baton::placement {
 
@@ -30,9 +31,10 @@ uint32_t MaskOf(const std::vector<int>& roles);
 /// Answers are kept: a set of roles (bit i: role i) on n devices is worked out once.
 class PoolCosts {
  public:
-  /// `problem` must outlive this. `fixed`: layouts that roles must have.
-  PoolCosts(const Problem& problem, std::map<int, RankLayout> fixed)
-      : problem_(problem), fixed_(std::move(fixed)) {}
+  /// `problem` and `budget` must outlive this. `fixed`: layouts that roles must have. Once the
+  /// budget is over, answers mean nothing.
+  PoolCosts(const Problem& problem, std::map<int, RankLayout> fixed, WorkBudget* budget)
+      : problem_(problem), fixed_(std::move(fixed)), budget_(budget) {}
 
   /// Those that fit, without any that another equals or beats in every stage. Exact: what is left
   /// out earlier is no better in any stage and in memory, of which more never makes generation
@@ -61,6 +63,7 @@ class PoolCosts {
 
   const Problem& problem_;
   const std::map<int, RankLayout> fixed_;
+  WorkBudget* const budget_;
   std::map<std::pair<int, int>, std::vector<Choice>> choices_;
   std::map<std::pair<uint32_t, int>, std::vector<PoolOption>> options_;
   std::map<std::pair<uint32_t, int>, std::optional<double>> shortages_;

@@ -29,8 +29,12 @@ Stages Longest(const Stages& a, const Stages& b) {
 class PartitionSearch {
  public:
   PartitionSearch(const Problem& problem, const Restriction& restriction, PoolCosts* costs,
-                  int64_t* plans)
-      : problem_(problem), restriction_(restriction), costs_(costs), plans_(plans) {}
+                  WorkBudget* budget, int64_t* plans)
+      : problem_(problem),
+        restriction_(restriction),
+        costs_(costs),
+        budget_(budget),
+        plans_(plans) {}
 
   // Pools with devices and layouts; empty: nothing fits.
   std::vector<PoolPlan> Run(const Partition& partition) {
@@ -78,10 +82,13 @@ class PartitionSearch {
         pool.entries.push_back({size, option.stages, &option});
       }
     }
-    KeepUnbeaten(&pool.entries, [](const Entry& e) {
-      return std::array<double, 4>{static_cast<double>(e.devices), e.stages[0], e.stages[1],
-                                   e.stages[2]};
-    });
+    KeepUnbeaten(
+        &pool.entries,
+        [](const Entry& e) {
+          return std::array<double, 4>{static_cast<double>(e.devices), e.stages[0], e.stages[1],
+                                       e.stages[2]};
+        },
+        budget_);
     Stages least;
     least.fill(kInfinity);
     for (const Entry& entry : pool.entries) {
@@ -127,7 +134,7 @@ class PartitionSearch {
     }
     std::vector<std::pair<double, const Entry*>> ways;
     for (const Entry& entry : pools_[next].entries) {
-      if (entry.devices > devices) break;
+      if (entry.devices > devices || !budget_->Spend(WorkBudget::kMade)) break;
       const double bound = Bound(next + 1, Longest(so_far, entry.stages), devices - entry.devices);
       if (bound < best_) ways.emplace_back(bound, &entry);
     }
@@ -155,6 +162,7 @@ class PartitionSearch {
   const Problem& problem_;
   const Restriction& restriction_;
   PoolCosts* const costs_;
+  WorkBudget* const budget_;
   int64_t* const plans_;
   std::vector<Pool> pools_;
   double best_ = kInfinity;
@@ -185,6 +193,13 @@ absl::Status Check(const Problem& problem) {
     return absl::InvalidArgumentError("workload: every number must be at least 1");
   }
   return absl::OkStatus();
+}
+
+absl::Status TooMuchWork(const Problem& problem) {
+  return absl::OutOfRangeError(
+      absl::StrCat(problem.roles.size(), " roles on ", problem.devices,
+                   " devices need a longer search than is allowed (", problem.max_work,
+                   " comparisons); give fewer devices, or write resources.pools"));
 }
 
 absl::Status CheckLayout(const Problem& problem, const Role& role, int devices,
@@ -403,12 +418,14 @@ absl::StatusOr<SearchResult> Search(const Problem& problem, const Restriction& r
     }
   }
   if (partitions.empty()) partitions = AllPartitions(static_cast<int>(problem.roles.size()));
-  PoolCosts costs(problem, std::move(fixed));
+  WorkBudget budget(problem.max_work);
+  PoolCosts costs(problem, std::move(fixed), &budget);
   SearchResult result;
-  PartitionSearch search(problem, restriction, &costs, &result.plans);
+  PartitionSearch search(problem, restriction, &costs, &budget, &result.plans);
   for (Partition& partition : partitions) {
     Candidate candidate;
     const std::vector<PoolPlan> pools = search.Run(partition);
+    if (budget.over()) return TooMuchWork(problem);
     candidate.partition = std::move(partition);
     if (!pools.empty()) {
       absl::StatusOr<Plan> plan = Evaluate(problem, pools);
@@ -427,7 +444,9 @@ absl::StatusOr<SearchResult> Search(const Problem& problem, const Restriction& r
                      return key(a) < key(b);
                    });
   if (!result.candidates.front().plan.has_value()) {
-    return absl::ResourceExhaustedError(ExplainNothingFits(problem, restriction, result, &costs));
+    std::string why = ExplainNothingFits(problem, restriction, result, &costs);
+    if (budget.over()) return TooMuchWork(problem);
+    return absl::ResourceExhaustedError(std::move(why));
   }
   for (size_t i = 1; i < result.candidates.size(); ++i) {
     Candidate& candidate = result.candidates[i];
@@ -435,6 +454,8 @@ absl::StatusOr<SearchResult> Search(const Problem& problem, const Restriction& r
                         ? ExplainSlower(result.best(), *candidate.plan)
                         : ExplainMisfit(problem, candidate.partition, &costs);
   }
+  if (budget.over()) return TooMuchWork(problem);
+  result.work = budget.spent();
   return result;
 }
 

@@ -41,6 +41,7 @@ struct Problem {
   Setting setting;
   int devices = 0;
   int max_pipeline = 0;  ///< Stages that a layout may have at most; 0: any number.
+  int64_t max_work = 0;  ///< What a search may weigh (WorkBudget); 0: anything.
 };
 
 enum Stage { kGeneration, kPreparation, kTraining, kStages };
@@ -96,6 +97,7 @@ struct SearchResult {
   /// Best first, then those that do not fit; the first is chosen.
   std::vector<Candidate> candidates;
   int64_t plans = 0;  ///< Whole plans and beginnings of plans that were looked at.
+  int64_t work = 0;   ///< What Problem::max_work bounds.
 
   const Plan& best() const { return *candidates.front().plan; }
 };
@@ -113,7 +115,8 @@ std::vector<RankLayout> LayoutsOf(const Problem& problem, const Role& role, int 
 std::vector<Partition> AllPartitions(int roles);
 
 /// InvalidArgument: the problem makes no sense. ResourceExhausted: nothing fits; the message says
-/// what the nearest plan lacks. A problem that fits has its cheapest plan first.
+/// what the nearest plan lacks. OutOfRange: max_work was not enough. A problem that fits has its
+/// cheapest plan first.
 absl::StatusOr<SearchResult> Search(const Problem& problem, const Restriction& restriction = {});
 
 /// The named ways of Baton: "colocate" (all on one pool), "split" (actor and reference; the rest),

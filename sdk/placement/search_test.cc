@@ -5,6 +5,7 @@
 #include <limits>
 #include <random>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/placement/unbeaten.h"
@@ -394,10 +395,37 @@ TEST(NamedPartition, HasThree) {
   EXPECT_EQ(NamedPartition("both", roles).status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST(Search, StopsWhereItMayWeighNoMore) {
+  Problem problem = Ppo("llama-7b", 16);
+  const auto free = Search(problem);
+  ASSERT_TRUE(free.ok()) << free.status();
+  ASSERT_GT(free->work, 1);
+  problem.max_work = free->work;
+  const auto just = Search(problem);
+  ASSERT_TRUE(just.ok()) << just.status();
+  EXPECT_EQ(just->best().seconds, free->best().seconds);
+  EXPECT_EQ(just->work, free->work);
+  for (const int64_t most : {int64_t{1}, free->work / 2, free->work - 1}) {
+    problem.max_work = most;
+    const absl::Status stopped = Search(problem).status();
+    EXPECT_EQ(stopped.code(), absl::StatusCode::kOutOfRange) << stopped;
+    EXPECT_THAT(
+        std::string(stopped.message()),
+        HasSubstr(absl::StrCat("4 roles on 16 devices need a longer search than is allowed (", most,
+                               " comparisons)")));
+  }
+  // Nor does it go on to say what is missing.
+  Problem none = Ppo("llama-70b", 1);
+  none.max_work = 1;
+  EXPECT_EQ(Search(none).status().code(), absl::StatusCode::kOutOfRange);
+}
+
 TEST(KeepUnbeaten, DropsWhatAnotherEqualsOrBeats) {
   using Pair = std::array<int, 2>;
   std::vector<Pair> items = {{3, 1}, {1, 3}, {2, 2}, {2, 3}, {1, 3}, {3, 3}};
-  KeepUnbeaten(&items, [](const Pair& p) { return p; });
+  WorkBudget budget(0);
+  KeepUnbeaten(
+      &items, [](const Pair& p) { return p; }, &budget);
   EXPECT_THAT(items, ElementsAre(Pair{1, 3}, Pair{2, 2}, Pair{3, 1}));
 }
 
