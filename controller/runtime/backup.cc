@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -25,9 +26,13 @@ constexpr int kTries = 5;
 // Everything that rows name stands in these.
 constexpr const char* kFolders[] = {"jobs", "files"};
 
-// A checkpoint that is being written, an upload under way.
+// A checkpoint that is being written (jobs/PROJECT/JOB/checkpoints/NAME.tmp), an upload under way
+// (files/.upload-…), by its path below the data root. Uploads that are kept have such names as
+// their users give them, among checkpoints' data too.
 bool IsUnfinished(const fs::path& path) {
-  return path.extension() == ".tmp" || absl::StartsWith(path.filename().string(), ".upload-");
+  const auto parts = std::distance(path.begin(), path.end());
+  if (*path.begin() == "jobs") return parts == 5 && path.extension() == ".tmp";
+  return parts == 2 && absl::StartsWith(path.filename().string(), ".upload-");
 }
 
 // Gives the file a second name, unless it has that already. One that vanished meanwhile is none.
@@ -54,11 +59,11 @@ absl::Status KeepAll(const fs::path& data_root, const fs::path& folder) {
     for (fs::recursive_directory_iterator entry(data_root / name, code), end; !code && entry != end;
          entry.increment(code)) {
       std::error_code gone;
-      if (IsUnfinished(entry->path())) {
+      const fs::path path = entry->path().lexically_relative(data_root);
+      if (IsUnfinished(path)) {
         if (entry->is_directory(gone)) entry.disable_recursion_pending();
       } else if (entry->is_regular_file(gone)) {
-        BATON_RETURN_IF_ERROR(
-            Keep(entry->path(), folder / entry->path().lexically_relative(data_root)));
+        BATON_RETURN_IF_ERROR(Keep(entry->path(), folder / path));
       }
     }
     // A folder that went while it was read is a reason to look again, not to fail.

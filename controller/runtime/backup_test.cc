@@ -81,14 +81,22 @@ TEST_F(BackupTest, HoldsWhatRowsNameWhateverBecomesOfItMeanwhile) {
   WriteUnder("jobs/p/j/experience/00000001.log", "records");
   WriteUnder("files/0123/train.jsonl", "lines");
   WriteUnder("files/.upload-1-1", "half");
+  // Names that users gave their files.
+  for (const char* name : {"x.tmp", ".upload-x"}) {
+    WriteUnder(absl::StrCat("files/p/0123/", name), "lines");
+    WriteUnder(absl::StrCat("jobs/p/j/checkpoints/step-3/data/p/0123/", name), "lines");
+  }
   WriteUnder("notes.txt", "somebody's");
   PutJobAt(3);
   auto set = BackupSet::Make(root_, *store_);
   ASSERT_TRUE(set.ok()) << set.status();
   EXPECT_EQ(PathsOf(**set),
-            (std::set<std::string>{
-                "baton.db", "files/0123/train.jsonl", "jobs/p/j/checkpoints/step-3/actor/model",
-                "jobs/p/j/checkpoints/step-3/files.json", "jobs/p/j/experience/00000001.log"}));
+            (std::set<std::string>{"baton.db", "files/0123/train.jsonl", "files/p/0123/.upload-x",
+                                   "files/p/0123/x.tmp", "jobs/p/j/checkpoints/step-3/actor/model",
+                                   "jobs/p/j/checkpoints/step-3/data/p/0123/.upload-x",
+                                   "jobs/p/j/checkpoints/step-3/data/p/0123/x.tmp",
+                                   "jobs/p/j/checkpoints/step-3/files.json",
+                                   "jobs/p/j/experience/00000001.log"}));
   EXPECT_EQ((*set)->files()[0].path, "baton.db");
   // Retention and new steps go on.
   fs::remove_all(root_ + "/jobs/p/j/checkpoints/step-3");

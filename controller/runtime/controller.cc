@@ -36,6 +36,7 @@ Controller::Controller(ControllerOptions options)
       timer_(cluster_thread_.get_executor()) {
   LowerPoolPriority(options_.disk_threads,
                     [this](auto work) { boost::asio::post(disk_, std::move(work)); });
+  LowerPoolPriority(1, [this](auto work) { boost::asio::post(remover_, std::move(work)); });
   LowerPoolPriority(options_.reader_threads,
                     [this](auto work) { boost::asio::post(readers_, std::move(work)); });
 }
@@ -162,6 +163,7 @@ Controller::~Controller() {
   strands_.join();
   disk_.join();
   readers_.join();
+  remover_.join();
   store_.reset();  // nobody commits any more; what was committed is written
   absl::MutexLock lock(&mu_);
   jobs_.clear();

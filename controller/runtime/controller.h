@@ -49,6 +49,9 @@ struct ControllerOptions {
   uint64_t max_data_bytes = uint64_t{8} << 30;  ///< Of one list of files of a spec.
   /// Of the uploads of a project that has no limit of its own; 0: none.
   int64_t max_upload_bytes = int64_t{64} << 30;
+  /// Uploads that no job names are removed when they are so old, and looked for so often.
+  absl::Duration unnamed_uploads_kept = absl::Hours(24);
+  absl::Duration look_for_unnamed_uploads = absl::Hours(1);
   /// Jobs that are not restored (STATE_FAILED, QUARANTINED), and such that are tried again; names,
   /// full or of project `default`. Create answers NOT_FOUND for one that there is not.
   std::vector<std::string> quarantine, unquarantine;
@@ -174,6 +177,9 @@ class Controller : public ControllerInterface {
   /// A file that a spec names as data: open to the project, and an upload of its own is young again
   /// and named by its path relative to the data root. PERMISSION_DENIED (PATH).
   absl::Status OpenDataFile(const std::string& project, std::string* file);
+  /// Removes uploads that no job names, soon. Thread-safe.
+  void RemoveUnnamedUploads();
+  void RemoveUnnamedUploadsWhenDue(absl::Time now);  // on cluster_strand_
   bool JobNamesUpload(const std::string& project, const std::string& path) const;
 
   void Delete(const std::shared_ptr<JobRuntime>& job, const JobRuntime::ExtraRow& extra,
@@ -247,7 +253,8 @@ class Controller : public ControllerInterface {
   boost::asio::thread_pool strands_;
   boost::asio::thread_pool cluster_thread_{1};  // heartbeats wait for no job's work
   boost::asio::thread_pool disk_;
-  boost::asio::thread_pool readers_;  // of lists and histories: no write waits for them
+  boost::asio::thread_pool readers_;     // of lists and histories: no write waits for them
+  boost::asio::thread_pool remover_{1};  // of uploads that no job names
   boost::asio::strand<boost::asio::thread_pool::executor_type> cluster_strand_;
   boost::asio::strand<boost::asio::thread_pool::executor_type> admission_;  // on disk_
 
@@ -268,6 +275,8 @@ class Controller : public ControllerInterface {
   boost::asio::steady_timer timer_;
 
   absl::Time requests_looked_at_ = absl::InfinitePast();  // on cluster_strand_
+  absl::Time uploads_looked_at_ = absl::InfinitePast();   // on cluster_strand_
+  std::atomic<bool> removal_posted_{false};
 
   std::atomic<uint64_t> next_session_{1};
   // Shared with the files of a backup, which may outlive this.

@@ -133,6 +133,7 @@ void Controller::Delete(const std::shared_ptr<JobRuntime>& job, const JobRuntime
         order_.erase(job->name());
         requests_of_.erase(job->name());
       }
+      RemoveUnnamedUploads();
       done(v1::Job());
     });
   });

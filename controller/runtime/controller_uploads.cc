@@ -4,10 +4,13 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "controller/runtime/checkpoint_files.h"
 #include "controller/runtime/controller.h"
 #include "controller/runtime/folders.h"
+#include "controller/runtime/named_uploads.h"
 #include "controller/runtime/upload_path.h"
+#include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 
@@ -57,6 +60,34 @@ absl::Status Controller::OpenDataFile(const std::string& project, std::string* f
   uploads_.Touch(below);  // if it is not there, reading it says so
   *file = below;
   return absl::OkStatus();
+}
+
+// An upload precedes the job that names it. So it stays for a day at least, and for a day after a
+// spec named it that was looked at: a job that is committed meanwhile is known by then. What is
+// known of the store and of checkpoints is older than what is seen of the files.
+void Controller::RemoveUnnamedUploads() {
+  if (removal_posted_.exchange(true)) return;
+  gate_.Post(remover_.get_executor(), [this] {
+    removal_posted_ = false;
+    const auto stop = [this] { return gate_.closed(); };
+    const absl::Time young = absl::Now() - options_.unnamed_uploads_kept;
+    const auto named = FindNamedUploads(*store_, options_.data_root, stop);
+    if (!named.ok()) {
+      if (stop()) return;
+      Log(LogLevel::kWarn, "uploads that no job names stay", {{"error", named.status().message()}});
+      return;
+    }
+    const Uploads::Removed removed = uploads_.RemoveUnnamed(*named, young, stop);
+    if (removed.files == 0) return;
+    Log(LogLevel::kInfo, "uploads that no job names are removed",
+        {{"files", removed.files}, {"bytes", removed.bytes}});
+  });
+}
+
+void Controller::RemoveUnnamedUploadsWhenDue(absl::Time now) {
+  if (now - uploads_looked_at_ < options_.look_for_unnamed_uploads) return;
+  uploads_looked_at_ = now;
+  RemoveUnnamedUploads();
 }
 
 absl::Status Controller::RestoreUploads(const fs::path& checkpoint, const std::string& project,

@@ -236,6 +236,7 @@ void Controller::Tick() {
   Apply(cluster_->OnTick(now));
   ExpireExports(now);
   ForgetOldRequests();
+  RemoveUnnamedUploadsWhenDue(now);
   std::vector<std::shared_ptr<JobRuntime>> active;
   {
     absl::MutexLock lock(&mu_);

@@ -289,6 +289,66 @@ bool Uploads::Touch(const std::string& path) {
   return true;
 }
 
+// Answers the size of what it removed; -1: nothing. The age is read under the lock under which a
+// file gets its name or is touched: whoever was told that it is there finds it there.
+int64_t Uploads::RemoveIfOld(const std::string& path, const std::string& project,
+                             absl::Time young) {
+  const std::string absolute = Absolute(path);
+  absl::MutexLock lock(&mu_);
+  struct stat found {};
+  if (::lstat(absolute.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return -1;
+  if (absl::TimeFromTimespec(found.st_mtim) >= young || ::unlink(absolute.c_str()) != 0) return -1;
+  const fs::path folder = fs::path(absolute).parent_path();
+  // Folders that have other files stay.
+  if (::rmdir(folder.c_str()) == 0 && !project.empty()) ::rmdir(folder.parent_path().c_str());
+  if (!project.empty()) accounts_[project].kept -= Counted(found.st_size);
+  return found.st_size;
+}
+
+Uploads::Removed Uploads::RemoveUnnamed(const NamedUploads& named, absl::Time young,
+                                        const std::function<bool()>& stop) {
+  Removed removed;
+  std::error_code code;
+  for (const auto& top : fs::directory_iterator(folder_, code)) {
+    const std::string project = top.path().filename().string();
+    if (!access::ValidId(project) || !fs::is_directory(top.symlink_status(code))) continue;
+    uint64_t before = 0;
+    {
+      absl::MutexLock lock(&mu_);
+      before = accounts_[project].named;
+    }
+    int64_t kept = 0, largest = 0;
+    const auto look = [&](const fs::path& file, const std::string& owner) {
+      const std::string path = file.lexically_relative(data_root_).string();
+      if (!ParseUploadPath(path).has_value()) return;
+      const int64_t size = named.Has(path, owner) ? -1 : RemoveIfOld(path, owner, young);
+      if (size >= 0) {
+        removed.bytes += size;
+        ++removed.files;
+      } else if (const int64_t stays = SizeOf(file.string()); stays >= 0 && !owner.empty()) {
+        kept += Counted(stays);
+        largest = std::max(largest, stays);
+      }
+    };
+    for (const auto& content : fs::directory_iterator(top.path(), code)) {
+      if (stop()) return removed;
+      look(content.path(), "");  // of an earlier release
+      if (!fs::is_directory(content.symlink_status(code))) continue;
+      for (const auto& file : fs::directory_iterator(content.path(), code)) {
+        look(file.path(), project);
+      }
+    }
+    // Somebody may have removed files by hand.
+    absl::MutexLock lock(&mu_);
+    Account& account = accounts_[project];
+    if (account.named != before) continue;
+    account.kept = kept;
+    account.largest = largest;
+    if (kept == 0 && account.reserved == 0 && account.unreserved == 0) accounts_.erase(project);
+  }
+  return removed;
+}
+
 int64_t Uploads::UsedBytes(const std::string& project) const {
   absl::MutexLock lock(&mu_);
   const auto account = accounts_.find(project);

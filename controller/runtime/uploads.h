@@ -18,6 +18,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "controller/runtime/named_uploads.h"
 
 namespace baton::controller {
 
@@ -69,6 +71,16 @@ class Uploads {
   /// Makes an upload young again, if there is one at `path`, relative to the data root.
   bool Touch(const std::string& path);
 
+  struct Removed {
+    int64_t files = 0;
+    int64_t bytes = 0;
+  };
+  /// Removes what `named` does not have and nobody has received or touched since `young`, and
+  /// counts anew what stays. Only files whose path is one of an upload are ever removed. A file
+  /// that is received or touched meanwhile stays. Ends early once `stop` says so.
+  Removed RemoveUnnamed(const NamedUploads& named, absl::Time young,
+                        const std::function<bool()>& stop);
+
   /// The bytes that the project's files count for.
   int64_t UsedBytes(const std::string& project) const;
 
@@ -83,11 +95,13 @@ class Uploads {
     int64_t reserved = 0;    // by files that are being received
     int64_t unreserved = 0;  // by such that may turn out to be kept already
     int64_t largest = 0;     // no kept file has more bytes
+    uint64_t named = 0;      // grows with every file that is kept
   };
 
   absl::Status Reserve(Incoming::File* file, int64_t bytes);
   void Release(Incoming::File* file);
   absl::StatusOr<std::string> Name(Incoming::File* file, const std::string& content);
+  int64_t RemoveIfOld(const std::string& path, const std::string& project, absl::Time young);
   std::string Absolute(const std::string& path) const { return data_root_ + "/" + path; }
 
   const std::string data_root_;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +12,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "baton/v1/job_service.pb.h"
+#include "controller/runtime/named_uploads.h"
 #include "controller/runtime/upload_path.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -211,6 +215,94 @@ TEST_F(UploadsTest, ACopyHasTheContentThatItsNameSays) {
   EXPECT_EQ(ErrorReason(uploads_->Copy(kept, "b", "").status()), "QUOTA_UPLOADS");
   EXPECT_FALSE(uploads_->Copy(root_ + "/kept", "a", "").ok());
   EXPECT_FALSE(uploads_->Copy(root_ + "/none", "a", "").ok());
+}
+
+class RemovalTest : public UploadsTest {
+ protected:
+  void Age(const std::string& path) const {
+    fs::last_write_time(root_ + "/" + path,
+                        fs::file_time_type::clock::now() - std::chrono::hours(25));
+  }
+  int64_t Remove() {
+    return uploads_->RemoveUnnamed(named_, absl::Now() - absl::Hours(24), [] { return false; })
+        .files;
+  }
+  NamedUploads named_;
+};
+
+TEST_F(RemovalTest, OldOnesThatNobodyNamesGo) {
+  const std::string named = *Put("a", "named", "1"), folder = *Put("a", "in-folder", "2"),
+                    touched = *Put("a", "touched", "3"), again = *Put("a", "again", "4"),
+                    young = *Put("a", "young", "5"), old = *Put("a", "old", "6"),
+                    other = *Put("b", "old", "6");
+  for (const std::string& path : {named, folder, touched, again, old, other}) Age(path);
+  named_.AddPath(root_ + "/" + named, root_);
+  named_.AddPath(fs::path(folder).parent_path().string() + "/", root_);
+  // What a call was told to be there since the names were looked for.
+  EXPECT_TRUE(uploads_->Touch(touched));
+  EXPECT_EQ(*Put("a", "again", "4"), again);
+  EXPECT_EQ(uploads_->UsedBytes("a"), 6 * 65'536);
+  EXPECT_EQ(Remove(), 2);
+  EXPECT_THAT(Files(), ::testing::UnorderedElementsAre(named, folder, touched, again, young));
+  EXPECT_EQ(uploads_->UsedBytes("a"), 5 * 65'536);
+  EXPECT_EQ(uploads_->UsedBytes("b"), 0);
+  EXPECT_FALSE(fs::exists(root_ + "/files/b"));  // nor its folders
+  EXPECT_FALSE(fs::exists(root_ + "/" + fs::path(old).parent_path().string()));
+  EXPECT_FALSE(uploads_->Touch(old));
+  Age(again);
+  EXPECT_EQ(Remove(), 1);
+  EXPECT_EQ(*Put("a", "again", "4"), again);  // and may come again
+}
+
+TEST_F(RemovalTest, OnlyUploadsGo) {
+  const std::string hash(32, '0'), sha(64, '1'), old = "files/" + hash + "/x";
+  const std::vector<std::string> not_uploads = {"files/by-hand/x",
+                                                "files/x",
+                                                "files/a/b/c/x",
+                                                "files/A/" + sha + "/x",
+                                                "files/a/" + sha + "/folder/x",
+                                                "jobs/a/" + sha + "/x"};
+  for (const std::string& path : not_uploads) Write(path, "x");
+  Write(old, "x");
+  for (const std::string& path : Files()) Age(path);
+  // Links are not followed, and stay.
+  fs::create_directory_symlink(root_ + "/jobs/a", root_ + "/files/link");
+  fs::create_symlink(root_ + "/files/x", root_ + "/files/a/" + sha + "/link");
+  named_.unknown.insert("b");
+  EXPECT_EQ(Remove(), 0);  // an old one may be named by a job of b
+  named_.unknown.clear();
+  EXPECT_EQ(Remove(), 1);
+  EXPECT_FALSE(fs::exists(root_ + "/" + old));
+  for (const std::string& path : not_uploads) EXPECT_TRUE(fs::exists(root_ + "/" + path)) << path;
+  EXPECT_TRUE(fs::exists(root_ + "/files/link/" + sha + "/x"));
+  EXPECT_TRUE(fs::is_symlink(root_ + "/files/a/" + sha + "/link"));
+}
+
+TEST_F(RemovalTest, CountsAnewWhatOthersRemoved) {
+  const std::string gone = *Put("a", "gone", "1");
+  ASSERT_TRUE(Put("a", "stays", "2").ok());
+  fs::remove(root_ + "/" + gone);
+  EXPECT_EQ(Remove(), 0);
+  EXPECT_EQ(uploads_->UsedBytes("a"), 65'536);
+}
+
+TEST(NamedUploadsTest, AreWhatAnyTextOfASpecNames) {
+  v1::JobSpec spec;
+  spec.mutable_data()->add_train_files("files/a/1/x");
+  spec.mutable_data()->add_val_files("/root/files/a/2/x");
+  spec.mutable_data()->add_pretrain_files("files/a/../b/3/x");
+  spec.mutable_data()->add_pretrain_files("/elsewhere/files/a/4/x");
+  spec.mutable_model()->set_path("/root/files/a/5/");
+  spec.mutable_reward()->set_working_dir("filesystem");
+  NamedUploads named;
+  named.AddTexts(spec, "/root");
+  EXPECT_THAT(named.paths, ::testing::UnorderedElementsAre("files/a/1/x", "files/a/2/x",
+                                                           "files/b/3/x", "files/a/5"));
+  EXPECT_TRUE(named.Has("files/a/5/x", "a"));
+  EXPECT_FALSE(named.Has("files/a/55/x", "a"));
+  named.unknown.insert("c");
+  EXPECT_TRUE(named.Has("files/c/1/x", "c"));
+  EXPECT_TRUE(named.Has("files/1/x", ""));
 }
 
 TEST(UploadPathTest, HasTheFormOfAnUpload) {

@@ -1,0 +1,197 @@
+// Uploads and the jobs that name them: what stays, what goes, and who waits for whom.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "controller/runtime/checkpoint_files.h"
+#include "controller/runtime/controller.h"
+#include "controller/runtime/controller_testing.h"
+#include "controller/runtime/tables.h"
+#include "controller/store/memory_store.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::controller {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class ControllerUploadsTest : public ::testing::Test {
+ protected:
+  ControllerUploadsTest() {
+    std::string pattern = (fs::temp_directory_path() / "controller-uploads-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+    Start({});
+  }
+  ~ControllerUploadsTest() override {
+    controller_.reset();
+    fs::remove_all(folder_);
+  }
+  void Start(ControllerOptions options) {
+    controller_.reset();
+    options.data_root = folder_;
+    options.store = std::make_unique<SharedStore>(store_);
+    auto controller = Controller::Create(std::move(options));
+    ASSERT_TRUE(controller.ok()) << controller.status();
+    controller_ = *std::move(controller);
+  }
+
+  /// Examples that no other upload has; answers the path.
+  std::string Put(const std::string& name) {
+    const auto incoming = controller_->uploads()->Receive("default", name);
+    EXPECT_TRUE(
+        incoming->Append(absl::StrCat("{\"prompt\": \"", name, "=\", \"answer\": \"2\"}\n")).ok());
+    return *incoming->Keep();
+  }
+  void Age(const std::string& path) const {
+    fs::last_write_time(folder_ + "/" + path,
+                        fs::file_time_type::clock::now() - std::chrono::hours(25));
+  }
+  bool Exists(const std::string& path) const { return fs::exists(folder_ + "/" + path); }
+  /// Whether it goes within a time that no machine needs.
+  bool Goes(const std::string& path) const {
+    const absl::Time deadline = absl::Now() + absl::Seconds(60);
+    while (Exists(path) && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(2));
+    return !Exists(path);
+  }
+
+  static v1::JobSpec Spec(const std::string& file) {
+    v1::JobSpec spec;
+    spec.set_kind(v1::JOB_KIND_RL);
+    spec.mutable_model()->mutable_init()->set_characters("0123456789+=");
+    spec.mutable_data()->add_train_files(file);
+    spec.mutable_data()->set_max_response_length(8);
+    spec.mutable_reward()->add_rules()->set_type("exact_match");
+    spec.mutable_trainer()->set_total_training_steps(9);
+    return spec;
+  }
+  static v1::CreateJobRequest Request(const std::string& file, const std::string& id) {
+    v1::CreateJobRequest request;
+    *request.mutable_spec() = Spec(file);
+    request.set_job_id(id);
+    return request;
+  }
+  absl::StatusOr<v1::Job> Submit(const v1::CreateJobRequest& request) {
+    return Wait<v1::Job>([&](auto done) { controller_->CreateJob(request, done); });
+  }
+  absl::Status Validate(const std::string& file) {
+    v1::ValidateJobRequest request;
+    *request.mutable_spec() = Spec(file);
+    return Wait<v1::ValidateJobResponse>(
+               [&](auto done) { controller_->ValidateJob(request, done); })
+        .status();
+  }
+  absl::Status Delete(const std::string& id) {
+    v1::CancelJobRequest cancel;
+    cancel.set_name(id);
+    const auto ended = Wait<v1::Job>([&](auto done) { controller_->CancelJob(cancel, done); });
+    if (!ended.ok()) return ended.status();
+    v1::DeleteJobRequest request;
+    request.set_name(id);
+    return Wait<v1::DeleteJobResponse>([&](auto done) { controller_->DeleteJob(request, done); })
+        .status();
+  }
+  void Commit(std::vector<store::Write> writes) {
+    absl::Notification written;
+    store_->Commit(std::move(writes), [&](const absl::Status&) { written.Notify(); });
+    written.WaitForNotification();
+  }
+
+  std::string folder_;
+  std::shared_ptr<store::MemoryStore> store_ = std::make_shared<store::MemoryStore>();
+  std::unique_ptr<Controller> controller_;
+};
+
+TEST_F(ControllerUploadsTest, WhatNoJobNamesGoes) {
+  const std::string used = Put("1+1"), unused = Put("1+2"), young = Put("1+3");
+  ASSERT_TRUE(Submit(Request(used, "add")).ok());
+  Age(used);
+  Age(unused);
+  Start({});
+  EXPECT_TRUE(Goes(unused));
+  EXPECT_TRUE(Exists(used));
+  EXPECT_TRUE(Exists(young));
+  Age(young);
+  ASSERT_TRUE(Delete("add").ok());
+  EXPECT_TRUE(Goes(used));
+  EXPECT_TRUE(Goes(young));
+  EXPECT_EQ(controller_->uploads()->UsedBytes("default"), 0);
+}
+
+TEST_F(ControllerUploadsTest, TheyAreLookedForAgainAndAgain) {
+  ControllerOptions options;
+  options.look_for_unnamed_uploads = absl::Milliseconds(1);
+  Start(std::move(options));
+  for (const char* name : {"1+1", "1+2"}) {
+    const std::string unused = Put(name);
+    Age(unused);
+    EXPECT_TRUE(Goes(unused));
+  }
+}
+
+TEST_F(ControllerUploadsTest, ASpecThatWasLookedAtKeepsItsUploadForAnotherDay) {
+  const std::string looked_at = Put("1+1"), unused = Put("1+2");
+  Age(looked_at);
+  Age(unused);
+  ASSERT_TRUE(Validate(looked_at).ok());
+  Start({});
+  EXPECT_TRUE(Goes(unused));
+  EXPECT_TRUE(Exists(looked_at));
+}
+
+// Without its row, a job is known by its folder.
+TEST_F(ControllerUploadsTest, WhatCheckpointsNameStays) {
+  const std::string saved = Put("1+1"), unused = Put("1+2");
+  const auto job = Submit(Request(saved, "add"));
+  ASSERT_TRUE(job.ok()) << job.status();
+  store::v1::JobRow row;
+  ASSERT_TRUE(row.ParseFromString(**store_->Get(kJobTable, job->name())));
+  ASSERT_TRUE(row.mutable_job()->MergeFromString(**store_->Get(kSpecTable, job->name())));
+  const CheckpointFiles files(folder_ + "/jobs/default/add", folder_);
+  ASSERT_TRUE(files.Prepare(0, 1, "actor").ok());
+  ASSERT_TRUE(files.Commit(0, 1, row, {}).ok());
+  for (const bool with_copy : {true, false}) {
+    if (!with_copy) fs::remove_all(files.PathOf(0) + "/data");
+    controller_.reset();
+    store_ = std::make_shared<store::MemoryStore>();
+    Start({});
+    const std::string other = with_copy ? unused : Put("1+2");
+    Age(saved);
+    Age(other);
+    Start({});
+    EXPECT_TRUE(Goes(other));
+    EXPECT_TRUE(Exists(saved)) << with_copy;
+  }
+}
+
+TEST_F(ControllerUploadsTest, AJobThatCannotBeReadMayNameAnything) {
+  const std::string used = Put("1+1");
+  const auto job = Submit(Request(used, "add"));
+  ASSERT_TRUE(job.ok()) << job.status();
+  const auto incoming = controller_->uploads()->Receive("other", "x");
+  const std::string unused = *incoming->Keep();
+  controller_.reset();
+  Commit({{kSpecTable, job->name(), "no spec"}});
+  Age(used);
+  Age(unused);
+  Start({});
+  EXPECT_TRUE(Goes(unused));  // of another project
+  EXPECT_TRUE(Exists(used));
+}
+
+}  // namespace
+}  // namespace baton::controller
