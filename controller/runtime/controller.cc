@@ -31,6 +31,7 @@ Controller::Controller(ControllerOptions options)
       strands_(static_cast<size_t>(options_.strand_threads)),
       disk_(static_cast<size_t>(options_.disk_threads)),
       readers_(static_cast<size_t>(options_.reader_threads)),
+      data_readers_(&gate_, options_.data_threads, options_.large_data_bytes),
       cluster_strand_(boost::asio::make_strand(cluster_thread_.get_executor())),
       admission_(boost::asio::make_strand(disk_.get_executor())),
       timer_(cluster_thread_.get_executor()) {
@@ -84,6 +85,7 @@ absl::Status Controller::Restore() {
   context_.store = store_.get();
   context_.workers = &directory_;
   context_.clock = &clock_;
+  context_.data = &data_readers_;
   context_.gate = &gate_;
   context_.data_root = options_.data_root;
   context_.sync_payloads = options_.survive_power_cut;
@@ -165,6 +167,7 @@ Controller::~Controller() {
   strands_.join();
   disk_.join();
   readers_.join();
+  data_readers_.Join();
   remover_.join();
   store_.reset();  // no thread commits any more; what was committed is written
   absl::MutexLock lock(&mu_);

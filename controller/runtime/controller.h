@@ -23,45 +23,17 @@
 #include "controller/core/cluster_core.h"
 #include "controller/core/step_size.h"
 #include "controller/runtime/controller_interface.h"
+#include "controller/runtime/controller_options.h"
+#include "controller/runtime/data_readers.h"
 #include "controller/runtime/job_folders.h"
 #include "controller/runtime/job_runtime.h"
 #include "controller/runtime/lease_book.h"
 #include "controller/runtime/path_guard.h"
 #include "controller/runtime/restore_marks.h"
+#include "controller/runtime/submission.h"
 #include "controller/runtime/uploads.h"
 
 namespace baton::controller {
-
-struct ControllerOptions {
-  std::string data_root;                ///< Created when absent.
-  std::unique_ptr<store::Store> store;  ///< Required.
-  bool survive_power_cut = false;  ///< Payloads too are synced, before the rows that name them.
-  int64_t kept_events = 100'000;   ///< The newest of each job.
-  int64_t kept_logs = 100'000;
-  int64_t kept_metrics = 10'000;  ///< Steps; older ones are thinned out (retention.h).
-  /// Callers are not all of this machine: specs may name uploads, the project's own jobs and what
-  /// is below `allowed_paths`.
-  bool confine_paths = false;
-  std::vector<std::string> allowed_paths;
-  /// Shared with the relays, which then ask a publisher for a capability; empty: with none.
-  std::string relay_key;
-  StepLimits step_limits;                       ///< Of projects that have none of their own.
-  uint64_t max_data_bytes = uint64_t{8} << 30;  ///< Of one list of files of a spec.
-  /// Of the uploads of a project that has no limit of its own; 0: none.
-  int64_t max_upload_bytes = int64_t{64} << 30;
-  /// Uploads that no job names are removed when they are so old, and looked for so often.
-  absl::Duration unnamed_uploads_kept = absl::Hours(24);
-  absl::Duration look_for_unnamed_uploads = absl::Hours(1);
-  /// Jobs that are not restored (STATE_FAILED, QUARANTINED), and such that are tried again; names,
-  /// full or of project `default`. Create answers NOT_FOUND for one that there is not.
-  std::vector<std::string> quarantine, unquarantine;
-  ClusterOptions cluster;
-  JobCoreOptions core;
-  absl::Duration tick = absl::Milliseconds(250);
-  int strand_threads = 2;
-  int disk_threads = 2;
-  int reader_threads = 2;
-};
 
 class Controller : public ControllerInterface {
  public:
@@ -110,11 +82,6 @@ class Controller : public ControllerInterface {
  private:
   class Session;
   struct SessionState;
-  /// What a job goes on from.
-  struct Origin {
-    std::filesystem::path checkpoint;
-    std::string lost_job;  ///< In the folder of this job, which the store does not know; or empty.
-  };
   struct PendingExport {
     std::string directory, dtype;
     int64_t step = 0;
@@ -142,16 +109,27 @@ class Controller : public ControllerInterface {
   std::shared_ptr<JobRuntime> FindJobOf(const TaskToken& token) const;
   bool AnswerRepeat(const v1::CreateJobRequest& request, const std::string& project,
                     const std::string& request_key, const Callback<v1::Job>& done);
-  std::vector<v1::FieldViolation> CheckFiles(v1::JobSpec* effective, const std::string& project);
+  /// What a call is answered whatever its files are; false: they are looked at.
+  bool AnswerWithoutFiles(const Submission& submission);
+  /// `of_jobs`: as in Submission.
+  std::vector<v1::FieldViolation> CheckFiles(v1::JobSpec* effective, const std::string& project,
+                                             std::map<std::string, std::string>* of_jobs);
   std::vector<v1::FieldViolation> CheckMethods(const v1::Dataflow& dataflow) const;
+  /// All that is wrong with a spec; `checked` is complete when that is nothing.
+  std::vector<v1::FieldViolation> CheckAll(const v1::JobSpec& spec, const std::string& project,
+                                           CheckedSpec* checked,
+                                           std::map<std::string, std::string>* of_jobs);
+  uint64_t DataBytes(const v1::DataSpec& data) const;
+  uint64_t FindSize(Submission* submission);
+  absl::Status Read(Submission* submission);
   absl::StatusOr<std::string> ResolveModel(const std::string& path, const std::string& project);
-  absl::Status CopyModels(v1::JobSpec spec, const std::string& job, v1::JobSpec* effective,
+  absl::Status CopyModels(const Submission& submission, v1::JobSpec* effective,
                           StagedFolder* staged);
-  void Admit(v1::CreateJobRequest request, const Callback<v1::Job>& done);
-  absl::StatusOr<store::v1::JobRow> FirstRow(v1::CreateJobRequest* request, const Origin& origin,
-                                             v1::Job job, int64_t order);
+  void Admit(const std::shared_ptr<Submission>& submission);
+  absl::StatusOr<store::v1::JobRow> FirstRow(Submission* submission, v1::Job job, int64_t order);
   /// The job's first row; what it needs of files is staged.
-  absl::StatusOr<store::v1::JobRow> FromSpec(v1::JobSpec spec, v1::Job job, StagedFolder* staged);
+  absl::StatusOr<store::v1::JobRow> FromSpec(Submission* submission, v1::Job job,
+                                             StagedFolder* staged);
 
   // controller_resume.cc.
   /// `folder`: a checkpoint, or a job's folder, which means its newest complete checkpoint.
@@ -162,9 +140,13 @@ class Controller : public ControllerInterface {
                                          int64_t order, const Origin& origin);
   absl::StatusOr<std::string> FreeName(const std::string& id, const std::string& project,
                                        const Origin& origin);
-  /// As FromSpec. `adopt`: under the name and in the folder of the lost job.
-  absl::StatusOr<store::v1::JobRow> FromCheckpoint(const Origin& origin, v1::Job job, int64_t order,
-                                                   bool adopt, StagedFolder* staged);
+  /// Finds the checkpoint, and reads what it says of its job.
+  absl::Status FindSaved(Submission* submission) const;
+  /// Checks what its spec names, from the checkpoint's own files where they are not here.
+  absl::Status ReadSaved(Submission* submission);
+  /// As FromSpec.
+  absl::StatusOr<store::v1::JobRow> FromCheckpoint(const Submission& submission, v1::Job job,
+                                                   int64_t order, StagedFolder* staged);
   absl::StatusOr<std::vector<v1::Checkpoint>> AdoptCheckpoints(const std::filesystem::path& folder,
                                                                const std::filesystem::path& chosen,
                                                                int64_t step) const;
@@ -257,7 +239,8 @@ class Controller : public ControllerInterface {
   boost::asio::thread_pool strands_;
   boost::asio::thread_pool cluster_thread_{1};  // heartbeats wait for no job's work
   boost::asio::thread_pool disk_;
-  boost::asio::thread_pool readers_;     // of lists and histories: no write waits for them
+  boost::asio::thread_pool readers_;  // of lists and histories: no write waits for them
+  DataReaders data_readers_;
   boost::asio::thread_pool remover_{1};  // of uploads that no job names
   boost::asio::strand<boost::asio::thread_pool::executor_type> cluster_strand_;
   boost::asio::strand<boost::asio::thread_pool::executor_type> admission_;  // on disk_

@@ -91,14 +91,18 @@ absl::StatusOr<std::string> Controller::ResolveModel(const std::string& path,
 }
 
 // Files and folders that the spec names: what is wrong with them, all at once.
-std::vector<v1::FieldViolation> Controller::CheckFiles(v1::JobSpec* effective,
-                                                       const std::string& project) {
+std::vector<v1::FieldViolation> Controller::CheckFiles(
+    v1::JobSpec* effective, const std::string& project,
+    std::map<std::string, std::string>* of_jobs) {
   std::vector<v1::FieldViolation> out;
   std::set<std::string> wrong;  // a path that several roles share is said once
   for (const auto& [field, model] : ModelsOf(effective)) {
     if (model->path().empty()) continue;
     const auto folder = ResolveModel(model->path(), project);
     if (folder.ok()) {
+      if (of_jobs != nullptr && absl::StartsWith(model->path(), "job:")) {
+        of_jobs->emplace(*folder, model->path());
+      }
       model->set_path(*folder);
     } else if (wrong.insert(model->path()).second) {
       out.push_back(
@@ -149,37 +153,90 @@ v1::ListPresetsResponse Controller::ListPresets() const {
   return answer;
 }
 
-void Controller::ValidateJob(v1::ValidateJobRequest request,
-                             Callback<v1::ValidateJobResponse> done) {
-  OnDisk<v1::ValidateJobResponse>(
-      std::move(done), [this, request]() -> absl::StatusOr<v1::ValidateJobResponse> {
-        const std::string project = request.project().empty() ? "default" : request.project();
-        if (!access::ValidId(project)) return InvalidName("project", project);
-        CheckedSpec checked = CheckSpec(request.spec());
-        v1::ValidateJobResponse answer;
-        CheckStepSize(checked.effective, checked.dataflow, LimitsOf(project), &checked.violations);
-        for (v1::FieldViolation& violation : CheckFiles(&checked.effective, project)) {
-          checked.violations.push_back(std::move(violation));
-        }
-        for (v1::FieldViolation& violation : CheckMethods(checked.dataflow)) {
-          checked.violations.push_back(std::move(violation));
-        }
-        if (checked.violations.empty()) {
-          checked.violations = PlanPlacement(request.spec(), checked.dataflow, &checked.effective);
-        }
-        for (const v1::FieldViolation& violation : checked.violations) {
-          *answer.add_violations() = violation;
-        }
-        *answer.mutable_effective_spec() = checked.effective;
-        *answer.mutable_dataflow() = checked.dataflow;
-        return answer;
-      });
+std::vector<v1::FieldViolation> Controller::CheckAll(const v1::JobSpec& spec,
+                                                     const std::string& project,
+                                                     CheckedSpec* checked,
+                                                     std::map<std::string, std::string>* of_jobs) {
+  *checked = CheckSpec(spec);
+  std::vector<v1::FieldViolation> out = std::move(checked->violations);
+  CheckStepSize(checked->effective, checked->dataflow, LimitsOf(project), &out);
+  for (v1::FieldViolation& violation : CheckFiles(&checked->effective, project, of_jobs)) {
+    out.push_back(std::move(violation));
+  }
+  for (v1::FieldViolation& violation : CheckMethods(checked->dataflow)) {
+    out.push_back(std::move(violation));
+  }
+  if (out.empty()) out = PlanPlacement(spec, checked->dataflow, &checked->effective);
+  return out;
 }
 
-void Controller::CreateJob(v1::CreateJobRequest request, Callback<v1::Job> done) {
-  gate_.Post(admission_, [this, request = std::move(request), done = std::move(done)]() mutable {
-    Admit(std::move(request), done);
+uint64_t Controller::DataBytes(const v1::DataSpec& data) const {
+  std::vector<std::string> paths;
+  for (const auto* files : {&data.train_files(), &data.val_files(), &data.pretrain_files()}) {
+    for (const std::string& file : *files) {
+      paths.push_back(absl::StartsWith(file, "/") ? file
+                                                  : absl::StrCat(options_.data_root, "/", file));
+    }
+  }
+  return BytesOf(paths);
+}
+
+void Controller::ValidateJob(v1::ValidateJobRequest request,
+                             Callback<v1::ValidateJobResponse> done) {
+  const std::string project = request.project().empty() ? "default" : request.project();
+  if (!access::ValidId(project)) return done(InvalidName("project", project));
+  const auto spec = std::make_shared<const v1::JobSpec>(std::move(*request.mutable_spec()));
+  const auto size = [this, spec] { return DataBytes(spec->data()); };
+  data_readers_.Post(size, [this, spec, project, done = std::move(done)] {
+    CheckedSpec checked;
+    v1::ValidateJobResponse answer;
+    for (v1::FieldViolation& violation : CheckAll(*spec, project, &checked, nullptr)) {
+      *answer.add_violations() = std::move(violation);
+    }
+    *answer.mutable_effective_spec() = std::move(checked.effective);
+    *answer.mutable_dataflow() = std::move(checked.dataflow);
+    done(std::move(answer));
   });
+}
+
+// What needs no file is answered first, the files are looked at by threads that nobody else waits
+// for, and then it is one at a time: two calls with one request id, or one name, meet in Admit.
+void Controller::CreateJob(v1::CreateJobRequest request, Callback<v1::Job> done) {
+  if (request.project().empty()) request.set_project("default");
+  if (!access::ValidId(request.project())) return done(InvalidName("project", request.project()));
+  const auto submission = std::make_shared<Submission>();
+  submission->request = std::move(request);
+  submission->done = std::move(done);
+  gate_.Post(admission_, [this, submission] {
+    if (AnswerWithoutFiles(*submission)) return;
+    const auto size = [this, submission] { return FindSize(submission.get()); };
+    data_readers_.Post(size, [this, submission] {
+      if (submission->read.ok()) submission->read = Read(submission.get());
+      gate_.Post(admission_, [this, submission] { Admit(submission); });
+    });
+  });
+}
+
+// Bytes that have to be read to look at it.
+uint64_t Controller::FindSize(Submission* submission) {
+  const v1::CreateJobRequest& request = submission->request;
+  if (request.checkpoint().empty()) return DataBytes(request.spec().data());
+  submission->read = FindSaved(submission);
+  if (!submission->read.ok()) return 0;
+  std::vector<std::string> kept;
+  std::error_code code;
+  for (fs::recursive_directory_iterator entry(submission->origin.checkpoint / "data", code), end;
+       !code && entry != end; entry.increment(code)) {
+    kept.push_back(entry->path().string());
+  }
+  return BytesOf(kept) + DataBytes(submission->saved.job().effective_spec().data());
+}
+
+absl::Status Controller::Read(Submission* submission) {
+  if (!submission->request.checkpoint().empty()) return ReadSaved(submission);
+  const auto violations = CheckAll(submission->request.spec(), submission->request.project(),
+                                   &submission->checked, &submission->of_jobs);
+  return violations.empty() ? absl::OkStatus() : MakeSpecError(violations);
 }
 
 // A call whose request id was seen answers the first call's job, once that is stored.
@@ -246,23 +303,20 @@ std::vector<v1::FieldViolation> Controller::CheckMethods(const v1::Dataflow& dat
 }
 
 // Models of other jobs become copies of its own: that job may be deleted, or its checkpoint give
-// way to newer ones, before this one starts, or starts again.
-absl::Status Controller::CopyModels(v1::JobSpec spec, const std::string& job,
-                                    v1::JobSpec* effective, StagedFolder* staged) {
-  std::set<std::string> of_jobs;
-  for (const auto& [field, model] : ModelsOf(&spec)) {
-    if (!absl::StartsWith(model->path(), "job:")) continue;
-    BATON_ASSIGN_OR_RETURN(const std::string folder,
-                           ResolveModel(model->path(), access::ProjectOf(job)));
-    of_jobs.insert(folder);
-  }
+// way to newer ones, before this one starts, or starts again. Since it was looked at, a newer one
+// may have come already.
+absl::Status Controller::CopyModels(const Submission& submission, v1::JobSpec* effective,
+                                    StagedFolder* staged) {
   std::map<std::string, std::string> copies;  // by where they come from
   for (const auto& [field, model] : ModelsOf(effective)) {
-    if (of_jobs.count(model->path()) == 0) continue;
-    std::string& copy = copies[model->path()];
+    const auto source = submission.of_jobs.find(model->path());
+    if (source == submission.of_jobs.end()) continue;
+    std::string& copy = copies[source->first];
     if (copy.empty()) {
       const std::string name = copies.size() == 1 ? "model" : absl::StrCat("model-", copies.size());
-      BATON_RETURN_IF_ERROR(LinkFolder(model->path(), staged->Stage(name)));
+      BATON_ASSIGN_OR_RETURN(const std::string folder,
+                             ResolveModel(source->second, submission.request.project()));
+      BATON_RETURN_IF_ERROR(LinkFolder(folder, staged->Stage(name)));
       copy = staged->Final(name).string();
     }
     model->set_path(copy);
@@ -270,28 +324,16 @@ absl::Status Controller::CopyModels(v1::JobSpec spec, const std::string& job,
   return absl::OkStatus();
 }
 
-absl::StatusOr<store::v1::JobRow> Controller::FromSpec(v1::JobSpec spec, v1::Job job,
+absl::StatusOr<store::v1::JobRow> Controller::FromSpec(Submission* submission, v1::Job job,
                                                        StagedFolder* staged) {
-  CheckedSpec checked = CheckSpec(spec);
-  const std::string project = access::ProjectOf(job.name());
-  CheckStepSize(checked.effective, checked.dataflow, LimitsOf(project), &checked.violations);
-  for (v1::FieldViolation& violation : CheckFiles(&checked.effective, project)) {
-    checked.violations.push_back(std::move(violation));
-  }
-  for (v1::FieldViolation& violation : CheckMethods(checked.dataflow)) {
-    checked.violations.push_back(std::move(violation));
-  }
-  if (checked.violations.empty()) {
-    checked.violations = PlanPlacement(spec, checked.dataflow, &checked.effective);
-  }
-  if (!checked.violations.empty()) return MakeSpecError(checked.violations);
+  CheckedSpec& checked = submission->checked;
   if (const v1::ResourcesSpec& resources = checked.effective.resources();
       resources.pools_size() > 0) {
     Log(LogLevel::kInfo, "roles placed",
         {{"job", job.name()}, {"pools", PlacementText(resources)}});
   }
-  BATON_RETURN_IF_ERROR(CopyModels(spec, job.name(), &checked.effective, staged));
-  *job.mutable_spec() = std::move(spec);
+  BATON_RETURN_IF_ERROR(CopyModels(*submission, &checked.effective, staged));
+  *job.mutable_spec() = std::move(*submission->request.mutable_spec());
   *job.mutable_effective_spec() = std::move(checked.effective);
   *job.mutable_dataflow() = std::move(checked.dataflow);
   store::v1::JobRow row;
@@ -300,49 +342,55 @@ absl::StatusOr<store::v1::JobRow> Controller::FromSpec(v1::JobSpec spec, v1::Job
 }
 
 // The row of a job to be, whose files have their place; after an error nothing is left of them.
-absl::StatusOr<store::v1::JobRow> Controller::FirstRow(v1::CreateJobRequest* request,
-                                                       const Origin& origin, v1::Job job,
+absl::StatusOr<store::v1::JobRow> Controller::FirstRow(Submission* submission, v1::Job job,
                                                        int64_t order) {
   const std::string name = job.name(), uid = job.uid();
-  const bool adopt =
-      !origin.lost_job.empty() && name == FullJobName(origin.lost_job, access::ProjectOf(name));
   const std::string folder = JobRuntime::Directory(options_.data_root, name);
-  StagedFolder staged(folder, uid, adopt);
-  auto row = request->checkpoint().empty()
-                 ? FromSpec(std::move(*request->mutable_spec()), std::move(job), &staged)
-                 : FromCheckpoint(origin, std::move(job), order, adopt, &staged);
+  StagedFolder staged(folder, uid, submission->adopt);
+  auto row = submission->request.checkpoint().empty()
+                 ? FromSpec(submission, std::move(job), &staged)
+                 : FromCheckpoint(*submission, std::move(job), order, &staged);
   if (!row.ok()) return row.status();
-  if (adopt) BATON_RETURN_IF_ERROR(SetAsideAfter(folder, row->saved_step(), uid));
+  if (submission->adopt) BATON_RETURN_IF_ERROR(SetAsideAfter(folder, row->saved_step(), uid));
   BATON_RETURN_IF_ERROR(staged.Keep());
   return row;
 }
 
-// One at a time: two calls with one request id, or one name, meet here.
-void Controller::Admit(v1::CreateJobRequest request, const Callback<v1::Job>& done) {
-  const std::string project = request.project().empty() ? "default" : request.project();
-  if (!access::ValidId(project)) return done(InvalidName("project", project));
-  const std::string request_key = absl::StrCat(project, "/", request.request_id());
+bool Controller::AnswerWithoutFiles(const Submission& submission) {
+  const v1::CreateJobRequest& request = submission.request;
+  const std::string& project = request.project();
+  const auto answer = [&](const absl::Status& status) {
+    submission.done(status);
+    return true;
+  };
   if (request.request_id().size() > kMaxRequestId) {
-    return done(MakeError(absl::StatusCode::kInvalidArgument, "REQUEST_ID",
-                          absl::StrCat("request_id is longer than ", kMaxRequestId, " bytes")));
+    return answer(MakeError(absl::StatusCode::kInvalidArgument, "REQUEST_ID",
+                            absl::StrCat("request_id is longer than ", kMaxRequestId, " bytes")));
   }
   if (const size_t bytes = request.spec().ByteSizeLong(); bytes > kMaxSpecBytes) {
-    return done(MakeError(absl::StatusCode::kInvalidArgument, "SPEC_TOO_LARGE",
-                          absl::StrCat("the spec has ", bytes, " bytes, more than ", kMaxSpecBytes,
-                                       "; put what is large into files")));
+    return answer(MakeError(absl::StatusCode::kInvalidArgument, "SPEC_TOO_LARGE",
+                            absl::StrCat("the spec has ", bytes, " bytes, more than ",
+                                         kMaxSpecBytes, "; put what is large into files")));
   }
-  if (!request.request_id().empty() && AnswerRepeat(request, project, request_key, done)) return;
-  if (const absl::Status quota = CheckJobQuota(project); !quota.ok()) return done(quota);
+  const std::string key = absl::StrCat(project, "/", request.request_id());
+  if (!request.request_id().empty() && AnswerRepeat(request, project, key, submission.done)) {
+    return true;
+  }
+  if (const absl::Status quota = CheckJobQuota(project); !quota.ok()) return answer(quota);
+  if (!request.checkpoint().empty() && request.has_spec()) {
+    return answer(absl::InvalidArgumentError("give a spec or a checkpoint, not both"));
+  }
+  return false;
+}
+
+void Controller::Admit(const std::shared_ptr<Submission>& submission) {
+  if (AnswerWithoutFiles(*submission)) return;  // others were admitted meanwhile
+  const v1::CreateJobRequest& request = submission->request;
+  const Callback<v1::Job>& done = submission->done;
+  const std::string& project = request.project();
+  const std::string request_key = absl::StrCat(project, "/", request.request_id());
   const bool from_checkpoint = !request.checkpoint().empty();
-  if (from_checkpoint && request.has_spec()) {
-    return done(absl::InvalidArgumentError("give a spec or a checkpoint, not both"));
-  }
-  Origin origin;
-  if (from_checkpoint) {
-    auto found = FindOrigin(request.checkpoint(), project);
-    if (!found.ok()) return done(found.status());
-    origin = *std::move(found);
-  }
+  if (from_checkpoint && submission->origin.checkpoint.empty()) return done(submission->read);
   int64_t order = 0;
   {
     absl::MutexLock lock(&mu_);
@@ -356,10 +404,11 @@ void Controller::Admit(v1::CreateJobRequest request, const Callback<v1::Job>& do
                      : request.spec().kind() == v1::JOB_KIND_SFT          ? "sft"
                      : request.spec().kind() == v1::JOB_KIND_REWARD_MODEL ? "reward-model"
                                                                           : "rl";
-  const auto name = ChooseName(request, project, kind, order, origin);
+  const auto name = ChooseName(request, project, kind, order, submission->origin);
   if (!name.ok()) return done(name.status());
+  if (!submission->read.ok()) return done(submission->read);
   job.set_name(*name);
-  auto row = FirstRow(&request, origin, std::move(job), order);
+  auto row = FirstRow(submission.get(), std::move(job), order);
   if (!row.ok()) return done(row.status());
   JobCore core = from_checkpoint ? JobCore(*std::move(row), {}, context_.epoch, options_.core)
                                  : JobCore(std::move(*row->mutable_job()), order, options_.core);

@@ -70,8 +70,8 @@ v1::Checkpoint CheckpointAt(const fs::path& path, const store::v1::JobRow& saved
 
 }  // namespace
 
-absl::StatusOr<Controller::Origin> Controller::FindOrigin(const std::string& folder,
-                                                          const std::string& project) const {
+absl::StatusOr<Origin> Controller::FindOrigin(const std::string& folder,
+                                              const std::string& project) const {
   fs::path given =
       absl::StartsWith(folder, "/") ? folder : absl::StrCat(options_.data_root, "/", folder);
   BATON_RETURN_IF_ERROR(paths_.Check(given.string(), project));
@@ -117,30 +117,50 @@ absl::StatusOr<std::vector<v1::Checkpoint>> Controller::AdoptCheckpoints(const f
                                   "; rename it, or give the job another name"));
 }
 
-absl::StatusOr<store::v1::JobRow> Controller::FromCheckpoint(const Origin& origin, v1::Job job,
-                                                             int64_t order, bool adopt,
-                                                             StagedFolder* staged) {
-  const fs::path& from = origin.checkpoint;
-  const std::string project = access::ProjectOf(job.name());
-  BATON_ASSIGN_OR_RETURN(store::v1::JobRow saved, ReadJobOf(from));
-  v1::JobSpec& effective = *saved.mutable_job()->mutable_effective_spec();
-  std::string copied;  // what it began with need not be on this machine
+absl::Status Controller::FindSaved(Submission* submission) const {
+  const v1::CreateJobRequest& request = submission->request;
+  const std::string& project = request.project();
+  BATON_ASSIGN_OR_RETURN(submission->origin, FindOrigin(request.checkpoint(), project));
+  const std::string& lost = submission->origin.lost_job;
+  submission->adopt =
+      !lost.empty() && (request.job_id().empty() ||
+                        FullJobName(request.job_id(), project) == FullJobName(lost, project));
+  BATON_ASSIGN_OR_RETURN(submission->saved, ReadJobOf(submission->origin.checkpoint));
+  return absl::OkStatus();
+}
+
+absl::Status Controller::ReadSaved(Submission* submission) {
+  const fs::path& from = submission->origin.checkpoint;
+  const std::string& project = submission->request.project();
+  v1::JobSpec& effective = *submission->saved.mutable_job()->mutable_effective_spec();
   if (const std::string path = effective.model().path();
-      !path.empty() && !(adopt && ResolveModel(path, project).ok())) {
-    std::error_code code;
-    copied = fs::exists(staged->Final("model"), code) ? "model-" + job.uid() : "model";
-    BATON_RETURN_IF_ERROR(LinkFolder(from / "actor", staged->Stage(copied)));
-    effective.mutable_model()->set_path(staged->Stage(copied).string());
+      !path.empty() && !(submission->adopt && ResolveModel(path, project).ok())) {
+    submission->copies_model = true;  // what it began with need not be on this machine
+    effective.mutable_model()->set_path((from / "actor").string());
   }
   BATON_RETURN_IF_ERROR(RestoreUploads(from, project, &effective));
-  auto violations = CheckFiles(&effective, project);
-  CheckStepSize(effective, saved.job().dataflow(), LimitsOf(project), &violations);
-  if (!violations.empty()) return MakeSpecError(violations);
-  if (!copied.empty()) effective.mutable_model()->set_path(staged->Final(copied).string());
+  auto violations = CheckFiles(&effective, project, nullptr);
+  CheckStepSize(effective, submission->saved.job().dataflow(), LimitsOf(project), &violations);
+  return violations.empty() ? absl::OkStatus() : MakeSpecError(violations);
+}
+
+absl::StatusOr<store::v1::JobRow> Controller::FromCheckpoint(const Submission& submission,
+                                                             v1::Job job, int64_t order,
+                                                             StagedFolder* staged) {
+  const fs::path& from = submission.origin.checkpoint;
+  store::v1::JobRow saved = submission.saved;
+  if (submission.copies_model) {
+    std::error_code code;
+    const std::string copied =
+        fs::exists(staged->Final("model"), code) ? "model-" + job.uid() : "model";
+    BATON_RETURN_IF_ERROR(LinkFolder(from / "actor", staged->Stage(copied)));
+    saved.mutable_job()->mutable_effective_spec()->mutable_model()->set_path(
+        staged->Final(copied).string());
+  }
   const int64_t step = saved.job().step();
   const std::string own = absl::StrCat("checkpoints/step-", step);
   std::vector<v1::Checkpoint> checkpoints = {CheckpointAt(staged->Final(own), saved)};
-  if (adopt) {
+  if (submission.adopt) {
     BATON_ASSIGN_OR_RETURN(checkpoints, AdoptCheckpoints(staged->Final(""), from, step));
   } else {
     BATON_RETURN_IF_ERROR(LinkFolder(from, staged->Stage(own)));

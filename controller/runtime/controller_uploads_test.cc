@@ -193,5 +193,113 @@ TEST_F(ControllerUploadsTest, AJobThatCannotBeReadMayNameAnything) {
   EXPECT_TRUE(Exists(used));
 }
 
+// A file whose opening waits, as on a disk that does not answer, until it is let go.
+class SlowFile {
+ public:
+  explicit SlowFile(const std::string& path) : fd_(::open(path.c_str(), O_RDWR | O_CLOEXEC)) {
+    std::signal(SIGIO, SIG_IGN);  // told when somebody opens it
+    leased_ = ::fcntl(fd_, F_SETLEASE, F_WRLCK) == 0;
+  }
+  ~SlowFile() { ::close(fd_); }
+  SlowFile(const SlowFile&) = delete;
+  bool leased() const { return leased_; }
+  void LetGo() { ::fcntl(fd_, F_SETLEASE, F_UNLCK); }
+
+ private:
+  const int fd_;
+  bool leased_ = false;
+};
+
+// Two at once: a pool of two threads would be full.
+TEST_F(ControllerUploadsTest, LargeSubmissionsDoNotHoldUpOthers) {
+  ControllerOptions options;
+  options.large_data_bytes = 1000;
+  Start(std::move(options));
+  const std::string small = Put("1+1");
+  std::vector<std::string> large;
+  for (const char* name : {"/large-1.jsonl", "/large-2.jsonl", "/large-3.jsonl"}) {
+    large.push_back(folder_ + name);
+    std::ofstream out(large.back());
+    for (int i = 0; i < 100; ++i) out << "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n";
+  }
+  SlowFile first(large[0]), second(large[1]), third(large[2]);
+  ASSERT_TRUE(first.leased() && second.leased() && third.leased()) << "needs leases of files";
+  absl::Notification created, validated, again;
+  absl::StatusOr<v1::Job> job, repeated;
+  absl::Status checked;
+  v1::CreateJobRequest request = Request(large[0], "large");
+  request.set_request_id("request-1");
+  controller_->CreateJob(request, [&](absl::StatusOr<v1::Job> answer) {
+    job = std::move(answer);
+    created.Notify();
+  });
+  v1::ValidateJobRequest validate;
+  *validate.mutable_spec() = Spec(large[1]);
+  controller_->ValidateJob(validate, [&](absl::StatusOr<v1::ValidateJobResponse> answer) {
+    checked = answer.status();
+    validated.Notify();
+  });
+  controller_->CreateJob(request, [&](absl::StatusOr<v1::Job> answer) {
+    repeated = std::move(answer);
+    again.Notify();
+  });
+  v1::CreateJobRequest unread = Request(large[2], "unread");
+  controller_->CreateJob(unread, [](const absl::StatusOr<v1::Job>&) {});
+  for (const char* id : {"small-1", "small-2", "small-3"}) {
+    const auto answered = Submit(Request(small, id));
+    EXPECT_TRUE(answered.ok()) << answered.status();
+  }
+  EXPECT_TRUE(Validate(small).ok());
+  EXPECT_TRUE(Delete("small-3").ok());
+  EXPECT_FALSE(created.HasBeenNotified());
+  EXPECT_FALSE(validated.HasBeenNotified());
+  for (SlowFile* file : {&first, &second, &third}) file->LetGo();
+  for (absl::Notification* one : {&created, &validated, &again}) one->WaitForNotification();
+  EXPECT_TRUE(job.ok()) << job.status();
+  EXPECT_TRUE(checked.ok()) << checked;
+  ASSERT_TRUE(repeated.ok()) << repeated.status();  // one job
+  EXPECT_EQ(repeated->uid(), job->uid());
+}
+
+// What ended the wait of a call of that name is told to the later one.
+TEST_F(ControllerUploadsTest, OfTwoCallsWithOneNameOneIsRefused) {
+  ControllerOptions options;
+  options.large_data_bytes = 1000;
+  Start(std::move(options));
+  const std::string small = Put("1+1"), large = folder_ + "/large.jsonl";
+  for (int i = 0; i < 100; ++i) {
+    std::ofstream(large, std::ios::app) << "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n";
+  }
+  SlowFile slow(large);
+  ASSERT_TRUE(slow.leased());
+  absl::Notification answered;
+  absl::Status late;
+  controller_->CreateJob(Request(large, "add"), [&](const absl::StatusOr<v1::Job>& answer) {
+    late = answer.status();
+    answered.Notify();
+  });
+  EXPECT_TRUE(Submit(Request(small, "add")).ok());
+  slow.LetGo();
+  answered.WaitForNotification();
+  EXPECT_EQ(ErrorReason(late), "JOB_EXISTS");
+}
+
+TEST_F(ControllerUploadsTest, ARefusalThatNeedsNoFileWaitsForNone) {
+  const std::string large = folder_ + "/large.jsonl";
+  std::ofstream(large) << "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n";
+  v1::Project project;
+  project.set_project("default");
+  project.set_max_jobs(1);
+  ASSERT_TRUE(Wait<v1::Project>([&](auto d) { controller_->SetProject(project, d); }).ok());
+  ASSERT_TRUE(Submit(Request(Put("1+1"), "one")).ok());
+  SlowFile slow(large);
+  ASSERT_TRUE(slow.leased());
+  EXPECT_EQ(ErrorReason(Submit(Request(large, "two")).status()), "QUOTA_JOBS");
+  v1::CreateJobRequest request = Request(large, "two");
+  request.set_project("a/..");
+  EXPECT_EQ(ErrorReason(Submit(request).status()), "NAME_INVALID");
+  slow.LetGo();
+}
+
 }  // namespace
 }  // namespace baton::controller

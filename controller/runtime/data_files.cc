@@ -1,15 +1,13 @@
 #include "controller/runtime/data_files.h"
 
-#include <filesystem>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "controller/runtime/data_readers.h"
 
 namespace baton::controller {
 namespace {
-
-namespace fs = std::filesystem;
 
 std::vector<std::string> AbsolutePaths(const std::string& data_root,
                                        const google::protobuf::RepeatedPtrField<std::string>& in) {
@@ -24,11 +22,7 @@ std::vector<std::string> AbsolutePaths(const std::string& data_root,
 
 DataSet ReadDataFiles(const std::vector<std::string>& paths, const DataSetOptions& options,
                       uint64_t max_bytes) {
-  uint64_t bytes = 0;
-  for (const std::string& path : paths) {
-    std::error_code code;  // reading it says what is wrong
-    if (fs::is_regular_file(path, code)) bytes += fs::file_size(path, code);
-  }
+  const uint64_t bytes = BytesOf(paths);  // of what is no file, reading it says so
   if (bytes <= max_bytes) return ReadDataSet(paths, options);
   DataSet none;
   none.problems.push_back(absl::StrCat(

@@ -27,6 +27,7 @@
 #include "controller/runtime/checkpoint_files.h"
 #include "controller/runtime/controller_interface.h"
 #include "controller/runtime/data_files.h"
+#include "controller/runtime/data_readers.h"
 #include "controller/runtime/feed.h"
 #include "controller/runtime/gate.h"
 #include "controller/runtime/job_rows.h"
@@ -43,6 +44,7 @@ struct RuntimeContext {
   boost::asio::thread_pool* strands = nullptr;
   boost::asio::thread_pool* disk = nullptr;
   boost::asio::thread_pool* readers = nullptr;  ///< What watchers and lists read of the store.
+  DataReaders* data = nullptr;                  ///< Of data files; null: `disk`.
   Gate* gate = nullptr;                         ///< All posts go through it.
   store::Store* store = nullptr;
   WorkerDirectory* workers = nullptr;
@@ -215,6 +217,8 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   const Example* ExampleOf(const TrajectoryInfo& info) const;
   void OnDisk(std::function<void()> work);
   void OnReaders(std::function<void()> work);
+  /// Runs `work`, which reads these data files of the spec.
+  void OnDataReaders(const v1::DataSpec& data, std::function<void()> work);
   /// Runs `write` on the disk executor until it answers OK or an error that waiting does not end;
   /// then runs `done` on the strand.
   void WriteUntilDone(std::function<absl::Status()> write, std::function<void(absl::Status)> done);

@@ -201,9 +201,21 @@ void JobRuntime::Do(const AckResult& effect) {
 
 // ---- Data and batches -----------------------------------------------------------------------
 
+void JobRuntime::OnDataReaders(const v1::DataSpec& data, std::function<void()> work) {
+  if (context_->data == nullptr) return OnDisk(std::move(work));
+  const auto size = [data, root = context_->data_root] {
+    uint64_t bytes = 0;
+    for (const auto* files : {&data.train_files(), &data.val_files(), &data.pretrain_files()}) {
+      bytes += BytesOf(AbsolutePaths(root, *files));
+    }
+    return bytes;
+  };
+  context_->data->Post(size, [self = shared_from_this(), work = std::move(work)] { work(); });
+}
+
 void JobRuntime::Do(const LoadData&) {
   const v1::JobSpec spec = core_.effective_spec();
-  OnDisk([this, spec, marks = restoring_ ? context_->marks : nullptr] {
+  OnDataReaders(spec.data(), [this, spec, marks = restoring_ ? context_->marks : nullptr] {
     const auto mark = marks != nullptr ? marks->On(name_) : RestoreMarks::Mark();
     const DataLimits limits = context_->data_limits ? context_->data_limits(name_) : DataLimits();
     JobData read = ReadJobData(spec, context_->data_root, limits);

@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using google::protobuf::FieldDescriptor;
 
-constexpr size_t kRowsAtOnce = 100;
+constexpr size_t kScannedAtOnce = 100;
 constexpr uintmax_t kMaxJobJsonBytes = 64 << 20;
 
 class NamesFinder {
@@ -68,7 +68,7 @@ class NamesFinder {
   template <typename Read>
   absl::Status EachRow(const char* table, const Read& read) {
     store::ScanOptions scan;
-    scan.limit = kRowsAtOnce;
+    scan.limit = kScannedAtOnce;
     while (true) {
       if (stop_()) return absl::CancelledError("the controller stops");
       BATON_ASSIGN_OR_RETURN(const auto rows, store_.Scan(table, scan));
@@ -102,6 +102,8 @@ class NamesFinder {
     std::error_code code;
     for (fs::recursive_directory_iterator kept(data, code), end; !code && kept != end;
          kept.increment(code)) {
+      std::error_code gone;
+      if (kept->is_directory(gone)) continue;  // it would stand for all below it
       named_.AddPath(("files" / kept->path().lexically_relative(data)).string(), data_root_);
     }
     const fs::path json = folder / "job.json";
