@@ -125,6 +125,13 @@ UploadFileReactor::File& UploadFileReactor::OpenFile() {
 }
 
 absl::Status UploadFileReactor::Write() {
+  if (request_.ByteSizeLong() > kMaxPieceBytes) {
+    return MakeError(
+        absl::StatusCode::kResourceExhausted, "MESSAGE_TOO_LARGE",
+        absl::StrCat("JobService.UploadFile: a piece has ", request_.ByteSizeLong(),
+                     " bytes, of at most ", kMaxPieceBytes, "; send the file in smaller pieces"),
+        {{"max_bytes", absl::StrCat(kMaxPieceBytes)}});
+  }
   if (!request_.filename().empty()) response_->set_path(request_.filename());
   return OpenFile().Append(request_.data());
 }

@@ -37,6 +37,8 @@ class UploadFileReactor : public grpc::ServerReadReactor<v1::UploadFileRequest> 
 
   /// The most bytes of one file.
   static constexpr int64_t kMaxBytes = int64_t{4} << 30;
+  /// Of one message; clients send 1 MiB.
+  static constexpr size_t kMaxPieceBytes = 4 << 20;
 
  private:
   class File;
