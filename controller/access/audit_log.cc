@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "nlohmann/json.hpp"
+#include "sdk/base/log.h"
 #include "sdk/rpc/error.h"
 #include "spdlog/logger.h"
 #include "spdlog/sinks/rotating_file_sink.h"
@@ -86,6 +87,11 @@ class AuditLogImpl : public AuditLog {
     Push({std::move(entry), /*known=*/false, std::exchange(suppressed_, 0)});
   }
 
+  void Reopen() override {
+    absl::MutexLock lock(&mu_);
+    reopen_ = true;
+  }
+
   void Flush() override {
     absl::MutexLock lock(&mu_);
     const uint64_t all = pushed_;
@@ -111,20 +117,23 @@ class AuditLogImpl : public AuditLog {
   }
 
   bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return stopping_ || !queue_.empty() || dropped_ > 0;
+    return stopping_ || reopen_ || !queue_.empty() || dropped_ > 0;
   }
 
   void Main() {
     while (true) {
       std::deque<Waiting> batch;
       uint64_t dropped = 0;
+      bool reopen = false;
       {
         absl::MutexLock lock(&mu_);
         mu_.Await(absl::Condition(this, &AuditLogImpl::HasWork));
         batch.swap(queue_);
         dropped = std::exchange(dropped_, 0);
-        if (batch.empty() && dropped == 0) return;  // it stops
+        reopen = std::exchange(reopen_, false);
+        if (batch.empty() && dropped == 0 && !reopen) return;  // it stops
       }
+      if (reopen) OpenAnew();
       for (const Waiting& waiting : batch) {
         nlohmann::ordered_json line = ToJson(waiting.entry);
         if (waiting.suppressed > 0) line["suppressed_before"] = waiting.suppressed;
@@ -138,6 +147,18 @@ class AuditLogImpl : public AuditLog {
     }
   }
 
+  void OpenAnew() {
+    try {
+      auto known = OpenFile(options_.path, kMaxBytes);
+      auto unknown = OpenFile(options_.refusals_path, kMaxRefusalsBytes);
+      known_ = std::move(known);
+      unknown_ = std::move(unknown);
+    } catch (const spdlog::spdlog_ex& error) {
+      Log(LogLevel::kWarn, "the audit log cannot be reopened; the old files stay open",
+          {{"file", options_.path}, {"error", error.what()}});
+    }
+  }
+
   static void WriteLine(spdlog::logger& logger, const nlohmann::ordered_json& line) {
     logger.info(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   }
@@ -145,7 +166,7 @@ class AuditLogImpl : public AuditLog {
   // Constant after construction.
   const AuditOptions options_;
   // The thread's own.
-  const std::unique_ptr<spdlog::logger> known_, unknown_;
+  std::unique_ptr<spdlog::logger> known_, unknown_;
   // Guarded.
   absl::Mutex mu_;
   std::deque<Waiting> queue_ ABSL_GUARDED_BY(mu_);
@@ -155,6 +176,7 @@ class AuditLogImpl : public AuditLog {
   uint64_t suppressed_ ABSL_GUARDED_BY(mu_) = 0;  // refusals since the last that was kept
   double budget_ ABSL_GUARDED_BY(mu_);            // refusals that may be written now
   absl::Time refilled_ ABSL_GUARDED_BY(mu_) = absl::UnixEpoch();
+  bool reopen_ ABSL_GUARDED_BY(mu_) = false;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::thread thread_;  // last: it uses all of the above
 };

@@ -43,6 +43,9 @@ class AuditLog {
   virtual void Write(AuditEntry entry) = 0;
   /// The same for a caller without a valid token. Limits the rate, by the entries' own times.
   virtual void WriteUnknown(AuditEntry entry) = 0;
+  /// The files were moved away: what is written from now on goes to new ones of their names. When
+  /// they cannot be opened, the old ones stay, and a warning is logged.
+  virtual void Reopen() = 0;
   /// Waits until what was written before is in the files.
   virtual void Flush() = 0;
 };

@@ -61,6 +61,32 @@ TEST_F(AuditLogTest, OneObjectALine) {
   EXPECT_EQ(info.st_mode & 0777u, 0600u);
 }
 
+TEST_F(AuditLogTest, FilesThatWereMovedAwayAreOpenedAnew) {
+  auto log = AuditLog::Open(options_).value();
+  const auto write = [&](const char* job) {
+    log->Write({time_, "abc", "p", "JobService.CreateJob", job, {}});
+    log->WriteUnknown(Refused(time_));
+    log->Flush();
+  };
+  write("a");
+  for (const std::string& path : {options_.path, options_.refusals_path}) {
+    ASSERT_EQ(std::rename(path.c_str(), (path + ".moved").c_str()), 0);
+  }
+  write("b");
+  log->Reopen();
+  write("c");
+  const auto moved = Lines(options_.path + ".moved"), now = Lines(options_.path);
+  ASSERT_EQ(moved.size(), 2u);
+  EXPECT_EQ(moved[1]["resource"], "b");
+  ASSERT_EQ(now.size(), 1u);
+  EXPECT_EQ(now[0]["resource"], "c");
+  EXPECT_EQ(Lines(options_.refusals_path + ".moved").size(), 2u);
+  EXPECT_EQ(Lines(options_.refusals_path).size(), 1u);
+  struct stat info = {};
+  ASSERT_EQ(::stat(options_.path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777u, 0600u);
+}
+
 TEST_F(AuditLogTest, RefusalsOfTheUnknownHaveAFileAndARateOfTheirOwn) {
   options_.refusals_per_second = 10;
   options_.refusals_burst = 5;

@@ -81,6 +81,16 @@ absl::StatusOr<Granted> Access::Check(const grpc::ServerContextBase& context,
   return refused;
 }
 
+absl::Status Access::CheckCaller(const grpc::ServerContextBase& context,
+                                 const std::string& method) const {
+  const auto caller = tokens_->Find(BearerOf(context), absl::Now());
+  if (!caller.ok() && audit_ != nullptr) {
+    audit_->WriteUnknown(
+        {absl::Now(), "unknown", std::string(context.peer()), method, "", caller.status()});
+  }
+  return caller.status();
+}
+
 bool Access::KnowsCaller(const grpc::ServerContextBase& context) const {
   return tokens_->Find(BearerOf(context), absl::Now()).ok();
 }

@@ -52,10 +52,21 @@ class Access {
   /// PERMISSION_DENIED (SCOPE, PROJECT); INVALID_ARGUMENT (NAME_INVALID) for a project or job that
   /// is no id. Refusals are told to the audit log.
   absl::StatusOr<Granted> Check(const grpc::ServerContextBase& context, const Asked& asked) const;
+  /// The same before the request is read: UNAUTHENTICATED, or OK for every token that opens
+  /// anything. Told to the log of refusals.
+  [[nodiscard]] absl::Status CheckCaller(const grpc::ServerContextBase& context,
+                                         const std::string& method) const;
   /// Whether the caller shows a token that opens anything; for gRPC's own services.
   bool KnowsCaller(const grpc::ServerContextBase& context) const;
   /// The outcome of a call: told to the audit log when it may have changed something.
   void Ended(const Granted& granted, const absl::Status& outcome) const;
+
+  /// CheckCaller, for GuardedService.
+  auto Guard() const {
+    return [access = *this](const grpc::ServerContextBase& context, const std::string& method) {
+      return access.CheckCaller(context, method);
+    };
+  }
 
   bool open() const { return tokens_->open(); }
   access::TokenBook& tokens() const { return *tokens_; }

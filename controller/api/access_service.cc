@@ -11,6 +11,18 @@ namespace baton::api {
 using access::Scope;
 using controller::Callback;
 
+AccessServiceImpl::AccessServiceImpl(controller::ControllerInterface* controller,
+                                     const Access& access)
+    : GuardedService(v1::AccessService::service_full_name(), access.Guard()),
+      controller_(controller),
+      access_(access) {
+  Guard("CreateToken", &AccessServiceImpl::CreateToken);
+  Guard("ListTokens", &AccessServiceImpl::ListTokens);
+  Guard("RevokeToken", &AccessServiceImpl::RevokeToken);
+  Guard("SetProject", &AccessServiceImpl::SetProject);
+  Guard("ListProjects", &AccessServiceImpl::ListProjects);
+}
+
 grpc::ServerUnaryReactor* AccessServiceImpl::CreateToken(Context* context,
                                                          const v1::CreateTokenRequest* request,
                                                          v1::CreateTokenResponse* response) {

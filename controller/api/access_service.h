@@ -5,16 +5,15 @@
 #include "baton/v1/access_service.grpc.pb.h"
 #include "controller/api/access.h"
 #include "controller/runtime/controller_interface.h"
+#include "sdk/rpc/guarded_service.h"
 
 namespace baton::api {
 
 /// Thread-safe. `controller` outlives it.
-class AccessServiceImpl : public v1::AccessService::CallbackService {
+class AccessServiceImpl : public GuardedService<v1::AccessService::CallbackService> {
  public:
-  AccessServiceImpl(controller::ControllerInterface* controller, const Access& access)
-      : controller_(controller), access_(access) {}
+  AccessServiceImpl(controller::ControllerInterface* controller, const Access& access);
 
-  using Context = grpc::CallbackServerContext;
   grpc::ServerUnaryReactor* CreateToken(Context* context, const v1::CreateTokenRequest* request,
                                         v1::CreateTokenResponse* response) override;
   grpc::ServerUnaryReactor* ListTokens(Context* context, const v1::ListTokensRequest* request,

@@ -14,50 +14,38 @@
 #include "controller/api/worker_service.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
-#include "grpcpp/resource_quota.h"
 #include "sdk/base/loopback.h"
 #include "sdk/base/low_priority.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/channel_credentials.h"
+#include "sdk/rpc/connection_limits.h"
 #include "sdk/rpc/guarded_reflection.h"
+#include "sdk/rpc/health_service.h"
 
 namespace baton::api {
 namespace {
 
-constexpr int kMaxMessageBytes = 64 << 20;
-constexpr int kMaxUserMessageBytes = 4 << 20;  // a spec, a piece of a file
+constexpr int kMaxMessageBytes = 64 << 20;  // of a worker's; other methods have less of their own
 constexpr int kFileThreads = 2;
-// What connections may take. A stream that its connection's age ends is resumed by its peer on
-// another: a worker attaches again within its lease, a watch goes on after its last revision.
-constexpr size_t kMaxQuotaBytes = size_t{2} << 30;  // of gRPC's own buffers, per address
-constexpr int kMaxStreams = 1000;                   // at once, of one connection
-constexpr int kMaxIdleMs = 10 * 60 * 1000;          // without a call
-constexpr int kMaxAgeMs = 24 * 3600 * 1000;         // then no new call …
-constexpr int kMaxAgeGraceMs = 600 * 1000;          // … and the streams end
 
 struct Listener {
   absl::Status Start(const std::string& address, const char* flag,
-                     const std::vector<grpc::Service*>& services, int max_message_bytes,
+                     const std::vector<grpc::Service*>& services,
                      const std::shared_ptr<grpc::ServerCredentials>& credentials,
-                     const Access& access) {
-    grpc::EnableDefaultHealthCheckService(true);
+                     const Access& access, const ConnectionLimits& limits) {
+    grpc::EnableDefaultHealthCheckService(false);  // it keeps requests of any length
     grpc::ServerBuilder builder;
     ServeReflection(builder, [access](const auto& context) { return access.KnowsCaller(context); });
     builder.AddListeningPort(address, credentials, &port);
-    builder.SetMaxReceiveMessageSize(max_message_bytes);
+    builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
     builder.SetMaxSendMessageSize(kMaxMessageBytes);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 20000);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10000);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-    grpc::ResourceQuota quota("baton");
-    quota.Resize(kMaxQuotaBytes);
-    builder.SetResourceQuota(quota);
-    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
-    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kMaxIdleMs);
-    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, kMaxAgeMs);
-    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, kMaxAgeGraceMs);
+    LimitConnections(builder, limits);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
+    builder.RegisterService(&health);
     for (grpc::Service* service : services) builder.RegisterService(service);
     server = builder.BuildAndStart();
     if (server != nullptr && port != 0) return absl::OkStatus();
@@ -69,7 +57,8 @@ struct Listener {
   }
 
   int port = 0;
-  std::unique_ptr<grpc::Server> server;
+  HealthService health;
+  std::unique_ptr<grpc::Server> server;  // gone before what it serves
 };
 
 class ApiServerImpl : public ApiServer {
@@ -101,14 +90,15 @@ class ApiServerImpl : public ApiServer {
     const std::vector<grpc::Service*> users = {&jobs_, &cluster_, &tokens_};
     const std::vector<grpc::Service*> workers = {&workers_, &experience_};
     if (!options.worker_address.empty()) {
-      BATON_RETURN_IF_ERROR(users_listener_.Start(address, "--listen", users, kMaxUserMessageBytes,
-                                                  credentials, access_));
+      BATON_RETURN_IF_ERROR(users_listener_.Start(address, "--listen", users, credentials, access_,
+                                                  options.connections));
       return workers_listener_.Start(options.worker_address, "--worker-listen", workers,
-                                     kMaxMessageBytes, credentials, access_);
+                                     credentials, access_, options.connections);
     }
     std::vector<grpc::Service*> all = users;
     all.insert(all.end(), workers.begin(), workers.end());
-    return users_listener_.Start(address, "--listen", all, kMaxMessageBytes, credentials, access_);
+    return users_listener_.Start(address, "--listen", all, credentials, access_,
+                                 options.connections);
   }
 
   int port() const override { return users_listener_.port; }

@@ -9,14 +9,16 @@
 #include "controller/api/access.h"
 #include "controller/runtime/controller_interface.h"
 #include "sdk/base/tls_files.h"
+#include "sdk/rpc/connection_limits.h"
 
 namespace baton::api {
 
 struct ApiOptions {
   /// Workers attach and fetch batches here, and here alone. Empty: at the users' address.
   std::string worker_address;
-  TlsFiles tls;           ///< Of both addresses.
-  bool insecure = false;  ///< Tokens may travel in clear text beyond this machine.
+  TlsFiles tls;                  ///< Of both addresses.
+  bool insecure = false;         ///< Tokens may travel in clear text beyond this machine.
+  ConnectionLimits connections;  ///< Of each address.
 };
 
 class ApiServer {

@@ -16,6 +16,7 @@
 #include "controller/api/api_server.h"
 #include "controller/runtime/mock_controller.h"
 #include "gmock/gmock.h"
+#include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "sdk/rpc/error.h"
@@ -36,8 +37,8 @@ class ApiServerTest : public ::testing::Test {
     Start(Access());
   }
 
-  void Start(const Access& access) {
-    auto server = ApiServer::Start("127.0.0.1:0", access, &controller_);
+  void Start(const Access& access, const ApiOptions& options = {}) {
+    auto server = ApiServer::Start("127.0.0.1:0", access, &controller_, options);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     grpc::ChannelArguments arguments;
@@ -59,6 +60,25 @@ class ApiServerTest : public ::testing::Test {
     grpc::ClientContext context;
     Deadline(context);
     return FromGrpc((jobs_.get()->*method)(&context, request, response));
+  }
+
+  /// Calls any method with one request, which may be no message of its kind.
+  grpc::Status CallRaw(const std::string& method, const grpc::ByteBuffer& request,
+                       const std::string& token = "", grpc::ByteBuffer* response = nullptr) {
+    grpc::GenericStub stub(channel_);
+    grpc::CompletionQueue queue;
+    grpc::ClientContext context;
+    Deadline(context);
+    if (!token.empty()) context.AddMetadata("authorization", "Bearer " + token);
+    auto call = stub.PrepareUnaryCall(&context, method, request, &queue);
+    call->StartCall();
+    grpc::ByteBuffer ignored;
+    grpc::Status status;
+    call->Finish(response == nullptr ? &ignored : response, &status, nullptr);
+    void* tag = nullptr;
+    bool ok = false;
+    queue.Next(&tag, &ok);
+    return status;
   }
 
   std::string root_, files_;  // the data root, and where uploads are

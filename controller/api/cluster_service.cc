@@ -11,6 +11,18 @@ namespace baton::api {
 
 using access::Scope;
 
+ClusterServiceImpl::ClusterServiceImpl(controller::ControllerInterface* controller,
+                                       const Access& access, boost::asio::thread_pool* files)
+    : GuardedService(v1::ClusterService::service_full_name(), access.Guard()),
+      controller_(controller),
+      access_(access),
+      files_(files) {
+  Guard("ListWorkers", &ClusterServiceImpl::ListWorkers);
+  Guard("DrainWorker", &ClusterServiceImpl::DrainWorker);
+  Guard("UndrainWorker", &ClusterServiceImpl::UndrainWorker);
+  Guard("Backup", &ClusterServiceImpl::Backup);
+}
+
 grpc::ServerUnaryReactor* ClusterServiceImpl::ListWorkers(grpc::CallbackServerContext* context,
                                                           const v1::ListWorkersRequest* request,
                                                           v1::ListWorkersResponse* response) {

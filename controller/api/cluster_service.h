@@ -6,16 +6,16 @@
 #include "boost/asio/thread_pool.hpp"
 #include "controller/api/access.h"
 #include "controller/runtime/controller_interface.h"
+#include "sdk/rpc/guarded_service.h"
 
 namespace baton::api {
 
 /// Thread-safe. `controller` outlives it.
-class ClusterServiceImpl : public v1::ClusterService::CallbackService {
+class ClusterServiceImpl : public GuardedService<v1::ClusterService::CallbackService> {
  public:
   /// Files are read on `files`.
   ClusterServiceImpl(controller::ControllerInterface* controller, const Access& access,
-                     boost::asio::thread_pool* files)
-      : controller_(controller), access_(access), files_(files) {}
+                     boost::asio::thread_pool* files);
 
   grpc::ServerUnaryReactor* ListWorkers(grpc::CallbackServerContext* context,
                                         const v1::ListWorkersRequest* request,

@@ -13,6 +13,14 @@ constexpr size_t kChunkBytes = 1u << 20;
 
 }  // namespace
 
+ExperienceServiceImpl::ExperienceServiceImpl(controller::ControllerInterface* controller,
+                                             const Access& access)
+    : GuardedService(v1::ExperienceService::service_full_name(), access.Guard()),
+      controller_(controller),
+      access_(access) {
+  Guard("FetchBatch", &ExperienceServiceImpl::FetchBatch);
+}
+
 grpc::ServerWriteReactor<v1::FetchBatchResponse>* ExperienceServiceImpl::FetchBatch(
     grpc::CallbackServerContext* context, const v1::FetchBatchRequest* request) {
   using Outbox = OutboxReactor<v1::FetchBatchResponse>;

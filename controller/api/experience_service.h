@@ -5,14 +5,14 @@
 #include "baton/v1/experience_service.grpc.pb.h"
 #include "controller/api/access.h"
 #include "controller/runtime/controller_interface.h"
+#include "sdk/rpc/guarded_service.h"
 
 namespace baton::api {
 
 /// Thread-safe. `controller` outlives it.
-class ExperienceServiceImpl : public v1::ExperienceService::CallbackService {
+class ExperienceServiceImpl : public GuardedService<v1::ExperienceService::CallbackService> {
  public:
-  ExperienceServiceImpl(controller::ControllerInterface* controller, const Access& access)
-      : controller_(controller), access_(access) {}
+  ExperienceServiceImpl(controller::ControllerInterface* controller, const Access& access);
 
   grpc::ServerWriteReactor<v1::FetchBatchResponse>* FetchBatch(
       grpc::CallbackServerContext* context, const v1::FetchBatchRequest* request) override;

@@ -18,6 +18,8 @@ namespace {
 
 // What may wait for a slow reader before it is cut off: the whole history of a long job, and more.
 constexpr size_t kWatchCapacityBytes = 32u << 20;
+// Of a request with a spec, which has 1 MiB at most, to say by how much a spec is too large.
+constexpr size_t kMaxSpecRequestBytes = 4u << 20;
 
 class EventOutbox : public controller::EventSink {
  public:
@@ -54,6 +56,30 @@ class PlacedSubscription : public controller::Subscription {
 };
 
 }  // namespace
+
+JobServiceImpl::JobServiceImpl(ControllerInterface* controller, const Access& access,
+                               boost::asio::thread_pool* files)
+    : GuardedService(v1::JobService::service_full_name(), access.Guard()),
+      controller_(controller),
+      access_(access),
+      files_(files) {
+  Guard("CreateJob", &JobServiceImpl::CreateJob, kMaxSpecRequestBytes);
+  Guard("ValidateJob", &JobServiceImpl::ValidateJob, kMaxSpecRequestBytes);
+  Guard("GetJob", &JobServiceImpl::GetJob);
+  Guard("ListJobs", &JobServiceImpl::ListJobs);
+  Guard("CancelJob", &JobServiceImpl::CancelJob);
+  Guard("PauseJob", &JobServiceImpl::PauseJob);
+  Guard("ResumeJob", &JobServiceImpl::ResumeJob);
+  Guard("DeleteJob", &JobServiceImpl::DeleteJob);
+  Guard("WatchJob", &JobServiceImpl::WatchJob);
+  Guard("ListMetrics", &JobServiceImpl::ListMetrics);
+  Guard("ListTrajectories", &JobServiceImpl::ListTrajectories);
+  Guard("ListCheckpoints", &JobServiceImpl::ListCheckpoints);
+  Guard("ExportCheckpoint", &JobServiceImpl::ExportCheckpoint);
+  Guard("ReadLogs", &JobServiceImpl::ReadLogs);
+  Guard("ExplainJob", &JobServiceImpl::ExplainJob);
+  Guard("ListPresets", &JobServiceImpl::ListPresets);
+}
 
 template <typename Request, typename Response>
 grpc::ServerUnaryReactor* JobServiceImpl::OnJob(

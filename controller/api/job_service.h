@@ -7,17 +7,16 @@
 #include "controller/api/access.h"
 #include "controller/api/watch_places.h"
 #include "controller/runtime/controller_interface.h"
+#include "sdk/rpc/guarded_service.h"
 
 namespace baton::api {
 
 /// Thread-safe. `controller` and `files` (an executor for uploads) outlive it.
-class JobServiceImpl : public v1::JobService::CallbackService {
+class JobServiceImpl : public GuardedService<v1::JobService::CallbackService> {
  public:
   JobServiceImpl(controller::ControllerInterface* controller, const Access& access,
-                 boost::asio::thread_pool* files)
-      : controller_(controller), access_(access), files_(files) {}
+                 boost::asio::thread_pool* files);
 
-  using Context = grpc::CallbackServerContext;
   grpc::ServerUnaryReactor* CreateJob(Context* context, const v1::CreateJobRequest* request,
                                       v1::Job* response) override;
   grpc::ServerUnaryReactor* ListPresets(Context* context, const v1::ListPresetsRequest* request,

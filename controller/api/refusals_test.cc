@@ -293,6 +293,27 @@ TEST_F(RefusalsTest, ATokenThatIsRevokedClosesWhatItOpened) {
   EXPECT_EQ(upload->Finish().error_code(), grpc::StatusCode::CANCELLED);
 }
 
+TEST_F(RefusalsTest, ATokenThatIsRevokedCutsABatchOff) {
+  absl::Notification fetching;
+  Callback<std::vector<v1::Trajectory>> answer;  // the batch is not put together yet
+  EXPECT_CALL(controller_, FetchBatch(_, _)).WillOnce([&](auto, auto done) {
+    answer = std::move(done);
+    fetching.Notify();
+  });
+  grpc::ClientContext context;
+  Deadline(context);
+  context.AddMetadata("authorization", "Bearer " + tokens_.Make("*", "worker"));
+  v1::FetchBatchRequest request;
+  request.set_job("projects/a/jobs/j");
+  auto reader = v1::ExperienceService::NewStub(channel_)->FetchBatch(&context, request);
+  fetching.WaitForNotification();
+  RevokeAll();
+  v1::FetchBatchResponse response;
+  EXPECT_FALSE(reader->Read(&response));
+  EXPECT_EQ(ErrorReason(FromGrpc(reader->Finish())), "TOKEN");
+  answer(std::vector<v1::Trajectory>(3));  // goes nowhere
+}
+
 TEST_F(RefusalsTest, ATokenThatExpiresClosesAWatchThatNobodyReads) {
   const std::string token = tokens_.Make("a", "read", absl::Milliseconds(58'500), 60);
   absl::Notification watched, gone;

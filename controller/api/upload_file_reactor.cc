@@ -39,6 +39,13 @@ absl::Status UploadFileReactor::Begin() {
 }
 
 absl::Status UploadFileReactor::Write() {
+  if (request_.ByteSizeLong() > kMaxPieceBytes) {
+    return MakeError(
+        absl::StatusCode::kResourceExhausted, "MESSAGE_TOO_LARGE",
+        absl::StrCat("JobService.UploadFile: a piece has ", request_.ByteSizeLong(),
+                     " bytes, of at most ", kMaxPieceBytes, "; send the file in smaller pieces"),
+        {{"max_bytes", absl::StrCat(kMaxPieceBytes)}});
+  }
   BATON_RETURN_IF_ERROR(Begin());
   return file_->Append(request_.data());
 }

@@ -41,6 +41,9 @@ class UploadFileReactor : public grpc::ServerReadReactor<v1::UploadFileRequest> 
   void OnReadDone(bool ok) override;
   void OnDone() override;
 
+  /// Of one message; clients send 1 MiB.
+  static constexpr size_t kMaxPieceBytes = 4 << 20;
+
  private:
   absl::Status Begin();
   absl::Status Write();

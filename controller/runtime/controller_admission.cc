@@ -90,6 +90,26 @@ absl::StatusOr<std::string> Controller::ResolveModel(const std::string& path,
       absl::StrCat("no config.json in ", folder, "; give a Hugging Face directory, or job:NAME"));
 }
 
+// What a command's working directory, of the worker's machine, may not be; empty: it may be that.
+// Its command reads all that is below. Uploads are of all projects, so they are not open to it.
+static std::string CommandFolderProblem(const std::string& folder, const std::string& project,
+                                        const ControllerOptions& options) {
+  if (!options.confine_paths || folder.empty()) return "";
+  const std::string own = absl::StrCat(options.data_root, "/jobs/", project);
+  std::vector<std::string> open = options.allowed_paths;
+  open.push_back(own);
+  const bool inside = absl::StartsWith(folder, "/") &&
+                      std::any_of(open.begin(), open.end(), [&](const std::string& parent) {
+                        return IsBelow(folder, parent);
+                      });
+  const bool among_others = (IsBelow(folder, options.data_root) && !IsBelow(folder, own)) ||
+                            IsBelow(options.data_root, folder);
+  if (inside && !among_others) return "";
+  return absl::StrCat("'", folder, "' is not open to commands of project ", project,
+                      ": name a folder below one that the controller opens with --allow-path, or "
+                      "\"\" for an empty one");
+}
+
 // Files and folders that the spec names: what is wrong with them, all at once.
 std::vector<v1::FieldViolation> Controller::CheckFiles(
     v1::JobSpec* effective, const std::string& project,
@@ -110,6 +130,11 @@ std::vector<v1::FieldViolation> Controller::CheckFiles(
     }
   }
   if (out.empty()) out = CheckModelConfigs(*effective);
+  if (std::string problem =
+          CommandFolderProblem(effective->reward().working_dir(), project, options_);
+      !problem.empty()) {
+    out.push_back(Violation("spec.reward.working_dir", problem));
+  }
   // Answers how many examples there are.
   auto check = [&](const std::string& field, google::protobuf::RepeatedPtrField<std::string>* files,
                    const DataSetOptions& options) -> uint64_t {

@@ -158,6 +158,30 @@ TEST_F(ControllerPathsTest, LinksInAModelsFolderLeadNowhere) {
   EXPECT_EQ(Validate(spec, "a"), "");
 }
 
+// The command reads all that is below it.
+TEST_F(ControllerPathsTest, ACommandWorksInAFolderThatIsOpen) {
+  Put("data/jobs/a/mine/reward.py", "");
+  fs::create_symlink(folder_ + "/outside", folder_ + "/shared/link");
+  v1::JobSpec spec = Spec();
+  spec.mutable_reward()->set_command("./reward.py");
+  for (const std::string open :
+       {"/shared", "/shared/model", "/shared/not-there-yet", "/data/jobs/a", "/data/jobs/a/mine"}) {
+    spec.mutable_reward()->set_working_dir(folder_ + open);
+    EXPECT_EQ(Validate(spec, "a"), "") << open;
+  }
+  spec.mutable_reward()->set_working_dir("");
+  EXPECT_EQ(Validate(spec, "a"), "");
+  for (const std::string& other :
+       {std::string("/"), folder_, folder_ + "/data", folder_ + "/data/jobs/b",
+        folder_ + "/data/files", folder_ + "/outside", folder_ + "/shared/link",
+        folder_ + "/shared/../outside", folder_ + "/data/jobs/a/../b", std::string("shared"),
+        std::string("/root")}) {
+    spec.mutable_reward()->set_working_dir(other);
+    EXPECT_THAT(Validate(spec, "a"), HasSubstr("spec.reward.working_dir: '" + other +
+                                               "' is not open to commands of project a"));
+  }
+}
+
 TEST_F(ControllerPathsTest, LinksInACheckpointLeadNowhere) {
   const fs::path from = Checkpoint(Spec("files/4567/rows.jsonl"));
   fs::create_directories(from / "data/4567");

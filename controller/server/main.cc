@@ -18,6 +18,7 @@
 #include "controller/status/status_server.h"
 #include "controller/store/sqlite_store.h"
 #include "sdk/base/log.h"
+#include "sdk/base/log_files.h"
 #include "sdk/base/shared_key.h"
 
 #ifdef BATON_JEMALLOC
@@ -99,6 +100,7 @@ int Run(const Flags& flags) {
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
+  if (ReopensOnHangup()) sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
@@ -121,7 +123,8 @@ int Run(const Flags& flags) {
   auto audit =
       access::AuditLog::Open({flags.data_root + "/audit.log", flags.data_root + "/refusals.log"});
   if (!audit.ok()) return Fail(audit.status());
-  const api::Access access(tokens, *std::move(audit));
+  const std::shared_ptr<access::AuditLog> audit_log = *std::move(audit);
+  const api::Access access(tokens, audit_log);
   controller::ControllerOptions options;
   options.data_root = std::filesystem::absolute(flags.data_root).string();
   options.store = *std::move(store);
@@ -157,7 +160,12 @@ int Run(const Flags& flags) {
        {"worker_port", (*api)->worker_port() == 0 ? (*api)->port() : (*api)->worker_port()},
        {"http_port", (*status)->port()},
        {"data_root", flags.data_root}});
-  const int signal = WaitForSignal(signals);
+  int signal = WaitForSignal(signals);
+  for (; signal == SIGHUP; signal = WaitForSignal(signals)) {
+    ReopenLog();
+    audit_log->Reopen();
+    Log(LogLevel::kInfo, "log files reopened");
+  }
   Log(LogLevel::kInfo, "controller stops", {{"signal", signal}});
   status->reset();
   api->reset();

@@ -10,6 +10,7 @@
 #include "relay/segment/instance_lock.h"
 #include "relay/server/relay_server.h"
 #include "sdk/base/log.h"
+#include "sdk/base/log_files.h"
 #include "sdk/base/private_file.h"
 #include "sdk/base/shared_key.h"
 
@@ -89,6 +90,7 @@ int main(int argc, char** argv) {
   sigemptyset(&stop);
   sigaddset(&stop, SIGINT);
   sigaddset(&stop, SIGTERM);
+  if (baton::ReopensOnHangup()) sigaddset(&stop, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &stop, nullptr);
 
   const std::string directory = flags.server.relay.pool.directory;
@@ -100,6 +102,10 @@ int main(int argc, char** argv) {
              {{"address", (*server)->address()}, {"segments", directory}});
   int signal = 0;
   sigwait(&stop, &signal);
+  for (; signal == SIGHUP; sigwait(&stop, &signal)) {
+    baton::ReopenLog();
+    baton::Log(baton::LogLevel::kInfo, "log file reopened");
+  }
   baton::Log(baton::LogLevel::kInfo, "stopping", {{"signal", signal}});
   return 0;
 }

@@ -13,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "sdk/base/loopback.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/rpc/connection_limits.h"
 #include "sdk/rpc/guarded_reflection.h"
 
 namespace baton::relay {
@@ -74,7 +75,7 @@ absl::StatusOr<std::unique_ptr<RelayServer>> RelayServer::Start(RelayServerOptio
   }
   BATON_ASSIGN_OR_RETURN(auto relay, Relay::Create(std::move(options.relay)));
   std::unique_ptr<RelayServer> server(new RelayServer(std::move(relay), std::move(options.token)));
-  grpc::EnableDefaultHealthCheckService(true);
+  grpc::EnableDefaultHealthCheckService(false);  // it keeps requests of any length
   grpc::ServerBuilder builder;
   ServeReflection(builder, [service = &server->service_](const auto& context) {
     return service->Authenticate(context).ok();
@@ -82,7 +83,9 @@ absl::StatusOr<std::unique_ptr<RelayServer>> RelayServer::Start(RelayServerOptio
   int port = 0;
   builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // Else a port in use is no error.
-  builder.SetMaxReceiveMessageSize(-1);                     // Headers of many tensors are long.
+  builder.SetMaxReceiveMessageSize(-1);                     // Methods have limits of their own.
+  LimitConnections(builder, options.connections);
+  builder.RegisterService(&server->health_);
   builder.RegisterService(&server->service_);
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr || port == 0) {

@@ -10,6 +10,8 @@
 #include "grpcpp/grpcpp.h"
 #include "relay/server/relay.h"
 #include "relay/server/relay_service.h"
+#include "sdk/rpc/connection_limits.h"
+#include "sdk/rpc/health_service.h"
 
 namespace baton::relay {
 
@@ -18,6 +20,7 @@ struct RelayServerOptions {
   std::string token;                      ///< Bearer token; empty: none is asked for.
   bool insecure = false;                  ///< The token may travel in clear text.
   RelayOptions relay;
+  ConnectionLimits connections;
 };
 
 class RelayServer {
@@ -38,6 +41,7 @@ class RelayServer {
 
   const std::unique_ptr<Relay> relay_;
   RelayServiceImpl service_;
+  HealthService health_;
   std::string address_;
   std::unique_ptr<grpc::Server> server_;  ///< Last: gone before what it calls.
 };

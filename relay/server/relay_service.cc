@@ -7,6 +7,9 @@
 namespace baton::relay {
 namespace {
 
+// Of a segment's header, or its checksums: some 100 bytes a tensor.
+constexpr size_t kManyTensorsBytes = 64 << 20;
+
 /// An Acquire that may wait: a caller that goes away stops waiting, and gets no lease.
 class AcquireReactor final : public grpc::ServerUnaryReactor {
  public:
@@ -40,6 +43,21 @@ class AcquireReactor final : public grpc::ServerUnaryReactor {
 
 }  // namespace
 
+RelayServiceImpl::RelayServiceImpl(Relay* relay, std::string token)
+    : GuardedService(
+          v1::RelayService::service_full_name(),
+          [this](const auto& context, const std::string&) { return Authenticate(context); }),
+      relay_(relay),
+      token_(std::move(token)) {
+  Guard("Begin", &RelayServiceImpl::Begin, kManyTensorsBytes);
+  Guard("Commit", &RelayServiceImpl::Commit, kManyTensorsBytes);
+  Guard("Seal", &RelayServiceImpl::Seal);
+  Guard("Acquire", &RelayServiceImpl::Acquire);
+  Guard("Release", &RelayServiceImpl::Release);
+  Guard("Drop", &RelayServiceImpl::Drop);
+  Guard("List", &RelayServiceImpl::List);
+}
+
 absl::Status RelayServiceImpl::Authenticate(const grpc::ServerContextBase& context) const {
   if (token_.empty()) return absl::OkStatus();
   const auto& metadata = context.client_metadata();
@@ -58,10 +76,6 @@ grpc::ServerUnaryReactor* RelayServiceImpl::Forward(grpc::CallbackServerContext*
                                                     void (Relay::*method)(Request,
                                                                           Relay::Done<Response>)) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  if (const auto allowed = Authenticate(*context); !allowed.ok()) {
-    reactor->Finish(ToGrpc(allowed));
-    return reactor;
-  }
   (relay_->*method)(*request, [reactor, response](absl::StatusOr<Response> result) {
     if (result.ok()) *response = *std::move(result);
     reactor->Finish(ToGrpc(result.status()));
@@ -90,11 +104,6 @@ grpc::ServerUnaryReactor* RelayServiceImpl::Seal(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* RelayServiceImpl::Acquire(grpc::CallbackServerContext* context,
                                                     const v1::AcquireRequest* request,
                                                     v1::AcquireResponse* response) {
-  if (const auto allowed = Authenticate(*context); !allowed.ok()) {
-    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    reactor->Finish(ToGrpc(allowed));
-    return reactor;
-  }
   return new AcquireReactor(relay_, context, *request, response);
 }
 

@@ -10,13 +10,15 @@
 #include "baton/v1/relay_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "relay/server/relay.h"
+#include "sdk/rpc/guarded_service.h"
 
 namespace baton::relay {
 
-/// `relay` outlives every call. An empty token lets everyone in.
-class RelayServiceImpl final : public v1::RelayService::CallbackService {
+/// `relay` outlives every call. The token is asked for before a request is read. An empty token
+/// lets everyone in.
+class RelayServiceImpl final : public GuardedService<v1::RelayService::CallbackService> {
  public:
-  RelayServiceImpl(Relay* relay, std::string token) : relay_(relay), token_(std::move(token)) {}
+  RelayServiceImpl(Relay* relay, std::string token);
 
   grpc::ServerUnaryReactor* Begin(grpc::CallbackServerContext* context,
                                   const v1::BeginRequest* request,

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
+#include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "relay/segment/shared_file.h"
@@ -318,6 +319,54 @@ TEST_F(RelayServiceTest, AsksForTheToken) {
   acquire.set_job(kJob);
   EXPECT_TRUE(absl::IsUnauthenticated(Call(&v1::RelayService::Stub::Acquire, acquire).status()));
   EXPECT_TRUE(Call(&v1::RelayService::Stub::List, v1::ListRequest(), "secret").ok());
+}
+
+// What is read is larger than any method takes, and the answer would say so.
+TEST_F(RelayServiceTest, ReadsNothingBeforeTheTokenIsKnown) {
+  options_.token = "secret";
+  Start();
+  v1::ReleaseRequest release;
+  release.set_lease_id(std::string(64 << 10, 'x'));
+  EXPECT_EQ(ErrorReason(Call(&v1::RelayService::Stub::Release, release).status()), "TOKEN_INVALID");
+  const auto refused = Call(&v1::RelayService::Stub::Release, release, "secret").status();
+  EXPECT_EQ(ErrorReason(refused), "MESSAGE_TOO_LARGE");
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("RelayService.Release: the request has"));
+  v1::BeginRequest begin;
+  begin.set_header(std::string(65 << 20, 'x'));
+  EXPECT_EQ(ErrorReason(Call(&v1::RelayService::Stub::Begin, begin).status()), "TOKEN_INVALID");
+  EXPECT_EQ(ErrorReason(Call(&v1::RelayService::Stub::Begin, begin, "secret").status()),
+            "MESSAGE_TOO_LARGE");
+  begin.set_header(std::string(63 << 20, 'x'));
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(Call(&v1::RelayService::Stub::Begin, begin, "secret").status()))
+      << "it was read, and is no header";
+}
+
+TEST_F(RelayServiceTest, ReflectionAsksForTheTokenAndHealthDoesNot) {
+  const auto ask = [&](const std::string& method, const std::string& token) {
+    grpc::GenericStub stub(channel_);
+    grpc::CompletionQueue queue;
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+    if (!token.empty()) context.AddMetadata("authorization", "Bearer " + token);
+    const grpc::Slice empty;
+    grpc::ByteBuffer request(&empty, 1), response;
+    auto call = stub.PrepareUnaryCall(&context, method, request, &queue);
+    call->StartCall();
+    grpc::Status status;
+    call->Finish(&response, &status, nullptr);
+    void* tag = nullptr;
+    bool ok = false;
+    queue.Next(&tag, &ok);
+    return status.ok() && response.Length() > 0;
+  };
+  const std::string reflection = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
+  options_.token = "secret";
+  Start();
+  EXPECT_TRUE(ask(reflection, "secret"));
+  EXPECT_FALSE(ask(reflection, "wrong"));
+  EXPECT_FALSE(ask(reflection, ""));
+  EXPECT_TRUE(ask("/grpc.health.v1.Health/Check", ""));
 }
 
 TEST_F(RelayServiceTest, ReadersAndAPublisherAtOnce) {

@@ -1,11 +1,14 @@
 #include "sdk/base/log.h"
 
+#include <unistd.h>
+
 #include <memory>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/escaping.h"
 #include "absl/synchronization/mutex.h"
+#include "sdk/base/log_files.h"
 #include "spdlog/sinks/rotating_file_sink.h"
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
@@ -18,6 +21,7 @@ constexpr size_t kOlderFiles = 4;
 
 struct State {
   absl::Mutex mu;
+  LogOptions options ABSL_GUARDED_BY(mu);
   std::shared_ptr<spdlog::logger> logger ABSL_GUARDED_BY(mu);
   std::function<void(LogLevel, absl::string_view)> forwarder ABSL_GUARDED_BY(mu);
 };
@@ -41,7 +45,7 @@ std::shared_ptr<spdlog::logger> MakeLogger(const LogOptions& options) {
   if (options.file.empty()) {
     sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   } else {
-    // It rotates by itself: another program that renames it need not tell this process.
+    // It rotates by itself; the process is told of another rename (ReopenLog).
     sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(options.file, kMaxFileBytes,
                                                                   kOlderFiles);
   }
@@ -96,7 +100,30 @@ void InitLog(const LogOptions& options) {
   State& state = GlobalState();
   auto logger = MakeLogger(options);
   absl::MutexLock lock(&state.mu);
+  state.options = options;
   state.logger = std::move(logger);
+}
+
+void ReopenLog() {
+  State& state = GlobalState();
+  LogOptions options;
+  {
+    absl::MutexLock lock(&state.mu);
+    options = state.options;
+  }
+  if (options.file.empty()) return;
+  try {
+    InitLog(options);  // the old file is closed by the last line that is being written to it
+  } catch (const spdlog::spdlog_ex& error) {
+    Log(LogLevel::kWarn, "the log file cannot be reopened; the old one stays open",
+        {{"file", options.file}, {"error", error.what()}});
+  }
+}
+
+bool ReopensOnHangup() {
+  State& state = GlobalState();
+  absl::MutexLock lock(&state.mu);
+  return !state.options.file.empty() || ::isatty(STDERR_FILENO) == 0;
 }
 
 void SetLogForwarder(std::function<void(LogLevel, absl::string_view)> forwarder) {

@@ -1,15 +1,21 @@
 #include "sdk/base/log.h"
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/log_files.h"
 
 namespace baton {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(LogTest, AFileIsRotatedAndOldOnesGo) {
   const std::string folder = ::testing::TempDir() + "log_test";
@@ -28,6 +34,38 @@ TEST(LogTest, AFileIsRotatedAndOldOnesGo) {
   }
   EXPECT_EQ(files, 5);
   EXPECT_GT(bytes, uintmax_t{4 * 31} << 20);
+  fs::remove_all(folder);
+}
+
+TEST(LogTest, AFileThatWasMovedAwayIsOpenedAnew) {
+  const std::string folder = ::testing::TempDir() + "log_reopen_test";
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  const std::string path = folder + "/it.log";
+  const auto read = [](const std::string& file) {
+    std::ifstream in(file);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  InitLog({LogLevel::kInfo, path, "test"});
+  Log(LogLevel::kInfo, "first");
+  fs::rename(path, path + ".old");
+  Log(LogLevel::kInfo, "second");
+  EXPECT_FALSE(fs::exists(path)) << "it follows the file until it is told";
+  ReopenLog();
+  EXPECT_TRUE(ReopensOnHangup());
+  Log(LogLevel::kInfo, "third");
+  EXPECT_THAT(read(path + ".old"), AllOf(HasSubstr("first"), HasSubstr("second")));
+  EXPECT_THAT(read(path), AllOf(HasSubstr("third"), Not(HasSubstr("second"))));
+  ReopenLog();  // nothing was moved: it is appended to
+  Log(LogLevel::kInfo, "fourth");
+  EXPECT_THAT(read(path), AllOf(HasSubstr("third"), HasSubstr("fourth")));
+  // A folder is in its place: the old file stays.
+  fs::rename(path, path + ".older");
+  fs::create_directories(path);
+  ReopenLog();
+  EXPECT_THAT(read(path + ".older"), HasSubstr("cannot be reopened"));
+  InitLog({});
+  ReopenLog();  // there is none
   fs::remove_all(folder);
 }
 

@@ -8,6 +8,8 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/base/log.h"
+#include "sdk/base/log_files.h"
 
 namespace baton {
 namespace {
@@ -21,6 +23,14 @@ void OnSignal(int signal_number) {
   if (write(write_end, &byte, 1) < 0) _exit(1);
 }
 
+/// The same; it may come again. What others look at in `errno` stays.
+void OnHangup(int) {
+  const int before = errno;
+  const char byte = 'h';
+  if (write(write_end, &byte, 1) < 0) _exit(1);
+  errno = before;
+}
+
 }  // namespace
 
 absl::Status RunUntilSignal(Worker& worker) {
@@ -29,10 +39,17 @@ absl::Status RunUntilSignal(Worker& worker) {
   write_end = ends[1];
   signal(SIGINT, OnSignal);
   signal(SIGTERM, OnSignal);
+  const bool reopens = ReopensOnHangup();
+  if (reopens) signal(SIGHUP, OnHangup);
   signal(SIGXFSZ, SIG_IGN);  // A file that may not grow is an error like a full disk.
   std::thread stopper([&worker, read_end = ends[0]] {
-    char byte = 0;
-    while (read(read_end, &byte, 1) < 0 && errno == EINTR) {
+    char byte = 'h';
+    while (byte == 'h') {
+      const ssize_t got = read(read_end, &byte, 1);
+      if (got < 0 && errno == EINTR) continue;
+      if (got != 1 || byte != 'h') break;
+      ReopenLog();
+      Log(LogLevel::kInfo, "log file reopened");
     }
     if (byte == 's') worker.Stop();
   });
@@ -42,6 +59,7 @@ absl::Status RunUntilSignal(Worker& worker) {
   stopper.join();
   signal(SIGINT, SIG_DFL);
   signal(SIGTERM, SIG_DFL);
+  if (reopens) signal(SIGHUP, SIG_DFL);
   close(ends[0]);
   close(ends[1]);
   return status;

@@ -8,7 +8,7 @@
 namespace baton {
 
 /// Worker::Run until SIGINT or SIGTERM stops it. Call it once, from main(); a second signal ends
-/// the process at once.
+/// the process at once. SIGHUP opens the log file anew (ReopensOnHangup).
 absl::Status RunUntilSignal(Worker& worker);
 
 }  // namespace baton

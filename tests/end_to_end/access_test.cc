@@ -10,6 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "tests/end_to_end/process_testing.h"
 #include "tests/end_to_end/undisturbed.h"
@@ -116,6 +118,40 @@ resources: {rollout_workers: 1}
   std::unique_ptr<Process> controller_;
   std::map<std::string, std::unique_ptr<Process>> workers_;
 };
+
+// gRPC keeps the whole of a message before it looks at its size.
+TEST_F(AccessTest, AMessageOfAnUnknownCallerTakesNoMemory) {
+  StartController({});
+  const grpc::Slice large(std::string(256 << 20, 'x'));
+  const grpc::ByteBuffer request(&large, 1);
+  const auto channel = grpc::CreateChannel(users_, grpc::InsecureChannelCredentials());
+  const auto call = [&](const std::string& method) {
+    grpc::GenericStub stub(channel);
+    grpc::CompletionQueue queue;
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+    auto rpc = stub.PrepareUnaryCall(&context, method, request, &queue);
+    rpc->StartCall();
+    grpc::ByteBuffer response;
+    grpc::Status status;
+    rpc->Finish(&response, &status, nullptr);
+    void* tag = nullptr;
+    bool ok = false;
+    queue.Next(&tag, &ok);
+    return status.error_code();
+  };
+  const int64_t before = controller_->PeakMemory();
+  ASSERT_GT(before, 0);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(call("/baton.v1.JobService/CreateJob"), grpc::StatusCode::UNAUTHENTICATED);
+    EXPECT_EQ(call("/baton.v1.JobService/WatchJob"), grpc::StatusCode::UNAUTHENTICATED);
+    EXPECT_EQ(call("/baton.v1.WorkerService/Attach"), grpc::StatusCode::UNAUTHENTICATED);
+    EXPECT_EQ(call("/grpc.health.v1.Health/Check"), grpc::StatusCode::OK);
+    EXPECT_NE(call("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"),
+              grpc::StatusCode::OK);
+  }
+  EXPECT_LT(controller_->PeakMemory() - before, 64 << 20);
+}
 
 TEST_F(AccessTest, AJobOverMutualTlsWithTokensAndWorkersOfTheirOwnAddress) {
   MakeCertificates();

@@ -255,6 +255,48 @@ TEST_F(ProcessTest, ARelayWithoutMemorySaysSo) {
                                      "enlarge it (containers: --shm-size) or lower --max-bytes"));
 }
 
+TEST_F(ProcessTest, LogFilesThatWereMovedAwayAreOpenedAnew) {
+  const auto read = [&](const std::string& name) {
+    std::ifstream file(Folder(name));
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const auto told = [&](const std::string& name, const std::string& text) {
+    return WaitFor([&] { return read(name).find(text) != std::string::npos; }, absl::Seconds(20));
+  };
+  StartController({"--log-level", "info"});  // its log: standard error, a file
+  StartWorker("reward-0", "reward", {"--log-file", Folder("of-worker.log")});
+  Process relay({"baton-relay", "--listen", "127.0.0.1:0", "--shm-dir", Folder(""), "--log-file",
+                 Folder("of-relay.log")},
+                Folder("relay.log"));
+  ASSERT_TRUE(told("of-worker.log", "attached to the controller")) << read("of-worker.log");
+  ASSERT_TRUE(told("of-relay.log", "listening")) << read("of-relay.log");
+  ASSERT_TRUE(client_.Create(client_.RlSpec(1), "first").ok());
+  ASSERT_TRUE(told("data/audit.log", "first"));
+  for (const std::string name : {"of-worker.log", "of-relay.log", "data/audit.log"}) {
+    std::filesystem::rename(Folder(name), Folder(name + ".moved"));
+  }
+  controller_->Signal(SIGHUP);
+  workers_.at("reward-0")->Signal(SIGHUP);
+  relay.Signal(SIGHUP);
+  EXPECT_TRUE(told("of-worker.log", "log file reopened"));
+  EXPECT_TRUE(told("of-relay.log", "log file reopened"));
+  EXPECT_EQ(controller_->WaitForLog("log files "), "reopened");
+  ASSERT_TRUE(client_.Create(client_.RlSpec(1), "second").ok());
+  EXPECT_TRUE(told("data/audit.log", "second"));
+  EXPECT_THAT(read("data/audit.log"), ::testing::Not(HasSubstr("jobs/first")));
+  EXPECT_THAT(read("data/audit.log.moved"), HasSubstr("jobs/first"));
+  workers_.at("reward-0")->Signal(SIGHUP);  // it may come again
+  EXPECT_TRUE(WaitFor([&] {
+    const std::string log = read("of-worker.log");
+    return log.find("reopened") != log.rfind("reopened");
+  }));
+  for (Process* one : {controller_.get(), workers_.at("reward-0").get(), &relay}) {
+    EXPECT_TRUE(one->running());
+    one->Signal(SIGTERM);
+    EXPECT_EQ(one->Wait(), 0) << one->Log();
+  }
+}
+
 TEST_F(ProcessTest, ProgramsThatAreAskedToStopLeaveNothing) {
   StartCluster();
   Process relay({"baton-relay", "--listen", "127.0.0.1:0", "--shm-dir", Folder("")},

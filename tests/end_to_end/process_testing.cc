@@ -48,6 +48,14 @@ bool Process::running() {
   return !ended_;
 }
 
+int64_t Process::PeakMemory() const {
+  std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind("VmHWM:", 0) == 0) return std::atoll(line.c_str() + 6) * 1024;
+  }
+  return 0;
+}
+
 int Process::Wait() {
   if (!WaitFor([this] { return !running(); }, absl::Seconds(10))) return -1;
   return WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_);

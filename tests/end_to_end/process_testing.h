@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ class Process {
   /// Exit status, or 128 and the signal that killed it; -1: it still runs after 10 s.
   int Wait();
   bool running();
+  /// The most memory that it has had so far; bytes.
+  int64_t PeakMemory() const;
   /// Everything it has written so far.
   std::string Log() const;
   /// The text behind `key` up to white space, once it is in the log; empty: it never came.

@@ -1,0 +1,28 @@
+// What the connections of a server may take.
+#ifndef BATON_SDK_RPC_CONNECTION_LIMITS_H_
+#define BATON_SDK_RPC_CONNECTION_LIMITS_H_
+
+#include <cstddef>
+
+#include "absl/time/time.h"
+#include "grpcpp/server_builder.h"
+
+namespace baton {
+
+/// A stream that its connection's age ends is resumed by its peer on another connection: a worker
+/// attaches again within its lease, a watch goes on after its last revision.
+struct ConnectionLimits {
+  size_t quota_bytes = size_t{2} << 30;     ///< Of gRPC's own buffers; beyond it, calls are ended.
+  int streams = 1000;                       ///< Calls at once of one connection; others wait.
+  absl::Duration idle = absl::Minutes(10);  ///< Without a call.
+  absl::Duration age = absl::Hours(24);     ///< Then it takes no new call …
+  absl::Duration age_grace = absl::Minutes(10);  ///< … and its calls end.
+};
+
+/// Also: what is taken of a call whose request nobody reads yet is bounded, at 4 MiB, whatever the
+/// connection's speed.
+void LimitConnections(grpc::ServerBuilder& builder, const ConnectionLimits& limits);
+
+}  // namespace baton
+
+#endif  // BATON_SDK_RPC_CONNECTION_LIMITS_H_
