@@ -45,9 +45,16 @@ bool JobCore::PoolCommanded(const SharedPool& pool) const {
   });
 }
 
+// A role begins nothing while another one still works: of two that were adopted both may, where a
+// power cut took the row of the last result of the one that came first.
 bool JobCore::HasTurn(const std::string& role) const {
   const SharedPool* pool = roster_.SharedBy(role);
-  return pool == nullptr || (pool->turn == role && !PoolCommanded(*pool));
+  if (pool == nullptr) return true;
+  const auto others_at_work = [&](const std::string& other) {
+    return other != role && IsAtWork(other) && !Mutated(Mutation::kTurnWhileWorking);
+  };
+  return pool->turn == role && !PoolCommanded(*pool) &&
+         std::none_of(pool->roles.begin(), pool->roles.end(), others_at_work);
 }
 
 // True: the rollouts' turn has come.

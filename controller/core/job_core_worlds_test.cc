@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -225,6 +226,53 @@ TEST(WorldsTest, AFailureThatAnEarlierControllerSawIsNotCountedAgain) {
   world.RunToEnd();
   ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
   EXPECT_EQ(world.FinalWeights(), EndOfUndisturbed(options));
+}
+
+// Critic and reward share a worker, which computes rewards when a power cut takes the rows of two
+// values; of one the worker still holds the result. Rewards and that result are both taken over,
+// and neither role begins anything before the other one has ended (SimulatedJob::CheckTurn looks).
+TEST(WorldsTest, NoRoleBeginsWhileAnotherOneOfItsPoolWasTakenOver) {
+  int met = 0;
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    SimulatedJob::Options options = FourSteps(seed);
+    options.preset = "ppo";
+    options.pools = {{"actor", "reference"}, {"critic", "reward"}, {"rollout"}};
+    SimulatedJob world(options);
+    const auto of = [&](const std::string& role) {
+      std::vector<TaskDone> scores;
+      for (const TaskDone& done : world.UnderWay(TaskKind::kScore)) {
+        const bool wanted = world.core().Wants(done.worker, done.ref);
+        if (wanted && world.core().RoleOf(done.ref) == role) scores.push_back(done);
+      }
+      return scores;
+    };
+    while (world.core().step() < 1 || of("reward").size() < 3) {
+      if (!of("critic").empty()) world.RepeatAResult();
+      ASSERT_TRUE(world.Step());
+    }
+    std::set<uint64_t> held;  // results that the worker still has
+    uint32_t node = 0;
+    for (const TaskDone& done : world.UnderWay(TaskKind::kScore)) {
+      if (world.core().RoleOf(done.ref) != "critic" || done.ref.step != world.core().step())
+        continue;
+      held.insert(done.ref.subject);
+      node = done.ref.part;
+    }
+    int lost[2] = {0, 0};
+    for (auto& [serial, row] : world.rows()) {
+      const bool made = row.incarnation() == world.core().incarnation() &&
+                        row.step() == world.core().step() + 1 && (row.scored_nodes() >> node & 1);
+      if (!made || lost[held.count(row.id())]++ > 0) continue;
+      row.set_scored_nodes(row.scored_nodes() & ~(uint64_t{1} << node));
+    }
+    if (lost[0] == 0 || lost[1] == 0) continue;
+    ++met;
+    world.Restart(0);
+    world.RunToEnd();
+    ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED) << seed;
+    EXPECT_EQ(world.FinalWeights(), EndOfUndisturbed(options));
+  }
+  EXPECT_GT(met, 20);
 }
 
 // A worker that does not hold the role it took on has lost it with whatever it held there: the job
