@@ -394,10 +394,13 @@ void ClusterCore::Explain(const std::string& job, absl::Time now,
                                   " is free"));
       SetDuration(wait.mutable_deadline_in(), need->since + options_.reseat_after - now);
     }
-    if (const std::string yields = WhoYieldsTo(job); !yields.empty()) {
-      wait.set_cause(absl::StrCat(wait.cause(), "; ", NameForThoseOf(ProjectId(job), yields),
-                                  " cannot go on either and gives its workers back"));
-      const absl::Time since = std::max(need->since, needs_.Find(yields)->since);
+    if (const std::vector<std::string> yields = WhoYieldsTo(job); !yields.empty()) {
+      absl::Time since = need->since;
+      for (const std::string& id : yields) {
+        wait.set_cause(absl::StrCat(wait.cause(), "; ", NameForThoseOf(ProjectId(job), id),
+                                    " cannot go on either and gives its workers back"));
+        since = std::max(since, needs_.Find(id)->since);
+      }
       SetDuration(wait.mutable_deadline_in(), since + options_.yield_after - now);
     }
     // A worker that plays several roles is counted for each of them, and takes one.

@@ -174,8 +174,12 @@ class ClusterCore {
   std::vector<SeatedWorker> ChainFor(const std::string& job, const WorkerNeed& need,
                                      std::string* seat) const;
   void Reseat(absl::Time now, ClusterEffects& effects);
-  /// The last job that cannot go on either and holds what this one cannot go on without; "": none.
-  std::string WhoYieldsTo(const std::string& job) const;
+  /// Jobs behind it that cannot go on either, the last first: with their workers this one could,
+  /// and with none fewer of them; empty: not even so.
+  std::vector<std::string> WhoYieldsTo(const std::string& job) const;
+  /// Whether `workers` could take all seats without which the job cannot go on.
+  bool CouldFill(const std::string& job, const WorkerNeed& need,
+                 const std::vector<std::string>& workers) const;
   void Yield(absl::Time now, ClusterEffects& effects);
   void Move(const std::string& job, const std::string& seat, const std::vector<SeatedWorker>& chain,
             ClusterEffects& effects);

@@ -1,5 +1,7 @@
 // ClusterCore: workers of a job change their seats, or go to a job that comes before it.
 #include <algorithm>
+#include <cstddef>
+#include <map>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -81,33 +83,74 @@ void ClusterCore::Move(const std::string& job, const std::string& seat,
   }
 }
 
-std::string ClusterCore::WhoYieldsTo(const std::string& job) const {
-  const auto stuck = [](const WorkerNeed& need) {
-    return need.active && !need.hints.blocking.empty();
+bool ClusterCore::CouldFill(const std::string& job, const WorkerNeed& need,
+                            const std::vector<std::string>& workers) const {
+  std::vector<SeatedWorker> seated;  // a seat after the other, moving those that sit already
+  for (const std::string& id : workers) seated.push_back({id, ""});
+  const auto plays = [&](const std::string& id, const std::string& roles) {
+    return Fits(workers_.at(id), ProjectId(job), absl::StrSplit(roles, '+'), need.features);
   };
+  for (const std::string& roles : need.hints.blocking) {
+    const auto missing = need.missing.find(roles);
+    const int count = missing == need.missing.end() ? 0 : missing->second;
+    for (int i = 0; i < count; ++i) {
+      const std::vector<SeatedWorker> chain = FindChain(roles, seated, {}, plays);
+      if (chain.empty()) return false;
+      std::string seat = roles;
+      for (const SeatedWorker& moving : chain) {
+        const auto at = std::find_if(seated.begin(), seated.end(),
+                                     [&](const SeatedWorker& w) { return w.id == moving.id; });
+        at->roles = std::exchange(seat, moving.roles);
+      }
+    }
+  }
+  return true;
+}
+
+std::vector<std::string> ClusterCore::WhoYieldsTo(const std::string& job) const {
   const auto place = [](const std::string& id, const WorkerNeed& need) {
     return std::make_tuple(-need.priority, need.order, id);
   };
-  const WorkerNeed* need = needs_.Find(job);
-  if (need == nullptr || !stuck(*need)) return "";
-  const bool room = HasRoom(ProjectId(job));
-  const auto wants = [&](const Worker& worker) {
-    return std::any_of(
-        need->hints.blocking.begin(), need->hints.blocking.end(), [&](const std::string& roles) {
-          const auto missing = need->missing.find(roles);
-          return missing != need->missing.end() && missing->second > 0 &&
-                 Fits(worker, ProjectId(job), absl::StrSplit(roles, '+'), need->features);
-        });
+  const auto stuck = [&](const std::string& id) {
+    const WorkerNeed* need = needs_.Find(id);
+    return need != nullptr && need->active && !need->hints.blocking.empty() ? need : nullptr;
   };
-  auto last = place(job, *need);
+  const WorkerNeed* need = stuck(job);
+  if (need == nullptr) return {};
+  const bool room = HasRoom(ProjectId(job));
+  std::vector<std::string> could;  // workers
+  std::map<std::tuple<int, int64_t, std::string>, std::vector<std::string>> held;
   for (const auto& [id, worker] : workers_) {
-    const WorkerNeed* other = worker.job == job ? nullptr : needs_.Find(worker.job);
-    if (other == nullptr || !stuck(*other) || worker.session == 0 || worker.draining) continue;
-    if (!room && ProjectId(worker.job) != ProjectId(job)) continue;
+    if (worker.session == 0 || worker.draining || worker.job == job) continue;
+    if (worker.job.empty()) could.push_back(id);
+    const WorkerNeed* other = stuck(worker.job);
+    if (other == nullptr || (!room && ProjectId(worker.job) != ProjectId(job))) continue;
     const auto its = place(worker.job, *other);
-    if (last < its && wants(worker)) last = its;
+    if (place(job, *need) < its) held[its].push_back(id);
   }
-  return std::get<std::string>(last) == job ? "" : std::get<std::string>(last);
+  const auto with_those_of = [&](const std::vector<std::string>& jobs) {
+    std::vector<std::string> workers = could;
+    for (const auto& [its, ids] : held) {
+      if (std::count(jobs.begin(), jobs.end(), std::get<std::string>(its)) == 0) continue;
+      workers.insert(workers.end(), ids.begin(), ids.end());
+    }
+    return CouldFill(job, *need, workers);
+  };
+  std::vector<std::string> yields;
+  for (auto last = held.rbegin(); last != held.rend() && !with_those_of(yields); ++last) {
+    yields.push_back(std::get<std::string>(last->first));
+  }
+  if (!with_those_of(yields)) return {};
+  for (size_t i = 0; i < yields.size();) {  // some may have nothing that it lacks
+    std::vector<std::string> others = yields;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    if (with_those_of(others)) {
+      yields = std::move(others);
+    } else {
+      ++i;
+    }
+  }
+  return yields;
 }
 
 void ClusterCore::Yield(absl::Time now, ClusterEffects& effects) {
@@ -116,16 +159,22 @@ void ClusterCore::Yield(absl::Time now, ClusterEffects& effects) {
     if (now - need.since >= options_.yield_after) stuck.push_back(job);
   }
   for (const std::string& job : stuck) {
-    const std::string yields = WhoYieldsTo(job);
-    if (yields.empty() || now - needs_.Find(yields)->since < options_.yield_after) continue;
-    effects.push_back(ClusterYield{
-        yields,
-        absl::StrCat("it lacks workers, and so does ", NameForThoseOf(ProjectId(yields), job),
-                     ", which comes before it and could go on with those that it holds")});
-    for (const std::string& changed : {job, yields}) {  // both wait anew for what comes of it
-      WorkerNeed need = *needs_.Find(changed);
+    const std::vector<std::string> yields = WhoYieldsTo(job);
+    const bool long_enough = std::all_of(yields.begin(), yields.end(), [&](const std::string& id) {
+      return now - needs_.Find(id)->since >= options_.yield_after;
+    });
+    if (yields.empty() || !long_enough) continue;
+    for (const std::string& id : yields) {
+      effects.push_back(ClusterYield{
+          id, absl::StrCat("it lacks workers, and so does ", NameForThoseOf(ProjectId(id), job),
+                           ", which comes before it and could go on with those that it holds")});
+    }
+    std::vector<std::string> changed = yields;  // all wait anew for what comes of it
+    changed.push_back(job);
+    for (const std::string& id : changed) {
+      WorkerNeed need = *needs_.Find(id);
       need.since = now;
-      needs_.Put(changed, std::move(need));
+      needs_.Put(id, std::move(need));
     }
   }
 }

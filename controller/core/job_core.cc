@@ -150,7 +150,10 @@ void JobCore::Fail(const absl::Status& status) {
 void JobCore::On(const CancelRequested&) { Stop(Job::STATE_CANCELLED, JobTrigger::kCancel); }
 
 void JobCore::On(const PauseRequested&) {
-  if (state() == Job::STATE_PAUSING) stopping_as_ = Job::STATE_CANCELLED;  // no resume any more
+  if (state() == Job::STATE_PAUSING) {  // no resume any more
+    stopping_as_ = Job::STATE_CANCELLED;
+    Do(PutJob{});
+  }
   const bool set_up = state() == Job::STATE_RUNNING;
   if (!Trigger(JobTrigger::kPause) || state() != Job::STATE_PAUSING) return;
   if (!set_up) return ReleaseAll();  // nothing is ahead of the checkpoint
@@ -178,7 +181,7 @@ void JobCore::On(const YieldRequested& event) {
     stopping_as_ = Job::STATE_QUEUED;  // CheckReleased resumes it
   }
   const std::string reason = absl::StrCat("the job gives its workers back: ", event.reason);
-  if (set_up) return RecoverTrainer(actor_group().role, reason);
+  if (set_up) return RecoverTrainer("", reason);
   EmitWarning(absl::StrCat(reason, "; it waits for workers again"));
   ReleaseAll();
 }

@@ -31,7 +31,7 @@ void JobCore::On(const PayloadLost& event) {
   for (TrajectoryInfo* trajectory : lost) GenerateAnew(*trajectory);
   if (Commanded(TaskKind::kUpdate)) {
     // A rank may have made the step already: no rank then holds the weights that sampled it.
-    return RecoverTrainer(actor_group().role, "what its update consumes is lost");
+    return RecoverTrainer("", "what the trainer's update consumes is lost");
   }
   if (phase_ == Phase::kBatch) SetPhase(Phase::kGenerate);
   Do(PutJob{});

@@ -454,6 +454,7 @@ void JobCore::BackToWork(Slot& slot, const WorkerBack& event, bool first_time) {
   }
 }
 
+// `role`: that is lost for `reason`; empty: none is, and the reason says it all.
 void JobCore::RecoverTrainer(const std::string& role, const std::string& reason) {
   ClearWork("the trainer restarts from its checkpoint");
   StopCommands("the trainer restarts from its checkpoint");
@@ -473,9 +474,12 @@ void JobCore::RecoverTrainer(const std::string& role, const std::string& reason)
     Do(DropTrajectories{kept_.back().first_serial(), next_serial_, 0});
     kept_.pop_back();
   }
+  const std::string what = role.empty() ? reason
+                                        : absl::StrCat("the ", role == "actor" ? "trainer" : role,
+                                                       " is lost (", reason, ")");
   EmitWarning(absl::StrCat(
-      "the ", role == "actor" ? "trainer" : role, " is lost (", reason, "); it restarts from step ",
-      step_, lost_steps > 0 ? absl::StrCat(", ", lost_steps, " steps are redone") : std::string()));
+      what, "; it restarts from step ", step_,
+      lost_steps > 0 ? absl::StrCat(", ", lost_steps, " steps are redone") : std::string()));
   Trigger(JobTrigger::kTrainerLost);
   if (state() == Job::STATE_PAUSING) return ReleaseAll();
   SetPhase(Phase::kSetUp);

@@ -185,7 +185,7 @@ class YieldTest : public ::testing::Test {
     Lack(second_, 0, 2);
   }
   void Lack(const std::string& job, int priority, int64_t order) {
-    cluster_.OnNeed(job, priority, order, true, {{"rollout", 4}}, now_, {{"rollout"}, {}});
+    cluster_.OnNeed(job, priority, order, true, {{"rollout", 2}}, now_, {{"rollout"}, {}});
   }
   std::vector<std::string> YieldsAfter(absl::Duration time) {
     now_ += time;
@@ -248,6 +248,30 @@ TEST_F(YieldTest, WhatWouldNotHelpIsLeft) {
   cluster_.OnNeed(first_, 0, 1, true, {{"critic", 1}}, now_, {{"critic"}, {}});
   Lack(second_, 0, 2);
   EXPECT_THAT(YieldsAfter(absl::Minutes(5)), IsEmpty());
+}
+
+// One of its seats could be filled, and another one never: it would hold one worker more for
+// nothing.
+TEST_F(YieldTest, AJobThatCouldNotGoOnAllTheSameGetsNothing) {
+  Begin("projects/p/jobs/a", "projects/q/jobs/b");
+  cluster_.OnNeed(first_, 0, 1, true, {{"rollout", 2}, {"critic", 1}}, now_,
+                  {{"rollout", "critic"}, {}});
+  Lack(second_, 0, 2);
+  EXPECT_THAT(YieldsAfter(absl::Minutes(5)), IsEmpty());
+  cluster_.OnNeed(first_, 0, 1, true, {{"rollout", 9}}, now_, {{"rollout"}, {}});
+  EXPECT_THAT(YieldsAfter(absl::Minutes(5)), IsEmpty());
+}
+
+TEST_F(YieldTest, NoMoreJobsThanNeededYield) {
+  Begin("projects/p/jobs/a", "projects/p/jobs/b");
+  cluster_.OnHello(5, HelloThatPlays("w5", {"actor"}), now_);
+  cluster_.OnNeed("projects/p/jobs/c", 0, 3, true, {{"actor", 1}}, now_);
+  BothLack();
+  cluster_.OnNeed("projects/p/jobs/c", 0, 3, true, {{"rollout", 1}}, now_, {{"rollout"}, {}});
+  now_ += absl::Minutes(1);
+  EXPECT_TRUE(cluster_.OnHeartbeat(5, now_));
+  const auto yields = YieldsAfter(absl::ZeroDuration());
+  EXPECT_THAT(yields, ElementsAre(::testing::StartsWith("projects/p/jobs/b: ")));
 }
 
 TEST_F(YieldTest, OtherProjectsAreNotNamed) {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "baton/store/v1/rows.pb.h"
 #include "controller/runtime/checkpoint_rows.h"
+#include "controller/runtime/folders.h"
 #include "controller/runtime/tables.h"
 #include "controller/store/sqlite_store.h"
 #include "sdk/base/status_macros.h"
@@ -79,15 +80,17 @@ absl::Status KeepAll(const fs::path& data_root, const fs::path& folder) {
 // from being used again. Folders of jobs that the store does not know, and that are there, stay.
 void DropDeletedJobs(const fs::path& data_root, const fs::path& folder,
                      const std::vector<store::Row>& rows) {
-  std::error_code code;
-  for (const auto& project : fs::directory_iterator(folder / "jobs", code)) {
-    for (const auto& job : fs::directory_iterator(project.path(), code)) {
+  const auto projects = ListFolder(folder / "jobs");
+  for (const fs::directory_entry& project : projects.value_or({})) {
+    const auto jobs = ListFolder(project.path());
+    for (const fs::directory_entry& job : jobs.value_or({})) {
       const std::string name = absl::StrCat("projects/", project.path().filename().string(),
                                             "/jobs/", job.path().filename().string());
       const bool known = std::any_of(rows.begin(), rows.end(),
                                      [&](const store::Row& row) { return row.key == name; });
       std::error_code gone;
-      if (known || fs::exists(data_root / job.path().lexically_relative(folder), gone)) continue;
+      const fs::path at = data_root / job.path().lexically_relative(folder);
+      if (known || fs::symlink_status(at, gone).type() != fs::file_type::not_found) continue;
       fs::remove_all(job.path(), gone);
     }
   }

@@ -16,6 +16,7 @@ absl::Status ReadCheckpoints(store::Store& store, const std::string& name, store
   if (row->checkpoints().empty()) {
     for (const store::Row& stored : rows) {
       if (row->add_checkpoints()->ParseFromString(stored.value)) continue;
+      row->mutable_checkpoints()->RemoveLast();
       return absl::DataLossError(absl::StrCat("checkpoint row ", stored.key, " is damaged"));
     }
     return absl::OkStatus();

@@ -159,7 +159,7 @@ class Controller : public ControllerInterface {
   /// A file that a spec names as data: open to the project, and an upload of its own is young again
   /// and named by its path relative to the data root. PERMISSION_DENIED (PATH).
   absl::Status OpenDataFile(const std::string& project, std::string* file);
-  /// Removes uploads that no job names, soon. Thread-safe.
+  /// Removes uploads that no job names, soon.
   void RemoveUnnamedUploads();
   void RemoveUnnamedUploadsWhenDue(absl::Time now);  // on cluster_strand_
   bool JobNamesUpload(const std::string& project, const std::string& path) const;
@@ -264,6 +264,7 @@ class Controller : public ControllerInterface {
   absl::Time requests_looked_at_ = absl::InfinitePast();  // on cluster_strand_
   absl::Time uploads_looked_at_ = absl::InfinitePast();   // on cluster_strand_
   std::atomic<bool> removal_posted_{false};
+  std::atomic<bool> job_deleted_{false};  // since uploads were looked at
 
   std::atomic<uint64_t> next_session_{1};
   // Shared with the files of a backup, which may outlive this.

@@ -14,6 +14,7 @@
 #include "controller/core/roles.h"
 #include "controller/core/spec.h"
 #include "controller/core/step_size.h"
+#include "controller/runtime/checkpoint_rows.h"
 #include "controller/runtime/controller.h"
 #include "controller/runtime/data_files.h"
 #include "controller/runtime/folders.h"
@@ -75,6 +76,8 @@ absl::StatusOr<std::string> Controller::ResolveModel(const std::string& path,
     if (!row.ok() || !row->has_value() || !job.ParseFromString(**row)) {
       return absl::InvalidArgumentError(absl::StrCat("there is no job '", source, "'"));
     }
+    std::vector<store::Write> unused;
+    BATON_RETURN_IF_ERROR(ReadCheckpoints(*store_, source, &job, &unused));
     if (job.checkpoints().empty()) {
       return absl::InvalidArgumentError(
           absl::StrCat("job '", source, "' has no complete checkpoint yet"));

@@ -111,7 +111,10 @@ void Controller::Delete(const std::shared_ptr<JobRuntime>& job, const JobRuntime
   }
   if (!rows->empty()) {
     store_->Commit(*std::move(rows), [this, job, extra, done](absl::Status status) {
-      if (!status.ok()) return done(status);
+      if (!status.ok()) {
+        job->Unretire();
+        return done(status);
+      }
       gate_.Post(admission_, [this, job, extra, done] { Delete(job, extra, done); });
     });
     return;
@@ -136,7 +139,10 @@ void Controller::Delete(const std::shared_ptr<JobRuntime>& job, const JobRuntime
   }
   if (extra) last.push_back(extra(v1::Job()));
   store_->Commit(std::move(last), [this, job, done](absl::Status status) {
-    if (!status.ok()) return done(status);
+    if (!status.ok()) {
+      job->Unretire();
+      return done(status);
+    }
     job->Hide();
     job->RemoveFiles([this, job, done](const absl::Status& removed) {
       if (removed.ok()) {
@@ -152,7 +158,7 @@ void Controller::Delete(const std::shared_ptr<JobRuntime>& job, const JobRuntime
         order_.erase(job->name());
         requests_of_.erase(job->name());
       }
-      RemoveUnnamedUploads();
+      job_deleted_ = true;
       done(v1::Job());
     });
   });

@@ -35,6 +35,8 @@ struct ControllerOptions {
   /// Uploads that no job names are removed when they are so old, and looked for so often.
   absl::Duration unnamed_uploads_kept = absl::Hours(24);
   absl::Duration look_for_unnamed_uploads = absl::Hours(1);
+  /// Sooner after a deletion. Looking reads all jobs and checkpoints, so many deletions cost one.
+  absl::Duration look_after_deletion = absl::Minutes(1);
   /// Jobs that are not restored (STATE_FAILED, QUARANTINED), and such that are tried again; names,
   /// full or of project `default`. Create answers NOT_FOUND for one that there is not.
   std::vector<std::string> quarantine, unquarantine;

@@ -19,6 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// All jobs and checkpoints are read for it, so jobs that are deleted one after another cost one
+// look.
+constexpr absl::Duration kLookAfterDeletion = absl::Minutes(1);
+
 // The path relative to the data root of what may be an upload; links are followed first.
 std::string BelowRoot(const std::string& data_root, const std::string& path) {
   std::error_code code;
@@ -85,7 +89,11 @@ void Controller::RemoveUnnamedUploads() {
 }
 
 void Controller::RemoveUnnamedUploadsWhenDue(absl::Time now) {
-  if (now - uploads_looked_at_ < options_.look_for_unnamed_uploads) return;
+  const absl::Duration every = options_.look_for_unnamed_uploads;
+  const bool deleted = job_deleted_;
+  if (now - uploads_looked_at_ < (deleted ? std::min(every, options_.look_after_deletion) : every))
+    return;
+  job_deleted_ = false;
   uploads_looked_at_ = now;
   RemoveUnnamedUploads();
 }

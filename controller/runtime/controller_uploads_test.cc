@@ -44,6 +44,7 @@ class ControllerUploadsTest : public ::testing::Test {
   void Start(ControllerOptions options) {
     controller_.reset();
     options.data_root = folder_;
+    options.look_after_deletion = absl::ZeroDuration();
     options.store = std::make_unique<SharedStore>(store_);
     auto controller = Controller::Create(std::move(options));
     ASSERT_TRUE(controller.ok()) << controller.status();

@@ -49,6 +49,20 @@ absl::Status SyncPath(const fs::path& path, int flags) {
 
 }  // namespace
 
+absl::StatusOr<std::vector<fs::directory_entry>> ListFolder(const fs::path& folder) {
+  std::vector<fs::directory_entry> entries;
+  std::error_code code;
+  for (fs::directory_iterator entry(folder, code), end; !code && entry != end;
+       entry.increment(code)) {
+    entries.push_back(*entry);
+  }
+  if (!code || code == std::errc::no_such_file_or_directory || code == std::errc::not_a_directory) {
+    return entries;
+  }
+  return absl::UnavailableError(
+      absl::StrCat("cannot list the folder ", folder.string(), ": ", code.message()));
+}
+
 bool IsBelow(const fs::path& path, const fs::path& folder) {
   const fs::path real = Canonical(path);
   const fs::path real_folder = Canonical(folder);

@@ -3,8 +3,10 @@
 #define BATON_CONTROLLER_RUNTIME_FOLDERS_H_
 
 #include <filesystem>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace baton::controller {
 
@@ -18,6 +20,10 @@ absl::Status SyncFile(const std::filesystem::path& file);
 /// Makes a folder and those it stands in, where they are missing, and all of them survive a power
 /// cut. RESOURCE_EXHAUSTED (disk full), UNAVAILABLE.
 absl::Status MakeFolder(const std::filesystem::path& folder);
+/// What stands in a folder; nothing where there is none. UNAVAILABLE: it cannot be read, which is
+/// not to be taken for an empty one.
+absl::StatusOr<std::vector<std::filesystem::directory_entry>> ListFolder(
+    const std::filesystem::path& folder);
 /// A second name for a file, or a copy where the file system cannot give one; folders on the way
 /// are made, and a file that stood there is replaced once the new one is whole. It survives a power
 /// cut. RESOURCE_EXHAUSTED (disk full) and UNAVAILABLE name both; INVALID_ARGUMENT: `from` is not a

@@ -158,9 +158,12 @@ bool IsMarkedDeleted(const fs::path& folder, const std::string& uid) {
 absl::Status RemoveJobFolder(const fs::path& folder) {
   std::error_code code;
   if (!fs::exists(fs::symlink_status(folder, code))) return absl::OkStatus();
-  const fs::path doomed =
-      folder.parent_path() / absl::StrCat(kDeletedPrefix, folder.filename().string());
-  fs::remove_all(doomed, code);  // of an earlier job of this name
+  const std::string name = absl::StrCat(kDeletedPrefix, folder.filename().string());
+  fs::path doomed = folder.parent_path() / name;
+  // What is left of earlier jobs of this name may not let itself be removed.
+  for (int i = 1; fs::exists(fs::symlink_status(doomed, code)); ++i) {
+    doomed = folder.parent_path() / absl::StrCat(name, "-", i);
+  }
   fs::rename(folder, doomed, code);
   if (code) return CannotRename(folder, doomed, code);
   // Before the mark is removed: a power cut may undo the rename.
@@ -175,10 +178,14 @@ absl::Status RemoveJobFolder(const fs::path& folder) {
 
 void CleanJobFolders(const fs::path& jobs, const std::function<bool(const std::string&)>& known) {
   std::error_code code;
-  for (const auto& project : fs::directory_iterator(jobs, code)) {
+  const auto projects = ListFolder(jobs);
+  if (!projects.ok()) return;
+  for (const fs::directory_entry& project : *projects) {
     if (!project.is_directory(code) || project.is_symlink(code)) continue;
     std::vector<fs::path> folders;
-    for (const auto& entry : fs::directory_iterator(project.path(), code)) {
+    const auto entries = ListFolder(project.path());
+    if (!entries.ok()) continue;
+    for (const fs::directory_entry& entry : *entries) {
       if (entry.is_directory(code) && !entry.is_symlink(code)) folders.push_back(entry.path());
     }
     for (const fs::path& folder : folders) {

@@ -10,9 +10,12 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "baton/store/v1/rows.pb.h"
 #include "baton/v1/job_service.pb.h"
 #include "controller/access/caller.h"
+#include "controller/runtime/folders.h"
 #include "controller/runtime/tables.h"
 #include "google/protobuf/util/json_util.h"
 #include "sdk/base/status_macros.h"
@@ -33,13 +36,15 @@ class NamesFinder {
 
   absl::StatusOr<NamedUploads> Find() && {
     BATON_RETURN_IF_ERROR(ReadStore());
-    std::error_code code;
-    for (const auto& project : fs::directory_iterator(fs::path(data_root_) / "jobs", code)) {
-      std::error_code gone;  // what goes meanwhile names nothing
-      for (const auto& job : fs::directory_iterator(project, gone)) {
-        for (const auto& saved : fs::directory_iterator(job.path() / "checkpoints", gone)) {
+    // What goes meanwhile names nothing.
+    BATON_ASSIGN_OR_RETURN(const auto projects, ListFolder(fs::path(data_root_) / "jobs"));
+    for (const fs::directory_entry& project : projects) {
+      BATON_ASSIGN_OR_RETURN(const auto jobs, ListFolder(project.path()));
+      for (const fs::directory_entry& job : jobs) {
+        BATON_ASSIGN_OR_RETURN(const auto checkpoints, ListFolder(job.path() / "checkpoints"));
+        for (const fs::directory_entry& saved : checkpoints) {
           if (stop_()) return absl::CancelledError("the controller stops");
-          ReadCheckpoint(saved.path(), project.path().filename().string());
+          BATON_RETURN_IF_ERROR(ReadCheckpoint(saved.path(), project.path().filename().string()));
         }
       }
     }
@@ -97,28 +102,43 @@ class NamesFinder {
     return absl::OkStatus();
   }
 
-  void ReadCheckpoint(const fs::path& folder, const std::string& project) {
-    const fs::path data = folder / "data";
-    std::error_code code;
-    for (fs::recursive_directory_iterator kept(data, code), end; !code && kept != end;
-         kept.increment(code)) {
+  // The names of the files below `folder`, which stands for `files` in the checkpoint's `data`. A
+  // folder's own name would stand for all below it.
+  absl::Status AddKept(const fs::path& folder, const fs::path& name) {
+    BATON_ASSIGN_OR_RETURN(const auto entries, ListFolder(folder));
+    for (const fs::directory_entry& entry : entries) {
+      const fs::path below = name / entry.path().filename();
       std::error_code gone;
-      if (kept->is_directory(gone)) continue;  // it would stand for all below it
-      named_.AddPath(("files" / kept->path().lexically_relative(data)).string(), data_root_);
+      if (fs::is_directory(entry.symlink_status(gone))) {
+        BATON_RETURN_IF_ERROR(AddKept(entry.path(), below));
+      } else {
+        named_.AddPath(below.string(), data_root_);
+      }
     }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadCheckpoint(const fs::path& folder, const std::string& project) {
+    BATON_RETURN_IF_ERROR(AddKept(folder / "data", "files"));
     const fs::path json = folder / "job.json";
-    if (!fs::is_regular_file(json, code)) return;
-    if (fs::file_size(json, code) > kMaxJobJsonBytes) {
-      named_.unknown.insert(project);
-      return;
-    }
+    std::error_code code;
+    const fs::file_status status = fs::symlink_status(json, code);
+    if (status.type() == fs::file_type::not_found) return absl::OkStatus();
     std::ifstream in(json);
-    const std::string text((std::istreambuf_iterator<char>(in)), {});
+    const uintmax_t size = fs::file_size(json, code);
+    std::string text;
+    if (!code && size <= kMaxJobJsonBytes && in)
+      text.assign(std::istreambuf_iterator<char>(in), {});
+    if (code || text.size() != size) {  // it may name anything
+      named_.unknown.insert(project);
+      return absl::OkStatus();
+    }
     store::v1::JobRow row;
     google::protobuf::util::JsonParseOptions options;
     options.ignore_unknown_fields = true;
     // One that cannot be read cannot be resumed either.
     if (google::protobuf::util::JsonStringToMessage(text, &row, options).ok()) AddNames(row.job());
+    return absl::OkStatus();
   }
 
   store::Store& store_;
@@ -145,6 +165,14 @@ void NamedUploads::AddPath(const std::string& text, const std::string& data_root
   if (path == "files" || absl::StartsWith(path, "files/")) paths.insert(path);
 }
 
+// A path by itself, or in a command.
+void NamedUploads::AddText(const std::string& text, const std::string& data_root) {
+  AddPath(text, data_root);
+  for (absl::string_view word : absl::StrSplit(text, absl::ByAnyChar(" \t\n\"'=;|&<>()"))) {
+    if (word.size() < text.size()) AddPath(std::string(word), data_root);
+  }
+}
+
 void NamedUploads::AddTexts(const google::protobuf::Message& message,
                             const std::string& data_root) {
   const google::protobuf::Reflection* reflection = message.GetReflection();
@@ -155,12 +183,12 @@ void NamedUploads::AddTexts(const google::protobuf::Message& message,
     const bool messages = field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
     if (!texts && !messages) continue;
     if (!field->is_repeated()) {
-      if (texts) AddPath(reflection->GetString(message, field), data_root);
+      if (texts) AddText(reflection->GetString(message, field), data_root);
       if (messages) AddTexts(reflection->GetMessage(message, field), data_root);
       continue;
     }
     for (int i = 0; i < reflection->FieldSize(message, field); ++i) {
-      if (texts) AddPath(reflection->GetRepeatedString(message, field, i), data_root);
+      if (texts) AddText(reflection->GetRepeatedString(message, field, i), data_root);
       if (messages) AddTexts(reflection->GetRepeatedMessage(message, field, i), data_root);
     }
   }

@@ -19,13 +19,16 @@ struct NamedUploads {
   /// Whether the upload at `path` must stay. `project`: empty for one of an earlier release, which
   /// every project may name.
   bool Has(const std::string& path, const std::string& project) const;
-  /// Adds what a text, or the texts of a message, name below `data_root`. Links are not followed.
-  void AddPath(const std::string& text, const std::string& data_root);
+  /// Adds what a path, a text (a path or a command with some), or the texts of a message name below
+  /// `data_root`. Links are not followed.
+  void AddPath(const std::string& path, const std::string& data_root);
+  void AddText(const std::string& text, const std::string& data_root);
   void AddTexts(const google::protobuf::Message& message, const std::string& data_root);
 };
 
 /// What is named by the jobs of the store, and by the checkpoints in folders of jobs, those of jobs
-/// that the store has lost too. Blocks. CANCELLED once `stop` says so; errors of the store.
+/// that the store has lost too. Blocks. CANCELLED once `stop` says so; errors of the store;
+/// UNAVAILABLE: a folder cannot be read.
 absl::StatusOr<NamedUploads> FindNamedUploads(store::Store& store, const std::string& data_root,
                                               const std::function<bool()>& stop);
 

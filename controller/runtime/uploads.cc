@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "controller/runtime/folders.h"
 #include "controller/runtime/upload_path.h"
 #include "sdk/base/digest.h"
+#include "sdk/base/disk_full.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 #include "xxhash.h"
@@ -39,9 +41,11 @@ int64_t SizeOf(const std::string& path) {
   return is_file ? static_cast<int64_t>(found.st_size) : -1;
 }
 
-absl::Status CannotWrite(const std::string& folder) {
+absl::Status CannotWrite(const std::string& folder, int error) {
+  const std::string what = absl::StrCat("cannot write under ", folder, ": ", std::strerror(error));
+  if (!IsDiskFull(error)) return absl::InternalError(what);
   return MakeError(absl::StatusCode::kResourceExhausted, "DISK_FULL",
-                   absl::StrCat("cannot write under ", folder, "; free space under the data root"));
+                   absl::StrCat(what, "; free space under the data root"));
 }
 
 absl::Status OverQuota(const std::string& project, int64_t used, int64_t limit) {
@@ -77,12 +81,12 @@ class OwnedFd {
 };
 
 bool WriteAll(int fd, absl::string_view data) {
-  while (fd >= 0 && !data.empty()) {
+  while (!data.empty()) {
     const ssize_t n = ::write(fd, data.data(), data.size());
     if (n < 0 && errno != EINTR) return false;
     if (n > 0) data.remove_prefix(static_cast<size_t>(n));
   }
-  return fd >= 0;
+  return true;
 }
 
 }  // namespace
@@ -99,6 +103,7 @@ struct Uploads::Incoming::File {
   const std::string name;
   std::string temporary;
   OwnedFd out{-1};
+  int error = 0;  // of the system, why it cannot be written
   Sha256Hasher hash;
   int64_t size = 0;
   int64_t reserved = 0, unreserved = 0;  // its part of the project's account
@@ -126,14 +131,14 @@ absl::Status Uploads::Incoming::Append(absl::string_view data) {
   BATON_RETURN_IF_ERROR(file.uploads->Reserve(&file, bytes));
   file.size += bytes;
   file.hash.Add(data);
-  return WriteAll(file.out.get(), data) ? absl::OkStatus() : CannotWrite(file.uploads->folder_);
+  if (file.error == 0 && !WriteAll(file.out.get(), data)) file.error = errno;
+  return file.error == 0 ? absl::OkStatus() : CannotWrite(file.uploads->folder_, file.error);
 }
 
 absl::StatusOr<std::string> Uploads::Incoming::Keep(absl::string_view expected) {
   File& file = *file_;
-  if (file.out.get() < 0 || ::fsync(file.out.get()) != 0 || !file.out.Close()) {
-    return CannotWrite(file.uploads->folder_);
-  }
+  if (file.error == 0 && (::fsync(file.out.get()) != 0 || !file.out.Close())) file.error = errno;
+  if (file.error != 0) return CannotWrite(file.uploads->folder_, file.error);
   const std::string content = absl::BytesToHexString(file.hash.Finish());
   if (!expected.empty() && content != expected) {
     return absl::DataLossError(
@@ -155,15 +160,18 @@ absl::Status Uploads::Open() {
         "data root ", data_root_, ": ", code.message(), "; give another with --data-root"));
   }
   std::vector<fs::path> unfinished;
-  for (fs::directory_iterator top(folder_, code), end; !code && top != end; top.increment(code)) {
-    const std::string project = top->path().filename().string();
-    if (absl::StartsWith(project, kReceivedPrefix)) unfinished.push_back(top->path());
+  BATON_ASSIGN_OR_RETURN(const auto projects, ListFolder(folder_));
+  for (const fs::directory_entry& top : projects) {
+    const std::string project = top.path().filename().string();
+    if (absl::StartsWith(project, kReceivedPrefix)) unfinished.push_back(top.path());
     std::error_code gone;
-    if (!access::ValidId(project) || !fs::is_directory(top->symlink_status(gone))) continue;
+    if (!access::ValidId(project) || !fs::is_directory(top.symlink_status(gone))) continue;
     absl::MutexLock lock(&mu_);
-    for (const auto& content : fs::directory_iterator(top->path(), gone)) {
+    BATON_ASSIGN_OR_RETURN(const auto contents, ListFolder(top.path()));
+    for (const fs::directory_entry& content : contents) {
       if (!IsHex(content.path().filename().string(), 64)) continue;
-      for (const auto& entry : fs::directory_iterator(content.path(), gone)) {
+      BATON_ASSIGN_OR_RETURN(const auto files, ListFolder(content.path()));
+      for (const fs::directory_entry& entry : files) {
         const int64_t size = SizeOf(entry.path().string());
         if (size < 0) continue;
         accounts_[project].kept += Counted(size);
@@ -182,6 +190,7 @@ std::unique_ptr<Uploads::Incoming> Uploads::Receive(const std::string& project,
   // Nobody writes into it afterwards: checkpoints have it under second names.
   incoming->file_->out.Reset(::open(incoming->file_->temporary.c_str(),
                                     O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0444));
+  if (incoming->file_->out.get() < 0) incoming->file_->error = errno;
   return incoming;
 }
 
@@ -231,9 +240,11 @@ absl::StatusOr<std::string> Uploads::Name(Incoming::File* file, const std::strin
     }
     std::error_code code;
     fs::create_directories(Absolute(folder), code);
-    // What stood there is replaced: this one is known to be whole, and is young.
+    // What stood there is replaced: this one is known to be whole, and is young from now on.
+    ::utimensat(AT_FDCWD, file->temporary.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
     if (!code) fs::rename(file->temporary, Absolute(path), code);
-    if (code) return absl::InternalError(absl::StrCat("cannot keep the file: ", code.message()));
+    if (code) return CannotWrite(folder_, code.value());
+    ++names_given_;
     account.kept = kept;
     account.largest = std::max(account.largest, file->size);
     account.reserved -= std::exchange(file->reserved, 0);
@@ -241,7 +252,7 @@ absl::StatusOr<std::string> Uploads::Name(Incoming::File* file, const std::strin
   }
   for (const std::string& at :
        {Absolute(folder), absl::StrCat(folder_, "/", file->project), folder_}) {
-    if (!SyncFolder(at).ok()) return CannotWrite(folder_);
+    BATON_RETURN_IF_ERROR(SyncFolder(at));
   }
   return path;
 }
@@ -285,8 +296,7 @@ bool Uploads::Touch(const std::string& path) {
   if (!ParseUploadPath(path).has_value()) return false;
   absl::MutexLock lock(&mu_);
   if (SizeOf(Absolute(path)) < 0) return false;
-  ::utimensat(AT_FDCWD, Absolute(path).c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
-  return true;
+  return ::utimensat(AT_FDCWD, Absolute(path).c_str(), nullptr, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 // Answers the size of what it removed; -1: nothing. The age is read under the lock under which a
@@ -308,14 +318,16 @@ int64_t Uploads::RemoveIfOld(const std::string& path, const std::string& project
 Uploads::Removed Uploads::RemoveUnnamed(const NamedUploads& named, absl::Time young,
                                         const std::function<bool()>& stop) {
   Removed removed;
-  std::error_code code;
-  for (const auto& top : fs::directory_iterator(folder_, code)) {
+  const auto projects = ListFolder(folder_);
+  if (!projects.ok()) return removed;
+  for (const fs::directory_entry& top : *projects) {
     const std::string project = top.path().filename().string();
+    std::error_code code;
     if (!access::ValidId(project) || !fs::is_directory(top.symlink_status(code))) continue;
     uint64_t before = 0;
     {
       absl::MutexLock lock(&mu_);
-      before = accounts_[project].named;
+      before = names_given_;
     }
     int64_t kept = 0, largest = 0;
     const auto look = [&](const fs::path& file, const std::string& owner) {
@@ -330,18 +342,21 @@ Uploads::Removed Uploads::RemoveUnnamed(const NamedUploads& named, absl::Time yo
         largest = std::max(largest, stays);
       }
     };
-    for (const auto& content : fs::directory_iterator(top.path(), code)) {
+    const auto contents = ListFolder(top.path());
+    bool all = contents.ok();
+    for (size_t i = 0; all && i < contents->size(); ++i) {
       if (stop()) return removed;
+      const fs::directory_entry& content = (*contents)[i];
       look(content.path(), "");  // of an earlier release
       if (!fs::is_directory(content.symlink_status(code))) continue;
-      for (const auto& file : fs::directory_iterator(content.path(), code)) {
-        look(file.path(), project);
-      }
+      const auto files = ListFolder(content.path());
+      all = files.ok();
+      for (size_t k = 0; all && k < files->size(); ++k) look((*files)[k].path(), project);
     }
-    // Somebody may have removed files by hand.
+    // Somebody may have removed files by hand. What was kept meanwhile may not have been seen.
     absl::MutexLock lock(&mu_);
+    if (!all || names_given_ != before) continue;
     Account& account = accounts_[project];
-    if (account.named != before) continue;
     account.kept = kept;
     account.largest = largest;
     if (kept == 0 && account.reserved == 0 && account.unreserved == 0) accounts_.erase(project);

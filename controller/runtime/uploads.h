@@ -95,7 +95,6 @@ class Uploads {
     int64_t reserved = 0;    // by files that are being received
     int64_t unreserved = 0;  // by such that may turn out to be kept already
     int64_t largest = 0;     // no kept file has more bytes
-    uint64_t named = 0;      // grows with every file that is kept
   };
 
   absl::Status Reserve(Incoming::File* file, int64_t bytes);
@@ -110,6 +109,7 @@ class Uploads {
 
   mutable absl::Mutex mu_;
   std::map<std::string, Account> accounts_ ABSL_GUARDED_BY(mu_);  // by project
+  uint64_t names_given_ ABSL_GUARDED_BY(mu_) = 0;                 // grows with every kept file
 };
 
 }  // namespace baton::controller

@@ -16,6 +16,7 @@
 #include "baton/v1/job_service.pb.h"
 #include "controller/runtime/named_uploads.h"
 #include "controller/runtime/upload_path.h"
+#include "controller/store/memory_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/rpc/error.h"
@@ -286,6 +287,32 @@ TEST_F(RemovalTest, CountsAnewWhatOthersRemoved) {
   EXPECT_EQ(uploads_->UsedBytes("a"), 65'536);
 }
 
+TEST_F(RemovalTest, WhatIsKeptWhileOthersAreLookedForCounts) {
+  ASSERT_TRUE(Put("a", "first", "1").ok());
+  ASSERT_TRUE(Put("b", "other", "2").ok());
+  int asked = 0;
+  uploads_->RemoveUnnamed(named_, absl::InfinitePast(), [&] {
+    if (++asked == 1) {
+      EXPECT_TRUE(Put("a", "second", "3").ok());
+    }
+    return false;
+  });
+  EXPECT_EQ(asked, 2);
+  EXPECT_EQ(uploads_->UsedBytes("a"), 2 * 65'536);
+  EXPECT_EQ(uploads_->UsedBytes("b"), 65'536);
+}
+
+// A folder that cannot be listed is not an empty one.
+TEST_F(RemovalTest, NothingIsKnownWhereAFolderCannotBeRead) {
+  store::MemoryStore store;
+  fs::create_directories(root_ + "/jobs/p/j/checkpoints");
+  EXPECT_TRUE(FindNamedUploads(store, root_, [] { return false; }).ok());
+  fs::remove(root_ + "/jobs/p/j/checkpoints");
+  fs::create_symlink("checkpoints", root_ + "/jobs/p/j/checkpoints");  // leads to itself
+  EXPECT_EQ(FindNamedUploads(store, root_, [] { return false; }).status().code(),
+            absl::StatusCode::kUnavailable);
+}
+
 TEST(NamedUploadsTest, AreWhatAnyTextOfASpecNames) {
   v1::JobSpec spec;
   spec.mutable_data()->add_train_files("files/a/1/x");
@@ -294,10 +321,12 @@ TEST(NamedUploadsTest, AreWhatAnyTextOfASpecNames) {
   spec.mutable_data()->add_pretrain_files("/elsewhere/files/a/4/x");
   spec.mutable_model()->set_path("/root/files/a/5/");
   spec.mutable_reward()->set_working_dir("filesystem");
+  spec.mutable_reward()->set_command("python3 '/root/files/a/6/r.py' --x=files/a/7/y");
   NamedUploads named;
   named.AddTexts(spec, "/root");
-  EXPECT_THAT(named.paths, ::testing::UnorderedElementsAre("files/a/1/x", "files/a/2/x",
-                                                           "files/b/3/x", "files/a/5"));
+  EXPECT_THAT(named.paths,
+              ::testing::UnorderedElementsAre("files/a/1/x", "files/a/2/x", "files/b/3/x",
+                                              "files/a/5", "files/a/6/r.py", "files/a/7/y"));
   EXPECT_TRUE(named.Has("files/a/5/x", "a"));
   EXPECT_FALSE(named.Has("files/a/55/x", "a"));
   named.unknown.insert("c");
