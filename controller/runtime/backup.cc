@@ -80,10 +80,11 @@ absl::Status KeepAll(const fs::path& data_root, const fs::path& folder) {
 // from being used again. Folders of jobs that the store does not know, and that are there, stay.
 void DropDeletedJobs(const fs::path& data_root, const fs::path& folder,
                      const std::vector<store::Row>& rows) {
+  using Entries = std::vector<fs::directory_entry>;
   const auto projects = ListFolder(folder / "jobs");
-  for (const fs::directory_entry& project : projects.value_or({})) {
+  for (const fs::directory_entry& project : projects.value_or(Entries())) {
     const auto jobs = ListFolder(project.path());
-    for (const fs::directory_entry& job : jobs.value_or({})) {
+    for (const fs::directory_entry& job : jobs.value_or(Entries())) {
       const std::string name = absl::StrCat("projects/", project.path().filename().string(),
                                             "/jobs/", job.path().filename().string());
       const bool known = std::any_of(rows.begin(), rows.end(),
