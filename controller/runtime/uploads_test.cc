@@ -316,14 +316,14 @@ TEST_F(RemovalTest, NothingIsKnownWhereAFolderCannotBeRead) {
 TEST(NamedUploadsTest, AreWhatAnyTextOfASpecNames) {
   v1::JobSpec spec;
   spec.mutable_data()->add_train_files("files/a/1/x");
-  spec.mutable_data()->add_val_files("/root/files/a/2/x");
+  spec.mutable_data()->add_val_files("/data/files/a/2/x");
   spec.mutable_data()->add_pretrain_files("files/a/../b/3/x");
   spec.mutable_data()->add_pretrain_files("/elsewhere/files/a/4/x");
-  spec.mutable_model()->set_path("/root/files/a/5/");
+  spec.mutable_model()->set_path("/data/files/a/5/");
   spec.mutable_reward()->set_working_dir("filesystem");
-  spec.mutable_reward()->set_command("python3 '/root/files/a/6/r.py' --x=files/a/7/y");
+  spec.mutable_reward()->set_command("python3 '/data/files/a/6/r.py' --x=files/a/7/y");
   NamedUploads named;
-  named.AddTexts(spec, "/root");
+  named.AddTexts(spec, "/data");
   EXPECT_THAT(named.paths,
               ::testing::UnorderedElementsAre("files/a/1/x", "files/a/2/x", "files/b/3/x",
                                               "files/a/5", "files/a/6/r.py", "files/a/7/y"));
