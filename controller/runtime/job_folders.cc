@@ -160,7 +160,7 @@ absl::Status RemoveJobFolder(const fs::path& folder) {
   if (!fs::exists(fs::symlink_status(folder, code))) return absl::OkStatus();
   const std::string name = absl::StrCat(kDeletedPrefix, folder.filename().string());
   fs::path doomed = folder.parent_path() / name;
-  // What is left of earlier jobs of this name may not let itself be removed.
+  fs::remove_all(doomed, code);  // of an earlier job of this name; where that fails:
   for (int i = 1; fs::exists(fs::symlink_status(doomed, code)); ++i) {
     doomed = folder.parent_path() / absl::StrCat(name, "-", i);
   }
