@@ -183,8 +183,9 @@ TEST_F(ControllerUploadsTest, AJobThatCannotBeReadMayNameAnything) {
   const std::string used = Put("1+1");
   const auto job = Submit(Request(used, "add"));
   ASSERT_TRUE(job.ok()) << job.status();
-  const auto incoming = controller_->uploads()->Receive("other", "x");
+  auto incoming = controller_->uploads()->Receive("other", "x");
   const std::string unused = *incoming->Keep();
+  incoming.reset();  // before its controller
   controller_.reset();
   Commit({{kSpecTable, job->name(), "no spec"}});
   Age(used);
