@@ -23,7 +23,7 @@ struct AuditEntry {
 
 struct AuditOptions {
   std::string path;  ///< Log of calls with a valid token.
-  /// Log of calls without one. Anybody can make such calls, so they have a file of their own: they
+  /// Log of calls without one. Every caller can make those, so they have a file of their own: they
   /// cannot rotate entries out of the other.
   std::string refusals_path;
   size_t max_waiting = 8192;        ///< Entries; more are dropped, and counted in the log.

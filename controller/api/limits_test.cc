@@ -99,7 +99,7 @@ class LimitsTest : public ApiServerTest {
   access::TestTokens tokens_;
 };
 
-// Larger than the server takes: whoever reads it answers that it is too large.
+// Larger than the server takes: where it is read, the answer is that it is too large.
 TEST_F(LimitsTest, NoMethodReadsBeforeTheTokenIsKnown) {
   const grpc::ByteBuffer request = Bytes(65 * kMiB);
   const std::vector<std::string> methods = AllMethods();

@@ -1,7 +1,6 @@
 // Worlds in which a rule broke once, told by what happens in them.
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -35,6 +34,29 @@ bool WasStopped(const SimulatedJob& world, const std::string& worker, const Task
   return std::any_of(stopped.begin(), stopped.end(), [&](const StopTask& stop) {
     return stop.worker == worker && stop.ref == ref;
   });
+}
+
+SimulatedJob::Options WithTwoReferenceRanks(uint64_t seed) {
+  SimulatedJob::Options options = FourSteps(seed);
+  options.preset = "ppo";
+  options.reference_ranks = options.reference_tp = 2;
+  return options;
+}
+
+// Those under way that the job still wants.
+std::vector<TaskDone> ScoresOfReference(SimulatedJob& world) {
+  std::vector<TaskDone> scores;
+  for (const TaskDone& done : world.UnderWay(TaskKind::kScore)) {
+    const bool wanted = world.core().Wants(done.worker, done.ref);
+    if (wanted && world.core().RoleOf(done.ref) == "reference") scores.push_back(done);
+  }
+  return scores;
+}
+
+bool WaitsForRegroup(SimulatedJob& world) {
+  const v1::ExplainJobResponse why = world.core().Explain(world.now());
+  return std::any_of(why.waits().begin(), why.waits().end(),
+                     [](const auto& wait) { return wait.kind() == "regroup"; });
 }
 
 // A rollout hangs through two controllers and wakes up under the third one with tokens of an
@@ -134,35 +156,21 @@ TEST(WorldsTest, AScoreOfALostResponseIsNotTakenOver) {
 }
 
 // Ranks that hold the reference together miss one of them, and the job is paused before they meet
-// again. When it is resumed, nobody waits for that meeting.
+// again. When it is resumed, nothing waits for that meeting.
 TEST(WorldsTest, ABrokenGroupThatIsGivenBackIsWaitedForNoLonger) {
-  SimulatedJob::Options options = FourSteps(7);
-  options.preset = "ppo";
-  options.reference_ranks = options.reference_tp = 2;
+  const SimulatedJob::Options options = WithTwoReferenceRanks(7);
   SimulatedJob world(options);
-  const auto regroups = [&] {
-    const v1::ExplainJobResponse why = world.core().Explain(world.now());
-    return std::any_of(why.waits().begin(), why.waits().end(),
-                       [](const auto& wait) { return wait.kind() == "regroup"; });
-  };
-  const auto scored = [&]() -> std::optional<TaskDone> {
-    for (const TaskDone& done : world.UnderWay(TaskKind::kScore)) {
-      const bool wanted = world.core().Wants(done.worker, done.ref);
-      if (wanted && world.core().RoleOf(done.ref) == "reference") return done;
-    }
-    return std::nullopt;
-  };
-  while (world.core().step() < 1 || !scored().has_value()) ASSERT_TRUE(world.Step());
-  TaskDone broken = *scored();
+  while (world.core().step() < 1 || ScoresOfReference(world).empty()) ASSERT_TRUE(world.Step());
+  TaskDone broken = ScoresOfReference(world)[0];
   broken.status = absl::UnavailableError("rank 1 closed its connection");
   world.Send(broken);
-  ASSERT_TRUE(regroups());
+  ASSERT_TRUE(WaitsForRegroup(world));
   world.Send(PauseRequested{});
   world.LoseOneOf("actor");  // it is paused where its checkpoint is, at once
   while (world.core().state() != Job::STATE_PAUSED) ASSERT_TRUE(world.Step());
-  EXPECT_FALSE(regroups());
+  EXPECT_FALSE(WaitsForRegroup(world));
   world.Send(ResumeRequested{});
-  EXPECT_FALSE(regroups()) << "of a group that it does not hold yet";
+  EXPECT_FALSE(WaitsForRegroup(world)) << "of a group that it does not hold yet";
   world.RunToEnd();
   ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
   EXPECT_EQ(world.FinalWeights(), EndOfUndisturbed(options));
@@ -195,20 +203,10 @@ TEST(WorldsTest, AJobThatGivesItsWorkersBackGoesOnLater) {
 // they score besides is stopped. Then the controller restarts and hears the result of what was
 // stopped, which failed for the same reason. It is asked again, and breaks no group.
 TEST(WorldsTest, AFailureThatAnEarlierControllerSawIsNotCountedAgain) {
-  SimulatedJob::Options options = FourSteps(7);
-  options.preset = "ppo";
-  options.reference_ranks = options.reference_tp = 2;
+  const SimulatedJob::Options options = WithTwoReferenceRanks(7);
   SimulatedJob world(options);
-  const auto scores = [&] {
-    std::vector<TaskDone> of_reference;
-    for (const TaskDone& done : world.UnderWay(TaskKind::kScore)) {
-      const bool wanted = world.core().Wants(done.worker, done.ref);
-      if (wanted && world.core().RoleOf(done.ref) == "reference") of_reference.push_back(done);
-    }
-    return of_reference;
-  };
-  while (world.core().step() < 1 || scores().size() < 2) ASSERT_TRUE(world.Step());
-  const std::vector<TaskDone> running = scores();
+  while (world.core().step() < 1 || ScoresOfReference(world).size() < 2) ASSERT_TRUE(world.Step());
+  const std::vector<TaskDone> running = ScoresOfReference(world);
   TaskDone broken = running[0], stopped = running[1];
   broken.status = stopped.status = absl::UnavailableError("rank 1 closed its connection");
   world.Send(broken);
@@ -218,10 +216,7 @@ TEST(WorldsTest, AFailureThatAnEarlierControllerSawIsNotCountedAgain) {
   world.Send(WorkerBack{stopped.worker, {{"reference", 0}}, {}, {stopped.ref}});
   while (!world.core().knows_trajectories()) ASSERT_TRUE(world.Step());
   if (world.core().Wants(stopped.worker, stopped.ref)) world.Send(stopped);
-  const v1::ExplainJobResponse why = world.core().Explain(world.now());
-  EXPECT_TRUE(std::none_of(why.waits().begin(), why.waits().end(), [](const auto& wait) {
-    return wait.kind() == "regroup";
-  })) << why.DebugString();
+  EXPECT_FALSE(WaitsForRegroup(world)) << world.core().Explain(world.now()).DebugString();
   EXPECT_FALSE(world.core().Wants(stopped.worker, stopped.ref));
   world.RunToEnd();
   ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED);

@@ -128,7 +128,7 @@ class ReseatTest : public ::testing::Test {
 
 TEST_F(ReseatTest, AJobThatCannotGoOnChangesTheSeatsOfItsWorkers) {
   EXPECT_THAT(Told(Need({"reference"})), IsEmpty());
-  EXPECT_THAT(Told(After(absl::Seconds(19))), IsEmpty()) << "somebody may come";
+  EXPECT_THAT(Told(After(absl::Seconds(19))), IsEmpty()) << "a worker may come";
   v1::ExplainJobResponse why;
   why.add_waits()->set_kind("workers");
   cluster_.Explain("j", now_, &why);
@@ -218,7 +218,7 @@ class YieldTest : public ::testing::Test {
 TEST_F(YieldTest, TheLaterOfTwoThatCannotGoOnGivesItsWorkersBack) {
   Begin("projects/p/jobs/a", "projects/p/jobs/b");
   BothLack();
-  EXPECT_THAT(YieldsAfter(absl::Seconds(59)), IsEmpty()) << "somebody may come";
+  EXPECT_THAT(YieldsAfter(absl::Seconds(59)), IsEmpty()) << "a worker may come";
   EXPECT_THAT(Why("projects/p/jobs/a"),
               ::testing::HasSubstr("job b cannot go on either and gives its workers back"));
   EXPECT_THAT(Why("projects/p/jobs/b"), ::testing::Not(::testing::HasSubstr("gives")));

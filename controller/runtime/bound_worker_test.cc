@@ -1,4 +1,4 @@
-// Workers whose token is of one project: what they say of others' jobs is nobody's.
+// Workers whose token is bound to one project: what they say of other projects' jobs is dropped.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -150,7 +150,8 @@ class BoundWorkerTest : public ::testing::Test {
   v1::Job job_;
 };
 
-// A job acknowledges a result after the rows that came before it; nobody's result waits for none.
+// A job acknowledges a result after the rows that came before it; a result that belongs to no job
+// waits for no row.
 TEST_F(BoundWorkerTest, AResultReachesOnlyAJobOfItsProject) {
   Worker own = Attach("own", "a"), all = Attach("all", "*"), other = Attach("other", "b");
   store_->FailWith(absl::ResourceExhaustedError("the disk is full"));

@@ -227,7 +227,7 @@ void Controller::ValidateJob(v1::ValidateJobRequest request,
   });
 }
 
-// What needs no file is answered first, the files are looked at by threads that nobody else waits
+// What needs no file is answered first, the files are looked at by threads that nothing else waits
 // for, and then it is one at a time: two calls with one request id, or one name, meet in Admit.
 void Controller::CreateJob(v1::CreateJobRequest request, Callback<v1::Job> done) {
   if (request.project().empty()) request.set_project("default");

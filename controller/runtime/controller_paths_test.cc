@@ -64,16 +64,7 @@ class ControllerPathsTest : public ::testing::Test {
     fs::create_directories(fs::path(folder_ + "/" + name).parent_path());
     std::ofstream(folder_ + "/" + name) << text;
   }
-  static v1::JobSpec Spec(const std::string& file = kUpload) {
-    v1::JobSpec spec;
-    spec.set_kind(v1::JOB_KIND_RL);
-    spec.mutable_model()->mutable_init()->set_characters("0123456789+=");
-    spec.mutable_data()->add_train_files(file);
-    spec.mutable_data()->set_max_response_length(8);
-    spec.mutable_reward()->add_rules()->set_type("exact_match");
-    spec.mutable_trainer()->set_total_training_steps(9);
-    return spec;
-  }
+  static v1::JobSpec Spec(const std::string& file = kUpload) { return SmallRlSpec(file); }
   /// What ValidateJob says of it: its error, or all violations.
   std::string Validate(const v1::JobSpec& spec, const std::string& project) {
     v1::ValidateJobRequest request;

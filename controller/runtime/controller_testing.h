@@ -53,6 +53,18 @@ absl::StatusOr<T> Wait(const std::function<void(Callback<T>)>& call) {
   return answer;
 }
 
+/// A valid job of kind rl over one data file.
+inline v1::JobSpec SmallRlSpec(const std::string& file) {
+  v1::JobSpec spec;
+  spec.set_kind(v1::JOB_KIND_RL);
+  spec.mutable_model()->mutable_init()->set_characters("0123456789+=");
+  spec.mutable_data()->add_train_files(file);
+  spec.mutable_data()->set_max_response_length(8);
+  spec.mutable_reward()->add_rules()->set_type("exact_match");
+  spec.mutable_trainer()->set_total_training_steps(9);
+  return spec;
+}
+
 }  // namespace baton::controller
 
 #endif  // BATON_CONTROLLER_RUNTIME_CONTROLLER_TESTING_H_

@@ -70,19 +70,9 @@ class ControllerUploadsTest : public ::testing::Test {
     return !Exists(path);
   }
 
-  static v1::JobSpec Spec(const std::string& file) {
-    v1::JobSpec spec;
-    spec.set_kind(v1::JOB_KIND_RL);
-    spec.mutable_model()->mutable_init()->set_characters("0123456789+=");
-    spec.mutable_data()->add_train_files(file);
-    spec.mutable_data()->set_max_response_length(8);
-    spec.mutable_reward()->add_rules()->set_type("exact_match");
-    spec.mutable_trainer()->set_total_training_steps(9);
-    return spec;
-  }
   static v1::CreateJobRequest Request(const std::string& file, const std::string& id) {
     v1::CreateJobRequest request;
-    *request.mutable_spec() = Spec(file);
+    *request.mutable_spec() = SmallRlSpec(file);
     request.set_job_id(id);
     return request;
   }
@@ -91,7 +81,7 @@ class ControllerUploadsTest : public ::testing::Test {
   }
   absl::Status Validate(const std::string& file) {
     v1::ValidateJobRequest request;
-    *request.mutable_spec() = Spec(file);
+    *request.mutable_spec() = SmallRlSpec(file);
     return Wait<v1::ValidateJobResponse>(
                [&](auto done) { controller_->ValidateJob(request, done); })
         .status();
@@ -199,7 +189,7 @@ TEST_F(ControllerUploadsTest, AJobThatCannotBeReadMayNameAnything) {
 class SlowFile {
  public:
   explicit SlowFile(const std::string& path) : fd_(::open(path.c_str(), O_RDWR | O_CLOEXEC)) {
-    std::signal(SIGIO, SIG_IGN);  // told when somebody opens it
+    std::signal(SIGIO, SIG_IGN);  // told when it is opened
     leased_ = ::fcntl(fd_, F_SETLEASE, F_WRLCK) == 0;
   }
   ~SlowFile() { ::close(fd_); }
@@ -236,7 +226,7 @@ TEST_F(ControllerUploadsTest, LargeSubmissionsDoNotHoldUpOthers) {
     created.Notify();
   });
   v1::ValidateJobRequest validate;
-  *validate.mutable_spec() = Spec(large[1]);
+  *validate.mutable_spec() = SmallRlSpec(large[1]);
   controller_->ValidateJob(validate, [&](absl::StatusOr<v1::ValidateJobResponse> answer) {
     checked = answer.status();
     validated.Notify();

@@ -32,7 +32,7 @@ class Feed {
 
   void Add(Handle subscriber) { subscribers_.push_back(std::move(subscriber)); }
 
-  /// A part of the history was read, and more follows. False: do not read on, nobody listens.
+  /// A part of the history was read, and more follows. False: do not read on, the watcher is gone.
   bool CatchUp(const Handle& subscriber, const std::vector<Entry>& part) {
     bool open = subscriber->alive();
     if (!open) Remove(subscriber, absl::CancelledError("gone"));

@@ -83,7 +83,7 @@ class NamesFinder {
     }
   }
 
-  // A job of which no spec can be read may name anything of its project.
+  // A job whose spec cannot be read may name anything of its project.
   absl::Status ReadStore() {
     std::set<std::string> unread;
     BATON_RETURN_IF_ERROR(EachRow(kJobTable, [&](const store::Row& stored) {

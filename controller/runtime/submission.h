@@ -20,7 +20,7 @@ struct Origin {
   std::string lost_job;  ///< In the folder of this job, which the store does not know; or empty.
 };
 
-/// Its files are looked at by threads that nobody else waits for; before and after that it is on
+/// Its files are looked at by threads that nothing else waits for; before and after that it is on
 /// the controller's strand of admissions. Used by one thread at a time.
 struct Submission {
   v1::CreateJobRequest request;  ///< Its project is a valid id.
