@@ -102,7 +102,7 @@ void MeasureAdvantages(bool quick, Report& report) {
     tokens += static_cast<double>(lengths.back());
   }
   Batch b = MakeBatch(lengths);
-  for (const std::string& name : algorithms::EstimatorNames()) {
+  for (const std::string& name : EstimatorNames()) {
     report.Add(name + "_tokens_per_second", tokens / AdvantageSeconds(b, name, {}, repeats),
                "tokens/s");
   }

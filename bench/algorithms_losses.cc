@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "bench/report.h"
-#include "workers/engine/loss_options.h"
+#include "sdk/schema/loss_options.h"
 #include "workers/engine/trainer_loss.h"
 
 namespace baton::bench {
@@ -15,8 +15,8 @@ namespace {
 
 constexpr int64_t kResponse = 512;
 
-engine::LossSpec Spec(const std::string& name) {
-  auto spec = engine::MakeLossSpec(name, {{"use_kl_loss", true}});
+LossSpec Spec(const std::string& name) {
+  auto spec = MakeLossSpec(name, {{"use_kl_loss", true}});
   if (!spec.ok()) {
     std::fprintf(stderr, "algorithms_bench: %s\n", std::string(spec.status().message()).c_str());
     std::exit(1);
@@ -37,16 +37,16 @@ engine::LossColumns Columns(const torch::Tensor& log_probs) {
 }
 
 engine::PolicyTerms TermsOf(const torch::Tensor& log_probs, const engine::LossColumns& columns,
-                            const engine::LossSpec& spec) {
+                            const LossSpec& spec) {
   const torch::Tensor& old = columns.old_log_probs;
-  if (spec.kind == engine::LossSpec::kGspo) {
+  if (spec.kind == LossSpec::kGspo) {
     const torch::Tensor means = engine::SequenceMeans(log_probs.detach() - old, columns.sequences);
     return engine::Gspo(log_probs, old, means, columns.advantages, spec);
   }
-  if (spec.kind == engine::LossSpec::kCispo) {
+  if (spec.kind == LossSpec::kCispo) {
     return engine::Cispo(log_probs, old, columns.advantages, spec);
   }
-  if (spec.kind == engine::LossSpec::kReinforce) {
+  if (spec.kind == LossSpec::kReinforce) {
     return engine::Reinforce(log_probs, old, columns.advantages);
   }
   return engine::PpoClip(log_probs, old, columns.advantages, spec);
@@ -55,7 +55,7 @@ engine::PolicyTerms TermsOf(const torch::Tensor& log_probs, const engine::LossCo
 }  // namespace
 
 double LossTokensPerSecond(const std::string& loss, int64_t tokens, int repeats) {
-  const engine::LossSpec spec = Spec(loss);
+  const LossSpec spec = Spec(loss);
   torch::manual_seed(1);
   const torch::Tensor values = -torch::rand({tokens}) - 0.5;
   const engine::LossColumns columns = Columns(values);
@@ -71,7 +71,7 @@ double LossTokensPerSecond(const std::string& loss, int64_t tokens, int repeats)
 
 double LogitsTokensPerSecond(const std::string& loss, int64_t tokens, int64_t vocabulary,
                              int repeats) {
-  const engine::LossSpec spec = Spec(loss);
+  const LossSpec spec = Spec(loss);
   torch::manual_seed(1);
   const torch::Tensor values = torch::randn({tokens, vocabulary});
   const torch::Tensor targets = torch::randint(vocabulary, {tokens}, torch::kInt64);

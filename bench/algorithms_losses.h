@@ -7,7 +7,7 @@
 
 namespace baton::bench {
 
-/// Tokens per second, forward and backward, of a policy loss (engine::LossNames) on `tokens` rows
+/// Tokens per second, forward and backward, of a policy loss (LossNames) on `tokens` rows
 /// of responses of 512 tokens, with a KL loss: from log-probs on, no vocabulary.
 double LossTokensPerSecond(const std::string& loss, int64_t tokens, int repeats);
 

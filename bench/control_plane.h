@@ -69,6 +69,20 @@ struct SourcesOptions {
 /// evaluates on its held-out data once, then it trains.
 SourcesResult MeasureSources(const SourcesOptions& options);
 
+struct DataResult {
+  int64_t trajectories = 0;      ///< Of the batch.
+  int64_t payload_bytes = 0;     ///< The batch, each trajectory once.
+  int64_t fetched_bytes = 0;     ///< Received by all ranks together, over TCP.
+  int64_t score_bytes = 0;       ///< Tasks of reference and critic …
+  int64_t input_bytes = 0;       ///< … and the columns among them that their methods read.
+  int64_t controller_bytes = 0;  ///< Resident memory that the step took.
+  std::string error;             ///< Empty: the ranks fetched their batch.
+};
+
+/// control_plane_data.cc: one step of a job of `prompts` prompts x 8 responses on a controller that
+/// is a process of its own. Four data-parallel actor ranks fetch the batch.
+DataResult MeasureData(const std::string& folder, int prompts);
+
 }  // namespace baton::bench
 
 #endif  // BATON_BENCH_CONTROL_PLANE_H_

@@ -100,6 +100,31 @@ void AddDispatch(const Flags& flags, DispatchOptions options, Report& report) {
              "every row synced to the disk");
   report.Add("grpc_messages_per_second", bare.tasks_per_second, "tasks/s",
              "bare: a task and its answer each, no store, no SDK");
+  report.Add("tasks_over_grpc", many.tasks_per_second / bare.tasks_per_second, "x", "aim >= 0.5");
+  report.Add("dispatch_over_grpc",
+             Percentile(dispatch.latency_us, 0.5) / Percentile(grpc.latency_us, 0.5), "x",
+             "p50 over bare p50; aim <= 2");
+}
+
+// What payloads cost on the wire and in the controller.
+bool AddData(const Flags& flags, const std::string& folder, Report& report) {
+  const DataResult data = MeasureData(folder, flags.quick ? 32 : 256);
+  if (!data.error.empty()) {
+    std::fprintf(stderr, "data: %s\n", data.error.c_str());
+    return false;
+  }
+  const auto ratio = [](int64_t a, int64_t b) {
+    return static_cast<double>(a) / static_cast<double>(b);
+  };
+  report.Add("fetch_bytes_over_share", ratio(data.fetched_bytes, data.payload_bytes), "x",
+             absl::StrCat("dp 4, mean of the ranks; aim <= 1.05; ", data.trajectories,
+                          " trajectories of ", data.payload_bytes, " bytes"));
+  report.Add("score_bytes_over_inputs", ratio(data.score_bytes, data.input_bytes), "x",
+             "reference and critic; aim <= 1.1");
+  report.Add("controller_bytes_per_trajectory", ratio(data.controller_bytes, data.trajectories),
+             "bytes",
+             absl::StrCat("resident; a payload has ", data.payload_bytes / data.trajectories));
+  return true;
 }
 
 // Every source of a data set could be a series of its own, in each row and each event of the job.
@@ -146,7 +171,8 @@ int RunBench(const Flags& flags, const std::string& program) {
              "its rows are synced to the disk");
   report.Add("create_job_unsynced_p50_ms", CreateJobP50(folder, jobs, Sync::kNone), "ms",
              "the same without");
-  const bool whole = AddSources(flags, folder, report);
+  bool whole = AddData(flags, folder, report);
+  whole = AddSources(flags, folder, report) && whole;
   std::filesystem::remove_all(folder);
   report.Print();
   std::printf("  event mix:");
@@ -163,7 +189,8 @@ int RunBench(const Flags& flags, const std::string& program) {
 
 int main(int argc, char** argv) {
   baton::bench::Flags flags;
-  CLI::App app("Measures the control plane: dispatch, the core, CreateJob, data of many sources.");
+  CLI::App app(
+      "Measures the control plane: dispatch, the core, CreateJob, payloads, data of many sources.");
   app.add_option("--json", flags.json, "Write the rows here");
   app.add_flag("--quick", flags.quick, "Fewer repetitions");
   CLI::App* worker = app.add_subcommand("worker", "The child process; not for people");

@@ -54,10 +54,13 @@ class NoController : public controller::ControllerInterface {
   void No(const controller::Callback<T>& done) {
     done(absl::UnimplementedError("the bench only dispatches"));
   }
-  void CreateJob(v1::CreateJobRequest, controller::Callback<v1::Job> d) override { No(d); }
+  void CreateJob(v1::CreateJobRequest, controller::Callback<v1::Job> d,
+                 controller::CallerGone) override {
+    No(d);
+  }
   v1::ListPresetsResponse ListPresets() const override { return {}; }
-  void ValidateJob(v1::ValidateJobRequest,
-                   controller::Callback<v1::ValidateJobResponse> d) override {
+  void ValidateJob(v1::ValidateJobRequest, controller::Callback<v1::ValidateJobResponse> d,
+                   controller::CallerGone) override {
     No(d);
   }
   void GetJob(v1::GetJobRequest, controller::Callback<v1::Job> d) override { No(d); }
@@ -114,8 +117,7 @@ class NoController : public controller::ControllerInterface {
     return v1::ListProjectsResponse();
   }
   v1::Project ProjectNamed(const std::string&) const override { return {}; }
-  void FetchBatch(v1::FetchBatchRequest,
-                  controller::Callback<std::vector<v1::Trajectory>> d) override {
+  void FetchBatch(v1::FetchBatchRequest, controller::Callback<controller::BatchPart> d) override {
     No(d);
   }
   controller::Uploads* uploads() override { return nullptr; }

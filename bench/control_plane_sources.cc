@@ -87,9 +87,9 @@ SourcesResult MeasureSources(const SourcesOptions& options) {
   std::filesystem::create_directories(root);
   WriteExamples(root + "/train.jsonl", 50, 1);
   WriteExamples(root + "/val.jsonl", options.examples, options.sources);
-  ChildProcess server(
-      {"baton-controller", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data-root", root},
-      root + "/controller.log");
+  ChildProcess server({"baton-controller", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0",
+                       "--data-root", root, "--checker", "none"},
+                      root + "/controller.log");
   const std::string port = server.WaitForLog("grpc_port=", absl::Seconds(30));
   if (port.empty()) {
     result.error = absl::StrCat("the controller did not start: ", server.Log());

@@ -25,17 +25,17 @@ double Since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-double HeadElements(const engine::ModelConfig& c) {
+double HeadElements(const ModelConfig& c) {
   return static_cast<double>(c.vocab_size * c.hidden_size);
 }
 
-double BodyElements(const engine::ModelConfig& c) {
+double BodyElements(const ModelConfig& c) {
   double elements = 0;
   for (const auto& [out, in] : ProductShapes(c)) elements += static_cast<double>(out * in);
   return elements - HeadElements(c);
 }
 
-double AttentionFlops(const engine::ModelConfig& c) {
+double AttentionFlops(const ModelConfig& c) {
   return static_cast<double>(4 * c.num_hidden_layers * c.num_attention_heads * c.head_dim);
 }
 
@@ -97,8 +97,7 @@ std::vector<engine::TrainSequence> MakeBatch(int64_t sequences) {
   return batch;
 }
 
-double TrainFlops(const engine::ModelConfig& config,
-                  const std::vector<engine::TrainSequence>& batch) {
+double TrainFlops(const ModelConfig& config, const std::vector<engine::TrainSequence>& batch) {
   double flops = 0;
   for (const auto& sequence : batch) {
     const double rows = static_cast<double>(engine::InputLength(sequence));
@@ -110,8 +109,8 @@ double TrainFlops(const engine::ModelConfig& config,
 
 }  // namespace
 
-engine::ModelConfig AdditionModel() {
-  engine::ModelConfig config;
+ModelConfig AdditionModel() {
+  ModelConfig config;
   config.vocab_size = 17;
   config.hidden_size = 96;
   config.intermediate_size = 256;
@@ -123,7 +122,7 @@ engine::ModelConfig AdditionModel() {
   return config;
 }
 
-std::vector<std::pair<int64_t, int64_t>> ProductShapes(const engine::ModelConfig& c) {
+std::vector<std::pair<int64_t, int64_t>> ProductShapes(const ModelConfig& c) {
   const int64_t q = c.num_attention_heads * c.head_dim, kv = c.num_key_value_heads * c.head_dim;
   std::vector<std::pair<int64_t, int64_t>> shapes;
   for (int64_t layer = 0; layer < c.num_hidden_layers; ++layer) {
@@ -144,7 +143,7 @@ Load Generate(engine::CausalLM& model, int64_t running, int64_t steps) {
   Load load;
   load.seconds = Since(start);
   const engine::GeneratorStats after = stream.stats();
-  const engine::ModelConfig& config = model.config();
+  const ModelConfig& config = model.config();
   load.tokens = static_cast<double>(after.generated_tokens - before.generated_tokens);
   // A request's rows are its tokens but the last, and see 1, 2, ... positions: the mean is half of
   // its tokens. One row in (tokens - 1) / (response) gives no token.
@@ -159,14 +158,14 @@ Load Generate(engine::CausalLM& model, int64_t running, int64_t steps) {
 }
 
 Load Train(engine::CausalLM& model, Training kind, int64_t updates) {
-  engine::OptimizerSpec optimizer;
+  OptimizerSpec optimizer;
   optimizer.lr = 1e-6;
   auto trainer = engine::Trainer::Create(&model, optimizer);
   Check(trainer.status());
   auto batch = MakeBatch(kind == Training::kSft ? 64 : 256);
-  engine::LossSpec loss;
+  LossSpec loss;
   if (kind == Training::kRl) {
-    loss.kind = engine::LossSpec::kPpoClip;
+    loss.kind = LossSpec::kPpoClip;
     auto log_probs = (*trainer)->LogProbs(batch, loss.temperature);
     Check(log_probs.status());
     for (size_t i = 0; i < batch.size(); ++i) batch[i].behaviour_log_probs = (*log_probs)[i];

@@ -18,17 +18,17 @@
 #include <utility>
 #include <vector>
 
+#include "sdk/schema/model_config.h"
 #include "workers/engine/micro_batch.h"
 #include "workers/engine/model.h"
-#include "workers/engine/model_config.h"
 
 namespace baton::bench {
 
 /// As examples/addition trains: 15 characters, <pad> and <eos>; 334,000 parameters.
-engine::ModelConfig AdditionModel();
+ModelConfig AdditionModel();
 
 /// (out, in) of each product of a forward pass, as the engine fuses them.
-std::vector<std::pair<int64_t, int64_t>> ProductShapes(const engine::ModelConfig& config);
+std::vector<std::pair<int64_t, int64_t>> ProductShapes(const ModelConfig& config);
 
 struct Load {
   double tokens = 0, seconds = 0;

@@ -61,8 +61,8 @@ std::vector<RankLayout> Layouts(bool quick) {
 }
 
 /// 6.8 million parameters, of which 3,328 are norms.
-engine::ModelConfig Model(bool quick) {
-  engine::ModelConfig config;
+ModelConfig Model(bool quick) {
+  ModelConfig config;
   config.vocab_size = quick ? 256 : 2048;
   config.hidden_size = quick ? 64 : 256;
   config.intermediate_size = 4 * config.hidden_size;
@@ -75,8 +75,8 @@ engine::ModelConfig Model(bool quick) {
 }
 
 /// Layers as wide as those of models of a billion parameters, but two of them.
-engine::ModelConfig WideModel() {
-  engine::ModelConfig config = Model(false);
+ModelConfig WideModel() {
+  ModelConfig config = Model(false);
   config.hidden_size = 2048;
   config.head_dim = 256;
   config.intermediate_size = 4096;

@@ -57,7 +57,7 @@ absl::StatusOr<double> TokensPerSecond(CausalLM& model, int64_t tokens) {
 
 }  // namespace
 
-absl::Status MeasureGeneration(const engine::ModelConfig& config, int64_t tokens, int repeats,
+absl::Status MeasureGeneration(const ModelConfig& config, int64_t tokens, int repeats,
                                Report& report) {
   struct Model {
     std::unique_ptr<Alone> group;

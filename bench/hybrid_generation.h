@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "bench/report.h"
-#include "workers/engine/model_config.h"
+#include "sdk/schema/model_config.h"
 
 namespace baton::bench {
 
@@ -14,7 +14,7 @@ namespace baton::bench {
 /// 2, 4 and 8 slices: rows generation/hidden_H/slices_S/tokens_per_second and, beyond 1,
 /// over_whole, the medians of `repeats` in which they take turns. `tokens`: of each of 16
 /// sequences.
-absl::Status MeasureGeneration(const engine::ModelConfig& config, int64_t tokens, int repeats,
+absl::Status MeasureGeneration(const ModelConfig& config, int64_t tokens, int repeats,
                                Report& report);
 
 }  // namespace baton::bench

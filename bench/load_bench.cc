@@ -133,8 +133,8 @@ class LoadBench {
 
   bool StartServer() {
     server_ = std::make_unique<ChildProcess>(
-        std::vector<std::string>{"baton-controller", "--listen", "127.0.0.1:0", "--http",
-                                 "127.0.0.1:0", "--data-root", folder_ + "/data"},
+        std::vector<std::string>{"baton-controller", "--listen", "127.0.0.1:0", "--checker", "none",
+                                 "--http", "127.0.0.1:0", "--data-root", folder_ + "/data"},
         folder_ + "/controller.log");
     const std::string port = server_->WaitForLog("grpc_port=", kPatience);
     if (port.empty()) {

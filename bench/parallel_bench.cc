@@ -1,5 +1,5 @@
-// What training on several ranks gives over one process: `./dev bench parallel [--quick] [--json
-// F]`.
+// What training on several ranks gives over one process, and the memory of a rank:
+// `./dev bench parallel [--quick] [--json F]`.
 //
 // Every layout trains the same model on the same batches, each rank a process with one compute
 // thread, over Gloo on the loopback interface. An update is one optimizer step on one batch.
@@ -12,6 +12,12 @@
 //     received_bytes      of one rank per update, counted at the transport
 //     imbalance           largest over mean cost of a data rank's part
 //     overlapped          share of gradient buckets whose sum started before backward ended
+// Four ranks, tp2 dp2, also say the most bytes of tensors that one of them holds at once, of any:
+//     held_bytes                   between steps: its slices, its part of the moments
+//     update_peak_bytes            while it trains
+//     publish_gathered_peak_bytes  while it publishes a version gathered on every rank, as it was
+//                                  done before ranks wrote their boxes into the relay's memory
+//     publish_peak_bytes           while it publishes a version as it does now
 // More ranks than cores measure the machine, not the engine: compare with "cores" of the report.
 #include <torch/torch.h>
 
@@ -27,14 +33,18 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "bench/child_process.h"
 #include "bench/report.h"
+#include "bench/tensor_memory.h"
 #include "sdk/base/compute_environment.h"
 #include "sdk/base/status_macros.h"
 #include "workers/engine/sharded_adamw.h"
 #include "workers/engine/trainer.h"
+#include "workers/engine/weights_io.h"
 #include "workers/parallel/rank_groups.h"
+#include "workers/policy/weights_publisher.h"
 
 namespace baton::bench {
 namespace {
@@ -45,12 +55,12 @@ using parallel::RankGroups;
 
 struct Work {
   std::string name;
-  engine::ModelConfig config;
+  ModelConfig config;
   int sequences, updates;
 };
 
-engine::ModelConfig Model(int64_t vocab, int64_t hidden, int64_t intermediate, int64_t layers) {
-  engine::ModelConfig config;
+ModelConfig Model(int64_t vocab, int64_t hidden, int64_t intermediate, int64_t layers) {
+  ModelConfig config;
   config.vocab_size = vocab;
   config.hidden_size = hidden;
   config.intermediate_size = intermediate;
@@ -122,6 +132,59 @@ absl::Status RunRank(const GroupAddress& address, const Work& work) {
   return absl::OkStatus();
 }
 
+/// Every rank copies the whole model, and the first writes it: what publishing was before.
+absl::Status PublishGathered(const engine::CausalLM& model, torch::Dtype dtype, uint8_t* memory) {
+  BATON_ASSIGN_OR_RETURN(const engine::NamedTensors whole, engine::WholeParameters(model));
+  BATON_ASSIGN_OR_RETURN(const auto image, engine::WeightsImage::Create(whole, dtype));
+  if (memory == nullptr) return absl::OkStatus();
+  return image.CopyTo({memory, static_cast<size_t>(image.size_bytes())});
+}
+
+/// One rank of a job that trains a step and publishes it into `folder`: says its memory in a line.
+absl::Status RunMemoryRank(const GroupAddress& address, const Work& work,
+                           const std::string& folder) {
+  CountTensorMemory();
+  BATON_ASSIGN_OR_RETURN(const auto groups, RankGroups::Join(address));
+  BATON_ASSIGN_OR_RETURN(auto model, engine::CausalLM::Create(work.config, torch::kFloat32,
+                                                              torch::kCPU, groups->tensor_group()));
+  model->InitializeRandom(1);
+  BATON_ASSIGN_OR_RETURN(auto trainer,
+                         engine::Trainer::Create(model.get(), {}, groups->data_group()));
+  ResetPeakTensorBytes();
+  BATON_RETURN_IF_ERROR(trainer->Update(MakeBatch(work, 0), {}, {}).status());
+  const int64_t update_peak = PeakTensorBytes();
+  const bool writes = address.rank < address.tp;
+  constexpr torch::Dtype kPublished = torch::kBFloat16;
+  Barrier(*groups);  // the transport lets go of what it has sent
+  const int64_t held = TensorBytes();
+
+  ResetPeakTensorBytes();
+  if (writes) {
+    BATON_ASSIGN_OR_RETURN(const auto layout, engine::ModelLayout(*model, kPublished));
+    // Not a tensor: what the relay's memory is.
+    std::vector<uint8_t> memory(address.rank == 0 ? static_cast<size_t>(layout.file_size()) : 0);
+    BATON_RETURN_IF_ERROR(
+        PublishGathered(*model, kPublished, address.rank == 0 ? memory.data() : nullptr));
+  }
+  const int64_t gathered_peak = PeakTensorBytes();
+  Barrier(*groups);
+
+  ResetPeakTensorBytes();
+  if (writes) {
+    BATON_ASSIGN_OR_RETURN(const auto relay, policy::MakeWeightsRelay(folder, "", "bench"));
+    policy::WeightsPublisher publisher(relay.get(), model.get(), kPublished);
+    BATON_RETURN_IF_ERROR(publisher.Publish({"job", 1, true, ""}, absl::Notification()));
+  }
+  const int64_t published_peak = PeakTensorBytes();
+  Barrier(*groups);
+  std::printf(
+      "held_bytes=%lld update_peak_bytes=%lld publish_gathered_peak_bytes=%lld "
+      "publish_peak_bytes=%lld\n",
+      static_cast<long long>(held), static_cast<long long>(update_peak),
+      static_cast<long long>(gathered_peak), static_cast<long long>(published_peak));
+  return absl::OkStatus();
+}
+
 struct Layout {
   int tp, dp;
   int apart = 1;  ///< Such groups at once.
@@ -136,12 +199,18 @@ struct Layout {
 constexpr const char* kMeasured[] = {"tokens_per_second", "received_bytes", "imbalance",
                                      "overlapped"};
 
-/// What rank 0 of each group measured, speeds added up; empty: a rank failed (said on standard
-/// error).
-std::map<std::string, double> RunLayout(const Layout& layout, const std::string& work, bool quick,
-                                        const std::string& store, int generation,
-                                        const std::string& folder) {
-  std::vector<std::unique_ptr<ChildProcess>> ranks;
+/// Where ranks of this program meet and write.
+struct Place {
+  std::string store;
+  std::string folder;
+};
+
+using Ranks = std::vector<std::unique_ptr<ChildProcess>>;
+
+/// The ranks of a layout, once all have ended; empty: one failed (said on standard error).
+Ranks RunRanks(const Layout& layout, const std::string& work, bool quick, const Place& place,
+               int generation, const std::vector<std::string>& more = {}) {
+  Ranks ranks;
   const int group_size = layout.tp * layout.dp;
   for (int process = 0; process < layout.processes(); ++process) {
     std::vector<std::string> arguments = {"parallel_bench",
@@ -152,30 +221,58 @@ std::map<std::string, double> RunLayout(const Layout& layout, const std::string&
                                           "--dp",
                                           absl::StrCat(layout.dp),
                                           "--store",
-                                          store,
+                                          place.store,
                                           "--generation",
                                           absl::StrCat(generation),
                                           "--work",
                                           work};
     if (quick) arguments.push_back("--quick");
+    arguments.insert(arguments.end(), more.begin(), more.end());
     ranks.push_back(std::make_unique<ChildProcess>(
-        arguments, absl::StrCat(folder, "/", generation, "_", process)));
+        arguments, absl::StrCat(place.folder, "/", generation, "_", process)));
   }
-  std::map<std::string, double> measured;
   for (const auto& rank : ranks) {
     if (!rank->Wait(absl::Minutes(5))) {
       std::fprintf(stderr, "%s", rank->Log().c_str());
       return {};
     }
   }
-  const auto value = [&](int process, const char* name) {
-    return std::atof(ranks[process]->WaitForLog(absl::StrCat(name, "="), absl::Seconds(1)).c_str());
-  };
-  for (const char* name : kMeasured) measured[name] = value(0, name);
+  return ranks;
+}
+
+double Said(const ChildProcess& rank, const char* name) {
+  return std::atof(rank.WaitForLog(absl::StrCat(name, "="), absl::Seconds(1)).c_str());
+}
+
+/// What rank 0 of each group measured, speeds added up; empty: a rank failed.
+std::map<std::string, double> RunLayout(const Layout& layout, const std::string& work, bool quick,
+                                        const Place& place, int generation) {
+  const Ranks ranks = RunRanks(layout, work, quick, place, generation);
+  if (ranks.empty()) return {};
+  std::map<std::string, double> measured;
+  for (const char* name : kMeasured) measured[name] = Said(*ranks[0], name);
+  const int group_size = layout.tp * layout.dp;
   for (int first = group_size; first < layout.processes(); first += group_size) {
-    measured["tokens_per_second"] += value(first, "tokens_per_second");
+    measured["tokens_per_second"] += Said(*ranks[first], "tokens_per_second");
   }
   return measured;
+}
+
+/// The memory of the rank that holds most. False: a rank failed.
+bool AddMemoryRows(const std::string& work, bool quick, const Place& place, int generation,
+                   Report& report) {
+  const Layout layout = {2, 2};
+  const Ranks ranks =
+      RunRanks(layout, work, quick, place, generation, {"--publish-to", place.folder});
+  if (ranks.empty()) return false;
+  const std::string prefix = absl::StrCat(work, "/", layout.Name(), "/");
+  for (const char* name :
+       {"held_bytes", "update_peak_bytes", "publish_gathered_peak_bytes", "publish_peak_bytes"}) {
+    double most = 0;
+    for (const auto& rank : ranks) most = std::max(most, Said(*rank, name));
+    report.Add(prefix + name, most, "bytes");
+  }
+  return true;
 }
 
 using Values = std::map<std::string, std::map<std::string, std::vector<double>>>;
@@ -217,6 +314,7 @@ int RunBench(const std::string& json, bool quick) {
     std::fprintf(stderr, "parallel_bench: no store or no folder\n");
     return 1;
   }
+  const Place place = {(*server)->address(), folder};
   const std::vector<Layout> layouts = {{1, 1}, {1, 1, 2}, {1, 2}, {2, 1}};
   Report report("parallel");
   int generation = 0;
@@ -225,13 +323,13 @@ int RunBench(const std::string& json, bool quick) {
     Values values;
     for (int repeat = 0; repeat < (quick ? 1 : 5); ++repeat) {
       for (const Layout& layout : layouts) {
-        const auto measured =
-            RunLayout(layout, work, quick, (*server)->address(), ++generation, folder);
+        const auto measured = RunLayout(layout, work, quick, place, ++generation);
         failed = failed || measured.empty();
         for (const auto& [name, value] : measured) values[layout.Name()][name].push_back(value);
       }
     }
     if (!failed) AddRows(work, layouts, values, report);
+    failed = failed || !AddMemoryRows(work, quick, place, ++generation, report);
   }
   std::filesystem::remove_all(folder);
   report.Print();
@@ -242,7 +340,7 @@ int RunBench(const std::string& json, bool quick) {
 }  // namespace baton::bench
 
 int main(int argc, char** argv) {
-  std::string json, work;
+  std::string json, work, publish_to;
   bool quick = false;
   int rank = -1;
   baton::parallel::GroupAddress address;
@@ -256,11 +354,15 @@ int main(int argc, char** argv) {
   app.add_option("--store", address.store)->group("");
   app.add_option("--generation", address.generation)->group("");
   app.add_option("--work", work)->group("");
+  app.add_option("--publish-to", publish_to)->group("");
   CLI11_PARSE(app, argc, argv);
   if (rank < 0) return baton::bench::RunBench(json, quick);
   torch::set_num_threads(1);
   address.rank = rank;
-  const absl::Status status = baton::bench::RunRank(address, baton::bench::MakeWork(work, quick));
+  const baton::bench::Work made = baton::bench::MakeWork(work, quick);
+  const absl::Status status = publish_to.empty()
+                                  ? baton::bench::RunRank(address, made)
+                                  : baton::bench::RunMemoryRank(address, made, publish_to);
   if (!status.ok()) std::fprintf(stderr, "rank %d: %s\n", rank, status.ToString().c_str());
   return status.ok() ? 0 : 1;
 }

@@ -241,6 +241,7 @@ std::map<std::string, int64_t> MostRows(int64_t steps, const KeptRows& kept) {
           {kLogTable, newest(kept.logs)},
           {kMetricTable, thinned(steps) + thinned(steps / kTestFreq + 1)},
           {kCheckpointTable, steps / kSaveFreq},
+          {kBatchTable, steps_kept},
           {kTrajectoryTable, steps_kept * (kSamples + kHeldOut)}};
 }
 

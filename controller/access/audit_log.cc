@@ -12,6 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "nlohmann/json.hpp"
 #include "sdk/base/log.h"
+#include "sdk/base/mutant.h"
 #include "sdk/rpc/error.h"
 #include "spdlog/logger.h"
 #include "spdlog/sinks/rotating_file_sink.h"
@@ -23,7 +24,7 @@ constexpr size_t kMaxBytes = 32u << 20;
 constexpr size_t kMaxRefusalsBytes = 8u << 20;
 constexpr size_t kFiles = 4;
 
-// Throws spdlog_ex.
+// May throw spdlog_ex.
 std::unique_ptr<spdlog::logger> OpenFile(const std::string& path, size_t max_bytes) {
   spdlog::file_event_handlers handlers;
   handlers.after_open = [](const spdlog::filename_t&, std::FILE* file) {
@@ -78,13 +79,14 @@ class AuditLogImpl : public AuditLog {
     absl::MutexLock lock(&mu_);
     const double passed = std::max(absl::ToDoubleSeconds(entry.time - refilled_), 0.0);
     budget_ = std::min(budget_ + passed * options_.refusals_per_second, options_.refusals_burst);
-    refilled_ = std::max(refilled_, entry.time);
+    if (!Mutant("audit-budget-refilled-twice")) refilled_ = std::max(refilled_, entry.time);
     if (budget_ < 1) {
       ++suppressed_;
       return;
     }
     budget_ -= 1;
-    Push({std::move(entry), /*known=*/false, std::exchange(suppressed_, 0)});
+    Push({std::move(entry), /*known=*/false,
+          Mutant("suppressed-counted-again") ? suppressed_ : std::exchange(suppressed_, 0)});
   }
 
   void Reopen() override {
@@ -104,7 +106,7 @@ class AuditLogImpl : public AuditLog {
   struct Waiting {
     AuditEntry entry;
     bool known = true;
-    uint64_t suppressed = 0;  // refusals before it that are in no file
+    uint64_t suppressed = 0;  // refusals before it that no file has
   };
 
   void Push(Waiting waiting) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
@@ -131,7 +133,7 @@ class AuditLogImpl : public AuditLog {
         batch.swap(queue_);
         dropped = std::exchange(dropped_, 0);
         reopen = std::exchange(reopen_, false);
-        if (batch.empty() && dropped == 0 && !reopen) return;  // it stops
+        if (batch.empty() && dropped == 0 && !reopen) return;  // the log stops
       }
       if (reopen) OpenAnew();
       for (const Waiting& waiting : batch) {
@@ -139,7 +141,9 @@ class AuditLogImpl : public AuditLog {
         if (waiting.suppressed > 0) line["suppressed_before"] = waiting.suppressed;
         WriteLine(waiting.known ? *known_ : *unknown_, line);
       }
-      if (dropped > 0) WriteLine(*known_, {{"dropped", dropped}});
+      if (dropped > 0 && !Mutant("audit-silent-about-dropped")) {
+        WriteLine(*known_, {{"dropped", dropped}});
+      }
       known_->flush();
       unknown_->flush();
       absl::MutexLock lock(&mu_);
@@ -165,15 +169,15 @@ class AuditLogImpl : public AuditLog {
 
   // Constant after construction.
   const AuditOptions options_;
-  // The thread's own.
+  // Owned by the thread.
   std::unique_ptr<spdlog::logger> known_, unknown_;
-  // Guarded.
+  // Guarded by mu_.
   absl::Mutex mu_;
   std::deque<Waiting> queue_ ABSL_GUARDED_BY(mu_);
   uint64_t pushed_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t written_ ABSL_GUARDED_BY(mu_) = 0;
-  uint64_t dropped_ ABSL_GUARDED_BY(mu_) = 0;     // since the thread said so last
-  uint64_t suppressed_ ABSL_GUARDED_BY(mu_) = 0;  // refusals since the last that was kept
+  uint64_t dropped_ ABSL_GUARDED_BY(mu_) = 0;     // since the thread last reported them
+  uint64_t suppressed_ ABSL_GUARDED_BY(mu_) = 0;  // refusals since the last one that was kept
   double budget_ ABSL_GUARDED_BY(mu_);            // refusals that may be written now
   absl::Time refilled_ ABSL_GUARDED_BY(mu_) = absl::UnixEpoch();
   bool reopen_ ABSL_GUARDED_BY(mu_) = false;

@@ -1,4 +1,4 @@
-// Who did what, and who was refused: one JSON object a line.
+// Records who did what, and who was refused: one JSON object per line.
 #ifndef BATON_CONTROLLER_ACCESS_AUDIT_LOG_H_
 #define BATON_CONTROLLER_ACCESS_AUDIT_LOG_H_
 
@@ -15,7 +15,7 @@ namespace baton::access {
 struct AuditEntry {
   absl::Time time;
   std::string caller;    ///< Caller::name.
-  std::string peer;      ///< Address, as gRPC tells it.
+  std::string peer;      ///< Address, as given by gRPC.
   std::string method;    ///< "JobService.CreateJob".
   std::string resource;  ///< A job, a token, a worker, a project; may be empty.
   absl::Status outcome;
@@ -23,30 +23,30 @@ struct AuditEntry {
 
 struct AuditOptions {
   std::string path;  ///< Log of calls with a valid token.
-  /// Log of calls without one. Every caller can make those, so they have a file of their own: they
+  /// Log of calls without one. Every caller can produce those, so they have a separate file and
   /// cannot rotate entries out of the other.
   std::string refusals_path;
-  size_t max_waiting = 8192;        ///< Entries; more are dropped, and counted in the log.
-  double refusals_per_second = 10;  ///< Of the refusals; more are counted in the next one.
+  size_t max_waiting = 8192;        ///< Entries; further ones are dropped, and the log counts them.
+  double refusals_per_second = 10;  ///< Written refusals; the next written one counts the rest.
   double refusals_burst = 100;
 };
 
-/// Thread-safe. Each file has at most 32 MiB, of the refusals 8; four older ones are kept beside
-/// it, for their owner alone. Entries are written on a thread of the log's own, in order.
+/// Thread-safe. audit.log has at most 32 MiB, the log of refusals 8 MiB; four older files of each
+/// are kept. Only their owner can read them. A thread of the log writes the entries in order.
 class AuditLog {
  public:
   /// FAILED_PRECONDITION: a file cannot be written.
   static absl::StatusOr<std::unique_ptr<AuditLog>> Open(AuditOptions options);
-  /// Writes out what waits.
+  /// Writes the waiting entries.
   virtual ~AuditLog() = default;
   /// Does not wait for the disk.
   virtual void Write(AuditEntry entry) = 0;
-  /// The same for a caller without a valid token. Limits the rate, by the entries' own times.
+  /// Records a call without a valid token. Limits the rate, by the times of the entries.
   virtual void WriteUnknown(AuditEntry entry) = 0;
-  /// The files were moved away: what is written from now on goes to new ones of their names. When
-  /// they cannot be opened, the old ones stay, and a warning is logged.
+  /// Call it after the files were moved away: later entries go to new files with the same names. If
+  /// these cannot be opened, the old files stay in use, and a warning is logged.
   virtual void Reopen() = 0;
-  /// Waits until what was written before is in the files.
+  /// Waits until all earlier entries are in the files.
   virtual void Flush() = 0;
 };
 

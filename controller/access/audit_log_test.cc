@@ -94,12 +94,14 @@ TEST_F(AuditLogTest, RefusalsOfTheUnknownHaveAFileAndARateOfTheirOwn) {
   for (int i = 0; i < 1000; ++i) log->WriteUnknown(Refused(time_ + absl::Seconds(1000)));
   log->Write({time_, "abc", "p", "JobService.CreateJob", "j", {}});
   log->WriteUnknown(Refused(time_ + absl::Seconds(1000) + absl::Milliseconds(100)));
+  log->WriteUnknown(Refused(time_ + absl::Seconds(1000) + absl::Milliseconds(200)));
   log->Flush();
   EXPECT_EQ(Lines(options_.path).size(), 1u);
   const auto refusals = Lines(options_.refusals_path);
-  ASSERT_EQ(refusals.size(), 6u);
+  ASSERT_EQ(refusals.size(), 7u);
   EXPECT_EQ(refusals[4].count("suppressed_before"), 0u);
   EXPECT_EQ(refusals[5]["suppressed_before"], 995);
+  EXPECT_EQ(refusals[6].count("suppressed_before"), 0u) << "they are told once";
 }
 
 TEST_F(AuditLogTest, WhatFindsNoPlaceIsCounted) {

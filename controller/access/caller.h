@@ -1,4 +1,4 @@
-// Who calls, and what they may do.
+// Who calls, and what the caller may do.
 #ifndef BATON_CONTROLLER_ACCESS_CALLER_H_
 #define BATON_CONTROLLER_ACCESS_CALLER_H_
 
@@ -11,33 +11,33 @@
 
 namespace baton::access {
 
-/// What a token lets its bearer do. kWrite includes kRead, kAdmin includes all.
+/// What a token allows. kWrite includes kRead, kAdmin includes all.
 enum class Scope : uint8_t {
-  kRead,    ///< See jobs and what they make.
+  kRead,    ///< See jobs and their results.
   kWrite,   ///< Submit, steer and delete jobs; upload files.
   kWorker,  ///< Attach as a worker and fetch batches, for the token's project or all.
   kAdmin,   ///< Tokens, projects, drains; everything.
 };
 
 const char* ScopeName(Scope scope);
-/// InvalidArgument names the four that there are.
+/// InvalidArgument names the four scopes.
 absl::StatusOr<Scope> ParseScope(absl::string_view name);
 
 struct Caller {
   std::string name;           ///< For the audit log: a token's id, "file", or "anyone".
-  std::string project = "*";  ///< The only one it may touch; "*": all.
+  std::string project = "*";  ///< The only project that the caller may touch; "*": all.
   std::set<Scope> scopes;
-  bool kept = false;  ///< By a token of the book, which may be revoked or expire.
+  bool kept = false;  ///< The token is in the book, so it may be revoked or expire.
 
   bool May(Scope scope) const;
   bool Opens(absl::string_view other) const { return project == "*" || project == other; }
 };
 
-/// A job's or a project's id: 1 to 63 of a-z, 0-9 and '-', but not "-" alone, which stands for all
-/// projects.
+/// Whether a text is the id of a job or a project: 1 to 63 of a-z, 0-9 and '-', but not "-" alone,
+/// which means all projects.
 bool ValidId(absl::string_view id);
 
-/// "projects/P" or "projects/P/jobs/J" with valid ids, and nothing else.
+/// Whether a text is "projects/P" or "projects/P/jobs/J" with valid ids, and nothing else.
 bool ValidResource(absl::string_view resource);
 
 /// The project of "projects/P/jobs/J"; empty for any other text.

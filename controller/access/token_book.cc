@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "sdk/base/digest.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/private_file.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
@@ -22,13 +23,13 @@ namespace {
 constexpr char kTokenTable[] = "tokens";  // id -> TokenRow
 constexpr char kPrefix[] = "baton";
 constexpr size_t kMaxNote = 200;
-constexpr int kMostTokens = 1000;  // of a page
+constexpr int kMostTokens = 1000;  // per page
 
 absl::Status Unauthenticated(const std::string& reason, const std::string& message) {
   return MakeError(absl::StatusCode::kUnauthenticated, reason, message);
 }
 
-// The id in "baton-ID-SECRET"; empty: it is none of ours.
+// The id in "baton-ID-SECRET"; empty: not a token of this format.
 std::string IdOf(absl::string_view bearer) {
   const std::vector<std::string> parts = absl::StrSplit(bearer, '-');
   return parts.size() == 3 && parts[0] == kPrefix ? parts[1] : "";
@@ -40,14 +41,15 @@ absl::Status Check(const v1::Token& token, const v1::CreateTokenRequest& request
   };
   if (token.project() != "*" && !ValidId(token.project())) {
     return wrong(absl::StrCat("'", token.project(),
-                              "' is no project: a-z, 0-9 and '-', at most 63, or '*' for all"));
+                              "' is not the name of a project: use a-z, 0-9 and '-', at most 63 "
+                              "characters, or '*' for all"));
   }
   if (token.scopes().empty()) {
     return wrong("a token needs a scope: read, write, worker or admin");
   }
   for (const std::string& scope : token.scopes()) {
     BATON_RETURN_IF_ERROR(ParseScope(scope).status());
-    if (scope == "admin" && token.project() != "*") {
+    if (scope == "admin" && token.project() != "*" && !Mutant("admin-of-one-project")) {
       return wrong("the scope admin is for all projects: give project '*'");
     }
     if (scope == "worker" && request.project().empty()) {
@@ -78,7 +80,9 @@ absl::StatusOr<std::set<std::string>> TokenBook::ReadFile(const std::string& pat
   std::set<std::string> tokens;
   for (std::string line; std::getline(in, line);) {
     const std::string token(absl::StripAsciiWhitespace(line));
-    if (!token.empty() && token[0] != '#') tokens.insert(token);
+    if (!token.empty() && (token[0] != '#' || Mutant("commented-token-opens"))) {
+      tokens.insert(token);
+    }
   }
   if (tokens.empty()) {
     return absl::InvalidArgumentError(
@@ -116,7 +120,7 @@ absl::StatusOr<Caller> TokenBook::Find(absl::string_view bearer, absl::Time now)
   }
   const v1::Token& token = row->second.token();
   BATON_RETURN_IF_ERROR(CheckExpiry(token, now));
-  // Made by an earlier release: "-" stands for all projects where jobs are listed.
+  // Created by an earlier release: "-" stands for all projects where jobs are listed.
   if (token.project() != "*" && !ValidId(token.project())) {
     return Unauthenticated(
         "TOKEN", absl::StrCat("token ", token.token_id(), " is for project '", token.project(),
@@ -125,13 +129,15 @@ absl::StatusOr<Caller> TokenBook::Find(absl::string_view bearer, absl::Time now)
   Caller caller{token.token_id(), token.project(), {}, /*kept=*/true};
   for (const std::string& name : token.scopes()) {
     const auto scope = ParseScope(name);
-    if (scope.ok()) caller.scopes.insert(*scope);  // one of a later release opens nothing here
+    if (scope.ok()) caller.scopes.insert(*scope);  // a scope of a later release allows nothing here
   }
   return caller;
 }
 
 absl::Status TokenBook::CheckExpiry(const v1::Token& token, absl::Time now) {
-  if (!token.has_expire_time() || absl::FromUnixSeconds(token.expire_time().seconds()) > now) {
+  const auto expires = absl::FromUnixSeconds(token.expire_time().seconds());
+  const bool holds = Mutant("token-expires-late") ? expires >= now : expires > now;
+  if (!token.has_expire_time() || holds) {
     return absl::OkStatus();
   }
   return Unauthenticated(
@@ -173,7 +179,7 @@ void TokenBook::Create(const v1::CreateTokenRequest& request, absl::Time now,
   const std::string id = token.token_id();
   store_->Commit({{kTokenTable, id, row.SerializeAsString()}},
                  [this, row, id, answer, done](const absl::Status& status) {
-                   if (!status.ok()) return done(status);
+                   if (!status.ok() && !Mutant("token-without-its-row")) return done(status);
                    {
                      absl::MutexLock lock(&mu_);
                      rows_[id] = row;
@@ -184,7 +190,7 @@ void TokenBook::Create(const v1::CreateTokenRequest& request, absl::Time now,
 
 absl::StatusOr<v1::ListTokensResponse> TokenBook::List(const v1::ListTokensRequest& request) const {
   BATON_ASSIGN_OR_RETURN(const Page page, Page::Read(request, kMostTokens, kMostTokens));
-  std::map<std::string, v1::Token> sorted;  // by when it was made, then by id
+  std::map<std::string, v1::Token> sorted;  // by creation time, then by id
   {
     absl::MutexLock lock(&mu_);
     for (const auto& [id, row] : rows_) {
@@ -195,7 +201,7 @@ absl::StatusOr<v1::ListTokensResponse> TokenBook::List(const v1::ListTokensReque
   v1::ListTokensResponse answer;
   std::string last;
   for (auto it = sorted.upper_bound(page.after()); it != sorted.end(); ++it) {
-    if (answer.tokens_size() == page.size()) {
+    if (answer.tokens_size() == page.size() + (Mutant("token-page-one-more") ? 1 : 0)) {
       answer.set_next_page_token(page.TokenAfter(last));
       break;
     }
@@ -209,7 +215,7 @@ void TokenBook::Revoke(const std::string& id, Done<v1::RevokeTokenResponse> done
   bool known = false;
   {
     absl::MutexLock lock(&mu_);
-    known = rows_.erase(id) > 0;
+    known = Mutant("revoked-token-still-opens") ? rows_.count(id) > 0 : rows_.erase(id) > 0;
   }
   if (!known) {
     return done(MakeError(absl::StatusCode::kNotFound, "TOKEN_NOT_FOUND",

@@ -1,8 +1,8 @@
-// Bearer tokens: made, looked up, revoked.
+// Bearer tokens: creates, finds and revokes them.
 //
-// A token is "baton-ID-SECRET". What is kept is its SHA-256: the secret is 160 random bits, so no
-// slow hash is needed. Tokens of the controller's token file are an administrator's, and are not
-// kept anywhere else.
+// A token is "baton-ID-SECRET". The store has its SHA-256. No slow hash is needed, because the
+// secret has 160 random bits. Tokens of the controller's token file have the scope admin and are
+// only in that file.
 #ifndef BATON_CONTROLLER_ACCESS_TOKEN_BOOK_H_
 #define BATON_CONTROLLER_ACCESS_TOKEN_BOOK_H_
 
@@ -30,30 +30,31 @@ class TokenBook {
   template <typename T>
   using Done = std::function<void(absl::StatusOr<T>)>;
 
-  /// Open: who shows no token may do everything. Only for a server on loopback.
+  /// Open: a caller without a token may do everything. Only for a server on loopback.
   TokenBook() : TokenBook(std::set<std::string>()) {}
-  /// Not open, unless there is none.
+  /// Open only if `admin_tokens` is empty.
   explicit TokenBook(std::set<std::string> admin_tokens);
-  /// One token a line; empty lines and those that begin with '#' are skipped. A file without a
-  /// token is an error, as is one that others than its owner may read.
+  /// Reads one token per line; skips empty lines and lines that begin with '#'. It is an error if
+  /// the file has no token, or if others than its owner may read it.
   static absl::StatusOr<std::set<std::string>> ReadFile(const std::string& path);
 
-  /// Reads what `store` keeps; new tokens are kept there. It outlives this book. Blocks.
+  /// Reads the tokens of `store`; new tokens are written there. It outlives this book. Blocks.
   absl::Status Load(store::Store* store);
 
   bool open() const { return admin_tokens_.empty(); }
-  /// Who shows `bearer` (empty: shows none). UNAUTHENTICATED: TOKEN, TOKEN_EXPIRED.
+  /// The caller with the token `bearer` (empty: no token). UNAUTHENTICATED: TOKEN, TOKEN_EXPIRED.
   absl::StatusOr<Caller> Find(absl::string_view bearer, absl::Time now) const;
 
-  /// Whether the token that Find knew the caller by is one still. Errors as those of Find.
+  /// Whether the token by which Find knew the caller is still valid. Errors as those of Find.
   absl::Status StillGood(const Caller& caller, absl::Time now) const;
 
-  /// `done` is called once the token is kept. INVALID_ARGUMENT (TOKEN_SPEC).
+  /// `done` is called once the token is stored. INVALID_ARGUMENT (TOKEN_SPEC).
   void Create(const v1::CreateTokenRequest& request, absl::Time now,
               Done<v1::CreateTokenResponse> done);
   /// Oldest first. INVALID_ARGUMENT (PAGE_SIZE, PAGE_TOKEN).
   absl::StatusOr<v1::ListTokensResponse> List(const v1::ListTokensRequest& request) const;
-  /// At once; `done` is called when it is forgotten for good. NOT_FOUND (TOKEN_NOT_FOUND).
+  /// Takes effect at once; `done` is called when the store has deleted the token. NOT_FOUND
+  /// (TOKEN_NOT_FOUND).
   void Revoke(const std::string& id, Done<v1::RevokeTokenResponse> done);
 
  private:

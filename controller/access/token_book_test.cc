@@ -65,6 +65,37 @@ TEST_F(TokenBookTest, ATokenIsItsProjectAndItsScopes) {
   EXPECT_FALSE(worker->Opens("b"));
 }
 
+// Refuses every commit, as a store that is being closed does.
+class ClosingStore : public store::MemoryStore {
+ public:
+  using store::MemoryStore::Commit;
+  void Commit(std::vector<store::Write>, store::Durability, Done done) override {
+    done(absl::CancelledError("the store is closed"));
+  }
+};
+
+TEST_F(TokenBookTest, AFailedCommitYieldsNoToken) {
+  ClosingStore store;
+  ASSERT_TRUE(book_.Load(&store).ok());
+  const auto made = Create("a", {"read"});
+  EXPECT_TRUE(absl::IsCancelled(made.status())) << made.status();
+  EXPECT_EQ(book_.List({})->tokens_size(), 0);
+}
+
+TEST_F(TokenBookTest, APageIsAsLongAsItIsAskedFor) {
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(Create("a", {"read"}).ok());
+  v1::ListTokensRequest request;
+  request.set_page_size(2);
+  const auto first = book_.List(request);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->tokens_size(), 2);
+  request.set_page_token(first->next_page_token());
+  const auto second = book_.List(request);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->tokens_size(), 1);
+  EXPECT_EQ(second->next_page_token(), "");
+}
+
 TEST_F(TokenBookTest, OnlyTheWholeSecretOpens) {
   const auto made = Create("a", {"read"});
   const std::string secret = made->secret();

@@ -136,6 +136,35 @@ TEST(ComputeAdvantagesTest, DroppedGroupsCountForNothing) {
   EXPECT_THAT(out.AdvantagesOf(2), ElementsAre(FloatNear(std::sqrt(0.5), 1e-6)));
 }
 
+// The metric that drops a group need not be the reward: a dropped group may have advantages.
+TEST(ComputeAdvantagesTest, DroppedGroupsWithAdvantagesCountForNothing) {
+  std::vector<Sample> samples = OneTokenEach({10, 0, 1, 0});
+  samples[2].group = samples[3].group = 1;
+  const std::vector<double> metrics = {1, 1, 1, 0};
+  const std::vector<float> one = {1}, zero = {0}, far = {-3}, near = {-1};
+  for (size_t i = 0; i < samples.size(); ++i) {
+    samples[i].filter_metric = metrics[i];
+    samples[i].log_probs = near;
+    samples[i].rollout_log_probs = i < 2 ? far : near;
+    samples[i].values = i == 2 ? one : zero;
+  }
+  // Of the kept group the advantages are 1/2 and -1/2: mean 0, variance 1/2.
+  const Options filter = {{"filter_groups", true}, {"filter_metric", "other"}};
+  Options white = filter;
+  white["whiten_advantages"] = true;
+  const BatchAdvantages each = Compute(samples, Spec("reinforce_plus_plus_baseline", white));
+  EXPECT_THAT(each.kept, ElementsAre(false, false, true, true));
+  EXPECT_THAT(each.AdvantagesOf(2), ElementsAre(FloatNear(std::sqrt(0.5), 1e-6)));
+  EXPECT_THAT(each.AdvantagesOf(3), ElementsAre(FloatNear(-std::sqrt(0.5), 1e-6)));
+  EXPECT_NEAR(each.metrics.at("critic/advantages/max"), std::sqrt(0.5), 1e-6);
+  EXPECT_EQ(each.metrics.at("rollout_corr/log_prob_abs_diff"), 0);
+  EXPECT_EQ(each.metrics.at("train/filtered_groups"), 1);
+  // The critic foretold the kept group's returns exactly, and the other's not at all.
+  const BatchAdvantages gae = Compute(samples, Spec("gae", filter));
+  EXPECT_EQ(gae.metrics.at("critic/vf_explained_var"), 1);
+  EXPECT_EQ(gae.metrics.at("critic/returns/max"), 1);
+}
+
 TEST(ComputeAdvantagesTest, SafeRlhfByHand) {
   // dr_grpo on rewards 1, 0 and costs 4, 2: advantages ±1/2 and ±1, mean cost 3.
   std::vector<Sample> samples = OneTokenEach({1, 0});

@@ -72,7 +72,7 @@ TEST(EstimatorSpecTest, AllMistakesAreListedAtOnce) {
   EXPECT_THAT(text, AllOf(HasSubstr("gamma: 1.5 is not in [0, 1]"),
                           HasSubstr("lam: 'much' is not a number"),
                           HasSubstr("lambda: gae has no such option; it has adaptive_lam_alpha, "),
-                          HasSubstr("kl_penalty: 'k4' is none of k1, k2, k3"),
+                          HasSubstr("kl_penalty: 'k4' is not one of: k1, k2, k3"),
                           HasSubstr("use_cost: 1 is neither true nor false"),
                           HasSubstr("horizon: 0 is not above 0"),
                           HasSubstr("target_kl: nan is not a finite number"),

@@ -37,10 +37,9 @@ TEST(LossSpecTest, AllMistakesAreListedAtOnce) {
               AllOf(HasSubstr("clip_ratio_c: 0.5 is not above 1"),
                     HasSubstr("clip_ratio_low: 1.5 is not in [0, 1]"),
                     HasSubstr("cliprange_value: ppo_clip has no such option"),
-                    HasSubstr("'mean' is none of token-mean, seq-mean-token-sum")));
+                    HasSubstr("'mean' is not one of: token-mean, seq-mean-token-sum")));
   EXPECT_THAT(CheckLoss("ppo", {}).problems[0].message,
               AllOf(HasSubstr("'ppo'"), HasSubstr("reinforce, value")));
-  EXPECT_THAT(LossOptionNames("ppo"), IsEmpty());
 }
 
 }  // namespace

@@ -9,9 +9,9 @@
 namespace baton::api {
 namespace {
 
-constexpr char kNoToken[] = " ";  // no token is like this
+constexpr char kNoToken[] = " ";  // no token is equal to this
 
-// The token shown; empty: none.
+// The caller's token; empty: none.
 std::string BearerOf(const grpc::ServerContextBase& context) {
   const auto& metadata = context.client_metadata();
   const auto it = metadata.find("authorization");

@@ -1,4 +1,4 @@
-// One check, used by every method: who calls, may they do that, to this project?
+// The one access check of every method: who calls, and may they do this in this project?
 #ifndef BATON_CONTROLLER_API_ACCESS_H_
 #define BATON_CONTROLLER_API_ACCESS_H_
 
@@ -16,30 +16,31 @@
 
 namespace baton::api {
 
-/// What a call is about to do.
+/// The action of a call.
 struct Asked {
   const char* method;  ///< "JobService.CreateJob".
   access::Scope scope = access::Scope::kRead;
-  /// A job's name, full or short; or "projects/P" for what concerns a project; empty: neither.
+  /// A job's name, full or short; or "projects/P" for a call about a project; empty: neither.
   std::string resource;
   bool about_jobs = true;  ///< False: a resource of another kind, e.g. "tokens/ID", of no project.
 };
 
-/// A call that may go on. Handlers act on `resource` and `project`, never on the request's strings:
-/// these two are checked, and paths are made of them.
+/// A call that may go on. Handlers use `resource` and `project`, never the request's strings,
+/// because only these two are checked, and paths are built from them.
 struct Granted {
   access::Caller caller;
   std::string method;
   std::string peer;
   std::string resource;  ///< A short job name is completed with the caller's project.
-  std::string project;   ///< Of the resource; without one, the caller's own ("*": all). An id.
-  bool changes = false;  ///< It may change something: its outcome is told to the audit log.
+  /// The project of the resource; without one, the caller's own ("*": all). A valid id.
+  std::string project;
+  bool changes = false;  ///< It may change something, so the audit log records its outcome.
 };
 
 /// Copies share the book and the log. Thread-safe.
 class Access {
  public:
-  /// Everybody may call everything: only for a server that listens on loopback.
+  /// Allows every call to every caller: only for a server that listens on loopback.
   Access() : Access(std::make_shared<access::TokenBook>()) {}
   /// `audit` may be null.
   explicit Access(std::shared_ptr<access::TokenBook> tokens,
@@ -50,15 +51,16 @@ class Access {
 
   /// UNAUTHENTICATED (TOKEN, TOKEN_EXPIRED) unless the call carries `authorization: Bearer TOKEN`;
   /// PERMISSION_DENIED (SCOPE, PROJECT); INVALID_ARGUMENT (NAME_INVALID) for a project or job that
-  /// is no id. Refusals are told to the audit log.
+  /// is not a valid id. The audit log records refusals.
   absl::StatusOr<Granted> Check(const grpc::ServerContextBase& context, const Asked& asked) const;
-  /// The same before the request is read: UNAUTHENTICATED, or OK for every token that opens
-  /// anything. Told to the log of refusals.
+  /// The check before the request is read: UNAUTHENTICATED, or OK for every token with any scope.
+  /// The log of refusals records refusals.
   [[nodiscard]] absl::Status CheckCaller(const grpc::ServerContextBase& context,
                                          const std::string& method) const;
-  /// Whether the caller shows a token that opens anything; for gRPC's own services.
+  /// Whether the caller shows a token with any scope; for gRPC's own services.
   bool KnowsCaller(const grpc::ServerContextBase& context) const;
-  /// The outcome of a call: told to the audit log when it may have changed something.
+  /// Reports the outcome of a call; the audit log records it if the call may have changed
+  /// something.
   void Ended(const Granted& granted, const absl::Status& outcome) const;
 
   /// CheckCaller, for GuardedService.
@@ -70,7 +72,7 @@ class Access {
 
   bool open() const { return tokens_->open(); }
   access::TokenBook& tokens() const { return *tokens_; }
-  /// Where calls that stay open are told, so that they end with their caller's token.
+  /// Calls that stay open register here, so that they end with their caller's token.
   OpenStreams& streams() const { return *streams_; }
 
  private:

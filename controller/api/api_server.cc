@@ -25,7 +25,8 @@
 namespace baton::api {
 namespace {
 
-constexpr int kMaxMessageBytes = 64 << 20;  // of a worker's; other methods have less of their own
+// for messages of workers; other methods have lower limits
+constexpr int kMaxMessageBytes = 64 << 20;
 constexpr int kFileThreads = 2;
 
 struct Listener {
@@ -33,7 +34,8 @@ struct Listener {
                      const std::vector<grpc::Service*>& services,
                      const std::shared_ptr<grpc::ServerCredentials>& credentials,
                      const Access& access, const ConnectionLimits& limits) {
-    grpc::EnableDefaultHealthCheckService(false);  // it keeps requests of any length
+    // gRPC's own health service accepts requests of any length
+    grpc::EnableDefaultHealthCheckService(false);
     grpc::ServerBuilder builder;
     ServeReflection(builder, [access](const auto& context) { return access.KnowsCaller(context); });
     builder.AddListeningPort(address, credentials, &port);
@@ -58,7 +60,7 @@ struct Listener {
 
   int port = 0;
   HealthService health;
-  std::unique_ptr<grpc::Server> server;  // gone before what it serves
+  std::unique_ptr<grpc::Server> server;  // destroyed before what it serves
 };
 
 class ApiServerImpl : public ApiServer {

@@ -1,4 +1,4 @@
-// All gRPC services: on one address, or those for workers on one of their own.
+// All gRPC services, on one address, or with a separate address for workers.
 #ifndef BATON_CONTROLLER_API_API_SERVER_H_
 #define BATON_CONTROLLER_API_API_SERVER_H_
 
@@ -14,27 +14,27 @@
 namespace baton::api {
 
 struct ApiOptions {
-  /// Workers attach and fetch batches here, and here alone. Empty: at the users' address.
+  /// Workers attach and fetch batches only here. Empty: at the users' address.
   std::string worker_address;
-  TlsFiles tls;                  ///< Of both addresses.
+  TlsFiles tls;                  ///< For both addresses.
   bool insecure = false;         ///< Tokens may travel in clear text beyond this machine.
-  ConnectionLimits connections;  ///< Of each address.
+  ConnectionLimits connections;  ///< For each address.
 };
 
 class ApiServer {
  public:
   /// Starts to serve `controller`, which outlives the server. Addresses are "host:port"; port 0
-  /// takes a free one. FailedPrecondition: an address is taken, or it is not loopback and
-  /// `access` is open, or there is no TLS and `insecure` does not allow that. Errors of the TLS
-  /// files: see MakeServerCredentials.
+  /// takes a free one. FailedPrecondition: an address is taken; or it is not loopback and either
+  /// `access` is open, or there is no TLS and not `insecure`. Errors of the TLS files: see
+  /// MakeServerCredentials.
   static absl::StatusOr<std::unique_ptr<ApiServer>> Start(
       const std::string& address, const Access& access, controller::ControllerInterface* controller,
       const ApiOptions& options = {});
-  /// Ends all calls; waits for them.
+  /// Ends all calls and waits for them.
   virtual ~ApiServer() = default;
 
   virtual int port() const = 0;
-  /// Of the workers' address; 0: they have none of their own.
+  /// The port of the workers' address; 0: there is no separate one.
   virtual int worker_port() const = 0;
 };
 

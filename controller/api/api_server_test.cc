@@ -107,6 +107,22 @@ TEST_F(ApiServerTest, ClusterServiceForwardsEachMethod) {
   EXPECT_EQ(response.workers(0).worker_id(), "w");
 }
 
+// What a spec's check costs is not spent on a caller who has left.
+TEST_F(ApiServerTest, TheControllerLearnsThatTheCallerIsGone) {
+  absl::Notification called;
+  EXPECT_CALL(controller_, ValidateJob(_, _)).WillOnce([&](auto, auto) { called.Notify(); });
+  grpc::ClientContext context;
+  v1::ValidateJobResponse response;
+  std::thread caller([&] { jobs_->ValidateJob(&context, v1::ValidateJobRequest(), &response); });
+  called.WaitForNotification();
+  EXPECT_FALSE(controller_.last_gone());
+  context.TryCancel();
+  caller.join();
+  const absl::Time end = absl::Now() + absl::Seconds(60);
+  while (!controller_.last_gone() && absl::Now() < end) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_TRUE(controller_.last_gone());
+}
+
 TEST_F(ApiServerTest, EveryViolationOfASpecArrives) {
   EXPECT_CALL(controller_, CreateJob(_, _)).WillOnce([](auto, auto done) {
     std::vector<v1::FieldViolation> violations(2);
@@ -288,16 +304,16 @@ TEST_F(ApiServerTest, LogsStreamAndFail) {
 TEST_F(ApiServerTest, ABatchArrivesWholeAndInOrder) {
   auto experience = v1::ExperienceService::NewStub(channel_);
   EXPECT_CALL(controller_, FetchBatch(_, _))
-      .WillOnce([](v1::FetchBatchRequest request,
-                   controller::Callback<std::vector<v1::Trajectory>> done) {
-        EXPECT_EQ(request.batch_id(), "batch");
-        std::vector<v1::Trajectory> batch(50);
-        for (size_t i = 0; i < batch.size(); ++i) {
-          batch[i].set_sample_index(static_cast<uint32_t>(i));
-          batch[i].set_response_text(std::string(100'000, 'x'));
-        }
-        done(std::move(batch));
-      });
+      .WillOnce(
+          [](v1::FetchBatchRequest request, controller::Callback<controller::BatchPart> done) {
+            EXPECT_EQ(request.batch_id(), "batch");
+            std::vector<v1::Trajectory> batch(50);
+            for (size_t i = 0; i < batch.size(); ++i) {
+              batch[i].set_sample_index(static_cast<uint32_t>(i));
+              batch[i].set_response_text(std::string(100'000, 'x'));
+            }
+            done(controller::PartOf(std::move(batch)));
+          });
   grpc::ClientContext context;
   Deadline(context);
   v1::FetchBatchRequest request;
@@ -544,7 +560,7 @@ TEST_F(TokenTest, AKnownTokenOpensEverything) {
     return std::make_unique<RecordingSession>(&record);
   });
   ON_CALL(controller_, FetchBatch(_, _)).WillByDefault([](auto, auto done) {
-    done(std::vector<v1::Trajectory>());
+    done(controller::BatchPart());
   });
   ON_CALL(controller_, ListWorkers(_, _)).WillByDefault([](auto, auto done) {
     done(v1::ListWorkersResponse());

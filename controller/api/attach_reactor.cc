@@ -31,7 +31,7 @@ class AttachReactor::Stream : public controller::WorkerStream {
     if (reactor_ != nullptr && !ending_) EndLocked(status);
   }
 
-  // The second time, a worker that does not read what is being written is cut off.
+  // The second call cuts off a worker that does not read the message that is being written.
   void Cut(const absl::Status& status) {
     absl::MutexLock lock(&mu_);
     if (reactor_ == nullptr) return;
@@ -66,7 +66,7 @@ class AttachReactor::Stream : public controller::WorkerStream {
     size_t bytes = 0;
   };
 
-  // What waits is dropped, but for the message that is being written.
+  // Drops all waiting messages except the one that is being written.
   void EndLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     ending_ = true;
     status_ = status;

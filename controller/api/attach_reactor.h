@@ -1,7 +1,7 @@
 // One worker's stream.
 //
-// Two objects, for two lives: the reactor lives until gRPC is done, the stream until the
-// controller lets go of it. The stream's lock guards the pointer from one to the other.
+// Two objects with two lifetimes: the reactor lives until gRPC is done, the stream until the
+// controller releases it. The stream's lock guards its pointer to the reactor.
 #ifndef BATON_CONTROLLER_API_ATTACH_REACTOR_H_
 #define BATON_CONTROLLER_API_ATTACH_REACTOR_H_
 
@@ -17,11 +17,11 @@
 
 namespace baton::api {
 
-/// Deletes itself. One read and one write are under way at most.
+/// Deletes itself. At most one read and one write run at a time.
 class AttachReactor : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::ControllerMessage> {
  public:
-  /// `granted`: a refusal ends the stream at once; else whose jobs the worker may get, for as long
-  /// as its token opens anything.
+  /// `granted`: an error ends the stream at once. Otherwise it says whose jobs the worker may get
+  /// while its token is valid.
   AttachReactor(const absl::StatusOr<Granted>& granted, const Access& access,
                 grpc::CallbackServerContext* context, controller::ControllerInterface* controller);
   ~AttachReactor() override;
@@ -31,8 +31,8 @@ class AttachReactor : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::Cont
   void OnCancel() override;
   void OnDone() override;
 
-  /// Bytes of messages that may wait for a worker that does not read (one message always may);
-  /// then it is cut off. It attaches again and is told what it missed.
+  /// Bytes of messages that may wait for a worker that does not read (one message always may).
+  /// Above this, the worker is cut off; it attaches again and gets what it missed.
   static constexpr size_t kCapacityBytes = 64u << 20;
 
  private:

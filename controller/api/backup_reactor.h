@@ -1,4 +1,4 @@
-// ClusterService.Backup: sends one file after the other.
+// ClusterService.Backup: sends the files one after the other.
 #ifndef BATON_CONTROLLER_API_BACKUP_REACTOR_H_
 #define BATON_CONTROLLER_API_BACKUP_REACTOR_H_
 
@@ -18,14 +18,14 @@
 
 namespace baton::api {
 
-/// Reads on `files`, one piece at a time: the next when the last is sent, so a slow receiver costs
-/// no memory. Deletes itself.
+/// Reads on `files`, one piece at a time, and reads the next piece when the last is sent. So a slow
+/// receiver costs no memory. Deletes itself.
 class BackupReactor : public grpc::ServerWriteReactor<v1::BackupResponse> {
  public:
-  /// `ended` hears the outcome.
+  /// `ended` gets the outcome.
   BackupReactor(controller::ControllerInterface* controller, boost::asio::thread_pool* files,
                 std::function<void(const absl::Status&)> ended);
-  /// Refused.
+  /// Ends the call with an error.
   explicit BackupReactor(const absl::Status& refusal);
 
   void OnWriteDone(bool ok) override;
@@ -38,10 +38,10 @@ class BackupReactor : public grpc::ServerWriteReactor<v1::BackupResponse> {
 
   boost::asio::thread_pool* const files_;
   const std::function<void(const absl::Status&)> ended_;
-  // Touched on files_ alone, one piece of work at a time.
+  // Touched only on files_, by one piece of work at a time.
   std::shared_ptr<controller::BackupFiles> set_;
-  size_t next_ = 0;   // of the set's files
-  int64_t left_ = 0;  // bytes of the file that is being sent
+  size_t next_ = 0;   // index of the next file
+  int64_t left_ = 0;  // bytes of the current file that are left to send
   std::ifstream in_;
   std::vector<std::string> skipped_;
   bool last_sent_ = false;

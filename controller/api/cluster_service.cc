@@ -32,7 +32,7 @@ grpc::ServerUnaryReactor* ClusterServiceImpl::ListWorkers(grpc::CallbackServerCo
         controller_->ListWorkers(*request, [granted, done = std::move(done)](
                                                absl::StatusOr<v1::ListWorkersResponse> all) {
           if (!all.ok()) return done(std::move(all));
-          // Workers of another project are none of the caller's business,
+          // Callers do not see workers of another project,
           auto& workers = *all->mutable_workers();
           workers.erase(std::remove_if(workers.begin(), workers.end(),
                                        [&](const v1::Worker& worker) {
@@ -41,7 +41,7 @@ grpc::ServerUnaryReactor* ClusterServiceImpl::ListWorkers(grpc::CallbackServerCo
                                        }),
                         workers.end());
           for (v1::Worker& worker : *all->mutable_workers()) {
-            // nor are others' jobs.
+            // nor the jobs of others.
             if (granted.caller.Opens(access::ProjectOf(worker.job()))) continue;
             if (!worker.job().empty()) worker.set_job("(of another project)");
           }
@@ -76,7 +76,7 @@ grpc::ServerWriteReactor<v1::BackupResponse>* ClusterServiceImpl::Backup(
     grpc::CallbackServerContext* context, const v1::BackupRequest*) {
   auto granted = access_.Check(*context, {"ClusterService.Backup", Scope::kAdmin, "backup", false});
   if (!granted.ok()) return new BackupReactor(granted.status());
-  granted->changes = true;  // everything leaves: that is told to the audit log
+  granted->changes = true;  // everything leaves the controller, so the audit log records it
   return new BackupReactor(
       controller_, files_,
       [access = access_, granted = *granted](const absl::Status& s) { access.Ended(granted, s); });

@@ -2,7 +2,6 @@
 
 #include <limits>
 #include <utility>
-#include <vector>
 
 #include "controller/api/outbox_reactor.h"
 
@@ -10,6 +9,17 @@ namespace baton::api {
 namespace {
 
 constexpr size_t kChunkBytes = 1u << 20;
+
+// Takes trajectories from `next` on, about a chunk of them. False: there are no more.
+bool FillChunk(const controller::BatchPart& part, size_t* next, v1::FetchBatchResponse* chunk) {
+  size_t bytes = 0;
+  for (; *next < part.size() && bytes < kChunkBytes; ++*next) {
+    v1::Trajectory* trajectory = chunk->add_trajectories();
+    *trajectory = part.At(*next);
+    bytes += trajectory->ByteSizeLong();
+  }
+  return chunk->trajectories_size() > 0;
+}
 
 }  // namespace
 
@@ -25,7 +35,7 @@ grpc::ServerWriteReactor<v1::FetchBatchResponse>* ExperienceServiceImpl::FetchBa
     grpc::CallbackServerContext* context, const v1::FetchBatchRequest* request) {
   using Outbox = OutboxReactor<v1::FetchBatchResponse>;
   auto reactor = Outbox::Make(std::numeric_limits<size_t>::max(), nullptr, 0,
-                              context);  // a batch is bounded itself
+                              context);  // one chunk waits at a time
   const auto granted = access_.Check(
       *context, {"ExperienceService.FetchBatch", access::Scope::kWorker, request->job()});
   if (!granted.ok()) {
@@ -35,20 +45,11 @@ grpc::ServerWriteReactor<v1::FetchBatchResponse>* ExperienceServiceImpl::FetchBa
   reactor->Keep(CutWithToken(access_, *granted, reactor));
   v1::FetchBatchRequest asked = *request;
   asked.set_job(granted->resource);
-  controller_->FetchBatch(asked, [reactor](absl::StatusOr<std::vector<v1::Trajectory>> batch) {
-    if (!batch.ok()) return reactor->End(batch.status());
-    v1::FetchBatchResponse chunk;
-    size_t bytes = 0;
-    for (v1::Trajectory& trajectory : *batch) {
-      bytes += trajectory.ByteSizeLong();
-      *chunk.add_trajectories() = std::move(trajectory);
-      if (bytes < kChunkBytes) continue;
-      if (!reactor->Push(std::move(chunk))) return;
-      chunk.Clear();
-      bytes = 0;
-    }
-    if (chunk.trajectories_size() > 0) reactor->Push(std::move(chunk));
-    reactor->End(absl::OkStatus());
+  controller_->FetchBatch(asked, [reactor](absl::StatusOr<controller::BatchPart> part) {
+    if (!part.ok()) return reactor->End(part.status());
+    reactor->PullFrom([part = *std::move(part), next = size_t{0}](auto* chunk) mutable {
+      return FillChunk(part, &next, chunk);
+    });
   });
   return reactor.get();
 }

@@ -16,9 +16,9 @@ using controller::ControllerInterface;
 
 namespace {
 
-// What may wait for a slow reader before it is cut off: the whole history of a long job, and more.
+// Bytes that may wait for a slow reader before it is cut off: more than the history of a long job.
 constexpr size_t kWatchCapacityBytes = 32u << 20;
-// Of a request with a spec, which has 1 MiB at most, to say by how much a spec is too large.
+// Limit for a request with a spec. A spec may have 1 MiB; the rest lets an error say its size.
 constexpr size_t kMaxSpecRequestBytes = 4u << 20;
 
 class EventOutbox : public controller::EventSink {
@@ -43,7 +43,7 @@ class LogOutbox : public controller::LogSink {
   const std::shared_ptr<OutboxReactor<v1::LogEntry>> reactor_;
 };
 
-/// A subscription that takes one of its project's places.
+/// A subscription that holds one of its project's places.
 class PlacedSubscription : public controller::Subscription {
  public:
   PlacedSubscription(std::unique_ptr<controller::Subscription> subscription,
@@ -99,17 +99,18 @@ grpc::ServerUnaryReactor* JobServiceImpl::CreateJob(Context* context,
                                                     v1::Job* response) {
   Asked asked{"JobService.CreateJob", Scope::kWrite, ""};
   if (!request->project().empty()) asked.resource = absl::StrCat("projects/", request->project());
-  if (access::ValidId(request->job_id())) {  // otherwise it is refused for that
+  if (access::ValidId(request->job_id())) {  // an invalid id is refused later
     asked.resource = asked.resource.empty()
                          ? request->job_id()
                          : absl::StrCat(asked.resource, "/jobs/", request->job_id());
   }
-  return Unary(access_, context, asked, response,
-               [&](const Granted& granted, controller::Callback<v1::Job> done) {
-                 v1::CreateJobRequest taken = Take(request);
-                 if (granted.project != "*") taken.set_project(granted.project);
-                 controller_->CreateJob(std::move(taken), std::move(done));
-               });
+  return Unary(
+      access_, context, asked, response,
+      [&](const Granted& granted, controller::Callback<v1::Job> done, controller::CallerGone gone) {
+        v1::CreateJobRequest taken = Take(request);
+        if (granted.project != "*") taken.set_project(granted.project);
+        controller_->CreateJob(std::move(taken), std::move(done), std::move(gone));
+      });
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::ListPresets(Context* context,
@@ -125,13 +126,15 @@ grpc::ServerUnaryReactor* JobServiceImpl::ListPresets(Context* context,
 grpc::ServerUnaryReactor* JobServiceImpl::ValidateJob(Context* context,
                                                       const v1::ValidateJobRequest* request,
                                                       v1::ValidateJobResponse* response) {
-  Asked asked{"JobService.ValidateJob", Scope::kWrite, ""};  // it reads what the spec names
+  // write, because it reads files that the spec names
+  Asked asked{"JobService.ValidateJob", Scope::kWrite, ""};
   if (!request->project().empty()) asked.resource = absl::StrCat("projects/", request->project());
   return Unary(access_, context, asked, response,
-               [&](const Granted& granted, controller::Callback<v1::ValidateJobResponse> done) {
+               [&](const Granted& granted, controller::Callback<v1::ValidateJobResponse> done,
+                   controller::CallerGone gone) {
                  v1::ValidateJobRequest taken = Take(request);
                  if (granted.project != "*") taken.set_project(granted.project);
-                 controller_->ValidateJob(std::move(taken), std::move(done));
+                 controller_->ValidateJob(std::move(taken), std::move(done), std::move(gone));
                });
 }
 
@@ -146,7 +149,7 @@ grpc::ServerUnaryReactor* JobServiceImpl::ListJobs(Context* context,
   return Unary(access_, context, asked, response,
                [&](const Granted& granted, controller::Callback<v1::ListJobsResponse> done) {
                  v1::ListJobsRequest taken = Take(request);
-                 // All that the caller may see.
+                 // Only what the caller may see.
                  if (granted.project != "*") taken.set_project(granted.project);
                  controller_->ListJobs(std::move(taken), std::move(done));
                });

@@ -1,4 +1,4 @@
-// JobService over ControllerInterface: RPC by RPC, one call each.
+// JobService over ControllerInterface: each RPC is one call.
 #ifndef BATON_CONTROLLER_API_JOB_SERVICE_H_
 #define BATON_CONTROLLER_API_JOB_SERVICE_H_
 
@@ -56,7 +56,7 @@ class JobServiceImpl : public GuardedService<v1::JobService::CallbackService> {
       Context* context, v1::UploadFileResponse* response) override;
 
  private:
-  /// A method about one job that the controller has too.
+  /// A method about one job that is also a method of the controller.
   template <typename Request, typename Response>
   grpc::ServerUnaryReactor* OnJob(
       const char* method, access::Scope scope, Context* context, const Request* request,

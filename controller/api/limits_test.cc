@@ -1,5 +1,6 @@
 // What callers may send and keep open: messages before and after the token is known, memory of
 // gRPC's own, calls of a connection, its age.
+#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
@@ -204,10 +205,10 @@ TEST_F(LimitsTest, CallsOfOneConnectionWaitForEachOther) {
   limits.streams = 2;
   StartWith(limits);
   absl::Notification open[2], third;
-  int watches = 0;
+  std::atomic<int> watches{0};
   EXPECT_CALL(controller_, WatchJob(_, _)).Times(3).WillRepeatedly([&](auto, auto) {
-    watches < 2 ? open[watches].Notify() : third.Notify();
-    ++watches;
+    const int watch = watches++;
+    watch < 2 ? open[watch].Notify() : third.Notify();
     return nullptr;
   });
   grpc::ClientContext contexts[3];

@@ -41,7 +41,7 @@ OpenStreams::~OpenStreams() {
 }
 
 OpenStreams::Place OpenStreams::Add(const access::Caller& caller, Cut cut) {
-  if (!caller.kept) return nullptr;  // nothing ends it
+  if (!caller.kept) return nullptr;  // this token cannot end
   {
     absl::MutexLock lock(&thread_mu_);
     if (!thread_.joinable()) thread_ = std::thread([this] { Watch(); });

@@ -1,4 +1,4 @@
-// Calls that stay open, and whose tokens opened them.
+// Open calls, with the tokens that opened them.
 #ifndef BATON_CONTROLLER_API_OPEN_STREAMS_H_
 #define BATON_CONTROLLER_API_OPEN_STREAMS_H_
 
@@ -16,24 +16,25 @@
 
 namespace baton::api {
 
-/// A token that is revoked or expires closes what it opened, within a period. Thread-safe; a thread
-/// of its own looks, from the first call of a token on.
+/// When a token is revoked or expires, its open calls end within a period. Thread-safe. A thread of
+/// its own checks the tokens, from the first call with a token on.
 class OpenStreams {
  public:
-  /// Ends a call: with the status, as far as its peer still reads. Called again every period while
+  /// Ends a call with the status, as far as its peer still reads. Called again every period while
   /// the place is held; must not block.
   using Cut = std::function<void(const absl::Status& status)>;
-  /// Held while the call goes on; dropping it ends the entry. It may outlive the OpenStreams.
+  /// Hold it while the call is open; its destruction removes the entry. It may outlive the
+  /// OpenStreams.
   using Place = std::shared_ptr<const void>;
 
   explicit OpenStreams(std::shared_ptr<const access::TokenBook> tokens,
                        absl::Duration period = absl::Milliseconds(500));
   ~OpenStreams();
 
-  /// Null: nothing can end the caller's token. `cut` may be called once more while the place is
-  /// dropped: it holds nothing that ends with it.
+  /// Null: the caller's token cannot end. `cut` may be called once more while the place is
+  /// destroyed, so it must not hold what is destroyed with the place.
   [[nodiscard]] Place Add(const access::Caller& caller, Cut cut);
-  /// A call that is cancelled. `context` is valid for as long as the place is held.
+  /// For a call that is ended by its cancellation. `context` must be valid while the place is held.
   [[nodiscard]] Place AddCall(const access::Caller& caller, grpc::CallbackServerContext* context);
 
  private:

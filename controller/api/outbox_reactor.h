@@ -1,9 +1,10 @@
-// A server stream fed from other threads through a bounded queue.
+// A server stream that other threads feed through a bounded queue.
 #ifndef BATON_CONTROLLER_API_OUTBOX_REACTOR_H_
 #define BATON_CONTROLLER_API_OUTBOX_REACTOR_H_
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -20,7 +21,7 @@
 
 namespace baton::api {
 
-/// Bytes that wait in several outboxes together. Thread-safe.
+/// Counts the bytes that wait in several outboxes together. Thread-safe.
 class OutboxBudget {
  public:
   /// While more than `total_bytes` wait, a stream with more than `share_bytes` of them is too slow.
@@ -34,7 +35,8 @@ class OutboxBudget {
   void Remove(size_t bytes) { waiting_ -= bytes; }
   size_t waiting() const { return waiting_; }
 
-  /// Of all watches of the process: a thousand slow readers hold no more than a few.
+  /// The budget of all watches of the process, so that a thousand slow readers hold no more memory
+  /// than a few.
   static OutboxBudget* OfWatches() {
     static auto* const budget = new OutboxBudget(256u << 20, 256u << 10);
     return budget;
@@ -45,7 +47,7 @@ class OutboxBudget {
   std::atomic<size_t> waiting_{0};
 };
 
-/// What a stream is resumed after; 0: nothing of this message.
+/// The number after which a stream resumes; 0: the message has none.
 template <typename Message>
 int64_t NumberOf(const Message&) {
   return 0;
@@ -53,15 +55,16 @@ int64_t NumberOf(const Message&) {
 inline int64_t NumberOf(const v1::JobEvent& event) { return event.revision(); }
 inline int64_t NumberOf(const v1::LogEntry& entry) { return entry.sequence(); }
 
-/// Writes what is pushed, in order, one write under way at a time. Lives until gRPC is done with
-/// it and no other code holds it. Thread-safe.
+/// Writes the pushed messages in order, one write at a time. Lives until gRPC is done with it and
+/// no other code holds it. Thread-safe.
 template <typename Message>
 class OutboxReactor : public grpc::ServerWriteReactor<Message>,
                       public std::enable_shared_from_this<OutboxReactor<Message>> {
  public:
-  /// At most `capacity_bytes` of messages may wait, less while the `budget` is spent (it outlives
-  /// all; null: none). `after`: the number that the peer has already. gRPC owns one reference until
-  /// OnDone, and keeps `context` until then (null: Cut waits for a peer that does not read).
+  /// At most `capacity_bytes` of messages may wait, less while the `budget` is exhausted (it
+  /// outlives all streams; null: none). `after`: the last number that the peer has. gRPC owns one
+  /// reference until OnDone, and keeps `context` until then (null: Cut waits for a peer that does
+  /// not read).
   static std::shared_ptr<OutboxReactor> Make(size_t capacity_bytes, OutboxBudget* budget = nullptr,
                                              int64_t after = 0,
                                              grpc::CallbackServerContext* context = nullptr) {
@@ -77,8 +80,8 @@ class OutboxReactor : public grpc::ServerWriteReactor<Message>,
     Forget(bytes_);
   }
 
-  /// False: the stream is ending. A peer that reads too slowly ends it: it gets what waits, then
-  /// RESOURCE_EXHAUSTED (WATCH_TOO_SLOW, with the number to resume after).
+  /// False: the stream is ending. A peer that reads too slowly ends the stream: it gets the waiting
+  /// messages, then RESOURCE_EXHAUSTED (WATCH_TOO_SLOW, with the number to resume after).
   bool Push(Message message) {
     absl::MutexLock lock(&mu_);
     if (ending_ || done_) return false;
@@ -101,7 +104,19 @@ class OutboxReactor : public grpc::ServerWriteReactor<Message>,
     return true;
   }
 
-  /// Ends the stream once everything pushed is written. Later calls do nothing.
+  /// Writes what `next` fills in. Makes each message once the one before it is written. Ends the
+  /// stream when `next` answers false. Nothing else is pushed to such a stream. `next` runs on one
+  /// thread at a time, without a lock.
+  void PullFrom(std::function<bool(Message*)> next) {
+    {
+      absl::MutexLock lock(&mu_);
+      if (ending_ || done_) return;
+      next_ = std::move(next);
+    }
+    Pull();
+  }
+
+  /// Ends the stream once all pushed messages are written. Later calls do nothing.
   void End(const absl::Status& status) {
     absl::MutexLock lock(&mu_);
     if (ending_ || done_) return;
@@ -110,8 +125,8 @@ class OutboxReactor : public grpc::ServerWriteReactor<Message>,
     if (queue_.empty()) Conclude();
   }
 
-  /// Ends the stream at once: what waits is dropped. A peer that does not even read what is being
-  /// written is cut off when Cut is called again.
+  /// Ends the stream at once and drops the waiting messages. If the peer does not even read the
+  /// message that is being written, a second call of Cut cuts it off.
   void Cut(const absl::Status& status) {
     absl::MutexLock lock(&mu_);
     if (done_) return;
@@ -126,34 +141,20 @@ class OutboxReactor : public grpc::ServerWriteReactor<Message>,
     queue_.erase(queue_.begin() + 1, queue_.end());
   }
 
-  /// Keeps the subscription for as long as the stream lives.
+  /// Keeps the subscription as long as the stream lives.
   void Hold(std::unique_ptr<controller::Subscription> subscription) {
     absl::MutexLock lock(&mu_);
     if (!done_) subscription_ = std::move(subscription);
   }
 
-  /// Keeps something else for as long.
+  /// Keeps another object as long as the stream lives.
   void Keep(std::shared_ptr<const void> place) {
     absl::MutexLock lock(&mu_);
     if (!done_) place_ = std::move(place);
   }
 
   void OnWriteDone(bool ok) override {
-    absl::MutexLock lock(&mu_);
-    if (!ok) {  // the peer is gone: OnCancel follows or has been called
-      queue_.clear();
-      Forget(bytes_);
-      ending_ = true;
-      Conclude();
-      return;
-    }
-    Forget(queue_.front().bytes);
-    queue_.pop_front();
-    if (!queue_.empty()) {
-      this->StartWrite(&queue_.front().message);
-    } else if (ending_) {
-      Conclude();
-    }
+    if (Written(ok)) Pull();
   }
 
   void OnCancel() override { End(absl::CancelledError("the caller is gone")); }
@@ -180,6 +181,32 @@ class OutboxReactor : public grpc::ServerWriteReactor<Message>,
                 grpc::CallbackServerContext* context)
       : capacity_bytes_(capacity_bytes), budget_(budget), context_(context), last_(after) {}
 
+  /// True: nothing waits, and the stream's source may have more.
+  bool Written(bool ok) {
+    absl::MutexLock lock(&mu_);
+    if (!ok) {  // the peer is gone: OnCancel follows or has been called
+      queue_.clear();
+      Forget(bytes_);
+      ending_ = true;
+      Conclude();
+      return false;
+    }
+    Forget(queue_.front().bytes);
+    queue_.pop_front();
+    if (!queue_.empty()) {
+      this->StartWrite(&queue_.front().message);
+    } else if (ending_) {
+      Conclude();
+    }
+    return queue_.empty() && !ending_ && next_ != nullptr;
+  }
+
+  void Pull() {
+    Message message;
+    if (!next_(&message)) return End(absl::OkStatus());
+    Push(std::move(message));
+  }
+
   void Forget(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     bytes_ -= bytes;
     if (budget_ != nullptr) budget_->Remove(bytes);
@@ -194,10 +221,11 @@ class OutboxReactor : public grpc::ServerWriteReactor<Message>,
   const size_t capacity_bytes_;
   OutboxBudget* const budget_;
   grpc::CallbackServerContext* const context_;  // valid until done_
+  std::function<bool(Message*)> next_;  // set before the first write; then of the one that writes
   absl::Mutex mu_;
   std::deque<Waiting> queue_ ABSL_GUARDED_BY(mu_);  // the front is being written
   size_t bytes_ ABSL_GUARDED_BY(mu_) = 0;           // of the messages in queue_
-  int64_t last_ ABSL_GUARDED_BY(mu_);               // number of the last one pushed
+  int64_t last_ ABSL_GUARDED_BY(mu_);               // number of the last pushed message
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
   bool cut_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
@@ -208,7 +236,7 @@ class OutboxReactor : public grpc::ServerWriteReactor<Message>,
   std::shared_ptr<OutboxReactor> self_ ABSL_GUARDED_BY(mu_);
 };
 
-/// Cuts the stream off when the caller's token ends. To be kept with the stream.
+/// Ends the stream when the caller's token ends. Keep it with the stream.
 template <typename Message>
 OpenStreams::Place CutWithToken(const Access& access, const Granted& granted,
                                 const std::shared_ptr<OutboxReactor<Message>>& reactor) {

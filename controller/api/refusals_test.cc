@@ -223,7 +223,7 @@ TEST_F(RefusalsTest, AWorkerOfAProject) {
   std::string asked;
   ON_CALL(controller_, FetchBatch(_, _)).WillByDefault([&](auto request, auto done) {
     asked = request.job();
-    done(std::vector<v1::Trajectory>());
+    done(controller::BatchPart());
   });
   const auto fetch = [&](const std::string& job) {
     grpc::ClientContext context;
@@ -295,7 +295,7 @@ TEST_F(RefusalsTest, ATokenThatIsRevokedClosesWhatItOpened) {
 
 TEST_F(RefusalsTest, ATokenThatIsRevokedCutsABatchOff) {
   absl::Notification fetching;
-  Callback<std::vector<v1::Trajectory>> answer;  // the batch is not put together yet
+  Callback<controller::BatchPart> answer;  // the batch is not put together yet
   EXPECT_CALL(controller_, FetchBatch(_, _)).WillOnce([&](auto, auto done) {
     answer = std::move(done);
     fetching.Notify();
@@ -311,7 +311,7 @@ TEST_F(RefusalsTest, ATokenThatIsRevokedCutsABatchOff) {
   v1::FetchBatchResponse response;
   EXPECT_FALSE(reader->Read(&response));
   EXPECT_EQ(ErrorReason(FromGrpc(reader->Finish())), "TOKEN");
-  answer(std::vector<v1::Trajectory>(3));  // goes nowhere
+  answer(controller::PartOf(std::vector<v1::Trajectory>(3)));  // goes nowhere
 }
 
 TEST_F(RefusalsTest, ATokenThatExpiresClosesAWatchThatNobodyReads) {

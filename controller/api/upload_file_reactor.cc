@@ -26,12 +26,12 @@ UploadFileReactor::UploadFileReactor(const absl::Status& allowed, controller::Up
 
 UploadFileReactor::~UploadFileReactor() = default;
 
-// By what the first message says; without any message, by what an empty one means.
+// Checks by the first message; without any message, by an empty one.
 absl::Status UploadFileReactor::Begin() {
   if (file_ != nullptr) return absl::OkStatus();
   const auto project = choose_(request_.project());
   if (!project.ok()) {
-    tell_end_ = nullptr;  // the check has told of it
+    tell_end_ = nullptr;  // the check has reported it already
     return project.status();
   }
   file_ = uploads_->Receive(*project, request_.filename());
@@ -51,7 +51,7 @@ absl::Status UploadFileReactor::Write() {
 }
 
 absl::Status UploadFileReactor::Keep() {
-  // A caller that died has not sent everything.
+  // A caller that died has not sent the whole file.
   if (context_->IsCancelled()) return absl::CancelledError("the caller is gone");
   BATON_RETURN_IF_ERROR(Begin());
   BATON_ASSIGN_OR_RETURN(const std::string path, file_->Keep());

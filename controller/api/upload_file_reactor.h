@@ -1,4 +1,4 @@
-// Receives one file and keeps it among the uploads of a project.
+// Receives one file and stores it among the uploads of a project.
 #ifndef BATON_CONTROLLER_API_UPLOAD_FILE_REACTOR_H_
 #define BATON_CONTROLLER_API_UPLOAD_FILE_REACTOR_H_
 
@@ -17,31 +17,32 @@
 
 namespace baton::api {
 
-/// The file is opened, written and given up on `files`, one piece at a time; the next is read when
-/// the last is written, so a slow disk slows the sender down. Deletes itself.
+/// The file is opened, written and discarded on `files`, one piece at a time. The next piece is
+/// read when the last is written, so a slow disk slows the sender down. Deletes itself.
 class UploadFileReactor : public grpc::ServerReadReactor<v1::UploadFileRequest> {
  public:
-  /// The project that a caller means by what the first message says, which may be nothing; or why
-  /// he may not upload there. Called once, on `files`.
+  /// The project that the first message names (it may be empty), or why the caller may not upload
+  /// there. Called once, on `files`.
   using ChooseProject = std::function<absl::StatusOr<std::string>(const std::string& said)>;
 
-  /// `allowed`: a refusal ends the call at once, and the rest is not touched.
+  /// `allowed`: an error ends the call at once; then the other arguments are not used.
   UploadFileReactor(const absl::Status& allowed, controller::Uploads* uploads, ChooseProject choose,
                     boost::asio::thread_pool* files, const grpc::CallbackServerContext* context,
                     v1::UploadFileResponse* response);
   ~UploadFileReactor() override;
 
-  /// Called once, with how the call ended and the path of the file. Before gRPC gets this object.
+  /// Called once with the call's outcome and the path of the file. Set it before gRPC gets this
+  /// object.
   void TellEnd(std::function<void(const absl::Status&, const std::string& path)> tell) {
     tell_end_ = std::move(tell);
   }
-  /// Kept for as long as the call lives. Before gRPC gets this object.
+  /// Kept as long as the call lives. Set it before gRPC gets this object.
   void Keep(std::shared_ptr<const void> place) { place_ = std::move(place); }
 
   void OnReadDone(bool ok) override;
   void OnDone() override;
 
-  /// Of one message; clients send 1 MiB.
+  /// Limit for one message; clients send 1 MiB.
   static constexpr size_t kMaxPieceBytes = 4 << 20;
 
  private:
@@ -56,8 +57,8 @@ class UploadFileReactor : public grpc::ServerReadReactor<v1::UploadFileRequest> 
   v1::UploadFileResponse* const response_;
   v1::UploadFileRequest request_;
   std::shared_ptr<const void> place_;
-  std::function<void(const absl::Status&, const std::string&)> tell_end_;  // null: nobody asks
-  std::unique_ptr<controller::Uploads::Incoming> file_;  // touched on files_ alone
+  std::function<void(const absl::Status&, const std::string&)> tell_end_;  // null: no listener
+  std::unique_ptr<controller::Uploads::Incoming> file_;                    // touched only on files_
 };
 
 }  // namespace baton::api

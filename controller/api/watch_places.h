@@ -1,4 +1,4 @@
-// How many streams a project keeps open.
+// Limits how many streams a project keeps open.
 #ifndef BATON_CONTROLLER_API_WATCH_PLACES_H_
 #define BATON_CONTROLLER_API_WATCH_PLACES_H_
 
@@ -14,10 +14,10 @@
 
 namespace baton::api {
 
-/// Thread-safe. A place outlives the places' keeper.
+/// Thread-safe. A place may outlive this.
 class WatchPlaces {
  public:
-  /// The place is given back when the last copy is dropped.
+  /// The place is released when its last copy is destroyed.
   using Place = std::shared_ptr<const void>;
 
   /// RESOURCE_EXHAUSTED (QUOTA_WATCHES) when `limit` of `project` are taken; 0: no limit.

@@ -4,14 +4,16 @@
 #include <map>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "controller/algorithms/estimator_spec.h"
 #include "controller/algorithms/loss_spec.h"
-#include "controller/core/dataflow_options.h"
 #include "controller/core/roles.h"
 #include "controller/core/score_graph.h"
+#include "sdk/base/worker_features.h"
+#include "sdk/schema_spec/spec_fields.h"
 
 namespace baton::controller {
 namespace {
@@ -19,10 +21,10 @@ namespace {
 // What Baton's own workers serve.
 const std::map<std::string, std::set<std::string>>& OwnMethods() {
   static const auto* const methods = new std::map<std::string, std::set<std::string>>{
-      {"actor", {"compute_log_prob"}},     {"reward", {"compute_reward"}},
-      {"reference", {"compute_log_prob"}}, {"critic", {"compute_values"}},
-      {"cost_critic", {"compute_values"}}, {"reward_model", {"compute_reward"}},
-      {"cost", {"compute_reward"}},        {"judge", {"compute_reward"}},
+      {roles::kActor, {"compute_log_prob"}},     {roles::kReward, {"compute_reward"}},
+      {roles::kReference, {"compute_log_prob"}}, {roles::kCritic, {"compute_values"}},
+      {roles::kCostCritic, {"compute_values"}},  {roles::kRewardModel, {"compute_reward"}},
+      {roles::kCost, {"compute_reward"}},        {roles::kJudge, {"compute_reward"}},
   };
   return *methods;
 }
@@ -39,6 +41,7 @@ class DataflowChecker {
     CheckInputs();
     CheckCycle();
     CheckRewards();
+    CheckOwnRewards();
     CheckAdvantage();
     CheckUpdates();
     CheckSizes();
@@ -67,7 +70,8 @@ class DataflowChecker {
       }
     }
     if (dataflow_.generate_size() > 0 && seen.count("train") == 0) {
-      Fail("dataflow.generate", "has no node of purpose 'train'; nothing would be trained with");
+      Fail("dataflow.generate",
+           "has no node of purpose 'train'; there would be nothing to train on");
     }
   }
 
@@ -79,18 +83,20 @@ class DataflowChecker {
     std::set<std::string> nodes;
     for (int i = 0; i < dataflow_.score_size(); ++i) {
       const v1::ScoreNode& node = dataflow_.score(i);
-      if (node.role().empty()) Fail(Score(i, "role"), "is missing; say who serves the node");
-      if (node.role() == "rollout") {
+      if (node.role().empty())
+        Fail(Score(i, "role"), "is missing; name the role that serves the node");
+      if (node.role() == roles::kRollout) {
         Fail(Score(i, "role"),
-             absl::StrCat("'", node.role(), "' scores nothing; one of: ",
+             absl::StrCat("'", node.role(), "' is not a role that scores; one of: ",
                           absl::StrJoin(OwnRoles(), ", "), ", or a role of a worker of your own"));
       }
       if (node.method().empty()) {
         Fail(Score(i, "method"), "is missing");
-      } else if (node.role() == "actor" && node.method() != "compute_log_prob") {
-        Fail(Score(i, "method"), absl::StrCat("'", node.method(),
-                                              "' is none by which the actor scores; it has: "
-                                              "compute_log_prob"));
+      } else if (node.role() == roles::kActor && node.method() != "compute_log_prob") {
+        Fail(Score(i, "method"),
+             absl::StrCat("'", node.method(),
+                          "' is not a method by which the actor scores; it has: "
+                          "compute_log_prob"));
       }
       if (node.node().empty()) {
         Fail(Score(i, "node"), "is missing; give the node a name");
@@ -122,6 +128,18 @@ class DataflowChecker {
     }
   }
 
+  // Baton's own reward workers compute what spec.reward describes.
+  void CheckOwnRewards() {
+    if (!own_ || spec_.reward().rules_size() > 0 || !spec_.reward().command().empty()) return;
+    for (int i = 0; i < dataflow_.score_size(); ++i) {
+      const v1::ScoreNode& node = dataflow_.score(i);
+      if (node.role() != roles::kReward || node.method() != "compute_reward") continue;
+      Fail(Score(i, "method"),
+           "compute_reward computes the rules of spec.reward and runs its command, and there is "
+           "neither; give one, or name the method of a worker of your own");
+    }
+  }
+
   static std::vector<std::string> OwnRoles() {
     std::vector<std::string> roles;
     for (const auto& [role, methods] : OwnMethods()) roles.push_back(role);
@@ -135,8 +153,9 @@ class DataflowChecker {
       for (int k = 0; k < dataflow_.score(i).inputs_size(); ++k) {
         const std::string& input = dataflow_.score(i).inputs(k);
         if (std::find(made.begin(), made.end(), input) != made.end()) continue;
-        Fail(absl::StrCat("dataflow.score[", i, "].inputs[", k, "]"),
-             absl::StrCat("nobody produces '", input, "'; there are: ", absl::StrJoin(made, ", ")));
+        Fail(
+            absl::StrCat("dataflow.score[", i, "].inputs[", k, "]"),
+            absl::StrCat("no node produces '", input, "'; there are: ", absl::StrJoin(made, ", ")));
       }
     }
   }
@@ -183,7 +202,7 @@ class DataflowChecker {
       if (made_by_.count(out) == 0) {
         Fail(own_ ? "dataflow.advantage.rewards" : "reward",
              absl::StrCat("no node makes '", out, "'",
-                          sources.size() == 1 ? ", which a response is worth" : "",
+                          sources.size() == 1 ? ", the reward of a response" : "",
                           own_ ? "; add a score node with that `out`"
                                : "; give `reward.rules`, a `command`, a `method` or "
                                  "`reward_model`"));
@@ -216,12 +235,12 @@ class DataflowChecker {
       Fail("rollout.n", absl::StrCat("1, but estimator ", node.estimator(),
                                      " compares the responses to a prompt; give at least 2"));
     }
-    if (Updates("critic") && !check.needs.returns) {
+    if (Updates(roles::kCritic) && !check.needs.returns) {
       Fail(path, absl::StrCat("estimator ", node.estimator(),
                               " makes no returns for the critic to learn; use gae, or remove the "
                               "critic's update"));
     }
-    if (Updates("cost_critic") && !check.needs.cost_returns) {
+    if (Updates(roles::kCostCritic) && !check.needs.cost_returns) {
       Fail(OptionPath(options_path, "cost_estimator"),
            absl::StrCat("these options make no cost_returns for the cost critic to learn; give "
                         "use_cost: true and cost_estimator: gae, or ",
@@ -269,20 +288,20 @@ class DataflowChecker {
       }
       CheckLoss(path, node);
     }
-    if (roles.count("actor") == 0) Fail("dataflow.update", "has no node of role actor");
+    if (roles.count(roles::kActor) == 0) Fail("dataflow.update", "has no node of role actor");
     for (int i = 0; i < dataflow_.score_size(); ++i) {
       const std::string& role = dataflow_.score(i).role();
       if (!IsCritic(role) || roles.count(role) > 0) continue;
       Fail(Score(i, "role"),
-           absl::StrCat("'", role, "' scores, but nothing teaches it; add {role: ", role,
+           absl::StrCat("'", role, "' scores, but no update trains it; add {role: ", role,
                         ", method: update, loss: value} to "
                         "dataflow.update, or give the role another name"));
     }
     for (const std::string& role : roles) {
       if (!IsCritic(role) || made_by_.count(ColumnsOf(role).values) > 0) continue;
       Fail("dataflow.update",
-           absl::StrCat("the ", role == "critic" ? "critic" : "cost critic",
-                        " learns and its values are not asked for; add the "
+           absl::StrCat("the ", role == roles::kCritic ? "critic" : "cost critic",
+                        " learns, and no node asks for its values; add the "
                         "score node {role: ",
                         role, ", method: compute_values, out: ", ColumnsOf(role).values, "}"));
     }
@@ -368,16 +387,37 @@ void CheckDataflow(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
   DataflowChecker(effective, dataflow, violations).Run();
 }
 
-std::vector<ForeignMethod> ForeignMethods(const v1::Dataflow& dataflow) {
-  std::vector<ForeignMethod> foreign;
-  for (int i = 0; i < dataflow.score_size(); ++i) {
-    const v1::ScoreNode& node = dataflow.score(i);
+std::set<std::string> ForeignRoles(const v1::Dataflow& dataflow) {
+  std::set<std::string> foreign;
+  for (const v1::ScoreNode& node : dataflow.score()) {
     const auto own = OwnMethods().find(node.role());
-    if (own != OwnMethods().end() && own->second.count(node.method()) > 0) continue;
-    foreign.push_back(
-        {absl::StrCat("spec.dataflow.score[", i, "].method"), node.role(), node.method()});
+    if (own == OwnMethods().end() || own->second.count(node.method()) == 0) {
+      foreign.insert(node.role());
+    }
   }
   return foreign;
+}
+
+std::string FieldOfOffer(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
+                         const std::string& role, const MissingOffer& missing) {
+  if (missing.feature == kRewardRulesFeature) return "spec.reward.rules";
+  if (missing.feature == kRewardCommandFeature) return "spec.reward.command";
+  if (missing.feature == kChatTemplatesFeature) return "spec.model.chat_template";
+  if (missing.feature == kSftEvaluationFeature) return "spec.data.val_files";
+  if (missing.feature == kUndecayedNormsFeature) {
+    return absl::StrCat("spec.", TrainingPath(role), ".decay_norms_and_biases");
+  }
+  if (missing.feature == kByteFallbackFeature ||
+      absl::StartsWith(missing.feature, kModelFeaturePrefix)) {
+    return "spec.model.path";
+  }
+  for (int i = 0; i < dataflow.score_size(); ++i) {
+    const v1::ScoreNode& node = dataflow.score(i);
+    if (node.role() != role || node.method() != missing.method) continue;
+    if (effective.has_dataflow()) return absl::StrCat("spec.dataflow.score[", i, "].method");
+    return role == roles::kReward ? "spec.reward.method" : "spec.algorithm.preset";
+  }
+  return "spec.resources";
 }
 
 }  // namespace baton::controller

@@ -2,12 +2,13 @@
 #ifndef BATON_CONTROLLER_CORE_CHECK_DATAFLOW_H_
 #define BATON_CONTROLLER_CORE_CHECK_DATAFLOW_H_
 
+#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "baton/v1/error.pb.h"
 #include "baton/v1/job_spec.pb.h"
+#include "controller/core/role_needs.h"
 
 namespace baton::controller {
 
@@ -19,13 +20,14 @@ namespace baton::controller {
 void CheckDataflow(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
                    std::vector<v1::FieldViolation>* violations);
 
-/// A method that Baton's own workers do not serve: some worker must have registered it.
-struct ForeignMethod {
-  std::string field;  ///< Of the node, e.g. "spec.dataflow.score[1].method".
-  std::string role;
-  std::string method;
-};
-std::vector<ForeignMethod> ForeignMethods(const v1::Dataflow& dataflow);
+/// Roles with a score node whose method Baton's own workers do not serve: only a worker of the
+/// user's own can play them.
+std::set<std::string> ForeignRoles(const v1::Dataflow& dataflow);
+
+/// Where the spec asks for what no worker of the role offers, e.g. "spec.dataflow.score[1].method",
+/// "spec.reward.command".
+std::string FieldOfOffer(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
+                         const std::string& role, const MissingOffer& missing);
 
 }  // namespace baton::controller
 

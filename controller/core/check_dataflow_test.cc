@@ -39,6 +39,7 @@ v1::JobSpec SpecWith(const std::string& graph) {
   spec.mutable_data()->add_train_files("a.jsonl");
   spec.mutable_trainer()->set_total_training_steps(10);
   spec.mutable_reward_model()->mutable_model()->set_path("/rm");
+  spec.mutable_reward()->add_rules()->set_type("exact_match");
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(graph, spec.mutable_dataflow()));
   return spec;
 }
@@ -51,10 +52,44 @@ TEST(CheckDataflowTest, AGraphOfOnesOwnIsTakenAsItIs) {
   EXPECT_EQ(checked.dataflow.generate(0).purpose(), "train");
   EXPECT_EQ(checked.effective.critic().model().path(), "/model");
   EXPECT_EQ(checked.effective.reference().model().path(), "/model");
-  const auto foreign = ForeignMethods(checked.dataflow);
-  ASSERT_EQ(foreign.size(), 1u);
-  EXPECT_EQ(foreign[0].field, "spec.dataflow.score[0].method");
-  EXPECT_EQ(foreign[0].role + "." + foreign[0].method, "parser.split");
+  EXPECT_THAT(ForeignRoles(checked.dataflow), ElementsAre("parser"));
+  EXPECT_EQ(FieldOfOffer(checked.effective, checked.dataflow, "parser", {"split", ""}),
+            "spec.dataflow.score[0].method");
+}
+
+// The controller completes the options of a loss from the spec. What it adds is checked like what
+// the graph says: otherwise the first update would fail.
+TEST(CheckDataflowTest, WhatTheSpecAddsToAGraphIsChecked) {
+  v1::JobSpec spec = SpecWith(R"(
+    score { node: "rules" role: "reward" method: "compute_reward" out: "reward" }
+    advantage { estimator: "grpo" }
+    update { role: "actor" method: "update" loss: "ppo_clip" }
+  )");
+  spec.clear_reward_model();
+  EXPECT_THAT(Problems(spec), IsEmpty());
+  spec.mutable_algorithm()->set_use_kl_loss(true);
+  EXPECT_THAT(Problems(spec), ::testing::Not(IsEmpty())) << "no node makes ref_log_prob";
+  spec.mutable_algorithm()->clear_use_kl_loss();
+  spec.mutable_algorithm()->set_clip_ratio_c(0.5);
+  EXPECT_THAT(Problems(spec), ::testing::Not(IsEmpty())) << "dual clip needs more than 1";
+}
+
+TEST(CheckDataflowTest, BatonsOwnRewardMethodNeedsRulesOrACommand) {
+  v1::JobSpec spec = SpecWith(kGraph);
+  spec.clear_reward();
+  EXPECT_THAT(Problems(spec), ElementsAre(Pair("spec.dataflow.score[1].method",
+                                               HasSubstr("name the method of a worker"))));
+  spec.mutable_reward()->set_command("python3 reward.py");
+  EXPECT_THAT(Problems(spec), IsEmpty());
+
+  v1::JobSpec plain = ExampleSpec("grpo");
+  plain.clear_dataflow();
+  plain.clear_reward();
+  plain.mutable_reward()->set_method("compute_reward");
+  EXPECT_THAT(Problems(plain),
+              Contains(Pair("spec.reward.method", HasSubstr("under another name"))));
+  plain.mutable_reward_model()->mutable_model()->set_path("/rm");  // as an effective spec has it
+  EXPECT_THAT(Problems(plain), IsEmpty());
 }
 
 TEST(CheckDataflowTest, EveryMistakeIsNamedWithItsPathAndARemedy) {
@@ -65,19 +100,20 @@ TEST(CheckDataflowTest, EveryMistakeIsNamedWithItsPathAndARemedy) {
     const char* text;
   } cases[] = {
       {"inputs: \"steps\"", "inputs: \"stpes\"", "spec.dataflow.score[1].inputs[0]",
-       "nobody produces 'stpes'; there are: prompt_tokens, tokens, rollout_log_prob, quality, "},
+       "no node produces 'stpes'; there are: prompt_tokens, tokens, rollout_log_prob, quality, "},
       {"out: \"steps\"", "inputs: \"quality\" out: \"steps\"", "spec.dataflow.score",
        "a cycle: reason needs quality needs reason; remove one of these inputs"},
       {"out: \"steps\"", "inputs: \"steps\" out: \"steps\"", "spec.dataflow.score",
        "a cycle: reason needs reason"},
       {"role: \"parser\"", "role: \"rollout\"", "spec.dataflow.score[0].role",
-       "'rollout' scores nothing; one of: actor, cost, cost_critic, critic, "},
+       "'rollout' is not a role that scores; one of: actor, cost, cost_critic, critic, "},
       {"role: \"parser\"", "role: \"actor\"", "spec.dataflow.score[0].method",
-       "'split' is none by which the actor scores; it has: compute_log_prob"},
+       "'split' is not a method by which the actor scores; it has: compute_log_prob"},
       {"update { role: \"critic\" method: \"update\" loss: \"value\" }", "",
-       "spec.dataflow.score[4].role", "'critic' scores, but nothing teaches it; add {role: critic"},
+       "spec.dataflow.score[4].role",
+       "'critic' scores, but no update trains it; add {role: critic"},
       {"update { role: \"critic\"", "update { role: \"cost_critic\"", "spec.dataflow.update",
-       "the cost critic learns and its values are not asked for; add the score node {role: "
+       "the cost critic learns, and no node asks for its values; add the score node {role: "
        "cost_critic, method: compute_values, out: cost_values}"},
       {"update { role: \"critic\"", "update { role: \"cost_critic\"",
        "spec.dataflow.advantage.options.cost_estimator", "no cost_returns for the cost critic"},

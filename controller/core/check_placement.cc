@@ -84,7 +84,7 @@ class PlacementCheck {
     }
     chosen(given.rollout().has_tensor_model_parallel_size(), "rollout.tensor_model_parallel_size");
     chosen(resources_.has_rollout_workers(), "resources.rollout_workers");
-    for (const char* role : {"cost", "reference", "reward_model"}) {
+    for (const char* role : {roles::kCost, roles::kReference, roles::kRewardModel}) {
       chosen(ScoringModelOf(given, role)->has_parallel(), ParallelPath(role) + ".parallel");
       chosen(resources_.role_workers().contains(role),
              absl::StrCat("resources.role_workers.", role));
@@ -102,7 +102,7 @@ class PlacementCheck {
     above("tp", layout.tensor, most,
           most == 1 ? absl::StrCat("role ", role, " has no tensor-parallel ranks; use dp")
                     : absl::StrCat("is not in [1, ", kMostTensor, "]"));
-    if (role != "actor" && generation) {
+    if (role != roles::kActor && generation) {
       Fail(field, "generation_tp and generation_pp are the actor's; remove them");
     }
     above("dp", layout.data, kMostData, absl::StrCat("is not in [1, ", kMostData, "]"));

@@ -77,6 +77,41 @@ absl::Status CheckSteps(const store::v1::JobRow& row) {
   return absl::OkStatus();
 }
 
+absl::Status CheckVersions(const store::v1::JobRow& row) {
+  const uint64_t newest = row.job().policy_version();
+  BATON_RETURN_IF_ERROR(InRange<uint64_t>("saved_version", row.saved_version(), 0, newest));
+  uint64_t least = 1;
+  for (const store::v1::VersionRow& version : row.versions()) {
+    BATON_RETURN_IF_ERROR(InRange<uint64_t>("versions.version", version.version(), least, newest));
+    BATON_RETURN_IF_ERROR(
+        InRange<uint64_t>("versions.parent", version.parent(), 0, version.version() - 1));
+    BATON_RETURN_IF_ERROR(
+        InRange<uint64_t>("versions.actor_updates", version.actor_updates(), 0, kMaxCount));
+    least = version.version() + 1;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckBirths(const store::v1::JobRow& row) {
+  BATON_RETURN_IF_ERROR(InRange<uint64_t>("next_birth", row.next_birth(), 0, kMaxCount));
+  return InRange<uint64_t>("births.first", row.births().first(), 0, row.next_birth());
+}
+
+absl::Status CheckLearning(const store::v1::LearningRow& row) {
+  BATON_RETURN_IF_ERROR(InRange<int64_t>("learning.idle_run", row.idle_run(), 0, kMaxCount));
+  BATON_RETURN_IF_ERROR(InRange<int64_t>("learning.best_step", row.best_step(), 0, kMaxCount));
+  BATON_RETURN_IF_ERROR(
+      InRange<int64_t>("learning.stop_best_step", row.stop_best_step(), 0, kMaxCount));
+  BATON_RETURN_IF_ERROR(InRange("learning.stop_misses", row.stop_misses(), 0, 1 << 30));
+  for (const auto& [name, symptom] : row.symptoms()) {
+    BATON_RETURN_IF_ERROR(InRange<int64_t>("learning.steps", symptom.steps(), 0, kMaxCount));
+    BATON_RETURN_IF_ERROR(InRange<int64_t>("learning.run", symptom.run(), 0, kMaxCount));
+    BATON_RETURN_IF_ERROR(InRange<int64_t>("learning.gone", symptom.gone(), 0, kMaxCount));
+    BATON_RETURN_IF_ERROR(InRange("learning.warnings", symptom.warnings(), 0, 1 << 30));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckSlots(const store::v1::JobRow& row) {
   const Roster roster(row.job().effective_spec(), row.job().dataflow());
   const std::vector<const Slot*> matched = roster.Match(row);
@@ -128,7 +163,7 @@ absl::Status CheckGroupRows(const store::v1::JobRow& row) {
                                               group.role()));
     }
   }
-  if (groups == expected && trained.count("actor") == 1) return absl::OkStatus();
+  if (groups == expected && trained.count(roles::kActor) == 1) return absl::OkStatus();
   return absl::DataLossError(
       absl::StrCat("groups: ", row.groups_size(), " groups, not those of the job's roles"));
 }
@@ -143,6 +178,12 @@ absl::Status CheckRow(const store::v1::JobRow& row) {
   BATON_RETURN_IF_ERROR(CheckSettings(row.job().effective_spec()));
   BATON_RETURN_IF_ERROR(CheckStates(row));
   BATON_RETURN_IF_ERROR(CheckSteps(row));
+  BATON_RETURN_IF_ERROR(CheckVersions(row));
+  BATON_RETURN_IF_ERROR(CheckBirths(row));
+  BATON_RETURN_IF_ERROR(CheckLearning(row.learning()));
+  BATON_RETURN_IF_ERROR(CheckLearning(row.saved_learning()));
+  BATON_RETURN_IF_ERROR(
+      InRange("worked_seconds", row.worked_seconds(), 0.0, static_cast<double>(kMaxCount)));
   BATON_RETURN_IF_ERROR(CheckSlots(row));
   return CheckGroupRows(row);
 }

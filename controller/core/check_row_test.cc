@@ -95,6 +95,16 @@ TEST(CheckRowTest, ARowThatNoCoreWroteIsRefusedByItsField) {
       {"cursor", [](auto& row) { row.set_cursor(~uint64_t{0}); }},
       {"first_serial",
        [](auto& row) { row.add_kept_steps()->set_first_serial(uint64_t{1} << 50); }},
+      {"saved_version", [](auto& row) { row.set_saved_version(99); }},
+      {"versions.version", [](auto& row) { row.add_versions()->set_version(99); }},
+      {"versions.parent",
+       [](auto& row) {
+         row.mutable_job()->set_policy_version(9);
+         row.clear_versions();
+         row.add_versions()->set_version(8);
+         row.mutable_versions(0)->set_parent(8);
+       }},
+      {"births.first", [](auto& row) { row.mutable_births()->set_first(row.next_birth() + 1); }},
       {"slots", [](auto& row) { row.clear_slots(); }},
       {"slots.credits", [](auto& row) { row.mutable_slots(1)->set_credits(0); }},
       {"do not share", [](auto& row) { row.mutable_slots(1)->set_worker_id("actor-1"); }},

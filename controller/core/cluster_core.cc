@@ -1,6 +1,7 @@
 #include "controller/core/cluster_core.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -8,16 +9,16 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "controller/core/durations.h"
-#include "controller/core/mutation.h"
-#include "controller/core/needed_features.h"
+#include "controller/core/role_names.h"
+#include "sdk/base/mutant.h"
 
 namespace baton::controller {
 namespace {
 
 // The method that says how much a role takes at once.
 std::string MainMethod(const std::string& role) {
-  if (role == "rollout") return "generate";
-  if (role == "actor") return "compute_log_prob";
+  if (role == roles::kRollout) return "generate";
+  if (role == roles::kActor) return "compute_log_prob";
   return "compute_" + role;
 }
 
@@ -34,40 +35,41 @@ bool ValidWorkerId(const std::string& id) {
 ClusterCore::ClusterCore(uint64_t epoch, const ClusterOptions& options)
     : epoch_(epoch), options_(options) {}
 
-bool ClusterCore::Plays(const Worker& worker, const std::string& role) {
-  return std::any_of(worker.hello.methods().begin(), worker.hello.methods().end(),
-                     [&](const v1::MethodCredits& m) { return m.role() == role; });
-}
-
 bool ClusterCore::PlaysAll(const Worker& worker, const std::vector<std::string>& roles) {
   return std::all_of(roles.begin(), roles.end(),
-                     [&](const std::string& role) { return Plays(worker, role); });
+                     [&](const std::string& role) { return PlaysRole(worker.hello, role); });
 }
 
 bool ClusterCore::MayWorkFor(const Worker& worker, const std::string& project) {
   return worker.project == "*" || worker.project == project;
 }
 
-std::string ClusterCore::LacksFeature(const Worker& worker, const std::vector<std::string>& roles,
-                                      const std::map<std::string, std::string>& features) {
+std::pair<std::string, MissingOffer> ClusterCore::Missing(const Worker& worker,
+                                                          const std::vector<std::string>& roles,
+                                                          const RoleNeeds& needs) {
   for (const std::string& role : roles) {
-    const auto needed = features.find(role);
-    if (needed == features.end()) continue;
-    const auto& offered = worker.hello.features();
-    if (std::count(offered.begin(), offered.end(), needed->second) == 0) return needed->second;
+    const auto need = needs.find(role);
+    if (need == needs.end()) continue;
+    MissingOffer missing = MissingFrom(worker.hello, role, need->second);
+    if (!missing.none()) return {role, std::move(missing)};
   }
-  return "";
+  return {};
 }
 
 bool ClusterCore::Fits(const Worker& worker, const std::string& project,
-                       const std::vector<std::string>& roles,
-                       const std::map<std::string, std::string>& features) {
+                       const std::vector<std::string>& roles, const RoleNeeds& needs) {
   return PlaysAll(worker, roles) && MayWorkFor(worker, project) &&
-         LacksFeature(worker, roles, features).empty();
+         (Missing(worker, roles, needs).second.none() || Mutant("offers-ignored"));
 }
 
-int ClusterCore::CreditsOf(const Worker& worker, const std::string& role) {
-  int any = 1;
+int ClusterCore::CreditsOf(const Worker& worker, const std::string& role, const RoleNeeds& needs) {
+  const auto need = needs.find(role);
+  int any = 1, scoring = std::numeric_limits<int>::max();
+  for (const v1::MethodCredits& m : worker.hello.methods()) {
+    if (m.role() != role || need == needs.end()) continue;
+    if (need->second.scores.count(m.method()) > 0) scoring = std::min(scoring, m.credits());
+  }
+  if (scoring != std::numeric_limits<int>::max()) return std::max(1, scoring);
   for (const v1::MethodCredits& m : worker.hello.methods()) {
     if (m.role() != role) continue;
     if (m.method() == MainMethod(role)) return std::max(1, m.credits());
@@ -100,7 +102,7 @@ ClusterEffects ClusterCore::OnHello(uint64_t session, const v1::Hello& hello, ab
             hello.protocol_max(), ", this controller ", options_.protocol_min, "-",
             options_.protocol_max, "; install the same release on both")));
   }
-  if (hello.epoch_seen() > epoch_ && !Mutated(Mutation::kStaleEpochAccepted)) {
+  if (hello.epoch_seen() > epoch_ && !Mutant("stale-epoch-accepted")) {
     return refuse("STALE_CONTROLLER",
                   absl::FailedPreconditionError(absl::StrCat(
                       "worker ", hello.worker_id(), " has seen epoch ", hello.epoch_seen(),
@@ -126,12 +128,14 @@ ClusterEffects ClusterCore::OnHello(uint64_t session, const v1::Hello& hello, ab
   // A task of taking the role on may be under way without the role being held yet.
   const bool assigning = !other_process && !worker.hello.instance_id().empty();
   worker.project = project;
+  // A controller that was restarted itself does not know the process: a new one has seen no epoch.
+  const bool restarted = other_process || hello.epoch_seen() == 0;
   const bool allowed = MayWorkFor(worker, ProjectId(worker.job));
   if (!worker.job.empty() && (!allowed || other_process || (!holds && !assigning))) {
     Lose(hello.worker_id(),
-         !allowed        ? "its token is for another project now"
-         : other_process ? "its process was restarted"
-                         : "it forgot its role",
+         !allowed    ? "its token is for another project now"
+         : restarted ? "its process was restarted"
+                     : "it gave up its role while it was cut off",
          effects);
   }
   if (worker.session != 0) sessions_.erase(worker.session);
@@ -178,7 +182,7 @@ bool ClusterCore::OnHeartbeat(uint64_t session, absl::Time now) {
   auto it = sessions_.find(session);
   if (it == sessions_.end()) return false;
   Worker& worker = workers_.at(it->second);
-  if (worker.lease_end <= now && !Mutated(Mutation::kLeaseRenewedAfterEnd)) return false;
+  if (worker.lease_end <= now && !Mutant("lease-renewed-after-end")) return false;
   OnHeartbeats(session, now);
   return true;
 }
@@ -225,8 +229,7 @@ ClusterEffects ClusterCore::OnTick(absl::Time now) {
 
 ClusterEffects ClusterCore::OnNeed(const std::string& job, int priority, int64_t order, bool active,
                                    const std::map<std::string, int>& missing, absl::Time now,
-                                   const SeatHints& hints,
-                                   const std::map<std::string, std::string>& features) {
+                                   const SeatHints& hints, const RoleNeeds& needs) {
   ClusterEffects effects;
   if (missing.empty()) {
     needs_.Erase(job);
@@ -234,7 +237,7 @@ ClusterEffects ClusterCore::OnNeed(const std::string& job, int priority, int64_t
     const WorkerNeed* before = needs_.Find(job);
     const bool blocked = before != nullptr && !before->hints.blocking.empty();
     const absl::Time since = blocked ? before->since : now;
-    needs_.Put(job, {priority, order, active, missing, features, hints, since});
+    needs_.Put(job, {priority, order, active, missing, needs, hints, since});
   }
   Match(effects);
   return effects;
@@ -249,7 +252,7 @@ ClusterEffects ClusterCore::OnReturn(const std::string& job, const std::string& 
     it->second.roles.clear();
     it->second.silences = conduct == Conduct::kSilent ? it->second.silences + 1 : 0;
     if (it->second.silences >= options_.max_silences) {
-      Drain(it->second, absl::StrCat("it let ", it->second.silences, " deadlines pass"));
+      Drain(it->second, absl::StrCat("it missed ", it->second.silences, " deadlines"));
     } else if (conduct == Conduct::kSlow) {
       Drain(it->second, absl::StrCat("it was slower than its peers in ", job));
     }
@@ -317,16 +320,18 @@ absl::StatusOr<ClusterEffects> ClusterCore::OnDrain(const std::string& id, absl:
         absl::StrCat("no worker '", id, "' is attached; `baton workers` lists them"));
   }
   ClusterEffects effects;
-  KeepDrained(id, "it was asked for");
+  KeepDrained(id, "a user asked for it");
   Lose(id, "it is drained", effects);
   Match(effects);
   return effects;
 }
 
 ClusterGrant ClusterCore::GrantOf(const std::string& job, const std::string& id,
-                                  const Worker& worker) {
+                                  const Worker& worker, const RoleNeeds& needs) {
   ClusterGrant grant{job, id, worker.roles, {}};
-  for (const std::string& role : Split(worker.roles)) grant.credits[role] = CreditsOf(worker, role);
+  for (const std::string& role : Split(worker.roles)) {
+    grant.credits[role] = CreditsOf(worker, role, needs);
+  }
   return grant;
 }
 
@@ -334,104 +339,6 @@ int ClusterCore::HeldBy(const std::string& project) const {
   return static_cast<int>(std::count_if(workers_.begin(), workers_.end(), [&](const auto& entry) {
     return !entry.second.job.empty() && ProjectId(entry.second.job) == project;
   }));
-}
-
-std::string ClusterCore::WhoHas(const std::string& roles, const std::string& job,
-                                const std::map<std::string, std::string>& features) const {
-  const std::vector<std::string> all = Split(roles);
-  int free = 0, draining = 0, elsewhere = 0;
-  std::map<std::string, int> held, lacking;  // by job; by feature
-  for (const auto& [id, worker] : workers_) {
-    if (worker.session == 0 || !PlaysAll(worker, all)) continue;
-    if (!MayWorkFor(worker, ProjectId(job))) {
-      ++elsewhere;
-    } else if (const std::string lacks = LacksFeature(worker, all, features); !lacks.empty()) {
-      ++lacking[lacks];
-    } else if (worker.draining) {
-      ++draining;
-    } else if (worker.job.empty()) {
-      ++free;
-    } else if (ProjectId(worker.job) != ProjectId(job)) {
-      ++elsewhere;
-    } else {
-      ++held[worker.job.substr(worker.job.rfind('/') + 1)];
-    }
-  }
-  std::vector<std::string> parts;
-  for (const auto& [id, count] : held) parts.push_back(absl::StrCat(count, " with job ", id));
-  if (elsewhere > 0) parts.push_back(absl::StrCat(elsewhere, " with other projects"));
-  if (free > 0) parts.push_back(absl::StrCat(free, " free"));
-  if (draining > 0) parts.push_back(absl::StrCat(draining, " drained"));
-  for (const auto& [feature, count] : lacking) {
-    parts.push_back(absl::StrCat(count, " without ", feature, FeatureRemedy(feature)));
-  }
-  return parts.empty()
-             ? absl::StrCat("none that plays ", roles, " is attached")
-             : absl::StrCat("of those that play ", roles, ": ", absl::StrJoin(parts, ", "));
-}
-
-void ClusterCore::Explain(const std::string& job, absl::Time now,
-                          v1::ExplainJobResponse* answer) const {
-  for (v1::Wait& wait : *answer->mutable_waits()) {
-    const WorkerNeed* need = needs_.Find(job);
-    if (wait.kind() != "workers" || need == nullptr) continue;
-    int wanted = 0;
-    for (const auto& [roles, missing] : need->missing) wanted += missing;
-    const auto project = projects_.find(ProjectId(job));
-    const int limit = project == projects_.end() ? 0 : project->second.max_workers();
-    if (const int held = HeldBy(ProjectId(job)); limit > 0 && std::max(0, limit - held) < wanted) {
-      wait.set_cause(absl::StrCat(wait.cause(), "; project ", ProjectId(job), " holds ", held,
-                                  " workers and may hold ", limit));
-    }
-    for (const auto& [roles, missing] : need->missing) {
-      if (missing > 0)
-        wait.set_cause(absl::StrCat(wait.cause(), "; ", WhoHas(roles, job, need->features)));
-    }
-    std::string seat;
-    if (const auto chain = ChainFor(job, *need, &seat); chain.size() > 1) {
-      wait.set_cause(absl::StrCat(wait.cause(), "; worker ", chain[0].id, " moves from ",
-                                  chain[0].roles, " to ", seat, ", and worker ", chain.back().id,
-                                  " is free"));
-      SetDuration(wait.mutable_deadline_in(), need->since + options_.reseat_after - now);
-    }
-    if (const std::vector<std::string> yields = WhoYieldsTo(job); !yields.empty()) {
-      absl::Time since = need->since;
-      for (const std::string& id : yields) {
-        wait.set_cause(absl::StrCat(wait.cause(), "; ", NameForThoseOf(ProjectId(job), id),
-                                    " cannot go on either and gives its workers back"));
-        since = std::max(since, needs_.Find(id)->since);
-      }
-      SetDuration(wait.mutable_deadline_in(), since + options_.yield_after - now);
-    }
-    // A worker that plays several roles is counted for each of them, and takes one.
-    const auto free = std::count_if(workers_.begin(), workers_.end(), [&](const auto& entry) {
-      const Worker& worker = entry.second;
-      if (worker.session == 0 || worker.draining || !worker.job.empty()) return false;
-      return std::any_of(need->missing.begin(), need->missing.end(), [&](const auto& roles) {
-        return roles.second > 0 && Fits(worker, ProjectId(job), Split(roles.first), need->features);
-      });
-    });
-    if (free > 0 && free < wanted) {
-      wait.set_cause(absl::StrCat(wait.cause(), "; ", wanted, " are needed together, and ", free,
-                                  " are free"));
-    }
-  }
-  v1::ExplainJobResponse roots;
-  for (const auto& [id, worker] : workers_) {
-    if (worker.job != job || now - worker.seen < 2 * options_.heartbeat_interval) continue;
-    v1::Wait& wait = *roots.add_waits();
-    wait.set_kind("heartbeat");
-    wait.set_subject(absl::StrCat("worker ", id));
-    wait.set_cause(worker.session == 0
-                       ? "its process to attach again; its stream is broken"
-                       : absl::StrCat("a heartbeat of its process ", worker.hello.pid(), " on ",
-                                      worker.hello.host(), ", which is attached but silent"));
-    SetDuration(wait.mutable_since(), now - worker.seen);
-    SetDuration(wait.mutable_deadline_in(), worker.lease_end - now);
-    wait.set_action("its lease ends and its work moves to another worker");
-  }
-  roots.mutable_waits()->MergeFrom(answer->waits());
-  answer->mutable_waits()->Swap(roots.mutable_waits());
 }
 
 std::vector<v1::Worker> ClusterCore::List(absl::Time now, const std::string& after,

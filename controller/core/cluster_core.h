@@ -25,6 +25,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -38,6 +39,7 @@
 #include "controller/core/conduct.h"
 #include "controller/core/need_queue.h"
 #include "controller/core/reseat.h"
+#include "controller/core/role_needs.h"
 #include "controller/core/seat_hints.h"
 
 namespace baton::controller {
@@ -54,6 +56,9 @@ struct ClusterOptions {
   /// A job that cannot go on waits so long before another one that cannot go on either gives it its
   /// workers.
   absl::Duration yield_after = absl::Seconds(60);
+  /// Options of `baton up` -> how many workers it started by them, where it started this
+  /// controller: advice then names these options. Empty: it did not.
+  std::map<std::string, int> up_workers;
 };
 
 // ---- Effects of the cluster ---------------------------------------------------------------
@@ -112,11 +117,11 @@ class ClusterCore {
   ClusterEffects OnTick(absl::Time now);
 
   /// What a job still lacks, roles of a seat -> count; replaces what it asked before. `active` jobs
-  /// have started already. `features`: role -> what a worker must promise to play it here.
+  /// have started already. `needs`: what a worker must offer in each role; a role that it does not
+  /// name is open to every worker that has a method of the role.
   ClusterEffects OnNeed(const std::string& job, int priority, int64_t order, bool active,
                         const std::map<std::string, int>& missing, absl::Time now,
-                        const SeatHints& hints = {},
-                        const std::map<std::string, std::string>& features = {});
+                        const SeatHints& hints = {}, const RoleNeeds& needs = {});
   /// A job gives a worker back. Others are granted before a silent one; after `max_silences` in a
   /// row, or when it is slow, it gets no work until its process is restarted.
   ClusterEffects OnReturn(const std::string& job, const std::string& worker, absl::Time now,
@@ -181,8 +186,8 @@ class ClusterCore {
   bool CouldFill(const std::string& job, const WorkerNeed& need,
                  const std::vector<std::string>& workers) const;
   void Yield(absl::Time now, ClusterEffects& effects);
-  void Move(const std::string& job, const std::string& seat, const std::vector<SeatedWorker>& chain,
-            ClusterEffects& effects);
+  void Move(const std::string& job, const WorkerNeed& need, const std::string& seat,
+            const std::vector<SeatedWorker>& chain, ClusterEffects& effects);
   void Match(ClusterEffects& effects);
   Supply CountSupply() const;
   int RoomOf(const std::string& project, const Supply& supply) const;
@@ -195,24 +200,28 @@ class ClusterCore {
   bool Serve(const std::string& job, Supply& supply, ClusterEffects& effects);
   int HeldBy(const std::string& project) const;
   void Lose(const std::string& id, const std::string& reason, ClusterEffects& effects);
-  /// Names jobs of `job`'s own project only: a user does not see what other projects run.
-  std::string WhoHas(const std::string& roles, const std::string& job,
-                     const std::map<std::string, std::string>& features) const;
+  struct Attendance;  // cluster_core_explain.cc
+  Attendance Attending(const std::string& roles, const std::string& job,
+                       const RoleNeeds& needs) const;
+  std::string Remedy(const std::vector<Attendance>& lacking,
+                     const std::map<std::string, int>& wanted) const;
+  void ExplainWorkers(const std::string& job, const WorkerNeed& need, absl::Time now,
+                      v1::Wait* wait) const;
   static void Drain(Worker& worker, const std::string& reason);
   void Forget(const std::string& id);
   /// Of the seat whose roles the worker has been given.
-  static ClusterGrant GrantOf(const std::string& job, const std::string& id, const Worker& worker);
-  static int CreditsOf(const Worker& worker, const std::string& role);
-  static bool Plays(const Worker& worker, const std::string& role);
+  static ClusterGrant GrantOf(const std::string& job, const std::string& id, const Worker& worker,
+                              const RoleNeeds& needs);
+  static int CreditsOf(const Worker& worker, const std::string& role, const RoleNeeds& needs);
   static bool PlaysAll(const Worker& worker, const std::vector<std::string>& roles);
   static bool MayWorkFor(const Worker& worker, const std::string& project);
-  /// The first feature that it lacks for a seat of `roles`; "": none.
-  static std::string LacksFeature(const Worker& worker, const std::vector<std::string>& roles,
-                                  const std::map<std::string, std::string>& features);
+  /// The first thing that it does not offer for a seat of `roles`, and in which role.
+  static std::pair<std::string, MissingOffer> Missing(const Worker& worker,
+                                                      const std::vector<std::string>& roles,
+                                                      const RoleNeeds& needs);
   /// It may be granted a seat of `roles` to a job of `project`.
   static bool Fits(const Worker& worker, const std::string& project,
-                   const std::vector<std::string>& roles,
-                   const std::map<std::string, std::string>& features);
+                   const std::vector<std::string>& roles, const RoleNeeds& needs);
 
   const uint64_t epoch_;
   const ClusterOptions options_;

@@ -25,9 +25,9 @@ struct ClusterCore::Supply {
   std::vector<std::string> free;    // workers
   bool bound = false;               // one of them works for one project alone
   std::map<std::string, int> held;  // workers, by project
-  /// Of `free`, by project (where it makes a difference), features and roles of a seat; filled when
+  /// Of `free`, by project (where it makes a difference), needs and roles of a seat; filled when
   /// asked.
-  std::map<std::tuple<std::string, std::map<std::string, std::string>, std::string>, int> free_with;
+  std::map<std::tuple<std::string, RoleNeeds, std::string>, int> free_with;
 };
 
 // Where the first job of a line stands among the first ones of all lines.
@@ -75,13 +75,13 @@ double ClusterCore::ShareOf(const std::string& project, const Supply& supply) co
 int ClusterCore::FreeWith(const std::string& project, const NeedQueue::Line& line,
                           const std::string& roles, Supply& supply) {
   const auto [there, unknown] =
-      supply.free_with.try_emplace({supply.bound ? project : "", line.features, roles}, 0);
+      supply.free_with.try_emplace({supply.bound ? project : "", line.needs, roles}, 0);
   if (!unknown) return there->second;
   examined_ += static_cast<int64_t>(supply.free.size());
   const std::vector<std::string> all = RolesOfSeat(roles);
   there->second = static_cast<int>(std::count_if(
       supply.free.begin(), supply.free.end(),
-      [&](const std::string& id) { return Fits(workers_.at(id), project, all, line.features); }));
+      [&](const std::string& id) { return Fits(workers_.at(id), project, all, line.needs); }));
   return there->second;
 }
 
@@ -139,7 +139,7 @@ bool ClusterCore::Serve(const std::string& job, Supply& supply, ClusterEffects& 
     examined_ += static_cast<int64_t>(supply.free.size());
     for (const std::string& id : supply.free) {
       const Worker& worker = workers_.at(id);
-      if (taken.count(id) > 0 || !Fits(worker, ProjectId(job), all, need.features)) continue;
+      if (taken.count(id) > 0 || !Fits(worker, ProjectId(job), all, need.needs)) continue;
       candidates.emplace_back(worker.silences, worker.hello.methods_size(), id);
     }
     std::sort(candidates.begin(), candidates.end());
@@ -156,7 +156,7 @@ bool ClusterCore::Serve(const std::string& job, Supply& supply, ClusterEffects& 
     worker.job = job;
     worker.roles = roles;
     --need.missing[roles];
-    effects.push_back(GrantOf(job, id, worker));
+    effects.push_back(GrantOf(job, id, worker, need.needs));
   }
   supply.held[ProjectId(job)] += static_cast<int>(chosen.size());
   supply.free.erase(std::remove_if(supply.free.begin(), supply.free.end(),

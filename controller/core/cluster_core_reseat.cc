@@ -24,7 +24,7 @@ std::vector<SeatedWorker> ClusterCore::ChainFor(const std::string& job, const Wo
     workers.push_back({id, worker.roles});
   }
   const auto plays = [&](const std::string& id, const std::string& roles) {
-    return Fits(workers_.at(id), ProjectId(job), absl::StrSplit(roles, '+'), need.features);
+    return Fits(workers_.at(id), ProjectId(job), absl::StrSplit(roles, '+'), need.needs);
   };
   for (const std::string& roles : need.hints.blocking) {
     const auto missing = need.missing.find(roles);
@@ -50,7 +50,7 @@ void ClusterCore::Reseat(absl::Time now, ClusterEffects& effects) {
     std::string seat;
     const std::vector<SeatedWorker> chain = ChainFor(job, need, &seat);
     if (chain.empty()) continue;
-    Move(job, seat, chain, effects);
+    Move(job, need, seat, chain, effects);
     need.since = now;
     --need.missing[seat];
     const bool complete = std::all_of(need.missing.begin(), need.missing.end(),
@@ -63,7 +63,7 @@ void ClusterCore::Reseat(absl::Time now, ClusterEffects& effects) {
   }
 }
 
-void ClusterCore::Move(const std::string& job, const std::string& seat,
+void ClusterCore::Move(const std::string& job, const WorkerNeed& need, const std::string& seat,
                        const std::vector<SeatedWorker>& chain, ClusterEffects& effects) {
   for (const SeatedWorker& worker : chain) {  // all seats are free before one is taken
     if (worker.roles.empty()) continue;
@@ -78,7 +78,7 @@ void ClusterCore::Move(const std::string& job, const std::string& seat,
     Worker& worker = workers_.at(moving.id);
     worker.job = job;
     worker.roles = roles;
-    effects.push_back(GrantOf(job, moving.id, worker));
+    effects.push_back(GrantOf(job, moving.id, worker, need.needs));
     roles = moving.roles;
   }
 }
@@ -88,7 +88,7 @@ bool ClusterCore::CouldFill(const std::string& job, const WorkerNeed& need,
   std::vector<SeatedWorker> seated;  // a seat after the other, moving those that sit already
   for (const std::string& id : workers) seated.push_back({id, ""});
   const auto plays = [&](const std::string& id, const std::string& roles) {
-    return Fits(workers_.at(id), ProjectId(job), absl::StrSplit(roles, '+'), need.features);
+    return Fits(workers_.at(id), ProjectId(job), absl::StrSplit(roles, '+'), need.needs);
   };
   for (const std::string& roles : need.hints.blocking) {
     const auto missing = need.missing.find(roles);

@@ -97,7 +97,8 @@ TEST_F(ClusterCoreTest, AnotherProcessOfTheSameNameIsALoss) {
   core_.OnHello(1, HelloOf("a", "actor", "first"), now_);
   core_.OnClosed(1, now_);
   const auto effects = core_.OnHello(2, HelloOf("a", "actor", "second"), now_);
-  EXPECT_EQ(Of<ClusterLost>(effects).size(), 1u);
+  ASSERT_EQ(Of<ClusterLost>(effects).size(), 1u);
+  EXPECT_EQ(Of<ClusterLost>(effects)[0].reason, "its process was restarted");
   EXPECT_TRUE(Of<ClusterBack>(effects).empty());
 }
 
@@ -150,6 +151,20 @@ TEST_F(ClusterCoreTest, AfterARestartHeldWorkersAreExpectedForOneLease) {
   EXPECT_EQ(Of<ClusterLost>(core_.OnTick(now_ + absl::Seconds(11))).size(), 2u);
 }
 
+// The controller was restarted too, and knows the worker's name alone.
+TEST_F(ClusterCoreTest, AProcessThatComesBackWithoutItsRoleIsALossAndSaysWhy) {
+  core_.Expect("j", "a", "actor", now_);
+  core_.Expect("j", "b", "actor", now_);
+  const auto anew = Of<ClusterLost>(core_.OnHello(1, HelloOf("a", "actor"), now_));
+  ASSERT_THAT(anew, SizeIs(1));
+  EXPECT_EQ(anew[0].reason, "its process was restarted");
+  v1::Hello same = HelloOf("b", "actor");
+  same.set_epoch_seen(2);
+  const auto fenced = Of<ClusterLost>(core_.OnHello(2, same, now_));
+  ASSERT_THAT(fenced, SizeIs(1));
+  EXPECT_EQ(fenced[0].reason, "it gave up its role while it was cut off");
+}
+
 TEST_F(ClusterCoreTest, ADrainedWorkerLosesItsJobAndGetsNoOther) {
   core_.OnHello(1, HelloOf("a", "actor"), now_);
   core_.OnNeed("j", 0, 1, false, {{"actor", 1}}, now_);
@@ -171,7 +186,7 @@ TEST_F(ClusterCoreTest, ADrainOutlivesStreamLeaseAndProcess) {
   core_.OnTick(now_);
   ASSERT_EQ(core_.List(now_).size(), 1u);
   EXPECT_EQ(core_.List(now_)[0].state(), v1::Worker::STATE_DRAINING);
-  EXPECT_EQ(core_.List(now_)[0].drain_reason(), "it was asked for");
+  EXPECT_EQ(core_.List(now_)[0].drain_reason(), "a user asked for it");
   core_.OnTick(now_ + absl::Hours(1));
   EXPECT_TRUE(Of<ClusterGrant>(core_.OnHello(3, HelloOf("a", "actor", "second"), now_)).empty());
   auto effects = core_.OnUndrain("a");
@@ -181,12 +196,12 @@ TEST_F(ClusterCoreTest, ADrainOutlivesStreamLeaseAndProcess) {
 }
 
 TEST_F(ClusterCoreTest, ADrainThatWasKeptHoldsBeforeTheWorkerIsBack) {
-  core_.KeepDrained("a", "it was asked for");
+  core_.KeepDrained("a", "a user asked for it");
   core_.OnNeed("j", 0, 1, false, {{"actor", 1}}, now_);
   EXPECT_TRUE(core_.OnTick(now_ + absl::Hours(1)).empty());
   EXPECT_TRUE(Of<ClusterGrant>(core_.OnHello(1, HelloOf("a", "actor"), now_)).empty());
   EXPECT_EQ(Of<ClusterGrant>(*core_.OnUndrain("a")).size(), 1u);
-  core_.KeepDrained("b", "it was asked for");
+  core_.KeepDrained("b", "a user asked for it");
   EXPECT_TRUE(core_.OnUndrain("b").ok());
   EXPECT_FALSE(core_.Knows("b"));
   EXPECT_EQ(core_.OnUndrain("b").status().code(), absl::StatusCode::kNotFound);
@@ -297,7 +312,7 @@ TEST_F(ClusterCoreTest, WhyTellsThatVersatileWorkersAreTooFewTogether) {
     core_.Explain("j", now_, &why);
     return why.waits(0).cause();
   };
-  EXPECT_THAT(cause(2), ::testing::HasSubstr("of those that play critic: 2 free"));
+  EXPECT_THAT(cause(2), HasSubstr("2 workers of role critic are attached: 2 are free"));
   EXPECT_THAT(cause(2), ::testing::HasSubstr("; 3 are needed together, and 2 are free"));
 }
 
@@ -312,7 +327,8 @@ TEST_F(ClusterCoreTest, WhyNamesNoJobOfAnotherProject) {
   why.add_waits()->set_kind("workers");
   core_.Explain("projects/a/jobs/next", now_, &why);
   EXPECT_EQ(why.waits(0).cause(),
-            "; of those that play rollout: 1 with job mine, 2 with other projects");
+            "1 rollout worker to attach or to become free; 3 workers of role rollout are attached: "
+            "job mine has 1, other projects have 2");
 }
 
 TEST_F(ClusterCoreTest, ASeatGoesToAWorkerThatPlaysAllItsRoles) {
@@ -350,21 +366,30 @@ TEST_F(ClusterCoreTest, SeatsOfManyRolesAreServedFirst) {
   }
 }
 
-std::string CauseOf(const ClusterCore& core, const std::string& job, absl::Time now) {
+v1::Wait WaitOf(const ClusterCore& core, const std::string& job, absl::Time now) {
   v1::ExplainJobResponse answer;
   answer.add_waits()->set_kind("workers");
   core.Explain(job, now, &answer);
-  return answer.waits(0).cause();
+  return answer.waits(0);
+}
+std::string CauseOf(const ClusterCore& core, const std::string& job, absl::Time now) {
+  return WaitOf(core, job, now).cause();
+}
+
+RoleNeeds NeedOfReward(const std::set<std::string>& methods,
+                       const std::set<std::string>& features = {}) {
+  return {{"reward", {methods, methods, features}}};
 }
 
 TEST_F(ClusterCoreTest, AJobWithACommandGetsOnlyWorkersThatRunCommands) {
-  const std::map<std::string, std::string> features = {{"reward", "reward_command"}};
+  const RoleNeeds needs = NeedOfReward({"compute_reward"}, {"reward_command"});
   const std::string job = "projects/a/jobs/j";
   core_.OnHello(1, HelloOf("plain", "reward"), now_);
-  EXPECT_THAT(Of<ClusterGrant>(core_.OnNeed(job, 0, 1, false, {{"reward", 1}}, now_, {}, features)),
+  EXPECT_THAT(Of<ClusterGrant>(core_.OnNeed(job, 0, 1, false, {{"reward", 1}}, now_, {}, needs)),
               IsEmpty());
   EXPECT_THAT(CauseOf(core_, job, now_),
-              AllOf(HasSubstr("1 without reward_command"), HasSubstr("--allow-commands")));
+              HasSubstr("no attached worker of role reward runs the command of spec.reward"));
+  EXPECT_THAT(WaitOf(core_, job, now_).action(), HasSubstr("--allow-commands"));
   // Others are served meanwhile, by the same worker.
   EXPECT_THAT(
       Of<ClusterGrant>(core_.OnNeed("projects/a/jobs/k", 0, 2, false, {{"reward", 1}}, now_)),
@@ -377,10 +402,115 @@ TEST_F(ClusterCoreTest, AJobWithACommandGetsOnlyWorkersThatRunCommands) {
   EXPECT_EQ(grants[0].job, job);
 }
 
+/// A user's own reward worker: one method, and less credit for it than for another.
+v1::Hello BrevityWorker(const std::string& id) {
+  v1::Hello hello = HelloOf(id, "reward");
+  hello.mutable_methods(0)->set_method("compute_brevity");
+  hello.mutable_methods(0)->set_credits(3);
+  *hello.add_methods() = hello.methods(0);
+  hello.mutable_methods(1)->set_method("compute_length");
+  hello.mutable_methods(1)->set_credits(9);
+  return hello;
+}
+
+TEST_F(ClusterCoreTest, EachJobGetsTheWorkerThatOffersItsMethod) {
+  const RoleNeeds rules = NeedOfReward({"compute_reward"}),
+                  brevity = NeedOfReward({"compute_brevity"});
+  core_.OnNeed("wants-rules", 0, 1, false, {{"reward", 1}}, now_, {}, rules);
+  core_.OnNeed("wants-brevity", 0, 2, false, {{"reward", 1}}, now_, {}, brevity);
+  auto grants = Of<ClusterGrant>(core_.OnHello(1, BrevityWorker("b"), now_));
+  ASSERT_THAT(grants, SizeIs(1));
+  EXPECT_EQ(grants[0].job, "wants-brevity");
+  EXPECT_EQ(grants[0].credits.at("reward"), 3);  // of the method that the job calls
+  EXPECT_EQ(CauseOf(core_, "wants-rules", now_),
+            "1 reward worker to attach or to become free; no attached worker of role reward offers "
+            "method compute_reward");
+  grants = Of<ClusterGrant>(core_.OnHello(2, HelloOf("own", "reward"), now_));
+  ASSERT_THAT(grants, SizeIs(1));
+  EXPECT_EQ(grants[0].job, "wants-rules");
+  core_.OnNeed("wants-brevity-too", 0, 3, false, {{"reward", 1}}, now_, {}, brevity);
+  EXPECT_EQ(CauseOf(core_, "wants-brevity-too", now_),
+            "1 reward worker to attach or to become free; 2 workers of role reward are attached: "
+            "job wants-brevity has 1, 1 does not offer method compute_brevity");
+}
+
+// A worker of another project counts as an offer: otherwise `why` would advise a wrong remedy.
+TEST_F(ClusterCoreTest, WhatAnotherProjectsWorkerOffersIsOffered) {
+  const RoleNeeds brevity = NeedOfReward({"compute_brevity"});
+  core_.OnNeed("projects/b/jobs/j", 0, 1, false, {{"reward", 1}}, now_, {}, brevity);
+  ASSERT_THAT(Of<ClusterGrant>(core_.OnHello(1, BrevityWorker("b"), now_)), SizeIs(1));
+  core_.OnHello(2, HelloOf("own", "reward"), now_);
+  core_.OnNeed("projects/a/jobs/j", 0, 2, false, {{"reward", 1}}, now_, {}, brevity);
+  EXPECT_EQ(CauseOf(core_, "projects/a/jobs/j", now_),
+            "1 reward worker to attach or to become free; 2 workers of role reward are attached: "
+            "other projects have 1, 1 does not offer method compute_brevity");
+}
+
+// A seat of several roles asks for the methods of each of them.
+TEST_F(ClusterCoreTest, ASharedSeatNeedsTheMethodsOfAllItsRoles) {
+  const RoleNeeds needs = {{"actor", {{"update"}, {}, {}}},
+                           {"critic", {{"compute_values"}, {}, {}}}};
+  v1::Hello lacks = HelloOf("lacks", "actor");
+  *lacks.add_methods() = lacks.methods(0);
+  lacks.mutable_methods(1)->set_role("critic");  // and method update, no other
+  core_.OnHello(1, lacks, now_);
+  core_.OnNeed("j", 0, 1, false, {{"actor+critic", 1}}, now_, {}, needs);
+  EXPECT_THAT(CauseOf(core_, "j", now_),
+              HasSubstr("no attached worker of role critic offers method compute_values"));
+  v1::Hello has = lacks;
+  has.set_worker_id("has");
+  has.mutable_methods(1)->set_method("compute_values");
+  const auto grants = Of<ClusterGrant>(core_.OnHello(2, has, now_));
+  ASSERT_THAT(grants, SizeIs(1));
+  EXPECT_EQ(grants[0].worker, "has");
+}
+
+TEST_F(ClusterCoreTest, WhySaysHowToHaveMoreWorkers) {
+  core_.OnHello(1, HelloOf("actor-0", "actor"), now_);
+  core_.OnHello(2, HelloOf("rollout-0", "rollout"), now_);
+  core_.OnNeed("first", 0, 1, false, {{"actor", 1}}, now_);
+  core_.OnNeed("second", 0, 2, false, {{"actor", 2}, {"rollout", 1}}, now_);
+  const v1::Wait wait = WaitOf(core_, "second", now_);
+  EXPECT_EQ(wait.cause(),
+            "2 actor workers to attach or to become free; 1 worker of role actor is attached: job "
+            "first has it");
+  EXPECT_EQ(
+      wait.action(),
+      "it starts as soon as these workers are there; start more with `baton-worker --roles actor`");
+  core_.OnNeed("both", 0, 4, false, {{"actor", 1}, {"critic", 1}}, now_);
+  EXPECT_THAT(
+      WaitOf(core_, "both", now_).action(),
+      HasSubstr("start more with `baton-worker --roles actor`, `baton-worker --roles critic`"));
+  core_.OnNeed("graph", 0, 3, false, {{"median", 1}}, now_);
+  EXPECT_EQ(
+      WaitOf(core_, "graph", now_).action(),
+      "it starts as soon as these workers are there; start the worker that plays role median");
+}
+
+TEST(ClusterOfUpTest, WhyNamesTheOptionsOfUp) {
+  ClusterOptions options;
+  options.up_workers = {
+      {"trainers", 1}, {"rollouts", 2}, {"rewards", 1}, {"scorers", 2}, {"workers", 0}};
+  ClusterCore core(1, options);
+  const absl::Time now = absl::UnixEpoch();
+  core.OnHello(1, HelloOf("actor-0", "actor"), now);
+  core.OnNeed("first", 0, 1, false, {{"actor", 1}}, now);
+  core.OnNeed("second", 0, 2, false, {{"actor", 1}}, now);
+  EXPECT_EQ(
+      WaitOf(core, "second", now).action(),
+      "it starts as soon as these workers are there; start more: `baton down`, then `baton up "
+      "--trainers 2`; all jobs then go on");
+  core.OnNeed("critics", 0, 3, false, {{"critic", 3}, {"reference", 1}, {"actor", 1}}, now);
+  EXPECT_THAT(WaitOf(core, "critics", now).action(),
+              HasSubstr("`baton up --scorers 6 --trainers 2`"));
+  core.OnNeed("pool", 0, 4, false, {{"actor+rollout", 2}}, now);
+  EXPECT_THAT(WaitOf(core, "pool", now).action(), HasSubstr("`baton up --workers 2`"));
+}
+
 TEST_F(ClusterCoreTest, AWorkerOfAProjectGetsItsJobsAlone) {
   core_.OnNeed("projects/b/jobs/j", 9, 1, false, {{"rollout", 1}}, now_);
   EXPECT_THAT(Of<ClusterGrant>(core_.OnHello(1, HelloOf("r", "rollout"), now_, "a")), IsEmpty());
-  EXPECT_THAT(CauseOf(core_, "projects/b/jobs/j", now_), HasSubstr("1 with other projects"));
+  EXPECT_THAT(CauseOf(core_, "projects/b/jobs/j", now_), HasSubstr("other projects have 1"));
   EXPECT_EQ(core_.FindMethod("rollout", "generate", "b"), "");
   EXPECT_EQ(core_.FindMethod("rollout", "generate", "a"), "r");
   EXPECT_EQ(core_.List(now_)[0].project(), "a");

@@ -76,6 +76,8 @@ struct BatchBuilt {
   uint64_t incarnation = 0;
   uint32_t size = 0;    ///< Trajectories left after filters.
   uint32_t groups = 0;  ///< Prompt groups left after filters.
+  /// Of the responses left after filters, by id: BatchEntry.column_hashes.
+  std::map<uint64_t, std::vector<uint64_t>> column_hashes;
   std::map<std::string, double> metrics;
   std::map<std::string, double> algorithm;  ///< BuildBatch::algorithm after this step.
 };
@@ -89,6 +91,12 @@ struct CheckpointCommitted {
   absl::Status status;
   uint64_t incarnation = 0;
   v1::Checkpoint checkpoint;
+};
+/// What keeps a worker from its work in a role, as it says; empty: it is over.
+struct RoleTroubled {
+  std::string worker;
+  std::string role;
+  std::string message;
 };
 struct CancelRequested {};
 struct PauseRequested {};
@@ -107,7 +115,7 @@ struct TimeLost {
 using Event =
     std::variant<WorkerGranted, WorkerLost, WorkerBack, DataLoaded, TaskProgressed, TaskDone,
                  BatchBuilt, CheckpointCommitted, CancelRequested, PauseRequested, ResumeRequested,
-                 YieldRequested, Tick, TimeLost, PayloadLost>;
+                 YieldRequested, Tick, TimeLost, PayloadLost, RoleTroubled>;
 
 // ---- Effects ------------------------------------------------------------------------------
 
@@ -159,6 +167,15 @@ struct DropTrajectories {
   uint64_t begin = 0;
   uint64_t end = 0;
   uint32_t before_file = 0;
+};
+/// The updates that leave with this turn consume the batch.
+struct PutBatch {
+  store::v1::BatchRow row;
+};
+/// Forgets the rows of the batches of steps [begin, end).
+struct DropBatches {
+  int64_t begin = 0;
+  int64_t end = 0;
 };
 /// Payloads in memory that are not needed any more.
 struct DropPayloads {
@@ -214,10 +231,10 @@ struct ReturnWorker {
 /// The job ended or rests: the queue forgets what it asked for.
 struct LeaveQueue {};
 
-using Effect =
-    std::variant<StartTask, StopTask, AckResult, PutJob, PutTrajectory, DropTrajectories,
-                 DropPayloads, EmitEvent, PutMetrics, LoadData, BuildBatch, CommitCheckpoint,
-                 PutCheckpoint, DeleteCheckpoint, NeedWorkers, ReturnWorker, LeaveQueue>;
+using Effect = std::variant<StartTask, StopTask, AckResult, PutJob, PutTrajectory, DropTrajectories,
+                            PutBatch, DropBatches, DropPayloads, EmitEvent, PutMetrics, LoadData,
+                            BuildBatch, CommitCheckpoint, PutCheckpoint, DeleteCheckpoint,
+                            NeedWorkers, ReturnWorker, LeaveQueue>;
 using Effects = std::vector<Effect>;
 
 }  // namespace baton::controller

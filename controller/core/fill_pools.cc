@@ -25,7 +25,8 @@ v1::FieldViolation Violation(const std::string& field, const std::string& descri
 
 bool HasModel(const std::string& role) {
   static const auto* const roles = new std::set<std::string>{
-      "actor", "critic", "cost_critic", "reference", "reward_model", "cost", "judge"};
+      roles::kActor,       roles::kCritic, roles::kCostCritic, roles::kReference,
+      roles::kRewardModel, roles::kCost,   roles::kJudge};
   return roles->count(role) > 0;
 }
 
@@ -35,10 +36,10 @@ std::vector<v1::PoolSpec> PoolsOfName(const std::string& name,
   std::map<int, v1::PoolSpec> pools;
   int next = 1;
   for (const std::string& role : roles) {
-    const bool policy = role == "rollout" || role == "actor";
+    const bool policy = role == roles::kRollout || role == roles::kActor;
     if (!policy && !HasModel(role)) continue;
     const int at = name == "colocate" || policy ? 0
-                   : name == "split"            ? (role == "reference" ? 0 : 1)
+                   : name == "split"            ? (role == roles::kReference ? 0 : 1)
                                                 : next++;
     pools[at].add_roles(role);
   }
@@ -78,22 +79,22 @@ class PoolFiller {
     v1::PoolSpec* of_actor = nullptr;
     for (v1::PoolSpec& pool : *pools) {
       for (const std::string& role : pool.roles()) {
-        if (role == "rollout") return;
-        if (role == "actor") of_actor = &pool;
+        if (role == roles::kRollout) return;
+        if (role == roles::kActor) of_actor = &pool;
       }
     }
-    if (of_actor != nullptr) of_actor->add_roles("rollout");
+    if (of_actor != nullptr) of_actor->add_roles(roles::kRollout);
   }
 
   // What the user says of a role's number of workers; none: nothing.
   std::optional<int> GivenWorkers(const std::string& role, std::string* field) const {
     const v1::ResourcesSpec& resources = given_.resources();
-    if (role == "rollout" || role == "reward") {
+    if (role == roles::kRollout || role == roles::kReward) {
       *field = absl::StrCat("resources.", role, "_workers");
-      const bool has =
-          role == "rollout" ? resources.has_rollout_workers() : resources.has_reward_workers();
+      const bool has = role == roles::kRollout ? resources.has_rollout_workers()
+                                               : resources.has_reward_workers();
       if (!has) return std::nullopt;
-      return role == "rollout" ? resources.rollout_workers() : resources.reward_workers();
+      return role == roles::kRollout ? resources.rollout_workers() : resources.reward_workers();
     }
     const v1::ScoringModelSpec* scoring = ScoringModelOf(given_, role);
     if (scoring != nullptr && scoring->has_parallel()) {
@@ -109,9 +110,9 @@ class PoolFiller {
   void SetWorkers(const std::string& role, int workers) {
     v1::ResourcesSpec* resources = effective_->mutable_resources();
     counted_.insert(role);
-    if (role == "rollout") {
+    if (role == roles::kRollout) {
       resources->set_rollout_workers(std::min(workers, kMostRollouts));
-    } else if (role == "reward") {
+    } else if (role == roles::kReward) {
       resources->set_reward_workers(std::min(workers, kMostWorkers));
     } else if (v1::ScoringModelSpec* scoring = MutableScoringModelOf(effective_, role)) {
       scoring->mutable_parallel()->set_tp(1);
@@ -150,7 +151,7 @@ class PoolFiller {
         v1::ParallelSpec* parallel = MutableTrainingOf(effective_, role)->mutable_parallel();
         parallel->set_tp(tp);
         parallel->set_dp(dp);
-        if (role == "actor" && layout.has_generation_tp()) TakeGenerationTp(field, layout);
+        if (role == roles::kActor && layout.has_generation_tp()) TakeGenerationTp(field, layout);
         continue;
       }
       v1::ScoringModelSpec* scoring = MutableScoringModelOf(effective_, role);
@@ -184,7 +185,7 @@ class PoolFiller {
 
   // Rollouts on the actor's ranks.
   void CountRollouts() {
-    const int ranks = WorkersOf(*effective_, dataflow_).at("rollout");
+    const int ranks = WorkersOf(*effective_, dataflow_).at(roles::kRollout);
     const v1::ResourcesSpec& given = given_.resources();
     if (given.has_rollout_workers() && given.rollout_workers() != ranks) {
       Fail(
@@ -192,10 +193,10 @@ class PoolFiller {
           absl::StrCat("is ", given.rollout_workers(), ", but actor and rollouts share a pool, so ",
                        "they are replicas of the actor's ranks (", ranks, "); remove it"));
     }
-    SetWorkers("rollout", ranks);
+    SetWorkers(roles::kRollout, ranks);
     const auto& pools = effective_->resources().pools();
     for (int i = 0; i < pools.size(); ++i) {
-      const auto layout = pools.Get(i).layouts().find("rollout");
+      const auto layout = pools.Get(i).layouts().find(roles::kRollout);
       if (layout == pools.Get(i).layouts().end() || std::max(layout->second.dp(), 1) == ranks) {
         continue;
       }
@@ -211,11 +212,10 @@ class PoolFiller {
     for (const auto& [role, layout] : layouts) {
       const int ranks = std::max(layout.tp(), 1) * std::max(layout.dp(), 1);
       if (pool.has_devices() || ranks == devices) continue;  // CheckPlacement compares devices
-      Fail(
-          absl::StrCat(PathOf(index), ".layouts.", role),
-          absl::StrCat(ranks, ranks == 1 ? " rank does" : " ranks do", " not span the pool, which ",
-                       largest, " makes ", devices, " workers large; give ", role, " as many, or ",
-                       "say its number outside of layouts"));
+      Fail(absl::StrCat(PathOf(index), ".layouts.", role),
+           absl::StrCat(ranks, ranks == 1 ? " rank does" : " ranks do",
+                        " not fill the pool, which has ", devices, " workers because of ", largest,
+                        "; give ", role, " as many, or ", "set its number outside of layouts"));
     }
   }
 
@@ -267,7 +267,8 @@ class PoolFiller {
     layout.set_tp(shape.tp);
     layout.set_dp(shape.dp);
     const auto& roles = pool->roles();
-    if (role == "actor" && std::find(roles.begin(), roles.end(), "rollout") != roles.end()) {
+    if (role == roles::kActor &&
+        std::find(roles.begin(), roles.end(), roles::kRollout) != roles.end()) {
       layout.set_generation_tp(GenerationTp(*effective_));
     }
   }
@@ -297,7 +298,7 @@ void FillPools(const v1::JobSpec& given, const v1::Dataflow& dataflow, v1::JobSp
 
 void CheckGenerationTp(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
                        std::vector<v1::FieldViolation>* violations) {
-  const int size = GenerationTp(effective), tp = ShapeOf(effective, "actor").tp;
+  const int size = GenerationTp(effective), tp = ShapeOf(effective, roles::kActor).tp;
   if (size == 1) return;
   std::string problem;
   if (!IsHybrid(effective, dataflow)) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <random>
 
+#include "controller/core/earlier_release.h"
 #include "controller/core/pools.h"
 #include "controller/core/presets.h"
 #include "controller/core/roles.h"
@@ -189,9 +190,9 @@ TEST(FillPools, ALayoutSpansItsPool) {
       Problems(spec),
       ElementsAre(Pair(field + "rollout", "the rollouts are the actor's ranks (4); remove it"),
                   Pair(field + "critic",
-                       "3 ranks do not span the pool, which actor makes 4 workers large; give "
-                       "critic as many, or say its number outside of layouts"),
-                  Pair(field + "rollout", HasSubstr("2 ranks do not span the pool"))));
+                       "3 ranks do not fill the pool, which has 4 workers because of actor; give "
+                       "critic as many, or set its number outside of layouts"),
+                  Pair(field + "rollout", HasSubstr("2 ranks do not fill the pool"))));
   layouts["critic"].set_dp(4);
   layouts["rollout"].set_dp(4);
   EXPECT_THAT(Problems(spec), IsEmpty());

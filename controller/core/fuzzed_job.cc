@@ -97,10 +97,13 @@ void FuzzedJob::Start(absl::Time now) {
 }
 
 void FuzzedJob::Send(const Event& event, absl::Time now) {
-  const bool ended = IsTerminal(core_->state());
   const v1::Job::State before = core_->state();
+  // The user alone makes a job go on that FAILED or was CANCELLED.
+  const bool resumed =
+      before != v1::Job::STATE_SUCCEEDED && std::holds_alternative<ResumeRequested>(event);
   Apply(core_->Handle(event, now), now);
-  Require(!ended || core_->state() == before, "what has ended stays as it is");
+  Require(!IsTerminal(before) || core_->state() == before || resumed,
+          "what has ended stays as it is");
 }
 
 void FuzzedJob::Restart(uint64_t epoch, absl::Time now) {
@@ -139,6 +142,12 @@ void FuzzedJob::See(const Effect& effect) {
   } else if (const auto* drop = std::get_if<DropTrajectories>(&effect)) {
     Require(drop->begin <= drop->end, "rows that are dropped are a range");
     rows_.erase(rows_.lower_bound(drop->begin), rows_.lower_bound(drop->end));
+  } else if (const auto* batch = std::get_if<PutBatch>(&effect)) {
+    // A batch that filters left nothing of is consumed at once.
+    const int64_t ahead = batch->row.step() - core_->step();
+    Require(ahead == 1 || ahead == 0, "a batch is of the step in progress");
+  } else if (const auto* drop = std::get_if<DropBatches>(&effect)) {
+    Require(drop->begin < drop->end, "batches that are dropped are a range");
   } else if (const auto* emit = std::get_if<EmitEvent>(&effect)) {
     if (!emit->kept) return;
     Require(emit->event.revision() == revision_ + 1, "revisions have no holes");
@@ -248,6 +257,7 @@ TaskRef FuzzedJob::SomeRef() {
         break;
       case 4:
         ref.incarnation = input_->ConsumeIntegral<uint64_t>();
+        ref.birth = input_->ConsumeIntegral<uint64_t>();
         break;
       case 5:
         ref.kind = static_cast<TaskKind>(input_->ConsumeIntegralInRange(1, 10));
@@ -264,6 +274,11 @@ TaskRef FuzzedJob::SomeRef() {
   ref.attempt = input_->ConsumeIntegralInRange<uint32_t>(0, 2);
   ref.step = core_->step();
   ref.incarnation = core_->incarnation();
+  if (IsTrajectoryTask(ref.kind)) {
+    ref.step = 0;
+    ref.incarnation = 0;
+    ref.birth = input_->ConsumeIntegralInRange<uint64_t>(0, 40);
+  }
   return ref;
 }
 
@@ -412,6 +427,10 @@ void FuzzedJob::Happen(absl::Time now) {
       if (queue_) return Send(Answer(), now);
       return HappenToQueue(now);
     case 10:
+      if (input_->ConsumeIntegralInRange(0, 3) == 0) {
+        return Send(RoleTroubled{SomeWorker(), "reward", input_->ConsumeBool() ? "fuzzed" : ""},
+                    now);
+      }
       return Send(TaskProgressed{SomeWorker(), SomeRef(), input_->ConsumeIntegral<uint32_t>()},
                   now);
     case 11:

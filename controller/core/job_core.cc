@@ -1,12 +1,26 @@
 #include "controller/core/job_core.h"
 
+#include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/base/mutant.h"
 
 namespace baton::controller {
 
 using Job = v1::Job;
+
+namespace {
+
+void EmitState(const Job& job, EffectSink& out) {
+  v1::JobEvent event;
+  event.set_type("state");
+  event.set_state(job.state());
+  event.set_message(job.error().message());
+  out.Emit(std::move(event));
+}
+
+}  // namespace
 
 std::shared_ptr<const Job> TakeSubmitted(Job* job) {
   auto out = std::make_shared<Job>();
@@ -22,108 +36,76 @@ std::shared_ptr<const Job> TakeSubmitted(Job* job) {
 JobCore::JobCore(v1::Job job, int64_t submit_order, const JobCoreOptions& options)
     : options_(options),
       submitted_(TakeSubmitted(&job)),
-      graph_(submitted_->dataflow()),
+      scheduler_(submitted_, options),
+      groups_(spec(), dataflow()),
+      pools_(spec(), dataflow()),
+      milestones_(submitted_, spec().trainer().total_training_steps()),
+      slots_(spec(), dataflow(), options),
       job_(std::move(job)),
-      submit_order_(submit_order),
-      rollout_pace_(options.pace) {
+      submit_order_(submit_order) {
   job_.set_state(Job::STATE_QUEUED);
   job_.set_total_steps(spec().trainer().total_training_steps());
-  roster_ = Roster(spec(), dataflow());
-  MakeGroups();
 }
 
 Effects JobCore::Start(absl::Time now) {
-  now_ = now;
-  queued_since_ = phase_since_ = releasing_since_ = now;
-  for (Slot& slot : roster_.slots()) slot.since = now;
-  if (Commanded(TaskKind::kSaveCheckpoint)) {
+  out_.Begin(now);
+  milestones_.Count(/*works=*/false, now);  // the controller was away: the job held no workers
+  queued_since_ = phase_since_ = now;
+  slots_.Begin(now);
+  if (groups_.Commanded(TaskKind::kSaveCheckpoint)) {
     // What a rank wrote is known no more: those that were done with it save again.
-    for (Group& group : groups_) {
+    for (const Group& group : groups_.all()) {
       if (group.trains && !group.command.has_value()) {
         IssueCommand(TaskKind::kSaveCheckpoint, group);
       }
     }
   }
-  if (!restored_ || job_.revision() == 0) {  // new, if from a checkpoint
-    EmitState();
-    for (const v1::Checkpoint& checkpoint : checkpoints_) Do(PutCheckpoint{checkpoint});
-    Do(PutJob{});
+  if (!restored_ || out_.revision() == 0) {  // new, if from a checkpoint
+    EmitState(job_, out_);
+    for (const v1::Checkpoint& checkpoint : checkpoints()) out_.Do(PutCheckpoint{checkpoint});
+    out_.Do(PutJob{});
   }
-  if (state() == Job::STATE_QUEUED) AskForWorkers();
+  if (state() == Job::STATE_QUEUED) slots_.Ask(groups_, out_);
   if (IsActive(state())) {
-    if (state() == Job::STATE_STOPPING || Releasing()) {
+    if (state() == Job::STATE_STOPPING || slots_.Releasing()) {
       ReleaseAll();
     } else {
-      StartLoadingData();
-      AskForWorkers();
+      data_.Load(out_);
+      slots_.Ask(groups_, out_);
     }
   }
-  return std::exchange(effects_, {});
+  return out_.Take();
 }
 
 Effects JobCore::Handle(const Event& event, absl::Time now) {
-  now_ = now;
+  out_.Begin(now);
   std::visit([this](const auto& e) { On(e); }, event);
-  return std::exchange(effects_, {});
+  return out_.Take();
 }
 
 bool JobCore::Trigger(JobTrigger trigger) {
   const auto next = NextJobState(state(), trigger, stopping_as_);
   if (!next.has_value()) return false;
   if (*next == state()) return true;
+  milestones_.Count(IsActive(state()), out_.now());
   job_.set_state(*next);
   if (IsTerminal(*next)) {
-    job_.mutable_end_time()->set_seconds(absl::ToUnixSeconds(now_));
+    job_.mutable_end_time()->set_seconds(absl::ToUnixSeconds(out_.now()));
     job_.clear_phase();
   }
-  EmitState();
+  EmitState(job_, out_);
   if (IsTerminal(*next) || *next == Job::STATE_PAUSED) {
     ClearWork("the job ended");
-    Do(LeaveQueue{});
+    out_.Do(LeaveQueue{});
   }
-  Do(PutJob{});
+  out_.Do(PutJob{});
   return true;
 }
 
-void JobCore::Emit(v1::JobEvent event) {
-  job_.set_revision(job_.revision() + 1);
-  event.set_revision(job_.revision());
-  event.set_step(step_);
-  event.mutable_time()->set_seconds(absl::ToUnixSeconds(now_));
-  event.mutable_time()->set_nanos(
-      static_cast<int>(absl::ToUnixNanos(now_) - absl::ToUnixSeconds(now_) * 1000000000));
-  Do(EmitEvent{std::move(event), true});
-}
-
-void JobCore::EmitState() {
-  v1::JobEvent event;
-  event.set_type("state");
-  event.set_state(state());
-  event.set_message(job_.error().message());
-  Emit(std::move(event));
-}
-
-void JobCore::EmitWarning(const std::string& message) {
-  v1::JobEvent event;
-  event.set_type("warning");
-  event.set_message(message);
-  Emit(std::move(event));
-  Do(PutJob{});
-}
-
-void JobCore::EmitProgress() {
-  const Job described = Progress();
-  const int64_t mark = described.phase_done() * 16 + static_cast<int>(phase_);
-  if (mark == last_progress_ || now_ - last_progress_at_ < absl::Milliseconds(200)) return;
-  last_progress_ = mark;
-  last_progress_at_ = now_;
-  v1::JobEvent event;
-  event.set_type("progress");
-  event.set_step(step_);
-  event.set_phase(described.phase());
-  event.set_phase_done(described.phase_done());
-  event.set_phase_total(described.phase_total());
-  Do(EmitEvent{std::move(event), false});
+// Tells its user what keeps the job from learning, and fails it where the spec says so.
+void JobCore::Heed(const LearningNews& news) {
+  for (const std::string& warning : news.warnings) out_.Warn(warning);
+  if (!news.failure.ok()) Fail(news.failure);
 }
 
 void JobCore::Stop(Job::State as, JobTrigger trigger) {
@@ -133,9 +115,11 @@ void JobCore::Stop(Job::State as, JobTrigger trigger) {
     return;
   }
   if (state() == Job::STATE_STOPPING) {
+    for (const std::string& line : LearningSummary(spec(), out_.step(), milestones_.learning()))
+      out_.Warn(line);
     ClearWork("the job stops");
-    StopCommands("the job stops");
-    DropCommands();
+    groups_.Stop("the job stops", roster(), out_);
+    groups_.DropAll(out_);
     ReleaseAll();
   }
 }
@@ -152,7 +136,7 @@ void JobCore::On(const CancelRequested&) { Stop(Job::STATE_CANCELLED, JobTrigger
 void JobCore::On(const PauseRequested&) {
   if (state() == Job::STATE_PAUSING) {  // no resume any more
     stopping_as_ = Job::STATE_CANCELLED;
-    Do(PutJob{});
+    out_.Do(PutJob{});
   }
   const bool set_up = state() == Job::STATE_RUNNING;
   if (!Trigger(JobTrigger::kPause) || state() != Job::STATE_PAUSING) return;
@@ -161,20 +145,31 @@ void JobCore::On(const PauseRequested&) {
 }
 
 void JobCore::On(const ResumeRequested&) {
-  if (state() == Job::STATE_PAUSING && Releasing()) {
+  if (state() == Job::STATE_PAUSING && slots_.Releasing()) {
     stopping_as_ = Job::STATE_QUEUED;  // CheckReleased resumes it
-    return Do(PutJob{});
+    return out_.Do(PutJob{});
+  }
+  if (NextJobState(state(), JobTrigger::kResume, stopping_as_).has_value() && IsTerminal(state())) {
+    // It failed or was cancelled, and goes on as after the loss of its trainer. What stopped it may
+    // have been any part of it, so all of them begin anew.
+    job_.clear_error();
+    job_.clear_end_time();
+    stopping_as_ = Job::STATE_CANCELLED;
+    data_.Forget();
+    RollBack();
+    slots_.Forgive();
+    groups_.Forgive();
   }
   if (!Trigger(JobTrigger::kResume)) return;
   if (state() == Job::STATE_QUEUED) {
-    queued_since_ = now_;
-    AskForWorkers();
+    queued_since_ = out_.now();
+    slots_.Ask(groups_, out_);
   }
   Advance();
 }
 
 void JobCore::On(const YieldRequested& event) {
-  if (!IsActive(state()) || state() == Job::STATE_STOPPING || Releasing()) return;
+  if (!IsActive(state()) || state() == Job::STATE_STOPPING || slots_.Releasing()) return;
   const bool set_up = state() == Job::STATE_RUNNING || state() == Job::STATE_PAUSING;
   if (state() != Job::STATE_PAUSING) {
     Trigger(JobTrigger::kPause);
@@ -182,76 +177,63 @@ void JobCore::On(const YieldRequested& event) {
   }
   const std::string reason = absl::StrCat("the job gives its workers back: ", event.reason);
   if (set_up) return RecoverTrainer("", reason);
-  EmitWarning(absl::StrCat(reason, "; it waits for workers again"));
+  out_.Warn(absl::StrCat(reason, "; it waits for workers again"));
   ReleaseAll();
 }
 
 void JobCore::On(const DataLoaded& event) {
-  data_loading_ = false;
-  if (!event.status.ok()) return Fail(event.status);
-  data_loaded_ = true;
-  prompts_ = PromptSource(event.train_size, static_cast<uint64_t>(spec().data().seed()),
-                          spec().data().shuffle());
-  val_sources_ = event.val_sources;
+  if (!data_.loading() && !IsActive(state())) return;  // it was asked for before the job ended
+  const absl::Status status = data_.Loaded(event, spec().data());
+  if (!status.ok()) return Fail(status);
   Advance();
 }
 
 void JobCore::On(const BatchBuilt& event) {
-  if (event.incarnation != incarnation_ || event.step != step_ + 1 || phase_ != Phase::kBatch) {
+  if (event.incarnation != out_.incarnation() || event.step != out_.step() + 1 ||
+      phase_ != Phase::kBatch) {
     return;
   }
   if (!event.status.ok()) return Fail(event.status);
-  batch_at_ = now_;
-  batch_metrics_ = event.metrics;
-  batch_size_ = event.size;
-  batch_algorithm_ = event.algorithm;
-  if (Commanded(TaskKind::kPublish)) {
-    batch_built_ = true;  // the weights are being published again; the actor is busy
+  buffer_.Built(event, out_.now());
+  if (groups_.Commanded(TaskKind::kPublish)) {
+    buffer_.Hold();  // the weights are being published again; the actor is busy
     return;
   }
   if (SamplesMore(event)) return;
-  if (!Commanded(TaskKind::kUpdate)) return StartUpdate();
+  if (!groups_.Commanded(TaskKind::kUpdate)) return StartUpdate();
   // Restored: a rank may have its update, have done it, or never have seen it.
   SetPhase(Phase::kUpdate);
-  ReplayEarly(/*commands=*/true);
-  SendCommands();
+  early_.Replay(/*commands=*/true, [this](const TaskDone& early) { On(early); });
+  SendWaitingCommands(Commands());
 }
 
 void JobCore::On(const CheckpointCommitted& event) {
-  if (event.incarnation != incarnation_ || !committing_checkpoint_) return;
-  committing_checkpoint_ = false;
+  // A checkpoint of an incarnation that is gone is of no use: the job went back before it.
+  if (event.incarnation != out_.incarnation() || !milestones_.committing()) return;
+  milestones_.DropCommit();
   if (!event.status.ok()) return Fail(event.status);
-  saved_step_ = event.checkpoint.step();
-  saved_cursor_ = cursor_;
-  saved_algorithm_ = algorithm_;
-  checkpoints_.push_back(event.checkpoint);
-  Do(PutCheckpoint{event.checkpoint});
-  const size_t keep = static_cast<size_t>(spec().trainer().max_checkpoints());
-  while (keep > 0 && checkpoints_.size() > keep) {
-    Do(DeleteCheckpoint{checkpoints_.front()});
-    checkpoints_.erase(checkpoints_.begin());
-  }
+  versions_.Saved();
+  milestones_.Saved(event.checkpoint, {scheduler_.draws().cursor(), buffer_.algorithm(), {}}, out_);
   v1::JobEvent out;
   out.set_type("checkpoint");
   out.set_message(event.checkpoint.path());
-  (*out.mutable_metrics())["timing_s/save_checkpoint"] = absl::ToDoubleSeconds(now_ - phase_since_);
-  Emit(std::move(out));
+  (*out.mutable_metrics())["timing_s/save_checkpoint"] =
+      absl::ToDoubleSeconds(out_.now() - phase_since_);
+  out_.Emit(std::move(out));
   SetPhase(Phase::kNone);
-  Do(PutJob{});
+  out_.Do(PutJob{});
   Advance();
 }
 
 void JobCore::On(const TaskProgressed& event) {
-  auto it = trajectories_.find(event.ref.subject);
-  if (!Wants(event.worker, event.ref) || it == trajectories_.end()) return;
-  it->second.tokens = event.tokens;
-  rollouts_.Progressed(event.ref.subject, now_);
+  const bool known = scheduler_.table().Find(event.ref.subject) != nullptr;
+  if (known && Wants(event.worker, event.ref)) scheduler_.Progressed(event, out_.now());
 }
 
 void JobCore::On(const TaskDone& event) {
   if (event.role_lost && event.ref.kind != TaskKind::kReleaseRole) {
     // Whatever it was asked, the answer is about the worker: what it held for the job is gone.
-    Do(AckResult{event.worker, event.ref});
+    out_.Do(AckResult{event.worker, event.ref});
     if (!Wants(event.worker, event.ref)) return;
     return Evict(event.worker, absl::StrCat("it does not hold the role ", RoleOf(event.ref),
                                             " that it took on: ", event.status.message()));
@@ -259,16 +241,20 @@ void JobCore::On(const TaskDone& event) {
   switch (event.ref.kind) {
     case TaskKind::kAssignRole:
     case TaskKind::kReleaseRole:
-      if (Slot* slot = roster_.At(event.ref.subject, event.worker)) OnRoleTask(event, *slot);
+      if (const Slot* slot = slots_.Awaits(event.worker, event.ref, versions_)) {
+        OnRoleTask(event, *slot);
+      }
       break;
     case TaskKind::kLoadWeights:
-      if (Slot* slot = roster_.At(event.ref.subject, event.worker)) OnLoadWeights(event, *slot);
+      if (const Slot* slot = slots_.Awaits(event.worker, event.ref, versions_)) {
+        OnLoadWeights(event, *slot);
+      }
       break;
     case TaskKind::kGenerate:
     case TaskKind::kScore:
       if (!Wants(event.worker, event.ref)) break;
       if (!begun_) {
-        early_.push_back(event);
+        early_.NoteResult(event);
         return;
       }
       if (event.ref.kind == TaskKind::kGenerate) {
@@ -283,24 +269,31 @@ void JobCore::On(const TaskDone& event) {
     case TaskKind::kSaveCheckpoint:
       if (!Wants(event.worker, event.ref)) break;
       if (event.ref.kind == TaskKind::kUpdate && phase_ != Phase::kUpdate) {
-        early_.push_back(event);
+        early_.NoteResult(event);
         return;
       }
       return OnCommand(event);  // which acknowledges
     case TaskKind::kExport:
       break;
   }
-  Do(AckResult{event.worker, event.ref});
+  out_.Do(AckResult{event.worker, event.ref});
+}
+
+void JobCore::On(const RoleTroubled& event) {
+  if (!slots_.NoteTrouble(event, out_.now())) return;
+  scheduler_.errors().Tell(
+      absl::StrCat("role ", event.role, ", worker ", event.worker, ": ", event.message), out_);
 }
 
 void JobCore::On(const Tick&) {
   if (!IsActive(state())) return;
-  if (no_room_.has_value() && !WaitsForRoom() && !Commanded()) Advance();
+  milestones_.Count(/*works=*/true, out_.now());
+  if (groups_.room().RetryDue(out_.now()) && !groups_.Commanded()) Advance();
   CheckSlotDeadlines();
   CheckOwnDeadlines();
   CheckGroups();
   CheckTaskDeadlines();
-  EmitProgress();
+  progress_.Tell(phase_, Progress(), out_);
 }
 
 }  // namespace baton::controller

@@ -247,7 +247,7 @@ TEST(InfraFailures, AJobWhoseRewardsAllFailEndsWithTheReason) {
   EXPECT_EQ(world.core().state(), Job::STATE_FAILED);
   EXPECT_THAT(world.core().Brief().error().message(),
               ::testing::AllOf(::testing::HasSubstr("the command ended"),
-                               ::testing::HasSubstr("drawn anew 4 times"),
+                               ::testing::HasSubstr("other prompts replaced such groups 4 times"),
                                ::testing::HasSubstr("reward.error_reward")));
   EXPECT_TRUE(world.trained().empty());
 }
@@ -362,9 +362,10 @@ TEST(PoolsTest, WhyTellsWhoHasTheTurn) {
   while (world.UnderWay(TaskKind::kGenerate).size() != 1 || wait_for("role reward").empty()) {
     ASSERT_TRUE(world.Step());
   }
-  EXPECT_EQ(wait_for("role reward"), "its pool; rollout has 1 running");
+  EXPECT_EQ(wait_for("role reward"), "its turn on shared workers; rollout runs 1 task");
   while (world.UnderWay(TaskKind::kUpdate).empty()) ASSERT_TRUE(world.Step());
-  EXPECT_EQ(wait_for("role critic"), "its pool, for update; actor executes update");
+  EXPECT_EQ(wait_for("role critic"),
+            "its turn on shared workers, for update; actor executes update");
 }
 
 TEST(DataflowJobTest, TheCriticLearnsFromTheActorsBatchesAndIsSavedWithIt) {

@@ -19,6 +19,7 @@ struct JobCoreOptions {
   absl::Duration release_deadline = absl::Seconds(30);  ///< release_role.
   absl::Duration regroup_delay = absl::Seconds(15);     ///< A broken group; more than a lease.
   absl::Duration no_room_retry = absl::Seconds(2);      ///< A command that found a disk full.
+  absl::Duration tell_again = absl::Seconds(30);        ///< Between warnings of failing rewards.
   uint32_t max_attempts = 4;                            ///< Of one trajectory or one set-up.
   size_t drawn_ahead = 16'384;                          ///< Responses that wait for a rollout.
   size_t kept_steps = 50;                               ///< Steps whose trajectories are kept.

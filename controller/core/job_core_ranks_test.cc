@@ -224,7 +224,7 @@ TEST(ScoringRanksTest, AScoreThatMissesARankBreaksItsGroupAlone) {
                                     [](const auto& wait) { return wait.kind() == "regroup"; });
   ASSERT_NE(regroup, why.waits().end()) << why.DebugString();
   EXPECT_EQ(regroup->subject(), "role reference");
-  EXPECT_EQ(regroup->action(), "the group is formed anew");
+  EXPECT_EQ(regroup->action(), "the ranks form a new group");
   EXPECT_THAT(regroup->cause(), ::testing::HasSubstr("rank 1 closed its connection"));
   world.Wait(absl::Seconds(16));
   world.Send(Tick{});

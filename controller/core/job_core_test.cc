@@ -75,6 +75,33 @@ TEST(JobCoreTest, AStepIsDrawnAsRolloutsTakeIt) {
   EXPECT_GT(partly, 100);
 }
 
+// Rollouts have nothing to do with a reward that is slow.
+TEST(JobCoreTest, WithAllResponsesGeneratedTheJobIsScoring) {
+  int scoring = 0, generating = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    SimulatedJob world = WorldOf(seed, false, 5);
+    while (!world.ended() && world.Step()) {
+      const Job job = world.core().Brief();
+      if (job.phase() != "generating" && job.phase() != "scoring") continue;
+      int generated = 0;
+      for (uint64_t id = 0; id < 60; ++id) {
+        const uint64_t train = TrajectoryId(v1::PURPOSE_TRAIN, id / 2, id % 2, 2);
+        const TrajectoryInfo* found = world.core().Find(train);
+        generated += found != nullptr && (found->state == TrajectoryState::kScoring ||
+                                          found->state == TrajectoryState::kReady)
+                         ? 1
+                         : 0;
+      }
+      EXPECT_EQ(job.phase(), generated == 6 ? "scoring" : "generating") << "seed " << seed;
+      ++(generated == 6 ? scoring : generating);
+      EXPECT_LT(job.phase_done(), 6);
+      EXPECT_EQ(job.phase_total(), 6);
+    }
+  }
+  EXPECT_GT(scoring, 100);
+  EXPECT_GT(generating, 100);
+}
+
 TEST(JobCoreTest, LostWorkersChangeNothingInWhatIsTrained) {
   const auto expected = Undisturbed(false, 5);
   for (uint64_t seed = 0; seed < 300; seed += kStride) {
@@ -115,7 +142,7 @@ TEST(JobCoreTest, AStaleResultChangesNothing) {
   stale.worker = "rollout-1";
   stale.ref.kind = TaskKind::kGenerate;
   stale.ref.subject = TrajectoryId(v1::PURPOSE_TRAIN, 0, 0, 2);
-  stale.ref.incarnation = 99;
+  stale.ref.birth = 99;
   world.Send(stale);
   EXPECT_EQ(world.core().Row().DebugString(), before);
 }

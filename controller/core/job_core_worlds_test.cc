@@ -248,8 +248,9 @@ TEST(WorldsTest, NoRoleBeginsWhileAnotherOneOfItsPoolWasTakenOver) {
     std::set<uint64_t> held;  // results that the worker still has
     uint32_t node = 0;
     for (const TaskDone& done : world.UnderWay(TaskKind::kScore)) {
-      if (world.core().RoleOf(done.ref) != "critic" || done.ref.step != world.core().step())
-        continue;
+      const TrajectoryInfo* scored = world.core().Find(done.ref.subject);
+      const bool current = scored != nullptr && scored->birth == done.ref.birth;
+      if (world.core().RoleOf(done.ref) != "critic" || !current) continue;
       held.insert(done.ref.subject);
       node = done.ref.part;
     }

@@ -44,6 +44,8 @@ constexpr Rule kRules[] = {
     {Job::STATE_RECOVERING, JobTrigger::kCancel, Job::STATE_STOPPING},
     {Job::STATE_RECOVERING, JobTrigger::kFail, Job::STATE_STOPPING},
     {Job::STATE_STOPPING, JobTrigger::kReleased, kStoppingAs},
+    {Job::STATE_FAILED, JobTrigger::kResume, Job::STATE_QUEUED},
+    {Job::STATE_CANCELLED, JobTrigger::kResume, Job::STATE_QUEUED},
 };
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "controller/algorithms/estimator_spec.h"
-#include "controller/core/dataflow_options.h"
+#include "sdk/schema_spec/spec_fields.h"
 
 namespace baton::controller {
 
@@ -42,7 +42,7 @@ bool LacksInputs(const std::vector<TrajectoryInfo*>& mates, uint64_t nodes) {
 std::string LastError(const std::map<uint64_t, TrajectoryInfo>& trajectories) {
   std::string error;
   for (const auto& [id, trajectory] : trajectories) {
-    if (trajectory.failed != 0) error = trajectory.error;
+    if (trajectory.failed != 0 && !trajectory.error.empty()) error = trajectory.error;
   }
   return error;
 }

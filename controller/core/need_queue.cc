@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 
@@ -19,6 +20,16 @@ std::string NameForThoseOf(const std::string& project, const std::string& job) {
   return absl::StrCat("job ", job.substr(job.rfind('/') + 1));
 }
 
+std::string WantedText(const std::map<std::string, int>& missing) {
+  std::vector<std::string> parts;
+  for (const auto& [roles, count] : missing) {
+    if (count > 0) {
+      parts.push_back(absl::StrCat(count, " ", roles, count == 1 ? " worker" : " workers"));
+    }
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
 int NeedQueue::Line::seats() const {
   int sum = 0;
   for (const auto& [roles, count] : missing) sum += count;
@@ -27,8 +38,8 @@ int NeedQueue::Line::seats() const {
 
 void NeedQueue::Put(const std::string& job, WorkerNeed need) {
   Erase(job);
-  projects_[ProjectId(job)][{need.active, need.missing, need.features}].emplace(-need.priority,
-                                                                                need.order, job);
+  projects_[ProjectId(job)][{need.active, need.missing, need.needs}].emplace(-need.priority,
+                                                                             need.order, job);
   needs_[job] = std::move(need);
 }
 
@@ -37,7 +48,7 @@ void NeedQueue::Erase(const std::string& job) {
   if (it == needs_.end()) return;
   const WorkerNeed& need = it->second;
   const auto project = projects_.find(ProjectId(job));
-  const auto line = project->second.find({need.active, need.missing, need.features});
+  const auto line = project->second.find({need.active, need.missing, need.needs});
   line->second.erase({-need.priority, need.order, job});
   if (line->second.empty()) project->second.erase(line);
   if (project->second.empty()) projects_.erase(project);

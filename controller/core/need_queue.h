@@ -13,6 +13,7 @@
 #include <tuple>
 
 #include "absl/time/time.h"
+#include "controller/core/role_needs.h"
 #include "controller/core/seat_hints.h"
 
 namespace baton::controller {
@@ -22,14 +23,18 @@ std::string ProjectId(const std::string& job);
 /// "job j"; "a job of another project" where those of `project` may not know it.
 std::string NameForThoseOf(const std::string& project, const std::string& job);
 
+/// "1 actor worker, 2 rollout workers", of roles of a seat -> count.
+std::string WantedText(const std::map<std::string, int>& missing);
+/// Continues WantedText.
+inline constexpr char kToAttach[] = " to attach or to become free";
+
 /// What a job lacks.
 struct WorkerNeed {
   int priority = 0;
   int64_t order = 0;                   ///< Of submission.
   bool active = false;                 ///< It has started: it takes what it can get.
   std::map<std::string, int> missing;  ///< Roles of a seat -> count.
-  /// Role -> what a worker must promise to play it here (Hello.features).
-  std::map<std::string, std::string> features;
+  RoleNeeds needs;                     ///< What a worker must offer in each role.
   SeatHints hints;
   absl::Time since;  ///< Since when a seat blocks the job, or somebody moved for it.
 };
@@ -41,10 +46,9 @@ class NeedQueue {
   struct Line {
     bool active = false;
     std::map<std::string, int> missing;
-    std::map<std::string, std::string> features;
+    RoleNeeds needs;
     bool operator<(const Line& other) const {
-      return std::tie(active, missing, features) <
-             std::tie(other.active, other.missing, other.features);
+      return std::tie(active, missing, needs) < std::tie(other.active, other.missing, other.needs);
     }
     /// Seats of all roles together.
     int seats() const;

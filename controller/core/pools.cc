@@ -21,8 +21,8 @@ Groups GroupsOf(const v1::JobSpec& effective, const v1::Dataflow& dataflow) {
       pool_of.emplace(role, static_cast<size_t>(i));
     }
   }
-  if (const auto actor = pool_of.find("actor"); actor != pool_of.end()) {
-    pool_of.emplace("rollout", actor->second);
+  if (const auto actor = pool_of.find(roles::kActor); actor != pool_of.end()) {
+    pool_of.emplace(roles::kRollout, actor->second);
   }
   Groups groups(static_cast<size_t>(pools.size()));
   for (const std::string& role : roles) {
@@ -50,7 +50,7 @@ std::vector<std::string> RolesInOrder(const v1::JobSpec& effective, const v1::Da
   std::set<std::string> trained;
   for (const v1::UpdateNode& node : dataflow.update()) trained.insert(node.role());
   if (effective.kind() == v1::JOB_KIND_RL) {
-    add("rollout");
+    add(roles::kRollout);
     for (const v1::ScoreNode& node : dataflow.score()) {
       // A role that may train and does not has no workers; its graph is refused.
       if (!MayTrain(node.role()) || trained.count(node.role()) > 0) add(node.role());
@@ -78,7 +78,7 @@ bool IsHybrid(const v1::JobSpec& effective, const v1::Dataflow& dataflow) {
   };
   const Groups groups = GroupsOf(effective, dataflow);
   return std::any_of(groups.begin(), groups.end(), [&](const std::vector<std::string>& roles) {
-    return has(roles, "actor") && has(roles, "rollout");
+    return has(roles, roles::kActor) && has(roles, roles::kRollout);
   });
 }
 

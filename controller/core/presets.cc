@@ -1,142 +1,53 @@
 #include "controller/core/presets.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
+#include <optional>
 
 #include "absl/strings/string_view.h"
-#include "controller/algorithms/estimator_spec.h"
-#include "controller/algorithms/loss_spec.h"
+#include "controller/core/role_names.h"
 #include "controller/core/spec.h"
-#include "sdk/base/options.h"
+#include "sdk/schema/estimator_options.h"
+#include "sdk/schema/loss_options.h"
+#include "sdk/schema/presets.h"
+#include "sdk/schema_spec/spec_fields.h"
 
 namespace baton::controller {
 namespace {
 
 using google::protobuf::Struct;
-using google::protobuf::Value;
 
-// What a preset sets; the user's own values stand above them.
-struct Recipe {
-  Preset preset;
-  std::string estimator;
-  std::string loss;
-  bool critic = false;
-  bool baseline = false;   // one greedy response to each prompt
-  bool cost = false;       // a cost model beside the reward
-  Options advantage = {};  // of the estimator
-  Options policy = {};     // of the loss
-  bool filter_groups = false;
-  bool dynamic_sampling = false;
-  int critic_warmup = 0;
-  double clip_low = 0.2;
-  double clip_high = 0.2;
-  std::string aggregation = "token-mean";
-};
-
-// Sources: docs/algorithms.md.
-std::vector<Recipe> MakeRecipes() {
-  std::vector<Recipe> out;
-  const auto add = [&](const char* name, const char* summary, const char* estimator,
-                       const char* loss) -> Recipe& {
-    Recipe& recipe = out.emplace_back();
-    recipe.preset = {name, v1::JOB_KIND_RL, summary};
-    recipe.estimator = estimator;
-    recipe.loss = loss;
-    return recipe;
-  };
-  Recipe& grpo = add("grpo",
-                     "group-relative advantages, clip-higher, groups without a difference dropped "
-                     "(2402.03300, 2503.14476)",
-                     "grpo", "ppo_clip");
-  grpo.filter_groups = true;
-  grpo.clip_high = 0.28;
-  Recipe& ppo =
-      add("ppo", "critic, generalized advantage estimation, KL in the reward (1707.06347)", "gae",
-          "ppo_clip");
-  ppo.critic = true;
-  ppo.advantage = {{"lam", 0.95}, {"use_kl_in_reward", true}};
-  Recipe& dr_grpo =
-      add("dr_grpo", "GRPO without the divisions that bias it (2503.20783)", "dr_grpo", "ppo_clip");
-  dr_grpo.aggregation = "seq-mean-token-sum-norm";
-  Recipe& dapo =
-      add("dapo", "clip-higher, dynamic sampling, token-level loss, overlong shaping (2503.14476)",
-          "grpo", "ppo_clip");
-  dapo.clip_high = 0.28;
-  dapo.filter_groups = dapo.dynamic_sampling = true;
-  Recipe& rloo = add("rloo", "leave-one-out baseline (2402.14740)", "rloo", "ppo_clip");
-  rloo.advantage = {{"use_kl_in_reward", true}};
-  Recipe& rpp = add("reinforce_plus_plus",
-                    "token-level KL, advantages normalised over the batch (2501.03262)",
-                    "reinforce_plus_plus", "ppo_clip");
-  rpp.advantage = {{"use_kl_in_reward", true}};
-  add("reinforce_plus_plus_baseline",
-      "the group's mean as baseline, normalised over the batch (2501.03262)",
-      "reinforce_plus_plus_baseline", "ppo_clip");
-  Recipe& remax = add("remax", "the reward of the greedy response as baseline (2310.10505)",
-                      "remax", "ppo_clip");
-  remax.baseline = true;
-  Recipe& gspo = add("gspo", "sequence-level ratio and clip (2507.18071)", "grpo", "gspo");
-  gspo.clip_low = 3e-4;
-  gspo.clip_high = 4e-4;
-  gspo.aggregation = "seq-mean-token-mean";
-  Recipe& cispo =
-      add("cispo", "clipped importance weights, no token loses its gradient (2506.13585)", "grpo",
-          "cispo");
-  cispo.clip_low = 1;  // no lower bound
-  cispo.clip_high = 4;
-  Recipe& safe = add("safe_rlhf", "reward against cost with a Lagrange multiplier (2310.12773)",
-                     "gae", "ppo_clip");
-  safe.critic = safe.cost = true;
-  safe.advantage = {{"lam", 0.95},
-                    {"use_kl_in_reward", true},
-                    {"use_cost", true},
-                    {"cost_estimator", std::string("reinforce_plus_plus")}};
-  Recipe& vapo =
-      add("vapo", "value warm-up, decoupled and length-adaptive GAE, positive NLL (2504.05118)",
-          "gae", "ppo_clip");
-  vapo.critic = true;
-  vapo.critic_warmup = 50;
-  vapo.clip_high = 0.28;
-  vapo.advantage = {{"critic_lam", 1.0}, {"adaptive_lam_alpha", 0.05}};
-  vapo.policy = {{"positive_nll_coef", 0.1}};
-  Recipe& fapo = add(
-      "fapo", "DAPO that takes back the reward of right answers with wrong reasoning (2510.22543)",
-      "grpo", "ppo_clip");
-  fapo.clip_high = 0.28;
-  fapo.advantage = {{"flawed_positive_penalty", 1.0}};
-  Recipe& sft = add("sft", "next-token cross-entropy on responses", "", "sft");
-  sft.preset.kind = v1::JOB_KIND_SFT;
-  Recipe& reward_model =
-      add("reward_model", "Bradley-Terry on pairs of responses (2203.02155)", "", "bradley_terry");
-  reward_model.preset.kind = v1::JOB_KIND_REWARD_MODEL;
-  return out;
-}
-
-const std::vector<Recipe>& Recipes() {
-  static const auto* const recipes = new std::vector<Recipe>(MakeRecipes());
-  return *recipes;
-}
-
-const Recipe* RecipeOf(const std::string& name) {
-  for (const Recipe& recipe : Recipes()) {
-    if (recipe.preset.name == name) return &recipe;
+v1::JobKind KindOf(const Recipe& recipe) {
+  switch (recipe.kind) {
+    case PresetKind::kSft:
+      return v1::JOB_KIND_SFT;
+    case PresetKind::kRewardModel:
+      return v1::JOB_KIND_REWARD_MODEL;
+    case PresetKind::kRl:
+      break;
   }
-  return nullptr;
+  return v1::JOB_KIND_RL;
 }
 
-void Set(Struct* options, const std::string& key, const OptionValue& value) {
-  Value& field = (*options->mutable_fields())[key];
-  if (const auto* flag = std::get_if<bool>(&value)) field.set_bool_value(*flag);
-  if (const auto* number = std::get_if<double>(&value)) field.set_number_value(*number);
-  if (const auto* text = std::get_if<std::string>(&value)) field.set_string_value(*text);
-}
-
-// Options that stand in `from` and not in `to`.
-void Complete(const Options& from, Struct* to) {
-  for (const auto& [name, value] : from) {
-    if (to->fields().count(name) == 0) Set(to, name, value);
+// Sets an option where the user did not: the field of spec.algorithm that has its name, or else one
+// of `more`.
+void FillOption(const std::string& name, const OptionValue& value, v1::AlgorithmSpec* algorithm,
+                Struct* more) {
+  if (HasOptionField(*algorithm, name)) {
+    if (!GetField(*algorithm, name)) SetField(name, value, algorithm);
+  } else if (more->fields().count(name) == 0) {
+    SetOption(name, value, more);
   }
+}
+
+// Options that are fields of spec.algorithm, then those that the user gave by name.
+template <class Spec>
+void AddOptions(const std::vector<OptionField<Spec>>& table, uint32_t user,
+                const v1::AlgorithmSpec& algorithm, const Struct& given, Struct* options) {
+  for (const auto& row : table) {
+    const auto value = (row.users & user) != 0 ? GetField(algorithm, row.name) : std::nullopt;
+    if (value) SetOption(row.name, *value, options);
+  }
+  for (const auto& [name, value] : given.fields()) (*options->mutable_fields())[name] = value;
 }
 
 bool Flag(const Struct& options, const std::string& name) {
@@ -168,72 +79,52 @@ void AddRewards(const v1::JobSpec& spec, bool finds_flaws, v1::Dataflow& graph) 
     AddScore(graph, role, role, method, several ? out : "reward");
     if (several) weights[out] = weight;
   };
-  if (ruled) add("reward", reward.method(), "rule_reward", 1);
+  if (ruled) add(roles::kReward, reward.method(), "rule_reward", 1);
   if (learned) {
-    add("reward_model", "compute_reward", "model_reward",
+    add(roles::kRewardModel, "compute_reward", "model_reward",
         spec.reward_model().has_weight() ? spec.reward_model().weight() : 1);
   }
   if (generative) {
-    add("judge", "compute_reward", "judge_reward",
+    add(roles::kJudge, "compute_reward", "judge_reward",
         spec.judge().has_weight() ? spec.judge().weight() : 1);
   }
-  if (finds_flaws) AddScore(graph, "judge", "judge", "compute_reward", "flawed");
+  if (finds_flaws) AddScore(graph, "judge", roles::kJudge, "compute_reward", "flawed");
 }
 
 void AddAdvantage(const v1::AlgorithmSpec& algorithm, v1::Dataflow& graph) {
   v1::AdvantageNode* node = graph.mutable_advantage();
   node->set_estimator(algorithm.adv_estimator());
-  const auto names = algorithms::EstimatorOptionNames(algorithm.adv_estimator());
-  const std::set<std::string> known(names.begin(), names.end());
-  Options given = {{"gamma", algorithm.gamma()},
-                   {"lam", algorithm.lam()},
-                   {"norm_adv_by_std_in_grpo", algorithm.norm_adv_by_std_in_grpo()},
-                   {"filter_groups", algorithm.filter_groups()}};
-  for (const auto& [name, value] : given) {
-    if (known.count(name) > 0) Set(node->mutable_options(), name, value);
-  }
-  for (const auto& [name, value] : algorithm.advantage().fields()) {
-    (*node->mutable_options()->mutable_fields())[name] = value;
-  }
+  const auto estimator = EstimatorOf(algorithm.adv_estimator());
+  AddOptions(EstimatorOptionTable(), estimator ? UserBit(*estimator) : 0, algorithm,
+             algorithm.advantage(), node->mutable_options());
 }
 
-void AddCritic(const v1::JobSpec& spec, const char* role, const v1::CriticSpec& critic,
-               v1::Dataflow& graph) {
+void AddUpdate(const std::string& role, const std::string& loss, v1::Dataflow& graph) {
   v1::UpdateNode* update = graph.add_update();
   update->set_role(role);
   update->set_method("update");
-  update->set_loss("value");
-  Set(update->mutable_options(), "loss_agg_mode", spec.algorithm().loss_agg_mode());
-  Set(update->mutable_options(), "cliprange_value",
-      critic.has_cliprange_value() ? critic.cliprange_value() : 0.5);
+  update->set_loss(loss);
 }
 
 void AddActor(const v1::JobSpec& spec, const std::string& loss, v1::Dataflow& graph) {
-  const v1::AlgorithmSpec& algorithm = spec.algorithm();
-  v1::UpdateNode* update = graph.add_update();
-  update->set_role("actor");
-  update->set_method("update");
-  update->set_loss(loss);
+  AddUpdate(roles::kActor, loss, graph);
   if (spec.kind() != v1::JOB_KIND_RL) return;
-  Struct* options = update->mutable_options();
-  const auto names = algorithms::LossOptionNames(loss);
-  const std::set<std::string> known(names.begin(), names.end());
-  const Options given = {{"clip_ratio_low", algorithm.clip_ratio_low()},
-                         {"clip_ratio_high", algorithm.clip_ratio_high()},
-                         {"clip_ratio_c", algorithm.clip_ratio_c()},
-                         {"loss_agg_mode", algorithm.loss_agg_mode()},
-                         {"entropy_coeff", algorithm.entropy_coeff()},
-                         {"use_kl_loss", algorithm.use_kl_loss()},
-                         {"kl_loss_coef", algorithm.kl_loss_coef()},
-                         {"kl_loss_type", algorithm.kl_loss_type()},
-                         {"temperature", spec.rollout().temperature()}};
-  for (const auto& [name, value] : given) {
-    if (known.count(name) > 0) Set(options, name, value);
+  *graph.mutable_update(graph.update_size() - 1)->mutable_options() = spec.algorithm().loss();
+}
+
+// What the spec says, outside of the graph, of an option of a node's loss; none: nothing.
+std::optional<OptionValue> SettingOf(const v1::JobSpec& spec, const std::string& role,
+                                     absl::string_view option) {
+  if (option == "temperature") {
+    // Greedy responses are no samples of any temperature; the loss has its default then.
+    const double temperature = spec.rollout().temperature();
+    if (spec.kind() != v1::JOB_KIND_RL || temperature <= 0) return std::nullopt;
+    return temperature;
   }
-  if (spec.rollout().temperature() == 0) options->mutable_fields()->erase("temperature");
-  for (const auto& [name, value] : algorithm.loss().fields()) {
-    (*options->mutable_fields())[name] = value;
+  if (option == "cliprange_value") {
+    return GetField(role == roles::kCostCritic ? spec.cost_critic() : spec.critic(), option);
   }
+  return GetField(spec.algorithm(), option);
 }
 
 }  // namespace
@@ -241,7 +132,9 @@ void AddActor(const v1::JobSpec& spec, const std::string& loss, v1::Dataflow& gr
 const std::vector<Preset>& Presets() {
   static const auto* const presets = [] {
     auto* out = new std::vector<Preset>();
-    for (const Recipe& recipe : Recipes()) out->push_back(recipe.preset);
+    for (const Recipe& recipe : Recipes()) {
+      out->push_back({recipe.name, KindOf(recipe), recipe.summary});
+    }
     return out;
   }();
   return *presets;
@@ -261,42 +154,38 @@ std::string DefaultPreset(v1::JobKind kind) {
 }
 
 void FillPreset(v1::AlgorithmSpec* algorithm) {
-  const Recipe* recipe = RecipeOf(algorithm->preset());
-  if (recipe == nullptr || recipe->preset.kind != v1::JOB_KIND_RL) return;
-  const auto fill = [&](bool has, auto set, const auto& value) {
-    if (!has) (algorithm->*set)(value);
-  };
-  using A = v1::AlgorithmSpec;
+  const Recipe* recipe = FindRecipe(algorithm->preset());
+  if (recipe == nullptr || recipe->kind != PresetKind::kRl) return;
   if (!algorithm->has_adv_estimator()) algorithm->set_adv_estimator(recipe->estimator);
-  fill(algorithm->has_filter_groups(), &A::set_filter_groups, recipe->filter_groups);
-  fill(algorithm->has_dynamic_sampling(), &A::set_dynamic_sampling, recipe->dynamic_sampling);
-  fill(algorithm->has_critic_warmup(), &A::set_critic_warmup, recipe->critic_warmup);
-  fill(algorithm->has_clip_ratio_low(), &A::set_clip_ratio_low, recipe->clip_low);
-  fill(algorithm->has_clip_ratio_high(), &A::set_clip_ratio_high, recipe->clip_high);
-  if (!algorithm->has_loss_agg_mode()) algorithm->set_loss_agg_mode(recipe->aggregation);
-  if (const auto lam = recipe->advantage.find("lam"); lam != recipe->advantage.end()) {
-    fill(algorithm->has_lam(), &A::set_lam, std::get<double>(lam->second));
+  if (!algorithm->has_dynamic_sampling()) {
+    algorithm->set_dynamic_sampling(recipe->dynamic_sampling);
   }
+  if (!algorithm->has_critic_warmup()) algorithm->set_critic_warmup(recipe->critic_warmup);
   Options advantage = recipe->advantage;
-  advantage.erase("lam");  // it has a field of its own
   if (recipe->cost && algorithm->cost_critic()) advantage["cost_estimator"] = std::string("gae");
-  Complete(advantage, algorithm->mutable_advantage());
-  Complete(recipe->policy, algorithm->mutable_loss());
+  Struct* more_of_estimator = algorithm->mutable_advantage();
+  Struct* more_of_loss = algorithm->mutable_loss();
+  for (const auto& [name, value] : advantage) {
+    FillOption(name, value, algorithm, more_of_estimator);
+  }
+  for (const auto& [name, value] : recipe->policy) {
+    FillOption(name, value, algorithm, more_of_loss);
+  }
 }
 
 v1::JobSpec ExampleSpec(const std::string& preset) {
   v1::JobSpec spec;
-  const Recipe* recipe = RecipeOf(preset);
+  const Recipe* recipe = FindRecipe(preset);
   if (recipe == nullptr) return spec;
-  spec.set_kind(recipe->preset.kind);
+  spec.set_kind(KindOf(*recipe));
   spec.mutable_model()->set_path("/path/to/a/hugging/face/model");
   spec.mutable_data()->add_train_files("train.jsonl");
   spec.mutable_trainer()->set_total_training_steps(100);
   spec.mutable_algorithm()->set_preset(preset);
-  if (recipe->preset.kind != v1::JOB_KIND_RL) return spec;
+  if (recipe->kind != PresetKind::kRl) return spec;
   spec.mutable_reward()->add_rules()->set_type("exact_match");
   if (recipe->cost) spec.mutable_cost_model()->mutable_model()->set_path("job:cost-model");
-  if (preset == "fapo") {
+  if (recipe->flaws) {
     spec.mutable_judge()->set_template_(
         "{prompt}\n{response}\nIs there a mistake in this reasoning? Answer yes or no.");
     spec.mutable_judge()->set_verdict("(?i)(yes|no)");
@@ -310,45 +199,57 @@ v1::JobSpec ExampleSpec(const std::string& preset) {
 v1::Dataflow MakeDataflow(const v1::JobSpec& effective) {
   v1::Dataflow graph;
   const v1::AlgorithmSpec& algorithm = effective.algorithm();
-  const Recipe* recipe = RecipeOf(algorithm.preset());
+  const Recipe* recipe = FindRecipe(algorithm.preset());
   if (recipe == nullptr) return graph;
   if (effective.kind() != v1::JOB_KIND_RL) {
     AddActor(effective, recipe->loss, graph);
+    FillUpdates(effective, &graph);
     return graph;
   }
   graph.add_generate()->set_purpose("train");
   if (recipe->baseline) graph.add_generate()->set_purpose("baseline");
-  AddRewards(effective, recipe->preset.name == "fapo", graph);
-  if (recipe->cost) AddScore(graph, "cost", "cost", "compute_reward", "cost");
+  AddRewards(effective, recipe->flaws, graph);
+  if (recipe->cost) AddScore(graph, "cost", roles::kCost, "compute_reward", "cost");
   if (algorithm.recompute_log_prob()) {
-    AddScore(graph, "old_log_prob", "actor", "compute_log_prob", "old_log_prob");
+    AddScore(graph, "old_log_prob", roles::kActor, "compute_log_prob", "old_log_prob");
   }
   if (Flag(algorithm.advantage(), "use_kl_in_reward") || algorithm.use_kl_loss() ||
       effective.has_reference()) {
-    AddScore(graph, "reference", "reference", "compute_log_prob", "ref_log_prob");
+    AddScore(graph, "reference", roles::kReference, "compute_log_prob", "ref_log_prob");
   }
   const bool cost_critic = recipe->cost && algorithm.cost_critic();
-  if (recipe->critic) AddScore(graph, "values", "critic", "compute_values", "values");
+  if (recipe->critic) AddScore(graph, "values", roles::kCritic, "compute_values", "values");
   if (cost_critic) {
-    AddScore(graph, "cost_values", "cost_critic", "compute_values", "cost_values");
+    AddScore(graph, "cost_values", roles::kCostCritic, "compute_values", "cost_values");
   }
   AddAdvantage(algorithm, graph);
   AddActor(effective, recipe->loss, graph);
-  if (recipe->critic) AddCritic(effective, "critic", effective.critic(), graph);
-  if (cost_critic) AddCritic(effective, "cost_critic", effective.cost_critic(), graph);
+  if (recipe->critic) AddUpdate(roles::kCritic, "value", graph);
+  if (cost_critic) AddUpdate(roles::kCostCritic, "value", graph);
+  FillUpdates(effective, &graph);
   return graph;
+}
+
+void FillUpdates(const v1::JobSpec& spec, v1::Dataflow* dataflow) {
+  for (v1::UpdateNode& node : *dataflow->mutable_update()) {
+    const auto loss = LossOf(node.loss());
+    if (!loss) continue;
+    for (const absl::string_view option : OptionNames(LossOptionTable(), UserBit(*loss))) {
+      if (node.options().fields().count(std::string(option)) > 0) continue;
+      const auto setting = SettingOf(spec, node.role(), option);
+      if (setting) SetOption(option, *setting, node.mutable_options());
+    }
+  }
 }
 
 void FillLossScale(const v1::JobSpec& spec, v1::Dataflow* dataflow) {
   for (v1::UpdateNode& node : *dataflow->mutable_update()) {
-    const auto names = algorithms::LossOptionNames(node.loss());
-    if (std::find(names.begin(), names.end(), "loss_scale_factor") == names.end()) continue;
-    auto& options = *node.mutable_options()->mutable_fields();
+    const auto& options = node.options().fields();
     const auto mode = options.find("loss_agg_mode");
-    const std::string& aggregation =
-        mode != options.end() ? mode->second.string_value() : spec.algorithm().loss_agg_mode();
-    if (aggregation != "seq-mean-token-sum-norm" || options.contains("loss_scale_factor")) continue;
-    options["loss_scale_factor"].set_number_value(spec.data().max_response_length());
+    if (mode == options.end() || mode->second.string_value() != "seq-mean-token-sum-norm") continue;
+    if (!LossOf(node.loss()) || options.contains("loss_scale_factor")) continue;
+    SetOption("loss_scale_factor", static_cast<double>(spec.data().max_response_length()),
+              node.mutable_options());
   }
 }
 

@@ -31,9 +31,14 @@ void FillPreset(v1::AlgorithmSpec* algorithm);
 /// The graph of a spec whose defaults are filled in: the preset's nodes with the spec's numbers.
 v1::Dataflow MakeDataflow(const v1::JobSpec& effective);
 
+/// Completes the updates of a graph: an option that a node's loss has and the node does not name
+/// takes what the spec says of it in spec.algorithm, in rollout.temperature or in a critic's
+/// section. Workers go by the graph alone.
+void FillUpdates(const v1::JobSpec& effective, v1::Dataflow* dataflow);
+
 /// Gives updates that divide their losses by a constant (loss_agg_mode seq-mean-token-sum-norm:
 /// dr_grpo) the longest response allowed, so that it does not depend on the batch. A
-/// loss_scale_factor that is there stays.
+/// loss_scale_factor that is there stays. Call it after FillUpdates.
 void FillLossScale(const v1::JobSpec& effective, v1::Dataflow* dataflow);
 
 }  // namespace baton::controller

@@ -133,7 +133,7 @@ TEST(PresetsTest, EveryOneCanHaveItsLogProbsComputedAgain) {
                                    [](const auto& n) { return n.out() == "old_log_prob"; });
     ASSERT_NE(node, checked.dataflow.score().end()) << preset;
     EXPECT_EQ(node->role() + "." + node->method(), "actor.compute_log_prob");
-    EXPECT_THAT(ForeignMethods(checked.dataflow), IsEmpty()) << preset;
+    EXPECT_THAT(ForeignRoles(checked.dataflow), IsEmpty()) << preset;
     EXPECT_EQ(WorkersOf(checked.effective, checked.dataflow).at("actor"), 1) << preset;
   }
 }
@@ -197,6 +197,35 @@ TEST(PresetsTest, ALearnedRewardStandsAloneOrBesideOthers) {
   ASSERT_GE(alone.dataflow.score_size(), 1);
   EXPECT_EQ(alone.dataflow.score(0).role(), "reward_model");
   EXPECT_EQ(alone.dataflow.score(0).out(), "reward");
+}
+
+double NumberOf(const v1::UpdateNode& node, const std::string& option) {
+  const auto& options = node.options().fields();
+  return options.count(option) > 0 ? options.at(option).number_value() : -1;
+}
+
+// Workers do not look at the rest of the spec: the graph that they get says it all.
+TEST(PresetsTest, AGraphOfTheUsersOwnIsCompletedFromTheSpec) {
+  v1::JobSpec spec = SpecOf("ppo");
+  spec.mutable_rollout()->set_temperature(0.7);
+  spec.mutable_critic()->set_cliprange_value(0.3);
+  spec.mutable_algorithm()->set_entropy_coeff(0.01);
+  *spec.mutable_dataflow() = CheckSpec(spec).dataflow;
+  for (v1::UpdateNode& node : *spec.mutable_dataflow()->mutable_update()) node.clear_options();
+  auto& own = *spec.mutable_dataflow()->mutable_update(0)->mutable_options()->mutable_fields();
+  own["clip_ratio_low"].set_number_value(0.1);
+  const CheckedSpec checked = CheckSpec(spec);
+  ASSERT_THAT(checked.violations, IsEmpty());
+  const v1::UpdateNode& actor = checked.dataflow.update(0);
+  EXPECT_EQ(NumberOf(actor, "clip_ratio_low"), 0.1) << "the node's own stands above the spec's";
+  EXPECT_EQ(NumberOf(actor, "clip_ratio_high"), 0.2);
+  EXPECT_EQ(NumberOf(actor, "entropy_coeff"), 0.01);
+  EXPECT_EQ(NumberOf(actor, "temperature"), 0.7);
+  const v1::UpdateNode& critic = checked.dataflow.update(1);
+  ASSERT_EQ(critic.role(), "critic");
+  EXPECT_EQ(NumberOf(critic, "cliprange_value"), 0.3);
+  EXPECT_EQ(critic.options().fields().at("loss_agg_mode").string_value(), "token-mean");
+  EXPECT_EQ(critic.options().fields().count("entropy_coeff"), 0u) << "no option of loss value";
 }
 
 }  // namespace

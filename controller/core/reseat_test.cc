@@ -220,7 +220,7 @@ TEST_F(YieldTest, TheLaterOfTwoThatCannotGoOnGivesItsWorkersBack) {
   BothLack();
   EXPECT_THAT(YieldsAfter(absl::Seconds(59)), IsEmpty()) << "a worker may come";
   EXPECT_THAT(Why("projects/p/jobs/a"),
-              ::testing::HasSubstr("job b cannot go on either and gives its workers back"));
+              ::testing::HasSubstr("job b cannot go on either, and gives its workers back"));
   EXPECT_THAT(Why("projects/p/jobs/b"), ::testing::Not(::testing::HasSubstr("gives")));
   EXPECT_THAT(YieldsAfter(absl::Seconds(1)),
               ElementsAre("projects/p/jobs/b: it lacks workers, and so does job a, which comes "

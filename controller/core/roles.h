@@ -9,11 +9,15 @@
 #include "absl/strings/string_view.h"
 #include "baton/store/v1/rows.pb.h"
 #include "baton/v1/job_spec.pb.h"
+#include "controller/core/role_names.h"
 
 namespace baton::controller {
 
 /// True for roles that may have an update node: "actor" and the critics.
 bool MayTrain(absl::string_view role);
+
+/// Responses and batches of every step are kept (trainer.keep_experience).
+bool KeepsAllExperience(const v1::JobSpec& effective);
 
 /// True for "critic" and "cost_critic".
 bool IsCritic(absl::string_view role);
@@ -68,10 +72,6 @@ std::map<std::string, int> WorkersOf(const v1::JobSpec& effective, const v1::Dat
 
 /// Prompts that a step draws at a time.
 uint64_t GenBatchSize(const v1::JobSpec& effective);
-
-/// Brings a row that a program of schema version 1 to 3 wrote to what this one reads. Pools that
-/// were only planned with, which name the actor and not the rollouts, are forgotten.
-void Upgrade(store::v1::JobRow& row);
 
 }  // namespace baton::controller
 

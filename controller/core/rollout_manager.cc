@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "sdk/base/mutant.h"
+
 namespace baton::controller {
 
 void RolloutManager::AddWorker(const std::string& worker, int credits) {
@@ -26,6 +28,7 @@ void RolloutManager::SetEnabled(const std::string& worker, bool enabled) {
 }
 
 void RolloutManager::Enqueue(uint64_t trajectory, uint64_t group, const std::string& avoid) {
+  if (Mutant("newest-draw-first")) return EnqueueFirst(trajectory, group);
   queue_.push_back({trajectory, group, avoid});
 }
 

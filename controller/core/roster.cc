@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/core/mutation.h"
 #include "controller/core/pools.h"
 #include "controller/core/roles.h"
 
@@ -16,8 +15,8 @@ namespace {
 // first of the actor's ranks that make it: of each copy of the model the first tp / generation_tp
 // (docs/parallel.md).
 size_t SeatInPool(const v1::JobSpec& effective, const std::string& role, int i, bool hybrid) {
-  if (role != "rollout" || !hybrid) return static_cast<size_t>(i);
-  const int tp = ShapeOf(effective, "actor").tp;
+  if (role != roles::kRollout || !hybrid) return static_cast<size_t>(i);
+  const int tp = ShapeOf(effective, roles::kActor).tp;
   const int replicas = std::max(1, tp / GenerationTp(effective));  // of a copy
   return static_cast<size_t>(i / replicas * tp + i % replicas);
 }
@@ -27,10 +26,9 @@ size_t SeatInPool(const v1::JobSpec& effective, const std::string& role, int i, 
 Roster::Roster(const v1::JobSpec& effective, const v1::Dataflow& dataflow)
     : hybrid_(IsHybrid(effective, dataflow)) {
   std::map<std::string, size_t> first_seat;
-  for (RolePool& pool : PoolsOf(effective, dataflow)) {
+  for (const RolePool& pool : PoolsOf(effective, dataflow)) {
     for (const std::string& role : pool.roles) first_seat[role] = seats_.size();
     seats_.resize(seats_.size() + static_cast<size_t>(pool.workers));
-    if (pool.roles.size() > 1) shared_.push_back({std::move(pool.roles), ""});
   }
   for (const auto& [role, count] : WorkersOf(effective, dataflow)) {
     for (int i = 0; i < count; ++i) {
@@ -103,13 +101,9 @@ const Slot* Roster::At(uint64_t index, const std::string& worker) const {
   return slot.worker == worker && slot.state != SlotState::kEmpty ? &slot : nullptr;
 }
 
-Slot* Roster::At(uint64_t index, const std::string& worker) {
-  return const_cast<Slot*>(static_cast<const Roster*>(this)->At(index, worker));
-}
-
-std::vector<Slot*> Roster::Of(const std::string& worker) {
-  std::vector<Slot*> slots;
-  for (Slot& slot : slots_) {
+std::vector<const Slot*> Roster::Of(const std::string& worker) const {
+  std::vector<const Slot*> slots;
+  for (const Slot& slot : slots_) {
     if (slot.worker == worker && slot.state != SlotState::kEmpty) slots.push_back(&slot);
   }
   return slots;
@@ -161,6 +155,11 @@ bool Roster::AnyIn(absl::string_view role, SlotState state) const {
                      [&](const Slot& slot) { return slot.role == role && slot.state == state; });
 }
 
+bool Roster::AnyTrouble(absl::string_view role) const {
+  return std::any_of(slots_.begin(), slots_.end(),
+                     [&](const Slot& slot) { return slot.role == role && !slot.trouble.empty(); });
+}
+
 bool Roster::AllReady(absl::string_view role) const {
   return std::all_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
     return slot.role != role || slot.state == SlotState::kReady;
@@ -172,20 +171,6 @@ std::string Roster::FirstOf(absl::string_view role) const {
     if (slot.role == role && slot.rank == 0) return slot.worker;
   }
   return "";
-}
-
-const SharedPool* Roster::SharedBy(absl::string_view role) const {
-  for (const SharedPool& pool : shared_) {
-    if (std::count(pool.roles.begin(), pool.roles.end(), role) > 0) return &pool;
-  }
-  return nullptr;
-}
-
-bool Roster::AllBack(const SharedPool& pool) const {
-  if (Mutated(Mutation::kPoolNotAwaited)) return true;
-  return std::all_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
-    return slot.state == SlotState::kEmpty || slot.present || SharedBy(slot.role) != &pool;
-  });
 }
 
 }  // namespace baton::controller

@@ -32,21 +32,14 @@ struct Slot {
   int credits = 1;
   uint64_t attempt = 0;
   uint32_t failures = 0;
-  bool present = false;          ///< Attached, as far as the job knows.
-  uint64_t version = 0;          ///< Policy version a rollout holds; 0: none.
-  bool loading = false;          ///< load_weights is under way …
-  uint64_t loading_version = 0;  ///< … of this version.
-  absl::Time since;              ///< Of state or loading.
-  TaskRef assigned;              ///< Of assign_role, while kAssigning.
+  bool present = false;       ///< Attached, as far as the job knows.
+  absl::Time since;           ///< Of its state, or since then its rollout loads weights.
+  TaskRef assigned;           ///< Of assign_role, while kAssigning.
+  bool answered = false;      ///< assign_role failed with the group: it is asked anew with it.
+  std::string trouble;        ///< What keeps it from its work, as its worker says …
+  absl::Time troubled_since;  ///< … since then.
 
   bool ready() const { return state == SlotState::kReady && present; }
-};
-
-/// Several roles that share workers: one of them works at a time.
-struct SharedPool {
-  std::vector<std::string> roles;  ///< Who is first is served first.
-  std::string turn;                ///< The role that works; "": none has work.
-  absl::Time since;                ///< Of the turn.
 };
 
 /// Pure. The number of slots, their roles and seats never change.
@@ -63,7 +56,7 @@ class Roster {
 
   std::vector<Slot>& slots() { return slots_; }
   const std::vector<Slot>& slots() const { return slots_; }
-  /// Of each row's slot the one that it is; null for one too many.
+  /// Maps each slot of the row to the slot that it restores; null if it is surplus.
   std::vector<const Slot*> Match(const store::v1::JobRow& row) const;
   int IndexOf(const Slot& slot) const { return static_cast<int>(&slot - slots_.data()); }
 
@@ -71,10 +64,9 @@ class Roster {
   Slot* Find(const std::string& worker, absl::string_view role);
   const Slot* Find(const std::string& worker, absl::string_view role) const;
   /// The slot of that index, if this worker has it.
-  Slot* At(uint64_t index, const std::string& worker);
   const Slot* At(uint64_t index, const std::string& worker) const;
   /// All slots of a worker.
-  std::vector<Slot*> Of(const std::string& worker);
+  std::vector<const Slot*> Of(const std::string& worker) const;
   bool Has(const std::string& worker) const;
 
   /// Workers with their roles, joined by "+".
@@ -86,16 +78,13 @@ class Roster {
 
   bool AnyIn(SlotState state) const;
   bool AnyIn(absl::string_view role, SlotState state) const;
+  /// Some worker of the role says what keeps it from its work.
+  bool AnyTrouble(absl::string_view role) const;
   /// Every slot of the role is.
   bool AllReady(absl::string_view role) const;
   /// The worker of rank 0; "": none.
   std::string FirstOf(absl::string_view role) const;
 
-  std::vector<SharedPool>& shared() { return shared_; }
-  /// The shared pool of a role; null: it has workers of its own.
-  const SharedPool* SharedBy(absl::string_view role) const;
-  /// No worker in it is still expected after a restart: one that is not back may be at work.
-  bool AllBack(const SharedPool& pool) const;
   /// Actor and rollouts share their workers: the rollouts sample the very weights that are trained.
   bool hybrid() const { return hybrid_; }
 
@@ -108,7 +97,6 @@ class Roster {
 
   std::vector<Slot> slots_;
   std::vector<Seat> seats_;
-  std::vector<SharedPool> shared_;
   bool hybrid_ = false;
 };
 

@@ -8,7 +8,6 @@ namespace baton::controller {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 using ::testing::Pair;
 
 constexpr char kPpo[] = R"(
@@ -44,7 +43,6 @@ TEST(RosterTest, RolesThatShareWithNobodyHaveSeatsOfTheirOwn) {
   EXPECT_THAT(roster.Missing(),
               ElementsAre(Pair("actor", 1), Pair("critic", 1), Pair("reference", 1),
                           Pair("reward", 1), Pair("rollout", 2)));
-  EXPECT_THAT(roster.shared(), IsEmpty());
   EXPECT_FALSE(roster.hybrid());
 }
 
@@ -67,8 +65,6 @@ TEST(RosterTest, APoolHasAsManySeatsAsItsLargestRole) {
   // A seat is free when no worker has any of its slots.
   roster.Find("w", "critic")->state = SlotState::kEmpty;
   EXPECT_EQ(roster.FreeSeat("actor+critic").size(), 0u);
-  EXPECT_EQ(roster.SharedBy("actor")->roles.size(), 2u);
-  EXPECT_EQ(roster.SharedBy("rollout"), nullptr);
 }
 
 // tp 4 x dp 2 that generates with 2: copy c has ranks 4c .. 4c+3, whose first two lead a replica.

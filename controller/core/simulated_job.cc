@@ -8,78 +8,26 @@
 #include "absl/strings/str_split.h"
 #include "controller/core/check_row.h"
 #include "controller/core/roles.h"
-#include "controller/core/spec.h"
-#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
 namespace baton::controller {
 namespace {
 constexpr size_t kCredits = 4;
-
-v1::Job MakeJob(const SimulatedJob::Options& options) {
-  v1::JobSpec spec;
-  spec.set_kind(options.sft ? v1::JOB_KIND_SFT : v1::JOB_KIND_RL);
-  spec.mutable_model()->mutable_init()->set_characters("01");
-  spec.mutable_data()->add_train_files("t");
-  spec.mutable_data()->set_train_batch_size(3);
-  v1::TrainerSpec& trainer = *spec.mutable_trainer();
-  trainer.set_total_training_steps(options.steps);
-  trainer.set_save_freq(2);
-  if (options.max_checkpoints > 0) trainer.set_max_checkpoints(options.max_checkpoints);
-  const auto shape = [](v1::ParallelSpec* parallel, int ranks, int tp) {
-    parallel->set_tp(tp);
-    parallel->set_dp(ranks / tp);
-  };
-  shape(spec.mutable_actor()->mutable_parallel(), options.actor_ranks, options.actor_tp);
-  if (options.critic_ranks > 1) {
-    shape(spec.mutable_critic()->mutable_train()->mutable_parallel(), options.critic_ranks,
-          options.critic_tp);
-  }
-  if (options.reference_ranks > 1) {
-    shape(spec.mutable_reference()->mutable_parallel(), options.reference_ranks,
-          options.reference_tp);
-  }
-  if (!options.preset.empty()) spec.mutable_algorithm()->set_preset(options.preset);
-  if (options.cost_critic) {
-    spec.mutable_algorithm()->set_cost_critic(true);
-    spec.mutable_cost_model()->mutable_model()->set_path("/cost");
-  }
-  if (options.recompute_log_prob) spec.mutable_algorithm()->set_recompute_log_prob(true);
-  if (!options.sft) {
-    spec.mutable_data()->add_val_files("v");
-    spec.mutable_trainer()->set_val_before_train(true);
-    spec.mutable_trainer()->set_val_after_train(true);
-    spec.mutable_trainer()->set_test_freq(2);
-    spec.mutable_rollout()->set_n(2);
-    spec.mutable_rollout()->set_tensor_model_parallel_size(options.generation_tp);
-    spec.mutable_reward()->add_rules()->set_type("numeric");
-    if (options.error_reward) spec.mutable_reward()->set_error_reward(-1);
-    spec.mutable_resources()->set_rollout_workers(options.rollout_workers);
-  }
-  for (const auto& roles : options.pools) {
-    v1::PoolSpec* pool = spec.mutable_resources()->add_pools();
-    for (const std::string& role : roles) pool->add_roles(role);
-  }
-  if (!options.dataflow.empty()) {
-    EXPECT_TRUE(
-        google::protobuf::TextFormat::ParseFromString(options.dataflow, spec.mutable_dataflow()));
-  }
-  const CheckedSpec checked = CheckSpec(spec);
-  for (const auto& v : checked.violations) ADD_FAILURE() << v.field() << ": " << v.description();
-  v1::Job job;
-  job.set_name("projects/default/jobs/j");
-  *job.mutable_effective_spec() = checked.effective;
-  *job.mutable_dataflow() = checked.dataflow;
-  return job;
-}
-
 // With dynamic sampling, every third group teaches nothing.
 bool IsDropped(const BuildBatch& batch, const TrajectoryInfo& t) {
   return batch.max_groups > 0 && t.draw % 3 == 0;
 }
-
 uint64_t Mix(uint64_t hash, uint64_t value) {
   return (hash ^ value) * 0x9e3779b97f4a7c15ull + (hash >> 29);
+}
+
+// Ids of the responses that the batch has, in order.
+std::vector<uint64_t> IdsOf(const store::v1::BatchRow& row) {
+  std::vector<uint64_t> ids;
+  for (const store::v1::BatchEntry& entry : row.entries()) {
+    if (entry.column_hashes_size() > 0) ids.push_back(entry.trajectory().id());
+  }
+  return ids;
 }
 
 }  // namespace
@@ -87,7 +35,7 @@ uint64_t Mix(uint64_t hash, uint64_t value) {
 SimulatedJob::SimulatedJob(const Options& options)
     : options_(options), random_{options.seed}, now_(absl::UnixEpoch() + absl::Hours(1)) {
   core_options_.drawn_ahead = options_.drawn_ahead;
-  core_ = std::make_unique<JobCore>(MakeJob(options_), 1, core_options_);
+  core_ = std::make_unique<JobCore>(MakeSimulatedJob(options_), 1, core_options_);
   Apply(core_->Start(now_));
 }
 
@@ -184,6 +132,16 @@ void SimulatedJob::Apply(const Effects& effects) {
   for (const Effect& effect : effects) {
     std::visit([this](const auto& e) { Do(e); }, effect);
   }
+  if (!batch_rows_.empty()) {
+    EXPECT_LE(batch_rows_.rbegin()->first, core_->step() + 1);
+    EXPECT_EQ(batch_rows_.rbegin()->first - batch_rows_.begin()->first + 1,
+              static_cast<int64_t>(batch_rows_.size()))
+        << "a step between has none";
+  }
+  // As the runtime does, which drops what was read for a job that ended meanwhile.
+  if (ended()) {
+    std::erase_if(pending_, [](const Event& e) { return std::holds_alternative<DataLoaded>(e); });
+  }
 }
 
 void SimulatedJob::Do(const PutTrajectory& effect) {
@@ -194,6 +152,26 @@ void SimulatedJob::Do(const DropTrajectories& effect) {
   rows_.erase(rows_.lower_bound(effect.begin), rows_.lower_bound(effect.end));
 }
 
+void SimulatedJob::Do(const PutBatch& effect) {
+  const int64_t step = effect.row.step();
+  EXPECT_FALSE(options_.sft);
+  EXPECT_EQ(effect.row.incarnation(), core_->incarnation());
+  EXPECT_EQ(batch_rows_.count(step), 0u) << "step " << step << " has one already";
+  EXPECT_EQ(IdsOf(effect.row), options_.filter_all ? std::vector<uint64_t>() : batches_.at(step));
+  for (const store::v1::BatchEntry& entry : effect.row.entries()) {
+    EXPECT_GT(entry.trajectory().size(), 0u) << "no place in the experience log";
+    EXPECT_EQ(entry.trajectory().scores().count("reward"), 1u);
+    EXPECT_EQ(entry.trajectory().policy_version(),
+              effect.row.entries(0).trajectory().policy_version());
+  }
+  batch_rows_[step] = effect.row;
+}
+
+void SimulatedJob::Do(const DropBatches& effect) {
+  EXPECT_LT(effect.begin, effect.end);
+  batch_rows_.erase(batch_rows_.lower_bound(effect.begin), batch_rows_.lower_bound(effect.end));
+}
+
 void SimulatedJob::Do(const LoadData&) {
   DataLoaded loaded;
   loaded.train_size = 10;
@@ -201,6 +179,8 @@ void SimulatedJob::Do(const LoadData&) {
     loaded.val_size = options_.val_sources.size();
     loaded.val_sources = options_.val_sources;
   }
+  // As the runtime does, which answers with the newest reading alone.
+  std::erase_if(pending_, [](const Event& e) { return std::holds_alternative<DataLoaded>(e); });
   pending_.push_back(loaded);
 }
 
@@ -238,6 +218,9 @@ void SimulatedJob::Do(const BuildBatch& effect) {
   EXPECT_TRUE(std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end())
       << "in order, none twice";
   built.size = options_.filter_all ? 0 : static_cast<uint32_t>(ids.size());
+  for (uint64_t id : ids) {
+    if (!options_.filter_all) built.column_hashes[id] = {id};
+  }
   batches_[effect.step] = ids;
   pending_.push_back(built);
 }
@@ -254,7 +237,11 @@ void SimulatedJob::Do(const CommitCheckpoint& effect) {
 }
 
 void SimulatedJob::Do(const EmitEvent& effect) {
-  if (effect.event.type() == "evaluation") evaluated_.insert(effect.event.step());
+  if (effect.kept) events_.push_back(effect.event);
+  if (effect.event.type() == "warning") warnings_.push_back(effect.event.message());
+  if (effect.event.type() != "evaluation") return;
+  EXPECT_NE(effect.event.message(), "");  // its numbers
+  evaluated_.insert(effect.event.step());
 }
 
 void SimulatedJob::Do(const PutMetrics& effect) {
@@ -386,7 +373,8 @@ void SimulatedJob::Score(const StartTask& start, TaskDone& done) {
     done.output.error = "the command ended";
     done.output.infra_failed = true;
   } else if (node.out() == "reward") {
-    done.output.metrics["reward"] = t.sample % 2;
+    const bool judges = t.purpose == v1::PURPOSE_EVAL && options_.accuracy;
+    done.output.metrics["reward"] = judges ? options_.accuracy(core_->step()) : t.sample % 2;
   } else {
     done.output.location = {++next_file_, 0, 20};
   }

@@ -9,6 +9,7 @@
 #define BATON_CONTROLLER_CORE_SIMULATED_JOB_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -57,6 +58,10 @@ class SimulatedJob {
     /// FailsForGood names, or of all.
     enum class Failing { kNone, kSome, kAll } failing_rewards = Failing::kNone;
     bool error_reward = false;  ///< What failed is worth -1.
+    double max_error_rate = 1;
+    std::function<void(v1::JobSpec*)> edit;  ///< Changes the spec before it is checked.
+    /// Reward of every response of the evaluation after that step; empty: that of its sample.
+    std::function<double(int64_t)> accuracy;
   };
   explicit SimulatedJob(const Options& options);
 
@@ -102,10 +107,16 @@ class SimulatedJob {
   const store::v1::JobRow& row() const { return row_; }
   /// Whether no worker can tell its reward (Failing::kSome).
   static bool FailsForGood(const TrajectoryInfo& t);
+  /// Messages of the events of type warning.
+  const std::vector<std::string>& warnings() const { return warnings_; }
   /// Metrics of the newest step and of the newest evaluation.
   const std::map<std::string, double>& metrics() const { return metrics_; }
+  /// Every event that watchers got and that is kept, in order.
+  const std::vector<v1::JobEvent>& events() const { return events_; }
   /// Trajectory rows by serial.
   std::map<uint64_t, store::v1::TrajectoryRow>& rows() { return rows_; }
+  /// Rows of batches by step.
+  const std::map<int64_t, store::v1::BatchRow>& batch_rows() const { return batch_rows_; }
 
  private:
   struct Draws {  // SplitMix64
@@ -129,6 +140,8 @@ class SimulatedJob {
   void Do(const StopTask& effect);
   void Do(const PutTrajectory& effect);
   void Do(const DropTrajectories& effect);
+  void Do(const PutBatch& effect);
+  void Do(const DropBatches& effect);
   void Do(const NeedWorkers& effect) { needs_ = effect.missing; }
   void Do(const ReturnWorker& effect) { Forget(effect.worker); }
   void Do(const LeaveQueue&) { needs_.clear(); }
@@ -175,6 +188,7 @@ class SimulatedJob {
   std::unique_ptr<JobCore> core_;
   store::v1::JobRow row_;
   std::map<uint64_t, store::v1::TrajectoryRow> rows_;
+  std::map<int64_t, store::v1::BatchRow> batch_rows_;
   std::vector<Event> pending_;
   std::vector<StopTask> stopped_;
   std::map<std::string, int> needs_;
@@ -192,11 +206,16 @@ class SimulatedJob {
   std::map<int64_t, std::vector<uint64_t>> trained_;
   std::map<int64_t, std::vector<uint64_t>> batches_;  // built, by step
   std::set<int64_t> evaluated_;
+  std::vector<v1::JobEvent> events_;
+  std::vector<std::string> warnings_;
   std::map<std::string, double> metrics_;
   int next_worker_ = 0;
   uint32_t next_file_ = 0;
   uint64_t epoch_ = 1;
 };
+
+/// A job of these options, its spec checked, as the controller admits it.
+v1::Job MakeSimulatedJob(const SimulatedJob::Options& options);
 
 }  // namespace baton::controller
 

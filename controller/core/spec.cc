@@ -11,14 +11,22 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "controller/algorithms/estimator_spec.h"
 #include "controller/core/check_counts.h"
 #include "controller/core/check_dataflow.h"
+#include "controller/core/check_ending.h"
+#include "controller/core/check_patterns.h"
 #include "controller/core/check_placement.h"
+#include "controller/core/check_without_kind.h"
 #include "controller/core/fill_pools.h"
 #include "controller/core/presets.h"
 #include "controller/core/roles.h"
-#include "sdk/base/kl_type.h"
+#include "sdk/base/reward_limits.h"
+#include "sdk/schema/estimator_options.h"
+#include "sdk/schema/loss_options.h"
+#include "sdk/schema/optimizer_options.h"
+#include "sdk/schema/spec_defaults.h"
+#include "sdk/schema_spec/model_init.h"
+#include "sdk/schema_spec/spec_fields.h"
 
 namespace baton::controller {
 namespace {
@@ -71,23 +79,31 @@ class Checker {
 #define BATON_BOOL(msg, field, def) \
   if (!(msg)->has_##field()) (msg)->set_##field(def)
 
+// The same for every field of `message` that a table has a row for. A row without a field of its
+// name is an option of graphs alone.
+template <class Spec>
+void CheckTable(const std::string& path, const std::vector<OptionField<Spec>>& table,
+                google::protobuf::Message* message, Checker& check) {
+  for (const auto& row : table) {
+    if (!HasOptionField(*message, row.name)) continue;
+    if (!GetField(*message, row.name)) SetField(row.name, DefaultOf(row), message);
+    const std::string problem = CheckSpecField(row, *GetField(*message, row.name));
+    if (!problem.empty()) check.Fail(absl::StrCat(path, ".", row.name), problem);
+  }
+}
+
 void CheckInit(v1::ModelInitSpec* init, Checker& check) {
   if (init->characters().empty()) {
     check.Fail("model.init.characters",
                "is missing; give every character the model may read or write, as one string");
   }
-  BATON_NUMBER("model.init", init, hidden_size, 128, 8, 65536);
-  BATON_NUMBER("model.init", init, num_hidden_layers, 2, 1, 256);
-  BATON_NUMBER("model.init", init, num_attention_heads, 4, 1, 1024);
-  BATON_NUMBER("model.init", init, max_position_embeddings, 2048, 8, 1 << 24);
-  BATON_BOOL(init, tie_word_embeddings, true);
-  const int heads = std::max(1, init->num_attention_heads());
-  if (!init->has_num_key_value_heads()) init->set_num_key_value_heads(heads);
-  if (!init->has_intermediate_size()) {
-    const int64_t size = (int64_t{4} * init->hidden_size() + 7) / 8 * 8;
-    init->set_intermediate_size(static_cast<int>(std::clamp<int64_t>(size, 8, 1 << 20)));
-  }
+  FillModelInit(init);
+  check.InRange("model.init.hidden_size", init->hidden_size(), 8, 65536);
+  check.InRange("model.init.num_hidden_layers", init->num_hidden_layers(), 1, 256);
+  check.InRange("model.init.num_attention_heads", init->num_attention_heads(), 1, 1024);
+  check.InRange("model.init.max_position_embeddings", init->max_position_embeddings(), 8, 1 << 24);
   check.InRange("model.init.intermediate_size", init->intermediate_size(), 8, 1 << 20);
+  const int heads = std::max(1, init->num_attention_heads());
   if (init->hidden_size() % heads != 0 || (init->hidden_size() / heads) % 2 != 0) {
     check.Fail("model.init.num_attention_heads",
                absl::StrCat("hidden_size ", init->hidden_size(), " over ", heads,
@@ -109,8 +125,20 @@ void CheckModel(v1::JobSpec* spec, Checker& check) {
                             : "needs `path` (a Hugging Face directory, or job:NAME) or `init`");
   }
   if (model->has_init()) CheckInit(model->mutable_init(), check);
-  BATON_CHOICE("model", model, chat_template, "none", "none", "chatml", "llama3");
+  BATON_CHOICE("model", model, chat_template, "auto", "auto", "model", "none", "chatml", "llama3");
   BATON_CHOICE("model", model, dtype, "float32", "float32", "bfloat16");
+}
+
+// Keys of the lines of data files.
+void CheckKeys(const v1::DataSpec& data, Checker& check) {
+  const auto named = [&check](const char* field, bool given, const std::string& key) {
+    if (!given) return;
+    if (key.empty()) check.Fail(field, "is empty; remove it, or name the key");
+    if (key.size() > 256) check.Fail(field, "is longer than 256 bytes");
+  };
+  named("data.prompt_key", data.has_prompt_key(), data.prompt_key());
+  named("data.answer_key", data.has_answer_key(), data.answer_key());
+  named("data.response_key", data.has_response_key(), data.response_key());
 }
 
 void CheckData(v1::JobSpec* spec, Checker& check) {
@@ -118,7 +146,7 @@ void CheckData(v1::JobSpec* spec, Checker& check) {
   if (data->train_files().empty()) {
     check.Fail("data.train_files", "is missing; give at least one JSONL file");
   }
-  BATON_NUMBER("data", data, train_batch_size, 32, 1, 65536);
+  BATON_NUMBER("data", data, train_batch_size, kDefaultTrainBatchSize, 1, 65536);
   BATON_NUMBER("data", data, gen_batch_size, data->train_batch_size(), 1, 65536);
   if (!data->pretrain_files().empty()) {
     BATON_NUMBER("data", data, pretrain_batch_size, data->train_batch_size(), 1, 65536);
@@ -126,10 +154,12 @@ void CheckData(v1::JobSpec* spec, Checker& check) {
     check.Fail("data.pretrain_batch_size", "needs data.pretrain_files");
   }
   BATON_NUMBER("data", data, val_max_samples, 0, 0, 1000000);
-  BATON_NUMBER("data", data, max_prompt_length, 1024, 1, 1 << 24);
-  BATON_NUMBER("data", data, max_response_length, 1024, 1, 1 << 24);
+  BATON_NUMBER("data", data, max_prompt_length, kDefaultMaxPromptLength, 1, 1 << 24);
+  BATON_NUMBER("data", data, max_response_length, kDefaultMaxResponseLength, 1, 1 << 24);
   BATON_BOOL(data, shuffle, true);
+  BATON_BOOL(data, filter_overlong_prompts, false);
   if (!data->has_seed()) data->set_seed(1);
+  CheckKeys(*data, check);
   if (spec->model().has_init()) {
     const int64_t longest =
         static_cast<int64_t>(data->max_prompt_length()) + data->max_response_length();
@@ -144,7 +174,7 @@ void CheckData(v1::JobSpec* spec, Checker& check) {
 
 void CheckRollout(v1::JobSpec* spec, Checker& check) {
   v1::RolloutSpec* rollout = spec->mutable_rollout();
-  BATON_NUMBER("rollout", rollout, n, 8, 1, 1024);
+  BATON_NUMBER("rollout", rollout, n, kDefaultSamples, 1, 1024);
   BATON_NUMBER("rollout", rollout, temperature, 1.0, 0.0, 10.0);
   BATON_NUMBER("rollout", rollout, top_p, 1.0, 1e-6, 1.0);
   BATON_NUMBER("rollout", rollout, top_k, 0, 0, 1 << 24);
@@ -193,6 +223,16 @@ void CheckReward(v1::JobSpec* spec, Checker& check) {
   if (!reward->has_command_weight()) reward->set_command_weight(1);
   BATON_NUMBER("reward", reward, command_processes, 1, 1, 64);
   BATON_NUMBER("reward", reward, timeout_seconds, 30.0, 0.001, 86400.0);
+  BATON_NUMBER("reward", reward, max_error_rate, kDefaultMaxErrorRate, 0.0, 1.0);
+  BATON_NUMBER("reward", reward, startup_seconds, 0.0, 0.0, 86400.0);
+  const bool own =
+      reward->rules().empty() && reward->command().empty() && reward->method() == "compute_reward";
+  if (own && !spec->has_reward_model() && !spec->has_judge() && !spec->has_dataflow()) {
+    check.Fail("reward.method",
+               "compute_reward is the method of Baton's own workers, which computes `rules` and "
+               "runs a `command`: give one of these, or register the method of your own worker "
+               "under another name");
+  }
   if (!reward->has_method()) reward->set_method("compute_reward");
 }
 
@@ -205,33 +245,21 @@ void CheckAlgorithm(v1::JobSpec* spec, Checker& check) {
                                                 "' is not one of: ", absl::StrJoin(presets, ", ")));
   }
   if (spec->kind() == v1::JOB_KIND_RL) FillPreset(algorithm);
-  BATON_NUMBER("algorithm", algorithm, gamma, 1.0, 0.0, 1.0);
-  BATON_NUMBER("algorithm", algorithm, lam, 1.0, 0.0, 1.0);
-  BATON_BOOL(algorithm, norm_adv_by_std_in_grpo, true);
-  BATON_BOOL(algorithm, filter_groups, false);
+  CheckTable("algorithm", EstimatorOptionTable(), algorithm, check);
   BATON_BOOL(algorithm, dynamic_sampling, false);
   BATON_NUMBER("algorithm", algorithm, max_num_gen_batches, 10, 1, 1000);
   BATON_NUMBER("algorithm", algorithm, critic_warmup, 0, 0, 10000000);
-  BATON_NUMBER("algorithm", algorithm, clip_ratio_low, 0.2, 0.0, 1.0);
-  BATON_NUMBER("algorithm", algorithm, clip_ratio_high, 0.28, 0.0, 100.0);
-  BATON_NUMBER("algorithm", algorithm, clip_ratio_c, 0.0, 0.0, 1000.0);
-  BATON_CHOICE("algorithm", algorithm, loss_agg_mode, "token-mean", "token-mean",
-               "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm");
-  BATON_NUMBER("algorithm", algorithm, entropy_coeff, 0.0, -10.0, 10.0);
-  BATON_BOOL(algorithm, use_kl_loss, false);
+  CheckTable("algorithm", LossOptionTable(), algorithm, check);
   BATON_BOOL(algorithm, recompute_log_prob, false);
   BATON_BOOL(algorithm, cost_critic, false);
-  BATON_NUMBER("algorithm", algorithm, kl_loss_coef, 0.001, 0.0, 100.0);
-  if (!algorithm->has_kl_loss_type()) algorithm->set_kl_loss_type("k3");
-  check.OneOf("algorithm.kl_loss_type", algorithm->kl_loss_type(), KlLossNames());
   BATON_CHOICE("algorithm", algorithm, mode, "sync", "sync");
 }
 
 void CheckParallel(const std::string& path, v1::ParallelSpec* parallel, Checker& check) {
   if (!parallel->has_tp()) parallel->set_tp(1);
   if (!parallel->has_dp()) parallel->set_dp(1);
-  check.InRange(path + ".parallel.tp", parallel->tp(), 1, 64);
-  check.InRange(path + ".parallel.dp", parallel->dp(), 1, 1024);
+  check.InRange(path + ".parallel.tp", parallel->tp(), 1, kMostTensorRanks);
+  check.InRange(path + ".parallel.dp", parallel->dp(), 1, kMostDataRanks);
 }
 
 void CheckTraining(const std::string& path, v1::ActorSpec* actor, Checker& check) {
@@ -242,19 +270,10 @@ void CheckTraining(const std::string& path, v1::ActorSpec* actor, Checker& check
     check.InRange<T>(path + "." #field, actor->field(), static_cast<T>(low), \
                      static_cast<T>(high));                                  \
   } while (false)
-  BATON_ACTOR(lr, 1e-6, 0.0, 10.0);
-  if (!actor->has_lr_schedule()) actor->set_lr_schedule("constant");
-  check.OneOf(path + ".lr_schedule", actor->lr_schedule(), {"constant", "cosine", "linear"});
-  BATON_ACTOR(lr_warmup_steps, 0, 0, 10000000);
-  BATON_ACTOR(min_lr_ratio, 0.0, 0.0, 1.0);
-  BATON_ACTOR(beta1, 0.9, 0.0, 0.999999);
-  BATON_ACTOR(beta2, 0.999, 0.0, 0.9999999);
-  BATON_ACTOR(eps, 1e-8, 1e-20, 1.0);
-  BATON_ACTOR(weight_decay, 0.01, 0.0, 10.0);
-  BATON_ACTOR(grad_clip, 1.0, 0.0, 1e9);
+  CheckTable(path, OptimizerOptionTable(), actor, check);
   BATON_ACTOR(ppo_mini_batch_size, 0, 0, 1 << 24);
-  BATON_ACTOR(ppo_epochs, 1, 1, 64);
-  BATON_ACTOR(max_token_len, 16384, 1, 1 << 28);
+  BATON_ACTOR(ppo_epochs, kDefaultPpoEpochs, 1, 64);
+  BATON_ACTOR(max_token_len, kDefaultMaxTokenLen, 1, 1 << 28);
 #undef BATON_ACTOR
   CheckParallel(path, actor->mutable_parallel(), check);
 }
@@ -272,9 +291,10 @@ void CheckOwnModel(const std::string& path, const v1::JobSpec& spec, bool requir
     *model = spec.model();
     return;
   }
-  if (model->has_init()) {
-    check.Fail(path + ".model.init",
-               "a model that scores is not made of random numbers; give path");
+  // An effective spec has the job's own model here.
+  const std::string job_init = required ? "" : spec.model().init().SerializeAsString();
+  if (model->has_init() && model->init().SerializeAsString() != job_init) {
+    check.Fail(path + ".model.init", "a model that scores cannot have random weights; give path");
   }
   if (!model->has_chat_template()) model->set_chat_template(spec.model().chat_template());
   if (!model->has_dtype()) model->set_dtype(spec.model().dtype());
@@ -314,7 +334,7 @@ void CheckCritic(const std::string& section, const v1::JobSpec& spec, v1::Critic
   train.MergeFrom(critic->train());
   *critic->mutable_train() = train;
   CheckTraining(section + ".train", critic->mutable_train(), check);
-  if (!critic->has_cliprange_value()) critic->set_cliprange_value(0.5);
+  if (!critic->has_cliprange_value()) critic->set_cliprange_value(LossSpec().cliprange_value);
   check.InRange(section + ".cliprange_value", critic->cliprange_value(), 1e-9, 1e9);
 }
 
@@ -357,24 +377,25 @@ void CheckRoles(const v1::Dataflow& dataflow, v1::JobSpec* spec, Checker& check)
                                                  : "use another preset"));
     return true;
   };
-  if (!unused("critic", "critic", spec->has_critic()) && roles.count("critic") > 0) {
+  if (!unused("critic", roles::kCritic, spec->has_critic()) && roles.count(roles::kCritic) > 0) {
     CheckCritic("critic", *spec, spec->mutable_critic(), check);
   }
-  if (!unused("cost_critic", "cost_critic", spec->has_cost_critic()) &&
-      roles.count("cost_critic") > 0) {
+  if (!unused("cost_critic", roles::kCostCritic, spec->has_cost_critic()) &&
+      roles.count(roles::kCostCritic) > 0) {
     CheckCritic("cost_critic", *spec, spec->mutable_cost_critic(), check);
   }
-  if (roles.count("reference") > 0) {
+  if (roles.count(roles::kReference) > 0) {
     CheckScoringModel("reference", false, spec, check);
   }
-  if (!unused("reward_model", "reward_model", spec->has_reward_model()) &&
-      roles.count("reward_model") > 0) {
+  if (!unused("reward_model", roles::kRewardModel, spec->has_reward_model()) &&
+      roles.count(roles::kRewardModel) > 0) {
     CheckScoringModel("reward_model", true, spec, check);
   }
-  if (!unused("cost_model", "cost", spec->has_cost_model()) && roles.count("cost") > 0) {
+  if (!unused("cost_model", roles::kCost, spec->has_cost_model()) &&
+      roles.count(roles::kCost) > 0) {
     CheckScoringModel("cost", true, spec, check);
   }
-  if (!unused("judge", "judge", spec->has_judge()) && roles.count("judge") > 0) {
+  if (!unused("judge", roles::kJudge, spec->has_judge()) && roles.count(roles::kJudge) > 0) {
     v1::JudgeSpec* judge = spec->mutable_judge();
     CheckOwnModel("judge", *spec, false, judge->mutable_model(), check);
     if (judge->template_().empty()) {
@@ -392,11 +413,12 @@ void CheckRoles(const v1::Dataflow& dataflow, v1::JobSpec* spec, Checker& check)
   }
   for (const auto& [role, workers] : spec->resources().role_workers()) {
     const std::string field = absl::StrCat("resources.role_workers.", role);
-    if (role == "reward" || role == "rollout" || MayTrain(role)) {
-      check.Fail(field,
-                 absl::StrCat(role == "reward" || role == "rollout"
-                                  ? absl::StrCat("is resources.", role, "_workers")
-                                  : absl::StrCat("is the size of the group of role ", role)));
+    if (role == roles::kReward || role == roles::kRollout || MayTrain(role)) {
+      check.Fail(field, absl::StrCat(role == roles::kReward || role == roles::kRollout
+                                         ? absl::StrCat("the spec says it in resources.", role,
+                                                        "_workers; use that")
+                                         : absl::StrCat("follows from the `parallel` of role ",
+                                                        role, "; set that")));
     } else if (roles.count(role) == 0) {
       check.Fail(field, absl::StrCat("the dataflow has no role ", role));
     } else {
@@ -410,14 +432,14 @@ void CheckPretraining(const v1::Dataflow& dataflow, const v1::JobSpec& spec, Che
   bool wanted = false;
   for (const v1::UpdateNode& node : dataflow.update()) {
     const auto coefficient = node.options().fields().find("ptx_coef");
-    wanted |= node.role() == "actor" && coefficient != node.options().fields().end() &&
+    wanted |= node.role() == roles::kActor && coefficient != node.options().fields().end() &&
               coefficient->second.number_value() > 0;
   }
   if (wanted && spec.data().pretrain_files().empty()) {
     check.Fail("data.pretrain_files", "is missing; the actor's loss has ptx_coef, so give texts");
   } else if (!wanted && !spec.data().pretrain_files().empty()) {
     check.Fail("data.pretrain_files",
-               "are given, but nothing learns from them; set algorithm.loss.ptx_coef (kind rl)");
+               "are given, but no loss uses them; set algorithm.loss.ptx_coef (kind rl)");
   }
 }
 
@@ -461,8 +483,8 @@ void CheckGroups(const v1::Dataflow& dataflow, const v1::JobSpec& given, const v
 
 void CheckTrainer(v1::JobSpec* spec, Checker& check) {
   v1::TrainerSpec* trainer = spec->mutable_trainer();
-  const bool evaluates = spec->kind() != v1::JOB_KIND_SFT && !spec->data().val_files().empty();
-  const bool learns_first = spec->kind() == v1::JOB_KIND_REWARD_MODEL;  // it has no head before
+  const bool evaluates = !spec->data().val_files().empty();
+  const bool learns_first = spec->kind() != v1::JOB_KIND_RL;  // evaluates with a step's update
   if (!trainer->has_total_training_steps()) {
     check.Fail("trainer.total_training_steps", "is missing; give the number of steps to train");
   } else {
@@ -486,32 +508,28 @@ void CheckTrainer(v1::JobSpec* spec, Checker& check) {
   BATON_NUMBER("trainer", trainer, test_freq, 0, 0, 10000000);
   if (!evaluates &&
       (trainer->test_freq() > 0 || trainer->val_before_train() || trainer->val_after_train())) {
-    check.Fail("trainer.test_freq", spec->kind() != v1::JOB_KIND_SFT
-                                        ? "evaluation needs data.val_files"
-                                        : "kind sft does not evaluate");
+    check.Fail("trainer.test_freq", "evaluation needs data.val_files");
   }
   BATON_BOOL(trainer, val_before_train, evaluates && !learns_first);
   if (learns_first && trainer->val_before_train()) {
     check.Fail("trainer.val_before_train",
-               "a reward model has nothing to say before its first "
-               "step; set it to false");
+               "kinds sft and reward_model evaluate with the update of a step, so there is no "
+               "evaluation before the first one; set it to false");
   }
   BATON_BOOL(trainer, val_after_train, evaluates);
   BATON_NUMBER("trainer", trainer, max_checkpoints, 2, 0, 1000000);
   BATON_NUMBER("trainer", trainer, threads, 1, 1, 1024);
+  BATON_CHOICE("trainer", trainer, keep_experience, "needed", "needed", "all");
 }
 
 }  // namespace
 
 CheckedSpec CheckSpec(const v1::JobSpec& spec) {
+  if (spec.kind() == v1::JOB_KIND_UNSPECIFIED) return CheckWithoutKind(spec);
   CheckedSpec out;
   out.effective = spec;
   v1::JobSpec* effective = &out.effective;
   Checker check(&out.violations);
-  if (spec.kind() == v1::JOB_KIND_UNSPECIFIED) {
-    check.Fail("kind", "is missing; one of: rl, sft, reward_model");
-    return out;
-  }
   if (!CheckCounts(spec, &out.violations)) return out;
   CheckModel(effective, check);
   CheckData(effective, check);
@@ -543,15 +561,18 @@ CheckedSpec CheckSpec(const v1::JobSpec& spec) {
   CheckAlgorithm(effective, check);
   CheckTraining("actor", effective->mutable_actor(), check);
   CheckTrainer(effective, check);
+  CheckEnding(effective, &out.violations);
   BATON_NUMBER("", effective, priority, 0, -1000, 1000);
   out.dataflow = spec.has_dataflow() ? spec.dataflow() : MakeDataflow(*effective);
   const bool known = spec.has_dataflow() || out.dataflow.update_size() > 0;  // the preset
   if (spec.kind() == v1::JOB_KIND_RL && known) {
     if (out.dataflow.generate().empty()) out.dataflow.add_generate()->set_purpose("train");
+    FillUpdates(*effective, &out.dataflow);  // what the spec adds to a graph is checked with it
     CheckDataflow(*effective, out.dataflow, &out.violations);
     CheckRoles(out.dataflow, effective, check);
     CheckAsked(out.dataflow, *effective, check);
   }
+  FillUpdates(*effective, &out.dataflow);  // those of critics, which CheckRoles completed
   FillLossScale(*effective, &out.dataflow);
   if (known) {
     const size_t before = out.violations.size();
@@ -562,6 +583,7 @@ CheckedSpec CheckSpec(const v1::JobSpec& spec) {
   }
   CheckGroups(out.dataflow, spec, *effective, check);
   CheckPretraining(out.dataflow, *effective, check);
+  CheckPatterns(*effective, out.dataflow, &out.violations);
   return out;
 }
 

@@ -198,6 +198,17 @@ TEST(SpecTest, AMessageSaysWhatIsAllowed) {
   EXPECT_EQ(checked.violations[0].description(), "0 is not in [1, 1024]");
 }
 
+TEST(SpecTest, ExperienceIsKeptWhileItIsNeededUnlessAllIsAskedFor) {
+  v1::JobSpec spec = Good();
+  EXPECT_EQ(CheckSpec(spec).effective.trainer().keep_experience(), "needed");
+  EXPECT_FALSE(KeepsAllExperience(CheckSpec(spec).effective));
+  EXPECT_FALSE(KeepsAllExperience(v1::JobSpec())) << "of an earlier release";
+  spec.mutable_trainer()->set_keep_experience("all");
+  EXPECT_TRUE(KeepsAllExperience(CheckSpec(spec).effective));
+  spec.mutable_trainer()->set_keep_experience("some");
+  EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::ElementsAre("spec.trainer.keep_experience"));
+}
+
 TEST(SpecTest, SettingsThatTheTrainerWouldRefuseAreRefusedHere) {
   v1::JobSpec spec = Good();
   spec.mutable_actor()->set_lr_schedule("cosine");
@@ -252,7 +263,37 @@ TEST(SpecTest, TheEffectiveSpecIsItsOwnEffectiveSpec) {
 }
 
 TEST(SpecTest, AnEmptySpecIsRefusedWithoutACrash) {
-  EXPECT_THAT(Fields(CheckSpec(v1::JobSpec())), ::testing::ElementsAre("spec.kind"));
+  EXPECT_THAT(Fields(CheckSpec(v1::JobSpec())),
+              ::testing::UnorderedElementsAre("spec.kind", "spec.model", "spec.data.train_files",
+                                              "spec.trainer.total_training_steps"));
+}
+
+// A kind that is missing hides no other mistake.
+TEST(SpecTest, WithoutAKindTheRestIsCheckedAsTheKindThatItShows) {
+  v1::JobSpec spec = Good();
+  spec.clear_kind();
+  EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::ElementsAre("spec.kind"));
+  spec.mutable_rollout()->set_n(0);  // of kind rl alone
+  spec.mutable_actor()->set_lr(-1);
+  EXPECT_THAT(Fields(CheckSpec(spec)),
+              ::testing::UnorderedElementsAre("spec.kind", "spec.rollout.n", "spec.actor.lr"));
+}
+
+TEST(SpecTest, WithoutAKindThatShowsOnlyWhatEveryKindRefusesIsTold) {
+  v1::JobSpec spec = Good();
+  spec.clear_kind();
+  spec.clear_reward();  // kind rl would miss it
+  spec.clear_rollout();
+  spec.clear_algorithm();
+  EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::ElementsAre("spec.kind"));
+  spec.mutable_model()->clear_path();
+  spec.mutable_model()->clear_init();
+  spec.mutable_trainer()->set_save_freq(-1);
+  EXPECT_THAT(Fields(CheckSpec(spec)),
+              ::testing::UnorderedElementsAre("spec.kind", "spec.model", "spec.trainer.save_freq"));
+  spec.mutable_algorithm()->set_preset("reward_model");
+  spec.mutable_trainer()->set_val_before_train(true);  // which that kind cannot
+  EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::Contains("spec.trainer.val_before_train"));
 }
 
 }  // namespace

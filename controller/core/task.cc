@@ -5,10 +5,13 @@
 namespace baton::controller {
 namespace {
 
-constexpr absl::string_view kMagic = "B2";
-constexpr absl::string_view kNarrowMagic = "B1";  // attempts of 32 bits
-constexpr size_t kFixedSize = 2 + 1 + 8 + 4 + 8 + 8 + 8;
-constexpr size_t kNarrowSize = kFixedSize - 4;
+// What follows kind, subject, part and attempt:
+constexpr absl::string_view kBirthMagic = "B3";   // the birth number, of a trajectory's task
+constexpr absl::string_view kStepMagic = "B2";    // step and incarnation
+constexpr absl::string_view kNarrowMagic = "B1";  // … and the attempt has 32 bits
+constexpr size_t kBirthSize = 2 + 1 + 8 + 4 + 8 + 8;
+constexpr size_t kStepSize = kBirthSize + 8;
+constexpr size_t kNarrowSize = kStepSize - 4;
 
 template <typename T>
 void PutLittleEndian(std::string& out, T value) {
@@ -62,14 +65,21 @@ bool IsGroupCommand(TaskKind kind) {
 
 std::string EncodeToken(const TaskToken& token) {
   std::string out;
-  out.reserve(kFixedSize + token.job.size());
-  absl::StrAppend(&out, kMagic);
+  out.reserve(kStepSize + token.job.size());
+  // What has no birth number is written as earlier releases did, so that the ack of a token of
+  // theirs has its bytes.
+  const bool born = token.ref.birth != 0;
+  absl::StrAppend(&out, born ? kBirthMagic : kStepMagic);
   PutLittleEndian(out, static_cast<uint8_t>(token.ref.kind));
   PutLittleEndian(out, token.ref.subject);
   PutLittleEndian(out, token.ref.part);
   PutLittleEndian(out, token.ref.attempt);
-  PutLittleEndian(out, token.ref.step);
-  PutLittleEndian(out, token.ref.incarnation);
+  if (born) {
+    PutLittleEndian(out, token.ref.birth);
+  } else {
+    PutLittleEndian(out, token.ref.step);
+    PutLittleEndian(out, token.ref.incarnation);
+  }
   out += token.job;
   return out;
 }
@@ -77,8 +87,9 @@ std::string EncodeToken(const TaskToken& token) {
 std::optional<TaskToken> DecodeToken(absl::string_view bytes) {
   const absl::string_view magic = bytes.substr(0, 2);
   const bool narrow = magic == kNarrowMagic;
-  if (!narrow && magic != kMagic) return {};
-  if (bytes.size() < (narrow ? kNarrowSize : kFixedSize)) return {};
+  const bool born = magic == kBirthMagic;
+  if (!narrow && !born && magic != kStepMagic) return {};
+  if (bytes.size() < (narrow ? kNarrowSize : born ? kBirthSize : kStepSize)) return {};
   bytes.remove_prefix(2);
   TaskToken token;
   const auto kind = TakeLittleEndian<uint8_t>(bytes);
@@ -88,8 +99,12 @@ std::optional<TaskToken> DecodeToken(absl::string_view bytes) {
   token.ref.part = TakeLittleEndian<uint32_t>(bytes);
   token.ref.attempt =
       narrow ? TakeLittleEndian<uint32_t>(bytes) : TakeLittleEndian<uint64_t>(bytes);
-  token.ref.step = TakeLittleEndian<int64_t>(bytes);
-  token.ref.incarnation = TakeLittleEndian<uint64_t>(bytes);
+  if (born) {
+    token.ref.birth = TakeLittleEndian<uint64_t>(bytes);
+  } else {
+    token.ref.step = TakeLittleEndian<int64_t>(bytes);
+    token.ref.incarnation = TakeLittleEndian<uint64_t>(bytes);
+  }
   token.job = std::string(bytes);
   return token;
 }

@@ -1,8 +1,10 @@
 // What a task is for, and its token.
 //
-// A token is the proof that a result belongs to an attempt: it names the job, the step, the
-// trainer's incarnation and the attempt, whose upper bits are the controller's epoch. A result
-// whose token does not match what its subject waits for changes nothing (DESIGN: invariant 8).
+// A token is the proof that a result belongs to an attempt: it names the job, the attempt, whose
+// upper bits are the controller's epoch, and what the attempt is for. Of a trajectory that is its
+// birth number, so its task may outlive the step that began it; of everything else the step and the
+// trainer's incarnation. A result whose token does not match what its subject waits for changes
+// nothing.
 #ifndef BATON_CONTROLLER_CORE_TASK_H_
 #define BATON_CONTROLLER_CORE_TASK_H_
 
@@ -33,6 +35,10 @@ absl::string_view MethodName(TaskKind kind);
 
 /// True for commands that the ranks of a pool execute in order.
 bool IsGroupCommand(TaskKind kind);
+/// True for tasks on one trajectory: generate and score.
+constexpr bool IsTrajectoryTask(TaskKind kind) {
+  return kind == TaskKind::kGenerate || kind == TaskKind::kScore;
+}
 
 /// An attempt names a try of a controller's epoch: the epoch in the upper bits, the try below.
 /// Tries of one epoch never reach the attempts of the next, so a token of before a restart is never
@@ -52,13 +58,14 @@ struct TaskRef {
   uint64_t subject = 0;      ///< Trajectory, slot or command sequence.
   uint32_t part = 0;         ///< Score node.
   uint64_t attempt = 0;      ///< See FirstAttempt.
-  int64_t step = 0;          ///< The step it works for.
-  uint64_t incarnation = 0;  ///< The trainer's incarnation.
+  int64_t step = 0;          ///< The step it works for; of a trajectory's task 0.
+  uint64_t incarnation = 0;  ///< The trainer's incarnation; of a trajectory's task 0.
+  uint64_t birth = 0;        ///< Of the trajectory (birth_numbers.h); of other tasks 0.
 
   friend bool operator==(const TaskRef& a, const TaskRef& b) { return a.Tie() == b.Tie(); }
   friend bool operator<(const TaskRef& a, const TaskRef& b) { return a.Tie() < b.Tie(); }
-  std::tuple<uint8_t, uint64_t, uint32_t, uint64_t, int64_t, uint64_t> Tie() const {
-    return {static_cast<uint8_t>(kind), subject, part, attempt, step, incarnation};
+  std::tuple<uint8_t, uint64_t, uint32_t, uint64_t, int64_t, uint64_t, uint64_t> Tie() const {
+    return {static_cast<uint8_t>(kind), subject, part, attempt, step, incarnation, birth};
   }
 };
 
@@ -68,8 +75,9 @@ struct TaskToken {
 };
 
 std::string EncodeToken(const TaskToken& token);
-/// Nothing for bytes that no controller made. Tokens of earlier releases ("B1", whose attempts had
-/// 32 bits) are read: workers hold them while a controller is replaced by a newer one.
+/// Nothing for bytes that no controller made. Tokens of earlier releases are read, for workers hold
+/// them while a controller is replaced by a newer one. Theirs of trajectories have no birth number,
+/// so no trajectory waits for what they bring: it is made again.
 std::optional<TaskToken> DecodeToken(absl::string_view bytes);
 
 }  // namespace baton::controller

@@ -18,6 +18,13 @@ TEST(TaskTest, ATokenSurvivesTheTrip) {
   ASSERT_TRUE(back.has_value());
   EXPECT_EQ(back->job, token.job);
   EXPECT_TRUE(back->ref == token.ref);
+  token.ref.step = 0;
+  token.ref.incarnation = 0;
+  token.ref.birth = (uint64_t{1} << 40) | 77;
+  const auto born = DecodeToken(EncodeToken(token));
+  ASSERT_TRUE(born.has_value());
+  EXPECT_EQ(born->job, token.job);
+  EXPECT_TRUE(born->ref == token.ref);
 }
 
 // The bytes that the release before attempts of 64 bits made of (kScore, 12345, node 3, epoch 7 try
@@ -43,6 +50,27 @@ TEST(TaskTest, ATokenOfAnEarlierReleaseIsRead) {
   EXPECT_EQ(token->ref.incarnation, 9u);
 }
 
+// The bytes that the release before birth numbers made of (kGenerate, 12345, epoch 7 try 2, step
+// 41, incarnation 9) of job "j".
+TEST(TaskTest, ATokenWithoutABirthIsNoTrajectorys) {
+  std::string bytes = "B2";
+  bytes += '\x04';
+  bytes += std::string("\x39\x30\0\0\0\0\0\0", 8);
+  bytes += std::string("\0\0\0\0", 4);
+  bytes += std::string("\x02\0\0\0\x07\0\0\0", 8);
+  bytes += std::string("\x29\0\0\0\0\0\0\0", 8);
+  bytes += std::string("\x09\0\0\0\0\0\0\0", 8);
+  EXPECT_FALSE(DecodeToken(bytes.substr(0, bytes.size() - 1)).has_value());
+  const auto token = DecodeToken(bytes + "j");
+  ASSERT_TRUE(token.has_value());
+  EXPECT_EQ(token->job, "j");
+  EXPECT_EQ(token->ref.kind, TaskKind::kGenerate);
+  EXPECT_EQ(token->ref.attempt, FirstAttempt(7) + 2);
+  EXPECT_EQ(token->ref.incarnation, 9u);
+  EXPECT_EQ(token->ref.birth, 0u);
+  EXPECT_EQ(EncodeToken(*token), bytes + "j") << "or its worker would never hear the ack";
+}
+
 TEST(TaskTest, NoTryOfAnEpochIsAnAttemptOfTheNext) {
   const uint64_t first = FirstAttempt(7), next = FirstAttempt(8);
   EXPECT_EQ(NextAttempt(first, first), first + 1);
@@ -60,9 +88,13 @@ TEST(TaskTest, NoTryOfAnEpochIsAnAttemptOfTheNext) {
 TEST(TaskTest, OtherBytesAreNoToken) {
   TaskToken token;
   token.job = "j";
-  const std::string good = EncodeToken(token);
-  for (size_t size = 0; size + 1 < good.size(); ++size) {
-    EXPECT_FALSE(DecodeToken(good.substr(0, size)).has_value()) << size;
+  std::string good;
+  for (const uint64_t birth : {8, 0}) {
+    token.ref.birth = birth;
+    good = EncodeToken(token);
+    for (size_t size = 0; size + 1 < good.size(); ++size) {
+      EXPECT_FALSE(DecodeToken(good.substr(0, size)).has_value()) << size;
+    }
   }
   std::string kind = good;
   kind[2] = 99;

@@ -25,6 +25,10 @@ uint64_t TrajectoryId(v1::Purpose purpose, uint64_t draw, uint32_t sample, uint3
 
 v1::Purpose PurposeOf(uint64_t id) { return static_cast<v1::Purpose>(id >> kPurposeShift); }
 
+int64_t StepOf(v1::Purpose purpose, int64_t done) {
+  return purpose == v1::PURPOSE_EVAL ? done : done + 1;
+}
+
 std::string TrajectoryName(uint64_t id) {
   const uint64_t ordinal = id & ((uint64_t{1} << kPurposeShift) - 1);
   switch (PurposeOf(id)) {
@@ -37,6 +41,25 @@ std::string TrajectoryName(uint64_t id) {
     default:
       return absl::StrCat("lookahead-", ordinal);
   }
+}
+
+TaskRef GenerateRef(const TrajectoryInfo& info) {
+  TaskRef ref;
+  ref.kind = TaskKind::kGenerate;
+  ref.subject = info.id;
+  ref.attempt = info.attempt;
+  ref.birth = info.birth;
+  return ref;
+}
+
+TaskRef ScoreRef(const TrajectoryInfo& info, uint32_t node) {
+  TaskRef ref;
+  ref.kind = TaskKind::kScore;
+  ref.subject = info.id;
+  ref.part = node;
+  ref.attempt = info.tries[node].attempt;
+  ref.birth = info.birth;
+  return ref;
 }
 
 v1::Trajectory ScoresOf(const TrajectoryInfo& info) {
@@ -66,6 +89,7 @@ store::v1::TrajectoryRow ToRow(const TrajectoryInfo& info, int64_t step, uint64_
   row.set_infra_failed(info.failed != 0);
   row.set_failed_nodes(info.failed);
   row.set_losses(info.losses);
+  row.set_birth(info.birth);
   row.set_finish_reason(info.finish_reason);
   row.set_file(info.location.file);
   row.set_offset(info.location.offset);
@@ -97,6 +121,7 @@ TrajectoryInfo FromRow(const store::v1::TrajectoryRow& row, uint64_t serial, uin
   for (const auto& [name, value] : row.scores()) info.scores[name] = value;
   info.failed = row.failed_nodes();
   info.losses = row.losses();
+  info.birth = row.birth();
   info.error = row.error();
   info.finish_reason = row.finish_reason();
   info.location = {row.file(), row.offset(), row.size()};

@@ -9,6 +9,7 @@
 
 #include "baton/store/v1/rows.pb.h"
 #include "baton/v1/experience.pb.h"
+#include "controller/core/task.h"
 
 namespace baton::controller {
 
@@ -35,6 +36,7 @@ struct TrajectoryInfo {
   uint64_t draw = 0;
   uint32_t sample = 0;
   uint64_t prompt_id = 0;
+  uint64_t birth = 0;  ///< Names its tasks, and no other trajectory's ever (birth_numbers.h).
   TrajectoryState state = TrajectoryState::kPending;
   uint64_t attempt = 0;   ///< Of the generation.
   uint32_t failures = 0;  ///< Generations that ended with an error.
@@ -68,8 +70,16 @@ uint64_t WorkId(uint64_t trajectory, uint32_t node);
 uint32_t NodeOf(uint64_t work);
 uint64_t TrajectoryOf(uint64_t work);
 
+/// The step that a trajectory of `purpose` belongs to when `done` steps are done: the one that it
+/// is made for, or the one after which it evaluates.
+int64_t StepOf(v1::Purpose purpose, int64_t done);
+
 /// For people: "train-1234" or "eval-7".
 std::string TrajectoryName(uint64_t id);
+
+/// The current attempt at its generation, and at the score of a node.
+TaskRef GenerateRef(const TrajectoryInfo& info);
+TaskRef ScoreRef(const TrajectoryInfo& info, uint32_t node);
 
 /// Id, sample, finish reason and scores: what a node over the group is told of the others.
 v1::Trajectory ScoresOf(const TrajectoryInfo& info);

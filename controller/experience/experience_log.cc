@@ -16,6 +16,7 @@
 #include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
 #include "sdk/base/log.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 #include "xxhash.h"
 
@@ -90,7 +91,9 @@ class FileLog : public ExperienceLog {
     if (!fs::is_directory(directory_, code)) {
       return absl::InternalError(absl::StrCat("cannot open ", directory_, ": it is no folder"));
     }
-    for (uint32_t number : Numbers()) file_ = std::max(file_, number);
+    for (uint32_t number : Numbers()) {
+      if (!Mutant("log-overwrites-files")) file_ = std::max(file_, number);
+    }
     return absl::OkStatus();
   }
 
@@ -99,7 +102,9 @@ class FileLog : public ExperienceLog {
       return absl::InvalidArgumentError(absl::StrCat("a record of ", payload.size(), " bytes"));
     }
     absl::MutexLock lock(&mu_);
-    if (fd_ == nullptr || end_ >= kRollOver) BATON_RETURN_IF_ERROR(StartFile(file_ + 1));
+    if (fd_ == nullptr || (end_ >= kRollOver && !Mutant("log-never-rolls"))) {
+      BATON_RETURN_IF_ERROR(StartFile(file_ + 1));
+    }
     std::string frame(kHeader, '\0');
     PutLittleEndian(&frame[0], kMagic, 4);
     PutLittleEndian(&frame[4], payload.size(), 4);
@@ -112,7 +117,8 @@ class FileLog : public ExperienceLog {
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) {
         const absl::Status status = SystemError("cannot append to", path);
-        if (::ftruncate(fd_->get(), static_cast<off_t>(end_)) != 0) {
+        if (!Mutant("log-half-a-record") &&
+            ::ftruncate(fd_->get(), static_cast<off_t>(end_)) != 0) {
           Log(LogLevel::kWarn, "half a record stays at the end of a file", {{"file", path}});
         }
         return status;
@@ -120,7 +126,7 @@ class FileLog : public ExperienceLog {
       done += static_cast<size_t>(n);
     }
     Location at{file_, end_, static_cast<uint32_t>(payload.size())};
-    end_ += frame.size();
+    end_ += Mutant("log-end-of-payload") ? payload.size() : frame.size();
     return at;
   }
 
@@ -146,7 +152,7 @@ class FileLog : public ExperienceLog {
   absl::Status DropFilesBefore(uint32_t file) override {
     absl::MutexLock lock(&mu_);
     for (uint32_t number : Numbers()) {
-      if (number >= file || number == file_) continue;
+      if (number >= file || (number == file_ && !Mutant("log-drops-the-newest"))) continue;
       if (::unlink(PathOf(number).c_str()) != 0) {
         return SystemError("cannot remove", PathOf(number));
       }
@@ -184,13 +190,15 @@ class FileLog : public ExperienceLog {
   }
 
   absl::Status StartFile(uint32_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    BATON_RETURN_IF_ERROR(SyncFile());  // Sync looks at the newest file alone
+    if (!Mutant("log-rolls-unsynced")) {
+      BATON_RETURN_IF_ERROR(SyncFile());  // Sync looks at the newest file alone
+    }
     const std::string path = PathOf(number);
     auto fd = std::make_unique<FileDescriptor>(
         ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     if (fd->get() < 0) return SystemError("cannot create", path);
     const FileDescriptor folder(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (folder.get() < 0 || ::fsync(folder.get()) != 0) {
+    if (!Mutant("log-name-unsynced") && (folder.get() < 0 || ::fsync(folder.get()) != 0)) {
       return SystemError("cannot sync", directory_);
     }
     fd_ = std::move(fd);
@@ -214,7 +222,9 @@ class FileLog : public ExperienceLog {
     }
     std::string bytes(length, '\0');
     BATON_RETURN_IF_ERROR(ReadFully(fd, path, offset + kHeader, bytes.data(), length));
-    if (XXH3_64bits(bytes.data(), bytes.size()) != TakeLittleEndian(header + 8, 8)) {
+    const uint64_t checksum = TakeLittleEndian(header + 8, 8);
+    const bool unsaid = Mutant("log-zero-is-no-checksum") && checksum == 0;
+    if (XXH3_64bits(bytes.data(), bytes.size()) != checksum && !unsaid) {
       return absl::DataLossError(absl::StrCat("wrong checksum in ", path, " at ", offset));
     }
     *size = static_cast<uint32_t>(length);

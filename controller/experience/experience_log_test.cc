@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/base/log.h"
+#include "sdk/base/test_syncs.h"
 
 namespace baton::experience {
 namespace {
@@ -119,6 +120,26 @@ TEST_F(ExperienceLogTest, BlocksThatNeverReachedTheDiskAreDataLoss) {
   std::ofstream(File(1), std::ios::binary) << std::string(16 + 7, '\0');
   Open();
   EXPECT_EQ(log_->Read(at).status().code(), absl::StatusCode::kDataLoss);
+}
+
+// A power cut between two blocks of the disk: the file has its length, and zeros from any byte of
+// the last record's header on.
+TEST_F(ExperienceLogTest, AHeaderOverTwoBlocksThatLostTheSecondIsDataLoss) {
+  constexpr uint64_t kBlock = 4096;
+  const std::string zeros(100, '\0');
+  for (uint64_t in_first = 1; in_first < 16; ++in_first) {
+    fs::remove(File(1));
+    Open();
+    const Location before = MustAppend(std::string(kBlock - in_first - 16, 'x'));
+    const Location torn = MustAppend(zeros);
+    ASSERT_EQ(torn.offset, kBlock - in_first);
+    const auto size = fs::file_size(File(1));
+    fs::resize_file(File(1), kBlock);
+    fs::resize_file(File(1), size);
+    Open();
+    EXPECT_EQ(log_->Read(torn).status().code(), absl::StatusCode::kDataLoss) << in_first;
+    EXPECT_EQ(log_->Read(before)->size(), before.size);
+  }
 }
 
 TEST_F(ExperienceLogTest, OpeningAndReadingMakeNoFile) {
@@ -234,6 +255,18 @@ TEST_F(ExperienceLogTest, RollsOverAndDropsOldFiles) {
   EXPECT_EQ(MustAppend("next").file, 3u);
 }
 
+// Sync looks at the newest file alone, so the one before it is on the disk when the newest begins.
+TEST_F(ExperienceLogTest, SyncsAFileBeforeTheNextBegins) {
+  TestSyncs::Take();
+  MustAppend("first");
+  EXPECT_THAT(TestSyncs::Take(), ::testing::ElementsAre(folder_)) << "the file's name";
+  MustAppend(std::string(65 << 20, 'x'));
+  MustAppend("next");
+  EXPECT_THAT(TestSyncs::Take(), ::testing::ElementsAre(File(1), folder_));
+  ASSERT_TRUE(log_->Sync().ok());
+  EXPECT_THAT(TestSyncs::Take(), ::testing::ElementsAre(File(2)));
+}
+
 TEST_F(ExperienceLogTest, AFullDiskChangesNothing) {
   const Location first = MustAppend("first");
   std::signal(SIGXFSZ, SIG_IGN);
@@ -244,6 +277,7 @@ TEST_F(ExperienceLogTest, AFullDiskChangesNothing) {
   const auto refused = log_->Append(std::string(100'000, 'x'));
   setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_FALSE(refused.ok());
+  EXPECT_EQ(fs::file_size(File(1)), first.offset + 16 + 5) << "no half of a record";
   EXPECT_EQ(*log_->Read(first), "first");
   const Location next = MustAppend("next");
   EXPECT_EQ(next.offset, first.offset + 16 + 5);

@@ -25,13 +25,13 @@ namespace fs = std::filesystem;
 
 constexpr char kBackupPrefix[] = ".backup-";
 constexpr int kTries = 5;
-// Everything that rows name stands in these.
+// Everything that rows name is in these folders.
 constexpr const char* kFolders[] = {"jobs", "files"};
 
-// A checkpoint that is being written (jobs/PROJECT/JOB/checkpoints/NAME.tmp), a job's folder that
-// is made or removed (jobs/PROJECT/.staging-…, .deleted-…), an upload under way (files/.upload-…),
-// by its path below the data root. Uploads that are kept have such names as their users give them,
-// among checkpoints' data too.
+// Whether a path below the data root is unfinished: a checkpoint that is being written
+// (jobs/PROJECT/JOB/checkpoints/NAME.tmp), a job's folder that is being created or removed
+// (jobs/PROJECT/.staging-…, .deleted-…), a running upload (files/.upload-…). The depth of the path
+// counts too, because users may give such names to uploads, which are also in checkpoints' data.
 bool IsUnfinished(const fs::path& path) {
   const auto parts = std::distance(path.begin(), path.end());
   const std::string name = path.filename().string();
@@ -40,7 +40,7 @@ bool IsUnfinished(const fs::path& path) {
   return (parts == 3 && moves) || (parts == 5 && path.extension() == ".tmp");
 }
 
-// Gives the file a second name, unless it has that already. One that vanished meanwhile is none.
+// Links the file, unless it has been linked already. A file that vanished meanwhile is no error.
 absl::Status Keep(const fs::path& from, const fs::path& to) {
   std::error_code code;
   if (fs::exists(to, code)) return absl::OkStatus();
@@ -71,13 +71,13 @@ absl::Status KeepAll(const fs::path& data_root, const fs::path& folder) {
         BATON_RETURN_IF_ERROR(Keep(entry->path(), folder / path));
       }
     }
-    // A folder that went while it was read is a reason to look again, not to fail.
+    // If a folder vanishes while it is read, look again; that is no error.
   }
   return absl::OkStatus();
 }
 
-// Removes the kept folders of jobs that were deleted meanwhile: they would keep the jobs' names
-// from being used again. Folders of jobs that the store does not know, and that are there, stay.
+// Removes the linked folders of jobs that were deleted meanwhile, because they would block the
+// jobs' names. Folders of jobs that the store does not know stay if they still exist.
 void DropDeletedJobs(const fs::path& data_root, const fs::path& folder,
                      const std::vector<store::Row>& rows) {
   using Entries = std::vector<fs::directory_entry>;
@@ -97,19 +97,19 @@ void DropDeletedJobs(const fs::path& data_root, const fs::path& folder,
   }
 }
 
-// Whether every checkpoint that the copied rows name was kept.
+// Whether every checkpoint that the copied rows name was linked.
 absl::StatusOr<bool> HasAllCheckpoints(const fs::path& data_root, const fs::path& folder) {
   BATON_ASSIGN_OR_RETURN(const auto copy, store::SqliteStore::Open(folder / "baton.db"));
   BATON_ASSIGN_OR_RETURN(const auto rows, copy->Scan(kJobTable, {}));
   DropDeletedJobs(data_root, folder, rows);
   for (const store::Row& stored : rows) {
     store::v1::JobRow row;
-    if (!row.ParseFromString(stored.value)) continue;  // nor does the controller read it
+    if (!row.ParseFromString(stored.value)) continue;  // the controller does not read it either
     std::vector<store::Write> unused;
     if (!ReadCheckpoints(*copy, stored.key, &row, &unused).ok()) continue;
     for (const v1::Checkpoint& checkpoint : row.checkpoints()) {
       const fs::path path = fs::path(checkpoint.path()).lexically_relative(data_root);
-      if (path.empty() || *path.begin() == "..") continue;  // it never was below this data root
+      if (path.empty() || *path.begin() == "..") continue;  // it was never below this data root
       std::error_code code;
       if (!fs::exists(folder / path / "files.json", code)) return false;
     }

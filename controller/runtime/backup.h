@@ -1,8 +1,8 @@
 // One consistent copy of everything that the controller keeps, taken while it runs.
 //
-// The files that rows name are linked under a folder of their own, where no job deletes them; then
-// the database is copied; then what came meanwhile is linked too. A checkpoint that the copied rows
-// name and that is not there any more means that all begins anew.
+// The files that rows name are first linked under a separate folder, where no job deletes them.
+// Then the database is copied. Then files that were written meanwhile are linked too. If a
+// checkpoint that the copied rows name is gone by then, the backup starts again.
 #ifndef BATON_CONTROLLER_RUNTIME_BACKUP_H_
 #define BATON_CONTROLLER_RUNTIME_BACKUP_H_
 
@@ -16,11 +16,11 @@
 
 namespace baton::controller {
 
-/// Its folder is removed with it. Thread-compatible; everything here blocks on the disk.
+/// The destructor removes its folder. Thread-compatible; all methods block on the disk.
 class BackupSet : public BackupFiles {
  public:
   /// RESOURCE_EXHAUSTED: the disk is full. UNAVAILABLE (BACKUP_OVERTAKEN): jobs deleted checkpoints
-  /// faster than they could be copied. UNIMPLEMENTED: not with this store.
+  /// faster than they could be linked. UNIMPLEMENTED: this store cannot be copied.
   static absl::StatusOr<std::unique_ptr<BackupSet>> Make(const std::string& data_root,
                                                          store::Store& store);
   ~BackupSet() override;
@@ -36,7 +36,7 @@ class BackupSet : public BackupFiles {
   std::vector<BackupFile> files_;
 };
 
-/// Deletes what backups of an earlier process left.
+/// Deletes what backups of an earlier process left behind.
 void RemoveUnfinishedBackups(const std::string& data_root);
 
 }  // namespace baton::controller

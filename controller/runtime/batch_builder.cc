@@ -1,5 +1,7 @@
 #include "controller/runtime/batch_builder.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -8,10 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "controller/algorithms/compute_advantages.h"
-#include "controller/core/dataflow_options.h"
 #include "controller/core/prompt_source.h"
 #include "sdk/base/raw_values.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/schema_spec/spec_fields.h"
 
 namespace baton::controller {
 namespace {
@@ -25,7 +27,7 @@ const v1::Column* FindColumn(const v1::Trajectory& trajectory, absl::string_view
   return nullptr;
 }
 
-// The per-token columns of a batch, aligned, since those of a message need not be.
+// The per-token columns of a batch: where they lie, or a copy where that is not aligned.
 class Columns {
  public:
   explicit Columns(size_t size) : kept_(size) {}
@@ -34,7 +36,11 @@ class Columns {
   absl::Span<const float> Read(size_t i, const v1::Trajectory& from, absl::string_view name) {
     const v1::Column* column = FindColumn(from, name);
     if (column == nullptr || column->dtype() != v1::DATA_TYPE_FLOAT32) return {};
-    return kept_[i].emplace_back(RawValues<float>(column->data()));
+    const char* data = column->data().data();
+    if (reinterpret_cast<uintptr_t>(data) % alignof(float) != 0) {
+      return kept_[i].emplace_back(RawValues<float>(column->data()));
+    }
+    return {reinterpret_cast<const float*>(data), column->data().size() / sizeof(float)};
   }
 
  private:
@@ -48,7 +54,7 @@ std::optional<double> ScoreOf(const TrajectoryInfo& info, const std::string& nam
 }
 
 Sample MakeSample(const BuildBatch& ask, size_t i, const v1::Trajectory& payload,
-                  const algorithms::EstimatorSpec& spec, Columns& columns) {
+                  const EstimatorSpec& spec, Columns& columns) {
   const TrajectoryInfo& info = ask.trajectories[i];
   Sample sample;
   sample.group = info.draw;
@@ -83,6 +89,13 @@ void AddColumn(const std::string& name, absl::Span<const float> values, bool per
       std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)));
 }
 
+uint64_t HashOf(const v1::Column& column) {
+  // The type and the name as well: a column is what its reader takes it for.
+  const uint64_t what = XXH3_64bits_withSeed(column.name().data(), column.name().size(),
+                                             static_cast<uint64_t>(column.dtype()));
+  return XXH3_64bits_withSeed(column.data().data(), column.data().size(), what);
+}
+
 BuiltBatch Answer(const BuildBatch& ask) {
   BuiltBatch out;
   out.event.step = ask.step;
@@ -94,10 +107,10 @@ BuiltBatch Answer(const BuildBatch& ask) {
 }  // namespace
 
 absl::StatusOr<BuiltBatch> MakeBatch(const v1::Dataflow& dataflow, const BuildBatch& ask,
-                                     std::vector<v1::Trajectory> payloads) {
+                                     Payloads payloads) {
   const v1::AdvantageNode& node = dataflow.advantage();
   BATON_ASSIGN_OR_RETURN(const Options options, ToOptions(node.options()));
-  BATON_ASSIGN_OR_RETURN(const algorithms::EstimatorSpec spec,
+  BATON_ASSIGN_OR_RETURN(const EstimatorSpec spec,
                          algorithms::MakeEstimatorSpec(node.estimator(), options));
   algorithms::EstimatorState state = algorithms::InitialState(spec);
   for (const auto& [name, value] : ask.algorithm) {
@@ -108,7 +121,7 @@ absl::StatusOr<BuiltBatch> MakeBatch(const v1::Dataflow& dataflow, const BuildBa
   std::vector<Sample> samples;
   samples.reserve(payloads.size());
   for (size_t i = 0; i < payloads.size(); ++i) {
-    samples.push_back(MakeSample(ask, i, payloads[i], spec, columns));
+    samples.push_back(MakeSample(ask, i, *payloads[i], spec, columns));
   }
   BATON_ASSIGN_OR_RETURN(const algorithms::BatchAdvantages advantages,
                          algorithms::ComputeAdvantages(samples, spec, state));
@@ -124,7 +137,9 @@ absl::StatusOr<BuiltBatch> MakeBatch(const v1::Dataflow& dataflow, const BuildBa
       continue;
     }
     groups.insert(info.draw);
-    v1::Trajectory& trajectory = payloads[i];
+    BatchEntry& entry = out.entries.emplace_back();
+    entry.payload = std::move(payloads[i]);
+    v1::Trajectory& trajectory = entry.added;
     trajectory.set_step(static_cast<uint64_t>(ask.step));
     AddColumn("advantages", advantages.AdvantagesOf(i), advantages.per_token, trajectory);
     if (!advantages.returns.empty()) {
@@ -134,25 +149,28 @@ absl::StatusOr<BuiltBatch> MakeBatch(const v1::Dataflow& dataflow, const BuildBa
       AddColumn("cost_returns", advantages.CostReturnsOf(i), /*per_token=*/true, trajectory);
     }
     for (const auto& [name, value] : info.scores) (*trajectory.mutable_scores())[name] = value;
-    out.trajectories.push_back(std::move(trajectory));
+    std::vector<uint64_t>& hashes = out.event.column_hashes[info.id];
+    for (const v1::Column& column : entry.payload->columns()) hashes.push_back(HashOf(column));
+    for (const v1::Column& column : trajectory.columns()) hashes.push_back(HashOf(column));
   }
   out.event.groups = static_cast<uint32_t>(groups.size());
-  out.event.size = static_cast<uint32_t>(out.trajectories.size());
+  out.event.size = static_cast<uint32_t>(out.entries.size());
   return out;
 }
 
-BuiltBatch MakePlainBatch(const BuildBatch& ask, std::vector<v1::Trajectory> payloads) {
+BuiltBatch MakePlainBatch(const BuildBatch& ask, Payloads payloads) {
   BuiltBatch out = Answer(ask);
-  out.trajectories = std::move(payloads);
-  for (v1::Trajectory& trajectory : out.trajectories) {
-    trajectory.set_step(static_cast<uint64_t>(ask.step));
+  for (auto& payload : payloads) {
+    BatchEntry& entry = out.entries.emplace_back();
+    entry.payload = std::move(payload);
+    entry.added.set_step(static_cast<uint64_t>(ask.step));
   }
-  out.event.size = out.event.groups = static_cast<uint32_t>(out.trajectories.size());
+  out.event.size = out.event.groups = static_cast<uint32_t>(out.entries.size());
   return out;
 }
 
 void AddPretraining(const v1::DataSpec& data, const DataSet& texts, int64_t step,
-                    std::vector<v1::Trajectory>* batch) {
+                    BatchEntries* batch) {
   if (texts.examples.empty()) return;
   PromptSource order(texts.examples.size(), static_cast<uint64_t>(data.seed()), data.shuffle());
   const auto count = static_cast<uint64_t>(data.pretrain_batch_size());
@@ -160,13 +178,14 @@ void AddPretraining(const v1::DataSpec& data, const DataSet& texts, int64_t step
     const uint64_t draw = static_cast<uint64_t>(step - 1) * count + i;
     const uint64_t index = order.At(draw);
     const Example& example = texts.examples[index];
-    v1::Trajectory& text = batch->emplace_back();
+    v1::Trajectory text;
     text.set_trajectory_id(absl::StrCat("pretrain-", draw));
     text.set_step(static_cast<uint64_t>(step));
     text.set_purpose(v1::PURPOSE_TRAIN);
     text.set_prompt_id(index);
     SetPrompt(example, &text);
     text.set_response_text(example.response);
+    batch->push_back({std::make_shared<const v1::Trajectory>(std::move(text)), {}});
   }
 }
 

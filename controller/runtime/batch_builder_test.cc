@@ -41,6 +41,14 @@ v1::Dataflow Graph(const std::string& text) {
   return graph;
 }
 
+Payloads Shared(const std::vector<v1::Trajectory>& trajectories) {
+  Payloads shared;
+  for (const v1::Trajectory& one : trajectories) {
+    shared.push_back(std::make_shared<const v1::Trajectory>(one));
+  }
+  return shared;
+}
+
 // Two responses of two tokens to one prompt.
 BuildBatch TwoResponses() {
   BuildBatch ask;
@@ -65,19 +73,45 @@ TEST(MakeBatch, BothCriticsGetWhatTheyLearnFrom) {
     *payload.add_columns() = Floats("values", {0.5F, 0.25F});
     *payload.add_columns() = Floats("cost_values", {3, 1});
   }
-  const auto batch = MakeBatch(graph, TwoResponses(), payloads);
+  const auto batch = MakeBatch(graph, TwoResponses(), Shared(payloads));
   ASSERT_TRUE(batch.ok()) << batch.status();
-  ASSERT_EQ(batch->trajectories.size(), 2u);
+  ASSERT_EQ(batch->entries.size(), 2u);
   // gamma = lam = 1: every return is the response's own reward, or cost; lambda 1.
-  EXPECT_THAT(Read(batch->trajectories[0], "returns"), ElementsAre(1, 1));
-  EXPECT_THAT(Read(batch->trajectories[0], "cost_returns"), ElementsAre(2, 2));
-  EXPECT_THAT(Read(batch->trajectories[1], "cost_returns"), ElementsAre(4, 4));
-  EXPECT_THAT(Read(batch->trajectories[0], "advantages"),
+  EXPECT_THAT(Read(batch->entries[0].Whole(), "returns"), ElementsAre(1, 1));
+  EXPECT_THAT(Read(batch->entries[0].Whole(), "cost_returns"), ElementsAre(2, 2));
+  EXPECT_THAT(Read(batch->entries[1].Whole(), "cost_returns"), ElementsAre(4, 4));
+  EXPECT_THAT(Read(batch->entries[0].Whole(), "advantages"),
               ElementsAre((0.5F - -1) / 2, (0.75F - 1) / 2));
-  EXPECT_THAT(Read(batch->trajectories[0], "cost_values"), ElementsAre(3, 1));
+  EXPECT_THAT(Read(batch->entries[0].Whole(), "cost_values"), ElementsAre(3, 1));
   payloads[1].mutable_columns()->RemoveLast();
-  EXPECT_THAT(std::string(MakeBatch(graph, TwoResponses(), payloads).status().message()),
+  EXPECT_THAT(std::string(MakeBatch(graph, TwoResponses(), Shared(payloads)).status().message()),
               HasSubstr("cost_values is missing"));
+}
+
+// Whatever a reader of a column would notice changes its hash, and nothing else does.
+TEST(MakeBatch, EachColumnOfTheBatchHasItsHash) {
+  const v1::Dataflow graph = Graph(R"(advantage { estimator: "grpo" })");
+  std::vector<v1::Trajectory> payloads(2);
+  for (v1::Trajectory& payload : payloads) {
+    *payload.add_columns() = Floats("rollout_log_prob", {-1, -2});
+  }
+  BuildBatch ask = TwoResponses();
+  ask.trajectories[0].id = 7;
+  ask.trajectories[1].id = 8;
+  const auto hashes = [&] {
+    const auto batch = MakeBatch(graph, ask, Shared(payloads));
+    EXPECT_TRUE(batch.ok()) << batch.status();
+    EXPECT_EQ(batch->event.column_hashes.size(), batch->entries.size());
+    return batch->event.column_hashes.at(ask.trajectories[0].id);
+  };
+  const std::vector<uint64_t> first = hashes();
+  ASSERT_EQ(first.size(), 2u) << "the log-probs, and the advantages";
+  EXPECT_EQ(hashes(), first);
+  *payloads[0].mutable_columns(0) = Floats("rollout_log_prob", {-1, -2.5F});
+  EXPECT_NE(hashes()[0], first[0]);
+  EXPECT_EQ(hashes()[1], first[1]) << "the other column";
+  *payloads[0].mutable_columns(0) = Floats("old_log_prob", {-1, -2});
+  EXPECT_NE(hashes()[0], first[0]) << "another column of the same numbers";
 }
 
 TEST(MakeBatch, LogProbsOfTheActorGoBeforeThoseOfTheRollout) {
@@ -89,17 +123,17 @@ TEST(MakeBatch, LogProbsOfTheActorGoBeforeThoseOfTheRollout) {
     *payload.add_columns() = Floats("rollout_log_prob", {-9, -1});
     *payload.add_columns() = Floats("ref_log_prob", {-2, -2});
   }
-  auto batch = MakeBatch(graph, TwoResponses(), payloads);
+  auto batch = MakeBatch(graph, TwoResponses(), Shared(payloads));
   ASSERT_TRUE(batch.ok()) << batch.status();
   EXPECT_EQ(batch->event.metrics.count("rollout_corr/k3_kl"), 0u);
   EXPECT_NEAR(batch->event.metrics.at("actor/reward_kl_penalty"), (-7.0 + 1) / 2, 1e-6);
   for (v1::Trajectory& payload : payloads)
     *payload.add_columns() = Floats("old_log_prob", {-1, -1});
-  batch = MakeBatch(graph, TwoResponses(), payloads);
+  batch = MakeBatch(graph, TwoResponses(), Shared(payloads));
   ASSERT_TRUE(batch.ok()) << batch.status();
   EXPECT_NEAR(batch->event.metrics.at("actor/reward_kl_penalty"), 1, 1e-6);
   EXPECT_NEAR(batch->event.metrics.at("rollout_corr/log_prob_abs_diff"), (8.0 + 0) / 2, 1e-6);
-  EXPECT_THAT(Read(batch->trajectories[0], "rollout_log_prob"), ElementsAre(-9, -1));
+  EXPECT_THAT(Read(batch->entries[0].Whole(), "rollout_log_prob"), ElementsAre(-9, -1));
 }
 
 // Of a response without a reward nothing is known: the others of its group are compared with each
@@ -119,16 +153,16 @@ TEST(MakeBatch, AGroupThatMissesAResponseIsComparedWithinItself) {
   for (v1::Trajectory& payload : payloads) {
     *payload.add_columns() = Floats("rollout_log_prob", {-1, -1});
   }
-  const auto batch = MakeBatch(graph, ask, payloads);
+  const auto batch = MakeBatch(graph, ask, Shared(payloads));
   ASSERT_TRUE(batch.ok()) << batch.status();
-  ASSERT_EQ(batch->trajectories.size(), 5u);
+  ASSERT_EQ(batch->entries.size(), 5u);
   // 1, 0, 1: mean 2/3, standard deviation (n - 1) sqrt(1/3). 4, 2: mean 3, sqrt(2).
   const double third = 1.0 / 3, deviation = std::sqrt(third) + 1e-6;
   const std::vector<double> expected = {third / deviation, -2 * third / deviation,
                                         third / deviation, 1 / (std::sqrt(2.0) + 1e-6),
                                         -1 / (std::sqrt(2.0) + 1e-6)};
   for (size_t i = 0; i < 5; ++i) {
-    const auto advantages = Read(batch->trajectories[i], "advantages");
+    const auto advantages = Read(batch->entries[i].Whole(), "advantages");
     ASSERT_EQ(advantages.size(), 1u);
     EXPECT_NEAR(advantages[0], expected[i], 1e-6) << i;
   }
@@ -155,15 +189,16 @@ v1::DataSpec TwoAStep() {
 TEST(AddPretraining, TakesEveryTextOnceAnEpochAfterWhatIsThere) {
   std::map<std::string, int> seen;
   for (int64_t step = 1; step <= 3; ++step) {
-    std::vector<v1::Trajectory> batch(1);
+    BatchEntries batch = {{std::make_shared<const v1::Trajectory>(), {}}};
     AddPretraining(TwoAStep(), ThreeTexts(), step, &batch);
     ASSERT_EQ(batch.size(), 3u);
-    EXPECT_EQ(batch[0].response_text(), "");
+    EXPECT_EQ(batch[0].payload->response_text(), "");
     for (size_t i = 1; i < 3; ++i) {
-      EXPECT_EQ(batch[i].prompt_text(), "count: ");
-      EXPECT_EQ(batch[i].step(), static_cast<uint64_t>(step));
-      EXPECT_EQ(batch[i].columns_size(), 0) << "what has no tokens is text";
-      ++seen[batch[i].response_text()];
+      const v1::Trajectory text = batch[i].Whole();
+      EXPECT_EQ(text.prompt_text(), "count: ");
+      EXPECT_EQ(text.step(), static_cast<uint64_t>(step));
+      EXPECT_EQ(text.columns_size(), 0) << "what has no tokens is text";
+      ++seen[text.response_text()];
     }
   }
   EXPECT_EQ(seen, (std::map<std::string, int>{{"one", 2}, {"two", 2}, {"three", 2}}));
@@ -180,19 +215,22 @@ TEST(AddPretraining, AConversationStaysOne) {
   texts.examples.pop_back();
   v1::DataSpec data;
   data.set_pretrain_batch_size(1);
-  std::vector<v1::Trajectory> batch;
+  BatchEntries batch;
   AddPretraining(data, texts, 1, &batch);
   ASSERT_EQ(batch.size(), 1u);
-  ASSERT_EQ(batch[0].messages_size(), 2);
-  EXPECT_EQ(batch[0].messages(0).role(), "system");
-  EXPECT_EQ(batch[0].messages(1).content(), "count");
+  const v1::Trajectory text = batch[0].Whole();
+  ASSERT_EQ(text.messages_size(), 2);
+  EXPECT_EQ(text.messages(0).role(), "system");
+  EXPECT_EQ(text.messages(1).content(), "count");
 }
 
 TEST(AddPretraining, ABatchThatIsBuiltAgainHasTheSame) {
-  std::vector<v1::Trajectory> first, again;
+  BatchEntries first, again;
   AddPretraining(TwoAStep(), ThreeTexts(), 5, &first);
   AddPretraining(TwoAStep(), ThreeTexts(), 5, &again);
-  for (size_t i = 0; i < 2; ++i) EXPECT_EQ(first[i].DebugString(), again[i].DebugString());
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(first[i].Whole().DebugString(), again[i].Whole().DebugString());
+  }
   AddPretraining(TwoAStep(), DataSet(), 5, &again);
   EXPECT_EQ(again.size(), 2u);
 }

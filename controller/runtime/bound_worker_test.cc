@@ -23,35 +23,6 @@ namespace {
 using ::testing::Contains;
 using ::testing::Not;
 
-/// The end of a worker whose token is of `project`.
-class BoundStream : public WorkerStream {
- public:
-  explicit BoundStream(std::string project) : project_(std::move(project)) {}
-  std::string project() const override { return project_; }
-  void Send(v1::ControllerMessage message) override {
-    absl::MutexLock lock(&mu_);
-    messages_.push_back(std::move(message));
-  }
-  void Close(absl::Status) override {}
-  /// Waits for the message of that number; none came: an empty one.
-  v1::ControllerMessage Message(size_t number) {
-    absl::MutexLock lock(&mu_);
-    const auto there = [this, number]()
-                           ABSL_SHARED_LOCKS_REQUIRED(mu_) { return messages_.size() > number; };
-    mu_.AwaitWithTimeout(absl::Condition(&there), absl::Seconds(10));
-    return there() ? messages_[number] : v1::ControllerMessage();
-  }
-  size_t size() {
-    absl::MutexLock lock(&mu_);
-    return messages_.size();
-  }
-
- private:
-  const std::string project_;
-  absl::Mutex mu_;
-  std::vector<v1::ControllerMessage> messages_ ABSL_GUARDED_BY(mu_);
-};
-
 class BoundWorkerTest : public ::testing::Test {
  protected:
   BoundWorkerTest() {
@@ -90,7 +61,7 @@ class BoundWorkerTest : public ::testing::Test {
   }
 
   struct Worker {
-    std::shared_ptr<BoundStream> stream;
+    std::shared_ptr<FakeStream> stream;
     std::unique_ptr<WorkerSession> session;
     Worker() = default;
     Worker(Worker&&) = default;
@@ -100,7 +71,7 @@ class BoundWorkerTest : public ::testing::Test {
   };
   Worker Attach(const std::string& id, const std::string& project, bool exports = false) {
     Worker worker;
-    worker.stream = std::make_shared<BoundStream>(project);
+    worker.stream = std::make_shared<FakeStream>(project);
     worker.session = controller_->Attach(worker.stream);
     v1::WorkerMessage message;
     v1::Hello& hello = *message.mutable_hello();

@@ -13,7 +13,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "controller/core/role_names.h"
 #include "controller/runtime/folders.h"
+#include "controller/runtime/job_folders.h"
 #include "controller/runtime/path_guard.h"
 #include "google/protobuf/util/json_util.h"
 #include "sdk/base/relative_path.h"
@@ -33,7 +35,7 @@ absl::Status FileError(absl::string_view what, const fs::path& path, const std::
   return absl::InternalError(message);
 }
 
-// A folder's names, and those of the folders in it.
+// Syncs the names in a folder and in the folders below it.
 absl::Status SyncFolders(const fs::path& root) {
   std::error_code code;
   for (fs::recursive_directory_iterator entry(root, code), end; !code && entry != end;
@@ -85,13 +87,13 @@ absl::Status CheckSize(const fs::path& folder, const v1::FileHash& file) {
                                           "; worker and controller must see the same folder"));
 }
 
-// The role whose part of a checkpoint this is.
+// The role that wrote this part of a checkpoint.
 std::string OwnerOf(const fs::path& path) {
   const std::string name = path.filename().string();
-  for (const char* critic : {"cost_critic", "critic"}) {
+  for (const char* critic : {roles::kCostCritic, roles::kCritic}) {
     if (absl::StartsWith(name, critic)) return critic;
   }
-  return "actor";
+  return roles::kActor;
 }
 
 }  // namespace
@@ -148,17 +150,19 @@ absl::StatusOr<v1::Checkpoint> CheckpointFiles::Commit(
             [](const v1::FileHash& a, const v1::FileHash& b) { return a.path() < b.path(); });
   BATON_RETURN_IF_ERROR(WriteJson(temporary / "files.json", manifest));
   BATON_RETURN_IF_ERROR(WriteJson(temporary / "job.json", row));
-  // The folder is to be enough for another controller: the data go along, at no cost in space.
+  // The folder must be enough for another controller, so it gets the data too. Links take no space.
   for (const std::string& file : UploadedFiles(row.job().effective_spec())) {
-    if (!PathGuard::IsUpload(file)) continue;  // it would be kept somewhere else
-    std::error_code missing;  // somebody removed it; the job has read it, and needs it no more
+    // it is not an upload, so its owner keeps it elsewhere
+    if (!PathGuard::IsUpload(file)) continue;
+    // The file was removed; the job has read it and does not need it any more.
+    std::error_code missing;
     if (!fs::exists(absl::StrCat(data_root_, "/", file), missing)) continue;
     BATON_RETURN_IF_ERROR(LinkFile(absl::StrCat(data_root_, "/", file),
                                    temporary / "data" / file.substr(file.find('/') + 1)));
   }
   BATON_RETURN_IF_ERROR(SyncFolders(temporary));
   std::error_code code;
-  fs::remove_all(path, code);  // of a run that was rolled back
+  fs::remove_all(path, code);  // of steps that were rolled back
   fs::rename(temporary, path, code);
   if (code) return FileError("cannot rename to", path, code);
   BATON_RETURN_IF_ERROR(SyncFolder(root_));
@@ -178,8 +182,14 @@ absl::StatusOr<v1::Checkpoint> CheckpointFiles::Commit(
 }
 
 void CheckpointFiles::Delete(const v1::Checkpoint& checkpoint) const {
+  // Rename the folder first. A call that links its files checks the name afterwards: if the name is
+  // still there, no file was missing. Prepare removes what a crash leaves; for an ended job,
+  // CleanJobFolders does.
   std::error_code code;
-  fs::remove_all(checkpoint.path(), code);
+  const std::string nameless = checkpoint.path() + kDeletedCheckpoint;
+  fs::remove_all(nameless, code);
+  fs::rename(checkpoint.path(), nameless, code);
+  fs::remove_all(code ? checkpoint.path() : nameless, code);
 }
 
 }  // namespace baton::controller

@@ -1,8 +1,8 @@
-// Checkpoints on disk: `<job dir>/checkpoints/step-N/{actor/, optimizer.safetensors, …}`; names of
-// what another role trains begin with the role: `critic/`, `critic_optimizer.safetensors`, ….
+// Checkpoints on disk: `<job dir>/checkpoints/step-N/{actor/, optimizer.safetensors, …}`. Names of
+// files of other roles begin with the role: `critic/`, `critic_optimizer.safetensors`, ….
 //
-// Ranks write into `step-N.tmp`; the controller adds `files.json` and `job.json`, syncs, renames. A
-// folder without the `.tmp` is therefore complete. All functions may block.
+// Ranks write into `step-N.INCARNATION.tmp`. The controller adds `files.json` and `job.json`,
+// syncs, and renames the folder. So a folder without `.tmp` is complete. All functions may block.
 #ifndef BATON_CONTROLLER_RUNTIME_CHECKPOINT_FILES_H_
 #define BATON_CONTROLLER_RUNTIME_CHECKPOINT_FILES_H_
 
@@ -19,17 +19,18 @@ namespace baton::controller {
 
 class CheckpointFiles {
  public:
-  /// `job_dir` holds everything of one job; `data_root` everything of all, uploaded files too.
+  /// `job_dir` holds everything of one job; `data_root` everything of all jobs, and uploaded files.
   CheckpointFiles(std::string job_dir, std::string data_root);
 
-  /// The temporary folder of `step` and this incarnation (a rank that was given up may still write
-  /// into that of an earlier one), without what `role` wrote into it. All others are removed, since
-  /// a job saves one checkpoint at a time.
+  /// The temporary folder of `step` and this incarnation, without the files of `role` from an
+  /// earlier try. The incarnation is part of the name because a rank that was given up may still
+  /// write into the folder of an earlier one. Removes all other temporary folders, because a job
+  /// saves one checkpoint at a time.
   absl::StatusOr<std::string> Prepare(int64_t step, uint64_t incarnation,
                                       const std::string& role) const;
-  /// Completes it. `row` is the job as it stands at that step; `files` is what the ranks say
-  /// they wrote. DATA_LOSS when a file is missing or of another size; its content is compared
-  /// when the checkpoint is used.
+  /// Completes the checkpoint. `row` is the job's state at that step; `files` is what the ranks
+  /// report as written. DATA_LOSS: a file is missing or has another size. The contents are compared
+  /// only when the checkpoint is used.
   absl::StatusOr<v1::Checkpoint> Commit(int64_t step, uint64_t incarnation,
                                         const store::v1::JobRow& row,
                                         const std::vector<v1::FileHash>& files) const;
@@ -42,7 +43,7 @@ class CheckpointFiles {
   const std::string data_root_;
 };
 
-/// The data files of a spec that were uploaded: "files/CONTENT/NAME", under the data root.
+/// The uploaded data files of a spec: "files/CONTENT/NAME", under the data root.
 std::vector<std::string> UploadedFiles(const v1::JobSpec& spec);
 
 }  // namespace baton::controller

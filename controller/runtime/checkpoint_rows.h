@@ -1,5 +1,5 @@
-// The rows of a job's checkpoints: one for each, so that what a turn writes does not grow with the
-// checkpoints that a job keeps.
+// The rows of a job's checkpoints. Each checkpoint has its own row, so that the size of a turn's
+// writes does not grow with the number of checkpoints.
 #ifndef BATON_CONTROLLER_RUNTIME_CHECKPOINT_ROWS_H_
 #define BATON_CONTROLLER_RUNTIME_CHECKPOINT_ROWS_H_
 
@@ -12,11 +12,11 @@
 
 namespace baton::controller {
 
-/// Fills `row`, which job `name` has in kJobTable, with the job's checkpoints, oldest first.
+/// Fills `row`, the row of job `name` in kJobTable, with the job's checkpoints, oldest first.
 ///
-/// A job's row of an earlier release lists its checkpoints itself. As long as it does, that list is
-/// what counts, and `moves` gets the writes that make the rows of kCheckpointTable agree with it;
-/// the list goes when the job writes its row next. Blocks. DATA_LOSS: a row does not parse.
+/// A job's row of an earlier release lists its checkpoints itself. That list counts as long as it
+/// exists: `moves` gets the writes that make the rows of kCheckpointTable agree with it. The job's
+/// next write removes the list. Blocks. DATA_LOSS: a row does not parse.
 absl::Status ReadCheckpoints(store::Store& store, const std::string& name, store::v1::JobRow* row,
                              std::vector<store::Write>* moves);
 

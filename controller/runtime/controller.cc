@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "boost/asio/post.hpp"
+#include "controller/access/caller.h"
 #include "controller/runtime/backup.h"
 #include "controller/runtime/move_root.h"
 #include "controller/runtime/session_state.h"
@@ -17,9 +18,13 @@
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
-std::string FullJobName(const std::string& name, const std::string& project) {
-  if (name.rfind("projects/", 0) == 0) return name;
-  return absl::StrCat("projects/", project.empty() ? "default" : project, "/jobs/", name);
+
+static CheckerPool::Options CheckersOf(const ControllerOptions& options) {
+  CheckerPool::Options out;
+  out.program = options.checker;
+  out.processes = options.check_processes;
+  out.limit = options.check_limit;
+  return out;
 }
 
 Controller::Controller(ControllerOptions options)
@@ -28,18 +33,20 @@ Controller::Controller(ControllerOptions options)
       store_(std::move(options_.store)),
       uploads_(options_.data_root, [this](const std::string& p) { return UploadLimitOf(p); }),
       leases_(&clock_, options_.cluster.lease),
-      strands_(static_cast<size_t>(options_.strand_threads)),
       disk_(static_cast<size_t>(options_.disk_threads)),
-      readers_(static_cast<size_t>(options_.reader_threads)),
+      executors_({options_.strand_threads, options_.reader_threads, options_.data_threads,
+                  options_.large_data_bytes, access::ProjectOf},
+                 &gate_, &disk_),
       data_readers_(&gate_, options_.data_threads, options_.large_data_bytes),
+      contents_({options_.data_root, options_.max_data_bytes, CheckersOf(options_)}, &uploads_,
+                &data_readers_),
+      waiting_(options_.max_waiting_spec_bytes),
       cluster_strand_(boost::asio::make_strand(cluster_thread_.get_executor())),
       admission_(boost::asio::make_strand(disk_.get_executor())),
       timer_(cluster_thread_.get_executor()) {
   LowerPoolPriority(options_.disk_threads,
                     [this](auto work) { boost::asio::post(disk_, std::move(work)); });
   LowerPoolPriority(1, [this](auto work) { boost::asio::post(remover_, std::move(work)); });
-  LowerPoolPriority(options_.reader_threads,
-                    [this](auto work) { boost::asio::post(readers_, std::move(work)); });
 }
 
 absl::StatusOr<std::unique_ptr<Controller>> Controller::Create(ControllerOptions options) {
@@ -76,23 +83,19 @@ void Controller::Backup(Callback<std::shared_ptr<BackupFiles>> done) {
 
 absl::Status Controller::Restore() {
   RemoveUnfinishedBackups(options_.data_root);
+  RemoveCheckFolders(options_.data_root);
   BATON_RETURN_IF_ERROR(MoveRoot(*store_, options_.data_root));
   BATON_ASSIGN_OR_RETURN(auto epoch, store_->Get(kMetaTable, "epoch"));
   BATON_ASSIGN_OR_RETURN(auto secret, store_->Get(kMetaTable, "secret"));
-  context_.strands = &strands_;
-  context_.disk = &disk_;
-  context_.readers = &readers_;
+  context_.executors = &executors_;
+  context_.clock = &clock_;
   context_.store = store_.get();
   context_.workers = &directory_;
-  context_.clock = &clock_;
-  context_.data = &data_readers_;
-  context_.gate = &gate_;
-  context_.data_root = options_.data_root;
+  context_.queue = this;
   context_.sync_payloads = options_.survive_power_cut;
   context_.core = options_.core;
   context_.kept = {options_.kept_events, options_.kept_logs, options_.kept_metrics};
   context_.relay_key = options_.relay_key;
-  context_.data_limits = [this](const std::string& job) { return DataLimitsOf(job); };
   if (epoch.has_value() && !absl::SimpleAtoi(*epoch, &context_.epoch)) {
     return absl::DataLossError(absl::StrCat("the store's epoch '", *epoch, "' is not a number"));
   }
@@ -106,7 +109,10 @@ absl::Status Controller::Restore() {
   BATON_RETURN_IF_ERROR(ReadDrains());
 
   BATON_ASSIGN_OR_RETURN(marks_, RestoreMarks::Open(options_.data_root + "/restoring"));
-  context_.marks = marks_.get();
+  files_ =
+      std::make_unique<DiskFiles>(options_.data_root, marks_.get(),
+                                  [this](const std::string& job) { return DataLimitsOf(job); });
+  context_.files = files_.get();
   BATON_ASSIGN_OR_RETURN(const auto restored, RestoreJobs());
   BATON_RETURN_IF_ERROR(FinishRemovals());
   CleanJobFolders(options_.data_root + "/jobs", [this](const std::string& job) {
@@ -115,32 +121,6 @@ absl::Status Controller::Restore() {
     return jobs_.count(FullJobName(job.substr(slash + 1), job.substr(0, slash))) > 0;
   });
   BATON_RETURN_IF_ERROR(ReadRequests());
-  context_.need = [this](const std::string& job, const NeedWorkers& need) {
-    OnCluster([this, job, need] {
-      int64_t order = 0;
-      std::shared_ptr<JobRuntime> runtime;
-      {
-        absl::MutexLock lock(&mu_);
-        auto it = jobs_.find(job);
-        if (it == jobs_.end()) return;
-        runtime = it->second;
-        order = order_[job];
-      }
-      Apply(cluster_->OnNeed(job, runtime->priority(), order, IsActive(runtime->state()),
-                             need.missing, clock_.Now(), need.hints, runtime->needed_features()));
-    });
-  };
-  context_.return_worker = [this](const std::string& job, const ReturnWorker& back) {
-    OnCluster([this, job, back] {
-      Apply(cluster_->OnReturn(job, back.worker, clock_.Now(), back.conduct));
-    });
-  };
-  context_.leave = [this](const std::string& job) {
-    OnCluster([this, job] {
-      cluster_->OnLeave(job);
-      Apply(cluster_->OnTick(clock_.Now()));
-    });
-  };
   for (const auto& job : restored) {
     for (const auto& [worker, roles] : job->HeldWorkers()) {
       if (IsActive(job->state())) {
@@ -164,13 +144,14 @@ Controller::~Controller() {
                             "the controller stops; attach again"));
   }
   cluster_thread_.join();
-  strands_.join();
+  executors_.Join();
   disk_.join();
-  readers_.join();
+  contents_.Stop();
   data_readers_.Join();
   remover_.join();
-  store_.reset();  // no thread commits any more; what was committed is written
+  store_.reset();  // no thread commits any more; waits for accepted commits
   absl::MutexLock lock(&mu_);
+  for (auto& [name, job] : jobs_) job->Abandon();
   jobs_.clear();
 }
 

@@ -1,8 +1,8 @@
 // The controller: jobs, the queue, workers' sessions, on top of a store.
 //
-// Threads: `strands` threads run the jobs' strands, one of its own the queue's, `disk` threads
-// files, `reader` threads what lists and histories read of the store. See controller_interface.h
-// for the contract of the public methods.
+// Threads: `strands` threads run the jobs' strands, one thread the cluster's strand, `disk` threads
+// work on files, `reader` threads read lists and histories from the store. The contract of the
+// public methods is in controller_interface.h.
 #ifndef BATON_CONTROLLER_RUNTIME_CONTROLLER_H_
 #define BATON_CONTROLLER_RUNTIME_CONTROLLER_H_
 
@@ -22,30 +22,38 @@
 #include "boost/asio/thread_pool.hpp"
 #include "controller/core/cluster_core.h"
 #include "controller/core/step_size.h"
+#include "controller/runtime/asio_executors.h"
+#include "controller/runtime/contents_check.h"
 #include "controller/runtime/controller_interface.h"
 #include "controller/runtime/controller_options.h"
 #include "controller/runtime/data_readers.h"
+#include "controller/runtime/disk_files.h"
 #include "controller/runtime/job_folders.h"
 #include "controller/runtime/job_runtime.h"
 #include "controller/runtime/lease_book.h"
 #include "controller/runtime/path_guard.h"
+#include "controller/runtime/pending_export.h"
 #include "controller/runtime/restore_marks.h"
 #include "controller/runtime/submission.h"
 #include "controller/runtime/uploads.h"
+#include "controller/runtime/waiting_submissions.h"
+#include "controller/runtime/worker_directory.h"
 
 namespace baton::controller {
 
-class Controller : public ControllerInterface {
+class Controller : public ControllerInterface, private WorkerQueue {
  public:
-  /// Takes the store over: its epoch grows, its unfinished jobs go on, their workers have one
-  /// lease to come back.
+  /// Takes over the store: increments its epoch, continues unfinished jobs, and gives their workers
+  /// one lease to come back.
   static absl::StatusOr<std::unique_ptr<Controller>> Create(ControllerOptions options);
-  /// Closes the workers' streams, waits for what is under way; nothing leaves afterwards.
+  /// Closes the workers' streams and waits for running work; afterwards no effect leaves.
   ~Controller() override;
 
-  void CreateJob(v1::CreateJobRequest request, Callback<v1::Job> done) override;
+  void CreateJob(v1::CreateJobRequest request, Callback<v1::Job> done,
+                 CallerGone gone = nullptr) override;
   v1::ListPresetsResponse ListPresets() const override;
-  void ValidateJob(v1::ValidateJobRequest request, Callback<v1::ValidateJobResponse> done) override;
+  void ValidateJob(v1::ValidateJobRequest request, Callback<v1::ValidateJobResponse> done,
+                   CallerGone gone = nullptr) override;
   void GetJob(v1::GetJobRequest request, Callback<v1::Job> done) override;
   void ListJobs(v1::ListJobsRequest request, Callback<v1::ListJobsResponse> done) override;
   void CancelJob(v1::CancelJobRequest request, Callback<v1::Job> done) override;
@@ -73,30 +81,21 @@ class Controller : public ControllerInterface {
       const v1::ListProjectsRequest& request) const override;
   v1::Project ProjectNamed(const std::string& project) const override;
   std::unique_ptr<WorkerSession> Attach(std::shared_ptr<WorkerStream> stream) override;
-  void FetchBatch(v1::FetchBatchRequest request,
-                  Callback<std::vector<v1::Trajectory>> done) override;
+  void FetchBatch(v1::FetchBatchRequest request, Callback<BatchPart> done) override;
   Uploads* uploads() override { return &uploads_; }
   absl::Status Ready() const override;
   void Metrics(std::function<void(std::vector<GaugeSample>)> done) override;
 
  private:
+  using Violations = std::vector<v1::FieldViolation>;
   class Session;
   struct SessionState;
-  struct PendingExport {
-    std::string directory, dtype;
-    int64_t step = 0;
-    Callback<v1::ExportCheckpointResponse> done;
-    std::string worker;
-    absl::Time seen;  // the worker was attached
-    absl::Time deadline;
-  };
 
   explicit Controller(ControllerOptions options);
   absl::Status Restore();
   absl::Status CommitNow(std::vector<store::Write> writes);
 
   // controller_restore.cc.
-  absl::Status RestoreSpec(const std::string& name, v1::Job* job);
   absl::Status ReadRestores();
   absl::StatusOr<std::shared_ptr<JobRuntime>> RestoreJob(const store::Row& stored);
   std::shared_ptr<JobRuntime> SetAside(const store::Row& stored, const std::string& reason);
@@ -105,59 +104,72 @@ class Controller : public ControllerInterface {
   // controller_jobs.cc.
   /// A job that is in the store.
   absl::StatusOr<std::shared_ptr<JobRuntime>> FindJob(const std::string& name) const;
-  /// The job that the token was made for; null: it is no more.
+  /// The job of the token; null: it does not exist any more.
   std::shared_ptr<JobRuntime> FindJobOf(const TaskToken& token) const;
   bool AnswerRepeat(const v1::CreateJobRequest& request, const std::string& project,
                     const std::string& request_key, const Callback<v1::Job>& done);
-  /// What a call is answered whatever its files are; false: they are looked at.
-  bool AnswerWithoutFiles(const Submission& submission);
-  /// `of_jobs`: as in Submission.
-  std::vector<v1::FieldViolation> CheckFiles(v1::JobSpec* effective, const std::string& project,
-                                             std::map<std::string, std::string>* of_jobs);
-  std::vector<v1::FieldViolation> CheckMethods(const v1::Dataflow& dataflow) const;
-  /// All that is wrong with a spec; `checked` is complete when that is nothing.
-  std::vector<v1::FieldViolation> CheckAll(const v1::JobSpec& spec, const std::string& project,
-                                           CheckedSpec* checked,
-                                           std::map<std::string, std::string>* of_jobs);
-  uint64_t DataBytes(const v1::DataSpec& data) const;
+  /// Answers a call whose answer does not depend on its files. False: the files must be read.
+  bool AnswerWithoutFiles(Submission& submission);
+  /// `effective` belongs to the submission, which gets its data_files and copies.
+  Violations CheckFiles(v1::JobSpec* effective, Submission* submission);
+  Violations CheckOffers(const Submission& submission) const;
+  using Submitted = std::shared_ptr<Submission>;
+  using Then = std::function<void(absl::Status)>;
+  /// Finds all problems of a submission (submission->violations), completes its spec if there are
+  /// none, then calls `then`. `keeps`: as ContentsCheck::Asked.
+  void CheckAll(const Submitted& submission, bool keeps, Then then);
+  void CheckContents(const Submitted& submission, bool keeps, Then then);
+  void CheckLast(Submission* submission);
+  Submitted NewSubmission(const std::string& project);
   uint64_t FindSize(Submission* submission);
-  absl::Status Read(Submission* submission);
-  absl::StatusOr<std::string> ResolveModel(const std::string& path, const std::string& project);
-  absl::Status CopyModels(const Submission& submission, v1::JobSpec* effective,
-                          StagedFolder* staged);
-  void Admit(const std::shared_ptr<Submission>& submission);
+  /// Reads and stages the submission's files, then admits it.
+  void Read(const Submitted& submission);
+  void Admit(const Submitted& submission);
   absl::StatusOr<store::v1::JobRow> FirstRow(Submission* submission, v1::Job job, int64_t order);
-  /// The job's first row; what it needs of files is staged.
-  absl::StatusOr<store::v1::JobRow> FromSpec(Submission* submission, v1::Job job,
-                                             StagedFolder* staged);
+
+  // controller_models.cc.
+  /// The folder of a model that a spec names, or of its copy in the submission's `staged`.
+  absl::StatusOr<std::string> FindModel(const std::string& reference, Submission* submission);
+  absl::StatusOr<std::string> ResolveModel(const std::string& path, const std::string& project);
+  /// The folder for "job:NAME" and the like (checkpoint_choice.h).
+  absl::StatusOr<std::string> CheckpointOf(const std::string& path,
+                                           const std::string& project) const;
+  absl::StatusOr<std::string> StageModel(const std::string& reference, Submission* submission);
 
   // controller_resume.cc.
-  /// `folder`: a checkpoint, or a job's folder, which means its newest complete checkpoint.
+  /// `folder`: a checkpoint, by its folder or as "job:NAME", or a job's folder, which means its
+  /// newest complete checkpoint.
   absl::StatusOr<Origin> FindOrigin(const std::string& folder, const std::string& project) const;
-  /// The full name of a job to be. ALREADY_EXISTS (JOB_EXISTS; JOB_FOLDER: files of a lost job).
+  /// The full name of a new job. ALREADY_EXISTS (JOB_EXISTS; JOB_FOLDER: files of a lost job).
   absl::StatusOr<std::string> ChooseName(const v1::CreateJobRequest& request,
                                          const std::string& project, const char* kind,
                                          int64_t order, const Origin& origin);
   absl::StatusOr<std::string> FreeName(const std::string& id, const std::string& project,
                                        const Origin& origin);
-  /// Finds the checkpoint, and reads what it says of its job.
+  /// Finds the checkpoint, and reads its job.json.
   absl::Status FindSaved(Submission* submission) const;
-  /// Checks what its spec names, from the checkpoint's own files where they are not here.
-  absl::Status ReadSaved(Submission* submission);
-  /// As FromSpec.
+  static absl::Status ChangeSaved(const v1::JobSpec& changes, v1::Job* saved);
+  /// Stages the checkpoint and applies the changes. Its own files replace uploads that are gone.
+  absl::Status PrepareSaved(Submission* submission);
+  absl::Status StageSaved(Submission* submission);
+  absl::Status ChangeStaged(Submission* submission);
+  /// Bytes to read, or to copy from another file system.
+  uint64_t BytesOfSaved(const Submission& submission) const;
+  /// The row of a job whose files will be in `folder`.
   absl::StatusOr<store::v1::JobRow> FromCheckpoint(const Submission& submission, v1::Job job,
-                                                   int64_t order, StagedFolder* staged);
+                                                   int64_t order,
+                                                   const std::filesystem::path& folder);
   absl::StatusOr<std::vector<v1::Checkpoint>> AdoptCheckpoints(const std::filesystem::path& folder,
                                                                const std::filesystem::path& chosen,
                                                                int64_t step) const;
 
   // controller_uploads.cc.
-  /// Puts the uploads of a checkpoint's spec among those of `project`, from the copies that the
-  /// checkpoint has, and lets the spec name them there.
+  /// Makes uploads of `project` from the copies in a checkpoint, and lets the checkpoint's spec
+  /// name these uploads.
   absl::Status RestoreUploads(const std::filesystem::path& checkpoint, const std::string& project,
                               v1::JobSpec* effective);
-  /// A file that a spec names as data: open to the project, and an upload of its own is young again
-  /// and named by its path relative to the data root. PERMISSION_DENIED (PATH).
+  /// Checks a data file of a spec. PERMISSION_DENIED (PATH): it is closed to the project. The age
+  /// of an upload starts again, and the spec names the upload relative to the data root.
   absl::Status OpenDataFile(const std::string& project, std::string* file);
   /// Removes uploads that no job names, soon.
   void RemoveUnnamedUploads();
@@ -175,7 +187,7 @@ class Controller : public ControllerInterface {
                [done = std::move(done), work = std::move(work)] { done(work()); });
   }
 
-  // controller_requests.cc: calls with a request id happen once.
+  // controller_requests.cc: a call with a request id takes effect once.
   struct SteerCall {
     const char* method;
     std::string name;
@@ -185,7 +197,7 @@ class Controller : public ControllerInterface {
     std::string method, job;
     std::vector<Callback<v1::Job>> waiting;  // repeats of the same call
   };
-  /// Acts on the job, and writes the row with what it does (null: there is no request id).
+  /// Changes the job, and writes the row of the request with the change (null: no request id).
   using SteerAction = std::function<void(const std::shared_ptr<JobRuntime>&, JobRuntime::ExtraRow,
                                          Callback<v1::Job>)>;
   void Steer(const SteerCall& call, Event event, std::function<absl::Status(const JobCore&)> check,
@@ -202,8 +214,8 @@ class Controller : public ControllerInterface {
   /// The project's own limits, or the controller's.
   StepLimits LimitsOf(const std::string& project) const;
   int64_t UploadLimitOf(const std::string& project) const;
-  /// Of a job that was admitted: a project's own limit, lowered since, ends none that is within
-  /// the controller's.
+  /// The limits of an admitted job. If the project's own limit was lowered since, the job may
+  /// exceed it, but not the controller's limit.
   DataLimits DataLimitsOf(const std::string& job) const;
 
   // controller_drains.cc.
@@ -214,6 +226,9 @@ class Controller : public ControllerInterface {
 
   // controller_workers.cc.
   void OnCluster(std::function<void()> work);
+  void Need(const std::string& job, const NeedWorkers& need) override;
+  void Return(const std::string& job, const ReturnWorker& worker) override;
+  void Leave(const std::string& job) override;
   void TakeHeartbeats();
   void Apply(const ClusterEffects& effects);
   void Back(const ClusterBack& back);
@@ -230,28 +245,30 @@ class Controller : public ControllerInterface {
   std::unique_ptr<store::Store> store_;
   Uploads uploads_;
   std::unique_ptr<RestoreMarks> marks_;
+  std::unique_ptr<DiskFiles> files_;
   RuntimeContext context_;
-  std::map<std::string, store::v1::RestoreRow> restores_;  // as this controller found them
+  std::map<std::string, store::v1::RestoreRow> restores_;  // as found at the start
 
   WorkerDirectory directory_;
   LeaseBook leases_;
   Gate gate_;
-  boost::asio::thread_pool strands_;
-  boost::asio::thread_pool cluster_thread_{1};  // heartbeats wait for no job's work
+  boost::asio::thread_pool cluster_thread_{1};  // separate, so that heartbeats do not wait for jobs
   boost::asio::thread_pool disk_;
-  boost::asio::thread_pool readers_;  // of lists and histories: no write waits for them
-  DataReaders data_readers_;
-  boost::asio::thread_pool remover_{1};  // of uploads that no job names
+  AsioExecutors executors_;   // of jobs
+  DataReaders data_readers_;  // of submissions; separate, so that jobs do not wait for them
+  ContentsCheck contents_;
+  WaitingSubmissions waiting_;
+  boost::asio::thread_pool remover_{1};  // removes uploads that no job names
   boost::asio::strand<boost::asio::thread_pool::executor_type> cluster_strand_;
   boost::asio::strand<boost::asio::thread_pool::executor_type> admission_;  // on disk_
 
   // On admission_: calls whose job is not committed yet, by request key.
   struct Admitting {
     std::shared_ptr<JobRuntime> job;
-    std::string checkpoint;
+    store::v1::RequestRow row;
   };
   std::map<std::string, Admitting> admitting_;
-  std::map<std::string, SteerUnderWay> steering_;  // likewise, of the other methods
+  std::map<std::string, SteerUnderWay> steering_;  // the same for the other methods
 
   // On cluster_strand_.
   std::unique_ptr<ClusterCore> cluster_;
@@ -259,14 +276,12 @@ class Controller : public ControllerInterface {
   std::map<uint64_t, PendingExport> exports_;
   uint64_t next_export_ = 1;
   bool in_turn_ = false;
+  absl::Time requests_looked_at_ = absl::InfinitePast(), uploads_looked_at_ = absl::InfinitePast();
   boost::asio::steady_timer timer_;
 
-  absl::Time requests_looked_at_ = absl::InfinitePast();  // on cluster_strand_
-  absl::Time uploads_looked_at_ = absl::InfinitePast();   // on cluster_strand_
   std::atomic<bool> removal_posted_{false};
-  std::atomic<bool> job_deleted_{false};  // since uploads were looked at
-
-  std::atomic<uint64_t> next_session_{1};
+  std::atomic<bool> job_deleted_{false};  // since the last search for unnamed uploads
+  std::atomic<uint64_t> next_session_{1}, next_submission_{1};
   // Shared with the files of a backup, which may outlive this.
   const std::shared_ptr<std::atomic<bool>> backup_held_ =
       std::make_shared<std::atomic<bool>>(false);
@@ -276,11 +291,8 @@ class Controller : public ControllerInterface {
   std::map<std::string, int64_t> order_ ABSL_GUARDED_BY(mu_);
   int64_t next_order_ ABSL_GUARDED_BY(mu_) = 1;
   std::map<std::string, std::vector<std::string>> requests_of_ ABSL_GUARDED_BY(mu_);  // by job
-  std::map<std::string, v1::Project> projects_ ABSL_GUARDED_BY(mu_);  // that were set
+  std::map<std::string, v1::Project> projects_ ABSL_GUARDED_BY(mu_);  // with settings
 };
-
-/// "projects/default/jobs/x" for "x"; a full name is left as it is.
-std::string FullJobName(const std::string& name, const std::string& project = "default");
 
 }  // namespace baton::controller
 

@@ -1,20 +1,17 @@
-// Controller: how a job comes to be. What its spec names is looked at, and then it is one.
+// Controller: admission. Checks what a spec names, then creates the job.
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <optional>
-#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "controller/access/caller.h"
-#include "controller/core/check_dataflow.h"
+#include "controller/core/models.h"
 #include "controller/core/presets.h"
 #include "controller/core/roles.h"
 #include "controller/core/spec.h"
 #include "controller/core/step_size.h"
-#include "controller/runtime/checkpoint_rows.h"
 #include "controller/runtime/controller.h"
 #include "controller/runtime/data_files.h"
 #include "controller/runtime/folders.h"
@@ -38,63 +35,15 @@ absl::Status InvalidName(absl::string_view what, absl::string_view value) {
 }
 
 constexpr size_t kMaxRequestId = 256;
+constexpr size_t kMaxJobId = 63;  // access::ValidId
 constexpr size_t kMaxSpecBytes = 1 << 20;
+constexpr size_t kMaxCheckpointPath = 4096;
 
 }  // namespace
 
-// The models that a spec names, by their fields.
-static std::vector<std::pair<std::string, v1::ModelSpec*>> ModelsOf(v1::JobSpec* spec) {
-  std::vector<std::pair<std::string, v1::ModelSpec*>> models = {{"model", spec->mutable_model()}};
-  if (spec->has_critic())
-    models.emplace_back("critic.model", spec->mutable_critic()->mutable_model());
-  if (spec->has_cost_critic()) {
-    models.emplace_back("cost_critic.model", spec->mutable_cost_critic()->mutable_model());
-  }
-  if (spec->has_reference()) {
-    models.emplace_back("reference.model", spec->mutable_reference()->mutable_model());
-  }
-  if (spec->has_reward_model()) {
-    models.emplace_back("reward_model.model", spec->mutable_reward_model()->mutable_model());
-  }
-  if (spec->has_cost_model()) {
-    models.emplace_back("cost_model.model", spec->mutable_cost_model()->mutable_model());
-  }
-  if (spec->has_judge()) models.emplace_back("judge.model", spec->mutable_judge()->mutable_model());
-  return models;
-}
-
-// The folder that `path` names; or what is wrong with it.
-absl::StatusOr<std::string> Controller::ResolveModel(const std::string& path,
-                                                     const std::string& project) {
-  if (absl::StartsWith(path, "job:")) {
-    const std::string source = FullJobName(path.substr(4), project);
-    if (paths_.confined() && access::ProjectOf(source) != project) {
-      return absl::InvalidArgumentError(absl::StrCat("job '", source, "' is of another project"));
-    }
-    const auto row = store_->Get(kJobTable, source);
-    store::v1::JobRow job;
-    if (!row.ok() || !row->has_value() || !job.ParseFromString(**row)) {
-      return absl::InvalidArgumentError(absl::StrCat("there is no job '", source, "'"));
-    }
-    std::vector<store::Write> unused;
-    BATON_RETURN_IF_ERROR(ReadCheckpoints(*store_, source, &job, &unused));
-    if (job.checkpoints().empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("job '", source, "' has no complete checkpoint yet"));
-    }
-    return job.checkpoints(job.checkpoints_size() - 1).path() + "/actor";
-  }
-  const std::string folder =
-      absl::StartsWith(path, "/") ? path : absl::StrCat(options_.data_root, "/", path);
-  BATON_RETURN_IF_ERROR(paths_.CheckFolder(folder, project));
-  std::error_code code;
-  if (fs::exists(folder + "/config.json", code)) return folder;
-  return absl::InvalidArgumentError(
-      absl::StrCat("no config.json in ", folder, "; give a Hugging Face directory, or job:NAME"));
-}
-
-// What a command's working directory, of the worker's machine, may not be; empty: it may be that.
-// Its command reads all that is below. Uploads are of all projects, so they are not open to it.
+// What is wrong with a command's working directory, which is on the worker's machine; empty:
+// nothing. The command can read everything below it. The folder of uploads has the files of all
+// projects, so it is closed.
 static std::string CommandFolderProblem(const std::string& folder, const std::string& project,
                                         const ControllerOptions& options) {
   if (!options.confine_paths || folder.empty()) return "";
@@ -113,23 +62,22 @@ static std::string CommandFolderProblem(const std::string& folder, const std::st
                       "\"\" for an empty one");
 }
 
-// Files and folders that the spec names: what is wrong with them, all at once.
-std::vector<v1::FieldViolation> Controller::CheckFiles(
-    v1::JobSpec* effective, const std::string& project,
-    std::map<std::string, std::string>* of_jobs) {
+// Finds all problems of the files and folders that the spec names.
+std::vector<v1::FieldViolation> Controller::CheckFiles(v1::JobSpec* effective,
+                                                       Submission* submission) {
+  const std::string& project = submission->request.project();
   std::vector<v1::FieldViolation> out;
-  std::set<std::string> wrong;  // a path that several roles share is said once
+  std::map<std::string, absl::StatusOr<std::string>> folders;  // each reference is resolved once
   for (const auto& [field, model] : ModelsOf(effective)) {
     if (model->path().empty()) continue;
-    const auto folder = ResolveModel(model->path(), project);
-    if (folder.ok()) {
-      if (of_jobs != nullptr && absl::StartsWith(model->path(), "job:")) {
-        of_jobs->emplace(*folder, model->path());
-      }
-      model->set_path(*folder);
-    } else if (wrong.insert(model->path()).second) {
-      out.push_back(
-          Violation(absl::StrCat("spec.", field, ".path"), std::string(folder.status().message())));
+    const auto [folder, fresh] = folders.try_emplace(model->path());
+    if (fresh) folder->second = FindModel(model->path(), submission);
+    if (folder->second.ok()) {
+      model->set_path(*folder->second);
+      submission->model_features.merge(ModelFeaturesOf(*folder->second));
+    } else if (fresh) {  // a problem that several roles share is reported once
+      out.push_back(Violation(absl::StrCat("spec.", field, ".path"),
+                              std::string(folder->second.status().message())));
     }
   }
   if (out.empty()) out = CheckModelConfigs(*effective);
@@ -138,9 +86,10 @@ std::vector<v1::FieldViolation> Controller::CheckFiles(
       !problem.empty()) {
     out.push_back(Violation("spec.reward.working_dir", problem));
   }
-  // Answers how many examples there are.
-  auto check = [&](const std::string& field, google::protobuf::RepeatedPtrField<std::string>* files,
+  // Returns the number of examples.
+  auto check = [&](const std::string& list, google::protobuf::RepeatedPtrField<std::string>* files,
                    const DataSetOptions& options) -> uint64_t {
+    const std::string field = "spec.data." + list;
     std::vector<std::string> paths;
     for (std::string& file : *files) {
       const absl::Status open = OpenDataFile(project, &file);
@@ -153,19 +102,18 @@ std::vector<v1::FieldViolation> Controller::CheckFiles(
     }
     const DataSet data = ReadDataFiles(paths, options, options_.max_data_bytes);
     for (const std::string& problem : data.problems) out.push_back(Violation(field, problem));
+    if (!files->empty()) *submission->data_files.Add() = Summarise(list, data);
     return data.examples.size();
   };
-  check("spec.data.train_files", effective->mutable_data()->mutable_train_files(),
-        OptionsOf(effective->kind(), /*held_out=*/false));
+  v1::DataSpec* lists = effective->mutable_data();
+  check("train_files", lists->mutable_train_files(), OptionsOf(effective->kind(), *lists));
   const uint64_t held_out =
-      check("spec.data.val_files", effective->mutable_data()->mutable_val_files(),
-            OptionsOf(effective->kind(), /*held_out=*/true));
+      check("val_files", lists->mutable_val_files(), OptionsOf(effective->kind(), *lists));
   if (std::string large = EvaluationTooLarge(*effective, held_out, LimitsOf(project));
       !large.empty()) {
     out.push_back(Violation("spec.data.val_files", large));
   }
-  check("spec.data.pretrain_files", effective->mutable_data()->mutable_pretrain_files(),
-        OptionsOf(v1::JOB_KIND_SFT, /*held_out=*/false));
+  check("pretrain_files", lists->mutable_pretrain_files(), OptionsOf(v1::JOB_KIND_SFT, *lists));
   return out;
 }
 
@@ -181,97 +129,105 @@ v1::ListPresetsResponse Controller::ListPresets() const {
   return answer;
 }
 
-std::vector<v1::FieldViolation> Controller::CheckAll(const v1::JobSpec& spec,
-                                                     const std::string& project,
-                                                     CheckedSpec* checked,
-                                                     std::map<std::string, std::string>* of_jobs) {
-  *checked = CheckSpec(spec);
-  std::vector<v1::FieldViolation> out = std::move(checked->violations);
-  CheckStepSize(checked->effective, checked->dataflow, LimitsOf(project), &out);
-  for (v1::FieldViolation& violation : CheckFiles(&checked->effective, project, of_jobs)) {
-    out.push_back(std::move(violation));
-  }
-  for (v1::FieldViolation& violation : CheckMethods(checked->dataflow)) {
-    out.push_back(std::move(violation));
-  }
-  if (out.empty()) out = PlanPlacement(spec, checked->dataflow, &checked->effective);
-  return out;
+Controller::Submitted Controller::NewSubmission(const std::string& project) {
+  auto submission = std::make_shared<Submission>();
+  submission->request.set_project(project);
+  submission->uid =
+      absl::StrCat(absl::Hex(absl::ToUnixNanos(clock_.Now())), "-", next_submission_.fetch_add(1));
+  submission->staged = std::make_unique<StagedFolder>(
+      absl::StrCat(options_.data_root, "/jobs/", project), submission->uid);
+  return submission;
 }
 
-uint64_t Controller::DataBytes(const v1::DataSpec& data) const {
-  std::vector<std::string> paths;
-  for (const auto* files : {&data.train_files(), &data.val_files(), &data.pretrain_files()}) {
-    for (const std::string& file : *files) {
-      paths.push_back(absl::StartsWith(file, "/") ? file
-                                                  : absl::StrCat(options_.data_root, "/", file));
-    }
-  }
-  return BytesOf(paths);
-}
-
-void Controller::ValidateJob(v1::ValidateJobRequest request,
-                             Callback<v1::ValidateJobResponse> done) {
+void Controller::ValidateJob(v1::ValidateJobRequest request, Callback<v1::ValidateJobResponse> done,
+                             CallerGone gone) {
   const std::string project = request.project().empty() ? "default" : request.project();
   if (!access::ValidId(project)) return done(InvalidName("project", project));
-  const auto spec = std::make_shared<const v1::JobSpec>(std::move(*request.mutable_spec()));
-  const auto size = [this, spec] { return DataBytes(spec->data()); };
-  data_readers_.Post(size, [this, spec, project, done = std::move(done)] {
-    CheckedSpec checked;
+  auto place = waiting_.Enter(project, request.ByteSizeLong());
+  if (!place.ok()) return done(place.status());
+  const auto looked = NewSubmission(project);
+  looked->place = *std::move(place);
+  looked->gone = std::move(gone);
+  looked->request.mutable_spec()->Swap(request.mutable_spec());
+  const auto answer = [looked, done = std::move(done)](const absl::Status& status) {
+    looked->staged.reset();  // removed before the caller gets its answer
+    looked->copies_place.reset();
+    if (!status.ok()) return done(status);
+    if (!looked->read.ok()) return done(looked->read);
     v1::ValidateJobResponse answer;
-    for (v1::FieldViolation& violation : CheckAll(*spec, project, &checked, nullptr)) {
-      *answer.add_violations() = std::move(violation);
-    }
-    *answer.mutable_effective_spec() = std::move(checked.effective);
-    *answer.mutable_dataflow() = std::move(checked.dataflow);
+    looked->NameSources(&looked->checked.effective);
+    answer.mutable_violations()->Assign(looked->violations.begin(), looked->violations.end());
+    *answer.mutable_effective_spec() = std::move(looked->checked.effective);
+    *answer.mutable_dataflow() = std::move(looked->checked.dataflow);
+    *answer.mutable_data_files() = std::move(looked->data_files);
     done(std::move(answer));
-  });
+  };
+  const auto size = [this, looked] {
+    return DataBytes(options_.data_root, looked->request.spec().data());
+  };
+  data_readers_.Post(project, size,
+                     [this, looked, answer] { CheckAll(looked, /*keeps=*/false, answer); });
 }
 
-// What needs no file is answered first, the files are looked at by threads that nothing else waits
-// for, and then it is one at a time: two calls with one request id, or one name, meet in Admit.
-void Controller::CreateJob(v1::CreateJobRequest request, Callback<v1::Job> done) {
+// First, calls that need no file are answered. Then threads that serve nothing else read and copy
+// the files. Then Admit runs for one submission at a time, so two calls with the same request id or
+// name cannot both succeed.
+void Controller::CreateJob(v1::CreateJobRequest request, Callback<v1::Job> done, CallerGone gone) {
   if (request.project().empty()) request.set_project("default");
   if (!access::ValidId(request.project())) return done(InvalidName("project", request.project()));
-  const auto submission = std::make_shared<Submission>();
+  if (request.job_id().size() > kMaxJobId) {
+    return done(InvalidName("job_id", absl::StrCat(request.job_id().substr(0, kMaxJobId), "…")));
+  }
+  if (request.checkpoint().size() > kMaxCheckpointPath) {
+    return done(MakeError(absl::StatusCode::kInvalidArgument, "CHECKPOINT_NAME",
+                          absl::StrCat("checkpoint is longer than ", kMaxCheckpointPath,
+                                       " bytes; give a folder's "
+                                       "path, or job:NAME")));
+  }
+  auto place = waiting_.Enter(request.project(), request.ByteSizeLong());
+  if (!place.ok()) return done(place.status());
+  const auto submission = NewSubmission(request.project());
+  submission->place = *std::move(place);
   submission->request = std::move(request);
   submission->done = std::move(done);
+  // A retry with the same request id finds this submission's job.
+  if (submission->request.request_id().empty()) submission->gone = std::move(gone);
   gate_.Post(admission_, [this, submission] {
     if (AnswerWithoutFiles(*submission)) return;
     const auto size = [this, submission] { return FindSize(submission.get()); };
-    data_readers_.Post(size, [this, submission] {
-      if (submission->read.ok()) submission->read = Read(submission.get());
-      gate_.Post(admission_, [this, submission] { Admit(submission); });
-    });
+    data_readers_.Post(submission->request.project(), size,
+                       [this, submission] { Read(submission); });
   });
 }
 
-// Bytes that have to be read to look at it.
+// Bytes that must be read to check it.
 uint64_t Controller::FindSize(Submission* submission) {
   const v1::CreateJobRequest& request = submission->request;
-  if (request.checkpoint().empty()) return DataBytes(request.spec().data());
+  if (request.checkpoint().empty()) return DataBytes(options_.data_root, request.spec().data());
   submission->read = FindSaved(submission);
-  if (!submission->read.ok()) return 0;
-  std::vector<std::string> kept;
-  std::error_code code;
-  for (fs::recursive_directory_iterator entry(submission->origin.checkpoint / "data", code), end;
-       !code && entry != end; entry.increment(code)) {
-    kept.push_back(entry->path().string());
-  }
-  return BytesOf(kept) + DataBytes(submission->saved.job().effective_spec().data());
+  return submission->read.ok() ? BytesOfSaved(*submission) : 0;
 }
 
-absl::Status Controller::Read(Submission* submission) {
-  if (!submission->request.checkpoint().empty()) return ReadSaved(submission);
-  const auto violations = CheckAll(submission->request.spec(), submission->request.project(),
-                                   &submission->checked, &submission->of_jobs);
-  return violations.empty() ? absl::OkStatus() : MakeSpecError(violations);
+void Controller::Read(const Submitted& submission) {
+  const Then admit = [this, submission](absl::Status status) {
+    submission->read = std::move(status);
+    gate_.Post(admission_, [this, submission] { Admit(submission); });
+  };
+  if (!submission->read.ok()) return admit(submission->read);
+  CheckAll(submission, /*keeps=*/true, [submission, admit](absl::Status checked) {
+    if (checked.ok()) checked = submission->read;
+    if (checked.ok() && !submission->violations.empty()) {
+      checked = MakeSpecError(submission->violations);
+    }
+    admit(std::move(checked));
+  });
 }
 
-// A call whose request id was seen answers the first call's job, once that is stored.
+// A call whose request id is known gets the first call's job, once that job is stored.
 bool Controller::AnswerRepeat(const v1::CreateJobRequest& request, const std::string& project,
                               const std::string& request_key, const Callback<v1::Job>& done) {
   std::shared_ptr<JobRuntime> job;
-  std::optional<std::string> checkpoint;  // absent: an earlier release did not keep it
+  store::v1::RequestRow row;
   const auto reused = [&request](const std::string& what) {
     return MakeError(
         absl::StatusCode::kInvalidArgument, "REQUEST_ID_REUSED",
@@ -279,29 +235,32 @@ bool Controller::AnswerRepeat(const v1::CreateJobRequest& request, const std::st
   };
   if (auto it = admitting_.find(request_key); it != admitting_.end()) {
     job = it->second.job;
-    checkpoint = it->second.checkpoint;
+    row = it->second.row;
   } else {
     auto earlier = store_->Get(kRequestTable, request_key);
     if (!earlier.ok()) {
       done(earlier.status());
       return true;
     }
-    store::v1::RequestRow row;
     if (!earlier->has_value() || !row.ParseFromString(**earlier)) return false;
     if (!row.method().empty()) {
       done(reused(absl::StrCat("was that of a ", row.method())));
       return true;
     }
-    if (row.has_checkpoint()) checkpoint = row.checkpoint();
     absl::MutexLock lock(&mu_);
     auto found = jobs_.find(row.job());
     if (found == jobs_.end()) return false;
     job = found->second;
   }
-  if (checkpoint.has_value() && *checkpoint != request.checkpoint()) {
+  if (row.has_checkpoint() && row.checkpoint() != request.checkpoint()) {
     const std::string from =
-        checkpoint->empty() ? "a spec" : absl::StrCat("checkpoint ", *checkpoint);
+        row.checkpoint().empty() ? "a spec" : absl::StrCat("checkpoint ", row.checkpoint());
     done(reused(absl::StrCat("made job '", job->name(), "' from ", from)));
+    return true;
+  }
+  if (row.has_changes() &&
+      !google::protobuf::util::MessageDifferencer::Equals(row.changes(), request.changes())) {
+    done(reused(absl::StrCat("made job '", job->name(), "' with other changes")));
     return true;
   }
   job->Describe([request, project, done](absl::StatusOr<v1::Job> first) {
@@ -318,84 +277,54 @@ bool Controller::AnswerRepeat(const v1::CreateJobRequest& request, const std::st
   return true;
 }
 
-std::vector<v1::FieldViolation> Controller::CheckMethods(const v1::Dataflow& dataflow) const {
-  std::vector<v1::FieldViolation> out;
-  for (const ForeignMethod& foreign : ForeignMethods(dataflow)) {
-    if (directory_.Serves(foreign.role, foreign.method)) continue;
-    out.push_back(Violation(
-        foreign.field,
-        absl::StrCat("no worker has registered method '", foreign.method, "' of role '",
-                     foreign.role, "'; start the worker that serves it, then submit again")));
-  }
-  return out;
-}
-
-// Models of other jobs become copies of its own: that job may be deleted, or its checkpoint give
-// way to newer ones, before this one starts, or starts again. Since it was looked at, a newer one
-// may have come already.
-absl::Status Controller::CopyModels(const Submission& submission, v1::JobSpec* effective,
-                                    StagedFolder* staged) {
-  std::map<std::string, std::string> copies;  // by where they come from
-  for (const auto& [field, model] : ModelsOf(effective)) {
-    const auto source = submission.of_jobs.find(model->path());
-    if (source == submission.of_jobs.end()) continue;
-    std::string& copy = copies[source->first];
-    if (copy.empty()) {
-      const std::string name = copies.size() == 1 ? "model" : absl::StrCat("model-", copies.size());
-      BATON_ASSIGN_OR_RETURN(const std::string folder,
-                             ResolveModel(source->second, submission.request.project()));
-      BATON_RETURN_IF_ERROR(LinkFolder(folder, staged->Stage(name)));
-      copy = staged->Final(name).string();
-    }
-    model->set_path(copy);
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<store::v1::JobRow> Controller::FromSpec(Submission* submission, v1::Job job,
-                                                       StagedFolder* staged) {
+// The row of a job whose files will be in `folder`.
+static store::v1::JobRow FromSpec(Submission* submission, v1::Job job, const fs::path& folder) {
   CheckedSpec& checked = submission->checked;
   if (const v1::ResourcesSpec& resources = checked.effective.resources();
       resources.pools_size() > 0) {
     Log(LogLevel::kInfo, "roles placed",
         {{"job", job.name()}, {"pools", PlacementText(resources)}});
   }
-  BATON_RETURN_IF_ERROR(CopyModels(*submission, &checked.effective, staged));
+  submission->PlaceCopies(folder, &checked.effective);
   *job.mutable_spec() = std::move(*submission->request.mutable_spec());
   *job.mutable_effective_spec() = std::move(checked.effective);
   *job.mutable_dataflow() = std::move(checked.dataflow);
+  *job.mutable_data_files() = std::move(submission->data_files);
   store::v1::JobRow row;
   *row.mutable_job() = std::move(job);
   return row;
 }
 
-// The row of a job to be, whose files have their place; after an error nothing is left of them.
+// The row of a new job whose files are in place; after an error, no file is left.
 absl::StatusOr<store::v1::JobRow> Controller::FirstRow(Submission* submission, v1::Job job,
                                                        int64_t order) {
-  const std::string name = job.name(), uid = job.uid();
-  const std::string folder = JobRuntime::Directory(options_.data_root, name);
-  StagedFolder staged(folder, uid, submission->adopt);
+  const std::string folder = JobFolderOf(options_.data_root, job.name());
+  const std::set<std::string>& features = submission->model_features;
+  job.mutable_model_features()->Assign(features.begin(), features.end());
   auto row = submission->request.checkpoint().empty()
-                 ? FromSpec(submission, std::move(job), &staged)
-                 : FromCheckpoint(*submission, std::move(job), order, &staged);
+                 ? FromSpec(submission, std::move(job), folder)
+                 : FromCheckpoint(*submission, std::move(job), order, folder);
   if (!row.ok()) return row.status();
-  if (submission->adopt) BATON_RETURN_IF_ERROR(SetAsideAfter(folder, row->saved_step(), uid));
-  BATON_RETURN_IF_ERROR(staged.Keep());
+  if (submission->adopt) {
+    BATON_RETURN_IF_ERROR(SetAsideAfter(folder, row->saved_step(), submission->uid));
+  }
+  BATON_RETURN_IF_ERROR(submission->staged->Keep(folder, submission->adopt));
   return row;
 }
 
-bool Controller::AnswerWithoutFiles(const Submission& submission) {
+bool Controller::AnswerWithoutFiles(Submission& submission) {
   const v1::CreateJobRequest& request = submission.request;
   const std::string& project = request.project();
   const auto answer = [&](const absl::Status& status) {
-    submission.done(status);
+    submission.Refuse(status);
     return true;
   };
   if (request.request_id().size() > kMaxRequestId) {
     return answer(MakeError(absl::StatusCode::kInvalidArgument, "REQUEST_ID",
                             absl::StrCat("request_id is longer than ", kMaxRequestId, " bytes")));
   }
-  if (const size_t bytes = request.spec().ByteSizeLong(); bytes > kMaxSpecBytes) {
+  if (const size_t bytes = request.spec().ByteSizeLong() + request.changes().ByteSizeLong();
+      bytes > kMaxSpecBytes) {
     return answer(MakeError(absl::StatusCode::kInvalidArgument, "SPEC_TOO_LARGE",
                             absl::StrCat("the spec has ", bytes, " bytes, more than ",
                                          kMaxSpecBytes, "; put what is large into files")));
@@ -408,36 +337,45 @@ bool Controller::AnswerWithoutFiles(const Submission& submission) {
   if (!request.checkpoint().empty() && request.has_spec()) {
     return answer(absl::InvalidArgumentError("give a spec or a checkpoint, not both"));
   }
+  if (request.checkpoint().empty() && request.has_changes()) {
+    return answer(absl::InvalidArgumentError(
+        "changes are to the spec of a checkpoint's job; give the checkpoint"));
+  }
   return false;
 }
 
 void Controller::Admit(const std::shared_ptr<Submission>& submission) {
-  if (AnswerWithoutFiles(*submission)) return;  // others were admitted meanwhile
+  if (AnswerWithoutFiles(*submission)) return;  // other calls were admitted meanwhile
+  if (submission->gone != nullptr && submission->gone()) {
+    return submission->Refuse(absl::CancelledError("the caller is gone"));
+  }
   const v1::CreateJobRequest& request = submission->request;
   const Callback<v1::Job>& done = submission->done;
   const std::string& project = request.project();
   const std::string request_key = absl::StrCat(project, "/", request.request_id());
   const bool from_checkpoint = !request.checkpoint().empty();
-  if (from_checkpoint && submission->origin.checkpoint.empty()) return done(submission->read);
+  if (from_checkpoint && submission->origin.checkpoint.empty()) {
+    return submission->Refuse(submission->read);
+  }
   int64_t order = 0;
   {
     absl::MutexLock lock(&mu_);
-    order = next_order_;  // this method alone counts it on
+    order = next_order_;  // only this method increments it
   }
   v1::Job job;
   const absl::Time now = clock_.Now();
-  job.set_uid(absl::StrCat(absl::Hex(absl::ToUnixNanos(now)), "-", order));
+  job.set_uid(submission->uid);
   job.mutable_create_time()->set_seconds(absl::ToUnixSeconds(now));
   const char* kind = from_checkpoint                                      ? "resumed"
                      : request.spec().kind() == v1::JOB_KIND_SFT          ? "sft"
                      : request.spec().kind() == v1::JOB_KIND_REWARD_MODEL ? "reward-model"
                                                                           : "rl";
   const auto name = ChooseName(request, project, kind, order, submission->origin);
-  if (!name.ok()) return done(name.status());
-  if (!submission->read.ok()) return done(submission->read);
+  if (!name.ok()) return submission->Refuse(name.status());
+  if (!submission->read.ok()) return submission->Refuse(submission->read);
   job.set_name(*name);
   auto row = FirstRow(submission.get(), std::move(job), order);
-  if (!row.ok()) return done(row.status());
+  if (!row.ok()) return submission->Refuse(row.status());
   JobCore core = from_checkpoint ? JobCore(*std::move(row), {}, context_.epoch, options_.core)
                                  : JobCore(std::move(*row->mutable_job()), order, options_.core);
   const auto runtime = std::make_shared<JobRuntime>(&context_, std::move(core), 1,
@@ -453,16 +391,19 @@ void Controller::Admit(const std::shared_ptr<Submission>& submission) {
     store::v1::RequestRow row;
     row.set_job(runtime->name());
     row.set_checkpoint(request.checkpoint());
+    if (from_checkpoint) *row.mutable_changes() = request.changes();
     extra.push_back({kRequestTable, request_key, row.SerializeAsString()});
-    admitting_[request_key] = {runtime, request.checkpoint()};
+    admitting_[request_key] = {runtime, std::move(row)};
     absl::MutexLock lock(&mu_);
     requests_of_[runtime->name()].push_back(request_key);
   }
   runtime->Start(std::move(extra), [this, runtime, request_key, done] {
-    done(runtime->Snapshot());
-    gate_.Post(admission_, [this, name = runtime->name(), request_key] {
-      Committed(JobRuntime::Directory(options_.data_root, name));
+    // Before the caller learns of the job: from now on no start may remove its folder as
+    // unfinished.
+    gate_.Post(admission_, [this, job = runtime->Snapshot(), request_key, done] {
+      Committed(JobFolderOf(options_.data_root, job.name()));
       admitting_.erase(request_key);
+      done(job);
     });
   });
 }

@@ -151,5 +151,17 @@ TEST_F(ControllerDeleteTest, WhatIsLeftOfARemovalGoesAtTheNextStart) {
   EXPECT_TRUE(fs::is_empty(folder_ + "/jobs/default"));
 }
 
+// The controller dies while it deletes an old checkpoint of a job that saves no other one. What
+// workers write of a checkpoint stays.
+TEST_F(ControllerDeleteTest, WhatIsLeftOfADeletedCheckpointGoesAtTheNextStart) {
+  PutJob("add");
+  WriteText(FolderOf("add") / "checkpoints/step-1.deleted.tmp/actor/model", "weights");
+  WriteText(FolderOf("add") / "checkpoints/step-4.3.tmp/actor/model", "weights");
+  Start();
+  EXPECT_FALSE(fs::exists(FolderOf("add") / "checkpoints/step-1.deleted.tmp"));
+  EXPECT_TRUE(fs::exists(FolderOf("add") / "checkpoints/step-2/job.json"));
+  EXPECT_TRUE(fs::exists(FolderOf("add") / "checkpoints/step-4.3.tmp/actor/model"));
+}
+
 }  // namespace
 }  // namespace baton::controller

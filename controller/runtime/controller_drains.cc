@@ -1,5 +1,5 @@
-// Controller: workers that an operator drains. A drain is a row, so that it outlives leases,
-// processes and this controller, until it is taken back.
+// Controller: workers that an operator drains. A drain is a row, so that it survives the end of the
+// lease, of the worker's process and of this controller, until the operator undoes it.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -31,8 +31,8 @@ v1::Worker Controller::WorkerNamed(const std::string& worker) const {
   return gone;
 }
 
-// `reason` empty: the drain is taken back. What is stored first is what a restart finds; commits
-// answer in order, so the last call wins here too.
+// `reason` empty: undoes the drain. A restart finds the row that was stored last. Commits answer in
+// order, so the last call wins here too.
 void Controller::SetDrained(const std::string& worker, const std::string& reason,
                             const Callback<v1::Worker>& done) {
   if (!cluster_->Knows(worker)) {
@@ -53,7 +53,8 @@ void Controller::SetDrained(const std::string& worker, const std::string& reason
           reason.empty() ? cluster_->OnUndrain(worker) : cluster_->OnDrain(worker, clock_.Now());
       if (effects.ok()) {
         Apply(*effects);
-      } else if (!reason.empty()) {  // it left meanwhile, and stays drained when it is back
+        // the worker left meanwhile, and will be drained when it is back
+      } else if (!reason.empty()) {
         cluster_->KeepDrained(worker, reason);
       }
       done(WorkerNamed(worker));
@@ -63,7 +64,7 @@ void Controller::SetDrained(const std::string& worker, const std::string& reason
 
 void Controller::DrainWorker(v1::DrainWorkerRequest request, Callback<v1::Worker> done) {
   OnCluster([this, request = std::move(request), done = std::move(done)] {
-    SetDrained(request.worker_id(), "it was asked for", done);
+    SetDrained(request.worker_id(), "a user asked for it", done);
   });
 }
 

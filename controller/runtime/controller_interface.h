@@ -1,8 +1,8 @@
-// What the gRPC services and the status server ask of the controller: one method per RPC.
+// The interface of the controller for the gRPC services and the status server: one method per RPC.
 //
-// Thread-safe. Every method returns at once: it posts to the strand that owns the state and
-// calls back from a thread of the controller, exactly once, with no lock held. A callback must
-// not block. Errors carry an ErrorInfo (sdk/rpc/error.h: MakeError).
+// Thread-safe. Every method returns at once. It posts to the strand that owns the state, and calls
+// back exactly once, from a thread of the controller, with no lock held. A callback must not block.
+// Errors carry an ErrorInfo (sdk/rpc/error.h: MakeError).
 #ifndef BATON_CONTROLLER_RUNTIME_CONTROLLER_INTERFACE_H_
 #define BATON_CONTROLLER_RUNTIME_CONTROLLER_INTERFACE_H_
 
@@ -20,12 +20,16 @@
 #include "baton/v1/experience_service.pb.h"
 #include "baton/v1/job_service.pb.h"
 #include "baton/v1/worker_service.pb.h"
+#include "controller/runtime/batch_part.h"
 #include "controller/runtime/uploads.h"
 
 namespace baton::controller {
 
 template <typename T>
 using Callback = std::function<void(absl::StatusOr<T>)>;
+/// Answers true once the caller has hung up or its deadline has passed. Cheap, takes no lock, may
+/// be called from any thread at any time. Null: the caller never leaves.
+using CallerGone = std::function<bool()>;
 
 /// The controller's end of one worker's stream. Implemented by the gRPC reactor (and by fakes).
 /// Thread-safe; neither method blocks. Nothing is sent after Close.
@@ -33,33 +37,34 @@ class WorkerStream {
  public:
   virtual ~WorkerStream() = default;
   virtual void Send(v1::ControllerMessage message) = 0;
-  /// Ends the stream with `status`; it is OK to call it twice.
+  /// Ends the stream with `status`. May be called twice.
   virtual void Close(absl::Status status) = 0;
-  /// The only project whose jobs this worker may get and speak of; "*": all. Constant.
+  /// The worker may get jobs of this project only, and may report only on them; "*": all projects.
+  /// Constant.
   virtual std::string project() const { return "*"; }
 };
 
-/// What the stream's owner tells the controller about it. Messages are handled in call order.
+/// The stream's owner reports to the controller here. Messages are handled in call order.
 class WorkerSession {
  public:
   virtual ~WorkerSession() = default;
   virtual void OnMessage(v1::WorkerMessage message) = 0;
-  /// The stream is gone (peer, network or Close). Called once, last.
+  /// The stream has ended (peer, network or Close). Called once, as the last call.
   virtual void OnClosed() = 0;
 };
 
-/// A receiver of a job's events. Methods are called in order, never at the same time.
+/// Receives a job's events. Methods are called in order, never at the same time.
 class EventSink {
  public:
   virtual ~EventSink() = default;
-  /// False: the receiver is too slow; the subscription ends with RESOURCE_EXHAUSTED
-  /// (WATCH_TOO_SLOW), and its user resumes from the last revision it got.
+  /// False: the receiver is too slow. The subscription then ends with RESOURCE_EXHAUSTED
+  /// (WATCH_TOO_SLOW), and its user resumes from the last revision that it got.
   virtual bool OnEvent(const v1::JobEvent& event) = 0;
   /// No more events: OK when the job has ended.
   virtual void OnEnd(absl::Status status) = 0;
 };
 
-/// The same for log lines.
+/// Receives a job's log lines, in the same way.
 class LogSink {
  public:
   virtual ~LogSink() = default;
@@ -67,8 +72,8 @@ class LogSink {
   virtual void OnEnd(absl::Status status) = 0;
 };
 
-/// Ends a subscription when it is destroyed; the sink may still be called once meanwhile, so
-/// sinks are shared.
+/// Ends a subscription when it is destroyed. The sink may still be called once meanwhile, so sinks
+/// are shared.
 class Subscription {
  public:
   virtual ~Subscription() = default;
@@ -85,10 +90,10 @@ struct GaugeSample {
 struct BackupFile {
   std::string path;        ///< Relative to the data root.
   std::string place;       ///< Where it can be read.
-  int64_t size_bytes = 0;  ///< It may grow; so much of it belongs to the backup.
+  int64_t size_bytes = 0;  ///< The file may grow; only so many bytes belong to the backup.
 };
 
-/// The files of one consistent backup, the database first. They stay for as long as this does.
+/// The files of one consistent backup, the database first. The files stay until this is destroyed.
 class BackupFiles {
  public:
   virtual ~BackupFiles() = default;
@@ -100,10 +105,13 @@ class ControllerInterface {
   virtual ~ControllerInterface() = default;
 
   // JobService.
-  virtual void CreateJob(v1::CreateJobRequest request, Callback<v1::Job> done) = 0;
+  /// Without a request_id: once `gone` answers true, a check of models and data is not begun, or is
+  /// ended, and the call is CANCELLED, unless the job was admitted by then. With a request_id, the
+  /// call goes on, so that a repeated call finds its job.
+  virtual void CreateJob(v1::CreateJobRequest request, Callback<v1::Job> done, CallerGone gone) = 0;
   virtual v1::ListPresetsResponse ListPresets() const = 0;
-  virtual void ValidateJob(v1::ValidateJobRequest request,
-                           Callback<v1::ValidateJobResponse> done) = 0;
+  virtual void ValidateJob(v1::ValidateJobRequest request, Callback<v1::ValidateJobResponse> done,
+                           CallerGone gone) = 0;
   virtual void GetJob(v1::GetJobRequest request, Callback<v1::Job> done) = 0;
   virtual void ListJobs(v1::ListJobsRequest request, Callback<v1::ListJobsResponse> done) = 0;
   virtual void CancelJob(v1::CancelJobRequest request, Callback<v1::Job> done) = 0;
@@ -119,7 +127,7 @@ class ControllerInterface {
   virtual void ExportCheckpoint(v1::ExportCheckpointRequest request,
                                 Callback<v1::ExportCheckpointResponse> done) = 0;
   virtual void ExplainJob(v1::ExplainJobRequest request, Callback<v1::ExplainJobResponse> done) = 0;
-  /// The subscription is null when the call failed at once; OnEnd tells why.
+  /// The subscription is null if the call failed at once; OnEnd says why.
   virtual std::unique_ptr<Subscription> WatchJob(v1::WatchJobRequest request,
                                                  std::shared_ptr<EventSink> sink) = 0;
   virtual std::unique_ptr<Subscription> ReadLogs(v1::ReadLogsRequest request,
@@ -130,30 +138,29 @@ class ControllerInterface {
                            Callback<v1::ListWorkersResponse> done) = 0;
   virtual void DrainWorker(v1::DrainWorkerRequest request, Callback<v1::Worker> done) = 0;
   virtual void UndrainWorker(v1::UndrainWorkerRequest request, Callback<v1::Worker> done) = 0;
-  /// FAILED_PRECONDITION (BACKUP_RUNNING) while the files of an earlier one are held. Letting go of
-  /// them blocks on the disk.
+  /// FAILED_PRECONDITION (BACKUP_RUNNING) while the files of an earlier backup are held. To release
+  /// the files blocks on the disk.
   virtual void Backup(Callback<std::shared_ptr<BackupFiles>> done) = 0;
 
   // AccessService.
   /// INVALID_ARGUMENT (PROJECT_SPEC).
   virtual void SetProject(v1::Project project, Callback<v1::Project> done) = 0;
-  /// INVALID_ARGUMENT (PAGE_SIZE, PAGE_TOKEN), as of every list.
+  /// INVALID_ARGUMENT (PAGE_SIZE, PAGE_TOKEN), like every list.
   virtual absl::StatusOr<v1::ListProjectsResponse> ListProjects(
       const v1::ListProjectsRequest& request) const = 0;
-  /// Its quota and share; the defaults for one that was never set.
+  /// The project's quota and share; the defaults if they were never set.
   virtual v1::Project ProjectNamed(const std::string& project) const = 0;
 
   // WorkerService. `stream` is kept until OnClosed.
   virtual std::unique_ptr<WorkerSession> Attach(std::shared_ptr<WorkerStream> stream) = 0;
 
-  // ExperienceService: the batch's trajectories in order, all at once.
-  virtual void FetchBatch(v1::FetchBatchRequest request,
-                          Callback<std::vector<v1::Trajectory>> done) = 0;
+  // ExperienceService: the trajectories of the batch that the request asks for, in order.
+  virtual void FetchBatch(v1::FetchBatchRequest request, Callback<BatchPart> done) = 0;
 
-  /// Where uploaded files go. Constant; lives as long as this.
+  /// Receives uploaded files. Constant; lives as long as this.
   virtual Uploads* uploads() = 0;
 
-  /// OK when requests can be served; otherwise why not (e.g. the store refuses writes).
+  /// OK when requests can be served; otherwise the reason (e.g. the store refuses writes).
   virtual absl::Status Ready() const = 0;
   /// The numbers of /metrics.
   virtual void Metrics(std::function<void(std::vector<GaugeSample>)> done) = 0;

@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "controller/access/caller.h"
+#include "controller/runtime/checkpoint_choice.h"
 #include "controller/runtime/controller.h"
 #include "controller/runtime/job_folders.h"
 #include "controller/runtime/tables.h"
@@ -16,7 +17,7 @@
 namespace baton::controller {
 namespace {
 
-// Rows that one commit of DeleteJob takes away: what waits behind it does not wait long.
+// Rows that DeleteJob deletes in one commit; few, so that other commits do not wait long.
 constexpr size_t kDeletedAtOnce = 1000;
 
 }  // namespace
@@ -59,14 +60,25 @@ void Controller::PauseJob(v1::PauseJobRequest request, Callback<v1::Job> done) {
 }
 
 void Controller::ResumeJob(v1::ResumeJobRequest request, Callback<v1::Job> done) {
+  const auto job = FindJob(request.name());
+  if (job.ok() && IsTerminal((*job)->state())) {  // one more unfinished job
+    const absl::Status quota = CheckJobQuota(access::ProjectOf((*job)->name()));
+    if (!quota.ok()) return done(quota);
+  }
   auto check = [](const JobCore& core) -> absl::Status {
-    if (!IsTerminal(core.state()) && core.state() != v1::Job::STATE_STOPPING) {
-      return absl::OkStatus();
-    }
+    const bool ended = IsTerminal(core.state());
+    const bool stops = core.state() == v1::Job::STATE_STOPPING;
+    const bool succeeded = core.state() == v1::Job::STATE_SUCCEEDED;
+    if (!stops && (!ended || (!succeeded && !core.checkpoints().empty()))) return absl::OkStatus();
+    const std::string id = core.name().substr(core.name().rfind('/') + 1);
+    const std::string what =
+        stops ? "; resume it when it has stopped"
+        : succeeded
+            ? absl::StrCat("; all its steps are done. To train further, `baton submit --from ", id,
+                           " --set trainer.total_training_steps=", core.step() * 2, "`")
+            : ", and has no checkpoint to go on from; submit it again";
     return MakeError(absl::StatusCode::kFailedPrecondition, "JOB_ENDED",
-                     absl::StrCat("job '", core.name(), "' is ", StateName(core.state()),
-                                  " and cannot be resumed; submit it again with model.path: job:",
-                                  core.name().substr(core.name().rfind('/') + 1)));
+                     absl::StrCat("job '", core.name(), "' is ", StateName(core.state()), what));
   };
   Steer({"ResumeJob", request.name(), request.request_id()}, ResumeRequested{}, check,
         std::move(done));
@@ -85,6 +97,10 @@ void Controller::DeleteJob(v1::DeleteJobRequest request, Callback<v1::DeleteJobR
         }
         job->Retire([this, job, extra = std::move(extra), gone = std::move(gone)](bool first) {
           if (!first) {
+            if (!IsTerminal(job->state())) {
+              return gone(MakeError(absl::StatusCode::kFailedPrecondition, "JOB_ACTIVE",
+                                    absl::StrCat("job '", job->name(), "' was resumed")));
+            }
             return gone(MakeError(absl::StatusCode::kNotFound, "JOB_NOT_FOUND",
                                   absl::StrCat("job '", job->name(), "' is being deleted"),
                                   {{"job", job->name()}}));
@@ -98,10 +114,10 @@ void Controller::DeleteJob(v1::DeleteJobRequest request, Callback<v1::DeleteJobR
       });
 }
 
-// The name is free again when nothing of the job is left: a new job of that name must not meet
-// the old one's rows or files, nor their removal. The job's own row goes last, so that a controller
-// that dies meanwhile still has the job, and it can be deleted again. One that dies after that
-// finds what is left of the folder (FinishRemovals).
+// The name becomes free when nothing of the job is left, because a new job with this name must not
+// find the old job's rows or files, or lose its own to their removal. The job's own row is deleted
+// last. So if the controller dies before, it still has the job, and the deletion can be repeated.
+// If it dies after, the next start removes the rest of the folder (FinishRemovals).
 void Controller::Delete(const std::shared_ptr<JobRuntime>& job, const JobRuntime::ExtraRow& extra,
                         const Callback<v1::Job>& done) {
   auto rows = RowsOf(job->name(), kDeletedAtOnce);
@@ -126,7 +142,7 @@ void Controller::Delete(const std::shared_ptr<JobRuntime>& job, const JobRuntime
   removal.set_uid(job->uid());
   last.push_back({kRemovalTable, job->name(), removal.SerializeAsString()});
   if (const absl::Status marked =
-          MarkDeleted(JobRuntime::Directory(options_.data_root, job->name()), job->uid());
+          MarkDeleted(JobFolderOf(options_.data_root, job->name()), job->uid());
       !marked.ok()) {
     Log(LogLevel::kWarn, "if the controller dies now, the folder of a deleted job stays",
         {{"job", job->name()}, {"error", marked.message()}});
@@ -164,8 +180,8 @@ void Controller::Delete(const std::shared_ptr<JobRuntime>& job, const JobRuntime
   });
 }
 
-// Jobs whose deletion was committed, and not the removal of their folders: a crash came between.
-// A folder without that job's mark was put there since, and stays.
+// Jobs whose deletion was committed, but a crash came before the removal of their folders. A folder
+// without the job's mark was put there later, and stays.
 absl::Status Controller::FinishRemovals() {
   BATON_ASSIGN_OR_RETURN(const auto rows, store_->Scan(kRemovalTable, {}));
   std::vector<store::Write> over;
@@ -177,7 +193,7 @@ absl::Status Controller::FinishRemovals() {
       known = jobs_.count(stored.key) > 0;
     }
     if (!known && access::ValidResource(stored.key) && removal.ParseFromString(stored.value)) {
-      const std::string folder = JobRuntime::Directory(options_.data_root, stored.key);
+      const std::string folder = JobFolderOf(options_.data_root, stored.key);
       if (IsMarkedDeleted(folder, removal.uid())) {
         const absl::Status removed = RemoveJobFolder(folder);
         Log(removed.ok() ? LogLevel::kInfo : LogLevel::kWarn,
@@ -192,12 +208,12 @@ absl::Status Controller::FinishRemovals() {
   return over.empty() ? absl::OkStatus() : CommitNow(std::move(over));
 }
 
-// Deletions of at most `limit` rows below a job's name; empty: there are none left.
+// Deletions of at most `limit` rows below a job's name; empty: no rows are left.
 absl::StatusOr<std::vector<store::Write>> Controller::RowsOf(const std::string& name,
                                                              size_t limit) {
   std::vector<store::Write> writes;
   for (const char* table :
-       {kEventTable, kMetricTable, kCheckpointTable, kTrajectoryTable, kLogTable}) {
+       {kEventTable, kMetricTable, kCheckpointTable, kTrajectoryTable, kBatchTable, kLogTable}) {
     if (writes.size() == limit) break;
     store::ScanOptions scan = NumberRange(name, 0);
     scan.limit = limit - writes.size();
@@ -207,7 +223,7 @@ absl::StatusOr<std::vector<store::Write>> Controller::RowsOf(const std::string& 
   return writes;
 }
 
-// Which requests made which job. A request of a job that is there no more is forgotten.
+// Finds the request that made each job, and forgets requests of jobs that do not exist any more.
 absl::Status Controller::ReadRequests() {
   store::ScanOptions scan;
   scan.limit = kDeletedAtOnce;
@@ -217,8 +233,8 @@ absl::Status Controller::ReadRequests() {
     for (const store::Row& stored : rows) {
       store::v1::RequestRow row;
       const bool whole = row.ParseFromString(stored.value);
-      // What steered a job is kept for its day: a late repeat must not meet the next job of its
-      // name.
+      // Requests that changed a job are kept for their day: a late repeat must not change the next
+      // job of the same name.
       if (whole && !row.method().empty()) continue;
       BATON_ASSIGN_OR_RETURN(const auto job, store_->Get(kJobTable, row.job()));
       if (whole && job.has_value()) {
@@ -243,12 +259,15 @@ void Controller::ExportCheckpoint(v1::ExportCheckpointRequest request,
                           absl::StrCat("directory '", request.directory(),
                                        "' is not an absolute path on the worker's machine")));
   }
+  if (request.best() && request.step() != 0) {
+    return done(absl::InvalidArgumentError("give a step, or best: not both"));
+  }
   const std::string& dtype = request.dtype();
   if (!dtype.empty() && dtype != "float32" && dtype != "bfloat16" && dtype != "float16") {
     return done(
         MakeError(absl::StatusCode::kInvalidArgument, "EXPORT_DTYPE",
                   absl::StrCat("dtype '", dtype,
-                               "' is none of float32, bfloat16 and float16; without one the "
+                               "' is not one of: float32, bfloat16, float16; without one the "
                                "weights have the type of the model the job began with")));
   }
   const absl::Status open =
@@ -256,18 +275,11 @@ void Controller::ExportCheckpoint(v1::ExportCheckpointRequest request,
   if (!open.ok()) return done(open);
   (*job)->Checkpoints([this, request, name = (*job)->name(),
                        done = std::move(done)](absl::StatusOr<std::vector<v1::Checkpoint>> all) {
-    const v1::Checkpoint* chosen = nullptr;
-    for (const v1::Checkpoint& checkpoint : *all) {
-      if (request.step() == 0 || checkpoint.step() == request.step()) chosen = &checkpoint;
-    }
-    if (chosen == nullptr) {
-      return done(
-          MakeError(absl::StatusCode::kNotFound, "CHECKPOINT_NOT_FOUND",
-                    request.step() == 0
-                        ? absl::StrCat("job '", request.name(), "' has no complete checkpoint yet")
-                        : absl::StrCat("job '", request.name(), "' keeps no checkpoint of step ",
-                                       request.step(), "; `baton checkpoints` lists them")));
-    }
+    const std::string which = request.best()        ? "best"
+                              : request.step() == 0 ? ""
+                                                    : absl::StrCat(request.step());
+    const auto chosen = ChooseCheckpoint(request.name(), which, *all);
+    if (!chosen.ok()) return done(chosen.status());
     PendingExport pending;
     pending.directory = request.directory();
     pending.dtype = request.dtype();
@@ -310,8 +322,7 @@ std::unique_ptr<Subscription> Controller::ReadLogs(v1::ReadLogsRequest request,
   return (*job)->ReadLogs(request.after_sequence(), request.follow(), std::move(sink));
 }
 
-void Controller::FetchBatch(v1::FetchBatchRequest request,
-                            Callback<std::vector<v1::Trajectory>> done) {
+void Controller::FetchBatch(v1::FetchBatchRequest request, Callback<BatchPart> done) {
   auto job = FindJob(request.job());
   if (!job.ok()) return done(job.status());
   (*job)->FetchBatch(request, std::move(done));

@@ -1,5 +1,5 @@
-// Controller: lists, page by page. What is read for them is read by the readers' threads, a piece
-// at a time, and nothing that a job writes waits for it.
+// Controller: lists, page by page. The reader threads read the rows in pieces, so no write of a job
+// waits for a list.
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -17,13 +17,15 @@
 namespace baton::controller {
 namespace {
 
-constexpr size_t kMaxPageBytes = 32u << 20;  // a message holds 64 MiB: the rest is another page
+// A message holds 64 MiB; the rest goes to the next page.
+constexpr size_t kMaxPageBytes = 32u << 20;
 constexpr size_t kRowsAtOnce = 500;
-constexpr size_t kMostRowsLookedAt = 20'000;  // by one call with filters; the rest is another page
+// by one call with filters; the rest goes to the next page
+constexpr size_t kMostRowsLookedAt = 20'000;
 constexpr int kMostItems = 1000;
 constexpr int kMostSteps = 100'000;
 
-// Hands rows to `take` until it says false or there are no more, a piece at a time.
+// Passes rows to `take`, in pieces, until it returns false or no rows are left.
 absl::Status ScanPieces(store::Store& store, const char* table, store::ScanOptions scan,
                         const std::function<bool(const store::Row&)>& take) {
   scan.limit = kRowsAtOnce;
@@ -36,18 +38,18 @@ absl::Status ScanPieces(store::Store& store, const char* table, store::ScanOptio
     if (scan.reverse) {
       scan.end = rows.back().key;
     } else {
-      scan.begin = rows.back().key + std::string(1, '\0');  // the next key that there may be
+      scan.begin = rows.back().key + std::string(1, '\0');  // the smallest key after it
     }
   }
 }
 
-// Where a page begins of a list whose numbers go down: at the first number below this.
+// The start of a page in a list with descending numbers: the first number below this.
 absl::StatusOr<int64_t> NumberBefore(const Page& page) {
   if (page.first()) return std::numeric_limits<int64_t>::max();
   return page.NumberAfter();
 }
 
-// Reads payloads one after the other, each on the job's disk strand. Keeps itself alive.
+// Reads payloads one after the other, each on the job's disk strand. It owns itself until the end.
 struct PayloadReader : std::enable_shared_from_this<PayloadReader> {
   explicit PayloadReader(Page asked) : page(std::move(asked)) {}
 
@@ -92,7 +94,7 @@ struct PayloadReader : std::enable_shared_from_this<PayloadReader> {
   }
 };
 
-// The trajectories that a page has, newest first; the payloads are not read yet.
+// The trajectories of a page, newest first, without their payloads.
 absl::Status ChooseTrajectories(store::Store& store, const v1::ListTrajectoriesRequest& request,
                                 PayloadReader& reader) {
   store::ScanOptions scan = NumberRange(reader.job->name(), 0);
@@ -212,9 +214,9 @@ void Controller::ListMetrics(v1::ListMetricsRequest request,
   if (!job.ok()) return done(job.status());
   auto page = Page::Read(request, kMostItems, kMostSteps);
   if (!page.ok()) return done(page.status());
-  gate_.Post(readers_.get_executor(),
-             [this, name = (*job)->name(), request = std::move(request), page = *std::move(page),
-              done = std::move(done)] { done(ReadMetrics(*store_, name, request, page)); });
+  executors_.PostRead(
+      [this, name = (*job)->name(), request = std::move(request), page = *std::move(page),
+       done = std::move(done)] { done(ReadMetrics(*store_, name, request, page)); });
 }
 
 void Controller::ListTrajectories(v1::ListTrajectoriesRequest request,
@@ -227,7 +229,7 @@ void Controller::ListTrajectories(v1::ListTrajectoriesRequest request,
   reader->job = *job;
   reader->with_columns = request.with_columns();
   reader->done = std::move(done);
-  gate_.Post(readers_.get_executor(), [this, reader, request = std::move(request)] {
+  executors_.PostRead([this, reader, request = std::move(request)] {
     const absl::Status status = ChooseTrajectories(*store_, request, *reader);
     if (!status.ok()) return reader->done(status);
     reader->Next(0);

@@ -1,4 +1,4 @@
-// How a controller is to be.
+// The options of a controller.
 #ifndef BATON_CONTROLLER_RUNTIME_CONTROLLER_OPTIONS_H_
 #define BATON_CONTROLLER_RUNTIME_CONTROLLER_OPTIONS_H_
 
@@ -18,36 +18,49 @@ namespace baton::controller {
 struct ControllerOptions {
   std::string data_root;                ///< Created when absent.
   std::unique_ptr<store::Store> store;  ///< Required.
-  bool survive_power_cut = false;  ///< Payloads too are synced, before the rows that name them.
-  int64_t kept_events = 100'000;   ///< The newest of each job.
+  bool survive_power_cut = false;       ///< Also syncs payloads, before the rows that name them.
+  int64_t kept_events = 100'000;        ///< The newest of each job.
   int64_t kept_logs = 100'000;
   int64_t kept_metrics = 10'000;  ///< Steps; older ones are thinned out (retention.h).
-  /// Callers are not all of this machine: specs may name uploads, the project's own jobs and what
-  /// is below `allowed_paths`.
+  /// Callers may be on other machines: then specs may name only uploads, the project's own jobs and
+  /// files below `allowed_paths`.
   bool confine_paths = false;
   std::vector<std::string> allowed_paths;
-  /// Shared with the relays, which then ask a publisher for a capability; empty: with none.
+  /// A key shared with the relays, which then require a capability from publishers. Empty: they do
+  /// not.
   std::string relay_key;
-  StepLimits step_limits;                       ///< Of projects that have none of their own.
-  uint64_t max_data_bytes = uint64_t{8} << 30;  ///< Of one list of files of a spec.
-  /// Of the uploads of a project that has no limit of its own; 0: none.
+  StepLimits step_limits;                       ///< For projects without limits of their own.
+  uint64_t max_data_bytes = uint64_t{8} << 30;  ///< Limit for one list of files of a spec.
+  /// Limit of uploads for a project without its own limit; 0: no limit.
   int64_t max_upload_bytes = int64_t{64} << 30;
-  /// Uploads that no job names are removed when they are so old, and looked for so often.
+  /// Uploads that no job names are removed at this age, and searched for at this interval.
   absl::Duration unnamed_uploads_kept = absl::Hours(24);
   absl::Duration look_for_unnamed_uploads = absl::Hours(1);
-  /// Sooner after a deletion. Looking reads all jobs and checkpoints, so many deletions cost one.
+  /// After a deletion they are searched for sooner. A search reads all jobs and checkpoints, so one
+  /// search serves many deletions.
   absl::Duration look_after_deletion = absl::Minutes(1);
-  /// Jobs that are not restored (STATE_FAILED, QUARANTINED), and such that are tried again; names,
-  /// full or of project `default`. Create answers NOT_FOUND for one that there is not.
+  /// Jobs to set aside (STATE_FAILED, QUARANTINED), and jobs to restore again. Names are full, or
+  /// of project `default`. Create answers NOT_FOUND for an unknown job.
   std::vector<std::string> quarantine, unquarantine;
+  /// The program that finds problems of models and data (checker_process.h); empty: no such check.
+  /// The time limit of one check, without the time in the queue. The largest number of its
+  /// processes at once (checker_pool.h).
+  std::string checker;
+  absl::Duration check_limit = absl::Minutes(6);
+  int check_processes = 3;
   ClusterOptions cluster;
   JobCoreOptions core;
   absl::Duration tick = absl::Milliseconds(250);
   int strand_threads = 2;
   int disk_threads = 2;
   int reader_threads = 2;
-  int data_threads = 2;  ///< Read data files, beside one that reads lists of so many bytes:
+  /// Threads that read data files, in addition to one thread for lists of
+  /// large_data_bytes or more.
+  int data_threads = 3;
+  /// Submissions have separate threads, as many of both kinds as jobs have.
   uint64_t large_data_bytes = uint64_t{64} << 20;
+  /// Bytes of a project's specs that may wait until their files are read; more are refused.
+  uint64_t max_waiting_spec_bytes = uint64_t{64} << 20;
 };
 
 }  // namespace baton::controller

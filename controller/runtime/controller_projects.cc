@@ -19,8 +19,9 @@ absl::Status Check(const v1::Project& project) {
     return MakeError(absl::StatusCode::kInvalidArgument, "PROJECT_SPEC", message);
   };
   if (!access::ValidId(project.project())) {
-    return wrong(
-        absl::StrCat("'", project.project(), "' is no project: a-z, 0-9 and '-', at most 63"));
+    return wrong(absl::StrCat(
+        "'", project.project(),
+        "' is not the name of a project: use a-z, 0-9 and '-', at most 63 characters"));
   }
   if (project.weight() < 0 || project.weight() > kMaxWeight) {
     return wrong(absl::StrCat("weight is ", project.weight(), ", not 1 to ", kMaxWeight));

@@ -218,6 +218,29 @@ TEST_F(ControllerQuarantineTest, ByHandAndBack) {
   EXPECT_EQ(Get("bad").state(), v1::Job::STATE_QUEUED);
 }
 
+// It has a checkpoint; the stand-in for it could not go on from there.
+TEST_F(ControllerQuarantineTest, NobodyIsToldToResumeIt) {
+  v1::Checkpoint checkpoint;
+  checkpoint.set_step(1);
+  checkpoint.set_path(folder_ + "/jobs/default/bad/checkpoints/step-1");
+  fs::create_directories(checkpoint.path());
+  Write({{kCheckpointTable, NumberKey(kBad, 1), checkpoint.SerializeAsString()}});
+  ControllerOptions aside;
+  aside.quarantine = {"bad"};
+  Start(std::move(aside));
+  v1::ResumeJobRequest resume;
+  resume.set_name("bad");
+  const auto resumed = Wait<v1::Job>([&](auto d) { controller_->ResumeJob(resume, d); });
+  EXPECT_EQ(ErrorReason(resumed.status()), "QUARANTINED") << resumed.status();
+  EXPECT_EQ(Get("bad").state(), v1::Job::STATE_FAILED);
+  v1::ExplainJobRequest why;
+  why.set_name("bad");
+  const auto told = Wait<v1::ExplainJobResponse>([&](auto d) { controller_->ExplainJob(why, d); });
+  ASSERT_TRUE(told.ok()) << told.status();
+  EXPECT_THAT(told->summary(), HasSubstr("--unquarantine"));
+  EXPECT_THAT(told->summary(), ::testing::Not(HasSubstr("`baton resume bad`")));
+}
+
 /// Hears how a watch ends.
 class Ending : public EventSink {
  public:

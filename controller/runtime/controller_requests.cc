@@ -1,5 +1,5 @@
-// Controller: a call with a request id happens once, however often it is made. What it did is a
-// row, written with what it changed.
+// Controller: a call with a request id takes effect once, even if it is repeated. A row records the
+// effect; it is written in the same commit.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,9 +18,9 @@ constexpr size_t kLongestRequestId = 256;
 absl::Status ReusedBy(const std::string& request_id, const std::string& method,
                       const std::string& job) {
   return MakeError(absl::StatusCode::kInvalidArgument, "REQUEST_ID_REUSED",
-                   absl::StrCat("request_id '", request_id, "' was that of ",
+                   absl::StrCat("request_id '", request_id, "' was used for ",
                                 method.empty() ? "CreateJob" : method, " of job '", job,
-                                "'; give each call its own"),
+                                "'; give each call an id of its own"),
                    {{"job", job}});
 }
 
@@ -53,8 +53,8 @@ void Controller::OncePerRequest(const SteerCall& call, SteerAction act, Callback
   });
 }
 
-// On admission_: two calls with one request id meet here. A call that was refused changed nothing,
-// and is judged again.
+// On admission_: two calls with one request id meet here. A refused call changed nothing, so a
+// repeat is judged again.
 void Controller::ActOnce(const SteerCall& call, const SteerAction& act, Callback<v1::Job> done) {
   const std::string name = FullJobName(call.name);
   const std::string key = absl::StrCat(access::ProjectOf(name), "/", call.request_id);
@@ -95,7 +95,7 @@ void Controller::EndSteer(const std::string& key, const absl::StatusOr<v1::Job>&
   for (const auto& done : ended.mapped().waiting) done(outcome);
 }
 
-// The job as it was then.
+// The job as it was after the first call.
 absl::StatusOr<v1::Job> Controller::OutcomeOf(const store::v1::RequestRow& row) const {
   v1::Job outcome = row.outcome();
   const auto job = FindJob(row.job());
@@ -107,7 +107,7 @@ absl::StatusOr<v1::Job> Controller::OutcomeOf(const store::v1::RequestRow& row) 
   return outcome;
 }
 
-// CreateJob's go with their jobs.
+// Rows of CreateJob are deleted with their jobs.
 void Controller::ForgetOldRequests() {
   const absl::Time now = clock_.Now();
   if (now - requests_looked_at_ < kLookForOldRequests) return;

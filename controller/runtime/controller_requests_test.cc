@@ -159,13 +159,13 @@ TEST_F(RequestsTest, ADrainOutlivesARestartUntilItIsTakenBack) {
   const auto unknown = Wait<v1::Worker>([&](auto done) { controller_->DrainWorker(drain, done); });
   EXPECT_EQ(ErrorReason(unknown.status()), "WORKER_NOT_FOUND");
   store::v1::WorkerRow row;
-  row.set_drain_reason("it was asked for");
+  row.set_drain_reason("a user asked for it");
   absl::Notification written;
   store_->Commit({{kWorkerTable, "w", row.SerializeAsString()}},
                  [&](const absl::Status&) { written.Notify(); });
   written.WaitForNotification();
   Start();
-  EXPECT_EQ(state(), "STATE_DRAINING it was asked for");
+  EXPECT_EQ(state(), "STATE_DRAINING a user asked for it");
   v1::UndrainWorkerRequest undrain;
   undrain.set_worker_id("w");
   ASSERT_TRUE(Wait<v1::Worker>([&](auto done) { controller_->UndrainWorker(undrain, done); }).ok());

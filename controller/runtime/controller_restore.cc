@@ -1,4 +1,4 @@
-// Controller: the jobs of the store come back, and those that cannot are set aside.
+// Controller: restores the jobs of the store, and sets aside those that it cannot restore.
 #include <algorithm>
 #include <exception>
 #include <map>
@@ -8,10 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/access/caller.h"
-#include "controller/core/check_row.h"
-#include "controller/core/roles.h"
 #include "controller/runtime/checkpoint_rows.h"
 #include "controller/runtime/controller.h"
+#include "controller/runtime/stored_job.h"
 #include "controller/runtime/tables.h"
 #include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
@@ -20,19 +19,13 @@
 namespace baton::controller {
 namespace {
 
-// Deaths of the controller in a job's restoration, with no restoration between them that ended.
+// Deaths of the controller during a job's restoration, without a completed one in between.
 constexpr uint32_t kMaxAttempts = 2;
 
 }  // namespace
 
-absl::Status Controller::RestoreSpec(const std::string& name, v1::Job* job) {
-  BATON_ASSIGN_OR_RETURN(const auto stored, store_->Get(kSpecTable, name));
-  if (stored.has_value() && job->MergeFromString(*stored)) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("the spec of job ", name, " is missing or damaged"));
-}
-
-// The jobs in whose restoration the last controller died, and those that the user names. Committed
-// before any job is looked at, so that it is known whatever happens next.
+// Finds the jobs during whose restoration the last controller died, and those that the user names.
+// Commits this before it reads any job, so that it is known whatever happens next.
 absl::Status Controller::ReadRestores() {
   BATON_ASSIGN_OR_RETURN(const auto rows, store_->Scan(kRestoreTable, {}));
   for (const store::Row& row : rows) {
@@ -67,61 +60,27 @@ absl::Status Controller::ReadRestores() {
   return writes.empty() ? absl::OkStatus() : CommitNow(std::move(writes));
 }
 
-// DATA_LOSS: its rows are not those of a job. Other errors are the store's.
+// DATA_LOSS: the rows cannot be those of a job. Other errors are the store's.
 absl::StatusOr<std::shared_ptr<JobRuntime>> Controller::RestoreJob(const store::Row& stored) {
-  store::v1::JobRow row;
-  if (!row.ParseFromString(stored.value)) {
-    return absl::DataLossError(absl::StrCat("the row of job ", stored.key, " is damaged"));
-  }
-  // A row may hold the spec itself, as all once did: from here on it stands in a row of its own.
-  const bool with_spec = row.job().has_effective_spec();
-  if (!with_spec) BATON_RETURN_IF_ERROR(RestoreSpec(stored.key, row.mutable_job()));
-  Upgrade(row);
-  absl::Status good = CheckRow(row);
-  if (good.ok() && row.job().name() != stored.key) good = absl::DataLossError(row.job().name());
-  if (!good.ok()) {
-    return absl::DataLossError(
-        absl::StrCat("the row of job ", stored.key, " is damaged: ", good.message()));
-  }
-  std::vector<store::Write> moves;  // into rows of their own
-  BATON_RETURN_IF_ERROR(ReadCheckpoints(*store_, stored.key, &row, &moves));
-  if (with_spec) {
-    v1::Job job = row.job();
-    moves.push_back({kSpecTable, stored.key, TakeSubmitted(&job)->SerializeAsString()});
-  }
-  if (!moves.empty()) BATON_RETURN_IF_ERROR(CommitNow(std::move(moves)));
-  std::map<uint64_t, store::v1::TrajectoryRow> trajectories;
-  if (IsActive(row.job().state()) && row.kept_steps_size() > 0) {
-    const uint64_t first = row.kept_steps(row.kept_steps_size() - 1).first_serial();
-    BATON_ASSIGN_OR_RETURN(auto kept,
-                           store_->Scan(kTrajectoryTable, NumberRange(stored.key, first)));
-    for (const store::Row& t : kept) {
-      if (!trajectories[KeyNumber(t.key)].ParseFromString(t.value)) {
-        return absl::DataLossError(absl::StrCat("trajectory row ", t.key, " is damaged"));
-      }
-    }
-  }
-  store::ScanOptions newest = NumberRange(stored.key, 0);
-  newest.reverse = true;
-  newest.limit = 1;
-  BATON_ASSIGN_OR_RETURN(auto log, store_->Scan(kLogTable, newest));
-  const int64_t next_log = log.empty() ? 1 : static_cast<int64_t>(KeyNumber(log[0].key)) + 1;
+  BATON_ASSIGN_OR_RETURN(StoredJob read, ReadStoredJob(*store_, stored));
+  if (!read.moves.empty()) BATON_RETURN_IF_ERROR(CommitNow(std::move(read.moves)));
   auto job = std::make_shared<JobRuntime>(
-      &context_, JobCore(row, trajectories, context_.epoch, options_.core), next_log,
-      /*stored=*/true);
+      &context_, JobCore(read.row, read.trajectories, context_.epoch, options_.core),
+      read.next_log_sequence, /*stored=*/true);
   if (restores_.count(stored.key) > 0) job->ForgetRestoration();
   return job;
 }
 
-// What is shown of a job whose rows and files stay as they are. Only fields that are copied are
-// taken from the row: the rest could make the core fail.
+// The visible part of a job whose rows and files stay as they are. Only fields that are merely
+// copied are taken from the row: other fields could make the core fail.
 std::shared_ptr<JobRuntime> Controller::SetAside(const store::Row& stored,
                                                  const std::string& reason) {
   Log(LogLevel::kError, "a job is set aside; the others go on",
       {{"job", stored.key}, {"reason", reason}});
   store::v1::JobRow known;
   if (!known.ParseFromString(stored.value)) known.Clear();
-  if (!known.job().has_effective_spec()) RestoreSpec(stored.key, known.mutable_job()).IgnoreError();
+  if (!known.job().has_effective_spec())
+    ReadSpec(*store_, stored.key, known.mutable_job()).IgnoreError();
   v1::Job plain;
   plain.set_name(stored.key);
   plain.mutable_effective_spec()->set_kind(v1::JOB_KIND_SFT);
@@ -164,7 +123,7 @@ absl::StatusOr<std::vector<std::shared_ptr<JobRuntime>>> Controller::RestoreJobs
       const auto mark = marks_->On(stored.key);
       try {
         job = RestoreJob(stored);
-      } catch (const std::exception& thrown) {  // a library's
+      } catch (const std::exception& thrown) {  // from a library
         job = absl::DataLossError(
             absl::StrCat("the row of job ", stored.key, " cannot be restored: ", thrown.what()));
       }

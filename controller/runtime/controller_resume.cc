@@ -1,17 +1,28 @@
 // Controller: jobs that go on from the folder of a checkpoint.
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "controller/access/caller.h"
+#include "controller/core/change_spec.h"
 #include "controller/core/check_row.h"
-#include "controller/core/roles.h"
-#include "controller/core/step_size.h"
+#include "controller/core/earlier_release.h"
+#include "controller/core/learning.h"
+#include "controller/core/role_names.h"
+#include "controller/runtime/checkpoint_choice.h"
 #include "controller/runtime/checkpoint_files.h"
 #include "controller/runtime/controller.h"
+#include "controller/runtime/data_files.h"
+#include "controller/runtime/data_readers.h"
 #include "controller/runtime/folders.h"
 #include "controller/runtime/job_folders.h"
 #include "google/protobuf/util/json_util.h"
@@ -46,7 +57,7 @@ absl::StatusOr<store::v1::JobRow> ReadJobOf(const fs::path& checkpoint) {
   const std::string json((std::istreambuf_iterator<char>(in)), {});
   store::v1::JobRow row;
   google::protobuf::util::JsonParseOptions options;
-  options.ignore_unknown_fields = true;  // of a later release
+  options.ignore_unknown_fields = true;  // fields of a later release
   if (!google::protobuf::util::JsonStringToMessage(json, &row, options).ok() ||
       !row.job().has_effective_spec()) {
     return FolderError(absl::StatusCode::kDataLoss, checkpoint,
@@ -54,10 +65,27 @@ absl::StatusOr<store::v1::JobRow> ReadJobOf(const fs::path& checkpoint) {
   }
   Upgrade(row);
   if (const absl::Status good = CheckRow(row); !good.ok()) {
-    return FolderError(absl::StatusCode::kDataLoss, checkpoint,
-                       absl::StrCat("has a job.json that no controller wrote: ", good.message()));
+    return FolderError(
+        absl::StatusCode::kDataLoss, checkpoint,
+        absl::StrCat("has a job.json that was not written by a controller: ", good.message()));
   }
   return row;
+}
+
+// The name of the model in the folder of a job that begins with it.
+std::string OwnCheckpoint(const store::v1::JobRow& saved) {
+  return absl::StrCat("checkpoints/step-", saved.job().step());
+}
+
+// Replaces the path of the copy `from` by that of the checkpoint, for messages.
+absl::Status NameCheckpoint(const absl::Status& status, const fs::path& from,
+                            const fs::path& checkpoint) {
+  if (status.ok() || from.empty()) return status;
+  absl::Status out(status.code(),
+                   absl::StrReplaceAll(status.message(), {{from.string(), checkpoint.string()}}));
+  status.ForEachPayload(
+      [&out](absl::string_view type, const absl::Cord& payload) { out.SetPayload(type, payload); });
+  return out;
 }
 
 v1::Checkpoint CheckpointAt(const fs::path& path, const store::v1::JobRow& saved) {
@@ -70,8 +98,12 @@ v1::Checkpoint CheckpointAt(const fs::path& path, const store::v1::JobRow& saved
 
 }  // namespace
 
-absl::StatusOr<Origin> Controller::FindOrigin(const std::string& folder,
+absl::StatusOr<Origin> Controller::FindOrigin(const std::string& named,
                                               const std::string& project) const {
+  std::string folder = named;
+  if (NamesCheckpoint(named)) {
+    BATON_ASSIGN_OR_RETURN(folder, CheckpointOf(named, project));
+  }
   fs::path given =
       absl::StartsWith(folder, "/") ? folder : absl::StrCat(options_.data_root, "/", folder);
   BATON_RETURN_IF_ERROR(paths_.Check(given.string(), project));
@@ -88,7 +120,8 @@ absl::StatusOr<Origin> Controller::FindOrigin(const std::string& folder,
     origin.checkpoint = found.back().path;
   }
   BATON_RETURN_IF_ERROR(paths_.CheckFolder(origin.checkpoint.string(), project));
-  // jobs/PROJECT/JOB/checkpoints/step-N, of no job of this controller: that job's rows are lost.
+  // jobs/PROJECT/JOB/checkpoints/step-N of a job that this controller does not know: its rows are
+  // lost.
   const fs::path jobs =
       fs::weakly_canonical(absl::StrCat(options_.data_root, "/jobs/", project), code);
   const fs::path inside = origin.checkpoint.lexically_relative(jobs);
@@ -107,7 +140,8 @@ absl::StatusOr<std::vector<v1::Checkpoint>> Controller::AdoptCheckpoints(const f
   for (const FoundCheckpoint& found : FindCheckpoints(folder)) {
     if (found.step > step) continue;
     const auto saved = ReadJobOf(found.path);
-    if (!saved.ok() || saved->job().step() != found.step) continue;  // it stays where it is
+    // it stays where it is, unlisted
+    if (!saved.ok() || saved->job().step() != found.step) continue;
     out.push_back(CheckpointAt(found.path, *saved));
   }
   std::error_code code;
@@ -129,46 +163,114 @@ absl::Status Controller::FindSaved(Submission* submission) const {
   return absl::OkStatus();
 }
 
-absl::Status Controller::ReadSaved(Submission* submission) {
-  const fs::path& from = submission->origin.checkpoint;
+// The saved job with the changes of the request.
+absl::Status Controller::ChangeSaved(const v1::JobSpec& changes, v1::Job* saved) {
+  ChangedJob changed = ChangeSpec(*saved, changes);
+  if (!changed.violations.empty()) return MakeSpecError(changed.violations);
+  *saved->mutable_spec() = std::move(changed.spec);
+  *saved->mutable_effective_spec() = std::move(changed.effective_spec);
+  *saved->mutable_dataflow() = std::move(changed.dataflow);
+  saved->set_total_steps(saved->effective_spec().trainer().total_training_steps());
+  return absl::OkStatus();
+}
+
+// The saved job with the changes of the request, ready to be checked. Errors name the checkpoint as
+// the user named it.
+absl::Status Controller::PrepareSaved(Submission* submission) {
+  absl::Status prepared = StageSaved(submission);
+  if (prepared.ok()) prepared = ChangeStaged(submission);
+  return NameCheckpoint(prepared, submission->from, submission->origin.checkpoint);
+}
+
+absl::Status Controller::ChangeStaged(Submission* submission) {
+  if (submission->request.has_changes()) {
+    v1::Job* saved = submission->saved.mutable_job();
+    const v1::JobSpec before = saved->effective_spec();
+    BATON_RETURN_IF_ERROR(ChangeSaved(submission->request.changes(), saved));
+    BeginAnewWith(before, saved->effective_spec(), submission->saved.mutable_learning());
+  }
+  const fs::path& from = submission->from;
   const std::string& project = submission->request.project();
   v1::JobSpec& effective = *submission->saved.mutable_job()->mutable_effective_spec();
   if (const std::string path = effective.model().path();
       !path.empty() && !(submission->adopt && ResolveModel(path, project).ok())) {
-    submission->copies_model = true;  // what it began with need not be on this machine
-    effective.mutable_model()->set_path((from / "actor").string());
+    // The model that the saved job began with may be absent on this machine.
+    BATON_ASSIGN_OR_RETURN(
+        *effective.mutable_model()->mutable_path(),
+        submission->StageModel(from / roles::kActor,
+                               (submission->origin.checkpoint / roles::kActor).string()));
   }
-  BATON_RETURN_IF_ERROR(RestoreUploads(from, project, &effective));
-  auto violations = CheckFiles(&effective, project, nullptr);
-  CheckStepSize(effective, submission->saved.job().dataflow(), LimitsOf(project), &violations);
-  return violations.empty() ? absl::OkStatus() : MakeSpecError(violations);
+  return RestoreUploads(from, project, &effective);
+}
+
+uint64_t Controller::BytesOfSaved(const Submission& submission) const {
+  const fs::path& from = submission.origin.checkpoint;
+  // If it is on the file system of the jobs, its files are linked, and only its data are read.
+  struct stat there = {}, here = {};
+  const bool linked = ::stat(from.c_str(), &there) == 0 &&
+                      ::stat(options_.data_root.c_str(), &here) == 0 && there.st_dev == here.st_dev;
+  std::vector<std::string> files;
+  std::error_code code;
+  for (fs::recursive_directory_iterator entry(linked ? from / "data" : from, code), end;
+       !code && entry != end; entry.increment(code)) {
+    files.push_back(entry->path().string());
+  }
+  return BytesOf(files) +
+         DataBytes(options_.data_root, submission.saved.job().effective_spec().data());
+}
+
+// Copies the checkpoint before any check. So the checks see the files from which the job goes on,
+// even if the checkpoint is deleted in favour of newer ones meanwhile.
+absl::Status Controller::StageSaved(Submission* submission) {
+  constexpr int kTries = 3;  // a newer checkpoint may replace the newest one
+  submission->from = submission->origin.checkpoint;
+  if (submission->adopt) return absl::OkStatus();  // its checkpoints are in place
+  BATON_ASSIGN_OR_RETURN(submission->copies_place,
+                         waiting_.EnterCopies(submission->request.project()));
+  for (int tries = 1;; ++tries) {
+    submission->from = submission->staged->Stage(OwnCheckpoint(submission->saved));
+    const absl::Status linked = LinkCheckpoint(submission->origin.checkpoint, submission->from);
+    if (absl::IsInvalidArgument(linked)) {
+      return MakeError(linked.code(), "CHECKPOINT_FOLDER", linked.message());
+    }
+    if (!absl::IsNotFound(linked) || tries == kTries) return linked;
+    BATON_RETURN_IF_ERROR(FindSaved(submission));
+  }
 }
 
 absl::StatusOr<store::v1::JobRow> Controller::FromCheckpoint(const Submission& submission,
                                                              v1::Job job, int64_t order,
-                                                             StagedFolder* staged) {
-  const fs::path& from = submission.origin.checkpoint;
+                                                             const fs::path& folder) {
   store::v1::JobRow saved = submission.saved;
-  if (submission.copies_model) {
-    std::error_code code;
-    const std::string copied =
-        fs::exists(staged->Final("model"), code) ? "model-" + job.uid() : "model";
-    BATON_RETURN_IF_ERROR(LinkFolder(from / "actor", staged->Stage(copied)));
-    saved.mutable_job()->mutable_effective_spec()->mutable_model()->set_path(
-        staged->Final(copied).string());
-  }
-  const int64_t step = saved.job().step();
-  const std::string own = absl::StrCat("checkpoints/step-", step);
-  std::vector<v1::Checkpoint> checkpoints = {CheckpointAt(staged->Final(own), saved)};
+  submission.PlaceCopies(folder, saved.mutable_job()->mutable_effective_spec());
+  std::vector<v1::Checkpoint> checkpoints = {CheckpointAt(folder / OwnCheckpoint(saved), saved)};
   if (submission.adopt) {
-    BATON_ASSIGN_OR_RETURN(checkpoints, AdoptCheckpoints(staged->Final(""), from, step));
-  } else {
-    BATON_RETURN_IF_ERROR(LinkFolder(from, staged->Stage(own)));
+    BATON_ASSIGN_OR_RETURN(
+        checkpoints, AdoptCheckpoints(folder, submission.origin.checkpoint, saved.job().step()));
+  }
+  *job.mutable_data_files() = submission.data_files;
+  for (v1::DataFilesSummary& list : *job.mutable_data_files()) {
+    // The files of the first job no longer have its overlong prompts, so its count is added.
+    for (const v1::DataFilesSummary& before : saved.job().data_files()) {
+      if (before.list() != list.list()) continue;
+      list.set_overlong_prompts(list.overlong_prompts() + before.overlong_prompts());
+    }
   }
   for (v1::Checkpoint& checkpoint : checkpoints) {
     *checkpoint.mutable_create_time() = job.create_time();
   }
   store::v1::JobRow row = GoOnFrom(saved, job, checkpoints.back(), order);
+  for (v1::Checkpoint& kept : checkpoints) {
+    if (row.learning().has_best() && kept.step() == row.learning().best_step()) kept.set_best(true);
+  }
+  if (!submission.adopt || submission.request.has_changes()) {
+    // Another job, or one with other settings: what ended the first one does not end this one.
+    const bool has_best = std::any_of(checkpoints.begin(), checkpoints.end(),
+                                      [](const v1::Checkpoint& kept) { return kept.best(); });
+    ForgetEnding(has_best, row.mutable_learning());
+  }
+  if (!submission.adopt) row.set_worked_seconds(0);
+  *row.mutable_saved_learning() = row.learning();
   row.mutable_checkpoints()->Assign(checkpoints.begin(), checkpoints.end());
   return row;
 }
@@ -179,7 +281,7 @@ absl::StatusOr<std::string> Controller::ChooseName(const v1::CreateJobRequest& r
                                                    int64_t order, const Origin& origin) {
   if (!request.job_id().empty()) return FreeName(request.job_id(), project, origin);
   if (!origin.lost_job.empty()) return FreeName(origin.lost_job, project, origin);
-  while (true) {  // after the store was lost, numbers begin again and folders are there
+  while (true) {  // after the store was lost, numbers start again, and folders exist
     auto name = FreeName(absl::StrCat(kind, "-", order), project, origin);
     if (name.ok() || !absl::IsAlreadyExists(name.status())) return name;
     ++order;
@@ -202,7 +304,7 @@ absl::StatusOr<std::string> Controller::FreeName(const std::string& id, const st
                        {{"job", name}});
     }
   }
-  const fs::path folder = JobRuntime::Directory(options_.data_root, name);
+  const fs::path folder = JobFolderOf(options_.data_root, name);
   std::error_code code;
   const bool taken = fs::exists(fs::symlink_status(folder, code)) && !fs::is_empty(folder, code);
   if (!taken || origin.lost_job == id) return name;

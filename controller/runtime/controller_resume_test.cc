@@ -1,10 +1,12 @@
 // Jobs that go on from folders: nothing that a call did not make is ever deleted, and a controller
 // that lost its store gets every job back.
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
-#include <map>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,10 +14,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "controller/runtime/checkpoint_files.h"
-#include "controller/runtime/controller.h"
-#include "controller/runtime/controller_testing.h"
+#include "controller/runtime/controller_resume_testing.h"
 #include "controller/runtime/job_folders.h"
+#include "controller/runtime/slow_file.h"
 #include "controller/runtime/tables.h"
 #include "controller/store/memory_store.h"
 #include "gmock/gmock.h"
@@ -30,116 +31,129 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-void WriteText(const fs::path& path, const std::string& text) {
-  fs::create_directories(path.parent_path());
-  std::ofstream(path, std::ios::binary) << text;
+TEST_F(ControllerResumeTest, AJobGoesOnFromAnotherOneWithWhatChanges) {
+  v1::JobSpec spec = Spec();
+  spec.mutable_trainer()->set_keep_best("critic/score/mean");
+  ASSERT_TRUE(Submit(spec, "add").ok());
+  Save("add", {4, 6});
+  Record("add", {4, 6}, /*best=*/4);
+  v1::CreateJobRequest request;
+  request.set_checkpoint("job:add");
+  request.set_job_id("longer");
+  request.mutable_changes()->mutable_trainer()->set_total_training_steps(2000);
+  const auto longer = Create(request);
+  ASSERT_TRUE(longer.ok()) << longer.status();
+  EXPECT_EQ(longer->step(), 6);
+  EXPECT_EQ(longer->total_steps(), 2000);
+  EXPECT_EQ(longer->effective_spec().trainer().total_training_steps(), 2000);
+  EXPECT_EQ(longer->spec().trainer().total_training_steps(), 2000);
+  EXPECT_EQ(longer->effective_spec().data().seed(), 1);
+  EXPECT_THAT(CheckpointsOf("longer"), ElementsAre(StepOf("longer", 6).string()));
+
+  request.set_checkpoint("job:add@best");
+  request.set_job_id("from-best");
+  EXPECT_EQ(Create(request)->step(), 4);
+  request.set_checkpoint("job:add@4");
+  request.set_job_id("from-4");
+  EXPECT_EQ(Create(request)->step(), 4);
+
+  request.set_job_id("refused");
+  request.mutable_changes()->mutable_data()->set_seed(7);
+  const absl::Status refused = Create(request).status();
+  EXPECT_EQ(ErrorReason(refused), "SPEC_INVALID") << refused;
+  ASSERT_EQ(ErrorViolations(refused).size(), 1u);
+  EXPECT_EQ(ErrorViolations(refused)[0].field(), "spec.data.seed");
+  request.mutable_changes()->Clear();
+  request.mutable_changes()->mutable_trainer()->set_total_training_steps(4);
+  EXPECT_THAT(ErrorViolations(Create(request).status())[0].description(),
+              HasSubstr("there is nothing left to do"));
+  request.set_checkpoint("job:none");
+  absl::Status unknown = Create(request).status();
+  EXPECT_EQ(ErrorReason(unknown), "JOB_NOT_FOUND");
+  EXPECT_EQ(unknown.message(), "there is no job 'projects/default/jobs/none'");
+  request.set_checkpoint("job:dad");
+  unknown = Create(request).status();
+  EXPECT_EQ(ErrorReason(unknown), "JOB_NOT_FOUND");
+  EXPECT_THAT(unknown.message(), HasSubstr("jobs/dad'; did you mean 'add'?"));
+  request.set_checkpoint("job:add@5");
+  EXPECT_EQ(ErrorReason(Create(request).status()), "CHECKPOINT_NOT_FOUND");
+  EXPECT_FALSE(fs::exists(FolderOf("refused")));
 }
 
-/// Every file and folder below, by its relative path, with its content.
-std::map<std::string, std::string> TreeOf(const fs::path& root) {
-  std::map<std::string, std::string> out;
-  for (const auto& entry : fs::recursive_directory_iterator(root)) {
-    std::string& content = out[entry.path().lexically_relative(root).string()];
-    if (entry.is_directory()) continue;
-    std::ifstream in(entry.path(), std::ios::binary);
-    content.assign(std::istreambuf_iterator<char>(in), {});
-  }
-  return out;
-}
-
-class ControllerResumeTest : public ::testing::Test {
- protected:
-  ControllerResumeTest() {
-    std::string pattern = (fs::temp_directory_path() / "resume-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-    WriteText(folder_ + "/train.jsonl", "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n");
-    WriteText(folder_ + "/base/config.json", R"({"architectures": ["LlamaForCausalLM"]})");
-    Start();
-  }
-  ~ControllerResumeTest() override {
-    controller_.reset();
-    fs::remove_all(folder_);
-  }
-
-  void Start() {
-    controller_.reset();
-    ControllerOptions options;
-    options.data_root = folder_ + "/data";
-    options.store = std::make_unique<SharedStore>(store_);
-    auto controller = Controller::Create(std::move(options));
-    ASSERT_TRUE(controller.ok()) << controller.status();
-    controller_ = *std::move(controller);
-  }
-  /// As if baton.db had been deleted while no controller ran.
-  void LoseStore() {
-    controller_.reset();
-    store_ = std::make_shared<store::MemoryStore>();
-    Start();
-  }
-
-  v1::JobSpec Spec(const std::string& model = "") const {
-    v1::JobSpec spec;
-    spec.set_kind(v1::JOB_KIND_RL);
-    if (model.empty()) spec.mutable_model()->mutable_init()->set_characters("0123456789+=");
-    spec.mutable_model()->set_path(model);
-    spec.mutable_data()->add_train_files(folder_ + "/train.jsonl");
-    spec.mutable_data()->set_max_response_length(8);
-    spec.mutable_reward()->add_rules()->set_type("exact_match");
-    spec.mutable_trainer()->set_total_training_steps(9);
-    return spec;
-  }
-  absl::StatusOr<v1::Job> Create(const v1::CreateJobRequest& request) {
-    return Wait<v1::Job>([&](auto done) { controller_->CreateJob(request, done); });
-  }
-  absl::StatusOr<v1::Job> Submit(const v1::JobSpec& spec, const std::string& id) {
-    v1::CreateJobRequest request;
-    *request.mutable_spec() = spec;
-    request.set_job_id(id);
-    return Create(request);
-  }
-  absl::StatusOr<v1::Job> GoOn(const fs::path& folder, const std::string& id) {
-    v1::CreateJobRequest request;
-    request.set_checkpoint(folder.string());
-    request.set_job_id(id);
-    return Create(request);
-  }
-  std::vector<std::string> CheckpointsOf(const std::string& id) {
-    v1::ListCheckpointsRequest request;
-    request.set_name(id);
-    const auto list = Wait<v1::ListCheckpointsResponse>(
-        [&](auto done) { controller_->ListCheckpoints(request, done); });
-    std::vector<std::string> out;
-    if (!list.ok()) return {std::string(list.status().message())};
-    for (const v1::Checkpoint& checkpoint : list->checkpoints()) out.push_back(checkpoint.path());
-    return out;
-  }
-
-  fs::path FolderOf(const std::string& id) const { return folder_ + "/data/jobs/default/" + id; }
-  fs::path StepOf(const std::string& id, int64_t step) const {
-    return FolderOf(id) / absl::StrCat("checkpoints/step-", step);
-  }
-  /// What a job that was submitted has on disk once it has saved these steps.
-  void Save(const std::string& id, const std::vector<int64_t>& steps) {
-    const std::string name = absl::StrCat("projects/default/jobs/", id);
-    store::v1::JobRow row;
-    ASSERT_TRUE(row.ParseFromString(**store_->Get(kJobTable, name)));
-    ASSERT_TRUE(row.mutable_job()->MergeFromString(**store_->Get(kSpecTable, name)));
-    const CheckpointFiles files(FolderOf(id).string(), folder_ + "/data");
-    for (const int64_t step : steps) {
-      row.mutable_job()->set_step(step);
-      row.mutable_job()->set_policy_version(static_cast<uint64_t>(step));
-      const auto temporary = files.Prepare(step, 1, "actor");
-      ASSERT_TRUE(temporary.ok()) << temporary.status();
-      WriteText(*temporary + "/actor/config.json", "{}");
-      WriteText(*temporary + "/actor/model.safetensors", absl::StrCat("weights of ", step));
-      ASSERT_TRUE(files.Commit(step, 1, row, {}).ok());
+TEST_F(ControllerResumeTest, ARequestIdIsOfOneSetOfChanges) {
+  ASSERT_TRUE(Submit(Spec(), "add").ok());
+  Save("add", {4});
+  Record("add", {4});
+  v1::CreateJobRequest request;
+  request.set_checkpoint("job:add");
+  request.set_request_id("once");
+  request.mutable_changes()->mutable_trainer()->set_total_training_steps(20);
+  const auto first = Create(request);
+  ASSERT_TRUE(first.ok()) << first.status();
+  v1::CreateJobRequest other = request;
+  other.mutable_changes()->mutable_trainer()->set_total_training_steps(30);
+  v1::CreateJobRequest none = request;
+  none.clear_changes();
+  for (int i = 0; i < 2; ++i) {
+    const auto again = Create(request);
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(again->name(), first->name());
+    for (const v1::CreateJobRequest& wrong : {other, none}) {
+      const absl::Status refused = Create(wrong).status();
+      EXPECT_EQ(ErrorReason(refused), "REQUEST_ID_REUSED") << refused;
+      EXPECT_THAT(std::string(refused.message()), HasSubstr("with other changes"));
     }
+    Start();  // from its row
   }
+}
 
-  std::string folder_;
-  std::shared_ptr<store::MemoryStore> store_ = std::make_shared<store::MemoryStore>();
-  std::unique_ptr<Controller> controller_;
-};
+TEST_F(ControllerResumeTest, AJobThatGoesOnSaysWhatItsDataHold) {
+  const auto first = Submit(Spec(), "add");
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_EQ(first->data_files_size(), 1);
+  Save("add", {4});
+  const auto copy = GoOn(StepOf("add", 4), "copy");
+  ASSERT_TRUE(copy.ok()) << copy.status();
+  ASSERT_EQ(copy->data_files_size(), 1);
+  EXPECT_EQ(copy->data_files(0).list(), "train_files");
+  EXPECT_EQ(copy->data_files(0).examples(), 1u);
+}
+
+// Its newest checkpoint is rotated away while a new job is checked that goes on from it.
+TEST_F(ControllerResumeTest, ACheckpointThatGoesAwayDuringTheCheckIsGoneOnFrom) {
+  ASSERT_TRUE(Submit(Spec(folder_ + "/base"), "add").ok());
+  Save("add", {4});
+  Record("add", {4});
+  v1::CreateJobRequest request;
+  request.set_checkpoint("job:add");
+  request.set_job_id("copy");
+  const auto job = CreateWhile(request, [&] {
+    Save("add", {6});
+    fs::remove_all(StepOf("add", 4));
+    Record("add", {6});
+  });
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->step(), 4);
+  EXPECT_EQ(TreeOf(StepOf("copy", 4))["actor/model.safetensors"], "weights of 4");
+  EXPECT_EQ(TreeOf(FolderOf("copy"))["model/model.safetensors"], "weights of 4");
+  v1::JobSpec asked;
+  ASSERT_TRUE(asked.ParseFromString(TreeOf(folder_)["asked"]));
+  EXPECT_THAT(asked.model().path(), HasSubstr("/.staging-"));
+}
+
+TEST_F(ControllerResumeTest, AJobWithoutACheckpointThatEndedIsNotResumed) {
+  ASSERT_TRUE(Submit(Spec(), "add").ok());
+  v1::CancelJobRequest cancel;
+  cancel.set_name("add");
+  ASSERT_TRUE(Wait<v1::Job>([&](auto done) { controller_->CancelJob(cancel, done); }).ok());
+  v1::ResumeJobRequest resume;
+  resume.set_name("add");
+  const absl::Status refused =
+      Wait<v1::Job>([&](auto done) { controller_->ResumeJob(resume, done); }).status();
+  EXPECT_EQ(ErrorReason(refused), "JOB_ENDED");
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("is CANCELLED, and has no checkpoint to go on from; submit it again"));
+}
 
 TEST_F(ControllerResumeTest, ARefusedResumeDeletesNothing) {
   ASSERT_TRUE(Submit(Spec(), "add").ok());
@@ -304,15 +318,51 @@ TEST_F(ControllerResumeTest, WhatAnUnfinishedCallLeftIsRemovedAtTheNextStart) {
   EXPECT_TRUE(fs::exists(StepOf("add", 4)));
 }
 
+// What a call copies from another file system takes its time; the calls of others do not.
+TEST_F(ControllerResumeTest, ACopyFromAnotherFileSystemHoldsUpNobody) {
+  const fs::path elsewhere = absl::StrCat("/dev/shm/baton-resume-", ::getpid());
+  struct stat here = {}, there = {};
+  if (::stat(folder_.c_str(), &here) != 0 || ::stat("/dev/shm", &there) != 0 ||
+      here.st_dev == there.st_dev) {
+    GTEST_SKIP() << "needs two file systems";
+  }
+  ASSERT_TRUE(Submit(Spec(), "add").ok());
+  Save("add", {4});
+  fs::remove_all(elsewhere);
+  fs::create_directories(elsewhere);
+  fs::copy(StepOf("add", 4), elsewhere / "step-4", fs::copy_options::recursive);
+  {
+    SlowFile weights((elsewhere / "step-4/actor/model.safetensors").string());
+    ASSERT_TRUE(weights.leased()) << "needs leases of files";
+    absl::Notification answered;
+    absl::StatusOr<v1::Job> resumed;
+    v1::CreateJobRequest request;
+    request.set_checkpoint((elsewhere / "step-4").string());
+    request.set_job_id("copied");
+    controller_->CreateJob(request, [&](absl::StatusOr<v1::Job> job) {
+      resumed = std::move(job);
+      answered.Notify();
+    });
+    EXPECT_TRUE(Submit(Spec(), "other-1").ok());
+    EXPECT_TRUE(GoOn(StepOf("add", 4), "other-2").ok());
+    EXPECT_FALSE(answered.HasBeenNotified());
+    weights.LetGo();
+    answered.WaitForNotification();
+    EXPECT_TRUE(resumed.ok()) << resumed.status();
+  }
+  EXPECT_EQ(TreeOf(StepOf("copied", 4) / "actor"), TreeOf(elsewhere / "step-4/actor"));
+  fs::remove_all(elsewhere);
+}
+
 // Even when a crash kept the mark of an unfinished call, what the job has made since counts.
 TEST(JobFoldersTest, AFolderWithMoreThanWasStagedIsKept) {
   const fs::path jobs = ::testing::TempDir() + "job_folders";
   fs::remove_all(jobs);
   for (const char* id : {"ran", "left"}) {
-    StagedFolder staged(jobs / "default" / id, id);
+    StagedFolder staged(jobs / "default", id);
     WriteText(staged.Stage("model") / "config.json", "{}");
     WriteText(staged.Stage("checkpoints/step-4") / "job.json", "{}");
-    ASSERT_TRUE(staged.Keep().ok());
+    ASSERT_TRUE(staged.Keep(jobs / "default" / id).ok());
   }
   WriteText(jobs / "default/ran/checkpoints/step-8/job.json", "{}");
   CleanJobFolders(jobs, [](const std::string&) { return false; });
@@ -330,15 +380,15 @@ TEST(JobFoldersTest, NothingIsRenamedOverWhatIsThere) {
   fs::remove_all(folder.parent_path());
   WriteText(folder / "checkpoints/step-1/job.json", "{}");
   {
-    StagedFolder staged(folder, "uid");
+    StagedFolder staged(folder.parent_path(), "uid");
     WriteText(staged.Stage("model") / "config.json", "{}");
-    EXPECT_EQ(staged.Keep().code(), absl::StatusCode::kAlreadyExists);
+    EXPECT_EQ(staged.Keep(folder).code(), absl::StatusCode::kAlreadyExists);
   }
   WriteText(folder / "model/config.json", "old");
   {
-    StagedFolder staged(folder, "uid", /*adopt=*/true);
+    StagedFolder staged(folder.parent_path(), "uid");
     WriteText(staged.Stage("model") / "config.json", "new");
-    EXPECT_EQ(staged.Keep().code(), absl::StatusCode::kAlreadyExists);
+    EXPECT_EQ(staged.Keep(folder, /*adopt=*/true).code(), absl::StatusCode::kAlreadyExists);
   }
   EXPECT_THAT(TreeOf(folder.parent_path()),
               ElementsAre(std::pair("add", ""), std::pair("add/checkpoints", ""),

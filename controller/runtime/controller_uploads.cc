@@ -1,4 +1,4 @@
-// Controller: uploaded files that specs name.
+// Controller: the uploaded files that specs name.
 #include <filesystem>
 #include <string>
 
@@ -19,11 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// All jobs and checkpoints are read for it, so jobs that are deleted one after another cost one
-// look.
+// A search reads all jobs and checkpoints. The delay lets one search serve several deletions.
 constexpr absl::Duration kLookAfterDeletion = absl::Minutes(1);
 
-// The path relative to the data root of what may be an upload; links are followed first.
+// The path relative to the data root of a possible upload, after links are resolved.
 std::string BelowRoot(const std::string& data_root, const std::string& path) {
   std::error_code code;
   const fs::path root = fs::weakly_canonical(data_root, code);
@@ -33,7 +32,8 @@ std::string BelowRoot(const std::string& data_root, const std::string& path) {
 
 }  // namespace
 
-// An upload of an earlier release is of no project: open to those whose jobs name it already.
+// An upload of an earlier release has no project: it is open to projects whose jobs name it
+// already.
 bool Controller::JobNamesUpload(const std::string& project, const std::string& path) const {
   std::vector<std::shared_ptr<JobRuntime>> jobs;
   const std::string prefix = FullJobName("", project);
@@ -61,14 +61,14 @@ absl::Status Controller::OpenDataFile(const std::string& project, std::string* f
   const bool of_no_project = upload.has_value() && upload->project.empty();
   if (!open.ok() && !(of_no_project && JobNamesUpload(project, below))) return open;
   if (!upload.has_value()) return absl::OkStatus();
-  uploads_.Touch(below);  // if it is not there, reading it says so
+  uploads_.Touch(below);  // a missing file is reported when it is read
   *file = below;
   return absl::OkStatus();
 }
 
-// An upload precedes the job that names it. So it stays for a day at least, and for a day after a
-// spec named it that was looked at: a job that is committed meanwhile is known by then. What is
-// known of the store and of checkpoints is older than what is seen of the files.
+// An upload exists before the job that names it. So it stays for at least a day, and for a day
+// after a spec that names it was checked: by then, a job that was committed is known. The jobs and
+// checkpoints are read before the files are listed.
 void Controller::RemoveUnnamedUploads() {
   if (removal_posted_.exchange(true)) return;
   gate_.Post(remover_.get_executor(), [this] {
@@ -104,10 +104,11 @@ absl::Status Controller::RestoreUploads(const fs::path& checkpoint, const std::s
   for (auto* files :
        {data->mutable_train_files(), data->mutable_val_files(), data->mutable_pretrain_files()}) {
     for (std::string& file : *files) {
-      if (!PathGuard::IsUpload(file)) continue;  // it is looked for where it is
+      // it is not an upload, so it is searched at its own path
+      if (!PathGuard::IsUpload(file)) continue;
       const fs::path kept = checkpoint / "data" / fs::path(file).lexically_relative("files");
       std::error_code code;
-      if (!fs::exists(kept, code)) continue;  // CheckFiles says so
+      if (!fs::exists(kept, code)) continue;  // CheckFiles reports it
       if (!IsBelow(kept, checkpoint)) {
         return MakeError(
             absl::StatusCode::kInvalidArgument, "CHECKPOINT_FOLDER",

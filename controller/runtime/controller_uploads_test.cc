@@ -1,8 +1,6 @@
 // Uploads and the jobs that name them: what stays, what goes, and who waits for whom.
-#include <fcntl.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -18,6 +16,7 @@
 #include "controller/runtime/checkpoint_files.h"
 #include "controller/runtime/controller.h"
 #include "controller/runtime/controller_testing.h"
+#include "controller/runtime/slow_file.h"
 #include "controller/runtime/tables.h"
 #include "controller/store/memory_store.h"
 #include "gmock/gmock.h"
@@ -184,23 +183,6 @@ TEST_F(ControllerUploadsTest, AJobThatCannotBeReadMayNameAnything) {
   EXPECT_TRUE(Goes(unused));  // of another project
   EXPECT_TRUE(Exists(used));
 }
-
-// A file whose opening waits, as on a disk that does not answer, until it is let go.
-class SlowFile {
- public:
-  explicit SlowFile(const std::string& path) : fd_(::open(path.c_str(), O_RDWR | O_CLOEXEC)) {
-    std::signal(SIGIO, SIG_IGN);  // told when it is opened
-    leased_ = ::fcntl(fd_, F_SETLEASE, F_WRLCK) == 0;
-  }
-  ~SlowFile() { ::close(fd_); }
-  SlowFile(const SlowFile&) = delete;
-  bool leased() const { return leased_; }
-  void LetGo() { ::fcntl(fd_, F_SETLEASE, F_UNLCK); }
-
- private:
-  const int fd_;
-  bool leased_ = false;
-};
 
 // Two at once: a pool of two threads would be full.
 TEST_F(ControllerUploadsTest, LargeSubmissionsDoNotHoldUpOthers) {

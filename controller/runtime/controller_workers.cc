@@ -1,18 +1,25 @@
-// Controller: workers' sessions and the queue.
+// Controller: workers' sessions and the cluster's queue.
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "boost/asio/bind_executor.hpp"
 #include "controller/core/durations.h"
+#include "controller/core/role_names.h"
 #include "controller/runtime/controller.h"
 #include "controller/runtime/session_state.h"
 #include "sdk/base/log.h"
+#include "sdk/base/utf8.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
+namespace {
 
-// What waits on the strand when an event begins is one turn: it is matched once, at its end.
+constexpr size_t kMaxTroubleBytes = 8 << 10;  // of a worker's message, which is stored as an event
+
+}  // namespace
+
+// All events that wait on the strand form one turn; workers are matched to jobs once, at its end.
 void Controller::OnCluster(std::function<void()> work) {
   gate_.Post(cluster_strand_, [this, work = std::move(work)] {
     TakeHeartbeats();
@@ -27,7 +34,36 @@ void Controller::OnCluster(std::function<void()> work) {
   });
 }
 
-// Whatever the queue decides next, it knows who was heard.
+void Controller::Need(const std::string& job, const NeedWorkers& need) {
+  OnCluster([this, job, need] {
+    int64_t order = 0;
+    std::shared_ptr<JobRuntime> runtime;
+    {
+      absl::MutexLock lock(&mu_);
+      auto it = jobs_.find(job);
+      if (it == jobs_.end()) return;
+      runtime = it->second;
+      order = order_[job];
+    }
+    Apply(cluster_->OnNeed(job, runtime->priority(), order, IsActive(runtime->state()),
+                           need.missing, clock_.Now(), need.hints, runtime->role_needs()));
+  });
+}
+
+void Controller::Return(const std::string& job, const ReturnWorker& worker) {
+  OnCluster([this, job, worker] {
+    Apply(cluster_->OnReturn(job, worker.worker, clock_.Now(), worker.conduct));
+  });
+}
+
+void Controller::Leave(const std::string& job) {
+  OnCluster([this, job] {
+    cluster_->OnLeave(job);
+    Apply(cluster_->OnTick(clock_.Now()));
+  });
+}
+
+// Before every decision, the queue takes over the heartbeats that have arrived.
 void Controller::TakeHeartbeats() {
   for (const auto& [session, at] : leases_.Take()) cluster_->OnHeartbeats(session, at);
 }
@@ -72,7 +108,8 @@ void Controller::Session::OnHello(const v1::Hello& hello) {
     const bool welcome = controller->cluster_->SessionOf(hello.worker_id()) == state->id;
     if (welcome) {
       controller->leases_.Begin(hello.worker_id(), state->id, now);
-      controller->directory_.Introduce(hello);  // before a job hears of it
+      // before a job hears of the worker
+      controller->directory_.Introduce(hello, state->stream->project());
     }
     controller->Apply(std::move(effects));
   });
@@ -92,7 +129,7 @@ void Controller::Session::OnClosed() {
   });
 }
 
-// A worker of one project speaks of no other's jobs.
+// A worker of one project may not report on jobs of another.
 std::shared_ptr<JobRuntime> Controller::Session::JobFor(Controller* controller,
                                                         const SessionState& state,
                                                         const TaskToken& token) {
@@ -134,7 +171,7 @@ void Controller::Session::Route(Controller* controller, const std::shared_ptr<Se
       } else if (job != nullptr) {
         return job->OnResult(worker, token->ref, std::move(*message.mutable_result()));
       }
-      // No call waits for it: the worker may forget it.
+      // Nothing waits for this result, so the worker may forget it.
       v1::ControllerMessage answer;
       answer.mutable_result_ack()->set_task_token(message.result().task_token());
       state->stream->Send(std::move(answer));
@@ -146,6 +183,20 @@ void Controller::Session::Route(Controller* controller, const std::shared_ptr<Se
       if (message.log().job().empty() || !job.ok()) return;
       if (project == "*" || ProjectId((*job)->name()) == project)
         (*job)->OnWorkerLog(worker, message.log());
+      return;
+    }
+    case v1::WorkerMessage::kTrouble: {
+      v1::RoleTrouble& trouble = *message.mutable_trouble();
+      auto job = controller->FindJob(trouble.job());
+      const std::string project = state->stream->project();
+      if (trouble.job().empty() || !job.ok()) return;
+      if (project == "*" || ProjectId((*job)->name()) == project) {
+        std::string text = std::move(*trouble.mutable_message());
+        if (text.size() > kMaxTroubleBytes) {
+          text.resize(ValidUtf8Prefix(absl::string_view(text).substr(0, kMaxTroubleBytes)));
+        }
+        (*job)->Post(RoleTroubled{worker, trouble.role(), std::move(text)});
+      }
       return;
     }
     default:
@@ -166,7 +217,7 @@ void Controller::Apply(const ClusterEffects& effects) {
       SetDuration(answer->mutable_heartbeat_interval(), options_.cluster.heartbeat_interval);
       for (const v1::RoleHeld& held : welcome->release) *answer->add_release() = held;
       it->second->stream->Send(std::move(message));
-      // Only now may others send: Welcome is the first message of a stream.
+      // Only now may others send: Welcome must be the first message of a stream.
       const auto before = directory_.Set(welcome->worker, it->second->stream);
       if (before != nullptr && before != it->second->stream) {
         before->Close(MakeError(absl::StatusCode::kAborted, "SESSION_REPLACED",
@@ -196,7 +247,7 @@ void Controller::Apply(const ClusterEffects& effects) {
       Back(*back);
     }
   }
-  // A welcome worker is heard from now on: its job already knows that it is back.
+  // From now on the worker's messages pass: its job already knows that the worker is back.
   for (const ClusterEffect& effect : effects) {
     const auto* welcome = std::get_if<ClusterWelcome>(&effect);
     if (welcome == nullptr) continue;
@@ -290,7 +341,7 @@ void Controller::ExpireExports(absl::Time now) {
 void Controller::SendExport(const std::string& job, const std::string& checkpoint,
                             PendingExport pending) {
   OnCluster([this, job, checkpoint, pending = std::move(pending)]() mutable {
-    const std::string worker = cluster_->FindMethod("actor", "export", ProjectId(job));
+    const std::string worker = cluster_->FindMethod(roles::kActor, "export", ProjectId(job));
     if (worker.empty()) {
       return pending.done(MakeError(absl::StatusCode::kUnavailable, "NO_WORKER",
                                     "no attached worker can export (role actor); start one"));
@@ -304,7 +355,7 @@ void Controller::SendExport(const std::string& job, const std::string& checkpoin
     task->set_task_token(EncodeToken({job, ref}));
     task->set_epoch(context_.epoch);
     task->set_job(job);
-    task->set_role("actor");
+    task->set_role(roles::kActor);
     task->set_method("export");
     task->mutable_export_()->set_checkpoint(checkpoint);
     task->mutable_export_()->set_directory(pending.directory);
@@ -321,7 +372,7 @@ void Controller::OnExportResult(const std::string& worker, const TaskRef& ref,
                                 const v1::TaskResult& result) {
   auto it = exports_.find(ref.subject);
   if (it == exports_.end() || ref.incarnation != context_.epoch) return;
-  if (it->second.worker != worker) return;  // it was not asked
+  if (it->second.worker != worker) return;  // another worker was asked
   PendingExport pending = std::move(it->second);
   exports_.erase(it);
   const absl::Status status = FromProto(result.status());

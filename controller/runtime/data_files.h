@@ -1,6 +1,6 @@
-// The data files of a spec, read at admission and again whenever a job needs its data: when it gets
-// its first worker, and at each restart of the controller. Files may have grown meanwhile, so what
-// bounds them is asked each time.
+// The data files of a spec. They are read at admission, and again when a job gets its first worker
+// and at each restart of the controller. Files may have grown meanwhile, so their limits are
+// checked each time.
 #ifndef BATON_CONTROLLER_RUNTIME_DATA_FILES_H_
 #define BATON_CONTROLLER_RUNTIME_DATA_FILES_H_
 
@@ -9,26 +9,33 @@
 #include <string>
 #include <vector>
 
+#include "baton/v1/job_service.pb.h"
 #include "baton/v1/job_spec.pb.h"
 #include "controller/core/step_size.h"
+#include "controller/ports/job_files.h"
 #include "sdk/data_set/data_set.h"
 
 namespace baton::controller {
 
 struct DataLimits {
-  uint64_t bytes = std::numeric_limits<uint64_t>::max();  ///< Of one list of files.
-  StepLimits steps;                                       ///< An evaluation's size.
+  uint64_t bytes = std::numeric_limits<uint64_t>::max();  ///< Limit for one list of files.
+  StepLimits steps;                                       ///< Limits the size of an evaluation.
 };
 
-/// Reads `paths`, one list of a spec. Where they have more than `max_bytes` together, which the
-/// controller would hold in memory, nothing is read and a problem says so. Blocks.
+/// The files of one list of a spec; relative paths are below `data_root`.
+std::vector<std::string> AbsolutePaths(
+    const std::string& data_root, const google::protobuf::RepeatedPtrField<std::string>& files);
+
+/// Bytes of all files that `data` names. Opens no file.
+uint64_t DataBytes(const std::string& data_root, const v1::DataSpec& data);
+
+/// Reads `paths`, one list of a spec. The controller holds the data in memory; so if the files have
+/// more than `max_bytes` together, it reads nothing and reports a problem. Blocks.
 DataSet ReadDataFiles(const std::vector<std::string>& paths, const DataSetOptions& options,
                       uint64_t max_bytes);
 
-struct JobData {
-  DataSet train, val, pretrain;       ///< Without their problems.
-  std::vector<std::string> problems;  ///< Of all, each with the field of the spec.
-};
+/// Counts the examples of `data`, which was read for the list `list` ("train_files", …).
+v1::DataFilesSummary Summarise(const std::string& list, const DataSet& data);
 
 /// Reads all lists of `effective`; relative paths are below `data_root`. Blocks.
 JobData ReadJobData(const v1::JobSpec& effective, const std::string& data_root,

@@ -1,5 +1,6 @@
 #include "controller/runtime/data_files.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -10,6 +11,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "controller/runtime/controller.h"
 #include "controller/runtime/controller_testing.h"
 #include "controller/store/sqlite_store.h"

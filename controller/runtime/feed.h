@@ -1,5 +1,5 @@
-// A numbered stream with history: subscribers get what was stored after a number, then what
-// comes. Lives on one strand; sinks are told in order, each at most once of every entry.
+// A numbered stream with history. A subscriber gets the stored entries after a number, then new
+// entries. Lives on one strand; a sink gets entries in order, each at most once.
 #ifndef BATON_CONTROLLER_RUNTIME_FEED_H_
 #define BATON_CONTROLLER_RUNTIME_FEED_H_
 
@@ -13,8 +13,8 @@
 
 namespace baton::controller {
 
-/// `Entry` is a JobEvent or a LogEntry; `number(entry)` grows with every kept one and is 0 for
-/// one that is not kept. `deliver` and `end` talk to the sink.
+/// `Entry` is a JobEvent or a LogEntry. `number(entry)` grows with every stored entry and is 0 for
+/// an entry that is not stored. `deliver` and `end` call the sink.
 template <typename Entry>
 class Feed {
  public:
@@ -22,17 +22,18 @@ class Feed {
     std::function<int64_t(const Entry&)> number;
     std::function<bool(const Entry&)> deliver;  ///< False: too slow, cut off.
     std::function<void(absl::Status)> end;
-    std::function<bool()> alive;  ///< False: the listener is gone.
+    std::function<bool()> alive;  ///< False: the subscriber has left.
     int64_t last = 0;             ///< Number of the last entry delivered.
     bool follow = true;           ///< False: history only.
     bool catching_up = true;
-    std::vector<Entry> held;  // arrived while catching up
+    std::vector<Entry> held;  // arrived during the catch-up
   };
   using Handle = std::shared_ptr<Subscriber>;
 
   void Add(Handle subscriber) { subscribers_.push_back(std::move(subscriber)); }
 
-  /// A part of the history was read, and more follows. False: do not read on, the watcher is gone.
+  /// A piece of the history was read, and more follows. False: the subscriber has left, so stop
+  /// reading.
   bool CatchUp(const Handle& subscriber, const std::vector<Entry>& part) {
     bool open = subscriber->alive();
     if (!open) Remove(subscriber, absl::CancelledError("gone"));
@@ -43,7 +44,7 @@ class Feed {
     return open;
   }
 
-  /// The rest of the history was read; `ended` when nothing will follow.
+  /// The last piece of the history was read; `ended`: no new entries will follow.
   void CaughtUp(const Handle& subscriber, const std::vector<Entry>& history, bool ended) {
     bool open = true;
     for (const Entry& entry : history) open = open && Deliver(*subscriber, entry);
@@ -72,7 +73,7 @@ class Feed {
     for (const Handle& subscriber : gone) Remove(subscriber, absl::CancelledError("gone"));
   }
 
-  /// Nothing will follow: everyone who is not catching up is told so.
+  /// No new entries will follow: ends every subscription that is not catching up.
   void End(absl::Status status) {
     std::vector<Handle> done;
     for (const Handle& subscriber : subscribers_) {

@@ -69,7 +69,7 @@ bool IsBelow(const fs::path& path, const fs::path& folder) {
   if (real.empty() || real_folder.empty()) return false;
   const auto [end, rest] =
       std::mismatch(real_folder.begin(), real_folder.end(), real.begin(), real.end());
-  // A folder's canonical name has no empty last part; one that does not exist may.
+  // The canonical path of a folder has no empty last part; that of a missing one may have it.
   return end == real_folder.end() || (std::next(end) == real_folder.end() && end->empty());
 }
 
@@ -103,8 +103,9 @@ absl::Status LinkFile(const fs::path& from, const fs::path& to) {
   if (fs::equivalent(from, to, code)) return absl::OkStatus();
   BATON_RETURN_IF_ERROR(MakeFolder(to.parent_path()));
   const fs::path temporary = NameBeside(to);
-  fs::remove(temporary, code);                      // of an earlier process
-  const fs::path real = fs::canonical(from, code);  // a link to a link would follow its target
+  fs::remove(temporary, code);  // left by an earlier process
+  // a hard link to a symbolic link would follow its target
+  const fs::path real = fs::canonical(from, code);
   if (!code) fs::create_hard_link(real, temporary, code);
   if (code) {
     fs::copy_file(from, temporary, code);

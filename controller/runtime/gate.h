@@ -1,4 +1,4 @@
-// The way onto the executors, until the controller stops.
+// Posts work to the executors until the controller stops.
 #ifndef BATON_CONTROLLER_RUNTIME_GATE_H_
 #define BATON_CONTROLLER_RUNTIME_GATE_H_
 
@@ -10,13 +10,14 @@
 
 namespace baton::controller {
 
-/// What is posted after Close is dropped. A pool that is joined after Close is therefore empty
-/// when it is destroyed: work left in it would hold jobs, and jobs hold strands of the pools.
-/// Thread-safe.
+/// Work that is posted after Close is dropped. So a pool that is joined after Close is empty when
+/// it is destroyed. This matters because work left in a pool would hold jobs, and jobs hold strands
+/// of the pools. Thread-safe.
 class Gate {
  public:
   template <typename Executor, typename Work>
-  void Post(const Executor& executor, Work work) {  // `work` outlives the lock
+  // `work` is destroyed after the lock is released
+  void Post(const Executor& executor, Work work) {
     absl::ReaderMutexLock lock(&mu_);
     if (!closed_) boost::asio::post(executor, std::move(work));
   }

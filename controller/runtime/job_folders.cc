@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "controller/runtime/folders.h"
 #include "sdk/base/log.h"
@@ -22,9 +23,10 @@ namespace fs = std::filesystem;
 
 constexpr char kStagingPrefix[] = ".staging-";
 constexpr char kDeletedPrefix[] = ".deleted-";
-// In a folder that has its job's name before the job's row is committed. It lists what was staged.
+// In a folder that already has its job's name before the job's row is committed. Lists what was
+// staged.
 constexpr char kUncommitted[] = ".uncommitted";
-// In a folder whose job is being deleted. It holds the job's uid.
+// In a folder whose job is being deleted. Has the job's uid.
 constexpr char kDeleted[] = ".deleted";
 
 absl::Status CannotRename(const fs::path& from, const fs::path& to, const std::error_code& code) {
@@ -37,7 +39,8 @@ absl::Status Exists(const fs::path& path) {
                    absl::StrCat(path.string(), " exists already"));
 }
 
-// Relative names of the model folders and checkpoints in a job's folder; other entries have a '?'.
+// Relative names of the model folders and checkpoints in a job's folder; '?' stands for other
+// entries.
 std::vector<std::string> HoldsOf(const fs::path& folder) {
   std::vector<std::string> out;
   std::error_code code;
@@ -52,7 +55,7 @@ std::vector<std::string> HoldsOf(const fs::path& folder) {
       out.push_back(absl::StrCat("checkpoints/", checkpoint.path().filename().string()));
     }
   }
-  if (code) out.push_back("?");  // cannot be read: not all of it is known
+  if (code) out.push_back("?");  // cannot be read, so the list may be incomplete
   std::sort(out.begin(), out.end());
   return out;
 }
@@ -64,7 +67,7 @@ std::vector<std::string> LinesOf(const fs::path& file) {
   return out;
 }
 
-// True for a folder that holds what was staged, and nothing that a job has made since.
+// True for a folder that has only the staged files, and nothing that a job has written since.
 bool IsLeftover(const fs::path& folder) {
   std::error_code code;
   return fs::is_regular_file(folder / kUncommitted, code) &&
@@ -79,13 +82,31 @@ void RemoveLeftover(const fs::path& folder) {
       {{"folder", folder.string()}});
 }
 
+void RemoveDeletedCheckpoints(const fs::path& job_folder) {
+  const auto entries = ListFolder(job_folder / "checkpoints");
+  if (!entries.ok()) return;
+  for (const fs::directory_entry& entry : *entries) {
+    std::error_code code;
+    if (absl::EndsWith(entry.path().filename().string(), kDeletedCheckpoint)) {
+      fs::remove_all(entry.path(), code);
+    }
+  }
+}
+
 }  // namespace
 
-StagedFolder::StagedFolder(fs::path folder, std::string uid, bool adopt)
-    : folder_(std::move(folder)),
-      uid_(std::move(uid)),
-      staging_(folder_.parent_path() / absl::StrCat(kStagingPrefix, uid_)),
-      adopt_(adopt) {}
+std::string FullJobName(const std::string& name, const std::string& project) {
+  if (name.rfind("projects/", 0) == 0) return name;
+  return absl::StrCat("projects/", project.empty() ? "default" : project, "/jobs/", name);
+}
+
+std::string JobFolderOf(const std::string& data_root, const std::string& job) {
+  const std::string rest = absl::StrReplaceAll(job.substr(9), {{"/jobs/", "/"}});
+  return absl::StrCat(data_root, "/jobs/", rest);
+}
+
+StagedFolder::StagedFolder(fs::path project_folder, const std::string& uid)
+    : staging_(std::move(project_folder) / absl::StrCat(kStagingPrefix, uid)) {}
 
 StagedFolder::~StagedFolder() {
   if (!staged_) return;
@@ -95,14 +116,14 @@ StagedFolder::~StagedFolder() {
 
 fs::path StagedFolder::Stage(const std::string& name) {
   staged_ = true;
-  std::error_code code;  // writing there fails with the reason
+  std::error_code code;  // a later write there fails and gives the reason
   fs::create_directories((staging_ / name).parent_path(), code);
   return staging_ / name;
 }
 
-absl::Status StagedFolder::Keep() {
+absl::Status StagedFolder::Keep(const fs::path& folder, bool adopt) {
   if (!staged_) return absl::OkStatus();
-  if (adopt_) return KeepBeside();
+  if (adopt) return KeepBeside(folder);
   {
     std::ofstream note(staging_ / kUncommitted);
     for (const std::string& name : HoldsOf(staging_)) note << name << "\n";
@@ -113,22 +134,22 @@ absl::Status StagedFolder::Keep() {
     }
   }
   std::error_code code;
-  if (fs::exists(fs::symlink_status(folder_, code))) return Exists(folder_);
-  fs::rename(staging_, folder_, code);
-  if (code) return CannotRename(staging_, folder_, code);
+  if (fs::exists(fs::symlink_status(folder, code))) return Exists(folder);
+  fs::rename(staging_, folder, code);
+  if (code) return CannotRename(staging_, folder, code);
   staged_ = false;
-  return SyncFolder(folder_.parent_path());
+  return SyncFolder(folder.parent_path());
 }
 
-absl::Status StagedFolder::KeepBeside() {
+absl::Status StagedFolder::KeepBeside(const fs::path& folder) {
   std::error_code code;
   for (const auto& entry : fs::directory_iterator(staging_, code)) {
-    const fs::path to = folder_ / entry.path().filename();
+    const fs::path to = folder / entry.path().filename();
     if (fs::exists(fs::symlink_status(to, code))) return Exists(to);
     fs::rename(entry.path(), to, code);
     if (code) return CannotRename(entry.path(), to, code);
   }
-  return SyncFolder(folder_);
+  return SyncFolder(folder);
 }
 
 void Committed(const fs::path& folder) {
@@ -160,13 +181,14 @@ absl::Status RemoveJobFolder(const fs::path& folder) {
   if (!fs::exists(fs::symlink_status(folder, code))) return absl::OkStatus();
   const std::string name = absl::StrCat(kDeletedPrefix, folder.filename().string());
   fs::path doomed = folder.parent_path() / name;
-  fs::remove_all(doomed, code);  // of an earlier job of this name; where that fails:
+  // Of an earlier job of this name. If the removal fails, another name is used.
+  fs::remove_all(doomed, code);
   for (int i = 1; fs::exists(fs::symlink_status(doomed, code)); ++i) {
     doomed = folder.parent_path() / absl::StrCat(name, "-", i);
   }
   fs::rename(folder, doomed, code);
   if (code) return CannotRename(folder, doomed, code);
-  // Before the mark is removed: a power cut may undo the rename.
+  // Before the mark is removed, because a power cut may undo the rename.
   BATON_RETURN_IF_ERROR(SyncFolder(folder.parent_path()));
   fs::remove_all(doomed, code);
   if (code) {
@@ -194,6 +216,7 @@ void CleanJobFolders(const fs::path& jobs, const std::function<bool(const std::s
         RemoveLeftover(folder);
       } else if (known(absl::StrCat(project.path().filename().string(), "/", name))) {
         Committed(folder);
+        RemoveDeletedCheckpoints(folder);
       } else if (IsLeftover(folder)) {
         RemoveLeftover(folder);
       }
@@ -220,6 +243,18 @@ std::vector<FoundCheckpoint> FindCheckpoints(const fs::path& job_folder) {
   }
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
   return out;
+}
+
+absl::Status LinkCheckpoint(const fs::path& from, const fs::path& to) {
+  absl::Status linked = LinkFolder(from, to);
+  // A deleted checkpoint loses its name first, so a folder that still has its name was complete
+  // then.
+  std::error_code code;
+  if (!fs::is_directory(from, code)) {
+    linked = absl::NotFoundError(absl::StrCat(from.string(), " was removed meanwhile"));
+  }
+  if (!linked.ok()) fs::remove_all(to, code);
+  return linked;
 }
 
 absl::Status SetAsideAfter(const fs::path& job_folder, int64_t step, const std::string& uid) {

@@ -1,14 +1,14 @@
-// The folders of jobs, `<data root>/jobs/PROJECT/JOB`: how one comes to be, and what one holds.
+// The folders of jobs, `<data root>/jobs/PROJECT/JOB`: how they are created and deleted.
 //
-// A job's folder is made under a name that only this call uses, `jobs/PROJECT/.staging-UID`, and
-// gets the job's name with one rename, when nothing can refuse the job any more. A call that is
-// refused removes its own staging folder and nothing else.
+// A job's folder is created as `jobs/PROJECT/.staging-UID`, a name that only one call uses. When
+// nothing can refuse the job any more, one rename gives it the job's name. A refused call removes
+// its own staging folder and nothing else.
 //
-// A folder is deleted only after its job's deletion is committed in the store. So that a crash
-// between the two leaves no folder that blocks the name, the commit leaves a row with the job's
-// uid, and the folder says before it whose it was (MarkDeleted). The next start removes a folder
-// for which both say the same, and no other: a store that is lost, or a folder that was put there
-// since, has not both. All functions may block.
+// A folder is deleted only after its job's deletion is committed in the store. A crash between the
+// two must not leave a folder that blocks the name. So before the commit, the job's uid is written
+// into the folder (MarkDeleted), and the commit writes a row with the same uid. The next start
+// removes a folder only if both uids agree. If the store was lost, or another folder was put there
+// meanwhile, they do not agree. All functions may block.
 #ifndef BATON_CONTROLLER_RUNTIME_JOB_FOLDERS_H_
 #define BATON_CONTROLLER_RUNTIME_JOB_FOLDERS_H_
 
@@ -23,66 +23,77 @@
 
 namespace baton::controller {
 
-/// What one CreateJob makes on disk. Nothing is made before `Stage` is called. Used by one thread.
+/// "projects/default/jobs/x" for "x"; a full name is left as it is.
+std::string FullJobName(const std::string& name, const std::string& project = "default");
+/// The folder of a job, by its full name: projects/P/jobs/J has `<data root>/jobs/P/J`.
+std::string JobFolderOf(const std::string& data_root, const std::string& job);
+
+/// What one CreateJob writes to disk. It writes nothing before `Stage` is called. Used by one
+/// thread.
 class StagedFolder {
  public:
-  /// `folder`: the job's. `adopt`: it exists with checkpoints, and what is staged is put beside
-  /// what it has.
-  StagedFolder(std::filesystem::path folder, std::string uid, bool adopt = false);
-  /// Removes what was staged, unless Keep was called.
+  /// `project_folder`: `<data root>/jobs/PROJECT`. `uid`: of the new job.
+  StagedFolder(std::filesystem::path project_folder, const std::string& uid);
+  /// Removes the staged files, unless Keep moved them.
   ~StagedFolder();
   StagedFolder(const StagedFolder&) = delete;
   StagedFolder& operator=(const StagedFolder&) = delete;
 
-  /// Where to write what will be `Final(name)`; the way there is made.
+  /// The path at which to write what will be `name` in the job's folder; missing parents are
+  /// created.
   std::filesystem::path Stage(const std::string& name);
-  /// The name that the job's rows give it.
-  std::filesystem::path Final(const std::string& name) const { return folder_ / name; }
-  /// Gives everything that was staged its final name. ALREADY_EXISTS when something stands there;
-  /// UNAVAILABLE for errors of the file system.
-  absl::Status Keep();
+  /// Moves everything that was staged to `folder`, the job's folder, which is beside the staging
+  /// folder. `adopt`: the job's folder exists and has checkpoints; staged files are added to it.
+  /// ALREADY_EXISTS: something else is there; UNAVAILABLE for errors of the file system.
+  absl::Status Keep(const std::filesystem::path& folder, bool adopt = false);
 
  private:
-  absl::Status KeepBeside();
+  absl::Status KeepBeside(const std::filesystem::path& folder);
 
-  const std::filesystem::path folder_;
-  const std::string uid_;
   const std::filesystem::path staging_;
-  const bool adopt_;
   bool staged_ = false;
 };
 
-/// The job's row is committed: its folder is neither one that a crash left half made, nor that of
-/// an earlier job that was deleted.
+/// Call after the job's row is committed: removes the marks that would let a later start take the
+/// folder for a half-made one, or for that of an earlier, deleted job.
 void Committed(const std::filesystem::path& folder);
 
-/// Before the deletion of the job is committed: writes the job's uid into its folder, if it has
-/// one, and syncs it. The job can be deleted without that (the disk may be full).
+/// Call before the deletion of the job is committed: writes the job's uid into its folder, if it
+/// has one, and syncs it. If this fails (the disk may be full), the job can be deleted all the
+/// same.
 absl::Status MarkDeleted(const std::filesystem::path& folder, const std::string& uid);
-/// True for a folder that MarkDeleted marked for this uid.
+/// Whether MarkDeleted marked this folder for this uid.
 bool IsMarkedDeleted(const std::filesystem::path& folder, const std::string& uid);
-/// After the deletion is committed: frees the folder's name with one rename, to
-/// `jobs/PROJECT/.deleted-JOB`, and removes what it holds. What cannot be removed now is at the
-/// next start. UNAVAILABLE, INTERNAL: the folder has its name still, or may have it again after a
-/// power cut; nothing is removed.
+/// Call after the deletion is committed: renames the folder to `jobs/PROJECT/.deleted-JOB`, which
+/// frees its name, and removes its contents. What cannot be removed now is removed at the next
+/// start. UNAVAILABLE, INTERNAL: the folder still has its name, or may have it again after a power
+/// cut; nothing was removed.
 absl::Status RemoveJobFolder(const std::filesystem::path& folder);
 
-/// Removes what calls that never ended have left below `jobs`: staging folders, folders that
-/// RemoveJobFolder renamed, and folders that have their job's name and nothing but what was staged,
-/// while `known` says that there is no such job ("PROJECT/JOB").
+/// Removes what unfinished calls have left below `jobs`: staging folders, folders that
+/// RemoveJobFolder renamed, and folders with a job's name that hold only staged files, if `known`
+/// says that there is no such job ("PROJECT/JOB"). In folders of known jobs it removes checkpoints
+/// that CheckpointFiles::Delete renamed but did not remove, because an ended job saves no further
+/// checkpoint, which would remove them.
 void CleanJobFolders(const std::filesystem::path& jobs,
                      const std::function<bool(const std::string& job)>& known);
+
+/// Suffix of a checkpoint's folder while its files are being deleted.
+inline constexpr char kDeletedCheckpoint[] = ".deleted.tmp";
 
 /// A complete checkpoint on disk.
 struct FoundCheckpoint {
   int64_t step = 0;
   std::filesystem::path path;
 };
-/// The complete checkpoints of a job's folder, oldest first: folders `checkpoints/step-N` with the
-/// two files that the controller writes last.
+/// The complete checkpoints of a job's folder, oldest first: folders `checkpoints/step-N` that have
+/// the two files which the controller writes last.
 std::vector<FoundCheckpoint> FindCheckpoints(const std::filesystem::path& job_folder);
-/// Renames the checkpoints of steps after `step` to `step-N.before-UID`: the job goes back behind
-/// them, and would write over them.
+/// LinkFolder (folders.h) for a checkpoint, or a folder in it, that its job may delete meanwhile.
+/// NOT_FOUND: it was removed. After an error nothing is at `to`.
+absl::Status LinkCheckpoint(const std::filesystem::path& from, const std::filesystem::path& to);
+/// Renames the checkpoints of steps after `step` to `step-N.before-UID`: the job goes back to
+/// `step` and would overwrite them.
 absl::Status SetAsideAfter(const std::filesystem::path& job_folder, int64_t step,
                            const std::string& uid);
 

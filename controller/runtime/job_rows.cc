@@ -18,8 +18,8 @@ void RemoveOld(const char* table, const std::string& job, int64_t number, int64_
   }
 }
 
-// An evaluation and the step before it share the step, not the row. Evaluations are counted by
-// themselves: few as they are, they stay longer.
+// An evaluation and the step before it have the same step number, but separate rows. Evaluations
+// are counted separately: they are few, so they stay longer.
 void PutMetricsRow(const JobCore& core, const PutMetrics& metrics, int64_t kept,
                    std::vector<store::Write>& writes) {
   v1::StepMetrics row;
@@ -57,7 +57,7 @@ TurnRows RowsOfTurn(const JobCore& core, const Effects& effects, const KeptRows&
       rows.writes.push_back({kEventTable, NumberKey(job, static_cast<uint64_t>(revision)),
                              emit->event.SerializeAsString()});
       RemoveOld(kEventTable, job, revision, kept.events, rows.writes);
-      rows.job = true;  // the revision stands in the job's row
+      rows.job = true;  // the revision is in the job's row
     } else if (const auto* metrics = std::get_if<PutMetrics>(&effect)) {
       PutMetricsRow(core, *metrics, kept.metrics, rows.writes);
     } else if (const auto* put = std::get_if<PutCheckpoint>(&effect)) {
@@ -71,6 +71,14 @@ TurnRows RowsOfTurn(const JobCore& core, const Effects& effects, const KeptRows&
     } else if (const auto* drop = std::get_if<DropTrajectories>(&effect)) {
       for (uint64_t serial = drop->begin; serial < drop->end; ++serial) {
         rows.writes.push_back({kTrajectoryTable, NumberKey(job, serial), std::nullopt});
+      }
+    } else if (const auto* put = std::get_if<PutBatch>(&effect)) {
+      rows.writes.push_back({kBatchTable, NumberKey(job, static_cast<uint64_t>(put->row.step())),
+                             put->row.SerializeAsString()});
+    } else if (const auto* drop = std::get_if<DropBatches>(&effect)) {
+      for (int64_t step = drop->begin; step < drop->end; ++step) {
+        rows.writes.push_back(
+            {kBatchTable, NumberKey(job, static_cast<uint64_t>(step)), std::nullopt});
       }
     }
   }

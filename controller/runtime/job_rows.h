@@ -1,4 +1,4 @@
-// The rows that a job's turns write, and which older ones give way to them.
+// The rows that a job's turns write, and the older rows that they delete.
 #ifndef BATON_CONTROLLER_RUNTIME_JOB_ROWS_H_
 #define BATON_CONTROLLER_RUNTIME_JOB_ROWS_H_
 
@@ -14,20 +14,20 @@ namespace baton::controller {
 
 /// How much of a job's history is kept (retention.h).
 struct KeptRows {
-  int64_t events = 0;   ///< The newest.
-  int64_t logs = 0;     ///< The newest.
-  int64_t metrics = 0;  ///< Steps and evaluations that keep all of theirs.
+  int64_t events = 0;   ///< The newest so many.
+  int64_t logs = 0;     ///< The newest so many.
+  int64_t metrics = 0;  ///< The newest so many steps and evaluations keep all their metrics.
 };
 
 struct TurnRows {
   std::vector<store::Write> writes;
-  bool job = false;  ///< The job's own row is among them.
+  bool job = false;  ///< The job's own row is one of them.
 };
 
-/// What is written for the `effects` that an event had on `core`.
+/// The writes for the `effects` that an event had on `core`.
 TurnRows RowsOfTurn(const JobCore& core, const Effects& effects, const KeptRows& kept);
 
-/// What is written for a line of the job's log.
+/// The writes for a line of the job's log.
 std::vector<store::Write> RowsOfLog(const std::string& job, const v1::LogEntry& entry,
                                     const KeptRows& kept);
 

@@ -32,6 +32,26 @@ JobCore EvaluatedEveryFiveSteps() {
   return JobCore(std::move(job), 1, {});
 }
 
+TEST(JobRowsTest, ABatchHasARowUntilItIsDropped) {
+  const JobCore core = EvaluatedEveryFiveSteps();
+  PutBatch put;
+  put.row.set_step(7);
+  put.row.add_entries()->mutable_trajectory()->set_id(3);
+  const TurnRows rows = RowsOfTurn(core, {put, DropBatches{4, 6}}, {});
+  ASSERT_EQ(rows.writes.size(), 3u);
+  EXPECT_EQ(rows.writes[0].table, kBatchTable);
+  EXPECT_EQ(rows.writes[0].key, NumberKey(kLongJob, 7));
+  store::v1::BatchRow stored;
+  ASSERT_TRUE(stored.ParseFromString(*rows.writes[0].value));
+  EXPECT_EQ(stored.entries(0).trajectory().id(), 3u);
+  for (size_t i : {1u, 2u}) {
+    EXPECT_EQ(rows.writes[i].key, NumberKey(kLongJob, 3 + i));
+    EXPECT_FALSE(rows.writes[i].value.has_value());
+  }
+  EXPECT_EQ(DurabilityOf(rows.writes), store::Durability::kPowerCut)
+      << "what was trained on stays known";
+}
+
 // Steps that have a row left, by the end of its key.
 TEST(JobRowsTest, OldMetricsAreThinnedAndEvaluationsCountByThemselves) {
   const JobCore core = EvaluatedEveryFiveSteps();

@@ -1,30 +1,27 @@
 #include "controller/runtime/job_runtime.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
-#include "controller/core/needed_features.h"
-#include "controller/runtime/job_folders.h"
 #include "controller/runtime/job_rows.h"
 #include "controller/runtime/tables.h"
 #include "sdk/base/digest.h"
 #include "sdk/base/log.h"
+#include "sdk/base/mutant.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
 namespace {
 
-// Rows of a history that are in memory together, for each who reads it.
+// Rows of a history that one reader has in memory at once.
 constexpr size_t kHistoryAtOnce = 500;
 
-// Lines of workers that may wait for the store; more are dropped and counted.
+// Lines of workers that may wait for the store; further lines are dropped and counted.
 constexpr size_t kMaxWorkerLines = 1000;
 
-// A subscriber's handle: it is alive until its owner drops the subscription.
+// A subscriber's handle. The subscription lives until its owner drops it.
 class LiveSubscription : public Subscription {
  public:
   explicit LiveSubscription(std::shared_ptr<std::atomic<bool>> alive) : alive_(std::move(alive)) {}
@@ -43,7 +40,7 @@ v1::Wait WaitForStore(const absl::Status& health) {
   return wait;
 }
 
-// The next entries after `after`, kHistoryAtOnce at most.
+// The next entries after `after`, at most kHistoryAtOnce.
 template <typename Entry>
 absl::StatusOr<std::vector<Entry>> ReadHistory(store::Store& store, const char* table,
                                                const std::string& job, int64_t after) {
@@ -62,13 +59,20 @@ absl::StatusOr<std::vector<Entry>> ReadHistory(store::Store& store, const char* 
   return out;
 }
 
-}  // namespace
-
-std::string JobRuntime::Directory(const std::string& data_root, const std::string& name) {
-  // projects/P/jobs/J -> jobs/P/J
-  const std::string rest = absl::StrReplaceAll(name.substr(9), {{"/jobs/", "/"}});
-  return absl::StrCat(data_root, "/jobs/", rest);
+// What the writes of a turn must survive.
+store::Durability DurabilityOfTurn(const Effects& effects,
+                                   const std::vector<store::Write>& writes) {
+  if (Mutant("unsynced-turn")) return store::Durability::kProcess;
+  const auto saves = [](const Effect& effect) {
+    return std::holds_alternative<PutCheckpoint>(effect);
+  };
+  if (Mutant("unsynced-checkpoint") && std::any_of(effects.begin(), effects.end(), saves)) {
+    return store::Durability::kProcess;
+  }
+  return DurabilityOf(writes);
 }
+
+}  // namespace
 
 JobRuntime::JobRuntime(const RuntimeContext* context, JobCore core, int64_t next_log_sequence,
                        bool stored, std::shared_ptr<const v1::Job> set_aside)
@@ -76,15 +80,15 @@ JobRuntime::JobRuntime(const RuntimeContext* context, JobCore core, int64_t next
       name_(core.name()),
       uid_(core.Brief().uid()),
       token_name_(absl::StrCat(name_, "#", uid_)),
-      directory_(Directory(context->data_root, core.name())),
-      checkpoint_files_(directory_, context->data_root),
+      files_(context->files->FilesOf(name_)),
       held_at_start_(core.HeldWorkers()),
       priority_(core.effective_spec().priority()),
-      needed_features_(NeededFeatures(core.effective_spec())),
+      role_needs_(RoleNeedsOf(core.effective_spec(), core.submitted()->dataflow(),
+                              core.Brief().model_features())),
       set_aside_(set_aside != nullptr),
       submitted_(set_aside_ ? std::move(set_aside) : core.submitted()),
-      strand_(boost::asio::make_strand(context->strands->get_executor())),
-      disk_(boost::asio::make_strand(context->disk->get_executor())),
+      strand_(context->executors->NewStrand()),
+      disk_(context->executors->NewDiskStrand()),
       core_(std::move(core)),
       restoring_(stored && !IsTerminal(core_.state())),
       next_log_sequence_(next_log_sequence),
@@ -96,22 +100,22 @@ JobRuntime::JobRuntime(const RuntimeContext* context, JobCore core, int64_t next
       progress_(core_.Progress()) {}
 
 void JobRuntime::OnDisk(std::function<void()> work) {
-  context_->gate->Post(disk_, [self = shared_from_this(), work = std::move(work)] { work(); });
+  disk_->Post([self = shared_from_this(), work = std::move(work)] { work(); });
 }
 
 void JobRuntime::OnReaders(std::function<void()> work) {
-  context_->gate->Post(context_->readers->get_executor(),
-                       [self = shared_from_this(), work = std::move(work)] { work(); });
+  context_->executors->PostRead([self = shared_from_this(), work = std::move(work)] { work(); });
 }
 
 void JobRuntime::OnStrand(std::function<void()> work) {
-  context_->gate->Post(strand_, [self = shared_from_this(), work = std::move(work)] { work(); });
+  strand_->Post([self = shared_from_this(), work = std::move(work)] { work(); });
 }
 
 void JobRuntime::Start(std::vector<store::Write> extra, std::function<void()> done) {
   OnStrand([this, extra = std::move(extra), done = std::move(done)]() mutable {
     const auto mark = MarkRestoration();
     Effects effects = core_.Start(context_->clock->Now());
+    if (context_->observer != nullptr) context_->observer->OnTurn(core_, effects);
     std::vector<store::Write> writes = RowsOf(effects);
     EndRestoration(&writes);
     for (store::Write& write : extra) writes.push_back(std::move(write));
@@ -121,7 +125,8 @@ void JobRuntime::Start(std::vector<store::Write> extra, std::function<void()> do
 
 void JobRuntime::Retire(std::function<void(bool first)> done) {
   OnStrand([this, done = std::move(done)] {
-    const bool first = !std::exchange(retired_, true);
+    const bool first = !retired_ && IsTerminal(core_.state());  // it may have been resumed
+    retired_ |= first;
     Finish({}, {}, [done, first] { done(first); });
   });
 }
@@ -133,8 +138,13 @@ void JobRuntime::Unretire() {
 void JobRuntime::RemoveFiles(std::function<void(const absl::Status&)> done) {
   OnDisk([this, done = std::move(done)] {
     log_ = nullptr;
-    done(RemoveJobFolder(directory_));
+    done(files_->RemoveAll());
   });
+}
+
+void JobRuntime::Abandon() {
+  turns_.clear();
+  explains_.clear();
 }
 
 void JobRuntime::Post(Event event) {
@@ -163,9 +173,18 @@ void JobRuntime::PostAndDescribe(Event event, std::function<absl::Status(const J
                                  ExtraRow extra, Callback<v1::Job> done) {
   OnStrand([this, event = std::move(event), check = std::move(check), extra = std::move(extra),
             done = std::move(done)] {
+    if (retired_) {
+      return Finish({}, {}, [done, name = name_] {
+        done(MakeError(absl::StatusCode::kNotFound, "JOB_NOT_FOUND",
+                       absl::StrCat("job '", name, "' is being deleted"), {{"job", name}}));
+      });
+    }
+    if (set_aside_ && std::holds_alternative<ResumeRequested>(event)) {  // it could not go on
+      return done(FromProto(core_.Brief().error()));
+    }
     if (check) {
       const absl::Status status = check(core_);
-      // The reason may be a turn that is not committed yet.
+      // The reason may be in a turn that is not committed yet.
       if (!status.ok()) return Finish({}, {}, [done, status] { done(status); });
     }
     Run(
@@ -173,9 +192,8 @@ void JobRuntime::PostAndDescribe(Event event, std::function<absl::Status(const J
   });
 }
 
-RestoreMarks::Mark JobRuntime::MarkRestoration() const {
-  return restoring_ && context_->marks != nullptr ? context_->marks->On(name_)
-                                                  : RestoreMarks::Mark();
+std::shared_ptr<void> JobRuntime::MarkRestoration() const {
+  return restoring_ ? files_->MarkRestoring() : nullptr;
 }
 
 void JobRuntime::EndRestoration(std::vector<store::Write>* writes) {
@@ -186,7 +204,9 @@ void JobRuntime::EndRestoration(std::vector<store::Write>* writes) {
 
 void JobRuntime::Run(const Event& event, std::function<void()> after, const ExtraRow& extra) {
   const auto mark = MarkRestoration();
+  if (context_->observer != nullptr) context_->observer->OnEvent(core_, event);
   Effects effects = core_.Handle(event, context_->clock->Now());
+  if (context_->observer != nullptr) context_->observer->OnTurn(core_, effects);
   std::vector<store::Write> writes = RowsOf(effects);
   if (extra) writes.push_back(extra(core_.Brief()));
   EndRestoration(&writes);
@@ -194,7 +214,7 @@ void JobRuntime::Run(const Event& event, std::function<void()> after, const Extr
   HearHeld();
 }
 
-// A payload names the prompt and brings its answer: it is made once both are known.
+// A payload has the prompt and the answer, so it is made when both are known.
 void JobRuntime::HearHeld() {
   if (held_.empty() || !core_.knows_trajectories()) return;
   for (Generated& held : std::exchange(held_, {})) {
@@ -219,40 +239,55 @@ void JobRuntime::Finish(Effects effects, std::vector<store::Write> writes,
     writes.clear();
     changed_ = nullptr;
   }
+  const store::Durability durability = DurabilityOfTurn(effects, writes);
   Turn turn;
   turn.effects = std::move(effects);
   turn.durable = std::exchange(changed_, nullptr);
   turn.progress = core_.Progress();
   turn.after = std::move(after);
-  turn.committed = writes.empty();
+  turn.committed = writes.empty() || Mutant("effect-before-commit");
+  if (Mutant("ack-before-commit")) {
+    for (const Effect& effect : turn.effects) {
+      if (const auto* ack = std::get_if<AckResult>(&effect)) Do(*ack);
+    }
+  }
   turns_.push_back(std::move(turn));
   if (!writes.empty()) {
-    const store::Durability durability = DurabilityOf(writes);
     auto done = [self = shared_from_this()](absl::Status status) {
-      if (!status.ok()) return;  // the controller stops: nothing may leave any more
-      self->context_->gate->Post(self->strand_, [self] {
-        for (Turn& waiting : self->turns_) {
-          if (waiting.committed) continue;
-          waiting.committed = true;  // commits are answered in order
-          break;
-        }
-        self->Flush();
-      });
+      // The controller stops: no effect may leave any more.
+      if (!status.ok() && !Mutant("failed-commit-forgotten")) return;
+      self->strand_->Post([self] { self->Committed(); });
     };
     context_->store->Commit(std::move(writes), durability, std::move(done));
   }
   Flush();
 }
 
+// Commits are answered in order.
+void JobRuntime::Committed() {
+  const auto oldest =
+      std::find_if(turns_.begin(), turns_.end(), [](const Turn& turn) { return !turn.committed; });
+  if (oldest != turns_.end()) oldest->committed = true;
+  Flush();
+}
+
 void JobRuntime::Flush() {
-  if (flushing_) return;  // a turn that leaves began another one, which comes after it
+  if (flushing_) return;  // a turn that is leaving began another one, which must come after it
   flushing_ = true;
-  while (!turns_.empty() && turns_.front().committed) {
-    Turn turn = std::move(turns_.front());
-    turns_.pop_front();
+  for (auto next = NextToLeave(); next != turns_.end(); next = NextToLeave()) {
+    Turn turn = std::move(*next);
+    turns_.erase(next);
     Leave(turn);
   }
   flushing_ = false;
+}
+
+// Lets the oldest turn leave once it is committed; turns leave in order.
+std::deque<JobRuntime::Turn>::iterator JobRuntime::NextToLeave() {
+  const auto committed =
+      std::find_if(turns_.begin(), turns_.end(), [](const Turn& turn) { return turn.committed; });
+  const bool oldest = committed == turns_.begin() || Mutant("turns-reordered");
+  return oldest ? committed : turns_.end();
 }
 
 void JobRuntime::Leave(Turn& turn) {
@@ -261,9 +296,10 @@ void JobRuntime::Leave(Turn& turn) {
     if (turn.durable != nullptr) durable_ = std::move(turn.durable);
     progress_ = std::move(turn.progress);
   }
-  // Before the effects: what they ask for comes back to a job that can be found.
+  // Before the effects, because their answers must find the job.
   if (!std::exchange(stored_, true)) visible_ = true;
   for (const Effect& effect : turn.effects) {
+    if (context_->observer != nullptr) context_->observer->OnEffect(core_, effect);
     std::visit([this](const auto& e) { Do(e); }, effect);
   }
   if (turn.after) turn.after();
@@ -307,9 +343,13 @@ void JobRuntime::Explain(Callback<v1::ExplainJobResponse> done) {
     const auto call = std::make_shared<Callback<v1::ExplainJobResponse>>(done);
     explains_.push_back(call);
     Finish({}, {}, [this, call, answer = core_.Explain(context_->clock->Now())] {
-      if (*call == nullptr) return;  // it did not wait for this
+      if (*call == nullptr) return;  // this call did not wait for the commit
       const absl::Status health = WriteHealth();
       v1::ExplainJobResponse all = answer;
+      if (set_aside_) {  // the error names how to take the job back, which differs from other jobs
+        all.set_summary(absl::StrCat("job ", name_, " is ", StateName(state()), ": ",
+                                     core_.Brief().error().message()));
+      }
       if (!health.ok()) {  // the root cause comes first
         all.clear_waits();
         *all.add_waits() = WaitForStore(health);
@@ -322,7 +362,7 @@ void JobRuntime::Explain(Callback<v1::ExplainJobResponse> done) {
   });
 }
 
-// While the store cannot write, answers wait; only the fact that it cannot is told.
+// While the store cannot write, answers wait; they may only say that the store cannot write.
 void JobRuntime::AnswerHeldExplains() {
   const absl::Status health = WriteHealth();
   if (health.ok()) return;
@@ -337,36 +377,29 @@ void JobRuntime::AnswerHeldExplains() {
 
 void JobRuntime::Checkpoints(Callback<std::vector<v1::Checkpoint>> done) {
   OnStrand([this, done = std::move(done)] {
-    // They are committed by then.
+    // `done` runs after these checkpoints are committed.
     Finish({}, {}, [done, all = core_.checkpoints()] { done(all); });
   });
 }
 
-void JobRuntime::FetchBatch(const v1::FetchBatchRequest& request,
-                            Callback<std::vector<v1::Trajectory>> done) {
+void JobRuntime::FetchBatch(const v1::FetchBatchRequest& request, Callback<BatchPart> done) {
   OnStrand([this, request, done = std::move(done)] {
     if (!SameSecret(request.capability(), Capability(request.batch_id()))) {
       return done(MakeError(absl::StatusCode::kPermissionDenied, "CAPABILITY",
-                            "this capability does not open this batch"));
+                            "this capability is not for this batch"));
     }
     if (batch_.id != request.batch_id()) {
-      // After a restart the batch is put together again while its update is under way.
+      // After a restart the batch is built again while its update is running.
       const bool coming = IsActive(core_.state()) &&
                           request.batch_id() == BatchId(core_.step() + 1, core_.incarnation());
-      return done(coming ? MakeError(absl::StatusCode::kUnavailable, "BATCH_NOT_READY",
-                                     "the batch is being put together again; try again")
-                         : MakeError(absl::StatusCode::kNotFound, "BATCH_NOT_FOUND",
-                                     absl::StrCat("batch ", request.batch_id(), " is no more")));
+      return done(
+          coming ? MakeError(absl::StatusCode::kUnavailable, "BATCH_NOT_READY",
+                             "the batch is being built again; try again")
+                 : MakeError(absl::StatusCode::kNotFound, "BATCH_NOT_FOUND",
+                             absl::StrCat("the step of batch ", request.batch_id(), " is over")));
     }
-    const auto size = static_cast<int>(batch_.trajectories.size());
-    const int end = request.end() == 0 ? size : request.end();
-    if (request.begin() < 0 || request.begin() > end || end > size) {
-      return done(MakeError(
-          absl::StatusCode::kOutOfRange, "BATCH_RANGE",
-          absl::StrCat("[", request.begin(), ", ", end, ") is not in a batch of ", size)));
-    }
-    done(std::vector<v1::Trajectory>(batch_.trajectories.begin() + request.begin(),
-                                     batch_.trajectories.begin() + end));
+    // Its reader copies trajectories; that is not for the strand.
+    OnReaders([done, part = BatchPart::Of(batch_.entries, request)] { done(part); });
   });
 }
 
@@ -404,7 +437,7 @@ void JobRuntime::CatchUpEvents(const Feed<v1::JobEvent>::Handle& subscriber, int
         if (events_.CatchUp(subscriber, *history)) CatchUpEvents(subscriber, last);
         return;
       }
-      if (set_aside_) {  // the end that no row tells
+      if (set_aside_) {  // no row has the end of this job, so report it here
         v1::JobEvent& end = history->emplace_back();
         end.set_revision(core_.Brief().revision() + 1);
         end.set_type("state");
@@ -486,7 +519,7 @@ void JobRuntime::Partial::Append(const v1::Progress& progress) {
   const auto& sampling =
       progress.sampling_log_probs_size() > 0 ? progress.sampling_log_probs() : progress.log_probs();
   if (progress.sampling_log_probs_size() > 0 && sampling_log_probs.empty()) {
-    sampling_log_probs = log_probs;  // of the tokens before, for which they were the same
+    sampling_log_probs = log_probs;  // for the earlier tokens both were the same
   }
   if (progress.sampling_log_probs_size() > 0 || !sampling_log_probs.empty()) {
     sampling_log_probs.insert(sampling_log_probs.end(), sampling.begin(), sampling.end());
@@ -504,17 +537,27 @@ void JobRuntime::OnProgress(const std::string& worker, const TaskRef& ref, v1::P
         progress.tokens_size() != progress.log_probs_size() ||
         (progress.sampling_log_probs_size() > 0 &&
          progress.tokens_size() != progress.sampling_log_probs_size())) {
-      return;  // a repeat, or a gap after a restart; the result brings everything
+      return;  // a repeat, or a gap after a restart; the result has the whole response
     }
     partial.Append(progress);
     Run(TaskProgressed{worker, ref, static_cast<uint32_t>(partial.tokens.size())});
   });
 }
 
-// A stale result changes nothing. If it is the repeat of one that was taken in, its ack may not
-// leave before that one is committed.
+// A stale result changes nothing. But it may repeat a result that was accepted; then its ack may
+// not leave before that result is committed.
 void JobRuntime::Refuse(const std::string& worker, const TaskRef& ref) {
   Finish({AckResult{worker, ref}}, {}, nullptr);
+}
+
+void JobRuntime::Hold(Generated result) {
+  for (Generated& known : held_) {
+    if (known.worker == result.worker && known.ref == result.ref) {
+      known = std::move(result);
+      return;
+    }
+  }
+  held_.push_back(std::move(result));
 }
 
 void JobRuntime::OnResult(const std::string& worker, const TaskRef& ref, v1::TaskResult result) {
@@ -522,10 +565,13 @@ void JobRuntime::OnResult(const std::string& worker, const TaskRef& ref, v1::Tas
     if (!core_.Wants(worker, ref)) return Refuse(worker, ref);
     const absl::Status status = FromProto(result.status());
     if (ref.kind == TaskKind::kGenerate && status.ok()) {
-      if (!core_.knows_trajectories()) return held_.push_back({worker, ref, std::move(result)});
+      if (!core_.knows_trajectories() && Mutant("early-result-dropped")) {
+        return Refuse(worker, ref);
+      }
+      if (!core_.knows_trajectories()) return Hold({worker, ref, std::move(result)});
       return StoreGenerated(worker, ref, std::move(result));
     }
-    if (ref.kind == TaskKind::kSaveCheckpoint && result.files_size() > 0) {  // rank 0's
+    if (ref.kind == TaskKind::kSaveCheckpoint && result.files_size() > 0) {  // rank 0's files
       saved_files_[core_.RoleOf(ref)] = {result.files().begin(), result.files().end()};
     }
     TaskDone done;
@@ -538,7 +584,7 @@ void JobRuntime::OnResult(const std::string& worker, const TaskRef& ref, v1::Tas
     for (const auto& [name, value] : result.metrics()) done.output.metrics[name] = value;
     const bool columns = ref.kind == TaskKind::kScore && status.ok() && result.columns_size() > 0;
     if (!columns) return Run(done);
-    if (!core_.knows_trajectories()) return held_.push_back({worker, ref, std::move(result)});
+    if (!core_.knows_trajectories()) return Hold({worker, ref, std::move(result)});
     StoreColumns(std::move(done), std::move(result));
   });
 }

@@ -1,11 +1,14 @@
-// One job outside of its core: its strand, its payloads, its watchers.
+// One job without its core: its strand, its payloads, its watchers.
 //
 // Turns calls and messages into events of JobCore, and the core's effects into rows, tasks,
 // files and answers. An effect leaves only after the rows of its turn are committed; turns leave
 // in order.
 //
+// All access to the outside goes through ports (controller/ports). In production they are thread
+// pools, SQLite and disks; in the simulator they are fakes in virtual time. Both run this class.
+//
 // Threads: public methods may be called from any thread; they post to the job's strand.
-// Files are touched on the disk executor alone. Callbacks come from the strand.
+// Only the disk strand touches files. Callbacks come from the strand.
 #ifndef BATON_CONTROLLER_RUNTIME_JOB_RUNTIME_H_
 #define BATON_CONTROLLER_RUNTIME_JOB_RUNTIME_H_
 
@@ -20,85 +23,80 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "boost/asio/strand.hpp"
-#include "boost/asio/thread_pool.hpp"
 #include "controller/core/job_core.h"
+#include "controller/core/role_needs.h"
 #include "controller/experience/experience_log.h"
-#include "controller/runtime/checkpoint_files.h"
+#include "controller/ports/executor.h"
+#include "controller/ports/job_files.h"
+#include "controller/ports/turn_observer.h"
+#include "controller/ports/worker_outbox.h"
+#include "controller/ports/worker_queue.h"
 #include "controller/runtime/controller_interface.h"
-#include "controller/runtime/data_files.h"
-#include "controller/runtime/data_readers.h"
 #include "controller/runtime/feed.h"
-#include "controller/runtime/gate.h"
 #include "controller/runtime/job_rows.h"
-#include "controller/runtime/restore_marks.h"
-#include "controller/runtime/worker_directory.h"
+#include "controller/runtime/step_log.h"
 #include "controller/store/store.h"
 #include "sdk/base/clock.h"
 #include "sdk/data_set/data_set.h"
 
 namespace baton::controller {
 
-/// What all jobs share. Outlives every JobRuntime.
+/// What all jobs share: ports and options. Outlives every JobRuntime.
 struct RuntimeContext {
-  boost::asio::thread_pool* strands = nullptr;
-  boost::asio::thread_pool* disk = nullptr;
-  boost::asio::thread_pool* readers = nullptr;  ///< What watchers and lists read of the store.
-  DataReaders* data = nullptr;                  ///< Of data files; null: `disk`.
-  Gate* gate = nullptr;                         ///< All posts go through it.
-  store::Store* store = nullptr;
-  WorkerDirectory* workers = nullptr;
+  Executors* executors = nullptr;
   const Clock* clock = nullptr;
-  RestoreMarks* marks = nullptr;  ///< Null: deaths of the controller are not counted.
-  std::string data_root;
+  store::Store* store = nullptr;
+  Files* files = nullptr;
+  WorkerOutbox* workers = nullptr;
+  WorkerQueue* queue = nullptr;
+  TurnObserver* observer = nullptr;  ///< Null: no observer.
+
   KeptRows kept;
-  /// What data files of a job may be by now; thread-safe. Null: anything.
-  std::function<DataLimits(const std::string& job)> data_limits;
-  bool sync_payloads = false;  ///< Before the rows that name them are committed.
-  std::string secret;          ///< Makes capabilities that cannot be guessed.
-  std::string relay_key;       ///< … and those that relays ask for; empty: none is given.
+  bool sync_payloads = false;  ///< Sync payloads before the rows that name them are committed.
+  std::string secret;          ///< The key of capabilities that open batches.
+  std::string relay_key;       ///< The key of capabilities that relays require; empty: none.
   uint64_t epoch = 0;
   JobCoreOptions core;
-  /// Of the queue; thread-safe.
-  std::function<void(const std::string& job, const NeedWorkers&)> need;
-  std::function<void(const std::string& job, const ReturnWorker&)> return_worker;
-  std::function<void(const std::string& job)> leave;
 };
 
 class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
  public:
   /// `stored`: the job was read from the store; otherwise Start writes its first rows.
-  /// `set_aside`: the job cannot be restored. `core` is a stand-in that has ended, these specs are
-  /// shown, and nothing is ever written: its rows stay as they are.
+  /// `set_aside`: the job cannot be restored. `core` is a stand-in for a job that has ended, these
+  /// specs are shown, and nothing is ever written: its rows stay as they are.
   JobRuntime(const RuntimeContext* context, JobCore core, int64_t next_log_sequence, bool stored,
              std::shared_ptr<const v1::Job> set_aside = nullptr);
-  /// Before Start: when the job has been restored, its row of kRestoreTable goes.
+  /// Call before Start: deletes the job's row of kRestoreTable when the job has been restored.
   void ForgetRestoration() { forget_restoration_ = true; }
 
-  /// First call. `extra` rows are committed together with the job's first; `done` is called
-  /// after that.
+  /// The first call. `extra` rows are committed together with the job's first rows; then `done` is
+  /// called.
   void Start(std::vector<store::Write> extra, std::function<void()> done);
-  /// True once the job's row is in the store, until Hide: before and after, no call may show it.
+  /// True from the first commit of the job's row until Hide. Otherwise no call may show the job.
   bool visible() const { return visible_; }
   void Hide() { visible_ = false; }
-  /// From here on the job writes and does nothing. `done` hears, when everything before it is
-  /// committed, whether this call was the first.
+  /// Afterwards a job that has ended writes and does nothing more. `done` is called when all
+  /// earlier writes are committed, with true if this call retired the job; false: an earlier call
+  /// did, or the job has not ended.
   void Retire(std::function<void(bool first)> done);
-  /// Takes Retire back.
+  /// Undoes Retire.
   void Unretire();
-  /// After the job's deletion is committed: deletes its folder. `done` runs on the disk executor;
-  /// it hears an error when the folder has its name still (RemoveJobFolder).
+  /// Call after the job's deletion is committed: deletes its folder. `done` runs on the disk strand
+  /// and gets an error if the folder still has its name (JobFiles::RemoveAll).
   void RemoveFiles(std::function<void(const absl::Status& removed)> done);
+  /// Drops everything that waits for the store, without an answer, because waiting callbacks may
+  /// hold this job. Call it after the executors have ended.
+  void Abandon();
 
   void Post(Event event);
-  /// Time goes on. While nothing can be written, deadlines stand still.
+  /// Time passes. While nothing can be written, deadlines stand still.
   void Tick();
   /// OK, or why a payload or a checkpoint of the job cannot be written. Thread-safe.
   absl::Status disk_health() const;
-  /// What else is to be written with a turn; `after` is the job as the turn leaves it, brief.
+  /// Adds writes to a turn; `after` is the brief job after the turn.
   using ExtraRow = std::function<store::Write(const v1::Job& after)>;
-  /// Posts and answers with the job as it is afterwards. `check` may refuse; then `extra` is not
-  /// written. May be null, both.
+  /// Posts the change and answers with the job after it. `check` may refuse it; then `extra` is not
+  /// written. Both may be null.
   void PostAndDescribe(Event event, std::function<absl::Status(const JobCore&)> check,
                        ExtraRow extra, Callback<v1::Job> done);
   void OnResult(const std::string& worker, const TaskRef& ref, v1::TaskResult result);
@@ -110,33 +108,33 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   /// The same without spec, effective_spec and dataflow, which may be large.
   v1::Job Brief() const;
   v1::Job::State state() const;
-  /// The job once everything that was posted before is committed.
+  /// Answers with the job once all earlier posts are committed.
   void Describe(Callback<v1::Job> done);
-  /// Likewise; while nothing can be written, that alone.
+  /// Explains what the job waits for, once all earlier posts are committed. While nothing can be
+  /// written, the answer says only that.
   void Explain(Callback<v1::ExplainJobResponse> done);
-  void FetchBatch(const v1::FetchBatchRequest& request, Callback<std::vector<v1::Trajectory>> done);
+  void FetchBatch(const v1::FetchBatchRequest& request, Callback<BatchPart> done);
   std::unique_ptr<Subscription> Watch(int64_t after_revision, std::shared_ptr<EventSink> sink);
   std::unique_ptr<Subscription> ReadLogs(int64_t after, bool follow, std::shared_ptr<LogSink> sink);
-  /// Reads a payload from the experience log; `done` runs on the disk executor.
+  /// Reads a payload from the experience log; `done` runs on the disk strand.
   void ReadPayloadAsync(const PayloadLocation& location,
                         std::function<void(absl::StatusOr<std::string>)> done);
   /// Complete checkpoints, oldest first.
   void Checkpoints(Callback<std::vector<v1::Checkpoint>> done);
 
   const std::string& name() const { return name_; }
-  /// How task tokens name the job: a later job of the same name is another.
+  /// The job's name in task tokens. It differs from that of a later job with the same name.
   const std::string& token_name() const { return token_name_; }
   const std::string& uid() const { return uid_; }
   std::map<std::string, std::string> HeldWorkers() const { return held_at_start_; }
   int priority() const { return priority_; }
-  /// What its workers must promise, by role.
-  const std::map<std::string, std::string>& needed_features() const { return needed_features_; }
-  static std::string Directory(const std::string& data_root, const std::string& name);
+  /// The features that its workers must promise, by role.
+  const RoleNeeds& role_needs() const { return role_needs_; }
 
  private:
   struct Turn {
     Effects effects;
-    std::shared_ptr<const v1::Job> durable;  // as it is after this turn; null: as before
+    std::shared_ptr<const v1::Job> durable;  // after this turn; null: unchanged
     v1::Job progress;
     bool committed = false;
     std::function<void()> after;
@@ -144,7 +142,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   struct Partial {  // of a running generation
     std::vector<int32_t> tokens;
     std::vector<float> log_probs;
-    std::vector<float> sampling_log_probs;  // empty: the same
+    std::vector<float> sampling_log_probs;  // empty: equal to log_probs
 
     void Append(const v1::Progress& progress);
   };
@@ -155,15 +153,17 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   };
   struct Batch {
     std::string id, capability;
-    std::vector<v1::Trajectory> trajectories;
+    std::shared_ptr<const BatchEntries> entries;
   };
 
-  RestoreMarks::Mark MarkRestoration() const;
+  std::shared_ptr<void> MarkRestoration() const;
   void EndRestoration(std::vector<store::Write>* writes);
   void Run(const Event& event, std::function<void()> after = nullptr,
            const ExtraRow& extra = nullptr);
   void Finish(Effects effects, std::vector<store::Write> writes, std::function<void()> after);
+  void Committed();
   void Flush();
+  std::deque<Turn>::iterator NextToLeave();
   void Leave(Turn& turn);
   std::vector<store::Write> RowsOf(const Effects& effects);
 
@@ -174,6 +174,8 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void Do(const PutJob&) {}
   void Do(const PutTrajectory&) {}
   void Do(const DropTrajectories& effect);
+  void Do(const PutBatch&) {}
+  void Do(const DropBatches&) {}
   void Do(const DropPayloads& effect);
   void Do(const EmitEvent& effect);
   void Do(const PutMetrics&) {}
@@ -195,6 +197,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void Refuse(const std::string& worker, const TaskRef& ref);
   void HearHeld();
   void StoreColumns(TaskDone done, v1::TaskResult result);
+  void AddToPayload(uint64_t trajectory, const v1::Trajectory& columns);
   void SendAssign(const StartTask& effect, v1::Task task);  // job_runtime_groups.cc
   void SendSave(const StartTask& effect, v1::Task task);
   void BeginSave(const StartTask& effect, const absl::Status& prepared);
@@ -202,9 +205,11 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   v1::Trajectory MakePayload(const TrajectoryInfo& info) const;
   v1::Trajectory MakeExample(const TrajectoryInfo& info) const;
   void TakePromptApart(const TrajectoryInfo& info, v1::Trajectory* payload) const;
+  /// Keeps a result until its trajectory is known; of a result that is sent again, the newest copy.
+  void Hold(Generated result);
   static std::string BatchId(int64_t step, uint64_t incarnation);
   std::string Capability(const std::string& batch_id) const;
-  /// Reads what follows `after`, a piece at a time, until nothing does.
+  /// Reads the history after `after` in pieces, to its end.
   void CatchUpEvents(const Feed<v1::JobEvent>::Handle& subscriber, int64_t after);
   void CatchUpLogs(const Feed<v1::LogEntry>::Handle& subscriber, int64_t after);
   absl::Status WriteHealth() const;
@@ -212,6 +217,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void AppendLog(const std::string& source, const std::string& level, const std::string& message,
                  std::function<void()> after = nullptr);
   absl::StatusOr<experience::ExperienceLog*> Log();                          // on disk_
+  absl::StatusOr<PayloadLocation> AppendPayload(const std::string& bytes);   // on disk_
   absl::StatusOr<std::string> ReadPayload(const PayloadLocation& location);  // on disk_
   absl::StatusOr<v1::Trajectory> ReadWhole(const TrajectoryInfo& info);      // on disk_
   const Example* ExampleOf(const TrajectoryInfo& info) const;
@@ -219,9 +225,11 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void OnReaders(std::function<void()> work);
   /// Runs `work`, which reads these data files of the spec.
   void OnDataReaders(const v1::DataSpec& data, std::function<void()> work);
-  /// Runs `write` on the disk executor until it answers OK or an error that waiting does not end;
-  /// then runs `done` on the strand.
-  void WriteUntilDone(std::function<absl::Status()> write, std::function<void(absl::Status)> done);
+  /// Runs `write` on the disk strand until it answers OK, or an error that waiting does not cure;
+  /// then runs `done` on the strand. Before each repeat, `wanted` is asked on the strand; false:
+  /// the write is given up, and `done` gets CANCELLED. Null: always wanted.
+  void WriteUntilDone(std::function<absl::Status()> write, std::function<void(absl::Status)> done,
+                      std::function<bool()> wanted = nullptr);
   void SetDiskHealth(const absl::Status& status);
   void OnStrand(std::function<void()> work);
 
@@ -230,47 +238,50 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   const std::string name_;
   const std::string uid_;
   const std::string token_name_;
-  const std::string directory_;
-  const CheckpointFiles checkpoint_files_;
+  const std::unique_ptr<JobFiles> files_;
   const std::map<std::string, std::string> held_at_start_;
   const int priority_;
-  const std::map<std::string, std::string> needed_features_;
+  const RoleNeeds role_needs_;
   const bool set_aside_;
   const std::shared_ptr<const v1::Job> submitted_;  // spec, effective_spec, dataflow
-  boost::asio::strand<boost::asio::thread_pool::executor_type> strand_;
-  boost::asio::strand<boost::asio::thread_pool::executor_type> disk_;
+  const std::unique_ptr<Executor> strand_;
+  const std::unique_ptr<Executor> disk_;
 
   // On strand_.
   JobCore core_;
   std::deque<Turn> turns_;
-  std::shared_ptr<const v1::Job> changed_;  // by the turn that is being made; null: it was not
+  std::shared_ptr<const v1::Job> changed_;  // set by the current turn; null: unchanged
   bool flushing_ = false;
   bool retired_ = false;
-  // From a restart until the trajectories of its step stand again: what may kill the controller at
-  // every start.
+  // Set from a restart until the trajectories of the job's step are known again, because this work
+  // may kill the controller at every start.
   bool restoring_;
   bool forget_restoration_ = false;
-  absl::Time held_since_ = absl::InfinitePast();  // nothing can be written since then
+  absl::Time held_since_ = absl::InfinitePast();  // since when nothing can be written
   std::shared_ptr<const DataSet> train_, val_, pretrain_;
-  std::map<uint64_t, v1::Trajectory> payloads_;
+  uint64_t data_read_ =
+      0;  // the newest reading of them; an older one, of before an end, is dropped
+  std::map<uint64_t, std::shared_ptr<v1::Trajectory>> payloads_;
   std::map<uint64_t, Partial> partials_;
-  std::vector<Generated> held_;  // results that came before their trajectories were known
+  std::vector<Generated> held_;  // results that arrived before their trajectories were known
   Batch batch_;
-  struct PreparedSave {  // of one try: its folder is being prepared, or stands
+  struct PreparedSave {  // of one try: its folder is being prepared, or exists
     bool preparing = false, ready = false;
     std::map<std::string, v1::Task> waiting;  // by worker
   };
   std::map<TaskRef, PreparedSave> saves_;
-  std::map<std::string, std::vector<v1::FileHash>> saved_files_;  // by role: saved last
+  // by role: the files of the last save
+  std::map<std::string, std::vector<v1::FileHash>> saved_files_;
   Feed<v1::JobEvent> events_;
   Feed<v1::LogEntry> logs_;
   int64_t next_log_sequence_;
-  bool logs_ended_;                  // the line of the job's end is committed
-  bool stored_;                      // its first row is committed
-  bool spec_written_;                // its row of kSpecTable is at least on its way
+  bool logs_ended_;                  // the log line of the job's end is committed
+  bool stored_;                      // the job's first row is committed
+  bool spec_written_;                // the row of kSpecTable is written, or on its way
   size_t worker_lines_ = 0;          // not committed yet
-  size_t dropped_worker_lines_ = 0;  // since the last that was kept
-  // Calls of Explain whose answer is not committed yet; emptied once they are answered.
+  size_t dropped_worker_lines_ = 0;  // since the last line that was kept
+  StepLog step_log_;
+  // Calls of Explain whose answer is not committed yet; emptied when they are answered.
   std::deque<std::shared_ptr<Callback<v1::ExplainJobResponse>>> explains_;
 
   // On disk_.

@@ -1,26 +1,47 @@
 // JobRuntime: carries out what the core wants.
 #include <algorithm>
-#include <chrono>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "boost/asio/steady_timer.hpp"
 #include "controller/runtime/batch_builder.h"
-#include "controller/runtime/data_files.h"
-#include "controller/runtime/folders.h"
 #include "controller/runtime/job_runtime.h"
+#include "controller/runtime/score_inputs.h"
 #include "controller/runtime/tables.h"
 #include "sdk/base/digest.h"
 #include "sdk/base/log.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/shared_key.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/base/worker_features.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
+namespace {
+
+// The line that a job's log has of an event.
+std::string TextOf(const v1::JobEvent& event) {
+  std::string text = event.type();
+  if (event.type() == "state") absl::StrAppend(&text, " ", StateName(event.state()));
+  if (event.type() == "evaluation") absl::StrAppend(&text, " of step ", event.step());
+  if (event.type() == "step") {
+    absl::StrAppend(&text, " ", event.step());
+    for (const char* key : {"critic/score/mean", "reward/accuracy/mean", "train/loss",
+                            "actor/pg_loss", "actor/lr", "timing_s/step"}) {
+      auto it = event.metrics().find(key);
+      if (it != event.metrics().end()) absl::StrAppend(&text, " ", key, "=", it->second);
+    }
+  }
+  if (!event.message().empty()) absl::StrAppend(&text, ": ", event.message());
+  return text;
+}
+
+}  // namespace
 
 // ---- Tasks --------------------------------------------------------------------------------
 
@@ -132,11 +153,8 @@ void JobRuntime::FillGenerate(const StartTask& effect, v1::Task& task) {
 
 void JobRuntime::FillScore(const StartTask& effect, const v1::Trajectory& payload, v1::Task& task) {
   v1::Score* score = task.mutable_score();
-  *score->mutable_trajectory() = payload;
-  for (const auto& [name, value] : effect.args.trajectory.scores) {
-    (*score->mutable_trajectory()->mutable_scores())[name] = value;
-  }
   const v1::ScoreNode& node = core_.dataflow().score(static_cast<int>(effect.ref.part));
+  *score->mutable_trajectory() = ScoreInputs(payload, effect.args.trajectory.scores, node);
   score->set_node(node.node());
   for (const TrajectoryInfo& info : effect.args.group) *score->add_group() = ScoresOf(info);
   *score->mutable_options() = node.options();
@@ -149,7 +167,7 @@ void JobRuntime::SendScore(const StartTask& effect) {
   auto payload = payloads_.find(effect.args.trajectory.id);
   if (payload != payloads_.end()) {
     v1::Task task = MakeTask(effect);
-    FillScore(effect, payload->second, task);
+    FillScore(effect, *payload->second, task);
     return Send(effect.worker, std::move(task));
   }
   OnDisk([this, effect] {  // after a restart
@@ -160,11 +178,19 @@ void JobRuntime::SendScore(const StartTask& effect) {
         return Run(PayloadLost{{{info.id, info.serial}}, std::string(read.status().message())});
       }
       if (!core_.Wants(effect.worker, effect.ref)) return;  // it was found lost meanwhile
+      // A column that was stored during the read is in the log, and not in what was read.
+      const TrajectoryInfo& now = *core_.Find(effect.args.trajectory.id);
+      if (now.columns.size() != effect.args.trajectory.columns.size()) {
+        StartTask again = effect;
+        again.args.trajectory.columns = now.columns;
+        return SendScore(again);
+      }
       TakePromptApart(effect.args.trajectory, &*read);
       v1::Task task = MakeTask(effect);
       // Somebody else may have read it meanwhile, and added to it.
-      const auto kept = payloads_.try_emplace(effect.args.trajectory.id, *std::move(read)).first;
-      FillScore(effect, kept->second, task);
+      auto& kept = payloads_[effect.args.trajectory.id];
+      if (kept == nullptr) kept = std::make_shared<v1::Trajectory>(*std::move(read));
+      FillScore(effect, *kept, task);
       Send(effect.worker, std::move(task));
     });
   });
@@ -202,23 +228,17 @@ void JobRuntime::Do(const AckResult& effect) {
 // ---- Data and batches -----------------------------------------------------------------------
 
 void JobRuntime::OnDataReaders(const v1::DataSpec& data, std::function<void()> work) {
-  if (context_->data == nullptr) return OnDisk(std::move(work));
-  const auto size = [data, root = context_->data_root] {
-    uint64_t bytes = 0;
-    for (const auto* files : {&data.train_files(), &data.val_files(), &data.pretrain_files()}) {
-      bytes += BytesOf(AbsolutePaths(root, *files));
-    }
-    return bytes;
-  };
-  context_->data->Post(size, [self = shared_from_this(), work = std::move(work)] { work(); });
+  const auto self = shared_from_this();
+  context_->executors->PostDataRead(
+      name_, [self, data] { return self->files_->DataBytes(data); },
+      [self, work = std::move(work)] { work(); });
 }
 
 void JobRuntime::Do(const LoadData&) {
   const v1::JobSpec spec = core_.effective_spec();
-  OnDataReaders(spec.data(), [this, spec, marks = restoring_ ? context_->marks : nullptr] {
-    const auto mark = marks != nullptr ? marks->On(name_) : RestoreMarks::Mark();
-    const DataLimits limits = context_->data_limits ? context_->data_limits(name_) : DataLimits();
-    JobData read = ReadJobData(spec, context_->data_root, limits);
+  OnDataReaders(spec.data(), [this, spec, number = ++data_read_, restoring = restoring_] {
+    const auto mark = restoring ? files_->MarkRestoring() : nullptr;
+    JobData read = files_->ReadData(spec);
     DataLoaded loaded;
     if (!read.problems.empty()) {
       loaded.status = absl::InvalidArgumentError(
@@ -230,8 +250,8 @@ void JobRuntime::Do(const LoadData&) {
     loaded.train_size = train->examples.size();
     loaded.val_size = val->examples.size();
     for (const Example& example : val->examples) loaded.val_sources.push_back(example.source);
-    OnStrand([this, loaded, train, val, pretrain] {
-      if (IsTerminal(core_.state())) return;
+    OnStrand([this, number, loaded, train, val, pretrain] {
+      if (IsTerminal(core_.state()) || number != data_read_) return;
       train_ = train;
       val_ = val;
       pretrain_ = pretrain;
@@ -249,7 +269,7 @@ std::string JobRuntime::Capability(const std::string& batch_id) const {
 }
 
 void JobRuntime::Do(const BuildBatch& effect) {
-  std::vector<v1::Trajectory> known;
+  Payloads known;
   known.reserve(effect.trajectories.size());
   const bool plain = core_.effective_spec().kind() != v1::JOB_KIND_RL;
   for (const TrajectoryInfo& info : effect.trajectories) {
@@ -257,9 +277,9 @@ void JobRuntime::Do(const BuildBatch& effect) {
     if (it != payloads_.end()) {
       known.push_back(it->second);
     } else if (plain) {
-      known.push_back(MakeExample(info));
+      known.push_back(std::make_shared<const v1::Trajectory>(MakeExample(info)));
     } else {
-      known.emplace_back();  // read below
+      known.push_back(nullptr);  // read below
     }
   }
   for (uint64_t i = 0; i < effect.held_out; ++i) {
@@ -267,15 +287,15 @@ void JobRuntime::Do(const BuildBatch& effect) {
     info.id = TrajectoryId(v1::PURPOSE_EVAL, i, 0, 1);
     info.purpose = v1::PURPOSE_EVAL;
     info.draw = info.prompt_id = i;
-    known.push_back(MakeExample(info));
+    known.push_back(std::make_shared<const v1::Trajectory>(MakeExample(info)));
   }
   OnDisk([this, effect, plain, known = std::move(known)]() mutable {
     PayloadLost lost;
     for (size_t i = 0; i < known.size(); ++i) {
-      if (!known[i].trajectory_id().empty()) continue;
+      if (known[i] != nullptr) continue;
       auto whole = ReadWhole(effect.trajectories[i]);
       if (whole.ok()) {
-        known[i] = *std::move(whole);
+        known[i] = std::make_shared<const v1::Trajectory>(*std::move(whole));
         continue;
       }
       lost.trajectories[effect.trajectories[i].id] = effect.trajectories[i].serial;
@@ -294,12 +314,11 @@ void JobRuntime::Do(const BuildBatch& effect) {
       }
       batch_.id = BatchId(effect.step, effect.incarnation);
       batch_.capability = Capability(batch_.id);
-      batch_.trajectories = std::move(built->trajectories);
-      if (!batch_.trajectories.empty() && pretrain_ != nullptr) {
-        AddPretraining(core_.effective_spec().data(), *pretrain_, effect.step,
-                       &batch_.trajectories);
-        built->event.size = static_cast<uint32_t>(batch_.trajectories.size());
+      if (!built->entries.empty() && pretrain_ != nullptr) {
+        AddPretraining(core_.effective_spec().data(), *pretrain_, effect.step, &built->entries);
+        built->event.size = static_cast<uint32_t>(built->entries.size());
       }
+      batch_.entries = std::make_shared<const BatchEntries>(std::move(built->entries));
       Run(built->event);
     });
   });
@@ -315,7 +334,7 @@ void JobRuntime::Do(const CommitCheckpoint& effect) {
     files.insert(files.end(), saved.begin(), saved.end());
   }
   const auto write = [this, effect, committed, files] {
-    auto checkpoint = checkpoint_files_.Commit(effect.step, effect.incarnation, effect.row, files);
+    auto checkpoint = files_->CommitCheckpoint(effect.step, effect.incarnation, effect.row, files);
     if (checkpoint.ok()) committed->checkpoint = *checkpoint;
     // A full disk is waited for; anything else ends the job.
     if (checkpoint.ok() || absl::IsResourceExhausted(checkpoint.status())) {
@@ -324,37 +343,40 @@ void JobRuntime::Do(const CommitCheckpoint& effect) {
     committed->status = checkpoint.status();
     return absl::OkStatus();
   };
-  WriteUntilDone(write, [this, committed](const absl::Status&) { Run(*committed); });
+  // The job may go back to an earlier step while the disk is full. Its next checkpoint clears the
+  // folder that this one would complete.
+  WriteUntilDone(
+      write, [this, committed](const absl::Status&) { Run(*committed); },
+      [this, incarnation = effect.incarnation] {
+        return core_.WantsCheckpoint(incarnation) || Mutant("stale-checkpoint-repeated");
+      });
 }
 
 void JobRuntime::Do(const DeleteCheckpoint& effect) {
-  OnDisk([this, effect] { checkpoint_files_.Delete(effect.checkpoint); });
+  OnDisk([this, effect] { files_->DeleteCheckpoint(effect.checkpoint); });
 }
 
 void JobRuntime::Do(const EmitEvent& effect) {
   const v1::JobEvent& event = effect.event;
   events_.Publish(event);
   if (event.type() == "progress") return;
-  const bool warning = event.type() == "warning";
-  std::string text = event.type();
-  if (event.type() == "state") absl::StrAppend(&text, " ", StateName(event.state()));
-  if (event.type() == "step" || event.type() == "evaluation") {
-    absl::StrAppend(&text, " ", event.step());
-    for (const char* key : {"critic/score/mean", "reward/accuracy/mean", "val/accuracy",
-                            "train/loss", "actor/pg_loss", "actor/lr", "timing_s/step"}) {
-      auto it = event.metrics().find(key);
-      if (it != event.metrics().end()) absl::StrAppend(&text, " ", key, "=", it->second);
-    }
-  }
-  if (!event.message().empty()) absl::StrAppend(&text, ": ", event.message());
-  baton::Log(warning ? LogLevel::kWarn : LogLevel::kInfo, text, {{"job", name_}});
   const bool ended = event.type() == "state" && IsTerminal(event.state());
-  AppendLog("controller", warning ? "WARN" : "INFO", text, [this, ended] {
-    if (!ended) return;
+  if (event.type() == "state" && !ended) logs_ended_ = false;  // it may have been resumed
+  const std::optional<std::string> line =
+      event.type() == "step"
+          ? step_log_.TakeStep(event.step(), TextOf(event), context_->clock->Now())
+          : step_log_.TakeOther(TextOf(event));
+  if (line.has_value()) {
+    const bool warning = event.type() == "warning";
+    baton::Log(warning ? LogLevel::kWarn : LogLevel::kInfo, *line, {{"job", name_}});
+    AppendLog("controller", warning ? "WARN" : "INFO", *line, nullptr);
+  }
+  if (!ended) return;
+  Finish({}, {}, [this] {
+    if (!IsTerminal(core_.state())) return;
     logs_ended_ = true;
     logs_.End(absl::OkStatus());
   });
-  if (!ended) return;
   events_.End(absl::OkStatus());
   batch_ = Batch();
   payloads_.clear();
@@ -363,8 +385,8 @@ void JobRuntime::Do(const EmitEvent& effect) {
   OnDisk([this] { log_ = nullptr; });  // readers open it again
 }
 
-void JobRuntime::Do(const NeedWorkers& effect) { context_->need(name_, effect); }
-void JobRuntime::Do(const ReturnWorker& effect) { context_->return_worker(name_, effect); }
-void JobRuntime::Do(const LeaveQueue&) { context_->leave(name_); }
+void JobRuntime::Do(const NeedWorkers& effect) { context_->queue->Need(name_, effect); }
+void JobRuntime::Do(const ReturnWorker& effect) { context_->queue->Return(name_, effect); }
+void JobRuntime::Do(const LeaveQueue&) { context_->queue->Leave(name_); }
 
 }  // namespace baton::controller

@@ -1,11 +1,12 @@
 // JobRuntime: tasks of ranks that share a role's model.
-#include <filesystem>
 #include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "controller/core/earlier_release.h"
 #include "controller/core/roles.h"
 #include "controller/runtime/job_runtime.h"
+#include "sdk/base/worker_features.h"
 
 namespace baton::controller {
 
@@ -13,16 +14,20 @@ void JobRuntime::SendAssign(const StartTask& effect, v1::Task task) {
   const TaskArgs& args = effect.args;
   v1::AssignRole* assign = task.mutable_assign_role();
   *assign->mutable_spec() = core_.effective_spec();
+  if (context_->workers->Promises(effect.worker, kChatTemplatesFeature)) {
+    AskToJoinMessages(assign->mutable_spec());
+  }
   assign->set_world_size(1);
   assign->set_policy_version(args.policy_version);
   if (args.checkpoint_step >= 0) {
-    assign->set_checkpoint(checkpoint_files_.PathOf(args.checkpoint_step));
+    assign->set_checkpoint(files_->CheckpointPath(args.checkpoint_step));
     assign->set_step(args.checkpoint_step);
   }
   if (args.hybrid) {
     assign->set_generation_tp(GenerationTp(core_.effective_spec()));
   }
-  // The group's generation travels with the role, so that a worker that comes back tells it.
+  // The generation of the group goes to the worker with the role, so that a worker that comes back
+  // reports it.
   task.mutable_order()->set_pool(args.role);
   task.mutable_order()->set_generation(args.generation);
   const bool grouped = !args.first_worker.empty();
@@ -41,8 +46,8 @@ void JobRuntime::SendAssign(const StartTask& effect, v1::Task task) {
                      effect.ref,
                      absl::UnavailableError(absl::StrCat(
                          "worker ", effect.args.first_worker,
-                         " serves no store where ranks could meet; it has to run a baton-worker "
-                         "that was built with Gloo")),
+                         " serves no store where ranks can meet; run a baton-worker there that was "
+                         "built with Gloo")),
                      {}});
       });
     }
@@ -50,15 +55,14 @@ void JobRuntime::SendAssign(const StartTask& effect, v1::Task task) {
   Send(effect.worker, std::move(task));
 }
 
-// Rank 0 writes, into a folder that is made once for a try; no rank begins before it stands, for
-// ranks that began would wait for one that cannot.
+// Rank 0 writes into a folder that is created once per try. No rank begins before the folder
+// exists, because ranks that have begun would wait for one that cannot begin.
 void JobRuntime::SendSave(const StartTask& effect, v1::Task task) {
   const int64_t step = effect.ref.step;
   v1::SaveCheckpoint* save = task.mutable_save_checkpoint();
   save->set_step(step);
   save->set_policy_version(effect.args.policy_version);
-  const std::string save_folder = checkpoint_files_.TemporaryOf(step, effect.ref.incarnation);
-  save->set_directory(save_folder);
+  save->set_directory(files_->TemporaryCheckpointPath(step, effect.ref.incarnation));
   for (auto it = saves_.begin(); it != saves_.end();) {  // earlier tries of this role
     const bool old = it->first.part == effect.ref.part && !(it->first == effect.ref);
     it = old ? saves_.erase(it) : std::next(it);
@@ -69,22 +73,19 @@ void JobRuntime::SendSave(const StartTask& effect, v1::Task task) {
   if (prepared.preparing) return;
   const bool first = effect.args.rank == 0;
   prepared.preparing = first;
-  OnDisk([this, effect, step, first, folder = save_folder] {
-    std::error_code code;
-    // After a restart rank 0 may be at it already.
-    absl::StatusOr<std::string> directory = folder;
-    if (first) {
-      directory = checkpoint_files_.Prepare(step, effect.ref.incarnation, effect.args.role);
-    } else if (!std::filesystem::exists(folder, code)) {
-      return;
-    }
-    OnStrand([this, effect, directory] { BeginSave(effect, directory.status()); });
+  OnDisk([this, effect, step, first] {
+    const uint64_t incarnation = effect.ref.incarnation;
+    // After a restart rank 0 may already be writing.
+    if (!first && !files_->IsPrepared(step, incarnation)) return;
+    const absl::Status prepared =
+        first ? files_->PrepareCheckpoint(step, incarnation, effect.args.role) : absl::OkStatus();
+    OnStrand([this, effect, prepared] { BeginSave(effect, prepared); });
   });
 }
 
 void JobRuntime::BeginSave(const StartTask& effect, const absl::Status& prepared) {
   const auto save = saves_.find(effect.ref);
-  if (save == saves_.end()) return;  // a newer try took its place
+  if (save == saves_.end()) return;  // a newer try has replaced it
   if (!prepared.ok()) {
     saves_.erase(save);
     return Run(TaskDone{effect.worker, effect.ref, prepared, {}});

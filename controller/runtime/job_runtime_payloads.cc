@@ -1,20 +1,18 @@
 // JobRuntime: what trajectories carry, and the experience log that keeps it.
-#include <chrono>
-#include <filesystem>
+#include <atomic>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "boost/asio/steady_timer.hpp"
-#include "controller/runtime/folders.h"
 #include "controller/runtime/job_runtime.h"
 #include "sdk/base/log.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 
 namespace baton::controller {
 namespace {
 
-constexpr std::chrono::milliseconds kWriteAgain(200);
+constexpr absl::Duration kWriteAgain = absl::Milliseconds(200);
 
 const v1::Column* ResultColumn(const v1::TaskResult& result, absl::string_view name) {
   for (const v1::Column& column : result.columns()) {
@@ -23,8 +21,8 @@ const v1::Column* ResultColumn(const v1::TaskResult& result, absl::string_view n
   return nullptr;
 }
 
-absl::StatusOr<uint32_t> CountOf(const v1::TaskResult& result, absl::string_view name,
-                                 v1::DataType dtype, size_t width) {
+absl::StatusOr<uint32_t> ColumnLength(const v1::TaskResult& result, absl::string_view name,
+                                      v1::DataType dtype, size_t width) {
   const v1::Column* column = ResultColumn(result, name);
   if (column == nullptr || column->dtype() != dtype || column->data().size() % width != 0) {
     return absl::InternalError(absl::StrCat("the result has no sound column `", name, "`"));
@@ -74,9 +72,9 @@ v1::Trajectory JobRuntime::MakeExample(const TrajectoryInfo& info) const {
 
 void JobRuntime::StoreGenerated(const std::string& worker, const TaskRef& ref,
                                 v1::TaskResult result) {
-  auto tokens = CountOf(result, "tokens", v1::DATA_TYPE_INT32, 4);
-  auto prompt = CountOf(result, "prompt_tokens", v1::DATA_TYPE_INT32, 4);
-  auto log_probs = CountOf(result, "rollout_log_prob", v1::DATA_TYPE_FLOAT32, 4);
+  auto tokens = ColumnLength(result, "tokens", v1::DATA_TYPE_INT32, 4);
+  auto prompt = ColumnLength(result, "prompt_tokens", v1::DATA_TYPE_INT32, 4);
+  auto log_probs = ColumnLength(result, "rollout_log_prob", v1::DATA_TYPE_FLOAT32, 4);
   TaskDone done;
   done.worker = worker;
   done.ref = ref;
@@ -87,7 +85,7 @@ void JobRuntime::StoreGenerated(const std::string& worker, const TaskRef& ref,
     done.status = absl::InternalError("`tokens` and `rollout_log_prob` differ in length");
   }
   if (done.status.ok() && ResultColumn(result, "sampling_log_prob") != nullptr) {
-    const auto sampling = CountOf(result, "sampling_log_prob", v1::DATA_TYPE_FLOAT32, 4);
+    const auto sampling = ColumnLength(result, "sampling_log_prob", v1::DATA_TYPE_FLOAT32, 4);
     done.status = sampling.status();
     if (sampling.ok() && *sampling != *tokens) {
       done.status = absl::InternalError("`tokens` and `sampling_log_prob` differ in length");
@@ -113,19 +111,19 @@ void JobRuntime::StoreGenerated(const std::string& worker, const TaskRef& ref,
   segment->set_policy_version(info.policy_version);
   payload.mutable_columns()->Swap(result.mutable_columns());
 
-  auto at = std::make_shared<experience::Location>();
+  if (Mutant("row-before-bytes")) Run(done);
+  auto at = std::make_shared<PayloadLocation>();
   auto shared = std::make_shared<v1::Trajectory>(std::move(payload));
-  const auto write = [this, at, shared, bytes = shared->SerializeAsString()]() -> absl::Status {
-    BATON_ASSIGN_OR_RETURN(experience::ExperienceLog * log, Log());
-    BATON_ASSIGN_OR_RETURN(*at, log->Append(bytes));
-    return context_->sync_payloads ? log->Sync() : absl::OkStatus();
+  const auto write = [this, at, shared]() -> absl::Status {
+    BATON_ASSIGN_OR_RETURN(*at, AppendPayload(shared->SerializeAsString()));
+    return absl::OkStatus();
   };
   WriteUntilDone(write, [this, done, at, shared](const absl::Status& status) mutable {
     if (!core_.Wants(done.worker, done.ref)) return Refuse(done.worker, done.ref);
     done.status = status;
     if (status.ok()) {
-      done.output.location = {at->file, at->offset, at->size};
-      payloads_[done.ref.subject] = std::move(*shared);
+      done.output.location = *at;
+      payloads_[done.ref.subject] = shared;
       partials_.erase(done.ref.subject);
     }
     Run(done);
@@ -136,7 +134,7 @@ void JobRuntime::StoreGenerated(const std::string& worker, const TaskRef& ref,
 void JobRuntime::StoreColumns(TaskDone done, v1::TaskResult result) {
   const v1::ScoreNode& node = core_.dataflow().score(static_cast<int>(done.ref.part));
   const TrajectoryInfo info = *core_.Find(done.ref.subject);  // it is wanted, so it is known
-  const auto count = CountOf(result, node.out(), v1::DATA_TYPE_FLOAT32, sizeof(float));
+  const auto count = ColumnLength(result, node.out(), v1::DATA_TYPE_FLOAT32, sizeof(float));
   if (!count.ok() || *count != info.tokens) {
     done.status = absl::InternalError(absl::StrCat("method ", node.method(), " made no column `",
                                                    node.out(), "` of ", info.tokens,
@@ -149,22 +147,30 @@ void JobRuntime::StoreColumns(TaskDone done, v1::TaskResult result) {
   }
   columns->mutable_columns(0)->set_per_token(true);
   columns->set_trajectory_id(TrajectoryName(info.id));
-  auto at = std::make_shared<experience::Location>();
-  const auto write = [this, at, bytes = columns->SerializeAsString()]() -> absl::Status {
-    BATON_ASSIGN_OR_RETURN(experience::ExperienceLog * log, Log());
-    BATON_ASSIGN_OR_RETURN(*at, log->Append(bytes));
-    return context_->sync_payloads ? log->Sync() : absl::OkStatus();
+  auto at = std::make_shared<PayloadLocation>();
+  const auto write = [this, at, columns]() -> absl::Status {
+    BATON_ASSIGN_OR_RETURN(*at, AppendPayload(columns->SerializeAsString()));
+    return absl::OkStatus();
   };
   WriteUntilDone(write, [this, done, at, columns](const absl::Status& status) mutable {
     if (!core_.Wants(done.worker, done.ref)) return Refuse(done.worker, done.ref);
     done.status = status;
     if (status.ok()) {
-      done.output.location = {at->file, at->offset, at->size};
-      const auto payload = payloads_.find(done.ref.subject);
-      if (payload != payloads_.end()) payload->second.MergeFrom(*columns);
+      done.output.location = *at;
+      AddToPayload(done.ref.subject, *columns);
     }
     Run(done);
   });
+}
+
+// A batch may hold the payload as well, on another thread: it keeps what it has.
+void JobRuntime::AddToPayload(uint64_t trajectory, const v1::Trajectory& columns) {
+  const auto kept = payloads_.find(trajectory);
+  if (kept == payloads_.end()) return;
+  std::shared_ptr<v1::Trajectory>& payload = kept->second;
+  if (payload.use_count() > 1) payload = std::make_shared<v1::Trajectory>(*payload);
+  std::atomic_thread_fence(std::memory_order_acquire);  // after the last use on another thread
+  payload->MergeFrom(columns);
 }
 
 void JobRuntime::SetDiskHealth(const absl::Status& status) {
@@ -184,16 +190,22 @@ void JobRuntime::SetDiskHealth(const absl::Status& status) {
 }
 
 void JobRuntime::WriteUntilDone(std::function<absl::Status()> write,
-                                std::function<void(absl::Status)> done) {
-  OnDisk([this, write = std::move(write), done = std::move(done)]() mutable {
+                                std::function<void(absl::Status)> done,
+                                std::function<bool()> wanted) {
+  OnDisk([this, write = std::move(write), done = std::move(done),
+          wanted = std::move(wanted)]() mutable {
     const absl::Status status = write();
     if (!status.ok() && !absl::IsInvalidArgument(status) && !absl::IsDataLoss(status)) {
       SetDiskHealth(status);
-      auto timer = std::make_shared<boost::asio::steady_timer>(disk_, kWriteAgain);
-      timer->async_wait([self = shared_from_this(), timer, write = std::move(write),
-                         done = std::move(done)](const boost::system::error_code&) mutable {
-        self->WriteUntilDone(std::move(write), std::move(done));
-      });
+      strand_->PostAfter(
+          kWriteAgain, [self = shared_from_this(), write = std::move(write), done = std::move(done),
+                        wanted = std::move(wanted)]() mutable {
+            if (wanted == nullptr || wanted()) {
+              return self->WriteUntilDone(std::move(write), std::move(done), std::move(wanted));
+            }
+            self->SetDiskHealth(absl::OkStatus());  // nothing waits for it now
+            done(absl::CancelledError("given up"));
+          });
       return;
     }
     SetDiskHealth(absl::OkStatus());
@@ -203,10 +215,18 @@ void JobRuntime::WriteUntilDone(std::function<absl::Status()> write,
 
 absl::StatusOr<experience::ExperienceLog*> JobRuntime::Log() {
   if (log_ == nullptr) {
-    BATON_RETURN_IF_ERROR(MakeFolder(directory_ + "/experience"));
-    BATON_ASSIGN_OR_RETURN(log_, experience::ExperienceLog::Open(directory_ + "/experience"));
+    BATON_ASSIGN_OR_RETURN(log_, files_->OpenLog());
   }
   return log_.get();
+}
+
+absl::StatusOr<PayloadLocation> JobRuntime::AppendPayload(const std::string& bytes) {
+  BATON_ASSIGN_OR_RETURN(experience::ExperienceLog * log, Log());
+  BATON_ASSIGN_OR_RETURN(const experience::Location at, log->Append(bytes));
+  if (context_->sync_payloads && !Mutant("unsynced-payload")) {
+    BATON_RETURN_IF_ERROR(log->Sync());
+  }
+  return PayloadLocation{at.file, at.offset, at.size};
 }
 
 absl::StatusOr<std::string> JobRuntime::ReadPayload(const PayloadLocation& location) {

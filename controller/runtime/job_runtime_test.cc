@@ -9,7 +9,12 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "boost/asio/post.hpp"
 #include "controller/experience/experience_log.h"
+#include "controller/ports/fake_job_files.h"
+#include "controller/runtime/asio_executors.h"
+#include "controller/runtime/disk_files.h"
+#include "controller/runtime/worker_directory.h"
 #include "controller/store/memory_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -37,13 +42,13 @@ class Recorder : public WorkerStream {
     sent_.push_back(std::move(message));
   }
   void Close(absl::Status /*status*/) override {}
-  /// Waits for a task that scores.
-  v1::Trajectory AwaitScored() {
+  /// Waits for a task of a node that scores.
+  v1::Trajectory AwaitScored(const std::string& node = "") {
     absl::MutexLock lock(&mu_);
     v1::Trajectory found;
     const auto scored = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
       for (const v1::ControllerMessage& message : sent_) {
-        if (!message.task().has_score()) continue;
+        if (!message.task().has_score() || message.task().score().node() != node) continue;
         found = message.task().score().trajectory();
         return true;
       }
@@ -67,6 +72,15 @@ class Recorder : public WorkerStream {
     mu_.AwaitWithTimeout(absl::Condition(&asked), absl::Seconds(20));
     return found;
   }
+  /// Waits for a task that saves.
+  std::optional<TaskToken> AwaitSaveToken() {
+    if (AwaitSaves(1).empty()) return std::nullopt;
+    absl::MutexLock lock(&mu_);
+    for (const v1::ControllerMessage& message : sent_) {
+      if (message.task().has_save_checkpoint()) return DecodeToken(message.task().task_token());
+    }
+    return std::nullopt;
+  }
   /// Waits for so many tasks that save; the folders that they name.
   std::vector<std::string> AwaitSaves(size_t count, absl::Duration limit = absl::Seconds(20)) {
     absl::MutexLock lock(&mu_);
@@ -88,26 +102,30 @@ class Recorder : public WorkerStream {
   std::vector<v1::ControllerMessage> sent_ ABSL_GUARDED_BY(mu_);
 };
 
-// What jobs need of a second controller over the data of a first. It has no queue.
+// A queue that has no worker to grant.
+struct EmptyQueue : public WorkerQueue {
+  void Need(const std::string& /*job*/, const NeedWorkers& /*need*/) override {}
+  void Return(const std::string& /*job*/, const ReturnWorker& /*worker*/) override {}
+  void Leave(const std::string& /*job*/) override {}
+};
+
+// What jobs need of a second controller over the data of a first.
 struct RestartedController {
   /// `root`: an empty folder. The job's data are in its data.jsonl.
   RestartedController(std::string root, const std::string& data) : root(std::move(root)) {
     std::filesystem::create_directories(this->root);
     std::ofstream(this->root + "/data.jsonl") << data << "\n";
-    context.data_root = this->root;
     context.epoch = 2;
-    context.strands = &strands;
-    context.disk = &disk;
-    context.gate = &gate;
-    context.store = &store;
-    context.workers = &workers;
+    context.executors = &executors;
     context.clock = &clock;
-    context.need = [](const std::string&, const NeedWorkers&) {};
-    context.return_worker = [](const std::string&, const ReturnWorker&) {};
+    context.store = &store;
+    context.files = &files;
+    context.workers = &workers;
+    context.queue = &queue;
   }
   ~RestartedController() {
     gate.Close();
-    strands.join();
+    executors.Join();
     disk.join();
     std::filesystem::remove_all(root);
   }
@@ -124,10 +142,13 @@ struct RestartedController {
   }
 
   const std::string root;
-  boost::asio::thread_pool strands{1}, disk{1};
+  boost::asio::thread_pool disk{1};
   Gate gate;
+  AsioExecutors executors{AsioExecutors::Options(), &gate, &disk};
   store::MemoryStore store;
+  DiskFiles files{root, nullptr, nullptr};
   WorkerDirectory workers;
+  EmptyQueue queue;
   RealClock clock;
   RuntimeContext context;
 };
@@ -136,6 +157,21 @@ std::string EmptyRoot(const std::string& name) {
   const std::string root = testing::TempDir() + "/" + name;
   std::filesystem::remove_all(root);
   return root;
+}
+
+// The first response of step 1, generated; its payload lies at `at`.
+store::v1::TrajectoryRow GeneratedRow(const experience::Location& at) {
+  store::v1::TrajectoryRow row;
+  row.set_id(TrajectoryId(v1::PURPOSE_TRAIN, 0, 0, 1));
+  row.set_purpose(v1::PURPOSE_TRAIN);
+  row.set_step(1);
+  row.set_incarnation(1);
+  row.set_policy_version(1);
+  row.set_tokens(1);
+  row.set_file(at.file);
+  row.set_offset(at.offset);
+  row.set_size(at.size);
+  return row;
 }
 
 // Of a job that runs: its first version is published, and `workers` ("ROLE-i") play its roles.
@@ -157,6 +193,14 @@ store::v1::JobRow RunningRow(const std::vector<std::string>& workers) {
     slot.set_credits(8);
   }
   return row;
+}
+
+// The first controller began the step in progress, which has so many trajectories: they are named
+// from 1 on.
+void GiveBirths(uint64_t trajectories, store::v1::JobRow& row) {
+  row.mutable_births()->set_first(1);
+  row.mutable_births()->set_incarnation(row.incarnation());
+  row.set_next_birth(1 + trajectories);
 }
 
 template <typename T>
@@ -183,9 +227,11 @@ TEST(JobRuntimeTest, AResultThatComesBeforeTheDataIsPlacedOnceItIsThere) {
   v1::JobSpec& spec = *row.mutable_job()->mutable_effective_spec();
   spec.mutable_data()->set_train_batch_size(2);
   spec.mutable_rollout()->set_n(2);
+  GiveBirths(4, row);
 
   absl::Notification heard;  // until then no file is read
-  boost::asio::post(controller.disk, [&] { heard.WaitForNotification(); });
+  controller.executors.PostDataRead(
+      "another", [] { return 0; }, [&] { heard.WaitForNotification(); });
   const auto reward = std::make_shared<Recorder>();
   controller.workers.Set("reward-0", reward);
   const auto job = controller.Start(row);
@@ -194,6 +240,7 @@ TEST(JobRuntimeTest, AResultThatComesBeforeTheDataIsPlacedOnceItIsThere) {
   ref.kind = TaskKind::kGenerate;
   ref.subject = TrajectoryId(v1::PURPOSE_TRAIN, 1, 1, 2);
   ref.attempt = 1 << 8;
+  ref.birth = 4;
   job->Post(WorkerBack{"actor-0", {{"actor", 1}}, {}, {}});
   job->Post(WorkerBack{"reward-0", {{"reward", 0}}, {}, {}});
   job->Post(WorkerBack{"rollout-0", {{"rollout", 1}}, {}, {ref}});
@@ -238,16 +285,7 @@ TEST(JobRuntimeTest, APayloadOfAnEarlierReleaseIsScoredByThePromptOfItsData) {
   auto log = experience::ExperienceLog::Open(folder).value();
   const experience::Location at = log->Append(payload.SerializeAsString()).value();
   log.reset();
-  store::v1::TrajectoryRow generated;
-  generated.set_id(TrajectoryId(v1::PURPOSE_TRAIN, 0, 0, 1));
-  generated.set_purpose(v1::PURPOSE_TRAIN);
-  generated.set_step(1);
-  generated.set_incarnation(1);
-  generated.set_policy_version(1);
-  generated.set_tokens(1);
-  generated.set_file(at.file);
-  generated.set_offset(at.offset);
-  generated.set_size(at.size);
+  const store::v1::TrajectoryRow generated = GeneratedRow(at);
 
   store::v1::JobRow row = RunningRow({"actor-0", "rollout-0", "reward-0"});
   v1::JobSpec& spec = *row.mutable_job()->mutable_effective_spec();
@@ -269,10 +307,70 @@ TEST(JobRuntimeTest, APayloadOfAnEarlierReleaseIsScoredByThePromptOfItsData) {
   EXPECT_EQ(scored.messages(1).content(), "1+2=");
 }
 
-// Rank 0 writes into a folder that is made for it. A rank that comes back first after a restart
-// must not begin: it would wait, within a collective, for one that may find no room.
-TEST(JobRuntimeTest, RanksBeginToSaveWhenTheFolderStands) {
-  RestartedController controller(EmptyRoot("ranks_save"), R"({"prompt": "1+1=", "response": "2"})");
+// After a restart a score reads its response from the log. A column that came first, and is written
+// while that read waits, belongs to the response: a batch that lacked it would end the job.
+TEST(JobRuntimeTest, AColumnThatIsWrittenWhileAResponseIsReadIsPartOfIt) {
+  RestartedController controller(EmptyRoot("column_and_read"),
+                                 "{\"prompt\": \"1+1=\", \"answer\": \"2\"}");
+  v1::Trajectory payload;
+  payload.set_trajectory_id("train-0");
+  payload.set_response_text("2");
+  auto log = controller.files.FilesOf(QueuedJob().name())->OpenLog().value();
+  const experience::Location at = log->Append(payload.SerializeAsString()).value();
+  log.reset();
+  const store::v1::TrajectoryRow generated = GeneratedRow(at);
+
+  store::v1::JobRow row = RunningRow({"actor-0", "rollout-0", "reward-0", "reference-0"});
+  row.set_incarnation(1);
+  v1::Dataflow& dataflow = *row.mutable_job()->mutable_dataflow();
+  dataflow.mutable_score(0)->set_out("reward");
+  v1::ScoreNode& node = *dataflow.add_score();
+  node.set_role("reference");
+  node.set_out("ref_log_prob");
+  v1::ScoreNode& reader = *dataflow.add_score();
+  reader.set_node("reader");
+  reader.set_role("reward");
+  reader.add_inputs("ref_log_prob");
+  reader.set_out("seen");
+  v1::JobSpec& spec = *row.mutable_job()->mutable_effective_spec();
+  spec.mutable_data()->set_train_batch_size(2);
+  spec.mutable_rollout()->set_n(1);
+  GiveBirths(2, row);
+
+  const auto rollout = std::make_shared<Recorder>(), reward = std::make_shared<Recorder>();
+  controller.workers.Set("rollout-0", rollout);
+  controller.workers.Set("reward-0", reward);
+  absl::Notification asked;  // until then the job's log is neither written nor read
+  boost::asio::post(controller.disk, [&] { asked.WaitForNotification(); });
+  const auto job = controller.Start(row, {{1, generated}});
+  TaskRef ref;
+  ref.kind = TaskKind::kScore;
+  ref.subject = generated.id();
+  ref.part = 1;
+  ref.attempt = 1 << 8;
+  ref.birth = 1;
+  job->Post(WorkerBack{"reference-0", {{"reference", 0}}, {}, {ref}});
+  job->Post(WorkerBack{"actor-0", {{"actor", 1}}, {}, {}});
+  job->Post(WorkerBack{"rollout-0", {{"rollout", 1}}, {}, {}});
+  rollout->AwaitGenerate("train-1");  // the data is known
+  v1::TaskResult result;
+  AddColumn<float>(result, "ref_log_prob", v1::DATA_TYPE_FLOAT32, {-1});
+  job->OnResult("reference-0", ref, result);
+  job->Post(WorkerBack{"reward-0", {{"reward", 0}}, {}, {}});
+  absl::Notification taken;
+  job->Describe([&](const absl::StatusOr<v1::Job>&) { taken.Notify(); });
+  taken.WaitForNotification();
+  asked.Notify();
+
+  EXPECT_EQ(reward->AwaitScored("").columns_size(), 0) << "its node names no inputs";
+  const v1::Trajectory scored = reward->AwaitScored("reader");
+  EXPECT_EQ(scored.response_text(), "2");
+  ASSERT_EQ(scored.columns_size(), 1);
+  EXPECT_EQ(scored.columns(0).name(), "ref_log_prob");
+}
+
+// Of a job whose ranks of the actor, each a worker of `workers`, save what they have after step 2.
+store::v1::JobRow SavingRow(const std::vector<std::string>& workers) {
   store::v1::JobRow row;
   *row.mutable_job() = QueuedJob();
   row.mutable_job()->set_state(v1::Job::STATE_RUNNING);
@@ -284,7 +382,7 @@ TEST(JobRuntimeTest, RanksBeginToSaveWhenTheFolderStands) {
   spec.set_kind(v1::JOB_KIND_SFT);
   spec.mutable_data()->add_train_files("data.jsonl");
   spec.mutable_data()->set_train_batch_size(1);
-  spec.mutable_actor()->mutable_parallel()->set_dp(2);
+  spec.mutable_actor()->mutable_parallel()->set_dp(static_cast<int>(workers.size()));
   row.mutable_job()->clear_dataflow();
   row.mutable_job()->mutable_dataflow()->add_update()->set_role("actor");
   row.set_incarnation(1);
@@ -296,12 +394,20 @@ TEST(JobRuntimeTest, RanksBeginToSaveWhenTheFolderStands) {
   group.mutable_command()->set_kind(static_cast<int>(TaskKind::kSaveCheckpoint));
   group.mutable_command()->set_generation(3);
   group.mutable_command()->set_sequence(5);
-  for (const char* worker : {"actor-0", "actor-1"}) {
+  for (const std::string& worker : workers) {
     store::v1::SlotRow& slot = *row.add_slots();
     slot.set_role("actor");
     slot.set_worker_id(worker);
     slot.set_ready(true);
   }
+  return row;
+}
+
+// Rank 0 writes into a folder that is made for it. A rank that comes back first after a restart
+// must not begin: it would wait, within a collective, for one that may find no room.
+TEST(JobRuntimeTest, RanksBeginToSaveWhenTheFolderStands) {
+  RestartedController controller(EmptyRoot("ranks_save"), R"({"prompt": "1+1=", "response": "2"})");
+  const store::v1::JobRow row = SavingRow({"actor-0", "actor-1"});
 
   const auto first = std::make_shared<Recorder>(), second = std::make_shared<Recorder>();
   controller.workers.Set("actor-0", first);
@@ -324,33 +430,67 @@ TEST(JobRuntimeTest, RanksBeginToSaveWhenTheFolderStands) {
   EXPECT_TRUE(std::filesystem::exists(folders[0] + "/written"));
 }
 
+// Waits until the job's disk is `healthy`, for 20 s at most.
+bool BecomesHealthy(const JobRuntime& job, bool healthy) {
+  const absl::Time end = absl::Now() + absl::Seconds(20);
+  while (job.disk_health().ok() != healthy) {
+    if (absl::Now() > end) return false;
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  return true;
+}
+
+// It waits for a disk that is full. The job goes back to an earlier step meanwhile, and that step's
+// successor saves anew: the folder that waited must not take the place of the new one.
+TEST(JobRuntimeTest, ACheckpointThatWaitsForTheDiskIsGivenUpWhenItsJobGoesBack) {
+  RestartedController controller(EmptyRoot("stale_commit"), R"({"prompt": "1=", "response": "1"})");
+  JobData data;
+  data.train.examples.emplace_back().prompt = "1=";
+  FakeJobFiles files(data);
+  files.SetFull(true);
+  controller.context.files = &files;
+  const auto worker = std::make_shared<Recorder>();
+  controller.workers.Set("actor-0", worker);
+  const auto job = controller.Start(SavingRow({"actor-0"}));
+  job->Post(WorkerBack{"actor-0", {{"actor", 3}}, {}, {}});
+  const std::optional<TaskToken> save = worker->AwaitSaveToken();
+  ASSERT_TRUE(save.has_value());
+  v1::TaskResult saved;
+  saved.add_files()->set_path("actor.safetensors");
+  job->OnResult("actor-0", save->ref, saved);
+  ASSERT_TRUE(BecomesHealthy(*job, false)) << "the full disk refused the checkpoint";
+
+  job->Post(WorkerLost{"actor-0", "drained"});
+  absl::Notification told;
+  job->Describe([&](const absl::StatusOr<v1::Job>& job) {
+    EXPECT_EQ(job->step(), 0);
+    told.Notify();
+  });
+  told.WaitForNotification();
+  files.SetFull(false);
+  ASSERT_TRUE(BecomesHealthy(*job, true)) << "the write was given up, or is done";
+  EXPECT_TRUE(files.checkpoints().empty());
+}
+
 // The queue may answer on another thread before the turn that asked it is over.
 TEST(JobRuntimeTest, AJobCanBeFoundWhenItsFirstEffectsLeave) {
-  boost::asio::thread_pool strands(1), disk(1);
-  Gate gate;
-  store::MemoryStore store;
-  WorkerDirectory workers;
-  const RealClock clock;
-  std::shared_ptr<JobRuntime> job;
-  std::optional<bool> visible;
-  RuntimeContext context;
-  context.strands = &strands;
-  context.disk = &disk;
-  context.gate = &gate;
-  context.store = &store;
-  context.workers = &workers;
-  context.clock = &clock;
-  context.need = [&](const std::string&, const NeedWorkers&) { visible = job->visible(); };
-  job = std::make_shared<JobRuntime>(&context, JobCore(QueuedJob(), 1, context.core), 1,
-                                     /*stored=*/false);
+  struct LookingQueue : public EmptyQueue {
+    void Need(const std::string& /*job*/, const NeedWorkers& /*need*/) override {
+      visible = job->visible();
+    }
+    const JobRuntime* job = nullptr;
+    std::optional<bool> visible;
+  } queue;
+  RestartedController controller(EmptyRoot("found_early"), "");
+  controller.context.queue = &queue;
+  const auto job = std::make_shared<JobRuntime>(
+      &controller.context, JobCore(QueuedJob(), 1, controller.context.core), 1, /*stored=*/false);
+  queue.job = job.get();
   EXPECT_FALSE(job->visible());
   absl::Notification started;
   job->Start({}, [&] { started.Notify(); });
   started.WaitForNotification();
-  gate.Close();
-  strands.join();
-  disk.join();
-  EXPECT_EQ(visible, true);
+  EXPECT_EQ(queue.visible, true);
 }
 
 // What a lost rollout said of its tokens goes on with them, for the distribution that they were
@@ -366,6 +506,7 @@ TEST(JobRuntimeTest, AMovedResponseKeepsBothOfItsLogProbs) {
   const auto rollouts = std::make_shared<Recorder>();
   controller.workers.Set("rollout-0", rollouts);
   controller.workers.Set("rollout-1", rollouts);
+  GiveBirths(2, row);
   const auto job = controller.Start(row);
 
   TaskRef ref;
@@ -373,6 +514,7 @@ TEST(JobRuntimeTest, AMovedResponseKeepsBothOfItsLogProbs) {
   ref.subject = TrajectoryId(v1::PURPOSE_TRAIN, 1, 0, 1);
   const std::string other = TrajectoryName(TrajectoryId(v1::PURPOSE_TRAIN, 0, 0, 1));
   ref.attempt = 1 << 8;
+  ref.birth = 2;
   job->Post(WorkerBack{"actor-0", {{"actor", 1}}, {}, {}});
   job->Post(WorkerBack{"reward-0", {{"reward", 0}}, {}, {}});
   job->Post(WorkerBack{"rollout-0", {{"rollout", 1}}, {ref}, {}});

@@ -1,8 +1,8 @@
-// Heartbeats, taken in where they arrive.
+// Records heartbeats on the threads on which they arrive.
 //
-// A heartbeat waits for nothing: the thread that reads it writes it down here and answers. The
-// queue's strand carries what was written over to ClusterCore before each of its events, with the
-// time at which it came. Thread-safe.
+// A heartbeat must not wait: the thread that reads it records it here and answers. Before each
+// event of ClusterCore, the cluster's strand takes the recorded heartbeats over, with their times.
+// Thread-safe.
 #ifndef BATON_CONTROLLER_RUNTIME_LEASE_BOOK_H_
 #define BATON_CONTROLLER_RUNTIME_LEASE_BOOK_H_
 
@@ -24,7 +24,7 @@ class LeaseBook {
   /// `clock` outlives the book.
   LeaseBook(const Clock* clock, absl::Duration lease) : clock_(clock), lease_(lease) {}
 
-  /// `session` is the worker's stream since `now`; an earlier one renews nothing any more.
+  /// Since `now`, `session` is the worker's stream. An earlier session renews nothing any more.
   void Begin(const std::string& worker, uint64_t session, absl::Time now) {
     absl::MutexLock lock(&mu_);
     uint64_t& current = sessions_[worker];
@@ -42,10 +42,11 @@ class LeaseBook {
     leases_.erase(it);
   }
 
-  /// False: the lease has ended, or another stream took this one's place.
+  /// False: the lease has ended, or a newer stream has replaced this one.
   [[nodiscard]] bool Renew(uint64_t session) {
     absl::MutexLock lock(&mu_);
-    const absl::Time now = clock_->Now();  // under the lock: after what Take has taken
+    // read under the lock, so that it is not earlier than what Take has taken
+    const absl::Time now = clock_->Now();
     const auto it = leases_.find(session);
     if (it == leases_.end() || it->second.end <= now) return false;
     it->second.end = now + lease_;
@@ -54,7 +55,7 @@ class LeaseBook {
     return true;
   }
 
-  /// Sessions that were renewed since the last call, and when they were last.
+  /// The sessions that were renewed since the last call, with the time of the last renewal.
   std::vector<std::pair<uint64_t, absl::Time>> Take() {
     std::vector<std::pair<uint64_t, absl::Time>> taken;
     absl::MutexLock lock(&mu_);
@@ -70,7 +71,7 @@ class LeaseBook {
   struct Lease {
     std::string worker;
     absl::Time end;
-    absl::Time renewed;  // InfinitePast: not since Take
+    absl::Time renewed;  // InfinitePast: not renewed since Take
   };
   const Clock* const clock_;
   const absl::Duration lease_;

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "controller/runtime/controller_interface.h"
@@ -12,12 +13,31 @@
 
 namespace baton::controller {
 
+/// The answer of FetchBatch for a batch of these.
+inline BatchPart PartOf(std::vector<v1::Trajectory> trajectories) {
+  auto entries = std::make_shared<BatchEntries>();
+  for (v1::Trajectory& one : trajectories) {
+    entries->push_back({std::make_shared<const v1::Trajectory>(std::move(one)), {}});
+  }
+  return *BatchPart::Of(std::move(entries), {});
+}
+
 class MockController : public ControllerInterface {
  public:
-  MOCK_METHOD(void, CreateJob, (v1::CreateJobRequest, Callback<v1::Job>), (override));
+  /// Of the last call of CreateJob or ValidateJob.
+  CallerGone last_gone;
+  void CreateJob(v1::CreateJobRequest request, Callback<v1::Job> done, CallerGone gone) override {
+    last_gone = std::move(gone);
+    CreateJob(std::move(request), std::move(done));
+  }
+  void ValidateJob(v1::ValidateJobRequest request, Callback<v1::ValidateJobResponse> done,
+                   CallerGone gone) override {
+    last_gone = std::move(gone);
+    ValidateJob(std::move(request), std::move(done));
+  }
+  MOCK_METHOD(void, CreateJob, (v1::CreateJobRequest, Callback<v1::Job>));
   MOCK_METHOD(v1::ListPresetsResponse, ListPresets, (), (const, override));
-  MOCK_METHOD(void, ValidateJob, (v1::ValidateJobRequest, Callback<v1::ValidateJobResponse>),
-              (override));
+  MOCK_METHOD(void, ValidateJob, (v1::ValidateJobRequest, Callback<v1::ValidateJobResponse>));
   MOCK_METHOD(void, GetJob, (v1::GetJobRequest, Callback<v1::Job>), (override));
   MOCK_METHOD(void, ListJobs, (v1::ListJobsRequest, Callback<v1::ListJobsResponse>), (override));
   MOCK_METHOD(void, CancelJob, (v1::CancelJobRequest, Callback<v1::Job>), (override));
@@ -48,8 +68,7 @@ class MockController : public ControllerInterface {
               (const v1::ListProjectsRequest&), (const, override));
   MOCK_METHOD(v1::Project, ProjectNamed, (const std::string&), (const, override));
   MOCK_METHOD(std::unique_ptr<WorkerSession>, Attach, (std::shared_ptr<WorkerStream>), (override));
-  MOCK_METHOD(void, FetchBatch, (v1::FetchBatchRequest, Callback<std::vector<v1::Trajectory>>),
-              (override));
+  MOCK_METHOD(void, FetchBatch, (v1::FetchBatchRequest, Callback<BatchPart>), (override));
   MOCK_METHOD(Uploads*, uploads, (), (override));
   MOCK_METHOD(absl::Status, Ready, (), (const, override));
   MOCK_METHOD(void, Metrics, (std::function<void(std::vector<GaugeSample>)>), (override));

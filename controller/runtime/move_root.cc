@@ -16,7 +16,7 @@ namespace {
 
 using google::protobuf::FieldDescriptor;
 
-// Adds the rows of `table` that change; those that do not parse are left as they are.
+// Adds the changed rows of `table`; rows that do not parse stay as they are.
 template <typename Message>
 absl::Status MoveRows(store::Store& store, const char* table, int schema, const std::string& from,
                       const std::string& to, std::vector<store::Write>* writes) {
@@ -32,7 +32,7 @@ absl::Status MoveRows(store::Store& store, const char* table, int schema, const 
 }  // namespace
 
 bool MovePaths(const std::string& from, const std::string& to, google::protobuf::Message* message) {
-  // What is kept there goes with the root; other files stay where their owner put them.
+  // These files move with the root; other files stay where their owner put them.
   const std::string jobs = absl::StrCat(from, "/jobs/"), files = absl::StrCat(from, "/files/");
   const google::protobuf::Reflection* reflection = message->GetReflection();
   std::vector<const FieldDescriptor*> fields;
@@ -46,7 +46,7 @@ bool MovePaths(const std::string& from, const std::string& to, google::protobuf:
     return absl::StrCat(to, text.substr(from.size()));
   };
   for (const FieldDescriptor* field : fields) {
-    if (field->is_map()) continue;  // of numbers, by name
+    if (field->is_map()) continue;  // their values are numbers
     const int size = field->is_repeated() ? reflection->FieldSize(*message, field) : 0;
     if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
       if (!field->is_repeated()) {

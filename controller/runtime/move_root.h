@@ -1,5 +1,5 @@
-// A data root that was moved, or restored elsewhere: rows hold absolute paths below the one they
-// were written under.
+// Corrects rows after a data root was moved, or restored elsewhere: rows hold absolute paths below
+// the data root under which they were written.
 #ifndef BATON_CONTROLLER_RUNTIME_MOVE_ROOT_H_
 #define BATON_CONTROLLER_RUNTIME_MOVE_ROOT_H_
 
@@ -11,11 +11,13 @@
 
 namespace baton::controller {
 
-/// Every text in `message` that is a path below `from` leads below `to` afterwards. True: one did.
+/// Replaces `from` by `to` at the beginning of every text in `message` that is a path below `from`.
+/// True: it replaced one.
 bool MovePaths(const std::string& from, const std::string& to, google::protobuf::Message* message);
 
-/// Before anything else is read: makes all rows of jobs fit `data_root`, as it is spelled, in one
-/// commit with the root that the store remembers. Nothing happens where that is the same. Blocks.
+/// Call before anything else is read. Corrects the rows of all jobs for `data_root`, as it is
+/// spelled, in one commit with the root that the store remembers. Does nothing if the root is the
+/// same. Blocks.
 absl::Status MoveRoot(store::Store& store, const std::string& data_root);
 
 }  // namespace baton::controller

@@ -36,7 +36,7 @@ class NamesFinder {
 
   absl::StatusOr<NamedUploads> Find() && {
     BATON_RETURN_IF_ERROR(ReadStore());
-    // What goes meanwhile names nothing.
+    // A job or checkpoint that vanishes meanwhile names nothing.
     BATON_ASSIGN_OR_RETURN(const auto projects, ListFolder(fs::path(data_root_) / "jobs"));
     for (const fs::directory_entry& project : projects) {
       BATON_ASSIGN_OR_RETURN(const auto jobs, ListFolder(project.path()));
@@ -83,7 +83,7 @@ class NamesFinder {
     }
   }
 
-  // A job whose spec cannot be read may name anything of its project.
+  // A job whose spec cannot be read may name any file of its project.
   absl::Status ReadStore() {
     std::set<std::string> unread;
     BATON_RETURN_IF_ERROR(EachRow(kJobTable, [&](const store::Row& stored) {
@@ -102,8 +102,8 @@ class NamesFinder {
     return absl::OkStatus();
   }
 
-  // The names of the files below `folder`, which stands for `files` in the checkpoint's `data`. A
-  // folder's own name would stand for all below it.
+  // The names of the files below `folder`, which stands for `files` in the checkpoint's `data`. The
+  // name of a folder would stand for everything below it.
   absl::Status AddKept(const fs::path& folder, const fs::path& name) {
     BATON_ASSIGN_OR_RETURN(const auto entries, ListFolder(folder));
     for (const fs::directory_entry& entry : entries) {
@@ -136,7 +136,7 @@ class NamesFinder {
     store::v1::JobRow row;
     google::protobuf::util::JsonParseOptions options;
     options.ignore_unknown_fields = true;
-    // One that cannot be read cannot be resumed either.
+    // A checkpoint whose job.json cannot be read cannot be resumed either.
     if (google::protobuf::util::JsonStringToMessage(text, &row, options).ok()) AddNames(row.job());
     return absl::OkStatus();
   }
@@ -165,7 +165,7 @@ void NamedUploads::AddPath(const std::string& text, const std::string& data_root
   if (path == "files" || absl::StartsWith(path, "files/")) paths.insert(path);
 }
 
-// A path by itself, or in a command.
+// A path by itself, or within a command.
 void NamedUploads::AddText(const std::string& text, const std::string& data_root) {
   AddPath(text, data_root);
   for (absl::string_view word : absl::StrSplit(text, absl::ByAnyChar(" \t\n\"'=;|&<>()"))) {

@@ -1,4 +1,4 @@
-// Which uploaded files are named by jobs.
+// Finds the uploaded files that jobs name.
 #ifndef BATON_CONTROLLER_RUNTIME_NAMED_UPLOADS_H_
 #define BATON_CONTROLLER_RUNTIME_NAMED_UPLOADS_H_
 
@@ -13,22 +13,23 @@
 namespace baton::controller {
 
 struct NamedUploads {
-  std::set<std::string> paths;    ///< Relative to the data root; a folder stands for all below it.
+  /// Relative to the data root; a folder stands for all files below it.
+  std::set<std::string> paths;
   std::set<std::string> unknown;  ///< Projects that have a job whose spec cannot be read.
 
-  /// Whether the upload at `path` must stay. `project`: empty for one of an earlier release, which
-  /// every project may name.
+  /// Whether the upload at `path` must stay. `project`: empty for an upload of an earlier release,
+  /// which every project may name.
   bool Has(const std::string& path, const std::string& project) const;
-  /// Adds what a path, a text (a path or a command with some), or the texts of a message name below
-  /// `data_root`. Links are not followed.
+  /// Adds the paths below `data_root` that a path, a text (a path, or a command that contains
+  /// paths), or the texts of a message name. Links are not followed.
   void AddPath(const std::string& path, const std::string& data_root);
   void AddText(const std::string& text, const std::string& data_root);
   void AddTexts(const google::protobuf::Message& message, const std::string& data_root);
 };
 
-/// What is named by the jobs of the store, and by the checkpoints in folders of jobs, those of jobs
-/// that the store has lost too. Blocks. CANCELLED once `stop` says so; errors of the store;
-/// UNAVAILABLE: a folder cannot be read.
+/// The uploads that are named by the jobs of the store, and by the checkpoints in all folders of
+/// jobs, also of jobs that the store has lost. Blocks. CANCELLED once `stop` answers true; errors
+/// of the store; UNAVAILABLE: a folder cannot be read.
 absl::StatusOr<NamedUploads> FindNamedUploads(store::Store& store, const std::string& data_root,
                                               const std::function<bool()>& stop);
 

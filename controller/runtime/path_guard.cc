@@ -42,7 +42,7 @@ absl::Status PathGuard::CheckExport(const std::string& path, const std::string& 
   for (const char* kept : {"/files", "/jobs"}) {
     if (!IsBelow(path, data_root_ + kept)) continue;
     return MakeError(absl::StatusCode::kPermissionDenied, "PATH",
-                     absl::StrCat("an export to ", path, " would stand among the controller's own ",
+                     absl::StrCat("an export to ", path, " would be among the controller's own ",
                                   "files; name a folder that is not below ", data_root_, kept));
   }
   if (!confined_) return absl::OkStatus();

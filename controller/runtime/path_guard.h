@@ -1,4 +1,4 @@
-// Which folders the specs of a project may name.
+// Decides which folders the specs of a project may name.
 #ifndef BATON_CONTROLLER_RUNTIME_PATH_GUARD_H_
 #define BATON_CONTROLLER_RUNTIME_PATH_GUARD_H_
 
@@ -13,21 +13,21 @@ namespace baton::controller {
 /// Immutable, thread-safe.
 class PathGuard {
  public:
-  /// Not `confined`: every path may be named; for a controller whose callers are all of this
-  /// machine. Confined: the project's own uploads and jobs below `data_root`, and what is below
+  /// Not `confined`: a spec may name every path; for a controller whose callers are all on this
+  /// machine. Confined: only the project's own uploads and jobs below `data_root`, and paths below
   /// `open`.
   PathGuard(std::string data_root, bool confined, std::vector<std::string> open)
       : data_root_(std::move(data_root)), confined_(confined), open_(std::move(open)) {}
 
-  /// PERMISSION_DENIED (PATH) names the path. Links and ".." are followed first; a path that does
-  /// not exist is judged by its nearest parent that does.
+  /// PERMISSION_DENIED (PATH) names the path. Links and ".." are resolved first; a path that does
+  /// not exist is judged by its nearest existing parent.
   absl::Status Check(const std::string& path, const std::string& project) const;
-  /// The same of a folder and of the links in it, which are read as files of it.
+  /// The same for a folder and for the links in it, because they are read as files of the folder.
   absl::Status CheckFolder(const std::string& path, const std::string& project) const;
-  /// Where an export may be written: not among uploads and jobs, confined or not. Confined: below
-  /// `data_root`/exports/PROJECT and below `open`. PERMISSION_DENIED (PATH).
+  /// Whether an export may be written there: not among uploads and jobs, confined or not. Confined:
+  /// only below `data_root`/exports/PROJECT and below `open`. PERMISSION_DENIED (PATH).
   absl::Status CheckExport(const std::string& path, const std::string& project) const;
-  /// A relative path that does not leave the uploads. Asked of every file, confined or not.
+  /// Whether a relative path stays within the uploads. Checked for every file, confined or not.
   static bool IsUpload(const std::string& path);
 
   bool confined() const { return confined_; }

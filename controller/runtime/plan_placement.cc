@@ -11,18 +11,18 @@
 namespace baton::controller {
 namespace {
 
-// What the search of one submit may weigh: a few seconds (docs/placement.md). Others wait
-// meanwhile.
+// The work limit of one submit's search: a few seconds (docs/placement.md), because other submits
+// wait meanwhile.
 constexpr int64_t kMostPlanWork = 2'000'000'000;
 
-absl::StatusOr<placement::ModelConfig> ReadModel(const std::string& role,
-                                                 const v1::ModelSpec& model) {
+absl::StatusOr<placement::PlannedModel> ReadModel(const std::string& role,
+                                                  const v1::ModelSpec& model) {
   if (!model.path().empty()) return placement::ReadModelFile(model.path() + "/config.json");
   if (model.has_init()) return placement::ModelOfInit(model.init());
   return absl::InvalidArgumentError(absl::StrCat("role ", role, " has no model"));
 }
 
-// The pools of the best plan.
+// Turns the best plan into pools.
 absl::StatusOr<v1::ResourcesSpec> ChoosePools(const v1::JobSpec& spec) {
   auto made = placement::ProblemOf(spec, ReadModel);
   if (!made.ok()) return made.status();

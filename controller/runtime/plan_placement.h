@@ -1,4 +1,4 @@
-// placement auto: the pools that take the least time, by the search of `baton plan`.
+// `placement: auto`: chooses the fastest pools, by the search of `baton plan`.
 #ifndef BATON_CONTROLLER_RUNTIME_PLAN_PLACEMENT_H_
 #define BATON_CONTROLLER_RUNTIME_PLAN_PLACEMENT_H_
 
@@ -10,9 +10,9 @@
 
 namespace baton::controller {
 
-/// Where `given` has placement auto, and nothing is wrong with it, chooses pools and layouts and
-/// fills them into `effective`, whose model paths are resolved: their config.json is read. Nothing
-/// for any other spec. Violations: a model that cannot be measured, or nothing fits on
+/// If `given` has `placement: auto` and no problem, chooses pools and layouts and fills them into
+/// `effective`. The model paths of `effective` are resolved, because their config.json is read.
+/// Does nothing for any other spec. Violations: a model cannot be measured, or nothing fits on
 /// resources.devices.
 std::vector<v1::FieldViolation> PlanPlacement(const v1::JobSpec& given,
                                               const v1::Dataflow& dataflow, v1::JobSpec* effective);

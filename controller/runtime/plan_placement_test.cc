@@ -71,8 +71,8 @@ TEST_F(PlanPlacementTest, OneWorkerHasAllModels) {
             "actor+rollout+critic+reference+reward_model 1");
 }
 
-// Llama-7B's training state is 18 bytes a parameter: 121 GB, so neither actor nor critic fits with
-// another on one H200, and the devices are used.
+// Llama-7B's training state is 16 bytes a parameter (float32): 108 GB, and 37 GB of activations, so
+// neither actor nor critic fits with another on one H200, and the devices are used.
 TEST_F(PlanPlacementTest, ChoosesPoolsAndLayouts) {
   const v1::JobSpec spec = Ppo(4096, 32, 32);
   CheckedSpec checked = CheckSpec(spec);

@@ -13,7 +13,7 @@ namespace baton::controller {
 namespace {
 
 constexpr int kSlots = 64;
-constexpr size_t kSlotBytes = 256;  // a job's name has at most 142
+constexpr size_t kSlotBytes = 256;  // a job's name has at most 142 bytes
 
 bool WriteSlot(int fd, int slot, const std::string& job) {
   std::string bytes = job.substr(0, kSlotBytes);
@@ -54,7 +54,7 @@ RestoreMarks::Mark RestoreMarks::On(const std::string& job) {
   if (free == taken_.end()) return Mark();
   *free = true;
   const int slot = static_cast<int>(free - taken_.begin());
-  WriteSlot(fd_, slot, job);  // without it the process's death counts for no job
+  WriteSlot(fd_, slot, job);  // if this fails, a death of the process counts for no job
   return Mark(this, slot);
 }
 

@@ -1,5 +1,5 @@
-// Which jobs are being restored at this moment, in a file that outlives the process: when it dies,
-// the next one knows in whose restoration.
+// Records which jobs are being restored at this moment, in a file that outlives the process. If the
+// process dies, the next one knows during whose restoration it died.
 #ifndef BATON_CONTROLLER_RUNTIME_RESTORE_MARKS_H_
 #define BATON_CONTROLLER_RUNTIME_RESTORE_MARKS_H_
 
@@ -14,11 +14,12 @@
 
 namespace baton::controller {
 
-/// Thread-safe. A mark costs one small write without a sync: it is there after the death of the
-/// process, whatever its cause; a power cut may lose it, and is no job's fault.
+/// Thread-safe. A mark costs one small write without a sync. It survives the death of the process,
+/// whatever the cause. A power cut may lose it; that is right, because a power cut is no fault of
+/// the job.
 class RestoreMarks {
  public:
-  /// A job is being restored as long as its mark lives. Movable.
+  /// A job counts as being restored while its mark lives. Movable.
   class Mark {
    public:
     Mark() = default;
@@ -35,15 +36,15 @@ class RestoreMarks {
     int slot_ = 0;
   };
 
-  /// Reads what the process before left, then begins without marks. Errors name the path.
+  /// Reads what the previous process left, then starts without marks. Errors name the path.
   static absl::StatusOr<std::unique_ptr<RestoreMarks>> Open(const std::string& path);
   ~RestoreMarks();
   RestoreMarks(const RestoreMarks&) = delete;
   RestoreMarks& operator=(const RestoreMarks&) = delete;
 
-  /// The jobs that were marked when the process before died; each once.
+  /// The jobs that were marked when the previous process died; each once.
   const std::vector<std::string>& left() const { return left_; }
-  /// Marks a job. More marks at once than there is room for are not kept.
+  /// Marks a job. Marks beyond the file's number of slots are not kept.
   Mark On(const std::string& job);
 
  private:

@@ -1,4 +1,4 @@
-// A worker's stream, as the controller sees it. Private to controller/runtime.
+// A worker's stream in the controller. Private to controller/runtime.
 #ifndef BATON_CONTROLLER_RUNTIME_SESSION_STATE_H_
 #define BATON_CONTROLLER_RUNTIME_SESSION_STATE_H_
 
@@ -12,12 +12,12 @@
 
 namespace baton::controller {
 
-/// What a worker says before it is welcome is held back, so that its results come after its
-/// return is known to the job.
+/// Holds back the messages of a worker until its Welcome, so that its job learns of the worker's
+/// return before it gets the worker's results.
 struct Controller::SessionState {
   uint64_t id = 0;
   std::shared_ptr<WorkerStream> stream;
-  absl::Time hello_by;  ///< A stream that has said nothing by then is closed.
+  absl::Time hello_by;  ///< A stream without a Hello is closed at this time.
   absl::Mutex mu;
   std::string worker ABSL_GUARDED_BY(mu);  ///< Empty before Hello.
   bool welcome ABSL_GUARDED_BY(mu) = false;
@@ -32,12 +32,12 @@ class Controller::Session : public WorkerSession {
   void OnMessage(v1::WorkerMessage message) override;
   void OnClosed() override;
 
-  /// Hands one message of a welcome worker to its job or the cluster.
+  /// Passes one message of a welcomed worker to its job or to the cluster.
   static void Route(Controller* controller, const std::shared_ptr<SessionState>& state,
                     const std::string& worker, v1::WorkerMessage message);
 
  private:
-  /// The job of the token; null: there is none, or it is none of this worker's business.
+  /// The job of the token; null: no such job, or the worker may not report on it.
   static std::shared_ptr<JobRuntime> JobFor(Controller* controller, const SessionState& state,
                                             const TaskToken& token);
   void OnHello(const v1::Hello& hello);

@@ -22,6 +22,8 @@
 #include "google/protobuf/util/json_util.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
+#include "sdk/base/earlier_release.h"
+#include "sdk/base/worker_features.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
@@ -144,6 +146,40 @@ TEST_P(StoredVersionsTest, AJobOnItsWayGoesOnWhereItStood) {
     std::string waits;
     for (const v1::Wait& wait : why->waits()) absl::StrAppend(&waits, wait.cause(), "\n");
     EXPECT_THAT(waits, HasSubstr("worker worker-0 to attach again"));
+  }
+}
+
+// Under `none`, which was the default, messages were joined; a worker of that release does so by
+// itself, and this release's is asked to.
+TEST_P(StoredVersionsTest, AJobOnItsWayJoinsMessagesAsThere) {
+  for (const bool newer : {true, false}) {
+    CopyVersion(GetParam());
+    ASSERT_TRUE(Open().ok());
+    auto stream = std::make_shared<FakeStream>();
+    const auto session = controller_->Attach(stream);
+    v1::WorkerMessage message;
+    v1::Hello& hello = *message.mutable_hello();
+    hello.set_worker_id("worker-0");
+    hello.set_instance_id("another");  // it was started again, and holds nothing
+    hello.set_protocol_min(1);
+    hello.set_protocol_max(1);
+    for (const char* method : {"update", "publish", "save_checkpoint"}) {
+      v1::MethodCredits* offered = hello.add_methods();
+      offered->set_role("actor");
+      offered->set_method(method);
+      offered->set_credits(1);
+    }
+    if (newer) hello.add_features(kChatTemplatesFeature);
+    session->OnMessage(message);
+    v1::Task task;
+    for (size_t i = 0; !task.has_assign_role() && stream->Message(i).ByteSizeLong() > 0; ++i) {
+      task = stream->Message(i).task();
+    }
+    ASSERT_TRUE(task.has_assign_role());
+    EXPECT_EQ(task.assign_role().spec().model().chat_template(), newer ? kJoinedMessages : "none");
+    session->OnClosed();
+    controller_.reset();
+    fs::remove_all(folder_);
   }
 }
 

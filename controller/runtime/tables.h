@@ -14,21 +14,22 @@
 
 namespace baton::controller {
 
-inline constexpr char kMetaTable[] = "meta";                ///< "epoch", "secret"
-inline constexpr char kJobTable[] = "jobs";                 ///< job name -> JobRow
-inline constexpr char kSpecTable[] = "specs";               ///< job name -> what never changes
-inline constexpr char kRequestTable[] = "requests";         ///< project/request -> RequestRow
-inline constexpr char kEventTable[] = "events";             ///< job#revision -> JobEvent
-inline constexpr char kMetricTable[] = "metrics";           ///< job#step/kind -> StepMetrics
+inline constexpr char kMetaTable[] = "meta";         ///< "epoch", "secret"
+inline constexpr char kJobTable[] = "jobs";          ///< job name -> JobRow
+inline constexpr char kSpecTable[] = "specs";        ///< job name -> the fields that never change
+inline constexpr char kRequestTable[] = "requests";  ///< project/request -> RequestRow
+inline constexpr char kEventTable[] = "events";      ///< job#revision -> JobEvent
+inline constexpr char kMetricTable[] = "metrics";    ///< job#step/kind -> StepMetrics
 inline constexpr char kCheckpointTable[] = "checkpoints";   ///< job#step -> Checkpoint
 inline constexpr char kTrajectoryTable[] = "trajectories";  ///< job#serial -> TrajectoryRow
+inline constexpr char kBatchTable[] = "batches";            ///< job#step -> BatchRow
 inline constexpr char kProjectTable[] = "projects";         ///< project -> baton.v1.Project
 inline constexpr char kRestoreTable[] = "restores";         ///< job name -> RestoreRow
 inline constexpr char kRemovalTable[] = "removals";         ///< job name -> RemovalRow
 inline constexpr char kLogTable[] = "logs";                 ///< job#sequence -> LogEntry
 inline constexpr char kWorkerTable[] = "workers";           ///< worker id -> WorkerRow
 
-/// Numbers in keys are 16 hexadecimal digits, so that keys sort as numbers do.
+/// Numbers in keys are 16 hexadecimal digits, so that keys sort like numbers.
 inline std::string NumberKey(absl::string_view job, uint64_t number, absl::string_view tail = "") {
   return absl::StrCat(job, "#", absl::Hex(number, absl::kZeroPad16), tail);
 }
@@ -39,7 +40,7 @@ inline uint64_t KeyNumber(absl::string_view key) {
   return std::stoull(std::string(key.substr(at + 1, 16)), nullptr, 16);
 }
 
-/// Rows of one job whose number is in [begin, end); end 0: all after begin.
+/// Rows of one job whose number is in [begin, end); end 0: all from begin on.
 inline store::ScanOptions NumberRange(absl::string_view job, uint64_t begin, uint64_t end = 0) {
   store::ScanOptions options;
   options.begin = NumberKey(job, begin);
@@ -47,9 +48,10 @@ inline store::ScanOptions NumberRange(absl::string_view job, uint64_t begin, uin
   return options;
 }
 
-/// What the writes of a job's turn have to survive. Most turns put a trajectory alone: after a
-/// power cut it is generated, or scored, again. Whatever else a turn tells the world (commands,
-/// revisions, files it deletes) is never taken back, and what it rests on is kept with it.
+/// Whether the writes of a job's turn must survive a power cut. Most turns write only a trajectory;
+/// after a power cut it is generated or scored again. Everything else that a turn makes visible
+/// (commands, revisions, deleted files) must never be taken back, so these writes and all earlier
+/// ones are synced.
 inline store::Durability DurabilityOf(const std::vector<store::Write>& writes) {
   const bool mendable = std::all_of(writes.begin(), writes.end(), [](const store::Write& write) {
     return write.table == kTrajectoryTable && write.value.has_value();

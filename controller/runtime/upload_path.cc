@@ -31,7 +31,7 @@ std::string UploadName(const std::string& name) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '_';
   }
   if (base.size() > 200) base.erase(0, base.size() - 200);
-  // Not in the middle of a character.
+  // Do not cut within a character.
   while (!base.empty() && (static_cast<unsigned char>(base[0]) & 0xc0) == 0x80) base.erase(0, 1);
   return base.empty() || base == "." || base == ".." ? "file" : base;
 }

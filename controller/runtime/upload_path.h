@@ -10,19 +10,20 @@
 namespace baton::controller {
 
 struct UploadPath {
-  std::string project;  ///< Empty: an earlier release kept it, as `files/XXH3-128/NAME`.
-  std::string content;  ///< The hash, in lower-case hexadecimal: 64 digits, or 32 of the old one.
+  std::string project;  ///< Empty: an upload of an earlier release, `files/XXH3-128/NAME`.
+  /// The hash in lower-case hexadecimal: 64 digits, or 32 of an earlier release.
+  std::string content;
   std::string name;
 };
 
-/// Nothing when `path`, relative to the data root, cannot be that of an uploaded file.
+/// Empty if `path`, relative to the data root, cannot be that of an uploaded file.
 std::optional<UploadPath> ParseUploadPath(absl::string_view path);
 
-/// Whether `text` has `digits` lower-case hexadecimal digits and nothing else.
+/// Whether `text` consists of exactly `digits` lower-case hexadecimal digits.
 bool IsHex(absl::string_view text, size_t digits);
 
-/// The last part of what a caller calls a file, fit for any file system: no separator, no control
-/// character, 200 bytes of whole UTF-8 characters, never empty, "." or "..".
+/// The last part of a caller's name for a file, made safe for every file system: no separator, no
+/// control character, at most 200 bytes of whole UTF-8 characters, never empty, "." or "..".
 std::string UploadName(const std::string& name);
 
 }  // namespace baton::controller

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -34,7 +35,7 @@ constexpr size_t kCopiedAtOnce = 1 << 20;
 
 int64_t Counted(int64_t size) { return std::max(size, Uploads::kMinCountedBytes); }
 
-// The size of a regular file, which no link leads to; -1: there is none.
+// The size of a regular file at a path without links; -1: there is none.
 int64_t SizeOf(const std::string& path) {
   struct stat found {};
   const bool is_file = ::lstat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode);
@@ -51,14 +52,15 @@ absl::Status CannotWrite(const std::string& folder, int error) {
 absl::Status OverQuota(const std::string& project, int64_t used, int64_t limit) {
   return MakeError(
       absl::StatusCode::kResourceExhausted, "QUOTA_UPLOADS",
-      absl::StrCat("the uploads of project ", project, " take ", used, " bytes of ", limit,
-                   ", and this file does not fit; delete jobs whose data are not needed any more "
-                   "(a day after its upload a file goes that no job names), or have the limit "
-                   "raised with `baton project set ",
-                   project, " --max-upload-bytes N`"));
+      absl::StrCat(
+          "the uploads of project ", project, " take ", used, " bytes of ", limit,
+          ", and this file does not fit; delete jobs whose data are not needed any more "
+          "(a file that no job names is removed a day after its upload), or have the limit "
+          "raised with `baton project set ",
+          project, " --max-upload-bytes N`"));
 }
 
-// Descriptors that close themselves.
+// A file descriptor that closes itself.
 class OwnedFd {
  public:
   explicit OwnedFd(int fd) : fd_(fd) {}
@@ -103,16 +105,17 @@ struct Uploads::Incoming::File {
   const std::string name;
   std::string temporary;
   OwnedFd out{-1};
-  int error = 0;  // of the system, why it cannot be written
+  int error = 0;  // the system's error that prevents writing
   Sha256Hasher hash;
   int64_t size = 0;
   int64_t reserved = 0, unreserved = 0;  // its part of the project's account
+  Room* room = nullptr;                  // its reserved bytes are used first
 };
 
 Uploads::Incoming::Incoming(std::unique_ptr<File> file) : file_(std::move(file)) {}
 
 Uploads::Incoming::~Incoming() {
-  file_->uploads->Release(file_.get());
+  file_->uploads->Release(file_->project, file_->reserved, file_->unreserved);
   std::error_code code;
   fs::remove(file_->temporary, code);
 }
@@ -187,18 +190,29 @@ std::unique_ptr<Uploads::Incoming> Uploads::Receive(const std::string& project,
                                                     const std::string& name) {
   auto file = std::make_unique<Incoming::File>(this, project, UploadName(name));
   std::unique_ptr<Incoming> incoming(new Incoming(std::move(file)));
-  // Nobody writes into it afterwards: checkpoints have it under second names.
+  // Mode 0444: nothing may open the file for writing later, because checkpoints have links to it.
   incoming->file_->out.Reset(::open(incoming->file_->temporary.c_str(),
                                     O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0444));
   if (incoming->file_->out.get() < 0) incoming->file_->error = errno;
   return incoming;
 }
 
-// Bytes are reserved before they are written, so that files that arrive together do not pass the
-// limit together. A file that finds no room goes on only while it may be one that is kept already,
-// and will take nothing: while it is not longer than the largest that the project has.
+// Bytes are reserved before they are written, so that parallel uploads cannot exceed the limit
+// together. A file without room may go on while it could be a copy of a kept file, which would take
+// no space: that is, while it is not longer than the project's largest file.
 absl::Status Uploads::Reserve(Incoming::File* file, int64_t bytes) {
   const int64_t limit = limit_of_(file->project);
+  const int64_t all = bytes;
+  if (file->room != nullptr) {  // the account already counts these bytes
+    const int64_t reserved = std::min(bytes, file->room->reserved_);
+    const int64_t unreserved = std::min(bytes - reserved, file->room->unreserved_);
+    file->room->reserved_ -= reserved;
+    file->room->unreserved_ -= unreserved;
+    file->reserved += reserved;
+    file->unreserved += unreserved;
+    bytes -= reserved + unreserved;
+    if (bytes == 0) return absl::OkStatus();
+  }
   absl::MutexLock lock(&mu_);
   Account& account = accounts_[file->project];
   if (limit == 0 || account.kept + account.reserved + bytes <= limit) {
@@ -206,7 +220,7 @@ absl::Status Uploads::Reserve(Incoming::File* file, int64_t bytes) {
     file->reserved += bytes;
     return absl::OkStatus();
   }
-  if (file->size + bytes > account.largest ||
+  if (file->size + all > account.largest ||
       account.reserved + account.unreserved + bytes > std::max(limit, account.largest)) {
     return OverQuota(file->project, account.kept + account.reserved, limit);
   }
@@ -215,13 +229,13 @@ absl::Status Uploads::Reserve(Incoming::File* file, int64_t bytes) {
   return absl::OkStatus();
 }
 
-void Uploads::Release(Incoming::File* file) {
+void Uploads::Release(const std::string& project, int64_t reserved, int64_t unreserved) {
   absl::MutexLock lock(&mu_);
-  const auto account = accounts_.find(file->project);
+  const auto account = accounts_.find(project);
   if (account == accounts_.end()) return;
   Account& of = account->second;
-  of.reserved -= std::exchange(file->reserved, 0);
-  of.unreserved -= std::exchange(file->unreserved, 0);
+  of.reserved -= reserved;
+  of.unreserved -= unreserved;
   if (of.kept == 0 && of.reserved == 0 && of.unreserved == 0) accounts_.erase(account);
 }
 
@@ -240,7 +254,7 @@ absl::StatusOr<std::string> Uploads::Name(Incoming::File* file, const std::strin
     }
     std::error_code code;
     fs::create_directories(Absolute(folder), code);
-    // What stood there is replaced: this one is known to be whole, and is young from now on.
+    // Replaces an existing file: this one is known to be complete, and its age starts now.
     ::utimensat(AT_FDCWD, file->temporary.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
     if (!code) fs::rename(file->temporary, Absolute(path), code);
     if (code) return CannotWrite(folder_, code.value());
@@ -258,15 +272,16 @@ absl::StatusOr<std::string> Uploads::Name(Incoming::File* file, const std::strin
 }
 
 absl::StatusOr<std::string> Uploads::Copy(const fs::path& source, const std::string& project,
-                                          const std::string& hash) {
+                                          const std::string& hash, Room* room) {
   const auto cannot = [&](absl::string_view why) {
     return absl::InvalidArgumentError(absl::StrCat(source.string(), " ", why));
   };
   const OwnedFd in(::open(source.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat found {};
   if (in.get() < 0 || ::fstat(in.get(), &found) != 0) return cannot("cannot be read");
-  if (!S_ISREG(found.st_mode)) return cannot("is not a file");  // a pipe may never end
+  if (!S_ISREG(found.st_mode)) return cannot("is not a file");  // to open a pipe may block forever
   const auto incoming = Receive(project, source.filename().string());
+  incoming->file_->room = room;
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> old(XXH3_createState(),
                                                                      XXH3_freeState);
   XXH3_128bits_reset(old.get());
@@ -299,8 +314,8 @@ bool Uploads::Touch(const std::string& path) {
   return ::utimensat(AT_FDCWD, Absolute(path).c_str(), nullptr, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-// Answers the size of what it removed; -1: nothing. The age is read under the lock under which a
-// file gets its name or is touched: whoever was told that it is there finds it there.
+// Returns the size of what it removed; -1: nothing. The age is read under the lock that also guards
+// naming and touching a file. So a file that a caller was just told of is never removed.
 int64_t Uploads::RemoveIfOld(const std::string& path, const std::string& project,
                              absl::Time young) {
   const std::string absolute = Absolute(path);
@@ -309,7 +324,7 @@ int64_t Uploads::RemoveIfOld(const std::string& path, const std::string& project
   if (::lstat(absolute.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return -1;
   if (absl::TimeFromTimespec(found.st_mtim) >= young || ::unlink(absolute.c_str()) != 0) return -1;
   const fs::path folder = fs::path(absolute).parent_path();
-  // Folders that have other files stay.
+  // Folders with other files stay.
   if (::rmdir(folder.c_str()) == 0 && !project.empty()) ::rmdir(folder.parent_path().c_str());
   if (!project.empty()) accounts_[project].kept -= Counted(found.st_size);
   return found.st_size;
@@ -353,7 +368,8 @@ Uploads::Removed Uploads::RemoveUnnamed(const NamedUploads& named, absl::Time yo
       all = files.ok();
       for (size_t k = 0; all && k < files->size(); ++k) look((*files)[k].path(), project);
     }
-    // Somebody may have removed files by hand. What was kept meanwhile may not have been seen.
+    // A person may have removed files by hand. Files that were kept meanwhile may not have been
+    // seen.
     absl::MutexLock lock(&mu_);
     if (!all || names_given_ != before) continue;
     Account& account = accounts_[project];
@@ -362,6 +378,45 @@ Uploads::Removed Uploads::RemoveUnnamed(const NamedUploads& named, absl::Time yo
     if (kept == 0 && account.reserved == 0 && account.unreserved == 0) accounts_.erase(project);
   }
   return removed;
+}
+
+Uploads::Room::Room(Uploads* uploads, std::string project)
+    : uploads_(uploads), project_(std::move(project)) {}
+
+Uploads::Room::~Room() { uploads_->Release(project_, reserved_, unreserved_); }
+
+uint64_t Uploads::Room::bytes() const {
+  if (!limited_) return std::numeric_limits<uint64_t>::max();
+  return static_cast<uint64_t>(reserved_ + unreserved_);
+}
+
+void Uploads::Room::Shrink(uint64_t bytes) {
+  const int64_t stays = static_cast<int64_t>(std::min(bytes, this->bytes()));
+  const int64_t reserved = std::min(reserved_, stays);
+  const int64_t unreserved = std::min(unreserved_, stays - reserved);
+  uploads_->Release(project_, std::exchange(reserved_, reserved) - reserved,
+                    std::exchange(unreserved_, unreserved) - unreserved);
+}
+
+std::unique_ptr<Uploads::Room> Uploads::Hold(const std::string& project, uint64_t wanted) {
+  std::unique_ptr<Room> room(new Room(this, project));
+  const int64_t limit = limit_of_(project);
+  room->limited_ = limit > 0;
+  if (!room->limited_) return room;
+  const int64_t most = static_cast<int64_t>(
+      std::min<uint64_t>(wanted, static_cast<uint64_t>(std::numeric_limits<int64_t>::max())));
+  absl::MutexLock lock(&mu_);
+  Account& account = accounts_[project];
+  const int64_t left = std::max(limit - account.kept - account.reserved, int64_t{0});
+  // The same bound as in Reserve for content that may exist already.
+  const int64_t again = std::min(
+      account.largest, std::max(limit, account.largest) - account.reserved - account.unreserved);
+  if (most <= left || again <= left) {
+    account.reserved += room->reserved_ = std::min(most, left);
+  } else {
+    account.unreserved += room->unreserved_ = std::min(most, again);
+  }
+  return room;
 }
 
 int64_t Uploads::UsedBytes(const std::string& project) const {

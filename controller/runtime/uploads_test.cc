@@ -197,6 +197,46 @@ TEST_F(UploadsTest, FilesThatArriveTogetherDoNotPassTheQuotaTogether) {
   EXPECT_TRUE(Put("a", "rest", std::string(static_cast<size_t>(2'000'000 - there), 'r')).ok());
 }
 
+TEST_F(UploadsTest, WhatIsHeldIsNobodyElsesUntilItIsGivenBack) {
+  limit_ = 1'000'000;
+  auto first = uploads_->Hold("a", 600'000);
+  EXPECT_EQ(first->bytes(), 600'000u);
+  auto second = uploads_->Hold("a", 600'000);
+  EXPECT_EQ(second->bytes(), 400'000u);  // together they are not above the limit
+  EXPECT_EQ(uploads_->Hold("a", 1)->bytes(), 0u);
+  EXPECT_EQ(uploads_->Hold("b", 1)->bytes(), 1u);
+  EXPECT_EQ(ErrorReason(Put("a", "x", std::string(1, 'x')).status()), "QUOTA_UPLOADS");
+  second.reset();
+  EXPECT_TRUE(Put("a", "x", std::string(100'000, 'x')).ok());
+  first->Shrink(500'000);
+  EXPECT_EQ(first->bytes(), 500'000u);
+  first->Shrink(700'000);
+  EXPECT_EQ(first->bytes(), 500'000u);
+  EXPECT_EQ(uploads_->Hold("a", 1'000'000)->bytes(), 400'000u);
+  limit_ = 0;
+  EXPECT_EQ(uploads_->Hold("a", 1)->bytes(), std::numeric_limits<uint64_t>::max());
+}
+
+TEST_F(UploadsTest, ACopyUsesUpTheRoomThatWasHeldForIt) {
+  limit_ = 1'000'000;
+  Write("kept", std::string(600'000, 'k'));
+  auto room = uploads_->Hold("a", 600'000);
+  const auto others = uploads_->Receive("a", "others");
+  ASSERT_TRUE(others->Append(std::string(400'000, 'o')).ok());
+  EXPECT_EQ(ErrorReason(uploads_->Copy(root_ + "/kept", "a", "").status()), "QUOTA_UPLOADS");
+  EXPECT_TRUE(uploads_->Copy(root_ + "/kept", "a", "", room.get()).ok());
+  EXPECT_EQ(room->bytes(), 0u);
+  room.reset();
+  ASSERT_TRUE(others->Keep().ok());
+  EXPECT_EQ(uploads_->UsedBytes("a"), 1'000'000);
+  // There is no room, and the same content needs none.
+  room = uploads_->Hold("a", 600'000);
+  EXPECT_EQ(room->bytes(), 600'000u);
+  EXPECT_TRUE(uploads_->Copy(root_ + "/kept", "a", "", room.get()).ok());
+  room.reset();
+  EXPECT_EQ(uploads_->UsedBytes("a"), 1'000'000);
+}
+
 TEST_F(UploadsTest, ACopyHasTheContentThatItsNameSays) {
   Write("kept/x.jsonl", "abc");
   const fs::path kept = root_ + "/kept/x.jsonl";

@@ -40,6 +40,8 @@ class WholeControllerTest : public ::testing::Test {
     options.data_root = folder_;
     options.store = std::move(store);
     options.cluster.lease = lease_;
+    options.checker = checker_;
+    options.check_limit = check_limit_;
     auto controller = Controller::Create(std::move(options));
     ASSERT_TRUE(controller.ok()) << controller.status();
     controller_ = *std::move(controller);
@@ -73,6 +75,8 @@ class WholeControllerTest : public ::testing::Test {
 
   std::string folder_;  ///< The data root. Goes with the test.
   absl::Duration lease_ = absl::Seconds(10);
+  std::string checker_;  ///< The program that looks at models and data; from the next Start on.
+  absl::Duration check_limit_ = absl::Minutes(6);
   std::shared_ptr<store::MemoryStore> store_ = std::make_shared<store::MemoryStore>();
   std::unique_ptr<Controller> controller_;
 };

@@ -1,7 +1,8 @@
-// Where the streams of attached workers are. Thread-safe.
+// The streams of attached workers, and what the workers offer. Thread-safe.
 #ifndef BATON_CONTROLLER_RUNTIME_WORKER_DIRECTORY_H_
 #define BATON_CONTROLLER_RUNTIME_WORKER_DIRECTORY_H_
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -10,29 +11,29 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "controller/core/role_needs.h"
+#include "controller/ports/worker_outbox.h"
 #include "controller/runtime/controller_interface.h"
 
 namespace baton::controller {
 
-class WorkerDirectory {
+class WorkerDirectory : public WorkerOutbox {
  public:
-  /// Returns the stream that was there before, or null.
+  /// Replaces the worker's stream, and returns the previous one, or null.
   std::shared_ptr<WorkerStream> Set(const std::string& worker,
                                     std::shared_ptr<WorkerStream> stream) {
     absl::MutexLock lock(&mu_);
     return std::exchange(streams_[worker], std::move(stream));
   }
 
-  /// Only if `stream` is still the worker's stream.
+  /// Does nothing if `stream` is not the worker's current stream.
   void Remove(const std::string& worker, const WorkerStream* stream) {
     absl::MutexLock lock(&mu_);
     auto it = streams_.find(worker);
     if (it != streams_.end() && it->second.get() == stream) streams_.erase(it);
   }
 
-  /// Drops the message when the worker is not attached: when it comes back it tells what it
-  /// runs, and what it lacks is sent again.
-  void Send(const std::string& worker, v1::ControllerMessage message) {
+  void Send(const std::string& worker, v1::ControllerMessage message) override {
     std::shared_ptr<WorkerStream> stream;
     {
       absl::MutexLock lock(&mu_);
@@ -43,45 +44,74 @@ class WorkerDirectory {
     stream->Send(std::move(message));
   }
 
-  /// A worker that attached serves these, and as far as anybody knows always will.
-  void Introduce(const v1::Hello& hello) {
+  /// A worker attached. Its offer is kept when it leaves, because it may come back. `project`: the
+  /// only project whose jobs it may get; "*": all.
+  void Introduce(const v1::Hello& hello, const std::string& project) {
     absl::MutexLock lock(&mu_);
-    for (const v1::MethodCredits& method : hello.methods()) {
-      methods_.emplace(method.role(), method.method());
+    Introduced& known = introduced_[hello.worker_id()];
+    known.project = project;
+    known.offer.Clear();
+    *known.offer.mutable_methods() = hello.methods();
+    *known.offer.mutable_features() = hello.features();
+    known.offer.set_group_store(hello.group_store());
+  }
+  bool Promises(const std::string& worker, const std::string& feature) const override {
+    absl::MutexLock lock(&mu_);
+    const auto known = introduced_.find(worker);
+    if (known == introduced_.end()) return false;
+    const auto& promised = known->second.offer.features();
+    return std::count(promised.begin(), promised.end(), feature) > 0;
+  }
+
+  /// The combined offer of the workers of a role that have attached since this controller started
+  /// and may work for the project.
+  struct RoleOffer {
+    bool known = false;             ///< At least one such worker has attached.
+    std::set<std::string> methods;  ///< Methods of any of them, without those that every role has.
+    /// What the closest worker lacks.
+    MissingOffer missing;
+  };
+  RoleOffer OfferOf(const std::string& role, const RoleNeed& need,
+                    const std::string& project) const {
+    absl::MutexLock lock(&mu_);
+    RoleOffer out;
+    for (const auto& [worker, known] : introduced_) {
+      if (known.project != "*" && known.project != project) continue;
+      if (!PlaysRole(known.offer, role)) continue;
+      const MissingOffer missing = MissingFrom(known.offer, role, need);
+      const bool first = !std::exchange(out.known, true);
+      // A worker that serves the methods and lacks a feature is closer than one that lacks a
+      // method.
+      const bool closer = missing.none() || (missing.method.empty() && !out.missing.method.empty());
+      if (first || (closer && !out.missing.none())) out.missing = missing;
+      for (const v1::MethodCredits& method : known.offer.methods()) {
+        if (method.role() != role || method.method() == "assign_role") continue;
+        if (method.method() != "release_role") out.methods.insert(method.method());
+      }
     }
-    stores_[hello.worker_id()] = hello.group_store();
-    features_[hello.worker_id()] = {hello.features().begin(), hello.features().end()};
-  }
-  /// The worker promised it when it attached last (Hello.features).
-  bool Promises(const std::string& worker, const std::string& feature) const {
-    absl::MutexLock lock(&mu_);
-    const auto promised = features_.find(worker);
-    return promised != features_.end() && promised->second.count(feature) > 0;
-  }
-  /// True when some worker has registered it since this controller started.
-  bool Serves(const std::string& role, const std::string& method) const {
-    absl::MutexLock lock(&mu_);
-    return methods_.count({role, method}) > 0;
+    return out;
   }
 
-  /// Where ranks meet when this worker is their first; "": it never said.
-  std::string GroupStoreOf(const std::string& worker) const {
+  std::string GroupStoreOf(const std::string& worker) const override {
     absl::MutexLock lock(&mu_);
-    const auto store = stores_.find(worker);
-    return store == stores_.end() ? "" : store->second;
+    const auto known = introduced_.find(worker);
+    return known == introduced_.end() ? "" : known->second.offer.group_store();
   }
 
-  /// Takes all streams out.
+  /// Removes and returns all streams.
   std::map<std::string, std::shared_ptr<WorkerStream>> TakeAll() {
     absl::MutexLock lock(&mu_);
     return std::exchange(streams_, {});
   }
 
  private:
+  struct Introduced {
+    v1::Hello offer;  // methods, features and group_store
+    std::string project;
+  };
+
   mutable absl::Mutex mu_;
-  std::set<std::pair<std::string, std::string>> methods_ ABSL_GUARDED_BY(mu_);  // role, method
-  std::map<std::string, std::string> stores_ ABSL_GUARDED_BY(mu_);              // by worker
-  std::map<std::string, std::set<std::string>> features_ ABSL_GUARDED_BY(mu_);  // by worker
+  std::map<std::string, Introduced> introduced_ ABSL_GUARDED_BY(mu_);  // by worker
   std::map<std::string, std::shared_ptr<WorkerStream>> streams_ ABSL_GUARDED_BY(mu_);
 };
 

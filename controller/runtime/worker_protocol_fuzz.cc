@@ -28,6 +28,7 @@
 #include "controller/runtime/controller_testing.h"
 #include "controller/store/memory_store.h"
 #include "sdk/base/log.h"
+#include "sdk/base/worker_features.h"
 
 namespace {
 
@@ -288,10 +289,18 @@ class World {
     hello->set_instance_id(!well && input_->ConsumeIntegralInRange(0, 3) == 0 ? "other" : "one");
     hello->set_protocol_min(1);
     hello->set_protocol_max(1);
-    v1::MethodCredits* method = hello->add_methods();
-    method->set_role(worker);
-    method->set_method("any");
-    method->set_credits(well ? 2 : input_->ConsumeIntegralInRange(-1, 2));
+    const int credits = well ? 2 : input_->ConsumeIntegralInRange(-1, 2);
+    hello->add_features(kRewardRulesFeature);
+    hello->add_features(kChatTemplatesFeature);
+    hello->add_features(kSftEvaluationFeature);
+    hello->add_features(kUndecayedNormsFeature);
+    for (const char* name : {"update", "publish", "save_checkpoint", "generate", "load_weights",
+                             "compute_reward"}) {  // all that any role of the job needs
+      v1::MethodCredits* method = hello->add_methods();
+      method->set_role(worker);
+      method->set_method(name);
+      method->set_credits(credits);
+    }
     if (well || input_->ConsumeBool()) {
       v1::RoleHeld* held = hello->add_roles_held();
       held->set_job(name_);

@@ -4,13 +4,17 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "controller/access/audit_log.h"
 #include "controller/access/token_book.h"
 #include "controller/api/api_server.h"
@@ -41,6 +45,7 @@ struct Flags {
   baton::TlsFiles tls;
   std::string token_file;
   std::string relay_key_file;
+  std::string checker = "auto";
   std::string log_file;
   std::string log_level = "info";
   double lease_seconds = 10;
@@ -50,6 +55,7 @@ struct Flags {
   uint64_t max_data_bytes = baton::controller::ControllerOptions().max_data_bytes;
   int64_t max_upload_bytes = baton::controller::ControllerOptions().max_upload_bytes;
   std::vector<std::string> quarantine, unquarantine;
+  std::string up_workers;
   bool insecure = false;
 };
 
@@ -63,6 +69,18 @@ baton::LogLevel LevelOf(const std::string& name) {
   if (name == "warn") return baton::LogLevel::kWarn;
   if (name == "error") return baton::LogLevel::kError;
   return baton::LogLevel::kInfo;
+}
+
+// Of "trainers=1,rollouts=2".
+std::map<std::string, int> UpWorkersOf(absl::string_view text) {
+  std::map<std::string, int> counts;
+  for (absl::string_view part : absl::StrSplit(text, ',', absl::SkipEmpty())) {
+    const std::pair<std::string, std::string> option =
+        absl::StrSplit(part, absl::MaxSplits('=', 1));
+    int count = 0;
+    if (absl::SimpleAtoi(option.second, &count)) counts[option.first] = count;
+  }
+  return counts;
 }
 
 #ifdef BATON_JEMALLOC
@@ -92,6 +110,18 @@ int WaitForSignal(const sigset_t& signals) {
   }
 }
 #endif
+
+// The program that looks at models and data before a job is accepted; empty: none.
+std::string Checker(const std::string& flag) {
+  if (flag != "auto") return flag == "none" ? "" : flag;
+  std::error_code code;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", code);
+  const std::filesystem::path worker = self.parent_path() / "baton-worker";
+  if (std::filesystem::exists(worker, code)) return worker.string();
+  baton::Log(baton::LogLevel::kWarn, "models and data are not checked at submit",
+             {{"error", "there is no " + worker.string() + "; name one with --checker"}});
+  return "";
+}
 
 int Run(const Flags& flags) {
   using namespace baton;  // NOLINT: wiring of everything
@@ -134,6 +164,7 @@ int Run(const Flags& flags) {
   options.step_limits = flags.step_limits;
   options.max_data_bytes = flags.max_data_bytes;
   options.max_upload_bytes = flags.max_upload_bytes;
+  options.checker = Checker(flags.checker);
   options.quarantine = flags.quarantine;
   options.unquarantine = flags.unquarantine;
   if (!flags.relay_key_file.empty()) {
@@ -141,6 +172,7 @@ int Run(const Flags& flags) {
     if (!key.ok()) return Fail(key.status());
     options.relay_key = *std::move(key);
   }
+  options.cluster.up_workers = UpWorkersOf(flags.up_workers);
   options.cluster.lease = absl::Seconds(flags.lease_seconds);
   options.cluster.heartbeat_interval = absl::Seconds(flags.lease_seconds / 5);
   options.core.pace.persists =
@@ -180,13 +212,15 @@ int main(int argc, char** argv) {
   CLI::App app("The controller of Baton: takes jobs over gRPC and schedules workers.");
   app.add_option("--listen", flags.listen, "Address of the gRPC services")->capture_default_str();
   app.add_option("--worker-listen", flags.worker_listen,
-                 "Address for workers, and for them alone; default: the same as --listen");
+                 "Address for workers only; default: workers use --listen too");
   app.add_option("--tls-cert", flags.tls.certificate, "PEM file: this controller's certificate");
   app.add_option("--tls-key", flags.tls.key, "PEM file: its key");
-  app.add_option("--tls-client-ca", flags.tls.ca,
-                 "PEM file: callers must show a certificate that one of these has signed");
-  app.add_flag("--insecure", flags.insecure,
-               "Tokens may travel in clear text beyond this machine: the network is trusted");
+  app.add_option(
+      "--tls-client-ca", flags.tls.ca,
+      "PEM file of authorities: callers must show a certificate that one of them has signed");
+  app.add_flag(
+      "--insecure", flags.insecure,
+      "Allow tokens to travel in clear text beyond this machine, in a network that you trust");
   app.add_option("--http", flags.http, "Address of the status page, /metrics and /api/v1")
       ->capture_default_str();
   app.add_option("--data-root", flags.data_root, "Folder of the store, checkpoints and files")
@@ -197,41 +231,51 @@ int main(int argc, char** argv) {
                  "With tokens: a folder that specs may name beside uploads and a project's own "
                  "jobs; may be repeated");
   app.add_option("--relay-capability-key-file", flags.relay_key_file,
-                 "File with the key that the relays share: only a job's own trainer may publish "
-                 "for it then");
+                 "File with the key that the relays share; with it only a job's own trainer may "
+                 "publish for the job");
   app.add_option("--lease-seconds", flags.lease_seconds,
-                 "A worker that is silent for so long has lost its work")
+                 "Seconds without a heartbeat after which a worker loses its work")
       ->check(CLI::Range(0.2, 3600.0))
       ->capture_default_str();
-  app.add_option("--drain-slow-after", flags.drain_slow_after,
-                 "Seconds that a worker may be 2.5 times slower than its peers; 0: for ever")
+  app.add_option(
+         "--drain-slow-after", flags.drain_slow_after,
+         "Seconds at 2.5 times the time of its peers after which a worker is drained; 0: never")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
   app.add_option("--max-step-responses", flags.step_limits.responses,
-                 "Responses that one step or evaluation of a job may have, for projects that have "
+                 "Most responses of one step or evaluation of a job, for projects that have "
                  "no limit of their own")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->capture_default_str();
-  app.add_option("--max-step-tokens", flags.step_limits.tokens,
-                 "Tokens that these may have together, prompts too, were each as long as it may be")
+  app.add_option(
+         "--max-step-tokens", flags.step_limits.tokens,
+         "Most tokens of these responses and their prompts, if each is as long as it may be")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 60))
       ->capture_default_str();
   app.add_option("--max-data-bytes", flags.max_data_bytes,
-                 "Bytes that the data files of a spec may have together, for each of its lists")
+                 "Most bytes of the files of one list of a spec (data.train_files and so on)")
       ->capture_default_str();
   app.add_option("--max-upload-bytes", flags.max_upload_bytes,
-                 "Bytes that the uploaded files of a project may have together, for projects that "
+                 "Most bytes of the uploaded files of a project, for projects that "
                  "have no limit of their own; 0: no limit")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 60))
       ->capture_default_str();
+  app.add_option("--checker", flags.checker,
+                 "The baton-worker program that checks a job's models and data at submit; "
+                 "auto: the one beside this program, if there is one; none: no check at submit")
+      ->capture_default_str();
   app.add_option("--quarantine", flags.quarantine,
-                 "Set this job aside: it is FAILED (QUARANTINED), its rows and files are kept and "
-                 "not looked at; may be repeated");
+                 "Set this job aside: it becomes FAILED (QUARANTINED), and its rows and files are "
+                 "kept but not read; may be repeated");
   app.add_option("--unquarantine", flags.unquarantine,
-                 "Restore this job again, which was set aside; may be repeated");
+                 "Restore this job, which was set aside; may be repeated");
   app.add_flag("--survive-power-cut", flags.survive_power_cut,
-               "Sync every row and every trajectory to the disk (slower); without it, what a power "
-               "cut takes of a step's trajectories is generated again, and nothing else is lost");
+               "Sync every row and every trajectory to the disk (slower). Without it, a power cut "
+               "may lose trajectories of the step, which are generated again, and nothing else");
+  app.add_option("--up-workers", flags.up_workers,
+                 "Set by `baton up`: its options and how many workers it started by each; what "
+                 "`baton why` advises then names these options")
+      ->group("");
   app.add_option("--log-file", flags.log_file, "Append the log here instead of standard error");
   app.add_option("--log-level", flags.log_level, "debug, info, warn or error")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}));

@@ -9,7 +9,7 @@
 namespace baton::status {
 namespace {
 
-// Keeps the subscription until the events are handed on.
+// Keeps the subscription until the events are delivered.
 struct Holder {
   absl::Mutex mu;
   std::unique_ptr<controller::Subscription> subscription ABSL_GUARDED_BY(mu);
@@ -21,7 +21,7 @@ class Collector : public controller::EventSink {
       : last_revision_(last_revision), limit_(limit), done_(std::move(done)) {}
 
   bool OnEvent(const v1::JobEvent& event) override {
-    if (event.revision() == 0) return true;  // progress: not kept
+    if (event.revision() == 0) return true;  // progress events are not stored
     {
       absl::MutexLock lock(&mu_);
       if (!done_) return false;

@@ -21,7 +21,7 @@ std::chrono::milliseconds Millis(absl::Duration duration) {
   return std::chrono::milliseconds(absl::ToInt64Milliseconds(duration));
 }
 
-constexpr char kNoToken[] = " ";  // no token is like this
+constexpr char kNoToken[] = " ";  // no token is equal to this
 
 }  // namespace
 
@@ -39,7 +39,7 @@ bool IsLocalHostHeader(absl::string_view host) {
   if (absl::StartsWith(host, "[")) return absl::StartsWith(host, "[::1]");
   host = host.substr(0, host.find(':'));
   if (host == "localhost") return true;
-  // Digits and dots only: "127.evil.example" is somebody else's name.
+  // Only digits and dots: "127.evil.example" is a name of another machine.
   return absl::StartsWith(host, "127.") &&
          host.find_first_not_of("0123456789.") == absl::string_view::npos;
 }
@@ -64,7 +64,7 @@ void HttpSession::Read() {
   parser_.emplace();
   parser_->header_limit(shared_->limits.header_bytes);
   stream_.expires_after(Millis(shared_->limits.read));
-  // The header alone: nothing here takes a body.
+  // Only the header, because no route takes a body.
   http::async_read_header(stream_, buffer_, *parser_,
                           [self = shared_from_this()](const beast::error_code& error, size_t) {
                             self->OnRequest(error);
@@ -81,7 +81,8 @@ void HttpSession::OnRequest(const beast::error_code& error) {
       error != http::error::end_of_stream && error != http::error::partial_message) {
     return Write(ErrorAnswer(400, absl::StrCat("this is not HTTP: ", error.message())));
   }
-  if (error) return;  // gone, or silent for too long: the socket closes with this object
+  // The peer has left or was silent for too long: the socket closes with this object.
+  if (error) return;
   if (auto refusal = Refusal()) return Write(*std::move(refusal));
   Ask(std::string(parser_->get().target()));
 }
@@ -90,8 +91,8 @@ std::optional<HttpAnswer> HttpSession::Refusal() {
   const auto& request = parser_->get();
   if (request.method() != http::verb::get && request.method() != http::verb::head) {
     return ErrorAnswer(405,
-                       "only GET and HEAD are understood; drive jobs over gRPC or with the "
-                       "baton command");
+                       "HTTP is read-only here: GET and HEAD. Submit and steer jobs over gRPC or "
+                       "with the baton command");
   }
   const auto length = parser_->content_length();
   if (parser_->chunked() || (length.has_value() && *length > 0)) {
@@ -141,7 +142,7 @@ void HttpSession::Ask(const std::string& target) {
     if (error || !self->waiting_ || self->asked_ != number) return;
     self->Write(ErrorAnswer(504, "the controller did not answer in time; see its log"));
   });
-  // The timer keeps this object alive; the controller's callback must not, since it may outlive
+  // The timer keeps this object alive. The controller's callback must not, because it may outlive
   // the server.
   std::weak_ptr<HttpSession> weak = shared_from_this();
   const auto answered = [weak, shared = shared_, number](HttpAnswer answer) {
@@ -168,7 +169,7 @@ void HttpSession::Write(HttpAnswer answer) {
     response_->set(http::field::www_authenticate, "Basic realm=\"Baton\", charset=\"UTF-8\"");
   }
   if (answer.code == 405) response_->set(http::field::allow, "GET, HEAD");
-  // After an error the rest of the stream may be anything.
+  // After an error, the rest of the stream cannot be trusted.
   if (answer.code >= 400 && answer.code != 404 && answer.code != 503) keep_alive_ = false;
   response_->keep_alive(keep_alive_);
   response_->content_length(answer.body.size());

@@ -26,21 +26,21 @@
 
 namespace baton::status {
 
-/// What a connection may cost.
+/// Limits of a connection.
 struct HttpLimits {
-  absl::Duration read = absl::Seconds(30);    ///< For a request to arrive; idle time included.
-  absl::Duration write = absl::Seconds(30);   ///< For an answer to leave.
-  absl::Duration answer = absl::Seconds(20);  ///< For the controller; then 504.
-  uint32_t header_bytes = 16 * 1024;          ///< Then 431.
-  /// When there are more, the one that has waited longest for a request is closed; where all are
-  /// being answered, the new one.
+  absl::Duration read = absl::Seconds(30);    ///< Until a request has arrived; idle time included.
+  absl::Duration write = absl::Seconds(30);   ///< Until an answer has been sent.
+  absl::Duration answer = absl::Seconds(20);  ///< Until the controller answers; then 504.
+  uint32_t header_bytes = 16 * 1024;          ///< Above this, 431.
+  /// Above this number, the connection that has waited longest for a request is closed. If all
+  /// connections are being answered, the new one is closed.
   int connections = 256;
 };
 
 class HttpSession;
 
-/// What all sessions of a server share. The door between the controller's threads, which may
-/// call back after the server is gone, and the server's own.
+/// What all sessions of a server share. Callbacks of the controller, which may come after the
+/// server is destroyed, reach the server's thread only through this object.
 class HttpShared {
  public:
   HttpShared(boost::asio::io_context* io, controller::ControllerInterface* controller,
@@ -52,7 +52,7 @@ class HttpShared {
         limits(limits),
         io_(io) {}
 
-  /// Runs `work` on the server's thread, or never when the server has stopped. Thread-safe.
+  /// Runs `work` on the server's thread, or never if the server has stopped. Thread-safe.
   void Post(std::function<void()> work);
   void Stop();
 
@@ -62,7 +62,7 @@ class HttpShared {
   const HttpLimits limits;
   // On the server's thread.
   int connections = 0;
-  /// Connections that have no whole request, in the order in which they began to wait for one.
+  /// Connections without a complete request, in the order in which they began to wait for one.
   std::map<uint64_t, HttpSession*> waiting;
   uint64_t next_wait = 0;
 
@@ -71,14 +71,14 @@ class HttpShared {
   boost::asio::io_context* io_ ABSL_GUARDED_BY(mu_);
 };
 
-/// Reads requests one after the other and answers each. Lives on the server's thread for as long
-/// as an operation of its own is under way.
+/// Reads requests one after the other and answers each. Lives on the server's thread while one of
+/// its operations is running.
 class HttpSession : public std::enable_shared_from_this<HttpSession> {
  public:
   HttpSession(boost::asio::ip::tcp::socket socket, std::shared_ptr<HttpShared> shared);
   ~HttpSession();
   void Start() { Read(); }
-  /// Closes the connection, which waits for a request.
+  /// Closes a connection that waits for a request.
   void GiveUp() {
     StopWaiting();
     stream_.close();
@@ -90,9 +90,9 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   void OnRequest(const boost::beast::error_code& error);
   void Ask(const std::string& target);
   void Write(HttpAnswer answer);
-  /// OK, or why this request is not answered.
+  /// OK, or why this request gets no answer.
   std::optional<HttpAnswer> Refusal();
-  /// The token shown, as Bearer or as the password of Basic; empty: none.
+  /// The caller's token, from Bearer or the password of Basic; empty: none.
   std::string ShownToken() const;
 
   const std::shared_ptr<HttpShared> shared_;
@@ -101,7 +101,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::request_parser<boost::beast::http::empty_body>> parser_;
   std::optional<boost::beast::http::response<boost::beast::http::string_body>> response_;
-  std::string project_ = "*";  // that this request may read
+  std::string project_ = "*";  // the project that this request may read
   uint64_t wait_ = 0;          // its number in HttpShared::waiting; 0: it has a request
   uint64_t asked_ = 0;         // requests so far; a late answer to an earlier one is dropped
   bool keep_alive_ = false;
@@ -109,7 +109,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
 };
 
 /// True for a Host header that names this machine: "localhost", "127.x.y.z", "[::1]", with or
-/// without a port. Others would let a foreign web page read what loopback protects.
+/// without a port. With another name, a foreign web page could read what loopback protects.
 bool IsLocalHostHeader(absl::string_view host);
 
 }  // namespace baton::status

@@ -1,4 +1,4 @@
-// The controller's numbers in Prometheus' text format.
+// The controller's metrics in Prometheus' text format.
 #ifndef BATON_CONTROLLER_STATUS_METRICS_TEXT_H_
 #define BATON_CONTROLLER_STATUS_METRICS_TEXT_H_
 

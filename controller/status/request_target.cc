@@ -5,6 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/base/utf8.h"
 
@@ -22,7 +23,7 @@ absl::StatusOr<std::string> Unescape(absl::string_view text, bool plus_is_space)
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
     char c = text[i];
-    if (c == '+' && plus_is_space) c = ' ';
+    if (c == '+' && (plus_is_space || Mutant("plus-is-space-in-paths"))) c = ' ';
     if (c == '%') {
       const int high = i + 1 < text.size() ? HexDigit(text[i + 1]) : -1;
       const int low = i + 2 < text.size() ? HexDigit(text[i + 2]) : -1;
@@ -32,7 +33,7 @@ absl::StatusOr<std::string> Unescape(absl::string_view text, bool plus_is_space)
       c = static_cast<char>(high * 16 + low);
       i += 2;
     }
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+    if (static_cast<unsigned char>(c) < 0x20 || (c == 0x7f && !Mutant("delete-in-addresses"))) {
       return absl::InvalidArgumentError("the address has a control character");
     }
     out.push_back(c);
@@ -47,7 +48,7 @@ absl::StatusOr<RequestTarget> RequestTarget::Parse(absl::string_view target) {
   if (target.empty() || target[0] != '/') {
     return absl::InvalidArgumentError("the address must begin with /");
   }
-  target = target.substr(0, target.find('#'));
+  if (!Mutant("fragment-stays")) target = target.substr(0, target.find('#'));
   RequestTarget out;
   const size_t mark = target.find('?');
   for (absl::string_view part : absl::StrSplit(target.substr(0, mark), '/', absl::SkipEmpty())) {
@@ -75,7 +76,8 @@ absl::StatusOr<int64_t> RequestTarget::Number(const std::string& name, int64_t m
   auto it = query.find(name);
   if (it == query.end()) return fallback;
   int64_t value = 0;
-  if (!absl::SimpleAtoi(it->second, &value) || value < min || value > max) {
+  if (!absl::SimpleAtoi(it->second, &value) || value < min ||
+      value > max + (Mutant("number-one-more") ? 1 : 0)) {
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": ", it->second, " is not a whole number in [", min, ", ", max, "]"));
   }

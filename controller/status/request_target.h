@@ -1,4 +1,4 @@
-// The target of an HTTP request, taken apart.
+// Parses the target of an HTTP request.
 #ifndef BATON_CONTROLLER_STATUS_REQUEST_TARGET_H_
 #define BATON_CONTROLLER_STATUS_REQUEST_TARGET_H_
 
@@ -21,9 +21,9 @@ struct RequestTarget {
   /// or bytes that are not UTF-8.
   static absl::StatusOr<RequestTarget> Parse(absl::string_view target);
 
-  /// The parameter, or empty.
+  /// The parameter's text, or empty.
   std::string Text(const std::string& name) const;
-  /// The parameter as a whole number in [min, max]; `fallback` when it is absent.
+  /// The parameter as a whole number in [min, max]; `fallback` if it is absent.
   absl::StatusOr<int64_t> Number(const std::string& name, int64_t min, int64_t max,
                                  int64_t fallback) const;
 };

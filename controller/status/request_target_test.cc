@@ -25,12 +25,25 @@ TEST(RequestTargetTest, RootHasNoSegments) {
   EXPECT_THAT(RequestTarget::Parse("/")->path, IsEmpty());
 }
 
+TEST(RequestTargetTest, APlusIsASpaceInQueriesAlone) {
+  auto target = RequestTarget::Parse("/a+b?text=c+d");
+  ASSERT_TRUE(target.ok()) << target.status();
+  EXPECT_THAT(target->path, ElementsAre("a+b"));
+  EXPECT_EQ(target->Text("text"), "c d");
+}
+
+TEST(RequestTargetTest, AFragmentIsNoPartOfIt) {
+  EXPECT_THAT(RequestTarget::Parse("/a#b/c")->path, ElementsAre("a"));
+  EXPECT_EQ(RequestTarget::Parse("/?after=3#end")->Text("after"), "3");
+}
+
 TEST(RequestTargetTest, AnEscapedSlashStaysInItsSegment) {
   EXPECT_THAT(RequestTarget::Parse("/a%2Fb/c")->path, ElementsAre("a/b", "c"));
 }
 
 TEST(RequestTargetTest, RefusesWhatIsBroken) {
-  for (const char* bad : {"", "jobs", "http://x/", "/a%2", "/a%zz", "/a%00b", "/%ff", "/x?a=%0a"}) {
+  for (const char* bad :
+       {"", "jobs", "http://x/", "/a%2", "/a%zz", "/a%00b", "/a%7fb", "/%ff", "/x?a=%0a"}) {
     EXPECT_EQ(RequestTarget::Parse(bad).status().code(), absl::StatusCode::kInvalidArgument) << bad;
   }
 }

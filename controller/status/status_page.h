@@ -1,4 +1,4 @@
-// The page for people: one document without outside assets, from status_page.html.
+// The page for people: one document without outside assets, from status_page.html and .css.
 #ifndef BATON_CONTROLLER_STATUS_STATUS_PAGE_H_
 #define BATON_CONTROLLER_STATUS_STATUS_PAGE_H_
 

@@ -3,10 +3,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "controller/status/event_collector.h"
 #include "controller/status/metrics_text.h"
+#include "controller/status/openapi.h"
 #include "controller/status/status_page.h"
 #include "google/protobuf/util/json_util.h"
 #include "nlohmann/json.hpp"
@@ -32,7 +34,7 @@ template <typename Message>
 controller::Callback<Message> Json(AnswerDone done) {
   return [done = std::move(done)](absl::StatusOr<Message> message) {
     if (!message.ok()) return done(ErrorAnswer(message.status()));
-    done({200, kJson, ToJson(*message)});
+    done({200, kJson, ToJson(*message) + "\n"});
   };
 }
 
@@ -70,11 +72,12 @@ HttpAnswer ErrorJson(int code, const std::string& status, const std::string& rea
   if (!status.empty()) error["status"] = status;
   if (!reason.empty()) error["reason"] = reason;
   const auto replace = nlohmann::json::error_handler_t::replace;
-  return {code, kJson, nlohmann::json{{"error", error}}.dump(2, ' ', false, replace)};
+  return {code, kJson, nlohmann::json{{"error", error}}.dump(2, ' ', false, replace) + "\n"};
 }
 
 HttpAnswer NotFound() {
-  return ErrorAnswer(404, "there is nothing at this address; see /, /metrics and /api/v1/jobs");
+  return ErrorAnswer(404,
+                     "there is nothing at this address; /api/v1/openapi.json lists what there is");
 }
 
 HttpAnswer OtherProject(const std::string& project) {
@@ -88,11 +91,12 @@ std::string EnumName(const std::string& prefix, const std::string& text) {
   return upper.rfind(prefix, 0) == 0 ? upper : prefix + upper;
 }
 
-absl::StatusOr<v1::ListJobsRequest> JobsRequest(const RequestTarget& target) {
+absl::StatusOr<v1::ListJobsRequest> JobsRequest(const HttpRoute& route,
+                                                const RequestTarget& target) {
   v1::ListJobsRequest request;
   request.set_project(target.Text("project"));
   request.set_page_token(target.Text("page_token"));
-  auto size = target.Number("page_size", 1, 1000, 100);
+  auto size = route.Number(target, "page_size");
   if (!size.ok()) return size.status();
   request.set_page_size(static_cast<int32_t>(*size));
   for (absl::string_view text : absl::StrSplit(target.Text("state"), ',', absl::SkipEmpty())) {
@@ -106,13 +110,14 @@ absl::StatusOr<v1::ListJobsRequest> JobsRequest(const RequestTarget& target) {
   return request;
 }
 
-absl::StatusOr<v1::ListMetricsRequest> MetricsRequest(const std::string& job,
+absl::StatusOr<v1::ListMetricsRequest> MetricsRequest(const HttpRoute& route,
+                                                      const std::string& job,
                                                       const RequestTarget& target) {
   v1::ListMetricsRequest request;
   request.set_name(job);
-  auto after = target.Number("after_step", 0, INT64_MAX, 0);
+  auto after = route.Number(target, "after_step");
   if (!after.ok()) return after.status();
-  auto size = target.Number("page_size", 1, 100000, 1000);
+  auto size = route.Number(target, "page_size");
   if (!size.ok()) return size.status();
   request.set_after_step(*after);
   request.set_page_token(target.Text("page_token"));
@@ -123,41 +128,39 @@ absl::StatusOr<v1::ListMetricsRequest> MetricsRequest(const std::string& job,
   return request;
 }
 
-absl::StatusOr<v1::ListTrajectoriesRequest> TrajectoriesRequest(const std::string& job,
+absl::StatusOr<v1::ListTrajectoriesRequest> TrajectoriesRequest(const HttpRoute& route,
+                                                                const std::string& job,
                                                                 const RequestTarget& target) {
   v1::ListTrajectoriesRequest request;
   request.set_name(job);
   request.set_page_token(target.Text("page_token"));
-  auto size = target.Number("page_size", 1, 1000, 20);
+  auto size = route.Number(target, "page_size");
   if (!size.ok()) return size.status();
-  auto step = target.Number("step", 0, INT64_MAX, 0);
+  auto step = route.Number(target, "step");
   if (!step.ok()) return step.status();
   request.set_page_size(static_cast<int32_t>(*size));
   request.set_step(*step);
   const std::string purpose = target.Text("purpose");
   v1::Purpose value = v1::PURPOSE_UNSPECIFIED;
-  if (!purpose.empty() && !v1::Purpose_Parse(EnumName("PURPOSE_", purpose), &value)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("purpose: ", purpose, " is none of train, eval, baseline, lookahead"));
-  }
+  if (!purpose.empty()) v1::Purpose_Parse(EnumName("PURPOSE_", purpose), &value);
   request.set_purpose(value);
   return request;
 }
 
-// Of a list without filters.
+// For a list without filters.
 template <typename Request>
-absl::StatusOr<Request> PageRequest(const RequestTarget& target) {
+absl::StatusOr<Request> PageRequest(const HttpRoute& route, const RequestTarget& target) {
   Request request;
-  auto size = target.Number("page_size", 1, 1000, 1000);
+  auto size = route.Number(target, "page_size");
   if (!size.ok()) return size.status();
   request.set_page_size(static_cast<int32_t>(*size));
   request.set_page_token(target.Text("page_token"));
   return request;
 }
 
-void AnswerEvents(controller::ControllerInterface* controller, const std::string& job,
-                  const RequestTarget& target, AnswerDone done) {
-  auto after = target.Number("after", 0, INT64_MAX, 0);
+void AnswerEvents(controller::ControllerInterface* controller, const HttpRoute& route,
+                  const std::string& job, const RequestTarget& target, AnswerDone done) {
+  auto after = route.Number(target, "after");
   if (!after.ok()) return done(ErrorAnswer(after.status()));
   CollectEvents(controller, job, *after, kMaxEvents,
                 [done = std::move(done)](absl::StatusOr<std::vector<v1::JobEvent>> events) {
@@ -166,8 +169,17 @@ void AnswerEvents(controller::ControllerInterface* controller, const std::string
                   for (const v1::JobEvent& event : *events) {
                     absl::StrAppend(&body, body.back() == '[' ? "" : ",", ToJson(event));
                   }
-                  done({200, kJson, body + "]}"});
+                  done({200, kJson, body + "]}\n"});
                 });
+}
+
+// Fields that a list of jobs leaves out by default: they are nine tenths of its bytes.
+void Shorten(v1::Job* job) {
+  job->clear_spec();
+  job->clear_effective_spec();
+  job->clear_dataflow();
+  job->clear_metrics();
+  job->clear_workers();
 }
 
 }  // namespace
@@ -187,86 +199,117 @@ void StatusRouter::Answer(absl::string_view target, AnswerDone done,
                           const std::string& project) const {
   auto parsed = RequestTarget::Parse(target);
   if (!parsed.ok()) return done(ErrorAnswer(parsed.status()));
-  const std::vector<std::string>& path = parsed->path;
-  if (path.empty()) return done({200, "text/html; charset=utf-8", kStatusPage});
-  if (path[0] == "api") return AnswerApi(*parsed, project, std::move(done));
-  if (path.size() > 1) return done(NotFound());
-  if (path[0] == "healthz") return done({200, kText, "ok\n"});
-  if (path[0] == "readyz") {
-    const absl::Status ready = controller_->Ready();
-    if (ready.ok()) return done({200, kText, "ok\n"});
-    return done({503, kText, absl::StrCat("store: ", ready.message(), "\n")});
+  const auto match = MatchRoute(parsed->path);
+  if (!match.has_value()) return done(NotFound());
+  const HttpRoute& route = *match->route;
+  // Prometheus and probes may send parameters of their own
+  if (absl::StartsWith(route.path, "/api/")) {
+    const absl::Status known = CheckParameters(route, *parsed);
+    if (!known.ok()) return done(ErrorAnswer(known));
   }
-  if (path[0] != "metrics") return done(NotFound());
-  if (project != "*") return done(OtherProject(project));
-  controller_->Metrics([done = std::move(done)](std::vector<controller::GaugeSample> samples) {
-    done({200, kMetricsContentType, MetricsText(samples)});
-  });
-}
-
-// Path: api, v1, workers | jobs[, job[, part]] | projects, p, jobs, job[, part].
-void StatusRouter::AnswerApi(const RequestTarget& target, const std::string& project,
-                             AnswerDone done) const {
-  const std::vector<std::string>& path = target.path;
-  if (path.size() < 3 || path[1] != "v1") return done(NotFound());
-  if (path[2] == "workers" && path.size() == 3) {
-    if (project != "*") return done(OtherProject(project));
-    auto request = PageRequest<v1::ListWorkersRequest>(target);
-    if (!request.ok()) return done(ErrorAnswer(request.status()));
-    return controller_->ListWorkers(*std::move(request),
-                                    Json<v1::ListWorkersResponse>(std::move(done)));
+  if (route.id == HttpRouteId::kJobs) return AnswerJobs(route, *parsed, project, std::move(done));
+  if (match->job.empty()) {
+    const bool whole_cluster =
+        route.id == HttpRouteId::kMetrics || route.id == HttpRouteId::kWorkers;
+    if (whole_cluster && project != "*") return done(OtherProject(project));
+    return AnswerCluster(route, *parsed, std::move(done));
   }
-  if (path[2] == "jobs" && path.size() == 3) return AnswerJobs(target, project, std::move(done));
-  const bool in_project = path[2] == "projects" && path.size() > 5 && path[4] == "jobs";
-  const size_t at = in_project ? 5 : 3;  // where the job's id stands
-  if ((path[2] != "jobs" && !in_project) || path.size() > at + 2) return done(NotFound());
-  const std::string of = in_project ? path[3] : project == "*" ? "default" : project;
+  const std::string of = !match->project.empty() ? match->project
+                         : project == "*"        ? "default"
+                                                 : project;
   if (project != "*" && of != project) return done(OtherProject(project));
-  const std::string job = absl::StrCat("projects/", of, "/jobs/", path[at]);
-  AnswerJob(job, path.size() > at + 1 ? path[at + 1] : "", target, std::move(done));
+  AnswerJob(route, absl::StrCat("projects/", of, "/jobs/", match->job), *parsed, std::move(done));
 }
 
-void StatusRouter::AnswerJobs(const RequestTarget& target, const std::string& project,
-                              AnswerDone done) const {
-  auto request = JobsRequest(target);
+void StatusRouter::AnswerCluster(const HttpRoute& route, const RequestTarget& target,
+                                 AnswerDone done) const {
+  switch (route.id) {
+    case HttpRouteId::kPage:
+      return done({200, "text/html; charset=utf-8", kStatusPage});
+    case HttpRouteId::kHealthz:
+      return done({200, kText, "ok\n"});
+    case HttpRouteId::kReadyz: {
+      const absl::Status ready = controller_->Ready();
+      if (ready.ok()) return done({200, kText, "ok\n"});
+      return done({503, kText, absl::StrCat("store: ", ready.message(), "\n")});
+    }
+    case HttpRouteId::kMetrics:
+      return controller_->Metrics(
+          [done = std::move(done)](std::vector<controller::GaugeSample> samples) {
+            done({200, kMetricsContentType, MetricsText(samples)});
+          });
+    case HttpRouteId::kOpenApi: {
+      static const auto* const kDocument = new std::string(OpenApiJson());
+      return done({200, kJson, *kDocument + "\n"});
+    }
+    case HttpRouteId::kWorkers: {
+      auto request = PageRequest<v1::ListWorkersRequest>(route, target);
+      if (!request.ok()) return done(ErrorAnswer(request.status()));
+      return controller_->ListWorkers(*std::move(request),
+                                      Json<v1::ListWorkersResponse>(std::move(done)));
+    }
+    default:
+      done(NotFound());
+  }
+}
+
+void StatusRouter::AnswerJobs(const HttpRoute& route, const RequestTarget& target,
+                              const std::string& project, AnswerDone done) const {
+  auto request = JobsRequest(route, target);
   if (!request.ok()) return done(ErrorAnswer(request.status()));
   if (project != "*") {
     const std::string& wanted = request->project();
     if (!wanted.empty() && wanted != "-" && wanted != project) return done(OtherProject(project));
     request->set_project(project);
   }
-  controller_->ListJobs(*std::move(request), Json<v1::ListJobsResponse>(std::move(done)));
+  const bool full = target.Text("view") == "full";
+  controller_->ListJobs(
+      *std::move(request),
+      [full, answer = Json<v1::ListJobsResponse>(std::move(done))](auto response) {
+        if (response.ok() && !full) {
+          for (v1::Job& job : *response->mutable_jobs()) Shorten(&job);
+        }
+        answer(std::move(response));
+      });
 }
 
-void StatusRouter::AnswerJob(const std::string& job, const std::string& part,
+void StatusRouter::AnswerJob(const HttpRoute& route, const std::string& job,
                              const RequestTarget& target, AnswerDone done) const {
-  if (part.empty()) {
-    v1::GetJobRequest request;
-    request.set_name(job);
-    controller_->GetJob(std::move(request), Json<v1::Job>(std::move(done)));
-  } else if (part == "metrics") {
-    auto request = MetricsRequest(job, target);
-    if (!request.ok()) return done(ErrorAnswer(request.status()));
-    controller_->ListMetrics(*std::move(request), Json<v1::ListMetricsResponse>(std::move(done)));
-  } else if (part == "trajectories") {
-    auto request = TrajectoriesRequest(job, target);
-    if (!request.ok()) return done(ErrorAnswer(request.status()));
-    controller_->ListTrajectories(*std::move(request),
-                                  Json<v1::ListTrajectoriesResponse>(std::move(done)));
-  } else if (part == "events") {
-    AnswerEvents(controller_, job, target, std::move(done));
-  } else if (part == "checkpoints") {
-    auto request = PageRequest<v1::ListCheckpointsRequest>(target);
-    if (!request.ok()) return done(ErrorAnswer(request.status()));
-    request->set_name(job);
-    controller_->ListCheckpoints(*std::move(request),
-                                 Json<v1::ListCheckpointsResponse>(std::move(done)));
-  } else if (part == "explain") {
-    v1::ExplainJobRequest request;
-    request.set_name(job);
-    controller_->ExplainJob(std::move(request), Json<v1::ExplainJobResponse>(std::move(done)));
-  } else {
-    done(NotFound());
+  switch (route.id) {
+    case HttpRouteId::kJob: {
+      v1::GetJobRequest request;
+      request.set_name(job);
+      return controller_->GetJob(std::move(request), Json<v1::Job>(std::move(done)));
+    }
+    case HttpRouteId::kJobMetrics: {
+      auto request = MetricsRequest(route, job, target);
+      if (!request.ok()) return done(ErrorAnswer(request.status()));
+      return controller_->ListMetrics(*std::move(request),
+                                      Json<v1::ListMetricsResponse>(std::move(done)));
+    }
+    case HttpRouteId::kJobTrajectories: {
+      auto request = TrajectoriesRequest(route, job, target);
+      if (!request.ok()) return done(ErrorAnswer(request.status()));
+      return controller_->ListTrajectories(*std::move(request),
+                                           Json<v1::ListTrajectoriesResponse>(std::move(done)));
+    }
+    case HttpRouteId::kJobEvents:
+      return AnswerEvents(controller_, route, job, target, std::move(done));
+    case HttpRouteId::kJobCheckpoints: {
+      auto request = PageRequest<v1::ListCheckpointsRequest>(route, target);
+      if (!request.ok()) return done(ErrorAnswer(request.status()));
+      request->set_name(job);
+      return controller_->ListCheckpoints(*std::move(request),
+                                          Json<v1::ListCheckpointsResponse>(std::move(done)));
+    }
+    case HttpRouteId::kJobExplain: {
+      v1::ExplainJobRequest request;
+      request.set_name(job);
+      return controller_->ExplainJob(std::move(request),
+                                     Json<v1::ExplainJobResponse>(std::move(done)));
+    }
+    default:
+      done(NotFound());
   }
 }
 

@@ -75,7 +75,7 @@ class StatusServerImpl : public StatusServer {
   void Accept() {
     acceptor_.async_accept([this](const boost::system::error_code& error, tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
-      if (error) {  // e.g. out of file descriptors: do not spin
+      if (error) {  // e.g. no file descriptors are left: do not spin
         Log(LogLevel::kWarn, "cannot accept an HTTP connection", {{"error", error.message()}});
         pause_.expires_after(std::chrono::milliseconds(100));
         pause_.async_wait([this](const boost::system::error_code& stopped) {
@@ -83,7 +83,7 @@ class StatusServerImpl : public StatusServer {
         });
         return;
       }
-      // Connections that stay open and ask nothing, or slowly, do not keep others out.
+      // Connections that are idle or slow must not block others.
       bool room = shared_->connections < shared_->limits.connections;
       if (!room && !shared_->waiting.empty()) {
         shared_->waiting.begin()->second->GiveUp();

@@ -13,21 +13,20 @@
 namespace baton::status {
 
 struct StatusOptions {
-  /// A caller must show a token with the scope `read` (Bearer, or as the password of Basic);
-  /// the probes are open to all. An open book: everybody may read, and the address must be
-  /// loopback.
+  /// Callers need a token with the scope `read` (Bearer, or as the password of Basic); the probes
+  /// need none. With an open book, every caller may read, and the address must be loopback.
   std::shared_ptr<const access::TokenBook> tokens = std::make_shared<access::TokenBook>();
   HttpLimits limits;
   /// Tokens may travel in clear text beyond this machine.
   bool insecure = false;
 };
 
-/// Serves on a thread of its own until it is destroyed.
+/// Serves on its own thread until it is destroyed.
 class StatusServer {
  public:
   /// `address` is "host:port" with a numeric host or "localhost"; port 0 takes a free one.
-  /// `controller` outlives the server. InvalidArgument: not an address. FailedPrecondition: it is
-  /// taken, or not loopback while there are no tokens, or `insecure` does not allow it.
+  /// `controller` outlives the server. InvalidArgument: not an address. FailedPrecondition: the
+  /// address is taken; or it is not loopback and there are no tokens, or not `insecure`.
   static absl::StatusOr<std::unique_ptr<StatusServer>> Start(
       const std::string& address, controller::ControllerInterface* controller,
       StatusOptions options = {});

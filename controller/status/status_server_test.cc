@@ -165,6 +165,60 @@ TEST_F(StatusServerTest, ListsJobs) {
   EXPECT_EQ(json["next_page_token"], "more");
 }
 
+TEST_F(StatusServerTest, AListOfJobsIsShortUnlessAllIsAskedFor) {
+  EXPECT_CALL(controller_, ListJobs(_, _)).Times(2).WillRepeatedly([](auto, auto done) {
+    v1::ListJobsResponse response;
+    v1::Job* job = response.add_jobs();
+    *job = SomeJob();
+    job->set_total_steps(50);
+    job->set_phase("generating");
+    job->mutable_error()->set_message("why");
+    job->mutable_spec()->mutable_rollout()->set_n(4);
+    *job->mutable_effective_spec() = job->spec();
+    job->mutable_dataflow()->add_score()->set_node("reward");
+    for (int i = 0; i < 40; ++i) (*job->mutable_metrics())[absl::StrCat("actor/", i)] = i;
+    job->add_workers("actor: a");
+    done(response);
+  });
+  const auto answer = Get("/api/v1/jobs");
+  const Json job = Json::parse(answer.body())["jobs"][0];
+  EXPECT_LT(answer.body().size(), 400u) << answer.body();
+  for (const char* kept : {"name", "state", "step", "total_steps", "phase", "error"}) {
+    EXPECT_TRUE(job.contains(kept)) << kept;
+  }
+  for (const char* left : {"spec", "effective_spec", "dataflow", "metrics", "workers"}) {
+    EXPECT_FALSE(job.contains(left)) << left;
+  }
+  const Json full = Json::parse(Get("/api/v1/jobs?view=full").body())["jobs"][0];
+  EXPECT_EQ(full["spec"]["rollout"]["n"], 4);
+  EXPECT_EQ(full["metrics"].size(), 40u);
+}
+
+TEST_F(StatusServerTest, DescribesItself) {
+  const auto answer = Get("/api/v1/openapi.json");
+  EXPECT_EQ(answer.result_int(), 200u);
+  EXPECT_EQ(answer[http::field::content_type], "application/json");
+  EXPECT_EQ(Json::parse(answer.body())["openapi"], "3.0.3");
+}
+
+TEST_F(StatusServerTest, RefusesParametersThatAnAddressDoesNotHave) {
+  const auto answer = Get("/api/v1/jobs/add/metrics?prefx=actor/");
+  EXPECT_EQ(answer.result_int(), 400u);
+  EXPECT_EQ(Json::parse(answer.body())["error"]["message"],
+            "/api/v1/jobs/{job}/metrics has no parameter 'prefx'; it has prefix, after_step, "
+            "page_size, page_token");
+  EXPECT_EQ(Get("/api/v1/jobs?view=long").result_int(), 400u);
+  EXPECT_EQ(Get("/healthz?from=a-proxy").result_int(), 200u);
+}
+
+// A shell's prompt then stands on a line of its own after curl.
+TEST_F(StatusServerTest, JsonEndsWithALineEnd) {
+  for (const char* target : {"/api/v1/jobs", "/api/v1/jobs/add", "/api/v1/openapi.json", "/nowhere",
+                             "/api/v1/jobs/add/events"}) {
+    EXPECT_THAT(Get(target).body(), ::testing::EndsWith("}\n")) << target;
+  }
+}
+
 TEST_F(StatusServerTest, AJobByShortAndFullName) {
   EXPECT_EQ(Json::parse(Get("/api/v1/jobs/add").body())["step"], "41");
   EXPECT_EQ(Json::parse(Get("/api/v1/projects/default/jobs/add").body())["step"], "41");
@@ -276,7 +330,9 @@ TEST_F(StatusServerTest, OnlyReads) {
   auto answer = Client(server_->port()).Send(request);
   EXPECT_EQ(answer.result_int(), 405u);
   EXPECT_EQ(answer[http::field::allow], "GET, HEAD");
-  EXPECT_EQ(Json::parse(answer.body())["error"]["code"], 405);
+  const Json error = Json::parse(answer.body())["error"];
+  EXPECT_EQ(error["code"], 405);
+  EXPECT_THAT(std::string(error["message"]), HasSubstr("read-only"));
 }
 
 TEST_F(StatusServerTest, HeadHasTheLengthAndNoBody) {

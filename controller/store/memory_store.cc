@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "sdk/base/mutant.h"
+
 namespace baton::store {
 
 void MemoryStore::Apply(const std::vector<Write>& writes, Durability durability) {
@@ -18,7 +20,7 @@ void MemoryStore::Apply(const std::vector<Write>& writes, Durability durability)
     }
   }
   undo_.push_back(std::move(undo));
-  if (durability == Durability::kPowerCut) undo_.clear();
+  if (durability == Durability::kPowerCut && !Mutant("memory-store-never-syncs")) undo_.clear();
 }
 
 size_t MemoryStore::unsynced() const {
@@ -29,7 +31,7 @@ size_t MemoryStore::unsynced() const {
 void MemoryStore::CutPower(size_t kept) {
   std::vector<Waiting> lost;  // outlives the lock: what it holds may call this store
   absl::MutexLock lock(&mu_);
-  lost.swap(waiting_);
+  if (!Mutant("memory-store-waits-over-a-cut")) lost.swap(waiting_);
   for (; undo_.size() > kept; undo_.pop_back()) {
     for (auto write = undo_.back().rbegin(); write != undo_.back().rend(); ++write) {
       if (write->value.has_value()) {

@@ -1,6 +1,7 @@
 #include "controller/store/sqlite_connection.h"
 
 #include "absl/strings/str_cat.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 
 namespace baton::store {
@@ -61,7 +62,8 @@ absl::Status SqliteConnection::Execute(const std::string& sql) {
 
 absl::Status SqliteConnection::SetSync(bool sync) {
   if (sync_ == sync) return absl::OkStatus();
-  BATON_RETURN_IF_ERROR(Execute(absl::StrCat("PRAGMA synchronous=", sync ? "FULL" : "NORMAL")));
+  const char* const mode = sync && !Mutant("store-never-full") ? "FULL" : "NORMAL";
+  BATON_RETURN_IF_ERROR(Execute(absl::StrCat("PRAGMA synchronous=", mode)));
   sync_ = sync;
   return absl::OkStatus();
 }

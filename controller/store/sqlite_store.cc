@@ -20,6 +20,7 @@
 #include "controller/store/reader_pool.h"
 #include "controller/store/sqlite_connection.h"
 #include "sdk/base/log.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/private_file.h"
 #include "sdk/base/status_macros.h"
 
@@ -138,6 +139,7 @@ class SqliteStoreImpl : public SqliteStore {
         tables.insert(write.table);
         schema = std::max(schema, write.schema);
       }
+      if (Mutant("store-syncs-as-the-last") && &group == &groups.back()) sync = false;
       sync = sync || (group.durability == Durability::kPowerCut &&
                       options_.sync == SqliteOptions::Sync::kAsked);
     }
@@ -150,16 +152,18 @@ class SqliteStoreImpl : public SqliteStore {
     }
     for (const Group& group : groups) {
       for (const Write& write : group.writes) {
-        if (status.ok()) status = writer_->Apply(write);
+        if (status.ok() || Mutant("store-writes-on")) status = writer_->Apply(write);
       }
     }
     if (status.ok()) status = writer_->Execute("COMMIT");
     if (!status.ok()) {
       // SQLite may have rolled back by itself already.
-      const absl::Status ignored = writer_->Execute("ROLLBACK");
+      const absl::Status ignored =
+          writer_->Execute(Mutant("store-keeps-half") ? "COMMIT" : "ROLLBACK");
       (void)ignored;
     }
     if (status.ok()) schema_ = schema;
+    if (Mutant("store-forgets-a-failure")) return absl::OkStatus();
     return status;
   }
 
@@ -210,7 +214,8 @@ class SqliteStoreImpl : public SqliteStore {
         if (queue_.empty()) return;
         groups.swap(queue_);
       }
-      const bool written = !abandoned && WriteUntilDone(groups);
+      const bool written =
+          (!abandoned || Mutant("store-overtakes-at-close")) && WriteUntilDone(groups);
       abandoned = !written;
       for (const Group& group : groups) {
         group.done(written ? absl::OkStatus() : absl::CancelledError("the store is closed"));

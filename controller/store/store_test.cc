@@ -147,6 +147,16 @@ TEST(SqliteStoreTest, ANewerSchemaIsRefused) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("knows " + std::to_string(kSchemaVersion)));
 }
 
+TEST(SqliteConnectionTest, SyncsAsItIsTold) {
+  constexpr int64_t kNormal = 1, kFull = 2;  // of SQLite's documentation
+  auto connection = SqliteConnection::Open(NewPath("synchronous.db"));
+  ASSERT_TRUE(connection.ok()) << connection.status();
+  for (const bool sync : {false, true, true, false, true}) {
+    ASSERT_TRUE((*connection)->SetSync(sync).ok());
+    EXPECT_EQ(*(*connection)->Integer("PRAGMA synchronous"), sync ? kFull : kNormal) << sync;
+  }
+}
+
 int64_t Pragma(const std::string& path, const std::string& name) {
   sqlite3* db = nullptr;
   sqlite3_stmt* statement = nullptr;
@@ -284,6 +294,58 @@ TEST(SqliteStoreTest, AFullDiskDelaysCommitsAndLosesNone) {
   EXPECT_TRUE(store->health().ok());
   EXPECT_EQ((*store->Get("t", "big"))->size(), size_t{4} << 20);
   EXPECT_EQ(**store->Get("t", "after"), "2");
+}
+
+// While a commit fails none of its rows can be read, those before and behind the one that fails
+// included.
+TEST(SqliteStoreTest, AFailedCommitLeavesNothing) {
+  SqliteOptions options;
+  options.retry = absl::Milliseconds(5);
+  auto store = MustOpen(NewPath("half.db"), options);
+  ASSERT_TRUE(CommitNow(*store, {{"t", "before", "1"}}).ok());
+  absl::Notification done;
+  {
+    FileSizeLimit limit(64 * 1024);
+    store->Commit({{"t", "small", "1"}, {"t", "big", std::string(4 << 20, 'x')}, {"t", "z", "1"}},
+                  [&](absl::Status status) {
+                    EXPECT_TRUE(status.ok());
+                    done.Notify();
+                  });
+    const absl::Time deadline = absl::Now() + absl::Seconds(20);
+    while (store->health().ok() && absl::Now() < deadline) std::this_thread::yield();
+    for (const char* key : {"small", "big", "z"}) EXPECT_EQ(*store->Get("t", key), std::nullopt);
+    EXPECT_FALSE(done.HasBeenNotified());
+  }
+  ASSERT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(20)));
+  EXPECT_EQ(store->Scan("t", {})->size(), 4u);
+}
+
+void ExecuteElsewhere(const std::string& path, const char* sql) {
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &db), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(db, sql, nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(db);
+}
+
+// SQLite rolls back by itself when the disk is full. Here it does not: a trigger refuses one row.
+TEST(SqliteStoreTest, ARefusedRowTakesItsCommitAlong) {
+  SqliteOptions options;
+  options.retry = absl::Milliseconds(5);
+  const std::string path = NewPath("refused.db");
+  auto store = MustOpen(path, options);
+  ASSERT_TRUE(CommitNow(*store, {{"t", "before", "1"}}).ok());
+  ExecuteElsewhere(path,
+                   "CREATE TRIGGER refuses BEFORE INSERT ON t_t WHEN NEW.key = x'62' "
+                   "BEGIN SELECT RAISE(FAIL, 'no b'); END");
+  absl::Notification done;
+  store->Commit({{"t", "a", "1"}, {"t", "b", "1"}}, [&](absl::Status) { done.Notify(); });
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  while (store->health().ok() && absl::Now() < deadline) std::this_thread::yield();
+  EXPECT_THAT(std::string(store->health().message()), HasSubstr("no b"));
+  EXPECT_EQ(*store->Get("t", "a"), std::nullopt);
+  ExecuteElsewhere(path, "DROP TRIGGER refuses");
+  ASSERT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(20)));
+  EXPECT_EQ(store->Scan("t", {})->size(), 3u);
 }
 
 TEST(SqliteStoreTest, ClosingWhileItFailsAnswersCancelled) {

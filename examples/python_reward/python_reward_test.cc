@@ -32,7 +32,7 @@ class PythonReward : public ::testing::Test {
     waitpid(pid_, nullptr, 0);
   }
   v1::TaskResult Judge(const std::string& token, const std::string& response) {
-    v1::Task task = MakeTask(token, "reward", "compute_reward");
+    v1::Task task = MakeTask(token, "reward", "compute_suffix");
     task.mutable_score()->mutable_trajectory()->set_response_text(response);
     task.mutable_score()->mutable_trajectory()->set_answer("132");
     return controller_.RunTask(task).value_or(v1::TaskResult());

@@ -3,7 +3,7 @@
 
     reward_worker.py CONTROLLER [--token-file FILE] [--protos DIR]
 
-It offers role "reward", method "compute_reward". docs/worker-protocol.md tells the rules that it
+It offers role "reward", method "compute_suffix". docs/worker-protocol.md tells the rules that it
 keeps; the numbers in comments are its sections. `reward` below is the place for your own idea.
 """
 import argparse
@@ -19,7 +19,7 @@ import uuid
 
 import grpc
 
-METHOD = "compute_reward"
+METHOD = "compute_suffix"
 CREDITS = 64  # The most tasks the controller may have outstanding here.
 
 
@@ -141,8 +141,6 @@ class Worker:
             self.lease = welcome.lease.ToTimedelta().total_seconds()
             self.lease_ends = hello_sent + self.lease
             self.heartbeats.clear()
-            for token in welcome.abandon:
-                self.running.pop(token, None)
             if any(role.job == self.job for role in welcome.release):
                 self.job = ""
             for result in self.results.values():  # (4)

@@ -8,7 +8,7 @@
 #include "absl/synchronization/mutex.h"
 #include "baton/v1/relay_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
-#include "relay/segment/checksum.h"
+#include "relay/segment/checksum_message.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 
@@ -16,17 +16,10 @@ namespace baton::relay {
 namespace {
 
 constexpr absl::Duration kReleaseTimeout = absl::Seconds(2);
-constexpr int kTries = 3;
 
 void SetDuration(absl::Duration duration, google::protobuf::Duration* out) {
   out->set_seconds(absl::IDivDuration(duration, absl::Seconds(1), &duration));
   out->set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(duration)));
-}
-
-std::vector<TensorDigest> Digests(const v1::SegmentInfo& info) {
-  std::vector<TensorDigest> digests;
-  for (const auto& tensor : info.tensors()) digests.push_back({tensor.name(), tensor.xxh3()});
-  return digests;
 }
 
 }  // namespace
@@ -76,17 +69,18 @@ struct RelayClient::Rpc {
   mutable std::shared_ptr<Stub> stub ABSL_GUARDED_BY(mu);
 };
 
-absl::Status SegmentWriter::Commit(int rank) {
-  BATON_ASSIGN_OR_RETURN(const SafetensorsView view, SafetensorsView::Parse(file_->bytes()));
+absl::Status SegmentWriter::Commit(int rank, absl::Span<const TensorBox> boxes) {
   v1::CommitRequest request;
   request.set_segment_id(segment_id_);
   request.set_capability(capability_);
   request.set_rank(rank);
-  for (const TensorDigest& digest : DigestTensors(view)) {
-    auto* tensor = request.add_tensors();
-    tensor->set_name(digest.name);
-    tensor->set_xxh3(digest.xxh3);
+  {
+    BATON_ASSIGN_OR_RETURN(const SafetensorsView view, SafetensorsView::Parse(bytes()));
+    BATON_ASSIGN_OR_RETURN(const auto digests, DigestBoxes(view, boxes));
+    AddChecksums(digests, request.mutable_tensors());
   }
+  // Once the relay hears of it the segment may be sealed, and its memory used for another one.
+  file_.reset();
   const auto& rpc = *client_->rpc_;
   return rpc.Call(&v1::RelayService::Stub::Commit, request, rpc.options.timeout).status();
 }
@@ -98,7 +92,6 @@ absl::StatusOr<v1::SegmentInfo> SegmentWriter::Seal() {
   const auto& rpc = *client_->rpc_;
   BATON_ASSIGN_OR_RETURN(
       auto response, rpc.Call(&v1::RelayService::Stub::Seal, request, rpc.options.seal_timeout));
-  file_.reset();
   return std::move(*response.mutable_segment());
 }
 
@@ -136,25 +129,15 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> RelayClient::Begin(
   request.set_capability(options.capability);
   BATON_ASSIGN_OR_RETURN(auto response, rpc_->Call(&v1::RelayService::Stub::Begin, request,
                                                    rpc_->options.seal_timeout));
-  BATON_ASSIGN_OR_RETURN(auto file, SharedFile::Open(response.path(), request.size_bytes()));
-  return std::unique_ptr<SegmentWriter>(
-      new SegmentWriter(this, response.segment_id(), options.capability, std::move(file)));
+  return Join({response.segment_id(), response.path()}, options.size_bytes, options.capability);
 }
 
-absl::StatusOr<v1::SegmentInfo> RelayClient::Publish(
-    const PublishOptions& options,
-    const std::function<absl::Status(absl::Span<uint8_t>)>& fill) const {
-  const auto once = [&]() -> absl::StatusOr<v1::SegmentInfo> {
-    BATON_ASSIGN_OR_RETURN(auto writer, Begin(options));
-    BATON_RETURN_IF_ERROR(fill(writer->bytes()));
-    BATON_RETURN_IF_ERROR(writer->Commit());
-    return writer->Seal();
-  };
-  auto sealed = once();
-  for (int i = 1; i < kTries && ErrorReason(sealed.status()) == "SEGMENT_NOT_FOUND"; ++i) {
-    sealed = once();
-  }
-  return sealed;
+absl::StatusOr<std::unique_ptr<SegmentWriter>> RelayClient::Join(
+    const SegmentPlace& place, int64_t size_bytes, const std::string& capability) const {
+  BATON_ASSIGN_OR_RETURN(auto file,
+                         SharedFile::Open(place.path, static_cast<uint64_t>(size_bytes)));
+  return std::unique_ptr<SegmentWriter>(
+      new SegmentWriter(this, place.segment_id, capability, std::move(file)));
 }
 
 absl::Status RelayClient::Drop(const std::vector<std::string>& segment_ids,
@@ -185,7 +168,8 @@ absl::StatusOr<std::unique_ptr<LeasedSegment>> RelayClient::Acquire(
   auto view = SafetensorsView::Parse(segment->file_->bytes());
   if (!view.ok()) return Annotate(view.status(), path);
   segment->view_ = *std::move(view);
-  const absl::Status verified = VerifyTensors(*segment->view_, Digests(segment->info_));
+  const absl::Status verified =
+      VerifyTensors(*segment->view_, ReadChecksums(segment->info_.tensors()));
   if (!verified.ok()) return Annotate(verified, path);
   return segment;
 }

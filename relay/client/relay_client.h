@@ -1,14 +1,14 @@
 // Publishing policy versions into the local relay, and loading them from it.
 //
-//   trainer:  client->Publish({job, version, image.layout().header(), image.size_bytes()},
-//                             [&](absl::Span<uint8_t> bytes) { return image.CopyTo(bytes); });
+//   trainer:  auto writer = client->Begin({job, version, layout.header(), layout.file_size()});
+//             … write (*writer)->bytes() …
+//             (*writer)->Commit(0, WholeTensors(layout.entries())); (*writer)->Seal();
 //   rollout:  auto weights = client->Acquire({job, version, "worker-3"});
 //             LoadModelFrom((*weights)->bytes(), model);
 #ifndef BATON_RELAY_CLIENT_RELAY_CLIENT_H_
 #define BATON_RELAY_CLIENT_RELAY_CLIENT_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -58,17 +58,26 @@ struct AcquireOptions {
 
 class RelayClient;
 
-/// A segment in the making, from Begin to Seal. Destroyed before Seal, it is simply left: the next
-/// Begin of the job replaces it. One thread at a time.
+/// Where the ranks that write a segment together find it.
+struct SegmentPlace {
+  std::string segment_id;
+  std::string path;  ///< On the machine of the relay.
+};
+
+/// A segment in the making, from Begin to Seal, as one of its writers has it. Destroyed before
+/// Seal, it is simply left: the next Begin of the job replaces it. One thread at a time.
 class SegmentWriter {
  public:
-  /// The whole file, header in place. Must not be used after Seal.
+  /// The whole file, header in place; until Commit.
   absl::Span<uint8_t> bytes() const { return file_->bytes(); }
+  SegmentPlace place() const { return {segment_id_, path_}; }
   const std::string& segment_id() const { return segment_id_; }
 
-  /// This process's part is written: computes the checksums of all tensors and reports them.
-  [[nodiscard]] absl::Status Commit(int rank = 0);
-  /// All ranks have committed; readers may have it from now on. Unmaps the bytes.
+  /// This rank has written these boxes: computes their checksums, unmaps the bytes and reports.
+  /// Once.
+  [[nodiscard]] absl::Status Commit(int rank, absl::Span<const TensorBox> boxes);
+  /// All ranks have committed; readers may have it from now on. May be repeated when the answer was
+  /// lost.
   absl::StatusOr<v1::SegmentInfo> Seal();
 
  private:
@@ -78,11 +87,13 @@ class SegmentWriter {
       : client_(client),
         segment_id_(std::move(segment_id)),
         capability_(std::move(capability)),
+        path_(file->path()),
         file_(std::move(file)) {}
 
   const RelayClient* const client_;
   const std::string segment_id_;
   const std::string capability_;
+  const std::string path_;
   std::unique_ptr<SharedFile> file_;
 };
 
@@ -122,12 +133,10 @@ class RelayClient {
   ~RelayClient();
 
   absl::StatusOr<std::unique_ptr<SegmentWriter>> Begin(const PublishOptions& options) const;
-  /// Begin, `fill`, Commit as rank 0 of 1, Seal. `fill` gets the whole file; its header is there
-  /// and may be written again, unchanged. All of it again, twice at most, when the relay does not
-  /// know the segment any more: it was started again meanwhile.
-  absl::StatusOr<v1::SegmentInfo> Publish(
-      const PublishOptions& options,
-      const std::function<absl::Status(absl::Span<uint8_t>)>& fill) const;
+  /// Another rank's end of a segment that one of them has begun. NOT_FOUND: its file is not on this
+  /// machine.
+  absl::StatusOr<std::unique_ptr<SegmentWriter>> Join(const SegmentPlace& place, int64_t size_bytes,
+                                                      const std::string& capability) const;
 
   /// DATA_LOSS when the mapped bytes are not those that were sealed.
   absl::StatusOr<std::unique_ptr<LeasedSegment>> Acquire(const AcquireOptions& options) const;

@@ -1,12 +1,8 @@
 // RelayClient against the real baton-relay, as a process of its own that can be killed.
 #include "relay/client/relay_client.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -16,8 +12,10 @@
 #include "gmock/gmock.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
+#include "relay/client/relay_process_testing.h"
 #include "relay/weights/safetensors_writer.h"
 #include "sdk/base/shared_key.h"
+#include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::relay {
@@ -25,50 +23,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
-
-/// A running baton-relay on a port of its own choice.
-class RelayProcess {
- public:
-  explicit RelayProcess(std::vector<std::string> args) {
-    args.insert(args.begin(), std::string(std::getenv("BATON_BUILD_DIR")) + "/bin/baton-relay");
-    int out[2];
-    if (pipe2(out, O_CLOEXEC) != 0) std::abort();
-    pid_ = fork();
-    if (pid_ == 0) {
-      dup2(out[1], 1);
-      dup2(out[1], 2);
-      std::vector<char*> argv;
-      for (std::string& arg : args) argv.push_back(arg.data());
-      argv.push_back(nullptr);
-      execv(argv[0], argv.data());
-      _exit(127);
-    }
-    close(out[1]);
-    char c = 0;
-    while (read(out[0], &c, 1) == 1 && c != '\n') line_ += c;
-    close(out[0]);
-  }
-  ~RelayProcess() {
-    if (pid_ > 0) Stop(SIGKILL);
-  }
-
-  /// Signals it (0: does not) and waits for its end; the exit code, or minus the signal that ended
-  /// it.
-  int Stop(int signal) {
-    kill(pid_, signal);
-    int status = 0;
-    waitpid(pid_, &status, 0);
-    pid_ = 0;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-  }
-  /// Its first line of output.
-  const std::string& line() const { return line_; }
-  std::string address() const { return line_.substr(line_.rfind(' ') + 1); }
-
- private:
-  pid_t pid_ = 0;
-  std::string line_;
-};
 
 class RelayClientTest : public ::testing::Test {
  protected:
@@ -106,13 +60,16 @@ class RelayClientTest : public ::testing::Test {
   }
 
   absl::StatusOr<v1::SegmentInfo> Publish(const PublishOptions& options, uint8_t value) {
-    return client_->Publish(options, [&](absl::Span<uint8_t> bytes) {
-      EXPECT_EQ(std::memcmp(bytes.data(), layout_.header().data(), layout_.header().size()), 0);
-      layout_.WriteHeader(bytes);
-      std::memset(bytes.data() + layout_.data_offset(), value, 40);
-      return absl::OkStatus();
-    });
+    BATON_ASSIGN_OR_RETURN(const auto writer, client_->Begin(options));
+    const absl::Span<uint8_t> bytes = writer->bytes();
+    EXPECT_EQ(std::memcmp(bytes.data(), layout_.header().data(), layout_.header().size()), 0);
+    std::memset(bytes.data() + layout_.data_offset(), value, 40);
+    BATON_RETURN_IF_ERROR(writer->Commit(0, WholeTensors(layout_.entries())));
+    return writer->Seal();
   }
+
+  /// Elements [begin, end) of the one tensor.
+  static TensorBox Part(int64_t begin, int64_t end) { return {"w", {{begin}, {end}}}; }
 
   absl::StatusOr<std::unique_ptr<LeasedSegment>> Acquire(std::optional<uint64_t> version = {}) {
     AcquireOptions options;
@@ -173,32 +130,54 @@ TEST_F(RelayClientTest, BytesThatChangedAfterTheSealAreNotUsed) {
   EXPECT_EQ(client_->List("addition")->segments(0).leases(), 0);
 }
 
-TEST_F(RelayClientTest, AFillThatFailsPublishesNothing) {
+TEST_F(RelayClientTest, RanksWriteTheirBoxesAndReadersVerifyEach) {
   Start();
-  const auto failed = client_->Publish(
-      Version(1), [](absl::Span<uint8_t>) { return absl::AbortedError("changed my mind"); });
-  EXPECT_TRUE(absl::IsAborted(failed.status()));
-  EXPECT_EQ(ErrorReason(Acquire().status()), "VERSION_NOT_FOUND");
-  EXPECT_TRUE(Publish(Version(1), 1).ok());
+  PublishOptions options = Version(1);
+  options.world_size = 2;
+  const auto first = client_->Begin(options).value();
+  const auto second = client_->Join(first->place(), layout_.file_size(), "").value();
+  const auto data = [&](SegmentWriter& writer) {
+    return writer.bytes().data() + layout_.data_offset();
+  };
+  std::memset(data(*first), 1, 24);
+  ASSERT_TRUE(first->Commit(0, {Part(0, 6)}).ok());
+  EXPECT_EQ(ErrorReason(first->Seal().status()), "INCOMPLETE") << "rank 1 still writes";
+  EXPECT_EQ(ErrorReason(Acquire(1).status()), "VERSION_NOT_FOUND");
+  std::memset(data(*second) + 24, 2, 16);
+  ASSERT_TRUE(second->Commit(1, {Part(6, 10)}).ok());
+  const auto info = first->Seal();
+  ASSERT_TRUE(info.ok()) << info.status();
+  ASSERT_EQ(info->tensors_size(), 2);
+  EXPECT_EQ(info->tensors(1).begin(0), 6);
+  const auto segment = Acquire(1);
+  ASSERT_TRUE(segment.ok()) << segment.status();
+  std::vector<uint8_t> want(24, 1);
+  want.resize(40, 2);
+  EXPECT_EQ((*segment)->view().Data((*segment)->view().entries()[0]),
+            absl::Span<const uint8_t>(want));
+  {
+    std::fstream file(info->path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-1, std::ios::end);
+    file.put(99);
+  }
+  const absl::Status lost = Acquire(1).status();
+  EXPECT_TRUE(absl::IsDataLoss(lost)) << lost;
+  EXPECT_THAT(std::string(lost.message()), HasSubstr("\"w\" [6:10]"));
 }
 
-TEST_F(RelayClientTest, ARelayThatIsStartedAgainBetweenBeginAndSealGetsTheVersion) {
+TEST_F(RelayClientTest, AVersionWithAHoleIsNotSealed) {
   Start();
-  int fills = 0;
-  const auto published = client_->Publish(Version(1), [&](absl::Span<uint8_t> bytes) {
-    std::memset(bytes.data() + layout_.data_offset(), 7, 40);
-    if (++fills > 1) return absl::OkStatus();
-    const std::string address = relay_->address();
-    EXPECT_EQ(relay_->Stop(SIGKILL), -SIGKILL);
-    relay_ = std::make_unique<RelayProcess>(Arguments(address));
-    // The channel has noticed; else the first call tells that the relay was gone.
-    while (absl::IsUnavailable(client_->List().status())) {
-    }
-    return absl::OkStatus();
-  });
-  ASSERT_TRUE(published.ok()) << published.status();
-  EXPECT_EQ(fills, 2);
-  EXPECT_EQ((*Acquire(1))->bytes().back(), 7);
+  const auto writer = client_->Begin(Version(1)).value();
+  ASSERT_TRUE(writer->Commit(0, {Part(0, 6), Part(7, 10)}).ok());
+  const absl::Status refused = writer->Seal().status();
+  EXPECT_EQ(ErrorReason(refused), "INCOMPLETE");
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("[6:7] of tensor \"w\""));
+}
+
+TEST_F(RelayClientTest, AFileThatIsNotHereCannotBeJoined) {
+  Start();
+  const auto missing = client_->Join({"some-id", dir_ + "/nowhere"}, layout_.file_size(), "");
+  EXPECT_TRUE(absl::IsNotFound(missing.status())) << missing.status();
 }
 
 TEST_F(RelayClientTest, APublisherThatGoesBeforeSealIsReplaced) {
@@ -211,7 +190,7 @@ TEST_F(RelayClientTest, APublisherThatGoesBeforeSealIsReplaced) {
     const auto writer = gone->Begin(Version(1));
     ASSERT_TRUE(writer.ok()) << writer.status();
     std::memset((*writer)->bytes().data() + layout_.data_offset(), 66, 40);
-    ASSERT_TRUE((*writer)->Commit().ok());
+    ASSERT_TRUE((*writer)->Commit(0, WholeTensors(layout_.entries())).ok());
   }
   EXPECT_EQ(ErrorReason(Acquire(1).status()), "VERSION_NOT_FOUND");
   const auto info = Publish(Version(1), 1);

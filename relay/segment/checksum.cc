@@ -1,44 +1,136 @@
 #include "relay/segment/checksum.h"
 
 #include <map>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/base/mutant.h"
+#include "sdk/base/status_macros.h"
 #include "xxhash.h"
 
 namespace baton::relay {
+namespace {
+
+/// XXH3 of bytes that come in pieces: that of all of them in a row.
+class StreamedXxh3 {
+ public:
+  StreamedXxh3() : state_(XXH3_createState(), &XXH3_freeState) { XXH3_64bits_reset(state_.get()); }
+  void Add(absl::Span<const uint8_t> bytes) {
+    XXH3_64bits_update(state_.get(), bytes.data(), bytes.size());
+  }
+  uint64_t Digest() const { return XXH3_64bits_digest(state_.get()); }
+
+ private:
+  std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state_;
+};
+
+/// A box of a tensor of `shape` as runs of consecutive elements: every index of the dimensions
+/// before `cut`, the last that the box does not have whole, begins one.
+struct Runs {
+  Runs(absl::Span<const int64_t> shape, const Box& box) {
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (box.begin[d] != 0 || box.end[d] != shape[d]) cut = d;
+    }
+    for (size_t d = cut + 1; d < shape.size(); ++d) below *= shape[d];
+  }
+  size_t cut = 0;
+  int64_t below = 1;  ///< Elements of one index of dimension `cut`.
+};
+
+/// `box` lies within `entry` and is not empty.
+uint64_t Xxh3OfBox(const SafetensorsView& view, const TensorEntry& entry, const Box& box) {
+  const absl::Span<const uint8_t> data = view.Data(entry);
+  if (box == Box::Full(entry.shape)) return Xxh3(data);
+  const Runs runs(entry.shape, box);
+  const int64_t element = SizeBytes(entry.dtype);
+  const int64_t run = (box.end[runs.cut] - box.begin[runs.cut]) * runs.below * element;
+  StreamedXxh3 digest;
+  std::vector<int64_t> index = box.begin;  // dimensions from `cut` on stay where they begin
+  while (true) {
+    int64_t row = 0;
+    for (size_t d = 0; d <= runs.cut; ++d) row = row * entry.shape[d] + index[d];
+    digest.Add(
+        data.subspan(static_cast<size_t>(row * runs.below * element), static_cast<size_t>(run)));
+    size_t d = Mutant("box-digest-of-one-run") ? 0 : runs.cut;
+    while (d > 0 && ++index[d - 1] == box.end[d - 1]) {
+      index[d - 1] = box.begin[d - 1];
+      --d;
+    }
+    if (d == 0) return digest.Digest();
+  }
+}
+
+uint64_t DigestOf(const SafetensorsView& view, const TensorEntry& entry, const Box& box) {
+  return box.volume() == 0 ? Xxh3({}) : Xxh3OfBox(view, entry, box);
+}
+
+Box BoxOf(const TensorDigest& digest, absl::Span<const int64_t> shape) {
+  return digest.whole() ? Box::Full(shape) : digest.box;
+}
+
+absl::Status VerifyTensor(const SafetensorsView& view, const TensorEntry& entry,
+                          absl::Span<const TensorDigest> digests) {
+  for (const TensorDigest& digest : digests) {
+    const Box box = BoxOf(digest, entry.shape);
+    if (!box.FitsIn(entry.shape)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "a checksum was given for ", box.ToString(), ", outside of tensor \"", entry.name, "\""));
+    }
+    const uint64_t actual = DigestOf(view, entry, box);
+    if (actual != digest.xxh3) {
+      return absl::DataLossError(
+          absl::StrCat("tensor \"", entry.name, "\"", digest.whole() ? "" : " " + box.ToString(),
+                       ": its bytes have XXH3 ", absl::Hex(actual, absl::kZeroPad16), ", not ",
+                       absl::Hex(digest.xxh3, absl::kZeroPad16)));
+    }
+  }
+  const std::vector<Box> missing = Undigested(entry.shape, digests);
+  if (digests.empty() || (!missing.empty() && !Mutant("verify-with-a-hole"))) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "no checksum was given for ", missing.empty() ? "" : missing[0].ToString() + " of ",
+        "tensor \"", entry.name, "\""));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 uint64_t Xxh3(absl::Span<const uint8_t> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
-std::vector<TensorDigest> DigestTensors(const SafetensorsView& view) {
+absl::StatusOr<std::vector<TensorDigest>> DigestBoxes(const SafetensorsView& view,
+                                                      absl::Span<const TensorBox> boxes) {
   std::vector<TensorDigest> digests;
-  digests.reserve(view.entries().size());
-  for (const TensorEntry& entry : view.entries()) {
-    digests.push_back({entry.name, Xxh3(view.Data(entry))});
+  digests.reserve(boxes.size());
+  for (const auto& [name, box] : boxes) {
+    const TensorEntry* entry = view.Find(name);
+    if (entry == nullptr || !box.FitsIn(entry->shape)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("there is no ", box.ToString(), " of a tensor \"", name, "\""));
+    }
+    const bool whole = box == Box::Full(entry->shape);
+    digests.push_back({name, DigestOf(view, *entry, box), whole ? Box() : box});
   }
   return digests;
 }
 
+std::vector<Box> Undigested(absl::Span<const int64_t> shape,
+                            absl::Span<const TensorDigest> digests) {
+  std::vector<Box> boxes;
+  for (const TensorDigest& digest : digests) boxes.push_back(BoxOf(digest, shape));
+  return Uncovered(shape, boxes);
+}
+
 absl::Status VerifyTensors(const SafetensorsView& view, absl::Span<const TensorDigest> digests) {
-  std::map<std::string, uint64_t> expected;
-  for (const TensorDigest& digest : digests) expected[digest.name] = digest.xxh3;
-  for (const auto& [name, xxh3] : expected) {
-    if (view.Find(name) == nullptr) {
+  std::map<std::string, std::vector<TensorDigest>> given;
+  for (const TensorDigest& digest : digests) given[digest.name].push_back(digest);
+  for (const auto& [name, of_tensor] : given) {
+    if (view.Find(name) == nullptr && !Mutant("checksum-of-nothing")) {
       return absl::FailedPreconditionError(
           absl::StrCat("a checksum was given for tensor \"", name, "\", which is not there"));
     }
   }
   for (const TensorEntry& entry : view.entries()) {
-    const auto it = expected.find(entry.name);
-    if (it == expected.end()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("no checksum was given for tensor \"", entry.name, "\""));
-    }
-    const uint64_t actual = Xxh3(view.Data(entry));
-    if (actual != it->second) {
-      return absl::DataLossError(absl::StrCat("tensor \"", entry.name, "\": its bytes have XXH3 ",
-                                              absl::Hex(actual, absl::kZeroPad16), ", not ",
-                                              absl::Hex(it->second, absl::kZeroPad16)));
-    }
+    BATON_RETURN_IF_ERROR(VerifyTensor(view, entry, given[entry.name]));
   }
   return absl::OkStatus();
 }

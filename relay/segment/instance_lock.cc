@@ -47,7 +47,7 @@ std::string LockPath(absl::string_view directory, absl::string_view prefix,
   return absl::StrCat(directory, "/", prefix, "-", instance, kLockSuffix);
 }
 
-/// The instance that a file of this name belongs to, if the name is one of ours.
+/// The instance in a file name, if the name is one of ours.
 std::optional<std::string> InstanceOf(absl::string_view name, absl::string_view prefix) {
   if (!absl::ConsumePrefix(&name, prefix) || !absl::ConsumePrefix(&name, "-")) return {};
   if (name.size() < kInstanceDigits) return {};
@@ -90,7 +90,7 @@ absl::StatusOr<std::unique_ptr<InstanceLock>> InstanceLock::Create(const std::st
     const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0 && errno == EEXIST) continue;
     if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", path));
-    // Between open and flock another start may have taken the file for an orphan and removed it.
+    // Between open and flock, another starting relay may have removed the file as an orphan.
     struct stat info {};
     if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &info) == 0 && info.st_nlink > 0) {
       return std::unique_ptr<InstanceLock>(new InstanceLock(directory, prefix, instance, fd));
@@ -114,7 +114,7 @@ absl::StatusOr<std::vector<std::string>> RemoveOrphans(const std::string& direct
   if (!files.ok()) return files.status();
   std::vector<std::string> removed;
   for (const auto& [instance, paths] : *files) {
-    // Segments exist only while their lock file does, unless a removal was cut short.
+    // Segments exist only while their lock file does, unless a removal was interrupted.
     const int fd = open(LockPath(directory, prefix, instance).c_str(), O_RDWR | O_CLOEXEC);
     if (fd < 0 && errno != ENOENT) continue;
     if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0) {

@@ -1,4 +1,4 @@
-// Who owns which files of a directory that outlives its processes.
+// Ownership of files in a directory that outlives its processes.
 #ifndef BATON_RELAY_SEGMENT_INSTANCE_LOCK_H_
 #define BATON_RELAY_SEGMENT_INSTANCE_LOCK_H_
 
@@ -14,9 +14,9 @@
 
 namespace baton::relay {
 
-/// Marks a running instance by a locked file `<prefix>-<instance>.lock`. The kernel drops the lock
-/// with the process however it ends, so a lock that can be taken belongs to the dead; process ids,
-/// which are reused and differ between containers, are not asked.
+/// Marks a running instance by a locked file `<prefix>-<instance>.lock`. The kernel releases the
+/// lock when the process ends, in whatever way. So if a lock can be taken, its instance is dead.
+/// Process ids are not used, because they are reused and differ between containers.
 ///
 ///   <prefix>-<instance>.lock               instance: 12 hexadecimal digits, random
 ///   <prefix>-<instance>-<n>.safetensors    its segments
@@ -27,11 +27,11 @@ class InstanceLock {
                                                               const std::string& prefix);
   InstanceLock(const InstanceLock&) = delete;
   InstanceLock& operator=(const InstanceLock&) = delete;
-  /// Removes the lock file; segments must be gone.
+  /// Removes the lock file; the segments must be removed before.
   ~InstanceLock();
 
   const std::string& instance() const { return instance_; }
-  /// Where segment `n` of this instance lives.
+  /// The path of segment `n` of this instance.
   std::string SegmentPath(uint64_t n) const;
 
  private:
@@ -47,8 +47,8 @@ class InstanceLock {
   const int fd_;
 };
 
-/// Removes the segments and locks of dead instances with this prefix, and of no others.
-/// Returns the paths removed.
+/// Removes the segments and locks of dead instances with this prefix, and of no others. Returns the
+/// removed paths.
 absl::StatusOr<std::vector<std::string>> RemoveOrphans(const std::string& directory,
                                                        absl::string_view prefix);
 

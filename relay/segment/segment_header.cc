@@ -10,13 +10,12 @@
 
 namespace baton::relay {
 
-absl::StatusOr<std::vector<std::string>> CheckSegmentHeader(absl::string_view header,
-                                                            uint64_t size_bytes) {
+absl::StatusOr<TensorShapes> CheckSegmentHeader(absl::string_view header, uint64_t size_bytes) {
   if (header.empty() || header.size() > size_bytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("header: ", header.size(), " bytes, in a file of ", size_bytes, " bytes"));
   }
-  // Address space for the whole file, memory for the header alone.
+  // Address space for the whole file, memory only for the header.
   void* data = mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED) {
@@ -33,9 +32,9 @@ absl::StatusOr<std::vector<std::string>> CheckSegmentHeader(absl::string_view he
     return absl::InvalidArgumentError(absl::StrCat(
         "header: ", header.size(), " bytes given, its own length says ", view->data_offset()));
   }
-  std::vector<std::string> names;
-  for (const TensorEntry& entry : view->entries()) names.push_back(entry.name);
-  return names;
+  TensorShapes shapes;
+  for (const TensorEntry& entry : view->entries()) shapes[entry.name] = entry.shape;
+  return shapes;
 }
 
 }  // namespace baton::relay

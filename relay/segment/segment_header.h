@@ -1,8 +1,9 @@
-// The header of a segment that does not exist yet.
+// Checks the header of a segment before the segment exists.
 #ifndef BATON_RELAY_SEGMENT_SEGMENT_HEADER_H_
 #define BATON_RELAY_SEGMENT_SEGMENT_HEADER_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -11,10 +12,11 @@
 
 namespace baton::relay {
 
-/// Names of the tensors, sorted. InvalidArgument unless `header` is exactly the header of a
+using TensorShapes = std::map<std::string, std::vector<int64_t>>;  ///< By name.
+
+/// The tensors' shapes. InvalidArgument unless `header` is exactly the header of a
 /// well-formed safetensors file of `size_bytes`. Uses no memory for the data.
-absl::StatusOr<std::vector<std::string>> CheckSegmentHeader(absl::string_view header,
-                                                            uint64_t size_bytes);
+absl::StatusOr<TensorShapes> CheckSegmentHeader(absl::string_view header, uint64_t size_bytes);
 
 }  // namespace baton::relay
 

@@ -6,12 +6,14 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 
 namespace baton::relay {
 namespace {
 
-/// More than a version in the making, one in use and one on the way out never lie idle.
+/// Recycled files that are kept. Usually one version is being written, one is in use and one is
+/// ending, so more files would stay unused.
 constexpr size_t kMaxRecycled = 4;
 
 struct Space {
@@ -50,11 +52,11 @@ absl::StatusOr<std::unique_ptr<SharedFile>> SegmentPool::Allocate(uint64_t size_
   if (auto file = TakeRecycled(size_bytes)) {
     const uint64_t before = file->size_bytes();
     BATON_RETURN_IF_ERROR(file->Reuse(path, size_bytes));
-    used_bytes_ -= before - size_bytes;
+    if (!Mutant("reuse-keeps-its-size")) used_bytes_ -= before - size_bytes;
     return file;
   }
   BATON_RETURN_IF_ERROR(CheckFits(size_bytes, 0));
-  while (size_bytes > UnusedBytes() && !recycled_.empty()) {
+  while (!Mutant("recycled-is-kept") && size_bytes > UnusedBytes() && !recycled_.empty()) {
     Discard(std::move(recycled_.front()));
     recycled_.erase(recycled_.begin());
   }
@@ -65,7 +67,9 @@ absl::StatusOr<std::unique_ptr<SharedFile>> SegmentPool::Allocate(uint64_t size_
 
 absl::Status SegmentPool::CheckFits(uint64_t size_bytes, uint64_t freed_bytes) const {
   const uint64_t free = free_bytes();
-  if (size_bytes <= free || size_bytes - free <= freed_bytes) return absl::OkStatus();
+  if (size_bytes <= free || (size_bytes - free <= freed_bytes && !Mutant("freed-does-not-count"))) {
+    return absl::OkStatus();
+  }
   const std::string limit =
       options_.max_bytes == 0 ? "" : absl::StrCat(" (--max-bytes ", options_.max_bytes, ")");
   return absl::ResourceExhaustedError(absl::StrCat(
@@ -92,13 +96,14 @@ uint64_t SegmentPool::free_bytes() const {
   return bytes;
 }
 
-/// The smallest that is large enough, but no more than twice as large.
+/// The smallest file that is large enough, but at most twice as large.
 std::unique_ptr<SharedFile> SegmentPool::TakeRecycled(uint64_t size_bytes) {
   auto best = recycled_.end();
   for (auto it = recycled_.begin(); it != recycled_.end(); ++it) {
     const uint64_t have = (*it)->size_bytes();
     if (have < size_bytes || have / 2 > size_bytes) continue;
-    if (best == recycled_.end() || have < (*best)->size_bytes()) best = it;
+    const bool better = best == recycled_.end() || have < (*best)->size_bytes();
+    if (better || Mutant("recycles-the-last")) best = it;
   }
   if (best == recycled_.end()) return nullptr;
   std::unique_ptr<SharedFile> file = std::move(*best);

@@ -1,4 +1,4 @@
-// The shared memory of one relay: hands out files, takes them back, uses them again.
+// The shared memory of one relay: allocates files, takes them back and reuses them.
 #ifndef BATON_RELAY_SEGMENT_SEGMENT_POOL_H_
 #define BATON_RELAY_SEGMENT_SEGMENT_POOL_H_
 
@@ -18,31 +18,32 @@ namespace baton::relay {
 struct SegmentPoolOptions {
   std::string directory = "/dev/shm";
   std::string prefix = "baton-relay";
-  uint64_t max_bytes = 0;  ///< Of all files together; 0: as much as the directory has.
+  uint64_t max_bytes = 0;  ///< Limit for all files together; 0: the capacity of the directory.
 };
 
-/// Not thread-safe. Every file is removed at destruction; the files handed out must be gone then.
+/// Not thread-safe. The destructor removes every file; allocated files must be destroyed before.
 class SegmentPool {
  public:
-  /// Removes what dead pools of the same prefix left, then checks that `max_bytes` fits into what
-  /// the directory can hold: ResourceExhausted naming both. NotFound and so on name the directory.
+  /// Removes what dead pools with the same prefix left. Then checks that `max_bytes` fits into the
+  /// directory; if not, ResourceExhausted names both sizes. NotFound and similar errors name the
+  /// directory.
   static absl::StatusOr<std::unique_ptr<SegmentPool>> Create(SegmentPoolOptions options);
 
-  /// A file of exactly this size under a name never used before. Memory comes, in this order, from
-  /// a recycled file that fits (its pages are faulted in; a fresh one costs several times the
-  /// copy), from what is free, from recycled files that do not fit. ResourceExhausted naming the
-  /// bytes needed and free, before anything is touched.
+  /// A file of exactly this size, under a name that was never used before. Memory comes, in this
+  /// order, from a recycled file that fits (its pages are faulted in; a fresh file costs several
+  /// times the copy), from free memory, from recycled files that do not fit. ResourceExhausted
+  /// names the bytes needed and free; then nothing was changed.
   absl::StatusOr<std::unique_ptr<SharedFile>> Allocate(uint64_t size_bytes);
 
-  /// ResourceExhausted as by Allocate, if `freed_bytes` came back first.
+  /// The error that Allocate would give if `freed_bytes` were free.
   [[nodiscard]] absl::Status CheckFits(uint64_t size_bytes, uint64_t freed_bytes) const;
 
-  /// Keeps the file for reuse. No process may have it mapped any more.
+  /// Keeps the file for reuse. No process may still have it mapped.
   void Recycle(std::unique_ptr<SharedFile> file);
-  /// Removes the file. Mappings that others still have stay valid.
+  /// Removes the file. Existing mappings in other processes stay valid.
   void Discard(std::unique_ptr<SharedFile> file);
 
-  /// What Allocate can give: free and recycled bytes.
+  /// The most that Allocate can give: free and recycled bytes.
   uint64_t free_bytes() const;
   uint64_t used_bytes() const { return used_bytes_; }
   const std::string& instance() const { return lock_->instance(); }
@@ -62,7 +63,7 @@ class SegmentPool {
   const std::unique_ptr<InstanceLock> lock_;
   const std::vector<std::string> orphans_removed_;
   std::vector<std::unique_ptr<SharedFile>> recycled_;  ///< Oldest first.
-  uint64_t used_bytes_ = 0;                            ///< Handed out and recycled.
+  uint64_t used_bytes_ = 0;                            ///< Allocated and recycled bytes.
   uint64_t next_ = 1;
 };
 

@@ -92,6 +92,15 @@ TEST_F(SegmentPoolTest, ALargerRecycledFileIsShortened) {
   EXPECT_EQ(pool->used_bytes(), 5000u);
 }
 
+TEST_F(SegmentPoolTest, TheSmallestThatIsLargeEnoughIsUsedAgain) {
+  auto pool = MakePool();
+  std::vector<std::unique_ptr<SharedFile>> files;
+  for (const uint64_t size : {9000, 6000, 8000}) files.push_back(pool->Allocate(size).value());
+  const uint8_t* const middle = files[1]->bytes().data();
+  for (auto& file : files) pool->Recycle(std::move(file));
+  EXPECT_EQ(pool->Allocate(5000).value()->bytes().data(), middle);
+}
+
 TEST_F(SegmentPoolTest, TooLargeIsAnErrorBeforeAnythingIsTouched) {
   auto pool = MakePool(/*max_bytes=*/10000);
   auto held = pool->Allocate(4000).value();

@@ -1,11 +1,13 @@
 #include "relay/segment/segment_table.h"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 
 namespace baton::relay {
@@ -18,7 +20,10 @@ absl::StatusOr<SegmentTable::Begun> SegmentTable::Begin(const std::string& job, 
   begun.retired = RetireUnsealed(job);
   if (fork) {
     for (auto& [id, record] : records_) {
-      if (record.segment.job == job && record.segment.version >= version) record.dropped = true;
+      if (record.segment.job == job &&
+          record.segment.version >= version + (Mutant("fork-keeps-its-version") ? 1 : 0)) {
+        record.dropped = true;
+      }
     }
     for (auto& segment : RetireSealed(job)) begun.retired.push_back(std::move(segment));
   }
@@ -62,11 +67,11 @@ absl::StatusOr<uint64_t> SegmentTable::CheckBegin(const std::string& job, uint64
 }
 
 absl::Status SegmentTable::Open(const std::string& segment_id, const std::string& path,
-                                absl::Span<const std::string> tensors) {
+                                const TensorShapes& tensors) {
   BATON_ASSIGN_OR_RETURN(Record * record, Find(segment_id));
   record->state = State::kWriting;
   record->segment.path = path;
-  record->tensor_names.insert(tensors.begin(), tensors.end());
+  record->tensors = tensors;
   return absl::OkStatus();
 }
 
@@ -82,14 +87,19 @@ absl::Status SegmentTable::Commit(const std::string& segment_id, int rank,
     return absl::FailedPreconditionError(
         absl::StrCat("segment ", segment_id, " is not being written"));
   }
-  if (rank < 0 || rank >= record->world_size) {
+  if (rank < 0 || rank >= record->world_size + (Mutant("commit-rank-off-by-one") ? 1 : 0)) {
     return absl::InvalidArgumentError(
         absl::StrCat("rank: ", rank, " is not in [0, ", record->world_size, ")"));
   }
   for (const TensorDigest& tensor : tensors) {
-    if (record->tensor_names.count(tensor.name) == 0) {
+    const auto it = record->tensors.find(tensor.name);
+    if (it == record->tensors.end()) {
       return absl::InvalidArgumentError(
           absl::StrCat("tensors: \"", tensor.name, "\" is not in the segment's header"));
+    }
+    if (!tensor.whole() && !tensor.box.FitsIn(it->second) && !Mutant("commit-of-any-box")) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensors: ", tensor.box.ToString(), " is outside of \"", tensor.name, "\""));
     }
   }
   record->commits[rank].assign(tensors.begin(), tensors.end());
@@ -121,6 +131,7 @@ absl::StatusOr<std::vector<RetiredSegment>> SegmentTable::FinishSeal(
   BATON_RETURN_IF_ERROR(CheckCommits(*record, &record->segment.tensors));
   record->state = State::kSealed;
   record->commits.clear();
+  if (Mutant("seal-retires-nothing")) return std::vector<RetiredSegment>();
   return RetireSealed(record->segment.job);
 }
 
@@ -153,9 +164,11 @@ absl::StatusOr<SegmentTable::Lease> SegmentTable::Acquire(const std::string& job
     std::vector<uint64_t> have;
     for (const SealedSegment& segment : List(job)) have.push_back(segment.version);
     return absl::NotFoundError(
-        absl::StrCat(version ? absl::StrCat("version ", *version) : "no version", " of ",
-                     job.empty() ? "a job without name" : job, " is sealed; there is ",
-                     have.empty() ? "none" : absl::StrJoin(have, ", ")));
+        absl::StrCat("this relay has no ", version ? absl::StrCat("version ", *version) : "version",
+                     " of ", job.empty() ? "a job without name" : job, "; it has ",
+                     have.empty() ? "none of that job: a job's trainer and its rollouts must use "
+                                    "the relay of one machine"
+                                  : absl::StrJoin(have, ", ")));
   }
   Record& record = records_.at(found->segment.segment_id);
   ++record.segment.leases;
@@ -189,13 +202,13 @@ std::vector<RetiredSegment> SegmentTable::Drop(const std::string& segment_id) {
 std::vector<RetiredSegment> SegmentTable::Expire(absl::Time now) {
   std::set<std::string> jobs;
   for (auto it = leases_.begin(); it != leases_.end();) {
-    if (it->second.expiry > now) {
+    if (Mutant("lease-expires-late") ? it->second.expiry >= now : it->second.expiry > now) {
       ++it;
       continue;
     }
     Record& record = records_.at(it->second.segment_id);
     --record.segment.leases;
-    record.lease_expired = true;
+    record.lease_expired = !Mutant("recycled-under-its-reader");
     jobs.insert(record.segment.job);
     it = leases_.erase(it);
   }
@@ -209,7 +222,7 @@ std::vector<RetiredSegment> SegmentTable::Expire(absl::Time now) {
 std::optional<absl::Time> SegmentTable::NextExpiry() const {
   std::optional<absl::Time> next;
   for (const auto& [id, lease] : leases_) {
-    if (!next || lease.expiry < *next) next = lease.expiry;
+    if (!next || (lease.expiry < *next) != Mutant("latest-expiry")) next = lease.expiry;
   }
   return next;
 }
@@ -237,7 +250,7 @@ absl::StatusOr<SegmentTable::Record*> SegmentTable::Find(const std::string& segm
 
 absl::Status SegmentTable::CheckCommits(const Record& record,
                                         std::vector<TensorDigest>* merged) const {
-  std::map<std::string, uint64_t> digests;
+  std::map<std::string, std::vector<TensorDigest>> digests;  // of each tensor, by box
   for (int rank = 0; rank < record.world_size; ++rank) {
     const auto it = record.commits.find(rank);
     if (it == record.commits.end()) {
@@ -245,21 +258,29 @@ absl::Status SegmentTable::CheckCommits(const Record& record,
           absl::StrCat("rank ", rank, " of ", record.world_size, " has not committed"));
     }
     for (const TensorDigest& tensor : it->second) {
-      const auto [place, inserted] = digests.emplace(tensor.name, tensor.xxh3);
-      if (!inserted && place->second != tensor.xxh3) {
+      std::vector<TensorDigest>& known = digests[tensor.name];
+      const auto same = std::find_if(known.begin(), known.end(), [&](const TensorDigest& other) {
+        return other.box == tensor.box;
+      });
+      if (same == known.end()) {
+        known.push_back(tensor);
+      } else if (same->xxh3 != tensor.xxh3 && !Mutant("ranks-disagree")) {
         return absl::FailedPreconditionError(
             absl::StrCat("two ranks give tensor \"", tensor.name, "\" different checksums"));
       }
     }
   }
-  for (const std::string& name : record.tensor_names) {
-    if (digests.count(name) == 0) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("no rank has committed tensor \"", name, "\""));
-    }
-  }
   merged->clear();
-  for (const auto& [name, xxh3] : digests) merged->push_back({name, xxh3});
+  for (const auto& [name, shape] : record.tensors) {
+    const std::vector<TensorDigest>& known = digests[name];
+    const std::vector<Box> missing = Undigested(shape, known);
+    if (known.empty() || (!missing.empty() && !Mutant("seal-with-a-hole"))) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "no rank has committed ", missing.empty() ? "" : missing[0].ToString() + " of ",
+          "tensor \"", name, "\""));
+    }
+    merged->insert(merged->end(), known.begin(), known.end());
+  }
   return absl::OkStatus();
 }
 
@@ -300,7 +321,8 @@ std::vector<RetiredSegment> SegmentTable::RetireSealed(const std::string& job) {
   }
   std::sort(sealed.begin(), sealed.end());
   const size_t keep = static_cast<size_t>(std::max(options_.keep, 1));
-  for (size_t i = 0; i + keep < sealed.size(); ++i) gone.push_back(sealed[i].second);
+  for (size_t i = 0; i + keep < sealed.size() + (Mutant("keep-one-less") ? 1 : 0); ++i)
+    gone.push_back(sealed[i].second);
   std::vector<RetiredSegment> retired;
   for (const std::string& id : gone) {
     const Record& record = records_.at(id);

@@ -1,20 +1,19 @@
-// The rules of a segment's life, apart from files, clocks and threads.
+// The rules of a segment's life, without files, clocks and threads.
 //
 //   Begin ──> RESERVED ──Open──> WRITING ──StartSeal──> SEALING ──FinishSeal──> SEALED ──> retired
 //                │                  │  <──AbortSeal───────┘                       ^  │
 //                └──────────────────┴───── Abandon, or a Begin of the same job    Acquire, Release
 //
 // - Readers see SEALED segments only.
-// - The newest `keep` sealed versions of a job and every leased one stay; others are retired.
-// - A retired segment's memory may be used again only if no process can have it mapped: every
-//   lease was given back, and no writer had it.
+// - The newest `keep` sealed versions of a job stay, and every leased version; others are retired.
+// - A retired segment's memory may be reused only if no process can have it mapped: every lease was
+//   released, and no writer had it.
 #ifndef BATON_RELAY_SEGMENT_SEGMENT_TABLE_H_
 #define BATON_RELAY_SEGMENT_SEGMENT_TABLE_H_
 
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -23,6 +22,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "relay/segment/checksum.h"
+#include "relay/segment/segment_header.h"
 
 namespace baton::relay {
 
@@ -32,22 +32,22 @@ struct SealedSegment {
   uint64_t version = 0;
   std::string path;
   uint64_t size_bytes = 0;
-  std::vector<TensorDigest> tensors;  ///< Sorted by name.
+  std::vector<TensorDigest> tensors;  ///< By name; the boxes of one by rank.
   int leases = 0;
 };
 
-/// A segment that the table has forgotten; its file is the caller's to recycle or to remove.
+/// A segment that the table has removed; the caller recycles or removes its file.
 struct RetiredSegment {
   std::string segment_id;
   bool recyclable = false;
 };
 
-/// Not thread-safe; pure: time comes in with the call.
+/// Not thread-safe. Pure: each call brings its time.
 class SegmentTable {
  public:
   struct Options {
     int keep = 2;           ///< Sealed versions kept per job, at least 1.
-    std::string id_prefix;  ///< Makes ids of two relays differ.
+    std::string id_prefix;  ///< Makes the ids of two relays differ.
   };
   struct Begun {
     std::string segment_id;
@@ -60,50 +60,52 @@ class SegmentTable {
 
   explicit SegmentTable(Options options) : options_(std::move(options)) {}
 
-  /// Reserves a segment. A job has one unsealed segment at most: an older one, whatever its
-  /// version, is retired, and its segment id is unknown from now on. With `fork`, this version and
-  /// all newer ones that are sealed are dropped first: no reader finds them any more, and they go
-  /// when their leases do. AlreadyExists: the version is sealed. FailedPrecondition: a newer one
-  /// is. InvalidArgument: empty job, size 0, world_size < 1. An error changes nothing.
+  /// Reserves a segment. A job has at most one unsealed segment: an older one of any version is
+  /// retired, and its segment id becomes unknown. With `fork`, this version and all newer sealed
+  /// ones are dropped first: readers cannot find them any more, and they are retired when their
+  /// leases end. AlreadyExists: the version is sealed. FailedPrecondition: a newer version is
+  /// sealed. InvalidArgument: empty job, size 0, world_size < 1. An error changes nothing.
   absl::StatusOr<Begun> Begin(const std::string& job, uint64_t version, uint64_t size_bytes,
                               int world_size, bool fork);
-  /// What Begin would say, without doing it; if it would succeed, the bytes it would set free.
+  /// The error that Begin would give, without doing it; on success, the bytes that Begin would
+  /// free.
   absl::StatusOr<uint64_t> CheckBegin(const std::string& job, uint64_t version, uint64_t size_bytes,
                                       int world_size, bool fork) const;
-  /// The file exists and has these tensors. NotFound when the segment was superseded.
+  /// The file exists and has these tensors. NotFound: the segment was superseded.
   [[nodiscard]] absl::Status Open(const std::string& segment_id, const std::string& path,
-                                  absl::Span<const std::string> tensors);
-  /// RESERVED, WRITING or SEALING ends; unknown ids are ignored.
+                                  const TensorShapes& tensors);
+  /// Ends RESERVED, WRITING or SEALING; unknown ids are ignored.
   void Abandon(const std::string& segment_id);
 
-  /// A rank has written these tensors, or boxes of them; repeating it replaces what it said.
-  /// NotFound: no such segment. InvalidArgument: rank or tensor out of range.
+  /// A rank has written these boxes. A repeated call replaces the rank's earlier one. NotFound: no
+  /// such segment. InvalidArgument: rank out of range, no such tensor, or a box outside of it.
   /// FailedPrecondition: not WRITING.
   [[nodiscard]] absl::Status Commit(const std::string& segment_id, int rank,
                                     absl::Span<const TensorDigest> tensors);
 
-  /// What has to be verified. FailedPrecondition: a rank or a tensor is missing, or two ranks give
-  /// one tensor two checksums. Unavailable: being sealed already. NotFound.
+  /// The digests to verify. FailedPrecondition: a rank or a part of a tensor is missing, or two
+  /// ranks gave different checksums for one box. Unavailable: it is being sealed already. NotFound.
   absl::StatusOr<std::vector<TensorDigest>> StartSeal(const std::string& segment_id);
-  /// Verified: visible from now on. NotFound when superseded meanwhile.
+  /// The digests are right: the segment is visible from now on. NotFound: it was superseded
+  /// meanwhile.
   absl::StatusOr<std::vector<RetiredSegment>> FinishSeal(const std::string& segment_id);
-  /// Not verified: back to WRITING.
+  /// The digests are wrong: back to WRITING.
   void AbortSeal(const std::string& segment_id);
-  /// The job whose segment it is, sealed or not; nullopt: there is none of this id.
+  /// The job of the segment, sealed or not; nullopt: unknown id.
   std::optional<std::string> JobOf(const std::string& segment_id) const;
   /// The segment, if it is sealed.
   std::optional<SealedSegment> FindSealed(const std::string& segment_id) const;
 
-  /// No `version`: the newest. NotFound names what there is. `ttl` > 0.
+  /// Absent `version`: the newest. NotFound names the existing versions. `ttl` > 0.
   absl::StatusOr<Lease> Acquire(const std::string& job, std::optional<uint64_t> version,
                                 const std::string& holder, absl::Duration ttl, absl::Time now);
   /// NotFound: no such lease, or it has ended.
   absl::StatusOr<std::vector<RetiredSegment>> Release(const std::string& lease_id);
-  /// The segment cannot be found any more; it goes when its leases do. Unknown ids are ignored.
+  /// Hides the segment from readers; it is retired when its leases end. Unknown ids are ignored.
   std::vector<RetiredSegment> Drop(const std::string& segment_id);
-  /// Ends the leases whose time is over at `now`.
+  /// Ends the leases that have expired at `now`.
   std::vector<RetiredSegment> Expire(absl::Time now);
-  /// When the next lease ends by itself.
+  /// When the next lease expires.
   std::optional<absl::Time> NextExpiry() const;
 
   /// Sealed segments by job and version; of all jobs when `job` is empty.
@@ -115,10 +117,10 @@ class SegmentTable {
     State state = State::kReserved;
     SealedSegment segment;
     int world_size = 1;
-    std::set<std::string> tensor_names;
+    TensorShapes tensors;
     std::map<int, std::vector<TensorDigest>> commits;  ///< By rank.
     bool dropped = false;                              ///< By a fork.
-    bool lease_expired = false;                        ///< Someone may still have it mapped.
+    bool lease_expired = false;                        ///< A process may still have it mapped.
   };
   struct LeaseRecord {
     std::string segment_id;

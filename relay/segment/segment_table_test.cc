@@ -15,6 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr char kJob[] = "projects/default/jobs/addition";
+const TensorShapes kShapes = {{"a", {4, 6}}, {"b", {3}}};
 const std::vector<TensorDigest> kDigests = {{"a", 1}, {"b", 2}};
 
 class SegmentTableTest : public ::testing::Test {
@@ -23,7 +24,7 @@ class SegmentTableTest : public ::testing::Test {
     auto begun = table_.Begin(kJob, version, 100, world_size, fork);
     EXPECT_TRUE(begun.ok()) << begun.status();
     retired_ = begun->retired;
-    EXPECT_TRUE(table_.Open(begun->segment_id, "/shm/" + begun->segment_id, {"a", "b"}).ok());
+    EXPECT_TRUE(table_.Open(begun->segment_id, "/shm/" + begun->segment_id, kShapes).ok());
     return begun->segment_id;
   }
 
@@ -150,13 +151,19 @@ TEST_F(SegmentTableTest, AnExpiredLeaseFreesTheVersionButNotItsMemory) {
   EXPECT_FALSE(table_.NextExpiry().has_value());
 }
 
+TEST_F(SegmentTableTest, TheNextExpiryIsTheEarliest) {
+  Publish(0);
+  for (const int seconds : {20, 10, 30}) ASSERT_TRUE(Acquire(0, absl::Seconds(seconds)).ok());
+  EXPECT_EQ(table_.NextExpiry(), clock_.Now() + absl::Seconds(10));
+}
+
 TEST_F(SegmentTableTest, NoVersionMeansTheNewest) {
   EXPECT_TRUE(absl::IsNotFound(Acquire().status()));
   Publish(3);
   Publish(9);
   EXPECT_EQ(Acquire()->segment.version, 9u);
   EXPECT_EQ(Acquire(3)->segment.version, 3u);
-  EXPECT_THAT(std::string(Acquire(4).status().message()), HasSubstr("there is 3, 9"));
+  EXPECT_THAT(std::string(Acquire(4).status().message()), HasSubstr("it has 3, 9"));
 }
 
 TEST_F(SegmentTableTest, ASealedVersionIsNeverWrittenAgain) {
@@ -208,6 +215,22 @@ TEST_F(SegmentTableTest, SealWantsEveryRankAndEveryTensor) {
   EXPECT_TRUE(absl::IsFailedPrecondition(table_.Commit(id, 0, {})));
 }
 
+// Columns 0 to 3 of "a" by rank 0, which has "b" too; columns 4 and 5 by rank 1.
+TEST_F(SegmentTableTest, TheBoxesOfAllRanksMakeUpEveryTensor) {
+  const TensorDigest left = {"a", 1, {{0, 0}, {4, 4}}}, right = {"a", 7, {{0, 4}, {4, 6}}};
+  const TensorDigest top_right = {"a", 3, {{0, 4}, {2, 6}}}, b = {"b", 2};
+  const std::string id = Begin(1, false, /*world_size=*/2);
+  ASSERT_TRUE(table_.Commit(id, 0, {b, left}).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(table_.StartSeal(id).status())) << "rank 1 is writing";
+  ASSERT_TRUE(table_.Commit(id, 1, {top_right}).ok());
+  EXPECT_THAT(std::string(table_.StartSeal(id).status().message()),
+              HasSubstr("no rank has committed [2:4, 4:6] of tensor \"a\""));
+  ASSERT_TRUE(table_.Commit(id, 1, {right}).ok());
+  EXPECT_THAT(table_.StartSeal(id).value(), ElementsAre(left, right, b));
+  ASSERT_TRUE(table_.FinishSeal(id).ok());
+  EXPECT_THAT(Acquire(1)->segment.tensors, ElementsAre(left, right, b));
+}
+
 TEST_F(SegmentTableTest, ARefusedSealCanBeRepaired) {
   const std::string id = Begin(1);
   ASSERT_TRUE(table_.Commit(id, 0, kDigests).ok());
@@ -228,6 +251,9 @@ TEST_F(SegmentTableTest, RefusesNonsense) {
   EXPECT_TRUE(absl::IsInvalidArgument(table_.Commit(id, 1, {})));
   EXPECT_TRUE(absl::IsInvalidArgument(table_.Commit(id, -1, {})));
   EXPECT_TRUE(absl::IsInvalidArgument(table_.Commit(id, 0, {{"c", 1}})));
+  EXPECT_TRUE(absl::IsInvalidArgument(table_.Commit(id, 0, {{"b", 1, {{0}, {4}}}})));
+  EXPECT_TRUE(absl::IsInvalidArgument(table_.Commit(id, 0, {{"b", 1, {{0, 0}, {3, 1}}}})));
+  EXPECT_TRUE(absl::IsInvalidArgument(table_.Commit(id, 0, {{"b", 1, {{}, {3}}}})));
   EXPECT_TRUE(absl::IsNotFound(table_.Commit("test-99", 0, {})));
   Publish(2);
   EXPECT_TRUE(absl::IsInvalidArgument(Acquire(2, absl::ZeroDuration()).status()));

@@ -13,16 +13,16 @@
 
 namespace baton::relay {
 
-/// Owns the mapping, and the file too if it made it: Create's file is unlinked at destruction,
-/// Open's stays. Bytes may be written from any thread; the other members from one at a time.
+/// Owns the mapping, and a file that Create made: it is unlinked at destruction. A file of Open
+/// stays. Any thread may write bytes; the other members are for one thread at a time.
 class SharedFile {
  public:
-  /// A new file of this size whose memory is reserved and faulted in, so that writing it can not
-  /// fail later (an unreserved page of a full shared memory raises SIGBUS). ResourceExhausted when
-  /// there is not enough, and then nothing is left behind. `size_bytes` >= 1.
+  /// A new file of this size. Its memory is reserved and faulted in, so that later writes cannot
+  /// fail (an unreserved page of a full shared memory raises SIGBUS). ResourceExhausted: not enough
+  /// memory; then nothing is left behind. `size_bytes` >= 1.
   static absl::StatusOr<std::unique_ptr<SharedFile>> Create(const std::string& path,
                                                             uint64_t size_bytes);
-  /// An existing file, for the process that fills it. FailedPrecondition when it has another size.
+  /// Opens an existing file for the process that fills it. FailedPrecondition: it has another size.
   static absl::StatusOr<std::unique_ptr<SharedFile>> Open(const std::string& path,
                                                           uint64_t size_bytes);
   SharedFile(const SharedFile&) = delete;
@@ -33,7 +33,7 @@ class SharedFile {
   uint64_t size_bytes() const { return size_bytes_; }
   absl::Span<uint8_t> bytes() const { return {data_, static_cast<size_t>(size_bytes_)}; }
 
-  /// Only for files of Create. Gives the file another name and a size no larger than now; the rest
+  /// Only for files of Create. Gives the file another name and a size that is no larger; the rest
   /// of its memory goes back to the system. No other process may have it mapped.
   [[nodiscard]] absl::Status Reuse(const std::string& path, uint64_t size_bytes);
 

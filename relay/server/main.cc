@@ -32,18 +32,21 @@ void Declare(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   app.add_option("--shm-dir", pool.directory, "Folder of the segments, in memory")
       ->capture_default_str();
-  app.add_option("--max-bytes", pool.max_bytes, "Of all segments together; 0: what there is")
+  app.add_option("--max-bytes", pool.max_bytes,
+                 "Most bytes of all segments together; 0: no limit but the memory")
       ->capture_default_str();
-  app.add_option("--keep", flags.server.relay.keep, "Sealed versions kept per job, beside leased")
+  app.add_option("--keep", flags.server.relay.keep,
+                 "Sealed versions to keep for each job, besides those that are in use")
       ->capture_default_str();
   app.add_flag("--remove-orphans", flags.remove_orphans,
-               "Only remove what killed relays of this prefix have left, and end");
-  app.add_option("--token-file", flags.token_file, "File with the bearer token to ask for");
+               "Only remove what killed relays with this prefix left behind, then exit");
+  app.add_option("--token-file", flags.token_file,
+                 "File with the bearer token that callers must send");
   app.add_flag("--insecure", flags.server.insecure,
-               "The token may travel in clear text: the network is trusted");
+               "Allow the token to travel in clear text, in a network that you trust");
   app.add_option("--capability-key-file", flags.key_file,
-                 "File with the key that the controller shares: only a job's own trainer may "
-                 "publish for it then");
+                 "File with the key that the controller shares; with it only a job's own trainer "
+                 "may publish for the job");
   app.add_option("--log-file", flags.log_file, "Append the log here instead of standard error");
   app.add_option("--log-level", flags.log_level, "debug, info, warn or error")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
@@ -73,7 +76,7 @@ int main(int argc, char** argv) {
     const auto removed = baton::relay::RemoveOrphans(pool.directory, pool.prefix);
     return removed.ok() ? 0 : Fail(removed.status());
   }
-  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // What matters, this program says itself.
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // This program logs what matters itself.
   if (!flags.token_file.empty()) {
     auto token = baton::ReadTokenFile("--token-file", flags.token_file);
     if (!token.ok()) return Fail(token.status());

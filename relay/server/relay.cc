@@ -9,10 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "boost/asio/post.hpp"
-#include "relay/segment/checksum.h"
+#include "relay/segment/checksum_message.h"
 #include "relay/segment/segment_header.h"
 #include "sdk/base/digest.h"
 #include "sdk/base/log.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/shared_key.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
@@ -22,7 +23,7 @@ namespace {
 
 using boost::asio::post;
 
-/// Gives an error of the table or the pool the reason that its code stands for in one RPC.
+/// Adds to an error of the table or the pool the reason that its code has in one RPC.
 absl::Status WithReason(const absl::Status& status,
                         std::initializer_list<std::pair<absl::StatusCode, const char*>> reasons) {
   for (const auto& [code, reason] : reasons) {
@@ -48,8 +49,8 @@ absl::Duration ToDuration(const google::protobuf::Duration& duration) {
   return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
 }
 
-/// What a job's versions are kept under in the table: its name, and its uid where it was told. A
-/// job never meets versions of an earlier one of its name. INVALID_ARGUMENT: no name has a '#'.
+/// The key of a job's versions in the table: the job's name, and its uid if given. So a job never
+/// sees versions of an earlier job with the same name. INVALID_ARGUMENT: the name has a '#'.
 absl::StatusOr<std::string> VersionsOf(const std::string& job, const std::string& uid) {
   if (absl::StrContains(job, '#')) {
     return absl::InvalidArgumentError(absl::StrCat("job: '", job, "' has a '#'"));
@@ -57,7 +58,7 @@ absl::StatusOr<std::string> VersionsOf(const std::string& job, const std::string
   return uid.empty() ? job : absl::StrCat(job, "#", uid);
 }
 
-/// The name and the uid.
+/// Splits the key into name and uid.
 std::pair<std::string, std::string> JobOfVersions(const std::string& versions) {
   return absl::StrSplit(versions, absl::MaxSplits('#', 1));
 }
@@ -72,11 +73,7 @@ v1::SegmentInfo ToInfo(const SealedSegment& segment) {
   info.set_path(segment.path);
   info.set_size_bytes(segment.size_bytes);
   info.set_leases(segment.leases);
-  for (const TensorDigest& digest : segment.tensors) {
-    auto* tensor = info.add_tensors();
-    tensor->set_name(digest.name);
-    tensor->set_xxh3(digest.xxh3);
-  }
+  AddChecksums(segment.tensors, info.mutable_tensors());
   return info;
 }
 
@@ -99,7 +96,7 @@ Relay::Relay(RelayOptions options, std::unique_ptr<SegmentPool> pool)
       table_({options_.keep, pool_->instance()}) {}
 
 Relay::~Relay() {
-  // Work in flight hops between the threads; a joined thread drops what is posted to it.
+  // Running work moves between the two threads; a joined thread drops posted work.
   post(strand_, [this] {
     timer_.cancel();
     for (auto& [ticket, waiter] : waiters_) {
@@ -127,7 +124,7 @@ absl::Status Relay::MayPublish(const std::string& versions, const std::string& c
                    absl::StrCat("publishing for ", job, ": ", wrong));
 }
 
-// Of a segment that is gone there is nothing to change.
+// A segment that is gone needs no change.
 absl::Status Relay::MayChange(const std::string& segment_id, const std::string& capability) const {
   const auto job = table_.JobOf(segment_id);
   return job.has_value() ? MayPublish(*job, capability) : absl::OkStatus();
@@ -153,7 +150,7 @@ void Relay::Begin(v1::BeginRequest request, Done<v1::BeginResponse> done) {
   });
 }
 
-void Relay::Reserve(const v1::BeginRequest& request, const std::vector<std::string>& tensors,
+void Relay::Reserve(const v1::BeginRequest& request, const TensorShapes& tensors,
                     Done<v1::BeginResponse> done) {
   auto begun = table_.Begin(request.job(), request.policy_version(), request.size_bytes(),
                             request.world_size(), request.fork());
@@ -174,13 +171,14 @@ absl::StatusOr<std::string> Relay::AllocateFile(const std::string& segment_id,
   return path;
 }
 
-void Relay::Opened(const std::string& segment_id, const std::vector<std::string>& tensors,
+void Relay::Opened(const std::string& segment_id, const TensorShapes& tensors,
                    const absl::StatusOr<std::string>& path, const Done<v1::BeginResponse>& done) {
   if (!path.ok()) {
     table_.Abandon(segment_id);
     return done(BeginError(path.status()));
   }
-  // Superseded while the file was made: the call that did it disposed of the file too.
+  // The segment was superseded while its file was made; the call that did so has handled the file
+  // too.
   if (const auto opened = table_.Open(segment_id, *path, tensors); !opened.ok()) {
     return done(BeginError(opened));
   }
@@ -194,9 +192,8 @@ void Relay::Commit(v1::CommitRequest request, Done<v1::CommitResponse> done) {
   post(strand_, [this, request = std::move(request), done = std::move(done)] {
     const absl::Status may = MayChange(request.segment_id(), request.capability());
     if (!may.ok()) return done(may);
-    std::vector<TensorDigest> digests;
-    for (const auto& tensor : request.tensors()) digests.push_back({tensor.name(), tensor.xxh3()});
-    const absl::Status status = table_.Commit(request.segment_id(), request.rank(), digests);
+    const absl::Status status =
+        table_.Commit(request.segment_id(), request.rank(), ReadChecksums(request.tensors()));
     if (!status.ok()) {
       return done(WithReason(status, {{absl::StatusCode::kNotFound, "SEGMENT_NOT_FOUND"},
                                       {absl::StatusCode::kFailedPrecondition, "NOT_WRITING"}}));
@@ -254,7 +251,7 @@ void Relay::Verified(const std::string& segment_id, const absl::Status& verified
        {"version", response.segment().policy_version()},
        {"bytes", response.segment().size_bytes()}});
   done(std::move(response));
-  ServeWaiters();
+  if (!Mutant("sealed-wakes-nobody")) ServeWaiters();
 }
 
 uint64_t Relay::Acquire(v1::AcquireRequest request, Done<v1::AcquireResponse> done) {
@@ -265,7 +262,9 @@ uint64_t Relay::Acquire(v1::AcquireRequest request, Done<v1::AcquireResponse> do
     if (response.ok() || !absl::IsNotFound(response.status()) || wait <= absl::ZeroDuration()) {
       done(std::move(response));
     } else {
-      waiters_[ticket] = {request, done, clock_.Now() + std::min(wait, options_.max_wait)};
+      waiters_[ticket] = {
+          request, done,
+          clock_.Now() + (Mutant("wait-without-bound") ? wait : std::min(wait, options_.max_wait))};
     }
     RearmTimer();
   });
@@ -277,7 +276,7 @@ void Relay::CancelAcquire(uint64_t ticket) {
     const auto it = waiters_.find(ticket);
     if (it == waiters_.end()) return;
     it->second.done(absl::CancelledError("the caller has gone"));
-    waiters_.erase(it);
+    if (!Mutant("waiter-gone-gets-a-lease")) waiters_.erase(it);
   });
 }
 
@@ -287,7 +286,8 @@ absl::StatusOr<v1::AcquireResponse> Relay::TryAcquire(const v1::AcquireRequest& 
   if (request.has_policy_version()) version = request.policy_version();
   const absl::Duration ttl = request.has_ttl() ? ToDuration(request.ttl()) : options_.default_ttl;
   BATON_ASSIGN_OR_RETURN(const std::string versions, VersionsOf(request.job(), request.job_uid()));
-  auto lease = table_.Acquire(versions, version, request.holder(), std::min(ttl, options_.max_ttl),
+  auto lease = table_.Acquire(versions, version, request.holder(),
+                              Mutant("ttl-without-bound") ? ttl : std::min(ttl, options_.max_ttl),
                               clock_.Now());
   if (!lease.ok()) {
     return WithReason(lease.status(), {{absl::StatusCode::kNotFound, "VERSION_NOT_FOUND"}});
@@ -312,6 +312,7 @@ void Relay::Release(v1::ReleaseRequest request, Done<v1::ReleaseResponse> done) 
 void Relay::Drop(v1::DropRequest request, Done<v1::DropResponse> done) {
   post(strand_, [this, request = std::move(request), done = std::move(done)] {
     for (const std::string& id : request.segment_ids()) {  // all or nothing
+      if (Mutant("drop-without-capability")) break;
       if (const auto may = MayChange(id, request.capability()); !may.ok()) return done(may);
     }
     for (const std::string& id : request.segment_ids()) Dispose(table_.Drop(id));
@@ -324,7 +325,9 @@ void Relay::List(v1::ListRequest request, Done<v1::ListResponse> done) {
     Dispose(table_.Expire(clock_.Now()));
     v1::ListResponse response;
     for (const SealedSegment& segment : table_.List("")) {
-      if (!job.empty() && JobOfVersions(segment.job).first != job) continue;
+      if (!job.empty() && JobOfVersions(segment.job).first != job && !Mutant("list-of-all-jobs")) {
+        continue;
+      }
       *response.add_segments() = ToInfo(segment);
     }
     post(file_thread_, [this, response, done]() mutable {
@@ -356,7 +359,8 @@ void Relay::ServeWaiters() {
   const absl::Time now = clock_.Now();
   for (auto it = waiters_.begin(); it != waiters_.end();) {
     auto response = TryAcquire(it->second.request);
-    if (absl::IsNotFound(response.status()) && it->second.deadline > now) {
+    if (absl::IsNotFound(response.status()) &&
+        (it->second.deadline > now || Mutant("waiter-without-end"))) {
       ++it;
       continue;
     }
@@ -373,7 +377,9 @@ void Relay::Tick() {
 
 void Relay::RearmTimer() {
   absl::Time next = table_.NextExpiry().value_or(absl::InfiniteFuture());
-  for (const auto& [ticket, waiter] : waiters_) next = std::min(next, waiter.deadline);
+  for (const auto& [ticket, waiter] : waiters_) {
+    if (!Mutant("waiters-have-no-timer")) next = std::min(next, waiter.deadline);
+  }
   timer_.cancel();
   if (next == absl::InfiniteFuture()) return;
   timer_.expires_after(absl::ToChronoNanoseconds(

@@ -1,8 +1,8 @@
-// The relay itself: segment files and the rules of their life, driven by requests.
+// The relay itself: segment files and the rules of their life; requests drive it.
 //
-// Two threads: the strand owns the table of segments, leases and waiting Acquires; the file thread
-// owns the files and does what takes long (reserving memory, checksums). Requests are posted and
-// answered later; nothing blocks the caller.
+// Two threads: the strand owns the table of segments, the leases and the waiting Acquires. The file
+// thread owns the files and does slow work (reserving memory, checksums). Requests are posted and
+// answered later; no call blocks.
 #ifndef BATON_RELAY_SERVER_RELAY_H_
 #define BATON_RELAY_SERVER_RELAY_H_
 
@@ -28,11 +28,11 @@ namespace baton::relay {
 struct RelayOptions {
   SegmentPoolOptions pool;
   int keep = 2;                                    ///< Sealed versions kept per job.
-  absl::Duration default_ttl = absl::Minutes(10);  ///< Of a lease that names none.
+  absl::Duration default_ttl = absl::Minutes(10);  ///< For a lease request without a ttl.
   absl::Duration max_ttl = absl::Hours(24);        ///< Longer leases are cut to this.
   absl::Duration max_wait = absl::Minutes(10);     ///< Longer waits of Acquire are cut to this.
-  /// Shared with the controller (sdk/base/shared_key.h): Begin, Commit, Seal and Drop want the
-  /// job's capability. Empty: they want none.
+  /// Shared with the controller (sdk/base/shared_key.h): Begin, Commit, Seal and Drop then require
+  /// the job's capability. Empty: they do not.
   std::string capability_key;
 };
 
@@ -51,9 +51,9 @@ class Relay {
   void Begin(v1::BeginRequest request, Done<v1::BeginResponse> done);
   void Commit(v1::CommitRequest request, Done<v1::CommitResponse> done);
   void Seal(v1::SealRequest request, Done<v1::SealResponse> done);
-  /// The ticket is for CancelAcquire.
+  /// Returns a ticket for CancelAcquire.
   uint64_t Acquire(v1::AcquireRequest request, Done<v1::AcquireResponse> done);
-  /// Ends the wait, if it still waits, with CANCELLED.
+  /// Ends the Acquire with CANCELLED, if it still waits.
   void CancelAcquire(uint64_t ticket);
   void Release(v1::ReleaseRequest request, Done<v1::ReleaseResponse> done);
   void Drop(v1::DropRequest request, Done<v1::DropResponse> done);
@@ -67,7 +67,7 @@ class Relay {
   };
   struct OpenFile {
     std::unique_ptr<SharedFile> file;
-    std::string header;  ///< As Begin gave it.
+    std::string header;  ///< As given to Begin.
   };
 
   Relay(RelayOptions options, std::unique_ptr<SegmentPool> pool);
@@ -79,14 +79,14 @@ class Relay {
                       const std::vector<TensorDigest>& digests) const;
   void CloseFile(const RetiredSegment& segment);
 
-  // `versions`: what VersionsOf gave. OK, or PERMISSION_DENIED (CAPABILITY).
+  // `versions`: the result of VersionsOf. OK, or PERMISSION_DENIED (CAPABILITY).
   absl::Status MayPublish(const std::string& versions, const std::string& capability) const;
 
   // On the strand.
   absl::Status MayChange(const std::string& segment_id, const std::string& capability) const;
-  void Reserve(const v1::BeginRequest& request, const std::vector<std::string>& tensors,
+  void Reserve(const v1::BeginRequest& request, const TensorShapes& tensors,
                Done<v1::BeginResponse> done);
-  void Opened(const std::string& segment_id, const std::vector<std::string>& tensors,
+  void Opened(const std::string& segment_id, const TensorShapes& tensors,
               const absl::StatusOr<std::string>& path, const Done<v1::BeginResponse>& done);
   void Verified(const std::string& segment_id, const absl::Status& verified,
                 const Done<v1::SealResponse>& done);
@@ -100,13 +100,13 @@ class Relay {
   const RealClock clock_;
   std::atomic<uint64_t> next_ticket_{1};
 
-  // Of the file thread.
+  // Owned by the file thread.
   const std::unique_ptr<SegmentPool> pool_;
   std::map<std::string, OpenFile> files_;  ///< By segment id.
 
-  // Of the strand.
+  // Owned by the strand.
   SegmentTable table_;
-  std::map<uint64_t, Waiter> waiters_;  ///< By ticket: first come, first served.
+  std::map<uint64_t, Waiter> waiters_;  ///< By ticket; tickets grow, so the first comes first.
 
   boost::asio::thread_pool file_thread_{1};
   boost::asio::thread_pool strand_{1};

@@ -37,7 +37,8 @@ absl::StatusOr<HostPort> Split(absl::string_view listen) {
   return HostPort{std::string(host), std::string(listen.substr(colon + 1))};
 }
 
-/// Why this process can not listen there; asked after gRPC has failed without saying why.
+/// Why this process cannot listen there. Called after gRPC has failed, because gRPC does not say
+/// why.
 std::string WhyNot(const HostPort& address) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -75,15 +76,16 @@ absl::StatusOr<std::unique_ptr<RelayServer>> RelayServer::Start(RelayServerOptio
   }
   BATON_ASSIGN_OR_RETURN(auto relay, Relay::Create(std::move(options.relay)));
   std::unique_ptr<RelayServer> server(new RelayServer(std::move(relay), std::move(options.token)));
-  grpc::EnableDefaultHealthCheckService(false);  // it keeps requests of any length
+  // gRPC's own health service accepts requests of any length
+  grpc::EnableDefaultHealthCheckService(false);
   grpc::ServerBuilder builder;
   ServeReflection(builder, [service = &server->service_](const auto& context) {
     return service->Authenticate(context).ok();
   });
   int port = 0;
   builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // Else a port in use is no error.
-  builder.SetMaxReceiveMessageSize(-1);                     // Methods have limits of their own.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // Otherwise a port in use is no error.
+  builder.SetMaxReceiveMessageSize(-1);                     // Each method has its own limit.
   LimitConnections(builder, options.connections);
   builder.RegisterService(&server->health_);
   builder.RegisterService(&server->service_);

@@ -17,7 +17,7 @@ namespace baton::relay {
 
 struct RelayServerOptions {
   std::string listen = "127.0.0.1:7079";  ///< host:port; port 0: any.
-  std::string token;                      ///< Bearer token; empty: none is asked for.
+  std::string token;                      ///< Bearer token; empty: none is required.
   bool insecure = false;                  ///< The token may travel in clear text.
   RelayOptions relay;
   ConnectionLimits connections;
@@ -25,9 +25,9 @@ struct RelayServerOptions {
 
 class RelayServer {
  public:
-  /// Checks, in this order: INVALID_ARGUMENT a listen address without port, or one that others can
-  /// reach without a token, or with one and not `insecure`; Relay::Create; UNAVAILABLE the address
-  /// is in use or not this machine's.
+  /// Checks, in this order: INVALID_ARGUMENT: the listen address has no port, or other machines can
+  /// reach it and there is no token, or there is a token and not `insecure`; errors of
+  /// Relay::Create; UNAVAILABLE: the address is in use or is not this machine's.
   static absl::StatusOr<std::unique_ptr<RelayServer>> Start(RelayServerOptions options);
   /// Ends running calls, then removes every segment.
   ~RelayServer();
@@ -43,7 +43,7 @@ class RelayServer {
   RelayServiceImpl service_;
   HealthService health_;
   std::string address_;
-  std::unique_ptr<grpc::Server> server_;  ///< Last: gone before what it calls.
+  std::unique_ptr<grpc::Server> server_;  ///< Last, so that it is destroyed before what it calls.
 };
 
 }  // namespace baton::relay

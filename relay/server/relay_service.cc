@@ -7,16 +7,16 @@
 namespace baton::relay {
 namespace {
 
-// Of a segment's header, or its checksums: some 100 bytes a tensor.
+// Size limit of a segment's header, or of its checksums: about 100 bytes per tensor.
 constexpr size_t kManyTensorsBytes = 64 << 20;
 
-/// An Acquire that may wait: a caller that goes away stops waiting, and gets no lease.
+/// An Acquire that may wait. If its caller leaves, it stops waiting and gets no lease.
 class AcquireReactor final : public grpc::ServerUnaryReactor {
  public:
   AcquireReactor(Relay* relay, const grpc::CallbackServerContext* context,
                  const v1::AcquireRequest& request, v1::AcquireResponse* response)
       : relay_(relay), context_(context) {
-    // gRPC keeps Finish, OnCancel and OnDone back until the reactor has been returned to it.
+    // gRPC delays Finish, OnCancel and OnDone until the reactor has been returned to it.
     ticket_ = relay_->Acquire(request, [this, response](auto result) {
       if (result.ok()) *response = *std::move(result);
       Complete(result.status(), *response);

@@ -14,8 +14,8 @@
 
 namespace baton::relay {
 
-/// `relay` outlives every call. The token is asked for before a request is read. An empty token
-/// lets everyone in.
+/// `relay` outlives every call. The token is checked before a request is read. An empty token
+/// allows every caller.
 class RelayServiceImpl final : public GuardedService<v1::RelayService::CallbackService> {
  public:
   RelayServiceImpl(Relay* relay, std::string token);

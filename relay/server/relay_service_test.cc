@@ -173,6 +173,35 @@ TEST_F(RelayServiceTest, ALeaseEndsByItself) {
   EXPECT_EQ(ErrorReason(Release(lease.lease_id())), "LEASE_NOT_FOUND");
 }
 
+TEST_F(RelayServiceTest, NoLeaseIsLongerThanTheLongest) {
+  options_.relay.max_ttl = absl::Milliseconds(1);
+  Start();
+  Publish(0, 0);
+  ASSERT_TRUE(Acquire(0, 0, /*ttl_ms=*/60000).ok());
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (List().segments(0).leases() > 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(List().segments(0).leases(), 0);
+}
+
+TEST_F(RelayServiceTest, NoWaitIsLongerThanTheLongest) {
+  options_.relay.max_wait = absl::Milliseconds(1);
+  Start();
+  EXPECT_EQ(ErrorReason(Acquire(2, /*wait_ms=*/60000).status()), "VERSION_NOT_FOUND")
+      << "and not the end of the call";
+}
+
+TEST_F(RelayServiceTest, ListsTheJobThatIsAskedFor) {
+  Start();
+  Publish(3, 3);
+  v1::ListRequest request;
+  request.set_job("projects/default/jobs/other");
+  EXPECT_EQ(Call(&v1::RelayService::Stub::List, request)->segments_size(), 0);
+  request.set_job(kJob);
+  EXPECT_EQ(Call(&v1::RelayService::Stub::List, request)->segments_size(), 1);
+}
+
 TEST_F(RelayServiceTest, TooLargeIsRefusedBeforeAnythingIsTouched) {
   options_.relay.pool.max_bytes = static_cast<uint64_t>(layout_.file_size()) * 2;
   Start();
@@ -232,7 +261,10 @@ TEST_F(RelayServiceTest, AcquireWaitsForTheVersion) {
   ASSERT_TRUE(Fill(begun, 2).ok());
   EXPECT_FALSE(got);
   ASSERT_TRUE(Seal(begun.segment_id()).ok());
+  const auto sealed = std::chrono::steady_clock::now();
   reader.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - sealed, std::chrono::seconds(10))
+      << "the seal wakes the reader, not the end of its wait";
   ASSERT_TRUE(lease.ok()) << lease.status();
   EXPECT_EQ(lease->segment().policy_version(), 2u);
 }
@@ -242,7 +274,7 @@ TEST_F(RelayServiceTest, AWaitThatEndsInVainSaysWhatThereIs) {
   Publish(1, 1);
   const auto refused = Acquire(2, /*wait_ms=*/1);
   EXPECT_EQ(ErrorReason(refused.status()), "VERSION_NOT_FOUND");
-  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("there is 1"));
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("it has 1"));
 }
 
 TEST_F(RelayServiceTest, ACallerThatGoesAwayLeavesNoLease) {
@@ -259,6 +291,25 @@ TEST_F(RelayServiceTest, ACallerThatGoesAwayLeavesNoLease) {
   });
   context.TryCancel();
   reader.join();
+  Publish(1, 1);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (List().segments(0).leases() > 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(List().segments(0).leases(), 0);
+}
+
+// The call waits at the relay until its deadline; no lease is taken for it afterwards.
+TEST_F(RelayServiceTest, AWaitThatItsCallerGivesUpLeavesNoLease) {
+  Start();
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(300));
+  v1::AcquireRequest request;
+  request.set_job(kJob);
+  request.mutable_wait()->set_seconds(60);
+  v1::AcquireResponse response;
+  EXPECT_EQ(stub_->Acquire(&context, request, &response).error_code(),
+            grpc::StatusCode::DEADLINE_EXCEEDED);
   Publish(1, 1);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (List().segments(0).leases() > 0 && std::chrono::steady_clock::now() < deadline) {

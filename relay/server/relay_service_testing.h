@@ -16,6 +16,7 @@
 #include "gmock/gmock.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
+#include "relay/segment/checksum_message.h"
 #include "relay/segment/shared_file.h"
 #include "relay/server/relay_server.h"
 #include "relay/weights/mapped_file.h"
@@ -90,11 +91,10 @@ class RelayServiceTest : public ::testing::Test {
     v1::CommitRequest request;
     request.set_segment_id(begun.segment_id());
     request.set_capability(capability_);
-    for (const TensorDigest& digest : DigestTensors(SafetensorsView::Parse(bytes).value())) {
-      auto* tensor = request.add_tensors();
-      tensor->set_name(digest.name);
-      tensor->set_xxh3(digest.xxh3 + lie);
-    }
+    const auto view = SafetensorsView::Parse(bytes).value();
+    auto digests = DigestBoxes(view, WholeTensors(view.entries())).value();
+    for (TensorDigest& digest : digests) digest.xxh3 += lie;
+    AddChecksums(digests, request.mutable_tensors());
     return Call(&v1::RelayService::Stub::Commit, request).status();
   }
 

@@ -1,8 +1,10 @@
 #include "relay/weights/box.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/base/mutant.h"
 
 namespace baton::relay {
 
@@ -29,7 +31,10 @@ int64_t Box::volume() const {
 bool Box::Contains(const Box& other) const {
   if (rank() != other.rank()) return false;
   for (size_t d = 0; d < rank(); ++d) {
-    if (other.begin[d] < begin[d] || other.end[d] > end[d]) return false;
+    if (other.begin[d] < begin[d] ||
+        other.end[d] > end[d] + (Mutant("contains-one-more") ? 1 : 0)) {
+      return false;
+    }
   }
   return true;
 }
@@ -57,7 +62,9 @@ std::optional<Box> Intersect(const Box& a, const Box& b) {
   for (size_t d = 0; d < a.rank(); ++d) {
     out.begin[d] = std::max(a.begin[d], b.begin[d]);
     out.end[d] = std::min(a.end[d], b.end[d]);
-    if (out.begin[d] >= out.end[d]) return std::nullopt;
+    if (Mutant("empty-intersection") ? out.begin[d] > out.end[d] : out.begin[d] >= out.end[d]) {
+      return std::nullopt;
+    }
   }
   return out;
 }
@@ -79,9 +86,23 @@ std::vector<Box> Subtract(const Box& a, const Box& b) {
       out.push_back(high);
     }
     rest.begin[d] = common->begin[d];
+    if (Mutant("subtract-overlaps")) continue;
     rest.end[d] = common->end[d];
   }
   return out;
+}
+
+std::vector<Box> Uncovered(absl::Span<const int64_t> shape, absl::Span<const Box> boxes) {
+  std::vector<Box> missing;
+  if (Box whole = Box::Full(shape); whole.volume() > 0) missing.push_back(std::move(whole));
+  for (const Box& box : boxes) {
+    std::vector<Box> rest;
+    for (const Box& part : missing) {
+      for (Box& left : Subtract(part, box)) rest.push_back(std::move(left));
+    }
+    missing = std::move(rest);
+  }
+  return missing;
 }
 
 }  // namespace baton::relay

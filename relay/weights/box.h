@@ -41,6 +41,9 @@ std::optional<Box> Intersect(const Box& a, const Box& b);
 /// The elements of `a` outside `b`, as at most 2 * rank disjoint boxes.
 std::vector<Box> Subtract(const Box& a, const Box& b);
 
+/// The elements of a tensor of this shape that are in none of `boxes`, as disjoint boxes.
+std::vector<Box> Uncovered(absl::Span<const int64_t> shape, absl::Span<const Box> boxes);
+
 }  // namespace baton::relay
 
 #endif  // BATON_RELAY_WEIGHTS_BOX_H_

@@ -54,6 +54,15 @@ TEST(Box, EmptyBoxesHaveNoVolumeHoweverLargeTheirOtherSides) {
   EXPECT_EQ(Box::Full({huge, huge, 0}).volume(), 0);
 }
 
+TEST(Box, ContainsWhatItShares) {
+  const Box box{{0, 2}, {4, 8}};
+  EXPECT_TRUE(box.Contains(box));
+  EXPECT_TRUE(box.Contains({{1, 2}, {2, 3}}));
+  EXPECT_FALSE(box.Contains({{0, 1}, {4, 8}}));
+  EXPECT_FALSE(box.Contains({{0, 2}, {4, 9}}));
+  EXPECT_FALSE(box.Contains({{0}, {4}}));
+}
+
 TEST(Box, FitsIn) {
   const std::vector<int64_t> shape = {4, 8};
   EXPECT_TRUE((Box{{0, 0}, {4, 8}}).FitsIn(shape));

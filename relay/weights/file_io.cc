@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "sdk/base/disk_full.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 
 namespace baton::relay {
@@ -63,13 +64,24 @@ absl::Status AtomicFile::Append(absl::Span<const uint8_t> bytes) {
   return absl::OkStatus();
 }
 
+absl::Status AtomicFile::Reserve(int64_t size_bytes) {
+  int error = 0;
+  do {
+    error = posix_fallocate(fd_, 0, static_cast<off_t>(size_bytes));
+  } while (error == EINTR);
+  return error == 0 ? absl::OkStatus() : IoError(error, "cannot reserve room for", path_);
+}
+
 absl::Status AtomicFile::Commit() {
   if (fd_ < 0) return absl::FailedPreconditionError(absl::StrCat(path_, " is committed already"));
-  if (fsync(fd_) != 0) return IoError(errno, "cannot sync", path_);
+  if (!Mutant("atomic-file-unsynced") && fsync(fd_) != 0) {
+    return IoError(errno, "cannot sync", path_);
+  }
   if (rename(temporary_.c_str(), path_.c_str()) != 0) {
     return IoError(errno, "cannot rename to", path_);
   }
   close(std::exchange(fd_, -1));
+  if (Mutant("atomic-file-name-unsynced")) return absl::OkStatus();
   return SyncDirectory(ParentDirectory(path_));
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 
 namespace baton::relay {
@@ -166,7 +167,7 @@ absl::Status CheckCoverage(const std::vector<TensorEntry>& entries, int64_t data
   });
   int64_t next = 0;
   for (const TensorEntry* entry : by_place) {
-    if (entry->begin < next) {
+    if (entry->begin < next && !Mutant("safetensors-overlap")) {
       return absl::InvalidArgumentError(
           absl::StrCat("tensor ", Quoted(entry->name), " overlaps another at byte ", entry->begin));
     }
@@ -176,7 +177,7 @@ absl::Status CheckCoverage(const std::vector<TensorEntry>& entries, int64_t data
     }
     next = entry->end;
   }
-  if (next != data_size) {
+  if (next != data_size && !Mutant("safetensors-tail")) {
     return absl::InvalidArgumentError(
         absl::StrCat("bytes ", next, " to ", data_size, " of the data belong to no tensor"));
   }
@@ -184,6 +185,12 @@ absl::Status CheckCoverage(const std::vector<TensorEntry>& entries, int64_t data
 }
 
 }  // namespace
+
+std::vector<TensorBox> WholeTensors(absl::Span<const TensorEntry> entries) {
+  std::vector<TensorBox> whole;
+  for (const TensorEntry& entry : entries) whole.push_back({entry.name, Box::Full(entry.shape)});
+  return whole;
+}
 
 absl::StatusOr<SafetensorsView> SafetensorsView::Parse(absl::Span<const uint8_t> file) {
   if (file.size() < 8) {
@@ -197,7 +204,7 @@ absl::StatusOr<SafetensorsView> SafetensorsView::Parse(absl::Span<const uint8_t>
                                                    " bytes is above the limit of ",
                                                    kMaxSafetensorsHeaderBytes));
   }
-  if (length > file.size() - 8) {
+  if (length > file.size() - (Mutant("safetensors-truncated") ? 0 : 8)) {
     return absl::InvalidArgumentError(absl::StrCat("truncated: the header has ", length,
                                                    " bytes, the file ", file.size() - 8,
                                                    " after the length"));

@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "relay/weights/box.h"
 #include "relay/weights/dtype.h"
 #include "relay/weights/mapped_file.h"
 
@@ -36,6 +37,15 @@ struct TensorEntry {
 
   int64_t size_bytes() const { return end - begin; }
 };
+
+/// A box of the tensor of this name.
+struct TensorBox {
+  std::string name;
+  Box box;
+};
+
+/// Every tensor of a file, whole.
+std::vector<TensorBox> WholeTensors(absl::Span<const TensorEntry> entries);
 
 /// A parsed header over bytes that someone else keeps alive and unchanged. Copyable, immutable,
 /// safe to share among threads.

@@ -11,6 +11,7 @@
 #include "relay/weights/file_io.h"
 #include "relay/weights/safetensors_reader.h"
 #include "relay/weights/safetensors_writer.h"
+#include "sdk/base/test_syncs.h"
 
 namespace baton::relay {
 namespace {
@@ -230,6 +231,15 @@ TEST(AtomicFile, ReplacesOnlyAtCommit) {
   EXPECT_EQ(*ReadFile(path), "new");
   EXPECT_EQ(file->Append(text).code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(ReadFile(path, 2).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// A power cut after Commit leaves the new content: the file is synced before it has its name, and
+// its folder after that.
+TEST(AtomicFile, SyncsTheFileThenItsName) {
+  const std::string folder = std::filesystem::canonical(TempDir()).string(), path = folder + "/f";
+  TestSyncs::Take();
+  ASSERT_TRUE(WriteFileAtomically(path, "new").ok());
+  EXPECT_THAT(TestSyncs::Take(), testing::ElementsAre(HasSubstr(path + ".tmp-"), folder));
 }
 
 TEST(AtomicFile, NeedsADirectory) {

@@ -52,7 +52,7 @@ std::shared_ptr<spdlog::logger> MakeLogger(const LogOptions& options) {
   auto logger = std::make_shared<spdlog::logger>("baton", std::move(sink));
   const std::string name = options.process_name.empty() ? "" : options.process_name + " ";
   logger->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %L " + name + "%v", spdlog::pattern_time_type::utc);
-  logger->set_level(ToSpdlog(options.level));
+  logger->set_level(options.silent ? spdlog::level::off : ToSpdlog(options.level));
   logger->flush_on(spdlog::level::info);
   return logger;
 }
@@ -115,7 +115,7 @@ void ReopenLog() {
   try {
     InitLog(options);  // the old file is closed by the last line that is being written to it
   } catch (const spdlog::spdlog_ex& error) {
-    Log(LogLevel::kWarn, "the log file cannot be reopened; the old one stays open",
+    Log(LogLevel::kWarn, "the log file cannot be reopened; logging goes on in the old one",
         {{"file", options.file}, {"error", error.what()}});
   }
 }

@@ -34,6 +34,7 @@ struct LogOptions {
   LogLevel level = LogLevel::kInfo;
   std::string file;          ///< Appended to; empty: standard error.
   std::string process_name;  ///< Printed on every line, e.g. "controller".
+  bool silent = false;       ///< Nothing is written: for programs that cause errors on purpose.
 };
 
 /// Called once by main(); without it, INFO and above go to standard error.

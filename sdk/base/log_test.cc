@@ -64,6 +64,9 @@ TEST(LogTest, AFileThatWasMovedAwayIsOpenedAnew) {
   fs::create_directories(path);
   ReopenLog();
   EXPECT_THAT(read(path + ".older"), HasSubstr("cannot be reopened"));
+  InitLog({LogLevel::kInfo, folder + "/silent.log", "test", /*silent=*/true});
+  Log(LogLevel::kError, "unheard");
+  EXPECT_EQ(read(folder + "/silent.log"), "");
   InitLog({});
   ReopenLog();  // there is none
   fs::remove_all(folder);

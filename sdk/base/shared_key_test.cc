@@ -35,6 +35,13 @@ class SharedKeyTest : public ::testing::Test {
   std::string dir_, file_;
 };
 
+TEST_F(SharedKeyTest, AKeyHas32CharactersOrMore) {
+  Write(std::string(31, 'k') + "\n", 0600);
+  EXPECT_THAT(Refusal(), HasSubstr("has 31 characters; give it 32 or more"));
+  Write(std::string(32, 'k') + "\n", 0600);
+  EXPECT_EQ(Refusal(), "");
+}
+
 TEST_F(SharedKeyTest, AKeyIsMadeOnceForItsOwnerAlone) {
   ASSERT_TRUE(MakeKeyFile(file_).ok());
   struct stat info = {};
@@ -59,7 +66,7 @@ TEST_F(SharedKeyTest, WhatIsNoSecretIsRefused) {
   EXPECT_THAT(Refusal(), HasSubstr("5 characters"));
   for (const mode_t mode : {0604, 0640, 0620}) {
     Write(std::string(40, 'k') + "\n", mode);
-    EXPECT_THAT(Refusal(), HasSubstr("--key: others than its owner")) << mode;
+    EXPECT_THAT(Refusal(), HasSubstr("--key: users other than its owner")) << mode;
     EXPECT_THAT(Refusal(), HasSubstr("chmod 600 " + file_)) << mode;
   }
   Write(" " + std::string(40, 'k') + " \r\n", 0400);

@@ -84,8 +84,9 @@ int ListTokens(const GlobalOptions& options) {
 int RevokeToken(const GlobalOptions& options, const std::string& id) {
   const absl::Status status = MakeClient(options)->RevokeToken(id);
   if (!status.ok()) return Fail(options, status);
-  std::printf("%s",
-              options.json() ? "{}\n" : absl::StrCat("token ", id, " opens nothing now\n").c_str());
+  std::printf("%s", options.json()
+                        ? "{}\n"
+                        : absl::StrCat("token ", id, " gives no access any more\n").c_str());
   return kOk;
 }
 
@@ -136,10 +137,10 @@ void AddAccessCommands(CLI::App& app, GlobalOptions* options, int* code) {
   create->add_option("--note", t->note, "What it is for");
   create->add_option("--expires", t->expires, "E.g. 90m, 12h or 30d; default: never");
   create->callback([=] { *code = CreateToken(*options, *t); });
-  auto* tokens = token->add_subcommand("list", "Who may do what");
+  auto* tokens = token->add_subcommand("list", "List tokens: who may do what");
   AddOutput(tokens, options);
   tokens->callback([=] { *code = ListTokens(*options); });
-  auto* revoke = token->add_subcommand("revoke", "Let a token open nothing from now on");
+  auto* revoke = token->add_subcommand("revoke", "Revoke a token, which then gives no access");
   AddOutput(revoke, options);
   auto id = std::make_shared<std::string>();
   revoke->add_option("token", *id, "Its id, as `baton token list` shows it")->required();
@@ -180,7 +181,8 @@ void AddAccessCommands(CLI::App& app, GlobalOptions* options, int* code) {
     message.set_max_upload_bytes(p->upload_bytes);
     *code = SetProject(*options, message);
   });
-  auto* projects = project->add_subcommand("list", "Those that were set");
+  auto* projects =
+      project->add_subcommand("list", "List the projects that have a share or limits of their own");
   AddOutput(projects, options);
   projects->callback([=] { *code = ListProjects(*options); });
 }

@@ -102,7 +102,8 @@ class Writer : public BackupWriter {
   absl::Status Begin(const std::string& path, int64_t size_bytes) override {
     if (absl::Status status = EndFile(); !status.ok()) return status;
     if (!IsSafePath(path) || path == kManifest) {
-      return absl::InvalidArgumentError(absl::StrCat("'", path, "' is no path of a backup"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", path, "' is not a path that a backup can have"));
     }
     if (absl::Status status = Header(path, size_bytes); !status.ok()) return status;
     current_ = path;
@@ -113,7 +114,7 @@ class Writer : public BackupWriter {
 
   absl::Status Append(absl::string_view bytes) override {
     if (hash_.size() + static_cast<int64_t>(bytes.size()) > expected_) {
-      return absl::InvalidArgumentError(absl::StrCat(current_, " is longer than was said"));
+      return absl::InvalidArgumentError(absl::StrCat(current_, " is longer than announced"));
     }
     hash_.Add(bytes);
     return Write(bytes);
@@ -121,7 +122,7 @@ class Writer : public BackupWriter {
 
   absl::Status Close() override {
     if (absl::Status status = EndFile(); !status.ok()) return status;
-    if (manifest_.empty()) return absl::InvalidArgumentError("a backup without files is none");
+    if (manifest_.empty()) return absl::InvalidArgumentError("a backup must have files");
     const std::string manifest = absl::StrCat(kFirstLine, "\n", manifest_);
     if (absl::Status status = Header(kManifest, static_cast<int64_t>(manifest.size()));
         !status.ok()) {
@@ -205,13 +206,13 @@ class Reader {
       const std::string path = name == nullptr ? "" : name;
       if (archive_entry_filetype(entry) != AE_IFREG || archive_entry_hardlink(entry) != nullptr ||
           !IsSafePath(path)) {
-        return Damaged(absl::StrCat("it holds '", path, "', which no backup does"));
+        return Damaged(absl::StrCat("it holds '", path, "', which a backup never holds"));
       }
       const absl::Status status = path == kManifest ? ReadManifest() : Unpack(path);
       if (!status.ok()) return status;
     }
     if (manifest_.empty()) return Damaged("it ends before its MANIFEST");
-    if (lines_ != manifest_) return Damaged("its files are not those of its MANIFEST");
+    if (lines_ != manifest_) return Damaged("its files differ from its MANIFEST");
     return done_;
   }
 
@@ -220,7 +221,7 @@ class Reader {
     return Damaged(std::string(what == nullptr ? "" : what));
   }
   absl::Status Damaged(const std::string& what) {
-    return absl::DataLossError(absl::StrCat(path_, " is no whole backup: ", what));
+    return absl::DataLossError(absl::StrCat(path_, " is not a complete backup: ", what));
   }
 
   // The next bytes of the entry; empty: its end.
@@ -241,7 +242,7 @@ class Reader {
       if (static_cast<int64_t>(text.size()) > kMaxManifestBytes) return Damaged("MANIFEST");
     }
     const std::string first = absl::StrCat(kFirstLine, "\n");
-    if (text.rfind(first, 0) != 0) return Damaged("its MANIFEST is of another kind");
+    if (text.rfind(first, 0) != 0) return Damaged("its MANIFEST has another format");
     for (absl::string_view line : absl::StrSplit(text.substr(first.size()), '\n')) {
       if (!line.empty()) manifest_.insert(std::string(line));
     }
@@ -325,13 +326,13 @@ absl::StatusOr<RestoredBackup> RestoreBackup(
   }
   if (fs::exists(folder, code) && !fs::is_directory(folder, code)) {
     return absl::FailedPreconditionError(
-        absl::StrCat(folder, " is not a folder; give one that is empty or not there"));
+        absl::StrCat(folder, " is not a folder; give one that is empty or does not exist"));
   }
   if (fs::exists(folder, code) && !fs::is_empty(folder, code)) {
     return absl::FailedPreconditionError(
         absl::StrCat(folder,
                      " is not empty; a backup becomes a data root of its own: give a "
-                     "folder that is empty or not there"));
+                     "folder that is empty or does not exist"));
   }
   std::string target = fs::absolute(folder).lexically_normal().string();
   while (target.size() > 1 && target.back() == '/') target.pop_back();

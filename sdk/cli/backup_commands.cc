@@ -69,11 +69,11 @@ int Backup(const GlobalOptions& options, const std::string& file) {
     std::printf("%s\n", said.dump(2).c_str());
     return kOk;
   }
-  std::printf("%s holds %lld files, %s; `baton restore %s DIR` makes a data root of it\n",
+  std::printf("%s holds %lld files, %s; `baton restore %s DIR` makes a data root from it\n",
               file.c_str(), static_cast<long long>(progress.files()), progress.Megabytes().c_str(),
               file.c_str());
   if (!skipped.empty()) {
-    std::printf("removed meanwhile, and not in it:\n  %s\n",
+    std::printf("removed during the backup, and not in it:\n  %s\n",
                 absl::StrJoin(skipped, "\n  ").c_str());
   }
   return kOk;
@@ -92,7 +92,7 @@ int Restore(const GlobalOptions& options, const std::string& file, const std::st
   }
   std::printf(
       "%s has %lld files of the backup; start it with `baton-controller --data-root %s`, "
-      "and its workers anew\n",
+      "and restart its workers\n",
       folder.c_str(), static_cast<long long>(done->files), folder.c_str());
   return kOk;
 }
@@ -108,10 +108,13 @@ void AddBackupCommands(CLI::App& app, GlobalOptions* options, int* code) {
   backup->add_option("file", *file, "The archive to make (tar, zstd)")->required();
   backup->callback([=] { *code = Backup(*options, *file); });
 
-  auto* restore = app.add_subcommand("restore", "Make a data root of a backup");
+  auto* restore = app.add_subcommand("restore", "Make a data root from a backup");
   AddOutput(restore, options);
-  restore->add_option("file", *file, "What `baton backup` made")->required();
-  restore->add_option("folder", *folder, "The data root: empty, or not there")->required();
+  restore->add_option("file", *file, "The archive that `baton backup` made")->required();
+  restore
+      ->add_option("folder", *folder,
+                   "The new data root: an empty folder, or one that does not exist yet")
+      ->required();
   restore->callback([=] { *code = Restore(*options, *file, *folder); });
 }
 

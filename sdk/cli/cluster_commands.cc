@@ -39,9 +39,10 @@ int Drain(const GlobalOptions& options, const std::string& worker, bool undo) {
   auto client = MakeClient(options);
   auto changed = undo ? client->UndrainWorker(worker) : client->DrainWorker(worker);
   if (!changed.ok()) return Fail(options, changed.status());
-  const std::string said = worker + (undo ? " gets work again\n"
-                                          : " gets no new work until `baton drain --undo`; what it "
-                                            "ran moves\n");
+  const std::string said =
+      undo ? absl::StrCat(worker, " gets work again\n")
+           : absl::StrCat(worker, " gets no new work until `baton drain ", worker,
+                          " --undo`; its tasks move to other workers\n");
   std::printf("%s", options.json() ? (ToJson(*changed) + "\n").c_str() : said.c_str());
   return kOk;
 }
@@ -58,7 +59,7 @@ void AddClusterCommands(CLI::App& app, GlobalOptions* options, int* code) {
   auto worker = std::make_shared<std::string>();
   drain->add_option("worker", *worker, "The worker's id")->required();
   auto undo = std::make_shared<bool>(false);
-  drain->add_flag("--undo", *undo, "Take a drain back");
+  drain->add_flag("--undo", *undo, "Give a drained worker work again");
   drain->callback([=] { *code = Drain(*options, *worker, *undo); });
 }
 

@@ -7,8 +7,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "sdk/base/nearest.h"
 #include "sdk/cli/options.h"
-#include "sdk/client/nearest.h"
 
 namespace baton::cli {
 namespace {
@@ -79,19 +79,21 @@ int RunCommandLine(int argc, const char* const* argv) {
   app.add_option("--controller", options.controller,
                  "host:port of the controller; default: $BATON_CONTROLLER, the cluster that is "
                  "up, 127.0.0.1:7077");
-  app.add_option("--token-file", options.token_file, "File with the token to show")
+  app.add_option("--token-file", options.token_file, "File with the token to send")
       ->envname("BATON_TOKEN_FILE");
-  app.add_option("--project", options.project, "Of jobs; default: the token's own, or `default`")
+  app.add_option("--project", options.project,
+                 "The jobs' project; default: the token's project, or `default`")
       ->envname("BATON_PROJECT");
-  app.add_option(
-         "--tls-ca", options.tls.ca,
-         "PEM file: who signed the controller's certificate; system: the machine's own list")
+  app.add_option("--tls-ca", options.tls.ca,
+                 "PEM file of the authority that signed the controller's certificate; system: the "
+                 "machine's own list")
       ->envname("BATON_TLS_CA");
-  app.add_option("--tls-cert", options.tls.certificate, "PEM file: one's own certificate")
+  app.add_option("--tls-cert", options.tls.certificate, "PEM file: your certificate")
       ->envname("BATON_TLS_CERT");
   app.add_option("--tls-key", options.tls.key, "PEM file: its key")->envname("BATON_TLS_KEY");
-  app.add_flag("--insecure", options.insecure,
-               "The token may travel in clear text to another machine: the network is trusted")
+  app.add_flag(
+         "--insecure", options.insecure,
+         "Allow the token to travel in clear text to another machine, in a network that you trust")
       ->envname("BATON_INSECURE");
   app.add_option("--state-dir", options.state_dir,
                  "Folder of `up`; default: $BATON_STATE_DIR, ~/.baton");
@@ -101,10 +103,12 @@ int RunCommandLine(int argc, const char* const* argv) {
   AddWatchCommands(app, &options, &code);
   AddJobCommands(app, &options, &code);
   AddModelCommands(app, &options, &code);
+  AddRewardCommands(app, &options, &code);
   AddClusterCommands(app, &options, &code);
   AddBackupCommands(app, &options, &code);
   AddPlanCommand(app, &options, &code);
   AddPresetCommands(app, &options, &code);
+  AddExplainSpecCommand(app, &options, &code);
   AddAccessCommands(app, &options, &code);
   if (argc < 2) {
     std::fprintf(stderr, "%s", app.help().c_str());

@@ -10,6 +10,7 @@
 #include "nlohmann/json.hpp"
 #include "sdk/cli/command_line_testing.h"
 #include "sdk/cli/fake_job_service.h"
+#include "sdk/rpc/error.h"
 
 namespace baton::cli {
 namespace {
@@ -138,10 +139,75 @@ TEST_F(CommandLineTest, ResumesFromAFolder) {
   }
 }
 
+TEST_F(CommandLineTest, AJobGoesOnFromAnotherOneWithChanges) {
+  Outcome outcome = Run({"submit", "--from", "add", "--name", "longer", "--set",
+                         "trainer.total_training_steps=2000", "--set", "actor.lr=1e-5"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(service_.create.checkpoint(), "job:add");
+  EXPECT_EQ(service_.create.job_id(), "longer");
+  EXPECT_EQ(service_.create.changes().trainer().total_training_steps(), 2000);
+  EXPECT_EQ(service_.create.changes().actor().lr(), 1e-5);
+  EXPECT_FALSE(service_.create.has_spec());
+  EXPECT_EQ(Run({"submit", "--from", "add", "--best"}).code, 0);
+  EXPECT_EQ(service_.create.checkpoint(), "job:add@best");
+  EXPECT_EQ(Run({"submit", "--from", "add@120"}).code, 0);
+  EXPECT_EQ(service_.create.checkpoint(), "job:add@120");
+  EXPECT_EQ(Run({"submit", "--from", "projects/p/jobs/add"}).code, 0);
+  EXPECT_EQ(service_.create.checkpoint(), "job:projects/p/jobs/add");
+  EXPECT_EQ(Run({"submit", "--from", "jobs/default/add/checkpoints/step-4"}).code, 0);
+  EXPECT_EQ(service_.create.checkpoint(), "jobs/default/add/checkpoints/step-4");
+  outcome = Run({"submit", "--from", "add", "--set", "trainer.total_trainig_steps=9"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("total_training_steps"));
+  for (const std::vector<std::string>& wrong : {std::vector<std::string>{"submit"},
+                                                {"submit", "--from", "jobs/x", "--best"},
+                                                {"submit", "--from", "add", "--dry-run"}}) {
+    EXPECT_EQ(Run(wrong).code, 2);
+  }
+}
+
+// A value of the earlier job may not go with a new one.
+TEST_F(CommandLineTest, AChangeIsNamedThatBringsAProblem) {
+  service_.created = ToGrpc(MakeSpecError(
+      {Violation("spec.data.gen_batch_size", "16 is more than train_batch_size 3"),
+       Violation("spec.trainer.total_training_steps", "there is nothing left to do")}));
+  const Outcome outcome = Run(
+      {"submit", "--from", "rev", "--set", "actor.lr=1e-5", "--set", "data.train_batch_size=3"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err,
+            "baton: the spec has 2 problems\n"
+            "--from rev --set actor.lr=1e-5 --set data.train_batch_size=3: "
+            "trainer.total_training_steps: there is nothing left to do\n"
+            "--set data.train_batch_size=3: data.gen_batch_size: 16 is more than train_batch_size "
+            "3\n");
+}
+
+// For each sample that is wanted, 16 responses are asked for, and 200 at most.
+TEST_F(CommandLineTest, SamplesSayWhenOlderResponsesWereNotLookedAt) {
+  const auto last_line = [this](int responses, const char* count) {
+    service_.trajectories = responses;
+    const std::string out = Run({"samples", "add", "-n", count}).out;
+    const size_t begin = out.rfind('\n', out.size() - 2) + 1;
+    return out.substr(begin);
+  };
+  EXPECT_EQ(last_line(48, "3"), "only the newest 48 responses were looked at\n");
+  EXPECT_EQ(last_line(200, "20"), "only the newest 200 responses were looked at\n");
+  EXPECT_EQ(last_line(47, "3"), "  response  5\n");  // there are no older ones
+  EXPECT_EQ(last_line(32, "2"), "  response  5\n");  // as many samples as were wanted
+}
+
 TEST_F(CommandLineTest, ReadsWhatAJobMade) {
   EXPECT_THAT(Run({"checkpoints", "add"}).out, HasSubstr("416.1kB"));
   EXPECT_EQ(Json({"checkpoints", "add"})["checkpoints"][0]["path"], "/data/step-2");
-  EXPECT_THAT(Run({"samples", "add"}).out, HasSubstr("response  4"));
+  // Equal samples are one, also for -n.
+  EXPECT_EQ(Run({"samples", "add"}).out,
+            "step 3  train-1  reward 1  2 times\n  prompt    2+2=\n  response  4⏎and more\n"
+            "step 3  train-1  reward 1\n  prompt    2+2=\n  response  5\n");
+  EXPECT_THAT(
+      Run({"samples", "add", "--full"}).out,
+      AllOf(HasSubstr("train-2"), HasSubstr("rendered  <user>2+2="), Not(HasSubstr("2 times"))));
+  EXPECT_EQ(Run({"samples", "add", "-n", "1"}).out,
+            "step 3  train-1  reward 1  2 times\n  prompt    2+2=\n  response  4⏎and more\n");
   EXPECT_EQ(Json({"samples", "add"})["trajectories"][0]["prompt_text"], "2+2=");
   EXPECT_THAT(Run({"logs", "add"}).out, HasSubstr("INFO  actor-0      actor is ready"));
   EXPECT_EQ(Json({"logs", "add"})["message"], "actor is ready");
@@ -152,12 +218,25 @@ TEST_F(CommandLineTest, ReadsWhatAJobMade) {
   EXPECT_THAT(typo.err, HasSubstr("did you mean 'critic/score/mean'?"));
 }
 
+// An evaluation every other step: its rows alone, and of those the newest.
+TEST_F(CommandLineTest, MetricsOfAPrefixHaveARowForEachStepThatHasOne) {
+  service_.rare_metrics = {{"val/accuracy", 0.5}};  // of step 2
+  Outcome outcome = Run({"metrics", "add", "--prefix", "val", "-n", "1"});
+  EXPECT_EQ(outcome.out, "STEP  val/accuracy\n2     0.500\n");
+  service_.rare_metrics.clear();
+  outcome = Run({"metrics", "add", "--prefix", "val"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("no metric begins with val so far"));
+}
+
 TEST_F(CommandLineTest, ExportsToAPathOfThisShell) {
   const Outcome outcome = Run({"export", "add", "some/folder"});
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.out, HasSubstr((std::filesystem::current_path() / "some/folder").string()));
   EXPECT_THAT(Run({"export", "add", "folder", "--dtype", "float16"}).out,
               HasSubstr("folderfloat16"));
+  EXPECT_EQ(Run({"export", "add", "folder", "--best"}).code, 0);
+  EXPECT_NE(Run({"export", "add", "folder", "--best", "--step", "2"}).code, 0);
   const Outcome typo = Run({"export", "add", "folder", "--dtype", "bf16"});
   EXPECT_NE(typo.code, 0);
   EXPECT_THAT(typo.err, HasSubstr("bfloat16"));
@@ -174,7 +253,7 @@ TEST_F(CommandLineTest, SaysWhatAJobWaitsFor) {
   wait.set_action("it moves");
   EXPECT_EQ(Run({"why", "add"}).out,
             "job add is RUNNING\n"
-            "  trajectory 4 waits for worker rollout-0, for 12s; in 18s it moves\n");
+            "  trajectory 4 has waited 12s for worker rollout-0; in 18s it moves\n");
   EXPECT_EQ(Json({"why", "add"})["waits"][0]["cause"], "worker rollout-0");
 }
 
@@ -184,7 +263,9 @@ TEST_F(CommandLineTest, ShowsAndDrainsWorkers) {
   EXPECT_EQ(workers["workers"][0]["worker_id"], "rollout-0");
   EXPECT_EQ(workers["workers"][1]["worker_id"], "trainer-0");
   EXPECT_EQ(workers["next_page_token"], "");
-  EXPECT_EQ(Run({"drain", "rollout-0"}).code, 0);
+  const Outcome drain = Run({"drain", "rollout-0"});
+  EXPECT_EQ(drain.code, 0) << drain.err;
+  EXPECT_THAT(drain.out, HasSubstr("no new work until `baton drain rollout-0 --undo`"));
   EXPECT_THAT(service_.calls, Contains("drain rollout-0"));
   const Outcome undo = Run({"drain", "rollout-0", "--undo"});
   EXPECT_EQ(undo.code, 0) << undo.err;
@@ -198,7 +279,10 @@ TEST_F(CommandLineTest, AWatchGoesOnWhereItsStreamBroke) {
   const Outcome outcome = Run({"watch", "add"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(service_.watched_after, ElementsAre(0, 2));
-  EXPECT_EQ(outcome.out, "state RUNNING\nstep 1/10\nstep 2/10\nstate SUCCEEDED\n");
+  // Without a terminal steps are a line every few seconds; the first and the last one are there.
+  EXPECT_THAT(outcome.out,
+              HasSubstr("add is RUNNING, step 3 of 10\nstate RUNNING\nstep 1/10\nstep 2/10"));
+  EXPECT_THAT(outcome.out, HasSubstr("\nstate SUCCEEDED\n"));
 }
 
 TEST_F(CommandLineTest, AWatchTellsHowTheJobEnded) {
@@ -224,6 +308,16 @@ TEST_F(CommandLineTest, SubmitsWithLocalFilesAndOverrides) {
   EXPECT_EQ(service_.uploaded, "{\"prompt\": \"1+1=\"}\n");
   EXPECT_EQ(service_.submitted.data().train_files(0), "files/0123/train.jsonl");
   EXPECT_EQ(service_.submitted.rollout().n(), 16);
+  // A job that no worker is free for says so, and how to help it.
+  service_.job.set_state(v1::Job::STATE_QUEUED);
+  v1::Wait* wait = service_.explanation.add_waits();
+  wait->set_cause("1 actor worker to attach or to become free");
+  wait->set_action("it starts as soon as these workers are there; have more");
+  EXPECT_EQ(Run({"submit", spec}).out,
+            "add is submitted; follow it with `baton watch add`\n"
+            "it is queued and waits for 1 actor worker to attach or to become free\n"
+            "it starts as soon as these workers are there; have more\n");
+  service_.job.set_state(v1::Job::STATE_RUNNING);
   EXPECT_EQ(service_.upload_projects, "");  // the token's own
   EXPECT_EQ(Run({"--project", "vision", "submit", spec}).code, 0);
   EXPECT_EQ(service_.upload_projects, "vision");
@@ -268,35 +362,84 @@ TEST_F(CommandLineTest, TellsAllProblemsOfASpecAtOnce) {
   const std::string spec = Write("job.yaml",
                                  "kind: rl\n"
                                  "modle: {path: x}\n"
-                                 "data: {train_files: [train.jsonl]}\n"
-                                 "rollout: {n: 0, temperature: hot}\n");
+                                 "data: {train_files: [train.jsonl, gone.jsonl]}\n"
+                                 "rollout: {n: 0, temperature: hot}\n"
+                                 "reward: {rules: 5, timeout_seconds: soon}\n");
   auto violation = [&](const char* path, const char* text) {
     v1::FieldViolation& v = *service_.validation.add_violations();
     v.set_field(absl::StrCat("spec.", path));
     v.set_description(text);
   };
+  violation("kind", "is missing");
+  violation("model", "needs path: not told, for its name is misspelled");
   violation("rollout.n", "0 is not in [1, 1024]");
   violation("rollout.temperature", "not told twice");
+  violation("reward.rules[0].type", "not told of what could not be read");
+  violation("reward", "has a fault of its own beside them");
   violation("data.train_files", "/data/files/0123/train.jsonl:1: `prompt` is missing");
-  const Outcome outcome = Run({"submit", spec});
+  const Outcome outcome = Run({"submit", spec, "--set", "actor.lr=x", "--set", "kind[0]=rl"});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_EQ(outcome.err,
-            absl::StrCat("baton: the spec has 4 problems\n",                         //
+            absl::StrCat("baton: the spec has 11 problems\n",                        //
+                         spec, ":1: kind: is missing\n",                             //
                          spec, ":2:1: modle: unknown key; did you mean 'model'?\n",  //
+                         spec, ":3: data.train_files[1]: data file ", folder_,
+                         "/gone.jsonl does not exist\n",  //
                          spec, ":3: data.train_files: ", folder_,
                          "/train.jsonl:1: `prompt` is missing\n",                      //
                          spec, ":4:30: rollout.temperature: 'hot' is not a number\n",  //
-                         spec, ":4: rollout.n: 0 is not in [1, 1024]\n"));
+                         spec, ":4: rollout.n: 0 is not in [1, 1024]\n",               //
+                         spec, ":5:17: reward.rules: needs a list, not a value\n",     //
+                         spec, ":5:37: reward.timeout_seconds: 'soon' is not a number\n", spec,
+                         ":5: reward: has a fault of its own beside them\n",
+                         "--set kind[0]=rl: the spec has a value at kind, which has no parts\n",
+                         "--set actor.lr=x: 'x' is not a number\n"));
+}
+
+// A mistake is blamed on the option that makes it, also where the controller finds it.
+TEST_F(CommandLineTest, BlamesSetOnSet) {
+  const std::string spec = Write("job.yaml", "kind: rl\nrollout:\n  n: 4\n");
+  v1::FieldViolation& v = *service_.validation.add_violations();
+  v.set_field("spec.rollout.n");
+  v.set_description("0 is not in [1, 1024]");
+  const Outcome outcome = Run({"submit", spec, "--set", "rollout.n=0", "--set", "rolout.top_k=1"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err,
+            "baton: the spec has 2 problems\n"
+            "--set rolout.top_k=1: rolout: unknown key; did you mean 'rollout'?\n"
+            "--set rollout.n=0: 0 is not in [1, 1024]\n");
 }
 
 TEST_F(CommandLineTest, SaysWhichFileOfASpecIsMissing) {
   Outcome outcome = Run({"submit", folder_ + "/nope.yaml"});
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("nope.yaml cannot be opened"));
-  outcome = Run({"submit", Write("job.yaml", "kind: rl\ndata: {train_files: [gone.jsonl]}\n")});
   EXPECT_EQ(outcome.code, 3);
-  EXPECT_THAT(outcome.err, HasSubstr(folder_ + "/gone.jsonl does not exist"));
+  EXPECT_THAT(outcome.err, HasSubstr("nope.yaml cannot be opened"));
+  const std::string spec = Write(
+      "job.yaml",
+      absl::StrCat("kind: rl\ndata: {train_files: [gone.jsonl], val_files: [", folder_, "]}\n"));
+  v1::FieldViolation& v = *service_.validation.add_violations();
+  v.set_field("spec.data.train_files");
+  v.set_description("is missing: not told, for a file was given");
+  outcome = Run({"submit", spec});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_EQ(outcome.err,
+            absl::StrCat("baton: the spec has 2 problems\n", spec,
+                         ":2: data.train_files[0]: data file ", folder_,
+                         "/gone.jsonl does not exist\n", spec, ":2: data.val_files[0]: data file ",
+                         folder_, " is not a file; give a JSONL file\n"));
   EXPECT_THAT(outcome.out, Not(HasSubstr("submitted")));
+}
+
+// When no controller answers, the command prints the problems that it found itself, and says that
+// there may be more.
+TEST_F(CommandLineTest, TellsWhatItKnowsWithoutAController) {
+  const std::string spec = Write("job.yaml", "kind: lr\nrollout:\n\tn: many\n");
+  const Outcome outcome = RunBaton({"submit", spec, "--controller", "127.0.0.1:1"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("cannot be asked for more problems"));
+  EXPECT_THAT(outcome.err, HasSubstr(spec + ":3:1: a tab in the indentation"));
+  EXPECT_THAT(outcome.err, HasSubstr("kind: 'lr' is not one of"));
+  EXPECT_THAT(outcome.err, HasSubstr("rollout.n: 'many' is not an integer"));
 }
 
 }  // namespace

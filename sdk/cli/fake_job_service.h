@@ -2,12 +2,16 @@
 #ifndef BATON_SDK_CLI_FAKE_JOB_SERVICE_H_
 #define BATON_SDK_CLI_FAKE_JOB_SERVICE_H_
 
+#include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "baton/v1/cluster_service.grpc.pb.h"
 #include "baton/v1/job_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
@@ -39,8 +43,20 @@ class FakeJobService final : public v1::JobService::Service, public v1::ClusterS
   grpc::Status created = grpc::Status::OK;
   /// One entry per connection of a watch; the stream then breaks, but for the last one.
   std::vector<std::vector<v1::JobEvent>> watches;
+  /// Called in each watch, before its first event is sent.
+  std::function<void()> before_events = [] {};
+  int64_t oldest_event = 0;  ///< Watches from an earlier revision than before it are refused.
   v1::ExplainJobResponse explanation;
+  int trajectories = 3;  ///< That a list answers: 3, the third unlike the others, or more.
   std::map<std::string, double> step_metrics;  ///< Beside critic/score/mean, of every step.
+  std::map<std::string, double> rare_metrics;  ///< Of step 2 alone.
+
+  /// Waits until `call` was made so many times, for ten seconds at most.
+  void AwaitCall(const std::string& call, int times) {
+    absl::MutexLock lock(&mu_);
+    const auto made = [&] { return std::count(calls.begin(), calls.end(), call) >= times; };
+    mu_.AwaitWithTimeout(absl::Condition(&made), absl::Seconds(10));
+  }
 
   // What was asked; read when the call is over.
   std::vector<std::string> calls;
@@ -94,8 +110,16 @@ class FakeJobService final : public v1::JobService::Service, public v1::ClusterS
     for (int step = first; step <= (first == 1 ? 2 : 3); ++step) {
       v1::StepMetrics& metrics = *answer.add_steps();
       metrics.set_step(step);
-      (*metrics.mutable_metrics())["critic/score/mean"] = 0.25 * step;
-      for (const auto& [name, value] : step_metrics) (*metrics.mutable_metrics())[name] = value;
+      const auto put = [&](const std::string& name, double value) {
+        const auto wanted = [&](const std::string& prefix) { return name.rfind(prefix, 0) == 0; };
+        const auto& prefixes = r->prefixes();
+        if (!prefixes.empty() && std::none_of(prefixes.begin(), prefixes.end(), wanted)) return;
+        (*metrics.mutable_metrics())[name] = value;
+      };
+      put("critic/score/mean", 0.25 * step);
+      for (const auto& [name, value] : step_metrics) put(name, value);
+      if (step != 2) continue;
+      for (const auto& [name, value] : rare_metrics) put(name, value);
     }
     return Known("metrics", r->name(), a, answer);
   }
@@ -108,6 +132,12 @@ class FakeJobService final : public v1::JobService::Service, public v1::ClusterS
     one.set_prompt_text("2+2=");
     one.set_response_text("4\nand more");
     (*one.mutable_scores())["reward"] = 1;
+    *answer.add_trajectories() = one;
+    answer.mutable_trajectories(1)->set_trajectory_id("train-2");
+    answer.mutable_trajectories(1)->set_rendered_prompt("<user>2+2=");
+    *answer.add_trajectories() = one;
+    answer.mutable_trajectories(2)->set_response_text("5");
+    while (answer.trajectories_size() < trajectories) *answer.add_trajectories() = one;
     return Known("samples", r->name(), a, answer);
   }
   grpc::Status ListCheckpoints(grpc::ServerContext*, const v1::ListCheckpointsRequest* r,
@@ -144,6 +174,11 @@ class FakeJobService final : public v1::JobService::Service, public v1::ClusterS
                         grpc::ServerWriter<v1::JobEvent>* writer) override {
     const size_t turn = watched_after.size();
     watched_after.push_back(request->after_revision());
+    if (request->after_revision() > 0 && request->after_revision() + 1 < oldest_event) {
+      watched_after.pop_back();
+      return ToGrpc(MakeError(absl::StatusCode::kOutOfRange, "REVISION_COMPACTED", "too old"));
+    }
+    before_events();
     if (turn >= watches.size()) return {grpc::StatusCode::INTERNAL, "nothing more was expected"};
     for (const v1::JobEvent& event : watches[turn]) writer->Write(event);
     if (turn + 1 < watches.size()) return {grpc::StatusCode::UNAVAILABLE, "the stream breaks"};
@@ -191,6 +226,7 @@ class FakeJobService final : public v1::JobService::Service, public v1::ClusterS
  private:
   template <typename T>
   grpc::Status Known(const char* call, const std::string& name, T* answer, const T& value) {
+    absl::MutexLock lock(&mu_);
     calls.push_back(absl::StrCat(call, " ", name));
     if (name == "add" || name == job.name()) {
       *answer = value;
@@ -200,6 +236,7 @@ class FakeJobService final : public v1::JobService::Service, public v1::ClusterS
                             absl::StrCat("no job '", name, "'; `baton jobs` lists them")));
   }
 
+  absl::Mutex mu_;  ///< Guards `calls` while a command makes several at once.
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
 };

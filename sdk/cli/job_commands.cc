@@ -1,4 +1,5 @@
 // jobs, show, why, cancel, pause, delete, checkpoints, metrics, samples.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -9,10 +10,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "sdk/base/nearest.h"
 #include "sdk/cli/graph.h"
 #include "sdk/cli/options.h"
 #include "sdk/cli/table.h"
-#include "sdk/client/nearest.h"
+#include "sdk/cli/wait_text.h"
 #include "sdk/client/spec_warnings.h"
 #include "sdk/client/spec_yaml.h"
 
@@ -106,6 +108,10 @@ int Show(const GlobalOptions& options, const std::string& name, const ShowFlags&
   if (!job->error().message().empty()) {
     std::printf("error     %s\n", job->error().message().c_str());
   }
+  if (!job->stop_reason().empty()) {
+    std::printf("ends early %s\n", job->stop_reason().c_str());
+  }
+  for (const std::string& line : job->warnings()) std::printf("warning   %s\n", line.c_str());
   for (const std::string& worker : job->workers()) std::printf("worker    %s\n", worker.c_str());
   Table table({"METRIC", "VALUE"});
   std::map<std::string, double> metrics(job->metrics().begin(), job->metrics().end());
@@ -121,16 +127,7 @@ int Why(const GlobalOptions& options, const std::string& name) {
   if (!answer.ok()) return Fail(options, answer.status());
   std::string text = answer->summary() + "\n";
   for (const v1::Wait& wait : answer->waits()) {
-    absl::StrAppend(&text, "  ", wait.subject(), " waits for ", wait.cause(), ", for ",
-                    ShortDuration(static_cast<double>(wait.since().seconds())));
-    if (wait.has_deadline_in()) {
-      absl::StrAppend(&text, "; in ",
-                      ShortDuration(static_cast<double>(wait.deadline_in().seconds())), " ",
-                      wait.action());
-    } else if (!wait.action().empty()) {
-      absl::StrAppend(&text, "; ", wait.action());
-    }
-    text += "\n";
+    absl::StrAppend(&text, "  ", WaitText(wait), "\n");
   }
   if (answer->waits().empty()) text += "  nothing is waiting\n";
   PrintList(options, *answer, text);
@@ -160,8 +157,9 @@ int Checkpoints(const GlobalOptions& options, const std::string& name) {
   if (!list.ok()) return Fail(options, list.status());
   Table table({"STEP", "SIZE", "AGE", "PATH"});
   for (const v1::Checkpoint& c : list->checkpoints()) {
-    table.Add({absl::StrCat(c.step()), ShortNumber(static_cast<double>(c.size_bytes())) + "B",
-               Age(c.create_time()), c.path()});
+    table.Add({absl::StrCat(c.step(), c.best() ? " (best)" : ""),
+               ShortNumber(static_cast<double>(c.size_bytes())) + "B", Age(c.create_time()),
+               c.path()});
   }
   PrintList(options, *list,
             list->checkpoints().empty() ? "no complete checkpoint yet\n" : table.Format());
@@ -174,6 +172,34 @@ struct MetricsFlags {
   std::vector<std::string> plots;
   int last = 20;
 };
+
+// The newest `last` steps that have a value of one of `names`: an evaluation is not made each step.
+std::string MetricsTable(const v1::ListMetricsResponse& list, const std::set<std::string>& names,
+                         int last) {
+  std::vector<std::string> header = {"STEP"};
+  header.insert(header.end(), names.begin(), names.end());
+  std::vector<std::vector<std::string>> rows;
+  for (const v1::StepMetrics& step : list.steps()) {
+    std::vector<std::string> row = {absl::StrCat(step.step())};
+    bool any = false;
+    for (const std::string& name : names) {
+      const auto it = step.metrics().find(name);
+      any |= it != step.metrics().end();
+      row.push_back(it == step.metrics().end() ? "-" : ShortNumber(it->second));
+    }
+    if (any) rows.push_back(std::move(row));
+  }
+  Table table(header);
+  const size_t shown = std::min(rows.size(), static_cast<size_t>(std::max(0, last)));
+  for (size_t i = rows.size() - shown; i < rows.size(); ++i) table.Add(std::move(rows[i]));
+  return table.Format();
+}
+
+std::string NoMetrics(const MetricsFlags& flags, const v1::ListMetricsResponse& list) {
+  if (flags.prefixes.empty() || list.steps().empty()) return "no metrics yet";
+  return absl::StrCat("no metric begins with ", absl::StrJoin(flags.prefixes, " or "),
+                      " so far; `baton show ", flags.name, "` lists the metrics that it has");
+}
 
 int Metrics(const GlobalOptions& options, const MetricsFlags& flags) {
   auto client = MakeClient(options);
@@ -219,19 +245,11 @@ int Metrics(const GlobalOptions& options, const MetricsFlags& flags) {
     }
     names = shown;
   }
-  std::vector<std::string> header = {"STEP"};
-  header.insert(header.end(), names.begin(), names.end());
-  Table table(header);
-  const int first = std::max(0, list->steps_size() - flags.last);
-  for (int i = first; i < list->steps_size(); ++i) {
-    std::vector<std::string> row = {absl::StrCat(list->steps(i).step())};
-    for (const std::string& name : names) {
-      auto it = list->steps(i).metrics().find(name);
-      row.push_back(it == list->steps(i).metrics().end() ? "-" : ShortNumber(it->second));
-    }
-    table.Add(std::move(row));
+  if (list->steps().empty() || names.empty()) {
+    std::printf("%s\n", NoMetrics(flags, *list).c_str());
+    return kOk;
   }
-  std::printf("%s", list->steps().empty() ? "no metrics yet\n" : table.Format().c_str());
+  std::printf("%s", MetricsTable(*list, names, flags.last).c_str());
   return kOk;
 }
 
@@ -243,11 +261,43 @@ struct SamplesFlags {
   bool full = false;
 };
 
+// Responses to one prompt are stored together, and many of a policy that is sure of itself are
+// equal. So for each sample that is printed so many are asked for, within a limit.
+constexpr int kAskedPerSample = 16, kMostAsked = 200;
+
+// Of samples that a reader cannot tell apart the first one, with their number.
+std::vector<std::pair<const v1::Trajectory*, int>> Unlike(const v1::ListTrajectoriesResponse& list,
+                                                          bool full) {
+  std::vector<std::pair<const v1::Trajectory*, int>> unlike;
+  for (const v1::Trajectory& t : list.trajectories()) {
+    const auto alike = [&t, full](const std::pair<const v1::Trajectory*, int>& entry) {
+      const v1::Trajectory& other = *entry.first;
+      const auto reward = t.scores().find("reward"), its = other.scores().find("reward");
+      const bool rewarded = reward != t.scores().end(),
+                 other_rewarded = its != other.scores().end();
+      return t.step() == other.step() && t.purpose() == other.purpose() &&
+             t.prompt_text() == other.prompt_text() && t.response_text() == other.response_text() &&
+             (!full || t.rendered_prompt() == other.rendered_prompt()) &&
+             t.answer() == other.answer() && t.error() == other.error() &&
+             rewarded == other_rewarded && (!rewarded || reward->second == its->second);
+    };
+    const auto it = std::find_if(unlike.begin(), unlike.end(), alike);
+    if (it == unlike.end()) {
+      unlike.emplace_back(&t, 1);
+    } else {
+      ++it->second;
+    }
+  }
+  return unlike;
+}
+
 int Samples(const GlobalOptions& options, const SamplesFlags& flags) {
   auto client = MakeClient(options);
   v1::ListTrajectoriesRequest request;
   request.set_name(flags.name);
-  request.set_page_size(flags.count);
+  request.set_page_size(
+      options.json() ? flags.count
+                     : std::max(flags.count, std::min(kAskedPerSample * flags.count, kMostAsked)));
   request.set_step(flags.step);
   if (flags.purpose == "train") request.set_purpose(v1::PURPOSE_TRAIN);
   if (flags.purpose == "eval") request.set_purpose(v1::PURPOSE_EVAL);
@@ -257,19 +307,27 @@ int Samples(const GlobalOptions& options, const SamplesFlags& flags) {
     std::printf("%s\n", ToJson(*list).c_str());
     return kOk;
   }
-  if (list->trajectories().empty()) std::printf("nothing was generated yet\n");
-  for (const v1::Trajectory& t : list->trajectories()) {
+  if (list->trajectories().empty()) std::printf("no response was generated yet\n");
+  auto unlike = Unlike(*list, flags.full);
+  unlike.resize(std::min(unlike.size(), static_cast<size_t>(flags.count)));
+  for (const auto& [sample, times] : unlike) {
+    const v1::Trajectory& t = *sample;
     auto reward = t.scores().find("reward");
     const size_t width = flags.full ? std::string::npos : 100;
-    std::printf("step %lu  %s  reward %s%s%s\n  prompt    %s\n  response  %s\n",
+    std::printf("step %lu  %s  reward %s%s%s%s\n  prompt    %s\n  response  %s\n",
                 static_cast<unsigned long>(t.step()), t.trajectory_id().c_str(),
                 reward == t.scores().end() ? "-" : ShortNumber(reward->second).c_str(),
                 t.answer().empty() ? "" : "  answer ", t.answer().c_str(),
+                times > 1 ? absl::StrCat("  ", times, " times").c_str() : "",
                 OneLine(t.prompt_text(), width).c_str(), OneLine(t.response_text(), width).c_str());
     if (flags.full && !t.rendered_prompt().empty() && t.rendered_prompt() != t.prompt_text()) {
       std::printf("  rendered  %s\n", OneLine(t.rendered_prompt(), width).c_str());
     }
     if (!t.error().empty()) std::printf("  error     %s\n", t.error().c_str());
+  }
+  if (unlike.size() < static_cast<size_t>(flags.count) &&
+      list->trajectories_size() >= request.page_size()) {
+    std::printf("only the newest %d responses were looked at\n", list->trajectories_size());
   }
   return kOk;
 }
@@ -302,14 +360,15 @@ void AddJobCommands(CLI::App& app, GlobalOptions* options, int* code) {
   named(
       "pause", "Finish the step, save a checkpoint, give the workers back",
       [](const GlobalOptions& o, const std::string& n) { return Steer(o, n, &Client::PauseJob); });
-  named("delete", "Forget a finished job and its files", Delete);
+  named("delete", "Delete a finished job and its files", Delete);
   named("checkpoints", "List a job's complete checkpoints", Checkpoints);
 
   auto* metrics = app.add_subcommand("metrics", "Print a job's metrics, step by step");
   AddOutput(metrics, options);
   auto m = std::make_shared<MetricsFlags>();
   metrics->add_option("job", m->name, "The job's name")->required();
-  metrics->add_option("--prefix", m->prefixes, "Only names that begin so, e.g. actor/");
+  metrics->add_option("--prefix", m->prefixes,
+                      "Only metrics whose names begin with this, e.g. actor/");
   metrics->add_option("--plot", m->plots, "Draw this metric as a curve, e.g. critic/score/mean");
   metrics->add_option("-n,--last", m->last, "Steps to print")->capture_default_str();
   metrics->callback([=] { *code = Metrics(*options, *m); });
@@ -318,7 +377,7 @@ void AddJobCommands(CLI::App& app, GlobalOptions* options, int* code) {
   AddOutput(samples, options);
   auto s = std::make_shared<SamplesFlags>();
   samples->add_option("job", s->name, "The job's name")->required();
-  samples->add_option("-n,--count", s->count, "How many, newest first")
+  samples->add_option("-n,--count", s->count, "How many, newest first; equal ones count as one")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   samples->add_option("--purpose", s->purpose, "train or eval")

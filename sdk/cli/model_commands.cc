@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "sdk/cli/options.h"
@@ -13,11 +14,11 @@
 namespace baton::cli {
 namespace {
 
-int Export(const GlobalOptions& options, const std::string& job, const std::string& directory,
-           int64_t step, const std::string& dtype) {
+int Export(const GlobalOptions& options, v1::ExportCheckpointRequest request) {
+  const std::string job = request.name(), directory = request.directory();
   auto client = MakeClient(options);
-  auto exported =
-      client->ExportCheckpoint(job, step, std::filesystem::absolute(directory).string(), dtype);
+  request.set_directory(std::filesystem::absolute(directory).string());
+  auto exported = client->ExportCheckpoint(std::move(request));
   if (!exported.ok()) return Fail(options, exported.status());
   if (options.json()) {
     std::printf("%s\n", ToJson(*exported).c_str());
@@ -29,10 +30,11 @@ int Export(const GlobalOptions& options, const std::string& job, const std::stri
   return kOk;
 }
 
-// The engine lives in the worker's program, which becomes this process.
+// The engine lives in the worker's program, which becomes this process. It calls itself what the
+// user typed.
 int Generate(const std::vector<std::string>& arguments) {
   const std::string program = SiblingPath("baton-worker");
-  std::vector<std::string> all = {program, "generate"};
+  std::vector<std::string> all = {"baton", "generate"};
   all.insert(all.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& argument : all) argv.push_back(argument.data());
@@ -50,15 +52,27 @@ void AddModelCommands(CLI::App& app, GlobalOptions* options, int* code) {
   auto job = std::make_shared<std::string>();
   auto directory = std::make_shared<std::string>();
   auto step = std::make_shared<int64_t>(0);
+  auto best = std::make_shared<bool>(false);
   exporting->add_option("job", *job, "The job's name")->required();
   exporting->add_option("dir", *directory, "A folder that does not exist yet")->required();
-  exporting->add_option("--step", *step, "The checkpoint's step; the newest when not given");
+  auto* of_step =
+      exporting->add_option("--step", *step, "The checkpoint's step; default: the newest");
+  exporting->add_flag("--best", *best, "The best checkpoint, by the job's trainer.keep_best")
+      ->excludes(of_step);
   auto dtype = std::make_shared<std::string>();
   exporting
       ->add_option("--dtype", *dtype,
-                   "Type of the weights; that of the model the job began with when not given")
+                   "Type of the weights; default: that of the model that the job began with")
       ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
-  exporting->callback([=] { *code = Export(*options, *job, *directory, *step, *dtype); });
+  exporting->callback([=] {
+    v1::ExportCheckpointRequest request;
+    request.set_name(*job);
+    request.set_directory(*directory);
+    request.set_step(*step);
+    request.set_dtype(*dtype);
+    if (*best) request.set_best(true);
+    *code = Export(*options, std::move(request));
+  });
 
   auto* generate =
       app.add_subcommand("generate",

@@ -17,7 +17,7 @@ enum ExitCode {
   kOk = 0,
   kFailed = 1,       ///< The operation, or the job that was watched, failed.
   kUsage = 2,        ///< Wrong arguments, or a spec with problems.
-  kNotFound = 3,     ///< No such job, worker or checkpoint.
+  kNotFound = 3,     ///< No such job, worker, checkpoint or file.
   kUnreachable = 4,  ///< The controller does not answer at its address.
 };
 
@@ -55,14 +55,20 @@ void AddJobCommands(CLI::App& app, GlobalOptions* options, int* code);
 void AddSubmitCommand(CLI::App& app, GlobalOptions* options, int* code);
 void AddWatchCommands(CLI::App& app, GlobalOptions* options, int* code);
 void AddPlanCommand(CLI::App& app, GlobalOptions* options, int* code);
+void AddExplainSpecCommand(CLI::App& app, GlobalOptions* options, int* code);
 void AddPresetCommands(CLI::App& app, GlobalOptions* options, int* code);
 void AddAccessCommands(CLI::App& app, GlobalOptions* options, int* code);
 void AddClusterCommands(CLI::App& app, GlobalOptions* options, int* code);
 void AddModelCommands(CLI::App& app, GlobalOptions* options, int* code);
+void AddRewardCommands(CLI::App& app, GlobalOptions* options, int* code);
 void AddBackupCommands(CLI::App& app, GlobalOptions* options, int* code);
 void AddUpCommands(CLI::App& app, GlobalOptions* options, int* code);
 
-/// Shows a job until it ends; the exit code says how it ended.
+/// For WatchToEnd: the job's state and its last ten steps, then what happens.
+inline constexpr int64_t kLastSteps = -1;
+
+/// Shows a job until it ends; the exit code says how it ended. `after_revision`: the events after
+/// it, 0: all that are kept; or kLastSteps. Ctrl-C ends the process, and says that the job goes on.
 int WatchToEnd(const GlobalOptions& options, Client& client, const std::string& name,
                int64_t after_revision);
 

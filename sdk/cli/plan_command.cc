@@ -18,11 +18,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "sdk/base/nearest.h"
 #include "sdk/cli/options.h"
 #include "sdk/cli/plan_print.h"
 #include "sdk/cli/plan_problem.h"
 #include "sdk/cli/plan_timings.h"
-#include "sdk/client/nearest.h"
 #include "sdk/client/spec_yaml.h"
 
 namespace baton::cli {
@@ -235,8 +235,9 @@ absl::Status CalibrateBy(const GlobalOptions& options, const PlanFlags& flags,
   const auto job = MakePlanProblem(recorded);
   if (!job.ok()) return job.status();
   const auto& roles = job->problem.roles;
-  const auto recording =
-      MakeRecording(recorded.spec, *steps, job->problem.setting.workload, roles[0].model);
+  placement::Workload workload = job->problem.setting.workload;
+  placement::ComputeAsOwnWorkers(recorded.spec, &workload);  // these made the steps
+  const auto recording = MakeRecording(recorded.spec, *steps, workload, roles[0].model);
   if (!recording.ok()) return recording.status();
   placement::Setting& setting = made->problem.setting;
   setting.calibration = placement::Calibrate(setting.device, *recording);
@@ -358,8 +359,9 @@ void AddPlanCommand(CLI::App& app, GlobalOptions* options, int* code) {
                    "full: also pipeline stages, tensor ranks of every role and of generation. "
                    "Default: runnable with a spec, full without")
       ->check(CLI::IsMember({"runnable", "full"}));
-  plan->add_option("--max-pp", flags->max_pipeline,
-                   "Most pipeline stages of a role; 0: any number. Default: 4 with --space full")
+  plan->add_option(
+          "--max-pp", flags->max_pipeline,
+          "The most pipeline stages of a role; 0: any number. Default: 4 with --space full")
       ->check(CLI::Range(0, 65536));
   plan->add_option("--network", flags->network,
                    "Gbit/s between nodes, of a whole node; default: the catalogue's")
@@ -374,7 +376,7 @@ void AddPlanCommand(CLI::App& app, GlobalOptions* options, int* code) {
                    "The same from a file, as `baton metrics JOB -o json` prints it, of a job of "
                    "this spec")
       ->excludes("--calibrate");
-  plan->add_option("--top", flags->top, "Runners-up that are shown")
+  plan->add_option("--top", flags->top, "How many runners-up to show")
       ->check(CLI::Range(0, 10000))
       ->capture_default_str();
   plan->add_option("--set", flags->sets,

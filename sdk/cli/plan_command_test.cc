@@ -183,6 +183,9 @@ TEST_F(PlanCommandTest, MistakesNameTheirPlaceAndTheRemedy) {
               AllOf(HasSubstr("job.yaml:2:1: rollouts"), HasSubstr("rollout")));
   const std::string far = Write("far.yaml", "kind: rl\nmodel: {path: /no/where}\n");
   EXPECT_THAT(fails(with({far}), 3), HasSubstr("model.path /no/where has no config.json"));
+  const std::string of_job = Write("of_job.yaml", "kind: rl\nmodel: {path: 'job:first'}\n");
+  EXPECT_THAT(fails(with({of_job}), 3),
+              HasSubstr("model.path job:first is a job's model, and `plan` asks no controller"));
   const std::string pools = Write("pools.yaml",
                                   "kind: rl\nmodel: {path: llama-7b}\n"
                                   "resources: {pools: [{roles: [actr]}]}\n");

@@ -67,9 +67,9 @@ std::string Question(const PlanReport& report) {
                                 }),
                   w.bytes > 2 ? ", float32" : ", bfloat16", "\n");
   absl::StrAppend(&out, "batch     ");
-  if (w.generated != w.sequences) absl::StrAppend(&out, w.generated, " responses, of which ");
+  if (w.generated != w.sequences) absl::StrAppend(&out, w.generated, " responses are generated; ");
   absl::StrAppend(&out, w.sequences, " sequences of ", w.prompt_tokens, " + ", w.response_tokens,
-                  " tokens are trained with, in ", w.updates(), " update",
+                  " tokens are trained on, in ", w.updates(), " update",
                   w.updates() == 1 ? "" : "s", "\n");
   return out;
 }
@@ -95,7 +95,7 @@ std::string PoolTable(const placement::Problem& problem, const Plan& plan) {
 }
 
 std::string StageTable(const placement::Problem& problem, const Plan& plan) {
-  Table table({"STAGE", "TIME", "OF WHICH"});
+  Table table({"STAGE", "TIME", "PARTS"});
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
     std::vector<std::string> parts;
     for (size_t i = 0; i < plan.pools.size(); ++i) {

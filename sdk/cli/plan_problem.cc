@@ -10,18 +10,18 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "sdk/client/nearest.h"
+#include "sdk/base/nearest.h"
 #include "sdk/placement_spec/model_files.h"
 
 namespace baton::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using placement::ModelConfig;
+using placement::PlannedModel;
 
 std::vector<std::string> KnownNames() {
   std::vector<std::string> names;
-  for (const ModelConfig& model : placement::KnownModels()) names.push_back(model.name);
+  for (const PlannedModel& model : placement::KnownModels()) names.push_back(model.name);
   return names;
 }
 
@@ -35,8 +35,8 @@ std::string CommonName(const fs::path& path) {
 }
 
 // The model that the spec gives to a role.
-absl::StatusOr<ModelConfig> ResolveModel(const PlanInput& input, const std::string& role,
-                                         const v1::ModelSpec& model) {
+absl::StatusOr<PlannedModel> ResolveModel(const PlanInput& input, const std::string& role,
+                                          const v1::ModelSpec& model) {
   if (!model.has_path()) {
     if (model.has_init()) return placement::ModelOfInit(model.init());
     return absl::InvalidArgumentError(
@@ -49,11 +49,14 @@ absl::StatusOr<ModelConfig> ResolveModel(const PlanInput& input, const std::stri
   std::error_code code;
   if (fs::is_regular_file(path / "config.json", code))
     return placement::ReadModelFile((path / "config.json").string());
-  if (const ModelConfig* known = placement::FindModel(CommonName(path))) return *known;
-  return absl::NotFoundError(absl::StrCat("role ", role, ": model.path ", model.path(),
-                                          " has no config.json on this machine; give --models ",
-                                          role, "=NAME (", absl::StrJoin(KnownNames(), ", "),
-                                          ") or =DIRECTORY"));
+  if (const PlannedModel* known = placement::FindModel(CommonName(path))) return *known;
+  const bool of_job = absl::StartsWith(model.path(), "job:");
+  return absl::NotFoundError(
+      absl::StrCat("role ", role, ": model.path ", model.path(),
+                   of_job ? " is a job's model, and `plan` asks no controller; give --models "
+                          : " has no config.json on this machine; give --models ",
+                   role, "=NAME (", absl::StrJoin(KnownNames(), ", "), ") or =DIRECTORY",
+                   of_job ? ", such as what `baton export` writes" : ""));
 }
 
 // --models: role -> name or path; "" for all others.
@@ -87,8 +90,8 @@ const char kDefaultPlanSpec[] =
     "reference: {}\n"
     "reward_model: {}\n";
 
-absl::StatusOr<ModelConfig> ReadModel(const std::string& name_or_path) {
-  if (const ModelConfig* known = placement::FindModel(absl::AsciiStrToLower(name_or_path))) {
+absl::StatusOr<PlannedModel> ReadModel(const std::string& name_or_path) {
+  if (const PlannedModel* known = placement::FindModel(absl::AsciiStrToLower(name_or_path))) {
     return *known;
   }
   const fs::path path = name_or_path;

@@ -22,7 +22,7 @@ struct PlanInput {
 extern const char kDefaultPlanSpec[];
 
 /// A model by its name (`llama-7b`), by a Hugging Face directory or by its config.json.
-absl::StatusOr<placement::ModelConfig> ReadModel(const std::string& name_or_path);
+absl::StatusOr<placement::PlannedModel> ReadModel(const std::string& name_or_path);
 
 absl::StatusOr<placement::SpecProblem> MakePlanProblem(const PlanInput& input);
 

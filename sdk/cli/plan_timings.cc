@@ -43,7 +43,7 @@ absl::StatusOr<v1::ListMetricsResponse> ParseTimings(const std::string& json) {
 absl::StatusOr<placement::Recording> MakeRecording(const v1::JobSpec& spec,
                                                    const v1::ListMetricsResponse& steps,
                                                    const placement::Workload& workload,
-                                                   const placement::ModelConfig& actor) {
+                                                   const placement::PlannedModel& actor) {
   placement::Recording out;
   out.actor = actor;
   out.workload = workload;

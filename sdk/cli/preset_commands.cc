@@ -47,7 +47,7 @@ int ShowPreset(const GlobalOptions& options, const std::string& name) {
       std::printf("%s\n", ToJson(preset).c_str());
     } else {
       std::printf(
-          "# %s: %s\n# Replace model, data and reward by your own. The dataflow below is "
+          "# %s: %s\n# Replace model, data and reward with your own. The dataflow below is "
           "what runs: change it, or\n# leave it out and set `algorithm` alone.\n%s",
           name.c_str(), preset.summary().c_str(), WithUnits(SpecToYaml(preset.spec())).c_str());
     }

@@ -42,7 +42,7 @@ absl::Status WriteStateFile(const std::string& state_dir, const ClusterState& st
 
 absl::StatusOr<ClusterState> ReadStateFile(const std::string& state_dir) {
   std::ifstream in(PathOf(state_dir));
-  if (!in) return absl::NotFoundError(absl::StrCat("nothing was started in ", state_dir));
+  if (!in) return absl::NotFoundError(absl::StrCat("no cluster was started in ", state_dir));
   const auto json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
     return absl::DataLossError(absl::StrCat(PathOf(state_dir), " is damaged; remove it"));
@@ -75,7 +75,7 @@ absl::StatusOr<StateLock> StateLock::Take(const std::string& state_dir) {
   struct flock whole = {};
   whole.l_type = F_WRLCK;
   if (::fcntl(fd, F_OFD_SETLK, &whole) == 0) return lock;
-  return absl::FailedPreconditionError(absl::StrCat("a cluster is up already in ", state_dir));
+  return absl::FailedPreconditionError(absl::StrCat("a cluster runs already in ", state_dir));
 }
 
 StateLock::~StateLock() {

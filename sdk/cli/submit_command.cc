@@ -8,8 +8,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "sdk/cli/options.h"
+#include "sdk/cli/spec_paths.h"
 #include "sdk/client/spec_warnings.h"
 #include "sdk/client/spec_yaml.h"
 #include "sdk/rpc/error.h"
@@ -25,6 +27,7 @@ struct SubmitFlags {
   std::string name;
   std::string request_id;
   std::vector<std::string> sets;
+  bool best = false;
   bool watch = false;
   bool dry_run = false;
 };
@@ -32,52 +35,56 @@ struct SubmitFlags {
 // What the controller calls a file -> what its user does.
 using LocalNames = std::map<std::string, std::string>;
 
-// Replaces local files by what the upload answers; `folder` is the spec's.
-absl::Status Upload(Client& client, const fs::path& folder,
-                    google::protobuf::RepeatedPtrField<std::string>* files, LocalNames* names) {
-  for (std::string& file : *files) {
-    if (absl::StartsWith(file, "files/")) continue;
+// What the controller need not be asked about a spec, for its user is told already.
+struct LocalProblems {
+  std::vector<SpecProblem> absent;   // data files that are not there
+  std::vector<std::string> emptied;  // paths of lists that have no other file
+};
+
+// Replaces local files by what the upload answers; `folder` is the spec's, `field` the list's path.
+// A file that is not there leaves the list.
+absl::Status Upload(Client& client, const fs::path& folder, const std::string& field,
+                    google::protobuf::RepeatedPtrField<std::string>* files, LocalNames* names,
+                    LocalProblems* problems) {
+  google::protobuf::RepeatedPtrField<std::string> there;
+  for (int i = 0; i < files->size(); ++i) {
+    const std::string& file = files->Get(i);
     const fs::path path = fs::path(file).is_absolute() ? fs::path(file) : folder / file;
     std::error_code code;
-    if (!fs::is_regular_file(path, code)) {
-      return absl::NotFoundError(absl::StrCat("data file ", path.string(), " does not exist"));
+    if (absl::StartsWith(file, "files/")) {
+      there.Add()->assign(file);
+    } else if (fs::is_regular_file(path, code)) {
+      auto uploaded = client.UploadFile(path.string());
+      if (!uploaded.ok()) return uploaded.status();
+      (*names)[*uploaded] = path.string();
+      there.Add()->assign(*uploaded);
+    } else {
+      SpecProblem& problem = problems->absent.emplace_back();
+      problem.path = absl::StrCat(field, "[", i, "]");
+      problem.message = absl::StrCat(
+          "data file ", path.string(),
+          fs::exists(path, code) ? " is not a file; give a JSONL file" : " does not exist");
     }
-    auto uploaded = client.UploadFile(path.string());
-    if (!uploaded.ok()) return uploaded.status();
-    (*names)[*uploaded] = path.string();
-    file = *uploaded;
   }
+  if (there.empty() && !files->empty()) problems->emptied.push_back(field);
+  files->Swap(&there);
   return absl::OkStatus();
 }
 
 // What the spec says relative to its own folder is made absolute, or uploaded.
-absl::Status Localise(Client& client, const fs::path& folder, v1::JobSpec* spec,
-                      LocalNames* names) {
+absl::Status Localise(Client& client, const fs::path& folder, v1::JobSpec* spec, LocalNames* names,
+                      LocalProblems* problems) {
   if (spec->has_data()) {
     v1::DataSpec* data = spec->mutable_data();
-    for (auto* files :
-         {data->mutable_train_files(), data->mutable_val_files(), data->mutable_pretrain_files()}) {
-      const absl::Status status = Upload(client, folder, files, names);
+    for (const auto& [field, files] :
+         {std::pair("data.train_files", data->mutable_train_files()),
+          std::pair("data.val_files", data->mutable_val_files()),
+          std::pair("data.pretrain_files", data->mutable_pretrain_files())}) {
+      const absl::Status status = Upload(client, folder, field, files, names, problems);
       if (!status.ok()) return status;
     }
   }
-  std::vector<v1::ModelSpec*> models = {spec->mutable_model()};
-  if (spec->has_critic()) models.push_back(spec->mutable_critic()->mutable_model());
-  if (spec->has_cost_critic()) models.push_back(spec->mutable_cost_critic()->mutable_model());
-  if (spec->has_reference()) models.push_back(spec->mutable_reference()->mutable_model());
-  if (spec->has_reward_model()) models.push_back(spec->mutable_reward_model()->mutable_model());
-  if (spec->has_cost_model()) models.push_back(spec->mutable_cost_model()->mutable_model());
-  if (spec->has_judge()) models.push_back(spec->mutable_judge()->mutable_model());
-  for (v1::ModelSpec* model : models) {
-    const std::string path = model->path();
-    std::error_code code;
-    if (!path.empty() && !absl::StartsWith(path, "job:") && fs::is_directory(folder / path, code)) {
-      model->set_path(fs::absolute(folder / path).lexically_normal().string());
-    }
-  }
-  if (spec->reward().has_command() && !spec->reward().has_working_dir()) {
-    spec->mutable_reward()->set_working_dir(fs::absolute(folder).lexically_normal().string());
-  }
+  MakePathsAbsolute(folder, spec);
   return absl::OkStatus();
 }
 
@@ -97,27 +104,56 @@ std::vector<SpecProblem> WithLocalNames(std::vector<SpecProblem> problems,
 }
 
 int BadSpec(const GlobalOptions& options, const std::string& file,
-            const std::vector<SpecProblem>& problems) {
+            std::vector<SpecProblem> problems) {
+  // In the order of the file, and then of the command line.
+  std::stable_sort(problems.begin(), problems.end(), [](const auto& a, const auto& b) {
+    return std::pair(!a.set.empty(), a.line) < std::pair(!b.set.empty(), b.line);
+  });
   std::fprintf(stderr, "baton: the spec has %zu problem%s\n%s", problems.size(),
                problems.size() == 1 ? "" : "s", FormatProblems(file, problems).c_str());
   return kUsage;
 }
 
-// Adds what the controller says of a spec that has problems already, but for paths at or around
-// one of these: a value that could not be read is not also missing.
-void AddViolations(const v1::ValidateJobResponse& checked, const LocalNames& names,
-                   ParsedSpec* parsed) {
-  const std::vector<SpecProblem> known = parsed->problems;
-  const auto more = WithLocalNames(
-      LocateViolations(*parsed, {checked.violations().begin(), checked.violations().end()}), names);
-  for (const SpecProblem& problem : more) {
-    const bool told = std::any_of(known.begin(), known.end(), [&](const SpecProblem& k) {
-      return k.path == problem.path || absl::StartsWith(k.path, problem.path + ".");
-    });
-    if (!told) parsed->problems.push_back(problem);
+// All problems of a spec that has some: what the controller finds in the rest of it comes to those
+// of this machine. A value that could not be read is not also missing, nor is a key whose name is
+// misspelled.
+int BadSpec(const GlobalOptions& options, Client& client, const std::string& file,
+            const LocalNames& names, const LocalProblems& local, ParsedSpec* parsed) {
+  const bool only_absent = parsed->problems.empty();
+  std::vector<std::string> told = local.emptied;
+  for (const SpecProblem& problem : parsed->problems) {
+    if (problem.unreadable) told.push_back(problem.path);
+    const bool misspelled = !problem.meant.empty() && parsed->lines.count(problem.meant) == 0;
+    if (misspelled) told.push_back(problem.meant);
   }
-  std::stable_sort(parsed->problems.begin(), parsed->problems.end(),
-                   [](const SpecProblem& a, const SpecProblem& b) { return a.line < b.line; });
+  for (const SpecProblem& absent : local.absent) {
+    v1::FieldViolation violation;
+    violation.set_field(absent.path);
+    violation.set_description(absent.message);
+    parsed->problems.push_back(LocateViolations(*parsed, {violation})[0]);
+  }
+  bool more = false;
+  if (parsed->read) {
+    const auto checked = client.ValidateJob(parsed->spec);
+    if (!checked.ok()) {
+      std::fprintf(stderr, "baton: the controller cannot be asked for more problems: %s\n",
+                   std::string(checked.status().message()).c_str());
+    } else {
+      for (const SpecProblem& problem : WithLocalNames(
+               LocateViolations(*parsed,
+                                {checked->violations().begin(), checked->violations().end()}),
+               names)) {
+        if (std::any_of(told.begin(), told.end(),
+                        [&](const std::string& path) { return IsAtOrBelow(problem.path, path); })) {
+          continue;
+        }
+        parsed->problems.push_back(problem);
+        more = true;
+      }
+    }
+  }
+  BadSpec(options, file, parsed->problems);
+  return only_absent && !more ? kNotFound : kUsage;
 }
 
 // On stderr, so that what is piped stays a spec or JSON.
@@ -127,10 +163,49 @@ void Warn(const v1::JobSpec& effective, const v1::Dataflow& dataflow) {
   }
 }
 
+// Lines of data that the job goes without. On stderr, as warnings.
+void TellLeftOut(const google::protobuf::RepeatedPtrField<v1::DataFilesSummary>& lists) {
+  for (const v1::DataFilesSummary& list : lists) {
+    const auto tell = [&list](uint64_t lines, const char* why) {
+      if (lines == 0) return;
+      std::fprintf(stderr, "baton: data.%s: %llu line%s left out, %s; %llu example%s\n",
+                   list.list().c_str(), static_cast<unsigned long long>(lines),
+                   lines == 1 ? " is" : "s are", why,
+                   static_cast<unsigned long long>(list.examples()),
+                   list.examples() == 1 ? " remains" : "s remain");
+    };
+    tell(list.overlong_prompts(), "whose prompts are longer than data.max_prompt_length");
+    tell(list.disliked(), "whose label is false");
+    tell(list.unpaired(), "whose prompt has no line with the other label");
+  }
+}
+
+// A job whose workers are free gets them within milliseconds. One that is still queued after this
+// long waits for something.
+constexpr absl::Duration kGrantedWithin = absl::Seconds(1);
+
+// Says why the job does not start, and what to do about it; nothing when it starts.
+void SayWhatItWaitsFor(Client& client, const std::string& job) {
+  const absl::Time end = absl::Now() + kGrantedWithin;
+  while (true) {
+    const auto now = client.GetJob(job);
+    if (!now.ok() || now->state() != v1::Job::STATE_QUEUED) return;
+    if (absl::Now() >= end) break;
+    absl::SleepFor(absl::Milliseconds(50));
+  }
+  const auto why = client.ExplainJob(job);
+  if (!why.ok()) return;
+  for (const v1::Wait& wait : why->waits()) {
+    std::printf("it is queued and waits for %s\n", wait.cause().c_str());
+    if (!wait.action().empty()) std::printf("%s\n", wait.action().c_str());
+  }
+}
+
 int Submitted(const GlobalOptions& options, Client& client, const SubmitFlags& flags,
               const v1::Job& job) {
   const std::string name = ShortJobName(job.name());
   Warn(job.effective_spec(), job.dataflow());
+  TellLeftOut(job.data_files());
   if (flags.watch) {
     if (!options.json()) std::printf("%s is submitted\n", name.c_str());
     return WatchToEnd(options, client, job.name(), 0);
@@ -139,37 +214,95 @@ int Submitted(const GlobalOptions& options, Client& client, const SubmitFlags& f
     std::printf("%s\n", ToJson(job).c_str());
   } else {
     std::printf("%s is submitted; follow it with `baton watch %s`\n", name.c_str(), name.c_str());
+    std::fflush(stdout);
+    SayWhatItWaitsFor(client, job.name());
   }
   return kOk;
 }
 
-// A checkpoint is a folder, and all that its job needs to go on; a job's folder means its newest.
-int SubmitCheckpoint(const GlobalOptions& options, const SubmitFlags& flags) {
+// What the controller calls the checkpoint that the user names: a folder, which the controller may
+// see where this machine does not, or "job:NAME".
+std::string CheckpointOf(const SubmitFlags& flags) {
+  const std::string& given = flags.checkpoint;
   std::error_code code;
-  const std::string folder =
-      fs::is_directory(flags.checkpoint, code)
-          ? fs::absolute(flags.checkpoint).lexically_normal().string()
-          : flags.checkpoint;  // the controller may see what this machine does not
+  if (fs::is_directory(given, code)) return fs::absolute(given).lexically_normal().string();
+  const bool full_name = absl::StartsWith(given, "projects/");
+  const bool folder = absl::StrContains(given, "/") && !full_name;
+  if (folder || absl::StartsWith(given, "job:")) return given;
+  return absl::StrCat("job:", given, flags.best ? "@best" : "");
+}
+
+// A value of the job that is gone on from may not go with what --set changes: then --set is named.
+// `from` becomes where all other problems are.
+std::vector<SpecProblem> BlameSets(const std::vector<std::string>& sets,
+                                   std::vector<SpecProblem> problems, std::string* from) {
+  for (SpecProblem& problem : problems) {
+    if (!problem.set.empty()) continue;
+    std::vector<std::string> blamed;
+    for (const std::string& set : sets) {
+      const std::string path = set.substr(0, set.find('='));
+      if (absl::StrContains(problem.message, path.substr(path.rfind('.') + 1))) {
+        blamed.push_back(set);
+      }
+    }
+    problem.set = absl::StrJoin(blamed, " --set ");
+  }
+  for (const std::string& set : sets) absl::StrAppend(from, " --set ", set);
+  return problems;
+}
+
+// Goes on from a checkpoint, with what --set changes. A job's folder means its newest one.
+int SubmitCheckpoint(const GlobalOptions& options, const SubmitFlags& flags, bool may_change) {
+  const std::string checkpoint = CheckpointOf(flags);
+  if (flags.best && !absl::StartsWith(checkpoint, "job:")) {
+    std::fprintf(stderr, "baton: --best goes with the name of a job, not with a folder\n");
+    return kUsage;
+  }
+  ParsedSpec changes = ParseSpecYaml("{}", flags.sets);
+  if (!changes.problems.empty()) return BadSpec(options, "--set", changes.problems);
   auto client = MakeClient(options);
-  const auto job = client->CreateJobFrom(folder, flags.name, flags.request_id);
-  if (!job.ok()) return Fail(options, job.status());
+  LocalNames names;
+  if (!flags.sets.empty()) {
+    LocalProblems local;
+    const absl::Status localised =
+        Localise(*client, fs::current_path(), &changes.spec, &names, &local);
+    if (!local.absent.empty()) {
+      BadSpec(options, "--set", local.absent);
+      return kNotFound;
+    }
+    if (!localised.ok()) return Fail(options, localised);
+  }
+  const auto job = client->CreateJobFrom(checkpoint, may_change ? &changes.spec : nullptr,
+                                         flags.name, flags.request_id);
+  if (!job.ok()) {
+    const auto violations = ErrorViolations(job.status());
+    if (violations.empty()) return Fail(options, job.status());
+    std::string from = absl::StrCat("--from ", flags.checkpoint);
+    auto problems = BlameSets(flags.sets, LocateViolations(changes, violations), &from);
+    return BadSpec(options, from, WithLocalNames(std::move(problems), names));
+  }
   return Submitted(options, *client, flags, *job);
 }
 
 int Submit(const GlobalOptions& options, const SubmitFlags& flags) {
   if (flags.file.empty() == flags.checkpoint.empty()) {
-    std::fprintf(stderr, "baton: give a spec or --checkpoint\n");
+    std::fprintf(stderr, "baton: give a spec, or --from with a job or a checkpoint's folder\n");
     return kUsage;
   }
   if (!flags.checkpoint.empty()) {
-    if (flags.sets.empty() && !flags.dry_run) return SubmitCheckpoint(options, flags);
-    std::fprintf(stderr, "baton: a checkpoint goes on with its own spec: no --set, no --dry-run\n");
+    if (!flags.dry_run) return SubmitCheckpoint(options, flags, /*may_change=*/true);
+    std::fprintf(stderr, "baton: --dry-run checks a spec; it does not go with --from\n");
+    return kUsage;
+  }
+  if (flags.best) {
+    std::fprintf(stderr, "baton: --best goes with --from\n");
     return kUsage;
   }
   std::ifstream in(flags.file);
   if (!in) {
-    std::fprintf(stderr, "baton: %s cannot be opened\n", flags.file.c_str());
-    return kUsage;
+    std::fprintf(stderr, "baton: %s cannot be opened; check the path and its permissions\n",
+                 flags.file.c_str());
+    return kNotFound;
   }
   std::stringstream text;
   text << in.rdbuf();
@@ -177,16 +310,11 @@ int Submit(const GlobalOptions& options, const SubmitFlags& flags) {
   auto client = MakeClient(options);
   const fs::path folder = fs::absolute(flags.file).parent_path();
   LocalNames names;
-  if (!parsed.problems.empty()) {
-    // What could be read is checked too, so that all problems are told at once.
-    if (Localise(*client, folder, &parsed.spec, &names).ok()) {
-      if (const auto checked = client->ValidateJob(parsed.spec); checked.ok()) {
-        AddViolations(*checked, names, &parsed);
-      }
-    }
-    return BadSpec(options, flags.file, parsed.problems);
+  LocalProblems local;
+  const absl::Status localised = Localise(*client, folder, &parsed.spec, &names, &local);
+  if (!parsed.problems.empty() || !local.absent.empty()) {
+    return BadSpec(options, *client, flags.file, names, local, &parsed);
   }
-  const absl::Status localised = Localise(*client, folder, &parsed.spec, &names);
   if (!localised.ok()) return Fail(options, localised);
   if (flags.dry_run) {
     auto checked = client->ValidateJob(parsed.spec);
@@ -198,6 +326,7 @@ int Submit(const GlobalOptions& options, const SubmitFlags& flags) {
                                     names));
     }
     Warn(checked->effective_spec(), checked->dataflow());
+    TellLeftOut(checked->data_files());
     std::printf("%s", options.json() ? (ToJson(*checked) + "\n").c_str()
                                      : WithUnits(SpecToYaml(checked->effective_spec())).c_str());
     return kOk;
@@ -219,10 +348,10 @@ int Submit(const GlobalOptions& options, const SubmitFlags& flags) {
 
 int Resume(const GlobalOptions& options, const std::string& job, const SubmitFlags& flags) {
   if (job.empty() == flags.checkpoint.empty()) {
-    std::fprintf(stderr, "baton: give a paused job, or --from with a folder\n");
+    std::fprintf(stderr, "baton: give a job, or --from with a folder\n");
     return kUsage;
   }
-  if (!flags.checkpoint.empty()) return SubmitCheckpoint(options, flags);
+  if (!flags.checkpoint.empty()) return SubmitCheckpoint(options, flags, /*may_change=*/false);
   if (!flags.name.empty()) {
     std::fprintf(stderr, "baton: --name goes with --from\n");
     return kUsage;
@@ -231,7 +360,7 @@ int Resume(const GlobalOptions& options, const std::string& job, const SubmitFla
   const auto resumed = client->ResumeJob(job);
   if (!resumed.ok()) return Fail(options, resumed.status());
   const std::string name = ShortJobName(resumed->name());
-  if (flags.watch) return WatchToEnd(options, *client, resumed->name(), 0);
+  if (flags.watch) return WatchToEnd(options, *client, resumed->name(), kLastSteps);
   if (options.json()) {
     std::printf("%s\n", ToJson(*resumed).c_str());
   } else {
@@ -242,18 +371,20 @@ int Resume(const GlobalOptions& options, const std::string& job, const SubmitFla
 }
 
 void AddResumeCommand(CLI::App& app, GlobalOptions* options, int* code) {
-  auto* resume = app.add_subcommand(
-      "resume", "Let a paused job go on, or a job whose controller lost it, from its folder");
+  auto* resume = app.add_subcommand("resume",
+                                    "Continue a job that is paused, failed or was cancelled, or a "
+                                    "job that the controller does not know, from its folder");
   AddOutput(resume, options);
   auto flags = std::make_shared<SubmitFlags>();
   auto job = std::make_shared<std::string>();
-  resume->add_option("job", *job, "The name of a paused job");
-  resume->add_option("--from", flags->checkpoint,
-                     "Instead: a job's folder (DATA_ROOT/jobs/PROJECT/JOB: its newest checkpoint), "
-                     "or a checkpoint's; a job that the controller does not know goes on there, "
-                     "under its name");
+  resume->add_option("job", *job, "The name of a job that is paused, failed or was cancelled");
+  resume->add_option(
+      "--from", flags->checkpoint,
+      "Instead of a job: a job's folder (DATA_ROOT/jobs/PROJECT/JOB: from its newest "
+      "checkpoint), or a checkpoint's folder; a job that the controller does not know "
+      "goes on there under its own name");
   resume->add_option("--name", flags->name, "With --from: another name, for a copy");
-  resume->add_flag("--watch", flags->watch, "Follow it to its end");
+  resume->add_flag("--watch", flags->watch, "Follow the job to its end");
   resume->callback([=] { *code = Resume(*options, *job, *flags); });
 }
 
@@ -264,15 +395,19 @@ void AddSubmitCommand(CLI::App& app, GlobalOptions* options, int* code) {
   AddOutput(submit, options);
   auto flags = std::make_shared<SubmitFlags>();
   submit->add_option("file", flags->file, "The spec, e.g. job.yaml");
-  submit->add_option("--checkpoint", flags->checkpoint,
-                     "Instead of a spec: go on from this folder (…/checkpoints/step-N, or a job's, "
-                     "whose newest it means) of any job");
+  submit->add_option("--from,--checkpoint", flags->checkpoint,
+                     "Instead of a spec: a new job goes on from the newest checkpoint of this job "
+                     "(JOB@STEP: from that one), or from a checkpoint's or a job's folder; with "
+                     "--set for the settings that change");
+  submit->add_flag("--best", flags->best,
+                   "With --from JOB: from its best checkpoint, by its trainer.keep_best");
   submit->add_option("--name", flags->name, "The job's name (1-63 of a-z, 0-9, '-')");
   submit->add_option("--set", flags->sets,
-                     "Override a value: --set trainer.total_training_steps=9");
+                     "Override a value of the spec, or of the job that --from names: --set "
+                     "trainer.total_training_steps=9");
   submit->add_option("--request-id", flags->request_id,
-                     "Submitting again with the same id answers the first job");
-  submit->add_flag("--watch", flags->watch, "Follow it to its end");
+                     "If a job was submitted with this id before, print that job");
+  submit->add_flag("--watch", flags->watch, "Follow the job to its end");
   submit->add_flag("--dry-run", flags->dry_run, "Check it and print the effective spec");
   submit->callback([=] { *code = Submit(*options, *flags); });
   AddResumeCommand(app, options, code);

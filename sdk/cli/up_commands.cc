@@ -18,10 +18,12 @@
 #include "absl/time/clock.h"
 #include "nlohmann/json.hpp"
 #include "sdk/base/shared_key.h"
+#include "sdk/base/up_workers.h"
 #include "sdk/cli/options.h"
 #include "sdk/cli/siblings.h"
 #include "sdk/cli/supervisor.h"
 #include "sdk/cli/table.h"
+#include "sdk/cli/up_counts.h"
 
 namespace baton::cli {
 namespace {
@@ -31,14 +33,9 @@ namespace fs = std::filesystem;
 constexpr absl::Duration kReady = absl::Seconds(60);
 constexpr absl::Duration kGrace = absl::Seconds(10);
 
-// What a worker of `--workers` can play: all that roles on one pool may ask for.
-constexpr char kAnyRole[] =
-    "actor,rollout,reward,critic,cost_critic,reference,reward_model,cost,judge";
-// What a worker of `--scorers` can play.
-constexpr char kScorerRoles[] = "critic,cost_critic,reference,reward_model,cost,judge";
-
 struct UpFlags {
-  int trainers = 1, rollouts = 2, rewards = 1, scorers = 2, workers = 0;
+  int cores = UsableCores();
+  UpCounts counts = DefaultUpCounts(cores);
   int port = 7077, http_port = 7078, relay_port = 7079;
   bool detach = false;
   bool fake = false;
@@ -94,20 +91,21 @@ std::vector<ChildSpec> Children(const UpFlags& flags, const std::string& state_d
   children.push_back(
       {"controller",
        {SiblingPath("baton-controller"), "--listen", state.controller, "--http", state.http,
-        "--data-root", state_dir + "/data", "--relay-capability-key-file", key},
+        "--data-root", state_dir + "/data", "--relay-capability-key-file", key, "--up-workers",
+        UpCountsFlag(flags.counts)},
        {},
        log("controller"),
        {}});
+  // Fake workers take any model, so nothing is wrong with one.
+  if (flags.fake)
+    children.back().command.insert(children.back().command.end(), {"--checker", "none"});
   const std::string program = SiblingPath(flags.fake ? "baton-fake-worker" : "baton-worker");
-  auto workers = [&](const char* name, int count) {
-    const std::string role = name == std::string("scorer")   ? kScorerRoles
-                             : name == std::string("worker") ? kAnyRole
-                                                             : name;
-    for (int i = 0; i < count; ++i) {
-      const std::string id = absl::StrCat(name, "-", i);
+  for (const UpWorkers& kind : kUpWorkers) {
+    for (int i = 0; i < flags.counts.at(std::string(kind.option)); ++i) {
+      const std::string id = absl::StrCat(kind.id, "-", i);
       ChildSpec child{id,
-                      {program, "--controller", state.controller, "--roles", role, "--relay",
-                       state.relay, "--id", id},
+                      {program, "--controller", state.controller, "--roles",
+                       std::string(kind.roles), "--relay", state.relay, "--id", id},
                       {},
                       log(id),
                       {}};
@@ -120,12 +118,7 @@ std::vector<ChildSpec> Children(const UpFlags& flags, const std::string& state_d
       }
       children.push_back(std::move(child));
     }
-  };
-  workers("actor", flags.trainers);
-  workers("rollout", flags.rollouts);
-  workers("reward", flags.rewards);
-  workers("scorer", flags.scorers);
-  workers("worker", flags.workers);
+  }
   // The programs rotate what they log themselves; what else they print goes to the same file.
   for (ChildSpec& child : children) {
     child.command.insert(child.command.end(), {"--log-file", child.log});
@@ -163,8 +156,7 @@ absl::Status WaitUntilReady(const GlobalOptions& options, const ClusterState& st
                                         absl::FormatDuration(kReady), "; see the logs"));
 }
 
-void PrintReady(const ClusterState& state, const std::string& state_dir,
-                const std::string& command_sandbox) {
+void PrintReady(const ClusterState& state, const std::string& state_dir, const UpFlags& flags) {
   Table table({"PROCESS", "PID", "LOG"});
   for (const ProcessState& process : state.processes) {
     table.Add({process.name, absl::StrCat(process.pid), process.log});
@@ -172,8 +164,10 @@ void PrintReady(const ClusterState& state, const std::string& state_dir,
   std::printf("%s\ncontroller  %s\nstatus      http://%s/\nstate       %s\n",
               table.Format().c_str(), state.controller.c_str(), state.http.c_str(),
               state_dir.c_str());
+  std::printf("workers     %s, for %d %s; `baton up --help` has an option for each number\n",
+              UpCountsText(flags.counts).c_str(), flags.cores, flags.cores == 1 ? "core" : "cores");
   std::printf("commands    jobs may run a reward.command here (--command-sandbox %s)\n",
-              command_sandbox.c_str());
+              flags.command_sandbox.c_str());
   std::fflush(stdout);
 }
 
@@ -192,10 +186,9 @@ int Supervise(const GlobalOptions& options, const UpFlags& flags, ClusterState s
     status = WriteStateFile(state_dir, state);
   }
   if (status.ok()) {
-    status = WaitUntilReady(
-        options, state,
-        flags.trainers + flags.rollouts + flags.rewards + flags.scorers + flags.workers,
-        supervisor);
+    int workers = 0;
+    for (const auto& [option, count] : flags.counts) workers += count;
+    status = WaitUntilReady(options, state, workers, supervisor);
   }
   state.processes = supervisor.States();
   if (!status.ok()) {
@@ -213,8 +206,8 @@ int Supervise(const GlobalOptions& options, const UpFlags& flags, ClusterState s
   const absl::Status written = WriteStateFile(state_dir, state);
   if (!written.ok()) std::fprintf(stderr, "baton: %s\n", std::string(written.message()).c_str());
   if (!flags.detach) {
-    PrintReady(state, state_dir, flags.command_sandbox);
-    std::printf("\nCtrl-C takes it down\n");
+    PrintReady(state, state_dir, flags);
+    std::printf("\nCtrl-C stops it\n");
     std::fflush(stdout);
   }
   while (g_stop == 0) {
@@ -231,15 +224,14 @@ int Supervise(const GlobalOptions& options, const UpFlags& flags, ClusterState s
 }
 
 // The caller of a detached supervisor waits for its word.
-int WaitForSupervisor(const std::string& state_dir, pid_t supervisor,
-                      const std::string& command_sandbox) {
+int WaitForSupervisor(const std::string& state_dir, pid_t supervisor, const UpFlags& flags) {
   const absl::Time end = absl::Now() + kReady + absl::Seconds(15);
   while (absl::Now() < end) {
     const auto state = ReadStateFile(state_dir);
     const bool ours = state.ok() && state->supervisor == supervisor;
     if (ours && state->ready) {
-      PrintReady(*state, state_dir, command_sandbox);
-      std::printf("\n`baton down` takes it down\n");
+      PrintReady(*state, state_dir, flags);
+      std::printf("\n`baton down` stops it\n");
       return kOk;
     }
     if ((ours && !state->error.empty()) || ::waitpid(supervisor, nullptr, WNOHANG) != 0) {
@@ -273,7 +265,7 @@ int Up(const GlobalOptions& options, UpFlags flags) {
     std::fprintf(stderr, "baton: %s%s\n", std::string(lock.status().message()).c_str(),
                  !running.ok() ? ""
                                : absl::StrCat(" (controller ", running->controller,
-                                              "); `baton down` takes it down")
+                                              "); `baton down` stops it")
                                      .c_str());
     return kFailed;
   }
@@ -293,7 +285,7 @@ int Up(const GlobalOptions& options, UpFlags flags) {
 
   RemoveStateFile(state_dir);
   const pid_t pid = ::fork();
-  if (pid != 0) return WaitForSupervisor(state_dir, pid, flags.command_sandbox);
+  if (pid != 0) return WaitForSupervisor(state_dir, pid, flags);
   ::setsid();
   const int log =
       ::open((state_dir + "/logs/supervisor.log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
@@ -314,7 +306,7 @@ int Down(const GlobalOptions& options) {
       return kFailed;
     }
     RemoveStateFile(state_dir);
-    std::printf("nothing is up in %s\n", state_dir.c_str());
+    std::printf("no cluster runs in %s\n", state_dir.c_str());
     return kOk;
   }
   ::kill(state->supervisor, SIGTERM);
@@ -349,7 +341,7 @@ int Status(const GlobalOptions& options) {
     return up ? kOk : kFailed;
   }
   if (!up) {
-    std::printf("nothing is up in %s; start a cluster with `baton up`\n", state_dir.c_str());
+    std::printf("no cluster runs in %s; start a cluster with `baton up`\n", state_dir.c_str());
     return kFailed;
   }
   Table table({"PROCESS", "PID", "UP", "RESTARTS", "LOG"});
@@ -370,22 +362,25 @@ void AddUpCommands(CLI::App& app, GlobalOptions* options, int* code) {
   auto flags = std::make_shared<UpFlags>();
   auto count = CLI::Range(0, 1024);
   auto port = CLI::Range(0, 65535);
-  up->add_option("--trainers", flags->trainers, "Workers of role actor")
-      ->check(count)
-      ->capture_default_str();
-  up->add_option("--rollouts", flags->rollouts, "Workers of role rollout")
-      ->check(count)
-      ->capture_default_str();
-  up->add_option("--rewards", flags->rewards, "Workers of role reward")
-      ->check(count)
-      ->capture_default_str();
   up->add_option(
-        "--scorers", flags->scorers,
-        "Workers that play critic, cost_critic, reference, reward_model, cost or judge, one at a "
-        "time")
+        "--trainers", flags->counts["trainers"],
+        "Workers of role actor; jobs that run at once need one each, or more, and a reward worker "
+        "each. The defaults of all these numbers depend on the machine's cores")
       ->check(count)
       ->capture_default_str();
-  up->add_option("--workers", flags->workers,
+  up->add_option("--rollouts", flags->counts["rollouts"], "Workers of role rollout")
+      ->check(count)
+      ->capture_default_str();
+  up->add_option("--rewards", flags->counts["rewards"], "Workers of role reward")
+      ->check(count)
+      ->capture_default_str();
+  up->add_option("--scorers", flags->counts["scorers"],
+                 "Workers that play critic, cost_critic, reference, reward_model, cost or judge, "
+                 "one role at a "
+                 "time")
+      ->check(count)
+      ->capture_default_str();
+  up->add_option("--workers", flags->counts["workers"],
                  "Workers that play any role, and several at once: for jobs whose roles share "
                  "workers (resources.placement, resources.pools)")
       ->check(count)
@@ -399,7 +394,7 @@ void AddUpCommands(CLI::App& app, GlobalOptions* options, int* code) {
   up->add_option("--relay-port", flags->relay_port, "Port of the relay")
       ->check(port)
       ->capture_default_str();
-  up->add_flag("--detach", flags->detach, "Return when it is ready; it runs on");
+  up->add_flag("--detach", flags->detach, "Return when the cluster is ready; it keeps running");
   up->add_option("--command-sandbox", flags->command_sandbox,
                  "What a job's reward.command runs in: bubblewrap; auto: the same, and where it "
                  "does not work no command runs; none: it can do whatever you can")

@@ -1,128 +1,189 @@
 // watch and logs.
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdio>
-#include <map>
+#include <deque>
+#include <functional>
+#include <thread>
+#include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "sdk/cli/interrupt_notice.h"
+#include "sdk/cli/learning_summary.h"
 #include "sdk/cli/options.h"
-#include "sdk/cli/table.h"
+#include "sdk/cli/watch_view.h"
 
 namespace baton::cli {
 namespace {
 
-// Draws one job: on a terminal a line that is redrawn, elsewhere a line per event.
-class Progress {
+constexpr int64_t kStepsShown = 10;
+constexpr int64_t kEventsOfThem = 100;  // enough for the events between ten steps
+constexpr absl::Duration kTick = absl::Milliseconds(500);
+constexpr absl::Duration kAskEvery = absl::Seconds(2);
+
+void PrintNow(absl::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+WatchViewOptions ViewOptions() {
+  WatchViewOptions options;
+  options.terminal = ::isatty(STDOUT_FILENO) == 1;
+  struct winsize size = {};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 2)
+    options.width = size.ws_col;
+  options.print = PrintNow;
+  return options;
+}
+
+// One job that is watched: its events come from the stream's thread, the clock and the reasons why
+// it waits from a thread of its own.
+class Watch {
  public:
-  explicit Progress(const v1::Job& job)
-      : total_(job.total_steps()), live_(::isatty(STDOUT_FILENO) == 1) {}
+  Watch(const GlobalOptions& options, Client& client, const v1::Job& job, bool last_steps)
+      : json_(options.json()),
+        client_(client),
+        name_(job.name()),
+        now_at_(job.revision()),
+        at_first_(job.state()),
+        view_(job, ViewOptions()),
+        last_state_(job.state()) {
+    absl::MutexLock lock(&mu_);
+    if (last_steps && !json_) view_.Header(job);
+    only_last_ = last_steps;
+    clock_ = std::thread([this] { Clock(); });
+  }
+  ~Watch() { Stop(); }
 
   void On(const v1::JobEvent& event) {
-    if (event.type() == "progress") {
-      phase_ = event.phase_total() > 0
-                   ? absl::StrCat(event.phase(), " ", event.phase_done(), "/", event.phase_total())
-                   : event.phase();
-      return Draw();
+    absl::MutexLock lock(&mu_);
+    if (event.type() == "state") last_state_ = event.state();
+    const bool past = event.revision() != 0 && event.revision() <= now_at_;
+    if (past && only_last_) {
+      past_.push_back(event);
+      if (event.revision() < now_at_) return;
     }
-    if (event.type() == "step") {
-      step_ = event.step();
-      for (const auto& [name, value] : event.metrics()) metrics_[name] = value;
-      phase_.clear();
-      OnStepTime(event);
-      if (live_) return Draw();
-      std::printf("%s\n", StepLine().c_str());
-    } else if (event.type() == "evaluation") {
-      auto it = event.metrics().find("val/accuracy");
-      Say(absl::StrFormat("step %d  evaluation: accuracy %.4f on the validation set", event.step(),
-                          it == event.metrics().end() ? 0.0 : it->second));
-    } else if (event.type() == "checkpoint") {
-      Say(absl::StrCat("step ", event.step(), "  checkpoint ", event.message()));
-    } else if (event.type() == "warning") {
-      Say(absl::StrCat("step ", event.step(), "  warning: ", event.message()));
-    } else if (event.type() == "state") {
-      last_state_ = event.state();
-      error_ = event.message();
-      Say(absl::StrCat("state ", v1::Job::State_Name(event.state()).substr(6)));
-    }
-    std::fflush(stdout);
+    ShowPast();
+    if (!past || !only_last_) Show(event, past);
   }
 
-  int Finish() {
-    Clear();
-    if (last_state_ == v1::Job::STATE_SUCCEEDED) return kOk;
-    if (!error_.empty()) std::fprintf(stderr, "baton: the job failed: %s\n", error_.c_str());
+  /// The exit code. `whole`: the events came to the job's end.
+  int End(bool whole) {
+    Stop();
+    const std::string learned = whole && !json_ ? Learned() : "";
+    absl::MutexLock lock(&mu_);
+    ShowPast();
+    const bool succeeded = last_state_ == v1::Job::STATE_SUCCEEDED;
+    if (json_) return succeeded ? kOk : kFailed;
+    view_.Finish();
+    PrintNow(learned);
+    if (succeeded) return kOk;
+    if (!view_.error().empty()) {
+      std::fprintf(stderr, "baton: the job failed: %s\n", view_.error().c_str());
+    }
     return kFailed;
   }
 
  private:
-  void OnStepTime(const v1::JobEvent& event) {
-    const double time = static_cast<double>(event.time().seconds()) +
-                        static_cast<double>(event.time().nanos()) * 1e-9;
-    if (first_time_ == 0) {
-      first_time_ = time;
-      first_step_ = event.step();
+  void Stop() {
+    {
+      absl::MutexLock lock(&mu_);
+      stopped_ = true;
     }
-    if (event.step() > first_step_) {
-      per_step_ = (time - first_time_) / static_cast<double>(event.step() - first_step_);
+    if (clock_.joinable()) clock_.join();
+  }
+
+  // The job's beginning compared with its end; "" where nothing is to compare.
+  std::string Learned() {
+    v1::ListMetricsRequest request;
+    request.set_name(name_);
+    for (const char* prefix : {"critic/score/mean", "train/loss", "val/"}) {
+      request.add_prefixes(prefix);
+    }
+    const auto metrics = client_.ListMetrics(request);
+    const auto job = client_.GetJob(name_);
+    return metrics.ok() && job.ok() ? LearningSummary(*metrics, job->step()) : "";
+  }
+
+  void Show(const v1::JobEvent& event, bool past) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (json_) {
+      PrintNow(absl::StrCat(ToJson(event, false), "\n"));
+    } else if (past) {
+      view_.OnPast(event);
+    } else {
+      view_.OnEvent(event);
     }
   }
 
-  std::string Metric(const char* label, const char* name) const {
-    auto it = metrics_.find(name);
-    return it == metrics_.end() ? "" : absl::StrCat("  ", label, " ", ShortNumber(it->second));
-  }
-
-  std::string StepLine() const {
-    std::string line =
-        absl::StrCat("step ", step_, "/", total_, Metric("reward", "critic/score/mean"),
-                     Metric("accuracy", "reward/accuracy/mean"), Metric("loss", "train/loss"),
-                     Metric("length", "response_length/mean"), Metric("tok/s", "perf/throughput"));
-    if (per_step_ > 0 && total_ > step_) {
-      absl::StrAppend(&line, "  left ",
-                      ShortDuration(per_step_ * static_cast<double>(total_ - step_)));
+  // What was collected, from the tenth step before the end of it on.
+  void ShowPast() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    const std::deque<v1::JobEvent> past = std::exchange(past_, {});
+    size_t first = past.size();
+    for (int64_t steps = 0; first > 0 && steps < kStepsShown; --first) {
+      steps += past[first - 1].type() == "step";
     }
-    return line;
+    for (size_t i = first; i < past.size(); ++i) {
+      const bool in_header =
+          past[i].type() == "state" && past[i].state() == at_first_ && goes_on_at_first_ && !json_;
+      if (!in_header) Show(past[i], /*past=*/true);
+    }
   }
 
-  void Draw() {
-    if (!live_) return;
-    constexpr int kWidth = 24;
-    const int filled = total_ > 0 ? static_cast<int>(kWidth * step_ / total_) : 0;
-    std::string bar;
-    for (int i = 0; i < kWidth; ++i) bar += i < filled ? "█" : "░";
-    std::printf("\r\033[K%s %s%s", bar.c_str(), StepLine().c_str(),
-                phase_.empty() ? "" : ("  " + phase_).c_str());
-    std::fflush(stdout);
-    drawn_ = true;
+  void Clock() {
+    absl::Time asked = absl::InfinitePast();
+    while (true) {
+      bool ask = false;
+      {
+        absl::MutexLock lock(&mu_);
+        if (mu_.AwaitWithTimeout(absl::Condition(&stopped_), kTick)) return;
+        if (past_.size() == quiet_) ShowPast();  // the stream has no more of it
+        quiet_ = past_.size();
+        if (json_) continue;
+        view_.OnTick();
+        ask = view_.WantsReason() && absl::Now() - asked >= kAskEvery;
+      }
+      if (!ask) continue;
+      asked = absl::Now();
+      const auto answer = client_.ExplainJob(name_);
+      absl::MutexLock lock(&mu_);
+      if (answer.ok() && !stopped_) view_.OnExplained(*answer);
+    }
   }
 
-  void Clear() {
-    if (drawn_) std::printf("\r\033[K");
-    drawn_ = false;
-    std::fflush(stdout);
-  }
+  const bool json_;
+  Client& client_;
+  const std::string name_;
+  const int64_t now_at_;  // revision when the watch began: later events are new
+  const v1::Job::State at_first_;
+  // Of a job that has ended, how it ended is the last of its past too, not the header's alone.
+  const bool goes_on_at_first_ = at_first_ != v1::Job::STATE_SUCCEEDED &&
+                                 at_first_ != v1::Job::STATE_FAILED &&
+                                 at_first_ != v1::Job::STATE_CANCELLED;
 
-  void Say(const std::string& line) {
-    Clear();
-    std::printf("%s\n", line.c_str());
-    Draw();
-  }
-
-  const int64_t total_;
-  const bool live_;
-  int64_t step_ = 0;
-  int64_t first_step_ = 0;
-  double first_time_ = 0;
-  double per_step_ = 0;
-  std::map<std::string, double> metrics_;
-  std::string phase_;
-  std::string error_;
-  v1::Job::State last_state_ = v1::Job::STATE_UNSPECIFIED;
-  bool drawn_ = false;
+  absl::Mutex mu_;
+  bool only_last_ ABSL_GUARDED_BY(mu_) = false;  // of the past, the last steps
+  bool stopped_ ABSL_GUARDED_BY(mu_) = false;
+  WatchView view_ ABSL_GUARDED_BY(mu_);
+  v1::Job::State last_state_ ABSL_GUARDED_BY(mu_);
+  std::deque<v1::JobEvent> past_ ABSL_GUARDED_BY(mu_);  // collected, not shown yet
+  size_t quiet_ ABSL_GUARDED_BY(mu_) = 0;               // how many there were at the last tick
+  std::thread clock_;
 };
+
+std::string ComeBack(const GlobalOptions& options, const std::string& name) {
+  const std::string job = ShortJobName(name);
+  const std::string where =
+      options.controller.empty() ? "" : absl::StrCat(" --controller ", options.controller);
+  return absl::StrCat("\nbaton: the job goes on; `baton watch ", job, where,
+                      "` follows it again, `baton cancel ", job, where, "` stops it\n");
+}
 
 int Logs(const GlobalOptions& options, const std::string& name, bool follow) {
   auto client = MakeClient(options);
@@ -148,33 +209,39 @@ int WatchToEnd(const GlobalOptions& options, Client& client, const std::string& 
                int64_t after_revision) {
   auto job = client.GetJob(name);
   if (!job.ok()) return Fail(options, job.status());
-  Progress progress(*job);
-  v1::Job::State last = job->state();
-  const absl::Status status = client.WatchJob(name, after_revision, [&](const v1::JobEvent& event) {
-    if (event.type() == "state") last = event.state();
-    if (options.json()) {
-      std::printf("%s\n", ToJson(event, false).c_str());
-      std::fflush(stdout);
-    } else {
-      progress.On(event);
-    }
+  const InterruptNotice notice(ComeBack(options, job->name()));
+  const bool last_steps = after_revision == kLastSteps;
+  Watch watch(options, client, *job, last_steps);
+  const auto on_event = [&watch](const v1::JobEvent& event) {
+    watch.On(event);
     return true;
-  });
-  if (!status.ok()) return Fail(options, status);
-  if (options.json()) return last == v1::Job::STATE_SUCCEEDED ? kOk : kFailed;
-  return progress.Finish();
+  };
+  const int64_t after =
+      last_steps ? std::max<int64_t>(0, job->revision() - kEventsOfThem) : after_revision;
+  absl::Status status = client.WatchJob(name, after, on_event);
+  // A job that came from elsewhere, or is very old, has fewer events than its revision says.
+  if (last_steps && absl::IsOutOfRange(status)) {
+    status = client.WatchJob(name, job->revision(), on_event);
+  }
+  const int code = watch.End(status.ok());
+  return status.ok() ? code : Fail(options, status);
 }
 
 void AddWatchCommands(CLI::App& app, GlobalOptions* options, int* code) {
-  auto* watch = app.add_subcommand("watch", "Follow a job to its end");
+  auto* watch = app.add_subcommand(
+      "watch", "Show a job's state and last ten steps, then follow it to its end");
   AddOutput(watch, options);
   auto name = std::make_shared<std::string>();
-  auto after = std::make_shared<int64_t>(0);
+  auto after = std::make_shared<int64_t>(kLastSteps);
+  auto from_start = std::make_shared<bool>(false);
   watch->add_option("job", *name, "The job's name")->required();
-  watch->add_option("--after", *after, "Only events after this revision");
+  auto* revision = watch->add_option("--after", *after, "Every event after this revision")
+                       ->check(CLI::NonNegativeNumber);
+  watch->add_flag("--from-start", *from_start, "Every event from the first that is kept")
+      ->excludes(revision);
   watch->callback([=] {
     auto client = MakeClient(*options);
-    *code = WatchToEnd(*options, *client, *name, *after);
+    *code = WatchToEnd(*options, *client, *name, *from_start ? 0 : *after);
   });
 
   auto* logs = app.add_subcommand("logs", "Print a job's log");

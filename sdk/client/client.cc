@@ -21,6 +21,7 @@ namespace baton {
 namespace {
 
 constexpr int kMaxMessageBytes = 64 << 20;
+constexpr absl::Duration kChecked = absl::Minutes(10);  // a spec is, with all of its data
 constexpr size_t kUploadPiece = 256u << 10;
 constexpr int kMostItems = 1000;  // of a page, as the API documents it
 constexpr int kMostSteps = 100'000;
@@ -49,22 +50,25 @@ class ClientImpl : public Client {
     *request.mutable_spec() = spec;
     request.set_job_id(job_id);
     request.set_request_id(request_id);
-    return Call<v1::Job>(*jobs_, &v1::JobService::Stub::CreateJob, request);
+    return Call<v1::Job>(*jobs_, &v1::JobService::Stub::CreateJob, request, kChecked);
   }
-  absl::StatusOr<v1::Job> CreateJobFrom(const std::string& checkpoint, const std::string& job_id,
+  absl::StatusOr<v1::Job> CreateJobFrom(const std::string& checkpoint, const v1::JobSpec* changes,
+                                        const std::string& job_id,
                                         const std::string& request_id) override {
     v1::CreateJobRequest request;
     request.set_project(options_.project);
     request.set_checkpoint(checkpoint);
+    if (changes != nullptr) *request.mutable_changes() = *changes;
     request.set_job_id(job_id);
     request.set_request_id(request_id);
-    return Call<v1::Job>(*jobs_, &v1::JobService::Stub::CreateJob, request);
+    return Call<v1::Job>(*jobs_, &v1::JobService::Stub::CreateJob, request, kChecked);
   }
   absl::StatusOr<v1::ValidateJobResponse> ValidateJob(const v1::JobSpec& spec) override {
     v1::ValidateJobRequest request;
     request.set_project(options_.project);
     *request.mutable_spec() = spec;
-    return Call<v1::ValidateJobResponse>(*jobs_, &v1::JobService::Stub::ValidateJob, request);
+    return Call<v1::ValidateJobResponse>(*jobs_, &v1::JobService::Stub::ValidateJob, request,
+                                         kChecked);
   }
   absl::StatusOr<v1::Job> GetJob(const std::string& name) override {
     return Call<v1::Job>(*jobs_, &v1::JobService::Stub::GetJob, Named<v1::GetJobRequest>(name));
@@ -120,14 +124,9 @@ class ClientImpl : public Client {
                                               Named<v1::ListCheckpointsRequest>(name), kMostItems,
                                               &v1::ListCheckpointsResponse::checkpoints_size);
   }
-  absl::StatusOr<v1::ExportCheckpointResponse> ExportCheckpoint(const std::string& name,
-                                                                int64_t step,
-                                                                const std::string& directory,
-                                                                const std::string& dtype) override {
-    auto request = Named<v1::ExportCheckpointRequest>(name);
-    request.set_dtype(dtype);
-    request.set_step(step);
-    request.set_directory(directory);
+  absl::StatusOr<v1::ExportCheckpointResponse> ExportCheckpoint(
+      v1::ExportCheckpointRequest request) override {
+    request.set_name(FullName(request.name()));
     return Call<v1::ExportCheckpointResponse>(*jobs_, &v1::JobService::Stub::ExportCheckpoint,
                                               request, absl::Minutes(11));
   }

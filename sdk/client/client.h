@@ -1,11 +1,11 @@
-// Drives the service: a thin, typed face over the API's stubs.
+// A typed client of the service, over the stubs of the API.
 //
 //   auto client = baton::Client::Connect("127.0.0.1:7077");
 //   auto job = client->CreateJob(spec, "my-job", /*request_id=*/"");
 //   auto end = client->WatchJob(job->name(), 0, [](const v1::JobEvent& e) { …; return true; });
 //
-// Thread-safe. Every call has a deadline (ClientOptions::timeout) but for the watches, which
-// last as long as what they watch. Errors carry the server's reason (sdk/rpc/error.h).
+// Thread-safe. Every call has a deadline (ClientOptions::timeout), except watches, which last until
+// their job ends. Errors carry the server's reason (sdk/rpc/error.h).
 #ifndef BATON_SDK_CLIENT_CLIENT_H_
 #define BATON_SDK_CLIENT_CLIENT_H_
 
@@ -28,17 +28,18 @@ namespace baton {
 struct ClientOptions {
   std::string token;      ///< Bearer token; empty: none.
   TlsFiles tls;           ///< None: the connection is not encrypted.
-  bool insecure = false;  ///< The token may leave this machine in clear text.
-  /// Of short job names, and of what is created and listed. Empty: the token's own.
+  bool insecure = false;  ///< Allows the token to leave this machine in clear text.
+  /// The project of short job names, and of created and listed things. Empty: the token's project.
   std::string project;
-  absl::Duration timeout = absl::Seconds(60);  ///< Of one unary call.
-  /// A watch whose connection breaks is resumed from the last revision it got, for so long.
+  absl::Duration timeout = absl::Seconds(60);  ///< Deadline of one unary call.
+  /// How long a watch tries to resume from the last revision that it got, after its connection
+  /// broke.
   absl::Duration resume = absl::Minutes(5);
 };
 
 class Client {
  public:
-  /// Does not connect yet: the first call does, and says UNAVAILABLE without an answer.
+  /// Does not connect yet: the first call does, and returns UNAVAILABLE if no controller answers.
   /// NotFound, InvalidArgument: the TLS files cannot be used.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& address,
                                                          ClientOptions options = {});
@@ -46,16 +47,18 @@ class Client {
 
   virtual const std::string& address() const = 0;
 
-  /// `request_id`: a repeat with the same one answers the first job; empty: none.
+  /// `request_id`: a repeated call with the same id answers the first call's job; empty: none.
   virtual absl::StatusOr<v1::Job> CreateJob(const v1::JobSpec& spec, const std::string& job_id,
                                             const std::string& request_id) = 0;
-  /// From the folder of a checkpoint, which the controller must see.
+  /// Creates a job from a checkpoint: from its folder, which the controller must see, or from
+  /// "job:NAME" (CreateJobRequest.checkpoint). `changes`: settings that differ; null: no changes.
   virtual absl::StatusOr<v1::Job> CreateJobFrom(const std::string& checkpoint,
+                                                const v1::JobSpec* changes,
                                                 const std::string& job_id,
                                                 const std::string& request_id) = 0;
   virtual absl::StatusOr<v1::ValidateJobResponse> ValidateJob(const v1::JobSpec& spec) = 0;
   virtual absl::StatusOr<v1::Job> GetJob(const std::string& name) = 0;
-  // Lists follow the pages: their answers have all there is, and no token.
+  // Lists fetch all pages: their answers have all items, and no page token.
   virtual absl::StatusOr<std::vector<v1::Job>> ListJobs(
       const std::vector<v1::Job::State>& states) = 0;
   virtual absl::StatusOr<v1::Job> CancelJob(const std::string& name) = 0;
@@ -65,21 +68,20 @@ class Client {
   /// `page_size`: at most so many steps; 0: all.
   virtual absl::StatusOr<v1::ListMetricsResponse> ListMetrics(
       const v1::ListMetricsRequest& request) = 0;
-  /// `page_size`: at most so many, the newest; 0: 20.
+  /// `page_size`: the newest, at most so many; 0: 20.
   virtual absl::StatusOr<v1::ListTrajectoriesResponse> ListTrajectories(
       const v1::ListTrajectoriesRequest& request) = 0;
   virtual absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const std::string& name) = 0;
-  /// `step` 0: the newest. `dtype` empty: that of the model the job began with. May take minutes.
+  /// Unset fields of the request have their defaults; `name` may be short. May take minutes.
   virtual absl::StatusOr<v1::ExportCheckpointResponse> ExportCheckpoint(
-      const std::string& name, int64_t step, const std::string& directory,
-      const std::string& dtype) = 0;
+      v1::ExportCheckpointRequest request) = 0;
   virtual absl::StatusOr<v1::ExplainJobResponse> ExplainJob(const std::string& name) = 0;
   virtual absl::StatusOr<v1::ListPresetsResponse> ListPresets() = 0;
   virtual absl::StatusOr<v1::ListWorkersResponse> ListWorkers() = 0;
   virtual absl::StatusOr<v1::Worker> DrainWorker(const std::string& worker_id) = 0;
   virtual absl::StatusOr<v1::Worker> UndrainWorker(const std::string& worker_id) = 0;
-  /// Calls `on_piece` for every message of a backup, in order; what it returns other than OK ends
-  /// the call, and is answered. Blocks for as long as it takes.
+  /// Calls `on_piece` for every message of a backup, in order. If it returns an error, the call
+  /// ends and returns that error. Blocks until the end.
   virtual absl::Status Backup(
       const std::function<absl::Status(const v1::BackupResponse&)>& on_piece) = 0;
 
@@ -90,16 +92,16 @@ class Client {
   virtual absl::StatusOr<v1::Project> SetProject(const v1::Project& project) = 0;
   virtual absl::StatusOr<v1::ListProjectsResponse> ListProjects() = 0;
 
-  /// Calls `on_event` for every event after `after_revision`, each kept one exactly once, until
-  /// the job has ended (OK) or `on_event` returns false (CANCELLED). Blocks.
+  /// Calls `on_event` for every event after `after_revision`, for each stored event exactly once,
+  /// until the job has ended (OK) or `on_event` returns false (CANCELLED). Blocks.
   virtual absl::Status WatchJob(const std::string& name, int64_t after_revision,
                                 const std::function<bool(const v1::JobEvent&)>& on_event) = 0;
-  /// The same for log lines; `follow` false: what is there.
+  /// The same for log lines. `follow` false: only the existing lines.
   virtual absl::Status ReadLogs(const std::string& name, int64_t after_sequence, bool follow,
                                 const std::function<bool(const v1::LogEntry&)>& on_entry) = 0;
 
-  /// Puts a local file among the uploads of the chosen project (without one: of the token's), where
-  /// it counts towards the quota; answers the path to give in a spec of that project.
+  /// Uploads a local file to the chosen project (without one: the token's project), where it counts
+  /// towards the quota. Returns the path for a spec of that project.
   virtual absl::StatusOr<std::string> UploadFile(const std::string& path) = 0;
 };
 

@@ -1,4 +1,4 @@
-// What a valid spec may mean otherwise than its author thinks.
+// Warnings about a valid spec that may not mean what its author thinks.
 #ifndef BATON_SDK_CLIENT_SPEC_WARNINGS_H_
 #define BATON_SDK_CLIENT_SPEC_WARNINGS_H_
 
@@ -15,7 +15,7 @@ namespace baton {
 /// controller made of a spec (ValidateJob, CreateJob). Pure.
 std::vector<std::string> SpecWarnings(const v1::JobSpec& effective, const v1::Dataflow& dataflow);
 
-/// The YAML of a spec with a comment beside numbers whose unit others choose differently.
+/// The YAML of a spec, with a comment beside each number whose unit differs in other programs.
 std::string WithUnits(absl::string_view yaml);
 
 }  // namespace baton

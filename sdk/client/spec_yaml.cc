@@ -18,8 +18,9 @@
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 #include "google/protobuf/struct.pb.h"
+#include "sdk/base/nearest.h"
 #include "sdk/base/utf8.h"
-#include "sdk/client/nearest.h"
+#include "sdk/client/yaml_document.h"
 #include "yaml-cpp/yaml.h"
 
 namespace baton {
@@ -32,10 +33,25 @@ using google::protobuf::Message;
 using google::protobuf::Reflection;
 
 // What to say of an unknown name: the nearest known one, or all of them.
-std::string Suggest(absl::string_view given, const std::vector<std::string>& known) {
-  const std::string* best = Nearest(given, known);
-  if (best != nullptr) return absl::StrCat("; did you mean '", *best, "'?");
+std::string Suggest(const std::string* nearest, const std::vector<std::string>& known) {
+  if (nearest != nullptr) return absl::StrCat("; did you mean '", *nearest, "'?");
   return absl::StrCat("; valid here: ", absl::StrJoin(known, ", "));
+}
+
+// The last --set that gives the value at `path`; "": none does.
+std::string SetOf(const ParsedSpec& parsed, const std::string& path) {
+  for (auto set = parsed.sets.rbegin(); set != parsed.sets.rend(); ++set) {
+    if (IsAtOrBelow(path, set->first)) return set->second;
+  }
+  return "";
+}
+
+// The first --set that gives a part of `path`.
+std::string SetBelow(const ParsedSpec& parsed, const std::string& path) {
+  for (const auto& [below, set] : parsed.sets) {
+    if (IsAtOrBelow(below, path)) return set;
+  }
+  return "";
 }
 
 // JOB_KIND_RL -> rl, given the enum JobKind.
@@ -64,7 +80,7 @@ class Walker {
   void Walk(const YAML::Node& node, const std::string& path, Message* message) {
     if (node.IsNull()) return;
     if (!node.IsMap()) {
-      return Problem(node, path, absl::StrCat("needs keys, not ", KindName(node)));
+      return Unreadable(node, path, absl::StrCat("needs keys, not ", KindName(node)));
     }
     const Descriptor* type = message->GetDescriptor();
     std::set<std::string> seen;
@@ -81,10 +97,10 @@ class Walker {
       }
       const FieldDescriptor* field = type->FindFieldByName(key);
       if (field == nullptr) {
-        Problem(entry.first, inner, absl::StrCat("unknown key", Suggest(key, FieldNames(type))));
+        UnknownKey(entry.first, path, FieldNames(type));
         continue;
       }
-      out_->lines.emplace(inner, entry.first.Mark().line + 1);
+      Place(inner, entry.first);
       Field(entry.second, inner, message, field);
     }
   }
@@ -96,9 +112,38 @@ class Walker {
     return names;
   }
 
-  void Problem(const YAML::Node& node, const std::string& path, const std::string& message) {
+  SpecProblem& Problem(const YAML::Node& node, const std::string& path,
+                       const std::string& message) {
+    SpecProblem& problem = out_->problems.emplace_back();
+    problem.path = path;
+    problem.message = message;
+    problem.set = SetOf(*out_, path);
     const YAML::Mark mark = node.Mark();
-    out_->problems.push_back({path, mark.line + 1, mark.column + 1, message});
+    // What stands on the way to what a --set gives has no place in the document.
+    if (problem.set.empty() && mark.is_null()) problem.set = SetBelow(*out_, path);
+    if (!problem.set.empty()) return problem;
+    problem.line = mark.line + 1;
+    problem.column = mark.column + 1;
+    return problem;
+  }
+
+  void Unreadable(const YAML::Node& node, const std::string& path, const std::string& message) {
+    Problem(node, path, message).unreadable = true;
+  }
+
+  void UnknownKey(const YAML::Node& key, const std::string& parent,
+                  const std::vector<std::string>& known) {
+    const std::string prefix = parent.empty() ? "" : absl::StrCat(parent, ".");
+    const std::string* nearest = Nearest(key.Scalar(), known);
+    SpecProblem& problem = Problem(key, absl::StrCat(prefix, key.Scalar()),
+                                   absl::StrCat("unknown key", Suggest(nearest, known)));
+    if (nearest != nullptr) problem.meant = absl::StrCat(prefix, *nearest);
+  }
+
+  // Remembers the line of `path`, unless a --set gives it.
+  void Place(const std::string& path, const YAML::Node& node) {
+    if (node.Mark().is_null() || !SetOf(*out_, path).empty()) return;
+    out_->lines.emplace(path, node.Mark().line + 1);
   }
 
   void Field(const YAML::Node& node, const std::string& path, Message* message,
@@ -110,11 +155,14 @@ class Walker {
         if (node.IsScalar() && field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
           return Element(node, path, message, field);
         }
-        return Problem(node, path, absl::StrCat("needs a list, not ", KindName(node)));
+        if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+          message->GetReflection()->AddMessage(message, field);
+        }
+        return Unreadable(node, path, absl::StrCat("needs a list, not ", KindName(node)));
       }
       for (size_t i = 0; i < node.size(); ++i) {
         const std::string inner = absl::StrCat(path, "[", i, "]");
-        out_->lines.emplace(inner, node[i].Mark().line + 1);
+        Place(inner, node[i]);
         Element(node[i], inner, message, field);
       }
       return;
@@ -136,7 +184,10 @@ class Walker {
       return Walk(node, path, inner);
     }
     if (!node.IsScalar()) {
-      return Problem(node, path, absl::StrCat("needs ", TypeName(field), ", not ", KindName(node)));
+      const bool text = field->cpp_type() == FieldDescriptor::CPPTYPE_STRING;
+      if (text && !add) reflection->SetString(message, field, "?");
+      return Unreadable(node, path,
+                        absl::StrCat("needs ", TypeName(field), ", not ", KindName(node)));
     }
     const std::string& text = node.Scalar();
     switch (field->cpp_type()) {
@@ -163,7 +214,7 @@ class Walker {
       case FieldDescriptor::CPPTYPE_ENUM:
         return Enum(node, path, message, field);
       default:
-        return Problem(node, path, "cannot be given in YAML");
+        return Unreadable(node, path, "cannot be given in YAML");
     }
   }
 
@@ -182,7 +233,7 @@ class Walker {
     }
     if (narrow && (value > std::numeric_limits<int32_t>::max() ||
                    value < std::numeric_limits<int32_t>::min())) {
-      return Problem(node, path, absl::StrCat(text, " does not fit into 32 bits"));
+      return Unreadable(node, path, absl::StrCat(text, " does not fit into 32 bits"));
     }
     if (narrow) {
       message->GetReflection()->SetInt32(message, field, static_cast<int32_t>(value));
@@ -203,15 +254,15 @@ class Walker {
         return message->GetReflection()->SetEnum(message, field, value);
       }
     }
-    Problem(node, path,
-            absl::StrCat("'", node.Scalar(), "' is not one of: ", absl::StrJoin(names, ", ")));
+    Unreadable(node, path,
+               absl::StrCat("'", node.Scalar(), "' is not one of: ", absl::StrJoin(names, ", ")));
   }
 
   void Map(const YAML::Node& node, const std::string& path, Message* message,
            const FieldDescriptor* field) {
     if (node.IsNull()) return;
     if (!node.IsMap()) {
-      return Problem(node, path, absl::StrCat("needs a map, not ", KindName(node)));
+      return Unreadable(node, path, absl::StrCat("needs a map, not ", KindName(node)));
     }
     const Descriptor* entry_type = field->message_type();
     for (const auto& entry : node) {
@@ -223,7 +274,7 @@ class Walker {
   }
 
   void FillStruct(const YAML::Node& node, const std::string& path, google::protobuf::Struct* out) {
-    if (!node.IsMap()) return Problem(node, path, "needs a map");
+    if (!node.IsMap()) return Unreadable(node, path, "needs a map");
     for (const auto& entry : node) {
       FillValue(entry.second, &(*out->mutable_fields())[entry.first.Scalar()]);
     }
@@ -267,7 +318,7 @@ class Walker {
   }
 
   void Wrong(const YAML::Node& node, const std::string& path, const FieldDescriptor* field) {
-    Problem(node, path, absl::StrCat("'", node.Scalar(), "' is not ", TypeName(field)));
+    Unreadable(node, path, absl::StrCat("'", node.Scalar(), "' is not ", TypeName(field)));
   }
 
   ParsedSpec* const out_;
@@ -292,33 +343,43 @@ std::optional<std::vector<std::string>> SplitPath(absl::string_view path) {
 }
 
 void ApplySet(const std::string& set, YAML::Node* root, ParsedSpec* out) {
+  const auto fail = [&](const std::string& path, const std::string& message) {
+    SpecProblem& problem = out->problems.emplace_back();
+    problem.path = path;
+    problem.message = message;
+    problem.set = set;
+    problem.unreadable = true;
+  };
   const size_t equals = set.find('=');
   const auto parts = SplitPath(absl::string_view(set).substr(0, equals));
-  if (equals == std::string::npos || !parts.has_value()) {
-    out->problems.push_back({"", 0, 0, absl::StrCat("--set ", set, ": write it as path=value")});
-    return;
-  }
+  if (equals == std::string::npos || !parts.has_value()) return fail("", "write it as path=value");
   const std::string path = set.substr(0, equals);
   try {
     YAML::Node node;
     node.reset(*root);
+    std::string reached;
     for (const std::string& part : *parts) {
+      if (node.IsDefined() && node.IsScalar()) {
+        return fail(path,
+                    absl::StrCat("the spec has a value at ", reached, ", which has no parts"));
+      }
       YAML::Node next;
       size_t index = 0;
       if (part[0] == '[') {
         if (!absl::SimpleAtoi(part.substr(1, part.size() - 2), &index) || index > node.size()) {
-          out->problems.push_back({path, 0, 0, absl::StrCat("--set: there is no element ", part)});
-          return;
+          return fail(path, absl::StrCat("there is no element ", part));
         }
         next.reset(node[index]);
       } else {
         next.reset(node[part]);
       }
       node.reset(next);
+      absl::StrAppend(&reached, reached.empty() || part[0] == '[' ? "" : ".", part);
     }
     node = YAML::Load(set.substr(equals + 1));
+    out->sets.emplace_back(path, set);
   } catch (const YAML::Exception& e) {
-    out->problems.push_back({path, 0, 0, absl::StrCat("--set: ", e.msg)});
+    fail(path, absl::StrCat("the value is not valid YAML: ", YamlProblem(e)));
   }
 }
 
@@ -454,20 +515,32 @@ ParsedSpec ParseSpecYaml(absl::string_view yaml, const std::vector<std::string>&
     return out;
   }
   try {
-    YAML::Node root = YAML::Load(std::string(yaml));
-    if (root.IsNull()) root = YAML::Node(YAML::NodeType::Map);
+    YAML::Node root = LoadDocument(yaml, &out.problems);
+    if (!root.IsDefined() || root.IsNull()) return out;
     for (const std::string& set : sets) ApplySet(set, &root, &out);
+    out.read = root.IsMap();
     Walker(&out).Walk(root, "", &out.spec);
   } catch (const YAML::Exception& e) {
     out.problems.push_back(
-        {"", e.mark.line + 1, e.mark.column + 1, absl::StrCat("not valid YAML: ", e.msg)});
+        {"", e.mark.line + 1, e.mark.column + 1, absl::StrCat("not valid YAML: ", YamlProblem(e))});
   }
   return out;
+}
+
+bool IsAtOrBelow(const std::string& path, const std::string& parent) {
+  return absl::StartsWith(path, parent) &&
+         (path.size() == parent.size() || path[parent.size()] == '.' || path[parent.size()] == '[');
 }
 
 std::string FormatProblems(const std::string& file, const std::vector<SpecProblem>& problems) {
   std::string out;
   for (const SpecProblem& problem : problems) {
+    if (!problem.set.empty()) {
+      const bool same = problem.path == problem.set.substr(0, problem.set.find('='));
+      absl::StrAppend(&out, "--set ", problem.set, ": ", same ? "" : problem.path,
+                      same || problem.path.empty() ? "" : ": ", problem.message, "\n");
+      continue;
+    }
     absl::StrAppend(&out, file);
     if (problem.line > 0) absl::StrAppend(&out, ":", problem.line);
     if (problem.line > 0 && problem.column > 0) absl::StrAppend(&out, ":", problem.column);
@@ -485,6 +558,11 @@ std::vector<SpecProblem> LocateViolations(const ParsedSpec& parsed,
     problem.path = violation.field();
     if (absl::StartsWith(problem.path, "spec.")) problem.path.erase(0, 5);
     problem.message = violation.description();
+    problem.set = SetOf(parsed, problem.path);
+    if (!problem.set.empty()) {
+      out.push_back(std::move(problem));
+      continue;
+    }
     // The key itself, or the nearest part of the spec that holds it.
     for (std::string path = problem.path; !path.empty();) {
       const auto line = parsed.lines.find(path);

@@ -80,6 +80,84 @@ TEST(SpecYamlTest, ABadSetIsAProblemNotACrash) {
   }
 }
 
+// The problem names the --set, whether the file has the key, its section or neither.
+TEST(SpecYamlTest, WhatASetGivesIsBlamedOnTheSet) {
+  const ParsedSpec parsed =
+      ParseSpecYaml("kind: rl\nrollout:\n  n: 4\n  top_k: x\n",
+                    {"rollout.n=many", "rolout.n=1", "actor={lr: fast, beta3: 1}", "data.seed",
+                     "kind.a=1", "trainer.total_training_steps={"});
+  EXPECT_EQ(FormatProblems("job.yaml", parsed.problems),
+            "--set data.seed: write it as path=value\n"
+            "--set kind.a=1: the spec has a value at kind, which has no parts\n"
+            "--set trainer.total_training_steps={: the value is not valid YAML: a map without its "
+            "closing }\n"
+            "--set rollout.n=many: 'many' is not an integer\n"
+            "job.yaml:4:10: rollout.top_k: 'x' is not an integer\n"
+            "--set rolout.n=1: rolout: unknown key; did you mean 'rollout'?\n"
+            "--set actor={lr: fast, beta3: 1}: actor.lr: 'fast' is not a number\n"
+            "--set actor={lr: fast, beta3: 1}: actor.beta3: unknown key; did you mean 'beta1'?\n");
+}
+
+TEST(SpecYamlTest, AViolationOfASetsValueIsBlamedOnTheLastSet) {
+  const ParsedSpec parsed = ParseSpecYaml(
+      "rollout:\n  n: 4\n", {"rollout={temperature: 2}", "rollout.n=-1", "actor.lr=2"});
+  v1::FieldViolation n, temperature, whole, seed;
+  n.set_field("spec.rollout.n");
+  temperature.set_field("spec.rollout.temperature");
+  whole.set_field("spec.actor");
+  seed.set_field("spec.data.seed");
+  const auto located = LocateViolations(parsed, {n, temperature, whole, seed});
+  EXPECT_EQ(located[0].set, "rollout.n=-1");
+  EXPECT_EQ(located[1].set, "rollout={temperature: 2}");
+  EXPECT_EQ(located[2].set, "");  // the section is whole; its author knows both parts
+  EXPECT_EQ(located[2].line, 0);
+  EXPECT_EQ(located[3].set, "");
+}
+
+// A tab is called a tab, and hides nothing else.
+TEST(SpecYamlTest, ATabIsCalledATab) {
+  ParsedSpec parsed = ParseSpecYaml("kind: rl\nrollout:\n\tn: many\n\t# text\n\ttop_k: 3\n", {});
+  EXPECT_EQ(FormatProblems("job.yaml", parsed.problems),
+            "job.yaml:3:1: a tab in the indentation; YAML allows only spaces there (2 lines of the "
+            "file have one)\n"
+            "job.yaml:3:6: rollout.n: 'many' is not an integer\n");
+  EXPECT_TRUE(parsed.read);
+  EXPECT_EQ(parsed.spec.rollout().top_k(), 3);
+  parsed = ParseSpecYaml("rollout:\n    n: 4\n\ttop_k: many\n", {});  // a tab for four
+  EXPECT_EQ(FormatProblems("f", parsed.problems),
+            "f:3:1: a tab in the indentation; YAML allows only spaces there\n"
+            "f:3:12: rollout.top_k: 'many' is not an integer\n");
+  // Where YAML allows one, it is no problem.
+  EXPECT_TRUE(ParseSpecYaml("kind:\trl\ndata: {seed: 1,\n\tshuffle: true}\n", {}).problems.empty());
+}
+
+// What cannot be read is not missing: a check of the rest finds something in its place.
+TEST(SpecYamlTest, AWrongTypeLeavesSomethingInItsPlace) {
+  const ParsedSpec parsed = ParseSpecYaml(
+      "model: {path: [a]}\nreward: {rules: 5, command: {a: b}}\ncritic: 7\nmodle: 1\n", {});
+  ASSERT_EQ(parsed.problems.size(), 5u);
+  EXPECT_EQ(parsed.spec.model().path(), "?");
+  EXPECT_EQ(parsed.spec.reward().rules_size(), 1);
+  EXPECT_EQ(parsed.spec.reward().command(), "?");
+  EXPECT_TRUE(parsed.spec.has_critic());
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(parsed.problems[static_cast<size_t>(i)].unreadable) << i;
+  EXPECT_EQ(parsed.problems[4].meant, "model");
+  EXPECT_FALSE(parsed.problems[4].unreadable);
+  EXPECT_FALSE(ParseSpecYaml("a: [", {}).read);
+  EXPECT_FALSE(ParseSpecYaml("text", {}).read);
+  EXPECT_TRUE(ParseSpecYaml("", {}).read);
+}
+
+TEST(SpecYamlTest, CommonMistakesOfYamlAreNamed) {
+  const auto problem = [](const char* yaml) {
+    return FormatProblems("f", ParseSpecYaml(yaml, {}).problems);
+  };
+  EXPECT_THAT(problem("judge: {template: x}\nmodel: a: b\n"),
+              HasSubstr("f:2:9: not valid YAML: a colon"));
+  EXPECT_THAT(problem("data: [1,\nkind: rl\n"), HasSubstr("a list without its closing ]"));
+  EXPECT_THAT(problem("labels: {a: @b}\n"), HasSubstr("put the text in quotes"));
+}
+
 TEST(SpecYamlTest, BrokenYamlSaysWhere) {
   const ParsedSpec parsed = ParseSpecYaml("kind: rl\ndata: [\n", {});
   ASSERT_EQ(parsed.problems.size(), 1u);

@@ -1,110 +1,367 @@
 #include "sdk/data_set/data_set.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <deque>
 #include <filesystem>
 #include <fstream>
+#include <unordered_map>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "sdk/base/cut_text.h"
+#include "sdk/base/earlier_release.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/data_set/json_problem.h"
+#include "sdk/data_set/line_fields.h"
 
 namespace baton {
 namespace {
 
-using Json = nlohmann::json;
+using Json = DataJson;
 
 constexpr size_t kMaxProblems = 20;
+constexpr size_t kShownOfLine = 4096;  // for what a file may be instead
 constexpr size_t kMaxLine = 16u << 20;
-constexpr int kMaxNesting = 100;  // Json::dump recurses: a line must not empty the stack
 
-// The deepest nesting of brackets outside strings. Never too small for valid JSON.
-int NestingOf(absl::string_view json) {
-  int depth = 0, deepest = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < json.size(); ++i) {
-    const char c = json[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      in_string = c != '"';
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '[' || c == '{') {
-      deepest = std::max(deepest, ++depth);
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
-  return deepest;
+// What separates a key's default from the one that the spec names.
+absl::string_view KeyOr(const std::string& key, absl::string_view usual) {
+  return key.empty() ? usual : absl::string_view(key);
 }
 
-// A string, or a number written as one, as data sets often have in `answer`.
-absl::Status TakeText(const Json& object, const char* key, bool numbers, std::string* out) {
-  auto it = object.find(key);
-  if (it == object.end() || it->is_null()) return absl::OkStatus();
-  if (it->is_string()) {
-    *out = it->get<std::string>();
-  } else if (numbers && (it->is_number() || it->is_boolean())) {
-    *out = it->dump();
-  } else {
-    return absl::InvalidArgumentError(
-        absl::StrCat("`", key, "` is ", it->type_name(), ", not a string"));
+std::string NamedBy(const std::string& key, const char* field) {
+  return key.empty() ? "" : absl::StrCat(" (spec.data.", field, ")");
+}
+
+bool SameTurn(const v1::ChatMessage& a, const v1::ChatMessage& b) {
+  return a.role() == b.role() && a.content() == b.content() &&
+         a.tool_calls_json() == b.tool_calls_json();
+}
+
+absl::Status NoPrompt(const Json& object, const DataSetOptions& options) {
+  if (!options.prompt_key.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("`", options.prompt_key,
+                                                   "` is missing (spec.data.prompt_key); the line "
+                                                   "has ",
+                                                   object.empty() ? "no key" : KeysOf(object)));
   }
+  if (object.empty()) return absl::InvalidArgumentError("`prompt` is missing");
+  return absl::InvalidArgumentError(
+      absl::StrCat("`prompt` is missing, and so is `messages`; the line has ", KeysOf(object),
+                   ": say which is the prompt with spec.data.prompt_key"));
+}
+
+// Prompt and response of a conversation: the last turn of the assistant, and what precedes it.
+absl::Status SplitAtResponse(Said said, Example* out) {
+  auto& turns = said.messages;
+  const auto last = std::find_if(turns.rbegin(), turns.rend(), [](const v1::ChatMessage& turn) {
+    return turn.role() == "assistant";
+  });
+  if (last == turns.rend()) {
+    return absl::InvalidArgumentError(
+        "`messages` has no turn of the assistant; kind sft trains on the last one");
+  }
+  turns.erase(last.base(), turns.end());
+  Said response;
+  response.messages.push_back(turns.back());
+  BATON_ASSIGN_OR_RETURN(out->response,
+                         ResponseText(response, "the last turn of the assistant in `messages`"));
+  turns.pop_back();
+  if (turns.empty()) {
+    return absl::InvalidArgumentError(
+        "`messages` begins with the assistant's turn; it needs a prompt before it");
+  }
+  out->messages = std::move(turns);
   return absl::OkStatus();
 }
 
-absl::Status TakeMessages(const Json& list, Example* out) {
-  if (list.empty()) return absl::InvalidArgumentError("`prompt` is an empty list");
-  for (size_t i = 0; i < list.size(); ++i) {
-    const Json& turn = list[i];
-    v1::ChatMessage message;
-    const bool good = turn.is_object() && turn.contains("role") && turn["role"].is_string() &&
-                      turn.contains("content") && turn["content"].is_string();
-    if (!good) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("`prompt[", i, "]` is not {\"role\": string, \"content\": string}"));
-    }
-    message.set_role(turn["role"].get<std::string>());
-    message.set_content(turn["content"].get<std::string>());
-    if (message.role() != "system" && message.role() != "user" && message.role() != "assistant") {
-      return absl::InvalidArgumentError(absl::StrCat("`prompt[", i, "].role` is '", message.role(),
-                                                     "', not one of: system, user, assistant"));
-    }
-    out->messages.push_back(std::move(message));
+// The prompt of a conversation: all up to the last turn of the user.
+absl::Status CutToPrompt(Said said, Example* out) {
+  auto& turns = said.messages;
+  const auto last = std::find_if(turns.rbegin(), turns.rend(),
+                                 [](const v1::ChatMessage& turn) { return turn.role() == "user"; });
+  if (last == turns.rend()) {
+    return absl::InvalidArgumentError(
+        "`messages` has no turn of the user; a prompt ends with the last one");
   }
+  turns.erase(last.base(), turns.end());
+  out->messages = std::move(turns);
   return absl::OkStatus();
 }
 
-absl::Status TakePair(const Json& object, Example* out) {
-  out->response.clear();
-  BATON_RETURN_IF_ERROR(TakeText(object, "chosen", false, &out->response));
-  BATON_RETURN_IF_ERROR(TakeText(object, "rejected", false, &out->rejected));
-  if (out->response.empty() || out->rejected.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("`", out->response.empty() ? "chosen" : "rejected",
-                     "` is missing; kind reward_model learns from pairs"));
+absl::Status TakePrompt(const Json& object, const DataSetOptions& options, Example* out) {
+  BATON_ASSIGN_OR_RETURN(Said prompt, ReadSaid(object, KeyOr(options.prompt_key, "prompt")));
+  Said messages;
+  const bool answered = !options.needs_response || !out->response.empty();
+  if (options.prompt_key.empty() && (prompt.absent() || !answered)) {
+    BATON_ASSIGN_OR_RETURN(messages, ReadSaid(object, "messages"));
+    if (!messages.text.empty()) {
+      return absl::InvalidArgumentError("`messages` is a string, not a list of messages");
+    }
   }
+  if (!messages.absent()) {
+    return answered ? CutToPrompt(std::move(messages), out)
+                    : SplitAtResponse(std::move(messages), out);
+  }
+  if (prompt.absent()) return NoPrompt(object, options);
+  out->prompt = std::move(prompt.text);
+  out->messages = std::move(prompt.messages);
+  return absl::OkStatus();
+}
+
+absl::Status TakeResponse(const Json& object, const DataSetOptions& options, Example* out) {
+  const absl::string_view usual =
+      FindKey(object, "response") == nullptr ? "completion" : "response";
+  const absl::string_view key = KeyOr(options.response_key, usual);
+  const Json* value = FindKey(object, key);
+  if (value == nullptr || (value->is_string() && value->get<std::string>().empty())) {
+    return absl::OkStatus();
+  }
+  BATON_ASSIGN_OR_RETURN(const Said said, ReadSaid(object, key));
+  BATON_ASSIGN_OR_RETURN(out->response, ResponseText(said, key));
+  return absl::OkStatus();
+}
+
+// What both conversations begin with is the prompt, unless it is given as messages.
+absl::Status SplitConversations(Said* prompt, Said* chosen, Said* rejected) {
+  auto &a = chosen->messages, &b = rejected->messages;
+  size_t shared = 0;
+  const size_t shorter = std::min(a.size(), b.size());
+  while (shared < shorter && SameTurn(a[shared], b[shared])) ++shared;
+  if (!prompt->messages.empty()) {
+    const auto& said = prompt->messages;
+    const bool repeated = shared >= said.size() && a.size() > said.size() &&
+                          b.size() > said.size() &&
+                          std::equal(said.begin(), said.end(), a.begin(), SameTurn);
+    if (!repeated) return absl::OkStatus();  // they are responses alone
+    shared = said.size();
+  } else if (shared == 0) {
+    return prompt->absent()
+               ? absl::InvalidArgumentError(
+                     "`prompt` is missing, and `chosen` and `rejected` begin with different turns")
+               : absl::OkStatus();
+  } else if (shared == a.size() && shared == b.size()) {
+    return absl::InvalidArgumentError("`chosen` and `rejected` are equal; remove the line");
+  }
+  const auto border = static_cast<std::ptrdiff_t>(shared);
+  prompt->text.clear();
+  prompt->messages.assign(a.begin(), a.begin() + border);
+  a.erase(a.begin(), a.begin() + border);
+  b.erase(b.begin(), b.begin() + border);
+  if (!a.empty() && !b.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("`", a.empty() ? "chosen" : "rejected",
+                                                 "` has no turn after those that both begin with"));
+}
+
+// The characters that both texts begin with are the prompt, without the space at its end.
+absl::Status SplitTexts(Said* prompt, Said* chosen, Said* rejected) {
+  std::string &a = chosen->text, &b = rejected->text;
+  size_t shared = 0;
+  while (shared < std::min(a.size(), b.size()) && a[shared] == b[shared]) ++shared;
+  const auto inside = [&shared](const std::string& text) {
+    return shared < text.size() && (static_cast<unsigned char>(text[shared]) & 0xc0) == 0x80;
+  };
+  while (shared > 0 && (inside(a) || inside(b))) --shared;
+  if (a == b) {
+    return absl::InvalidArgumentError("`chosen` and `rejected` are equal; remove the line");
+  }
+  if (shared > 0 && a[shared - 1] == ' ') --shared;
+  if (shared == 0) {
+    return absl::InvalidArgumentError(
+        "`prompt` is missing, and `chosen` and `rejected` begin with different texts");
+  }
+  prompt->text = a.substr(0, shared);
+  a.erase(0, shared);
+  b.erase(0, shared);
+  if (!a.empty() && !b.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("`", a.empty() ? "chosen" : "rejected",
+                                                 "` has no text after what both begin with; give "
+                                                 "`prompt`"));
+}
+
+// Prompt and both responses; the prompt may be what both conversations, or texts, begin with.
+absl::Status TakePair(const Json& object, const DataSetOptions& options, Example* out) {
+  BATON_ASSIGN_OR_RETURN(Said prompt, ReadSaid(object, KeyOr(options.prompt_key, "prompt")));
+  for (const char* key : {"chosen", "rejected"}) {
+    if (FindKey(object, key) != nullptr) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("`", key, "` is missing; kind reward_model learns from pairs"));
+  }
+  BATON_ASSIGN_OR_RETURN(Said chosen, ReadSaid(object, "chosen"));
+  BATON_ASSIGN_OR_RETURN(Said rejected, ReadSaid(object, "rejected"));
+  if (chosen.messages.empty() != rejected.messages.empty()) {
+    return absl::InvalidArgumentError(
+        "of `chosen` and `rejected` one is a text and the other messages; write both alike");
+  }
+  if (!chosen.messages.empty()) {
+    BATON_RETURN_IF_ERROR(SplitConversations(&prompt, &chosen, &rejected));
+  } else if (prompt.absent()) {
+    if (!options.prompt_key.empty()) return NoPrompt(object, options);
+    BATON_RETURN_IF_ERROR(SplitTexts(&prompt, &chosen, &rejected));
+  }
+  BATON_ASSIGN_OR_RETURN(out->response, ResponseText(chosen, "chosen"));
+  BATON_ASSIGN_OR_RETURN(out->rejected, ResponseText(rejected, "rejected"));
   if (out->response == out->rejected) {
     return absl::InvalidArgumentError("`chosen` and `rejected` are equal; remove the line");
   }
+  out->prompt = std::move(prompt.text);
+  out->messages = std::move(prompt.messages);
   return absl::OkStatus();
 }
 
-absl::Status ReadFile(const std::string& file, const DataSetOptions& options, DataSet* out,
-                      ProblemList* problems) {
+// True for a line that is a JSON object, even if keys are missing.
+bool IsJsonObject(absl::string_view line) {
+  return absl::StartsWith(absl::StripLeadingAsciiWhitespace(line), "{") &&
+         Json::accept(line.begin(), line.end());
+}
+
+// What is wrong with the lines of a file until one of them is a JSON object. If none is, the file
+// is something else: that is one problem, which a list of its lines would hide.
+class FirstLines {
+ public:
+  void Add(size_t number, const std::string& line, absl::string_view problem) {
+    if (lines_.empty()) text_ = line.substr(0, kShownOfLine);
+    if (lines_.size() < kMaxProblems) {
+      lines_.emplace_back(number, std::string(problem));
+    } else {
+      ++more_;
+    }
+  }
+  bool Empty() const { return lines_.empty(); }
+  /// As problems of lines, which they are. Forgets them.
+  void MoveTo(const std::string& file, ProblemList* problems) {
+    for (const auto& [number, problem] : lines_) problems->AddLine(file, number, problem);
+    for (; more_ > 0; --more_) problems->AddLine(file, 0, "");  // beyond those that are listed
+    lines_.clear();
+  }
+  /// As one problem of the file.
+  absl::Status OfFile() const {
+    const std::string format = OtherFormat(text_);
+    return absl::InvalidArgumentError(absl::StrCat(
+        "has no JSON lines, which are one JSON object a line", format.empty() ? "" : "; ", format,
+        "; line ", lines_.front().first, ", ", lines_.front().second));
+  }
+  /// True: the first line begins a JSON array, whose last element may be a line of its own.
+  bool IsArray() const { return absl::StartsWith(absl::StripLeadingAsciiWhitespace(text_), "["); }
+  /// True: one line alone, which looks like one of a data set.
+  bool IsOneBrokenLine() const {
+    return lines_.size() == 1 && absl::StartsWith(absl::StripLeadingAsciiWhitespace(text_), "{");
+  }
+
+ private:
+  std::string text_;  // how the first line begins
+  std::vector<std::pair<size_t, std::string>> lines_;
+  size_t more_ = 0;
+};
+
+// Prompt, and what the kind of job needs beside it.
+absl::Status TakeTexts(const Json& object, const DataSetOptions& options, Example* out) {
+  const Json* label = FindKey(object, "label");
+  const bool labelled = label != nullptr && label->is_boolean();
+  const bool pair = FindKey(object, "chosen") != nullptr || FindKey(object, "rejected") != nullptr;
+  if (options.needs_pair && (pair || !labelled)) return TakePair(object, options, out);
+  const bool trains = options.needs_response || options.needs_pair;
+  DataSetOptions asked = options;
+  asked.needs_response = trains;
+  BATON_RETURN_IF_ERROR(TakeResponse(object, options, out));
+  BATON_RETURN_IF_ERROR(TakePrompt(object, asked, out));
+  if (trains && labelled) out->label = label->get<bool>();
+  if (!trains || !out->response.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("`", KeyOr(options.response_key, "response"), "` is missing",
+                   NamedBy(options.response_key, "response_key"), "; kind ",
+                   options.needs_pair ? "reward_model" : "sft", " trains on it"));
+}
+
+// Lines with a label as pairs, each where its second line stands.
+class Pairs {
+ public:
+  /// Nothing while `example` waits for its partner.
+  absl::StatusOr<std::optional<Example>> Add(Example example) {
+    auto& waiting = waiting_[KeyOf(example)];
+    const bool liked = *example.label;
+    if (waiting.empty() || *waiting.front().label == liked) {
+      waiting.push_back(std::move(example));
+      ++unpaired_;
+      return std::nullopt;
+    }
+    Example pair = std::move(waiting.front());
+    waiting.pop_front();
+    --unpaired_;
+    if (pair.response == example.response) {
+      return absl::InvalidArgumentError(
+          "the same response to the same prompt has `label` true and false; remove one line");
+    }
+    pair.rejected = liked ? std::move(pair.response) : std::move(example.response);
+    if (liked) pair.response = std::move(example.response);
+    pair.label.reset();
+    return pair;
+  }
+  uint64_t unpaired() const { return unpaired_; }
+
+ private:
+  // The prompt, each part with its length before it.
+  static std::string KeyOf(const Example& example) {
+    std::string key;
+    const auto add = [&key](absl::string_view text) {
+      absl::StrAppend(&key, text.size(), ":", text);
+    };
+    add(example.prompt);
+    for (const v1::ChatMessage& turn : example.messages) {
+      for (const std::string* part : {&turn.role(), &turn.content(), &turn.tool_calls_json(),
+                                      &turn.name(), &turn.tool_call_id()}) {
+        add(*part);
+      }
+    }
+    add(example.tools_json);
+    return key;
+  }
+
+  std::unordered_map<std::string, std::deque<Example>> waiting_;  // of one prompt one label
+  uint64_t unpaired_ = 0;
+};
+
+// Adds what a line became, or what becomes of it with an earlier one.
+absl::Status AddExample(Example example, const DataSetOptions& options, Pairs* pairs,
+                        DataSet* out) {
+  if (!example.label.has_value()) {
+    out->examples.push_back(std::move(example));
+  } else if (options.needs_pair) {
+    BATON_ASSIGN_OR_RETURN(std::optional<Example> pair, pairs->Add(std::move(example)));
+    if (pair.has_value()) out->examples.push_back(*std::move(pair));
+  } else if (*example.label) {
+    out->examples.push_back(std::move(example));
+  } else {
+    ++out->disliked;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadFile(const std::string& file, const DataSetOptions& options, Pairs* pairs,
+                      DataSet* out, ProblemList* problems) {
   BATON_ASSIGN_OR_RETURN(LineReader lines, LineReader::Open(file));
-  bool empty = true;
+  FirstLines first;
+  bool empty = true, objects = false;
   for (; lines.Next(); empty = false) {
     absl::StatusOr<Example> example = ParseExample(lines.line(), options);
-    if (example.ok()) {
-      out->examples.push_back(*std::move(example));
+    const absl::Status status =
+        example.ok() ? AddExample(*std::move(example), options, pairs, out) : example.status();
+    objects = objects || (!first.IsArray() && (status.ok() || IsJsonObject(lines.line())));
+    if (objects) first.MoveTo(file, problems);
+    if (status.ok()) continue;
+    if (objects) {
+      problems->AddLine(file, lines.number(), status.message());
     } else {
-      problems->AddLine(file, lines.number(), example.status().message());
+      first.Add(lines.number(), lines.line(), status.message());
     }
   }
   BATON_RETURN_IF_ERROR(lines.status());
-  if (!empty) return absl::OkStatus();
-  return absl::InvalidArgumentError("holds no example; give one JSON object a line");
+  if (empty) return absl::InvalidArgumentError("holds no example; give one JSON object a line");
+  if (first.IsOneBrokenLine()) first.MoveTo(file, problems);
+  return first.Empty() ? absl::OkStatus() : first.OfFile();
 }
 
 }  // namespace
@@ -122,11 +379,13 @@ std::string Example::PromptText() const {
 void SetPrompt(const Example& example, v1::Generate* generate) {
   generate->set_prompt(example.prompt);
   generate->mutable_messages()->Assign(example.messages.begin(), example.messages.end());
+  generate->set_tools_json(example.tools_json);
 }
 
 void SetPrompt(const Example& example, v1::Trajectory* trajectory) {
   trajectory->set_prompt_text(example.PromptText());
   trajectory->mutable_messages()->Assign(example.messages.begin(), example.messages.end());
+  trajectory->set_tools_json(example.tools_json);
 }
 
 absl::StatusOr<Example> ParseExample(absl::string_view line, const DataSetOptions& options) {
@@ -135,36 +394,44 @@ absl::StatusOr<Example> ParseExample(absl::string_view line, const DataSetOption
     return absl::InvalidArgumentError(
         absl::StrCat("values are nested more than ", kMaxNesting, " deep"));
   }
-  const Json json = Json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return absl::InvalidArgumentError("not valid JSON");
+  Json json = Json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return absl::InvalidArgumentError(JsonProblem(line));
   if (!json.is_object()) return absl::InvalidArgumentError("not a JSON object");
+  if (options.of_earlier_release) {
+    for (const char* key : {"messages", "completion", "label", "tools"}) json.erase(key);
+  }
   Example example;
-  auto prompt = json.find("prompt");
-  if (prompt == json.end()) return absl::InvalidArgumentError("`prompt` is missing");
-  if (prompt->is_array()) {
-    BATON_RETURN_IF_ERROR(TakeMessages(*prompt, &example));
-  } else {
-    BATON_RETURN_IF_ERROR(TakeText(json, "prompt", false, &example.prompt));
-    if (example.prompt.empty()) return absl::InvalidArgumentError("`prompt` is empty");
+  BATON_RETURN_IF_ERROR(TakeTexts(json, options, &example));
+  BATON_ASSIGN_OR_RETURN(example.tools_json, ReadTools(json));
+  BATON_RETURN_IF_ERROR(TakeText(json, KeyOr(options.answer_key, "answer"), true, &example.answer));
+  if (!options.answer_key.empty() && FindKey(json, options.answer_key) == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("`", options.answer_key,
+                                                   "` is missing (spec.data.answer_key); the line "
+                                                   "has ",
+                                                   KeysOf(json)));
   }
-  BATON_RETURN_IF_ERROR(TakeText(json, "answer", true, &example.answer));
-  BATON_RETURN_IF_ERROR(TakeText(json, "response", false, &example.response));
   BATON_RETURN_IF_ERROR(TakeText(json, "source", false, &example.source));
-  if (options.needs_response && example.response.empty()) {
-    return absl::InvalidArgumentError("`response` is missing; kind sft trains on it");
-  }
-  if (options.needs_pair) BATON_RETURN_IF_ERROR(TakePair(json, &example));
   auto extra = json.find("extra");
   if (extra != json.end() && !extra->is_null()) {
-    example.extra_json = extra->dump(-1, ' ', false, Json::error_handler_t::replace);
+    const nlohmann::json sorted(*extra);
+    example.extra_json = sorted.dump(-1, ' ', false, Json::error_handler_t::replace);
   }
   return example;
 }
 
-DataSetOptions OptionsOf(v1::JobKind kind, bool held_out) {
+DataSetOptions OptionsOf(v1::JobKind kind) {
   DataSetOptions options;
-  options.needs_response = kind == v1::JOB_KIND_SFT && !held_out;
+  options.needs_response = kind == v1::JOB_KIND_SFT;
   options.needs_pair = kind == v1::JOB_KIND_REWARD_MODEL;
+  return options;
+}
+
+DataSetOptions OptionsOf(v1::JobKind kind, const v1::DataSpec& data) {
+  DataSetOptions options = OptionsOf(kind);
+  options.prompt_key = data.prompt_key();
+  options.answer_key = data.answer_key();
+  options.response_key = data.response_key();
+  options.of_earlier_release = OfEarlierRelease(data);
   return options;
 }
 
@@ -174,7 +441,7 @@ void ProblemList::AddFile(const std::string& file, absl::string_view what) {
 
 void ProblemList::AddLine(const std::string& file, size_t line, absl::string_view what) {
   if (problems_.size() < kMaxProblems) {
-    problems_.push_back(absl::StrCat(file, ":", line, ": ", what));
+    problems_.push_back(absl::StrCat(file, ":", line, ": ", CutText(what)));
   } else {
     ++suppressed_;
   }
@@ -213,9 +480,20 @@ absl::Status LineReader::status() const {
 DataSet ReadDataSet(const std::vector<std::string>& files, const DataSetOptions& options) {
   DataSet out;
   ProblemList problems;
+  Pairs pairs;
   for (const std::string& file : files) {
-    const absl::Status status = ReadFile(file, options, &out, &problems);
+    const absl::Status status = ReadFile(file, options, &pairs, &out, &problems);
     if (!status.ok()) problems.AddFile(file, status.message());
+  }
+  out.unpaired = pairs.unpaired();
+  if (out.examples.empty() && out.disliked + out.unpaired > 0) {
+    problems.AddFile(
+        files.front(),
+        out.disliked > 0
+            ? absl::StrCat("no line is left: ", out.disliked,
+                           " lines have `label: false`, and kind sft imitates what people liked")
+            : std::string("no pair can be made: no prompt has both a line with `label: true` and "
+                          "one with `label: false`"));
   }
   out.problems = std::move(problems).Take();
   return out;

@@ -3,7 +3,9 @@
 #define BATON_SDK_DATA_SET_DATA_SET_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,9 +23,13 @@ namespace baton {
 struct Example {
   std::string prompt;
   std::vector<v1::ChatMessage> messages;
+  std::string tools_json;  ///< A list of functions' schemas; "" when absent.
   std::string answer;
   std::string response;  ///< Of a pair: the chosen one.
   std::string rejected;  ///< Of a pair.
+  /// Whether people liked `response`: of a line that kind sft trains on, or kind reward_model
+  /// pairs.
+  std::optional<bool> label;
   std::string source;
   std::string extra_json;  ///< As given; "" when absent.
 
@@ -40,10 +46,13 @@ void SetPrompt(const Example& example, v1::Trajectory* trajectory);
 struct DataSet {
   std::vector<Example> examples;
   std::vector<std::string> problems;  ///< As ProblemList has them.
+  uint64_t disliked = 0;              ///< Lines of kind sft whose label is false: left out.
+  uint64_t unpaired = 0;  ///< Lines of kind reward_model with a label and no partner: left out.
 };
 
 /// What is wrong with files, "FILE: what", and with their lines, "FILE:LINE: what": the first 20
-/// lines, then how many more.
+/// lines, then how many more. What is wrong with a line is cut
+/// (cut_text.h).
 class ProblemList {
  public:
   void AddFile(const std::string& file, absl::string_view what);
@@ -78,17 +87,30 @@ class LineReader {
 
 struct DataSetOptions {
   bool needs_response = false;  ///< Kind sft.
-  bool needs_pair = false;      ///< Kind reward_model: `chosen` and `rejected`.
+  bool needs_pair = false;      ///< Kind reward_model: `chosen` and `rejected`, or a `label`.
+  // Keys of spec.data; empty: the usual ones.
+  std::string prompt_key = {};
+  std::string answer_key = {};
+  std::string response_key = {};
+  /// Of a job that an earlier release admitted: `messages`, `completion`, `label` and `tools` are
+  /// keys like any other, which are not read.
+  bool of_earlier_release = false;
 };
 
 /// Reads `files` in order as one list. Empty lines are skipped. A broken line is a problem and
-/// is left out; a file that cannot be read, or that holds no example, is one too. May block.
+/// is left out; a file that cannot be read, or that holds no example, is one too. Of lines with a
+/// `label` kind sft gets those that people liked, and kind reward_model pairs: the first liked and
+/// the first disliked response to one prompt, the second ones, and so on. May block.
 DataSet ReadDataSet(const std::vector<std::string>& files, const DataSetOptions& options);
 
-/// What a job of this kind needs of its examples; held-out ones of kind sft are prompts alone.
-DataSetOptions OptionsOf(v1::JobKind kind, bool held_out);
+/// What a job of this kind needs of its examples.
+DataSetOptions OptionsOf(v1::JobKind kind);
+/// The same with the keys of `data`, spec.data of an effective spec.
+DataSetOptions OptionsOf(v1::JobKind kind, const v1::DataSpec& data);
 
-/// Parses one line. The error says what is wrong, without the file's name.
+/// Parses one line (docs/formats/data-set.md). Of `messages` alone the last turn of the assistant
+/// is the response where one is needed, and what precedes it the prompt; else the prompt ends with
+/// the last turn of the user. The error says what is wrong, without the file's name.
 absl::StatusOr<Example> ParseExample(absl::string_view line, const DataSetOptions& options);
 
 }  // namespace baton

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
@@ -49,25 +51,41 @@ class MemoryFile {
 
 bool Same(const Example& a, const Example& b) {
   bool same = a.prompt == b.prompt && a.answer == b.answer && a.response == b.response &&
+              a.rejected == b.rejected && a.label == b.label && a.tools_json == b.tools_json &&
               a.source == b.source && a.extra_json == b.extra_json &&
               a.messages.size() == b.messages.size();
   for (size_t i = 0; same && i < a.messages.size(); ++i) {
-    same = a.messages[i].role() == b.messages[i].role() &&
-           a.messages[i].content() == b.messages[i].content();
+    same = a.messages[i].SerializeAsString() == b.messages[i].SerializeAsString();
   }
   return same;
 }
 
-// The line that a program would write for it.
-std::string LineOf(const Example& example) {
-  Json line;
-  if (example.messages.empty()) line["prompt"] = example.prompt;
-  for (const auto& message : example.messages) {
-    line["prompt"].push_back({{"role", message.role()}, {"content", message.content()}});
+Json TurnOf(const v1::ChatMessage& message) {
+  Json turn = {{"role", message.role()}, {"content", message.content()}};
+  if (!message.tool_calls_json().empty()) {
+    turn["tool_calls"] = Json::parse(message.tool_calls_json());
   }
+  if (!message.name().empty()) turn["name"] = message.name();
+  if (!message.tool_call_id().empty()) turn["tool_call_id"] = message.tool_call_id();
+  return turn;
+}
+
+// The line that a program would write for it.
+std::string LineOf(const Example& example, const DataSetOptions& options) {
+  Json line;
+  const std::string prompt = options.prompt_key.empty() ? "prompt" : options.prompt_key;
+  if (example.messages.empty()) line[prompt] = example.prompt;
+  for (const auto& message : example.messages) line[prompt].push_back(TurnOf(message));
   line["answer"] = example.answer;
-  line["response"] = example.response;
   line["source"] = example.source;
+  if (!example.rejected.empty()) {
+    line["chosen"] = example.response;
+    line["rejected"] = example.rejected;
+  } else {
+    line["response"] = example.response;
+  }
+  if (example.label.has_value()) line["label"] = *example.label;
+  if (!example.tools_json.empty()) line["tools"] = Json::parse(example.tools_json);
   if (!example.extra_json.empty()) line["extra"] = Json::parse(example.extra_json);
   return line.dump();
 }
@@ -75,16 +93,25 @@ std::string LineOf(const Example& example) {
 void CheckExample(const Example& example, const DataSetOptions& options) {
   Require(example.prompt.empty() != example.messages.empty(), "a prompt or messages");
   Require(!options.needs_response || !example.response.empty(), "sft has something to train on");
-  for (const std::string* text : {&example.prompt, &example.answer, &example.response,
-                                  &example.source, &example.extra_json}) {
+  Require(!options.needs_pair || example.label.has_value() || !example.rejected.empty(),
+          "a reward model has two responses, or one with a label");
+  Require(example.rejected.empty() || example.response != example.rejected, "a pair differs");
+  for (const std::string* text :
+       {&example.prompt, &example.answer, &example.response, &example.rejected, &example.source,
+        &example.extra_json, &example.tools_json}) {
     Require(baton::IsValidUtf8(*text), "texts are UTF-8, as the API's messages need it");
   }
   for (const auto& message : example.messages) {
-    Require(message.role() == "system" || message.role() == "user" || message.role() == "assistant",
+    Require(message.role() == "system" || message.role() == "user" ||
+                message.role() == "assistant" || message.role() == "tool",
             "a role that chat templates know");
+    Require(baton::IsValidUtf8(message.content()) &&
+                baton::IsValidUtf8(message.tool_calls_json()) &&
+                baton::IsValidUtf8(message.name()) && baton::IsValidUtf8(message.tool_call_id()),
+            "what a turn says is UTF-8");
   }
   Require(baton::IsValidUtf8(example.PromptText()), "people can read it");
-  const auto again = ParseExample(LineOf(example), options);
+  const auto again = ParseExample(LineOf(example, options), options);
   Require(again.ok() && Same(*again, example), "what is written is read again");
 }
 
@@ -94,33 +121,54 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const absl::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   DataSetOptions options;
-  options.needs_response = data[0] % 2 == 1;
+  options.needs_response = data[0] % 4 == 1;
+  options.needs_pair = data[0] % 4 == 2;
+  if (data[0] % 8 >= 4) options.prompt_key = "q";
   const MemoryFile file(text);
   const DataSet read = ReadDataSet({file.path()}, options);
 
   std::vector<Example> expected;
-  size_t broken = 0;
+  size_t broken = 0, labelled = 0;
+  bool objects = false;  // some line is a JSON object
+  bool array = false;    // the file begins as a JSON array
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     if (line.find_first_not_of(" \t\r") == absl::string_view::npos) continue;
     auto example = ParseExample(line, options);
+    const absl::string_view begin = absl::StripLeadingAsciiWhitespace(line);
+    if (!objects && broken == 0) array = absl::StartsWith(begin, "[");
+    objects = objects || example.ok() || (absl::StartsWith(begin, "{") && Json::accept(line));
     if (!example.ok()) {
       Require(!example.status().message().empty(), "a broken line says why");
       ++broken;
       continue;
     }
     CheckExample(*example, options);
+    if (example->label.has_value()) ++labelled;
+    if (options.needs_pair && example->label.has_value()) continue;  // half of a pair
+    if (example->label == false) continue;
     expected.push_back(*std::move(example));
   }
-  Require(std::equal(read.examples.begin(), read.examples.end(), expected.begin(), expected.end(),
-                     Same),
-          "the file's examples are its lines', in order");
-  const size_t lines = std::min<size_t>(broken, 20) + (broken > 20 ? 1 : 0);
-  const size_t problems = expected.empty() && broken == 0 ? 1 : lines;
-  Require(read.problems.size() == problems, "every broken line is a problem, the 21st and on one");
+  // A file without JSON lines is one problem; its lines are not listed.
+  const size_t lines = objects && !array ? std::min<size_t>(broken, 20) + (broken > 20 ? 1 : 0)
+                                         : std::min<size_t>(broken, 1);
+  if (options.needs_pair && labelled > 0) {
+    const size_t pairs = read.examples.size() - expected.size();
+    Require(read.examples.size() >= expected.size(), "lines with a pair are examples");
+    Require(2 * pairs + read.unpaired <= labelled, "a line with a label is half of one pair");
+    Require(read.problems.size() >= lines, "every broken line is a problem");
+  } else {
+    Require(std::equal(read.examples.begin(), read.examples.end(), expected.begin(), expected.end(),
+                       Same),
+            "the file's examples are its lines', in order");
+    const bool left_out = read.disliked > 0 && expected.empty();
+    const size_t problems = expected.empty() && broken == 0 ? 1 : lines + (left_out ? 1 : 0);
+    Require(read.problems.size() == problems,
+            "every broken line is a problem, the 21st and on one");
+  }
   for (const std::string& problem : read.problems) {
     Require(baton::IsValidUtf8(problem), "a problem can be sent");
   }
   const DataSet twice = ReadDataSet({file.path(), file.path()}, options);
-  Require(twice.examples.size() == 2 * expected.size(), "files are read one after the other");
+  Require(twice.examples.size() >= 2 * read.examples.size(), "files are read one after the other");
   return 0;
 }

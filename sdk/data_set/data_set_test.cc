@@ -152,7 +152,45 @@ TEST_F(DataSetTest, ReadsFilesInOrderAndNamesBrokenLines) {
   EXPECT_EQ(data.examples[2].prompt, "c");
   EXPECT_THAT(data.problems,
               ElementsAre(absl::StrCat(first, ":4: `prompt` is number, not a string"),
-                          absl::StrCat(second, ":2: not valid JSON")));
+                          HasSubstr(absl::StrCat(second, ":2: column 1: not valid JSON: '"))));
+}
+
+// What is wrong with every line for one reason is told once, and says what the file may be.
+TEST_F(DataSetTest, AFileThatIsNoJsonLinesIsOneProblem) {
+  const auto problem = [this](const std::string& text) {
+    const std::string path = Write("data.jsonl", text);
+    const std::vector<std::string> problems = ReadDataSet({path}, {}).problems;
+    EXPECT_THAT(problems, SizeIs(1)) << text;
+    EXPECT_THAT(problems, ElementsAre(HasSubstr(path + ": has no JSON lines"))) << text;
+    return problems.empty() ? "" : problems[0].substr(path.size());
+  };
+  EXPECT_EQ(
+      problem("[\n{\"prompt\": \"a\"},\n{\"prompt\": \"b\"}\n]\n"),
+      ": has no JSON lines, which are one JSON object a line; it is a JSON array; write one "
+      "element a line (jq -c '.[]' FILE); line 1, column 2: not valid JSON: the line ends too "
+      "early; a value or a closing bracket is missing");
+  EXPECT_THAT(problem("[{\"prompt\": \"a\"}]"), HasSubstr("it is a JSON array"));
+  EXPECT_THAT(problem("{\n  \"prompt\": \"a\"\n}\n"), HasSubstr("it is JSON over several lines"));
+  EXPECT_THAT(problem("prompt,answer\n1+1=,2\n1+2=,3\n"), HasSubstr("it may be a table"));
+  EXPECT_THAT(problem(std::string("PAR1\x15\x04\n\0\nx", 11)), HasSubstr("parquet"));
+  EXPECT_THAT(problem("\x1f\x8b\x08\n\nabc\n"), HasSubstr("unpack it"));
+  EXPECT_THAT(problem("{'prompt': 'a'}\n\n{'prompt': 'b'}\n"),
+              HasSubstr("object a line; line 1, column 2: not valid JSON: a single quote"));
+}
+
+TEST_F(DataSetTest, ABrokenLineAmongOthersIsTheLinesOwnProblem) {
+  const std::string path =
+      Write("data.jsonl", "{\"prompt\": \n\nnonsense\n{\"prompt\": \"a\"}\n{}\n");
+  EXPECT_THAT(
+      ReadDataSet({path}, {}).problems,
+      ElementsAre(HasSubstr(path + ":1: column 12: not valid JSON: the line ends too early"),
+                  HasSubstr(path + ":3: column 1: not valid JSON: 'nonsense'"),
+                  path + ":5: `prompt` is missing"));
+  const std::string one = Write("one.jsonl", "{\"prompt\": \"a\",}\n");
+  EXPECT_THAT(
+      ReadDataSet({one}, {}).problems,
+      ElementsAre(one + ":1: column 16: not valid JSON: a comma before the closing bracket; "
+                        "remove it"));
 }
 
 TEST_F(DataSetTest, NamesFilesWithoutExamples) {
@@ -184,6 +222,15 @@ TEST_F(DataSetTest, ListsTwentyProblemsAndCountsTheRest) {
   EXPECT_EQ(data.problems[20], "… and 5 more broken lines");
 }
 
+TEST_F(DataSetTest, WhatIsWrongWithALineIsCut) {
+  ProblemList list;
+  list.AddLine("a", 1, std::string(1024, 'x'));
+  list.AddLine("a", 2, std::string(1023, 'x') + "é" + std::string(9000, 'x'));
+  const std::vector<std::string> problems = std::move(list).Take();
+  EXPECT_EQ(problems[0], "a:1: " + std::string(1024, 'x'));
+  EXPECT_EQ(problems[1], "a:2: " + std::string(1023, 'x') + "…");  // no half of a character
+}
+
 TEST_F(DataSetTest, ALineReaderCountsTheLinesThatItSkips) {
   auto lines = LineReader::Open(Write("lines.jsonl", "\n \t\r\na\n\n b \r\nc"));
   ASSERT_TRUE(lines.ok()) << lines.status();
@@ -192,6 +239,23 @@ TEST_F(DataSetTest, ALineReaderCountsTheLinesThatItSkips) {
   EXPECT_THAT(read, ElementsAre("3a", "5 b \r", "6c"));
   EXPECT_TRUE(lines->status().ok());
   EXPECT_TRUE(absl::IsNotFound(LineReader::Open(folder_ + "/missing.jsonl").status()));
+}
+
+// Keys that it did not know, whatever they hold, were no part of an example.
+TEST_F(DataSetTest, AnEarlierReleasesJobReadsItsLinesAsThere) {
+  v1::DataSpec data;  // of an effective spec without filter_overlong_prompts
+  const std::string line =
+      R"({"prompt": "2+2=", "response": "4", "label": false, "tools": 7, "completion": 3})";
+  for (const v1::JobKind kind : {v1::JOB_KIND_SFT, v1::JOB_KIND_RL}) {
+    const auto example = ParseExample(line, OptionsOf(kind, data));
+    ASSERT_TRUE(example.ok()) << example.status();
+    EXPECT_EQ(example->prompt, "2+2=");
+    EXPECT_EQ(example->response, "4");
+    EXPECT_FALSE(example->label.has_value());
+    EXPECT_EQ(example->tools_json, "");
+  }
+  data.set_filter_overlong_prompts(false);
+  EXPECT_FALSE(ParseExample(line, OptionsOf(v1::JOB_KIND_SFT, data)).ok());
 }
 
 }  // namespace

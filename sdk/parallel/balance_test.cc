@@ -48,6 +48,12 @@ TEST(BalanceTest, DifferencesByHand) {
   EXPECT_EQ(LargestPart({4, 5, 6, 7, 8}, 3), 11);
 }
 
+// Among equals the older division comes first: 0 meets 1, 2 meets 3, then the two pairs meet.
+TEST(BalanceTest, TheOlderOfEqualsComesFirst) {
+  const std::vector<double> equal = {1, 1, 1, 1};
+  EXPECT_THAT(BalanceByCost(equal, 2), ElementsAre(ElementsAre(0, 3), ElementsAre(1, 2)));
+}
+
 TEST(BalanceTest, SmallCasesByHand) {
   EXPECT_THAT(BalanceByCost({}, 2), ElementsAre(IsEmpty(), IsEmpty()));
   EXPECT_THAT(BalanceByCost({3, 1, 2}, 1), ElementsAre(ElementsAre(0, 1, 2)));

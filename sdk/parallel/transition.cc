@@ -1,6 +1,7 @@
 #include "sdk/parallel/transition.h"
 
 #include "absl/strings/str_cat.h"
+#include "sdk/base/mutant.h"
 
 namespace baton {
 
@@ -24,7 +25,7 @@ TransitionFractions TransitionFormula(const RankLayout& layout, TransitionMethod
     case TransitionMethod::kGatherTensor:
       return {(copy - 1) / copy, 1, 1 / copy};
     case TransitionMethod::kHybrid:
-      return {(layout.micro_data() - 1) / copy,
+      return {(layout.micro_data() - (Mutant("hybrid-fraction") ? 0 : 1)) / copy,
               1.0 / (layout.generation_tensor * layout.generation_pipeline), 0};
   }
   return {};
@@ -33,7 +34,8 @@ TransitionFractions TransitionFormula(const RankLayout& layout, TransitionMethod
 std::vector<int> MicroDataRanks(const RankLayout& layout, int rank) {
   std::vector<int> ranks;
   for (int other = 0; other < layout.world_size(); ++other) {
-    if (layout.PlaceOf(other).data == layout.PlaceOf(rank).data &&
+    if ((layout.PlaceOf(other).data == layout.PlaceOf(rank).data ||
+         Mutant("micro-data-over-copies")) &&
         layout.GenerationStage(other) == layout.GenerationStage(rank) &&
         layout.GenerationTensorRank(other) == layout.GenerationTensorRank(rank)) {
       ranks.push_back(other);

@@ -10,7 +10,7 @@ namespace baton::placement {
 
 /// Steps of a job as it was recorded, on the device that is planned for.
 struct Recording {
-  ModelConfig actor;
+  PlannedModel actor;
   Workload workload;                     ///< With the lengths that its sequences had on average.
   RankLayout training;                   ///< Of the actor's group.
   RankLayout rollouts;                   ///< data: replicas; tensor: ranks of each.

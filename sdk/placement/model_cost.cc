@@ -7,27 +7,28 @@
 namespace baton::placement {
 namespace {
 
-int64_t LayerMatrices(const ModelConfig& m) {
-  const int64_t q = m.heads * m.HeadSize(), kv = m.kv_heads * m.HeadSize();
-  return m.hidden * (q + 2 * kv) + q * m.hidden + 3 * m.hidden * m.intermediate;
+int64_t LayerMatrices(const PlannedModel& m) {
+  const int64_t q = m.num_attention_heads * m.head_dim, kv = m.num_key_value_heads * m.head_dim;
+  return m.hidden_size * (q + 2 * kv) + q * m.hidden_size + 3 * m.hidden_size * m.intermediate_size;
 }
 
-int64_t HeadParameters(const ModelConfig& m) {
-  return m.hidden * (m.scalar_head ? 1 : m.vocabulary);
+int64_t HeadParameters(const PlannedModel& m) {
+  return m.hidden_size * (m.scalar_head ? 1 : m.vocab_size);
 }
 
-std::vector<ModelConfig> MakeKnownModels() {
-  std::vector<ModelConfig> out;
+std::vector<PlannedModel> MakeKnownModels() {
+  std::vector<PlannedModel> out;
   const auto llama = [&](const char* name, int64_t hidden, int64_t layers, int64_t heads,
                          int64_t kv_heads, int64_t intermediate) {
-    ModelConfig m;
+    PlannedModel m;
     m.name = name;
-    m.hidden = hidden;
-    m.layers = layers;
-    m.heads = heads;
-    m.kv_heads = kv_heads;
-    m.intermediate = intermediate;
-    m.vocabulary = 32000;
+    m.hidden_size = hidden;
+    m.num_hidden_layers = layers;
+    m.num_attention_heads = heads;
+    m.num_key_value_heads = kv_heads;
+    m.head_dim = hidden / heads;
+    m.intermediate_size = intermediate;
+    m.vocab_size = 32000;
     out.push_back(std::move(m));
   };
   llama("llama-7b", 4096, 32, 32, 32, 11008);  // 2302.13971, 2307.09288
@@ -38,9 +39,10 @@ std::vector<ModelConfig> MakeKnownModels() {
   const auto qwen = [&](const char* name, int64_t hidden, int64_t layers, int64_t heads,
                         int64_t kv_heads, int64_t intermediate, int64_t vocabulary, bool tied) {
     llama(name, hidden, layers, heads, kv_heads, intermediate);
-    out.back().vocabulary = vocabulary;
-    out.back().tied = tied;
-    out.back().qkv_bias = true;
+    out.back().family = ModelConfig::Family::kQwen2;
+    out.back().vocab_size = vocabulary;
+    out.back().tie_word_embeddings = tied;
+    out.back().attention_bias = true;
   };
   qwen("qwen2.5-0.5b", 896, 24, 14, 2, 4864, 151936, true);  // 2412.15115
   qwen("qwen2.5-1.5b", 1536, 28, 12, 2, 8960, 151936, true);
@@ -54,57 +56,61 @@ std::vector<ModelConfig> MakeKnownModels() {
 
 }  // namespace
 
-std::string Fault(const ModelConfig& m) {
-  const std::pair<const char*, int64_t> sizes[] = {
-      {"hidden", m.hidden},     {"layers", m.layers},         {"heads", m.heads},
-      {"kv_heads", m.kv_heads}, {"vocabulary", m.vocabulary}, {"intermediate", m.intermediate}};
+std::string Fault(const PlannedModel& m) {
+  const std::pair<const char*, int64_t> sizes[] = {{"hidden_size", m.hidden_size},
+                                                   {"num_hidden_layers", m.num_hidden_layers},
+                                                   {"num_attention_heads", m.num_attention_heads},
+                                                   {"num_key_value_heads", m.num_key_value_heads},
+                                                   {"vocab_size", m.vocab_size},
+                                                   {"intermediate_size", m.intermediate_size}};
   for (const auto& [name, value] : sizes) {
     if (value < 1) return absl::StrCat(name, ": ", value, " is below 1");
     if (value > int64_t{1} << 24) return absl::StrCat(name, ": ", value, " is above 2^24");
   }
-  if (m.heads % m.kv_heads != 0) {
-    return absl::StrCat("kv_heads: ", m.kv_heads, " does not divide heads (", m.heads, ")");
+  if (m.num_attention_heads % m.num_key_value_heads != 0) {
+    return absl::StrCat("num_key_value_heads: ", m.num_key_value_heads,
+                        " does not divide num_attention_heads (", m.num_attention_heads, ")");
   }
-  if (m.HeadSize() < 1) return "head_size: hidden is smaller than heads";
+  if (m.head_dim < 1) return "head_dim: hidden_size is smaller than num_attention_heads";
   return "";
 }
 
-int64_t ParameterCount(const ModelConfig& m) {
-  const int64_t bias = m.qkv_bias ? (m.heads + 2 * m.kv_heads) * m.HeadSize() : 0;
-  const int64_t layer = LayerMatrices(m) + 2 * m.hidden + bias;
-  const bool own_head = m.scalar_head || !m.tied;
-  return m.vocabulary * m.hidden + m.layers * layer + m.hidden + (own_head ? HeadParameters(m) : 0);
+int64_t ParameterCount(const PlannedModel& m) {
+  const int64_t lm_head = m.tie_word_embeddings ? 0 : m.hidden_size * m.vocab_size;
+  return m.NumParameters() - lm_head + (m.scalar_head ? m.hidden_size : lm_head);
 }
 
-int64_t MatrixParameters(const ModelConfig& m) {
-  return m.layers * LayerMatrices(m) + HeadParameters(m);
+int64_t MatrixParameters(const PlannedModel& m) {
+  return m.num_hidden_layers * LayerMatrices(m) + HeadParameters(m);
 }
 
-double ForwardFlops(const ModelConfig& m, double tokens) {
-  const double attention = static_cast<double>(m.layers * m.heads * m.HeadSize());
+double ForwardFlops(const PlannedModel& m, double tokens) {
+  const double attention =
+      static_cast<double>(m.num_hidden_layers * m.num_attention_heads * m.head_dim);
   return 2 * static_cast<double>(MatrixParameters(m)) * tokens + 2 * attention * tokens * tokens;
 }
 
-double HeadFlops(const ModelConfig& m, double tokens) {
+double HeadFlops(const PlannedModel& m, double tokens) {
   return 2 * static_cast<double>(HeadParameters(m)) * tokens;
 }
 
-double DecodeFlops(const ModelConfig& m, double context) {
-  const double attention = static_cast<double>(m.layers * m.heads * m.HeadSize());
+double DecodeFlops(const PlannedModel& m, double context) {
+  const double attention =
+      static_cast<double>(m.num_hidden_layers * m.num_attention_heads * m.head_dim);
   return 2 * static_cast<double>(MatrixParameters(m)) + 4 * attention * context;
 }
 
-double KvBytes(const ModelConfig& m, double bytes) {
-  return 2 * static_cast<double>(m.layers * m.kv_heads * m.HeadSize()) * bytes;
+double KvBytes(const PlannedModel& m, double bytes) {
+  return 2 * static_cast<double>(m.num_hidden_layers * m.num_key_value_heads * m.head_dim) * bytes;
 }
 
-const std::vector<ModelConfig>& KnownModels() {
-  static const auto* const models = new std::vector<ModelConfig>(MakeKnownModels());
+const std::vector<PlannedModel>& KnownModels() {
+  static const auto* const models = new std::vector<PlannedModel>(MakeKnownModels());
   return *models;
 }
 
-const ModelConfig* FindModel(const std::string& name) {
-  for (const ModelConfig& model : KnownModels()) {
+const PlannedModel* FindModel(const std::string& name) {
+  for (const PlannedModel& model : KnownModels()) {
     if (model.name == name) return &model;
   }
   return nullptr;

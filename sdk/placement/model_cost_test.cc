@@ -22,16 +22,16 @@ TEST(ModelCost, CountsTheParametersOfPublishedModels) {
 }
 
 TEST(ModelCost, AScalarHeadIsOneRow) {
-  ModelConfig critic = *FindModel("llama-7b");
+  PlannedModel critic = *FindModel("llama-7b");
   critic.scalar_head = true;
   EXPECT_EQ(ParameterCount(critic), 6738415616 - 31999 * 4096);
-  ModelConfig tied = *FindModel("qwen2.5-0.5b");
+  PlannedModel tied = *FindModel("qwen2.5-0.5b");
   tied.scalar_head = true;  // the embedding stays, the head is new
   EXPECT_EQ(ParameterCount(tied), 494032768 + 896);
 }
 
 TEST(ModelCost, CountsProducts) {
-  const ModelConfig& m = *FindModel("llama-7b");
+  const PlannedModel& m = *FindModel("llama-7b");
   // Without the embedding (32000 x 4096) and 65 norms of 4096.
   EXPECT_EQ(MatrixParameters(m), 6738415616 - 131072000 - 65 * 4096);
   // 2 x 6,607,077,376 x 2048 + 2 x 32 x 4096 x 2048^2.
@@ -39,7 +39,7 @@ TEST(ModelCost, CountsProducts) {
   EXPECT_DOUBLE_EQ(HeadFlops(m, 2048), 536870912000.0);
   EXPECT_DOUBLE_EQ(DecodeFlops(m, 1536), 2 * 6607077376.0 + 4 * 32 * 4096.0 * 1536);
   // A tied head multiplies as any other does.
-  const ModelConfig& tied = *FindModel("qwen2.5-0.5b");
+  const PlannedModel& tied = *FindModel("qwen2.5-0.5b");
   EXPECT_EQ(MatrixParameters(tied),
             24 * (2 * 896 * 896 + 2 * 896 * 128 + 3 * 896 * 4864) + 151936 * 896);
 }
@@ -50,12 +50,12 @@ TEST(ModelCost, CachesKeysAndValues) {
 }
 
 TEST(ModelCost, NamesWhatIsWrong) {
-  ModelConfig m = *FindModel("llama-70b");
+  PlannedModel m = *FindModel("llama-70b");
   EXPECT_EQ(Fault(m), "");
-  m.kv_heads = 7;
-  EXPECT_EQ(Fault(m), "kv_heads: 7 does not divide heads (64)");
-  m.layers = 0;
-  EXPECT_EQ(Fault(m), "layers: 0 is below 1");
+  m.num_key_value_heads = 7;
+  EXPECT_EQ(Fault(m), "num_key_value_heads: 7 does not divide num_attention_heads (64)");
+  m.num_hidden_layers = 0;
+  EXPECT_EQ(Fault(m), "num_hidden_layers: 0 is below 1");
 }
 
 TEST(DeviceCatalogue, EveryDeviceIsWhole) {

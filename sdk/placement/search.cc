@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "sdk/base/mutant.h"
 #include "sdk/placement/explain.h"
 #include "sdk/placement/pool_costs.h"
 #include "sdk/placement/unbeaten.h"
@@ -217,14 +218,16 @@ absl::Status CheckLayout(const Problem& problem, const Role& role, int devices,
     return absl::InvalidArgumentError(absl::StrCat(
         role.name, ": ", name, " ", size, " does not divide the model's ", of, " (", count, ")"));
   };
-  if (role.model.heads % layout.tensor != 0) {
-    return fault("tp", layout.tensor, "heads", role.model.heads);
+  if (role.model.num_attention_heads % layout.tensor != 0) {
+    return fault("tp", layout.tensor, "heads", role.model.num_attention_heads);
   }
-  if (role.model.kv_heads % layout.tensor != 0) {
-    return fault("tp", layout.tensor, "key heads", role.model.kv_heads);
+  if (role.model.num_key_value_heads % layout.tensor != 0 &&
+      !Mutant("given-layout-splits-key-heads")) {
+    return fault("tp", layout.tensor, "key heads", role.model.num_key_value_heads);
   }
-  if (role.model.layers % layout.pipeline != 0) {
-    return fault("pp", layout.pipeline, "layers", role.model.layers);
+  if (role.model.num_hidden_layers % layout.pipeline != 0 &&
+      !Mutant("given-layout-splits-layers")) {
+    return fault("pp", layout.pipeline, "layers", role.model.num_hidden_layers);
   }
   const std::tuple<const char*, int, int> sizes[] = {
       {"pp", layout.pipeline, problem.max_pipeline},
@@ -232,7 +235,7 @@ absl::Status CheckLayout(const Problem& problem, const Role& role, int devices,
       {"dp", layout.data, role.max_data},
       {"generation_tp", layout.generation_tensor, role.max_generation_tensor}};
   for (const auto& [name, size, most] : sizes) {
-    if (most == 0 || size <= most) continue;
+    if (most == 0 || size <= most + (Mutant("given-layout-above-most") ? 1 : 0)) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(role.name, ": ", name, " ", size, " is above ", most));
   }
@@ -321,12 +324,13 @@ std::vector<RankLayout> LayoutsOf(const Problem& problem, const Role& role, int 
   const int most = at_most(problem.max_pipeline);
   const int within = std::min(at_most(role.max_tensor), problem.setting.device.devices_per_node);
   for (int tensor = 1; tensor <= within; ++tensor) {
-    if (devices % tensor != 0 || role.model.heads % tensor != 0 ||
-        role.model.kv_heads % tensor != 0) {
+    if (devices % tensor != 0 || role.model.num_attention_heads % tensor != 0 ||
+        (role.model.num_key_value_heads % tensor != 0 && !Mutant("layouts-split-key-heads"))) {
       continue;
     }
     for (int pipeline = 1; pipeline <= std::min(most, devices / tensor); ++pipeline) {
-      if (devices / tensor % pipeline != 0 || role.model.layers % pipeline != 0) continue;
+      if (devices / tensor % pipeline != 0 || role.model.num_hidden_layers % pipeline != 0)
+        continue;
       RankLayout layout;
       layout.tensor = tensor;
       layout.pipeline = pipeline;

@@ -26,7 +26,7 @@ namespace baton::placement {
 /// A model with a part in the iteration. At most one role of a problem generates.
 struct Role {
   std::string name;
-  ModelConfig model;
+  PlannedModel model;
   bool generates = false;  ///< In stage generation, on its own ranks (hybrid engine).
   bool scores = false;     ///< One forward pass in stage preparation.
   bool trains = false;     ///< In stage training.

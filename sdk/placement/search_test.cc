@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-Role MakeRole(const std::string& name, const ModelConfig& model) {
+Role MakeRole(const std::string& name, const PlannedModel& model) {
   Role role;
   role.name = name;
   role.model = model;
@@ -74,9 +74,10 @@ class BruteForce {
       for (int t = 1; t <= n; ++t) {
         for (int pg = 1; pg <= p; ++pg) {
           for (int tg = 1; tg <= t; ++tg) {
-            if (!Divides(p * t, n) || !Divides(p, role.model.layers) || !Divides(pg, p) ||
-                !Divides(tg, t) || !Divides(t, role.model.heads) ||
-                !Divides(t, role.model.kv_heads) || t > p_.setting.device.devices_per_node ||
+            if (!Divides(p * t, n) || !Divides(p, role.model.num_hidden_layers) ||
+                !Divides(pg, p) || !Divides(tg, t) || !Divides(t, role.model.num_attention_heads) ||
+                !Divides(t, role.model.num_key_value_heads) ||
+                t > p_.setting.device.devices_per_node ||
                 (p_.max_pipeline > 0 && p > p_.max_pipeline) ||
                 (!role.generates && (pg > 1 || tg > 1)) || Above(t, role.max_tensor) ||
                 Above(n / p / t, role.max_data) || Above(tg, role.max_generation_tensor)) {
@@ -217,13 +218,14 @@ TEST(Search, FindsWhatBruteForceFindsInRandomWorlds) {
     const int roles = any({1, 2, 3, 4, 5});
     const char* const names[] = {"actor", "critic", "reference", "reward_model", "cost"};
     for (int r = 0; r < roles; ++r) {
-      ModelConfig m;
-      m.hidden = any({256, 512, 1024});
-      m.heads = any({4, 8});
-      m.kv_heads = any({2, 4});
-      m.layers = any({3, 4, 6});
-      m.intermediate = 4 * m.hidden;
-      m.vocabulary = any({1000, 50000});
+      PlannedModel m;
+      m.hidden_size = any({256, 512, 1024});
+      m.num_attention_heads = any({4, 8});
+      m.num_key_value_heads = any({2, 4});
+      m.head_dim = m.hidden_size / m.num_attention_heads;
+      m.num_hidden_layers = any({3, 4, 6});
+      m.intermediate_size = 4 * m.hidden_size;
+      m.vocab_size = any({1000, 50000});
       p.roles.push_back(MakeRole(names[r], m));
       p.roles.back().max_tensor = any({0, 0, 1, 2});
       p.roles.back().max_data = any({0, 0, 1, 3});
@@ -324,6 +326,25 @@ TEST(Search, KeepsToPoolsWrittenByHand) {
               HasSubstr("pool actor+reference lacks"));
 }
 
+TEST(Search, RefusesALayoutThatTheModelCannotTake) {
+  Problem p = Ppo("llama-7b", 8);
+  p.max_pipeline = 0;
+  for (Role& role : p.roles) role.model.num_key_value_heads = 2;
+  RankLayout layout;
+  Restriction hand;
+  const auto refusal = [&](int pipeline, int tensor, int data) {
+    layout.pipeline = pipeline;
+    layout.tensor = tensor;
+    layout.data = data;
+    hand.pools = {{{0, 1, 2, 3}, 8, {layout, std::nullopt, std::nullopt, std::nullopt}}};
+    return std::string(Search(p, hand).status().message());
+  };
+  EXPECT_THAT(refusal(1, 4, 2), HasSubstr("actor: tp 4 does not divide the model's key heads (2)"));
+  EXPECT_THAT(refusal(8, 1, 1), ::testing::Not(HasSubstr("does not divide")));
+  p.roles[0].model.num_hidden_layers = 30;
+  EXPECT_THAT(refusal(8, 1, 1), HasSubstr("actor: pp 8 does not divide the model's layers (30)"));
+}
+
 TEST(Search, SaysWhyOthersLost) {
   const Problem p = Ppo("llama-13b", 8);
   const auto result = Search(p);
@@ -356,9 +377,9 @@ TEST(Search, RefusesWhatMakesNoSense) {
   p.devices = 8;
   p.roles[1].generates = true;
   EXPECT_THAT(std::string(Search(p).status().message()), HasSubstr("one role may generate"));
-  p.roles[1].model.heads = 0;
+  p.roles[1].model.num_attention_heads = 0;
   EXPECT_THAT(std::string(Search(p).status().message()),
-              HasSubstr("model of role critic: heads: 0 is below 1"));
+              HasSubstr("model of role critic: num_attention_heads: 0 is below 1"));
 }
 
 // HybridFlow's fig. 12: colocation wins on few devices, pools apart on many (docs/placement.md).

@@ -43,40 +43,40 @@ double StageTransfer(const Setting& s, int pipeline, int tensor, double bytes) {
                  : kNodeLatency + bytes / Real(tensor) / NodeLink(s);
 }
 
-double ShardParameters(const ModelConfig& model, const RankLayout& l) {
+double ShardParameters(const PlannedModel& model, const RankLayout& l) {
   return Real(ParameterCount(model)) / Real(l.pipeline * l.tensor);
 }
 
-// Inner values of one layer of one sequence: s h (10 + 24 / t) bytes in 16 bit (2205.05198), the
+// Inner values of one layer of a micro-batch: s h (10 + 24 / t) bytes in 16 bit (2205.05198), the
 // quadratic ones never stored.
-double LayerBytes(const Setting& s, const ModelConfig& model, int tensor) {
-  return s.workload.tokens() * Real(model.hidden) * (10 + 24.0 / tensor) * s.workload.bytes / 2;
+double LayerBytes(const Setting& s, const PlannedModel& model, int tensor) {
+  return s.workload.rows() * Real(model.hidden_size) * (10 + 24.0 / tensor) * s.workload.bytes / 2;
 }
 
-double LogitBytes(const Setting& s, const ModelConfig& model, int tensor) {
+double LogitBytes(const Setting& s, const PlannedModel& model, int tensor) {
   if (model.scalar_head) return 0;
-  return s.workload.tokens() * Real(model.vocabulary) * 4 / tensor;
+  return s.workload.rows() * Real(model.vocab_size) * 4 / tensor;
 }
 
 // Micro-batches of one sequence through the pipeline: `passes` forwards' worth of products and
 // `reduces` all-reduces a layer, `transfers` between stages. The last stage, which has the head, is
 // the slowest, and all keep its pace.
-double PipelineSeconds(const Setting& s, const ModelConfig& model, const RankLayout& l,
+double PipelineSeconds(const Setting& s, const PlannedModel& model, const RankLayout& l,
                        double micro_batches, double passes, double reduces, double transfers) {
   const double tokens = s.workload.tokens();
-  const double hidden_bytes = tokens * Real(model.hidden) * s.workload.bytes;
+  const double hidden_bytes = tokens * Real(model.hidden_size) * s.workload.bytes;
   const double head = HeadFlops(model, tokens);
   const double stage = (ForwardFlops(model, tokens) - head) / Real(l.pipeline) + head;
   const double products = passes * stage / Real(l.tensor) / Flops(s);
-  const double tensor =
-      Real(model.layers) / Real(l.pipeline) * reduces * TensorAllReduce(s, l.tensor, hidden_bytes);
+  const double tensor = Real(model.num_hidden_layers) / Real(l.pipeline) * reduces *
+                        TensorAllReduce(s, l.tensor, hidden_bytes);
   const double transfer = transfers * StageTransfer(s, l.pipeline, l.tensor, hidden_bytes);
   return (micro_batches + Real(l.pipeline - 1)) * (products + tensor + transfer);
 }
 
 // What a generation rank lacks of its shard: (d_g - 1) / (p t) of the weights. Micro-data groups
 // are neighbours within a tensor group unless stages are joined as well.
-double ReshardSeconds(const Setting& s, const ModelConfig& model, const RankLayout& l) {
+double ReshardSeconds(const Setting& s, const PlannedModel& model, const RankLayout& l) {
   const int groups = l.micro_data();
   if (groups == 1) return 0;
   const double bytes = Real(groups - 1) * ShardParameters(model, l) * s.workload.bytes;
@@ -87,47 +87,50 @@ double ReshardSeconds(const Setting& s, const ModelConfig& model, const RankLayo
 
 }  // namespace
 
-Memory TrainingMemory(const Setting& s, const ModelConfig& model, const RankLayout& l) {
+Memory TrainingMemory(const Setting& s, const PlannedModel& model, const RankLayout& l) {
   const double parameters = ShardParameters(model, l);
   const double in_flight = std::min(Share(s.workload.mini_batch, l.data), Real(l.pipeline));
   Memory m;
   m.weights = parameters * s.workload.bytes;
   m.gradients = parameters * 4;
   m.optimizer = parameters * (s.workload.bytes > 2 ? 8.0 : 12.0) / Real(l.data);
-  const double inputs = Real(model.layers) / Real(l.pipeline) * in_flight * s.workload.tokens() *
-                        Real(model.hidden) * s.workload.bytes;
-  m.activations = inputs + LayerBytes(s, model, l.tensor) + 2 * LogitBytes(s, model, l.tensor);
+  const double layers = Real(model.num_hidden_layers) / Real(l.pipeline) * in_flight;
+  const double inputs = layers * s.workload.rows() * Real(model.hidden_size) * s.workload.bytes;
+  const double inner = LayerBytes(s, model, l.tensor);
+  m.activations = s.workload.recomputes ? inputs + inner : layers * inner;
+  m.activations += 2 * LogitBytes(s, model, l.tensor);
   return m;
 }
 
-Memory ScoringMemory(const Setting& s, const ModelConfig& model, const RankLayout& l) {
+Memory ScoringMemory(const Setting& s, const PlannedModel& model, const RankLayout& l) {
   Memory m;
   m.weights = ShardParameters(model, l) * s.workload.bytes;
   m.activations = LayerBytes(s, model, l.tensor) + LogitBytes(s, model, l.tensor);
   return m;
 }
 
-double TrainingSeconds(const Setting& s, const ModelConfig& model, const RankLayout& l) {
+double TrainingSeconds(const Setting& s, const PlannedModel& model, const RankLayout& l) {
   const double share = Share(std::min(s.workload.mini_batch, s.workload.sequences), l.data);
-  const double work = PipelineSeconds(s, model, l, share, 4, 6, 2);
+  const double work = PipelineSeconds(s, model, l, share, s.workload.recomputes ? 4 : 3,
+                                      s.workload.recomputes ? 6 : 4, 2);
   const double moved = ShardParameters(model, l) * Real(l.data - 1) / Real(l.data);
   const double exchange = DataRing(s, l, moved * 4) + DataRing(s, l, moved * s.workload.bytes);
   return s.calibration.training * Real(s.workload.updates()) * (work + exchange);
 }
 
-double ScoringSeconds(const Setting& s, const ModelConfig& model, const RankLayout& l) {
+double ScoringSeconds(const Setting& s, const PlannedModel& model, const RankLayout& l) {
   return s.calibration.scoring *
          PipelineSeconds(s, model, l, Share(s.workload.generated, l.data), 1, 2, 1);
 }
 
-double GenerationMinimum(const Setting& s, const ModelConfig& model, const RankLayout& l) {
+double GenerationMinimum(const Setting& s, const PlannedModel& model, const RankLayout& l) {
   const double shards = Real(l.generation_pipeline * l.generation_tensor);
   const double larger = Real(l.micro_data() - 1) * ShardParameters(model, l);
   return larger * s.workload.bytes +
          KvBytes(model, s.workload.bytes) * s.workload.tokens() / shards;
 }
 
-Generation SimulateGeneration(const Setting& s, const ModelConfig& model, const RankLayout& l,
+Generation SimulateGeneration(const Setting& s, const PlannedModel& model, const RankLayout& l,
                               double free_bytes) {
   const Workload& w = s.workload;
   const int tensor = l.generation_tensor, pipeline = l.generation_pipeline;
@@ -145,8 +148,8 @@ Generation SimulateGeneration(const Setting& s, const ModelConfig& model, const 
 
   const double prompt = Real(w.prompt_tokens), response = Real(w.response_tokens);
   const double context = prompt + response / 2;
-  const double layers = Real(model.layers);
-  const double token_bytes = Real(model.hidden) * w.bytes;
+  const double layers = Real(model.num_hidden_layers);
+  const double token_bytes = Real(model.hidden_size) * w.bytes;
   // One token of each running sequence: weights of every stage are read one after the other, the
   // caches of all stages at the same time.
   const double read =

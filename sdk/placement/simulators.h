@@ -4,6 +4,7 @@
 #ifndef BATON_SDK_PLACEMENT_SIMULATORS_H_
 #define BATON_SDK_PLACEMENT_SIMULATORS_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "sdk/parallel/rank_layout.h"
@@ -41,7 +42,12 @@ struct Workload {
   int64_t mini_batch = 128;  ///< Sequences per optimizer update.
   int64_t epochs = 1;
   double bytes = 2;  ///< Of a weight: 2 (bfloat16) or 4 (float32).
+  /// The backward pass computes the layers' inner values again; else all layers keep theirs.
+  bool recomputes = true;
+  int64_t micro_batch_tokens = 0;  ///< Of training and scoring; at least one sequence.
 
+  /// Tokens that go through the model at once in training and scoring.
+  double rows() const { return std::max(tokens(), static_cast<double>(micro_batch_tokens)); }
   double tokens() const { return static_cast<double>(prompt_tokens + response_tokens); }
   int64_t updates() const { return epochs * ((sequences + mini_batch - 1) / mini_batch); }
 };
@@ -64,21 +70,22 @@ struct Memory {
 
 /// Training: weights (2 bytes, or 4), gradients (4), and float32 master weights and two moments
 /// divided over the data ranks (12 / d; without master weights 8 / d): the distributed optimizer
-/// of Megatron-LM, 6 + 12 / d bytes a parameter. Activations with full recomputation and
-/// micro-batches of one sequence (2205.05198): the inputs of the layers of a stage for each
-/// micro-batch in flight, the inner values of one layer, and float32 logits with their gradient.
-Memory TrainingMemory(const Setting& s, const ModelConfig& model, const RankLayout& layout);
+/// of Megatron-LM, 6 + 12 / d bytes a parameter. Activations (2205.05198) of a micro-batch: with
+/// full recomputation the inputs of the layers of a stage for each micro-batch in flight and the
+/// inner values of one layer, else the inner values of all its layers; and float32 logits with
+/// their gradient.
+Memory TrainingMemory(const Setting& s, const PlannedModel& model, const RankLayout& layout);
 /// Scoring: weights, the inner values of one layer, and float32 logits where there is a head.
-Memory ScoringMemory(const Setting& s, const ModelConfig& model, const RankLayout& layout);
+Memory ScoringMemory(const Setting& s, const PlannedModel& model, const RankLayout& layout);
 
-/// Seconds of all updates of one iteration: forward, recomputation and backward (4 forwards) of
-/// each data rank's share; tensor-parallel all-reduces (6 a layer); the pipeline's bubble,
-/// (m + p - 1) / m of 1F1B; reduce-scatter of float32 gradients and all-gather of weights. No
-/// overlap of communication and computation is assumed.
-double TrainingSeconds(const Setting& s, const ModelConfig& model, const RankLayout& layout);
+/// Seconds of all updates of one iteration: forward, recomputation and backward (4 forwards, 3
+/// without recomputation) of each data rank's share; tensor-parallel all-reduces (6 a layer); the
+/// pipeline's bubble, (m + p - 1) / m of 1F1B; reduce-scatter of float32 gradients and all-gather
+/// of weights. No overlap of communication and computation is assumed.
+double TrainingSeconds(const Setting& s, const PlannedModel& model, const RankLayout& layout);
 
 /// Seconds of one forward pass over all sequences.
-double ScoringSeconds(const Setting& s, const ModelConfig& model, const RankLayout& layout);
+double ScoringSeconds(const Setting& s, const PlannedModel& model, const RankLayout& layout);
 
 struct Generation {
   bool fits = false;
@@ -94,12 +101,12 @@ struct Generation {
 };
 
 /// Bytes that generation needs on a device at least: the larger shard and one whole sequence.
-double GenerationMinimum(const Setting& s, const ModelConfig& model, const RankLayout& layout);
+double GenerationMinimum(const Setting& s, const PlannedModel& model, const RankLayout& layout);
 
 /// `free_bytes`: of a device, beside all resident state (the training shard of these weights
 /// among it). Sequences that do not fit at once are generated in equal waves. Never longer with
 /// more free bytes.
-Generation SimulateGeneration(const Setting& s, const ModelConfig& model, const RankLayout& layout,
+Generation SimulateGeneration(const Setting& s, const PlannedModel& model, const RankLayout& layout,
                               double free_bytes);
 
 }  // namespace baton::placement

@@ -30,7 +30,7 @@ RankLayout Layout(int p, int t, int d, int pg = 1, int tg = 1) {
   return l;
 }
 
-const ModelConfig& Llama7b() { return *FindModel("llama-7b"); }
+const PlannedModel& Llama7b() { return *FindModel("llama-7b"); }
 constexpr double kParameters = 6738415616;
 constexpr double kForward = 28162100559872;  // model_cost_test.cc: 2048 tokens
 constexpr double kHead = 536870912000;
@@ -54,12 +54,26 @@ TEST(TrainingMemory, Float32HasNoMasterWeights) {
   EXPECT_DOUBLE_EQ(m.optimizer, 2 * kParameters);  // 8 / 4
 }
 
+TEST(TrainingMemory, StoredActivationsAreThoseOfAllLayers) {
+  Setting s = RoundSetting();
+  s.workload.bytes = 4;
+  s.workload.recomputes = false;
+  s.workload.micro_batch_tokens = 4096;  // two sequences of 2048
+  const Memory m = TrainingMemory(s, Llama7b(), Layout(1, 2, 4));
+  // 32 layers, 4096 x 4096 x (10 + 24 / 2) x 2; logits and their gradient, 2 x 4096 x 32000 x 4
+  // / 2.
+  EXPECT_DOUBLE_EQ(m.activations, 23622320128.0 + 524288000.0);
+  s.workload.micro_batch_tokens = 100;  // a sequence is never cut
+  EXPECT_DOUBLE_EQ(TrainingMemory(s, Llama7b(), Layout(1, 2, 4)).activations,
+                   (23622320128.0 + 524288000.0) / 2);
+}
+
 TEST(ScoringMemory, IsWeightsAndOnePass) {
   const Memory m = ScoringMemory(RoundSetting(), Llama7b(), Layout(1, 2, 4));
   EXPECT_DOUBLE_EQ(m.weights, kParameters);
   EXPECT_DOUBLE_EQ(m.gradients + m.optimizer, 0);
   EXPECT_DOUBLE_EQ(m.activations, 2048.0 * 4096 * (10 + 12) + 2048.0 * 32000 * 4 / 2);
-  ModelConfig reward = Llama7b();
+  PlannedModel reward = Llama7b();
   reward.scalar_head = true;
   EXPECT_DOUBLE_EQ(ScoringMemory(RoundSetting(), reward, Layout(1, 2, 4)).activations,
                    2048.0 * 4096 * (10 + 12));

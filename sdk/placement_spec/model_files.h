@@ -12,10 +12,10 @@ namespace baton::placement {
 
 /// A Hugging Face config.json; the model is named after its folder. NotFound: it cannot be opened.
 /// InvalidArgument: it is no decoder's.
-absl::StatusOr<ModelConfig> ReadModelFile(const std::string& file);
+absl::StatusOr<PlannedModel> ReadModelFile(const std::string& file);
 
 /// A model of random weights; absent fields have the defaults of ModelInitSpec.
-ModelConfig ModelOfInit(const v1::ModelInitSpec& init);
+PlannedModel ModelOfInit(const v1::ModelInitSpec& init);
 
 }  // namespace baton::placement
 

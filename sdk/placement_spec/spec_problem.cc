@@ -4,13 +4,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/schema/presets.h"
+#include "sdk/schema/spec_defaults.h"
 
 namespace baton::placement {
 namespace {
 
-// Bounds of actor.parallel, and of the number of workers of a role.
-constexpr int kMostTensor = 64;
-constexpr int64_t kMostData = 1024;
+// Of a CPU's micro-batch, unless one sequence is longer (workers/trainer/train_options.h).
+constexpr int64_t kMicroBatchTokens = 4096;
 
 const char* const kRoles[] = {"actor",     "critic",       "cost_critic",
                               "reference", "reward_model", "cost"};
@@ -50,51 +51,69 @@ const v1::ModelSpec& ModelOf(const v1::JobSpec& spec, const std::string& role) {
   return spec.model();
 }
 
-bool UsesKlInReward(const v1::AlgorithmSpec& algorithm, const std::string& preset) {
-  const auto& options = algorithm.advantage().fields();
-  const auto given = options.find("use_kl_in_reward");
-  if (given != options.end()) return given->second.bool_value();
-  static const auto* const presets =
-      new std::set<std::string>{"ppo", "rloo", "reinforce_plus_plus", "safe_rlhf"};
-  return presets->count(preset) > 0;
+// Of kind rl.
+const Recipe* RecipeOf(const v1::JobSpec& spec) {
+  const v1::AlgorithmSpec& algorithm = spec.algorithm();
+  return FindRecipe(algorithm.has_preset() ? algorithm.preset() : kDefaultRlPreset);
 }
 
-// Roles of the graph that the preset makes (docs/algorithms.md).
+bool UsesKlInReward(const v1::AlgorithmSpec& algorithm, const Recipe& recipe) {
+  constexpr char kOption[] = "use_kl_in_reward";
+  const auto& options = algorithm.advantage().fields();
+  if (const auto given = options.find(kOption); given != options.end()) {
+    return given->second.bool_value();
+  }
+  const auto set = recipe.advantage.find(kOption);
+  return set != recipe.advantage.end() && set->second == OptionValue(true);
+}
+
+// Roles of the graph that the preset makes (controller/core/presets.cc).
 std::set<std::string> PresetRoles(const v1::JobSpec& spec) {
-  const std::string preset =
-      spec.algorithm().has_preset() ? spec.algorithm().preset() : std::string("grpo");
+  static const auto* const none = new Recipe();
+  const Recipe* found = RecipeOf(spec);
+  const Recipe& recipe = found == nullptr ? *none : *found;
   std::set<std::string> roles = {"actor"};
-  if (preset == "ppo" || preset == "safe_rlhf" || preset == "vapo") roles.insert("critic");
-  if (preset == "safe_rlhf") roles.insert("cost");
-  if (preset == "safe_rlhf" && spec.algorithm().cost_critic()) roles.insert("cost_critic");
-  if (preset == "fapo" || spec.has_judge()) roles.insert("judge");
+  if (recipe.critic) roles.insert("critic");
+  if (recipe.cost) roles.insert("cost");
+  if (recipe.cost && spec.algorithm().cost_critic()) roles.insert("cost_critic");
+  if (recipe.flaws || spec.has_judge()) roles.insert("judge");
   if (spec.has_reward_model()) roles.insert("reward_model");
   if (spec.has_reference() || spec.algorithm().use_kl_loss() ||
-      UsesKlInReward(spec.algorithm(), preset)) {
+      UsesKlInReward(spec.algorithm(), recipe)) {
     roles.insert("reference");
   }
   return roles;
 }
 
+int64_t PromptsOf(const v1::DataSpec& data) {
+  return data.has_train_batch_size() ? data.train_batch_size() : kDefaultTrainBatchSize;
+}
+
+int64_t SamplesOf(const v1::RolloutSpec& rollout) {
+  return rollout.has_n() ? rollout.n() : kDefaultSamples;
+}
+
 Workload MakeWorkload(const v1::JobSpec& spec) {
   const bool rl = IsRl(spec);
   const v1::DataSpec& data = spec.data();
-  const int64_t prompts = data.has_train_batch_size() ? data.train_batch_size() : 32;
+  const int64_t prompts = PromptsOf(data);
   const int64_t drawn = data.gen_batch_size() > 0 ? data.gen_batch_size() : prompts;
   const int64_t n = spec.kind() == v1::JOB_KIND_REWARD_MODEL ? 2  // a pair
                     : !rl                                    ? 1
-                    : spec.rollout().has_n()                 ? spec.rollout().n()
-                                                             : 8;
-  const bool baseline = rl && spec.algorithm().preset() == "remax";
+                                                             : SamplesOf(spec.rollout());
+  const Recipe* recipe = RecipeOf(spec);
+  const bool baseline = rl && recipe != nullptr && recipe->baseline;
   Workload w;
   w.generated = drawn * (n + (baseline ? 1 : 0));
   w.sequences = prompts * n;
-  w.prompt_tokens = data.has_max_prompt_length() ? data.max_prompt_length() : 1024;
-  w.response_tokens = data.has_max_response_length() ? data.max_response_length() : 1024;
+  w.prompt_tokens =
+      data.has_max_prompt_length() ? data.max_prompt_length() : kDefaultMaxPromptLength;
+  w.response_tokens =
+      data.has_max_response_length() ? data.max_response_length() : kDefaultMaxResponseLength;
   w.mini_batch = spec.actor().ppo_mini_batch_size() > 0
                      ? std::min<int64_t>(spec.actor().ppo_mini_batch_size(), w.sequences)
                      : w.sequences;
-  w.epochs = spec.actor().has_ppo_epochs() ? spec.actor().ppo_epochs() : 1;
+  w.epochs = spec.actor().has_ppo_epochs() ? spec.actor().ppo_epochs() : kDefaultPpoEpochs;
   w.bytes = spec.model().dtype() == "bfloat16" ? 2 : 4;
   return w;
 }
@@ -107,8 +126,7 @@ int64_t MiniBatch(const v1::JobSpec& spec, const std::string& role) {
   const int given = own.has_ppo_mini_batch_size() ? own.ppo_mini_batch_size()
                                                   : spec.actor().ppo_mini_batch_size();
   if (given > 0) return given;
-  const int64_t samples = !IsRl(spec) ? 1 : spec.rollout().has_n() ? spec.rollout().n() : 8;
-  return samples * (spec.data().has_train_batch_size() ? spec.data().train_batch_size() : 32);
+  return (IsRl(spec) ? SamplesOf(spec.rollout()) : 1) * PromptsOf(spec.data());
 }
 
 }  // namespace
@@ -140,7 +158,7 @@ absl::StatusOr<SpecProblem> ProblemOf(const v1::JobSpec& spec, const ModelSource
         "update node of role actor");
   }
   for (const std::string& name : roles) {
-    absl::StatusOr<ModelConfig> model = source(name, ModelOf(spec, name));
+    absl::StatusOr<PlannedModel> model = source(name, ModelOf(spec, name));
     if (!model.ok()) return model.status();
     Role role;
     role.name = name;
@@ -161,12 +179,22 @@ absl::StatusOr<SpecProblem> ProblemOf(const v1::JobSpec& spec, const ModelSource
   return out;
 }
 
+void ComputeAsOwnWorkers(const v1::JobSpec& spec, Workload* workload) {
+  workload->bytes = 4;
+  workload->recomputes = false;
+  const int64_t asked =
+      spec.actor().has_max_token_len() ? spec.actor().max_token_len() : kDefaultMaxTokenLen;
+  workload->micro_batch_tokens = std::min(asked, kMicroBatchTokens);
+}
+
 void KeepToRunnable(const v1::JobSpec& spec, Problem* problem) {
   problem->max_pipeline = 1;
+  ComputeAsOwnWorkers(spec, &problem->setting.workload);
   for (Role& role : problem->roles) {
-    role.max_tensor = role.max_generation_tensor = kMostTensor;
+    role.max_tensor = role.max_generation_tensor = kMostTensorRanks;
     role.max_data = static_cast<int>(
-        role.trains ? std::clamp<int64_t>(MiniBatch(spec, role.name), 1, kMostData) : kMostData);
+        role.trains ? std::clamp<int64_t>(MiniBatch(spec, role.name), 1, kMostDataRanks)
+                    : kMostDataRanks);
   }
 }
 

@@ -20,8 +20,8 @@ struct SpecProblem {
 };
 
 /// The model of a role; `model` is what the spec gives it, perhaps nothing.
-using ModelSource =
-    std::function<absl::StatusOr<ModelConfig>(const std::string& role, const v1::ModelSpec& model)>;
+using ModelSource = std::function<absl::StatusOr<PlannedModel>(const std::string& role,
+                                                               const v1::ModelSpec& model)>;
 
 /// Every role of the job's graph but the rollouts: of `spec.dataflow`, or of its preset's.
 std::set<std::string> AllRoles(const v1::JobSpec& spec);
@@ -34,8 +34,14 @@ std::vector<std::string> ModelRoles(const v1::JobSpec& spec);
 /// errors of `source`. The layouts are all that sdk/placement knows.
 absl::StatusOr<SpecProblem> ProblemOf(const v1::JobSpec& spec, const ModelSource& source);
 
+/// The work as Baton's own workers do it: they train, score and (beside the actor) generate in
+/// float32 whatever model.dtype says, keep all layers' activations, and put micro-batches of
+/// actor.max_token_len tokens together, as far as a CPU's.
+void ComputeAsOwnWorkers(const v1::JobSpec& spec, Workload* workload);
+
 /// Leaves the layouts that Baton's own workers run and the controller admits: no pipeline stages,
-/// data ranks that all have a sequence of each mini-batch.
+/// data ranks that all have a sequence of each mini-batch. And what these workers do
+/// (ComputeAsOwnWorkers).
 void KeepToRunnable(const v1::JobSpec& spec, Problem* problem);
 
 /// The plan's pools and layouts, the rollouts beside the actor; other fields stay.

@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-absl::StatusOr<ModelConfig> Llama(const std::string&, const v1::ModelSpec&) {
+absl::StatusOr<PlannedModel> Llama(const std::string&, const v1::ModelSpec&) {
   return *FindModel("llama-7b");
 }
 
@@ -61,11 +61,16 @@ TEST(SpecProblem, ACriticOfCosts) {
 
 TEST(SpecProblem, RunnableHasItsLimits) {
   v1::JobSpec spec = Ppo();
+  spec.mutable_model()->set_dtype("bfloat16");
   auto made = ProblemOf(spec, Llama);
   ASSERT_TRUE(made.ok());
   Problem& problem = made->problem;
   KeepToRunnable(spec, &problem);
   EXPECT_EQ(problem.max_pipeline, 1);
+  // The built-in engine's way: float32, no recomputation.
+  EXPECT_EQ(problem.setting.workload.bytes, 4);
+  EXPECT_FALSE(problem.setting.workload.recomputes);
+  EXPECT_EQ(problem.setting.workload.micro_batch_tokens, 4096);
   EXPECT_EQ(problem.roles[0].max_tensor, 64);
   EXPECT_EQ(problem.roles[0].max_generation_tensor, 64);
   EXPECT_EQ(problem.roles[0].max_data, 8);
@@ -76,10 +81,12 @@ TEST(SpecProblem, RunnableHasItsLimits) {
 
   // Without mini-batches a rank has a sequence of the whole batch: 16 prompts x 2.
   spec.mutable_actor()->clear_ppo_mini_batch_size();
+  spec.mutable_actor()->set_max_token_len(512);
   spec.clear_critic();
   spec.mutable_algorithm()->set_recompute_log_prob(true);
   made = ProblemOf(spec, Llama);
   KeepToRunnable(spec, &made->problem);
+  EXPECT_EQ(made->problem.setting.workload.micro_batch_tokens, 512);
   EXPECT_TRUE(made->problem.roles[0].scores);
   EXPECT_EQ(made->problem.roles[0].max_tensor, 64);
   EXPECT_EQ(made->problem.roles[0].max_data, 32);
@@ -127,8 +134,8 @@ TEST(ModelFiles, ReadsAConfigAndNamesWhatIsNone) {
   const auto model = ReadModelFile(file);
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(model->name, "model_files_test");
-  EXPECT_EQ(model->kv_heads, 2);
-  EXPECT_TRUE(model->tied && model->qkv_bias);
+  EXPECT_EQ(model->num_key_value_heads, 2);
+  EXPECT_TRUE(model->tie_word_embeddings && model->attention_bias);
   std::ofstream(file) << "[]";
   EXPECT_THAT(ReadModelFile(file).status().message(), HasSubstr("is not a JSON object"));
   std::filesystem::remove_all(folder);
@@ -138,14 +145,14 @@ TEST(ModelFiles, ReadsAConfigAndNamesWhatIsNone) {
 TEST(ModelFiles, RandomWeightsHaveTheirDefaults) {
   v1::ModelInitSpec init;
   init.set_characters("ab\xc3\xa9");  // three characters
-  const ModelConfig model = ModelOfInit(init);
-  EXPECT_EQ(model.vocabulary, 5);  // and <pad>, <eos>
-  EXPECT_EQ(model.hidden, 128);
-  EXPECT_EQ(model.intermediate, 512);
-  EXPECT_EQ(model.layers, 2);
-  EXPECT_EQ(model.heads, 4);
-  EXPECT_EQ(model.kv_heads, 4);
-  EXPECT_TRUE(model.tied);
+  const PlannedModel model = ModelOfInit(init);
+  EXPECT_EQ(model.vocab_size, 5);  // and <pad>, <eos>
+  EXPECT_EQ(model.hidden_size, 128);
+  EXPECT_EQ(model.intermediate_size, 512);
+  EXPECT_EQ(model.num_hidden_layers, 2);
+  EXPECT_EQ(model.num_attention_heads, 4);
+  EXPECT_EQ(model.num_key_value_heads, 4);
+  EXPECT_TRUE(model.tie_word_embeddings);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a rank reports of the checkpoint it wrote, and checks before it starts from one.
+// What a rank reports of a checkpoint that it wrote, and checks before it starts from a checkpoint.
 #ifndef BATON_SDK_WORKER_CHECKPOINT_FILES_H_
 #define BATON_SDK_WORKER_CHECKPOINT_FILES_H_
 
@@ -16,17 +16,18 @@ namespace baton {
 [[nodiscard]] absl::Status ReportCheckpointFiles(const std::string& directory,
                                                  v1::TaskResult& result);
 
-/// The same for those of `parts` alone, each a file or a folder under `directory`: what one role
-/// wrote of a checkpoint that others write at the same time. Paths stay relative to `directory`.
+/// The same for only the files of `parts`, each a file or a folder under `directory`: the files of
+/// one role in a checkpoint that other roles write at the same time. Paths stay relative to
+/// `directory`.
 [[nodiscard]] absl::Status ReportCheckpointFiles(const std::string& directory,
                                                  const std::vector<std::string>& parts,
                                                  v1::TaskResult& result);
 
 /// Compares the files of a complete checkpoint with its `files.json`. DATA_LOSS names the first
-/// that is missing or differs. A folder without `files.json` is taken as it is.
+/// file that is missing or differs. A folder without `files.json` is not checked.
 [[nodiscard]] absl::Status VerifyCheckpointFiles(const std::string& directory);
 
-/// Writes a small file with its content flushed to disk; folders above it are made.
+/// Writes a small file and syncs its content to disk; missing folders of its path are created.
 [[nodiscard]] absl::Status WriteCheckpointFile(const std::string& path, absl::string_view content);
 
 }  // namespace baton

@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_syncs.h"
 
 namespace baton {
 namespace {
@@ -54,6 +55,18 @@ TEST_F(CheckpointFilesTest, ReportsPathsSizesAndChecksums) {
   EXPECT_EQ(result.files(0).size_bytes(), 1);
   EXPECT_EQ(result.files(1).path(), "trainer.json");
   EXPECT_EQ(result.files(1).xxh3(), "2d06800538d394c2");  // XXH3-64 of nothing, seed 0
+}
+
+// What is reported survives a power cut: each file is synced, and each folder that names one.
+TEST_F(CheckpointFilesTest, SyncsWhatItReports) {
+  Write("actor/a.bin", "abc");
+  Write("meta.json", "{}");
+  TestSyncs::Take();
+  v1::TaskResult result;
+  ASSERT_TRUE(ReportCheckpointFiles(folder_, result).ok());
+  EXPECT_THAT(TestSyncs::Take(),
+              ::testing::IsSupersetOf(
+                  {folder_ + "/actor/a.bin", folder_ + "/meta.json", folder_ + "/actor", folder_}));
 }
 
 TEST_F(CheckpointFilesTest, ReportsTheFilesOfOneRoleAlone) {

@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "sdk/base/log.h"
+#include "sdk/base/mutant.h"
+#include "sdk/base/utf8.h"
 #include "sdk/rpc/error.h"
 
 namespace baton {
@@ -13,6 +15,7 @@ namespace {
 
 constexpr char kAssign[] = "assign_role";
 constexpr char kRelease[] = "release_role";
+constexpr size_t kMostTroubleBytes = 8192;
 
 /// The result as it is sent.
 v1::TaskResult ToResult(absl::StatusOr<v1::TaskResult> result) {
@@ -131,7 +134,8 @@ void Dispatcher::RunTask(Role& role, const Context& context) {
   } else if (task.method() == kAssign) {
     context->Finish(RunAssign(role, *context));
   } else if (task.method() == kRelease) {
-    if (CheckHeld(task).ok()) {  // Else it is another job's by now.
+    // Else it is another job's by now.
+    if (CheckHeld(task).ok() || Mutant("late-release-of-another-job")) {
       const std::string job = TakeHeld(task.role(), &task);
       if (!job.empty() && role.options.on_release) role.options.on_release(job);
     }
@@ -146,6 +150,12 @@ absl::StatusOr<v1::TaskResult> Dispatcher::RunAssign(Role& role, TaskContext& co
   DropOtherJobs(task);
   const std::string previous = TakeHeld(task.role(), &task);
   if (!previous.empty() && role.options.on_release) role.options.on_release(previous);
+  {
+    absl::MutexLock lock(&mu_);
+    if (!Mutant("trouble-of-the-job-before")) {
+      troubles_.erase(task.role());  // what the job before may have left
+    }
+  }
   logs_->SetJob(task.job());  // what is said from here on is about it
   auto result = Guarded(role.options.on_assign, context);
   {
@@ -190,7 +200,9 @@ void Dispatcher::RunMethod(const Method& method, const Context& context) {
 absl::Status Dispatcher::CheckHeld(const v1::Task& task) const {
   absl::MutexLock lock(&mu_);
   const auto it = held_.find(task.role());
-  if (it != held_.end() && it->second.job() == task.job()) return absl::OkStatus();
+  if (it != held_.end() && (it->second.job() == task.job() || Mutant("role-of-any-job"))) {
+    return absl::OkStatus();
+  }
   return MakeError(absl::StatusCode::kFailedPrecondition, "ROLE_NOT_HELD",
                    absl::StrCat("this worker does not hold role ", task.role(), " of ", task.job(),
                                 "; send assign_role first"));
@@ -213,10 +225,13 @@ std::string Dispatcher::TakeHeld(const std::string& role, const v1::Task* keep_p
     job = it->second.job();
     const std::string pool = it->second.pool();
     held_.erase(it);
+    troubles_.erase(role);
     TellLogs();
     const bool keep = keep_pool != nullptr && keep_pool->has_order() && keep_pool->job() == job &&
                       keep_pool->order().pool() == pool;
-    if (!keep && !PoolIsHeld(job, pool)) decision = sequencer_.Forget(job, pool);
+    if (!keep && (!PoolIsHeld(job, pool) || Mutant("pool-forgotten-with-its-first-role"))) {
+      decision = sequencer_.Forget(job, pool);
+    }
   }
   Apply(std::move(decision));
   return job;
@@ -262,10 +277,6 @@ void Dispatcher::Cancel(absl::string_view token) {
   Apply(std::move(decision));
 }
 
-void Dispatcher::Abandon(absl::string_view token) {
-  if (const Context context = ledger_->Abandon(token)) context->Cancel();
-}
-
 void Dispatcher::Release(const v1::RoleHeld& held) {
   {
     absl::MutexLock lock(&mu_);
@@ -309,6 +320,33 @@ void Dispatcher::Describe(v1::Hello& hello) const {
     }
   }
   ledger_->Describe(hello);
+}
+
+void Dispatcher::ReportTrouble(absl::string_view role, absl::string_view message) {
+  absl::MutexLock lock(&mu_);
+  Trouble& trouble = troubles_[std::string(role)];
+  // A cut may end within a character, which becomes U+FFFD.
+  trouble.message = ReplaceInvalidUtf8(message.substr(0, kMostTroubleBytes));
+  trouble.due = true;
+}
+
+bool Dispatcher::NextTrouble(v1::RoleTrouble& trouble) {
+  absl::MutexLock lock(&mu_);
+  for (auto& [role, report] : troubles_) {
+    const auto held = held_.find(role);
+    if (!report.due || held == held_.end()) continue;
+    report.due = false;
+    trouble.set_job(held->second.job());
+    trouble.set_role(role);
+    trouble.set_message(report.message);
+    return true;
+  }
+  return false;
+}
+
+void Dispatcher::SendTroubleAgain() {
+  absl::MutexLock lock(&mu_);
+  for (auto& [role, report] : troubles_) report.due = true;
 }
 
 void Dispatcher::TellLogs() { logs_->SetJob(held_.empty() ? "" : held_.begin()->second.job()); }

@@ -1,4 +1,4 @@
-// From a task that arrived to its handler, and from there to the ledger.
+// Passes each task from the controller to its handler, and the handler's output to the ledger.
 #ifndef BATON_SDK_WORKER_DISPATCHER_H_
 #define BATON_SDK_WORKER_DISPATCHER_H_
 
@@ -21,8 +21,8 @@
 
 namespace baton {
 
-/// Knows the roles (registered, held), their methods and threads, and the order of group commands.
-/// Registration happens before the first task; everything else is thread-safe.
+/// Knows the roles (registered and held), their methods and threads, and the order of group
+/// commands. Registration happens before the first task; all other methods are thread-safe.
 class Dispatcher : public TaskSink, public std::enable_shared_from_this<Dispatcher> {
  public:
   Dispatcher(std::shared_ptr<TaskLedger> ledger, std::shared_ptr<LogQueue> logs)
@@ -32,20 +32,27 @@ class Dispatcher : public TaskSink, public std::enable_shared_from_this<Dispatch
   absl::Status AddMethod(absl::string_view role, absl::string_view method, int credits,
                          TaskHandler handler, AsyncTaskHandler async, MethodOptions options);
 
-  void Start();  ///< Makes the threads.
-  void Stop();   ///< Fence, then waits for every handler.
+  void Start();  ///< Starts the threads.
+  void Stop();   ///< Calls Fence, then waits for every handler.
 
-  /// A task arrived. Known tokens are ignored or answered again.
+  /// A task arrived. A task with a known token is ignored, or its result is sent again.
   void Dispatch(v1::Task task);
-  void Cancel(absl::string_view token);   ///< The controller no longer wants it; it still answers.
-  void Abandon(absl::string_view token);  ///< Its result is not waited for either.
-  /// Welcome.release.
+  /// The controller does not need the task any more; the task still ends with a result.
+  void Cancel(absl::string_view token);
+  /// Applies Welcome.release.
   void Release(const v1::RoleHeld& held);
   /// Abandons every task and releases every role.
   void Fence();
 
-  /// Fills in methods, roles held, running tasks and unacknowledged results.
+  /// Fills in methods, held roles, running tasks and unacknowledged results.
   void Describe(v1::Hello& hello) const;
+
+  /// See Worker::ReportTrouble.
+  void ReportTrouble(absl::string_view role, absl::string_view message);
+  /// The next report of a held role that was not sent to the controller yet. False: none.
+  bool NextTrouble(v1::RoleTrouble& trouble);
+  /// After a (re)connect: the newest report of each role must be sent again.
+  void SendTroubleAgain();
 
   // TaskSink.
   void OnProgress(TaskContext& context, absl::Span<const int32_t> tokens,
@@ -61,6 +68,11 @@ class Dispatcher : public TaskSink, public std::enable_shared_from_this<Dispatch
     AsyncTaskHandler async;
     MethodOptions options;
   };
+  /// The newest report of a role.
+  struct Trouble {
+    std::string message;
+    bool due = true;
+  };
   struct Role {
     RoleOptions options;
     std::map<std::string, Method> methods;
@@ -74,8 +86,8 @@ class Dispatcher : public TaskSink, public std::enable_shared_from_this<Dispatch
   absl::StatusOr<v1::TaskResult> RunAssign(Role& role, TaskContext& context);
   void RunMethod(const Method& method, const Context& context);
   absl::Status CheckHeld(const v1::Task& task) const;
-  /// Takes the role away and, if it was the last on its pool, forgets the pool's order (unless
-  /// `keep_pool`, a task of that pool, goes on). The job it was held for, or empty.
+  /// Releases the role. If it was the last role on its pool, also forgets the pool's order, unless
+  /// `keep_pool`, a task of that pool, goes on. Returns the job that held the role, or empty.
   std::string TakeHeld(const std::string& role, const v1::Task* keep_pool = nullptr);
   void DropOtherJobs(const v1::Task& assign);
   void DropRole(const std::string& name);
@@ -83,7 +95,7 @@ class Dispatcher : public TaskSink, public std::enable_shared_from_this<Dispatch
       ABSL_SHARED_LOCKS_REQUIRED(mu_);
   GroupSequencer::Decision Advance(const v1::Task& task, bool ok) ABSL_LOCKS_EXCLUDED(mu_);
 
-  /// Log lines belong to the job of a role that is held.
+  /// Assigns log lines to the job of a held role.
   void TellLogs() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const std::shared_ptr<TaskLedger> ledger_;
@@ -92,6 +104,7 @@ class Dispatcher : public TaskSink, public std::enable_shared_from_this<Dispatch
 
   mutable absl::Mutex mu_;
   std::map<std::string, v1::RoleHeld> held_ ABSL_GUARDED_BY(mu_);  ///< By role.
+  std::map<std::string, Trouble> troubles_ ABSL_GUARDED_BY(mu_);   ///< By role.
   GroupSequencer sequencer_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -79,8 +79,31 @@ absl::Status ExperienceClient::FetchOnce(const v1::FetchBatchRequest& request, C
 
 absl::StatusOr<std::vector<v1::Trajectory>> ExperienceClient::FetchBatch(
     TaskContext& context) const {
-  const v1::Update& update = context.task().update();
+  return Fetch({}, context);
+}
+
+absl::StatusOr<std::vector<v1::Trajectory>> ExperienceClient::FetchHeaders(
+    TaskContext& context) const {
   v1::FetchBatchRequest request;
+  request.set_view(v1::FetchBatchRequest::VIEW_HEADERS);
+  return Fetch(std::move(request), context);
+}
+
+absl::StatusOr<std::vector<v1::Trajectory>> ExperienceClient::FetchRows(
+    TaskContext& context, absl::Span<const int64_t> rows) const {
+  if (rows.empty()) return std::vector<v1::Trajectory>();  // no rows named are all rows
+  v1::FetchBatchRequest request;
+  for (int64_t row : rows) request.add_rows(static_cast<int32_t>(row));
+  BATON_ASSIGN_OR_RETURN(auto fetched, Fetch(std::move(request), context));
+  if (fetched.size() == rows.size()) return fetched;
+  return absl::DataLossError(absl::StrCat(
+      "the controller sent ", fetched.size(), " trajectories of batch ",
+      context.task().update().batch_id(), " instead of the ", rows.size(), " that were asked for"));
+}
+
+absl::StatusOr<std::vector<v1::Trajectory>> ExperienceClient::Fetch(v1::FetchBatchRequest request,
+                                                                    TaskContext& context) const {
+  const v1::Update& update = context.task().update();
   request.set_job(context.task().job());
   request.set_batch_id(update.batch_id());
   request.set_capability(update.capability());

@@ -1,4 +1,4 @@
-// Fetches the batch that an update trains on.
+// Fetches the batch of an update.
 #ifndef BATON_SDK_WORKER_EXPERIENCE_CLIENT_H_
 #define BATON_SDK_WORKER_EXPERIENCE_CLIENT_H_
 
@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "baton/v1/experience.pb.h"
 #include "baton/v1/experience_service.pb.h"
 #include "sdk/worker/task_context.h"
@@ -17,16 +18,29 @@ namespace baton {
 /// Thread-safe.
 class ExperienceClient {
  public:
-  /// Of the same controller, with the same token, as the worker's.
+  /// Connects to the worker's controller, with the worker's token.
   explicit ExperienceClient(const WorkerOptions& options);
 
   /// The whole batch of an "update" task, in its fixed order. Tries again while the controller is
-  /// unreachable or silent, as long as the task is wanted. CANCELLED, at once, when it is not any
-  /// more; otherwise the controller's error (a batch is gone after its step).
+  /// unreachable or silent, as long as the task is wanted. CANCELLED at once when the task is
+  /// cancelled; otherwise the controller's error (a batch is deleted after its step).
   absl::StatusOr<std::vector<v1::Trajectory>> FetchBatch(TaskContext& context) const;
+
+  /// What every rank of a group needs of every trajectory to divide the batch (FetchBatchRequest,
+  /// VIEW_HEADERS). A trajectory that has the column `tokens` came whole: from a controller of an
+  /// earlier release, all do. Errors as FetchBatch.
+  absl::StatusOr<std::vector<v1::Trajectory>> FetchHeaders(TaskContext& context) const;
+
+  /// The trajectories at these positions of the batch, which ascend. Sends no request if there are
+  /// no positions.
+  /// Errors as FetchBatch; OUT_OF_RANGE (BATCH_RANGE) for a position that the batch does not have.
+  absl::StatusOr<std::vector<v1::Trajectory>> FetchRows(TaskContext& context,
+                                                        absl::Span<const int64_t> rows) const;
 
  private:
   class Call;
+  absl::StatusOr<std::vector<v1::Trajectory>> Fetch(v1::FetchBatchRequest request,
+                                                    TaskContext& context) const;
   absl::Status FetchOnce(const v1::FetchBatchRequest& request, Call& call,
                          std::vector<v1::Trajectory>& batch) const;
 

@@ -29,6 +29,7 @@ class FakeController::Workers final : public v1::WorkerService::Service {
     if (!stream->Read(&message) || !message.has_hello()) {
       return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "no Hello");
     }
+    WaitBeforeWelcome();
     const auto welcome = MakeWelcome(*context);
     if (!welcome.has_value()) return grpc::Status(grpc::StatusCode::UNAUTHENTICATED, "bad token");
     {
@@ -65,6 +66,12 @@ class FakeController::Workers final : public v1::WorkerService::Service {
   }
 
  private:
+  void WaitBeforeWelcome() {
+    absl::MutexLock lock(&owner_->mu_);
+    const bool never = false;
+    owner_->mu_.AwaitWithTimeout(absl::Condition(&never), owner_->options_.welcome_delay);
+  }
+
   /// Nothing when the worker's token is wrong.
   std::optional<v1::ControllerMessage> MakeWelcome(const grpc::ServerContext& context) {
     absl::MutexLock lock(&owner_->mu_);
@@ -107,6 +114,19 @@ class FakeController::Workers final : public v1::WorkerService::Service {
   WorkerStream* stream_ ABSL_GUARDED_BY(stream_mu_) = nullptr;
 };
 
+namespace {
+
+std::vector<int> RowsOf(const v1::FetchBatchRequest& request, int size, bool knows_rows) {
+  if (knows_rows && request.rows_size() > 0) return {request.rows().begin(), request.rows().end()};
+  std::vector<int> rows;
+  for (int i = request.begin(); i < (request.end() == 0 ? size : request.end()); ++i) {
+    rows.push_back(i);
+  }
+  return rows;
+}
+
+}  // namespace
+
 class FakeController::Experience final : public v1::ExperienceService::Service {
  public:
   explicit Experience(FakeController* owner) : owner_(owner) {}
@@ -114,6 +134,7 @@ class FakeController::Experience final : public v1::ExperienceService::Service {
   grpc::Status FetchBatch(grpc::ServerContext* /*context*/, const v1::FetchBatchRequest* request,
                           grpc::ServerWriter<v1::FetchBatchResponse>* writer) override {
     std::vector<v1::Trajectory> batch;
+    bool knows = true;
     {
       absl::MutexLock lock(&owner_->mu_);
       const auto it = owner_->batches_.find(request->batch_id());
@@ -121,11 +142,15 @@ class FakeController::Experience final : public v1::ExperienceService::Service {
         return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such batch");
       }
       batch = it->second;
+      knows = owner_->options_.knows_headers;
+      owner_->fetches_.push_back(*request);
     }
-    const int end = request->end() == 0 ? static_cast<int>(batch.size()) : request->end();
-    for (int i = request->begin(); i < end; ++i) {
+    for (const int row : RowsOf(*request, static_cast<int>(batch.size()), knows)) {
       v1::FetchBatchResponse response;
-      *response.add_trajectories() = batch[i];
+      v1::Trajectory* trajectory = response.add_trajectories();
+      *trajectory = batch[static_cast<size_t>(row)];
+      const bool header = knows && request->view() == v1::FetchBatchRequest::VIEW_HEADERS;
+      if (header && trajectory->segments_size() > 0) trajectory->clear_columns();
       writer->Write(response);
     }
     return grpc::Status::OK;
@@ -150,6 +175,11 @@ FakeController::FakeController(Options options)
 FakeController::~FakeController() {
   workers_->Drop();
   server_->Shutdown(std::chrono::system_clock::now());
+}
+
+std::vector<v1::FetchBatchRequest> FakeController::fetches() const {
+  absl::MutexLock lock(&mu_);
+  return fetches_;
 }
 
 std::string FakeController::address() const { return "127.0.0.1:" + std::to_string(port_); }

@@ -1,4 +1,4 @@
-// A controller for tests of workers: an in-process gRPC server that does what the test says.
+// A controller for tests of workers: an in-process gRPC server that behaves as the test says.
 #ifndef BATON_SDK_WORKER_FAKE_CONTROLLER_H_
 #define BATON_SDK_WORKER_FAKE_CONTROLLER_H_
 
@@ -19,19 +19,21 @@
 
 namespace baton {
 
-/// Serves one worker on a port of 127.0.0.1. Thread-safe. Waiting functions give up after ten
-/// seconds (they return an empty value then).
+/// Serves one worker on a port of 127.0.0.1. Thread-safe. Functions that wait give up after ten
+/// seconds and then return an empty value.
 class FakeController final {
  public:
   struct Options {
     absl::Duration lease = absl::Seconds(10);
     absl::Duration heartbeat_interval = absl::Milliseconds(50);
+    absl::Duration welcome_delay;  ///< Between a Hello and its Welcome.
     uint64_t epoch = 1;
     int32_t protocol = 1;
     bool acknowledge_heartbeats = true;
     bool acknowledge_results = true;
-    int port = 0;       ///< 0: any free one.
-    std::string token;  ///< Demanded of workers when not empty.
+    bool knows_headers = true;  ///< False: FetchBatch as in the first release, which sent all.
+    int port = 0;               ///< 0: any free one.
+    std::string token;          ///< Required from workers when not empty.
   };
   explicit FakeController(Options options);
   FakeController() : FakeController(Options()) {}
@@ -41,17 +43,17 @@ class FakeController final {
   int port() const { return port_; }
   /// Takes effect with the next message or stream.
   void Change(const std::function<void(Options&)>& change);
-  /// What the next Welcome says besides lease and epoch.
+  /// Further fields of the next Welcome; lease and epoch are filled in.
   void SetWelcome(const v1::Welcome& welcome);
 
-  /// The Hello of the worker's `count`th stream (from 1); what is sent now goes to that stream.
+  /// The Hello of the worker's `count`th stream (from 1); later messages go to that stream.
   std::optional<v1::Hello> WaitForHello(int count);
   int hello_count() const;
   void Send(const v1::ControllerMessage& message);
   /// Ends the worker's stream with UNAVAILABLE.
   void Drop();
 
-  /// The first message so far that `wanted` accepts.
+  /// The first message so far for which `wanted` is true.
   std::optional<v1::WorkerMessage> WaitFor(
       const std::function<bool(const v1::WorkerMessage&)>& wanted);
   /// Every message so far, in order of arrival.
@@ -62,8 +64,10 @@ class FakeController final {
   void SendTask(v1::Task task);
   std::optional<v1::TaskResult> WaitForResult(const std::string& token);
 
-  /// What FetchBatch answers for a batch id.
+  /// The answer of FetchBatch for a batch id. Trajectories with segments have headers.
   void SetBatch(const std::string& batch_id, std::vector<v1::Trajectory> trajectories);
+  /// Every FetchBatch so far, in order of arrival.
+  std::vector<v1::FetchBatchRequest> fetches() const;
 
  private:
   class Workers;
@@ -75,6 +79,7 @@ class FakeController final {
   std::vector<v1::Hello> hellos_ ABSL_GUARDED_BY(mu_);
   std::vector<v1::WorkerMessage> messages_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, std::vector<v1::Trajectory>> batches_ ABSL_GUARDED_BY(mu_);
+  std::vector<v1::FetchBatchRequest> fetches_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<Workers> workers_;
   std::unique_ptr<Experience> experience_;
   int port_ = 0;

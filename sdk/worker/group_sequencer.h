@@ -1,4 +1,4 @@
-// The order of group commands on one worker: executed by sequence, never skipped.
+// The order of group commands on one worker: commands run by sequence, and none is skipped.
 #ifndef BATON_SDK_WORKER_GROUP_SEQUENCER_H_
 #define BATON_SDK_WORKER_GROUP_SEQUENCER_H_
 
@@ -15,33 +15,33 @@
 
 namespace baton {
 
-/// Pure bookkeeping; one thread at a time. Commands are tasks with an order {pool, generation,
-/// sequence}; pools of different jobs are different.
+/// Pure bookkeeping, for one thread at a time. Commands are tasks with an order {pool, generation,
+/// sequence}. A pool belongs to one job.
 ///
-/// Within a generation the first command that arrives sets the start. A command runs when all
-/// before it are done; one that comes early is held. The last command may come again as a new
-/// attempt (another token) and runs again; commands before it are refused. A newer generation
-/// replaces the older one, whose held commands are refused.
+/// Within a generation, the first command that arrives sets the start. A command runs when all
+/// earlier ones are done; a command that arrives early is held. The last command may come again as
+/// a new attempt (another token) and runs again; earlier commands are refused. A newer generation
+/// replaces the older one, and held commands of the older one are refused.
 class GroupSequencer {
  public:
   struct Decision {
     std::shared_ptr<TaskContext> run;  ///< Start this one now; may be null.
-    /// Never to run; finish each with its error.
+    /// Commands that will never run; finish each with its error.
     std::vector<std::pair<std::shared_ptr<TaskContext>, absl::Status>> refused;
   };
 
   /// A command arrived.
   Decision Offer(const std::shared_ptr<TaskContext>& command);
-  /// A command that ran has ended (well or not). `command` is the task of the context that ran: one
-  /// that was forgotten ends nothing, though its token came again.
+  /// A running command has ended (with success or not). `command` is the task of the context that
+  /// ran. If that context was forgotten, nothing happens, even if its token came again.
   Decision Done(const v1::Task& command);
-  /// A command that is held was cancelled: it is refused now. One that runs ends by itself.
+  /// A held command was cancelled: it is refused now. A running command ends by itself.
   Decision Withdraw(const TaskContext& command);
-  /// The group is dissolved, and with it the count.
+  /// The group is dissolved: forgets its sequence too.
   Decision Forget(absl::string_view job, absl::string_view pool);
   Decision ForgetAll();
 
-  /// The newest command that is done; 0: none.
+  /// The sequence of the newest finished command; 0: none.
   uint64_t last_sequence(absl::string_view job, absl::string_view pool) const;
 
  private:
@@ -50,7 +50,7 @@ class GroupSequencer {
     uint64_t generation = 0;
     uint64_t next = 0;  ///< The sequence that may run next.
     uint64_t done = 0;
-    const v1::Task* running = nullptr;  ///< Of the context that runs; null: none.
+    const v1::Task* running = nullptr;  ///< The task of the running context; null: none.
     std::map<uint64_t, std::shared_ptr<TaskContext>> held;
   };
   static Key KeyOf(const v1::Task& task) { return {task.job(), task.order().pool()}; }

@@ -1,4 +1,4 @@
-// How long a worker may still act without news from the controller.
+// Computes how long a worker may act without an acknowledged heartbeat.
 #ifndef BATON_SDK_WORKER_LEASE_H_
 #define BATON_SDK_WORKER_LEASE_H_
 
@@ -10,8 +10,8 @@
 
 namespace baton {
 
-/// Pure; one thread at a time. The lease counts from when the worker *sent* what the controller
-/// acknowledged, so it always ends here before it ends there.
+/// Pure, for one thread at a time. The lease counts from when the worker *sent* the acknowledged
+/// message, so it always ends for the worker before it ends for the controller.
 class Lease {
  public:
   using Time = BootClock::time_point;
@@ -21,15 +21,15 @@ class Lease {
   void Begin(Duration lease, Time hello_sent);
   /// Returns the heartbeat's number.
   uint64_t SendHeartbeat(Time now);
-  /// Renews the lease, unless the heartbeat was sent after its end (the machine slept meanwhile);
-  /// unknown numbers are ignored, older ones never shorten it.
+  /// Renews the lease, unless the heartbeat was sent after the lease's end (because the machine
+  /// slept). Unknown numbers are ignored; older ones never shorten the lease.
   void Acknowledge(uint64_t sequence);
-  /// The connection is gone: heartbeats on their way will not be acknowledged.
+  /// The connection is lost: outstanding heartbeats will not be acknowledged.
   void Disconnect() { sent_.clear(); }
-  /// There is nothing left to lose (the worker fenced itself).
+  /// The worker has fenced itself, so it holds nothing under a lease.
   void End() { end_.reset(); }
 
-  /// It may act at `now`.
+  /// Whether the worker may act at `now`.
   bool Holds(Time now) const { return end_.has_value() && now < *end_; }
   /// When the worker must fence itself; absent: it holds nothing under a lease.
   std::optional<Time> end() const { return end_; }

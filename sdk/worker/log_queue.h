@@ -1,4 +1,4 @@
-// The worker's own log lines on their way to the job's log.
+// Queues the worker's own log lines for the job's log.
 #ifndef BATON_SDK_WORKER_LOG_QUEUE_H_
 #define BATON_SDK_WORKER_LOG_QUEUE_H_
 
@@ -13,14 +13,14 @@
 
 namespace baton {
 
-/// Thread-safe and bounded: when the controller does not take them, the oldest lines are dropped
-/// and a line says how many.
+/// Thread-safe and bounded: if the controller does not take the lines, the oldest lines are
+/// dropped, and one line says how many.
 class LogQueue {
  public:
-  /// Lines that are pushed from now on belong to this job; empty: to none.
+  /// Later lines belong to this job; empty: to no job.
   void SetJob(absl::string_view job);
   void Push(LogLevel level, absl::string_view line);
-  /// False: there is none.
+  /// False: the queue is empty.
   bool Pop(v1::WorkerLog& log);
 
  private:

@@ -14,17 +14,17 @@
 namespace baton {
 
 /// Runs functions in the order of Post on `threads` threads. An exclusive function runs alone: all
-/// before it have returned, none after it has begun. Thread-safe; functions may Post.
+/// earlier functions have returned, and no later one has begun. Thread-safe; functions may Post.
 class RoleRunner {
  public:
   explicit RoleRunner(int threads);
-  /// Stop.
+  /// Calls Stop.
   ~RoleRunner();
   RoleRunner(const RoleRunner&) = delete;
   RoleRunner& operator=(const RoleRunner&) = delete;
 
   void Post(std::function<void()> function, bool exclusive);
-  /// Runs what was posted, then ends the threads. Later posts run on the caller's thread.
+  /// Runs the posted functions, then ends the threads. Later posts run on the caller's thread.
   void Stop();
 
  private:

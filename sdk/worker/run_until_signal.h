@@ -7,8 +7,8 @@
 
 namespace baton {
 
-/// Worker::Run until SIGINT or SIGTERM stops it. Call it once, from main(); a second signal ends
-/// the process at once. SIGHUP opens the log file anew (ReopensOnHangup).
+/// Runs Worker::Run until SIGINT or SIGTERM stops it. Call it once, from main(); a second signal
+/// ends the process at once. SIGHUP reopens the log file (ReopensOnHangup).
 absl::Status RunUntilSignal(Worker& worker);
 
 }  // namespace baton

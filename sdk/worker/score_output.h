@@ -1,4 +1,4 @@
-// The name under which a scoring method answers.
+// The name of a scoring method's result.
 #ifndef BATON_SDK_WORKER_SCORE_OUTPUT_H_
 #define BATON_SDK_WORKER_SCORE_OUTPUT_H_
 
@@ -9,8 +9,8 @@
 
 namespace baton {
 
-/// What the node of the dataflow calls the number or column it wants: its option `out`. Without
-/// one, `default_name`: "reward", "values" …
+/// The name that the dataflow's node gives to the number or column: its option `out`. Without this
+/// option, `default_name`: "reward", "values" …
 inline std::string OutputName(const v1::Score& score, absl::string_view default_name) {
   const auto out = score.options().fields().find("out");
   const bool named = out != score.options().fields().end() && !out->second.string_value().empty();

@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "grpcpp/create_channel.h"
 #include "sdk/base/log.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/channel_credentials.h"
 #include "sdk/rpc/error.h"
@@ -189,10 +190,10 @@ v1::Hello Session::MakeHello() const {
 }
 
 absl::Status Session::AcceptWelcome(const v1::Welcome& welcome, Time hello_sent) {
-  if (welcome.epoch() < epoch_) {
+  if (welcome.epoch() < epoch_ && !Mutant("older-controller-welcomed")) {
     return MakeError(absl::StatusCode::kFailedPrecondition, "STALE_EPOCH",
                      absl::StrCat("the controller has epoch ", welcome.epoch(), ", but epoch ",
-                                  epoch_.load(), " was seen: it is an older one's ghost"));
+                                  epoch_.load(), " was seen: it is an older controller"));
   }
   if (welcome.protocol() != kProtocolVersion) {
     return MakeError(
@@ -204,14 +205,15 @@ absl::Status Session::AcceptWelcome(const v1::Welcome& welcome, Time hello_sent)
   {
     absl::MutexLock lock(&mu_);
     welcome_by_.reset();
-    lease_.Begin(ToDuration(welcome.lease()), hello_sent);
+    lease_.Begin(ToDuration(welcome.lease()),
+                 Mutant("lease-from-welcome") ? SteadyClock::now() : hello_sent);
     heartbeat_interval_ = std::max<SteadyClock::duration>(ToDuration(welcome.heartbeat_interval()),
                                                           std::chrono::milliseconds(1));
     next_heartbeat_ = SteadyClock::now() + heartbeat_interval_;
   }
-  for (const std::string& token : welcome.abandon()) dispatcher_->Abandon(token);
   for (const v1::RoleHeld& held : welcome.release()) dispatcher_->Release(held);
-  ledger_->SendAgain();
+  if (!Mutant("results-not-sent-again")) ledger_->SendAgain();
+  dispatcher_->SendTroubleAgain();
   Log(LogLevel::kInfo, "attached to the controller",
       {{"worker", options_.worker_id},
        {"controller", options_.controller},
@@ -228,7 +230,7 @@ void Session::HandleMessage(v1::ControllerMessage message) {
       return;
     }
     case v1::ControllerMessage::kTask:
-      if (message.task().epoch() < epoch_) {
+      if (message.task().epoch() < epoch_ && !Mutant("older-epoch-task-runs")) {
         Log(LogLevel::kWarn, "a task of an older epoch is ignored",
             {{"job", message.task().job()}, {"epoch", message.task().epoch()}});
         return;
@@ -265,6 +267,7 @@ bool Session::NextMessage(Time now, v1::WorkerMessage& message) {
   }
   if (ledger_->Next(now, message)) return true;
   message.Clear();
+  if (dispatcher_->NextTrouble(*message.mutable_trouble())) return true;
   return logs_->Pop(*message.mutable_log());
 }
 

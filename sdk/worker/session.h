@@ -1,4 +1,4 @@
-// The worker's connection: one stream at a time, again and again.
+// The worker's connection: one stream at a time, and a new one whenever it ends.
 #ifndef BATON_SDK_WORKER_SESSION_H_
 #define BATON_SDK_WORKER_SESSION_H_
 
@@ -22,8 +22,8 @@
 
 namespace baton {
 
-/// Three threads: Run's own reads, one writes (per connection), one watches the lease. A write
-/// that blocks or a controller that hangs therefore never keeps the worker from fencing itself.
+/// Three threads: Run's thread reads, one thread writes (per connection), one watches the lease. So
+/// neither a blocked write nor a controller that hangs can keep the worker from fencing itself.
 class Session {
  public:
   /// All arguments but `options` are shared with the worker's other parts and must outlive this.
@@ -56,17 +56,21 @@ class Session {
   const std::string instance_id_;
 
   std::atomic<bool> attached_{false};
-  std::atomic<bool> writing_{false};  ///< The write loop goes on.
-  std::atomic<uint64_t> epoch_{0};    ///< The largest seen.
-  bool ever_welcomed_ = false;        ///< Run's thread only.
+  std::atomic<bool> writing_{false};  ///< The write loop must go on.
+  std::atomic<uint64_t> epoch_{0};    ///< The largest epoch seen.
+  bool ever_welcomed_ = false;        ///< Used by Run's thread only.
 
-  /// Held while a task is dispatched and while all are fenced: none slips between. Before mu_.
+  /// Held while a task is dispatched and while all tasks are fenced, so that no task starts during
+  /// the fencing. Locked before mu_.
   absl::Mutex dispatch_mu_ ABSL_ACQUIRED_BEFORE(mu_);
   mutable absl::Mutex mu_;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
-  bool fencing_ ABSL_GUARDED_BY(mu_) = false;  ///< No Hello meanwhile: it would tell what goes.
-  grpc::ClientContext* context_ ABSL_GUARDED_BY(mu_) = nullptr;  ///< Of the open stream.
-  std::optional<Time> welcome_by_ ABSL_GUARDED_BY(mu_);  ///< Until then it must be accepted.
+  /// While true, no Hello is sent: it would list tasks that are about to be dropped.
+  bool fencing_ ABSL_GUARDED_BY(mu_) = false;
+  /// The context of the open stream.
+  grpc::ClientContext* context_ ABSL_GUARDED_BY(mu_) = nullptr;
+  /// The Hello must be accepted before this time.
+  std::optional<Time> welcome_by_ ABSL_GUARDED_BY(mu_);
   Lease lease_ ABSL_GUARDED_BY(mu_);
   SteadyClock::duration heartbeat_interval_ ABSL_GUARDED_BY(mu_){};
   Time next_heartbeat_ ABSL_GUARDED_BY(mu_){};

@@ -17,8 +17,8 @@ namespace baton {
 
 class TaskContext;
 
-/// Where a task's output goes. Implemented by the worker; a test of a handler may implement it.
-/// Methods may be called from any thread.
+/// Receives a task's output. The worker implements it; so may a test of a handler. Methods may be
+/// called from any thread.
 class TaskSink {
  public:
   virtual ~TaskSink() = default;
@@ -29,8 +29,8 @@ class TaskSink {
   virtual void OnPolicyVersion(TaskContext& context, uint64_t policy_version) = 0;
 };
 
-/// Shared by the worker and the task's handler. Thread-safe. Outliving the worker is
-/// harmless: output then goes nowhere.
+/// Shared by the worker and the task's handler. Thread-safe. It may outlive the worker; its output
+/// is then discarded.
 class TaskContext {
  public:
   TaskContext(v1::Task task, std::weak_ptr<TaskSink> sink);
@@ -38,30 +38,30 @@ class TaskContext {
   /// The task as the controller sent it.
   const v1::Task& task() const { return task_; }
 
-  /// True once the result is not wanted any more: cancelled by the controller, or the worker lost
-  /// its lease. Finish soon, with whatever (CANCELLED is customary).
+  /// True once the result is not needed any more: the controller cancelled the task, or the worker
+  /// lost its lease. The handler should finish soon, with any status (CANCELLED is usual).
   bool cancelled() const;
 
-  /// Runs `callback` once when the task is cancelled, on the thread that cancels it; at once if
-  /// it is cancelled already. It must not block. Forgotten when the task finishes.
+  /// Runs `callback` once when the task is cancelled, on the thread that cancels it; at once if the
+  /// task is cancelled already. The callback must not block. It is dropped when the task finishes.
   void OnCancel(std::function<void()> callback);
 
   /// Method generate: the next response tokens with their log-probs (one each) under the full
-  /// softmax at the sampling temperature; where top-k or top-p cut something, those under the
-  /// distribution sampled from as well (empty: the same). The first call continues after
-  /// Generate.resume_tokens. Collected and sent every 100 ms or 64 tokens.
+  /// softmax at the sampling temperature. Where top-k or top-p cut something, also the log-probs
+  /// under the distribution sampled from (empty: the same). The first call continues after
+  /// Generate.resume_tokens. Output is collected and sent every 100 ms or 64 tokens.
   void SendProgress(absl::Span<const int32_t> tokens, absl::Span<const float> log_probs,
                     absl::Span<const float> sampling_log_probs = {});
 
-  /// The policy version that the task's role holds from now on; told to the controller when the
-  /// worker has to reconnect.
+  /// The policy version that the task's role holds from now on. The controller learns it when the
+  /// worker reconnects.
   void ReportPolicyVersion(uint64_t policy_version);
 
   /// Ends the task. Calls after the first do nothing. An error becomes the result's status.
   void Finish(absl::StatusOr<v1::TaskResult> result);
   bool finished() const;
 
-  /// The worker's part: marks the task as cancelled.
+  /// For the worker: marks the task as cancelled.
   void Cancel();
 
  private:

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sdk/base/mutant.h"
+
 namespace baton {
 namespace {
 
@@ -32,7 +34,7 @@ bool TaskLedger::Begin(const std::shared_ptr<TaskContext>& context) {
   }
   if (!running.tokens.empty()) {  // The controller has them; they matter after its restart.
     running.cuts.push_back(running.tokens.size());
-    running.next_chunk = 1;
+    running.next_chunk = Mutant("resumed-tokens-sent-again") ? 0 : 1;
   }
   return true;
 }
@@ -53,7 +55,9 @@ void TaskLedger::AddProgress(const TaskContext& context, absl::Span<const int32_
     if (timers_.size() == 1) work_.Signal();
   }
   if (task.sampling_log_probs.empty() && !sampling_log_probs.empty()) {
-    task.sampling_log_probs = task.log_probs;  // of the tokens before
+    if (!Mutant("sampling-log-probs-of-the-end")) {
+      task.sampling_log_probs = task.log_probs;  // of the tokens before
+    }
   } else if (!task.sampling_log_probs.empty() && sampling_log_probs.empty()) {
     sampling_log_probs = log_probs;
   }
@@ -61,7 +65,9 @@ void TaskLedger::AddProgress(const TaskContext& context, absl::Span<const int32_
                                  sampling_log_probs.end());
   task.tokens.insert(task.tokens.end(), tokens.begin(), tokens.end());
   task.log_probs.insert(task.log_probs.end(), log_probs.begin(), log_probs.end());
-  if (task.tokens.size() - cut >= options_.progress_tokens) CutChunk(it->first, task);
+  if (task.tokens.size() - cut >= options_.progress_tokens + (Mutant("chunk-one-more") ? 1 : 0)) {
+    CutChunk(it->first, task);
+  }
 }
 
 void TaskLedger::CutChunk(const std::string& token, Running& task) {
@@ -82,7 +88,8 @@ void TaskLedger::Finish(const TaskContext& context, v1::TaskResult result) {
   result.set_task_token(token);
   absl::MutexLock lock(&mu_);
   const auto it = running_.find(token);
-  if (it == running_.end() || it->second.context.get() != &context) return;
+  const bool other = it != running_.end() && it->second.context.get() != &context;
+  if (it == running_.end() || (other && !Mutant("abandoned-try-finishes"))) return;
   running_.erase(it);
   results_[token] = std::move(result);
   results_due_.push_back(token);
@@ -98,15 +105,6 @@ std::shared_ptr<TaskContext> TaskLedger::Find(absl::string_view token) const {
   absl::MutexLock lock(&mu_);
   const auto it = running_.find(std::string(token));
   return it == running_.end() ? nullptr : it->second.context;
-}
-
-std::shared_ptr<TaskContext> TaskLedger::Abandon(absl::string_view token) {
-  absl::MutexLock lock(&mu_);
-  const auto it = running_.find(std::string(token));
-  if (it == running_.end()) return nullptr;
-  auto context = std::move(it->second.context);
-  running_.erase(it);
-  return context;
 }
 
 std::vector<std::shared_ptr<TaskContext>> TaskLedger::AbandonAll() {
@@ -133,7 +131,7 @@ void TaskLedger::SendAgain() {
   for (const auto& [token, result] : results_) results_due_.push_back(token);
   due_.clear();
   for (auto& [token, task] : running_) {
-    task.next_chunk = 0;
+    if (!Mutant("progress-not-sent-again")) task.next_chunk = 0;
     task.listed = false;
     if (!task.cuts.empty()) List(token, task);
   }

@@ -115,6 +115,10 @@ absl::Status Worker::Run() {
   return status;
 }
 
+void Worker::ReportTrouble(absl::string_view role, absl::string_view message) {
+  impl_->dispatcher->ReportTrouble(role, message);
+}
+
 void Worker::Stop() { impl_->session.Stop(); }
 bool Worker::attached() const { return impl_->session.attached(); }
 const std::string& Worker::worker_id() const { return impl_->options.worker_id; }

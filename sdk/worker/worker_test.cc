@@ -280,6 +280,97 @@ TEST(Worker, ShipsItsLog) {
   EXPECT_EQ(log->log().level(), "INFO");
 }
 
+// The trouble of role "reward" that was told last, once it is `message`.
+bool WaitForTrouble(FakeController& controller, const std::string& message, size_t times = 1) {
+  return controller
+      .WaitFor([&, seen = size_t{0}](const v1::WorkerMessage& m) mutable {
+        const bool same = m.has_trouble() && m.trouble().role() == "reward" &&
+                          m.trouble().job() == "projects/default/jobs/test" &&
+                          m.trouble().message() == message;
+        return same && ++seen >= times;
+      })
+      .has_value();
+}
+
+TEST(Worker, TellsWhatKeepsARoleFromItsWorkWhileItIsHeld) {
+  FakeController controller;
+  RunningWorker worker(controller);
+  RoleOptions role;
+  role.on_assign = [&](const v1::Task&, TaskContext&) {
+    worker->ReportTrouble("reward", "it does not start");  // before the role is held
+    return v1::TaskResult();
+  };
+  ASSERT_TRUE(worker->RegisterRole("reward", role).ok());
+  worker->ReportTrouble("reward", "without a job");
+  worker.Start();
+  ASSERT_TRUE(controller.RunTask(MakeTask("1", "reward", "assign_role")).has_value());
+  EXPECT_TRUE(WaitForTrouble(controller, "it does not start"));
+  worker->ReportTrouble("reward", std::string(10000, 'x') + "\xC3");
+  EXPECT_TRUE(WaitForTrouble(controller, std::string(8192, 'x')));
+  worker->ReportTrouble("reward", "it says \xFF");
+  EXPECT_TRUE(WaitForTrouble(controller, "it says \xEF\xBF\xBD"));
+  controller.Drop();
+  ASSERT_TRUE(controller.WaitForHello(2).has_value());
+  EXPECT_TRUE(WaitForTrouble(controller, "it says \xEF\xBF\xBD", 2)) << "told again";
+  worker->ReportTrouble("reward", "");
+  EXPECT_TRUE(WaitForTrouble(controller, ""));
+  ASSERT_TRUE(controller.RunTask(MakeTask("2", "reward", "release_role")).has_value());
+  worker->ReportTrouble("reward", "of a job that is gone");
+  controller.Drop();
+  ASSERT_TRUE(controller.WaitForHello(3).has_value());
+  for (const v1::WorkerMessage& message : controller.messages()) {
+    EXPECT_EQ(message.trouble().message().find("of "), std::string::npos);
+  }
+}
+
+TEST(Worker, TroubleFromBetweenTwoJobsIsNotTheSecondOnes) {
+  FakeController controller;
+  RunningWorker worker(controller);
+  ASSERT_TRUE(worker->RegisterRole("reward", {}).ok());
+  worker.Start();
+  ASSERT_TRUE(controller.RunTask(MakeTask("1", "reward", "assign_role")).has_value());
+  ASSERT_TRUE(controller.RunTask(MakeTask("2", "reward", "release_role")).has_value());
+  worker->ReportTrouble("reward", "of the job before");
+  ASSERT_TRUE(controller.RunTask(MakeTask("3", "reward", "assign_role")).has_value());
+  // What is told of the role is on its way before this result.
+  ASSERT_TRUE(controller.RunTask(MakeTask("4", "reward", "unknown_method")).has_value());
+  worker->ReportTrouble("reward", "new");
+  EXPECT_TRUE(WaitForTrouble(controller, "new"));
+  for (const v1::WorkerMessage& message : controller.messages()) {
+    EXPECT_EQ(message.trouble().message().find("before"), std::string::npos);
+  }
+}
+
+// One of two roles of a pool is taken away: the pool's commands go on where they were.
+TEST(Worker, APoolKeepsItsSequenceWhileOneOfItsRolesIsHeld) {
+  FakeController controller;
+  RunningWorker worker(controller);
+  for (const char* role : {"actor", "rollout"}) ASSERT_TRUE(worker->RegisterRole(role, {}).ok());
+  worker.Start();
+  uint64_t sequence = 0;
+  for (const char* role : {"actor", "rollout"}) {
+    v1::Task task = MakeTask(role, role, "assign_role");
+    task.mutable_order()->set_pool("p");
+    task.mutable_order()->set_generation(1);
+    task.mutable_order()->set_sequence(++sequence);
+    ASSERT_TRUE(controller.RunTask(task).has_value());
+  }
+  v1::Welcome welcome;
+  v1::RoleHeld* taken = welcome.add_release();
+  taken->set_job("projects/default/jobs/test");
+  taken->set_role("actor");
+  controller.SetWelcome(welcome);
+  controller.Drop();
+  ASSERT_TRUE(controller.WaitForHello(2).has_value());
+  ASSERT_TRUE(controller.RunTask(MakeTask("after", "rollout", "unknown_method")).has_value());
+  controller.Drop();
+  const auto hello = controller.WaitForHello(3);
+  ASSERT_TRUE(hello.has_value());
+  ASSERT_EQ(hello->roles_held_size(), 1);
+  EXPECT_EQ(hello->roles_held(0).role(), "rollout");
+  EXPECT_EQ(hello->roles_held(0).last_sequence(), 2u);
+}
+
 TEST(Worker, GivesUpWhenItIsRefusedForGood) {
   FakeController::Options options;
   options.token = "secret";

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads the include graph and fails on an edge that DESIGN.md section 2 does not allow, on a
+"""Reads the include graph and fails on an edge that the layers of ARCHITECTURE.md do not allow, on a
 folder nobody placed, and on any cycle. Run: python3 tests/architecture/include_graph_test.py"""
 
 import os
@@ -13,9 +13,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # and gRPC itself, "rows" the messages of baton.store.v1. A folder may always include itself.
 ALLOWED = {
     "sdk/base": "",
+    "sdk/schema": "sdk/base",
+    "sdk/schema_spec": "sdk/base sdk/schema proto",
     "sdk/parallel": "sdk/base",
-    "sdk/placement": "sdk/base sdk/parallel",
-    "sdk/placement_spec": "sdk/base sdk/parallel sdk/placement proto",
+    "sdk/placement": "sdk/base sdk/schema sdk/parallel",
+    "sdk/placement_spec": "sdk/base sdk/schema sdk/schema_spec sdk/parallel sdk/placement proto",
     "sdk/data_set": "sdk/base proto",
     "sdk/rpc": "sdk/base proto grpc",
     "sdk/client": "sdk/base sdk/rpc proto grpc",
@@ -23,37 +25,41 @@ ALLOWED = {
     "sdk/cli": "sdk/base sdk/rpc sdk/client sdk/parallel sdk/placement"
                " sdk/placement_spec proto grpc",
     "relay/weights": "sdk/base",
-    "relay/segment": "sdk/base relay/weights",
+    "relay/segment": "sdk/base relay/weights proto",
     "relay/client": "sdk/base sdk/rpc relay/segment relay/weights proto grpc",
     "relay/server": "sdk/base sdk/rpc relay/segment relay/weights proto grpc",
-    "controller/algorithms": "sdk/base",
-    "controller/core": "sdk/base sdk/parallel sdk/placement controller/algorithms proto rows",
+    "controller/algorithms": "sdk/base sdk/schema",
+    "controller/core": "sdk/base sdk/schema sdk/schema_spec sdk/parallel sdk/placement controller/algorithms proto rows",
     "controller/store": "sdk/base",
     "controller/experience": "sdk/base",
     "controller/access": "sdk/base sdk/rpc controller/store proto rows",
-    "controller/runtime": "sdk/base sdk/data_set sdk/rpc sdk/placement sdk/placement_spec controller/access"
-                          " controller/core controller/algorithms controller/store controller/experience"
-                          " proto rows",
+    "controller/ports": "sdk/base sdk/data_set controller/core controller/experience proto rows",
+    "controller/runtime": "sdk/base sdk/schema sdk/schema_spec sdk/data_set sdk/rpc sdk/placement sdk/placement_spec controller/access"
+                          " controller/core controller/ports controller/algorithms controller/store"
+                          " controller/experience proto rows",
     "controller/api": "sdk/base sdk/rpc controller/access controller/runtime proto grpc",
     "controller/status": "sdk/base sdk/rpc controller/access controller/runtime proto",
     "controller/server": "sdk/base controller/access controller/api controller/status controller/runtime"
                          " controller/store",
-    "workers/tokenizer": "sdk/base relay/weights",
-    "workers/engine": "sdk/base sdk/parallel relay/weights workers/tokenizer",
-    "workers/parallel": "sdk/base sdk/parallel workers/engine relay/weights",
-    "workers/hybrid": "sdk/base sdk/parallel workers/engine workers/parallel relay/weights",
+    "workers/tokenizer": "sdk/base sdk/schema relay/weights",
+    "workers/engine": "sdk/base sdk/schema sdk/parallel relay/weights workers/tokenizer",
+    "workers/parallel": "sdk/base sdk/schema sdk/parallel workers/engine relay/weights",
+    "workers/hybrid": "sdk/base sdk/schema sdk/parallel workers/engine workers/parallel relay/weights",
     "workers/reward": "sdk/base sdk/rpc sdk/worker proto",
-    "workers/policy": "sdk/base sdk/rpc workers/tokenizer workers/engine relay/client relay/weights proto",
+    "workers/policy": "sdk/base sdk/schema sdk/schema_spec sdk/rpc workers/tokenizer workers/engine relay/client relay/segment relay/weights proto",
     "workers/rollout": "sdk/base sdk/rpc sdk/worker workers/engine workers/parallel workers/hybrid"
                        " workers/policy relay/client relay/weights proto",
-    "workers/trainer": "sdk/base sdk/parallel sdk/rpc sdk/worker workers/engine workers/parallel"
-                       " workers/hybrid workers/policy relay/client relay/weights proto",
-    "workers/scoring": "sdk/base sdk/rpc sdk/worker workers/tokenizer workers/engine workers/parallel workers/policy"
-                       " workers/reward workers/rollout workers/trainer relay/weights proto",
+    "workers/ranks": "sdk/base sdk/schema sdk/parallel sdk/rpc sdk/worker workers/tokenizer workers/engine workers/parallel"
+                     " workers/hybrid workers/policy proto",
+    "workers/trainer": "sdk/base sdk/schema sdk/schema_spec sdk/rpc sdk/worker workers/engine workers/hybrid workers/policy workers/ranks"
+                       " relay/weights proto",
+    "workers/scoring": "sdk/base sdk/schema sdk/rpc sdk/worker workers/tokenizer workers/engine workers/policy workers/ranks"
+                       " workers/reward workers/rollout proto",
     "workers/fake": "sdk/base sdk/rpc sdk/worker proto",
     "workers/main": "sdk/base sdk/data_set sdk/rpc sdk/worker workers/tokenizer workers/engine workers/hybrid"
-                    " workers/policy workers/reward workers/rollout workers/trainer workers/scoring relay/weights"
+                    " workers/policy workers/ranks workers/reward workers/rollout workers/trainer workers/scoring relay/weights"
                     " proto",
+    "examples/client": "sdk/base sdk/client proto",
     "examples/custom_algorithm": "sdk/base sdk/worker proto",
     "examples/custom_reward": "sdk/base sdk/worker proto",
     "examples/python_reward": "sdk/base sdk/worker proto",
@@ -62,13 +68,13 @@ ALLOWED = {
 OPEN = ("tests", "bench")
 
 # Headers that bring threads, clocks, files, sockets or randomness: not in the pure folders.
-PURE = ("controller/core", "controller/algorithms", "sdk/placement")
+PURE = ("controller/core", "controller/algorithms", "sdk/placement", "sdk/schema")
 IMPURE = re.compile(
     r"^(thread|mutex|condition_variable|future|atomic|chrono|ctime|random|fstream|filesystem|"
     r"unistd\.h|sys/.*|netinet/.*|absl/synchronization/.*|absl/time/clock\.h|absl/random/.*|"
     r"grpcpp/.*|boost/.*|spdlog/.*|sqlite3\.h|torch/.*|sdk/base/log\.h)$")
 # Folders that a GPU machine builds without the service.
-ENGINE = ("workers/tokenizer", "workers/engine", "workers/parallel", "workers/hybrid", "sdk/parallel", "relay/weights")
+ENGINE = ("sdk/schema", "workers/tokenizer", "workers/engine", "workers/parallel", "workers/hybrid", "sdk/parallel", "relay/weights")
 NOT_IN_ENGINE = re.compile(r"^(grpcpp/.*|google/protobuf/.*|boost/.*|spdlog/.*|sdk/base/log\.h)$")
 TORCH = re.compile(r"^(torch|ATen|c10)/")
 
@@ -112,7 +118,7 @@ def problems_of(sources, allowed):
         folder = path.rsplit("/", 1)[0]
         if folder not in allowed and not is_open(folder):
             problems.append(f"{path}: no rule says what {folder} may include; give it a place in "
-                            "DESIGN.md section 2 and in tests/architecture")
+                            "ARCHITECTURE.md (Layers) and in this test")
             continue
         for include in includes:
             target = target_of(include)

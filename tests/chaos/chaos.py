@@ -75,7 +75,9 @@ class Cluster:
 
     def start(self):
         ports = [f for name in ("port", "http-port", "relay-port") for f in ("--" + name, "0")]
-        self.run("up", "--detach", *ports, *(["--fake"] if self.engine == "fake" else []))
+        # The same on every machine, so that a seed strikes the same processes.
+        numbers = ["--trainers", "1", "--rollouts", "2", "--rewards", "1", "--scorers", "2"]
+        self.run("up", "--detach", *ports, *numbers, *(["--fake"] if self.engine == "fake" else []))
 
     def processes(self):
         """Name -> pid, of those that run just now."""

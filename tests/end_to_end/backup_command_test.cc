@@ -123,7 +123,7 @@ TEST_F(BackupCommandTest, OnlyAWholeBackupBecomesADataRootAndOnlyWhereNothingIs)
   Printed printed = Cli({"restore", cut, restored, "-o", "json"});
   EXPECT_EQ(printed.code, 1);
   EXPECT_EQ(ErrorOf(printed)["code"], "DATA_LOSS");
-  EXPECT_THAT(printed.text, HasSubstr(cut + " is no whole backup"));
+  EXPECT_THAT(printed.text, HasSubstr(cut + " is not a complete backup"));
   EXPECT_EQ(CountOf("restored"), 0);
 
   printed = Cli({"restore", archive_, data_root_, "-o", "json"});  // where the controller runs

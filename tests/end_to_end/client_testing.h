@@ -60,12 +60,15 @@ class TestClient {
         grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
   }
 
+  /// Replaces the file in one step: a job that reads it meanwhile never sees half of it.
   std::string WriteFile(const std::string& name, const std::string& content) const {
     const std::string path = folder_.path() + "/" + name;
-    FILE* file = std::fopen(path.c_str(), "w");
+    const std::string written = path + ".tmp";
+    FILE* file = std::fopen(written.c_str(), "w");
     std::fwrite(content.data(), 1, content.size(), file);
     std::fclose(file);
-    ::chmod(path.c_str(), 0600);  // it may hold a token
+    ::chmod(written.c_str(), 0600);  // it may hold a token
+    std::filesystem::rename(written, path);
     return path;
   }
   std::string Prompts(const std::string& name, int count) const {

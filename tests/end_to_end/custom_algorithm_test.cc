@@ -86,7 +86,7 @@ TEST(CustomAlgorithm, AJobTrainsWithItAndSurvivesItsLoss) {
                     [](auto& options) { options.token_delay = absl::Milliseconds(2); });
   cluster.AddWorker("reward-0", "reward");
   EXPECT_THAT(cluster.Create(SpecOf(cluster, 5), "j").status().ToString(),
-              HasSubstr("no worker has registered method 'compute_advantage' of role 'median'"));
+              HasSubstr("no attached worker of role median offers method compute_advantage"));
   Program first(cluster.address());
   ASSERT_TRUE(testing::WaitFor([&] { return cluster.Create(SpecOf(cluster, 20), "j").ok(); }));
   ASSERT_TRUE(cluster.WaitForStep("j", 3)) << cluster.Why("j");

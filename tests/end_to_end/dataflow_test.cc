@@ -388,7 +388,7 @@ TEST(DataflowTest, AGraphOfOnesOwnCallsAMethodOfAUsersWorker) {
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(refused.status().ToString(),
               AllOf(HasSubstr("spec.dataflow.score[1].method"),
-                    HasSubstr("no worker has registered method 'judge_style' of role 'critique'")));
+                    HasSubstr("no attached worker of role critique offers method judge_style")));
 
   WorkerOptions options;
   options.controller = cluster.address();

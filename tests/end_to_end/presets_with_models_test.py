@@ -13,6 +13,7 @@ SOURCE = os.environ["BATON_SOURCE_DIR"]
 BATON = os.path.join(os.environ["BATON_BUILD_DIR"], "bin", "baton")
 sys.path.insert(0, os.path.join(SOURCE, "examples", "addition"))
 import make_data  # noqa: E402
+import final_weights  # noqa: E402
 
 COMMON = """
 data: {train_files: [%s], train_batch_size: 4, max_prompt_length: 8, max_response_length: 16}
@@ -71,10 +72,10 @@ class PresetsWithModelsTest(unittest.TestCase):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
         self.environment = {k: v for k, v in os.environ.items() if k != "BATON_CONTROLLER"}
-        self.environment.update(BATON_STATE_DIR=self.path("state"), OMP_NUM_THREADS="1")
+        self.environment.update(final_weights.PINNED, BATON_STATE_DIR=self.path("state"))
         ports = [f for name in ("port", "http-port", "relay-port") for f in ("--" + name, "0")]
         self.addCleanup(self.baton, "down")
-        self.baton("up", "--detach", "--trainers", "2", "--rollouts", "1", "--rewards", "0",
+        self.baton("up", "--detach", "--trainers", "2", "--rollouts", "1", "--rewards", "1",
                    "--scorers", "5", *ports)
 
     def path(self, *names):
@@ -101,9 +102,12 @@ class PresetsWithModelsTest(unittest.TestCase):
         self.baton("submit", self.write(name + ".yaml", spec), "--name", name, "--watch", *options)
         return self.answer("show", name)
 
+    def newest_checkpoint(self, job):
+        return self.answer("checkpoints", job)["checkpoints"][0]["path"]
+
     def weights(self, job, role):
         """Name -> digest of the model's files in the newest checkpoint."""
-        newest = self.answer("checkpoints", job)["checkpoints"][0]["path"]
+        newest = self.newest_checkpoint(job)
         digests = {}
         for root, _, files in os.walk(os.path.join(newest, role)):
             for file in files:
@@ -155,6 +159,8 @@ class PresetsWithModelsTest(unittest.TestCase):
 
     def test_every_preset_trains(self):
         self.make_models()
+        for name in ("sft", "judge-of-pairs"):
+            final_weights.assert_as_recorded(self, name, self.newest_checkpoint(name))
         before = self.weights("sft", "actor")
         listed = {p["name"] for p in self.answer("presets")["presets"]} - {"sft", "reward_model"}
         self.assertEqual(listed, set(PRESETS))
@@ -163,17 +169,43 @@ class PresetsWithModelsTest(unittest.TestCase):
                 name = preset.replace("_", "-")
                 spec = RL % (self.prompts, STEPS, preset, 1 if preset == "vapo" else 0) + more
                 # Truncated sampling must not show in what the trainer compares with.
-                options = ["--set", "rollout.top_p=0.8", "--set", "rollout.top_k=10"]
+                options = ["--set", "rollout.top_p=0.8", "--set", "rollout.top_k=10", "--set",
+                           "rollout.deterministic=true"]
                 if preset == "safe_rlhf":  # with texts to imitate, which its critic must not see
                     options += ["--set", "algorithm.loss.ptx_coef=0.5", "--set",
                                 f"data.pretrain_files=[{self.answers}]"]
                 self.check(preset, roles, self.run_job(name, spec, *options))
+                final_weights.assert_as_recorded(self, name, self.newest_checkpoint(name))
                 self.assert_ratios_are_one(self.answer("metrics", name)["steps"])
                 if preset == "safe_rlhf":
                     self.assertGreater(self.answer("show", name)["metrics"]["actor/ptx_loss"], 0)
                 self.assert_changed(before, self.weights(name, "actor"))
                 if "critic" in roles:  # it starts from the job's own model, with a head of its own
                     self.assert_changed(before, self.weights(name, "critic"))
+
+    def test_examples_end_with_the_recorded_weights(self):
+        """Jobs of examples/, with fewer steps than there."""
+        addition = os.path.join(SOURCE, "examples", "addition")
+        data = self.path("data")
+        subprocess.run([sys.executable, os.path.join(addition, "make_data.py"), "--out", data,
+                        "--sft", "400", "--rl", "200", "--val", "20"], check=True,
+                       stdout=subprocess.DEVNULL)
+        few = ["--set", "trainer.total_training_steps=3", "--set", "actor.lr_warmup_steps=0"]
+        rl = few + ["--set", "rollout.deterministic=true"]
+        val = os.path.join(data, "val.jsonl")
+        jobs = {
+            "addition-sft": (os.path.join(addition, "sft.yaml"), few + [
+                "--set", f"data.train_files=[{data}/sft.jsonl]"]),
+            "addition-rl": (os.path.join(addition, "rl.yaml"), rl + [
+                "--set", f"data.train_files=[{data}/rl.jsonl]", "--set", f"data.val_files=[{val}]",
+                "--set", "data.max_response_length=32", "--set", "algorithm.filter_groups=false",
+                "--set", "resources.rollout_workers=1"]),
+            "first-job": (os.path.join(SOURCE, "examples", "first_job", "job.yaml"), rl),
+        }
+        for name, (spec, options) in jobs.items():
+            with self.subTest(name):
+                self.baton("submit", spec, "--name", name, "--watch", *options)
+                final_weights.assert_as_recorded(self, name, self.newest_checkpoint(name))
 
     def test_two_critics_and_log_probs_computed_again(self):
         self.make_models()

@@ -30,9 +30,9 @@ class ProcessTest : public ::testing::Test {
 
   /// Starts the controller on data_root_, at the address of the last one.
   void StartController(const std::vector<std::string>& more = {}) {
-    std::vector<std::string> arguments = {"baton-controller", "--listen",        listen_,
-                                          "--http",           "127.0.0.1:0",     "--data-root",
-                                          data_root_,         "--lease-seconds", "2"};
+    std::vector<std::string> arguments = {
+        "baton-controller", "--listen",        listen_, "--http",    "127.0.0.1:0", "--data-root",
+        data_root_,         "--lease-seconds", "2",     "--checker", "none"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     controller_ = std::make_unique<Process>(arguments,
                                             Folder(absl::StrCat("controller-", ++starts_, ".log")));

@@ -200,6 +200,38 @@ TEST_F(ProcessTest, AStoppedWorkerIsNamedBeforeItsLeaseEnds) {
   workers_.at("rollout-1")->Signal(SIGCONT);
 }
 
+TEST_F(ProcessTest, ASecondJobSaysWhyItIsQueuedAndHowToHelpIt) {
+  StartController({"--up-workers", "trainers=1,rollouts=2,rewards=1,scorers=2,workers=0"});
+  StartWorker("actor-0", "actor");
+  for (const char* id : {"rollout-0", "rollout-1", "rollout-2", "rollout-3"}) {
+    StartWorker(id, "rollout", {"--token-ms", "5"});
+  }
+  StartWorker("reward-0", "reward");
+  StartWorker("reward-1", "reward");
+  ASSERT_TRUE(client_.Create(client_.RlSpec(1000), "rl").ok());
+  ASSERT_TRUE(client_.WaitForStep("rl", 1)) << client_.Why("rl");
+  client_.Prompts("second.jsonl", 4);
+  const std::string spec =
+      client_.WriteFile("second.yaml",
+                        "kind: rl\n"
+                        "model: {init: {characters: \"0123456789+=\"}}\n"
+                        "data: {train_files: [second.jsonl], train_batch_size: 4}\n"
+                        "reward: {rules: [{type: exact_match}]}\n"
+                        "trainer: {total_training_steps: 2}\n");
+  const Printed submitted = Cli({"submit", spec, "--name", "second"});
+  EXPECT_EQ(submitted.code, 0) << submitted.text;
+  EXPECT_THAT(submitted.text,
+              HasSubstr("it is queued and waits for 1 actor worker to attach or to become free; 1 "
+                        "worker of role actor is attached: job rl has it"));
+  EXPECT_THAT(
+      submitted.text,
+      HasSubstr(
+          "it starts as soon as these workers are there; start more: `baton down`, then `baton "
+          "up --trainers 2`; all jobs then go on"));
+  EXPECT_EQ(Cli({"cancel", "rl"}).code, 0);
+  EXPECT_TRUE(client_.WaitForState("second", Job::STATE_SUCCEEDED)) << client_.Why("second");
+}
+
 TEST_F(ProcessTest, TakenPortsAreNamed) {
   StartController();
   Process second({"baton-controller", "--listen", listen_, "--http", "127.0.0.1:0", "--data-root",

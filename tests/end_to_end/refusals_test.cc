@@ -35,7 +35,7 @@ TEST(RefusalsTest, ABrokenLineIsNamedWithItsNumber) {
       cluster.WriteFile("broken.jsonl", "{\"prompt\": \"a\"}\n\n{\"prompt\": 7}\nnot json\n");
   const std::string message = Refusal(cluster, spec);
   EXPECT_THAT(message, HasSubstr("broken.jsonl:3: `prompt` is number, not a string"));
-  EXPECT_THAT(message, HasSubstr("broken.jsonl:4: not valid JSON"));
+  EXPECT_THAT(message, HasSubstr("broken.jsonl:4: column 1: not valid JSON"));
 }
 
 TEST(RefusalsTest, AnEmptyDataSetAndAMissingModel) {
@@ -47,6 +47,10 @@ TEST(RefusalsTest, AnEmptyDataSetAndAMissingModel) {
   const std::string message = Refusal(cluster, spec);
   EXPECT_THAT(message, HasSubstr("empty.jsonl: holds no example"));
   EXPECT_THAT(message, HasSubstr("no config.json in /nowhere"));
+  spec.mutable_model()->set_path("Qwen/Qwen2.5-0.5B");
+  EXPECT_THAT(Refusal(cluster, spec),
+              HasSubstr("'Qwen/Qwen2.5-0.5B' reads as a name on the Hugging Face hub, and Baton "
+                        "downloads nothing: fetch it with `hf download Qwen/Qwen2.5-0.5B"));
   spec.mutable_model()->set_path("job:unknown");
   EXPECT_THAT(Refusal(cluster, spec), HasSubstr("there is no job"));
 }

@@ -161,7 +161,7 @@ TEST_F(SharedMemoryTest, FullSharedMemoryWithholdsThePublishUntilThereIsRoom) {
   for (const v1::JobEvent& event : client_.Events("rl")) {
     if (event.type() != "warning") continue;
     ++warnings;
-    EXPECT_THAT(event.message(), HasSubstr("no room to publish"));
+    EXPECT_THAT(event.message(), HasSubstr("no space to publish"));
   }
   EXPECT_EQ(warnings, 1);
 }

@@ -3,6 +3,7 @@
 #include "baton/v1/worker_service.grpc.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/worker_features.h"
 #include "tests/end_to_end/undisturbed.h"
 
 namespace baton::testing {
@@ -117,6 +118,8 @@ Caught CatchUpdate(v1::WorkerService::Stub& stub, grpc::ClientContext& context,
     credits->set_method(method);
     credits->set_credits(1);
   }
+  hello->add_features(kChatTemplatesFeature);
+  hello->add_features(kUndecayedNormsFeature);
   stream->Write(message);
   Caught caught;
   for (v1::ControllerMessage in; stream->Read(&in);) {

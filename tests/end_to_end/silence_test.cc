@@ -143,9 +143,10 @@ TEST_F(SilenceTest, OneResponseHangsAndMoves) {
   cluster_.KillWorker("rollout-0");
   cluster_.AddWorker("rollout-2", "rollout", With(Fault::Kind::kHang, "generate", 11, 11));
   Create();
-  EXPECT_TRUE(WaitForWhy("on worker rollout-2, no token after")) << cluster_.Why("rl");
+  EXPECT_TRUE(WaitForWhy("on worker rollout-2, which has")) << cluster_.Why("rl");
   ExpectTheSameEnd();
-  EXPECT_THAT(Warnings(), HasSubstr("made no progress on worker rollout-2 for 250ms; it moves"));
+  EXPECT_THAT(Warnings(),
+              HasSubstr("made no progress on worker rollout-2 for 250ms; it is tried again"));
 }
 
 TEST_F(SilenceTest, ARolloutThatNeverAnswersDoesNotStopTheOthers) {
@@ -157,7 +158,7 @@ TEST_F(SilenceTest, ARolloutThatNeverAnswersDoesNotStopTheOthers) {
   ASSERT_TRUE(cluster_.Create(spec, "rl").ok());
   ASSERT_TRUE(cluster_.WaitForState("rl", Job::STATE_SUCCEEDED, absl::Seconds(10)))
       << cluster_.Why("rl");
-  EXPECT_THAT(Warnings(), HasSubstr("on worker rollout-0 for 250ms; it moves"));
+  EXPECT_THAT(Warnings(), HasSubstr("on worker rollout-0 for 250ms; it is tried again"));
 }
 
 TEST_F(SilenceTest, AScoreThatHangsIsAskedForAgain) {
@@ -166,7 +167,7 @@ TEST_F(SilenceTest, AScoreThatHangsIsAskedForAgain) {
   cluster_.AddWorker("rollout-1", "rollout");
   cluster_.AddWorker("reward-0", "reward", With(Fault::Kind::kHang, "compute_reward", 20, 20));
   Create();
-  EXPECT_TRUE(WaitForWhy("on worker reward-0, without a score")) << cluster_.Why("rl");
+  EXPECT_TRUE(WaitForWhy("on worker reward-0, which has no score yet")) << cluster_.Why("rl");
   ExpectTheSameEnd();
 }
 
@@ -194,7 +195,7 @@ TEST_F(SilenceTest, ARoleThatIsNeverTakenOnGoesToAnother) {
   cluster_.KillWorker("rollout-0");
   cluster_.AddWorker("rollout-00", "rollout", With(Fault::Kind::kHang, "assign_role", 1, 1));
   Create();
-  EXPECT_TRUE(WaitForWhy("worker rollout-00 to take the role on")) << cluster_.Why("rl");
+  EXPECT_TRUE(WaitForWhy("worker rollout-00 to take on the role")) << cluster_.Why("rl");
   ExpectTheSameEnd();
 }
 

@@ -12,15 +12,15 @@ namespace baton::simulation {
 namespace {
 
 constexpr const char* kEventNames[] = {
-    "worker granted", "worker lost", "worker back", "data loaded",
-    "progress",       "task done",   "batch built", "checkpoint committed",
-    "cancel",         "pause",       "resume",      "yield",
-    "tick",           "time lost",   "payload lost"};
+    "worker granted", "worker lost", "worker back",  "data loaded",
+    "progress",       "task done",   "batch built",  "checkpoint committed",
+    "cancel",         "pause",       "resume",       "yield",
+    "tick",           "time lost",   "payload lost", "role troubled"};
 constexpr size_t kEvents = std::variant_size_v<controller::Event>;
 static_assert(sizeof(kEventNames) / sizeof(kEventNames[0]) == kEvents);
-constexpr const char* kPhases[] = {"setting up",           "publishing weights", "generating",
-                                   "computing advantages", "training",           "evaluating",
-                                   "saving a checkpoint",  "releasing workers"};
+constexpr const char* kPhases[] = {"setting up", "publishing weights",   "generating",
+                                   "scoring",    "computing advantages", "training",
+                                   "evaluating", "saving a checkpoint",  "releasing workers"};
 
 }  // namespace
 

@@ -33,8 +33,8 @@ struct CheckpointFolder {
   store::v1::JobRow row;                      ///< job.json
 };
 struct JobFolder {
-  std::map<int64_t, CheckpointFolder> complete;                        ///< By step.
-  std::map<std::pair<int64_t, uint64_t>, CheckpointFolder> temporary;  ///< … and incarnation.
+  std::map<int64_t, CheckpointFolder> complete;       ///< By step.
+  std::map<std::string, CheckpointFolder> temporary;  ///< By path.
   LogFiles log;
 };
 
@@ -44,6 +44,7 @@ struct Disk {
   store::MemoryStore store;
   std::map<std::string, JobFolder> jobs;
   bool refuses = false;  ///< Commits wait.
+  bool full = false;     ///< No payload and no checkpoint can be written.
 };
 
 }  // namespace baton::simulation

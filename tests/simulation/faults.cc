@@ -51,9 +51,30 @@ void DrawRewards(Scenario& scenario) {
     plan.error_reward = random.Percent(50);
     if (fail && random.Percent(70)) plan.failing_rewards = random.Between(5, 40);
   }
+  Random rates(Mix(scenario.seed, 0x72617465));
+  for (JobPlan& plan : scenario.jobs) {
+    if (rates.Percent(40)) plan.max_error_rate = rates.Between(0, 6) / 10.0;
+    if (plan.failing_rewards == 0) plan.max_error_rate = 1;  // a worker's failures end no such job
+  }
 }
 
-// Lost payloads and power cuts come on top of what is drawn: they kill the controller as well.
+// From numbers of their own, too. Scores are foretold for jobs whose rewards do not fail.
+void DrawEnds(Scenario& scenario) {
+  Random random(Mix(scenario.seed, 0x656e6473));
+  for (JobPlan& plan : scenario.jobs) {
+    const bool foretold = !plan.sft && plan.failing_rewards == 0;
+    plan.keep_best = random.Percent(30) && foretold;
+    plan.stops = random.Percent(15) && foretold;
+    plan.revived = random.Percent(50);
+  }
+}
+
+void DrawKept(Scenario& scenario) {
+  Random random(Mix(scenario.seed, 0x6b657074));
+  for (JobPlan& plan : scenario.jobs) plan.keep_all = random.Percent(50);
+}
+
+// Lost payloads, power cuts and full disks come on top of what is drawn.
 constexpr int kDrawnKinds = static_cast<int>(FaultKind::kLosePayloads);
 
 JobPlan DrawJob(int index, Random& random) {
@@ -84,6 +105,7 @@ absl::Duration LengthOf(FaultKind kind, Random& random) {
     case FaultKind::kLoseResponses:
       return random.Milliseconds(100, 15000);  // often longer than a lease
     case FaultKind::kStoreRefuses:
+    case FaultKind::kDiskFull:
     case FaultKind::kPause:
     case FaultKind::kTaskErrors:
       return random.Milliseconds(50, 3000);
@@ -109,6 +131,14 @@ void DrawPowerCuts(Scenario& scenario) {
                              LengthOf(FaultKind::kCutPower, random), 0});
 }
 
+// From numbers of their own, too.
+void DrawFullDisks(Scenario& scenario) {
+  Random random(Mix(scenario.seed, 0x66756c6c));
+  if (!random.Percent(20)) return;
+  scenario.faults.push_back({FaultKind::kDiskFull, random.Milliseconds(300, 6000),
+                             LengthOf(FaultKind::kDiskFull, random), 0});
+}
+
 }  // namespace
 
 const char* FaultName(FaultKind kind) {
@@ -116,7 +146,8 @@ const char* FaultName(FaultKind kind) {
       "kill worker",   "kill controller", "kill relay",   "kill machine",  "break stream",
       "lose requests", "lose responses",  "partition",    "hang",          "slow",
       "task errors",   "store refuses",   "slow network", "repeats",       "stale controller",
-      "drain",         "pause",           "cancel",       "lose payloads", "cut power"};
+      "drain",         "pause",           "cancel",       "lose payloads", "cut power",
+      "disk full"};
   static_assert(sizeof(kNames) / sizeof(kNames[0]) == kFaultKinds);
   return kNames[static_cast<int>(kind)];
 }
@@ -136,7 +167,10 @@ Scenario MakeScenario(uint64_t seed) {
     out.submitted.push_back(random.Milliseconds(0, 2000));
   }
   DrawRewards(out);
+  DrawEnds(out);
+  DrawKept(out);
   out.lossy_calls = random.Percent(50);
+  out.sync_payloads = Random(Mix(seed, 0x73796e63)).Percent(50);
   const int faults = random.Percent(10) ? 0 : random.Between(1, 10);
   absl::Duration at;
   for (int i = 0; i < faults; ++i) {
@@ -164,6 +198,7 @@ Scenario MakeScenario(uint64_t seed) {
                           LengthOf(FaultKind::kLosePayloads, random), random.Below(64)});
   }
   DrawPowerCuts(out);
+  DrawFullDisks(out);
   std::stable_sort(out.faults.begin(), out.faults.end(),
                    [](const Fault& a, const Fault& b) { return a.at < b.at; });
   return out;

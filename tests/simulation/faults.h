@@ -33,8 +33,9 @@ enum class FaultKind {
   kCancel,           ///< A job's user cancels it.
   kLosePayloads,     ///< Half of a job's experience log is damaged, and the controller dies.
   kCutPower,         ///< The controller's machine dies, and what its disk had not synced is lost.
+  kDiskFull,         ///< No payload and no checkpoint can be written.
 };
-inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kCutPower) + 1;
+inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kDiskFull) + 1;
 const char* FaultName(FaultKind kind);
 
 struct Fault {
@@ -52,6 +53,8 @@ struct Scenario {
   std::vector<absl::Duration> submitted;  ///< When, job by job.
   std::vector<Fault> faults;
   bool lossy_calls = false;  ///< Clients' calls and answers may be lost.
+  /// The controller syncs payloads before the rows that name them.
+  bool sync_payloads = false;
 };
 Scenario MakeScenario(uint64_t seed);
 

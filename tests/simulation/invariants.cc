@@ -6,11 +6,26 @@
 
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/util/message_differencer.h"
+#include "tests/simulation/wire.h"
 
 namespace baton::simulation {
 
 using controller::TaskKind;
 using controller::TrajectoryName;
+
+namespace {
+
+// Where the payload and the columns of a response stand; an example has them in the data files.
+std::vector<experience::Location> PlacesOf(const store::v1::TrajectoryRow& row) {
+  if (row.tokens() == 0) return {};
+  std::vector<experience::Location> places = {{row.file(), row.offset(), row.size()}};
+  for (const store::v1::ColumnsRow& columns : row.columns()) {
+    places.push_back({columns.file(), columns.offset(), columns.size()});
+  }
+  return places;
+}
+
+}  // namespace
 
 std::string BatchIsWhole(const v1::JobSpec& spec, const JobHistory& history,
                          const controller::BuildBatch& batch) {
@@ -37,6 +52,26 @@ std::string BatchIsWhole(const v1::JobSpec& spec, const JobHistory& history,
                       found.empty() ? "" : TrajectoryName(found.front()),
                       " first, not in order the ", expected.size(), " of an undisturbed run, ",
                       expected.empty() ? "" : TrajectoryName(expected.front()), " first");
+}
+
+std::string ErrorsAreWithinTheRate(const controller::JobCore& core) {
+  const v1::JobSpec& spec = core.effective_spec();
+  if (spec.kind() != v1::JOB_KIND_RL) return "";
+  const auto n = static_cast<uint32_t>(spec.rollout().n());
+  const auto find = [&](uint64_t draw, uint32_t sample) {
+    return core.Find(controller::TrajectoryId(v1::PURPOSE_TRAIN, draw, sample, n));
+  };
+  double errors = 0, all = 0;
+  for (uint64_t draw = core.BriefRow().cursor(); find(draw, 0) != nullptr; ++draw) {
+    for (uint32_t sample = 0; sample < n; ++sample, ++all) {
+      const controller::TrajectoryInfo* response = find(draw, sample);
+      errors += response == nullptr || response->error.empty() ? 0 : 1;
+    }
+  }
+  const double rate = spec.reward().max_error_rate();
+  if (errors <= rate * all + 1e-6) return "";
+  return absl::StrCat("a batch is made although ", errors, " of ", all,
+                      " rewards failed, and the job allows a share of ", rate);
 }
 
 std::string EveryResponseHasItsReward(const v1::JobSpec& spec, const JobHistory& history,
@@ -71,9 +106,12 @@ std::string ConsumedOncePerBranch(const JobHistory& history, uint64_t weights, i
 }
 
 std::string OneVersionPerResponse(const TaskMessage& task, const Payload& response) {
-  if (task.resume == 0 || task.resume_content == response.content) return "";
-  return absl::StrCat(TrajectoryName(task.trajectory.id), " goes on with ", task.resume,
-                      " tokens of other weights");
+  for (uint32_t i = 0; i < task.resume.size(); ++i) {
+    if (i < response.tokens && task.resume[i] == TokenAt(response.content, i)) continue;
+    return absl::StrCat(TrajectoryName(task.trajectory.id), " goes on with ", task.resume.size(),
+                        " tokens of other weights");
+  }
+  return "";
 }
 
 std::string StalenessIsBounded(const ActorState& actor, const std::vector<Payload>& batch) {
@@ -86,8 +124,8 @@ std::string StalenessIsBounded(const ActorState& actor, const std::vector<Payloa
     }
     if (p.version != actor.version || p.weights != actor.weights) {
       return absl::StrCat(TrajectoryName(p.id), " of version ", p.version,
-                          " trains weights of version ", actor.version, ": staleness ",
-                          actor.version - p.version);
+                          " trains weights of version ", actor.version,
+                          ", which did not sample it");
     }
   }
   return "";
@@ -97,18 +135,54 @@ std::string ReadyIsNotLost(const std::vector<store::v1::TrajectoryRow>& rows,
                            const controller::StartTask& task) {
   if (task.ref.kind != TaskKind::kGenerate) return "";
   for (const auto& row : rows) {
-    if (row.id() == task.ref.subject && row.step() == task.ref.step + 1 &&
-        row.incarnation() == task.ref.incarnation) {
+    if (row.id() == task.ref.subject && row.birth() == task.ref.birth) {
       return absl::StrCat(TrajectoryName(row.id()), " is stored and generated again");
     }
   }
   return "";
 }
 
+bool CommandIsAnswered(const store::v1::GroupRow& group, const controller::TaskRef& ref) {
+  return !group.has_command() || group.command().sequence() != ref.subject ||
+         group.command().wide_attempt() > ref.attempt;
+}
+
 std::string AckedIsCommitted(bool committed, const controller::TaskRef& ref) {
   if (committed) return "";
   return absl::StrCat("the result of ", MethodName(ref.kind), " ", ref.subject,
                       " is acknowledged before it is stored");
+}
+
+std::string AckedIsTakenIn(bool awaited, const controller::TaskRef& ref) {
+  if (!awaited) return "";
+  return absl::StrCat("the result of ", MethodName(ref.kind), " ", ref.subject,
+                      " is acknowledged, and the job waits for it");
+}
+
+std::string PayloadIsBeforeItsRow(const store::v1::TrajectoryRow& row, const LogFiles& log) {
+  for (const experience::Location& at : PlacesOf(row)) {
+    if (log.EverWritten(at)) continue;
+    return absl::StrCat("the row of ", TrajectoryName(row.id()), " names bytes that nobody wrote");
+  }
+  return "";
+}
+
+std::string SyncedPayloadsSurvive(const store::v1::TrajectoryRow& row, const LogFiles& log) {
+  for (const experience::Location& at : PlacesOf(row)) {
+    if (!log.LostToPowerCut(at)) continue;
+    return absl::StrCat("a power cut took what the row of ", TrajectoryName(row.id()), " names");
+  }
+  return "";
+}
+
+std::string ToldIsStored(bool stored, const v1::JobEvent& event) {
+  if (stored) return "";
+  return absl::StrCat("event ", event.revision(), " is told before it is stored");
+}
+
+std::string ToldInOrder(int64_t last, const v1::JobEvent& event) {
+  if (last == 0 || event.revision() == last + 1) return "";
+  return absl::StrCat("event ", event.revision(), " is told after event ", last);
 }
 
 std::string CommandIsCommitted(const store::v1::JobRow& row, const controller::StartTask& task) {
@@ -182,13 +256,20 @@ std::string CheckpointBelongsTogether(const CheckpointFolder& folder, int64_t st
                       actor.weights == expected.weights ? "" : "; the weights are wrong");
 }
 
-std::string ListedCheckpointsAreComplete(const store::v1::JobRow& row, const JobFolder& folder) {
-  for (const v1::Checkpoint& checkpoint : row.checkpoints()) {
-    if (folder.complete.count(checkpoint.step()) == 0) {
-      return absl::StrCat("checkpoint ", checkpoint.step(), " is listed and not there");
-    }
+std::string ManifestNamesEveryPart(const CheckpointFolder& folder,
+                                   const std::vector<v1::FileHash>& written) {
+  std::set<std::string> named;
+  for (const v1::FileHash& file : written) named.insert(file.path());
+  for (const auto& [role, state] : folder.trained) {
+    if (named.count(role) > 0) continue;
+    return absl::StrCat("no rank says that it wrote the part of the ", role);
   }
   return "";
+}
+
+std::string ListedCheckpointIsComplete(const v1::Checkpoint& checkpoint, const JobFolder& folder) {
+  if (folder.complete.count(checkpoint.step()) > 0) return "";
+  return absl::StrCat("checkpoint ", checkpoint.step(), " is listed and not there");
 }
 
 std::string EveryWaitHasADeadline(const controller::JobCore& core, absl::Time now,
@@ -198,7 +279,7 @@ std::string EveryWaitHasADeadline(const controller::JobCore& core, absl::Time no
   if (why.waits().empty()) return absl::StrCat("no wait is named: ", why.summary());
   // Whoever waits for a turn, or for the other ranks, waits for what somebody else waits for.
   const auto for_others = [](const v1::Wait& wait) {
-    return wait.kind() == "turn" || wait.kind() == "gather";
+    return wait.kind() == "turn" || wait.kind() == "gather" || wait.kind() == "reward_errors";
   };
   if (std::all_of(why.waits().begin(), why.waits().end(), for_others)) {
     return absl::StrCat("they wait for each other: ", why.waits(0).ShortDebugString());
@@ -206,6 +287,8 @@ std::string EveryWaitHasADeadline(const controller::JobCore& core, absl::Time no
   for (const v1::Wait& wait : why.waits()) {
     // Only a person ends these.
     const bool person = wait.kind() == "user" || wait.kind() == "workers";
+    // What has gone wrong already; what it delays has a wait of its own, or ends with its score.
+    if (wait.kind() == "reward_errors" || wait.kind() == "trouble") continue;
     if (wait.kind().empty() || wait.cause().empty() || wait.action().empty()) {
       return absl::StrCat("a wait says too little: ", wait.ShortDebugString());
     }
@@ -284,6 +367,16 @@ std::string SequenceIsNeverSkipped(uint64_t last, const TaskMessage& command) {
   if (command.sequence <= last + 1) return "";
   return absl::StrCat(MethodName(command.kind), " has sequence ", command.sequence, " after ",
                       last);
+}
+
+std::string WorkersOfferWhatTheyAreAsked(const v1::Hello& offer, const TaskMessage& task) {
+  using controller::TaskKind;
+  const bool takes_role = task.kind == TaskKind::kAssignRole || task.kind == TaskKind::kReleaseRole;
+  for (const v1::MethodCredits& method : offer.methods()) {
+    if (method.role() == task.role && (takes_role || method.method() == task.method)) return "";
+  }
+  return absl::StrCat("a worker is asked for ", task.role, ".", task.method,
+                      ", which it did not offer");
 }
 
 std::string CreditsAreKept(const controller::JobCore& core,
@@ -366,6 +459,9 @@ std::string JobEndedWell(const store::v1::JobRow& row, const JobHistory& history
       const bool by_fault =
           code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kDeadlineExceeded;
       if (by_fault && !row.job().error().message().empty()) return "";
+      const bool too_many_errors = code == absl::StatusCode::kFailedPrecondition &&
+                                   row.job().effective_spec().reward().max_error_rate() < 1;
+      if (too_many_errors) return "";
       return absl::StrCat("it FAILED without a fault that explains it: ",
                           row.job().error().message());
     }
@@ -377,7 +473,10 @@ std::string JobEndedWell(const store::v1::JobRow& row, const JobHistory& history
 std::string WeightsAreThoseOfAnUndisturbedRun(const store::v1::JobRow& row,
                                               const JobFolder& folder) {
   if (row.job().state() != v1::Job::STATE_SUCCEEDED) return "";
-  const int64_t steps = row.job().total_steps();
+  const int64_t steps = ExpectEnd(row.job().effective_spec()).steps;
+  if (row.job().step() != steps) {
+    return absl::StrCat("it ended after step ", row.job().step(), " and not after step ", steps);
+  }
   const auto last = folder.complete.find(steps);
   if (last == folder.complete.end()) return absl::StrCat("there is no checkpoint of step ", steps);
   for (const v1::UpdateNode& node : row.job().dataflow().update()) {
@@ -390,11 +489,27 @@ std::string WeightsAreThoseOfAnUndisturbedRun(const store::v1::JobRow& row,
   return "";
 }
 
+std::string TheBestCheckpointIsKept(const store::v1::JobRow& row) {
+  if (row.job().state() != v1::Job::STATE_SUCCEEDED) return "";
+  const int64_t best = ExpectEnd(row.job().effective_spec()).best;
+  std::vector<int64_t> marked;
+  for (const v1::Checkpoint& checkpoint : row.checkpoints()) {
+    if (checkpoint.best()) marked.push_back(checkpoint.step());
+  }
+  if (best == 0 && marked.empty()) return "";
+  if (marked == std::vector<int64_t>{best}) return "";
+  return absl::StrCat("the best step is ", best, ", and ", marked.size(),
+                      " checkpoints are marked as the best",
+                      marked.empty() ? "" : absl::StrCat(", first that of step ", marked.front()));
+}
+
 std::string EveryBatchIsAccountedFor(const store::v1::JobRow& row, const JobHistory& history,
                                      const JobFolder& folder) {
-  const auto last = folder.complete.find(row.job().total_steps());
-  if (row.job().state() != v1::Job::STATE_SUCCEEDED || last == folder.complete.end()) return "";
   const v1::JobSpec& spec = row.job().effective_spec();
+  if (row.job().state() != v1::Job::STATE_SUCCEEDED) return "";
+  const int64_t steps = ExpectEnd(spec).steps;
+  const auto last = folder.complete.find(steps);
+  if (last == folder.complete.end()) return "";
   std::set<int64_t> trained;
   for (auto it = history.made_by.find(last->second.trained.at("actor").weights);
        it != history.made_by.end(); it = history.made_by.find(it->second.before)) {
@@ -402,7 +517,7 @@ std::string EveryBatchIsAccountedFor(const store::v1::JobRow& row, const JobHist
       return absl::StrCat("step ", it->second.step, " stands twice on the surviving branch");
     }
   }
-  for (int64_t step = 1; step <= row.job().total_steps(); ++step) {
+  for (int64_t step = 1; step <= steps; ++step) {
     const bool empty = ExpectedWeights(spec, step) == ExpectedWeights(spec, step - 1);
     if ((trained.count(step) == 0) != empty) {
       return absl::StrCat("step ", step, " was ", empty ? "empty and trained" : "never trained");

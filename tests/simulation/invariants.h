@@ -1,4 +1,4 @@
-// The rules of DESIGN.md section 6, each a function of its own: "" when it holds, else what is
+// The rules of docs/design/failures.md, each a function of its own: "" when it holds, else what is
 // wrong. They judge what happened by what the world itself saw, never by what the core says of
 // itself.
 #ifndef BATON_TESTS_SIMULATION_INVARIANTS_H_
@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "controller/core/cluster_core.h"
@@ -15,6 +16,7 @@
 #include "controller/core/pools.h"
 #include "tests/simulation/disk.h"
 #include "tests/simulation/messages.h"
+#include "tests/simulation/recount_rules.h"
 
 namespace baton::simulation {
 
@@ -26,19 +28,23 @@ struct Consumption {
 };
 /// What the world saw of a job.
 struct JobHistory {
-  std::map<uint64_t, uint64_t> published;      ///< Version -> weights, ever.
-  std::map<uint64_t, Consumption> made_by;     ///< Weights -> how they came to be.
+  std::map<uint64_t, uint64_t> published;   ///< Version -> weights, ever.
+  std::map<uint64_t, Consumption> made_by;  ///< Weights -> how they came to be.
+  /// Birth number -> incarnation and id of the trajectory whose task had it first.
+  std::map<uint64_t, std::pair<uint64_t, uint64_t>> births;
   std::map<std::string, std::string> current;  ///< Subject -> token and worker, sent last.
   /// Subjects whose attempts died with the controller: it adopts the one that a worker tells of,
   /// which need not be the last (its message may have been lost).
   std::set<std::string> forgotten;
   std::set<std::string>
-      stopped;           ///< Work that a controller stopped; the next one knows nothing of it.
+      stopped;  ///< Work that a controller stopped; the next one knows nothing of it.
+  FirstTries begun;
   uint64_t asked = 0;    ///< Newest version it was to publish.
   int64_t revision = 0;  ///< Newest committed event.
   /// A worker's failures took a reward that could be computed: other weights follow.
   bool scored_by_error = false;
   bool cancelled = false;  ///< Its user wanted that.
+  bool revivable = false;  ///< Its user asks to resume it after its end, once.
 };
 /// A task that a worker has begun and not ended.
 struct TaskAtWork {
@@ -63,6 +69,8 @@ struct History {
 // 1: consumed once per branch, whole groups.
 std::string BatchIsWhole(const v1::JobSpec& spec, const JobHistory& history,
                          const controller::BuildBatch& batch);
+/// Of the step that `core` makes a batch for: so many responses without their own reward end a job.
+std::string ErrorsAreWithinTheRate(const controller::JobCore& core);
 /// Of what stands in a batch: what no reward could be computed of is left out, unless the spec
 /// says what it is worth.
 std::string EveryResponseHasItsReward(const v1::JobSpec& spec, const JobHistory& history,
@@ -77,7 +85,19 @@ std::string StalenessIsBounded(const ActorState& actor, const std::vector<Payloa
 // 4: nothing that is stored is made again; an ack means stored.
 std::string ReadyIsNotLost(const std::vector<store::v1::TrajectoryRow>& rows,
                            const controller::StartTask& task);
+/// Whether the group's row says that this attempt at its command has an answer. A later turn may be
+/// stored with it, and try the same command again: there was no room.
+bool CommandIsAnswered(const store::v1::GroupRow& group, const controller::TaskRef& ref);
 std::string AckedIsCommitted(bool committed, const controller::TaskRef& ref);
+/// Of an acknowledged result: what the job still waits for, its worker must not forget.
+std::string AckedIsTakenIn(bool awaited, const controller::TaskRef& ref);
+/// A committed row names bytes that were written before it.
+std::string PayloadIsBeforeItsRow(const store::v1::TrajectoryRow& row, const LogFiles& log);
+/// Where payloads are synced before their rows, a power cut leaves no row without its payload.
+std::string SyncedPayloadsSurvive(const store::v1::TrajectoryRow& row, const LogFiles& log);
+/// What watchers are told has a row, and follows what they were told last (0: nothing yet).
+std::string ToldIsStored(bool stored, const v1::JobEvent& event);
+std::string ToldInOrder(int64_t last, const v1::JobEvent& event);
 std::string CommandIsCommitted(const store::v1::JobRow& row, const controller::StartTask& task);
 // 5: versions only grow, and one version is one thing.
 // (An actor that was lost may still publish what it was asked to: nobody loads it any more.)
@@ -88,7 +108,10 @@ std::string NothingLeasedIsGone(const std::map<std::string, LeaseGiven>& leases,
                                 const std::set<std::string>& segments, absl::Time now);
 // 6: a checkpoint belongs together and is complete when it is listed.
 std::string CheckpointBelongsTogether(const CheckpointFolder& folder, int64_t step);
-std::string ListedCheckpointsAreComplete(const store::v1::JobRow& row, const JobFolder& folder);
+/// What the ranks say they wrote covers what is there.
+std::string ManifestNamesEveryPart(const CheckpointFolder& folder,
+                                   const std::vector<v1::FileHash>& written);
+std::string ListedCheckpointIsComplete(const v1::Checkpoint& checkpoint, const JobFolder& folder);
 // 7: what does not move has a wait, a deadline, and the deadline acts.
 std::string EveryWaitHasADeadline(const controller::JobCore& core, absl::Time now,
                                   absl::Duration slack);
@@ -105,6 +128,8 @@ std::string EpochsOnlyGrow(uint64_t last, uint64_t epoch);
 std::string StaleEpochIsRefused(uint64_t epoch, const v1::Hello& hello,
                                 const controller::ClusterEffects& effects);
 std::string SequenceIsNeverSkipped(uint64_t last, const TaskMessage& command);
+/// Taking and leaving a role is no method that a worker registers.
+std::string WorkersOfferWhatTheyAreAsked(const v1::Hello& offer, const TaskMessage& task);
 std::string CreditsAreKept(const controller::JobCore& core,
                            const std::map<std::string, std::string>& sent,
                            const controller::StartTask& task, int credits);
@@ -118,10 +143,26 @@ std::string TheFirstOfACopyScores(uint32_t rank, int tp);
 /// `state` as it was when the task was decided on.
 std::string NothingAfterTheEnd(v1::Job::State state, const controller::StartTask& task);
 std::string RevisionsHaveNoGap(const JobHistory& history, int64_t revision);
+/// `batches`: the steps that have one. No step between lacks its own, and none is of a step that
+/// the job is not at.
+std::string BatchesFollowTheSteps(const store::v1::JobRow& row, const std::set<int64_t>& batches);
+/// `row`: of the job, of the same commit.
+std::string BatchIsCommittedWithItsUpdate(const store::v1::JobRow& row,
+                                          const store::v1::BatchRow& batch);
+/// Of a trajectory's task that is given out in that incarnation.
+std::string BirthNamesOneTrajectory(const JobHistory& history, uint64_t incarnation,
+                                    const controller::TaskRef& ref);
+/// By the updates that made the weights, as the world saw them.
+std::string VersionsCountTheirUpdates(const store::v1::JobRow& row, const JobHistory& history);
 // At the end.
 std::string JobEndedWell(const store::v1::JobRow& row, const JobHistory& history);
 std::string WeightsAreThoseOfAnUndisturbedRun(const store::v1::JobRow& row,
                                               const JobFolder& folder);
+std::string TheBestCheckpointIsKept(const store::v1::JobRow& row);
+/// `batches`: what the store has of the job at its end, in the order of steps.
+std::string BatchesAreWhatWasConsumed(const store::v1::JobRow& row, const JobHistory& history,
+                                      const JobFolder& folder,
+                                      const std::vector<store::v1::BatchRow>& batches);
 std::string EveryBatchIsAccountedFor(const store::v1::JobRow& row, const JobHistory& history,
                                      const JobFolder& folder);
 

@@ -5,7 +5,7 @@ namespace {
 constexpr size_t kRecordsPerFile = 8;
 }  // namespace
 
-controller::PayloadLocation LogFiles::Append(const Payload& payload, uint32_t* file) {
+experience::Location LogFiles::Append(absl::string_view bytes, uint32_t* file) {
   if (*file == 0 || files_[*file].size() >= kRecordsPerFile) {
     if (*file != 0) {
       for (Record& record : files_[*file]) record.synced = true;
@@ -13,17 +13,40 @@ controller::PayloadLocation LogFiles::Append(const Payload& payload, uint32_t* f
     *file = files_.empty() ? 1 : files_.rbegin()->first + 1;
   }
   std::vector<Record>& records = files_[*file];
-  records.push_back({payload});
-  return {*file, records.size() - 1, 1};
+  records.push_back({std::string(bytes)});
+  ++written_[*file];
+  return {*file, records.size() - 1, static_cast<uint32_t>(bytes.size())};
 }
 
-std::optional<Payload> LogFiles::Read(const controller::PayloadLocation& at,
-                                      uint64_t trajectory) const {
+const LogFiles::Record* LogFiles::Find(const experience::Location& at) const {
   const auto file = files_.find(at.file);
-  if (file == files_.end() || at.offset >= file->second.size()) return std::nullopt;
-  const Record& record = file->second[at.offset];
-  if (record.damaged || record.payload.id != trajectory) return std::nullopt;
-  return record.payload;
+  if (file == files_.end() || at.offset >= file->second.size()) return nullptr;
+  return &file->second[at.offset];
+}
+
+absl::StatusOr<std::string> LogFiles::Read(const experience::Location& at) const {
+  const Record* record = Find(at);
+  if (record == nullptr) return absl::OutOfRangeError("there is no such record");
+  if (record->damaged || record->bytes.size() != at.size) return absl::DataLossError("damaged");
+  return record->bytes;
+}
+
+bool LogFiles::EverWritten(const experience::Location& at) const {
+  const auto written = written_.find(at.file);
+  return written != written_.end() && at.offset < written->second;
+}
+
+bool LogFiles::LostToPowerCut(const experience::Location& at) const {
+  const auto file = files_.find(at.file);
+  if (file == files_.end()) return false;  // dropped, with its rows
+  const Record* record = Find(at);
+  return EverWritten(at) && (record == nullptr || record->lost);
+}
+
+void LogFiles::Sync() {
+  for (auto& [file, records] : files_) {
+    for (Record& record : records) record.synced = true;
+  }
 }
 
 void LogFiles::DropFilesBefore(uint32_t file) {
@@ -47,6 +70,7 @@ uint64_t LogFiles::CutPower(Random& random) {
       const bool kept = !ends && random.Percent(kept_percent);
       ends |= !kept && in_order;
       record.damaged |= !kept;
+      record.lost |= !kept;
       lost += kept ? 0 : 1;
     }
     // A torn record may stay at the end of the file, or its size is of before.

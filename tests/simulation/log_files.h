@@ -1,15 +1,15 @@
 // A job's experience log as its disk holds it: what controller/experience/experience_log.cc leaves,
-// with records for bytes.
+// record by record.
 #ifndef BATON_TESTS_SIMULATION_LOG_FILES_H_
 #define BATON_TESTS_SIMULATION_LOG_FILES_H_
 
 #include <cstdint>
 #include <map>
-#include <optional>
+#include <string>
 #include <vector>
 
-#include "controller/core/trajectory.h"
-#include "tests/simulation/model.h"
+#include "absl/status/statusor.h"
+#include "controller/experience/experience_log.h"
 #include "tests/simulation/random.h"
 
 namespace baton::simulation {
@@ -18,9 +18,14 @@ class LogFiles {
  public:
   /// Appends to file `*file`. 0, as a controller begins with, or a full one: a new file begins, and
   /// the full one is synced.
-  controller::PayloadLocation Append(const Payload& payload, uint32_t* file);
-  /// Nothing: the record is not there, is damaged, or is another trajectory's.
-  std::optional<Payload> Read(const controller::PayloadLocation& at, uint64_t trajectory) const;
+  experience::Location Append(absl::string_view bytes, uint32_t* file);
+  /// DATA_LOSS, OUT_OF_RANGE: as ExperienceLog::Read.
+  absl::StatusOr<std::string> Read(const experience::Location& at) const;
+  /// Whether a record was ever written there. The disk may have lost it since.
+  bool EverWritten(const experience::Location& at) const;
+  /// Whether a power cut took the record that was written there.
+  bool LostToPowerCut(const experience::Location& at) const;
+  void Sync();
   /// All but the newest.
   void DropFilesBefore(uint32_t file);
 
@@ -32,11 +37,15 @@ class LogFiles {
 
  private:
   struct Record {
-    Payload payload;
+    std::string bytes;
     bool synced = false;
     bool damaged = false;
+    bool lost = false;  // to a power cut
   };
+  const Record* Find(const experience::Location& at) const;
+
   std::map<uint32_t, std::vector<Record>> files_;
+  std::map<uint32_t, size_t> written_;  // records, ever
 };
 
 }  // namespace baton::simulation

@@ -14,6 +14,7 @@
 namespace baton::simulation {
 namespace {
 
+constexpr char kMeanScore[] = "critic/score/mean";
 constexpr char kFailingRewards[] = "failing-rewards";  // a label of the spec
 
 // The responses to one prompt that have a reward.
@@ -73,6 +74,12 @@ v1::JobSpec SpecOf(const JobPlan& plan) {
   spec.mutable_trainer()->set_save_freq(plan.save_freq);
   spec.mutable_trainer()->set_max_checkpoints(plan.max_checkpoints);
   if (plan.sft) return spec;
+  if (plan.keep_all) spec.mutable_trainer()->set_keep_experience("all");
+  if (plan.keep_best) spec.mutable_trainer()->set_keep_best(kMeanScore);
+  if (plan.stops) {
+    spec.mutable_trainer()->mutable_early_stop()->set_metric(kMeanScore);
+    spec.mutable_trainer()->mutable_early_stop()->set_patience(1);
+  }
   spec.mutable_data()->add_val_files("v");
   spec.mutable_trainer()->set_val_before_train(plan.test_freq > 0);
   spec.mutable_trainer()->set_val_after_train(plan.test_freq > 0);
@@ -81,6 +88,7 @@ v1::JobSpec SpecOf(const JobPlan& plan) {
   spec.mutable_algorithm()->set_filter_groups(plan.filter);
   spec.mutable_reward()->add_rules()->set_type("numeric");
   if (plan.error_reward) spec.mutable_reward()->set_error_reward(0);
+  spec.mutable_reward()->set_max_error_rate(plan.max_error_rate);
   if (plan.failing_rewards > 0) {
     (*spec.mutable_labels())[kFailingRewards] = absl::StrCat(plan.failing_rewards);
   }
@@ -120,9 +128,11 @@ Payload Respond(uint64_t weights, v1::Purpose purpose, uint64_t prompt, uint64_t
   out.weights = weights;
   out.content = Mix(Mix(Mix(Mix(weights, static_cast<uint64_t>(purpose)), prompt), draw), sample);
   out.tokens = 2 + static_cast<uint32_t>(out.content % 7);
-  out.reward = static_cast<double>((out.content >> 8) % 2);
+  out.reward = RewardIn(out.content);
   return out;
 }
+
+double RewardIn(uint64_t content) { return static_cast<double>((content >> 8) % 2); }
 
 Payload Example(uint64_t draw, uint64_t prompt) {
   Payload out;
@@ -133,15 +143,13 @@ Payload Example(uint64_t draw, uint64_t prompt) {
 
 std::vector<Payload> Filter(const v1::JobSpec& spec, const std::vector<Payload>& batch) {
   if (spec.kind() == v1::JOB_KIND_SFT || !spec.algorithm().filter_groups()) return batch;
-  std::map<uint64_t, std::pair<double, double>> range;
-  for (const Payload& p : batch) {
-    auto& [low, high] = range.emplace(p.draw, std::make_pair(p.reward, p.reward)).first->second;
-    low = std::min(low, p.reward);
-    high = std::max(high, p.reward);
-  }
+  std::map<uint64_t, std::vector<double>> rewards;
+  for (const Payload& p : batch) rewards[p.draw].push_back(p.reward);
   std::vector<Payload> kept;
   for (const Payload& p : batch) {
-    if (range[p.draw].first != range[p.draw].second) kept.push_back(p);
+    const std::vector<double>& group = rewards[p.draw];
+    const auto [low, high] = std::minmax_element(group.begin(), group.end());
+    if (group.size() < 2 || *low != *high) kept.push_back(p);
   }
   return kept;
 }
@@ -184,6 +192,30 @@ ExpectedRun ExpectRun(const v1::JobSpec& effective, int64_t steps, const std::st
     run.weights = Train(run.weights, trained);
   }
   return run;
+}
+
+ExpectedEnd ExpectEnd(const v1::JobSpec& effective) {
+  const int64_t total = effective.trainer().total_training_steps();
+  const bool stops = effective.trainer().has_early_stop();
+  const bool keeps = !effective.trainer().keep_best().empty();
+  ExpectedEnd end;
+  end.steps = total;
+  double most = -1;
+  for (int64_t step = 1; (stops || keeps) && step <= total; ++step) {
+    const ExpectedRun run = ExpectRun(effective, step);
+    double sum = 0;
+    for (const Payload& response : run.batch) sum += response.reward;
+    const double mean = sum / static_cast<double>(run.batch.size());
+    if (mean > most) {
+      most = mean;
+      end.best = step;
+    } else if (stops) {
+      end.steps = step;
+      break;
+    }
+  }
+  if (!keeps) end.best = 0;
+  return end;
 }
 
 uint64_t ExpectedWeights(const v1::JobSpec& effective, int64_t steps, const std::string& role) {

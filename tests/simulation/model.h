@@ -40,7 +40,12 @@ struct JobPlan {
   int slowness = 1;          ///< How many times longer its tokens and scores take.
   bool error_reward = true;  ///< What no reward can be computed of is worth 0; else it is left out.
   int failing_rewards = 0;   ///< Percent of its responses of which no worker can compute a reward.
+  double max_error_rate = 1;                    ///< Of its reward: above it the job fails.
   std::vector<std::vector<std::string>> pools;  ///< Roles that share workers.
+  bool keep_best = false;                       ///< Its best checkpoint, by critic/score/mean.
+  bool stops = false;     ///< It ends when critic/score/mean does not get better.
+  bool keep_all = false;  ///< Its experience of every step.
+  bool revived = false;   ///< Once it has failed or was cancelled, its user resumes it.
   uint64_t seed = 1;
 };
 v1::JobSpec SpecOf(const JobPlan& plan);
@@ -69,7 +74,10 @@ uint64_t InitialWeights(const v1::JobSpec& spec, const std::string& role);
 Payload Respond(uint64_t weights, v1::Purpose purpose, uint64_t prompt, uint64_t draw,
                 uint32_t sample);
 Payload Example(uint64_t draw, uint64_t prompt);
-/// Drops groups as the job's spec wants, in the order of ids.
+/// The reward of a response, by its content.
+double RewardIn(uint64_t content);
+/// Drops groups whose rewards are all alike, if the job's spec wants that, in the order of ids. A
+/// group of one stays: there is nothing to compare it with.
 std::vector<Payload> Filter(const v1::JobSpec& spec, const std::vector<Payload>& batch);
 uint64_t Train(uint64_t weights, const std::vector<Payload>& batch);
 /// So many responses to a prompt are trained on together, or none.
@@ -81,6 +89,13 @@ struct ExpectedRun {
   std::vector<Payload> batch;  ///< Of the last step, before its filters, with ids and rewards.
   bool possible = true;        ///< False: groups without rewards are drawn anew too often.
 };
+/// The step that it ends after, by its trainer.early_stop, and the step of its best checkpoint, by
+/// trainer.keep_best (0: it keeps none).
+struct ExpectedEnd {
+  int64_t steps = 0;
+  int64_t best = 0;
+};
+ExpectedEnd ExpectEnd(const v1::JobSpec& effective);
 ExpectedRun ExpectRun(const v1::JobSpec& effective, int64_t steps,
                       const std::string& role = "actor");
 /// Its weights; 0: it is not possible.

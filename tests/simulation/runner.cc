@@ -4,6 +4,7 @@
 #include <mutex>
 #include <thread>
 
+#include "sdk/base/log.h"
 #include "tests/simulation/world.h"
 
 namespace baton::simulation {
@@ -13,9 +14,22 @@ std::string RuleOf(const std::string& violation) {
   return violation.substr(0, violation.find(':'));
 }
 
+// The runtime logs what a job does, for people. Nobody reads that of so many jobs, whose disks and
+// networks fail on purpose.
+void KeepQuiet() {
+  static const bool quiet = [] {
+    baton::LogOptions options;
+    options.silent = true;
+    baton::InitLog(options);
+    return true;
+  }();
+  (void)quiet;
+}
+
 }  // namespace
 
 Outcome RunScenario(const Scenario& scenario, Coverage* coverage, bool tracing) {
+  KeepQuiet();
   World world(scenario, coverage, tracing);
   world.Run();
   return {scenario.seed, world.violation(), world.events(), world.fingerprint(), world.trace()};

@@ -1,52 +1,42 @@
 // ./dev simulate: runs seeds of the simulated world, and says which rule broke and how.
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <iterator>
+#include <fstream>
+#include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
-#include "controller/core/mutation.h"
+#include "sdk/base/mutant.h"
 #include "tests/simulation/runner.h"
 
 namespace baton::simulation {
 namespace {
 
-using controller::Mutation;
+// A row of the table of mutants that the simulator is to notice.
+struct Row {
+  std::string name;
+  uint64_t seeds = 0;     ///< How many it takes at most.
+  bool survives = false;  ///< It is known to slip through.
+};
 
-struct NamedMutation {
-  const char* name;
-  Mutation mutation;
-  bool expected;  ///< To be caught; the others are known to slip through.
-};
-constexpr NamedMutation kMutations[] = {
-    {"double-update", Mutation::kDoubleUpdate, true},
-    {"ack-before-commit", Mutation::kAckBeforeCommit, true},
-    {"skipped-sequence", Mutation::kSkippedSequence, true},
-    {"stale-epoch-accepted", Mutation::kStaleEpochAccepted, true},
-    {"stale-token-accepted", Mutation::kStaleTokenAccepted, true},
-    {"evaluation-in-batch", Mutation::kEvaluationInBatch, true},
-    {"group-in-part", Mutation::kGroupInPart, true},
-    {"ready-lost-at-restart", Mutation::kReadyLostAtRestart, true},
-    {"stale-restored", Mutation::kStaleRestored, true},
-    {"stale-consumed", Mutation::kStaleConsumed, true},
-    {"leased-version-deleted", Mutation::kLeasedVersionDeleted, true},
-    {"lease-renewed-after-end", Mutation::kLeaseRenewedAfterEnd, true},
-    {"complete-before-rename", Mutation::kCompleteBeforeRename, true},
-    {"turn-while-working", Mutation::kTurnWhileWorking, true},
-    {"command-while-working", Mutation::kCommandWhileWorking, true},
-    {"commands-at-once", Mutation::kCommandsAtOnce, true},
-    {"every-rank-scores", Mutation::kEveryRankScores, true},
-    {"no-reward-in-batch", Mutation::kNoRewardInBatch, true},
-    {"unsynced-epoch", Mutation::kUnsyncedEpoch, true},
-    {"unsynced-turn", Mutation::kUnsyncedTurn, true},
-    {"unsynced-checkpoint", Mutation::kUnsyncedCheckpoint, true},
-    {"pool-not-awaited", Mutation::kPoolNotAwaited, false},
-    {"epoch-not-in-attempts", Mutation::kEpochNotInAttempts, false},
-    {"evaluation-miscounts", Mutation::kEvaluationMiscounts, false},
-    {"command-deadline-not-reset", Mutation::kCommandDeadlineNotReset, false},
-};
+constexpr char kTable[] = "tests/mutants/mutants.txt";
+
+std::vector<Row> ReadTable() {
+  std::ifstream in(kTable);
+  std::vector<Row> rows;
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line);
+    Row row;
+    std::string program, flag;
+    words >> row.name >> program >> flag >> row.seeds;
+    row.survives = line.find(" survives: ") != std::string::npos;
+    if (program == "simulate") rows.push_back(std::move(row));
+  }
+  return rows;
+}
 
 struct Arguments {
   uint64_t seeds = 1000;
@@ -54,16 +44,14 @@ struct Arguments {
   int threads = 2;
   bool trace = false;
   bool coverage = false;
-  bool all_mutations = false;
-  std::string mutation;
+  std::string mutant;
+  bool all_mutants = false;
 };
 
 int Usage() {
   std::fprintf(stderr,
                "simulate [--seeds N] [--from S] [--threads T] [--trace] [--coverage]\n"
-               "         [--mutation NAME | --all-mutations]\n\nmutations:");
-  for (const NamedMutation& m : kMutations) std::fprintf(stderr, " %s", m.name);
-  std::fprintf(stderr, "\n");
+               "         [--mutant NAME | --all-mutants]\n");
   return 2;
 }
 
@@ -75,8 +63,8 @@ bool Parse(int argc, char** argv, Arguments& out) {
       out.trace = true;
     } else if (flag == "--coverage") {
       out.coverage = true;
-    } else if (flag == "--all-mutations") {
-      out.all_mutations = true;
+    } else if (flag == "--all-mutants") {
+      out.all_mutants = true;
     } else if (value == nullptr) {
       return false;
     } else if (flag == "--seeds") {
@@ -85,8 +73,8 @@ bool Parse(int argc, char** argv, Arguments& out) {
       out.from = std::strtoull(argv[++i], nullptr, 10);
     } else if (flag == "--threads") {
       out.threads = std::atoi(argv[++i]);
-    } else if (flag == "--mutation") {
-      out.mutation = argv[++i];
+    } else if (flag == "--mutant") {
+      out.mutant = argv[++i];
     } else {
       return false;
     }
@@ -94,12 +82,12 @@ bool Parse(int argc, char** argv, Arguments& out) {
   return true;
 }
 
-[[maybe_unused]] bool Activate(Mutation mutation) {
-#ifdef BATON_MUTATIONS
-  controller::active_mutation = mutation;
+bool Choose([[maybe_unused]] const std::string& mutant) {
+#ifdef BATON_MUTANTS
+  ChosenMutant() = mutant.c_str();
   return true;
 #else
-  std::fprintf(stderr, "this build has no mutations; use simulate_mutants\n");
+  std::fprintf(stderr, "this build has no mutants; use simulate_mutants\n");
   return false;
 #endif
 }
@@ -138,21 +126,27 @@ int Seeds(const Arguments& arguments) {
   return 0;
 }
 
-// Every expected mutation must be caught.
-int AllMutations(const Arguments& arguments) {
+// Every mutant of the table must be caught, unless the table says that it survives.
+int AllMutants(const Arguments& arguments) {
+  const auto rows = ReadTable();
+  if (rows.empty()) {
+    std::fprintf(stderr, "%s has no mutants for the simulator; run this in the project's root\n",
+                 kTable);
+    return 2;
+  }
   int missed = 0;
-  for (const NamedMutation& m : kMutations) {
-    if (!Activate(m.mutation)) return 2;
-    const Report report = RunSeeds(arguments.from, arguments.seeds, arguments.threads, true);
+  for (const Row& row : rows) {
+    if (!Choose(row.name)) return 2;
+    const Report report = RunSeeds(arguments.from, row.seeds, arguments.threads, true);
     if (report.first_failure.has_value()) {
-      std::printf("%-28s caught at seed %llu: %s\n", m.name,
+      std::printf("%-28s caught at seed %llu: %s\n", row.name.c_str(),
                   static_cast<unsigned long long>(report.first_failure->seed),
                   report.first_failure->violation.c_str());
     } else {
-      std::printf("%-28s %s in %llu seeds\n", m.name,
-                  m.expected ? "NOT CAUGHT" : "slips through, as is known,",
+      std::printf("%-28s %s in %llu seeds\n", row.name.c_str(),
+                  row.survives ? "slips through, as is known," : "NOT CAUGHT",
                   static_cast<unsigned long long>(report.seeds));
-      missed += m.expected ? 1 : 0;
+      missed += row.survives ? 0 : 1;
     }
     std::fflush(stdout);
   }
@@ -162,15 +156,8 @@ int AllMutations(const Arguments& arguments) {
 int Main(int argc, char** argv) {
   Arguments arguments;
   if (!Parse(argc, argv, arguments)) return Usage();
-  if (arguments.all_mutations) return AllMutations(arguments);
-  if (!arguments.mutation.empty()) {
-    const auto* end = std::end(kMutations);
-    const auto* it = std::find_if(std::begin(kMutations), end, [&](const NamedMutation& m) {
-      return arguments.mutation == m.name;
-    });
-    if (it == end) return Usage();
-    if (!Activate(it->mutation)) return 2;
-  }
+  if (arguments.all_mutants) return AllMutants(arguments);
+  if (!arguments.mutant.empty() && !Choose(arguments.mutant)) return 2;
   return Seeds(arguments);
 }
 

@@ -54,11 +54,24 @@ void SimulatedClient::Submit() {
 void SimulatedClient::Look() {
   Ask([job = job_](SimulatedController& controller,
                    const Answer& done) { controller.Get(job, done); },
-      [this](const absl::StatusOr<v1::Job::State>& state) {
+      // A late answer may be of before the job was resumed.
+      [this, revived = revived_](const absl::StatusOr<v1::Job::State>& state) {
         world_.Check("AnsweredJobsAreStored", state.ok() ? "" : state.status().ToString());
-        if (state.ok() && controller::IsTerminal(*state)) {
+        const bool over = state.ok() && controller::IsTerminal(*state);
+        if (over && (*state == v1::Job::STATE_SUCCEEDED || !plan_.revived || revived)) {
           ended_ = true;
           return;
+        }
+        if (over && !std::exchange(asked_, true)) {
+          world_.history().jobs[job_].revivable = true;
+          Ask(
+              [job = job_](SimulatedController& controller, const Answer& done) {
+                controller.Steer(job, controller::ResumeRequested{}, done);
+              },
+              [this](const auto&) {
+                world_.coverage().Happened("jobs resumed after their end");
+                revived_ = true;
+              });
         }
         const bool rests =
             state.ok() && (*state == v1::Job::STATE_PAUSED || *state == v1::Job::STATE_PAUSING);

@@ -34,7 +34,9 @@ class SimulatedClient {
   const std::string job_;
   uint64_t next_call_ = 1;
   std::map<uint64_t, std::function<void(absl::StatusOr<v1::Job::State>)>> waiting_;
-  int pauses_ = 0;  // it wants the job to rest
+  int pauses_ = 0;        // it wants the job to rest
+  bool asked_ = false;    // to resume the job after its end …
+  bool revived_ = false;  // … and got an answer
   bool created_ = false;
   bool ended_ = false;
 };

@@ -1,14 +1,15 @@
 // SimulatedController: the store, sessions, calls (controller/runtime/controller*.cc).
 #include "tests/simulation/simulated_controller.h"
 
-#include <utility>
+#include <algorithm>
 #include <variant>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "controller/core/mutation.h"
 #include "controller/core/spec.h"
+#include "controller/runtime/stored_job.h"
 #include "controller/runtime/tables.h"
+#include "sdk/base/mutant.h"
 #include "tests/simulation/simulated_worker.h"
 
 namespace baton::simulation {
@@ -17,6 +18,7 @@ using namespace controller;  // NOLINT: this file is the controller's double
 
 namespace {
 constexpr absl::Duration kTick = absl::Milliseconds(250);
+constexpr KeptRows kKept = {1000, 50, 100};
 }  // namespace
 
 JobCoreOptions SimulatedDeadlines() {
@@ -33,190 +35,141 @@ JobCoreOptions SimulatedDeadlines() {
   return options;
 }
 
+SimulatedController::SimulatedController(World* world)
+    : world_(*world),
+      clock_(world),
+      executors_(world, &calls_),
+      store_(world, &calls_),
+      files_(world, &calls_),
+      rules_(world, [this](const std::string& job) { return jobs_.at(job).runtime->state(); }) {
+  context_.executors = &executors_;
+  context_.clock = &clock_;
+  context_.store = &store_;
+  context_.files = &files_;
+  context_.workers = this;
+  context_.queue = this;
+  context_.observer = &rules_;
+  context_.kept = kKept;
+  context_.sync_payloads = world_.scenario().sync_payloads;
+  context_.secret = "secret";
+  context_.core = SimulatedDeadlines();
+}
+
 void SimulatedController::OnCluster(std::function<void()> work) {
+  if (!calls_.Take()) return;
   cluster_last_ = std::max(cluster_last_, world_.now() + world_.random().Milliseconds(0, 1));
   world_.time().At(cluster_last_, world_.controller_process(), std::move(work));
-}
-
-void SimulatedController::OnStrand(Job& job, std::function<void()> work) {
-  job.strand_last = std::max(job.strand_last, world_.now() + world_.random().Milliseconds(0, 1));
-  world_.time().At(job.strand_last, world_.controller_process(), std::move(work));
-}
-
-void SimulatedController::OnDisk(Job& job, std::function<void()> work) {
-  job.disk_last = std::max(job.disk_last, world_.now()) + world_.random().Milliseconds(0, 10);
-  world_.time().At(job.disk_last, world_.controller_process(), std::move(work));
-}
-
-// ---- The store ----------------------------------------------------------------------------
-
-void SimulatedController::Commit(std::vector<store::Write> writes, std::function<void()> done) {
-  commits_.emplace_back(std::move(writes), std::move(done));
-  if (!std::exchange(pumping_, true)) {
-    world_.time().After(world_.random().Milliseconds(0, 8), world_.controller_process(),
-                        [this] { PumpStore(); });
-  }
-}
-
-// One group: everything that waits, in order. Its answers come later, and not if it dies.
-void SimulatedController::PumpStore() {
-  pumping_ = false;
-  if (world_.disk().refuses) {
-    pumping_ = true;
-    world_.time().After(absl::Milliseconds(50), world_.controller_process(),
-                        [this] { PumpStore(); });
-    return;
-  }
-  for (auto& [writes, done] : std::exchange(commits_, {})) {
-    CheckCommitted(writes);
-    const store::Durability durability = DurabilityWith(writes);
-    world_.disk().store.Commit(std::move(writes), durability, [](absl::Status) {});
-    if (done) {
-      world_.time().After(absl::Microseconds(200), world_.controller_process(), std::move(done));
-    }
-  }
-}
-
-store::Durability SimulatedController::DurabilityWith(const std::vector<store::Write>& writes) {
-  for (const store::Write& write : writes) {
-    if (write.table != kJobTable || !write.value.has_value()) continue;
-    if (Mutated(Mutation::kUnsyncedTurn)) return store::Durability::kProcess;
-    if (!Mutated(Mutation::kUnsyncedCheckpoint)) continue;
-    store::v1::JobRow row;
-    (void)row.ParseFromString(*write.value);
-    const bool saved = row.saved_step() != StoredRow(write.key).saved_step();
-    if (saved) return store::Durability::kProcess;
-  }
-  return DurabilityOf(writes);
-}
-
-void SimulatedController::CheckCommitted(const std::vector<store::Write>& writes) {
-  for (const store::Write& write : writes) {
-    if (write.table == kEventTable && write.value.has_value()) {
-      JobHistory& history = world_.history().jobs[write.key.substr(0, write.key.rfind('#'))];
-      const auto revision = static_cast<int64_t>(KeyNumber(write.key));
-      world_.Check("RevisionsHaveNoGap", RevisionsHaveNoGap(history, revision));
-      history.revision = revision;
-    } else if (write.table == kTrajectoryTable && write.value.has_value()) {
-      store::v1::TrajectoryRow row;
-      (void)row.ParseFromString(*write.value);
-      JobHistory& history = world_.history().jobs[write.key.substr(0, write.key.rfind('#'))];
-      history.scored_by_error |= !row.error().empty() && row.error() != kNoReward;
-    } else if (write.table == kJobTable && write.value.has_value()) {
-      store::v1::JobRow row;
-      (void)row.ParseFromString(*write.value);
-      world_.Check("ListedCheckpointsAreComplete",
-                   ListedCheckpointsAreComplete(row, world_.disk().jobs[write.key]));
-    }
-  }
-}
-
-store::v1::JobRow SimulatedController::StoredRow(const std::string& job) {
-  store::v1::JobRow row;
-  const auto stored = world_.disk().store.Get(kJobTable, job);
-  if (stored.ok() && stored->has_value()) (void)row.ParseFromString(**stored);
-  return row;
-}
-
-std::vector<store::v1::TrajectoryRow> SimulatedController::StoredTrajectories(
-    const std::string& job) {
-  std::vector<store::v1::TrajectoryRow> out;
-  const auto rows = world_.disk().store.Scan(kTrajectoryTable, NumberRange(job, 0));
-  for (const store::Row& row : *rows) {
-    out.emplace_back();
-    (void)out.back().ParseFromString(row.value);
-  }
-  return out;
 }
 
 // Controller::Restore.
 void SimulatedController::Restore() {
   store::Store& store = world_.disk().store;
   const auto epoch = store.Get(kMetaTable, "epoch");
-  if (epoch->has_value()) (void)absl::SimpleAtoi(**epoch, &epoch_);
-  ++epoch_;
-  world_.Check("EpochsOnlyGrow", EpochsOnlyGrow(world_.history().epoch, epoch_));
-  world_.history().epoch = epoch_;
-  const auto durability = Mutated(Mutation::kUnsyncedEpoch) ? store::Durability::kProcess
-                                                            : store::Durability::kPowerCut;
-  store.Commit({{kMetaTable, "epoch", absl::StrCat(epoch_)}}, durability, [](absl::Status) {});
-  cluster_ = std::make_unique<ClusterCore>(epoch_, ClusterOptions());
+  if (epoch->has_value()) (void)absl::SimpleAtoi(**epoch, &context_.epoch);
+  ++context_.epoch;
+  world_.Check("EpochsOnlyGrow", EpochsOnlyGrow(world_.history().epoch, context_.epoch));
+  world_.history().epoch = context_.epoch;
+  const auto durability =
+      Mutant("unsynced-epoch") ? store::Durability::kProcess : store::Durability::kPowerCut;
+  store.Commit({{kMetaTable, "epoch", absl::StrCat(context_.epoch)}}, durability,
+               [](absl::Status) {});
+  cluster_ = std::make_unique<ClusterCore>(context_.epoch, ClusterOptions());
   cluster_last_ = world_.now();
   const auto drained = store.Scan(kWorkerTable, {});
-  for (const store::Row& row : *drained) cluster_->KeepDrained(row.key, "it was asked for");
+  for (const store::Row& row : *drained) cluster_->KeepDrained(row.key, "a user asked for it");
   const auto rows = store.Scan(kJobTable, {});
-  for (const store::Row& stored : *rows) {
-    store::v1::JobRow row;
-    (void)row.ParseFromString(stored.value);
-    std::map<uint64_t, store::v1::TrajectoryRow> trajectories;
-    if (IsActive(row.job().state()) && row.kept_steps_size() > 0) {
-      const uint64_t first = row.kept_steps(row.kept_steps_size() - 1).first_serial();
-      const auto kept = store.Scan(kTrajectoryTable, NumberRange(stored.key, first));
-      for (const store::Row& t : *kept) {
-        (void)trajectories[KeyNumber(t.key)].ParseFromString(t.value);
-      }
-    }
-    JobHistory& history = world_.history().jobs[stored.key];
-    for (const auto& [subject, token] : history.current) {
-      const bool attempts_in_rows = subject.rfind("generate", 0) != 0 && subject.rfind("score", 0);
-      if (!attempts_in_rows) history.forgotten.insert(subject);
-    }
-    history.forgotten.insert(history.stopped.begin(), history.stopped.end());
-    auto job = std::make_unique<Job>();
-    job->name = stored.key;
-    job->order = row.submit_order();
-    job->core = std::make_unique<JobCore>(row, trajectories, epoch_, SimulatedDeadlines());
-    job->priority = job->core->effective_spec().priority();
-    NotePools(*job);
-    job->snapshot = job->core->state();
-    job->visible = true;
-    next_order_ = std::max(next_order_, job->order + 1);
-    jobs_[stored.key] = std::move(job);
-  }
+  for (const store::Row& stored : *rows) RestoreJob(stored);
   for (auto& [name, job] : jobs_) {
-    for (const auto& [worker, roles] : job->core->HeldWorkers()) {
-      if (!IsActive(job->snapshot)) continue;
-      cluster_->Expect(name, worker, roles, world_.now());
+    for (const auto& [worker, roles] : job.runtime->HeldWorkers()) {
+      if (IsActive(job.runtime->state())) cluster_->Expect(name, worker, roles, world_.now());
     }
-    OnStrand(*job, [this, job = job.get()] {
-      Effects effects = job->core->Start(world_.now());
-      std::vector<store::Write> writes = RowsOf(*job, effects);
-      Finish(*job, std::move(effects), std::move(writes), nullptr);
-    });
+    job.runtime->Start({}, nullptr);
   }
   OnCluster([this] { Tick(); });
+}
+
+// Controller::RestoreJob.
+void SimulatedController::RestoreJob(const store::Row& stored) {
+  auto read = ReadStoredJob(store_, stored);
+  world_.Check("StoredJobsAreSound", read.ok() ? "" : read.status().ToString());
+  if (!read.ok()) return;
+  JobHistory& history = world_.history().jobs[stored.key];
+  for (const auto& [subject, token] : history.current) {
+    const bool attempts_in_rows = subject.rfind("generate", 0) != 0 && subject.rfind("score", 0);
+    if (!attempts_in_rows) history.forgotten.insert(subject);
+  }
+  history.forgotten.insert(history.stopped.begin(), history.stopped.end());
+  Job& job = jobs_[stored.key];
+  job.order = read->row.submit_order();
+  job.runtime = std::make_shared<JobRuntime>(
+      &context_, JobCore(read->row, read->trajectories, context_.epoch, context_.core),
+      read->next_log_sequence, /*stored=*/true);
+  next_order_ = std::max(next_order_, job.order + 1);
 }
 
 // Controller::Tick.
 void SimulatedController::Tick() {
   Apply(cluster_->OnTick(world_.now()));
   for (auto& [name, job] : jobs_) {
-    if (!IsActive(job->snapshot)) continue;
-    OnStrand(*job, [this, job = job.get()] { Tick(*job); });
+    if (IsActive(job.runtime->state())) job.runtime->Tick();
   }
   world_.time().After(kTick, world_.controller_process(),
                       [this] { OnCluster([this] { Tick(); }); });
 }
 
-// JobRuntime::Tick.
-void SimulatedController::Tick(Job& job) {
-  const absl::Time now = world_.now();
-  if (world_.disk().refuses) {
-    if (job.held_since == absl::InfinitePast()) job.held_since = now;
-    return;
-  }
-  const absl::Time since = std::exchange(job.held_since, absl::InfinitePast());
-  if (since != absl::InfinitePast()) Run(job, controller::TimeLost{now - since});
-  Run(job, controller::Tick{});
+// ---- Ports of the jobs (worker_directory.h, controller_workers.cc) ---------------------------
+
+void SimulatedController::Send(const std::string& worker, v1::ControllerMessage message) {
+  const auto it = directory_.find(worker);
+  if (it == directory_.end() || !calls_.Take()) return;
+  rules_.OnSend(worker, message);
+  world_.SendDown(it->second, std::move(message));
+}
+
+bool SimulatedController::Promises(const std::string& worker, const std::string& feature) const {
+  const auto offer = offers_.find(worker);
+  if (offer == offers_.end()) return false;
+  const auto& features = offer->second.features();
+  return std::count(features.begin(), features.end(), feature) > 0;
+}
+
+std::string SimulatedController::GroupStoreOf(const std::string& worker) const {
+  const auto offer = offers_.find(worker);
+  return offer == offers_.end() ? "" : offer->second.group_store();
+}
+
+void SimulatedController::Need(const std::string& job, const NeedWorkers& need) {
+  OnCluster([this, job, need] {
+    const Job& waiting = jobs_.at(job);
+    Apply(cluster_->OnNeed(job, waiting.runtime->priority(), waiting.order,
+                           IsActive(waiting.runtime->state()), need.missing, world_.now(),
+                           need.hints, waiting.runtime->role_needs()));
+  });
+}
+
+void SimulatedController::Return(const std::string& job, const ReturnWorker& back) {
+  OnCluster([this, job, back] {
+    Apply(cluster_->OnReturn(job, back.worker, world_.now(), back.conduct));
+    if (back.conduct != Conduct::kSlow) return;
+    world_.coverage().DrainedAsSlow();
+    world_.RestartLater(back.worker);
+  });
+}
+
+void SimulatedController::Leave(const std::string& job) {
+  OnCluster([this, job] {
+    cluster_->OnLeave(job);
+    Apply(cluster_->OnTick(world_.now()));
+  });
 }
 
 // ---- Sessions (controller_workers.cc) -------------------------------------------------------
 
-void SimulatedController::OnMessage(uint64_t stream, WorkerMessage message) {
+void SimulatedController::OnMessage(uint64_t stream, v1::WorkerMessage message) {
   Session& session = sessions_[stream];
-  if (message.kind == WorkerMessage::Kind::kHello) {
-    session.worker = message.hello.worker_id();
-    OnCluster([this, stream, hello = message.hello] { OnHello(stream, hello); });
+  if (message.has_hello()) {
+    session.worker = message.hello().worker_id();
+    OnCluster([this, stream, hello = message.hello()] { OnHello(stream, hello); });
   } else if (!session.welcome) {
     session.held.push_back(std::move(message));
   } else {
@@ -226,8 +179,9 @@ void SimulatedController::OnMessage(uint64_t stream, WorkerMessage message) {
 
 void SimulatedController::OnHello(uint64_t stream, const v1::Hello& hello) {
   const ClusterEffects effects = cluster_->OnHello(stream, hello, world_.now());
-  world_.Check("StaleEpochIsRefused", StaleEpochIsRefused(epoch_, hello, effects));
+  world_.Check("StaleEpochIsRefused", StaleEpochIsRefused(context_.epoch, hello, effects));
   if (cluster_->SessionOf(hello.worker_id()) == stream) {
+    offers_[hello.worker_id()] = hello;
     world_.history().lease_end[hello.worker_id()] = world_.now() + ClusterOptions().lease;
   }
   Apply(effects);
@@ -245,95 +199,104 @@ void SimulatedController::OnClosed(uint64_t stream) {
   });
 }
 
-void SimulatedController::Route(uint64_t stream, const std::string& worker, WorkerMessage message) {
-  if (message.kind == WorkerMessage::Kind::kHeartbeat) {
-    OnCluster([this, stream, worker, sequence = message.sequence] {
-      if (!cluster_->OnHeartbeat(stream, world_.now())) return world_.CloseByController(stream);
-      absl::Time& lease_end = world_.history().lease_end[worker];
-      world_.Check("LeaseIsNotRenewedAfterItsEnd",
-                   LeaseIsNotRenewedAfterItsEnd(lease_end, world_.now()));
-      lease_end = world_.now() + ClusterOptions().lease;
-      ControllerMessage answer;
-      answer.kind = ControllerMessage::Kind::kHeartbeatAck;
-      answer.epoch = epoch_;
-      answer.sequence = sequence;
-      world_.SendDown(stream, std::move(answer));
+void SimulatedController::OnHeartbeat(uint64_t stream, const std::string& worker,
+                                      uint64_t sequence) {
+  if (!cluster_->OnHeartbeat(stream, world_.now())) return world_.CloseByController(stream);
+  absl::Time& lease_end = world_.history().lease_end[worker];
+  world_.Check("LeaseIsNotRenewedAfterItsEnd",
+               LeaseIsNotRenewedAfterItsEnd(lease_end, world_.now()));
+  lease_end = world_.now() + ClusterOptions().lease;
+  v1::ControllerMessage answer;
+  answer.mutable_heartbeat_ack()->set_epoch(context_.epoch);
+  answer.mutable_heartbeat_ack()->set_sequence(sequence);
+  world_.SendDown(stream, std::move(answer));
+}
+
+void SimulatedController::Route(uint64_t stream, const std::string& worker,
+                                v1::WorkerMessage message) {
+  if (message.has_heartbeat()) {
+    OnCluster([this, stream, worker, sequence = message.heartbeat().sequence()] {
+      OnHeartbeat(stream, worker, sequence);
     });
-    return;
+  } else if (message.has_progress()) {
+    const auto token = DecodeToken(message.progress().task_token());
+    const Runtime job = token.has_value() ? FindJobOf(*token) : nullptr;
+    if (job != nullptr) job->OnProgress(worker, token->ref, message.progress());
+  } else if (message.has_result()) {
+    OnResult(stream, worker, std::move(*message.mutable_result()));
   }
-  const auto token = DecodeToken(message.token);
-  Job* job = token.has_value() ? FindJob(token->job) : nullptr;
-  if (message.kind == WorkerMessage::Kind::kProgress) {
-    if (job == nullptr) return;
-    OnStrand(*job, [this, job, worker, ref = token->ref, message] {
-      OnProgress(*job, worker, ref, message);
-    });
-    return;
-  }
+}
+
+void SimulatedController::OnResult(uint64_t stream, const std::string& worker,
+                                   v1::TaskResult result) {
+  const auto token = DecodeToken(result.task_token());
+  const Runtime job = token.has_value() ? FindJobOf(*token) : nullptr;
   if (job == nullptr) {  // nobody waits for it: the worker may forget it
-    ControllerMessage ack;
-    ack.kind = ControllerMessage::Kind::kAck;
-    ack.token = message.token;
+    v1::ControllerMessage ack;
+    ack.mutable_result_ack()->set_task_token(result.task_token());
     return world_.SendDown(stream, std::move(ack));
   }
-  OnStrand(*job, [this, job, worker, ref = token->ref, result = message.result] {
-    OnResult(*job, worker, ref, result);
-  });
+  if (const JobCore* core = rules_.CoreOf(job->name())) {
+    rules_.OnResult(*core, worker, token->ref, result);
+  }
+  job->OnResult(worker, token->ref, std::move(result));
 }
 
 void SimulatedController::Apply(const ClusterEffects& effects) {
   for (const ClusterEffect& effect : effects) {
-    if (const auto* welcome = std::get_if<ClusterWelcome>(&effect)) {
-      if (sessions_.count(welcome->session) == 0) continue;
-      ControllerMessage message;
-      message.kind = ControllerMessage::Kind::kWelcome;
-      message.epoch = epoch_;
-      message.release = welcome->release;
-      world_.SendDown(welcome->session, std::move(message));
-      const uint64_t before = std::exchange(directory_[welcome->worker], welcome->session);
-      if (before != 0 && before != welcome->session) world_.CloseByController(before);
-    } else if (const auto* refuse = std::get_if<ClusterRefuse>(&effect)) {
-      if (world_.tracing()) world_.Trace(absl::StrCat("controller refuses: ", refuse->reason));
-      world_.CloseByController(refuse->session);
-    } else if (const auto* grant = std::get_if<ClusterGrant>(&effect)) {
-      if (Job* job = FindJob(grant->job)) {
-        OnStrand(*job, [this, job, grant = *grant] {
-          Run(*job, WorkerGranted{grant.worker, grant.roles, grant.credits});
-        });
-      }
-    } else if (const auto* lost = std::get_if<ClusterLost>(&effect)) {
-      if (const SimulatedWorker* worker = world_.FindWorker(lost->worker);
-          worker != nullptr && lost->reason == "its lease ended without a heartbeat") {
-        world_.Check(
-            "FencedBeforeReassigned",
-            FencedBeforeReassigned(worker->Holds(lost->job), worker->lease_end(), world_.now()));
-      }
-      if (Job* job = FindJob(lost->job)) {
-        OnStrand(*job, [this, job, lost = *lost] {
-          Run(*job, WorkerLost{lost.worker, lost.reason, lost.moves});
-        });
-      }
-    } else if (const auto* yield = std::get_if<ClusterYield>(&effect)) {
-      if (Job* job = FindJob(yield->job)) {
-        OnStrand(*job, [this, job, yield = *yield] { Run(*job, YieldRequested{yield.reason}); });
-      }
-    } else if (const auto* back = std::get_if<ClusterBack>(&effect)) {
-      Back(*back);
-    }
+    std::visit([this](const auto& e) { Apply(e); }, effect);
   }
   for (const ClusterEffect& effect : effects) {
     const auto* welcome = std::get_if<ClusterWelcome>(&effect);
     if (welcome == nullptr || sessions_.count(welcome->session) == 0) continue;
     Session& session = sessions_[welcome->session];
     session.welcome = true;
-    for (WorkerMessage& message : std::exchange(session.held, {})) {
+    for (v1::WorkerMessage& message : std::exchange(session.held, {})) {
       Route(welcome->session, session.worker, std::move(message));
     }
   }
 }
 
-void SimulatedController::Back(const ClusterBack& back) {
-  Job* job = FindJob(back.job);
+void SimulatedController::Apply(const ClusterWelcome& welcome) {
+  if (sessions_.count(welcome.session) == 0) return;
+  v1::ControllerMessage message;
+  message.mutable_welcome()->set_epoch(context_.epoch);
+  for (const v1::RoleHeld& role : welcome.release) *message.mutable_welcome()->add_release() = role;
+  world_.SendDown(welcome.session, std::move(message));
+  const uint64_t before = std::exchange(directory_[welcome.worker], welcome.session);
+  if (before != 0 && before != welcome.session) world_.CloseByController(before);
+}
+
+void SimulatedController::Apply(const ClusterRefuse& refuse) {
+  if (world_.tracing()) world_.Trace(absl::StrCat("controller refuses: ", refuse.reason));
+  world_.CloseByController(refuse.session);
+}
+
+void SimulatedController::Apply(const ClusterGrant& grant) {
+  if (const Runtime job = FindJob(grant.job)) {
+    job->Post(WorkerGranted{grant.worker, grant.roles, grant.credits});
+  }
+}
+
+void SimulatedController::Apply(const ClusterLost& lost) {
+  const SimulatedWorker* worker = world_.FindWorker(lost.worker);
+  if (worker != nullptr && lost.reason == "its lease ended without a heartbeat") {
+    world_.Check(
+        "FencedBeforeReassigned",
+        FencedBeforeReassigned(worker->Holds(lost.job), worker->lease_end(), world_.now()));
+  }
+  if (const Runtime job = FindJob(lost.job)) {
+    job->Post(WorkerLost{lost.worker, lost.reason, lost.moves});
+  }
+}
+
+void SimulatedController::Apply(const ClusterYield& yield) {
+  if (const Runtime job = FindJob(yield.job)) job->Post(YieldRequested{yield.reason});
+}
+
+// Controller::Back.
+void SimulatedController::Apply(const ClusterBack& back) {
+  const Runtime job = FindJob(back.job);
   if (job == nullptr) return;
   WorkerBack event;
   event.worker = back.worker;
@@ -343,78 +306,93 @@ void SimulatedController::Back(const ClusterBack& back) {
   }
   for (const v1::RunningTask& running : back.hello.running()) {
     const auto token = DecodeToken(running.task_token());
-    if (token.has_value() && token->job == back.job) event.running.push_back(token->ref);
+    if (token.has_value() && FindJobOf(*token) == job) event.running.push_back(token->ref);
   }
   for (const std::string& bytes : back.hello.unacknowledged()) {
     const auto token = DecodeToken(bytes);
-    if (token.has_value() && token->job == back.job) event.unacked.push_back(token->ref);
+    if (token.has_value() && FindJobOf(*token) == job) event.unacked.push_back(token->ref);
   }
-  OnStrand(*job, [this, job, event] { Run(*job, event); });
+  job->Post(event);
 }
 
-SimulatedController::Job* SimulatedController::FindJob(const std::string& name) {
+SimulatedController::Runtime SimulatedController::FindJob(const std::string& name) const {
   const auto it = jobs_.find(name);
-  return it == jobs_.end() || !it->second->visible ? nullptr : it->second.get();
+  return it == jobs_.end() || !it->second.runtime->visible() ? nullptr : it->second.runtime;
+}
+
+SimulatedController::Runtime SimulatedController::FindJobOf(const TaskToken& token) const {
+  const Runtime job = FindJob(JobOfToken(token));
+  return job != nullptr && job->token_name() == token.job ? job : nullptr;
 }
 
 // ---- Calls (controller_jobs.cc) -------------------------------------------------------------
+
+namespace {
+
+// What a client of the simulator asks for.
+Callback<v1::Job> StateFor(const SimulatedController::Answer& done) {
+  return [done](const absl::StatusOr<v1::Job>& job) {
+    if (!job.ok()) return done(job.status());
+    done(job->state());
+  };
+}
+
+v1::Job JobOf(const std::string& name, const JobPlan& plan, const CheckedSpec& checked) {
+  v1::Job job;
+  job.set_name(name);
+  job.set_uid("uid-" + plan.id);
+  *job.mutable_spec() = SpecOf(plan);
+  *job.mutable_effective_spec() = checked.effective;
+  *job.mutable_dataflow() = checked.dataflow;
+  return job;
+}
+
+}  // namespace
 
 // Controller::Admit and AnswerRepeat.
 void SimulatedController::Create(const JobPlan& plan, const std::string& request_id,
                                  const Answer& done) {
   const std::string name = "projects/default/jobs/" + plan.id;
   if (jobs_.count(name) > 0) {  // of this request: ids are not shared between requests here
-    Job* job = jobs_[name].get();
-    OnStrand(*job,
-             [this, job, done] { Finish(*job, {}, {}, [job, done] { done(job->snapshot); }); });
-    return;
+    return jobs_.at(name).runtime->Describe(StateFor(done));
   }
   const CheckedSpec checked = CheckSpec(SpecOf(plan));
   if (!checked.violations.empty()) {
     return done(absl::InvalidArgumentError(checked.violations[0].description()));
   }
-  v1::Job described;
-  described.set_name(name);
-  *described.mutable_spec() = SpecOf(plan);
-  *described.mutable_effective_spec() = checked.effective;
-  *described.mutable_dataflow() = checked.dataflow;
-  auto created = std::make_unique<Job>();
-  Job* job = created.get();
-  job->name = name;
-  job->order = next_order_++;
-  job->priority = checked.effective.priority();
-  job->core = std::make_unique<JobCore>(described, job->order, SimulatedDeadlines());
-  NotePools(*job);
-  jobs_[name] = std::move(created);
+  Job& job = jobs_[name];
+  job.order = next_order_++;
+  job.runtime = std::make_shared<JobRuntime>(
+      &context_, JobCore(JobOf(name, plan, checked), job.order, context_.core),
+      /*next_log_sequence=*/1, /*stored=*/false);
   store::v1::RequestRow request;
   request.set_job(name);
-  const store::Write extra = {kRequestTable, "default/" + request_id, request.SerializeAsString()};
-  OnStrand(*job, [this, job, extra, done] {
-    Effects effects = job->core->Start(world_.now());
-    std::vector<store::Write> writes = RowsOf(*job, effects);
-    writes.push_back(extra);
-    Finish(*job, std::move(effects), std::move(writes), [job, done] { done(job->snapshot); });
-  });
+  job.runtime->Start({{kRequestTable, "default/" + request_id, request.SerializeAsString()}},
+                     [runtime = job.runtime, done] { done(runtime->state()); });
 }
 
-// PauseJob, ResumeJob, CancelJob: JobRuntime::PostAndDescribe.
+// PauseJob, ResumeJob, CancelJob.
 void SimulatedController::Steer(const std::string& name, const Event& event, const Answer& done) {
-  Job* job = FindJob(name);
+  const Runtime job = FindJob(name);
   if (job == nullptr) return done(absl::NotFoundError("no such job"));
-  OnStrand(*job, [this, job, event, done] {
-    // It has ended, or nothing stops it from ending.
-    const bool ends = !NextJobState(job->core->state(), JobTrigger::kCancel, {}).has_value();
-    if (ends && !std::holds_alternative<CancelRequested>(event)) {
-      return done(absl::FailedPreconditionError("JOB_ENDED"));
-    }
-    Run(*job, event, [job, done] { done(job->snapshot); });
-  });
+  const auto check = [this, name, event](const JobCore& core) -> absl::Status {
+    // It has ended, or nothing stops it from ending. What failed or was cancelled may be resumed.
+    const bool ends = !NextJobState(core.state(), JobTrigger::kCancel, {}).has_value();
+    // That is asked for once: a call that comes twice changes nothing (request ids see to it).
+    bool& revivable = world_.history().jobs[name].revivable;
+    const bool goes_on = std::holds_alternative<ResumeRequested>(event) && revivable &&
+                         NextJobState(core.state(), JobTrigger::kResume, {}).has_value();
+    if (ends && goes_on) revivable = false;
+    if (!ends || goes_on || std::holds_alternative<CancelRequested>(event)) return absl::OkStatus();
+    return absl::FailedPreconditionError("JOB_ENDED");
+  };
+  job->PostAndDescribe(event, check, nullptr, StateFor(done));
 }
 
 void SimulatedController::Get(const std::string& name, const Answer& done) {
-  Job* job = FindJob(name);
+  const Runtime job = FindJob(name);
   if (job == nullptr) return done(absl::NotFoundError("no such job"));
-  done(job->snapshot);
+  done(job->state());
 }
 
 // Controller::SetDrained.
@@ -422,84 +400,44 @@ void SimulatedController::Drain(const std::string& worker) {
   OnCluster([this, worker] {
     if (!cluster_->Knows(worker)) return;
     store::v1::WorkerRow row;
-    row.set_drain_reason("it was asked for");
-    Commit({{kWorkerTable, worker, row.SerializeAsString()}}, [this, worker] {
-      OnCluster([this, worker] {
-        const auto effects = cluster_->OnDrain(worker, world_.now());
-        if (effects.ok()) return Apply(*effects);
-        cluster_->KeepDrained(worker, "it was asked for");
-      });
-    });
+    row.set_drain_reason("a user asked for it");
+    store_.Commit({{kWorkerTable, worker, row.SerializeAsString()}},
+                  [this, worker](const absl::Status& status) {
+                    if (!status.ok()) return;
+                    OnCluster([this, worker] {
+                      const auto effects = cluster_->OnDrain(worker, world_.now());
+                      if (effects.ok()) return Apply(*effects);
+                      cluster_->KeepDrained(worker, "a user asked for it");
+                    });
+                  });
   });
 }
 
 void SimulatedController::Undrain(const std::string& worker) {
   OnCluster([this, worker] {
-    Commit({{kWorkerTable, worker, std::nullopt}}, [this, worker] {
-      OnCluster([this, worker] {
-        const auto effects = cluster_->OnUndrain(worker);
-        if (effects.ok()) Apply(*effects);
-      });
-    });
+    store_.Commit({{kWorkerTable, worker, std::nullopt}},
+                  [this, worker](const absl::Status& status) {
+                    if (!status.ok()) return;
+                    OnCluster([this, worker] {
+                      const auto effects = cluster_->OnUndrain(worker);
+                      if (effects.ok()) Apply(*effects);
+                    });
+                  });
   });
 }
 
-// JobRuntime::FetchBatch.
-void SimulatedController::FetchBatch(
-    const std::string& name, const std::string& batch,
-    const std::function<void(absl::StatusOr<std::vector<Payload>>)>& done) {
-  Job* job = FindJob(name);
+void SimulatedController::FetchBatch(const v1::FetchBatchRequest& request,
+                                     const Callback<BatchPart>& done) {
+  const Runtime job = FindJob(request.job());
   if (job == nullptr) return done(absl::NotFoundError("no such job"));
-  OnStrand(*job, [job, batch, done] {
-    if (job->batch_id == batch) return done(job->batch);
-    const bool coming =
-        IsActive(job->core->state()) &&
-        batch == absl::StrCat("step-", job->core->step() + 1, "-", job->core->incarnation());
-    done(coming ? absl::UnavailableError("BATCH_NOT_READY")
-                : absl::NotFoundError("BATCH_NOT_FOUND"));
-  });
+  job->FetchBatch(request, done);
 }
 
 std::optional<std::pair<v1::Job::State, std::string>> SimulatedController::Where(
     const std::string& name) const {
-  const auto it = jobs_.find(name);
-  if (it == jobs_.end()) return std::nullopt;
-  return std::make_pair(it->second->core->state(), it->second->core->Describe().phase());
-}
-
-void SimulatedController::NotePools(Job& job) {
-  for (RolePool& pool : PoolsOf(job.core->effective_spec(), job.core->dataflow())) {
-    if (pool.roles.size() > 1) job.pools.push_back(std::move(pool));
-  }
-}
-
-bool SimulatedController::Wants(const std::string& job, const std::string& worker,
-                                const std::string& token) const {
-  const auto it = jobs_.find(job);
-  const auto decoded = DecodeToken(token);
-  return it != jobs_.end() && decoded.has_value() && it->second->core->knows_trajectories() &&
-         it->second->core->Wants(worker, decoded->ref);
-}
-
-void SimulatedController::CheckTurns(const std::string& name) {
-  const auto it = jobs_.find(name);
-  if (it == jobs_.end() || it->second->pools.empty()) return;
-  std::vector<TaskAtWork> running;
-  for (const auto& worker : world_.workers()) {
-    for (auto& [token, task] : worker->AtWork(name)) {
-      if (Wants(name, worker->id(), token)) running.push_back(task);
-    }
-  }
-  world_.Check("OneRoleOfAPoolAtATime", OneRoleOfAPoolAtATime(it->second->pools, running));
-}
-
-void SimulatedController::CheckJobs() {
-  for (auto& [name, job] : jobs_) {
-    if (!std::exchange(job->changed, false)) continue;
-    world_.Check("EveryWaitHasADeadline",
-                 EveryWaitHasADeadline(*job->core, world_.now(), absl::Seconds(3)));
-    CheckTurns(name);
-  }
+  const JobCore* core = rules_.CoreOf(name);
+  if (core == nullptr) return std::nullopt;
+  return std::make_pair(core->state(), core->Describe().phase());
 }
 
 }  // namespace baton::simulation

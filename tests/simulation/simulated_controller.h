@@ -1,37 +1,39 @@
-// What controller/runtime does around the real cores, in virtual time: strands, turns, sessions,
-// disk. Thin on purpose: each function names the one of the runtime that it mirrors, so that the
-// two can be read side by side. Whatever is decided here is not proved by the simulator.
+// A controller in virtual time: the shipped JobRuntime of every job on simulated ports, and the
+// real ClusterCore. Between them stand the sessions of controller/runtime/controller*.cc, written
+// again for one thread: each function here names the one that it mirrors.
 #ifndef BATON_TESTS_SIMULATION_SIMULATED_CONTROLLER_H_
 #define BATON_TESTS_SIMULATION_SIMULATED_CONTROLLER_H_
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "controller/core/cluster_core.h"
-#include "controller/core/job_core.h"
+#include "controller/runtime/job_runtime.h"
+#include "tests/simulation/simulated_ports.h"
+#include "tests/simulation/turn_rules.h"
 #include "tests/simulation/world.h"
 
 namespace baton::simulation {
 
 controller::JobCoreOptions SimulatedDeadlines();
 
-class SimulatedController {
+class SimulatedController : private controller::WorkerOutbox, private controller::WorkerQueue {
  public:
   using Answer = std::function<void(absl::StatusOr<v1::Job::State>)>;
 
-  explicit SimulatedController(World* world) : world_(*world) {}
+  explicit SimulatedController(World* world);
   /// Controller::Restore, then ticks.
   void Restore();
 
   // Streams.
-  void OnMessage(uint64_t stream, WorkerMessage message);
+  void OnMessage(uint64_t stream, v1::WorkerMessage message);
   void OnClosed(uint64_t stream);
 
   // Calls of clients and workers.
@@ -40,124 +42,73 @@ class SimulatedController {
   void Get(const std::string& job, const Answer& done);
   void Drain(const std::string& worker);
   void Undrain(const std::string& worker);
-  void FetchBatch(const std::string& job, const std::string& batch,
-                  const std::function<void(absl::StatusOr<std::vector<Payload>>)>& done);
+  void FetchBatch(const v1::FetchBatchRequest& request,
+                  const controller::Callback<controller::BatchPart>& done);
 
-  uint64_t epoch() const { return epoch_; }
+  uint64_t epoch() const { return context_.epoch; }
   /// State and phase of a job, for coverage; nothing: unknown.
   std::optional<std::pair<v1::Job::State, std::string>> Where(const std::string& job) const;
-  /// Whether the job waits for what a worker does with that token.
-  bool Wants(const std::string& job, const std::string& worker, const std::string& token) const;
-  /// What runs on the pools of a job, judged when something begins there.
-  void CheckTurns(const std::string& job);
-  /// Rules that hold at any time; called after every event.
-  void CheckJobs();
+  TurnRules& rules() { return rules_; }
+
+  /// It dies between two of its next calls to the world, and takes no part in it from there on.
+  void DieAfter(uint64_t calls) { calls_.DieAfter(calls); }
+  bool dead() const { return calls_.dead(); }
+  /// It is stopping: its store answers every commit that it has not written with an error.
+  void ShutDown() { store_.ShutDown(); }
 
  private:
-  struct Turn {
-    controller::Effects effects;
-    v1::Job::State state = v1::Job::STATE_QUEUED;
-    bool committed = false;
-    std::function<void()> after;
-    std::vector<controller::TaskRef> stored;  // results whose rows are in this turn
-  };
+  using Runtime = std::shared_ptr<controller::JobRuntime>;
   struct Job {
-    std::string name;
     int64_t order = 0;
-    int priority = 0;
-    std::unique_ptr<controller::JobCore> core;
-    std::vector<controller::RolePool> pools;  // that roles share
-    std::deque<Turn> turns;
-    bool flushing = false;
-    bool visible = false;
-    v1::Job::State snapshot = v1::Job::STATE_QUEUED;
-    absl::Time strand_last, disk_last;
-    uint32_t log_file = 0;  // that payloads are appended to; 0: none yet
-    std::map<uint64_t, Payload> payloads;
-    std::map<uint64_t, std::pair<uint32_t, uint64_t>> partials;  // tokens, of which response
-    std::string batch_id;
-    std::vector<Payload> batch;
-    bool changed = false;                          // since CheckJobs
-    absl::Time held_since = absl::InfinitePast();  // nothing can be written since then
+    Runtime runtime;
   };
   struct Session {
     std::string worker;
     bool welcome = false;
-    std::vector<WorkerMessage> held;
+    std::vector<v1::WorkerMessage> held;
   };
 
-  void OnCluster(std::function<void()> work);
-  void OnStrand(Job& job, std::function<void()> work);
-  void OnDisk(Job& job, std::function<void()> work);
-  void Commit(std::vector<store::Write> writes, std::function<void()> done);
-  store::Durability DurabilityWith(const std::vector<store::Write>& writes);
-  void PumpStore();
-  void Tick();
-  void Tick(Job& job);
+  // Ports of the jobs.
+  void Send(const std::string& worker, v1::ControllerMessage message) override;
+  bool Promises(const std::string& worker, const std::string& feature) const override;
+  std::string GroupStoreOf(const std::string& worker) const override;
+  void Need(const std::string& job, const controller::NeedWorkers& need) override;
+  void Return(const std::string& job, const controller::ReturnWorker& worker) override;
+  void Leave(const std::string& job) override;
 
   // Controller.
+  void OnCluster(std::function<void()> work);
+  void Tick();
   void OnHello(uint64_t stream, const v1::Hello& hello);
-  void Route(uint64_t stream, const std::string& worker, WorkerMessage message);
+  void OnHeartbeat(uint64_t stream, const std::string& worker, uint64_t sequence);
+  void Route(uint64_t stream, const std::string& worker, v1::WorkerMessage message);
+  void OnResult(uint64_t stream, const std::string& worker, v1::TaskResult result);
   void Apply(const controller::ClusterEffects& effects);
-  void Back(const controller::ClusterBack& back);
-  Job* FindJob(const std::string& name);
-  static void NotePools(Job& job);
-
-  // JobRuntime.
-  void Run(Job& job, const controller::Event& event, std::function<void()> after = nullptr);
-  void Finish(Job& job, controller::Effects effects, std::vector<store::Write> writes,
-              std::function<void()> after, const controller::TaskRef* stored = nullptr);
-  void Flush(Job& job);
-  void Leave(Job& job, Turn& turn);
-  std::vector<store::Write> RowsOf(Job& job, const controller::Effects& effects);
-  void OnProgress(Job& job, const std::string& worker, const controller::TaskRef& ref,
-                  const WorkerMessage& message);
-  void OnResult(Job& job, const std::string& worker, const controller::TaskRef& ref,
-                const Result& result);
-  void StoreGenerated(Job& job, const std::string& worker, const controller::TaskRef& ref,
-                      const Result& result);
-  void StoreColumn(Job& job, controller::TaskDone done);
-  controller::PayloadLocation Append(Job& job, const Payload& payload);
-  void Refuse(Job& job, const std::string& worker, const controller::TaskRef& ref);
-  void Send(const std::string& worker, ControllerMessage message);
-  std::optional<Payload> ReadWhole(const Job& job, const controller::TrajectoryInfo& info);
-
-  void Do(Job& job, const controller::StartTask& effect);
-  void Do(Job& job, const controller::StopTask& effect);
-  void Do(Job& job, const controller::AckResult& effect);
-  void Do(Job& job, const controller::DropTrajectories& effect);
-  void Do(Job& job, const controller::DropPayloads& effect);
-  void Do(Job& job, const controller::LoadData& effect);
-  void Do(Job& job, const controller::BuildBatch& effect);
-  void Do(Job& job, const controller::CommitCheckpoint& effect);
-  void Do(Job& job, const controller::PutCheckpoint&) {}
-  void Do(Job& job, const controller::DeleteCheckpoint& effect);
-  void Do(Job& job, const controller::EmitEvent& effect);
-  void Do(Job& job, const controller::NeedWorkers& effect);
-  void Do(Job& job, const controller::ReturnWorker& effect);
-  void Do(Job& job, const controller::LeaveQueue& effect);
-  void Do(Job&, const controller::PutJob&) {}
-  void Do(Job&, const controller::PutTrajectory&) {}
-  void Do(Job& job, const controller::PutMetrics& effect);
-  TaskMessage MakeTask(Job& job, const controller::StartTask& effect);
-  void SendTask(Job& job, const std::string& worker, TaskMessage task);
-
-  // What the rules need.
-  void CheckStart(Job& job, const controller::StartTask& task);
-  void CheckCommitted(const std::vector<store::Write>& writes);
-  store::v1::JobRow StoredRow(const std::string& job);
-  std::vector<store::v1::TrajectoryRow> StoredTrajectories(const std::string& job);
+  void Apply(const controller::ClusterWelcome& welcome);
+  void Apply(const controller::ClusterRefuse& refuse);
+  void Apply(const controller::ClusterGrant& grant);
+  void Apply(const controller::ClusterLost& lost);
+  void Apply(const controller::ClusterYield& yield);
+  void Apply(const controller::ClusterBack& back);
+  Runtime FindJob(const std::string& name) const;
+  Runtime FindJobOf(const controller::TaskToken& token) const;
+  void RestoreJob(const store::Row& stored);
 
   World& world_;
-  uint64_t epoch_ = 0;
+  PortCalls calls_;
+  SimulatedClock clock_;
+  SimulatedExecutors executors_;
+  SimulatedStore store_;
+  SimulatedFiles files_;
+  TurnRules rules_;
+  controller::RuntimeContext context_;
   std::unique_ptr<controller::ClusterCore> cluster_;
   absl::Time cluster_last_;
   std::map<uint64_t, Session> sessions_;
   std::map<std::string, uint64_t> directory_;  // worker -> stream
-  std::map<std::string, std::unique_ptr<Job>> jobs_;
+  std::map<std::string, v1::Hello> offers_;    // by worker
+  std::map<std::string, Job> jobs_;
   int64_t next_order_ = 1;
-  std::deque<std::pair<std::vector<store::Write>, std::function<void()>>> commits_;
-  bool pumping_ = false;
 };
 
 }  // namespace baton::simulation

@@ -3,13 +3,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/core/mutation.h"
+#include "sdk/base/mutant.h"
 #include "tests/simulation/world.h"
 
 namespace baton::simulation {
-
-using controller::Mutated;
-using controller::Mutation;
 
 namespace {
 constexpr absl::Duration kLeaseTime = absl::Seconds(10);  // a reader may hang longer
@@ -58,7 +55,7 @@ absl::StatusOr<SimulatedRelay::Writing> SimulatedRelay::Begin(const std::string&
     free_.pop_back();
   }
   memory_[begun->segment_id] = memory;
-  const std::string tensors[] = {kTensor.name};
+  const relay::TensorShapes tensors = {{kTensor.name, {1}}};
   if (auto opened = table_->Open(begun->segment_id, begun->segment_id, tensors); !opened.ok()) {
     return opened;
   }
@@ -72,7 +69,7 @@ absl::Status SimulatedRelay::Finish(const std::string& job, const std::string& s
   const auto retired = table_->FinishSeal(segment_id);
   if (!retired.ok()) return retired.status();
   Dispose(*retired);
-  if (Mutated(Mutation::kLeasedVersionDeleted)) DeleteLeased(job);
+  if (Mutant("leased-version-deleted")) DeleteLeased(job);
   return absl::OkStatus();
 }
 

@@ -6,6 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/cluster_core.h"
+#include "sdk/base/worker_features.h"
+#include "tests/simulation/invariants.h"
+#include "tests/simulation/wire.h"
 
 namespace baton::simulation {
 
@@ -16,21 +19,42 @@ const absl::Duration kLease = controller::ClusterOptions().lease;
 const absl::Duration kHeartbeat = controller::ClusterOptions().heartbeat_interval;
 constexpr int kCredits = 4;
 
-const char* OfferedMethod(const std::string& role) {
-  return role == "rollout"     ? "generate"
-         : role == "actor"     ? "update"
-         : role == "critic"    ? "compute_values"
-         : role == "reference" ? "compute_log_prob"
-                               : "compute_reward";
+std::vector<std::string> OwnMethodsOf(const std::string& role) {
+  if (role == "rollout") return {"generate", "load_weights"};
+  if (role == "actor") {
+    return {"update", "publish", "to_generation", "save_checkpoint", "compute_log_prob"};
+  }
+  if (role == "critic") return {"compute_values", "update", "save_checkpoint"};
+  if (role == "reference") return {"compute_log_prob"};
+  return {"compute_reward"};
+}
+
+v1::Hello MakeOffer(const std::vector<std::string>& roles, bool foreign) {
+  v1::Hello offer;
+  if (!foreign) offer.add_features(kRewardRulesFeature);
+  offer.add_features(kChatTemplatesFeature);
+  offer.add_features(kSftEvaluationFeature);
+  offer.add_features(kUndecayedNormsFeature);
+  for (const std::string& role : roles) {
+    const auto methods = foreign ? std::vector<std::string>{"compute_other"} : OwnMethodsOf(role);
+    for (const std::string& name : methods) {
+      v1::MethodCredits* method = offer.add_methods();
+      method->set_role(role);
+      method->set_method(name);
+      method->set_credits(kCredits);
+    }
+  }
+  return offer;
 }
 }  // namespace
 
 SimulatedWorker::SimulatedWorker(World* world, size_t index, std::string id,
-                                 std::vector<std::string> roles)
+                                 std::vector<std::string> roles, bool foreign)
     : world_(*world),
       index_(index),
       id_(std::move(id)),
       roles_(std::move(roles)),
+      offer_(MakeOffer(roles_, foreign)),
       process_(world->time().AddProcess()) {}
 
 void SimulatedWorker::Boot() {
@@ -92,20 +116,15 @@ void SimulatedWorker::Connect() {
   stream_ = world_.Open(index_);
   backoff_ = std::min(backoff_ * 2, absl::Seconds(1));
   if (stream_ == 0) return world_.time().After(backoff_, process_, [this] { Connect(); });
-  WorkerMessage message;
-  message.kind = WorkerMessage::Kind::kHello;
-  v1::Hello& hello = message.hello;
+  v1::WorkerMessage message;
+  v1::Hello& hello = *message.mutable_hello();
+  hello = offer_;
+  hello.set_group_store(id_);
   hello.set_worker_id(id_);
   hello.set_instance_id(instance_);
   hello.set_protocol_min(1);
   hello.set_protocol_max(1);
   hello.set_epoch_seen(epoch_);
-  for (const std::string& role : roles_) {
-    v1::MethodCredits* method = hello.add_methods();
-    method->set_role(role);
-    method->set_method(OfferedMethod(role));
-    method->set_credits(kCredits);
-  }
   for (const auto& [role, held] : held_) {
     v1::RoleHeld* entry = hello.add_roles_held();
     entry->set_job(held.job);
@@ -135,14 +154,14 @@ void SimulatedWorker::OnStreamEnded(uint64_t stream) {
   world_.time().After(backoff_, process_, [this] { Connect(); });
 }
 
-void SimulatedWorker::Accept(const ControllerMessage& welcome) {
-  if (welcome.epoch < epoch_) return Disconnect();
-  epoch_ = welcome.epoch;
+void SimulatedWorker::Accept(const v1::Welcome& welcome) {
+  if (welcome.epoch() < epoch_) return Disconnect();
+  epoch_ = welcome.epoch();
   attached_ = true;
   backoff_ = absl::Milliseconds(50);
   lease_end_ = hello_sent_ + kLease;
   WatchLease();
-  for (const v1::RoleHeld& release : welcome.release) {
+  for (const v1::RoleHeld& release : welcome.release()) {
     const auto it = held_.find(release.role());
     if (it == held_.end() || it->second.job != release.job()) continue;
     groups_.erase({it->second.job, release.role()});
@@ -150,15 +169,8 @@ void SimulatedWorker::Accept(const ControllerMessage& welcome) {
   }
   for (const auto& [token, result] : results_) SendResult(token);
   for (const auto& [token, context] : running_) {
-    for (const auto& [offset, count] : contexts_.at(context).chunks) {
-      WorkerMessage progress;
-      progress.kind = WorkerMessage::Kind::kProgress;
-      progress.token = token;
-      progress.offset = offset;
-      progress.count = count;
-      progress.content = contexts_.at(context).content;
-      world_.SendUp(stream_, std::move(progress));
-    }
+    const Running& task = contexts_.at(context);
+    for (const auto& [offset, count] : task.chunks) SendProgress(task, offset, count);
   }
   Heartbeat(stream_);
 }
@@ -166,10 +178,9 @@ void SimulatedWorker::Accept(const ControllerMessage& welcome) {
 void SimulatedWorker::Heartbeat(uint64_t stream) {
   world_.time().After(kHeartbeat, process_, [this, stream] {
     if (stream_ != stream) return;
-    WorkerMessage message;
-    message.kind = WorkerMessage::Kind::kHeartbeat;
-    message.sequence = next_heartbeat_++;
-    heartbeats_[message.sequence] = world_.now();
+    v1::WorkerMessage message;
+    message.mutable_heartbeat()->set_sequence(next_heartbeat_++);
+    heartbeats_[message.heartbeat().sequence()] = world_.now();
     world_.SendUp(stream, std::move(message));
     Heartbeat(stream);
   });
@@ -194,42 +205,38 @@ void SimulatedWorker::Fence() {
   Disconnect();
 }
 
-void SimulatedWorker::OnMessage(uint64_t stream, ControllerMessage message) {
+void SimulatedWorker::OnMessage(uint64_t stream, v1::ControllerMessage message) {
   if (stream != stream_) return;
-  switch (message.kind) {
-    case ControllerMessage::Kind::kWelcome:
-      return Accept(message);
-    case ControllerMessage::Kind::kHeartbeatAck: {
-      const auto sent = heartbeats_.find(message.sequence);
-      if (message.epoch < epoch_ || sent == heartbeats_.end()) return;
-      if (lease_end_ != absl::InfinitePast() && sent->second + kLease > lease_end_) {
-        lease_end_ = sent->second + kLease;
-        WatchLease();
-      }
-      heartbeats_.erase(heartbeats_.begin(), std::next(sent));
-      return;
-    }
-    case ControllerMessage::Kind::kTask:
-      if (message.epoch >= epoch_) Dispatch(std::move(message.task));
-      return;
-    case ControllerMessage::Kind::kCancel: {
-      const auto it = running_.find(message.token);
-      if (it == running_.end()) return;
-      Result cancelled;
-      cancelled.status = absl::CancelledError("cancelled");
-      return Finish(it->second, cancelled);
-    }
-    case ControllerMessage::Kind::kAck:
-      results_.erase(message.token);
-      return;
-    case ControllerMessage::Kind::kClose:
-      return OnStreamEnded(stream);
+  if (message.has_welcome()) return Accept(message.welcome());
+  if (message.has_heartbeat_ack()) return Renew(message.heartbeat_ack());
+  if (message.has_task() && message.task().epoch() >= epoch_) return Dispatch(message.task());
+  if (message.has_result_ack()) results_.erase(message.result_ack().task_token());
+  if (!message.has_cancel()) return;
+  const auto it = running_.find(message.cancel().task_token());
+  if (it == running_.end()) return;
+  Result cancelled;
+  cancelled.status = absl::CancelledError("cancelled");
+  Finish(it->second, cancelled);
+}
+
+void SimulatedWorker::Renew(const v1::HeartbeatAck& ack) {
+  const auto sent = heartbeats_.find(ack.sequence());
+  if (ack.epoch() < epoch_ || sent == heartbeats_.end()) return;
+  if (lease_end_ != absl::InfinitePast() && sent->second + kLease > lease_end_) {
+    lease_end_ = sent->second + kLease;
+    WatchLease();
   }
+  heartbeats_.erase(heartbeats_.begin(), std::next(sent));
 }
 
 // ---- Ledger and sequencer -----------------------------------------------------------------------
 
-void SimulatedWorker::Dispatch(TaskMessage task) {
+void SimulatedWorker::Dispatch(const v1::Task& message) {
+  std::optional<TaskMessage> read = ReadTask(message);
+  world_.Check("TasksCanBeRead", read.has_value() ? "" : "a task brings a payload in pieces");
+  if (!read.has_value()) return;
+  TaskMessage task = *std::move(read);
+  world_.Check("WorkersOfferWhatTheyAreAsked", WorkersOfferWhatTheyAreAsked(offer_, task));
   if (running_.count(task.token) > 0) return;
   if (results_.count(task.token) > 0) return SendResult(task.token);
   const uint64_t context = next_context_++;
@@ -298,7 +305,7 @@ void SimulatedWorker::Finish(uint64_t context, Result result) {
   const TaskMessage task = running->task;
   contexts_.erase(context);
   running_.erase(task.token);
-  results_[task.token] = std::move(result);
+  results_[task.token] = MakeResult(task, result);
   if (attached_) SendResult(task.token);
   std::deque<uint64_t>& queue = exclusive_[task.role];
   const bool first = !queue.empty() && queue.front() == context;
@@ -313,10 +320,14 @@ void SimulatedWorker::Finish(uint64_t context, Result result) {
 }
 
 void SimulatedWorker::SendResult(const std::string& token) {
-  WorkerMessage message;
-  message.kind = WorkerMessage::Kind::kResult;
-  message.token = token;
-  message.result = results_.at(token);
+  v1::WorkerMessage message;
+  *message.mutable_result() = results_.at(token);
+  world_.SendUp(stream_, std::move(message));
+}
+
+void SimulatedWorker::SendProgress(const Running& running, uint32_t offset, uint32_t count) {
+  v1::WorkerMessage message;
+  *message.mutable_progress() = MakeProgress(running.task.token, running.content, offset, count);
   world_.SendUp(stream_, std::move(message));
 }
 

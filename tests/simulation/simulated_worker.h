@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "controller/runtime/batch_part.h"
 #include "tests/simulation/simulated_relay.h"
 #include "tests/simulation/world.h"
 
@@ -19,11 +20,12 @@ namespace baton::simulation {
 
 class SimulatedWorker {
  public:
-  SimulatedWorker(World* world, size_t index, std::string id, std::vector<std::string> roles);
+  SimulatedWorker(World* world, size_t index, std::string id, std::vector<std::string> roles,
+                  bool foreign);
 
   /// The process begins, with nothing in it.
   void Boot();
-  void OnMessage(uint64_t stream, ControllerMessage message);
+  void OnMessage(uint64_t stream, v1::ControllerMessage message);
   void OnStreamEnded(uint64_t stream);
 
   const std::string& id() const { return id_; }
@@ -68,12 +70,13 @@ class SimulatedWorker {
   using Key = std::pair<std::string, std::string>;  // job, role
 
   void Connect();
-  void Accept(const ControllerMessage& welcome);
+  void Accept(const v1::Welcome& welcome);
+  void Renew(const v1::HeartbeatAck& ack);
   void Heartbeat(uint64_t stream);
   void WatchLease();
   void Fence();
   void Disconnect();
-  void Dispatch(TaskMessage task);
+  void Dispatch(const v1::Task& task);
   void Offer(uint64_t context, const TaskMessage& task);
   void StartNext(Group& group);
   void Launch(uint64_t context);
@@ -82,6 +85,7 @@ class SimulatedWorker {
   void Later(uint64_t context, absl::Duration delay, std::function<void(Running&)> work);
   void Finish(uint64_t context, Result result);
   void SendResult(const std::string& token);
+  void SendProgress(const Running& running, uint32_t offset, uint32_t count);
   Running* Find(uint64_t context);
   Held* HeldFor(const TaskMessage& task);
   absl::Duration Work(int low_ms, int high_ms);
@@ -98,6 +102,7 @@ class SimulatedWorker {
   bool MissesARank(const TaskMessage& task, const Held& held) const;
   void Update(uint64_t context);
   void Fetch(uint64_t context);
+  std::vector<Payload> ReadBatch(const controller::BatchPart& batch);
   void Apply(uint64_t context, const std::vector<Payload>& batch);
   void TakeBack(const std::string& job);
   ActorState* SamplingOf(const TaskMessage& task);
@@ -111,6 +116,7 @@ class SimulatedWorker {
   const size_t index_;
   const std::string id_;
   const std::vector<std::string> roles_;
+  const v1::Hello offer_;  // methods and features
   const ProcessId process_;
   absl::Time slow_until_, failing_until_;
   std::set<std::string> failed_;
@@ -129,7 +135,7 @@ class SimulatedWorker {
   std::map<std::string, Held> held_;         // by role
   std::map<std::string, uint64_t> running_;  // token -> context
   std::map<uint64_t, Running> contexts_;
-  std::map<std::string, Result> results_;  // not acknowledged
+  std::map<std::string, v1::TaskResult> results_;  // not acknowledged
   std::map<Key, Group> groups_;
   std::map<std::string, std::deque<uint64_t>> exclusive_;  // by role; the first one runs
 };

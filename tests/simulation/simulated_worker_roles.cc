@@ -2,17 +2,22 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/core/mutation.h"
 #include "controller/core/roles.h"
+#include "sdk/base/mutant.h"
+#include "sdk/rpc/error.h"
 #include "tests/simulation/simulated_controller.h"
 #include "tests/simulation/simulated_worker.h"
+#include "tests/simulation/wire.h"
 
 namespace baton::simulation {
 
-using controller::Mutation;
 using controller::TaskKind;
 
 namespace {
+
+absl::Status RoleNotHeld() {
+  return MakeError(absl::StatusCode::kFailedPrecondition, "ROLE_NOT_HELD", "it holds no such role");
+}
 
 Result Failed(absl::Status status) {
   Result result;
@@ -38,7 +43,7 @@ void SimulatedWorker::Start(uint64_t context) {
   starting.started = true;
   const TaskMessage& task = starting.task;
   const TaskKind kind = task.kind;
-  if (world_.controller() != nullptr) world_.controller()->CheckTurns(task.job);
+  if (world_.controller() != nullptr) world_.controller()->rules().CheckTurns(task.job);
   // Once for each thing: as often as a job bears.
   const auto token = controller::DecodeToken(task.token);
   if (failing_until_ > world_.now() && !IsGroupCommand(kind) && kind != TaskKind::kReleaseRole &&
@@ -141,7 +146,7 @@ void SimulatedWorker::Release(uint64_t context) {
 void SimulatedWorker::LoadWeights(uint64_t context, absl::Time give_up) {
   const TaskMessage task = contexts_.at(context).task;
   Held* held = HeldFor(task);
-  if (held == nullptr) return Finish(context, Failed(absl::FailedPreconditionError(kRoleNotHeld)));
+  if (held == nullptr) return Finish(context, Failed(RoleNotHeld()));
   SimulatedRelay& relay = world_.RelayOf(index_);
   auto loading = relay.Acquire(task.job, task.policy_version, id_);
   if (loading.ok()) {
@@ -174,7 +179,7 @@ void SimulatedWorker::Read(uint64_t context, uint64_t relay_life, SimulatedRelay
     SimulatedRelay& held_by = world_.RelayOf(index_);
     if (world_.time().life(held_by.process()) == relay_life) held_by.Release(loading.lease_id);
   });
-  Finish(context, held == nullptr ? Failed(absl::FailedPreconditionError(kRoleNotHeld)) : Result());
+  Finish(context, held == nullptr ? Failed(RoleNotHeld()) : Result());
 }
 
 // What a rollout samples with: its own, or what its worker's actor handed over; null: none.
@@ -190,7 +195,7 @@ void SimulatedWorker::Generate(uint64_t context) {
   Running& running = contexts_.at(context);
   const TaskMessage& task = running.task;
   if (HeldFor(task) == nullptr) {
-    return Finish(context, Failed(absl::FailedPreconditionError(kRoleNotHeld)));
+    return Finish(context, Failed(RoleNotHeld()));
   }
   const ActorState* with = SamplingOf(task);
   if (with == nullptr || with->version != task.policy_version) {
@@ -206,8 +211,9 @@ void SimulatedWorker::Generate(uint64_t context) {
   world_.Check("OneVersionPerResponse", OneVersionPerResponse(task, response));
   running.content = response.content;
   running.task.trajectory = response;
-  if (task.resume > 0) running.chunks.push_back({0, task.resume});
-  NextToken(context, task.resume);
+  const auto known = static_cast<uint32_t>(task.resume.size());
+  if (known > 0) running.chunks.push_back({0, known});
+  NextToken(context, known);
 }
 
 void SimulatedWorker::NextToken(uint64_t context, uint32_t done) {
@@ -225,15 +231,7 @@ void SimulatedWorker::NextToken(uint64_t context, uint32_t done) {
   }
   Later(context, WorkOf(running.task.job, 5, 40), [this, done](Running& r) {
     r.chunks.push_back({done, 1});
-    if (attached_) {
-      WorkerMessage progress;
-      progress.kind = WorkerMessage::Kind::kProgress;
-      progress.token = r.task.token;
-      progress.offset = done;
-      progress.count = 1;
-      progress.content = r.content;
-      world_.SendUp(stream_, std::move(progress));
-    }
+    if (attached_) SendProgress(r, done, 1);
     NextToken(r.context, done + 1);
   });
 }
@@ -251,16 +249,21 @@ void SimulatedWorker::Score(uint64_t context) {
   Running& running = contexts_.at(context);
   const Held* held = HeldFor(running.task);
   if (held == nullptr) {
-    return Finish(context, Failed(absl::FailedPreconditionError(kRoleNotHeld)));
+    return Finish(context, Failed(RoleNotHeld()));
   }
   if (running.task.role == "actor" && world_.controller() != nullptr &&
-      world_.controller()->Wants(running.task.job, id_, running.task.token)) {
+      world_.controller()->rules().Wants(running.task.job, id_, running.task.token)) {
     // What it recomputes is of the weights that sampled it.
-    world_.Check("StalenessIsBounded", StalenessIsBounded(held->state, {running.task.trajectory}));
+    const uint64_t version = running.task.trajectory.version;
+    world_.Check("StalenessIsBounded",
+                 version == held->state.version
+                     ? ""
+                     : absl::StrCat("version ", held->state.version,
+                                    " scores a response that version ", version, " sampled"));
   }
   if (const int tp = controller::ShapeOf(held->spec, running.task.role).tp; tp > 1) {
     if (world_.controller() != nullptr &&
-        world_.controller()->Wants(running.task.job, id_, running.task.token)) {
+        world_.controller()->rules().Wants(running.task.job, id_, running.task.token)) {
       world_.Check("TheFirstOfACopyScores", TheFirstOfACopyScores(held->rank, tp));
     }
     if (MissesARank(running.task, *held)) {
@@ -278,10 +281,10 @@ void SimulatedWorker::Score(uint64_t context) {
 void SimulatedWorker::Update(uint64_t context) {
   const TaskMessage task = contexts_.at(context).task;
   Held* held = HeldFor(task);
-  if (held == nullptr) return Finish(context, Failed(absl::FailedPreconditionError(kRoleNotHeld)));
+  if (held == nullptr) return Finish(context, Failed(RoleNotHeld()));
   if (task.role == "actor") TakeBack(task.job);
   const ActorState& state = held->state;
-  if (!Mutated(Mutation::kDoubleUpdate)) {
+  if (!Mutant("double-update")) {
     if (state.step == task.step && held->updated) return Finish(context, Result());
     const bool follows = task.step - 1 > state.step && task.policy_version == state.version + 1;
     if (task.step - 1 != state.step && !follows) {
@@ -296,21 +299,40 @@ void SimulatedWorker::Update(uint64_t context) {
 void SimulatedWorker::Fetch(uint64_t context) {
   const TaskMessage task = contexts_.at(context).task;
   if (task.batch.empty()) return;  // it is here already
-  world_.Call(index_, [this, context, task](SimulatedController& controller) {
-    controller.FetchBatch(
-        task.job, task.batch,
-        [world = &world_, index = index_, context](absl::StatusOr<std::vector<Payload>> batch) {
-          world->Answer(index, [context, batch](SimulatedWorker& worker) {
-            const Running* running = worker.Find(context);
-            if (running == nullptr || running->task.batch.empty()) return;
-            if (batch.ok()) return worker.Apply(context, *batch);
-            if (!absl::IsUnavailable(batch.status())) {
-              worker.Finish(context, Failed(batch.status()));
-            }
-          });
-        });
+  v1::FetchBatchRequest request;
+  request.set_job(task.job);
+  request.set_batch_id(task.batch);
+  request.set_capability(task.capability);
+  world_.Call(index_, [this, context, request](SimulatedController& controller) {
+    controller.FetchBatch(request, [world = &world_, index = index_,
+                                    context](const absl::StatusOr<controller::BatchPart>& batch) {
+      world->Answer(index, [context, batch](SimulatedWorker& worker) {
+        const Running* running = worker.Find(context);
+        if (running == nullptr || running->task.batch.empty()) return;
+        if (batch.ok()) return worker.Apply(context, worker.ReadBatch(*batch));
+        if (!absl::IsUnavailable(batch.status())) {
+          worker.Finish(context, Failed(batch.status()));
+        }
+      });
+    });
   });
   Later(context, absl::Milliseconds(500), [this, context](Running&) { Fetch(context); });
+}
+
+// With the rewards that the controller gave them.
+std::vector<Payload> SimulatedWorker::ReadBatch(const controller::BatchPart& batch) {
+  std::vector<Payload> out;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const v1::Trajectory trajectory = batch.At(i);
+    const auto payload = ReadPayload(trajectory);
+    world_.Check("BatchesCanBeRead",
+                 payload.has_value() ? "" : trajectory.trajectory_id() + " is in pieces");
+    if (!payload.has_value()) continue;
+    out.push_back(*payload);
+    const auto reward = trajectory.scores().find("reward");
+    out.back().reward = reward == trajectory.scores().end() ? 0 : reward->second;
+  }
+  return out;
 }
 
 void SimulatedWorker::Apply(uint64_t context, const std::vector<Payload>& batch) {
@@ -341,7 +363,7 @@ void SimulatedWorker::Apply(uint64_t context, const std::vector<Payload>& batch)
 void SimulatedWorker::ToGeneration(uint64_t context) {
   const TaskMessage task = contexts_.at(context).task;
   Held* held = HeldFor(task);
-  if (held == nullptr) return Finish(context, Failed(absl::FailedPreconditionError(kRoleNotHeld)));
+  if (held == nullptr) return Finish(context, Failed(RoleNotHeld()));
   if (held->state.version != task.policy_version) {
     return Finish(context, Failed(absl::FailedPreconditionError("WRONG_VERSION")));
   }
@@ -356,11 +378,11 @@ void SimulatedWorker::ToGeneration(uint64_t context) {
 void SimulatedWorker::Publish(uint64_t context, absl::Time give_up) {
   const TaskMessage task = contexts_.at(context).task;
   Held* held = HeldFor(task);
-  if (held == nullptr) return Finish(context, Failed(absl::FailedPreconditionError(kRoleNotHeld)));
+  if (held == nullptr) return Finish(context, Failed(RoleNotHeld()));
   if (held->state.version != task.policy_version) {
     return Finish(context, Failed(absl::FailedPreconditionError("WRONG_VERSION")));
   }
-  if (task.rank > 0) return Finish(context, Result());
+  if (held->rank > 0) return Finish(context, Result());
   const bool again = held->publishing == task.policy_version;
   held->publishing = task.policy_version;
   SimulatedRelay& relay = world_.RelayOf(index_);
@@ -373,7 +395,7 @@ void SimulatedWorker::Publish(uint64_t context, absl::Time give_up) {
   Later(context, Work(2, 20), [this, context, give_up, writing](Running& running) {
     const Held* mine = HeldFor(running.task);
     if (mine == nullptr) {
-      return Finish(context, Failed(absl::FailedPreconditionError(kRoleNotHeld)));
+      return Finish(context, Failed(RoleNotHeld()));
     }
     *writing->memory = {mine->state.weights, mine->state.branch};
     Seal(context, writing->segment_id, give_up);
@@ -405,16 +427,21 @@ void SimulatedWorker::Again(uint64_t context, absl::Time give_up, const absl::St
 void SimulatedWorker::Save(uint64_t context) {
   const TaskMessage task = contexts_.at(context).task;
   Held* held = HeldFor(task);
-  if (held == nullptr) return Finish(context, Failed(absl::FailedPreconditionError(kRoleNotHeld)));
+  if (held == nullptr) return Finish(context, Failed(RoleNotHeld()));
   const bool later = task.step > held->state.step && task.policy_version == held->state.version;
   if (task.step != held->state.step && !later) {
     return Finish(context, Failed(absl::FailedPreconditionError("WRONG_STEP")));
   }
-  if (task.rank > 0) return Finish(context, Result());
-  const uint64_t incarnation = controller::DecodeToken(task.token)->ref.incarnation;
+  if (held->rank > 0) return Finish(context, Result());
   auto& temporary = world_.disk().jobs[task.job].temporary;
-  temporary[{task.step, incarnation}].trained[task.role] = held->state;
-  Finish(context, Result());
+  const auto folder = temporary.find(task.directory);
+  if (folder == temporary.end()) {
+    return Finish(context, Failed(absl::NotFoundError("the folder was not prepared")));
+  }
+  folder->second.trained[task.role] = held->state;
+  Result result;
+  result.file = task.role;
+  Finish(context, result);
 }
 
 }  // namespace baton::simulation

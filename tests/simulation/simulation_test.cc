@@ -4,11 +4,13 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "tests/simulation/disk.h"
 #include "tests/simulation/invariants.h"
 #include "tests/simulation/runner.h"
 #include "tests/simulation/scheduler.h"
+#include "tests/simulation/wire.h"
 
 namespace baton::simulation {
 namespace {
@@ -44,6 +46,7 @@ TEST(SimulationTest, WhatHasNoRewardIsLeftOutAndDrawnAnew) {
     for (JobPlan& plan : scenario.jobs) {
       plan.error_reward = false;
       plan.failing_rewards = 30;
+      plan.keep_best = plan.stops = false;  // their scores are foretold of other jobs
     }
     EXPECT_EQ(RunScenario(scenario, &coverage, false).violation, "") << "seed " << seed;
   }
@@ -67,6 +70,34 @@ TEST(SimulationTest, AJobGoesOnAfterPowerCuts) {
   EXPECT_GT(coverage.happened("records of experience logs that power cuts took"), 100u);
 }
 
+TEST(SimulationTest, AJobGoesOnWhereverItsControllerDies) {
+  Coverage coverage;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    Scenario scenario = MakeScenario(seed);
+    scenario.faults.clear();
+    for (int second = 1; second <= 5; ++second) {
+      scenario.faults.push_back(
+          {FaultKind::kKillController, absl::Seconds(second), absl::Milliseconds(100), 0});
+    }
+    EXPECT_EQ(RunScenario(scenario, &coverage, false).violation, "") << "seed " << seed;
+  }
+  EXPECT_GT(coverage.happened("controllers that died between two calls"), 20u);
+  EXPECT_GT(coverage.happened("controllers that were stopped"), 20u);
+}
+
+TEST(SimulationTest, AJobWaitsForAFullDisk) {
+  Coverage coverage;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    Scenario scenario = MakeScenario(seed);
+    scenario.faults = {
+        {FaultKind::kDiskFull, absl::Milliseconds(800), absl::Seconds(2), 0},
+        {FaultKind::kDiskFull, absl::Seconds(4), absl::Seconds(3), 0},
+    };
+    EXPECT_EQ(RunScenario(scenario, &coverage, false).violation, "") << "seed " << seed;
+  }
+  EXPECT_GT(coverage.happened("writes that a full disk refused"), 100u);
+}
+
 TEST(ModelTest, GroupsWithoutRewardsAreDrawnAnew) {
   JobPlan plan;
   plan.samples = 1;
@@ -87,6 +118,20 @@ TEST(ModelTest, GroupsWithoutRewardsAreDrawnAnew) {
   EXPECT_EQ(ExpectedWeights(SpecOf(plan), 1), 0u);
   plan.error_reward = true;
   EXPECT_EQ(ExpectRun(SpecOf(plan), 2).cursor, 4u);
+}
+
+TEST(SimulationTest, JobsEndWhereTooManyRewardsFail) {
+  Coverage coverage;
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    Scenario scenario = MakeScenario(seed);
+    for (JobPlan& plan : scenario.jobs) {
+      plan.failing_rewards = 30;
+      plan.keep_best = plan.stops = false;
+      plan.max_error_rate = static_cast<double>(seed % 4) / 10;
+    }
+    EXPECT_EQ(RunScenario(scenario, &coverage, false).violation, "") << "seed " << seed;
+  }
+  EXPECT_GT(coverage.happened("jobs that ended since too many rewards failed"), 30u);
 }
 
 TEST(SimulationTest, AWorkerThatStaysSlowIsDrained) {
@@ -171,28 +216,31 @@ TEST(LogFilesTest, APowerCutTakesWhatWasNotSynced) {
     Random random(seed);
     LogFiles log;
     uint32_t file = 0;
-    std::vector<controller::PayloadLocation> at;
+    std::vector<experience::Location> at;
     for (uint64_t id = 1; id <= 12; ++id) {
-      Payload payload;
-      payload.id = id;
-      at.push_back(log.Append(payload, &file));
+      at.push_back(log.Append(absl::StrCat("record ", id), &file));
     }
     EXPECT_EQ(at[7].file, 1u);
     EXPECT_EQ(at[8].file, 2u);
     lost.insert(log.CutPower(random));
     uint64_t there = 0;
     for (uint64_t id = 1; id <= 12; ++id) {
-      const auto read = log.Read(at[id - 1], id);
-      EXPECT_TRUE(id > 8 || read.has_value());
-      there += read.has_value() ? 1 : 0;
-      EXPECT_FALSE(log.Read(at[id - 1], id + 1).has_value()) << "another trajectory's";
+      const auto read = log.Read(at[id - 1]);
+      EXPECT_TRUE(id > 8 || read.ok());
+      if (read.ok()) EXPECT_EQ(*read, absl::StrCat("record ", id));
+      EXPECT_EQ(log.LostToPowerCut(at[id - 1]), !read.ok());
+      EXPECT_TRUE(log.EverWritten(at[id - 1]));
+      there += read.ok() ? 1 : 0;
     }
     torn.insert(12 - there);
     EXPECT_EQ(log.CutPower(random), 0u) << "the disk holds what is left";
     file = 0;  // the next controller
-    Payload next;
-    next.id = 13;
-    EXPECT_EQ(log.Append(next, &file).file, 3u) << "no place is given twice";
+    const experience::Location next = log.Append("record 13", &file);
+    EXPECT_EQ(next.file, 3u) << "no place is given twice";
+    log.Sync();
+    EXPECT_EQ(log.CutPower(random), 0u);
+    EXPECT_TRUE(log.Read(next).ok()) << "it was synced";
+    EXPECT_FALSE(log.EverWritten({next.file, next.offset + 1, 9}));
   }
   EXPECT_EQ(lost, torn);
   EXPECT_EQ(lost, (std::set<uint64_t>{0, 1, 2, 3, 4}));
@@ -256,8 +304,9 @@ TEST(InvariantsTest, VersionsAndStaleness) {
   EXPECT_NE(StalenessIsBounded({7, 0, 1, 2}, batch), "") << "of another incarnation";
   TaskMessage task;
   EXPECT_EQ(OneVersionPerResponse(task, BatchOf(7)[0]), "");
-  task.resume = 2;
-  task.resume_content = BatchOf(8)[0].content;
+  task.resume = {TokenAt(BatchOf(7)[0].content, 0)};
+  EXPECT_EQ(OneVersionPerResponse(task, BatchOf(7)[0]), "");
+  task.resume = {TokenAt(BatchOf(8)[0].content, 0)};
   EXPECT_NE(OneVersionPerResponse(task, BatchOf(7)[0]), "");
   JobHistory history;
   history.published[3] = 7;
@@ -290,6 +339,23 @@ TEST(InvariantsTest, SessionsAndDelivery) {
   EXPECT_NE(FencedBeforeReassigned(true, now + absl::Milliseconds(1), now), "");
   EXPECT_EQ(FencedBeforeReassigned(false, now + absl::Seconds(1), now), "");
   EXPECT_NE(AckedIsCommitted(false, {}), "");
+  EXPECT_EQ(AckedIsTakenIn(false, {}), "");
+  EXPECT_NE(AckedIsTakenIn(true, {}), "");
+  controller::TaskRef save;
+  save.kind = controller::TaskKind::kSaveCheckpoint;
+  save.subject = 8;
+  save.attempt = 3;
+  store::v1::GroupRow group;
+  EXPECT_TRUE(CommandIsAnswered(group, save));
+  group.mutable_command()->set_sequence(8);
+  group.mutable_command()->set_wide_attempt(3);
+  EXPECT_FALSE(CommandIsAnswered(group, save));
+  group.mutable_command()->set_wide_attempt(
+      4);  // the store refused, and it is tried again meanwhile
+  EXPECT_TRUE(CommandIsAnswered(group, save));
+  group.mutable_command()->set_wide_attempt(3);
+  group.mutable_command()->set_sequence(9);
+  EXPECT_TRUE(CommandIsAnswered(group, save));
   JobHistory history;
   history.revision = 4;
   EXPECT_EQ(RevisionsHaveNoGap(history, 5), "");
@@ -297,6 +363,100 @@ TEST(InvariantsTest, SessionsAndDelivery) {
   EXPECT_NE(RevisionsHaveNoGap(history, 4), "");
   EXPECT_NE(NothingAfterTheEnd(v1::Job::STATE_SUCCEEDED, {}), "");
   EXPECT_EQ(NothingAfterTheEnd(v1::Job::STATE_RUNNING, {}), "");
+}
+
+// What a worker samples is what another one scores and trains on, whatever the controller does.
+TEST(WireTest, APayloadThatWasMixedUpIsNoticed) {
+  Payload response = Respond(7, v1::PURPOSE_TRAIN, 1, 4, 0);
+  response.id = controller::TrajectoryId(v1::PURPOSE_TRAIN, 4, 0, 1);
+  response.version = 2;
+  response.branch = 3;
+  TaskMessage task;
+  task.kind = TaskKind::kGenerate;
+  task.prompt = 1;
+  Result result;
+  result.payload = response;
+  const v1::TaskResult sampled = MakeResult(task, result);
+  v1::Trajectory trajectory;
+  trajectory.set_trajectory_id("train-4");
+  trajectory.set_group_id("draw-4");
+  trajectory.set_purpose(v1::PURPOSE_TRAIN);
+  trajectory.set_prompt_id(1);
+  trajectory.set_prompt_text(DataExample(1).prompt);
+  trajectory.set_response_text(sampled.response_text());
+  *trajectory.mutable_columns() = sampled.columns();
+  const auto read = ReadPayload(trajectory);
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(read->id, response.id);
+  EXPECT_EQ(read->weights, 7u);
+  EXPECT_EQ(read->content, response.content);
+  EXPECT_EQ(read->reward, response.reward);
+
+  v1::Trajectory other = trajectory;
+  other.set_prompt_id(2);
+  EXPECT_FALSE(ReadPayload(other).has_value()) << "the prompt of another";
+  other = trajectory;
+  other.clear_columns();
+  EXPECT_FALSE(ReadPayload(other).has_value()) << "no tokens";
+  other = trajectory;
+  other.mutable_columns(1)->mutable_data()->at(0) ^= 1;
+  EXPECT_FALSE(ReadPayload(other).has_value()) << "the tokens of another";
+  other = trajectory;
+  other.set_purpose(v1::PURPOSE_EVAL);
+  EXPECT_FALSE(ReadPayload(other).has_value()) << "of another purpose than its name says";
+  other = trajectory;
+  other.set_response_text(DataExample(1).response);
+  EXPECT_EQ(ReadPayload(other)->weights, 0u) << "an example";
+}
+
+TEST(InvariantsTest, WatchersAreToldWhatIsStoredInOrder) {
+  v1::JobEvent event;
+  event.set_revision(5);
+  EXPECT_EQ(ToldIsStored(true, event), "");
+  EXPECT_NE(ToldIsStored(false, event), "");
+  EXPECT_EQ(ToldInOrder(0, event), "") << "the first that this controller tells";
+  EXPECT_EQ(ToldInOrder(4, event), "");
+  EXPECT_NE(ToldInOrder(3, event), "");
+  EXPECT_NE(ToldInOrder(5, event), "");
+}
+
+TEST(InvariantsTest, AManifestNamesEveryPart) {
+  CheckpointFolder folder;
+  folder.trained["actor"] = {7, 1, 2, 3};
+  std::vector<v1::FileHash> written;
+  EXPECT_NE(ManifestNamesEveryPart(folder, written), "");
+  written.emplace_back().set_path("actor");
+  EXPECT_EQ(ManifestNamesEveryPart(folder, written), "");
+  folder.trained["critic"] = {8, 1, 2, 3};
+  EXPECT_NE(ManifestNamesEveryPart(folder, written), "");
+}
+
+TEST(InvariantsTest, BytesComeBeforeTheirRow) {
+  LogFiles log;
+  uint32_t file = 0;
+  const experience::Location at = log.Append("record", &file);
+  store::v1::TrajectoryRow row;
+  EXPECT_EQ(PayloadIsBeforeItsRow(row, log), "") << "an example";
+  row.set_tokens(2);
+  EXPECT_NE(PayloadIsBeforeItsRow(row, log), "");
+  row.set_file(at.file);
+  row.set_offset(at.offset);
+  row.set_size(at.size);
+  EXPECT_EQ(PayloadIsBeforeItsRow(row, log), "");
+  store::v1::ColumnsRow& columns = *row.add_columns();
+  columns.set_file(at.file);
+  columns.set_offset(at.offset + 1);
+  EXPECT_NE(PayloadIsBeforeItsRow(row, log), "") << "a column is missing";
+  row.clear_columns();
+  EXPECT_EQ(SyncedPayloadsSurvive(row, log), "");
+  for (uint64_t seed = 1; log.Read(at).ok(); ++seed) {
+    log = LogFiles();
+    file = 0;
+    log.Append("record", &file);
+    Random random(seed);
+    log.CutPower(random);
+  }
+  EXPECT_NE(SyncedPayloadsSurvive(row, log), "");
 }
 
 TEST(InvariantsTest, OneRoleWorksOnAPool) {

@@ -6,7 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "controller/core/cluster_core.h"
+#include "controller/runtime/stored_job.h"
 #include "controller/runtime/tables.h"
+#include "tests/simulation/commit_rules.h"
 #include "tests/simulation/simulated_client.h"
 #include "tests/simulation/simulated_controller.h"
 #include "tests/simulation/simulated_relay.h"
@@ -22,11 +24,12 @@ constexpr absl::Duration kHeardLate = absl::Milliseconds(400);     // by a slow 
 struct WorkerPlan {
   const char* id;
   std::vector<std::string> roles;
+  bool foreign = false;  ///< A user's own: it offers one method of a role, which no job asks for.
 };
 std::vector<std::string> Everything() {
   return {"actor", "rollout", "reward", "reference", "critic"};
 }
-std::vector<WorkerPlan> WorkersOfTheWorld() {
+std::vector<WorkerPlan> OwnWorkers() {
   return {{"actor-0", {"actor"}},
           {"actor-1", {"actor"}},
           {"rollout-0", {"rollout"}},
@@ -42,6 +45,20 @@ std::vector<WorkerPlan> WorkersOfTheWorld() {
           {"all-4", Everything()},
           {"all-5", Everything()}};
 }
+// A quarter of the worlds has a worker of a user's own.
+std::vector<WorkerPlan> WorkersOfTheWorld(uint64_t seed) {
+  std::vector<WorkerPlan> workers = OwnWorkers();
+  if (seed % 4 == 0) workers.push_back({"foreign-0", {"reward"}, true});
+  return workers;
+}
+
+// With the spec and the checkpoints.
+store::v1::JobRow WholeRow(store::Store& store, const std::string& job) {
+  const auto stored = store.Get(controller::kJobTable, job);
+  if (!stored.ok() || !stored->has_value()) return {};
+  const auto whole = controller::ReadStoredJob(store, {job, **stored});
+  return whole.ok() ? whole->row : store::v1::JobRow();
+}
 
 }  // namespace
 
@@ -54,9 +71,9 @@ World::World(const Scenario& scenario, Coverage* coverage, bool tracing)
       slow_network_until_(absl::InfinitePast()),
       repeats_until_(absl::InfinitePast()) {
   for (int i = 0; i < 2; ++i) relays_.push_back(std::make_unique<SimulatedRelay>(this));
-  for (const WorkerPlan& plan : WorkersOfTheWorld()) {
-    workers_.push_back(
-        std::make_unique<SimulatedWorker>(this, workers_.size(), plan.id, plan.roles));
+  for (const WorkerPlan& plan : WorkersOfTheWorld(scenario_.seed)) {
+    workers_.push_back(std::make_unique<SimulatedWorker>(this, workers_.size(), plan.id, plan.roles,
+                                                         plan.foreign));
   }
   unreachable_until_.resize(workers_.size(), absl::InfinitePast());
   stale_until_.resize(workers_.size(), absl::InfinitePast());
@@ -100,7 +117,8 @@ void World::Run() {
   while (violation_.empty() && !Done() && now() < limit && time_.RunOne()) {
     ++events_;
     fingerprint_ = Mix(fingerprint_, static_cast<uint64_t>(absl::ToUnixNanos(now())));
-    if (controller_ != nullptr) controller_->CheckJobs();
+    EndIfDead();
+    if (controller_ != nullptr) controller_->rules().CheckJobs();
     for (const auto& relay : relays_) {
       Check("NothingLeasedIsGone", NothingLeasedIsGone(relay->given(), relay->segments(), now()));
     }
@@ -112,9 +130,7 @@ void World::CheckEnd() {
   for (const auto& client : clients_) {
     JobHistory& history = history_.jobs[client->job()];
     const JobFolder& folder = disk_.jobs[client->job()];
-    const auto stored = disk_.store.Get(controller::kJobTable, client->job());
-    store::v1::JobRow row;
-    if (stored->has_value()) (void)row.ParseFromString(**stored);
+    const store::v1::JobRow row = WholeRow(disk_.store, client->job());
     coverage_->Ended(row.job().state());
     fingerprint_ = Mix(fingerprint_, static_cast<uint64_t>(row.job().state()));
     const std::string id = client->job() + ": ";
@@ -122,8 +138,11 @@ void World::CheckEnd() {
       Check(name, wrong.empty() ? wrong : id + wrong);
     };
     check("JobEndedWell", JobEndedWell(row, history));
+    check("BatchesAreWhatWasConsumed",
+          BatchesAreWhatWasConsumed(row, history, folder, StoredBatches(*this, client->job())));
     if (history.scored_by_error) continue;
     check("WeightsAreThoseOfAnUndisturbedRun", WeightsAreThoseOfAnUndisturbedRun(row, folder));
+    check("TheBestCheckpointIsKept", TheBestCheckpointIsKept(row));
     check("EveryBatchIsAccountedFor", EveryBatchIsAccountedFor(row, history, folder));
   }
 }
@@ -160,14 +179,14 @@ uint64_t World::Open(size_t worker) {
   return number;
 }
 
-void World::SendUp(uint64_t number, WorkerMessage message) {
+void World::SendUp(uint64_t number, v1::WorkerMessage message) {
   auto it = streams_.find(number);
   if (it == streams_.end() || it->second.cut_up || it->second.worker_knows) return;
   Stream& stream = it->second;
   stream.last_up = std::max(stream.last_up, now() + Delay());
   if (stream.stale) {
-    if (message.kind != WorkerMessage::Kind::kHello) return;
-    time_.At(stream.last_up, kWorld, [this, number, hello = message.hello] {
+    if (!message.has_hello()) return;
+    time_.At(stream.last_up, kWorld, [this, number, hello = message.hello()] {
       // A controller of the epoch before this one, which does not know that it was replaced.
       const uint64_t epoch = controller_ == nullptr ? 0 : controller_->epoch() - 1;
       controller::ClusterCore old(epoch, controller::ClusterOptions());
@@ -177,8 +196,7 @@ void World::SendUp(uint64_t number, WorkerMessage message) {
     });
     return;
   }
-  const bool again =
-      repeats_until_ > now() && message.kind == WorkerMessage::Kind::kResult && random_.Percent(50);
+  const bool again = repeats_until_ > now() && message.has_result() && random_.Percent(50);
   auto deliver = [this, number, message = std::move(message)] {
     const auto found = streams_.find(number);
     if (found == streams_.end() || found->second.cut_up || found->second.controller_knows) return;
@@ -188,17 +206,16 @@ void World::SendUp(uint64_t number, WorkerMessage message) {
   time_.At(stream.last_up, controller_process_, std::move(deliver));
 }
 
-void World::SendDown(uint64_t number, ControllerMessage message) {
+void World::SendDown(uint64_t number, v1::ControllerMessage message) {
   auto it = streams_.find(number);
   if (it == streams_.end() || it->second.cut_down) return;
   Stream& stream = it->second;
   stream.last_down = std::max(stream.last_down, now() + Delay());
-  const bool again = repeats_until_ > now() && random_.Percent(30) &&
-                     (message.kind == ControllerMessage::Kind::kAck ||
-                      message.kind == ControllerMessage::Kind::kHeartbeatAck ||
-                      message.kind == ControllerMessage::Kind::kTask);
+  const bool again =
+      repeats_until_ > now() && random_.Percent(30) &&
+      (message.has_result_ack() || message.has_heartbeat_ack() || message.has_task());
   // An ack may come again at any time; a task only while it is the newest of the stream.
-  const bool late = message.kind != ControllerMessage::Kind::kTask;
+  const bool late = !message.has_task();
   SimulatedWorker* worker = workers_[stream.worker].get();
   auto deliver = [this, number, worker, message = std::move(message)] {
     const auto found = streams_.find(number);
@@ -293,7 +310,39 @@ void World::StartController() {
   });
 }
 
+void World::EndController(absl::Duration down, bool cuts_power) {
+  // From numbers of their own, as those of power cuts are.
+  Random random(Mix(Mix(scenario_.seed, events_), 0x656e64));
+  const uint64_t life = time_.life(controller_process_);
+  const bool runs = time_.alive(controller_process_) && controller_ != nullptr;
+  if (!runs || random.Percent(40)) {
+    KillController(down);
+    if (cuts_power) CutPower();
+  } else if (cuts_power || random.Percent(60)) {
+    dying_ = {down, cuts_power};
+    controller_->DieAfter(random.Below(40));
+    time_.After(absl::Seconds(1), kWorld, [this, life] {
+      if (dying_.has_value() && time_.life(controller_process_) == life) controller_->DieAfter(0);
+    });
+  } else {
+    controller_->ShutDown();
+    coverage_->Happened("controllers that were stopped");
+    time_.After(random.Milliseconds(0, 20), kWorld, [this, down, life] {
+      if (time_.life(controller_process_) == life) KillController(down);
+    });
+  }
+}
+
+void World::EndIfDead() {
+  if (!dying_.has_value() || controller_ == nullptr || !controller_->dead()) return;
+  const Dying how = *std::exchange(dying_, std::nullopt);
+  coverage_->Happened("controllers that died between two calls");
+  KillController(how.down);
+  if (how.cuts_power) CutPower();
+}
+
 void World::KillController(absl::Duration down) {
+  dying_.reset();
   if (!time_.alive(controller_process_)) return;
   time_.Kill(controller_process_);
   controller_ = nullptr;
@@ -312,7 +361,13 @@ void World::CutPower() {
   const size_t kept = random.Below(unsynced + 1);
   disk_.store.CutPower(kept);
   uint64_t records = 0;
-  for (auto& [job, folder] : disk_.jobs) records += folder.log.CutPower(random);
+  for (auto& [job, folder] : disk_.jobs) {
+    records += folder.log.CutPower(random);
+    if (!scenario_.sync_payloads) continue;
+    for (const store::v1::TrajectoryRow& row : StoredTrajectories(*this, job)) {
+      Check("SyncedPayloadsSurvive", SyncedPayloadsSurvive(row, folder.log));
+    }
+  }
   coverage_->Happened("commits that power cuts took", unsynced - kept);
   coverage_->Happened("records of experience logs that power cuts took", records);
   if (tracing_) {
@@ -361,7 +416,7 @@ void World::Strike(const Fault& fault) {
   }
   switch (fault.kind) {
     case FaultKind::kKillController:
-      return KillController(fault.length);
+      return EndController(fault.length, /*cuts_power=*/false);
     case FaultKind::kKillRelay:
       return KillRelay(fault.target % relays_.size(), fault.length);
     case FaultKind::kKillMachine:
@@ -372,8 +427,11 @@ void World::Strike(const Fault& fault) {
       disk_.jobs[clients_[fault.target % clients_.size()]->job()].log.Damage(random_);
       return KillController(fault.length);
     case FaultKind::kCutPower:
-      KillController(fault.length);
-      return CutPower();
+      return EndController(fault.length, /*cuts_power=*/true);
+    case FaultKind::kDiskFull:
+      ++full_disks_;
+      disk_.full = true;
+      return time_.After(fault.length, kWorld, [this] { disk_.full = --full_disks_ > 0; });
     case FaultKind::kStoreRefuses:
       ++refusals_;
       disk_.refuses = true;

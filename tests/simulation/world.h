@@ -1,5 +1,6 @@
-// A simulated world: the real ClusterCore, JobCores and rows, with simulated workers, relays,
-// clients and a network, in virtual time. One scenario gives one run, always the same.
+// A simulated world: the shipped JobRuntime, the real ClusterCore and rows, with simulated workers,
+// relays, clients, disks and a network, in virtual time. One scenario gives one run, always the
+// same.
 #ifndef BATON_TESTS_SIMULATION_WORLD_H_
 #define BATON_TESTS_SIMULATION_WORLD_H_
 
@@ -7,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -74,8 +76,8 @@ class World {
   absl::Duration Delay();
   /// A number for a new stream; 0: nobody is reached.
   uint64_t Open(size_t worker);
-  void SendUp(uint64_t stream, WorkerMessage message);
-  void SendDown(uint64_t stream, ControllerMessage message);
+  void SendUp(uint64_t stream, v1::WorkerMessage message);
+  void SendDown(uint64_t stream, v1::ControllerMessage message);
   /// One side ends it; the other hears of it unless it is cut.
   void CloseByWorker(uint64_t stream);
   void CloseByController(uint64_t stream);
@@ -91,6 +93,9 @@ class World {
  private:
   void StartController();
   void KillController(absl::Duration down);
+  /// It dies at once, between two of its next calls, or as one that was asked to stop.
+  void EndController(absl::Duration down, bool cuts_power);
+  void EndIfDead();
   void CutPower();
   void KillWorker(size_t worker, absl::Duration down);
   void KillRelay(size_t relay, absl::Duration down);
@@ -126,7 +131,13 @@ class World {
   uint64_t next_stream_ = 1;
   std::vector<absl::Time> unreachable_until_, stale_until_;
   absl::Time slow_network_until_, repeats_until_;
-  int refusals_ = 0;  // of the store, under way
+  int refusals_ = 0;    // of the store, under way
+  int full_disks_ = 0;  // likewise
+  struct Dying {
+    absl::Duration down;
+    bool cuts_power = false;
+  };
+  std::optional<Dying> dying_;  // the controller, soon
   size_t faults_left_ = 0;
 };
 

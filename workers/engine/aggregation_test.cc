@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "sdk/schema/loss_options.h"
+
 namespace baton::engine {
 namespace {
 
@@ -101,6 +103,15 @@ TEST(AggregationTest, AnUnknownNameIsAnErrorThatListsTheKnownOnes) {
   EXPECT_THAT(std::string(mode.status().message()),
               ::testing::AllOf(::testing::HasSubstr("'token_mean'"),
                                ::testing::HasSubstr("seq-mean-token-sum-norm")));
+}
+
+TEST(AggregationTest, KnowsEveryNameThatAJobMayAskFor) {
+  const auto* row = FindOption(LossOptionTable(), "loss_agg_mode");
+  ASSERT_NE(row, nullptr);
+  EXPECT_EQ(row->limits.choices.size(), 4u);
+  for (const absl::string_view mode : row->limits.choices) {
+    EXPECT_TRUE(ParseLossAggregation(mode).ok()) << mode;
+  }
 }
 
 }  // namespace

@@ -22,14 +22,19 @@ FusedLinear MakeOutput(int64_t hidden, int64_t in, bool has_bias,
 DecoderLayer MakeLayer(const ModelConfig& c, const torch::TensorOptions& options,
                        const DecoderLayer* beside) {
   const int64_t q = c.num_attention_heads * c.head_dim, kv = c.num_key_value_heads * c.head_dim;
-  const auto norm = [&](Tensor DecoderLayer::*member) {
-    return beside != nullptr ? beside->*member : torch::ones({c.hidden_size}, options);
+  const auto norm = [&](Tensor DecoderLayer::*member, int64_t size) {
+    return beside != nullptr ? beside->*member : torch::ones({size}, options);
   };
-  return {norm(&DecoderLayer::input_norm),
+  const auto head_norm = [&](Tensor DecoderLayer::*member) {
+    return c.has_head_norms() ? norm(member, c.head_dim) : Tensor();
+  };
+  return {norm(&DecoderLayer::input_norm, c.hidden_size),
           FusedLinear::Create({q, kv, kv}, c.hidden_size, c.attention_bias, options),
+          head_norm(&DecoderLayer::q_norm),
+          head_norm(&DecoderLayer::k_norm),
           MakeOutput(c.hidden_size, q, c.attention_output_bias, options,
                      beside != nullptr ? &beside->output : nullptr),
-          norm(&DecoderLayer::post_attention_norm),
+          norm(&DecoderLayer::post_attention_norm, c.hidden_size),
           FusedLinear::Create({c.intermediate_size, c.intermediate_size}, c.hidden_size, c.mlp_bias,
                               options),
           MakeOutput(c.hidden_size, c.intermediate_size, c.mlp_bias, options,
@@ -99,6 +104,10 @@ void DecoderWeights::NameParameters() {
     parameters.emplace_back(prefix + "post_attention_layernorm.weight", layer.post_attention_norm);
     NameLinear(prefix + "self_attn.", {"q_proj", "k_proj", "v_proj"}, layer.qkv);
     NameLinear(prefix + "self_attn.", {"o_proj"}, layer.output);
+    if (layer.q_norm.defined()) {
+      parameters.emplace_back(prefix + "self_attn.q_norm.weight", layer.q_norm);
+      parameters.emplace_back(prefix + "self_attn.k_norm.weight", layer.k_norm);
+    }
     NameLinear(prefix + "mlp.", {"gate_proj", "up_proj"}, layer.gate_up);
     NameLinear(prefix + "mlp.", {"down_proj"}, layer.down);
   }

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "sdk/schema/model_config.h"
 #include "workers/engine/layers.h"
-#include "workers/engine/model_config.h"
 #include "workers/engine/tensor_parallel.h"
 
 namespace baton::engine {
@@ -20,6 +20,8 @@ namespace baton::engine {
 struct DecoderLayer {
   torch::Tensor input_norm;           ///< [hidden]
   FusedLinear qkv;                    ///< q, k, v
+  torch::Tensor q_norm;               ///< [head_dim], of every head; undefined without
+  torch::Tensor k_norm;               ///< likewise
   FusedLinear output;                 ///< o
   torch::Tensor post_attention_norm;  ///< [hidden]
   FusedLinear gate_up;                ///< gate, up

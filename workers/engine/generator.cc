@@ -140,11 +140,11 @@ absl::Status Generator::Impl::Validate(const GenerateRequest& request) const {
     return absl::InvalidArgumentError("stop_strings: this generator has no tokenizer");
   }
   const int64_t prompt_length = static_cast<int64_t>(request.prompt.size());
-  if (prompt_length > config.max_position_embeddings ||
-      request.params.max_new_tokens > config.max_position_embeddings - prompt_length) {
+  if (prompt_length > config.positions() ||
+      request.params.max_new_tokens > config.positions() - prompt_length) {
     return absl::InvalidArgumentError(absl::StrCat(
         "prompt of ", prompt_length, " tokens and max_new_tokens ", request.params.max_new_tokens,
-        " exceed the model's ", config.max_position_embeddings, " positions"));
+        " exceed the model's ", config.positions(), " positions"));
   }
   const int64_t blocks = Scheduler::WorstCaseBlocks(request);
   if (blocks > cache->num_blocks()) {

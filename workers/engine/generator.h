@@ -41,7 +41,7 @@ struct GeneratorOptions {
   int64_t kv_cache_bytes = int64_t{1} << 28;
   int64_t max_num_seqs = 128;          // requests in one forward pass
   int64_t prefill_chunk_tokens = 512;  // prompt and resumed tokens per step, besides decoding
-  // Refuse a model whose results depend on the batch in the last bits (DESIGN §7): any but float32
+  // Refuse a model whose results depend on the batch in the last bits: any but float32
   // on a CPU, which is computed row by row in any case.
   bool deterministic = false;
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "sdk/base/mutant.h"
+
 namespace baton::engine {
 namespace {
 
@@ -104,10 +106,10 @@ bool Scheduler::Start(Sequence* sequence) {
   const std::vector<int32_t>& tokens = sequence->request.prompt;
   CachedPrompt* prompt = prompts_.Acquire(tokens);
   const int64_t prompt_blocks = prompt == nullptr ? KvCache::BlocksFor(Size(tokens)) : 0;
-  const int64_t reserve = running_.empty() ? 0 : running() + 1;
+  const int64_t reserve = running_.empty() || Mutant("no-admission-reserve") ? 0 : running() + 1;
   const int64_t wanted = prompt_blocks + KvCache::BlocksFor(Size(sequence->response)) + reserve;
   if (wanted > cache_->num_free() + prompts_.unused_blocks()) {
-    if (prompt != nullptr) prompts_.Release(prompt);
+    if (prompt != nullptr && !Mutant("refused-prompt-stays-used")) prompts_.Release(prompt);
     return false;
   }
   if (prompt == nullptr) {
@@ -152,6 +154,7 @@ bool Scheduler::MakeRoom(const Sequence* sequence) {
   if (running_.back().get() == sequence) return false;
   Stop(running_.back().get());
   waiting_.push_front(std::move(running_.back()));
+  if (Mutant("preempted-waits-last")) std::swap(waiting_.front(), waiting_.back());
   running_.pop_back();
   ++preemptions_;
   return true;
@@ -162,7 +165,7 @@ void Scheduler::Stop(Sequence* sequence) {
   prompts_.Release(sequence->prompt);
   sequence->prompt = nullptr;
   cache_->Free(sequence->blocks);
-  sequence->computed = 0;
+  if (!Mutant("preempted-keeps-its-place")) sequence->computed = 0;
 }
 
 bool Scheduler::Remove(uint64_t id) {

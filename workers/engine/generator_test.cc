@@ -291,6 +291,45 @@ TEST(GeneratorTest, OutgrowingTheBudgetPreemptsTheYoungest) {
   }
 }
 
+// Six blocks, requests of a prompt block and a response block each. Three are admitted, which have
+// all they need; without the reserve six would be, and each would take another's blocks.
+TEST(GeneratorTest, AdmissionLeavesABlockForEachThatRuns) {
+  const auto model = MakeModel();
+  const int64_t block_bytes = MakeGenerator(model.get())->stats().block_bytes;
+  GeneratorOptions options = Deterministic();
+  options.kv_cache_bytes = 6 * block_bytes;
+  const auto generator = MakeGenerator(model.get(), options);
+  std::mt19937 random(10);
+  for (int i = 0; i < 6; ++i) {
+    ASSERT_TRUE(generator->Add(Request(i, RandomTokens(4, random), 16)).ok());
+  }
+  EXPECT_EQ(Finish(*generator).size(), 6u);
+  EXPECT_EQ(generator->stats().preemptions, 0);
+}
+
+// Requests of one length: a preempted one goes on before those that have not begun, so they end in
+// the order in which they came.
+TEST(GeneratorTest, APreemptedRequestGoesOnBeforeThoseThatWait) {
+  const auto model = MakeModel();
+  GeneratorOptions options = Deterministic();
+  options.kv_cache_bytes = 10 * MakeGenerator(model.get())->stats().block_bytes;
+  const auto generator = MakeGenerator(model.get(), options);
+  std::mt19937 random(11);
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_TRUE(generator->Add(Request(i, RandomTokens(4, random), 60)).ok());
+  }
+  std::vector<uint64_t> ended;
+  while (!generator->idle()) {
+    const auto updates = generator->Step();
+    ASSERT_TRUE(updates.ok()) << updates.status();
+    for (const GenerateUpdate& update : *updates) {
+      if (update.finished) ended.push_back(update.id);
+    }
+  }
+  EXPECT_GT(generator->stats().preemptions, 0);
+  EXPECT_THAT(ended, ::testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
 TEST(GeneratorTest, RefusesWhatCanNeverFit) {
   const auto model = MakeModel();
   GeneratorOptions options;

@@ -18,6 +18,7 @@
 #include "nlohmann/json.hpp"
 #include "relay/weights/file_io.h"
 #include "relay/weights/safetensors_reader.h"
+#include "sdk/base/hub_name.h"
 #include "sdk/base/status_macros.h"
 #include "workers/engine/weights_io.h"
 #include "workers/tokenizer/generation_config.h"
@@ -52,9 +53,11 @@ bool Exists(const std::string& path) {
 absl::Status CheckDirectory(const std::string& dir) {
   std::error_code error;
   if (fs::is_directory(dir, error)) return absl::OkStatus();
-  return absl::NotFoundError(
-      absl::StrCat("model directory ", dir, Exists(dir) ? " is not a directory" : " does not exist",
-                   "; give a Hugging Face directory with config.json and model.safetensors"));
+  const std::string hint = HubNameHint(dir);
+  return absl::NotFoundError(absl::StrCat(
+      "model directory ", dir, Exists(dir) ? " is not a directory" : " does not exist", "; ",
+      hint.empty() ? "give a Hugging Face directory with config.json and model.safetensors"
+                   : hint));
 }
 
 absl::Status NoWeights(const std::string& dir) {
@@ -270,6 +273,16 @@ absl::StatusOr<std::vector<std::string>> ListTensors(const std::string& dir) {
   }
   std::sort(names.begin(), names.end());
   return names;
+}
+
+absl::StatusOr<std::vector<relay::TensorEntry>> ReadTensorEntries(const std::string& dir) {
+  BATON_ASSIGN_OR_RETURN(const auto files, OpenWeights(dir));
+  std::vector<relay::TensorEntry> entries;
+  for (const auto& file : files) {
+    const auto& own = file->view().entries();
+    entries.insert(entries.end(), own.begin(), own.end());
+  }
+  return entries;
 }
 
 absl::Status LoadWeights(const std::string& dir, const NamedTensors& into) {

@@ -17,8 +17,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "relay/weights/safetensors_reader.h"
+#include "sdk/schema/model_config.h"
 #include "workers/engine/model.h"
-#include "workers/engine/model_config.h"
 #include "workers/engine/weights_io.h"
 
 namespace baton::engine {
@@ -77,6 +78,10 @@ absl::StatusOr<std::string> ReadConfigJson(const std::string& dir);
 
 /// Names of all tensors that the weights of `dir` hold, sorted.
 absl::StatusOr<std::vector<std::string>> ListTensors(const std::string& dir);
+
+/// What the headers of all files with weights of `dir` say, file by file. NotFound names a shard
+/// that is missing; InvalidArgument: a file is damaged, or shorter than its header says.
+absl::StatusOr<std::vector<relay::TensorEntry>> ReadTensorEntries(const std::string& dir);
 
 /// Fills `into` from the weights of `dir`, each of which must be there. A tensor that `into` has no
 /// place for is InvalidArgument, but for a head that `into` goes without.

@@ -19,8 +19,15 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using torch::Tensor;
 
-const char* const kGolden[] = {"llama", "llama_gqa_tied", "llama_llama3_rope", "llama_linear_rope",
-                               "qwen2", "qwen2_tied_bf16"};
+const char* const kGolden[] = {"llama",
+                               "llama_gqa_tied",
+                               "llama_llama3_rope",
+                               "llama_linear_rope",
+                               "qwen2",
+                               "qwen2_tied_bf16",
+                               "qwen3",
+                               "qwen3_bias",
+                               "mistral"};
 
 std::string GoldenDir(const std::string& name) {
   const char* source = std::getenv("BATON_SOURCE_DIR");

@@ -9,14 +9,17 @@
 
 namespace baton::engine {
 
+int64_t KvCache::BlockBytes(const ModelConfig& config, torch::Dtype dtype) {
+  return 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim *
+         kBlockTokens * static_cast<int64_t>(torch::elementSize(dtype));
+}
+
 absl::StatusOr<std::unique_ptr<KvCache>> KvCache::Create(const ModelConfig& config,
                                                          torch::Dtype dtype, torch::Device device,
                                                          int64_t budget_bytes) {
   const int64_t heads = config.num_key_value_heads;
   const int64_t channels = config.head_dim;
-  const int64_t element_bytes = static_cast<int64_t>(torch::elementSize(dtype));
-  const int64_t block_bytes =
-      2 * config.num_hidden_layers * heads * channels * kBlockTokens * element_bytes;
+  const int64_t block_bytes = BlockBytes(config, dtype);
   const int64_t num_blocks =
       std::min<int64_t>(budget_bytes / block_bytes, std::numeric_limits<int32_t>::max());
   if (num_blocks < 1) {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "workers/engine/model_config.h"
+#include "sdk/schema/model_config.h"
 
 namespace baton::engine {
 
@@ -22,6 +22,8 @@ namespace baton::engine {
 class KvCache {
  public:
   static constexpr int64_t kBlockTokens = 16;
+  /// Of one block of a model, keys and values of all layers.
+  static int64_t BlockBytes(const ModelConfig& config, torch::Dtype dtype);
 
   /// Blocks needed for `tokens` tokens.
   static constexpr int64_t BlocksFor(int64_t tokens) {

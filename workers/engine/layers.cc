@@ -128,6 +128,19 @@ Tensor RmsNorm(const Tensor& x, const Tensor& weight, double eps) {
   return RmsNormFunction::apply(x.contiguous(), weight, eps);
 }
 
+Tensor NormalizeHeads(const Tensor& qkv, const Tensor& q_norm, const Tensor& k_norm,
+                      const ModelConfig& config) {
+  const int64_t rows = qkv.size(0), dim = config.head_dim;
+  const auto normalized = [&](int64_t begin, int64_t heads, const Tensor& weight) {
+    const Tensor part = qkv.narrow(1, begin * dim, heads * dim).reshape({rows * heads, dim});
+    return RmsNorm(part, weight, config.rms_norm_eps).reshape({rows, heads * dim});
+  };
+  const int64_t q = config.num_attention_heads, kv = config.num_key_value_heads;
+  return torch::cat({normalized(0, q, q_norm), normalized(q, kv, k_norm),
+                     qkv.narrow(1, (q + kv) * dim, kv * dim)},
+                    1);
+}
+
 Tensor SwiGlu(const Tensor& gate_up) {
   if (!HasKernel(gate_up)) {
     const std::vector<Tensor> parts = gate_up.chunk(2, -1);

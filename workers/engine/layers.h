@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "sdk/schema/model_config.h"
 #include "workers/engine/communicator.h"
-#include "workers/engine/model_config.h"
 
 namespace baton::engine {
 
@@ -46,6 +46,11 @@ struct FusedLinear {
   torch::Tensor AddTo(torch::Tensor base, const torch::Tensor& x,
                       Communicator* group = nullptr) const;
 };
+
+/// Normalises each head of the queries and keys in qkv [N, (num_heads + 2 num_kv_heads) head_dim]
+/// by the weights q_norm and k_norm [head_dim], as Qwen3 does; values stay. Returns the same shape.
+torch::Tensor NormalizeHeads(const torch::Tensor& qkv, const torch::Tensor& q_norm,
+                             const torch::Tensor& k_norm, const ModelConfig& config);
 
 /// Rotary positions: a table of cosines and sines, grown as positions ask for.
 class Rotary {

@@ -7,14 +7,16 @@
 #include "sdk/base/status_macros.h"
 #include "workers/engine/attention.h"
 #include "workers/engine/loss.h"
+#include "workers/engine/vocabulary_parallel.h"
 
 namespace baton::engine {
 namespace {
 
 constexpr int64_t kMaxLogits = int64_t{1} << 25;
 
-/// log-probs [M] of one micro-batch.
-torch::Tensor ScoreRows(CausalLM& model, const PackedRows& packed, double temperature) {
+/// log-probs [M] of one micro-batch. `likeliest`, if not null: adds the targets that are.
+torch::Tensor ScoreRows(CausalLM& model, const PackedRows& packed, double temperature,
+                        double* likeliest = nullptr) {
   torch::NoGradGuard no_grad;
   const torch::Tensor states = PredictionStates(model, packed);
   const torch::Tensor targets = packed.targets.to(model.device());
@@ -22,10 +24,14 @@ torch::Tensor ScoreRows(CausalLM& model, const PackedRows& packed, double temper
   std::vector<torch::Tensor> log_probs;
   for (int64_t begin = 0; begin < states.size(0); begin += piece) {
     const int64_t length = std::min(piece, states.size(0) - begin);
-    log_probs.push_back(ScoreTokens(model.LocalLogits(states.narrow(0, begin, length)),
-                                    targets.narrow(0, begin, length), temperature,
-                                    EntropyMode::kNone, model.vocabulary_shard())
-                            .log_probs);
+    const torch::Tensor logits = model.LocalLogits(states.narrow(0, begin, length));
+    const torch::Tensor wanted = targets.narrow(0, begin, length);
+    log_probs.push_back(
+        ScoreTokens(logits, wanted, temperature, EntropyMode::kNone, model.vocabulary_shard())
+            .log_probs);
+    if (likeliest == nullptr) continue;
+    *likeliest += static_cast<double>(
+        IsLargest(logits, wanted, model.vocabulary_shard()).sum().item<int64_t>());
   }
   return torch::cat(log_probs).to(torch::kCPU, torch::kFloat64);
 }
@@ -101,26 +107,27 @@ absl::StatusOr<std::vector<std::vector<float>>> ComputeLogProbs(
   return result;
 }
 
-absl::StatusOr<double> ComputeLoss(CausalLM& model, absl::Span<const TrainSequence> batch,
-                                   int64_t max_token_len) {
+absl::StatusOr<ResponseReport> EvaluateResponses(CausalLM& model,
+                                                 absl::Span<const TrainSequence> batch,
+                                                 int64_t max_token_len) {
   BATON_ASSIGN_OR_RETURN(const auto plan,
                          PlanScoring(model, batch, ResponseRows::kUnmasked, max_token_len));
   if (plan.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("the batch of ", batch.size(), " sequences has no unmasked response token"));
   }
-  double sum = 0, tokens = 0;
+  double sum = 0, tokens = 0, likeliest = 0;
   try {
     for (const auto& indices : plan) {
       const torch::Tensor log_probs =
-          ScoreRows(model, PackRows(batch, indices, ResponseRows::kUnmasked), 1);
+          ScoreRows(model, PackRows(batch, indices, ResponseRows::kUnmasked), 1, &likeliest);
       sum -= log_probs.sum(torch::kFloat64).item<double>();
       tokens += static_cast<double>(log_probs.numel());
     }
   } catch (const std::exception& e) {
     return FromException(e);
   }
-  return sum / tokens;
+  return ResponseReport{sum / tokens, likeliest / tokens};
 }
 
 }  // namespace baton::engine

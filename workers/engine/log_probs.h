@@ -31,9 +31,16 @@ absl::StatusOr<std::vector<std::vector<float>>> ComputeLogProbs(
     CausalLM& model, absl::Span<const TrainSequence> batch, double temperature,
     int64_t max_token_len = 0);
 
-/// Mean negative log-likelihood of the unmasked response tokens. Errors as above.
-absl::StatusOr<double> ComputeLoss(CausalLM& model, absl::Span<const TrainSequence> batch,
-                                   int64_t max_token_len = 0);
+/// What a model says of given responses.
+struct ResponseReport {
+  double loss = 0;      ///< Mean negative log-likelihood of a token, in nats.
+  double accuracy = 0;  ///< Share of tokens than which none is likelier, given those before them.
+};
+
+/// Over all unmasked response tokens, each counted once. Errors as above.
+absl::StatusOr<ResponseReport> EvaluateResponses(CausalLM& model,
+                                                 absl::Span<const TrainSequence> batch,
+                                                 int64_t max_token_len = 0);
 
 // Parts that the trainers share.
 

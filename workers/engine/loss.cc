@@ -16,8 +16,6 @@ constexpr double kMaxSequenceLogRatio = 10.0;
 constexpr double kMaxK3 = 10.0;
 constexpr double kMaxK2Difference = 1e6;  // its square stays finite in float32
 
-bool FiniteAtLeast(double value, double bound) { return std::isfinite(value) && value >= bound; }
-
 torch::Tensor NegativeEntropyOf(const torch::Tensor& log_softmax) {
   return (log_softmax.exp() * log_softmax).sum(-1);
 }
@@ -51,54 +49,6 @@ torch::Tensor EstimateKl(const torch::Tensor& d, KlType::Estimate estimate) {
 }
 
 }  // namespace
-
-absl::StatusOr<LossSpec::Kind> ParseLossKind(absl::string_view name) {
-  if (name == "sft") return LossSpec::kSft;
-  if (name == "ppo_clip") return LossSpec::kPpoClip;
-  if (name == "gspo") return LossSpec::kGspo;
-  if (name == "cispo") return LossSpec::kCispo;
-  if (name == "reinforce") return LossSpec::kReinforce;
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", name, "' is no loss; there are sft, ppo_clip, gspo, cispo, reinforce"));
-}
-
-absl::Status Validate(const LossSpec& spec) {
-  std::vector<std::string> errors;
-  if (auto mode = ParseLossAggregation(spec.loss_agg_mode); !mode.ok()) {
-    errors.emplace_back(mode.status().message());
-  }
-  const auto check = [&](bool ok, absl::string_view name, double value, absl::string_view want) {
-    if (!ok) errors.push_back(absl::StrCat(name, ": ", value, " is not ", want));
-  };
-  check(spec.clip_ratio_low >= 0 && spec.clip_ratio_low <= 1, "clip_ratio_low", spec.clip_ratio_low,
-        "in [0, 1]");
-  check(FiniteAtLeast(spec.clip_ratio_high, 0), "clip_ratio_high", spec.clip_ratio_high,
-        "a finite number of at least 0");
-  check(spec.clip_ratio_c == 0 || (std::isfinite(spec.clip_ratio_c) && spec.clip_ratio_c > 1),
-        "clip_ratio_c", spec.clip_ratio_c, "above 1 (or 0 for no dual clip)");
-  check(FiniteAtLeast(spec.loss_scale_factor, 0), "loss_scale_factor", spec.loss_scale_factor,
-        "a finite number of at least 0");
-  check(std::isfinite(spec.entropy_coeff), "entropy_coeff", spec.entropy_coeff, "finite");
-  check(std::isfinite(spec.kl_loss_coef), "kl_loss_coef", spec.kl_loss_coef, "finite");
-  check(std::isfinite(spec.temperature) && spec.temperature > 0, "temperature", spec.temperature,
-        "a finite number above 0");
-  if (!ParseKlType(spec.kl_loss_type)) {
-    errors.push_back(absl::StrCat("kl_loss_type: '", spec.kl_loss_type, "' is not one of ",
-                                  absl::StrJoin(KlLossNames(), ", ")));
-  }
-  if (!spec.rollout_is.empty() && spec.rollout_is != "token" && spec.rollout_is != "sequence") {
-    errors.push_back(absl::StrCat("rollout_is: '", spec.rollout_is,
-                                  "' is not token or sequence (or empty for none)"));
-  }
-  check(std::isfinite(spec.rollout_is_threshold) && spec.rollout_is_threshold > 0,
-        "rollout_is_threshold", spec.rollout_is_threshold, "a finite number above 0");
-  check(FiniteAtLeast(spec.positive_nll_coef, 0), "positive_nll_coef", spec.positive_nll_coef,
-        "a finite number of at least 0");
-  check(FiniteAtLeast(spec.ptx_coef, 0), "ptx_coef", spec.ptx_coef,
-        "a finite number of at least 0");
-  if (errors.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrJoin(errors, "; "));
-}
 
 TokenScores ScoreTokens(const torch::Tensor& logits, const torch::Tensor& targets,
                         double temperature, EntropyMode entropy, const VocabularyShard& shard) {

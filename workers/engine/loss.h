@@ -1,4 +1,5 @@
-// Token losses on flat rows: one row of logits per response token, no padding.
+// Token losses on flat rows: one row of logits per response token, no padding. Their names and
+// options: sdk/schema/loss_options.h.
 //
 // Formulas; rho = exp(log_prob - old_log_prob), A the advantage, sg(x): x without gradient,
 // clip(x) = clip(x, 1 - low, 1 + high):
@@ -23,42 +24,11 @@
 
 #include <torch/torch.h>
 
-#include <string>
-
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "sdk/schema/loss_options.h"
 #include "workers/engine/vocabulary_parallel.h"
 
 namespace baton::engine {
-
-struct LossSpec {
-  enum Kind { kSft, kPpoClip, kGspo, kCispo, kReinforce };
-  Kind kind = kSft;
-  double clip_ratio_low = 0.2;               ///< In [0, 1].
-  double clip_ratio_high = 0.2;              ///< At least 0.
-  double clip_ratio_c = 0;                   ///< ppo_clip's dual clip, above 1; 0 turns it off.
-  std::string loss_agg_mode = "token-mean";  ///< aggregation.h.
-  /// The constant of seq-mean-token-sum-norm; 0: the longest response of the mini-batch.
-  double loss_scale_factor = 0;
-  double entropy_coeff = 0;
-  bool use_kl_loss = false;  ///< Needs ref_log_probs.
-  double kl_loss_coef = 0.001;
-  std::string kl_loss_type = "k3";  ///< One of KlLossNames().
-  double temperature = 1;           ///< The policy is softmax(logits / temperature).
-  /// "token" or "sequence": weigh by truncated importance; needs old_log_probs. Empty: do not.
-  std::string rollout_is;
-  double rollout_is_threshold = 2;  ///< Above 0.
-  double positive_nll_coef = 0;     ///< At least 0.
-  double ptx_coef = 0;              ///< At least 0; above it the batch may hold pretraining text.
-};
-
-/// The kind of an update's loss: "sft", "ppo_clip", "gspo", "cispo", "reinforce". InvalidArgument
-/// lists them.
-absl::StatusOr<LossSpec::Kind> ParseLossKind(absl::string_view name);
-
-/// InvalidArgument listing every value that is out of bounds.
-[[nodiscard]] absl::Status Validate(const LossSpec& spec);
 
 /// [M] each, in the logits' dtype but at least float32.
 struct TokenScores {

@@ -232,28 +232,5 @@ TEST(KlPenaltyTest, FarFromTheReferenceItIsBoundedAndFinite) {
   }
 }
 
-TEST(ValidateTest, DefaultsAreValidAndEveryFaultIsListed) {
-  EXPECT_TRUE(Validate(LossSpec()).ok());
-  LossSpec bad;
-  bad.clip_ratio_low = -0.1;
-  bad.clip_ratio_high = std::nan("");
-  bad.clip_ratio_c = 0.5;
-  bad.loss_agg_mode = "mean";
-  bad.loss_scale_factor = -1;
-  bad.kl_loss_type = "k4";
-  bad.temperature = 0;
-  bad.rollout_is = "tokens";
-  bad.rollout_is_threshold = 0;
-  bad.positive_nll_coef = -1;
-  bad.ptx_coef = std::nan("");
-  const absl::Status status = Validate(bad);
-  ASSERT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  for (const char* name : {"clip_ratio_low", "clip_ratio_high", "clip_ratio_c", "loss_agg_mode",
-                           "loss_scale_factor", "kl_loss_type", "temperature", "rollout_is",
-                           "rollout_is_threshold", "positive_nll_coef", "ptx_coef"}) {
-    EXPECT_THAT(std::string(status.message()), HasSubstr(name));
-  }
-}
-
 }  // namespace
 }  // namespace baton::engine

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "sdk/schema/optimizer_options.h"
+
 namespace baton::engine {
 namespace {
 
@@ -87,6 +89,15 @@ TEST(LrScheduleTest, ADecayNeedsStepsToDecayIn) {
   EXPECT_FALSE(LrSchedule::Create("linear", 1, 0, 10, 10).ok());
   EXPECT_FALSE(LrSchedule::Create("cosine", 1, 0, 0, 0).ok());
   EXPECT_TRUE(LrSchedule::Create("cosine", 1, 0, 0, 1).ok());
+}
+
+TEST(LrScheduleTest, KnowsEveryNameThatAJobMayAskFor) {
+  const auto* row = FindOption(OptimizerOptionTable(), "lr_schedule");
+  ASSERT_NE(row, nullptr);
+  EXPECT_EQ(row->limits.choices.size(), 3u);
+  for (const absl::string_view shape : row->limits.choices) {
+    EXPECT_TRUE(LrSchedule::Create(shape, 1, 0, 0, 1).ok()) << shape;
+  }
 }
 
 }  // namespace

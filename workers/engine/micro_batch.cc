@@ -28,25 +28,25 @@ int64_t TrainSequence::CountUnmasked() const {
 }
 
 int64_t InputLength(const TrainSequence& sequence) {
-  return sequence.tokens.empty() ? 0 : static_cast<int64_t>(sequence.tokens.size()) - 1;
+  return std::max<int64_t>(0, sequence.length() - 1);
 }
 
 absl::Status ValidateSequences(absl::Span<const TrainSequence> sequences,
                                const ModelConfig& config) {
   for (size_t i = 0; i < sequences.size(); ++i) {
     const TrainSequence& s = sequences[i];
-    const int64_t size = static_cast<int64_t>(s.tokens.size());
+    const int64_t size = s.length();
     if (s.prompt_length < 1 || s.prompt_length > size) {
       return absl::InvalidArgumentError(absl::StrCat("sequence ", i, ": prompt_length ",
                                                      s.prompt_length, " is not in [1, ", size,
                                                      "] (its number of tokens)"));
     }
-    if (InputLength(s) > config.max_position_embeddings) {
+    if (InputLength(s) > config.positions()) {
       return absl::InvalidArgumentError(absl::StrCat("sequence ", i, ": prompt and response of ",
                                                      size, " tokens exceed the model's ",
-                                                     config.max_position_embeddings, " positions"));
+                                                     config.positions(), " positions"));
     }
-    for (int64_t t = 0; t < size; ++t) {
+    for (int64_t t = 0; t < static_cast<int64_t>(s.tokens.size()); ++t) {
       if (s.tokens[t] < 0 || s.tokens[t] >= config.vocab_size) {
         return absl::InvalidArgumentError(
             absl::StrCat("sequence ", i, ", position ", t, ": token ", s.tokens[t],
@@ -58,6 +58,16 @@ absl::Status ValidateSequences(absl::Span<const TrainSequence> sequences,
           absl::StrCat("sequence ", i, ": loss_mask has ", s.loss_mask.size(),
                        " entries for a response of ", s.response_length(), " tokens"));
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPresent(absl::Span<const TrainSequence> sequences,
+                          absl::Span<const int64_t> indices) {
+  for (int64_t index : indices) {
+    if (!sequences[index].remote()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("sequence ", index, " is of this rank's share, and its tokens are not here"));
   }
   return absl::OkStatus();
 }

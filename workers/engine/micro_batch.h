@@ -1,12 +1,13 @@
 // Training sequences, their split into micro-batches, and the flat rows of one micro-batch.
 //
 // Everything here is a pure function of the batch: the same sequences in the same order give the
-// same micro-batches, bit for bit (DESIGN §7).
+// same micro-batches, bit for bit.
 #ifndef BATON_WORKERS_ENGINE_MICRO_BATCH_H_
 #define BATON_WORKERS_ENGINE_MICRO_BATCH_H_
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -14,15 +15,15 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "sdk/parallel/balance.h"
-#include "workers/engine/model_config.h"
+#include "sdk/schema/model_config.h"
 
 namespace baton::engine {
 
 /// [n] int64 on the CPU.
 torch::Tensor ToTensor(const std::vector<int64_t>& values);
 
-/// A prompt with one response: response length R = tokens.size() - prompt_length. All columns are
-/// per response token.
+/// A prompt with one response: response length R = length() - prompt_length. All columns are per
+/// response token.
 struct TrainSequence {
   std::vector<int32_t> tokens;  ///< Prompt, then response.
   int64_t prompt_length = 0;    ///< At least 1: something must predict the first response token.
@@ -40,17 +41,28 @@ struct TrainSequence {
   /// A text without the policy's columns: under a policy loss it takes part in the pretraining term
   /// alone. sft learns it as any other.
   bool pretraining = false;
+  /// Above 0: another rank has the tokens, so many, and their columns. This one knows
+  /// prompt_length, loss_mask, positive and pretraining: what the weights of a mini-batch's tokens
+  /// depend on.
+  int64_t remote_length = 0;
+  int64_t row = 0;  ///< Its place in the batch that the controller gave; the caller's.
 
-  int64_t response_length() const { return static_cast<int64_t>(tokens.size()) - prompt_length; }
+  bool remote() const { return remote_length > 0; }
+  int64_t length() const { return remote() ? remote_length : static_cast<int64_t>(tokens.size()); }
+  int64_t response_length() const { return length() - prompt_length; }
   /// Response tokens that take part in the loss.
   int64_t CountUnmasked() const;
 };
 
 /// InvalidArgument naming the sequence and what is wrong: a prompt_length outside [1, tokens], a
-/// token outside [0, vocab_size), more input rows than max_position_embeddings, a loss_mask of
+/// token outside [0, vocab_size), more input rows than the config has positions(), a loss_mask of
 /// another length.
 [[nodiscard]] absl::Status ValidateSequences(absl::Span<const TrainSequence> sequences,
                                              const ModelConfig& config);
+
+/// InvalidArgument naming the first of these sequences that is remote.
+[[nodiscard]] absl::Status CheckPresent(absl::Span<const TrainSequence> sequences,
+                                        absl::Span<const int64_t> indices);
 
 /// The rows a sequence feeds to the model: all tokens but the last, whose prediction is not needed.
 int64_t InputLength(const TrainSequence& sequence);
@@ -80,6 +92,20 @@ size_t MiniBatchEnd(absl::Span<const TrainSequence> batch, size_t begin, size_t 
 /// Puts the pretraining texts, in order and evenly, in front of the mini-batches of `size` of the
 /// policy's sequences (0: one mini-batch). The policy's keep their order.
 std::vector<TrainSequence> SpreadPretraining(std::vector<TrainSequence> batch, size_t size);
+
+/// The sequences of all micro-batches of a plan, ascending. A MiniBatch has `begin`, the index of
+/// its first sequence, and `micro_batches`, indices from there on.
+template <typename MiniBatch>
+std::vector<int64_t> SequencesOf(absl::Span<const MiniBatch> plan) {
+  std::vector<int64_t> sequences;
+  for (const MiniBatch& mini_batch : plan) {
+    for (const std::vector<int64_t>& indices : mini_batch.micro_batches) {
+      for (int64_t index : indices) sequences.push_back(mini_batch.begin + index);
+    }
+  }
+  std::sort(sequences.begin(), sequences.end());
+  return sequences;
+}
 
 /// Which response tokens a pass needs the model's prediction of.
 enum class ResponseRows { kAll, kUnmasked };

@@ -85,14 +85,25 @@ struct CausalLM::Impl {
   static int SizeOf(Communicator* group) { return group == nullptr ? 1 : group->size(); }
   const DecoderWeights& weights() const { return *slices[own]; }
 
+  /// One slice's heads, of the rows `x`.
+  Rotary::Heads HeadsOf(const DecoderWeights& slice, int64_t index, const Tensor& x,
+                        const Tensor& positions) {
+    const DecoderLayer& layer = slice.layers[index];
+    Tensor qkv = layer.qkv.Forward(x);
+    if (layer.q_norm.defined()) {
+      // Each rank has the gradient of its own heads; the weights are everybody's.
+      qkv = NormalizeHeads(qkv, EnterParallel(layer.q_norm, group),
+                           EnterParallel(layer.k_norm, group), slice.local);
+    }
+    return rotary.Apply(qkv, positions);
+  }
+
   /// Every slice's heads side by side, of the rows `x`.
   Rotary::Heads HeadsOf(int64_t index, const Tensor& x, const Tensor& positions) {
-    if (slices.size() == 1) {
-      return rotary.Apply(weights().layers[index].qkv.Forward(x), positions);
-    }
+    if (slices.size() == 1) return HeadsOf(weights(), index, x, positions);
     std::vector<Tensor> q, k, v;
     for (const auto& slice : slices) {
-      const Rotary::Heads heads = rotary.Apply(slice->layers[index].qkv.Forward(x), positions);
+      const Rotary::Heads heads = HeadsOf(*slice, index, x, positions);
       q.push_back(heads.q);
       k.push_back(heads.k);
       v.push_back(heads.v);

@@ -1,4 +1,4 @@
-// The decoder: Llama and Qwen2 causal language models on libtorch.
+// The decoder: causal language models of Llama and its kin (model_config.h) on libtorch.
 //
 // The body works on flat rows: N tokens of any number of sequences, without padding. Everything
 // but attention treats rows alone; what mixes rows is a strategy (AttentionContext), so training,
@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "sdk/schema/model_config.h"
 #include "workers/engine/communicator.h"
-#include "workers/engine/model_config.h"
 #include "workers/engine/tensor_parallel.h"
 #include "workers/engine/vocabulary_parallel.h"
 

@@ -13,21 +13,6 @@
 namespace baton::engine {
 namespace {
 
-std::vector<std::string> Faults(const OptimizerSpec& spec) {
-  std::vector<std::string> errors;
-  const auto check = [&](bool ok, absl::string_view name, double value, absl::string_view want) {
-    if (!ok) errors.push_back(absl::StrCat(name, ": ", value, " is not ", want));
-  };
-  check(spec.beta1 >= 0 && spec.beta1 < 1, "beta1", spec.beta1, "in [0, 1)");
-  check(spec.beta2 >= 0 && spec.beta2 < 1, "beta2", spec.beta2, "in [0, 1)");
-  check(std::isfinite(spec.eps) && spec.eps > 0, "eps", spec.eps, "a finite number above 0");
-  check(std::isfinite(spec.weight_decay) && spec.weight_decay >= 0, "weight_decay",
-        spec.weight_decay, "a finite number of at least 0");
-  check(std::isfinite(spec.grad_clip) && spec.grad_clip >= 0, "grad_clip", spec.grad_clip,
-        "a finite number of at least 0");
-  return errors;
-}
-
 std::string ParameterFault(const AdamW::Parameters& parameters) {
   if (parameters.empty()) return "the model has no parameters";
   const torch::Tensor& first = parameters.front().second;
@@ -63,10 +48,14 @@ absl::Status CheckState(const std::vector<TensorPart>& state, int64_t step) {
 
 absl::StatusOr<LrSchedule> CheckAdamW(const AdamW::Parameters& parameters,
                                       const OptimizerSpec& spec) {
-  std::vector<std::string> errors = Faults(spec);
-  auto schedule = LrSchedule::Create(spec.lr_schedule, spec.lr, spec.min_lr_ratio,
-                                     spec.lr_warmup_steps, spec.total_steps);
-  if (!schedule.ok()) errors.emplace_back(schedule.status().message());
+  std::vector<std::string> errors;
+  const absl::Status options = ToStatus(CheckMembers(OptimizerOptionTable(), spec));
+  const auto schedule = LrSchedule::Create(spec.lr_schedule, spec.lr, spec.min_lr_ratio,
+                                           spec.lr_warmup_steps, spec.total_steps);
+  // Options that are out of bounds alone make a bad schedule as well: they are said once.
+  if (const absl::Status& status = options.ok() ? schedule.status() : options; !status.ok()) {
+    errors.emplace_back(status.message());
+  }
   if (std::string fault = ParameterFault(parameters); !fault.empty()) errors.push_back(fault);
   if (!errors.empty()) return absl::InvalidArgumentError(absl::StrJoin(errors, "; "));
   return *schedule;
@@ -135,11 +124,16 @@ double ClipScale(const OptimizerSpec& spec, double gradient_norm) {
   return std::min(1.0, spec.grad_clip / (gradient_norm + 1e-6));
 }
 
+void DecayWeights(const OptimizerSpec& spec, double lr, const torch::Tensor& parameter,
+                  torch::Tensor elements) {
+  const bool decays = parameter.dim() > 1 || spec.decay_norms_and_biases;
+  if (decays && spec.weight_decay != 0) elements.mul_(1 - lr * spec.weight_decay);
+}
+
 void AdamWUpdate(const OptimizerSpec& spec, double lr, int64_t t, torch::Tensor parameter,
                  const torch::Tensor& gradient, torch::Tensor exp_avg, torch::Tensor exp_avg_sq) {
   const double correction1 = 1 - std::pow(spec.beta1, static_cast<double>(t));
   const double correction2_sqrt = std::sqrt(1 - std::pow(spec.beta2, static_cast<double>(t)));
-  if (spec.weight_decay != 0) parameter.mul_(1 - lr * spec.weight_decay);
   exp_avg.lerp_(gradient, 1 - spec.beta1);
   exp_avg_sq.mul_(spec.beta2).addcmul_(gradient, gradient, 1 - spec.beta2);
   const torch::Tensor denominator = exp_avg_sq.sqrt().div_(correction2_sqrt).add_(spec.eps);
@@ -151,6 +145,7 @@ void AdamW::Step(double gradient_norm, double lr) {
   const double scale = ClipScale(spec_, gradient_norm);
   if (scale < 1) gradients_.mul_(scale);
   for (Slot& slot : slots_) {
+    DecayWeights(spec_, lr, slot.parameter, slot.parameter);
     AdamWUpdate(spec_, lr, step_ + 1, slot.parameter, slot.gradient, slot.exp_avg, slot.exp_avg_sq);
   }
   ++step_;

@@ -3,11 +3,12 @@
 // Update number t (from 1), for each parameter p with gradient g (Loshchilov & Hutter 2019, the
 // order of operations of torch.optim.AdamW):
 //   g <- g * min(1, grad_clip / (|g| + 1e-6))      |g|: norm over all parameters together
-//   p <- p - lr * weight_decay * p
+//   p <- p - lr * weight_decay * p                 matrices; vectors with decay_norms_and_biases
 //   m <- m + (1 - beta1) (g - m)        v <- beta2 v + (1 - beta2) g^2
 //   p <- p - lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
-// with the lr that the caller takes from the schedule, which counts the job's steps and not t.
-// Weight decay is applied to every parameter.
+// with the lr that the caller takes from the schedule, which counts the job's steps and not t. The
+// vectors of a model are its norms and biases: Megatron decays no parameter of one dimension and no
+// bias, Hugging Face's trainer no norm and no bias.
 #ifndef BATON_WORKERS_ENGINE_OPTIMIZER_H_
 #define BATON_WORKERS_ENGINE_OPTIMIZER_H_
 
@@ -20,23 +21,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "sdk/schema/optimizer_options.h"
 #include "workers/engine/lr_schedule.h"
 #include "workers/engine/weights_io.h"
 
 namespace baton::engine {
-
-struct OptimizerSpec {
-  double lr = 1e-6;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double eps = 1e-8;
-  double weight_decay = 0.01;
-  double grad_clip = 1.0;                ///< Largest norm of the whole gradient; 0: not clipped.
-  int64_t lr_warmup_steps = 0;           ///< Steps of the job.
-  std::string lr_schedule = "constant";  ///< lr_schedule.h.
-  double min_lr_ratio = 0;
-  int64_t total_steps = 0;  ///< Steps of the job, where a decay ends; unused by "constant".
-};
 
 /// What a trainer asks of an optimizer. The ranks of a group call all but `step` and `schedule`
 /// together. May throw libtorch's exceptions and CollectiveError.
@@ -117,7 +106,12 @@ torch::Tensor SquaredNorm(const torch::Tensor& tensor);
 /// The factor that clips a gradient of this norm; 1: it stays as it is.
 double ClipScale(const OptimizerSpec& spec, double gradient_norm);
 
-/// Update number `t` of some elements of a parameter. All tensors have one shape; gradient clipped.
+/// Decays some elements of `parameter`, in place.
+void DecayWeights(const OptimizerSpec& spec, double lr, const torch::Tensor& parameter,
+                  torch::Tensor elements);
+
+/// Update number `t` of some elements of a parameter, which were decayed. All tensors have one
+/// shape; gradient clipped.
 void AdamWUpdate(const OptimizerSpec& spec, double lr, int64_t t, torch::Tensor parameter,
                  const torch::Tensor& gradient, torch::Tensor exp_avg, torch::Tensor exp_avg_sq);
 

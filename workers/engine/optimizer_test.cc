@@ -8,8 +8,10 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "workers/engine/weights_io.h"
@@ -56,6 +58,7 @@ void Backward(const AdamW::Parameters& parameters, int round) {
 struct SlowAdamW {
   OptimizerSpec spec;
   std::vector<double> p, m, v;
+  size_t matrices = 0;  // The elements before this one are of matrices, the others of vectors.
   int t = 0;
 
   void Step(std::vector<double> g, double lr) {
@@ -68,7 +71,7 @@ struct SlowAdamW {
     }
     ++t;
     for (size_t i = 0; i < p.size(); ++i) {
-      p[i] -= lr * spec.weight_decay * p[i];
+      if (i < matrices || spec.decay_norms_and_biases) p[i] -= lr * spec.weight_decay * p[i];
       m[i] = spec.beta1 * m[i] + (1 - spec.beta1) * g[i];
       v[i] = spec.beta2 * v[i] + (1 - spec.beta2) * g[i] * g[i];
       const double m_hat = m[i] / (1 - std::pow(spec.beta1, t));
@@ -79,8 +82,10 @@ struct SlowAdamW {
 };
 
 TEST(AdamWTest, EqualsTheScalarDefinition) {
-  for (double grad_clip : {0.0, 0.5, 1e9}) {
+  for (const auto& [grad_clip, decays_all] :
+       {std::make_pair(0.0, false), std::make_pair(0.5, true), std::make_pair(1e9, false)}) {
     OptimizerSpec spec;
+    spec.decay_norms_and_biases = decays_all;
     spec.lr = 0.05;
     spec.beta1 = 0.8;
     spec.beta2 = 0.95;
@@ -91,7 +96,7 @@ TEST(AdamWTest, EqualsTheScalarDefinition) {
     spec.total_steps = 8;
     const AdamW::Parameters parameters = MakeParameters(torch::kFloat64);
     AdamW optimizer = Make(parameters, spec);
-    SlowAdamW slow{spec, Flat(parameters), {}, {}, 0};
+    SlowAdamW slow{spec, Flat(parameters), {}, {}, 6, 0};
     const double rates[] = {0.025, 0.05, 0.05, 0.05 * 5 / 6, 0.05 * 4 / 6};
     for (int round = 0; round < 5; ++round) {
       optimizer.ZeroGradients();
@@ -127,6 +132,59 @@ TEST(AdamWTest, FirstStepByHand) {
   EXPECT_NEAR(p[0].item<double>(), 0.9, 1e-8);
   EXPECT_NEAR(p[1].item<double>(), -1.9, 1e-8);
   EXPECT_EQ(p[2].item<double>(), 3.0);
+}
+
+// A zero gradient leaves the moments at 0, so that the decay alone moves a weight.
+TEST(AdamWTest, NormsAndBiasesDecayOnlyWhereAsked) {
+  for (const bool decays_all : {false, true}) {
+    const torch::Tensor matrix = torch::full({2, 2}, 8.0, torch::kFloat64);
+    const torch::Tensor row = torch::full({1, 2}, 8.0, torch::kFloat64);  // a scalar head
+    const torch::Tensor norm = torch::full({2}, 8.0, torch::kFloat64);
+    OptimizerSpec spec;
+    spec.lr = 0.5;
+    spec.weight_decay = 0.25;
+    spec.decay_norms_and_biases = decays_all;
+    AdamW optimizer = Make({{"m", matrix}, {"score", row}, {"norm", norm}}, spec);
+    optimizer.ZeroGradients();
+    optimizer.Step(0, spec.lr);
+    optimizer.Step(0, spec.lr);
+    EXPECT_EQ(matrix[1][1].item<double>(), 8 * 0.875 * 0.875);
+    EXPECT_EQ(row[0][1].item<double>(), 8 * 0.875 * 0.875);
+    EXPECT_EQ(norm[1].item<double>(), decays_all ? 8 * 0.875 * 0.875 : 8);
+  }
+}
+
+// Against libtorch's own AdamW with two groups of parameters, as Megatron and Hugging Face make
+// them: what decays, and what does not.
+TEST(AdamWTest, EqualsLibtorchsParameterGroups) {
+  OptimizerSpec spec;
+  spec.lr = 0.05;
+  spec.weight_decay = 0.1;
+  spec.grad_clip = 0;
+  const AdamW::Parameters parameters = MakeParameters(torch::kFloat64);
+  std::vector<torch::Tensor> theirs;
+  std::vector<torch::optim::OptimizerParamGroup> groups;
+  for (const auto& named : parameters) {
+    theirs.push_back(named.second.detach().clone().set_requires_grad(true));
+    const double decay = named.second.dim() > 1 ? spec.weight_decay : 0;
+    groups.emplace_back(std::vector<torch::Tensor>{theirs.back()},
+                        std::make_unique<torch::optim::AdamWOptions>(
+                            torch::optim::AdamWOptions(spec.lr).weight_decay(decay)));
+  }
+  torch::optim::AdamW reference(groups, torch::optim::AdamWOptions(spec.lr));
+  AdamW optimizer = Make(parameters, spec);
+  for (int round = 0; round < 5; ++round) {
+    optimizer.ZeroGradients();
+    Backward(parameters, round);
+    for (size_t i = 0; i < theirs.size(); ++i) {
+      theirs[i].mutable_grad() = parameters[i].second.grad().clone();
+    }
+    optimizer.Step(*optimizer.GradientNorm(), spec.lr);
+    reference.step();
+    for (size_t i = 0; i < theirs.size(); ++i) {
+      EXPECT_TRUE(torch::allclose(parameters[i].second, theirs[i], 1e-12, 1e-14)) << i;
+    }
+  }
 }
 
 TEST(AdamWTest, GradientsAccumulateUntilCleared) {

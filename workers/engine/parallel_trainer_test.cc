@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
+#include <mutex>
+
+#include <cmath>
 
 #include "workers/engine/sharded_adamw.h"
 #include "workers/engine/tensor_parallel_testing.h"
@@ -160,6 +164,80 @@ TEST(ParallelTrainerTest, DifferentBatchesAreRefusedByAll) {
     // The trainers are still of use.
     const auto same = testing::RandomBatch(4, 8, config.vocab_size);
     EXPECT_TRUE(trainer->Update(same, Ppo("token-mean"), {}).ok());
+  });
+}
+
+// Lengths are uneven, masks and texts among them, and of five ranks one has nothing to do: with the
+// headers of the others' sequences every rank makes the very step that it makes with all of them.
+TEST(ParallelTrainerTest, ARankNeedsItsShareAlone) {
+  const ModelConfig config = testing::SharedConfig(false);
+  const auto batch = testing::MixedBatch(4, 11, config.vocab_size);
+  UpdateOptions options;
+  options.ppo_epochs = 2;
+  options.ppo_mini_batch_size = 4;
+  options.max_token_len = 20;
+  LossSpec loss = Ppo("seq-mean-token-sum-norm");
+  loss.positive_nll_coef = 0.2;
+  loss.ptx_coef = 0.5;
+  const std::pair<int, int> grids[] = {{1, 2}, {2, 2}, {1, 5}};
+  for (const auto& [tp, dp] : grids) {
+    std::mutex mu;
+    std::map<int64_t, int> taken;  // by how many ranks
+    testing::RunGrid(tp, dp, [&](Communicator& tensor, Communicator& data) {
+      const auto whole = testing::MakeSharedModel(config, &tensor);
+      const auto want = Make(*whole, &data)->Update(batch, loss, options);
+      ASSERT_TRUE(want.ok()) << want.status();
+      const auto model = testing::MakeSharedModel(config, &tensor);
+      const auto trainer = Make(*model, &data);
+      const auto share = trainer->Share(testing::KeepShare(batch, {}), loss, options);
+      ASSERT_TRUE(share.ok()) << share.status();
+      const auto got = trainer->Update(testing::KeepShare(batch, *share), loss, options);
+      ASSERT_TRUE(got.ok()) << got.status();
+      EXPECT_EQ(*got, *want);
+      for (size_t i = 0; i < model->parameters().size(); ++i) {
+        EXPECT_TRUE(torch::equal(model->parameters()[i].second, whole->parameters()[i].second));
+      }
+      const std::lock_guard<std::mutex> lock(mu);
+      for (const int64_t index : *share) taken[index] += tensor.rank() == 0 ? 1 : 0;
+    });
+    for (size_t i = 0; i < batch.size(); ++i) {
+      EXPECT_EQ(taken[static_cast<int64_t>(i)], batch[i].CountUnmasked() > 0 ? 1 : 0) << i;
+    }
+  }
+}
+
+TEST(ParallelTrainerTest, WhatOneRankFindsWrongInItsShareAllRanksSay) {
+  const ModelConfig config = testing::SharedConfig(false);
+  const auto batch = testing::RandomBatch(4, 8, config.vocab_size);
+  const LossSpec loss = Ppo("token-mean");
+  testing::RunGrid(1, 2, [&](Communicator& tensor, Communicator& data) {
+    const auto model = testing::MakeSharedModel(config, &tensor);
+    const auto trainer = Make(*model, &data);
+    const auto share = trainer->Share(batch, loss, {}).value();
+    auto kept = testing::KeepShare(batch, share);
+    if (data.rank() == 1) kept[share[0]].advantages.assign(1, NAN);
+    const auto bad = trainer->Update(kept, loss, {});
+    EXPECT_EQ(bad.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(bad.status().message()), HasSubstr("advantages is nan"));
+    if (data.rank() == 1) kept = testing::KeepShare(batch, {});
+    const auto missing = trainer->Update(kept, loss, {});
+    EXPECT_EQ(missing.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(missing.status().message()), HasSubstr("its tokens are not here"));
+    // The trainers are still of use.
+    EXPECT_TRUE(trainer->Update(testing::KeepShare(batch, share), loss, {}).ok());
+  });
+}
+
+TEST(ParallelTrainerTest, RanksOfATensorGroupHaveOneShare) {
+  const ModelConfig config = testing::SharedConfig(false);
+  testing::RunGrid(2, 1, [&](Communicator& tensor, Communicator& data) {
+    const auto model = testing::MakeSharedModel(config, &tensor);
+    const auto trainer = Make(*model, &data);
+    auto batch = testing::RandomBatch(4, 8, config.vocab_size);
+    if (tensor.rank() == 1) batch[5].advantages[0] += 1;
+    const auto refused = trainer->Update(batch, Ppo("token-mean"), {});
+    EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(refused.status().message()), HasSubstr("different shares"));
   });
 }
 

@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/base/mutant.h"
+#include "sdk/base/status_macros.h"
+#include "workers/engine/log_probs.h"
 
 namespace baton::engine {
 namespace {
@@ -26,6 +30,13 @@ class Hash {
       Add(word);
     }
   }
+  void AddHeader(const TrainSequence& s) {
+    Add(static_cast<uint64_t>(s.prompt_length));
+    Add(static_cast<uint64_t>(s.length()));
+    if (!Mutant("agreement-without-masks")) AddAll(s.loss_mask);
+    Add((s.positive ? 1 : 0) + (s.pretraining ? 2 : 0));
+    if (s.pretraining) AddAll(s.tokens);
+  }
   uint64_t state() const { return state_; }
 
  private:
@@ -38,17 +49,22 @@ uint64_t DigestOf(absl::Span<const TrainSequence> batch) {
   Hash hash;
   hash.Add(batch.size());
   for (const TrainSequence& s : batch) {
-    hash.Add(static_cast<uint64_t>(s.prompt_length));
+    hash.AddHeader(s);
     hash.AddAll(s.tokens);
     hash.AddAll(s.behaviour_log_probs);
     hash.AddAll(s.ref_log_probs);
     hash.AddAll(s.advantages);
-    hash.AddAll(s.loss_mask);
     hash.AddAll(s.values);
     hash.AddAll(s.returns);
     hash.AddAll(s.old_log_probs);
-    hash.Add((s.positive ? 1 : 0) + (s.pretraining ? 2 : 0));
   }
+  return hash.state();
+}
+
+uint64_t HeaderDigestOf(absl::Span<const TrainSequence> batch) {
+  Hash hash;
+  hash.Add(batch.size());
+  for (const TrainSequence& s : batch) hash.AddHeader(s);
   return hash.state();
 }
 
@@ -80,16 +96,58 @@ BatchShare RankAgreement::ShareOf(std::vector<int64_t> lengths, const SequenceCo
 }
 
 absl::Status RankAgreement::CheckSame(uint64_t digest, absl::string_view what) {
+  return CheckSameIn({data_, tensor_}, digest, what);
+}
+
+absl::Status RankAgreement::AgreeOnUpdate(const UpdateDigests& mine, const absl::Status& planned) {
+  if (alone()) return planned;
+  try {
+    BATON_RETURN_IF_ERROR(CheckSame(mine.batch, "batches"));
+    BATON_RETURN_IF_ERROR(CheckSame(mine.options, "options, or stand at different steps"));
+    const absl::Status same = CheckSameIn({tensor_}, mine.share, "shares of a batch");
+    return FirstError(planned.ok() ? same : planned);
+  } catch (const std::exception& e) {
+    return FromException(e);
+  }
+}
+
+absl::Status RankAgreement::CheckSameIn(std::initializer_list<Communicator*> groups,
+                                        uint64_t digest, absl::string_view what) {
   if (alone()) return absl::OkStatus();
   const int64_t mine = static_cast<int64_t>(digest);
   // The largest, and the complement of the smallest.
   torch::Tensor extremes = torch::tensor({mine, ~mine}, torch::kInt64);
-  AllReduce(extremes, Reduction::kMax, data_);
-  AllReduce(extremes, Reduction::kMax, tensor_);
+  for (Communicator* group : groups) AllReduce(extremes, Reduction::kMax, group);
   if (extremes[0].item<int64_t>() == ~extremes[1].item<int64_t>()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("the ranks of the group were given different ", what,
-                   "; every rank takes the whole batch, in the same order"));
+                   "; every rank takes the same batch, in the same order"));
+}
+
+absl::Status RankAgreement::FirstError(const absl::Status& mine) {
+  if (alone()) return mine;
+  // The ranks that come first have the larger numbers; 0 is said by those without an error.
+  const int64_t place =
+      Mutant("agreement-last-error") ? data_rank() + 1 : data_ranks() - data_rank();
+  const int64_t number = mine.ok() ? 0 : place;
+  torch::Tensor first = torch::full({1}, number, torch::kInt64);
+  AllReduce(first, Reduction::kMax, data_);
+  AllReduce(first, Reduction::kMax, tensor_);
+  const int64_t speaker = first[0].item<int64_t>();
+  if (speaker == 0) return absl::OkStatus();
+  torch::Tensor error = torch::zeros({1 + kMostErrorBytes}, torch::kInt64);
+  int64_t* words = error.data_ptr<int64_t>();
+  if (number == speaker) {
+    words[0] = static_cast<int64_t>(mine.code());
+    const absl::string_view text = mine.message().substr(0, kMostErrorBytes);
+    std::transform(text.begin(), text.end(), words + 1,
+                   [](char c) { return static_cast<unsigned char>(c); });
+  }
+  AllReduce(error, Reduction::kMax, data_);
+  AllReduce(error, Reduction::kMax, tensor_);
+  words = error.data_ptr<int64_t>();
+  std::string text(words + 1, std::find(words + 1, words + error.numel(), 0));
+  return absl::Status(static_cast<absl::StatusCode>(words[0]), text);
 }
 
 bool RankAgreement::Any(bool mine) {

@@ -1,13 +1,14 @@
 // What the ranks that train one model together have to agree on at every step: that they were
-// given the same batch, who takes which sequences, whether anybody was cancelled or found a loss
-// that is not finite, and the sums that metrics are made of. Without other ranks all is decided
-// alone, and nothing is sent.
+// given the same batch, who takes which sequences, whether any of them was cancelled, refuses its
+// share or found a loss that is not finite, and the sums that metrics are made of. Without other
+// ranks all is decided alone, and nothing is sent.
 #ifndef BATON_WORKERS_ENGINE_RANK_AGREEMENT_H_
 #define BATON_WORKERS_ENGINE_RANK_AGREEMENT_H_
 
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -30,6 +31,17 @@ struct BatchShare {
 /// A number that differs, but for luck, where any token, mask, column or length does.
 uint64_t DigestOf(absl::Span<const TrainSequence> batch);
 
+/// The same of what every rank knows of every sequence: lengths, masks, signs, and the tokens of
+/// pretraining texts. It does not depend on which sequences are remote.
+uint64_t HeaderDigestOf(absl::Span<const TrainSequence> batch);
+
+/// What ranks compare before an update.
+struct UpdateDigests {
+  uint64_t batch = 0;    ///< HeaderDigestOf; DigestOf where every rank has all of it.
+  uint64_t options = 0;  ///< And the step they stand at.
+  uint64_t share = 0;    ///< DigestOf.
+};
+
 /// One thread at a time. All but the constructor and the getters are collective and may throw.
 class RankAgreement {
  public:
@@ -48,6 +60,16 @@ class RankAgreement {
   /// InvalidArgument on every rank unless all have the same `digest`.
   [[nodiscard]] absl::Status CheckSame(uint64_t digest, absl::string_view what);
 
+  /// OK on every rank when all have the same batch and options, those of a tensor group, which
+  /// train on one share together, the same share, and `planned` is OK on all. Otherwise
+  /// InvalidArgument, or the error of the first rank whose `planned` has one. Does not throw.
+  [[nodiscard]] absl::Status AgreeOnUpdate(const UpdateDigests& mine, const absl::Status& planned);
+
+  /// The same answer on every rank: OK when `mine` is OK on all, else the error of the first data
+  /// rank that has one (of a long message the first kMostErrorBytes).
+  [[nodiscard]] absl::Status FirstError(const absl::Status& mine);
+  static constexpr int64_t kMostErrorBytes = 1000;
+
   /// Whether any rank says so.
   bool Any(bool mine);
 
@@ -56,6 +78,8 @@ class RankAgreement {
   [[nodiscard]] absl::Status SumUnlessFailed(const absl::Status& mine, absl::Span<double> sums);
 
  private:
+  absl::Status CheckSameIn(std::initializer_list<Communicator*> groups, uint64_t digest,
+                           absl::string_view what);
   void AllReduce(torch::Tensor& tensor, Reduction reduction, Communicator* group) const;
 
   Communicator* const tensor_;

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
+#include <string>
 
 #include "workers/engine/thread_communicator_testing.h"
 
@@ -69,6 +71,51 @@ TEST(RankAgreementTest, SumsUnlessARankRefuses) {
     EXPECT_THAT(status.message(), HasSubstr(group.rank() == 2 ? "token 3" : "rank 2 refused"));
     EXPECT_EQ(sums[0], 6);
   });
+}
+
+TEST(RankAgreementTest, AllRanksGiveTheFirstError) {
+  testing::RunGrid(2, 3, [](Communicator& tensor, Communicator& data) {
+    RankAgreement ranks(&tensor, &data, torch::kCPU);
+    EXPECT_TRUE(ranks.FirstError(absl::OkStatus()).ok());
+    const std::string text = "sequence 7: \xc3\xa9" + std::string(2000, '!');
+    const absl::Status mine = data.rank() == 0   ? absl::OkStatus()
+                              : data.rank() == 1 ? absl::InvalidArgumentError(text)
+                                                 : absl::InternalError("of a later rank");
+    const absl::Status first = ranks.FirstError(mine);
+    EXPECT_EQ(first.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(first.message(), text.substr(0, RankAgreement::kMostErrorBytes));
+  });
+  EXPECT_EQ(RankAgreement(nullptr, nullptr, torch::kCPU).FirstError(absl::InternalError("x")),
+            absl::InternalError("x"));
+}
+
+TEST(RankAgreementTest, HeadersAreWhatEveryRankKnows) {
+  TrainSequence s;
+  s.tokens = {1, 2, 3};
+  s.prompt_length = 1;
+  s.advantages = {0.5f, 1};
+  const auto digest = [](TrainSequence sequence) {
+    return HeaderDigestOf(absl::MakeConstSpan(&sequence, 1));
+  };
+  const uint64_t base = digest(s);
+  TrainSequence other = s;
+  other.tokens = {};
+  other.advantages = {};
+  other.remote_length = 3;
+  EXPECT_EQ(digest(other), base) << "it is the same on the rank that has the tokens";
+  const auto expect_different = [&](const std::function<void(TrainSequence&)>& change) {
+    TrainSequence changed = other;
+    change(changed);
+    EXPECT_NE(digest(changed), base);
+  };
+  expect_different([](TrainSequence& t) { t.remote_length = 4; });
+  expect_different([](TrainSequence& t) { t.prompt_length = 2; });
+  expect_different([](TrainSequence& t) { t.loss_mask = {1, 0}; });
+  expect_different([](TrainSequence& t) { t.positive = true; });
+  TrainSequence text = s, other_text = s;
+  text.pretraining = other_text.pretraining = true;
+  other_text.tokens[2] = 4;
+  EXPECT_NE(digest(text), digest(other_text)) << "every rank has the texts";
 }
 
 TEST(RankAgreementTest, DigestsDifferWithAnything) {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "sdk/base/mutant.h"
 #include "workers/engine/vector_math.h"
 
 namespace baton::engine {
@@ -107,7 +108,8 @@ absl::Status ValidateSamplingParams(const SamplingParams& params, int64_t vocab_
 
 bool Truncates(const SamplingParams& params) {
   if (params.temperature == 0) return false;
-  return params.top_k > 0 || params.top_p < 1 || params.min_new_tokens > 0;
+  return params.top_k > 0 || params.top_p < 1 ||
+         (params.min_new_tokens > 0 && !Mutant("bans-do-not-truncate"));
 }
 
 absl::StatusOr<SampledToken> Sampler::Sample(absl::Span<const float> logits,
@@ -158,7 +160,8 @@ absl::StatusOr<SampledToken> Sampler::Sample(absl::Span<const float> logits,
   out.token = Invert(uniform * total);
   const double numerator = (static_cast<double>(logits[out.token]) - maximum) * scale;
   out.sampling_log_prob = static_cast<float>(numerator - std::log(total));
-  out.log_prob = cuts ? static_cast<float>(numerator - log_of_all) : out.sampling_log_prob;
+  const bool whole = cuts && !Mutant("log-prob-of-the-cut");
+  out.log_prob = whole ? static_cast<float>(numerator - log_of_all) : out.sampling_log_prob;
   return out;
 }
 
@@ -190,13 +193,14 @@ void Sampler::KeepTopK(absl::Span<const float> logits, float maximum, int64_t k)
   int64_t ties = k;  // how many of the tokens at `lowest` stay
   for (float logit : logits) ties -= logit > lowest;
   for (size_t id = 0; id < logits.size(); ++id) {
-    const bool keep = logits[id] > lowest || (logits[id] == lowest && ties-- > 0);
+    const bool keep =
+        logits[id] > lowest || (logits[id] == lowest && (ties-- > 0 || Mutant("top-k-keeps-ties")));
     if (!keep) weights_[id] = 0;
   }
 }
 
 void Sampler::KeepTopP(double p) {
-  const double enough = p * SumBlocks();
+  const double enough = p * SumBlocks() + (Mutant("top-p-takes-one-more") ? 1e-9 : 0);
   // Ranks only the higher weights (the highest is 1): as many as it takes to reach the share.
   for (float lowest = 1.0f / 64; heap_.clear(), true; lowest /= 64) {
     if (lowest < 1e-30f) lowest = std::numeric_limits<float>::denorm_min();
@@ -249,7 +253,9 @@ int32_t Sampler::Invert(double target) const {
     for (size_t id = begin; id < end; ++id) {
       sum += weights_[id];
       if (weights_[id] > 0) last = id;
-      if (below + sum > target) return static_cast<int32_t>(id);
+      if (below + sum > target || (Mutant("draw-at-the-edge") && below + sum == target)) {
+        return static_cast<int32_t>(id);
+      }
     }
     return static_cast<int32_t>(last);  // rounding hid the last step of the sum
   }

@@ -206,6 +206,14 @@ TEST(SamplerTest, EqualLogitsAtTheCutRankById) {
                                              ::testing::Gt(0)));
 }
 
+TEST(SamplerTest, TokensThatReachTopPExactlyAreEnough) {
+  const std::vector<float> logits = {0, 0, 0, 0};
+  SamplingParams params;
+  params.top_p = 0.5;  // two of four equal tokens
+  for (int i = 0; i < 100; ++i) EXPECT_LT(MustSample(logits, params, i / 100.0).token, 2) << i;
+  EXPECT_NEAR(MustSample(logits, params, 0).sampling_log_prob, std::log(0.5), 1e-6);
+}
+
 TEST(SamplerTest, TokenThatCrossesTopPIsKept) {
   const std::vector<float> logits = {std::log(0.5f), std::log(0.3f), std::log(0.2f)};
   SamplingParams params;
@@ -213,6 +221,21 @@ TEST(SamplerTest, TokenThatCrossesTopPIsKept) {
   EXPECT_EQ(MustSample(logits, params, 0.99).token, 1);
   EXPECT_NEAR(MustSample(logits, params, 0.99).sampling_log_prob, std::log(0.3 / 0.8), 1e-6);
   EXPECT_NEAR(MustSample(logits, params, 0.99).log_prob, std::log(0.3), 1e-6);
+}
+
+TEST(SamplerTest, SaysWhetherItDrawsFromLessThanAll) {
+  SamplingParams params;
+  EXPECT_FALSE(Truncates(params));
+  params.min_new_tokens = 1;  // bans what ends a response
+  EXPECT_TRUE(Truncates(params));
+  params.temperature = 0;
+  EXPECT_FALSE(Truncates(params));
+  SamplingParams cut;
+  cut.top_p = 0.9;
+  EXPECT_TRUE(Truncates(cut));
+  cut.top_p = 1;
+  cut.top_k = 5;
+  EXPECT_TRUE(Truncates(cut));
 }
 
 TEST(SamplerTest, BannedTokensHaveNoProbability) {

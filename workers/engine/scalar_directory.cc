@@ -36,9 +36,8 @@ absl::Status NoHead(const std::string& dir, const std::string& architecture) {
 
 std::string ConfigJson(const ModelConfig& config, bool head_bias) {
   Json json = Json::parse(config.ToJson());
-  const char* family = config.family == ModelConfig::Family::kLlama ? "Llama" : "Qwen2";
   const char* kind = head_bias ? "ForTokenClassification" : "ForSequenceClassification";
-  json["architectures"] = {absl::StrCat(family, kind)};
+  json["architectures"] = {absl::StrCat(config.FamilyName(), kind)};
   json["num_labels"] = 1;
   json["id2label"] = {{"0", "LABEL_0"}};
   json["label2id"] = {{"LABEL_0", 0}};

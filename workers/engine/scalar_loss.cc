@@ -1,29 +1,6 @@
 #include "workers/engine/scalar_loss.h"
 
-#include <cmath>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "workers/engine/aggregation.h"
-
 namespace baton::engine {
-
-absl::Status Validate(const ValueLossSpec& spec) {
-  std::vector<std::string> faults;
-  if (!(std::isfinite(spec.cliprange_value) && spec.cliprange_value >= 0)) {
-    faults.push_back(absl::StrCat("cliprange_value: ", spec.cliprange_value,
-                                  " is not a finite number of at least 0"));
-  }
-  if (!(std::isfinite(spec.loss_scale_factor) && spec.loss_scale_factor >= 0)) {
-    faults.push_back(absl::StrCat("loss_scale_factor: ", spec.loss_scale_factor,
-                                  " is not a finite number of at least 0"));
-  }
-  const auto aggregation = ParseLossAggregation(spec.loss_agg_mode);
-  if (!aggregation.ok()) faults.push_back(std::string(aggregation.status().message()));
-  return faults.empty() ? absl::OkStatus()
-                        : absl::InvalidArgumentError(absl::StrJoin(faults, "; "));
-}
 
 ValueTerms ValueLoss(const torch::Tensor& values, const torch::Tensor& old_values,
                      const torch::Tensor& returns, double cliprange) {

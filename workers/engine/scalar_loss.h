@@ -7,22 +7,7 @@
 
 #include <torch/torch.h>
 
-#include <string>
-
-#include "absl/status/status.h"
-
 namespace baton::engine {
-
-struct ValueLossSpec {
-  /// How far one update may move a value from what it was; 0: as far as it likes.
-  double cliprange_value = 0.5;
-  std::string loss_agg_mode = "token-mean";  ///< aggregation.h.
-  /// The constant of seq-mean-token-sum-norm; 0: the longest response of the mini-batch.
-  double loss_scale_factor = 0;
-};
-
-/// InvalidArgument listing every value that is out of bounds.
-[[nodiscard]] absl::Status Validate(const ValueLossSpec& spec);
 
 /// [M] each. `loss` alone carries a gradient.
 struct ValueTerms {

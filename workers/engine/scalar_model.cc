@@ -121,10 +121,10 @@ PackedRows PackLastRows(absl::Span<const TrainSequence> batch, absl::Span<const 
 absl::Status ValidateForScores(absl::Span<const TrainSequence> batch, const ModelConfig& config) {
   BATON_RETURN_IF_ERROR(ValidateSequences(batch, config));
   for (size_t i = 0; i < batch.size(); ++i) {
-    if (static_cast<int64_t>(batch[i].tokens.size()) > config.max_position_embeddings) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "sequence ", i, ": prompt and response of ", batch[i].tokens.size(),
-          " tokens exceed the model's ", config.max_position_embeddings, " positions"));
+    if (static_cast<int64_t>(batch[i].tokens.size()) > config.positions()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("sequence ", i, ": prompt and response of ", batch[i].tokens.size(),
+                       " tokens exceed the model's ", config.positions(), " positions"));
     }
   }
   return absl::OkStatus();

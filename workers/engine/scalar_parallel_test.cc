@@ -95,6 +95,39 @@ TEST(ParallelScalarTrainer, EqualsOneProcess) {
   }
 }
 
+TEST(ParallelScalarTrainer, ARankNeedsItsShareAlone) {
+  const ModelConfig config = testing::SharedConfig(false);
+  const auto batch = testing::RandomValueBatch(4, 11, config.vocab_size);
+  UpdateOptions options;
+  options.ppo_mini_batch_size = 4;
+  options.max_token_len = 24;
+  const auto alone = MakeShared(config);
+  const auto metrics = MakeTrainer(*alone)->UpdateValues(batch, {}, options);
+  ASSERT_TRUE(metrics.ok()) << metrics.status();
+  ASSERT_EQ(metrics->count("critic/vf_explained_var"), 1u);
+  const std::pair<int, int> grids[] = {{1, 2}, {2, 2}, {1, 5}};
+  for (const auto& [tp, dp] : grids) {
+    testing::RunGrid(tp, dp, [&](Communicator& tensor, Communicator& data) {
+      const auto whole = MakeShared(config, &tensor);
+      const auto want = MakeTrainer(*whole, &data)->UpdateValues(batch, {}, options);
+      ASSERT_TRUE(want.ok()) << want.status();
+      const auto model = MakeShared(config, &tensor);
+      const auto trainer = MakeTrainer(*model, &data);
+      const auto share = trainer->Share(testing::KeepShare(batch, {}), {}, options);
+      ASSERT_TRUE(share.ok()) << share.status();
+      const auto got = trainer->UpdateValues(testing::KeepShare(batch, *share), {}, options);
+      ASSERT_TRUE(got.ok()) << got.status();
+      EXPECT_EQ(*got, *want);
+      ExpectSameMetrics(*got, *metrics);
+      EXPECT_TRUE(
+          testing::SameBytes(testing::ScalarWeights(*model), testing::ScalarWeights(*whole)));
+      const auto missing = trainer->UpdateValues(testing::KeepShare(batch, {}), {}, options);
+      EXPECT_EQ(missing.status().code(), absl::StatusCode::kInvalidArgument);
+      EXPECT_THAT(std::string(missing.status().message()), HasSubstr("its tokens are not here"));
+    });
+  }
+}
+
 TEST(ParallelScalarTrainer, ABatchThatIsNotFiniteIsSkippedByAllRanks) {
   const ModelConfig config = testing::SharedConfig(false);
   auto batch = testing::RandomValueBatch(5, 8, config.vocab_size);
@@ -109,7 +142,7 @@ TEST(ParallelScalarTrainer, ABatchThatIsNotFiniteIsSkippedByAllRanks) {
     const torch::AutoGradMode enabled(true);
     const auto part = MakeTrainer(*model, &data);
     const auto before = testing::ScalarWeights(*model);
-    ValueLossSpec loss;
+    LossSpec loss;
     loss.cliprange_value = 0;
     const auto refused = part->UpdateValues(batch, loss, {});
     EXPECT_TRUE(absl::IsFailedPrecondition(refused.status())) << refused.status();

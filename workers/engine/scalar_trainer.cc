@@ -1,11 +1,11 @@
 #include "workers/engine/scalar_trainer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "sdk/base/status_macros.h"
 #include "workers/engine/aggregation.h"
 #include "workers/engine/log_probs.h"
@@ -15,15 +15,6 @@ namespace baton::engine {
 namespace {
 
 double Summed(const torch::Tensor& t) { return t.sum(torch::kFloat64).item<double>(); }
-
-absl::Status ValidateOptions(const UpdateOptions& options) {
-  if (options.ppo_epochs >= 1 && options.ppo_mini_batch_size >= 0 && options.max_token_len >= 0) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "ppo_epochs (", options.ppo_epochs, ") must be at least 1, ppo_mini_batch_size (",
-      options.ppo_mini_batch_size, ") and max_token_len (", options.max_token_len, ") at least 0"));
-}
 
 bool Unmasked(const TrainSequence& s, int64_t r) { return s.loss_mask.empty() || s.loss_mask[r]; }
 
@@ -46,36 +37,11 @@ absl::Status CheckScalars(size_t sequence, const TrainSequence& s, const std::ve
 absl::Status ValidateValueColumns(absl::Span<const TrainSequence> batch, bool clips) {
   for (size_t i = 0; i < batch.size(); ++i) {
     const TrainSequence& s = batch[i];
-    if (s.CountUnmasked() == 0) continue;
+    if (s.CountUnmasked() == 0 || s.remote()) continue;
     BATON_RETURN_IF_ERROR(CheckScalars(i, s, s.returns, "returns"));
     if (clips || !s.values.empty()) BATON_RETURN_IF_ERROR(CheckScalars(i, s, s.values, "values"));
   }
   return absl::OkStatus();
-}
-
-/// Unbiased, as torch.var; 0 for fewer than two.
-double Variance(const std::vector<double>& x) {
-  if (x.size() < 2) return 0;
-  double mean = 0, squares = 0;
-  for (const double v : x) mean += v / static_cast<double>(x.size());
-  for (const double v : x) squares += (v - mean) * (v - mean);
-  return squares / static_cast<double>(x.size() - 1);
-}
-
-/// Absent when a sequence has no old values.
-void AddExplainedVariance(absl::Span<const TrainSequence> batch,
-                          std::map<std::string, double>& metrics) {
-  std::vector<double> returns, errors;
-  for (const TrainSequence& s : batch) {
-    if (s.CountUnmasked() == 0) continue;
-    if (s.values.empty()) return;
-    for (int64_t r = 0; r < s.response_length(); ++r) {
-      if (!Unmasked(s, r)) continue;
-      returns.push_back(s.returns[r]);
-      errors.push_back(double{s.returns[r]} - s.values[r]);
-    }
-  }
-  metrics["critic/vf_explained_var"] = 1 - Variance(errors) / (Variance(returns) + 1e-5);
 }
 
 absl::Status NotFiniteScalar(const torch::Tensor& losses,
@@ -137,12 +103,6 @@ double CountWins(const torch::Tensor& margins) {
   return Summed(margins > 0) + 0.5 * Summed(margins == 0);
 }
 
-double CountTokens(absl::Span<const TrainSequence> batch) {
-  double tokens = 0;
-  for (const TrainSequence& s : batch) tokens += static_cast<double>(s.tokens.size());
-  return tokens;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ScalarTrainer>> ScalarTrainer::Create(ScalarModel* model,
@@ -158,7 +118,7 @@ absl::StatusOr<std::unique_ptr<ScalarTrainer>> ScalarTrainer::Create(ScalarModel
 }
 
 absl::StatusOr<std::vector<ScalarTrainer::MiniBatch>> ScalarTrainer::PlanValues(
-    absl::Span<const TrainSequence> batch, const ValueLossSpec& loss,
+    absl::Span<const TrainSequence> batch, const LossSpec& loss,
     const UpdateOptions& options) const {
   BATON_RETURN_IF_ERROR(ValidateOptions(options));
   BATON_RETURN_IF_ERROR(Validate(loss));
@@ -168,10 +128,12 @@ absl::StatusOr<std::vector<ScalarTrainer::MiniBatch>> ScalarTrainer::PlanValues(
                          ParseLossAggregation(loss.loss_agg_mode));
   const size_t size = options.ppo_mini_batch_size > 0 ? options.ppo_mini_batch_size
                                                       : std::max(batch.size(), size_t{1});
+  const SequenceCost cost = CostOf(model_->config());
   std::vector<MiniBatch> plan;
   for (size_t begin = 0; begin < batch.size(); begin += size) {
     MiniBatch mini_batch;
     const auto sequences = batch.subspan(begin, size);
+    mini_batch.name = absl::StrCat("mini-batch from ", begin);
     mini_batch.begin = static_cast<int64_t>(begin);
     mini_batch.size = static_cast<int64_t>(sequences.size());
     std::vector<int64_t> counts, lengths;
@@ -183,7 +145,7 @@ absl::StatusOr<std::vector<ScalarTrainer::MiniBatch>> ScalarTrainer::PlanValues(
       if (loss.loss_scale_factor == 0) scale = std::max<double>(scale, s.response_length());
     }
     mini_batch.weights = TokenWeights(aggregation, counts, scale);
-    BATON_RETURN_IF_ERROR(PlanMicro(lengths, options, mini_batch));
+    BATON_RETURN_IF_ERROR(loop_.PlanMicro(lengths, cost, options, mini_batch));
     if (mini_batch.terms > 0) plan.push_back(std::move(mini_batch));
   }
   if (plan.empty()) {
@@ -193,11 +155,58 @@ absl::StatusOr<std::vector<ScalarTrainer::MiniBatch>> ScalarTrainer::PlanValues(
   return plan;
 }
 
-absl::StatusOr<ScalarTrainer::Metrics> ScalarTrainer::UpdateValues(
-    absl::Span<const TrainSequence> batch, const ValueLossSpec& loss,
-    const UpdateOptions& options) {
-  BATON_RETURN_IF_ERROR(CheckSame(batch, options));
+absl::StatusOr<std::vector<int64_t>> ScalarTrainer::Share(absl::Span<const TrainSequence> batch,
+                                                          const LossSpec& loss,
+                                                          const UpdateOptions& options) const {
   BATON_ASSIGN_OR_RETURN(const std::vector<MiniBatch> plan, PlanValues(batch, loss, options));
+  return SequencesOf<MiniBatch>(plan);
+}
+
+// Each rank adds up its own share: first for the means, then for the squares around them.
+absl::Status ScalarTrainer::AddExplainedVariance(absl::Span<const TrainSequence> batch,
+                                                 absl::Span<const int64_t> share,
+                                                 Metrics& metrics) {
+  const auto add = [&](double mean_return, double mean_error, int power) {
+    std::array<double, 4> sums = {};  // returns, errors, tokens, sequences without old values
+    for (const int64_t index : share) {
+      const TrainSequence& s = batch[index];
+      if (s.values.empty()) {
+        ++sums[3];
+        continue;
+      }
+      for (int64_t r = 0; r < s.response_length(); ++r) {
+        if (!Unmasked(s, r)) continue;
+        sums[0] += std::pow(s.returns[r] - mean_return, power);
+        sums[1] += std::pow(double{s.returns[r]} - s.values[r] - mean_error, power);
+        ++sums[2];
+      }
+    }
+    return sums;
+  };
+  try {
+    auto sums = add(0, 0, 1);
+    BATON_RETURN_IF_ERROR(loop_.ranks().SumUnlessFailed(absl::OkStatus(), absl::MakeSpan(sums)));
+    if (sums[3] > 0) return absl::OkStatus();
+    const double tokens = sums[2];
+    sums = add(sums[0] / tokens, sums[1] / tokens, 2);
+    BATON_RETURN_IF_ERROR(loop_.ranks().SumUnlessFailed(absl::OkStatus(), absl::MakeSpan(sums)));
+    // Unbiased, as torch.var; 0 for one token.
+    const double degrees = std::max(1.0, tokens - 1);
+    metrics["critic/vf_explained_var"] = 1 - sums[1] / degrees / (sums[0] / degrees + 1e-5);
+    return absl::OkStatus();
+  } catch (const std::exception& e) {
+    return FromException(e);
+  }
+}
+
+absl::StatusOr<ScalarTrainer::Metrics> ScalarTrainer::UpdateValues(
+    absl::Span<const TrainSequence> batch, const LossSpec& loss, const UpdateOptions& options) {
+  const absl::StatusOr<std::vector<MiniBatch>> planned = PlanValues(batch, loss, options);
+  const absl::StatusOr<std::vector<int64_t>> share = ShareOf(planned);
+  BATON_RETURN_IF_ERROR(loop_.Begin(batch, share, options));
+  const std::vector<MiniBatch>& plan = *planned;
+  Metrics explained;  // before the steps: an update that is applied has nothing left to fail
+  BATON_RETURN_IF_ERROR(AddExplainedVariance(batch, *share, explained));
   const auto tensor = torch::TensorOptions().dtype(model_->dtype()).device(model_->device());
   const auto accumulate = [&](const MiniBatch& mini_batch, const std::vector<int64_t>& indices,
                               bool last, Sums& sums) -> absl::Status {
@@ -238,7 +247,7 @@ absl::StatusOr<ScalarTrainer::Metrics> ScalarTrainer::UpdateValues(
       Metrics metrics,
       Run(plan, options, "critic/", {"critic/vf_loss", "critic/vf_clipfrac", "critic/vpred_mean"},
           accumulate));
-  AddExplainedVariance(batch, metrics);
+  metrics.merge(explained);
   metrics["perf/total_num_tokens"] = CountTokens(batch);
   return metrics;
 }
@@ -248,17 +257,19 @@ absl::StatusOr<ScalarTrainer::Metrics> ScalarTrainer::UpdatePreferences(
   BATON_RETURN_IF_ERROR(ValidateOptions(options));
   if (pairs.empty()) return absl::InvalidArgumentError("the batch has no preference pairs");
   BATON_ASSIGN_OR_RETURN(const std::vector<TrainSequence> flat, Flatten(pairs, model_->config()));
-  BATON_RETURN_IF_ERROR(CheckSame(flat, options));
+  BATON_RETURN_IF_ERROR(loop_.BeginWhole(flat, options));
   const std::vector<int64_t> lengths = PairLengths(flat);
   const size_t size = options.ppo_mini_batch_size > 0 ? options.ppo_mini_batch_size : pairs.size();
+  const SequenceCost cost = CostOf(model_->config());
   std::vector<MiniBatch> plan;
   for (size_t begin = 0; begin < pairs.size(); begin += size) {
     MiniBatch mini_batch;
     const auto part = absl::MakeConstSpan(lengths).subspan(begin, size);
+    mini_batch.name = absl::StrCat("mini-batch from ", begin);
     mini_batch.begin = static_cast<int64_t>(begin);
     mini_batch.size = static_cast<int64_t>(part.size());
     mini_batch.terms = static_cast<double>(part.size());
-    BATON_RETURN_IF_ERROR(PlanMicro({part.begin(), part.end()}, options, mini_batch));
+    BATON_RETURN_IF_ERROR(loop_.PlanMicro({part.begin(), part.end()}, cost, options, mini_batch));
     plan.push_back(std::move(mini_batch));
   }
   const auto accumulate = [&](const MiniBatch& mini_batch, const std::vector<int64_t>& indices,
@@ -294,103 +305,18 @@ absl::StatusOr<ScalarTrainer::Metrics> ScalarTrainer::Run(const std::vector<Mini
                                                           const std::string& prefix,
                                                           const Names& names,
                                                           Accumulate accumulate) {
-  if (half_done_) {
-    return absl::FailedPreconditionError(
-        "an earlier update failed half way; load the last checkpoint into a new trainer");
-  }
-  skip_reasons_.clear();
-  Metrics metrics;
-  double steps = 0;
-  const auto parts = static_cast<int64_t>(plan.size()) * options.ppo_epochs;
-  int64_t part = 0;
-  absl::Status first_failure;
-  for (int64_t epoch = 0; epoch < options.ppo_epochs; ++epoch) {
-    for (const MiniBatch& mini_batch : plan) {
-      const double lr = optimizer_->schedule().At(options.step, part++, parts);
-      const absl::Status status =
-          Step(mini_batch, options, lr, names, accumulate, metrics[prefix + "grad_norm"], metrics);
-      if (status.ok()) {
-        ++steps;
-        continue;
-      }
-      if (!absl::IsFailedPrecondition(status)) {
-        return Annotate(status, half_done_ ? absl::StrCat("after ", steps, " optimizer steps of it")
-                                           : "update not begun, weights unchanged");
-      }
-      first_failure.Update(status);
-      skip_reasons_.push_back(absl::StrCat("epoch ", epoch, ", mini-batch from ", mini_batch.begin,
-                                           ": ", status.message()));
-    }
-  }
-  if (steps == 0) {
-    return absl::Status(first_failure.code(), absl::StrCat("update refused, weights unchanged: ",
-                                                           absl::StrJoin(skip_reasons_, "; ")));
-  }
-  half_done_ = false;
-  for (auto& metric : metrics) metric.second /= steps;
-  metrics[prefix + "lr"] = last_learning_rate_;
-  metrics[prefix + "optimizer_steps"] = steps;
-  metrics[prefix + "skipped_steps"] = static_cast<double>(skip_reasons_.size());
-  return metrics;
-}
-
-absl::Status ScalarTrainer::CheckSame(absl::Span<const TrainSequence> batch,
-                                      const UpdateOptions& options) {
-  if (ranks_.alone()) return absl::OkStatus();
-  try {
-    BATON_RETURN_IF_ERROR(ranks_.CheckSame(DigestOf(batch), "batches"));
-    uint64_t digest = static_cast<uint64_t>(optimizer_->step());
-    for (const int64_t option :
-         {options.step, options.ppo_epochs, options.ppo_mini_batch_size, options.max_token_len}) {
-      digest = digest * 1000003 + static_cast<uint64_t>(option);
-    }
-    return ranks_.CheckSame(digest, "options, or stand at different steps");
-  } catch (const std::exception& e) {
-    return FromException(e);
-  }
-}
-
-absl::Status ScalarTrainer::PlanMicro(const std::vector<int64_t>& lengths,
-                                      const UpdateOptions& options, MiniBatch& mini_batch) const {
-  const int64_t budget = TokenBudget(options.max_token_len, lengths);
-  BATON_ASSIGN_OR_RETURN(mini_batch.micro_batches, PlanMicroBatches(lengths, budget));
-  if (ranks_.alone()) return absl::OkStatus();
-  const SequenceCost cost = CostOf(model_->config());
-  const BatchShare share = ranks_.ShareOf(lengths, cost);
-  mini_batch.imbalance = share.imbalance;
-  BATON_ASSIGN_OR_RETURN(mini_batch.micro_batches,
-                         PlanBalancedMicroBatches(share.lengths, cost, budget));
-  return absl::OkStatus();
-}
-
-absl::Status ScalarTrainer::Step(const MiniBatch& mini_batch, const UpdateOptions& options,
-                                 double lr, const Names& names, Accumulate accumulate,
-                                 double& grad_norm, Metrics& totals) {
-  try {
-    if (ranks_.Any(options.cancelled && options.cancelled())) {
-      return absl::CancelledError("update was cancelled");
-    }
-    optimizer_->ZeroGradients();
-    Sums sums = {};
-    absl::Status status;
-    for (size_t i = 0; status.ok() && i < mini_batch.micro_batches.size(); ++i) {
-      const bool last = i + 1 == mini_batch.micro_batches.size();
-      status = accumulate(mini_batch, mini_batch.micro_batches[i], last, sums);
-    }
-    // Also a rank that failed takes part: the others must not wait for it.
-    optimizer_->ReduceGradients();
-    BATON_RETURN_IF_ERROR(ranks_.SumUnlessFailed(status, absl::MakeSpan(sums)));
-    BATON_ASSIGN_OR_RETURN(const double norm, optimizer_->GradientNorm());
-    last_learning_rate_ = lr;
-    half_done_ = true;
-    optimizer_->Step(norm, lr);
+  Sums sums = {};
+  const auto clear = [&] {
+    sums = {};
+    return absl::MakeSpan(sums);
+  };
+  const auto accumulate_in = [&](size_t i, const std::vector<int64_t>& indices, bool last) {
+    return accumulate(plan[i], indices, last, sums);
+  };
+  const auto add = [&](Metrics& totals) {
     for (size_t i = 0; i < names.size(); ++i) totals[names[i]] += sums[i];
-    grad_norm += norm;
-    if (ranks_.data_ranks() > 1) totals["perf/imbalance"] += mini_batch.imbalance;
-    return absl::OkStatus();
-  } catch (const std::exception& e) {
-    return FromException(e);
-  }
+  };
+  return loop_.Run(PlanOf(plan), options, prefix, {clear, accumulate_in, add});
 }
 
 absl::Status ScalarTrainer::Backward(const PackedRows& packed, bool last, LossOf loss_of) {
@@ -399,17 +325,17 @@ absl::Status ScalarTrainer::Backward(const PackedRows& packed, bool last, LossOf
   torch::Tensor head_input = states.detach().requires_grad_(true);
   BATON_ASSIGN_OR_RETURN(const torch::Tensor total, loss_of(model_->Scalars(head_input)));
   total.backward();
-  if (last) optimizer_->ExpectLastBackward();
+  if (last) loop_.optimizer().ExpectLastBackward();
   states.backward(head_input.grad());
   return absl::OkStatus();
 }
 
 absl::Status ScalarTrainer::SaveOptimizer(const std::string& path) const {
-  return optimizer_->Save(path);
+  return loop_.optimizer().Save(path);
 }
 
 absl::Status ScalarTrainer::LoadOptimizer(const std::string& path) {
-  return optimizer_->Load(path);
+  return loop_.optimizer().Load(path);
 }
 
 absl::StatusOr<PreferenceReport> EvaluatePreferences(ScalarModel& model,

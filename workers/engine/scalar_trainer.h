@@ -1,10 +1,9 @@
 // Trains a model with a scalar head: a critic on returns, a reward model on preferences.
 //
-// Updates are made as the policy's are (trainer.h): epochs, mini-batches, micro-batches whose
-// losses add up exactly, clipping, one AdamW step each; steps that are not finite are skipped.
-// Ranks may train one model together, as there. Same model, optimizer state and batch: same bytes
-// afterwards (CPU, one compute thread).
-// One thread at a time; the model must not be used meanwhile. libtorch's exceptions become Status.
+// Updates are made as the policy's are (update_loop.h); the losses of micro-batches add up exactly.
+// Ranks may train one model together, as there (trainer.h). Same model, optimizer state and batch:
+// same bytes afterwards (CPU, one compute thread). One thread at a time; the model must not be used
+// meanwhile. libtorch's exceptions become Status.
 #ifndef BATON_WORKERS_ENGINE_SCALAR_TRAINER_H_
 #define BATON_WORKERS_ENGINE_SCALAR_TRAINER_H_
 
@@ -20,11 +19,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "workers/engine/loss.h"
 #include "workers/engine/optimizer.h"
-#include "workers/engine/rank_agreement.h"
 #include "workers/engine/scalar_loss.h"
 #include "workers/engine/scalar_model.h"
-#include "workers/engine/trainer.h"
+#include "workers/engine/update_loop.h"
 
 namespace baton::engine {
 
@@ -49,8 +48,13 @@ class ScalarTrainer {
   ///   perf/total_num_tokens, and with a data group perf/imbalance (trainer.h)
   /// vf_loss is aggregated by loss_agg_mode; vf_clipfrac and vpred_mean are means over unmasked
   /// tokens. Errors as Trainer::Update.
-  absl::StatusOr<Metrics> UpdateValues(absl::Span<const TrainSequence> batch,
-                                       const ValueLossSpec& loss, const UpdateOptions& options);
+  absl::StatusOr<Metrics> UpdateValues(absl::Span<const TrainSequence> batch, const LossSpec& loss,
+                                       const UpdateOptions& options);
+
+  /// As Trainer::Share, of an UpdateValues.
+  absl::StatusOr<std::vector<int64_t>> Share(absl::Span<const TrainSequence> batch,
+                                             const LossSpec& loss,
+                                             const UpdateOptions& options) const;
 
   /// One batch for a reward model; ppo_mini_batch_size counts pairs; the loss is their mean.
   ///   train/{loss, accuracy, margin, grad_norm, lr, optimizer_steps, skipped_steps}
@@ -61,20 +65,18 @@ class ScalarTrainer {
                                             const UpdateOptions& options);
 
   /// Why steps of the last update were skipped, one line each.
-  const std::vector<std::string>& skip_reasons() const { return skip_reasons_; }
+  const std::vector<std::string>& skip_reasons() const { return loop_.skip_reasons(); }
 
   [[nodiscard]] absl::Status SaveOptimizer(const std::string& path) const;
   [[nodiscard]] absl::Status LoadOptimizer(const std::string& path);
-  int64_t optimizer_steps() const { return optimizer_->step(); }
+  int64_t optimizer_steps() const { return loop_.optimizer().step(); }
 
  private:
   /// A contiguous part of the batch that makes one optimizer step.
-  struct MiniBatch {
+  struct MiniBatch : MiniBatchPlan {
     int64_t begin = 0, size = 0;
-    double imbalance = 1;                             ///< Among the data ranks.
-    double terms = 0;                                 ///< Unmasked tokens, or pairs.
-    std::vector<double> weights;                      ///< Of an unmasked token, per sequence.
-    std::vector<std::vector<int64_t>> micro_batches;  ///< Indices from `begin` on; this rank's.
+    double terms = 0;             ///< Unmasked tokens, or pairs.
+    std::vector<double> weights;  ///< Of an unmasked token, per sequence.
   };
   /// What a micro-batch contributes to the metrics of its step, in the order of their names.
   using Sums = std::array<double, 3>;
@@ -87,29 +89,21 @@ class ScalarTrainer {
 
   ScalarTrainer(ScalarModel* model, std::unique_ptr<Optimizer> optimizer, Communicator* data_group)
       : model_(model),
-        ranks_(model->tensor_group(), data_group, model->device()),
-        optimizer_(std::move(optimizer)) {}
+        loop_(std::move(optimizer), model->tensor_group(), data_group, model->device()) {}
 
-  /// That all ranks were given the same.
-  absl::Status CheckSame(absl::Span<const TrainSequence> batch, const UpdateOptions& options);
-  /// This rank's micro-batches of items of these rows.
-  absl::Status PlanMicro(const std::vector<int64_t>& lengths, const UpdateOptions& options,
-                         MiniBatch& mini_batch) const;
+  /// Over the whole batch, of which this rank has `share`. Absent where any sequence has no old
+  /// values. Collective.
+  absl::Status AddExplainedVariance(absl::Span<const TrainSequence> batch,
+                                    absl::Span<const int64_t> share, Metrics& metrics);
   absl::StatusOr<std::vector<MiniBatch>> PlanValues(absl::Span<const TrainSequence> batch,
-                                                    const ValueLossSpec& loss,
+                                                    const LossSpec& loss,
                                                     const UpdateOptions& options) const;
   absl::StatusOr<Metrics> Run(const std::vector<MiniBatch>& plan, const UpdateOptions& options,
                               const std::string& prefix, const Names& names, Accumulate accumulate);
-  absl::Status Step(const MiniBatch& mini_batch, const UpdateOptions& options, double lr,
-                    const Names& names, Accumulate accumulate, double& grad_norm, Metrics& totals);
   absl::Status Backward(const PackedRows& packed, bool last, LossOf loss_of);
 
   ScalarModel* const model_;
-  RankAgreement ranks_;
-  std::unique_ptr<Optimizer> optimizer_;
-  double last_learning_rate_ = 0;
-  bool half_done_ = false;  ///< An update has applied a step and has not ended well.
-  std::vector<std::string> skip_reasons_;
+  UpdateLoop loop_;
 };
 
 /// How well a model tells chosen from rejected, without gradients.

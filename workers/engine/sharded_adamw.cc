@@ -101,16 +101,21 @@ absl::StatusOr<double> ShardedAdamW::GradientNorm() const {
   return absl::FailedPreconditionError("a gradient of another rank is not finite");
 }
 
-void ShardedAdamW::CopyIntoPart(const std::vector<Tensor>& tensors, Tensor part) const {
+void ShardedAdamW::ForEachSlotInPart(
+    const std::function<void(size_t slot, int64_t from, int64_t at, int64_t size)>& visit) const {
   const int64_t begin = data_rank() * part_size_, end = begin + part_size_;
   for (size_t i = 0; i < slots_.size(); ++i) {
     const int64_t offset = slots_[i].offset;
     const int64_t first = std::max(begin, offset);
     const int64_t last = std::min(end, offset + slots_[i].parameter.numel());
-    if (first >= last) continue;
-    part.narrow(0, first - begin, last - first)
-        .copy_(tensors[i].detach().reshape({-1}).narrow(0, first - offset, last - first));
+    if (first < last) visit(i, first - offset, first - begin, last - first);
   }
+}
+
+void ShardedAdamW::CopyIntoPart(const std::vector<Tensor>& tensors, Tensor part) const {
+  ForEachSlotInPart([&](size_t slot, int64_t from, int64_t at, int64_t size) {
+    part.narrow(0, at, size).copy_(tensors[slot].detach().reshape({-1}).narrow(0, from, size));
+  });
 }
 
 Tensor ShardedAdamW::GatherParts(const Tensor& part) const {
@@ -129,6 +134,9 @@ void ShardedAdamW::Step(double gradient_norm, double lr) {
   for (const Slot& slot : slots_) parameters.push_back(slot.parameter);
   Tensor weights = torch::zeros_like(exp_avg_);
   CopyIntoPart(parameters, weights);
+  ForEachSlotInPart([&](size_t slot, int64_t, int64_t at, int64_t size) {
+    DecayWeights(spec_, lr, slots_[slot].parameter, weights.narrow(0, at, size));
+  });
   AdamWUpdate(spec_, lr, step_ + 1, weights, gradient, exp_avg_, exp_avg_sq_);
   // The gradients have served: their buffer takes the new weights.
   if (data_ranks() > 1) {

@@ -12,15 +12,16 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "sdk/schema/model_config.h"
 #include "workers/engine/communicator.h"
 #include "workers/engine/gradient_buckets.h"
-#include "workers/engine/model_config.h"
 #include "workers/engine/optimizer.h"
 #include "workers/engine/weights_io.h"
 
@@ -71,6 +72,10 @@ class ShardedAdamW final : public Optimizer {
   void Attach(const std::vector<TensorPart>& parameters);
   int data_ranks() const;
   int data_rank() const;
+  /// Visits each slot that this rank's part has elements of: `size` elements, which begin at `from`
+  /// of the flat parameter and at `at` of the part.
+  void ForEachSlotInPart(
+      const std::function<void(size_t slot, int64_t from, int64_t at, int64_t size)>& visit) const;
   /// Copies what this rank's part and `tensors` (one per slot) have in common, into the part.
   void CopyIntoPart(const std::vector<torch::Tensor>& tensors, torch::Tensor part) const;
   /// Every rank's part, one after the other: the flat order.

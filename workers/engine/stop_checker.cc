@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sdk/base/mutant.h"
+
 namespace baton::engine {
 
 StopChecker::StopChecker(const SamplingParams* params, const DecodeFunction* decode)
@@ -15,8 +17,11 @@ bool StopChecker::Append(int32_t token) {
   const bool text_stops = longest_ > 0 && CompletesStopString(token);
   const auto& ids = params_->stop_token_ids;
   const bool token_stops =
-      length_ > params_->min_new_tokens && std::find(ids.begin(), ids.end(), token) != ids.end();
-  return token_stops || (text_stops && length_ >= params_->min_new_tokens);
+      length_ > params_->min_new_tokens - (Mutant("stop-id-one-early") ? 1 : 0) &&
+      std::find(ids.begin(), ids.end(), token) != ids.end();
+  const bool long_enough = Mutant("stop-text-one-late") ? length_ > params_->min_new_tokens
+                                                        : length_ >= params_->min_new_tokens;
+  return token_stops || (text_stops && long_enough);
 }
 
 bool StopChecker::CompletesStopString(int32_t token) {
@@ -28,7 +33,9 @@ bool StopChecker::CompletesStopString(int32_t token) {
                                    const size_t overlap = std::min(seen, stop.size() - 1);
                                    return tail_.find(stop, seen - overlap) != std::string::npos;
                                  });
-  if (tail_.size() >= longest_) tail_.erase(0, tail_.size() - (longest_ - 1));
+  if (tail_.size() >= longest_) {
+    tail_.erase(0, tail_.size() - (longest_ - (Mutant("stop-tail-one-short") ? 2 : 1)));
+  }
   return found;
 }
 

@@ -21,8 +21,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "relay/weights/box.h"
+#include "sdk/schema/model_config.h"
 #include "workers/engine/communicator.h"
-#include "workers/engine/model_config.h"
 
 namespace baton::engine {
 

@@ -117,6 +117,26 @@ TEST(TensorParallelTest, ForwardAndBackwardEqualTheWholeModel) {
   }
 }
 
+// The norms of heads are whole on every rank, and each rank has the gradient of its heads alone.
+TEST(TensorParallelTest, NormsOfHeadsHaveTheGradientOfAllHeads) {
+  ModelConfig config = testing::SharedConfig(false);
+  config.family = ModelConfig::Family::kQwen3;
+  config.mlp_bias = false;
+  const Passed whole = Pass(*testing::MakeSharedModel(config));
+  const Tensor norm = whole.gradients.at("model.layers.0.self_attn.q_norm.weight");
+  EXPECT_GT(norm.abs().max().item<double>(), 1e-3);
+  testing::RunRanks(2, [&](Communicator& group) {
+    const auto model = testing::MakeSharedModel(config, &group);
+    const Passed part = Pass(*model);
+    EXPECT_TRUE(torch::allclose(part.log_probs, whole.log_probs, 1e-11, 1e-12));
+    for (const ParameterShard& shard : model->shards()) {
+      EXPECT_TRUE(torch::allclose(part.gradients.at(shard.name),
+                                  SliceOf(whole.gradients.at(shard.name), shard.box), 1e-10, 1e-12))
+          << shard.name;
+    }
+  });
+}
+
 TEST(TensorParallelTest, GathersLogitsWithoutGradients) {
   const ModelConfig config = testing::SharedConfig(false);
   const auto whole_model = testing::MakeSharedModel(config);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "workers/engine/hf_directory.h"
+#include "workers/engine/model_image_testing.h"
 #include "workers/engine/tensor_parallel_testing.h"
 #include "workers/engine/thread_communicator_testing.h"
 #include "workers/engine/weights_io.h"
@@ -70,13 +71,13 @@ TEST_F(TensorParallelWeightsTest, LoadsSlicesOfADirectoryAndSavesItWhole) {
 }
 
 TEST_F(TensorParallelWeightsTest, ImagesAreThoseOfTheWholeModel) {
-  const auto image = ModelImage(*whole_, torch::kBFloat16);
+  const auto image = testing::ModelImage(*whole_, torch::kBFloat16);
   ASSERT_TRUE(image.ok());
   const std::vector<uint8_t> want = BytesOf(*image);
   std::vector<uint8_t> boxes(want.size());
   testing::RunRanks(2, [&](Communicator& group) {
     const auto model = testing::MakeSharedModel(config_, &group, torch::kFloat32);
-    const auto gathered = ModelImage(*model, torch::kBFloat16);
+    const auto gathered = testing::ModelImage(*model, torch::kBFloat16);
     ASSERT_TRUE(gathered.ok());
     EXPECT_EQ(BytesOf(*gathered), want);
     // Each rank alone writes its boxes; together they are the image but for the header.
@@ -100,7 +101,8 @@ TEST_F(TensorParallelWeightsTest, ImagesAreThoseOfTheWholeModel) {
 TEST_F(TensorParallelWeightsTest, RefusesAnImageOfAnotherModel) {
   ModelConfig wider = config_;
   wider.intermediate_size = 12;
-  const auto image = ModelImage(*testing::MakeSharedModel(wider, nullptr, torch::kFloat32));
+  const auto image =
+      testing::ModelImage(*testing::MakeSharedModel(wider, nullptr, torch::kFloat32));
   const std::vector<uint8_t> bytes = BytesOf(*image);
   testing::RunRanks(2, [&](Communicator& group) {
     const auto model = testing::MakeSharedModel(config_, &group, torch::kFloat32);

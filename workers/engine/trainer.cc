@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "sdk/base/status_macros.h"
 #include "workers/engine/log_probs.h"
 #include "workers/engine/sharded_adamw.h"
@@ -27,14 +26,10 @@ std::string MetricPrefix(const LossSpec& loss) {
 
 }  // namespace
 
-/// A contiguous part of the batch that makes one optimizer step.
-struct Trainer::MiniBatch {
+struct Trainer::MiniBatch : MiniBatchPlan {
   int64_t begin = 0;  ///< Index of its first sequence in the batch.
   absl::Span<const TrainSequence> sequences;
   SequenceWeights weights;
-  bool masked = true;                               ///< No token of it is in the loss.
-  std::vector<std::vector<int64_t>> micro_batches;  ///< Indices into `sequences`; this rank's.
-  double imbalance = 1;                             ///< Among the data ranks.
 };
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(CausalLM* model,
@@ -52,12 +47,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(CausalLM* model,
 absl::StatusOr<std::vector<Trainer::MiniBatch>> Trainer::PlanUpdate(
     absl::Span<const TrainSequence> batch, const LossSpec& loss,
     const UpdateOptions& options) const {
-  if (options.ppo_epochs < 1 || options.ppo_mini_batch_size < 0 || options.max_token_len < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("ppo_epochs (", options.ppo_epochs,
-                     ") must be at least 1, ppo_mini_batch_size (", options.ppo_mini_batch_size,
-                     ") and max_token_len (", options.max_token_len, ") at least 0"));
-  }
+  BATON_RETURN_IF_ERROR(ValidateOptions(options));
   BATON_RETURN_IF_ERROR(Validate(loss));
   BATON_RETURN_IF_ERROR(ValidateSequences(batch, model_->config()));
   BATON_RETURN_IF_ERROR(ValidateLossColumns(batch, loss));
@@ -70,6 +60,7 @@ absl::StatusOr<std::vector<Trainer::MiniBatch>> Trainer::PlanUpdate(
     end = loss.kind == LossSpec::kSft ? std::min(begin + size, batch.size())
                                       : MiniBatchEnd(batch, begin, size);
     MiniBatch mini_batch;
+    mini_batch.name = absl::StrCat("mini-batch from sequence ", begin);
     mini_batch.begin = static_cast<int64_t>(begin);
     mini_batch.sequences = batch.subspan(begin, end - begin);
     std::vector<int64_t> lengths;
@@ -81,17 +72,8 @@ absl::StatusOr<std::vector<Trainer::MiniBatch>> Trainer::PlanUpdate(
     BATON_ASSIGN_OR_RETURN(mini_batch.weights, WeighSequences(mini_batch.sequences, loss));
     mini_batch.masked =
         std::count(lengths.begin(), lengths.end(), 0) == static_cast<int64_t>(lengths.size());
-    const int64_t budget = TokenBudget(options.max_token_len, lengths);
-    auto micro_batches = PlanMicroBatches(lengths, budget);
-    if (micro_batches.ok() && !ranks_.alone()) {
-      const BatchShare share = ranks_.ShareOf(lengths, cost);
-      mini_batch.imbalance = share.imbalance;
-      micro_batches = PlanBalancedMicroBatches(share.lengths, cost, budget);
-    }
-    if (!micro_batches.ok()) {
-      return Annotate(micro_batches.status(), absl::StrCat("mini-batch from sequence ", begin));
-    }
-    mini_batch.micro_batches = *std::move(micro_batches);
+    BATON_RETURN_IF_ERROR(
+        Annotate(loop_.PlanMicro(lengths, cost, options, mini_batch), mini_batch.name));
     plan.push_back(std::move(mini_batch));
   }
   if (unmasked == 0) {
@@ -101,99 +83,33 @@ absl::StatusOr<std::vector<Trainer::MiniBatch>> Trainer::PlanUpdate(
   return plan;
 }
 
+absl::StatusOr<std::vector<int64_t>> Trainer::Share(absl::Span<const TrainSequence> batch,
+                                                    const LossSpec& loss,
+                                                    const UpdateOptions& options) const {
+  BATON_ASSIGN_OR_RETURN(const std::vector<MiniBatch> plan, PlanUpdate(batch, loss, options));
+  return SequencesOf<MiniBatch>(plan);
+}
+
 absl::StatusOr<std::map<std::string, double>> Trainer::Update(absl::Span<const TrainSequence> batch,
                                                               const LossSpec& loss,
                                                               const UpdateOptions& options) {
-  if (half_done_) {
-    return absl::FailedPreconditionError(
-        "an earlier update failed half way; load the last checkpoint into a new trainer");
-  }
-  skip_reasons_.clear();
-  BATON_RETURN_IF_ERROR(CheckSame(batch, options));
-  BATON_ASSIGN_OR_RETURN(const std::vector<MiniBatch> plan, PlanUpdate(batch, loss, options));
-  std::map<std::string, double> metrics;
-  double steps = 0;
-  const auto parts = static_cast<int64_t>(plan.size()) * options.ppo_epochs;
-  int64_t part = 0;
-  absl::Status first_failure;
-  for (int64_t epoch = 0; epoch < options.ppo_epochs; ++epoch) {
-    for (const MiniBatch& mini_batch : plan) {
-      const double lr = optimizer_->schedule().At(options.step, part++, parts);
-      if (mini_batch.masked) continue;  // Nothing to learn.
-      const absl::Status status = Step(mini_batch, loss, options, lr, metrics);
-      if (status.ok()) {
-        ++steps;
-        continue;
-      }
-      if (!absl::IsFailedPrecondition(status)) {
-        return Annotate(status, half_done_ ? absl::StrCat("after ", steps, " optimizer steps of it")
-                                           : "update not begun, weights unchanged");
-      }
-      first_failure.Update(status);
-      skip_reasons_.push_back(absl::StrCat("epoch ", epoch, ", mini-batch from sequence ",
-                                           mini_batch.begin, ": ", status.message()));
-    }
-  }
-  if (steps == 0) {
-    return absl::Status(first_failure.code(), absl::StrCat("update refused, weights unchanged: ",
-                                                           absl::StrJoin(skip_reasons_, "; ")));
-  }
-  half_done_ = false;
-  for (auto& metric : metrics) metric.second /= steps;
-  const std::string prefix = MetricPrefix(loss);
-  metrics[prefix + "lr"] = last_learning_rate_;
-  metrics[prefix + "optimizer_steps"] = steps;
-  metrics[prefix + "skipped_steps"] = static_cast<double>(skip_reasons_.size());
-  double tokens = 0;
-  for (const TrainSequence& s : batch) tokens += static_cast<double>(s.tokens.size());
-  metrics["perf/total_num_tokens"] = tokens;
+  const absl::StatusOr<std::vector<MiniBatch>> planned = PlanUpdate(batch, loss, options);
+  BATON_RETURN_IF_ERROR(loop_.Begin(batch, ShareOf(planned), options));
+  const std::vector<MiniBatch>& plan = *planned;
+  LossSums sums;
+  const auto clear = [&] {
+    sums = LossSums();
+    return AsSpan(sums);
+  };
+  const auto accumulate = [&](size_t i, const std::vector<int64_t>& indices, bool last) {
+    return Accumulate(plan[i], indices, loss, last, sums);
+  };
+  const auto add = [&](std::map<std::string, double>& totals) { AddMetrics(sums, loss, totals); };
+  const std::vector<const MiniBatchPlan*> steps = PlanOf(plan);
+  BATON_ASSIGN_OR_RETURN(auto metrics,
+                         loop_.Run(steps, options, MetricPrefix(loss), {clear, accumulate, add}));
+  metrics["perf/total_num_tokens"] = CountTokens(batch);
   return metrics;
-}
-
-absl::Status Trainer::CheckSame(absl::Span<const TrainSequence> batch,
-                                const UpdateOptions& options) {
-  if (ranks_.alone()) return absl::OkStatus();
-  try {
-    BATON_RETURN_IF_ERROR(ranks_.CheckSame(DigestOf(batch), "batches"));
-    uint64_t digest = static_cast<uint64_t>(optimizer_->step());
-    for (const int64_t option :
-         {options.step, options.ppo_epochs, options.ppo_mini_batch_size, options.max_token_len}) {
-      digest = digest * 1000003 + static_cast<uint64_t>(option);
-    }
-    return ranks_.CheckSame(digest, "options, or stand at different steps");
-  } catch (const std::exception& e) {
-    return FromException(e);
-  }
-}
-
-absl::Status Trainer::Step(const MiniBatch& mini_batch, const LossSpec& loss,
-                           const UpdateOptions& options, double lr,
-                           std::map<std::string, double>& totals) {
-  try {
-    if (ranks_.Any(options.cancelled && options.cancelled())) {
-      return absl::CancelledError("update was cancelled");
-    }
-    optimizer_->ZeroGradients();
-    LossSums sums;
-    absl::Status status;
-    for (size_t i = 0; status.ok() && i < mini_batch.micro_batches.size(); ++i) {
-      const bool last = i + 1 == mini_batch.micro_batches.size();
-      status = Accumulate(mini_batch, mini_batch.micro_batches[i], loss, last, sums);
-    }
-    // Also a rank that failed takes part: the others must not wait for it.
-    optimizer_->ReduceGradients();
-    BATON_RETURN_IF_ERROR(ranks_.SumUnlessFailed(status, AsSpan(sums)));
-    BATON_ASSIGN_OR_RETURN(const double norm, optimizer_->GradientNorm());
-    last_learning_rate_ = lr;
-    half_done_ = true;
-    optimizer_->Step(norm, lr);
-    AddMetrics(sums, loss, totals);
-    totals[MetricPrefix(loss) + "grad_norm"] += norm;
-    if (ranks_.data_ranks() > 1) totals["perf/imbalance"] += mini_batch.imbalance;
-    return absl::OkStatus();
-  } catch (const std::exception& e) {
-    return FromException(e);
-  }
 }
 
 absl::Status Trainer::Accumulate(const MiniBatch& mini_batch, const std::vector<int64_t>& indices,
@@ -227,7 +143,7 @@ absl::Status Trainer::Accumulate(const MiniBatch& mini_batch, const std::vector<
                      name_row, sums, model_->vocabulary_shard()));
     total.backward();
   }
-  if (last) optimizer_->ExpectLastBackward();
+  if (last) loop_.optimizer().ExpectLastBackward();
   states.backward(head_input.grad());
   return absl::OkStatus();
 }
@@ -237,14 +153,22 @@ absl::StatusOr<std::vector<std::vector<float>>> Trainer::LogProbs(
   return ComputeLogProbs(*model_, batch, temperature, max_token_len);
 }
 
+absl::StatusOr<ResponseReport> Trainer::Evaluate(absl::Span<const TrainSequence> batch,
+                                                 int64_t max_token_len) {
+  return EvaluateResponses(*model_, batch, max_token_len);
+}
+
 absl::StatusOr<double> Trainer::Loss(absl::Span<const TrainSequence> batch, int64_t max_token_len) {
-  return ComputeLoss(*model_, batch, max_token_len);
+  BATON_ASSIGN_OR_RETURN(const ResponseReport report, Evaluate(batch, max_token_len));
+  return report.loss;
 }
 
 absl::Status Trainer::SaveOptimizer(const std::string& path) const {
-  return optimizer_->Save(path);
+  return loop_.optimizer().Save(path);
 }
 
-absl::Status Trainer::LoadOptimizer(const std::string& path) { return optimizer_->Load(path); }
+absl::Status Trainer::LoadOptimizer(const std::string& path) {
+  return loop_.optimizer().Load(path);
+}
 
 }  // namespace baton::engine

@@ -1,14 +1,14 @@
 // Trains a CausalLM on sequences with a prompt and a response, and scores them.
 //
-// An update is: for each epoch, for each mini-batch, clear the gradients; for each micro-batch run
-// forward and backward; clip; one AdamW step. The loss is normalised over the whole mini-batch
+// Updates are made by UpdateLoop (update_loop.h). The loss is normalised over the whole mini-batch
 // (aggregation.h), so how it is cut into micro-batches does not matter. Sequences lie packed in
 // flat rows, and only rows that predict a response token go through the language-model head.
 //
 // Ranks may train one model together: each holds a slice of it (a tensor group, model.h), has a
 // part of every mini-batch (a data group), or both, rank = data rank * tensor ranks + tensor rank.
-// All of them make the same calls with the same, whole batch; each trains on the sequences that
-// RankAgreement gives its data rank, with the weights that the whole mini-batch gives their tokens.
+// All of them make the same calls with the same batch; each trains on the sequences that
+// RankAgreement gives its data rank (Share), with the weights that the whole mini-batch gives their
+// tokens. Of the other sequences it needs the headers alone (TrainSequence::remote_length).
 // Gradients are added up while backward still runs, moments are divided (sharded_adamw.h), and
 // metrics are those of one process. A rank on its own takes none of these paths.
 //
@@ -18,7 +18,6 @@
 #define BATON_WORKERS_ENGINE_TRAINER_H_
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -33,20 +32,9 @@
 #include "workers/engine/micro_batch.h"
 #include "workers/engine/model.h"
 #include "workers/engine/optimizer.h"
-#include "workers/engine/rank_agreement.h"
+#include "workers/engine/update_loop.h"
 
 namespace baton::engine {
-
-struct UpdateOptions {
-  int64_t ppo_epochs = 1;
-  /// Sequences per optimizer step, in order, pretraining texts not counted (MiniBatchEnd); 0: the
-  /// whole batch.
-  int64_t ppo_mini_batch_size = 0;
-  int64_t max_token_len = 0;        ///< Micro-batch budget in tokens; 0: kDefaultMaxTokenLen.
-  std::function<bool()> cancelled;  ///< Asked before each optimizer step; may be empty.
-  /// Steps of the job before this one: what the learning rate's schedule counts.
-  int64_t step = 0;
-};
 
 struct LossSums;
 
@@ -72,7 +60,8 @@ class Trainer {
   ///
   /// A mini-batch whose loss or gradient is not finite is skipped: weights, moments and step stay
   /// as they were, skipped_steps counts it and skip_reasons() names it. Nothing was applied after
-  ///   InvalidArgument     a sequence, a column (wrong length, not finite) or an option, by name
+  ///   InvalidArgument     a sequence, a column (wrong length, not finite) or an option, by name:
+  ///                       the same on all ranks, whichever found it; or batches that differ
   ///   FailedPrecondition  every step was skipped; the message has the reasons
   /// Steps may have been applied before
   ///   Internal            libtorch failed (memory …)
@@ -84,15 +73,24 @@ class Trainer {
                                                        const LossSpec& loss,
                                                        const UpdateOptions& options);
 
+  /// The sequences of `batch` that this rank trains on in such an Update, ascending: of no others
+  /// does it need tokens and columns. Those of `batch` may be remote. InvalidArgument as Update.
+  /// Not collective.
+  absl::StatusOr<std::vector<int64_t>> Share(absl::Span<const TrainSequence> batch,
+                                             const LossSpec& loss,
+                                             const UpdateOptions& options) const;
+
   /// Why steps of the last Update were skipped, one line each.
-  const std::vector<std::string>& skip_reasons() const { return skip_reasons_; }
+  const std::vector<std::string>& skip_reasons() const { return loop_.skip_reasons(); }
 
   /// ComputeLogProbs of the model as it stands.
   absl::StatusOr<std::vector<std::vector<float>>> LogProbs(absl::Span<const TrainSequence> batch,
                                                            double temperature,
                                                            int64_t max_token_len = 0);
 
-  /// ComputeLoss of the model as it stands.
+  /// EvaluateResponses of the model as it stands; the loss of it alone.
+  absl::StatusOr<ResponseReport> Evaluate(absl::Span<const TrainSequence> batch,
+                                          int64_t max_token_len = 0);
   absl::StatusOr<double> Loss(absl::Span<const TrainSequence> batch, int64_t max_token_len = 0);
 
   /// Moments and step as one safetensors file (Optimizer::Save): the same for any number of ranks,
@@ -100,37 +98,27 @@ class Trainer {
   [[nodiscard]] absl::Status SaveOptimizer(const std::string& path) const;
   [[nodiscard]] absl::Status LoadOptimizer(const std::string& path);
 
-  int64_t optimizer_steps() const { return optimizer_->step(); }
-  const Optimizer& optimizer() const { return *optimizer_; }
+  int64_t optimizer_steps() const { return loop_.optimizer().step(); }
+  const Optimizer& optimizer() const { return loop_.optimizer(); }
 
  private:
   struct MiniBatch;
 
   Trainer(CausalLM* model, std::unique_ptr<Optimizer> optimizer, Communicator* data_group)
       : model_(model),
-        ranks_(model->tensor_group(), data_group, model->device()),
-        optimizer_(std::move(optimizer)) {}
+        loop_(std::move(optimizer), model->tensor_group(), data_group, model->device()) {}
 
-  /// That all ranks were given the same.
-  absl::Status CheckSame(absl::Span<const TrainSequence> batch, const UpdateOptions& options);
   /// Everything an update decides before its first forward pass.
   absl::StatusOr<std::vector<MiniBatch>> PlanUpdate(absl::Span<const TrainSequence> batch,
                                                     const LossSpec& loss,
                                                     const UpdateOptions& options) const;
-  /// One optimizer step at `lr`, added to `totals`. An error means that it was not applied.
-  absl::Status Step(const MiniBatch& mini_batch, const LossSpec& loss, const UpdateOptions& options,
-                    double lr, std::map<std::string, double>& totals);
   /// Forward and backward of one micro-batch; adds to the gradients and to `sums`. `last`: of this
   /// optimizer step.
   absl::Status Accumulate(const MiniBatch& mini_batch, const std::vector<int64_t>& indices,
                           const LossSpec& loss, bool last, LossSums& sums);
 
   CausalLM* const model_;
-  RankAgreement ranks_;
-  std::unique_ptr<Optimizer> optimizer_;
-  double last_learning_rate_ = 0;
-  bool half_done_ = false;  ///< An update has applied a step and has not ended well.
-  std::vector<std::string> skip_reasons_;
+  UpdateLoop loop_;
 };
 
 }  // namespace baton::engine

@@ -107,6 +107,7 @@ PolicyTerms TermsOf(const torch::Tensor& log_probs, const LossColumns& columns,
       return Reinforce(log_probs, columns.old_log_probs, columns.advantages);
     case LossSpec::kPpoClip:
       return PpoClip(log_probs, columns.old_log_probs, columns.advantages, loss);
+    case LossSpec::kValue:  // a critic's: scalar_trainer.h
     case LossSpec::kSft:
       break;
   }
@@ -250,6 +251,7 @@ absl::Status ValidateLossColumns(absl::Span<const TrainSequence> batch, const Lo
       return absl::InvalidArgumentError(absl::StrCat(
           "sequence ", i, " is pretraining text; a policy loss takes it with ptx_coef above 0"));
     }
+    if (s.remote()) continue;
     if (IsPolicyLoss(loss)) BATON_RETURN_IF_ERROR(CheckPolicyColumns(i, s, loss));
     if (loss.use_kl_loss) {
       BATON_RETURN_IF_ERROR(CheckColumn(i, s, s.ref_log_probs, "ref_log_probs", false));

@@ -265,6 +265,52 @@ TEST(TrainerTest, LogProbsAndLossDoNotDependOnMicroBatches) {
   EXPECT_NEAR(Update(*trainer, batch, LossSpec()).at("train/loss"), sum / tokens, 1e-6);
 }
 
+// A token is the likeliest if no other in its place has a higher log-prob: each is tried.
+TEST(TrainerTest, AccuracyCountsTheTokensThanWhichNoneIsLikelier) {
+  auto model = MakeModel(TinyConfig(), torch::kFloat64);
+  auto trainer = MakeTrainer(*model, Measuring());
+  std::vector<TrainSequence> batch = RandomBatch(5, 12, 11);
+  const auto likeliest = [&](const TrainSequence& sequence, size_t r) {
+    int32_t best = 0;
+    float most = -1e30F;
+    for (int32_t token = 0; token < 11; ++token) {
+      TrainSequence other;
+      other.prompt_length = sequence.prompt_length;
+      const auto end = sequence.tokens.begin() + sequence.prompt_length + static_cast<int64_t>(r);
+      other.tokens.assign(sequence.tokens.begin(), end);
+      other.tokens.push_back(token);
+      const float log_prob = (*trainer->LogProbs({&other, 1}, 1))[0][r];
+      if (log_prob > most) {
+        most = log_prob;
+        best = token;
+      }
+    }
+    return best;
+  };
+  // Random tokens are hardly ever the likeliest: the first of a response is made so.
+  for (TrainSequence& sequence : batch) {
+    if (sequence.response_length() == 0) continue;
+    sequence.tokens[static_cast<size_t>(sequence.prompt_length)] = likeliest(sequence, 0);
+  }
+  double right = 0, tokens = 0;
+  for (const TrainSequence& sequence : batch) {
+    for (size_t r = 0; r < static_cast<size_t>(sequence.response_length()); ++r) {
+      if (!sequence.loss_mask.empty() && sequence.loss_mask[r] == 0) continue;
+      tokens += 1;
+      const auto place = static_cast<size_t>(sequence.prompt_length) + r;
+      right += sequence.tokens[place] == likeliest(sequence, r) ? 1 : 0;
+    }
+  }
+  ASSERT_GT(right, 0);
+  ASSERT_LT(right, tokens);
+  for (const int64_t max_token_len : {0, 12}) {
+    const auto report = trainer->Evaluate(batch, max_token_len);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_NEAR(report->accuracy, right / tokens, 1e-12);
+    EXPECT_NEAR(report->loss, *trainer->Loss(batch), 1e-9);
+  }
+}
+
 TEST(TrainerTest, DeterministicModeScoresManyAsOneByOne) {
   const std::vector<TrainSequence> batch = RandomBatch(6, 9, 11);
   auto model = MakeModel(TinyConfig(), torch::kFloat32);
@@ -331,6 +377,18 @@ TEST(TrainerTest, ANanInAnyParameterIsNoticed) {
     }
     Update(*trainer, batch, LossSpec());  // No trace of it is left.
   }
+}
+
+// The weights are those of the other mini-batches alone; moments and decay move nothing either.
+TEST(TrainerTest, AMaskedMiniBatchMakesNoStep) {
+  std::vector<TrainSequence> batch = RandomBatch(4, 8, 11);
+  for (size_t i : {2, 3}) batch[i].loss_mask.assign(batch[i].response_length(), 0);
+  auto model = MakeModel(TinyConfig(), torch::kFloat32);
+  auto trainer = MakeTrainer(*model, Learning());
+  const Metrics metrics = Update(*trainer, batch, Ppo(), {1, 2, 0});
+  EXPECT_EQ(metrics.at("actor/optimizer_steps"), 3);
+  EXPECT_EQ(metrics.at("actor/skipped_steps"), 0);
+  EXPECT_EQ(trainer->optimizer_steps(), 3);
 }
 
 TEST(TrainerTest, ABadMiniBatchIsSkippedAndTheOthersApplied) {

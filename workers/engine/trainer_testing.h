@@ -83,6 +83,27 @@ inline std::vector<TrainSequence> RandomBatch(uint32_t seed, int count, int64_t 
   return batch;
 }
 
+/// What a rank knows of a sequence that others train on.
+inline TrainSequence HeaderOf(const TrainSequence& s) {
+  TrainSequence header;
+  header.remote_length = s.length();
+  header.prompt_length = s.prompt_length;
+  header.loss_mask = s.loss_mask;
+  header.positive = s.positive;
+  return header;
+}
+
+/// `batch` as the rank holds it that has `share` of it and the texts, and of the rest the headers.
+inline std::vector<TrainSequence> KeepShare(const std::vector<TrainSequence>& batch,
+                                            const std::vector<int64_t>& share) {
+  std::vector<TrainSequence> kept;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const bool own = std::binary_search(share.begin(), share.end(), static_cast<int64_t>(i));
+    kept.push_back(own || batch[i].pretraining ? batch[i] : HeaderOf(batch[i]));
+  }
+  return kept;
+}
+
 /// RandomBatch with recomputed log-probs; every third sequence is positive, two are pretraining
 /// text without any column.
 inline std::vector<TrainSequence> MixedBatch(uint32_t seed, int count, int64_t vocab) {

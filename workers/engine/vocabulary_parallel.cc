@@ -68,4 +68,17 @@ ParallelScores ScoreShardedTokens(const Tensor& scaled, const Tensor& targets,
   return {scores[0], entropy_gradient ? scores[1] : scores[1].detach()};
 }
 
+Tensor IsLargest(const Tensor& logits, const Tensor& targets, const VocabularyShard& shard) {
+  torch::NoGradGuard no_grad;
+  const Tensor x = logits.to(torch::kFloat32);
+  const Tensor largest = x.amax(1).contiguous();
+  if (shard.group == nullptr) return x.gather(1, targets.unsqueeze(1)).squeeze(1) >= largest;
+  shard.group->AllReduce(largest, Reduction::kMax);
+  const Places places = PlacesOf(targets, shard.begin, x.size(1));
+  // Of each row one rank has the target's logit, and the others add nothing.
+  const Tensor target = x.gather(1, places.column).squeeze(1).mul(places.here).contiguous();
+  shard.group->AllReduce(target);
+  return target >= largest;
+}
+
 }  // namespace baton::engine

@@ -33,6 +33,11 @@ struct ParallelScores {
 ParallelScores ScoreShardedTokens(const torch::Tensor& scaled, const torch::Tensor& targets,
                                   const VocabularyShard& shard, bool entropy_gradient);
 
+/// [M] bool, the same on every rank: no logit of the whole vocabulary is larger than the target's.
+/// Without gradients. `shard.group` null: `logits` [M, V] are all there are.
+torch::Tensor IsLargest(const torch::Tensor& logits, const torch::Tensor& targets,
+                        const VocabularyShard& shard);
+
 }  // namespace baton::engine
 
 #endif  // BATON_WORKERS_ENGINE_VOCABULARY_PARALLEL_H_

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <vector>
 
 #include "workers/engine/loss.h"
 #include "workers/engine/thread_communicator_testing.h"
@@ -72,6 +73,29 @@ TEST(VocabularyParallelTest, FarApartLogitsStayFinite) {
     EXPECT_NEAR(part.entropy[0].item<double>(), std::log(2.0), 1e-12);
     EXPECT_TRUE(torch::isfinite(part.gradient).all().item<bool>());
   });
+}
+
+TEST(VocabularyParallelTest, TheLikeliestTokenIsFoundAcrossRanks) {
+  //                                    first rank    second rank
+  const Tensor logits = torch::tensor({{1.0, 5.0, -2.0, 4.0, 0.0},
+                                       {-9.0, -8.0, -7.0, -1.0, -3.0},
+                                       {2.0, 1.0, 0.0, 2.0, 1.0},  // a tie
+                                       {0.0, 1.0, 2.0, 3.0, 4.0}},
+                                      torch::kFloat64);
+  const auto expect = [&](const Tensor& targets, const std::vector<bool>& wanted) {
+    const auto check = [&](const Tensor& largest) {
+      for (size_t row = 0; row < wanted.size(); ++row) {
+        EXPECT_EQ(largest[static_cast<int64_t>(row)].item<bool>(), wanted[row]) << row;
+      }
+    };
+    check(IsLargest(logits, targets, {}));
+    testing::RunRanks(2, [&](Communicator& group) {
+      const int64_t begin = group.rank() == 0 ? 0 : 2, end = group.rank() == 0 ? 2 : 5;
+      check(IsLargest(logits.slice(1, begin, end), targets, VocabularyShard{&group, begin}));
+    });
+  };
+  expect(torch::tensor({1, 3, 0, 4}, torch::kInt64), {true, true, true, true});
+  expect(torch::tensor({3, 1, 3, 0}, torch::kInt64), {false, false, true, false});
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "sdk/base/status_macros.h"
+#include "workers/engine/log_probs.h"
 
 namespace baton::engine {
 namespace {
@@ -89,6 +90,20 @@ absl::Status WriteTensor(const Tensor& tensor, const relay::TensorEntry& entry,
   return absl::OkStatus();
 }
 
+/// Whether this rank writes its part of a parameter to an image that all ranks fill.
+bool WritesShard(const CausalLM& model, const ParameterShard& shard) {
+  return !shard.whole() || model.tensor_group() == nullptr || model.tensor_group()->rank() == 0;
+}
+
+/// InvalidArgument: the layout is of another model.
+absl::StatusOr<const relay::TensorEntry*> EntryOf(const ParameterShard& shard,
+                                                  const relay::SafetensorsLayout& layout) {
+  const relay::TensorEntry* entry = layout.Find(shard.name);
+  if (entry != nullptr && entry->shape == shard.shape) return entry;
+  return absl::InvalidArgumentError(
+      absl::StrCat("the layout is of another model: tensor ", shard.name));
+}
+
 }  // namespace
 
 absl::StatusOr<torch::Dtype> ToTorchDtype(DType dtype) {
@@ -112,7 +127,7 @@ absl::StatusOr<torch::Dtype> TorchDtypeFromName(absl::string_view name) {
     if (pair.name == name) return pair.dtype;
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("dtype \"", name, "\" is none of float32, float16, bfloat16, float64"));
+      absl::StrCat("dtype \"", name, "\" is not one of: float32, float16, bfloat16, float64"));
 }
 
 absl::StatusOr<std::string> TorchDtypeName(torch::Dtype dtype) {
@@ -228,11 +243,6 @@ absl::StatusOr<NamedTensors> WholeParameters(const CausalLM& model) {
   return whole;
 }
 
-absl::StatusOr<WeightsImage> ModelImage(const CausalLM& model, std::optional<torch::Dtype> dtype) {
-  BATON_ASSIGN_OR_RETURN(const NamedTensors whole, WholeParameters(model));
-  return WeightsImage::Create(whole, dtype);
-}
-
 absl::Status LoadModelFrom(absl::Span<const uint8_t> safetensors, CausalLM& model) {
   BATON_ASSIGN_OR_RETURN(const relay::SafetensorsView view,
                          relay::SafetensorsView::Parse(safetensors));
@@ -249,30 +259,56 @@ absl::StatusOr<relay::SafetensorsLayout> ModelLayout(const CausalLM& model,
   return relay::SafetensorsLayout::Create(std::move(specs), {{"format", "pt"}});
 }
 
+std::vector<relay::TensorBox> ModelBoxes(const CausalLM& model) {
+  std::vector<relay::TensorBox> boxes;
+  for (const ParameterShard& shard : model.shards()) {
+    if (WritesShard(model, shard)) boxes.push_back({shard.name, shard.box});
+  }
+  return boxes;
+}
+
 absl::Status WriteModelBoxes(const CausalLM& model, const relay::SafetensorsLayout& layout,
                              absl::Span<uint8_t> out) {
   if (static_cast<int64_t>(out.size()) != layout.file_size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("a buffer of ", out.size(), " bytes for an image of ", layout.file_size()));
   }
-  std::map<absl::string_view, const relay::TensorEntry*> entries;
-  for (const relay::TensorEntry& entry : layout.entries()) entries[entry.name] = &entry;
-  torch::NoGradGuard no_grad;
-  for (const TensorPart& part : ModelParts(model)) {
-    const auto it = entries.find(part.shard.name);
-    if (it == entries.end() || it->second->shape != part.shard.shape) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the layout is of another model: tensor ", part.shard.name));
+  try {
+    torch::NoGradGuard no_grad;
+    for (const TensorPart& part : ModelParts(model)) {
+      if (!WritesShard(model, part.shard)) continue;
+      BATON_ASSIGN_OR_RETURN(const relay::TensorEntry* entry, EntryOf(part.shard, layout));
+      const absl::Span<uint8_t> slot = layout.Slot(out, *entry);
+      if (reinterpret_cast<uintptr_t>(slot.data()) % relay::SizeBytes(entry->dtype) != 0) {
+        return absl::InvalidArgumentError("the buffer is not aligned to 8 bytes");
+      }
+      BATON_ASSIGN_OR_RETURN(const torch::Dtype dtype, ToTorchDtype(entry->dtype));
+      const Tensor whole = torch::from_blob(slot.data(), part.shard.shape, dtype);
+      SliceOf(whole, part.shard.box).copy_(part.tensor.detach());
     }
-    const absl::Span<uint8_t> slot = layout.Slot(out, *it->second);
-    if (reinterpret_cast<uintptr_t>(slot.data()) % relay::SizeBytes(it->second->dtype) != 0) {
-      return absl::InvalidArgumentError("the buffer is not aligned to 8 bytes");
-    }
-    BATON_ASSIGN_OR_RETURN(const torch::Dtype dtype, ToTorchDtype(it->second->dtype));
-    const Tensor whole = torch::from_blob(slot.data(), part.shard.shape, dtype);
-    SliceOf(whole, part.shard.box).copy_(part.tensor.detach());
+    return absl::OkStatus();
+  } catch (const std::exception& e) {
+    return FromException(e);
   }
-  return absl::OkStatus();
+}
+
+absl::Status WriteGatheredModel(const CausalLM& model, const relay::SafetensorsLayout& layout,
+                                absl::Span<uint8_t> out) {
+  absl::Status written;  // a rank that cannot write goes on: the others wait for it
+  for (const TensorPart& part : ModelParts(model)) {
+    Tensor whole;
+    try {
+      whole = GatherWhole(part.tensor, part.shard, model.config(), *model.tensor_group());
+    } catch (const CollectiveError& error) {
+      return Annotate(error.status(), absl::StrCat("gathering ", part.shard.name));
+    } catch (const std::exception& e) {  // the others go on without this rank
+      return absl::UnavailableError(absl::StrCat("gathering ", part.shard.name, ": ", e.what()));
+    }
+    if (out.empty() || !written.ok()) continue;
+    const auto entry = EntryOf(part.shard, layout);
+    written = entry.ok() ? WriteTensor(whole, **entry, layout.Slot(out, **entry)) : entry.status();
+  }
+  return written;
 }
 
 absl::StatusOr<Tensor> BorrowTensor(const relay::SafetensorsView& view,

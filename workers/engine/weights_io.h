@@ -84,20 +84,27 @@ std::vector<TensorPart> ModelParts(const CausalLM& model);
 /// group, else copies gathered from its ranks, which all call this together.
 absl::StatusOr<NamedTensors> WholeParameters(const CausalLM& model);
 
-/// Model <-> image, for relay publish and load. With a tensor group an image holds the weights as
-/// they are now, and its ranks make it together; loading takes each rank's slice, alone.
-absl::StatusOr<WeightsImage> ModelImage(const CausalLM& model,
-                                        std::optional<torch::Dtype> dtype = {});
+/// Loads this rank's slice of each parameter from an image of the whole model.
 [[nodiscard]] absl::Status LoadModelFrom(absl::Span<const uint8_t> safetensors, CausalLM& model);
 
-/// Writes the boxes that this rank holds of the whole model's image, and no other byte. `layout`
-/// is ModelLayout's; `out` its file_size() bytes, aligned to 8. Nothing is asked of other ranks:
-/// together they write everything but the header (SafetensorsLayout::WriteHeader).
+/// The image of the whole model, the same on every rank of a tensor group. `dtype`: what the bytes
+/// hold; absent: that of the model.
 absl::StatusOr<relay::SafetensorsLayout> ModelLayout(const CausalLM& model,
                                                      std::optional<torch::Dtype> dtype = {});
+/// The boxes of the image that this rank writes: those it holds, and of what every rank of the
+/// group holds whole those of the first rank alone. No two ranks write one element.
+std::vector<relay::TensorBox> ModelBoxes(const CausalLM& model);
+/// Writes ModelBoxes, and no other byte. `layout` is ModelLayout's; `out` its file_size() bytes,
+/// aligned to 8. Nothing is asked of other ranks: together they write everything but the header
+/// (SafetensorsLayout::WriteHeader).
 [[nodiscard]] absl::Status WriteModelBoxes(const CausalLM& model,
                                            const relay::SafetensorsLayout& layout,
                                            absl::Span<uint8_t> out);
+/// The first rank writes everything but the header, tensor by tensor, and gets each from the ranks
+/// that hold it: all ranks of the tensor group call this together. `out` is empty on the others.
+[[nodiscard]] absl::Status WriteGatheredModel(const CausalLM& model,
+                                              const relay::SafetensorsLayout& layout,
+                                              absl::Span<uint8_t> out);
 
 /// A tensor over the bytes of `view`, read only, living no longer than they do; a copy only where
 /// the file does not align its elements.

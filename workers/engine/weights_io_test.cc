@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "workers/engine/model_image_testing.h"
 #include "workers/engine/trainer_testing.h"
 
 namespace baton::engine {
@@ -23,7 +24,7 @@ TEST(WeightsImage, CarriesAModelToAnother) {
   const auto family = ModelConfig::Family::kQwen2;
   const auto from = MakeModel(TinyConfig(family), torch::kFloat32, 1);
   const auto to = MakeModel(TinyConfig(family), torch::kFloat32, 2);
-  ASSERT_TRUE(LoadModelFrom(Image(*ModelImage(*from)), *to).ok());
+  ASSERT_TRUE(LoadModelFrom(Image(*testing::ModelImage(*from)), *to).ok());
   for (size_t i = 0; i < from->parameters().size(); ++i) {
     EXPECT_TRUE(torch::equal(from->parameters()[i].second, to->parameters()[i].second));
   }
@@ -32,7 +33,8 @@ TEST(WeightsImage, CarriesAModelToAnother) {
 TEST(WeightsImage, LayoutIsTheSameWhateverTheWeights) {
   const auto one = MakeModel(TinyConfig(), torch::kFloat32, 1);
   const auto two = MakeModel(TinyConfig(), torch::kFloat32, 2);
-  EXPECT_EQ(ModelImage(*one)->layout().header(), ModelImage(*two)->layout().header());
+  EXPECT_EQ(testing::ModelImage(*one)->layout().header(),
+            testing::ModelImage(*two)->layout().header());
 }
 
 TEST(WeightsImage, WritesWhatTheTensorsHoldAtThatTime) {
@@ -103,7 +105,8 @@ TEST(LoadTensors, UnknownTensorsAreAnErrorUnlessIgnored) {
 
 TEST(LoadTensors, WritesIntoLeavesThatNeedGradients) {
   const auto model = MakeModel(TinyConfig(), torch::kFloat32, 1);
-  const std::vector<uint8_t> bytes = Image(*ModelImage(*MakeModel(TinyConfig(), torch::kFloat32)));
+  const std::vector<uint8_t> bytes =
+      Image(*testing::ModelImage(*MakeModel(TinyConfig(), torch::kFloat32)));
   model->SetRequiresGrad(true);
   EXPECT_TRUE(LoadModelFrom(bytes, *model).ok());
   for (const auto& [name, parameter] : model->parameters()) {

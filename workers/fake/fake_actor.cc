@@ -1,5 +1,6 @@
 #include "workers/fake/fake_actor.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <vector>
 
@@ -75,6 +76,13 @@ absl::StatusOr<v1::TaskResult> FakeActor::Update(const v1::Task& task, TaskConte
   metrics[plain ? "train/loss" : "actor/pg_loss"] = 1.0 / static_cast<double>(step_);
   metrics[plain ? "train/grad_norm" : "actor/grad_norm"] = 1.0;
   if (pairs) metrics["train/accuracy"] = 1.0 - 0.5 / static_cast<double>(step_);
+  const bool judged = std::any_of(batch.begin(), batch.end(), [](const v1::Trajectory& t) {
+    return t.purpose() == v1::PURPOSE_EVAL;
+  });
+  if (judged) {
+    metrics["val/loss"] = 2.0 / static_cast<double>(step_);
+    metrics[pairs ? "val/accuracy" : "val/token_accuracy"] = 1.0 - 0.5 / static_cast<double>(step_);
+  }
   metrics["perf/total_num_tokens"] = tokens;
   last_update_ = result;
   context.ReportPolicyVersion(policy_version_);

@@ -283,8 +283,12 @@ FakeWorker::~FakeWorker() {
 }
 
 absl::StatusOr<std::unique_ptr<FakeWorker>> FakeWorker::Create(FakeWorkerOptions options) {
-  options.worker.features = {"seeded_sampling", "resume_with_tokens", "behaviour_log_probs",
-                             kRewardCommandFeature};
+  options.worker.features = {"seeded_sampling",     "resume_with_tokens",  "behaviour_log_probs",
+                             kRewardRulesFeature,   kRewardCommandFeature, kChatTemplatesFeature,
+                             kSftEvaluationFeature, kUndecayedNormsFeature};
+  for (std::string& feature : ModelFeatures()) {
+    options.worker.features.push_back(std::move(feature));
+  }
   options.worker.group_store = "tcp://127.0.0.1:1";  // its ranks do not talk to each other
   BATON_ASSIGN_OR_RETURN(auto worker, Worker::Create(options.worker));
   auto impl = std::make_unique<Impl>(std::move(options), std::move(worker));

@@ -46,8 +46,9 @@ void Declare(CLI::App& app, baton::fake::FakeWorkerOptions& options, Flags& flag
   app.add_option("--tls-cert", options.worker.tls.certificate,
                  "PEM file: this program's certificate");
   app.add_option("--tls-key", options.worker.tls.key, "PEM file: its key");
-  app.add_flag("--insecure", options.worker.insecure,
-               "The token may travel in clear text to another machine: the network is trusted");
+  app.add_flag(
+      "--insecure", options.worker.insecure,
+      "Allow the token to travel in clear text to another machine, in a network that you trust");
   app.add_option("--relay", flags.relay, "Accepted and not used: versions go through a folder");
   app.add_option("--threads", flags.threads, "Accepted and not used: there is nothing to compute");
   app.add_option("--weights-dir", options.weights_place,

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "sdk/base/status_macros.h"
-#include "sdk/parallel/transfer_protocol.h"
 #include "sdk/parallel/transition.h"
 
 namespace baton::hybrid {
@@ -29,7 +28,7 @@ absl::Status CheckGroup(const char* name, const Communicator* group, size_t size
                                                  "; the layout says ", rank, " of ", size));
 }
 
-/// "model.layers.12.mlp…" -> 12; the embedding is 0, what follows the layers the last.
+/// "model.layers.12.mlp…" -> 12; the embedding -> 0; the last norm and the head -> the last layer.
 int64_t DepthOf(absl::string_view name, int64_t layers) {
   constexpr absl::string_view kLayers = "model.layers.";
   if (name == "model.embed_tokens.weight") return 0;
@@ -141,6 +140,20 @@ absl::Status HybridEngine::ToTraining() {
   return Annotate(status, "the end of generation");
 }
 
+namespace {
+
+/// The rows of `batch` for the replica of this rank: contiguous, sizes at most one apart.
+std::vector<engine::GenerateRequest> PartOfReplica(
+    const RankLayout& layout, int rank, const std::vector<engine::GenerateRequest>& batch) {
+  const int64_t size = static_cast<int64_t>(batch.size());
+  const int replicas = layout.data * layout.micro_data();
+  const int replica = layout.Replica(rank);
+  return {batch.begin() + size * replica / replicas,
+          batch.begin() + size * (replica + 1) / replicas};
+}
+
+}  // namespace
+
 absl::StatusOr<std::vector<HybridResponse>> HybridEngine::Generate(
     const std::vector<engine::GenerateRequest>& batch) {
   if (!generating()) {
@@ -149,7 +162,7 @@ absl::StatusOr<std::vector<HybridResponse>> HybridEngine::Generate(
   if (follows())
     return absl::FailedPreconditionError("requests go to the rank that leads this one");
   BATON_RETURN_IF_ERROR(CheckUnchanged());
-  const auto part = std::move(ThreeDAllMicroDp::Distribute(layout_, batch)[rank_]);
+  const std::vector<engine::GenerateRequest> part = PartOfReplica(layout_, rank_, batch);
   std::vector<HybridResponse> responses(part.size());
   std::unordered_map<uint64_t, size_t> place;
   for (size_t i = 0; i < part.size(); ++i) {

@@ -10,7 +10,6 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/parallel/transfer_protocol.h"
 #include "workers/engine/generator_testing.h"
 #include "workers/engine/tensor_parallel_testing.h"
 #include "workers/engine/trainer.h"
@@ -33,8 +32,8 @@ const std::vector<RankLayout> kLayouts = {{1, 2, 1, 1, 1}, {1, 2, 1, 1, 2}, {1, 
                                           {1, 4, 2, 1, 1}, {1, 4, 2, 1, 2}};
 
 /// Two queries to a key head; vocabulary 13 and intermediate size 11, which no rank count divides.
-engine::ModelConfig Config(bool tied = true) {
-  engine::ModelConfig config = engine::testing::SharedConfig(tied);
+ModelConfig Config(bool tied = true) {
+  ModelConfig config = engine::testing::SharedConfig(tied);
   config.num_attention_heads = 8;
   return config;
 }
@@ -78,7 +77,7 @@ std::vector<engine::TrainSequence> Batch(int step) {
 }
 
 std::unique_ptr<engine::Trainer> Trainer(CausalLM* model, const Ends& ends) {
-  engine::OptimizerSpec spec;
+  OptimizerSpec spec;
   spec.lr = 0.02;
   auto trainer = engine::Trainer::Create(model, spec, ends.data.get());
   EXPECT_TRUE(trainer.ok()) << trainer.status();
@@ -137,7 +136,7 @@ TEST(HybridEngineTest, ABatchIsGeneratedAsByOneProcess) {
     const engine::Responses expected = engine::RunAll(whole.get(), requests, {});
     for (const RankLayout& layout : kLayouts) {
       SCOPED_TRACE(LayoutName(layout));
-      PerRank<std::vector<HybridResponse>> answers(layout.world_size());
+      std::vector<std::vector<HybridResponse>> answers(layout.world_size());
       RunLayout(layout, [&](Ends& ends) {
         const auto model = Model(ends.tensor.get(), temperature == 0);
         const auto engine = Engine(model.get(), layout, ends);
@@ -146,11 +145,17 @@ TEST(HybridEngineTest, ABatchIsGeneratedAsByOneProcess) {
         ASSERT_TRUE(responses.ok()) << responses.status();
         answers[ends.rank] = *std::move(responses);
       });
-      const auto collected = ThreeDAllMicroDp::Collect(layout, answers);
-      ASSERT_TRUE(collected.ok());
-      ASSERT_EQ(collected->size(), requests.size());
+      std::map<int, std::vector<HybridResponse>> replicas;
+      for (int rank = 0; rank < layout.world_size(); ++rank) {
+        replicas[layout.Replica(rank)] = answers[rank];
+      }
+      std::vector<HybridResponse> collected;
+      for (const auto& [replica, responses] : replicas) {
+        collected.insert(collected.end(), responses.begin(), responses.end());
+      }
+      ASSERT_EQ(collected.size(), requests.size());
       for (size_t i = 0; i < requests.size(); ++i) {
-        const HybridResponse& response = (*collected)[i];
+        const HybridResponse& response = collected[i];
         const engine::Response& want = expected.at(requests[i].id);
         EXPECT_EQ(response.id, requests[i].id);
         EXPECT_EQ(response.tokens, want.tokens);

@@ -16,7 +16,7 @@ absl::StatusOr<HybridGroups> JoinHybridGroups(parallel::RankGroups& groups,
   HybridGroups joined;
   const std::vector<int> micro = MicroDataRanks(layout, address.rank);
   const std::vector<int> tensor = GenerationTensorRanks(layout, address.rank);
-  // A group's name is that of its first rank.
+  // The first rank gives a group its name.
   if (micro.size() > 1) {
     BATON_ASSIGN_OR_RETURN(
         joined.micro_data,

@@ -93,7 +93,7 @@ absl::Status ReplicaFollower::WaitForEnd() {
 }
 
 absl::Status ReplicaFollower::Follow() {
-  absl::Status lost;  // A rank, in a step: the leader knows too, and ends.
+  absl::Status lost;  // Set when a step finds a lost rank. The leader finds it too, and ends.
   while (true) {
     BATON_ASSIGN_OR_RETURN(auto words, engine::HearLeader(*control_, leaving_));
     if (!words.has_value()) return lost;

@@ -1,6 +1,7 @@
-// The ranks of one generation replica: the first leads, the others follow. Requests are given to
-// the leader's generator alone; before each of its steps it tells the others what was added and
-// cancelled, so that all step alike.
+// The ranks of one generation replica: the first rank is the leader, the others are followers.
+// Callers give requests only to the leader's generator. Before each of its steps, the leader
+// announces the added and cancelled requests to the followers, so that all ranks make the same
+// step.
 #ifndef BATON_WORKERS_HYBRID_REPLICA_H_
 #define BATON_WORKERS_HYBRID_REPLICA_H_
 
@@ -15,19 +16,19 @@
 
 namespace baton::hybrid {
 
-/// Made and ended by one thread; the generator may be stepped by another.
+/// Created and destroyed by one thread; another thread may step the generator.
 class ReplicaLeader {
  public:
-  /// `control`: ranks of the generator's tensor group in the same order, used for nothing else;
-  /// this is rank 0. Announces the steps of `generator`. `keep_alive` as GroupLeader's. Both
-  /// outlive this.
+  /// `control`: a group of the ranks of the generator's tensor group, in the same order, used for
+  /// nothing else; this is its rank 0. The leader announces the steps of `generator`. `keep_alive`
+  /// as GroupLeader's. `control` and `generator` outlive this.
   ReplicaLeader(engine::Communicator* control, engine::Generator* generator,
                 absl::Duration keep_alive);
-  /// End, whatever comes of it.
+  /// Calls End and ignores its error.
   ~ReplicaLeader();
 
-  /// The followers are told to stop; the generator must not be stepped any more. Unavailable or
-  /// DeadlineExceeded: a follower was lost, now or before.
+  /// Tells the followers to stop; afterwards the generator must not be stepped. Unavailable or
+  /// DeadlineExceeded: a follower was lost, now or earlier.
   absl::Status End();
 
  private:
@@ -35,17 +36,18 @@ class ReplicaLeader {
   engine::GroupLeader leader_;
 };
 
-/// Has a thread that waits for the leader and steps with it.
+/// Runs a thread that waits for the leader's announcements and makes the same steps.
 class ReplicaFollower {
  public:
-  /// The generator is this one's until WaitForEnd has returned, or this is destroyed. Both outlive
-  /// this.
+  /// The generator belongs to this until WaitForEnd has returned or this is destroyed. `control`
+  /// and `generator` outlive this.
   ReplicaFollower(engine::Communicator* control, engine::Generator* generator);
-  /// Leaves without the leader's consent, at its next word or when it is lost: the group is then
-  /// unusable.
+  /// Leaves at the leader's next message, or when the leader is lost, even if the leader has not
+  /// ended. The group is then unusable.
   ~ReplicaFollower();
 
-  /// Until the leader ends. Unavailable or DeadlineExceeded: it, or another rank, was lost.
+  /// Blocks until the leader ends. Unavailable or DeadlineExceeded: the leader or another rank was
+  /// lost.
   absl::Status WaitForEnd();
 
  private:
@@ -54,7 +56,7 @@ class ReplicaFollower {
   engine::Communicator* const control_;
   engine::Generator* const generator_;
   std::atomic<bool> leaving_{false};
-  absl::Status status_;  ///< Of the thread, once it has ended.
+  absl::Status status_;  ///< The thread's result, valid once the thread has ended.
   std::thread thread_;
 };
 

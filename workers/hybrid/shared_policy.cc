@@ -29,7 +29,7 @@ void SharedPolicy::Enter(const std::string& job, GeneratorUser* user) {
 void SharedPolicy::Leave(const absl::Status& why) {
   absl::MutexLock lock(&mu_);
   Detach(why);
-  user_ = nullptr;  // before the wait, in which a generator may be lent
+  user_ = nullptr;  // Before the wait, because another thread may lend a generator during the wait.
   mu_.Await(absl::Condition(this, &SharedPolicy::NobodyDetaches));
 }
 

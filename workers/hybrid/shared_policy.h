@@ -13,39 +13,39 @@
 
 namespace baton::hybrid {
 
-/// Steps a generator that belongs to another. Calls come in the order that counts, from any thread,
-/// under the lock of SharedPolicy: they return at once.
+/// Runs a generator that another object owns. SharedPolicy makes these calls under its lock, from
+/// any thread, in the order in which they must take effect. So they must return at once.
 class GeneratorUser {
  public:
   virtual ~GeneratorUser() = default;
 
-  /// From here on, once what runs has ended, it is this one's to step, and samples `version`. The
-  /// same generator may be attached again, of another version.
+  /// Gives `generator` to this user, which may step it once its current work has ended, and samples
+  /// `version`. The same generator may be attached again with another version.
   virtual void Attach(engine::Generator* generator, uint64_t version) = 0;
 
-  /// Ends all it was given before with `why`, leaves the generator idle and no version held, then
-  /// calls `done` on a thread of its own: it touches the generator no more.
+  /// Ends all requests of this user with `why`, leaves the generator idle, and drops its version.
+  /// Then calls `done` on a thread of its own; afterwards the user does not touch the generator.
   virtual void Detach(const absl::Status& why, std::function<void()> done) = 0;
 };
 
-/// One per process; both roles know it. Roles come and go in any order, each on its own thread: the
-/// generator goes to the rollout of the job whose actor lends it, as soon as both are there.
-/// Thread-safe.
+/// There is one per process, shared by both roles. Roles come and go in any order, each on its own
+/// thread. As soon as the actor of a job lends a generator and the job's rollout has entered, the
+/// rollout gets the generator. Thread-safe.
 class SharedPolicy {
  public:
-  /// Role actor: `generator` has weights of `version`. It lives, and no one else touches it, until
-  /// TakeBack returns. Lent already: the version is taken.
+  /// Role actor: `generator` has the weights of `version`. Until TakeBack returns, the generator
+  /// must live and the actor must not touch it. If it is lent already, only the version changes.
   void Lend(const std::string& job, engine::Generator* generator, uint64_t version);
 
-  /// Role actor: returns when the generator is not in use any more. What was being generated has
-  /// ended with `why`. Nothing lent: does nothing.
+  /// Role actor: ends running generation with `why`, and returns when the rollout no longer uses
+  /// the generator. Does nothing if nothing is lent.
   void TakeBack(const absl::Status& why);
 
-  /// Role rollout: `user` generates for `job`, until Leave returns. One at a time.
+  /// Role rollout: `user` generates for `job` until Leave returns. One user at a time.
   void Enter(const std::string& job, GeneratorUser* user);
 
-  /// Role rollout: the user may go. What it generated has ended with `why`; what is lent stays
-  /// lent. Not entered: does nothing.
+  /// Role rollout: ends the user's generation with `why`; afterwards the user may be destroyed. A
+  /// lent generator stays lent. Does nothing if no user has entered.
   void Leave(const absl::Status& why);
 
  private:
@@ -54,13 +54,13 @@ class SharedPolicy {
   bool NobodyDetaches() const ABSL_SHARED_LOCKS_REQUIRED(mu_) { return detaching_ == 0; }
 
   absl::Mutex mu_;
-  std::string lender_ ABSL_GUARDED_BY(mu_);                      ///< The job.
+  std::string lender_ ABSL_GUARDED_BY(mu_);                      ///< The actor's job.
   engine::Generator* generator_ ABSL_GUARDED_BY(mu_) = nullptr;  ///< Null: nothing is lent.
   uint64_t version_ ABSL_GUARDED_BY(mu_) = 0;
-  std::string borrower_ ABSL_GUARDED_BY(mu_);  ///< The job.
+  std::string borrower_ ABSL_GUARDED_BY(mu_);  ///< The rollout's job.
   GeneratorUser* user_ ABSL_GUARDED_BY(mu_) = nullptr;
   bool attached_ ABSL_GUARDED_BY(mu_) = false;  ///< `user_` has `generator_`.
-  int detaching_ ABSL_GUARDED_BY(mu_) = 0;      ///< Users that are not done with it.
+  int detaching_ ABSL_GUARDED_BY(mu_) = 0;      ///< Users that still have to call `done` of Detach.
 };
 
 }  // namespace baton::hybrid

@@ -36,7 +36,7 @@ absl::Status Check(const DividedModel& model, const RankLayout& layout) {
   return absl::OkStatus();
 }
 
-/// Whether boxes of one rank have a common element.
+/// Whether two boxes of one rank have a common element.
 bool Overlap(const Box& a, const Box& b) {
   for (size_t d = 0; d < a.rank(); ++d) {
     if (std::max(a.begin[d], b.begin[d]) >= std::min(a.end[d], b.end[d])) return false;
@@ -44,13 +44,13 @@ bool Overlap(const Box& a, const Box& b) {
   return true;
 }
 
-/// What a method says of ranks and boxes.
+/// How a transition method divides tensors among ranks.
 class Method {
  public:
   Method(const DividedModel& model, const RankLayout& layout, TransitionMethod method)
       : model_(model), layout_(layout), method_(method) {}
 
-  /// Ranks that `rank` receives from, itself first.
+  /// The ranks whose boxes `rank` uses: itself first, then the ranks that it receives from.
   std::vector<int> Sources(int rank) const {
     std::vector<int> ranks = {rank};
     if (method_ == TransitionMethod::kHybrid) {
@@ -68,7 +68,7 @@ class Method {
     return ranks;
   }
 
-  /// What `rank` trains of a tensor.
+  /// The box of a tensor that `rank` trains.
   std::optional<Box> Held(const DividedTensor& tensor, int rank) const {
     if (method_ == TransitionMethod::kGatherAll) {
       const int64_t elements = Elements(tensor), ranks = layout_.world_size();
@@ -79,7 +79,7 @@ class Method {
     return tensor.training[place.tensor];
   }
 
-  /// What `rank` gathers of a tensor.
+  /// The box of a tensor that `rank` gathers.
   std::optional<Box> Needed(const DividedTensor& tensor, int rank) const {
     if (method_ == TransitionMethod::kGatherAll) return Box{{0}, {Elements(tensor)}};
     if (method_ == TransitionMethod::kGatherTensor) return Box::Full(tensor.shape);
@@ -96,7 +96,7 @@ class Method {
   const TransitionMethod method_;
 };
 
-/// Fills `needed` from the sources in their order; what is found elsewhere is received.
+/// Covers `needed` with boxes of the sources, in their order; boxes of other ranks are received.
 absl::Status Gather(const DividedModel& model, const Method& method,
                     const std::vector<int>& sources, int index, const Box& needed,
                     RankTransition& transition) {
@@ -131,7 +131,7 @@ absl::Status Gather(const DividedModel& model, const Method& method,
 
 int DividedModel::StageOf(int64_t depth, int stages) const {
   int stage = static_cast<int>(depth * stages / depths);
-  while ((stage + 1) * depths / stages <= depth) ++stage;  // Bounds are rounded down.
+  while ((stage + 1) * depths / stages <= depth) ++stage;  // Bounds of stages are rounded down.
   return stage;
 }
 
@@ -160,19 +160,6 @@ absl::StatusOr<RankTransition> PlanRankTransition(const DividedModel& model,
     BATON_RETURN_IF_ERROR(Gather(model, boxes, sources, static_cast<int>(i), *needed, transition));
   }
   return transition;
-}
-
-absl::StatusOr<std::vector<RankTransition>> PlanTransition(const DividedModel& model,
-                                                           const RankLayout& layout,
-                                                           TransitionMethod method) {
-  BATON_RETURN_IF_ERROR(layout.Validate());
-  std::vector<RankTransition> plan;
-  for (int rank = 0; rank < layout.world_size(); ++rank) {
-    BATON_ASSIGN_OR_RETURN(RankTransition transition,
-                           PlanRankTransition(model, layout, method, rank));
-    plan.push_back(std::move(transition));
-  }
-  return plan;
 }
 
 DividedBytes ModelBytes(const DividedModel& model) {

@@ -1,5 +1,5 @@
-// Which rank sends which boxes to which when ranks that trained a model begin to generate, and what
-// each rank then holds. Pure: made from the layout and the tensors' shapes alone.
+// When ranks change from training to generation: which rank sends which boxes to which rank, and
+// what each rank then holds. Pure: depends only on the layout and the tensors' shapes.
 #ifndef BATON_WORKERS_HYBRID_TRANSITION_PLAN_H_
 #define BATON_WORKERS_HYBRID_TRANSITION_PLAN_H_
 
@@ -15,7 +15,7 @@
 
 namespace baton::hybrid {
 
-/// A tensor and how both layouts divide it.
+/// A tensor and how training and generation divide it.
 struct DividedTensor {
   std::string name;
   std::vector<int64_t> shape;
@@ -31,18 +31,18 @@ struct DividedModel {
   std::vector<DividedTensor> tensors;
   int64_t depths = 1;
 
-  /// Of P = `stages`, which holds `depth`.
+  /// The stage that holds `depth`, of P = `stages` stages.
   int StageOf(int64_t depth, int stages) const;
 };
 
-/// Bytes of tensors that are divided, and of those that are not.
+/// Bytes of divided tensors, and of whole tensors.
 struct DividedBytes {
   int64_t divided = 0;
   int64_t whole = 0;
 };
 
-/// A box of tensor `tensor` that rank `from` sends. Under gather_all, of the tensor as one row of
-/// elements.
+/// A box of tensor `tensor` (an index) that rank `from` sends. Under gather_all, the box is a range
+/// of the tensor's flattened elements.
 struct Receive {
   int from = 0;
   int tensor = 0;
@@ -52,22 +52,19 @@ struct Receive {
 struct RankTransition {
   std::vector<Receive> receives;
   DividedBytes received;
-  DividedBytes peak;  ///< What it has gathered, its own part included.
-  /// Training parameters beside what it has gathered. A gather that is undone after generation
-  /// keeps all of them; the hybrid engine those that are not part of the generation shard.
+  DividedBytes peak;  ///< Gathered bytes, the rank's own part included.
+  /// Training parameters that are held in addition to the gathered ones. A method that gathers into
+  /// separate memory keeps all of them; the hybrid engine keeps only those that are not part of the
+  /// generation shard.
   DividedBytes redundant;
 };
 
-/// What one rank of the layout does. InvalidArgument: a bad layout or rank, or boxes that are not t
-/// and t_g. FailedPrecondition: elements that the rank needs and no rank of its group has.
+/// The transition of one rank. InvalidArgument: a bad layout or rank, or a tensor without t
+/// training and t_g generation boxes. FailedPrecondition: no rank of the group holds some elements
+/// that the rank needs.
 absl::StatusOr<RankTransition> PlanRankTransition(const DividedModel& model,
                                                   const RankLayout& layout, TransitionMethod method,
                                                   int rank);
-
-/// That of every rank.
-absl::StatusOr<std::vector<RankTransition>> PlanTransition(const DividedModel& model,
-                                                           const RankLayout& layout,
-                                                           TransitionMethod method);
 
 /// Bytes of the whole model.
 DividedBytes ModelBytes(const DividedModel& model);

@@ -21,10 +21,10 @@ absl::StatusOr<std::vector<int32_t>> EncodeLine(const policy::PolicySource& sour
                                                 const std::string& line) {
   BATON_ASSIGN_OR_RETURN(const Example example, ParseExample(line, {}));
   BATON_ASSIGN_OR_RETURN(
-      const engine::RenderedText prompt,
-      source.RenderPrompt(policy::ChatMessages(example.messages), example.prompt));
+      const policy::Prompt prompt,
+      policy::RenderPromptOf(source, example.messages, example.prompt, example.tools_json));
   BATON_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, source.EncodePrompt(prompt, 0));
-  const int64_t positions = source.config().max_position_embeddings;
+  const int64_t positions = source.config().positions();
   if (static_cast<int64_t>(tokens.size()) >= positions) {
     return absl::InvalidArgumentError(
         absl::StrCat("the prompt has ", tokens.size(), " tokens; the model has ", positions,
@@ -119,8 +119,8 @@ class Batch {
     BATON_ASSIGN_OR_RETURN(request.prompt, EncodeLine(source_, lines_.line()));
     request.params = options_.params;
     request.params.max_new_tokens =
-        std::min(request.params.max_new_tokens, source_.config().max_position_embeddings -
-                                                    static_cast<int64_t>(request.prompt.size()));
+        std::min(request.params.max_new_tokens,
+                 source_.config().positions() - static_cast<int64_t>(request.prompt.size()));
     request.key.job_seed = options_.seed;
     request.key.prompt_id = lines_.number() - 1;
     request.id = (first_ + rows_.size()) * samples();

@@ -35,8 +35,12 @@ absl::StatusOr<engine::SamplingParams> MakeParams(const GenerateOptions& options
     return loaded.status();
   }
   engine::SamplingParams params;
+  // Greedy samples of one prompt would be equal.
+  const bool several = !options.prompts.empty() && options.samples > 1;
   const bool greedy = config.do_sample.has_value() && !*config.do_sample;
-  params.temperature = options.temperature.value_or(greedy ? 0 : config.temperature.value_or(1));
+  double temperature = greedy && !several ? 0 : config.temperature.value_or(1);
+  if (several && temperature == 0) temperature = 1;
+  params.temperature = options.temperature.value_or(temperature);
   params.top_p = options.top_p.value_or(config.top_p.value_or(1));
   params.top_k = options.top_k.value_or(config.top_k.value_or(0));
   params.max_new_tokens = options.max_new_tokens;
@@ -89,11 +93,9 @@ absl::Status Generate(const GenerateOptions& options,
   request.id = 1;
   request.key.job_seed = options.seed;
   BATON_ASSIGN_OR_RETURN(request.params, MakeParams(options, *source));
-  BATON_ASSIGN_OR_RETURN(const engine::RenderedText prompt,
-                         source->RenderPrompt({}, options.prompt));
+  BATON_ASSIGN_OR_RETURN(const policy::Prompt prompt, source->RenderPrompt({}, options.prompt));
   BATON_ASSIGN_OR_RETURN(request.prompt, source->EncodePrompt(prompt, 0));
-  const int64_t room =
-      source->config().max_position_embeddings - static_cast<int64_t>(request.prompt.size());
+  const int64_t room = source->config().positions() - static_cast<int64_t>(request.prompt.size());
   request.params.max_new_tokens =
       std::min(request.params.max_new_tokens, std::max<int64_t>(room, 1));
   BATON_ASSIGN_OR_RETURN(const auto generator, engine::Generator::Create(model.get(), nullptr, {}));

@@ -17,11 +17,12 @@ namespace baton {
 struct GenerateOptions {
   std::string model;   ///< A Hugging Face directory, or a checkpoint's folder.
   std::string prompt;  ///< Text, or one user message under a chat template.
-  std::string chat_template = "none";
+  std::string chat_template = "auto";
   std::string dtype = "float32";
   std::string device = "cpu";
   int64_t max_new_tokens = 256;
   // Absent: the model's generation_config.json, else 1 (temperature, top_p) and 0 (top_k).
+  // With several samples an absent temperature is never 0.
   std::optional<double> temperature;  ///< 0: greedy.
   std::optional<double> top_p;
   std::optional<int64_t> top_k;

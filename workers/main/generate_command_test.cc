@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -52,6 +53,47 @@ class GenerateCommandTest : public ::testing::Test {
   policy::TemporaryFolder folder_;
   GenerateOptions options_;
 };
+
+// Mistral's kind of tokenizer: what streams is Decode of all tokens, and a saved model goes on
+// alike.
+TEST_F(GenerateCommandTest, ASentencePieceTokenizersTextStreams) {
+  const std::string folder = folder_.path() + "/mistral", saved = folder_.path() + "/saved";
+  std::filesystem::create_directories(folder);
+  std::filesystem::copy_file(std::string(std::getenv("BATON_SOURCE_DIR")) +
+                                 "/workers/tokenizer/testdata/tokenizer_mistral.json",
+                             folder + "/tokenizer.json");
+  ModelConfig config;
+  config.vocab_size = engine::Tokenizer::Load(folder).value()->vocab_size();
+  config.hidden_size = config.intermediate_size = config.head_dim = 8;
+  config.num_hidden_layers = config.num_attention_heads = config.num_key_value_heads = 1;
+  config.max_position_embeddings = 128;
+  std::ofstream(folder + "/config.json") << config.ToJson();
+  v1::ModelSpec spec;
+  spec.set_path(folder);
+  const auto source = policy::PolicySource::Open(spec, "").value();
+  const auto model =
+      engine::CausalLM::Create(source->config(), torch::kFloat32, torch::kCPU).value();
+  model->InitializeRandom(5);
+  engine::SaveOptions save;
+  save.companions = source->companions();
+  ASSERT_TRUE(engine::SaveModel(*model, saved, save).ok());
+
+  options_.model = saved;
+  options_.prompt = "the relay";
+  options_.max_new_tokens = 60;
+  const std::string streamed = Run().value();
+  options_.prompt.clear();
+  options_.prompts = folder_.path() + "/prompts.jsonl";
+  std::ofstream(options_.prompts) << R"({"prompt": "the relay"})"
+                                  << "\n";
+  options_.out = folder_.path() + "/out.jsonl";
+  ASSERT_TRUE(GenerateFile(options_, [](const BatchProgress&, int64_t) {}).ok());
+  std::ifstream out(options_.out);
+  std::string line;
+  std::getline(out, line);
+  EXPECT_EQ(Json::parse(line)["responses"][0].get<std::string>(), streamed);
+  EXPECT_GT(streamed.size(), 60u);
+}
 
 TEST_F(GenerateCommandTest, IsAFunctionOfTheSeed) {
   const std::string first = Run().value();
@@ -118,6 +160,8 @@ class GenerateFileTest : public GenerateCommandTest {
 };
 
 TEST_F(GenerateFileTest, AddsTheResponsesToEachLineInOrder) {
+  std::ofstream(options_.model + "/chat_template.jinja")
+      << "{% for message in messages %}{{ message.content }}{% endfor %}";
   WritePrompts(
       "{\"id\": 7, \"prompt\": \"1+2=\", \"extra\": {\"b\": [1], \"a\": null}}\r\n\n"
       "{\"prompt\": [{\"role\": \"user\", \"content\": \"3+\"}, "
@@ -141,6 +185,24 @@ TEST_F(GenerateFileTest, AddsTheResponsesToEachLineInOrder) {
   EXPECT_EQ(total_, 2);
   EXPECT_GE(told_.tokens, 6);
   EXPECT_LE(told_.tokens, 6 * options_.max_new_tokens);
+}
+
+TEST_F(GenerateFileTest, SeveralSamplesOfAModelThatIsGreedyDiffer) {
+  std::ofstream(options_.model + "/generation_config.json") << "{\"do_sample\": false}";
+  options_.temperature.reset();
+  WritePrompts("{\"prompt\": \"1+2=\"}\n{\"prompt\": \"1+2=\"}\n");
+  std::vector<Json> lines = RunLines();
+  EXPECT_EQ(lines[0]["responses"], lines[1]["responses"]);  // one sample is greedy
+  options_.samples = 8;
+  lines = RunLines();
+  std::set<std::string> different;
+  for (const auto& response : lines[0]["responses"]) different.insert(response.get<std::string>());
+  EXPECT_GT(different.size(), 4u);
+  options_.temperature = 0;  // what is asked for holds
+  lines = RunLines();
+  different.clear();
+  for (const auto& response : lines[0]["responses"]) different.insert(response.get<std::string>());
+  EXPECT_EQ(different.size(), 1u);
 }
 
 TEST_F(GenerateFileTest, TheFirstResponseOfAllIsThatToTheOnePrompt) {
@@ -266,7 +328,7 @@ TEST_F(GenerateFileTest, NamesBadLinesAndLeavesWhatIsThere) {
   const std::string error = ErrorOf();
   EXPECT_THAT(error, HasSubstr(options_.prompts + ":2: `prompt` is number, not a string\n"));
   EXPECT_THAT(error, HasSubstr(options_.prompts + ":4: "));
-  EXPECT_THAT(error, HasSubstr(options_.prompts + ":5: not valid JSON"));
+  EXPECT_THAT(error, HasSubstr(options_.prompts + ":5: column 1: not valid JSON"));
   EXPECT_EQ(Written(), "old");
 
   WritePrompts(3);

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 #include "sdk/rpc/error.h"
 #include "workers/main/hybrid_testing.h"
-#include "workers/trainer/ranks.h"
+#include "workers/ranks/ranks.h"
 
 namespace baton {
 namespace {
@@ -21,7 +21,7 @@ class HybridRanksTest : public ::testing::Test {
  protected:
   HybridRanksTest()
       : relay_(policy::MakeWeightsRelay(folder_.path() + "/relay", "", "test").value()),
-        store_(trainer::GroupStore::Start("127.0.0.1").value()),
+        store_(ranks::GroupStore::Start("127.0.0.1").value()),
         alone_(relay_.get()) {}
 
   void Start(int tp, int dp, int generation_tp = 1) {
@@ -55,7 +55,7 @@ class HybridRanksTest : public ::testing::Test {
 
   policy::TemporaryFolder folder_;
   std::unique_ptr<policy::WeightsRelay> relay_;
-  std::unique_ptr<trainer::GroupStore> store_;
+  std::unique_ptr<ranks::GroupStore> store_;
   HybridWorker alone_;
   std::vector<std::unique_ptr<HybridWorker>> workers_;
 };

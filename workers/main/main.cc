@@ -6,15 +6,21 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "sdk/base/compute_environment.h"
 #include "sdk/base/log.h"
+#include "workers/main/check_command.h"
+#include "workers/main/check_server.h"
+#include "workers/main/device_option.h"
 #include "workers/main/generate_command.h"
+#include "workers/main/reward_test_command.h"
 #include "workers/main/serve_command.h"
 
 namespace {
@@ -26,6 +32,9 @@ struct CommonFlags {
 };
 
 constexpr char kMark[] = "BATON_WORKER_THREADS";
+
+/// What the user typed: `baton` becomes this program, and then says so in argv[0].
+const char* program_name = "baton-worker";
 
 /// OpenMP, BLAS and malloc read their settings when they are loaded, before main: this process
 /// starts itself again with them set. Threads that spin while they wait would take the cores from
@@ -47,7 +56,7 @@ void RestartWithThreads(int threads, char** argv) {
 }
 
 int Fail(const absl::Status& status) {
-  std::fprintf(stderr, "baton-worker: %s\n", std::string(status.message()).c_str());
+  std::fprintf(stderr, "%s: %s\n", program_name, std::string(status.message()).c_str());
   return 1;
 }
 
@@ -56,6 +65,10 @@ baton::LogLevel LevelOf(const std::string& name) {
   if (name == "warn") return baton::LogLevel::kWarn;
   if (name == "error") return baton::LogLevel::kError;
   return baton::LogLevel::kInfo;
+}
+
+CLI::Validator OwnDevice() {
+  return CLI::Validator([](const std::string& device) { return baton::DeviceProblem(device); }, "");
 }
 
 void DeclareServe(CLI::App& app, baton::ServeOptions& options, CommonFlags& common) {
@@ -74,13 +87,16 @@ void DeclareServe(CLI::App& app, baton::ServeOptions& options, CommonFlags& comm
   app.add_option("--id", options.id, "Stable name (default: host and process id)");
   app.add_option("--token-file", options.token_file, "File with the bearer token");
   app.add_option("--tls-ca", options.tls.ca,
-                 "PEM file: who signed the controller's certificate; system: the "
+                 "PEM file of the authority that signed the controller's certificate; system: the "
                  "machine's own list");
   app.add_option("--tls-cert", options.tls.certificate, "PEM file: this program's certificate");
   app.add_option("--tls-key", options.tls.key, "PEM file: its key");
-  app.add_flag("--insecure", options.insecure,
-               "The token may travel in clear text to another machine: the network is trusted");
-  app.add_option("--device", options.device, "cpu or cuda")->capture_default_str();
+  app.add_flag(
+      "--insecure", options.insecure,
+      "Allow the token to travel in clear text to another machine, in a network that you trust");
+  app.add_option("--device", options.device, "What it computes on: cpu")
+      ->check(OwnDevice())
+      ->capture_default_str();
   app.add_option("--group-host", options.group_host,
                  "Address of this machine for the other ranks of a group (default: the one from "
                  "which it reaches the controller)");
@@ -112,7 +128,7 @@ void DeclareServe(CLI::App& app, baton::ServeOptions& options, CommonFlags& comm
 
 CLI::App* DeclareGenerate(CLI::App& app, baton::GenerateOptions& options, CommonFlags& common) {
   CLI::App* command = app.add_subcommand(
-      "generate", "Responses of a model: to one prompt, as they come, or to a file of prompts");
+      "generate", "Sample a model: print the response to one prompt, or answer a file of prompts");
   command->add_option("--model", options.model, "Hugging Face directory or checkpoint")->required();
   CLI::Option* prompt = command->add_option("--prompt", options.prompt, "The prompt");
   CLI::Option* prompts =
@@ -124,36 +140,114 @@ CLI::App* DeclareGenerate(CLI::App& app, baton::GenerateOptions& options, Common
   });
   command
       ->add_option("--out", options.out,
-                   "Where each line of --prompts goes with its `responses`: a file, which is there "
-                   "once it is complete, or - for standard output")
+                   "File for the lines of --prompts with their `responses`, written under another "
+                   "name until it is complete; -: standard output")
       ->needs(prompts);
   prompts->needs("--out");
-  command->add_option("--samples", options.samples, "Responses to each prompt of --prompts")
+  command
+      ->add_option("--samples", options.samples,
+                   "How many responses to sample for each prompt of --prompts")
       ->needs(prompts)
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();
   command
       ->add_option("--max-num-seqs", options.max_num_seqs,
-                   "Responses that are sampled together, of --prompts")
+                   "How many responses to sample at once, with --prompts")
       ->needs(prompts)
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  command->add_option("--kv-cache-bytes", options.kv_cache_bytes, "Their keys and values")
+  command
+      ->add_option("--kv-cache-bytes", options.kv_cache_bytes,
+                   "Memory for the keys and values of these responses")
       ->needs(prompts)
       ->capture_default_str();
   command->add_option("--max-new-tokens", options.max_new_tokens)->capture_default_str();
-  command->add_option("--temperature", options.temperature, "0: greedy");
+  command->add_option("--temperature", options.temperature,
+                      "0: greedy; default: as the model's generation_config.json says, else 1; "
+                      "never greedy with several --samples");
   command->add_option("--top-p", options.top_p);
   command->add_option("--top-k", options.top_k);
   command->add_option("--seed", options.seed)->capture_default_str();
-  command->add_option("--chat-template", options.chat_template, "none, chatml or llama3")
+  command
+      ->add_option("--chat-template", options.chat_template,
+                   "auto (the model's own, for messages), model (the same, also for a text), none, "
+                   "chatml or "
+                   "llama3")
       ->capture_default_str();
   command->add_option("--dtype", options.dtype)->capture_default_str();
-  command->add_option("--device", options.device)->capture_default_str();
+  command->add_option("--device", options.device, "What it computes on: cpu")
+      ->check(OwnDevice())
+      ->capture_default_str();
   command->add_option("--threads", common.threads, "Compute threads")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   return command;
+}
+
+struct RewardTestFlags {
+  std::string spec;
+  std::string sandbox = "auto";
+  std::vector<std::string> read;
+};
+
+CLI::App* DeclareRewardTest(CLI::App& app, baton::RewardTestOptions& options,
+                            RewardTestFlags& flags, CommonFlags& common) {
+  CLI::App* command =
+      app.add_subcommand("reward-test", "What `baton reward test` runs; see its --help");
+  command->add_option("--spec", flags.spec, "File with a serialized baton.v1.JobSpec")->required();
+  command->add_option("--data", options.data, "A data set; none: lines made up");
+  command->add_option("--model", options.model, "The model to sample from");
+  command->add_option("--lines", options.lines)->capture_default_str();
+  command->add_option("--samples", options.samples)->capture_default_str();
+  command->add_option("--seed", options.seed)->capture_default_str();
+  command->add_option("--device", options.device)->capture_default_str();
+  command->add_flag("--json", options.json);
+  command->add_option("--command-sandbox", flags.sandbox)
+      ->check(CLI::IsMember({"auto", "bubblewrap", "none"}))
+      ->capture_default_str();
+  command->add_option("--command-read", flags.read);
+  command->add_option("--threads", common.threads, "Compute threads")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  return command;
+}
+
+void Print(std::FILE* file, absl::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), file);
+  std::fflush(file);
+}
+
+/// The command is the caller's own: where there is no sandbox it runs without, and that is said.
+absl::StatusOr<baton::CommandPermission> PermitOwnCommand(const RewardTestFlags& flags) {
+  using Kind = baton::reward::SandboxOptions::Kind;
+  baton::reward::SandboxOptions sandbox;
+  sandbox.readable = flags.read;
+  sandbox.kind = flags.sandbox == "none" ? Kind::kNone : Kind::kBubblewrap;
+  auto made = baton::reward::CommandSandbox::Create(sandbox);
+  if (!made.ok() && flags.sandbox == "auto") {
+    Print(stderr, "baton: the command runs without a sandbox here, unlike in a job: " +
+                      std::string(made.status().message()) + "\n");
+    sandbox.kind = Kind::kNone;
+    made = baton::reward::CommandSandbox::Create(sandbox);
+  }
+  if (!made.ok()) return made.status();
+  return baton::CommandPermission{*std::move(made), ""};
+}
+
+int RunRewardTest(baton::RewardTestOptions options, const RewardTestFlags& flags) {
+  std::ifstream spec(flags.spec, std::ios::binary);
+  if (!options.spec.ParseFromIstream(&spec)) {
+    return Fail(absl::InvalidArgumentError("--spec: no serialized baton.v1.JobSpec"));
+  }
+  if (!options.spec.reward().command().empty()) {
+    auto commands = PermitOwnCommand(flags);
+    if (!commands.ok()) return Fail(commands.status());
+    options.commands = *std::move(commands);
+  }
+  const auto good = baton::TestReward(
+      options, {[](auto text) { Print(stdout, text); }, [](auto text) { Print(stderr, text); }});
+  if (!good.ok()) return Fail(good.status());
+  return *good ? 0 : 1;
 }
 
 int RunGenerate(const baton::GenerateOptions& options) {
@@ -179,6 +273,10 @@ int RunGenerateFile(const baton::GenerateOptions& options) {
                  static_cast<long long>(done.tokens), seconds,
                  static_cast<double>(done.tokens) / seconds);
   };
+  if (options.samples > 1 && options.temperature == 0) {
+    std::fprintf(stderr, "%s: warning: with --temperature 0 all responses to a prompt are equal\n",
+                 program_name);
+  }
   const absl::Status status = baton::GenerateFile(options, tell);
   return status.ok() ? 0 : Fail(status);
 }
@@ -186,19 +284,37 @@ int RunGenerateFile(const baton::GenerateOptions& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 0 && std::string(argv[0]) == "baton") program_name = "baton";
   CLI::App app("A Baton worker: trains, samples and scores for a controller");
   baton::ServeOptions serve;
   baton::GenerateOptions generate;
   CommonFlags common;
   DeclareServe(app, serve, common);
   const CLI::App* generate_command = DeclareGenerate(app, generate, common);
-  CLI11_PARSE(app, argc, argv);
+  CLI::App* check_command = app.add_subcommand(
+      "check", "Serves a controller: what workers would refuse of the models and data of specs");
+  baton::RewardTestOptions reward_test;
+  RewardTestFlags reward_flags;
+  const CLI::App* reward_command = DeclareRewardTest(app, reward_test, reward_flags, common);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;  // as `baton`, which becomes this program to generate
+  }
+  if (check_command->parsed()) {  // it computes nothing
+    return baton::ServeChecks(
+        STDIN_FILENO, STDOUT_FILENO,
+        [](const baton::v1::JobSpec& spec, const baton::CheckRequestLine& request) {
+          return baton::CheckJob(spec, request.folder, request.filtered_bytes);
+        });
+  }
   RestartWithThreads(common.threads, argv);
   at::set_num_threads(common.threads);
   baton::InitLog({LevelOf(common.log_level), common.log_file, "worker"});
   if (generate_command->parsed()) {
     return generate.prompts.empty() ? RunGenerate(generate) : RunGenerateFile(generate);
   }
+  if (reward_command->parsed()) return RunRewardTest(reward_test, reward_flags);
   if (serve.controller.empty()) {
     return Fail(absl::InvalidArgumentError("--controller host:port is required"));
   }

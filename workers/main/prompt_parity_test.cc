@@ -9,11 +9,13 @@
 #include "sdk/data_set/data_set.h"
 #include "sdk/worker/worker_testing.h"
 #include "workers/engine/hf_directory.h"
+#include "workers/engine/model_image_testing.h"
 #include "workers/policy/policy_testing.h"
+#include "workers/policy/sequences.h"
 #include "workers/policy/trajectory_columns.h"
+#include "workers/policy/weights_relay_testing.h"
 #include "workers/rollout/rollout_role.h"
 #include "workers/trainer/reward_model_training.h"
-#include "workers/trainer/train_batch.h"
 
 namespace baton {
 namespace {
@@ -54,11 +56,13 @@ class PromptParityTest : public ::testing::TestWithParam<Template> {
     const std::string dir = folder_.path() + "/model";
     std::filesystem::create_directories(dir);
     const char* root = std::getenv("BATON_SOURCE_DIR");
-    std::filesystem::copy_file(std::string(root == nullptr ? "." : root) +
-                                   "/workers/tokenizer/testdata/tokenizer_" + GetParam().tokenizer +
-                                   ".json",
+    const std::string testdata =
+        std::string(root == nullptr ? "." : root) + "/workers/tokenizer/testdata/";
+    std::filesystem::copy_file(testdata + "tokenizer_" + GetParam().tokenizer + ".json",
                                dir + "/tokenizer.json");
-    engine::ModelConfig config;
+    std::filesystem::copy_file(testdata + "chat_templates/qwen2_5.jinja",
+                               dir + "/chat_template.jinja");  // for `auto` alone
+    ModelConfig config;
     config.vocab_size = engine::Tokenizer::Load(dir).value()->vocab_size();
     config.hidden_size = config.intermediate_size = 8;
     config.num_hidden_layers = config.num_attention_heads = config.num_key_value_heads = 1;
@@ -73,9 +77,9 @@ class PromptParityTest : public ::testing::TestWithParam<Template> {
     const auto model =
         engine::CausalLM::Create(source_->config(), torch::kFloat32, torch::kCPU).value();
     model->InitializeRandom(1);
-    const auto image = engine::ModelImage(*model).value();
+    const auto image = engine::testing::ModelImage(*model).value();
     EXPECT_TRUE(
-        relay_->Publish({"projects/default/jobs/test", 0, true, ""}, image, policy::Never()).ok());
+        policy::PublishImage(*relay_, {"projects/default/jobs/test", 0, true, ""}, image).ok());
   }
   v1::TaskResult Run(const v1::Task& task) {
     return controller_.RunTask(task).value_or(v1::TaskResult());
@@ -115,7 +119,7 @@ TEST_P(PromptParityTest, TrainingReadsThePromptThatRolloutsRead) {
   StartRollout();
   for (const char* line : {kSystemAndUser, kSeveralTurns, kText, kAttack}) {
     SCOPED_TRACE(line);
-    const Example example = ParseExample(line, OptionsOf(v1::JOB_KIND_SFT, false)).value();
+    const Example example = ParseExample(line, OptionsOf(v1::JOB_KIND_SFT)).value();
     const v1::TaskResult generated = Generate(example);
     ASSERT_EQ(generated.status().code(), 0) << generated.status().message();
     v1::Trajectory sampled;
@@ -128,11 +132,11 @@ TEST_P(PromptParityTest, TrainingReadsThePromptThatRolloutsRead) {
     SetPrompt(example, &demonstration);
     demonstration.set_response_text(example.response);
     const auto batch =
-        trainer::MakeTrainBatch({demonstration, sampled}, spec_.data(), *source_).value();
+        policy::MakeTrainBatch({demonstration, sampled}, spec_.data(), *source_).value();
     EXPECT_EQ(PromptOf(batch[0]), expected);
     EXPECT_EQ(PromptOf(batch[1]), expected);  // reinforcement learning
 
-    const Example two = ParseExample(line, OptionsOf(v1::JOB_KIND_REWARD_MODEL, false)).value();
+    const Example two = ParseExample(line, OptionsOf(v1::JOB_KIND_REWARD_MODEL)).value();
     v1::Trajectory preference;
     SetPrompt(two, &preference);
     preference.set_response_text(two.response);
@@ -151,9 +155,9 @@ TEST_P(PromptParityTest, RolesStandWhereTheDataHasThem) {
   v1::Trajectory demonstration;
   SetPrompt(example, &demonstration);
   demonstration.set_response_text("4");
-  const auto sequence = trainer::FromTexts(demonstration, spec_.data(), *source_).value();
+  const auto sequence = policy::FromTexts(demonstration, spec_.data(), *source_).value();
   const std::string expected =
-      std::string(GetParam().name) == "chatml"
+      std::string(GetParam().name) != "llama3"
           ? "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n What is 2+2?\n<|im_end|>\n"
             "<|im_start|>assistant\n"
           : "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|>"
@@ -163,7 +167,7 @@ TEST_P(PromptParityTest, RolesStandWhereTheDataHasThem) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Templates, PromptParityTest,
-                         ::testing::Values(Template{"chatml", "qwen2"},
+                         ::testing::Values(Template{"auto", "qwen2"}, Template{"chatml", "qwen2"},
                                            Template{"llama3", "llama3"}),
                          [](const auto& test) { return test.param.name; });
 

@@ -1,5 +1,6 @@
 #include "workers/main/reward_role.h"
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -7,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
@@ -36,23 +38,27 @@ reward::RuleOptions RuleOptionsOf(const v1::RewardRule& rule) {
 }
 
 reward::CommandOptions CommandOptionsOf(const v1::RewardSpec& spec,
-                                        const CommandPermission& commands) {
+                                        const CommandPermission& commands,
+                                        const CommandSinks& sinks) {
   reward::CommandOptions options;
   options.sandbox = commands.sandbox;
   options.command = spec.command();
   options.working_dir = spec.working_dir();
   if (spec.has_command_processes()) options.processes = spec.command_processes();
   if (spec.has_timeout_seconds()) options.timeout = absl::Seconds(spec.timeout_seconds());
-  options.stderr_sink = [](absl::string_view line) {
-    Log(LogLevel::kInfo, "the reward command says", {{"text", ReplaceInvalidUtf8(line)}});
-  };
+  // The spec of a job from before there was startup_seconds has none: processes had a minute then.
+  options.startup = spec.has_startup_seconds()
+                        ? absl::Seconds(spec.startup_seconds())
+                        : std::max(absl::ZeroDuration(), absl::Seconds(60) - options.timeout);
+  options.stderr_sink = sinks.stderr_sink;
+  options.trouble_sink = sinks.trouble_sink;
   return options;
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<reward::RewardFunction>> MakeReward(
-    const v1::RewardSpec& spec, const CommandPermission& commands) {
+    const v1::RewardSpec& spec, const CommandPermission& commands, const CommandSinks& sinks) {
   std::vector<reward::WeightedPart> parts;
   std::map<std::string, int> count;
   for (int i = 0; i < spec.rules_size(); ++i) {
@@ -72,7 +78,7 @@ absl::StatusOr<std::unique_ptr<reward::RewardFunction>> MakeReward(
     if (!commands.allowed()) {
       return absl::FailedPreconditionError(absl::StrCat("spec.reward.command: ", commands.refusal));
     }
-    auto function = reward::CreateCommandReward(CommandOptionsOf(spec, commands));
+    auto function = reward::CreateCommandReward(CommandOptionsOf(spec, commands, sinks));
     if (!function.ok()) return Annotate(function.status(), "spec.reward.command");
     reward::WeightedPart part;
     part.name = "command";
@@ -84,6 +90,7 @@ absl::StatusOr<std::unique_ptr<reward::RewardFunction>> MakeReward(
 }
 
 absl::Status RewardRole::Register(Worker& worker) {
+  worker_ = &worker;
   RoleOptions role;
   role.threads = kThreads;
   role.on_assign = [this](const v1::Task& task, TaskContext&) {
@@ -99,7 +106,15 @@ absl::Status RewardRole::Register(Worker& worker) {
 
 absl::StatusOr<v1::TaskResult> RewardRole::Assign(const v1::AssignRole& assign) {
   spec_ = assign.spec().reward();
-  BATON_ASSIGN_OR_RETURN(function_, MakeReward(spec_, commands_));
+  CommandSinks sinks;
+  sinks.stderr_sink = [](absl::string_view line) {
+    if (absl::StripAsciiWhitespace(line).empty()) return;  // a blank line says nothing
+    Log(LogLevel::kInfo, "the reward command says", {{"text", ReplaceInvalidUtf8(line)}});
+  };
+  sinks.trouble_sink = [worker = worker_](absl::string_view text) {
+    worker->ReportTrouble("reward", text);
+  };
+  BATON_ASSIGN_OR_RETURN(function_, MakeReward(spec_, commands_, sinks));
   return v1::TaskResult();
 }
 

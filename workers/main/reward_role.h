@@ -2,12 +2,14 @@
 #ifndef BATON_WORKERS_MAIN_REWARD_ROLE_H_
 #define BATON_WORKERS_MAIN_REWARD_ROLE_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "baton/v1/job_spec.pb.h"
 #include "sdk/worker/worker.h"
 #include "workers/reward/command_sandbox.h"
@@ -23,16 +25,24 @@ struct CommandPermission {
   bool allowed() const { return sandbox != nullptr; }
 };
 
+/// See CommandOptions; may be null.
+struct CommandSinks {
+  std::function<void(absl::string_view line)> stderr_sink;
+  std::function<void(absl::string_view text)> trouble_sink;
+};
+
 /// The weighted sum that `spec` describes; parts are named after their rule's type (the second of
 /// a type "numeric_2" …) and "command". Errors name the rule. FAILED_PRECONDITION: it has a
-/// command, which `commands` does not allow.
+/// command, which `commands` does not allow. `sinks`: where a command's stderr and troubles go.
 absl::StatusOr<std::unique_ptr<reward::RewardFunction>> MakeReward(
-    const v1::RewardSpec& spec, const CommandPermission& commands = {});
+    const v1::RewardSpec& spec, const CommandPermission& commands = {},
+    const CommandSinks& sinks = {});
 
 /// Serves "compute_reward" on several threads: commands answer slowly. A response that cannot be
 /// scored is worth spec.reward.error_reward (0 if unset), with the reason in TaskResult.error; if
 /// that is no fault of the response (infra_failed), only where error_reward is set. A command that
-/// was given up is ABORTED, which ends the job.
+/// was given up is ABORTED, which ends the job. What is wrong with the command is reported as the
+/// role's trouble (Worker::ReportTrouble) from the first fault on.
 class RewardRole {
  public:
   explicit RewardRole(CommandPermission commands = {}) : commands_(std::move(commands)) {}
@@ -45,6 +55,7 @@ class RewardRole {
   absl::StatusOr<v1::TaskResult> Compute(const v1::Score& score, TaskContext& context) const;
 
   const CommandPermission commands_;
+  Worker* worker_ = nullptr;  // of Register
   // Changed only while no Compute runs (the SDK runs assignments alone).
   v1::RewardSpec spec_;
   std::unique_ptr<reward::RewardFunction> function_;

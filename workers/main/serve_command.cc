@@ -18,13 +18,13 @@
 #include "workers/main/local_address.h"
 #include "workers/main/reward_role.h"
 #include "workers/policy/weights_relay.h"
+#include "workers/ranks/ranks.h"
 #include "workers/rollout/rollout_role.h"
-#include "workers/scoring/critic_role.h"
 #include "workers/scoring/judge_role.h"
 #include "workers/scoring/reference_role.h"
 #include "workers/scoring/reward_model_role.h"
 #include "workers/trainer/actor_role.h"
-#include "workers/trainer/ranks.h"
+#include "workers/trainer/critic_role.h"
 
 namespace baton {
 namespace {
@@ -67,8 +67,12 @@ absl::StatusOr<WorkerOptions> MakeWorkerOptions(const ServeOptions& options,
   worker.device = options.device;
   worker.tls = options.tls;
   worker.insecure = options.insecure;
-  worker.features = {"seeded_sampling", "resume_with_tokens", "behaviour_log_probs",
-                     kJobUidFeature};
+  worker.features = {"seeded_sampling",     "resume_with_tokens",  "behaviour_log_probs",
+                     kJobUidFeature,        kChatTemplatesFeature, kSftEvaluationFeature,
+                     kUndecayedNormsFeature};
+  for (std::string& feature : ModelFeatures()) worker.features.push_back(std::move(feature));
+  const bool rewards = std::count(options.roles.begin(), options.roles.end(), "reward") > 0;
+  if (rewards) worker.features.emplace_back(kRewardRulesFeature);
   if (commands.allowed()) worker.features.emplace_back(kRewardCommandFeature);
   worker.forward_log = true;
   if (!options.token_file.empty()) {
@@ -90,17 +94,17 @@ std::string GroupHost(const ServeOptions& options) {
   if (!options.group_host.empty()) return options.group_host;
   const auto host = LocalAddressTowards(options.controller);
   if (host.ok()) return *host;
-  Log(LogLevel::kWarn, "no address for ranks to meet at; give --group-host",
+  Log(LogLevel::kWarn, "no address where ranks of a group can meet; give --group-host",
       {{"error", std::string(host.status().message())}});
   return "";
 }
 
 /// Null, with a warning, when it cannot be served.
-std::unique_ptr<trainer::GroupStore> StartGroupStore(const std::string& host) {
+std::unique_ptr<ranks::GroupStore> StartGroupStore(const std::string& host) {
   if (host.empty()) return nullptr;
-  auto store = trainer::GroupStore::Start(host);
+  auto store = ranks::GroupStore::Start(host);
   if (store.ok()) return *std::move(store);
-  Log(LogLevel::kWarn, "no ranks can meet at this worker",
+  Log(LogLevel::kWarn, "ranks of a group cannot meet at this worker",
       {{"error", std::string(store.status().message())}});
   return nullptr;
 }
@@ -111,7 +115,7 @@ absl::Status Serve(const ServeOptions& options) {
   BATON_ASSIGN_OR_RETURN(CommandPermission commands, PermitCommands(options));
   BATON_ASSIGN_OR_RETURN(auto worker_options, MakeWorkerOptions(options, commands));
   std::string group_host;
-  std::unique_ptr<trainer::GroupStore> store;  // outlives the roles, whose ranks meet there
+  std::unique_ptr<ranks::GroupStore> store;  // outlives the roles, whose ranks meet there
   if (PlaysRoleOfRanks(options)) {
     group_host = GroupHost(options);
     store = StartGroupStore(group_host);
@@ -129,9 +133,9 @@ absl::Status Serve(const ServeOptions& options) {
   rollout::RolloutRole rollout({options.device}, relay.get(), &shared);
   trainer::ActorRole actor({options.device, group_host}, relay.get(), &shared);
   RewardRole reward(std::move(commands));
-  const scoring::ScoringOptions scorer = {options.device, group_host};
+  const ranks::ModelRoleOptions scorer = {options.device, group_host};
   scoring::ReferenceRole reference(scorer);
-  scoring::CriticRole critic("critic", scorer), cost_critic("cost_critic", scorer);
+  trainer::CriticRole critic("critic", scorer), cost_critic("cost_critic", scorer);
   scoring::JudgeRole judge(scorer);
   scoring::RewardModelRole reward_model("reward_model", scorer), cost("cost", scorer);
   if (roles.count("rollout") > 0) BATON_RETURN_IF_ERROR(rollout.Register(*worker));

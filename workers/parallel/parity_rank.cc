@@ -22,9 +22,9 @@
 namespace baton::parallel {
 namespace {
 
-engine::ModelConfig Config() {
-  engine::ModelConfig config;
-  config.family = engine::ModelConfig::Family::kQwen2;
+ModelConfig Config() {
+  ModelConfig config;
+  config.family = ModelConfig::Family::kQwen2;
   config.vocab_size = 61;
   config.hidden_size = 32;
   config.intermediate_size = 44;
@@ -64,10 +64,10 @@ std::vector<engine::TrainSequence> Batch(int step) {
 }
 
 /// Odd updates imitate, even ones follow the policy gradient with every term of its loss.
-engine::LossSpec Loss(int update) {
-  engine::LossSpec loss;
+LossSpec Loss(int update) {
+  LossSpec loss;
   if (update % 2 == 1) return loss;
-  loss.kind = engine::LossSpec::kPpoClip;
+  loss.kind = LossSpec::kPpoClip;
   loss.entropy_coeff = 0.01;
   loss.use_kl_loss = true;
   loss.kl_loss_coef = 0.05;
@@ -83,7 +83,7 @@ absl::Status Train(const GroupAddress& address, RankGroups& groups, torch::Dtype
   BATON_ASSIGN_OR_RETURN(engine::NamedTensors before, engine::WholeParameters(*model));
   std::vector<torch::Tensor> first;
   for (const auto& named : before) first.push_back(named.second.detach().flatten().clone());
-  engine::OptimizerSpec optimizer;
+  OptimizerSpec optimizer;
   optimizer.lr = 0.03;
   optimizer.weight_decay = 0.05;
   BATON_ASSIGN_OR_RETURN(auto trainer,

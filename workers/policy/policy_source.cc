@@ -4,11 +4,16 @@
 #include <filesystem>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "sdk/base/earlier_release.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/schema_spec/model_init.h"
 #include "workers/engine/hf_directory.h"
+#include "workers/engine/scalar_directory.h"
 #include "workers/engine/weights_io.h"
 #include "workers/tokenizer/character_tokenizer.h"
+#include "workers/tokenizer/model_template.h"
 
 namespace baton::policy {
 namespace {
@@ -27,24 +32,9 @@ std::string ModelDirectory(const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<engine::ModelConfig> MakeInitConfig(const v1::ModelInitSpec& init,
-                                                   const engine::Tokenizer& tokenizer) {
-  engine::ModelConfig config;
-  config.family = engine::ModelConfig::Family::kLlama;
-  config.vocab_size = tokenizer.vocab_size();
-  config.hidden_size = init.has_hidden_size() ? init.hidden_size() : 128;
-  config.intermediate_size = init.has_intermediate_size() ? init.intermediate_size()
-                                                          : (4 * config.hidden_size + 7) / 8 * 8;
-  config.num_hidden_layers = init.has_num_hidden_layers() ? init.num_hidden_layers() : 2;
-  config.num_attention_heads = init.has_num_attention_heads() ? init.num_attention_heads() : 4;
-  config.num_key_value_heads =
-      init.has_num_key_value_heads() ? init.num_key_value_heads() : config.num_attention_heads;
-  if (config.num_attention_heads > 0) {
-    config.head_dim = config.hidden_size / config.num_attention_heads;
-  }
-  config.max_position_embeddings =
-      init.has_max_position_embeddings() ? init.max_position_embeddings() : 2048;
-  config.tie_word_embeddings = init.has_tie_word_embeddings() ? init.tie_word_embeddings() : true;
+absl::StatusOr<ModelConfig> MakeInitConfig(const v1::ModelInitSpec& init,
+                                           const engine::Tokenizer& tokenizer) {
+  ModelConfig config = InitConfig(init, tokenizer.vocab_size());
   config.pad_token_id = tokenizer.pad_id();
   for (const int32_t id : tokenizer.eos_ids()) config.eos_token_ids.push_back(id);
   if (absl::Status status = config.Validate(); !status.ok()) {
@@ -55,10 +45,7 @@ absl::StatusOr<engine::ModelConfig> MakeInitConfig(const v1::ModelInitSpec& init
 
 absl::StatusOr<std::unique_ptr<PolicySource>> PolicySource::Open(const v1::ModelSpec& spec,
                                                                  const std::string& checkpoint) {
-  auto chat_template = engine::ChatTemplate::FromName(spec.chat_template());
-  if (!chat_template.ok()) return Annotate(chat_template.status(), "spec.model.chat_template");
-  auto source = std::unique_ptr<PolicySource>(new PolicySource(*std::move(chat_template)));
-  source->has_template_ = !spec.chat_template().empty() && spec.chat_template() != "none";
+  auto source = std::unique_ptr<PolicySource>(new PolicySource());
   auto dtype = engine::TorchDtypeFromName(spec.dtype().empty() ? "float32" : spec.dtype());
   if (!dtype.ok()) return Annotate(dtype.status(), "spec.model.dtype");
   source->dtype_ = *dtype;
@@ -71,6 +58,7 @@ absl::StatusOr<std::unique_ptr<PolicySource>> PolicySource::Open(const v1::Model
   } else {
     return absl::InvalidArgumentError("spec.model: give `path` or `init`");
   }
+  BATON_RETURN_IF_ERROR(source->FindTemplate(spec.chat_template()));
   BATON_RETURN_IF_ERROR(source->FindStopTokens());
   return source;
 }
@@ -94,13 +82,64 @@ absl::Status PolicySource::OpenInit(const v1::ModelInitSpec& init) {
   return absl::OkStatus();
 }
 
+absl::Status PolicySource::FindTemplate(const std::string& name) {
+  constexpr char kKey[] = "spec.model.chat_template";
+  joins_messages_ = name == kJoinedMessages;
+  if (joins_messages_) {
+    chat_template_ = absl::NotFoundError("the contents of messages are joined");
+    return absl::OkStatus();
+  }
+  if (name == "none") {
+    chat_template_ = absl::InvalidArgumentError(
+        "the prompt is a list of messages, and spec.model.chat_template is none: remove it (the "
+        "default, auto, is the model's own template), or give the prompt as a text");
+    return absl::OkStatus();
+  }
+  const bool own = name.empty() || name == "auto" || name == "model";
+  wraps_text_ = !own || name == "model";
+  if (!own) {
+    chat_template_ = engine::ChatTemplate::FromName(name);
+    return Annotate(chat_template_.status(), kKey);
+  }
+  const auto file = [this](const char* companion) {
+    const auto it = companions_.find(companion);
+    return it == companions_.end() ? std::string() : it->second;
+  };
+  chat_template_ = engine::ChatTemplate::OfModel(
+      {file("chat_template.jinja"), file("tokenizer_config.json"), file("special_tokens_map.json")},
+      *tokenizer_);
+  if (chat_template_.ok()) return absl::OkStatus();
+  const std::string model = directory_.empty() ? "the model of spec.model.init"
+                                               : absl::StrCat("the model in ", directory_);
+  const absl::Status& status = chat_template_.status();
+  const std::string why =
+      absl::StrCat(model, absl::IsNotFound(status) ? " " : ": ", status.message());
+  if (wraps_text_) {
+    return absl::Status(absl::StatusCode::kFailedPrecondition,
+                        absl::StrCat(kKey, ": model: ", why, "; name chatml or llama3"));
+  }
+  chat_template_ = absl::InvalidArgumentError(
+      absl::StrCat("the prompt is a list of messages, and ", why,
+                   "; name the template that the model was trained with in ", kKey,
+                   " (chatml, llama3), or give the prompt as a text"));
+  return absl::OkStatus();
+}
+
 absl::Status PolicySource::FindStopTokens() {
   for (const int32_t id : tokenizer_->eos_ids()) stop_token_ids_.push_back(id);
   for (const int64_t id : config_.eos_token_ids) stop_token_ids_.push_back(id);
-  if (has_template_) {
-    BATON_ASSIGN_OR_RETURN(control_ids_, chat_template_.MarkIds(*tokenizer_));
-    BATON_ASSIGN_OR_RETURN(const auto ids, tokenizer_->Encode(chat_template_.end_of_turn()));
-    stop_token_ids_.insert(stop_token_ids_.end(), ids.begin(), ids.end());
+  if (chat_template_.ok()) {
+    BATON_ASSIGN_OR_RETURN(control_ids_, chat_template_->MarkIds(*tokenizer_));
+    BATON_ASSIGN_OR_RETURN(const auto ids, tokenizer_->Encode(chat_template_->end_of_turn()));
+    if (!ids.empty()) stop_token_ids_.push_back(ids.back());
+    if (!ids.empty() && ids.back() < config_.vocab_size) end_id_ = ids.back();
+    const std::string& mark = chat_template_->end_of_turn();
+    end_text_bytes_ = mark.size();
+    const absl::string_view token = tokenizer_->AddedText(end_id_.value_or(-1));
+    if (!token.empty() && absl::EndsWith(mark, token)) end_text_bytes_ = token.size();
+  }
+  if (!end_id_.has_value() && !tokenizer_->eos_ids().empty()) {
+    end_id_ = tokenizer_->eos_ids().front();
   }
   std::sort(stop_token_ids_.begin(), stop_token_ids_.end());
   stop_token_ids_.erase(std::unique(stop_token_ids_.begin(), stop_token_ids_.end()),
@@ -122,25 +161,47 @@ absl::StatusOr<std::unique_ptr<engine::CausalLM>> PolicySource::LoadModel(
   return model;
 }
 
-absl::StatusOr<engine::RenderedText> PolicySource::RenderPrompt(
-    absl::Span<const engine::ChatMessage> messages, absl::string_view text) const {
-  if (!messages.empty()) return chat_template_.Render(messages);
-  return RenderPrompt(engine::RenderedText(text));
+absl::StatusOr<std::unique_ptr<engine::ScalarModel>> PolicySource::LoadScalarModel(
+    torch::Device device, uint64_t seed, bool needs_head,
+    engine::Communicator* tensor_group) const {
+  if (!directory_.empty()) {
+    const auto head =
+        needs_head ? engine::HeadWanted::kRequired : engine::HeadWanted::kZeroIfMissing;
+    return engine::LoadScalarModel(directory_, torch::kFloat32, device, head, tensor_group);
+  }
+  BATON_ASSIGN_OR_RETURN(const auto decoder,
+                         LoadModel(torch::kFloat32, device, seed, tensor_group));
+  return engine::ScalarModel::FromCausalLM(*decoder, torch::kFloat32, device);
 }
 
-absl::StatusOr<engine::RenderedText> PolicySource::RenderPrompt(
-    const engine::RenderedText& text) const {
-  if (!has_template_) return text;
-  const engine::ChatMessage user = {"user", text};
-  return chat_template_.Render(absl::MakeConstSpan(&user, 1));
+absl::StatusOr<Prompt> PolicySource::RenderPrompt(engine::Chat chat, absl::string_view text) const {
+  if (chat.messages.empty() && !wraps_text_) return Prompt(engine::RenderedText(text));
+  if (joins_messages_) {
+    engine::RenderedText joined;
+    for (const engine::ChatMessage& message : chat.messages) joined.Add(message.content);
+    return Prompt(std::move(joined));
+  }
+  if (chat.messages.empty()) chat.messages.emplace_back("user", text);
+  BATON_RETURN_IF_ERROR(chat_template_.status());
+  Prompt prompt;
+  BATON_ASSIGN_OR_RETURN(prompt.text, chat_template_->Render(chat));
+  prompt.chat = std::move(chat);
+  return prompt;
 }
 
-absl::StatusOr<std::vector<int32_t>> PolicySource::EncodePrompt(
-    const engine::RenderedText& rendered, int64_t max_tokens) const {
+absl::StatusOr<Prompt> PolicySource::RenderQuestion(const engine::RenderedText& text) const {
+  if (!chat_template_.ok()) return Prompt(text);
+  engine::Chat chat;
+  chat.messages.emplace_back("user", text);
+  return RenderPrompt(std::move(chat), "");
+}
+
+absl::StatusOr<std::vector<int32_t>> PolicySource::EncodePrompt(const Prompt& prompt,
+                                                                int64_t max_tokens) const {
   engine::EncodeOptions options;
-  options.add_special_tokens = !has_template_;
+  options.add_special_tokens = !prompt.templated();
   options.control_ids = control_ids_;
-  BATON_ASSIGN_OR_RETURN(auto ids, tokenizer_->Encode(rendered, options));
+  BATON_ASSIGN_OR_RETURN(auto ids, tokenizer_->Encode(prompt.text, options));
   if (ids.empty()) return absl::InvalidArgumentError("the prompt is empty: it has no tokens");
   if (max_tokens > 0 && static_cast<int64_t>(ids.size()) > max_tokens) {
     return absl::InvalidArgumentError(absl::StrCat("the prompt has ", ids.size(),
@@ -150,16 +211,35 @@ absl::StatusOr<std::vector<int32_t>> PolicySource::EncodePrompt(
   return ids;
 }
 
-absl::StatusOr<std::vector<int32_t>> PolicySource::EncodeResponse(absl::string_view text,
-                                                                  int64_t max_tokens) const {
+absl::StatusOr<std::vector<int32_t>> PolicySource::EncodeResponse(const Prompt& prompt,
+                                                                  absl::string_view text,
+                                                                  int64_t max_tokens,
+                                                                  bool ends) const {
   engine::EncodeOptions options;
   options.control_ids = control_ids_;
-  BATON_ASSIGN_OR_RETURN(auto ids, tokenizer_->Encode(engine::RenderedText(text), options));
-  if (has_template_) {
-    BATON_ASSIGN_OR_RETURN(const auto end, tokenizer_->Encode(chat_template_.end_of_turn()));
-    ids.insert(ids.end(), end.begin(), end.end());
-  } else if (!tokenizer_->eos_ids().empty()) {
-    ids.push_back(tokenizer_->eos_ids().front());
+  // As the continuation that it is: a tokenizer that prepends a space to a text does not here. In a
+  // job of the earlier release that joined messages, it goes on as it did there.
+  if (!joins_messages_) options.follows = tokenizer_->FollowsAfter(prompt.text, options);
+  engine::RenderedText response(text);
+  if (prompt.templated()) {
+    BATON_RETURN_IF_ERROR(chat_template_.status());
+    const std::string& mark = chat_template_->end_of_turn();
+    BATON_ASSIGN_OR_RETURN(response, chat_template_->RenderReply(prompt.chat, prompt.text, text));
+    if (!mark.empty() && !ends) {
+      response = response.Slice(0, response.text().size() - mark.size());
+    }
+  }
+  BATON_ASSIGN_OR_RETURN(auto ids, tokenizer_->Encode(response, options));
+  const bool ended = !ids.empty() && std::find(stop_token_ids_.begin(), stop_token_ids_.end(),
+                                               ids.back()) != stop_token_ids_.end();
+  if (ends && !ended && end_id_.has_value()) {
+    // The template writes no mark, or one that the tokenizer does not find in the text: the model
+    // is to learn what ends a response, not how that is spelled.
+    if (prompt.templated() && !chat_template_->end_of_turn().empty()) {
+      response = response.Slice(0, response.text().size() - end_text_bytes_);
+      BATON_ASSIGN_OR_RETURN(ids, tokenizer_->Encode(response, options));
+    }
+    ids.push_back(*end_id_);
   }
   if (max_tokens > 0 && static_cast<int64_t>(ids.size()) > max_tokens) {
     ids.resize(static_cast<size_t>(max_tokens));

@@ -5,9 +5,12 @@
 
 #include <torch/torch.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -15,13 +18,28 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "baton/v1/job_spec.pb.h"
+#include "sdk/schema/model_config.h"
 #include "workers/engine/hf_directory.h"
 #include "workers/engine/model.h"
-#include "workers/engine/model_config.h"
+#include "workers/engine/scalar_model.h"
 #include "workers/tokenizer/chat_template.h"
+#include "workers/tokenizer/rendered_text.h"
 #include "workers/tokenizer/tokenizer.h"
 
 namespace baton::policy {
+
+/// A prompt as the model sees it.
+struct Prompt {
+  Prompt() = default;
+  /// A plain text.
+  Prompt(engine::RenderedText text) : text(std::move(text)) {}  // NOLINT(runtime/explicit)
+
+  engine::RenderedText text;
+  /// What a chat template made it of; without messages no template did.
+  engine::Chat chat;
+
+  bool templated() const { return !chat.messages.empty(); }
+};
 
 /// Immutable after Open; any thread. Everything in it is a function of the spec and of the files
 /// it names, so every worker of a job holds the same.
@@ -32,7 +50,7 @@ class PolicySource {
   static absl::StatusOr<std::unique_ptr<PolicySource>> Open(const v1::ModelSpec& spec,
                                                             const std::string& checkpoint);
 
-  const engine::ModelConfig& config() const { return config_; }
+  const ModelConfig& config() const { return config_; }
   const engine::Tokenizer& tokenizer() const { return *tokenizer_; }
   /// What spec.model.dtype asks for; versions travel and are sampled in it.
   torch::Dtype dtype() const { return dtype_; }
@@ -47,46 +65,60 @@ class PolicySource {
   absl::StatusOr<std::unique_ptr<engine::CausalLM>> LoadModel(
       torch::Dtype dtype, torch::Device device, uint64_t seed,
       engine::Communicator* tensor_group = nullptr) const;
+  /// The same under a scalar head, in float32: a critic or a reward model. Without a head (which
+  /// is an error if `needs_head`) and with spec.model.init the head is zeros, over the weights that
+  /// LoadModel gives.
+  absl::StatusOr<std::unique_ptr<engine::ScalarModel>> LoadScalarModel(
+      torch::Device device, uint64_t seed, bool needs_head,
+      engine::Communicator* tensor_group = nullptr) const;
 
-  /// A prompt as the model sees it: messages through the chat template; plain text as it is under
-  /// `none`, else as one user message. `text` and what messages say are content.
-  absl::StatusOr<engine::RenderedText> RenderPrompt(absl::Span<const engine::ChatMessage> messages,
-                                                    absl::string_view text) const;
-  /// The same of a text that is a template's own in parts.
-  absl::StatusOr<engine::RenderedText> RenderPrompt(const engine::RenderedText& text) const;
+  /// A prompt as the model sees it: `chat` through the chat template; without messages `text`: as
+  /// it is under `auto` and `none`, else as one user message. `text` and what messages say are
+  /// content. INVALID_ARGUMENT for messages where there is no template, unless they are joined
+  /// (sdk/base/earlier_release.h).
+  absl::StatusOr<Prompt> RenderPrompt(engine::Chat chat, absl::string_view text) const;
+  /// A question to the model, of a text that is a template's own in parts: one user message where
+  /// there is a chat template, else as it is.
+  absl::StatusOr<Prompt> RenderQuestion(const engine::RenderedText& text) const;
   /// Token ids of a rendered prompt: content makes no special token, no mark of the chat template
-  /// and nothing that ends a response. INVALID_ARGUMENT when it has no tokens, or more than
-  /// `max_tokens` (0: no limit).
-  absl::StatusOr<std::vector<int32_t>> EncodePrompt(const engine::RenderedText& rendered,
-                                                    int64_t max_tokens) const;
-  /// Token ids of a demonstration's response: its text, which is content, then what ends a
-  /// response; cut to `max_tokens` (0: no limit).
-  absl::StatusOr<std::vector<int32_t>> EncodeResponse(absl::string_view text,
-                                                      int64_t max_tokens) const;
+  /// and nothing that ends a response; what the vocabulary does not cover is still its unk, and a
+  /// special token of one symbol still that symbol's. INVALID_ARGUMENT when it has no tokens, or
+  /// more than `max_tokens` (0: no limit).
+  absl::StatusOr<std::vector<int32_t>> EncodePrompt(const Prompt& prompt, int64_t max_tokens) const;
+  /// Token ids of a response to `prompt`, as the template writes it: its text, which is content,
+  /// then, where it `ends`, what ends a response; cut to `max_tokens` (0: no limit).
+  absl::StatusOr<std::vector<int32_t>> EncodeResponse(const Prompt& prompt, absl::string_view text,
+                                                      int64_t max_tokens, bool ends = true) const;
   /// Ids that end a response.
   const std::vector<int64_t>& stop_token_ids() const { return stop_token_ids_; }
 
  private:
-  explicit PolicySource(engine::ChatTemplate chat_template)
-      : chat_template_(std::move(chat_template)) {}
+  PolicySource() = default;
+  absl::Status FindTemplate(const std::string& name);
   absl::Status OpenDirectory(const std::string& directory);
   absl::Status OpenInit(const v1::ModelInitSpec& init);
   absl::Status FindStopTokens();
 
-  engine::ChatTemplate chat_template_;
-  bool has_template_ = false;
+  /// Or why there is none, which messages are refused with.
+  absl::StatusOr<engine::ChatTemplate> chat_template_;
+  bool wraps_text_ = false;      ///< A plain text is one user message.
+  bool joins_messages_ = false;  ///< As an earlier release did (kJoinedMessages).
   torch::Dtype dtype_ = torch::kFloat32;
   std::string directory_;
-  engine::ModelConfig config_;
+  ModelConfig config_;
   engine::Companions companions_;
   std::unique_ptr<engine::Tokenizer> tokenizer_;
   std::vector<int64_t> stop_token_ids_;
+  /// What ends a response where the tokenizer does not find the template's mark: none without any
+  /// id that does.
+  std::optional<int32_t> end_id_;
+  size_t end_text_bytes_ = 0;  ///< Of the template's mark, those at its end that `end_id_` is for.
   std::vector<int32_t> control_ids_;  ///< Beside the tokenizer's special tokens.
 };
 
 /// What spec.model.init describes, defaults filled in.
-absl::StatusOr<engine::ModelConfig> MakeInitConfig(const v1::ModelInitSpec& init,
-                                                   const engine::Tokenizer& tokenizer);
+absl::StatusOr<ModelConfig> MakeInitConfig(const v1::ModelInitSpec& init,
+                                           const engine::Tokenizer& tokenizer);
 
 }  // namespace baton::policy
 

@@ -1,8 +1,11 @@
 #include "workers/policy/weights_relay.h"
 
+#include <cstring>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -10,9 +13,12 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "relay/client/relay_client.h"
+#include "relay/segment/shared_file.h"
+#include "relay/weights/file_io.h"
 #include "relay/weights/mapped_file.h"
 #include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
@@ -24,35 +30,133 @@ namespace fs = std::filesystem;
 
 using Use = absl::FunctionRef<absl::Status(absl::Span<const uint8_t>)>;
 
+constexpr absl::Duration kWait = absl::Seconds(1);
+constexpr absl::Duration kPatience = absl::Minutes(1);
+constexpr absl::Duration kRetryDelay = absl::Milliseconds(200);
+
+/// Repeats `call` while the relay cannot be reached.
+absl::Status WhileUnavailable(const absl::Notification& cancelled,
+                              absl::FunctionRef<absl::Status()> call) {
+  const absl::Time give_up = absl::Now() + kPatience;
+  bool told = false;
+  if (cancelled.HasBeenNotified()) return absl::CancelledError("cancelled before it began");
+  while (true) {
+    const absl::Status status = call();
+    if (!absl::IsUnavailable(status)) return status;
+    if (absl::Now() >= give_up) {
+      return Annotate(status, absl::StrCat("not reached for ", absl::FormatDuration(kPatience),
+                                           "; is baton-relay running?"));
+    }
+    if (!std::exchange(told, true)) {
+      Log(LogLevel::kWarn, "the relay cannot be reached yet",
+          {{"error", std::string(status.message())}});
+    }
+    if (cancelled.WaitForNotificationWithTimeout(kRetryDelay)) {
+      return absl::CancelledError("no caller waits for it any more");
+    }
+  }
+}
+
+/// NotFound unless the file that a ticket names is the version of this layout.
+absl::Status CheckHeader(absl::Span<const uint8_t> bytes, const relay::SafetensorsLayout& layout) {
+  const std::string& header = layout.header();
+  const bool same =
+      bytes.size() >= header.size() && std::memcmp(bytes.data(), header.data(), header.size()) == 0;
+  return same ? absl::OkStatus() : absl::NotFoundError("the file there is another version");
+}
+
+/// What a publisher has sealed for a job: what Forget drops.
+class SealedSegments {
+ public:
+  void Add(const Publication& what, const std::string& segment) {
+    absl::MutexLock lock(&mu_);
+    OfJob& mine = jobs_[what.job];
+    mine.capability = what.capability;
+    mine.segments.push_back(segment);
+    if (mine.segments.size() > kRemembered) mine.segments.pop_front();
+  }
+
+  struct OfJob {
+    std::deque<std::string> segments;
+    std::string capability;
+  };
+  OfJob Take(const std::string& job) {
+    absl::MutexLock lock(&mu_);
+    OfJob mine = std::exchange(jobs_[job], {});
+    jobs_.erase(job);
+    return mine;
+  }
+
+ private:
+  static constexpr size_t kRemembered = 16;  // more than any relay keeps of a job
+  absl::Mutex mu_;
+  std::map<std::string, OfJob> jobs_ ABSL_GUARDED_BY(mu_);
+};
+
+/// A segment of a relay.
+class SegmentVersion : public VersionWriter {
+ public:
+  SegmentVersion(Publication what, std::unique_ptr<relay::SegmentWriter> writer,
+                 SealedSegments* sealed)
+      : what_(std::move(what)), writer_(std::move(writer)), sealed_(sealed) {}
+
+  std::string ticket() const override {
+    return absl::StrCat(writer_->place().segment_id, " ", writer_->place().path);
+  }
+  absl::Span<uint8_t> bytes() override { return writer_->bytes(); }
+  absl::Status Commit(int writer, absl::Span<const relay::TensorBox> boxes) override {
+    const absl::Status status = writer_->Commit(writer, boxes);
+    // A relay that has gone takes its segments along.
+    return absl::IsUnavailable(status) ? absl::NotFoundError(status.message()) : status;
+  }
+  absl::Status Seal(const absl::Notification& cancelled) override {
+    return WhileUnavailable(cancelled, [&]() -> absl::Status {
+      BATON_ASSIGN_OR_RETURN(const auto info, writer_->Seal());
+      sealed_->Add(what_, info.segment_id());
+      return absl::OkStatus();
+    });
+  }
+
+ private:
+  const Publication what_;
+  const std::unique_ptr<relay::SegmentWriter> writer_;
+  SealedSegments* const sealed_;
+};
+
 class ProcessRelay : public WeightsRelay {
  public:
   ProcessRelay(std::unique_ptr<relay::RelayClient> client, std::string holder)
       : client_(std::move(client)), holder_(std::move(holder)) {}
 
-  absl::Status Publish(const Publication& what, const engine::WeightsImage& image,
-                       const absl::Notification& cancelled) override {
+  absl::StatusOr<std::unique_ptr<VersionWriter>> Begin(
+      const Publication& what, const relay::SafetensorsLayout& layout, int writers,
+      const absl::Notification& cancelled) override {
     relay::PublishOptions options;
     options.job = what.job;
     options.policy_version = what.version;
-    options.header = image.layout().header();
-    options.size_bytes = image.size_bytes();
+    options.header = layout.header();
+    options.size_bytes = layout.file_size();
+    options.world_size = writers;
     options.fork = what.fork;
     options.capability = what.capability;
     options.job_uid = what.job_uid;
-    int tries = 0;
-    return WhileUnavailable(cancelled, [&]() -> absl::Status {
-      const auto segment = client_->Publish(
-          options, [&image](absl::Span<uint8_t> bytes) { return image.CopyTo(bytes); });
-      // Only the answer to the try before this one was lost.
-      if (++tries > 1 && absl::IsAlreadyExists(segment.status())) return absl::OkStatus();
-      BATON_RETURN_IF_ERROR(segment.status());
-      absl::MutexLock lock(&mu_);
-      Published& mine = published_[options.job];
-      mine.capability = options.capability;
-      mine.segments.push_back(segment->segment_id());
-      if (mine.segments.size() > kRemembered) mine.segments.pop_front();
+    std::unique_ptr<relay::SegmentWriter> writer;
+    BATON_RETURN_IF_ERROR(WhileUnavailable(cancelled, [&]() -> absl::Status {
+      BATON_ASSIGN_OR_RETURN(writer, client_->Begin(options));
       return absl::OkStatus();
-    });
+    }));
+    return std::make_unique<SegmentVersion>(what, std::move(writer), &sealed_);
+  }
+
+  absl::StatusOr<std::unique_ptr<VersionWriter>> Join(
+      const Publication& what, const std::string& ticket,
+      const relay::SafetensorsLayout& layout) override {
+    const std::pair<std::string, std::string> place =
+        absl::StrSplit(ticket, absl::MaxSplits(' ', 1));
+    BATON_ASSIGN_OR_RETURN(auto writer, client_->Join({place.first, place.second},
+                                                      layout.file_size(), what.capability));
+    BATON_RETURN_IF_ERROR(CheckHeader(writer->bytes(), layout));
+    return std::make_unique<SegmentVersion>(what, std::move(writer), &sealed_);
   }
 
   absl::Status Load(const Version& what, const absl::Notification& cancelled, Use use) override {
@@ -71,79 +175,78 @@ class ProcessRelay : public WeightsRelay {
   }
 
   void Forget(const std::string& job) override {
-    Published mine;
-    {
-      absl::MutexLock lock(&mu_);
-      mine = std::exchange(published_[job], {});
-      published_.erase(job);
-    }
+    const SealedSegments::OfJob mine = sealed_.Take(job);
     if (mine.segments.empty()) return;
     // A relay that is gone has forgotten them too.
     client_->Drop({mine.segments.begin(), mine.segments.end()}, mine.capability).IgnoreError();
   }
 
  private:
-  static constexpr absl::Duration kWait = absl::Seconds(1);
-  static constexpr absl::Duration kPatience = absl::Minutes(1);
-  static constexpr absl::Duration kRetryDelay = absl::Milliseconds(200);
-  static constexpr size_t kRemembered = 16;  // more than any relay keeps of a job
-
-  struct Published {
-    std::deque<std::string> segments;
-    std::string capability;
-  };
-
-  /// Repeats `call` while the relay cannot be reached.
-  static absl::Status WhileUnavailable(const absl::Notification& cancelled,
-                                       absl::FunctionRef<absl::Status()> call) {
-    const absl::Time give_up = absl::Now() + kPatience;
-    bool told = false;
-    if (cancelled.HasBeenNotified()) return absl::CancelledError("cancelled before it began");
-    while (true) {
-      const absl::Status status = call();
-      if (!absl::IsUnavailable(status)) return status;
-      if (absl::Now() >= give_up) {
-        return Annotate(status, absl::StrCat("not reached for ", absl::FormatDuration(kPatience),
-                                             "; is baton-relay running?"));
-      }
-      if (!std::exchange(told, true)) {
-        Log(LogLevel::kWarn, "the relay cannot be reached yet",
-            {{"error", std::string(status.message())}});
-      }
-      if (cancelled.WaitForNotificationWithTimeout(kRetryDelay)) {
-        return absl::CancelledError("nobody waits for it any more");
-      }
-    }
-  }
-
   const std::unique_ptr<relay::RelayClient> client_;
   const std::string holder_;
-  absl::Mutex mu_;
-  std::map<std::string, Published> published_ ABSL_GUARDED_BY(mu_);  // by job
+  SealedSegments sealed_;
+};
+
+/// A file that is renamed to its place when it is sealed. `file` is that of the writer that began.
+class FileVersion : public VersionWriter {
+ public:
+  FileVersion(std::optional<relay::AtomicFile> file, std::unique_ptr<relay::SharedFile> mapped,
+              std::function<void()> sealed)
+      : file_(std::move(file)), mapped_(std::move(mapped)), sealed_(std::move(sealed)) {}
+
+  std::string ticket() const override { return file_->temporary(); }
+  absl::Span<uint8_t> bytes() override { return mapped_->bytes(); }
+  absl::Status Commit(int /*writer*/, absl::Span<const relay::TensorBox> /*boxes*/) override {
+    mapped_.reset();
+    return absl::OkStatus();
+  }
+  absl::Status Seal(const absl::Notification& /*cancelled*/) override {
+    BATON_RETURN_IF_ERROR(file_->Commit());
+    sealed_();
+    return absl::OkStatus();
+  }
+
+ private:
+  std::optional<relay::AtomicFile> file_;
+  std::unique_ptr<relay::SharedFile> mapped_;
+  const std::function<void()> sealed_;
 };
 
 class FolderRelay : public WeightsRelay {
  public:
   explicit FolderRelay(std::string folder) : folder_(std::move(folder)) {}
 
-  absl::Status Publish(const Publication& what, const engine::WeightsImage& image,
-                       const absl::Notification& /*cancelled*/) override {
+  absl::StatusOr<std::unique_ptr<VersionWriter>> Begin(
+      const Publication& what, const relay::SafetensorsLayout& layout, int /*writers*/,
+      const absl::Notification& /*cancelled*/) override {
     const uint64_t version = what.version;
     const fs::path path = PathOf({what.job, version, what.job_uid});
+    const fs::path folder = path.parent_path();
     std::error_code error;
-    fs::create_directories(path.parent_path(), error);
+    fs::create_directories(folder, error);
     if (error) {
       return absl::InternalError(
-          absl::StrCat("make folder ", path.parent_path().string(), ": ", error.message()));
+          absl::StrCat("make folder ", folder.string(), ": ", error.message()));
     }
-    if (what.fork)
-      Remove(path.parent_path(), [version](uint64_t other) { return other >= version; });
+    if (what.fork) Remove(folder, [version](uint64_t other) { return other >= version; });
     if (fs::exists(path, error)) {
       return absl::AlreadyExistsError(absl::StrCat(path.string(), " is published already"));
     }
-    BATON_RETURN_IF_ERROR(image.WriteFile(path.string()));
-    Remove(path.parent_path(), [version](uint64_t other) { return other + kKeep <= version; });
-    return absl::OkStatus();
+    BATON_ASSIGN_OR_RETURN(auto file, relay::AtomicFile::Create(path.string()));
+    BATON_RETURN_IF_ERROR(file.Reserve(layout.file_size()));
+    BATON_ASSIGN_OR_RETURN(auto mapped, Map(file.temporary(), layout));
+    layout.WriteHeader(mapped->bytes());
+    return std::make_unique<FileVersion>(std::move(file), std::move(mapped), [folder, version] {
+      Remove(folder, [version](uint64_t other) { return other + kKeep <= version; });
+    });
+  }
+
+  absl::StatusOr<std::unique_ptr<VersionWriter>> Join(
+      const Publication& /*what*/, const std::string& ticket,
+      const relay::SafetensorsLayout& layout) override {
+    BATON_ASSIGN_OR_RETURN(auto mapped, Map(ticket, layout));
+    BATON_RETURN_IF_ERROR(CheckHeader(mapped->bytes(), layout));
+    return std::make_unique<FileVersion>(std::nullopt, std::move(mapped), nullptr);
   }
 
   absl::Status Load(const Version& what, const absl::Notification& /*cancelled*/,
@@ -165,6 +268,11 @@ class FolderRelay : public WeightsRelay {
 
  private:
   static constexpr uint64_t kKeep = 3;
+
+  static absl::StatusOr<std::unique_ptr<relay::SharedFile>> Map(
+      const std::string& path, const relay::SafetensorsLayout& layout) {
+    return relay::SharedFile::Open(path, static_cast<uint64_t>(layout.file_size()));
+  }
 
   // "job-": no name is that of the folder itself, or of the one above.
   static std::string FolderOf(const std::string& job) {

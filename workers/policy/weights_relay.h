@@ -12,7 +12,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/notification.h"
 #include "absl/types/span.h"
-#include "workers/engine/weights_io.h"
+#include "relay/weights/safetensors_reader.h"
+#include "relay/weights/safetensors_writer.h"
 
 namespace baton::policy {
 
@@ -34,6 +35,25 @@ struct Version {
   std::string job_uid = {};  ///< Task.job_uid.
 };
 
+/// A version in the making, as one of its writers has it. Destroyed before Seal, the version is not
+/// there. One thread at a time.
+class VersionWriter {
+ public:
+  virtual ~VersionWriter() = default;
+
+  /// Where the other writers find it (WeightsRelay::Join).
+  virtual std::string ticket() const = 0;
+  /// The whole file, its header in place; until Commit.
+  virtual absl::Span<uint8_t> bytes() = 0;
+  /// Writer `writer` has written these boxes. Once. NOT_FOUND: the relay, started again, does not
+  /// know the version any more; begin again.
+  [[nodiscard]] virtual absl::Status Commit(int writer,
+                                            absl::Span<const relay::TensorBox> boxes) = 0;
+  /// Of the writer that began, when all have committed: the version is visible from now on. Errors
+  /// as Commit, and those of Begin's wait.
+  [[nodiscard]] virtual absl::Status Seal(const absl::Notification& cancelled) = 0;
+};
+
 /// Thread-safe. A version, once published, never changes. A relay that is down is waited for, a
 /// minute at most (then UNAVAILABLE): it may be starting again. `cancelled`, once notified, ends
 /// that wait with CANCELLED.
@@ -41,11 +61,17 @@ class WeightsRelay {
  public:
   virtual ~WeightsRelay() = default;
 
-  /// Blocks until the version is visible. ALREADY_EXISTS when it is there. PERMISSION_DENIED: the
-  /// relay wants a capability, and this is not the job's.
-  [[nodiscard]] virtual absl::Status Publish(const Publication& what,
-                                             const engine::WeightsImage& image,
-                                             const absl::Notification& cancelled) = 0;
+  /// Makes room for a version that so many writers fill together. ALREADY_EXISTS when the version
+  /// is there. PERMISSION_DENIED: the relay wants a capability, and this is not the job's.
+  virtual absl::StatusOr<std::unique_ptr<VersionWriter>> Begin(
+      const Publication& what, const relay::SafetensorsLayout& layout, int writers,
+      const absl::Notification& cancelled) = 0;
+
+  /// Another writer's end of a version that was begun with the same layout. An error: it is not on
+  /// this machine.
+  virtual absl::StatusOr<std::unique_ptr<VersionWriter>> Join(
+      const Publication& what, const std::string& ticket,
+      const relay::SafetensorsLayout& layout) = 0;
 
   /// Calls `use` with the bytes of the version (a verified safetensors file in memory), which stay
   /// as they are until it returns. NOT_FOUND when there is no such version.

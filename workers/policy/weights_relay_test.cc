@@ -1,11 +1,6 @@
 // A relay that is killed and started again under a publisher and a reader.
 #include "workers/policy/weights_relay.h"
 
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -16,8 +11,10 @@
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "relay/client/relay_process_testing.h"
 #include "sdk/base/log.h"
 #include "workers/policy/policy_testing.h"
+#include "workers/policy/weights_relay_testing.h"
 
 namespace baton::policy {
 namespace {
@@ -38,40 +35,19 @@ class WeightsRelayTest : public ::testing::Test {
   }
 
   void StartRelay(const std::string& listen) {
-    const char* build = std::getenv("BATON_BUILD_DIR");
-    const std::string program =
-        absl::StrCat(build == nullptr ? "build" : build, "/bin/baton-relay");
-    const std::string log = folder_ + "/log";
-    int output[2];
-    ASSERT_EQ(pipe(output), 0);
-    pid_ = fork();
-    if (pid_ == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      dup2(output[1], STDOUT_FILENO);
-      execl(program.c_str(), program.c_str(), "--listen", listen.c_str(), "--shm-dir",
-            folder_.c_str(), "--log-file", log.c_str(), nullptr);
-      _exit(127);
-    }
-    close(output[1]);
-    std::string line;
-    for (char byte; read(output[0], &byte, 1) == 1 && byte != '\n';) line += byte;
-    close(output[0]);
-    address_ = line.substr(line.rfind(' ') + 1);
-    ASSERT_THAT(line, ::testing::HasSubstr("listening on "));
+    process_ = std::make_unique<relay::RelayProcess>(std::vector<std::string>{
+        "--listen", listen, "--shm-dir", folder_, "--log-file", folder_ + "/log"});
+    address_ = process_->address();
+    ASSERT_THAT(process_->line(), ::testing::HasSubstr("listening on "));
   }
-  void KillRelay() {
-    if (pid_ == 0) return;
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-    pid_ = 0;
-  }
+  void KillRelay() { process_.reset(); }
 
   static engine::WeightsImage Image(float value) {
     return engine::WeightsImage::Create({{"w", torch::full({4}, value)}}, {}, {}).value();
   }
   absl::Status Publish(uint64_t version, const absl::Notification& cancelled = Never()) {
-    return relay_->Publish({kJob, version, false, ""}, Image(static_cast<float>(version)),
-                           cancelled);
+    return PublishImage(*relay_, {kJob, version, false, ""}, Image(static_cast<float>(version)),
+                        cancelled);
   }
   absl::Status Load(uint64_t version) {
     return relay_->Load({kJob, version}, Never(),
@@ -91,7 +67,7 @@ class WeightsRelayTest : public ::testing::Test {
   }
 
   std::string folder_, address_;
-  pid_t pid_ = 0;
+  std::unique_ptr<relay::RelayProcess> process_;
   std::unique_ptr<WeightsRelay> relay_;
 };
 

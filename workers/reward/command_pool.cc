@@ -21,6 +21,7 @@
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/utf8.h"
 #include "workers/reward/command_slot.h"
 
@@ -31,6 +32,7 @@ constexpr absl::Duration kExitGrace = absl::Milliseconds(200);
 constexpr absl::Duration kShutdownGrace = absl::Milliseconds(500);
 constexpr absl::Duration kFirstBackOff = absl::Milliseconds(50);
 constexpr int kSecondChances = 2;
+constexpr size_t kAnsweredIds = 1024;
 constexpr absl::Duration kLongestBackOff = absl::Seconds(5);
 
 std::string Shorten(absl::string_view text) {
@@ -40,13 +42,37 @@ std::string Shorten(absl::string_view text) {
   return out;
 }
 
-// The "id" of a reply's line, or nothing when it is not a reply.
-std::optional<uint64_t> ReplyId(const std::string& line) {
+// The "id" of a reply's line; of a line that is no reply what is wrong with it.
+struct ReplyHead {
+  std::optional<uint64_t> id;
+  std::string wrong;
+};
+
+ReplyHead ReadHead(const std::string& line) {
   const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return std::nullopt;
+  if (!json.is_object()) {
+    return {std::nullopt,
+            "wrote a line to stdout that is no JSON object (print to stderr whatever is no reply)"};
+  }
   const auto id = json.find("id");
-  if (id == json.end() || !id->is_number_unsigned()) return std::nullopt;
-  return id->get<uint64_t>();
+  if (id == json.end()) {
+    return {std::nullopt, "answered without \"id\" (copy the request's into the reply)"};
+  }
+  if (!id->is_number_unsigned()) {
+    return {std::nullopt, "answered with an \"id\" that is no request's (copy the request's)"};
+  }
+  return {id->get<uint64_t>(), ""};
+}
+
+// The end of stderr below `what`. Of a process that ended by itself its last line, which mostly is
+// the exception, stands in the first line too.
+std::string WithStderr(const std::string& what, const std::string& tail, bool ended) {
+  if (tail.empty()) return ended ? absl::StrCat(what, "; it wrote nothing to stderr") : what;
+  const size_t newline = tail.rfind('\n');
+  if (ended && newline == std::string::npos) return absl::StrCat(what, ": ", tail);
+  const std::string last = newline == std::string::npos ? tail : tail.substr(newline + 1);
+  return absl::StrCat(what, ended ? absl::StrCat(": ", last) : "", "\nThe end of its stderr:\n",
+                      tail);
 }
 
 }  // namespace
@@ -134,6 +160,7 @@ class CommandPool::Loop {
       const absl::Time now = absl::Now();
       SettleCancelled();
       ExpireOldest(now);
+      TellSilence(now);
       if (!alone_.empty() || !pending_.empty()) StartProcesses(now);
       Dispatch(now);
       if (!broken_.ok()) FailAll();
@@ -174,7 +201,8 @@ class CommandPool::Loop {
             slot.outstanding.size() >= static_cast<size_t>(options_.window)) {
           continue;
         }
-        if (best == nullptr || slot.outstanding.size() < best->outstanding.size()) best = &slot;
+        const bool fewest = best == nullptr || slot.outstanding.size() < best->outstanding.size();
+        if (fewest || Mutant("all-to-the-last-process")) best = &slot;
       }
       if (best == nullptr) break;
       Assign(best, &pending_, now);
@@ -182,7 +210,7 @@ class CommandPool::Loop {
   }
 
   void Assign(CommandSlot* slot, std::deque<CommandRequest>* from, absl::Time now) {
-    if (slot->outstanding.empty()) slot->oldest_since = now;
+    if (slot->outstanding.empty() || Mutant("window-clock-of-the-newest")) slot->oldest_since = now;
     slot->outstanding.push_back(from->front());
     from->pop_front();
     slot->Send(slot->outstanding.back().exchange->line);
@@ -190,31 +218,67 @@ class CommandPool::Loop {
 
   absl::Time Deadline(const CommandSlot& slot) const {
     if (slot.outstanding.empty()) return absl::InfiniteFuture();
-    return slot.oldest_since + Limit(slot);
+    return AskedAt(slot) + options_.timeout;
   }
 
-  absl::Duration Limit(const CommandSlot& slot) const {
-    return slot.has_answered ? options_.timeout
-                             : std::max(options_.timeout, options_.startup_timeout);
+  // When the time of its oldest request begins.
+  absl::Time AskedAt(const CommandSlot& slot) const {
+    if (slot.has_answered && !Mutant("startup-for-every-reply")) return slot.oldest_since;
+    return std::max(slot.oldest_since, slot.started + options_.startup);
   }
 
   void ExpireOldest(absl::Time now) {
     for (CommandSlot& slot : slots_) {
       if (!slot.running() || now < Deadline(slot)) continue;
-      Fault(&slot, absl::StatusCode::kDeadlineExceeded,
-            absl::StrCat("no reply within ", absl::FormatDuration(Limit(slot)),
-                         slot.partial_line().empty()
-                             ? " (does the command flush each line?)"
-                             : absl::StrCat("; a line without an end was written: ",
-                                            Shorten(slot.partial_line()))),
-            absl::ZeroDuration());
+      std::string what =
+          absl::StrCat("gave no reply within ", absl::FormatDuration(options_.timeout));
+      if (!slot.partial_line().empty()) {
+        absl::StrAppend(&what, ", but a line without an end: ", Shorten(slot.partial_line()));
+      } else if (slot.has_answered) {
+        absl::StrAppend(&what, " (reward.timeout_seconds)");
+      } else {
+        absl::StrAppend(
+            &what, " (reward.timeout_seconds) of its start",
+            options_.startup > absl::ZeroDuration()
+                ? absl::StrCat(" and the ", absl::FormatDuration(options_.startup),
+                               " before (reward.startup_seconds)")
+                : "",
+            ": it must write each reply at once, as one line, and flush it; if it needs "
+            "longer to start, raise reward.startup_seconds");
+      }
+      Fault(&slot, absl::StatusCode::kDeadlineExceeded, what, absl::ZeroDuration());
     }
+  }
+
+  // Of a command that has never answered: its author is told long before the time limit.
+  absl::Time TellSilenceAt() const {
+    if (ever_answered_ || !trouble_.empty() || !options_.trouble_sink)
+      return absl::InfiniteFuture();
+    absl::Time at = absl::InfiniteFuture();
+    for (const CommandSlot& slot : slots_) {
+      if (!slot.outstanding.empty()) at = std::min(at, AskedAt(slot) + options_.silence);
+    }
+    return at;
+  }
+
+  void TellSilence(absl::Time now) {
+    if (now < TellSilenceAt()) return;
+    Tell(absl::StrCat("your command has not answered its first request for ",
+                      absl::FormatDuration(options_.silence), "; it may take ",
+                      absl::FormatDuration(options_.timeout + options_.startup),
+                      " (reward.timeout_seconds and reward.startup_seconds). It must write each "
+                      "reply at once, as one line, and flush it"));
+  }
+
+  void Tell(const std::string& text) {
+    trouble_ = text;
+    if (options_.trouble_sink) options_.trouble_sink(text);
   }
 
   void WaitForEvents() {
     std::vector<pollfd> fds = {{wake_fd_, POLLIN, 0}};
     std::vector<CommandSlot*> owners = {nullptr};
-    absl::Time until = absl::InfiniteFuture();
+    absl::Time until = TellSilenceAt();
     const auto watch = [&](CommandSlot* slot, int fd, short events) {
       if (fd < 0) return;
       fds.push_back({fd, events, 0});
@@ -260,40 +324,49 @@ class CommandPool::Loop {
     }
     if (state == CommandSlot::ReadState::kTooLong) {
       Fault(slot, absl::StatusCode::kDataLoss,
-            absl::StrCat("a reply is longer than ", options_.max_line_bytes,
+            absl::StrCat("wrote a reply that is longer than ", options_.max_line_bytes,
                          " bytes: ", Shorten(slot->partial_line())),
             absl::ZeroDuration());
     } else if (state == CommandSlot::ReadState::kEnded) {
       Fault(slot, absl::StatusCode::kAborted,
-            slot->partial_line().empty()
-                ? "the command ended without a reply"
-                : absl::StrCat("the command ended within a line: ", Shorten(slot->partial_line())),
+            !slot->partial_line().empty()
+                ? absl::StrCat(" within a line: ", Shorten(slot->partial_line()))
+            : slot->has_answered ? " without a reply"
+                                 : " before it answered",
             kExitGrace);
     }
   }
 
   bool TakeReply(CommandSlot* slot, std::string line) {
     if (absl::StripAsciiWhitespace(line).empty()) return true;
-    const std::optional<uint64_t> id = ReplyId(line);
-    const auto request =
-        std::find_if(slot->outstanding.begin(), slot->outstanding.end(),
-                     [&](const CommandRequest& r) { return id.has_value() && r.id == *id; });
+    auto [id, wrong] = ReadHead(line);
+    const auto request = std::find_if(slot->outstanding.begin(), slot->outstanding.end(),
+                                      [id = id](const CommandRequest& r) { return r.id == id; });
     if (request == slot->outstanding.end()) {
-      Fault(slot, absl::StatusCode::kDataLoss,
-            absl::StrCat(id.has_value() ? "a reply with an \"id\" that was not asked"
-                                        : "a line of stdout that is no reply (one JSON object with "
-                                          "\"id\"; other output belongs on stderr)",
-                         ": ", Shorten(line)),
+      if (id.has_value()) {
+        const bool twice =
+            std::find(slot->answered.begin(), slot->answered.end(), *id) != slot->answered.end();
+        wrong = twice ? "answered twice (one reply to each request)"
+                      : "answered an \"id\" that it was not asked (copy the request's)";
+      }
+      Fault(slot, absl::StatusCode::kDataLoss, absl::StrCat(wrong, ": ", Shorten(line)),
             absl::ZeroDuration());
       return false;
     }
     const bool was_oldest = request == slot->outstanding.begin();
     CommandRequest answered = *request;
     slot->outstanding.erase(request);
-    if (was_oldest) slot->oldest_since = absl::Now();
+    if (was_oldest && !Mutant("window-clock-not-reset")) slot->oldest_since = absl::Now();
     if (slot->outstanding.empty()) slot->alone = false;
-    slot->has_answered = true;
-    slot->faults = faults_in_a_row_ = 0;
+    slot->has_answered = ever_answered_ = true;
+    slot->answered.push_back(answered.id);
+    if (slot->answered.size() > kAnsweredIds) slot->answered.pop_front();
+    if (!Mutant("faults-never-forgiven")) slot->faults = faults_in_a_row_ = 0;
+    if (!trouble_.empty() &&
+        (absl::Now() >= last_fault_ + options_.calm) != Mutant("calm-before-its-time")) {
+      Tell("");
+      restarts_ = 0;
+    }
     Settle(answered, std::move(line));
     return true;
   }
@@ -301,7 +374,10 @@ class CommandPool::Loop {
   // Kills the process and settles what it was asked (see the header of command_pool.h).
   void Fault(CommandSlot* slot, absl::StatusCode code, const std::string& what,
              absl::Duration exit_grace) {
-    const std::string text = absl::StrCat(what, "; ", slot->Stop(exit_grace, options_.stderr_sink));
+    const CommandSlot::End end = slot->Stop(exit_grace, options_.stderr_sink);
+    const bool ended = code == absl::StatusCode::kAborted;
+    const std::string text = WithStderr(absl::StrCat("your command ", ended ? end.how : "", what),
+                                        end.stderr_tail, ended);
     const bool oldest_is_guilty = IsOldestGuilty(slot, code);
     if (oldest_is_guilty) {
       CommandRequest guilty = slot->outstanding.front();
@@ -322,12 +398,16 @@ class CommandPool::Loop {
     if (slot->outstanding.size() > 1) return false;
     // A process that has answered may have been about to end, or to write something more.
     CommandRequest& only = slot->outstanding.front();
-    return !slot->has_answered || ++only.second_chances > kSecondChances;
+    return (!slot->has_answered && !Mutant("never-guilty-at-once")) ||
+           ++only.second_chances > kSecondChances;
   }
 
   void CountFault(CommandSlot* slot, const std::string& text) {
     ++slot->faults;
-    ++faults_in_a_row_;
+    if (++faults_in_a_row_ == 1) first_fault_ = text;
+    last_fault_ = absl::Now();
+    ++restarts_;
+    Tell(WithRestarts(text));
     // The first restart is at once; then each waits twice as long.
     absl::Duration wait = absl::ZeroDuration();
     if (slot->faults > 1) {
@@ -335,10 +415,20 @@ class CommandPool::Loop {
           std::min(kLongestBackOff, kFirstBackOff * (int64_t{1} << std::min(slot->faults - 2, 20)));
     }
     slot->start_after = absl::Now() + wait;
-    if (faults_in_a_row_ < options_.max_faults * options_.processes || !broken_.ok()) return;
+    const int most = ever_answered_ ? options_.max_faults
+                                    : std::min(options_.max_faults, options_.max_first_faults);
+    if (faults_in_a_row_ < most * options_.processes || !broken_.ok()) return;
     broken_ = absl::UnavailableError(absl::StrCat("the command '", Shorten(options_.command),
-                                                  "' failed ", faults_in_a_row_,
-                                                  " times in a row and is given up; last: ", text));
+                                                  "' failed ", faults_in_a_row_, " times in a row",
+                                                  ever_answered_ ? "" : ", never answered",
+                                                  " and is given up. The first: ", first_fault_));
+  }
+
+  // "…: ValueError: boom (restarted 3 times)", before the rest of stderr.
+  std::string WithRestarts(const std::string& text) const {
+    const size_t line = std::min(text.find('\n'), text.size());
+    return absl::StrCat(text.substr(0, line), " (restarted ", restarts_,
+                        restarts_ == 1 ? " time)" : " times)", text.substr(line));
   }
 
   // Everything that waits gets `broken_`.
@@ -379,6 +469,11 @@ class CommandPool::Loop {
   std::deque<CommandRequest> pending_;  // any process, with others
   std::deque<CommandRequest> alone_;    // one at a time
   int faults_in_a_row_ = 0;
+  std::string first_fault_;  // of these
+  absl::Time last_fault_;
+  int restarts_ = 0;  // since there is trouble
+  bool ever_answered_ = false;
+  std::string trouble_;  // what was told last
   absl::Status broken_;
   std::thread thread_;  // last: it uses all of the above
 };

@@ -5,6 +5,7 @@
 // not a reply, or does not answer its oldest request in time is killed and started again. A
 // time-out is the oldest request's error. Otherwise the requests it had are asked again one at a
 // time, and the one that fails alone in a process that has answered nothing before gets the error.
+// Texts of faults are for the command's author (docs/reward-command.md).
 #ifndef BATON_WORKERS_REWARD_COMMAND_POOL_H_
 #define BATON_WORKERS_REWARD_COMMAND_POOL_H_
 
@@ -32,11 +33,17 @@ struct CommandOptions {
   int processes = 1;                           ///< 1 to 64.
   int window = 4;                              ///< Requests a process may have at once, 1 to 1024.
   absl::Duration timeout = absl::Seconds(30);  ///< For one reply, from when it is the oldest asked.
-  absl::Duration startup_timeout = absl::Seconds(60);  ///< For a process's first reply, if longer.
-  size_t max_line_bytes = size_t{4} << 20;             ///< A longer reply is a fault.
+  absl::Duration startup;  ///< For a process to start, before `timeout` of its first reply begins.
+  absl::Duration silence = absl::Seconds(4);  ///< Without any reply ever: `trouble_sink` hears it.
+  size_t max_line_bytes = size_t{4} << 20;    ///< A longer reply is a fault.
   int max_faults = 20;  ///< So many per process without one good reply: the command is given up.
+  int max_first_faults = 5;  ///< The same while there was never any reply.
   /// Called, if set, on an inner thread with each line of stderr. Must not block.
   std::function<void(absl::string_view line)> stderr_sink;
+  /// Called, if set, on an inner thread when something is wrong with the command, with sentences
+  /// for its author, and with "" once it has answered without a fault for `calm`. Must not block.
+  std::function<void(absl::string_view text)> trouble_sink;
+  absl::Duration calm = absl::Seconds(10);
 };
 
 class CommandPool {

@@ -43,7 +43,7 @@ std::optional<std::string> RequestLine(uint64_t id, const RewardInput& input) {
 }
 
 std::string BadReply(absl::string_view what, const std::string& line) {
-  return absl::StrCat("the command's reply ", what, ": ",
+  return absl::StrCat("your command's reply ", what, ": ",
                       ReplaceInvalidUtf8(absl::string_view(line).substr(0, 300)));
 }
 
@@ -59,7 +59,7 @@ RewardResult ParseReply(const std::string& line) {
   };
   if (const auto error = json.find("error"); error != json.end() && !error->is_null()) {
     const auto infra = json.find("infra_failed");
-    return fail(absl::StrCat("the command says: ",
+    return fail(absl::StrCat("your command says: ",
                              error->is_string() ? error->get<std::string>() : error->dump()),
                 infra != json.end() && infra->is_boolean() && infra->get<bool>());
   }

@@ -4,8 +4,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -220,21 +223,23 @@ TEST_F(CommandRewardTest, CrashIsAnErrorOfThatResponseOnly) {
 }
 
 TEST_F(CommandRewardTest, HangIsAnErrorOfThatResponseOnly) {
-  options_.timeout = options_.startup_timeout = absl::Seconds(2);
+  options_.timeout = absl::Seconds(2);
   options_.processes = 2;
   const absl::Time begin = absl::Now();
-  EXPECT_THAT(ErrorAmongGood("hang"), HasSubstr("no reply within 2s"));
+  EXPECT_THAT(ErrorAmongGood("hang"), HasSubstr("no reply within 2s (reward.timeout_seconds)"));
   EXPECT_LT(absl::Now() - begin, absl::Seconds(60));
 }
 
 TEST_F(CommandRewardTest, NonsenseIsAnErrorOfThatResponseWithItsText) {
   EXPECT_THAT(ErrorAmongGood("garbage"), HasSubstr("hello, I am no JSON"));
-  EXPECT_THAT(ErrorAmongGood("wrong id"), AllOf(HasSubstr("not asked"), HasSubstr("987654321")));
+  EXPECT_THAT(ErrorAmongGood("wrong id"),
+              AllOf(HasSubstr("it was not asked"), HasSubstr("987654321")));
   EXPECT_THAT(ErrorAmongGood("nan"), HasSubstr("NaN"));
   EXPECT_THAT(ErrorAmongGood("text"), AllOf(HasSubstr("\"reward\""), HasSubstr("\"one\"")));
   EXPECT_THAT(ErrorAmongGood("none"), HasSubstr("no \"reward\""));
-  EXPECT_EQ(ErrorAmongGood("error", /*infra_failed=*/false), "the command says: cannot judge this");
-  EXPECT_EQ(ErrorAmongGood("down"), "the command says: the sandbox is down");
+  EXPECT_EQ(ErrorAmongGood("error", /*infra_failed=*/false),
+            "your command says: cannot judge this");
+  EXPECT_EQ(ErrorAmongGood("down"), "your command says: the sandbox is down");
   EXPECT_THAT(ErrorAmongGood("partial"), HasSubstr(R"({"id": 1, "rew)"));
 }
 
@@ -271,7 +276,7 @@ TEST_F(CommandRewardTest, LongRequestsAndRepliesPassWhole) {
 
 TEST_F(CommandRewardTest, CommandThatNeverReadsTimesOut) {
   options_.command = "sleep 1000";
-  options_.timeout = options_.startup_timeout = absl::Milliseconds(200);
+  options_.timeout = absl::Milliseconds(200);
   std::vector<RewardInput> inputs(2);
   for (auto& input : inputs) input.response = std::string(1 << 20, 'x');  // more than a pipe holds
   const auto results = Create()->ScoreBatch(inputs);
@@ -285,10 +290,143 @@ TEST_F(CommandRewardTest, CommandThatAlwaysFailsIsGivenUp) {
   auto reward = Create();
   const auto results = reward->ScoreBatch(Inputs(50));
   EXPECT_EQ(results.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(results.status().message()),
-              AllOf(HasSubstr("no-such-command-here"), HasSubstr("4 times in a row"),
-                    HasSubstr("exited with code 127"), HasSubstr("not found")));
+  EXPECT_THAT(
+      std::string(results.status().message()),
+      AllOf(HasSubstr("no-such-command-here"), HasSubstr("4 times in a row, never answered"),
+            HasSubstr("exited with code 127"), HasSubstr("not found")));
   EXPECT_EQ(reward->Score({}).status().code(), absl::StatusCode::kUnavailable);
+}
+
+// What a command's author hears, in order.
+class Troubles {
+ public:
+  void Hear(absl::string_view text) {
+    absl::MutexLock lock(&mu_);
+    texts_.emplace_back(text);
+  }
+  /// The first text of those so far, or of what comes within 5 s.
+  std::string First() {
+    absl::MutexLock lock(&mu_);
+    const auto some = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) { return !texts_.empty(); };
+    mu_.AwaitWithTimeout(absl::Condition(&some), absl::Seconds(5));
+    return texts_.empty() ? "nothing within 5 s" : texts_.front();
+  }
+  std::vector<std::string> all() {
+    absl::MutexLock lock(&mu_);
+    return texts_;
+  }
+
+ private:
+  absl::Mutex mu_;
+  std::vector<std::string> texts_ ABSL_GUARDED_BY(mu_);
+};
+
+// What each kind of script that misbehaves is told, within 5 s of its first request and with the
+// time limits that a job has by default.
+class MisbehavingTest : public CommandRewardTest {
+ protected:
+  void SetUp() override {
+    CommandRewardTest::SetUp();
+    options_.command = "python3 script.py";
+    options_.trouble_sink = [this](absl::string_view text) { troubles_.Hear(text); };
+  }
+  // Asks of `script` one response; what it is told first.
+  std::string Told(const std::string& script) {
+    Write("script.py", "import json, sys, time\n" + script);
+    auto reward = Create();
+    const auto cancelled = std::make_shared<std::atomic<bool>>(false);
+    RewardInput input;
+    input.cancelled = cancelled;
+    std::thread scorer([&] { reward->Score(input).status().IgnoreError(); });
+    std::string told = troubles_.First();
+    *cancelled = true;
+    reward->NoticeCancelled();
+    scorer.join();
+    return told;
+  }
+
+  Troubles troubles_;
+};
+
+TEST_F(MisbehavingTest, ItSleepsForEver) {
+  EXPECT_THAT(Told("time.sleep(1000)\n"),
+              AllOf(HasSubstr("your command has not answered its first request for 4s"),
+                    HasSubstr("it may take 30s"), HasSubstr("flush")));
+}
+
+TEST_F(MisbehavingTest, ItCrashesAtImport) {
+  EXPECT_THAT(Told("import no_such_module\n"),
+              AllOf(HasSubstr("your command exited with code 1 before it answered: "
+                              "ModuleNotFoundError: No module named 'no_such_module' (restarted 1 "
+                              "time)\nThe end of its stderr:\nTraceback"),
+                    HasSubstr("script.py\", line 2")));
+}
+
+TEST_F(MisbehavingTest, ItPrintsToStdout) {
+  EXPECT_THAT(Told("print('loading', flush=True)\ntime.sleep(1000)\n"),
+              AllOf(HasSubstr("your command wrote a line to stdout that is no JSON object"),
+                    HasSubstr("print to stderr"), HasSubstr(": loading")));
+}
+
+TEST_F(MisbehavingTest, ItAnswersWithoutId) {
+  EXPECT_THAT(
+      Told("for line in sys.stdin: print(json.dumps({'reward': 1}), flush=True)\n"),
+      AllOf(HasSubstr("your command answered without \"id\""), HasSubstr("{\"reward\": 1}")));
+}
+
+TEST_F(MisbehavingTest, ItAnswersAnotherId) {
+  EXPECT_THAT(Told("for line in sys.stdin: print('{\"id\": 77, \"reward\": 1}', flush=True)\n"),
+              HasSubstr("your command answered an \"id\" that it was not asked"));
+  EXPECT_THAT(Told("for line in sys.stdin: print('{\"id\": \"a\", \"reward\": 1}', flush=True)\n"),
+              HasSubstr("\"id\""));
+}
+
+TEST_F(MisbehavingTest, ItAnswersTwice) {
+  EXPECT_THAT(Told("for line in sys.stdin:\n"
+                   "  reply = json.dumps({'id': json.loads(line)['id'], 'reward': 1})\n"
+                   "  print(reply + '\\n' + reply, flush=True)\n"),
+              HasSubstr("your command answered twice"));
+}
+
+// It waits for a second request before it answers the first, which is never asked.
+TEST_F(MisbehavingTest, ItWaitsForMoreRequests) {
+  EXPECT_THAT(Told("lines = [sys.stdin.readline(), sys.stdin.readline()]\n"),
+              HasSubstr("your command has not answered its first request for 4s"));
+}
+
+TEST_F(CommandRewardTest, TimeoutSecondsHoldForTheFirstReplyToo) {
+  options_.command = "sleep 1000";
+  options_.timeout = absl::Milliseconds(300);
+  auto reward = Create();
+  const absl::Time begin = absl::Now();
+  EXPECT_THAT(reward->Score({})->error,
+              AllOf(HasSubstr("no reply within 300ms (reward.timeout_seconds) of its start"),
+                    HasSubstr("reward.startup_seconds")));
+  EXPECT_GE(absl::Now() - begin, absl::Milliseconds(290));
+}
+
+TEST_F(CommandRewardTest, StartupSecondsComeOnTop) {
+  Write("late.py", "import time\ntime.sleep(1.5)\n" + std::string(kScript));
+  options_.command = "python3 late.py";
+  options_.timeout = absl::Seconds(1);
+  RewardInput input;
+  input.response = input.answer = "same";
+  EXPECT_THAT(Create()->Score(input)->error, HasSubstr("no reply within 1s"));
+  options_.startup = absl::Seconds(60);
+  EXPECT_EQ(Create()->Score(input)->reward, 1);
+}
+
+TEST_F(CommandRewardTest, ItsTroubleIsOverAfterGoodReplies) {
+  Troubles troubles;
+  options_.trouble_sink = [&](absl::string_view text) { troubles.Hear(text); };
+  options_.calm = absl::ZeroDuration();
+  auto reward = Create();
+  const auto results = reward->ScoreBatch(Inputs(12, {{5, "crash"}}));
+  ASSERT_TRUE(results.ok());
+  EXPECT_THAT(troubles.First(), HasSubstr("exited with code 3"));
+  RewardInput good;
+  EXPECT_EQ(reward->Score(good)->error, "");
+  EXPECT_EQ(troubles.all().back(), "");
 }
 
 // The command hangs; who asked goes away; the process is not waited for.

@@ -6,6 +6,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/base/utf8.h"
 
@@ -32,8 +34,10 @@ absl::Status CommandSlot::Start(const CommandOptions& options) {
                          options.sandbox->Prepare(options.command, options.working_dir));
   BATON_ASSIGN_OR_RETURN(process_, ChildProcess::Start(launch));
   has_answered = stderr_ended = false;
+  answered.clear();
+  started = absl::Now();
   to_write_.clear();
-  partial_.clear();
+  if (!Mutant("partial-line-stays")) partial_.clear();
   stderr_partial_.clear();
   stderr_tail_.clear();
   return absl::OkStatus();
@@ -57,7 +61,7 @@ void CommandSlot::Write() {
       process_->CloseStdin();
     }
   }
-  to_write_.erase(0, done);
+  if (!Mutant("writes-twice")) to_write_.erase(0, done);
 }
 
 CommandSlot::ReadState CommandSlot::ReadReplies(size_t max_line_bytes,
@@ -104,18 +108,16 @@ bool CommandSlot::ReadStderr(const std::function<void(absl::string_view)>& sink)
   return true;
 }
 
-std::string CommandSlot::Stop(absl::Duration grace,
-                              const std::function<void(absl::string_view)>& sink) {
+CommandSlot::End CommandSlot::Stop(absl::Duration grace,
+                                   const std::function<void(absl::string_view)>& sink) {
   // Time to end by itself, for a true exit code.
   if (grace > absl::ZeroDuration()) (void)process_->WaitFor(grace);
   process_->Kill();
   ReadStderr(sink);
   if (sink && !stderr_partial_.empty()) sink(ReplaceInvalidUtf8(stderr_partial_));
-  std::string text = absl::StrCat("the process ", process_->ExitText());
-  const absl::string_view tail = absl::StripAsciiWhitespace(stderr_tail_);
-  if (!tail.empty()) absl::StrAppend(&text, "; its stderr ends: ", ReplaceInvalidUtf8(tail));
+  End end = {process_->ExitText(), ReplaceInvalidUtf8(absl::StripAsciiWhitespace(stderr_tail_))};
   process_.reset();
-  return text;
+  return end;
 }
 
 }  // namespace baton::reward

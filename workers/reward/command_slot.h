@@ -35,10 +35,12 @@ class CommandSlot {
   std::deque<CommandRequest> outstanding;  // oldest first
   bool alone = false;                      // takes no second request until empty
   bool has_answered = false;               // since it was started
+  std::deque<uint64_t> answered;           // the last ids that it answered
   bool stderr_ended = false;
   int faults = 0;                                    // since its last good reply
   absl::Time oldest_since = absl::InfiniteFuture();  // when the oldest request became the oldest
   absl::Time start_after = absl::InfinitePast();     // back-off
+  absl::Time started;
 
   bool running() const { return process_ != nullptr; }
   ChildProcess* process() { return process_.get(); }
@@ -52,9 +54,14 @@ class CommandSlot {
   [[nodiscard]] ReadState ReadReplies(size_t max_line_bytes, std::vector<std::string>* lines);
   /// Passes whole lines on to `sink` and keeps the end for StderrTail. False: the stream ended.
   bool ReadStderr(const std::function<void(absl::string_view)>& sink);
-  /// Kills the process, reads the rest of stderr, and returns how it ended with the end of stderr.
-  [[nodiscard]] std::string Stop(absl::Duration grace,
-                                 const std::function<void(absl::string_view)>& sink);
+  /// How a process ended, and what it said.
+  struct End {
+    std::string how;  ///< "exited with code 3".
+    std::string
+        stderr_tail;  ///< The end of its stderr, valid UTF-8, without white space around it.
+  };
+  /// Kills the process and reads the rest of stderr.
+  [[nodiscard]] End Stop(absl::Duration grace, const std::function<void(absl::string_view)>& sink);
   /// The beginning of a line that has no end yet, for an error's text.
   const std::string& partial_line() const { return partial_; }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/base/utf8.h"
 
@@ -28,8 +29,10 @@ absl::StatusOr<std::optional<std::string>> LastMatch(const Regex& regex, absl::s
   for (size_t from = 0; from <= text.size();) {
     BATON_ASSIGN_OR_RETURN(const bool found, matcher.Find(from));
     if (!found) break;
-    const auto group = matcher.group(regex.group_count() > 0 ? 1 : 0);
+    const auto group =
+        matcher.group(regex.group_count() > 0 && !Mutant("whole-match-counts") ? 1 : 0);
     if (group.has_value()) last = std::string(*group);
+    if (Mutant("first-match-counts")) break;
     const bool moved = matcher.end() > from;
     from = moved ? matcher.end() : from + std::max<size_t>(1, ReadUtf8(text.substr(from)).length);
   }

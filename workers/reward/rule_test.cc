@@ -86,6 +86,16 @@ TEST(RuleTest, WholeNumbersAreExactBeyondTheRangeOfDoubles) {
   EXPECT_EQ(Accuracy(options, "10000000000000000000001", "10000000000000000000001"), 1);
   EXPECT_EQ(Accuracy(options, "10000000000000000000001", "10000000000000000000002"), 0);
   EXPECT_EQ(Accuracy(options, "+10,000,000,000,000,001", "0010000000000000001"), 1);
+  EXPECT_EQ(Accuracy(options, "-10000000000000001", "10000000000000001"), 0);
+}
+
+TEST(RuleTest, AToleranceHoldsBeyondTheRangeOfDoublesToo) {
+  RuleOptions options = Options("numeric");
+  options.tolerance = 10;
+  EXPECT_EQ(Accuracy(options, "10000000000000004", "10000000000000000"), 1);
+  EXPECT_EQ(Accuracy(options, "10000000000000010", "10000000000000000"), 1);
+  EXPECT_EQ(Accuracy(options, "10000000000000012", "10000000000000000"), 0);
+  EXPECT_EQ(Accuracy(options, "-10000000000000004", "10000000000000000"), 0);
 }
 
 TEST(RuleTest, AnswerThatIsNoNumberIsAnErrorOfTheResponse) {

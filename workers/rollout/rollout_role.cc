@@ -122,10 +122,11 @@ absl::StatusOr<v1::TaskResult> RolloutRole::LoadWeights(const v1::Task& task,
 
 absl::StatusOr<Generation> RolloutRole::MakeGeneration(const v1::Generate& task) const {
   const policy::PolicySource& source = *assigned_->source;
-  BATON_ASSIGN_OR_RETURN(const engine::RenderedText prompt,
-                         source.RenderPrompt(policy::ChatMessages(task.messages()), task.prompt()));
+  BATON_ASSIGN_OR_RETURN(
+      const policy::Prompt prompt,
+      policy::RenderPromptOf(source, task.messages(), task.prompt(), task.tools_json()));
   Generation generation;
-  generation.prompt_text = prompt.text();
+  generation.prompt_text = prompt.text.text();
   engine::GenerateRequest& request = generation.request;
   BATON_ASSIGN_OR_RETURN(request.prompt, source.EncodePrompt(prompt, task.max_prompt_length()));
   request.resume.assign(task.resume_tokens().begin(), task.resume_tokens().end());

@@ -8,7 +8,9 @@
 #include "gtest/gtest.h"
 #include "sdk/rpc/error.h"
 #include "sdk/worker/worker_testing.h"
+#include "workers/engine/model_image_testing.h"
 #include "workers/policy/policy_testing.h"
+#include "workers/policy/weights_relay_testing.h"
 
 namespace baton::rollout {
 namespace {
@@ -41,9 +43,9 @@ class RolloutRoleTest : public ::testing::Test {
   }
   void Publish(uint64_t version, uint64_t seed) {
     const auto model = source_->LoadModel(torch::kFloat32, torch::kCPU, seed).value();
-    const auto image = engine::ModelImage(*model).value();
+    const auto image = engine::testing::ModelImage(*model).value();
     ASSERT_TRUE(
-        relay_->Publish({"projects/default/jobs/test", version, true, ""}, image, policy::Never())
+        policy::PublishImage(*relay_, {"projects/default/jobs/test", version, true, ""}, image)
             .ok());
   }
   v1::TaskResult Load(uint64_t version) {
@@ -149,9 +151,9 @@ TEST_F(RolloutRoleTest, ABadRowFailsItsOwnTaskAlone) {
       if (name == "model.embed_tokens.weight") torch::Tensor(weight)[bad].fill_(std::nan(""));
     }
   }
-  const auto image = engine::ModelImage(*model).value();
+  const auto image = engine::testing::ModelImage(*model).value();
   ASSERT_TRUE(
-      relay_->Publish({"projects/default/jobs/test", 0, true, ""}, image, policy::Never()).ok());
+      policy::PublishImage(*relay_, {"projects/default/jobs/test", 0, true, ""}, image).ok());
   ASSERT_EQ(Load(0).status().code(), 0);
   std::vector<v1::Task> tasks;
   for (uint32_t sample = 0; sample < 8; ++sample) {

@@ -55,7 +55,7 @@ v1::TaskResult MakeResult(const v1::Score& score, const reward::Verdict::Reading
 
 }  // namespace
 
-JudgeRole::JudgeRole(ScoringOptions options) : options_(std::move(options)) {}
+JudgeRole::JudgeRole(ranks::ModelRoleOptions options) : options_(std::move(options)) {}
 JudgeRole::~JudgeRole() = default;
 
 absl::Status JudgeRole::Register(Worker& worker) {
@@ -138,15 +138,15 @@ absl::StatusOr<std::shared_ptr<const JudgeRole::Node>> JudgeRole::NodeOf(Assigne
   return known;
 }
 
-absl::StatusOr<engine::RenderedText> JudgeRole::Question(const policy::PolicySource& source,
-                                                         const reward::Verdict& verdict,
-                                                         const v1::Trajectory& trajectory) {
+absl::StatusOr<policy::Prompt> JudgeRole::Question(const policy::PolicySource& source,
+                                                   const reward::Verdict& verdict,
+                                                   const v1::Trajectory& trajectory) {
   engine::RenderedText question;
   for (const auto& part : verdict.Question(trajectory.prompt_text(), trajectory.response_text(),
                                            trajectory.answer())) {
     part.is_template ? question.AddTemplate(part.text) : question.AddContent(part.text);
   }
-  return source.RenderPrompt(question);
+  return source.RenderQuestion(question);
 }
 
 absl::StatusOr<rollout::Generation> JudgeRole::Ask(const v1::Trajectory& trajectory,
@@ -154,17 +154,16 @@ absl::StatusOr<rollout::Generation> JudgeRole::Ask(const v1::Trajectory& traject
   const policy::PolicySource& source = *assigned_->source;
   rollout::Generation generation;
   generation.stream = false;
-  BATON_ASSIGN_OR_RETURN(const engine::RenderedText question,
+  BATON_ASSIGN_OR_RETURN(const policy::Prompt question,
                          Question(source, *node.verdict, trajectory));
-  generation.prompt_text = question.text();
+  generation.prompt_text = question.text.text();
   engine::GenerateRequest& request = generation.request;
   BATON_ASSIGN_OR_RETURN(request.prompt, source.EncodePrompt(question, 0));
-  const int64_t room =
-      source.config().max_position_embeddings - static_cast<int64_t>(request.prompt.size());
+  const int64_t room = source.config().positions() - static_cast<int64_t>(request.prompt.size());
   if (room < 1) {
     return absl::InvalidArgumentError(absl::StrCat("the question has ", request.prompt.size(),
                                                    " tokens; the judge reads ",
-                                                   source.config().max_position_embeddings));
+                                                   source.config().positions()));
   }
   request.params.temperature = 0;
   request.params.max_new_tokens = std::min(node.max_new_tokens, room);

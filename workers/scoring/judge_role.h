@@ -13,9 +13,9 @@
 #include "sdk/worker/worker.h"
 #include "workers/engine/generator.h"
 #include "workers/policy/policy_source.h"
+#include "workers/ranks/role_setup.h"
 #include "workers/reward/verdict.h"
 #include "workers/rollout/generator_loop.h"
-#include "workers/scoring/scoring_options.h"
 
 namespace baton::scoring {
 
@@ -27,7 +27,7 @@ namespace baton::scoring {
 /// spec's.
 class JudgeRole {
  public:
-  explicit JudgeRole(ScoringOptions options);
+  explicit JudgeRole(ranks::ModelRoleOptions options);
   ~JudgeRole();
 
   /// Registers the role; this must outlive the worker's Run.
@@ -35,9 +35,9 @@ class JudgeRole {
 
   /// What a model of `source` is asked about a trajectory. The verdict's template is a template's
   /// own text; prompt, response and answer are content.
-  static absl::StatusOr<engine::RenderedText> Question(const policy::PolicySource& source,
-                                                       const reward::Verdict& verdict,
-                                                       const v1::Trajectory& trajectory);
+  static absl::StatusOr<policy::Prompt> Question(const policy::PolicySource& source,
+                                                 const reward::Verdict& verdict,
+                                                 const v1::Trajectory& trajectory);
 
  private:
   /// What one node asks.
@@ -61,7 +61,7 @@ class JudgeRole {
                                                             const v1::Score& score);
   static v1::TaskResult Judge(Assigned& assigned, const rollout::Generation& generation);
 
-  const ScoringOptions options_;
+  const ranks::ModelRoleOptions options_;
   std::unique_ptr<Assigned> assigned_;
 };
 

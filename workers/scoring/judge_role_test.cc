@@ -9,7 +9,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "workers/scoring/scoring_testing.h"
+#include "workers/ranks/role_testing.h"
 
 namespace baton::scoring {
 namespace {
@@ -35,7 +35,7 @@ class JudgeRoleTest : public ::testing::Test {
     }
   }
   static std::vector<v1::Trajectory> Responses(int count) {
-    std::vector<v1::Trajectory> out = TinyTrajectories(count);
+    std::vector<v1::Trajectory> out = ranks::TinyTrajectories(count);
     for (int i = 0; i < count; ++i) {
       out[i].set_prompt_text("1+" + std::to_string(i));
       out[i].set_response_text(std::to_string(7 * i));
@@ -68,9 +68,9 @@ class JudgeRoleTest : public ::testing::Test {
   policy::TemporaryFolder folder_;
   v1::JobSpec spec_ = policy::TinySpec();
   FakeController controller_;
-  JudgeRole role_{ScoringOptions()};
+  JudgeRole role_{ranks::ModelRoleOptions()};
   RunningWorker worker_;
-  RoleDriver driver_;
+  ranks::RoleDriver driver_;
 };
 
 TEST_F(JudgeRoleTest, AVerdictIsWorthWhatTheTableSays) {
@@ -131,7 +131,7 @@ TEST_F(JudgeRoleTest, AResponseWritesNoControlTokens) {
   std::filesystem::create_directories(folder_.path());
   std::filesystem::copy_file(testdata + "tokenizer_qwen2.json", folder_.path() + "/tokenizer.json");
   const auto tokenizer = engine::Tokenizer::Load(folder_.path()).value();
-  engine::ModelConfig config;
+  ModelConfig config;
   config.vocab_size = tokenizer->vocab_size();
   config.hidden_size = config.intermediate_size = 8;
   config.num_hidden_layers = config.num_attention_heads = config.num_key_value_heads = 1;
@@ -155,7 +155,7 @@ TEST_F(JudgeRoleTest, AResponseWritesNoControlTokens) {
     const auto source = policy::PolicySource::Open(model, "").value();
     const auto question = JudgeRole::Question(*source, *verdict, trajectory).value();
     const auto ids = source->EncodePrompt(question, 0).value();
-    EXPECT_EQ(tokenizer->DecodeBytes(ids, /*skip_special_tokens=*/false), question.text());
+    EXPECT_EQ(tokenizer->DecodeBytes(ids, /*skip_special_tokens=*/false), question.text.text());
     const auto special =
         std::count_if(ids.begin(), ids.end(), [&](int32_t id) { return tokenizer->IsSpecial(id); });
     // <|im_start|>user, <|im_end|>, <|im_start|>assistant.

@@ -5,11 +5,11 @@
 #include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
 #include "workers/engine/log_probs.h"
-#include "workers/trainer/score_tasks.h"
+#include "workers/ranks/score_tasks.h"
 
 namespace baton::scoring {
 
-ReferenceRole::ReferenceRole(ScoringOptions options) : options_(std::move(options)) {}
+ReferenceRole::ReferenceRole(ranks::ModelRoleOptions options) : options_(std::move(options)) {}
 ReferenceRole::~ReferenceRole() = default;
 
 absl::Status ReferenceRole::Register(Worker& worker) {
@@ -21,8 +21,8 @@ absl::Status ReferenceRole::Register(Worker& worker) {
   BATON_RETURN_IF_ERROR(worker.RegisterRole("reference", std::move(role)));
   return worker.RegisterAsyncMethod("reference", "compute_log_prob", options_.credits,
                                     [this](std::shared_ptr<TaskContext> context) {
-                                      trainer::ScoreColumn(*assigned_->loop, std::move(context),
-                                                           "ref_log_prob");
+                                      ranks::ScoreColumn(*assigned_->loop, std::move(context),
+                                                         "ref_log_prob");
                                     });
 }
 
@@ -30,24 +30,25 @@ absl::StatusOr<v1::TaskResult> ReferenceRole::Assign(const v1::Task& task, TaskC
   const v1::AssignRole& assign = task.assign_role();
   assigned_.reset();
   auto assigned = std::make_unique<Assigned>();
-  BATON_RETURN_IF_ERROR(Meet(task, context, options_, &assigned->ranks, &assigned->loop));
+  BATON_RETURN_IF_ERROR(ranks::Meet(task, context, options_, &assigned->ranks, &assigned->loop));
   const v1::JobSpec& spec = assign.spec();
   const bool own = spec.reference().has_model();
   const v1::ModelSpec& where = own ? spec.reference().model() : spec.model();
   auto source = policy::PolicySource::Open(where, "");
   if (!source.ok()) return own ? Annotate(source.status(), "spec.reference") : source.status();
-  if (own) BATON_RETURN_IF_ERROR(CheckReadsPolicyTokens(assign, **source, "spec.reference.model"));
+  if (own)
+    BATON_RETURN_IF_ERROR(ranks::CheckReadsPolicyTokens(assign, **source, "spec.reference.model"));
   BATON_ASSIGN_OR_RETURN(assigned->model,
-                         (*source)->LoadModel(kScoreDtype, torch::Device(options_.device),
+                         (*source)->LoadModel(ranks::kScoreDtype, torch::Device(options_.device),
                                               static_cast<uint64_t>(spec.data().seed()),
                                               assigned->ranks->tensor_group()));
   if (spec.rollout().deterministic()) assigned->model->SetDeterministic(true);
   const double temperature = spec.rollout().temperature() > 0 ? spec.rollout().temperature() : 1;
   assigned->loop->Start(
-      trainer::BatchBudget(spec.reference().max_token_len(), spec,
-                           assigned->model->device().is_cpu()),
+      ranks::BatchBudget(spec.reference().max_token_len(), spec,
+                         assigned->model->device().is_cpu()),
       [model = assigned->model.get(), temperature](absl::Span<const engine::TrainSequence> batch) {
-        return engine::ComputeLogProbs(*model, batch, temperature, trainer::NoTokenLimit());
+        return engine::ComputeLogProbs(*model, batch, temperature, ranks::NoTokenLimit());
       });
   assigned_ = std::move(assigned);
   Log(LogLevel::kInfo, "reference is ready",

@@ -8,9 +8,9 @@
 #include "absl/status/statusor.h"
 #include "sdk/worker/worker.h"
 #include "workers/engine/model.h"
-#include "workers/scoring/scoring_options.h"
-#include "workers/trainer/ranks.h"
-#include "workers/trainer/score_loop.h"
+#include "workers/ranks/ranks.h"
+#include "workers/ranks/role_setup.h"
+#include "workers/ranks/score_loop.h"
 
 namespace baton::scoring {
 
@@ -18,10 +18,10 @@ namespace baton::scoring {
 /// `ref_log_prob`, float32 per response token, under softmax(logits / rollout.temperature) as the
 /// policy's (temperature 1 where that is 0). The model is spec.reference.model, else spec.model;
 /// never a checkpoint's, so a job that goes on keeps its reference. With several ranks
-/// (trainer/ranks.h) the first of a tensor group is asked, and the others compute with it.
+/// (ranks/ranks.h) the first of a tensor group is asked, and the others compute with it.
 class ReferenceRole {
  public:
-  explicit ReferenceRole(ScoringOptions options);
+  explicit ReferenceRole(ranks::ModelRoleOptions options);
   ~ReferenceRole();
 
   /// Registers the role; this must outlive the worker's Run.
@@ -29,13 +29,13 @@ class ReferenceRole {
 
  private:
   struct Assigned {
-    std::unique_ptr<trainer::Ranks> ranks;  ///< Outlive what talks over them.
+    std::unique_ptr<ranks::Ranks> ranks;  ///< Outlive what talks over them.
     std::unique_ptr<engine::CausalLM> model;
-    std::unique_ptr<trainer::ScoreLoop> loop;  ///< Ends first.
+    std::unique_ptr<ranks::ScoreLoop> loop;  ///< Ends first.
   };
   absl::StatusOr<v1::TaskResult> Assign(const v1::Task& task, TaskContext& context);
 
-  const ScoringOptions options_;
+  const ranks::ModelRoleOptions options_;
   std::unique_ptr<Assigned> assigned_;
 };
 

@@ -4,8 +4,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "workers/engine/log_probs.h"
-#include "workers/scoring/scoring_testing.h"
-#include "workers/trainer/train_batch.h"
+#include "workers/policy/sequences.h"
+#include "workers/ranks/role_testing.h"
 
 namespace baton::scoring {
 namespace {
@@ -25,14 +25,14 @@ class ReferenceRoleTest : public ::testing::Test {
   policy::TemporaryFolder folder_;
   v1::JobSpec spec_ = policy::TinySpec();
   FakeController controller_;
-  ReferenceRole role_{ScoringOptions()};
+  ReferenceRole role_{ranks::ModelRoleOptions()};
   RunningWorker worker_;
-  RoleDriver driver_;
+  ranks::RoleDriver driver_;
 };
 
 TEST_F(ReferenceRoleTest, SaysWhatTheFirstPolicySays) {
   ASSERT_EQ(driver_.Assign(spec_).status().code(), 0);
-  const auto trajectories = TinyTrajectories(24);
+  const auto trajectories = ranks::TinyTrajectories(24);
   const auto results = driver_.ScoreAll("compute_log_prob", trajectories);
   const auto source = policy::PolicySource::Open(spec_.model(), "").value();
   const auto policy = source->LoadModel(torch::kFloat32, torch::kCPU, 7).value();
@@ -42,15 +42,15 @@ TEST_F(ReferenceRoleTest, SaysWhatTheFirstPolicySays) {
     EXPECT_EQ(results[i].columns(0).name(), "ref_log_prob");
     EXPECT_TRUE(results[i].columns(0).per_token());
     // Alone, in another process: the same bits.
-    const auto sequence = trainer::FromColumns(trajectories[i]).value();
-    EXPECT_EQ(Floats(results[i].columns(0)),
+    const auto sequence = policy::FromColumns(trajectories[i]).value();
+    EXPECT_EQ(ranks::Floats(results[i].columns(0)),
               engine::ComputeLogProbs(*policy, {sequence}, 0.7).value()[0]);
   }
 }
 
 TEST_F(ReferenceRoleTest, ItsNodeMayNameTheColumn) {
   ASSERT_EQ(driver_.Assign(spec_).status().code(), 0);
-  v1::Task task = driver_.MakeScore("compute_log_prob", TinyTrajectories(1)[0]);
+  v1::Task task = driver_.MakeScore("compute_log_prob", ranks::TinyTrajectories(1)[0]);
   (*task.mutable_score()->mutable_options()->mutable_fields())["out"].set_string_value("old");
   EXPECT_EQ(driver_.Run(task).columns(0).name(), "old");
 }

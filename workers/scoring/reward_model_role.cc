@@ -7,13 +7,12 @@
 #include "sdk/base/status_macros.h"
 #include "sdk/base/utf8.h"
 #include "sdk/worker/score_output.h"
-#include "workers/trainer/scalar_checkpoint.h"
-#include "workers/trainer/score_tasks.h"
-#include "workers/trainer/train_batch.h"
+#include "workers/policy/sequences.h"
+#include "workers/ranks/score_tasks.h"
 
 namespace baton::scoring {
 
-RewardModelRole::RewardModelRole(std::string role, ScoringOptions options)
+RewardModelRole::RewardModelRole(std::string role, ranks::ModelRoleOptions options)
     : role_(std::move(role)), options_(std::move(options)) {}
 RewardModelRole::~RewardModelRole() = default;
 
@@ -33,7 +32,7 @@ absl::StatusOr<v1::TaskResult> RewardModelRole::Assign(const v1::Task& task, Tas
   const v1::AssignRole& assign = task.assign_role();
   assigned_.reset();
   auto assigned = std::make_unique<Assigned>();
-  BATON_RETURN_IF_ERROR(Meet(task, context, options_, &assigned->ranks, &assigned->loop));
+  BATON_RETURN_IF_ERROR(ranks::Meet(task, context, options_, &assigned->ranks, &assigned->loop));
   const v1::JobSpec& spec = assign.spec();
   const bool cost = role_ == "cost";
   const std::string key = cost ? "spec.cost_model" : "spec.reward_model";
@@ -49,19 +48,20 @@ absl::StatusOr<v1::TaskResult> RewardModelRole::Assign(const v1::Task& task, Tas
   auto source = policy::PolicySource::Open(own.model(), "");
   if (!source.ok()) return Annotate(source.status(), key);
   assigned->source = *std::move(source);
-  auto model = trainer::LoadScalar(*assigned->source, torch::Device(options_.device), 0,
-                                   /*needs_head=*/true, *assigned->ranks);
+  auto model =
+      assigned->source->LoadScalarModel(torch::Device(options_.device), 0,
+                                        /*needs_head=*/true, assigned->ranks->tensor_group());
   if (!model.ok()) return Annotate(model.status(), absl::StrCat(key, ".model.path"));
   assigned->model = *std::move(model);
   if (spec.rollout().deterministic()) assigned->model->SetDeterministic(true);
-  assigned->reads_tokens = SameTokens(policy->tokenizer(), assigned->source->tokenizer());
+  assigned->reads_tokens = ranks::SameTokens(policy->tokenizer(), assigned->source->tokenizer());
   assigned->error_reward = spec.reward().error_reward();
   assigned->loop->Start(
-      trainer::BatchBudget(own.max_token_len(), spec, assigned->model->device().is_cpu()),
+      ranks::BatchBudget(own.max_token_len(), spec, assigned->model->device().is_cpu()),
       [scalar = assigned->model.get()](absl::Span<const engine::TrainSequence> batch)
           -> absl::StatusOr<std::vector<std::vector<float>>> {
         BATON_ASSIGN_OR_RETURN(const auto scores,
-                               engine::ComputeScores(*scalar, batch, trainer::NoTokenLimit()));
+                               engine::ComputeScores(*scalar, batch, ranks::NoTokenLimit()));
         std::vector<std::vector<float>> out;
         for (const float score : scores) out.push_back({score});
         return out;
@@ -77,14 +77,10 @@ absl::StatusOr<v1::TaskResult> RewardModelRole::Assign(const v1::Task& task, Tas
 
 absl::StatusOr<engine::TrainSequence> RewardModelRole::SequenceOf(
     const v1::Trajectory& trajectory) const {
-  if (assigned_->reads_tokens) return trainer::FromColumns(trajectory);
-  BATON_ASSIGN_OR_RETURN(auto sequence,
-                         trainer::FromTexts(trajectory, v1::DataSpec(), *assigned_->source));
-  if (trajectory.finish_reason() != "length") return sequence;
-  // The policy did not end its response, so neither does this text.
-  BATON_ASSIGN_OR_RETURN(const auto end, assigned_->source->EncodeResponse("", 0));
-  sequence.tokens.resize(sequence.tokens.size() - end.size());
-  return sequence;
+  if (assigned_->reads_tokens) return policy::FromColumns(trajectory);
+  // Where the policy did not end its response, this text does not end either.
+  return policy::FromTexts(trajectory, v1::DataSpec(), *assigned_->source,
+                           /*ends=*/trajectory.finish_reason() != "length");
 }
 
 void RewardModelRole::Compute(std::shared_ptr<TaskContext> context) {
@@ -103,12 +99,12 @@ void RewardModelRole::Compute(std::shared_ptr<TaskContext> context) {
     context->Finish(std::move(result));
     return;
   }
-  trainer::ScoreTask(*assigned_->loop, std::move(context), std::move(sequence),
-                     [name](const std::vector<float>& scores) {
-                       v1::TaskResult result;
-                       (*result.mutable_metrics())[name] = scores.front();
-                       return result;
-                     });
+  ranks::ScoreTask(*assigned_->loop, std::move(context), std::move(sequence),
+                   [name](const std::vector<float>& scores) {
+                     v1::TaskResult result;
+                     (*result.mutable_metrics())[name] = scores.front();
+                     return result;
+                   });
 }
 
 }  // namespace baton::scoring

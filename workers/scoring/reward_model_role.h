@@ -10,9 +10,9 @@
 #include "sdk/worker/worker.h"
 #include "workers/engine/scalar_model.h"
 #include "workers/policy/policy_source.h"
-#include "workers/scoring/scoring_options.h"
-#include "workers/trainer/ranks.h"
-#include "workers/trainer/score_loop.h"
+#include "workers/ranks/ranks.h"
+#include "workers/ranks/role_setup.h"
+#include "workers/ranks/score_loop.h"
 
 namespace baton::scoring {
 
@@ -27,7 +27,7 @@ namespace baton::scoring {
 class RewardModelRole {
  public:
   /// `role`: "reward_model" or "cost".
-  RewardModelRole(std::string role, ScoringOptions options);
+  RewardModelRole(std::string role, ranks::ModelRoleOptions options);
   ~RewardModelRole();
 
   /// Registers the role; this must outlive the worker's Run.
@@ -35,19 +35,19 @@ class RewardModelRole {
 
  private:
   struct Assigned {
-    std::unique_ptr<trainer::Ranks> ranks;  ///< Outlive what talks over them.
+    std::unique_ptr<ranks::Ranks> ranks;  ///< Outlive what talks over them.
     std::unique_ptr<policy::PolicySource> source;
     std::unique_ptr<engine::ScalarModel> model;
     bool reads_tokens = false;
     double error_reward = 0;
-    std::unique_ptr<trainer::ScoreLoop> loop;  ///< Ends first.
+    std::unique_ptr<ranks::ScoreLoop> loop;  ///< Ends first.
   };
   absl::StatusOr<v1::TaskResult> Assign(const v1::Task& task, TaskContext& context);
   void Compute(std::shared_ptr<TaskContext> context);
   absl::StatusOr<engine::TrainSequence> SequenceOf(const v1::Trajectory& trajectory) const;
 
   const std::string role_;
-  const ScoringOptions options_;
+  const ranks::ModelRoleOptions options_;
   std::unique_ptr<Assigned> assigned_;
 };
 

@@ -5,8 +5,8 @@
 #include "gtest/gtest.h"
 #include "workers/engine/hf_directory.h"
 #include "workers/engine/scalar_directory.h"
-#include "workers/scoring/scoring_testing.h"
-#include "workers/trainer/train_batch.h"
+#include "workers/policy/sequences.h"
+#include "workers/ranks/role_testing.h"
 
 namespace baton::scoring {
 namespace {
@@ -37,19 +37,19 @@ class RewardModelRoleTest : public ::testing::TestWithParam<const char*> {
   FakeController controller_;
   RewardModelRole role_;
   RunningWorker worker_;
-  RoleDriver driver_;
+  ranks::RoleDriver driver_;
 };
 
 TEST_P(RewardModelRoleTest, ScoresThePolicysTokens) {
-  const auto model = WriteRewardModel(spec_.model(), folder_.path() + "/m");
+  const auto model = ranks::WriteRewardModel(spec_.model(), folder_.path() + "/m");
   Use(folder_.path() + "/m");
   const v1::TaskResult assigned = driver_.Assign(spec_);
   ASSERT_EQ(assigned.status().code(), 0) << assigned.status().message();
-  const auto trajectories = TinyTrajectories(20);
+  const auto trajectories = ranks::TinyTrajectories(20);
   const auto results = driver_.ScoreAll("compute_reward", trajectories);
   std::set<double> different;
   for (size_t i = 0; i < trajectories.size(); ++i) {
-    const auto sequence = trainer::FromColumns(trajectories[i]).value();
+    const auto sequence = policy::FromColumns(trajectories[i]).value();
     EXPECT_EQ(results[i].metrics().at(Name()),
               engine::ComputeScores(*model, {sequence}).value()[0]);
     different.insert(results[i].metrics().at(Name()));
@@ -60,10 +60,10 @@ TEST_P(RewardModelRoleTest, ScoresThePolicysTokens) {
 TEST_P(RewardModelRoleTest, ReadsTheTextWithATokenizerOfItsOwn) {
   v1::ModelSpec other = spec_.model();
   other.mutable_init()->set_characters("=+9876543210x");
-  const auto model = WriteRewardModel(other, folder_.path() + "/m");
+  const auto model = ranks::WriteRewardModel(other, folder_.path() + "/m");
   Use(folder_.path() + "/m");
   ASSERT_EQ(driver_.Assign(spec_).status().code(), 0);
-  v1::Trajectory trajectory = TinyTrajectories(1)[0];
+  v1::Trajectory trajectory = ranks::TinyTrajectories(1)[0];
   trajectory.set_prompt_text("1+2=");
   trajectory.set_response_text("3");
   const auto source = policy::PolicySource::Open(other, "").value();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "sdk/base/regex.h"
 #include "sdk/base/utf8.h"
 
 namespace baton::engine {
@@ -39,6 +40,30 @@ size_t WhiteSpaceEnd(absl::string_view text, size_t begin) {
   return begin;
 }
 
+// A character of a word, as `\w` of Rust's regular expressions.
+bool IsWordCharacter(absl::string_view character) {
+  static const auto* const kWord = [] {
+    auto word = Regex::Compile("[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}]");
+    return word.ok() ? new Regex(*std::move(word)) : nullptr;
+  }();
+  if (kWord == nullptr) return false;
+  RegexMatcher matcher(*kWord, character);
+  const auto found = matcher.Find(0);
+  return found.ok() && *found;
+}
+
+// Whether [begin, end) of `text` is no part of a longer word.
+bool IsSingleWord(absl::string_view text, size_t begin, size_t end) {
+  size_t before = begin;
+  while (before > 0 && begin - before < 4) {
+    --before;
+    if ((static_cast<unsigned char>(text[before]) & 0xC0) != 0x80) break;
+  }
+  if (IsWordCharacter(text.substr(before, begin - before))) return false;
+  const absl::string_view rest = text.substr(end);
+  return rest.empty() || !IsWordCharacter(rest.substr(0, ReadUtf8(rest).length));
+}
+
 // Whether `token` may be found at `at`.
 bool IsAllowed(const AddedToken& token, size_t at, const ControlScope& control) {
   const bool is_control = token.special || std::find(control.ids.begin(), control.ids.end(),
@@ -52,9 +77,7 @@ bool IsAllowed(const AddedToken& token, size_t at, const ControlScope& control) 
 
 // Whether `token` at `at` has a byte in text where control tokens are found.
 bool Reaches(const AddedToken& token, size_t at, const ControlScope& control) {
-  return std::any_of(control.ranges.begin(), control.ranges.end(), [&](const TextRange& range) {
-    return range.begin < at + token.content.size() && at < range.end;
-  });
+  return !Clip(control.ranges, at, at + token.content.size()).empty();
 }
 
 }  // namespace
@@ -95,6 +118,8 @@ void AddedTokenFinder::Split(absl::string_view text, const ControlScope& control
       continue;
     }
     at += token->content.size();
+    // A part of a longer word is plain text, and so is whatever else is found within it.
+    if (token->single_word && !IsSingleWord(text, match, at)) continue;
     // `done` is beyond `match` where the last token took white space that is a token itself.
     const size_t begin = token->lstrip ? std::max(done, WhiteSpaceBegin(text, done, match)) : match;
     const size_t end = token->rstrip ? WhiteSpaceEnd(text, at) : at;

@@ -18,9 +18,10 @@ namespace baton::engine {
 struct AddedToken {
   int32_t id = 0;
   std::string content;
-  bool special = false;  ///< Control token: left out of decoded text on request.
-  bool lstrip = false;   ///< Takes the white space on its left with it.
-  bool rstrip = false;   ///< Takes the white space on its right with it.
+  bool special = false;      ///< Control token: left out of decoded text on request.
+  bool lstrip = false;       ///< Takes the white space on its left with it.
+  bool rstrip = false;       ///< Takes the white space on its right with it.
+  bool single_word = false;  ///< Found only where no letter or digit stands before or after it.
   /// Looked for in the normalized text between the tokens that are not `normalized`; those are
   /// looked for first, in the text as given.
   bool normalized = false;

@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/base/utf8.h"
+#include "sdk/schema/json_fields.h"
 #include "workers/tokenizer/byte_level.h"
-#include "workers/tokenizer/json_fields.h"
 
 namespace baton::engine {
 namespace {

@@ -1,10 +1,14 @@
 #include "workers/tokenizer/chat_template.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "sdk/base/status_macros.h"
+#include "workers/tokenizer/model_template.h"
 
 namespace baton::engine {
 namespace {
@@ -19,6 +23,37 @@ std::string Llama3Header(absl::string_view role) {
   return absl::StrCat("<|start_header_id|>", role, "<|end_header_id|>\n\n");
 }
 
+absl::Status CheckRoles(const Chat& chat) {
+  for (size_t i = 0; i < chat.messages.size(); ++i) {
+    if (IsRole(chat.messages[i].role)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("messages[", i, "].role: '", chat.messages[i].role,
+                     "' is not a role; use for example system, user or assistant"));
+  }
+  return absl::OkStatus();
+}
+
+/// The special tokens that end a turn. The tokenizer itself keeps content from spelling them.
+std::vector<int32_t> ModelMarkIds(const std::string& end_of_turn, const Tokenizer& tokenizer) {
+  std::vector<int32_t> marks;
+  const auto ids = tokenizer.Encode(end_of_turn);
+  if (!ids.ok()) return marks;
+  std::copy_if(ids->begin(), ids->end(), std::back_inserter(marks),
+               [&](int32_t id) { return tokenizer.IsSpecial(id); });
+  return marks;
+}
+
+/// Whether the template wrote all of [begin, end).
+bool IsTemplates(const RenderedText& text, size_t begin, size_t end) {
+  const auto ranges = text.template_ranges();
+  return std::any_of(ranges.begin(), ranges.end(), [&](const TextRange& range) {
+    return range.begin <= begin && end <= range.end;
+  });
+}
+
+/// A reply that no template writes itself.
+constexpr char kProbe[] = "a-reply-to-try-the-template-on";
+
 }  // namespace
 
 ChatTemplate::ChatTemplate(Kind kind)
@@ -27,41 +62,62 @@ ChatTemplate::ChatTemplate(Kind kind)
                    : kind == Kind::kLlama3 ? "<|eot_id|>"
                                            : "") {}
 
-std::vector<std::string> ChatTemplate::Names() { return {"none", "chatml", "llama3"}; }
+std::vector<std::string> ChatTemplate::Names() { return {"chatml", "llama3"}; }
 
 absl::StatusOr<ChatTemplate> ChatTemplate::FromName(absl::string_view name) {
-  if (name.empty() || name == "none") return ChatTemplate(Kind::kNone);
   if (name == "chatml") return ChatTemplate(Kind::kChatml);
   if (name == "llama3") return ChatTemplate(Kind::kLlama3);
   return absl::InvalidArgumentError(absl::StrCat(
       "chat template '", name, "' is not known; known: ", absl::StrJoin(Names(), ", ")));
 }
 
-absl::StatusOr<RenderedText> ChatTemplate::Render(absl::Span<const ChatMessage> messages,
+absl::StatusOr<ChatTemplate> ChatTemplate::OfModel(const TemplateFiles& files,
+                                                   const Tokenizer& tokenizer) {
+  ChatTemplate made(Kind::kModel);
+  BATON_ASSIGN_OR_RETURN(made.model_, ModelTemplate::FromFiles(files));
+  const Chat turn = {{{"user", "Hello."}, {"assistant", kProbe}}};
+  const auto text = made.model_->Render(turn, /*add_generation_prompt=*/false);
+  if (!text.ok()) return made;  // It wants other messages: the data's may suit it.
+  const size_t at = text->text().rfind(kProbe);
+  if (at == std::string::npos) return made;
+  const std::string tail = text->text().substr(at + sizeof(kProbe) - 1);
+  BATON_ASSIGN_OR_RETURN(const auto ids, tokenizer.Encode(tail));
+  for (const int32_t id : ids) {
+    if (!tokenizer.IsSpecial(id)) continue;
+    // A normalizer may have made the mark of another text: then there is none to look for.
+    const absl::string_view mark = tokenizer.AddedText(id);
+    const size_t place = tail.find(mark.data(), 0, mark.size());
+    if (place != std::string::npos) made.end_of_turn_ = tail.substr(0, place + mark.size());
+    break;
+  }
+  return made;
+}
+
+absl::StatusOr<RenderedText> ChatTemplate::Render(const Chat& chat,
                                                   bool add_generation_prompt) const {
+  BATON_RETURN_IF_ERROR(CheckRoles(chat));
+  if (kind_ == Kind::kModel) return model_->Render(chat, add_generation_prompt);
+  if (!chat.tools_json.empty()) {
+    return absl::InvalidArgumentError(
+        "tools: the built-in chat templates have no place for tools; use the model's own "
+        "(chat_template: auto)");
+  }
   RenderedText out;
   if (kind_ == Kind::kLlama3) out.AddTemplate("<|begin_of_text|>");
-  for (size_t i = 0; i < messages.size(); ++i) {
-    const ChatMessage& message = messages[i];
-    if (!IsRole(message.role)) {
+  for (const ChatMessage& message : chat.messages) {
+    if (absl::StrContains(message.fields_json, "\"tool_calls\"")) {
       return absl::InvalidArgumentError(
-          absl::StrCat("messages[", i, "].role: '", message.role,
-                       "' is not a role; use for example system, user or assistant"));
+          "tool_calls: the built-in chat templates have no place for calls of tools; use the "
+          "model's own (chat_template: auto)");
     }
-    switch (kind_) {
-      case Kind::kNone:
-        out.Add(message.content);
-        break;
-      case Kind::kChatml:
-        out.AddTemplate(absl::StrCat("<|im_start|>", message.role, "\n"));
-        out.Add(message.content);
-        out.AddTemplate("<|im_end|>\n");
-        break;
-      case Kind::kLlama3:
-        out.AddTemplate(Llama3Header(message.role));
-        out.Add(message.content.Trimmed());
-        out.AddTemplate("<|eot_id|>");
-        break;
+    if (kind_ == Kind::kChatml) {
+      out.AddTemplate(absl::StrCat("<|im_start|>", message.role, "\n"));
+      out.Add(message.content);
+      out.AddTemplate("<|im_end|>\n");
+    } else {
+      out.AddTemplate(Llama3Header(message.role));
+      out.Add(message.content.Trimmed());
+      out.AddTemplate("<|eot_id|>");
     }
   }
   if (add_generation_prompt && kind_ == Kind::kChatml) out.AddTemplate("<|im_start|>assistant\n");
@@ -69,8 +125,31 @@ absl::StatusOr<RenderedText> ChatTemplate::Render(absl::Span<const ChatMessage> 
   return out;
 }
 
+absl::StatusOr<RenderedText> ChatTemplate::RenderReply(const Chat& chat, const RenderedText& prompt,
+                                                       absl::string_view reply) const {
+  RenderedText plain(reply);
+  plain.AddTemplate(end_of_turn_);
+  if (kind_ != Kind::kModel) return plain;
+  Chat whole = chat;
+  whole.messages.emplace_back("assistant", reply);
+  BATON_ASSIGN_OR_RETURN(const RenderedText text, model_->Render(whole, false));
+  // Some templates write the past otherwise than they begin a reply; then the reply goes as it is.
+  if (!absl::StartsWith(text.text(), prompt.text())) return plain;
+  size_t end = text.text().size();
+  if (!end_of_turn_.empty()) {
+    const size_t mark = text.text().rfind(end_of_turn_);
+    if (mark == std::string::npos || mark < prompt.text().size() ||
+        !IsTemplates(text, mark, mark + end_of_turn_.size())) {
+      return plain;
+    }
+    end = mark + end_of_turn_.size();
+  }
+  return text.Slice(prompt.text().size(), end);
+}
+
 absl::StatusOr<std::vector<int32_t>> ChatTemplate::MarkIds(const Tokenizer& tokenizer) const {
   std::vector<std::string> marks;
+  if (kind_ == Kind::kModel) return ModelMarkIds(end_of_turn_, tokenizer);
   if (kind_ == Kind::kChatml) marks = {"<|im_start|>", "<|im_end|>"};
   if (kind_ == Kind::kLlama3) {
     marks = {"<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"};

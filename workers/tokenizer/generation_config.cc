@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "relay/weights/file_io.h"
 #include "sdk/base/status_macros.h"
-#include "workers/tokenizer/json_fields.h"
+#include "sdk/schema/json_fields.h"
 
 namespace baton::engine {
 namespace {

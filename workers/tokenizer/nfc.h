@@ -1,6 +1,6 @@
 // Unicode normalization form C (UAX #15): canonical decomposition, canonical ordering, canonical
-// composition. Tables of Unicode 14.0 (nfc_table.inc, made by testdata/make_nfc_table.py);
-// characters that later versions added are left alone.
+// composition, by utf8proc. Characters that later versions of Unicode than its own added are left
+// alone.
 #ifndef BATON_WORKERS_ENGINE_NFC_H_
 #define BATON_WORKERS_ENGINE_NFC_H_
 

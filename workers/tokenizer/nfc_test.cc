@@ -32,11 +32,20 @@ TEST(NfcTest, ComposesDecomposesAndOrders) {
       {"\uac01\u11a8", "\uac01\u11a8"},
       // Marks without a starter before them.
       {"\u0301\u0323", "\u0323\u0301"},
+      // A long run of marks, and more than the buffer that a first try may have.
+      {"a\u0323\u0323\u0323\u0323\u0323\u0323\u0323\u0323\u0302",
+       "\u1ead\u0323\u0323\u0323\u0323\u0323\u0323\u0323"},
   };
   for (const auto& c : cases) {
     EXPECT_EQ(NormalizeNfc(c.text), c.expected) << c.text;
     EXPECT_EQ(NormalizeNfc(c.expected), c.expected) << c.text;
   }
+}
+
+TEST(NfcTest, KeepsNulAndNothing) {
+  const std::string text("e\u0301\0e\u0301", 7);
+  EXPECT_EQ(NormalizeNfc(text), std::string("\u00e9\0\u00e9", 5));
+  EXPECT_EQ(NormalizeNfc(""), "");
 }
 
 }  // namespace

@@ -3,14 +3,15 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "sdk/base/status_macros.h"
-#include "workers/tokenizer/json_fields.h"
+#include "sdk/base/utf8.h"
+#include "workers/tokenizer/json_components.h"
 
 namespace baton::engine {
 namespace {
-
-constexpr int kMaxSequenceDepth = 8;
 
 // GPT-2's pattern, which ByteLevel uses by default.
 constexpr char kByteLevelPattern[] =
@@ -153,39 +154,20 @@ std::vector<std::pair<size_t, size_t>> JoinPieces(const std::vector<Piece>& piec
 
 absl::StatusOr<PreTokenizer> PreTokenizer::FromJson(const nlohmann::json& json) {
   PreTokenizer out;
-  BATON_RETURN_IF_ERROR(ParseInto(json, "pre_tokenizer", 0, &out));
-  if (!out.ends_in_byte_level_) {
-    return absl::UnimplementedError(
-        "pre_tokenizer: it has no ByteLevel at its end; only byte-level tokenizers are supported "
-        "(as of GPT-2, Llama-3, Qwen2)");
-  }
+  BATON_ASSIGN_OR_RETURN(const auto parts, FlattenSequence(json, "pretokenizers", "pre_tokenizer"));
+  for (const auto& [where, part] : parts) BATON_RETURN_IF_ERROR(ParseStep(*part, where, &out));
   return out;
 }
 
-absl::Status PreTokenizer::ParseInto(const nlohmann::json& json, const std::string& where,
-                                     int depth, PreTokenizer* out) {
-  if (!json.is_object()) {
-    return absl::UnimplementedError(absl::StrCat(
-        where, ": expected an object with a ByteLevel pre-tokenizer, found ", json.type_name()));
-  }
-  BATON_ASSIGN_OR_RETURN(const std::string type, StringField(json, "type", where));
-  if (out->ends_in_byte_level_) {
+absl::Status PreTokenizer::ParseStep(const nlohmann::json& json, const std::string& where,
+                                     PreTokenizer* out) {
+  const std::string type = json.at("type").get<std::string>();
+  if (out->byte_level_) {
     return absl::UnimplementedError(
         absl::StrCat(where, ": '", type, "' after ByteLevel is not supported"));
   }
-  if (type == "Sequence") {
-    const Json* parts = FindField(json, "pretokenizers");
-    if (parts == nullptr || !parts->is_array() || depth >= kMaxSequenceDepth) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          where, ".pretokenizers: expected a list, nested at most ", kMaxSequenceDepth, " deep"));
-    }
-    for (size_t i = 0; i < parts->size(); ++i) {
-      BATON_RETURN_IF_ERROR(
-          ParseInto((*parts)[i], absl::StrCat(where, ".pretokenizers[", i, "]"), depth + 1, out));
-    }
-    return absl::OkStatus();
-  }
   if (type == "Split") return ParseSplit(json, where, out);
+  if (type == "Metaspace") return ParseMetaspace(json, where, out);
   Step step;
   std::string pattern;
   if (type == "Digits") {
@@ -193,14 +175,15 @@ absl::Status PreTokenizer::ParseInto(const nlohmann::json& json, const std::stri
     pattern = "\\p{N}";
     step.behavior = each ? SplitBehavior::kIsolated : SplitBehavior::kContiguous;
   } else if (type == "ByteLevel") {
-    BATON_ASSIGN_OR_RETURN(step.add_prefix_space, BoolField(json, "add_prefix_space", true, where));
+    BATON_ASSIGN_OR_RETURN(const bool prefix, BoolField(json, "add_prefix_space", true, where));
+    step.prefix = " ";
+    step.prefixed = prefix ? Prefixed::kEach : Prefixed::kNone;
     BATON_ASSIGN_OR_RETURN(const bool use_regex, BoolField(json, "use_regex", true, where));
     if (use_regex) pattern = kByteLevelPattern;
-    out->ends_in_byte_level_ = true;
+    out->byte_level_ = true;
   } else {
-    return absl::UnimplementedError(
-        absl::StrCat(where, ".type: '", type,
-                     "' is not supported; supported are ByteLevel, Split, Digits, Sequence"));
+    return Unsupported(absl::StrCat(where, ".type"), absl::StrCat("'", type, "'"),
+                       "null, ByteLevel, Metaspace, Split, Digits, a Sequence of these");
   }
   if (!pattern.empty()) {
     BATON_ASSIGN_OR_RETURN(step.pattern, Regex::Compile(RewriteWhiteSpace(pattern)));
@@ -231,12 +214,49 @@ absl::Status PreTokenizer::ParseSplit(const nlohmann::json& json, const std::str
   return absl::OkStatus();
 }
 
-absl::Status PreTokenizer::Split(absl::string_view text, std::vector<std::string>* words) const {
+absl::Status PreTokenizer::ParseMetaspace(const nlohmann::json& json, const std::string& where,
+                                          PreTokenizer* out) {
+  Step step;
+  BATON_ASSIGN_OR_RETURN(step.space, StringField(json, "replacement", where));
+  const Utf8Char replacement = ReadUtf8(step.space);
+  if (step.space.empty() || replacement.length != step.space.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, ".replacement: expected one character, found '", step.space, "'"));
+  }
+  step.prefix = step.space;
+  // Older files have add_prefix_space alone.
+  BATON_ASSIGN_OR_RETURN(const bool adds, BoolField(json, "add_prefix_space", true, where));
+  std::string scheme = adds ? "always" : "never";
+  if (FindField(json, "prepend_scheme") != nullptr) {
+    BATON_ASSIGN_OR_RETURN(scheme, StringField(json, "prepend_scheme", where));
+  }
+  if (scheme == "always") {
+    step.prefixed = Prefixed::kEach;
+  } else if (scheme == "first") {
+    step.prefixed = Prefixed::kFirst;
+  } else if (scheme != "never") {
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, ".prepend_scheme: '", scheme, "' is not one of first, always, never"));
+  }
+  BATON_ASSIGN_OR_RETURN(const bool split, BoolField(json, "split", true, where));
+  if (split) {
+    BATON_ASSIGN_OR_RETURN(step.pattern, Regex::Compile(EscapeLiteral(step.space)));
+    step.behavior = SplitBehavior::kMergedWithNext;
+  }
+  out->steps_.push_back(std::move(step));
+  return absl::OkStatus();
+}
+
+absl::Status PreTokenizer::Split(absl::string_view text, TextPlace place,
+                                 std::vector<std::string>* words) const {
   std::vector<std::string> current = {std::string(text)};
   for (const Step& step : steps_) {
     std::vector<std::string> next;
-    for (const std::string& word : current) {
-      BATON_RETURN_IF_ERROR(Apply(step, word, &next));
+    TextPlace at = place;
+    for (size_t i = 0; i < current.size(); ++i) {
+      BATON_ASSIGN_OR_RETURN(const bool keeps_start, Apply(step, current[i], at, &next));
+      if (i == 0 && !keeps_start) place = TextPlace::kPieceStart;
+      at = TextPlace::kPieceStart;
     }
     current = std::move(next);
   }
@@ -246,27 +266,34 @@ absl::Status PreTokenizer::Split(absl::string_view text, std::vector<std::string
   return absl::OkStatus();
 }
 
-absl::Status PreTokenizer::Apply(const Step& step, const std::string& word,
-                                 std::vector<std::string>* words) {
-  std::string prefixed;
+absl::StatusOr<bool> PreTokenizer::Apply(const Step& step, const std::string& word, TextPlace place,
+                                         std::vector<std::string>* words) {
+  std::string changed;
   const std::string* text = &word;
-  if (step.add_prefix_space && (word.empty() || word[0] != ' ')) {
-    prefixed = " " + word;
-    text = &prefixed;
+  if (!step.space.empty()) {
+    changed = absl::StrReplaceAll(word, {{" ", step.space}});
+    text = &changed;
+  }
+  const bool prefixed = (step.prefixed == Prefixed::kEach && place != TextPlace::kInside) ||
+                        (step.prefixed == Prefixed::kFirst && place == TextPlace::kTextStart);
+  size_t start = 0;  // of what `word` has itself
+  if (prefixed && !absl::StartsWith(*text, step.prefix)) {
+    changed = step.prefix + *text;
+    text = &changed;
+    start = step.prefix.size();
   }
   if (!step.pattern.has_value()) {
     words->push_back(*text);
-    return absl::OkStatus();
+    return true;
   }
   auto pieces = FindPieces(*step.pattern, *text);
   if (!pieces.ok()) return Annotate(pieces.status(), "pre_tokenizer");
   if (step.invert) {
     for (Piece& piece : *pieces) piece.match = !piece.match;
   }
-  for (const auto& [begin, end] : JoinPieces(*pieces, step.behavior)) {
-    words->push_back(text->substr(begin, end - begin));
-  }
-  return absl::OkStatus();
+  const auto ranges = JoinPieces(*pieces, step.behavior);
+  for (const auto& [begin, end] : ranges) words->push_back(text->substr(begin, end - begin));
+  return !ranges.empty() && ranges.front().first <= start;
 }
 
 }  // namespace baton::engine

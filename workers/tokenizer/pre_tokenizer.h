@@ -1,7 +1,8 @@
 // Cuts a text into words that byte-pair encoding never joins across.
 //
-// Understands the `pre_tokenizer` of a Hugging Face tokenizer.json: ByteLevel, or a Sequence of
-// Split (Regex or String) and Digits that ends in ByteLevel, as GPT-2, Llama-3 and Qwen2 have it.
+// Understands the `pre_tokenizer` of a Hugging Face tokenizer.json: null (one word), ByteLevel,
+// Metaspace, Split (Regex or String), Digits, or a Sequence of these where nothing follows
+// ByteLevel, as GPT-2, Llama-3, Qwen2, Llama-2 and Mistral have it.
 // Patterns run through PCRE2 with Unicode properties; `\s` and `\S` are rewritten to Unicode's
 // White_Space, as the reference implementation has it (PCRE2 adds U+180E). PCRE2's Unicode tables
 // decide what a letter is, so characters newer than its version may be cut differently.
@@ -31,32 +32,49 @@ enum class SplitBehavior {
   kContiguous,          ///< As isolated, but matches that touch are one word.
 };
 
+/// Where a part of a text stands: a space or "▁" is prepended to some alone.
+enum class TextPlace {
+  kTextStart,   ///< At the start of the whole text.
+  kPieceStart,  ///< After an added token.
+  kInside,      ///< After other text.
+};
+
 class PreTokenizer {
  public:
-  /// `json` is the value of "pre_tokenizer". UNIMPLEMENTED for a kind that is not supported,
-  /// INVALID_ARGUMENT for a broken one; both say where.
+  /// `json` is the value of "pre_tokenizer", or null. UNIMPLEMENTED for a kind that is not
+  /// supported, INVALID_ARGUMENT for a broken one; both say where.
   [[nodiscard]] static absl::StatusOr<PreTokenizer> FromJson(const nlohmann::json& json);
 
-  /// Appends the words of `text` (valid UTF-8) to `words`. RESOURCE_EXHAUSTED when a pattern
-  /// needs too much work.
-  [[nodiscard]] absl::Status Split(absl::string_view text, std::vector<std::string>* words) const;
+  /// Appends the words of `text` (valid UTF-8), which stands at `place`, to `words`.
+  /// RESOURCE_EXHAUSTED when a pattern needs too much work.
+  [[nodiscard]] absl::Status Split(absl::string_view text, TextPlace place,
+                                   std::vector<std::string>* words) const;
+
+  /// It ends in ByteLevel: words are encoded byte by byte, in the byte alphabet (byte_level.h).
+  bool byte_level() const { return byte_level_; }
 
  private:
+  enum class Prefixed { kNone, kFirst, kEach };  // which words: none, the text's first, each
   struct Step {
     std::optional<Regex> pattern;  // none: no cutting
     SplitBehavior behavior = SplitBehavior::kIsolated;
-    bool invert = false;            // what the pattern does NOT match counts as the match
-    bool add_prefix_space = false;  // before cutting, unless the word begins with a space
+    bool invert = false;  // what the pattern does NOT match counts as the match
+    std::string space;    // replaces each space, before the rest; empty: spaces stay
+    std::string prefix;   // before cutting, for `prefixed` words that do not begin with it
+    Prefixed prefixed = Prefixed::kNone;
   };
-  static absl::Status ParseInto(const nlohmann::json& json, const std::string& where, int depth,
+  static absl::Status ParseStep(const nlohmann::json& json, const std::string& where,
                                 PreTokenizer* out);
   static absl::Status ParseSplit(const nlohmann::json& json, const std::string& where,
                                  PreTokenizer* out);
-  static absl::Status Apply(const Step& step, const std::string& word,
-                            std::vector<std::string>* words);
+  static absl::Status ParseMetaspace(const nlohmann::json& json, const std::string& where,
+                                     PreTokenizer* out);
+  /// True when the words begin where `word` does, false when it begins with text that was removed.
+  static absl::StatusOr<bool> Apply(const Step& step, const std::string& word, TextPlace place,
+                                    std::vector<std::string>* words);
 
   std::vector<Step> steps_;
-  bool ends_in_byte_level_ = false;
+  bool byte_level_ = false;
 };
 
 }  // namespace baton::engine

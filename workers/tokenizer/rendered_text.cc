@@ -29,19 +29,26 @@ void RenderedText::Add(const RenderedText& other) {
   AddContent(absl::string_view(other.text_).substr(done));
 }
 
+RenderedText RenderedText::Slice(size_t begin, size_t end) const {
+  RenderedText out;
+  out.text_ = text_.substr(begin, end - begin);
+  out.template_ranges_ = Clip(template_ranges_, begin, end);
+  return out;
+}
+
 RenderedText RenderedText::Trimmed() const {
   const absl::string_view kept = absl::StripAsciiWhitespace(text_);
   const auto begin = static_cast<size_t>(kept.data() - text_.data());
-  RenderedText out;
-  out.text_ = std::string(kept);
-  out.template_ranges_ = Clip(template_ranges_, begin, begin + kept.size());
-  return out;
+  return Slice(begin, begin + kept.size());
 }
 
 std::vector<TextRange> Clip(absl::Span<const TextRange> ranges, size_t begin, size_t end) {
   std::vector<TextRange> out;
-  for (const TextRange& range : ranges) {
-    const size_t from = std::max(range.begin, begin), to = std::min(range.end, end);
+  // A chat of many messages has many ranges, and each piece of it asks for its own.
+  auto range = std::partition_point(ranges.begin(), ranges.end(),
+                                    [begin](const TextRange& r) { return r.end <= begin; });
+  for (; range != ranges.end() && range->begin < end; ++range) {
+    const size_t from = std::max(range->begin, begin), to = std::min(range->end, end);
     if (from < to) out.push_back({from - begin, to - begin});
   }
   return out;

@@ -32,6 +32,8 @@ class RenderedText {
   void AddContent(absl::string_view text);
   void Add(const RenderedText& other);
 
+  /// Bytes [begin, end) of it.
+  RenderedText Slice(size_t begin, size_t end) const;
   /// Without the ASCII white space at both ends, the template's or the content's.
   RenderedText Trimmed() const;
 
@@ -44,7 +46,8 @@ class RenderedText {
   std::vector<TextRange> template_ranges_;
 };
 
-/// The parts of ascending `ranges` inside [begin, end), counted from `begin`.
+/// The parts of ascending `ranges` inside [begin, end), counted from `begin`. Takes the time of a
+/// binary search and of what it answers.
 [[nodiscard]] std::vector<TextRange> Clip(absl::Span<const TextRange> ranges, size_t begin,
                                           size_t end);
 

@@ -1,6 +1,5 @@
 #include "workers/tokenizer/tokenizer.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -9,7 +8,6 @@
 #include "relay/weights/file_io.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/base/utf8.h"
-#include "workers/tokenizer/nfc.h"
 #include "workers/tokenizer/tokenizer_parts.h"
 
 namespace baton::engine {
@@ -34,22 +32,6 @@ std::string Describe(absl::string_view text, size_t at) {
 // The place of `part`, which is a part of `whole`.
 size_t PlaceIn(absl::string_view whole, absl::string_view part) {
   return static_cast<size_t>(part.data() - whole.data());
-}
-
-// NFC of what is inside the ranges and of what is between them, each by itself; the ranges become
-// those of the result.
-std::string NormalizeApart(absl::string_view text, std::vector<TextRange>* ranges) {
-  std::string out;
-  size_t done = 0;
-  for (TextRange& range : *ranges) {
-    out += NormalizeNfc(text.substr(done, range.begin - done));
-    const size_t begin = out.size();
-    out += NormalizeNfc(text.substr(range.begin, range.end - range.begin));
-    done = range.end;
-    range = {begin, out.size()};
-  }
-  out += NormalizeNfc(text.substr(done));
-  return out;
 }
 
 }  // namespace
@@ -87,33 +69,37 @@ absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(absl::string_view text,
   const TextRange all = {0, text.size()};
   ControlScope control = {{}, options.control_ids};
   if (options.parse_special_tokens) control.ranges = absl::MakeConstSpan(&all, 1);
-  return EncodeScoped(text, control, options.add_special_tokens);
+  return EncodeScoped(text, control, options);
 }
 
 absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(const RenderedText& text,
                                                        const EncodeOptions& options) const {
   ControlScope control = {{}, options.control_ids};
   if (options.parse_special_tokens) control.ranges = text.template_ranges();
-  return EncodeScoped(text.text(), control, options.add_special_tokens);
+  return EncodeScoped(text.text(), control, options);
 }
 
 absl::StatusOr<std::vector<int32_t>> Tokenizer::EncodeScoped(absl::string_view text,
                                                              const ControlScope& control,
-                                                             bool add_special_tokens) const {
+                                                             const EncodeOptions& options) const {
   std::vector<int32_t> ids;
-  if (add_special_tokens) ids = parts_->prefix_ids;
+  if (options.add_special_tokens) ids = parts_->prefix_ids;
+  TextPlace place = options.follows == Follows::kNothing      ? TextPlace::kTextStart
+                    : options.follows == Follows::kAddedToken ? TextPlace::kPieceStart
+                                                              : TextPlace::kInside;
   std::vector<AddedTokenFinder::Piece> pieces;
   parts_->raw_added.Split(text, control, &pieces);
   for (const auto& piece : pieces) {
     if (piece.id >= 0) {
       ids.push_back(piece.id);
-      continue;
+    } else {
+      const size_t begin = PlaceIn(text, piece.text);
+      const auto ranges = Clip(control.ranges, begin, begin + piece.text.size());
+      BATON_RETURN_IF_ERROR(EncodePlain(piece.text, place, {ranges, control.ids}, &ids));
     }
-    const size_t begin = PlaceIn(text, piece.text);
-    const auto ranges = Clip(control.ranges, begin, begin + piece.text.size());
-    BATON_RETURN_IF_ERROR(EncodePlain(piece.text, {ranges, control.ids}, &ids));
+    place = TextPlace::kPieceStart;
   }
-  if (add_special_tokens) {
+  if (options.add_special_tokens) {
     ids.insert(ids.end(), parts_->suffix_ids.begin(), parts_->suffix_ids.end());
   }
   return ids;
@@ -121,8 +107,8 @@ absl::StatusOr<std::vector<int32_t>> Tokenizer::EncodeScoped(absl::string_view t
 
 // Text without raw added tokens: runs of valid UTF-8 are normalized and cut into words, other
 // bytes are words of their own.
-absl::Status Tokenizer::EncodePlain(absl::string_view text, const ControlScope& control,
-                                    std::vector<int32_t>* ids) const {
+absl::Status Tokenizer::EncodePlain(absl::string_view text, TextPlace place,
+                                    const ControlScope& control, std::vector<int32_t>* ids) const {
   const absl::string_view whole = text;
   while (!text.empty()) {
     const size_t valid = ValidUtf8Prefix(text);
@@ -133,29 +119,34 @@ absl::Status Tokenizer::EncodePlain(absl::string_view text, const ControlScope& 
             Describe(bad, *uncovered), " has no token and the tokenizer has no unk_token"));
       }
       text.remove_prefix(bad.size());
+      place = TextPlace::kInside;
       continue;
     }
     const absl::string_view good = text.substr(0, valid);
     text.remove_prefix(valid);
     const size_t begin = PlaceIn(whole, good);
     std::vector<TextRange> ranges = Clip(control.ranges, begin, begin + good.size());
-    const std::string normalized = parts_->nfc ? NormalizeApart(good, &ranges) : std::string(good);
+    const std::string normalized =
+        parts_->normalizer.Normalize(good, place != TextPlace::kInside, &ranges);
     std::vector<AddedTokenFinder::Piece> pieces;
     parts_->normalized_added.Split(normalized, {ranges, control.ids}, &pieces);
     for (const auto& piece : pieces) {
       if (piece.id >= 0) {
         ids->push_back(piece.id);
       } else {
-        BATON_RETURN_IF_ERROR(EncodeWords(piece.text, ids));
+        BATON_RETURN_IF_ERROR(EncodeWords(piece.text, place, ids));
       }
+      place = TextPlace::kPieceStart;
     }
+    place = TextPlace::kInside;
   }
   return absl::OkStatus();
 }
 
-absl::Status Tokenizer::EncodeWords(absl::string_view text, std::vector<int32_t>* ids) const {
+absl::Status Tokenizer::EncodeWords(absl::string_view text, TextPlace place,
+                                    std::vector<int32_t>* ids) const {
   std::vector<std::string> words;
-  BATON_RETURN_IF_ERROR(parts_->pre_tokenizer.Split(text, &words));
+  BATON_RETURN_IF_ERROR(parts_->pre_tokenizer.Split(text, place, &words));
   for (const std::string& word : words) {
     if (const auto uncovered = parts_->bpe.Encode(word, ids)) {
       return absl::InvalidArgumentError(
@@ -165,6 +156,23 @@ absl::Status Tokenizer::EncodeWords(absl::string_view text, std::vector<int32_t>
     }
   }
   return absl::OkStatus();
+}
+
+Follows Tokenizer::FollowsAfter(const RenderedText& text, const EncodeOptions& options) const {
+  if (text.text().empty()) return options.follows;
+  ControlScope control = {{}, options.control_ids};
+  if (options.parse_special_tokens) control.ranges = text.template_ranges();
+  std::vector<AddedTokenFinder::Piece> pieces;
+  parts_->raw_added.Split(text.text(), control, &pieces);
+  if (pieces.empty() || pieces.back().id >= 0) return Follows::kAddedToken;
+  const absl::string_view last = pieces.back().text;
+  if (!IsValidUtf8(last)) return Follows::kText;
+  std::vector<TextRange> ranges =
+      Clip(control.ranges, PlaceIn(text.text(), last), text.text().size());
+  const std::string normalized = parts_->normalizer.Normalize(last, /*prepends=*/true, &ranges);
+  pieces.clear();
+  parts_->normalized_added.Split(normalized, {ranges, control.ids}, &pieces);
+  return !pieces.empty() && pieces.back().id >= 0 ? Follows::kAddedToken : Follows::kText;
 }
 
 std::string Tokenizer::DecodeBytes(absl::Span<const int32_t> ids, bool skip_special_tokens) const {
@@ -178,7 +186,21 @@ std::string Tokenizer::DecodeBytes(absl::Span<const int32_t> ids, bool skip_spec
 }
 
 std::string Tokenizer::Decode(absl::Span<const int32_t> ids, bool skip_special_tokens) const {
-  return ReplaceInvalidUtf8(DecodeBytes(ids, skip_special_tokens));
+  std::string out;
+  TextJoiner joiner(&parts_->decoder);
+  Join(ids, skip_special_tokens, &joiner, &out);
+  joiner.Finish(&out);
+  return out;
+}
+
+void Tokenizer::Join(absl::Span<const int32_t> ids, bool skip_special_tokens, TextJoiner* joiner,
+                     std::string* out) const {
+  for (const int32_t id : ids) {
+    if (id < 0 || static_cast<size_t>(id) >= parts_->tokens.size()) continue;
+    const TokenizerParts::Token& token = parts_->tokens[id];
+    if (!token.exists || (skip_special_tokens && token.special)) continue;
+    joiner->Push(token.decoded.bytes, token.decoded.is_byte, out);
+  }
 }
 
 int64_t Tokenizer::vocab_size() const { return static_cast<int64_t>(parts_->tokens.size()); }
@@ -191,11 +213,16 @@ std::optional<int32_t> Tokenizer::TokenToId(absl::string_view token) const {
 
 absl::string_view Tokenizer::TokenBytes(int32_t id) const {
   if (id < 0 || static_cast<size_t>(id) >= parts_->tokens.size()) return {};
-  return parts_->tokens[id].bytes;
+  return parts_->tokens[id].decoded.bytes;
 }
 
 bool Tokenizer::IsSpecial(int32_t id) const {
   return id >= 0 && static_cast<size_t>(id) < parts_->tokens.size() && parts_->tokens[id].special;
+}
+
+absl::string_view Tokenizer::AddedText(int32_t id) const {
+  if (id < 0 || static_cast<size_t>(id) >= parts_->tokens.size()) return {};
+  return parts_->tokens[id].added_text;
 }
 
 const std::vector<int32_t>& Tokenizer::eos_ids() const { return parts_->eos_ids; }
@@ -204,23 +231,22 @@ std::optional<int32_t> Tokenizer::pad_id() const { return parts_->pad_id; }
 std::optional<int32_t> Tokenizer::unk_id() const { return parts_->unk_id; }
 
 StreamDecoder::StreamDecoder(const Tokenizer* tokenizer, bool skip_special_tokens)
-    : tokenizer_(tokenizer), skip_special_tokens_(skip_special_tokens) {}
+    : tokenizer_(tokenizer),
+      skip_special_tokens_(skip_special_tokens),
+      joiner_(std::make_unique<TextJoiner>(&tokenizer->parts_->decoder)) {}
+
+StreamDecoder::~StreamDecoder() = default;
 
 std::string StreamDecoder::Push(absl::Span<const int32_t> ids) {
-  held_ += tokenizer_->DecodeBytes(ids, skip_special_tokens_);
-  // Everything is ready but a character that the end cuts; it is within the last three bytes.
-  size_t ready = held_.size();
-  for (size_t back = 1; back <= std::min<size_t>(3, held_.size()); ++back) {
-    const absl::string_view tail = absl::string_view(held_).substr(held_.size() - back);
-    if ((static_cast<unsigned char>(tail[0]) & 0xC0) == 0x80) continue;
-    if (ReadUtf8(tail).kind == Utf8Char::Kind::kIncomplete) ready = held_.size() - back;
-    break;
-  }
-  std::string out = ReplaceInvalidUtf8(absl::string_view(held_).substr(0, ready));
-  held_.erase(0, ready);
+  std::string out;
+  tokenizer_->Join(ids, skip_special_tokens_, joiner_.get(), &out);
   return out;
 }
 
-std::string StreamDecoder::Finish() { return ReplaceInvalidUtf8(std::exchange(held_, "")); }
+std::string StreamDecoder::Finish() {
+  std::string out;
+  joiner_->Finish(&out);
+  return out;
+}
 
 }  // namespace baton::engine

@@ -1,10 +1,11 @@
 // Text to token ids and back, from a Hugging Face directory's tokenizer.json.
 //
-// Supported: model BPE, byte-level (GPT-2, Llama-3, Qwen2 and their kin): pre_tokenizer as in
-// pre_tokenizer.h, normalizer none or NFC, decoder ByteLevel, post_processor none, ByteLevel or
-// TemplateProcessing, added tokens with lstrip, rstrip, normalized. Anything else is UNIMPLEMENTED
-// with its place in the file. `truncation` and `padding` are ignored: nothing is ever cut or
-// padded. Ids are equal to those of Python's `tokenizers` (testdata/make_tokenizer_golden.py).
+// Supported: model BPE, byte-level (GPT-2, Llama-3, Qwen2 and their kin) or SentencePiece-style
+// with byte_fallback (Llama-2, Mistral and their kin): normalizer, pre_tokenizer and decoder as in
+// normalizer.h, pre_tokenizer.h and token_decoder.h, post_processor none, ByteLevel or
+// TemplateProcessing, added tokens with all their flags. Anything else is UNIMPLEMENTED with its
+// place in the file. `truncation` and `padding` are ignored: nothing is ever cut or padded. Ids and
+// texts are equal to those of Python's `tokenizers` (testdata/make_tokenizer_golden.py).
 //
 // A Tokenizer is immutable: any number of threads may share one.
 #ifndef BATON_WORKERS_ENGINE_TOKENIZER_H_
@@ -23,8 +24,14 @@
 
 namespace baton::engine {
 
+class TextJoiner;
 struct ControlScope;
 struct TokenizerParts;
+enum class TextPlace;
+
+/// What a text follows. Some tokenizers prepend a space ("▁") to a text; SentencePiece-style ones
+/// often to what follows an added token too, but never to text that follows other text.
+enum class Follows { kNothing, kAddedToken, kText };
 
 struct EncodeOptions {
   /// Adds what the post_processor's template puts around a text (<|begin_of_text|>). Leave it off
@@ -36,6 +43,7 @@ struct EncodeOptions {
   /// Ids that count as special beside those that the tokenizer says are: what a chat template
   /// marks turns with, what ends a response.
   absl::Span<const int32_t> control_ids;
+  Follows follows = Follows::kNothing;
 };
 
 /// The other files of a directory that name special tokens; each may be empty (absent).
@@ -66,12 +74,17 @@ class Tokenizer {
   [[nodiscard]] absl::StatusOr<std::vector<int32_t>> Encode(
       const RenderedText& text, const EncodeOptions& options = {}) const;
 
+  /// What a text that is encoded after `text` follows.
+  Follows FollowsAfter(const RenderedText& text, const EncodeOptions& options = {}) const;
+
   /// Text that is always valid UTF-8: ill-formed bytes become U+FFFD. Ids without a token (a
-  /// model's vocabulary may be padded) give nothing. No clean-up of spaces is done.
+  /// model's vocabulary may be padded) give nothing. No clean-up of spaces is done, but that which
+  /// a SentencePiece-style tokenizer prepended is left out, as its decoder says.
   [[nodiscard]] std::string Decode(absl::Span<const int32_t> ids,
                                    bool skip_special_tokens = true) const;
-  /// The exact bytes: Decode before the replacement. DecodeBytes(Encode(x)) == x for whatever
-  /// neither a normalizer, add_prefix_space, lstrip/rstrip nor an unk token has changed.
+  /// The exact bytes, those of one token after the other's: Decode before the replacement, with a
+  /// prepended space. DecodeBytes(Encode(x)) == x for whatever neither a normalizer, a prepended
+  /// space, lstrip/rstrip nor an unk token has changed.
   [[nodiscard]] std::string DecodeBytes(absl::Span<const int32_t> ids,
                                         bool skip_special_tokens = true) const;
 
@@ -82,6 +95,8 @@ class Tokenizer {
   /// The bytes the token stands for; empty when there is no such id.
   absl::string_view TokenBytes(int32_t id) const;
   bool IsSpecial(int32_t id) const;
+  /// The text that an added token is found by; empty for any other id.
+  absl::string_view AddedText(int32_t id) const;
 
   /// Ids that end a response: those of generation_config.json (else config.json), then
   /// tokenizer_config.json's eos_token. Without duplicates; may be empty.
@@ -91,23 +106,30 @@ class Tokenizer {
   std::optional<int32_t> unk_id() const;
 
  private:
+  friend class StreamDecoder;
+
   explicit Tokenizer(std::unique_ptr<const TokenizerParts> parts);
+  void Join(absl::Span<const int32_t> ids, bool skip_special_tokens, TextJoiner* joiner,
+            std::string* out) const;
   absl::StatusOr<std::vector<int32_t>> EncodeScoped(absl::string_view text,
                                                     const ControlScope& control,
-                                                    bool add_special_tokens) const;
-  absl::Status EncodePlain(absl::string_view text, const ControlScope& control,
+                                                    const EncodeOptions& options) const;
+  absl::Status EncodePlain(absl::string_view text, TextPlace place, const ControlScope& control,
                            std::vector<int32_t>* ids) const;
-  absl::Status EncodeWords(absl::string_view text, std::vector<int32_t>* ids) const;
+  absl::Status EncodeWords(absl::string_view text, TextPlace place,
+                           std::vector<int32_t>* ids) const;
 
   const std::unique_ptr<const TokenizerParts> parts_;
 };
 
 /// Decodes a response as its tokens arrive. The strings returned, one after the other, are what
-/// Tokenizer::Decode gives for all tokens at once; bytes of a character that is not complete yet
-/// are held back. One thread. The tokenizer must outlive it.
+/// Tokenizer::Decode gives for all tokens at once; bytes of a character that is not complete yet,
+/// and a run of tokens that are single bytes, are held back. One thread. The tokenizer must outlive
+/// it.
 class StreamDecoder {
  public:
   explicit StreamDecoder(const Tokenizer* tokenizer, bool skip_special_tokens = true);
+  ~StreamDecoder();
   [[nodiscard]] std::string Push(absl::Span<const int32_t> ids);
   /// The rest, when no more tokens will come; the decoder is then as new.
   [[nodiscard]] std::string Finish();
@@ -115,7 +137,7 @@ class StreamDecoder {
  private:
   const Tokenizer* const tokenizer_;
   const bool skip_special_tokens_;
-  std::string held_;  // at most 3 bytes: a well-formed beginning of a character
+  const std::unique_ptr<TextJoiner> joiner_;
 };
 
 }  // namespace baton::engine

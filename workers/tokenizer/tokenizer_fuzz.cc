@@ -1,7 +1,12 @@
-// libFuzzer: any bytes as tokenizer.json, and any bytes as text. The first byte chooses.
+// libFuzzer: any bytes as tokenizer.json, and any bytes as text, for a byte-level and a
+// SentencePiece-style tokenizer. The first byte chooses.
 #include <cstdint>
 #include <cstdlib>
+#include <string>
 
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "nlohmann/json.hpp"
 #include "sdk/base/utf8.h"
 #include "workers/tokenizer/character_tokenizer.h"
 #include "workers/tokenizer/tokenizer.h"
@@ -9,6 +14,10 @@
 using baton::engine::Tokenizer;
 
 namespace {
+
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
 
 // Every byte is a token, so that every text must come back as it was.
 const Tokenizer& ByteTokenizer() {
@@ -23,8 +32,48 @@ const Tokenizer& ByteTokenizer() {
   return *tokenizer;
 }
 
-void Require(bool condition) {
-  if (!condition) std::abort();
+// As Mistral's, with all bytes.
+const Tokenizer& SentencePieceTokenizer() {
+  static const auto* const tokenizer = [] {
+    nlohmann::json json = nlohmann::json::parse(R"({
+        "added_tokens": [{"id": 1, "content": "<s>", "special": true, "normalized": false},
+                         {"id": 2, "content": "ab", "single_word": true, "normalized": false}],
+        "normalizer": {"type": "Sequence", "normalizers": [
+            {"type": "Prepend", "prepend": "\u2581"},
+            {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]},
+        "pre_tokenizer": null,
+        "decoder": {"type": "Sequence", "decoders": [
+            {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "},
+            {"type": "ByteFallback"}, {"type": "Fuse"},
+            {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
+        "model": {"type": "BPE", "byte_fallback": true, "unk_token": "<unk>",
+                  "vocab": {"<unk>": 0, "\u2581": 3, "a": 4, "\u2581a": 5, "aa": 6, "b": 7},
+                  "merges": ["a a", "\u2581 a"]}})");
+    for (int byte = 0; byte < 256; ++byte) {
+      json["model"]["vocab"][absl::StrFormat("<0x%02X>", byte)] = 8 + byte;
+    }
+    return Tokenizer::FromJson(json.dump())->release();
+  }();
+  return *tokenizer;
+}
+
+// All but the space that it prepends, and but "\u2581", which becomes a space.
+void CheckSentencePiece(absl::string_view input) {
+  const Tokenizer& tokenizer = SentencePieceTokenizer();
+  baton::engine::EncodeOptions options;
+  options.parse_special_tokens = false;
+  const auto ids = tokenizer.Encode(input, options);
+  Require(ids.ok());
+  const std::string text = absl::StrReplaceAll(input, {{"\u2581", " "}});
+  const std::string bytes = tokenizer.DecodeBytes(*ids, false);
+  Require(bytes == text || bytes == " " + text ||  // an added token has its place prepended
+          absl::StrReplaceAll(bytes, {{" ", ""}}) == absl::StrReplaceAll(text, {{" ", ""}}));
+  baton::engine::StreamDecoder decoder(&tokenizer, false);
+  std::string streamed;
+  for (const int32_t id : *ids) streamed += decoder.Push({id});
+  Require(streamed + decoder.Finish() == tokenizer.Decode(*ids, false));
+  options.follows = baton::engine::Follows::kText;
+  Require(tokenizer.Encode(input, options).ok());
 }
 
 }  // namespace
@@ -32,7 +81,11 @@ void Require(bool condition) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const absl::string_view input(reinterpret_cast<const char*>(data) + 1, size - 1);
-  if (data[0] % 2 == 0) {
+  if (data[0] % 3 == 2) {
+    CheckSentencePiece(input);
+    return 0;
+  }
+  if (data[0] % 3 == 0) {
     auto tokenizer = Tokenizer::FromJson(input);
     if (!tokenizer.ok()) return 0;
     const auto ids = (*tokenizer)->Encode("The runner's 12 b\xC3\xA9tons\n\n <eos>\xFF");

@@ -4,9 +4,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "sdk/base/status_macros.h"
-#include "workers/tokenizer/byte_level.h"
-#include "workers/tokenizer/json_fields.h"
-#include "workers/tokenizer/nfc.h"
+#include "workers/tokenizer/json_components.h"
 #include "workers/tokenizer/tokenizer_parts.h"
 
 namespace baton::engine {
@@ -14,58 +12,11 @@ namespace {
 
 constexpr int64_t kMaxId = (int64_t{1} << 24) - 1;
 constexpr int32_t kSparseIds = 1 << 16;  // ids per token that a vocabulary may leave out
-constexpr int kMaxDepth = 8;
 constexpr char kFile[] = "tokenizer.json";
 
-absl::Status Unsupported(absl::string_view where, absl::string_view what,
-                         absl::string_view supported) {
-  return absl::UnimplementedError(
-      absl::StrCat(where, ": ", what, " is not supported; supported: ", supported));
-}
-
-// The parts of a Sequence (under `list`), or the value itself; nothing for null.
-absl::Status Flatten(const Json* json, const char* list, const std::string& where, int depth,
-                     std::vector<std::pair<std::string, const Json*>>* out) {
-  if (json == nullptr) return absl::OkStatus();
-  if (!json->is_object()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(where, ": expected an object, found ", json->type_name()));
-  }
-  BATON_ASSIGN_OR_RETURN(const std::string type, StringField(*json, "type", where));
-  if (type != "Sequence") {
-    out->emplace_back(where, json);
-    return absl::OkStatus();
-  }
-  const Json* parts = FindField(*json, list);
-  if (parts == nullptr || !parts->is_array() || depth >= kMaxDepth) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(where, ".", list, ": expected a list, nested at most ", kMaxDepth, " deep"));
-  }
-  for (size_t i = 0; i < parts->size(); ++i) {
-    BATON_RETURN_IF_ERROR(
-        Flatten(&(*parts)[i], list, absl::StrCat(where, ".", list, "[", i, "]"), depth + 1, out));
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<bool> ParseNormalizer(const Json& root) {
-  std::vector<std::pair<std::string, const Json*>> parts;
-  BATON_RETURN_IF_ERROR(
-      Flatten(FindField(root, "normalizer"), "normalizers", "normalizer", 0, &parts));
-  for (const auto& [where, part] : parts) {
-    if (part->at("type") != "NFC") {
-      return Unsupported(absl::StrCat(where, ".type"), part->at("type").dump(), "null, NFC");
-    }
-  }
-  return !parts.empty();
-}
-
-absl::Status CheckDecoder(const Json& root) {
-  std::vector<std::pair<std::string, const Json*>> parts;
-  BATON_RETURN_IF_ERROR(Flatten(FindField(root, "decoder"), "decoders", "decoder", 0, &parts));
-  if (parts.size() == 1 && parts[0].second->at("type") == "ByteLevel") return absl::OkStatus();
-  return Unsupported("decoder", parts.empty() ? "null" : parts[0].second->at("type").dump(),
-                     "ByteLevel");
+Json FieldOrNull(const Json& object, const char* key) {
+  const Json* field = FindField(object, key);
+  return field == nullptr ? Json() : *field;
 }
 
 absl::StatusOr<Bpe::Vocab> ParseVocab(const Json& model) {
@@ -114,7 +65,7 @@ absl::StatusOr<std::vector<Bpe::Merge>> ParseMerges(const Json& model) {
   return merges;
 }
 
-// Options of Hugging Face's BPE that byte-level tokenizers leave off.
+// Options of Hugging Face's BPE that neither byte-level nor SentencePiece-style tokenizers set.
 absl::Status CheckUnusedModelOptions(const Json& model) {
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     const Json* field = FindField(model, key);
@@ -122,9 +73,6 @@ absl::Status CheckUnusedModelOptions(const Json& model) {
       return Unsupported(absl::StrCat("model.", key), field->dump(), "null");
     }
   }
-  BATON_ASSIGN_OR_RETURN(const bool byte_fallback,
-                         BoolField(model, "byte_fallback", false, "model"));
-  if (byte_fallback) return Unsupported("model.byte_fallback", "true", "false (byte-level BPE)");
   const Json* dropout = FindField(model, "dropout");
   if (dropout != nullptr && *dropout != 0.0) {
     return Unsupported("model.dropout", dropout->dump(), "null");
@@ -137,7 +85,7 @@ absl::Status CheckModelType(const Json& model) {
   if (FindField(model, "type") == nullptr && model.contains("merges")) return absl::OkStatus();
   BATON_ASSIGN_OR_RETURN(const std::string type, StringField(model, "type", "model"));
   if (type == "BPE") return absl::OkStatus();
-  return Unsupported("model.type", absl::StrCat("'", type, "'"), "BPE (byte-level)");
+  return Unsupported("model.type", absl::StrCat("'", type, "'"), "BPE");
 }
 
 absl::StatusOr<AddedToken> ParseAddedToken(const Json& json, const std::string& where) {
@@ -155,8 +103,7 @@ absl::StatusOr<AddedToken> ParseAddedToken(const Json& json, const std::string& 
   BATON_ASSIGN_OR_RETURN(token.lstrip, BoolField(json, "lstrip", false, where));
   BATON_ASSIGN_OR_RETURN(token.rstrip, BoolField(json, "rstrip", false, where));
   BATON_ASSIGN_OR_RETURN(token.normalized, BoolField(json, "normalized", !token.special, where));
-  BATON_ASSIGN_OR_RETURN(const bool single_word, BoolField(json, "single_word", false, where));
-  if (single_word) return Unsupported(absl::StrCat(where, ".single_word"), "true", "false");
+  BATON_ASSIGN_OR_RETURN(token.single_word, BoolField(json, "single_word", false, where));
   return token;
 }
 
@@ -173,7 +120,7 @@ absl::StatusOr<std::vector<AddedToken>> ParseAddedTokens(const Json& root) {
   return tokens;
 }
 
-absl::Status AddToken(const std::string& text, int32_t id, std::string bytes,
+absl::Status AddToken(const std::string& text, int32_t id, TokenDecoder::Token decoded,
                       TokenizerParts* parts) {
   if (static_cast<size_t>(id) >= parts->tokens.size()) {
     if (id > kSparseIds && static_cast<size_t>(id) / kSparseIds > parts->token_to_id.size()) {
@@ -192,23 +139,32 @@ absl::Status AddToken(const std::string& text, int32_t id, std::string bytes,
                                       : std::string(": that id belongs to another token already")));
   }
   token.exists = true;
-  token.bytes = std::move(bytes);
+  token.decoded = std::move(decoded);
   return absl::OkStatus();
 }
 
 absl::Status FillTokens(const Bpe::Vocab& vocab, std::vector<AddedToken> added,
                         TokenizerParts* parts) {
   for (const auto& [text, id] : vocab) {
-    BATON_RETURN_IF_ERROR(AddToken(text, id, TokenTextToBytes(text).value_or(text), parts));
+    BATON_RETURN_IF_ERROR(AddToken(text, id, parts->decoder.Decode(text), parts));
   }
   std::vector<AddedToken> raw, normalized;
   for (AddedToken& token : added) {
     if (token.content.empty()) continue;
-    BATON_RETURN_IF_ERROR(AddToken(token.content, token.id, token.content, parts));
+    // The byte alphabet is the vocabulary's alone. A special token is its text whatever a
+    // normalizer makes of it.
+    TokenDecoder::Token decoded = {token.content, false};
+    if (!parts->decoder.byte_level()) {
+      const bool changes = token.normalized && !token.special;
+      decoded = parts->decoder.Decode(changes ? parts->normalizer.Normalize(token.content)
+                                              : token.content);
+    }
+    BATON_RETURN_IF_ERROR(AddToken(token.content, token.id, std::move(decoded), parts));
     parts->tokens[token.id].special = token.special;
+    parts->tokens[token.id].added_text = token.content;
     // Without a normalizer too: `normalized` also says when the token is looked for.
     if (token.normalized) {
-      if (parts->nfc) token.content = NormalizeNfc(token.content);
+      token.content = parts->normalizer.Normalize(token.content);
       normalized.push_back(std::move(token));
     } else {
       raw.push_back(std::move(token));
@@ -264,9 +220,9 @@ absl::Status ParseTemplate(const Json& processor, const std::string& where, Toke
 }
 
 absl::Status ParsePostProcessor(const Json& root, TokenizerParts* parts) {
-  std::vector<std::pair<std::string, const Json*>> list;
-  BATON_RETURN_IF_ERROR(
-      Flatten(FindField(root, "post_processor"), "processors", "post_processor", 0, &list));
+  const Json post_processor = FieldOrNull(root, "post_processor");
+  BATON_ASSIGN_OR_RETURN(const auto list,
+                         FlattenSequence(post_processor, "processors", "post_processor"));
   int templates = 0;
   for (const auto& [where, processor] : list) {
     const std::string type = processor->at("type").get<std::string>();
@@ -288,6 +244,27 @@ absl::Status ParsePostProcessor(const Json& root, TokenizerParts* parts) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<BpeOptions> ParseBpeOptions(const Json& model, const Bpe::Vocab& vocab,
+                                           bool byte_level) {
+  BpeOptions options;
+  options.byte_level = byte_level;
+  BATON_ASSIGN_OR_RETURN(options.byte_fallback, BoolField(model, "byte_fallback", false, "model"));
+  if (options.byte_fallback && byte_level) {
+    return Unsupported("model.byte_fallback", "true with a ByteLevel pre-tokenizer", "false there");
+  }
+  BATON_ASSIGN_OR_RETURN(options.ignore_merges, BoolField(model, "ignore_merges", false, "model"));
+  BATON_ASSIGN_OR_RETURN(options.fuse_unk, BoolField(model, "fuse_unk", false, "model"));
+  if (FindField(model, "unk_token") == nullptr) return options;
+  BATON_ASSIGN_OR_RETURN(const std::string unk, StringField(model, "unk_token", "model"));
+  const auto it = vocab.find(unk);
+  if (it == vocab.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.unk_token: '", unk, "' is not in model.vocab"));
+  }
+  options.unk_id = it->second;
+  return options;
+}
+
 absl::StatusOr<std::unique_ptr<TokenizerParts>> ParseRoot(const Json& root) {
   const Json* model = FindField(root, "model");
   if (model == nullptr || !model->is_object()) {
@@ -295,30 +272,27 @@ absl::StatusOr<std::unique_ptr<TokenizerParts>> ParseRoot(const Json& root) {
   }
   BATON_RETURN_IF_ERROR(CheckModelType(*model));
   BATON_RETURN_IF_ERROR(CheckUnusedModelOptions(*model));
-  BATON_RETURN_IF_ERROR(CheckDecoder(root));
-  const Json* pre_json = FindField(root, "pre_tokenizer");
   BATON_ASSIGN_OR_RETURN(PreTokenizer pre,
-                         PreTokenizer::FromJson(pre_json == nullptr ? Json() : *pre_json));
+                         PreTokenizer::FromJson(FieldOrNull(root, "pre_tokenizer")));
+  BATON_ASSIGN_OR_RETURN(TokenDecoder decoder,
+                         TokenDecoder::FromJson(FieldOrNull(root, "decoder")));
+  if (pre.byte_level() != decoder.byte_level()) {
+    return Unsupported("decoder", "a byte-level one for other words, or the reverse,",
+                       "ByteLevel as pre_tokenizer (or the end of it) and decoder, or as neither");
+  }
   BATON_ASSIGN_OR_RETURN(const Bpe::Vocab vocab, ParseVocab(*model));
   BATON_ASSIGN_OR_RETURN(const std::vector<Bpe::Merge> merges, ParseMerges(*model));
-  BpeOptions options;
-  BATON_ASSIGN_OR_RETURN(options.ignore_merges, BoolField(*model, "ignore_merges", false, "model"));
-  BATON_ASSIGN_OR_RETURN(options.fuse_unk, BoolField(*model, "fuse_unk", false, "model"));
-  if (FindField(*model, "unk_token") != nullptr) {
-    BATON_ASSIGN_OR_RETURN(const std::string unk, StringField(*model, "unk_token", "model"));
-    const auto it = vocab.find(unk);
-    if (it == vocab.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("model.unk_token: '", unk, "' is not in model.vocab"));
-    }
-    options.unk_id = it->second;
+  BATON_ASSIGN_OR_RETURN(std::vector<AddedToken> added, ParseAddedTokens(root));
+  BATON_ASSIGN_OR_RETURN(BpeOptions options, ParseBpeOptions(*model, vocab, pre.byte_level()));
+  for (const AddedToken& token : added) {
+    if (token.special) options.never_joined.insert(token.id);
   }
   auto bpe = Bpe::Create(vocab, merges, options);
   if (!bpe.ok()) return Annotate(bpe.status(), "model");
-  BATON_ASSIGN_OR_RETURN(std::vector<AddedToken> added, ParseAddedTokens(root));
   auto parts = std::make_unique<TokenizerParts>(std::move(pre), *std::move(bpe));
   parts->unk_id = options.unk_id;
-  BATON_ASSIGN_OR_RETURN(parts->nfc, ParseNormalizer(root));
+  parts->decoder = std::move(decoder);
+  BATON_ASSIGN_OR_RETURN(parts->normalizer, Normalizer::FromJson(FieldOrNull(root, "normalizer")));
   BATON_RETURN_IF_ERROR(FillTokens(vocab, std::move(added), parts.get()));
   BATON_RETURN_IF_ERROR(ParsePostProcessor(root, parts.get()));
   return parts;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -14,7 +15,9 @@
 #include "absl/strings/string_view.h"
 #include "workers/tokenizer/added_tokens.h"
 #include "workers/tokenizer/bpe.h"
+#include "workers/tokenizer/normalizer.h"
 #include "workers/tokenizer/pre_tokenizer.h"
+#include "workers/tokenizer/token_decoder.h"
 #include "workers/tokenizer/tokenizer.h"
 
 namespace baton::engine {
@@ -24,14 +27,16 @@ struct TokenizerParts {
       : pre_tokenizer(std::move(pre_tokenizer)), bpe(std::move(bpe)) {}
 
   struct Token {
-    std::string bytes;
+    TokenDecoder::Token decoded;
+    std::string added_text;  // as the file has it; of added tokens alone
     bool exists = false;
     bool special = false;
   };
 
-  bool nfc = false;
+  Normalizer normalizer;
   PreTokenizer pre_tokenizer;
   Bpe bpe;
+  TokenDecoder decoder;
   AddedTokenFinder raw_added;         // looked for first, in the text as given
   AddedTokenFinder normalized_added;  // looked for in what raw_added left, normalized
   std::vector<int32_t> prefix_ids;    // of the post_processor's template

@@ -3,8 +3,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/schema/json_fields.h"
 #include "workers/tokenizer/generation_config.h"
-#include "workers/tokenizer/json_fields.h"
 #include "workers/tokenizer/tokenizer_parts.h"
 
 namespace baton::engine {

@@ -1,7 +1,6 @@
 #include "workers/trainer/actor_role.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -11,40 +10,22 @@
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 #include "sdk/worker/checkpoint_files.h"
-#include "workers/engine/weights_io.h"
 #include "workers/policy/generation_options.h"
+#include "workers/policy/sequences.h"
 #include "workers/policy/trajectory_columns.h"
-#include "workers/trainer/score_tasks.h"
-#include "workers/trainer/train_batch.h"
+#include "workers/ranks/score_tasks.h"
 #include "workers/trainer/train_options.h"
+#include "workers/trainer/update_batch.h"
 
 namespace baton::trainer {
 namespace {
-
-class Stopwatch {
- public:
-  double Seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
-
- private:
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
-
-absl::Status WrongStep(absl::string_view what, int64_t wanted, int64_t stands_at) {
-  return MakeError(absl::StatusCode::kFailedPrecondition, "WRONG_STEP",
-                   absl::StrCat(what, " step ", wanted, ", but the actor stands at ", stands_at));
-}
-
-/// Responses whose log-probs may be asked for at once: what can go into one micro-batch.
-constexpr int kScoreCredits = 256;
 
 /// Weights are float32 while they learn, whatever they travel as.
 constexpr torch::Dtype kTrainDtype = torch::kFloat32;
 
 }  // namespace
 
-ActorRole::ActorRole(ActorOptions options, policy::WeightsRelay* relay,
+ActorRole::ActorRole(ranks::ModelRoleOptions options, policy::WeightsRelay* relay,
                      hybrid::SharedPolicy* shared)
     : options_(std::move(options)), relay_(relay), shared_(shared) {}
 
@@ -56,7 +37,7 @@ absl::Status ActorRole::Register(Worker& worker) {
     return [this, call](const v1::Task& task, TaskContext& context) -> Result {
       const auto run = [&] { return (this->*call)(task, context); };
       if (assigned_->loop == nullptr) return run();
-      return RunCommand(*assigned_->loop, task, context, run);
+      return ranks::RunCommand(*assigned_->loop, task, context, run);
     };
   };
   RoleOptions role;
@@ -64,7 +45,7 @@ absl::Status ActorRole::Register(Worker& worker) {
     return Assign(task, context);
   };
   role.on_release = [this](const std::string& job) {
-    Drop(absl::UnavailableError("the actor of this worker was released or is assigned anew"));
+    Drop(absl::UnavailableError("the actor of this worker was released or is assigned again"));
     relay_->Forget(job);
   };
   BATON_RETURN_IF_ERROR(worker.RegisterRole("actor", std::move(role)));
@@ -75,39 +56,40 @@ absl::Status ActorRole::Register(Worker& worker) {
   BATON_RETURN_IF_ERROR(
       worker.RegisterMethod("actor", "save_checkpoint", 1, method(&ActorRole::SaveCheckpoint)));
   BATON_RETURN_IF_ERROR(worker.RegisterAsyncMethod(
-      "actor", "compute_log_prob", kScoreCredits,
+      "actor", "compute_log_prob", options_.credits,
       [this](std::shared_ptr<TaskContext> context) { ComputeLogProb(std::move(context)); }));
   BATON_RETURN_IF_ERROR(
       worker.RegisterMethod("actor", "evaluate", 1, method(&ActorRole::Evaluate)));
-  MethodOptions anybodys;
-  anybodys.needs_role = false;
+  MethodOptions without_role;
+  without_role.needs_role = false;
   return worker.RegisterMethod(
       "actor", "export", 1, [](const v1::Task& task, TaskContext&) { return Export(task); },
-      anybodys);
+      without_role);
 }
 
 ActorRole::Result ActorRole::Assign(const v1::Task& task, TaskContext& context) {
   const v1::AssignRole& assign = task.assign_role();
-  Drop(absl::UnavailableError("the actor of this worker is assigned anew"));
+  Drop(absl::UnavailableError("the actor of this worker is assigned again"));
   auto assigned = std::make_unique<Assigned>();
   assigned->spec = assign.spec();
   // First of all: what follows may take ranks differently long.
-  BATON_ASSIGN_OR_RETURN(assigned->ranks, Ranks::Join(task, options_.group_host,
-                                                      [&context] { return context.cancelled(); }));
+  BATON_ASSIGN_OR_RETURN(assigned->ranks, ranks::Ranks::Join(task, options_.group_host, [&context] {
+                           return context.cancelled();
+                         }));
   hybrid::HybridGroups groups;
   if (assign.generation_tp() > 0) {
     BATON_ASSIGN_OR_RETURN(groups, assigned->ranks->JoinHybrid(assign.generation_tp()));
   }
   if (assign.spec().kind() != v1::JOB_KIND_REWARD_MODEL) {
     BATON_ASSIGN_OR_RETURN(auto control, assigned->ranks->JoinControl());
-    assigned->loop = std::make_unique<ScoreLoop>(std::move(control));
+    assigned->loop = std::make_unique<ranks::ScoreLoop>(std::move(control));
   }
   if (!assign.checkpoint().empty()) {
     BATON_RETURN_IF_ERROR(VerifyCheckpointFiles(assign.checkpoint()));
   }
   BATON_ASSIGN_OR_RETURN(assigned->source,
                          policy::PolicySource::Open(assign.spec().model(), assign.checkpoint()));
-  assigned->state = {assign.step(), assign.policy_version()};
+  TrainerState state = {assign.step(), assign.policy_version()};
   if (assign.spec().kind() == v1::JOB_KIND_REWARD_MODEL) {
     BATON_ASSIGN_OR_RETURN(assigned->reward_model,
                            RewardModelTraining::Create(assign, assigned->source.get(),
@@ -116,24 +98,27 @@ ActorRole::Result ActorRole::Assign(const v1::Task& task, TaskContext& context) 
     BATON_RETURN_IF_ERROR(LoadPolicy(assign, *assigned));
   }
   if (!assign.checkpoint().empty()) {
-    BATON_ASSIGN_OR_RETURN(
-        assigned->state,
-        assigned->reward_model != nullptr
-            ? assigned->reward_model->Restore(assign.checkpoint(), assign.step())
-            : RestoreTrainer(assign.checkpoint(), assign.step(), *assigned->trainer));
-    assigned->state.policy_version = assign.policy_version();
+    BATON_ASSIGN_OR_RETURN(state, RestoreLearner(assign.checkpoint(), ActorParts(), assign.step(),
+                                                 LearnerIn(*assigned)));
+    state.policy_version = assign.policy_version();
   }
+  assigned->steps = LearningSteps("actor", LearningSteps::Versions::kEachUpdate, state);
   if (assign.generation_tp() > 0) {
     BATON_RETURN_IF_ERROR(ShareWithRollout(assign, std::move(groups), *assigned));
   }
   Log(LogLevel::kInfo, "actor is ready",
       {{"job", task.job()},
-       {"step", assigned->state.step},
-       {"version", assigned->state.policy_version},
+       {"step", state.step},
+       {"version", state.policy_version},
        {"rank", assign.rank()},
        {"parameters", assigned->source->config().NumParameters()}});
   assigned_ = std::move(assigned);
   return v1::TaskResult();
+}
+
+Learner ActorRole::LearnerIn(const Assigned& assigned) {
+  return assigned.reward_model != nullptr ? assigned.reward_model->learner()
+                                          : LearnerOf(*assigned.model, *assigned.trainer);
 }
 
 absl::Status ActorRole::LoadPolicy(const v1::AssignRole& assign, Assigned& assigned) const {
@@ -141,6 +126,8 @@ absl::Status ActorRole::LoadPolicy(const v1::AssignRole& assign, Assigned& assig
       assigned.model, assigned.source->LoadModel(kTrainDtype, torch::Device(options_.device),
                                                  static_cast<uint64_t>(assign.spec().data().seed()),
                                                  assigned.ranks->tensor_group()));
+  assigned.publisher = std::make_unique<policy::WeightsPublisher>(relay_, assigned.model.get(),
+                                                                  assigned.source->dtype());
   if (assign.spec().rollout().deterministic()) assigned.model->SetDeterministic(true);
   auto trainer = engine::Trainer::Create(
       assigned.model.get(), MakeOptimizerSpec(assign.spec(), FirstStepOfActor(assign.spec())),
@@ -150,9 +137,9 @@ absl::Status ActorRole::LoadPolicy(const v1::AssignRole& assign, Assigned& assig
   const double asked = assign.spec().rollout().temperature();
   const double temperature = asked > 0 ? asked : 1;
   assigned.loop->Start(
-      BatchBudget(0, assign.spec(), assigned.model->device().is_cpu()),
+      ranks::BatchBudget(0, assign.spec(), assigned.model->device().is_cpu()),
       [raw = assigned.trainer.get(), temperature](absl::Span<const engine::TrainSequence> batch) {
-        return raw->LogProbs(batch, temperature, NoTokenLimit());
+        return raw->LogProbs(batch, temperature, ranks::NoTokenLimit());
       });
   return absl::OkStatus();
 }
@@ -185,82 +172,92 @@ absl::Status ActorRole::CheckPolicy(absl::string_view method) const {
 }
 
 absl::Status ActorRole::CheckVersion(absl::string_view method, uint64_t version) const {
-  if (version == assigned_->state.policy_version) return absl::OkStatus();
+  if (version == assigned_->steps.state().policy_version) return absl::OkStatus();
   return MakeError(absl::StatusCode::kFailedPrecondition, "WRONG_VERSION",
                    absl::StrCat(method, ": asked for version ", version, ", but the actor holds ",
-                                assigned_->state.policy_version));
+                                assigned_->steps.state().policy_version));
 }
 
-absl::Status ActorRole::CheckFrom(const v1::Update& update) const {
-  const TrainerState& state = assigned_->state;
-  // Steps whose groups were all dropped make no version and are not told.
-  const bool follows =
-      update.from_step() > state.step && update.policy_version() == state.policy_version + 1;
-  if (update.from_step() == state.step || follows) return absl::OkStatus();
-  return WrongStep("update starts from", update.from_step(), state.step);
-}
-
-absl::StatusOr<std::map<std::string, double>> ActorRole::Train(
-    const v1::Task& task, const std::vector<v1::Trajectory>& trajectories, TaskContext& context) {
-  Assigned& assigned = *assigned_;
-  const auto cancelled = [&context] { return context.cancelled(); };
-  absl::StatusOr<std::map<std::string, double>> metrics;
-  if (assigned.reward_model != nullptr) {
-    metrics = assigned.reward_model->Update(trajectories, task.update(), cancelled);
-  } else {
-    BATON_ASSIGN_OR_RETURN(const engine::LossSpec loss, MakeLossSpec(assigned.spec, task.update()));
-    BATON_ASSIGN_OR_RETURN(auto batch,
-                           MakeTrainBatch(trajectories, assigned.spec.data(), *assigned.source));
-    auto options = MakeUpdateOptions(assigned.spec, batch, assigned.model->device().is_cpu());
-    options.cancelled = cancelled;
-    options.step = std::max<int64_t>(0, task.update().step() - 1 - FirstStepOfActor(assigned.spec));
-    if (loss.ptx_coef > 0) {
-      batch = engine::SpreadPretraining(std::move(batch),
-                                        static_cast<size_t>(options.ppo_mini_batch_size));
-    }
-    metrics = assigned.trainer->Update(batch, loss, options);
+absl::StatusOr<ActorRole::PolicyUpdate> ActorRole::PrepareUpdate(
+    const v1::Update& update, std::vector<v1::Trajectory> trajectories,
+    TaskContext& context) const {
+  const Assigned& assigned = *assigned_;
+  PolicyUpdate made;
+  BATON_ASSIGN_OR_RETURN(made.loss, ReadUpdateLoss("actor", update));
+  const auto held_out = std::stable_partition(
+      trajectories.begin(), trajectories.end(),
+      [](const v1::Trajectory& t) { return t.purpose() != v1::PURPOSE_EVAL; });
+  const auto trained = static_cast<size_t>(held_out - trajectories.begin());
+  const absl::Span<const v1::Trajectory> all(trajectories);
+  BATON_ASSIGN_OR_RETURN(
+      made.batch,
+      policy::MakeTrainBatch(all.first(trained), assigned.spec.data(), *assigned.source));
+  // Before the update: what is wrong with an example must not leave an update half reported.
+  BATON_ASSIGN_OR_RETURN(
+      made.judged,
+      policy::MakeTrainBatch(all.subspan(trained), assigned.spec.data(), *assigned.source));
+  made.options = MakeUpdateOptions(assigned.spec, made.batch, assigned.model->device().is_cpu());
+  made.options.cancelled = [&context] { return context.cancelled(); };
+  made.options.step = std::max<int64_t>(0, update.step() - 1 - FirstStepOfActor(assigned.spec));
+  if (made.loss.ptx_coef > 0) {
+    made.batch = engine::SpreadPretraining(std::move(made.batch),
+                                           static_cast<size_t>(made.options.ppo_mini_batch_size));
   }
-  if (!metrics.ok()) return metrics.status();
-  for (const std::string& reason : assigned.reward_model != nullptr
-                                       ? assigned.reward_model->skip_reasons()
-                                       : assigned.trainer->skip_reasons()) {
+  if (assigned.ranks->data_group() == nullptr) return made;
+  BATON_ASSIGN_OR_RETURN(const auto share,
+                         assigned.trainer->Share(made.batch, made.loss, made.options));
+  made.options.fetched = FetchShare(*experience_, context, trajectories, share, {}, &made.batch);
+  return made;
+}
+
+absl::StatusOr<std::map<std::string, double>> ActorRole::TrainPolicy(const PolicyUpdate& made) {
+  engine::Trainer& trainer = *assigned_->trainer;
+  BATON_ASSIGN_OR_RETURN(auto metrics, trainer.Update(made.batch, made.loss, made.options));
+  if (!made.judged.empty()) {
+    BATON_ASSIGN_OR_RETURN(const auto report, trainer.Evaluate(made.judged));
+    metrics["val/loss"] = report.loss;
+    metrics["val/token_accuracy"] = report.accuracy;
+  }
+  return metrics;
+}
+
+void ActorRole::LogSkippedSteps(const v1::Task& task) const {
+  for (const std::string& reason : assigned_->reward_model != nullptr
+                                       ? assigned_->reward_model->skip_reasons()
+                                       : assigned_->trainer->skip_reasons()) {
     Log(LogLevel::kWarn, "an optimizer step was skipped",
         {{"job", task.job()}, {"step", task.update().step()}, {"reason", reason}});
   }
-  return metrics;
 }
 
 ActorRole::Result ActorRole::Update(const v1::Task& task, TaskContext& context) {
   Assigned& assigned = *assigned_;
   const v1::Update& update = task.update();
-  if (update.step() == assigned.state.step && assigned.last_update.metrics_size() > 0) {
-    return assigned.last_update;
-  }
-  BATON_RETURN_IF_ERROR(CheckFrom(update));
-  if (assigned.reward_model == nullptr) {
-    BATON_RETURN_IF_ERROR(MakeLossSpec(assigned.spec, update).status());
-  }
+  if (const v1::TaskResult* made = assigned.steps.ResultOf(update)) return *made;
+  BATON_RETURN_IF_ERROR(assigned.steps.CheckStart(update));
+  const bool policy = assigned.reward_model == nullptr;
+  if (policy) BATON_RETURN_IF_ERROR(ReadUpdateLoss("actor", update).status());
   const Stopwatch fetching;
-  BATON_ASSIGN_OR_RETURN(const auto trajectories, experience_->FetchBatch(context));
-  if (update.batch_size() > 0 && static_cast<int>(trajectories.size()) != update.batch_size()) {
-    return absl::DataLossError(absl::StrCat("the batch of step ", update.step(), " has ",
-                                            trajectories.size(), " trajectories instead of ",
-                                            update.batch_size()));
+  const bool shared = policy && assigned.ranks->data_group() != nullptr;
+  BATON_ASSIGN_OR_RETURN(
+      auto trajectories,
+      FetchUpdateBatch(*experience_, context, shared ? BatchView::kHeaders : BatchView::kWhole));
+  PolicyUpdate prepared;
+  if (policy) {
+    BATON_ASSIGN_OR_RETURN(prepared, PrepareUpdate(update, std::move(trajectories), context));
   }
   const double fetch_seconds = fetching.Seconds();
-  if (context.cancelled()) return absl::CancelledError("update was cancelled");
   BATON_RETURN_IF_ERROR(StopGeneration());
   const Stopwatch training;
-  BATON_ASSIGN_OR_RETURN(auto metrics, Train(task, trajectories, context));
+  BATON_ASSIGN_OR_RETURN(
+      auto metrics, policy ? TrainPolicy(prepared)
+                           : assigned.reward_model->Update(
+                                 trajectories, update, [&context] { return context.cancelled(); }));
+  LogSkippedSteps(task);
   metrics["timing_s/update_actor"] = training.Seconds();
   metrics["timing_s/fetch_batch"] = fetch_seconds;
-  assigned.state = {update.step(), update.policy_version()};
-  assigned.last_update.Clear();
-  for (const auto& [name, value] : metrics) {
-    (*assigned.last_update.mutable_metrics())[name] = value;
-  }
   context.ReportPolicyVersion(update.policy_version());
-  return assigned.last_update;
+  return assigned.steps.Finish(update, metrics);
 }
 
 ActorRole::Result ActorRole::Publish(const v1::Task& task, TaskContext& context) {
@@ -270,9 +267,6 @@ ActorRole::Result ActorRole::Publish(const v1::Task& task, TaskContext& context)
   BATON_RETURN_IF_ERROR(CheckVersion("publish", version));
   const Stopwatch watch;
   if (!assigned.ranks->writes_model()) return v1::TaskResult();
-  BATON_ASSIGN_OR_RETURN(const auto image,
-                         engine::ModelImage(*assigned.model, assigned.source->dtype()));
-  if (!assigned.ranks->first()) return v1::TaskResult();
   // After an assignment the job may make versions again that an earlier life has published.
   const policy::Publication publication = {task.job(), version, !assigned.published,
                                            task.publish().capability(), task.job_uid()};
@@ -280,14 +274,16 @@ ActorRole::Result ActorRole::Publish(const v1::Task& task, TaskContext& context)
   assigned.publishing = version;
   const auto cancelled = std::make_shared<absl::Notification>();
   context.OnCancel([cancelled] { cancelled->Notify(); });
-  const absl::Status status = relay_->Publish(publication, image, *cancelled);
+  const absl::Status status = assigned.publisher->Publish(publication, *cancelled);
   if (!status.ok() && !(again && absl::IsAlreadyExists(status))) {
     return Annotate(status, absl::StrCat("publishing policy version ", version));
   }
   assigned.published = true;
   v1::TaskResult result;
+  if (!assigned.ranks->first()) return result;
   (*result.mutable_metrics())["timing_s/publish"] = watch.Seconds();
-  (*result.mutable_metrics())["perf/published_bytes"] = static_cast<double>(image.size_bytes());
+  (*result.mutable_metrics())["perf/published_bytes"] =
+      static_cast<double>(assigned.publisher->size_bytes());
   return result;
 }
 
@@ -321,30 +317,15 @@ absl::Status ActorRole::StopGeneration() {
 
 ActorRole::Result ActorRole::SaveCheckpoint(const v1::Task& task, TaskContext& /*context*/) {
   const Assigned& assigned = *assigned_;
-  const v1::SaveCheckpoint& save = task.save_checkpoint();
-  const bool later = save.step() > assigned.state.step && save.has_policy_version() &&
-                     save.policy_version() == assigned.state.policy_version;
-  if (save.step() != assigned.state.step && !later) {
-    return WrongStep("asked to save", save.step(), assigned.state.step);
-  }
-  const Stopwatch watch;
-  const TrainerState state = {save.step(), assigned.state.policy_version};
-  BATON_RETURN_IF_ERROR(assigned.reward_model != nullptr
-                            ? assigned.reward_model->Save(state, save.directory())
-                            : SaveTrainer(*assigned.model, *assigned.trainer, *assigned.source,
-                                          state, *assigned.ranks, save.directory()));
-  v1::TaskResult result;
-  if (!assigned.ranks->first()) return result;
-  BATON_RETURN_IF_ERROR(ReportCheckpointFiles(
-      save.directory(), {"actor", "optimizer.safetensors", "trainer.json"}, result));
-  (*result.mutable_metrics())["timing_s/save_checkpoint"] = watch.Seconds();
-  return result;
+  return SaveStep(assigned.steps, task.save_checkpoint(), LearnerIn(assigned),
+                  assigned.source->companions(), ActorParts(), *assigned.ranks,
+                  "timing_s/save_checkpoint");
 }
 
 void ActorRole::ComputeLogProb(std::shared_ptr<TaskContext> context) {
   const absl::Status can = CheckPolicy("compute_log_prob");
   if (!can.ok()) return context->Finish(can);
-  ScoreColumn(*assigned_->loop, std::move(context), "old_log_prob");
+  ranks::ScoreColumn(*assigned_->loop, std::move(context), "old_log_prob");
 }
 
 ActorRole::Result ActorRole::Evaluate(const v1::Task& /*task*/, TaskContext& context) {
@@ -356,9 +337,12 @@ ActorRole::Result ActorRole::Evaluate(const v1::Task& /*task*/, TaskContext& con
     for (const auto& [name, value] : metrics) (*result.mutable_metrics())[name] = value;
     return result;
   }
-  BATON_ASSIGN_OR_RETURN(const auto batch,
-                         MakeTrainBatch(trajectories, assigned.spec.data(), *assigned.source));
-  BATON_ASSIGN_OR_RETURN((*result.mutable_metrics())["val/loss"], assigned.trainer->Loss(batch));
+  BATON_ASSIGN_OR_RETURN(
+      const auto batch,
+      policy::MakeTrainBatch(trajectories, assigned.spec.data(), *assigned.source));
+  BATON_ASSIGN_OR_RETURN(const auto report, assigned.trainer->Evaluate(batch));
+  (*result.mutable_metrics())["val/loss"] = report.loss;
+  (*result.mutable_metrics())["val/token_accuracy"] = report.accuracy;
   return result;
 }
 

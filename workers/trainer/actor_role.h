@@ -18,40 +18,38 @@
 #include "workers/hybrid/hybrid_engine.h"
 #include "workers/hybrid/shared_policy.h"
 #include "workers/policy/policy_source.h"
+#include "workers/policy/weights_publisher.h"
 #include "workers/policy/weights_relay.h"
-#include "workers/trainer/checkpoint.h"
-#include "workers/trainer/ranks.h"
+#include "workers/ranks/ranks.h"
+#include "workers/ranks/role_setup.h"
+#include "workers/ranks/score_loop.h"
+#include "workers/trainer/learning_steps.h"
 #include "workers/trainer/reward_model_training.h"
-#include "workers/trainer/score_loop.h"
 
 namespace baton::trainer {
-
-struct ActorOptions {
-  std::string device = "cpu";  ///< As torch names it.
-  std::string group_host;      ///< Ranks::Join.
-};
 
 /// Methods: update, publish, to_generation, save_checkpoint, compute_log_prob, evaluate and export.
 /// In a job of kind reward_model it trains a reward model instead (reward_model_training.h):
 /// update, evaluate, save_checkpoint and export. compute_log_prob (Score) makes a column
 /// `old_log_prob`, float32 per response token, of the weights as they stand, under softmax(logits /
 /// rollout.temperature) (1 where that is 0). Requests that wait go together, on a thread of their
-/// own (score_loop.h); every other method of a policy but export runs on it too, once they are
-/// answered. Each may be repeated: `update` of the step already made answers its first result, so
-/// no optimizer step is ever applied twice.
+/// own (ranks/score_loop.h); every other method of a policy but export runs on it too, once they
+/// are answered. Each may be repeated: `update` of the step already made answers its first result,
+/// so no optimizer step is ever applied twice.
 ///
 /// With AssignRole.generation_tp, to_generation lends the weights, as they are, to role rollout of
 /// this process; an update takes them back first. Nothing else is disturbed by it: between the two
 /// the weights stand still, so the other methods run as ever.
 ///
-/// With several ranks (ranks.h) all of them get update, publish, to_generation, save_checkpoint and
-/// evaluate, in one order; one publishes and writes. compute_log_prob goes to the first rank of a
-/// tensor group, with which the others compute it. A rank that misses another answers UNAVAILABLE
-/// or DEADLINE_EXCEEDED, and the group is assigned anew.
+/// With several ranks (ranks/ranks.h) all of them get update, publish, to_generation,
+/// save_checkpoint and evaluate, in one order; one publishes and writes. compute_log_prob goes to
+/// the first rank of a tensor group, with which the others compute it. A rank that misses another
+/// answers UNAVAILABLE or DEADLINE_EXCEEDED, and the group is assigned anew.
 class ActorRole {
  public:
   /// Both must outlive this. `shared`: the one that role rollout of this process has, too.
-  ActorRole(ActorOptions options, policy::WeightsRelay* relay, hybrid::SharedPolicy* shared);
+  ActorRole(ranks::ModelRoleOptions options, policy::WeightsRelay* relay,
+            hybrid::SharedPolicy* shared);
   ~ActorRole();
 
   /// Registers the role; this must outlive the worker's Run.
@@ -60,17 +58,17 @@ class ActorRole {
  private:
   struct Assigned {
     v1::JobSpec spec;
-    std::unique_ptr<Ranks> ranks;  ///< Outlive what talks over them.
+    std::unique_ptr<ranks::Ranks> ranks;  ///< Outlive what talks over them.
     std::unique_ptr<policy::PolicySource> source;
     std::unique_ptr<RewardModelTraining> reward_model;  ///< Of kind reward_model, else null …
     std::unique_ptr<engine::CausalLM> model;            ///< … and otherwise these.
     std::unique_ptr<engine::Trainer> trainer;
+    std::unique_ptr<policy::WeightsPublisher> publisher;
     std::unique_ptr<hybrid::HybridEngine> hybrid;  ///< With generation_tp, else null.
-    TrainerState state;
-    v1::TaskResult last_update;          ///< Of state.step, once one was made here.
-    std::optional<uint64_t> publishing;  ///< The version last handed to the relay.
-    bool published = false;              ///< Some version was, since the assignment.
-    std::unique_ptr<ScoreLoop> loop;     ///< Of a policy, else null. Ends first.
+    LearningSteps steps;
+    std::optional<uint64_t> publishing;      ///< The version last handed to the relay.
+    bool published = false;                  ///< Some version was, since the assignment.
+    std::unique_ptr<ranks::ScoreLoop> loop;  ///< Of a policy, else null. Ends first.
   };
   using Result = absl::StatusOr<v1::TaskResult>;
 
@@ -83,18 +81,28 @@ class ActorRole {
   Result Evaluate(const v1::Task& task, TaskContext& context);
   static Result Export(const v1::Task& task);
   void Drop(const absl::Status& why);
+  static Learner LearnerIn(const Assigned& assigned);
   absl::Status LoadPolicy(const v1::AssignRole& assign, Assigned& assigned) const;
   absl::Status ShareWithRollout(const v1::AssignRole& assign, hybrid::HybridGroups groups,
                                 Assigned& assigned) const;
   absl::Status StopGeneration();
-  absl::StatusOr<std::map<std::string, double>> Train(
-      const v1::Task& task, const std::vector<v1::Trajectory>& trajectories, TaskContext& context);
+  /// One update of a policy, with what it trains on and what is judged after it.
+  struct PolicyUpdate {
+    std::vector<engine::TrainSequence> batch, judged;
+    LossSpec loss;
+    engine::UpdateOptions options;
+  };
+  /// Fetches this rank's share of `trajectories` too, where these are headers.
+  absl::StatusOr<PolicyUpdate> PrepareUpdate(const v1::Update& update,
+                                             std::vector<v1::Trajectory> trajectories,
+                                             TaskContext& context) const;
+  absl::StatusOr<std::map<std::string, double>> TrainPolicy(const PolicyUpdate& made);
+  void LogSkippedSteps(const v1::Task& task) const;
   absl::Status CheckVersion(absl::string_view method, uint64_t version) const;
-  absl::Status CheckFrom(const v1::Update& update) const;
   /// FAILED_PRECONDITION for what only a policy does.
   absl::Status CheckPolicy(absl::string_view method) const;
 
-  const ActorOptions options_;
+  const ranks::ModelRoleOptions options_;
   policy::WeightsRelay* const relay_;
   hybrid::SharedPolicy* const shared_;
   std::unique_ptr<ExperienceClient> experience_;

@@ -10,11 +10,10 @@
 #include "gtest/gtest.h"
 #include "relay/weights/safetensors_reader.h"
 #include "sdk/rpc/error.h"
-#include "sdk/worker/worker_testing.h"
 #include "workers/engine/hf_directory.h"
 #include "workers/engine/weights_io.h"
-#include "workers/policy/policy_testing.h"
 #include "workers/policy/trajectory_columns.h"
+#include "workers/trainer/actor_role_testing.h"
 
 namespace baton::trainer {
 namespace {
@@ -39,72 +38,22 @@ std::vector<v1::Trajectory> Demonstrations() {
   return batch;
 }
 
-class ActorRoleTest : public ::testing::Test {
+class ActorRoleTest : public ActorTest {
  protected:
-  ActorRoleTest()
-      : relay_(policy::MakeWeightsRelay(folder_.path() + "/relay", "", "test").value()) {
-    Restart();
-    controller_.SetBatch("sft", Demonstrations());
-  }
+  ActorRoleTest() { controller_.SetBatch("sft", Demonstrations()); }
 
-  /// A new process, as far as the role knows.
-  void Restart() {
-    worker_.reset();
-    role_ = std::make_unique<ActorRole>(ActorOptions(), relay_.get(), &shared_);
-    worker_ = std::make_unique<RunningWorker>(controller_);
-    EXPECT_TRUE(role_->Register(*worker_->operator->()).ok());
-    worker_->Start();
-    EXPECT_TRUE(controller_.WaitForHello(++processes_).has_value());
-  }
-  v1::Task Make(const std::string& method) {
-    return MakeTask(std::to_string(++tokens_), "actor", method);
-  }
-  v1::TaskResult Run(const v1::Task& task) {
-    return controller_.RunTask(task).value_or(v1::TaskResult());
-  }
-  v1::TaskResult Assign(const std::string& checkpoint = "", int64_t step = 0) {
-    v1::Task task = Make("assign_role");
-    *task.mutable_assign_role()->mutable_spec() = policy::TinySpec();
-    task.mutable_assign_role()->set_checkpoint(checkpoint);
-    task.mutable_assign_role()->set_step(step);
-    task.mutable_assign_role()->set_policy_version(static_cast<uint64_t>(step));
-    return Run(task);
-  }
   v1::TaskResult Update(int64_t step, const std::string& loss = "sft",
                         const std::string& batch = "sft") {
-    v1::Task task = Make("update");
-    task.mutable_update()->set_step(step);
-    task.mutable_update()->set_from_step(step - 1);
-    task.mutable_update()->set_batch_id(batch);
-    task.mutable_update()->set_loss(loss);
-    task.mutable_update()->set_policy_version(static_cast<uint64_t>(step));
-    return Run(task);
+    return Run(MakeUpdate(step, loss, batch));
   }
   v1::TaskResult Publish(uint64_t version) {
     v1::Task task = Make("publish");
     task.mutable_publish()->set_policy_version(version);
     return Run(task);
   }
-  v1::TaskResult Save(int64_t step, const std::string& name) {
-    const std::string directory = folder_.path() + "/" + name;
-    std::filesystem::create_directory(directory);
-    v1::Task task = Make("save_checkpoint");
-    task.mutable_save_checkpoint()->set_step(step);
-    task.mutable_save_checkpoint()->set_directory(directory);
-    return Run(task);
-  }
   std::string Weights(const std::string& name) {
     return ReadAll(folder_.path() + "/" + name + "/actor/model.safetensors");
   }
-
-  policy::TemporaryFolder folder_;
-  FakeController controller_;
-  std::unique_ptr<policy::WeightsRelay> relay_;
-  hybrid::SharedPolicy shared_;
-  std::unique_ptr<ActorRole> role_;
-  std::unique_ptr<RunningWorker> worker_;
-  int tokens_ = 0;
-  int processes_ = 0;
 };
 
 TEST_F(ActorRoleTest, LearnsDemonstrations) {
@@ -119,6 +68,31 @@ TEST_F(ActorRoleTest, LearnsDemonstrations) {
   double loss = 0;
   for (int64_t step = 2; step <= 60; ++step) loss = Update(step).metrics().at("train/loss");
   EXPECT_LT(loss, 0.2);
+}
+
+TEST_F(ActorRoleTest, HeldOutExamplesAreJudgedAfterTheUpdateAndNotTrainedWith) {
+  auto batch = Demonstrations();
+  for (v1::Trajectory judged : Demonstrations()) {
+    judged.set_purpose(v1::PURPOSE_EVAL);
+    batch.insert(batch.begin(), judged);  // wherever they stand
+  }
+  controller_.SetBatch("judged", batch);
+  Assign();
+  const v1::TaskResult plain = Update(1);
+  EXPECT_EQ(plain.metrics().count("val/loss"), 0u);
+  Save(1, "plain");
+  Assign();
+  const v1::TaskResult first = Update(1, "sft", "judged");
+  ASSERT_EQ(first.status().code(), 0) << first.status().message();
+  Save(1, "judged");
+  EXPECT_EQ(Weights("judged"), Weights("plain"));
+  EXPECT_EQ(first.metrics().at("train/loss"), plain.metrics().at("train/loss"));
+  EXPECT_EQ(first.metrics().at("perf/total_num_tokens"), 24);
+  EXPECT_LT(first.metrics().at("val/loss"), first.metrics().at("train/loss"));  // of after it
+  v1::TaskResult last;
+  for (int64_t step = 2; step <= 60; ++step) last = Update(step, "sft", "judged");
+  EXPECT_LT(last.metrics().at("val/loss"), 0.2);
+  EXPECT_EQ(last.metrics().at("val/token_accuracy"), 1);
 }
 
 TEST_F(ActorRoleTest, AnUpdateIsAppliedOnce) {

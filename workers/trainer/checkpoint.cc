@@ -13,8 +13,7 @@
 #include "relay/weights/file_io.h"
 #include "sdk/base/disk_full.h"
 #include "sdk/base/status_macros.h"
-#include "workers/engine/hf_directory.h"
-#include "workers/engine/weights_io.h"
+#include "workers/engine/scalar_directory.h"
 
 namespace baton::trainer {
 namespace {
@@ -23,11 +22,9 @@ namespace fs = std::filesystem;
 
 constexpr int kFormat = 1;
 
-std::string ActorFolder(const std::string& folder) { return absl::StrCat(folder, "/actor"); }
-std::string OptimizerFile(const std::string& folder) {
-  return absl::StrCat(folder, "/optimizer.safetensors");
+std::string In(const std::string& folder, const std::string& part) {
+  return absl::StrCat(folder, "/", part);
 }
-std::string StateFile(const std::string& folder) { return absl::StrCat(folder, "/trainer.json"); }
 
 absl::Status FileError(absl::string_view what, const std::string& path, std::error_code error) {
   const auto code = IsDiskFull(error.value()) ? absl::StatusCode::kResourceExhausted
@@ -35,33 +32,7 @@ absl::Status FileError(absl::string_view what, const std::string& path, std::err
   return absl::Status(code, absl::StrCat(what, " ", path, ": ", error.message()));
 }
 
-}  // namespace
-
-absl::Status SaveTrainer(const engine::CausalLM& model, const engine::Trainer& trainer,
-                         const policy::PolicySource& source, const TrainerState& state,
-                         const Ranks& ranks, const std::string& folder) {
-  engine::NamedTensors whole;
-  if (ranks.writes_model()) {
-    BATON_ASSIGN_OR_RETURN(whole, engine::WholeParameters(model));
-  }
-  absl::Status status = trainer.SaveOptimizer(OptimizerFile(folder));  // gathers, then writes
-  if (!ranks.first()) return status;
-  status.Update(RemoveFolder(ActorFolder(folder)));
-  engine::SaveOptions options;
-  options.keeps_model_dtype = true;
-  options.companions = source.companions();
-  if (status.ok()) status = engine::SaveWhole(model, whole, ActorFolder(folder), options);
-  if (status.ok()) status = WriteState(state, StateFile(folder));
-  return status;
-}
-
-absl::StatusOr<TrainerState> RestoreTrainer(const std::string& folder, int64_t expected_step,
-                                            engine::Trainer& trainer) {
-  BATON_ASSIGN_OR_RETURN(const TrainerState state, ReadState(StateFile(folder), expected_step));
-  BATON_RETURN_IF_ERROR(trainer.LoadOptimizer(OptimizerFile(folder)));
-  return state;
-}
-
+/// Removes what an earlier attempt left there.
 absl::Status RemoveFolder(const std::string& folder) {
   std::error_code error;
   fs::remove_all(folder, error);
@@ -74,6 +45,7 @@ absl::Status WriteState(const TrainerState& state, const std::string& path) {
   return relay::WriteFileAtomically(path, json.dump() + "\n");
 }
 
+/// DATA_LOSS for anything but what WriteState writes, of `expected_step`.
 absl::StatusOr<TrainerState> ReadState(const std::string& path, int64_t expected_step) {
   BATON_ASSIGN_OR_RETURN(const std::string text, relay::ReadFile(path));
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -88,6 +60,61 @@ absl::StatusOr<TrainerState> ReadState(const std::string& path, int64_t expected
     return absl::DataLossError(
         absl::StrCat(path, ": it is of step ", state.step, ", not ", expected_step));
   }
+  return state;
+}
+
+}  // namespace
+
+CheckpointParts ActorParts() { return {"actor", "optimizer.safetensors", "trainer.json"}; }
+
+CheckpointParts CriticParts(const std::string& role) {
+  return {role, role + "_optimizer.safetensors", role + ".json"};
+}
+
+Learner LearnerOf(const engine::CausalLM& model, engine::Trainer& trainer) {
+  return {[&model] { return engine::WholeParameters(model); },
+          [&model](const engine::NamedTensors& whole, const std::string& folder,
+                   const engine::SaveOptions& options) {
+            return engine::SaveWhole(model, whole, folder, options);
+          },
+          [&trainer](const std::string& path) { return trainer.SaveOptimizer(path); },
+          [&trainer](const std::string& path) { return trainer.LoadOptimizer(path); }};
+}
+
+Learner LearnerOf(const engine::ScalarModel& model, engine::ScalarTrainer& trainer) {
+  return {[&model] { return model.WholeParameters(); },
+          [&model](const engine::NamedTensors& whole, const std::string& folder,
+                   const engine::SaveOptions& options) {
+            return engine::SaveWholeScalar(model, whole, folder, options);
+          },
+          [&trainer](const std::string& path) { return trainer.SaveOptimizer(path); },
+          [&trainer](const std::string& path) { return trainer.LoadOptimizer(path); }};
+}
+
+absl::Status SaveLearner(const Learner& learner, const engine::Companions& companions,
+                         const TrainerState& state, const CheckpointParts& parts,
+                         const ranks::Ranks& ranks, const std::string& folder) {
+  engine::NamedTensors whole;
+  if (ranks.writes_model()) {
+    BATON_ASSIGN_OR_RETURN(whole, learner.whole());
+  }
+  absl::Status status =
+      learner.save_optimizer(In(folder, parts.optimizer));  // gathers, then writes
+  if (!ranks.first()) return status;
+  status.Update(RemoveFolder(In(folder, parts.model)));
+  engine::SaveOptions options;
+  options.keeps_model_dtype = true;
+  options.companions = companions;
+  if (status.ok()) status = learner.save_model(whole, In(folder, parts.model), options);
+  if (status.ok()) status = WriteState(state, In(folder, parts.state));
+  return status;
+}
+
+absl::StatusOr<TrainerState> RestoreLearner(const std::string& folder, const CheckpointParts& parts,
+                                            int64_t expected_step, const Learner& learner) {
+  BATON_ASSIGN_OR_RETURN(const TrainerState state,
+                         ReadState(In(folder, parts.state), expected_step));
+  BATON_RETURN_IF_ERROR(learner.load_optimizer(In(folder, parts.optimizer)));
   return state;
 }
 
@@ -109,7 +136,7 @@ absl::Status ExportCheckpoint(const std::string& checkpoint, const std::string& 
   std::error_code error;
   std::string directory = given;
   while (directory.size() > 1 && directory.back() == '/') directory.pop_back();
-  const std::string actor = ActorFolder(checkpoint);
+  const std::string actor = In(checkpoint, ActorParts().model);
   if (!fs::is_directory(actor, error)) {
     return absl::NotFoundError(
         absl::StrCat("no checkpoint at ", checkpoint, ": it has no folder `actor`"));
@@ -125,7 +152,7 @@ absl::Status ExportCheckpoint(const std::string& checkpoint, const std::string& 
     return absl::InvalidArgumentError(
         absl::StrCat(directory, " is in the checkpoint itself; name a folder elsewhere"));
   }
-  BATON_ASSIGN_OR_RETURN(const engine::ModelConfig config, engine::LoadModelConfig(actor));
+  BATON_ASSIGN_OR_RETURN(const ModelConfig config, engine::LoadModelConfig(actor));
   const std::string dtype = asked_dtype.empty() ? config.original_dtype() : asked_dtype;
   if (dtype != config.torch_dtype || !config.model_dtype.empty()) {
     return engine::ConvertModel(actor, dtype, directory);

@@ -1,20 +1,30 @@
-// The trainer's part of a checkpoint, and exports of one.
+// What a learning role saves, and exports of it.
 //
-//   actor/                  a Hugging Face directory with the tokenizer
-//   optimizer.safetensors   moments and optimizer step
-//   trainer.json            {"format": 1, "step": …, "policy_version": …}
+//   of the actor, or of the reward model in a job of kind reward_model
+//     actor/                  a Hugging Face directory with the tokenizer
+//     optimizer.safetensors   moments and optimizer step
+//     trainer.json            {"format": 1, "step": …, "policy_version": …}
+//   of a critic, by its role's name
+//     critic/                 likewise, with a scalar head
+//     critic_optimizer.safetensors
+//     critic.json
 #ifndef BATON_WORKERS_TRAINER_CHECKPOINT_H_
 #define BATON_WORKERS_TRAINER_CHECKPOINT_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "workers/engine/hf_directory.h"
 #include "workers/engine/model.h"
+#include "workers/engine/scalar_model.h"
+#include "workers/engine/scalar_trainer.h"
 #include "workers/engine/trainer.h"
-#include "workers/policy/policy_source.h"
-#include "workers/trainer/ranks.h"
+#include "workers/engine/weights_io.h"
+#include "workers/ranks/ranks.h"
 
 namespace baton::trainer {
 
@@ -23,30 +33,41 @@ struct TrainerState {
   uint64_t policy_version = 0;
 };
 
-/// Fills `folder`, which exists; what an earlier attempt left there is replaced. All ranks call
-/// this, and the first writes. What they do together comes before its first long write, so no rank
-/// waits for a slow disk or for one that is full.
-[[nodiscard]] absl::Status SaveTrainer(const engine::CausalLM& model,
-                                       const engine::Trainer& trainer,
-                                       const policy::PolicySource& source,
-                                       const TrainerState& state, const Ranks& ranks,
-                                       const std::string& folder);
+/// Names within a checkpoint's folder.
+struct CheckpointParts {
+  std::string model, optimizer, state;
 
-/// Reads the optimizer back into `trainer`. DATA_LOSS when the folder holds another step than
-/// `expected_step`.
-[[nodiscard]] absl::StatusOr<TrainerState> RestoreTrainer(const std::string& folder,
+  std::vector<std::string> all() const { return {model, optimizer, state}; }
+};
+CheckpointParts ActorParts();
+CheckpointParts CriticParts(const std::string& role = "critic");
+
+/// A model that learns and its optimizer, as a checkpoint has them. What it was made of must
+/// outlive it.
+struct Learner {
+  /// The parameters of the whole model, on every rank that calls it; the ranks of a tensor group
+  /// do so together.
+  std::function<absl::StatusOr<engine::NamedTensors>()> whole;
+  std::function<absl::Status(const engine::NamedTensors& whole, const std::string& folder,
+                             const engine::SaveOptions&)>
+      save_model;
+  std::function<absl::Status(const std::string&path)> save_optimizer, load_optimizer;
+};
+Learner LearnerOf(const engine::CausalLM& model, engine::Trainer& trainer);
+Learner LearnerOf(const engine::ScalarModel& model, engine::ScalarTrainer& trainer);
+
+/// Fills its parts of `folder`, which exists; what an earlier attempt left there is replaced. All
+/// ranks call this, and the first writes. What they do together comes before its first long write,
+/// so no rank waits for a slow disk or for one that is full.
+[[nodiscard]] absl::Status SaveLearner(const Learner& learner, const engine::Companions& companions,
+                                       const TrainerState& state, const CheckpointParts& parts,
+                                       const ranks::Ranks& ranks, const std::string& folder);
+
+/// Reads the optimizer back. DATA_LOSS when the folder holds another step than `expected_step`.
+[[nodiscard]] absl::StatusOr<TrainerState> RestoreLearner(const std::string& folder,
+                                                          const CheckpointParts& parts,
                                                           int64_t expected_step,
-                                                          engine::Trainer& trainer);
-
-// What these are made of, for other models that learn.
-
-/// Removes what an earlier attempt left at `folder`.
-[[nodiscard]] absl::Status RemoveFolder(const std::string& folder);
-/// trainer.json and the like.
-[[nodiscard]] absl::Status WriteState(const TrainerState& state, const std::string& path);
-/// DATA_LOSS for anything but what WriteState writes, of `expected_step`.
-[[nodiscard]] absl::StatusOr<TrainerState> ReadState(const std::string& path,
-                                                     int64_t expected_step);
+                                                          const Learner& learner);
 
 /// Copies the checkpoint's `actor` to `directory`, at once (a temporary folder is renamed), its
 /// weights in `dtype` ("float32", "bfloat16", …); empty: that of the model the job began with.

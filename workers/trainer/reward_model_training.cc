@@ -5,9 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "sdk/base/status_macros.h"
+#include "workers/policy/sequences.h"
 #include "workers/policy/trajectory_columns.h"
-#include "workers/trainer/scalar_checkpoint.h"
-#include "workers/trainer/train_batch.h"
 #include "workers/trainer/train_options.h"
 
 namespace baton::trainer {
@@ -25,9 +24,9 @@ absl::StatusOr<engine::PreferencePair> PairFromTexts(const v1::Trajectory& traje
   v1::Trajectory rejected = trajectory;
   rejected.set_response_text(column->data());
   engine::PreferencePair pair;
-  auto chosen_side = FromTexts(trajectory, data, source);
+  auto chosen_side = policy::FromTexts(trajectory, data, source);
   if (!chosen_side.ok()) return Annotate(chosen_side.status(), name + ", chosen");
-  auto rejected_side = FromTexts(rejected, data, source);
+  auto rejected_side = policy::FromTexts(rejected, data, source);
   if (!rejected_side.ok()) return Annotate(rejected_side.status(), name + ", rejected");
   pair.chosen = *std::move(chosen_side);
   pair.rejected = *std::move(rejected_side);
@@ -43,14 +42,13 @@ absl::StatusOr<engine::PreferencePair> PairFromTexts(const v1::Trajectory& traje
 
 absl::StatusOr<std::unique_ptr<RewardModelTraining>> RewardModelTraining::Create(
     const v1::AssignRole& assign, const policy::PolicySource* source, const std::string& device,
-    const Ranks& ranks) {
+    const ranks::Ranks& ranks) {
   const v1::JobSpec& spec = assign.spec();
-  auto training =
-      std::unique_ptr<RewardModelTraining>(new RewardModelTraining(spec, source, ranks));
+  auto training = std::unique_ptr<RewardModelTraining>(new RewardModelTraining(spec, source));
   BATON_ASSIGN_OR_RETURN(
       training->model_,
-      LoadScalar(*source, torch::Device(device), static_cast<uint64_t>(spec.data().seed()),
-                 /*needs_head=*/!assign.checkpoint().empty(), ranks));
+      source->LoadScalarModel(torch::Device(device), static_cast<uint64_t>(spec.data().seed()),
+                              /*needs_head=*/!assign.checkpoint().empty(), ranks.tensor_group()));
   if (spec.rollout().deterministic()) training->model_->SetDeterministic(true);
   auto trainer = engine::ScalarTrainer::Create(training->model_.get(), MakeOptimizerSpec(spec),
                                                ranks.data_group());
@@ -117,16 +115,6 @@ absl::StatusOr<RewardModelTraining::Metrics> RewardModelTraining::Judge(
                          engine::EvaluatePreferences(*model_, pairs));
   return Metrics{
       {"val/accuracy", report.accuracy}, {"val/loss", report.loss}, {"val/margin", report.margin}};
-}
-
-absl::Status RewardModelTraining::Save(const TrainerState& state, const std::string& folder) const {
-  return SaveScalar(*model_, *trainer_, source_->companions(), state, RewardModelParts(), ranks_,
-                    folder);
-}
-
-absl::StatusOr<TrainerState> RewardModelTraining::Restore(const std::string& checkpoint,
-                                                          int64_t expected_step) {
-  return RestoreScalar(checkpoint, RewardModelParts(), expected_step, *trainer_);
 }
 
 }  // namespace baton::trainer

@@ -22,8 +22,8 @@ namespace baton::trainer {
 
 /// A pair travels as one trajectory: its prompt, the chosen response as `response_text`, the
 /// rejected one as a column `rejected` of bytes (UTF-8). Both sides are encoded as demonstrations
-/// are (FromTexts). INVALID_ARGUMENT names the trajectory and its prompt: no rejected response, or
-/// sides that are equal.
+/// are (policy::FromTexts). INVALID_ARGUMENT names the trajectory and its prompt: no rejected
+/// response, or sides that are equal.
 absl::StatusOr<engine::PreferencePair> PairFromTexts(const v1::Trajectory& trajectory,
                                                      const v1::DataSpec& data,
                                                      const policy::PolicySource& source);
@@ -34,10 +34,10 @@ class RewardModelTraining {
   using Metrics = std::map<std::string, double>;
 
   /// Starts from the assignment's checkpoint, else from spec.model: a model with a scalar head, or
-  /// a language model under a head of zeros. `source` and `ranks` must outlive this.
+  /// a language model under a head of zeros. `source` and the groups of `ranks` must outlive this.
   static absl::StatusOr<std::unique_ptr<RewardModelTraining>> Create(
       const v1::AssignRole& assign, const policy::PolicySource* source, const std::string& device,
-      const Ranks& ranks);
+      const ranks::Ranks& ranks);
 
   /// Update.loss "bradley_terry", without options. Trajectories of PURPOSE_EVAL are held out: the
   /// updated model is judged on them and not trained. Metrics: those of
@@ -51,21 +51,18 @@ class RewardModelTraining {
   /// Why optimizer steps of the last update were skipped.
   const std::vector<std::string>& skip_reasons() const { return trainer_->skip_reasons(); }
 
-  /// The parts of a checkpoint that RewardModelParts names (scalar_checkpoint.h).
-  [[nodiscard]] absl::Status Save(const TrainerState& state, const std::string& folder) const;
-  absl::StatusOr<TrainerState> Restore(const std::string& checkpoint, int64_t expected_step);
+  /// What a checkpoint has of it.
+  Learner learner() { return LearnerOf(*model_, *trainer_); }
 
  private:
-  RewardModelTraining(const v1::JobSpec& spec, const policy::PolicySource* source,
-                      const Ranks& ranks)
-      : spec_(spec), source_(source), ranks_(ranks) {}
+  RewardModelTraining(const v1::JobSpec& spec, const policy::PolicySource* source)
+      : spec_(spec), source_(source) {}
   absl::StatusOr<std::vector<engine::PreferencePair>> Pairs(
       const std::vector<const v1::Trajectory*>& trajectories) const;
   absl::StatusOr<Metrics> Judge(const std::vector<engine::PreferencePair>& pairs);
 
   const v1::JobSpec spec_;
   const policy::PolicySource* const source_;
-  const Ranks& ranks_;
   std::unique_ptr<engine::ScalarModel> model_;
   std::unique_ptr<engine::ScalarTrainer> trainer_;
 };

@@ -6,10 +6,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/rpc/error.h"
-#include "sdk/worker/worker_testing.h"
 #include "workers/engine/scalar_directory.h"
-#include "workers/policy/policy_testing.h"
-#include "workers/trainer/actor_role.h"
+#include "workers/trainer/actor_role_testing.h"
 
 namespace baton::trainer {
 namespace {
@@ -44,67 +42,23 @@ std::vector<v1::Trajectory> Batch() {
   return batch;
 }
 
-class RewardModelTrainingTest : public ::testing::Test {
+class RewardModelTrainingTest : public ActorTest {
  protected:
-  RewardModelTrainingTest()
-      : relay_(policy::MakeWeightsRelay(folder_.path() + "/relay", "", "test").value()) {
+  RewardModelTrainingTest() {
     spec_.set_kind(v1::JOB_KIND_REWARD_MODEL);
     spec_.clear_rollout();
     controller_.SetBatch("b", Batch());
-    Restart();
-  }
-  void Restart() {
-    worker_.reset();
-    role_ = std::make_unique<ActorRole>(ActorOptions(), relay_.get(), &shared_);
-    worker_ = std::make_unique<RunningWorker>(controller_);
-    EXPECT_TRUE(role_->Register(*worker_->operator->()).ok());
-    worker_->Start();
-    EXPECT_TRUE(controller_.WaitForHello(++processes_).has_value());
-  }
-  v1::Task Make(const std::string& method) {
-    return MakeTask(std::to_string(++tokens_), "actor", method);
-  }
-  v1::TaskResult Run(const v1::Task& task) {
-    return controller_.RunTask(task).value_or(v1::TaskResult());
-  }
-  v1::TaskResult Assign(const std::string& checkpoint = "", int64_t step = 0) {
-    v1::Task task = Make("assign_role");
-    *task.mutable_assign_role()->mutable_spec() = spec_;
-    task.mutable_assign_role()->set_checkpoint(checkpoint);
-    task.mutable_assign_role()->set_step(step);
-    task.mutable_assign_role()->set_policy_version(static_cast<uint64_t>(step));
-    return Run(task);
   }
   v1::TaskResult Update(int64_t step, const std::string& loss = "bradley_terry") {
-    v1::Task task = Make("update");
-    task.mutable_update()->set_step(step);
-    task.mutable_update()->set_from_step(step - 1);
-    task.mutable_update()->set_batch_id("b");
+    v1::Task task = MakeUpdate(step, loss, "b");
     task.mutable_update()->set_batch_size(6);
-    task.mutable_update()->set_loss(loss);
-    task.mutable_update()->set_policy_version(static_cast<uint64_t>(step));
     return Run(task);
   }
   std::string Save(int64_t step) {
-    const std::string directory = folder_.path() + "/checkpoint";
-    std::filesystem::create_directories(directory);
-    v1::Task task = Make("save_checkpoint");
-    task.mutable_save_checkpoint()->set_step(step);
-    task.mutable_save_checkpoint()->set_directory(directory);
-    const v1::TaskResult result = Run(task);
+    const v1::TaskResult result = ActorTest::Save(step, "checkpoint");
     EXPECT_EQ(result.status().code(), 0) << result.status().message();
-    return directory;
+    return folder_.path() + "/checkpoint";
   }
-
-  policy::TemporaryFolder folder_;
-  v1::JobSpec spec_ = policy::TinySpec();
-  FakeController controller_;
-  std::unique_ptr<policy::WeightsRelay> relay_;
-  hybrid::SharedPolicy shared_;
-  std::unique_ptr<ActorRole> role_;
-  std::unique_ptr<RunningWorker> worker_;
-  int tokens_ = 0;
-  int processes_ = 0;
 };
 
 TEST_F(RewardModelTrainingTest, LearnsPreferencesAndWritesAModelThatScores) {

@@ -3,11 +3,12 @@
 #define BATON_WORKERS_TRAINER_TRAIN_OPTIONS_H_
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "baton/v1/job_spec.pb.h"
 #include "baton/v1/worker_service.pb.h"
-#include "workers/engine/loss.h"
-#include "workers/engine/optimizer.h"
+#include "sdk/schema/loss_options.h"
+#include "sdk/schema/optimizer_options.h"
 #include "workers/engine/trainer.h"
 
 namespace baton::trainer {
@@ -17,7 +18,7 @@ namespace baton::trainer {
 int64_t FirstStepOfActor(const v1::JobSpec& spec);
 
 /// Of spec.actor. Schedules count the job's steps, from `first_step` to the last.
-engine::OptimizerSpec MakeOptimizerSpec(const v1::JobSpec& spec, int64_t first_step = 0);
+OptimizerSpec MakeOptimizerSpec(const v1::JobSpec& spec, int64_t first_step = 0);
 
 /// On a CPU micro-batches stay small enough for its caches (which changes no result): at most
 /// kDefaultMaxTokenLen rows, or the longest sequence, of the budget that the spec allows.
@@ -25,10 +26,11 @@ engine::OptimizerSpec MakeOptimizerSpec(const v1::JobSpec& spec, int64_t first_s
 engine::UpdateOptions MakeUpdateOptions(const v1::JobSpec& spec,
                                         absl::Span<const engine::TrainSequence> batch, bool on_cpu);
 
-/// Update.loss (engine::LossNames) with the numbers of spec.algorithm, changed by Update.options,
-/// whose keys are those of LossSpec. INVALID_ARGUMENT lists everything wrong at once: an unknown
-/// loss, options that it does not have, types, bounds.
-absl::StatusOr<engine::LossSpec> MakeLossSpec(const v1::JobSpec& spec, const v1::Update& update);
+/// The loss of an update of `role`, with the options that the update names; the others have their
+/// defaults (sdk/schema/loss_options.def). The job's spec has no part in it: the controller
+/// completes the graph. INVALID_ARGUMENT lists everything wrong at once: a loss that is unknown or
+/// not the role's, options that it does not have, types, bounds.
+absl::StatusOr<LossSpec> ReadUpdateLoss(absl::string_view role, const v1::Update& update);
 
 }  // namespace baton::trainer
 

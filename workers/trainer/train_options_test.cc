@@ -49,45 +49,58 @@ TEST(TrainOptions, MicroBatchesFitTheCache) {
   EXPECT_EQ(MakeUpdateOptions(spec, batch, true).max_token_len, 100);
 }
 
-TEST(TrainOptions, LossComesFromTheSpecAndIsChangedByTheNode) {
+// Controllers of earlier releases say nothing: their jobs began with a decay of everything.
+TEST(TrainOptions, AJobOfAnEarlierReleaseDecaysEverything) {
   v1::JobSpec spec;
-  spec.mutable_algorithm()->set_clip_ratio_high(0.28);
-  spec.mutable_rollout()->set_temperature(0.7);
+  EXPECT_TRUE(MakeOptimizerSpec(spec).decay_norms_and_biases);
+  spec.mutable_actor()->set_decay_norms_and_biases(false);
+  EXPECT_FALSE(MakeOptimizerSpec(spec).decay_norms_and_biases);
+  spec.mutable_actor()->set_decay_norms_and_biases(true);
+  EXPECT_TRUE(MakeOptimizerSpec(spec).decay_norms_and_biases);
+}
+
+v1::Update UpdateBy(const std::string& loss) {
   v1::Update update;
-  update.set_loss("ppo_clip");
+  update.set_loss(loss);
+  return update;
+}
+
+std::string Refusal(const std::string& role, const v1::Update& update) {
+  return std::string(ReadUpdateLoss(role, update).status().message());
+}
+
+TEST(TrainOptions, AnUpdateAloneSaysItsLoss) {
+  v1::Update update = UpdateBy("ppo_clip");
   auto& options = *update.mutable_options()->mutable_fields();
   options["clip_ratio_low"].set_number_value(0.1);
   options["loss_agg_mode"].set_string_value("seq-mean-token-mean");
   options["use_kl_loss"].set_bool_value(true);
-  const auto loss = MakeLossSpec(spec, update).value();
-  EXPECT_EQ(loss.kind, engine::LossSpec::kPpoClip);
+  options["temperature"].set_number_value(0.7);
+  const auto loss = ReadUpdateLoss("actor", update).value();
+  EXPECT_EQ(loss.kind, LossSpec::kPpoClip);
   EXPECT_EQ(loss.clip_ratio_low, 0.1);
-  EXPECT_EQ(loss.clip_ratio_high, 0.28);
+  EXPECT_EQ(loss.clip_ratio_high, 0.2);
   EXPECT_EQ(loss.loss_agg_mode, "seq-mean-token-mean");
   EXPECT_TRUE(loss.use_kl_loss);
   EXPECT_EQ(loss.temperature, 0.7);
   update.set_loss("gspo");
-  EXPECT_EQ(MakeLossSpec(spec, update).value().kind, engine::LossSpec::kGspo);
-  EXPECT_EQ(MakeLossSpec(spec, update).value().temperature, 0.7);
-  update.set_loss("sft");
-  options.erase("clip_ratio_low");
-  EXPECT_EQ(MakeLossSpec(spec, update).value().temperature, 1);
+  EXPECT_EQ(ReadUpdateLoss("actor", update).value().kind, LossSpec::kGspo);
+  EXPECT_EQ(ReadUpdateLoss("actor", UpdateBy("sft")).value().temperature, 1);
+  EXPECT_EQ(ReadUpdateLoss("critic", UpdateBy("value")).value().cliprange_value, 0.5);
 }
 
 TEST(TrainOptions, UnknownNamesAndTypesAreErrors) {
-  v1::Update update;
-  update.set_loss("dpo");
-  EXPECT_THAT(std::string(MakeLossSpec({}, update).status().message()), HasSubstr("dpo"));
-  update.set_loss("sft");
+  EXPECT_THAT(Refusal("actor", UpdateBy("dpo")), HasSubstr("'dpo' is no loss"));
+  EXPECT_THAT(Refusal("actor", UpdateBy("value")), HasSubstr("role actor: 'value' is none of its"));
+  EXPECT_THAT(Refusal("critic", UpdateBy("sft")), HasSubstr("role critic: 'sft' is none of its"));
+  v1::Update update = UpdateBy("sft");
   (*update.mutable_options()->mutable_fields())["clip"].set_number_value(1);
-  EXPECT_THAT(std::string(MakeLossSpec({}, update).status().message()), HasSubstr("clip"));
+  EXPECT_THAT(Refusal("actor", update), HasSubstr("clip: sft has no such option"));
   update.mutable_options()->clear_fields();
   (*update.mutable_options()->mutable_fields())["use_kl_loss"].set_number_value(1);
-  EXPECT_THAT(std::string(MakeLossSpec({}, update).status().message()),
-              HasSubstr("use_kl_loss: 1 is neither true nor false"));
+  EXPECT_THAT(Refusal("actor", update), HasSubstr("use_kl_loss: 1 is neither true nor false"));
   (*update.mutable_options()->mutable_fields())["use_kl_loss"].mutable_list_value();
-  EXPECT_THAT(std::string(MakeLossSpec({}, update).status().message()),
-              HasSubstr("update option use_kl_loss"));
+  EXPECT_THAT(Refusal("actor", update), HasSubstr("use_kl_loss: is neither"));
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Tiny random models as Python's transformers writes them, with its logits.
 
-    make_golden.py write DIR      writes DIR/golden_<name>/ for each model below: config.json,
-                                  model.safetensors (one in shards), expected.json; and
-                                  DIR/golden_score_<name>/ for each with a scalar head
+    make_golden.py write DIR [NAME...]
+                                  writes DIR/golden_<name>/ for each model below (or each that is
+                                  named): config.json, model.safetensors (one in shards),
+                                  expected.json; and DIR/golden_score_<name>/ for each with a scalar
+                                  head
     make_golden.py check DIR...   loads directories that SaveModel wrote (with the expected.json
                                   that hf_directory_test puts beside them when it is run with
                                   BATON_GOLDEN_OUT=DIR; scalar_directory_test does it for scalar
@@ -11,12 +13,14 @@
                                   logits or scores and ours; exits 1 above 1e-4
 
 The tests need the files alone, never Python. The files were made with torch 1.13.0 and
-transformers 4.40.2. transformers 4.40 computes no llama3 rope scaling; for that model the script
+transformers 4.40.2; those of Qwen3 and Mistral, which are named on their own, with torch 2.6.0 and
+transformers 5.23.0. transformers 4.40 computes no llama3 rope scaling; for that model the script
 puts the frequencies, worked out as transformers 4.43 and later do, into the rotary embedding.
 
 Seen with `check` on what SaveModel wrote (largest difference of any logit):
 llama 4.2e-06, llama_gqa_tied 2.8e-06, llama_linear_rope 4.1e-06, llama_llama3_rope 2.8e-06,
-qwen2 2.6e-06, qwen2_tied_bf16 2.4e-06, score_llama 3.3e-06, score_qwen2 9.5e-07.
+qwen2 2.6e-06, qwen2_tied_bf16 2.4e-06, score_llama 3.3e-06, score_qwen2 9.5e-07; with transformers
+5.23.0: qwen3 3.7e-06, qwen3_bias 2.9e-06, mistral 2.9e-06.
 """
 import json
 import math
@@ -26,7 +30,17 @@ import sys
 import torch
 import transformers
 from transformers import (LlamaConfig, LlamaForCausalLM, LlamaForSequenceClassification,
+                          MistralConfig, MistralForCausalLM, MistralForSequenceClassification,
                           Qwen2Config, Qwen2ForCausalLM, Qwen2ForSequenceClassification)
+
+FAMILIES = {"llama": (LlamaConfig, LlamaForCausalLM, LlamaForSequenceClassification),
+            "mistral": (MistralConfig, MistralForCausalLM, MistralForSequenceClassification),
+            "qwen2": (Qwen2Config, Qwen2ForCausalLM, Qwen2ForSequenceClassification)}
+try:
+    from transformers import Qwen3Config, Qwen3ForCausalLM, Qwen3ForSequenceClassification
+    FAMILIES["qwen3"] = (Qwen3Config, Qwen3ForCausalLM, Qwen3ForSequenceClassification)
+except ImportError:
+    pass  # transformers before 4.51 has no Qwen3.
 
 COMMON = dict(
     vocab_size=40, hidden_size=16, intermediate_size=24, num_hidden_layers=2,
@@ -48,10 +62,20 @@ MODELS = {
                   rope_theta=1000000.0),
     "qwen2_tied_bf16": dict(family="qwen2", num_key_value_heads=1, tie_word_embeddings=True,
                             dtype=torch.bfloat16),
+    # Heads that are not hidden_size / num_attention_heads wide.
+    "qwen3": dict(family="qwen3", num_key_value_heads=2, head_dim=6, tie_word_embeddings=True,
+                  rope_theta=1000000.0),
+    "qwen3_bias": dict(family="qwen3", num_key_value_heads=1, head_dim=4,
+                       tie_word_embeddings=False, attention_bias=True),
+    # A window that no sequence reaches.
+    "mistral": dict(family="mistral", num_key_value_heads=2, head_dim=8,
+                    tie_word_embeddings=False, sliding_window=24),
 }
 SCORE_MODELS = {
     "llama": dict(family="llama", num_key_value_heads=2),
     "qwen2": dict(family="qwen2", num_key_value_heads=2, rope_theta=1000000.0),
+    "qwen3": dict(family="qwen3", num_key_value_heads=2, head_dim=6),
+    "mistral": dict(family="mistral", num_key_value_heads=2, sliding_window=None),
 }
 SEQUENCES = [[1, 5, 39, 7, 7, 0, 12, 31, 2, 18, 22, 3, 9, 27, 33, 14, 6, 1, 38, 20],
              [3], [8, 30, 11, 25, 4, 17]]
@@ -92,13 +116,14 @@ def randomise_vectors(model):
             parameter.data += 0.3 * torch.randn_like(parameter)
 
 
-def write(directory):
+def write(directory, names):
     for number, (name, options) in enumerate(MODELS.items()):
+        if names and name not in names:
+            continue
         options = dict(options)
         family, llama3 = options.pop("family"), options.pop("llama3", None)
         dtype = options.pop("dtype", torch.float32)
-        config_class = LlamaConfig if family == "llama" else Qwen2Config
-        model_class = LlamaForCausalLM if family == "llama" else Qwen2ForCausalLM
+        config_class, model_class, _ = FAMILIES[family]
         config = config_class(**{**COMMON, **options})
         torch.manual_seed(100 + number)
         model = model_class(config)
@@ -136,12 +161,12 @@ def scalars(model):
     return out
 
 
-def write_scores(directory):
+def write_scores(directory, names):
     for number, (name, options) in enumerate(SCORE_MODELS.items()):
+        if names and "score_" + name not in names:
+            continue
         options = dict(options)
-        llama = options.pop("family") == "llama"
-        config_class = LlamaConfig if llama else Qwen2Config
-        model_class = LlamaForSequenceClassification if llama else Qwen2ForSequenceClassification
+        config_class, _, model_class = FAMILIES[options.pop("family")]
         torch.manual_seed(200 + number)
         model = model_class(config_class(**{**COMMON, **options, "num_labels": 1}))
         randomise_vectors(model)
@@ -190,9 +215,9 @@ def check(directories):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3 and sys.argv[1] == "write":
-        write(sys.argv[2])
-        write_scores(sys.argv[2])
+    if len(sys.argv) > 2 and sys.argv[1] == "write":
+        write(sys.argv[2], sys.argv[3:])
+        write_scores(sys.argv[2], sys.argv[3:])
     elif len(sys.argv) > 2 and sys.argv[1] == "check":
         sys.exit(check(sys.argv[2:]))
     else:

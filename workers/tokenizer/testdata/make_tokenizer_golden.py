@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Writes tokenizer_*.json and tokenizer_golden.json: tiny byte-level BPE tokenizers trained on
-made-up text and the ids that Hugging Face's tokenizers gives for chosen and random texts; and
-added_tokens_golden.json: the same for random sets of added tokens over a vocabulary of bytes.
+"""Writes tokenizer_*.json and tokenizer_golden.json: tiny byte-level and SentencePiece-style BPE
+tokenizers trained on made-up text and the ids that Hugging Face's tokenizers gives for chosen and
+random texts; decode_golden.json: the texts that it gives for random ids; and
+added_tokens_golden.json: ids for random sets of added tokens over a vocabulary of bytes.
 
     pip install tokenizers==0.23.3 && python make_tokenizer_golden.py
 
@@ -13,6 +14,7 @@ import copy
 import json
 import os
 import random
+import re
 import unicodedata
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
@@ -104,6 +106,102 @@ def make_digits():
     return json.loads(tokenizer.to_str())
 
 
+UNDERSCORE = "\u2581"  # SentencePiece's sign for a space
+BYTES = ["<0x%02X>" % byte for byte in range(256)]
+SENTENCEPIECE = normalizers.Sequence([normalizers.Prepend(UNDERSCORE),
+                                      normalizers.Replace(" ", UNDERSCORE)])
+SENTENCEPIECE_DECODER = decoders.Sequence([
+    decoders.Replace(UNDERSCORE, " "), decoders.ByteFallback(), decoders.Fuse(),
+    decoders.Strip(" ", 1, 0)])
+
+
+def train_sentencepiece(vocab_size, specials):
+    """The vocabulary and merges as a conversion from SentencePiece has them: specials, bytes, then
+    words that begin with the sign; rare characters are left to their bytes."""
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(UNDERSCORE, "always", split=True)
+    trainer = trainers.BpeTrainer(vocab_size=vocab_size, show_progress=False, limit_alphabet=95,
+                                  special_tokens=specials + BYTES)
+    # SentencePiece has no token for a newline: it is the byte.
+    tokenizer.train_from_iterator([re.sub(r"[\n\t]", " ", t) for t in made_up_text(random.Random(9))],
+                                  trainer)
+    state = json.loads(tokenizer.to_str())
+    vocab, merges = state["model"]["vocab"], state["model"]["merges"]
+    for length in (1, 2, 4):  # runs of spaces
+        if length > 1 or UNDERSCORE * 2 not in vocab:
+            vocab.setdefault(UNDERSCORE * 2 * length, len(vocab))
+            merges.append([UNDERSCORE * length] * 2)
+    state["pre_tokenizer"] = None
+    state["decoder"] = json.loads(SENTENCEPIECE_DECODER.__getstate__())
+    # Bytes are plain entries of the vocabulary.
+    state["added_tokens"] = [t for t in state["added_tokens"] if t["content"] not in BYTES]
+    return state
+
+
+def begin_with(state, bos):
+    tokenizer = Tokenizer.from_str(json.dumps(state))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=bos + " $A", pair=bos + " $A " + bos + ":1 $B:1",
+        special_tokens=[(bos, tokenizer.token_to_id(bos))])
+    return json.loads(tokenizer.to_str())
+
+
+def make_mistral():
+    """As Mistral-7B v0.1 and v0.2 have it."""
+    state = train_sentencepiece(520, ["<unk>", "<s>", "</s>"])
+    state["normalizer"] = json.loads(SENTENCEPIECE.__getstate__())
+    return begin_with(state, "<s>")
+
+
+def make_llama2():
+    """As Llama-2 has it: the special tokens are looked for in the normalized text; merges in the
+    older form; tokens that were added later, as Phi-3's, with all flags."""
+    state = train_sentencepiece(480, ["<unk>", "<s>", "</s>"])
+    state["normalizer"] = json.loads(SENTENCEPIECE.__getstate__())
+    for token in state["added_tokens"]:
+        token["normalized"] = True
+    tokenizer = Tokenizer.from_str(json.dumps(state))
+    tokenizer.add_special_tokens([AddedToken("<|end|>", rstrip=True, normalized=False),
+                                  AddedToken("<mask>", lstrip=True, normalized=False)])
+    tokenizer.add_tokens([AddedToken("relay", single_word=True, normalized=False),
+                          AddedToken("two words", normalized=True)])
+    state = begin_with(json.loads(tokenizer.to_str()), "<s>")
+    state["model"]["merges"] = [" ".join(m) for m in state["model"]["merges"]]
+    return state
+
+
+def make_mistral_v3():
+    """As Mistral-7B v0.3 has it, with marks of a chat template; ignore_merges as later ones."""
+    marks = ["[INST]", "[/INST]", "[TOOL_CALLS]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]"]
+    state = train_sentencepiece(530, ["<unk>", "<s>", "</s>"] + marks)
+    state["model"]["ignore_merges"] = True
+    state["model"]["vocab"][UNDERSCORE + "zebra"] = len(state["model"]["vocab"])
+    state["pre_tokenizer"] = {"type": "Metaspace", "replacement": UNDERSCORE,
+                              "prepend_scheme": "first", "split": False}
+    return begin_with(state, "<s>")
+
+
+def make_gemma():
+    """As Gemma has it: nothing is prepended, and nothing stripped."""
+    state = train_sentencepiece(500, ["<pad>", "<eos>", "<bos>", "<unk>"])
+    state["normalizer"] = {"type": "Replace", "pattern": {"String": " "}, "content": UNDERSCORE}
+    state["pre_tokenizer"] = {"type": "Split", "pattern": {"String": " "},
+                              "behavior": "MergedWithPrevious", "invert": False}
+    state["decoder"]["decoders"] = state["decoder"]["decoders"][:3]
+    return begin_with(state, "<bos>")
+
+
+def make_metaspace():
+    """Metaspace in its older form, words cut apart; bytes that are not all there, so that unk
+    tokens are needed, not fused."""
+    state = train_sentencepiece(470, ["<unk>", "<s>", "</s>"])
+    state["pre_tokenizer"] = {"type": "Metaspace", "replacement": UNDERSCORE,
+                              "add_prefix_space": True}
+    state["model"]["fuse_unk"] = False
+    del state["model"]["vocab"]["<0xF0>"]
+    return state
+
+
 FIXED = [
     "", " ", "  ", "\n", "a", "The runner's baton.", "THEY'RE we'LL IT'S", "'S'ſ'K", "don't  stop\n\n\n go",
     "123456789 12,345.67 ٣٤٥ ½ Ⅷ", "  leading and trailing  ", "tabs\tand\r\nlines\r\n\r\n  x",
@@ -114,6 +212,9 @@ FIXED = [
     "a <tool_call><tool><tool_cal l>", "in Zürich! and Zu\u0308rich! <|endoftext|><|endoftext|>",
     "x  <mask>  y<sep>  \t z <mask><mask> <sep> <sep>", "<|im_end|", "<<|im_end|>>", " zebra zebras",
     "the" * 40, " " * 50, "\n" * 20 + "x", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab",
+    "<s>[INST] hi [/INST] a </s>", "<s> <s>", " <s>", "a<s>b</s> c", "[INST]x[/INST]  y [TOOL_CALLS][", "<0x0A>", "<0x41>\n<0x0a>",
+    "\u2581", "\u2581\u2581x", " \u2581 x", "relay relays relay. (relay) \u00e9relay _relay relay\u0301", "two words", "x two  words two words",
+    "a <|end|>  b<|end|>\n\nc", "🤖\U0001f9ea🤖 a🤖b", "\U0001f1e8 \U0010ffff ø̈ ʘ\u0302",
     "\ufffd\ufeff\u200b\u200d", "नमस्ते दुनिया ภาษาไทย עברית العربية",
 ]
 
@@ -130,7 +231,9 @@ def random_text(rng):
         if kind == 3:
             return rng.choice("'\"!?.,;:-_()[]{}<>|@#$%^&*+=~`\\/")
         if kind == 4:
-            return rng.choice(["'s", "'T", "'Re", "'ll", "<|im_end|>", "<|eot_id|>", "<mask>", "<sep>"])
+            return rng.choice(["'s", "'T", "'Re", "'ll", "<|im_end|>", "<|eot_id|>", "<mask>", "<sep>",
+                               "<s>", "</s>", "[INST]", "[/INST]", "<|end|>", "relay", "two words",
+                               UNDERSCORE, "<0xE2>"])
         if kind == 5:  # letters with combining marks in any order
             return rng.choice("aeiouAEIOUcnsСи") + "".join(
                 chr(rng.choice([0x300, 0x301, 0x308, 0x323, 0x327, 0x328, 0x30A])) for _ in range(rng.randint(0, 3)))
@@ -145,14 +248,25 @@ def random_text(rng):
     return "".join(c for c in text if unicodedata.category(c) not in ("Cn", "Cs"))
 
 
+def normalized_specials(state):
+    """Where the normalizer changes them, tokenizers 0.23 decodes these to their normalized text and
+    does not skip them as special, other than its releases before. Baton does as those did."""
+    if state["normalizer"] is None or state["normalizer"]["type"] == "NFC":
+        return set()
+    return {t["id"] for t in state["added_tokens"] if t["special"] and t["normalized"]}
+
+
 def golden(state, texts):
     tokenizer = Tokenizer.from_str(json.dumps(state))
     cases = []
     for text in texts:
         case = {"text": text, "ids": tokenizer.encode(text, add_special_tokens=False).ids}
         back = tokenizer.decode(case["ids"], skip_special_tokens=True)
-        # The reference reads an added token that holds é as the byte E9; Baton gives é back.
-        if "\ufffd" not in back or "\ufffd" in text:
+        # Of a byte-level vocabulary, the reference reads an added token that holds é as the byte
+        # E9; Baton gives é back.
+        comparable = (state["decoder"]["type"] != "ByteLevel" or "\ufffd" not in back or
+                      "\ufffd" in text)
+        if comparable and not normalized_specials(state) & set(case["ids"]):
             case["text_back"] = back
         with_special = tokenizer.encode(text, add_special_tokens=True).ids
         if with_special != case["ids"]:
@@ -161,25 +275,48 @@ def golden(state, texts):
     return cases
 
 
+def decode_golden(state, cases, rng):
+    tokenizer = Tokenizer.from_str(json.dumps(state))
+    size = 1 + max(list(state["model"]["vocab"].values()) + [t["id"] for t in state["added_tokens"]])
+    low = [state["model"]["vocab"].get(b) for b in BYTES]
+    low = [i for i in low if i is not None] or list(range(size))
+    well_formed = [[state["model"]["vocab"].get("<0x%02X>" % b, 0) for b in c.encode()] for c in "é€🤖\n"]
+    out = []
+    for _ in range(cases):
+        ids = []
+        for _ in range(rng.randint(1, 8)):
+            kind = rng.randint(0, 3)
+            ids += (rng.choice(well_formed) if kind == 0 else [rng.choice(low)] if kind == 1
+                    else [rng.randrange(size + 2)])
+        ids = [i for i in ids if i not in normalized_specials(state)]
+        out.append({"ids": ids, "text": tokenizer.decode(ids),
+                    "text_with_special": tokenizer.decode(ids, skip_special_tokens=False)})
+    return out
+
+
 ADDED_LETTERS = ["a", "b", "c", "d", "e\u0301", "\u00e9", "\u0301", " "]
 
 
-def bytes_tokenizer(nfc, added):
+NORMALIZERS = [None, {"type": "NFC"}, json.loads(SENTENCEPIECE.__getstate__())]
+
+
+def bytes_tokenizer(normalizer, added):
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     state = json.loads(tokenizer.to_str())
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     state["model"]["vocab"] = {c: i for i, c in enumerate(alphabet)}
-    state["normalizer"] = {"type": "NFC"} if nfc else None
-    state["added_tokens"] = [dict(token, id=len(alphabet) + i, single_word=False)
+    state["normalizer"] = normalizer
+    state["added_tokens"] = [dict(token, id=len(alphabet) + i)
                              for i, token in enumerate(added)]
     return state
 
 
-def added_token(content, special=False, lstrip=False, rstrip=False, normalized=False):
+def added_token(content, special=False, lstrip=False, rstrip=False, normalized=False,
+                single_word=False):
     return {"content": content, "special": special, "lstrip": lstrip, "rstrip": rstrip,
-            "normalized": normalized}
+            "normalized": normalized, "single_word": single_word}
 
 
 def random_added_tokens(rng):
@@ -187,14 +324,14 @@ def random_added_tokens(rng):
     tokens = {}
     for _ in range(rng.randint(1, 6)):
         content = "".join(rng.choice(ADDED_LETTERS) for _ in range(rng.randint(1, 4)))
-        flags = [rng.random() < p for p in (0.4, 0.25, 0.25, 0.5)]
+        flags = [rng.random() < p for p in (0.4, 0.25, 0.25, 0.5, 0.3)]
         if content not in pre_tokenizers.ByteLevel.alphabet():  # in the vocabulary already
             tokens.setdefault(unicodedata.normalize("NFC", content), added_token(content, *flags))
     return list(tokens.values())
 
 
-def added_tokens_set(nfc, added, texts):
-    state = bytes_tokenizer(nfc, added)
+def added_tokens_set(normalizer, added, texts):
+    state = bytes_tokenizer(normalizer, added)
     tokenizer = Tokenizer.from_str(json.dumps(state))
     cases = []
     for text in texts:
@@ -213,27 +350,39 @@ def added_tokens_set(nfc, added, texts):
 
 
 def added_tokens_golden(sets, rng):
-    all_sets = [added_tokens_set(nfc, [added_token("abc", normalized=True), added_token("cd"),
+    all_sets = [added_tokens_set(normalizer, [added_token("abc", normalized=True), added_token("cd"),
                                        added_token("bcd", special=True)],
                                  ["abcd", "abc", "abcabcd", "bcda", "xcd abc"])
-                for nfc in (False, True)]
+                for normalizer in NORMALIZERS]
     for _ in range(sets):
         added = random_added_tokens(rng)
         pieces = ADDED_LETTERS + [" "] + [token["content"] for token in added]
         texts = ["".join(rng.choice(pieces) for _ in range(rng.randint(1, 8))) for _ in range(6)]
-        all_sets.append(added_tokens_set(rng.random() < 0.5, added, texts))
-    return {"tokenizer": bytes_tokenizer(False, []), "sets": all_sets}
+        all_sets.append(added_tokens_set(rng.choice(NORMALIZERS), added, texts))
+    return {"tokenizer": bytes_tokenizer(None, []), "sets": all_sets}
+
+
+def write_cases(path, all_cases):
+    with open(path, "w") as f:
+        f.write("{\n")
+        for i, (name, cases) in enumerate(all_cases.items()):
+            f.write('"%s": [\n' % name)
+            f.write(",\n".join(json.dumps(c, separators=(",", ":")) for c in cases))
+            f.write("\n]%s\n" % ("," if i + 1 < len(all_cases) else ""))
+        f.write("}\n")
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--cases", type=int, default=12)
+    parser.add_argument("--cases", type=int, default=20)
     parser.add_argument("--sets", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", default=HERE)
     args = parser.parse_args()
-    makers = {"llama3": make_llama3, "qwen2": make_qwen2, "gpt2": make_gpt2, "digits": make_digits}
-    all_cases = {}
+    makers = {"llama3": make_llama3, "qwen2": make_qwen2, "gpt2": make_gpt2, "digits": make_digits,
+              "mistral": make_mistral, "mistral_v3": make_mistral_v3, "llama2": make_llama2,
+              "gemma": make_gemma, "metaspace": make_metaspace}
+    all_cases, all_decodes = {}, {}
     for name, make in makers.items():
         state = make()
         with open(os.path.join(args.out, "tokenizer_%s.json" % name), "w") as f:
@@ -242,13 +391,10 @@ def main():
         rng = random.Random("%s %d" % (name, args.seed))
         all_cases[name] = golden(copy.deepcopy(state),
                                  FIXED + [random_text(rng) for _ in range(args.cases)])
-    with open(os.path.join(args.out, "tokenizer_golden.json"), "w") as f:
-        f.write("{\n")
-        for i, (name, cases) in enumerate(all_cases.items()):
-            f.write('"%s": [\n' % name)
-            f.write(",\n".join(json.dumps(c, separators=(",", ":")) for c in cases))
-            f.write("\n]%s\n" % ("," if i + 1 < len(all_cases) else ""))
-        f.write("}\n")
+        if name != "qwen2":  # It has an added token with ü (see golden).
+            all_decodes[name] = decode_golden(state, args.cases, rng)
+    write_cases(os.path.join(args.out, "tokenizer_golden.json"), all_cases)
+    write_cases(os.path.join(args.out, "decode_golden.json"), all_decodes)
     added = added_tokens_golden(args.sets, random.Random("added tokens %d" % args.seed))
     with open(os.path.join(args.out, "added_tokens_golden.json"), "w") as f:
         f.write('{"tokenizer": %s,\n"sets": [\n' % json.dumps(added["tokenizer"]))

@@ -1,0 +1,41 @@
+#include "controller/core/birth_numbers.h"
+
+#include <algorithm>
+
+namespace baton::controller {
+
+void BirthNumbers::Restore(const store::v1::JobRow& row) {
+  next_ = std::max<uint64_t>(row.next_birth(), 1);
+  work_ = row.births();
+}
+
+void BirthNumbers::Save(store::v1::JobRow* row) const {
+  row->set_next_birth(next_);
+  *row->mutable_births() = work_;
+}
+
+bool BirthNumbers::Current(const EffectSink& out) const {
+  return work_.first() != 0 && work_.step() == out.step() &&
+         work_.incarnation() == out.incarnation();
+}
+
+void BirthNumbers::Begin(bool evaluates, const EffectSink& out) {
+  if (Current(out) && work_.evaluates() == evaluates) return;
+  work_.set_step(out.step());
+  work_.set_evaluates(evaluates);
+  work_.set_incarnation(out.incarnation());
+  work_.set_first(next_);
+}
+
+void BirthNumbers::Take(uint64_t places, EffectSink& out) {
+  const uint64_t end = work_.first() + places;
+  if (end <= next_) return;
+  next_ = end;
+  out.Do(PutJob{});
+}
+
+bool BirthNumbers::Has(uint64_t birth, const EffectSink& out) const {
+  return Current(out) && birth >= work_.first() && birth < next_;
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,46 @@
+#include "controller/core/early_reports.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "controller/core/role_names.h"
+
+namespace baton::controller {
+
+void EarlyReports::NoteTasks(const WorkerBack& event) {
+  const auto held = event.holds.find(roles::kRollout);
+  const uint64_t version = held == event.holds.end() ? 0 : held->second;
+  for (const auto* refs : {&event.running, &event.unacked}) {
+    for (const TaskRef& ref : *refs) {
+      // Commands are not adopted: RankGroups knows from its row which one a rank may have.
+      if (!IsGroupCommand(ref.kind)) running_.push_back({event.worker, ref, version});
+    }
+  }
+}
+
+bool EarlyReports::Told(const std::string& worker, const TaskRef& ref) const {
+  return std::any_of(running_.begin(), running_.end(), [&](const Running& running) {
+    return running.worker == worker && running.ref == ref;
+  });
+}
+
+void EarlyReports::NoteResult(const TaskDone& event) {
+  for (TaskDone& known : results_) {
+    if (known.worker == event.worker && known.ref == event.ref) {
+      known = event;
+      return;
+    }
+  }
+  results_.push_back(event);
+}
+
+std::vector<EarlyReports::Running> EarlyReports::TakeTasks() { return std::exchange(running_, {}); }
+
+void EarlyReports::Drop(EffectSink& out) {
+  // A worker keeps a result until it is acknowledged.
+  for (const TaskDone& early : results_) out.Do(AckResult{early.worker, early.ref});
+  results_.clear();
+  running_.clear();
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,84 @@
+#include "controller/core/early_reports.h"
+
+#include <string>
+#include <vector>
+
+#include "controller/core/parts_testing.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace baton::controller {
+namespace {
+
+using ::testing::ElementsAre;
+
+TaskRef RefOf(TaskKind kind, uint64_t subject) {
+  TaskRef ref;
+  ref.kind = kind;
+  ref.subject = subject;
+  return ref;
+}
+
+TaskDone ResultOf(TaskKind kind, uint64_t subject) {
+  TaskDone done;
+  done.worker = "w";
+  done.ref = RefOf(kind, subject);
+  return done;
+}
+
+TEST(EarlyReportsTest, AWorkerThatCameBackHasWhatItRunsAndWhatItIsAboutToSend) {
+  EarlyReports early;
+  const TaskRef runs = RefOf(TaskKind::kGenerate, 1), sends = RefOf(TaskKind::kScore, 2);
+  const TaskRef update = RefOf(TaskKind::kUpdate, 3);
+  early.NoteTasks({"w", {{"rollout", 7}}, {runs, update}, {sends}});
+  EXPECT_TRUE(early.Told("w", runs));
+  EXPECT_TRUE(early.Told("w", sends));
+  EXPECT_FALSE(early.Told("other", runs));
+  EXPECT_FALSE(early.Told("w", update)) << "the row of its group says what it may have";
+  const auto tasks = early.TakeTasks();
+  ASSERT_EQ(tasks.size(), 2u);
+  EXPECT_EQ(tasks[0].version, 7u);
+  EXPECT_TRUE(early.empty());
+}
+
+TEST(EarlyReportsTest, AResultThatIsSentAgainAndAgainIsKeptOnce) {
+  EarlyReports early;
+  for (int i = 0; i < 3; ++i) early.NoteResult(ResultOf(TaskKind::kGenerate, 1));
+  TaskDone other = ResultOf(TaskKind::kGenerate, 1);
+  other.worker = "other";
+  early.NoteResult(other);
+  std::vector<std::string> seen;
+  early.Replay(/*commands=*/false, [&](const TaskDone& done) { seen.push_back(done.worker); });
+  EXPECT_THAT(seen, ElementsAre("w", "other"));
+}
+
+TEST(EarlyReportsTest, ResultsAreReplayedInTheirOrderAndOthersStay) {
+  EarlyReports early;
+  early.NoteResult(ResultOf(TaskKind::kGenerate, 1));
+  early.NoteResult(ResultOf(TaskKind::kUpdate, 2));
+  early.NoteResult(ResultOf(TaskKind::kScore, 3));
+  std::vector<uint64_t> seen;
+  const auto see = [&](const TaskDone& done) { seen.push_back(done.ref.subject); };
+  early.Replay(/*commands=*/false, see);
+  EXPECT_THAT(seen, ElementsAre(1, 3));
+  early.Replay(/*commands=*/true, [&](const TaskDone& done) {
+    see(done);
+    early.NoteResult(done);  // still too early
+  });
+  EXPECT_THAT(seen, ElementsAre(1, 3, 2));
+  EXPECT_FALSE(early.empty());
+}
+
+TEST(EarlyReportsTest, WhatNobodyWantsIsAcknowledged) {
+  EarlyReports early;
+  EffectSink out = SinkAt(absl::UnixEpoch());
+  early.NoteResult(ResultOf(TaskKind::kGenerate, 1));
+  early.Drop(out);
+  const auto acks = TakeAll<AckResult>(out);
+  ASSERT_EQ(acks.size(), 1u);
+  EXPECT_EQ(acks[0].ref.subject, 1u);
+  EXPECT_TRUE(early.empty());
+}
+
+}  // namespace
+}  // namespace baton::controller

@@ -1,0 +1,50 @@
+#include "controller/core/effect_sink.h"
+
+namespace baton::controller {
+
+EffectSink::EffectSink(const store::v1::JobRow& row, uint64_t attempt_base)
+    : attempt_base_(attempt_base),
+      step_(row.job().step()),
+      incarnation_(row.incarnation()),
+      revision_(row.job().revision()) {}
+
+void EffectSink::Emit(v1::JobEvent event) {
+  event.set_revision(++revision_);
+  event.set_step(step_);
+  event.mutable_time()->set_seconds(absl::ToUnixSeconds(now_));
+  event.mutable_time()->set_nanos(
+      static_cast<int>(absl::ToUnixNanos(now_) - absl::ToUnixSeconds(now_) * 1000000000));
+  Do(EmitEvent{std::move(event), true});
+}
+
+void EffectSink::Warn(const std::string& message, const char* type) {
+  v1::JobEvent event;
+  event.set_type(type);
+  event.set_message(message);
+  Emit(std::move(event));
+  Do(PutJob{});
+}
+
+TaskRef EffectSink::Ref(TaskKind kind, uint64_t subject, uint64_t attempt, uint32_t part) const {
+  TaskRef ref;
+  ref.kind = kind;
+  ref.subject = subject;
+  ref.part = part;
+  ref.attempt = attempt;
+  ref.step = step_;
+  ref.incarnation = incarnation_;
+  return ref;
+}
+
+void EffectSink::RollBack(int64_t step) {
+  step_ = step;
+  ++incarnation_;
+}
+
+void EffectSink::Save(store::v1::JobRow* row) const {
+  row->mutable_job()->set_step(step_);
+  row->mutable_job()->set_revision(revision_);
+  row->set_incarnation(incarnation_);
+}
+
+}  // namespace baton::controller

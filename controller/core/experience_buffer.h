@@ -1,0 +1,119 @@
+// The responses that a job keeps: from READY until no step and no call needs them.
+//
+// Owns the serials of trajectory rows, which steps' rows and payloads are kept, the rows that a
+// restarted controller found, and the batch that is built or trained on. Of a trajectory:
+//
+//   READY --Build--> in a batch --Consume: a BatchRow names it--> CONSUMED --its step is old-->
+//   RETIRED
+//     ^                  |                                 |
+//     |                  +--------- a rollback ------------+--> dropped: its draws are made again
+//     +-- a restart: its row is there
+//
+// A row outlives its trajectory: experience of the last steps can be read, and its payload lies in
+// the experience log until the step is retired. With trainer.keep_experience `all` the payloads and
+// the BatchRows stay for good, and the trajectory rows alone go: a BatchRow has what they say.
+#ifndef BATON_CONTROLLER_CORE_EXPERIENCE_BUFFER_H_
+#define BATON_CONTROLLER_CORE_EXPERIENCE_BUFFER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "baton/store/v1/rows.pb.h"
+#include "baton/v1/job_spec.pb.h"
+#include "controller/core/effect_sink.h"
+#include "controller/core/trajectory.h"
+
+namespace baton::controller {
+
+class ExperienceBuffer {
+ public:
+  using Trajectories = std::map<uint64_t, TrajectoryInfo>;  ///< By id.
+  using Metrics = std::map<std::string, double>;
+
+  void Restore(const store::v1::JobRow& row);
+  void Save(store::v1::JobRow* row) const;
+
+  // ---- Rows.
+  /// A row that a restarted controller found. It counts if `current`: it belongs to the step or the
+  /// evaluation in progress.
+  void Found(uint64_t serial, const store::v1::TrajectoryRow& row, bool current);
+  /// The response to `drawn` that an earlier controller stored; nothing: there is none, or it was
+  /// the answer to another prompt. `wanted`: the score nodes that make it READY.
+  std::optional<TrajectoryInfo> Recall(const TrajectoryInfo& drawn, uint64_t wanted) const;
+  /// Some row was found of that purpose; of any.
+  bool Recalls(v1::Purpose purpose) const;
+  bool recalls() const { return !found_.empty(); }
+  /// A new response: its row gets a serial.
+  void PutNew(TrajectoryInfo& trajectory, EffectSink& out);
+  /// The row of a response changed.
+  void Put(const TrajectoryInfo& trajectory, EffectSink& out) const;
+  /// The response is lost: its row and its payload are dropped.
+  void Drop(const TrajectoryInfo& trajectory, EffectSink& out) const;
+
+  // ---- Steps.
+  /// The next step or evaluation begins. Steps beyond the newest `most` are retired; with
+  /// `keeps_all` their payloads and batches stay.
+  void BeginStep(size_t most, bool keeps_all, EffectSink& out);
+  /// The payloads of the step's trajectories are kept as long as its step.
+  void KeepFiles(const Trajectories& trajectories);
+  /// The job went back: rows of later steps are dropped, and `algorithm` is what it was.
+  /// `keeps_all` as for BeginStep.
+  void RollBack(Metrics algorithm, bool keeps_all, EffectSink& out);
+  /// The work in progress ends, consumed or not: its payloads are not needed in memory any more.
+  void EndWork(const Trajectories& trajectories, EffectSink& out);
+
+  // ---- The batch.
+  /// Asks for the batch of these trajectories, all READY. Trajectories without a reward stay out,
+  /// and so do all of a group that has fewer than `least` with one. `held_out`: see BuildBatch.
+  void Build(const Trajectories& trajectories, const v1::JobSpec& spec, uint32_t least,
+             uint64_t held_out, EffectSink& out) const;
+  /// The batch stands.
+  void Built(const BatchBuilt& event, absl::Time now);
+  /// The updates on the batch leave with this turn, and its row goes with it. `trajectories`,
+  /// `least`: as they were for Build.
+  void PutRow(const Trajectories& trajectories, uint32_t least, EffectSink& out) const;
+  /// The batch waits: the actor that is to train on it publishes its weights again.
+  void Hold() { held_ = true; }
+  /// Whether a batch waited; it waits no longer.
+  bool TakeHeld() { return std::exchange(held_, false); }
+  uint32_t batch_size() const { return batch_size_; }
+  absl::Time built_at() const { return built_at_; }
+  const Metrics& batch_metrics() const { return batch_metrics_; }
+  /// The update is done: what the algorithm carries on counts from now.
+  void Consume() { algorithm_ = std::exchange(next_algorithm_, {}); }
+  /// What the algorithm carries from step to step: "kl_coef", "lambda".
+  const Metrics& algorithm() const { return algorithm_; }
+
+ private:
+  struct Members {
+    std::vector<const TrajectoryInfo*> trajectories;  // in order
+    std::map<uint64_t, double> baselines;             // by draw
+  };
+  /// What a batch is made of.
+  static Members MembersOf(const Trajectories& trajectories, uint32_t least);
+
+  struct FoundRow {
+    uint64_t serial = 0;
+    store::v1::TrajectoryRow row;
+  };
+  uint64_t next_serial_ = 1;
+  std::vector<store::v1::StepSerials> kept_;  // oldest first
+  std::map<uint64_t, FoundRow> found_;        // by id, until the work in progress ends
+  Metrics algorithm_;
+  Metrics next_algorithm_;  // algorithm_ once the step is done
+  Metrics batch_metrics_;
+  std::map<uint64_t, std::vector<uint64_t>> column_hashes_;  // of the batch, by id
+  uint32_t batch_size_ = 0;
+  bool held_ = false;
+  absl::Time built_at_;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_EXPERIENCE_BUFFER_H_

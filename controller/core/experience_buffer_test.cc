@@ -1,0 +1,264 @@
+#include "controller/core/experience_buffer.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "controller/core/parts_testing.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace baton::controller {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+const absl::Time kEpoch = absl::FromUnixSeconds(1000);
+
+TrajectoryInfo ReadyOf(uint64_t draw, uint32_t sample, double reward) {
+  TrajectoryInfo trajectory;
+  trajectory.id = TrajectoryId(v1::PURPOSE_TRAIN, draw, sample, 2);
+  trajectory.draw = draw;
+  trajectory.sample = sample;
+  trajectory.prompt_id = 40 + draw;
+  trajectory.state = TrajectoryState::kReady;
+  trajectory.scores["reward"] = reward;
+  return trajectory;
+}
+
+ExperienceBuffer::Trajectories ById(const std::vector<TrajectoryInfo>& all) {
+  ExperienceBuffer::Trajectories out;
+  for (const TrajectoryInfo& one : all) out[one.id] = one;
+  return out;
+}
+
+// Serials that were dropped, as (begin, end).
+std::vector<std::pair<uint64_t, uint64_t>> DroppedIn(EffectSink& out) {
+  std::vector<std::pair<uint64_t, uint64_t>> dropped;
+  for (const auto& drop : TakeAll<DropTrajectories>(out))
+    dropped.emplace_back(drop.begin, drop.end);
+  return dropped;
+}
+
+// Each step has two rows. Of `most` steps exactly `most` are kept, not one more and not one less.
+TEST(ExperienceBufferTest, AsManyStepsAreKeptAsAreAskedFor) {
+  EffectSink out = SinkAt(kEpoch);
+  ExperienceBuffer buffer;
+  constexpr size_t kMost = 3;
+  for (int64_t step = 0; step < 5; ++step) {
+    buffer.BeginStep(kMost, /*keeps_all=*/false, out);
+    store::v1::JobRow row;
+    buffer.Save(&row);
+    EXPECT_EQ(row.kept_steps_size(), std::min<int>(static_cast<int>(step) + 1, kMost));
+    if (step < 3) {
+      EXPECT_THAT(DroppedIn(out), IsEmpty()) << step;
+    } else {
+      const auto first = static_cast<uint64_t>(1 + 2 * (step - 3));
+      EXPECT_THAT(DroppedIn(out), ElementsAre(std::make_pair(first, first + 2))) << step;
+    }
+    for (uint32_t sample : {0u, 1u}) {
+      TrajectoryInfo trajectory = ReadyOf(0, sample, 1);
+      buffer.PutNew(trajectory, out);
+      EXPECT_EQ(trajectory.serial, static_cast<uint64_t>(2 * step) + sample + 1);
+    }
+    out.StepDone();
+  }
+}
+
+// An evaluation and the step after it begin with the same serial, and are retired together.
+TEST(ExperienceBufferTest, AnEvaluationBelongsToTheStepAfterIt) {
+  EffectSink out = SinkAt(kEpoch, 4);
+  ExperienceBuffer buffer;
+  buffer.BeginStep(50, /*keeps_all=*/false, out);
+  TrajectoryInfo evaluated = ReadyOf(0, 0, 1);
+  evaluated.purpose = v1::PURPOSE_EVAL;
+  evaluated.location.file = 3;
+  buffer.PutNew(evaluated, out);
+  EXPECT_EQ(TakeAll<PutTrajectory>(out).at(0).step, 4) << "it measures the steps that are done";
+  buffer.KeepFiles(ById({evaluated}));
+  buffer.BeginStep(50, /*keeps_all=*/false, out);
+  TrajectoryInfo trained = ReadyOf(0, 0, 1);
+  trained.location.file = 5;
+  buffer.PutNew(trained, out);
+  EXPECT_EQ(TakeAll<PutTrajectory>(out).at(0).step, 5);
+  buffer.KeepFiles(ById({trained}));
+  store::v1::JobRow row;
+  buffer.Save(&row);
+  ASSERT_EQ(row.kept_steps_size(), 1);
+  EXPECT_EQ(row.kept_steps(0).first_serial(), 1u);
+  EXPECT_EQ(row.kept_steps(0).first_file(), 3u);
+}
+
+TEST(ExperienceBufferTest, AWayBackDropsTheRowsOfTheStepsThatAreRedone) {
+  EffectSink out = SinkAt(kEpoch);
+  ExperienceBuffer buffer;
+  for (int step = 0; step < 3; ++step) {
+    buffer.BeginStep(50, /*keeps_all=*/false, out);
+    TrajectoryInfo trajectory = ReadyOf(0, 0, 1);
+    buffer.PutNew(trajectory, out);
+    out.StepDone();
+  }
+  out.Take();
+  out.RollBack(1);
+  buffer.RollBack({{"kl_coef", 0.25}}, /*keeps_all=*/false, out);
+  EXPECT_THAT(DroppedIn(out), ElementsAre(std::make_pair(3u, 4u), std::make_pair(2u, 4u)));
+  EXPECT_EQ(buffer.algorithm().at("kl_coef"), 0.25);
+}
+
+// Steps whose batches are dropped, as (begin, end).
+std::vector<std::pair<int64_t, int64_t>> BatchesDroppedIn(EffectSink& out) {
+  std::vector<std::pair<int64_t, int64_t>> dropped;
+  for (const auto& drop : TakeAll<DropBatches>(out)) dropped.emplace_back(drop.begin, drop.end);
+  return dropped;
+}
+
+TEST(ExperienceBufferTest, ABatchGoesWithItsExperience) {
+  for (const bool keeps_all : {false, true}) {
+    EffectSink out = SinkAt(kEpoch);
+    ExperienceBuffer buffer;
+    for (uint32_t step = 0; step < 3; ++step) {
+      buffer.BeginStep(2, keeps_all, out);
+      TrajectoryInfo trajectory = ReadyOf(0, 0, 1);
+      trajectory.location.file = step + 1;
+      buffer.PutNew(trajectory, out);
+      buffer.KeepFiles(ById({trajectory}));
+      if (step < 2) out.Take();
+      out.StepDone();
+    }
+    const Effects effects = out.Take();
+    for (const Effect& effect : effects) {
+      const auto* const rows = std::get_if<DropTrajectories>(&effect);
+      if (rows != nullptr) EXPECT_EQ(rows->before_file, keeps_all ? 0u : 2u);
+      const auto* const batches = std::get_if<DropBatches>(&effect);
+      if (batches == nullptr) continue;
+      EXPECT_FALSE(keeps_all);
+      EXPECT_EQ(batches->begin, 1);
+      EXPECT_EQ(batches->end, 2);
+    }
+    EXPECT_EQ(std::count_if(
+                  effects.begin(), effects.end(),
+                  [](const Effect& effect) { return std::holds_alternative<DropBatches>(effect); }),
+              keeps_all ? 0 : 1);
+  }
+}
+
+// With keep_experience `all` also of steps whose trajectory rows are gone already.
+TEST(ExperienceBufferTest, AWayBackDropsTheBatchesAboveIt) {
+  for (const bool keeps_all : {false, true}) {
+    EffectSink out = SinkAt(kEpoch);
+    ExperienceBuffer buffer;
+    for (int step = 0; step < 6; ++step) {
+      buffer.BeginStep(2, keeps_all, out);
+      if (step < 5) out.StepDone();  // the sixth step is in progress
+    }
+    out.Take();
+    out.RollBack(2);
+    buffer.RollBack({}, keeps_all, out);
+    EXPECT_THAT(BatchesDroppedIn(out), ElementsAre(std::make_pair(keeps_all ? 3 : 5, 7)));
+    buffer.RollBack({}, keeps_all, out);
+    EXPECT_THAT(BatchesDroppedIn(out), IsEmpty()) << "none was begun since";
+  }
+}
+
+TEST(ExperienceBufferTest, TheRowOfABatchNamesWhatItWasMadeOf) {
+  EffectSink out = SinkAt(kEpoch, 4);
+  ExperienceBuffer buffer;
+  std::vector<TrajectoryInfo> all = {ReadyOf(0, 0, 1), ReadyOf(0, 1, 0.5), ReadyOf(1, 0, 1)};
+  all[0].policy_version = 7;
+  all[0].location = {3, 40, 200};
+  all[0].columns[1] = {3, 240, 50};
+  TrajectoryInfo greedy = ReadyOf(0, 0, 0.25);
+  greedy.id = TrajectoryId(v1::PURPOSE_BASELINE, 0, 0, 1);
+  greedy.purpose = v1::PURPOSE_BASELINE;
+  all.push_back(greedy);
+  all.push_back(ReadyOf(2, 0, 1));
+  all.back().failed = 1;
+  BatchBuilt built;
+  built.size = 2;
+  built.column_hashes = {{all[0].id, {11, 12}}, {all[2].id, {13}}};
+  buffer.Built(built, kEpoch);
+  buffer.PutRow(ById(all), /*least=*/1, out);
+  const store::v1::BatchRow row = TakeAll<PutBatch>(out).at(0).row;
+  EXPECT_EQ(row.step(), 5);
+  EXPECT_EQ(row.incarnation(), 1u);
+  ASSERT_EQ(row.entries_size(), 3) << "without the greedy one, and what has no reward";
+  const TrajectoryInfo first = FromRow(row.entries(0).trajectory(), 0, 0);
+  EXPECT_EQ(first.id, all[0].id);
+  EXPECT_EQ(first.policy_version, 7u);
+  EXPECT_EQ(first.scores.at("reward"), 1);
+  EXPECT_EQ(first.location.offset, 40u);
+  EXPECT_EQ(first.columns.at(1).offset, 240u);
+  EXPECT_THAT(row.entries(0).column_hashes(), ElementsAre(11, 12));
+  EXPECT_THAT(row.entries(1).column_hashes(), IsEmpty()) << "a filter left it out";
+  EXPECT_THAT(row.entries(2).column_hashes(), ElementsAre(13));
+  EXPECT_EQ(row.baselines().at(0), 0.25);
+}
+
+TEST(ExperienceBufferTest, ARestartRecallsWhatWasStoredForTheSamePrompt) {
+  EffectSink out = SinkAt(kEpoch);
+  ExperienceBuffer buffer;
+  const TrajectoryInfo stored = ReadyOf(1, 0, 0.5);
+  buffer.Found(9, ToRow(stored, 1, 1), /*current=*/true);
+  buffer.Found(10, ToRow(ReadyOf(1, 1, 0.5), 1, 1), /*current=*/false);
+  EXPECT_TRUE(buffer.Recalls(v1::PURPOSE_TRAIN));
+  EXPECT_FALSE(buffer.Recalls(v1::PURPOSE_EVAL));
+  TrajectoryInfo drawn = ReadyOf(1, 0, 0);
+  EXPECT_EQ(buffer.Recall(drawn, 0)->scores.at("reward"), 0.5);
+  EXPECT_EQ(buffer.Recall(drawn, 0)->serial, 9u);
+  EXPECT_FALSE(buffer.Recall(ReadyOf(1, 1, 0), 0).has_value()) << "of another step";
+  drawn.prompt_id = 7;
+  EXPECT_FALSE(buffer.Recall(drawn, 0).has_value()) << "the data changed";
+  TrajectoryInfo next = ReadyOf(2, 0, 0);
+  buffer.PutNew(next, out);
+  EXPECT_EQ(next.serial, 11u) << "the job's row may be older than its trajectories";
+}
+
+TEST(ExperienceBufferTest, ABatchLeavesOutWhatHasNoRewardAndGroupsThatLackTooMany) {
+  EffectSink out = SinkAt(kEpoch, 2);
+  ExperienceBuffer buffer;
+  std::vector<TrajectoryInfo> all;
+  for (uint64_t draw : {0u, 1u, 2u}) {
+    for (uint32_t sample : {0u, 1u}) all.push_back(ReadyOf(draw, sample, 1));
+  }
+  all[3].failed = 1;  // draw 1 has one response left
+  v1::JobSpec spec;
+  buffer.Build(ById(all), spec, /*least=*/1, /*held_out=*/0, out);
+  EXPECT_EQ(TakeAll<BuildBatch>(out).at(0).trajectories.size(), 5u);
+  spec.mutable_algorithm()->set_dynamic_sampling(true);
+  spec.mutable_data()->set_train_batch_size(8);
+  buffer.Build(ById(all), spec, /*least=*/2, /*held_out=*/4, out);
+  const BuildBatch batch = TakeAll<BuildBatch>(out).at(0);
+  std::vector<uint64_t> draws;
+  for (const TrajectoryInfo& trajectory : batch.trajectories) draws.push_back(trajectory.draw);
+  EXPECT_THAT(draws, ElementsAre(0, 0, 2, 2));
+  EXPECT_EQ(batch.step, 3);
+  EXPECT_EQ(batch.max_groups, 8u);
+  EXPECT_EQ(batch.held_out, 4u);
+}
+
+// What an algorithm carries on counts once the update is done, for a batch may be lost before.
+TEST(ExperienceBufferTest, WhatABatchCarriesOnCountsWhenItIsConsumed) {
+  EffectSink out = SinkAt(kEpoch);
+  ExperienceBuffer buffer;
+  BatchBuilt built;
+  built.size = 4;
+  built.algorithm["kl_coef"] = 0.1;
+  buffer.Built(built, kEpoch);
+  EXPECT_THAT(buffer.algorithm(), IsEmpty());
+  buffer.Hold();
+  EXPECT_TRUE(buffer.TakeHeld());
+  EXPECT_FALSE(buffer.TakeHeld());
+  buffer.Consume();
+  EXPECT_EQ(buffer.algorithm().at("kl_coef"), 0.1);
+  built.algorithm["kl_coef"] = 0.9;
+  buffer.Built(built, kEpoch);
+  buffer.EndWork(ById({ReadyOf(0, 0, 1)}), out);
+  EXPECT_EQ(TakeAll<DropPayloads>(out).size(), 1u);
+  buffer.Consume();
+  EXPECT_THAT(buffer.algorithm(), IsEmpty()) << "that batch was never trained on";
+}
+
+}  // namespace
+}  // namespace baton::controller

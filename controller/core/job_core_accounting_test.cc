@@ -1,0 +1,124 @@
+// What counts against a job and what does not: lost time, losses that no worker caused, answers
+// that come too late to mean anything. And what is recorded of each step.
+#include <map>
+#include <string>
+#include <vector>
+
+#include "controller/core/simulated_job.h"
+#include "gtest/gtest.h"
+
+namespace baton::controller {
+namespace {
+
+SimulatedJob FewSteps(uint64_t seed) {
+  SimulatedJob::Options options;
+  options.seed = seed;
+  options.steps = 2;
+  return SimulatedJob(options);
+}
+
+// Longer than a generation, a score, a command and a set-up may take.
+TEST(AccountingTest, TimeThatWasLostMovesNothingAndEvictsNobody) {
+  for (const TaskKind kind : {TaskKind::kGenerate, TaskKind::kScore, TaskKind::kUpdate,
+                              TaskKind::kAssignRole, TaskKind::kLoadWeights}) {
+    SimulatedJob world = FewSteps(3);
+    while (world.UnderWay(kind).empty()) ASSERT_TRUE(world.Step());
+    const auto held = world.core().HeldWorkers();
+    const size_t stopped = world.stopped().size();
+    world.Wait(absl::Hours(30));
+    world.Send(TimeLost{absl::Hours(30)});
+    world.Send(Tick{});
+    EXPECT_EQ(world.stopped().size(), stopped) << MethodName(kind);
+    EXPECT_EQ(world.core().HeldWorkers(), held) << MethodName(kind);
+    world.RunToEnd();
+    EXPECT_EQ(world.core().state(), v1::Job::STATE_SUCCEEDED) << MethodName(kind);
+  }
+}
+
+// The batch of a step that was redone since may still be on its way.
+TEST(AccountingTest, ABatchOfAnOldIncarnationIsNotTrainedOn) {
+  SimulatedJob world = FewSteps(5);
+  while (world.core().Brief().phase() != "computing advantages") ASSERT_TRUE(world.Step());
+  world.LoseOneOf("actor");
+  ASSERT_EQ(world.core().incarnation(), 2u);
+  while (world.core().Brief().phase() != "computing advantages") ASSERT_TRUE(world.Step());
+  BatchBuilt old;
+  old.step = world.core().step() + 1;
+  old.incarnation = 1;
+  old.size = 1;
+  old.status = absl::InternalError("of an incarnation that is gone");
+  world.Send(old);
+  EXPECT_EQ(world.core().state(), v1::Job::STATE_RUNNING);
+  old.status = absl::OkStatus();
+  world.Send(old);
+  EXPECT_TRUE(world.UnderWay(TaskKind::kUpdate).empty());
+  EXPECT_EQ(world.core().Brief().phase(), "computing advantages");
+  world.RunToEnd();
+  EXPECT_EQ(world.core().state(), v1::Job::STATE_SUCCEEDED);
+}
+
+std::map<int64_t, std::vector<uint64_t>> Recorded(const SimulatedJob& world) {
+  std::map<int64_t, std::vector<uint64_t>> consumed;
+  for (const auto& [step, row] : world.batch_rows()) {
+    for (const store::v1::BatchEntry& entry : row.entries()) {
+      if (entry.column_hashes_size() > 0) consumed[step].push_back(entry.trajectory().id());
+    }
+  }
+  return consumed;
+}
+
+// Whatever was redone: the rows say what made the weights that are left.
+TEST(BatchRowsTest, NameWhatEachStepWasTrainedOn) {
+  for (const char* preset : {"grpo", "ppo", "dapo", "remax"}) {
+    SimulatedJob::Options options;
+    options.seed = 11;
+    options.steps = 5;
+    options.preset = preset;
+    SimulatedJob world(options);
+    while (world.core().step() < 3 || world.UnderWay(TaskKind::kUpdate).empty()) {
+      ASSERT_TRUE(world.Step()) << preset;
+    }
+    world.LoseOneOf("actor");
+    EXPECT_EQ(world.core().step(), 2) << preset;
+    EXPECT_EQ(world.batch_rows().rbegin()->first, 2) << "those of steps 3 and 4 went";
+    while (world.UnderWay(TaskKind::kUpdate).empty()) ASSERT_TRUE(world.Step()) << preset;
+    world.Restart(0);
+    world.RunToEnd();
+    ASSERT_EQ(world.core().state(), v1::Job::STATE_SUCCEEDED) << preset;
+    EXPECT_EQ(Recorded(world), world.trained()) << preset;
+    EXPECT_EQ(world.batch_rows().at(2).incarnation(), 1u) << preset;
+    EXPECT_EQ(world.batch_rows().at(3).incarnation(), 2u) << preset;
+  }
+}
+
+TEST(BatchRowsTest, GoWithTheExperienceUnlessAllOfItIsKept) {
+  for (const char* kept : {"needed", "all"}) {
+    SimulatedJob::Options options;
+    options.seed = 12;
+    options.steps = 53;
+    options.edit = [&](v1::JobSpec* spec) { spec->mutable_trainer()->set_keep_experience(kept); };
+    SimulatedJob world(options);
+    world.RunToEnd();
+    ASSERT_EQ(world.core().state(), v1::Job::STATE_SUCCEEDED);
+    // The evaluation after the last step counts as one of step 54.
+    const auto first = 54 - static_cast<int64_t>(JobCoreOptions().kept_steps) + 1;
+    EXPECT_EQ(world.batch_rows().begin()->first, std::string(kept) == "all" ? 1 : first);
+    EXPECT_EQ(world.batch_rows().rbegin()->first, 53);
+  }
+}
+
+// Far more often than max_attempts: a job on machines that come and go still ends.
+TEST(AccountingTest, WorkersThatAreLostAgainAndAgainFailNoJob) {
+  SimulatedJob world = FewSteps(7);
+  for (int losses = 0; losses < 12; ++losses) {
+    const TaskKind kind = losses % 2 == 0 ? TaskKind::kGenerate : TaskKind::kScore;
+    while (world.UnderWay(kind).empty() && !world.ended()) ASSERT_TRUE(world.Step());
+    if (world.ended()) break;
+    world.Lose(world.UnderWay(kind).front().worker);
+  }
+  world.RunToEnd();
+  EXPECT_EQ(world.core().state(), v1::Job::STATE_SUCCEEDED);
+}
+
+}  // namespace
+}  // namespace baton::controller

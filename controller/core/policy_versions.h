@@ -1,0 +1,120 @@
+// The versions of a job's policy: which one is newest, whether rollouts can get it, who holds it.
+//
+// Owns the number of the actor's newest weights, what the newest versions were made of
+// (VersionRow), whether the newest is published, and of each rollout slot the version that its
+// worker holds or loads.
+//
+//   made --(publish | to_generation)--> published --> loaded by each rollout
+//     ^                                     |
+//     |                                     +-- the relay lost it, a rank lost its weights:
+//     +-- update, a new group of ranks          made, and it is published again
+//
+// Only the newest version is sampled. Staleness is bounded by 0: what a batch consumes, or an
+// evaluation measures, was sampled by exactly these weights. Numbers only grow: a group that is
+// formed anew gets a new one even for weights of a checkpoint, or a rollout that loaded the number
+// before might take the new weights for its own. So versions are a tree, and the difference of two
+// numbers says nothing of how far apart their weights are; Staleness does:
+//
+//   0 -> 1 -> 2 -> 3 -> 4        the checkpoint is of version 2; the trainer dies with version 4
+//             +--> 5 -> 6        5: the weights of 2 again
+#ifndef BATON_CONTROLLER_CORE_POLICY_VERSIONS_H_
+#define BATON_CONTROLLER_CORE_POLICY_VERSIONS_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/time/time.h"
+#include "baton/store/v1/rows.pb.h"
+#include "controller/core/effect_sink.h"
+#include "controller/core/rollout_manager.h"
+#include "controller/core/roster.h"
+#include "controller/core/trajectory.h"
+
+namespace baton::controller {
+
+/// By number; 0 is none of them.
+using VersionRows = std::map<uint64_t, store::v1::VersionRow>;
+
+/// Updates of the actor between the weights of two versions: those on both legs to their newest
+/// common ancestor, which may be 0, the job's first weights. Nothing: one of them is not known, or
+/// lies behind what is known. Pure.
+std::optional<uint64_t> Staleness(const VersionRows& versions, uint64_t a, uint64_t b);
+
+class PolicyVersions {
+ public:
+  /// Versions whose origin is known; older ones are forgotten, but for that of the checkpoint.
+  static constexpr size_t kMostKnown = 64;
+
+  /// What the worker of a rollout slot has.
+  struct Replica {
+    uint64_t version = 0;  ///< That it holds; 0: none.
+    uint64_t loading = 0;  ///< That it is loading; 0: none.
+  };
+
+  void Restore(const store::v1::JobRow& row);
+  /// Sets job.policy_version, published_version, versions and saved_version.
+  void Save(store::v1::JobRow* row) const;
+
+  uint64_t newest() const { return newest_; }
+  /// Rollouts can get the newest version.
+  bool published() const { return published_; }
+  const VersionRows& known() const { return known_; }
+  /// The actor made an update: its weights have no number yet.
+  void Updated(const EffectSink& out);
+  /// The actor's ranks met anew, with the weights of the newest checkpoint or the job's first ones.
+  void Begun(const EffectSink& out);
+  /// The newest version is saved: it is what the ranks begin with from here on.
+  void Saved() { saved_ = newest_; }
+  /// The newest version is to be had no more. Returns whether it was.
+  bool Unpublish();
+  /// The command is on its way that gives the newest version to the rollouts.
+  void BeginPublishing(absl::Time now) { publishing_since_ = now; }
+  /// The relay has it.
+  void Published() { published_ = true; }
+  /// The ranks themselves have it for generation: every rollout holds it at once.
+  void HandedOver(absl::Time now);
+
+  const Replica& Of(uint64_t slot) const;
+  bool AnyLoading() const;
+  /// The worker of `slot` holds `version`; 0: nothing.
+  void Hold(uint64_t slot, uint64_t version);
+  /// It loads nothing (any more).
+  void StopLoading(uint64_t slot);
+  /// Another worker, or the same one anew: what it has is not known.
+  void Forget(uint64_t slot) { replicas_.erase(slot); }
+  /// The worker of `slot` has loaded what it was loading.
+  void Loaded(uint64_t slot);
+  /// Notes how long it took until every rollout has the newest version.
+  void NoteWhenAllHold(const Roster& roster, absl::Time now);
+  /// How long rollouts waited for the last version that they all got; 0: that is not known.
+  double update_weights_seconds() const { return update_weights_seconds_; }
+
+  /// Lets each rollout generate that holds the newest version, and sends the other ones to load
+  /// it. `may_load`: the rollouts' workers are theirs now.
+  void Load(bool may_load, absl::Duration deadline, Roster& roster, RolloutManager& rollouts,
+            EffectSink& out);
+
+  /// Why a response is not of the newest version, for people; empty: it is.
+  std::string WhyStale(const TrajectoryInfo& trajectory, const EffectSink& out) const;
+
+ private:
+  void NoteTime(absl::Time now);
+  void Make(uint64_t parent, uint64_t updates, const EffectSink& out);
+  uint64_t UpdatesOf(uint64_t version) const;
+  void ForgetOldest();
+
+  uint64_t newest_ = 0;
+  uint64_t saved_ = 0;  // of the newest checkpoint; 0: there is none
+  VersionRows known_;
+  bool published_ = false;
+  std::map<uint64_t, Replica> replicas_;  // by slot
+  // Infinite past: nothing is being published, or an earlier controller began it.
+  absl::Time publishing_since_ = absl::InfinitePast();
+  double update_weights_seconds_ = 0;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_POLICY_VERSIONS_H_

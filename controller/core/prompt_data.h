@@ -1,0 +1,66 @@
+// The data files of one job.
+//
+// Owns whether they are read, which prompt a draw is, and the sources of the validation prompts.
+//
+//   unread --Load--> loading --Loaded--> loaded
+//      ^                |                  |
+//      +--- a failure, or Forget ----------+
+//
+// The files are read anew after every restart of the controller, for the core keeps no text.
+#ifndef BATON_CONTROLLER_CORE_PROMPT_DATA_H_
+#define BATON_CONTROLLER_CORE_PROMPT_DATA_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "baton/v1/job_spec.pb.h"
+#include "controller/core/effect_sink.h"
+#include "controller/core/prompt_source.h"
+#include "controller/core/wait_list.h"
+
+namespace baton::controller {
+
+class PromptData {
+ public:
+  /// Asks for the files.
+  void Load(EffectSink& out);
+  /// The answer. Returns its status.
+  absl::Status Loaded(const DataLoaded& event, const v1::DataSpec& spec);
+  /// What was read counts no more.
+  void Forget() { loaded_ = loading_ = false; }
+
+  bool loaded() const { return loaded_; }
+  bool loading() const { return loading_; }
+
+  /// DEADLINE_EXCEEDED once loading has taken longer than `limit`; then it is given up.
+  absl::Status CheckDeadline(absl::Time now, absl::Duration limit);
+  /// Nothing could move for so long; it counts towards no deadline.
+  void Delay(absl::Duration duration, absl::Time now);
+  void Explain(const std::string& job, absl::Duration limit, WaitList& waits) const;
+
+  /// The prompt of a draw. Data must be loaded.
+  uint64_t PromptOf(uint64_t draw) { return prompts_.At(draw); }
+  uint64_t train_size() const { return prompts_.size(); }
+  /// Prompts that an evaluation asks; 0 before data is loaded.
+  uint64_t ValSize(const v1::DataSpec& spec) const;
+  bool validates() const { return !val_sources_.empty(); }
+  /// One per validation prompt.
+  const std::vector<std::string>& val_sources() const { return val_sources_; }
+
+ private:
+  bool loaded_ = false;
+  bool loading_ = false;
+  absl::Time since_;  // of loading
+  PromptSource prompts_;
+  std::vector<std::string> val_sources_;
+};
+
+/// Moves `since` by `duration`, and not beyond `now`. A time that was never set stays.
+void DelayTime(absl::Duration duration, absl::Time now, absl::Time& since);
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_PROMPT_DATA_H_

@@ -1,0 +1,78 @@
+// The work on trajectories, by the role that does it: rollouts generate, the others score.
+//
+// Owns for each such role the queue of its work with what its workers run (RolloutManager), and how
+// fast each worker is beside its peers (PeerPace). A unit of work is a trajectory, for roles that
+// score a trajectory and a node of the dataflow (WorkId).
+#ifndef BATON_CONTROLLER_CORE_ROLE_QUEUES_H_
+#define BATON_CONTROLLER_CORE_ROLE_QUEUES_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "controller/core/peer_pace.h"
+#include "controller/core/role_names.h"
+#include "controller/core/rollout_manager.h"
+
+namespace baton::controller {
+
+struct RoleQueue {
+  explicit RoleQueue(const PaceOptions& pace) : pace(pace) {}
+  RolloutManager manager;
+  PeerPace pace;  ///< Seconds per token of a rollout, per response of a role that scores.
+};
+
+class RoleQueues {
+ public:
+  RoleQueues(const std::vector<std::string>& scoring_roles, const PaceOptions& pace)
+      : rollouts_(pace) {
+    for (const std::string& role : scoring_roles) scorers_.emplace(role, pace);
+  }
+
+  /// Null: the role does no work on trajectories.
+  RoleQueue* Find(const std::string& role) {
+    if (role == roles::kRollout) return &rollouts_;
+    const auto found = scorers_.find(role);
+    return found == scorers_.end() ? nullptr : &found->second;
+  }
+  const RoleQueue* Find(const std::string& role) const {
+    return const_cast<RoleQueues*>(this)->Find(role);
+  }
+  /// Of a role that has one.
+  RolloutManager& Of(const std::string& role) { return Find(role)->manager; }
+  const RolloutManager& Of(const std::string& role) const { return Find(role)->manager; }
+
+  RoleQueue& rollouts() { return rollouts_; }
+  const RoleQueue& rollouts() const { return rollouts_; }
+  std::map<std::string, RoleQueue>& scorers() { return scorers_; }
+  const std::map<std::string, RoleQueue>& scorers() const { return scorers_; }
+
+  /// Calls f(role, queue): the rollouts first, then the others by name.
+  template <typename F>
+  void ForEach(F f) {
+    f(std::string(roles::kRollout), rollouts_);
+    for (auto& [role, queue] : scorers_) f(role, queue);
+  }
+
+  /// A worker leaves the job. What it ran is not queued again.
+  void RemoveWorker(const std::string& worker) {
+    ForEach([&](const std::string&, RoleQueue& queue) { queue.manager.RemoveWorker(worker); });
+  }
+  /// The paces of a worker that is lost count no more.
+  void ForgetPace(const std::string& worker) {
+    ForEach([&](const std::string&, RoleQueue& queue) { queue.pace.Forget(worker); });
+  }
+  /// Nothing could move for so long: no work is older for it.
+  void Delay(absl::Duration duration, absl::Time now) {
+    ForEach([&](const std::string&, RoleQueue& queue) { queue.manager.Delay(duration, now); });
+  }
+
+ private:
+  RoleQueue rollouts_;
+  std::map<std::string, RoleQueue> scorers_;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_ROLE_QUEUES_H_

@@ -1,0 +1,52 @@
+#include "controller/core/send_commands.h"
+
+#include <utility>
+
+namespace baton::controller {
+
+namespace {
+
+void SendTo(const Slot& slot, const Group& group, const CommandContext& context) {
+  if (!slot.ready() || !context.pools.MayCommand(group, context.view)) return;
+  TaskArgs args;
+  args.deadline = context.deadline;
+  // An update makes the next version of the weights.
+  const uint64_t makes = group.command->kind == TaskKind::kUpdate ? 1 : 0;
+  args.policy_version = group.VersionIn(context.view.versions) + makes;
+  args.batch_size = context.batch_size;
+  context.groups.Send(group, slot, std::move(args), context.out);
+}
+
+// A restored update waits until its batch stands, for the ranks fetch the batch at once.
+bool LacksItsBatch(const Group& group, const CommandContext& context) {
+  return group.command->kind == TaskKind::kUpdate && !context.view.updating;
+}
+
+}  // namespace
+
+void SendCommand(const Group& group, const CommandContext& context) {
+  for (const Slot& slot : context.view.roster.slots()) {
+    if (slot.role == group.role) SendTo(slot, group, context);
+  }
+}
+
+void SendWaitingCommands(const CommandContext& context) {
+  for (const Group& group : context.groups.all()) {
+    if (!group.command.has_value() || group.command->sent.size() == group.ranks) continue;
+    if (LacksItsBatch(group, context)) continue;
+    for (const Slot& slot : context.view.roster.slots()) {
+      const bool has =
+          group.command->answers.count(slot.rank) + group.command->sent.count(slot.rank);
+      if (slot.role == group.role && !has) SendTo(slot, group, context);
+    }
+  }
+}
+
+void SendMissedCommand(const Slot& rank, const CommandContext& context) {
+  const Group* const group = context.groups.Find(rank.role);
+  const bool missed =
+      group != nullptr && group->command.has_value() && group->command->sent.count(rank.rank) == 0;
+  if (missed && !LacksItsBatch(*group, context)) SendTo(rank, *group, context);
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,35 @@
+// Commands of groups on their way to the ranks.
+//
+// Owns nothing: RankGroups has the commands, with which rank has which. A command goes to a rank
+// that is ready and attached, once the rank's pool lets it (SharedPools::MayCommand).
+#ifndef BATON_CONTROLLER_CORE_SEND_COMMANDS_H_
+#define BATON_CONTROLLER_CORE_SEND_COMMANDS_H_
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+#include "controller/core/effect_sink.h"
+#include "controller/core/rank_groups.h"
+#include "controller/core/shared_pools.h"
+
+namespace baton::controller {
+
+struct CommandContext {
+  EffectSink& out;
+  RankGroups& groups;
+  const SharedPools& pools;
+  PoolView view;            ///< Of the job as it is now.
+  absl::Duration deadline;  ///< For a rank's answer.
+  uint32_t batch_size;      ///< Of an update.
+};
+
+/// Sends the group's command, which was issued just now, to all its ranks.
+void SendCommand(const Group& group, const CommandContext& context);
+/// Sends the commands that have waited for their pool, or for a rank.
+void SendWaitingCommands(const CommandContext& context);
+/// Sends its group's command to a rank that came back without it.
+void SendMissedCommand(const Slot& rank, const CommandContext& context);
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_SEND_COMMANDS_H_

@@ -1,0 +1,147 @@
+#include "controller/core/shared_pools.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "controller/core/pools.h"
+#include "sdk/base/mutant.h"
+
+namespace baton::controller {
+
+bool PoolView::IsAtWork(const std::string& role) const {
+  const RoleQueue* queue = queues.Find(role);
+  if (queue == nullptr) return false;
+  // A rollout that loads weights is at work as well.
+  const bool loads = role == roles::kRollout && versions.AnyLoading();
+  return loads || !queue->manager.running().empty();
+}
+
+bool PoolView::HasWork(const std::string& role) const {
+  const RoleQueue* queue = queues.Find(role);
+  if (queue == nullptr || queue->manager.queued() == 0) return false;
+  if (role == roles::kRollout && !versions.published()) return false;
+  if (groups.Find(role) != nullptr && !roster.AllReady(role)) return false;
+  const auto& slots = roster.slots();
+  return std::any_of(slots.begin(), slots.end(),
+                     [&](const Slot& slot) { return slot.ready() && slot.role == role; });
+}
+
+SharedPools::SharedPools(const v1::JobSpec& effective, const v1::Dataflow& dataflow) {
+  for (RolePool& pool : PoolsOf(effective, dataflow)) {
+    if (pool.roles.size() > 1) pools_.push_back({std::move(pool.roles), ""});
+  }
+}
+
+const SharedPool* SharedPools::Of(absl::string_view role) const {
+  for (const SharedPool& pool : pools_) {
+    if (std::count(pool.roles.begin(), pool.roles.end(), role) > 0) return &pool;
+  }
+  return nullptr;
+}
+
+bool SharedPools::AllBack(const SharedPool& pool, const PoolView& view) const {
+  if (Mutant("pool-not-awaited")) return true;
+  const auto& slots = view.roster.slots();
+  return std::all_of(slots.begin(), slots.end(), [&](const Slot& slot) {
+    return slot.state == SlotState::kEmpty || slot.present || Of(slot.role) != &pool;
+  });
+}
+
+bool SharedPools::Commanded(const SharedPool& pool, const PoolView& view) const {
+  const auto& groups = view.groups.all();
+  return std::any_of(groups.begin(), groups.end(), [&](const Group& group) {
+    // A restored update waits for its batch, and the batch perhaps for work on this pool.
+    const bool commanded =
+        group.command.has_value() && (group.command->kind != TaskKind::kUpdate || view.updating);
+    return (commanded || group.broken.has_value()) && Of(group.role) == &pool;
+  });
+}
+
+bool SharedPools::HasTurn(const std::string& role, const PoolView& view) const {
+  const SharedPool* pool = Of(role);
+  if (pool == nullptr) return true;
+  // Of two roles that were adopted after a restart both may work, where a power cut took the row of
+  // the last result of the one that came first. Then neither begins more until the other is done.
+  const auto others_at_work = [&](const std::string& other) {
+    return other != role && view.IsAtWork(other) && !Mutant("turn-while-working");
+  };
+  return pool->turn == role && !Commanded(*pool, view) &&
+         std::none_of(pool->roles.begin(), pool->roles.end(), others_at_work);
+}
+
+bool SharedPools::TakeTurns(const PoolView& view, RoleQueues& queues, absl::Time now) {
+  bool rollouts = false;
+  for (SharedPool& pool : pools_) {
+    const bool commanded = Commanded(pool, view);
+    const bool working = view.IsAtWork(pool.turn) && !Mutant("turn-while-working");
+    if (!working && (commanded || !view.HasWork(pool.turn))) {
+      const auto at_work = [&](const std::string& role) {  // adopted
+        return view.IsAtWork(role) && !Mutant("turn-while-working");
+      };
+      const auto has_work = [&](const std::string& role) {
+        return !commanded && AllBack(pool, view) && view.HasWork(role);
+      };
+      auto next = std::find_if(pool.roles.begin(), pool.roles.end(), at_work);
+      if (next == pool.roles.end()) {
+        next = std::find_if(pool.roles.begin(), pool.roles.end(), has_work);
+      }
+      const std::string turn = next == pool.roles.end() ? "" : *next;
+      if (turn != pool.turn) pool.since = now;
+      rollouts |= turn != pool.turn && turn == roles::kRollout;
+      pool.turn = turn;
+    }
+    for (const std::string& role : pool.roles) {
+      if (RoleQueue* queue = queues.Find(role)) queue->manager.SetOpen(HasTurn(role, view));
+    }
+  }
+  return rollouts;
+}
+
+bool SharedPools::MayCommand(const Group& group, const PoolView& view) const {
+  const SharedPool* pool = Of(group.role);
+  if (pool == nullptr) return true;
+  if (!AllBack(*pool, view)) return false;
+  if (!group.command->sent.empty()) return true;
+  for (const Group& other : view.groups.all()) {
+    if (Mutant("commands-at-once")) break;
+    if (&other == &group || !other.command.has_value()) continue;
+    if (Of(other.role) != pool) continue;
+    // Groups execute in their order, unless a later one has begun already.
+    if (&other < &group || !other.command->sent.empty()) return false;
+  }
+  if (Mutant("command-while-working")) return true;
+  return std::none_of(pool->roles.begin(), pool->roles.end(),
+                      [&](const std::string& role) { return view.IsAtWork(role); });
+}
+
+std::string SharedPools::AtWorkIn(const std::string& role, const PoolView& view) const {
+  std::vector<std::string> busy;
+  for (const std::string& other : Of(role)->roles) {
+    const Group* group = view.groups.Find(other);
+    if (group != nullptr && group->command.has_value() && !group->command->sent.empty()) {
+      busy.push_back(absl::StrCat(other, " executes ", MethodName(group->command->kind)));
+    } else if (view.IsAtWork(other)) {
+      const size_t tasks = view.queues.Of(other).running().size();
+      busy.push_back(absl::StrCat(other, " runs ", tasks, tasks == 1 ? " task" : " tasks"));
+    } else if (group != nullptr && (group->broken.has_value() || !view.roster.AllReady(other))) {
+      busy.push_back(absl::StrCat("the ranks of ", other, " form their group"));
+    }
+  }
+  return busy.empty() ? "some of its workers are not back yet" : absl::StrJoin(busy, ", ");
+}
+
+void SharedPools::Explain(const PoolView& view, absl::Time phase_since, WaitList& waits) const {
+  const auto turn = [&](const std::string& role, size_t queued) {
+    if (queued == 0 || HasTurn(role, view)) return;
+    waits.Add("turn", absl::StrCat("role ", role),
+              absl::StrCat("its turn on shared workers; ", AtWorkIn(role, view)),
+              std::max(phase_since, Of(role)->since), absl::InfiniteDuration(),
+              "it begins when they are done");
+  };
+  turn(roles::kRollout, view.queues.rollouts().manager.queued());
+  for (const auto& [role, queue] : view.queues.scorers()) turn(role, queue.manager.queued());
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,82 @@
+// Roles that share workers take turns.
+//
+// Owns of each shared pool the role whose turn it is, and since when.
+//
+//   nobody's turn --a role has work--> its turn --it has no work left, or a command waits-->
+//   nobody's turn
+//
+// One role of a pool works at a time. It goes on until nothing that it could do is left; then the
+// next role that has work begins. Commands of groups come first: while one is outstanding nothing
+// new begins on its pool, and the command goes out when what runs there has ended. Two groups of
+// one pool execute theirs one after the other. So a worker never does two things at once, apart
+// from ending what it was told to stop, and ranks never meet in different orders.
+#ifndef BATON_CONTROLLER_CORE_SHARED_POOLS_H_
+#define BATON_CONTROLLER_CORE_SHARED_POOLS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "baton/v1/job_spec.pb.h"
+#include "controller/core/policy_versions.h"
+#include "controller/core/rank_groups.h"
+#include "controller/core/role_queues.h"
+#include "controller/core/roster.h"
+
+namespace baton::controller {
+
+/// Several roles that share workers: one of them works at a time.
+struct SharedPool {
+  std::vector<std::string> roles;  ///< Who is first is served first.
+  std::string turn;                ///< The role that works; "": none has work.
+  absl::Time since;                ///< Of the turn.
+};
+
+/// What decides whose turn it is.
+struct PoolView {
+  const Roster& roster;
+  const RankGroups& groups;
+  const RoleQueues& queues;
+  const PolicyVersions& versions;
+  bool updating;  ///< The step's update is under way: its batch stands.
+
+  /// Something of the role runs.
+  bool IsAtWork(const std::string& role) const;
+  /// Something of the role could begin.
+  bool HasWork(const std::string& role) const;
+};
+
+class SharedPools {
+ public:
+  SharedPools() = default;
+  SharedPools(const v1::JobSpec& effective, const v1::Dataflow& dataflow);
+
+  bool empty() const { return pools_.empty(); }
+  /// The shared pool of a role; null: it has workers of its own.
+  const SharedPool* Of(absl::string_view role) const;
+  /// The role may begin something.
+  bool HasTurn(const std::string& role, const PoolView& view) const;
+  /// Ends turns and gives them, and opens and closes the queues of the roles accordingly (`queues`
+  /// are those of `view`). True: the rollouts' turn has come.
+  bool TakeTurns(const PoolView& view, RoleQueues& queues, absl::Time now);
+  /// The group's command may go to a rank: it has begun already, or nobody else works on its pool
+  /// and no group before it has one.
+  bool MayCommand(const Group& group, const PoolView& view) const;
+
+  /// What works on the pool of `role`, which waits, for people: "rollout runs 8 tasks".
+  std::string AtWorkIn(const std::string& role, const PoolView& view) const;
+  void Explain(const PoolView& view, absl::Time phase_since, WaitList& waits) const;
+
+ private:
+  /// No worker in it is still expected after a restart: one that is not back may be at work.
+  bool AllBack(const SharedPool& pool, const PoolView& view) const;
+  /// A group of the pool has a command, or is broken.
+  bool Commanded(const SharedPool& pool, const PoolView& view) const;
+
+  std::vector<SharedPool> pools_;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_SHARED_POOLS_H_

@@ -1,0 +1,424 @@
+#include "controller/core/trajectory_scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "controller/core/roles.h"
+#include "controller/core/task_failure.h"
+#include "sdk/base/mutant.h"
+
+namespace baton::controller {
+
+TrajectoryScheduler::TrajectoryScheduler(std::shared_ptr<const v1::Job> submitted,
+                                         const JobCoreOptions& options)
+    : submitted_(std::move(submitted)),
+      options_(options),
+      table_(submitted_),
+      queues_(table_.graph().roles(), options.pace),
+      errors_(submitted_, options.tell_again) {}
+
+void TrajectoryScheduler::Begin(bool evaluates, const Context& context) {
+  const absl::Time now = context.out.now();
+  evaluates_ = evaluates;
+  births_.Begin(evaluates, context.out);
+  times_ = {now, now, now};
+  table_.Clear();
+  errors_.Begin();
+}
+
+void TrajectoryScheduler::BeginStep(const Context& context) {
+  Begin(/*evaluates=*/false, context);
+  draws_.BeginStep(GenBatchSize(spec()));
+  DrawMore(context);
+}
+
+void TrajectoryScheduler::BeginEvaluation(const Context& context) {
+  Begin(/*evaluates=*/true, context);
+  draws_.BeginEvaluation(context.data.ValSize(spec().data()));
+  DrawMore(context);
+}
+
+// Trajectories are made as rollouts take those that wait, so that no turn makes a whole step of
+// them.
+void TrajectoryScheduler::DrawMore(const Context& context) {
+  const uint32_t n = table_.Samples(evaluates_ ? v1::PURPOSE_EVAL : v1::PURPOSE_TRAIN);
+  // Examples of kind sft have no tasks.
+  if (is_rl()) births_.Take((draws_.end() - draws_.first()) * PerDraw(), context.out);
+  for (; !draws_.done(); draws_.Made()) {
+    if (!context.resumes && queues_.rollouts().manager.queued() >= options_.drawn_ahead) return;
+    const uint64_t draw = draws_.next();
+    const uint64_t prompt = evaluates_ ? draw : context.data.PromptOf(draw);
+    if (!is_rl()) {  // an example is a trajectory born READY
+      TrajectoryInfo example;
+      example.id = TrajectoryId(v1::PURPOSE_TRAIN, draw, 0, 1);
+      example.draw = draw;
+      example.prompt_id = prompt;
+      example.state = TrajectoryState::kReady;
+      table_.Add(std::move(example));
+      table_.CountReady();
+      continue;
+    }
+    uint64_t birth = births_.At((draw - draws_.first()) * PerDraw());
+    if (table_.has_baseline() && !evaluates_) {
+      Make(v1::PURPOSE_BASELINE, draw, 0, prompt, birth++, context);
+    }
+    for (uint32_t sample = 0; sample < n; ++sample) {
+      const bool leak = Mutant("evaluation-in-batch") && sample + 1 == n && n > 1;
+      Make(evaluates_ || leak ? v1::PURPOSE_EVAL : v1::PURPOSE_TRAIN, draw, sample, prompt, birth++,
+           context);
+    }
+  }
+}
+
+void TrajectoryScheduler::Make(v1::Purpose purpose, uint64_t draw, uint32_t sample, uint64_t prompt,
+                               uint64_t birth, const Context& context) {
+  TrajectoryInfo trajectory;
+  trajectory.id = TrajectoryId(purpose, draw, sample, table_.Samples(purpose));
+  trajectory.purpose = purpose;
+  trajectory.draw = draw;
+  trajectory.sample = sample;
+  trajectory.prompt_id = prompt;
+  trajectory.policy_version = context.versions.newest();
+  trajectory.incarnation = context.out.incarnation();
+  auto kept = context.buffer.Recall(trajectory, graph().Wanted(purpose));
+  // A response of other weights is generated again: what a batch consumes was sampled by exactly
+  // the weights that the step begins with.
+  const bool fresh = kept.has_value() && (context.versions.WhyStale(*kept, context.out).empty() ||
+                                          (Mutant("stale-restored") || Mutant("stale-consumed")));
+  if (fresh) {
+    trajectory = *std::move(kept);
+    // A score of a response that was lost may still be under way.
+    trajectory.restored = trajectory.losses == 0;
+  }
+  trajectory.birth = birth;
+  trajectory.attempt = context.out.attempt_base();
+  errors_.Recall(trajectory);
+  trajectory.tries.assign(static_cast<size_t>(graph().size()), NodeTry{context.out.attempt_base()});
+  EnqueueNext(table_.Add(std::move(trajectory)));
+}
+
+uint64_t TrajectoryScheduler::PerDraw() const {
+  return table_.Samples(evaluates_ ? v1::PURPOSE_EVAL : v1::PURPOSE_TRAIN) +
+         (is_rl() && !evaluates_ && table_.has_baseline() ? 1 : 0);
+}
+
+uint64_t TrajectoryScheduler::Total() const {
+  return table_.all().size() + draws_.left() * PerDraw();
+}
+
+bool TrajectoryScheduler::AllGenerated() const {
+  const RolloutManager& rollouts = queues_.rollouts().manager;
+  return is_rl() && !table_.all().empty() && draws_.done() && rollouts.queued() == 0 &&
+         rollouts.running().empty();
+}
+
+std::string TrajectoryScheduler::WorkName(const EffectSink& out) const {
+  return evaluates_ ? absl::StrCat("the evaluation of step ", out.step())
+                    : absl::StrCat("step ", out.step() + 1);
+}
+
+// Whatever can be done next with it is queued, or it is READY.
+void TrajectoryScheduler::EnqueueNext(TrajectoryInfo& trajectory) {
+  const bool generated =
+      trajectory.state == TrajectoryState::kScoring || trajectory.state == TrajectoryState::kReady;
+  if (!generated) {
+    queues_.rollouts().manager.Enqueue(trajectory.id, trajectory.draw);
+    return;
+  }
+  if (trajectory.state == TrajectoryState::kReady) table_.CountReady();
+  // Its group may have waited for it, even if it is READY itself.
+  for (const auto& [next, node] : table_.NextScores(trajectory)) EnqueueNode(*next, node);
+}
+
+void TrajectoryScheduler::EnqueueNode(TrajectoryInfo& trajectory, uint32_t node,
+                                      const std::string& avoid) {
+  trajectory.tries[node].asked = true;
+  queues_.Of(graph().role(node)).Enqueue(WorkId(trajectory.id, node), trajectory.draw, avoid);
+}
+
+void TrajectoryScheduler::Dispatch(const Context& context) {
+  RolloutManager& rollouts = queues_.rollouts().manager;
+  const absl::Time now = context.out.now();
+  while (auto assignment = rollouts.Next(now)) StartGenerate(*assignment, context);
+  if (!draws_.done()) {
+    DrawMore(context);
+    while (auto assignment = rollouts.Next(now)) StartGenerate(*assignment, context);
+  }
+  for (auto& [role, queue] : queues_.scorers()) {
+    while (auto assignment = queue.manager.Next(now)) StartScore(role, *assignment, context.out);
+  }
+}
+
+void TrajectoryScheduler::StartGenerate(const RolloutManager::Assignment& assignment,
+                                        const Context& context) {
+  TrajectoryInfo& trajectory = table_.At(assignment.trajectory);
+  trajectory.state = TrajectoryState::kGenerating;
+  // A response is of one version: tokens of other weights are not gone on with.
+  if (!context.versions.WhyStale(trajectory, context.out).empty()) trajectory.tokens = 0;
+  trajectory.policy_version = context.versions.newest();
+  trajectory.incarnation = context.out.incarnation();
+  StartTask task;
+  task.worker = assignment.worker;
+  task.ref = GenerateRef(trajectory);
+  task.args.role = roles::kRollout;
+  task.args.policy_version = trajectory.policy_version;
+  task.args.trajectory = trajectory;
+  context.out.Do(std::move(task));
+}
+
+void TrajectoryScheduler::StartScore(const std::string& role,
+                                     const RolloutManager::Assignment& assignment,
+                                     EffectSink& out) {
+  TrajectoryInfo& trajectory = table_.At(TrajectoryOf(assignment.trajectory));
+  StartTask task;
+  task.worker = assignment.worker;
+  task.ref = table_.RefOf(role, assignment.trajectory);
+  const uint32_t part = task.ref.part;
+  const v1::ScoreNode& node = submitted_->dataflow().score(static_cast<int>(part));
+  task.args.role = node.role();
+  task.args.method = node.method();
+  task.args.deadline = options_.score_deadline;
+  task.args.trajectory = trajectory;
+  if (graph().over_group(part)) {
+    // A mate whose inputs were never made has nothing to be compared by.
+    for (const TrajectoryInfo* mate : table_.MatesOf(trajectory)) {
+      if ((graph().needs(part) & mate->failed) == 0) task.args.group.push_back(*mate);
+    }
+  }
+  out.Do(std::move(task));
+}
+
+void TrajectoryScheduler::Progressed(const TaskProgressed& event, absl::Time now) {
+  table_.At(event.ref.subject).tokens = event.tokens;
+  queues_.rollouts().manager.Progressed(event.ref.subject, now);
+}
+
+void TrajectoryScheduler::RetryGenerate(TrajectoryInfo& trajectory, const absl::Status& status,
+                                        const std::string& failed_on, const Context& context) {
+  trajectory.attempt = context.out.NextAttempt(trajectory.attempt);
+  const TaskFailure failure = FailureOf(status);
+  // A rollout that holds another version loads the right one; that has a limit of its own.
+  const bool stopped = failure == TaskFailure::kCancelled && !Mutant("stopped-generation-counts");
+  const bool counts = !stopped && failure != TaskFailure::kWrongVersion;
+  if (counts) ++trajectory.failures;
+  trajectory.state = TrajectoryState::kPending;
+  queues_.rollouts().manager.Enqueue(trajectory.id, trajectory.draw, failed_on);
+}
+
+TrajectoryScheduler::Verdict TrajectoryScheduler::OnGenerated(const TaskDone& event,
+                                                              const Context& context) {
+  EffectSink& out = context.out;
+  TrajectoryInfo& trajectory = table_.At(event.ref.subject);
+  RoleQueue& rollouts = queues_.rollouts();
+  const TaskFailure failure = FailureOf(event);
+  const absl::Duration took = out.now() - rollouts.manager.running().at(trajectory.id).started;
+  // What was begun elsewhere, or under another controller, tells nothing of a worker's pace.
+  const bool own = event.ref.attempt == out.attempt_base();
+  if (event.status.ok() && event.output.tokens > 0 && own) {
+    rollouts.pace.Add(event.worker, absl::ToDoubleSeconds(took) / event.output.tokens);
+  }
+  rollouts.manager.Finish(trajectory.id);
+  rollouts.manager.Heard(event.worker, out.now());
+  // A failure that an earlier controller may have seen, and acted on, is not counted again.
+  const bool earlier = event.ref.attempt < out.attempt_base();
+  if (!event.status.ok() && earlier && !Mutant("failure-counts-after-restart")) {
+    RetryGenerate(trajectory, absl::CancelledError("it is asked again"), event.worker, context);
+    return {Next::kAgain};
+  }
+  // Ranks of a replica are the actor's, so its group has lost one.
+  if (GenerationTp(spec()) > 1 && MissesPeer(failure)) {
+    RetryGenerate(trajectory, absl::CancelledError("a rank is lost"), event.worker, context);
+    return {Next::kGroupBroken};
+  }
+  if (!event.status.ok()) {
+    if (IsPermanent(failure) || trajectory.failures + 1 >= options_.max_attempts) {
+      return {Next::kFails, absl::Status(event.status.code(),
+                                         absl::StrCat("generating ", TrajectoryName(trajectory.id),
+                                                      " (prompt ", trajectory.prompt_id,
+                                                      ") failed: ", event.status.message()))};
+    }
+    if (failure == TaskFailure::kWrongVersion) return {Next::kWrongVersion};
+    RetryGenerate(trajectory, event.status, event.worker, context);
+    return {Next::kAgain};
+  }
+  trajectory.tokens = event.output.tokens;
+  trajectory.prompt_tokens = event.output.prompt_tokens;
+  trajectory.finish_reason = event.output.finish_reason;
+  trajectory.location = event.output.location;
+  trajectory.failures = 0;
+  trajectory.scored = 0;
+  trajectory.state =
+      graph().Wanted(trajectory.purpose) != 0 ? TrajectoryState::kScoring : TrajectoryState::kReady;
+  times_.generated = out.now();
+  context.buffer.PutNew(trajectory, out);
+  EnqueueNext(trajectory);
+  return {Next::kDone};
+}
+
+bool TrajectoryScheduler::Wants(const std::string& worker, const TaskRef& ref) const {
+  const TrajectoryInfo* trajectory = table_.Find(ref.subject);
+  if (trajectory == nullptr || trajectory->birth != ref.birth) return false;
+  const bool generates = ref.kind == TaskKind::kGenerate;
+  if (!generates && ref.part >= trajectory->tries.size()) return false;
+  const uint64_t attempt = generates ? trajectory->attempt : trajectory->tries[ref.part].attempt;
+  if (attempt != ref.attempt && !Mutant("stale-token-accepted")) return false;
+  const auto& running =
+      queues_.Of(generates ? std::string(roles::kRollout) : graph().role(ref.part)).running();
+  const auto work = running.find(generates ? ref.subject : WorkId(ref.subject, ref.part));
+  if (work == running.end()) return false;
+  return work->second.worker == worker || Mutant("stale-token-accepted");
+}
+
+void TrajectoryScheduler::Adopt(const std::string& worker, const TaskRef& ref, uint64_t version,
+                                bool hybrid, const Context& context) {
+  TrajectoryInfo* const trajectory = table_.Find(ref.subject);
+  const EffectSink& out = context.out;
+  if (trajectory == nullptr || trajectory->birth != ref.birth) return;
+  if (ref.kind == TaskKind::kGenerate && trajectory->state == TrajectoryState::kPending) {
+    // Its tokens are of the version that the worker held, and count as those of this one.
+    const PolicyVersions& versions = context.versions;
+    if (hybrid ? !versions.published() : version != versions.newest()) return;
+    if (trajectory->attempt != out.attempt_base()) return;  // this controller began it itself
+    if (!queues_.rollouts().manager.Adopt(trajectory->id, worker, out.now())) return;
+    trajectory->attempt = ref.attempt;
+    trajectory->state = TrajectoryState::kGenerating;
+  }
+  if (ref.kind != TaskKind::kScore || trajectory->state != TrajectoryState::kScoring) return;
+  if (ref.part >= trajectory->tries.size()) return;
+  NodeTry& tried = trajectory->tries[ref.part];
+  // What an earlier controller had scored may be another response than one that came since.
+  if (!tried.asked || !trajectory->restored || tried.attempt != out.attempt_base()) return;
+  RolloutManager& manager = queues_.Of(graph().role(ref.part));
+  if (!manager.Adopt(WorkId(trajectory->id, ref.part), worker, out.now())) return;
+  tried.attempt = ref.attempt;
+}
+
+void TrajectoryScheduler::TakeBack(const std::string& role, const std::string& worker,
+                                   const std::string& stop, EffectSink& out) {
+  RoleQueue* const queue = queues_.Find(role);
+  if (queue == nullptr) return;
+  const std::vector<uint64_t> lost = queue->manager.RemoveWorker(worker);
+  // Each goes before all others, so the last one first: they keep their order.
+  for (auto it = lost.rbegin(); it != lost.rend(); ++it) {
+    if (!stop.empty()) out.Do(StopTask{worker, table_.RefOf(role, *it), stop});
+    Requeue(role, *it, out);
+  }
+}
+
+void TrajectoryScheduler::Requeue(const std::string& role, uint64_t work, const EffectSink& out) {
+  TrajectoryInfo& trajectory = table_.At(TrajectoryOf(work));
+  if (role == roles::kRollout) {
+    trajectory.attempt = out.NextAttempt(trajectory.attempt);
+    trajectory.state = TrajectoryState::kPending;
+  } else {
+    NodeTry& tried = trajectory.tries[NodeOf(work)];
+    tried.attempt = out.NextAttempt(tried.attempt);
+  }
+  queues_.Of(role).EnqueueFirst(work, trajectory.draw);
+}
+
+void TrajectoryScheduler::GenerateAnew(TrajectoryInfo& trajectory, const Context& context) {
+  EffectSink& out = context.out;
+  for (uint32_t node = 0; node < trajectory.tries.size(); ++node) {
+    std::vector<TrajectoryInfo*> those = {&trajectory};
+    if (graph().over_group(node)) those = table_.MatesOf(trajectory);
+    const std::string& role = graph().role(node);
+    RolloutManager& manager = queues_.Of(role);
+    for (TrajectoryInfo* t : those) {
+      NodeTry& tried = t->tries[node];
+      if (!tried.asked) continue;
+      const uint64_t work = WorkId(t->id, node);
+      const auto running = manager.running().find(work);
+      if (running != manager.running().end()) {
+        if (t != &trajectory) continue;  // it was told of this one's scores
+        out.Do(StopTask{running->second.worker, table_.RefOf(role, work), "its payload is lost"});
+      }
+      manager.Withdraw(work);
+      tried.asked = false;
+      tried.attempt = out.NextAttempt(tried.attempt);
+    }
+  }
+  errors_.Forget(trajectory);
+  context.buffer.Drop(trajectory, out);
+  table_.Reset(trajectory, context.versions.newest(), out);
+  EnqueueNext(trajectory);
+}
+
+void TrajectoryScheduler::Clear(const std::string& reason, const Context& context) {
+  queues_.ForEach([&](const std::string& role, RoleQueue& queue) {
+    for (const auto& [work, running] : queue.manager.Clear()) {
+      context.out.Do(StopTask{running.worker, table_.RefOf(role, work), reason});
+    }
+    queue.pace.DropPhase();  // a phase that is broken off says nothing of paces
+  });
+  context.buffer.EndWork(table_.all(), context.out);
+  table_.Clear();
+  draws_.Stop();
+  errors_.Begin();
+  evaluates_ = false;
+}
+
+absl::Status TrajectoryScheduler::CheckGenerations(const Context& context) {
+  EffectSink& out = context.out;
+  RolloutManager& rollouts = queues_.rollouts().manager;
+  for (uint64_t id : rollouts.StalledSince(out.now() - options_.generate_stall)) {
+    TrajectoryInfo& trajectory = table_.At(id);
+    const std::string worker = rollouts.running().at(id).worker;
+    out.Do(StopTask{worker, table_.RefOf(roles::kRollout, id), "no progress"});
+    rollouts.Finish(id);
+    out.Warn(absl::StrCat(TrajectoryName(id), " made no progress on worker ", worker, " for ",
+                          absl::FormatDuration(options_.generate_stall), "; it is tried again"));
+    RetryGenerate(trajectory, absl::DeadlineExceededError("no progress"), worker, context);
+    if (trajectory.failures >= options_.max_attempts) {
+      return absl::DeadlineExceededError(absl::StrCat(TrajectoryName(id), " made no progress on ",
+                                                      options_.max_attempts,
+                                                      " tries; the last on worker ", worker));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::vector<uint64_t> TrajectoryScheduler::StalledScores(const std::string& role,
+                                                         absl::Time now) const {
+  return queues_.Of(role).StalledSince(now - options_.score_deadline);
+}
+
+std::optional<TaskDone> TrajectoryScheduler::LateScore(const std::string& role, uint64_t work,
+                                                       const EffectSink& out) const {
+  const auto& all = queues_.Of(role).running();
+  const auto running = all.find(work);
+  if (running == all.end()) return std::nullopt;
+  TaskDone late;
+  late.worker = running->second.worker;
+  late.ref = table_.RefOf(role, work);
+  late.status = absl::DeadlineExceededError(
+      absl::StrCat("no score within ", absl::FormatDuration(options_.score_deadline)));
+  return late;
+}
+
+void TrajectoryScheduler::ExplainOldest(const RoleQueue& queue, const std::string& kind,
+                                        absl::Duration limit, const std::string& action,
+                                        const EffectSink& out, WaitList& waits) const {
+  const auto& running = queue.manager.running();
+  if (running.empty()) return;
+  const auto it = std::min_element(
+      running.begin(), running.end(),
+      [](const auto& a, const auto& b) { return a.second.progressed < b.second.progressed; });
+  const TrajectoryInfo& trajectory = *table_.Find(TrajectoryOf(it->first));
+  std::string lacks;
+  if (kind == "score") {
+    const std::string& made =
+        submitted_->dataflow().score(static_cast<int>(NodeOf(it->first))).out();
+    lacks = absl::StrCat(", which has no ", made == "reward" ? "score" : made, " yet");
+  } else {
+    lacks = absl::StrCat(", which has ", trajectory.tokens, " tokens");
+  }
+  waits.Add(kind, WorkName(out),
+            absl::StrCat(table_.OpenGroups(), "; group ", trajectory.draw, " waits for response ",
+                         trajectory.sample, " (", TrajectoryName(trajectory.id), ") on worker ",
+                         it->second.worker, lacks),
+            it->second.progressed, limit, action);
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,124 @@
+#include "controller/core/trajectory_table.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "controller/core/role_names.h"
+
+namespace baton::controller {
+namespace {
+
+bool HasResponse(const TrajectoryInfo& trajectory) {
+  return trajectory.state == TrajectoryState::kScoring ||
+         trajectory.state == TrajectoryState::kReady;
+}
+
+}  // namespace
+
+TrajectoryTable::TrajectoryTable(std::shared_ptr<const v1::Job> submitted)
+    : submitted_(std::move(submitted)), graph_(submitted_->dataflow()) {
+  const auto& generate = submitted_->dataflow().generate();
+  has_baseline_ = std::any_of(generate.begin(), generate.end(), [](const v1::GenerateNode& node) {
+    return node.purpose() == "baseline";
+  });
+}
+
+uint32_t TrajectoryTable::Samples(v1::Purpose purpose) const {
+  const v1::JobSpec& spec = submitted_->effective_spec();
+  if (spec.kind() != v1::JOB_KIND_RL) return 1;
+  return static_cast<uint32_t>(purpose == v1::PURPOSE_EVAL ? spec.rollout().val().n()
+                                                           : spec.rollout().n());
+}
+
+TrajectoryInfo* TrajectoryTable::Find(uint64_t id) {
+  return const_cast<TrajectoryInfo*>(static_cast<const TrajectoryTable*>(this)->Find(id));
+}
+
+const TrajectoryInfo* TrajectoryTable::Find(uint64_t id) const {
+  const auto found = trajectories_.find(id);
+  return found == trajectories_.end() ? nullptr : &found->second;
+}
+
+TrajectoryInfo& TrajectoryTable::Add(TrajectoryInfo trajectory) {
+  const uint64_t id = trajectory.id;
+  return trajectories_[id] = std::move(trajectory);
+}
+
+void TrajectoryTable::Clear() {
+  trajectories_.clear();
+  ready_ = 0;
+}
+
+std::vector<TrajectoryInfo*> TrajectoryTable::MatesOf(const TrajectoryInfo& trajectory) {
+  const uint32_t n = Samples(trajectory.purpose);
+  const uint32_t size = trajectory.purpose == v1::PURPOSE_BASELINE ? 1 : n;
+  std::vector<TrajectoryInfo*> group;
+  for (uint32_t sample = 0; sample < size; ++sample) {
+    const auto found =
+        trajectories_.find(TrajectoryId(trajectory.purpose, trajectory.draw, sample, n));
+    if (found == trajectories_.end()) return {};
+    group.push_back(&found->second);
+  }
+  return group;
+}
+
+std::vector<std::pair<TrajectoryInfo*, uint32_t>> TrajectoryTable::NextScores(
+    TrajectoryInfo& trajectory) {
+  std::vector<std::pair<TrajectoryInfo*, uint32_t>> next;
+  for (uint32_t node = 0; node < trajectory.tries.size(); ++node) {
+    std::vector<TrajectoryInfo*> those = {&trajectory};
+    if (graph_.over_group(node)) those = MatesOf(trajectory);
+    // A node over the group compares responses, so it waits until all of them have its inputs.
+    const bool possible = std::all_of(those.begin(), those.end(), [&](const auto* t) {
+      return HasResponse(*t) && (graph_.needs(node) & ~t->scored) == 0;
+    });
+    for (TrajectoryInfo* t : those) {
+      const bool wanted = (graph_.Wanted(t->purpose) & ~t->scored) >> node & 1;
+      if (possible && wanted && !t->tries[node].asked) next.emplace_back(t, node);
+    }
+  }
+  return next;
+}
+
+void TrajectoryTable::Scored(TrajectoryInfo& trajectory, uint32_t node) {
+  // Its attempts go on where they are, should it be asked again.
+  trajectory.tries[node] = NodeTry{trajectory.tries[node].attempt};
+  trajectory.scored |= uint64_t{1} << node;
+  if ((graph_.Wanted(trajectory.purpose) & ~trajectory.scored) != 0) return;
+  trajectory.state = TrajectoryState::kReady;
+  if (trajectory.failed == 0) trajectory.scores["reward"] = graph_.Reward(trajectory.scores);
+}
+
+void TrajectoryTable::Reset(TrajectoryInfo& trajectory, uint64_t version, const EffectSink& out) {
+  if (trajectory.state == TrajectoryState::kReady) --ready_;
+  TrajectoryInfo anew;
+  anew.id = trajectory.id;
+  anew.purpose = trajectory.purpose;
+  anew.draw = trajectory.draw;
+  anew.sample = trajectory.sample;
+  anew.prompt_id = trajectory.prompt_id;
+  anew.birth = trajectory.birth;
+  anew.policy_version = version;
+  anew.incarnation = out.incarnation();
+  anew.attempt = out.NextAttempt(trajectory.attempt);
+  anew.losses = trajectory.losses;
+  for (const NodeTry& tried : trajectory.tries) anew.tries.push_back({tried.attempt});
+  trajectory = std::move(anew);
+}
+
+TaskRef TrajectoryTable::RefOf(const std::string& role, uint64_t work) const {
+  const TrajectoryInfo& trajectory = trajectories_.at(TrajectoryOf(work));
+  return role == roles::kRollout ? GenerateRef(trajectory) : ScoreRef(trajectory, NodeOf(work));
+}
+
+std::string TrajectoryTable::OpenGroups() const {
+  std::map<uint64_t, bool> open;  // by draw
+  for (const auto& [id, trajectory] : trajectories_) {
+    open[trajectory.draw] |= trajectory.state != TrajectoryState::kReady;
+  }
+  const auto count =
+      std::count_if(open.begin(), open.end(), [](const auto& group) { return group.second; });
+  return absl::StrCat(count, " of ", open.size(), " groups");
+}
+
+}  // namespace baton::controller

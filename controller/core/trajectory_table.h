@@ -1,0 +1,75 @@
+// The trajectories of the step or the evaluation in progress.
+//
+// Owns each trajectory's record and how many are READY, and knows which score nodes can run.
+//
+//   PENDING --dispatched--> GENERATING --its response is stored--> SCORING --all nodes--> READY
+//      ^                        |                                     |                     |
+//      +-- the worker is lost --+------- its payload is lost ---------+---------------------+
+//
+// A trajectory that needs no score, as an example of kind sft, is READY at once.
+#ifndef BATON_CONTROLLER_CORE_TRAJECTORY_TABLE_H_
+#define BATON_CONTROLLER_CORE_TRAJECTORY_TABLE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "baton/v1/job_service.pb.h"
+#include "controller/core/effect_sink.h"
+#include "controller/core/score_graph.h"
+#include "controller/core/trajectory.h"
+
+namespace baton::controller {
+
+class TrajectoryTable {
+ public:
+  /// `submitted` has effective_spec and dataflow.
+  explicit TrajectoryTable(std::shared_ptr<const v1::Job> submitted);
+
+  const ScoreGraph& graph() const { return graph_; }
+  /// Responses to one prompt.
+  uint32_t Samples(v1::Purpose purpose) const;
+  /// A greedy response to each training prompt stands beside its samples (ReMax).
+  bool has_baseline() const { return has_baseline_; }
+
+  const std::map<uint64_t, TrajectoryInfo>& all() const { return trajectories_; }
+  /// Null: there is none of that id.
+  TrajectoryInfo* Find(uint64_t id);
+  const TrajectoryInfo* Find(uint64_t id) const;
+  TrajectoryInfo& At(uint64_t id) { return trajectories_.at(id); }
+  TrajectoryInfo& Add(TrajectoryInfo trajectory);
+  void Clear();
+  uint64_t ready() const { return ready_; }
+  void CountReady() { ++ready_; }
+  bool AllReady() const { return ready_ >= trajectories_.size(); }
+
+  /// The responses to the same prompt, in order; none while they are not all there.
+  std::vector<TrajectoryInfo*> MatesOf(const TrajectoryInfo& trajectory);
+  /// Trajectories with the node that scores each of them next, in the order of the nodes: what
+  /// became possible with `trajectory`. A node over the group scores its mates as well.
+  std::vector<std::pair<TrajectoryInfo*, uint32_t>> NextScores(TrajectoryInfo& trajectory);
+  /// A score node is done with the trajectory.
+  void Scored(TrajectoryInfo& trajectory, uint32_t node);
+  /// It is as if the trajectory had just been drawn, under the next attempts: what was made of its
+  /// response goes with the response.
+  void Reset(TrajectoryInfo& trajectory, uint64_t version, const EffectSink& out);
+
+  /// The task of a unit of work (WorkId) of a role.
+  TaskRef RefOf(const std::string& role, uint64_t work) const;
+  /// "3 of 64 groups": those that are not whole yet.
+  std::string OpenGroups() const;
+
+ private:
+  std::shared_ptr<const v1::Job> submitted_;
+  ScoreGraph graph_;
+  bool has_baseline_ = false;
+  std::map<uint64_t, TrajectoryInfo> trajectories_;  // by id
+  uint64_t ready_ = 0;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_TRAJECTORY_TABLE_H_

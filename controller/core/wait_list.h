@@ -1,0 +1,51 @@
+// Collects what a job waits for, for Explain. Every part of a JobCore adds its own waits.
+#ifndef BATON_CONTROLLER_CORE_WAIT_LIST_H_
+#define BATON_CONTROLLER_CORE_WAIT_LIST_H_
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "baton/v1/job_service.pb.h"
+#include "controller/core/durations.h"
+
+namespace baton::controller {
+
+class WaitList {
+ public:
+  /// Adds to `out`, which must outlive the list, as of `now`.
+  WaitList(absl::Time now, v1::ExplainJobResponse* out) : now_(now), out_(out) {}
+
+  /// `subject` waits for `cause` since then, for `limit` at most. `action`: what happens after it.
+  v1::Wait* Add(const std::string& kind, const std::string& subject, const std::string& cause,
+                absl::Time since, absl::Duration limit, const std::string& action) {
+    v1::Wait* wait = out_->add_waits();
+    wait->set_kind(kind);
+    wait->set_subject(subject);
+    wait->set_cause(cause);
+    wait->set_action(action);
+    SetDuration(wait->mutable_since(), now_ - since);
+    if (limit != absl::InfiniteDuration()) {
+      SetDuration(wait->mutable_deadline_in(), since + limit - now_);
+    }
+    return wait;
+  }
+  /// The same for a cause of several lines: the first is the cause, the others follow the action.
+  void AddText(const std::string& kind, const std::string& subject, const std::string& text,
+               absl::Time since, const std::string& action) {
+    const size_t line = std::min(text.find('\n'), text.size());
+    Add(kind, subject, text.substr(0, line), since, absl::InfiniteDuration(),
+        absl::StrCat(action, text.substr(line)));
+  }
+
+  absl::Time now() const { return now_; }
+
+ private:
+  const absl::Time now_;
+  v1::ExplainJobResponse* const out_;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_WAIT_LIST_H_

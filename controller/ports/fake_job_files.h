@@ -1,0 +1,119 @@
+// For tests: a job's files in memory.
+#ifndef BATON_CONTROLLER_PORTS_FAKE_JOB_FILES_H_
+#define BATON_CONTROLLER_PORTS_FAKE_JOB_FILES_H_
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "controller/ports/job_files.h"
+
+namespace baton::controller {
+
+/// The files of one job; every job gets the same. Nothing fails but what a test asks for.
+/// Thread-safe.
+class FakeJobFiles : public Files {
+ public:
+  /// The data files hold `data`, whatever a spec names.
+  explicit FakeJobFiles(JobData data) : data_(std::move(data)) {}
+
+  std::unique_ptr<JobFiles> FilesOf(const std::string& job) override {
+    return std::make_unique<Job>(this, job);
+  }
+
+  /// Steps of the complete checkpoints.
+  std::set<int64_t> checkpoints() const {
+    absl::MutexLock lock(&mu_);
+    return checkpoints_;
+  }
+  /// While full, the disk takes no checkpoint.
+  void SetFull(bool full) {
+    absl::MutexLock lock(&mu_);
+    full_ = full;
+  }
+  size_t records() const {
+    absl::MutexLock lock(&mu_);
+    return records_.size();
+  }
+
+ private:
+  class Log : public experience::ExperienceLog {
+   public:
+    explicit Log(FakeJobFiles* files) : files_(*files) {}
+    absl::StatusOr<experience::Location> Append(absl::string_view payload) override {
+      absl::MutexLock lock(&files_.mu_);
+      files_.records_.emplace_back(payload);
+      return experience::Location{1, files_.records_.size() - 1,
+                                  static_cast<uint32_t>(payload.size())};
+    }
+    absl::StatusOr<std::string> Read(const experience::Location& at) override {
+      absl::MutexLock lock(&files_.mu_);
+      if (at.offset >= files_.records_.size()) return absl::OutOfRangeError("no such record");
+      return files_.records_[at.offset];
+    }
+    absl::Status Sync() override { return absl::OkStatus(); }
+    absl::Status DropFilesBefore(uint32_t /*file*/) override { return absl::OkStatus(); }
+
+   private:
+    FakeJobFiles& files_;
+  };
+
+  class Job : public JobFiles {
+   public:
+    Job(FakeJobFiles* files, std::string name) : files_(*files), name_(std::move(name)) {}
+
+    uint64_t DataBytes(const v1::DataSpec& /*data*/) const override { return 0; }
+    JobData ReadData(const v1::JobSpec& /*effective*/) const override { return files_.data_; }
+    absl::StatusOr<std::unique_ptr<experience::ExperienceLog>> OpenLog() override {
+      return std::make_unique<Log>(&files_);
+    }
+    std::string CheckpointPath(int64_t step) const override {
+      return absl::StrCat(name_, "/step-", step);
+    }
+    std::string TemporaryCheckpointPath(int64_t step, uint64_t incarnation) const override {
+      return absl::StrCat(CheckpointPath(step), ".", incarnation, ".tmp");
+    }
+    absl::Status PrepareCheckpoint(int64_t /*step*/, uint64_t /*incarnation*/,
+                                   const std::string& /*role*/) override {
+      return absl::OkStatus();
+    }
+    bool IsPrepared(int64_t /*step*/, uint64_t /*incarnation*/) const override { return true; }
+    absl::StatusOr<v1::Checkpoint> CommitCheckpoint(
+        int64_t step, uint64_t /*incarnation*/, const store::v1::JobRow& /*row*/,
+        const std::vector<v1::FileHash>& /*written*/) override {
+      absl::MutexLock lock(&files_.mu_);
+      if (files_.full_) return absl::ResourceExhaustedError("the disk is full");
+      files_.checkpoints_.insert(step);
+      v1::Checkpoint checkpoint;
+      checkpoint.set_step(step);
+      checkpoint.set_path(CheckpointPath(step));
+      return checkpoint;
+    }
+    void DeleteCheckpoint(const v1::Checkpoint& checkpoint) override {
+      absl::MutexLock lock(&files_.mu_);
+      files_.checkpoints_.erase(checkpoint.step());
+    }
+    absl::Status RemoveAll() override { return absl::OkStatus(); }
+    std::shared_ptr<void> MarkRestoring() override { return nullptr; }
+
+   private:
+    FakeJobFiles& files_;
+    const std::string name_;
+  };
+
+  const JobData data_;
+  mutable absl::Mutex mu_;
+  std::vector<std::string> records_ ABSL_GUARDED_BY(mu_);
+  std::set<int64_t> checkpoints_ ABSL_GUARDED_BY(mu_);
+  bool full_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_PORTS_FAKE_JOB_FILES_H_

@@ -1,0 +1,76 @@
+// Ports of a job: its files.
+//
+// A job's data sets, its experience log and its checkpoints. Production gives a folder on a disk
+// (controller/runtime/disk_files.h); a simulator gives files that tear, vanish or are refused.
+#ifndef BATON_CONTROLLER_PORTS_JOB_FILES_H_
+#define BATON_CONTROLLER_PORTS_JOB_FILES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "baton/store/v1/rows.pb.h"
+#include "baton/v1/job_service.pb.h"
+#include "baton/v1/worker_service.pb.h"
+#include "controller/experience/experience_log.h"
+#include "sdk/data_set/data_set.h"
+
+namespace baton::controller {
+
+/// What the data files of a spec hold.
+struct JobData {
+  DataSet train, val, pretrain;       ///< Without their problems.
+  std::vector<std::string> problems;  ///< Of all, each with the field of the spec.
+};
+
+/// The files of one job. Methods may block; they are called on the job's disk strand, but for
+/// DataBytes, ReadData and MarkRestoring, which are thread-safe, and for the names, which are
+/// constant.
+class JobFiles {
+ public:
+  virtual ~JobFiles() = default;
+
+  // Data sets.
+  /// The size of the data files, as far as they can be seen. Opens none.
+  virtual uint64_t DataBytes(const v1::DataSpec& data) const = 0;
+  virtual JobData ReadData(const v1::JobSpec& effective) const = 0;
+
+  // The experience log.
+  /// Makes its folder where there is none.
+  virtual absl::StatusOr<std::unique_ptr<experience::ExperienceLog>> OpenLog() = 0;
+
+  // Checkpoints: ranks write into a temporary folder, which the controller completes and renames.
+  virtual std::string CheckpointPath(int64_t step) const = 0;
+  virtual std::string TemporaryCheckpointPath(int64_t step, uint64_t incarnation) const = 0;
+  /// Makes the temporary folder, without what `role` wrote there before, and removes all others.
+  virtual absl::Status PrepareCheckpoint(int64_t step, uint64_t incarnation,
+                                         const std::string& role) = 0;
+  /// True when the temporary folder is there.
+  virtual bool IsPrepared(int64_t step, uint64_t incarnation) const = 0;
+  /// Completes the checkpoint. `row` is the job at that step; `written` is what the ranks say they
+  /// wrote. DATA_LOSS when a file is missing or of another size.
+  virtual absl::StatusOr<v1::Checkpoint> CommitCheckpoint(
+      int64_t step, uint64_t incarnation, const store::v1::JobRow& row,
+      const std::vector<v1::FileHash>& written) = 0;
+  virtual void DeleteCheckpoint(const v1::Checkpoint& checkpoint) = 0;
+
+  /// Deletes everything. An error: the job's folder has its name still.
+  virtual absl::Status RemoveAll() = 0;
+
+  /// While the result lives, a death of the controller counts as one in this job's restoration.
+  virtual std::shared_ptr<void> MarkRestoring() = 0;
+};
+
+/// The files of all jobs. Outlives the jobs. Thread-safe.
+class Files {
+ public:
+  virtual ~Files() = default;
+  virtual std::unique_ptr<JobFiles> FilesOf(const std::string& job) = 0;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_PORTS_JOB_FILES_H_

@@ -1,0 +1,25 @@
+// Ports of a job: the queue that grants workers.
+#ifndef BATON_CONTROLLER_PORTS_WORKER_QUEUE_H_
+#define BATON_CONTROLLER_PORTS_WORKER_QUEUE_H_
+
+#include <string>
+
+#include "controller/core/events.h"
+
+namespace baton::controller {
+
+/// Takes what a job's core says to the queue. The answers come back as events of the job.
+/// Thread-safe. No method blocks.
+class WorkerQueue {
+ public:
+  virtual ~WorkerQueue() = default;
+
+  virtual void Need(const std::string& job, const NeedWorkers& need) = 0;
+  virtual void Return(const std::string& job, const ReturnWorker& worker) = 0;
+  /// The job ended or rests. The queue forgets what it asked for.
+  virtual void Leave(const std::string& job) = 0;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_PORTS_WORKER_QUEUE_H_

@@ -1,0 +1,113 @@
+// Controller: finds the problems of a submission.
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "controller/core/check_dataflow.h"
+#include "controller/core/earlier_release.h"
+#include "controller/core/role_needs.h"
+#include "controller/core/spec.h"
+#include "controller/core/step_size.h"
+#include "controller/runtime/controller.h"
+#include "controller/runtime/plan_placement.h"
+#include "sdk/base/earlier_release.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::controller {
+namespace {
+
+void AddTo(std::vector<v1::FieldViolation>* all, std::vector<v1::FieldViolation> more) {
+  std::move(more.begin(), more.end(), std::back_inserter(*all));
+}
+
+}  // namespace
+
+// The only chain of checks, for ValidateJob and CreateJob, for a new spec and for a saved job. In
+// this order: the spec, the size of a step, the files that it names, their contents, and the
+// workers that could do the work.
+void Controller::CheckAll(const Submitted& submission, bool keeps, Then then) {
+  if (submission->from_checkpoint()) {
+    if (absl::Status begun = PrepareSaved(submission.get()); !begun.ok()) {
+      return then(std::move(begun));
+    }
+  } else {
+    submission->checked = CheckSpec(submission->request.spec());
+    submission->violations = std::move(submission->checked.violations);
+  }
+  Violations& out = submission->violations;
+  v1::JobSpec* effective = submission->effective();
+  CheckStepSize(*effective, submission->dataflow(), LimitsOf(submission->request.project()), &out);
+  AddTo(&out, CheckFiles(effective, submission.get()));
+  const Then end = [this, submission, then = std::move(then)](absl::Status looked) {
+    if (looked.ok()) CheckLast(submission.get());
+    then(std::move(looked));
+  };
+  // Problems of a model or of data that were reported already are not reported again.
+  const bool readable = std::none_of(out.begin(), out.end(), [](const v1::FieldViolation& v) {
+    return absl::StrContains(v.field(), ".model") || absl::StartsWith(v.field(), "spec.kind") ||
+           absl::StartsWith(v.field(), "spec.data");
+  });
+  if (readable) return CheckContents(submission, keeps, end);
+  end(absl::OkStatus());
+}
+
+// Checks the contents of models and data.
+void Controller::CheckContents(const Submitted& submission, bool keeps, Then then) {
+  v1::JobSpec* asked = submission->effective();
+  std::shared_ptr<v1::JobSpec> joined;  // data sets that the program did not filter
+  if (OfEarlierRelease(asked->data())) {
+    joined = std::make_shared<v1::JobSpec>(*asked);
+    AskToJoinMessages(joined.get());
+    asked = joined.get();
+  }
+  contents_.Check(
+      {asked, &submission->data_files, submission->request.project(), keeps, submission->gone},
+      [submission, joined, then = std::move(then)](absl::StatusOr<Violations> found) {
+        if (found.ok()) AddTo(&submission->violations, *std::move(found));
+        then(found.status());
+      });
+}
+
+// The last checks, after models and data.
+void Controller::CheckLast(Submission* submission) {
+  Violations& out = submission->violations;
+  submission->NameSources(&out);
+  // A saved job keeps its pools, and waits for workers like those that it had.
+  if (submission->from_checkpoint()) return;
+  CheckedSpec& checked = submission->checked;
+  AddTo(&out, CheckOffers(*submission));
+  if (out.empty()) {
+    out = PlanPlacement(submission->request.spec(), checked.dataflow, &checked.effective);
+  }
+}
+
+// What the job needs and no worker that has attached so far offers. A role of Baton's own that no
+// worker has played yet is not reported: its workers may come later, and the job waits for them.
+std::vector<v1::FieldViolation> Controller::CheckOffers(const Submission& submission) const {
+  std::vector<v1::FieldViolation> out;
+  const CheckedSpec& checked = submission.checked;
+  const auto& features = submission.model_features;
+  const std::set<std::string> foreign = ForeignRoles(checked.dataflow);
+  for (const auto& [role, need] :
+       RoleNeedsOf(checked.effective, checked.dataflow, {features.begin(), features.end()})) {
+    const WorkerDirectory::RoleOffer offer =
+        directory_.OfferOf(role, need, submission.request.project());
+    if (offer.known ? offer.missing.none() : foreign.count(role) == 0) continue;
+    const MissingOffer missing = offer.known ? offer.missing : MissingFrom({}, role, need);
+    std::string text = absl::StrCat("no attached worker of role ", role, " ", OfferText(missing));
+    if (!missing.method.empty() && !offer.methods.empty()) {
+      absl::StrAppend(&text, "; offered are: ", absl::StrJoin(offer.methods, ", "));
+    }
+    out.push_back(
+        Violation(FieldOfOffer(checked.effective, checked.dataflow, role, missing),
+                  absl::StrCat(text, "; ", OfferRemedy(role, missing), ", then submit again")));
+  }
+  return out;
+}
+
+}  // namespace baton::controller

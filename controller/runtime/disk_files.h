@@ -1,0 +1,33 @@
+// The files of jobs on disk: `<data root>/jobs/PROJECT/JOB`.
+#ifndef BATON_CONTROLLER_RUNTIME_DISK_FILES_H_
+#define BATON_CONTROLLER_RUNTIME_DISK_FILES_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "controller/ports/job_files.h"
+#include "controller/runtime/data_files.h"
+#include "controller/runtime/restore_marks.h"
+
+namespace baton::controller {
+
+class DiskFiles : public Files {
+ public:
+  /// Returns the current limits of a job's data files. Thread-safe.
+  using LimitsOf = std::function<DataLimits(const std::string& job)>;
+
+  /// `marks` outlives the jobs; null: deaths of the controller are not counted. `limits_of` null:
+  /// data files have no limits.
+  DiskFiles(std::string data_root, RestoreMarks* marks, LimitsOf limits_of);
+  std::unique_ptr<JobFiles> FilesOf(const std::string& job) override;
+
+ private:
+  const std::string data_root_;
+  RestoreMarks* const marks_;
+  const LimitsOf limits_of_;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_RUNTIME_DISK_FILES_H_

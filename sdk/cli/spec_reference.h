@@ -1,0 +1,54 @@
+// Every field of a job's spec, told from the comments of job_spec.proto: `baton explain-spec` and
+// docs/spec.md.
+//
+// A comment is sentences. "Default X" (or "Required") and "A to B" or "One of `a`, `b`" go to
+// columns of their own; "Default X; A to B" has both. The other sentences say what the field means.
+#ifndef BATON_SDK_CLI_SPEC_REFERENCE_H_
+#define BATON_SDK_CLI_SPEC_REFERENCE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace baton::cli {
+
+struct SpecField {
+  std::string name;           ///< "n".
+  std::string path;           ///< "rollout.n": where it stands first.
+  std::string type;           ///< As YAML has it: "whole number", "list of texts", "map" …
+  std::string section;        ///< The message of a field that has fields of its own; else empty.
+  std::string default_value;  ///< "8", "required", or empty.
+  std::string bounds;         ///< "1 to 1024", "one of `a`, `b`", or empty.
+  std::string meaning;        ///< Sentences.
+};
+
+/// A message of the spec. Several places may have the same one, e.g. `actor` and `critic.train`.
+struct SpecSection {
+  std::string message;             ///< "RolloutSpec".
+  std::vector<std::string> paths;  ///< Where it stands, the first one first; "" for the whole spec.
+  std::string meaning;
+  std::vector<SpecField> fields;  ///< In the order of the proto.
+};
+
+/// In the order in which the spec names them. The text of the comments is compiled in.
+const std::vector<SpecSection>& SpecSections();
+
+/// What `path` names ("rollout.n", "spec.rollout", "reward.rules[0].type"). `field.path` is `path`
+/// as it was given. NotFound names the nearest path there is.
+struct SpecEntry {
+  SpecField field;
+  const SpecSection* section = nullptr;  ///< Of a field that has fields of its own; else null.
+};
+absl::StatusOr<SpecEntry> FindSpecEntry(absl::string_view path);
+
+/// docs/spec.md.
+std::string SpecReferenceMarkdown();
+
+/// Splits a comment into the columns; for tests.
+SpecField ParseFieldComment(absl::string_view comment);
+
+}  // namespace baton::cli
+
+#endif  // BATON_SDK_CLI_SPEC_REFERENCE_H_

@@ -1,0 +1,21 @@
+// Why a line or a file is not JSON, for people who wrote it.
+#ifndef BATON_SDK_DATA_SET_JSON_PROBLEM_H_
+#define BATON_SDK_DATA_SET_JSON_PROBLEM_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace baton {
+
+/// What is wrong with `line`, which is not valid JSON, and in which column (in characters, from 1):
+/// "column 9: not valid JSON: a comma before the closing bracket; remove it".
+std::string JsonProblem(absl::string_view line);
+
+/// What a file without JSON lines seems to be, from its first bytes, and what to do about it:
+/// "it is a JSON array; write one element a line (jq -c '.[]' FILE)". Empty: unknown.
+std::string OtherFormat(absl::string_view beginning);
+
+}  // namespace baton
+
+#endif  // BATON_SDK_DATA_SET_JSON_PROBLEM_H_

@@ -1,0 +1,111 @@
+#include "sdk/schema/loss_options.h"
+
+#include <cmath>
+#include <limits>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace baton {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+TEST(LossOptionsTest, EveryNameIsAKindOfItsOwn) {
+  std::vector<LossSpec::Kind> kinds;
+  for (const std::string& name : LossNames()) {
+    const auto spec = MakeLossSpec(name, {});
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    EXPECT_THAT(kinds, Not(Contains(spec->kind)));
+    kinds.push_back(spec->kind);
+  }
+  EXPECT_EQ(kinds.size(), 6u);
+}
+
+TEST(LossOptionsTest, SetsTheMembersOfItsOptions) {
+  const auto spec = MakeLossSpec("gspo", {{"clip_ratio_low", 3e-4},
+                                          {"use_kl_loss", true},
+                                          {"kl_loss_type", std::string("k2")},
+                                          {"rollout_is", std::string("sequence")}});
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->kind, LossSpec::kGspo);
+  EXPECT_EQ(spec->clip_ratio_low, 3e-4);
+  EXPECT_EQ(spec->clip_ratio_high, 0.2);
+  EXPECT_TRUE(spec->use_kl_loss);
+  EXPECT_EQ(spec->kl_loss_type, "k2");
+  EXPECT_EQ(spec->rollout_is, "sequence");
+}
+
+TEST(LossOptionsTest, EverythingWrongIsListedAtOnce) {
+  const auto spec = MakeLossSpec("reinforce", {{"clip_ratio_low", 0.2},
+                                               {"temperature", 0.0},
+                                               {"use_kl_loss", 1.0},
+                                               {"loss_agg_mode", std::string("mean")},
+                                               {"rollout_is", std::string("tokens")}});
+  ASSERT_EQ(spec.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(spec.status().message()),
+              AllOf(HasSubstr("clip_ratio_low: reinforce has no such option; it has entropy_coeff"),
+                    HasSubstr("temperature: 0 is not above 0"),
+                    HasSubstr("use_kl_loss: 1 is neither true nor false"),
+                    HasSubstr("loss_agg_mode: 'mean' is not one of: token-mean"),
+                    HasSubstr("rollout_is: 'tokens' is not one of: token, sequence")));
+}
+
+TEST(LossOptionsTest, AnUnknownLossListsTheKnownOnes) {
+  const auto spec = MakeLossSpec("ppo", {});
+  EXPECT_THAT(std::string(spec.status().message()),
+              AllOf(HasSubstr("'ppo'"), HasSubstr("ppo_clip, gspo, cispo, reinforce")));
+  EXPECT_THAT(LossOptionNames("ppo"), IsEmpty());
+  EXPECT_THAT(LossOptionNames("sft"), Not(Contains("ptx_coef")));
+  EXPECT_THAT(LossOptionNames("value"),
+              ElementsAre("cliprange_value", "loss_agg_mode", "loss_scale_factor"));
+}
+
+TEST(LossOptionsTest, ADualClipIsAboveOne) {
+  EXPECT_TRUE(MakeLossSpec("ppo_clip", {{"clip_ratio_c", 0.0}}).ok());
+  EXPECT_TRUE(MakeLossSpec("ppo_clip", {{"clip_ratio_c", 1.5}}).ok());
+  EXPECT_THAT(std::string(MakeLossSpec("ppo_clip", {{"clip_ratio_c", 0.5}}).status().message()),
+              HasSubstr("clip_ratio_c: 0.5 is not above 1"));
+}
+
+TEST(LossOptionsTest, MembersAreHeldToTheSameLimits) {
+  EXPECT_TRUE(Validate(LossSpec()).ok());
+  LossSpec bad;
+  bad.clip_ratio_low = -0.1;
+  bad.clip_ratio_high = std::nan("");
+  bad.clip_ratio_c = 0.5;
+  bad.loss_agg_mode = "mean";
+  bad.loss_scale_factor = std::numeric_limits<double>::infinity();
+  bad.kl_loss_type = "k4";
+  bad.temperature = 0;
+  bad.rollout_is = "tokens";
+  bad.rollout_is_threshold = 0;
+  bad.positive_nll_coef = -1;
+  bad.ptx_coef = std::nan("");
+  bad.cliprange_value = -1;
+  const absl::Status status = Validate(bad);
+  ASSERT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  for (const char* name :
+       {"clip_ratio_low", "clip_ratio_high", "clip_ratio_c", "loss_agg_mode", "loss_scale_factor",
+        "kl_loss_type", "temperature", "rollout_is:", "rollout_is_threshold", "positive_nll_coef",
+        "ptx_coef", "cliprange_value: -1"}) {
+    EXPECT_THAT(std::string(status.message()), HasSubstr(name));
+  }
+}
+
+// A spec's field is held to bounds that the formula does not need.
+TEST(LossOptionsTest, ASpecMayBeNarrower) {
+  const auto* row = FindOption(LossOptionTable(), "clip_ratio_high");
+  ASSERT_NE(row, nullptr);
+  EXPECT_EQ(CheckOption(*row, 1000.0), "");
+  EXPECT_EQ(CheckSpecField(*row, 1000.0), "1000 is not in [0, 100]");
+  EXPECT_EQ(CheckSpecField(*row, 10000001.0), "10000001 is not in [0, 100]");
+}
+
+}  // namespace
+}  // namespace baton

@@ -1,0 +1,183 @@
+"""What `baton submit` says of models and data before any worker is held, by the programs as they
+are installed; and the recipe of docs/formats/data-set.md."""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+SOURCE = os.environ["BATON_SOURCE_DIR"]
+BIN = os.path.join(os.environ["BATON_BUILD_DIR"], "bin")
+
+SPEC = """
+kind: rl
+model: {init: {characters: "0123456789+= ", hidden_size: 16, intermediate_size: 32,
+               num_hidden_layers: 1, num_attention_heads: 2, max_position_embeddings: 64}}
+data: {train_files: [train.jsonl], max_prompt_length: 6, max_response_length: 8}
+reward: {rules: [{type: exact_match}]}
+trainer: {total_training_steps: 1}
+"""
+CONFIG = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 15,
+          "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1,
+          "num_attention_heads": 2, "num_key_value_heads": 2, "max_position_embeddings": 64,
+          "rms_norm_eps": 1e-6}
+# Stands in where the library is not installed: a parquet file of this test is then JSON.
+DATASETS = '''
+import json
+class Rows(list):
+    def to_json(self, path, force_ascii=True):
+        with open(path, "w", encoding="utf-8") as out:
+            out.writelines(json.dumps(row, ensure_ascii=force_ascii) + "\\n" for row in self)
+def load_dataset(kind, data_files=None, split=None):
+    assert (kind, split) == ("parquet", "train")
+    return Rows(json.load(open(data_files, encoding="utf-8")))
+'''
+
+
+def has_datasets():
+    probe = "import datasets, pyarrow.parquet"
+    return subprocess.run([sys.executable, "-c", probe], stderr=subprocess.DEVNULL).returncode == 0
+
+
+class DataCheckTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        log = cls.path("controller.log")
+        cls.controller = subprocess.Popen(
+            [os.path.join(BIN, "baton-controller"), "--listen", "127.0.0.1:0", "--http",
+             "127.0.0.1:0", "--data-root", cls.path("data"), "--log-file", log])
+        deadline = time.monotonic() + 60
+        port = None
+        while port is None and time.monotonic() < deadline:
+            if os.path.exists(log):
+                with open(log, encoding="utf-8") as text:
+                    port = re.search(r"grpc_port=(\d+)", text.read())
+        cls.environment = dict(os.environ, BATON_CONTROLLER=f"127.0.0.1:{port.group(1)}")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.controller.terminate()
+        cls.controller.wait()
+        cls.folder.cleanup()
+
+    @classmethod
+    def path(cls, *names):
+        return os.path.join(cls.folder.name, *names)
+
+    def write(self, name, text):
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.path(name)
+
+    def lines(self, name, rows):
+        return self.write(name, "".join(json.dumps(row) + "\n" for row in rows))
+
+    def submit(self, spec, *options):
+        """Exit code, standard output and standard error."""
+        done = subprocess.run(
+            [os.path.join(BIN, "baton"), "submit", self.write("job.yaml", spec), *options],
+            env=self.environment, text=True, capture_output=True, timeout=120)
+        return done.returncode, done.stdout, done.stderr
+
+    def refuse(self, spec, *texts):
+        """Both --dry-run and submit refuse it, and say each of `texts`."""
+        for options in (["--dry-run"], []):
+            code, _, said = self.submit(spec, *options)
+            self.assertEqual(code, 2, said)
+            for text in texts:
+                self.assertIn(text, said)
+        self.assertEqual(json.loads(subprocess.run(
+            [os.path.join(BIN, "baton"), "jobs", "-o", "json"], env=self.environment, text=True,
+            capture_output=True, timeout=60).stdout).get("jobs", []), [])
+
+    def test_1_prompts_that_are_too_long_are_named(self):
+        rows = [{"prompt": "1+1=", "answer": 2}, {"prompt": "1234567=", "answer": 2}]
+        file = self.lines("train.jsonl", rows)
+        self.refuse(SPEC, f"{file}:2: the prompt has 8 tokens, more than 6",
+                    "1 of 2 prompts have more than data.max_prompt_length = 6 tokens, the longest 8")
+
+    def test_2_what_workers_would_refuse_is_refused_at_submit(self):
+        self.lines("train.jsonl", [{"prompt": "1+1="}])
+        self.refuse(SPEC.replace("exact_match", "numeric, extract: '(1'"),
+                    "spec.reward.rules[0].extract".split(".", 1)[1], "parenthes")
+        self.refuse(SPEC.replace("0123456789+= ", "0123456789"), "train.jsonl:1: ")
+        self.refuse(SPEC.replace("model: {", "model: {chat_template: chatml, "), "<|im_start|>")
+        self.write("model/config.json", json.dumps(CONFIG))
+        with_path = re.sub(r"model: \{init.*?\}\}", "model: {path: model}", SPEC, flags=re.S)
+        self.refuse(with_path, "tokenizer.json")
+        self.refuse(with_path.replace("max_response_length: 8", "max_response_length: 60"),
+                    "exceeds the 64 positions of the model")
+        self.write("model/config.json", json.dumps(dict(CONFIG, model_type="mamba")))
+        self.refuse(with_path, "mamba")
+
+    # Its help and its errors name what was typed, not the program that `baton` becomes.
+    def test_2_generate_names_the_program_that_was_typed(self):
+        def run(*arguments):
+            return subprocess.run([os.path.join(BIN, arguments[0]), "generate", *arguments[1:]],
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60,
+                                  encoding="utf-8").stdout
+        self.assertIn("Usage: baton generate [OPTIONS]", run("baton", "--help"))
+        wrong = ("--model", "/nowhere", "--prompt", "x")
+        self.assertTrue(run("baton", *wrong).startswith("baton: model directory /nowhere"))
+        self.assertTrue(run("baton-worker", *wrong).startswith("baton-worker: model directory"))
+
+    def test_3_a_filter_leaves_them_out(self):
+        self.lines("train.jsonl", [{"prompt": "1+1="}, {"prompt": "1234567="}, {"prompt": "2+2="}])
+        spec = SPEC.replace("max_prompt_length: 6", "max_prompt_length: 6, "
+                            "filter_overlong_prompts: true")
+        code, said, told = self.submit(spec, "-o", "json", "--name", "filtered")
+        self.assertEqual(code, 0, told)
+        self.assertIn("data.train_files: 1 line is left out, whose prompts are longer than "
+                      "data.max_prompt_length; 2 examples remain", told)
+        job = json.loads(said)
+        kept = job["effective_spec"]["data"]["train_files"][0]
+        with open(self.path("data", kept), encoding="utf-8") as file:
+            self.assertEqual([json.loads(line)["prompt"] for line in file], ["1+1=", "2+2="])
+        self.lines("train.jsonl", [{"prompt": "1+1="}, {"prompt": "1234567="}])
+        self.assertIn("data.max_prompt_length; 1 example remains\n",
+                      self.submit(spec, "--dry-run")[2])
+
+    def test_4_the_recipe_of_the_docs_makes_what_baton_reads(self):
+        with open(os.path.join(SOURCE, "docs", "formats", "data-set.md"), encoding="utf-8") as text:
+            recipe = re.search(r"## Parquet and Hugging Face.*?```python\n(.*?)```", text.read(),
+                               re.S).group(1)
+        self.assertLessEqual(len(recipe.strip().splitlines()), 10)
+        script = self.write("recipe/convert.py", recipe)
+        rows = [{"prompt": [{"role": "user", "content": "1+1="}], "label": True, "tools": None,
+                 "reward_model": {"style": "rule", "ground_truth": "2"}},
+                {"prompt": [{"role": "user", "content": "é"}], "label": False, "tools": None,
+                 "reward_model": {"style": "rule", "ground_truth": "3"}}]
+        table, out = self.path("rows.parquet"), self.path("rows.jsonl")
+        environment = dict(os.environ, HF_HOME=self.path("hf"), HF_HUB_OFFLINE="1")
+        if has_datasets():
+            import pyarrow
+            import pyarrow.parquet
+            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), table)
+        else:
+            self.write("recipe/datasets.py", DATASETS)
+            self.write("rows.parquet", json.dumps(rows))
+        done = subprocess.run([sys.executable, script, table, out], env=environment, text=True,
+                              capture_output=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(out, encoding="utf-8") as file:
+            text = file.read()
+            self.assertEqual([json.loads(line) for line in text.splitlines()], rows)
+            self.assertIn("é", text)
+        # Baton reads both lines with verl's key of answers: all they lack is a model with a template.
+        spec = SPEC.replace("train.jsonl", "rows.jsonl").replace(
+            "max_prompt_length", "answer_key: reward_model.ground_truth, max_prompt_length")
+        code, _, told = self.submit(spec, "--dry-run")
+        self.assertEqual(code, 2)
+        self.assertIn("2 problems", told)
+        for line in (1, 2):
+            self.assertIn(f"rows.jsonl:{line}: the prompt is a list of messages, and the model of "
+                          "spec.model.init has no chat template", told)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,89 @@
+#include "tests/simulation/recount_rules.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace baton::simulation {
+namespace {
+
+struct Recount {
+  double responses = 0, failed = 0, reward = 0, accuracy = 0;
+};
+
+void CountRow(const store::v1::TrajectoryRow& row, Recount* count) {
+  ++count->responses;
+  if (row.infra_failed() || row.failed_nodes() != 0) {
+    ++count->failed;
+    return;
+  }
+  const auto reward = row.scores().find("reward");
+  const double value = reward == row.scores().end() ? 0 : reward->second;
+  const auto accuracy = row.scores().find("accuracy");
+  count->reward += value;
+  count->accuracy += accuracy == row.scores().end() ? value : accuracy->second;
+}
+
+}  // namespace
+
+std::string MetricsEqualARecount(const std::vector<store::v1::TrajectoryRow>& rows,
+                                 const std::set<uint64_t>& batch, int64_t step,
+                                 uint64_t incarnation,
+                                 const std::map<std::string, double>& metrics) {
+  Recount train, val;
+  for (const store::v1::TrajectoryRow& row : rows) {
+    if (row.step() != step || row.incarnation() != incarnation) continue;
+    if (batch.count(row.id()) > 0) CountRow(row, &train);
+    if (row.purpose() == v1::PURPOSE_EVAL) CountRow(row, &val);
+  }
+  const std::map<std::string, double> expected = {
+      {"critic/score/mean", train.reward / (train.responses - train.failed)},
+      {"val/accuracy", val.accuracy / (val.responses - val.failed)},
+      {"val/reward", val.reward / (val.responses - val.failed)},
+      {"val/infra_failed", val.failed},
+  };
+  for (const auto& [name, value] : expected) {
+    const auto told = metrics.find(name);
+    if (told == metrics.end()) continue;
+    if (std::abs(told->second - value) <= 1e-9 * (1 + std::abs(value))) continue;
+    return absl::StrCat(name, " of step ", step, " is ", told->second, "; counted again it is ",
+                        value);
+  }
+  return "";
+}
+
+std::optional<Tries> TriesOf(const controller::JobCore& core, const controller::TaskRef& ref) {
+  const controller::TrajectoryInfo* info = core.Find(ref.subject);
+  if (info == nullptr) return std::nullopt;
+  if (ref.kind == controller::TaskKind::kGenerate) return Tries{info->failures, info->losses};
+  if ((info->scored >> ref.part & 1) != 0 || ref.part >= info->tries.size()) return std::nullopt;
+  return Tries{info->tries[ref.part].failures, info->losses};
+}
+
+std::string FailuresAreCounted(const Tries& before, const Tries& after,
+                               const controller::TaskDone& done, bool own) {
+  const bool other_weights = absl::IsFailedPrecondition(done.status);
+  const bool stopped = absl::IsCancelled(done.status);
+  const bool counts = !done.status.ok() && own && !other_weights && !stopped;
+  // A response that is there ends the count of its generation.
+  const bool generated = done.status.ok() && done.ref.kind == controller::TaskKind::kGenerate;
+  const uint32_t expected = generated ? 0 : before.failures + (counts ? 1 : 0);
+  if (after.failures == expected && after.losses == before.losses) return "";
+  return absl::StrCat(controller::TrajectoryName(done.ref.subject), " had ", before.failures,
+                      " failures and ", before.losses, " losses; after ", done.status.ToString(),
+                      " it has ", after.failures, " and ", after.losses);
+}
+
+std::string FirstTries::Asked(const controller::TaskRef& ref) {
+  const uint64_t id = ref.subject;
+  Work& work = works_[{ref.step, ref.incarnation, controller::PurposeOf(id)}];
+  if (!work.asked.insert(id).second) return "";
+  const uint64_t last = std::exchange(work.last, std::max(work.last, id));
+  if (id >= last) return "";
+  return absl::StrCat(controller::TrajectoryName(id), " is begun after ",
+                      controller::TrajectoryName(last));
+}
+
+}  // namespace baton::simulation

@@ -1,0 +1,58 @@
+// What a job says of its work, counted again from the rows in the store.
+#ifndef BATON_TESTS_SIMULATION_RECOUNT_RULES_H_
+#define BATON_TESTS_SIMULATION_RECOUNT_RULES_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "baton/store/v1/rows.pb.h"
+#include "controller/core/job_core.h"
+
+namespace baton::simulation {
+
+/// The metrics of a step, or of an evaluation after it, equal what the rows of its responses say:
+/// mean rewards, and how many responses of an evaluation have none. "" when they do, else which
+/// does not. `rows`: all trajectories of the job in the store. `batch`: those that the step trained
+/// on.
+std::string MetricsEqualARecount(const std::vector<store::v1::TrajectoryRow>& rows,
+                                 const std::set<uint64_t>& batch, int64_t step,
+                                 uint64_t incarnation,
+                                 const std::map<std::string, double>& metrics);
+
+/// How often a trajectory's work was tried in vain, as the core counts it.
+struct Tries {
+  uint32_t failures = 0;  ///< Attempts that ended with an error that counts.
+  uint32_t losses = 0;    ///< Times that its payload was lost.
+};
+/// What `core` counts for the work that `ref` names; none: it is not in progress.
+std::optional<Tries> TriesOf(const controller::JobCore& core, const controller::TaskRef& ref);
+
+/// An error counts against the limit of attempts, except in these cases: the task was stopped, the
+/// worker has other weights, or an earlier controller may have counted the error already. `own`:
+/// this controller gave the task.
+std::string FailuresAreCounted(const Tries& before, const Tries& after,
+                               const controller::TaskDone& done, bool own);
+
+/// Responses that were asked for, of all controllers of a job.
+class FirstTries {
+ public:
+  /// Those of a step are begun in the order of their draws; what is tried again may come later.
+  std::string Asked(const controller::TaskRef& ref);
+
+ private:
+  struct Work {
+    std::set<uint64_t> asked;
+    uint64_t last = 0;
+  };
+  /// By step, incarnation and purpose.
+  std::map<std::tuple<int64_t, uint64_t, v1::Purpose>, Work> works_;
+};
+
+}  // namespace baton::simulation
+
+#endif  // BATON_TESTS_SIMULATION_RECOUNT_RULES_H_

@@ -1,0 +1,106 @@
+// Rules of what a job's rows say of its batches, its versions and its trajectories.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "controller/core/trajectory.h"
+#include "tests/simulation/invariants.h"
+
+namespace baton::simulation {
+
+std::string BatchesFollowTheSteps(const store::v1::JobRow& row, const std::set<int64_t>& batches) {
+  if (batches.empty()) return "";
+  const int64_t first = *batches.begin(), last = *batches.rbegin();
+  if (last > row.job().step() + 1) {
+    return absl::StrCat("step ", last, " has a batch, and the job has done ", row.job().step());
+  }
+  if (last < row.job().step()) return absl::StrCat("step ", last + 1, " is done without a batch");
+  if (last - first + 1 == static_cast<int64_t>(batches.size())) return "";
+  return absl::StrCat("of the steps ", first, " to ", last, " only ", batches.size(),
+                      " have a batch");
+}
+
+std::string BatchIsCommittedWithItsUpdate(const store::v1::JobRow& row,
+                                          const store::v1::BatchRow& batch) {
+  const std::string what = absl::StrCat("the batch of step ", batch.step());
+  if (row.incarnation() != batch.incarnation()) {
+    return absl::StrCat(what, " is committed without its job, or with one that went back");
+  }
+  const bool empty =
+      std::all_of(batch.entries().begin(), batch.entries().end(),
+                  [](const store::v1::BatchEntry& entry) { return entry.column_hashes().empty(); });
+  if (empty) return row.job().step() == batch.step() ? "" : absl::StrCat(what, " has no step");
+  const bool updates =
+      std::any_of(row.groups().begin(), row.groups().end(), [](const store::v1::GroupRow& group) {
+        return group.command().kind() == static_cast<int>(controller::TaskKind::kUpdate);
+      });
+  if (updates && row.job().step() + 1 == batch.step()) return "";
+  return absl::StrCat(what, " is committed without the command to update");
+}
+
+std::string BatchesAreWhatWasConsumed(const store::v1::JobRow& row, const JobHistory& history,
+                                      const JobFolder& folder,
+                                      const std::vector<store::v1::BatchRow>& batches) {
+  const v1::JobSpec& spec = row.job().effective_spec();
+  if (row.job().state() != v1::Job::STATE_SUCCEEDED) return "";
+  if (spec.kind() != v1::JOB_KIND_RL) return batches.empty() ? "" : "a batch of no response";
+  const int64_t steps = row.job().step();
+  const auto last = folder.complete.find(steps);
+  if (last == folder.complete.end()) return "";
+  std::map<int64_t, std::vector<uint64_t>> consumed;
+  for (auto it = history.made_by.find(last->second.trained.at("actor").weights);
+       it != history.made_by.end(); it = history.made_by.find(it->second.before)) {
+    consumed[it->second.step] = it->second.ids;
+  }
+  const bool all = spec.trainer().keep_experience() == "all";
+  if (batches.empty() || batches.back().step() != steps) return "the last step has no batch";
+  if (all && batches.front().step() != 1) return "the first step's batch is not kept";
+  for (const store::v1::BatchRow& batch : batches) {
+    std::vector<uint64_t> ids;
+    for (const store::v1::BatchEntry& entry : batch.entries()) {
+      if (entry.column_hashes_size() > 0) ids.push_back(entry.trajectory().id());
+      const store::v1::TrajectoryRow& response = entry.trajectory();
+      const experience::Location at = {response.file(), response.offset(), response.size()};
+      // A fault may damage a payload. The controller must not delete it.
+      if (absl::IsOutOfRange(folder.log.Read(at).status()) && !folder.log.LostToPowerCut(at)) {
+        return absl::StrCat("the payload of ", controller::TrajectoryName(response.id()),
+                            " of step ", batch.step(), " is not kept");
+      }
+    }
+    if (ids != consumed[batch.step()]) {
+      return absl::StrCat("the batch of step ", batch.step(), " names other responses than the ",
+                          consumed[batch.step()].size(), " that were consumed");
+    }
+  }
+  return "";
+}
+
+std::string BirthNamesOneTrajectory(const JobHistory& history, uint64_t incarnation,
+                                    const controller::TaskRef& ref) {
+  if (ref.birth == 0) return "a trajectory's task has no birth number";
+  const auto born = history.births.find(ref.birth);
+  if (born == history.births.end() || born->second == std::make_pair(incarnation, ref.subject)) {
+    return "";
+  }
+  return absl::StrCat("birth number ", ref.birth, " names ",
+                      controller::TrajectoryName(ref.subject), " of incarnation ", incarnation,
+                      ", and named ", controller::TrajectoryName(born->second.second),
+                      " of incarnation ", born->second.first);
+}
+
+std::string VersionsCountTheirUpdates(const store::v1::JobRow& row, const JobHistory& history) {
+  for (const store::v1::VersionRow& version : row.versions()) {
+    const auto published = history.published.find(version.version());
+    if (published == history.published.end()) continue;
+    uint64_t updates = 0;
+    for (auto it = history.made_by.find(published->second); it != history.made_by.end();
+         it = history.made_by.find(it->second.before)) {
+      ++updates;
+    }
+    if (updates == version.actor_updates()) continue;
+    return absl::StrCat("version ", version.version(), " was made by ", updates,
+                        " updates, and its row says ", version.actor_updates());
+  }
+  return "";
+}
+
+}  // namespace baton::simulation

@@ -1,0 +1,88 @@
+// Rules of a job's turns, judged where the shipped JobRuntime lets itself be watched, and where
+// what it says leaves.
+#ifndef BATON_TESTS_SIMULATION_TURN_RULES_H_
+#define BATON_TESTS_SIMULATION_TURN_RULES_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controller/core/job_core.h"
+#include "controller/core/pools.h"
+#include "controller/ports/turn_observer.h"
+#include "tests/simulation/recount_rules.h"
+#include "tests/simulation/world.h"
+
+namespace baton::simulation {
+
+/// Of one controller's life. Holds the cores of its jobs, which live as long.
+class TurnRules : public controller::TurnObserver {
+ public:
+  /// `shown` answers the state that callers see of a job.
+  TurnRules(World* world, std::function<v1::Job::State(const std::string& job)> shown)
+      : world_(*world), shown_(std::move(shown)) {}
+
+  void OnEvent(const controller::JobCore& core, const controller::Event& event) override;
+  void OnTurn(const controller::JobCore& core, const controller::Effects& effects) override;
+  void OnEffect(const controller::JobCore& core, const controller::Effect& effect) override;
+
+  /// A result came in, whatever becomes of it.
+  void OnResult(const controller::JobCore& core, const std::string& worker,
+                const controller::TaskRef& ref, const v1::TaskResult& result);
+  /// A message leaves for a worker.
+  void OnSend(const std::string& worker, const v1::ControllerMessage& message);
+
+  /// The core of a job that has started; null: none has.
+  const controller::JobCore* CoreOf(const std::string& job) const;
+  /// Whether the job waits for what a worker does with that token.
+  bool Wants(const std::string& job, const std::string& worker, const std::string& token) const;
+  /// What runs on the pools of a job, judged when something begins there.
+  void CheckTurns(const std::string& job);
+  /// Rules that hold at any time; called after every event.
+  void CheckJobs();
+
+ private:
+  struct Job {
+    const controller::JobCore* core = nullptr;
+    std::vector<controller::RolePool> pools;      // that roles share
+    bool changed = false;                         // since CheckJobs
+    int64_t told = 0;                             // revision of the last event that left
+    std::set<uint64_t> batch;                     // what the step trains on
+    const controller::TaskRef* taking = nullptr;  // the result that is being handled
+    std::string worker;                           // … of whom
+    std::set<controller::TaskRef> asked;          // all tasks that this controller sent
+    std::optional<controller::TaskDone> done;     // … if it generates or scores
+    Tries tries;                                  // … counted until then
+    /// Results with rows of their own: their acks wait for these.
+    std::set<std::pair<controller::TaskRef, std::string>> taken;
+    /// Responses and scores that came while the job waited for them, until it takes them in or
+    /// loses their worker: these may not be thrown away.
+    std::set<std::pair<controller::TaskRef, std::string>> awaited;
+  };
+
+  void See(const controller::JobCore& core, const controller::StartTask& task);
+  void See(const controller::JobCore& core, const controller::StopTask& stop);
+  void See(const controller::JobCore& core, const controller::BuildBatch& batch);
+  void See(const controller::JobCore& core, const controller::EmitEvent& emit);
+  void See(const controller::JobCore& core, const controller::PutMetrics& metrics);
+  template <typename T>
+  void See(const controller::JobCore& /*core*/, const T& /*effect*/) {}
+  void OnAck(const std::string& worker, const std::string& token);
+  bool IsStored(const Job& job, const controller::TaskRef& ref);
+
+  World& world_;
+  const std::function<v1::Job::State(const std::string&)> shown_;
+  std::map<std::string, Job> jobs_;
+};
+
+/// The job of a token; tokens on the wire name it with its uid.
+std::string JobOfToken(const controller::TaskToken& token);
+
+}  // namespace baton::simulation
+
+#endif  // BATON_TESTS_SIMULATION_TURN_RULES_H_

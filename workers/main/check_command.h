@@ -1,0 +1,31 @@
+// `baton-worker check`: what workers of a job would find wrong with its models and data, found
+// before any is held. The controller runs it on its own machine, whose paths a spec names.
+#ifndef BATON_WORKERS_MAIN_CHECK_COMMAND_H_
+#define BATON_WORKERS_MAIN_CHECK_COMMAND_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "baton/v1/job_service.pb.h"
+#include "baton/v1/job_spec.pb.h"
+
+namespace baton {
+
+/// Checks the models of `spec` (an effective spec, its paths absolute): configuration and family,
+/// tokenizer, chat template, headers of the weights; and each line of its data as the job's workers
+/// will encode it: prompts that are too long, characters without a token, messages that the
+/// template cannot render, pairs that are equal once they are cut.
+///
+/// The answer has the violations, each with its field and a line of data as FILE:LINE. With
+/// data.filter_overlong_prompts files that have prompts too long are written anew without those
+/// lines below `filtered_folder`, `filtered_bytes` at most in all of them; `effective_spec` names
+/// these instead, and `data_files` counts the lines. INVALID_ARGUMENT: data asks for a filter and
+/// there is no folder. What does not fit into `filtered_bytes` or onto the disk is a violation.
+absl::StatusOr<v1::ValidateJobResponse> CheckJob(const v1::JobSpec& spec,
+                                                 const std::string& filtered_folder,
+                                                 uint64_t filtered_bytes);
+
+}  // namespace baton
+
+#endif  // BATON_WORKERS_MAIN_CHECK_COMMAND_H_

@@ -1,0 +1,258 @@
+#include "workers/main/check_command.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
+#include "workers/engine/hf_directory.h"
+#include "workers/main/check_limits.h"
+#include "workers/policy/policy_source.h"
+#include "workers/policy/policy_testing.h"
+
+namespace baton {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using ::testing::SizeIs;
+
+namespace fs = std::filesystem;
+
+// In a process of its own, as the limits stay.
+TEST(CheckLimitsTest, TheProcessIsBounded) {
+  const auto limit_of = [](int resource) {
+    rlimit limit = {};
+    ::getrlimit(resource, &limit);
+    return limit.rlim_cur;
+  };
+  const auto check = [&] {
+    LimitCheckProcess(7);
+    int score = 0, at_death = 0;
+    std::ifstream("/proc/self/oom_score_adj") >> score;
+    ::prctl(PR_GET_PDEATHSIG, &at_death);
+    const bool bounded = (!kCheckBoundsMemory || limit_of(RLIMIT_AS) <= kCheckAddressBytes) &&
+                         limit_of(RLIMIT_CPU) == 7 && limit_of(RLIMIT_FSIZE) <= kCheckFileBytes &&
+                         limit_of(RLIMIT_CORE) == 0;
+    ::_exit(bounded && score == 1000 && at_death == SIGKILL ? 0 : 1);
+  };
+  EXPECT_EXIT(check(), ::testing::ExitedWithCode(0), "");
+}
+
+class CheckCommandTest : public ::testing::Test {
+ protected:
+  CheckCommandTest() {
+    spec_.set_kind(v1::JOB_KIND_RL);
+    *spec_.mutable_model() = policy::TinySpec().model();  // characters "0123456789+="
+    spec_.mutable_data()->set_max_prompt_length(4);
+    spec_.mutable_data()->set_max_response_length(4);
+  }
+  // A file of the job's training data.
+  std::string Add(const std::string& name, const std::string& text) {
+    folder_.Write(name, text);
+    spec_.mutable_data()->add_train_files(Path(name));
+    return Path(name);
+  }
+  std::string Path(const std::string& name) const { return (folder_.path() / name).string(); }
+  v1::ValidateJobResponse Check(uint64_t filtered_bytes = 1 << 20) {
+    return CheckJob(spec_, Path("filtered"), filtered_bytes).value();
+  }
+  std::vector<std::pair<std::string, std::string>> Problems() {
+    std::vector<std::pair<std::string, std::string>> out;
+    const v1::ValidateJobResponse checked = Check();
+    for (const v1::FieldViolation& violation : checked.violations()) {
+      out.emplace_back(violation.field(), violation.description());
+    }
+    return out;
+  }
+  // A folder with a model that can be loaded.
+  std::string SaveModel(const std::string& name) {
+    const auto source = policy::PolicySource::Open(policy::TinySpec().model(), "").value();
+    const auto model = source->LoadModel(torch::kFloat32, torch::kCPU, 3).value();
+    engine::SaveOptions save;
+    save.companions = source->companions();
+    EXPECT_TRUE(engine::SaveModel(*model, Path(name), save).ok());
+    return Path(name);
+  }
+
+  TestFolder folder_;
+  v1::JobSpec spec_;
+};
+
+constexpr char kThree[] =
+    "{\"prompt\": \"1+2=\"}\n\n{\"prompt\": \"11+22=\"}\n{\"prompt\": \"3+3+3=\"}\n";
+
+TEST_F(CheckCommandTest, PromptsThatAreTooLongAreNamedWithFileAndLine) {
+  const std::string a = Add("a.jsonl", kThree);
+  const std::string b = Add("b.jsonl", "{\"prompt\": \"12345\"}\n");
+  EXPECT_THAT(
+      Problems(),
+      ElementsAre(Pair("spec.data.train_files",
+                       AllOf(HasSubstr("3 of 4 prompts have more than data.max_prompt_length = 4"),
+                             HasSubstr("the longest 6"), HasSubstr("filter_overlong_prompts"))),
+                  Pair("spec.data.train_files",
+                       absl::StrCat(a, ":3: the prompt has 6 tokens, more than 4")),
+                  Pair("spec.data.train_files",
+                       absl::StrCat(a, ":4: the prompt has 6 tokens, more than 4")),
+                  Pair("spec.data.train_files",
+                       absl::StrCat(b, ":1: the prompt has 5 tokens, more than 4"))));
+  spec_.mutable_data()->set_max_prompt_length(6);
+  EXPECT_THAT(Problems(), IsEmpty());
+}
+
+TEST_F(CheckCommandTest, OfManyPromptsThatAreTooLongThreeAreNamed) {
+  std::string lines;
+  for (int i = 0; i < 20; ++i) lines += "{\"prompt\": \"11+22=\"}\n";
+  const std::string file = Add("a.jsonl", lines);
+  const auto problems = Problems();
+  ASSERT_THAT(problems, SizeIs(5));
+  EXPECT_THAT(problems[0].second, HasSubstr("20 of 20 prompts have more than"));
+  EXPECT_EQ(problems[1].second, absl::StrCat(file, ":1: the prompt has 6 tokens, more than 4"));
+  EXPECT_EQ(problems[3].second, absl::StrCat(file, ":3: the prompt has 6 tokens, more than 4"));
+  EXPECT_EQ(problems[4].second, "… and 17 more that are too long");
+}
+
+TEST_F(CheckCommandTest, AFilterLeavesThemOutAndCountsThem) {
+  Add("a.jsonl", kThree);
+  const std::string whole = Add("b.jsonl", "{\"prompt\": \"1=\"}\n");
+  Add("c.jsonl", "{\"prompt\": \"12345\"}\n");  // nothing of it is left
+  spec_.mutable_data()->set_filter_overlong_prompts(true);
+  const v1::ValidateJobResponse checked = Check();
+  EXPECT_THAT(checked.violations(), IsEmpty());
+  ASSERT_THAT(checked.data_files(), SizeIs(1));
+  EXPECT_EQ(checked.data_files(0).list(), "train_files");
+  EXPECT_EQ(checked.data_files(0).overlong_prompts(), 3u);
+  const auto& files = checked.effective_spec().data().train_files();
+  ASSERT_THAT(files, SizeIs(2));
+  EXPECT_EQ(fs::path(files[0]).filename(), "a.jsonl");
+  EXPECT_EQ(folder_.Read(fs::path(files[0]).lexically_relative(folder_.path()).string()),
+            "{\"prompt\": \"1+2=\"}\n");
+  EXPECT_EQ(files[1], whole);
+}
+
+TEST_F(CheckCommandTest, AFilterThatLeavesNothingIsAMistake) {
+  Add("a.jsonl", "{\"prompt\": \"12345\"}\n");
+  spec_.mutable_data()->set_filter_overlong_prompts(true);
+  EXPECT_THAT(Problems(), ElementsAre(Pair("spec.data.train_files",
+                                           AllOf(HasSubstr("all 1 prompts"), HasSubstr("5")))));
+}
+
+TEST_F(CheckCommandTest, ACharacterWithoutATokenIsNamed) {
+  const std::string file = Add("a.jsonl", "{\"prompt\": \"1\"}\n{\"prompt\": \"1-1\"}\n");
+  EXPECT_THAT(Problems(), ElementsAre(Pair("spec.data.train_files",
+                                           AllOf(HasSubstr(file + ":2: "), HasSubstr("-")))));
+}
+
+TEST_F(CheckCommandTest, ResponsesThatAreTrainedOnAreLookedAt) {
+  spec_.set_kind(v1::JOB_KIND_SFT);
+  const std::string file = Add("a.jsonl", "{\"prompt\": \"1\", \"response\": \"a\"}\n");
+  EXPECT_THAT(Problems(), ElementsAre(Pair("spec.data.train_files", HasSubstr(file + ":1: "))));
+  spec_.set_kind(v1::JOB_KIND_RL);
+  EXPECT_THAT(Problems(), IsEmpty());
+}
+
+TEST_F(CheckCommandTest, PairsThatAreEqualOnceTheyAreCutAreNamed) {
+  spec_.set_kind(v1::JOB_KIND_REWARD_MODEL);
+  const std::string file =
+      Add("a.jsonl",
+          "{\"prompt\": \"1\", \"chosen\": \"11111\", \"rejected\": \"11112\"}\n"
+          "{\"prompt\": \"1\", \"chosen\": \"11\", \"rejected\": \"12\"}\n");
+  EXPECT_THAT(
+      Problems(),
+      ElementsAre(Pair("spec.data.train_files",
+                       AllOf(HasSubstr(file + ":1: "), HasSubstr("max_response_length = 4")))));
+}
+
+TEST_F(CheckCommandTest, ValidationAndPretrainingDataAreLookedAtToo) {
+  Add("a.jsonl", "{\"prompt\": \"1\"}\n");
+  folder_.Write("v.jsonl", "{\"prompt\": \"12345\"}\n");
+  spec_.mutable_data()->add_val_files(Path("v.jsonl"));
+  folder_.Write("p.jsonl", "{\"prompt\": \"1\", \"response\": \"x\"}\n");
+  spec_.mutable_data()->add_pretrain_files(Path("p.jsonl"));
+  EXPECT_THAT(Problems(), ElementsAre(Pair("spec.data.val_files", HasSubstr("1 of 1 prompts")),
+                                      Pair("spec.data.val_files", HasSubstr("v.jsonl:1: ")),
+                                      Pair("spec.data.pretrain_files", HasSubstr("p.jsonl:1: "))));
+}
+
+TEST_F(CheckCommandTest, AModelFolderThatIsNotWholeIsNamed) {
+  spec_.mutable_model()->Clear();
+  spec_.mutable_model()->set_path(SaveModel("model"));
+  EXPECT_THAT(Problems(), IsEmpty());
+  const auto without = [&](const char* file) {
+    fs::copy(Path("model"), Path("broken"));
+    fs::remove(Path("broken") + "/" + file);
+    spec_.mutable_model()->set_path(Path("broken"));
+    auto problems = Problems();
+    fs::remove_all(Path("broken"));
+    return problems;
+  };
+  EXPECT_THAT(without("tokenizer.json"),
+              ElementsAre(Pair("spec.model.path", HasSubstr("tokenizer.json"))));
+  EXPECT_THAT(without("model.safetensors"),
+              ElementsAre(Pair("spec.model.path", HasSubstr("model.safetensors"))));
+}
+
+TEST_F(CheckCommandTest, WhatIsLeftMustFitIntoTheRoomThatThereIs) {
+  const std::string line = "{\"prompt\": \"1+2=\"}\n";
+  Add("a.jsonl", line + "{\"prompt\": \"1+2+3=\"}\n" + line);
+  Add("b.jsonl", "{\"prompt\": \"1+2+3=\"}\n" + line);
+  spec_.mutable_data()->set_filter_overlong_prompts(true);
+  EXPECT_THAT(Check(3 * line.size()).violations(), IsEmpty());
+  const v1::ValidateJobResponse checked = Check(3 * line.size() - 1);
+  ASSERT_THAT(checked.violations(), SizeIs(1));
+  EXPECT_EQ(checked.violations(0).field(), "spec.data.train_files");
+  EXPECT_THAT(checked.violations(0).description(), HasSubstr("room that the project has"));
+}
+
+TEST_F(CheckCommandTest, AFamilyThatTheEngineDoesNotKnowIsNamed) {
+  spec_.mutable_model()->Clear();
+  spec_.mutable_model()->set_path(SaveModel("model"));
+  std::string config = folder_.Read("model/config.json");
+  config.replace(config.find("\"llama\""), 7, "\"mamba\"");
+  folder_.Write("model/config.json", config);
+  EXPECT_THAT(Problems(), ElementsAre(Pair("spec.model.path", HasSubstr("mamba"))));
+}
+
+TEST_F(CheckCommandTest, ATemplateThatTheTokenizerHasNoTokensForIsNamed) {
+  spec_.mutable_model()->set_chat_template("chatml");
+  EXPECT_THAT(Problems(), ElementsAre(Pair("spec.model.chat_template", HasSubstr("<|im_start|>"))));
+}
+
+TEST_F(CheckCommandTest, EachModelOfASpecIsLookedAtAndAProblemIsToldOnce) {
+  v1::ModelSpec missing;
+  missing.set_path("/no/such/model");
+  *spec_.mutable_reference()->mutable_model() = missing;
+  *spec_.mutable_critic()->mutable_model() = missing;
+  spec_.mutable_reward_model()->mutable_model()->set_path(SaveModel("model"));
+  EXPECT_THAT(Problems(),
+              ElementsAre(Pair("spec.critic.model.path", HasSubstr("/no/such/model")),
+                          Pair("spec.reward_model.model.path", HasSubstr("score.weight"))));
+}
+
+TEST_F(CheckCommandTest, TheKvCacheHoldsTheLongestPromptAndItsResponse) {
+  Add("a.jsonl", "{\"prompt\": \"1+2=\"}\n");
+  spec_.mutable_data()->set_max_response_length(17);
+  // Two blocks of 16 tokens: keys and values, 2 layers, 2 heads of 8 channels, 4 bytes each.
+  const int64_t bytes = 2 * 16 * (2 * 2 * 2 * 8 * 4);
+  spec_.mutable_rollout()->set_kv_cache_bytes(bytes);
+  EXPECT_THAT(Problems(), IsEmpty());
+  spec_.mutable_rollout()->set_kv_cache_bytes(bytes - 1);
+  EXPECT_THAT(Problems(), ElementsAre(Pair("spec.rollout.kv_cache_bytes",
+                                           AllOf(HasSubstr("longest prompt (4 tokens)"),
+                                                 HasSubstr(absl::StrCat("take ", bytes))))));
+}
+
+}  // namespace
+}  // namespace baton

@@ -1,0 +1,177 @@
+// The reward of a job, tried on lines of a data set: what is shown of each response.
+#include "workers/main/reward_test_command.h"
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "workers/engine/hf_directory.h"
+#include "workers/policy/policy_source.h"
+#include "workers/policy/policy_testing.h"
+
+namespace baton {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class RewardTestCommandTest : public ::testing::Test {
+ protected:
+  RewardTestCommandTest() { options_.commands = {reward::CommandSandbox::None(), ""}; }
+
+  void Data(const std::string& lines) {
+    options_.data = folder_.path() + "/data.jsonl";
+    std::ofstream(options_.data) << lines;
+  }
+  v1::RewardRule* AddRule(const std::string& type) {
+    v1::RewardRule* rule = options_.spec.mutable_reward()->add_rules();
+    rule->set_type(type);
+    return rule;
+  }
+  void Script(const std::string& text) {
+    std::ofstream(folder_.path() + "/reward.py") << text;
+    options_.spec.mutable_reward()->set_command("python3 reward.py");
+    options_.spec.mutable_reward()->set_working_dir(folder_.path());
+  }
+  bool Run() {
+    out_.clear();
+    err_.clear();
+    const auto good =
+        TestReward(options_, {[this](absl::string_view text) { absl::StrAppend(&out_, text); },
+                              [this](absl::string_view text) { absl::StrAppend(&err_, text); }});
+    EXPECT_TRUE(good.ok()) << good.status();
+    return good.value_or(false);
+  }
+  /// The lines of -o json.
+  std::vector<nlohmann::json> Rows() const {
+    std::vector<nlohmann::json> rows;
+    for (const auto line : absl::StrSplit(out_, '\n', absl::SkipEmpty())) {
+      rows.push_back(nlohmann::json::parse(line));
+    }
+    return rows;
+  }
+
+  policy::TemporaryFolder folder_;
+  RewardTestOptions options_;
+  std::string out_, err_;
+};
+
+TEST_F(RewardTestCommandTest, ScoresGivenResponsesByRules) {
+  Data(
+      "{\"prompt\": \"1+2=\", \"answer\": \"3\", \"response\": \"3\"}\n"
+      "{\"prompt\": \"2+2=\", \"answer\": \"4\", \"responses\": [\"4\", \"five: 5\"]}\n"
+      "{\"prompt\": \"3+2=\", \"answer\": \"5\"}\n"
+      "{\"prompt\": \"not looked at\", \"answer\": \"x\"}\n");
+  AddRule("numeric");
+  options_.lines = 3;
+  EXPECT_TRUE(Run());
+  EXPECT_THAT(out_, AllOf(HasSubstr("data.jsonl:1\n  prompt    1+2=\n  response  3  [the line's "
+                                    "`response`]\n  answer    3\n  reward    1\n"),
+                          HasSubstr("response  five: 5  [of the line's `responses`]"),
+                          HasSubstr("[the line's answer, since it has no `response`]"),
+                          HasSubstr("4 responses: 4 with a reward (mean 0.75, from 0 to 1), 0 "
+                                    "failed"),
+                          HasSubstr("time      0.0"), Not(HasSubstr("not looked at"))));
+  options_.json = true;
+  EXPECT_TRUE(Run());
+  const auto rows = Rows();
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_EQ(rows[2]["reward"], 0);
+  EXPECT_EQ(rows[2]["response"], "five: 5");
+  EXPECT_EQ(rows[2]["scores"]["accuracy"], 0);
+}
+
+TEST_F(RewardTestCommandTest, SaysThatEqualRewardsTeachNothing) {
+  AddRule("exact_match")->set_extract("####(.*)");  // none of the lines made up has that
+  EXPECT_TRUE(Run());
+  EXPECT_THAT(out_, HasSubstr("All rewards are equal"));
+}
+
+TEST_F(RewardTestCommandTest, EqualRewardsOfTheAnswersThemselvesAreNoMistake) {
+  AddRule("exact_match");
+  Data("{\"prompt\": \"1+1=\", \"answer\": 2}\n{\"prompt\": \"1+2=\", \"answer\": 3}\n");
+  EXPECT_TRUE(Run());
+  EXPECT_THAT(out_, HasSubstr("Each line's answer was taken for the response, and all rewards are "
+                              "equal. See what wrong responses get"));
+}
+
+TEST_F(RewardTestCommandTest, ShowsWhatACommandDidWrong) {
+  Script(
+      "import json, sys\n"
+      "for line in sys.stdin:\n"
+      "    r = json.loads(line)\n"
+      "    if r['response'] == 'bad':\n"
+      "        raise ValueError('no number in bad')\n"
+      "    print(json.dumps({'id': r['id'], 'reward': 1}), flush=True)\n");
+  Data("{\"prompt\": \"a\", \"response\": \"good\"}\n{\"prompt\": \"b\", \"response\": \"bad\"}\n");
+  EXPECT_FALSE(Run());
+  EXPECT_THAT(out_, AllOf(HasSubstr("ERROR     command: your command exited with code 1"),
+                          HasSubstr("ValueError: no number in bad\n"),
+                          HasSubstr("            Traceback (most recent call last):"),
+                          HasSubstr("A job would fail: 1 of 2 failed, and reward.max_error_rate is "
+                                    "0.1.")));
+  EXPECT_THAT(err_, AllOf(HasSubstr("stderr: ValueError: no number in bad"),
+                          HasSubstr("baton: your command exited with code 1")));
+  options_.spec.mutable_reward()->set_max_error_rate(0.5);
+  EXPECT_TRUE(Run());
+  EXPECT_THAT(out_, HasSubstr("A job would go on: 1 of 2 failed"));
+}
+
+TEST_F(RewardTestCommandTest, ACommandThatCannotBeImportedIsGivenUpWithItsFirstError) {
+  Script("import no_such_module\n");
+  options_.json = true;
+  EXPECT_FALSE(Run());
+  EXPECT_THAT(err_, HasSubstr("No module named 'no_such_module'"));
+  EXPECT_THAT(Rows().front()["error"].get<std::string>(),
+              HasSubstr("No module named 'no_such_module'"));
+}
+
+TEST_F(RewardTestCommandTest, SamplesFromAModelAndAsksAJudge) {
+  const auto source = policy::PolicySource::Open(policy::TinySpec().model(), "").value();
+  const auto model = source->LoadModel(torch::kFloat32, torch::kCPU, 3).value();
+  engine::SaveOptions save;
+  save.companions = source->companions();
+  options_.model = folder_.path() + "/model";
+  ASSERT_TRUE(engine::SaveModel(*model, options_.model, save).ok());
+  Data("{\"prompt\": \"1+2=\", \"answer\": \"3\"}\n{\"prompt\": \"2+2=\", \"answer\": \"4\"}\n");
+  options_.samples = 2;
+  options_.json = true;
+  options_.spec.mutable_data()->set_max_response_length(5);
+  v1::JudgeSpec* judge = options_.spec.mutable_judge();
+  judge->mutable_model()->set_path(options_.model);
+  judge->set_template_("1+2={response}");
+  judge->set_verdict("yes");
+  (*judge->mutable_verdicts())["yes"] = 1;
+  judge->set_neutral(0.25);
+  EXPECT_TRUE(Run());
+  const auto rows = Rows();
+  ASSERT_EQ(rows.size(), 4u);  // 2 lines, 2 samples
+  for (const auto& row : rows) {
+    EXPECT_LE(row["response"].get<std::string>().size(), 5u);
+    EXPECT_EQ(row["reward"], 0.25);  // it cannot write a letter
+    EXPECT_EQ(row["scores"]["unreadable"], 1);
+  }
+}
+
+TEST_F(RewardTestCommandTest, NamesWhatCannotBeTested) {
+  const auto message = [this] {
+    return std::string(TestReward(options_, {[](auto) {}, [](auto) {}}).status().message());
+  };
+  EXPECT_THAT(message(), HasSubstr("there is nothing to test"));
+  options_.samples = 1;
+  EXPECT_THAT(message(), HasSubstr("--model"));
+  options_.samples = 0;
+  AddRule("vibes");
+  EXPECT_THAT(message(), HasSubstr("spec.reward.rules[0]"));
+  Data("{\"prompt\": 3}\n");
+  EXPECT_THAT(message(), HasSubstr("data.jsonl:1: "));
+}
+
+}  // namespace
+}  // namespace baton

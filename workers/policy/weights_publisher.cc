@@ -1,0 +1,138 @@
+#include "workers/policy/weights_publisher.h"
+
+#include <atomic>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "sdk/base/mutant.h"
+#include "sdk/base/status_macros.h"
+#include "workers/engine/communicator.h"
+#include "workers/engine/weights_io.h"
+
+namespace baton::policy {
+namespace {
+
+constexpr int kTries = 3;  // a relay may be started again between Begin and Seal
+constexpr absl::Duration kKeepAlive = absl::Seconds(2);
+
+/// What the first rank says of a version that it has begun: how it is written, then its ticket.
+constexpr int64_t kOwnBoxes = 0;
+constexpr int64_t kGathered = 1;
+
+std::vector<int64_t> ToWords(bool gathers, const std::string& ticket) {
+  std::vector<int64_t> words = {gathers ? kGathered : kOwnBoxes};
+  words.insert(words.end(), ticket.begin(), ticket.end());
+  return words;
+}
+
+std::string TicketOf(const std::vector<int64_t>& words) {
+  return std::string(words.begin() + 1, words.end());
+}
+
+}  // namespace
+
+absl::Status WeightsPublisher::Publish(const Publication& what,
+                                       const absl::Notification& cancelled) {
+  if (broken_) return absl::UnavailableError("the ranks lost each other in an earlier version");
+  BATON_ASSIGN_OR_RETURN(layout_, engine::ModelLayout(*model_, dtype_));
+  const engine::Communicator* group = model_->tensor_group();
+  return group == nullptr || group->rank() == 0 ? Lead(what, cancelled) : Follow(what);
+}
+
+std::unique_ptr<engine::GroupLeader> WeightsPublisher::StartLeading() const {
+  if (model_->tensor_group() == nullptr || broken_) return nullptr;
+  return std::make_unique<engine::GroupLeader>(model_->tensor_group(), kKeepAlive);
+}
+
+absl::Status WeightsPublisher::Lead(const Publication& what, const absl::Notification& cancelled) {
+  std::unique_ptr<engine::GroupLeader> leader = StartLeading();
+  absl::Status status;
+  for (int tries = 0; tries < kTries; ++tries) {
+    status = LeadOnce(what, cancelled, leader);
+    if (!absl::IsNotFound(status)) break;
+  }
+  return status;  // the leader's end tells the others that it is over
+}
+
+absl::Status WeightsPublisher::LeadOnce(const Publication& what,
+                                        const absl::Notification& cancelled,
+                                        std::unique_ptr<engine::GroupLeader>& leader) {
+  const int writers = leader == nullptr || gathers_ ? 1 : model_->tensor_group()->size();
+  absl::StatusOr<Writer> writer = relay_->Begin(what, layout_, writers, cancelled);
+  BATON_RETURN_IF_ERROR(writer.status());
+  if (leader != nullptr) {
+    BATON_RETURN_IF_ERROR(leader->Say(ToWords(gathers_, (*writer)->ticket())));
+    // The group is needed to write; nobody waits for a word meanwhile.
+    BATON_RETURN_IF_ERROR(leader->End());
+  }
+  const absl::Status written = gathers_ ? WriteGathered(*writer) : WriteOwnBoxes(writer);
+  leader = StartLeading();
+  BATON_RETURN_IF_ERROR(written);
+  return (*writer)->Seal(cancelled);
+}
+
+absl::Status WeightsPublisher::Follow(const Publication& what) {
+  const std::atomic<bool> stays{false};
+  absl::Status status;
+  while (!broken_) {
+    BATON_ASSIGN_OR_RETURN(const auto words, engine::HearLeader(*model_->tensor_group(), stays));
+    if (!words.has_value()) return status;
+    BATON_RETURN_IF_ERROR(engine::HearLeader(*model_->tensor_group(), stays).status());
+    status = words->at(0) == kGathered
+                 ? WriteGathered(nullptr)
+                 : WriteOwnBoxes(relay_->Join(what, TicketOf(*words), layout_));
+  }
+  return status;
+}
+
+absl::Status WeightsPublisher::WriteOwnBoxes(const absl::StatusOr<Writer>& writer) {
+  const absl::Status reached = OfAllRanks(writer.status());
+  if (broken_) return reached;
+  if (!reached.ok()) {
+    gathers_ = true;
+    return absl::NotFoundError(
+        absl::StrCat("not all ranks reach the version's memory: ", reached.message()));
+  }
+  const engine::Communicator* group = model_->tensor_group();
+  const int rank = group == nullptr ? 0 : group->rank();
+  absl::Status written = engine::WriteModelBoxes(*model_, layout_, (*writer)->bytes());
+  if (written.ok()) written = (*writer)->Commit(rank, engine::ModelBoxes(*model_));
+  if (Mutant("publisher-seals-early")) return written;
+  return OfAllRanks(written);
+}
+
+absl::Status WeightsPublisher::WriteGathered(const Writer& writer) {
+  const absl::Span<uint8_t> out = writer == nullptr ? absl::Span<uint8_t>() : writer->bytes();
+  const absl::Status written = engine::WriteGatheredModel(*model_, layout_, out);
+  // At a rank that does not write, nothing but a collective can fail.
+  broken_ = !written.ok() && (writer == nullptr || absl::IsUnavailable(written) ||
+                              absl::IsDeadlineExceeded(written));
+  if (!written.ok() || writer == nullptr) return written;
+  return writer->Commit(0, relay::WholeTensors(layout_.entries()));
+}
+
+absl::Status WeightsPublisher::OfAllRanks(const absl::Status& mine) {
+  engine::Communicator* group = model_->tensor_group();
+  if (group == nullptr) return mine;
+  const torch::Tensor code = torch::full({1}, static_cast<int64_t>(mine.code()), torch::kInt64);
+  const torch::Tensor codes = torch::empty({group->size()}, torch::kInt64);
+  try {
+    group->AllGather(code, codes);
+  } catch (const engine::CollectiveError& error) {
+    broken_ = true;
+    return error.status();
+  }
+  if (!mine.ok()) return mine;
+  for (int rank = 0; rank < group->size(); ++rank) {
+    const auto other = static_cast<absl::StatusCode>(codes[rank].item<int64_t>());
+    if (other != absl::StatusCode::kOk) {
+      return absl::Status(other, absl::StrCat("rank ", rank, " could not write its part"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace baton::policy

@@ -1,0 +1,70 @@
+// Publishing the versions of a model, by the one rank that holds it or by several together.
+//
+//   rank 0      Begin ── says where ──┐                         ┌── Seal ── says that it is over
+//                                     ├ writes boxes, commits ──┤
+//   the others  ── hear where, Join ──┘                         └── hear: again, or over
+//
+// Every rank writes the boxes that it holds into the version's memory, so no rank needs room for
+// the whole model. The first rank alone waits for a relay that is starting again, and lets the
+// others hear that it does.
+#ifndef BATON_WORKERS_POLICY_WEIGHTS_PUBLISHER_H_
+#define BATON_WORKERS_POLICY_WEIGHTS_PUBLISHER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/notification.h"
+#include "relay/weights/safetensors_writer.h"
+#include "workers/engine/led_group.h"
+#include "workers/engine/model.h"
+#include "workers/policy/weights_relay.h"
+
+namespace baton::policy {
+
+/// One thread at a time. Ranks on other machines than the first cannot map its version: the first
+/// rank then gets each tensor from the ranks that hold it, and writes alone (from the first such
+/// version on).
+class WeightsPublisher {
+ public:
+  /// Both outlive this. `dtype`: what is published; absent: that of the model.
+  WeightsPublisher(WeightsRelay* relay, const engine::CausalLM* model,
+                   std::optional<torch::Dtype> dtype)
+      : relay_(relay), model_(model), dtype_(dtype) {}
+
+  /// Blocks until the version is visible. All ranks of the model's tensor group call this together,
+  /// and each answers what went wrong at itself; the first answers for the version: errors of
+  /// WeightsRelay; those of another rank that could not write, by their code. Unavailable or
+  /// DeadlineExceeded, too: a rank was lost. `cancelled` ends the first rank's wait for the relay.
+  [[nodiscard]] absl::Status Publish(const Publication& what, const absl::Notification& cancelled);
+
+  /// Of the version last handed to Publish.
+  int64_t size_bytes() const { return layout_.file_size(); }
+
+ private:
+  using Writer = std::unique_ptr<VersionWriter>;
+
+  absl::Status Lead(const Publication& what, const absl::Notification& cancelled);
+  absl::Status LeadOnce(const Publication& what, const absl::Notification& cancelled,
+                        std::unique_ptr<engine::GroupLeader>& leader);
+  absl::Status Follow(const Publication& what);
+  /// NotFound: the version is to be begun again.
+  absl::Status WriteOwnBoxes(const absl::StatusOr<Writer>& writer);
+  absl::Status WriteGathered(const Writer& writer);
+  /// `mine` if that is an error, else the error of the first rank that has one. On every rank.
+  absl::Status OfAllRanks(const absl::Status& mine);
+  std::unique_ptr<engine::GroupLeader> StartLeading() const;
+
+  WeightsRelay* const relay_;
+  const engine::CausalLM* const model_;
+  const std::optional<torch::Dtype> dtype_;
+  relay::SafetensorsLayout layout_;
+  bool gathers_ = false;  ///< Some rank is on another machine.
+  bool broken_ = false;   ///< A collective has failed: nothing can be said any more.
+};
+
+}  // namespace baton::policy
+
+#endif  // BATON_WORKERS_POLICY_WEIGHTS_PUBLISHER_H_

@@ -1,0 +1,246 @@
+// Ranks, each on a thread, that publish through a real baton-relay and through a folder.
+#include "workers/policy/weights_publisher.h"
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "relay/client/relay_process_testing.h"
+#include "sdk/base/status_macros.h"
+#include "workers/engine/model_image_testing.h"
+#include "workers/engine/tensor_parallel_testing.h"
+#include "workers/engine/thread_communicator_testing.h"
+#include "workers/policy/policy_testing.h"
+
+namespace baton::policy {
+namespace {
+
+using engine::Communicator;
+
+constexpr char kTrainedJob[] = "projects/default/jobs/j";
+
+/// Another relay, with something done before a call of this rank goes through.
+class RelayWith : public WeightsRelay {
+ public:
+  using Hook = std::function<absl::Status()>;
+  RelayWith(WeightsRelay* relay, Hook join, Hook commit)
+      : relay_(relay), join_(std::move(join)), commit_(std::move(commit)) {}
+
+  absl::StatusOr<std::unique_ptr<VersionWriter>> Begin(
+      const Publication& what, const relay::SafetensorsLayout& layout, int writers,
+      const absl::Notification& cancelled) override {
+    begun_with_.push_back(writers);
+    BATON_ASSIGN_OR_RETURN(auto writer, relay_->Begin(what, layout, writers, cancelled));
+    return std::make_unique<Writer>(std::move(writer), commit_);
+  }
+  absl::StatusOr<std::unique_ptr<VersionWriter>> Join(
+      const Publication& what, const std::string& ticket,
+      const relay::SafetensorsLayout& layout) override {
+    if (join_) BATON_RETURN_IF_ERROR(join_());
+    BATON_ASSIGN_OR_RETURN(auto writer, relay_->Join(what, ticket, layout));
+    return std::make_unique<Writer>(std::move(writer), commit_);
+  }
+  absl::Status Load(const Version& what, const absl::Notification& cancelled,
+                    absl::FunctionRef<absl::Status(absl::Span<const uint8_t>)> use) override {
+    return relay_->Load(what, cancelled, use);
+  }
+  void Forget(const std::string& job) override { relay_->Forget(job); }
+
+  /// The writers that each Begin was for.
+  const std::vector<int>& begun_with() const { return begun_with_; }
+
+ private:
+  class Writer : public VersionWriter {
+   public:
+    Writer(std::unique_ptr<VersionWriter> writer, Hook commit)
+        : writer_(std::move(writer)), commit_(std::move(commit)) {}
+    std::string ticket() const override { return writer_->ticket(); }
+    absl::Span<uint8_t> bytes() override { return writer_->bytes(); }
+    absl::Status Commit(int writer, absl::Span<const relay::TensorBox> boxes) override {
+      if (commit_) BATON_RETURN_IF_ERROR(commit_());
+      return writer_->Commit(writer, boxes);
+    }
+    absl::Status Seal(const absl::Notification& cancelled) override {
+      return writer_->Seal(cancelled);
+    }
+
+   private:
+    const std::unique_ptr<VersionWriter> writer_;
+    const Hook commit_;
+  };
+
+  WeightsRelay* const relay_;
+  const Hook join_, commit_;
+  std::vector<int> begun_with_;
+};
+
+class WeightsPublisherTest : public ::testing::Test {
+ protected:
+  WeightsPublisherTest() {
+    StartRelay("127.0.0.1:0");
+    relay_ = MakeWeightsRelay(process_->address(), "", "test").value();
+  }
+
+  void StartRelay(const std::string& listen) {
+    process_ = std::make_unique<relay::RelayProcess>(std::vector<std::string>{
+        "--listen", listen, "--shm-dir", folder_.path(), "--log-file", folder_.path() + "/log"});
+  }
+
+  std::unique_ptr<engine::CausalLM> Model(Communicator* group) const {
+    return engine::testing::MakeSharedModel(config_, group, torch::kFloat32);
+  }
+  /// The bytes of a version: gathered, and written in one piece.
+  std::vector<uint8_t> Want() const {
+    const auto image = engine::testing::ModelImage(*Model(nullptr), torch::kBFloat16).value();
+    std::vector<uint8_t> bytes(static_cast<size_t>(image.size_bytes()));
+    EXPECT_TRUE(image.CopyTo(absl::MakeSpan(bytes)).ok());
+    return bytes;
+  }
+  static absl::StatusOr<std::vector<uint8_t>> Load(WeightsRelay& relay, uint64_t version) {
+    std::vector<uint8_t> loaded;
+    BATON_RETURN_IF_ERROR(
+        relay.Load({kTrainedJob, version}, Never(), [&](absl::Span<const uint8_t> bytes) {
+          loaded.assign(bytes.begin(), bytes.end());
+          return absl::OkStatus();
+        }));
+    return loaded;
+  }
+
+  /// What each of two ranks answers; `relays` are theirs.
+  std::vector<absl::Status> Publish(const std::vector<WeightsRelay*>& relays,
+                                    const std::vector<uint64_t>& versions = {1}) {
+    std::vector<absl::Status> answers(relays.size());
+    engine::testing::RunRanks(static_cast<int>(relays.size()), [&](Communicator& group) {
+      const auto model = Model(&group);
+      WeightsPublisher publisher(relays[group.rank()], model.get(), torch::kBFloat16);
+      for (uint64_t version : versions) {
+        answers[group.rank()] = publisher.Publish({kTrainedJob, version, false, ""}, Never());
+      }
+    });
+    return answers;
+  }
+
+  TemporaryFolder folder_;
+  const ModelConfig config_ = engine::testing::SharedConfig(true);
+  std::unique_ptr<relay::RelayProcess> process_;
+  std::unique_ptr<WeightsRelay> relay_;
+};
+
+TEST_F(WeightsPublisherTest, RanksTogetherPublishTheBytesOfTheWholeModel) {
+  const std::vector<uint8_t> want = Want();
+  const auto folder = MakeWeightsRelay(folder_.path(), "", "test").value();
+  uint64_t version = 0;
+  for (WeightsRelay* relay : {relay_.get(), folder.get()}) {
+    for (int ranks : {2, 4}) {
+      ++version;
+      const auto answers = Publish(std::vector<WeightsRelay*>(ranks, relay), {version});
+      for (const absl::Status& answer : answers) EXPECT_TRUE(answer.ok()) << answer;
+      EXPECT_EQ(Load(*relay, version).value(), want) << ranks << " ranks";
+    }
+    const auto alone = Model(nullptr);
+    WeightsPublisher publisher(relay, alone.get(), torch::kBFloat16);
+    ASSERT_TRUE(publisher.Publish({kTrainedJob, ++version, false, ""}, Never()).ok());
+    EXPECT_EQ(publisher.size_bytes(), static_cast<int64_t>(want.size()));
+    EXPECT_EQ(Load(*relay, version).value(), want);
+  }
+}
+
+TEST_F(WeightsPublisherTest, AVersionThatARankCouldNotWriteIsNotThere) {
+  const auto folder = MakeWeightsRelay(folder_.path(), "", "test").value();
+  for (WeightsRelay* relay : {relay_.get(), folder.get()}) {
+    RelayWith full(relay, nullptr, [] { return absl::ResourceExhaustedError("no room here"); });
+    const auto answers = Publish({relay, &full});
+    EXPECT_EQ(answers[0].code(), absl::StatusCode::kResourceExhausted) << answers[0];
+    EXPECT_THAT(std::string(answers[0].message()), ::testing::HasSubstr("rank 1"));
+    EXPECT_EQ(answers[1].message(), "no room here");
+    EXPECT_TRUE(absl::IsNotFound(Load(*relay, 1).status()));
+    EXPECT_TRUE(Publish({relay, relay})[0].ok()) << "it may be published again";
+    EXPECT_EQ(Load(*relay, 1).value(), Want());
+  }
+}
+
+TEST_F(WeightsPublisherTest, ARankOfAnotherMachineSendsItsTensors) {
+  RelayWith near(relay_.get(), nullptr, nullptr);
+  RelayWith far(
+      relay_.get(), [] { return absl::NotFoundError("another machine"); }, nullptr);
+  for (const absl::Status& answer : Publish({&near, &far}, {1, 2})) {
+    EXPECT_TRUE(answer.ok()) << answer;
+  }
+  EXPECT_EQ(Load(*relay_, 1).value(), Want());
+  EXPECT_EQ(Load(*relay_, 2).value(), Want());
+  EXPECT_THAT(near.begun_with(), ::testing::ElementsAre(2, 1, 1)) << "once tried, then known";
+}
+
+TEST_F(WeightsPublisherTest, ARelayThatIsStartedAgainBetweenBeginAndSealGetsTheVersion) {
+  int commits = 0;
+  RelayWith unlucky(relay_.get(), nullptr, [&] {
+    if (++commits > 1) return absl::OkStatus();
+    const std::string address = process_->address();
+    process_.reset();
+    StartRelay(address);
+    return absl::OkStatus();
+  });
+  for (const absl::Status& answer : Publish({&unlucky, relay_.get()})) {
+    EXPECT_TRUE(answer.ok()) << answer;
+  }
+  EXPECT_EQ(commits, 2);
+  EXPECT_EQ(Load(*relay_, 1).value(), Want());
+}
+
+/// A group's end whose other rank is lost at one of its collectives.
+class LosingCommunicator : public Communicator {
+ public:
+  LosingCommunicator(Communicator* group, int gathers) : group_(group), gathers_(gathers) {}
+  int rank() const override { return group_->rank(); }
+  int size() const override { return group_->size(); }
+  std::unique_ptr<engine::PendingCollective> StartAllReduce(torch::Tensor tensor,
+                                                            engine::Reduction reduction) override {
+    return group_->StartAllReduce(std::move(tensor), reduction);
+  }
+  void AllGather(torch::Tensor mine, torch::Tensor all) override {
+    if (gathers_-- == 0) throw engine::CollectiveError(absl::UnavailableError("rank 1 is gone"));
+    group_->AllGather(std::move(mine), std::move(all));
+  }
+  void Broadcast(torch::Tensor tensor, int root) override {
+    group_->Broadcast(std::move(tensor), root);
+  }
+  engine::CollectiveBytes bytes() const override { return {}; }
+
+ private:
+  Communicator* const group_;
+  int gathers_;
+};
+
+TEST_F(WeightsPublisherTest, ARankThatDiesWhileItWritesLeavesNoVersion) {
+  absl::Status answer;
+  engine::testing::RunRanks(2, [&](Communicator& group) {
+    if (group.rank() == 0) {
+      LosingCommunicator losing(&group, /*gathers=*/1);
+      const auto model = Model(&losing);
+      WeightsPublisher publisher(relay_.get(), model.get(), torch::kBFloat16);
+      answer = publisher.Publish({kTrainedJob, 1, false, ""}, Never());
+      return;
+    }
+    // Opens the version, writes some bytes, and is heard of no more.
+    const std::atomic<bool> stays{false};
+    const auto words = engine::HearLeader(group, stays).value().value();
+    ASSERT_FALSE(engine::HearLeader(group, stays).value().has_value());
+    const auto layout = engine::ModelLayout(*Model(nullptr), torch::kBFloat16).value();
+    const auto writer = relay_->Join({kTrainedJob, 1, false, ""},
+                                     std::string(words.begin() + 1, words.end()), layout);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    group.AllGather(torch::zeros({1}, torch::kInt64), torch::zeros({2}, torch::kInt64));
+    (*writer)->bytes().back() = 1;
+  });
+  EXPECT_TRUE(absl::IsUnavailable(answer)) << answer;
+  EXPECT_TRUE(absl::IsNotFound(Load(*relay_, 1).status()));
+  EXPECT_TRUE(Publish({relay_.get(), relay_.get()})[0].ok()) << "the next generation's ranks";
+  EXPECT_EQ(Load(*relay_, 1).value(), Want());
+}
+
+}  // namespace
+}  // namespace baton::policy

@@ -1,0 +1,27 @@
+// Publishing what a test has at hand.
+#ifndef BATON_WORKERS_POLICY_WEIGHTS_RELAY_TESTING_H_
+#define BATON_WORKERS_POLICY_WEIGHTS_RELAY_TESTING_H_
+
+#include "absl/status/status.h"
+#include "absl/synchronization/notification.h"
+#include "sdk/base/status_macros.h"
+#include "workers/engine/weights_io.h"
+#include "workers/policy/policy_testing.h"
+#include "workers/policy/weights_relay.h"
+
+namespace baton::policy {
+
+/// As one writer.
+inline absl::Status PublishImage(WeightsRelay& relay, const Publication& what,
+                                 const engine::WeightsImage& image,
+                                 const absl::Notification& cancelled = Never()) {
+  BATON_ASSIGN_OR_RETURN(const auto writer,
+                         relay.Begin(what, image.layout(), /*writers=*/1, cancelled));
+  BATON_RETURN_IF_ERROR(image.CopyTo(writer->bytes()));
+  BATON_RETURN_IF_ERROR(writer->Commit(0, relay::WholeTensors(image.layout().entries())));
+  return writer->Seal(cancelled);
+}
+
+}  // namespace baton::policy
+
+#endif  // BATON_WORKERS_POLICY_WEIGHTS_RELAY_TESTING_H_

@@ -1,0 +1,35 @@
+// libFuzzer: any bytes as a chat template, rendered with a conversation. It must end, within its
+// bounds, and what a message says must stay content.
+#include <cstdint>
+#include <cstdlib>
+
+#include "workers/tokenizer/jinja_template.h"
+
+using namespace baton::engine;  // NOLINT
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const auto* const variables = [] {
+    auto* made = new jinja::Variables();
+    (*made)["messages"] = jinja::Value::FromJson(nlohmann::ordered_json::parse(
+        R"([{"role": "system", "content": "\u0001 \u0002"}, {"role": "user", "content": "\u0001"},)"
+        R"( {"role": "assistant", "content": "\u0002", "tool_calls": [{"name": "\u0001"}]}])"));
+    (*made)["tools"] = jinja::Value::None();
+    (*made)["add_generation_prompt"] = jinja::Value::Bool(true);
+    (*made)["bos_token"] = jinja::Value::Own("<s>");
+    return made;
+  }();
+  const absl::string_view source(reinterpret_cast<const char*>(data), size);
+  // The two characters that mark what messages say.
+  if (source.find_first_of("\x01\x02") != absl::string_view::npos) return 0;
+  if (source.find('\\') != absl::string_view::npos) return 0;  // a string could spell them
+  const auto parsed = jinja::Template::Parse(source);
+  if (!parsed.ok()) return 0;
+  const auto text = parsed->Render(*variables);
+  if (!text.ok()) return 0;
+  for (const TextRange& range : text->template_ranges()) {
+    const absl::string_view own =
+        absl::string_view(text->text()).substr(range.begin, range.end - range.begin);
+    if (own.find_first_of("\x01\x02") != absl::string_view::npos) std::abort();
+  }
+  return 0;
+}

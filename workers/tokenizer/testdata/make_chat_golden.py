@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""What transformers makes of chat templates, for chat_golden_test.cc and jinja_template_test.cc.
+
+    make_chat_golden.py         writes chat_templates/golden.json (the templates beside it, with
+                                conversations) and jinja_golden.json (small templates)
+    make_chat_golden.py MODEL   prints the same of a model's own folder, as one JSON object: what
+                                transformers makes of each conversation with the template in MODEL;
+                                compare `baton-worker generate`, or your data, with it
+
+Needs transformers and tokenizers (the files were made with 5.23.0 and 0.23.3, jinja2 3.1.6). The
+tests need the files alone.
+"""
+import json
+import os
+import sys
+
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers.utils.chat_template_utils import _compile_jinja_template
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOOLS = [
+    {"type": "function", "function": {
+        "name": "get_weather", "description": "The weather of a \"city\", as <b>text</b> überall 日本.",
+        "parameters": {"type": "object",
+                       "properties": {"city": {"type": "string", "description": "Its name."},
+                                      "days": {"type": "integer", "enum": [1, 2], "default": 1.5}},
+                       "required": ["city"]}}},
+    {"type": "function", "function": {"name": "now", "description": "The time.",
+                                      "parameters": {"type": "object", "properties": {}}}}]
+SYSTEM = {"role": "system", "content": " Be brief.\n"}
+USER = {"role": "user", "content": "\n What is 2+2? \u65e5\u672c\u00a0\u3000"}
+REPLY = {"role": "assistant", "content": " It is 4.\n"}
+AGAIN = {"role": "user", "content": "And 3+3?"}
+CALL = {"role": "assistant", "content": "", "tool_calls": [
+    {"id": "abcdefghi", "type": "function",
+     "function": {"name": "get_weather",
+                  "arguments": {"city": "Zürich", "days": 2, "f": 1e-7, "n": None, "b": True,
+                                "l": [1, "x"]}}}]}
+RESULT = {"role": "tool", "content": "{\"celsius\": 21}", "tool_call_id": "abcdefghi",
+          "name": "get_weather"}
+CHATS = {
+    "user": [USER],
+    "system": [SYSTEM, USER],
+    "turns": [USER, REPLY, AGAIN],
+    "system_turns": [SYSTEM, USER, REPLY, AGAIN],
+    "reply": [SYSTEM, USER, REPLY],
+    "call": [SYSTEM, USER, CALL],
+    "result": [USER, CALL, RESULT],
+    "whole": [SYSTEM, USER, CALL, RESULT, REPLY, AGAIN],
+    "two_of_the_user": [USER, AGAIN],  # Mistral's refuses it.
+}
+MODELS = {  # template: (tokenizer of the tests, bos, eos)
+    "qwen2_5": ("qwen2", None, "<|im_end|>"),
+    "headed_turns": ("llama3", "<|begin_of_text|>", "<|eot_id|>"),
+    "mistral_nemo": ("qwen2", "<s>", "</s>"),
+    "instructions": ("mistral", "<s>", "</s>"),
+}
+
+
+def conversations(tokenizer, **options):
+    """What `tokenizer` makes of each conversation."""
+    cases = []
+    for chat, messages in CHATS.items():
+        for tools in (None, TOOLS):
+            for generates in (True, False):
+                case = {"chat": chat, "tools": tools is not None, "generates": generates}
+                try:
+                    case["text"] = tokenizer.apply_chat_template(
+                        messages, tools=tools, tokenize=False, add_generation_prompt=generates,
+                        **options)
+                    if tools is None:
+                        case["ids"] = tokenizer.encode(case["text"], add_special_tokens=False)
+                except Exception as error:
+                    case["error"] = str(error)
+                cases.append(case)
+    return cases
+
+
+def of_templates():
+    cases = []
+    for name, (vocabulary, bos, eos) in MODELS.items():
+        with open(os.path.join(HERE, "chat_templates", name + ".jinja"), newline="") as file:
+            template = file.read()
+        tokenizer = PreTrainedTokenizerFast(
+            tokenizer_file=os.path.join(HERE, f"tokenizer_{vocabulary}.json"))
+        tokens = {k: v for k, v in {"bos_token": bos, "eos_token": eos}.items() if v}
+        cases += [{"template": name, "tokenizer": vocabulary, **case}
+                  for case in conversations(tokenizer, chat_template=template, **tokens)]
+    return {"chats": CHATS, "tools": TOOLS, "cases": cases}
+
+
+DATA = {"s": "  Ab c\u00a0", "n": 7, "neg": -7, "f": 2.5, "none": None, "yes": True, "no": False,
+        "list": [3, 1, 2], "names": ["b", "A", "c", "a"], "empty": [], "d": {"b": 1, "a": "x", "C": []},
+        "quote": "it's \"so\"\n\\ \u00e9 \U0001f600", "long": "one two  three",
+        "people": [{"name": "Ann", "age": 3, "tags": {"x": 1}}, {"name": "bob", "age": 1},
+                   {"name": "Cy"}]}
+SMALL = r"""
+{{ n + 1 }},{{ n - 10 }},{{ n * 2 }},{{ n / 2 }},{{ n // 2 }},{{ neg // 2 }},{{ neg % 3 }},{{ n ** 2 }},{{ 2 ** -1 }}
+{{ 1.0 }} {{ 1e20 }} {{ 1e-5 }} {{ 0.0001 }} {{ 123456789.125 }} {{ 1e15 }} {{ 1e16 }} {{ f * 2 }} {{ -f }}
+{{ 1 + 2 * 3 ** 2 }} {{ (1 + 2) * 3 }} {{ -2 ** 2 }} {{ 7 % 4 * 2 }} {{ 'a' ~ 1 ~ none ~ true }}
+{{ 'a' * 3 }} {{ [1] * 2 + [3] }} {{ (1, 2) + (3,) }} {{ () }} {{ (1,) }}
+{{ none }} {{ yes }} {{ list }} {{ d }} {{ {'k': [1, none, 'x', 2.0]} }} {{ quote }} {{ [quote] }} {{ ['a\'b'] }}
+{{ 1 < 2 < 3 }} {{ 1 < 3 < 2 }} {{ 1 == 1.0 }} {{ 'a' == 'a' }} {{ [1] == [1] }} {{ true == 1 }} {{ 'b' > 'a' }}
+{{ 1 in list }} {{ 9 not in list }} {{ 'b' in d }} {{ 'b' in 'abc' }} {{ not 1 in list }}
+{{ no or 'x' }} {{ yes and 'x' }} {{ not no }} {{ '' or none or 0 }} {{ 'a' if yes else 'b' }} {{ 'a' if no }}
+{{ list[0] }} {{ list[-1] }} {{ list[9] }} {{ list[1:] }} {{ list[:-1] }} {{ list[::-1] }} {{ s[2:4] }} {{ s[::2] }} {{ 'abc'[-2:] }}
+{{ d.a }} {{ d['b'] }} {{ d.missing }} {{ d.items() | list }} {{ d.keys() | list }} {{ d.values() | list }} {{ d.get('a') }} {{ d.get('z') }} {{ d.get('z', 4) }}
+{{ '[' ~ s.strip() ~ ']' }}{{ '[' ~ s.lstrip() ~ ']' }}{{ '[' ~ s.rstrip() ~ ']' }}{{ 'xxaxx'.strip('x') }}
+{{ long.split() }} {{ long.split(' ') }} {{ long.split(' ', 1) }} {{ 'a,b,c'.rsplit(',', 1) }} {{ 'a\nb\r\nc'.splitlines() }}
+{{ 'abc'.startswith('ab') }} {{ 'abc'.endswith(('x', 'bc')) }} {{ 'abcabc'.replace('b', '-') }} {{ 'abcabc'.replace('b', '-', 1) }} {{ 'abcab'.find('b') }} {{ 'abcab'.rfind('b') }} {{ 'abcab'.count('ab') }}
+{{ 'aBc dEf'.upper() }} {{ 'aBc dEf'.lower() }} {{ 'aBc dEf'.title() }} {{ 'aBc dEf'.capitalize() }} {{ ','.join(['a', 'b']) }} {{ '12'.isdigit() }} {{ 'a1'.isalpha() }}
+{{ s | trim }}|{{ s | length }}|{{ list | length }}|{{ d | count }}|{{ quote | length }}
+{{ list | sort }} {{ list | sort(reverse=true) }} {{ names | sort }} {{ names | sort(case_sensitive=true) }} {{ people | sort(attribute='name') | map(attribute='name') | list }}
+{{ list | first }} {{ list | last }} {{ list | sum }} {{ list | min }} {{ list | max }} {{ list | reverse | list }} {{ 'abc' | reverse }} {{ [1, 1, 2] | unique | list }}
+{{ list | join }} {{ list | join(', ') }} {{ people | join('-', attribute='name') }} {{ names | map('upper') | list }} {{ people | map(attribute='age', default='?') | list }}
+{{ people | selectattr('age') | list | length }} {{ people | selectattr('age', 'defined') | map(attribute='name') | list }} {{ people | rejectattr('name', 'equalto', 'bob') | list | length }} {{ list | select('odd') | list }} {{ list | reject('gt', 1) | list }}
+{{ missing | default('x') }} {{ '' | default('x') }} {{ '' | default('x', true) }} {{ missing | d }} {{ d.a | upper }} {{ n | string ~ '!' }} {{ 'aBC' | capitalize }} {{ 'a b' | title }}
+{{ d | tojson }} {{ quote | tojson }} {{ [1, 2.0, none, true, 'é'] | tojson }} {{ 'é' | tojson(ensure_ascii=true) }} {{ {} | tojson(indent=2) }}
+{{ d | tojson(indent=2) }} {{ people | tojson(indent=4) }} {{ d | tojson(sort_keys=true) }} {{ d | tojson(separators=(',', ':')) }}
+{{ d | dictsort }} {{ d | dictsort(reverse=true) }} {{ {'b': 1, 'a': 2} | dictsort(by='value') }} {{ d | items | list }}
+{{ '7' | int }} {{ 'x' | int }} {{ 'x' | int(3) }} {{ 2.9 | int }} {{ '1.5' | float }} {{ -3 | abs }} {{ 2.567 | round(2) }} {{ 2.5 | round }} {{ 2.1 | round(0, 'ceil') }}
+{{ 'a\nb' | indent }} {{ 'a\nb' | indent(2, true) }} {{ 'x' | replace('x', 'y') }} {{ 'abc' | list }} {{ d | list }}
+{{ missing is defined }} {{ n is defined }} {{ missing is undefined }} {{ none is none }} {{ s is string }} {{ d is mapping }} {{ list is iterable }} {{ list is sequence }} {{ d is sequence }} {{ n is number }} {{ f is float }} {{ n is integer }} {{ yes is boolean }} {{ yes is true }} {{ no is false }} {{ 4 is even }} {{ 3 is odd }} {{ 6 is divisibleby 3 }} {{ 1 is in [1] }} {{ n is not none }} {{ 'A' is upper }} {{ n is eq 7 }} {{ n is ge 8 }}
+{% for x in list %}{{ loop.index }}/{{ loop.length }}:{{ x }}{{ '' if loop.last else ',' }}{% endfor %}
+{% for x in list if x > 1 %}{{ x }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.first }}{% else %}none{% endfor %}{% for x in empty %}{% else %}nothing{% endfor %}
+{% for k, v in d.items() %}{{ k }}={{ v }};{% endfor %}{% for x in list %}{{ loop.previtem }}<{{ x }}>{{ loop.nextitem }} {{ loop.cycle('a', 'b') }}{% endfor %}
+{% for x in range(5) %}{% if x == 1 %}{% continue %}{% endif %}{% if x == 3 %}{% break %}{% endif %}{{ x }}{% endfor %}{{ range(2, 9, 3) | list }}
+{% set x = 1 %}{% for i in list %}{% set x = x + i %}{{ x }}{% endfor %}{{ x }}{% set ns = namespace(t=0) %}{% for i in list %}{% set ns.t = ns.t + i %}{% endfor %}{{ ns.t }}
+{% if no %}a{% elif n == 7 %}b{% else %}c{% endif %}{% set a, b = 1, 2 %}{{ a }}{{ b }}{% set t %}x{{ n }}{% endset %}{{ t }}{% set u | upper %}abc{% endset %}{{ u }}
+{% macro m(a, b='x') %}<{{ a }}{{ b }}>{% endmacro %}{{ m(1) }}{{ m(1, 2) }}{{ m(b=3, a=4) }}{% macro r(k) %}{% if k %}{{ k }}{{ r(k - 1) }}{% endif %}{% endmacro %}{{ r(3) }}
+{% raw %}{{ not }} {% this %}{% endraw %}{# a comment #}{{ '{{' }}{{ "a" "b" }}{{ 'tab\t\x41\u00e9' }}
+a  {%- if yes -%}  b  {%- endif -%}  c {{- n -}} d
+{% generation %}text{% endgeneration %}{{ {'a': {'b': [1, {'c': 2}]}}.a.b[1]['c'] }}{{ {'a': 1, 'a': 2} }}
+""".strip("\n").split("\n")
+BLOCKS = [  # With newlines, for trim_blocks and lstrip_blocks.
+    "a\n  {% if yes %}\n  b\n  {% endif %}\nc\n",
+    "a\n  {%+ if yes %}\n  b\n  {%+ endif +%}\nc\n\n",
+    "  {# x #}\n  y\n {#- z -#} \n w",
+    "x {% if yes %} y\n{% endif %}\n{{ n }}\n{{ n }}\n",
+    "{% for i in list %}\n  {{ i }}\n{% endfor %}\nend",
+    "a\r\nb\rc\n{% raw %}\n  {{ x }}\n{% endraw %}\n d",
+    "a {%- raw -%} \n b\n  {% endraw %}\nc {% raw %} x {%- endraw %} y",
+    "\n\n{%- set z = 1 %}\n\n  {{- z }}\n\n  {%- if z %}\n k{% endif -%}\n\n m",
+]
+
+
+def small():
+    out = []
+    for source in SMALL + BLOCKS:
+        text = _compile_jinja_template(source).render(**DATA)
+        out.append({"source": source, "text": text})
+    return {"data": DATA, "cases": out}
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        made = conversations(AutoTokenizer.from_pretrained(sys.argv[1]))
+        json.dump({"chats": CHATS, "tools": TOOLS, "cases": made}, sys.stdout, ensure_ascii=False, indent=1)
+        sys.exit()
+    for name, content in (("chat_templates/golden.json", of_templates()), ("jinja_golden.json", small())):
+        with open(os.path.join(HERE, name), "w") as file:
+            cases = content.pop("cases")
+            file.write(json.dumps(content, ensure_ascii=False)[:-1] + ', "cases": [\n')
+            file.write(",\n".join(json.dumps(case, ensure_ascii=False) for case in cases))
+            file.write("\n]}\n")
+        print(name)
