@@ -346,7 +346,10 @@ void JobRuntime::Do(const CommitCheckpoint& effect) {
   // The job may go back to an earlier step while the disk is full. Its next checkpoint clears the
   // folder that this one would complete.
   WriteUntilDone(
-      write, [this, committed](const absl::Status&) { Run(*committed); },
+      write,
+      [this, committed](const absl::Status& status) {
+        if (status.ok()) Run(*committed);  // else it was given up: there is no checkpoint
+      },
       [this, incarnation = effect.incarnation] {
         return core_.WantsCheckpoint(incarnation) || Mutant("stale-checkpoint-repeated");
       });

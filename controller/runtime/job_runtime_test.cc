@@ -14,6 +14,7 @@
 #include "controller/ports/fake_job_files.h"
 #include "controller/runtime/asio_executors.h"
 #include "controller/runtime/disk_files.h"
+#include "controller/runtime/tables.h"
 #include "controller/runtime/worker_directory.h"
 #include "controller/store/memory_store.h"
 #include "gmock/gmock.h"
@@ -440,36 +441,67 @@ bool BecomesHealthy(const JobRuntime& job, bool healthy) {
   return true;
 }
 
-// It waits for a disk that is full. The job goes back to an earlier step meanwhile, and that step's
-// successor saves anew: the folder that waited must not take the place of the new one.
-TEST(JobRuntimeTest, ACheckpointThatWaitsForTheDiskIsGivenUpWhenItsJobGoesBack) {
-  RestartedController controller(EmptyRoot("stale_commit"), R"({"prompt": "1=", "response": "1"})");
-  JobData data;
-  data.train.examples.emplace_back().prompt = "1=";
-  FakeJobFiles files(data);
-  files.SetFull(true);
-  controller.context.files = &files;
-  const auto worker = std::make_shared<Recorder>();
-  controller.workers.Set("actor-0", worker);
-  const auto job = controller.Start(SavingRow({"actor-0"}));
-  job->Post(WorkerBack{"actor-0", {{"actor", 3}}, {}, {}});
-  const std::optional<TaskToken> save = worker->AwaitSaveToken();
-  ASSERT_TRUE(save.has_value());
-  v1::TaskResult saved;
-  saved.add_files()->set_path("actor.safetensors");
-  job->OnResult("actor-0", save->ref, saved);
-  ASSERT_TRUE(BecomesHealthy(*job, false)) << "the full disk refused the checkpoint";
+// A job whose first checkpoint waits for a full disk.
+class FullDiskTest : public testing::Test {
+ protected:
+  FullDiskTest() {
+    data_.train.examples.emplace_back().prompt = "1=";
+    files_ = std::make_unique<FakeJobFiles>(data_);
+    files_->SetFull(true);
+    controller_.context.files = files_.get();
+    const auto worker = std::make_shared<Recorder>();
+    controller_.workers.Set("actor-0", worker);
+    job_ = controller_.Start(SavingRow({"actor-0"}));
+    job_->Post(WorkerBack{"actor-0", {{"actor", 3}}, {}, {}});
+    const std::optional<TaskToken> save = worker->AwaitSaveToken();
+    if (!save.has_value()) return;
+    v1::TaskResult saved;
+    saved.add_files()->set_path("actor.safetensors");
+    job_->OnResult("actor-0", save->ref, saved);
+    waits_ = BecomesHealthy(*job_, false);
+  }
+  v1::Job Described() {
+    v1::Job found;
+    absl::Notification told;
+    job_->Describe([&](const absl::StatusOr<v1::Job>& job) {
+      found = *job;
+      told.Notify();
+    });
+    told.WaitForNotification();
+    return found;
+  }
+  size_t Listed() { return controller_.store.Scan(kCheckpointTable, {})->size(); }
 
-  job->Post(WorkerLost{"actor-0", "drained"});
-  absl::Notification told;
-  job->Describe([&](const absl::StatusOr<v1::Job>& job) {
-    EXPECT_EQ(job->step(), 0);
-    told.Notify();
-  });
-  told.WaitForNotification();
-  files.SetFull(false);
-  ASSERT_TRUE(BecomesHealthy(*job, true)) << "the write was given up, or is done";
-  EXPECT_TRUE(files.checkpoints().empty());
+  JobData data_;
+  RestartedController controller_{EmptyRoot("full_disk"), R"({"prompt": "1=", "response": "1"})"};
+  std::unique_ptr<FakeJobFiles> files_;
+  std::shared_ptr<JobRuntime> job_;
+  bool waits_ = false;
+};
+
+// The job goes back to an earlier step meanwhile, and that step's successor saves anew: the folder
+// that waited must not take the place of the new one.
+TEST_F(FullDiskTest, ACheckpointIsGivenUpWhenItsJobGoesBack) {
+  ASSERT_TRUE(waits_) << "the full disk refused the checkpoint";
+  job_->Post(WorkerLost{"actor-0", "drained"});
+  EXPECT_EQ(Described().step(), 0);
+  files_->SetFull(false);
+  ASSERT_TRUE(BecomesHealthy(*job_, true)) << "the write was given up, or is done";
+  EXPECT_THAT(files_->checkpoints(), IsEmpty());
+}
+
+// A checkpoint that was given up is listed nowhere.
+TEST_F(FullDiskTest, ACheckpointOfACancelledJobIsNotListed) {
+  ASSERT_TRUE(waits_) << "the full disk refused the checkpoint";
+  const size_t before = Listed();
+  job_->Post(CancelRequested{});
+  job_->Post(WorkerLost{"actor-0", "drained"});
+  EXPECT_EQ(Described().state(), v1::Job::STATE_CANCELLED);
+  files_->SetFull(false);
+  ASSERT_TRUE(BecomesHealthy(*job_, true)) << "the write was given up, or is done";
+  Described();  // after what the write led to
+  EXPECT_THAT(files_->checkpoints(), IsEmpty());
+  EXPECT_EQ(Listed(), before);
 }
 
 // The queue may answer on another thread before the turn that asked it is over.
