@@ -348,7 +348,8 @@ void JobRuntime::Do(const CommitCheckpoint& effect) {
   WriteUntilDone(
       write,
       [this, committed](const absl::Status& status) {
-        if (status.ok()) Run(*committed);  // else it was given up: there is no checkpoint
+        const bool given_up = !status.ok() && !Mutant("given-up-checkpoint-listed");
+        if (!given_up) Run(*committed);
       },
       [this, incarnation = effect.incarnation] {
         return core_.WantsCheckpoint(incarnation) || Mutant("stale-checkpoint-repeated");
