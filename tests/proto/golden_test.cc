@@ -69,6 +69,16 @@ void Describe(const pb::Descriptor& type, Lines* lines) {
     lines->insert(
         absl::StrCat("field ", field.full_name(), ": ", field.number(), " ", TypeOf(field)));
   }
+  // Of a field that went, so that no other takes its number or its name.
+  for (int i = 0; i < type.reserved_range_count(); ++i) {
+    const auto& range = *type.reserved_range(i);
+    for (int number = range.start; number < range.end; ++number) {
+      lines->insert(absl::StrCat("reserved ", type.full_name(), ".", number, ": number"));
+    }
+  }
+  for (int i = 0; i < type.reserved_name_count(); ++i) {
+    lines->insert(absl::StrCat("reserved ", type.full_name(), ".", type.reserved_name(i), ": name"));
+  }
   for (int i = 0; i < type.nested_type_count(); ++i) Describe(*type.nested_type(i), lines);
   for (int i = 0; i < type.enum_type_count(); ++i) Describe(*type.enum_type(i), lines);
 }
@@ -192,6 +202,15 @@ TEST(ProtoGoldenTest, TheComparisonSeesEveryKindOfChange) {
       ElementsAre("CHANGED field t.M.a: 1 int32  ->  field t.M.a: 1 repeated int32"));
   EXPECT_THAT(Differences(golden, LinesOf([](auto* m) { m->clear_field(); })),
               ElementsAre("REMOVED field t.M.a: 1 int32"));
+  const Lines reserved = LinesOf([](auto* m) {
+    m->clear_field();
+    m->add_reserved_name("a");
+    auto* range = m->add_reserved_range();
+    range->set_start(1);
+    range->set_end(2);
+  });
+  EXPECT_THAT(Differences(reserved, LinesOf([](auto* m) { m->clear_field(); })),
+              ElementsAre("REMOVED reserved t.M.1: number", "REMOVED reserved t.M.a: name"));
   EXPECT_THAT(Differences(golden, LinesOf([](auto* m) {
                             *m->add_field() = m->field(0);
                             m->mutable_field(1)->set_name("b");
