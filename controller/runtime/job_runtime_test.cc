@@ -487,7 +487,7 @@ TEST_F(FullDiskTest, ACheckpointIsGivenUpWhenItsJobGoesBack) {
   EXPECT_EQ(Described().step(), 0);
   files_->SetFull(false);
   ASSERT_TRUE(BecomesHealthy(*job_, true)) << "the write was given up, or is done";
-  EXPECT_THAT(files_->checkpoints(), IsEmpty());
+  EXPECT_THAT(files_->checkpoints(), testing::IsEmpty());
 }
 
 // A checkpoint that was given up is listed nowhere.
@@ -500,7 +500,7 @@ TEST_F(FullDiskTest, ACheckpointOfACancelledJobIsNotListed) {
   files_->SetFull(false);
   ASSERT_TRUE(BecomesHealthy(*job_, true)) << "the write was given up, or is done";
   Described();  // after what the write led to
-  EXPECT_THAT(files_->checkpoints(), IsEmpty());
+  EXPECT_THAT(files_->checkpoints(), testing::IsEmpty());
   EXPECT_EQ(Listed(), before);
 }
 
