@@ -4,8 +4,8 @@
 // before that (EarlyReports). The trajectories are the scheduler's; this says what follows from
 // each of them for the rest of the job.
 //
-//   nothing --Begin: the trajectories are made--> under way --all READY--> OnAllReady: the batch,
-//      ^                                           |     ^                 or the evaluation's end
+//   nothing --Begin: the trajectories are made--> under way --all READY--> the batch is built, or
+//      ^                                           |     ^                 the evaluation ends
 //      |                                           |     +-- payloads are lost, or groups are drawn
 //      +-- Clear: it is done, or it is given up ---+         in place of others
 //
