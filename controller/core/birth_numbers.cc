@@ -5,6 +5,7 @@
 namespace baton::controller {
 
 void BirthNumbers::Restore(const store::v1::JobRow& row) {
+  // Rows of earlier releases have no numbers; 0 names nothing.
   next_ = std::max<uint64_t>(row.next_birth(), 1);
   work_ = row.births();
 }
@@ -20,6 +21,7 @@ bool BirthNumbers::Current(const EffectSink& out) const {
 }
 
 void BirthNumbers::Begin(bool evaluates, const EffectSink& out) {
+  // The very work that an earlier controller began: its tasks carry these numbers already.
   if (Current(out) && work_.evaluates() == evaluates) return;
   work_.set_step(out.step());
   work_.set_evaluates(evaluates);
@@ -29,7 +31,7 @@ void BirthNumbers::Begin(bool evaluates, const EffectSink& out) {
 
 void BirthNumbers::Take(uint64_t places, EffectSink& out) {
   const uint64_t end = work_.first() + places;
-  if (end <= next_) return;
+  if (end <= next_) return;  // taken before a restart
   next_ = end;
   out.Do(PutJob{});
 }

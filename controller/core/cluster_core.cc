@@ -64,6 +64,7 @@ bool ClusterCore::Fits(const Worker& worker, const std::string& project,
 
 int ClusterCore::CreditsOf(const Worker& worker, const std::string& role, const RoleNeeds& needs) {
   const auto need = needs.find(role);
+  // Of several methods that the job will call, the slowest one limits what is sent ahead.
   int any = 1, scoring = std::numeric_limits<int>::max();
   for (const v1::MethodCredits& m : worker.hello.methods()) {
     if (m.role() != role || need == needs.end()) continue;
@@ -83,6 +84,7 @@ int ClusterCore::CreditsOf(const Worker& worker, const std::string& role, const 
 ClusterEffects ClusterCore::OnHello(uint64_t session, const v1::Hello& hello, absl::Time now,
                                     const std::string& project) {
   ClusterEffects effects;
+  // Refusals change nothing: a worker that is refused may try again, or another one attaches.
   auto refuse = [&](const std::string& reason, const absl::Status& status) {
     effects.push_back(ClusterRefuse{session, reason, status});
     return effects;
@@ -102,6 +104,7 @@ ClusterEffects ClusterCore::OnHello(uint64_t session, const v1::Hello& hello, ab
             hello.protocol_max(), ", this controller ", options_.protocol_min, "-",
             options_.protocol_max, "; install the same release on both")));
   }
+  // Two controllers on one store: the worker has met the newer one, and obeys that one.
   if (hello.epoch_seen() > epoch_ && !Mutant("stale-epoch-accepted")) {
     return refuse("STALE_CONTROLLER",
                   absl::FailedPreconditionError(absl::StrCat(
@@ -124,6 +127,7 @@ ClusterEffects ClusterCore::OnHello(uint64_t session, const v1::Hello& hello, ab
     return !worker.job.empty() && held.job() == worker.job &&
            std::count(granted.begin(), granted.end(), held.role()) > 0;
   };
+  // It goes on with its job if it holds some role of the job, or is about to.
   const bool holds = std::any_of(hello.roles_held().begin(), hello.roles_held().end(), wanted);
   // A task of taking the role on may be under way without the role being held yet.
   const bool assigning = !other_process && !worker.hello.instance_id().empty();
@@ -138,6 +142,7 @@ ClusterEffects ClusterCore::OnHello(uint64_t session, const v1::Hello& hello, ab
                      : "it gave up its role while it was cut off",
          effects);
   }
+  // The newest stream is the worker's. A drain that was meant for the old process ends with it.
   if (worker.session != 0) sessions_.erase(worker.session);
   if (other_process) {
     worker.silences = 0;
@@ -151,6 +156,7 @@ ClusterEffects ClusterCore::OnHello(uint64_t session, const v1::Hello& hello, ab
   worker.seen = now;
   worker.lease_end = now + options_.lease;
   sessions_[session] = hello.worker_id();
+  // Roles of other jobs are stale: those jobs went on without it.
   ClusterWelcome welcome;
   welcome.session = session;
   welcome.worker = hello.worker_id();
@@ -173,6 +179,7 @@ ClusterEffects ClusterCore::OnClosed(uint64_t session, absl::Time now) {
   Worker& worker = workers_.at(it->second);
   const std::string id = it->second;
   sessions_.erase(it);
+  // Its lease goes on: the network may be back before it ends.
   worker.session = 0;
   if (worker.job.empty() && !worker.draining) workers_.erase(id);  // a drain outlives the stream
   return effects;
@@ -182,6 +189,7 @@ bool ClusterCore::OnHeartbeat(uint64_t session, absl::Time now) {
   auto it = sessions_.find(session);
   if (it == sessions_.end()) return false;
   Worker& worker = workers_.at(it->second);
+  // A lease that has ended is not renewed: the worker counts as lost, and must attach anew.
   if (worker.lease_end <= now && !Mutant("lease-renewed-after-end")) return false;
   OnHeartbeats(session, now);
   return true;
@@ -205,7 +213,7 @@ void ClusterCore::Lose(const std::string& id, const std::string& reason, Cluster
 
 ClusterEffects ClusterCore::OnTick(absl::Time now) {
   ClusterEffects effects;
-  std::vector<std::string> ended;
+  std::vector<std::string> ended;  // first, for losing one changes the map
   for (const auto& [id, worker] : workers_) {
     if (worker.lease_end <= now) ended.push_back(id);
   }
@@ -234,6 +242,7 @@ ClusterEffects ClusterCore::OnNeed(const std::string& job, int priority, int64_t
   if (missing.empty()) {
     needs_.Erase(job);
   } else {
+    // A job that lacks what keeps it from working has waited since then, however its need changes.
     const WorkerNeed* before = needs_.Find(job);
     const bool blocked = before != nullptr && !before->hints.blocking.empty();
     const absl::Time since = blocked ? before->since : now;
@@ -250,6 +259,7 @@ ClusterEffects ClusterCore::OnReturn(const std::string& job, const std::string& 
   if (it != workers_.end() && it->second.job == job) {
     it->second.job.clear();
     it->second.roles.clear();
+    // A worker that misses deadlines job after job is drained: it would spoil them all.
     it->second.silences = conduct == Conduct::kSilent ? it->second.silences + 1 : 0;
     if (it->second.silences >= options_.max_silences) {
       Drain(it->second, absl::StrCat("it missed ", it->second.silences, " deadlines"));
@@ -267,6 +277,7 @@ void ClusterCore::OnLeave(const std::string& job) { needs_.Erase(job); }
 
 void ClusterCore::Expect(const std::string& job, const std::string& worker,
                          const std::string& roles, absl::Time now) {
+  // It has a lease to come back within. Until it does, its seat is not granted to another one.
   Worker& expected = workers_[worker];
   expected.job = job;
   expected.roles = roles;
@@ -307,6 +318,7 @@ absl::StatusOr<ClusterEffects> ClusterCore::OnUndrain(const std::string& id) {
   worker.draining = worker.kept_drained = false;
   worker.drain_reason.clear();
   worker.silences = 0;
+  // It was known for its drain alone.
   if (worker.session == 0 && worker.job.empty()) workers_.erase(it);
   ClusterEffects effects;
   Match(effects);
@@ -320,6 +332,7 @@ absl::StatusOr<ClusterEffects> ClusterCore::OnDrain(const std::string& id, absl:
         absl::StrCat("no worker '", id, "' is attached; `baton workers` lists them"));
   }
   ClusterEffects effects;
+  // Before Match, which would grant it to a job again.
   KeepDrained(id, "a user asked for it");
   Lose(id, "it is drained", effects);
   Match(effects);

@@ -12,7 +12,7 @@ void EarlyReports::NoteTasks(const WorkerBack& event) {
   const uint64_t version = held == event.holds.end() ? 0 : held->second;
   for (const auto* refs : {&event.running, &event.unacked}) {
     for (const TaskRef& ref : *refs) {
-      // Commands are not adopted: RankGroups knows from its row which one a rank may have.
+      // Commands are not adopted: GroupCommands knows from its row which one a rank may have.
       if (!IsGroupCommand(ref.kind)) running_.push_back({event.worker, ref, version});
     }
   }

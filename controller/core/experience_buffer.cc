@@ -81,6 +81,7 @@ void ExperienceBuffer::KeepFiles(const Trajectories& trajectories) {
   for (const auto& [id, t] : trajectories) {
     first = first == 0 ? t.location.file : std::min(first, t.location.file);
   }
+  // Files of the log are dropped up to here once the step before it is retired.
   kept_.back().set_first_file(first);
 }
 
@@ -103,6 +104,7 @@ void ExperienceBuffer::EndWork(const Trajectories& trajectories, EffectSink& out
   DropPayloads drop;
   for (const auto& [id, trajectory] : trajectories) drop.trajectories.push_back(id);
   if (!drop.trajectories.empty()) out.Do(std::move(drop));
+  // What was found belonged to this work. A batch that waited is given up with it.
   found_.clear();
   held_ = false;
   next_algorithm_.clear();
@@ -159,6 +161,22 @@ void ExperienceBuffer::PutRow(const Trajectories& trajectories, uint32_t least,
     entry->mutable_column_hashes()->Assign(hashes->second.begin(), hashes->second.end());
   }
   out.Do(std::move(put));
+}
+
+PayloadBytes ExperienceBuffer::bytes_held(const Trajectories& trajectories) const {
+  PayloadBytes held;
+  for (const auto& [id, trajectory] : trajectories) {
+    uint64_t bytes = trajectory.location.size;
+    for (const auto& [node, column] : trajectory.columns) bytes += column.size;
+    if (column_hashes_.count(id) > 0) {
+      held.batched += bytes;
+    } else if (trajectory.state == TrajectoryState::kReady) {
+      held.ready += bytes;
+    } else if (!Mutant("unscored-bytes-forgotten")) {
+      held.scoring += bytes;
+    }
+  }
+  return held;
 }
 
 void ExperienceBuffer::Built(const BatchBuilt& event, absl::Time now) {

@@ -31,6 +31,14 @@
 
 namespace baton::controller {
 
+/// Bytes of the payloads that the work in progress holds, by how far their trajectories are.
+struct PayloadBytes {
+  uint64_t scoring = 0;  ///< Some score is missing.
+  uint64_t ready = 0;    ///< Nothing is missing, and no batch has it.
+  uint64_t batched = 0;  ///< The batch that stands has it.
+  uint64_t total() const { return scoring + ready + batched; }
+};
+
 class ExperienceBuffer {
  public:
   using Trajectories = std::map<uint64_t, TrajectoryInfo>;  ///< By id.
@@ -82,6 +90,8 @@ class ExperienceBuffer {
   void Hold() { held_ = true; }
   /// Whether a batch waited; it waits no longer.
   bool TakeHeld() { return std::exchange(held_, false); }
+  /// Counted anew from `trajectories`, those of the work in progress: response and columns of each.
+  PayloadBytes bytes_held(const Trajectories& trajectories) const;
   uint32_t batch_size() const { return batch_size_; }
   absl::Time built_at() const { return built_at_; }
   const Metrics& batch_metrics() const { return batch_metrics_; }

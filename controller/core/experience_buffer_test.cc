@@ -67,6 +67,30 @@ TEST(ExperienceBufferTest, AsManyStepsAreKeptAsAreAskedFor) {
   }
 }
 
+// Four responses: 100 bytes that are being scored, 30 and 8 bytes of a column that are READY, 500
+// in a batch, and one that is generated and has no payload yet.
+TEST(ExperienceBufferTest, BytesAreCountedByHowFarTheirTrajectoriesAre) {
+  std::vector<TrajectoryInfo> all = {ReadyOf(0, 0, 1), ReadyOf(0, 1, 1), ReadyOf(1, 0, 1),
+                                     ReadyOf(1, 1, 1)};
+  all[0].state = TrajectoryState::kScoring;
+  all[0].location.size = 100;
+  all[1].location.size = 30;
+  all[1].columns[2].size = 8;
+  all[2].location.size = 500;
+  all[3].state = TrajectoryState::kGenerating;
+  ExperienceBuffer buffer;
+  BatchBuilt built;
+  built.size = 1;
+  built.column_hashes[all[2].id] = {7};
+  buffer.Built(built, kEpoch);
+  const PayloadBytes held = buffer.bytes_held(ById(all));
+  EXPECT_EQ(held.scoring, 100u);
+  EXPECT_EQ(held.ready, 38u);
+  EXPECT_EQ(held.batched, 500u);
+  EXPECT_EQ(held.total(), 638u);
+  EXPECT_EQ(buffer.bytes_held({}).total(), 0u);
+}
+
 // An evaluation and the step after it begin with the same serial, and are retired together.
 TEST(ExperienceBufferTest, AnEvaluationBelongsToTheStepAfterIt) {
   EffectSink out = SinkAt(kEpoch, 4);

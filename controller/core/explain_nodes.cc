@@ -72,10 +72,10 @@ void ExplainUpdate(const NodesView& view, const v1::UpdateNode& node, bool rl,
   v1::NodeStatus* update =
       AddNode(view, absl::StrCat("update ", node.role()), node.role(), node.loss(), out);
   if (rl) update->add_needs("advantage");
-  if (view.phase != JobPhase::kUpdate) return;
+  if (view.activity != Activity::kUpdate) return;
   const Group* group = view.groups.Find(node.role());
-  const bool open = group != nullptr && group->command.has_value();
-  update->set_state(!open ? "done" : group->command->sent.empty() ? "waiting" : "running");
+  const Command* const command = group == nullptr ? nullptr : view.commands.Of(*group);
+  update->set_state(command == nullptr ? "done" : command->sent.empty() ? "waiting" : "running");
 }
 
 }  // namespace
@@ -91,8 +91,8 @@ void ExplainNodes(const NodesView& view, v1::ExplainJobResponse* out) {
     v1::NodeStatus* advantage =
         AddNode(view, "advantage", "controller", view.dataflow.advantage().estimator(), out);
     for (const v1::ScoreNode& node : view.dataflow.score()) advantage->add_needs(node.node());
-    if (view.phase == JobPhase::kBatch) advantage->set_state("running");
-    if (view.phase == JobPhase::kUpdate) advantage->set_state("done");
+    if (view.activity == Activity::kBatch) advantage->set_state("running");
+    if (view.activity == Activity::kUpdate) advantage->set_state("done");
   }
   for (const v1::UpdateNode& node : view.dataflow.update()) ExplainUpdate(view, node, rl, out);
 }

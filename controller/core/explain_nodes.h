@@ -3,7 +3,8 @@
 #define BATON_CONTROLLER_CORE_EXPLAIN_NODES_H_
 
 #include "baton/v1/job_service.pb.h"
-#include "controller/core/job_parts.h"
+#include "controller/core/activities.h"
+#include "controller/core/group_commands.h"
 #include "controller/core/rank_groups.h"
 #include "controller/core/trajectory_scheduler.h"
 
@@ -15,7 +16,8 @@ struct NodesView {
   const v1::Dataflow& dataflow;
   const TrajectoryScheduler& scheduler;
   const RankGroups& groups;
-  JobPhase phase;
+  const GroupCommands& commands;
+  Activity activity;
   bool succeeded;  ///< The job ended well: every node is done.
 };
 

@@ -1,4 +1,14 @@
-// A job's first row, what never changes of a job, and small data of JobCore.
+// The parts of one job.
+//
+// Each part owns its fields, its share of the job's row, its waits in `Explain` and its tests. A
+// part is handed the other parts that it needs. Three layers, downwards only:
+//
+//   JobCore                        routes events, the job's row, what people see of it
+//   StepLoop, the activities,      what follows from an event; they are handed all parts, and call
+//   JobLife, workers, way back     each other: `Advance` may follow from anything
+//   the parts                      one noun each; they know at most a few others
+//
+// Nothing here decides. What several of them need together in a turn is made here: the contexts.
 #ifndef BATON_CONTROLLER_CORE_JOB_PARTS_H_
 #define BATON_CONTROLLER_CORE_JOB_PARTS_H_
 
@@ -8,19 +18,81 @@
 
 #include "baton/store/v1/rows.pb.h"
 #include "baton/v1/job_service.pb.h"
+#include "controller/core/activities.h"
+#include "controller/core/checkpoint_save.h"
+#include "controller/core/effect_sink.h"
+#include "controller/core/experience_buffer.h"
+#include "controller/core/group_commands.h"
+#include "controller/core/job_core_options.h"
+#include "controller/core/job_life.h"
+#include "controller/core/milestones.h"
+#include "controller/core/policy_update.h"
+#include "controller/core/policy_versions.h"
+#include "controller/core/prompt_data.h"
+#include "controller/core/rank_groups.h"
+#include "controller/core/response_work.h"
+#include "controller/core/send_commands.h"
+#include "controller/core/shared_pools.h"
+#include "controller/core/take_role.h"
+#include "controller/core/trajectory_scheduler.h"
+#include "controller/core/worker_slots.h"
 
 namespace baton::controller {
 
-/// The first row of a new job `as` (name, uid, create_time) that goes on where the job of the row
-/// `saved` stood when it saved `checkpoint`.
-store::v1::JobRow GoOnFrom(const store::v1::JobRow& saved, const v1::Job& as,
-                           const v1::Checkpoint& checkpoint, int64_t submit_order);
+struct JobParts {
+  /// A job just accepted: QUEUED.
+  JobParts(v1::Job job, int64_t submit_order, const JobCoreOptions& options);
+  /// A job that a restarted controller of `epoch` found in the store.
+  JobParts(store::v1::JobRow row, uint64_t epoch, const JobCoreOptions& options);
 
-/// Moves out of `job` what never changes and may be large: spec, effective_spec and dataflow.
-std::shared_ptr<const v1::Job> TakeSubmitted(v1::Job* job);
+  const v1::JobSpec& spec() const { return submitted->effective_spec(); }
+  const v1::Dataflow& dataflow() const { return submitted->dataflow(); }
+  bool is_rl() const { return spec().kind() == v1::JOB_KIND_RL; }
+  const Roster& roster() const { return slots.roster(); }
 
-/// What a job is doing.
-enum class JobPhase { kNone, kSetUp, kPublish, kGenerate, kBatch, kUpdate, kEvaluate, kSave };
+  // ---- What several parts need together.
+  PoolView View() const;
+  CommandContext Commands();
+  TrajectoryScheduler::Context Work();
+  RoleContext Roles();
+
+  // ---- Giving out.
+  void Switch(Activity to) { doing.Switch(to, out.now()); }
+  /// Lets rollouts with the newest weights generate, and the others load these.
+  void LoadWeights();
+  /// Gives out what can begin: turns on shared workers, then commands, then tasks.
+  void Dispatch();
+
+  // ---- Tasks.
+  /// The role that a task is for; "": there is no such task.
+  std::string RoleOf(const TaskRef& ref) const;
+  /// True when that task is still wanted of that worker.
+  bool Wants(const std::string& worker, const TaskRef& ref) const;
+
+  // Constant after construction.
+  JobCoreOptions options;
+  bool restored = false;                     ///< From a row.
+  std::shared_ptr<const v1::Job> submitted;  ///< spec, effective_spec, dataflow.
+
+  // Parts.
+  EffectSink out;
+  TrajectoryScheduler scheduler;
+  ExperienceBuffer buffer;
+  PolicyVersions versions;
+  RankGroups groups;
+  GroupCommands commands;
+  SharedPools pools;
+  Milestones milestones;
+  PromptData data;
+  WorkerSlots slots;
+
+  // What the job is doing.
+  JobLife life;
+  Activities doing;
+  ResponseWork work;
+  PolicyUpdate update;
+  CheckpointSave save;
+};
 
 }  // namespace baton::controller
 

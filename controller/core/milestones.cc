@@ -86,12 +86,6 @@ void Milestones::KeepEvaluation(EffectSink& out) {
   KeepCheckpoints(out);
 }
 
-void Milestones::BeginCommit(int64_t step, absl::Time now) {
-  committing_ = true;
-  committing_since_ = now;
-  if (Mutant("complete-before-rename")) checkpoints_.emplace_back().set_step(step);
-}
-
 void Milestones::Saved(const v1::Checkpoint& checkpoint, SavedState saved, EffectSink& out) {
   saved_step_ = checkpoint.step();
   saved_ = std::move(saved);
@@ -104,7 +98,6 @@ void Milestones::Saved(const v1::Checkpoint& checkpoint, SavedState saved, Effec
 int64_t Milestones::way_back() const { return std::max<int64_t>(saved_step_, 0); }
 
 const SavedState& Milestones::RollBack() {
-  committing_ = false;
   if (!Mutant("learning-not-rolled-back")) learning_ = saved_.learning;
   evaluated_step_ = std::min(evaluated_step_, way_back());
   return saved_;
@@ -149,22 +142,7 @@ void Milestones::Count(bool works, absl::Time now) {
 }
 
 void Milestones::Delay(absl::Duration duration, absl::Time now) {
-  DelayTime(duration, now, committing_since_);
-  DelayTime(duration, now, counted_);  // nor did the job work meanwhile
-}
-
-absl::Status Milestones::CheckDeadline(int64_t step, absl::Time now, absl::Duration limit) {
-  if (!committing_ || now - committing_since_ <= limit) return absl::OkStatus();
-  committing_ = false;
-  return absl::DeadlineExceededError(
-      absl::StrCat("the checkpoint of step ", step, " was not completed within ",
-                   absl::FormatDuration(limit), "; check the disk of the data root"));
-}
-
-void Milestones::Explain(int64_t step, absl::Duration limit, WaitList& waits) const {
-  if (!committing_) return;
-  waits.Add("checkpoint", absl::StrCat("step ", step + 1), "the checkpoint to be completed on disk",
-            committing_since_, limit, "the job fails");
+  DelayTime(duration, now, counted_);  // the job did not work meanwhile
 }
 
 }  // namespace baton::controller

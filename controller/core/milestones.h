@@ -17,13 +17,11 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "baton/store/v1/rows.pb.h"
 #include "baton/v1/job_service.pb.h"
 #include "controller/core/effect_sink.h"
 #include "controller/core/learning.h"
-#include "controller/core/wait_list.h"
 
 namespace baton::controller {
 
@@ -61,10 +59,6 @@ class Milestones {
   void Evaluated(int64_t step) { evaluated_step_ = step; }
   /// The news of an evaluation are noted. If a way back leads here, it finds them.
   void KeepEvaluation(EffectSink& out);
-  /// The ranks wrote their parts; the checkpoint is being completed on disk.
-  void BeginCommit(int64_t step, absl::Time now);
-  bool committing() const { return committing_; }
-  void DropCommit() { committing_ = false; }
   /// The checkpoint is complete, and lists among those that are kept.
   void Saved(const v1::Checkpoint& checkpoint, SavedState saved, EffectSink& out);
   /// The job goes back to its newest checkpoint.
@@ -82,9 +76,6 @@ class Milestones {
   /// step: the workers were busy for it.
   void Count(bool works, absl::Time now);
   void Delay(absl::Duration duration, absl::Time now);
-  /// DEADLINE_EXCEEDED once the checkpoint takes longer than `limit` to complete.
-  absl::Status CheckDeadline(int64_t step, absl::Time now, absl::Duration limit);
-  void Explain(int64_t step, absl::Duration limit, WaitList& waits) const;
 
  private:
   const v1::JobSpec& spec() const { return submitted_->effective_spec(); }
@@ -99,8 +90,6 @@ class Milestones {
   std::vector<v1::Checkpoint> checkpoints_;  // complete ones that are kept, oldest first
   double worked_seconds_ = 0;
   absl::Time counted_ = absl::InfinitePast();  // worked_seconds_ is as of then
-  bool committing_ = false;
-  absl::Time committing_since_;
 };
 
 }  // namespace baton::controller

@@ -113,16 +113,6 @@ TEST(MilestonesTest, ItsRowBringsItBack) {
   EXPECT_THAT(StepsOf(again), ElementsAre(3));
 }
 
-TEST(MilestonesTest, ACheckpointThatIsNotCompletedInTimeFailsTheJob) {
-  Milestones milestones = EveryTwoSteps();
-  milestones.BeginCommit(3, kStart);
-  const absl::Duration limit = absl::Minutes(10);
-  EXPECT_TRUE(milestones.CheckDeadline(3, kStart + limit, limit).ok());
-  const absl::Status late = milestones.CheckDeadline(3, kStart + limit + absl::Seconds(1), limit);
-  EXPECT_EQ(late.code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_FALSE(milestones.committing());
-}
-
 TEST(PromptDataTest, FilesAreReadWithinTheirDeadlineOrNotAtAll) {
   EffectSink out = SinkAt(kStart);
   PromptData data;

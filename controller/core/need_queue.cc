@@ -37,6 +37,8 @@ int NeedQueue::Line::seats() const {
 }
 
 void NeedQueue::Put(const std::string& job, WorkerNeed need) {
+  // A job has one need. Those that ask for the same seats stand in one line, so that a queue of a
+  // thousand equal jobs costs as much as one.
   Erase(job);
   projects_[ProjectId(job)][{need.active, need.missing, need.needs}].emplace(-need.priority,
                                                                              need.order, job);

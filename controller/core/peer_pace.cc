@@ -37,9 +37,10 @@ std::optional<PeerPace::Slow> PeerPace::EndPhase(absl::Time now) {
   for (auto& [worker, samples] : std::exchange(samples_, {})) {
     if (samples.size() >= options_.min_samples) medians[worker] = Median(std::move(samples));
   }
-  if (medians.size() < 2) return std::nullopt;
+  if (medians.size() < 2) return std::nullopt;  // a worker without peers is neither slow nor fast
   std::optional<Slow> slowest;
   for (const auto& [worker, median] : medians) {
+    // Compared with the others alone: of two workers a median of both would hide the slow one.
     std::vector<double> peers;
     for (const auto& [other, value] : medians) {
       if (other != worker) peers.push_back(value);
@@ -57,6 +58,7 @@ std::optional<PeerPace::Slow> PeerPace::EndPhase(absl::Time now) {
       slowest = Slow{worker, median, usual, since};
     }
   }
+  // One at a time: without it the others may turn out to be as fast as they can be.
   if (slowest.has_value()) Forget(slowest->worker);
   return slowest;
 }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/role_names.h"
+#include "sdk/base/mutant.h"
 
 namespace baton::controller {
 
@@ -27,6 +28,16 @@ std::optional<uint64_t> Staleness(const VersionRows& versions, uint64_t a, uint6
   const auto from = updates(a), to = updates(b), common = updates(left);
   if (!from.has_value() || !to.has_value() || !common.has_value()) return std::nullopt;
   return (*from - *common) + (*to - *common);
+}
+
+std::map<uint64_t, VersionPins> PinsOf(const std::map<uint64_t, TrajectoryInfo>& live) {
+  std::map<uint64_t, VersionPins> pins;
+  for (const auto& [id, trajectory] : live) {
+    if (trajectory.state == TrajectoryState::kPending && !Mutant("pending-pins")) continue;
+    VersionPins& of = pins[trajectory.policy_version];
+    ++(trajectory.purpose == v1::PURPOSE_EVAL ? of.evaluations : of.responses);
+  }
+  return pins;
 }
 
 void PolicyVersions::Restore(const store::v1::JobRow& row) {
@@ -51,6 +62,7 @@ uint64_t PolicyVersions::UpdatesOf(uint64_t version) const {
 
 void PolicyVersions::Make(uint64_t parent, uint64_t updates, const EffectSink& out) {
   store::v1::VersionRow made;
+  // Numbers only grow, even when the job goes back: a rollout may still hold a higher one.
   made.set_version(++newest_);
   made.set_incarnation(out.incarnation());
   made.set_parent(parent);

@@ -42,6 +42,17 @@ using VersionRows = std::map<uint64_t, store::v1::VersionRow>;
 /// lies behind what is known. Pure.
 std::optional<uint64_t> Staleness(const VersionRows& versions, uint64_t a, uint64_t b);
 
+/// Who needs a version: it may not be forgotten, and its weights may not be given up, while someone
+/// does.
+struct VersionPins {
+  uint64_t responses = 0;    ///< Of training, begun and not consumed; greedy baselines count.
+  uint64_t evaluations = 0;  ///< Responses of an evaluation.
+  uint64_t total() const { return responses + evaluations; }
+};
+/// By version, of the trajectories of the work in progress. One that is not begun pins nothing: it
+/// takes the newest version when it begins. Pure.
+std::map<uint64_t, VersionPins> PinsOf(const std::map<uint64_t, TrajectoryInfo>& live);
+
 class PolicyVersions {
  public:
   /// Versions whose origin is known; older ones are forgotten, but for that of the checkpoint.

@@ -224,5 +224,28 @@ TEST(PolicyVersionsTest, AnUnknownBeginIsNoMeasurement) {
   EXPECT_EQ(world.versions.update_weights_seconds(), 0);
 }
 
+// Of version 3 a response is being scored, and one of an evaluation is generated; of version 2 a
+// baseline is READY. What waits for a rollout is of no version yet.
+TEST(PolicyVersionsTest, BegunResponsesPinTheirVersions) {
+  std::map<uint64_t, TrajectoryInfo> live;
+  const auto add = [&](uint64_t id, v1::Purpose purpose, TrajectoryState state, uint64_t version) {
+    TrajectoryInfo& one = live[id];
+    one.id = id;
+    one.purpose = purpose;
+    one.state = state;
+    one.policy_version = version;
+  };
+  add(1, v1::PURPOSE_TRAIN, TrajectoryState::kScoring, 3);
+  add(2, v1::PURPOSE_EVAL, TrajectoryState::kGenerating, 3);
+  add(3, v1::PURPOSE_BASELINE, TrajectoryState::kReady, 2);
+  add(4, v1::PURPOSE_TRAIN, TrajectoryState::kPending, 1);
+  const std::map<uint64_t, VersionPins> pins = PinsOf(live);
+  ASSERT_EQ(pins.size(), 2u);
+  EXPECT_EQ(pins.at(2).responses, 1u);
+  EXPECT_EQ(pins.at(3).responses, 1u);
+  EXPECT_EQ(pins.at(3).evaluations, 1u);
+  EXPECT_EQ(pins.at(3).total(), 2u);
+}
+
 }  // namespace
 }  // namespace baton::controller

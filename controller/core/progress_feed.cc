@@ -4,8 +4,8 @@
 
 namespace baton::controller {
 
-void ProgressFeed::Tell(JobPhase phase, const v1::Job& progress, EffectSink& out) {
-  const int64_t mark = progress.phase_done() * 16 + static_cast<int>(phase);
+void ProgressFeed::Tell(Activity activity, const v1::Job& progress, EffectSink& out) {
+  const int64_t mark = progress.phase_done() * 16 + static_cast<int>(activity);
   if (mark == told_ || out.now() - told_at_ < absl::Milliseconds(200)) return;
   told_ = mark;
   told_at_ = out.now();

@@ -9,15 +9,15 @@
 
 #include "absl/time/time.h"
 #include "baton/v1/job_service.pb.h"
+#include "controller/core/activities.h"
 #include "controller/core/effect_sink.h"
-#include "controller/core/job_parts.h"
 
 namespace baton::controller {
 
 class ProgressFeed {
  public:
-  /// `progress`: the phase of the job, with what of it is done.
-  void Tell(JobPhase phase, const v1::Job& progress, EffectSink& out);
+  /// `progress`: the phase of the job for people, with what of it is done.
+  void Tell(Activity activity, const v1::Job& progress, EffectSink& out);
 
  private:
   absl::Time told_at_;

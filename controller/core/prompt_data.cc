@@ -7,6 +7,7 @@
 namespace baton::controller {
 
 void DelayTime(absl::Duration duration, absl::Time now, absl::Time& since) {
+  // Both mean that nothing waits. A wait cannot have begun later than now.
   if (since == absl::Time() || since == absl::InfinitePast()) return;
   since = std::min(now, since + duration);
 }
@@ -28,7 +29,7 @@ absl::Status PromptData::Loaded(const DataLoaded& event, const v1::DataSpec& spe
 
 absl::Status PromptData::CheckDeadline(absl::Time now, absl::Duration limit) {
   if (!loading_ || now - since_ <= limit) return absl::OkStatus();
-  loading_ = false;
+  loading_ = false;  // or each tick would fail the job again
   return absl::DeadlineExceededError(absl::StrCat("the data files were not read within ",
                                                   absl::FormatDuration(limit),
                                                   "; check the disk of the data root"));

@@ -1,18 +1,12 @@
-// The groups of ranks that share a role's model, and their commands.
+// The groups of ranks that share a role's model.
 //
-// Owns each group's generation, its command that not all ranks have answered, the numbers by which
-// ranks keep commands in order, what is known of a broken group, what an update has reported so
-// far, and the wait for room on a disk (RoomWait). Everyone reads the groups; only the calls below
-// change one.
+// Owns each group's generation, the version of its weights, and what is known of a broken group.
+// Everyone reads the groups; only the calls below change one. GroupCommands has their commands.
 //
 //   forming --all ranks took the role on--> formed --a rank is lost------> forming (generation + 1)
 //      ^                                      |  ^
 //      |                                      |  +--no rank was lost-------+
 //      +--the loss is known or there is none--broken <--a rank misses a peer
-//
-//   command: issued --sent to each rank--> sent --every rank answers--> done
-//                ^                           |
-//                +---no room: the same number, a new attempt
 //
 // Ranks take their role on together, in one generation, or not at all: the collectives of the
 // others fail without the lost one. A group that trains goes back to the newest checkpoint, and
@@ -23,9 +17,7 @@
 #define BATON_CONTROLLER_CORE_RANK_GROUPS_H_
 
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -36,23 +28,9 @@
 #include "controller/core/effect_sink.h"
 #include "controller/core/job_core_options.h"
 #include "controller/core/policy_versions.h"
-#include "controller/core/room_wait.h"
-#include "controller/core/roster.h"
 #include "controller/core/wait_list.h"
 
 namespace baton::controller {
-
-/// A command that the ranks of a group execute in order.
-struct Command {
-  TaskKind kind = TaskKind::kUpdate;
-  uint64_t generation = 0;
-  uint64_t sequence = 0;
-  uint64_t attempt = 0;
-  absl::Time issued;
-  absl::Time since;                      ///< When it was sent last.
-  std::set<uint32_t> sent;               ///< Ranks that have it, as far as is known.
-  std::map<uint32_t, TaskDone> answers;  ///< By rank; acknowledged once all ranks have answered.
-};
 
 /// A rank missed another one: what it said, and when.
 struct Broken {
@@ -64,15 +42,13 @@ struct Broken {
 /// group when several ranks hold one copy of its model.
 struct Group {
   std::string role;
+  uint32_t index = 0;  ///< Among all groups; names the group in a command's TaskRef.
   bool trains = true;
   uint32_t ranks = 1;
   uint32_t tp = 1;  ///< Ranks of one copy. They score together, and the first of them answers.
   uint64_t generation = 1;
-  uint64_t sequence = 0;
-  uint64_t next_attempt = 0;       ///< Of a command that is issued again under its number.
-  uint64_t version = 0;            ///< Of its weights; the actor's is PolicyVersions::newest.
-  std::optional<Command> command;  ///< That has no result yet.
-  std::optional<Broken> broken;    ///< It is formed anew soon.
+  uint64_t version = 0;          ///< Of its weights; the actor's is PolicyVersions::newest.
+  std::optional<Broken> broken;  ///< It is formed anew soon.
   absl::Time forming_since = absl::InfinitePast();  ///< Infinite past: all hold the role.
   uint32_t failures = 0;                            ///< Times it broke …
   int64_t broke_at = 0;                             ///< … without getting past this step.
@@ -83,14 +59,6 @@ struct Group {
 
 class RankGroups {
  public:
-  /// What a rank's answer means for its group.
-  enum class Answer { kWaits, kNoRoom, kBreaks, kFails, kDone };
-  /// A rank that let the deadline of its group's command pass.
-  struct Overdue {
-    std::string worker;
-    TaskRef ref;
-  };
-
   RankGroups() = default;
   RankGroups(const v1::JobSpec& effective, const v1::Dataflow& dataflow);
   void Restore(const store::v1::JobRow& row);
@@ -103,43 +71,13 @@ class RankGroups {
   /// Null: the role has no group.
   const Group* Find(absl::string_view role) const;
 
-  // ---- Commands.
-  /// Some group has a command without a result; of that kind.
-  bool Commanded() const;
-  bool Commanded(TaskKind kind) const;
-  /// The group's command as a task.
-  TaskRef RefOf(const Group& group, const EffectSink& out) const;
-  /// Makes a command. Its ranks get it by Send.
-  void Issue(TaskKind kind, const Group& group, const EffectSink& out);
-  /// `args` has deadline, version and batch size.
-  void Send(const Group& group, const Slot& slot, TaskArgs args, EffectSink& out);
-  /// A rank's answer is kept. It is acknowledged together with the others, so a controller that
-  /// restarts before the last one hears them all again.
-  Answer Take(const Group& group, uint32_t rank, const TaskDone& event);
-  /// All ranks have answered: acknowledges them, and gives what rank 0 reported.
-  std::map<std::string, double> Complete(const Group& group, EffectSink& out);
-  /// Nothing was written and nothing is lost: the commands are dropped, and issued again under
-  /// their numbers once `retry` has passed.
-  void TryLater(const TaskDone& event, absl::Duration retry, EffectSink& out);
-  RoomWait& room() { return room_; }
-  const RoomWait& room() const { return room_; }
-  /// Ranks that still work on a command need not: the job no longer waits for its result.
-  void Stop(const std::string& reason, const Roster& roster, EffectSink& out) const;
-  void DropAll(EffectSink& out);
-  /// A rank came back, with its group's command or without.
-  void Returned(const Slot& slot, bool has_command, const EffectSink& out);
-  std::optional<Overdue> FindOverdue(absl::Duration limit, const Roster& roster,
-                                     const EffectSink& out) const;
-
-  // ---- What an update has reported.
-  void Report(const std::string& name, double value) { update_metrics_[name] = value; }
-  std::map<std::string, double> TakeReports();
-
   // ---- Generations.
   /// All ranks are there, and begin anew.
-  void BeginGeneration(const Group& group, PolicyVersions& versions, EffectSink& out);
+  void BeginGeneration(const Group& group, PolicyVersions& versions, const EffectSink& out);
   /// All ranks hold the role.
   void Formed(const Group& group) { Own(group).forming_since = absl::InfinitePast(); }
+  /// The ranks made the update that follows `step`: they got past it.
+  void GotPast(const Group& group, int64_t step);
   /// The ranks made weights of their own. (The actor's count in PolicyVersions.)
   void MadeVersion(const Group& group) { ++Own(group).version; }
   /// A rank misses another one. An error: it broke too often to go on.
@@ -155,21 +93,14 @@ class RankGroups {
   void Forgive();
 
   void Delay(absl::Duration duration, absl::Time now);
+  /// What a broken group waits for. `limit`: JobCoreOptions::regroup_delay.
+  static void Explain(const Group& group, absl::Duration limit, WaitList& waits);
 
  private:
-  size_t IndexOf(const Group& group) const { return static_cast<size_t>(&group - groups_.data()); }
-  Group& Own(const Group& group) { return groups_[IndexOf(group)]; }
-  void Drop(Group& group, EffectSink& out);
+  Group& Own(const Group& group) { return groups_[group.index]; }
 
   std::vector<Group> groups_;
-  std::map<std::string, double> update_metrics_;  // of the groups that have done the update
-  RoomWait room_;
 };
-
-/// What a group waits for. `not_yet`: why its command cannot be sent; "": it can.
-void ExplainGroup(const Group& group, const std::string& not_yet, absl::Time phase_since,
-                  const Roster& roster, const JobCoreOptions& options, int64_t step,
-                  WaitList& waits);
 
 }  // namespace baton::controller
 

@@ -23,16 +23,19 @@ void RewardErrors::Recall(const TrajectoryInfo& trajectory) {
 
 void RewardErrors::Forget(const TrajectoryInfo& trajectory) {
   if (trajectory.error.empty() || count_ == 0) return;
+  // The first error may have been another response's. It is kept while any is left.
   if (--count_ == 0) first_.clear();
 }
 
 void RewardErrors::Tell(const std::string& message, EffectSink& out) {
+  // A reward that fails fails often. The count is in `why` and in the metrics at any time.
   if (out.now() - told_ < tell_again_) return;
   told_ = out.now();
   out.Warn(message);
 }
 
 void RewardErrors::Retried(const std::string& what, EffectSink& out) {
+  // Tries count towards no limit, but a user who waits should see why.
   if (first_try_.empty()) first_try_ = what;
   ++tries_;
   Tell(absl::StrCat("a score failed and is computed again: ", what), out);

@@ -17,6 +17,7 @@ std::vector<uint64_t> RolloutManager::RemoveWorker(const std::string& worker) {
     if (running.worker == worker) lost.push_back(trajectory);
   }
   for (uint64_t trajectory : lost) running_.erase(trajectory);
+  // What it ran is the caller's to queue again: under which attempt, only the caller knows.
   workers_.erase(worker);
   if (last_worker_ == worker) last_worker_.clear();
   return lost;
@@ -50,6 +51,7 @@ void RolloutManager::Withdraw(uint64_t trajectory) {
 bool RolloutManager::Adopt(uint64_t trajectory, const std::string& worker, absl::Time now) {
   auto it = workers_.find(worker);
   if (it == workers_.end() || running_.count(trajectory) > 0) return false;
+  // It may exceed the worker's credits: the worker runs it, whatever this controller would give.
   Unqueue(trajectory);
   running_[trajectory] = Running{worker, now, now};
   ++it->second.load;
@@ -62,9 +64,12 @@ bool RolloutManager::HasRoom(const Worker& worker, int share) const {
 
 RolloutManager::Worker* RolloutManager::Pick(const Queued& next, std::string* name) {
   if (workers_.empty()) return nullptr;
+  // A fair share of all that is open, rounded up. Without it, the first replica that has the new
+  // weights would take as much as its credits allow, and the others would idle.
   const int open = static_cast<int>(queue_.size() + running_.size());
   const int count = static_cast<int>(workers_.size());
   const int share = (open + count - 1) / count;
+  // The worker that has the prompt's KV already, unless the task failed there.
   if (next.group == last_group_ && !last_worker_.empty() && last_worker_ != next.avoid) {
     Worker& worker = workers_.at(last_worker_);
     if (HasRoom(worker, share)) {
@@ -72,6 +77,8 @@ RolloutManager::Worker* RolloutManager::Pick(const Queued& next, std::string* na
       return &worker;
     }
   }
+  // The least busy one. The worker to avoid is taken if no other one has room: it is better than
+  // none, and a job with one worker must go on.
   Worker* best = nullptr;
   for (auto& [id, worker] : workers_) {
     if (!HasRoom(worker, share)) continue;
@@ -87,6 +94,7 @@ RolloutManager::Worker* RolloutManager::Pick(const Queued& next, std::string* na
 
 std::optional<RolloutManager::Assignment> RolloutManager::Next(absl::Time now) {
   if (!open_ || queue_.empty()) return std::nullopt;
+  // In order: nothing overtakes what cannot be placed now, so no response waits for ever.
   const Queued next = queue_.front();
   std::string name;
   Worker* worker = Pick(next, &name);
@@ -126,6 +134,7 @@ bool RolloutManager::Finish(uint64_t trajectory) {
 
 std::map<uint64_t, RolloutManager::Running> RolloutManager::Clear() {
   queue_.clear();
+  // The workers stay, with their credits: the next work is for the same ones.
   for (auto& [id, worker] : workers_) worker.load = 0;
   return std::exchange(running_, {});
 }
@@ -149,6 +158,7 @@ std::vector<std::string> RolloutManager::SilentSince(absl::Time before) const {
     auto worker = workers_.find(running.worker);
     if (worker == workers_.end()) continue;
     const bool hangs = running.progressed < before;
+    // One response that moves, or one result since then, says that the worker itself lives.
     bool& all = silent.try_emplace(running.worker, true).first->second;
     all = all && hangs && worker->second.heard <= running.started;
   }

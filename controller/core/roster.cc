@@ -25,6 +25,7 @@ size_t SeatInPool(const v1::JobSpec& effective, const std::string& role, int i, 
 
 Roster::Roster(const v1::JobSpec& effective, const v1::Dataflow& dataflow)
     : hybrid_(IsHybrid(effective, dataflow)) {
+  // Pools first, because roles that share workers share seats. Then a slot of each role per seat.
   std::map<std::string, size_t> first_seat;
   for (const RolePool& pool : PoolsOf(effective, dataflow)) {
     for (const std::string& role : pool.roles) first_seat[role] = seats_.size();
@@ -47,6 +48,7 @@ Roster::Roster(const v1::JobSpec& effective, const v1::Dataflow& dataflow)
 std::vector<const Slot*> Roster::Match(const store::v1::JobRow& row) const {
   std::map<std::string, std::vector<const Slot*>> of_role;
   for (const Slot& slot : slots_) of_role[slot.role].push_back(&slot);
+  // By role and rank, not by place: a release may order roles in another way than the one before.
   std::map<std::string, size_t> next;
   std::vector<const Slot*> matched;
   for (const store::v1::SlotRow& kept : row.slots()) {
@@ -65,8 +67,10 @@ void Roster::Restore(const store::v1::JobRow& row, bool releasing) {
     Slot& slot = slots_[static_cast<size_t>(IndexOf(*matched[static_cast<size_t>(i)]))];
     slot.worker = kept.worker_id();
     slot.credits = kept.credits();
+    // Earlier releases had narrower attempts, in another field.
     slot.attempt = std::max<uint64_t>(kept.attempt(), kept.wide_attempt());
     if (slot.worker.empty()) continue;
+    // One that gathered counts as assigning: when it attaches again, it says what it holds.
     slot.state = releasing      ? SlotState::kReleasing
                  : kept.ready() ? SlotState::kReady
                                 : SlotState::kAssigning;
@@ -115,6 +119,7 @@ bool Roster::Has(const std::string& worker) const {
   });
 }
 
+// A worker takes all roles of its seat or none, so a seat with one slot taken is not free.
 bool Roster::IsFree(const Seat& seat) const {
   return std::all_of(seat.slots.begin(), seat.slots.end(),
                      [&](size_t i) { return slots_[i].state == SlotState::kEmpty; });

@@ -11,15 +11,15 @@ void SendTo(const Slot& slot, const Group& group, const CommandContext& context)
   TaskArgs args;
   args.deadline = context.deadline;
   // An update makes the next version of the weights.
-  const uint64_t makes = group.command->kind == TaskKind::kUpdate ? 1 : 0;
+  const uint64_t makes = context.commands.Of(group)->kind == TaskKind::kUpdate ? 1 : 0;
   args.policy_version = group.VersionIn(context.view.versions) + makes;
   args.batch_size = context.batch_size;
-  context.groups.Send(group, slot, std::move(args), context.out);
+  context.commands.Send(group, slot, std::move(args), context.out);
 }
 
 // A restored update waits until its batch stands, for the ranks fetch the batch at once.
 bool LacksItsBatch(const Group& group, const CommandContext& context) {
-  return group.command->kind == TaskKind::kUpdate && !context.view.updating;
+  return context.commands.Of(group)->kind == TaskKind::kUpdate && !context.view.updating;
 }
 
 }  // namespace
@@ -32,11 +32,11 @@ void SendCommand(const Group& group, const CommandContext& context) {
 
 void SendWaitingCommands(const CommandContext& context) {
   for (const Group& group : context.groups.all()) {
-    if (!group.command.has_value() || group.command->sent.size() == group.ranks) continue;
+    const Command* const command = context.commands.Of(group);
+    if (command == nullptr || command->sent.size() == group.ranks) continue;
     if (LacksItsBatch(group, context)) continue;
     for (const Slot& slot : context.view.roster.slots()) {
-      const bool has =
-          group.command->answers.count(slot.rank) + group.command->sent.count(slot.rank);
+      const bool has = command->answers.count(slot.rank) + command->sent.count(slot.rank);
       if (slot.role == group.role && !has) SendTo(slot, group, context);
     }
   }
@@ -44,8 +44,8 @@ void SendWaitingCommands(const CommandContext& context) {
 
 void SendMissedCommand(const Slot& rank, const CommandContext& context) {
   const Group* const group = context.groups.Find(rank.role);
-  const bool missed =
-      group != nullptr && group->command.has_value() && group->command->sent.count(rank.rank) == 0;
+  const Command* const command = group == nullptr ? nullptr : context.commands.Of(*group);
+  const bool missed = command != nullptr && command->sent.count(rank.rank) == 0;
   if (missed && !LacksItsBatch(*group, context)) SendTo(rank, *group, context);
 }
 

@@ -1,6 +1,6 @@
 // Commands of groups on their way to the ranks.
 //
-// Owns nothing: RankGroups has the commands, with which rank has which. A command goes to a rank
+// Owns nothing: GroupCommands has the commands, with which rank has which. A command goes to a rank
 // that is ready and attached, once the rank's pool lets it (SharedPools::MayCommand).
 #ifndef BATON_CONTROLLER_CORE_SEND_COMMANDS_H_
 #define BATON_CONTROLLER_CORE_SEND_COMMANDS_H_
@@ -9,6 +9,7 @@
 
 #include "absl/time/time.h"
 #include "controller/core/effect_sink.h"
+#include "controller/core/group_commands.h"
 #include "controller/core/rank_groups.h"
 #include "controller/core/shared_pools.h"
 
@@ -16,7 +17,8 @@ namespace baton::controller {
 
 struct CommandContext {
   EffectSink& out;
-  RankGroups& groups;
+  const RankGroups& groups;
+  GroupCommands& commands;
   const SharedPools& pools;
   PoolView view;            ///< Of the job as it is now.
   absl::Duration deadline;  ///< For a rank's answer.

@@ -53,8 +53,9 @@ bool SharedPools::Commanded(const SharedPool& pool, const PoolView& view) const 
   const auto& groups = view.groups.all();
   return std::any_of(groups.begin(), groups.end(), [&](const Group& group) {
     // A restored update waits for its batch, and the batch perhaps for work on this pool.
+    const Command* const command = view.commands.Of(group);
     const bool commanded =
-        group.command.has_value() && (group.command->kind != TaskKind::kUpdate || view.updating);
+        command != nullptr && (command->kind != TaskKind::kUpdate || view.updating);
     return (commanded || group.broken.has_value()) && Of(group.role) == &pool;
   });
 }
@@ -103,13 +104,14 @@ bool SharedPools::MayCommand(const Group& group, const PoolView& view) const {
   const SharedPool* pool = Of(group.role);
   if (pool == nullptr) return true;
   if (!AllBack(*pool, view)) return false;
-  if (!group.command->sent.empty()) return true;
+  if (!view.commands.Of(group)->sent.empty()) return true;
   for (const Group& other : view.groups.all()) {
     if (Mutant("commands-at-once")) break;
-    if (&other == &group || !other.command.has_value()) continue;
+    const Command* const command = view.commands.Of(other);
+    if (&other == &group || command == nullptr) continue;
     if (Of(other.role) != pool) continue;
     // Groups execute in their order, unless a later one has begun already.
-    if (&other < &group || !other.command->sent.empty()) return false;
+    if (other.index < group.index || !command->sent.empty()) return false;
   }
   if (Mutant("command-while-working")) return true;
   return std::none_of(pool->roles.begin(), pool->roles.end(),
@@ -120,8 +122,9 @@ std::string SharedPools::AtWorkIn(const std::string& role, const PoolView& view)
   std::vector<std::string> busy;
   for (const std::string& other : Of(role)->roles) {
     const Group* group = view.groups.Find(other);
-    if (group != nullptr && group->command.has_value() && !group->command->sent.empty()) {
-      busy.push_back(absl::StrCat(other, " executes ", MethodName(group->command->kind)));
+    const Command* const command = group == nullptr ? nullptr : view.commands.Of(*group);
+    if (command != nullptr && !command->sent.empty()) {
+      busy.push_back(absl::StrCat(other, " executes ", MethodName(command->kind)));
     } else if (view.IsAtWork(other)) {
       const size_t tasks = view.queues.Of(other).running().size();
       busy.push_back(absl::StrCat(other, " runs ", tasks, tasks == 1 ? " task" : " tasks"));

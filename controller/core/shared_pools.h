@@ -19,6 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "baton/v1/job_spec.pb.h"
+#include "controller/core/group_commands.h"
 #include "controller/core/policy_versions.h"
 #include "controller/core/rank_groups.h"
 #include "controller/core/role_queues.h"
@@ -37,6 +38,7 @@ struct SharedPool {
 struct PoolView {
   const Roster& roster;
   const RankGroups& groups;
+  const GroupCommands& commands;
   const RoleQueues& queues;
   const PolicyVersions& versions;
   bool updating;  ///< The step's update is under way: its batch stands.

@@ -16,6 +16,7 @@ struct OnePool {
                   pools { roles: "critic" roles: "reward" roles: "reference" } })");
     roster = Roster(job->effective_spec(), job->dataflow());
     groups = RankGroups(job->effective_spec(), job->dataflow());
+    commands = GroupCommands(groups.all().size());
     pools = SharedPools(job->effective_spec(), job->dataflow());
     for (Slot& slot : roster.slots()) {
       slot.worker = pools.Of(slot.role) != nullptr ? "shared" : slot.role;
@@ -27,11 +28,12 @@ struct OnePool {
       }
     }
   }
-  PoolView View() const { return {roster, groups, queues, versions, updating}; }
+  PoolView View() const { return {roster, groups, commands, queues, versions, updating}; }
   void Turn() { pools.TakeTurns(View(), queues, kMoment); }
   EffectSink out = SinkAt(kMoment);
   Roster roster;
   RankGroups groups;
+  GroupCommands commands;
   SharedPools pools;
   RoleQueues queues;
   PolicyVersions versions;
@@ -71,7 +73,7 @@ TEST(SharedPoolsTest, ACommandGoesOutWhenWhatRunsHasEndedAndNothingNewBegins) {
   ASSERT_TRUE(world.queues.Of("reward").Next(kMoment).has_value());
   world.queues.Of("reward").Enqueue(2, 0);
   const Group& critic = *world.groups.Find("critic");
-  world.groups.Issue(TaskKind::kUpdate, critic, world.out);
+  world.commands.Issue(TaskKind::kUpdate, critic, world.out);
   world.Turn();
   EXPECT_FALSE(world.pools.MayCommand(critic, world.View())) << "a score still runs";
   EXPECT_EQ(world.pools.AtWorkIn("critic", world.View()), "reward runs 1 task");
@@ -84,7 +86,7 @@ TEST(SharedPoolsTest, ACommandGoesOutWhenWhatRunsHasEndedAndNothingNewBegins) {
 // A restored update waits for its batch, and the batch for scores on the same pool.
 TEST(SharedPoolsTest, AnUpdateWithoutItsBatchHoldsNobodyUp) {
   OnePool world;
-  world.groups.Issue(TaskKind::kUpdate, *world.groups.Find("critic"), world.out);
+  world.commands.Issue(TaskKind::kUpdate, *world.groups.Find("critic"), world.out);
   world.queues.Of("reward").Enqueue(1, 0);
   world.Turn();
   EXPECT_TRUE(world.pools.HasTurn("reward", world.View()));

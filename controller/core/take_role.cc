@@ -41,6 +41,7 @@ void FormWhenAllAreThere(const Group& group, const RoleContext& context) {
         slot.state != SlotState::kEmpty && slot.state != SlotState::kReleasing && slot.present;
     if (slot.role == group.role && !there) return;
   }
+  context.commands.Restart(group, context.out);
   context.groups.BeginGeneration(group, context.versions, context.out);
   for (const Slot& slot : roster.slots()) {
     // The rollouts of a hybrid engine sample what its actor holds, and that begins anew.

@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "controller/core/effect_sink.h"
+#include "controller/core/group_commands.h"
 #include "controller/core/job_core_options.h"
 #include "controller/core/policy_versions.h"
 #include "controller/core/rank_groups.h"
@@ -29,6 +30,7 @@ struct RoleContext {
   EffectSink& out;
   WorkerSlots& slots;
   RankGroups& groups;
+  GroupCommands& commands;
   PolicyVersions& versions;
   TrajectoryScheduler& scheduler;
   const JobCoreOptions& options;

@@ -16,137 +16,74 @@ TrajectoryScheduler::TrajectoryScheduler(std::shared_ptr<const v1::Job> submitte
       options_(options),
       table_(submitted_),
       queues_(table_.graph().roles(), options.pace),
-      errors_(submitted_, options.tell_again) {}
+      admission_(submitted_),
+      scores_(submitted_, options) {}
+
+// ---- The work in progress -----------------------------------------------------------------------
 
 void TrajectoryScheduler::Begin(bool evaluates, const Context& context) {
   const absl::Time now = context.out.now();
-  evaluates_ = evaluates;
-  births_.Begin(evaluates, context.out);
+  admission_.Begin(evaluates, context);
   times_ = {now, now, now};
   table_.Clear();
-  errors_.Begin();
-}
-
-void TrajectoryScheduler::BeginStep(const Context& context) {
-  Begin(/*evaluates=*/false, context);
-  draws_.BeginStep(GenBatchSize(spec()));
+  scores_.errors().Begin();
   DrawMore(context);
 }
 
-void TrajectoryScheduler::BeginEvaluation(const Context& context) {
-  Begin(/*evaluates=*/true, context);
-  draws_.BeginEvaluation(context.data.ValSize(spec().data()));
-  DrawMore(context);
-}
-
-// Trajectories are made as rollouts take those that wait, so that no turn makes a whole step of
-// them.
 void TrajectoryScheduler::DrawMore(const Context& context) {
-  const uint32_t n = table_.Samples(evaluates_ ? v1::PURPOSE_EVAL : v1::PURPOSE_TRAIN);
-  // Examples of kind sft have no tasks.
-  if (is_rl()) births_.Take((draws_.end() - draws_.first()) * PerDraw(), context.out);
-  for (; !draws_.done(); draws_.Made()) {
+  admission_.TakeNumbers(table_, context.out);
+  while (!admission_.draws().done()) {
+    // The rest is made when rollouts have taken these.
     if (!context.resumes && queues_.rollouts().manager.queued() >= options_.drawn_ahead) return;
-    const uint64_t draw = draws_.next();
-    const uint64_t prompt = evaluates_ ? draw : context.data.PromptOf(draw);
-    if (!is_rl()) {  // an example is a trajectory born READY
-      TrajectoryInfo example;
-      example.id = TrajectoryId(v1::PURPOSE_TRAIN, draw, 0, 1);
-      example.draw = draw;
-      example.prompt_id = prompt;
-      example.state = TrajectoryState::kReady;
-      table_.Add(std::move(example));
-      table_.CountReady();
-      continue;
-    }
-    uint64_t birth = births_.At((draw - draws_.first()) * PerDraw());
-    if (table_.has_baseline() && !evaluates_) {
-      Make(v1::PURPOSE_BASELINE, draw, 0, prompt, birth++, context);
-    }
-    for (uint32_t sample = 0; sample < n; ++sample) {
-      const bool leak = Mutant("evaluation-in-batch") && sample + 1 == n && n > 1;
-      Make(evaluates_ || leak ? v1::PURPOSE_EVAL : v1::PURPOSE_TRAIN, draw, sample, prompt, birth++,
-           context);
+    for (TrajectoryInfo& trajectory : admission_.MakeNext(table_, context)) {
+      scores_.errors().Recall(trajectory);
+      Enqueue(table_.Add(std::move(trajectory)));
     }
   }
-}
-
-void TrajectoryScheduler::Make(v1::Purpose purpose, uint64_t draw, uint32_t sample, uint64_t prompt,
-                               uint64_t birth, const Context& context) {
-  TrajectoryInfo trajectory;
-  trajectory.id = TrajectoryId(purpose, draw, sample, table_.Samples(purpose));
-  trajectory.purpose = purpose;
-  trajectory.draw = draw;
-  trajectory.sample = sample;
-  trajectory.prompt_id = prompt;
-  trajectory.policy_version = context.versions.newest();
-  trajectory.incarnation = context.out.incarnation();
-  auto kept = context.buffer.Recall(trajectory, graph().Wanted(purpose));
-  // A response of other weights is generated again: what a batch consumes was sampled by exactly
-  // the weights that the step begins with.
-  const bool fresh = kept.has_value() && (context.versions.WhyStale(*kept, context.out).empty() ||
-                                          (Mutant("stale-restored") || Mutant("stale-consumed")));
-  if (fresh) {
-    trajectory = *std::move(kept);
-    // A score of a response that was lost may still be under way.
-    trajectory.restored = trajectory.losses == 0;
-  }
-  trajectory.birth = birth;
-  trajectory.attempt = context.out.attempt_base();
-  errors_.Recall(trajectory);
-  trajectory.tries.assign(static_cast<size_t>(graph().size()), NodeTry{context.out.attempt_base()});
-  EnqueueNext(table_.Add(std::move(trajectory)));
-}
-
-uint64_t TrajectoryScheduler::PerDraw() const {
-  return table_.Samples(evaluates_ ? v1::PURPOSE_EVAL : v1::PURPOSE_TRAIN) +
-         (is_rl() && !evaluates_ && table_.has_baseline() ? 1 : 0);
-}
-
-uint64_t TrajectoryScheduler::Total() const {
-  return table_.all().size() + draws_.left() * PerDraw();
 }
 
 bool TrajectoryScheduler::AllGenerated() const {
+  const bool rl = submitted_->effective_spec().kind() == v1::JOB_KIND_RL;
   const RolloutManager& rollouts = queues_.rollouts().manager;
-  return is_rl() && !table_.all().empty() && draws_.done() && rollouts.queued() == 0 &&
+  return rl && !table_.all().empty() && admission_.draws().done() && rollouts.queued() == 0 &&
          rollouts.running().empty();
 }
 
-std::string TrajectoryScheduler::WorkName(const EffectSink& out) const {
-  return evaluates_ ? absl::StrCat("the evaluation of step ", out.step())
-                    : absl::StrCat("step ", out.step() + 1);
-}
-
 // Whatever can be done next with it is queued, or it is READY.
-void TrajectoryScheduler::EnqueueNext(TrajectoryInfo& trajectory) {
+void TrajectoryScheduler::Enqueue(TrajectoryInfo& trajectory) {
   const bool generated =
       trajectory.state == TrajectoryState::kScoring || trajectory.state == TrajectoryState::kReady;
-  if (!generated) {
-    queues_.rollouts().manager.Enqueue(trajectory.id, trajectory.draw);
-    return;
-  }
-  if (trajectory.state == TrajectoryState::kReady) table_.CountReady();
-  // Its group may have waited for it, even if it is READY itself.
-  for (const auto& [next, node] : table_.NextScores(trajectory)) EnqueueNode(*next, node);
+  if (generated) return scores_.Enqueue(trajectory, Scoring());
+  queues_.rollouts().manager.Enqueue(trajectory.id, trajectory.draw);
 }
 
-void TrajectoryScheduler::EnqueueNode(TrajectoryInfo& trajectory, uint32_t node,
-                                      const std::string& avoid) {
-  trajectory.tries[node].asked = true;
-  queues_.Of(graph().role(node)).Enqueue(WorkId(trajectory.id, node), trajectory.draw, avoid);
+void TrajectoryScheduler::Clear(const std::string& reason, const Context& context) {
+  queues_.ForEach([&](const std::string& role, RoleQueue& queue) {
+    for (const auto& [work, running] : queue.manager.Clear()) {
+      context.out.Do(StopTask{running.worker, table_.RefOf(role, work), reason});
+    }
+    queue.pace.DropPhase();  // a phase that is broken off says nothing of paces
+  });
+  context.buffer.EndWork(table_.all(), context.out);
+  table_.Clear();
+  admission_.End();
+  scores_.errors().Begin();
 }
+
+// ---- Tasks --------------------------------------------------------------------------------------
 
 void TrajectoryScheduler::Dispatch(const Context& context) {
   RolloutManager& rollouts = queues_.rollouts().manager;
   const absl::Time now = context.out.now();
   while (auto assignment = rollouts.Next(now)) StartGenerate(*assignment, context);
-  if (!draws_.done()) {
+  if (!admission_.draws().done()) {
     DrawMore(context);
     while (auto assignment = rollouts.Next(now)) StartGenerate(*assignment, context);
   }
   for (auto& [role, queue] : queues_.scorers()) {
-    while (auto assignment = queue.manager.Next(now)) StartScore(role, *assignment, context.out);
+    while (auto assignment = queue.manager.Next(now)) {
+      scores_.Start(role, *assignment, Scoring(), context.out);
+    }
   }
 }
 
@@ -165,28 +102,6 @@ void TrajectoryScheduler::StartGenerate(const RolloutManager::Assignment& assign
   task.args.policy_version = trajectory.policy_version;
   task.args.trajectory = trajectory;
   context.out.Do(std::move(task));
-}
-
-void TrajectoryScheduler::StartScore(const std::string& role,
-                                     const RolloutManager::Assignment& assignment,
-                                     EffectSink& out) {
-  TrajectoryInfo& trajectory = table_.At(TrajectoryOf(assignment.trajectory));
-  StartTask task;
-  task.worker = assignment.worker;
-  task.ref = table_.RefOf(role, assignment.trajectory);
-  const uint32_t part = task.ref.part;
-  const v1::ScoreNode& node = submitted_->dataflow().score(static_cast<int>(part));
-  task.args.role = node.role();
-  task.args.method = node.method();
-  task.args.deadline = options_.score_deadline;
-  task.args.trajectory = trajectory;
-  if (graph().over_group(part)) {
-    // A mate whose inputs were never made has nothing to be compared by.
-    for (const TrajectoryInfo* mate : table_.MatesOf(trajectory)) {
-      if ((graph().needs(part) & mate->failed) == 0) task.args.group.push_back(*mate);
-    }
-  }
-  out.Do(std::move(task));
 }
 
 void TrajectoryScheduler::Progressed(const TaskProgressed& event, absl::Time now) {
@@ -227,7 +142,7 @@ TrajectoryScheduler::Verdict TrajectoryScheduler::OnGenerated(const TaskDone& ev
     return {Next::kAgain};
   }
   // Ranks of a replica are the actor's, so its group has lost one.
-  if (GenerationTp(spec()) > 1 && MissesPeer(failure)) {
+  if (GenerationTp(submitted_->effective_spec()) > 1 && MissesPeer(failure)) {
     RetryGenerate(trajectory, absl::CancelledError("a rank is lost"), event.worker, context);
     return {Next::kGroupBroken};
   }
@@ -248,12 +163,19 @@ TrajectoryScheduler::Verdict TrajectoryScheduler::OnGenerated(const TaskDone& ev
   trajectory.location = event.output.location;
   trajectory.failures = 0;
   trajectory.scored = 0;
-  trajectory.state =
-      graph().Wanted(trajectory.purpose) != 0 ? TrajectoryState::kScoring : TrajectoryState::kReady;
+  trajectory.state = table_.graph().Wanted(trajectory.purpose) != 0 ? TrajectoryState::kScoring
+                                                                    : TrajectoryState::kReady;
   times_.generated = out.now();
   context.buffer.PutNew(trajectory, out);
-  EnqueueNext(trajectory);
+  Enqueue(trajectory);
   return {Next::kDone};
+}
+
+TrajectoryScheduler::Verdict TrajectoryScheduler::OnScored(const TaskDone& event, bool late,
+                                                           const Context& context) {
+  const Verdict verdict = scores_.OnScored(event, late, Scoring(), context);
+  if (verdict.next == Next::kDone) times_.scored = context.out.now();
+  return verdict;
 }
 
 bool TrajectoryScheduler::Wants(const std::string& worker, const TaskRef& ref) const {
@@ -264,7 +186,8 @@ bool TrajectoryScheduler::Wants(const std::string& worker, const TaskRef& ref) c
   const uint64_t attempt = generates ? trajectory->attempt : trajectory->tries[ref.part].attempt;
   if (attempt != ref.attempt && !Mutant("stale-token-accepted")) return false;
   const auto& running =
-      queues_.Of(generates ? std::string(roles::kRollout) : graph().role(ref.part)).running();
+      queues_.Of(generates ? std::string(roles::kRollout) : table_.graph().role(ref.part))
+          .running();
   const auto work = running.find(generates ? ref.subject : WorkId(ref.subject, ref.part));
   if (work == running.end()) return false;
   return work->second.worker == worker || Mutant("stale-token-accepted");
@@ -289,7 +212,7 @@ void TrajectoryScheduler::Adopt(const std::string& worker, const TaskRef& ref, u
   NodeTry& tried = trajectory->tries[ref.part];
   // What an earlier controller had scored may be another response than one that came since.
   if (!tried.asked || !trajectory->restored || tried.attempt != out.attempt_base()) return;
-  RolloutManager& manager = queues_.Of(graph().role(ref.part));
+  RolloutManager& manager = queues_.Of(table_.graph().role(ref.part));
   if (!manager.Adopt(WorkId(trajectory->id, ref.part), worker, out.now())) return;
   tried.attempt = ref.attempt;
 }
@@ -320,10 +243,11 @@ void TrajectoryScheduler::Requeue(const std::string& role, uint64_t work, const 
 
 void TrajectoryScheduler::GenerateAnew(TrajectoryInfo& trajectory, const Context& context) {
   EffectSink& out = context.out;
+  const ScoreGraph& graph = table_.graph();
   for (uint32_t node = 0; node < trajectory.tries.size(); ++node) {
     std::vector<TrajectoryInfo*> those = {&trajectory};
-    if (graph().over_group(node)) those = table_.MatesOf(trajectory);
-    const std::string& role = graph().role(node);
+    if (graph.over_group(node)) those = table_.MatesOf(trajectory);
+    const std::string& role = graph.role(node);
     RolloutManager& manager = queues_.Of(role);
     for (TrajectoryInfo* t : those) {
       NodeTry& tried = t->tries[node];
@@ -339,25 +263,13 @@ void TrajectoryScheduler::GenerateAnew(TrajectoryInfo& trajectory, const Context
       tried.attempt = out.NextAttempt(tried.attempt);
     }
   }
-  errors_.Forget(trajectory);
+  scores_.errors().Forget(trajectory);
   context.buffer.Drop(trajectory, out);
   table_.Reset(trajectory, context.versions.newest(), out);
-  EnqueueNext(trajectory);
+  Enqueue(trajectory);
 }
 
-void TrajectoryScheduler::Clear(const std::string& reason, const Context& context) {
-  queues_.ForEach([&](const std::string& role, RoleQueue& queue) {
-    for (const auto& [work, running] : queue.manager.Clear()) {
-      context.out.Do(StopTask{running.worker, table_.RefOf(role, work), reason});
-    }
-    queue.pace.DropPhase();  // a phase that is broken off says nothing of paces
-  });
-  context.buffer.EndWork(table_.all(), context.out);
-  table_.Clear();
-  draws_.Stop();
-  errors_.Begin();
-  evaluates_ = false;
-}
+// ---- Waits --------------------------------------------------------------------------------------
 
 absl::Status TrajectoryScheduler::CheckGenerations(const Context& context) {
   EffectSink& out = context.out;
@@ -379,22 +291,15 @@ absl::Status TrajectoryScheduler::CheckGenerations(const Context& context) {
   return absl::OkStatus();
 }
 
-std::vector<uint64_t> TrajectoryScheduler::StalledScores(const std::string& role,
-                                                         absl::Time now) const {
-  return queues_.Of(role).StalledSince(now - options_.score_deadline);
-}
-
-std::optional<TaskDone> TrajectoryScheduler::LateScore(const std::string& role, uint64_t work,
-                                                       const EffectSink& out) const {
-  const auto& all = queues_.Of(role).running();
-  const auto running = all.find(work);
-  if (running == all.end()) return std::nullopt;
-  TaskDone late;
-  late.worker = running->second.worker;
-  late.ref = table_.RefOf(role, work);
-  late.status = absl::DeadlineExceededError(
-      absl::StrCat("no score within ", absl::FormatDuration(options_.score_deadline)));
-  return late;
+void TrajectoryScheduler::Explain(const Roster& roster, const EffectSink& out,
+                                  WaitList& waits) const {
+  ExplainOldest(queues_.rollouts(), "generate", options_.generate_stall, "it is tried again", out,
+                waits);
+  for (const auto& [role, queue] : queues_.scorers()) {
+    if (roster.AnyTrouble(role)) continue;  // it says more than this deadline
+    ExplainOldest(queue, "score", options_.score_deadline,
+                  "it is tried again; after the last try the response has no reward", out, waits);
+  }
 }
 
 void TrajectoryScheduler::ExplainOldest(const RoleQueue& queue, const std::string& kind,
@@ -414,7 +319,7 @@ void TrajectoryScheduler::ExplainOldest(const RoleQueue& queue, const std::strin
   } else {
     lacks = absl::StrCat(", which has ", trajectory.tokens, " tokens");
   }
-  waits.Add(kind, WorkName(out),
+  waits.Add(kind, admission_.WorkName(out),
             absl::StrCat(table_.OpenGroups(), "; group ", trajectory.draw, " waits for response ",
                          trajectory.sample, " (", TrajectoryName(trajectory.id), ") on worker ",
                          it->second.worker, lacks),

@@ -45,7 +45,7 @@ struct OneStep {
   }
   // The tasks of a step that has begun.
   std::vector<StartTask> Begin() {
-    scheduler.BeginStep(Context());
+    scheduler.Begin(/*evaluates=*/false, Context());
     return Dispatch();
   }
   static TaskDone Answer(const StartTask& task, absl::Status status = absl::OkStatus()) {
@@ -219,7 +219,8 @@ TEST(TrajectorySchedulerTest, TimeThatWasLostMovesNothing) {
   world.scheduler.queues().Delay(lost, world.out.now());
   EXPECT_TRUE(world.scheduler.CheckGenerations(world.Context()).ok());
   EXPECT_THAT(TakeAll<StopTask>(world.out), IsEmpty());
-  EXPECT_THAT(world.scheduler.StalledScores("reward", world.out.now()), IsEmpty());
+  EXPECT_THAT(world.scheduler.scores().Stalled("reward", world.scheduler.queues(), world.out.now()),
+              IsEmpty());
 }
 
 TEST(TrajectorySchedulerTest, ALostPayloadIsGeneratedAnewAndItsScoresWithIt) {
@@ -276,7 +277,7 @@ TEST(TrajectorySchedulerTest, ScoresFollowTheirInputsThreeDeep) {
 
 TEST(TrajectorySchedulerTest, WhatAWorkerRunsAfterARestartStaysItsOwnUnlessItIsStale) {
   OneStep world;
-  world.scheduler.BeginStep(world.Context());
+  world.scheduler.Begin(/*evaluates=*/false, world.Context());
   TaskRef running;
   running.kind = TaskKind::kGenerate;
   running.subject = world.scheduler.table().all().begin()->first;
@@ -294,7 +295,7 @@ TEST(TrajectorySchedulerTest, WhatAWorkerRunsAfterARestartStaysItsOwnUnlessItIsS
 
 TEST(TrajectorySchedulerTest, AFailureThatAnEarlierControllerMayHaveCountedIsNotCountedAgain) {
   OneStep world;
-  world.scheduler.BeginStep(world.Context());
+  world.scheduler.Begin(/*evaluates=*/false, world.Context());
   StartTask task;
   task.worker = "g0";
   task.ref.kind = TaskKind::kGenerate;
@@ -338,8 +339,9 @@ TEST(TrajectorySchedulerTest, EndingTheWorkStopsWhatRunsAndForgetsTheRest) {
   ASSERT_EQ(stopped.size(), 4u);
   EXPECT_EQ(stopped[0].reason, "the job stops");
   EXPECT_TRUE(world.scheduler.table().all().empty());
-  EXPECT_TRUE(world.scheduler.draws().done());
-  EXPECT_EQ(world.scheduler.draws().cursor(), 0u) << "the step is not done: it draws the same";
+  EXPECT_TRUE(world.scheduler.admission().draws().done());
+  EXPECT_EQ(world.scheduler.admission().draws().cursor(), 0u)
+      << "the step is not done: it draws the same";
 }
 
 TEST(RewardErrorsTest, TheFirstErrorIsToldAtOnceAndLaterOnesAtTimes) {

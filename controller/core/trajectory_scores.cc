@@ -1,58 +1,111 @@
-// TrajectoryScheduler: the scores of a response, and what a failed one comes to.
-#include <utility>
+#include "controller/core/trajectory_scores.h"
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/lost_groups.h"
 #include "controller/core/metric_names.h"
 #include "controller/core/roles.h"
 #include "controller/core/task_failure.h"
-#include "controller/core/trajectory_scheduler.h"
 #include "sdk/base/mutant.h"
 
 namespace baton::controller {
 
-void TrajectoryScheduler::RetryScore(TrajectoryInfo& trajectory, uint32_t node,
-                                     const absl::Status& status, const std::string& failed_on,
-                                     const EffectSink& out) {
+using Next = WorkVerdict::Next;
+
+TrajectoryScores::TrajectoryScores(std::shared_ptr<const v1::Job> submitted,
+                                   const JobCoreOptions& options)
+    : submitted_(submitted), options_(options), errors_(std::move(submitted), options.tell_again) {}
+
+void TrajectoryScores::Enqueue(TrajectoryInfo& trajectory, const Work& work) const {
+  if (trajectory.state == TrajectoryState::kReady) work.table.CountReady();
+  // Its group may have waited for it, even if it is READY itself.
+  for (const auto& [next, node] : work.table.NextScores(trajectory)) {
+    EnqueueNode(*next, node, "", work);
+  }
+}
+
+void TrajectoryScores::EnqueueNode(TrajectoryInfo& trajectory, uint32_t node,
+                                   const std::string& avoid, const Work& work) const {
+  trajectory.tries[node].asked = true;
+  const std::string& role = work.table.graph().role(node);
+  work.queues.Of(role).Enqueue(WorkId(trajectory.id, node), trajectory.draw, avoid);
+}
+
+void TrajectoryScores::Start(const std::string& role, const RolloutManager::Assignment& assignment,
+                             const Work& work, EffectSink& out) const {
+  const ScoreGraph& graph = work.table.graph();
+  TrajectoryInfo& trajectory = work.table.At(TrajectoryOf(assignment.trajectory));
+  StartTask task;
+  task.worker = assignment.worker;
+  task.ref = work.table.RefOf(role, assignment.trajectory);
+  const uint32_t part = task.ref.part;
+  const v1::ScoreNode& node = submitted_->dataflow().score(static_cast<int>(part));
+  task.args.role = node.role();
+  task.args.method = node.method();
+  task.args.deadline = options_.score_deadline;
+  task.args.trajectory = trajectory;
+  if (graph.over_group(part)) {
+    // A mate whose inputs were never made has nothing to be compared by.
+    for (const TrajectoryInfo* mate : work.table.MatesOf(trajectory)) {
+      if ((graph.needs(part) & mate->failed) == 0) task.args.group.push_back(*mate);
+    }
+  }
+  out.Do(std::move(task));
+}
+
+// ---- Results ------------------------------------------------------------------------------------
+
+void TrajectoryScores::Retry(TrajectoryInfo& trajectory, uint32_t node, const absl::Status& status,
+                             const std::string& failed_on, const Work& work,
+                             const EffectSink& out) const {
   NodeTry& tried = trajectory.tries[node];
   tried.attempt = out.NextAttempt(tried.attempt);
   const bool stopped = FailureOf(status) == TaskFailure::kCancelled;
   if (!stopped || Mutant("stopped-score-counts")) ++tried.failures;
-  EnqueueNode(trajectory, node, failed_on);
+  EnqueueNode(trajectory, node, failed_on, work);
 }
 
-TrajectoryScheduler::Verdict TrajectoryScheduler::OnScored(const TaskDone& event, bool late,
-                                                           const Context& context) {
+// What the worker reported, under the names that the job knows.
+std::map<std::string, double> TrajectoryScores::ScoresIn(const TaskDone& event,
+                                                         const std::string& made) {
+  std::map<std::string, double> metrics = event.output.metrics;
+  const auto reward = metrics.find("reward");
+  if (reward != metrics.end() && made != "reward") {
+    metrics.emplace(made, reward->second);  // what every method may call its number
+    metrics.erase(reward);
+  }
+  dropped_names_ += DropSurplusScores(made, &metrics);
+  return metrics;
+}
+
+WorkVerdict TrajectoryScores::OnScored(const TaskDone& event, bool late, const Work& work,
+                                       const WorkContext& context) {
   EffectSink& out = context.out;
-  TrajectoryInfo& trajectory = table_.At(event.ref.subject);
+  const ScoreGraph& graph = work.table.graph();
+  TrajectoryInfo& trajectory = work.table.At(event.ref.subject);
   const uint32_t part = event.ref.part;
   const v1::ScoreNode& node = submitted_->dataflow().score(static_cast<int>(part));
-  RoleQueue& queue = *queues_.Find(node.role());
-  const uint64_t work = WorkId(trajectory.id, part);
-  const absl::Duration took = out.now() - queue.manager.running().at(work).started;
+  RoleQueue& queue = *work.queues.Find(node.role());
+  const uint64_t score = WorkId(trajectory.id, part);
+  const absl::Duration took = out.now() - queue.manager.running().at(score).started;
+  // What was begun under another controller tells nothing of a worker's pace.
   if (event.status.ok() && event.ref.attempt == out.attempt_base()) {
     queue.pace.Add(event.worker, absl::ToDoubleSeconds(took));
   }
-  queue.manager.Finish(work);
+  queue.manager.Finish(score);
   queue.manager.Heard(event.worker, out.now());
-  if (!event.status.ok() && event.ref.attempt < out.attempt_base()) {  // as in OnGenerated
-    RetryScore(trajectory, part, absl::CancelledError("it is asked again"), event.worker, out);
+  // A failure that an earlier controller may have seen, and acted on, is not counted again.
+  if (!event.status.ok() && event.ref.attempt < out.attempt_base()) {
+    Retry(trajectory, part, absl::CancelledError("it is asked again"), event.worker, work, out);
     return {Next::kAgain};
   }
   // Ranks that hold one copy of the model together score together. No rank said that it missed
   // another one if nobody answered at all.
-  const bool together = ShapeOf(spec(), node.role()).tp > 1;
+  const bool together = ShapeOf(submitted_->effective_spec(), node.role()).tp > 1;
   if (together && !late && MissesPeer(FailureOf(event))) {
-    RetryScore(trajectory, part, absl::CancelledError("a rank is lost"), event.worker, out);
+    Retry(trajectory, part, absl::CancelledError("a rank is lost"), event.worker, work, out);
     return {Next::kGroupBroken};
   }
-  std::map<std::string, double> metrics = event.output.metrics;
-  if (const auto reward = metrics.find("reward");
-      reward != metrics.end() && node.out() != "reward") {
-    metrics.emplace(node.out(), reward->second);  // what every method may call its number
-    metrics.erase(reward);
-  }
-  dropped_names_ += DropSurplusScores(node.out(), &metrics);
+  const std::map<std::string, double> metrics = ScoresIn(event, node.out());
   absl::Status status = event.status;
   std::string error = event.output.error;
   bool infra_failed = event.output.infra_failed && !error.empty();
@@ -69,12 +122,13 @@ TrajectoryScheduler::Verdict TrajectoryScheduler::OnScored(const TaskDone& event
   }
   if (!status.ok()) {
     if (!IsPermanent(failure) && trajectory.tries[part].failures + 1 < options_.max_attempts) {
+      // A cancelled task is nobody's failure, so its user hears nothing of it.
       if (failure != TaskFailure::kCancelled) {
         errors_.Retried(absl::StrCat(TrajectoryName(trajectory.id), " on worker ", event.worker,
                                      ": ", status.message()),
                         out);
       }
-      RetryScore(trajectory, part, status, event.worker, out);
+      Retry(trajectory, part, status, event.worker, work, out);
       return {Next::kAgain};
     }
     error = std::string(status.message());
@@ -82,51 +136,72 @@ TrajectoryScheduler::Verdict TrajectoryScheduler::OnScored(const TaskDone& event
   }
   // Of a method that failed on a part of a group, nobody knows what it says of the whole.
   const bool lacks_mates =
-      graph().over_group(part) && LacksInputs(table_.MatesOf(trajectory), graph().needs(part));
-  if (!error.empty() && !graph().IsReward(part) && !lacks_mates) {  // nothing could stand in for it
+      graph.over_group(part) && LacksInputs(work.table.MatesOf(trajectory), graph.needs(part));
+  if (!error.empty() && !graph.IsReward(part) && !lacks_mates) {  // nothing could stand in for it
     return {Next::kFails,
             absl::Status(status.ok() ? absl::StatusCode::kInternal : status.code(),
                          absl::StrCat("node ", node.node(), " (", node.role(), ".", node.method(),
                                       ") failed on ", TrajectoryName(trajectory.id), ": ", error))};
   }
-  return KeepScore(trajectory, event, {std::move(error), infra_failed, lacks_mates}, metrics,
-                   context);
+  return Keep(trajectory, event, {std::move(error), infra_failed, lacks_mates}, metrics, work,
+              context);
 }
 
 // The node is done with the trajectory: with its output, with an error that reward.error_reward
 // stands in for, or with nothing.
-TrajectoryScheduler::Verdict TrajectoryScheduler::KeepScore(
-    TrajectoryInfo& trajectory, const TaskDone& event, const ScoreError& failed,
-    const std::map<std::string, double>& metrics, const Context& context) {
+WorkVerdict TrajectoryScores::Keep(TrajectoryInfo& trajectory, const TaskDone& event,
+                                   const ScoreError& failed,
+                                   const std::map<std::string, double>& metrics, const Work& work,
+                                   const WorkContext& context) {
   const uint32_t part = event.ref.part;
   const std::string& out = submitted_->dataflow().score(static_cast<int>(part)).out();
-  const v1::RewardSpec& reward = spec().reward();
+  const v1::RewardSpec& reward = submitted_->effective_spec().reward();
   const bool ok = failed.error.empty();
   for (const auto& [name, value] : metrics) trajectory.scores[name] = value;
   if (event.output.location.size > 0) trajectory.columns[part] = event.output.location;
   // A response counts once, and the row says that it did. One that lacks a mate is none of its own.
   if (!ok && !failed.lacks_mates && trajectory.error.empty()) {
     trajectory.error = failed.error;
+    const uint64_t total = work.table.all().size() + work.admission.Left(work.table);
     const absl::Status status =
         errors_.Failed(absl::StrCat(TrajectoryName(trajectory.id), " on worker ", event.worker,
                                     ": ", failed.error),
-                       WorkName(context.out), Total(), context.out);
+                       work.admission.WorkName(context.out), total, context.out);
     if (!status.ok()) return {Next::kFails, status};
   }
   // An error of the response itself is worth error_reward. One of the infrastructure says nothing
   // of the response, so without an error_reward of the user's the response has no reward.
   if (!ok && ((failed.infra && !reward.has_error_reward()) || failed.lacks_mates)) {
     trajectory.scores.erase(out);
-    trajectory.failed |= graph().WithDependents(part);
+    trajectory.failed |= work.table.graph().WithDependents(part);
     trajectory.scored |= trajectory.failed;
   } else if (!ok) {
     trajectory.scores[out] = reward.error_reward();
   }
-  table_.Scored(trajectory, part);
-  times_.scored = context.out.now();
+  work.table.Scored(trajectory, part);
   context.buffer.Put(trajectory, context.out);
-  EnqueueNext(trajectory);
+  Enqueue(trajectory, work);
   return {Next::kDone};
+}
+
+// ---- Deadlines ----------------------------------------------------------------------------------
+
+std::vector<uint64_t> TrajectoryScores::Stalled(const std::string& role, const RoleQueues& queues,
+                                                absl::Time now) const {
+  return queues.Of(role).StalledSince(now - options_.score_deadline);
+}
+
+std::optional<TaskDone> TrajectoryScores::Late(const std::string& role, uint64_t score,
+                                               const Work& work) const {
+  const auto& all = work.queues.Of(role).running();
+  const auto running = all.find(score);
+  if (running == all.end()) return std::nullopt;
+  TaskDone late;
+  late.worker = running->second.worker;
+  late.ref = work.table.RefOf(role, score);
+  late.status = absl::DeadlineExceededError(
+      absl::StrCat("no score within ", absl::FormatDuration(options_.score_deadline)));
+  return late;
 }
 
 }  // namespace baton::controller

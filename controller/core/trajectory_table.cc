@@ -56,6 +56,7 @@ std::vector<TrajectoryInfo*> TrajectoryTable::MatesOf(const TrajectoryInfo& traj
   for (uint32_t sample = 0; sample < size; ++sample) {
     const auto found =
         trajectories_.find(TrajectoryId(trajectory.purpose, trajectory.draw, sample, n));
+    // Draws are made one after the other, so a group that is not all there has just begun.
     if (found == trajectories_.end()) return {};
     group.push_back(&found->second);
   }
@@ -72,6 +73,7 @@ std::vector<std::pair<TrajectoryInfo*, uint32_t>> TrajectoryTable::NextScores(
     const bool possible = std::all_of(those.begin(), those.end(), [&](const auto* t) {
       return HasResponse(*t) && (graph_.needs(node) & ~t->scored) == 0;
     });
+    // A mate may lack the very score that this response made possible. `asked`: of an earlier call.
     for (TrajectoryInfo* t : those) {
       const bool wanted = (graph_.Wanted(t->purpose) & ~t->scored) >> node & 1;
       if (possible && wanted && !t->tries[node].asked) next.emplace_back(t, node);
@@ -85,12 +87,14 @@ void TrajectoryTable::Scored(TrajectoryInfo& trajectory, uint32_t node) {
   trajectory.tries[node] = NodeTry{trajectory.tries[node].attempt};
   trajectory.scored |= uint64_t{1} << node;
   if ((graph_.Wanted(trajectory.purpose) & ~trajectory.scored) != 0) return;
+  // The reward is worked out once, when all that it sums up is there.
   trajectory.state = TrajectoryState::kReady;
   if (trajectory.failed == 0) trajectory.scores["reward"] = graph_.Reward(trajectory.scores);
 }
 
 void TrajectoryTable::Reset(TrajectoryInfo& trajectory, uint64_t version, const EffectSink& out) {
   if (trajectory.state == TrajectoryState::kReady) --ready_;
+  // Kept is what names it and what counts its losses. The serial goes: its row is dropped.
   TrajectoryInfo anew;
   anew.id = trajectory.id;
   anew.purpose = trajectory.purpose;

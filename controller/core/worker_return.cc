@@ -57,11 +57,11 @@ bool GaveUpRole(const WorkerBack& event, const RoleContext& context) {
 void NoteCommands(const WorkerBack& event, const RoleContext& context) {
   for (const Slot* slot : context.slots.roster().Of(event.worker)) {
     const Group* const group = context.groups.Find(slot->role);
-    const bool commanded = group != nullptr && group->command.has_value();
+    const bool commanded = group != nullptr && context.commands.Of(*group) != nullptr;
     if (!commanded || slot->state != SlotState::kReady) continue;
-    const TaskRef ref = context.groups.RefOf(*group, context.out);
+    const TaskRef ref = context.commands.RefOf(*group, context.out);
     const bool has = Mentions(event.running, ref) || Mentions(event.unacked, ref);
-    context.groups.Returned(*slot, has, context.out);
+    context.commands.Returned(*group, slot->rank, has, context.out);
   }
 }
 

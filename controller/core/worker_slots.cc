@@ -103,7 +103,7 @@ bool WorkerSlots::Attached(const std::string& worker) {
 std::optional<WorkerSlots::Loss> WorkerSlots::Lose(const std::string& worker, RankGroups& groups,
                                                    PolicyVersions& versions, absl::Time now) {
   const std::vector<const Slot*> slots = roster_.Of(worker);
-  if (slots.empty()) return std::nullopt;
+  if (slots.empty()) return std::nullopt;  // it left by another way already
   Loss loss;
   loss.seat = roster_.Held().at(worker);
   for (const Slot* slot : slots) {
@@ -121,6 +121,7 @@ std::optional<WorkerSlots::Loss> WorkerSlots::Lose(const std::string& worker, Ra
 }
 
 void WorkerSlots::Empty(Slot& slot, PolicyVersions& versions, absl::Time now) {
+  // The attempt stays: it grows over all workers of the slot, so no token of a former one fits.
   slot.state = SlotState::kEmpty;
   slot.worker.clear();
   slot.present = false;
@@ -132,6 +133,7 @@ void WorkerSlots::Empty(Slot& slot, PolicyVersions& versions, absl::Time now) {
 void WorkerSlots::Leave(const Slot& slot, PolicyVersions& versions, EffectSink& out) {
   const std::string worker = slot.worker;
   Empty(Own(slot), versions, out.now());
+  // It may still play another role of its seat; then it is returned with that one.
   if (!roster_.Has(worker)) out.Do(ReturnWorker{worker});
 }
 
@@ -195,7 +197,7 @@ void WorkerSlots::Assign(const Slot& of, TaskArgs args, PolicyVersions& versions
 void WorkerSlots::TookOn(const Slot& of, absl::Time now) {
   Slot& slot = Own(of);
   slot.state = SlotState::kReady;
-  slot.failures = 0;
+  slot.failures = 0;  // failures in a row count, and this row has ended
   slot.since = now;
 }
 
@@ -212,6 +214,7 @@ bool WorkerSlots::NoteTrouble(const RoleTroubled& event, absl::Time now) {
   const Slot* const found = roster_.Find(event.worker, event.role);
   if (found == nullptr || found->state == SlotState::kReleasing) return false;
   Slot& slot = Own(*found);
+  // Another sentence about the same trouble does not make it younger.
   if (slot.trouble.empty()) slot.troubled_since = now;
   slot.trouble = event.message;
   return !event.message.empty();
@@ -225,6 +228,7 @@ std::optional<WorkerSlots::Late> WorkerSlots::NextLate(size_t from, const Policy
     const Slot& slot = roster_.slots()[i];
     const absl::Duration age = now - slot.since;
     const bool loads = versions.Of(i).loading != 0;
+    // A slot that gathers has no deadline: it waits for other slots, which have theirs.
     if (slot.state == SlotState::kReleasing && age > options_.release_deadline) {
       return Late{i, TaskKind::kReleaseRole};
     }

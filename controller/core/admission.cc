@@ -1,0 +1,100 @@
+#include "controller/core/admission.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "controller/core/roles.h"
+#include "sdk/base/mutant.h"
+
+namespace baton::controller {
+
+void Admission::Begin(bool evaluates, const WorkContext& context) {
+  const v1::JobSpec& spec = submitted_->effective_spec();
+  evaluates_ = evaluates;
+  births_.Begin(evaluates, context.out);
+  if (evaluates) {
+    draws_.BeginEvaluation(context.data.ValSize(spec.data()));
+  } else {
+    draws_.BeginStep(GenBatchSize(spec));
+  }
+}
+
+void Admission::End() {
+  draws_.Stop();
+  evaluates_ = false;
+}
+
+void Admission::TakeNumbers(const TrajectoryTable& table, EffectSink& out) {
+  // Examples of kind sft have no tasks, so nothing names them.
+  if (is_rl()) births_.Take((draws_.end() - draws_.first()) * PerDraw(table), out);
+}
+
+uint64_t Admission::PerDraw(const TrajectoryTable& table) const {
+  if (evaluates_) return table.Samples(v1::PURPOSE_EVAL);
+  return table.Samples(v1::PURPOSE_TRAIN) + (is_rl() && table.has_baseline() ? 1 : 0);
+}
+
+std::string Admission::WorkName(const EffectSink& out) const {
+  return evaluates_ ? absl::StrCat("the evaluation of step ", out.step())
+                    : absl::StrCat("step ", out.step() + 1);
+}
+
+std::vector<TrajectoryInfo> Admission::MakeNext(const TrajectoryTable& table,
+                                                const WorkContext& context) {
+  std::vector<TrajectoryInfo> made;
+  const uint64_t draw = draws_.next();
+  const uint64_t prompt = evaluates_ ? draw : context.data.PromptOf(draw);
+  if (!is_rl()) {  // an example is a trajectory born READY
+    TrajectoryInfo example;
+    example.id = TrajectoryId(v1::PURPOSE_TRAIN, draw, 0, 1);
+    example.draw = draw;
+    example.prompt_id = prompt;
+    example.state = TrajectoryState::kReady;
+    made.push_back(std::move(example));
+    draws_.Made();
+    return made;
+  }
+  const uint32_t n = table.Samples(evaluates_ ? v1::PURPOSE_EVAL : v1::PURPOSE_TRAIN);
+  // A trajectory's number follows from its place, so a restarted controller gives it the same one.
+  uint64_t birth = births_.At((draw - draws_.first()) * PerDraw(table));
+  if (table.has_baseline() && !evaluates_) {
+    made.push_back(Make(v1::PURPOSE_BASELINE, 0, prompt, birth++, table, context));
+  }
+  for (uint32_t sample = 0; sample < n; ++sample) {
+    const bool leak = Mutant("evaluation-in-batch") && sample + 1 == n && n > 1;
+    made.push_back(Make(evaluates_ || leak ? v1::PURPOSE_EVAL : v1::PURPOSE_TRAIN, sample, prompt,
+                        birth++, table, context));
+  }
+  draws_.Made();
+  return made;
+}
+
+TrajectoryInfo Admission::Make(v1::Purpose purpose, uint32_t sample, uint64_t prompt,
+                               uint64_t birth, const TrajectoryTable& table,
+                               const WorkContext& context) const {
+  const ScoreGraph& graph = table.graph();
+  TrajectoryInfo trajectory;
+  trajectory.id = TrajectoryId(purpose, draws_.next(), sample, table.Samples(purpose));
+  trajectory.purpose = purpose;
+  trajectory.draw = draws_.next();
+  trajectory.sample = sample;
+  trajectory.prompt_id = prompt;
+  trajectory.policy_version = context.versions.newest();
+  trajectory.incarnation = context.out.incarnation();
+  auto kept = context.buffer.Recall(trajectory, graph.Wanted(purpose));
+  // A response of other weights is generated again: what a batch consumes was sampled by exactly
+  // the weights that the step begins with.
+  const bool fresh = kept.has_value() && (context.versions.WhyStale(*kept, context.out).empty() ||
+                                          (Mutant("stale-restored") || Mutant("stale-consumed")));
+  if (fresh) {
+    trajectory = *std::move(kept);
+    // A score of a response that was lost may still be under way.
+    trajectory.restored = trajectory.losses == 0;
+  }
+  trajectory.birth = birth;
+  trajectory.attempt = context.out.attempt_base();
+  trajectory.tries.assign(static_cast<size_t>(graph.size()), NodeTry{context.out.attempt_base()});
+  return trajectory;
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,109 @@
+#include "controller/core/job_parts.h"
+
+#include <utility>
+
+#include "controller/core/first_row.h"
+#include "controller/core/role_names.h"
+#include "sdk/base/mutant.h"
+
+namespace baton::controller {
+
+JobParts::JobParts(v1::Job job, int64_t submit_order, const JobCoreOptions& options)
+    : options(options),
+      submitted(TakeSubmitted(&job)),
+      scheduler(submitted, options),
+      groups(spec(), dataflow()),
+      commands(groups.all().size()),
+      pools(spec(), dataflow()),
+      milestones(submitted, spec().trainer().total_training_steps()),
+      slots(spec(), dataflow(), options),
+      life(std::move(job), submit_order, spec().trainer().total_training_steps()) {}
+
+JobParts::JobParts(store::v1::JobRow row, uint64_t epoch, const JobCoreOptions& options)
+    : options(options),
+      restored(true),
+      submitted(TakeSubmitted(row.mutable_job())),
+      out(row, Mutant("epoch-not-in-attempts") ? 0 : FirstAttempt(epoch)),
+      scheduler(submitted, options),
+      groups(spec(), dataflow()),
+      commands(groups.all().size()),
+      pools(spec(), dataflow()),
+      // The spec's number of steps may have been a default of an earlier release.
+      milestones(submitted, row.job().total_steps()),
+      slots(spec(), dataflow(), options),
+      life(row) {
+  milestones.Restore(row);
+  versions.Restore(row);
+  buffer.Restore(row);
+  scheduler.admission().draws().RollBack(row.cursor());
+  scheduler.admission().births().Restore(row);
+  groups.Restore(row);
+  commands.Restore(row, groups);
+  update.Restore(row);
+  slots.Restore(row);
+}
+
+PoolView JobParts::View() const {
+  return {roster(), groups, commands, scheduler.queues(), versions, doing.Is(Activity::kUpdate)};
+}
+
+CommandContext JobParts::Commands() {
+  return {out, groups, commands, pools, View(), options.command_deadline, buffer.batch_size()};
+}
+
+TrajectoryScheduler::Context JobParts::Work() {
+  return {out, buffer, data, versions, work.UnderWay(buffer)};
+}
+
+RoleContext JobParts::Roles() {
+  return {out, slots, groups, commands, versions, scheduler, options, milestones.saved_step()};
+}
+
+void JobParts::LoadWeights() {
+  if (!versions.published()) return;
+  // Loading needs the rollouts' turn, which may be free by now.
+  pools.TakeTurns(View(), scheduler.queues(), out.now());
+  slots.LoadWeights(pools.HasTurn(roles::kRollout, View()), versions,
+                    scheduler.queues().rollouts().manager, out);
+}
+
+void JobParts::Dispatch() {
+  // Rollouts whose turn has just come may lack the newest weights.
+  if (pools.TakeTurns(View(), scheduler.queues(), out.now())) LoadWeights();
+  // Without shared pools no command ever waits.
+  if (!pools.empty()) SendWaitingCommands(Commands());
+  scheduler.Dispatch(Work());
+}
+
+std::string JobParts::RoleOf(const TaskRef& ref) const {
+  if (ref.kind == TaskKind::kGenerate) return roles::kRollout;
+  if (ref.kind == TaskKind::kScore) {
+    const ScoreGraph& graph = scheduler.table().graph();
+    return ref.part < static_cast<uint32_t>(graph.size()) ? graph.role(ref.part) : "";
+  }
+  if (IsGroupCommand(ref.kind)) {
+    return ref.part < groups.all().size() ? groups.all()[ref.part].role : "";
+  }
+  return ref.subject < roster().slots().size() ? roster().slots()[ref.subject].role : "";
+}
+
+bool JobParts::Wants(const std::string& worker, const TaskRef& ref) const {
+  if (ref.kind == TaskKind::kAssignRole || ref.kind == TaskKind::kReleaseRole ||
+      ref.kind == TaskKind::kLoadWeights) {
+    return slots.Awaits(worker, ref, versions) != nullptr;
+  }
+  if (roster().Find(worker, RoleOf(ref)) == nullptr) return false;
+  if (IsTrajectoryTask(ref.kind)) {
+    if (work.begun()) return scheduler.Wants(worker, ref);
+    // The attempts are unknown until the trajectories stand. What a worker that came back said
+    // it has was asked of it by an earlier controller; anything else is of no task.
+    return scheduler.admission().births().Has(ref.birth, out) && work.early().Told(worker, ref) &&
+           IsActive(life.state()) && life.state() != v1::Job::STATE_STOPPING;
+  }
+  if (ref.incarnation != out.incarnation() || ref.step != out.step()) return false;
+  if (!IsGroupCommand(ref.kind)) return false;
+  const Group& group = groups.all()[ref.part];
+  return commands.Of(group) != nullptr && ref == commands.RefOf(group, out);
+}
+
+}  // namespace baton::controller

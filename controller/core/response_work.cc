@@ -1,0 +1,204 @@
+#include "controller/core/response_work.h"
+
+#include "absl/strings/str_cat.h"
+#include "controller/core/batch_work.h"
+#include "controller/core/evaluation.h"
+#include "controller/core/job_parts.h"
+#include "controller/core/results.h"
+#include "controller/core/roles.h"
+#include "controller/core/step_loop.h"
+#include "controller/core/worker_changes.h"
+#include "sdk/base/mutant.h"
+
+namespace baton::controller {
+
+using Next = TrajectoryScheduler::Next;
+
+void ResponseWork::Begin(Activity what, JobParts& job) {
+  job.buffer.BeginStep(job.options.kept_steps, KeepsAllExperience(job.spec()), job.out);
+  job.Switch(what);
+  job.scheduler.Begin(/*evaluates=*/what == Activity::kEvaluate, job.Work());
+  begun_ = true;
+  // Before anything is given out: a task that a worker still runs is not begun a second time.
+  AdoptRunning(job);
+  early_.Replay(/*commands=*/false, [&](const TaskDone& early) { RouteResult(early, job); });
+  // A result may have ended the work, or the job.
+  if (!job.doing.OnResponses()) return;
+  GoOn(job);
+}
+
+void ResponseWork::GoOn(JobParts& job) {
+  job.LoadWeights();
+  job.Dispatch();
+  // A step may consist of what is stored already.
+  MaybeAllReady(job);
+}
+
+void ResponseWork::Clear(const std::string& reason, JobParts& job) {
+  job.scheduler.Clear(reason, job.Work());
+  begun_ = true;  // what was early or adoptable belonged to the work that ends here
+  early_.Drop(job.out);
+}
+
+// ---- Results ------------------------------------------------------------------------------------
+
+void ResponseWork::OnGenerated(const TaskDone& event, JobParts& job) {
+  TrajectoryScheduler::Verdict verdict = job.scheduler.OnGenerated(event, job.Work());
+  if (verdict.next == Next::kWrongVersion) verdict = OnWrongVersion(event, job);
+  switch (verdict.next) {
+    case Next::kFails:
+      return job.life.Fail(verdict.status, job);
+    case Next::kGroupBroken:  // a replica's ranks are the actor's
+      return OnGroupBroken(job.groups.actor(), event, job);
+    case Next::kAgain:
+    case Next::kWrongVersion:
+      // The weights may have to be published again before the next try.
+      return Advance(job);
+    case Next::kDone:
+      break;
+  }
+  // The ranks gathered weights that generate, so failures before count no more.
+  if (job.roster().hybrid()) {
+    job.slots.ForgetFailures(*job.roster().Find(event.worker, roles::kRollout));
+  }
+  // An idle rollout loads the weights that came while it worked.
+  if (job.scheduler.queues().rollouts().manager.load(event.worker) == 0) job.LoadWeights();
+  job.Dispatch();
+  MaybeAllReady(job);
+}
+
+// The rollout holds another version after all; it loads the right one.
+TrajectoryScheduler::Verdict ResponseWork::OnWrongVersion(const TaskDone& event, JobParts& job) {
+  const Slot& slot = *job.roster().Find(event.worker, roles::kRollout);
+  job.versions.Hold(job.slots.IndexOf(slot), 0);
+  job.scheduler.queues().rollouts().manager.SetEnabled(event.worker, false);
+  // The ranks gather it anew: of all that one gathering fails, the first counts.
+  if (job.roster().hybrid() && job.versions.Unpublish() &&
+      job.slots.CountFailure(slot) >= job.options.max_attempts) {
+    return {Next::kFails,
+            absl::Status(event.status.code(),
+                         absl::StrCat("worker ", event.worker,
+                                      " cannot generate with the weights that it loaded, ",
+                                      slot.failures, " times so far: ", event.status.message()))};
+  }
+  TrajectoryInfo& trajectory = job.scheduler.table().At(event.ref.subject);
+  job.scheduler.RetryGenerate(trajectory, event.status, event.worker, job.Work());
+  return {Next::kAgain};
+}
+
+void ResponseWork::OnScored(const TaskDone& event, bool late, JobParts& job) {
+  const TrajectoryScheduler::Verdict verdict = job.scheduler.OnScored(event, late, job.Work());
+  if (verdict.next == Next::kFails) return job.life.Fail(verdict.status, job);
+  if (verdict.next == Next::kGroupBroken) {
+    OnGroupBroken(*job.groups.Find(job.RoleOf(event.ref)), event, job);
+  }
+  job.Dispatch();
+  if (verdict.next == Next::kDone) MaybeAllReady(job);
+}
+
+void ResponseWork::MaybeAllReady(JobParts& job) {
+  if (!begun_ || !job.scheduler.Done()) return;
+  // Whatever was checked before: nothing that other weights sampled is trained on or judged.
+  for (const auto& [id, trajectory] : job.scheduler.table().all()) {
+    if (!job.is_rl() || Mutant("stale-consumed")) break;
+    const std::string stale = job.versions.WhyStale(trajectory, job.out);
+    if (!stale.empty()) {
+      return job.life.Fail(absl::InternalError(absl::StrCat("not consumed: ", stale)), job);
+    }
+  }
+  job.scheduler.queues().ForEach([&](const std::string& role, RoleQueue& queue) {
+    DrainSlow(queue.pace, role, role == roles::kRollout ? "token" : "response", job);
+  });
+  if (job.doing.Is(Activity::kEvaluate)) return FinishEvaluation(job);
+  // A payload may be lost, and generated again, after the batch was asked for.
+  if (job.doing.Is(Activity::kGenerate)) BuildBatchOf(job);
+}
+
+// ---- A restart ----------------------------------------------------------------------------------
+
+void ResponseWork::OnWorkerBack(const WorkerBack& event, bool first_time, JobParts& job) {
+  if (first_time) {
+    early_.NoteTasks(event);
+    if (begun_) AdoptRunning(job);
+  } else if (begun_) {
+    StopUnwanted(event.worker, event.running, job);
+  }
+}
+
+// Workers that came back before the work was restored told what they run; it stays with them.
+void ResponseWork::AdoptRunning(JobParts& job) {
+  for (const EarlyReports::Running& running : early_.TakeTasks()) {
+    job.scheduler.Adopt(running.worker, running.ref, running.version, job.roster().hybrid(),
+                        job.Work());
+    StopUnwanted(running.worker, {running.ref}, job);
+  }
+}
+
+// Work that a worker still does for nobody.
+void ResponseWork::StopUnwanted(const std::string& worker, const std::vector<TaskRef>& running,
+                                JobParts& job) {
+  for (const TaskRef& ref : running) {
+    if (IsTrajectoryTask(ref.kind) && !job.Wants(worker, ref)) {
+      job.out.Do(StopTask{worker, ref, "it is not wanted any more"});
+    }
+  }
+}
+
+// ---- What does not come -------------------------------------------------------------------------
+
+absl::StatusOr<bool> ResponseWork::OnPayloadLost(const PayloadLost& event, JobParts& job) {
+  // An update has its batch; of kind sft the data files are the payloads.
+  const bool waits = job.doing.OnResponses() || job.doing.Is(Activity::kBatch);
+  if (!begun_ || !job.is_rl() || !waits) return false;
+  std::vector<TrajectoryInfo*> lost;
+  for (const auto& [id, serial] : event.trajectories) {
+    TrajectoryInfo* const found = job.scheduler.table().Find(id);
+    // Of another serial: it was generated again meanwhile.
+    if (found == nullptr || found->serial != serial || serial == 0) continue;
+    if (++found->losses > job.options.max_attempts) {
+      return absl::DataLossError(
+          absl::StrCat("the payload of ", TrajectoryName(id), " was lost ", found->losses,
+                       " times; check the disk of the data root; the last time: ", event.reason));
+    }
+    lost.push_back(found);
+  }
+  if (lost.empty()) return false;
+  job.out.Warn(absl::StrCat(
+      "the payload of ", TrajectoryName(lost[0]->id),
+      lost.size() > 1 ? absl::StrCat(" and of ", lost.size() - 1, " others") : std::string(),
+      " cannot be read (", event.reason, "); generated again with the same draw"));
+  for (TrajectoryInfo* trajectory : lost) job.scheduler.GenerateAnew(*trajectory, job.Work());
+  return true;
+}
+
+bool ResponseWork::CheckDeadlines(JobParts& job) {
+  const absl::Duration stall = job.options.generate_stall;
+  // Asked before the stalled ones are taken back: afterwards such a worker runs nothing.
+  const std::vector<std::string> silent =
+      job.scheduler.queues().rollouts().manager.SilentSince(job.out.now() - stall);
+  const absl::Status status = job.scheduler.CheckGenerations(job.Work());
+  if (!status.ok()) {
+    job.life.Fail(status, job);
+    return false;
+  }
+  // A worker that let all its generations stall hangs itself, and would take new ones in vain.
+  for (const std::string& worker : silent) {
+    Evict(worker, absl::StrCat("it did not answer for ", absl::FormatDuration(stall)), job);
+  }
+  CheckScoreDeadlines(job);
+  return true;
+}
+
+void ResponseWork::CheckScoreDeadlines(JobParts& job) {
+  const TrajectoryScores& scores = job.scheduler.scores();
+  for (const auto& [role, queue] : job.scheduler.queues().scorers()) {
+    for (uint64_t score : scores.Stalled(role, job.scheduler.queues(), job.out.now())) {
+      const auto late = scores.Late(role, score, job.scheduler.Scoring());
+      if (!late.has_value()) continue;  // the one before it ended the job
+      job.out.Do(StopTask{late->worker, late->ref, "too slow"});
+      OnScored(*late, /*late=*/true, job);
+    }
+  }
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,203 @@
+#include "controller/core/worker_changes.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "controller/core/job_parts.h"
+#include "controller/core/role_names.h"
+#include "controller/core/step_loop.h"
+#include "controller/core/task_failure.h"
+#include "controller/core/way_back.h"
+#include "controller/core/worker_return.h"
+
+namespace baton::controller {
+
+using Job = v1::Job;
+
+void SeatWorker(const WorkerGranted& event, JobParts& job) {
+  const Job::State state = job.life.state();
+  const bool wanted = state == Job::STATE_QUEUED || state == Job::STATE_STARTING ||
+                      state == Job::STATE_RUNNING || state == Job::STATE_RECOVERING ||
+                      (state == Job::STATE_PAUSING && !job.slots.Releasing());
+  // The queue may answer a need that the job no longer has.
+  if (!wanted) return job.out.Do(ReturnWorker{event.worker});
+  const std::vector<const Slot*> seat = job.slots.Seat(event, job.out.now());
+  if (seat.empty()) return job.out.Do(ReturnWorker{event.worker});
+  if (state == Job::STATE_QUEUED) {
+    // The first worker: from here on the job holds something, so it reads its data.
+    job.life.NoteStart(job.out.now());
+    job.life.Trigger(JobTrigger::kWorkersGranted, job);
+    if (!job.data.loaded() && !job.data.loading()) job.data.Load(job.out);
+    job.Switch(Activity::kSetUp);
+  }
+  for (const Slot* slot : seat) TakeRoleOn(*slot, job.Roles());
+}
+
+void TakeBackWorker(const WorkerBack& event, JobParts& job) {
+  if (!job.roster().Has(event.worker)) return job.out.Do(ReturnWorker{event.worker});
+  const bool first_time = job.slots.Attached(event.worker);
+  if (GaveUpRole(event, job.Roles())) {
+    job.out.Do(ReturnWorker{event.worker});
+    return LoseWorker(event.worker, "it gave up its role while it was cut off", /*moves=*/false,
+                      job);
+  }
+  // Before roles resume: a rank that takes its role on anew begins a generation, and its command
+  // is dropped with the old one.
+  NoteCommands(event, job.Roles());
+  bool works = false, ready = false;
+  for (const Slot* slot : job.roster().Of(event.worker)) {
+    ResumeRole(*slot, event, job.Roles());
+    if (slot->state != SlotState::kReady) continue;
+    ready = true;
+    SendMissedCommand(*slot, job.Commands());
+    if (job.scheduler.queues().Find(slot->role) == nullptr) continue;
+    works = true;
+    ResumeWork(*slot, event, first_time, job.Roles());
+  }
+  if (!ready) return;
+  if (works) job.work.OnWorkerBack(event, first_time, job);
+  job.LoadWeights();
+  job.Dispatch();
+  Advance(job);  // it may have been the last that was waited for
+}
+
+// ---- Roles --------------------------------------------------------------------------------------
+
+void OnRoleTask(const TaskDone& event, const Slot& slot, JobParts& job) {
+  if (event.ref.kind == TaskKind::kReleaseRole) {
+    // Whatever it answers: there is no second way to leave a role.
+    job.slots.Leave(slot, job.versions, job.out);
+    job.out.Do(PutJob{});
+    return job.life.CheckReleased(job);
+  }
+  const absl::StatusOr<bool> plays = OnRoleTaken(event, slot, job.Roles());
+  if (!plays.ok()) return job.life.Fail(plays.status(), job);
+  if (*plays) Advance(job);
+}
+
+void OnLoadWeights(const TaskDone& event, const Slot& slot, JobParts& job) {
+  const uint64_t index = job.slots.IndexOf(slot);
+  if (event.status.ok()) {
+    job.slots.ForgetFailures(slot);
+    job.versions.Loaded(index);
+    // A newer version may have been published while it loaded this one.
+    job.LoadWeights();
+    job.versions.NoteWhenAllHold(job.roster(), job.out.now());
+    return job.Dispatch();
+  }
+  job.versions.StopLoading(index);
+  job.out.Warn(absl::StrCat("worker ", slot.worker, " could not load policy version ",
+                            job.versions.newest(), ": ", event.status.message()));
+  // The relay lost the version, by a restart or for want of room: the actor publishes it again.
+  if (FailureOf(event) == TaskFailure::kNotFound) job.versions.Unpublish();
+  if (job.slots.CountFailure(slot) >= job.options.max_attempts) {
+    return job.life.Fail(
+        absl::Status(
+            event.status.code(),
+            absl::StrCat("worker ", slot.worker, " failed ", slot.failures,
+                         " times to load the weights; the last: ", event.status.message())),
+        job);
+  }
+  Advance(job);
+}
+
+// ---- Workers that go ----------------------------------------------------------------------------
+
+void LoseWorker(const std::string& worker, const std::string& reason, bool moves, JobParts& job) {
+  const auto loss = job.slots.Lose(worker, job.groups, job.versions, job.out.now());
+  if (!loss.has_value()) return;
+  job.scheduler.queues().ForgetPace(worker);
+  // A job that gives its workers back has nothing left that the loss could harm.
+  if (loss->releasing || job.life.state() == Job::STATE_STOPPING) {
+    job.out.Do(PutJob{});
+    return job.life.CheckReleased(job);
+  }
+  job.out.Warn(absl::StrCat("lost ", loss->seat, " worker ", worker, ": ", reason));
+  for (const std::string& role : loss->roles) {
+    job.scheduler.TakeBack(role, worker, /*stop=*/"", job.out);
+  }
+  // First the way back, which changes the step; then groups meet for the step that is next.
+  if (!loss->trained.empty()) RecoverTrainer(loss->trained, reason, job);
+  for (const std::string& role : loss->roles) {  // without it: the ranks that are left wait
+    if (const Group* group = job.groups.Find(role)) FormAnew(*group, job.Roles());
+  }
+  // For a worker that moves the queue has found a replacement.
+  if (IsActive(job.life.state()) && !job.slots.Releasing() && !moves) {
+    job.slots.Ask(job.groups, job.out);
+  }
+  job.out.Do(PutJob{});
+  job.Dispatch();
+}
+
+void Evict(const std::string& worker, const std::string& reason, JobParts& job) {
+  // The queue thinks of it as silent: it gets no new work at once.
+  job.out.Do(ReturnWorker{worker, Conduct::kSilent});
+  LoseWorker(worker, reason, /*moves=*/false, job);
+}
+
+void DrainSlow(PeerPace& pace, const std::string& role, const std::string& unit, JobParts& job) {
+  const auto slow = pace.EndPhase(job.out.now());
+  if (!slow.has_value() || job.roster().Find(slow->worker, role) == nullptr) return;
+  for (const Slot* slot : job.roster().Of(slow->worker)) {
+    // A rank is not drained: its group would go back to the checkpoint, which costs more.
+    if (job.groups.Find(slot->role) != nullptr) return;
+  }
+  job.out.Do(ReturnWorker{slow->worker, Conduct::kSlow});
+  LoseWorker(
+      slow->worker,
+      absl::StrFormat("it is drained: it takes %.3g ms a %s and its peers take %.3g ms, for %s",
+                      slow->seconds * 1e3, unit, slow->peers * 1e3,
+                      absl::FormatDuration(absl::Floor(slow->since, absl::Seconds(1)))),
+      /*moves=*/false, job);
+}
+
+// ---- Groups -------------------------------------------------------------------------------------
+
+void OnGroupBroken(const Group& group, const TaskDone& event, JobParts& job) {
+  const absl::Status status = BreakGroup(group, event, job.Roles());
+  if (!status.ok()) job.life.Fail(status, job);
+}
+
+// A rank may notice the loss of another one before the lease of that one ends. By now the lease has
+// ended, or no rank is lost.
+void CheckGroups(JobParts& job) {
+  for (const Group& group : job.groups.all()) {
+    const auto reason = job.groups.TakeBroken(group, job.options.regroup_delay, job.out.now());
+    if (!reason.has_value()) continue;
+    if (group.trains && job.roster().AnyIn(group.role, SlotState::kReady)) {
+      // Some ranks may have made the update and others not: only the checkpoint is common ground.
+      RecoverTrainer(group.role, *reason, job);  // which forms it anew, and what trains with it
+    } else {
+      FormAnew(group, job.Roles());
+    }
+  }
+}
+
+// ---- Deadlines ----------------------------------------------------------------------------------
+
+void CheckSlotDeadlines(JobParts& job) {
+  // An eviction may change any slot, so each one is looked at when its turn comes.
+  for (auto late = job.slots.NextLate(0, job.versions, job.out.now()); late.has_value();
+       late = job.slots.NextLate(late->slot + 1, job.versions, job.out.now())) {
+    const Slot& slot = job.roster().slots()[late->slot];
+    if (late->kind == TaskKind::kReleaseRole) {
+      // The job waits for nobody when it ends: whatever the worker still holds, it will free it.
+      job.out.Warn(absl::StrCat("worker ", slot.worker, " did not release the role ", slot.role,
+                                " within ", absl::FormatDuration(job.options.release_deadline),
+                                "; the job gives it back anyway"));
+      job.slots.Leave(slot, job.versions, job.out);
+      job.life.CheckReleased(job);
+      continue;
+    }
+    const std::string worker = slot.worker;
+    job.out.Do(
+        StopTask{worker, job.out.Ref(late->kind, late->slot, slot.attempt), "no answer in time"});
+    Evict(worker,
+          absl::StrCat("no answer to ", MethodName(late->kind), " within ",
+                       absl::FormatDuration(job.options.setup_deadline)),
+          job);
+  }
+}
+
+}  // namespace baton::controller
