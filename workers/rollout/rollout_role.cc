@@ -14,7 +14,7 @@
 namespace baton::rollout {
 namespace {
 
-v1::TaskResult MakeResult(const engine::Tokenizer& tokenizer, const Generation& generation,
+v1::TaskResult MakeResult(const tokenizer::Tokenizer& tokenizer, const Generation& generation,
                           const std::string& reason) {
   v1::TaskResult result;
   *result.add_columns() =

@@ -141,7 +141,7 @@ absl::StatusOr<std::shared_ptr<const JudgeRole::Node>> JudgeRole::NodeOf(Assigne
 absl::StatusOr<policy::Prompt> JudgeRole::Question(const policy::PolicySource& source,
                                                    const reward::Verdict& verdict,
                                                    const v1::Trajectory& trajectory) {
-  engine::RenderedText question;
+  tokenizer::RenderedText question;
   for (const auto& part : verdict.Question(trajectory.prompt_text(), trajectory.response_text(),
                                            trajectory.answer())) {
     part.is_template ? question.AddTemplate(part.text) : question.AddContent(part.text);
