@@ -382,7 +382,7 @@ std::map<std::string, double> RunRanks(const std::string& store, bool quick, int
   std::map<std::string, double> said;
   bool failed = false;
   for (const auto& rank : ranks) {
-    if (rank->Wait(absl::Minutes(5))) continue;
+    if (rank->Wait(absl::Minutes(5)) == 0) continue;
     failed = true;
     std::fprintf(stderr, "%s", rank->Log().c_str());
   }
