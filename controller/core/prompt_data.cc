@@ -6,11 +6,6 @@
 
 namespace baton::controller {
 
-void DelayTime(absl::Duration duration, absl::Time now, absl::Time& since) {
-  if (since == absl::Time() || since == absl::InfinitePast()) return;
-  since = std::min(now, since + duration);
-}
-
 void PromptData::Load(EffectSink& out) {
   loading_ = true;
   since_ = out.now();
