@@ -15,6 +15,7 @@ namespace baton::controller {
 /// Moves `since`, the begin of a wait, by `duration`, and not beyond `now`. A time that was never
 /// set stays.
 inline void DelayTime(absl::Duration duration, absl::Time now, absl::Time& since) {
+  // Both mean that nothing waits. A wait cannot have begun later than now.
   if (since == absl::Time() || since == absl::InfinitePast()) return;
   since = std::min(now, since + duration);
 }
