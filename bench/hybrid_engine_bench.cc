@@ -44,6 +44,7 @@
 #include "bench/tensor_memory.h"
 #include "sdk/base/compute_environment.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/parallel/transition_testing.h"
 #include "workers/hybrid/hybrid_engine.h"
 
 namespace baton::bench {
