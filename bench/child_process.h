@@ -2,37 +2,27 @@
 #ifndef BATON_BENCH_CHILD_PROCESS_H_
 #define BATON_BENCH_CHILD_PROCESS_H_
 
-#include <sys/types.h>
-
+#include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "absl/time/time.h"
+#include "sdk/base/test_process.h"
 
 namespace baton::bench {
 
-/// Its output is in a file. Killed and awaited with the object. One thread.
-class ChildProcess {
+class ChildProcess : public TestProcess {
  public:
   /// `arguments[0]` is a name beside this program. `log` gets standard output and error.
-  ChildProcess(std::vector<std::string> arguments, std::string log);
-  ~ChildProcess();
-  ChildProcess(const ChildProcess&) = delete;
-  ChildProcess& operator=(const ChildProcess&) = delete;
-
-  pid_t pid() const { return pid_; }
-  void Signal(int signal) const;
-  /// True: it ended by itself with 0 within `limit`.
-  bool Wait(absl::Duration limit);
-  /// Everything it has written so far.
-  std::string Log() const;
-  /// The text behind `key` up to white space, once it is in the log; empty: it never came.
-  std::string WaitForLog(const std::string& key, absl::Duration limit) const;
+  ChildProcess(std::vector<std::string> arguments, std::string log)
+      : TestProcess(BesideThis(std::move(arguments)), std::move(log)) {}
 
  private:
-  const std::string log_;
-  pid_t pid_ = -1;
-  bool ended_ = false;
+  static std::vector<std::string> BesideThis(std::vector<std::string> arguments) {
+    const auto folder = std::filesystem::canonical("/proc/self/exe").parent_path();
+    arguments[0] = (folder / arguments[0]).string();
+    return arguments;
+  }
 };
 
 }  // namespace baton::bench

@@ -24,6 +24,7 @@
 #include "bench/counting_proxy.h"
 #include "grpcpp/grpcpp.h"
 #include "sdk/base/worker_features.h"
+#include "sdk/messages/columns.h"
 #include "sdk/parallel/balance.h"
 #include "sdk/worker/experience_client.h"
 #include "sdk/worker/worker.h"
@@ -43,13 +44,6 @@ v1::Column* AddColumn(v1::TaskResult& result, const std::string& name, v1::DataT
   column->set_dtype(dtype);
   column->set_data(std::string(static_cast<size_t>(values) * 4, '\0'));
   return column;
-}
-
-const v1::Column* ColumnOf(const v1::Trajectory& trajectory, absl::string_view name) {
-  for (const v1::Column& column : trajectory.columns()) {
-    if (column.name() == name) return &column;
-  }
-  return nullptr;
 }
 
 // Resident memory of a process.
@@ -72,7 +66,7 @@ class Seen {
     const v1::Trajectory& trajectory = task.score().trajectory();
     int64_t inputs = 0;
     for (const char* name : {"prompt_tokens", "tokens"}) {
-      const v1::Column* column = ColumnOf(trajectory, name);
+      const v1::Column* column = FindColumn(trajectory, name);
       if (column != nullptr) inputs += static_cast<int64_t>(column->ByteSizeLong());
     }
     absl::MutexLock lock(&mu_);
@@ -131,7 +125,7 @@ TaskAnswer Generate(const v1::Task& task, TaskContext&) {
 TaskHandler ScoreTokens(Seen* seen, const char* out) {
   return [=](const v1::Task& task, TaskContext&) -> TaskAnswer {
     seen->Score(task);
-    const v1::Column* tokens = ColumnOf(task.score().trajectory(), "tokens");
+    const v1::Column* tokens = FindColumn(task.score().trajectory(), "tokens");
     if (tokens == nullptr) return absl::InvalidArgumentError("no column `tokens`");
     v1::TaskResult result;
     AddColumn(result, out, v1::DATA_TYPE_FLOAT32, static_cast<int64_t>(tokens->data().size()) / 4)

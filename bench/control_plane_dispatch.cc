@@ -1,5 +1,4 @@
 // A controller that does nothing but dispatch, behind the real gRPC server and the real store.
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -16,6 +15,7 @@
 #include "bench/control_plane.h"
 #include "controller/api/api_server.h"
 #include "controller/store/sqlite_store.h"
+#include "sdk/base/test_process.h"
 
 namespace baton::bench {
 namespace {
@@ -25,27 +25,14 @@ namespace {
   std::exit(1);
 }
 
-// Workers in a process of their own, ended with this object.
-class WorkerProcess {
- public:
-  WorkerProcess(const DispatchOptions& options, int port) : pid_(::fork()) {
-    if (pid_ != 0) return;
-    const std::string controller = absl::StrCat("127.0.0.1:", port);
-    const std::string workers = absl::StrCat(options.workers);
-    const std::string credits = absl::StrCat(options.window);
-    ::execl(options.program.c_str(), options.program.c_str(), "worker", "--controller",
-            controller.c_str(), "--kind", options.kind.c_str(), "--workers", workers.c_str(),
-            "--credits", credits.c_str(), nullptr);
-    std::_Exit(1);
-  }
-  ~WorkerProcess() {
-    ::kill(pid_, SIGTERM);
-    ::waitpid(pid_, nullptr, 0);
-  }
-
- private:
-  const pid_t pid_;
-};
+// The command line of the workers' own process.
+std::vector<std::string> WorkersCommand(const DispatchOptions& options, int port) {
+  return {options.program, "worker",
+          "--controller",  absl::StrCat("127.0.0.1:", port),
+          "--kind",        options.kind,
+          "--workers",     absl::StrCat(options.workers),
+          "--credits",     absl::StrCat(options.window)};
+}
 
 // Everything but Attach is not asked for here.
 class NoController : public controller::ControllerInterface {
@@ -320,7 +307,7 @@ DispatchResult MeasureDispatch(const DispatchOptions& options) {
     Dispatcher dispatcher(options, store.get());
     auto server = api::ApiServer::Start("127.0.0.1:0", api::Access(), &dispatcher);
     if (!server.ok()) Die(server.status().ToString());
-    WorkerProcess workers(options, (*server)->port());
+    const TestProcess workers(WorkersCommand(options, (*server)->port()));
     result = dispatcher.Run();
   }
   if (store != nullptr) {

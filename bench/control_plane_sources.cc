@@ -12,6 +12,7 @@
 #include "bench/child_process.h"
 #include "bench/control_plane.h"
 #include "grpcpp/grpcpp.h"
+#include "sdk/messages/times.h"
 
 namespace baton::bench {
 namespace {
@@ -44,9 +45,7 @@ v1::CreateJobRequest SourcesJob(const std::string& root, int steps) {
   return request;
 }
 
-absl::Time TimeOf(const v1::JobEvent& event) {
-  return absl::FromUnixSeconds(event.time().seconds()) + absl::Nanoseconds(event.time().nanos());
-}
+absl::Time TimeOf(const v1::JobEvent& event) { return FromProto(event.time()); }
 
 // Follows the job to its end.
 void Follow(v1::JobService::Stub* stub, SourcesResult* result) {

@@ -44,6 +44,7 @@
 #include "bench/tensor_memory.h"
 #include "sdk/base/compute_environment.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/parallel/transition_testing.h"
 #include "workers/hybrid/hybrid_engine.h"
 
 namespace baton::bench {
@@ -382,7 +383,7 @@ std::map<std::string, double> RunRanks(const std::string& store, bool quick, int
   std::map<std::string, double> said;
   bool failed = false;
   for (const auto& rank : ranks) {
-    if (rank->Wait(absl::Minutes(5))) continue;
+    if (rank->Wait(absl::Minutes(5)) == 0) continue;
     failed = true;
     std::fprintf(stderr, "%s", rank->Log().c_str());
   }

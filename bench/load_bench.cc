@@ -228,7 +228,7 @@ class LoadBench {
     grpc::ClientContext context;
     v1::Job job;
     if (!stub_->CancelJob(&context, request, &job).ok()) errors_.Add("cancel of the watched job");
-    if (!watchers_->Wait(kPatience)) errors_.Add("the watchers' process");
+    if (watchers_->Wait(kPatience) != 0) errors_.Add("the watchers' process");
     const nlohmann::json watched = ReadReport(kWatchersReport);
     if (watched.empty()) return;
     Row("watchers", size_.watchers, "streams");
@@ -284,7 +284,7 @@ class LoadBench {
     const absl::Time calls_end = absl::Now();
     errors_.AddCalls(DeleteJobs(callers_, size_.capped_jobs, "capped"));
     workers_->Signal(SIGTERM);
-    if (!workers_->Wait(kPatience)) errors_.Add("the workers' process");
+    if (workers_->Wait(kPatience) != 0) errors_.Add("the workers' process");
     if (ReadReport(kWorkersReport).empty()) return;
     const std::string path = absl::StrCat(folder_, "/", kWorkersSamples);
     report_.Add("capped_queue_jobs", size_.capped_jobs, "jobs",
@@ -318,7 +318,7 @@ class LoadBench {
     if (!deleted.ok()) errors_.Add("delete of the watched job: " + deleted.error_message());
     const absl::Time end = absl::Now();
     workers_->Signal(SIGTERM);
-    if (!workers_->Wait(kPatience)) errors_.Add("the workers' process");
+    if (workers_->Wait(kPatience) != 0) errors_.Add("the workers' process");
     const nlohmann::json beats = ReadReport(kWorkersReport);
     if (beats.empty()) return;
     const std::string path = absl::StrCat(folder_, "/", kWorkersSamples);
@@ -352,7 +352,7 @@ class LoadBench {
 
   int Finish() {
     server_->Signal(SIGTERM);
-    if (!server_->Wait(kPatience)) errors_.Add("the controller's end");
+    if (server_->Wait(kPatience) != 0) errors_.Add("the controller's end");
     const int errors = errors_.Print();
     report_.Add("errors", errors, "errors", "aim 0");
     report_.Print();

@@ -12,6 +12,7 @@
 #include "baton/v1/job_service.grpc.pb.h"
 #include "bench/load.h"
 #include "grpcpp/grpcpp.h"
+#include "sdk/messages/times.h"
 
 namespace baton::bench {
 namespace {
@@ -19,9 +20,7 @@ namespace {
 constexpr int kChannels = 8;
 constexpr int kSlowChannels = 2;
 
-absl::Time TimeOf(const v1::JobEvent& event) {
-  return absl::FromUnixSeconds(event.time().seconds()) + absl::Nanoseconds(event.time().nanos());
-}
+absl::Time TimeOf(const v1::JobEvent& event) { return FromProto(event.time()); }
 
 // What all watchers add to. Thread-safe.
 struct Tally {

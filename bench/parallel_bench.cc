@@ -232,7 +232,7 @@ Ranks RunRanks(const Layout& layout, const std::string& work, bool quick, const 
         arguments, absl::StrCat(place.folder, "/", generation, "_", process)));
   }
   for (const auto& rank : ranks) {
-    if (!rank->Wait(absl::Minutes(5))) {
+    if (rank->Wait(absl::Minutes(5)) != 0) {
       std::fprintf(stderr, "%s", rank->Log().c_str());
       return {};
     }

@@ -14,6 +14,7 @@
 #include "sdk/base/mutant.h"
 #include "sdk/base/private_file.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/messages/times.h"
 #include "sdk/rpc/error.h"
 #include "sdk/rpc/page.h"
 
@@ -135,7 +136,7 @@ absl::StatusOr<Caller> TokenBook::Find(absl::string_view bearer, absl::Time now)
 }
 
 absl::Status TokenBook::CheckExpiry(const v1::Token& token, absl::Time now) {
-  const auto expires = absl::FromUnixSeconds(token.expire_time().seconds());
+  const auto expires = FromProto(token.expire_time());
   const bool holds = Mutant("token-expires-late") ? expires >= now : expires > now;
   if (!token.has_expire_time() || holds) {
     return absl::OkStatus();
@@ -166,10 +167,10 @@ void TokenBook::Create(const v1::CreateTokenRequest& request, absl::Time now,
   token.set_note(request.note());
   token.set_project(request.project().empty() ? "default" : request.project());
   *token.mutable_scopes() = request.scopes();
-  token.mutable_create_time()->set_seconds(absl::ToUnixSeconds(now));
+  *token.mutable_create_time() = ToProtoSeconds(now);
   if (request.has_lifetime()) {
-    token.mutable_expire_time()->set_seconds(absl::ToUnixSeconds(now) +
-                                             request.lifetime().seconds());
+    *token.mutable_expire_time() =
+        ToProtoSeconds(now + absl::Seconds(request.lifetime().seconds()));
   }
   if (const absl::Status status = Check(token, request); !status.ok()) return done(status);
   v1::CreateTokenResponse answer;

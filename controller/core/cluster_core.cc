@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "controller/core/durations.h"
 #include "controller/core/role_names.h"
 #include "sdk/base/mutant.h"
+#include "sdk/messages/times.h"
 
 namespace baton::controller {
 namespace {
@@ -375,7 +375,7 @@ std::vector<v1::Worker> ClusterCore::List(absl::Time now, const std::string& aft
     w.set_role(worker.roles);
     w.set_device(worker.hello.device());
     w.set_pid(worker.hello.pid());
-    if (worker.seen != absl::InfinitePast()) SetDuration(w.mutable_last_seen(), now - worker.seen);
+    if (worker.seen != absl::InfinitePast()) *w.mutable_last_seen() = ToProto(now - worker.seen);
     out.push_back(std::move(w));
   }
   return out;

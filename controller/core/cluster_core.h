@@ -36,11 +36,10 @@
 #include "baton/v1/cluster_service.pb.h"
 #include "baton/v1/job_service.pb.h"
 #include "baton/v1/worker_service.pb.h"
-#include "controller/core/conduct.h"
 #include "controller/core/need_queue.h"
 #include "controller/core/reseat.h"
 #include "controller/core/role_needs.h"
-#include "controller/core/seat_hints.h"
+#include "controller/core/worker_exchange.h"
 
 namespace baton::controller {
 

@@ -9,8 +9,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "controller/core/cluster_core.h"
-#include "controller/core/durations.h"
 #include "sdk/base/up_workers.h"
+#include "sdk/messages/times.h"
 
 namespace baton::controller {
 namespace {
@@ -187,7 +187,7 @@ void ClusterCore::ExplainWorkers(const std::string& job, const WorkerNeed& need,
   if (const auto chain = ChainFor(job, need, &seat); chain.size() > 1) {
     parts.push_back(absl::StrCat("worker ", chain[0].id, " moves from ", chain[0].roles, " to ",
                                  seat, ", and worker ", chain.back().id, " is free"));
-    SetDuration(wait->mutable_deadline_in(), need.since + options_.reseat_after - now);
+    *wait->mutable_deadline_in() = ToProto(need.since + options_.reseat_after - now);
     wait->set_action("that worker moves");
   }
   if (const std::vector<std::string> yields = WhoYieldsTo(job); !yields.empty()) {
@@ -197,7 +197,7 @@ void ClusterCore::ExplainWorkers(const std::string& job, const WorkerNeed& need,
                                    " cannot go on either, and gives its workers back"));
       since = std::max(since, needs_.Find(id)->since);
     }
-    SetDuration(wait->mutable_deadline_in(), since + options_.yield_after - now);
+    *wait->mutable_deadline_in() = ToProto(since + options_.yield_after - now);
     wait->set_action("this job gets those workers");
   }
   // A worker that plays several roles is counted for each of them, and takes one.
@@ -231,8 +231,8 @@ void ClusterCore::Explain(const std::string& job, absl::Time now,
                        ? "its process to attach again; its stream is broken"
                        : absl::StrCat("a heartbeat of its process ", worker.hello.pid(), " on ",
                                       worker.hello.host(), ", which is attached but silent"));
-    SetDuration(wait.mutable_since(), now - worker.seen);
-    SetDuration(wait.mutable_deadline_in(), worker.lease_end - now);
+    *wait.mutable_since() = ToProto(now - worker.seen);
+    *wait.mutable_deadline_in() = ToProto(worker.lease_end - now);
     wait.set_action("its lease ends and its work moves to another worker");
   }
   roots.mutable_waits()->MergeFrom(answer->waits());

@@ -1,4 +1,5 @@
 #include "controller/core/effect_sink.h"
+#include "sdk/messages/times.h"
 
 namespace baton::controller {
 
@@ -11,9 +12,7 @@ EffectSink::EffectSink(const store::v1::JobRow& row, uint64_t attempt_base)
 void EffectSink::Emit(v1::JobEvent event) {
   event.set_revision(++revision_);
   event.set_step(step_);
-  event.mutable_time()->set_seconds(absl::ToUnixSeconds(now_));
-  event.mutable_time()->set_nanos(
-      static_cast<int>(absl::ToUnixNanos(now_) - absl::ToUnixSeconds(now_) * 1000000000));
+  *event.mutable_time() = ToProto(now_);
   Do(EmitEvent{std::move(event), true});
 }
 

@@ -14,7 +14,7 @@
 
 #include "absl/time/time.h"
 #include "controller/core/role_needs.h"
-#include "controller/core/seat_hints.h"
+#include "controller/core/worker_exchange.h"
 
 namespace baton::controller {
 

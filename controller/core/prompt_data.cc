@@ -6,12 +6,6 @@
 
 namespace baton::controller {
 
-void DelayTime(absl::Duration duration, absl::Time now, absl::Time& since) {
-  // Both mean that nothing waits. A wait cannot have begun later than now.
-  if (since == absl::Time() || since == absl::InfinitePast()) return;
-  since = std::min(now, since + duration);
-}
-
 void PromptData::Load(EffectSink& out) {
   loading_ = true;
   since_ = out.now();

@@ -58,9 +58,6 @@ class PromptData {
   std::vector<std::string> val_sources_;
 };
 
-/// Moves `since` by `duration`, and not beyond `now`. A time that was never set stays.
-void DelayTime(absl::Duration duration, absl::Time now, absl::Time& since);
-
 }  // namespace baton::controller
 
 #endif  // BATON_CONTROLLER_CORE_PROMPT_DATA_H_

@@ -126,6 +126,52 @@ class ReseatTest : public ::testing::Test {
   ClusterCore cluster_{1, Options()};
 };
 
+// What the job does of a worker that let a deadline pass: it gives the worker back and asks anew.
+class SilentSpecialistTest : public ReseatTest {
+ protected:
+  SilentSpecialistTest() {
+    cluster_.OnHello(4, HelloThatPlays("reference-0", {"reference"}), now_);
+    EXPECT_THAT(Told(Need({"reference"})), ElementsAre("reference-0 plays reference"));
+  }
+  std::vector<std::string> GoSilent() {
+    EXPECT_THAT(Told(cluster_.OnReturn("j", "reference-0", now_, Conduct::kSilent)), IsEmpty());
+    return Told(Need({"reference"}));
+  }
+  v1::Worker State(const std::string& id) {
+    for (const v1::Worker& worker : cluster_.List(now_)) {
+      if (worker.worker_id() == id) return worker;
+    }
+    return {};
+  }
+};
+
+TEST_F(SilentSpecialistTest, AFreeVersatileWorkerTakesOverAtOnce) {
+  cluster_.OnHello(5, HelloThatPlays("all-1", {"actor", "reference", "rollout"}), now_);
+  EXPECT_THAT(GoSilent(), ElementsAre("all-1 plays reference"));
+  EXPECT_EQ(State("reference-0").state(), v1::Worker::STATE_READY) << "one deadline is forgiven";
+}
+
+// The specialist is the only free worker of its role, so it is asked again, until it is drained.
+// Then the versatile worker leaves its seat for the specialist's.
+TEST_F(SilentSpecialistTest, ASeatedVersatileWorkerMovesOnceTheSpecialistIsDrained) {
+  EXPECT_THAT(GoSilent(), ElementsAre("reference-0 plays reference"));
+  EXPECT_THAT(GoSilent(), ElementsAre("reference-0 plays reference"));
+  EXPECT_THAT(GoSilent(), IsEmpty());
+  EXPECT_EQ(State("reference-0").state(), v1::Worker::STATE_DRAINING);
+  EXPECT_EQ(State("reference-0").drain_reason(), "it missed 3 deadlines");
+  v1::ExplainJobResponse why;
+  why.add_waits()->set_kind("workers");
+  cluster_.Explain("j", now_, &why);
+  EXPECT_THAT(why.waits(0).cause(),
+              ::testing::HasSubstr("worker all-0 moves from rollout to reference, and worker "
+                                   "rollout-0 is free"));
+  EXPECT_EQ(why.waits(0).deadline_in().seconds(), 20);
+  EXPECT_THAT(Told(After(absl::Seconds(19))), IsEmpty());
+  EXPECT_THAT(Told(After(absl::Seconds(1))),
+              ElementsAre("moves all-0", "all-0 plays reference", "rollout-0 plays rollout"));
+  EXPECT_EQ(cluster_.JobOf("reference-0"), "");
+}
+
 TEST_F(ReseatTest, AJobThatCannotGoOnChangesTheSeatsOfItsWorkers) {
   EXPECT_THAT(Told(Need({"reference"})), IsEmpty());
   EXPECT_THAT(Told(After(absl::Seconds(19))), IsEmpty()) << "a worker may come";

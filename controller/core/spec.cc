@@ -20,7 +20,6 @@
 #include "controller/core/fill_pools.h"
 #include "controller/core/presets.h"
 #include "controller/core/roles.h"
-#include "sdk/base/reward_limits.h"
 #include "sdk/schema/estimator_options.h"
 #include "sdk/schema/loss_options.h"
 #include "sdk/schema/optimizer_options.h"

@@ -1,4 +1,4 @@
-// Collects what a job waits for, for Explain. Every part of a JobCore adds its own waits.
+// What a job waits for, and since when. Every part of a JobCore adds its own waits for Explain.
 #ifndef BATON_CONTROLLER_CORE_WAIT_LIST_H_
 #define BATON_CONTROLLER_CORE_WAIT_LIST_H_
 
@@ -8,9 +8,17 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "baton/v1/job_service.pb.h"
-#include "controller/core/durations.h"
+#include "sdk/messages/times.h"
 
 namespace baton::controller {
+
+/// Moves `since`, the begin of a wait, by `duration`, and not beyond `now`. A time that was never
+/// set stays.
+inline void DelayTime(absl::Duration duration, absl::Time now, absl::Time& since) {
+  // Both mean that nothing waits. A wait cannot have begun later than now.
+  if (since == absl::Time() || since == absl::InfinitePast()) return;
+  since = std::min(now, since + duration);
+}
 
 class WaitList {
  public:
@@ -25,9 +33,9 @@ class WaitList {
     wait->set_subject(subject);
     wait->set_cause(cause);
     wait->set_action(action);
-    SetDuration(wait->mutable_since(), now_ - since);
+    *wait->mutable_since() = ToProto(now_ - since);
     if (limit != absl::InfiniteDuration()) {
-      SetDuration(wait->mutable_deadline_in(), since + limit - now_);
+      *wait->mutable_deadline_in() = ToProto(since + limit - now_);
     }
     return wait;
   }

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "controller/core/need_queue.h"
-#include "controller/core/prompt_data.h"
 #include "controller/core/role_names.h"
 
 namespace baton::controller {

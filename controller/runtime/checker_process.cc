@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,10 +16,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "sdk/base/check_protocol.h"
+#include "sdk/base/spawn.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/base/utf8.h"
-
-extern char** environ;
 
 namespace baton::controller {
 namespace {
@@ -28,35 +26,6 @@ namespace {
 // Processor time beyond a check's limit, so that the limit itself ends a slow check.
 constexpr absl::Duration kProcessorSlack = absl::Seconds(30);
 constexpr off_t kErrorShown = 1024;  // bytes of standard error shown in a message
-
-// Starts the program with `socket` as its standard input and output, and without the controller's
-// open files. The process leads a process group, so that it can be killed with its children.
-absl::StatusOr<pid_t> SpawnChecker(const std::string& program, int socket, int error) {
-  std::string words[] = {program, "check"};
-  char* const argv[] = {words[0].data(), words[1].data(), nullptr};
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, socket, 0);
-  posix_spawn_file_actions_adddup2(&actions, socket, 1);
-  posix_spawn_file_actions_adddup2(&actions, error, 2);
-  posix_spawn_file_actions_addclosefrom_np(&actions, 3);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none, usual;
-  sigemptyset(&none);
-  sigfillset(&usual);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &usual);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes,
-                           POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-  pid_t pid = -1;
-  const int failed = ::posix_spawn(&pid, argv[0], &actions, &attributes, argv, environ);
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  if (failed == 0) return pid;
-  return absl::UnavailableError(absl::StrCat("cannot run ", program, ": ", std::strerror(failed)));
-}
 
 // Waits until `fd` is ready for `events`, or its other end is closed.
 absl::Status AwaitReady(int fd, short events, absl::Time deadline,
@@ -111,11 +80,17 @@ absl::Status CheckerProcess::Start() {
   if (errors_.fd() < 0 || ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return absl::UnavailableError("no memory for the check of the job");
   }
-  const auto pid = SpawnChecker(program_, ends[1], errors_.fd());
+  SpawnOptions options;
+  options.arguments = {program_, "check"};
+  options.stdin_fd = ends[1];
+  options.stdout_fd = ends[1];
+  options.stderr_fd = errors_.fd();
+  options.own_group = true;  // it is killed with its children
+  const auto pid = Spawn(options);
   ::close(ends[1]);
   if (!pid.ok()) {
     ::close(ends[0]);
-    return pid.status();
+    return absl::UnavailableError(pid.status().message());
   }
   pid_ = *pid;
   served_ = false;

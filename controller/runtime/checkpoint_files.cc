@@ -20,6 +20,7 @@
 #include "google/protobuf/util/json_util.h"
 #include "sdk/base/relative_path.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/messages/times.h"
 
 namespace baton::controller {
 namespace {
@@ -169,7 +170,7 @@ absl::StatusOr<v1::Checkpoint> CheckpointFiles::Commit(
   v1::Checkpoint checkpoint;
   checkpoint.set_step(step);
   checkpoint.set_path(path.string());
-  checkpoint.mutable_create_time()->set_seconds(absl::ToUnixSeconds(absl::Now()));
+  *checkpoint.mutable_create_time() = ToProtoSeconds(absl::Now());
   checkpoint.set_policy_version(row.job().policy_version());
   int64_t size = 0;
   for (fs::recursive_directory_iterator entry(path, code), end; !code && entry != end;

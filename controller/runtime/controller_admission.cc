@@ -22,6 +22,7 @@
 #include "google/protobuf/util/message_differencer.h"
 #include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/messages/times.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
@@ -365,7 +366,7 @@ void Controller::Admit(const std::shared_ptr<Submission>& submission) {
   v1::Job job;
   const absl::Time now = clock_.Now();
   job.set_uid(submission->uid);
-  job.mutable_create_time()->set_seconds(absl::ToUnixSeconds(now));
+  *job.mutable_create_time() = ToProtoSeconds(now);
   const char* kind = from_checkpoint                                      ? "resumed"
                      : request.spec().kind() == v1::JOB_KIND_SFT          ? "sft"
                      : request.spec().kind() == v1::JOB_KIND_REWARD_MODEL ? "reward-model"

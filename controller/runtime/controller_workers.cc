@@ -4,12 +4,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "boost/asio/bind_executor.hpp"
-#include "controller/core/durations.h"
 #include "controller/core/role_names.h"
 #include "controller/runtime/controller.h"
 #include "controller/runtime/session_state.h"
 #include "sdk/base/log.h"
 #include "sdk/base/utf8.h"
+#include "sdk/messages/times.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
@@ -213,8 +213,8 @@ void Controller::Apply(const ClusterEffects& effects) {
       v1::Welcome* answer = message.mutable_welcome();
       answer->set_epoch(context_.epoch);
       answer->set_protocol(welcome->protocol);
-      SetDuration(answer->mutable_lease(), options_.cluster.lease);
-      SetDuration(answer->mutable_heartbeat_interval(), options_.cluster.heartbeat_interval);
+      *answer->mutable_lease() = ToProto(options_.cluster.lease);
+      *answer->mutable_heartbeat_interval() = ToProto(options_.cluster.heartbeat_interval);
       for (const v1::RoleHeld& held : welcome->release) *answer->add_release() = held;
       it->second->stream->Send(std::move(message));
       // Only now may others send: Welcome must be the first message of a stream.

@@ -10,6 +10,7 @@
 #include "sdk/base/digest.h"
 #include "sdk/base/log.h"
 #include "sdk/base/mutant.h"
+#include "sdk/messages/times.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
@@ -484,10 +485,7 @@ void JobRuntime::AppendLog(const std::string& source, const std::string& level,
                            const std::string& message, std::function<void()> after) {
   v1::LogEntry entry;
   entry.set_sequence(next_log_sequence_++);
-  const absl::Time now = context_->clock->Now();
-  entry.mutable_time()->set_seconds(absl::ToUnixSeconds(now));
-  entry.mutable_time()->set_nanos(
-      static_cast<int>(absl::ToUnixNanos(now) - absl::ToUnixSeconds(now) * 1000000000));
+  *entry.mutable_time() = ToProto(context_->clock->Now());
   entry.set_source(source);
   entry.set_level(level);
   entry.set_message(message);
@@ -552,7 +550,7 @@ void JobRuntime::Refuse(const std::string& worker, const TaskRef& ref) {
 
 void JobRuntime::Hold(Generated result) {
   for (Generated& known : held_) {
-    if (known.worker == result.worker && known.ref == result.ref) {
+    if (known.worker == result.worker && known.ref == result.ref && !Mutant("held-twice")) {
       known = std::move(result);
       return;
     }

@@ -23,6 +23,9 @@
 namespace baton::controller {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
 v1::Job QueuedJob() {
   v1::Job job;
   job.set_name("projects/default/jobs/add");
@@ -57,6 +60,31 @@ class Recorder : public WorkerStream {
     };
     mu_.AwaitWithTimeout(absl::Condition(&scored), absl::Seconds(20));
     return found;
+  }
+  /// Waits for a task that scores this response.
+  v1::Trajectory AwaitScoredResponse(const std::string& text) {
+    absl::MutexLock lock(&mu_);
+    v1::Trajectory found;
+    const auto scored = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+      for (const v1::ControllerMessage& message : sent_) {
+        if (message.task().score().trajectory().response_text() != text) continue;
+        found = message.task().score().trajectory();
+        return true;
+      }
+      return false;
+    };
+    mu_.AwaitWithTimeout(absl::Condition(&scored), absl::Seconds(20));
+    return found;
+  }
+  /// Whose results were acknowledged, in order.
+  std::vector<TaskRef> Acknowledged() {
+    absl::MutexLock lock(&mu_);
+    std::vector<TaskRef> refs;
+    for (const v1::ControllerMessage& message : sent_) {
+      if (!message.has_result_ack()) continue;
+      refs.push_back(DecodeToken(message.result_ack().task_token())->ref);
+    }
+    return refs;
   }
   /// Waits for the task that generates a trajectory.
   v1::Generate AwaitGenerate(const std::string& trajectory) {
@@ -269,6 +297,54 @@ TEST(JobRuntimeTest, AResultThatComesBeforeTheDataIsPlacedOnceItIsThere) {
   EXPECT_EQ(scored.messages(1).content(), "1+2=");
   EXPECT_EQ(scored.rendered_prompt(), "<s>Add.</s><u>1+2=</u>");  // as the model saw it
   EXPECT_EQ(scored.answer(), "3");
+}
+
+// A worker repeats its results when it attaches anew, and may do so before the data are read.
+TEST(JobRuntimeTest, AResultThatIsRepeatedBeforeTheDataCountsOnce) {
+  RestartedController controller(EmptyRoot("repeated_result"), R"({"prompt": "1+1="})"
+                                                               "\n"
+                                                               R"({"prompt": "1+2="})");
+  store::v1::JobRow row = RunningRow({"actor-0", "rollout-0", "reward-0"});
+  v1::JobSpec& spec = *row.mutable_job()->mutable_effective_spec();
+  spec.mutable_data()->set_train_batch_size(2);
+  spec.mutable_rollout()->set_n(1);
+  GiveBirths(2, row);
+  absl::Notification heard;  // until then no file is read
+  controller.executors.PostDataRead(
+      "another", [] { return 0; }, [&] { heard.WaitForNotification(); });
+  const auto reward = std::make_shared<Recorder>();
+  const auto rollout = std::make_shared<Recorder>();
+  controller.workers.Set("reward-0", reward);
+  controller.workers.Set("rollout-0", rollout);
+  const auto job = controller.Start(row);
+
+  std::vector<TaskRef> refs(2);  // of the first controller
+  for (uint64_t draw = 0; draw < 2; ++draw) {
+    refs[draw].kind = TaskKind::kGenerate;
+    refs[draw].subject = TrajectoryId(v1::PURPOSE_TRAIN, draw, 0, 1);
+    refs[draw].attempt = 1 << 8;
+    refs[draw].birth = draw + 1;
+  }
+  job->Post(WorkerBack{"actor-0", {{"actor", 1}}, {}, {}});
+  job->Post(WorkerBack{"reward-0", {{"reward", 0}}, {}, {}});
+  job->Post(WorkerBack{"rollout-0", {{"rollout", 1}}, {}, refs});
+  v1::TaskResult result;
+  AddColumn<int32_t>(result, "prompt_tokens", v1::DATA_TYPE_INT32, {1, 2});
+  AddColumn<int32_t>(result, "tokens", v1::DATA_TYPE_INT32, {3});
+  AddColumn<float>(result, "rollout_log_prob", v1::DATA_TYPE_FLOAT32, {-1});
+  result.set_response_text("4");
+  for (int times = 0; times < 3; ++times) job->OnResult("rollout-0", refs[0], result);
+  result.set_response_text("5");
+  job->OnResult("rollout-0", refs[1], result);
+  absl::Notification taken;
+  job->Describe([&](const absl::StatusOr<v1::Job>&) { taken.Notify(); });
+  taken.WaitForNotification();
+  EXPECT_THAT(rollout->Acknowledged(), IsEmpty()) << "nothing is stored yet";
+  heard.Notify();
+
+  // Payloads are written in order: once the second is scored, all of the first has been told.
+  EXPECT_EQ(reward->AwaitScoredResponse("5").trajectory_id(), TrajectoryName(refs[1].subject));
+  EXPECT_THAT(rollout->Acknowledged(), ElementsAre(refs[0], refs[1]));
 }
 
 // Earlier releases stored the rendered prompt in place of that of the data set.

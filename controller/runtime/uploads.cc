@@ -20,7 +20,7 @@
 #include "controller/runtime/folders.h"
 #include "controller/runtime/upload_path.h"
 #include "sdk/base/digest.h"
-#include "sdk/base/disk_full.h"
+#include "sdk/base/file_error.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 #include "xxhash.h"

@@ -22,7 +22,6 @@
 #include "controller/status/status_server.h"
 #include "controller/store/sqlite_store.h"
 #include "sdk/base/log.h"
-#include "sdk/base/log_files.h"
 #include "sdk/base/shared_key.h"
 
 #ifdef BATON_JEMALLOC

@@ -1,14 +1,10 @@
 // Runs the Python example as a user would, against an in-process controller.
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cstdlib>
 #include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_process.h"
 #include "sdk/worker/fake_controller.h"
 #include "sdk/worker/worker_testing.h"
 
@@ -19,18 +15,6 @@ using ::testing::Contains;
 
 class PythonReward : public ::testing::Test {
  protected:
-  PythonReward() {
-    std::string script =
-        std::string(std::getenv("BATON_SOURCE_DIR")) + "/examples/python_reward/reward_worker.py";
-    std::string program = BATON_PYTHON3;
-    std::string address = controller_.address();
-    char* arguments[] = {program.data(), script.data(), address.data(), nullptr};
-    EXPECT_EQ(posix_spawn(&pid_, program.c_str(), nullptr, nullptr, arguments, environ), 0);
-  }
-  ~PythonReward() override {
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-  }
   v1::TaskResult Judge(const std::string& token, const std::string& response) {
     v1::Task task = MakeTask(token, "reward", "compute_suffix");
     task.mutable_score()->mutable_trajectory()->set_response_text(response);
@@ -39,7 +23,10 @@ class PythonReward : public ::testing::Test {
   }
 
   FakeController controller_;
-  pid_t pid_ = 0;
+  TestProcess program_{
+      {BATON_PYTHON3,
+       std::string(std::getenv("BATON_SOURCE_DIR")) + "/examples/python_reward/reward_worker.py",
+       controller_.address()}};
 };
 
 TEST_F(PythonReward, ScoresOnceItHoldsTheRole) {

@@ -10,17 +10,13 @@
 #include "grpcpp/grpcpp.h"
 #include "relay/segment/checksum_message.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/messages/times.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::relay {
 namespace {
 
 constexpr absl::Duration kReleaseTimeout = absl::Seconds(2);
-
-void SetDuration(absl::Duration duration, google::protobuf::Duration* out) {
-  out->set_seconds(absl::IDivDuration(duration, absl::Seconds(1), &duration));
-  out->set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(duration)));
-}
 
 }  // namespace
 
@@ -155,8 +151,8 @@ absl::StatusOr<std::unique_ptr<LeasedSegment>> RelayClient::Acquire(
   request.set_job_uid(options.job_uid);
   if (options.policy_version) request.set_policy_version(*options.policy_version);
   request.set_holder(options.holder);
-  SetDuration(options.ttl, request.mutable_ttl());
-  if (options.wait > absl::ZeroDuration()) SetDuration(options.wait, request.mutable_wait());
+  *request.mutable_ttl() = ToProto(options.ttl);
+  if (options.wait > absl::ZeroDuration()) *request.mutable_wait() = ToProto(options.wait);
   BATON_ASSIGN_OR_RETURN(auto response, rpc_->Call(&v1::RelayService::Stub::Acquire, request,
                                                    rpc_->options.timeout + options.wait));
   // From here on the destructor gives the lease back, whatever fails.

@@ -9,7 +9,10 @@
 
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "sdk/base/spawn.h"
 
 namespace baton::relay {
 
@@ -20,16 +23,12 @@ class RelayProcess {
     args.insert(args.begin(), std::string(std::getenv("BATON_BUILD_DIR")) + "/bin/baton-relay");
     int out[2];
     if (pipe2(out, O_CLOEXEC) != 0) std::abort();
-    pid_ = fork();
-    if (pid_ == 0) {
-      dup2(out[1], 1);
-      dup2(out[1], 2);
-      std::vector<char*> argv;
-      for (std::string& arg : args) argv.push_back(arg.data());
-      argv.push_back(nullptr);
-      execv(argv[0], argv.data());
-      _exit(127);
-    }
+    SpawnOptions options;
+    options.arguments = std::move(args);
+    options.stdout_fd = options.stderr_fd = out[1];
+    const auto pid = Spawn(options);
+    if (!pid.ok()) std::abort();
+    pid_ = *pid;
     close(out[1]);
     char c = 0;
     while (read(out[0], &c, 1) == 1 && c != '\n') line_ += c;

@@ -10,7 +10,6 @@
 #include "relay/segment/instance_lock.h"
 #include "relay/server/relay_server.h"
 #include "sdk/base/log.h"
-#include "sdk/base/log_files.h"
 #include "sdk/base/private_file.h"
 #include "sdk/base/shared_key.h"
 

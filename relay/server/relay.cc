@@ -16,6 +16,7 @@
 #include "sdk/base/mutant.h"
 #include "sdk/base/shared_key.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/messages/times.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::relay {
@@ -43,10 +44,6 @@ absl::Status SealError(const absl::Status& status) {
   return WithReason(status, {{absl::StatusCode::kFailedPrecondition, "INCOMPLETE"},
                              {absl::StatusCode::kDataLoss, "CHECKSUM"},
                              {absl::StatusCode::kNotFound, "SEGMENT_NOT_FOUND"}});
-}
-
-absl::Duration ToDuration(const google::protobuf::Duration& duration) {
-  return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
 }
 
 /// The key of a job's versions in the table: the job's name, and its uid if given. So a job never
@@ -258,7 +255,7 @@ uint64_t Relay::Acquire(v1::AcquireRequest request, Done<v1::AcquireResponse> do
   const uint64_t ticket = next_ticket_++;
   post(strand_, [this, ticket, request = std::move(request), done = std::move(done)] {
     auto response = TryAcquire(request);
-    const absl::Duration wait = ToDuration(request.wait());
+    const absl::Duration wait = FromProto(request.wait());
     if (response.ok() || !absl::IsNotFound(response.status()) || wait <= absl::ZeroDuration()) {
       done(std::move(response));
     } else {
@@ -284,7 +281,7 @@ absl::StatusOr<v1::AcquireResponse> Relay::TryAcquire(const v1::AcquireRequest& 
   Dispose(table_.Expire(clock_.Now()));
   std::optional<uint64_t> version;
   if (request.has_policy_version()) version = request.policy_version();
-  const absl::Duration ttl = request.has_ttl() ? ToDuration(request.ttl()) : options_.default_ttl;
+  const absl::Duration ttl = request.has_ttl() ? FromProto(request.ttl()) : options_.default_ttl;
   BATON_ASSIGN_OR_RETURN(const std::string versions, VersionsOf(request.job(), request.job_uid()));
   auto lease = table_.Acquire(versions, version, request.holder(),
                               Mutant("ttl-without-bound") ? ttl : std::min(ttl, options_.max_ttl),

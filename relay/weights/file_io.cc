@@ -9,7 +9,7 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/base/disk_full.h"
+#include "sdk/base/file_error.h"
 #include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 

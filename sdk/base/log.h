@@ -40,6 +40,15 @@ struct LogOptions {
 /// Called once by main(); without it, INFO and above go to standard error.
 void InitLog(const LogOptions& options);
 
+/// Opens what InitLog named once more, under its name; later lines go there: a program such as
+/// logrotate moves the file away, and then sends SIGHUP. Without a file it does nothing. When the
+/// file cannot be opened, the old one stays, and a warning is logged.
+void ReopenLog();
+
+/// Whether SIGHUP is a program's to reopen its files. False for one that logs to a terminal: it
+/// ends with the terminal.
+bool ReopensOnHangup();
+
 /// Called for every line at or above INFO, after it was written; for a worker that ships its
 /// log to the controller. The function must be thread-safe and must not log. Null removes it.
 void SetLogForwarder(std::function<void(LogLevel, absl::string_view line)> forwarder);

@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "sdk/cli/options.h"
 #include "sdk/cli/table.h"
+#include "sdk/messages/times.h"
 
 namespace baton::cli {
 namespace {
@@ -29,8 +30,7 @@ absl::StatusOr<int64_t> ParseLifetime(const std::string& text) {
 }
 
 std::string Date(const google::protobuf::Timestamp& time) {
-  return absl::FormatTime("%Y-%m-%d %H:%M", absl::FromUnixSeconds(time.seconds()),
-                          absl::LocalTimeZone());
+  return absl::FormatTime("%Y-%m-%d %H:%M", FromProto(time), absl::LocalTimeZone());
 }
 
 struct TokenFlags {

@@ -17,6 +17,7 @@
 #include "sdk/cli/wait_text.h"
 #include "sdk/client/spec_warnings.h"
 #include "sdk/client/spec_yaml.h"
+#include "sdk/messages/times.h"
 
 namespace baton::cli {
 namespace {
@@ -24,7 +25,7 @@ namespace {
 std::string StateText(const v1::Job& job) { return v1::Job::State_Name(job.state()).substr(6); }
 
 std::string Age(const google::protobuf::Timestamp& time) {
-  return ShortDuration(absl::ToDoubleSeconds(absl::Now() - absl::FromUnixSeconds(time.seconds())));
+  return ShortDuration(absl::ToDoubleSeconds(absl::Now() - FromProto(time)));
 }
 
 std::string MetricText(const v1::Job& job, const std::string& name) {

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "sdk/cli/options.h"
-#include "sdk/cli/siblings.h"
+#include "sdk/cli/sibling_program.h"
 
 namespace baton::cli {
 namespace {
@@ -33,14 +33,10 @@ int Export(const GlobalOptions& options, v1::ExportCheckpointRequest request) {
 // The engine lives in the worker's program, which becomes this process. It calls itself what the
 // user typed.
 int Generate(const std::vector<std::string>& arguments) {
-  const std::string program = SiblingPath("baton-worker");
   std::vector<std::string> all = {"baton", "generate"};
   all.insert(all.end(), arguments.begin(), arguments.end());
-  std::vector<char*> argv;
-  for (std::string& argument : all) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  ::execv(program.c_str(), argv.data());
-  std::fprintf(stderr, "baton: cannot run %s: %s\n", program.c_str(), std::strerror(errno));
+  const std::string failed = BecomeSibling("baton-worker", std::move(all));
+  std::fprintf(stderr, "baton: %s\n", failed.c_str());
   return kFailed;
 }
 

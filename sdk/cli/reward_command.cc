@@ -12,7 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "sdk/cli/options.h"
-#include "sdk/cli/siblings.h"
+#include "sdk/cli/sibling_program.h"
 #include "sdk/cli/spec_paths.h"
 #include "sdk/client/spec_yaml.h"
 
@@ -72,7 +72,6 @@ int SpecInMemory(const v1::JobSpec& spec) {
 int RunWorker(const GlobalOptions& options, const RewardTestFlags& flags, const v1::JobSpec& spec) {
   const int file = SpecInMemory(spec);
   if (file < 0) return Fails(kFailed, absl::StrCat("cannot hold the spec: ", std::strerror(errno)));
-  const std::string program = SiblingPath("baton-worker");
   std::vector<std::string> all = {"baton", "reward-test", "--spec",
                                   absl::StrCat("/proc/self/fd/", file)};
   const auto add = [&all](const std::string& name, const std::string& value) {
@@ -86,11 +85,7 @@ int RunWorker(const GlobalOptions& options, const RewardTestFlags& flags, const 
   add("--command-sandbox", flags.sandbox);
   for (const std::string& folder : flags.read) add("--command-read", folder);
   if (options.json()) all.emplace_back("--json");
-  std::vector<char*> argv;
-  for (std::string& argument : all) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  ::execv(program.c_str(), argv.data());
-  return Fails(kFailed, absl::StrCat("cannot run ", program, ": ", std::strerror(errno)));
+  return Fails(kFailed, BecomeSibling("baton-worker", std::move(all)));
 }
 
 int TestReward(const GlobalOptions& options, RewardTestFlags flags) {

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +16,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "sdk/base/mutant.h"
+#include "sdk/base/spawn.h"
 
 namespace baton::cli {
 namespace {
@@ -25,28 +26,9 @@ constexpr absl::Duration kYoung = absl::Seconds(10);
 constexpr absl::Duration kCleanUp = absl::Seconds(5);
 
 absl::Duration Backoff(int young_deaths) {
-  if (young_deaths <= 1) return absl::ZeroDuration();
+  if (young_deaths <= 1 || Mutant("supervisor-never-waits")) return absl::ZeroDuration();
   const double seconds = 0.5 * static_cast<double>(1 << std::min(young_deaths - 2, 5));
   return std::min(absl::Seconds(seconds), absl::Seconds(10));
-}
-
-// In the child: only what may be called between fork and exec.
-[[noreturn]] void Become(const char* const* argv, const char* const* environment, int log,
-                         int error_pipe, pid_t parent) {
-  ::setpgid(0, 0);
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (::getppid() != parent) ::_exit(127);
-  sigset_t none;
-  sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  ::dup2(log, STDOUT_FILENO);
-  ::dup2(log, STDERR_FILENO);
-  const int null = ::open("/dev/null", O_RDONLY);
-  ::dup2(null, STDIN_FILENO);
-  ::execve(argv[0], const_cast<char* const*>(argv), const_cast<char* const*>(environment));
-  const int error = errno;
-  [[maybe_unused]] const ssize_t n = ::write(error_pipe, &error, sizeof(error));
-  ::_exit(127);
 }
 
 }  // namespace
@@ -64,34 +46,25 @@ Supervisor::~Supervisor() {
 }
 
 absl::Status Supervisor::Launch(Child& child, absl::Time now) {
-  std::vector<const char*> argv;
-  for (const std::string& argument : child.spec.command) argv.push_back(argument.c_str());
-  argv.push_back(nullptr);
-  std::vector<const char*> environment;
-  for (char** entry = environ; *entry != nullptr; ++entry) environment.push_back(*entry);
-  for (const std::string& entry : child.spec.environment) environment.push_back(entry.c_str());
-  environment.push_back(nullptr);
   const int log = ::open(child.spec.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  int pipe[2] = {-1, -1};
-  if (log < 0 || ::pipe2(pipe, O_CLOEXEC) != 0) {
+  if (log < 0) {
     return absl::InternalError(
-        absl::StrCat("cannot start ", child.spec.name, ": ", std::strerror(errno)));
+        absl::StrCat("cannot write ", child.spec.log, ": ", std::strerror(errno)));
   }
-  const pid_t parent = ::getpid();
-  const pid_t pid = ::fork();
-  if (pid == 0) Become(argv.data(), environment.data(), log, pipe[1], parent);
+  SpawnOptions options;
+  options.arguments = child.spec.command;
+  options.environment.emplace();
+  for (char** entry = environ; *entry != nullptr; ++entry) options.environment->push_back(*entry);
+  options.environment->insert(options.environment->end(), child.spec.environment.begin(),
+                              child.spec.environment.end());
+  options.stdout_fd = log;
+  options.stderr_fd = log;
+  options.own_group = true;
+  options.death_signal = SIGTERM;
+  const auto pid = Spawn(options);
   ::close(log);
-  ::close(pipe[1]);
-  int error = 0;
-  const bool failed = pid < 0 || ::read(pipe[0], &error, sizeof(error)) == sizeof(error);
-  ::close(pipe[0]);
-  if (failed) {
-    if (pid > 0) ::waitpid(pid, nullptr, 0);
-    return absl::NotFoundError(absl::StrCat("cannot run ", child.spec.command[0], ": ",
-                                            std::strerror(pid < 0 ? errno : error)));
-  }
-  ::setpgid(pid, pid);
-  child.pid = pid;
+  if (!pid.ok()) return pid.status();
+  child.pid = *pid;
   child.started = now;
   return absl::OkStatus();
 }

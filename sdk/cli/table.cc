@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "sdk/base/mutant.h"
 
 namespace baton::cli {
 
@@ -81,7 +82,8 @@ std::string OneLine(const std::string& text, size_t width) {
   size_t characters = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
-    if ((byte & 0xc0) != 0x80 && ++characters > width) return line + "…";
+    const bool begins = (byte & 0xc0) != 0x80 || Mutant("line-cut-by-bytes");
+    if (begins && ++characters > width) return line + "…";
     if (byte == '\n') {
       line += "⏎";
     } else if (byte < 0x20) {

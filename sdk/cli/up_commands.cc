@@ -20,7 +20,7 @@
 #include "sdk/base/shared_key.h"
 #include "sdk/base/up_workers.h"
 #include "sdk/cli/options.h"
-#include "sdk/cli/siblings.h"
+#include "sdk/cli/sibling_program.h"
 #include "sdk/cli/supervisor.h"
 #include "sdk/cli/table.h"
 #include "sdk/cli/up_counts.h"

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/up_workers.h"
 
 namespace baton::cli {
@@ -31,6 +32,7 @@ int CoresWithin(absl::string_view cpu_max, int cores) {
       !absl::SimpleAtoi(parts[1], &period) || quota <= 0 || period <= 0) {
     return cores;  // "max 100000": no quota
   }
+  if (Mutant("quota-rounded-down")) return static_cast<int>(quota / period);
   return static_cast<int>(std::clamp<int64_t>((quota + period - 1) / period, 1, cores));
 }
 

@@ -19,6 +19,7 @@
 #include "sdk/cli/learning_summary.h"
 #include "sdk/cli/options.h"
 #include "sdk/cli/watch_view.h"
+#include "sdk/messages/times.h"
 
 namespace baton::cli {
 namespace {
@@ -191,11 +192,10 @@ int Logs(const GlobalOptions& options, const std::string& name, bool follow) {
     if (options.json()) {
       std::printf("%s\n", ToJson(entry, false).c_str());
     } else {
-      std::printf("%s %-5s %-12s %s\n",
-                  absl::FormatTime("%H:%M:%S", absl::FromUnixSeconds(entry.time().seconds()),
-                                   absl::LocalTimeZone())
-                      .c_str(),
-                  entry.level().c_str(), entry.source().c_str(), entry.message().c_str());
+      std::printf(
+          "%s %-5s %-12s %s\n",
+          absl::FormatTime("%H:%M:%S", FromProto(entry.time()), absl::LocalTimeZone()).c_str(),
+          entry.level().c_str(), entry.source().c_str(), entry.message().c_str());
     }
     std::fflush(stdout);
     return true;

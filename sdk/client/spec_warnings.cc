@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "sdk/base/kl_type.h"
+#include "sdk/base/mutant.h"
 
 namespace baton {
 namespace {
@@ -49,7 +50,9 @@ void CheckKl(int index, const v1::UpdateNode& node, const v1::JobSpec& spec,
   const std::string name =
       type != options.end() ? type->second.string_value() : spec.algorithm().kl_loss_type();
   const auto kl = ParseKlType(name);
-  if (!kl || kl->estimate != KlType::kK1 || kl->straight_through) return;
+  if (!kl || kl->estimate != KlType::kK1 ||
+      (kl->straight_through && !Mutant("straight-through-warned")))
+    return;
   const std::string path = spec.has_dataflow()
                                ? absl::StrCat("dataflow.update[", index, "].options.kl_loss_type")
                                : "algorithm.kl_loss_type";

@@ -14,6 +14,7 @@
 #include "nlohmann/json.hpp"
 #include "sdk/base/cut_text.h"
 #include "sdk/base/earlier_release.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/data_set/json_problem.h"
 #include "sdk/data_set/line_fields.h"
@@ -64,7 +65,7 @@ absl::Status SplitAtResponse(Said said, Example* out) {
     return absl::InvalidArgumentError(
         "`messages` has no turn of the assistant; kind sft trains on the last one");
   }
-  turns.erase(last.base(), turns.end());
+  if (!Mutant("turns-after-the-response-stay")) turns.erase(last.base(), turns.end());
   Said response;
   response.messages.push_back(turns.back());
   BATON_ASSIGN_OR_RETURN(out->response,
@@ -87,7 +88,7 @@ absl::Status CutToPrompt(Said said, Example* out) {
     return absl::InvalidArgumentError(
         "`messages` has no turn of the user; a prompt ends with the last one");
   }
-  turns.erase(last.base(), turns.end());
+  if (!Mutant("prompt-ends-with-the-answer")) turns.erase(last.base(), turns.end());
   out->messages = std::move(turns);
   return absl::OkStatus();
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 
 namespace baton {
@@ -117,7 +118,7 @@ int NestingOf(absl::string_view json) {
       if (c == '\\') ++i;
       in_string = c != '"';
     } else if (c == '"') {
-      in_string = true;
+      in_string = !Mutant("nesting-in-strings");
     } else if (c == '[' || c == '{') {
       deepest = std::max(deepest, ++depth);
     } else if (c == ']' || c == '}') {

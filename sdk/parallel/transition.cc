@@ -17,20 +17,6 @@ absl::string_view TransitionMethodName(TransitionMethod method) {
   return "";
 }
 
-TransitionFractions TransitionFormula(const RankLayout& layout, TransitionMethod method) {
-  const double all = layout.world_size(), copy = layout.pipeline * layout.tensor;
-  switch (method) {
-    case TransitionMethod::kGatherAll:
-      return {(all - 1) / all, 1, 1 / all};
-    case TransitionMethod::kGatherTensor:
-      return {(copy - 1) / copy, 1, 1 / copy};
-    case TransitionMethod::kHybrid:
-      return {(layout.micro_data() - (Mutant("hybrid-fraction") ? 0 : 1)) / copy,
-              1.0 / (layout.generation_tensor * layout.generation_pipeline), 0};
-  }
-  return {};
-}
-
 std::vector<int> MicroDataRanks(const RankLayout& layout, int rank) {
   std::vector<int> ranks;
   for (int other = 0; other < layout.world_size(); ++other) {

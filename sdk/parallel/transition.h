@@ -1,8 +1,5 @@
-// From the layout of training to that of generation on the same ranks: their groups, and what
-// it costs by three methods (HybridFlow, arXiv 2409.19256 §5.3 and its table of overheads).
-//
-// M are the bytes of the parameters that tensor ranks divide; those which every tensor rank holds
-// whole (norms) count apart.
+// From the layout of training to that of generation on the same ranks: the methods, and the groups
+// of ranks (HybridFlow, arXiv 2409.19256 §5.3).
 #ifndef BATON_SDK_PARALLEL_TRANSITION_H_
 #define BATON_SDK_PARALLEL_TRANSITION_H_
 
@@ -29,20 +26,6 @@ inline constexpr TransitionMethod kTransitionMethods[] = {
 
 /// "gather_all", "gather_tp", "hybrid"
 absl::string_view TransitionMethodName(TransitionMethod method);
-
-/// Of one rank, as fractions of M.
-struct TransitionFractions {
-  double received = 0;   ///< Over the transport.
-  double peak = 0;       ///< What is gathered, at its largest.
-  double redundant = 0;  ///< Training parameters kept beside what is gathered.
-};
-
-///              received            peak             redundant
-///  gather_all  (tpd - 1) / (tpd)   1                1 / (tpd)
-///  gather_tp   (tp - 1) / (tp)     1                1 / (tp)
-///  hybrid      (d_g - 1) / (tp)    1 / (t_g p_g)    0
-/// `layout` is valid.
-TransitionFractions TransitionFormula(const RankLayout& layout, TransitionMethod method);
 
 /// The micro-DP group of `rank`, ascending: a rank's place in it is its MicroDataRank, and the
 /// order is that of the training shards within the generation shard.

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sdk/parallel/transition_testing.h"
+
 namespace baton {
 namespace {
 

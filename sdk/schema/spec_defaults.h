@@ -1,5 +1,5 @@
 // Defaults of a job's spec that more than one program goes by: the controller, which fills them in,
-// and the planner, which may be asked before there is a controller.
+// the planner, which may be asked before there is a controller, and `baton reward test`.
 #ifndef BATON_SDK_SCHEMA_SPEC_DEFAULTS_H_
 #define BATON_SDK_SCHEMA_SPEC_DEFAULTS_H_
 
@@ -11,6 +11,7 @@ inline constexpr int kDefaultMaxResponseLength = 1024;  ///< data.max_response_l
 inline constexpr int kDefaultSamples = 8;               ///< rollout.n
 inline constexpr int kDefaultPpoEpochs = 1;             ///< actor.ppo_epochs
 inline constexpr int kDefaultMaxTokenLen = 16384;       ///< actor.max_token_len
+inline constexpr double kDefaultMaxErrorRate = 0.1;     ///< reward.max_error_rate
 inline constexpr int kMostTensorRanks = 64;             ///< Bound of parallel.tp.
 inline constexpr int kMostDataRanks = 1024;             ///< Bound of parallel.dp.
 

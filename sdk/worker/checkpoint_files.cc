@@ -1,5 +1,4 @@
 #include "sdk/worker/checkpoint_files.h"
-#include "sdk/base/disk_full.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "google/protobuf/util/json_util.h"
+#include "sdk/base/file_error.h"
 #include "sdk/base/mutant.h"
 #include "sdk/base/relative_path.h"
 #include "sdk/base/status_macros.h"
@@ -27,24 +27,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-absl::Status SystemError(absl::string_view what, const std::string& path) {
-  const int error = errno;
-  const auto code =
-      IsDiskFull(error) ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInternal;
-  return absl::Status(code, absl::StrCat(what, " ", path, ": ", strerror(error)));
-}
-
 absl::Status SyncPath(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return SystemError("open", path);
+  if (fd < 0) return FileError("open", path, errno);
   const absl::Cleanup closer = [fd] { close(fd); };
-  if (fsync(fd) != 0) return SystemError("fsync", path);
+  if (fsync(fd) != 0) return FileError("fsync", path, errno);
   return absl::OkStatus();
 }
 
 absl::Status HashFile(const std::string& path, v1::FileHash& hash) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return SystemError("open", path);
+  if (fd < 0) return FileError("open", path, errno);
   const absl::Cleanup closer = [fd] { close(fd); };
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(),
                                                                        XXH3_freeState);
@@ -54,12 +47,12 @@ absl::Status HashFile(const std::string& path, v1::FileHash& hash) {
   while (true) {
     const ssize_t got = read(fd, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return SystemError("read", path);
+    if (got < 0) return FileError("read", path, errno);
     if (got == 0) break;
     XXH3_64bits_update(state.get(), buffer.data(), static_cast<size_t>(got));
     size += got;
   }
-  if (!Mutant("checkpoint-file-unsynced") && fsync(fd) != 0) return SystemError("fsync", path);
+  if (!Mutant("checkpoint-file-unsynced") && fsync(fd) != 0) return FileError("fsync", path, errno);
   hash.set_size_bytes(size);
   hash.set_xxh3(absl::StrFormat("%016x", XXH3_64bits_digest(state.get())));
   return absl::OkStatus();
@@ -145,15 +138,15 @@ absl::Status WriteCheckpointFile(const std::string& path, absl::string_view cont
   if (error)
     return absl::InternalError(absl::StrCat("make folder of ", path, ": ", error.message()));
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return SystemError("open", path);
+  if (fd < 0) return FileError("open", path, errno);
   const absl::Cleanup closer = [fd] { close(fd); };
   while (!content.empty()) {
     const ssize_t wrote = write(fd, content.data(), content.size());
     if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) return SystemError("write", path);
+    if (wrote < 0) return FileError("write", path, errno);
     content.remove_prefix(static_cast<size_t>(wrote));
   }
-  if (fsync(fd) != 0) return SystemError("fsync", path);
+  if (fsync(fd) != 0) return FileError("fsync", path, errno);
   return absl::OkStatus();
 }
 

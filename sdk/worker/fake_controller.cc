@@ -3,18 +3,12 @@
 #include <utility>
 
 #include "grpcpp/server_builder.h"
+#include "sdk/messages/times.h"
 
 namespace baton {
 namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(10);
-
-google::protobuf::Duration ToProtoDuration(absl::Duration duration) {
-  google::protobuf::Duration out;
-  out.set_seconds(absl::ToInt64Seconds(duration));
-  out.set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(duration % absl::Seconds(1))));
-  return out;
-}
 
 }  // namespace
 
@@ -88,8 +82,8 @@ class FakeController::Workers final : public v1::WorkerService::Service {
     owner_->welcome_.Clear();
     welcome.set_epoch(options.epoch);
     welcome.set_protocol(options.protocol);
-    *welcome.mutable_lease() = ToProtoDuration(options.lease);
-    *welcome.mutable_heartbeat_interval() = ToProtoDuration(options.heartbeat_interval);
+    *welcome.mutable_lease() = ToProto(options.lease);
+    *welcome.mutable_heartbeat_interval() = ToProto(options.heartbeat_interval);
     return message;
   }
 

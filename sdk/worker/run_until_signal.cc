@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "sdk/base/log.h"
-#include "sdk/base/log_files.h"
 
 namespace baton {
 namespace {

@@ -15,26 +15,27 @@ ALLOWED = {
     "sdk/base": "",
     "sdk/schema": "sdk/base",
     "sdk/schema_spec": "sdk/base sdk/schema proto",
+    "sdk/messages": "proto",
     "sdk/parallel": "sdk/base",
     "sdk/placement": "sdk/base sdk/schema sdk/parallel",
     "sdk/placement_spec": "sdk/base sdk/schema sdk/schema_spec sdk/parallel sdk/placement proto",
     "sdk/data_set": "sdk/base proto",
     "sdk/rpc": "sdk/base proto grpc",
     "sdk/client": "sdk/base sdk/rpc proto grpc",
-    "sdk/worker": "sdk/base sdk/rpc proto grpc",
-    "sdk/cli": "sdk/base sdk/rpc sdk/client sdk/parallel sdk/placement"
+    "sdk/worker": "sdk/base sdk/messages sdk/rpc proto grpc",
+    "sdk/cli": "sdk/base sdk/messages sdk/rpc sdk/client sdk/parallel sdk/placement"
                " sdk/placement_spec proto grpc",
     "relay/weights": "sdk/base",
     "relay/segment": "sdk/base relay/weights proto",
-    "relay/client": "sdk/base sdk/rpc relay/segment relay/weights proto grpc",
-    "relay/server": "sdk/base sdk/rpc relay/segment relay/weights proto grpc",
+    "relay/client": "sdk/base sdk/messages sdk/rpc relay/segment relay/weights proto grpc",
+    "relay/server": "sdk/base sdk/messages sdk/rpc relay/segment relay/weights proto grpc",
     "controller/algorithms": "sdk/base sdk/schema",
-    "controller/core": "sdk/base sdk/schema sdk/schema_spec sdk/parallel sdk/placement controller/algorithms proto rows",
+    "controller/core": "sdk/base sdk/messages sdk/schema sdk/schema_spec sdk/parallel sdk/placement controller/algorithms proto rows",
     "controller/store": "sdk/base",
     "controller/experience": "sdk/base",
-    "controller/access": "sdk/base sdk/rpc controller/store proto rows",
+    "controller/access": "sdk/base sdk/messages sdk/rpc controller/store proto rows",
     "controller/ports": "sdk/base sdk/data_set controller/core controller/experience proto rows",
-    "controller/runtime": "sdk/base sdk/schema sdk/schema_spec sdk/data_set sdk/rpc sdk/placement sdk/placement_spec controller/access"
+    "controller/runtime": "sdk/base sdk/messages sdk/schema sdk/schema_spec sdk/data_set sdk/rpc sdk/placement sdk/placement_spec controller/access"
                           " controller/core controller/ports controller/algorithms controller/store"
                           " controller/experience proto rows",
     "controller/api": "sdk/base sdk/rpc controller/access controller/runtime proto grpc",
@@ -46,17 +47,17 @@ ALLOWED = {
     "workers/parallel": "sdk/base sdk/schema sdk/parallel workers/engine relay/weights",
     "workers/hybrid": "sdk/base sdk/schema sdk/parallel workers/engine workers/parallel relay/weights",
     "workers/reward": "sdk/base sdk/rpc sdk/worker proto",
-    "workers/policy": "sdk/base sdk/schema sdk/schema_spec sdk/rpc workers/tokenizer workers/engine relay/client relay/segment relay/weights proto",
-    "workers/rollout": "sdk/base sdk/rpc sdk/worker workers/engine workers/parallel workers/hybrid"
+    "workers/policy": "sdk/base sdk/messages sdk/schema sdk/schema_spec sdk/rpc workers/tokenizer workers/engine relay/client relay/segment relay/weights proto",
+    "workers/rollout": "sdk/base sdk/messages sdk/rpc sdk/worker workers/engine workers/parallel workers/hybrid"
                        " workers/policy relay/client relay/weights proto",
-    "workers/ranks": "sdk/base sdk/schema sdk/parallel sdk/rpc sdk/worker workers/tokenizer workers/engine workers/parallel"
+    "workers/ranks": "sdk/base sdk/messages sdk/schema sdk/parallel sdk/rpc sdk/worker workers/tokenizer workers/engine workers/parallel"
                      " workers/hybrid workers/policy proto",
-    "workers/trainer": "sdk/base sdk/schema sdk/schema_spec sdk/rpc sdk/worker workers/engine workers/hybrid workers/policy workers/ranks"
+    "workers/trainer": "sdk/base sdk/messages sdk/schema sdk/schema_spec sdk/rpc sdk/worker workers/engine workers/hybrid workers/policy workers/ranks"
                        " relay/weights proto",
     "workers/scoring": "sdk/base sdk/schema sdk/rpc sdk/worker workers/tokenizer workers/engine workers/policy workers/ranks"
                        " workers/reward workers/rollout proto",
-    "workers/fake": "sdk/base sdk/rpc sdk/worker proto",
-    "workers/main": "sdk/base sdk/data_set sdk/rpc sdk/worker workers/tokenizer workers/engine workers/hybrid"
+    "workers/fake": "sdk/base sdk/messages sdk/rpc sdk/worker proto",
+    "workers/main": "sdk/base sdk/messages sdk/schema sdk/data_set sdk/rpc sdk/worker workers/tokenizer workers/engine workers/hybrid"
                     " workers/policy workers/ranks workers/reward workers/rollout workers/trainer workers/scoring relay/weights"
                     " proto",
     "examples/client": "sdk/base sdk/client proto",
@@ -68,7 +69,7 @@ ALLOWED = {
 OPEN = ("tests", "bench")
 
 # Headers that bring threads, clocks, files, sockets or randomness: not in the pure folders.
-PURE = ("controller/core", "controller/algorithms", "sdk/placement", "sdk/schema")
+PURE = ("controller/core", "controller/algorithms", "sdk/messages", "sdk/placement", "sdk/schema")
 IMPURE = re.compile(
     r"^(thread|mutex|condition_variable|future|atomic|chrono|ctime|random|fstream|filesystem|"
     r"unistd\.h|sys/.*|netinet/.*|absl/synchronization/.*|absl/time/clock\.h|absl/random/.*|"

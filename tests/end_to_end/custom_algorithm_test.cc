@@ -1,9 +1,5 @@
 // Runs the example as a user would: the program, and job.yaml through the service.
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -11,6 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_process.h"
 #include "sdk/client/spec_yaml.h"
 #include "sdk/worker/fake_controller.h"
 #include "sdk/worker/worker_testing.h"
@@ -22,28 +19,10 @@ namespace {
 using ::testing::HasSubstr;
 using v1::Job;
 
-class Program {
- public:
-  explicit Program(std::string address) {
-    std::string program = std::string(std::getenv("BATON_BUILD_DIR")) + "/bin/custom_algorithm";
-    char* arguments[] = {program.data(), address.data(), nullptr};
-    EXPECT_EQ(posix_spawn(&pid_, program.c_str(), nullptr, nullptr, arguments, environ), 0);
-  }
-  ~Program() { End(SIGKILL); }
-  /// How it ended, as waitpid tells.
-  int End(int signal) {
-    int status = 0;
-    if (pid_ > 0) {
-      kill(pid_, signal);
-      waitpid(pid_, &status, 0);
-    }
-    pid_ = 0;
-    return status;
-  }
-
- private:
-  pid_t pid_ = 0;
-};
+TestProcess StartExample(const std::string& address) {
+  return TestProcess(
+      {std::string(std::getenv("BATON_BUILD_DIR")) + "/bin/custom_algorithm", address});
+}
 
 v1::JobSpec SpecOf(testing::TestCluster& cluster, int steps) {
   std::ifstream file(std::string(std::getenv("BATON_SOURCE_DIR")) +
@@ -59,7 +38,7 @@ v1::JobSpec SpecOf(testing::TestCluster& cluster, int steps) {
 
 TEST(CustomAlgorithm, SubtractsTheMedianOfTheGroup) {
   FakeController controller{FakeController::Options()};
-  Program program(controller.address());
+  TestProcess program = StartExample(controller.address());
   ASSERT_TRUE(controller.RunTask(MakeTask("a", "median", "assign_role")).has_value());
   const auto advantage = [&](const std::string& token, double own, std::vector<double> rewards) {
     v1::Task task = MakeTask(token, "median", "compute_advantage");
@@ -74,9 +53,8 @@ TEST(CustomAlgorithm, SubtractsTheMedianOfTheGroup) {
   EXPECT_EQ(advantage("t1", 1, {0, 1, 0, 5, 0}), 1);
   EXPECT_EQ(advantage("t2", 2, {10, 1, 3, 2}), -0.5);
   EXPECT_EQ(advantage("t3", 2, {}), -999) << "a node that is not over the group";
-  const int status = program.End(SIGTERM);
-  EXPECT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  program.Signal(SIGTERM);
+  EXPECT_EQ(program.Wait(), 0);
 }
 
 TEST(CustomAlgorithm, AJobTrainsWithItAndSurvivesItsLoss) {
@@ -87,15 +65,16 @@ TEST(CustomAlgorithm, AJobTrainsWithItAndSurvivesItsLoss) {
   cluster.AddWorker("reward-0", "reward");
   EXPECT_THAT(cluster.Create(SpecOf(cluster, 5), "j").status().ToString(),
               HasSubstr("no attached worker of role median offers method compute_advantage"));
-  Program first(cluster.address());
+  TestProcess first = StartExample(cluster.address());
   ASSERT_TRUE(testing::WaitFor([&] { return cluster.Create(SpecOf(cluster, 20), "j").ok(); }));
   ASSERT_TRUE(cluster.WaitForStep("j", 3)) << cluster.Why("j");
-  first.End(SIGKILL);
+  first.Signal(SIGKILL);
+  EXPECT_EQ(first.Wait(), 128 + SIGKILL);
   EXPECT_TRUE(testing::WaitFor([&] {
     return cluster.Why("j").find("1 median worker") != std::string::npos;
   })) << cluster.Why("j");
   EXPECT_LT(cluster.Get("j").step(), 20);
-  Program second(cluster.address());
+  const TestProcess second = StartExample(cluster.address());
   ASSERT_TRUE(cluster.WaitForState("j", Job::STATE_SUCCEEDED)) << cluster.Why("j");
   const Job ended = cluster.Get("j");
   EXPECT_EQ(ended.step(), 20);

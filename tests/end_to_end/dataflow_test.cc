@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "sdk/messages/columns.h"
 #include "sdk/rpc/error.h"
 #include "sdk/worker/worker.h"
 #include "tests/end_to_end/undisturbed.h"
@@ -428,18 +429,11 @@ TEST(DataflowTest, AdvantagesOfOnesOwnMayBeAColumn) {
   options.worker_id = "mine-0";
   auto worker = *Worker::Create(options);
   const auto per_token = [](const v1::Task& task, TaskContext&) {
-    size_t tokens = 0;
-    for (const v1::Column& column : task.score().trajectory().columns()) {
-      if (column.name() == "tokens") tokens = column.data().size() / sizeof(int32_t);
-    }
-    std::vector<float> advantages(tokens, -0.5F);
+    const v1::Column* tokens = FindColumn(task.score().trajectory(), "tokens");
+    std::vector<float> advantages(tokens->data().size() / sizeof(int32_t), -0.5F);
     advantages.back() = 2;
     v1::TaskResult result;
-    v1::Column* column = result.add_columns();
-    column->set_name("advantage");
-    column->set_dtype(v1::DATA_TYPE_FLOAT32);
-    column->set_data(std::string(reinterpret_cast<const char*>(advantages.data()),
-                                 advantages.size() * sizeof(float)));
+    *result.add_columns() = MakeColumn("advantage", /*per_token=*/false, advantages);
     return result;
   };
   ASSERT_TRUE(worker->RegisterMethod("mine", "compute_advantage", 8, per_token).ok());

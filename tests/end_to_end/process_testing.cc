@@ -1,91 +1,39 @@
 #include "tests/end_to_end/process_testing.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
 #include <utility>
 
-#include "tests/end_to_end/client_testing.h"
-
 namespace baton::testing {
+namespace {
 
-Process::Process(std::vector<std::string> arguments, std::string log) : log_(std::move(log)) {
+std::vector<std::string> InBin(std::vector<std::string> arguments) {
   const char* build = std::getenv("BATON_BUILD_DIR");
   arguments[0] = std::string(build == nullptr ? "build" : build) + "/bin/" + arguments[0];
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  const int fd = ::open(log_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  pid_ = ::fork();
-  if (pid_ == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    ::dup2(fd, STDOUT_FILENO);
-    ::dup2(fd, STDERR_FILENO);
-    ::execv(argv[0], argv.data());
-    ::_exit(127);
-  }
-  ::close(fd);
+  return arguments;
 }
 
-Process::~Process() {
-  if (ended_) return;
-  Signal(SIGKILL);
-  ::waitpid(pid_, &status_, 0);
-}
+}  // namespace
 
-void Process::Signal(int signal) const { ::kill(pid_, signal); }
-
-bool Process::running() {
-  if (!ended_) ended_ = ::waitpid(pid_, &status_, WNOHANG) == pid_;
-  return !ended_;
-}
+Process::Process(std::vector<std::string> arguments, std::string log)
+    : TestProcess(InBin(std::move(arguments)), std::move(log)) {}
 
 int64_t Process::PeakMemory() const {
-  std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
+  std::ifstream status("/proc/" + std::to_string(pid()) + "/status");
   for (std::string line; std::getline(status, line);) {
     if (line.rfind("VmHWM:", 0) == 0) return std::atoll(line.c_str() + 6) * 1024;
   }
   return 0;
 }
 
-int Process::Wait() {
-  if (!WaitFor([this] { return !running(); }, absl::Seconds(10))) return -1;
-  return WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_);
-}
-
-std::string Process::Log() const {
-  std::ifstream file(log_);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-std::string Process::WaitForLog(const std::string& key) const {
-  std::string text;
-  size_t at = std::string::npos;
-  WaitFor(
-      [&] {
-        text = Log();
-        at = text.find(key);
-        return at != std::string::npos && text.find('\n', at) != std::string::npos;
-      },
-      absl::Seconds(10));
-  if (at == std::string::npos) return "";
-  at += key.size();
-  return text.substr(at, text.find_first_of(" \n", at) - at);
-}
-
 void Process::LimitFileSize(rlim_t bytes) const {
   const rlimit limit = {bytes, RLIM_INFINITY};
-  ::prlimit(pid_, RLIMIT_FSIZE, &limit, nullptr);
+  ::prlimit(pid(), RLIMIT_FSIZE, &limit, nullptr);
 }
 
 std::string HttpGet(int port, const std::string& path) {

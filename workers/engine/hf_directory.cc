@@ -178,7 +178,7 @@ absl::Status WriteWeights(const NamedTensors& tensors, const std::string& dir, t
 }
 
 absl::Status WriteGenerationConfig(const ModelConfig& config, const std::string& dir) {
-  GenerationConfig generation;
+  tokenizer::GenerationConfig generation;
   generation.bos_token_id = config.bos_token_id;
   generation.pad_token_id = config.pad_token_id;
   generation.eos_token_ids = {config.eos_token_ids.begin(), config.eos_token_ids.end()};

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "sdk/base/status_macros.h"
+#include "sdk/messages/columns.h"
 #include "sdk/rpc/error.h"
 #include "sdk/worker/checkpoint_files.h"
 #include "sdk/worker/score_output.h"
@@ -22,10 +23,9 @@ absl::StatusOr<uint64_t> LoadFrom(const std::string& folder) {
 }
 
 size_t CountTokens(const v1::Trajectory& trajectory) {
-  for (const v1::Column& column : trajectory.columns()) {
-    if (column.name() == "tokens") return column.data().size() / sizeof(int32_t);
-  }
-  return trajectory.response_text().size();
+  const v1::Column* tokens = FindColumn(trajectory, "tokens");
+  return tokens == nullptr ? trajectory.response_text().size()
+                           : tokens->data().size() / sizeof(int32_t);
 }
 
 }  // namespace

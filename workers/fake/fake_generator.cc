@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "sdk/messages/columns.h"
 #include "xxhash.h"
 
 namespace baton::fake {
@@ -23,15 +24,6 @@ uint64_t StreamKey(uint64_t weights, const v1::Generate& request) {
   key = Mix(key, request.prompt_id());
   key = Mix(key, request.draw());
   return Mix(key, request.sample_index());
-}
-
-void AddColumn(v1::TaskResult& result, const std::string& name, v1::DataType dtype, bool per_token,
-               const void* data, size_t size_bytes) {
-  v1::Column* column = result.add_columns();
-  column->set_name(name);
-  column->set_dtype(dtype);
-  column->set_per_token(per_token);
-  column->set_data(data, size_bytes);
 }
 
 }  // namespace
@@ -65,12 +57,11 @@ v1::TaskResult MakeGenerateResult(const v1::Generate& request, const FakeRespons
   v1::TaskResult result;
   const std::string prompt = PromptText(request);
   const std::vector<int32_t> prompt_tokens(prompt.begin(), prompt.end());
-  AddColumn(result, "prompt_tokens", v1::DATA_TYPE_INT32, false, prompt_tokens.data(),
-            prompt_tokens.size() * sizeof(int32_t));
-  AddColumn(result, "tokens", v1::DATA_TYPE_INT32, true, response.tokens.data(),
-            length * sizeof(int32_t));
-  AddColumn(result, "rollout_log_prob", v1::DATA_TYPE_FLOAT32, true, response.log_probs.data(),
-            length * sizeof(float));
+  *result.add_columns() = MakeColumn("prompt_tokens", /*per_token=*/false, prompt_tokens);
+  *result.add_columns() = MakeColumn("tokens", /*per_token=*/true,
+                                     absl::MakeConstSpan(response.tokens).subspan(0, length));
+  *result.add_columns() = MakeColumn("rollout_log_prob", /*per_token=*/true,
+                                     absl::MakeConstSpan(response.log_probs).subspan(0, length));
   result.set_response_text(
       std::string(response.tokens.begin(), response.tokens.begin() + static_cast<long>(length)));
   result.set_prompt_text(prompt);

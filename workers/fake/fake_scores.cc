@@ -3,6 +3,7 @@
 #include <string>
 
 #include "sdk/base/raw_values.h"
+#include "sdk/messages/columns.h"
 #include "xxhash.h"
 
 namespace baton::fake {
@@ -10,9 +11,8 @@ namespace {
 
 std::vector<int32_t> TokensOf(const v1::Trajectory& trajectory, absl::string_view name,
                               const std::string& text) {
-  for (const v1::Column& column : trajectory.columns()) {
-    if (column.name() == name) return RawValues<int32_t>(column.data());
-  }
+  const v1::Column* column = FindColumn(trajectory, name);
+  if (column != nullptr) return RawValues<int32_t>(column->data());
   return {text.begin(), text.end()};
 }
 
@@ -45,11 +45,7 @@ double LearnedScore(absl::string_view model, absl::string_view response_text) {
 
 v1::TaskResult ColumnResult(const std::string& name, const std::vector<float>& values) {
   v1::TaskResult result;
-  v1::Column* column = result.add_columns();
-  column->set_name(name);
-  column->set_dtype(v1::DATA_TYPE_FLOAT32);
-  column->set_per_token(true);
-  column->set_data(values.data(), values.size() * sizeof(float));
+  *result.add_columns() = MakeColumn(name, /*per_token=*/true, values);
   return result;
 }
 

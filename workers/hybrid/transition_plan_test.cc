@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/parallel/transition_testing.h"
 
 namespace baton::hybrid {
 namespace {

@@ -42,7 +42,7 @@ struct Row {
   int64_t unfinished = 0;
 };
 
-std::string LineOf(const Row& row, const engine::Tokenizer& tokenizer) {
+std::string LineOf(const Row& row, const tokenizer::Tokenizer& tokenizer) {
   std::vector<std::string> responses;
   for (const std::vector<int32_t>& tokens : row.tokens) {
     responses.push_back(tokenizer.Decode(tokens));

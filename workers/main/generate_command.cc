@@ -27,8 +27,8 @@ absl::StatusOr<std::unique_ptr<policy::PolicySource>> OpenSource(const GenerateO
 
 absl::StatusOr<engine::SamplingParams> MakeParams(const GenerateOptions& options,
                                                   const policy::PolicySource& source) {
-  engine::GenerationConfig config;
-  auto loaded = engine::GenerationConfig::Load(source.directory());
+  tokenizer::GenerationConfig config;
+  auto loaded = tokenizer::GenerationConfig::Load(source.directory());
   if (loaded.ok()) {
     config = *std::move(loaded);
   } else if (!absl::IsNotFound(loaded.status())) {
@@ -100,7 +100,7 @@ absl::Status Generate(const GenerateOptions& options,
       std::min(request.params.max_new_tokens, std::max<int64_t>(room, 1));
   BATON_ASSIGN_OR_RETURN(const auto generator, engine::Generator::Create(model.get(), nullptr, {}));
   BATON_RETURN_IF_ERROR(generator->Add(std::move(request)));
-  engine::StreamDecoder decoder(&source->tokenizer());
+  tokenizer::StreamDecoder decoder(&source->tokenizer());
   while (!generator->idle()) {
     BATON_ASSIGN_OR_RETURN(const auto updates, generator->Step());
     for (const engine::GenerateUpdate& update : updates) {

@@ -63,7 +63,7 @@ TEST_F(GenerateCommandTest, ASentencePieceTokenizersTextStreams) {
                                  "/workers/tokenizer/testdata/tokenizer_mistral.json",
                              folder + "/tokenizer.json");
   ModelConfig config;
-  config.vocab_size = engine::Tokenizer::Load(folder).value()->vocab_size();
+  config.vocab_size = tokenizer::Tokenizer::Load(folder).value()->vocab_size();
   config.hidden_size = config.intermediate_size = config.head_dim = 8;
   config.num_hidden_layers = config.num_attention_heads = config.num_key_value_heads = 1;
   config.max_position_embeddings = 128;
@@ -222,7 +222,7 @@ TEST_F(GenerateFileTest, AResponseThatFailsIsSaidAndTheOthersAreWritten) {
   spec.mutable_model()->mutable_init()->set_tie_word_embeddings(false);
   const auto source = policy::PolicySource::Open(spec.model(), "").value();
   const auto model = source->LoadModel(torch::kFloat32, torch::kCPU, 3).value();
-  const int32_t bad = source->EncodePrompt(engine::RenderedText("9"), 0).value().back();
+  const int32_t bad = source->EncodePrompt(tokenizer::RenderedText("9"), 0).value().back();
   {
     const torch::NoGradGuard no_grad;
     for (auto& [name, weight] : model->parameters()) {

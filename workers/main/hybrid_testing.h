@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "sdk/messages/columns.h"
 #include "sdk/worker/worker_testing.h"
 #include "workers/hybrid/shared_policy.h"
 #include "workers/policy/policy_testing.h"
@@ -129,9 +130,8 @@ class HybridWorker {
   std::vector<float> LogProbs() {
     v1::Task task = Make("actor", "compute_log_prob");
     v1::Trajectory* trajectory = task.mutable_score()->mutable_trajectory();
-    *trajectory->add_columns() =
-        policy::MakeColumn("prompt_tokens", false, std::vector<int32_t>{3, 13});
-    *trajectory->add_columns() = policy::MakeColumn("tokens", true, std::vector<int32_t>{5, 1});
+    *trajectory->add_columns() = MakeColumn("prompt_tokens", false, std::vector<int32_t>{3, 13});
+    *trajectory->add_columns() = MakeColumn("tokens", true, std::vector<int32_t>{5, 1});
     v1::Trajectory scored;
     *scored.mutable_columns() = Run(task).columns();
     return policy::ReadFloat(scored, "old_log_prob").value();

@@ -63,7 +63,7 @@ class PromptParityTest : public ::testing::TestWithParam<Template> {
     std::filesystem::copy_file(testdata + "chat_templates/qwen2_5.jinja",
                                dir + "/chat_template.jinja");  // for `auto` alone
     ModelConfig config;
-    config.vocab_size = engine::Tokenizer::Load(dir).value()->vocab_size();
+    config.vocab_size = tokenizer::Tokenizer::Load(dir).value()->vocab_size();
     config.hidden_size = config.intermediate_size = 8;
     config.num_hidden_layers = config.num_attention_heads = config.num_key_value_heads = 1;
     config.head_dim = 8;

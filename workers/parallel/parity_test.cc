@@ -1,19 +1,14 @@
 // The same training in one process, on two data ranks, two tensor ranks, and two of each: losses,
 // gradient norms and final weights agree. Ranks are processes (parity_rank.cc) that meet at a store
 // of this one.
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <torch/torch.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -22,6 +17,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "relay/weights/safetensors_reader.h"
+#include "sdk/base/test_process.h"
 #include "workers/engine/weights_io.h"
 #include "workers/parallel/rank_groups.h"
 
@@ -31,52 +27,37 @@ namespace {
 using torch::Tensor;
 using Result = std::map<std::string, Tensor>;
 
+constexpr absl::Duration kPatience = absl::Seconds(60);
+
 struct Layout {
   int tp, dp;
   std::string Name() const { return "tp" + std::to_string(tp) + " dp" + std::to_string(dp); }
 };
 
-/// All ranks, each a process; its standard error goes to FOLDER/RANK.log.
-std::vector<pid_t> StartRanks(const Layout& layout, const std::string& store,
-                              const std::string& folder, const std::string& updates = "") {
+using Ranks = std::vector<std::unique_ptr<TestProcess>>;
+
+/// All ranks, each a process; what it prints goes to FOLDER/RANK.log.
+Ranks StartRanks(const Layout& layout, const std::string& store, const std::string& folder,
+                 const std::string& updates = "") {
   std::filesystem::create_directories(folder);
   const std::string program =
       std::filesystem::read_symlink("/proc/self/exe").parent_path() / "parity_rank";
-  std::vector<pid_t> children;
+  Ranks ranks;
   for (int rank = 0; rank < layout.tp * layout.dp; ++rank) {
     std::vector<std::string> arguments = {
         program, store, std::to_string(rank), std::to_string(layout.tp), std::to_string(layout.dp),
         folder};
     if (!updates.empty()) arguments.push_back(updates);
-    const std::string log = folder + "/" + std::to_string(rank) + ".log";
-    std::vector<char*> argv;
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    const pid_t child = fork();
-    if (child == 0) {
-      dup2(open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), STDERR_FILENO);
-      execv(argv[0], argv.data());
-      _exit(127);
-    }
-    EXPECT_GT(child, 0);
-    children.push_back(child);
+    ranks.push_back(
+        std::make_unique<TestProcess>(arguments, folder + "/" + std::to_string(rank) + ".log"));
   }
-  return children;
-}
-
-std::string ReadText(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
+  return ranks;
 }
 
 /// Starts all ranks and waits for them.
 void RunRanks(const Layout& layout, const std::string& store, const std::string& folder) {
-  const std::vector<pid_t> children = StartRanks(layout, store, folder);
-  for (size_t rank = 0; rank < children.size(); ++rank) {
-    int status = 0;
-    ASSERT_EQ(waitpid(children[rank], &status, 0), children[rank]);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        << layout.Name() << ": " << ReadText(folder + "/" + std::to_string(rank) + ".log");
+  for (const auto& rank : StartRanks(layout, store, folder)) {
+    EXPECT_EQ(rank->Wait(kPatience), 0) << layout.Name() << ": " << rank->Log();
   }
 }
 
@@ -161,7 +142,7 @@ TEST(ParityTest, RanksTrainAsOneProcessDoes) {
 }
 
 bool WaitUntil(const std::function<bool()>& done) {
-  const absl::Time end = absl::Now() + absl::Seconds(60);
+  const absl::Time end = absl::Now() + kPatience;
   absl::Notification never;
   while (!done()) {
     if (absl::Now() > end) return false;
@@ -177,23 +158,14 @@ TEST(ParityTest, TheOthersEndWhenARankIsKilled) {
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   const auto server = StoreServer::Start("127.0.0.1");
   ASSERT_TRUE(server.ok()) << server.status();
-  std::vector<pid_t> children =
-      StartRanks({2, 2}, (*server)->address(), folder, /*updates=*/"1000000");
+  const Ranks ranks = StartRanks({2, 2}, (*server)->address(), folder, /*updates=*/"1000000");
   EXPECT_TRUE(WaitUntil([&] { return std::filesystem::exists(folder + "/began"); }));
   const absl::Time killed = absl::Now();
-  kill(children[3], SIGKILL);
-  for (size_t rank = 0; rank < children.size(); ++rank) {
-    int status = 0;
-    const bool ended =
-        WaitUntil([&] { return waitpid(children[rank], &status, WNOHANG) == children[rank]; });
-    EXPECT_TRUE(ended) << "rank " << rank;
-    if (!ended) {
-      kill(children[rank], SIGKILL);
-      waitpid(children[rank], &status, 0);
-    }
+  ranks[3]->Signal(SIGKILL);
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    EXPECT_EQ(ranks[rank]->Wait(kPatience), rank == 3 ? 128 + SIGKILL : 1) << "rank " << rank;
     if (rank == 3) continue;
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1) << "rank " << rank;
-    const std::string log = ReadText(folder + "/" + std::to_string(rank) + ".log");
+    const std::string log = ranks[rank]->Log();
     EXPECT_NE(log.find("UNAVAILABLE"), std::string::npos) << log;
     EXPECT_NE(log.find("rank " + std::to_string(rank) + ", group \""), std::string::npos) << log;
   }

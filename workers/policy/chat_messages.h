@@ -14,7 +14,7 @@
 
 namespace baton::policy {
 
-/// What a message has beside role and content, as engine::ChatMessage::fields_json.
+/// What a message has beside role and content, as tokenizer::ChatMessage::fields_json.
 inline std::string FieldsOf(const v1::ChatMessage& message) {
   nlohmann::ordered_json fields;
   if (!message.tool_calls_json().empty()) {
@@ -29,8 +29,8 @@ inline std::string FieldsOf(const v1::ChatMessage& message) {
 
 /// `messages`: a range of v1::ChatMessage.
 template <class Range>
-engine::Chat ChatOf(const Range& messages, absl::string_view tools_json = "") {
-  engine::Chat chat;
+tokenizer::Chat ChatOf(const Range& messages, absl::string_view tools_json = "") {
+  tokenizer::Chat chat;
   chat.tools_json = std::string(tools_json);
   for (const auto& message : messages) {
     chat.messages.emplace_back(message.role(), absl::string_view(message.content()));

@@ -33,7 +33,7 @@ std::string ModelDirectory(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<ModelConfig> MakeInitConfig(const v1::ModelInitSpec& init,
-                                           const engine::Tokenizer& tokenizer) {
+                                           const tokenizer::Tokenizer& tokenizer) {
   ModelConfig config = InitConfig(init, tokenizer.vocab_size());
   config.pad_token_id = tokenizer.pad_id();
   for (const int32_t id : tokenizer.eos_ids()) config.eos_token_ids.push_back(id);
@@ -66,16 +66,17 @@ absl::StatusOr<std::unique_ptr<PolicySource>> PolicySource::Open(const v1::Model
 absl::Status PolicySource::OpenDirectory(const std::string& directory) {
   directory_ = ModelDirectory(directory);
   BATON_ASSIGN_OR_RETURN(config_, engine::LoadModelConfig(directory_));
-  BATON_ASSIGN_OR_RETURN(tokenizer_, engine::Tokenizer::Load(directory_));
+  BATON_ASSIGN_OR_RETURN(tokenizer_, tokenizer::Tokenizer::Load(directory_));
   BATON_ASSIGN_OR_RETURN(companions_, engine::ReadCompanions(directory_));
   return absl::OkStatus();
 }
 
 absl::Status PolicySource::OpenInit(const v1::ModelInitSpec& init) {
-  BATON_ASSIGN_OR_RETURN(const auto files, engine::MakeCharacterTokenizer(init.characters()));
-  engine::TokenizerSideFiles side_files;
+  BATON_ASSIGN_OR_RETURN(const auto files, tokenizer::MakeCharacterTokenizer(init.characters()));
+  tokenizer::TokenizerSideFiles side_files;
   side_files.tokenizer_config_json = files.tokenizer_config_json;
-  BATON_ASSIGN_OR_RETURN(tokenizer_, engine::Tokenizer::FromJson(files.tokenizer_json, side_files));
+  BATON_ASSIGN_OR_RETURN(tokenizer_,
+                         tokenizer::Tokenizer::FromJson(files.tokenizer_json, side_files));
   companions_ = {{"tokenizer.json", files.tokenizer_json},
                  {"tokenizer_config.json", files.tokenizer_config_json}};
   BATON_ASSIGN_OR_RETURN(config_, MakeInitConfig(init, *tokenizer_));
@@ -98,14 +99,14 @@ absl::Status PolicySource::FindTemplate(const std::string& name) {
   const bool own = name.empty() || name == "auto" || name == "model";
   wraps_text_ = !own || name == "model";
   if (!own) {
-    chat_template_ = engine::ChatTemplate::FromName(name);
+    chat_template_ = tokenizer::ChatTemplate::FromName(name);
     return Annotate(chat_template_.status(), kKey);
   }
   const auto file = [this](const char* companion) {
     const auto it = companions_.find(companion);
     return it == companions_.end() ? std::string() : it->second;
   };
-  chat_template_ = engine::ChatTemplate::OfModel(
+  chat_template_ = tokenizer::ChatTemplate::OfModel(
       {file("chat_template.jinja"), file("tokenizer_config.json"), file("special_tokens_map.json")},
       *tokenizer_);
   if (chat_template_.ok()) return absl::OkStatus();
@@ -174,11 +175,12 @@ absl::StatusOr<std::unique_ptr<engine::ScalarModel>> PolicySource::LoadScalarMod
   return engine::ScalarModel::FromCausalLM(*decoder, torch::kFloat32, device);
 }
 
-absl::StatusOr<Prompt> PolicySource::RenderPrompt(engine::Chat chat, absl::string_view text) const {
-  if (chat.messages.empty() && !wraps_text_) return Prompt(engine::RenderedText(text));
+absl::StatusOr<Prompt> PolicySource::RenderPrompt(tokenizer::Chat chat,
+                                                  absl::string_view text) const {
+  if (chat.messages.empty() && !wraps_text_) return Prompt(tokenizer::RenderedText(text));
   if (joins_messages_) {
-    engine::RenderedText joined;
-    for (const engine::ChatMessage& message : chat.messages) joined.Add(message.content);
+    tokenizer::RenderedText joined;
+    for (const tokenizer::ChatMessage& message : chat.messages) joined.Add(message.content);
     return Prompt(std::move(joined));
   }
   if (chat.messages.empty()) chat.messages.emplace_back("user", text);
@@ -189,16 +191,16 @@ absl::StatusOr<Prompt> PolicySource::RenderPrompt(engine::Chat chat, absl::strin
   return prompt;
 }
 
-absl::StatusOr<Prompt> PolicySource::RenderQuestion(const engine::RenderedText& text) const {
+absl::StatusOr<Prompt> PolicySource::RenderQuestion(const tokenizer::RenderedText& text) const {
   if (!chat_template_.ok()) return Prompt(text);
-  engine::Chat chat;
+  tokenizer::Chat chat;
   chat.messages.emplace_back("user", text);
   return RenderPrompt(std::move(chat), "");
 }
 
 absl::StatusOr<std::vector<int32_t>> PolicySource::EncodePrompt(const Prompt& prompt,
                                                                 int64_t max_tokens) const {
-  engine::EncodeOptions options;
+  tokenizer::EncodeOptions options;
   options.add_special_tokens = !prompt.templated();
   options.control_ids = control_ids_;
   BATON_ASSIGN_OR_RETURN(auto ids, tokenizer_->Encode(prompt.text, options));
@@ -215,12 +217,12 @@ absl::StatusOr<std::vector<int32_t>> PolicySource::EncodeResponse(const Prompt& 
                                                                   absl::string_view text,
                                                                   int64_t max_tokens,
                                                                   bool ends) const {
-  engine::EncodeOptions options;
+  tokenizer::EncodeOptions options;
   options.control_ids = control_ids_;
   // As the continuation that it is: a tokenizer that prepends a space to a text does not here. In a
   // job of the earlier release that joined messages, it goes on as it did there.
   if (!joins_messages_) options.follows = tokenizer_->FollowsAfter(prompt.text, options);
-  engine::RenderedText response(text);
+  tokenizer::RenderedText response(text);
   if (prompt.templated()) {
     BATON_RETURN_IF_ERROR(chat_template_.status());
     const std::string& mark = chat_template_->end_of_turn();

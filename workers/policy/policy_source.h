@@ -32,11 +32,11 @@ namespace baton::policy {
 struct Prompt {
   Prompt() = default;
   /// A plain text.
-  Prompt(engine::RenderedText text) : text(std::move(text)) {}  // NOLINT(runtime/explicit)
+  Prompt(tokenizer::RenderedText text) : text(std::move(text)) {}  // NOLINT(runtime/explicit)
 
-  engine::RenderedText text;
+  tokenizer::RenderedText text;
   /// What a chat template made it of; without messages no template did.
-  engine::Chat chat;
+  tokenizer::Chat chat;
 
   bool templated() const { return !chat.messages.empty(); }
 };
@@ -51,7 +51,7 @@ class PolicySource {
                                                             const std::string& checkpoint);
 
   const ModelConfig& config() const { return config_; }
-  const engine::Tokenizer& tokenizer() const { return *tokenizer_; }
+  const tokenizer::Tokenizer& tokenizer() const { return *tokenizer_; }
   /// What spec.model.dtype asks for; versions travel and are sampled in it.
   torch::Dtype dtype() const { return dtype_; }
   /// The Hugging Face directory; empty with spec.model.init. It may be gone by now: a checkpoint
@@ -76,10 +76,10 @@ class PolicySource {
   /// it is under `auto` and `none`, else as one user message. `text` and what messages say are
   /// content. INVALID_ARGUMENT for messages where there is no template, unless they are joined
   /// (sdk/base/earlier_release.h).
-  absl::StatusOr<Prompt> RenderPrompt(engine::Chat chat, absl::string_view text) const;
+  absl::StatusOr<Prompt> RenderPrompt(tokenizer::Chat chat, absl::string_view text) const;
   /// A question to the model, of a text that is a template's own in parts: one user message where
   /// there is a chat template, else as it is.
-  absl::StatusOr<Prompt> RenderQuestion(const engine::RenderedText& text) const;
+  absl::StatusOr<Prompt> RenderQuestion(const tokenizer::RenderedText& text) const;
   /// Token ids of a rendered prompt: content makes no special token, no mark of the chat template
   /// and nothing that ends a response; what the vocabulary does not cover is still its unk, and a
   /// special token of one symbol still that symbol's. INVALID_ARGUMENT when it has no tokens, or
@@ -100,14 +100,14 @@ class PolicySource {
   absl::Status FindStopTokens();
 
   /// Or why there is none, which messages are refused with.
-  absl::StatusOr<engine::ChatTemplate> chat_template_;
+  absl::StatusOr<tokenizer::ChatTemplate> chat_template_;
   bool wraps_text_ = false;      ///< A plain text is one user message.
   bool joins_messages_ = false;  ///< As an earlier release did (kJoinedMessages).
   torch::Dtype dtype_ = torch::kFloat32;
   std::string directory_;
   ModelConfig config_;
   engine::Companions companions_;
-  std::unique_ptr<engine::Tokenizer> tokenizer_;
+  std::unique_ptr<tokenizer::Tokenizer> tokenizer_;
   std::vector<int64_t> stop_token_ids_;
   /// What ends a response where the tokenizer does not find the template's mark: none without any
   /// id that does.
@@ -118,7 +118,7 @@ class PolicySource {
 
 /// What spec.model.init describes, defaults filled in.
 absl::StatusOr<ModelConfig> MakeInitConfig(const v1::ModelInitSpec& init,
-                                           const engine::Tokenizer& tokenizer);
+                                           const tokenizer::Tokenizer& tokenizer);
 
 }  // namespace baton::policy
 

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "sdk/base/raw_values.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/messages/columns.h"
 
 namespace baton::policy {
 namespace {
@@ -36,25 +37,7 @@ absl::Status WrongType(const v1::Trajectory& trajectory, const v1::Column& colum
                                                  wanted));
 }
 
-template <typename T>
-v1::Column Pack(absl::string_view name, v1::DataType dtype, bool per_token,
-                absl::Span<const T> values) {
-  v1::Column column;
-  column.set_name(std::string(name));
-  column.set_dtype(dtype);
-  column.set_per_token(per_token);
-  column.set_data(values.data(), values.size() * sizeof(T));
-  return column;
-}
-
 }  // namespace
-
-const v1::Column* FindColumn(const v1::Trajectory& trajectory, absl::string_view name) {
-  for (const v1::Column& column : trajectory.columns()) {
-    if (absl::string_view(column.name()) == name) return &column;
-  }
-  return nullptr;
-}
 
 absl::StatusOr<std::vector<int32_t>> ReadInt32(const v1::Trajectory& trajectory,
                                                absl::string_view name) {
@@ -70,14 +53,6 @@ absl::StatusOr<std::vector<float>> ReadFloat(const v1::Trajectory& trajectory,
   if (column->dtype() != v1::DATA_TYPE_FLOAT64) return WrongType(trajectory, *column, "float32");
   BATON_ASSIGN_OR_RETURN(const auto wide, Unpack<double>(trajectory, *column));
   return std::vector<float>(wide.begin(), wide.end());
-}
-
-v1::Column MakeColumn(absl::string_view name, bool per_token, absl::Span<const int32_t> values) {
-  return Pack(name, v1::DATA_TYPE_INT32, per_token, values);
-}
-
-v1::Column MakeColumn(absl::string_view name, bool per_token, absl::Span<const float> values) {
-  return Pack(name, v1::DATA_TYPE_FLOAT32, per_token, values);
 }
 
 }  // namespace baton::policy

@@ -1,5 +1,6 @@
 #include "workers/policy/weights_publisher.h"
 
+#include <algorithm>
 #include <atomic>
 #include <string>
 #include <utility>
@@ -15,7 +16,8 @@
 namespace baton::policy {
 namespace {
 
-constexpr int kTries = 3;  // a relay may be started again between Begin and Seal
+constexpr int kTries = 3;          // a relay may be started again between Begin and Seal
+constexpr int kMostGathered = 64;  // versions between two tries to write by all ranks
 constexpr absl::Duration kKeepAlive = absl::Seconds(2);
 
 /// What the first rank says of a version that it has begun: how it is written, then its ticket.
@@ -49,6 +51,8 @@ std::unique_ptr<engine::GroupLeader> WeightsPublisher::StartLeading() const {
 
 absl::Status WeightsPublisher::Lead(const Publication& what, const absl::Notification& cancelled) {
   std::unique_ptr<engine::GroupLeader> leader = StartLeading();
+  gathers_ = gathered_left_ > 0;
+  if (gathers_ && !Mutant("publisher-never-tries-again")) --gathered_left_;
   absl::Status status;
   for (int tries = 0; tries < kTries; ++tries) {
     status = LeadOnce(what, cancelled, leader);
@@ -93,9 +97,12 @@ absl::Status WeightsPublisher::WriteOwnBoxes(const absl::StatusOr<Writer>& write
   if (broken_) return reached;
   if (!reached.ok()) {
     gathers_ = true;
+    gathered_left_ = gathered_at_once_;
+    gathered_at_once_ = std::min(2 * gathered_at_once_, kMostGathered);
     return absl::NotFoundError(
         absl::StrCat("not all ranks reach the version's memory: ", reached.message()));
   }
+  gathered_at_once_ = 1;
   const engine::Communicator* group = model_->tensor_group();
   const int rank = group == nullptr ? 0 : group->rank();
   absl::Status written = engine::WriteModelBoxes(*model_, layout_, (*writer)->bytes());

@@ -25,8 +25,9 @@
 namespace baton::policy {
 
 /// One thread at a time. Ranks on other machines than the first cannot map its version: the first
-/// rank then gets each tensor from the ranks that hold it, and writes alone (from the first such
-/// version on).
+/// rank then gets each tensor from the ranks that hold it, and writes alone. So it does with the
+/// next versions; then it tries again, for the reason may be gone (a relay that started again). It
+/// tries less and less often: after 1, 2, 4 … kMostGathered versions.
 class WeightsPublisher {
  public:
   /// Both outlive this. `dtype`: what is published; absent: that of the model.
@@ -61,8 +62,12 @@ class WeightsPublisher {
   const engine::CausalLM* const model_;
   const std::optional<torch::Dtype> dtype_;
   relay::SafetensorsLayout layout_;
-  bool gathers_ = false;  ///< Some rank is on another machine.
-  bool broken_ = false;   ///< A collective has failed: nothing can be said any more.
+  // Of the first rank.
+  bool gathers_ = false;      ///< This version: some rank could not map it, or another lately.
+  int gathered_left_ = 0;     ///< Versions to gather before the next try.
+  int gathered_at_once_ = 1;  ///< … after the next failure.
+
+  bool broken_ = false;  ///< A collective has failed: nothing can be said any more.
 };
 
 }  // namespace baton::policy

@@ -175,6 +175,32 @@ TEST_F(WeightsPublisherTest, ARankOfAnotherMachineSendsItsTensors) {
   EXPECT_THAT(near.begun_with(), ::testing::ElementsAre(2, 1, 1)) << "once tried, then known";
 }
 
+// Worked out by hand: versions 1, 3 and 6 are tried by both, and then written by one.
+TEST_F(WeightsPublisherTest, ARankOfAnotherMachineIsTriedLessAndLessOften) {
+  RelayWith near(relay_.get(), nullptr, nullptr);
+  RelayWith far(
+      relay_.get(), [] { return absl::NotFoundError("another machine"); }, nullptr);
+  for (const absl::Status& answer : Publish({&near, &far}, {1, 2, 3, 4, 5, 6, 7})) {
+    EXPECT_TRUE(answer.ok()) << answer;
+  }
+  EXPECT_THAT(near.begun_with(), ::testing::ElementsAre(2, 1, 1, 2, 1, 1, 1, 2, 1, 1));
+}
+
+// A relay that was starting again when the rank asked it.
+TEST_F(WeightsPublisherTest, ARankThatOnceDidNotReachAVersionWritesItsBoxesAgain) {
+  RelayWith near(relay_.get(), nullptr, nullptr);
+  int joins = 0;
+  RelayWith unlucky(
+      relay_.get(),
+      [&] { return ++joins == 1 ? absl::NotFoundError("no such version") : absl::OkStatus(); },
+      nullptr);
+  for (const absl::Status& answer : Publish({&near, &unlucky}, {1, 2, 3, 4})) {
+    EXPECT_TRUE(answer.ok()) << answer;
+  }
+  EXPECT_THAT(near.begun_with(), ::testing::ElementsAre(2, 1, 1, 2, 2));
+  EXPECT_EQ(Load(*relay_, 4).value(), Want());
+}
+
 TEST_F(WeightsPublisherTest, ARelayThatIsStartedAgainBetweenBeginAndSealGetsTheVersion) {
   int commits = 0;
   RelayWith unlucky(relay_.get(), nullptr, [&] {

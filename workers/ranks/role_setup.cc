@@ -5,7 +5,7 @@
 
 namespace baton::ranks {
 
-bool SameTokens(const engine::Tokenizer& a, const engine::Tokenizer& b) {
+bool SameTokens(const tokenizer::Tokenizer& a, const tokenizer::Tokenizer& b) {
   if (a.vocab_size() != b.vocab_size()) return false;
   for (int32_t id = 0; id < a.vocab_size(); ++id) {
     if (a.TokenBytes(id) != b.TokenBytes(id) || a.IsSpecial(id) != b.IsSpecial(id)) return false;

@@ -29,7 +29,7 @@ struct ModelRoleOptions {
 inline constexpr torch::Dtype kScoreDtype = torch::kFloat32;
 
 /// True when both give every id the same meaning, so that one may read the other's tokens.
-bool SameTokens(const engine::Tokenizer& a, const engine::Tokenizer& b);
+bool SameTokens(const tokenizer::Tokenizer& a, const tokenizer::Tokenizer& b);
 
 /// First of all in an assignment: this rank's place, and its loop, which hears the others from here
 /// on and is to be started. Errors as Ranks::Join.

@@ -9,13 +9,13 @@
 
 #include "baton/v1/worker_service.pb.h"
 #include "gtest/gtest.h"
+#include "sdk/messages/columns.h"
 #include "sdk/worker/worker_testing.h"
 #include "workers/engine/hf_directory.h"
 #include "workers/engine/scalar_directory.h"
 #include "workers/engine/scalar_model.h"
 #include "workers/policy/policy_source.h"
 #include "workers/policy/policy_testing.h"
-#include "workers/policy/trajectory_columns.h"
 
 namespace baton::ranks {
 
@@ -28,9 +28,8 @@ inline std::vector<v1::Trajectory> TinyTrajectories(int count) {
     std::vector<int32_t> prompt, response;
     for (int t = 0; t < 1 + i % 4; ++t) prompt.push_back((i * 5 + t * 3) % 14);
     for (int t = 0; t < 1 + (i * 7) % 11; ++t) response.push_back((i * 3 + t * 5) % 14);
-    *trajectory.add_columns() =
-        policy::MakeColumn("prompt_tokens", false, absl::MakeConstSpan(prompt));
-    *trajectory.add_columns() = policy::MakeColumn("tokens", true, absl::MakeConstSpan(response));
+    *trajectory.add_columns() = MakeColumn("prompt_tokens", false, absl::MakeConstSpan(prompt));
+    *trajectory.add_columns() = MakeColumn("tokens", true, absl::MakeConstSpan(response));
     const auto prompt_end = static_cast<uint32_t>(prompt.size());
     v1::Segment* segment = trajectory.add_segments();
     segment->set_kind(v1::Segment::KIND_PROMPT);
@@ -63,10 +62,10 @@ inline std::unique_ptr<engine::ScalarModel> WriteRewardModel(const v1::ModelSpec
 /// Trajectories as a critic learns them: values 0, returns 1 and -1 in turn.
 inline std::vector<v1::Trajectory> WithReturns(std::vector<v1::Trajectory> batch) {
   for (size_t i = 0; i < batch.size(); ++i) {
-    const size_t length = policy::FindColumn(batch[i], "tokens")->data().size() / 4;
+    const size_t length = FindColumn(batch[i], "tokens")->data().size() / 4;
     const std::vector<float> values(length, 0.0f), returns(length, i % 2 == 0 ? 1.0f : -1.0f);
-    *batch[i].add_columns() = policy::MakeColumn("values", true, absl::MakeConstSpan(values));
-    *batch[i].add_columns() = policy::MakeColumn("returns", true, absl::MakeConstSpan(returns));
+    *batch[i].add_columns() = MakeColumn("values", true, absl::MakeConstSpan(values));
+    *batch[i].add_columns() = MakeColumn("returns", true, absl::MakeConstSpan(returns));
   }
   return batch;
 }

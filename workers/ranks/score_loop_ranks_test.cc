@@ -1,9 +1,6 @@
 // Ranks that score together, as threads of this process over real sockets.
 #include <signal.h>
-#include <spawn.h>
 #include <sys/prctl.h>
-#include <sys/types.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +17,7 @@
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_process.h"
 #include "workers/parallel/rank_groups.h"
 #include "workers/ranks/score_loop.h"
 
@@ -421,28 +419,13 @@ TEST_F(ScoreLoopRanksTest, AKilledFollowerIsNoticedByWhoIsIdleAndByWhoAsks) {
   }
 }
 
-/// Rank `rank` of two as another process: this program, running nothing but DISABLED_AnotherRank.
-class RankProcess {
- public:
-  explicit RankProcess(const GroupAddress& address) {
-    std::string program = "/proc/self/exe", disabled = "--gtest_also_run_disabled_tests",
-                filter = "--gtest_filter=*DISABLED_AnotherRank";
-    char* arguments[] = {program.data(), disabled.data(), filter.data(), nullptr};
-    setenv("BATON_TEST_STORE", address.store.c_str(), 1);
-    setenv("BATON_TEST_RANK", std::to_string(address.rank).c_str(), 1);
-    EXPECT_EQ(posix_spawn(&pid_, program.c_str(), nullptr, nullptr, arguments, environ), 0);
-  }
-  ~RankProcess() { Kill(); }
-  void Kill() {
-    if (pid_ == 0) return;
-    const pid_t pid = std::exchange(pid_, 0);
-    EXPECT_EQ(kill(pid, SIGKILL), 0);
-    EXPECT_EQ(waitpid(pid, nullptr, 0), pid);
-  }
-
- private:
-  pid_t pid_ = 0;
-};
+/// A rank of two as another process: this program, running nothing but DISABLED_AnotherRank.
+TestProcess StartRank(const GroupAddress& address) {
+  setenv("BATON_TEST_STORE", address.store.c_str(), 1);
+  setenv("BATON_TEST_RANK", std::to_string(address.rank).c_str(), 1);
+  return TestProcess({"/proc/self/exe", "--gtest_also_run_disabled_tests",
+                      "--gtest_filter=*DISABLED_AnotherRank"});
+}
 
 TEST_F(ScoreLoopRanksTest, DISABLED_AnotherRank) {
   const char* store = getenv("BATON_TEST_STORE");
@@ -461,7 +444,7 @@ TEST_F(ScoreLoopRanksTest, DISABLED_AnotherRank) {
 TEST_F(ScoreLoopRanksTest, AProcessThatIsKilledIsNoticed) {
   for (const int killed : {0, 1}) {
     const GroupAddress address = Address(1, killed, 2, absl::Seconds(60));
-    RankProcess other(address);
+    TestProcess other = StartRank(address);
     ranks_.clear();
     ranks_.push_back(std::make_unique<Rank>());
     Rank& rank = *ranks_[0];
@@ -472,14 +455,16 @@ TEST_F(ScoreLoopRanksTest, AProcessThatIsKilledIsNoticed) {
     if (killed == 0) {
       killer = std::thread([&] {
         WaitForBroadcasts(rank, 2);
-        other.Kill();
+        other.Signal(SIGKILL);
+        EXPECT_EQ(other.Wait(), 128 + SIGKILL);
       });
       EXPECT_TRUE(absl::IsUnavailable(rank.RunAlone(1)));
     } else {
       EXPECT_THAT(Ask(2, 5).value(), ElementsAre(2, 10));
       killer = std::thread([&] {
         WaitForBroadcasts(rank, 2);  // the micro-batch, which the other never ends
-        other.Kill();
+        other.Signal(SIGKILL);
+        EXPECT_EQ(other.Wait(), 128 + SIGKILL);
       });
       EXPECT_TRUE(absl::IsUnavailable(Ask(2, kNeverEnds).status()));
     }

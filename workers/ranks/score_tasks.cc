@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "sdk/base/status_macros.h"
+#include "sdk/messages/columns.h"
 #include "sdk/worker/score_output.h"
 #include "workers/engine/log_probs.h"
 #include "workers/policy/sequences.h"
-#include "workers/policy/trajectory_columns.h"
 
 namespace baton::ranks {
 
@@ -42,7 +42,7 @@ void ScoreColumn(ScoreLoop& loop, std::shared_ptr<TaskContext> context,
   ScoreTask(loop, std::move(context), std::move(sequence),
             [name](const std::vector<float>& column) {
               v1::TaskResult result;
-              *result.add_columns() = policy::MakeColumn(name, true, absl::MakeConstSpan(column));
+              *result.add_columns() = MakeColumn(name, true, absl::MakeConstSpan(column));
               return result;
             });
 }

@@ -131,7 +131,12 @@ absl::StatusOr<std::shared_ptr<const CommandSandbox>> CommandSandbox::Create(
 absl::Status CommandSandbox::Check() const {
   if (options_.kind == SandboxOptions::Kind::kNone) return absl::OkStatus();
   BATON_ASSIGN_OR_RETURN(const CommandLaunch launch, Prepare("true", ""));
-  BATON_ASSIGN_OR_RETURN(const auto process, ChildProcess::Start(launch));
+  const auto started = ChildProcess::Start(launch);
+  if (absl::IsNotFound(started.status())) {
+    return absl::FailedPreconditionError(started.status().message());
+  }
+  BATON_RETURN_IF_ERROR(started.status());
+  const auto& process = *started;
   const bool ended = process->WaitFor(kCheckTime);
   process->Kill();
   if (ended && process->ExitText() == "exited with code 0") return absl::OkStatus();

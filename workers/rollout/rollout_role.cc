@@ -6,26 +6,26 @@
 
 #include "absl/strings/str_cat.h"
 #include "sdk/base/log.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/messages/columns.h"
 #include "workers/policy/chat_messages.h"
 #include "workers/policy/generation_options.h"
-#include "workers/policy/trajectory_columns.h"
 
 namespace baton::rollout {
 namespace {
 
-v1::TaskResult MakeResult(const engine::Tokenizer& tokenizer, const Generation& generation,
+v1::TaskResult MakeResult(const tokenizer::Tokenizer& tokenizer, const Generation& generation,
                           const std::string& reason) {
   v1::TaskResult result;
   *result.add_columns() =
-      policy::MakeColumn("prompt_tokens", false, absl::MakeConstSpan(generation.request.prompt));
+      MakeColumn("prompt_tokens", false, absl::MakeConstSpan(generation.request.prompt));
+  *result.add_columns() = MakeColumn("tokens", true, absl::MakeConstSpan(generation.tokens));
   *result.add_columns() =
-      policy::MakeColumn("tokens", true, absl::MakeConstSpan(generation.tokens));
-  *result.add_columns() =
-      policy::MakeColumn("rollout_log_prob", true, absl::MakeConstSpan(generation.log_probs));
+      MakeColumn("rollout_log_prob", true, absl::MakeConstSpan(generation.log_probs));
   if (generation.truncated) {
-    *result.add_columns() = policy::MakeColumn("sampling_log_prob", true,
-                                               absl::MakeConstSpan(generation.sampling_log_probs));
+    *result.add_columns() =
+        MakeColumn("sampling_log_prob", true, absl::MakeConstSpan(generation.sampling_log_probs));
   }
   result.set_response_text(tokenizer.Decode(generation.tokens));
   result.set_prompt_text(generation.prompt_text);
@@ -137,7 +137,7 @@ absl::StatusOr<Generation> RolloutRole::MakeGeneration(const v1::Generate& task)
   request.params.stop_token_ids = source.stop_token_ids();
   request.params.stop_strings.assign(task.stop().begin(), task.stop().end());
   request.key = {task.seed(), static_cast<uint32_t>(task.purpose()), task.prompt_id(), task.draw(),
-                 task.sample_index()};
+                 Mutant("samples-draw-alike") ? 0 : task.sample_index()};
   generation.policy_version = task.policy_version();
   generation.tokens = request.resume;
   generation.log_probs.assign(task.resume_log_probs().begin(), task.resume_log_probs().end());

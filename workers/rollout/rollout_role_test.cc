@@ -93,7 +93,7 @@ TEST_F(RolloutRoleTest, SamplesFromTheVersionItWasTold) {
   ASSERT_EQ(result.columns_size(), 3);
   EXPECT_EQ(result.columns(0).name(), "prompt_tokens");
   EXPECT_FALSE(result.columns(0).per_token());
-  EXPECT_EQ(Tokens(result, 0), source_->EncodePrompt(engine::RenderedText("1+2="), 0).value());
+  EXPECT_EQ(Tokens(result, 0), source_->EncodePrompt(tokenizer::RenderedText("1+2="), 0).value());
   EXPECT_EQ(result.columns(1).name(), "tokens");
   EXPECT_EQ(result.columns(2).name(), "rollout_log_prob");
   EXPECT_EQ(result.columns(1).data().size(), result.columns(2).data().size());
@@ -143,7 +143,7 @@ TEST_F(RolloutRoleTest, ABadRowFailsItsOwnTaskAlone) {
   spec.mutable_model()->mutable_init()->set_tie_word_embeddings(false);
   Assign(spec);
   const auto source = policy::PolicySource::Open(spec.model(), "").value();
-  const int32_t bad = source->EncodePrompt(engine::RenderedText("9"), 0).value().back();
+  const int32_t bad = source->EncodePrompt(tokenizer::RenderedText("9"), 0).value().back();
   const auto model = source->LoadModel(torch::kFloat32, torch::kCPU, 1).value();
   {
     const torch::NoGradGuard no_grad;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "sdk/base/log.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/base/utf8.h"
 #include "sdk/worker/score_output.h"
@@ -124,7 +125,10 @@ absl::StatusOr<std::shared_ptr<const JudgeRole::Node>> JudgeRole::NodeOf(Assigne
   std::shared_ptr<const Node>& known = assigned.nodes[key];
   if (known != nullptr) return known;
   v1::JudgeSpec spec = assigned.spec;
-  for (const auto& [name, value] : options) BATON_RETURN_IF_ERROR(ApplyToJudge(name, value, spec));
+  for (const auto& [name, value] : options) {
+    if (Mutant("judge-node-has-no-question") && name == "verdict") continue;
+    BATON_RETURN_IF_ERROR(ApplyToJudge(name, value, spec));
+  }
   if (spec.has_max_new_tokens() && spec.max_new_tokens() < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("max_new_tokens: ", spec.max_new_tokens(), " is not at least 1"));
@@ -141,7 +145,7 @@ absl::StatusOr<std::shared_ptr<const JudgeRole::Node>> JudgeRole::NodeOf(Assigne
 absl::StatusOr<policy::Prompt> JudgeRole::Question(const policy::PolicySource& source,
                                                    const reward::Verdict& verdict,
                                                    const v1::Trajectory& trajectory) {
-  engine::RenderedText question;
+  tokenizer::RenderedText question;
   for (const auto& part : verdict.Question(trajectory.prompt_text(), trajectory.response_text(),
                                            trajectory.answer())) {
     part.is_template ? question.AddTemplate(part.text) : question.AddContent(part.text);

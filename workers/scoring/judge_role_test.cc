@@ -50,7 +50,7 @@ class JudgeRoleTest : public ::testing::Test {
     const auto generator = engine::Generator::Create(model.get(), nullptr, {}).value();
     engine::GenerateRequest request;
     request.id = 1;
-    request.prompt = source->EncodePrompt(engine::RenderedText(question), 0).value();
+    request.prompt = source->EncodePrompt(tokenizer::RenderedText(question), 0).value();
     request.params.temperature = 0;
     request.params.max_new_tokens = 6;
     request.params.stop_token_ids = source->stop_token_ids();
@@ -130,7 +130,7 @@ TEST_F(JudgeRoleTest, AResponseWritesNoControlTokens) {
       std::string(std::getenv("BATON_SOURCE_DIR")) + "/workers/tokenizer/testdata/";
   std::filesystem::create_directories(folder_.path());
   std::filesystem::copy_file(testdata + "tokenizer_qwen2.json", folder_.path() + "/tokenizer.json");
-  const auto tokenizer = engine::Tokenizer::Load(folder_.path()).value();
+  const auto tokenizer = tokenizer::Tokenizer::Load(folder_.path()).value();
   ModelConfig config;
   config.vocab_size = tokenizer->vocab_size();
   config.hidden_size = config.intermediate_size = 8;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "sdk/base/log.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 #include "workers/engine/log_probs.h"
 #include "workers/ranks/score_tasks.h"
@@ -43,7 +44,9 @@ absl::StatusOr<v1::TaskResult> ReferenceRole::Assign(const v1::Task& task, TaskC
                                               static_cast<uint64_t>(spec.data().seed()),
                                               assigned->ranks->tensor_group()));
   if (spec.rollout().deterministic()) assigned->model->SetDeterministic(true);
-  const double temperature = spec.rollout().temperature() > 0 ? spec.rollout().temperature() : 1;
+  const bool tempered =
+      spec.rollout().temperature() > 0 && !Mutant("reference-without-temperature");
+  const double temperature = tempered ? spec.rollout().temperature() : 1;
   assigned->loop->Start(
       ranks::BatchBudget(spec.reference().max_token_len(), spec,
                          assigned->model->device().is_cpu()),

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "sdk/base/log.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/base/utf8.h"
 #include "sdk/worker/score_output.h"
@@ -77,7 +78,8 @@ absl::StatusOr<v1::TaskResult> RewardModelRole::Assign(const v1::Task& task, Tas
 
 absl::StatusOr<engine::TrainSequence> RewardModelRole::SequenceOf(
     const v1::Trajectory& trajectory) const {
-  if (assigned_->reads_tokens) return policy::FromColumns(trajectory);
+  if (assigned_->reads_tokens || Mutant("reward-model-reads-foreign-tokens"))
+    return policy::FromColumns(trajectory);
   // Where the policy did not end its response, this text does not end either.
   return policy::FromTexts(trajectory, v1::DataSpec(), *assigned_->source,
                            /*ends=*/trajectory.finish_reason() != "length");

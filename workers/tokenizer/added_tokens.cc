@@ -8,7 +8,7 @@
 #include "sdk/base/regex.h"
 #include "sdk/base/utf8.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 namespace {
 
 // Unicode's White_Space property.
@@ -130,4 +130,4 @@ void AddedTokenFinder::Split(absl::string_view text, const ControlScope& control
   if (done < text.size()) pieces->push_back({text.substr(done), -1});
 }
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer

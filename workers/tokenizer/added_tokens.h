@@ -13,7 +13,7 @@
 #include "absl/types/span.h"
 #include "workers/tokenizer/rendered_text.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 
 struct AddedToken {
   int32_t id = 0;
@@ -60,6 +60,6 @@ class AddedTokenFinder {
   bool empty_ = true;
 };
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer
 
 #endif  // BATON_WORKERS_ENGINE_ADDED_TOKENS_H_

@@ -11,7 +11,7 @@
 #include "sdk/base/utf8.h"
 #include "workers/tokenizer/byte_level.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 namespace {
 
 uint64_t PairKey(int32_t left, int32_t right) {
@@ -184,4 +184,4 @@ void Bpe::JoinPairs(std::vector<Symbol>* symbols_out, int64_t* pairs_tried) cons
   }
 }
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer

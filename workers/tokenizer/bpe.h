@@ -22,7 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 
 struct BpeOptions {
   /// Symbols are bytes and the vocabulary is in the byte alphabet (byte_level.h); else they are
@@ -79,6 +79,6 @@ class Bpe {
   std::unordered_map<std::string, int32_t> word_to_id_;  // only with ignore_merges
 };
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer
 
 #endif  // BATON_WORKERS_ENGINE_BPE_H_

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace baton::engine {
+namespace baton::tokenizer {
 namespace {
 
 using ::testing::ElementsAre;
@@ -88,4 +88,4 @@ TEST(BpeTest, APairThatIsGoneIsNotJoined) {
 }
 
 }  // namespace
-}  // namespace baton::engine
+}  // namespace baton::tokenizer

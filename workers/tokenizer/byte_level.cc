@@ -4,7 +4,7 @@
 
 #include "sdk/base/utf8.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 namespace {
 
 constexpr char32_t kAlphabetEnd = 0x100 + 68;
@@ -56,4 +56,4 @@ std::optional<std::string> TokenTextToBytes(absl::string_view text) {
   return out;
 }
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer

@@ -10,7 +10,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 
 /// Bytes -> the text that names them in a vocabulary (UTF-8).
 [[nodiscard]] std::string BytesToTokenText(absl::string_view bytes);
@@ -18,6 +18,6 @@ namespace baton::engine {
 /// The reverse; nullopt when `text` holds a character outside the alphabet.
 [[nodiscard]] std::optional<std::string> TokenTextToBytes(absl::string_view text);
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer
 
 #endif  // BATON_WORKERS_ENGINE_BYTE_LEVEL_H_

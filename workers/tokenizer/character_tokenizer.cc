@@ -8,7 +8,7 @@
 #include "sdk/schema/json_fields.h"
 #include "workers/tokenizer/byte_level.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 namespace {
 
 // Keeps the order in which tokens were added, for a file that people can read.
@@ -124,4 +124,4 @@ absl::StatusOr<CharacterTokenizerFiles> MakeCharacterTokenizer(
                                  ConfigJson(options).dump(2) + "\n"};
 }
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer

@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 
 /// An empty name: no such token. With unk, a character outside the alphabet becomes one unk per
 /// byte; without it, Encode is an error that names the character.
@@ -36,6 +36,6 @@ struct CharacterTokenizerFiles {
 [[nodiscard]] absl::StatusOr<CharacterTokenizerFiles> MakeCharacterTokenizer(
     absl::string_view alphabet, const CharacterTokenizerOptions& options = {});
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer
 
 #endif  // BATON_WORKERS_ENGINE_CHARACTER_TOKENIZER_H_

@@ -11,7 +11,7 @@
 #include "relay/weights/file_io.h"
 #include "workers/tokenizer/tokenizer.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 namespace {
 
 using testing::ElementsAre;
@@ -100,4 +100,4 @@ TEST(CharacterTokenizerTest, WritesADirectoryThatLoads) {
 }
 
 }  // namespace
-}  // namespace baton::engine
+}  // namespace baton::tokenizer

@@ -16,7 +16,7 @@
 #include "workers/tokenizer/model_template.h"
 #include "workers/tokenizer/tokenizer.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 namespace {
 
 using testing::HasSubstr;
@@ -216,4 +216,4 @@ TEST(ModelTemplateTest, BuiltInTemplatesHaveNoPlaceForTools) {
 }
 
 }  // namespace
-}  // namespace baton::engine
+}  // namespace baton::tokenizer

@@ -9,7 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "workers/tokenizer/rendered_text.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 
 struct ChatMessage {
   ChatMessage(std::string role, absl::string_view content)
@@ -33,6 +33,6 @@ struct Chat {
   std::string tools_json = {};
 };
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer
 
 #endif  // BATON_WORKERS_ENGINE_CHAT_MESSAGE_H_

@@ -10,7 +10,7 @@
 #include "sdk/base/status_macros.h"
 #include "workers/tokenizer/model_template.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 namespace {
 
 bool IsRole(absl::string_view role) {
@@ -177,4 +177,4 @@ absl::StatusOr<std::vector<int32_t>> ChatTemplate::MarkIds(const Tokenizer& toke
   return mark_ids;
 }
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer

@@ -22,7 +22,7 @@
 #include "workers/tokenizer/rendered_text.h"
 #include "workers/tokenizer/tokenizer.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 
 class ModelTemplate;
 struct TemplateFiles;
@@ -64,6 +64,6 @@ class ChatTemplate {
   std::shared_ptr<const ModelTemplate> model_;  ///< Of kModel.
 };
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer
 
 #endif  // BATON_WORKERS_ENGINE_CHAT_TEMPLATE_H_

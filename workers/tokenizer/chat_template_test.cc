@@ -5,7 +5,7 @@
 
 #include "workers/tokenizer/character_tokenizer.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 namespace {
 
 using testing::ElementsAre;
@@ -63,4 +63,4 @@ TEST(ChatTemplateTest, MarksMustBeTokens) {
 }
 
 }  // namespace
-}  // namespace baton::engine
+}  // namespace baton::tokenizer

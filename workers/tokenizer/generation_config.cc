@@ -7,7 +7,7 @@
 #include "sdk/base/status_macros.h"
 #include "sdk/schema/json_fields.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 namespace {
 
 constexpr char kGenerationConfig[] = "generation_config.json";
@@ -97,4 +97,4 @@ absl::Status GenerationConfig::Save(const std::string& dir) const {
   return relay::WriteFileAtomically(absl::StrCat(dir, "/", kGenerationConfig), ToJson());
 }
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 
 /// Absent fields are absent in the file; the reader's own defaults hold. Fields that are not named
 /// here are neither read nor written.
@@ -36,6 +36,6 @@ struct GenerationConfig {
   [[nodiscard]] absl::Status Save(const std::string& dir) const;
 };
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer
 
 #endif  // BATON_WORKERS_ENGINE_GENERATION_CONFIG_H_

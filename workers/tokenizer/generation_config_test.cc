@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace baton::engine {
+namespace baton::tokenizer {
 namespace {
 
 using testing::ElementsAre;
@@ -67,4 +67,4 @@ TEST(GenerationConfigTest, WrongFieldsAreNamed) {
 }
 
 }  // namespace
-}  // namespace baton::engine
+}  // namespace baton::tokenizer

@@ -2,7 +2,7 @@
 
 #include "workers/tokenizer/jinja_value.h"
 
-namespace baton::engine::jinja {
+namespace baton::tokenizer::jinja {
 namespace {
 
 constexpr uint64_t kMaxSteps = 1000000;
@@ -34,4 +34,4 @@ void Budget::SpendText(size_t bytes) {
   Spend(bytes / kBytesPerStep);
 }
 
-}  // namespace baton::engine::jinja
+}  // namespace baton::tokenizer::jinja

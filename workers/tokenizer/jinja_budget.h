@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace baton::engine::jinja {
+namespace baton::tokenizer::jinja {
 
 /// Of the innermost rendering that the calling thread does: a million steps. While there is none
 /// (values made outside of it), nothing is counted. Functions throw Error of kind kLimit.
@@ -32,6 +32,6 @@ class Budget {
   uint64_t steps_ = 0;
 };
 
-}  // namespace baton::engine::jinja
+}  // namespace baton::tokenizer::jinja
 
 #endif  // BATON_WORKERS_ENGINE_JINJA_BUDGET_H_

@@ -13,7 +13,7 @@
 #include "workers/tokenizer/jinja_syntax.h"
 #include "workers/tokenizer/jinja_text.h"
 
-namespace baton::engine::jinja {
+namespace baton::tokenizer::jinja {
 namespace {
 
 using Kind = Value::Kind;
@@ -549,4 +549,4 @@ const Value* GlobalFunction(absl::string_view name) {
   return it == functions->end() ? nullptr : &it->second;
 }
 
-}  // namespace baton::engine::jinja
+}  // namespace baton::tokenizer::jinja

@@ -7,7 +7,7 @@
 #include "absl/strings/string_view.h"
 #include "workers/tokenizer/jinja_value.h"
 
-namespace baton::engine::jinja {
+namespace baton::tokenizer::jinja {
 
 /// `input | name(arguments)`. Throws Error.
 Value ApplyFilter(absl::string_view name, const Value& input, const Arguments& arguments);
@@ -25,6 +25,6 @@ Value Subscript(const Value& object, const Value& key);
 /// `name` as the template calls it: the global functions, or null.
 const Value* GlobalFunction(absl::string_view name);
 
-}  // namespace baton::engine::jinja
+}  // namespace baton::tokenizer::jinja
 
 #endif  // BATON_WORKERS_ENGINE_JINJA_BUILTINS_H_

@@ -7,7 +7,7 @@
 #include "workers/tokenizer/jinja_builtins.h"
 #include "workers/tokenizer/jinja_text.h"
 
-namespace baton::engine::jinja {
+namespace baton::tokenizer::jinja {
 namespace {
 
 using Kind = Value::Kind;
@@ -544,4 +544,4 @@ Value Evaluator::Call(const Value& function, const Arguments& arguments) {
   return result;
 }
 
-}  // namespace baton::engine::jinja
+}  // namespace baton::tokenizer::jinja

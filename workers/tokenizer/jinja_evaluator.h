@@ -12,7 +12,7 @@
 #include "workers/tokenizer/jinja_syntax.h"
 #include "workers/tokenizer/jinja_value.h"
 
-namespace baton::engine::jinja {
+namespace baton::tokenizer::jinja {
 
 /// Renders once. Throws Error.
 class Evaluator {
@@ -70,6 +70,6 @@ class Evaluator {
   int depth_ = 0;
 };
 
-}  // namespace baton::engine::jinja
+}  // namespace baton::tokenizer::jinja
 
 #endif  // BATON_WORKERS_ENGINE_JINJA_EVALUATOR_H_

@@ -5,7 +5,7 @@
 
 #include "workers/tokenizer/jinja_template.h"
 
-using namespace baton::engine;  // NOLINT
+using namespace baton::tokenizer;  // NOLINT
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const auto* const variables = [] {

@@ -8,7 +8,7 @@
 #include "workers/tokenizer/jinja_syntax.h"
 #include "workers/tokenizer/jinja_text.h"
 
-namespace baton::engine::jinja {
+namespace baton::tokenizer::jinja {
 namespace {
 
 constexpr absl::string_view kOperators[] = {"//", "**", "==", "!=", ">=", "<=", "+", "-", "*",
@@ -310,4 +310,4 @@ class Lexer {
 
 std::vector<Token> Lex(absl::string_view source) { return Lexer(source).Run(); }
 
-}  // namespace baton::engine::jinja
+}  // namespace baton::tokenizer::jinja

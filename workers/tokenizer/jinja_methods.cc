@@ -8,7 +8,7 @@
 #include "workers/tokenizer/jinja_builtins.h"
 #include "workers/tokenizer/jinja_text.h"
 
-namespace baton::engine::jinja {
+namespace baton::tokenizer::jinja {
 namespace {
 
 using Kind = Value::Kind;
@@ -208,4 +208,4 @@ std::optional<Value> CallMethod(const Value& object, absl::string_view name,
   return std::nullopt;
 }
 
-}  // namespace baton::engine::jinja
+}  // namespace baton::tokenizer::jinja

@@ -9,7 +9,7 @@
 #include "workers/tokenizer/jinja_syntax.h"
 #include "workers/tokenizer/jinja_token_cursor.h"
 
-namespace baton::engine::jinja {
+namespace baton::tokenizer::jinja {
 namespace {
 
 constexpr int kMaxNesting = 200;
@@ -586,4 +586,4 @@ class Parser : private TokenCursor {
 
 Statements Parse(absl::string_view source) { return Parser(source).Run(); }
 
-}  // namespace baton::engine::jinja
+}  // namespace baton::tokenizer::jinja

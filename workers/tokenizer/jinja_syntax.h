@@ -12,7 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "workers/tokenizer/jinja_value.h"
 
-namespace baton::engine::jinja {
+namespace baton::tokenizer::jinja {
 
 struct Token {
   enum class Kind {
@@ -115,6 +115,6 @@ Statements Parse(absl::string_view source);
 bool IsFilter(absl::string_view name);
 bool IsTest(absl::string_view name);
 
-}  // namespace baton::engine::jinja
+}  // namespace baton::tokenizer::jinja
 
 #endif  // BATON_WORKERS_ENGINE_JINJA_SYNTAX_H_

@@ -7,7 +7,7 @@
 #include "workers/tokenizer/jinja_evaluator.h"
 #include "workers/tokenizer/jinja_syntax.h"
 
-namespace baton::engine::jinja {
+namespace baton::tokenizer::jinja {
 namespace {
 
 absl::Status ToStatus(const Error& error) {
@@ -64,4 +64,4 @@ bool Template::Mentions(absl::string_view name) const {
   return std::binary_search(parts_->names.begin(), parts_->names.end(), name);
 }
 
-}  // namespace baton::engine::jinja
+}  // namespace baton::tokenizer::jinja

@@ -31,7 +31,7 @@
 #include "workers/tokenizer/jinja_value.h"
 #include "workers/tokenizer/rendered_text.h"
 
-namespace baton::engine::jinja {
+namespace baton::tokenizer::jinja {
 
 using Variables = std::map<std::string, Value, std::less<>>;
 
@@ -58,6 +58,6 @@ class Template {
   std::unique_ptr<const Parts> parts_;
 };
 
-}  // namespace baton::engine::jinja
+}  // namespace baton::tokenizer::jinja
 
 #endif  // BATON_WORKERS_ENGINE_JINJA_TEMPLATE_H_

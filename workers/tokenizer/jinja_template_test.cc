@@ -8,7 +8,7 @@
 
 #include "nlohmann/json.hpp"
 
-namespace baton::engine::jinja {
+namespace baton::tokenizer::jinja {
 namespace {
 
 using testing::HasSubstr;
@@ -204,4 +204,4 @@ TEST(JinjaTemplate, KnowsWhichNamesItMentions) {
 }
 
 }  // namespace
-}  // namespace baton::engine::jinja
+}  // namespace baton::tokenizer::jinja

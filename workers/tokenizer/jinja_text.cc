@@ -10,7 +10,7 @@
 #include "sdk/base/utf8.h"
 #include "workers/tokenizer/jinja_budget.h"
 
-namespace baton::engine::jinja {
+namespace baton::tokenizer::jinja {
 namespace {
 
 /// The character at `at`: its code point (U+FFFD of a byte that is no UTF-8) and its bytes.
@@ -278,4 +278,4 @@ std::string FloatRepr(double value) {
   return absl::StrCat(sign, digits.substr(0, whole), ".", digits.substr(whole));
 }
 
-}  // namespace baton::engine::jinja
+}  // namespace baton::tokenizer::jinja

@@ -12,7 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "workers/tokenizer/rendered_text.h"
 
-namespace baton::engine::jinja {
+namespace baton::tokenizer::jinja {
 
 std::vector<TextRange> Characters(absl::string_view text);
 
@@ -47,6 +47,6 @@ std::string FloatRepr(double value);
 /// Python's str.isspace of the code point.
 bool IsSpace(char32_t c);
 
-}  // namespace baton::engine::jinja
+}  // namespace baton::tokenizer::jinja
 
 #endif  // BATON_WORKERS_ENGINE_JINJA_TEXT_H_

@@ -12,7 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "workers/tokenizer/jinja_syntax.h"
 
-namespace baton::engine::jinja {
+namespace baton::tokenizer::jinja {
 
 /// What the parser's rules ask of the token at hand. `Expect…` throw Error with its line.
 class TokenCursor {
@@ -116,6 +116,6 @@ class TokenCursor {
   size_t at_ = 0;
 };
 
-}  // namespace baton::engine::jinja
+}  // namespace baton::tokenizer::jinja
 
 #endif  // BATON_WORKERS_ENGINE_JINJA_TOKEN_CURSOR_H_

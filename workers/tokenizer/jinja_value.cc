@@ -8,7 +8,7 @@
 #include "workers/tokenizer/jinja_budget.h"
 #include "workers/tokenizer/jinja_text.h"
 
-namespace baton::engine::jinja {
+namespace baton::tokenizer::jinja {
 namespace {
 
 constexpr int kMaxValueDepth = 200;
@@ -500,4 +500,4 @@ RenderedText ToJsonText(const Value& value, const JsonStyle& style) {
   return std::move(writer.out);
 }
 
-}  // namespace baton::engine::jinja
+}  // namespace baton::tokenizer::jinja

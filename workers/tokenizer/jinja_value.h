@@ -18,7 +18,7 @@
 #include "nlohmann/json.hpp"
 #include "workers/tokenizer/rendered_text.h"
 
-namespace baton::engine::jinja {
+namespace baton::tokenizer::jinja {
 
 class Value;
 
@@ -155,6 +155,6 @@ struct JsonStyle {
 /// json.dumps.
 RenderedText ToJsonText(const Value& value, const JsonStyle& style);
 
-}  // namespace baton::engine::jinja
+}  // namespace baton::tokenizer::jinja
 
 #endif  // BATON_WORKERS_ENGINE_JINJA_VALUE_H_

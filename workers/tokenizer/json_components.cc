@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "sdk/base/status_macros.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 namespace {
 
 constexpr int kMaxDepth = 8;
@@ -86,4 +86,4 @@ absl::Status Unsupported(absl::string_view where, absl::string_view what,
       absl::StrCat(where, ": ", what, " is not supported; supported: ", supported));
 }
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer

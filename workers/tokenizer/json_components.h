@@ -13,7 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "sdk/schema/json_fields.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 
 /// A component and its place in the file ("decoder.decoders[2]"). Its `type` is a string.
 using JsonComponent = std::pair<std::string, const Json*>;
@@ -50,6 +50,6 @@ class GrowthLimit {
 [[nodiscard]] absl::Status Unsupported(absl::string_view where, absl::string_view what,
                                        absl::string_view supported);
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer
 
 #endif  // BATON_WORKERS_ENGINE_JSON_COMPONENTS_H_

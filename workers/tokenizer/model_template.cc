@@ -8,7 +8,7 @@
 #include "sdk/base/status_macros.h"
 #include "sdk/schema/json_fields.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
@@ -146,4 +146,4 @@ absl::StatusOr<RenderedText> ModelTemplate::Render(const Chat& chat,
   return rendered;
 }
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer

@@ -13,7 +13,7 @@
 #include "workers/tokenizer/jinja_template.h"
 #include "workers/tokenizer/rendered_text.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 
 /// A model's files, as texts; each may be empty (absent).
 struct TemplateFiles {
@@ -49,6 +49,6 @@ class ModelTemplate {
   jinja::Variables special_tokens_;
 };
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer
 
 #endif  // BATON_WORKERS_ENGINE_MODEL_TEMPLATE_H_

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <memory>
 
-namespace baton::engine {
+namespace baton::tokenizer {
 
 std::string NormalizeNfc(absl::string_view text) {
   utf8proc_uint8_t* result = nullptr;
@@ -19,4 +19,4 @@ std::string NormalizeNfc(absl::string_view text) {
   return std::string(reinterpret_cast<const char*>(result), static_cast<size_t>(size));
 }
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer

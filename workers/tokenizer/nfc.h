@@ -8,11 +8,11 @@
 
 #include "absl/strings/string_view.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 
 /// `text` must be valid UTF-8. Pure; any thread.
 [[nodiscard]] std::string NormalizeNfc(absl::string_view text);
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer
 
 #endif  // BATON_WORKERS_ENGINE_NFC_H_

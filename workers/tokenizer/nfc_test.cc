@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace baton::engine {
+namespace baton::tokenizer {
 namespace {
 
 TEST(NfcTest, ComposesDecomposesAndOrders) {
@@ -49,4 +49,4 @@ TEST(NfcTest, KeepsNulAndNothing) {
 }
 
 }  // namespace
-}  // namespace baton::engine
+}  // namespace baton::tokenizer

@@ -9,7 +9,7 @@
 #include "workers/tokenizer/json_components.h"
 #include "workers/tokenizer/nfc.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 namespace {
 
 /// Bytes that NFC makes of one, at most (Unicode Standard Annex 15, section 14).
@@ -85,4 +85,4 @@ std::string Normalizer::Normalize(absl::string_view text, bool prepends,
   return current;
 }
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer

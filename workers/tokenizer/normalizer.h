@@ -15,7 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "workers/tokenizer/rendered_text.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 
 class Normalizer {
  public:
@@ -45,6 +45,6 @@ class Normalizer {
   std::vector<Step> steps_;
 };
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer
 
 #endif  // BATON_WORKERS_ENGINE_NORMALIZER_H_

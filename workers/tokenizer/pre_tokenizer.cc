@@ -10,7 +10,7 @@
 #include "sdk/base/utf8.h"
 #include "workers/tokenizer/json_components.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 namespace {
 
 // GPT-2's pattern, which ByteLevel uses by default.
@@ -296,4 +296,4 @@ absl::StatusOr<bool> PreTokenizer::Apply(const Step& step, const std::string& wo
   return !ranges.empty() && ranges.front().first <= start;
 }
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer

@@ -21,7 +21,7 @@
 #include "absl/strings/string_view.h"
 #include "sdk/base/regex.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 
 /// What happens to the text that a Split pattern matches.
 enum class SplitBehavior {
@@ -77,6 +77,6 @@ class PreTokenizer {
   bool byte_level_ = false;
 };
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer
 
 #endif  // BATON_WORKERS_ENGINE_PRE_TOKENIZER_H_

@@ -4,7 +4,7 @@
 
 #include "absl/strings/ascii.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 
 void RenderedText::AddTemplate(absl::string_view text) {
   if (text.empty()) return;
@@ -54,4 +54,4 @@ std::vector<TextRange> Clip(absl::Span<const TextRange> ranges, size_t begin, si
   return out;
 }
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer

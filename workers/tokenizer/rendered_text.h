@@ -14,7 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 
 /// Bytes [begin, end) of a text.
 struct TextRange {
@@ -51,6 +51,6 @@ class RenderedText {
 [[nodiscard]] std::vector<TextRange> Clip(absl::Span<const TextRange> ranges, size_t begin,
                                           size_t end);
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer
 
 #endif  // BATON_WORKERS_ENGINE_RENDERED_TEXT_H_

@@ -17,7 +17,7 @@
 #include "workers/tokenizer/chat_template.h"
 #include "workers/tokenizer/tokenizer.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 namespace {
 
 using nlohmann::json;
@@ -258,4 +258,4 @@ TEST(RenderedTextTest, ATemplateWantsMarksThatTextCannotSpell) {
 }
 
 }  // namespace
-}  // namespace baton::engine
+}  // namespace baton::tokenizer

@@ -12,7 +12,7 @@
 #include "workers/tokenizer/byte_level.h"
 #include "workers/tokenizer/json_components.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 namespace {
 
 constexpr char kSupported[] =
@@ -149,4 +149,4 @@ void TextJoiner::Finish(std::string* out) {
   strips_left_ = decoder_->strip_count();
 }
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer

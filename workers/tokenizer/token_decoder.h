@@ -17,7 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 
 class TokenDecoder {
  public:
@@ -69,6 +69,6 @@ class TextJoiner {
                       // character
 };
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer
 
 #endif  // BATON_WORKERS_ENGINE_TOKEN_DECODER_H_

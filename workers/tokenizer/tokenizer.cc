@@ -10,7 +10,7 @@
 #include "sdk/base/utf8.h"
 #include "workers/tokenizer/tokenizer_parts.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 namespace {
 
 constexpr int64_t kMaxFileBytes = int64_t{256} << 20;
@@ -249,4 +249,4 @@ std::string StreamDecoder::Finish() {
   return out;
 }
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer

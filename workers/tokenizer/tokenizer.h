@@ -22,7 +22,7 @@
 #include "absl/types/span.h"
 #include "workers/tokenizer/rendered_text.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 
 class TextJoiner;
 struct ControlScope;
@@ -140,6 +140,6 @@ class StreamDecoder {
   const std::unique_ptr<TextJoiner> joiner_;
 };
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer
 
 #endif  // BATON_WORKERS_ENGINE_TOKENIZER_H_

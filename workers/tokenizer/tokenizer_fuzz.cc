@@ -11,7 +11,7 @@
 #include "workers/tokenizer/character_tokenizer.h"
 #include "workers/tokenizer/tokenizer.h"
 
-using baton::engine::Tokenizer;
+using baton::tokenizer::Tokenizer;
 
 namespace {
 
@@ -24,9 +24,9 @@ const Tokenizer& ByteTokenizer() {
   static const auto* const tokenizer = [] {
     std::string alphabet;
     for (char32_t c = 0; c < 0x800; ++c) baton::AppendUtf8(c, &alphabet);
-    baton::engine::CharacterTokenizerOptions options;
+    baton::tokenizer::CharacterTokenizerOptions options;
     options.unk_token = "<unk>";
-    auto files = baton::engine::MakeCharacterTokenizer(alphabet, options);
+    auto files = baton::tokenizer::MakeCharacterTokenizer(alphabet, options);
     return Tokenizer::FromJson(files->tokenizer_json)->release();
   }();
   return *tokenizer;
@@ -60,7 +60,7 @@ const Tokenizer& SentencePieceTokenizer() {
 // All but the space that it prepends, and but "\u2581", which becomes a space.
 void CheckSentencePiece(absl::string_view input) {
   const Tokenizer& tokenizer = SentencePieceTokenizer();
-  baton::engine::EncodeOptions options;
+  baton::tokenizer::EncodeOptions options;
   options.parse_special_tokens = false;
   const auto ids = tokenizer.Encode(input, options);
   Require(ids.ok());
@@ -68,11 +68,11 @@ void CheckSentencePiece(absl::string_view input) {
   const std::string bytes = tokenizer.DecodeBytes(*ids, false);
   Require(bytes == text || bytes == " " + text ||  // an added token has its place prepended
           absl::StrReplaceAll(bytes, {{" ", ""}}) == absl::StrReplaceAll(text, {{" ", ""}}));
-  baton::engine::StreamDecoder decoder(&tokenizer, false);
+  baton::tokenizer::StreamDecoder decoder(&tokenizer, false);
   std::string streamed;
   for (const int32_t id : *ids) streamed += decoder.Push({id});
   Require(streamed + decoder.Finish() == tokenizer.Decode(*ids, false));
-  options.follows = baton::engine::Follows::kText;
+  options.follows = baton::tokenizer::Follows::kText;
   Require(tokenizer.Encode(input, options).ok());
 }
 
@@ -98,7 +98,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   bool covered = true;
   for (const int32_t id : *ids) covered = covered && id != *tokenizer.unk_id();
   if (covered) Require(tokenizer.DecodeBytes(*ids, false) == input);
-  baton::engine::StreamDecoder decoder(&tokenizer, false);
+  baton::tokenizer::StreamDecoder decoder(&tokenizer, false);
   std::string streamed;
   for (const int32_t id : *ids) streamed += decoder.Push({id});
   Require(streamed + decoder.Finish() == tokenizer.Decode(*ids, false));

@@ -7,7 +7,7 @@
 #include "workers/tokenizer/json_components.h"
 #include "workers/tokenizer/tokenizer_parts.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 namespace {
 
 constexpr int64_t kMaxId = (int64_t{1} << 24) - 1;
@@ -309,4 +309,4 @@ absl::StatusOr<std::unique_ptr<TokenizerParts>> ParseTokenizerJson(absl::string_
   return parts;
 }
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer

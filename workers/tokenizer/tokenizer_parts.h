@@ -20,7 +20,7 @@
 #include "workers/tokenizer/token_decoder.h"
 #include "workers/tokenizer/tokenizer.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 
 struct TokenizerParts {
   TokenizerParts(PreTokenizer pre_tokenizer, Bpe bpe)
@@ -54,6 +54,6 @@ struct TokenizerParts {
 /// Fills eos_ids, bos_id, pad_id, unk_id.
 [[nodiscard]] absl::Status ParseSideFiles(const TokenizerSideFiles& files, TokenizerParts* parts);
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer
 
 #endif  // BATON_WORKERS_ENGINE_TOKENIZER_PARTS_H_

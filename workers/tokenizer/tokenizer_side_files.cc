@@ -7,7 +7,7 @@
 #include "workers/tokenizer/generation_config.h"
 #include "workers/tokenizer/tokenizer_parts.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 namespace {
 
 void AddOnce(int32_t id, std::vector<int32_t>* ids) {
@@ -67,4 +67,4 @@ absl::Status ParseSideFiles(const TokenizerSideFiles& files, TokenizerParts* par
   return absl::OkStatus();
 }
 
-}  // namespace baton::engine
+}  // namespace baton::tokenizer

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "workers/tokenizer/tokenizer.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 namespace {
 
 using nlohmann::json;
@@ -72,4 +72,4 @@ TEST(TokenizerStepsTest, StepsThatGrowATextWithoutBoundAreRefused) {
 }
 
 }  // namespace
-}  // namespace baton::engine
+}  // namespace baton::tokenizer

@@ -19,7 +19,7 @@
 #include "sdk/base/utf8.h"
 #include "workers/tokenizer/bpe.h"
 
-namespace baton::engine {
+namespace baton::tokenizer {
 namespace {
 
 using nlohmann::json;
@@ -575,4 +575,4 @@ TEST(TokenizerLoadTest, DeepNestingIsAnError) {
 }
 
 }  // namespace
-}  // namespace baton::engine
+}  // namespace baton::tokenizer

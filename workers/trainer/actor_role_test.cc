@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "relay/weights/safetensors_reader.h"
+#include "sdk/messages/columns.h"
 #include "sdk/rpc/error.h"
 #include "workers/engine/hf_directory.h"
 #include "workers/engine/weights_io.h"
@@ -195,8 +196,8 @@ TEST_F(ActorRoleTest, MakesVersionsAnewAfterAnAssignment) {
 TEST_F(ActorRoleTest, PolicyGradientRaisesWhatWasGood) {
   Assign();
   v1::Trajectory good;
-  *good.add_columns() = policy::MakeColumn("prompt_tokens", false, std::vector<int32_t>{3, 13});
-  *good.add_columns() = policy::MakeColumn("tokens", true, std::vector<int32_t>{5, 1});
+  *good.add_columns() = MakeColumn("prompt_tokens", false, std::vector<int32_t>{3, 13});
+  *good.add_columns() = MakeColumn("tokens", true, std::vector<int32_t>{5, 1});
   v1::Task score = Make("compute_log_prob");
   *score.mutable_score()->mutable_trajectory() = good;
   const auto log_prob = [&] {
@@ -208,11 +209,11 @@ TEST_F(ActorRoleTest, PolicyGradientRaisesWhatWasGood) {
   const std::vector<float> before = log_prob();
   ASSERT_EQ(before.size(), 2u);
   v1::Trajectory bad = good;
-  *bad.mutable_columns(1) = policy::MakeColumn("tokens", true, std::vector<int32_t>{6, 1});
+  *bad.mutable_columns(1) = MakeColumn("tokens", true, std::vector<int32_t>{6, 1});
   for (v1::Trajectory* trajectory : {&good, &bad}) {
-    *trajectory->add_columns() = policy::MakeColumn("rollout_log_prob", true, before);
-    *trajectory->add_columns() = policy::MakeColumn(
-        "advantages", false, std::vector<float>{trajectory == &good ? 1.f : -1.f});
+    *trajectory->add_columns() = MakeColumn("rollout_log_prob", true, before);
+    *trajectory->add_columns() =
+        MakeColumn("advantages", false, std::vector<float>{trajectory == &good ? 1.f : -1.f});
   }
   controller_.SetBatch("rl", {good, bad});
   const v1::TaskResult updated = Update(1, "ppo_clip", "rl");
@@ -232,8 +233,8 @@ TEST_F(ActorRoleTest, AnswersManyAtOnceAsOneByOneAndBeforeItLearns) {
     v1::Task task = Make("compute_log_prob");
     v1::Trajectory& trajectory = *task.mutable_score()->mutable_trajectory();
     *trajectory.add_columns() =
-        policy::MakeColumn("prompt_tokens", false, std::vector<int32_t>{i % 10, 13});
-    *trajectory.add_columns() = policy::MakeColumn("tokens", true, tokens);
+        MakeColumn("prompt_tokens", false, std::vector<int32_t>{i % 10, 13});
+    *trajectory.add_columns() = MakeColumn("tokens", true, tokens);
     tasks.push_back(task);
   }
   const auto answer = [&](const v1::Task& task) {
@@ -267,16 +268,15 @@ TEST_F(ActorRoleTest, AnswersManyAtOnceAsOneByOneAndBeforeItLearns) {
 TEST_F(ActorRoleTest, ComputedAgainALogProbOfTheRolloutThatIsWrongDoesNotMatter) {
   Assign();
   v1::Trajectory response;
-  *response.add_columns() = policy::MakeColumn("prompt_tokens", false, std::vector<int32_t>{3, 13});
-  *response.add_columns() = policy::MakeColumn("tokens", true, std::vector<int32_t>{5, 6, 1});
+  *response.add_columns() = MakeColumn("prompt_tokens", false, std::vector<int32_t>{3, 13});
+  *response.add_columns() = MakeColumn("tokens", true, std::vector<int32_t>{5, 6, 1});
   v1::Task score = Make("compute_log_prob");
   *score.mutable_score()->mutable_trajectory() = response;
   const v1::TaskResult scored = Run(score);
   ASSERT_EQ(scored.columns_size(), 1) << scored.status().message();
   EXPECT_EQ(scored.columns(0).name(), "old_log_prob");
-  *response.add_columns() =
-      policy::MakeColumn("rollout_log_prob", true, std::vector<float>{-1, -6, -0.1F});
-  *response.add_columns() = policy::MakeColumn("advantages", false, std::vector<float>{1});
+  *response.add_columns() = MakeColumn("rollout_log_prob", true, std::vector<float>{-1, -6, -0.1F});
+  *response.add_columns() = MakeColumn("advantages", false, std::vector<float>{1});
   controller_.SetBatch("sampled", {response});
   *response.add_columns() = scored.columns(0);
   controller_.SetBatch("recomputed", {response});

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "relay/weights/file_io.h"
-#include "sdk/base/disk_full.h"
+#include "sdk/base/file_error.h"
 #include "sdk/base/status_macros.h"
 #include "workers/engine/scalar_directory.h"
 
@@ -26,17 +26,11 @@ std::string In(const std::string& folder, const std::string& part) {
   return absl::StrCat(folder, "/", part);
 }
 
-absl::Status FileError(absl::string_view what, const std::string& path, std::error_code error) {
-  const auto code = IsDiskFull(error.value()) ? absl::StatusCode::kResourceExhausted
-                                              : absl::StatusCode::kInternal;
-  return absl::Status(code, absl::StrCat(what, " ", path, ": ", error.message()));
-}
-
 /// Removes what an earlier attempt left there.
 absl::Status RemoveFolder(const std::string& folder) {
   std::error_code error;
   fs::remove_all(folder, error);
-  return error ? FileError("replace", folder, error) : absl::OkStatus();
+  return error ? FileError("replace", folder, error.value()) : absl::OkStatus();
 }
 
 absl::Status WriteState(const TrainerState& state, const std::string& path) {
@@ -126,7 +120,7 @@ absl::Status SyncFiles(const std::string& folder) {
     const bool synced = fd >= 0 && fsync(fd) == 0;
     const std::error_code code(errno, std::generic_category());
     if (fd >= 0) close(fd);
-    if (!synced) return FileError("sync", entry.path().string(), code);
+    if (!synced) return FileError("sync", entry.path().string(), code.value());
   }
   return relay::SyncDirectory(folder);
 }
@@ -160,12 +154,12 @@ absl::Status ExportCheckpoint(const std::string& checkpoint, const std::string& 
   std::string temporary = absl::StrCat(target.string(), ".partial-XXXXXX");
   if (target.has_parent_path()) fs::create_directories(target.parent_path(), error);
   if (mkdtemp(temporary.data()) == nullptr) {  // a name that is not taken
-    return FileError("create", temporary, std::error_code(errno, std::generic_category()));
+    return FileError("create", temporary, errno);
   }
   fs::permissions(temporary, fs::status(actor, error).permissions(), error);
   fs::copy(actor, temporary, fs::copy_options::recursive, error);
   if (error) {
-    const absl::Status failed = FileError("copy to", temporary, error);
+    const absl::Status failed = FileError("copy to", temporary, error.value());
     fs::remove_all(temporary, error);
     return failed;
   }
@@ -176,7 +170,7 @@ absl::Status ExportCheckpoint(const std::string& checkpoint, const std::string& 
   fs::remove(target, error);  // An empty folder.
   fs::rename(temporary, target, error);
   if (error) {
-    const absl::Status failed = FileError("rename to", directory, error);
+    const absl::Status failed = FileError("rename to", directory, error.value());
     fs::remove_all(temporary, error);
     return failed;
   }

@@ -7,6 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/messages/columns.h"
 #include "sdk/rpc/error.h"
 #include "workers/engine/scalar_directory.h"
 #include "workers/policy/sequences.h"
@@ -156,10 +157,10 @@ TEST(CostCriticRoleTest, LearnsCostsAndGoesOnFromItsOwnPartOfACheckpoint) {
   const auto trajectories = ranks::TinyTrajectories(6);
   auto batch = trajectories;
   for (v1::Trajectory& trajectory : batch) {
-    const size_t length = policy::FindColumn(trajectory, "tokens")->data().size() / 4;
+    const size_t length = FindColumn(trajectory, "tokens")->data().size() / 4;
     const std::vector<float> zeros(length, 0.0F), rewards(length, 9.0F), costs(length, 2.0F);
     const auto add = [&](const char* name, const std::vector<float>& values) {
-      *trajectory.add_columns() = policy::MakeColumn(name, true, absl::MakeConstSpan(values));
+      *trajectory.add_columns() = MakeColumn(name, true, absl::MakeConstSpan(values));
     };
     add("values", rewards);
     add("returns", rewards);

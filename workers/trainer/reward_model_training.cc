@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/messages/columns.h"
 #include "workers/policy/sequences.h"
-#include "workers/policy/trajectory_columns.h"
 #include "workers/trainer/train_options.h"
 
 namespace baton::trainer {
@@ -16,7 +16,7 @@ absl::StatusOr<engine::PreferencePair> PairFromTexts(const v1::Trajectory& traje
                                                      const policy::PolicySource& source) {
   const std::string name = absl::StrCat("trajectory ", trajectory.trajectory_id(), " (prompt ",
                                         trajectory.prompt_id(), ")");
-  const v1::Column* column = policy::FindColumn(trajectory, "rejected");
+  const v1::Column* column = FindColumn(trajectory, "rejected");
   if (column == nullptr || column->dtype() != v1::DATA_TYPE_BYTES) {
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": a preference needs a column `rejected` of bytes"));

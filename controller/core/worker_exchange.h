@@ -1,0 +1,26 @@
+// What a job and the queue tell each other of the job's workers.
+#ifndef BATON_CONTROLLER_CORE_WORKER_EXCHANGE_H_
+#define BATON_CONTROLLER_CORE_WORKER_EXCHANGE_H_
+
+#include <cstdint>
+#include <set>
+#include <string>
+
+namespace baton::controller {
+
+/// What a job tells the queue of its seats, by their roles, joined by "+".
+struct SeatHints {
+  std::set<std::string> blocking;  ///< Missing, and the job cannot go on without them.
+  std::set<std::string> anchored;  ///< Taken, and moving who sits there takes a group apart.
+};
+
+/// How a worker did for the job that gives it back.
+enum class Conduct : uint8_t {
+  kGood,
+  kSilent,  ///< It let a deadline pass.
+  kSlow,    ///< It was persistently slower than its peers.
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_WORKER_EXCHANGE_H_
