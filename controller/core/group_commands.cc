@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "controller/core/prompt_data.h"
 #include "controller/core/task_failure.h"
 #include "sdk/base/mutant.h"
 

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/core/prompt_data.h"
 #include "controller/core/roles.h"
 #include "controller/core/task_failure.h"
 #include "sdk/base/mutant.h"
