@@ -67,8 +67,9 @@ absl::StatusOr<uint64_t> SegmentTable::CheckBegin(const std::string& job, uint64
 }
 
 absl::Status SegmentTable::Open(const std::string& segment_id, const std::string& path,
-                                const TensorShapes& tensors) {
+                                const TensorShapes& tensors, absl::Time now) {
   BATON_ASSIGN_OR_RETURN(Record * record, Find(segment_id));
+  record->opened = now;
   record->state = State::kWriting;
   record->segment.path = path;
   record->tensors = tensors;
@@ -213,6 +214,16 @@ std::vector<RetiredSegment> SegmentTable::Expire(absl::Time now) {
     it = leases_.erase(it);
   }
   std::vector<RetiredSegment> retired;
+  for (auto it = records_.begin(); it != records_.end();) {
+    const Record& record = it->second;
+    if (record.state != State::kWriting || record.opened + options_.unsealed_ttl > now ||
+        Mutant("unsealed-stays")) {
+      ++it;
+      continue;
+    }
+    retired.push_back({it->first, /*recyclable=*/false});  // Its writer may be alive.
+    it = records_.erase(it);
+  }
   for (const std::string& job : jobs) {
     for (auto& segment : RetireSealed(job)) retired.push_back(std::move(segment));
   }
@@ -221,6 +232,11 @@ std::vector<RetiredSegment> SegmentTable::Expire(absl::Time now) {
 
 std::optional<absl::Time> SegmentTable::NextExpiry() const {
   std::optional<absl::Time> next;
+  for (const auto& [id, record] : records_) {
+    if (record.state != State::kWriting) continue;
+    const absl::Time expiry = record.opened + options_.unsealed_ttl;
+    if (!next || expiry < *next) next = expiry;
+  }
   for (const auto& [id, lease] : leases_) {
     if (!next || (lease.expiry < *next) != Mutant("latest-expiry")) next = lease.expiry;
   }

@@ -3,6 +3,7 @@
 //   Begin ──> RESERVED ──Open──> WRITING ──StartSeal──> SEALING ──FinishSeal──> SEALED ──> retired
 //                │                  │  <──AbortSeal───────┘                       ^  │
 //                └──────────────────┴───── Abandon, or a Begin of the same job    Acquire, Release
+//                                   └───── Expire: its writer is gone
 //
 // - Readers see SEALED segments only.
 // - The newest `keep` sealed versions of a job stay, and every leased version; others are retired.
@@ -48,6 +49,9 @@ class SegmentTable {
   struct Options {
     int keep = 2;           ///< Sealed versions kept per job, at least 1.
     std::string id_prefix;  ///< Makes the ids of two relays differ.
+    /// For so long a segment may be written before it is sealed. Nobody else ends one whose
+    /// writer died and whose job publishes no more.
+    absl::Duration unsealed_ttl = absl::Hours(1);
   };
   struct Begun {
     std::string segment_id;
@@ -73,7 +77,7 @@ class SegmentTable {
                                       int world_size, bool fork) const;
   /// The file exists and has these tensors. NotFound: the segment was superseded.
   [[nodiscard]] absl::Status Open(const std::string& segment_id, const std::string& path,
-                                  const TensorShapes& tensors);
+                                  const TensorShapes& tensors, absl::Time now);
   /// Ends RESERVED, WRITING or SEALING; unknown ids are ignored.
   void Abandon(const std::string& segment_id);
 
@@ -103,9 +107,9 @@ class SegmentTable {
   absl::StatusOr<std::vector<RetiredSegment>> Release(const std::string& lease_id);
   /// Hides the segment from readers; it is retired when its leases end. Unknown ids are ignored.
   std::vector<RetiredSegment> Drop(const std::string& segment_id);
-  /// Ends the leases that have expired at `now`.
+  /// Ends the leases that have expired at `now`, and the segments that were not sealed in time.
   std::vector<RetiredSegment> Expire(absl::Time now);
-  /// When the next lease expires.
+  /// When the next lease or unsealed segment expires.
   std::optional<absl::Time> NextExpiry() const;
 
   /// Sealed segments by job and version; of all jobs when `job` is empty.
@@ -118,6 +122,7 @@ class SegmentTable {
     SealedSegment segment;
     int world_size = 1;
     TensorShapes tensors;
+    absl::Time opened = absl::InfiniteFuture();
     std::map<int, std::vector<TensorDigest>> commits;  ///< By rank.
     bool dropped = false;                              ///< By a fork.
     bool lease_expired = false;                        ///< A process may still have it mapped.

@@ -24,7 +24,8 @@ class SegmentTableTest : public ::testing::Test {
     auto begun = table_.Begin(kJob, version, 100, world_size, fork);
     EXPECT_TRUE(begun.ok()) << begun.status();
     retired_ = begun->retired;
-    EXPECT_TRUE(table_.Open(begun->segment_id, "/shm/" + begun->segment_id, kShapes).ok());
+    EXPECT_TRUE(
+        table_.Open(begun->segment_id, "/shm/" + begun->segment_id, kShapes, clock_.Now()).ok());
     return begun->segment_id;
   }
 
@@ -92,7 +93,7 @@ TEST_F(SegmentTableTest, JobsDoNotPushEachOtherOut) {
   for (uint64_t version : {5, 6, 7}) {
     const auto begun = table_.Begin("other", version, 8, 1, false);
     ASSERT_TRUE(begun.ok());
-    ASSERT_TRUE(table_.Open(begun->segment_id, "/x", {}).ok());
+    ASSERT_TRUE(table_.Open(begun->segment_id, "/x", {}, clock_.Now()).ok());
     ASSERT_TRUE(table_.Commit(begun->segment_id, 0, {}).ok());
     ASSERT_TRUE(table_.StartSeal(begun->segment_id).ok());
     ASSERT_TRUE(table_.FinishSeal(begun->segment_id).ok());
@@ -241,6 +242,29 @@ TEST_F(SegmentTableTest, ARefusedSealCanBeRepaired) {
   ASSERT_TRUE(table_.StartSeal(id).ok());
   ASSERT_TRUE(table_.FinishSeal(id).ok());
   EXPECT_EQ(Acquire(1)->segment.tensors[0].xxh3, 5u);
+}
+
+// A writer that was killed does not come back, and its job may publish nothing more.
+TEST_F(SegmentTableTest, AVersionThatIsNotSealedInTimeGivesItsMemoryBack) {
+  EXPECT_EQ(table_.NextExpiry(), std::nullopt);
+  const std::string id = Begin(1);
+  EXPECT_EQ(table_.NextExpiry(), clock_.Now() + absl::Hours(1));
+  clock_.Advance(absl::Minutes(59));
+  EXPECT_THAT(table_.Expire(clock_.Now()), IsEmpty());
+  ASSERT_TRUE(table_.Commit(id, 0, kDigests).ok());
+  ASSERT_TRUE(table_.StartSeal(id).ok());
+  clock_.Advance(absl::Minutes(2));
+  EXPECT_THAT(table_.Expire(clock_.Now()), IsEmpty()) << "it is being verified";
+  EXPECT_EQ(table_.NextExpiry(), std::nullopt);
+  table_.AbortSeal(id);
+  const auto retired = table_.Expire(clock_.Now());
+  EXPECT_THAT(Ids(retired), ElementsAre(id));
+  EXPECT_FALSE(retired[0].recyclable) << "the writer may have it mapped";
+  EXPECT_TRUE(absl::IsNotFound(table_.Commit(id, 0, kDigests)));
+  const std::string sealed = Publish(1);
+  clock_.Advance(absl::Hours(100));
+  EXPECT_THAT(table_.Expire(clock_.Now()), IsEmpty());
+  EXPECT_THAT(Versions(), ElementsAre(1)) << sealed;
 }
 
 TEST_F(SegmentTableTest, RefusesNonsense) {

@@ -176,9 +176,10 @@ void Relay::Opened(const std::string& segment_id, const TensorShapes& tensors,
   }
   // The segment was superseded while its file was made; the call that did so has handled the file
   // too.
-  if (const auto opened = table_.Open(segment_id, *path, tensors); !opened.ok()) {
+  if (const auto opened = table_.Open(segment_id, *path, tensors, clock_.Now()); !opened.ok()) {
     return done(BeginError(opened));
   }
+  RearmTimer();
   v1::BeginResponse response;
   response.set_segment_id(segment_id);
   response.set_path(*path);

@@ -56,7 +56,8 @@ absl::StatusOr<SimulatedRelay::Writing> SimulatedRelay::Begin(const std::string&
   }
   memory_[begun->segment_id] = memory;
   const relay::TensorShapes tensors = {{kTensor.name, {1}}};
-  if (auto opened = table_->Open(begun->segment_id, begun->segment_id, tensors); !opened.ok()) {
+  if (auto opened = table_->Open(begun->segment_id, begun->segment_id, tensors, world_.now());
+      !opened.ok()) {
     return opened;
   }
   return Writing{begun->segment_id, std::move(memory)};

@@ -104,6 +104,8 @@ absl::Status RankAgreement::AgreeOnUpdate(const UpdateDigests& mine, const absl:
   try {
     BATON_RETURN_IF_ERROR(CheckSame(mine.batch, "batches"));
     BATON_RETURN_IF_ERROR(CheckSame(mine.options, "options, or stand at different steps"));
+    // First: a rank without its share has another digest of it than its tensor group.
+    if (!Mutant("shares-compared-first")) BATON_RETURN_IF_ERROR(FirstError(planned));
     const absl::Status same = CheckSameIn({tensor_}, mine.share, "shares of a batch");
     return FirstError(planned.ok() ? same : planned);
   } catch (const std::exception& e) {
@@ -126,9 +128,11 @@ absl::Status RankAgreement::CheckSameIn(std::initializer_list<Communicator*> gro
 
 absl::Status RankAgreement::FirstError(const absl::Status& mine) {
   if (alone()) return mine;
-  // The ranks that come first have the larger numbers; 0 is said by those without an error.
-  const int64_t place =
-      Mutant("agreement-last-error") ? data_rank() + 1 : data_ranks() - data_rank();
+  // Each rank has a number of its own, for only one may speak; the ranks that come first have the
+  // larger ones. A rank without an error says 0.
+  const int64_t tp = tensor_ == nullptr ? 1 : tensor_->size();
+  const int64_t rank = data_rank() * tp + (tensor_ == nullptr ? 0 : tensor_->rank());
+  const int64_t place = Mutant("agreement-last-error") ? rank + 1 : data_ranks() * tp - rank;
   const int64_t number = mine.ok() ? 0 : place;
   torch::Tensor first = torch::full({1}, number, torch::kInt64);
   AllReduce(first, Reduction::kMax, data_);

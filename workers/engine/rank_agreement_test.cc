@@ -89,6 +89,30 @@ TEST(RankAgreementTest, AllRanksGiveTheFirstError) {
             absl::InternalError("x"));
 }
 
+// Two tensor ranks of one data rank fail differently: the first one's error is everyone's, whole.
+TEST(RankAgreementTest, OneRankSpeaks) {
+  testing::RunGrid(2, 2, [](Communicator& tensor, Communicator& data) {
+    RankAgreement ranks(&tensor, &data, torch::kCPU);
+    const absl::Status mine = tensor.rank() == 0 ? absl::CancelledError("the lease has ended")
+                                                 : absl::InvalidArgumentError("zzz");
+    EXPECT_EQ(ranks.FirstError(data.rank() == 1 ? mine : absl::OkStatus()),
+              absl::CancelledError("the lease has ended"));
+  });
+}
+
+// A rank that could not fetch its share has another digest of it. What it says is the reason, and
+// not that shares differ: a cancelled fetch is tried again, a batch that differs is not.
+TEST(RankAgreementTest, ARankWithoutItsShareSaysWhy) {
+  testing::RunGrid(2, 2, [](Communicator& tensor, Communicator& data) {
+    RankAgreement ranks(&tensor, &data, torch::kCPU);
+    const bool lost = tensor.rank() == 1 && data.rank() == 0;
+    UpdateDigests digests;
+    digests.share = lost ? 7 : static_cast<uint64_t>(10 + data.rank());
+    EXPECT_EQ(ranks.AgreeOnUpdate(digests, lost ? absl::CancelledError("gone") : absl::OkStatus()),
+              absl::CancelledError("gone"));
+  });
+}
+
 TEST(RankAgreementTest, HeadersAreWhatEveryRankKnows) {
   TrainSequence s;
   s.tokens = {1, 2, 3};

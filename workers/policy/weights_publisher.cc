@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "sdk/base/log.h"
 #include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 #include "workers/engine/communicator.h"
@@ -83,7 +84,11 @@ absl::Status WeightsPublisher::Follow(const Publication& what) {
   absl::Status status;
   while (!broken_) {
     BATON_ASSIGN_OR_RETURN(const auto words, engine::HearLeader(*model_->tensor_group(), stays));
-    if (!words.has_value()) return status;
+    if (!words.has_value()) {
+      // A version is begun again after NotFound. How that ended, the first rank says.
+      const bool again = absl::IsNotFound(status) && !Mutant("follower-answers-for-an-old-try");
+      return again ? absl::OkStatus() : status;
+    }
     BATON_RETURN_IF_ERROR(engine::HearLeader(*model_->tensor_group(), stays).status());
     status = words->at(0) == kGathered
                  ? WriteGathered(nullptr)
@@ -96,19 +101,31 @@ absl::Status WeightsPublisher::WriteOwnBoxes(const absl::StatusOr<Writer>& write
   const absl::Status reached = OfAllRanks(writer.status());
   if (broken_) return reached;
   if (!reached.ok()) {
-    gathers_ = true;
-    gathered_left_ = gathered_at_once_;
-    gathered_at_once_ = std::min(2 * gathered_at_once_, kMostGathered);
+    GatherFromNow(reached);
     return absl::NotFoundError(
         absl::StrCat("not all ranks reach the version's memory: ", reached.message()));
   }
-  gathered_at_once_ = 1;
   const engine::Communicator* group = model_->tensor_group();
   const int rank = group == nullptr ? 0 : group->rank();
   absl::Status written = engine::WriteModelBoxes(*model_, layout_, (*writer)->bytes());
   if (written.ok()) written = (*writer)->Commit(rank, engine::ModelBoxes(*model_));
   if (Mutant("publisher-seals-early")) return written;
-  return OfAllRanks(written);
+  const absl::Status all = OfAllRanks(written);
+  if (all.ok()) gathered_at_once_ = 1;
+  // Another rank maps the memory and speaks to another relay, or none.
+  if (written.ok() && absl::IsNotFound(all)) GatherFromNow(all);
+  return all;
+}
+
+void WeightsPublisher::GatherFromNow(const absl::Status& reason) {
+  gathers_ = true;
+  gathered_left_ = gathered_at_once_;
+  gathered_at_once_ = std::min(2 * gathered_at_once_, kMostGathered);
+  baton::Log(
+      LogLevel::kWarn,
+      "some rank cannot write into the relay's memory; the first rank gathers the model and "
+      "writes alone, which takes longer",
+      {{"reason", std::string(reason.message())}, {"versions", absl::StrCat(gathered_left_)}});
 }
 
 absl::Status WeightsPublisher::WriteGathered(const Writer& writer) {
@@ -136,7 +153,9 @@ absl::Status WeightsPublisher::OfAllRanks(const absl::Status& mine) {
   for (int rank = 0; rank < group->size(); ++rank) {
     const auto other = static_cast<absl::StatusCode>(codes[rank].item<int64_t>());
     if (other != absl::StatusCode::kOk) {
-      return absl::Status(other, absl::StrCat("rank ", rank, " could not write its part"));
+      return absl::Status(other, absl::StrCat("rank ", rank,
+                                              " could not write its part of the version; its log "
+                                              "says why. All ranks need the same relay"));
     }
   }
   return absl::OkStatus();

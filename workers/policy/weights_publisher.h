@@ -24,8 +24,9 @@
 
 namespace baton::policy {
 
-/// One thread at a time. Ranks on other machines than the first cannot map its version: the first
-/// rank then gets each tensor from the ranks that hold it, and writes alone. So it does with the
+/// One thread at a time. A rank on another machine than the first cannot map its version, and a
+/// rank with another relay cannot commit: the first rank then gets each tensor from the ranks that
+/// hold it, and writes alone. So it does with the
 /// next versions; then it tries again, for the reason may be gone (a relay that started again). It
 /// tries less and less often: after 1, 2, 4 … kMostGathered versions.
 class WeightsPublisher {
@@ -54,6 +55,8 @@ class WeightsPublisher {
   /// NotFound: the version is to be begun again.
   absl::Status WriteOwnBoxes(const absl::StatusOr<Writer>& writer);
   absl::Status WriteGathered(const Writer& writer);
+  /// The next try is gathered, and so are some versions after this one.
+  void GatherFromNow(const absl::Status& reason);
   /// `mine` if that is an error, else the error of the first rank that has one. On every rank.
   absl::Status OfAllRanks(const absl::Status& mine);
   std::unique_ptr<engine::GroupLeader> StartLeading() const;

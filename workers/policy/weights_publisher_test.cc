@@ -27,13 +27,17 @@ constexpr char kTrainedJob[] = "projects/default/jobs/j";
 class RelayWith : public WeightsRelay {
  public:
   using Hook = std::function<absl::Status()>;
-  RelayWith(WeightsRelay* relay, Hook join, Hook commit)
-      : relay_(relay), join_(std::move(join)), commit_(std::move(commit)) {}
+  RelayWith(WeightsRelay* relay, Hook join, Hook commit, Hook begin = nullptr)
+      : relay_(relay),
+        join_(std::move(join)),
+        commit_(std::move(commit)),
+        begin_(std::move(begin)) {}
 
   absl::StatusOr<std::unique_ptr<VersionWriter>> Begin(
       const Publication& what, const relay::SafetensorsLayout& layout, int writers,
       const absl::Notification& cancelled) override {
     begun_with_.push_back(writers);
+    if (begin_) BATON_RETURN_IF_ERROR(begin_());
     BATON_ASSIGN_OR_RETURN(auto writer, relay_->Begin(what, layout, writers, cancelled));
     return std::make_unique<Writer>(std::move(writer), commit_);
   }
@@ -74,7 +78,7 @@ class RelayWith : public WeightsRelay {
   };
 
   WeightsRelay* const relay_;
-  const Hook join_, commit_;
+  const Hook join_, commit_, begin_;
   std::vector<int> begun_with_;
 };
 
@@ -215,6 +219,29 @@ TEST_F(WeightsPublisherTest, ARelayThatIsStartedAgainBetweenBeginAndSealGetsTheV
   }
   EXPECT_EQ(commits, 2);
   EXPECT_EQ(Load(*relay_, 1).value(), Want());
+}
+
+// A rank maps the memory and speaks to another relay: containers may share their memory alone.
+TEST_F(WeightsPublisherTest, ARankWithAnotherRelaySendsItsTensors) {
+  RelayWith near(relay_.get(), nullptr, nullptr);
+  RelayWith other(relay_.get(), nullptr, [] { return absl::NotFoundError("no such segment"); });
+  for (const absl::Status& answer : Publish({&near, &other}, {1, 2})) {
+    EXPECT_TRUE(answer.ok()) << answer;
+  }
+  EXPECT_EQ(Load(*relay_, 2).value(), Want());
+  EXPECT_THAT(near.begun_with(), ::testing::ElementsAre(2, 1, 1));
+}
+
+// The relay is full when the version is begun again. The first rank says so; that the others were
+// told to begin again is no answer.
+TEST_F(WeightsPublisherTest, OnlyTheFirstRankAnswersForAVersionBegunAgain) {
+  int begun = 0;
+  RelayWith first(
+      relay_.get(), nullptr, [] { return absl::NotFoundError("the relay is new"); },
+      [&] { return ++begun == 1 ? absl::OkStatus() : absl::ResourceExhaustedError("full"); });
+  const auto answers = Publish({&first, relay_.get()});
+  EXPECT_EQ(answers[0], absl::ResourceExhaustedError("full"));
+  EXPECT_TRUE(answers[1].ok()) << answers[1];
 }
 
 /// A group's end whose other rank is lost at one of its collectives.

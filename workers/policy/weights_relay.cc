@@ -21,6 +21,7 @@
 #include "relay/weights/file_io.h"
 #include "relay/weights/mapped_file.h"
 #include "sdk/base/log.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 
 namespace baton::policy {
@@ -65,8 +66,8 @@ absl::Status CheckHeader(absl::Span<const uint8_t> bytes, const relay::Safetenso
   return same ? absl::OkStatus() : absl::NotFoundError("the file there is another version");
 }
 
-/// What a publisher has sealed for a job: what Forget drops.
-class SealedSegments {
+/// What a publisher has begun for a job, sealed or not: what Forget drops.
+class BegunSegments {
  public:
   void Add(const Publication& what, const std::string& segment) {
     absl::MutexLock lock(&mu_);
@@ -96,9 +97,8 @@ class SealedSegments {
 /// A segment of a relay.
 class SegmentVersion : public VersionWriter {
  public:
-  SegmentVersion(Publication what, std::unique_ptr<relay::SegmentWriter> writer,
-                 SealedSegments* sealed)
-      : what_(std::move(what)), writer_(std::move(writer)), sealed_(sealed) {}
+  explicit SegmentVersion(std::unique_ptr<relay::SegmentWriter> writer)
+      : writer_(std::move(writer)) {}
 
   std::string ticket() const override {
     return absl::StrCat(writer_->place().segment_id, " ", writer_->place().path);
@@ -110,17 +110,11 @@ class SegmentVersion : public VersionWriter {
     return absl::IsUnavailable(status) ? absl::NotFoundError(status.message()) : status;
   }
   absl::Status Seal(const absl::Notification& cancelled) override {
-    return WhileUnavailable(cancelled, [&]() -> absl::Status {
-      BATON_ASSIGN_OR_RETURN(const auto info, writer_->Seal());
-      sealed_->Add(what_, info.segment_id());
-      return absl::OkStatus();
-    });
+    return WhileUnavailable(cancelled, [&]() { return writer_->Seal().status(); });
   }
 
  private:
-  const Publication what_;
   const std::unique_ptr<relay::SegmentWriter> writer_;
-  SealedSegments* const sealed_;
 };
 
 class ProcessRelay : public WeightsRelay {
@@ -145,7 +139,9 @@ class ProcessRelay : public WeightsRelay {
       BATON_ASSIGN_OR_RETURN(writer, client_->Begin(options));
       return absl::OkStatus();
     }));
-    return std::make_unique<SegmentVersion>(what, std::move(writer), &sealed_);
+    // Now, and not once it is sealed: a version that never is would keep its memory.
+    if (!Mutant("unsealed-segment-kept")) begun_.Add(what, writer->place().segment_id);
+    return std::make_unique<SegmentVersion>(std::move(writer));
   }
 
   absl::StatusOr<std::unique_ptr<VersionWriter>> Join(
@@ -156,7 +152,7 @@ class ProcessRelay : public WeightsRelay {
     BATON_ASSIGN_OR_RETURN(auto writer, client_->Join({place.first, place.second},
                                                       layout.file_size(), what.capability));
     BATON_RETURN_IF_ERROR(CheckHeader(writer->bytes(), layout));
-    return std::make_unique<SegmentVersion>(what, std::move(writer), &sealed_);
+    return std::make_unique<SegmentVersion>(std::move(writer));
   }
 
   absl::Status Load(const Version& what, const absl::Notification& cancelled, Use use) override {
@@ -175,7 +171,7 @@ class ProcessRelay : public WeightsRelay {
   }
 
   void Forget(const std::string& job) override {
-    const SealedSegments::OfJob mine = sealed_.Take(job);
+    const BegunSegments::OfJob mine = begun_.Take(job);
     if (mine.segments.empty()) return;
     // A relay that is gone has forgotten them too.
     client_->Drop({mine.segments.begin(), mine.segments.end()}, mine.capability).IgnoreError();
@@ -184,7 +180,7 @@ class ProcessRelay : public WeightsRelay {
  private:
   const std::unique_ptr<relay::RelayClient> client_;
   const std::string holder_;
-  SealedSegments sealed_;
+  BegunSegments begun_;
 };
 
 /// A file that is renamed to its place when it is sealed. `file` is that of the writer that began.

@@ -11,6 +11,7 @@
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "relay/client/relay_client.h"
 #include "relay/client/relay_process_testing.h"
 #include "sdk/base/log.h"
 #include "workers/policy/policy_testing.h"
@@ -109,6 +110,19 @@ TEST_F(WeightsRelayTest, AForgottenJobTakesNoMemory) {
   relay_->Forget(kJob);
   ASSERT_TRUE(Publish(1).ok()) << "what was dropped may come again";
   EXPECT_TRUE(Load(1).ok());
+}
+
+// The publisher's rank was lost, or its job was cancelled, before the version was sealed.
+TEST_F(WeightsRelayTest, AForgottenVersionThatWasNeverSealedTakesNoMemory) {
+  auto client = relay::RelayClient::Create({address_}).value();
+  const auto free = client->List("").value().free_bytes();
+  const auto layout = Image(1).layout();
+  {
+    auto writer = relay_->Begin({kJob, 1, false, ""}, layout, 1, Never()).value();
+    EXPECT_LT(client->List("").value().free_bytes(), free);
+  }
+  relay_->Forget(kJob);
+  EXPECT_EQ(client->List("").value().free_bytes(), free);
 }
 
 }  // namespace

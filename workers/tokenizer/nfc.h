@@ -10,7 +10,8 @@
 
 namespace baton::tokenizer {
 
-/// `text` must be valid UTF-8. Pure; any thread.
+/// `text` must be valid UTF-8; other bytes come back as they are. The time is n log n. Pure; any
+/// thread.
 [[nodiscard]] std::string NormalizeNfc(absl::string_view text);
 
 }  // namespace baton::tokenizer

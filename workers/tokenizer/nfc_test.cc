@@ -1,5 +1,6 @@
 #include "workers/tokenizer/nfc.h"
 
+#include <ctime>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -40,6 +41,19 @@ TEST(NfcTest, ComposesDecomposesAndOrders) {
     EXPECT_EQ(NormalizeNfc(c.text), c.expected) << c.text;
     EXPECT_EQ(NormalizeNfc(c.expected), c.expected) << c.text;
   }
+}
+
+// A policy may write anything: 160 KB of marks would take minutes by insertion.
+TEST(NfcTest, ALongRunOfMarksIsOrderedFast) {
+  constexpr int kEach = 40000;
+  std::string above, below;
+  for (int i = 0; i < kEach; ++i) {
+    above += "\u0301";
+    below += "\u0323";
+  }
+  const clock_t begin = clock();
+  EXPECT_TRUE(NormalizeNfc("a" + above + below) == "\u1ea1" + below.substr(2) + above);
+  EXPECT_LT(static_cast<double>(clock() - begin) / CLOCKS_PER_SEC, 5);
 }
 
 TEST(NfcTest, KeepsNulAndNothing) {

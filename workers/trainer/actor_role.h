@@ -42,7 +42,8 @@ namespace baton::trainer {
 /// the weights stand still, so the other methods run as ever.
 ///
 /// With several ranks (ranks/ranks.h) all of them get update, publish, to_generation,
-/// save_checkpoint and evaluate, in one order; one publishes and writes. compute_log_prob goes to
+/// save_checkpoint and evaluate, in one order; one writes files, and the ranks of one
+/// copy publish. compute_log_prob goes to
 /// the first rank of a tensor group, with which the others compute it. A rank that misses another
 /// answers UNAVAILABLE or DEADLINE_EXCEEDED, and the group is assigned anew.
 class ActorRole {
