@@ -562,6 +562,7 @@ void JobRuntime::Hold(Generated result) {
 
 void JobRuntime::OnResult(const std::string& worker, const TaskRef& ref, v1::TaskResult result) {
   OnStrand([this, worker, ref, result = std::move(result)]() mutable {
+    if (context_->observer != nullptr) context_->observer->OnResult(core_, worker, ref, result);
     if (!core_.Wants(worker, ref)) return Refuse(worker, ref);
     const absl::Status status = FromProto(result.status());
     if (ref.kind == TaskKind::kGenerate && status.ok()) {

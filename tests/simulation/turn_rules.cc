@@ -199,6 +199,24 @@ void TurnRules::See(const JobCore& core, const PutMetrics& effect) {
   count("train/groups_drawn_anew", "groups drawn anew");
 }
 
+void TurnRules::See(const JobCore& /*core*/, const ReturnWorker& back) {
+  if (back.conduct != Conduct::kSlow) return;
+  world_.coverage().DrainedAsSlow();
+  world_.RestartLater(back.worker);
+}
+
+void TurnRules::OnCluster(const ClusterEffects& effects) {
+  for (const ClusterEffect& effect : effects) {
+    const auto* lost = std::get_if<ClusterLost>(&effect);
+    if (lost == nullptr || lost->reason != "its lease ended without a heartbeat") continue;
+    const SimulatedWorker* worker = world_.FindWorker(lost->worker);
+    if (worker == nullptr) continue;
+    world_.Check(
+        "FencedBeforeReassigned",
+        FencedBeforeReassigned(worker->Holds(lost->job), worker->lease_end(), world_.now()));
+  }
+}
+
 void TurnRules::OnSend(const std::string& worker, const v1::ControllerMessage& message) {
   if (message.has_result_ack()) OnAck(worker, message.result_ack().task_token());
 }

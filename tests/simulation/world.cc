@@ -77,6 +77,7 @@ World::World(const Scenario& scenario, Coverage* coverage, bool tracing)
   }
   unreachable_until_.resize(workers_.size(), absl::InfinitePast());
   stale_until_.resize(workers_.size(), absl::InfinitePast());
+  disk_.store.Commit({{controller::kMetaTable, "secret", "secret"}}, [](const auto&) {});
   StartController();
   for (auto& worker : workers_) worker->Boot();
   for (size_t i = 0; i < scenario_.jobs.size(); ++i) {
