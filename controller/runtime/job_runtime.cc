@@ -533,7 +533,8 @@ void JobRuntime::OnProgress(const std::string& worker, const TaskRef& ref, v1::P
     if (ref.kind != TaskKind::kGenerate || core_.Find(ref.subject) == nullptr) return;
     if (!core_.Wants(worker, ref)) return;
     Partial& partial = partials_[ref.subject];
-    if (progress.offset() != partial.tokens.size() ||
+    const bool repeated = progress.offset() != partial.tokens.size();
+    if ((repeated && !Mutant("repeated-progress-kept")) ||
         progress.tokens_size() != progress.log_probs_size() ||
         (progress.sampling_log_probs_size() > 0 &&
          progress.tokens_size() != progress.sampling_log_probs_size())) {
