@@ -487,7 +487,7 @@ TEST_F(FullDiskTest, ACheckpointIsGivenUpWhenItsJobGoesBack) {
   EXPECT_EQ(Described().step(), 0);
   files_->SetFull(false);
   ASSERT_TRUE(BecomesHealthy(*job_, true)) << "the write was given up, or is done";
-  EXPECT_THAT(files_->checkpoints(), IsEmpty());
+  EXPECT_THAT(files_->checkpoints(), testing::IsEmpty());
 }
 
 // A checkpoint that was given up is listed nowhere.
@@ -500,7 +500,7 @@ TEST_F(FullDiskTest, ACheckpointOfACancelledJobIsNotListed) {
   files_->SetFull(false);
   ASSERT_TRUE(BecomesHealthy(*job_, true)) << "the write was given up, or is done";
   Described();  // after what the write led to
-  EXPECT_THAT(files_->checkpoints(), IsEmpty());
+  EXPECT_THAT(files_->checkpoints(), testing::IsEmpty());
   EXPECT_EQ(Listed(), before);
 }
 
@@ -564,6 +564,7 @@ TEST(JobRuntimeTest, AMovedResponseKeepsBothOfItsLogProbs) {
   piece(0, {-1}, {});
   piece(1, {-2, -3}, {-0.5, -0.25});
   piece(3, {-9, -9}, {-0.5});  // of another length: not taken
+  piece(0, {-1}, {});          // the worker attached again: it says all again
   piece(3, {-4}, {});
   job->Post(WorkerLost{"rollout-0", "the test takes it"});
   const v1::Generate again = rollouts->AwaitGenerate(TrajectoryName(ref.subject));
