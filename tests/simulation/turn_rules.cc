@@ -80,6 +80,9 @@ void TurnRules::OnTurn(const JobCore& core, const Effects& effects) {
     }
     job.core = &core;
   }
+  for (const Effect& effect : effects) {
+    if (std::holds_alternative<PutMetrics>(effect)) job.measured.push_back(core.incarnation());
+  }
   if (const auto done = std::exchange(job.done, std::nullopt); done.has_value()) {
     const std::optional<Tries> tries = TriesOf(core, done->ref);
     if (tries.has_value()) {
@@ -186,9 +189,14 @@ void TurnRules::See(const JobCore& core, const EmitEvent& emit) {
 }
 
 void TurnRules::See(const JobCore& core, const PutMetrics& effect) {
-  world_.Check("MetricsEqualARecount", MetricsEqualARecount(StoredTrajectories(world_, core.name()),
-                                                            jobs_[core.name()].batch, effect.step,
-                                                            core.incarnation(), effect.metrics));
+  Job& job = jobs_[core.name()];
+  const uint64_t incarnation = job.measured.front();
+  job.measured.pop_front();
+  if (incarnation == core.incarnation()) {  // else the job went back, and its rows may be gone
+    world_.Check("MetricsEqualARecount",
+                 MetricsEqualARecount(StoredTrajectories(world_, core.name()), job.batch,
+                                      effect.step, incarnation, effect.metrics));
+  }
   const auto count = [&](const char* metric, const char* what) {
     const auto it = effect.metrics.find(metric);
     if (it == effect.metrics.end() || it->second <= 0) return;
