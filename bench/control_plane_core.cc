@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <queue>
+#include <memory>
 #include <random>
-#include <tuple>
+#include <string>
 #include <utility>
 #include <variant>
 
@@ -12,6 +12,10 @@
 #include "bench/control_plane.h"
 #include "controller/core/job_core.h"
 #include "controller/core/spec.h"
+#include "controller/ports/fake_job_files.h"
+#include "controller/ports/single_thread.h"
+#include "controller/runtime/job_runtime.h"
+#include "controller/store/memory_store.h"
 
 namespace baton::bench {
 namespace {
@@ -20,6 +24,7 @@ using namespace baton::controller;  // NOLINT: events and effects by the dozen
 
 constexpr int kPrompts = 512, kSamples = 16, kReplicas = 64, kRewardWorkers = 8, kCredits = 64;
 constexpr uint32_t kProgressTokens = 64;
+const absl::Time kStart = SingleThread().Now();
 
 struct Recorded {
   Event event;
@@ -50,103 +55,128 @@ v1::Job MakeJob(int steps) {
   return job;
 }
 
-// The world around the core, in virtual time: what it wants done comes back as events. Response
+JobData Prompts() {
+  JobData data;
+  Example example;
+  example.prompt = "1+1=";
+  example.answer = "2";
+  data.train.examples.assign(20'000, example);
+  return data;
+}
+
+void FillColumn(v1::TaskResult& result, const char* name, v1::DataType type, size_t elements) {
+  v1::Column* column = result.add_columns();
+  column->set_name(name);
+  column->set_dtype(type);
+  column->set_data(std::string(4 * elements, '\1'));
+}
+
+// The job's runtime on one thread in virtual time, and workers that answer its tasks. Response
 // lengths have a long tail, as real ones do.
-class World {
+class World : private TurnObserver, private WorkerOutbox, private WorkerQueue {
  public:
+  World() {
+    context_.executors = &thread_;
+    context_.clock = &thread_;
+    context_.store = &store_;
+    context_.files = &files_;
+    context_.workers = this;
+    context_.queue = this;
+    context_.observer = this;
+  }
+  ~World() override {
+    thread_.Drop();
+    if (job_ != nullptr) job_->Abandon();
+  }
+
   std::vector<Recorded> Record(int steps) {
-    JobCore core(MakeJob(steps), 1, JobCoreOptions());
-    now_ = absl::FromUnixSeconds(1'700'000'000);
-    Carry(core.Start(now_));
-    std::vector<Recorded> recorded;
-    while (!queue_.empty() && core.state() != v1::Job::STATE_SUCCEEDED) {
-      auto [time, order] = queue_.top();
-      queue_.pop();
-      now_ = time;
-      auto at = pending_.find(order);
-      recorded.push_back({std::move(at->second), now_});
-      pending_.erase(at);
-      if (std::holds_alternative<Tick>(recorded.back().event)) After(250, Tick{});
-      Carry(core.Handle(recorded.back().event, now_));
+    job_ = std::make_shared<JobRuntime>(&context_, JobCore(MakeJob(steps), 1, context_.core),
+                                        /*next_log_sequence=*/1, /*stored=*/false);
+    job_->Start({}, nullptr);
+    while (!IsTerminal(job_->state()) && thread_.Now() < kStart + absl::Hours(24)) {
+      thread_.Advance(absl::Milliseconds(250));
+      job_->Tick();
     }
-    if (core.state() != v1::Job::STATE_SUCCEEDED) {
-      std::fprintf(stderr, "the recorded job did not end: state %d\n", core.state());
+    if (job_->state() != v1::Job::STATE_SUCCEEDED) {
+      std::fprintf(stderr, "the recorded job did not end: state %d\n", job_->state());
     }
-    return recorded;
+    return std::move(recorded_);
   }
 
  private:
-  void After(double milliseconds, Event event) {
-    queue_.push({now_ + absl::Milliseconds(milliseconds), next_});
-    pending_[next_++] = std::move(event);
+  void OnEvent(const JobCore& /*core*/, const Event& event) override {
+    recorded_.push_back({event, thread_.Now()});
   }
+  void OnTurn(const JobCore& /*core*/, const Effects& /*effects*/) override {}
+  void OnEffect(const JobCore& /*core*/, const Effect& /*effect*/) override {}
+  void OnResult(const JobCore& /*core*/, const std::string& /*worker*/, const TaskRef& /*ref*/,
+                const v1::TaskResult& /*result*/) override {}
+  void OnCluster(const ClusterEffects& /*effects*/) override {}
 
-  void Carry(const Effects& effects) {
-    for (const Effect& effect : effects) {
-      std::visit([this](const auto& e) { Do(e); }, effect);
-    }
-  }
-
-  template <typename T>
-  void Do(const T&) {}
-  void Do(const NeedWorkers& effect) {
-    if (!asked_) After(250, Tick{});
-    asked_ = true;
-    for (const auto& [role, missing] : effect.missing) {
+  void Need(const std::string& /*job*/, const NeedWorkers& need) override {
+    for (const auto& [role, missing] : need.missing) {
       for (int i = 0; i < missing; ++i) {
-        After(1, WorkerGranted{absl::StrCat(role, "-", next_worker_++), role, {{role, kCredits}}});
+        job_->Post(
+            WorkerGranted{absl::StrCat(role, "-", next_worker_++), role, {{role, kCredits}}});
       }
     }
   }
-  void Do(const LoadData&) { After(1, DataLoaded{absl::OkStatus(), 20'000, 0, {}}); }
-  void Do(const BuildBatch& effect) {
-    BatchBuilt built;
-    built.step = effect.step;
-    built.incarnation = effect.incarnation;
-    built.size = static_cast<uint32_t>(effect.trajectories.size());
-    After(10, built);
+  void Return(const std::string& /*job*/, const ReturnWorker& /*worker*/) override {}
+  void Leave(const std::string& /*job*/) override {}
+
+  bool Promises(const std::string& /*worker*/, const std::string& /*feature*/) const override {
+    return true;
   }
-  void Do(const CommitCheckpoint& effect) {
-    CheckpointCommitted committed;
-    committed.incarnation = effect.incarnation;
-    committed.checkpoint.set_step(effect.step);
-    After(10, committed);
-  }
-  void Do(const StartTask& effect) {
-    TaskDone done;
-    done.worker = effect.worker;
-    done.ref = effect.ref;
+  std::string GroupStoreOf(const std::string& /*worker*/) const override { return ""; }
+
+  void Send(const std::string& worker, v1::ControllerMessage message) override {
+    if (!message.has_task()) return;
+    const TaskRef ref = DecodeToken(message.task().task_token())->ref;
+    v1::TaskResult result;
+    result.set_task_token(message.task().task_token());
     double milliseconds = 5;
-    if (effect.ref.kind == TaskKind::kGenerate) {
+    if (ref.kind == TaskKind::kGenerate) {
       const double length = std::lognormal_distribution<double>(5.3, 0.8)(random_);
       const auto tokens = static_cast<uint32_t>(std::clamp(length, 1.0, 1024.0));
-      for (uint32_t known = kProgressTokens; known < tokens; known += kProgressTokens) {
-        After(20.0 * known, TaskProgressed{effect.worker, effect.ref, known});
+      for (uint32_t known = 0; known + kProgressTokens < tokens; known += kProgressTokens) {
+        SendProgress(worker, ref, result.task_token(), known);
       }
       milliseconds = 20.0 * tokens;
-      done.output.tokens = tokens;
-      done.output.prompt_tokens = 100;
-      done.output.finish_reason = tokens == 1024 ? "length" : "stop";
-      done.output.location = {1, offset_ += 8 * tokens, 8 * tokens};
-    } else if (effect.ref.kind == TaskKind::kScore) {
-      done.output.metrics["reward"] = static_cast<double>(random_() % 2);
-    } else if (effect.ref.kind == TaskKind::kUpdate) {
-      done.output.metrics["actor/pg_loss"] = 0.01;
+      FillColumn(result, "prompt_tokens", v1::DATA_TYPE_INT32, 100);
+      FillColumn(result, "tokens", v1::DATA_TYPE_INT32, tokens);
+      FillColumn(result, "rollout_log_prob", v1::DATA_TYPE_FLOAT32, tokens);
+      result.set_finish_reason(tokens == 1024 ? "length" : "stop");
+    } else if (ref.kind == TaskKind::kScore) {
+      (*result.mutable_metrics())["reward"] = static_cast<double>(random_() % 2);
+    } else if (ref.kind == TaskKind::kUpdate) {
+      (*result.mutable_metrics())["actor/pg_loss"] = 0.01;
       milliseconds = 5000;
     }
-    After(milliseconds, std::move(done));
+    workers_->PostAfter(
+        absl::Milliseconds(milliseconds),
+        [this, worker, ref, result = std::move(result)] { job_->OnResult(worker, ref, result); });
   }
 
-  absl::Time now_;
+  void SendProgress(const std::string& worker, const TaskRef& ref, const std::string& token,
+                    uint32_t offset) {
+    v1::Progress progress;
+    progress.set_task_token(token);
+    progress.set_offset(offset);
+    progress.mutable_tokens()->Resize(kProgressTokens, 1);
+    progress.mutable_log_probs()->Resize(kProgressTokens, -1);
+    workers_->PostAfter(absl::Milliseconds(20.0 * (offset + kProgressTokens)),
+                        [this, worker, ref, progress] { job_->OnProgress(worker, ref, progress); });
+  }
+
+  SingleThread thread_;
+  store::MemoryStore store_;
+  FakeJobFiles files_{Prompts()};
+  RuntimeContext context_;
+  const std::unique_ptr<Executor> workers_ = thread_.NewStrand();
+  std::shared_ptr<JobRuntime> job_;
+  std::vector<Recorded> recorded_;
   std::mt19937 random_{1};
-  bool asked_ = false;
   int next_worker_ = 0;
-  uint64_t next_ = 0;
-  uint64_t offset_ = 0;
-  std::priority_queue<std::pair<absl::Time, uint64_t>, std::vector<std::pair<absl::Time, uint64_t>>,
-                      std::greater<>>
-      queue_;
-  std::map<uint64_t, Event> pending_;  // by order
 };
 
 const char* KindOf(const Event& event) {
@@ -169,7 +199,7 @@ CoreResult MeasureCore(int steps) {
   double best = 0;
   for (int round = 0; round < 3; ++round) {
     JobCore core(MakeJob(steps), 1, JobCoreOptions());
-    result.effects = core.Start(absl::FromUnixSeconds(1'700'000'000)).size();
+    result.effects = core.Start(kStart).size();
     const auto start = std::chrono::steady_clock::now();
     for (const Recorded& r : recorded) result.effects += core.Handle(r.event, r.time).size();
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;

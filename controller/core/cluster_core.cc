@@ -185,16 +185,6 @@ ClusterEffects ClusterCore::OnClosed(uint64_t session, absl::Time now) {
   return effects;
 }
 
-bool ClusterCore::OnHeartbeat(uint64_t session, absl::Time now) {
-  auto it = sessions_.find(session);
-  if (it == sessions_.end()) return false;
-  Worker& worker = workers_.at(it->second);
-  // A lease that has ended is not renewed: the worker counts as lost, and must attach anew.
-  if (worker.lease_end <= now && !Mutant("lease-renewed-after-end")) return false;
-  OnHeartbeats(session, now);
-  return true;
-}
-
 void ClusterCore::OnHeartbeats(uint64_t session, absl::Time at) {
   auto it = sessions_.find(session);
   if (it == sessions_.end()) return;

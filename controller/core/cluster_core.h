@@ -108,8 +108,6 @@ class ClusterCore {
                          const std::string& project = "*");
   /// The stream ended. Nothing happens to a worker that has a newer one.
   ClusterEffects OnClosed(uint64_t session, absl::Time now);
-  /// False: the lease has ended already, and the stream must close.
-  bool OnHeartbeat(uint64_t session, absl::Time now);
   /// The stream's heartbeats came in time, each before the lease of the one before it had ended;
   /// the last one at `at`.
   void OnHeartbeats(uint64_t session, absl::Time at);

@@ -113,7 +113,7 @@ class ReseatTest : public ::testing::Test {
   }
   ClusterEffects After(absl::Duration time) {
     now_ += time;
-    for (uint64_t session : {1, 2, 3}) EXPECT_TRUE(cluster_.OnHeartbeat(session, now_));
+    for (uint64_t session : {1, 2, 3}) cluster_.OnHeartbeats(session, now_);
     return cluster_.OnTick(now_);
   }
   static ClusterOptions Options() {
@@ -236,7 +236,7 @@ class YieldTest : public ::testing::Test {
   std::vector<std::string> YieldsAfter(absl::Duration time) {
     now_ += time;
     std::vector<std::string> yields;
-    for (uint64_t i = 1; i <= 4; ++i) EXPECT_TRUE(cluster_.OnHeartbeat(i, now_));
+    for (uint64_t i = 1; i <= 4; ++i) cluster_.OnHeartbeats(i, now_);
     for (const ClusterEffect& effect : cluster_.OnTick(now_)) {
       const auto* yield = std::get_if<ClusterYield>(&effect);
       if (yield != nullptr) yields.push_back(yield->job + ": " + yield->reason);
@@ -315,7 +315,7 @@ TEST_F(YieldTest, NoMoreJobsThanNeededYield) {
   BothLack();
   cluster_.OnNeed("projects/p/jobs/c", 0, 3, true, {{"rollout", 1}}, now_, {{"rollout"}, {}});
   now_ += absl::Minutes(1);
-  EXPECT_TRUE(cluster_.OnHeartbeat(5, now_));
+  cluster_.OnHeartbeats(5, now_);
   const auto yields = YieldsAfter(absl::ZeroDuration());
   EXPECT_THAT(yields, ElementsAre(::testing::StartsWith("projects/p/jobs/b: ")));
 }

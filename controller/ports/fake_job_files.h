@@ -37,6 +37,11 @@ class FakeJobFiles : public Files {
     absl::MutexLock lock(&mu_);
     full_ = full;
   }
+  /// What the experience logs hold now can be read no more.
+  void LosePayloads() {
+    absl::MutexLock lock(&mu_);
+    lost_ = records_.size();
+  }
   size_t records() const {
     absl::MutexLock lock(&mu_);
     return records_.size();
@@ -54,6 +59,7 @@ class FakeJobFiles : public Files {
     }
     absl::StatusOr<std::string> Read(const experience::Location& at) override {
       absl::MutexLock lock(&files_.mu_);
+      if (at.offset < files_.lost_) return absl::DataLossError("the record is lost");
       if (at.offset >= files_.records_.size()) return absl::OutOfRangeError("no such record");
       return files_.records_[at.offset];
     }
@@ -110,6 +116,7 @@ class FakeJobFiles : public Files {
   const JobData data_;
   mutable absl::Mutex mu_;
   std::vector<std::string> records_ ABSL_GUARDED_BY(mu_);
+  uint64_t lost_ ABSL_GUARDED_BY(mu_) = 0;  // so many, from the first one on
   std::set<int64_t> checkpoints_ ABSL_GUARDED_BY(mu_);
   bool full_ ABSL_GUARDED_BY(mu_) = false;
 };

@@ -1,23 +1,33 @@
-// Ports of a job: who watches its turns.
+// Ports of a job and of the cluster: who watches their turns.
 #ifndef BATON_CONTROLLER_PORTS_TURN_OBSERVER_H_
 #define BATON_CONTROLLER_PORTS_TURN_OBSERVER_H_
 
+#include <string>
+
+#include "baton/v1/worker_service.pb.h"
+#include "controller/core/cluster_core.h"
 #include "controller/core/job_core.h"
 
 namespace baton::controller {
 
-/// Sees what a job's core hears and wants, for simulators that check rules. It changes nothing.
+/// Sees what the cores hear and want, for simulators that check rules. It changes nothing.
 /// Production has none. Called on the job's strand; `core` is one object for the job's life.
 class TurnObserver {
  public:
   virtual ~TurnObserver() = default;
 
+  /// A worker's result has come in, whatever becomes of it.
+  virtual void OnResult(const JobCore& core, const std::string& worker, const TaskRef& ref,
+                        const v1::TaskResult& result) = 0;
   /// `core` is about to handle `event`.
   virtual void OnEvent(const JobCore& core, const Event& event) = 0;
   /// `core` has handled an event, or has started. None of the `effects` has left.
   virtual void OnTurn(const JobCore& core, const Effects& effects) = 0;
   /// `effect` leaves now: the rows of its turn are committed.
   virtual void OnEffect(const JobCore& core, const Effect& effect) = 0;
+
+  /// Called on the cluster's strand: the effects of an event or of a turn leave now.
+  virtual void OnCluster(const ClusterEffects& effects) = 0;
 };
 
 }  // namespace baton::controller

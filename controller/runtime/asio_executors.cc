@@ -37,6 +37,10 @@ class AsioStrand : public Executor {
 
 }  // namespace
 
+std::unique_ptr<Executor> NewAsioStrand(Gate* gate, boost::asio::thread_pool* pool) {
+  return std::make_unique<AsioStrand>(gate, pool);
+}
+
 AsioExecutors::AsioExecutors(const Options& options, Gate* gate, boost::asio::thread_pool* disk)
     : options_(options),
       gate_(gate),
@@ -48,13 +52,9 @@ AsioExecutors::AsioExecutors(const Options& options, Gate* gate, boost::asio::th
                     [this](auto work) { boost::asio::post(readers_, std::move(work)); });
 }
 
-std::unique_ptr<Executor> AsioExecutors::NewStrand() {
-  return std::make_unique<AsioStrand>(gate_, &strands_);
-}
+std::unique_ptr<Executor> AsioExecutors::NewStrand() { return NewAsioStrand(gate_, &strands_); }
 
-std::unique_ptr<Executor> AsioExecutors::NewDiskStrand() {
-  return std::make_unique<AsioStrand>(gate_, disk_);
-}
+std::unique_ptr<Executor> AsioExecutors::NewDiskStrand() { return NewAsioStrand(gate_, disk_); }
 
 void AsioExecutors::PostRead(Executor::Work work) {
   gate_->Post(readers_.get_executor(), std::move(work));

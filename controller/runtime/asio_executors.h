@@ -14,6 +14,9 @@
 
 namespace baton::controller {
 
+/// Runs one piece of work at a time on the pool, through the gate. Both outlive the strand.
+std::unique_ptr<Executor> NewAsioStrand(Gate* gate, boost::asio::thread_pool* pool);
+
 /// All work goes through the gate: work that is posted after the gate is closed is dropped.
 class AsioExecutors : public Executors {
  public:

@@ -20,9 +20,9 @@
 #include "boost/asio/steady_timer.hpp"
 #include "boost/asio/strand.hpp"
 #include "boost/asio/thread_pool.hpp"
-#include "controller/core/cluster_core.h"
 #include "controller/core/step_size.h"
 #include "controller/runtime/asio_executors.h"
+#include "controller/runtime/cluster_runtime.h"
 #include "controller/runtime/contents_check.h"
 #include "controller/runtime/controller_interface.h"
 #include "controller/runtime/controller_options.h"
@@ -30,18 +30,16 @@
 #include "controller/runtime/disk_files.h"
 #include "controller/runtime/job_folders.h"
 #include "controller/runtime/job_runtime.h"
-#include "controller/runtime/lease_book.h"
+#include "controller/runtime/job_table.h"
 #include "controller/runtime/path_guard.h"
-#include "controller/runtime/pending_export.h"
 #include "controller/runtime/restore_marks.h"
 #include "controller/runtime/submission.h"
 #include "controller/runtime/uploads.h"
 #include "controller/runtime/waiting_submissions.h"
-#include "controller/runtime/worker_directory.h"
 
 namespace baton::controller {
 
-class Controller : public ControllerInterface, private WorkerQueue {
+class Controller : public ControllerInterface {
  public:
   /// Takes over the store: increments its epoch, continues unfinished jobs, and gives their workers
   /// one lease to come back.
@@ -88,24 +86,14 @@ class Controller : public ControllerInterface, private WorkerQueue {
 
  private:
   using Violations = std::vector<v1::FieldViolation>;
-  class Session;
-  struct SessionState;
 
   explicit Controller(ControllerOptions options);
   absl::Status Restore();
-  absl::Status CommitNow(std::vector<store::Write> writes);
-
-  // controller_restore.cc.
-  absl::Status ReadRestores();
-  absl::StatusOr<std::shared_ptr<JobRuntime>> RestoreJob(const store::Row& stored);
-  std::shared_ptr<JobRuntime> SetAside(const store::Row& stored, const std::string& reason);
-  absl::StatusOr<std::vector<std::shared_ptr<JobRuntime>>> RestoreJobs();
+  void Tick();  // on the cluster's strand
 
   // controller_jobs.cc.
   /// A job that is in the store.
   absl::StatusOr<std::shared_ptr<JobRuntime>> FindJob(const std::string& name) const;
-  /// The job of the token; null: it does not exist any more.
-  std::shared_ptr<JobRuntime> FindJobOf(const TaskToken& token) const;
   bool AnswerRepeat(const v1::CreateJobRequest& request, const std::string& project,
                     const std::string& request_key, const Callback<v1::Job>& done);
   /// Answers a call whose answer does not depend on its files. False: the files must be read.
@@ -173,7 +161,7 @@ class Controller : public ControllerInterface, private WorkerQueue {
   absl::Status OpenDataFile(const std::string& project, std::string* file);
   /// Removes uploads that no job names, soon.
   void RemoveUnnamedUploads();
-  void RemoveUnnamedUploadsWhenDue(absl::Time now);  // on cluster_strand_
+  void RemoveUnnamedUploadsWhenDue(absl::Time now);  // on the cluster's strand
   bool JobNamesUpload(const std::string& project, const std::string& path) const;
 
   void Delete(const std::shared_ptr<JobRuntime>& job, const JobRuntime::ExtraRow& extra,
@@ -218,26 +206,6 @@ class Controller : public ControllerInterface, private WorkerQueue {
   /// exceed it, but not the controller's limit.
   DataLimits DataLimitsOf(const std::string& job) const;
 
-  // controller_drains.cc.
-  absl::Status ReadDrains();
-  void SetDrained(const std::string& worker, const std::string& reason,
-                  const Callback<v1::Worker>& done);
-  v1::Worker WorkerNamed(const std::string& worker) const;  // on cluster_strand_
-
-  // controller_workers.cc.
-  void OnCluster(std::function<void()> work);
-  void Need(const std::string& job, const NeedWorkers& need) override;
-  void Return(const std::string& job, const ReturnWorker& worker) override;
-  void Leave(const std::string& job) override;
-  void TakeHeartbeats();
-  void Apply(const ClusterEffects& effects);
-  void Back(const ClusterBack& back);
-  void Tick();
-  void CloseSilentStreams(absl::Time now);
-  void ExpireExports(absl::Time now);
-  void SendExport(const std::string& job, const std::string& checkpoint, PendingExport pending);
-  void OnExportResult(const std::string& worker, const TaskRef& ref, const v1::TaskResult& result);
-
   // Constant after construction.
   ControllerOptions options_;
   const PathGuard paths_;
@@ -247,10 +215,8 @@ class Controller : public ControllerInterface, private WorkerQueue {
   std::unique_ptr<RestoreMarks> marks_;
   std::unique_ptr<DiskFiles> files_;
   RuntimeContext context_;
-  std::map<std::string, store::v1::RestoreRow> restores_;  // as found at the start
 
-  WorkerDirectory directory_;
-  LeaseBook leases_;
+  JobTable jobs_;
   Gate gate_;
   boost::asio::thread_pool cluster_thread_{1};  // separate, so that heartbeats do not wait for jobs
   boost::asio::thread_pool disk_;
@@ -259,7 +225,6 @@ class Controller : public ControllerInterface, private WorkerQueue {
   ContentsCheck contents_;
   WaitingSubmissions waiting_;
   boost::asio::thread_pool remover_{1};  // removes uploads that no job names
-  boost::asio::strand<boost::asio::thread_pool::executor_type> cluster_strand_;
   boost::asio::strand<boost::asio::thread_pool::executor_type> admission_;  // on disk_
 
   // On admission_: calls whose job is not committed yet, by request key.
@@ -270,26 +235,20 @@ class Controller : public ControllerInterface, private WorkerQueue {
   std::map<std::string, Admitting> admitting_;
   std::map<std::string, SteerUnderWay> steering_;  // the same for the other methods
 
-  // On cluster_strand_.
-  std::unique_ptr<ClusterCore> cluster_;
-  std::map<uint64_t, std::shared_ptr<SessionState>> sessions_;
-  std::map<uint64_t, PendingExport> exports_;
-  uint64_t next_export_ = 1;
-  bool in_turn_ = false;
+  std::unique_ptr<ClusterRuntime> cluster_;  // on cluster_thread_
+
+  // On the cluster's strand.
   absl::Time requests_looked_at_ = absl::InfinitePast(), uploads_looked_at_ = absl::InfinitePast();
   boost::asio::steady_timer timer_;
 
   std::atomic<bool> removal_posted_{false};
   std::atomic<bool> job_deleted_{false};  // since the last search for unnamed uploads
-  std::atomic<uint64_t> next_session_{1}, next_submission_{1};
+  std::atomic<uint64_t> next_submission_{1};
   // Shared with the files of a backup, which may outlive this.
   const std::shared_ptr<std::atomic<bool>> backup_held_ =
       std::make_shared<std::atomic<bool>>(false);
 
   mutable absl::Mutex mu_;
-  std::map<std::string, std::shared_ptr<JobRuntime>> jobs_ ABSL_GUARDED_BY(mu_);
-  std::map<std::string, int64_t> order_ ABSL_GUARDED_BY(mu_);
-  int64_t next_order_ ABSL_GUARDED_BY(mu_) = 1;
   std::map<std::string, std::vector<std::string>> requests_of_ ABSL_GUARDED_BY(mu_);  // by job
   std::map<std::string, v1::Project> projects_ ABSL_GUARDED_BY(mu_);  // with settings
 };

@@ -248,10 +248,8 @@ bool Controller::AnswerRepeat(const v1::CreateJobRequest& request, const std::st
       done(reused(absl::StrCat("was that of a ", row.method())));
       return true;
     }
-    absl::MutexLock lock(&mu_);
-    auto found = jobs_.find(row.job());
-    if (found == jobs_.end()) return false;
-    job = found->second;
+    job = jobs_.Get(row.job()).job;
+    if (job == nullptr) return false;
   }
   if (row.has_checkpoint() && row.checkpoint() != request.checkpoint()) {
     const std::string from =
@@ -358,11 +356,7 @@ void Controller::Admit(const std::shared_ptr<Submission>& submission) {
   if (from_checkpoint && submission->origin.checkpoint.empty()) {
     return submission->Refuse(submission->read);
   }
-  int64_t order = 0;
-  {
-    absl::MutexLock lock(&mu_);
-    order = next_order_;  // only this method increments it
-  }
+  const int64_t order = jobs_.next_order();  // only this method adds jobs
   v1::Job job;
   const absl::Time now = clock_.Now();
   job.set_uid(submission->uid);
@@ -381,12 +375,7 @@ void Controller::Admit(const std::shared_ptr<Submission>& submission) {
                                  : JobCore(std::move(*row->mutable_job()), order, options_.core);
   const auto runtime = std::make_shared<JobRuntime>(&context_, std::move(core), 1,
                                                     /*stored=*/false);
-  {
-    absl::MutexLock lock(&mu_);
-    jobs_[*name] = runtime;
-    order_[*name] = order;
-    next_order_ = order + 1;
-  }
+  jobs_.Add(runtime, order);
   std::vector<store::Write> extra;
   if (!request.request_id().empty()) {
     store::v1::RequestRow row;

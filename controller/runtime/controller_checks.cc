@@ -96,7 +96,7 @@ std::vector<v1::FieldViolation> Controller::CheckOffers(const Submission& submis
   for (const auto& [role, need] :
        RoleNeedsOf(checked.effective, checked.dataflow, {features.begin(), features.end()})) {
     const WorkerDirectory::RoleOffer offer =
-        directory_.OfferOf(role, need, submission.request.project());
+        cluster_->directory().OfferOf(role, need, submission.request.project());
     if (offer.known ? offer.missing.none() : foreign.count(role) == 0) continue;
     const MissingOffer missing = offer.known ? offer.missing : MissingFrom({}, role, need);
     std::string text = absl::StrCat("no attached worker of role ", role, " ", OfferText(missing));

@@ -10,6 +10,7 @@
 #include "controller/runtime/controller.h"
 #include "controller/runtime/job_folders.h"
 #include "controller/runtime/tables.h"
+#include "controller/runtime/take_over.h"
 #include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
@@ -23,16 +24,9 @@ constexpr size_t kDeletedAtOnce = 1000;
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<JobRuntime>> Controller::FindJob(const std::string& name) const {
-  absl::MutexLock lock(&mu_);
-  auto it = jobs_.find(FullJobName(name));
-  if (it != jobs_.end() && it->second->visible()) return it->second;
+  if (auto job = jobs_.Find(FullJobName(name))) return job;
   return MakeError(absl::StatusCode::kNotFound, "JOB_NOT_FOUND",
                    absl::StrCat("no job '", name, "'; `baton jobs` lists them"), {{"job", name}});
-}
-
-std::shared_ptr<JobRuntime> Controller::FindJobOf(const TaskToken& token) const {
-  auto job = FindJob(token.job.substr(0, token.job.find('#')));
-  return job.ok() && (*job)->token_name() == token.job ? *job : nullptr;
 }
 
 void Controller::GetJob(v1::GetJobRequest request, Callback<v1::Job> done) {
@@ -168,10 +162,9 @@ void Controller::Delete(const std::shared_ptr<JobRuntime>& job, const JobRuntime
         Log(LogLevel::kWarn, "the folder of a deleted job stays until the next start",
             {{"job", job->name()}, {"error", removed.message()}});
       }
+      jobs_.Erase(job->name());
       {
         absl::MutexLock lock(&mu_);
-        jobs_.erase(job->name());
-        order_.erase(job->name());
         requests_of_.erase(job->name());
       }
       job_deleted_ = true;
@@ -187,12 +180,8 @@ absl::Status Controller::FinishRemovals() {
   std::vector<store::Write> over;
   for (const store::Row& stored : rows) {
     store::v1::RemovalRow removal;
-    bool known = false;
-    {
-      absl::MutexLock lock(&mu_);
-      known = jobs_.count(stored.key) > 0;
-    }
-    if (!known && access::ValidResource(stored.key) && removal.ParseFromString(stored.value)) {
+    if (!jobs_.Has(stored.key) && access::ValidResource(stored.key) &&
+        removal.ParseFromString(stored.value)) {
       const std::string folder = JobFolderOf(options_.data_root, stored.key);
       if (IsMarkedDeleted(folder, removal.uid())) {
         const absl::Status removed = RemoveJobFolder(folder);
@@ -205,7 +194,7 @@ absl::Status Controller::FinishRemovals() {
     }
     over.push_back({kRemovalTable, stored.key, std::nullopt});
   }
-  return over.empty() ? absl::OkStatus() : CommitNow(std::move(over));
+  return over.empty() ? absl::OkStatus() : CommitNow(*store_, std::move(over));
 }
 
 // Deletions of at most `limit` rows below a job's name; empty: no rows are left.
@@ -285,7 +274,7 @@ void Controller::ExportCheckpoint(v1::ExportCheckpointRequest request,
     pending.dtype = request.dtype();
     pending.step = chosen->step();
     pending.done = done;
-    SendExport(name, chosen->path(), std::move(pending));
+    cluster_->Export(name, chosen->path(), std::move(pending));
   });
 }
 
@@ -295,8 +284,8 @@ void Controller::ExplainJob(v1::ExplainJobRequest request, Callback<v1::ExplainJ
   (*job)->Explain([this, name = (*job)->name(),
                    done = std::move(done)](absl::StatusOr<v1::ExplainJobResponse> answer) {
     if (!answer.ok()) return done(std::move(answer));
-    OnCluster([this, name, done, answer = *std::move(answer)]() mutable {
-      cluster_->Explain(name, clock_.Now(), &answer);
+    cluster_->Post([this, name, done, answer = *std::move(answer)]() mutable {
+      cluster_->core().Explain(name, cluster_->now(), &answer);
       done(std::move(answer));
     });
   });
@@ -322,6 +311,10 @@ std::unique_ptr<Subscription> Controller::ReadLogs(v1::ReadLogsRequest request,
   return (*job)->ReadLogs(request.after_sequence(), request.follow(), std::move(sink));
 }
 
+std::unique_ptr<WorkerSession> Controller::Attach(std::shared_ptr<WorkerStream> stream) {
+  return cluster_->Attach(std::move(stream));
+}
+
 void Controller::FetchBatch(v1::FetchBatchRequest request, Callback<BatchPart> done) {
   auto job = FindJob(request.job());
   if (!job.ok()) return done(job.status());
@@ -330,13 +323,10 @@ void Controller::FetchBatch(v1::FetchBatchRequest request, Callback<BatchPart> d
 
 void Controller::Metrics(std::function<void(std::vector<GaugeSample>)> done) {
   std::vector<v1::Job> jobs;
-  {
-    absl::MutexLock lock(&mu_);
-    for (const auto& [name, job] : jobs_) {
-      if (job->visible()) jobs.push_back(job->Brief());
-    }
+  for (const auto& [job, order] : jobs_.Below("")) {
+    if (job->visible()) jobs.push_back(job->Brief());
   }
-  OnCluster([this, jobs = std::move(jobs), done = std::move(done)] {
+  cluster_->Post([this, jobs = std::move(jobs), done = std::move(done)] {
     std::vector<GaugeSample> samples;
     for (const v1::Job& job : jobs) {
       const std::map<std::string, std::string> labels = {{"job", job.name()}};
@@ -349,7 +339,7 @@ void Controller::Metrics(std::function<void(std::vector<GaugeSample>)> done) {
       }
     }
     std::map<std::string, int> states;
-    for (const v1::Worker& worker : cluster_->List(clock_.Now())) {
+    for (const v1::Worker& worker : cluster_->core().List(cluster_->now())) {
       ++states[worker.state() == v1::Worker::STATE_READY      ? "ready"
                : worker.state() == v1::Worker::STATE_DRAINING ? "draining"
                                                               : "lost"];

@@ -174,13 +174,8 @@ void Controller::ListJobs(v1::ListJobsRequest request, Callback<v1::ListJobsResp
   const auto before = NumberBefore(*page);
   if (!before.ok()) return done(before.status());
   std::vector<std::pair<int64_t, std::shared_ptr<JobRuntime>>> found;
-  {
-    absl::MutexLock lock(&mu_);
-    for (auto it = jobs_.lower_bound(prefix);
-         it != jobs_.end() && absl::StartsWith(it->first, prefix); ++it) {
-      const int64_t order = order_.at(it->first);
-      if (order < *before && it->second->visible()) found.emplace_back(order, it->second);
-    }
+  for (const auto& [job, order] : jobs_.Below(prefix)) {
+    if (order < *before && job->visible()) found.emplace_back(order, job);
   }
   std::sort(found.rbegin(), found.rend());
   v1::ListJobsResponse answer;
@@ -264,10 +259,10 @@ void Controller::ListWorkers(v1::ListWorkersRequest request,
                              Callback<v1::ListWorkersResponse> done) {
   auto page = Page::Read(request, kMostItems, kMostItems);
   if (!page.ok()) return done(page.status());
-  OnCluster([this, page = *std::move(page), done = std::move(done)] {
+  cluster_->Post([this, page = *std::move(page), done = std::move(done)] {
     v1::ListWorkersResponse answer;
     const auto size = static_cast<size_t>(page.size());
-    for (v1::Worker& worker : cluster_->List(clock_.Now(), page.after(), size + 1)) {
+    for (v1::Worker& worker : cluster_->core().List(cluster_->now(), page.after(), size + 1)) {
       if (answer.workers_size() == page.size()) {
         answer.set_next_page_token(
             page.TokenAfter(answer.workers(answer.workers_size() - 1).worker_id()));
@@ -277,6 +272,14 @@ void Controller::ListWorkers(v1::ListWorkersRequest request,
     }
     done(std::move(answer));
   });
+}
+
+void Controller::DrainWorker(v1::DrainWorkerRequest request, Callback<v1::Worker> done) {
+  cluster_->Drain(request.worker_id(), std::move(done));
+}
+
+void Controller::UndrainWorker(v1::UndrainWorkerRequest request, Callback<v1::Worker> done) {
+  cluster_->Undrain(request.worker_id(), std::move(done));
 }
 
 absl::StatusOr<v1::ListProjectsResponse> Controller::ListProjects(

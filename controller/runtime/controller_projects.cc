@@ -48,7 +48,7 @@ absl::Status Controller::ReadProjects() {
     if (!project.ParseFromString(row.value)) {
       return absl::DataLossError(absl::StrCat("row ", row.key, " of projects is damaged"));
     }
-    cluster_->SetProject(project);
+    cluster_->core().SetProject(project);
     projects_[row.key] = std::move(project);
   }
   return absl::OkStatus();
@@ -64,9 +64,9 @@ void Controller::SetProject(v1::Project project, Callback<v1::Project> done) {
                      absl::MutexLock lock(&mu_);
                      projects_[project.project()] = project;
                    }
-                   OnCluster([this, project] {
-                     cluster_->SetProject(project);
-                     Apply(cluster_->OnTick(clock_.Now()));
+                   cluster_->Post([this, project] {
+                     cluster_->core().SetProject(project);
+                     cluster_->Apply(cluster_->core().OnTick(cluster_->now()));
                    });
                    done(project);
                  });
@@ -110,10 +110,8 @@ absl::Status Controller::CheckJobQuota(const std::string& project) const {
   if (limit == 0) return absl::OkStatus();
   const std::string prefix = FullJobName("", project);
   int unfinished = 0;
-  absl::MutexLock lock(&mu_);
-  for (auto it = jobs_.lower_bound(prefix);
-       it != jobs_.end() && it->first.compare(0, prefix.size(), prefix) == 0; ++it) {
-    if (!IsTerminal(it->second->state())) ++unfinished;
+  for (const auto& [job, order] : jobs_.Below(prefix)) {
+    if (!IsTerminal(job->state())) ++unfinished;
   }
   if (unfinished < limit) return absl::OkStatus();
   return MakeError(absl::StatusCode::kResourceExhausted, "QUOTA_JOBS",

@@ -35,16 +35,8 @@ std::string BelowRoot(const std::string& data_root, const std::string& path) {
 // An upload of an earlier release has no project: it is open to projects whose jobs name it
 // already.
 bool Controller::JobNamesUpload(const std::string& project, const std::string& path) const {
-  std::vector<std::shared_ptr<JobRuntime>> jobs;
-  const std::string prefix = FullJobName("", project);
-  {
-    absl::MutexLock lock(&mu_);
-    for (auto it = jobs_.lower_bound(prefix);
-         it != jobs_.end() && absl::StartsWith(it->first, prefix); ++it) {
-      if (it->second->visible()) jobs.push_back(it->second);
-    }
-  }
-  for (const auto& job : jobs) {
+  for (const auto& [job, order] : jobs_.Below(FullJobName("", project))) {
+    if (!job->visible()) continue;
     for (const std::string& file : UploadedFiles(job->Snapshot().effective_spec())) {
       if (file == path) return true;
     }

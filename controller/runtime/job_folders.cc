@@ -95,11 +95,6 @@ void RemoveDeletedCheckpoints(const fs::path& job_folder) {
 
 }  // namespace
 
-std::string FullJobName(const std::string& name, const std::string& project) {
-  if (name.rfind("projects/", 0) == 0) return name;
-  return absl::StrCat("projects/", project.empty() ? "default" : project, "/jobs/", name);
-}
-
 std::string JobFolderOf(const std::string& data_root, const std::string& job) {
   const std::string rest = absl::StrReplaceAll(job.substr(9), {{"/jobs/", "/"}});
   return absl::StrCat(data_root, "/jobs/", rest);

@@ -23,8 +23,6 @@
 
 namespace baton::controller {
 
-/// "projects/default/jobs/x" for "x"; a full name is left as it is.
-std::string FullJobName(const std::string& name, const std::string& project = "default");
 /// The folder of a job, by its full name: projects/P/jobs/J has `<data root>/jobs/P/J`.
 std::string JobFolderOf(const std::string& data_root, const std::string& job);
 

@@ -531,7 +531,8 @@ void JobRuntime::OnProgress(const std::string& worker, const TaskRef& ref, v1::P
     if (ref.kind != TaskKind::kGenerate || core_.Find(ref.subject) == nullptr) return;
     if (!core_.Wants(worker, ref)) return;
     Partial& partial = partials_[ref.subject];
-    if (progress.offset() != partial.tokens.size() ||
+    const bool repeated = progress.offset() != partial.tokens.size();
+    if ((repeated && !Mutant("repeated-progress-kept")) ||
         progress.tokens_size() != progress.log_probs_size() ||
         (progress.sampling_log_probs_size() > 0 &&
          progress.tokens_size() != progress.sampling_log_probs_size())) {
@@ -560,6 +561,7 @@ void JobRuntime::Hold(Generated result) {
 
 void JobRuntime::OnResult(const std::string& worker, const TaskRef& ref, v1::TaskResult result) {
   OnStrand([this, worker, ref, result = std::move(result)]() mutable {
+    if (context_->observer != nullptr) context_->observer->OnResult(core_, worker, ref, result);
     if (!core_.Wants(worker, ref)) return Refuse(worker, ref);
     const absl::Status status = FromProto(result.status());
     if (ref.kind == TaskKind::kGenerate && status.ok()) {

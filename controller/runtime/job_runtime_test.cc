@@ -640,6 +640,7 @@ TEST(JobRuntimeTest, AMovedResponseKeepsBothOfItsLogProbs) {
   piece(0, {-1}, {});
   piece(1, {-2, -3}, {-0.5, -0.25});
   piece(3, {-9, -9}, {-0.5});  // of another length: not taken
+  piece(0, {-1}, {});          // the worker attached again: it says all again
   piece(3, {-4}, {});
   job->Post(WorkerLost{"rollout-0", "the test takes it"});
   const v1::Generate again = rollouts->AwaitGenerate(TrajectoryName(ref.subject));

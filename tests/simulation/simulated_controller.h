@@ -1,6 +1,6 @@
-// A controller in virtual time: the shipped JobRuntime of every job on simulated ports, and the
-// real ClusterCore. Between them stand the sessions of controller/runtime/controller*.cc, written
-// again for one thread: each function here names the one that it mirrors.
+// A controller in virtual time: the shipped JobRuntime of every job, ClusterRuntime and JobRestorer
+// on simulated ports. Only the admission of jobs is written again, without their files: the
+// functions of calls name those that they mirror.
 #ifndef BATON_TESTS_SIMULATION_SIMULATED_CONTROLLER_H_
 #define BATON_TESTS_SIMULATION_SIMULATED_CONTROLLER_H_
 
@@ -11,11 +11,11 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/status/statusor.h"
-#include "controller/core/cluster_core.h"
+#include "controller/runtime/cluster_runtime.h"
 #include "controller/runtime/job_runtime.h"
+#include "controller/runtime/job_table.h"
 #include "tests/simulation/simulated_ports.h"
 #include "tests/simulation/turn_rules.h"
 #include "tests/simulation/world.h"
@@ -24,12 +24,12 @@ namespace baton::simulation {
 
 controller::JobCoreOptions SimulatedDeadlines();
 
-class SimulatedController : private controller::WorkerOutbox, private controller::WorkerQueue {
+class SimulatedController {
  public:
   using Answer = std::function<void(absl::StatusOr<v1::Job::State>)>;
 
   explicit SimulatedController(World* world);
-  /// Controller::Restore, then ticks.
+  /// Takes over the store and restores its jobs; then it ticks.
   void Restore();
 
   // Streams.
@@ -57,42 +57,9 @@ class SimulatedController : private controller::WorkerOutbox, private controller
   void ShutDown() { store_.ShutDown(); }
 
  private:
-  using Runtime = std::shared_ptr<controller::JobRuntime>;
-  struct Job {
-    int64_t order = 0;
-    Runtime runtime;
-  };
-  struct Session {
-    std::string worker;
-    bool welcome = false;
-    std::vector<v1::WorkerMessage> held;
-  };
+  class Stream;
 
-  // Ports of the jobs.
-  void Send(const std::string& worker, v1::ControllerMessage message) override;
-  bool Promises(const std::string& worker, const std::string& feature) const override;
-  std::string GroupStoreOf(const std::string& worker) const override;
-  void Need(const std::string& job, const controller::NeedWorkers& need) override;
-  void Return(const std::string& job, const controller::ReturnWorker& worker) override;
-  void Leave(const std::string& job) override;
-
-  // Controller.
-  void OnCluster(std::function<void()> work);
   void Tick();
-  void OnHello(uint64_t stream, const v1::Hello& hello);
-  void OnHeartbeat(uint64_t stream, const std::string& worker, uint64_t sequence);
-  void Route(uint64_t stream, const std::string& worker, v1::WorkerMessage message);
-  void OnResult(uint64_t stream, const std::string& worker, v1::TaskResult result);
-  void Apply(const controller::ClusterEffects& effects);
-  void Apply(const controller::ClusterWelcome& welcome);
-  void Apply(const controller::ClusterRefuse& refuse);
-  void Apply(const controller::ClusterGrant& grant);
-  void Apply(const controller::ClusterLost& lost);
-  void Apply(const controller::ClusterYield& yield);
-  void Apply(const controller::ClusterBack& back);
-  Runtime FindJob(const std::string& name) const;
-  Runtime FindJobOf(const controller::TaskToken& token) const;
-  void RestoreJob(const store::Row& stored);
 
   World& world_;
   PortCalls calls_;
@@ -102,13 +69,9 @@ class SimulatedController : private controller::WorkerOutbox, private controller
   SimulatedFiles files_;
   TurnRules rules_;
   controller::RuntimeContext context_;
-  std::unique_ptr<controller::ClusterCore> cluster_;
-  absl::Time cluster_last_;
-  std::map<uint64_t, Session> sessions_;
-  std::map<std::string, uint64_t> directory_;  // worker -> stream
-  std::map<std::string, v1::Hello> offers_;    // by worker
-  std::map<std::string, Job> jobs_;
-  int64_t next_order_ = 1;
+  controller::JobTable jobs_;
+  std::unique_ptr<controller::ClusterRuntime> cluster_;
+  std::map<uint64_t, std::unique_ptr<controller::WorkerSession>> sessions_;  // by stream
 };
 
 }  // namespace baton::simulation

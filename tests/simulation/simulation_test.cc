@@ -85,6 +85,16 @@ TEST(SimulationTest, AJobGoesOnWhereverItsControllerDies) {
   EXPECT_GT(coverage.happened("controllers that were stopped"), 20u);
 }
 
+TEST(SimulationTest, WhatAStreamCarriedArrivesAfterItsSuccessor) {
+  Coverage coverage;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    Scenario scenario = MakeScenario(seed);
+    for (Fault& fault : scenario.faults) fault.kind = FaultKind::kBreakStream;
+    EXPECT_EQ(RunScenario(scenario, &coverage, false).violation, "") << "seed " << seed;
+  }
+  EXPECT_GT(coverage.happened("messages that came after those of a newer stream"), 20u);
+}
+
 TEST(SimulationTest, AJobWaitsForAFullDisk) {
   Coverage coverage;
   for (uint64_t seed = 1; seed <= 20; ++seed) {

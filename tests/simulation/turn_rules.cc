@@ -80,6 +80,9 @@ void TurnRules::OnTurn(const JobCore& core, const Effects& effects) {
     }
     job.core = &core;
   }
+  for (const Effect& effect : effects) {
+    if (std::holds_alternative<PutMetrics>(effect)) job.measured.push_back(core.incarnation());
+  }
   if (const auto done = std::exchange(job.done, std::nullopt); done.has_value()) {
     const std::optional<Tries> tries = TriesOf(core, done->ref);
     if (tries.has_value()) {
@@ -186,9 +189,14 @@ void TurnRules::See(const JobCore& core, const EmitEvent& emit) {
 }
 
 void TurnRules::See(const JobCore& core, const PutMetrics& effect) {
-  world_.Check("MetricsEqualARecount", MetricsEqualARecount(StoredTrajectories(world_, core.name()),
-                                                            jobs_[core.name()].batch, effect.step,
-                                                            core.incarnation(), effect.metrics));
+  Job& job = jobs_[core.name()];
+  const uint64_t incarnation = job.measured.front();
+  job.measured.pop_front();
+  if (incarnation == core.incarnation()) {  // else the job went back, and its rows may be gone
+    world_.Check("MetricsEqualARecount",
+                 MetricsEqualARecount(StoredTrajectories(world_, core.name()), job.batch,
+                                      effect.step, incarnation, effect.metrics));
+  }
   const auto count = [&](const char* metric, const char* what) {
     const auto it = effect.metrics.find(metric);
     if (it == effect.metrics.end() || it->second <= 0) return;
@@ -197,6 +205,24 @@ void TurnRules::See(const JobCore& core, const PutMetrics& effect) {
   count("reward/infra_failed", "responses without a reward, of steps");
   count("val/infra_failed", "responses without a reward, of evaluations");
   count("train/groups_drawn_anew", "groups drawn anew");
+}
+
+void TurnRules::See(const JobCore& /*core*/, const ReturnWorker& back) {
+  if (back.conduct != Conduct::kSlow) return;
+  world_.coverage().DrainedAsSlow();
+  world_.RestartLater(back.worker);
+}
+
+void TurnRules::OnCluster(const ClusterEffects& effects) {
+  for (const ClusterEffect& effect : effects) {
+    const auto* lost = std::get_if<ClusterLost>(&effect);
+    if (lost == nullptr || lost->reason != "its lease ended without a heartbeat") continue;
+    const SimulatedWorker* worker = world_.FindWorker(lost->worker);
+    if (worker == nullptr) continue;
+    world_.Check(
+        "FencedBeforeReassigned",
+        FencedBeforeReassigned(worker->Holds(lost->job), worker->lease_end(), world_.now()));
+  }
 }
 
 void TurnRules::OnSend(const std::string& worker, const v1::ControllerMessage& message) {

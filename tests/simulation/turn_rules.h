@@ -4,6 +4,7 @@
 #define BATON_TESTS_SIMULATION_TURN_RULES_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -27,13 +28,13 @@ class TurnRules : public controller::TurnObserver {
   TurnRules(World* world, std::function<v1::Job::State(const std::string& job)> shown)
       : world_(*world), shown_(std::move(shown)) {}
 
+  void OnResult(const controller::JobCore& core, const std::string& worker,
+                const controller::TaskRef& ref, const v1::TaskResult& result) override;
   void OnEvent(const controller::JobCore& core, const controller::Event& event) override;
   void OnTurn(const controller::JobCore& core, const controller::Effects& effects) override;
   void OnEffect(const controller::JobCore& core, const controller::Effect& effect) override;
+  void OnCluster(const controller::ClusterEffects& effects) override;
 
-  /// A result came in, whatever becomes of it.
-  void OnResult(const controller::JobCore& core, const std::string& worker,
-                const controller::TaskRef& ref, const v1::TaskResult& result);
   /// A message leaves for a worker.
   void OnSend(const std::string& worker, const v1::ControllerMessage& message);
 
@@ -53,6 +54,7 @@ class TurnRules : public controller::TurnObserver {
     bool changed = false;                         // since CheckJobs
     int64_t told = 0;                             // revision of the last event that left
     std::set<uint64_t> batch;                     // what the step trains on
+    std::deque<uint64_t> measured;                // incarnations of PutMetrics that have not left
     const controller::TaskRef* taking = nullptr;  // the result that is being handled
     std::string worker;                           // … of whom
     std::set<controller::TaskRef> asked;          // all tasks that this controller sent
@@ -69,6 +71,7 @@ class TurnRules : public controller::TurnObserver {
   void See(const controller::JobCore& core, const controller::StopTask& stop);
   void See(const controller::JobCore& core, const controller::BuildBatch& batch);
   void See(const controller::JobCore& core, const controller::EmitEvent& emit);
+  void See(const controller::JobCore& core, const controller::ReturnWorker& worker);
   void See(const controller::JobCore& core, const controller::PutMetrics& metrics);
   template <typename T>
   void See(const controller::JobCore& /*core*/, const T& /*effect*/) {}

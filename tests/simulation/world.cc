@@ -77,6 +77,8 @@ World::World(const Scenario& scenario, Coverage* coverage, bool tracing)
   }
   unreachable_until_.resize(workers_.size(), absl::InfinitePast());
   stale_until_.resize(workers_.size(), absl::InfinitePast());
+  newest_heard_.resize(workers_.size(), 0);
+  disk_.store.Commit({{controller::kMetaTable, "secret", "secret"}}, [](const auto&) {});
   StartController();
   for (auto& worker : workers_) worker->Boot();
   for (size_t i = 0; i < scenario_.jobs.size(); ++i) {
@@ -197,13 +199,32 @@ void World::SendUp(uint64_t number, v1::WorkerMessage message) {
     return;
   }
   const bool again = repeats_until_ > now() && message.has_result() && random_.Percent(50);
-  auto deliver = [this, number, message = std::move(message)] {
-    const auto found = streams_.find(number);
-    if (found == streams_.end() || found->second.cut_up || found->second.controller_knows) return;
-    if (controller_ != nullptr) controller_->OnMessage(number, message);
-  };
+  auto deliver = [this, number, message = std::move(message)] { DeliverUp(number, message); };
   if (again) time_.At(stream.last_up + random_.Milliseconds(1, 800), controller_process_, deliver);
   time_.At(stream.last_up, controller_process_, std::move(deliver));
+}
+
+void World::DeliverUp(uint64_t number, const v1::WorkerMessage& message) {
+  const auto found = streams_.find(number);
+  if (found == streams_.end() || found->second.cut_up || found->second.controller_knows) return;
+  if (found->second.stuck) return found->second.waiting.push_back(message);
+  if (controller_ == nullptr) return;
+  const size_t worker = found->second.worker;
+  if (newest_heard_[worker] > number) {
+    coverage_->Happened("messages that came after those of a newer stream");
+  } else if (newest_heard_[worker] < number) {
+    const uint64_t before = std::exchange(newest_heard_[worker], number);
+    time_.After(random_.Milliseconds(0, 2), controller_process_,
+                [this, before] { Release(before); });
+  }
+  controller_->OnMessage(number, message);
+}
+
+void World::Release(uint64_t number) {
+  const auto it = streams_.find(number);
+  if (it == streams_.end()) return;
+  it->second.stuck = false;
+  for (const auto& message : std::exchange(it->second.waiting, {})) DeliverUp(number, message);
 }
 
 void World::SendDown(uint64_t number, v1::ControllerMessage message) {
@@ -268,7 +289,7 @@ void World::CloseByController(uint64_t number) {
   const bool lost = it->second.cut_down;
   // What was sent before still arrives; then the end of the stream does.
   const absl::Duration rest = std::max(it->second.last_down - now(), absl::ZeroDuration());
-  it->second.cut_up = true;
+  // Until the controller hears of the end, what is on its way may still arrive.
   WorkerHears(number, lost ? random_.Milliseconds(3000, 15000) : rest + Delay());
   ControllerHears(number, Delay());
 }
@@ -281,6 +302,16 @@ void World::Cut(uint64_t number, bool up, bool down, absl::Duration worker_hears
   it->second.cut_down |= down;
   WorkerHears(number, worker_hears);
   ControllerHears(number, controller_hears);
+}
+
+void World::LeaveBehind(uint64_t number) {
+  const auto it = streams_.find(number);
+  if (it == streams_.end() || it->second.cut_up) return;
+  it->second.stuck = true;
+  time_.After(random_.Milliseconds(100, 6000), controller_process_,
+              [this, number] { Release(number); });
+  Cut(number, /*up=*/false, /*down=*/true, random_.Milliseconds(0, 500),
+      random_.Milliseconds(200, 6000));
 }
 
 void World::Call(size_t worker, std::function<void(SimulatedController&)> request) {
@@ -476,6 +507,7 @@ void World::StrikeWorker(const Fault& fault, size_t index) {
     case FaultKind::kKillWorker:
       return KillWorker(index, fault.length);
     case FaultKind::kBreakStream:
+      if (random_.Percent(50)) return LeaveBehind(stream);
       return Cut(stream, true, true, random_.Milliseconds(0, 500), random_.Milliseconds(0, 500));
     case FaultKind::kStaleController:
       stale_until_[index] = until;

@@ -36,6 +36,9 @@ struct Stream {
   bool worker_knows = false, controller_knows = false;  ///< … that it ended.
   bool stale = false;             ///< Leads to a controller of an older epoch.
   absl::Time last_up, last_down;  ///< Messages keep their order.
+  /// What is on its way to the controller waits here, until the worker's next stream is heard.
+  bool stuck = false;
+  std::vector<v1::WorkerMessage> waiting;
 };
 
 class World {
@@ -101,6 +104,10 @@ class World {
   void KillRelay(size_t relay, absl::Duration down);
   void Strike(const Fault& fault);
   void StrikeWorker(const Fault& fault, size_t worker);
+  void DeliverUp(uint64_t stream, const v1::WorkerMessage& message);
+  /// The worker is cut off and attaches anew. What it said before arrives late.
+  void LeaveBehind(uint64_t stream);
+  void Release(uint64_t stream);
   /// Both ways, or one; each side finds out for itself.
   void Cut(uint64_t stream, bool up, bool down, absl::Duration worker_hears,
            absl::Duration controller_hears);
@@ -129,6 +136,7 @@ class World {
   std::vector<std::unique_ptr<SimulatedClient>> clients_;
   std::map<uint64_t, Stream> streams_;
   uint64_t next_stream_ = 1;
+  std::vector<uint64_t> newest_heard_;  // by worker: its newest stream that the controller heard
   std::vector<absl::Time> unreachable_until_, stale_until_;
   absl::Time slow_network_until_, repeats_until_;
   int refusals_ = 0;    // of the store, under way

@@ -1,17 +1,15 @@
-// Controller: restores the jobs of the store, and sets aside those that it cannot restore.
+#include "controller/runtime/job_restorer.h"
+
 #include <algorithm>
 #include <exception>
-#include <map>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "controller/access/caller.h"
 #include "controller/runtime/checkpoint_rows.h"
-#include "controller/runtime/controller.h"
 #include "controller/runtime/stored_job.h"
 #include "controller/runtime/tables.h"
+#include "controller/runtime/take_over.h"
 #include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
@@ -24,19 +22,22 @@ constexpr uint32_t kMaxAttempts = 2;
 
 }  // namespace
 
+JobRestorer::JobRestorer(const RuntimeContext* context, store::Store* store, Options options)
+    : context_(context), store_(*store), options_(std::move(options)) {}
+
 // Finds the jobs during whose restoration the last controller died, and those that the user names.
 // Commits this before it reads any job, so that it is known whatever happens next.
-absl::Status Controller::ReadRestores() {
-  BATON_ASSIGN_OR_RETURN(const auto rows, store_->Scan(kRestoreTable, {}));
+absl::Status JobRestorer::ReadRestores() {
+  BATON_ASSIGN_OR_RETURN(const auto rows, store_.Scan(kRestoreTable, {}));
   for (const store::Row& row : rows) {
     if (!restores_[row.key].ParseFromString(row.value)) restores_.erase(row.key);
   }
-  for (const std::string& job : marks_->left()) {
+  for (const std::string& job : options_.died_in) {
     restores_[job].set_attempts(restores_[job].attempts() + 1);
   }
   const auto by_hand = [&](const char* flag, const std::string& given) -> absl::Status {
     const std::string name = FullJobName(given);
-    BATON_ASSIGN_OR_RETURN(const auto job, store_->Get(kJobTable, name));
+    BATON_ASSIGN_OR_RETURN(const auto job, store_.Get(kJobTable, name));
     if (job.has_value()) return absl::OkStatus();
     return absl::NotFoundError(absl::StrCat(flag, " ", given, ": there is no such job"));
   };
@@ -57,15 +58,15 @@ absl::Status Controller::ReadRestores() {
     }
     writes.push_back({kRestoreTable, job, restore.SerializeAsString()});
   }
-  return writes.empty() ? absl::OkStatus() : CommitNow(std::move(writes));
+  return writes.empty() ? absl::OkStatus() : CommitNow(store_, std::move(writes));
 }
 
 // DATA_LOSS: the rows cannot be those of a job. Other errors are the store's.
-absl::StatusOr<std::shared_ptr<JobRuntime>> Controller::RestoreJob(const store::Row& stored) {
-  BATON_ASSIGN_OR_RETURN(StoredJob read, ReadStoredJob(*store_, stored));
-  if (!read.moves.empty()) BATON_RETURN_IF_ERROR(CommitNow(std::move(read.moves)));
+absl::StatusOr<std::shared_ptr<JobRuntime>> JobRestorer::RestoreJob(const store::Row& stored) {
+  BATON_ASSIGN_OR_RETURN(StoredJob read, ReadStoredJob(store_, stored));
+  if (!read.moves.empty()) BATON_RETURN_IF_ERROR(CommitNow(store_, std::move(read.moves)));
   auto job = std::make_shared<JobRuntime>(
-      &context_, JobCore(read.row, read.trajectories, context_.epoch, options_.core),
+      context_, JobCore(read.row, read.trajectories, context_->epoch, context_->core),
       read.next_log_sequence, /*stored=*/true);
   if (restores_.count(stored.key) > 0) job->ForgetRestoration();
   return job;
@@ -73,18 +74,18 @@ absl::StatusOr<std::shared_ptr<JobRuntime>> Controller::RestoreJob(const store::
 
 // The visible part of a job whose rows and files stay as they are. Only fields that are merely
 // copied are taken from the row: other fields could make the core fail.
-std::shared_ptr<JobRuntime> Controller::SetAside(const store::Row& stored,
-                                                 const std::string& reason) {
+std::shared_ptr<JobRuntime> JobRestorer::SetAside(const store::Row& stored,
+                                                  const std::string& reason) {
   Log(LogLevel::kError, "a job is set aside; the others go on",
       {{"job", stored.key}, {"reason", reason}});
   store::v1::JobRow known;
   if (!known.ParseFromString(stored.value)) known.Clear();
   if (!known.job().has_effective_spec())
-    ReadSpec(*store_, stored.key, known.mutable_job()).IgnoreError();
+    ReadSpec(store_, stored.key, known.mutable_job()).IgnoreError();
   v1::Job plain;
   plain.set_name(stored.key);
   plain.mutable_effective_spec()->set_kind(v1::JOB_KIND_SFT);
-  store::v1::JobRow row = JobCore(plain, known.submit_order(), options_.core).Row();
+  store::v1::JobRow row = JobCore(plain, known.submit_order(), context_->core).Row();
   v1::Job& job = *row.mutable_job();
   job.set_uid(known.job().uid());
   job.set_state(v1::Job::STATE_FAILED);
@@ -100,16 +101,17 @@ std::shared_ptr<JobRuntime> Controller::SetAside(const store::Row& stored,
                    stored.key, "` tries again; `baton resume --from FOLDER --name NEW` goes on ",
                    "from a checkpoint as another job")));
   std::vector<store::Write> unused;
-  ReadCheckpoints(*store_, stored.key, &known, &unused).IgnoreError();
+  ReadCheckpoints(store_, stored.key, &known, &unused).IgnoreError();
   *row.mutable_checkpoints() = known.checkpoints();
   const auto shown = TakeSubmitted(known.mutable_job());
-  return std::make_shared<JobRuntime>(&context_, JobCore(row, {}, context_.epoch, options_.core), 1,
+  return std::make_shared<JobRuntime>(context_, JobCore(row, {}, context_->epoch, context_->core),
+                                      1,
                                       /*stored=*/true, shown);
 }
 
-absl::StatusOr<std::vector<std::shared_ptr<JobRuntime>>> Controller::RestoreJobs() {
+absl::StatusOr<std::vector<std::shared_ptr<JobRuntime>>> JobRestorer::Restore(JobTable* jobs) {
   BATON_RETURN_IF_ERROR(ReadRestores());
-  BATON_ASSIGN_OR_RETURN(const auto rows, store_->Scan(kJobTable, {}));
+  BATON_ASSIGN_OR_RETURN(const auto rows, store_.Scan(kJobTable, {}));
   std::vector<std::shared_ptr<JobRuntime>> restored;
   for (const store::Row& stored : rows) {
     if (!access::ValidResource(stored.key)) {
@@ -120,7 +122,7 @@ absl::StatusOr<std::vector<std::shared_ptr<JobRuntime>>> Controller::RestoreJobs
     std::string why = restore == restores_.end() ? "" : restore->second.quarantine();
     absl::StatusOr<std::shared_ptr<JobRuntime>> job = absl::DataLossError(why);
     if (why.empty()) {
-      const auto mark = marks_->On(stored.key);
+      const auto mark = context_->files->FilesOf(stored.key)->MarkRestoring();
       try {
         job = RestoreJob(stored);
       } catch (const std::exception& thrown) {  // from a library
@@ -133,10 +135,7 @@ absl::StatusOr<std::vector<std::shared_ptr<JobRuntime>>> Controller::RestoreJobs
     if (!job.ok()) job = SetAside(stored, why);
     store::v1::JobRow row;
     const int64_t order = row.ParseFromString(stored.value) ? row.submit_order() : 0;
-    absl::MutexLock lock(&mu_);
-    jobs_[stored.key] = *job;
-    order_[stored.key] = order;
-    next_order_ = std::max(next_order_, order + 1);
+    jobs->Add(*job, order);
     restored.push_back(*job);
   }
   return restored;

@@ -1,0 +1,133 @@
+#include "controller/runtime/cluster_runtime.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controller/ports/single_thread.h"
+#include "controller/store/memory_store.h"
+#include "gtest/gtest.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::controller {
+namespace {
+
+// A worker's end of a stream, on one thread.
+struct PlainStream : public WorkerStream {
+  void Send(v1::ControllerMessage message) override { sent.push_back(std::move(message)); }
+  void Close(absl::Status status) override { closed = ErrorReason(status); }
+  std::vector<v1::ControllerMessage> sent;
+  std::string closed;
+};
+
+// Something happens on another thread just when the time is read next.
+struct InterruptedClock : public Clock {
+  absl::Time Now() const override {
+    if (interrupt) std::exchange(interrupt, nullptr)();
+    return now;
+  }
+  absl::Time now = absl::UnixEpoch() + absl::Hours(1);
+  mutable std::function<void()> interrupt;
+};
+
+class ClusterRuntimeTest : public testing::Test {
+ protected:
+  ClusterRuntimeTest() {
+    context_.clock = &clock_;
+    context_.store = &store_;
+    context_.epoch = 1;
+    cluster_ =
+        std::make_unique<ClusterRuntime>(&context_, ClusterOptions(), thread_.NewStrand(), &jobs_);
+  }
+
+  struct Attached {
+    std::shared_ptr<PlainStream> stream = std::make_shared<PlainStream>();
+    std::unique_ptr<WorkerSession> session;
+  };
+  Attached Attach(const std::string& worker) {
+    Attached attached;
+    attached.session = cluster_->Attach(attached.stream);
+    v1::WorkerMessage message;
+    message.mutable_hello()->set_worker_id(worker);
+    message.mutable_hello()->set_instance_id("a");
+    message.mutable_hello()->set_protocol_min(1);
+    message.mutable_hello()->set_protocol_max(1);
+    attached.session->OnMessage(message);
+    thread_.Settle();
+    return attached;
+  }
+  static v1::WorkerMessage Heartbeat() {
+    v1::WorkerMessage message;
+    message.mutable_heartbeat()->set_sequence(1);
+    return message;
+  }
+
+  InterruptedClock clock_;
+  store::MemoryStore store_;
+  SingleThread thread_;
+  RuntimeContext context_;
+  JobTable jobs_;
+  std::unique_ptr<ClusterRuntime> cluster_;
+};
+
+// A job leaves the queue at the moment at which a lease would end. The heartbeat was answered just
+// before.
+TEST_F(ClusterRuntimeTest, AHeartbeatThatWasAnsweredCounts) {
+  const Attached worker = Attach("w");
+  ASSERT_EQ(worker.stream->sent.size(), 1u);
+  const absl::Time end = clock_.now + ClusterOptions().lease;
+  clock_.now = end - absl::Seconds(1);
+  cluster_->Leave("projects/default/jobs/j");
+  clock_.interrupt = [&] {
+    clock_.now = end - absl::Milliseconds(1);
+    worker.session->OnMessage(Heartbeat());
+    clock_.now = end;
+  };
+  thread_.Settle();
+  EXPECT_EQ(worker.stream->sent.size(), 2u) << "it was answered";
+  EXPECT_EQ(worker.stream->closed, "");
+}
+
+TEST_F(ClusterRuntimeTest, ALateHeartbeatEndsItsStream) {
+  const Attached worker = Attach("w");
+  clock_.now += ClusterOptions().lease;
+  worker.session->OnMessage(Heartbeat());
+  EXPECT_EQ(worker.stream->sent.size(), 1u);
+  EXPECT_EQ(worker.stream->closed, "LEASE_ENDED");
+}
+
+// A stream that broke is heard of late: its end takes nothing from the worker's next stream.
+TEST_F(ClusterRuntimeTest, WhatAnOldStreamSaysLateChangesNothing) {
+  const Attached before = Attach("w");
+  const Attached after = Attach("w");
+  EXPECT_EQ(before.stream->closed, "SESSION_REPLACED");
+  before.session->OnMessage(Heartbeat());
+  before.session->OnClosed();
+  thread_.Settle();
+  EXPECT_EQ(before.stream->sent.size(), 1u) << "only its Welcome";
+  cluster_->directory().Send("w", v1::ControllerMessage());
+  EXPECT_EQ(after.stream->sent.size(), 2u);
+  after.session->OnMessage(Heartbeat());
+  EXPECT_EQ(after.stream->sent.size(), 3u);
+  EXPECT_EQ(after.stream->closed, "");
+}
+
+TEST_F(ClusterRuntimeTest, ADrainOutlivesTheController) {
+  const Attached worker = Attach("w");
+  absl::StatusOr<v1::Worker> drained = absl::UnknownError("no answer");
+  cluster_->Drain("w", [&](auto answer) { drained = std::move(answer); });
+  thread_.Settle();
+  ASSERT_TRUE(drained.ok()) << drained.status();
+  EXPECT_EQ(drained->state(), v1::Worker::STATE_DRAINING);
+  ClusterRuntime next(&context_, ClusterOptions(), thread_.NewStrand(), &jobs_);
+  ASSERT_TRUE(next.ReadDrains(store_).ok());
+  EXPECT_TRUE(next.core().Knows("w"));
+  cluster_->Drain("unknown", [&](auto answer) { drained = std::move(answer); });
+  thread_.Settle();
+  EXPECT_EQ(ErrorReason(drained.status()), "WORKER_NOT_FOUND");
+}
+
+}  // namespace
+}  // namespace baton::controller

@@ -1,0 +1,155 @@
+// ClusterRuntime: what one worker's stream says.
+#include "controller/runtime/cluster_session.h"
+
+#include "controller/core/need_queue.h"
+#include "sdk/base/mutant.h"
+#include "sdk/base/utf8.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::controller {
+namespace {
+
+constexpr size_t kMaxTroubleBytes = 8 << 10;  // of a worker's message, which is stored as an event
+
+}  // namespace
+
+bool ClusterRuntime::SessionState::MayReportOn(const JobRuntime& job) const {
+  const std::string project = stream->project();
+  return project == "*" || ProjectId(job.name()) == project;
+}
+
+std::unique_ptr<WorkerSession> ClusterRuntime::Attach(std::shared_ptr<WorkerStream> stream) {
+  auto state = std::make_shared<SessionState>();
+  state->id = next_session_++;
+  state->stream = std::move(stream);
+  state->hello_by = context_->clock->Now() + options_.lease;
+  Post([this, state] { sessions_[state->id] = state; });
+  return std::make_unique<Session>(this, std::move(state));
+}
+
+void ClusterRuntime::Session::OnMessage(v1::WorkerMessage message) {
+  std::string worker;
+  {
+    absl::MutexLock lock(&state_->mu);
+    worker = state_->worker;
+    if (!worker.empty() && !state_->welcome) {
+      state_->held.push_back(std::move(message));
+      return;
+    }
+  }
+  if (worker.empty() != message.has_hello()) {
+    state_->stream->Close(MakeError(absl::StatusCode::kInvalidArgument, "PROTOCOL",
+                                    worker.empty() ? "the first message must be Hello"
+                                                   : "Hello may only be the first message"));
+    return;
+  }
+  if (worker.empty()) return OnHello(message.hello());
+  Route(cluster_, *state_, worker, std::move(message));
+}
+
+void ClusterRuntime::Session::OnHello(const v1::Hello& hello) {
+  {
+    absl::MutexLock lock(&state_->mu);
+    state_->worker = hello.worker_id().empty() ? "?" : hello.worker_id();
+  }
+  cluster_->Post([cluster = cluster_, state = state_, hello] {
+    const absl::Time now = cluster->now_;
+    const auto effects = cluster->core_.OnHello(state->id, hello, now, state->stream->project());
+    const bool welcome = cluster->core_.SessionOf(hello.worker_id()) == state->id;
+    if (welcome) {
+      cluster->leases_.Begin(hello.worker_id(), state->id, now);
+      // before a job hears of the worker
+      cluster->directory_.Introduce(hello, state->stream->project());
+    }
+    cluster->Apply(effects);
+  });
+}
+
+void ClusterRuntime::Session::OnClosed() {
+  cluster_->Post([cluster = cluster_, state = state_] {
+    std::string worker;
+    {
+      absl::MutexLock lock(&state->mu);
+      worker = state->worker;
+    }
+    cluster->leases_.End(state->id);
+    cluster->directory_.Remove(worker, state->stream.get());
+    cluster->sessions_.erase(state->id);
+    cluster->Apply(cluster->core_.OnClosed(state->id, cluster->now_));
+  });
+}
+
+std::shared_ptr<JobRuntime> ClusterRuntime::Session::JobFor(const ClusterRuntime& cluster,
+                                                            const SessionState& state,
+                                                            const std::optional<TaskToken>& token) {
+  auto job = token.has_value() ? cluster.jobs_->FindOf(*token) : nullptr;
+  return job != nullptr && state.MayReportOn(*job) ? job : nullptr;
+}
+
+std::shared_ptr<JobRuntime> ClusterRuntime::Session::JobFor(const ClusterRuntime& cluster,
+                                                            const SessionState& state,
+                                                            const std::string& name) {
+  auto job = name.empty() ? nullptr : cluster.jobs_->Find(FullJobName(name));
+  return job != nullptr && state.MayReportOn(*job) ? job : nullptr;
+}
+
+void ClusterRuntime::Session::Route(ClusterRuntime* cluster, const SessionState& state,
+                                    const std::string& worker, v1::WorkerMessage message) {
+  switch (message.message_case()) {
+    case v1::WorkerMessage::kHeartbeat: {
+      if (!cluster->leases_.Renew(state.id) && !Mutant("lease-renewed-after-end")) {
+        return state.stream->Close(
+            MakeError(absl::StatusCode::kDeadlineExceeded, "LEASE_ENDED",
+                      "the lease has ended, or another stream took this one's place"));
+      }
+      v1::ControllerMessage answer;
+      answer.mutable_heartbeat_ack()->set_sequence(message.heartbeat().sequence());
+      answer.mutable_heartbeat_ack()->set_epoch(cluster->context_->epoch);
+      state.stream->Send(std::move(answer));
+      return;
+    }
+    case v1::WorkerMessage::kProgress: {
+      const auto token = DecodeToken(message.progress().task_token());
+      if (const auto job = JobFor(*cluster, state, token)) {
+        job->OnProgress(worker, token->ref, std::move(*message.mutable_progress()));
+      }
+      return;
+    }
+    case v1::WorkerMessage::kResult: {
+      const auto token = DecodeToken(message.result().task_token());
+      const auto job = JobFor(*cluster, state, token);
+      if (token.has_value() && token->ref.kind == TaskKind::kExport) {
+        cluster->Post([cluster, worker, ref = token->ref, result = message.result()] {
+          cluster->OnExportResult(worker, ref, result);
+        });
+      } else if (job != nullptr) {
+        return job->OnResult(worker, token->ref, std::move(*message.mutable_result()));
+      }
+      // Nothing waits for this result, so the worker may forget it.
+      v1::ControllerMessage answer;
+      answer.mutable_result_ack()->set_task_token(message.result().task_token());
+      state.stream->Send(std::move(answer));
+      return;
+    }
+    case v1::WorkerMessage::kLog:
+      if (const auto job = JobFor(*cluster, state, message.log().job())) {
+        job->OnWorkerLog(worker, message.log());
+      }
+      return;
+    case v1::WorkerMessage::kTrouble: {
+      v1::RoleTrouble& trouble = *message.mutable_trouble();
+      if (const auto job = JobFor(*cluster, state, trouble.job())) {
+        std::string text = std::move(*trouble.mutable_message());
+        if (text.size() > kMaxTroubleBytes) {
+          text.resize(ValidUtf8Prefix(absl::string_view(text).substr(0, kMaxTroubleBytes)));
+        }
+        job->Post(RoleTroubled{worker, trouble.role(), std::move(text)});
+      }
+      return;
+    }
+    default:
+      return;
+  }
+}
+
+}  // namespace baton::controller
