@@ -195,12 +195,18 @@ void JobCore::On(const BatchBuilt& event) {
   }
   if (!event.status.ok()) return Fail(event.status);
   buffer_.Built(event, out_.now());
+  if (replays()) TakeReplayed(event);
   if (groups_.Commanded(TaskKind::kPublish)) {
     buffer_.Hold();  // the weights are being published again; the actor is busy
     return;
   }
   if (SamplesMore(event)) return;
   if (!groups_.Commanded(TaskKind::kUpdate)) return StartUpdate();
+  if (event.part_of_row) {
+    return Fail(absl::DataLossError(
+        absl::StrCat("the batch of step ", event.step,
+                     " is not the one that was recorded: responses are missing")));
+  }
   // Restored: a rank may have its update, have done it, or never have seen it.
   SetPhase(Phase::kUpdate);
   early_.Replay(/*commands=*/true, [this](const TaskDone& early) { On(early); });

@@ -41,6 +41,7 @@
 #include "controller/core/progress_feed.h"
 #include "controller/core/prompt_data.h"
 #include "controller/core/rank_groups.h"
+#include "controller/core/replay.h"
 #include "controller/core/send_commands.h"
 #include "controller/core/shared_pools.h"
 #include "controller/core/take_role.h"
@@ -164,6 +165,10 @@ class JobCore {
   bool SamplesMore(const BatchBuilt& event);
   bool DrawsAnew();
   void StartUpdate();
+  // job_core_replay.cc: a job that trains on recorded batches.
+  bool replays() const { return Replays(dataflow()); }
+  void BeginReplay();
+  void TakeReplayed(const BatchBuilt& event);
   void IssueCommand(TaskKind kind, const Group& group);
   void IssueSave();
   void OnCommand(const TaskDone& event);

@@ -33,8 +33,11 @@ void JobCore::MaybePhaseDone() {
   // What generates nothing is judged by the worker that trains it.
   const bool judged =
       !is_rl() && milestones_.EvaluatesAfter(out_.step() + 1, out_.step(), data_.validates());
+  // An update that a restart interrupted: its batch has a row.
+  const bool has_row = is_rl() && groups_.Commanded(TaskKind::kUpdate);
   buffer_.Build(scheduler_.table().all(), spec(), LeastResponses(spec(), dataflow()),
-                judged ? data_.ValSize(spec().data()) : 0, out_);
+                judged ? data_.ValSize(spec().data()) : 0,
+                has_row ? Recorded::kCompare : Recorded::kNot, out_);
 }
 
 // A group with too few rewards left is replaced by the next prompt. That is worked out once all
@@ -70,7 +73,9 @@ bool JobCore::DrawsAnew() {
 bool JobCore::SamplesMore(const BatchBuilt& event) {
   const v1::AlgorithmSpec& algorithm = spec().algorithm();
   const auto wanted = static_cast<uint32_t>(spec().data().train_batch_size());
-  if (!is_rl() || !algorithm.dynamic_sampling() || event.groups >= wanted) return false;
+  if (!is_rl() || replays() || !algorithm.dynamic_sampling() || event.groups >= wanted) {
+    return false;
+  }
   if (scheduler_.draws().rounds() >= static_cast<uint32_t>(algorithm.max_num_gen_batches())) {
     Fail(absl::FailedPreconditionError(absl::StrCat(
         "dynamic sampling: after ", scheduler_.draws().rounds(), " batches of ",

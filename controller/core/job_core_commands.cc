@@ -13,7 +13,7 @@ namespace baton::controller {
 void JobCore::StartUpdate() {
   groups_.TakeReports();
   // Also of a batch that filters left nothing of: the step is done, and the algorithm goes on.
-  if (is_rl()) {
+  if (is_rl() && !replays()) {
     buffer_.PutRow(scheduler_.table().all(), LeastResponses(spec(), dataflow()), out_);
   }
   if (buffer_.batch_size() == 0) return FinishStep({}, /*updated=*/false);

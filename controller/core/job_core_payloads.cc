@@ -11,6 +11,10 @@ void JobCore::On(const PayloadLost& event) {
   const bool waits =
       phase_ == Phase::kGenerate || phase_ == Phase::kEvaluate || phase_ == Phase::kBatch;
   if (!begun_ || !is_rl() || !waits) return;
+  if (replays()) {
+    return Fail(absl::DataLossError(
+        absl::StrCat("step ", out_.step() + 1, " cannot be replayed: ", event.reason)));
+  }
   std::vector<TrajectoryInfo*> lost;
   for (const auto& [id, serial] : event.trajectories) {
     TrajectoryInfo* const found = scheduler_.table().Find(id);

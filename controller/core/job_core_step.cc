@@ -59,7 +59,8 @@ void JobCore::Advance() {
   if (state() == Job::STATE_STARTING || state() == Job::STATE_RECOVERING) {
     Trigger(JobTrigger::kSetUp);
   }
-  if (is_rl() && !versions_.published()) return IssueCommand(HandOver(), groups_.actor());
+  if (is_rl() && !replays() && !versions_.published())
+    return IssueCommand(HandOver(), groups_.actor());
   LoadWeights();
   // A step or an evaluation that a restart interrupted is finished first.
   const bool at_end = milestones_.AtEnd(out_.step());
@@ -87,6 +88,7 @@ void JobCore::Finish() {
 // `phase`: generate, a step; or evaluate. Once its trajectories stand, those that workers still run
 // or finished meanwhile find their place; then work is given out.
 void JobCore::BeginWork(Phase phase) {
+  if (replays()) return BeginReplay();
   buffer_.BeginStep(options_.kept_steps, KeepsAllExperience(spec()), out_);
   SetPhase(phase);
   if (phase == Phase::kEvaluate) {

@@ -33,6 +33,11 @@ void TrajectoryScheduler::BeginStep(const Context& context) {
   DrawMore(context);
 }
 
+void TrajectoryScheduler::BeginReplay(const Context& context) {
+  Begin(/*evaluates=*/false, context);
+  draws_.BeginStep(0);
+}
+
 void TrajectoryScheduler::BeginEvaluation(const Context& context) {
   Begin(/*evaluates=*/true, context);
   draws_.BeginEvaluation(context.data.ValSize(spec().data()));

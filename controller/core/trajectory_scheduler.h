@@ -73,6 +73,8 @@ class TrajectoryScheduler {
   // ---- The work in progress.
   void BeginStep(const Context& context);
   void BeginEvaluation(const Context& context);
+  /// A step whose responses are recorded: none is drawn. The caller adds them to table().
+  void BeginReplay(const Context& context);
   /// Makes trajectories of draws() that are not made yet, after AddRound or Replace of them.
   void DrawMore(const Context& context);
   /// Ends the work; what still runs is stopped for `reason`.
