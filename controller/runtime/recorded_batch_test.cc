@@ -27,14 +27,14 @@ v1::Trajectory WithColumns(const std::string& id, const std::vector<std::string>
 
 // A batch of two responses with two columns each, one of the log and one that was added; the second
 // response was left out by a filter if `filtered`.
-struct Pair {
+struct BatchAndRow {
   store::v1::BatchRow row;
   BuildBatch ask;
   BuiltBatch built;
 };
 
-Pair Same(bool filtered = false) {
-  Pair out;
+BatchAndRow Same(bool filtered = false) {
+  BatchAndRow out;
   out.row.set_step(7);
   out.ask.step = 7;
   for (const uint64_t id : {kFirst, kSecond}) {
@@ -53,7 +53,7 @@ Pair Same(bool filtered = false) {
   return out;
 }
 
-std::string Problem(const Pair& pair) {
+std::string Problem(const BatchAndRow& pair) {
   const absl::Status status = CompareWithRow(pair.row, pair.ask, pair.built);
   EXPECT_TRUE(status.ok() || absl::IsDataLoss(status)) << status;
   return std::string(status.message());
@@ -66,13 +66,13 @@ TEST(CompareWithRow, TheRecordedBatchIsTheSame) {
 
 // A restart reads columns from the log in another order than they arrived in.
 TEST(CompareWithRow, TheOrderOfColumnsDoesNotCount) {
-  Pair pair = Same();
+  BatchAndRow pair = Same();
   std::swap(pair.built.event.column_hashes[kFirst][0], pair.built.event.column_hashes[kFirst][1]);
   EXPECT_EQ(Problem(pair), "");
 }
 
 TEST(CompareWithRow, AChangedColumnIsNamedWithBothHashes) {
-  Pair pair = Same();
+  BatchAndRow pair = Same();
   pair.built.event.column_hashes[kSecond][1] = 0xabc;
   EXPECT_THAT(Problem(pair), HasSubstr("step 7"));
   EXPECT_THAT(Problem(pair),
@@ -84,7 +84,7 @@ TEST(CompareWithRow, AChangedColumnIsNamedWithBothHashes) {
 }
 
 TEST(CompareWithRow, AResponseThatAFilterTreatsOtherwiseIsNamed) {
-  Pair pair = Same(/*filtered=*/true);
+  BatchAndRow pair = Same(/*filtered=*/true);
   pair.built.event.column_hashes[kSecond] = {1, 2};
   EXPECT_THAT(Problem(pair), HasSubstr("was left out by a filter, and is not now"));
   pair = Same();
@@ -99,7 +99,7 @@ TEST(CompareWithRow, AResponseThatAFilterTreatsOtherwiseIsNamed) {
 }
 
 TEST(CompareWithRow, OtherResponsesOrAnotherOrderAreNotTheBatch) {
-  Pair pair = Same();
+  BatchAndRow pair = Same();
   std::swap(pair.ask.trajectories[0], pair.ask.trajectories[1]);
   EXPECT_THAT(Problem(pair), HasSubstr(absl::StrCat(TrajectoryName(kSecond), " stands where ",
                                                     TrajectoryName(kFirst), " stood")));

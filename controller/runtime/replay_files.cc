@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kRowsAtOnce = 16;  // a row may have megabytes
+constexpr size_t kBatchRowsAtOnce = 16;  // a row may have megabytes
 constexpr char kReplayFile[] = "replay.json";
 // They hold version numbers, which count the faults of a job too.
 constexpr std::array<const char*, 3> kFilesOfVersions = {"trainer.json", "critic.json",
@@ -101,7 +101,7 @@ absl::Status ForEachRow(store::Store& store, const ReplaySource& source, int64_t
   for (auto next = static_cast<uint64_t>(first); static_cast<int64_t>(next) <= last;) {
     store::ScanOptions range =
         NumberRange(source.job.name(), next, static_cast<uint64_t>(last) + 1);
-    range.limit = kRowsAtOnce;
+    range.limit = kBatchRowsAtOnce;
     BATON_ASSIGN_OR_RETURN(std::vector<store::Row> rows, store.Scan(kBatchTable, range));
     for (store::Row& stored : rows) {
       next = KeyNumber(stored.key) + 1;
@@ -116,7 +116,7 @@ absl::Status ForEachRow(store::Store& store, const ReplaySource& source, int64_t
       if (!std::all_of(files.begin(), files.end(), is_there)) continue;
       BATON_RETURN_IF_ERROR(use(row.step(), files, std::move(stored.value)));
     }
-    if (rows.size() < kRowsAtOnce) break;
+    if (rows.size() < kBatchRowsAtOnce) break;
   }
   return absl::OkStatus();
 }

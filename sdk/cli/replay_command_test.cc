@@ -56,21 +56,21 @@ TEST_F(ReplayCommandTest, SaysWhatIsKeptThenReplaysThatAndPrintsTheVerdict) {
   EXPECT_EQ(service_.replays[1].job_id(), "again");
 }
 
-TEST_F(ReplayCommandTest, TheVerdictIsTheExitCode) {
-  for (const auto verdict :
-       {v1::Replay::VERDICT_DIFFERENT, v1::Replay::VERDICT_FAILED, v1::Replay::VERDICT_PENDING}) {
-    service_.replay.set_verdict(verdict);
-    service_.replay.set_difference("actor/model.safetensors: other bytes");
-    const Outcome outcome = Run({"--verdict", "add"});
-    EXPECT_EQ(outcome.code, 1) << verdict;
-    if (verdict == v1::Replay::VERDICT_PENDING) continue;
-    EXPECT_THAT(outcome.out, HasSubstr("actor/model.safetensors: other bytes"));
-  }
-  service_.replay.set_verdict(v1::Replay::VERDICT_NOT_COMPARED);
-  const Outcome outcome = Run({"--verdict", "add", "-o", "json"});
-  EXPECT_EQ(outcome.code, 0);
-  EXPECT_EQ(nlohmann::json::parse(outcome.out)["verdict"], "VERDICT_NOT_COMPARED");
+TEST_F(ReplayCommandTest, AnotherVerdictIsAnError) {
+  service_.replay.set_verdict(v1::Replay::VERDICT_DIFFERENT);
+  service_.replay.set_difference("actor/model.safetensors: other bytes");
+  const Outcome outcome = Run({"--verdict", "add"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("DIFFERENT: the checkpoints of step 6 differ; the first file: "
+                                     "actor/model.safetensors: other bytes"));
   EXPECT_TRUE(service_.replays.empty()) << "it makes nothing";
+}
+
+TEST_F(ReplayCommandTest, JsonIsOneDocumentAndNoCheckpointIsNoError) {
+  service_.replay.set_verdict(v1::Replay::VERDICT_NOT_COMPARED);
+  const Outcome outcome = Run({"add", "-o", "json"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(nlohmann::json::parse(outcome.out)["verdict"], "VERDICT_NOT_COMPARED");
 }
 
 TEST_F(ReplayCommandTest, MakesNothingOnADryRunAndDoesNotWaitWhenToldSo) {
