@@ -15,11 +15,19 @@ model: {init: {characters: "0123456789+= ", hidden_size: 16, intermediate_size: 
 data: {train_files: [prompts.jsonl], train_batch_size: 4, max_prompt_length: 8,
        max_response_length: 8}
 rollout: {n: 4, deterministic: true}
-reward: {rules: [{type: numeric, extract: '(-?[0-9]+)'}]}
+reward: {command: "python3 reward.py", timeout_seconds: 120}
 algorithm: {preset: grpo}
 actor: {lr: 1e-3, lr_warmup_steps: 4}
 resources: {rollout_workers: 1}
-trainer: {total_training_steps: 40, save_freq: 10, max_checkpoints: 0, keep_experience: all}
+trainer: {total_training_steps: 300, save_freq: 50, max_checkpoints: 0, keep_experience: all}
+"""
+
+
+# Different responses earn differently, so that each step learns.
+REWARD = """import json, sys
+for line in sys.stdin:
+    r = json.loads(line)
+    print(json.dumps({"id": r["id"], "reward": len(set(r["response"]))}), flush=True)
 """
 
 
@@ -28,6 +36,7 @@ class ReplayWithModelsTest(CommandTest):
         super().setUp()
         self.write("prompts.jsonl", "".join(
             json.dumps({"prompt": f"{a}+1=", "answer": str(a + 1)}) + "\n" for a in range(9)))
+        self.write("reward.py", REWARD)
         self.up("--scorers", "0")
 
     def kill(self, process):
@@ -40,16 +49,19 @@ class ReplayWithModelsTest(CommandTest):
 
     def test_a_job_with_faults(self):
         self.baton("submit", self.write("rl.yaml", RL), "--name", "rl")
-        self.wait_for(lambda: self.steps_done() >= 12)
+        self.wait_for(lambda: self.steps_done() >= 60)
         self.kill("actor-0")
-        self.wait_for(lambda: self.steps_done() >= 22)
+        self.wait_for(lambda: self.steps_done() >= 120)
         self.kill("controller")
+        self.wait_for(lambda: self.steps_done() >= 0)  # the next controller answers
         self.baton("watch", "rl")
-        self.assertIn("the trainer is lost", self.baton("logs", "rl"))
+        logs = self.baton("logs", "rl")
+        self.assertIn("the trainer is lost", logs)
+        self.assertIn("steps are redone", logs)
         said = self.baton("replay", "rl")
-        self.assertIn("steps 1-40 of rl are trained again, from its first weights", said)
+        self.assertIn("steps 1-300 of rl are trained again, from its first weights", said)
         self.assertIn("\nEQUAL: ", said)
-        part = json.loads(self.baton("replay", "rl", "--from-step", "10", "--to-step", "20",
+        part = json.loads(self.baton("replay", "rl", "--from-step", "100", "--to-step", "150",
                                      "-o", "json"))
         self.assertEqual(part["verdict"], "VERDICT_EQUAL")
 
