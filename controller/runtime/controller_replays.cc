@@ -49,10 +49,13 @@ void Controller::CreateReplay(v1::CreateReplayRequest request, Callback<v1::Repl
                               CallerGone gone) {
   auto source = FindJob(request.name());
   if (!source.ok()) return done(source.status());
-  if (request.request_id().size() > kMostRequestId || request.job_id().size() > kMostReplayId) {
+  if (request.request_id().size() > kMostRequestId) {
+    return done(MakeError(absl::StatusCode::kInvalidArgument, "REQUEST_ID",
+                          absl::StrCat("request_id is longer than ", kMostRequestId, " bytes")));
+  }
+  if (request.job_id().size() > kMostReplayId) {
     return done(MakeError(absl::StatusCode::kInvalidArgument, "NAME_INVALID",
-                          absl::StrCat("request_id has at most ", kMostRequestId,
-                                       " bytes, and job_id ", kMostReplayId)));
+                          absl::StrCat("job_id is longer than ", kMostReplayId, " bytes")));
   }
   const auto call = std::make_shared<ReplayCall>();
   call->project = access::ProjectOf((*source)->name());

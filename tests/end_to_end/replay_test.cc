@@ -156,9 +156,8 @@ TEST_F(ReplayJobTest, APartBeginsFromACheckpointAndOutlivesItsSource) {
   request.clear_request_id();
   EXPECT_EQ(ErrorReason(Create(request).status()), "JOB_EXISTS");
   ASSERT_TRUE(cluster_.Call("rl", &v1::JobService::Stub::DeleteJob).ok());
-  EXPECT_TRUE(WaitFor([&] {
-    return !std::filesystem::exists(cluster_.folder() + "/jobs/default/rl/experience");
-  }));
+  EXPECT_TRUE(WaitFor(
+      [&] { return !std::filesystem::exists(cluster_.folder() + "/jobs/default/rl/experience"); }));
   cluster_.AddWorker("actor-2", "actor");
   ASSERT_TRUE(cluster_.WaitForStep("part", 3)) << cluster_.Why("part");
   cluster_.StopController();
@@ -252,8 +251,7 @@ TEST_F(ReplayJobTest, WhatCannotBeReplayedIsSaidBeforeItStarts) {
   go_on.set_checkpoint(absl::StrCat("job:", created->job()));
   grpc::ClientContext context;
   Job job;
-  EXPECT_EQ(ErrorReason(FromGrpc(cluster_.stub().CreateJob(&context, go_on, &job))),
-            "REPLAY_KIND");
+  EXPECT_EQ(ErrorReason(FromGrpc(cluster_.stub().CreateJob(&context, go_on, &job))), "REPLAY_KIND");
 
   v1::JobSpec sft = cluster_.RlSpec(2);
   sft.set_kind(v1::JOB_KIND_SFT);
