@@ -11,6 +11,7 @@
 #include "controller/api/cluster_service.h"
 #include "controller/api/experience_service.h"
 #include "controller/api/job_service.h"
+#include "controller/api/replay_service.h"
 #include "controller/api/worker_service.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
@@ -72,6 +73,7 @@ class ApiServerImpl : public ApiServer {
         workers_(controller, access),
         cluster_(controller, access, &files_),
         tokens_(controller, access),
+        replays_(controller, access),
         experience_(controller, access) {
     LowerPoolPriority(kFileThreads,
                       [this](auto work) { boost::asio::post(files_, std::move(work)); });
@@ -89,7 +91,7 @@ class ApiServerImpl : public ApiServer {
 
   absl::Status Listen(const std::string& address, const ApiOptions& options) {
     BATON_ASSIGN_OR_RETURN(const auto credentials, MakeServerCredentials(options.tls));
-    const std::vector<grpc::Service*> users = {&jobs_, &cluster_, &tokens_};
+    const std::vector<grpc::Service*> users = {&jobs_, &replays_, &cluster_, &tokens_};
     const std::vector<grpc::Service*> workers = {&workers_, &experience_};
     if (!options.worker_address.empty()) {
       BATON_RETURN_IF_ERROR(users_listener_.Start(address, "--listen", users, credentials, access_,
@@ -113,6 +115,7 @@ class ApiServerImpl : public ApiServer {
   WorkerServiceImpl workers_;
   ClusterServiceImpl cluster_;
   AccessServiceImpl tokens_;
+  ReplayServiceImpl replays_;
   ExperienceServiceImpl experience_;
   Listener users_listener_, workers_listener_;
 };

@@ -11,6 +11,7 @@
 #include "baton/v1/cluster_service.grpc.pb.h"
 #include "baton/v1/experience_service.grpc.pb.h"
 #include "baton/v1/job_service.grpc.pb.h"
+#include "baton/v1/replay_service.grpc.pb.h"
 #include "baton/v1/worker_service.grpc.pb.h"
 #include "controller/api/api_server_testing.h"
 #include "controller/runtime/mock_controller.h"
@@ -88,6 +89,14 @@ TEST_F(ApiServerTest, JobServiceForwardsEachUnaryMethod) {
                   set_name, response.set_step(7), response.step() == 7);
   EXPECT_FORWARDS(jobs_, ExplainJob, ExplainJobRequest, ExplainJobResponse, set_name,
                   response.set_summary("f"), response.summary() == "f");
+}
+
+TEST_F(ApiServerTest, ReplayServiceForwardsEachMethod) {
+  auto replays = v1::ReplayService::NewStub(channel_);
+  EXPECT_FORWARDS(replays, CreateReplay, CreateReplayRequest, Replay, set_name,
+                  response.set_job("r"), response.job() == "r");
+  EXPECT_FORWARDS(replays, GetReplay, GetReplayRequest, Replay, set_name, response.set_to_step(7),
+                  response.to_step() == 7);
 }
 
 TEST_F(ApiServerTest, ClusterServiceForwardsEachMethod) {

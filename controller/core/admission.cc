@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "controller/core/replay.h"
 #include "controller/core/roles.h"
 #include "sdk/base/mutant.h"
 
@@ -15,7 +16,8 @@ void Admission::Begin(bool evaluates, const WorkContext& context) {
   if (evaluates) {
     draws_.BeginEvaluation(context.data.ValSize(spec.data()));
   } else {
-    draws_.BeginStep(GenBatchSize(spec));
+    // The responses of a replay are recorded: none is drawn.
+    draws_.BeginStep(Replays(submitted_->dataflow()) ? 0 : GenBatchSize(spec));
   }
 }
 

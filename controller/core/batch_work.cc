@@ -50,7 +50,9 @@ bool DrawsAnew(JobParts& job) {
 bool SamplesMore(const BatchBuilt& event, JobParts& job) {
   const v1::AlgorithmSpec& algorithm = job.spec().algorithm();
   const auto wanted = static_cast<uint32_t>(job.spec().data().train_batch_size());
-  if (!job.is_rl() || !algorithm.dynamic_sampling() || event.groups >= wanted) return false;
+  if (!job.is_rl() || job.replays() || !algorithm.dynamic_sampling() || event.groups >= wanted) {
+    return false;
+  }
   StepDraws& draws = job.scheduler.admission().draws();
   if (draws.rounds() >= static_cast<uint32_t>(algorithm.max_num_gen_batches())) {
     job.life.Fail(
@@ -79,9 +81,12 @@ void BuildBatchOf(JobParts& job) {
   // What generates nothing is judged by the worker that trains it.
   const bool judged =
       !job.is_rl() && job.milestones.EvaluatesAfter(step + 1, step, job.data.validates());
+  // An update that a restart interrupted: its batch has a row.
+  const bool has_row = job.is_rl() && job.commands.Any(TaskKind::kUpdate);
   job.buffer.Build(job.scheduler.table().all(), job.spec(),
                    LeastResponses(job.spec(), job.dataflow()),
-                   judged ? job.data.ValSize(job.spec().data()) : 0, job.out);
+                   judged ? job.data.ValSize(job.spec().data()) : 0,
+                   has_row ? Recorded::kCompare : Recorded::kNot, job.out);
 }
 
 void OnBatchBuilt(const BatchBuilt& event, JobParts& job) {
@@ -92,12 +97,23 @@ void OnBatchBuilt(const BatchBuilt& event, JobParts& job) {
   }
   if (!event.status.ok()) return job.life.Fail(event.status, job);
   job.buffer.Built(event, job.out.now());
+  // The responses of a replay: from here on the step is like any other.
+  for (const TrajectoryInfo& trajectory : event.replayed) {
+    job.scheduler.table().Add(trajectory);
+    job.scheduler.table().CountReady();
+  }
   if (job.commands.Any(TaskKind::kPublish)) {
     job.buffer.Hold();  // the weights are being published again; the actor is busy
     return;
   }
   if (SamplesMore(event, job)) return;
   if (!job.commands.Any(TaskKind::kUpdate)) return job.update.Begin(job);
+  if (event.part_of_row) {
+    return job.life.Fail(absl::DataLossError(absl::StrCat(
+                             "the batch of step ", event.step,
+                             " is not the one that was recorded: responses are missing")),
+                         job);
+  }
   // Restored: a rank may have its update, have done it, or never have seen it.
   job.Switch(Activity::kUpdate);
   job.work.early().Replay(/*commands=*/true,

@@ -79,6 +79,10 @@ struct BatchBuilt {
   std::map<uint64_t, std::vector<uint64_t>> column_hashes;
   std::map<std::string, double> metrics;
   std::map<std::string, double> algorithm;  ///< BuildBatch::algorithm after this step.
+  std::vector<TrajectoryInfo> replayed;     ///< Recorded::kReplay: the responses of the row.
+  /// Recorded::kCompare: the row has more responses, and nothing was compared. Dynamic sampling
+  /// makes a batch of several rounds, and a restart builds it round by round.
+  bool part_of_row = false;
 };
 /// The experience log cannot give these payloads back: they are damaged, or gone.
 struct PayloadLost {
@@ -191,6 +195,16 @@ struct PutMetrics {
 };
 /// Read the data files, find the model; answer with DataLoaded.
 struct LoadData {};
+/// What a batch has to do with the BatchRow of its step in the store.
+enum class Recorded {
+  kNot,  ///< Nothing: the row will be made of the batch.
+  /// The ranks may have the batch already, and the row names its columns: a batch with other
+  /// columns is DATA_LOSS. A job of an earlier release has no row, and nothing is compared.
+  kCompare,
+  /// The batch is made of the responses and the baselines of the row. No row, or other columns than
+  /// it names: DATA_LOSS.
+  kReplay,
+};
 /// Put a batch together, compute its advantages; answer with BatchBuilt, or with PayloadLost.
 struct BuildBatch {
   int64_t step = 0;
@@ -202,6 +216,7 @@ struct BuildBatch {
   uint32_t max_groups = 0;  ///< Later ones are left out; 0: none is.
   /// So many held-out examples go along: the model is judged on them after its update.
   uint64_t held_out = 0;
+  Recorded recorded = Recorded::kNot;
 };
 /// All ranks wrote their part: add the controller's, rename, answer with CheckpointCommitted.
 struct CommitCheckpoint {

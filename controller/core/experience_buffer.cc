@@ -111,8 +111,7 @@ void ExperienceBuffer::EndWork(const Trajectories& trajectories, EffectSink& out
   column_hashes_.clear();
 }
 
-void ExperienceBuffer::Build(const Trajectories& trajectories, const v1::JobSpec& spec,
-                             uint32_t least, uint64_t held_out, EffectSink& out) const {
+BuildBatch ExperienceBuffer::Ask(const v1::JobSpec& spec, const EffectSink& out) const {
   BuildBatch batch;
   batch.step = out.step() + 1;
   batch.incarnation = out.incarnation();
@@ -121,7 +120,21 @@ void ExperienceBuffer::Build(const Trajectories& trajectories, const v1::JobSpec
   if (spec.algorithm().dynamic_sampling()) {
     batch.max_groups = static_cast<uint32_t>(spec.data().train_batch_size());
   }
+  return batch;
+}
+
+void ExperienceBuffer::Replay(const v1::JobSpec& spec, EffectSink& out) const {
+  BuildBatch batch = Ask(spec, out);
+  batch.recorded = Recorded::kReplay;
+  out.Do(std::move(batch));
+}
+
+void ExperienceBuffer::Build(const Trajectories& trajectories, const v1::JobSpec& spec,
+                             uint32_t least, uint64_t held_out, Recorded recorded,
+                             EffectSink& out) const {
+  BuildBatch batch = Ask(spec, out);
   batch.held_out = held_out;
+  batch.recorded = recorded;
   Members members = MembersOf(trajectories, least);
   batch.baselines = std::move(members.baselines);
   batch.trajectories.reserve(members.trajectories.size());

@@ -79,8 +79,11 @@ class ExperienceBuffer {
   // ---- The batch.
   /// Asks for the batch of these trajectories, all READY. Trajectories without a reward stay out,
   /// and so do all of a group that has fewer than `least` with one. `held_out`: see BuildBatch.
+  /// `recorded`: kNot, or kCompare.
   void Build(const Trajectories& trajectories, const v1::JobSpec& spec, uint32_t least,
-             uint64_t held_out, EffectSink& out) const;
+             uint64_t held_out, Recorded recorded, EffectSink& out) const;
+  /// Asks for the batch that the step's BatchRow names.
+  void Replay(const v1::JobSpec& spec, EffectSink& out) const;
   /// The batch stands.
   void Built(const BatchBuilt& event, absl::Time now);
   /// The updates on the batch leave with this turn, and its row goes with it. `trajectories`,
@@ -105,6 +108,8 @@ class ExperienceBuffer {
     std::vector<const TrajectoryInfo*> trajectories;  // in order
     std::map<uint64_t, double> baselines;             // by draw
   };
+  /// The request for the step's batch, without responses.
+  BuildBatch Ask(const v1::JobSpec& spec, const EffectSink& out) const;
   /// What a batch is made of.
   static Members MembersOf(const Trajectories& trajectories, uint32_t least);
 

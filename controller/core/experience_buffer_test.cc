@@ -248,11 +248,11 @@ TEST(ExperienceBufferTest, ABatchLeavesOutWhatHasNoRewardAndGroupsThatLackTooMan
   }
   all[3].failed = 1;  // draw 1 has one response left
   v1::JobSpec spec;
-  buffer.Build(ById(all), spec, /*least=*/1, /*held_out=*/0, out);
+  buffer.Build(ById(all), spec, /*least=*/1, /*held_out=*/0, Recorded::kNot, out);
   EXPECT_EQ(TakeAll<BuildBatch>(out).at(0).trajectories.size(), 5u);
   spec.mutable_algorithm()->set_dynamic_sampling(true);
   spec.mutable_data()->set_train_batch_size(8);
-  buffer.Build(ById(all), spec, /*least=*/2, /*held_out=*/4, out);
+  buffer.Build(ById(all), spec, /*least=*/2, /*held_out=*/4, Recorded::kCompare, out);
   const BuildBatch batch = TakeAll<BuildBatch>(out).at(0);
   std::vector<uint64_t> draws;
   for (const TrajectoryInfo& trajectory : batch.trajectories) draws.push_back(trajectory.draw);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "controller/core/replay.h"
 #include "controller/core/role_names.h"
 
 namespace baton::controller {
@@ -32,6 +33,10 @@ void Count(v1::NodeStatus* status, int64_t done, int64_t running, int64_t total)
 
 void ExplainGenerate(const NodesView& view, const v1::GenerateNode& node,
                      v1::ExplainJobResponse* out) {
+  if (Replays(view.dataflow)) {  // its responses are there
+    AddNode(view, "recorded", "controller", "read", out)->set_state("done");
+    return;
+  }
   const bool train = node.purpose() == "train";
   int64_t done = 0, running = 0, total = 0;
   for (const auto& [id, t] : view.scheduler.table().all()) {

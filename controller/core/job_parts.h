@@ -30,6 +30,7 @@
 #include "controller/core/policy_versions.h"
 #include "controller/core/prompt_data.h"
 #include "controller/core/rank_groups.h"
+#include "controller/core/replay.h"
 #include "controller/core/response_work.h"
 #include "controller/core/send_commands.h"
 #include "controller/core/shared_pools.h"
@@ -48,6 +49,8 @@ struct JobParts {
   const v1::JobSpec& spec() const { return submitted->effective_spec(); }
   const v1::Dataflow& dataflow() const { return submitted->dataflow(); }
   bool is_rl() const { return spec().kind() == v1::JOB_KIND_RL; }
+  /// It trains on recorded batches (replay.h).
+  bool replays() const { return Replays(dataflow()); }
   const Roster& roster() const { return slots.roster(); }
 
   // ---- What several parts need together.

@@ -26,7 +26,7 @@ void PolicyUpdate::Save(store::v1::JobRow* row) const {
 void PolicyUpdate::Begin(JobParts& job) {
   reports_.clear();
   // Also of a batch that filters left nothing of: the step is done, and the algorithm goes on.
-  if (job.is_rl()) {
+  if (job.is_rl() && !job.replays()) {
     job.buffer.PutRow(job.scheduler.table().all(), LeastResponses(job.spec(), job.dataflow()),
                       job.out);
   }

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "controller/core/replay.h"
 #include "controller/core/roles.h"
 
 namespace baton::controller {
@@ -49,7 +50,7 @@ std::vector<std::string> RolesInOrder(const v1::JobSpec& effective, const v1::Da
   };
   std::set<std::string> trained;
   for (const v1::UpdateNode& node : dataflow.update()) trained.insert(node.role());
-  if (effective.kind() == v1::JOB_KIND_RL) {
+  if (effective.kind() == v1::JOB_KIND_RL && !Replays(dataflow)) {
     add(roles::kRollout);
     for (const v1::ScoreNode& node : dataflow.score()) {
       // A role that may train and does not has no workers; its graph is refused.

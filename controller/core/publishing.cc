@@ -6,7 +6,9 @@
 
 namespace baton::controller {
 
-bool PublishDue(const JobParts& job) { return job.is_rl() && !job.versions.published(); }
+bool PublishDue(const JobParts& job) {
+  return job.is_rl() && !job.replays() && !job.versions.published();
+}
 
 void Publish(JobParts& job) {
   const TaskKind kind = job.roster().hybrid() ? TaskKind::kToGeneration : TaskKind::kPublish;

@@ -15,6 +15,7 @@ namespace baton::controller {
 using Next = TrajectoryScheduler::Next;
 
 void ResponseWork::Begin(Activity what, JobParts& job) {
+  if (job.replays()) return BeginReplay(job);
   job.buffer.BeginStep(job.options.kept_steps, KeepsAllExperience(job.spec()), job.out);
   job.Switch(what);
   job.scheduler.Begin(/*evaluates=*/what == Activity::kEvaluate, job.Work());
@@ -25,6 +26,15 @@ void ResponseWork::Begin(Activity what, JobParts& job) {
   // A result may have ended the work, or the job.
   if (!job.doing.OnResponses()) return;
   GoOn(job);
+}
+
+// Nothing is drawn, generated or scored: the runtime reads the row of the step's batch and builds
+// the batch of it.
+void ResponseWork::BeginReplay(JobParts& job) {
+  job.scheduler.Begin(/*evaluates=*/false, job.Work());
+  begun_ = true;
+  job.Switch(Activity::kBatch);
+  job.buffer.Replay(job.spec(), job.out);
 }
 
 void ResponseWork::GoOn(JobParts& job) {
@@ -150,6 +160,10 @@ absl::StatusOr<bool> ResponseWork::OnPayloadLost(const PayloadLost& event, JobPa
   // An update has its batch; of kind sft the data files are the payloads.
   const bool waits = job.doing.OnResponses() || job.doing.Is(Activity::kBatch);
   if (!begun_ || !job.is_rl() || !waits) return false;
+  if (job.replays()) {
+    return absl::DataLossError(
+        absl::StrCat("step ", job.out.step() + 1, " cannot be replayed: ", event.reason));
+  }
   std::vector<TrajectoryInfo*> lost;
   for (const auto& [id, serial] : event.trajectories) {
     TrajectoryInfo* const found = job.scheduler.table().Find(id);

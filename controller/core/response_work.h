@@ -63,6 +63,7 @@ class ResponseWork {
  private:
   TrajectoryScheduler::Verdict OnWrongVersion(const TaskDone& event, JobParts& job);
   void MaybeAllReady(JobParts& job);
+  void BeginReplay(JobParts& job);
   void CheckScoreDeadlines(JobParts& job);
   void AdoptRunning(JobParts& job);
   void StopUnwanted(const std::string& worker, const std::vector<TaskRef>& running, JobParts& job);

@@ -7,6 +7,7 @@
 #include "absl/strings/strip.h"
 #include "controller/core/check_dataflow.h"
 #include "controller/core/pools.h"
+#include "controller/core/replay.h"
 #include "controller/core/roles.h"
 #include "sdk/base/worker_features.h"
 
@@ -95,7 +96,7 @@ RoleNeeds RoleNeedsOf(const v1::JobSpec& effective, const v1::Dataflow& dataflow
       needs[node.role()].features.insert(kUndecayedNormsFeature);
     }
   }
-  if (effective.kind() != v1::JOB_KIND_RL) {
+  if (effective.kind() != v1::JOB_KIND_RL || Replays(dataflow)) {
     AddPromptNeeds(effective, dataflow, model_features, &needs);
     return needs;
   }

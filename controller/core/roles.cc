@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/pools.h"
+#include "controller/core/replay.h"
 
 namespace baton::controller {
 
@@ -102,7 +103,7 @@ std::map<std::string, int> WorkersOf(const v1::JobSpec& effective, const v1::Dat
   for (const v1::UpdateNode& node : dataflow.update()) {
     workers[node.role()] = RanksOf(effective, node.role());
   }
-  if (effective.kind() != v1::JOB_KIND_RL) return workers;
+  if (effective.kind() != v1::JOB_KIND_RL || Replays(dataflow)) return workers;
   const v1::ResourcesSpec& resources = effective.resources();
   workers[roles::kRollout] =
       IsHybrid(effective, dataflow)

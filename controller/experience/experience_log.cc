@@ -161,12 +161,8 @@ class FileLog : public ExperienceLog {
   }
 
  private:
-  static std::string NameOf(uint32_t number) {
-    return absl::StrCat(absl::Dec(number, absl::kZeroPad8), ".log");
-  }
-
   std::string PathOf(uint32_t number) const {
-    return absl::StrCat(directory_, "/", NameOf(number));
+    return absl::StrCat(directory_, "/", LogFileName(number));
   }
 
   std::vector<uint32_t> Numbers() const {
@@ -177,7 +173,7 @@ class FileLog : public ExperienceLog {
       const std::string name = entry.path().filename().string();
       absl::string_view stem = name;
       if (absl::ConsumeSuffix(&stem, ".log") && absl::SimpleAtoi(stem, &number) && number > 0 &&
-          NameOf(number) == name) {  // "1.log" is somebody else's
+          LogFileName(number) == name) {  // "1.log" is somebody else's
         numbers.push_back(number);
       }
     }
@@ -240,6 +236,10 @@ class FileLog : public ExperienceLog {
 };
 
 }  // namespace
+
+std::string LogFileName(uint32_t number) {
+  return absl::StrCat(absl::Dec(number, absl::kZeroPad8), ".log");
+}
 
 absl::StatusOr<std::unique_ptr<ExperienceLog>> ExperienceLog::Open(const std::string& directory) {
   auto log = std::make_unique<FileLog>(directory);

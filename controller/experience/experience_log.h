@@ -23,6 +23,9 @@ struct Location {
   uint32_t size = 0;    ///< Bytes of the payload.
 };
 
+/// The name of a log file in the log's folder.
+std::string LogFileName(uint32_t number);
+
 /// One job's log. Thread-safe. May block on the disk: never call on a strand.
 class ExperienceLog {
  public:

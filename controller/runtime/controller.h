@@ -31,6 +31,7 @@
 #include "controller/runtime/job_folders.h"
 #include "controller/runtime/job_runtime.h"
 #include "controller/runtime/job_table.h"
+#include "controller/runtime/known_calls.h"
 #include "controller/runtime/path_guard.h"
 #include "controller/runtime/restore_marks.h"
 #include "controller/runtime/submission.h"
@@ -70,6 +71,9 @@ class Controller : public ControllerInterface {
                                          std::shared_ptr<EventSink> sink) override;
   std::unique_ptr<Subscription> ReadLogs(v1::ReadLogsRequest request,
                                          std::shared_ptr<LogSink> sink) override;
+  void CreateReplay(v1::CreateReplayRequest request, Callback<v1::Replay> done,
+                    CallerGone gone = nullptr) override;
+  void GetReplay(v1::GetReplayRequest request, Callback<v1::Replay> done) override;
   void ListWorkers(v1::ListWorkersRequest request, Callback<v1::ListWorkersResponse> done) override;
   void DrainWorker(v1::DrainWorkerRequest request, Callback<v1::Worker> done) override;
   void UndrainWorker(v1::UndrainWorkerRequest request, Callback<v1::Worker> done) override;
@@ -113,7 +117,15 @@ class Controller : public ControllerInterface {
   /// Reads and stages the submission's files, then admits it.
   void Read(const Submitted& submission);
   void Admit(const Submitted& submission);
+  /// Makes the job known, and answers once its first rows are committed, `extra` among them.
+  void Launch(JobCore core, int64_t order, Admitted call, std::vector<store::Write> extra,
+              Callback<v1::Job> done);
   absl::StatusOr<store::v1::JobRow> FirstRow(Submission* submission, v1::Job job, int64_t order);
+
+  // controller_replays.cc.
+  struct ReplayCall;
+  void AdmitReplay(const std::shared_ptr<ReplayCall>& call);
+  bool AnswerKnownReplay(const ReplayCall& call);
 
   // controller_models.cc.
   /// The folder of a model that a spec names, or of its copy in the submission's `staged`.
@@ -176,15 +188,6 @@ class Controller : public ControllerInterface {
   }
 
   // controller_requests.cc: a call with a request id takes effect once.
-  struct SteerCall {
-    const char* method;
-    std::string name;
-    std::string request_id;
-  };
-  struct SteerUnderWay {
-    std::string method, job;
-    std::vector<Callback<v1::Job>> waiting;  // repeats of the same call
-  };
   /// Changes the job, and writes the row of the request with the change (null: no request id).
   using SteerAction = std::function<void(const std::shared_ptr<JobRuntime>&, JobRuntime::ExtraRow,
                                          Callback<v1::Job>)>;
@@ -228,10 +231,6 @@ class Controller : public ControllerInterface {
   boost::asio::strand<boost::asio::thread_pool::executor_type> admission_;  // on disk_
 
   // On admission_: calls whose job is not committed yet, by request key.
-  struct Admitting {
-    std::shared_ptr<JobRuntime> job;
-    store::v1::RequestRow row;
-  };
   std::map<std::string, Admitting> admitting_;
   std::map<std::string, SteerUnderWay> steering_;  // the same for the other methods
 

@@ -351,7 +351,6 @@ void Controller::Admit(const std::shared_ptr<Submission>& submission) {
   const v1::CreateJobRequest& request = submission->request;
   const Callback<v1::Job>& done = submission->done;
   const std::string& project = request.project();
-  const std::string request_key = absl::StrCat(project, "/", request.request_id());
   const bool from_checkpoint = !request.checkpoint().empty();
   if (from_checkpoint && submission->origin.checkpoint.empty()) {
     return submission->Refuse(submission->read);
@@ -373,21 +372,27 @@ void Controller::Admit(const std::shared_ptr<Submission>& submission) {
   if (!row.ok()) return submission->Refuse(row.status());
   JobCore core = from_checkpoint ? JobCore(*std::move(row), {}, context_.epoch, options_.core)
                                  : JobCore(std::move(*row->mutable_job()), order, options_.core);
+  store::v1::RequestRow call;
+  call.set_checkpoint(request.checkpoint());
+  if (from_checkpoint) *call.mutable_changes() = request.changes();
+  Launch(std::move(core), order, {request.request_id(), std::move(call)}, {}, done);
+}
+
+void Controller::Launch(JobCore core, int64_t order, Admitted call, std::vector<store::Write> extra,
+                        Callback<v1::Job> done) {
   const auto runtime = std::make_shared<JobRuntime>(&context_, std::move(core), 1,
                                                     /*stored=*/false);
   jobs_.Add(runtime, order);
-  std::vector<store::Write> extra;
-  if (!request.request_id().empty()) {
-    store::v1::RequestRow row;
-    row.set_job(runtime->name());
-    row.set_checkpoint(request.checkpoint());
-    if (from_checkpoint) *row.mutable_changes() = request.changes();
-    extra.push_back({kRequestTable, request_key, row.SerializeAsString()});
-    admitting_[request_key] = {runtime, std::move(row)};
+  const std::string& name = runtime->name();
+  const std::string request_key = absl::StrCat(access::ProjectOf(name), "/", call.request_id);
+  if (!call.request_id.empty()) {
+    call.row.set_job(name);
+    extra.push_back({kRequestTable, request_key, call.row.SerializeAsString()});
+    admitting_[request_key] = {runtime, std::move(call.row)};
     absl::MutexLock lock(&mu_);
-    requests_of_[runtime->name()].push_back(request_key);
+    requests_of_[name].push_back(request_key);
   }
-  runtime->Start(std::move(extra), [this, runtime, request_key, done] {
+  runtime->Start(std::move(extra), [this, runtime, request_key, done = std::move(done)] {
     // Before the caller learns of the job: from now on no start may remove its folder as
     // unfinished.
     gate_.Post(admission_, [this, job = runtime->Snapshot(), request_key, done] {

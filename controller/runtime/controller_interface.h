@@ -19,6 +19,7 @@
 #include "baton/v1/cluster_service.pb.h"
 #include "baton/v1/experience_service.pb.h"
 #include "baton/v1/job_service.pb.h"
+#include "baton/v1/replay_service.pb.h"
 #include "baton/v1/worker_service.pb.h"
 #include "controller/runtime/batch_part.h"
 #include "controller/runtime/uploads.h"
@@ -132,6 +133,11 @@ class ControllerInterface {
                                                  std::shared_ptr<EventSink> sink) = 0;
   virtual std::unique_ptr<Subscription> ReadLogs(v1::ReadLogsRequest request,
                                                  std::shared_ptr<LogSink> sink) = 0;
+
+  // ReplayService.
+  virtual void CreateReplay(v1::CreateReplayRequest request, Callback<v1::Replay> done,
+                            CallerGone gone) = 0;
+  virtual void GetReplay(v1::GetReplayRequest request, Callback<v1::Replay> done) = 0;
 
   // ClusterService.
   virtual void ListWorkers(v1::ListWorkersRequest request,

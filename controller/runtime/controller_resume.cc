@@ -14,9 +14,8 @@
 #include "absl/strings/str_replace.h"
 #include "controller/access/caller.h"
 #include "controller/core/change_spec.h"
-#include "controller/core/check_row.h"
-#include "controller/core/earlier_release.h"
 #include "controller/core/learning.h"
+#include "controller/core/replay.h"
 #include "controller/core/role_names.h"
 #include "controller/runtime/checkpoint_choice.h"
 #include "controller/runtime/checkpoint_files.h"
@@ -25,7 +24,7 @@
 #include "controller/runtime/data_readers.h"
 #include "controller/runtime/folders.h"
 #include "controller/runtime/job_folders.h"
-#include "google/protobuf/util/json_util.h"
+#include "controller/runtime/saved_job.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 
@@ -33,44 +32,6 @@ namespace baton::controller {
 namespace {
 
 namespace fs = std::filesystem;
-
-absl::Status FolderError(absl::StatusCode code, const fs::path& folder, absl::string_view what) {
-  return MakeError(code, "CHECKPOINT_FOLDER", absl::StrCat(folder.string(), " ", what));
-}
-
-absl::Status NoCheckpoint(const fs::path& folder, absl::string_view file) {
-  std::string what = absl::StrCat("is not a checkpoint: it has no ", file,
-                                  " (a checkpoint is a folder JOB/checkpoints/step-N)");
-  const auto others = FindCheckpoints(folder.parent_path().parent_path());
-  if (!others.empty()) {
-    absl::StrAppend(&what, "; the newest complete one there is ", others.back().path.string());
-  }
-  return FolderError(absl::StatusCode::kNotFound, folder, what);
-}
-
-absl::StatusOr<store::v1::JobRow> ReadJobOf(const fs::path& checkpoint) {
-  std::error_code code;
-  for (const char* file : {"job.json", "files.json"}) {
-    if (!fs::is_regular_file(checkpoint / file, code)) return NoCheckpoint(checkpoint, file);
-  }
-  std::ifstream in(checkpoint / "job.json");
-  const std::string json((std::istreambuf_iterator<char>(in)), {});
-  store::v1::JobRow row;
-  google::protobuf::util::JsonParseOptions options;
-  options.ignore_unknown_fields = true;  // fields of a later release
-  if (!google::protobuf::util::JsonStringToMessage(json, &row, options).ok() ||
-      !row.job().has_effective_spec()) {
-    return FolderError(absl::StatusCode::kDataLoss, checkpoint,
-                       "has a job.json that cannot be read");
-  }
-  Upgrade(row);
-  if (const absl::Status good = CheckRow(row); !good.ok()) {
-    return FolderError(
-        absl::StatusCode::kDataLoss, checkpoint,
-        absl::StrCat("has a job.json that was not written by a controller: ", good.message()));
-  }
-  return row;
-}
 
 // The name of the model in the folder of a job that begins with it.
 std::string OwnCheckpoint(const store::v1::JobRow& saved) {
@@ -109,13 +70,14 @@ absl::StatusOr<Origin> Controller::FindOrigin(const std::string& named,
   BATON_RETURN_IF_ERROR(paths_.Check(given.string(), project));
   std::error_code code;
   given = fs::weakly_canonical(given, code);
-  if (code) return FolderError(absl::StatusCode::kNotFound, folder, "cannot be read");
+  if (code) return CheckpointFolderError(absl::StatusCode::kNotFound, folder, "cannot be read");
   Origin origin;
   origin.checkpoint = given;
   if (!fs::exists(given / "job.json", code) && fs::is_directory(given / "checkpoints", code)) {
     const auto found = FindCheckpoints(given);
     if (found.empty()) {
-      return FolderError(absl::StatusCode::kNotFound, given, "holds no complete checkpoint");
+      return CheckpointFolderError(absl::StatusCode::kNotFound, given,
+                                   "holds no complete checkpoint");
     }
     origin.checkpoint = found.back().path;
   }
@@ -138,16 +100,16 @@ absl::StatusOr<std::vector<v1::Checkpoint>> Controller::AdoptCheckpoints(const f
   std::vector<v1::Checkpoint> out;
   for (const FoundCheckpoint& found : FindCheckpoints(folder)) {
     if (found.step > step) continue;
-    const auto saved = ReadJobOf(found.path);
+    const auto saved = ReadSavedJob(found.path);
     // it stays where it is, unlisted
     if (!saved.ok() || saved->job().step() != found.step) continue;
     out.push_back(CheckpointAt(found.path, *saved));
   }
   std::error_code code;
   if (!out.empty() && fs::equivalent(out.back().path(), chosen, code)) return out;
-  return FolderError(absl::StatusCode::kInvalidArgument, chosen,
-                     absl::StrCat("is of step ", step, " and is not called step-", step,
-                                  "; rename it, or give the job another name"));
+  return CheckpointFolderError(absl::StatusCode::kInvalidArgument, chosen,
+                               absl::StrCat("is of step ", step, " and is not called step-", step,
+                                            "; rename it, or give the job another name"));
 }
 
 absl::Status Controller::FindSaved(Submission* submission) const {
@@ -158,7 +120,14 @@ absl::Status Controller::FindSaved(Submission* submission) const {
   submission->adopt =
       !lost.empty() && (request.job_id().empty() ||
                         FullJobName(request.job_id(), project) == FullJobName(lost, project));
-  BATON_ASSIGN_OR_RETURN(submission->saved, ReadJobOf(submission->origin.checkpoint));
+  BATON_ASSIGN_OR_RETURN(submission->saved, ReadSavedJob(submission->origin.checkpoint));
+  if (Replays(submission->saved.job().dataflow())) {
+    // It would go on with recorded batches, and there are none behind its last step.
+    return MakeError(absl::StatusCode::kFailedPrecondition, "REPLAY_KIND",
+                     absl::StrCat(submission->origin.checkpoint.string(),
+                                  " is of a replay, which cannot be continued; go on from a "
+                                  "checkpoint of the job that it repeats"));
+  }
   return absl::OkStatus();
 }
 

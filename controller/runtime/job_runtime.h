@@ -181,6 +181,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void Do(const PutMetrics&) {}
   void Do(const LoadData& effect);
   void Do(const BuildBatch& effect);
+  void Build(const BuildBatch& effect, std::shared_ptr<const store::v1::BatchRow> recorded);
   void Do(const CommitCheckpoint& effect);
   void Do(const PutCheckpoint&) {}
   void Do(const DeleteCheckpoint& effect);

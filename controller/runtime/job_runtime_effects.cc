@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "controller/runtime/batch_builder.h"
 #include "controller/runtime/job_runtime.h"
+#include "controller/runtime/recorded_batch.h"
 #include "controller/runtime/score_inputs.h"
 #include "controller/runtime/tables.h"
 #include "sdk/base/digest.h"
@@ -268,7 +269,9 @@ std::string JobRuntime::Capability(const std::string& batch_id) const {
   return Mac(context_->secret, {"FetchBatch", token_name_, batch_id});
 }
 
-void JobRuntime::Do(const BuildBatch& effect) {
+// `recorded`: what the batch is compared with; null: nothing.
+void JobRuntime::Build(const BuildBatch& effect,
+                       std::shared_ptr<const store::v1::BatchRow> recorded) {
   Payloads known;
   known.reserve(effect.trajectories.size());
   const bool plain = core_.effective_spec().kind() != v1::JOB_KIND_RL;
@@ -289,7 +292,7 @@ void JobRuntime::Do(const BuildBatch& effect) {
     info.draw = info.prompt_id = i;
     known.push_back(std::make_shared<const v1::Trajectory>(MakeExample(info)));
   }
-  OnDisk([this, effect, plain, known = std::move(known)]() mutable {
+  OnDisk([this, effect, recorded = std::move(recorded), plain, known = std::move(known)]() mutable {
     PayloadLost lost;
     for (size_t i = 0; i < known.size(); ++i) {
       if (known[i] != nullptr) continue;
@@ -305,6 +308,17 @@ void JobRuntime::Do(const BuildBatch& effect) {
     if (lost.trajectories.empty()) {
       built = plain ? MakePlainBatch(effect, std::move(known))
                     : MakeBatch(submitted_->dataflow(), effect, std::move(known));
+    }
+    const bool part = recorded != nullptr && effect.recorded == Recorded::kCompare &&
+                      effect.trajectories.size() < static_cast<size_t>(recorded->entries_size());
+    if (built.ok() && part) {
+      built->event.part_of_row = true;
+    } else if (built.ok() && recorded != nullptr) {
+      if (absl::Status same = CompareWithRow(*recorded, effect, *built); !same.ok()) {
+        built = std::move(same);
+      } else if (effect.recorded == Recorded::kReplay) {
+        built->event.replayed = effect.trajectories;
+      }
     }
     OnStrand([this, effect, lost = std::move(lost), built = std::move(built)]() mutable {
       if (IsTerminal(core_.state())) return;

@@ -24,7 +24,7 @@ inline BatchPart PartOf(std::vector<v1::Trajectory> trajectories) {
 
 class MockController : public ControllerInterface {
  public:
-  /// Of the last call of CreateJob or ValidateJob.
+  /// Of the last call of CreateJob, ValidateJob or CreateReplay.
   CallerGone last_gone;
   void CreateJob(v1::CreateJobRequest request, Callback<v1::Job> done, CallerGone gone) override {
     last_gone = std::move(gone);
@@ -34,6 +34,11 @@ class MockController : public ControllerInterface {
                    CallerGone gone) override {
     last_gone = std::move(gone);
     ValidateJob(std::move(request), std::move(done));
+  }
+  void CreateReplay(v1::CreateReplayRequest request, Callback<v1::Replay> done,
+                    CallerGone gone) override {
+    last_gone = std::move(gone);
+    CreateReplay(std::move(request), std::move(done));
   }
   MOCK_METHOD(void, CreateJob, (v1::CreateJobRequest, Callback<v1::Job>));
   MOCK_METHOD(v1::ListPresetsResponse, ListPresets, (), (const, override));
@@ -58,6 +63,8 @@ class MockController : public ControllerInterface {
               (v1::WatchJobRequest, std::shared_ptr<EventSink>), (override));
   MOCK_METHOD(std::unique_ptr<Subscription>, ReadLogs,
               (v1::ReadLogsRequest, std::shared_ptr<LogSink>), (override));
+  MOCK_METHOD(void, CreateReplay, (v1::CreateReplayRequest, Callback<v1::Replay>));
+  MOCK_METHOD(void, GetReplay, (v1::GetReplayRequest, Callback<v1::Replay>), (override));
   MOCK_METHOD(void, ListWorkers, (v1::ListWorkersRequest, Callback<v1::ListWorkersResponse>),
               (override));
   MOCK_METHOD(void, DrainWorker, (v1::DrainWorkerRequest, Callback<v1::Worker>), (override));

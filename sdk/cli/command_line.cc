@@ -103,6 +103,7 @@ int RunCommandLine(int argc, const char* const* argv) {
   AddWatchCommands(app, &options, &code);
   AddJobCommands(app, &options, &code);
   AddModelCommands(app, &options, &code);
+  AddReplayCommand(app, &options, &code);
   AddRewardCommands(app, &options, &code);
   AddClusterCommands(app, &options, &code);
   AddBackupCommands(app, &options, &code);

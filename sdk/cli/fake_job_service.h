@@ -14,18 +14,22 @@
 #include "absl/time/time.h"
 #include "baton/v1/cluster_service.grpc.pb.h"
 #include "baton/v1/job_service.grpc.pb.h"
+#include "baton/v1/replay_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::cli {
 
-class FakeJobService final : public v1::JobService::Service, public v1::ClusterService::Service {
+class FakeJobService final : public v1::JobService::Service,
+                             public v1::ClusterService::Service,
+                             public v1::ReplayService::Service {
  public:
   FakeJobService() {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(static_cast<v1::JobService::Service*>(this));
     builder.RegisterService(static_cast<v1::ClusterService::Service*>(this));
+    builder.RegisterService(static_cast<v1::ReplayService::Service*>(this));
     server_ = builder.BuildAndStart();
     job.set_name("projects/default/jobs/add");
     job.set_state(v1::Job::STATE_RUNNING);
@@ -41,6 +45,7 @@ class FakeJobService final : public v1::JobService::Service, public v1::ClusterS
   v1::Job job;
   v1::ValidateJobResponse validation;
   grpc::Status created = grpc::Status::OK;
+  v1::Replay replay;
   /// One entry per connection of a watch; the stream then breaks, but for the last one.
   std::vector<std::vector<v1::JobEvent>> watches;
   /// Called in each watch, before its first event is sent.
@@ -63,6 +68,7 @@ class FakeJobService final : public v1::JobService::Service, public v1::ClusterS
   std::vector<int64_t> watched_after;
   v1::JobSpec submitted;
   v1::CreateJobRequest create;  ///< The last.
+  std::vector<v1::CreateReplayRequest> replays;
   std::string uploaded;
   std::string upload_projects;  // of all pieces, one after the other
 
@@ -221,6 +227,16 @@ class FakeJobService final : public v1::JobService::Service, public v1::ClusterS
     calls.push_back("undrain " + request->worker_id());
     answer->set_worker_id(request->worker_id());
     return grpc::Status::OK;
+  }
+
+  grpc::Status CreateReplay(grpc::ServerContext*, const v1::CreateReplayRequest* request,
+                            v1::Replay* answer) override {
+    replays.push_back(*request);
+    return Known("replay", request->name(), answer, replay);
+  }
+  grpc::Status GetReplay(grpc::ServerContext*, const v1::GetReplayRequest* request,
+                         v1::Replay* answer) override {
+    return Known("verdict", request->name(), answer, replay);
   }
 
  private:

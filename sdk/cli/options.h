@@ -60,6 +60,7 @@ void AddPresetCommands(CLI::App& app, GlobalOptions* options, int* code);
 void AddAccessCommands(CLI::App& app, GlobalOptions* options, int* code);
 void AddClusterCommands(CLI::App& app, GlobalOptions* options, int* code);
 void AddModelCommands(CLI::App& app, GlobalOptions* options, int* code);
+void AddReplayCommand(CLI::App& app, GlobalOptions* options, int* code);
 void AddRewardCommands(CLI::App& app, GlobalOptions* options, int* code);
 void AddBackupCommands(CLI::App& app, GlobalOptions* options, int* code);
 void AddUpCommands(CLI::App& app, GlobalOptions* options, int* code);

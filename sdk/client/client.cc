@@ -12,6 +12,7 @@
 #include "baton/v1/access_service.grpc.pb.h"
 #include "baton/v1/cluster_service.grpc.pb.h"
 #include "baton/v1/job_service.grpc.pb.h"
+#include "baton/v1/replay_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/channel_credentials.h"
@@ -38,6 +39,7 @@ class ClientImpl : public Client {
     const auto channel = grpc::CreateCustomChannel(address, credentials, arguments);
     jobs_ = v1::JobService::NewStub(channel);
     cluster_ = v1::ClusterService::NewStub(channel);
+    replays_ = v1::ReplayService::NewStub(channel);
     access_ = v1::AccessService::NewStub(channel);
   }
 
@@ -133,6 +135,14 @@ class ClientImpl : public Client {
   absl::StatusOr<v1::ExplainJobResponse> ExplainJob(const std::string& name) override {
     return Call<v1::ExplainJobResponse>(*jobs_, &v1::JobService::Stub::ExplainJob,
                                         Named<v1::ExplainJobRequest>(name));
+  }
+  absl::StatusOr<v1::Replay> CreateReplay(v1::CreateReplayRequest request) override {
+    request.set_name(FullName(request.name()));
+    return Call<v1::Replay>(*replays_, &v1::ReplayService::Stub::CreateReplay, request, kChecked);
+  }
+  absl::StatusOr<v1::Replay> GetReplay(const std::string& name) override {
+    return Call<v1::Replay>(*replays_, &v1::ReplayService::Stub::GetReplay,
+                            Named<v1::GetReplayRequest>(name));
   }
   absl::StatusOr<v1::ListPresetsResponse> ListPresets() override {
     return Call<v1::ListPresetsResponse>(*jobs_, &v1::JobService::Stub::ListPresets,
@@ -331,6 +341,7 @@ class ClientImpl : public Client {
   const ClientOptions options_;
   std::unique_ptr<v1::JobService::Stub> jobs_;
   std::unique_ptr<v1::ClusterService::Stub> cluster_;
+  std::unique_ptr<v1::ReplayService::Stub> replays_;
   std::unique_ptr<v1::AccessService::Stub> access_;
 };
 

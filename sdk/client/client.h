@@ -21,6 +21,7 @@
 #include "baton/v1/access_service.pb.h"
 #include "baton/v1/cluster_service.pb.h"
 #include "baton/v1/job_service.pb.h"
+#include "baton/v1/replay_service.pb.h"
 #include "sdk/base/tls_files.h"
 
 namespace baton {
@@ -77,6 +78,9 @@ class Client {
       v1::ExportCheckpointRequest request) = 0;
   virtual absl::StatusOr<v1::ExplainJobResponse> ExplainJob(const std::string& name) = 0;
   virtual absl::StatusOr<v1::ListPresetsResponse> ListPresets() = 0;
+  /// Unset fields of the request have their defaults; `name` may be short. May take minutes.
+  virtual absl::StatusOr<v1::Replay> CreateReplay(v1::CreateReplayRequest request) = 0;
+  virtual absl::StatusOr<v1::Replay> GetReplay(const std::string& name) = 0;
   virtual absl::StatusOr<v1::ListWorkersResponse> ListWorkers() = 0;
   virtual absl::StatusOr<v1::Worker> DrainWorker(const std::string& worker_id) = 0;
   virtual absl::StatusOr<v1::Worker> UndrainWorker(const std::string& worker_id) = 0;

@@ -182,6 +182,7 @@ class PresetsWithModelsTest(unittest.TestCase):
                 self.assert_changed(before, self.weights(name, "actor"))
                 if "critic" in roles:  # it starts from the job's own model, with a head of its own
                     self.assert_changed(before, self.weights(name, "critic"))
+                self.assertIn("\nEQUAL: ", self.baton("replay", name))
 
     def test_examples_end_with_the_recorded_weights(self):
         """Jobs of examples/, with fewer steps than there."""
@@ -224,6 +225,7 @@ class PresetsWithModelsTest(unittest.TestCase):
                      "cost_critic/vf_explained_var"):
             self.assertIn(name, job["metrics"])
         self.assertNotEqual(job["metrics"]["critic/cost_values/mean"], 0)
+        self.assertIn("\nEQUAL: ", self.baton("replay", "two-critics"))
 
     def mismatch(self, name, *options):
         spec = RL % (self.prompts, STEPS, "grpo", 0)

@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "baton/store/v1/rows.pb.h"
+#include "baton/v1/access_service.pb.h"
 #include "baton/v1/cluster_service.pb.h"
 #include "baton/v1/error.pb.h"
 #include "baton/v1/experience.pb.h"
@@ -21,6 +22,7 @@
 #include "baton/v1/job_service.pb.h"
 #include "baton/v1/job_spec.pb.h"
 #include "baton/v1/relay_service.pb.h"
+#include "baton/v1/replay_service.pb.h"
 #include "baton/v1/worker_service.pb.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/descriptor.h"
@@ -77,7 +79,8 @@ void Describe(const pb::Descriptor& type, Lines* lines) {
     }
   }
   for (int i = 0; i < type.reserved_name_count(); ++i) {
-    lines->insert(absl::StrCat("reserved ", type.full_name(), ".", type.reserved_name(i), ": name"));
+    lines->insert(
+        absl::StrCat("reserved ", type.full_name(), ".", type.reserved_name(i), ": name"));
   }
   for (int i = 0; i < type.nested_type_count(); ++i) Describe(*type.nested_type(i), lines);
   for (int i = 0; i < type.enum_type_count(); ++i) Describe(*type.enum_type(i), lines);
@@ -103,7 +106,8 @@ Lines Current() {
   for (const pb::Descriptor* type :
        {v1::Worker::descriptor(), v1::ErrorInfo::descriptor(), v1::Trajectory::descriptor(),
         v1::FetchBatchRequest::descriptor(), v1::Job::descriptor(), v1::JobSpec::descriptor(),
-        v1::SegmentInfo::descriptor(), v1::Task::descriptor(), store::v1::JobRow::descriptor()}) {
+        v1::SegmentInfo::descriptor(), v1::Task::descriptor(), v1::Replay::descriptor(),
+        v1::Token::descriptor(), store::v1::JobRow::descriptor()}) {
     Describe(*type->file(), &lines);
   }
   return lines;

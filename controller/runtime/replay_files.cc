@@ -1,0 +1,366 @@
+#include "controller/runtime/replay_files.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "baton/v1/worker_service.pb.h"
+#include "controller/core/job_core.h"
+#include "controller/core/replay.h"
+#include "controller/experience/experience_log.h"
+#include "controller/runtime/checkpoint_files.h"
+#include "controller/runtime/folders.h"
+#include "controller/runtime/saved_job.h"
+#include "controller/runtime/tables.h"
+#include "google/protobuf/util/json_util.h"
+#include "sdk/base/mutant.h"
+#include "sdk/base/status_macros.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::controller {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kBatchRowsAtOnce = 16;  // a row may have megabytes
+constexpr char kReplayFile[] = "replay.json";
+// They hold version numbers, which count the faults of a job too.
+constexpr std::array<const char*, 3> kFilesOfVersions = {"trainer.json", "critic.json",
+                                                         "cost_critic.json"};
+
+absl::Status WithReason(const absl::Status& status) {
+  const bool range = absl::IsInvalidArgument(status);
+  return MakeError(status.code(), range ? "REPLAY_RANGE" : "REPLAY_NOT_KEPT", status.message());
+}
+
+// A JSON file of a message. DATA_LOSS.
+template <typename Message>
+absl::StatusOr<Message> ReadMessage(const fs::path& path) {
+  std::ifstream in(path);
+  const std::string json((std::istreambuf_iterator<char>(in)), {});
+  Message message;
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;  // fields of a later release
+  if (in && google::protobuf::util::JsonStringToMessage(json, &message, options).ok()) {
+    return message;
+  }
+  return absl::DataLossError(absl::StrCat(path.string(), " cannot be read"));
+}
+
+absl::Status WriteReplay(const v1::Replay& replay, const fs::path& path) {
+  std::string json;
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.preserve_proto_field_names = true;
+  if (!google::protobuf::util::MessageToJsonString(replay, &json, options).ok()) {
+    return absl::InternalError("the replay cannot be written as JSON");
+  }
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out << json;
+  out.close();
+  if (!out) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot write ", path.string(), "; free space under the data root"));
+  }
+  return SyncFile(path);
+}
+
+fs::path LogFileOf(const fs::path& job_folder, uint32_t number) {
+  return job_folder / "experience" / experience::LogFileName(number);
+}
+
+std::set<uint32_t> LogFilesOf(const store::v1::BatchRow& row) {
+  std::set<uint32_t> files;
+  for (const store::v1::BatchEntry& entry : row.entries()) {
+    files.insert(entry.trajectory().file());
+    for (const store::v1::ColumnsRow& columns : entry.trajectory().columns()) {
+      files.insert(columns.file());
+    }
+  }
+  return files;
+}
+
+// The rows of steps that can be replayed, one after the other; `use` is called with each. Steps
+// whose experience is gone are left out.
+template <typename Use>
+absl::Status ForEachRow(store::Store& store, const ReplaySource& source, int64_t first,
+                        int64_t last, Use use) {
+  std::map<uint32_t, bool> there;  // log files
+  const auto is_there = [&](uint32_t number) {
+    const auto [file, fresh] = there.try_emplace(number, false);
+    std::error_code code;
+    if (fresh) file->second = fs::is_regular_file(LogFileOf(source.folder, number), code);
+    return file->second;
+  };
+  for (auto next = static_cast<uint64_t>(first); static_cast<int64_t>(next) <= last;) {
+    store::ScanOptions range =
+        NumberRange(source.job.name(), next, static_cast<uint64_t>(last) + 1);
+    range.limit = kBatchRowsAtOnce;
+    BATON_ASSIGN_OR_RETURN(std::vector<store::Row> rows, store.Scan(kBatchTable, range));
+    for (store::Row& stored : rows) {
+      next = KeyNumber(stored.key) + 1;
+      store::v1::BatchRow row;
+      const bool good = row.ParseFromString(stored.value) &&
+                        row.step() == static_cast<int64_t>(KeyNumber(stored.key));
+      if (!good) {
+        return absl::DataLossError(
+            absl::StrCat("the row of a batch, ", stored.key, ", is damaged"));
+      }
+      const std::set<uint32_t> files = LogFilesOf(row);
+      if (!std::all_of(files.begin(), files.end(), is_there)) continue;
+      BATON_RETURN_IF_ERROR(use(row.step(), files, std::move(stored.value)));
+    }
+    if (rows.size() < kBatchRowsAtOnce) break;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Kept> KeptOf(store::Store& store, const ReplaySource& source,
+                            const v1::CreateReplayRequest& request) {
+  Kept kept;
+  kept.done = source.job.step();
+  for (const v1::Checkpoint& checkpoint : source.checkpoints) {
+    kept.checkpoints.insert(checkpoint.step());
+  }
+  const int64_t first = request.has_from_step() ? std::max<int64_t>(request.from_step(), 0) + 1 : 1;
+  const int64_t last = request.has_to_step() ? std::min(request.to_step(), kept.done) : kept.done;
+  BATON_RETURN_IF_ERROR(
+      ForEachRow(store, source, first, last,
+                 [&kept](int64_t step, const std::set<uint32_t>&, const std::string&) {
+                   kept.recorded.insert(step);
+                   return absl::OkStatus();
+                 }));
+  return kept;
+}
+
+void AddNotes(const ReplaySource& source, const v1::CreateReplayRequest& request, const Kept& kept,
+              const ReplayRange& range, v1::Replay* replay) {
+  if (!request.has_from_step() && range.from > 0) {
+    replay->add_notes(absl::StrCat(
+        "Steps 1-", range.from,
+        " are not replayed: what they need is no longer kept, because the "
+        "job had trainer.keep_experience: ",
+        source.job.effective_spec().trainer().keep_experience(),
+        " and trainer.max_checkpoints: ", source.job.effective_spec().trainer().max_checkpoints(),
+        ", or because it began from a checkpoint. Kept are the batches and responses of ",
+        StepsText(kept.recorded), ", and checkpoints of ", StepsText(kept.checkpoints), "."));
+  }
+  if (!request.has_to_step() && range.to < kept.done) {
+    replay->add_notes(
+        absl::StrCat("The replay ends at step ", range.to, " of ", kept.done,
+                     ": that is the newest checkpoint that it can be compared with."));
+  }
+  if (!range.compares) {
+    replay->add_notes(absl::StrCat("The job keeps no checkpoint of step ", range.to,
+                                   ", so there is nothing to compare the weights with; the batches "
+                                   "are compared."));
+  }
+  if (!source.job.effective_spec().rollout().deterministic()) {
+    replay->add_notes(
+        "The job does not set rollout.deterministic, so nothing promises that the same batch makes "
+        "the same bytes: a difference then proves no fault.");
+  }
+}
+
+const v1::Checkpoint* CheckpointOfStep(const ReplaySource& source, int64_t step) {
+  for (const v1::Checkpoint& checkpoint : source.checkpoints) {
+    if (checkpoint.step() == step) return &checkpoint;
+  }
+  return nullptr;
+}
+
+bool HoldsVersions(const v1::FileHash& file) {
+  return std::find(kFilesOfVersions.begin(), kFilesOfVersions.end(), file.path()) !=
+         kFilesOfVersions.end();
+}
+
+absl::StatusOr<std::vector<v1::FileHash>> FilesOf(const fs::path& checkpoint) {
+  BATON_ASSIGN_OR_RETURN(const v1::CheckpointManifest manifest,
+                         ReadMessage<v1::CheckpointManifest>(checkpoint / "files.json"));
+  std::vector<v1::FileHash> files;
+  for (const v1::FileHash& file : manifest.files()) {
+    if (!HoldsVersions(file)) files.push_back(file);
+  }
+  return files;
+}
+
+// The first row of a job that begins as the source began, or as its checkpoint.
+absl::StatusOr<store::v1::JobRow> RowAt(const ReplaySource& source, const ReplayPlan& plan,
+                                        v1::Job as, int64_t submit_order, const fs::path& home) {
+  if (plan.checkpoint.empty()) {
+    *as.mutable_spec() = source.job.spec();
+    *as.mutable_effective_spec() = source.job.effective_spec();
+    *as.mutable_dataflow() = source.job.dataflow();
+    return JobCore(std::move(as), submit_order, JobCoreOptions()).Row();
+  }
+  auto saved = ReadSavedJob(plan.checkpoint);
+  BATON_RETURN_IF_ERROR(saved.status());
+  v1::Checkpoint checkpoint;
+  checkpoint.set_step(plan.replay.from_step());
+  checkpoint.set_path((home / absl::StrCat("checkpoints/step-", plan.replay.from_step())).string());
+  checkpoint.set_policy_version(saved->job().policy_version());
+  *checkpoint.mutable_create_time() = as.create_time();
+  // The paths of the source are those that it has now.
+  *saved->mutable_job()->mutable_spec() = source.job.spec();
+  *saved->mutable_job()->mutable_effective_spec() = source.job.effective_spec();
+  *saved->mutable_job()->mutable_dataflow() = source.job.dataflow();
+  return GoOnFrom(*saved, as, checkpoint, submit_order);
+}
+
+// The models of the roles that train.
+std::vector<v1::ModelSpec*> TrainedModels(v1::JobSpec* spec) {
+  std::vector<v1::ModelSpec*> models = {spec->mutable_model()};
+  if (spec->has_critic()) models.push_back(spec->mutable_critic()->mutable_model());
+  if (spec->has_cost_critic()) models.push_back(spec->mutable_cost_critic()->mutable_model());
+  return models;
+}
+
+absl::Status Meanwhile(const absl::Status& status) {
+  if (status.ok() || absl::IsResourceExhausted(status)) return status;
+  return absl::UnavailableError(absl::StrCat(
+      status.message(), "; the job goes on and deletes what it no longer needs: try again"));
+}
+
+std::string DifferenceOf(const v1::FileHash& file, const std::vector<v1::FileHash>& files) {
+  const auto found = std::find_if(files.begin(), files.end(), [&](const v1::FileHash& other) {
+    return other.path() == file.path();
+  });
+  if (found == files.end()) return absl::StrCat(file.path(), ": the replay has no such file");
+  if (Mutant("replay-verdict-blind") || found->xxh3() == file.xxh3()) return "";
+  return absl::StrCat(file.path(), ": the job's has XXH3 ", file.xxh3(), ", the replay's ",
+                      found->xxh3());
+}
+
+// "": all compared files are the same.
+absl::StatusOr<std::string> FirstDifference(const v1::Replay& replay, const fs::path& checkpoint) {
+  BATON_ASSIGN_OR_RETURN(const std::vector<v1::FileHash> files, FilesOf(checkpoint));
+  for (const v1::FileHash& expected : replay.expected()) {
+    if (std::string different = DifferenceOf(expected, files); !different.empty()) {
+      return different;
+    }
+  }
+  for (const v1::FileHash& file : files) {
+    const bool known =
+        std::any_of(replay.expected().begin(), replay.expected().end(),
+                    [&](const v1::FileHash& other) { return other.path() == file.path(); });
+    if (!known) return absl::StrCat(file.path(), ": the job has no such file");
+  }
+  return std::string();
+}
+
+}  // namespace
+
+absl::StatusOr<ReplayPlan> PlanReplay(store::Store& store, const ReplaySource& source,
+                                      const v1::CreateReplayRequest& request) {
+  if (const absl::Status status = CheckReplayable(source.job); !status.ok()) {
+    return MakeError(status.code(), "REPLAY_KIND", status.message());
+  }
+  BATON_ASSIGN_OR_RETURN(const Kept kept, KeptOf(store, source, request));
+  const auto range = ChooseReplay(
+      kept, request.has_from_step() ? std::optional(request.from_step()) : std::nullopt,
+      request.has_to_step() ? std::optional(request.to_step()) : std::nullopt);
+  if (!range.ok()) return WithReason(range.status());
+  ReplayPlan plan;
+  v1::Replay& replay = plan.replay;
+  replay.set_source(source.job.name());
+  replay.set_source_uid(source.job.uid());
+  replay.set_from_step(range->from);
+  replay.set_to_step(range->to);
+  replay.set_compares(range->compares);
+  replay.set_verdict(v1::Replay::VERDICT_PENDING);
+  AddNotes(source, request, kept, *range, &replay);
+  if (const v1::Checkpoint* from = CheckpointOfStep(source, range->from)) {
+    plan.checkpoint = from->path();
+  }
+  if (range->compares) {
+    BATON_ASSIGN_OR_RETURN(const auto files, FilesOf(CheckpointOfStep(source, range->to)->path()));
+    replay.mutable_expected()->Assign(files.begin(), files.end());
+  }
+  uint64_t bytes = 0;
+  BATON_RETURN_IF_ERROR(ForEachRow(
+      store, source, range->from + 1, range->to,
+      [&](int64_t step, const std::set<uint32_t>& files, std::string row) -> absl::Status {
+        bytes += row.size();
+        if (bytes > kMostReplayBytes) {
+          return MakeError(absl::StatusCode::kResourceExhausted, "REPLAY_TOO_LARGE",
+                           absl::StrCat("the rows of steps ", range->from + 1, "-", step,
+                                        " have more than ", kMostReplayBytes,
+                                        " bytes; replay fewer steps at a time: give a smaller "
+                                        "to_step, or a later checkpoint as from_step"));
+        }
+        plan.log_files.insert(files.begin(), files.end());
+        plan.rows[step] = std::move(row);
+        return absl::OkStatus();
+      }));
+  if (static_cast<int64_t>(plan.rows.size()) != range->to - range->from) {
+    return Meanwhile(absl::UnavailableError("a row of a batch is gone"));
+  }
+  return plan;
+}
+
+absl::Status LinkReplay(const ReplaySource& source, StagedFolder* staged, ReplayPlan* plan) {
+  if (!plan->checkpoint.empty()) {
+    const fs::path to = staged->Stage(absl::StrCat("checkpoints/step-", plan->replay.from_step()));
+    BATON_RETURN_IF_ERROR(Meanwhile(LinkCheckpoint(plan->checkpoint, to)));
+    plan->checkpoint = to;
+  }
+  for (const uint32_t file : plan->log_files) {
+    const fs::path to = staged->Stage(absl::StrCat("experience/", experience::LogFileName(file)));
+    BATON_RETURN_IF_ERROR(Meanwhile(LinkFile(LogFileOf(source.folder, file), to)));
+  }
+  // Models in the source's folder go with it when it is deleted.
+  v1::JobSpec spec = source.job.effective_spec();
+  for (const v1::ModelSpec* model : TrainedModels(&spec)) {
+    const std::string& path = model->path();
+    if (path.empty() || plan->models.count(path) > 0 || !IsBelow(path, source.folder)) continue;
+    const std::string name =
+        plan->models.empty() ? "model" : absl::StrCat("model-", plan->models.size() + 1);
+    BATON_RETURN_IF_ERROR(Meanwhile(LinkCheckpoint(path, staged->Stage(name))));
+    plan->models[path] = name;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<store::v1::JobRow> MakeReplayRow(const ReplaySource& source, const ReplayPlan& plan,
+                                                const v1::Job& as, int64_t submit_order,
+                                                const fs::path& home, StagedFolder* staged) {
+  v1::Replay replay = plan.replay;
+  replay.set_job(as.name());
+  BATON_RETURN_IF_ERROR(WriteReplay(replay, staged->Stage(kReplayFile)));
+  BATON_ASSIGN_OR_RETURN(store::v1::JobRow row, RowAt(source, plan, as, submit_order, home));
+  MakeReplay(replay.to_step(), &row);
+  for (v1::ModelSpec* model : TrainedModels(row.mutable_job()->mutable_effective_spec())) {
+    const auto link = plan.models.find(model->path());
+    if (link != plan.models.end()) model->set_path((home / link->second).string());
+  }
+  return row;
+}
+
+absl::StatusOr<v1::Replay> ReadReplay(const fs::path& folder, const v1::Job& job) {
+  BATON_ASSIGN_OR_RETURN(v1::Replay replay, ReadMessage<v1::Replay>(folder / kReplayFile));
+  const v1::Job::State state = job.state();
+  if (!IsTerminal(state)) {
+    replay.set_verdict(v1::Replay::VERDICT_PENDING);
+  } else if (state != v1::Job::STATE_SUCCEEDED) {
+    replay.set_verdict(v1::Replay::VERDICT_FAILED);
+    replay.set_difference(state == v1::Job::STATE_CANCELLED ? "the replay was cancelled"
+                                                            : job.error().message());
+  } else if (!replay.compares()) {
+    replay.set_verdict(v1::Replay::VERDICT_NOT_COMPARED);
+  } else {
+    const fs::path saved = folder / absl::StrCat("checkpoints/step-", replay.to_step());
+    BATON_ASSIGN_OR_RETURN(const std::string difference, FirstDifference(replay, saved));
+    replay.set_verdict(difference.empty() ? v1::Replay::VERDICT_EQUAL
+                                          : v1::Replay::VERDICT_DIFFERENT);
+    replay.set_difference(difference);
+  }
+  return replay;
+}
+
+}  // namespace baton::controller

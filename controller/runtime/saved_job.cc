@@ -1,0 +1,61 @@
+#include "controller/runtime/saved_job.h"
+
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "controller/core/check_row.h"
+#include "controller/core/earlier_release.h"
+#include "controller/runtime/job_folders.h"
+#include "google/protobuf/util/json_util.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::controller {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+absl::Status NoCheckpoint(const fs::path& folder, absl::string_view file) {
+  std::string what = absl::StrCat("is not a checkpoint: it has no ", file,
+                                  " (a checkpoint is a folder JOB/checkpoints/step-N)");
+  const auto others = FindCheckpoints(folder.parent_path().parent_path());
+  if (!others.empty()) {
+    absl::StrAppend(&what, "; the newest complete one there is ", others.back().path.string());
+  }
+  return CheckpointFolderError(absl::StatusCode::kNotFound, folder, what);
+}
+
+}  // namespace
+
+absl::Status CheckpointFolderError(absl::StatusCode code, const fs::path& folder,
+                                   absl::string_view what) {
+  return MakeError(code, "CHECKPOINT_FOLDER", absl::StrCat(folder.string(), " ", what));
+}
+
+absl::StatusOr<store::v1::JobRow> ReadSavedJob(const fs::path& checkpoint) {
+  std::error_code code;
+  for (const char* file : {"job.json", "files.json"}) {
+    if (!fs::is_regular_file(checkpoint / file, code)) return NoCheckpoint(checkpoint, file);
+  }
+  std::ifstream in(checkpoint / "job.json");
+  const std::string json((std::istreambuf_iterator<char>(in)), {});
+  store::v1::JobRow row;
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;  // fields of a later release
+  if (!google::protobuf::util::JsonStringToMessage(json, &row, options).ok() ||
+      !row.job().has_effective_spec()) {
+    return CheckpointFolderError(absl::StatusCode::kDataLoss, checkpoint,
+                                 "has a job.json that cannot be read");
+  }
+  Upgrade(row);
+  if (const absl::Status good = CheckRow(row); !good.ok()) {
+    return CheckpointFolderError(
+        absl::StatusCode::kDataLoss, checkpoint,
+        absl::StrCat("has a job.json that was not written by a controller: ", good.message()));
+  }
+  return row;
+}
+
+}  // namespace baton::controller
