@@ -96,6 +96,7 @@ void JobCore::LoseWorker(const std::string& worker, const std::string& reason, b
   const auto loss = slots_.Lose(worker, groups_, versions_, out_.now());
   if (!loss.has_value()) return;
   scheduler_.queues().ForgetPace(worker);
+  early_.Forget(worker);
   // A job that gives its workers back has nothing left that the loss could harm.
   if (loss->releasing || state() == Job::STATE_STOPPING) {
     out_.Do(PutJob{});
