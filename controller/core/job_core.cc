@@ -199,7 +199,12 @@ void JobCore::On(const BatchBuilt& event) {
     buffer_.Hold();  // the weights are being published again; the actor is busy
     return;
   }
-  if (SamplesMore(event)) return;
+  UseBatch();
+}
+
+// The batch stands, and the actor is free.
+void JobCore::UseBatch() {
+  if (SamplesMore()) return;
   if (!groups_.Commanded(TaskKind::kUpdate)) return StartUpdate();
   // Restored: a rank may have its update, have done it, or never have seen it.
   SetPhase(Phase::kUpdate);

@@ -111,7 +111,8 @@ class JobCore {
   void On(const TaskDone& event);
   void On(const BatchBuilt& event);
   void On(const CheckpointCommitted& event);
-  void On(const PayloadLost& event);  // job_core_payloads.cc
+  void On(const PayloadLost& event);   // job_core_payloads.cc
+  void On(const PayloadsWait& event);  // the same
   void On(const RoleTroubled& event);
   void On(const CancelRequested& event);
   void On(const PauseRequested& event);
@@ -161,7 +162,8 @@ class JobCore {
   void MaybePhaseDone();
   void FinishEvaluation();
   void FinishStep(const Metrics& update_metrics, bool updated);
-  bool SamplesMore(const BatchBuilt& event);
+  void UseBatch();
+  bool SamplesMore();
   bool DrawsAnew();
   void StartUpdate();
   void IssueCommand(TaskKind kind, const Group& group);

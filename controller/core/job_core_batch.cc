@@ -67,14 +67,14 @@ bool JobCore::DrawsAnew() {
 
 // Dynamic sampling (DAPO, arXiv 2503.14476, section 3.2): groups that teach nothing are replaced by
 // more prompts.
-bool JobCore::SamplesMore(const BatchBuilt& event) {
+bool JobCore::SamplesMore() {
   const v1::AlgorithmSpec& algorithm = spec().algorithm();
   const auto wanted = static_cast<uint32_t>(spec().data().train_batch_size());
-  if (!is_rl() || !algorithm.dynamic_sampling() || event.groups >= wanted) return false;
+  if (!is_rl() || !algorithm.dynamic_sampling() || buffer_.batch_groups() >= wanted) return false;
   if (scheduler_.draws().rounds() >= static_cast<uint32_t>(algorithm.max_num_gen_batches())) {
     Fail(absl::FailedPreconditionError(absl::StrCat(
         "dynamic sampling: after ", scheduler_.draws().rounds(), " batches of ",
-        spec().data().gen_batch_size(), " prompts only ", event.groups, " of ", wanted,
+        spec().data().gen_batch_size(), " prompts only ", buffer_.batch_groups(), " of ", wanted,
         " groups have rewards that differ, so there is nothing to learn from the others; the task "
         "is too easy or too hard for the policy: change the data, give rollout.n more samples, or "
         "raise algorithm.max_num_gen_batches")));
@@ -94,7 +94,6 @@ void JobCore::FinishEvaluation() {
       EvaluationMetrics(scheduler_.table().all(), scheduler_.table().Samples(v1::PURPOSE_EVAL),
                         data_.val_sources(), data_.ValSize(spec().data()));
   metrics["timing_s/testing"] = absl::ToDoubleSeconds(out_.now() - scheduler_.times().began);
-  buffer_.KeepFiles(scheduler_.table().all());
   milestones_.Evaluated(out_.step());
   auto& shown = *job_.mutable_metrics();
   for (auto it = shown.begin(); it != shown.end();) {  // of sources that there are no more
@@ -143,7 +142,6 @@ void JobCore::FinishStep(const Metrics& update_metrics, bool updated) {
   if (seconds > 0 && metrics.count("perf/total_num_tokens") > 0) {
     metrics["perf/throughput"] = metrics["perf/total_num_tokens"] / seconds;
   }
-  buffer_.KeepFiles(scheduler_.table().all());
   if (scheduler_.draws().rounds() > 1)
     metrics["train/num_gen_batches"] = scheduler_.draws().rounds();
   if (scheduler_.draws().replaced() > 0) {

@@ -6,6 +6,7 @@
 #include "controller/core/lost_groups.h"
 #include "controller/core/metric_names.h"
 #include "controller/core/role_names.h"
+#include "sdk/base/mutant.h"
 
 namespace baton::controller {
 
@@ -14,7 +15,10 @@ void JobCore::StartUpdate() {
   groups_.TakeReports();
   // Also of a batch that filters left nothing of: the step is done, and the algorithm goes on.
   if (is_rl()) {
-    buffer_.PutRow(scheduler_.table().all(), LeastResponses(spec(), dataflow()), out_);
+    const absl::Status put =
+        buffer_.PutRow(scheduler_.table().all(), LeastResponses(spec(), dataflow()),
+                       options_.max_batch_row_bytes, out_);
+    if (!put.ok()) return Fail(put);
   }
   if (buffer_.batch_size() == 0) return FinishStep({}, /*updated=*/false);
   const bool warms_up = out_.step() < spec().algorithm().critic_warmup();
@@ -82,7 +86,7 @@ void JobCore::OnCommand(const TaskDone& event) {
       versions_.Published();
       if (phase_ == Phase::kPublish) SetPhase(Phase::kNone);
       out_.Do(PutJob{});
-      if (buffer_.TakeHeld()) return StartUpdate();
+      if (buffer_.TakeHeld()) return Mutant("held-batch-too-small") ? StartUpdate() : UseBatch();
       return Advance();
     case TaskKind::kToGeneration:
       versions_.HandedOver(out_.now());

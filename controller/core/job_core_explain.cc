@@ -122,6 +122,7 @@ v1::ExplainJobResponse JobCore::Explain(absl::Time now) const {
                              "it is tried again; after the last try the response has no reward",
                              out_, waits);
   }
+  scheduler_.payload_wait().Explain(work, waits);
   if (phase_ == Phase::kBatch) {
     add("batch", step, "the controller to build its batch and to compute advantages", phase_since_,
         options_.setup_deadline, "the job fails");

@@ -1,4 +1,5 @@
-// JobCore: payloads that are lost are generated again, with the same draws.
+// JobCore: payloads that are lost are generated again, with the same draws. Payloads that wait for
+// the experience log stop the prompts.
 #include <string>
 #include <vector>
 
@@ -8,9 +9,7 @@
 namespace baton::controller {
 
 void JobCore::On(const PayloadLost& event) {
-  const bool waits =
-      phase_ == Phase::kGenerate || phase_ == Phase::kEvaluate || phase_ == Phase::kBatch;
-  if (!begun_ || !is_rl() || !waits) return;
+  if (!begun_ || !is_rl() || !IsActive(state())) return;
   std::vector<TrajectoryInfo*> lost;
   for (const auto& [id, serial] : event.trajectories) {
     TrajectoryInfo* const found = scheduler_.table().Find(id);
@@ -38,6 +37,11 @@ void JobCore::On(const PayloadLost& event) {
   if (phase_ == Phase::kBatch) SetPhase(Phase::kGenerate);
   out_.Do(PutJob{});
   Advance();
+}
+
+void JobCore::On(const PayloadsWait& event) {
+  scheduler_.payload_wait().Heard(event, out_.now());
+  if (IsActive(state()) && !event.waits) Dispatch();
 }
 
 }  // namespace baton::controller

@@ -2,7 +2,7 @@
 //
 // Owns the trajectories in progress (TrajectoryTable draws their states), the draws that are not
 // made yet, the numbers that name the trajectories' tasks (BirthNumbers), the queue of each role
-// that works on them, and the rewards that failed.
+// that works on them, the rewards that failed, and the wait for the experience log (PayloadWait).
 //
 //   drawn --> rollout queue --> generated --> queue of each score node, as its inputs exist -->
 //   READY
@@ -32,6 +32,7 @@
 #include "controller/core/effect_sink.h"
 #include "controller/core/experience_buffer.h"
 #include "controller/core/job_core_options.h"
+#include "controller/core/payload_wait.h"
 #include "controller/core/policy_versions.h"
 #include "controller/core/prompt_data.h"
 #include "controller/core/reward_errors.h"
@@ -131,6 +132,8 @@ class TrajectoryScheduler {
   const BirthNumbers& births() const { return births_; }
   RewardErrors& errors() { return errors_; }
   const RewardErrors& errors() const { return errors_; }
+  PayloadWait& payload_wait() { return payload_wait_; }
+  const PayloadWait& payload_wait() const { return payload_wait_; }
   const StepTimes& times() const { return times_; }
   /// Trajectories of one draw of the work.
   uint64_t PerDraw() const;
@@ -170,6 +173,7 @@ class TrajectoryScheduler {
   StepDraws draws_;
   BirthNumbers births_;
   RewardErrors errors_;
+  PayloadWait payload_wait_;
   StepTimes times_;
   bool evaluates_ = false;    // the work is an evaluation
   size_t dropped_names_ = 0;  // of scores that workers reported beyond their limit

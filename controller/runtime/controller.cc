@@ -94,6 +94,8 @@ absl::Status Controller::Restore() {
   context_.queue = this;
   context_.sync_payloads = options_.survive_power_cut;
   context_.core = options_.core;
+  context_.payloads = std::make_shared<PayloadBudget>(options_.payload_bytes);
+  context_.job_payload_bytes = options_.job_payload_bytes;
   context_.kept = {options_.kept_events, options_.kept_logs, options_.kept_metrics};
   context_.relay_key = options_.relay_key;
   if (epoch.has_value() && !absl::SimpleAtoi(*epoch, &context_.epoch)) {

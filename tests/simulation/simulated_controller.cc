@@ -50,6 +50,8 @@ SimulatedController::SimulatedController(World* world)
   context_.queue = this;
   context_.observer = &rules_;
   context_.kept = kKept;
+  context_.payloads = std::make_shared<PayloadBudget>(world_.scenario().payload_bytes);
+  context_.job_payload_bytes = world_.scenario().job_payload_bytes;
   context_.sync_payloads = world_.scenario().sync_payloads;
   context_.secret = "secret";
   context_.core = SimulatedDeadlines();
