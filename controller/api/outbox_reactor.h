@@ -10,6 +10,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "baton/v1/job_service.pb.h"
@@ -104,16 +105,26 @@ class OutboxReactor : public grpc::ServerWriteReactor<Message>,
     return true;
   }
 
+  /// What a source says of the next message.
+  enum class Pulled {
+    kFilled,
+    kEnds,    ///< There is none.
+    kBlocks,  ///< To make it may block.
+  };
+  /// `next(message, may_block)` fills in the next message. An error ends the stream.
+  using Source = std::function<absl::StatusOr<Pulled>(Message*, bool may_block)>;
+
   /// Writes what `next` fills in. Makes each message once the one before it is written. Ends the
-  /// stream when `next` answers false. Nothing else is pushed to such a stream. `next` runs on one
-  /// thread at a time, without a lock.
-  void PullFrom(std::function<bool(Message*)> next) {
+  /// stream when there is none. Nothing else is pushed to such a stream. `next` runs on one thread
+  /// at a time, without a lock. Where it blocks it is called again within the work of `post`.
+  void PullFrom(Source next, std::function<void(std::function<void()> work)> post) {
     {
       absl::MutexLock lock(&mu_);
       if (ending_ || done_) return;
       next_ = std::move(next);
+      post_ = std::move(post);
     }
-    Pull();
+    Pull(/*may_block=*/false);
   }
 
   /// Ends the stream once all pushed messages are written. Later calls do nothing.
@@ -154,7 +165,7 @@ class OutboxReactor : public grpc::ServerWriteReactor<Message>,
   }
 
   void OnWriteDone(bool ok) override {
-    if (Written(ok)) Pull();
+    if (Written(ok)) Pull(/*may_block=*/false);
   }
 
   void OnCancel() override { End(absl::CancelledError("the caller is gone")); }
@@ -201,10 +212,13 @@ class OutboxReactor : public grpc::ServerWriteReactor<Message>,
     return queue_.empty() && !ending_ && next_ != nullptr;
   }
 
-  void Pull() {
+  void Pull(bool may_block) {
     Message message;
-    if (!next_(&message)) return End(absl::OkStatus());
-    Push(std::move(message));
+    const absl::StatusOr<Pulled> pulled = next_(&message, may_block);
+    if (!pulled.ok()) return End(pulled.status());
+    if (*pulled == Pulled::kEnds) return End(absl::OkStatus());
+    if (*pulled == Pulled::kFilled) return (void)Push(std::move(message));
+    post_([self = this->shared_from_this()] { self->Pull(/*may_block=*/true); });
   }
 
   void Forget(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
@@ -221,7 +235,8 @@ class OutboxReactor : public grpc::ServerWriteReactor<Message>,
   const size_t capacity_bytes_;
   OutboxBudget* const budget_;
   grpc::CallbackServerContext* const context_;  // valid until done_
-  std::function<bool(Message*)> next_;  // set before the first write; then of the one that writes
+  Source next_;  // set before the first write; then of the one that writes
+  std::function<void(std::function<void()>)> post_;  // as next_
   absl::Mutex mu_;
   std::deque<Waiting> queue_ ABSL_GUARDED_BY(mu_);  // the front is being written
   size_t bytes_ ABSL_GUARDED_BY(mu_) = 0;           // of the messages in queue_

@@ -47,10 +47,11 @@ bool DrawsAnew(JobParts& job) {
 
 // Dynamic sampling (DAPO, arXiv 2503.14476, section 3.2): groups that teach nothing are replaced by
 // more prompts.
-bool SamplesMore(const BatchBuilt& event, JobParts& job) {
+bool SamplesMore(JobParts& job) {
   const v1::AlgorithmSpec& algorithm = job.spec().algorithm();
   const auto wanted = static_cast<uint32_t>(job.spec().data().train_batch_size());
-  if (!job.is_rl() || job.replays() || !algorithm.dynamic_sampling() || event.groups >= wanted) {
+  const uint32_t groups = job.buffer.batch_groups();
+  if (!job.is_rl() || job.replays() || !algorithm.dynamic_sampling() || groups >= wanted) {
     return false;
   }
   StepDraws& draws = job.scheduler.admission().draws();
@@ -58,7 +59,7 @@ bool SamplesMore(const BatchBuilt& event, JobParts& job) {
     job.life.Fail(
         absl::FailedPreconditionError(absl::StrCat(
             "dynamic sampling: after ", draws.rounds(), " batches of ",
-            job.spec().data().gen_batch_size(), " prompts only ", event.groups, " of ", wanted,
+            job.spec().data().gen_batch_size(), " prompts only ", groups, " of ", wanted,
             " groups have rewards that differ, so there is nothing to learn from the others; the "
             "task is too easy or too hard for the policy: change the data, give rollout.n more "
             "samples, or raise algorithm.max_num_gen_batches")),
@@ -106,11 +107,15 @@ void OnBatchBuilt(const BatchBuilt& event, JobParts& job) {
     job.buffer.Hold();  // the weights are being published again; the actor is busy
     return;
   }
-  if (SamplesMore(event, job)) return;
+  UseBatch(job);
+}
+
+void UseBatch(JobParts& job) {
+  if (SamplesMore(job)) return;
   if (!job.commands.Any(TaskKind::kUpdate)) return job.update.Begin(job);
-  if (event.part_of_row) {
+  if (job.buffer.part_of_row()) {
     return job.life.Fail(absl::DataLossError(absl::StrCat(
-                             "the batch of step ", event.step,
+                             "the batch of step ", job.out.step() + 1,
                              " is not the one that was recorded: responses are missing")),
                          job);
   }
@@ -123,7 +128,10 @@ void OnBatchBuilt(const BatchBuilt& event, JobParts& job) {
 
 absl::Status CheckBatchDeadline(const JobParts& job) {
   const absl::Duration limit = job.options.setup_deadline;
-  if (!job.doing.Is(Activity::kBatch) || job.out.now() - job.doing.since() <= limit) {
+  // A batch that stands and waits for its actor is late by the actor's publish, which has a
+  // deadline of its own.
+  if (!job.doing.Is(Activity::kBatch) || job.buffer.held() ||
+      job.out.now() - job.doing.since() <= limit) {
     return absl::OkStatus();
   }
   return absl::DeadlineExceededError(

@@ -22,6 +22,8 @@ struct JobParts;
 void BuildBatchOf(JobParts& job);
 /// The batch stands. One that the job no longer waits for is ignored.
 void OnBatchBuilt(const BatchBuilt& event, JobParts& job);
+/// The batch stands, and the actor is free: the update begins, or more prompts are drawn.
+void UseBatch(JobParts& job);
 /// DEADLINE_EXCEEDED once the controller takes too long to build it.
 absl::Status CheckBatchDeadline(const JobParts& job);
 

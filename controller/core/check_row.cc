@@ -73,6 +73,12 @@ absl::Status CheckSteps(const store::v1::JobRow& row) {
     BATON_RETURN_IF_ERROR(InRange<uint64_t>("kept_steps.first_serial", kept.first_serial(), serial,
                                             row.next_serial()));
     serial = kept.first_serial();
+    uint32_t file = 1;
+    for (const store::v1::FileRange& files : kept.files()) {
+      BATON_RETURN_IF_ERROR(
+          InRange<uint32_t>("kept_steps.files", files.first(), file, files.last()));
+      file = files.last();
+    }
   }
   return absl::OkStatus();
 }

@@ -95,6 +95,12 @@ TEST(CheckRowTest, ARowThatNoCoreWroteIsRefusedByItsField) {
       {"cursor", [](auto& row) { row.set_cursor(~uint64_t{0}); }},
       {"first_serial",
        [](auto& row) { row.add_kept_steps()->set_first_serial(uint64_t{1} << 50); }},
+      {"kept_steps.files", [](auto& row) { row.add_kept_steps()->add_files(); }},
+      {"kept_steps.files",
+       [](auto& row) {
+         row.add_kept_steps()->add_files()->set_first(4);
+         row.mutable_kept_steps(0)->mutable_files(0)->set_last(3);
+       }},
       {"saved_version", [](auto& row) { row.set_saved_version(99); }},
       {"versions.version", [](auto& row) { row.add_versions()->set_version(99); }},
       {"versions.parent",

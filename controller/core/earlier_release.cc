@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <set>
 #include <string>
 
@@ -50,10 +51,23 @@ void NameVersions(store::v1::JobRow* row) {
   if (row->saved_step() == row->job().step()) row->set_saved_version(newest);
 }
 
+// An earlier release knew the first file that a step needs, and deleted those below the first of
+// the oldest kept step. Until that step is retired, it may need any file from there on.
+void NameFiles(store::v1::JobRow* row) {
+  for (store::v1::StepSerials& kept : *row->mutable_kept_steps()) {
+    if (kept.first_file() == 0) continue;
+    store::v1::FileRange* const files = kept.add_files();
+    files->set_first(kept.first_file());
+    files->set_last(std::numeric_limits<uint32_t>::max());
+    kept.clear_first_file();
+  }
+}
+
 }  // namespace
 
 void Upgrade(store::v1::JobRow& row) {
   NameVersions(&row);
+  NameFiles(&row);
   if (row.job().has_effective_spec()) {
     ForgetUnusedPools(row.mutable_job()->mutable_effective_spec());
     ForgetUnusedValidation(row.mutable_job()->mutable_effective_spec());

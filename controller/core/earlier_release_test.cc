@@ -52,6 +52,21 @@ TEST(EarlierReleaseTest, TodaysJobsRefuseMessagesUnderNone) {
   EXPECT_EQ(checked.violations[0].field(), "spec.model.chat_template");
 }
 
+// It knew the first file of a step: the step may need any file from there on.
+TEST(EarlierReleaseTest, AStepNeedsAllFilesFromItsFirstOn) {
+  store::v1::JobRow row;
+  row.add_kept_steps()->set_first_file(3);
+  row.add_kept_steps();  // in progress
+  Upgrade(row);
+  ASSERT_EQ(row.kept_steps(0).files_size(), 1);
+  EXPECT_EQ(row.kept_steps(0).files(0).first(), 3u);
+  EXPECT_EQ(row.kept_steps(0).files(0).last(), ~uint32_t{0});
+  EXPECT_EQ(row.kept_steps(1).files_size(), 0);
+  const std::string once = row.SerializeAsString();
+  Upgrade(row);
+  EXPECT_EQ(row.SerializeAsString(), once);
+}
+
 // It read them and measured nothing with them.
 TEST(EarlierReleaseTest, KindSftDoesNotBeginToEvaluate) {
   v1::JobSpec spec = ExampleSpec("sft");

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "controller/core/role_names.h"
+#include "sdk/base/mutant.h"
 
 namespace baton::controller {
 
@@ -35,6 +36,13 @@ void EarlyReports::NoteResult(const TaskDone& event) {
 }
 
 std::vector<EarlyReports::Running> EarlyReports::TakeTasks() { return std::exchange(running_, {}); }
+
+void EarlyReports::Forget(const std::string& worker) {
+  const auto of_worker = [&](const auto& told) { return told.worker == worker; };
+  if (Mutant("early-reports-of-a-lost-worker")) return;
+  std::erase_if(results_, of_worker);
+  std::erase_if(running_, of_worker);
+}
 
 void EarlyReports::Drop(EffectSink& out) {
   // A worker keeps a result until it is acknowledged.

@@ -7,6 +7,7 @@
 //
 //   told by a worker --the step's trajectories stand--> adopted or stopped, handled as a result
 //                    --the step ends without them-----> acknowledged, and dropped
+//                    --the worker is lost-------------> dropped
 #ifndef BATON_CONTROLLER_CORE_EARLY_REPORTS_H_
 #define BATON_CONTROLLER_CORE_EARLY_REPORTS_H_
 
@@ -53,6 +54,9 @@ class EarlyReports {
     }
     results_.insert(results_.end(), kept.begin(), kept.end());
   }
+  /// The worker is lost. One that comes back under its name is another process, or was fenced: it
+  /// runs nothing of this, and sends again what it has not seen acknowledged.
+  void Forget(const std::string& worker);
   /// The step ends without any of it.
   void Drop(EffectSink& out);
 

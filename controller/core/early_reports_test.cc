@@ -69,6 +69,18 @@ TEST(EarlyReportsTest, ResultsAreReplayedInTheirOrderAndOthersStay) {
   EXPECT_FALSE(early.empty());
 }
 
+TEST(EarlyReportsTest, WhatALostWorkerToldIsForgotten) {
+  EarlyReports early;
+  const TaskRef ref = RefOf(TaskKind::kGenerate, 1);
+  early.NoteTasks({"w", {{"rollout", 7}}, {ref}, {}});
+  early.NoteTasks({"other", {{"rollout", 7}}, {ref}, {}});
+  early.NoteResult(ResultOf(TaskKind::kGenerate, 1));
+  early.Forget("w");
+  EXPECT_FALSE(early.Told("w", ref));
+  EXPECT_TRUE(early.Told("other", ref));
+  early.Replay(/*commands=*/false, [](const TaskDone&) { ADD_FAILURE() << "of a lost worker"; });
+}
+
 TEST(EarlyReportsTest, WhatNobodyWantsIsAcknowledged) {
   EarlyReports early;
   EffectSink out = SinkAt(absl::UnixEpoch());

@@ -19,7 +19,6 @@ void FinishEvaluation(JobParts& job) {
       EvaluationMetrics(table.all(), table.Samples(v1::PURPOSE_EVAL), job.data.val_sources(),
                         job.data.ValSize(job.spec().data()));
   metrics["timing_s/testing"] = absl::ToDoubleSeconds(job.out.now() - job.scheduler.times().began);
-  job.buffer.KeepFiles(table.all());
   job.milestones.Evaluated(job.out.step());
   job.life.HideEvaluation();
   job.life.ShowMetrics(metrics);

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "baton/store/v1/rows.pb.h"
 #include "baton/v1/job_service.pb.h"
+#include "controller/core/file_ranges.h"
 #include "controller/core/task.h"
 #include "controller/core/trajectory.h"
 #include "controller/core/worker_exchange.h"
@@ -89,6 +90,13 @@ struct PayloadLost {
   std::map<uint64_t, uint64_t> trajectories;  ///< Id -> serial of the row that named the payload.
   std::string reason;
 };
+/// Payloads that the experience log has not taken yet fill their budget; no longer, if not `waits`.
+struct PayloadsWait {
+  bool waits = false;
+  uint64_t bytes = 0;   ///< That wait.
+  uint64_t budget = 0;  ///< For them.
+  bool of_job = false;  ///< The budget is the job's own, not that of all jobs.
+};
 /// The checkpoint of CommitCheckpoint is complete (or not).
 struct CheckpointCommitted {
   absl::Status status;
@@ -118,7 +126,7 @@ struct TimeLost {
 using Event =
     std::variant<WorkerGranted, WorkerLost, WorkerBack, DataLoaded, TaskProgressed, TaskDone,
                  BatchBuilt, CheckpointCommitted, CancelRequested, PauseRequested, ResumeRequested,
-                 YieldRequested, Tick, TimeLost, PayloadLost, RoleTroubled>;
+                 YieldRequested, Tick, TimeLost, PayloadLost, RoleTroubled, PayloadsWait>;
 
 // ---- Effects ------------------------------------------------------------------------------
 
@@ -165,11 +173,15 @@ struct PutTrajectory {
   uint64_t incarnation = 0;
   TrajectoryInfo trajectory;
 };
-/// Forgets rows [begin, end) and experience log files below `before_file`.
+/// Forgets rows [begin, end).
 struct DropTrajectories {
   uint64_t begin = 0;
   uint64_t end = 0;
-  uint32_t before_file = 0;
+};
+/// Deletes the experience log files below `end` that are not `needed`.
+struct DropLogFiles {
+  FileRanges needed;
+  uint32_t end = 0;
 };
 /// The updates that leave with this turn consume the batch.
 struct PutBatch {
@@ -246,9 +258,9 @@ struct ReturnWorker {
 struct LeaveQueue {};
 
 using Effect = std::variant<StartTask, StopTask, AckResult, PutJob, PutTrajectory, DropTrajectories,
-                            PutBatch, DropBatches, DropPayloads, EmitEvent, PutMetrics, LoadData,
-                            BuildBatch, CommitCheckpoint, PutCheckpoint, DeleteCheckpoint,
-                            NeedWorkers, ReturnWorker, LeaveQueue>;
+                            DropLogFiles, PutBatch, DropBatches, DropPayloads, EmitEvent,
+                            PutMetrics, LoadData, BuildBatch, CommitCheckpoint, PutCheckpoint,
+                            DeleteCheckpoint, NeedWorkers, ReturnWorker, LeaveQueue>;
 using Effects = std::vector<Effect>;
 
 }  // namespace baton::controller

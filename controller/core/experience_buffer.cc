@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "absl/strings/str_cat.h"
 #include "controller/core/lost_groups.h"
 #include "sdk/base/mutant.h"
 
@@ -10,19 +11,29 @@ namespace baton::controller {
 
 void ExperienceBuffer::Restore(const store::v1::JobRow& row) {
   next_serial_ = row.next_serial();
-  kept_ = {row.kept_steps().begin(), row.kept_steps().end()};
+  for (const store::v1::StepSerials& kept : row.kept_steps()) {
+    kept_.push_back({kept.step(), kept.first_serial(), {}});
+    kept_.back().files.Restore(kept);
+  }
   algorithm_ = {row.algorithm().begin(), row.algorithm().end()};
 }
 
 void ExperienceBuffer::Save(store::v1::JobRow* row) const {
   row->set_next_serial(next_serial_);
-  for (const store::v1::StepSerials& kept : kept_) *row->add_kept_steps() = kept;
+  for (const KeptStep& kept : kept_) {
+    store::v1::StepSerials* const step = row->add_kept_steps();
+    step->set_step(kept.step);
+    step->set_first_serial(kept.first_serial);
+    kept.files.Save(step);
+  }
   for (const auto& [name, value] : algorithm_) (*row->mutable_algorithm())[name] = value;
 }
 
 void ExperienceBuffer::Found(uint64_t serial, const store::v1::TrajectoryRow& row, bool current) {
   // Rows written after the job's last row have larger serials than it knows.
   next_serial_ = std::max(next_serial_, serial + 1);
+  Need(row.file());
+  for (const store::v1::ColumnsRow& columns : row.columns()) Need(columns.file());
   if (!current) return;
   if (Mutant("ready-lost-at-restart") && found_.empty() && serial % 2 == 0) return;
   found_[row.id()] = {serial, row};
@@ -50,54 +61,70 @@ void ExperienceBuffer::PutNew(TrajectoryInfo& trajectory, EffectSink& out) {
   Put(trajectory, out);
 }
 
-void ExperienceBuffer::Put(const TrajectoryInfo& trajectory, EffectSink& out) const {
+void ExperienceBuffer::Put(const TrajectoryInfo& trajectory, EffectSink& out) {
+  Need(trajectory);
   out.Do(PutTrajectory{trajectory.serial, StepOf(trajectory.purpose, out.step()), out.incarnation(),
                        trajectory});
 }
 
 void ExperienceBuffer::Drop(const TrajectoryInfo& trajectory, EffectSink& out) const {
-  out.Do(DropTrajectories{trajectory.serial, trajectory.serial + 1, 0});
+  out.Do(DropTrajectories{trajectory.serial, trajectory.serial + 1});
   out.Do(DropPayloads{{trajectory.id}});
 }
 
 void ExperienceBuffer::BeginStep(size_t most, bool keeps_all, EffectSink& out) {
-  store::v1::StepSerials next;
-  next.set_step(out.step() + 1);
-  next.set_first_serial(next_serial_);
+  const int64_t next = out.step() + 1;
   // The evaluation before a step, and a step that is begun again, count with the step.
-  if (kept_.empty() || kept_.back().step() != next.step()) kept_.push_back(next);
+  if (kept_.empty() || kept_.back().step != next) kept_.push_back({next, next_serial_, {}});
   while (kept_.size() > most) {
-    out.Do(DropTrajectories{kept_[0].first_serial(), kept_[1].first_serial(),
-                            keeps_all ? 0 : kept_[1].first_file()});
-    if (!keeps_all) out.Do(DropBatches{kept_[0].step(), kept_[1].step()});
+    out.Do(DropTrajectories{kept_[0].first_serial, kept_[1].first_serial});
+    if (!keeps_all) out.Do(DropBatches{kept_[0].step, kept_[1].step});
     kept_.erase(kept_.begin());
   }
+  // At every step: a controller may have died before it deleted what its rows let go.
+  if (!keeps_all) DropFiles(out);
   out.Do(PutJob{});
 }
 
-void ExperienceBuffer::KeepFiles(const Trajectories& trajectories) {
-  if (kept_.empty()) return;
-  uint32_t first = kept_.back().first_file();  // of the evaluation before the step; 0: none
-  for (const auto& [id, t] : trajectories) {
-    first = first == 0 ? t.location.file : std::min(first, t.location.file);
+void ExperienceBuffer::Need(const TrajectoryInfo& trajectory) {
+  Need(trajectory.location.file);
+  for (const auto& [node, columns] : trajectory.columns) {
+    if (!Mutant("file-of-columns-dropped")) Need(columns.file);
   }
-  // Files of the log are dropped up to here once the step before it is retired.
-  kept_.back().set_first_file(first);
+}
+
+void ExperienceBuffer::Need(uint32_t file) {
+  if (file == 0) return;  // files are numbered from 1
+  newest_file_ = std::max(newest_file_, file);
+  if (!kept_.empty()) kept_.back().files.Add(file);
+}
+
+// Payloads reach the log and their rows in the same order. So a payload that has no row yet lies in
+// the newest file that a row names, or behind it.
+void ExperienceBuffer::DropFiles(EffectSink& out) const {
+  DropLogFiles drop;
+  drop.end = newest_file_;
+  for (const KeptStep& kept : kept_) drop.needed.Add(kept.files);
+  if (Mutant("files-dropped-by-window") && !kept_.empty() && !kept_[0].files.empty()) {
+    drop.needed.Add(kept_[0].files.ranges().begin()->first, ~uint32_t{0});
+  }
+  if (drop.end > 1) out.Do(std::move(drop));
 }
 
 void ExperienceBuffer::RollBack(Metrics algorithm, bool keeps_all, EffectSink& out) {
   algorithm_ = std::move(algorithm);
   // The step in progress may have its batch already.
-  if (!kept_.empty() && kept_.back().step() > out.step() && !Mutant("batch-outlives-rollback")) {
+  if (!kept_.empty() && kept_.back().step > out.step() && !Mutant("batch-outlives-rollback")) {
     // Steps before the kept ones have no row left: a way back may be millions of steps long.
-    const int64_t first = keeps_all ? 1 : kept_.front().step();
-    out.Do(DropBatches{std::max(out.step() + 1, first), kept_.back().step() + 1});
+    const int64_t first = keeps_all ? 1 : kept_.front().step;
+    out.Do(DropBatches{std::max(out.step() + 1, first), kept_.back().step + 1});
   }
-  while (!kept_.empty() && kept_.back().step() > out.step() &&
+  while (!kept_.empty() && kept_.back().step > out.step() &&
          !(Mutant("stale-restored") || Mutant("stale-consumed"))) {
-    out.Do(DropTrajectories{kept_.back().first_serial(), next_serial_, 0});
+    out.Do(DropTrajectories{kept_.back().first_serial, next_serial_});
     kept_.pop_back();
   }
+  if (!keeps_all) DropFiles(out);
 }
 
 void ExperienceBuffer::EndWork(const Trajectories& trajectories, EffectSink& out) {
@@ -159,21 +186,31 @@ ExperienceBuffer::Members ExperienceBuffer::MembersOf(const Trajectories& trajec
   return members;
 }
 
-void ExperienceBuffer::PutRow(const Trajectories& trajectories, uint32_t least,
-                              EffectSink& out) const {
+absl::Status ExperienceBuffer::PutRow(const Trajectories& trajectories, uint32_t least,
+                                      int64_t max_bytes, EffectSink& out) {
   PutBatch put;
   put.row.set_step(out.step() + 1);
   put.row.set_incarnation(out.incarnation());
   const Members members = MembersOf(trajectories, least);
   put.row.mutable_baselines()->insert(members.baselines.begin(), members.baselines.end());
   for (const TrajectoryInfo* member : members.trajectories) {
+    Need(*member);
     store::v1::BatchEntry* const entry = put.row.add_entries();
     *entry->mutable_trajectory() = ToRow(*member, /*step=*/0, /*incarnation=*/0);
     const auto hashes = column_hashes_.find(member->id);
     if (hashes == column_hashes_.end()) continue;
     entry->mutable_column_hashes()->Assign(hashes->second.begin(), hashes->second.end());
   }
+  const auto bytes = static_cast<int64_t>(put.row.ByteSizeLong());
+  if (bytes > max_bytes && !Mutant("batch-row-of-any-size")) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the batch of step ", put.row.step(), " has ", put.row.entries_size(),
+        " responses, whose row has ", bytes, " bytes; at most ", max_bytes,
+        " can be stored: lower data.train_batch_size or rollout.n, or have methods report fewer "
+        "scores"));
+  }
   out.Do(std::move(put));
+  return absl::OkStatus();
 }
 
 PayloadBytes ExperienceBuffer::bytes_held(const Trajectories& trajectories) const {
@@ -194,9 +231,11 @@ PayloadBytes ExperienceBuffer::bytes_held(const Trajectories& trajectories) cons
 
 void ExperienceBuffer::Built(const BatchBuilt& event, absl::Time now) {
   built_at_ = now;
+  part_of_row_ = event.part_of_row;
   batch_metrics_ = event.metrics;
   column_hashes_ = event.column_hashes;
   batch_size_ = event.size;
+  batch_groups_ = event.groups;
   next_algorithm_ = event.algorithm;
 }
 

@@ -10,8 +10,10 @@
 //     +-- a restart: its row is there
 //
 // A row outlives its trajectory: experience of the last steps can be read, and its payload lies in
-// the experience log until the step is retired. With trainer.keep_experience `all` the payloads and
-// the BatchRows stay for good, and the trajectory rows alone go: a BatchRow has what they say.
+// the experience log until the step is retired. A file of the log goes when no kept step needs it:
+// a step needs the files of the rows that were put while it was the newest, and those of its batch.
+// With trainer.keep_experience `all` the payloads and the BatchRows stay for good, and the
+// trajectory rows alone go: a BatchRow has what they say.
 #ifndef BATON_CONTROLLER_CORE_EXPERIENCE_BUFFER_H_
 #define BATON_CONTROLLER_CORE_EXPERIENCE_BUFFER_H_
 
@@ -23,10 +25,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "baton/store/v1/rows.pb.h"
 #include "baton/v1/job_spec.pb.h"
 #include "controller/core/effect_sink.h"
+#include "controller/core/file_ranges.h"
 #include "controller/core/trajectory.h"
 
 namespace baton::controller {
@@ -60,7 +64,7 @@ class ExperienceBuffer {
   /// A new response: its row gets a serial.
   void PutNew(TrajectoryInfo& trajectory, EffectSink& out);
   /// The row of a response changed.
-  void Put(const TrajectoryInfo& trajectory, EffectSink& out) const;
+  void Put(const TrajectoryInfo& trajectory, EffectSink& out);
   /// The response is lost: its row and its payload are dropped.
   void Drop(const TrajectoryInfo& trajectory, EffectSink& out) const;
 
@@ -68,8 +72,6 @@ class ExperienceBuffer {
   /// The next step or evaluation begins. Steps beyond the newest `most` are retired; with
   /// `keeps_all` their payloads and batches stay.
   void BeginStep(size_t most, bool keeps_all, EffectSink& out);
-  /// The payloads of the step's trajectories are kept as long as its step.
-  void KeepFiles(const Trajectories& trajectories);
   /// The job went back: rows of later steps are dropped, and `algorithm` is what it was.
   /// `keeps_all` as for BeginStep.
   void RollBack(Metrics algorithm, bool keeps_all, EffectSink& out);
@@ -87,15 +89,22 @@ class ExperienceBuffer {
   /// The batch stands.
   void Built(const BatchBuilt& event, absl::Time now);
   /// The updates on the batch leave with this turn, and its row goes with it. `trajectories`,
-  /// `least`: as they were for Build.
-  void PutRow(const Trajectories& trajectories, uint32_t least, EffectSink& out) const;
+  /// `least`: as they were for Build. RESOURCE_EXHAUSTED: the row would have more than `max_bytes`,
+  /// and no store would take it.
+  absl::Status PutRow(const Trajectories& trajectories, uint32_t least, int64_t max_bytes,
+                      EffectSink& out);
   /// The batch waits: the actor that is to train on it publishes its weights again.
   void Hold() { held_ = true; }
+  bool held() const { return held_; }
   /// Whether a batch waited; it waits no longer.
   bool TakeHeld() { return std::exchange(held_, false); }
   /// Counted anew from `trajectories`, those of the work in progress: response and columns of each.
   PayloadBytes bytes_held(const Trajectories& trajectories) const;
   uint32_t batch_size() const { return batch_size_; }
+  /// Its row has more responses.
+  bool part_of_row() const { return part_of_row_; }
+  /// Prompt groups in it.
+  uint32_t batch_groups() const { return batch_groups_; }
   absl::Time built_at() const { return built_at_; }
   const Metrics& batch_metrics() const { return batch_metrics_; }
   /// The update is done: what the algorithm carries on counts from now.
@@ -113,18 +122,31 @@ class ExperienceBuffer {
   /// What a batch is made of.
   static Members MembersOf(const Trajectories& trajectories, uint32_t least);
 
+  struct KeptStep {
+    int64_t step = 0;
+    uint64_t first_serial = 0;
+    FileRanges files;  // of the experience log, that it needs
+  };
+  /// The newest kept step needs the payload of that row.
+  void Need(const TrajectoryInfo& trajectory);
+  void Need(uint32_t file);
+  /// Deletes the files that no kept step needs.
+  void DropFiles(EffectSink& out) const;
+
   struct FoundRow {
     uint64_t serial = 0;
     store::v1::TrajectoryRow row;
   };
   uint64_t next_serial_ = 1;
-  std::vector<store::v1::StepSerials> kept_;  // oldest first
-  std::map<uint64_t, FoundRow> found_;        // by id, until the work in progress ends
+  std::vector<KeptStep> kept_;  // oldest first
+  uint32_t newest_file_ = 0;    // of the experience log, as far as rows of this controller say
+  std::map<uint64_t, FoundRow> found_;  // by id, until the work in progress ends
   Metrics algorithm_;
   Metrics next_algorithm_;  // algorithm_ once the step is done
   Metrics batch_metrics_;
   std::map<uint64_t, std::vector<uint64_t>> column_hashes_;  // of the batch, by id
-  uint32_t batch_size_ = 0;
+  uint32_t batch_size_ = 0, batch_groups_ = 0;
+  bool part_of_row_ = false;
   bool held_ = false;
   absl::Time built_at_;
 };

@@ -101,18 +101,18 @@ TEST(ExperienceBufferTest, AnEvaluationBelongsToTheStepAfterIt) {
   evaluated.location.file = 3;
   buffer.PutNew(evaluated, out);
   EXPECT_EQ(TakeAll<PutTrajectory>(out).at(0).step, 4) << "it measures the steps that are done";
-  buffer.KeepFiles(ById({evaluated}));
   buffer.BeginStep(50, /*keeps_all=*/false, out);
   TrajectoryInfo trained = ReadyOf(0, 0, 1);
   trained.location.file = 5;
   buffer.PutNew(trained, out);
   EXPECT_EQ(TakeAll<PutTrajectory>(out).at(0).step, 5);
-  buffer.KeepFiles(ById({trained}));
   store::v1::JobRow row;
   buffer.Save(&row);
   ASSERT_EQ(row.kept_steps_size(), 1);
   EXPECT_EQ(row.kept_steps(0).first_serial(), 1u);
-  EXPECT_EQ(row.kept_steps(0).first_file(), 3u);
+  ASSERT_EQ(row.kept_steps(0).files_size(), 2) << "files 3 and 5";
+  EXPECT_EQ(row.kept_steps(0).files(0).first(), 3u);
+  EXPECT_EQ(row.kept_steps(0).files(1).last(), 5u);
 }
 
 TEST(ExperienceBufferTest, AWayBackDropsTheRowsOfTheStepsThatAreRedone) {
@@ -147,14 +147,11 @@ TEST(ExperienceBufferTest, ABatchGoesWithItsExperience) {
       TrajectoryInfo trajectory = ReadyOf(0, 0, 1);
       trajectory.location.file = step + 1;
       buffer.PutNew(trajectory, out);
-      buffer.KeepFiles(ById({trajectory}));
       if (step < 2) out.Take();
       out.StepDone();
     }
     const Effects effects = out.Take();
     for (const Effect& effect : effects) {
-      const auto* const rows = std::get_if<DropTrajectories>(&effect);
-      if (rows != nullptr) EXPECT_EQ(rows->before_file, keeps_all ? 0u : 2u);
       const auto* const batches = std::get_if<DropBatches>(&effect);
       if (batches == nullptr) continue;
       EXPECT_FALSE(keeps_all);
@@ -166,6 +163,114 @@ TEST(ExperienceBufferTest, ABatchGoesWithItsExperience) {
                   [](const Effect& effect) { return std::holds_alternative<DropBatches>(effect); }),
               keeps_all ? 0 : 1);
   }
+}
+
+// What the experience log lets go: the files below `end` that no kept step needs.
+std::vector<uint32_t> FilesDroppedIn(EffectSink& out) {
+  std::vector<uint32_t> dropped;
+  for (const auto& drop : TakeAll<DropLogFiles>(out)) {
+    for (uint32_t file = 1; file < drop.end; ++file) {
+      if (!drop.needed.Contains(file)) dropped.push_back(file);
+    }
+  }
+  return dropped;
+}
+
+// One response a step, in the file of the step's number.
+void PutStep(uint32_t file, ExperienceBuffer& buffer, EffectSink& out) {
+  TrajectoryInfo trajectory = ReadyOf(file, 0, 1);
+  trajectory.location.file = file;
+  buffer.PutNew(trajectory, out);
+}
+
+// Step 3 has a response that came late, of file 1. It keeps file 1, and no file after it.
+TEST(ExperienceBufferTest, AFileGoesWhenNoKeptStepNeedsIt) {
+  EffectSink out = SinkAt(kEpoch);
+  ExperienceBuffer buffer;
+  const std::vector<std::vector<uint32_t>> dropped = {{}, {}, {}, {}, {2}, {1, 2, 3}};
+  for (uint32_t step = 1; step <= dropped.size(); ++step) {
+    buffer.BeginStep(3, /*keeps_all=*/false, out);
+    EXPECT_EQ(FilesDroppedIn(out), dropped[step - 1]) << "step " << step;
+    PutStep(step, buffer, out);
+    TrajectoryInfo late = ReadyOf(step, 1, 1);
+    late.location.file = 1;
+    if (step == 3) buffer.PutNew(late, out);
+    out.StepDone();
+  }
+}
+
+TEST(ExperienceBufferTest, AStepNeedsTheFilesOfItsColumns) {
+  EffectSink out = SinkAt(kEpoch);
+  ExperienceBuffer buffer;
+  buffer.BeginStep(50, /*keeps_all=*/false, out);
+  TrajectoryInfo trajectory = ReadyOf(0, 0, 1);
+  trajectory.location.file = 2;
+  buffer.PutNew(trajectory, out);
+  trajectory.columns[1].file = 4;
+  buffer.Put(trajectory, out);
+  PutStep(6, buffer, out);
+  out.StepDone();
+  buffer.BeginStep(50, /*keeps_all=*/false, out);
+  EXPECT_THAT(FilesDroppedIn(out), ElementsAre(1, 3, 5));
+}
+
+TEST(ExperienceBufferTest, AWayBackLetsTheFilesOfItsStepsGo) {
+  for (const bool keeps_all : {false, true}) {
+    EffectSink out = SinkAt(kEpoch);
+    ExperienceBuffer buffer;
+    for (uint32_t step = 1; step <= 3; ++step) {
+      buffer.BeginStep(50, keeps_all, out);
+      PutStep(step, buffer, out);
+      out.StepDone();
+    }
+    out.Take();
+    out.RollBack(1);
+    buffer.RollBack({}, keeps_all, out);
+    // File 3 is the newest that a row names: what has no row yet may lie there.
+    const std::vector<uint32_t> dropped = FilesDroppedIn(out);
+    if (keeps_all) EXPECT_THAT(dropped, ::testing::IsEmpty());
+    if (!keeps_all) EXPECT_THAT(dropped, ElementsAre(2));
+  }
+}
+
+// A controller that restarts knows from its rows what is needed, between any two steps: from the
+// job's row, which may be as old as the step, and from the rows of the step's responses.
+TEST(ExperienceBufferTest, ARestartLetsTheSameFilesGo) {
+  EffectSink out = SinkAt(kEpoch);
+  ExperienceBuffer buffer;
+  for (uint32_t step = 1; step <= 9; ++step) {
+    buffer.BeginStep(3, /*keeps_all=*/false, out);
+    store::v1::JobRow row;
+    buffer.Save(&row);
+    PutStep(step, buffer, out);
+    out.StepDone();
+    ExperienceBuffer restarted;
+    restarted.Restore(row);
+    store::v1::TrajectoryRow found;
+    found.set_file(step);
+    restarted.Found(step, found, /*current=*/false);
+    EffectSink again = SinkAt(kEpoch, step);
+    restarted.BeginStep(3, /*keeps_all=*/false, again);
+    // Of the two newest steps, and of the one that begins, nothing goes.
+    std::vector<uint32_t> expected;
+    for (uint32_t file = 1; file + 2 <= step; ++file) expected.push_back(file);
+    EXPECT_EQ(FilesDroppedIn(again), expected) << "after step " << step;
+  }
+}
+
+// A store that cannot write a row would try for ever, and keep all jobs waiting.
+TEST(ExperienceBufferTest, ABatchWhoseRowIsTooLargeIsNotPut) {
+  EffectSink out = SinkAt(kEpoch);
+  ExperienceBuffer buffer;
+  buffer.BeginStep(50, /*keeps_all=*/false, out);
+  out.Take();
+  std::vector<TrajectoryInfo> all = {ReadyOf(0, 0, 1), ReadyOf(0, 1, 0)};
+  all[0].finish_reason = std::string(1000, 'x');
+  const absl::Status put = buffer.PutRow(ById(all), /*least=*/1, /*max_bytes=*/1000, out);
+  EXPECT_TRUE(absl::IsResourceExhausted(put)) << put;
+  EXPECT_TRUE(out.Take().empty());
+  EXPECT_TRUE(buffer.PutRow(ById(all), /*least=*/1, /*max_bytes=*/2000, out).ok());
+  EXPECT_EQ(TakeAll<PutBatch>(out).size(), 1u);
 }
 
 // With keep_experience `all` also of steps whose trajectory rows are gone already.
@@ -203,7 +308,7 @@ TEST(ExperienceBufferTest, TheRowOfABatchNamesWhatItWasMadeOf) {
   built.size = 2;
   built.column_hashes = {{all[0].id, {11, 12}}, {all[2].id, {13}}};
   buffer.Built(built, kEpoch);
-  buffer.PutRow(ById(all), /*least=*/1, out);
+  ASSERT_TRUE(buffer.PutRow(ById(all), /*least=*/1, /*max_bytes=*/1 << 20, out).ok());
   const store::v1::BatchRow row = TakeAll<PutBatch>(out).at(0).row;
   EXPECT_EQ(row.step(), 5);
   EXPECT_EQ(row.incarnation(), 1u);

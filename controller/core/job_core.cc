@@ -123,6 +123,11 @@ void JobCore::On(const PayloadLost& event) {
   Advance(job_);
 }
 
+void JobCore::On(const PayloadsWait& event) {
+  job_.scheduler.payload_wait().Heard(event, job_.out.now());
+  if (IsActive(job_.life.state()) && !event.waits) job_.Dispatch();
+}
+
 void JobCore::On(const CheckpointCommitted& event) { job_.save.OnCommitted(event, job_); }
 
 // ---- Requests -----------------------------------------------------------------------------------

@@ -90,6 +90,7 @@ class JobCore {
   void On(const TaskDone& event);
   void On(const BatchBuilt& event);
   void On(const PayloadLost& event);
+  void On(const PayloadsWait& event);
   void On(const CheckpointCommitted& event);
   void On(const RoleTroubled& event);
   void On(const CancelRequested& event);

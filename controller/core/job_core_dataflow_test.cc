@@ -437,6 +437,36 @@ TEST(DataflowJobTest, DynamicSamplingDrawsUntilThereIsEnough) {
   EXPECT_EQ(world.core().Row().cursor(), 12u);
 }
 
+// The relay loses the version while the step generates with it. The batch is built before the
+// actor has published it again, and waits for that.
+TEST(DataflowJobTest, ABatchThatWaitedForItsActorIsSampledDynamicallyToo) {
+  SimulatedJob undisturbed = World(5, "dapo", 2);
+  undisturbed.RunToEnd();
+  SimulatedJob world = World(5, "dapo", 2);
+  while (world.core().Brief().phase() != "generating" ||
+         world.UnderWay(TaskKind::kLoadWeights).empty() ||
+         world.UnderWay(TaskKind::kGenerate).empty()) {
+    ASSERT_TRUE(world.Step());
+  }
+  TaskDone load = world.UnderWay(TaskKind::kLoadWeights)[0];
+  world.Swallow(TaskKind::kLoadWeights);
+  load.status = absl::NotFoundError("the relay has no such version");
+  world.Send(load);
+  const std::vector<TaskDone> publish = world.UnderWay(TaskKind::kPublish);
+  ASSERT_EQ(publish.size(), 1u);
+  world.Swallow(TaskKind::kPublish);
+  while (world.core().Brief().phase() != "computing advantages") ASSERT_TRUE(world.Step());
+  for (int i = 0; i < 50 && world.Step(); ++i) {
+  }
+  ASSERT_EQ(world.core().Brief().phase(), "computing advantages") << "the batch waits";
+  world.Send(publish[0]);
+  EXPECT_TRUE(world.UnderWay(TaskKind::kUpdate).empty()) << "every third group is dropped";
+  EXPECT_EQ(world.core().Brief().phase(), "generating");
+  world.RunToEnd();
+  ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+  EXPECT_EQ(world.trained(), undisturbed.trained());
+}
+
 TEST(DataflowJobTest, DynamicSamplingGivesUpAtItsLimitAndSaysWhy) {
   SimulatedJob::Options options;
   options.preset = "dapo";

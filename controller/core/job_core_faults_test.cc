@@ -430,8 +430,10 @@ TEST(JobCoreFaultsTest, PayloadsOfAnEvaluationAreKeptAsLongAsItsStep) {
   const store::v1::JobRow row = job.core().Row();
   ASSERT_EQ(row.kept_steps_size(), 2);  // the step, and the evaluation after it
   // SimulatedJob writes payload k into file k: evaluation 0 begins with the first.
-  EXPECT_EQ(row.kept_steps(0).first_file(), 1u);
-  EXPECT_GT(row.kept_steps(1).first_file(), 1u);
+  ASSERT_EQ(row.kept_steps(0).files_size(), 1);
+  EXPECT_EQ(row.kept_steps(0).files(0).first(), 1u);
+  ASSERT_EQ(row.kept_steps(1).files_size(), 1);
+  EXPECT_EQ(row.kept_steps(1).files(0).first(), row.kept_steps(0).files(0).last() + 1);
 }
 
 TEST(JobCoreFaultsTest, OldCheckpointsGo) {

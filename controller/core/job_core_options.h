@@ -23,7 +23,9 @@ struct JobCoreOptions {
   uint32_t max_attempts = 4;                            ///< Of one trajectory or one set-up.
   size_t drawn_ahead = 16'384;                          ///< Responses that wait for a rollout.
   size_t kept_steps = 50;                               ///< Steps whose trajectories are kept.
-  PaceOptions pace;                                     ///< When a worker counts as slow.
+  /// Bytes of a batch's row; SQLite, the default store, refuses 1,000,000,000 bytes and more.
+  int64_t max_batch_row_bytes = 900'000'000;
+  PaceOptions pace;  ///< When a worker counts as slow.
 };
 
 }  // namespace baton::controller

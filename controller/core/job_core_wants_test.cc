@@ -64,5 +64,23 @@ TEST(JobCoreWantsTest, BeforeAStepIsKnownAgainATaskThatItsWorkerToldOfIsWantedAl
   EXPECT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
 }
 
+// What an earlier process ran, another process of the same name does not run.
+TEST(JobCoreWantsTest, AWorkerThatWasLostRunsNothingOfWhatItToldOf) {
+  SimulatedJob world(ThreeSteps());
+  while (world.core().step() < 1 || world.UnderWay(TaskKind::kGenerate).empty()) {
+    ASSERT_TRUE(world.Step());
+  }
+  const TaskDone running = world.UnderWay(TaskKind::kGenerate)[0];
+  const uint64_t version = world.core().Find(running.ref.subject)->policy_version;
+  world.Restart(0);
+  world.Send(WorkerBack{running.worker, {{"rollout", version}}, {running.ref}, {}});
+  ASSERT_TRUE(world.core().Wants(running.worker, running.ref));
+  world.Send(WorkerLost{running.worker, "its process was replaced"});
+  world.Send(WorkerGranted{running.worker, "rollout", {{"rollout", 8}}});
+  ASSERT_EQ(world.core().HeldWorkers().count(running.worker), 1u);
+  ASSERT_FALSE(world.core().knows_trajectories());
+  EXPECT_FALSE(world.core().Wants(running.worker, running.ref));
+}
+
 }  // namespace
 }  // namespace baton::controller

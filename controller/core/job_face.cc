@@ -123,7 +123,8 @@ v1::ExplainJobResponse ExplainJob(const JobParts& job, absl::Time now) {
   job.data.Explain(id, job.options.setup_deadline, waits);
   job.slots.Explain(job.versions, waits);
   job.scheduler.Explain(job.roster(), job.out, waits);
-  if (job.doing.Is(Activity::kBatch)) {
+  job.scheduler.payload_wait().Explain(work, waits);
+  if (job.doing.Is(Activity::kBatch) && !job.buffer.held()) {
     waits.Add("batch", absl::StrCat("step ", job.out.step() + 1),
               "the controller to build its batch and to compute advantages", since,
               job.options.setup_deadline, "the job fails");

@@ -27,8 +27,10 @@ void PolicyUpdate::Begin(JobParts& job) {
   reports_.clear();
   // Also of a batch that filters left nothing of: the step is done, and the algorithm goes on.
   if (job.is_rl() && !job.replays()) {
-    job.buffer.PutRow(job.scheduler.table().all(), LeastResponses(job.spec(), job.dataflow()),
-                      job.out);
+    const absl::Status put =
+        job.buffer.PutRow(job.scheduler.table().all(), LeastResponses(job.spec(), job.dataflow()),
+                          job.options.max_batch_row_bytes, job.out);
+    if (!put.ok()) return job.life.Fail(put, job);
   }
   if (job.buffer.batch_size() == 0) return FinishStep(/*updated=*/false, job);
   // A critic that knows nothing yet would mislead the actor, so it learns alone for a while.
@@ -92,7 +94,6 @@ PolicyUpdate::Metrics PolicyUpdate::StepMetrics(JobParts& job) {
 
 void PolicyUpdate::FinishStep(bool updated, JobParts& job) {
   Metrics metrics = StepMetrics(job);
-  job.buffer.KeepFiles(job.scheduler.table().all());
   // From here on the step counts: it has its number, its prompts and its algorithm's state.
   job.out.StepDone();
   job.scheduler.admission().draws().Consume();

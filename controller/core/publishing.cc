@@ -1,8 +1,10 @@
 #include "controller/core/publishing.h"
 
+#include "controller/core/batch_work.h"
 #include "controller/core/command_flow.h"
 #include "controller/core/job_parts.h"
 #include "controller/core/step_loop.h"
+#include "sdk/base/mutant.h"
 
 namespace baton::controller {
 
@@ -26,7 +28,9 @@ void OnPublished(TaskKind kind, JobParts& job) {
   if (job.doing.Is(Activity::kPublish)) job.Switch(Activity::kNone);
   job.out.Do(PutJob{});
   // The batch may have come while the actor published: its update has waited for this.
-  if (kind == TaskKind::kPublish && job.buffer.TakeHeld()) return job.update.Begin(job);
+  if (kind == TaskKind::kPublish && job.buffer.TakeHeld()) {
+    return Mutant("held-batch-too-small") ? job.update.Begin(job) : UseBatch(job);
+  }
   Advance(job);
 }
 

@@ -157,9 +157,8 @@ void ResponseWork::StopUnwanted(const std::string& worker, const std::vector<Tas
 // ---- What does not come -------------------------------------------------------------------------
 
 absl::StatusOr<bool> ResponseWork::OnPayloadLost(const PayloadLost& event, JobParts& job) {
-  // An update has its batch; of kind sft the data files are the payloads.
-  const bool waits = job.doing.OnResponses() || job.doing.Is(Activity::kBatch);
-  if (!begun_ || !job.is_rl() || !waits) return false;
+  // The ranks of an update read payloads too; of kind sft the data files are the payloads.
+  if (!begun_ || !job.is_rl() || !IsActive(job.life.state())) return false;
   if (job.replays()) {
     return absl::DataLossError(
         absl::StrCat("step ", job.out.step() + 1, " cannot be replayed: ", event.reason));

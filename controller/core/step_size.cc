@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "controller/core/job_core_options.h"
 #include "controller/core/roles.h"
 
 namespace baton::controller {
@@ -81,6 +82,16 @@ void Add(absl::string_view field, std::string description, std::vector<v1::Field
 
 }  // namespace
 
+int64_t LeastBatchEntryBytes(const v1::Dataflow& dataflow) {
+  // Numbers, finish reason and place of the response; hashes of its three columns and of
+  // advantages.
+  int64_t bytes = 100;
+  for (const v1::ScoreNode& node : dataflow.score()) {
+    bytes += 12 + static_cast<int64_t>(node.out().size());  // a score's name and number, or …
+  }
+  return bytes;
+}
+
 void CheckStepSize(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
                    const StepLimits& limits, std::vector<v1::FieldViolation>* out) {
   int64_t workers = 0;
@@ -99,6 +110,14 @@ void CheckStepSize(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
   if (responses.value > limits.responses) {
     return Add("spec.data.train_batch_size",
                TooLarge(responses, "responses of a step", limits.responses), out);
+  }
+  Product bytes = responses;
+  bytes.Times(LeastBatchEntryBytes(dataflow), "the bytes of a response in the row of its batch");
+  if (const int64_t most = JobCoreOptions().max_batch_row_bytes; bytes.value > most) {
+    return Add("spec.data.train_batch_size",
+               absl::StrCat(bytes.text, " = ", Grouped(bytes.value), " bytes, at most ",
+                            Grouped(most), " can be stored; lower one of them"),
+               out);
   }
   std::string tokens = TokensTooLarge(effective.data(), responses, "tokens of a step", limits);
   if (!tokens.empty()) Add("spec.data.max_response_length", std::move(tokens), out);

@@ -20,6 +20,10 @@ struct StepLimits {
   int64_t tokens = 8'589'934'592;  ///< Of these, prompts too, were each as long as it may be.
 };
 
+/// Bytes that the row of a batch has for a response at least: ids, versions, lengths, places in the
+/// experience log, and the scores and hashes of columns that the dataflow names.
+int64_t LeastBatchEntryBytes(const v1::Dataflow& dataflow);
+
 /// Workers that one job may ask for together: its row names each of them.
 inline constexpr int64_t kMaxJobWorkers = 16'384;
 

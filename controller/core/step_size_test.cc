@@ -57,6 +57,19 @@ TEST(StepSizeTest, LimitsAreGiven) {
   EXPECT_THAT(Problem(StepOf(2, 3, 5, 6), limits), HasSubstr("= 66 tokens of a step, at most 60"));
 }
 
+// 100 bytes of a response, and 12 + 6 for its score.
+TEST(StepSizeTest, TheRowOfABatchCanBeStored) {
+  StepLimits limits;
+  limits.responses = limits.tokens = int64_t{1} << 60;
+  v1::Dataflow dataflow;
+  dataflow.add_score()->set_out("reward");
+  EXPECT_THAT(Problem(StepOf(65536, 1024, 1, 1), limits, dataflow),
+              HasSubstr("the bytes of a response in the row of its batch = 7,918,845,952 bytes, at "
+                        "most 900,000,000 can be stored"));
+  EXPECT_EQ(Problem(StepOf(65536, 116, 1, 1), limits, dataflow), "");
+  EXPECT_NE(Problem(StepOf(65536, 117, 1, 1), limits, dataflow), "");
+}
+
 TEST(StepSizeTest, RoundsAndBaselinesCount) {
   v1::JobSpec spec = StepOf(32, 8, 1, 1);
   spec.mutable_data()->set_gen_batch_size(96);

@@ -75,10 +75,14 @@ void TrajectoryScheduler::Clear(const std::string& reason, const Context& contex
 void TrajectoryScheduler::Dispatch(const Context& context) {
   RolloutManager& rollouts = queues_.rollouts().manager;
   const absl::Time now = context.out.now();
-  while (auto assignment = rollouts.Next(now)) StartGenerate(*assignment, context);
+  const auto generate = [&] {
+    if (payload_wait_.waits()) return;
+    while (auto assignment = rollouts.Next(now)) StartGenerate(*assignment, context);
+  };
+  generate();
   if (!admission_.draws().done()) {
     DrawMore(context);
-    while (auto assignment = rollouts.Next(now)) StartGenerate(*assignment, context);
+    generate();
   }
   for (auto& [role, queue] : queues_.scorers()) {
     while (auto assignment = queue.manager.Next(now)) {

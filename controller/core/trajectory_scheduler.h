@@ -1,8 +1,8 @@
 // The work in progress: has each response of a step or an evaluation generated and scored.
 //
 // Owns the trajectories (TrajectoryTable draws their states), the queue of each role that works on
-// them, which responses the work consists of (Admission), and how they are scored
-// (TrajectoryScores).
+// them, which responses the work consists of (Admission), how they are scored (TrajectoryScores),
+// and the wait for the experience log (PayloadWait).
 //
 //   admitted --> rollout queue --> generated --> TrajectoryScores --> READY
 //                     ^                |
@@ -25,6 +25,7 @@
 #include "baton/v1/job_service.pb.h"
 #include "controller/core/admission.h"
 #include "controller/core/job_core_options.h"
+#include "controller/core/payload_wait.h"
 #include "controller/core/role_queues.h"
 #include "controller/core/roster.h"
 #include "controller/core/step_metrics.h"
@@ -98,6 +99,8 @@ class TrajectoryScheduler {
   const TrajectoryScores& scores() const { return scores_; }
   /// What `scores` is handed.
   TrajectoryScores::Work Scoring() { return {table_, queues_, admission_}; }
+  PayloadWait& payload_wait() { return payload_wait_; }
+  const PayloadWait& payload_wait() const { return payload_wait_; }
   const StepTimes& times() const { return times_; }
 
  private:
@@ -112,6 +115,7 @@ class TrajectoryScheduler {
   RoleQueues queues_;
   Admission admission_;
   TrajectoryScores scores_;
+  PayloadWait payload_wait_;
   StepTimes times_;
 };
 

@@ -108,6 +108,7 @@ void LoseWorker(const std::string& worker, const std::string& reason, bool moves
   const auto loss = job.slots.Lose(worker, job.groups, job.versions, job.out.now());
   if (!loss.has_value()) return;
   job.scheduler.queues().ForgetPace(worker);
+  job.work.early().Forget(worker);
   // A job that gives its workers back has nothing left that the loss could harm.
   if (loss->releasing || job.life.state() == Job::STATE_STOPPING) {
     job.out.Do(PutJob{});

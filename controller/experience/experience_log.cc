@@ -149,15 +149,17 @@ class FileLog : public ExperienceLog {
     return SyncFile();
   }
 
-  absl::Status DropFilesBefore(uint32_t file) override {
+  absl::Status DropFiles(uint32_t end, absl::FunctionRef<bool(uint32_t)> needed) override {
     absl::MutexLock lock(&mu_);
+    absl::Status first;
     for (uint32_t number : Numbers()) {
-      if (number >= file || (number == file_ && !Mutant("log-drops-the-newest"))) continue;
+      if (number >= end || (number == file_ && !Mutant("log-drops-the-newest"))) continue;
+      if (needed(number)) continue;
       if (::unlink(PathOf(number).c_str()) != 0) {
-        return SystemError("cannot remove", PathOf(number));
+        first.Update(SystemError("cannot remove", PathOf(number)));
       }
     }
-    return absl::OkStatus();
+    return first;
   }
 
  private:

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -40,9 +41,9 @@ class ExperienceLog {
   virtual absl::StatusOr<std::string> Read(const Location& location) = 0;
   /// Makes everything appended so far survive a power cut.
   virtual absl::Status Sync() = 0;
-  /// Deletes files all of whose records are numbered below `file`, but not the newest: numbers
-  /// only grow.
-  virtual absl::Status DropFilesBefore(uint32_t file) = 0;
+  /// Deletes the files numbered below `end` of which `needed` says false. The newest stays: numbers
+  /// only grow. A file that cannot be deleted costs no other; the first error is returned.
+  virtual absl::Status DropFiles(uint32_t end, absl::FunctionRef<bool(uint32_t)> needed) = 0;
 };
 
 }  // namespace baton::experience

@@ -189,14 +189,17 @@ class Run {
   }
 
   void Drop() {
-    const uint32_t before = input_->ConsumeIntegralInRange<uint32_t>(0, 4);
-    Require(log_->DropFilesBefore(before).ok(), "old files can be dropped");
+    const uint32_t end = input_->ConsumeIntegralInRange<uint32_t>(0, 4);
+    const uint32_t odd = input_->ConsumeIntegralInRange<uint32_t>(0, 2);  // 2: none is needed
+    const auto needed = [odd](uint32_t file) { return file % 2 == odd; };
+    Require(log_->DropFiles(end, needed).ok(), "old files can be dropped");
     std::vector<Record> left;
     for (Record& record : records_) {
       if (log_->Read(record.at).ok()) {
         left.push_back(std::move(record));
       } else {
-        Require(record.at.file < before, "only files below the number are dropped");
+        Require(record.at.file < end && !needed(record.at.file),
+                "only files that are old and not needed are dropped");
       }
     }
     records_ = std::move(left);

@@ -18,6 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Of no file says that it is needed.
+constexpr auto kNoFile = [](uint32_t) { return false; };
+
 class ExperienceLogTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -221,7 +224,7 @@ TEST_F(ExperienceLogTest, FilesOfOthersAreNotItsOwn) {
   Open();
   EXPECT_EQ(*log_->Read(first), "first");
   EXPECT_EQ(MustAppend("second").file, 2u);
-  EXPECT_TRUE(log_->DropFilesBefore(100).ok());
+  EXPECT_TRUE(log_->DropFiles(100, kNoFile).ok());
   EXPECT_TRUE(fs::exists(folder_ + "/7.log"));
 }
 
@@ -241,16 +244,18 @@ TEST_F(ExperienceLogTest, RollsOverAndDropsOldFiles) {
   EXPECT_EQ(first.file, 1u);
   EXPECT_EQ(third.file, 2u);
   EXPECT_EQ(third.offset, 0u);
-  EXPECT_TRUE(log_->DropFilesBefore(1).ok());
+  EXPECT_TRUE(log_->DropFiles(1, kNoFile).ok());
   EXPECT_TRUE(log_->Read(first).ok());
-  EXPECT_TRUE(log_->DropFilesBefore(2).ok());
+  EXPECT_TRUE(log_->DropFiles(2, [](uint32_t file) { return file == 1; }).ok());
+  EXPECT_TRUE(log_->Read(first).ok()) << "it is needed";
+  EXPECT_TRUE(log_->DropFiles(2, kNoFile).ok());
   EXPECT_EQ(log_->Read(first).status().code(), absl::StatusCode::kOutOfRange);
   EXPECT_EQ(*log_->Read(third), "small");
   // The file that is written stays, whatever is asked.
-  EXPECT_TRUE(log_->DropFilesBefore(100).ok());
+  EXPECT_TRUE(log_->DropFiles(100, kNoFile).ok());
   EXPECT_EQ(*log_->Read(third), "small");
   Open();
-  EXPECT_TRUE(log_->DropFilesBefore(100).ok());  // nor is the newest of an earlier run
+  EXPECT_TRUE(log_->DropFiles(100, kNoFile).ok());  // nor is the newest of an earlier run
   EXPECT_EQ(*log_->Read(third), "small");
   EXPECT_EQ(MustAppend("next").file, 3u);
 }

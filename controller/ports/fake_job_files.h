@@ -32,7 +32,7 @@ class FakeJobFiles : public Files {
     absl::MutexLock lock(&mu_);
     return checkpoints_;
   }
-  /// While full, the disk takes no checkpoint.
+  /// While full, the disk takes no payload and no checkpoint.
   void SetFull(bool full) {
     absl::MutexLock lock(&mu_);
     full_ = full;
@@ -41,6 +41,11 @@ class FakeJobFiles : public Files {
   void LosePayloads() {
     absl::MutexLock lock(&mu_);
     lost_ = records_.size();
+  }
+  /// Payloads that were read back.
+  size_t reads() const {
+    absl::MutexLock lock(&mu_);
+    return reads_;
   }
   size_t records() const {
     absl::MutexLock lock(&mu_);
@@ -53,6 +58,7 @@ class FakeJobFiles : public Files {
     explicit Log(FakeJobFiles* files) : files_(*files) {}
     absl::StatusOr<experience::Location> Append(absl::string_view payload) override {
       absl::MutexLock lock(&files_.mu_);
+      if (files_.full_) return absl::ResourceExhaustedError("the disk is full");
       files_.records_.emplace_back(payload);
       return experience::Location{1, files_.records_.size() - 1,
                                   static_cast<uint32_t>(payload.size())};
@@ -61,10 +67,14 @@ class FakeJobFiles : public Files {
       absl::MutexLock lock(&files_.mu_);
       if (at.offset < files_.lost_) return absl::DataLossError("the record is lost");
       if (at.offset >= files_.records_.size()) return absl::OutOfRangeError("no such record");
+      ++files_.reads_;
       return files_.records_[at.offset];
     }
     absl::Status Sync() override { return absl::OkStatus(); }
-    absl::Status DropFilesBefore(uint32_t /*file*/) override { return absl::OkStatus(); }
+    absl::Status DropFiles(uint32_t /*end*/,
+                           absl::FunctionRef<bool(uint32_t)> /*needed*/) override {
+      return absl::OkStatus();
+    }
 
    private:
     FakeJobFiles& files_;
@@ -118,6 +128,7 @@ class FakeJobFiles : public Files {
   std::vector<std::string> records_ ABSL_GUARDED_BY(mu_);
   uint64_t lost_ ABSL_GUARDED_BY(mu_) = 0;  // so many, from the first one on
   std::set<int64_t> checkpoints_ ABSL_GUARDED_BY(mu_);
+  size_t reads_ ABSL_GUARDED_BY(mu_) = 0;
   bool full_ ABSL_GUARDED_BY(mu_) = false;
 };
 

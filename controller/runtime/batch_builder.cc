@@ -3,7 +3,8 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <map>
+#include <initializer_list>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -27,56 +28,10 @@ const v1::Column* FindColumn(const v1::Trajectory& trajectory, absl::string_view
   return nullptr;
 }
 
-// The per-token columns of a batch: where they lie, or a copy where that is not aligned.
-class Columns {
- public:
-  explicit Columns(size_t size) : kept_(size) {}
-
-  /// Empty when the trajectory has none of that name.
-  absl::Span<const float> Read(size_t i, const v1::Trajectory& from, absl::string_view name) {
-    const v1::Column* column = FindColumn(from, name);
-    if (column == nullptr || column->dtype() != v1::DATA_TYPE_FLOAT32) return {};
-    const char* data = column->data().data();
-    if (reinterpret_cast<uintptr_t>(data) % alignof(float) != 0) {
-      return kept_[i].emplace_back(RawValues<float>(column->data()));
-    }
-    return {reinterpret_cast<const float*>(data), column->data().size() / sizeof(float)};
-  }
-
- private:
-  std::vector<std::vector<std::vector<float>>> kept_;
-};
-
 std::optional<double> ScoreOf(const TrajectoryInfo& info, const std::string& name) {
   const auto score = info.scores.find(name);
   if (score == info.scores.end()) return std::nullopt;
   return score->second;
-}
-
-Sample MakeSample(const BuildBatch& ask, size_t i, const v1::Trajectory& payload,
-                  const EstimatorSpec& spec, Columns& columns) {
-  const TrajectoryInfo& info = ask.trajectories[i];
-  Sample sample;
-  sample.group = info.draw;
-  sample.length = info.tokens;
-  sample.reward = ScoreOf(info, "reward").value_or(0);
-  sample.log_probs = columns.Read(i, payload, "old_log_prob");
-  if (!sample.log_probs.empty()) {  // recomputed by the actor
-    sample.rollout_log_probs = columns.Read(i, payload, "rollout_log_prob");
-  } else {
-    sample.log_probs = columns.Read(i, payload, "rollout_log_prob");
-  }
-  sample.ref_log_probs = columns.Read(i, payload, "ref_log_prob");
-  sample.values = columns.Read(i, payload, "values");
-  sample.cost_values = columns.Read(i, payload, "cost_values");
-  sample.token_advantages = columns.Read(i, payload, "advantage");
-  sample.advantage = ScoreOf(info, "advantage");
-  const auto baseline = ask.baselines.find(info.draw);
-  if (baseline != ask.baselines.end()) sample.reward_baseline = baseline->second;
-  sample.cost = ScoreOf(info, "cost");
-  if (spec.filter_metric != "reward") sample.filter_metric = ScoreOf(info, spec.filter_metric);
-  sample.flawed = ScoreOf(info, "flawed").value_or(0) > 0.5;
-  return sample;
 }
 
 void AddColumn(const std::string& name, absl::Span<const float> values, bool per_token,
@@ -106,39 +61,106 @@ BuiltBatch Answer(const BuildBatch& ask) {
 
 }  // namespace
 
-absl::StatusOr<BuiltBatch> MakeBatch(const v1::Dataflow& dataflow, const BuildBatch& ask,
-                                     Payloads payloads) {
+// What stays of a payload once it was added.
+struct BatchBuilder::Taken {
+  BatchEntry entry;
+  std::vector<uint64_t> hashes;  // of its columns
+  std::vector<float> old_log_prob, rollout_log_prob, ref_log_prob, values, cost_values, advantage;
+
+  Sample SampleOf(const TrajectoryInfo& info, const BuildBatch& ask,
+                  const EstimatorSpec& spec) const;
+};
+
+Sample BatchBuilder::Taken::SampleOf(const TrajectoryInfo& info, const BuildBatch& ask,
+                                     const EstimatorSpec& spec) const {
+  Sample sample;
+  sample.group = info.draw;
+  sample.length = info.tokens;
+  sample.reward = ScoreOf(info, "reward").value_or(0);
+  const bool recomputed = !old_log_prob.empty();  // by the actor
+  sample.log_probs = recomputed ? old_log_prob : rollout_log_prob;
+  if (recomputed) sample.rollout_log_probs = rollout_log_prob;
+  sample.ref_log_probs = ref_log_prob;
+  sample.values = values;
+  sample.cost_values = cost_values;
+  sample.token_advantages = advantage;
+  sample.advantage = ScoreOf(info, "advantage");
+  const auto baseline = ask.baselines.find(info.draw);
+  if (baseline != ask.baselines.end()) sample.reward_baseline = baseline->second;
+  sample.cost = ScoreOf(info, "cost");
+  if (spec.filter_metric != "reward") sample.filter_metric = ScoreOf(info, spec.filter_metric);
+  sample.flawed = ScoreOf(info, "flawed").value_or(0) > 0.5;
+  return sample;
+}
+
+BatchBuilder::BatchBuilder(const BuildBatch& ask, const EstimatorSpec& spec)
+    : ask_(&ask), spec_(spec) {
+  taken_.reserve(ask.trajectories.size());
+}
+
+BatchBuilder::~BatchBuilder() = default;
+BatchBuilder::BatchBuilder(BatchBuilder&&) = default;
+
+absl::StatusOr<BatchBuilder> BatchBuilder::Create(const v1::Dataflow& dataflow,
+                                                  const BuildBatch& ask) {
   const v1::AdvantageNode& node = dataflow.advantage();
   BATON_ASSIGN_OR_RETURN(const Options options, ToOptions(node.options()));
   BATON_ASSIGN_OR_RETURN(const EstimatorSpec spec,
                          algorithms::MakeEstimatorSpec(node.estimator(), options));
-  algorithms::EstimatorState state = algorithms::InitialState(spec);
+  return BatchBuilder(ask, spec);
+}
+
+void BatchBuilder::Add(const std::shared_ptr<const v1::Trajectory>& payload) {
+  auto taken = std::make_unique<Taken>();
+  taken->entry.logged = LoggedPayload(ask_->trajectories[taken_.size()]);
+  taken->entry.cached = payload;
+  taken->entry.header = HeaderOf(*payload);
+  for (const v1::Column& column : payload->columns()) {
+    taken->entry.columns.push_back(column.name());
+    taken->hashes.push_back(HashOf(column));
+  }
+  for (const auto& [name, values] :
+       std::initializer_list<std::pair<const char*, std::vector<float>*>>{
+           {"old_log_prob", &taken->old_log_prob},
+           {"rollout_log_prob", &taken->rollout_log_prob},
+           {"ref_log_prob", &taken->ref_log_prob},
+           {"values", &taken->values},
+           {"cost_values", &taken->cost_values},
+           {"advantage", &taken->advantage}}) {
+    const v1::Column* const column = FindColumn(*payload, name);
+    if (column == nullptr || column->dtype() != v1::DATA_TYPE_FLOAT32) continue;
+    *values = RawValues<float>(column->data());
+  }
+  taken_.push_back(std::move(taken));
+}
+
+absl::StatusOr<BuiltBatch> BatchBuilder::Finish() {
+  const BuildBatch& ask = *ask_;
+  algorithms::EstimatorState state = algorithms::InitialState(spec_);
   for (const auto& [name, value] : ask.algorithm) {
     if (name == "kl_coef") state.kl_coef = value;
     if (name == "log_lambda") state.log_lambda = value;
   }
-  Columns columns(payloads.size());
   std::vector<Sample> samples;
-  samples.reserve(payloads.size());
-  for (size_t i = 0; i < payloads.size(); ++i) {
-    samples.push_back(MakeSample(ask, i, *payloads[i], spec, columns));
+  samples.reserve(taken_.size());
+  for (size_t i = 0; i < taken_.size(); ++i) {
+    samples.push_back(taken_[i]->SampleOf(ask.trajectories[i], ask, spec_));
   }
   BATON_ASSIGN_OR_RETURN(const algorithms::BatchAdvantages advantages,
-                         algorithms::ComputeAdvantages(samples, spec, state));
+                         algorithms::ComputeAdvantages(samples, spec_, state));
   BuiltBatch out = Answer(ask);
   out.event.metrics = advantages.metrics;
   out.event.algorithm = {{"kl_coef", advantages.state.kl_coef},
                          {"log_lambda", advantages.state.log_lambda}};
   std::set<uint64_t> groups;
-  for (size_t i = 0; i < payloads.size(); ++i) {
+  for (size_t i = 0; i < taken_.size(); ++i) {
     if (!advantages.kept[i]) continue;
     const TrajectoryInfo& info = ask.trajectories[i];
     if (ask.max_groups > 0 && groups.size() >= ask.max_groups && groups.count(info.draw) == 0) {
       continue;
     }
     groups.insert(info.draw);
-    BatchEntry& entry = out.entries.emplace_back();
-    entry.payload = std::move(payloads[i]);
+    BatchEntry& entry = out.entries.emplace_back(std::move(taken_[i]->entry));
     v1::Trajectory& trajectory = entry.added;
     trajectory.set_step(static_cast<uint64_t>(ask.step));
     AddColumn("advantages", advantages.AdvantagesOf(i), advantages.per_token, trajectory);
@@ -150,12 +172,21 @@ absl::StatusOr<BuiltBatch> MakeBatch(const v1::Dataflow& dataflow, const BuildBa
     }
     for (const auto& [name, value] : info.scores) (*trajectory.mutable_scores())[name] = value;
     std::vector<uint64_t>& hashes = out.event.column_hashes[info.id];
-    for (const v1::Column& column : entry.payload->columns()) hashes.push_back(HashOf(column));
+    hashes = std::move(taken_[i]->hashes);
     for (const v1::Column& column : trajectory.columns()) hashes.push_back(HashOf(column));
   }
   out.event.groups = static_cast<uint32_t>(groups.size());
   out.event.size = static_cast<uint32_t>(out.entries.size());
   return out;
+}
+
+absl::StatusOr<BuiltBatch> MakeBatch(const v1::Dataflow& dataflow, const BuildBatch& ask,
+                                     Payloads payloads) {
+  BATON_ASSIGN_OR_RETURN(BatchBuilder builder, BatchBuilder::Create(dataflow, ask));
+  for (const auto& payload : payloads) builder.Add(payload);
+  BATON_ASSIGN_OR_RETURN(BuiltBatch built, builder.Finish());
+  for (BatchEntry& entry : built.entries) entry.payload = entry.cached.lock();
+  return built;
 }
 
 BuiltBatch MakePlainBatch(const BuildBatch& ask, Payloads payloads) {
@@ -185,7 +216,7 @@ void AddPretraining(const v1::DataSpec& data, const DataSet& texts, int64_t step
     text.set_prompt_id(index);
     SetPrompt(example, &text);
     text.set_response_text(example.response);
-    batch->push_back({std::make_shared<const v1::Trajectory>(std::move(text)), {}});
+    batch->emplace_back().payload = std::make_shared<const v1::Trajectory>(std::move(text));
   }
 }
 

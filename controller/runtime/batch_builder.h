@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "baton/v1/experience.pb.h"
 #include "baton/v1/job_spec.pb.h"
+#include "controller/algorithms/estimator_spec.h"
 #include "controller/core/events.h"
 #include "controller/runtime/batch_part.h"
 #include "sdk/data_set/data_set.h"
@@ -25,11 +26,36 @@ struct BuiltBatch {
 /// Payloads of responses, shared with the job that keeps them.
 using Payloads = std::vector<std::shared_ptr<const v1::Trajectory>>;
 
-/// `payloads` are those of `ask.trajectories`, in the same order, with the columns of their score
-/// nodes. Adds `advantages` (one number, or one per token) and, where critics learn, `returns` and
+/// Builds the batch of `ask` from one payload after the other, so that no more than one of them
+/// must be in memory. It keeps of each what advantages are worked out from: its per-token columns
+/// of log-probs, values and advantages. Pure.
+///
+/// Adds `advantages` (one number, or one per token) and, where critics learn, `returns` and
 /// `cost_returns`. If the actor made `old_log_prob`, the KL in the reward uses it as the policy,
-/// and its distance from `rollout_log_prob` becomes a metric. An error names the response and the
-/// column. Pure.
+/// and its distance from `rollout_log_prob` becomes a metric.
+class BatchBuilder {
+ public:
+  /// `dataflow` and `ask` outlive the builder. INVALID_ARGUMENT: the advantage node's options.
+  static absl::StatusOr<BatchBuilder> Create(const v1::Dataflow& dataflow, const BuildBatch& ask);
+  BatchBuilder(BatchBuilder&&);
+  ~BatchBuilder();
+
+  /// The payload of the next one of `ask.trajectories`, with the columns of its score nodes.
+  void Add(const std::shared_ptr<const v1::Trajectory>& payload);
+  /// Call once all payloads are added. The entries say where their payloads are in the experience
+  /// log. An error names the response and the column.
+  absl::StatusOr<BuiltBatch> Finish();
+
+ private:
+  struct Taken;  // of one payload
+  BatchBuilder(const BuildBatch& ask, const EstimatorSpec& spec);
+
+  const BuildBatch* ask_;
+  EstimatorSpec spec_;
+  std::vector<std::unique_ptr<Taken>> taken_;
+};
+
+/// The batch of payloads that are all in memory, which its entries hold.
 absl::StatusOr<BuiltBatch> MakeBatch(const v1::Dataflow& dataflow, const BuildBatch& ask,
                                      Payloads payloads);
 

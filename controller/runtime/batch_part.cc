@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "sdk/base/mutant.h"
+#include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
@@ -35,6 +36,14 @@ bool SegmentsTellLengths(const v1::Trajectory& payload) {
   return prompt == prompt_tokens && end == prompt_tokens + ElementsOf(payload, "tokens");
 }
 
+/// Those of the scores `from` that the sign of a sequence is read from.
+void AddHeaderScores(const v1::Trajectory& from, v1::Trajectory* header) {
+  for (const char* name : kHeaderScores) {
+    const auto score = from.scores().find(name);
+    if (score != from.scores().end()) (*header->mutable_scores())[name] = score->second;
+  }
+}
+
 absl::Status OutOfRange(absl::string_view what, size_t size) {
   return MakeError(absl::StatusCode::kOutOfRange, "BATCH_RANGE",
                    absl::StrCat(what, " in a batch of ", size));
@@ -55,32 +64,45 @@ absl::Status CheckRows(const v1::FetchBatchRequest& request, size_t size) {
 
 }  // namespace
 
-v1::Trajectory BatchEntry::Whole() const {
-  v1::Trajectory whole = *payload;
+LoggedPayload::LoggedPayload(const TrajectoryInfo& info)
+    : id(info.id), serial(info.serial), records({info.location}) {
+  for (const auto& [node, location] : info.columns) records.push_back(location);
+}
+
+v1::Trajectory BatchEntry::Whole(const v1::Trajectory& payload) const {
+  v1::Trajectory whole = payload;
   whole.MergeFrom(added);
   return whole;
 }
 
-v1::Trajectory BatchEntry::Header() const {
-  if (ElementsOf(*payload, "tokens") == 0 || !SegmentsTellLengths(*payload)) return Whole();
+std::optional<v1::Trajectory> HeaderOf(const v1::Trajectory& payload) {
+  if (ElementsOf(payload, "tokens") == 0 || !SegmentsTellLengths(payload)) return std::nullopt;
   v1::Trajectory header;
-  header.set_trajectory_id(payload->trajectory_id());
-  header.set_purpose(payload->purpose());
-  *header.mutable_segments() = payload->segments();
-  for (const char* name : kHeaderScores) {
-    for (const v1::Trajectory* part : {payload.get(), &added}) {
-      const auto score = part->scores().find(name);
-      if (score != part->scores().end()) (*header.mutable_scores())[name] = score->second;
-    }
-  }
-  if (Mutant("header-without-sign")) header.clear_scores();
+  header.set_trajectory_id(payload.trajectory_id());
+  header.set_purpose(payload.purpose());
+  *header.mutable_segments() = payload.segments();
+  AddHeaderScores(payload, &header);
   return header;
 }
 
+std::optional<v1::Trajectory> BatchEntry::Header() const {
+  std::optional<v1::Trajectory> out = payload == nullptr ? header : HeaderOf(*payload);
+  if (out.has_value()) AddHeaderScores(added, &*out);
+  if (out.has_value() && Mutant("header-without-sign")) out->clear_scores();
+  return out;
+}
+
+uint64_t BatchEntry::OwnBytes() const {
+  return added.ByteSizeLong() + (payload == nullptr ? 0 : payload->ByteSizeLong()) +
+         (header.has_value() ? header->ByteSizeLong() : 0) + sizeof(BatchEntry) +
+         logged.records.size() * sizeof(PayloadLocation);
+}
+
 absl::StatusOr<BatchPart> BatchPart::Of(std::shared_ptr<const BatchEntries> batch,
-                                        const v1::FetchBatchRequest& request) {
+                                        const v1::FetchBatchRequest& request, BatchSource reader) {
   const auto size = static_cast<int32_t>(batch->size());
   BatchPart part;
+  part.reader_ = std::move(reader);
   part.headers_ = request.view() == v1::FetchBatchRequest::VIEW_HEADERS;
   if (request.rows_size() > 0) {
     if (absl::Status checked = CheckRows(request, batch->size()); !checked.ok()) return checked;
@@ -99,9 +121,29 @@ absl::StatusOr<BatchPart> BatchPart::Of(std::shared_ptr<const BatchEntries> batc
   return part;
 }
 
-v1::Trajectory BatchPart::At(size_t i) const {
+std::optional<v1::Trajectory> BatchPart::TryAt(size_t i) const {
   const BatchEntry& entry = (*batch_)[static_cast<size_t>(rows_[i])];
-  return headers_ ? entry.Header() : entry.Whole();
+  if (headers_) {
+    std::optional<v1::Trajectory> header = entry.Header();
+    if (header.has_value()) return header;
+  }
+  if (entry.payload != nullptr) return entry.Whole();
+  const auto cached = entry.cached.lock();
+  if (cached == nullptr) return std::nullopt;
+  return entry.Whole(*cached);
+}
+
+absl::StatusOr<v1::Trajectory> BatchPart::At(size_t i) const {
+  std::optional<v1::Trajectory> known = TryAt(i);
+  if (known.has_value()) return *std::move(known);
+  const BatchEntry& entry = (*batch_)[static_cast<size_t>(rows_[i])];
+  BATON_ASSIGN_OR_RETURN(const v1::Trajectory payload, reader_.read(entry.logged));
+  return entry.Whole(payload);
+}
+
+void BatchPart::Post(std::function<void()> work) const {
+  if (reader_.post == nullptr) return work();  // all of it is in memory
+  reader_.post(std::move(work));
 }
 
 }  // namespace baton::controller

@@ -53,7 +53,9 @@ BatchEntry TextAlone(const std::string& id) {
   payload.set_trajectory_id(id);
   payload.set_prompt_text("count: ");
   payload.set_response_text("one");
-  return {std::make_shared<const v1::Trajectory>(std::move(payload)), {}};
+  BatchEntry entry;
+  entry.payload = std::make_shared<const v1::Trajectory>(std::move(payload));
+  return entry;
 }
 
 std::shared_ptr<const BatchEntries> Batch() {
@@ -64,7 +66,7 @@ std::shared_ptr<const BatchEntries> Batch() {
 std::vector<std::string> Ids(const absl::StatusOr<BatchPart>& part) {
   std::vector<std::string> ids;
   if (!part.ok()) return {ErrorReason(part.status())};
-  for (size_t i = 0; i < part->size(); ++i) ids.push_back(part->At(i).trajectory_id());
+  for (size_t i = 0; i < part->size(); ++i) ids.push_back(part->At(i)->trajectory_id());
   return ids;
 }
 
@@ -88,7 +90,7 @@ std::vector<std::string> IdsOfRows(const std::vector<int>& rows) {
 TEST(BatchPartTest, AWorkerThatNamesNothingGetsAllOfEverything) {
   const auto part = BatchPart::Of(Batch(), {});
   EXPECT_THAT(Ids(part), ElementsAre("a", "b", "c", "d"));
-  const v1::Trajectory first = part->At(0);
+  const v1::Trajectory first = *part->At(0);
   EXPECT_EQ(first.response_text(), "words");
   EXPECT_EQ(first.step(), 4u);
   EXPECT_EQ(first.scores().at("length"), 3);
@@ -121,7 +123,7 @@ TEST(BatchPartTest, AHeaderHasLengthsMaskAndSignAlone) {
   request.set_view(v1::FetchBatchRequest::VIEW_HEADERS);
   const auto part = BatchPart::Of(Batch(), request);
   EXPECT_THAT(Ids(part), ElementsAre("a", "b", "c", "d"));
-  const v1::Trajectory header = part->At(1);
+  const v1::Trajectory header = *part->At(1);
   EXPECT_EQ(header.columns_size(), 0);
   EXPECT_EQ(header.response_text(), "");
   EXPECT_EQ(header.purpose(), v1::PURPOSE_TRAIN);
@@ -130,7 +132,7 @@ TEST(BatchPartTest, AHeaderHasLengthsMaskAndSignAlone) {
   EXPECT_EQ(header.segments(2).end(), 11u);
   ASSERT_EQ(header.scores_size(), 1);
   EXPECT_EQ(header.scores().at("reward"), 0.5);
-  EXPECT_EQ(part->At(3).response_text(), "one") << "a text comes whole";
+  EXPECT_EQ(part->At(3)->response_text(), "one") << "a text comes whole";
 }
 
 TEST(BatchPartTest, APayloadWithoutSegmentsHasNoHeader) {
@@ -138,10 +140,46 @@ TEST(BatchPartTest, APayloadWithoutSegmentsHasNoHeader) {
   v1::Trajectory payload = *old.payload;
   payload.clear_segments();
   old.payload = std::make_shared<const v1::Trajectory>(payload);
-  EXPECT_EQ(old.Header().columns_size(), 3);
+  EXPECT_FALSE(old.Header().has_value());
   AddSegment(payload, v1::Segment::KIND_PROMPT, 0, 2);
   old.payload = std::make_shared<const v1::Trajectory>(payload);
-  EXPECT_EQ(old.Header().columns_size(), 3) << "they do not cover the response";
+  EXPECT_FALSE(old.Header().has_value()) << "they do not cover the response";
+  v1::FetchBatchRequest request;
+  request.set_view(v1::FetchBatchRequest::VIEW_HEADERS);
+  const auto part = BatchPart::Of(std::make_shared<const BatchEntries>(BatchEntries{old}), request);
+  EXPECT_EQ(part->At(0)->columns_size(), 3) << "it comes whole";
+}
+
+// What the job's cache lets go is read from the experience log, and is the same. A header is not
+// read for.
+TEST(BatchPartTest, WhatIsNotInMemoryIsReadFromTheLog) {
+  BatchEntry entry = Sampled("a", 3);
+  const v1::Trajectory logged = *entry.payload;
+  const std::string whole = entry.Whole().DebugString(), header = entry.Header()->DebugString();
+  auto cached = std::make_shared<const v1::Trajectory>(logged);
+  entry.payload = nullptr;
+  entry.cached = cached;
+  entry.header = HeaderOf(logged);
+  entry.logged.id = 7;
+  int reads = 0;
+  BatchSource reader;
+  reader.read = [&](const LoggedPayload& payload) -> absl::StatusOr<v1::Trajectory> {
+    EXPECT_EQ(payload.id, 7u);
+    if (++reads > 1) return absl::DataLossError("damaged");
+    return logged;
+  };
+  reader.post = [](const std::function<void()>& work) { work(); };
+  const auto batch = std::make_shared<const BatchEntries>(BatchEntries{entry});
+  const auto part = BatchPart::Of(batch, {}, reader);
+  EXPECT_EQ(part->TryAt(0)->DebugString(), whole);
+  cached = nullptr;
+  EXPECT_FALSE(part->TryAt(0).has_value());
+  EXPECT_EQ(part->At(0)->DebugString(), whole);
+  EXPECT_TRUE(absl::IsDataLoss(part->At(0).status()));
+  v1::FetchBatchRequest headers;
+  headers.set_view(v1::FetchBatchRequest::VIEW_HEADERS);
+  EXPECT_EQ(BatchPart::Of(batch, headers, reader)->TryAt(0)->DebugString(), header);
+  EXPECT_EQ(reads, 2);
 }
 
 TEST(BatchPartTest, ThePartOutlivesTheBatchOfTheJob) {

@@ -81,6 +81,8 @@ absl::Status Controller::Restore() {
   context_.store = store_.get();
   context_.sync_payloads = options_.survive_power_cut;
   context_.core = options_.core;
+  context_.payloads = std::make_shared<PayloadBudget>(options_.payload_bytes);
+  context_.job_payload_bytes = options_.job_payload_bytes;
   context_.kept = {options_.kept_events, options_.kept_logs, options_.kept_metrics};
   context_.relay_key = options_.relay_key;
   cluster_ = std::make_unique<ClusterRuntime>(&context_, options_.cluster,

@@ -347,6 +347,14 @@ void Controller::Metrics(std::function<void(std::vector<GaugeSample>)> done) {
     for (const auto& [state, count] : states) {
       samples.push_back({"baton_workers", {{"state", state}}, static_cast<double>(count)});
     }
+    const PayloadBudget& payloads = *context_.payloads;
+    const std::map<std::string, uint64_t> payload_bytes = {{"cached", payloads.cached()},
+                                                           {"unwritten", payloads.unwritten()},
+                                                           {"batch", payloads.batches()},
+                                                           {"budget", payloads.limit()}};
+    for (const auto& [state, bytes] : payload_bytes) {
+      samples.push_back({"baton_payload_bytes", {{"state", state}}, static_cast<double>(bytes)});
+    }
     samples.push_back({"baton_controller_epoch", {}, static_cast<double>(context_.epoch)});
     done(std::move(samples));
   });

@@ -11,6 +11,7 @@
 #include "controller/core/cluster_core.h"
 #include "controller/core/job_core.h"
 #include "controller/core/step_size.h"
+#include "controller/runtime/payload_cache.h"
 #include "controller/store/store.h"
 
 namespace baton::controller {
@@ -31,6 +32,10 @@ struct ControllerOptions {
   std::string relay_key;
   StepLimits step_limits;                       ///< For projects without limits of their own.
   uint64_t max_data_bytes = uint64_t{8} << 30;  ///< Limit for one list of files of a spec.
+  /// Payloads in memory, of all jobs and of one job; the others are in the experience log alone
+  /// (payload_cache.h).
+  uint64_t payload_bytes = kPayloadBytes;
+  uint64_t job_payload_bytes = kJobPayloadBytes;
   /// Limit of uploads for a project without its own limit; 0: no limit.
   int64_t max_upload_bytes = int64_t{64} << 30;
   /// Uploads that no job names are removed at this age, and searched for at this interval.

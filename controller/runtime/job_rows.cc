@@ -74,7 +74,7 @@ TurnRows RowsOfTurn(const JobCore& core, const Effects& effects, const KeptRows&
       }
     } else if (const auto* put = std::get_if<PutBatch>(&effect)) {
       rows.writes.push_back({kBatchTable, NumberKey(job, static_cast<uint64_t>(put->row.step())),
-                             put->row.SerializeAsString()});
+                             put->row.SerializeAsString(), store::kSchemaVersion});
     } else if (const auto* drop = std::get_if<DropBatches>(&effect)) {
       for (int64_t step = drop->begin; step < drop->end; ++step) {
         rows.writes.push_back(

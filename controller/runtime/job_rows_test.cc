@@ -41,6 +41,7 @@ TEST(JobRowsTest, ABatchHasARowUntilItIsDropped) {
   ASSERT_EQ(rows.writes.size(), 3u);
   EXPECT_EQ(rows.writes[0].table, kBatchTable);
   EXPECT_EQ(rows.writes[0].key, NumberKey(kLongJob, 7));
+  EXPECT_GE(rows.writes[0].schema, 5) << "a program of version 4 would leave it behind";
   store::v1::BatchRow stored;
   ASSERT_TRUE(stored.ParseFromString(*rows.writes[0].value));
   EXPECT_EQ(stored.entries(0).trajectory().id(), 3u);

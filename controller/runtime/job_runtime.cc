@@ -92,6 +92,7 @@ JobRuntime::JobRuntime(const RuntimeContext* context, JobCore core, int64_t next
       disk_(context->executors->NewDiskStrand()),
       core_(std::move(core)),
       restoring_(stored && !IsTerminal(core_.state())),
+      payloads_(context->payloads.get(), context->job_payload_bytes),
       next_log_sequence_(next_log_sequence),
       logs_ended_(IsTerminal(core_.state())),
       stored_(stored),
@@ -161,6 +162,7 @@ void JobRuntime::Tick() {
     }
     const absl::Time since = std::exchange(held_since_, absl::InfinitePast());
     if (since != absl::InfinitePast()) Run(TimeLost{now - since});
+    HeedPayloads();  // another job may have made room
     Run(baton::controller::Tick{});
   });
 }
@@ -399,8 +401,16 @@ void JobRuntime::FetchBatch(const v1::FetchBatchRequest& request, Callback<Batch
                  : MakeError(absl::StatusCode::kNotFound, "BATCH_NOT_FOUND",
                              absl::StrCat("the step of batch ", request.batch_id(), " is over")));
     }
+    BatchSource reader;
+    reader.read = [self = shared_from_this()](const LoggedPayload& payload) {
+      return self->ReadForBatch(payload);
+    };
+    reader.post = [self = shared_from_this()](std::function<void()> work) {
+      self->OnDisk(std::move(work));
+    };
     // Its reader copies trajectories; that is not for the strand.
-    OnReaders([done, part = BatchPart::Of(batch_.entries, request)] { done(part); });
+    OnReaders(
+        [done, part = BatchPart::Of(batch_.entries, request, std::move(reader))] { done(part); });
   });
 }
 
@@ -513,24 +523,11 @@ void JobRuntime::OnWorkerLog(const std::string& worker, const v1::WorkerLog& lin
   });
 }
 
-void JobRuntime::Partial::Append(const v1::Progress& progress) {
-  const auto& sampling =
-      progress.sampling_log_probs_size() > 0 ? progress.sampling_log_probs() : progress.log_probs();
-  if (progress.sampling_log_probs_size() > 0 && sampling_log_probs.empty()) {
-    sampling_log_probs = log_probs;  // for the earlier tokens both were the same
-  }
-  if (progress.sampling_log_probs_size() > 0 || !sampling_log_probs.empty()) {
-    sampling_log_probs.insert(sampling_log_probs.end(), sampling.begin(), sampling.end());
-  }
-  tokens.insert(tokens.end(), progress.tokens().begin(), progress.tokens().end());
-  log_probs.insert(log_probs.end(), progress.log_probs().begin(), progress.log_probs().end());
-}
-
 void JobRuntime::OnProgress(const std::string& worker, const TaskRef& ref, v1::Progress progress) {
   OnStrand([this, worker, ref, progress = std::move(progress)] {
     if (ref.kind != TaskKind::kGenerate || core_.Find(ref.subject) == nullptr) return;
     if (!core_.Wants(worker, ref)) return;
-    Partial& partial = partials_[ref.subject];
+    PartialResponse& partial = partials_[ref.subject];
     const bool repeated = progress.offset() != partial.tokens.size();
     if ((repeated && !Mutant("repeated-progress-kept")) ||
         progress.tokens_size() != progress.log_probs_size() ||

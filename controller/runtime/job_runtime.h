@@ -28,36 +28,17 @@
 #include "controller/experience/experience_log.h"
 #include "controller/ports/executor.h"
 #include "controller/ports/job_files.h"
-#include "controller/ports/turn_observer.h"
-#include "controller/ports/worker_outbox.h"
-#include "controller/ports/worker_queue.h"
+#include "controller/runtime/batch_builder.h"
 #include "controller/runtime/controller_interface.h"
 #include "controller/runtime/feed.h"
-#include "controller/runtime/job_rows.h"
+#include "controller/runtime/partial_response.h"
+#include "controller/runtime/payload_cache.h"
+#include "controller/runtime/runtime_context.h"
 #include "controller/runtime/step_log.h"
 #include "controller/store/store.h"
-#include "sdk/base/clock.h"
 #include "sdk/data_set/data_set.h"
 
 namespace baton::controller {
-
-/// What all jobs share: ports and options. Outlives every JobRuntime.
-struct RuntimeContext {
-  Executors* executors = nullptr;
-  const Clock* clock = nullptr;
-  store::Store* store = nullptr;
-  Files* files = nullptr;
-  WorkerOutbox* workers = nullptr;
-  WorkerQueue* queue = nullptr;
-  TurnObserver* observer = nullptr;  ///< Null: no observer.
-
-  KeptRows kept;
-  bool sync_payloads = false;  ///< Sync payloads before the rows that name them are committed.
-  std::string secret;          ///< The key of capabilities that open batches.
-  std::string relay_key;       ///< The key of capabilities that relays require; empty: none.
-  uint64_t epoch = 0;
-  JobCoreOptions core;
-};
 
 class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
  public:
@@ -139,13 +120,6 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
     bool committed = false;
     std::function<void()> after;
   };
-  struct Partial {  // of a running generation
-    std::vector<int32_t> tokens;
-    std::vector<float> log_probs;
-    std::vector<float> sampling_log_probs;  // empty: equal to log_probs
-
-    void Append(const v1::Progress& progress);
-  };
   struct Generated {
     std::string worker;
     TaskRef ref;
@@ -173,7 +147,8 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void Do(const AckResult& effect);
   void Do(const PutJob&) {}
   void Do(const PutTrajectory&) {}
-  void Do(const DropTrajectories& effect);
+  void Do(const DropTrajectories&) {}
+  void Do(const DropLogFiles& effect);
   void Do(const PutBatch&) {}
   void Do(const DropBatches&) {}
   void Do(const DropPayloads& effect);
@@ -181,7 +156,10 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void Do(const PutMetrics&) {}
   void Do(const LoadData& effect);
   void Do(const BuildBatch& effect);
-  void Build(const BuildBatch& effect, std::shared_ptr<const store::v1::BatchRow> recorded);
+  using Row = std::shared_ptr<const store::v1::BatchRow>;  // that a batch has; null: none
+  void Build(const BuildBatch& effect, const Row& recorded);
+  void BuildPlain(const BuildBatch& effect);
+  void TakeBatch(const BuildBatch& effect, absl::StatusOr<BuiltBatch> built);
   void Do(const CommitCheckpoint& effect);
   void Do(const PutCheckpoint&) {}
   void Do(const DeleteCheckpoint& effect);
@@ -198,7 +176,12 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void Refuse(const std::string& worker, const TaskRef& ref);
   void HearHeld();
   void StoreColumns(TaskDone done, v1::TaskResult result);
-  void AddToPayload(uint64_t trajectory, const v1::Trajectory& columns);
+  void AddToPayload(uint64_t trajectory, uint32_t node, const v1::Column& column);
+  /// Writes a payload to the log; `done` runs on the strand once the log has it.
+  void LogPayload(std::shared_ptr<const v1::Trajectory> payload,
+                  std::function<void(const absl::StatusOr<PayloadLocation>&)> done);
+  /// Tells the core whether payloads that wait for the log leave room for more.
+  void HeedPayloads();
   void SendAssign(const StartTask& effect, v1::Task task);  // job_runtime_groups.cc
   void SendSave(const StartTask& effect, v1::Task task);
   void BeginSave(const StartTask& effect, const absl::Status& prepared);
@@ -220,7 +203,9 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   absl::StatusOr<experience::ExperienceLog*> Log();                          // on disk_
   absl::StatusOr<PayloadLocation> AppendPayload(const std::string& bytes);   // on disk_
   absl::StatusOr<std::string> ReadPayload(const PayloadLocation& location);  // on disk_
-  absl::StatusOr<v1::Trajectory> ReadWhole(const TrajectoryInfo& info);      // on disk_
+  absl::StatusOr<v1::Trajectory> ReadWhole(const LoggedPayload& payload);    // on disk_
+  /// The same for a batch that is fetched; the job hears of a payload that is lost.
+  absl::StatusOr<v1::Trajectory> ReadForBatch(const LoggedPayload& payload);  // on disk_
   const Example* ExampleOf(const TrajectoryInfo& info) const;
   void OnDisk(std::function<void()> work);
   void OnReaders(std::function<void()> work);
@@ -262,8 +247,9 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   std::shared_ptr<const DataSet> train_, val_, pretrain_;
   uint64_t data_read_ =
       0;  // the newest reading of them; an older one, of before an end, is dropped
-  std::map<uint64_t, std::shared_ptr<v1::Trajectory>> payloads_;
-  std::map<uint64_t, Partial> partials_;
+  PayloadCache payloads_;
+  bool payloads_wait_ = false;  // as the core knows
+  std::map<uint64_t, PartialResponse> partials_;
   std::vector<Generated> held_;  // results that arrived before their trajectories were known
   Batch batch_;
   struct PreparedSave {  // of one try: its folder is being prepared, or exists

@@ -9,7 +9,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "controller/runtime/batch_builder.h"
 #include "controller/runtime/job_runtime.h"
 #include "controller/runtime/recorded_batch.h"
 #include "controller/runtime/score_inputs.h"
@@ -165,33 +164,35 @@ void JobRuntime::FillScore(const StartTask& effect, const v1::Trajectory& payloa
 }
 
 void JobRuntime::SendScore(const StartTask& effect) {
-  auto payload = payloads_.find(effect.args.trajectory.id);
-  if (payload != payloads_.end()) {
+  const uint64_t id = effect.args.trajectory.id;
+  if (const PayloadCache::Payload payload = payloads_.Find(id); payload != nullptr) {
     v1::Task task = MakeTask(effect);
-    FillScore(effect, *payload->second, task);
+    FillScore(effect, *payload, task);
     return Send(effect.worker, std::move(task));
   }
-  OnDisk([this, effect] {  // after a restart
-    auto read = ReadWhole(effect.args.trajectory);
-    OnStrand([this, effect, read = std::move(read)]() mutable {
+  OnDisk([this, effect, id] {  // after a restart, or where memory had no room for it
+    auto read = ReadWhole(LoggedPayload(effect.args.trajectory));
+    OnStrand([this, effect, id, read = std::move(read)]() mutable {
       if (!read.ok()) {
         const TrajectoryInfo& info = effect.args.trajectory;
         return Run(PayloadLost{{{info.id, info.serial}}, std::string(read.status().message())});
       }
       if (!core_.Wants(effect.worker, effect.ref)) return;  // it was found lost meanwhile
       // A column that was stored during the read is in the log, and not in what was read.
-      const TrajectoryInfo& now = *core_.Find(effect.args.trajectory.id);
+      const TrajectoryInfo& now = *core_.Find(id);
       if (now.columns.size() != effect.args.trajectory.columns.size()) {
         StartTask again = effect;
         again.args.trajectory.columns = now.columns;
         return SendScore(again);
       }
       TakePromptApart(effect.args.trajectory, &*read);
+      PayloadCache::Payload payload = payloads_.Find(id);  // read for another score meanwhile
+      if (payload == nullptr) {
+        payload = std::make_shared<const v1::Trajectory>(*std::move(read));
+        payloads_.Put(id, payload);
+      }
       v1::Task task = MakeTask(effect);
-      // Somebody else may have read it meanwhile, and added to it.
-      auto& kept = payloads_[effect.args.trajectory.id];
-      if (kept == nullptr) kept = std::make_shared<v1::Trajectory>(*std::move(read));
-      FillScore(effect, *kept, task);
+      FillScore(effect, *payload, task);
       Send(effect.worker, std::move(task));
     });
   });
@@ -269,72 +270,77 @@ std::string JobRuntime::Capability(const std::string& batch_id) const {
   return Mac(context_->secret, {"FetchBatch", token_name_, batch_id});
 }
 
-// `recorded`: what the batch is compared with; null: nothing.
-void JobRuntime::Build(const BuildBatch& effect,
-                       std::shared_ptr<const store::v1::BatchRow> recorded) {
-  Payloads known;
-  known.reserve(effect.trajectories.size());
-  const bool plain = core_.effective_spec().kind() != v1::JOB_KIND_RL;
-  for (const TrajectoryInfo& info : effect.trajectories) {
-    auto it = payloads_.find(info.id);
-    if (it != payloads_.end()) {
-      known.push_back(it->second);
-    } else if (plain) {
-      known.push_back(std::make_shared<const v1::Trajectory>(MakeExample(info)));
-    } else {
-      known.push_back(nullptr);  // read below
+// Of payloads that memory has no room for, one at a time is read. `recorded`: what the batch is
+// compared with.
+void JobRuntime::Build(const BuildBatch& effect, const Row& recorded) {
+  if (core_.effective_spec().kind() != v1::JOB_KIND_RL) return BuildPlain(effect);
+  std::vector<std::weak_ptr<const v1::Trajectory>> cached;
+  cached.reserve(effect.trajectories.size());
+  for (const TrajectoryInfo& info : effect.trajectories) cached.push_back(payloads_.Find(info.id));
+  OnDisk([this, effect, recorded, cached = std::move(cached)] {
+    auto builder = BatchBuilder::Create(submitted_->dataflow(), effect);
+    PayloadLost lost;
+    for (size_t i = 0; i < cached.size() && builder.ok(); ++i) {
+      const TrajectoryInfo& info = effect.trajectories[i];
+      PayloadCache::Payload payload = cached[i].lock();
+      if (payload == nullptr) {
+        auto read = ReadWhole(LoggedPayload(info));
+        if (!read.ok()) {
+          lost.trajectories[info.id] = info.serial;
+          lost.reason = std::string(read.status().message());
+          continue;
+        }
+        payload = std::make_shared<const v1::Trajectory>(*std::move(read));
+      }
+      if (lost.trajectories.empty()) builder->Add(payload);
     }
+    if (!lost.trajectories.empty()) {
+      return OnStrand([this, lost] {
+        if (!IsTerminal(core_.state())) Run(lost);
+      });
+    }
+    auto built = builder.ok() ? builder->Finish() : builder.status();
+    if (built.ok() && recorded != nullptr) {
+      if (absl::Status same = CompareWithRow(*recorded, effect, &*built); !same.ok()) built = same;
+    }
+    TakeBatch(effect, std::move(built));
+  });
+}
+
+void JobRuntime::BuildPlain(const BuildBatch& effect) {
+  Payloads examples;
+  examples.reserve(effect.trajectories.size() + effect.held_out);
+  for (const TrajectoryInfo& info : effect.trajectories) {
+    examples.push_back(std::make_shared<const v1::Trajectory>(MakeExample(info)));
   }
   for (uint64_t i = 0; i < effect.held_out; ++i) {
     TrajectoryInfo info;
     info.id = TrajectoryId(v1::PURPOSE_EVAL, i, 0, 1);
     info.purpose = v1::PURPOSE_EVAL;
     info.draw = info.prompt_id = i;
-    known.push_back(std::make_shared<const v1::Trajectory>(MakeExample(info)));
+    examples.push_back(std::make_shared<const v1::Trajectory>(MakeExample(info)));
   }
-  OnDisk([this, effect, recorded = std::move(recorded), plain, known = std::move(known)]() mutable {
-    PayloadLost lost;
-    for (size_t i = 0; i < known.size(); ++i) {
-      if (known[i] != nullptr) continue;
-      auto whole = ReadWhole(effect.trajectories[i]);
-      if (whole.ok()) {
-        known[i] = std::make_shared<const v1::Trajectory>(*std::move(whole));
-        continue;
-      }
-      lost.trajectories[effect.trajectories[i].id] = effect.trajectories[i].serial;
-      lost.reason = std::string(whole.status().message());
+  OnDisk([this, effect, examples = std::move(examples)]() mutable {
+    TakeBatch(effect, MakePlainBatch(effect, std::move(examples)));
+  });
+}
+
+void JobRuntime::TakeBatch(const BuildBatch& effect, absl::StatusOr<BuiltBatch> built) {
+  OnStrand([this, step = effect.step, incarnation = effect.incarnation,
+            built = std::move(built)]() mutable {
+    if (IsTerminal(core_.state())) return;
+    if (!built.ok()) return Run(BatchBuilt{built.status(), step, incarnation});
+    batch_.id = BatchId(step, incarnation);
+    batch_.capability = Capability(batch_.id);
+    if (!built->entries.empty() && pretrain_ != nullptr) {
+      AddPretraining(core_.effective_spec().data(), *pretrain_, step, &built->entries);
+      built->event.size = static_cast<uint32_t>(built->entries.size());
     }
-    absl::StatusOr<BuiltBatch> built = absl::DataLossError(lost.reason);
-    if (lost.trajectories.empty()) {
-      built = plain ? MakePlainBatch(effect, std::move(known))
-                    : MakeBatch(submitted_->dataflow(), effect, std::move(known));
-    }
-    const bool part = recorded != nullptr && effect.recorded == Recorded::kCompare &&
-                      effect.trajectories.size() < static_cast<size_t>(recorded->entries_size());
-    if (built.ok() && part) {
-      built->event.part_of_row = true;
-    } else if (built.ok() && recorded != nullptr) {
-      if (absl::Status same = CompareWithRow(*recorded, effect, *built); !same.ok()) {
-        built = std::move(same);
-      } else if (effect.recorded == Recorded::kReplay) {
-        built->event.replayed = effect.trajectories;
-      }
-    }
-    OnStrand([this, effect, lost = std::move(lost), built = std::move(built)]() mutable {
-      if (IsTerminal(core_.state())) return;
-      if (!lost.trajectories.empty()) return Run(lost);
-      if (!built.ok()) {
-        return Run(BatchBuilt{built.status(), effect.step, effect.incarnation});
-      }
-      batch_.id = BatchId(effect.step, effect.incarnation);
-      batch_.capability = Capability(batch_.id);
-      if (!built->entries.empty() && pretrain_ != nullptr) {
-        AddPretraining(core_.effective_spec().data(), *pretrain_, effect.step, &built->entries);
-        built->event.size = static_cast<uint32_t>(built->entries.size());
-      }
-      batch_.entries = std::make_shared<const BatchEntries>(std::move(built->entries));
-      Run(built->event);
-    });
+    uint64_t bytes = 0;
+    for (const BatchEntry& entry : built->entries) bytes += entry.OwnBytes();
+    payloads_.SetBatch(bytes);
+    batch_.entries = std::make_shared<const BatchEntries>(std::move(built->entries));
+    Run(built->event);
   });
 }
 
@@ -397,7 +403,8 @@ void JobRuntime::Do(const EmitEvent& effect) {
   });
   events_.End(absl::OkStatus());
   batch_ = Batch();
-  payloads_.clear();
+  payloads_.SetBatch(0);
+  payloads_.Clear();
   partials_.clear();
   train_ = val_ = pretrain_ = nullptr;
   OnDisk([this] { log_ = nullptr; });  // readers open it again

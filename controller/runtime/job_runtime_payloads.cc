@@ -1,5 +1,4 @@
 // JobRuntime: what trajectories carry, and the experience log that keeps it.
-#include <atomic>
 #include <memory>
 #include <utility>
 
@@ -8,6 +7,7 @@
 #include "sdk/base/log.h"
 #include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/rpc/error.h"
 
 namespace baton::controller {
 namespace {
@@ -112,18 +112,13 @@ void JobRuntime::StoreGenerated(const std::string& worker, const TaskRef& ref,
   payload.mutable_columns()->Swap(result.mutable_columns());
 
   if (Mutant("row-before-bytes")) Run(done);
-  auto at = std::make_shared<PayloadLocation>();
-  auto shared = std::make_shared<v1::Trajectory>(std::move(payload));
-  const auto write = [this, at, shared]() -> absl::Status {
-    BATON_ASSIGN_OR_RETURN(*at, AppendPayload(shared->SerializeAsString()));
-    return absl::OkStatus();
-  };
-  WriteUntilDone(write, [this, done, at, shared](const absl::Status& status) mutable {
+  const auto shared = std::make_shared<const v1::Trajectory>(std::move(payload));
+  LogPayload(shared, [this, done, shared](const absl::StatusOr<PayloadLocation>& at) mutable {
     if (!core_.Wants(done.worker, done.ref)) return Refuse(done.worker, done.ref);
-    done.status = status;
-    if (status.ok()) {
+    done.status = at.status();
+    if (at.ok()) {
       done.output.location = *at;
-      payloads_[done.ref.subject] = shared;
+      payloads_.Put(done.ref.subject, shared);
       partials_.erase(done.ref.subject);
     }
     Run(done);
@@ -141,36 +136,64 @@ void JobRuntime::StoreColumns(TaskDone done, v1::TaskResult result) {
                                                    " float32, one for each token of the response"));
     return Run(done);
   }
-  auto columns = std::make_shared<v1::Trajectory>();
-  for (v1::Column& column : *result.mutable_columns()) {
-    if (column.name() == node.out()) columns->add_columns()->Swap(&column);
-  }
-  columns->mutable_columns(0)->set_per_token(true);
-  columns->set_trajectory_id(TrajectoryName(info.id));
-  auto at = std::make_shared<PayloadLocation>();
-  const auto write = [this, at, columns]() -> absl::Status {
-    BATON_ASSIGN_OR_RETURN(*at, AppendPayload(columns->SerializeAsString()));
-    return absl::OkStatus();
-  };
-  WriteUntilDone(write, [this, done, at, columns](const absl::Status& status) mutable {
+  auto column = std::make_shared<v1::Trajectory>();
+  *column->add_columns() = *ResultColumn(result, node.out());
+  column->mutable_columns(0)->set_per_token(true);
+  column->set_trajectory_id(TrajectoryName(info.id));
+  LogPayload(column, [this, done, column](const absl::StatusOr<PayloadLocation>& at) mutable {
     if (!core_.Wants(done.worker, done.ref)) return Refuse(done.worker, done.ref);
-    done.status = status;
-    if (status.ok()) {
+    done.status = at.status();
+    if (at.ok()) {
       done.output.location = *at;
-      AddToPayload(done.ref.subject, *columns);
+      AddToPayload(done.ref.subject, done.ref.part, column->columns(0));
     }
     Run(done);
   });
 }
 
-// A batch may hold the payload as well, on another thread: it keeps what it has.
-void JobRuntime::AddToPayload(uint64_t trajectory, const v1::Trajectory& columns) {
-  const auto kept = payloads_.find(trajectory);
-  if (kept == payloads_.end()) return;
-  std::shared_ptr<v1::Trajectory>& payload = kept->second;
-  if (payload.use_count() > 1) payload = std::make_shared<v1::Trajectory>(*payload);
-  std::atomic_thread_fence(std::memory_order_acquire);  // after the last use on another thread
-  payload->MergeFrom(columns);
+// Columns stand in the order of their score nodes, as they do when the payload is read from the
+// log: a batch is the same bytes either way.
+void JobRuntime::AddToPayload(uint64_t trajectory, uint32_t node, const v1::Column& column) {
+  const PayloadCache::Payload kept = payloads_.Find(trajectory);
+  if (kept == nullptr) return;
+  auto whole = std::make_shared<v1::Trajectory>(*kept);  // others may read what was kept
+  *whole->add_columns() = column;
+  const auto& made = core_.Find(trajectory)->columns;
+  auto at = whole->columns_size() - 1;
+  for (auto later = made.upper_bound(node); later != made.end(); ++later, --at) {
+    if (at > 0 && !Mutant("columns-as-they-come"))
+      whole->mutable_columns()->SwapElements(at - 1, at);
+  }
+  payloads_.Put(trajectory, std::move(whole));
+}
+
+void JobRuntime::LogPayload(std::shared_ptr<const v1::Trajectory> payload,
+                            std::function<void(const absl::StatusOr<PayloadLocation>&)> done) {
+  const uint64_t bytes = payload->ByteSizeLong();
+  payloads_.BeginWrite(bytes);
+  auto at = std::make_shared<PayloadLocation>();
+  const auto write = [this, at, payload = std::move(payload)]() -> absl::Status {
+    BATON_ASSIGN_OR_RETURN(*at, AppendPayload(payload->SerializeAsString()));
+    return absl::OkStatus();
+  };
+  WriteUntilDone(write, [this, at, bytes, done = std::move(done)](const absl::Status& status) {
+    payloads_.EndWrite(bytes);
+    done(status.ok() ? absl::StatusOr<PayloadLocation>(*at) : status);
+    HeedPayloads();
+  });
+  HeedPayloads();
+}
+
+void JobRuntime::HeedPayloads() {
+  const bool waits = payloads_.Full() && !Mutant("payloads-stop-nothing");
+  if (waits == payloads_wait_) return;
+  payloads_wait_ = waits;
+  PayloadsWait event;
+  event.waits = waits;
+  event.of_job = payloads_.FullOfJob();
+  event.bytes = event.of_job ? payloads_.unwritten() : payloads_.budget().unwritten();
+  event.budget = event.of_job ? payloads_.limit() : payloads_.budget().limit();
+  Run(event);
 }
 
 void JobRuntime::SetDiskHealth(const absl::Status& status) {
@@ -234,12 +257,10 @@ absl::StatusOr<std::string> JobRuntime::ReadPayload(const PayloadLocation& locat
   return log->Read({location.file, location.offset, location.size});
 }
 
-absl::StatusOr<v1::Trajectory> JobRuntime::ReadWhole(const TrajectoryInfo& info) {
-  std::vector<PayloadLocation> parts = {info.location};
-  for (const auto& [node, location] : info.columns) parts.push_back(location);
-  const std::string name = TrajectoryName(info.id);
+absl::StatusOr<v1::Trajectory> JobRuntime::ReadWhole(const LoggedPayload& payload) {
+  const std::string name = TrajectoryName(payload.id);
   v1::Trajectory whole;
-  for (const PayloadLocation& part : parts) {
+  for (const PayloadLocation& part : payload.records) {
     const auto bytes = ReadPayload(part);
     v1::Trajectory read;
     if (!bytes.ok() || !read.ParseFromString(*bytes)) {
@@ -248,7 +269,7 @@ absl::StatusOr<v1::Trajectory> JobRuntime::ReadWhole(const TrajectoryInfo& info)
           " cannot be read: ", bytes.ok() ? "it is damaged" : bytes.status().message()));
     }
     // Columns that an earlier release wrote say not whose they are.
-    const bool columns = &part != &parts.front() && read.trajectory_id().empty();
+    const bool columns = &part != &payload.records.front() && read.trajectory_id().empty();
     if (!columns && read.trajectory_id() != name) {
       return absl::DataLossError(absl::StrCat("the payload of ", name, " cannot be read: that of '",
                                               read.trajectory_id(), "' stands in its place"));
@@ -258,17 +279,26 @@ absl::StatusOr<v1::Trajectory> JobRuntime::ReadWhole(const TrajectoryInfo& info)
   return whole;
 }
 
+absl::StatusOr<v1::Trajectory> JobRuntime::ReadForBatch(const LoggedPayload& payload) {
+  auto read = ReadWhole(payload);
+  if (read.ok()) return read;
+  const std::string reason(read.status().message());
+  OnStrand([this, payload, reason] { Run(PayloadLost{{{payload.id, payload.serial}}, reason}); });
+  return MakeError(absl::StatusCode::kUnavailable, "BATCH_NOT_READY",
+                   absl::StrCat("the batch has lost a response: ", reason));
+}
+
 void JobRuntime::ReadPayloadAsync(const PayloadLocation& location,
                                   std::function<void(absl::StatusOr<std::string>)> done) {
   OnDisk([this, location, done = std::move(done)] { done(ReadPayload(location)); });
 }
 
-void JobRuntime::Do(const DropTrajectories& effect) {
-  if (effect.before_file == 0) return;
-  OnDisk([this, before = effect.before_file] {
+void JobRuntime::Do(const DropLogFiles& effect) {
+  OnDisk([this, effect] {
     auto log = Log();
     if (!log.ok()) return;
-    const absl::Status status = (*log)->DropFilesBefore(before);
+    const absl::Status status = (*log)->DropFiles(
+        effect.end, [&effect](uint32_t file) { return effect.needed.Contains(file); });
     if (!status.ok()) {
       baton::Log(LogLevel::kWarn, "experience files are not dropped",
                  {{"job", name_}, {"error", std::string(status.message())}});
@@ -278,7 +308,7 @@ void JobRuntime::Do(const DropTrajectories& effect) {
 
 void JobRuntime::Do(const DropPayloads& effect) {
   for (uint64_t id : effect.trajectories) {
-    payloads_.erase(id);
+    payloads_.Erase(id);
     partials_.erase(id);
   }
 }

@@ -17,7 +17,7 @@ namespace baton::controller {
 inline BatchPart PartOf(std::vector<v1::Trajectory> trajectories) {
   auto entries = std::make_shared<BatchEntries>();
   for (v1::Trajectory& one : trajectories) {
-    entries->push_back({std::make_shared<const v1::Trajectory>(std::move(one)), {}});
+    entries->emplace_back().payload = std::make_shared<const v1::Trajectory>(std::move(one));
   }
   return *BatchPart::Of(std::move(entries), {});
 }

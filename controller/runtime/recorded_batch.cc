@@ -27,10 +27,9 @@ absl::Status Differs(const BuildBatch& ask, uint64_t response, absl::string_view
 // The names of a response's columns, in the order of its hashes.
 std::vector<std::string> NamesOf(const BuiltBatch& built, uint64_t response) {
   std::vector<std::string> names;
-  const std::string id = TrajectoryName(response);
   for (const BatchEntry& entry : built.entries) {
-    if (entry.payload->trajectory_id() != id) continue;
-    for (const v1::Column& column : entry.payload->columns()) names.push_back(column.name());
+    if (entry.logged.id != response) continue;
+    names = entry.columns;
     for (const v1::Column& column : entry.added.columns()) names.push_back(column.name());
   }
   return names;
@@ -94,7 +93,12 @@ void AskFor(const store::v1::BatchRow& row, BuildBatch* ask) {
 }
 
 absl::Status CompareWithRow(const store::v1::BatchRow& row, const BuildBatch& ask,
-                            const BuiltBatch& built) {
+                            BuiltBatch* built) {
+  if (ask.recorded == Recorded::kCompare &&
+      ask.trajectories.size() < static_cast<size_t>(row.entries_size())) {
+    built->event.part_of_row = true;
+    return absl::OkStatus();
+  }
   if (static_cast<size_t>(row.entries_size()) != ask.trajectories.size()) {
     return absl::DataLossError(absl::StrCat("the batch of step ", ask.step, " has ",
                                             ask.trajectories.size(), " responses, recorded are ",
@@ -108,11 +112,12 @@ absl::Status CompareWithRow(const store::v1::BatchRow& row, const BuildBatch& as
           ask, id,
           absl::StrCat("stands where ", TrajectoryName(entry.trajectory().id()), " stood"));
     }
-    const auto found = built.event.column_hashes.find(id);
-    const Hashes now = found == built.event.column_hashes.end() ? Hashes() : found->second;
+    const auto found = built->event.column_hashes.find(id);
+    const Hashes now = found == built->event.column_hashes.end() ? Hashes() : found->second;
     BATON_RETURN_IF_ERROR(CompareColumns(
-        ask, built, id, {entry.column_hashes().begin(), entry.column_hashes().end()}, now));
+        ask, *built, id, {entry.column_hashes().begin(), entry.column_hashes().end()}, now));
   }
+  if (ask.recorded == Recorded::kReplay) built->event.replayed = ask.trajectories;
   return absl::OkStatus();
 }
 

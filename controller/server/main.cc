@@ -53,6 +53,8 @@ struct Flags {
   baton::controller::StepLimits step_limits;
   uint64_t max_data_bytes = baton::controller::ControllerOptions().max_data_bytes;
   int64_t max_upload_bytes = baton::controller::ControllerOptions().max_upload_bytes;
+  uint64_t payload_bytes = baton::controller::kPayloadBytes;
+  uint64_t job_payload_bytes = baton::controller::kJobPayloadBytes;
   std::vector<std::string> quarantine, unquarantine;
   std::string up_workers;
   bool insecure = false;
@@ -163,6 +165,8 @@ int Run(const Flags& flags) {
   options.step_limits = flags.step_limits;
   options.max_data_bytes = flags.max_data_bytes;
   options.max_upload_bytes = flags.max_upload_bytes;
+  options.payload_bytes = flags.payload_bytes;
+  options.job_payload_bytes = flags.job_payload_bytes;
   options.checker = Checker(flags.checker);
   options.quarantine = flags.quarantine;
   options.unquarantine = flags.unquarantine;
@@ -258,6 +262,14 @@ int main(int argc, char** argv) {
                  "Most bytes of the uploaded files of a project, for projects that "
                  "have no limit of their own; 0: no limit")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 60))
+      ->capture_default_str();
+  app.add_option("--payload-bytes", flags.payload_bytes,
+                 "Most bytes of responses in memory, of all jobs; the others are in the experience "
+                 "log alone. While more wait to be written there, no prompt is begun")
+      ->check(CLI::Range(uint64_t{1} << 20, uint64_t{1} << 60))
+      ->capture_default_str();
+  app.add_option("--job-payload-bytes", flags.job_payload_bytes, "The same for each job")
+      ->check(CLI::Range(uint64_t{1} << 20, uint64_t{1} << 60))
       ->capture_default_str();
   app.add_option("--checker", flags.checker,
                  "The baton-worker program that checks a job's models and data at submit; "

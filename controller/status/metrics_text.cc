@@ -16,6 +16,9 @@ const char* HelpOf(const std::string& family) {
           {"baton_job_policy_version", "Newest policy version"},
           {"baton_job_metric", "Newest value of a training metric"},
           {"baton_workers", "Workers by state"},
+          {"baton_payload_bytes",
+           "Bytes of responses in memory: cached (in the experience log as well), unwritten (not "
+           "there yet), batch (what batches add), budget (their limit)"},
           {"baton_controller_epoch", "Starts of the controller on this store"}};
   auto it = kHelp->find(family);
   return it == kHelp->end() ? "" : it->second;

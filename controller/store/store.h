@@ -22,7 +22,7 @@
 namespace baton::store {
 
 /// The newest schema of rows that this program knows (Write::schema; docs/formats/store.md).
-inline constexpr int kSchemaVersion = 4;
+inline constexpr int kSchemaVersion = 5;
 
 /// Puts `value` under `key`, or deletes the key when there is no value.
 struct Write {

@@ -92,6 +92,8 @@ absl::Status SegmentTable::Commit(const std::string& segment_id, int rank,
     return absl::InvalidArgumentError(
         absl::StrCat("rank: ", rank, " is not in [0, ", record->world_size, ")"));
   }
+  std::set<std::pair<std::string, std::vector<int64_t>>> named;  // begin and end in one
+  std::map<std::string, int64_t> elements;                       // of all boxes of a tensor
   for (const TensorDigest& tensor : tensors) {
     const auto it = record->tensors.find(tensor.name);
     if (it == record->tensors.end()) {
@@ -101,6 +103,18 @@ absl::Status SegmentTable::Commit(const std::string& segment_id, int rank,
     if (!tensor.whole() && !tensor.box.FitsIn(it->second) && !Mutant("commit-of-any-box")) {
       return absl::InvalidArgumentError(
           absl::StrCat("tensors: ", tensor.box.ToString(), " is outside of \"", tensor.name, "\""));
+    }
+    // Seal reads every box, so a rank names no element twice.
+    std::vector<int64_t> corners = tensor.box.begin;
+    corners.insert(corners.end(), tensor.box.end.begin(), tensor.box.end.end());
+    const int64_t all = Box::Full(it->second).volume();
+    int64_t& sum = elements[tensor.name];
+    sum += tensor.whole() ? all : tensor.box.volume();
+    const bool again = !named.emplace(tensor.name, std::move(corners)).second;
+    if ((again || sum > all) && !Mutant("commit-names-a-box-twice")) {
+      return absl::InvalidArgumentError(absl::StrCat("tensors: elements of \"", tensor.name,
+                                                     "\" are named twice",
+                                                     again ? ", by the same box" : ""));
     }
   }
   record->commits[rank].assign(tensors.begin(), tensors.end());

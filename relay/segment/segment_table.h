@@ -82,8 +82,8 @@ class SegmentTable {
   void Abandon(const std::string& segment_id);
 
   /// A rank has written these boxes. A repeated call replaces the rank's earlier one. NotFound: no
-  /// such segment. InvalidArgument: rank out of range, no such tensor, or a box outside of it.
-  /// FailedPrecondition: not WRITING.
+  /// such segment. InvalidArgument: rank out of range, no such tensor, a box outside of it, or
+  /// elements that are named twice. FailedPrecondition: not WRITING.
   [[nodiscard]] absl::Status Commit(const std::string& segment_id, int rank,
                                     absl::Span<const TensorDigest> tensors);
 

@@ -267,6 +267,19 @@ TEST_F(SegmentTableTest, AVersionThatIsNotSealedInTimeGivesItsMemoryBack) {
   EXPECT_THAT(Versions(), ElementsAre(1)) << sealed;
 }
 
+// Seal would read an element as often as it is named.
+TEST_F(SegmentTableTest, ARankNamesNoElementTwice) {
+  const std::string id = Begin(1, false, /*world_size=*/2);
+  const TensorDigest left = {"a", 1, {{0, 0}, {4, 4}}}, right = {"a", 7, {{0, 4}, {4, 6}}};
+  const TensorDigest corner = {"a", 3, {{0, 0}, {1, 1}}}, all = {"a", 1};
+  for (const auto& twice : std::vector<std::vector<TensorDigest>>{
+           {left, left}, {corner, corner}, {all, all}, {all, corner}, {left, right, corner}}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(table_.Commit(id, 0, twice)));
+  }
+  EXPECT_TRUE(table_.Commit(id, 0, {left, right}).ok());
+  EXPECT_TRUE(table_.Commit(id, 1, {all}).ok()) << "another rank may hold the same";
+}
+
 TEST_F(SegmentTableTest, RefusesNonsense) {
   EXPECT_TRUE(absl::IsInvalidArgument(table_.Begin("", 1, 100, 1, false).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(table_.Begin(kJob, 1, 0, 1, false).status()));

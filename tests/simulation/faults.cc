@@ -171,6 +171,11 @@ Scenario MakeScenario(uint64_t seed) {
   DrawKept(out);
   out.lossy_calls = random.Percent(50);
   out.sync_payloads = Random(Mix(seed, 0x73796e63)).Percent(50);
+  Random payloads(Mix(seed, 0x7061796c));
+  for (uint64_t* budget : {&out.payload_bytes, &out.job_payload_bytes}) {
+    *budget =
+        payloads.Percent(40) ? uint64_t{1} << 40 : static_cast<uint64_t>(payloads.Between(1, 3000));
+  }
   const int faults = random.Percent(10) ? 0 : random.Between(1, 10);
   absl::Duration at;
   for (int i = 0; i < faults; ++i) {

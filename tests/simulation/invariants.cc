@@ -167,6 +167,29 @@ std::string PayloadIsBeforeItsRow(const store::v1::TrajectoryRow& row, const Log
   return "";
 }
 
+std::string DeletedFilesAreNotNeeded(const std::vector<store::v1::TrajectoryRow>& rows,
+                                     const std::vector<store::v1::BatchRow>& batches,
+                                     const LogFiles& log) {
+  const auto deleted = [&](const store::v1::TrajectoryRow& row) {
+    const std::vector<experience::Location> places = PlacesOf(row);
+    return std::any_of(places.begin(), places.end(),
+                       [&](const auto& at) { return log.Deleted(at); });
+  };
+  for (const store::v1::TrajectoryRow& row : rows) {
+    if (!deleted(row)) continue;
+    return absl::StrCat("the log file of ", TrajectoryName(row.id()), " of step ", row.step(),
+                        " is deleted, and its row is kept");
+  }
+  for (const store::v1::BatchRow& batch : batches) {
+    for (const store::v1::BatchEntry& entry : batch.entries()) {
+      if (!deleted(entry.trajectory())) continue;
+      return absl::StrCat("the log file of ", TrajectoryName(entry.trajectory().id()),
+                          " is deleted, and the batch of step ", batch.step(), " is kept");
+    }
+  }
+  return "";
+}
+
 std::string SyncedPayloadsSurvive(const store::v1::TrajectoryRow& row, const LogFiles& log) {
   for (const experience::Location& at : PlacesOf(row)) {
     if (!log.LostToPowerCut(at)) continue;

@@ -93,6 +93,10 @@ std::string AckedIsCommitted(bool committed, const controller::TaskRef& ref);
 std::string AckedIsTakenIn(bool awaited, const controller::TaskRef& ref);
 /// A committed row names bytes that were written before it.
 std::string PayloadIsBeforeItsRow(const store::v1::TrajectoryRow& row, const LogFiles& log);
+/// No file of the log is deleted that a row of a response or of a batch names.
+std::string DeletedFilesAreNotNeeded(const std::vector<store::v1::TrajectoryRow>& rows,
+                                     const std::vector<store::v1::BatchRow>& batches,
+                                     const LogFiles& log);
 /// Where payloads are synced before their rows, a power cut leaves no row without its payload.
 std::string SyncedPayloadsSurvive(const store::v1::TrajectoryRow& row, const LogFiles& log);
 /// What watchers are told has a row, and follows what they were told last (0: nothing yet).

@@ -49,8 +49,11 @@ void LogFiles::Sync() {
   }
 }
 
-void LogFiles::DropFilesBefore(uint32_t file) {
-  while (files_.size() > 1 && files_.begin()->first < file) files_.erase(files_.begin());
+void LogFiles::DropFiles(uint32_t end, absl::FunctionRef<bool(uint32_t)> needed) {
+  const uint32_t newest = files_.empty() ? 0 : files_.rbegin()->first;
+  std::erase_if(files_, [&](const auto& file) {
+    return file.first < end && file.first != newest && !needed(file.first);
+  });
 }
 
 void LogFiles::Damage(Random& random) {

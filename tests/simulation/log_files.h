@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "controller/experience/experience_log.h"
 #include "tests/simulation/random.h"
@@ -26,8 +27,12 @@ class LogFiles {
   /// Whether a power cut took the record that was written there.
   bool LostToPowerCut(const experience::Location& at) const;
   void Sync();
-  /// All but the newest.
-  void DropFilesBefore(uint32_t file);
+  /// As ExperienceLog::DropFiles.
+  void DropFiles(uint32_t end, absl::FunctionRef<bool(uint32_t)> needed);
+  /// Whether the file of that record was deleted.
+  bool Deleted(const experience::Location& at) const {
+    return written_.count(at.file) > 0 && files_.count(at.file) == 0;
+  }
 
   /// Every second record is damaged.
   void Damage(Random& random);

@@ -45,6 +45,8 @@ SimulatedController::SimulatedController(World* world)
   context_.files = &files_;
   context_.observer = &rules_;
   context_.kept = kKept;
+  context_.payloads = std::make_shared<PayloadBudget>(world_.scenario().payload_bytes);
+  context_.job_payload_bytes = world_.scenario().job_payload_bytes;
   context_.sync_payloads = world_.scenario().sync_payloads;
   context_.core = SimulatedDeadlines();
 }

@@ -44,8 +44,8 @@ absl::Status DiskFull(World& world) {
 
 class SimulatedLog : public experience::ExperienceLog {
  public:
-  SimulatedLog(World* world, PortCalls* calls, LogFiles* files)
-      : world_(*world), calls_(*calls), files_(*files) {}
+  SimulatedLog(World* world, PortCalls* calls, std::string job, LogFiles* files)
+      : world_(*world), calls_(*calls), job_(std::move(job)), files_(*files) {}
 
   absl::StatusOr<experience::Location> Append(absl::string_view payload) override {
     if (!calls_.Take()) return absl::UnavailableError("dead");
@@ -60,14 +60,19 @@ class SimulatedLog : public experience::ExperienceLog {
     files_.Sync();
     return absl::OkStatus();
   }
-  absl::Status DropFilesBefore(uint32_t file) override {
-    if (calls_.Take()) files_.DropFilesBefore(file);
+  absl::Status DropFiles(uint32_t end, absl::FunctionRef<bool(uint32_t)> needed) override {
+    if (!calls_.Take()) return absl::UnavailableError("dead");
+    files_.DropFiles(end, needed);
+    world_.Check("DeletedFilesAreNotNeeded",
+                 DeletedFilesAreNotNeeded(StoredTrajectories(world_, job_),
+                                          StoredBatches(world_, job_), files_));
     return absl::OkStatus();
   }
 
  private:
   World& world_;
   PortCalls& calls_;
+  const std::string job_;
   LogFiles& files_;
   uint32_t file_ = 0;  // that is appended to; 0: none yet
 };
@@ -93,7 +98,7 @@ class SimulatedJobFiles : public controller::JobFiles {
   }
 
   absl::StatusOr<std::unique_ptr<experience::ExperienceLog>> OpenLog() override {
-    return std::make_unique<SimulatedLog>(&world_, &calls_, &folder().log);
+    return std::make_unique<SimulatedLog>(&world_, &calls_, job_, &folder().log);
   }
 
   std::string CheckpointPath(int64_t step) const override {

@@ -102,7 +102,7 @@ class SimulatedWorker {
   bool MissesARank(const TaskMessage& task, const Held& held) const;
   void Update(uint64_t context);
   void Fetch(uint64_t context);
-  std::vector<Payload> ReadBatch(const controller::BatchPart& batch);
+  std::vector<Payload> ReadBatch(const std::vector<v1::Trajectory>& batch);
   void Apply(uint64_t context, const std::vector<Payload>& batch);
   void TakeBack(const std::string& job);
   ActorState* SamplingOf(const TaskMessage& task);

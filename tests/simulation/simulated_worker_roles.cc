@@ -19,6 +19,19 @@ absl::Status RoleNotHeld() {
   return MakeError(absl::StatusCode::kFailedPrecondition, "ROLE_NOT_HELD", "it holds no such role");
 }
 
+// What a stream of the batch brings, read while its controller lives.
+absl::StatusOr<std::vector<v1::Trajectory>> AllOf(
+    const absl::StatusOr<controller::BatchPart>& part) {
+  if (!part.ok()) return part.status();
+  std::vector<v1::Trajectory> all;
+  for (size_t i = 0; i < part->size(); ++i) {
+    absl::StatusOr<v1::Trajectory> one = part->At(i);
+    if (!one.ok()) return one.status();
+    all.push_back(*std::move(one));
+  }
+  return all;
+}
+
 Result Failed(absl::Status status) {
   Result result;
   result.status = std::move(status);
@@ -305,8 +318,8 @@ void SimulatedWorker::Fetch(uint64_t context) {
   request.set_capability(task.capability);
   world_.Call(index_, [this, context, request](SimulatedController& controller) {
     controller.FetchBatch(request, [world = &world_, index = index_,
-                                    context](const absl::StatusOr<controller::BatchPart>& batch) {
-      world->Answer(index, [context, batch](SimulatedWorker& worker) {
+                                    context](const absl::StatusOr<controller::BatchPart>& part) {
+      world->Answer(index, [context, batch = AllOf(part)](SimulatedWorker& worker) {
         const Running* running = worker.Find(context);
         if (running == nullptr || running->task.batch.empty()) return;
         if (batch.ok()) return worker.Apply(context, worker.ReadBatch(*batch));
@@ -320,10 +333,9 @@ void SimulatedWorker::Fetch(uint64_t context) {
 }
 
 // With the rewards that the controller gave them.
-std::vector<Payload> SimulatedWorker::ReadBatch(const controller::BatchPart& batch) {
+std::vector<Payload> SimulatedWorker::ReadBatch(const std::vector<v1::Trajectory>& batch) {
   std::vector<Payload> out;
-  for (size_t i = 0; i < batch.size(); ++i) {
-    const v1::Trajectory trajectory = batch.At(i);
+  for (const v1::Trajectory& trajectory : batch) {
     const auto payload = ReadPayload(trajectory);
     world_.Check("BatchesCanBeRead",
                  payload.has_value() ? "" : trajectory.trajectory_id() + " is in pieces");
