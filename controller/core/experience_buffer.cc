@@ -92,9 +92,11 @@ void ExperienceBuffer::RollBack(Metrics algorithm, bool keeps_all, EffectSink& o
     const int64_t first = keeps_all ? 1 : kept_.front().step();
     out.Do(DropBatches{std::max(out.step() + 1, first), kept_.back().step() + 1});
   }
+  uint64_t end = next_serial_;  // each row is dropped once
   while (!kept_.empty() && kept_.back().step() > out.step() &&
          !(Mutant("stale-restored") || Mutant("stale-consumed"))) {
-    out.Do(DropTrajectories{kept_.back().first_serial(), next_serial_, 0});
+    out.Do(DropTrajectories{kept_.back().first_serial(), end, 0});
+    if (!Mutant("rollback-drops-rows-again")) end = kept_.back().first_serial();
     kept_.pop_back();
   }
 }
