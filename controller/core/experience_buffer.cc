@@ -9,7 +9,7 @@
 namespace baton::controller {
 
 void ExperienceBuffer::Restore(const store::v1::JobRow& row) {
-  next_serial_ = row.next_serial();
+  next_serial_ = std::max<uint64_t>(row.next_serial(), 1);  // of a new row: 0
   kept_ = {row.kept_steps().begin(), row.kept_steps().end()};
   algorithm_ = {row.algorithm().begin(), row.algorithm().end()};
 }

@@ -15,7 +15,9 @@ void JobCore::On(const PayloadLost& event) {
   for (const auto& [id, serial] : event.trajectories) {
     TrajectoryInfo* const found = scheduler_.table().Find(id);
     // Of another serial: it was generated again meanwhile.
-    if (found == nullptr || found->serial != serial || serial == 0) continue;
+    if (found == nullptr || found->serial != serial || found->location.size == 0) {
+      continue;
+    }
     if (++found->losses > options_.max_attempts) {
       return Fail(absl::DataLossError(
           absl::StrCat("the payload of ", TrajectoryName(id), " was lost ", found->losses,
