@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "controller/core/role_names.h"
+#include "sdk/base/mutant.h"
 
 namespace baton::controller {
 
@@ -36,7 +37,10 @@ void EarlyReports::NoteResult(const TaskDone& event) {
 
 std::vector<EarlyReports::Running> EarlyReports::TakeTasks() { return std::exchange(running_, {}); }
 
-void EarlyReports::Drop(EffectSink& out) {
+void EarlyReports::Drop(const std::string& reason, EffectSink& out) {
+  for (const Running& running : running_) {
+    if (!Mutant("early-work-runs-on")) out.Do(StopTask{running.worker, running.ref, reason});
+  }
   // A worker keeps a result until it is acknowledged.
   for (const TaskDone& early : results_) out.Do(AckResult{early.worker, early.ref});
   results_.clear();

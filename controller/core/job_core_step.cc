@@ -166,7 +166,7 @@ void JobCore::OnScored(const TaskDone& event, bool late) {
 void JobCore::ClearWork(const std::string& reason) {
   scheduler_.Clear(reason, Work());
   begun_ = true;  // what was early or adoptable belonged to the work that ends here
-  early_.Drop(out_);
+  early_.Drop(reason, out_);
 }
 
 }  // namespace baton::controller
