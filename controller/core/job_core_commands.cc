@@ -6,6 +6,7 @@
 #include "controller/core/lost_groups.h"
 #include "controller/core/metric_names.h"
 #include "controller/core/role_names.h"
+#include "sdk/base/mutant.h"
 
 namespace baton::controller {
 
@@ -104,9 +105,12 @@ void JobCore::OnCommand(const TaskDone& event) {
 
 void JobCore::WaitForRoom(const TaskDone& event) {
   groups_.TryLater(event, options_.no_room_retry, out_);
-  const bool working = phase_ == Phase::kGenerate || phase_ == Phase::kEvaluate;
+  // A version published again interrupts neither the work with it nor the batch of that work.
+  const bool builds = phase_ == Phase::kBatch && !Mutant("no-room-drops-batch");
+  const bool working = phase_ == Phase::kGenerate || phase_ == Phase::kEvaluate || builds;
   if (!working) SetPhase(Phase::kNone);
   out_.Do(PutJob{});
+  if (buffer_.TakeHeld()) StartUpdate();  // the actor is free, and the batch needs no relay
 }
 
 // Deadlines of what the controller itself has to do: read data, build a batch, complete a
