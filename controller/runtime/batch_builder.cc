@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "controller/algorithms/compute_advantages.h"
 #include "controller/core/prompt_source.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/raw_values.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/schema_spec/spec_fields.h"
@@ -96,6 +97,17 @@ uint64_t HashOf(const v1::Column& column) {
   return XXH3_64bits_withSeed(column.data().data(), column.data().size(), what);
 }
 
+// Scores arrive in any order, and so do their columns in memory; the log has them in the order of
+// their nodes. By name, both give the same hashes.
+void AddHashes(const v1::Trajectory& from, std::vector<uint64_t>* hashes) {
+  std::vector<const v1::Column*> columns;
+  for (const v1::Column& column : from.columns()) columns.push_back(&column);
+  std::stable_sort(columns.begin(), columns.end(), [](const v1::Column* a, const v1::Column* b) {
+    return a->name() < b->name() && !Mutant("hashes-as-they-came");
+  });
+  for (const v1::Column* column : columns) hashes->push_back(HashOf(*column));
+}
+
 BuiltBatch Answer(const BuildBatch& ask) {
   BuiltBatch out;
   out.event.step = ask.step;
@@ -150,8 +162,8 @@ absl::StatusOr<BuiltBatch> MakeBatch(const v1::Dataflow& dataflow, const BuildBa
     }
     for (const auto& [name, value] : info.scores) (*trajectory.mutable_scores())[name] = value;
     std::vector<uint64_t>& hashes = out.event.column_hashes[info.id];
-    for (const v1::Column& column : entry.payload->columns()) hashes.push_back(HashOf(column));
-    for (const v1::Column& column : trajectory.columns()) hashes.push_back(HashOf(column));
+    AddHashes(*entry.payload, &hashes);
+    AddHashes(trajectory, &hashes);
   }
   out.event.groups = static_cast<uint32_t>(groups.size());
   out.event.size = static_cast<uint32_t>(out.entries.size());
