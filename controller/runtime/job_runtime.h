@@ -146,6 +146,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
 
     void Append(const v1::Progress& progress);
   };
+  int64_t MaxResponseTokens() const;  // no bound if the spec has none
   struct Generated {
     std::string worker;
     TaskRef ref;
