@@ -1,6 +1,9 @@
 #include "controller/core/birth_numbers.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "sdk/base/mutant.h"
 
 namespace baton::controller {
 
@@ -8,6 +11,7 @@ void BirthNumbers::Restore(const store::v1::JobRow& row) {
   // Rows of earlier releases have no numbers; 0 names nothing.
   next_ = std::max<uint64_t>(row.next_birth(), 1);
   work_ = row.births();
+  restored_ = true;
 }
 
 void BirthNumbers::Save(store::v1::JobRow* row) const {
@@ -22,7 +26,8 @@ bool BirthNumbers::Current(const EffectSink& out) const {
 
 void BirthNumbers::Begin(bool evaluates, const EffectSink& out) {
   // The very work that an earlier controller began: its tasks carry these numbers already.
-  if (Current(out) && work_.evaluates() == evaluates) return;
+  const bool restored = std::exchange(restored_, Mutant("births-named-twice"));
+  if (restored && Current(out) && work_.evaluates() == evaluates) return;
   work_.set_step(out.step());
   work_.set_evaluates(evaluates);
   work_.set_incarnation(out.incarnation());

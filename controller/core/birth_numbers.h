@@ -26,7 +26,7 @@ class BirthNumbers {
   void Save(store::v1::JobRow* row) const;
 
   /// A step or an evaluation begins. One that an earlier controller began in this incarnation keeps
-  /// its numbers.
+  /// its numbers, the first time that this one begins it.
   void Begin(bool evaluates, const EffectSink& out);
   /// The work has trajectories at the places [0, places).
   void Take(uint64_t places, EffectSink& out);
@@ -40,6 +40,7 @@ class BirthNumbers {
 
   uint64_t next_ = 1;  // 0 is no number
   store::v1::BirthsRow work_;
+  bool restored_ = false;  // work_ is of an earlier controller
 };
 
 }  // namespace baton::controller

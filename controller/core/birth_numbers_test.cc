@@ -75,6 +75,24 @@ TEST(BirthNumbersTest, ADrawThatIsBegunAnewIsNamedAnew) {
   EXPECT_TRUE(again.Has(9, out));
 }
 
+// Work that one controller begins twice has other trajectories the second time: their attempts
+// begin anew, so a result of the first ones must not be taken for theirs.
+TEST(BirthNumbersTest, OneControllerNamesNoWorkTwice) {
+  EffectSink out = SinkAt(kStepBegins);
+  BirthNumbers numbers;
+  numbers.Begin(/*evaluates=*/false, out);
+  numbers.Take(8, out);
+  numbers.Begin(/*evaluates=*/false, out);
+  numbers.Take(8, out);
+  EXPECT_EQ(numbers.At(0), 9u);
+  BirthNumbers again = Restarted(numbers);
+  again.Begin(/*evaluates=*/false, out);
+  again.Take(8, out);
+  EXPECT_EQ(again.At(0), 9u) << "restored";
+  again.Begin(/*evaluates=*/false, out);
+  EXPECT_EQ(again.At(0), 17u) << "restored once";
+}
+
 TEST(BirthNumbersTest, ARowOfAnEarlierReleaseHasGivenNone) {
   EffectSink out = SinkAt(kStepBegins);
   BirthNumbers numbers;

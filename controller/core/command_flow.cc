@@ -4,9 +4,11 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "controller/core/batch_work.h"
 #include "controller/core/job_parts.h"
 #include "controller/core/publishing.h"
 #include "controller/core/worker_changes.h"
+#include "sdk/base/mutant.h"
 
 namespace baton::controller {
 
@@ -16,8 +18,11 @@ namespace {
 // what is due.
 void WaitForRoom(const TaskDone& event, JobParts& job) {
   job.commands.TryLater(event, job.options.no_room_retry, job.out);
-  if (!job.doing.OnResponses()) job.Switch(Activity::kNone);
+  // A version published again interrupts neither the work with it nor the batch of that work.
+  const bool builds = job.doing.Is(Activity::kBatch) && !Mutant("no-room-drops-batch");
+  if (!job.doing.OnResponses() && !builds) job.Switch(Activity::kNone);
   job.out.Do(PutJob{});
+  if (job.buffer.TakeHeld()) UseBatch(job);  // the actor is free, and the batch needs no relay
 }
 
 }  // namespace

@@ -40,15 +40,31 @@ void ForgetUnusedValidation(v1::JobSpec* effective) {
   effective->mutable_trainer()->set_val_after_train(false);
 }
 
-// An earlier release did not say what its versions were made of: each step made an update.
+// An earlier release did not say what its versions were made of: each step made an update. The
+// saved version is named too, for a way back begins with it.
 void NameVersions(store::v1::JobRow* row) {
   const uint64_t newest = row->job().policy_version();
   if (row->versions_size() > 0 || newest == 0) return;
-  store::v1::VersionRow* const version = row->add_versions();
-  version->set_version(newest);
-  version->set_incarnation(row->incarnation());
-  version->set_actor_updates(static_cast<uint64_t>(std::max<int64_t>(row->job().step(), 0)));
-  if (row->saved_step() == row->job().step()) row->set_saved_version(newest);
+  const auto name = [&](uint64_t version, uint64_t parent, int64_t steps) {
+    store::v1::VersionRow* const named = row->add_versions();
+    named->set_version(version);
+    named->set_incarnation(row->incarnation());
+    named->set_parent(parent);
+    named->set_actor_updates(static_cast<uint64_t>(std::max<int64_t>(steps, 0)));
+  };
+  uint64_t saved = 0;
+  for (const v1::Checkpoint& checkpoint : row->checkpoints()) {
+    if (checkpoint.step() == row->saved_step()) saved = checkpoint.policy_version();
+  }
+  if (row->saved_step() == row->job().step()) {
+    saved = newest;
+  } else if (saved >= newest || row->saved_step() > row->job().step()) {
+    saved = 0;  // not what a controller writes
+  } else if (saved != 0) {
+    name(saved, 0, row->saved_step());
+  }
+  name(newest, saved == newest ? 0 : saved, row->job().step());
+  row->set_saved_version(saved);
 }
 
 // An earlier release knew the first file that a step needs, and deleted those below the first of

@@ -1,6 +1,8 @@
 #include "controller/core/earlier_release.h"
 
 #include "controller/core/change_spec.h"
+#include "controller/core/parts_testing.h"
+#include "controller/core/policy_versions.h"
 #include "controller/core/spec.h"
 #include "controller/core/spec_testing.h"
 #include "gmock/gmock.h"
@@ -155,6 +157,37 @@ TEST(EarlierReleaseTest, AnSftJobThatGoesOnWithEvaluationsEvaluates) {
     EXPECT_THAT(saved.effective_spec().data().val_files(), ElementsAre("val.jsonl"));
     EXPECT_EQ(saved.effective_spec().trainer().test_freq(), 5);
   }
+}
+
+// A way back begins with the saved version, so what is made of it counts the updates before it too.
+TEST(EarlierReleaseTest, TheSavedVersionIsThatOfItsCheckpoint) {
+  store::v1::JobRow row;
+  row.add_groups()->set_role("actor");
+  row.mutable_job()->set_step(7);
+  row.mutable_job()->set_policy_version(12);
+  row.set_incarnation(3);
+  row.set_saved_step(5);
+  for (const int64_t step : {2, 5}) {
+    v1::Checkpoint& checkpoint = *row.add_checkpoints();
+    checkpoint.set_step(step);
+    checkpoint.set_policy_version(static_cast<uint64_t>(step + 4));
+  }
+  Upgrade(row);
+  EXPECT_EQ(row.saved_version(), 9u);
+  PolicyVersions versions;
+  versions.Restore(row);
+  EffectSink out = SinkAt(absl::UnixEpoch(), 5);
+  versions.Begun(out);
+  store::v1::JobRow begun;
+  versions.Save(&begun);
+  const store::v1::VersionRow& made = *begun.versions().rbegin();
+  EXPECT_EQ(made.version(), 13u);
+  EXPECT_EQ(made.parent(), 9u);
+  EXPECT_EQ(made.actor_updates(), 5u);
+  VersionRows known;
+  for (const store::v1::VersionRow& version : begun.versions()) known[version.version()] = version;
+  EXPECT_EQ(Staleness(known, 12, 9), 2u) << "of the steps 6 and 7";
+  EXPECT_EQ(Staleness(known, 12, 13), 2u);
 }
 
 // It took from the spec what the graph of kind sft, or one of the user's own, did not say.

@@ -44,7 +44,10 @@ void EarlyReports::Forget(const std::string& worker) {
   std::erase_if(running_, of_worker);
 }
 
-void EarlyReports::Drop(EffectSink& out) {
+void EarlyReports::Drop(const std::string& reason, EffectSink& out) {
+  for (const Running& running : running_) {
+    if (!Mutant("early-work-runs-on")) out.Do(StopTask{running.worker, running.ref, reason});
+  }
   // A worker keeps a result until it is acknowledged.
   for (const TaskDone& early : results_) out.Do(AckResult{early.worker, early.ref});
   results_.clear();

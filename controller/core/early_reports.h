@@ -6,7 +6,7 @@
 // takes everything out of here, in the order in which it came.
 //
 //   told by a worker --the step's trajectories stand--> adopted or stopped, handled as a result
-//                    --the step ends without them-----> acknowledged, and dropped
+//                    --the step ends without them-----> stopped, acknowledged and dropped
 //                    --the worker is lost-------------> dropped
 #ifndef BATON_CONTROLLER_CORE_EARLY_REPORTS_H_
 #define BATON_CONTROLLER_CORE_EARLY_REPORTS_H_
@@ -57,8 +57,8 @@ class EarlyReports {
   /// The worker is lost. One that comes back under its name is another process, or was fenced: it
   /// runs nothing of this, and sends again what it has not seen acknowledged.
   void Forget(const std::string& worker);
-  /// The step ends without any of it.
-  void Drop(EffectSink& out);
+  /// The step ends without any of it, for `reason`: what still runs is stopped.
+  void Drop(const std::string& reason, EffectSink& out);
 
  private:
   std::vector<TaskDone> results_;

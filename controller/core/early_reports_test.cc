@@ -85,11 +85,27 @@ TEST(EarlyReportsTest, WhatNobodyWantsIsAcknowledged) {
   EarlyReports early;
   EffectSink out = SinkAt(absl::UnixEpoch());
   early.NoteResult(ResultOf(TaskKind::kGenerate, 1));
-  early.Drop(out);
+  early.Drop("", out);
   const auto acks = TakeAll<AckResult>(out);
   ASSERT_EQ(acks.size(), 1u);
   EXPECT_EQ(acks[0].ref.subject, 1u);
   EXPECT_TRUE(early.empty());
+}
+
+TEST(EarlyReportsTest, WhatRunsForNobodyIsStopped) {
+  EarlyReports early;
+  EffectSink out = SinkAt(absl::UnixEpoch());
+  const TaskRef runs = RefOf(TaskKind::kGenerate, 1), sends = RefOf(TaskKind::kScore, 2);
+  early.NoteTasks({"w", {{"rollout", 7}}, {runs}, {sends}});
+  early.Drop("the job went back", out);
+  const auto stops = TakeAll<StopTask>(out);
+  ASSERT_EQ(stops.size(), 2u);
+  EXPECT_EQ(stops[0].worker, "w");
+  EXPECT_EQ(stops[0].ref, runs);
+  EXPECT_EQ(stops[0].reason, "the job went back");
+  EXPECT_EQ(stops[1].ref, sends);
+  early.Drop("the job ended", out);
+  EXPECT_TRUE(TakeAll<StopTask>(out).empty()) << "once";
 }
 
 }  // namespace

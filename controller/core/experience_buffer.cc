@@ -10,7 +10,7 @@
 namespace baton::controller {
 
 void ExperienceBuffer::Restore(const store::v1::JobRow& row) {
-  next_serial_ = row.next_serial();
+  next_serial_ = std::max<uint64_t>(row.next_serial(), 1);  // of a new row: 0
   for (const store::v1::StepSerials& kept : row.kept_steps()) {
     kept_.push_back({kept.step(), kept.first_serial(), {}});
     kept_.back().files.Restore(kept);
@@ -119,9 +119,11 @@ void ExperienceBuffer::RollBack(Metrics algorithm, bool keeps_all, EffectSink& o
     const int64_t first = keeps_all ? 1 : kept_.front().step;
     out.Do(DropBatches{std::max(out.step() + 1, first), kept_.back().step + 1});
   }
+  uint64_t end = next_serial_;  // each row is dropped once
   while (!kept_.empty() && kept_.back().step > out.step() &&
          !(Mutant("stale-restored") || Mutant("stale-consumed"))) {
-    out.Do(DropTrajectories{kept_.back().first_serial, next_serial_});
+    out.Do(DropTrajectories{kept_.back().first_serial, end});
+    if (!Mutant("rollback-drops-rows-again")) end = kept_.back().first_serial;
     kept_.pop_back();
   }
   if (!keeps_all) DropFiles(out);

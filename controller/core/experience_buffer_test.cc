@@ -127,8 +127,39 @@ TEST(ExperienceBufferTest, AWayBackDropsTheRowsOfTheStepsThatAreRedone) {
   out.Take();
   out.RollBack(1);
   buffer.RollBack({{"kl_coef", 0.25}}, /*keeps_all=*/false, out);
-  EXPECT_THAT(DroppedIn(out), ElementsAre(std::make_pair(3u, 4u), std::make_pair(2u, 4u)));
+  EXPECT_THAT(DroppedIn(out), ElementsAre(std::make_pair(3u, 4u), std::make_pair(2u, 3u)));
   EXPECT_EQ(buffer.algorithm().at("kl_coef"), 0.25);
+}
+
+// Each row costs a delete in the turn's commit, so a way back over many steps must not name a row
+// again for each step before it.
+TEST(ExperienceBufferTest, AWayBackDropsEachRowOnce) {
+  EffectSink out = SinkAt(kEpoch);
+  ExperienceBuffer buffer;
+  for (int step = 0; step < 3; ++step) {
+    buffer.BeginStep(50, /*keeps_all=*/false, out);
+    for (uint32_t sample = 0; sample < 10; ++sample) {
+      TrajectoryInfo trajectory = ReadyOf(0, sample, 1);
+      buffer.PutNew(trajectory, out);
+    }
+    out.StepDone();
+  }
+  out.Take();
+  out.RollBack(0);
+  buffer.RollBack({}, /*keeps_all=*/false, out);
+  uint64_t rows = 0;
+  for (const auto& [begin, end] : DroppedIn(out)) rows += end - begin;
+  EXPECT_EQ(rows, 30u);
+}
+
+// Such as that of a job that goes on from a checkpoint: a row with serial 0 would look like none.
+TEST(ExperienceBufferTest, TheFirstRowOfARowWithoutSerialsIsOne) {
+  EffectSink out = SinkAt(kEpoch);
+  ExperienceBuffer buffer;
+  buffer.Restore(store::v1::JobRow());
+  TrajectoryInfo trajectory = ReadyOf(0, 0, 1);
+  buffer.PutNew(trajectory, out);
+  EXPECT_EQ(trajectory.serial, 1u);
 }
 
 // Steps whose batches are dropped, as (begin, end).

@@ -1,5 +1,7 @@
 // What counts against a job and what does not: lost time, losses that no worker caused, answers
 // that come too late to mean anything. And what is recorded of each step.
+#include <algorithm>
+#include <cstddef>
 #include <map>
 #include <string>
 #include <vector>
@@ -55,6 +57,94 @@ TEST(AccountingTest, ABatchOfAnOldIncarnationIsNotTrainedOn) {
   EXPECT_EQ(world.core().Brief().phase(), "computing advantages");
   world.RunToEnd();
   EXPECT_EQ(world.core().state(), v1::Job::STATE_SUCCEEDED);
+}
+
+// What workers said they run, before the restarted controller has the step's trajectories again.
+std::vector<TaskDone> Told(SimulatedJob& world) {
+  std::vector<TaskDone> told;
+  for (const TaskKind kind : {TaskKind::kGenerate, TaskKind::kScore}) {
+    for (const TaskDone& task : world.UnderWay(kind)) {
+      if (world.core().Wants(task.worker, task.ref)) told.push_back(task);
+    }
+  }
+  return told;
+}
+
+TEST(AccountingTest, AWayBackStopsWhatRunsForAStepThatIsNotBegunAgain) {
+  int met = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    SimulatedJob world = FewSteps(seed);
+    while (world.core().step() < 1) ASSERT_TRUE(world.Step());
+    while (world.UnderWay(TaskKind::kGenerate).empty() && world.core().step() < 2) world.Step();
+    if (world.core().step() > 1) continue;
+    world.Restart(0);
+    std::vector<TaskDone> told;
+    while (told.empty() && !world.core().knows_trajectories()) {
+      ASSERT_TRUE(world.Step());
+      if (!world.core().knows_trajectories()) told = Told(world);
+    }
+    if (told.empty()) continue;
+    const size_t before = world.stopped().size();
+    world.LoseOneOf("actor");
+    ASSERT_EQ(world.core().incarnation(), 2u) << seed;
+    const std::vector<StopTask> stopped(
+        world.stopped().begin() + static_cast<std::ptrdiff_t>(before), world.stopped().end());
+    for (const TaskDone& task : told) {
+      EXPECT_TRUE(std::any_of(stopped.begin(), stopped.end(), [&](const StopTask& stop) {
+        return stop.worker == task.worker && stop.ref == task.ref;
+      })) << seed;
+    }
+    ++met;
+  }
+  EXPECT_GT(met, 2);
+}
+
+// Whether the phase became `phase` while things happened.
+bool StepTo(SimulatedJob& world, const std::string& phase) {
+  for (int i = 0; i < 2000 && world.core().Brief().phase() != phase; ++i) {
+    if (!world.Step()) break;
+  }
+  return world.core().Brief().phase() == phase;
+}
+
+// A relay that lost the version may have no room for it while the batch is built, or waits. The
+// batch needs no relay: it is trained on, and nothing of the step is generated again.
+TEST(AccountingTest, ARelayWithoutRoomLeavesTheBatchAlone) {
+  SimulatedJob undisturbed = FewSteps(1);
+  undisturbed.RunToEnd();
+  int building = 0, waiting = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    SimulatedJob world = FewSteps(seed);
+    while (world.core().step() < 1) ASSERT_TRUE(world.Step());
+    if (!StepTo(world, "generating")) continue;
+    world.LoseRelay();
+    world.LoseOneOf("rollout");  // its successor asks for the version
+    for (int i = 0; i < 50 && world.UnderWay(TaskKind::kPublish).empty(); ++i) world.Step();
+    if (world.UnderWay(TaskKind::kPublish).empty() ||
+        world.core().Brief().phase() != "generating") {
+      continue;
+    }
+    TaskDone refused = world.UnderWay(TaskKind::kPublish)[0];
+    world.Swallow(TaskKind::kPublish);
+    if (!StepTo(world, "computing advantages")) continue;
+    const bool waits = seed % 2 == 1;
+    for (int i = 0; waits && i < 20; ++i) world.Step();  // the batch stands
+    refused.status = absl::ResourceExhaustedError("no room");
+    world.Send(refused);
+    EXPECT_EQ(world.core().Brief().phase(), waits ? "training" : "computing advantages") << seed;
+    while (world.core().step() < 2) {
+      ASSERT_TRUE(world.Step()) << seed;
+      ASSERT_TRUE(world.UnderWay(TaskKind::kGenerate).empty()) << seed << ": generated again";
+    }
+    world.Wait(absl::Seconds(10));
+    world.Send(Tick{});  // there is room again
+    world.RunToEnd();
+    EXPECT_EQ(world.core().state(), v1::Job::STATE_SUCCEEDED) << seed;
+    EXPECT_EQ(world.FinalWeights(), undisturbed.FinalWeights()) << seed;
+    ++(waits ? waiting : building);
+  }
+  EXPECT_GT(building, 2);
+  EXPECT_GT(waiting, 2);
 }
 
 std::map<int64_t, std::vector<uint64_t>> Recorded(const SimulatedJob& world) {

@@ -47,7 +47,7 @@ void ResponseWork::GoOn(JobParts& job) {
 void ResponseWork::Clear(const std::string& reason, JobParts& job) {
   job.scheduler.Clear(reason, job.Work());
   begun_ = true;  // what was early or adoptable belonged to the work that ends here
-  early_.Drop(job.out);
+  early_.Drop(reason, job.out);
 }
 
 // ---- Results ------------------------------------------------------------------------------------
@@ -167,7 +167,9 @@ absl::StatusOr<bool> ResponseWork::OnPayloadLost(const PayloadLost& event, JobPa
   for (const auto& [id, serial] : event.trajectories) {
     TrajectoryInfo* const found = job.scheduler.table().Find(id);
     // Of another serial: it was generated again meanwhile.
-    if (found == nullptr || found->serial != serial || serial == 0) continue;
+    if (found == nullptr || found->serial != serial || found->location.size == 0) {
+      continue;
+    }
     if (++found->losses > job.options.max_attempts) {
       return absl::DataLossError(
           absl::StrCat("the payload of ", TrajectoryName(id), " was lost ", found->losses,

@@ -133,6 +133,7 @@ class SimulatedJob {
     uint64_t weights = 0;
     uint64_t generation = 0;
     uint64_t sequence = 0;  // of the last command
+    TaskKind kind = TaskKind::kUpdate;
     uint64_t version = 0;
   };
   void Apply(const Effects& effects);

@@ -109,7 +109,10 @@ void TrajectoryScheduler::StartGenerate(const RolloutManager::Assignment& assign
 }
 
 void TrajectoryScheduler::Progressed(const TaskProgressed& event, absl::Time now) {
-  table_.At(event.ref.subject).tokens = event.tokens;
+  TrajectoryInfo& trajectory = table_.At(event.ref.subject);
+  // Nothing new is no progress: an attempt that reports it for ever would never count as stalled.
+  if (event.tokens <= trajectory.tokens && !Mutant("empty-progress-counts")) return;
+  trajectory.tokens = event.tokens;
   queues_.rollouts().manager.Progressed(event.ref.subject, now);
 }
 

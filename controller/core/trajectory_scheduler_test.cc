@@ -210,6 +210,23 @@ TEST(TrajectorySchedulerTest, AStalledGenerationMovesAndOneThatProgressesStays) 
   EXPECT_NE(world.Only().worker, tasks[0].worker);
 }
 
+TEST(TrajectorySchedulerTest, ProgressWithoutANewTokenIsNone) {
+  OneStep world;
+  const std::vector<StartTask> tasks = world.Begin();
+  world.scheduler.Progressed({tasks[0].worker, tasks[0].ref, 2}, world.out.now());
+  const absl::Duration stall = world.options.generate_stall;
+  world.out.Begin(kZero + stall);
+  for (const StartTask& task : tasks) {
+    const bool repeats = &task == &tasks[0];
+    world.scheduler.Progressed({task.worker, task.ref, repeats ? 2u : 3u}, world.out.now());
+  }
+  world.out.Begin(kZero + stall + absl::Seconds(1));
+  EXPECT_TRUE(world.scheduler.CheckGenerations(world.Context()).ok());
+  const std::vector<StopTask> stopped = TakeAll<StopTask>(world.out);
+  ASSERT_EQ(stopped.size(), 1u);
+  EXPECT_TRUE(stopped[0].ref == tasks[0].ref);
+}
+
 // Nothing could be written for an hour, so no result could come in.
 TEST(TrajectorySchedulerTest, TimeThatWasLostMovesNothing) {
   OneStep world;

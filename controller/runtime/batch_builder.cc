@@ -12,6 +12,7 @@
 #include "absl/types/span.h"
 #include "controller/algorithms/compute_advantages.h"
 #include "controller/core/prompt_source.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/raw_values.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/schema_spec/spec_fields.h"
@@ -49,6 +50,16 @@ uint64_t HashOf(const v1::Column& column) {
   const uint64_t what = XXH3_64bits_withSeed(column.name().data(), column.name().size(),
                                              static_cast<uint64_t>(column.dtype()));
   return XXH3_64bits_withSeed(column.data().data(), column.data().size(), what);
+}
+
+// Hashes stand in this order.
+std::vector<const v1::Column*> ByName(const v1::Trajectory& from) {
+  std::vector<const v1::Column*> columns;
+  for (const v1::Column& column : from.columns()) columns.push_back(&column);
+  std::stable_sort(columns.begin(), columns.end(), [](const v1::Column* a, const v1::Column* b) {
+    return a->name() < b->name() && !Mutant("hashes-as-they-came");
+  });
+  return columns;
 }
 
 BuiltBatch Answer(const BuildBatch& ask) {
@@ -115,9 +126,9 @@ void BatchBuilder::Add(const std::shared_ptr<const v1::Trajectory>& payload) {
   taken->entry.logged = LoggedPayload(ask_->trajectories[taken_.size()]);
   taken->entry.cached = payload;
   taken->entry.header = HeaderOf(*payload);
-  for (const v1::Column& column : payload->columns()) {
-    taken->entry.columns.push_back(column.name());
-    taken->hashes.push_back(HashOf(column));
+  for (const v1::Column* column : ByName(*payload)) {
+    taken->entry.columns.push_back(column->name());
+    taken->hashes.push_back(HashOf(*column));
   }
   for (const auto& [name, values] :
        std::initializer_list<std::pair<const char*, std::vector<float>*>>{
@@ -173,7 +184,7 @@ absl::StatusOr<BuiltBatch> BatchBuilder::Finish() {
     for (const auto& [name, value] : info.scores) (*trajectory.mutable_scores())[name] = value;
     std::vector<uint64_t>& hashes = out.event.column_hashes[info.id];
     hashes = std::move(taken_[i]->hashes);
-    for (const v1::Column& column : trajectory.columns()) hashes.push_back(HashOf(column));
+    for (const v1::Column* column : ByName(trajectory)) hashes.push_back(HashOf(*column));
   }
   out.event.groups = static_cast<uint32_t>(groups.size());
   out.event.size = static_cast<uint32_t>(out.entries.size());

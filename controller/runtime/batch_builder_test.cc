@@ -114,6 +114,28 @@ TEST(MakeBatch, EachColumnOfTheBatchHasItsHash) {
   EXPECT_NE(hashes()[0], first[0]) << "another column of the same numbers";
 }
 
+// In memory the columns of two scores stand in the order in which they were answered; read from the
+// log, in the order of their nodes.
+TEST(MakeBatch, TheHashesDoNotDependOnTheOrderOfTheColumns) {
+  const v1::Dataflow graph = Graph(R"(advantage { estimator: "grpo" })");
+  const v1::Column log_probs = Floats("rollout_log_prob", {-1, -2});
+  const v1::Column first = Floats("ref_log_prob", {-3, -4}), second = Floats("values", {5, 6});
+  BuildBatch ask = TwoResponses();
+  ask.trajectories[0].id = 7;
+  ask.trajectories[1].id = 8;
+  std::vector<v1::Trajectory> payloads(2);
+  for (const auto& column : {log_probs, first, second}) *payloads[0].add_columns() = column;
+  for (const auto& column : {log_probs, second, first}) *payloads[1].add_columns() = column;
+  const auto batch = MakeBatch(graph, ask, Shared(payloads));
+  ASSERT_TRUE(batch.ok()) << batch.status();
+  const std::vector<uint64_t>& one = batch->event.column_hashes.at(7);
+  const std::vector<uint64_t>& other = batch->event.column_hashes.at(8);
+  ASSERT_EQ(one.size(), 4u);
+  ASSERT_EQ(other.size(), 4u);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(one[i], other[i]) << i;
+  EXPECT_NE(one[3], other[3]) << "their advantages differ";
+}
+
 TEST(MakeBatch, LogProbsOfTheActorGoBeforeThoseOfTheRollout) {
   const v1::Dataflow graph = Graph(R"(advantage { estimator: "rloo" options {
     fields { key: "use_kl_in_reward" value { bool_value: true } }

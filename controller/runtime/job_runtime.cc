@@ -535,6 +535,8 @@ void JobRuntime::OnProgress(const std::string& worker, const TaskRef& ref, v1::P
          progress.tokens_size() != progress.sampling_log_probs_size())) {
       return;  // a repeat, or a gap after a restart; the result has the whole response
     }
+    const int64_t tokens = int64_t{progress.offset()} + progress.tokens_size();
+    if (tokens > MaxResponseTokens() && !Mutant("progress-without-bound")) return;
     partial.Append(progress);
     Run(TaskProgressed{worker, ref, static_cast<uint32_t>(partial.tokens.size())});
   });

@@ -120,6 +120,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
     bool committed = false;
     std::function<void()> after;
   };
+  int64_t MaxResponseTokens() const;  // no bound if the spec has none
   struct Generated {
     std::string worker;
     TaskRef ref;

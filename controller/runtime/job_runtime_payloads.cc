@@ -1,4 +1,5 @@
 // JobRuntime: what trajectories carry, and the experience log that keeps it.
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -70,6 +71,11 @@ v1::Trajectory JobRuntime::MakeExample(const TrajectoryInfo& info) const {
   return trajectory;
 }
 
+int64_t JobRuntime::MaxResponseTokens() const {
+  const int64_t most = submitted_->effective_spec().data().max_response_length();
+  return most > 0 ? most : std::numeric_limits<int64_t>::max();
+}
+
 void JobRuntime::StoreGenerated(const std::string& worker, const TaskRef& ref,
                                 v1::TaskResult result) {
   auto tokens = ColumnLength(result, "tokens", v1::DATA_TYPE_INT32, 4);
@@ -90,6 +96,11 @@ void JobRuntime::StoreGenerated(const std::string& worker, const TaskRef& ref,
     if (sampling.ok() && *sampling != *tokens) {
       done.status = absl::InternalError("`tokens` and `sampling_log_prob` differ in length");
     }
+  }
+  if (done.status.ok() && *tokens > MaxResponseTokens() && !Mutant("response-without-bound")) {
+    done.status =
+        absl::InternalError(absl::StrCat("the response has ", *tokens, " tokens; it was asked for ",
+                                         MaxResponseTokens(), " at most"));
   }
   if (!done.status.ok()) return Run(done);
   done.output.tokens = *tokens;

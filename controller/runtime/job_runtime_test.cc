@@ -603,12 +603,16 @@ TEST(JobRuntimeTest, AJobCanBeFoundWhenItsFirstEffectsLeave) {
 
 // What a lost rollout said of its tokens goes on with them, for the distribution that they were
 // sampled from as well: pieces without it were sampled from the full softmax.
-TEST(JobRuntimeTest, AMovedResponseKeepsBothOfItsLogProbs) {
+// So it is with one whose rollout broke its word.
+class MovedResponseTest : public testing::TestWithParam<bool> {};
+
+TEST_P(MovedResponseTest, KeepsBothOfItsLogProbs) {
   RestartedController controller(EmptyRoot("moved_response"),
                                  R"({"prompt": "1+1=", "answer": "2"})");
   store::v1::JobRow row = RunningRow({"actor-0", "rollout-0", "rollout-1", "reward-0"});
   v1::JobSpec& spec = *row.mutable_job()->mutable_effective_spec();
   spec.mutable_data()->set_train_batch_size(2);
+  spec.mutable_data()->set_max_response_length(6);
   spec.mutable_rollout()->set_n(1);
   spec.mutable_resources()->set_rollout_workers(2);
   const auto rollouts = std::make_shared<Recorder>();
@@ -642,12 +646,23 @@ TEST(JobRuntimeTest, AMovedResponseKeepsBothOfItsLogProbs) {
   piece(3, {-9, -9}, {-0.5});  // of another length: not taken
   piece(0, {-1}, {});          // the worker attached again: it says all again
   piece(3, {-4}, {});
-  job->Post(WorkerLost{"rollout-0", "the test takes it"});
+  piece(4, {-8, -8, -8}, {});  // longer than a response may be: not taken
+  if (GetParam()) {
+    job->Post(WorkerLost{"rollout-0", "the test takes it"});
+  } else {
+    v1::TaskResult longer;  // than it was asked for
+    AddColumn<int32_t>(longer, "prompt_tokens", v1::DATA_TYPE_INT32, {1, 2});
+    AddColumn<int32_t>(longer, "tokens", v1::DATA_TYPE_INT32, std::vector<int32_t>(7, 7));
+    AddColumn<float>(longer, "rollout_log_prob", v1::DATA_TYPE_FLOAT32, std::vector<float>(7, -1));
+    job->OnResult("rollout-0", ref, longer);
+  }
   const v1::Generate again = rollouts->AwaitGenerate(TrajectoryName(ref.subject));
   EXPECT_THAT(again.resume_tokens(), testing::ElementsAre(7, 7, 7, 7));
   EXPECT_THAT(again.resume_log_probs(), testing::ElementsAre(-1, -2, -3, -4));
   EXPECT_THAT(again.resume_sampling_log_probs(), testing::ElementsAre(-1, -0.5, -0.25, -4));
 }
+
+INSTANTIATE_TEST_SUITE_P(LostOrTooLong, MovedResponseTest, testing::Bool());
 
 }  // namespace
 }  // namespace baton::controller

@@ -31,6 +31,7 @@ std::vector<std::string> NamesOf(const BuiltBatch& built, uint64_t response) {
     if (entry.logged.id != response) continue;
     names = entry.columns;
     for (const v1::Column& column : entry.added.columns()) names.push_back(column.name());
+    std::sort(names.begin() + static_cast<std::ptrdiff_t>(entry.columns.size()), names.end());
   }
   return names;
 }

@@ -53,13 +53,13 @@ absl::StatusOr<StoredJob> ReadStoredJob(store::Store& store, const store::Row& s
   // A row of an earlier release holds the spec itself; from now on the spec has a row of its own.
   const bool with_spec = job.row.job().has_effective_spec();
   if (!with_spec) BATON_RETURN_IF_ERROR(ReadSpec(store, stored.key, job.row.mutable_job()));
+  BATON_RETURN_IF_ERROR(ReadCheckpoints(store, stored.key, &job.row, &job.moves));
   Upgrade(job.row);
   absl::Status good = CheckRow(job.row);
   if (good.ok() && job.row.job().name() != stored.key) {
     good = absl::DataLossError(job.row.job().name());
   }
   if (!good.ok()) return Damaged(stored.key, absl::StrCat(": ", good.message()));
-  BATON_RETURN_IF_ERROR(ReadCheckpoints(store, stored.key, &job.row, &job.moves));
   if (with_spec) {
     v1::Job copy = job.row.job();
     job.moves.push_back({kSpecTable, stored.key, TakeSubmitted(&copy)->SerializeAsString()});
