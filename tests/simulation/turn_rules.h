@@ -52,7 +52,6 @@ class TurnRules : public controller::TurnObserver {
     std::vector<controller::RolePool> pools;      // that roles share
     bool changed = false;                         // since CheckJobs
     int64_t told = 0;                             // revision of the last event that left
-    std::set<uint64_t> batch;                     // what the step trains on
     const controller::TaskRef* taking = nullptr;  // the result that is being handled
     std::string worker;                           // … of whom
     std::set<controller::TaskRef> asked;          // all tasks that this controller sent
