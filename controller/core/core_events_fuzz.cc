@@ -84,7 +84,7 @@ class Cluster {
         return Take(core_->OnClosed(SomeSession(), now_));
       case 4: {
         const uint64_t session = SomeSession();
-        const std::string worker = core_->WorkerOf(session);
+        const std::string worker = core_->workers().WorkerOf(session);
         Require(!core_->OnHeartbeat(session, now_) || !worker.empty(), "a heartbeat is somebody's");
         return;
       }
@@ -221,20 +221,21 @@ class Cluster {
 
   void Check() {
     std::set<std::string> listed;
-    for (const v1::Worker& worker : core_->List(now_)) {
+    for (const v1::Worker& worker : core_->workers().List(now_)) {
       Require(listed.insert(worker.worker_id()).second, "a worker is listed once");
-      const uint64_t session = core_->SessionOf(worker.worker_id());
-      Require(session == 0 || core_->WorkerOf(session) == worker.worker_id(),
+      const uint64_t session = core_->workers().SessionOf(worker.worker_id());
+      Require(session == 0 || core_->workers().WorkerOf(session) == worker.worker_id(),
               "a session is its worker's");
     }
     for (const auto& [worker, process] : processes_) {
-      Require(core_->JobOf(worker) == process.job, "the queue knows whose a worker is");
+      Require(core_->workers().JobOf(worker) == process.job, "the queue knows whose a worker is");
     }
     std::set<std::string> held;
     for (const auto& job : jobs_) {
       for (const auto& [worker, role] : job->core().HeldWorkers()) {
         Require(held.insert(worker).second, "no worker is held twice");
-        Require(core_->JobOf(worker) == job->core().name(), "a job holds what it was granted");
+        Require(core_->workers().JobOf(worker) == job->core().name(),
+                "a job holds what it was granted");
       }
     }
   }

@@ -23,7 +23,7 @@ absl::Status Controller::ReadDrains() {
 }
 
 v1::Worker Controller::WorkerNamed(const std::string& worker) const {
-  for (v1::Worker& known : cluster_->List(clock_.Now())) {
+  for (v1::Worker& known : cluster_->workers().List(clock_.Now())) {
     if (known.worker_id() == worker) return std::move(known);
   }
   v1::Worker gone;
@@ -35,7 +35,7 @@ v1::Worker Controller::WorkerNamed(const std::string& worker) const {
 // order, so the last call wins here too.
 void Controller::SetDrained(const std::string& worker, const std::string& reason,
                             const Callback<v1::Worker>& done) {
-  if (!cluster_->Knows(worker)) {
+  if (!cluster_->workers().Knows(worker)) {
     return done(MakeError(absl::StatusCode::kNotFound, "WORKER_NOT_FOUND",
                           absl::StrCat("no worker '", worker,
                                        "' is attached or drained; `baton workers` lists them")));

@@ -349,7 +349,7 @@ void Controller::Metrics(std::function<void(std::vector<GaugeSample>)> done) {
       }
     }
     std::map<std::string, int> states;
-    for (const v1::Worker& worker : cluster_->List(clock_.Now())) {
+    for (const v1::Worker& worker : cluster_->workers().List(clock_.Now())) {
       ++states[worker.state() == v1::Worker::STATE_READY      ? "ready"
                : worker.state() == v1::Worker::STATE_DRAINING ? "draining"
                                                               : "lost"];

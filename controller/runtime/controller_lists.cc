@@ -267,7 +267,7 @@ void Controller::ListWorkers(v1::ListWorkersRequest request,
   OnCluster([this, page = *std::move(page), done = std::move(done)] {
     v1::ListWorkersResponse answer;
     const auto size = static_cast<size_t>(page.size());
-    for (v1::Worker& worker : cluster_->List(clock_.Now(), page.after(), size + 1)) {
+    for (v1::Worker& worker : cluster_->workers().List(clock_.Now(), page.after(), size + 1)) {
       if (answer.workers_size() == page.size()) {
         answer.set_next_page_token(
             page.TokenAfter(answer.workers(answer.workers_size() - 1).worker_id()));

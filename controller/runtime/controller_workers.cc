@@ -105,7 +105,7 @@ void Controller::Session::OnHello(const v1::Hello& hello) {
   controller_->OnCluster([controller = controller_, state = state_, hello] {
     const absl::Time now = controller->clock_.Now();
     auto effects = controller->cluster_->OnHello(state->id, hello, now, state->stream->project());
-    const bool welcome = controller->cluster_->SessionOf(hello.worker_id()) == state->id;
+    const bool welcome = controller->cluster_->workers().SessionOf(hello.worker_id()) == state->id;
     if (welcome) {
       controller->leases_.Begin(hello.worker_id(), state->id, now);
       // before a job hears of the worker
@@ -321,7 +321,7 @@ void Controller::CloseSilentStreams(absl::Time now) {
 void Controller::ExpireExports(absl::Time now) {
   for (auto it = exports_.begin(); it != exports_.end();) {
     PendingExport& pending = it->second;
-    if (cluster_->SessionOf(pending.worker) != 0) pending.seen = now;
+    if (cluster_->workers().SessionOf(pending.worker) != 0) pending.seen = now;
     const bool lost = now - pending.seen > options_.cluster.lease;
     if (pending.deadline > now && !lost) {
       ++it;
@@ -341,7 +341,8 @@ void Controller::ExpireExports(absl::Time now) {
 void Controller::SendExport(const std::string& job, const std::string& checkpoint,
                             PendingExport pending) {
   OnCluster([this, job, checkpoint, pending = std::move(pending)]() mutable {
-    const std::string worker = cluster_->FindMethod(roles::kActor, "export", ProjectId(job));
+    const std::string worker =
+        cluster_->workers().FindMethod(roles::kActor, "export", ProjectId(job));
     if (worker.empty()) {
       return pending.done(MakeError(absl::StatusCode::kUnavailable, "NO_WORKER",
                                     "no attached worker can export (role actor); start one"));

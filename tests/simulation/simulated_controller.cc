@@ -180,7 +180,7 @@ void SimulatedController::OnMessage(uint64_t stream, v1::WorkerMessage message) 
 void SimulatedController::OnHello(uint64_t stream, const v1::Hello& hello) {
   const ClusterEffects effects = cluster_->OnHello(stream, hello, world_.now());
   world_.Check("StaleEpochIsRefused", StaleEpochIsRefused(context_.epoch, hello, effects));
-  if (cluster_->SessionOf(hello.worker_id()) == stream) {
+  if (cluster_->workers().SessionOf(hello.worker_id()) == stream) {
     offers_[hello.worker_id()] = hello;
     world_.history().lease_end[hello.worker_id()] = world_.now() + ClusterOptions().lease;
   }
@@ -398,7 +398,7 @@ void SimulatedController::Get(const std::string& name, const Answer& done) {
 // Controller::SetDrained.
 void SimulatedController::Drain(const std::string& worker) {
   OnCluster([this, worker] {
-    if (!cluster_->Knows(worker)) return;
+    if (!cluster_->workers().Knows(worker)) return;
     store::v1::WorkerRow row;
     row.set_drain_reason("a user asked for it");
     store_.Commit({{kWorkerTable, worker, row.SerializeAsString()}},
