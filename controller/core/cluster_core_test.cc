@@ -107,7 +107,7 @@ TEST_F(ClusterCoreTest, ALiveNameIsNotTaken) {
   const auto refused = Of<ClusterRefuse>(core_.OnHello(2, HelloOf("a", "actor", "second"), now_));
   ASSERT_EQ(refused.size(), 1u);
   EXPECT_EQ(refused[0].reason, "WORKER_ID_TAKEN");
-  EXPECT_EQ(core_.SessionOf("a"), 1u);
+  EXPECT_EQ(core_.workers().SessionOf("a"), 1u);
 }
 
 TEST_F(ClusterCoreTest, HeartbeatsRenewTheLease) {
@@ -124,7 +124,7 @@ TEST_F(ClusterCoreTest, HeartbeatsThatCameInTimeAreHeardLate) {
   EXPECT_TRUE(core_.OnTick(now_ + absl::Seconds(34)).empty());
   EXPECT_EQ(Of<ClusterRefuse>(core_.OnTick(now_ + absl::Seconds(35))).size(), 1u);
   core_.OnHeartbeats(1, now_ + absl::Seconds(36));  // it is lost already
-  EXPECT_TRUE(core_.List(now_).empty());
+  EXPECT_TRUE(core_.workers().List(now_).empty());
 }
 
 TEST_F(ClusterCoreTest, StrangersAreRefusedWithAReason) {
@@ -183,15 +183,15 @@ TEST_F(ClusterCoreTest, ADrainOutlivesStreamLeaseAndProcess) {
   core_.OnClosed(2, now_);
   now_ += absl::Seconds(11);
   core_.OnTick(now_);
-  ASSERT_EQ(core_.List(now_).size(), 1u);
-  EXPECT_EQ(core_.List(now_)[0].state(), v1::Worker::STATE_DRAINING);
-  EXPECT_EQ(core_.List(now_)[0].drain_reason(), "a user asked for it");
+  ASSERT_EQ(core_.workers().List(now_).size(), 1u);
+  EXPECT_EQ(core_.workers().List(now_)[0].state(), v1::Worker::STATE_DRAINING);
+  EXPECT_EQ(core_.workers().List(now_)[0].drain_reason(), "a user asked for it");
   core_.OnTick(now_ + absl::Hours(1));
   EXPECT_TRUE(Of<ClusterGrant>(core_.OnHello(3, HelloOf("a", "actor", "second"), now_)).empty());
   auto effects = core_.OnUndrain("a");
   ASSERT_TRUE(effects.ok());
   EXPECT_EQ(Of<ClusterGrant>(*effects).size(), 1u);
-  EXPECT_EQ(core_.List(now_)[0].state(), v1::Worker::STATE_READY);
+  EXPECT_EQ(core_.workers().List(now_)[0].state(), v1::Worker::STATE_READY);
 }
 
 TEST_F(ClusterCoreTest, ADrainThatWasKeptHoldsBeforeTheWorkerIsBack) {
@@ -202,7 +202,7 @@ TEST_F(ClusterCoreTest, ADrainThatWasKeptHoldsBeforeTheWorkerIsBack) {
   EXPECT_EQ(Of<ClusterGrant>(*core_.OnUndrain("a")).size(), 1u);
   core_.KeepDrained("b", "a user asked for it");
   EXPECT_TRUE(core_.OnUndrain("b").ok());
-  EXPECT_FALSE(core_.Knows("b"));
+  EXPECT_FALSE(core_.workers().Knows("b"));
   EXPECT_EQ(core_.OnUndrain("b").status().code(), absl::StatusCode::kNotFound);
 }
 
@@ -222,7 +222,7 @@ TEST_F(ClusterCoreTest, WhoLetADeadlinePassComesLastAndIsDrainedInTheEnd) {
     core_.OnReturn("k", "a", now_, Conduct::kSilent);
   }
   EXPECT_TRUE(Of<ClusterGrant>(core_.OnNeed("k", 0, 2, true, {{"actor", 1}}, now_)).empty());
-  EXPECT_EQ(core_.List(now_)[0].state(), v1::Worker::STATE_DRAINING);
+  EXPECT_EQ(core_.workers().List(now_)[0].state(), v1::Worker::STATE_DRAINING);
   // Its process is restarted: that is another one.
   core_.OnClosed(1, now_);
   grants = Of<ClusterGrant>(core_.OnHello(3, HelloOf("a", "actor", "i2"), now_));
@@ -235,11 +235,11 @@ TEST_F(ClusterCoreTest, ASlowWorkerIsDrainedUntilItsProcessIsRestarted) {
   core_.OnNeed("j", 0, 1, true, {{"rollout", 1}}, now_);
   core_.OnReturn("j", "a", now_, Conduct::kSlow);
   EXPECT_TRUE(Of<ClusterGrant>(core_.OnNeed("k", 0, 2, true, {{"rollout", 1}}, now_)).empty());
-  EXPECT_EQ(core_.List(now_)[0].state(), v1::Worker::STATE_DRAINING);
-  EXPECT_EQ(core_.List(now_)[0].drain_reason(), "it was slower than its peers in j");
+  EXPECT_EQ(core_.workers().List(now_)[0].state(), v1::Worker::STATE_DRAINING);
+  EXPECT_EQ(core_.workers().List(now_)[0].drain_reason(), "it was slower than its peers in j");
   core_.OnClosed(1, now_);
   EXPECT_EQ(Of<ClusterGrant>(core_.OnHello(2, HelloOf("a", "rollout", "i2"), now_)).size(), 1u);
-  EXPECT_EQ(core_.List(now_)[0].drain_reason(), "");
+  EXPECT_EQ(core_.workers().List(now_)[0].drain_reason(), "");
 }
 
 v1::Project ProjectOf(const std::string& name, int weight, int max_workers) {
@@ -338,7 +338,7 @@ TEST_F(ClusterCoreTest, ASeatGoesToAWorkerThatPlaysAllItsRoles) {
   EXPECT_EQ(grants[0].worker, "b");
   EXPECT_EQ(grants[0].roles, "actor+critic");
   EXPECT_EQ(grants[0].credits.at("critic"), 1);
-  EXPECT_EQ(core_.List(now_)[1].role(), "actor+critic");
+  EXPECT_EQ(core_.workers().List(now_)[1].role(), "actor+critic");
   // It comes back with both, and with one of another job, which is released.
   v1::Hello back = Versatile("b", {"actor", "critic"});
   for (const auto& [job, role] : {std::pair{"j", "actor"}, {"j", "critic"}, {"k", "reward"}}) {
@@ -510,9 +510,9 @@ TEST_F(ClusterCoreTest, AWorkerOfAProjectGetsItsJobsAlone) {
   core_.OnNeed("projects/b/jobs/j", 9, 1, false, {{"rollout", 1}}, now_);
   EXPECT_THAT(Of<ClusterGrant>(core_.OnHello(1, HelloOf("r", "rollout"), now_, "a")), IsEmpty());
   EXPECT_THAT(CauseOf(core_, "projects/b/jobs/j", now_), HasSubstr("other projects have 1"));
-  EXPECT_EQ(core_.FindMethod("rollout", "generate", "b"), "");
-  EXPECT_EQ(core_.FindMethod("rollout", "generate", "a"), "r");
-  EXPECT_EQ(core_.List(now_)[0].project(), "a");
+  EXPECT_EQ(core_.workers().FindMethod("rollout", "generate", "b"), "");
+  EXPECT_EQ(core_.workers().FindMethod("rollout", "generate", "a"), "r");
+  EXPECT_EQ(core_.workers().List(now_)[0].project(), "a");
   const auto grants =
       Of<ClusterGrant>(core_.OnNeed("projects/a/jobs/j", 0, 2, false, {{"rollout", 1}}, now_));
   ASSERT_THAT(grants, SizeIs(1));
@@ -526,7 +526,7 @@ TEST_F(ClusterCoreTest, AnotherProjectsTokenDoesNotTakeAWorkersPlace) {
   const auto refused = Of<ClusterRefuse>(core_.OnHello(2, HelloOf("r", "rollout"), now_, "b"));
   ASSERT_THAT(refused, SizeIs(1));
   EXPECT_EQ(refused[0].reason, "WORKER_ID_TAKEN");
-  EXPECT_EQ(core_.SessionOf("r"), 1u);
+  EXPECT_EQ(core_.workers().SessionOf("r"), 1u);
 }
 
 TEST_F(ClusterCoreTest, AfterARestartAWorkerDoesNotComeBackToAnotherProjectsJob) {

@@ -20,6 +20,10 @@ std::string NameForThoseOf(const std::string& project, const std::string& job) {
   return absl::StrCat("job ", job.substr(job.rfind('/') + 1));
 }
 
+std::vector<std::string> RolesOfSeat(const std::string& roles) {
+  return absl::StrSplit(roles, '+');
+}
+
 std::string WantedText(const std::map<std::string, int>& missing) {
   std::vector<std::string> parts;
   for (const auto& [roles, count] : missing) {

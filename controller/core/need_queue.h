@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "controller/core/role_needs.h"
@@ -22,6 +23,9 @@ namespace baton::controller {
 std::string ProjectId(const std::string& job);
 /// "job j"; "a job of another project" where those of `project` may not know it.
 std::string NameForThoseOf(const std::string& project, const std::string& job);
+
+/// The roles of a seat, which are named together, joined by "+".
+std::vector<std::string> RolesOfSeat(const std::string& roles);
 
 /// "1 actor worker, 2 rollout workers", of roles of a seat -> count.
 std::string WantedText(const std::map<std::string, int>& missing);

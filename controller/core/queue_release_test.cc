@@ -111,7 +111,7 @@ TEST_F(QueueReleaseTest, WhoIsGrantedStaysSoUntilTheJobGivesIt) {
   EXPECT_THAT(Grants(cluster_.OnNeed("a", 0, 1, false, {{"actor", 1}}, now_)), SizeIs(1));
   cluster_.OnLeave("a");
   EXPECT_THAT(Grants(cluster_.OnNeed("b", 0, 2, false, {{"actor", 1}}, now_)), IsEmpty());
-  EXPECT_EQ(cluster_.JobOf("w"), "a");
+  EXPECT_EQ(cluster_.workers().JobOf("w"), "a");
   const std::vector<ClusterGrant> next = Grants(cluster_.OnReturn("a", "w", now_));
   ASSERT_THAT(next, SizeIs(1));
   EXPECT_EQ(next[0].job, "b");

@@ -105,8 +105,8 @@ class ReseatTest : public ::testing::Test {
     cluster_.OnHello(2, HelloThatPlays("all-0", {"actor", "reference", "rollout"}), now_);
     cluster_.OnNeed("j", 0, 1, true, {{"actor", 1}, {"rollout", 1}}, now_);
     cluster_.OnHello(3, HelloThatPlays("rollout-0", {"rollout"}), now_);
-    EXPECT_EQ(cluster_.JobOf("all-0"), "j");
-    EXPECT_EQ(cluster_.JobOf("rollout-0"), "");
+    EXPECT_EQ(cluster_.workers().JobOf("all-0"), "j");
+    EXPECT_EQ(cluster_.workers().JobOf("rollout-0"), "");
   }
   ClusterEffects Need(const std::set<std::string>& blocking) {
     return cluster_.OnNeed("j", 0, 1, true, {{"reference", 1}}, now_, {blocking, {"actor"}});
@@ -138,7 +138,7 @@ class SilentSpecialistTest : public ReseatTest {
     return Told(Need({"reference"}));
   }
   v1::Worker State(const std::string& id) {
-    for (const v1::Worker& worker : cluster_.List(now_)) {
+    for (const v1::Worker& worker : cluster_.workers().List(now_)) {
       if (worker.worker_id() == id) return worker;
     }
     return {};
@@ -169,7 +169,7 @@ TEST_F(SilentSpecialistTest, ASeatedVersatileWorkerMovesOnceTheSpecialistIsDrain
   EXPECT_THAT(Told(After(absl::Seconds(19))), IsEmpty());
   EXPECT_THAT(Told(After(absl::Seconds(1))),
               ElementsAre("moves all-0", "all-0 plays reference", "rollout-0 plays rollout"));
-  EXPECT_EQ(cluster_.JobOf("reference-0"), "");
+  EXPECT_EQ(cluster_.workers().JobOf("reference-0"), "");
 }
 
 TEST_F(ReseatTest, AJobThatCannotGoOnChangesTheSeatsOfItsWorkers) {
@@ -184,7 +184,7 @@ TEST_F(ReseatTest, AJobThatCannotGoOnChangesTheSeatsOfItsWorkers) {
   EXPECT_EQ(why.waits(0).deadline_in().seconds(), 1);
   EXPECT_THAT(Told(After(absl::Seconds(1))),
               ElementsAre("moves all-0", "all-0 plays reference", "rollout-0 plays rollout"));
-  EXPECT_EQ(cluster_.JobOf("rollout-0"), "j");
+  EXPECT_EQ(cluster_.workers().JobOf("rollout-0"), "j");
   EXPECT_THAT(Told(After(absl::Minutes(5))), IsEmpty()) << "nothing is missing";
 }
 

@@ -22,7 +22,7 @@ absl::Status ClusterRuntime::ReadDrains(store::Store& store) {
 }
 
 v1::Worker ClusterRuntime::WorkerNamed(const std::string& worker) const {
-  for (v1::Worker& known : core_.List(now_)) {
+  for (v1::Worker& known : core_.workers().List(now_)) {
     if (known.worker_id() == worker) return std::move(known);
   }
   v1::Worker gone;
@@ -34,7 +34,7 @@ v1::Worker ClusterRuntime::WorkerNamed(const std::string& worker) const {
 // order, so the last call wins here too.
 void ClusterRuntime::SetDrained(const std::string& worker, const std::string& reason,
                                 Callback<v1::Worker> done) {
-  if (!core_.Knows(worker)) {
+  if (!core_.workers().Knows(worker)) {
     return done(MakeError(absl::StatusCode::kNotFound, "WORKER_NOT_FOUND",
                           absl::StrCat("no worker '", worker,
                                        "' is attached or drained; `baton workers` lists them")));

@@ -12,7 +12,7 @@ namespace baton::controller {
 void ClusterRuntime::ExpireExports() {
   for (auto it = exports_.begin(); it != exports_.end();) {
     PendingExport& pending = it->second;
-    if (core_.SessionOf(pending.worker) != 0) pending.seen = now_;
+    if (core_.workers().SessionOf(pending.worker) != 0) pending.seen = now_;
     const bool lost = now_ - pending.seen > options_.lease;
     if (pending.deadline > now_ && !lost) {
       ++it;
@@ -32,7 +32,7 @@ void ClusterRuntime::ExpireExports() {
 void ClusterRuntime::Export(const std::string& job, const std::string& checkpoint,
                             PendingExport pending) {
   Post([this, job, checkpoint, pending = std::move(pending)]() mutable {
-    const std::string worker = core_.FindMethod(roles::kActor, "export", ProjectId(job));
+    const std::string worker = core_.workers().FindMethod(roles::kActor, "export", ProjectId(job));
     if (worker.empty()) {
       return pending.done(MakeError(absl::StatusCode::kUnavailable, "NO_WORKER",
                                     "no attached worker can export (role actor); start one"));

@@ -123,7 +123,7 @@ TEST_F(ClusterRuntimeTest, ADrainOutlivesTheController) {
   EXPECT_EQ(drained->state(), v1::Worker::STATE_DRAINING);
   ClusterRuntime next(&context_, ClusterOptions(), thread_.NewStrand(), &jobs_);
   ASSERT_TRUE(next.ReadDrains(store_).ok());
-  EXPECT_TRUE(next.core().Knows("w"));
+  EXPECT_TRUE(next.core().workers().Knows("w"));
   cluster_->Drain("unknown", [&](auto answer) { drained = std::move(answer); });
   thread_.Settle();
   EXPECT_EQ(ErrorReason(drained.status()), "WORKER_NOT_FOUND");

@@ -339,7 +339,7 @@ void Controller::Metrics(std::function<void(std::vector<GaugeSample>)> done) {
       }
     }
     std::map<std::string, int> states;
-    for (const v1::Worker& worker : cluster_->core().List(cluster_->now())) {
+    for (const v1::Worker& worker : cluster_->core().workers().List(cluster_->now())) {
       ++states[worker.state() == v1::Worker::STATE_READY      ? "ready"
                : worker.state() == v1::Worker::STATE_DRAINING ? "draining"
                                                               : "lost"];

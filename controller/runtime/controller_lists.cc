@@ -262,7 +262,8 @@ void Controller::ListWorkers(v1::ListWorkersRequest request,
   cluster_->Post([this, page = *std::move(page), done = std::move(done)] {
     v1::ListWorkersResponse answer;
     const auto size = static_cast<size_t>(page.size());
-    for (v1::Worker& worker : cluster_->core().List(cluster_->now(), page.after(), size + 1)) {
+    for (v1::Worker& worker :
+         cluster_->core().workers().List(cluster_->now(), page.after(), size + 1)) {
       if (answer.workers_size() == page.size()) {
         answer.set_next_page_token(
             page.TokenAfter(answer.workers(answer.workers_size() - 1).worker_id()));

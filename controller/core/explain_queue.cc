@@ -1,4 +1,5 @@
-// ClusterCore: what a job that waits for workers waits for, and what to do about it.
+#include "controller/core/explain_queue.h"
+
 #include <algorithm>
 #include <map>
 #include <string>
@@ -8,18 +9,17 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "controller/core/cluster_core.h"
+#include "controller/core/need_queue.h"
+#include "controller/core/stuck_jobs.h"
 #include "sdk/base/up_workers.h"
 #include "sdk/messages/times.h"
 
 namespace baton::controller {
 namespace {
 
-std::vector<std::string> RolesIn(const std::string& roles) { return absl::StrSplit(roles, '+'); }
-
 // "role actor", "roles actor and critic together".
 std::string RolesPhrase(const std::string& roles) {
-  const std::vector<std::string> all = RolesIn(roles);
+  const std::vector<std::string> all = RolesOfSeat(roles);
   if (all.size() == 1) return absl::StrCat("role ", all[0]);
   return absl::StrCat("roles ", absl::StrJoin(all, " and "), " together");
 }
@@ -28,7 +28,7 @@ std::string ShortName(const std::string& job) { return job.substr(job.rfind('/')
 
 // The first kind of `baton up`'s workers that plays all of these roles; null: none does.
 const UpWorkers* UpKindFor(const std::string& roles) {
-  const std::vector<std::string> all = RolesIn(roles);
+  const std::vector<std::string> all = RolesOfSeat(roles);
   for (const UpWorkers& kind : kUpWorkers) {
     const std::vector<std::string> played = absl::StrSplit(kind.roles, ',');
     if (std::all_of(all.begin(), all.end(), [&](const std::string& role) {
@@ -40,11 +40,9 @@ const UpWorkers* UpKindFor(const std::string& roles) {
   return nullptr;
 }
 
-}  // namespace
-
 // The attached workers that play the roles of a seat, as seen by a job that asks for it. Each is
 // counted once.
-struct ClusterCore::Attendance {
+struct Attendance {
   std::string roles;
   int attached = 0;
   int free = 0;
@@ -62,7 +60,7 @@ struct ClusterCore::Attendance {
   std::string Text() const;
 };
 
-std::string ClusterCore::Attendance::Text() const {
+std::string Attendance::Text() const {
   if (attached == 0) {
     return absl::StrContains(roles, "+")
                ? absl::StrCat("no attached worker plays ", RolesPhrase(roles))
@@ -87,15 +85,15 @@ std::string ClusterCore::Attendance::Text() const {
                       attached == 1 ? " is" : " are", " attached: ", absl::StrJoin(parts, ", "));
 }
 
-ClusterCore::Attendance ClusterCore::Attending(const std::string& roles, const std::string& job,
-                                               const RoleNeeds& needs) const {
+Attendance Attending(const ClusterWorkers& workers, const std::string& roles,
+                     const std::string& job, const RoleNeeds& needs) {
   Attendance out;
   out.roles = roles;
-  const std::vector<std::string> all = RolesIn(roles);
-  for (const auto& [id, worker] : workers_) {
+  const std::vector<std::string> all = RolesOfSeat(roles);
+  for (const auto& [id, worker] : workers.all()) {
     if (worker.session == 0 || !PlaysAll(worker, all)) continue;
     ++out.attached;
-    auto missing = Missing(worker, all, needs);
+    auto missing = MissingIn(worker, all, needs);
     const bool others = !worker.job.empty() && ProjectId(worker.job) != ProjectId(job);
     if (!MayWorkFor(worker, ProjectId(job)) || (others && missing.second.none())) {
       ++out.elsewhere;  // a user does not see what other projects run
@@ -114,12 +112,13 @@ ClusterCore::Attendance ClusterCore::Attending(const std::string& roles, const s
 }
 
 // What a person can do so that the job gets its workers.
-std::string ClusterCore::Remedy(const std::vector<Attendance>& lacking,
-                                const std::map<std::string, int>& wanted) const {
+// `up_workers`: as in ClusterOptions.
+std::string Remedy(const std::vector<Attendance>& lacking, const std::map<std::string, int>& wanted,
+                   const std::map<std::string, int>& up_workers) {
   std::vector<std::string> remedies, commands;
   std::map<std::string, int> options;  // of `baton up`
   for (const Attendance& attendance : lacking) {
-    const std::vector<std::string> all = RolesIn(attendance.roles);
+    const std::vector<std::string> all = RolesOfSeat(attendance.roles);
     const UpWorkers* kind = UpKindFor(attendance.roles);
     if (attendance.NobodyOffers()) {
       const auto& [role, offer] = attendance.missing.begin()->first;
@@ -127,14 +126,13 @@ std::string ClusterCore::Remedy(const std::vector<Attendance>& lacking,
     } else if (kind == nullptr) {
       remedies.push_back(
           absl::StrCat("start the worker that plays ", RolesPhrase(attendance.roles)));
-    } else if (options_.up_workers.empty()) {
+    } else if (up_workers.empty()) {
       commands.push_back(absl::StrCat("`baton-worker --roles ", absl::StrJoin(all, ","), "`"));
     } else {
       const std::string option(kind->option);
-      const auto running = options_.up_workers.find(option);
+      const auto running = up_workers.find(option);
       int& count =
-          options.emplace(option, running == options_.up_workers.end() ? 0 : running->second)
-              .first->second;
+          options.emplace(option, running == up_workers.end() ? 0 : running->second).first->second;
       count += wanted.at(attendance.roles) - attendance.free;
     }
   }
@@ -151,15 +149,15 @@ std::string ClusterCore::Remedy(const std::vector<Attendance>& lacking,
   return absl::StrJoin(remedies, "; ");
 }
 
-void ClusterCore::ExplainWorkers(const std::string& job, const WorkerNeed& need, absl::Time now,
-                                 v1::Wait* wait) const {
+void ExplainWorkers(const ClusterParts& cluster, const std::string& job, const WorkerNeed& need,
+                    absl::Time now, v1::Wait* wait) {
   int wanted = 0;
   for (const auto& [roles, missing] : need.missing) wanted += missing;
   std::vector<Attendance> all, lacking;
   std::map<std::string, int> few;  // that are fewer than the job needs
   for (const auto& [roles, missing] : need.missing) {
     if (missing == 0) continue;
-    all.push_back(Attending(roles, job, need.needs));
+    all.push_back(Attending(cluster.workers, roles, job, need.needs));
     if (all.back().free >= missing) continue;
     few.emplace(roles, missing);
     lacking.push_back(all.back());
@@ -167,9 +165,8 @@ void ClusterCore::ExplainWorkers(const std::string& job, const WorkerNeed& need,
   const bool enough_each = few.empty();
   std::vector<std::string> parts = {
       absl::StrCat(WantedText(enough_each ? need.missing : few), kToAttach)};
-  const auto project = projects_.find(ProjectId(job));
-  const int limit = project == projects_.end() ? 0 : project->second.max_workers();
-  const int held = HeldBy(ProjectId(job));
+  const int limit = cluster.quotas.LimitOf(ProjectId(job));
+  const int held = cluster.workers.HeldBy(ProjectId(job));
   const bool limited = limit > 0 && std::max(0, limit - held) < wanted;
   if (limited) {
     parts.push_back(
@@ -180,33 +177,37 @@ void ClusterCore::ExplainWorkers(const std::string& job, const WorkerNeed& need,
   }
   wait->set_action(absl::StrCat(need.active ? "it goes on" : "it starts",
                                 " as soon as these workers are there"));
-  if (const std::string remedy = limited ? "" : Remedy(lacking, need.missing); !remedy.empty()) {
+  if (const std::string remedy =
+          limited ? "" : Remedy(lacking, need.missing, cluster.options.up_workers);
+      !remedy.empty()) {
     wait->set_action(absl::StrCat(wait->action(), "; ", remedy));
   }
   std::string seat;
-  if (const auto chain = ChainFor(job, need, &seat); chain.size() > 1) {
+  if (const auto chain = ChainFor(cluster, job, need, &seat); chain.size() > 1) {
     parts.push_back(absl::StrCat("worker ", chain[0].id, " moves from ", chain[0].roles, " to ",
                                  seat, ", and worker ", chain.back().id, " is free"));
-    *wait->mutable_deadline_in() = ToProto(need.since + options_.reseat_after - now);
+    *wait->mutable_deadline_in() = ToProto(need.since + cluster.options.reseat_after - now);
     wait->set_action("that worker moves");
   }
-  if (const std::vector<std::string> yields = WhoYieldsTo(job); !yields.empty()) {
+  if (const std::vector<std::string> yields = WhoYieldsTo(cluster, job); !yields.empty()) {
     absl::Time since = need.since;
     for (const std::string& id : yields) {
       parts.push_back(absl::StrCat(NameForThoseOf(ProjectId(job), id),
                                    " cannot go on either, and gives its workers back"));
-      since = std::max(since, needs_.Find(id)->since);
+      since = std::max(since, cluster.needs.Find(id)->since);
     }
-    *wait->mutable_deadline_in() = ToProto(since + options_.yield_after - now);
+    *wait->mutable_deadline_in() = ToProto(since + cluster.options.yield_after - now);
     wait->set_action("this job gets those workers");
   }
   // A worker that plays several roles is counted for each of them, and takes one.
-  const auto free = std::count_if(workers_.begin(), workers_.end(), [&](const auto& entry) {
-    const Worker& worker = entry.second;
-    if (worker.session == 0 || worker.draining || !worker.job.empty()) return false;
-    return std::any_of(need.missing.begin(), need.missing.end(), [&](const auto& roles) {
-      return roles.second > 0 && Fits(worker, ProjectId(job), RolesIn(roles.first), need.needs);
-    });
+  const auto& all_workers = cluster.workers.all();
+  const auto free = std::count_if(all_workers.begin(), all_workers.end(), [&](const auto& entry) {
+    const ClusterWorker& worker = entry.second;
+    return worker.free() &&
+           std::any_of(need.missing.begin(), need.missing.end(), [&](const auto& roles) {
+             return roles.second > 0 &&
+                    Fits(worker, ProjectId(job), RolesOfSeat(roles.first), need.needs);
+           });
   });
   if (enough_each && free > 0 && free < wanted) {
     parts.push_back(absl::StrCat(wanted, " are needed together, and ", free,
@@ -215,15 +216,18 @@ void ClusterCore::ExplainWorkers(const std::string& job, const WorkerNeed& need,
   wait->set_cause(absl::StrJoin(parts, "; "));
 }
 
-void ClusterCore::Explain(const std::string& job, absl::Time now,
-                          v1::ExplainJobResponse* answer) const {
-  const WorkerNeed* need = needs_.Find(job);
+}  // namespace
+
+void ExplainQueue(const ClusterParts& cluster, const std::string& job, absl::Time now,
+                  v1::ExplainJobResponse* answer) {
+  const WorkerNeed* need = cluster.needs.Find(job);
   for (v1::Wait& wait : *answer->mutable_waits()) {
-    if (wait.kind() == "workers" && need != nullptr) ExplainWorkers(job, *need, now, &wait);
+    if (wait.kind() == "workers" && need != nullptr)
+      ExplainWorkers(cluster, job, *need, now, &wait);
   }
   v1::ExplainJobResponse roots;
-  for (const auto& [id, worker] : workers_) {
-    if (worker.job != job || now - worker.seen < 2 * options_.heartbeat_interval) continue;
+  for (const auto& [id, worker] : cluster.workers.all()) {
+    if (worker.job != job || now - worker.seen < 2 * cluster.options.heartbeat_interval) continue;
     v1::Wait& wait = *roots.add_waits();
     wait.set_kind("heartbeat");
     wait.set_subject(absl::StrCat("worker ", id));

@@ -1,4 +1,5 @@
-// ClusterCore: workers of a job change their seats, or go to a job that comes before it.
+#include "controller/core/stuck_jobs.h"
+
 #include <algorithm>
 #include <cstddef>
 #include <map>
@@ -8,63 +9,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "controller/core/cluster_core.h"
 
 namespace baton::controller {
+namespace {
 
-std::vector<SeatedWorker> ClusterCore::ChainFor(const std::string& job, const WorkerNeed& need,
-                                                std::string* seat) const {
-  if (!need.active || need.hints.blocking.empty()) return {};
-  if (!HasRoom(ProjectId(job))) return {};
-  std::vector<SeatedWorker> workers;
-  for (const auto& [id, worker] : workers_) {
-    const bool here = worker.job.empty() || worker.job == job;
-    if (worker.session == 0 || worker.draining || !here) continue;
-    workers.push_back({id, worker.roles});
-  }
-  const auto plays = [&](const std::string& id, const std::string& roles) {
-    return Fits(workers_.at(id), ProjectId(job), absl::StrSplit(roles, '+'), need.needs);
-  };
-  for (const std::string& roles : need.hints.blocking) {
-    const auto missing = need.missing.find(roles);
-    if (missing == need.missing.end() || missing->second == 0) continue;
-    auto chain = FindChain(roles, workers, need.hints.anchored, plays);
-    if (chain.empty()) continue;
-    *seat = roles;
-    return chain;
-  }
-  return {};
-}
-
-// Free workers that fit were granted before this, so each chain moves at least one worker.
-void ClusterCore::Reseat(absl::Time now, ClusterEffects& effects) {
-  std::vector<std::string> blocked;
-  for (const auto& [job, need] : needs_.needs()) {
-    if (need.active && !need.hints.blocking.empty() && now - need.since >= options_.reseat_after) {
-      blocked.push_back(job);
-    }
-  }
-  for (const std::string& job : blocked) {
-    WorkerNeed need = *needs_.Find(job);
-    std::string seat;
-    const std::vector<SeatedWorker> chain = ChainFor(job, need, &seat);
-    if (chain.empty()) continue;
-    Move(job, need, seat, chain, effects);
-    need.since = now;
-    --need.missing[seat];
-    const bool complete = std::all_of(need.missing.begin(), need.missing.end(),
-                                      [](const auto& roles) { return roles.second == 0; });
-    if (complete) {
-      needs_.Erase(job);
-    } else {
-      needs_.Put(job, std::move(need));
-    }
-  }
-}
-
-void ClusterCore::Move(const std::string& job, const WorkerNeed& need, const std::string& seat,
-                       const std::vector<SeatedWorker>& chain, ClusterEffects& effects) {
+void Move(ClusterWorkers& workers, const std::string& job, const WorkerNeed& need,
+          const std::string& seat, const std::vector<SeatedWorker>& chain,
+          ClusterEffects& effects) {
   for (const SeatedWorker& worker : chain) {  // all seats are free before one is taken
     if (worker.roles.empty()) continue;
     effects.push_back(
@@ -75,20 +26,18 @@ void ClusterCore::Move(const std::string& job, const WorkerNeed& need, const std
   }
   std::string roles = seat;
   for (const SeatedWorker& moving : chain) {
-    Worker& worker = workers_.at(moving.id);
-    worker.job = job;
-    worker.roles = roles;
-    effects.push_back(GrantOf(job, moving.id, worker, need.needs));
+    workers.Grant(moving.id, job, roles, need.needs, effects);
     roles = moving.roles;
   }
 }
 
-bool ClusterCore::CouldFill(const std::string& job, const WorkerNeed& need,
-                            const std::vector<std::string>& workers) const {
+// Whether `workers` could take all seats without which the job cannot go on.
+bool CouldFill(const ClusterParts& cluster, const std::string& job, const WorkerNeed& need,
+               const std::vector<std::string>& workers) {
   std::vector<SeatedWorker> seated;  // a seat after the other, moving those that sit already
   for (const std::string& id : workers) seated.push_back({id, ""});
   const auto plays = [&](const std::string& id, const std::string& roles) {
-    return Fits(workers_.at(id), ProjectId(job), absl::StrSplit(roles, '+'), need.needs);
+    return Fits(cluster.workers.all().at(id), ProjectId(job), RolesOfSeat(roles), need.needs);
   };
   for (const std::string& roles : need.hints.blocking) {
     const auto missing = need.missing.find(roles);
@@ -107,20 +56,73 @@ bool ClusterCore::CouldFill(const std::string& job, const WorkerNeed& need,
   return true;
 }
 
-std::vector<std::string> ClusterCore::WhoYieldsTo(const std::string& job) const {
+}  // namespace
+
+std::vector<SeatedWorker> ChainFor(const ClusterParts& cluster, const std::string& job,
+                                   const WorkerNeed& need, std::string* seat) {
+  if (!need.active || need.hints.blocking.empty()) return {};
+  if (!cluster.HasRoom(ProjectId(job))) return {};
+  std::vector<SeatedWorker> workers;
+  for (const auto& [id, worker] : cluster.workers.all()) {
+    const bool here = worker.job.empty() || worker.job == job;
+    if (worker.session == 0 || worker.draining || !here) continue;
+    workers.push_back({id, worker.roles});
+  }
+  const auto plays = [&](const std::string& id, const std::string& roles) {
+    return Fits(cluster.workers.all().at(id), ProjectId(job), RolesOfSeat(roles), need.needs);
+  };
+  for (const std::string& roles : need.hints.blocking) {
+    const auto missing = need.missing.find(roles);
+    if (missing == need.missing.end() || missing->second == 0) continue;
+    auto chain = FindChain(roles, workers, need.hints.anchored, plays);
+    if (chain.empty()) continue;
+    *seat = roles;
+    return chain;
+  }
+  return {};
+}
+
+// Free workers that fit were granted before this, so each chain moves at least one worker.
+void Reseat(ClusterParts& cluster, absl::Time now, ClusterEffects& effects) {
+  std::vector<std::string> blocked;
+  for (const auto& [job, need] : cluster.needs.needs()) {
+    if (need.active && !need.hints.blocking.empty() &&
+        now - need.since >= cluster.options.reseat_after) {
+      blocked.push_back(job);
+    }
+  }
+  for (const std::string& job : blocked) {
+    WorkerNeed need = *cluster.needs.Find(job);
+    std::string seat;
+    const std::vector<SeatedWorker> chain = ChainFor(cluster, job, need, &seat);
+    if (chain.empty()) continue;
+    Move(cluster.workers, job, need, seat, chain, effects);
+    need.since = now;
+    --need.missing[seat];
+    const bool complete = std::all_of(need.missing.begin(), need.missing.end(),
+                                      [](const auto& roles) { return roles.second == 0; });
+    if (complete) {
+      cluster.needs.Erase(job);
+    } else {
+      cluster.needs.Put(job, std::move(need));
+    }
+  }
+}
+
+std::vector<std::string> WhoYieldsTo(const ClusterParts& cluster, const std::string& job) {
   const auto place = [](const std::string& id, const WorkerNeed& need) {
     return std::make_tuple(-need.priority, need.order, id);
   };
   const auto stuck = [&](const std::string& id) {
-    const WorkerNeed* need = needs_.Find(id);
+    const WorkerNeed* need = cluster.needs.Find(id);
     return need != nullptr && need->active && !need->hints.blocking.empty() ? need : nullptr;
   };
   const WorkerNeed* need = stuck(job);
   if (need == nullptr) return {};
-  const bool room = HasRoom(ProjectId(job));
+  const bool room = cluster.HasRoom(ProjectId(job));
   std::vector<std::string> could;  // workers
   std::map<std::tuple<int, int64_t, std::string>, std::vector<std::string>> held;
-  for (const auto& [id, worker] : workers_) {
+  for (const auto& [id, worker] : cluster.workers.all()) {
     if (worker.session == 0 || worker.draining || worker.job == job) continue;
     if (worker.job.empty()) could.push_back(id);
     const WorkerNeed* other = stuck(worker.job);
@@ -134,7 +136,7 @@ std::vector<std::string> ClusterCore::WhoYieldsTo(const std::string& job) const 
       if (std::count(jobs.begin(), jobs.end(), std::get<std::string>(its)) == 0) continue;
       workers.insert(workers.end(), ids.begin(), ids.end());
     }
-    return CouldFill(job, *need, workers);
+    return CouldFill(cluster, job, *need, workers);
   };
   std::vector<std::string> yields;
   for (auto last = held.rbegin(); last != held.rend() && !with_those_of(yields); ++last) {
@@ -153,15 +155,15 @@ std::vector<std::string> ClusterCore::WhoYieldsTo(const std::string& job) const 
   return yields;
 }
 
-void ClusterCore::Yield(absl::Time now, ClusterEffects& effects) {
+void Yield(ClusterParts& cluster, absl::Time now, ClusterEffects& effects) {
   std::vector<std::string> stuck;
-  for (const auto& [job, need] : needs_.needs()) {
-    if (now - need.since >= options_.yield_after) stuck.push_back(job);
+  for (const auto& [job, need] : cluster.needs.needs()) {
+    if (now - need.since >= cluster.options.yield_after) stuck.push_back(job);
   }
   for (const std::string& job : stuck) {
-    const std::vector<std::string> yields = WhoYieldsTo(job);
+    const std::vector<std::string> yields = WhoYieldsTo(cluster, job);
     const bool long_enough = std::all_of(yields.begin(), yields.end(), [&](const std::string& id) {
-      return now - needs_.Find(id)->since >= options_.yield_after;
+      return now - cluster.needs.Find(id)->since >= cluster.options.yield_after;
     });
     if (yields.empty() || !long_enough) continue;
     for (const std::string& id : yields) {
@@ -172,9 +174,9 @@ void ClusterCore::Yield(absl::Time now, ClusterEffects& effects) {
     std::vector<std::string> changed = yields;  // all wait anew for what comes of it
     changed.push_back(job);
     for (const std::string& id : changed) {
-      WorkerNeed need = *needs_.Find(id);
+      WorkerNeed need = *cluster.needs.Find(id);
       need.since = now;
-      needs_.Put(id, std::move(need));
+      cluster.needs.Put(id, std::move(need));
     }
   }
 }
