@@ -268,9 +268,9 @@ void FuzzedController::See(const JobCore& core, const BuildBatch& batch) {
 void FuzzedController::Check() {
   ClusterCore& core = cluster_->core();
   std::set<std::string> listed;
-  for (const v1::Worker& worker : core.List(thread_.Now())) {
+  for (const v1::Worker& worker : core.workers().List(thread_.Now())) {
     Require(listed.insert(worker.worker_id()).second, "a worker is listed once");
-    const uint64_t session = core.SessionOf(worker.worker_id());
+    const uint64_t session = core.workers().SessionOf(worker.worker_id());
     Require(session == 0 || core.WorkerOf(session) == worker.worker_id(),
             "a session is its worker's");
   }
