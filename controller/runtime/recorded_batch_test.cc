@@ -46,15 +46,15 @@ BatchAndRow Same(bool filtered = false) {
     entry->add_column_hashes(id * 100 + 1);
     out.built.event.column_hashes[id] = {id * 100, id * 100 + 1};
     BatchEntry& batch = out.built.entries.emplace_back();
-    batch.payload = std::make_shared<const v1::Trajectory>(
-        WithColumns(TrajectoryName(id), {"rollout_log_prob"}));
+    batch.logged.id = id;
+    batch.columns = {"rollout_log_prob"};
     batch.added = WithColumns("", {"advantages"});
   }
   return out;
 }
 
-std::string Problem(const BatchAndRow& pair) {
-  const absl::Status status = CompareWithRow(pair.row, pair.ask, pair.built);
+std::string Problem(BatchAndRow pair) {
+  const absl::Status status = CompareWithRow(pair.row, pair.ask, &pair.built);
   EXPECT_TRUE(status.ok() || absl::IsDataLoss(status)) << status;
   return std::string(status.message());
 }
