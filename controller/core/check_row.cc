@@ -120,17 +120,17 @@ absl::Status CheckLearning(const store::v1::LearningRow& row) {
 
 absl::Status CheckSlots(const store::v1::JobRow& row) {
   const Roster roster(row.job().effective_spec(), row.job().dataflow());
-  const std::vector<const Slot*> matched = roster.Match(row);
+  const std::vector<const RoleSlot*> matched = roster.Match(row);
   const bool too_many = std::count(matched.begin(), matched.end(), nullptr) > 0;
   if (too_many || matched.size() != roster.slots().size()) {
     return absl::DataLossError(absl::StrCat("slots: ", row.slots_size(),
                                             " roles, not those that spec.resources asks for"));
   }
-  std::map<std::string, size_t> seats;    // by worker
-  std::map<size_t, std::string> workers;  // by seat
+  std::map<std::string, size_t> worker_slots;  // by worker
+  std::map<size_t, std::string> workers;       // by worker slot
   for (int i = 0; i < row.slots_size(); ++i) {
     const store::v1::SlotRow& kept = row.slots(i);
-    const Slot& slot = *matched[static_cast<size_t>(i)];
+    const RoleSlot& slot = *matched[static_cast<size_t>(i)];
     if (kept.worker_id().empty()) continue;
     BATON_RETURN_IF_ERROR(
         InRange("slots.credits", kept.credits(), 1, std::numeric_limits<int>::max()));
@@ -139,9 +139,9 @@ absl::Status CheckSlots(const store::v1::JobRow& row) {
                                               "' in a job that ", "has none while it is ",
                                               StateName(row.job().state())));
     }
-    const auto seat = seats.emplace(kept.worker_id(), slot.seat).first;
-    const auto worker = workers.emplace(slot.seat, kept.worker_id()).first;
-    if (seat->second != slot.seat || worker->second != kept.worker_id()) {
+    const auto worker_slot = worker_slots.emplace(kept.worker_id(), slot.worker_slot).first;
+    const auto worker = workers.emplace(slot.worker_slot, kept.worker_id()).first;
+    if (worker_slot->second != slot.worker_slot || worker->second != kept.worker_id()) {
       return absl::DataLossError(absl::StrCat("slots: worker '", kept.worker_id(),
                                               "' plays roles that do not share their workers"));
     }

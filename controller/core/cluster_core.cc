@@ -47,14 +47,14 @@ ClusterEffects ClusterCore::OnTick(absl::Time now) {
   ClusterEffects effects;
   cluster_.workers.EndLeases(now, effects);
   Match(effects);
-  Reseat(cluster_, now, effects);
+  Rearrange(cluster_, now, effects);
   Yield(cluster_, now, effects);
   return effects;
 }
 
 ClusterEffects ClusterCore::OnNeed(const std::string& job, int priority, int64_t order, bool active,
                                    const std::map<std::string, int>& missing, absl::Time now,
-                                   const SeatHints& hints, const RoleNeeds& needs) {
+                                   const WorkerSlotHints& hints, const RoleNeeds& needs) {
   ClusterEffects effects;
   if (missing.empty()) {
     cluster_.needs.Erase(job);
@@ -70,9 +70,9 @@ ClusterEffects ClusterCore::OnNeed(const std::string& job, int priority, int64_t
 }
 
 ClusterEffects ClusterCore::OnReturn(const std::string& job, const std::string& worker,
-                                     absl::Time /*now*/, Conduct conduct) {
+                                     absl::Time /*now*/, ReturnReason return_reason) {
   ClusterEffects effects;
-  cluster_.workers.OnReturn(job, worker, conduct);
+  cluster_.workers.OnReturn(job, worker, return_reason);
   Match(effects);
   return effects;
 }

@@ -1,20 +1,19 @@
 // Workers, leases and the queue: which job gets which workers.
 //
-// Pure. A worker is granted to one job at a time, for one seat: a role, or several that share it,
-// which are named together, joined by "+". Jobs are served by priority,
-// then by order of submission; a job that starts gets everything it asked for at once or
-// nothing, so two half-started jobs never wait for each other, and a job that does not fit
-// leaves what is free to those behind it. A running job that lost a worker is served before any
-// job that has not started.
+// Pure. A worker is granted to one job at a time, for one worker slot: a role, or several that
+// share it, which are named together, joined by "+". Jobs are served by priority, then by order of
+// submission; a job that starts gets everything it asked for at once or nothing, so two
+// half-started jobs never wait for each other, and a job that does not fit leaves what is free to
+// those behind it. A running job that lost a worker is served before any job that has not started.
 //
 // A worker's lease is renewed by its heartbeats. When its stream breaks, the job keeps it until
 // the lease ends: the same process may come back. After a controller restart, the workers that
 // jobs held are expected for one lease.
 //
-// A job that cannot go on for want of a seat that no free worker plays is not left to a person
-// where its own workers could change their seats (stuck_jobs.h). Of two jobs that cannot go on,
-// each for want of a worker that the other one holds, the later one gives its workers back and
-// waits in the queue again.
+// A job that cannot go on for want of a worker slot that no free worker plays is not left to a
+// person where its own workers could change their worker slots (stuck_jobs.h). Of two jobs that
+// cannot go on, each for want of a worker that the other one holds, the later one gives its workers
+// back and waits in the queue again.
 //
 // Among jobs of equal priority that wait alike, the one goes first whose project holds the fewest
 // workers for its weight; a project with a limit never holds more.
@@ -60,16 +59,16 @@ class ClusterCore {
   void OnHeartbeats(uint64_t session, absl::Time at);
   ClusterEffects OnTick(absl::Time now);
 
-  /// What a job still lacks, roles of a seat -> count; replaces what it asked before. `active` jobs
-  /// have started already. `needs`: what a worker must offer in each role; a role that it does not
-  /// name is open to every worker that has a method of the role.
+  /// What a job still lacks, roles of a worker slot -> count; replaces what it asked before.
+  /// `active` jobs have started already. `needs`: what a worker must offer in each role; a role
+  /// that it does not name is open to every worker that has a method of the role.
   ClusterEffects OnNeed(const std::string& job, int priority, int64_t order, bool active,
                         const std::map<std::string, int>& missing, absl::Time now,
-                        const SeatHints& hints = {}, const RoleNeeds& needs = {});
+                        const WorkerSlotHints& hints = {}, const RoleNeeds& needs = {});
   /// A job gives a worker back. Others are granted before a silent one; after `max_silences` in a
   /// row, or when it is slow, it gets no work until its process is restarted.
   ClusterEffects OnReturn(const std::string& job, const std::string& worker, absl::Time now,
-                          Conduct conduct = Conduct::kGood);
+                          ReturnReason return_reason = ReturnReason::kGood);
   /// A job asks for nothing any more.
   void OnLeave(const std::string& job);
   /// A restarted controller: `job` held this worker, which has one lease to come back.

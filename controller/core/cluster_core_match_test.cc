@@ -115,20 +115,21 @@ class ObviousQueue {
     const std::string project = ProjectOf(name);
     const auto limit = limits.find(project);
     int room = limit == limits.end() ? 1000 : std::max(0, limit->second - Held(project));
-    std::vector<std::string> seats;
-    for (const auto& [roles, count] : job.missing) seats.push_back(roles);
+    std::vector<std::string> worker_slots;
+    for (const auto& [roles, count] : job.missing) worker_slots.push_back(roles);
     const auto width = [](const std::string& roles) {
       return std::count(roles.begin(), roles.end(), '+');
     };
-    std::stable_sort(seats.begin(), seats.end(),
+    std::stable_sort(worker_slots.begin(), worker_slots.end(),
                      [&](const auto& a, const auto& b) { return width(a) > width(b); });
     std::vector<std::string> taken;
-    for (const std::string& seat : seats) {
-      while (job.missing[seat] > 0 && room > 0) {
+    for (const std::string& worker_slot : worker_slots) {
+      while (job.missing[worker_slot] > 0 && room > 0) {
         std::optional<std::pair<size_t, std::string>> best;
         for (const auto& [id, worker] : from) {
           bool fits = worker.job.empty();
-          for (const std::string& role : std::vector<std::string>(absl::StrSplit(seat, '+'))) {
+          for (const std::string& role :
+               std::vector<std::string>(absl::StrSplit(worker_slot, '+'))) {
             fits = fits && worker.roles.count(role) > 0;
           }
           const std::pair<size_t, std::string> place(worker.roles.size(), id);
@@ -136,11 +137,11 @@ class ObviousQueue {
         }
         if (!best.has_value()) break;
         from[best->second].job = name;
-        grants.push_back(absl::StrCat(name, " ", best->second, " ", seat));
-        --job.missing[seat];
+        grants.push_back(absl::StrCat(name, " ", best->second, " ", worker_slot));
+        --job.missing[worker_slot];
         --room;
       }
-      if (job.missing[seat] > 0 && !job.active) return false;
+      if (job.missing[worker_slot] > 0 && !job.active) return false;
     }
     return true;
   }
@@ -148,7 +149,8 @@ class ObviousQueue {
 
 TEST(ClusterCoreMatchTest, ServesAsTheObviousQueueDoes) {
   const std::vector<std::string> roles = {"actor", "critic", "reward", "rollout"};
-  const std::vector<std::string> seats = {"actor", "critic", "rollout", "actor+critic", "reward"};
+  const std::vector<std::string> worker_slots = {"actor", "critic", "rollout", "actor+critic",
+                                                 "reward"};
   size_t granted = 0;
   for (uint32_t seed = 0; seed < 60; ++seed) {
     std::mt19937 random(seed);
@@ -173,7 +175,7 @@ TEST(ClusterCoreMatchTest, ServesAsTheObviousQueueDoes) {
           ObviousQueue::Job need{
               static_cast<int>(below(3)), static_cast<int64_t>(below(50)), below(4) == 0, {}};
           for (uint32_t n = 1 + below(3); n > 0; --n) {
-            need.missing[seats[below(5)]] = 1 + static_cast<int>(below(2));
+            need.missing[worker_slots[below(5)]] = 1 + static_cast<int>(below(2));
           }
           core.OnNeed(job, need.priority, need.order, need.active, need.missing, now);
           obvious.jobs[job] = need;

@@ -210,7 +210,7 @@ TEST_F(ClusterCoreTest, WhoLetADeadlinePassComesLastAndIsDrainedInTheEnd) {
   core_.OnHello(1, HelloOf("a", "actor"), now_);
   auto grants = Of<ClusterGrant>(core_.OnNeed("j", 0, 1, true, {{"actor", 1}}, now_));
   ASSERT_EQ(grants.size(), 1u);
-  EXPECT_TRUE(core_.OnReturn("j", "a", now_, Conduct::kSilent).empty());
+  EXPECT_TRUE(core_.OnReturn("j", "a", now_, ReturnReason::kSilent).empty());
   core_.OnHello(2, HelloOf("b", "actor"), now_);
   grants = Of<ClusterGrant>(core_.OnNeed("j", 0, 1, true, {{"actor", 1}}, now_));
   ASSERT_EQ(grants.size(), 1u);
@@ -219,7 +219,7 @@ TEST_F(ClusterCoreTest, WhoLetADeadlinePassComesLastAndIsDrainedInTheEnd) {
     grants = Of<ClusterGrant>(core_.OnNeed("k", 0, 2, true, {{"actor", 1}}, now_));
     ASSERT_EQ(grants.size(), 1u);
     EXPECT_EQ(grants[0].worker, "a");
-    core_.OnReturn("k", "a", now_, Conduct::kSilent);
+    core_.OnReturn("k", "a", now_, ReturnReason::kSilent);
   }
   EXPECT_TRUE(Of<ClusterGrant>(core_.OnNeed("k", 0, 2, true, {{"actor", 1}}, now_)).empty());
   EXPECT_EQ(core_.workers().List(now_)[0].state(), v1::Worker::STATE_DRAINING);
@@ -233,7 +233,7 @@ TEST_F(ClusterCoreTest, WhoLetADeadlinePassComesLastAndIsDrainedInTheEnd) {
 TEST_F(ClusterCoreTest, ASlowWorkerIsDrainedUntilItsProcessIsRestarted) {
   core_.OnHello(1, HelloOf("a", "rollout"), now_);
   core_.OnNeed("j", 0, 1, true, {{"rollout", 1}}, now_);
-  core_.OnReturn("j", "a", now_, Conduct::kSlow);
+  core_.OnReturn("j", "a", now_, ReturnReason::kSlow);
   EXPECT_TRUE(Of<ClusterGrant>(core_.OnNeed("k", 0, 2, true, {{"rollout", 1}}, now_)).empty());
   EXPECT_EQ(core_.workers().List(now_)[0].state(), v1::Worker::STATE_DRAINING);
   EXPECT_EQ(core_.workers().List(now_)[0].drain_reason(), "it was slower than its peers in j");
@@ -330,7 +330,7 @@ TEST_F(ClusterCoreTest, WhyNamesNoJobOfAnotherProject) {
             "job mine has 1, other projects have 2");
 }
 
-TEST_F(ClusterCoreTest, ASeatGoesToAWorkerThatPlaysAllItsRoles) {
+TEST_F(ClusterCoreTest, AWorkerSlotGoesToAWorkerThatPlaysAllItsRoles) {
   core_.OnNeed("j", 0, 1, false, {{"actor+critic", 1}}, now_);
   EXPECT_TRUE(Of<ClusterGrant>(core_.OnHello(1, HelloOf("a", "actor"), now_)).empty());
   const auto grants = Of<ClusterGrant>(core_.OnHello(2, Versatile("b", {"actor", "critic"}), now_));
@@ -353,8 +353,8 @@ TEST_F(ClusterCoreTest, ASeatGoesToAWorkerThatPlaysAllItsRoles) {
   EXPECT_EQ(Of<ClusterBack>(effects).size(), 1u);
 }
 
-// What plays one role of them alone is left for the seat that asks for no more.
-TEST_F(ClusterCoreTest, SeatsOfManyRolesAreServedFirst) {
+// What plays one role of them alone is left for the worker slot that asks for no more.
+TEST_F(ClusterCoreTest, WorkerSlotsOfManyRolesAreServedFirst) {
   core_.OnHello(1, Versatile("w1", {"actor", "critic"}), now_);
   core_.OnHello(2, Versatile("w2", {"actor", "reward", "rollout", "reference"}), now_);
   const auto grants =
@@ -445,8 +445,8 @@ TEST_F(ClusterCoreTest, WhatAnotherProjectsWorkerOffersIsOffered) {
             "other projects have 1, 1 does not offer method compute_brevity");
 }
 
-// A seat of several roles asks for the methods of each of them.
-TEST_F(ClusterCoreTest, ASharedSeatNeedsTheMethodsOfAllItsRoles) {
+// A worker slot of several roles asks for the methods of each of them.
+TEST_F(ClusterCoreTest, ASharedWorkerSlotNeedsTheMethodsOfAllItsRoles) {
   const RoleNeeds needs = {{"actor", {{"update"}, {}, {}}},
                            {"critic", {{"compute_values"}, {}, {}}}};
   v1::Hello lacks = HelloOf("lacks", "actor");

@@ -15,9 +15,9 @@ struct ClusterOptions {
   int protocol_min = 1;  ///< Protocol versions this controller speaks.
   int protocol_max = 1;
   int max_silences = 3;  ///< Deadlines that a worker may let pass before it is drained.
-  /// A job that cannot go on without a seat that no free worker plays waits so long before its own
-  /// workers change their seats for it.
-  absl::Duration reseat_after = absl::Seconds(20);
+  /// A job that cannot go on without a worker slot that no free worker plays waits so long before
+  /// its own workers change their worker slots for it.
+  absl::Duration rearrange_after = absl::Seconds(20);
   /// A job that cannot go on waits so long before another one that cannot go on either gives it its
   /// workers.
   absl::Duration yield_after = absl::Seconds(60);

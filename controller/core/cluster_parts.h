@@ -1,5 +1,5 @@
-// The parts of the cluster. ClusterCore changes them by its events; matching, moves between seats
-// and explanations are functions on them.
+// The parts of the cluster. ClusterCore changes them by its events; matching, moves between worker
+// slots and explanations are functions on them.
 #ifndef BATON_CONTROLLER_CORE_CLUSTER_PARTS_H_
 #define BATON_CONTROLLER_CORE_CLUSTER_PARTS_H_
 

@@ -120,7 +120,7 @@ bool ClusterWorkers::OnHello(uint64_t session, const v1::Hello& hello, absl::Tim
                       absl::StrCat("another process is attached as worker '", hello.worker_id(),
                                    "'; give this one another --id, or wait until its lease ends")));
   }
-  const std::vector<std::string> granted = RolesOfSeat(worker.roles);
+  const std::vector<std::string> granted = RolesOfWorkerSlot(worker.roles);
   const auto wanted = [&](const v1::RoleHeld& held) {
     return !worker.job.empty() && held.job() == worker.job &&
            std::count(granted.begin(), granted.end(), held.role()) > 0;
@@ -229,23 +229,24 @@ void ClusterWorkers::Grant(const std::string& id, const std::string& job, const 
   worker.job = job;
   worker.roles = roles;
   ClusterGrant grant{job, id, roles, {}};
-  for (const std::string& role : RolesOfSeat(roles)) {
+  for (const std::string& role : RolesOfWorkerSlot(roles)) {
     grant.credits[role] = CreditsOf(worker, role, needs);
   }
   effects.push_back(std::move(grant));
 }
 
-void ClusterWorkers::OnReturn(const std::string& job, const std::string& id, Conduct conduct) {
+void ClusterWorkers::OnReturn(const std::string& job, const std::string& id,
+                              ReturnReason return_reason) {
   const auto it = workers_.find(id);
   if (it == workers_.end() || it->second.job != job) return;
   ClusterWorker& worker = it->second;
   worker.job.clear();
   worker.roles.clear();
   // A worker that misses deadlines job after job is drained: it would spoil them all.
-  worker.silences = conduct == Conduct::kSilent ? worker.silences + 1 : 0;
+  worker.silences = return_reason == ReturnReason::kSilent ? worker.silences + 1 : 0;
   if (worker.silences >= options_.max_silences) {
     Drain(worker, absl::StrCat("it missed ", worker.silences, " deadlines"));
-  } else if (conduct == Conduct::kSlow) {
+  } else if (return_reason == ReturnReason::kSlow) {
     Drain(worker, absl::StrCat("it was slower than its peers in ", job));
   }
   if (worker.session == 0 && !worker.draining) workers_.erase(it);
@@ -253,7 +254,8 @@ void ClusterWorkers::OnReturn(const std::string& job, const std::string& id, Con
 
 void ClusterWorkers::Expect(const std::string& job, const std::string& id, const std::string& roles,
                             absl::Time now) {
-  // It has a lease to come back within. Until it does, its seat is not granted to another one.
+  // It has a lease to come back within. Until it does, its worker slot is not granted to another
+  // one.
   ClusterWorker& expected = workers_[id];
   expected.job = job;
   expected.roles = roles;

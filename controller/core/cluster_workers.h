@@ -44,11 +44,11 @@ struct ClusterWorker {
 
 bool PlaysAll(const ClusterWorker& worker, const std::vector<std::string>& roles);
 bool MayWorkFor(const ClusterWorker& worker, const std::string& project);
-/// The first thing that it does not offer for a seat of `roles`, and in which role.
+/// The first thing that it does not offer for a worker slot of `roles`, and in which role.
 std::pair<std::string, MissingOffer> MissingIn(const ClusterWorker& worker,
                                                const std::vector<std::string>& roles,
                                                const RoleNeeds& needs);
-/// It may be granted a seat of `roles` to a job of `project`.
+/// It may be granted a worker slot of `roles` to a job of `project`.
 bool Fits(const ClusterWorker& worker, const std::string& project,
           const std::vector<std::string>& roles, const RoleNeeds& needs);
 
@@ -68,12 +68,12 @@ class ClusterWorkers {
   /// Jobs lose the workers whose leases have ended by now.
   void EndLeases(absl::Time now, ClusterEffects& effects);
 
-  // ---- Seats.
-  /// It is known. It takes a seat of `roles`; one that it has is lost without a word.
+  // ---- WorkerSlots.
+  /// It is known. It takes a worker slot of `roles`; one that it has is lost without a word.
   void Grant(const std::string& id, const std::string& job, const std::string& roles,
              const RoleNeeds& needs, ClusterEffects& effects);
   /// Nothing happens where `job` does not have it.
-  void OnReturn(const std::string& job, const std::string& id, Conduct conduct);
+  void OnReturn(const std::string& job, const std::string& id, ReturnReason return_reason);
   void Expect(const std::string& job, const std::string& id, const std::string& roles,
               absl::Time now);
 

@@ -37,7 +37,7 @@ void IssueCommand(TaskKind kind, const Group& group, Activity as, JobParts& job)
 }
 
 void OnCommandAnswer(const TaskDone& event, JobParts& job) {
-  const Group& group = job.groups.all()[event.ref.part];
+  const Group& group = job.groups.all()[event.ref.target];
   const TaskKind kind = event.ref.kind;
   switch (job.commands.Take(group, job.roster().Find(event.worker, group.role)->rank, event)) {
     case GroupCommands::Answer::kWaits:

@@ -24,11 +24,11 @@ void EffectSink::Warn(const std::string& message, const char* type) {
   Do(PutJob{});
 }
 
-TaskRef EffectSink::Ref(TaskKind kind, uint64_t subject, uint64_t attempt, uint32_t part) const {
+TaskRef EffectSink::Ref(TaskKind kind, uint64_t subject, uint64_t attempt, uint32_t target) const {
   TaskRef ref;
   ref.kind = kind;
   ref.subject = subject;
-  ref.part = part;
+  ref.target = target;
   ref.attempt = attempt;
   ref.step = step_;
   ref.incarnation = incarnation_;

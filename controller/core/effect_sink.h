@@ -39,7 +39,7 @@ class EffectSink {
   void Warn(const std::string& message, const char* type = "warning");
 
   /// The name of an attempt at this point of the job.
-  TaskRef Ref(TaskKind kind, uint64_t subject, uint64_t attempt, uint32_t part = 0) const;
+  TaskRef Ref(TaskKind kind, uint64_t subject, uint64_t attempt, uint32_t target = 0) const;
   /// The attempt after `attempt`, in this controller's epoch.
   uint64_t NextAttempt(uint64_t attempt) const {
     return controller::NextAttempt(attempt, attempt_base_);

@@ -28,7 +28,8 @@ void FinishEvaluation(JobParts& job) {
   event.set_message(EvaluationText(event.metrics()));
   job.out.Emit(std::move(event));
   job.out.Do(PutMetrics{job.out.step(), metrics});
-  job.life.Heed(job.milestones.NoteValues(job.out.step(), metrics, /*evaluation=*/true), job);
+  job.life.ApplyLearning(job.milestones.NoteValues(job.out.step(), metrics, /*evaluation=*/true),
+                         job);
   job.milestones.KeepEvaluation(job.out);
   job.work.Clear("", job);
   job.Switch(Activity::kNone);

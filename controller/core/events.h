@@ -20,17 +20,17 @@ namespace baton::controller {
 
 // ---- Events -------------------------------------------------------------------------------
 
-/// The queue gave the job a worker for a seat.
+/// The queue gave the job a worker for a worker slot.
 struct WorkerGranted {
   std::string worker;
-  std::string roles;                   ///< Of the seat, as in NeedWorkers.
+  std::string roles;                   ///< Of the worker slot, as in NeedWorkers.
   std::map<std::string, int> credits;  ///< Of each role's main method; 1 where nothing is said.
 };
 /// A worker is gone: its lease ran out, its process was replaced, or it was drained.
 struct WorkerLost {
   std::string worker;
   std::string reason;
-  bool moves = false;  ///< It lives and is granted another seat of this job next.
+  bool moves = false;  ///< It lives and is granted another worker slot of this job next.
 };
 /// A worker re-attached within its lease: the same process.
 struct WorkerBack {
@@ -134,7 +134,7 @@ using Event =
 struct TaskArgs {
   std::string role;
   std::string method;
-  uint64_t generation = 0;  ///< Group commands.
+  uint64_t group_epoch = 0;  ///< Group commands.
   uint64_t sequence = 0;
   uint32_t rank = 0;  ///< In the group of a role that trains.
   absl::Duration deadline = absl::InfiniteDuration();
@@ -244,15 +244,16 @@ struct PutCheckpoint {
 struct DeleteCheckpoint {
   v1::Checkpoint checkpoint;
 };
-/// Ask the queue for workers in all: the roles of a seat, joined by "+" -> how many are missing.
+/// Ask the queue for workers in all: the roles of a worker slot, joined by "+" -> how many are
+/// missing.
 struct NeedWorkers {
   std::map<std::string, int> missing;
-  SeatHints hints;
+  WorkerSlotHints hints;
 };
 /// Give a worker back to the queue.
 struct ReturnWorker {
   std::string worker;
-  Conduct conduct = Conduct::kGood;
+  ReturnReason return_reason = ReturnReason::kGood;
 };
 /// The job ended or rests: the queue forgets what it asked for.
 struct LeaveQueue {};

@@ -19,7 +19,7 @@ namespace {
 
 // "role actor", "roles actor and critic together".
 std::string RolesPhrase(const std::string& roles) {
-  const std::vector<std::string> all = RolesOfSeat(roles);
+  const std::vector<std::string> all = RolesOfWorkerSlot(roles);
   if (all.size() == 1) return absl::StrCat("role ", all[0]);
   return absl::StrCat("roles ", absl::StrJoin(all, " and "), " together");
 }
@@ -28,7 +28,7 @@ std::string ShortName(const std::string& job) { return job.substr(job.rfind('/')
 
 // The first kind of `baton up`'s workers that plays all of these roles; null: none does.
 const UpWorkers* UpKindFor(const std::string& roles) {
-  const std::vector<std::string> all = RolesOfSeat(roles);
+  const std::vector<std::string> all = RolesOfWorkerSlot(roles);
   for (const UpWorkers& kind : kUpWorkers) {
     const std::vector<std::string> played = absl::StrSplit(kind.roles, ',');
     if (std::all_of(all.begin(), all.end(), [&](const std::string& role) {
@@ -40,19 +40,19 @@ const UpWorkers* UpKindFor(const std::string& roles) {
   return nullptr;
 }
 
-// The attached workers that play the roles of a seat, as seen by a job that asks for it. Each is
-// counted once.
-struct Attendance {
+// The attached workers that play the roles of a worker slot, as seen by a job that asks for it.
+// Each is counted once.
+struct WorkerCounts {
   std::string roles;
   int attached = 0;
   int free = 0;
   int drained = 0;
   int elsewhere = 0;                // with other projects, or bound to them …
-  int offered_elsewhere = 0;        // … and fit to take the seat
+  int offered_elsewhere = 0;        // … and fit to take the worker slot
   std::map<std::string, int> held;  // by job of the project
   std::map<std::pair<std::string, MissingOffer>, int> missing;  // by role and what is not offered
 
-  /// No attached worker offers what the seat needs.
+  /// No attached worker offers what the worker slot needs.
   bool NobodyOffers() const {
     return missing.size() == 1 && offered_elsewhere == 0 &&
            missing.begin()->second + elsewhere == attached;
@@ -60,7 +60,7 @@ struct Attendance {
   std::string Text() const;
 };
 
-std::string Attendance::Text() const {
+std::string WorkerCounts::Text() const {
   if (attached == 0) {
     return absl::StrContains(roles, "+")
                ? absl::StrCat("no attached worker plays ", RolesPhrase(roles))
@@ -85,11 +85,11 @@ std::string Attendance::Text() const {
                       attached == 1 ? " is" : " are", " attached: ", absl::StrJoin(parts, ", "));
 }
 
-Attendance Attending(const ClusterWorkers& workers, const std::string& roles,
-                     const std::string& job, const RoleNeeds& needs) {
-  Attendance out;
+WorkerCounts CountWorkers(const ClusterWorkers& workers, const std::string& roles,
+                          const std::string& job, const RoleNeeds& needs) {
+  WorkerCounts out;
   out.roles = roles;
-  const std::vector<std::string> all = RolesOfSeat(roles);
+  const std::vector<std::string> all = RolesOfWorkerSlot(roles);
   for (const auto& [id, worker] : workers.all()) {
     if (worker.session == 0 || !PlaysAll(worker, all)) continue;
     ++out.attached;
@@ -113,12 +113,13 @@ Attendance Attending(const ClusterWorkers& workers, const std::string& roles,
 
 // What a person can do so that the job gets its workers.
 // `up_workers`: as in ClusterOptions.
-std::string Remedy(const std::vector<Attendance>& lacking, const std::map<std::string, int>& wanted,
+std::string Remedy(const std::vector<WorkerCounts>& lacking,
+                   const std::map<std::string, int>& wanted,
                    const std::map<std::string, int>& up_workers) {
   std::vector<std::string> remedies, commands;
   std::map<std::string, int> options;  // of `baton up`
-  for (const Attendance& attendance : lacking) {
-    const std::vector<std::string> all = RolesOfSeat(attendance.roles);
+  for (const WorkerCounts& attendance : lacking) {
+    const std::vector<std::string> all = RolesOfWorkerSlot(attendance.roles);
     const UpWorkers* kind = UpKindFor(attendance.roles);
     if (attendance.NobodyOffers()) {
       const auto& [role, offer] = attendance.missing.begin()->first;
@@ -153,11 +154,11 @@ void ExplainWorkers(const ClusterParts& cluster, const std::string& job, const W
                     absl::Time now, v1::Wait* wait) {
   int wanted = 0;
   for (const auto& [roles, missing] : need.missing) wanted += missing;
-  std::vector<Attendance> all, lacking;
+  std::vector<WorkerCounts> all, lacking;
   std::map<std::string, int> few;  // that are fewer than the job needs
   for (const auto& [roles, missing] : need.missing) {
     if (missing == 0) continue;
-    all.push_back(Attending(cluster.workers, roles, job, need.needs));
+    all.push_back(CountWorkers(cluster.workers, roles, job, need.needs));
     if (all.back().free >= missing) continue;
     few.emplace(roles, missing);
     lacking.push_back(all.back());
@@ -172,7 +173,7 @@ void ExplainWorkers(const ClusterParts& cluster, const std::string& job, const W
     parts.push_back(
         absl::StrCat("project ", ProjectId(job), " holds ", held, " workers and may hold ", limit));
   }
-  for (const Attendance& attendance : enough_each ? all : lacking) {
+  for (const WorkerCounts& attendance : enough_each ? all : lacking) {
     parts.push_back(attendance.Text());
   }
   wait->set_action(absl::StrCat(need.active ? "it goes on" : "it starts",
@@ -182,14 +183,14 @@ void ExplainWorkers(const ClusterParts& cluster, const std::string& job, const W
       !remedy.empty()) {
     wait->set_action(absl::StrCat(wait->action(), "; ", remedy));
   }
-  std::string seat;
-  if (const auto chain = ChainFor(cluster, job, need, &seat); chain.size() > 1) {
+  std::string worker_slot;
+  if (const auto chain = ChainFor(cluster, job, need, &worker_slot); chain.size() > 1) {
     parts.push_back(absl::StrCat("worker ", chain[0].id, " moves from ", chain[0].roles, " to ",
-                                 seat, ", and worker ", chain.back().id, " is free"));
-    *wait->mutable_deadline_in() = ToProto(need.since + cluster.options.reseat_after - now);
+                                 worker_slot, ", and worker ", chain.back().id, " is free"));
+    *wait->mutable_deadline_in() = ToProto(need.since + cluster.options.rearrange_after - now);
     wait->set_action("that worker moves");
   }
-  if (const std::vector<std::string> yields = WhoYieldsTo(cluster, job); !yields.empty()) {
+  if (const std::vector<std::string> yields = JobsYieldingTo(cluster, job); !yields.empty()) {
     absl::Time since = need.since;
     for (const std::string& id : yields) {
       parts.push_back(absl::StrCat(NameForThoseOf(ProjectId(job), id),
@@ -206,7 +207,7 @@ void ExplainWorkers(const ClusterParts& cluster, const std::string& job, const W
     return worker.free() &&
            std::any_of(need.missing.begin(), need.missing.end(), [&](const auto& roles) {
              return roles.second > 0 &&
-                    Fits(worker, ProjectId(job), RolesOfSeat(roles.first), need.needs);
+                    Fits(worker, ProjectId(job), RolesOfWorkerSlot(roles.first), need.needs);
            });
   });
   if (enough_each && free > 0 && free < wanted) {

@@ -76,7 +76,7 @@ void GroupCommands::Issue(TaskKind kind, const Group& group, const EffectSink& o
   line.command = command;
 }
 
-void GroupCommands::Send(const Group& group, const Slot& slot, TaskArgs args, EffectSink& out) {
+void GroupCommands::Send(const Group& group, const RoleSlot& slot, TaskArgs args, EffectSink& out) {
   Command& command = *lines_[group.index].command;
   command.since = out.now();
   command.sent.insert(slot.rank);
@@ -163,7 +163,7 @@ void GroupCommands::Stop(const std::string& reason, const RankGroups& groups, co
   for (const Group& group : groups.all()) {
     const Command* const command = Of(group);
     if (command == nullptr) continue;
-    for (const Slot& slot : roster.slots()) {
+    for (const RoleSlot& slot : roster.slots()) {
       const bool works = slot.role == group.role && slot.state == SlotState::kReady &&
                          command->answers.count(slot.rank) == 0;
       if (works) out.Do(StopTask{slot.worker, RefOf(group, out), reason});
@@ -193,7 +193,7 @@ std::optional<GroupCommands::Overdue> GroupCommands::FindOverdue(absl::Duration 
     // What was never sent has no deadline: it waits for its pool, which has one.
     if (command == nullptr || command->since == absl::Time()) continue;
     if (out.now() - command->since <= limit) continue;
-    for (const Slot& slot : roster.slots()) {
+    for (const RoleSlot& slot : roster.slots()) {
       const bool owes = slot.role == group.role && slot.state != SlotState::kEmpty &&
                         command->answers.count(slot.rank) == 0;
       if (owes) return Overdue{slot.worker, RefOf(group, out)};
@@ -222,7 +222,7 @@ void GroupCommands::Explain(const Group& group, const std::string& not_yet, absl
     return;
   }
   std::vector<std::string> workers;
-  for (const Slot& slot : roster.slots()) {
+  for (const RoleSlot& slot : roster.slots()) {
     const bool owes = slot.role == group.role && command->answers.count(slot.rank) == 0;
     if (owes) workers.push_back(slot.worker);
   }

@@ -71,7 +71,7 @@ class GroupCommands {
   /// Makes a command. Its ranks get it by Send.
   void Issue(TaskKind kind, const Group& group, const EffectSink& out);
   /// `args` has deadline, version and batch size.
-  void Send(const Group& group, const Slot& slot, TaskArgs args, EffectSink& out);
+  void Send(const Group& group, const RoleSlot& slot, TaskArgs args, EffectSink& out);
   /// A rank came back, with its group's command or without.
   void Returned(const Group& group, uint32_t rank, bool has_command, const EffectSink& out);
   /// A rank's answer is kept. It is acknowledged together with the others, so a controller that

@@ -19,7 +19,7 @@ struct TwoRanks {
     roster = Roster(job->effective_spec(), job->dataflow());
     groups = RankGroups(job->effective_spec(), job->dataflow());
     commands = GroupCommands(groups.all().size());
-    for (Slot& slot : roster.slots()) {
+    for (RoleSlot& slot : roster.slots()) {
       slot.worker = slot.role == "actor" ? absl::StrCat("a", slot.rank) : slot.role;
       slot.state = SlotState::kReady;
       slot.present = true;
@@ -28,7 +28,7 @@ struct TwoRanks {
   const Group& actor() const { return groups.actor(); }
   std::vector<StartTask> Command(TaskKind kind) {
     commands.Issue(kind, actor(), out);
-    for (const Slot& slot : roster.slots()) {
+    for (const RoleSlot& slot : roster.slots()) {
       if (slot.role == "actor") commands.Send(actor(), slot, {}, out);
     }
     return TakeAll<StartTask>(out);

@@ -75,11 +75,12 @@ Effects JobCore::Handle(const Event& event, absl::Time now) {
 
 // ---- Workers and tasks --------------------------------------------------------------------------
 
-void JobCore::On(const WorkerGranted& event) { SeatWorker(event, job_); }
+void JobCore::On(const WorkerGranted& event) { WorkerSlotWorker(event, job_); }
 
 void JobCore::On(const WorkerLost& event) {
   if (event.moves) {  // it takes on another role next, and leaves these
-    for (const Slot* slot : job_.roster().Of(event.worker)) job_.slots.SendRelease(*slot, job_.out);
+    for (const RoleSlot* slot : job_.roster().Of(event.worker))
+      job_.slots.SendRelease(*slot, job_.out);
   }
   LoseWorker(event.worker, event.reason, event.moves, job_);
 }

@@ -266,7 +266,7 @@ TEST(PoolsTest, SharedWorkersTrainTheSame) {
   }
 }
 
-TEST(PoolsTest, AWorkerTakesASeatWithAllItsRoles) {
+TEST(PoolsTest, AWorkerTakesAWorkerSlotWithAllItsRoles) {
   SimulatedJob world = World(1, "ppo_colocated", 2);
   EXPECT_TRUE(world.InQueue());
   world.Send(WorkerGranted{"other", "actor", {}});
@@ -282,10 +282,10 @@ TEST(PoolsTest, AWorkerTakesASeatWithAllItsRoles) {
 TEST(PoolsTest, AReplicaSitsWithTheFirstOfItsRanks) {
   SimulatedJob world = World(1, "grpo_replicas", 2);
   while (world.UnderWay(TaskKind::kGenerate).empty()) ASSERT_TRUE(world.Step());
-  std::map<std::string, int> seats;
-  for (const auto& [worker, roles] : world.core().HeldWorkers()) ++seats[roles];
-  EXPECT_EQ(seats["actor+rollout"], 2);
-  EXPECT_EQ(seats["actor"], 2);
+  std::map<std::string, int> worker_slots;
+  for (const auto& [worker, roles] : world.core().HeldWorkers()) ++worker_slots[roles];
+  EXPECT_EQ(worker_slots["actor+rollout"], 2);
+  EXPECT_EQ(worker_slots["actor"], 2);
   const store::v1::JobRow row = world.core().Row();
   std::map<std::string, std::vector<std::string>> workers;  // by role, in order of rank
   for (const auto& slot : row.slots()) workers[slot.role()].push_back(slot.worker_id());

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
-#include "controller/core/peer_pace.h"
+#include "controller/core/straggler_detector.h"
 
 namespace baton::controller {
 
@@ -25,7 +25,7 @@ struct JobCoreOptions {
   size_t kept_steps = 50;                               ///< Steps whose trajectories are kept.
   /// Bytes of a batch's row; SQLite, the default store, refuses 1,000,000,000 bytes and more.
   int64_t max_batch_row_bytes = 900'000'000;
-  PaceOptions pace;  ///< When a worker counts as slow.
+  StragglerOptions stragglers;  ///< When a worker counts as slow.
 };
 
 }  // namespace baton::controller

@@ -252,7 +252,7 @@ TEST(WorldsTest, NoRoleBeginsWhileAnotherOneOfItsPoolWasTakenOver) {
       const bool current = scored != nullptr && scored->birth == done.ref.birth;
       if (world.core().RoleOf(done.ref) != "critic" || !current) continue;
       held.insert(done.ref.subject);
-      node = done.ref.part;
+      node = done.ref.target;
     }
     int lost[2] = {0, 0};
     for (auto& [serial, row] : world.rows()) {
@@ -296,8 +296,8 @@ TEST(WorldsTest, AWorkerThatDoesNotHoldItsRoleIsALostOne) {
   }
 }
 
-// A worker that moves to another seat leaves its role first, and the job asks for none: the queue
-// has found who takes its place.
+// A worker that moves to another worker slot leaves its role first, and the job asks for none: the
+// queue has found who takes its place.
 TEST(WorldsTest, AWorkerThatMovesLeavesItsRole) {
   SimulatedJob world(FourSteps(9));
   while (world.core().step() < 1 || world.UnderWay(TaskKind::kScore).empty()) {

@@ -78,7 +78,7 @@ void ExplainCommands(const JobParts& job, WaitList& waits) {
 
 v1::Job ProgressOf(const JobParts& job) {
   Job progress;
-  for (const Slot& slot : job.roster().slots()) {
+  for (const RoleSlot& slot : job.roster().slots()) {
     if (slot.state != SlotState::kEmpty) {
       progress.add_workers(absl::StrCat(slot.role, ": ", slot.worker));
     }

@@ -75,7 +75,7 @@ bool JobLife::Trigger(JobTrigger trigger, JobParts& job) {
   return true;
 }
 
-void JobLife::Heed(const LearningNews& news, JobParts& job) {
+void JobLife::ApplyLearning(const LearningNews& news, JobParts& job) {
   for (const std::string& warning : news.warnings) job.out.Warn(warning);
   if (!news.failure.ok()) Fail(news.failure, job);
 }
@@ -145,8 +145,8 @@ void JobLife::Resume(JobParts& job) {
     stopping_as_ = Job::STATE_CANCELLED;
     job.data.Forget();
     RollBack(job);
-    job.slots.Forgive();
-    job.groups.Forgive();
+    job.slots.ForgetAllFailures();
+    job.groups.ForgetAllFailures();
   }
   if (!Trigger(JobTrigger::kResume, job)) return;
   if (state() == Job::STATE_QUEUED) {
@@ -176,7 +176,7 @@ void JobLife::Yield(const YieldRequested& event, JobParts& job) {
 void JobLife::ReleaseAll(JobParts& job) {
   job.Switch(Activity::kNone);
   job.out.Do(NeedWorkers{});  // or what it gives back would be granted to it again
-  for (const Slot& slot : job.roster().slots()) {
+  for (const RoleSlot& slot : job.roster().slots()) {
     if (slot.state != SlotState::kEmpty) job.scheduler.queues().RemoveWorker(slot.worker);
   }
   job.slots.ReleaseAll(job.out);

@@ -62,7 +62,7 @@ class JobLife {
   /// All steps are done, or what ends the job early has come.
   void Finish(JobParts& job);
   /// Tells the user what keeps the job from learning, and fails it where the spec says so.
-  void Heed(const LearningNews& news, JobParts& job);
+  void ApplyLearning(const LearningNews& news, JobParts& job);
 
   // ---- Requests.
   void Cancel(JobParts& job);

@@ -64,7 +64,7 @@ void JobParts::LoadWeights() {
   // Loading needs the rollouts' turn, which may be free by now.
   pools.TakeTurns(View(), scheduler.queues(), out.now());
   slots.LoadWeights(pools.HasTurn(roles::kRollout, View()), versions,
-                    scheduler.queues().rollouts().manager, out);
+                    scheduler.queues().rollouts().tasks, out);
 }
 
 void JobParts::Dispatch() {
@@ -79,10 +79,10 @@ std::string JobParts::RoleOf(const TaskRef& ref) const {
   if (ref.kind == TaskKind::kGenerate) return roles::kRollout;
   if (ref.kind == TaskKind::kScore) {
     const ScoreGraph& graph = scheduler.table().graph();
-    return ref.part < static_cast<uint32_t>(graph.size()) ? graph.role(ref.part) : "";
+    return ref.target < static_cast<uint32_t>(graph.size()) ? graph.role(ref.target) : "";
   }
   if (IsGroupCommand(ref.kind)) {
-    return ref.part < groups.all().size() ? groups.all()[ref.part].role : "";
+    return ref.target < groups.all().size() ? groups.all()[ref.target].role : "";
   }
   return ref.subject < roster().slots().size() ? roster().slots()[ref.subject].role : "";
 }
@@ -102,7 +102,7 @@ bool JobParts::Wants(const std::string& worker, const TaskRef& ref) const {
   }
   if (ref.incarnation != out.incarnation() || ref.step != out.step()) return false;
   if (!IsGroupCommand(ref.kind)) return false;
-  const Group& group = groups.all()[ref.part];
+  const Group& group = groups.all()[ref.target];
   return commands.Of(group) != nullptr && ref == commands.RefOf(group, out);
 }
 

@@ -34,9 +34,9 @@ std::set<uint64_t> LostGroups(const std::map<uint64_t, TrajectoryInfo>& trajecto
   return lost;
 }
 
-bool LacksInputs(const std::vector<TrajectoryInfo*>& mates, uint64_t nodes) {
-  return std::any_of(mates.begin(), mates.end(),
-                     [&](const TrajectoryInfo* mate) { return (nodes & mate->failed) != 0; });
+bool LacksInputs(const std::vector<TrajectoryInfo*>& members, uint64_t nodes) {
+  return std::any_of(members.begin(), members.end(),
+                     [&](const TrajectoryInfo* member) { return (nodes & member->failed) != 0; });
 }
 
 std::string LastError(const std::map<uint64_t, TrajectoryInfo>& trajectories) {

@@ -23,8 +23,8 @@ uint32_t LeastResponses(const v1::JobSpec& spec, const v1::Dataflow& dataflow);
 std::set<uint64_t> LostGroups(const std::map<uint64_t, TrajectoryInfo>& trajectories,
                               uint32_t least);
 
-/// True when some of `mates`, the responses to one prompt, never had an output of `nodes`.
-bool LacksInputs(const std::vector<TrajectoryInfo*>& mates, uint64_t nodes);
+/// True when some of `members`, the responses to one prompt, never had an output of `nodes`.
+bool LacksInputs(const std::vector<TrajectoryInfo*>& members, uint64_t nodes);
 
 /// The error of the last response without a reward; empty: all have one.
 std::string LastError(const std::map<uint64_t, TrajectoryInfo>& trajectories);

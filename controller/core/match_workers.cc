@@ -18,8 +18,8 @@ struct Supply {
   std::vector<std::string> free;    // workers
   bool bound = false;               // one of them works for one project alone
   std::map<std::string, int> held;  // workers, by project
-  /// Of `free`, by project (where it makes a difference), needs and roles of a seat; filled when
-  /// asked.
+  /// Of `free`, by project (where it makes a difference), needs and roles of a worker slot; filled
+  /// when asked.
   std::map<std::tuple<std::string, RoleNeeds, std::string>, int> free_with;
 };
 
@@ -76,7 +76,7 @@ int Matching::FreeWith(const std::string& project, const NeedQueue::Line& line,
       supply_.free_with.try_emplace({supply_.bound ? project : "", line.needs, roles}, 0);
   if (!unknown) return there->second;
   examined_ += static_cast<int64_t>(supply_.free.size());
-  const std::vector<std::string> all = RolesOfSeat(roles);
+  const std::vector<std::string> all = RolesOfWorkerSlot(roles);
   there->second = static_cast<int>(
       std::count_if(supply_.free.begin(), supply_.free.end(), [&](const std::string& id) {
         return Fits(cluster_.workers.all().at(id), project, all, line.needs);
@@ -87,7 +87,7 @@ int Matching::FreeWith(const std::string& project, const NeedQueue::Line& line,
 // False: Serve would change nothing for a job of this line.
 bool Matching::MayServe(const std::string& project, const NeedQueue::Line& line, int room) {
   ++examined_;
-  if (!line.active && line.seats() > std::min(room, static_cast<int>(supply_.free.size()))) {
+  if (!line.active && line.worker_slots() > std::min(room, static_cast<int>(supply_.free.size()))) {
     return false;
   }
   bool all = true, any = false;
@@ -125,14 +125,14 @@ bool Matching::Serve(const std::string& job) {
   std::set<std::string> taken;
   const auto room =
       static_cast<size_t>(cluster_.quotas.RoomOf(ProjectId(job), HeldBy(ProjectId(job))));
-  // Seats of many roles first: what plays one role alone would not do for them.
-  std::vector<std::pair<std::string, int>> seats(need.missing.begin(), need.missing.end());
-  std::stable_sort(seats.begin(), seats.end(), [](const auto& a, const auto& b) {
-    return RolesOfSeat(a.first).size() > RolesOfSeat(b.first).size();
+  // Worker slots of many roles first: what plays one role alone would not do for them.
+  std::vector<std::pair<std::string, int>> worker_slots(need.missing.begin(), need.missing.end());
+  std::stable_sort(worker_slots.begin(), worker_slots.end(), [](const auto& a, const auto& b) {
+    return RolesOfWorkerSlot(a.first).size() > RolesOfWorkerSlot(b.first).size();
   });
-  for (const auto& [roles, count] : seats) {
+  for (const auto& [roles, count] : worker_slots) {
     int found = 0;
-    const std::vector<std::string> all = RolesOfSeat(roles);
+    const std::vector<std::string> all = RolesOfWorkerSlot(roles);
     // A worker that let a deadline pass comes last. Among the others the one that plays the fewest
     // other roles is taken first, so that versatile workers stay free.
     std::vector<std::tuple<int, int, std::string>> candidates;

@@ -20,7 +20,7 @@ std::string NameForThoseOf(const std::string& project, const std::string& job) {
   return absl::StrCat("job ", job.substr(job.rfind('/') + 1));
 }
 
-std::vector<std::string> RolesOfSeat(const std::string& roles) {
+std::vector<std::string> RolesOfWorkerSlot(const std::string& roles) {
   return absl::StrSplit(roles, '+');
 }
 
@@ -34,15 +34,15 @@ std::string WantedText(const std::map<std::string, int>& missing) {
   return absl::StrJoin(parts, ", ");
 }
 
-int NeedQueue::Line::seats() const {
+int NeedQueue::Line::worker_slots() const {
   int sum = 0;
   for (const auto& [roles, count] : missing) sum += count;
   return sum;
 }
 
 void NeedQueue::Put(const std::string& job, WorkerNeed need) {
-  // A job has one need. Those that ask for the same seats stand in one line, so that a queue of a
-  // thousand equal jobs costs as much as one.
+  // A job has one need. Those that ask for the same worker slots stand in one line, so that a queue
+  // of a thousand equal jobs costs as much as one.
   Erase(job);
   projects_[ProjectId(job)][{need.active, need.missing, need.needs}].emplace(-need.priority,
                                                                              need.order, job);

@@ -1,7 +1,7 @@
 // Jobs that wait for workers, in the order in which each project's are served.
 //
-// Pure. Jobs of one project that lack the same seats of the same kind, and have started or not
-// alike, stand in one line: what cannot be served for the first of a line cannot be served for
+// Pure. Jobs of one project that lack the same worker slots of the same kind, and have started or
+// not alike, stand in one line: what cannot be served for the first of a line cannot be served for
 // those behind it. So matching looks at lines, and a thousand jobs of one kind cost as much as one.
 #ifndef BATON_CONTROLLER_CORE_NEED_QUEUE_H_
 #define BATON_CONTROLLER_CORE_NEED_QUEUE_H_
@@ -24,10 +24,10 @@ std::string ProjectId(const std::string& job);
 /// "job j"; "a job of another project" where those of `project` may not know it.
 std::string NameForThoseOf(const std::string& project, const std::string& job);
 
-/// The roles of a seat, which are named together, joined by "+".
-std::vector<std::string> RolesOfSeat(const std::string& roles);
+/// The roles of a worker slot, which are named together, joined by "+".
+std::vector<std::string> RolesOfWorkerSlot(const std::string& roles);
 
-/// "1 actor worker, 2 rollout workers", of roles of a seat -> count.
+/// "1 actor worker, 2 rollout workers", of roles of a worker slot -> count.
 std::string WantedText(const std::map<std::string, int>& missing);
 /// Continues WantedText.
 inline constexpr char kToAttach[] = " to attach or to become free";
@@ -37,10 +37,10 @@ struct WorkerNeed {
   int priority = 0;
   int64_t order = 0;                   ///< Of submission.
   bool active = false;                 ///< It has started: it takes what it can get.
-  std::map<std::string, int> missing;  ///< Roles of a seat -> count.
+  std::map<std::string, int> missing;  ///< Roles of a worker slot -> count.
   RoleNeeds needs;                     ///< What a worker must offer in each role.
-  SeatHints hints;
-  absl::Time since;  ///< Since when a seat blocks the job, or somebody moved for it.
+  WorkerSlotHints hints;
+  absl::Time since;  ///< Since when a worker slot blocks the job, or somebody moved for it.
 };
 
 /// Not thread-safe.
@@ -54,8 +54,8 @@ class NeedQueue {
     bool operator<(const Line& other) const {
       return std::tie(active, missing, needs) < std::tie(other.active, other.missing, other.needs);
     }
-    /// Seats of all roles together.
-    int seats() const;
+    /// Worker slots of all roles together.
+    int worker_slots() const;
   };
   /// -priority, order, name: the first is served first.
   using Jobs = std::set<std::tuple<int, int64_t, std::string>>;

@@ -111,8 +111,8 @@ void PolicyUpdate::FinishStep(bool updated, JobParts& job) {
   job.out.Do(PutMetrics{step, metrics});
   const bool evaluated = !job.is_rl() && EmitHeldOut(metrics, job.out);
   const bool learns = !job.is_rl() || step > job.spec().algorithm().critic_warmup();
-  job.life.Heed(job.milestones.NoteStep({step, learns, updated, metrics}), job);
-  job.life.Heed(job.milestones.NoteValues(step, metrics, evaluated), job);
+  job.life.ApplyLearning(job.milestones.NoteStep({step, learns, updated, metrics}), job);
+  job.life.ApplyLearning(job.milestones.NoteValues(step, metrics, evaluated), job);
   job.work.Clear("", job);
   job.Switch(Activity::kNone);
   job.out.Do(PutJob{});

@@ -89,7 +89,7 @@ void PolicyVersions::Begun(const EffectSink& out) { Make(saved_, UpdatesOf(saved
 
 bool PolicyVersions::Unpublish() { return std::exchange(published_, false); }
 
-void PolicyVersions::HandedOver(absl::Time now) {
+void PolicyVersions::SyncedInPlace(absl::Time now) {
   published_ = true;
   NoteTime(now);
 }
@@ -119,7 +119,7 @@ void PolicyVersions::Loaded(uint64_t slot) {
 
 void PolicyVersions::NoteWhenAllHold(const Roster& roster, absl::Time now) {
   if (publishing_since_ == absl::InfinitePast()) return;
-  for (const Slot& slot : roster.slots()) {
+  for (const RoleSlot& slot : roster.slots()) {
     if (slot.role != roles::kRollout || slot.state != SlotState::kReady) continue;
     if (Of(static_cast<uint64_t>(roster.IndexOf(slot))).version != newest_) return;
   }
@@ -134,8 +134,8 @@ void PolicyVersions::NoteTime(absl::Time now) {
 }
 
 void PolicyVersions::Load(bool may_load, absl::Duration deadline, Roster& roster,
-                          RolloutManager& rollouts, EffectSink& out) {
-  for (Slot& slot : roster.slots()) {
+                          TaskScheduler& rollouts, EffectSink& out) {
+  for (RoleSlot& slot : roster.slots()) {
     if (slot.role != roles::kRollout || !slot.ready()) continue;
     const auto index = static_cast<uint64_t>(roster.IndexOf(slot));
     Replica& replica = replicas_[index];

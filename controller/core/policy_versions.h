@@ -28,8 +28,8 @@
 #include "absl/time/time.h"
 #include "baton/store/v1/rows.pb.h"
 #include "controller/core/effect_sink.h"
-#include "controller/core/rollout_manager.h"
 #include "controller/core/roster.h"
+#include "controller/core/task_scheduler.h"
 #include "controller/core/trajectory.h"
 
 namespace baton::controller {
@@ -85,7 +85,7 @@ class PolicyVersions {
   /// The relay has it.
   void Published() { published_ = true; }
   /// The ranks themselves have it for generation: every rollout holds it at once.
-  void HandedOver(absl::Time now);
+  void SyncedInPlace(absl::Time now);
 
   const Replica& Of(uint64_t slot) const;
   bool AnyLoading() const;
@@ -104,7 +104,7 @@ class PolicyVersions {
 
   /// Lets each rollout generate that holds the newest version, and sends the other ones to load
   /// it. `may_load`: the rollouts' workers are theirs now.
-  void Load(bool may_load, absl::Duration deadline, Roster& roster, RolloutManager& rollouts,
+  void Load(bool may_load, absl::Duration deadline, Roster& roster, TaskScheduler& rollouts,
             EffectSink& out);
 
   /// Why a response is not of the newest version, for people; empty: it is.

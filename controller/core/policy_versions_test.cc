@@ -15,7 +15,7 @@ struct TwoRollouts {
     const auto job = SubmittedJob("kind: JOB_KIND_RL resources { rollout_workers: 2 }");
     roster = Roster(job->effective_spec(), job->dataflow());
     for (const char* worker : {"a", "b"}) {
-      for (Slot* slot : roster.FreeSeat("rollout")) {
+      for (RoleSlot* slot : roster.FreeWorkerSlot("rollout")) {
         slot->worker = worker;
         slot->state = SlotState::kReady;
         slot->present = true;
@@ -32,7 +32,7 @@ struct TwoRollouts {
   }
   EffectSink out = SinkAt(kBegin);
   Roster roster;
-  RolloutManager rollouts;
+  TaskScheduler rollouts;
   PolicyVersions versions;
 };
 
@@ -117,7 +117,7 @@ TEST(PolicyVersionsTest, ARestartKnowsWhetherTheNewestVersionIsPublished) {
   EXPECT_FALSE(again.Unpublish());
 }
 
-TEST(PolicyVersionsTest, TheHandOverLastsUntilTheLastRolloutHasTheVersion) {
+TEST(PolicyVersionsTest, TheWeightSyncLastsUntilTheLastRolloutHasTheVersion) {
   TwoRollouts world;
   world.versions.Updated(world.out);
   world.versions.BeginPublishing(kBegin);
@@ -220,7 +220,7 @@ TEST(PolicyVersionsTest, AnUnknownBeginIsNoMeasurement) {
   world.versions.Hold(world.SlotOf("b"), 1);
   world.versions.NoteWhenAllHold(world.roster, kBegin);
   EXPECT_EQ(world.versions.update_weights_seconds(), 0);
-  world.versions.HandedOver(kBegin);
+  world.versions.SyncedInPlace(kBegin);
   EXPECT_EQ(world.versions.update_weights_seconds(), 0);
 }
 

@@ -22,7 +22,7 @@ void OnPublished(TaskKind kind, JobParts& job) {
   if (kind == TaskKind::kPublish) {
     job.versions.Published();
   } else {
-    job.versions.HandedOver(job.out.now());
+    job.versions.SyncedInPlace(job.out.now());
   }
   // A version that the relay lost is published again while responses are made with it.
   if (job.doing.Is(Activity::kPublish)) job.Switch(Activity::kNone);

@@ -31,7 +31,7 @@ void RankGroups::Restore(const store::v1::JobRow& row) {
     const Group* const found = Find(kept.role());
     if (found == nullptr) continue;
     Group* const group = &Own(*found);
-    group->generation = kept.generation();
+    group->group_epoch = kept.generation();
     group->version = kept.version();
   }
 }
@@ -40,7 +40,7 @@ void RankGroups::Save(store::v1::JobRow* row) const {
   for (const Group& group : groups_) {
     store::v1::GroupRow* kept = row->add_groups();
     kept->set_role(group.role);
-    kept->set_generation(group.generation);
+    kept->set_generation(group.group_epoch);
     kept->set_version(group.version);
   }
 }
@@ -54,7 +54,7 @@ const Group* RankGroups::Find(absl::string_view role) const {
 void RankGroups::BeginGeneration(const Group& of, PolicyVersions& versions, const EffectSink& out) {
   Group& group = Own(of);
   // Its weights are a new version, even those of a checkpoint: versions only grow.
-  ++group.generation;
+  ++group.group_epoch;
   group.broken.reset();
   if (group.forming_since == absl::InfinitePast()) group.forming_since = out.now();
   if (group.role == roles::kActor) {
@@ -104,7 +104,7 @@ std::optional<std::string> RankGroups::TakeBroken(const Group& group, absl::Dura
   return std::exchange(Own(group).broken, std::nullopt)->reason;
 }
 
-void RankGroups::Forgive() {
+void RankGroups::ForgetAllFailures() {
   for (Group& group : groups_) {
     group.failures = 0;
     group.forming_since = absl::InfinitePast();

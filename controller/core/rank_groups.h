@@ -1,14 +1,14 @@
 // The groups of ranks that share a role's model.
 //
-// Owns each group's generation, the version of its weights, and what is known of a broken group.
+// Owns each group's epoch, the version of its weights, and what is known of a broken group.
 // Everyone reads the groups; only the calls below change one. GroupCommands has their commands.
 //
-//   forming --all ranks took the role on--> formed --a rank is lost------> forming (generation + 1)
+//   forming --all ranks took the role on--> formed --a rank is lost------> forming (epoch + 1)
 //      ^                                      |  ^
 //      |                                      |  +--no rank was lost-------+
 //      +--the loss is known or there is none--broken <--a rank misses a peer
 //
-// Ranks take their role on together, in one generation, or not at all: the collectives of the
+// Ranks take their role on together, in one epoch, or not at all: the collectives of the
 // others fail without the lost one. A group that trains goes back to the newest checkpoint, and
 // with it all that train; one that only scores loses the scores under way. A rank may notice a
 // loss before the lease of the lost one ends, so a broken group waits for that; if no rank turns
@@ -46,7 +46,7 @@ struct Group {
   bool trains = true;
   uint32_t ranks = 1;
   uint32_t tp = 1;  ///< Ranks of one copy. They score together, and the first of them answers.
-  uint64_t generation = 1;
+  uint64_t group_epoch = 1;
   uint64_t version = 0;          ///< Of its weights; the actor's is PolicyVersions::newest.
   std::optional<Broken> broken;  ///< It is formed anew soon.
   absl::Time forming_since = absl::InfinitePast();  ///< Infinite past: all hold the role.
@@ -90,7 +90,7 @@ class RankGroups {
   /// The group no longer waits to learn which rank is lost: it forms anew now, or never.
   void ForgetBroken(const Group& group) { Own(group).broken.reset(); }
   /// Forgets failures: a user resumes the job.
-  void Forgive();
+  void ForgetAllFailures();
 
   void Delay(absl::Duration duration, absl::Time now);
   /// What a broken group waits for. `limit`: JobCoreOptions::regroup_delay.

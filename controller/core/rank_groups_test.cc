@@ -25,7 +25,7 @@ TEST(RankGroupsTest, WeightsOfANewGenerationAreANewVersion) {
   TwoGroups world;
   PolicyVersions versions;
   world.groups.BeginGeneration(world.actor(), versions, world.out);
-  EXPECT_EQ(world.actor().generation, 2u);
+  EXPECT_EQ(world.actor().group_epoch, 2u);
   EXPECT_EQ(versions.newest(), 1u);
   const Group& critic = world.groups.all()[1];
   EXPECT_EQ(critic.index, 1u);

@@ -72,16 +72,16 @@ void ResponseWork::OnGenerated(const TaskDone& event, JobParts& job) {
     job.slots.ForgetFailures(*job.roster().Find(event.worker, roles::kRollout));
   }
   // An idle rollout loads the weights that came while it worked.
-  if (job.scheduler.queues().rollouts().manager.load(event.worker) == 0) job.LoadWeights();
+  if (job.scheduler.queues().rollouts().tasks.load(event.worker) == 0) job.LoadWeights();
   job.Dispatch();
   MaybeAllReady(job);
 }
 
 // The rollout holds another version after all; it loads the right one.
 TrajectoryScheduler::Verdict ResponseWork::OnWrongVersion(const TaskDone& event, JobParts& job) {
-  const Slot& slot = *job.roster().Find(event.worker, roles::kRollout);
+  const RoleSlot& slot = *job.roster().Find(event.worker, roles::kRollout);
   job.versions.Hold(job.slots.IndexOf(slot), 0);
-  job.scheduler.queues().rollouts().manager.SetEnabled(event.worker, false);
+  job.scheduler.queues().rollouts().tasks.SetEnabled(event.worker, false);
   // The ranks gather it anew: of all that one gathering fails, the first counts.
   if (job.roster().hybrid() && job.versions.Unpublish() &&
       job.slots.CountFailure(slot) >= job.options.max_attempts) {
@@ -117,7 +117,7 @@ void ResponseWork::MaybeAllReady(JobParts& job) {
     }
   }
   job.scheduler.queues().ForEach([&](const std::string& role, RoleQueue& queue) {
-    DrainSlow(queue.pace, role, role == roles::kRollout ? "token" : "response", job);
+    DrainSlow(queue.stragglers, role, role == roles::kRollout ? "token" : "response", job);
   });
   if (job.doing.Is(Activity::kEvaluate)) return FinishEvaluation(job);
   // A payload may be lost, and generated again, after the batch was asked for.
@@ -190,7 +190,7 @@ bool ResponseWork::CheckDeadlines(JobParts& job) {
   const absl::Duration stall = job.options.generate_stall;
   // Asked before the stalled ones are taken back: afterwards such a worker runs nothing.
   const std::vector<std::string> silent =
-      job.scheduler.queues().rollouts().manager.SilentSince(job.out.now() - stall);
+      job.scheduler.queues().rollouts().tasks.SilentSince(job.out.now() - stall);
   const absl::Status status = job.scheduler.CheckGenerations(job.Work());
   if (!status.ok()) {
     job.life.Fail(status, job);

@@ -20,12 +20,12 @@ void RouteResult(const TaskDone& event, JobParts& job) {
   switch (event.ref.kind) {
     case TaskKind::kAssignRole:
     case TaskKind::kReleaseRole:
-      if (const Slot* slot = job.slots.Awaits(event.worker, event.ref, job.versions)) {
+      if (const RoleSlot* slot = job.slots.Awaits(event.worker, event.ref, job.versions)) {
         OnRoleTask(event, *slot, job);
       }
       break;
     case TaskKind::kLoadWeights:
-      if (const Slot* slot = job.slots.Awaits(event.worker, event.ref, job.versions)) {
+      if (const RoleSlot* slot = job.slots.Awaits(event.worker, event.ref, job.versions)) {
         OnLoadWeights(event, *slot, job);
       }
       break;

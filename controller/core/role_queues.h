@@ -1,8 +1,8 @@
 // The work on trajectories, by the role that does it: rollouts generate, the others score.
 //
-// Owns for each such role the queue of its work with what its workers run (RolloutManager), and how
-// fast each worker is beside its peers (PeerPace). A unit of work is a trajectory, for roles that
-// score a trajectory and a node of the dataflow (WorkId).
+// Owns for each such role the queue of its work with what its workers run (TaskScheduler), and how
+// fast each worker is beside its peers (StragglerDetector). A unit of work is a trajectory, for
+// roles that score a trajectory and a node of the dataflow (WorkId).
 #ifndef BATON_CONTROLLER_CORE_ROLE_QUEUES_H_
 #define BATON_CONTROLLER_CORE_ROLE_QUEUES_H_
 
@@ -11,23 +11,24 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "controller/core/peer_pace.h"
 #include "controller/core/role_names.h"
-#include "controller/core/rollout_manager.h"
+#include "controller/core/straggler_detector.h"
+#include "controller/core/task_scheduler.h"
 
 namespace baton::controller {
 
 struct RoleQueue {
-  explicit RoleQueue(const PaceOptions& pace) : pace(pace) {}
-  RolloutManager manager;
-  PeerPace pace;  ///< Seconds per token of a rollout, per response of a role that scores.
+  explicit RoleQueue(const StragglerOptions& stragglers) : stragglers(stragglers) {}
+  TaskScheduler tasks;
+  StragglerDetector
+      stragglers;  ///< Seconds per token of a rollout, per response of a role that scores.
 };
 
 class RoleQueues {
  public:
-  RoleQueues(const std::vector<std::string>& scoring_roles, const PaceOptions& pace)
-      : rollouts_(pace) {
-    for (const std::string& role : scoring_roles) scorers_.emplace(role, pace);
+  RoleQueues(const std::vector<std::string>& scoring_roles, const StragglerOptions& stragglers)
+      : rollouts_(stragglers) {
+    for (const std::string& role : scoring_roles) scorers_.emplace(role, stragglers);
   }
 
   /// Null: the role does no work on trajectories.
@@ -40,8 +41,8 @@ class RoleQueues {
     return const_cast<RoleQueues*>(this)->Find(role);
   }
   /// Of a role that has one.
-  RolloutManager& Of(const std::string& role) { return Find(role)->manager; }
-  const RolloutManager& Of(const std::string& role) const { return Find(role)->manager; }
+  TaskScheduler& Of(const std::string& role) { return Find(role)->tasks; }
+  const TaskScheduler& Of(const std::string& role) const { return Find(role)->tasks; }
 
   RoleQueue& rollouts() { return rollouts_; }
   const RoleQueue& rollouts() const { return rollouts_; }
@@ -57,15 +58,15 @@ class RoleQueues {
 
   /// A worker leaves the job. What it ran is not queued again.
   void RemoveWorker(const std::string& worker) {
-    ForEach([&](const std::string&, RoleQueue& queue) { queue.manager.RemoveWorker(worker); });
+    ForEach([&](const std::string&, RoleQueue& queue) { queue.tasks.RemoveWorker(worker); });
   }
   /// The paces of a worker that is lost count no more.
-  void ForgetPace(const std::string& worker) {
-    ForEach([&](const std::string&, RoleQueue& queue) { queue.pace.Forget(worker); });
+  void ForgetSamples(const std::string& worker) {
+    ForEach([&](const std::string&, RoleQueue& queue) { queue.stragglers.Forget(worker); });
   }
   /// Nothing could move for so long: no work is older for it.
   void Delay(absl::Duration duration, absl::Time now) {
-    ForEach([&](const std::string&, RoleQueue& queue) { queue.manager.Delay(duration, now); });
+    ForEach([&](const std::string&, RoleQueue& queue) { queue.tasks.Delay(duration, now); });
   }
 
  private:

@@ -11,10 +11,10 @@ namespace baton::controller {
 
 namespace {
 
-// The seat, within its pool, of rank i of a role. A replica of the hybrid engine sits with the
-// first of the actor's ranks that make it: of each copy of the model the first tp / generation_tp
-// (docs/parallel.md).
-size_t SeatInPool(const v1::JobSpec& effective, const std::string& role, int i, bool hybrid) {
+// The worker slot, within its pool, of rank i of a role. A replica of the hybrid engine sits with
+// the first of the actor's ranks that make it: of each copy of the model the first tp /
+// generation_tp (docs/parallel.md).
+size_t WorkerSlotInPool(const v1::JobSpec& effective, const std::string& role, int i, bool hybrid) {
   if (role != roles::kRollout || !hybrid) return static_cast<size_t>(i);
   const int tp = ShapeOf(effective, roles::kActor).tp;
   const int replicas = std::max(1, tp / GenerationTp(effective));  // of a copy
@@ -25,34 +25,35 @@ size_t SeatInPool(const v1::JobSpec& effective, const std::string& role, int i, 
 
 Roster::Roster(const v1::JobSpec& effective, const v1::Dataflow& dataflow)
     : hybrid_(IsHybrid(effective, dataflow)) {
-  // Pools first, because roles that share workers share seats. Then a slot of each role per seat.
-  std::map<std::string, size_t> first_seat;
+  // Pools first, because roles that share workers share worker slots. Then a slot of each role per
+  // worker slot.
+  std::map<std::string, size_t> first_worker_slot;
   for (const RolePool& pool : PoolsOf(effective, dataflow)) {
-    for (const std::string& role : pool.roles) first_seat[role] = seats_.size();
-    seats_.resize(seats_.size() + static_cast<size_t>(pool.workers));
+    for (const std::string& role : pool.roles) first_worker_slot[role] = worker_slots_.size();
+    worker_slots_.resize(worker_slots_.size() + static_cast<size_t>(pool.workers));
   }
   for (const auto& [role, count] : WorkersOf(effective, dataflow)) {
     for (int i = 0; i < count; ++i) {
-      Slot slot;
+      RoleSlot slot;
       slot.role = role;
       slot.rank = static_cast<uint32_t>(i);
-      slot.seat = first_seat.at(role) + SeatInPool(effective, role, i, hybrid_);
-      Seat& seat = seats_[slot.seat];
-      absl::StrAppend(&seat.roles, seat.slots.empty() ? "" : "+", role);
-      seat.slots.push_back(slots_.size());
+      slot.worker_slot = first_worker_slot.at(role) + WorkerSlotInPool(effective, role, i, hybrid_);
+      WorkerSlot& worker_slot = worker_slots_[slot.worker_slot];
+      absl::StrAppend(&worker_slot.roles, worker_slot.slots.empty() ? "" : "+", role);
+      worker_slot.slots.push_back(slots_.size());
       slots_.push_back(std::move(slot));
     }
   }
 }
 
-std::vector<const Slot*> Roster::Match(const store::v1::JobRow& row) const {
-  std::map<std::string, std::vector<const Slot*>> of_role;
-  for (const Slot& slot : slots_) of_role[slot.role].push_back(&slot);
+std::vector<const RoleSlot*> Roster::Match(const store::v1::JobRow& row) const {
+  std::map<std::string, std::vector<const RoleSlot*>> of_role;
+  for (const RoleSlot& slot : slots_) of_role[slot.role].push_back(&slot);
   // By role and rank, not by place: a release may order roles in another way than the one before.
   std::map<std::string, size_t> next;
-  std::vector<const Slot*> matched;
+  std::vector<const RoleSlot*> matched;
   for (const store::v1::SlotRow& kept : row.slots()) {
-    const std::vector<const Slot*>& slots = of_role[kept.role()];
+    const std::vector<const RoleSlot*>& slots = of_role[kept.role()];
     const size_t rank = next[kept.role()]++;
     matched.push_back(rank < slots.size() ? slots[rank] : nullptr);
   }
@@ -60,11 +61,11 @@ std::vector<const Slot*> Roster::Match(const store::v1::JobRow& row) const {
 }
 
 void Roster::Restore(const store::v1::JobRow& row, bool releasing) {
-  const std::vector<const Slot*> matched = Match(row);
+  const std::vector<const RoleSlot*> matched = Match(row);
   for (int i = 0; i < row.slots_size(); ++i) {
     if (matched[static_cast<size_t>(i)] == nullptr) continue;
     const store::v1::SlotRow& kept = row.slots(i);
-    Slot& slot = slots_[static_cast<size_t>(IndexOf(*matched[static_cast<size_t>(i)]))];
+    RoleSlot& slot = slots_[static_cast<size_t>(IndexOf(*matched[static_cast<size_t>(i)]))];
     slot.worker = kept.worker_id();
     slot.credits = kept.credits();
     // Earlier releases had narrower attempts, in another field.
@@ -78,7 +79,7 @@ void Roster::Restore(const store::v1::JobRow& row, bool releasing) {
 }
 
 void Roster::Keep(store::v1::JobRow* row) const {
-  for (const Slot& slot : slots_) {
+  for (const RoleSlot& slot : slots_) {
     store::v1::SlotRow* kept = row->add_slots();
     kept->set_role(slot.role);
     kept->set_worker_id(slot.worker);
@@ -88,91 +89,95 @@ void Roster::Keep(store::v1::JobRow* row) const {
   }
 }
 
-const Slot* Roster::Find(const std::string& worker, absl::string_view role) const {
-  for (const Slot& slot : slots_) {
+const RoleSlot* Roster::Find(const std::string& worker, absl::string_view role) const {
+  for (const RoleSlot& slot : slots_) {
     if (slot.worker == worker && slot.role == role && slot.state != SlotState::kEmpty) return &slot;
   }
   return nullptr;
 }
 
-Slot* Roster::Find(const std::string& worker, absl::string_view role) {
-  return const_cast<Slot*>(static_cast<const Roster*>(this)->Find(worker, role));
+RoleSlot* Roster::Find(const std::string& worker, absl::string_view role) {
+  return const_cast<RoleSlot*>(static_cast<const Roster*>(this)->Find(worker, role));
 }
 
-const Slot* Roster::At(uint64_t index, const std::string& worker) const {
+const RoleSlot* Roster::At(uint64_t index, const std::string& worker) const {
   if (index >= slots_.size()) return nullptr;
-  const Slot& slot = slots_[index];
+  const RoleSlot& slot = slots_[index];
   return slot.worker == worker && slot.state != SlotState::kEmpty ? &slot : nullptr;
 }
 
-std::vector<const Slot*> Roster::Of(const std::string& worker) const {
-  std::vector<const Slot*> slots;
-  for (const Slot& slot : slots_) {
+std::vector<const RoleSlot*> Roster::Of(const std::string& worker) const {
+  std::vector<const RoleSlot*> slots;
+  for (const RoleSlot& slot : slots_) {
     if (slot.worker == worker && slot.state != SlotState::kEmpty) slots.push_back(&slot);
   }
   return slots;
 }
 
 bool Roster::Has(const std::string& worker) const {
-  return std::any_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
+  return std::any_of(slots_.begin(), slots_.end(), [&](const RoleSlot& slot) {
     return slot.worker == worker && slot.state != SlotState::kEmpty;
   });
 }
 
-// A worker takes all roles of its seat or none, so a seat with one slot taken is not free.
-bool Roster::IsFree(const Seat& seat) const {
-  return std::all_of(seat.slots.begin(), seat.slots.end(),
+// A worker takes all roles of its worker slot or none, so a worker slot with one slot taken is not
+// free.
+bool Roster::IsFree(const WorkerSlot& worker_slot) const {
+  return std::all_of(worker_slot.slots.begin(), worker_slot.slots.end(),
                      [&](size_t i) { return slots_[i].state == SlotState::kEmpty; });
 }
 
 std::map<std::string, std::string> Roster::Held() const {
   std::map<std::string, std::string> held;
-  for (const Slot& slot : slots_) {
-    if (slot.state != SlotState::kEmpty) held[slot.worker] = seats_[slot.seat].roles;
+  for (const RoleSlot& slot : slots_) {
+    if (slot.state != SlotState::kEmpty) held[slot.worker] = worker_slots_[slot.worker_slot].roles;
   }
   return held;
 }
 
 std::map<std::string, int> Roster::Missing() const {
   std::map<std::string, int> missing;
-  for (const Seat& seat : seats_) {
-    if (IsFree(seat)) ++missing[seat.roles];
+  for (const WorkerSlot& worker_slot : worker_slots_) {
+    if (IsFree(worker_slot)) ++missing[worker_slot.roles];
   }
   return missing;
 }
 
-std::vector<Slot*> Roster::FreeSeat(const std::string& roles) {
-  std::vector<Slot*> slots;
-  const auto seat = std::find_if(seats_.begin(), seats_.end(),
-                                 [&](const Seat& s) { return s.roles == roles && IsFree(s); });
-  if (seat == seats_.end()) return slots;
-  for (size_t i : seat->slots) slots.push_back(&slots_[i]);
+std::vector<RoleSlot*> Roster::FreeWorkerSlot(const std::string& roles) {
+  std::vector<RoleSlot*> slots;
+  const auto worker_slot =
+      std::find_if(worker_slots_.begin(), worker_slots_.end(),
+                   [&](const WorkerSlot& s) { return s.roles == roles && IsFree(s); });
+  if (worker_slot == worker_slots_.end()) return slots;
+  for (size_t i : worker_slot->slots) slots.push_back(&slots_[i]);
   return slots;
 }
 
 bool Roster::AnyIn(SlotState state) const {
   return std::any_of(slots_.begin(), slots_.end(),
-                     [&](const Slot& slot) { return slot.state == state; });
+                     [&](const RoleSlot& slot) { return slot.state == state; });
 }
 
 bool Roster::AnyIn(absl::string_view role, SlotState state) const {
-  return std::any_of(slots_.begin(), slots_.end(),
-                     [&](const Slot& slot) { return slot.role == role && slot.state == state; });
+  return std::any_of(slots_.begin(), slots_.end(), [&](const RoleSlot& slot) {
+    return slot.role == role && slot.state == state;
+  });
 }
 
 bool Roster::AnyTrouble(absl::string_view role) const {
-  return std::any_of(slots_.begin(), slots_.end(),
-                     [&](const Slot& slot) { return slot.role == role && !slot.trouble.empty(); });
+  return std::any_of(slots_.begin(), slots_.end(), [&](const RoleSlot& slot) {
+    return slot.role == role && !slot.trouble.empty();
+  });
 }
 
 bool Roster::AllReady(absl::string_view role) const {
-  return std::all_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
+  return std::all_of(slots_.begin(), slots_.end(), [&](const RoleSlot& slot) {
     return slot.role != role || slot.state == SlotState::kReady;
   });
 }
 
 std::string Roster::FirstOf(absl::string_view role) const {
-  for (const Slot& slot : slots_) {
+  for (const RoleSlot& slot : slots_) {
     if (slot.role == role && slot.rank == 0) return slot.worker;
   }
   return "";

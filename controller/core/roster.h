@@ -1,8 +1,9 @@
 // Who plays what in a job: its slots, and which of them share a worker.
 //
-// A pool is what some roles share: as many seats as its largest role has slots. A worker takes a
-// seat, and with it one slot of every role that has so many; rank i of a role sits on seat i. A
-// role that shares with none is a pool of its own, and its slots are its seats.
+// A pool is what some roles share: as many worker slots as its largest role has slots. A worker
+// takes a worker slot, and with it one slot of every role that has so many; rank i of a role has
+// worker slot i. A role that shares with none is a pool of its own, and its slots are its worker
+// slots.
 #ifndef BATON_CONTROLLER_CORE_ROSTER_H_
 #define BATON_CONTROLLER_CORE_ROSTER_H_
 
@@ -23,10 +24,10 @@ namespace baton::controller {
 enum class SlotState { kEmpty, kGathering, kAssigning, kReady, kReleasing };
 
 /// A place for a worker in a role, and who has it.
-struct Slot {
+struct RoleSlot {
   std::string role;
-  uint32_t rank = 0;  ///< In its role.
-  size_t seat = 0;    ///< Slots of one seat have one worker.
+  uint32_t rank = 0;       ///< In its role.
+  size_t worker_slot = 0;  ///< Slots of one worker slot have one worker.
   std::string worker;
   SlotState state = SlotState::kEmpty;
   int credits = 1;
@@ -42,7 +43,7 @@ struct Slot {
   bool ready() const { return state == SlotState::kReady && present; }
 };
 
-/// Pure. The number of slots, their roles and seats never change.
+/// Pure. The number of slots, their roles and worker slots never change.
 class Roster {
  public:
   Roster() = default;
@@ -54,27 +55,27 @@ class Roster {
   void Restore(const store::v1::JobRow& row, bool releasing);
   void Keep(store::v1::JobRow* row) const;
 
-  std::vector<Slot>& slots() { return slots_; }
-  const std::vector<Slot>& slots() const { return slots_; }
+  std::vector<RoleSlot>& slots() { return slots_; }
+  const std::vector<RoleSlot>& slots() const { return slots_; }
   /// Maps each slot of the row to the slot that it restores; null if it is surplus.
-  std::vector<const Slot*> Match(const store::v1::JobRow& row) const;
-  int IndexOf(const Slot& slot) const { return static_cast<int>(&slot - slots_.data()); }
+  std::vector<const RoleSlot*> Match(const store::v1::JobRow& row) const;
+  int IndexOf(const RoleSlot& slot) const { return static_cast<int>(&slot - slots_.data()); }
 
   /// The slot that this worker has in this role; null: none.
-  Slot* Find(const std::string& worker, absl::string_view role);
-  const Slot* Find(const std::string& worker, absl::string_view role) const;
+  RoleSlot* Find(const std::string& worker, absl::string_view role);
+  const RoleSlot* Find(const std::string& worker, absl::string_view role) const;
   /// The slot of that index, if this worker has it.
-  const Slot* At(uint64_t index, const std::string& worker) const;
+  const RoleSlot* At(uint64_t index, const std::string& worker) const;
   /// All slots of a worker.
-  std::vector<const Slot*> Of(const std::string& worker) const;
+  std::vector<const RoleSlot*> Of(const std::string& worker) const;
   bool Has(const std::string& worker) const;
 
   /// Workers with their roles, joined by "+".
   std::map<std::string, std::string> Held() const;
-  /// Roles, joined by "+", of the seats that are free -> how many.
+  /// Roles, joined by "+", of the worker slots that are free -> how many.
   std::map<std::string, int> Missing() const;
-  /// The slots of a free seat of these roles; none: there is none.
-  std::vector<Slot*> FreeSeat(const std::string& roles);
+  /// The slots of a free worker slot of these roles; none: there is none.
+  std::vector<RoleSlot*> FreeWorkerSlot(const std::string& roles);
 
   bool AnyIn(SlotState state) const;
   bool AnyIn(absl::string_view role, SlotState state) const;
@@ -89,14 +90,14 @@ class Roster {
   bool hybrid() const { return hybrid_; }
 
  private:
-  struct Seat {
+  struct WorkerSlot {
     std::string roles;          // joined by "+"
     std::vector<size_t> slots;  // by index
   };
-  bool IsFree(const Seat& seat) const;
+  bool IsFree(const WorkerSlot& worker_slot) const;
 
-  std::vector<Slot> slots_;
-  std::vector<Seat> seats_;
+  std::vector<RoleSlot> slots_;
+  std::vector<WorkerSlot> worker_slots_;
   bool hybrid_ = false;
 };
 

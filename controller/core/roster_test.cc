@@ -23,22 +23,22 @@ Roster Make(const std::string& spec, const std::string& dataflow = kPpo) {
   return Roster(effective, graph);
 }
 
-std::vector<size_t> SeatsOf(const Roster& roster, const std::string& role) {
-  std::vector<size_t> seats;
-  for (const Slot& slot : roster.slots()) {
-    if (slot.role == role) seats.push_back(slot.seat);
+std::vector<size_t> WorkerSlotsOf(const Roster& roster, const std::string& role) {
+  std::vector<size_t> worker_slots;
+  for (const RoleSlot& slot : roster.slots()) {
+    if (slot.role == role) worker_slots.push_back(slot.worker_slot);
   }
-  return seats;
+  return worker_slots;
 }
 
 void Sit(Roster& roster, const std::string& roles, const std::string& worker) {
-  for (Slot* slot : roster.FreeSeat(roles)) {
+  for (RoleSlot* slot : roster.FreeWorkerSlot(roles)) {
     slot->worker = worker;
     slot->state = SlotState::kReady;
   }
 }
 
-TEST(RosterTest, RolesThatShareWithNobodyHaveSeatsOfTheirOwn) {
+TEST(RosterTest, RolesThatShareWithNobodyHaveWorkerSlotsOfTheirOwn) {
   Roster roster = Make("kind: JOB_KIND_RL resources { rollout_workers: 2 reward_workers: 1 }");
   EXPECT_THAT(roster.Missing(),
               ElementsAre(Pair("actor", 1), Pair("critic", 1), Pair("reference", 1),
@@ -46,8 +46,9 @@ TEST(RosterTest, RolesThatShareWithNobodyHaveSeatsOfTheirOwn) {
   EXPECT_FALSE(roster.hybrid());
 }
 
-// The critic has one slot and the actor two: their pool has two seats, one of them the actor's.
-TEST(RosterTest, APoolHasAsManySeatsAsItsLargestRole) {
+// The critic has one slot and the actor two: their pool has two worker slots, one of them the
+// actor's.
+TEST(RosterTest, APoolHasAsManyWorkerSlotsAsItsLargestRole) {
   Roster roster = Make(R"(kind: JOB_KIND_RL
     resources { rollout_workers: 1 reward_workers: 1 pools { roles: "actor" roles: "critic" }
                 pools { roles: "rollout" } }
@@ -57,14 +58,14 @@ TEST(RosterTest, APoolHasAsManySeatsAsItsLargestRole) {
                           Pair("reward", 1), Pair("rollout", 1)));
   Sit(roster, "actor+critic", "w");
   EXPECT_THAT(roster.Held(), ElementsAre(Pair("w", "actor+critic")));
-  EXPECT_EQ(roster.FreeSeat("actor+critic").size(), 0u);
+  EXPECT_EQ(roster.FreeWorkerSlot("actor+critic").size(), 0u);
   EXPECT_EQ(roster.Of("w").size(), 2u);
   EXPECT_EQ(roster.Find("w", "critic")->rank, 0u);
   EXPECT_EQ(roster.Find("w", "reward"), nullptr);
   EXPECT_EQ(roster.FirstOf("actor"), "w");
-  // A seat is free when no worker has any of its slots.
+  // A worker slot is free when no worker has any of its slots.
   roster.Find("w", "critic")->state = SlotState::kEmpty;
-  EXPECT_EQ(roster.FreeSeat("actor+critic").size(), 0u);
+  EXPECT_EQ(roster.FreeWorkerSlot("actor+critic").size(), 0u);
 }
 
 // tp 4 x dp 2 that generates with 2: copy c has ranks 4c .. 4c+3, whose first two lead a replica.
@@ -74,8 +75,8 @@ TEST(RosterTest, ReplicasSitWithTheFirstOfTheirRanks) {
     resources { reward_workers: 1 pools { roles: "actor" roles: "rollout" } })";
   Roster roster = Make(spec);
   EXPECT_TRUE(roster.hybrid());
-  EXPECT_THAT(SeatsOf(roster, "actor"), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
-  EXPECT_THAT(SeatsOf(roster, "rollout"), ElementsAre(0, 1, 4, 5));
+  EXPECT_THAT(WorkerSlotsOf(roster, "actor"), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+  EXPECT_THAT(WorkerSlotsOf(roster, "rollout"), ElementsAre(0, 1, 4, 5));
   EXPECT_EQ(roster.Missing().at("actor"), 4);
   EXPECT_EQ(roster.Missing().at("actor+rollout"), 4);
 }

@@ -6,7 +6,7 @@ namespace baton::controller {
 
 namespace {
 
-void SendTo(const Slot& slot, const Group& group, const CommandContext& context) {
+void SendTo(const RoleSlot& slot, const Group& group, const CommandContext& context) {
   if (!slot.ready() || !context.pools.MayCommand(group, context.view)) return;
   TaskArgs args;
   args.deadline = context.deadline;
@@ -25,7 +25,7 @@ bool LacksItsBatch(const Group& group, const CommandContext& context) {
 }  // namespace
 
 void SendCommand(const Group& group, const CommandContext& context) {
-  for (const Slot& slot : context.view.roster.slots()) {
+  for (const RoleSlot& slot : context.view.roster.slots()) {
     if (slot.role == group.role) SendTo(slot, group, context);
   }
 }
@@ -35,14 +35,14 @@ void SendWaitingCommands(const CommandContext& context) {
     const Command* const command = context.commands.Of(group);
     if (command == nullptr || command->sent.size() == group.ranks) continue;
     if (LacksItsBatch(group, context)) continue;
-    for (const Slot& slot : context.view.roster.slots()) {
+    for (const RoleSlot& slot : context.view.roster.slots()) {
       const bool has = command->answers.count(slot.rank) + command->sent.count(slot.rank);
       if (slot.role == group.role && !has) SendTo(slot, group, context);
     }
   }
 }
 
-void SendMissedCommand(const Slot& rank, const CommandContext& context) {
+void SendMissedCommand(const RoleSlot& rank, const CommandContext& context) {
   const Group* const group = context.groups.Find(rank.role);
   const Command* const command = group == nullptr ? nullptr : context.commands.Of(*group);
   const bool missed = command != nullptr && command->sent.count(rank.rank) == 0;

@@ -30,7 +30,7 @@ void SendCommand(const Group& group, const CommandContext& context);
 /// Sends the commands that have waited for their pool, or for a rank.
 void SendWaitingCommands(const CommandContext& context);
 /// Sends its group's command to a rank that came back without it.
-void SendMissedCommand(const Slot& rank, const CommandContext& context);
+void SendMissedCommand(const RoleSlot& rank, const CommandContext& context);
 
 }  // namespace baton::controller
 

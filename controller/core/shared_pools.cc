@@ -15,17 +15,17 @@ bool PoolView::IsAtWork(const std::string& role) const {
   if (queue == nullptr) return false;
   // A rollout that loads weights is at work as well.
   const bool loads = role == roles::kRollout && versions.AnyLoading();
-  return loads || !queue->manager.running().empty();
+  return loads || !queue->tasks.running().empty();
 }
 
 bool PoolView::HasWork(const std::string& role) const {
   const RoleQueue* queue = queues.Find(role);
-  if (queue == nullptr || queue->manager.queued() == 0) return false;
+  if (queue == nullptr || queue->tasks.queued() == 0) return false;
   if (role == roles::kRollout && !versions.published()) return false;
   if (groups.Find(role) != nullptr && !roster.AllReady(role)) return false;
   const auto& slots = roster.slots();
   return std::any_of(slots.begin(), slots.end(),
-                     [&](const Slot& slot) { return slot.ready() && slot.role == role; });
+                     [&](const RoleSlot& slot) { return slot.ready() && slot.role == role; });
 }
 
 SharedPools::SharedPools(const v1::JobSpec& effective, const v1::Dataflow& dataflow) {
@@ -44,7 +44,7 @@ const SharedPool* SharedPools::Of(absl::string_view role) const {
 bool SharedPools::AllBack(const SharedPool& pool, const PoolView& view) const {
   if (Mutant("pool-not-awaited")) return true;
   const auto& slots = view.roster.slots();
-  return std::all_of(slots.begin(), slots.end(), [&](const Slot& slot) {
+  return std::all_of(slots.begin(), slots.end(), [&](const RoleSlot& slot) {
     return slot.state == SlotState::kEmpty || slot.present || Of(slot.role) != &pool;
   });
 }
@@ -94,7 +94,7 @@ bool SharedPools::TakeTurns(const PoolView& view, RoleQueues& queues, absl::Time
       pool.turn = turn;
     }
     for (const std::string& role : pool.roles) {
-      if (RoleQueue* queue = queues.Find(role)) queue->manager.SetOpen(HasTurn(role, view));
+      if (RoleQueue* queue = queues.Find(role)) queue->tasks.SetOpen(HasTurn(role, view));
     }
   }
   return rollouts;
@@ -143,8 +143,8 @@ void SharedPools::Explain(const PoolView& view, absl::Time phase_since, WaitList
               std::max(phase_since, Of(role)->since), absl::InfiniteDuration(),
               "it begins when they are done");
   };
-  turn(roles::kRollout, view.queues.rollouts().manager.queued());
-  for (const auto& [role, queue] : view.queues.scorers()) turn(role, queue.manager.queued());
+  turn(roles::kRollout, view.queues.rollouts().tasks.queued());
+  for (const auto& [role, queue] : view.queues.scorers()) turn(role, queue.tasks.queued());
 }
 
 }  // namespace baton::controller

@@ -10,7 +10,7 @@ const absl::Time kMoment = absl::FromUnixSeconds(1000);
 
 // One worker that plays rollout, reward and actor in turn.
 struct OnePool {
-  OnePool() : queues({"reference", "reward"}, PaceOptions()) {
+  OnePool() : queues({"reference", "reward"}, StragglerOptions()) {
     const auto job = SubmittedJob(R"(kind: JOB_KIND_RL
       resources { rollout_workers: 1 reward_workers: 1
                   pools { roles: "critic" roles: "reward" roles: "reference" } })");
@@ -18,13 +18,13 @@ struct OnePool {
     groups = RankGroups(job->effective_spec(), job->dataflow());
     commands = GroupCommands(groups.all().size());
     pools = SharedPools(job->effective_spec(), job->dataflow());
-    for (Slot& slot : roster.slots()) {
+    for (RoleSlot& slot : roster.slots()) {
       slot.worker = pools.Of(slot.role) != nullptr ? "shared" : slot.role;
       slot.state = SlotState::kReady;
       slot.present = true;
       if (RoleQueue* queue = queues.Find(slot.role)) {
-        queue->manager.AddWorker(slot.worker, 1);
-        queue->manager.SetEnabled(slot.worker, true);
+        queue->tasks.AddWorker(slot.worker, 1);
+        queue->tasks.SetEnabled(slot.worker, true);
       }
     }
   }

@@ -47,12 +47,12 @@ bool SimulatedJob::Eligible(const Event& event) const {
 SimulatedJob::Meeting SimulatedJob::MeetingOf(const TaskDone& done) const {
   const auto meets = meets_.find({done.worker, done.ref});
   if (meets == meets_.end()) return Meeting::kMet;
-  const auto& [role, generation] = meets->second;
+  const auto& [role, group_epoch] = meets->second;
   const std::set<std::string>& members = members_.at(meets->second);
   bool all = static_cast<int>(members.size()) == RanksOfRole(role);
   for (const std::string& member : members) {
     const auto actor = actors_.find({member, role});
-    if (actor == actors_.end() || actor->second.generation != generation) return Meeting::kBroken;
+    if (actor == actors_.end() || actor->second.group_epoch != group_epoch) return Meeting::kBroken;
     if (IsGroupCommand(done.ref.kind) && actor->second.sequence < done.ref.subject) all = false;
   }
   return all ? Meeting::kMet : Meeting::kWaits;
@@ -337,15 +337,15 @@ void SimulatedJob::Do(const StartTask& start) {
 
 void SimulatedJob::Score(const StartTask& start, TaskDone& done) {
   const v1::Dataflow& dataflow = core_->dataflow();
-  const v1::ScoreNode& node = dataflow.score(static_cast<int>(start.ref.part));
+  const v1::ScoreNode& node = dataflow.score(static_cast<int>(start.ref.target));
   EXPECT_EQ(node.role(), start.args.role);
   if (const int tp = TensorRanksOf(node.role()); tp > 1) {
     const Actor& rank = actors_.at({start.worker, node.role()});
     EXPECT_EQ(rank.rank % static_cast<uint32_t>(tp), 0u) << "not the first of its copy";
-    meets_[{start.worker, start.ref}] = {node.role(), rank.generation};
+    meets_[{start.worker, start.ref}] = {node.role(), rank.group_epoch};
   }
   const TrajectoryInfo& t = start.args.trajectory;
-  EXPECT_EQ(t.scored >> start.ref.part & 1, 0u) << "scored again";
+  EXPECT_EQ(t.scored >> start.ref.target & 1, 0u) << "scored again";
   EXPECT_TRUE(t.purpose == v1::PURPOSE_TRAIN || node.out() == "reward") << "for nothing";
   if (node.role() == "actor") {
     EXPECT_EQ(actors_.at({start.worker, node.role()}).version, t.policy_version)
@@ -384,9 +384,9 @@ void SimulatedJob::Assign(const StartTask& start) {
   Actor& actor = actors_[{start.worker, start.args.role}];
   actor = Actor();
   actor.rank = start.args.rank;
-  actor.generation = start.args.generation;
+  actor.group_epoch = start.args.group_epoch;
   if (RanksOfRole(start.args.role) > 1) {
-    const auto group = std::make_pair(start.args.role, start.args.generation);
+    const auto group = std::make_pair(start.args.role, start.args.group_epoch);
     meets_[{start.worker, start.ref}] = group;
     members_[group].insert(start.worker);
     EXPECT_EQ(alive_.count(start.args.first_worker), 1u) << "where they meet";
@@ -424,11 +424,11 @@ void SimulatedJob::CheckTurn(const StartTask& start) const {
 
 void SimulatedJob::Command(const StartTask& start) {
   Actor& actor = actors_.at({start.worker, start.args.role});
-  EXPECT_EQ(start.args.generation, actor.generation);
+  EXPECT_EQ(start.args.group_epoch, actor.group_epoch);
   EXPECT_EQ(start.args.rank, actor.rank);
   const bool first = actor.rank == 0;  // who writes for its group
   if (RanksOfRole(start.args.role) > 1) {
-    meets_[{start.worker, start.ref}] = {start.args.role, start.args.generation};
+    meets_[{start.worker, start.ref}] = {start.args.role, start.args.group_epoch};
   }
   const bool again = start.args.sequence == actor.sequence;
   if (again && start.ref.kind == actor.kind) return;  // done already: the cached answer

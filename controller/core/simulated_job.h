@@ -131,7 +131,7 @@ class SimulatedJob {
   struct Actor {
     uint32_t rank = 0;
     uint64_t weights = 0;
-    uint64_t generation = 0;
+    uint64_t group_epoch = 0;
     uint64_t sequence = 0;  // of the last command
     TaskKind kind = TaskKind::kUpdate;
     uint64_t version = 0;

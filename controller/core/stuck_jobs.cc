@@ -14,42 +14,42 @@ namespace baton::controller {
 namespace {
 
 void Move(ClusterWorkers& workers, const std::string& job, const WorkerNeed& need,
-          const std::string& seat, const std::vector<SeatedWorker>& chain,
+          const std::string& worker_slot, const std::vector<PlacedWorker>& chain,
           ClusterEffects& effects) {
-  for (const SeatedWorker& worker : chain) {  // all seats are free before one is taken
+  for (const PlacedWorker& worker : chain) {  // all worker slots are free before one is taken
     if (worker.roles.empty()) continue;
     effects.push_back(
         ClusterLost{job, worker.id,
-                    absl::StrCat("it moves to another seat: without ", seat,
+                    absl::StrCat("it moves to another seat: without ", worker_slot,
                                  " the job cannot go on, and no free worker plays that"),
                     /*moves=*/true});
   }
-  std::string roles = seat;
-  for (const SeatedWorker& moving : chain) {
+  std::string roles = worker_slot;
+  for (const PlacedWorker& moving : chain) {
     workers.Grant(moving.id, job, roles, need.needs, effects);
     roles = moving.roles;
   }
 }
 
-// Whether `workers` could take all seats without which the job cannot go on.
+// Whether `workers` could take all worker slots without which the job cannot go on.
 bool CouldFill(const ClusterParts& cluster, const std::string& job, const WorkerNeed& need,
                const std::vector<std::string>& workers) {
-  std::vector<SeatedWorker> seated;  // a seat after the other, moving those that sit already
-  for (const std::string& id : workers) seated.push_back({id, ""});
+  std::vector<PlacedWorker> placed;  // a worker slot after the other, moving those that sit already
+  for (const std::string& id : workers) placed.push_back({id, ""});
   const auto plays = [&](const std::string& id, const std::string& roles) {
-    return Fits(cluster.workers.all().at(id), ProjectId(job), RolesOfSeat(roles), need.needs);
+    return Fits(cluster.workers.all().at(id), ProjectId(job), RolesOfWorkerSlot(roles), need.needs);
   };
   for (const std::string& roles : need.hints.blocking) {
     const auto missing = need.missing.find(roles);
     const int count = missing == need.missing.end() ? 0 : missing->second;
     for (int i = 0; i < count; ++i) {
-      const std::vector<SeatedWorker> chain = FindChain(roles, seated, {}, plays);
+      const std::vector<PlacedWorker> chain = FindChain(roles, placed, {}, plays);
       if (chain.empty()) return false;
-      std::string seat = roles;
-      for (const SeatedWorker& moving : chain) {
-        const auto at = std::find_if(seated.begin(), seated.end(),
-                                     [&](const SeatedWorker& w) { return w.id == moving.id; });
-        at->roles = std::exchange(seat, moving.roles);
+      std::string worker_slot = roles;
+      for (const PlacedWorker& moving : chain) {
+        const auto at = std::find_if(placed.begin(), placed.end(),
+                                     [&](const PlacedWorker& w) { return w.id == moving.id; });
+        at->roles = std::exchange(worker_slot, moving.roles);
       }
     }
   }
@@ -58,47 +58,47 @@ bool CouldFill(const ClusterParts& cluster, const std::string& job, const Worker
 
 }  // namespace
 
-std::vector<SeatedWorker> ChainFor(const ClusterParts& cluster, const std::string& job,
-                                   const WorkerNeed& need, std::string* seat) {
+std::vector<PlacedWorker> ChainFor(const ClusterParts& cluster, const std::string& job,
+                                   const WorkerNeed& need, std::string* worker_slot) {
   if (!need.active || need.hints.blocking.empty()) return {};
   if (!cluster.HasRoom(ProjectId(job))) return {};
-  std::vector<SeatedWorker> workers;
+  std::vector<PlacedWorker> workers;
   for (const auto& [id, worker] : cluster.workers.all()) {
     const bool here = worker.job.empty() || worker.job == job;
     if (worker.session == 0 || worker.draining || !here) continue;
     workers.push_back({id, worker.roles});
   }
   const auto plays = [&](const std::string& id, const std::string& roles) {
-    return Fits(cluster.workers.all().at(id), ProjectId(job), RolesOfSeat(roles), need.needs);
+    return Fits(cluster.workers.all().at(id), ProjectId(job), RolesOfWorkerSlot(roles), need.needs);
   };
   for (const std::string& roles : need.hints.blocking) {
     const auto missing = need.missing.find(roles);
     if (missing == need.missing.end() || missing->second == 0) continue;
     auto chain = FindChain(roles, workers, need.hints.anchored, plays);
     if (chain.empty()) continue;
-    *seat = roles;
+    *worker_slot = roles;
     return chain;
   }
   return {};
 }
 
 // Free workers that fit were granted before this, so each chain moves at least one worker.
-void Reseat(ClusterParts& cluster, absl::Time now, ClusterEffects& effects) {
+void Rearrange(ClusterParts& cluster, absl::Time now, ClusterEffects& effects) {
   std::vector<std::string> blocked;
   for (const auto& [job, need] : cluster.needs.needs()) {
     if (need.active && !need.hints.blocking.empty() &&
-        now - need.since >= cluster.options.reseat_after) {
+        now - need.since >= cluster.options.rearrange_after) {
       blocked.push_back(job);
     }
   }
   for (const std::string& job : blocked) {
     WorkerNeed need = *cluster.needs.Find(job);
-    std::string seat;
-    const std::vector<SeatedWorker> chain = ChainFor(cluster, job, need, &seat);
+    std::string worker_slot;
+    const std::vector<PlacedWorker> chain = ChainFor(cluster, job, need, &worker_slot);
     if (chain.empty()) continue;
-    Move(cluster.workers, job, need, seat, chain, effects);
+    Move(cluster.workers, job, need, worker_slot, chain, effects);
     need.since = now;
-    --need.missing[seat];
+    --need.missing[worker_slot];
     const bool complete = std::all_of(need.missing.begin(), need.missing.end(),
                                       [](const auto& roles) { return roles.second == 0; });
     if (complete) {
@@ -109,7 +109,7 @@ void Reseat(ClusterParts& cluster, absl::Time now, ClusterEffects& effects) {
   }
 }
 
-std::vector<std::string> WhoYieldsTo(const ClusterParts& cluster, const std::string& job) {
+std::vector<std::string> JobsYieldingTo(const ClusterParts& cluster, const std::string& job) {
   const auto place = [](const std::string& id, const WorkerNeed& need) {
     return std::make_tuple(-need.priority, need.order, id);
   };
@@ -161,7 +161,7 @@ void Yield(ClusterParts& cluster, absl::Time now, ClusterEffects& effects) {
     if (now - need.since >= cluster.options.yield_after) stuck.push_back(job);
   }
   for (const std::string& job : stuck) {
-    const std::vector<std::string> yields = WhoYieldsTo(cluster, job);
+    const std::vector<std::string> yields = JobsYieldingTo(cluster, job);
     const bool long_enough = std::all_of(yields.begin(), yields.end(), [&](const std::string& id) {
       return now - cluster.needs.Find(id)->since >= cluster.options.yield_after;
     });

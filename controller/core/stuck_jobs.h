@@ -1,9 +1,9 @@
-// Jobs that cannot go on: each lacks a seat without which it does nothing, and no free worker plays
-// it.
+// Jobs that cannot go on: each lacks a worker slot without which it does nothing, and no free
+// worker plays it.
 //
-// After ClusterOptions.reseat_after the job's own workers change their seats, where that fills it
-// (reseat.h). Of two jobs that cannot go on, each for want of a worker that the other one holds,
-// the later one gives its workers back after `yield_after`.
+// After ClusterOptions.rearrange_after the job's own workers change their worker slots, where that
+// fills it (rearrange.h). Of two jobs that cannot go on, each for want of a worker that the other
+// one holds, the later one gives its workers back after `yield_after`.
 #ifndef BATON_CONTROLLER_CORE_STUCK_JOBS_H_
 #define BATON_CONTROLLER_CORE_STUCK_JOBS_H_
 
@@ -14,20 +14,20 @@
 #include "controller/core/cluster_effects.h"
 #include "controller/core/cluster_parts.h"
 #include "controller/core/need_queue.h"
-#include "controller/core/reseat.h"
+#include "controller/core/rearrange.h"
 
 namespace baton::controller {
 
-/// The moves that would fill a blocking seat of an active job; none: no seat, or no way. `seat`:
-/// which one. Pure, as all of these.
-std::vector<SeatedWorker> ChainFor(const ClusterParts& cluster, const std::string& job,
-                                   const WorkerNeed& need, std::string* seat);
+/// The moves that would fill a blocking worker slot of an active job; none: no worker slot, or no
+/// way. `worker slot`: which one. Pure, as all of these.
+std::vector<PlacedWorker> ChainFor(const ClusterParts& cluster, const std::string& job,
+                                   const WorkerNeed& need, std::string* worker_slot);
 /// Jobs behind it that cannot go on either, the last first: with their workers this one could,
 /// and with none fewer of them; empty: not even so.
-std::vector<std::string> WhoYieldsTo(const ClusterParts& cluster, const std::string& job);
+std::vector<std::string> JobsYieldingTo(const ClusterParts& cluster, const std::string& job);
 
-/// Workers move to seats that have been missing for long enough.
-void Reseat(ClusterParts& cluster, absl::Time now, ClusterEffects& effects);
+/// Workers move to worker slots that have been missing for long enough.
+void Rearrange(ClusterParts& cluster, absl::Time now, ClusterEffects& effects);
 /// Jobs that have been stuck for long enough yield to others.
 void Yield(ClusterParts& cluster, absl::Time now, ClusterEffects& effects);
 

@@ -12,19 +12,19 @@ namespace baton::controller {
 namespace {
 
 // What the rank works on is queued again: another rank may do it before the group has met.
-void GatherRank(const Slot& slot, const RoleContext& context) {
+void GatherRank(const RoleSlot& slot, const RoleContext& context) {
   context.slots.Gather(slot, context.out);
   context.scheduler.TakeBack(slot.role, slot.worker, "the ranks form a new group", context.out);
 }
 
 // `group`: of the role; null: it has none.
-void SendAssign(const Slot& slot, const Group* group, const RoleContext& context) {
+void SendAssign(const RoleSlot& slot, const Group* group, const RoleContext& context) {
   const Roster& roster = context.slots.roster();
   TaskArgs args;
   args.policy_version = group != nullptr && group->trains ? group->VersionIn(context.versions)
                                                           : context.versions.newest();
   if (group != nullptr) {
-    args.generation = group->generation;
+    args.group_epoch = group->group_epoch;
     args.rank = slot.rank;
     args.first_worker = roster.FirstOf(group->role);
     if (group->trains) args.checkpoint_step = context.saved_step;
@@ -36,14 +36,14 @@ void SendAssign(const Slot& slot, const Group* group, const RoleContext& context
 void FormWhenAllAreThere(const Group& group, const RoleContext& context) {
   const Roster& roster = context.slots.roster();
   context.out.Do(PutJob{});
-  for (const Slot& slot : roster.slots()) {
+  for (const RoleSlot& slot : roster.slots()) {
     const bool there =
         slot.state != SlotState::kEmpty && slot.state != SlotState::kReleasing && slot.present;
     if (slot.role == group.role && !there) return;
   }
   context.commands.Restart(group, context.out);
   context.groups.BeginGeneration(group, context.versions, context.out);
-  for (const Slot& slot : roster.slots()) {
+  for (const RoleSlot& slot : roster.slots()) {
     // The rollouts of a hybrid engine sample what its actor holds, and that begins anew.
     if (roster.hybrid() && group.role == roles::kActor && slot.role == roles::kRollout) {
       context.versions.Hold(context.slots.IndexOf(slot), 0);
@@ -56,14 +56,14 @@ void FormWhenAllAreThere(const Group& group, const RoleContext& context) {
 
 }  // namespace
 
-void TakeRoleOn(const Slot& slot, const RoleContext& context) {
+void TakeRoleOn(const RoleSlot& slot, const RoleContext& context) {
   const Group* const group = context.groups.Find(slot.role);
   if (group == nullptr) return SendAssign(slot, nullptr, context);
   GatherRank(slot, context);
   FormWhenAllAreThere(*group, context);
 }
 
-absl::StatusOr<bool> OnRoleTaken(const TaskDone& event, const Slot& slot,
+absl::StatusOr<bool> OnRoleTaken(const TaskDone& event, const RoleSlot& slot,
                                  const RoleContext& context) {
   const Group* const group = context.groups.Find(slot.role);
   const TaskFailure failure = FailureOf(event);
@@ -89,7 +89,7 @@ absl::StatusOr<bool> OnRoleTaken(const TaskDone& event, const Slot& slot,
     JoinQueue(slot, context);
   } else if (roster.AllReady(group->role)) {
     context.groups.Formed(*group);
-    for (const Slot& rank : roster.slots()) {
+    for (const RoleSlot& rank : roster.slots()) {
       if (rank.role == group->role) JoinQueue(rank, context);
     }
   }
@@ -97,11 +97,11 @@ absl::StatusOr<bool> OnRoleTaken(const TaskDone& event, const Slot& slot,
   return true;
 }
 
-void JoinQueue(const Slot& slot, const RoleContext& context) {
+void JoinQueue(const RoleSlot& slot, const RoleContext& context) {
   RoleQueues& queues = context.scheduler.queues();
   // A rollout is enabled once it holds the newest weights (PolicyVersions::Load).
   if (slot.role == roles::kRollout) {
-    return queues.rollouts().manager.AddWorker(slot.worker, slot.credits);
+    return queues.rollouts().tasks.AddWorker(slot.worker, slot.credits);
   }
   const auto scorer = queues.scorers().find(slot.role);
   if (scorer == queues.scorers().end()) return;
@@ -112,13 +112,13 @@ void JoinQueue(const Slot& slot, const RoleContext& context) {
   // The first rank of a copy of the model is asked, and the others follow it.
   const bool follows = group != nullptr && slot.rank % group->tp != 0;
   if (follows && !Mutant("every-rank-scores")) return;
-  scorer->second.manager.AddWorker(slot.worker, slot.credits);
-  scorer->second.manager.SetEnabled(slot.worker, true);
+  scorer->second.tasks.AddWorker(slot.worker, slot.credits);
+  scorer->second.tasks.SetEnabled(slot.worker, true);
 }
 
 void FormAnew(const Group& group, const RoleContext& context) {
   context.groups.ForgetBroken(group);
-  for (const Slot& slot : context.slots.roster().slots()) {
+  for (const RoleSlot& slot : context.slots.roster().slots()) {
     if (slot.role != group.role || slot.state == SlotState::kReleasing) continue;
     if (slot.state != SlotState::kEmpty) GatherRank(slot, context);
   }
@@ -130,7 +130,7 @@ absl::Status BreakGroup(const Group& group, const TaskDone& event, const RoleCon
   if (group.broken.has_value()) return absl::OkStatus();
   const absl::Status status = context.groups.Break(group, event, context.options, context.out);
   if (!status.ok()) return status;
-  for (const Slot& slot : context.slots.roster().slots()) {  // it scores no more
+  for (const RoleSlot& slot : context.slots.roster().slots()) {  // it scores no more
     if (slot.role != group.role) continue;
     context.scheduler.TakeBack(slot.role, slot.worker, "its group is broken", context.out);
   }

@@ -2,10 +2,10 @@
 //
 // Owns nothing: what is true of a slot stands in WorkerSlots, and of a group in RankGroups. A role
 // without a group is taken on at once. The ranks of a group gather first; once all are there, they
-// begin a new generation and take the role on together, for the collectives of one fail without the
+// begin a new epoch and take the role on together, for the collectives of one fail without the
 // others. If a rank is lost, the ranks that are left gather again:
 //
-//   gathering --all are there--> a new generation: assigning --all took it on--> at work
+//   gathering --all are there--> a new epoch: assigning --all took it on--> at work
 //       ^                                                                          |
 //       +------------------- a rank is lost, or the group stays broken ------------+
 #ifndef BATON_CONTROLLER_CORE_TAKE_ROLE_H_
@@ -38,13 +38,13 @@ struct RoleContext {
 };
 
 /// The worker of the slot takes its role on: at once, or with the other ranks when all are there.
-void TakeRoleOn(const Slot& slot, const RoleContext& context);
+void TakeRoleOn(const RoleSlot& slot, const RoleContext& context);
 /// The answer to assign_role, which the slot awaits. True: the worker plays the role now. An error:
 /// the job fails.
-absl::StatusOr<bool> OnRoleTaken(const TaskDone& event, const Slot& slot,
+absl::StatusOr<bool> OnRoleTaken(const TaskDone& event, const RoleSlot& slot,
                                  const RoleContext& context);
 /// The worker gets work of its role; the ranks of a group once all are ready.
-void JoinQueue(const Slot& slot, const RoleContext& context);
+void JoinQueue(const RoleSlot& slot, const RoleContext& context);
 
 /// The ranks that are left of a group gather, and begin anew once all are there.
 void FormAnew(const Group& group, const RoleContext& context);

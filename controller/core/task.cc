@@ -72,7 +72,7 @@ std::string EncodeToken(const TaskToken& token) {
   absl::StrAppend(&out, born ? kBirthMagic : kStepMagic);
   PutLittleEndian(out, static_cast<uint8_t>(token.ref.kind));
   PutLittleEndian(out, token.ref.subject);
-  PutLittleEndian(out, token.ref.part);
+  PutLittleEndian(out, token.ref.target);
   PutLittleEndian(out, token.ref.attempt);
   if (born) {
     PutLittleEndian(out, token.ref.birth);
@@ -96,7 +96,7 @@ std::optional<TaskToken> DecodeToken(absl::string_view bytes) {
   if (kind < 1 || kind > static_cast<uint8_t>(TaskKind::kToGeneration)) return {};
   token.ref.kind = static_cast<TaskKind>(kind);
   token.ref.subject = TakeLittleEndian<uint64_t>(bytes);
-  token.ref.part = TakeLittleEndian<uint32_t>(bytes);
+  token.ref.target = TakeLittleEndian<uint32_t>(bytes);
   token.ref.attempt =
       narrow ? TakeLittleEndian<uint32_t>(bytes) : TakeLittleEndian<uint64_t>(bytes);
   if (born) {

@@ -56,7 +56,7 @@ constexpr uint64_t NextAttempt(uint64_t attempt, uint64_t first) {
 struct TaskRef {
   TaskKind kind = TaskKind::kGenerate;
   uint64_t subject = 0;      ///< Trajectory, slot or command sequence.
-  uint32_t part = 0;         ///< Score node.
+  uint32_t target = 0;       ///< Index of the score node, or of the rank group.
   uint64_t attempt = 0;      ///< See FirstAttempt.
   int64_t step = 0;          ///< The step it works for; of a trajectory's task 0.
   uint64_t incarnation = 0;  ///< The trainer's incarnation; of a trajectory's task 0.
@@ -65,7 +65,7 @@ struct TaskRef {
   friend bool operator==(const TaskRef& a, const TaskRef& b) { return a.Tie() == b.Tie(); }
   friend bool operator<(const TaskRef& a, const TaskRef& b) { return a.Tie() < b.Tie(); }
   std::tuple<uint8_t, uint64_t, uint32_t, uint64_t, int64_t, uint64_t, uint64_t> Tie() const {
-    return {static_cast<uint8_t>(kind), subject, part, attempt, step, incarnation, birth};
+    return {static_cast<uint8_t>(kind), subject, target, attempt, step, incarnation, birth};
   }
 };
 

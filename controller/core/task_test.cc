@@ -10,7 +10,7 @@ TEST(TaskTest, ATokenSurvivesTheTrip) {
   token.job = "projects/default/jobs/x";
   token.ref.kind = TaskKind::kScore;
   token.ref.subject = (uint64_t{2} << 56) | 12345;
-  token.ref.part = 3;
+  token.ref.target = 3;
   token.ref.attempt = FirstAttempt(7) + 2;
   token.ref.step = 41;
   token.ref.incarnation = 9;
@@ -44,7 +44,7 @@ TEST(TaskTest, ATokenOfAnEarlierReleaseIsRead) {
   EXPECT_EQ(token->job, "j");
   EXPECT_EQ(token->ref.kind, TaskKind::kScore);
   EXPECT_EQ(token->ref.subject, 12345u);
-  EXPECT_EQ(token->ref.part, 3u);
+  EXPECT_EQ(token->ref.target, 3u);
   EXPECT_EQ(token->ref.attempt, 0x702u);
   EXPECT_EQ(token->ref.step, 41);
   EXPECT_EQ(token->ref.incarnation, 9u);

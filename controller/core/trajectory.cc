@@ -56,7 +56,7 @@ TaskRef ScoreRef(const TrajectoryInfo& info, uint32_t node) {
   TaskRef ref;
   ref.kind = TaskKind::kScore;
   ref.subject = info.id;
-  ref.part = node;
+  ref.target = node;
   ref.attempt = info.tries[node].attempt;
   ref.birth = info.birth;
   return ref;

@@ -15,7 +15,7 @@ TrajectoryScheduler::TrajectoryScheduler(std::shared_ptr<const v1::Job> submitte
     : submitted_(std::move(submitted)),
       options_(options),
       table_(submitted_),
-      queues_(table_.graph().roles(), options.pace),
+      queues_(table_.graph().roles(), options.stragglers),
       admission_(submitted_),
       scores_(submitted_, options) {}
 
@@ -34,7 +34,7 @@ void TrajectoryScheduler::DrawMore(const Context& context) {
   admission_.TakeNumbers(table_, context.out);
   while (!admission_.draws().done()) {
     // The rest is made when rollouts have taken these.
-    if (!context.resumes && queues_.rollouts().manager.queued() >= options_.drawn_ahead) return;
+    if (!context.resumes && queues_.rollouts().tasks.queued() >= options_.drawn_ahead) return;
     for (TrajectoryInfo& trajectory : admission_.MakeNext(table_, context)) {
       scores_.errors().Recall(trajectory);
       Enqueue(table_.Add(std::move(trajectory)));
@@ -44,7 +44,7 @@ void TrajectoryScheduler::DrawMore(const Context& context) {
 
 bool TrajectoryScheduler::AllGenerated() const {
   const bool rl = submitted_->effective_spec().kind() == v1::JOB_KIND_RL;
-  const RolloutManager& rollouts = queues_.rollouts().manager;
+  const TaskScheduler& rollouts = queues_.rollouts().tasks;
   return rl && !table_.all().empty() && admission_.draws().done() && rollouts.queued() == 0 &&
          rollouts.running().empty();
 }
@@ -54,15 +54,15 @@ void TrajectoryScheduler::Enqueue(TrajectoryInfo& trajectory) {
   const bool generated =
       trajectory.state == TrajectoryState::kScoring || trajectory.state == TrajectoryState::kReady;
   if (generated) return scores_.Enqueue(trajectory, Scoring());
-  queues_.rollouts().manager.Enqueue(trajectory.id, trajectory.draw);
+  queues_.rollouts().tasks.Enqueue(trajectory.id, trajectory.draw);
 }
 
 void TrajectoryScheduler::Clear(const std::string& reason, const Context& context) {
   queues_.ForEach([&](const std::string& role, RoleQueue& queue) {
-    for (const auto& [work, running] : queue.manager.Clear()) {
+    for (const auto& [work, running] : queue.tasks.Clear()) {
       context.out.Do(StopTask{running.worker, table_.RefOf(role, work), reason});
     }
-    queue.pace.DropPhase();  // a phase that is broken off says nothing of paces
+    queue.stragglers.DropPhase();  // a phase that is broken off says nothing of paces
   });
   context.buffer.EndWork(table_.all(), context.out);
   table_.Clear();
@@ -73,7 +73,7 @@ void TrajectoryScheduler::Clear(const std::string& reason, const Context& contex
 // ---- Tasks --------------------------------------------------------------------------------------
 
 void TrajectoryScheduler::Dispatch(const Context& context) {
-  RolloutManager& rollouts = queues_.rollouts().manager;
+  TaskScheduler& rollouts = queues_.rollouts().tasks;
   const absl::Time now = context.out.now();
   const auto generate = [&] {
     if (payload_wait_.waits()) return;
@@ -85,13 +85,13 @@ void TrajectoryScheduler::Dispatch(const Context& context) {
     generate();
   }
   for (auto& [role, queue] : queues_.scorers()) {
-    while (auto assignment = queue.manager.Next(now)) {
+    while (auto assignment = queue.tasks.Next(now)) {
       scores_.Start(role, *assignment, Scoring(), context.out);
     }
   }
 }
 
-void TrajectoryScheduler::StartGenerate(const RolloutManager::Assignment& assignment,
+void TrajectoryScheduler::StartGenerate(const TaskScheduler::Assignment& assignment,
                                         const Context& context) {
   TrajectoryInfo& trajectory = table_.At(assignment.trajectory);
   trajectory.state = TrajectoryState::kGenerating;
@@ -113,7 +113,7 @@ void TrajectoryScheduler::Progressed(const TaskProgressed& event, absl::Time now
   // Nothing new is no progress: an attempt that reports it for ever would never count as stalled.
   if (event.tokens <= trajectory.tokens && !Mutant("empty-progress-counts")) return;
   trajectory.tokens = event.tokens;
-  queues_.rollouts().manager.Progressed(event.ref.subject, now);
+  queues_.rollouts().tasks.Progressed(event.ref.subject, now);
 }
 
 void TrajectoryScheduler::RetryGenerate(TrajectoryInfo& trajectory, const absl::Status& status,
@@ -125,7 +125,7 @@ void TrajectoryScheduler::RetryGenerate(TrajectoryInfo& trajectory, const absl::
   const bool counts = !stopped && failure != TaskFailure::kWrongVersion;
   if (counts) ++trajectory.failures;
   trajectory.state = TrajectoryState::kPending;
-  queues_.rollouts().manager.Enqueue(trajectory.id, trajectory.draw, failed_on);
+  queues_.rollouts().tasks.Enqueue(trajectory.id, trajectory.draw, failed_on);
 }
 
 TrajectoryScheduler::Verdict TrajectoryScheduler::OnGenerated(const TaskDone& event,
@@ -134,14 +134,14 @@ TrajectoryScheduler::Verdict TrajectoryScheduler::OnGenerated(const TaskDone& ev
   TrajectoryInfo& trajectory = table_.At(event.ref.subject);
   RoleQueue& rollouts = queues_.rollouts();
   const TaskFailure failure = FailureOf(event);
-  const absl::Duration took = out.now() - rollouts.manager.running().at(trajectory.id).started;
+  const absl::Duration took = out.now() - rollouts.tasks.running().at(trajectory.id).started;
   // What was begun elsewhere, or under another controller, tells nothing of a worker's pace.
   const bool own = event.ref.attempt == out.attempt_base();
   if (event.status.ok() && event.output.tokens > 0 && own) {
-    rollouts.pace.Add(event.worker, absl::ToDoubleSeconds(took) / event.output.tokens);
+    rollouts.stragglers.Add(event.worker, absl::ToDoubleSeconds(took) / event.output.tokens);
   }
-  rollouts.manager.Finish(trajectory.id);
-  rollouts.manager.Heard(event.worker, out.now());
+  rollouts.tasks.Finish(trajectory.id);
+  rollouts.tasks.Heard(event.worker, out.now());
   // A failure that an earlier controller may have seen, and acted on, is not counted again.
   const bool earlier = event.ref.attempt < out.attempt_base();
   if (!event.status.ok() && earlier && !Mutant("failure-counts-after-restart")) {
@@ -189,13 +189,13 @@ bool TrajectoryScheduler::Wants(const std::string& worker, const TaskRef& ref) c
   const TrajectoryInfo* trajectory = table_.Find(ref.subject);
   if (trajectory == nullptr || trajectory->birth != ref.birth) return false;
   const bool generates = ref.kind == TaskKind::kGenerate;
-  if (!generates && ref.part >= trajectory->tries.size()) return false;
-  const uint64_t attempt = generates ? trajectory->attempt : trajectory->tries[ref.part].attempt;
+  if (!generates && ref.target >= trajectory->tries.size()) return false;
+  const uint64_t attempt = generates ? trajectory->attempt : trajectory->tries[ref.target].attempt;
   if (attempt != ref.attempt && !Mutant("stale-token-accepted")) return false;
   const auto& running =
-      queues_.Of(generates ? std::string(roles::kRollout) : table_.graph().role(ref.part))
+      queues_.Of(generates ? std::string(roles::kRollout) : table_.graph().role(ref.target))
           .running();
-  const auto work = running.find(generates ? ref.subject : WorkId(ref.subject, ref.part));
+  const auto work = running.find(generates ? ref.subject : WorkId(ref.subject, ref.target));
   if (work == running.end()) return false;
   return work->second.worker == worker || Mutant("stale-token-accepted");
 }
@@ -210,17 +210,17 @@ void TrajectoryScheduler::Adopt(const std::string& worker, const TaskRef& ref, u
     const PolicyVersions& versions = context.versions;
     if (hybrid ? !versions.published() : version != versions.newest()) return;
     if (trajectory->attempt != out.attempt_base()) return;  // this controller began it itself
-    if (!queues_.rollouts().manager.Adopt(trajectory->id, worker, out.now())) return;
+    if (!queues_.rollouts().tasks.Adopt(trajectory->id, worker, out.now())) return;
     trajectory->attempt = ref.attempt;
     trajectory->state = TrajectoryState::kGenerating;
   }
   if (ref.kind != TaskKind::kScore || trajectory->state != TrajectoryState::kScoring) return;
-  if (ref.part >= trajectory->tries.size()) return;
-  NodeTry& tried = trajectory->tries[ref.part];
+  if (ref.target >= trajectory->tries.size()) return;
+  NodeTry& tried = trajectory->tries[ref.target];
   // What an earlier controller had scored may be another response than one that came since.
   if (!tried.asked || !trajectory->restored || tried.attempt != out.attempt_base()) return;
-  RolloutManager& manager = queues_.Of(table_.graph().role(ref.part));
-  if (!manager.Adopt(WorkId(trajectory->id, ref.part), worker, out.now())) return;
+  TaskScheduler& tasks = queues_.Of(table_.graph().role(ref.target));
+  if (!tasks.Adopt(WorkId(trajectory->id, ref.target), worker, out.now())) return;
   tried.attempt = ref.attempt;
 }
 
@@ -228,7 +228,7 @@ void TrajectoryScheduler::TakeBack(const std::string& role, const std::string& w
                                    const std::string& stop, EffectSink& out) {
   RoleQueue* const queue = queues_.Find(role);
   if (queue == nullptr) return;
-  const std::vector<uint64_t> lost = queue->manager.RemoveWorker(worker);
+  const std::vector<uint64_t> lost = queue->tasks.RemoveWorker(worker);
   // Each goes before all others, so the last one first: they keep their order.
   for (auto it = lost.rbegin(); it != lost.rend(); ++it) {
     if (!stop.empty()) out.Do(StopTask{worker, table_.RefOf(role, *it), stop});
@@ -253,19 +253,19 @@ void TrajectoryScheduler::GenerateAnew(TrajectoryInfo& trajectory, const Context
   const ScoreGraph& graph = table_.graph();
   for (uint32_t node = 0; node < trajectory.tries.size(); ++node) {
     std::vector<TrajectoryInfo*> those = {&trajectory};
-    if (graph.over_group(node)) those = table_.MatesOf(trajectory);
+    if (graph.over_group(node)) those = table_.PromptGroupOf(trajectory);
     const std::string& role = graph.role(node);
-    RolloutManager& manager = queues_.Of(role);
+    TaskScheduler& tasks = queues_.Of(role);
     for (TrajectoryInfo* t : those) {
       NodeTry& tried = t->tries[node];
       if (!tried.asked) continue;
       const uint64_t work = WorkId(t->id, node);
-      const auto running = manager.running().find(work);
-      if (running != manager.running().end()) {
+      const auto running = tasks.running().find(work);
+      if (running != tasks.running().end()) {
         if (t != &trajectory) continue;  // it was told of this one's scores
         out.Do(StopTask{running->second.worker, table_.RefOf(role, work), "its payload is lost"});
       }
-      manager.Withdraw(work);
+      tasks.Withdraw(work);
       tried.asked = false;
       tried.attempt = out.NextAttempt(tried.attempt);
     }
@@ -280,7 +280,7 @@ void TrajectoryScheduler::GenerateAnew(TrajectoryInfo& trajectory, const Context
 
 absl::Status TrajectoryScheduler::CheckGenerations(const Context& context) {
   EffectSink& out = context.out;
-  RolloutManager& rollouts = queues_.rollouts().manager;
+  TaskScheduler& rollouts = queues_.rollouts().tasks;
   for (uint64_t id : rollouts.StalledSince(out.now() - options_.generate_stall)) {
     TrajectoryInfo& trajectory = table_.At(id);
     const std::string worker = rollouts.running().at(id).worker;
@@ -312,7 +312,7 @@ void TrajectoryScheduler::Explain(const Roster& roster, const EffectSink& out,
 void TrajectoryScheduler::ExplainOldest(const RoleQueue& queue, const std::string& kind,
                                         absl::Duration limit, const std::string& action,
                                         const EffectSink& out, WaitList& waits) const {
-  const auto& running = queue.manager.running();
+  const auto& running = queue.tasks.running();
   if (running.empty()) return;
   const auto it = std::min_element(
       running.begin(), running.end(),

@@ -105,7 +105,7 @@ class TrajectoryScheduler {
 
  private:
   void Enqueue(TrajectoryInfo& trajectory);
-  void StartGenerate(const RolloutManager::Assignment& assignment, const Context& context);
+  void StartGenerate(const TaskScheduler::Assignment& assignment, const Context& context);
   void ExplainOldest(const RoleQueue& queue, const std::string& kind, absl::Duration limit,
                      const std::string& action, const EffectSink& out, WaitList& waits) const;
 

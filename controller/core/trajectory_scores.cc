@@ -30,23 +30,23 @@ void TrajectoryScores::EnqueueNode(TrajectoryInfo& trajectory, uint32_t node,
   work.queues.Of(role).Enqueue(WorkId(trajectory.id, node), trajectory.draw, avoid);
 }
 
-void TrajectoryScores::Start(const std::string& role, const RolloutManager::Assignment& assignment,
+void TrajectoryScores::Start(const std::string& role, const TaskScheduler::Assignment& assignment,
                              const Work& work, EffectSink& out) const {
   const ScoreGraph& graph = work.table.graph();
   TrajectoryInfo& trajectory = work.table.At(TrajectoryOf(assignment.trajectory));
   StartTask task;
   task.worker = assignment.worker;
   task.ref = work.table.RefOf(role, assignment.trajectory);
-  const uint32_t part = task.ref.part;
-  const v1::ScoreNode& node = submitted_->dataflow().score(static_cast<int>(part));
+  const uint32_t node_index = task.ref.target;
+  const v1::ScoreNode& node = submitted_->dataflow().score(static_cast<int>(node_index));
   task.args.role = node.role();
   task.args.method = node.method();
   task.args.deadline = options_.score_deadline;
   task.args.trajectory = trajectory;
-  if (graph.over_group(part)) {
-    // A mate whose inputs were never made has nothing to be compared by.
-    for (const TrajectoryInfo* mate : work.table.MatesOf(trajectory)) {
-      if ((graph.needs(part) & mate->failed) == 0) task.args.group.push_back(*mate);
+  if (graph.over_group(node_index)) {
+    // A response of the group whose inputs were never made has nothing to be compared by.
+    for (const TrajectoryInfo* member : work.table.PromptGroupOf(trajectory)) {
+      if ((graph.needs(node_index) & member->failed) == 0) task.args.group.push_back(*member);
     }
   }
   out.Do(std::move(task));
@@ -82,27 +82,28 @@ WorkVerdict TrajectoryScores::OnScored(const TaskDone& event, bool late, const W
   EffectSink& out = context.out;
   const ScoreGraph& graph = work.table.graph();
   TrajectoryInfo& trajectory = work.table.At(event.ref.subject);
-  const uint32_t part = event.ref.part;
-  const v1::ScoreNode& node = submitted_->dataflow().score(static_cast<int>(part));
+  const uint32_t node_index = event.ref.target;
+  const v1::ScoreNode& node = submitted_->dataflow().score(static_cast<int>(node_index));
   RoleQueue& queue = *work.queues.Find(node.role());
-  const uint64_t score = WorkId(trajectory.id, part);
-  const absl::Duration took = out.now() - queue.manager.running().at(score).started;
+  const uint64_t score = WorkId(trajectory.id, node_index);
+  const absl::Duration took = out.now() - queue.tasks.running().at(score).started;
   // What was begun under another controller tells nothing of a worker's pace.
   if (event.status.ok() && event.ref.attempt == out.attempt_base()) {
-    queue.pace.Add(event.worker, absl::ToDoubleSeconds(took));
+    queue.stragglers.Add(event.worker, absl::ToDoubleSeconds(took));
   }
-  queue.manager.Finish(score);
-  queue.manager.Heard(event.worker, out.now());
+  queue.tasks.Finish(score);
+  queue.tasks.Heard(event.worker, out.now());
   // A failure that an earlier controller may have seen, and acted on, is not counted again.
   if (!event.status.ok() && event.ref.attempt < out.attempt_base()) {
-    Retry(trajectory, part, absl::CancelledError("it is asked again"), event.worker, work, out);
+    Retry(trajectory, node_index, absl::CancelledError("it is asked again"), event.worker, work,
+          out);
     return {Next::kAgain};
   }
   // Ranks that hold one copy of the model together score together. No rank said that it missed
   // another one if nobody answered at all.
   const bool together = ShapeOf(submitted_->effective_spec(), node.role()).tp > 1;
   if (together && !late && MissesPeer(FailureOf(event))) {
-    Retry(trajectory, part, absl::CancelledError("a rank is lost"), event.worker, work, out);
+    Retry(trajectory, node_index, absl::CancelledError("a rank is lost"), event.worker, work, out);
     return {Next::kGroupBroken};
   }
   const std::map<std::string, double> metrics = ScoresIn(event, node.out());
@@ -121,29 +122,32 @@ WorkVerdict TrajectoryScores::OnScored(const TaskDone& event, bool late, const W
                                                      event.worker, ": ", status.message()))};
   }
   if (!status.ok()) {
-    if (!IsPermanent(failure) && trajectory.tries[part].failures + 1 < options_.max_attempts) {
+    if (!IsPermanent(failure) &&
+        trajectory.tries[node_index].failures + 1 < options_.max_attempts) {
       // A cancelled task is nobody's failure, so its user hears nothing of it.
       if (failure != TaskFailure::kCancelled) {
         errors_.Retried(absl::StrCat(TrajectoryName(trajectory.id), " on worker ", event.worker,
                                      ": ", status.message()),
                         out);
       }
-      Retry(trajectory, part, status, event.worker, work, out);
+      Retry(trajectory, node_index, status, event.worker, work, out);
       return {Next::kAgain};
     }
     error = std::string(status.message());
     infra_failed = true;
   }
   // Of a method that failed on a part of a group, nobody knows what it says of the whole.
-  const bool lacks_mates =
-      graph.over_group(part) && LacksInputs(work.table.MatesOf(trajectory), graph.needs(part));
-  if (!error.empty() && !graph.IsReward(part) && !lacks_mates) {  // nothing could stand in for it
+  const bool lacks_inputs =
+      graph.over_group(node_index) &&
+      LacksInputs(work.table.PromptGroupOf(trajectory), graph.needs(node_index));
+  if (!error.empty() && !graph.IsReward(node_index) &&
+      !lacks_inputs) {  // nothing could stand in for it
     return {Next::kFails,
             absl::Status(status.ok() ? absl::StatusCode::kInternal : status.code(),
                          absl::StrCat("node ", node.node(), " (", node.role(), ".", node.method(),
                                       ") failed on ", TrajectoryName(trajectory.id), ": ", error))};
   }
-  return Keep(trajectory, event, {std::move(error), infra_failed, lacks_mates}, metrics, work,
+  return Keep(trajectory, event, {std::move(error), infra_failed, lacks_inputs}, metrics, work,
               context);
 }
 
@@ -153,14 +157,15 @@ WorkVerdict TrajectoryScores::Keep(TrajectoryInfo& trajectory, const TaskDone& e
                                    const ScoreError& failed,
                                    const std::map<std::string, double>& metrics, const Work& work,
                                    const WorkContext& context) {
-  const uint32_t part = event.ref.part;
-  const std::string& out = submitted_->dataflow().score(static_cast<int>(part)).out();
+  const uint32_t node_index = event.ref.target;
+  const std::string& out = submitted_->dataflow().score(static_cast<int>(node_index)).out();
   const v1::RewardSpec& reward = submitted_->effective_spec().reward();
   const bool ok = failed.error.empty();
   for (const auto& [name, value] : metrics) trajectory.scores[name] = value;
-  if (event.output.location.size > 0) trajectory.columns[part] = event.output.location;
-  // A response counts once, and the row says that it did. One that lacks a mate is none of its own.
-  if (!ok && !failed.lacks_mates && trajectory.error.empty()) {
+  if (event.output.location.size > 0) trajectory.columns[node_index] = event.output.location;
+  // A response counts once, and the row says that it did. One that lacks one of its group does not
+  // count alone.
+  if (!ok && !failed.lacks_inputs && trajectory.error.empty()) {
     trajectory.error = failed.error;
     const uint64_t total = work.table.all().size() + work.admission.Left(work.table);
     const absl::Status status =
@@ -171,14 +176,14 @@ WorkVerdict TrajectoryScores::Keep(TrajectoryInfo& trajectory, const TaskDone& e
   }
   // An error of the response itself is worth error_reward. One of the infrastructure says nothing
   // of the response, so without an error_reward of the user's the response has no reward.
-  if (!ok && ((failed.infra && !reward.has_error_reward()) || failed.lacks_mates)) {
+  if (!ok && ((failed.infra && !reward.has_error_reward()) || failed.lacks_inputs)) {
     trajectory.scores.erase(out);
-    trajectory.failed |= work.table.graph().WithDependents(part);
+    trajectory.failed |= work.table.graph().WithDependents(node_index);
     trajectory.scored |= trajectory.failed;
   } else if (!ok) {
     trajectory.scores[out] = reward.error_reward();
   }
-  work.table.Scored(trajectory, part);
+  work.table.Scored(trajectory, node_index);
   context.buffer.Put(trajectory, context.out);
   Enqueue(trajectory, work);
   return {Next::kDone};

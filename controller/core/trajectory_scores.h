@@ -46,8 +46,8 @@ class TrajectoryScores {
   /// The response is stored. What can be scored next is queued, or it is READY.
   void Enqueue(TrajectoryInfo& trajectory, const Work& work) const;
   /// A worker has room for the score.
-  void Start(const std::string& role, const RolloutManager::Assignment& assignment,
-             const Work& work, EffectSink& out) const;
+  void Start(const std::string& role, const TaskScheduler::Assignment& assignment, const Work& work,
+             EffectSink& out) const;
   /// `late`: nobody answered, and the attempt is given up.
   WorkVerdict OnScored(const TaskDone& event, bool late, const Work& work,
                        const WorkContext& context);
@@ -67,7 +67,7 @@ class TrajectoryScores {
   struct ScoreError {
     std::string error;  // "": the node made its output
     bool infra;         // it says nothing of the response
-    bool lacks_mates;   // nor of the response: some of its group lack the node's inputs
+    bool lacks_inputs;  // nor of the response: some of its group lack the node's inputs
   };
   void EnqueueNode(TrajectoryInfo& trajectory, uint32_t node, const std::string& avoid,
                    const Work& work) const;

@@ -49,7 +49,7 @@ void TrajectoryTable::Clear() {
   ready_ = 0;
 }
 
-std::vector<TrajectoryInfo*> TrajectoryTable::MatesOf(const TrajectoryInfo& trajectory) {
+std::vector<TrajectoryInfo*> TrajectoryTable::PromptGroupOf(const TrajectoryInfo& trajectory) {
   const uint32_t n = Samples(trajectory.purpose);
   const uint32_t size = trajectory.purpose == v1::PURPOSE_BASELINE ? 1 : n;
   std::vector<TrajectoryInfo*> group;
@@ -68,7 +68,7 @@ std::vector<std::pair<TrajectoryInfo*, uint32_t>> TrajectoryTable::NextScores(
   std::vector<std::pair<TrajectoryInfo*, uint32_t>> next;
   for (uint32_t node = 0; node < trajectory.tries.size(); ++node) {
     std::vector<TrajectoryInfo*> those = {&trajectory};
-    if (graph_.over_group(node)) those = MatesOf(trajectory);
+    if (graph_.over_group(node)) those = PromptGroupOf(trajectory);
     // A node over the group compares responses, so it waits until all of them have its inputs.
     const bool possible = std::all_of(those.begin(), those.end(), [&](const auto* t) {
       return HasResponse(*t) && (graph_.needs(node) & ~t->scored) == 0;

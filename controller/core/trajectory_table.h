@@ -47,9 +47,10 @@ class TrajectoryTable {
   bool AllReady() const { return ready_ >= trajectories_.size(); }
 
   /// The responses to the same prompt, in order; none while they are not all there.
-  std::vector<TrajectoryInfo*> MatesOf(const TrajectoryInfo& trajectory);
+  std::vector<TrajectoryInfo*> PromptGroupOf(const TrajectoryInfo& trajectory);
   /// Trajectories with the node that scores each of them next, in the order of the nodes: what
-  /// became possible with `trajectory`. A node over the group scores its mates as well.
+  /// became possible with `trajectory`. A node over the group scores the other responses to its
+  /// prompt as well.
   std::vector<std::pair<TrajectoryInfo*, uint32_t>> NextScores(TrajectoryInfo& trajectory);
   /// A score node is done with the trajectory.
   void Scored(TrajectoryInfo& trajectory, uint32_t node);

@@ -15,15 +15,15 @@ namespace baton::controller {
 
 using Job = v1::Job;
 
-void SeatWorker(const WorkerGranted& event, JobParts& job) {
+void WorkerSlotWorker(const WorkerGranted& event, JobParts& job) {
   const Job::State state = job.life.state();
   const bool wanted = state == Job::STATE_QUEUED || state == Job::STATE_STARTING ||
                       state == Job::STATE_RUNNING || state == Job::STATE_RECOVERING ||
                       (state == Job::STATE_PAUSING && !job.slots.Releasing());
   // The queue may answer a need that the job no longer has.
   if (!wanted) return job.out.Do(ReturnWorker{event.worker});
-  const std::vector<const Slot*> seat = job.slots.Seat(event, job.out.now());
-  if (seat.empty()) return job.out.Do(ReturnWorker{event.worker});
+  const std::vector<const RoleSlot*> worker_slot = job.slots.Place(event, job.out.now());
+  if (worker_slot.empty()) return job.out.Do(ReturnWorker{event.worker});
   if (state == Job::STATE_QUEUED) {
     // The first worker: from here on the job holds something, so it reads its data.
     job.life.NoteStart(job.out.now());
@@ -31,7 +31,7 @@ void SeatWorker(const WorkerGranted& event, JobParts& job) {
     if (!job.data.loaded() && !job.data.loading()) job.data.Load(job.out);
     job.Switch(Activity::kSetUp);
   }
-  for (const Slot* slot : seat) TakeRoleOn(*slot, job.Roles());
+  for (const RoleSlot* slot : worker_slot) TakeRoleOn(*slot, job.Roles());
 }
 
 void TakeBackWorker(const WorkerBack& event, JobParts& job) {
@@ -46,7 +46,7 @@ void TakeBackWorker(const WorkerBack& event, JobParts& job) {
   // is dropped with the old one.
   NoteCommands(event, job.Roles());
   bool works = false, ready = false;
-  for (const Slot* slot : job.roster().Of(event.worker)) {
+  for (const RoleSlot* slot : job.roster().Of(event.worker)) {
     ResumeRole(*slot, event, job.Roles());
     if (slot->state != SlotState::kReady) continue;
     ready = true;
@@ -64,7 +64,7 @@ void TakeBackWorker(const WorkerBack& event, JobParts& job) {
 
 // ---- Roles --------------------------------------------------------------------------------------
 
-void OnRoleTask(const TaskDone& event, const Slot& slot, JobParts& job) {
+void OnRoleTask(const TaskDone& event, const RoleSlot& slot, JobParts& job) {
   if (event.ref.kind == TaskKind::kReleaseRole) {
     // Whatever it answers: there is no second way to leave a role.
     job.slots.Leave(slot, job.versions, job.out);
@@ -76,7 +76,7 @@ void OnRoleTask(const TaskDone& event, const Slot& slot, JobParts& job) {
   if (*plays) Advance(job);
 }
 
-void OnLoadWeights(const TaskDone& event, const Slot& slot, JobParts& job) {
+void OnLoadWeights(const TaskDone& event, const RoleSlot& slot, JobParts& job) {
   const uint64_t index = job.slots.IndexOf(slot);
   if (event.status.ok()) {
     job.slots.ForgetFailures(slot);
@@ -107,14 +107,14 @@ void OnLoadWeights(const TaskDone& event, const Slot& slot, JobParts& job) {
 void LoseWorker(const std::string& worker, const std::string& reason, bool moves, JobParts& job) {
   const auto loss = job.slots.Lose(worker, job.groups, job.versions, job.out.now());
   if (!loss.has_value()) return;
-  job.scheduler.queues().ForgetPace(worker);
+  job.scheduler.queues().ForgetSamples(worker);
   job.work.early().Forget(worker);
   // A job that gives its workers back has nothing left that the loss could harm.
   if (loss->releasing || job.life.state() == Job::STATE_STOPPING) {
     job.out.Do(PutJob{});
     return job.life.CheckReleased(job);
   }
-  job.out.Warn(absl::StrCat("lost ", loss->seat, " worker ", worker, ": ", reason));
+  job.out.Warn(absl::StrCat("lost ", loss->worker_slot, " worker ", worker, ": ", reason));
   for (const std::string& role : loss->roles) {
     job.scheduler.TakeBack(role, worker, /*stop=*/"", job.out);
   }
@@ -133,18 +133,19 @@ void LoseWorker(const std::string& worker, const std::string& reason, bool moves
 
 void Evict(const std::string& worker, const std::string& reason, JobParts& job) {
   // The queue thinks of it as silent: it gets no new work at once.
-  job.out.Do(ReturnWorker{worker, Conduct::kSilent});
+  job.out.Do(ReturnWorker{worker, ReturnReason::kSilent});
   LoseWorker(worker, reason, /*moves=*/false, job);
 }
 
-void DrainSlow(PeerPace& pace, const std::string& role, const std::string& unit, JobParts& job) {
-  const auto slow = pace.EndPhase(job.out.now());
+void DrainSlow(StragglerDetector& stragglers, const std::string& role, const std::string& unit,
+               JobParts& job) {
+  const auto slow = stragglers.EndPhase(job.out.now());
   if (!slow.has_value() || job.roster().Find(slow->worker, role) == nullptr) return;
-  for (const Slot* slot : job.roster().Of(slow->worker)) {
+  for (const RoleSlot* slot : job.roster().Of(slow->worker)) {
     // A rank is not drained: its group would go back to the checkpoint, which costs more.
     if (job.groups.Find(slot->role) != nullptr) return;
   }
-  job.out.Do(ReturnWorker{slow->worker, Conduct::kSlow});
+  job.out.Do(ReturnWorker{slow->worker, ReturnReason::kSlow});
   LoseWorker(
       slow->worker,
       absl::StrFormat("it is drained: it takes %.3g ms a %s and its peers take %.3g ms, for %s",
@@ -181,7 +182,7 @@ void CheckSlotDeadlines(JobParts& job) {
   // An eviction may change any slot, so each one is looked at when its turn comes.
   for (auto late = job.slots.NextLate(0, job.versions, job.out.now()); late.has_value();
        late = job.slots.NextLate(late->slot + 1, job.versions, job.out.now())) {
-    const Slot& slot = job.roster().slots()[late->slot];
+    const RoleSlot& slot = job.roster().slots()[late->slot];
     if (late->kind == TaskKind::kReleaseRole) {
       // The job waits for nobody when it ends: whatever the worker still holds, it will free it.
       job.out.Warn(absl::StrCat("worker ", slot.worker, " did not release the role ", slot.role,

@@ -8,14 +8,14 @@
 
 namespace baton::controller {
 
-/// What a job tells the queue of its seats, by their roles, joined by "+".
-struct SeatHints {
+/// What a job tells the queue of its worker slots, by their roles, joined by "+".
+struct WorkerSlotHints {
   std::set<std::string> blocking;  ///< Missing, and the job cannot go on without them.
-  std::set<std::string> anchored;  ///< Taken, and moving who sits there takes a group apart.
+  std::set<std::string> anchored;  ///< Taken, and moving the worker there takes a group apart.
 };
 
 /// How a worker did for the job that gives it back.
-enum class Conduct : uint8_t {
+enum class ReturnReason : uint8_t {
   kGood,
   kSilent,  ///< It let a deadline pass.
   kSlow,    ///< It was persistently slower than its peers.

@@ -17,7 +17,7 @@ bool MentionsKind(const std::vector<TaskRef>& refs, TaskKind kind) {
 }
 
 // Its group gathers: the rank will be asked to take the role on anew, whatever it holds.
-bool GroupGathers(const Slot& slot, const RoleContext& context) {
+bool GroupGathers(const RoleSlot& slot, const RoleContext& context) {
   return context.groups.Find(slot.role) != nullptr &&
          context.slots.roster().AnyIn(slot.role, SlotState::kGathering);
 }
@@ -28,7 +28,7 @@ uint64_t HeldIn(const std::string& role, const WorkerBack& event) {
   return held == event.holds.end() ? 0 : held->second;
 }
 
-void ResumeLoading(const Slot& slot, const WorkerBack& event, const RoleContext& context) {
+void ResumeLoading(const RoleSlot& slot, const WorkerBack& event, const RoleContext& context) {
   PolicyVersions& versions = context.versions;
   const uint64_t index = context.slots.IndexOf(slot);
   versions.Hold(index, HeldIn(slot.role, event));
@@ -47,15 +47,15 @@ void ResumeLoading(const Slot& slot, const WorkerBack& event, const RoleContext&
 }  // namespace
 
 bool GaveUpRole(const WorkerBack& event, const RoleContext& context) {
-  const std::vector<const Slot*> slots = context.slots.roster().Of(event.worker);
-  return std::any_of(slots.begin(), slots.end(), [&](const Slot* slot) {
+  const std::vector<const RoleSlot*> slots = context.slots.roster().Of(event.worker);
+  return std::any_of(slots.begin(), slots.end(), [&](const RoleSlot* slot) {
     return slot->state == SlotState::kReady && event.holds.count(slot->role) == 0 &&
            !GroupGathers(*slot, context);
   });
 }
 
 void NoteCommands(const WorkerBack& event, const RoleContext& context) {
-  for (const Slot* slot : context.slots.roster().Of(event.worker)) {
+  for (const RoleSlot* slot : context.slots.roster().Of(event.worker)) {
     const Group* const group = context.groups.Find(slot->role);
     const bool commanded = group != nullptr && context.commands.Of(*group) != nullptr;
     if (!commanded || slot->state != SlotState::kReady) continue;
@@ -65,7 +65,7 @@ void NoteCommands(const WorkerBack& event, const RoleContext& context) {
   }
 }
 
-void ResumeRole(const Slot& slot, const WorkerBack& event, const RoleContext& context) {
+void ResumeRole(const RoleSlot& slot, const WorkerBack& event, const RoleContext& context) {
   if (slot.state == SlotState::kReleasing) {
     // The release may have been lost on the way: it is repeated, and harmless twice.
     return context.slots.RepeatRelease(slot, context.out);
@@ -83,20 +83,20 @@ void ResumeRole(const Slot& slot, const WorkerBack& event, const RoleContext& co
   if (!took && !this_try(event.running)) TakeRoleOn(slot, context);
 }
 
-void ResumeWork(const Slot& slot, const WorkerBack& event, bool first_time,
+void ResumeWork(const RoleSlot& slot, const WorkerBack& event, bool first_time,
                 const RoleContext& context) {
-  RolloutManager& manager = context.scheduler.queues().Of(slot.role);
+  TaskScheduler& tasks = context.scheduler.queues().Of(slot.role);
   if (first_time) JoinQueue(slot, context);
   ResumeLoading(slot, event, context);
   // What it should run but neither runs nor has finished was lost on the way.
   std::vector<uint64_t> lost;
-  for (const auto& [work, running] : manager.running()) {
+  for (const auto& [work, running] : tasks.running()) {
     if (running.worker != event.worker) continue;
     const TaskRef ref = context.scheduler.table().RefOf(slot.role, work);
     if (!Mentions(event.running, ref) && !Mentions(event.unacked, ref)) lost.push_back(work);
   }
   for (uint64_t work : lost) {
-    manager.Finish(work);
+    tasks.Finish(work);
     context.scheduler.Requeue(slot.role, work, context.out);
   }
 }

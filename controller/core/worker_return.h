@@ -16,10 +16,10 @@ bool GaveUpRole(const WorkerBack& event, const RoleContext& context);
 /// Whether it has the commands of its groups.
 void NoteCommands(const WorkerBack& event, const RoleContext& context);
 /// It goes on with taking its role on or leaving it, if it has not finished that.
-void ResumeRole(const Slot& slot, const WorkerBack& event, const RoleContext& context);
+void ResumeRole(const RoleSlot& slot, const WorkerBack& event, const RoleContext& context);
 /// It goes on with the trajectories of its role, which it plays. `first_time`: since a controller
 /// began.
-void ResumeWork(const Slot& slot, const WorkerBack& event, bool first_time,
+void ResumeWork(const RoleSlot& slot, const WorkerBack& event, bool first_time,
                 const RoleContext& context);
 
 }  // namespace baton::controller

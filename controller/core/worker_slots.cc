@@ -26,9 +26,9 @@ void WorkerSlots::Restore(const store::v1::JobRow& row) {
   roster_.Restore(row, releasing);
 }
 
-const Slot* WorkerSlots::Awaits(const std::string& worker, const TaskRef& ref,
-                                const PolicyVersions& versions) const {
-  const Slot* const slot = roster_.At(ref.subject, worker);
+const RoleSlot* WorkerSlots::Awaits(const std::string& worker, const TaskRef& ref,
+                                    const PolicyVersions& versions) const {
+  const RoleSlot* const slot = roster_.At(ref.subject, worker);
   if (slot == nullptr || ref.attempt != slot->attempt) return nullptr;
   const bool assigning = slot->state == SlotState::kAssigning && !slot->answered;
   const bool awaits = ref.kind == TaskKind::kAssignRole    ? assigning
@@ -39,7 +39,7 @@ const Slot* WorkerSlots::Awaits(const std::string& worker, const TaskRef& ref,
 
 bool WorkerSlots::AreSetUp(const RankGroups& groups, bool goes_on) const {
   std::map<std::string, bool> one;  // role -> one of its workers is ready
-  for (const Slot& slot : roster_.slots()) {
+  for (const RoleSlot& slot : roster_.slots()) {
     const Group* group = groups.Find(slot.role);
     if (group != nullptr && !slot.ready() && (group->trains || !goes_on)) return false;
     one[slot.role] |= slot.ready();
@@ -51,7 +51,7 @@ bool WorkerSlots::AreSetUp(const RankGroups& groups, bool goes_on) const {
 // ---- Workers come and go ------------------------------------------------------------------------
 
 void WorkerSlots::Begin(absl::Time now) {
-  for (Slot& slot : roster_.slots()) slot.since = now;
+  for (RoleSlot& slot : roster_.slots()) slot.since = now;
 }
 
 void WorkerSlots::Ask(const RankGroups& groups, EffectSink& out) const {
@@ -62,7 +62,7 @@ void WorkerSlots::Ask(const RankGroups& groups, EffectSink& out) const {
   const auto grouped = [&](const std::string& role) { return groups.Find(role) != nullptr; };
   const auto blocks = [&](const std::string& role) {  // a group needs all, the others one
     const auto& slots = roster_.slots();
-    return grouped(role) || std::all_of(slots.begin(), slots.end(), [&](const Slot& slot) {
+    return grouped(role) || std::all_of(slots.begin(), slots.end(), [&](const RoleSlot& slot) {
              return slot.role != role || slot.state == SlotState::kEmpty;
            });
   };
@@ -76,23 +76,23 @@ void WorkerSlots::Ask(const RankGroups& groups, EffectSink& out) const {
   out.Do(std::move(need));
 }
 
-std::vector<const Slot*> WorkerSlots::Seat(const WorkerGranted& event, absl::Time now) {
-  std::vector<const Slot*> seated;
-  for (Slot* slot : roster_.FreeSeat(event.roles)) {
+std::vector<const RoleSlot*> WorkerSlots::Place(const WorkerGranted& event, absl::Time now) {
+  std::vector<const RoleSlot*> placed;
+  for (RoleSlot* slot : roster_.FreeWorkerSlot(event.roles)) {
     const auto credits = event.credits.find(slot->role);
     slot->worker = event.worker;
     slot->credits = credits == event.credits.end() ? 1 : credits->second;
     slot->present = true;
     slot->state = SlotState::kGathering;
     slot->since = now;
-    seated.push_back(slot);
+    placed.push_back(slot);
   }
-  return seated;
+  return placed;
 }
 
 bool WorkerSlots::Attached(const std::string& worker) {
   bool first_time = false;
-  for (const Slot* slot : roster_.Of(worker)) {
+  for (const RoleSlot* slot : roster_.Of(worker)) {
     first_time |= !slot->present;
     Own(*slot).present = true;
   }
@@ -101,11 +101,11 @@ bool WorkerSlots::Attached(const std::string& worker) {
 
 std::optional<WorkerSlots::Loss> WorkerSlots::Lose(const std::string& worker, RankGroups& groups,
                                                    PolicyVersions& versions, absl::Time now) {
-  const std::vector<const Slot*> slots = roster_.Of(worker);
+  const std::vector<const RoleSlot*> slots = roster_.Of(worker);
   if (slots.empty()) return std::nullopt;  // it left by another way already
   Loss loss;
-  loss.seat = roster_.Held().at(worker);
-  for (const Slot* slot : slots) {
+  loss.worker_slot = roster_.Held().at(worker);
+  for (const RoleSlot* slot : slots) {
     loss.roles.push_back(slot->role);
     loss.releasing |= slot->state == SlotState::kReleasing;
     if (const Group* group = groups.Find(slot->role)) {
@@ -119,7 +119,7 @@ std::optional<WorkerSlots::Loss> WorkerSlots::Lose(const std::string& worker, Ra
   return loss;
 }
 
-void WorkerSlots::Empty(Slot& slot, PolicyVersions& versions, absl::Time now) {
+void WorkerSlots::Empty(RoleSlot& slot, PolicyVersions& versions, absl::Time now) {
   // The attempt stays: it grows over all workers of the slot, so no token of a former one fits.
   slot.state = SlotState::kEmpty;
   slot.worker.clear();
@@ -129,15 +129,15 @@ void WorkerSlots::Empty(Slot& slot, PolicyVersions& versions, absl::Time now) {
   slot.trouble.clear();
 }
 
-void WorkerSlots::Leave(const Slot& slot, PolicyVersions& versions, EffectSink& out) {
+void WorkerSlots::Leave(const RoleSlot& slot, PolicyVersions& versions, EffectSink& out) {
   const std::string worker = slot.worker;
   Empty(Own(slot), versions, out.now());
-  // It may still play another role of its seat; then it is returned with that one.
+  // It may still play another role of its worker slot; then it is returned with that one.
   if (!roster_.Has(worker)) out.Do(ReturnWorker{worker});
 }
 
 void WorkerSlots::ReleaseAll(EffectSink& out) {
-  for (Slot& slot : roster_.slots()) {
+  for (RoleSlot& slot : roster_.slots()) {
     if (slot.state == SlotState::kEmpty) continue;
     slot.state = SlotState::kReleasing;
     slot.since = out.now();
@@ -145,7 +145,7 @@ void WorkerSlots::ReleaseAll(EffectSink& out) {
   }
 }
 
-void WorkerSlots::SendRelease(const Slot& slot, EffectSink& out) {
+void WorkerSlots::SendRelease(const RoleSlot& slot, EffectSink& out) {
   Own(slot).attempt = out.NextAttempt(slot.attempt);
   StartTask task;
   task.worker = slot.worker;
@@ -157,7 +157,7 @@ void WorkerSlots::SendRelease(const Slot& slot, EffectSink& out) {
 
 // The same attempt, so an answer to either of the two counts. The worker has nothing to do within a
 // deadline the second time: that of the first goes on.
-void WorkerSlots::RepeatRelease(const Slot& slot, EffectSink& out) const {
+void WorkerSlots::RepeatRelease(const RoleSlot& slot, EffectSink& out) const {
   StartTask task;
   task.worker = slot.worker;
   task.args.role = slot.role;
@@ -167,8 +167,8 @@ void WorkerSlots::RepeatRelease(const Slot& slot, EffectSink& out) const {
 
 // ---- Roles --------------------------------------------------------------------------------------
 
-void WorkerSlots::Gather(const Slot& of, EffectSink& out) {
-  Slot& slot = Own(of);
+void WorkerSlots::Gather(const RoleSlot& of, EffectSink& out) {
+  RoleSlot& slot = Own(of);
   if (slot.state == SlotState::kAssigning) {
     out.Do(StopTask{slot.worker, slot.assigned, "the ranks form a new group"});
   }
@@ -176,8 +176,9 @@ void WorkerSlots::Gather(const Slot& of, EffectSink& out) {
   slot.since = out.now();
 }
 
-void WorkerSlots::Assign(const Slot& of, TaskArgs args, PolicyVersions& versions, EffectSink& out) {
-  Slot& slot = Own(of);
+void WorkerSlots::Assign(const RoleSlot& of, TaskArgs args, PolicyVersions& versions,
+                         EffectSink& out) {
+  RoleSlot& slot = Own(of);
   slot.state = SlotState::kAssigning;
   slot.answered = false;
   versions.Forget(IndexOf(slot));  // whatever it held, it takes the role on anew
@@ -193,26 +194,26 @@ void WorkerSlots::Assign(const Slot& of, TaskArgs args, PolicyVersions& versions
   out.Do(std::move(task));
 }
 
-void WorkerSlots::TookOn(const Slot& of, absl::Time now) {
-  Slot& slot = Own(of);
+void WorkerSlots::TookOn(const RoleSlot& of, absl::Time now) {
+  RoleSlot& slot = Own(of);
   slot.state = SlotState::kReady;
   slot.failures = 0;  // failures in a row count, and this row has ended
   slot.since = now;
 }
 
-void WorkerSlots::LoadWeights(bool may_load, PolicyVersions& versions, RolloutManager& rollouts,
+void WorkerSlots::LoadWeights(bool may_load, PolicyVersions& versions, TaskScheduler& rollouts,
                               EffectSink& out) {
   versions.Load(may_load, options_.setup_deadline, roster_, rollouts, out);
 }
 
-void WorkerSlots::Forgive() {
-  for (Slot& slot : roster_.slots()) slot.failures = 0;
+void WorkerSlots::ForgetAllFailures() {
+  for (RoleSlot& slot : roster_.slots()) slot.failures = 0;
 }
 
 bool WorkerSlots::NoteTrouble(const RoleTroubled& event, absl::Time now) {
-  const Slot* const found = roster_.Find(event.worker, event.role);
+  const RoleSlot* const found = roster_.Find(event.worker, event.role);
   if (found == nullptr || found->state == SlotState::kReleasing) return false;
-  Slot& slot = Own(*found);
+  RoleSlot& slot = Own(*found);
   // Another sentence about the same trouble does not make it younger.
   if (slot.trouble.empty()) slot.troubled_since = now;
   slot.trouble = event.message;
@@ -224,7 +225,7 @@ bool WorkerSlots::NoteTrouble(const RoleTroubled& event, absl::Time now) {
 std::optional<WorkerSlots::Late> WorkerSlots::NextLate(size_t from, const PolicyVersions& versions,
                                                        absl::Time now) const {
   for (size_t i = from; i < roster_.slots().size(); ++i) {
-    const Slot& slot = roster_.slots()[i];
+    const RoleSlot& slot = roster_.slots()[i];
     const absl::Duration age = now - slot.since;
     const bool loads = versions.Of(i).loading != 0;
     // A slot that gathers has no deadline: it waits for other slots, which have theirs.
@@ -239,11 +240,11 @@ std::optional<WorkerSlots::Late> WorkerSlots::NextLate(size_t from, const Policy
 }
 
 void WorkerSlots::Delay(absl::Duration duration, absl::Time now) {
-  for (Slot& slot : roster_.slots()) DelayTime(duration, now, slot.since);
+  for (RoleSlot& slot : roster_.slots()) DelayTime(duration, now, slot.since);
 }
 
 void WorkerSlots::ExplainTrouble(const std::string& limit, WaitList& waits) const {
-  for (const Slot& slot : roster_.slots()) {
+  for (const RoleSlot& slot : roster_.slots()) {
     if (slot.trouble.empty()) continue;
     waits.AddText("trouble", absl::StrCat("role ", slot.role),
                   absl::StrCat("worker ", slot.worker, ", which says: ", slot.trouble),
@@ -256,7 +257,7 @@ void WorkerSlots::ExplainMissing(const std::string& job, std::optional<absl::Tim
   const std::map<std::string, int> missing = roster_.Missing();
   if (missing.empty()) return;
   absl::Time empty_since = waits.now();
-  for (const Slot& slot : roster_.slots()) {
+  for (const RoleSlot& slot : roster_.slots()) {
     if (slot.state == SlotState::kEmpty) empty_since = std::min(empty_since, slot.since);
   }
   waits.Add("workers", queued_since.has_value() ? absl::StrCat("job ", job) : "a role",
@@ -265,7 +266,7 @@ void WorkerSlots::ExplainMissing(const std::string& job, std::optional<absl::Tim
 }
 
 void WorkerSlots::Explain(const PolicyVersions& versions, WaitList& waits) const {
-  for (const Slot& slot : roster_.slots()) {
+  for (const RoleSlot& slot : roster_.slots()) {
     const std::string subject = absl::StrCat("role ", slot.role);
     if (slot.state != SlotState::kEmpty && !slot.present) {
       waits.Add("reattach", subject, absl::StrCat("worker ", slot.worker, " to attach again"),

@@ -1,8 +1,8 @@
 // The worker slots of a job: which worker plays which role, and how far it is with it.
 //
-// Owns the Roster (slots and seats), the attempts and failures of what a slot's worker was asked,
-// what keeps a worker from its work, and the deadlines of all that. Everyone reads the Roster; only
-// the calls below change a slot. Of a slot:
+// Owns the Roster (slots and worker slots), the attempts and failures of what a slot's worker was
+// asked, what keeps a worker from its work, and the deadlines of all that. Everyone reads the
+// Roster; only the calls below change a slot. Of a slot:
 //
 //          granted            its group is complete,         took the role on
 //          a worker           or it has no group
@@ -33,8 +33,8 @@
 #include "controller/core/job_core_options.h"
 #include "controller/core/policy_versions.h"
 #include "controller/core/rank_groups.h"
-#include "controller/core/rollout_manager.h"
 #include "controller/core/roster.h"
+#include "controller/core/task_scheduler.h"
 #include "controller/core/wait_list.h"
 
 namespace baton::controller {
@@ -43,7 +43,7 @@ class WorkerSlots {
  public:
   /// What the job has lost with a worker.
   struct Loss {
-    std::string seat;                ///< Its roles, joined by "+".
+    std::string worker_slot;         ///< Its roles, joined by "+".
     std::vector<std::string> roles;  ///< The same, one by one.
     bool releasing = false;          ///< It was about to leave.
     std::string trained;             ///< A role whose weights are gone with it; "": none.
@@ -61,13 +61,15 @@ class WorkerSlots {
   void Save(store::v1::JobRow* row) const { roster_.Keep(row); }
 
   const Roster& roster() const { return roster_; }
-  uint64_t IndexOf(const Slot& slot) const { return static_cast<uint64_t>(roster_.IndexOf(slot)); }
+  uint64_t IndexOf(const RoleSlot& slot) const {
+    return static_cast<uint64_t>(roster_.IndexOf(slot));
+  }
   /// Some worker is about to leave.
   bool Releasing() const { return roster_.AnyIn(SlotState::kReleasing); }
   /// The slot that waits for the answer to this assign_role, release_role or load_weights of that
   /// worker; null: none does.
-  const Slot* Awaits(const std::string& worker, const TaskRef& ref,
-                     const PolicyVersions& versions) const;
+  const RoleSlot* Awaits(const std::string& worker, const TaskRef& ref,
+                         const PolicyVersions& versions) const;
   /// `goes_on`: the job runs already, so only the roles that train must be complete. A job that
   /// starts needs one worker of every role, and all of a group.
   bool AreSetUp(const RankGroups& groups, bool goes_on) const;
@@ -75,10 +77,10 @@ class WorkerSlots {
   // ---- Workers come and go.
   /// A controller begins: all waits count from now.
   void Begin(absl::Time now);
-  /// Asks the queue for a worker for each free seat.
+  /// Asks the queue for a worker for each free worker slot.
   void Ask(const RankGroups& groups, EffectSink& out) const;
-  /// Seats the worker: its slots gather. None: no such seat is free.
-  std::vector<const Slot*> Seat(const WorkerGranted& event, absl::Time now);
+  /// WorkerSlots the worker: its slots gather. None: no such worker slot is free.
+  std::vector<const RoleSlot*> Place(const WorkerGranted& event, absl::Time now);
   /// The worker is attached. True: it was not, since a controller began.
   bool Attached(const std::string& worker);
   /// Empties the slots of a worker; nothing if it has none.
@@ -86,31 +88,31 @@ class WorkerSlots {
                            absl::Time now);
   /// The worker left the role, or its time for that is up. It goes back to the queue with its last
   /// role.
-  void Leave(const Slot& slot, PolicyVersions& versions, EffectSink& out);
+  void Leave(const RoleSlot& slot, PolicyVersions& versions, EffectSink& out);
   /// Every worker is to leave.
   void ReleaseAll(EffectSink& out);
   /// Tells the worker to leave its role; again, if it has been told.
-  void SendRelease(const Slot& slot, EffectSink& out);
-  void RepeatRelease(const Slot& slot, EffectSink& out) const;
+  void SendRelease(const RoleSlot& slot, EffectSink& out);
+  void RepeatRelease(const RoleSlot& slot, EffectSink& out) const;
 
   // ---- Roles.
   /// The worker waits for the other ranks. If it is taking the role on, it is stopped.
-  void Gather(const Slot& slot, EffectSink& out);
+  void Gather(const RoleSlot& slot, EffectSink& out);
   /// Sends assign_role. `args` has what is the group's and the job's.
-  void Assign(const Slot& slot, TaskArgs args, PolicyVersions& versions, EffectSink& out);
+  void Assign(const RoleSlot& slot, TaskArgs args, PolicyVersions& versions, EffectSink& out);
   /// The worker's answer to assign_role broke its group: nothing is asked of it until the ranks
   /// meet anew.
-  void NoteAnswered(const Slot& slot) { Own(slot).answered = true; }
+  void NoteAnswered(const RoleSlot& slot) { Own(slot).answered = true; }
   /// The worker took the role on.
-  void TookOn(const Slot& slot, absl::Time now);
+  void TookOn(const RoleSlot& slot, absl::Time now);
   /// Lets rollouts with the newest weights generate, and the others load these.
-  void LoadWeights(bool may_load, PolicyVersions& versions, RolloutManager& rollouts,
+  void LoadWeights(bool may_load, PolicyVersions& versions, TaskScheduler& rollouts,
                    EffectSink& out);
   /// Counts a failure of what the slot's worker was asked, and gives how many there were in a row.
-  uint32_t CountFailure(const Slot& slot) { return ++Own(slot).failures; }
-  void ForgetFailures(const Slot& slot) { Own(slot).failures = 0; }
+  uint32_t CountFailure(const RoleSlot& slot) { return ++Own(slot).failures; }
+  void ForgetFailures(const RoleSlot& slot) { Own(slot).failures = 0; }
   /// Forgets all failures: a user resumes the job.
-  void Forgive();
+  void ForgetAllFailures();
   /// What keeps a worker from its work. False: it says nothing that is of interest.
   bool NoteTrouble(const RoleTroubled& event, absl::Time now);
 
@@ -120,14 +122,16 @@ class WorkerSlots {
   void Delay(absl::Duration duration, absl::Time now);
   /// Workers that say what keeps them from their work. `limit`: what happens in the end.
   void ExplainTrouble(const std::string& limit, WaitList& waits) const;
-  /// Seats without a worker. `queued_since`: the job has no worker at all yet.
+  /// Worker slots without a worker. `queued_since`: the job has no worker at all yet.
   void ExplainMissing(const std::string& job, std::optional<absl::Time> queued_since,
                       WaitList& waits) const;
   void Explain(const PolicyVersions& versions, WaitList& waits) const;
 
  private:
-  Slot& Own(const Slot& slot) { return roster_.slots()[static_cast<size_t>(IndexOf(slot))]; }
-  void Empty(Slot& slot, PolicyVersions& versions, absl::Time now);
+  RoleSlot& Own(const RoleSlot& slot) {
+    return roster_.slots()[static_cast<size_t>(IndexOf(slot))];
+  }
+  void Empty(RoleSlot& slot, PolicyVersions& versions, absl::Time now);
 
   JobCoreOptions options_;
   Roster roster_;

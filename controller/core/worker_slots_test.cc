@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
-const absl::Time kSeated = absl::FromUnixSeconds(1000);
+const absl::Time kPlaced = absl::FromUnixSeconds(1000);
 
 // An actor of two ranks, a critic and a reference that share a worker, a reward, two rollouts.
 struct SlotsOfPpo {
@@ -26,19 +26,19 @@ struct SlotsOfPpo {
         slots(job->effective_spec(), job->dataflow(), options),
         groups(job->effective_spec(), job->dataflow()) {}
 
-  std::vector<const Slot*> Seat(const std::string& worker, const std::string& roles) {
+  std::vector<const RoleSlot*> Place(const std::string& worker, const std::string& roles) {
     WorkerGranted granted;
     granted.worker = worker;
     granted.roles = roles;
-    return slots.Seat(granted, out.now());
+    return slots.Place(granted, out.now());
   }
-  const Slot& Assigned(const std::string& worker, const std::string& role) {
-    const Slot& slot = *slots.roster().Find(worker, role);
+  const RoleSlot& Assigned(const std::string& worker, const std::string& role) {
+    const RoleSlot& slot = *slots.roster().Find(worker, role);
     slots.Assign(slot, {}, versions, out);
     return slot;
   }
-  const Slot& Ready(const std::string& worker, const std::string& role) {
-    const Slot& slot = Assigned(worker, role);
+  const RoleSlot& Ready(const std::string& worker, const std::string& role) {
+    const RoleSlot& slot = Assigned(worker, role);
     slots.TookOn(slot, out.now());
     return slot;
   }
@@ -57,7 +57,7 @@ struct SlotsOfPpo {
 
   JobCoreOptions options;
   std::shared_ptr<const v1::Job> job;
-  EffectSink out = SinkAt(kSeated);
+  EffectSink out = SinkAt(kPlaced);
   WorkerSlots slots;
   RankGroups groups;
   PolicyVersions versions;
@@ -65,8 +65,8 @@ struct SlotsOfPpo {
 
 TEST(WorkerSlotsTest, TheQueueIsToldWhatBlocksTheJobAndWhatMayNotMove) {
   SlotsOfPpo world;
-  world.Seat("a0", "actor");
-  world.Seat("r0", "rollout");
+  world.Place("a0", "actor");
+  world.Place("r0", "rollout");
   world.slots.Ask(world.groups, world.out);
   const NeedWorkers need = TakeAll<NeedWorkers>(world.out).at(0);
   EXPECT_THAT(need.missing, ElementsAre(Pair("actor", 1), Pair("critic+reference", 1),
@@ -76,41 +76,41 @@ TEST(WorkerSlotsTest, TheQueueIsToldWhatBlocksTheJobAndWhatMayNotMove) {
   EXPECT_THAT(need.hints.anchored, ElementsAre("actor"));
 }
 
-TEST(WorkerSlotsTest, AWorkerIsSeatedInAllRolesOfItsSeatAndASeatTakesOne) {
+TEST(WorkerSlotsTest, AWorkerIsPlacedInAllRolesOfItsWorkerSlotAndAWorkerSlotTakesOne) {
   SlotsOfPpo world;
   WorkerGranted granted;
   granted.worker = "c";
   granted.roles = "critic+reference";
   granted.credits["reference"] = 3;
-  const std::vector<const Slot*> seat = world.slots.Seat(granted, kSeated);
-  ASSERT_EQ(seat.size(), 2u);
-  for (const Slot* slot : seat) {
+  const std::vector<const RoleSlot*> worker_slot = world.slots.Place(granted, kPlaced);
+  ASSERT_EQ(worker_slot.size(), 2u);
+  for (const RoleSlot* slot : worker_slot) {
     EXPECT_EQ(slot->state, SlotState::kGathering);
     EXPECT_EQ(slot->credits, slot->role == "reference" ? 3 : 1) << slot->role;
   }
-  EXPECT_TRUE(world.Seat("d", "critic+reference").empty());
+  EXPECT_TRUE(world.Place("d", "critic+reference").empty());
   EXPECT_FALSE(world.slots.roster().Has("d"));
 }
 
 TEST(WorkerSlotsTest, ASlotAwaitsTheAnswerOfItsNewestAttemptAlone) {
   SlotsOfPpo world;
-  world.Seat("w", "reward");
-  const Slot& slot = world.Assigned("w", "reward");
+  world.Place("w", "reward");
+  const RoleSlot& slot = world.Assigned("w", "reward");
   const TaskRef first = slot.assigned;
   EXPECT_EQ(world.slots.Awaits("w", first, world.versions), &slot);
   EXPECT_EQ(world.slots.Awaits("other", first, world.versions), nullptr);
   world.slots.Assign(slot, {}, world.versions, world.out);
   EXPECT_EQ(world.slots.Awaits("w", first, world.versions), nullptr) << "it was asked again";
   const TaskRef second = slot.assigned;
-  world.slots.TookOn(slot, kSeated);
+  world.slots.TookOn(slot, kPlaced);
   EXPECT_EQ(world.slots.Awaits("w", second, world.versions), nullptr) << "it has answered";
 }
 
 TEST(WorkerSlotsTest, AWorkerGoesBackToTheQueueWithItsLastRole) {
   SlotsOfPpo world;
-  world.Seat("c", "critic+reference");
-  const Slot& critic = world.Ready("c", "critic");
-  const Slot& reference = world.Ready("c", "reference");
+  world.Place("c", "critic+reference");
+  const RoleSlot& critic = world.Ready("c", "critic");
+  const RoleSlot& reference = world.Ready("c", "reference");
   world.slots.ReleaseAll(world.out);
   EXPECT_TRUE(world.slots.Releasing());
   const std::vector<StartTask> told = TakeAll<StartTask>(world.out);
@@ -127,15 +127,15 @@ TEST(WorkerSlotsTest, AWorkerGoesBackToTheQueueWithItsLastRole) {
 
 TEST(WorkerSlotsTest, ALossNamesTheRoleWhoseWeightsAreGone) {
   SlotsOfPpo world;
-  world.Seat("c", "critic+reference");
+  world.Place("c", "critic+reference");
   world.Assigned("c", "critic");
   EXPECT_EQ(world.Lose("c")->trained, "") << "it had no weights yet";
   EXPECT_FALSE(world.Lose("c").has_value());
-  world.Seat("c", "critic+reference");
+  world.Place("c", "critic+reference");
   world.Ready("c", "critic");
   world.Ready("c", "reference");
   const auto loss = world.Lose("c");
-  EXPECT_EQ(loss->seat, "critic+reference");
+  EXPECT_EQ(loss->worker_slot, "critic+reference");
   EXPECT_THAT(loss->roles, ElementsAre("critic", "reference"));
   EXPECT_EQ(loss->trained, "critic");
   EXPECT_FALSE(loss->releasing);
@@ -144,7 +144,7 @@ TEST(WorkerSlotsTest, ALossNamesTheRoleWhoseWeightsAreGone) {
 // A group that broke since a rank is gone is not to blame.
 TEST(WorkerSlotsTest, ALossExplainsWhyItsGroupBroke) {
   SlotsOfPpo world;
-  world.Seat("a0", "actor");
+  world.Place("a0", "actor");
   TaskDone missed;
   missed.worker = "a1";
   missed.ref.kind = TaskKind::kUpdate;
@@ -157,9 +157,9 @@ TEST(WorkerSlotsTest, ALossExplainsWhyItsGroupBroke) {
 
 TEST(WorkerSlotsTest, EachWaitOfASlotHasItsDeadlineAndTimeLostCountsTowardsNone) {
   SlotsOfPpo world;
-  world.Seat("w", "reward");
-  const Slot& slot = world.Assigned("w", "reward");
-  const absl::Time due = kSeated + world.options.setup_deadline;
+  world.Place("w", "reward");
+  const RoleSlot& slot = world.Assigned("w", "reward");
+  const absl::Time due = kPlaced + world.options.setup_deadline;
   EXPECT_FALSE(world.slots.NextLate(0, world.versions, due).has_value());
   const auto late = world.slots.NextLate(0, world.versions, due + absl::Seconds(1));
   ASSERT_TRUE(late.has_value());
@@ -169,36 +169,36 @@ TEST(WorkerSlotsTest, EachWaitOfASlotHasItsDeadlineAndTimeLostCountsTowardsNone)
       world.slots.NextLate(late->slot + 1, world.versions, due + absl::Seconds(1)).has_value());
   world.slots.Delay(absl::Minutes(1), due);
   EXPECT_FALSE(world.slots.NextLate(0, world.versions, due + absl::Seconds(1)).has_value());
-  world.slots.TookOn(slot, kSeated);
+  world.slots.TookOn(slot, kPlaced);
   EXPECT_FALSE(world.slots.NextLate(0, world.versions, absl::InfiniteFuture()).has_value());
   world.slots.ReleaseAll(world.out);
-  const absl::Time gone = kSeated + world.options.release_deadline + absl::Seconds(1);
+  const absl::Time gone = kPlaced + world.options.release_deadline + absl::Seconds(1);
   EXPECT_EQ(world.slots.NextLate(0, world.versions, gone)->kind, TaskKind::kReleaseRole);
 }
 
 TEST(WorkerSlotsTest, ASlotSaysWhatItWaitsFor) {
   SlotsOfPpo world;
   EXPECT_TRUE(world.Waits().empty());
-  world.Seat("a0", "actor");
+  world.Place("a0", "actor");
   EXPECT_THAT(world.Waits(), ElementsAre("gather"));
-  const Slot& slot = world.Assigned("a0", "actor");
+  const RoleSlot& slot = world.Assigned("a0", "actor");
   EXPECT_THAT(world.Waits(), ElementsAre("assign_role"));
   TakeAll<StopTask>(world.out);
   world.slots.Gather(slot, world.out);
   EXPECT_EQ(TakeAll<StopTask>(world.out).at(0).ref, slot.assigned) << "it is asked anew";
-  world.slots.TookOn(slot, kSeated);
+  world.slots.TookOn(slot, kPlaced);
   EXPECT_TRUE(world.Waits().empty());
   world.slots.ReleaseAll(world.out);
   EXPECT_THAT(world.Waits(), ElementsAre("release_role"));
 }
 
-TEST(WorkerSlotsTest, EmptySeatsAreMissedSinceTheFirstOfThem) {
+TEST(WorkerSlotsTest, EmptyWorkerSlotsAreMissedSinceTheFirstOfThem) {
   SlotsOfPpo world;
-  world.slots.Begin(kSeated);
+  world.slots.Begin(kPlaced);
   for (const bool queued : {true, false}) {
     v1::ExplainJobResponse why;
-    WaitList waits(kSeated + absl::Seconds(30), &why);
-    const absl::Time since = kSeated + absl::Seconds(10);
+    WaitList waits(kPlaced + absl::Seconds(30), &why);
+    const absl::Time since = kPlaced + absl::Seconds(10);
     world.slots.ExplainMissing("j1", queued ? std::optional(since) : std::nullopt, waits);
     ASSERT_EQ(why.waits_size(), 1);
     EXPECT_EQ(why.waits(0).since().seconds(), queued ? 20 : 30);
@@ -210,9 +210,9 @@ TEST(WorkerSlotsTest, EmptySeatsAreMissedSinceTheFirstOfThem) {
 // A job that starts waits for one worker of every role; one that goes on for its ranks alone.
 TEST(WorkerSlotsTest, AJobThatGoesOnNeedsTheRolesThatTrain) {
   SlotsOfPpo world;
-  world.Seat("a0", "actor");
-  world.Seat("a1", "actor");
-  world.Seat("c", "critic+reference");
+  world.Place("a0", "actor");
+  world.Place("a1", "actor");
+  world.Place("c", "critic+reference");
   world.Ready("a0", "actor");
   world.Ready("c", "critic");
   EXPECT_FALSE(world.slots.AreSetUp(world.groups, /*goes_on=*/true)) << "a rank is missing";
@@ -220,8 +220,8 @@ TEST(WorkerSlotsTest, AJobThatGoesOnNeedsTheRolesThatTrain) {
   EXPECT_TRUE(world.slots.AreSetUp(world.groups, /*goes_on=*/true));
   EXPECT_FALSE(world.slots.AreSetUp(world.groups, /*goes_on=*/false));
   world.Ready("c", "reference");
-  world.Seat("w", "reward");
-  world.Seat("r0", "rollout");
+  world.Place("w", "reward");
+  world.Place("r0", "rollout");
   world.Ready("w", "reward");
   world.Ready("r0", "rollout");
   EXPECT_TRUE(world.slots.AreSetUp(world.groups, /*goes_on=*/false)) << "one rollout is enough";
@@ -230,8 +230,8 @@ TEST(WorkerSlotsTest, AJobThatGoesOnNeedsTheRolesThatTrain) {
 // The row does not say that a slot is releasing: that follows from the state of the job.
 TEST(WorkerSlotsTest, ARestoredJobThatStopsReleasesItsWorkers) {
   SlotsOfPpo world;
-  world.Seat("a0", "actor");
-  world.Seat("w", "reward");
+  world.Place("a0", "actor");
+  world.Place("w", "reward");
   world.Ready("w", "reward");
   const auto restored = [&](v1::Job::State state) {
     store::v1::JobRow row;
@@ -251,20 +251,20 @@ TEST(WorkerSlotsTest, ARestoredJobThatStopsReleasesItsWorkers) {
 
 TEST(WorkerSlotsTest, WhatKeepsAWorkerFromItsWorkIsShownUntilItIsOver) {
   SlotsOfPpo world;
-  world.Seat("w", "reward");
-  EXPECT_FALSE(world.slots.NoteTrouble({"w", "actor", "no such role"}, kSeated));
-  EXPECT_TRUE(world.slots.NoteTrouble({"w", "reward", "it crashed"}, kSeated));
-  EXPECT_TRUE(world.slots.NoteTrouble({"w", "reward", "it hangs"}, kSeated + absl::Seconds(5)));
+  world.Place("w", "reward");
+  EXPECT_FALSE(world.slots.NoteTrouble({"w", "actor", "no such role"}, kPlaced));
+  EXPECT_TRUE(world.slots.NoteTrouble({"w", "reward", "it crashed"}, kPlaced));
+  EXPECT_TRUE(world.slots.NoteTrouble({"w", "reward", "it hangs"}, kPlaced + absl::Seconds(5)));
   const auto shown = [&] {
     v1::ExplainJobResponse why;
-    WaitList waits(kSeated + absl::Seconds(8), &why);
+    WaitList waits(kPlaced + absl::Seconds(8), &why);
     world.slots.ExplainTrouble("", waits);
     return why;
   };
   ASSERT_EQ(shown().waits_size(), 1);
   EXPECT_THAT(shown().waits(0).cause(), HasSubstr("it hangs"));
   EXPECT_EQ(shown().waits(0).since().seconds(), 8) << "since the first of them";
-  EXPECT_FALSE(world.slots.NoteTrouble({"w", "reward", ""}, kSeated));
+  EXPECT_FALSE(world.slots.NoteTrouble({"w", "reward", ""}, kPlaced));
   EXPECT_EQ(shown().waits_size(), 0);
 }
 

@@ -53,7 +53,9 @@ void ClusterRuntime::Need(const std::string& job, const NeedWorkers& need) {
 }
 
 void ClusterRuntime::Return(const std::string& job, const ReturnWorker& worker) {
-  Post([this, job, worker] { Apply(core_.OnReturn(job, worker.worker, now_, worker.conduct)); });
+  Post([this, job, worker] {
+    Apply(core_.OnReturn(job, worker.worker, now_, worker.return_reason));
+  });
 }
 
 void ClusterRuntime::Leave(const std::string& job) {

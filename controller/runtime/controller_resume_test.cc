@@ -346,7 +346,7 @@ TEST_F(ControllerResumeTest, ACopyFromAnotherFileSystemHoldsUpNobody) {
     EXPECT_TRUE(Submit(Spec(), "other-1").ok());
     EXPECT_TRUE(GoOn(StepOf("add", 4), "other-2").ok());
     EXPECT_FALSE(answered.HasBeenNotified());
-    weights.LetGo();
+    weights.GiveUpLease();
     answered.WaitForNotification();
     EXPECT_TRUE(resumed.ok()) << resumed.status();
   }

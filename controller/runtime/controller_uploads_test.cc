@@ -227,7 +227,7 @@ TEST_F(ControllerUploadsTest, LargeSubmissionsDoNotHoldUpOthers) {
   EXPECT_TRUE(Delete("small-3").ok());
   EXPECT_FALSE(created.HasBeenNotified());
   EXPECT_FALSE(validated.HasBeenNotified());
-  for (SlowFile* file : {&first, &second, &third}) file->LetGo();
+  for (SlowFile* file : {&first, &second, &third}) file->GiveUpLease();
   for (absl::Notification* one : {&created, &validated, &again}) one->WaitForNotification();
   EXPECT_TRUE(job.ok()) << job.status();
   EXPECT_TRUE(checked.ok()) << checked;
@@ -253,7 +253,7 @@ TEST_F(ControllerUploadsTest, OfTwoCallsWithOneNameOneIsRefused) {
     answered.Notify();
   });
   EXPECT_TRUE(Submit(Request(small, "add")).ok());
-  slow.LetGo();
+  slow.GiveUpLease();
   answered.WaitForNotification();
   EXPECT_EQ(ErrorReason(late), "JOB_EXISTS");
 }
@@ -272,7 +272,7 @@ TEST_F(ControllerUploadsTest, ARefusalThatNeedsNoFileWaitsForNone) {
   v1::CreateJobRequest request = Request(large, "two");
   request.set_project("a/..");
   EXPECT_EQ(ErrorReason(Submit(request).status()), "NAME_INVALID");
-  slow.LetGo();
+  slow.GiveUpLease();
 }
 
 }  // namespace

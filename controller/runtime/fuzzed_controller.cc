@@ -559,7 +559,7 @@ TaskRef FuzzedController::SomeRef() {
         ref.subject = input_->ConsumeIntegral<uint64_t>();
         break;
       case 1:
-        ref.part = input_->ConsumeIntegral<uint32_t>();
+        ref.target = input_->ConsumeIntegral<uint32_t>();
         break;
       case 2:
         ref.attempt = input_->ConsumeIntegral<uint64_t>();
@@ -582,7 +582,7 @@ TaskRef FuzzedController::SomeRef() {
   ref.kind = static_cast<TaskKind>(input_->ConsumeIntegralInRange(1, 10));
   ref.subject = input_->ConsumeIntegralInRange<uint64_t>(0, 8);
   if (input_->ConsumeBool()) ref.subject |= uint64_t{1} << 56;
-  ref.part = input_->ConsumeIntegralInRange<uint32_t>(0, 2);
+  ref.target = input_->ConsumeIntegralInRange<uint32_t>(0, 2);
   ref.attempt = FirstAttempt(context_.epoch) + input_->ConsumeIntegralInRange<uint64_t>(0, 2);
   if (IsTrajectoryTask(ref.kind)) ref.birth = input_->ConsumeIntegralInRange<uint64_t>(0, 40);
   ref.step = input_->ConsumeIntegralInRange(0, 4);

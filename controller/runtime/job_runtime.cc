@@ -214,11 +214,11 @@ void JobRuntime::Run(const Event& event, std::function<void()> after, const Extr
   if (extra) writes.push_back(extra(core_.Brief()));
   EndRestoration(&writes);
   Finish(std::move(effects), std::move(writes), std::move(after));
-  HearHeld();
+  TakeHeldResults();
 }
 
 // A payload has the prompt and the answer, so it is made when both are known.
-void JobRuntime::HearHeld() {
+void JobRuntime::TakeHeldResults() {
   if (held_.empty() || !core_.knows_trajectories()) return;
   for (Generated& held : std::exchange(held_, {})) {
     OnResult(held.worker, held.ref, std::move(held.result));

@@ -175,7 +175,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void FillScore(const StartTask& effect, const v1::Trajectory& payload, v1::Task& task);
   void FillUpdate(const StartTask& effect, v1::Task& task);
   void Refuse(const std::string& worker, const TaskRef& ref);
-  void HearHeld();
+  void TakeHeldResults();
   void StoreColumns(TaskDone done, v1::TaskResult result);
   void AddToPayload(uint64_t trajectory, uint32_t node, const v1::Column& column);
   /// Writes a payload to the log; `done` runs on the strand once the log has it.

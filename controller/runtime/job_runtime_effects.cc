@@ -60,7 +60,7 @@ v1::Task JobRuntime::MakeTask(const StartTask& effect) {
   }
   if (IsGroupCommand(effect.ref.kind)) {
     task.mutable_order()->set_pool(effect.args.role);
-    task.mutable_order()->set_generation(effect.args.generation);
+    task.mutable_order()->set_generation(effect.args.group_epoch);
     task.mutable_order()->set_sequence(effect.args.sequence);
   }
   return task;
@@ -153,7 +153,7 @@ void JobRuntime::FillGenerate(const StartTask& effect, v1::Task& task) {
 
 void JobRuntime::FillScore(const StartTask& effect, const v1::Trajectory& payload, v1::Task& task) {
   v1::Score* score = task.mutable_score();
-  const v1::ScoreNode& node = core_.dataflow().score(static_cast<int>(effect.ref.part));
+  const v1::ScoreNode& node = core_.dataflow().score(static_cast<int>(effect.ref.target));
   *score->mutable_trajectory() = ScoreInputs(payload, effect.args.trajectory.scores, node);
   score->set_node(node.node());
   for (const TrajectoryInfo& info : effect.args.group) *score->add_group() = ScoresOf(info);

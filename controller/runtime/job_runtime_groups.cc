@@ -29,7 +29,7 @@ void JobRuntime::SendAssign(const StartTask& effect, v1::Task task) {
   // The generation of the group goes to the worker with the role, so that a worker that comes back
   // reports it.
   task.mutable_order()->set_pool(args.role);
-  task.mutable_order()->set_generation(args.generation);
+  task.mutable_order()->set_generation(args.group_epoch);
   const bool grouped = !args.first_worker.empty();
   if (const int ranks = grouped ? RanksOf(core_.effective_spec(), args.role) : 1; ranks > 1) {
     assign->set_rank(static_cast<int>(args.rank));
@@ -64,7 +64,7 @@ void JobRuntime::SendSave(const StartTask& effect, v1::Task task) {
   save->set_policy_version(effect.args.policy_version);
   save->set_directory(files_->TemporaryCheckpointPath(step, effect.ref.incarnation));
   for (auto it = saves_.begin(); it != saves_.end();) {  // earlier tries of this role
-    const bool old = it->first.part == effect.ref.part && !(it->first == effect.ref);
+    const bool old = it->first.target == effect.ref.target && !(it->first == effect.ref);
     it = old ? saves_.erase(it) : std::next(it);
   }
   PreparedSave& prepared = saves_[effect.ref];

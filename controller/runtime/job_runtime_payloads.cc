@@ -138,7 +138,7 @@ void JobRuntime::StoreGenerated(const std::string& worker, const TaskRef& ref,
 
 // A score that made a column: it is written before anybody hears of it.
 void JobRuntime::StoreColumns(TaskDone done, v1::TaskResult result) {
-  const v1::ScoreNode& node = core_.dataflow().score(static_cast<int>(done.ref.part));
+  const v1::ScoreNode& node = core_.dataflow().score(static_cast<int>(done.ref.target));
   const TrajectoryInfo info = *core_.Find(done.ref.subject);  // it is wanted, so it is known
   const auto count = ColumnLength(result, node.out(), v1::DATA_TYPE_FLOAT32, sizeof(float));
   if (!count.ok() || *count != info.tokens) {
@@ -156,7 +156,7 @@ void JobRuntime::StoreColumns(TaskDone done, v1::TaskResult result) {
     done.status = at.status();
     if (at.ok()) {
       done.output.location = *at;
-      AddToPayload(done.ref.subject, done.ref.part, column->columns(0));
+      AddToPayload(done.ref.subject, done.ref.target, column->columns(0));
     }
     Run(done);
   });

@@ -108,7 +108,7 @@ class HeldRollouts : public WillingWorkers {
     result.mutable_status()->set_code(static_cast<int>(absl::StatusCode::kUnavailable));
     job().OnResult(held.worker, held.ref, result);
   }
-  void LetGo() {
+  void GiveUpLease() {
     std::vector<Held> held;
     {
       absl::MutexLock lock(&mu_);
@@ -160,7 +160,7 @@ TEST(JobRuntimePayloadsTest, PromptsWaitWhileTheLogHasTooMuchToWrite) {
     workers.Await(9);  // it goes on by itself
     world.Settle();
     EXPECT_FALSE(WaitsForPayloads(world.Explained()));
-    workers.LetGo();
+    workers.GiveUpLease();
     world.WaitForEnd();
     world.Stop();
     EXPECT_EQ(world.job->state(), v1::Job::STATE_SUCCEEDED);
@@ -187,7 +187,7 @@ class Readers : public WillingWorkers {
     if (!task.has_score() || task.role() == "reward") return WillingWorkers::Do(worker, ref, task);
     absl::MutexLock lock(&mu_);
     auto& asked = asked_[ref.subject];
-    asked[ref.part] = {worker, ref};
+    asked[ref.target] = {worker, ref};
     if (asked.size() < column_nodes_) return;
     for (auto it = asked.rbegin(); it != asked.rend(); ++it) {
       v1::TaskResult result;

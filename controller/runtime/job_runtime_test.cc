@@ -423,7 +423,7 @@ TEST(JobRuntimeTest, AColumnThatIsWrittenWhileAResponseIsReadIsPartOfIt) {
   TaskRef ref;
   ref.kind = TaskKind::kScore;
   ref.subject = generated.id();
-  ref.part = 1;
+  ref.target = 1;
   ref.attempt = 1 << 8;
   ref.birth = 1;
   job->Post(WorkerBack{"reference-0", {{"reference", 0}}, {}, {ref}});

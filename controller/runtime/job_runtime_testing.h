@@ -67,7 +67,7 @@ void AddResultColumn(v1::TaskResult& result, const std::string& name, v1::DataTy
   column.set_data(values.data(), values.size() * sizeof(T));
 }
 
-/// Workers that do at once what they are asked, and a queue that has one for each seat.
+/// Workers that do at once what they are asked, and a queue that has one for each worker slot.
 class WillingWorkers : public WorkerOutbox, public WorkerQueue {
  public:
   ~WillingWorkers() override { Join(); }

@@ -21,7 +21,7 @@ class SlowFile {
   ~SlowFile() { ::close(fd_); }
   SlowFile(const SlowFile&) = delete;
   bool leased() const { return leased_; }
-  void LetGo() { ::fcntl(fd_, F_SETLEASE, F_UNLCK); }
+  void GiveUpLease() { ::fcntl(fd_, F_SETLEASE, F_UNLCK); }
 
  private:
   const int fd_;

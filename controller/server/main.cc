@@ -178,7 +178,7 @@ int Run(const Flags& flags) {
   options.cluster.up_workers = UpWorkersOf(flags.up_workers);
   options.cluster.lease = absl::Seconds(flags.lease_seconds);
   options.cluster.heartbeat_interval = absl::Seconds(flags.lease_seconds / 5);
-  options.core.pace.persists =
+  options.core.stragglers.persists =
       flags.drain_slow_after > 0 ? absl::Seconds(flags.drain_slow_after) : absl::InfiniteDuration();
   auto controller = controller::Controller::Create(std::move(options));
   if (!controller.ok()) return Fail(controller.status());

@@ -49,17 +49,17 @@ GroupSequencer::Decision GroupSequencer::Offer(const std::shared_ptr<TaskContext
   const auto [it, is_new] = groups_.try_emplace(KeyOf(task));
   Group& group = it->second;
   Decision replaced;
-  if (is_new || task.order().generation() > group.generation) {
+  if (is_new || task.order().generation() > group.group_epoch) {
     Refuse(group, Stale("STALE_GENERATION", task, "belongs to a newer generation of the group"),
            replaced);
     group = Group();
-    group.generation = task.order().generation();
+    group.group_epoch = task.order().generation();
     group.next = sequence;
   }
-  if (task.order().generation() < group.generation) {
+  if (task.order().generation() < group.group_epoch) {
     replaced.refused.emplace_back(
         command, Stale("STALE_GENERATION", task,
-                       absl::StrCat("is stale: the group has generation ", group.generation)));
+                       absl::StrCat("is stale: the group has generation ", group.group_epoch)));
     return replaced;
   }
   auto& slot = group.held[sequence];

@@ -47,7 +47,7 @@ class GroupSequencer {
  private:
   using Key = std::pair<std::string, std::string>;  ///< Job, pool.
   struct Group {
-    uint64_t generation = 0;
+    uint64_t group_epoch = 0;
     uint64_t next = 0;  ///< The sequence that may run next.
     uint64_t done = 0;
     const v1::Task* running = nullptr;  ///< The task of the running context; null: none.

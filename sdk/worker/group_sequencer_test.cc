@@ -7,13 +7,13 @@
 namespace baton {
 namespace {
 
-std::shared_ptr<TaskContext> Command(uint64_t generation, uint64_t sequence,
+std::shared_ptr<TaskContext> Command(uint64_t group_epoch, uint64_t sequence,
                                      const std::string& token, const std::string& job = "j") {
   v1::Task task;
   task.set_job(job);
   task.set_task_token(token);
   task.mutable_order()->set_pool("p");
-  task.mutable_order()->set_generation(generation);
+  task.mutable_order()->set_generation(group_epoch);
   task.mutable_order()->set_sequence(sequence);
   return std::make_shared<TaskContext>(task, std::weak_ptr<TaskSink>());
 }

@@ -212,12 +212,12 @@ std::string CommandIsCommitted(const store::v1::JobRow& row, const controller::S
   if (!IsGroupCommand(task.ref.kind)) return "";
   for (const store::v1::GroupRow& group : row.groups()) {
     const bool newer =
-        group.generation() > task.args.generation ||
-        (group.generation() == task.args.generation && group.sequence() >= task.args.sequence);
+        group.generation() > task.args.group_epoch ||
+        (group.generation() == task.args.group_epoch && group.sequence() >= task.args.sequence);
     if (group.role() == task.args.role && newer) return "";
   }
-  return absl::StrCat(MethodName(task.ref.kind), " ", task.args.generation, ".", task.args.sequence,
-                      " is sent before it is stored");
+  return absl::StrCat(MethodName(task.ref.kind), " ", task.args.group_epoch, ".",
+                      task.args.sequence, " is sent before it is stored");
 }
 
 std::string OneVersionIsOneThing(const JobHistory& history, uint64_t version, uint64_t weights) {
@@ -332,8 +332,8 @@ std::string SubjectOf(const controller::TaskRef& ref, const std::string& worker)
                       : ref.kind == TaskKind::kScore  ? "score"
                       : IsGroupCommand(ref.kind)      ? "command"
                                                       : "slot";
-  if (IsGroupCommand(ref.kind)) return absl::StrCat(group, "/", ref.part, "/", worker);
-  return absl::StrCat(group, "/", ref.subject, "/", ref.part);
+  if (IsGroupCommand(ref.kind)) return absl::StrCat(group, "/", ref.target, "/", worker);
+  return absl::StrCat(group, "/", ref.subject, "/", ref.target);
 }
 
 std::string StaleTokenChangesNothing(const JobHistory& history, const controller::JobCore& core,

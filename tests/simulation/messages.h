@@ -29,8 +29,8 @@ struct TaskMessage {
   std::string job;
   std::string role;
   controller::TaskKind kind = controller::TaskKind::kGenerate;
-  std::string method;       ///< Its name on the wire.
-  uint64_t generation = 0;  ///< 0: no order.
+  std::string method;        ///< Its name on the wire.
+  uint64_t group_epoch = 0;  ///< 0: no order.
   uint64_t sequence = 0;
   uint64_t policy_version = 0;
   int64_t step = 0;  ///< Of update (that it makes), save and a checkpoint to start from.

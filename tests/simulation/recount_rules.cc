@@ -58,8 +58,9 @@ std::optional<Tries> TriesOf(const controller::JobCore& core, const controller::
   const controller::TrajectoryInfo* info = core.Find(ref.subject);
   if (info == nullptr) return std::nullopt;
   if (ref.kind == controller::TaskKind::kGenerate) return Tries{info->failures, info->losses};
-  if ((info->scored >> ref.part & 1) != 0 || ref.part >= info->tries.size()) return std::nullopt;
-  return Tries{info->tries[ref.part].failures, info->losses};
+  if ((info->scored >> ref.target & 1) != 0 || ref.target >= info->tries.size())
+    return std::nullopt;
+  return Tries{info->tries[ref.target].failures, info->losses};
 }
 
 std::string FailuresAreCounted(const Tries& before, const Tries& after,

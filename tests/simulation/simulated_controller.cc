@@ -26,9 +26,9 @@ JobCoreOptions SimulatedDeadlines() {
   options.command_deadline = absl::Seconds(15);
   options.release_deadline = absl::Seconds(5);
   options.kept_steps = 3;
-  options.pace.min_samples = 1;  // these jobs have few responses and few steps
-  options.pace.min_phases = 1;
-  options.pace.persists = absl::ZeroDuration();
+  options.stragglers.min_samples = 1;  // these jobs have few responses and few steps
+  options.stragglers.min_phases = 1;
+  options.stragglers.persists = absl::ZeroDuration();
   return options;
 }
 

@@ -81,10 +81,10 @@ bool SimulatedWorker::Holds(const std::string& job) const {
 }
 
 bool SimulatedWorker::HoldsRank(const std::string& job, const std::string& role,
-                                uint64_t generation) const {
+                                uint64_t group_epoch) const {
   if (!world_.time().alive(process_)) return false;
   const auto held = held_.find(role);
-  return held != held_.end() && held->second.job == job && held->second.generation == generation;
+  return held != held_.end() && held->second.job == job && held->second.group_epoch == group_epoch;
 }
 
 std::map<std::string, TaskAtWork> SimulatedWorker::AtWork(const std::string& job) const {
@@ -129,7 +129,7 @@ void SimulatedWorker::Connect() {
     v1::RoleHeld* entry = hello.add_roles_held();
     entry->set_job(held.job);
     entry->set_role(role);
-    entry->set_generation(held.generation);
+    entry->set_generation(held.group_epoch);
     entry->set_policy_version(held.state.version);
   }
   for (const auto& [token, context] : running_) hello.add_running()->set_task_token(token);
@@ -242,7 +242,7 @@ void SimulatedWorker::Dispatch(const v1::Task& message) {
   const uint64_t context = next_context_++;
   running_[task.token] = context;
   contexts_[context] = Running{task, context, false, {}, 0};
-  if (task.generation == 0) return Launch(context);
+  if (task.group_epoch == 0) return Launch(context);
   Offer(context, task);
 }
 
@@ -254,11 +254,11 @@ void SimulatedWorker::Offer(uint64_t context, const TaskMessage& task) {
     result.status = absl::FailedPreconditionError("STALE_GENERATION");
     Finish(refused, result);
   };
-  if (task.generation < group.generation) return refuse(context);
-  if (task.generation > group.generation) {
+  if (task.group_epoch < group.group_epoch) return refuse(context);
+  if (task.group_epoch > group.group_epoch) {
     const auto held = std::exchange(group.held, {});
     group = Group();
-    group.generation = task.generation;
+    group.group_epoch = task.group_epoch;
     group.next = task.sequence;
     for (const auto& [sequence, old] : held) refuse(old);
   }

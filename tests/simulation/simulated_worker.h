@@ -34,7 +34,7 @@ class SimulatedWorker {
   uint64_t epoch_seen() const { return epoch_; }
   bool Holds(const std::string& job) const;
   /// … in that role, as a rank of that generation of its group.
-  bool HoldsRank(const std::string& job, const std::string& role, uint64_t generation) const;
+  bool HoldsRank(const std::string& job, const std::string& role, uint64_t group_epoch) const;
   absl::Time lease_end() const { return lease_end_; }
   /// Tokens of a job's tasks that have begun and not ended, with what they are.
   std::map<std::string, TaskAtWork> AtWork(const std::string& job) const;
@@ -44,7 +44,7 @@ class SimulatedWorker {
  private:
   struct Held {
     std::string job;
-    uint64_t generation = 0;
+    uint64_t group_epoch = 0;
     uint32_t rank = 0;
     v1::JobSpec spec;
     ActorState state;                    // an actor's; of a rollout the version it holds
@@ -63,7 +63,7 @@ class SimulatedWorker {
     uint64_t content = 0;
   };
   struct Group {
-    uint64_t generation = 0, next = 0, done = 0;
+    uint64_t group_epoch = 0, next = 0, done = 0;
     uint64_t running = 0;               // context
     std::map<uint64_t, uint64_t> held;  // sequence -> context
   };

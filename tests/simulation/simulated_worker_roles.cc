@@ -119,7 +119,7 @@ void SimulatedWorker::Assign(uint64_t context) {
   const TaskMessage task = contexts_.at(context).task;
   Held held;
   held.job = task.job;
-  held.generation = task.generation;
+  held.group_epoch = task.group_epoch;
   held.rank = task.rank;
   held.spec = task.spec;
   held.hybrid = task.hybrid;
@@ -140,7 +140,7 @@ void SimulatedWorker::Assign(uint64_t context) {
       held.state = folder->second.trained.at(task.role);
     }
     held.state.version = task.policy_version;
-    if (task.role == "actor") held.state.branch = task.generation;
+    if (task.role == "actor") held.state.branch = task.group_epoch;
   }
   held_[task.role] = std::move(held);
   Finish(context, Result());
@@ -253,7 +253,7 @@ void SimulatedWorker::NextToken(uint64_t context, uint32_t done) {
 bool SimulatedWorker::MissesARank(const TaskMessage& task, const Held& held) const {
   const auto& workers = world_.workers();
   const auto there = std::count_if(workers.begin(), workers.end(), [&](const auto& worker) {
-    return worker->HoldsRank(task.job, task.role, held.generation);
+    return worker->HoldsRank(task.job, task.role, held.group_epoch);
   });
   return there < controller::RanksOf(held.spec, task.role);
 }

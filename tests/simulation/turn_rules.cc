@@ -24,7 +24,7 @@ std::string NameOnly(const std::string& job) { return job.substr(job.rfind('/') 
 // Ranks that work on it together may miss each other, which is the fault of none of them.
 bool RanksTogether(const JobCore& core, const TaskRef& ref) {
   const std::string role = ref.kind == TaskKind::kScore
-                               ? core.dataflow().score(static_cast<int>(ref.part)).role()
+                               ? core.dataflow().score(static_cast<int>(ref.target)).role()
                                : "actor";  // whose ranks generate, if several do
   return ShapeOf(core.effective_spec(), role).tp > 1;
 }
@@ -208,7 +208,7 @@ void TurnRules::See(const JobCore& core, const PutMetrics& effect) {
 }
 
 void TurnRules::See(const JobCore& /*core*/, const ReturnWorker& back) {
-  if (back.conduct != Conduct::kSlow) return;
+  if (back.return_reason != ReturnReason::kSlow) return;
   world_.coverage().DrainedAsSlow();
   world_.RestartLater(back.worker);
 }
@@ -253,12 +253,12 @@ bool TurnRules::IsStored(const Job& job, const TaskRef& ref) {
                                : row.incarnation() > ref.incarnation || row.job().step() > ref.step;
   if (over) return true;
   if (IsGroupCommand(ref.kind)) {
-    return CommandIsAnswered(row.groups(static_cast<int>(ref.part)), ref);
+    return CommandIsAnswered(row.groups(static_cast<int>(ref.target)), ref);
   }
   if (!trajectory) return true;
   for (const store::v1::TrajectoryRow& stored : StoredTrajectories(world_, name)) {
     if (stored.id() != ref.subject || stored.birth() != ref.birth) continue;
-    if (ref.kind == TaskKind::kGenerate || (stored.scored_nodes() >> ref.part & 1) != 0)
+    if (ref.kind == TaskKind::kGenerate || (stored.scored_nodes() >> ref.target & 1) != 0)
       return true;
   }
   const TrajectoryInfo* now = job.core->Find(ref.subject);

@@ -126,7 +126,7 @@ std::optional<TaskMessage> ReadTask(const v1::Task& task) {
   const auto token = controller::DecodeToken(task.task_token());
   if (!token.has_value()) return std::nullopt;
   out.kind = token->ref.kind;
-  out.generation = task.order().generation();
+  out.group_epoch = task.order().generation();
   out.sequence = task.order().sequence();
   out.trajectory.id = token->ref.subject;
   if (task.has_assign_role()) ReadAssign(task.assign_role(), &out);

@@ -101,14 +101,14 @@ absl::StatusOr<v1::TaskResult> FakeActor::Publish(const v1::Task& task, TaskCont
 }
 
 absl::StatusOr<v1::TaskResult> FakeActor::ToGeneration(
-    const v1::Task& task, const std::function<void(uint64_t, uint64_t)>& hand_over) {
+    const v1::Task& task, const std::function<void(uint64_t, uint64_t)>& weight_sync) {
   const uint64_t wanted = task.to_generation().policy_version();
   if (wanted != policy_version_) {
     return MakeError(absl::StatusCode::kFailedPrecondition, "WRONG_VERSION",
                      absl::StrCat("asked to generate with version ", wanted,
                                   ", but the actor holds ", policy_version_));
   }
-  hand_over(policy_version_, weights_);
+  weight_sync(policy_version_, weights_);
   return v1::TaskResult();
 }
 

@@ -24,10 +24,10 @@ class FakeActor {
   absl::StatusOr<v1::TaskResult> Assign(const v1::Task& task, TaskContext& context);
   absl::StatusOr<v1::TaskResult> Update(const v1::Task& task, TaskContext& context);
   absl::StatusOr<v1::TaskResult> Publish(const v1::Task& task, TaskContext& context);
-  /// Gives `hand_over` what the rollout of this worker samples with from now on.
+  /// Gives `weight_sync` what the rollout of this worker samples with from now on.
   absl::StatusOr<v1::TaskResult> ToGeneration(
       const v1::Task& task,
-      const std::function<void(uint64_t version, uint64_t weights)>& hand_over);
+      const std::function<void(uint64_t version, uint64_t weights)>& weight_sync);
   absl::StatusOr<v1::TaskResult> SaveCheckpoint(const v1::Task& task, TaskContext& context);
   /// val/accuracy in [0, 1]: a pure function of the weights and the batch.
   absl::StatusOr<v1::TaskResult> Evaluate(const v1::Task& task, TaskContext& context);

@@ -95,7 +95,7 @@ absl::Status ReplicaFollower::WaitForEnd() {
 absl::Status ReplicaFollower::Follow() {
   absl::Status lost;  // Set when a step finds a lost rank. The leader finds it too, and ends.
   while (true) {
-    BATON_ASSIGN_OR_RETURN(auto words, engine::HearLeader(*control_, leaving_));
+    BATON_ASSIGN_OR_RETURN(auto words, engine::ReceiveFromLeader(*control_, leaving_));
     if (!words.has_value()) return lost;
     for (engine::NumberReader reader(*std::move(words)); !reader.done();) {
       GeneratorCall call;

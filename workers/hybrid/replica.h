@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 #include "workers/engine/communicator.h"
 #include "workers/engine/generator.h"
-#include "workers/engine/led_group.h"
+#include "workers/engine/leader_channel.h"
 
 namespace baton::hybrid {
 

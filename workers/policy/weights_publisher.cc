@@ -83,13 +83,14 @@ absl::Status WeightsPublisher::Follow(const Publication& what) {
   const std::atomic<bool> stays{false};
   absl::Status status;
   while (!broken_) {
-    BATON_ASSIGN_OR_RETURN(const auto words, engine::HearLeader(*model_->tensor_group(), stays));
+    BATON_ASSIGN_OR_RETURN(const auto words,
+                           engine::ReceiveFromLeader(*model_->tensor_group(), stays));
     if (!words.has_value()) {
       // A version is begun again after NotFound. How that ended, the first rank says.
       const bool again = absl::IsNotFound(status) && !Mutant("follower-answers-for-an-old-try");
       return again ? absl::OkStatus() : status;
     }
-    BATON_RETURN_IF_ERROR(engine::HearLeader(*model_->tensor_group(), stays).status());
+    BATON_RETURN_IF_ERROR(engine::ReceiveFromLeader(*model_->tensor_group(), stays).status());
     status = words->at(0) == kGathered
                  ? WriteGathered(nullptr)
                  : WriteOwnBoxes(relay_->Join(what, TicketOf(*words), layout_));

@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/notification.h"
 #include "relay/weights/safetensors_writer.h"
-#include "workers/engine/led_group.h"
+#include "workers/engine/leader_channel.h"
 #include "workers/engine/model.h"
 #include "workers/policy/weights_relay.h"
 

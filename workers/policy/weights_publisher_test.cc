@@ -280,8 +280,8 @@ TEST_F(WeightsPublisherTest, ARankThatDiesWhileItWritesLeavesNoVersion) {
     }
     // Opens the version, writes some bytes, and is heard of no more.
     const std::atomic<bool> stays{false};
-    const auto words = engine::HearLeader(group, stays).value().value();
-    ASSERT_FALSE(engine::HearLeader(group, stays).value().has_value());
+    const auto words = engine::ReceiveFromLeader(group, stays).value().value();
+    ASSERT_FALSE(engine::ReceiveFromLeader(group, stays).value().has_value());
     const auto layout = engine::ModelLayout(*Model(nullptr), torch::kBFloat16).value();
     const auto writer = relay_->Join({kTrainedJob, 1, false, ""},
                                      std::string(words.begin() + 1, words.end()), layout);

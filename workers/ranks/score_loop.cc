@@ -323,7 +323,7 @@ void ScoreLoop::Answer(std::vector<ScoreRequest> batch) {
 void ScoreLoop::Hear() {
   bool hears = true;
   while (hears) {
-    auto words = engine::HearLeader(*control_, leaving_);
+    auto words = engine::ReceiveFromLeader(*control_, leaving_);
     if (!words.ok()) {
       Break(words.status());
       break;

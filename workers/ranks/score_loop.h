@@ -21,7 +21,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "workers/engine/communicator.h"
-#include "workers/engine/led_group.h"
+#include "workers/engine/leader_channel.h"
 #include "workers/engine/micro_batch.h"
 
 namespace baton::ranks {

@@ -1,4 +1,4 @@
-#include "workers/engine/led_group.h"
+#include "workers/engine/leader_channel.h"
 
 #include <utility>
 
@@ -67,8 +67,8 @@ void GroupLeader::KeepAlive() {
   if (!status.ok() && lost_) lost_(status);
 }
 
-absl::StatusOr<std::optional<std::vector<int64_t>>> HearLeader(Communicator& control,
-                                                               const std::atomic<bool>& leaving) {
+absl::StatusOr<std::optional<std::vector<int64_t>>> ReceiveFromLeader(
+    Communicator& control, const std::atomic<bool>& leaving) {
   try {
     while (true) {
       std::vector<int64_t> head(2);

@@ -1,4 +1,4 @@
-#include "controller/core/reseat.h"
+#include "controller/core/rearrange.h"
 
 #include <algorithm>
 #include <map>
@@ -21,7 +21,7 @@ using ::testing::IsEmpty;
 // What each worker plays.
 using Plays = std::map<std::string, std::set<std::string>>;
 
-std::vector<std::string> Chain(const std::string& missing, const std::vector<SeatedWorker>& workers,
+std::vector<std::string> Chain(const std::string& missing, const std::vector<PlacedWorker>& workers,
                                const std::set<std::string>& anchored, const Plays& plays) {
   std::vector<std::string> ids;
   const auto plays_all = [&](const std::string& id, const std::string& roles) {
@@ -29,7 +29,7 @@ std::vector<std::string> Chain(const std::string& missing, const std::vector<Sea
     return std::all_of(all.begin(), all.end(),
                        [&](const std::string& role) { return plays.at(id).count(role) > 0; });
   };
-  for (const SeatedWorker& worker : FindChain(missing, workers, anchored, plays_all)) {
+  for (const PlacedWorker& worker : FindChain(missing, workers, anchored, plays_all)) {
     ids.push_back(worker.id);
   }
   return ids;
@@ -46,7 +46,7 @@ TEST(FindChainTest, OneMoves) {
 }
 
 TEST(FindChainTest, SeveralMoveWhereOneIsNotEnough) {
-  const std::vector<SeatedWorker> workers = {{"one", "b"}, {"two", "c"}, {"three", ""}};
+  const std::vector<PlacedWorker> workers = {{"one", "b"}, {"two", "c"}, {"three", ""}};
   const Plays plays = {{"one", {"a", "b"}}, {"two", {"b", "c"}}, {"three", {"c"}}};
   EXPECT_THAT(Chain("a", workers, {}, plays), ElementsAre("one", "two", "three"));
 }
@@ -61,7 +61,7 @@ TEST(FindChainTest, NobodyMovesForNothing) {
 }
 
 TEST(FindChainTest, WhoHoldsAGroupTogetherMovesLast) {
-  const std::vector<SeatedWorker> workers = {{"actor", "b"}, {"reward", "c"}, {"x", ""}, {"y", ""}};
+  const std::vector<PlacedWorker> workers = {{"actor", "b"}, {"reward", "c"}, {"x", ""}, {"y", ""}};
   const Plays plays = {{"actor", {"a", "b"}}, {"reward", {"a", "c"}}, {"x", {"b"}}, {"y", {"c"}}};
   EXPECT_THAT(Chain("a", workers, {"b"}, plays), ElementsAre("reward", "y"));
   EXPECT_THAT(Chain("a", workers, {"c"}, plays), ElementsAre("actor", "x"));
@@ -96,11 +96,11 @@ std::vector<std::string> Told(const ClusterEffects& effects) {
   return told;
 }
 
-// A versatile worker that came back was given a rollout's seat; no other worker plays what
+// A versatile worker that came back was given a rollout's worker slot; no other worker plays what
 // is then missing of a group, and a rollout is free: a job waited like this for ever.
-class ReseatTest : public ::testing::Test {
+class RearrangeTest : public ::testing::Test {
  protected:
-  ReseatTest() {
+  RearrangeTest() {
     cluster_.OnHello(1, HelloThatPlays("actor-0", {"actor"}), now_);
     cluster_.OnHello(2, HelloThatPlays("all-0", {"actor", "reference", "rollout"}), now_);
     cluster_.OnNeed("j", 0, 1, true, {{"actor", 1}, {"rollout", 1}}, now_);
@@ -127,14 +127,15 @@ class ReseatTest : public ::testing::Test {
 };
 
 // What the job does of a worker that let a deadline pass: it gives the worker back and asks anew.
-class SilentSpecialistTest : public ReseatTest {
+class SilentSpecialistTest : public RearrangeTest {
  protected:
   SilentSpecialistTest() {
     cluster_.OnHello(4, HelloThatPlays("reference-0", {"reference"}), now_);
     EXPECT_THAT(Told(Need({"reference"})), ElementsAre("reference-0 plays reference"));
   }
   std::vector<std::string> GoSilent() {
-    EXPECT_THAT(Told(cluster_.OnReturn("j", "reference-0", now_, Conduct::kSilent)), IsEmpty());
+    EXPECT_THAT(Told(cluster_.OnReturn("j", "reference-0", now_, ReturnReason::kSilent)),
+                IsEmpty());
     return Told(Need({"reference"}));
   }
   v1::Worker State(const std::string& id) {
@@ -152,7 +153,7 @@ TEST_F(SilentSpecialistTest, AFreeVersatileWorkerTakesOverAtOnce) {
 }
 
 // The specialist is the only free worker of its role, so it is asked again, until it is drained.
-// Then the versatile worker leaves its seat for the specialist's.
+// Then the versatile worker leaves its worker slot for the specialist's.
 TEST_F(SilentSpecialistTest, ASeatedVersatileWorkerMovesOnceTheSpecialistIsDrained) {
   EXPECT_THAT(GoSilent(), ElementsAre("reference-0 plays reference"));
   EXPECT_THAT(GoSilent(), ElementsAre("reference-0 plays reference"));
@@ -172,7 +173,7 @@ TEST_F(SilentSpecialistTest, ASeatedVersatileWorkerMovesOnceTheSpecialistIsDrain
   EXPECT_EQ(cluster_.workers().JobOf("reference-0"), "");
 }
 
-TEST_F(ReseatTest, AJobThatCannotGoOnChangesTheSeatsOfItsWorkers) {
+TEST_F(RearrangeTest, AJobThatCannotGoOnChangesTheWorkerSlotsOfItsWorkers) {
   EXPECT_THAT(Told(Need({"reference"})), IsEmpty());
   EXPECT_THAT(Told(After(absl::Seconds(19))), IsEmpty()) << "a worker may come";
   v1::ExplainJobResponse why;
@@ -188,19 +189,19 @@ TEST_F(ReseatTest, AJobThatCannotGoOnChangesTheSeatsOfItsWorkers) {
   EXPECT_THAT(Told(After(absl::Minutes(5))), IsEmpty()) << "nothing is missing";
 }
 
-TEST_F(ReseatTest, AJobThatCanGoOnWaits) {
+TEST_F(RearrangeTest, AJobThatCanGoOnWaits) {
   Need({});
   EXPECT_THAT(Told(After(absl::Minutes(5))), IsEmpty());
 }
 
-TEST_F(ReseatTest, WhatIsAskedAnewWaitsNoLonger) {
+TEST_F(RearrangeTest, WhatIsAskedAnewWaitsNoLonger) {
   Need({"reference"});
   EXPECT_THAT(Told(After(absl::Seconds(15))), IsEmpty());
   Need({"reference"});
   EXPECT_THAT(Told(After(absl::Seconds(5))), ::testing::SizeIs(3));
 }
 
-TEST_F(ReseatTest, AProjectThatMayHoldNoMoreIsLeftAlone) {
+TEST_F(RearrangeTest, AProjectThatMayHoldNoMoreIsLeftAlone) {
   v1::Project project;
   project.set_project("p");
   project.set_max_workers(1);
@@ -296,7 +297,7 @@ TEST_F(YieldTest, WhatWouldNotHelpIsLeft) {
   EXPECT_THAT(YieldsAfter(absl::Minutes(5)), IsEmpty());
 }
 
-// One of its seats could be filled, and another one never: it would hold one worker more for
+// One of its worker slots could be filled, and another one never: it would hold one worker more for
 // nothing.
 TEST_F(YieldTest, AJobThatCouldNotGoOnAllTheSameGetsNothing) {
   Begin("projects/p/jobs/a", "projects/q/jobs/b");

@@ -1,29 +1,29 @@
-#include "controller/core/peer_pace.h"
+#include "controller/core/straggler_detector.h"
 
 #include "gtest/gtest.h"
 
 namespace baton::controller {
 namespace {
 
-class PeerPaceTest : public ::testing::Test {
+class StragglerDetectorTest : public ::testing::Test {
  protected:
   // A phase in which worker i needs seconds[i] per unit, with some that are far off.
-  std::optional<PeerPace::Slow> Phase(const std::vector<double>& seconds) {
+  std::optional<StragglerDetector::Slow> Phase(const std::vector<double>& seconds) {
     for (size_t i = 0; i < seconds.size(); ++i) {
       const std::string worker = "w" + std::to_string(i);
       for (const double jitter : {0.9, 1.0, 1.1, 1.05, 30.0}) {
-        pace_.Add(worker, seconds[i] * jitter);
+        detector_.Add(worker, seconds[i] * jitter);
       }
     }
     now_ += absl::Seconds(7);
-    return pace_.EndPhase(now_);
+    return detector_.EndPhase(now_);
   }
 
-  PeerPace pace_{PaceOptions()};
+  StragglerDetector detector_{StragglerOptions()};
   absl::Time now_ = absl::UnixEpoch();
 };
 
-TEST_F(PeerPaceTest, WhoStaysFarBehindItsPeersIsNamedAfterFivePhasesAndThirtySeconds) {
+TEST_F(StragglerDetectorTest, WhoStaysFarBehindItsPeersIsNamedAfterFivePhasesAndThirtySeconds) {
   for (int phase = 1; phase <= 5; ++phase) EXPECT_FALSE(Phase({1, 1.2, 0.9, 4}).has_value());
   const auto slow = Phase({1, 1.2, 0.9, 4});  // 35 s after the first
   ASSERT_TRUE(slow.has_value());
@@ -34,36 +34,36 @@ TEST_F(PeerPaceTest, WhoStaysFarBehindItsPeersIsNamedAfterFivePhasesAndThirtySec
   EXPECT_FALSE(Phase({1, 1.2, 0.9, 4}).has_value());  // it was forgotten: all begins anew
 }
 
-TEST_F(PeerPaceTest, OneGoodPhaseBeginsTheCountAnew) {
+TEST_F(StragglerDetectorTest, OneGoodPhaseBeginsTheCountAnew) {
   for (int phase = 0; phase < 5; ++phase) EXPECT_FALSE(Phase({1, 1, 4}).has_value());
   EXPECT_FALSE(Phase({1, 1, 2.4}).has_value());
   for (int phase = 0; phase < 5; ++phase) EXPECT_FALSE(Phase({1, 1, 4}).has_value());
   EXPECT_TRUE(Phase({1, 1, 4}).has_value());
 }
 
-TEST_F(PeerPaceTest, TwoWorkersCanBeToldApart) {
-  std::optional<PeerPace::Slow> slow;
+TEST_F(StragglerDetectorTest, TwoWorkersCanBeToldApart) {
+  std::optional<StragglerDetector::Slow> slow;
   for (int phase = 0; phase < 6; ++phase) slow = Phase({3, 1});
   ASSERT_TRUE(slow.has_value());
   EXPECT_EQ(slow->worker, "w0");
 }
 
-TEST_F(PeerPaceTest, WhereEverybodyDiffersNobodyStandsOut) {
+TEST_F(StragglerDetectorTest, WhereEverybodyDiffersNobodyStandsOut) {
   for (int phase = 0; phase < 20; ++phase) {
     EXPECT_FALSE(Phase({1, 2, 3, 4, 6, 9}).has_value());
   }
 }
 
-TEST_F(PeerPaceTest, OneWorkerHasNoPeers) {
+TEST_F(StragglerDetectorTest, OneWorkerHasNoPeers) {
   for (int phase = 0; phase < 20; ++phase) EXPECT_FALSE(Phase({100}).has_value());
 }
 
-TEST_F(PeerPaceTest, FewSamplesSayNothing) {
+TEST_F(StragglerDetectorTest, FewSamplesSayNothing) {
   for (int phase = 0; phase < 20; ++phase) {
-    for (int i = 0; i < 3; ++i) pace_.Add("a", 1);
-    for (int i = 0; i < 2; ++i) pace_.Add("b", 100);
+    for (int i = 0; i < 3; ++i) detector_.Add("a", 1);
+    for (int i = 0; i < 2; ++i) detector_.Add("b", 100);
     now_ += absl::Seconds(7);
-    EXPECT_FALSE(pace_.EndPhase(now_).has_value());
+    EXPECT_FALSE(detector_.EndPhase(now_).has_value());
   }
 }
 

@@ -1,4 +1,4 @@
-#include "controller/core/peer_pace.h"
+#include "controller/core/straggler_detector.h"
 
 #include <algorithm>
 #include <cmath>
@@ -23,16 +23,16 @@ double MedianDeviation(const std::vector<double>& values, double median) {
 
 }  // namespace
 
-void PeerPace::Add(const std::string& worker, double seconds) {
+void StragglerDetector::Add(const std::string& worker, double seconds) {
   samples_[worker].push_back(seconds);
 }
 
-void PeerPace::Forget(const std::string& worker) {
+void StragglerDetector::Forget(const std::string& worker) {
   samples_.erase(worker);
   slow_.erase(worker);
 }
 
-std::optional<PeerPace::Slow> PeerPace::EndPhase(absl::Time now) {
+std::optional<StragglerDetector::Slow> StragglerDetector::EndPhase(absl::Time now) {
   std::map<std::string, double> medians;
   for (auto& [worker, samples] : std::exchange(samples_, {})) {
     if (samples.size() >= options_.min_samples) medians[worker] = Median(std::move(samples));

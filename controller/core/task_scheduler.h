@@ -6,8 +6,8 @@
 // one prompt group go to one worker when it has room, which shares the prompt's KV among them.
 //
 // Pure and deterministic: ties are broken by worker id.
-#ifndef BATON_CONTROLLER_CORE_ROLLOUT_MANAGER_H_
-#define BATON_CONTROLLER_CORE_ROLLOUT_MANAGER_H_
+#ifndef BATON_CONTROLLER_CORE_TASK_SCHEDULER_H_
+#define BATON_CONTROLLER_CORE_TASK_SCHEDULER_H_
 
 #include <cstdint>
 #include <deque>
@@ -20,7 +20,7 @@
 
 namespace baton::controller {
 
-class RolloutManager {
+class TaskScheduler {
  public:
   struct Assignment {
     std::string worker;
@@ -100,4 +100,4 @@ class RolloutManager {
 
 }  // namespace baton::controller
 
-#endif  // BATON_CONTROLLER_CORE_ROLLOUT_MANAGER_H_
+#endif  // BATON_CONTROLLER_CORE_TASK_SCHEDULER_H_

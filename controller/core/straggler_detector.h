@@ -8,8 +8,8 @@
 // be told apart). One slow phase means nothing; it has to go on.
 //
 // Pure and deterministic.
-#ifndef BATON_CONTROLLER_CORE_PEER_PACE_H_
-#define BATON_CONTROLLER_CORE_PEER_PACE_H_
+#ifndef BATON_CONTROLLER_CORE_STRAGGLER_DETECTOR_H_
+#define BATON_CONTROLLER_CORE_STRAGGLER_DETECTOR_H_
 
 #include <map>
 #include <optional>
@@ -20,7 +20,7 @@
 
 namespace baton::controller {
 
-struct PaceOptions {
+struct StragglerOptions {
   double factor = 2.5;     ///< Times the peers' median.
   double mads = 6;         ///< Scaled deviations above it.
   size_t min_samples = 3;  ///< Of a worker in a phase; one with fewer is not judged.
@@ -28,7 +28,7 @@ struct PaceOptions {
   absl::Duration persists = absl::Seconds(30);  ///< From the first of them; infinite: never slow.
 };
 
-class PeerPace {
+class StragglerDetector {
  public:
   struct Slow {
     std::string worker;
@@ -36,7 +36,7 @@ class PeerPace {
     double peers = 0;    ///< The median of its peers' medians.
     absl::Duration since = absl::ZeroDuration();  ///< For so long already.
   };
-  explicit PeerPace(const PaceOptions& options) : options_(options) {}
+  explicit StragglerDetector(const StragglerOptions& options) : options_(options) {}
 
   /// One piece of work took so long per unit of it (a token, a response).
   void Add(const std::string& worker, double seconds);
@@ -52,11 +52,11 @@ class PeerPace {
     absl::Time since;
     int phases = 0;
   };
-  const PaceOptions options_;
+  const StragglerOptions options_;
   std::map<std::string, std::vector<double>> samples_;  // of this phase
   std::map<std::string, Streak> slow_;
 };
 
 }  // namespace baton::controller
 
-#endif  // BATON_CONTROLLER_CORE_PEER_PACE_H_
+#endif  // BATON_CONTROLLER_CORE_STRAGGLER_DETECTOR_H_

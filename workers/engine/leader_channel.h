@@ -1,6 +1,6 @@
 // A group whose first rank leads: it tells the others, in one order, what all do next.
-#ifndef BATON_WORKERS_ENGINE_LED_GROUP_H_
-#define BATON_WORKERS_ENGINE_LED_GROUP_H_
+#ifndef BATON_WORKERS_ENGINE_LEADER_CHANNEL_H_
+#define BATON_WORKERS_ENGINE_LEADER_CHANNEL_H_
 
 #include <atomic>
 #include <cstdint>
@@ -54,9 +54,9 @@ class GroupLeader {
 /// What the leader says next; none when it ends. Unavailable or DeadlineExceeded: it, or another
 /// rank, was lost. Cancelled: `leaving` was set, which is noticed at the leader's next word (of any
 /// sort); the group is then unusable.
-absl::StatusOr<std::optional<std::vector<int64_t>>> HearLeader(Communicator& control,
-                                                               const std::atomic<bool>& leaving);
+absl::StatusOr<std::optional<std::vector<int64_t>>> ReceiveFromLeader(
+    Communicator& control, const std::atomic<bool>& leaving);
 
 }  // namespace baton::engine
 
-#endif  // BATON_WORKERS_ENGINE_LED_GROUP_H_
+#endif  // BATON_WORKERS_ENGINE_LEADER_CHANNEL_H_

@@ -1,4 +1,4 @@
-#include "controller/core/rollout_manager.h"
+#include "controller/core/task_scheduler.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,11 +7,11 @@
 
 namespace baton::controller {
 
-void RolloutManager::AddWorker(const std::string& worker, int credits) {
+void TaskScheduler::AddWorker(const std::string& worker, int credits) {
   workers_[worker] = Worker{credits};
 }
 
-std::vector<uint64_t> RolloutManager::RemoveWorker(const std::string& worker) {
+std::vector<uint64_t> TaskScheduler::RemoveWorker(const std::string& worker) {
   std::vector<uint64_t> lost;
   for (const auto& [trajectory, running] : running_) {
     if (running.worker == worker) lost.push_back(trajectory);
@@ -23,32 +23,32 @@ std::vector<uint64_t> RolloutManager::RemoveWorker(const std::string& worker) {
   return lost;
 }
 
-void RolloutManager::SetEnabled(const std::string& worker, bool enabled) {
+void TaskScheduler::SetEnabled(const std::string& worker, bool enabled) {
   auto it = workers_.find(worker);
   if (it != workers_.end()) it->second.enabled = enabled;
 }
 
-void RolloutManager::Enqueue(uint64_t trajectory, uint64_t group, const std::string& avoid) {
+void TaskScheduler::Enqueue(uint64_t trajectory, uint64_t group, const std::string& avoid) {
   if (Mutant("newest-draw-first")) return EnqueueFirst(trajectory, group);
   queue_.push_back({trajectory, group, avoid});
 }
 
-void RolloutManager::EnqueueFirst(uint64_t trajectory, uint64_t group) {
+void TaskScheduler::EnqueueFirst(uint64_t trajectory, uint64_t group) {
   queue_.push_front({trajectory, group, ""});
 }
 
-void RolloutManager::Unqueue(uint64_t trajectory) {
+void TaskScheduler::Unqueue(uint64_t trajectory) {
   queue_.erase(std::remove_if(queue_.begin(), queue_.end(),
                               [&](const Queued& q) { return q.trajectory == trajectory; }),
                queue_.end());
 }
 
-void RolloutManager::Withdraw(uint64_t trajectory) {
+void TaskScheduler::Withdraw(uint64_t trajectory) {
   Unqueue(trajectory);
   Finish(trajectory);
 }
 
-bool RolloutManager::Adopt(uint64_t trajectory, const std::string& worker, absl::Time now) {
+bool TaskScheduler::Adopt(uint64_t trajectory, const std::string& worker, absl::Time now) {
   auto it = workers_.find(worker);
   if (it == workers_.end() || running_.count(trajectory) > 0) return false;
   // It may exceed the worker's credits: the worker runs it, whatever this controller would give.
@@ -58,11 +58,11 @@ bool RolloutManager::Adopt(uint64_t trajectory, const std::string& worker, absl:
   return true;
 }
 
-bool RolloutManager::HasRoom(const Worker& worker, int share) const {
+bool TaskScheduler::HasRoom(const Worker& worker, int share) const {
   return worker.enabled && worker.load < worker.credits && worker.load < share;
 }
 
-RolloutManager::Worker* RolloutManager::Pick(const Queued& next, std::string* name) {
+TaskScheduler::Worker* TaskScheduler::Pick(const Queued& next, std::string* name) {
   if (workers_.empty()) return nullptr;
   // A fair share of all that is open, rounded up. Without it, the first replica that has the new
   // weights would take as much as its credits allow, and the others would idle.
@@ -92,7 +92,7 @@ RolloutManager::Worker* RolloutManager::Pick(const Queued& next, std::string* na
   return best;
 }
 
-std::optional<RolloutManager::Assignment> RolloutManager::Next(absl::Time now) {
+std::optional<TaskScheduler::Assignment> TaskScheduler::Next(absl::Time now) {
   if (!open_ || queue_.empty()) return std::nullopt;
   // In order: nothing overtakes what cannot be placed now, so no response waits for ever.
   const Queued next = queue_.front();
@@ -107,23 +107,23 @@ std::optional<RolloutManager::Assignment> RolloutManager::Next(absl::Time now) {
   return Assignment{name, next.trajectory};
 }
 
-void RolloutManager::Progressed(uint64_t trajectory, absl::Time now) {
+void TaskScheduler::Progressed(uint64_t trajectory, absl::Time now) {
   auto it = running_.find(trajectory);
   if (it != running_.end()) it->second.progressed = now;
 }
 
-void RolloutManager::Delay(absl::Duration duration, absl::Time now) {
+void TaskScheduler::Delay(absl::Duration duration, absl::Time now) {
   for (auto& [trajectory, running] : running_) {
     running.progressed = std::min(now, running.progressed + duration);
   }
 }
 
-void RolloutManager::Heard(const std::string& worker, absl::Time now) {
+void TaskScheduler::Heard(const std::string& worker, absl::Time now) {
   auto it = workers_.find(worker);
   if (it != workers_.end()) it->second.heard = now;
 }
 
-bool RolloutManager::Finish(uint64_t trajectory) {
+bool TaskScheduler::Finish(uint64_t trajectory) {
   auto it = running_.find(trajectory);
   if (it == running_.end()) return false;
   auto worker = workers_.find(it->second.worker);
@@ -132,19 +132,19 @@ bool RolloutManager::Finish(uint64_t trajectory) {
   return true;
 }
 
-std::map<uint64_t, RolloutManager::Running> RolloutManager::Clear() {
+std::map<uint64_t, TaskScheduler::Running> TaskScheduler::Clear() {
   queue_.clear();
   // The workers stay, with their credits: the next work is for the same ones.
   for (auto& [id, worker] : workers_) worker.load = 0;
   return std::exchange(running_, {});
 }
 
-int RolloutManager::load(const std::string& worker) const {
+int TaskScheduler::load(const std::string& worker) const {
   auto it = workers_.find(worker);
   return it == workers_.end() ? 0 : it->second.load;
 }
 
-std::vector<uint64_t> RolloutManager::StalledSince(absl::Time before) const {
+std::vector<uint64_t> TaskScheduler::StalledSince(absl::Time before) const {
   std::vector<uint64_t> stalled;
   for (const auto& [trajectory, running] : running_) {
     if (running.progressed < before) stalled.push_back(trajectory);
@@ -152,7 +152,7 @@ std::vector<uint64_t> RolloutManager::StalledSince(absl::Time before) const {
   return stalled;
 }
 
-std::vector<std::string> RolloutManager::SilentSince(absl::Time before) const {
+std::vector<std::string> TaskScheduler::SilentSince(absl::Time before) const {
   std::map<std::string, bool> silent;
   for (const auto& [trajectory, running] : running_) {
     auto worker = workers_.find(running.worker);

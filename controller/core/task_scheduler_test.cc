@@ -1,0 +1,148 @@
+#include "controller/core/task_scheduler.h"
+
+#include <map>
+
+#include "gtest/gtest.h"
+
+namespace baton::controller {
+namespace {
+
+const absl::Time kNow = absl::UnixEpoch();
+
+TEST(TaskSchedulerTest, GroupsStayTogetherAndLoadIsEven) {
+  TaskScheduler tasks;
+  for (const char* id : {"a", "b"}) {
+    tasks.AddWorker(id, 100);
+    tasks.SetEnabled(id, true);
+  }
+  for (uint64_t t = 0; t < 32; ++t) tasks.Enqueue(t, t / 8);
+  std::map<uint64_t, std::map<std::string, int>> groups;
+  while (auto assignment = tasks.Next(kNow)) {
+    ++groups[assignment->trajectory / 8][assignment->worker];
+  }
+  EXPECT_EQ(tasks.load("a"), 16);
+  EXPECT_EQ(tasks.load("b"), 16);
+  for (const auto& [group, workers] : groups) EXPECT_EQ(workers.size(), 1u) << group;
+}
+
+TEST(TaskSchedulerTest, TheFirstToBeReadyDoesNotTakeEverything) {
+  TaskScheduler tasks;
+  tasks.AddWorker("a", 100);
+  tasks.AddWorker("b", 100);
+  tasks.SetEnabled("a", true);  // b still loads its weights
+  for (uint64_t t = 0; t < 20; ++t) tasks.Enqueue(t, t);
+  while (tasks.Next(kNow)) {
+  }
+  EXPECT_EQ(tasks.load("a"), 10);
+  tasks.SetEnabled("b", true);
+  while (tasks.Next(kNow)) {
+  }
+  EXPECT_EQ(tasks.load("b"), 10);
+}
+
+TEST(TaskSchedulerTest, CreditsAreNeverExceeded) {
+  TaskScheduler tasks;
+  tasks.AddWorker("a", 3);
+  tasks.SetEnabled("a", true);
+  for (uint64_t t = 0; t < 10; ++t) tasks.Enqueue(t, t);
+  while (tasks.Next(kNow)) {
+  }
+  EXPECT_EQ(tasks.load("a"), 3);
+  EXPECT_TRUE(tasks.Finish(0));
+  EXPECT_FALSE(tasks.Finish(0));
+  ASSERT_TRUE(tasks.Next(kNow).has_value());
+  EXPECT_FALSE(tasks.Next(kNow).has_value());
+}
+
+TEST(TaskSchedulerTest, ALostWorkersTrajectoriesComeBackInOrder) {
+  TaskScheduler tasks;
+  tasks.AddWorker("a", 10);
+  tasks.SetEnabled("a", true);
+  for (uint64_t t : {5, 3, 9}) tasks.Enqueue(t, t);
+  while (tasks.Next(kNow)) {
+  }
+  EXPECT_EQ(tasks.RemoveWorker("a"), (std::vector<uint64_t>{3, 5, 9}));
+  EXPECT_TRUE(tasks.running().empty());
+  tasks.EnqueueFirst(3, 3);
+  EXPECT_FALSE(tasks.Next(kNow).has_value());  // nobody is there
+}
+
+TEST(TaskSchedulerTest, AdoptingTakesItOutOfTheQueue) {
+  TaskScheduler tasks;
+  tasks.AddWorker("a", 10);
+  tasks.Enqueue(1, 1);
+  tasks.Adopt(1, "a", kNow);
+  tasks.Adopt(1, "a", kNow);
+  EXPECT_EQ(tasks.queued(), 0u);
+  EXPECT_EQ(tasks.load("a"), 1);
+}
+
+TEST(TaskSchedulerTest, OnlyWhatDoesNotMoveIsStalled) {
+  TaskScheduler tasks;
+  tasks.AddWorker("a", 10);
+  tasks.SetEnabled("a", true);
+  tasks.Enqueue(1, 1);
+  tasks.Enqueue(2, 2);
+  while (tasks.Next(kNow)) {
+  }
+  tasks.Progressed(2, kNow + absl::Seconds(5));
+  EXPECT_EQ(tasks.StalledSince(kNow + absl::Seconds(1)), std::vector<uint64_t>{1});
+}
+
+TEST(TaskSchedulerTest, ARetryGoesElsewhereWhileThereIsAnElsewhere) {
+  TaskScheduler tasks;
+  tasks.AddWorker("a", 10);
+  tasks.SetEnabled("a", true);
+  tasks.Enqueue(1, 1, "a");
+  EXPECT_EQ(tasks.Next(kNow)->worker, "a");  // nobody else
+  tasks.Finish(1);
+  tasks.AddWorker("b", 10);
+  tasks.SetEnabled("b", true);
+  tasks.Enqueue(1, 1, "a");
+  EXPECT_EQ(tasks.Next(kNow)->worker, "b");  // the load is equal, and a had its group last
+  tasks.Finish(1);
+  tasks.Enqueue(1, 1, "b");
+  EXPECT_EQ(tasks.Next(kNow)->worker, "a");
+}
+
+TEST(TaskSchedulerTest, AWorkerIsSilentWhenItHasAnsweredNothingOfWhatItRuns) {
+  TaskScheduler tasks;
+  for (const char* id : {"a", "b"}) {
+    tasks.AddWorker(id, 10);
+    tasks.SetEnabled(id, true);
+  }
+  for (uint64_t t = 0; t < 4; ++t) tasks.Enqueue(t, t);  // 0 and 2 on a, 1 and 3 on b
+  while (tasks.Next(kNow)) {
+  }
+  const absl::Time later = kNow + absl::Seconds(3);
+  tasks.Finish(1);
+  tasks.Heard("b", kNow + absl::Seconds(1));
+  EXPECT_EQ(tasks.StalledSince(later), (std::vector<uint64_t>{0, 2, 3}));
+  EXPECT_EQ(tasks.SilentSince(later), std::vector<std::string>{"a"});
+  tasks.Delay(absl::Seconds(2), later);  // nothing is older for it, and nothing from the future
+  EXPECT_TRUE(tasks.StalledSince(kNow + absl::Seconds(2)).empty());
+  tasks.Delay(absl::Seconds(2), later);
+  EXPECT_TRUE(tasks.StalledSince(later).empty());
+  tasks.Progressed(2, kNow + absl::Seconds(9));
+  EXPECT_TRUE(tasks.SilentSince(kNow + absl::Seconds(5)).empty());
+}
+
+TEST(TaskSchedulerTest, WhatIsWithdrawnIsNeitherQueuedNorRunning) {
+  TaskScheduler tasks;
+  tasks.AddWorker("a", 1);
+  tasks.SetEnabled("a", true);
+  tasks.Enqueue(1, 0);
+  tasks.Enqueue(2, 0);
+  tasks.Enqueue(3, 0);
+  ASSERT_EQ(tasks.Next(absl::UnixEpoch())->trajectory, 1u);
+  tasks.Withdraw(2);
+  tasks.Withdraw(1);
+  tasks.Withdraw(9);
+  EXPECT_TRUE(tasks.running().empty());
+  EXPECT_EQ(tasks.load("a"), 0);
+  EXPECT_EQ(tasks.queued(), 1u);
+  EXPECT_EQ(tasks.Next(absl::UnixEpoch())->trajectory, 3u);
+}
+
+}  // namespace
+}  // namespace baton::controller
