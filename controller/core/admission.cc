@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/core/replay.h"
-#include "controller/core/roles.h"
+#include "controller/spec/replay.h"
+#include "controller/spec/roles.h"
 #include "sdk/base/mutant.h"
 
 namespace baton::controller {

@@ -10,9 +10,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "controller/core/job_state.h"
-#include "controller/core/roles.h"
 #include "controller/core/roster.h"
 #include "controller/core/task.h"
+#include "controller/spec/roles.h"
 #include "sdk/base/status_macros.h"
 
 namespace baton::controller {

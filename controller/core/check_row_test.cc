@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "controller/core/job_core.h"
-#include "controller/core/spec.h"
+#include "controller/spec/spec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

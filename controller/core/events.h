@@ -11,10 +11,10 @@
 #include "absl/status/status.h"
 #include "baton/store/v1/rows.pb.h"
 #include "baton/v1/job_service.pb.h"
+#include "controller/cluster/worker_exchange.h"
 #include "controller/core/file_ranges.h"
 #include "controller/core/task.h"
 #include "controller/core/trajectory.h"
-#include "controller/core/worker_exchange.h"
 
 namespace baton::controller {
 

@@ -27,7 +27,7 @@
 #include "controller/core/rank_groups.h"
 #include "controller/core/room_wait.h"
 #include "controller/core/roster.h"
-#include "controller/core/wait_list.h"
+#include "controller/spec/wait_list.h"
 
 namespace baton::controller {
 

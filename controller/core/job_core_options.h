@@ -6,6 +6,7 @@
 
 #include "absl/time/time.h"
 #include "controller/core/straggler_detector.h"
+#include "controller/spec/step_size.h"
 
 namespace baton::controller {
 
@@ -23,9 +24,8 @@ struct JobCoreOptions {
   uint32_t max_attempts = 4;                            ///< Of one trajectory or one set-up.
   size_t drawn_ahead = 16'384;                          ///< Responses that wait for a rollout.
   size_t kept_steps = 50;                               ///< Steps whose trajectories are kept.
-  /// Bytes of a batch's row; SQLite, the default store, refuses 1,000,000,000 bytes and more.
-  int64_t max_batch_row_bytes = 900'000'000;
-  StragglerOptions stragglers;  ///< When a worker counts as slow.
+  int64_t max_batch_row_bytes = kMaxBatchRowBytes;      ///< Of a batch's row.
+  StragglerOptions stragglers;                          ///< When a worker counts as slow.
 };
 
 }  // namespace baton::controller

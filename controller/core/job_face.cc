@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/explain_nodes.h"
-#include "controller/core/wait_list.h"
+#include "controller/spec/wait_list.h"
 
 namespace baton::controller {
 

@@ -24,7 +24,7 @@
 #include "controller/core/effect_sink.h"
 #include "controller/core/events.h"
 #include "controller/core/job_state.h"
-#include "controller/core/learning.h"
+#include "controller/spec/learning.h"
 
 namespace baton::controller {
 

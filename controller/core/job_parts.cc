@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "controller/core/first_row.h"
-#include "controller/core/role_names.h"
+#include "controller/spec/role_names.h"
 #include "sdk/base/mutant.h"
 
 namespace baton::controller {

@@ -30,13 +30,13 @@
 #include "controller/core/policy_versions.h"
 #include "controller/core/prompt_data.h"
 #include "controller/core/rank_groups.h"
-#include "controller/core/replay.h"
 #include "controller/core/response_work.h"
 #include "controller/core/send_commands.h"
 #include "controller/core/shared_pools.h"
 #include "controller/core/take_role.h"
 #include "controller/core/trajectory_scheduler.h"
 #include "controller/core/worker_slots.h"
+#include "controller/spec/replay.h"
 
 namespace baton::controller {
 

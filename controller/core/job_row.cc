@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "controller/core/learning.h"
+#include "controller/spec/learning.h"
 
 namespace baton::controller {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/core/wait_list.h"
+#include "controller/spec/wait_list.h"
 #include "sdk/base/mutant.h"
 
 namespace baton::controller {

@@ -12,7 +12,7 @@
 
 #include "absl/time/time.h"
 #include "controller/core/events.h"
-#include "controller/core/wait_list.h"
+#include "controller/spec/wait_list.h"
 
 namespace baton::controller {
 

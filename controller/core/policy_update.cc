@@ -9,9 +9,9 @@
 #include "controller/core/job_parts.h"
 #include "controller/core/lost_groups.h"
 #include "controller/core/metric_names.h"
-#include "controller/core/role_names.h"
 #include "controller/core/step_loop.h"
 #include "controller/core/step_metrics.h"
+#include "controller/spec/role_names.h"
 
 namespace baton::controller {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/core/role_names.h"
+#include "controller/spec/role_names.h"
 #include "sdk/base/mutant.h"
 
 namespace baton::controller {

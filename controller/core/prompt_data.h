@@ -19,7 +19,7 @@
 #include "baton/v1/job_spec.pb.h"
 #include "controller/core/effect_sink.h"
 #include "controller/core/prompt_source.h"
-#include "controller/core/wait_list.h"
+#include "controller/spec/wait_list.h"
 
 namespace baton::controller {
 

@@ -5,9 +5,9 @@
 #include <variant>
 #include <vector>
 
-#include "controller/core/cluster_core.h"
+#include "controller/cluster/cluster_core.h"
 #include "controller/core/job_core.h"
-#include "controller/core/spec.h"
+#include "controller/spec/spec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -28,7 +28,7 @@
 #include "controller/core/effect_sink.h"
 #include "controller/core/job_core_options.h"
 #include "controller/core/policy_versions.h"
-#include "controller/core/wait_list.h"
+#include "controller/spec/wait_list.h"
 
 namespace baton::controller {
 

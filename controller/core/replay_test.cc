@@ -1,4 +1,4 @@
-#include "controller/core/replay.h"
+#include "controller/spec/replay.h"
 
 #include <map>
 #include <memory>
@@ -10,9 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/job_core.h"
-#include "controller/core/role_needs.h"
-#include "controller/core/roles.h"
-#include "controller/core/spec.h"
+#include "controller/spec/role_needs.h"
+#include "controller/spec/roles.h"
+#include "controller/spec/spec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

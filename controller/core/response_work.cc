@@ -5,9 +5,9 @@
 #include "controller/core/evaluation.h"
 #include "controller/core/job_parts.h"
 #include "controller/core/results.h"
-#include "controller/core/roles.h"
 #include "controller/core/step_loop.h"
 #include "controller/core/worker_changes.h"
+#include "controller/spec/roles.h"
 #include "sdk/base/mutant.h"
 
 namespace baton::controller {

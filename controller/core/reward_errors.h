@@ -16,7 +16,7 @@
 #include "baton/v1/job_service.pb.h"
 #include "controller/core/effect_sink.h"
 #include "controller/core/trajectory.h"
-#include "controller/core/wait_list.h"
+#include "controller/spec/wait_list.h"
 
 namespace baton::controller {
 

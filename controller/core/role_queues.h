@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "controller/core/role_names.h"
 #include "controller/core/straggler_detector.h"
 #include "controller/core/task_scheduler.h"
+#include "controller/spec/role_names.h"
 
 namespace baton::controller {
 

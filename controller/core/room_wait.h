@@ -16,7 +16,7 @@
 
 #include "absl/time/time.h"
 #include "controller/core/effect_sink.h"
-#include "controller/core/wait_list.h"
+#include "controller/spec/wait_list.h"
 
 namespace baton::controller {
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/core/pools.h"
-#include "controller/core/roles.h"
+#include "controller/spec/pools.h"
+#include "controller/spec/roles.h"
 
 namespace baton::controller {
 

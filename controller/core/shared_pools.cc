@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "controller/core/pools.h"
+#include "controller/spec/pools.h"
 #include "sdk/base/mutant.h"
 
 namespace baton::controller {

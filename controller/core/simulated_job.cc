@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_split.h"
 #include "controller/core/check_row.h"
-#include "controller/core/roles.h"
+#include "controller/spec/roles.h"
 #include "gtest/gtest.h"
 
 namespace baton::controller {

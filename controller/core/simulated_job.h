@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "controller/core/job_core.h"
-#include "controller/core/pools.h"
+#include "controller/spec/pools.h"
 
 namespace baton::controller {
 

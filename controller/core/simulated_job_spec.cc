@@ -2,7 +2,7 @@
 #include <string>
 
 #include "controller/core/simulated_job.h"
-#include "controller/core/spec.h"
+#include "controller/spec/spec.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 

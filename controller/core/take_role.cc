@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/core/role_names.h"
 #include "controller/core/task_failure.h"
+#include "controller/spec/role_names.h"
 #include "sdk/base/mutant.h"
 
 namespace baton::controller {

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/core/roles.h"
 #include "controller/core/task_failure.h"
+#include "controller/spec/roles.h"
 #include "sdk/base/mutant.h"
 
 namespace baton::controller {

@@ -31,8 +31,8 @@
 #include "controller/core/step_metrics.h"
 #include "controller/core/trajectory_scores.h"
 #include "controller/core/trajectory_table.h"
-#include "controller/core/wait_list.h"
 #include "controller/core/work_context.h"
+#include "controller/spec/wait_list.h"
 
 namespace baton::controller {
 

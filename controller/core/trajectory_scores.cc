@@ -3,8 +3,8 @@
 #include "absl/strings/str_cat.h"
 #include "controller/core/lost_groups.h"
 #include "controller/core/metric_names.h"
-#include "controller/core/roles.h"
 #include "controller/core/task_failure.h"
+#include "controller/spec/roles.h"
 #include "sdk/base/mutant.h"
 
 namespace baton::controller {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "controller/core/role_names.h"
+#include "controller/spec/role_names.h"
 
 namespace baton::controller {
 namespace {

@@ -19,8 +19,8 @@
 
 #include "baton/v1/job_service.pb.h"
 #include "controller/core/effect_sink.h"
-#include "controller/core/score_graph.h"
 #include "controller/core/trajectory.h"
+#include "controller/spec/score_graph.h"
 
 namespace baton::controller {
 

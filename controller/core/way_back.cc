@@ -2,8 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/job_parts.h"
-#include "controller/core/roles.h"
 #include "controller/core/take_role.h"
+#include "controller/spec/roles.h"
 
 namespace baton::controller {
 

@@ -5,11 +5,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "controller/core/job_parts.h"
-#include "controller/core/role_names.h"
 #include "controller/core/step_loop.h"
 #include "controller/core/task_failure.h"
 #include "controller/core/way_back.h"
 #include "controller/core/worker_return.h"
+#include "controller/spec/role_names.h"
 
 namespace baton::controller {
 

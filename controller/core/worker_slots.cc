@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "controller/core/need_queue.h"
-#include "controller/core/role_names.h"
+#include "controller/cluster/need_queue.h"
+#include "controller/spec/role_names.h"
 
 namespace baton::controller {
 

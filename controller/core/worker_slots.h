@@ -35,7 +35,7 @@
 #include "controller/core/rank_groups.h"
 #include "controller/core/roster.h"
 #include "controller/core/task_scheduler.h"
-#include "controller/core/wait_list.h"
+#include "controller/spec/wait_list.h"
 
 namespace baton::controller {
 

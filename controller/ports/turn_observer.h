@@ -5,7 +5,7 @@
 #include <string>
 
 #include "baton/v1/worker_service.pb.h"
-#include "controller/core/cluster_core.h"
+#include "controller/cluster/cluster_core.h"
 #include "controller/core/job_core.h"
 
 namespace baton::controller {

@@ -2,9 +2,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/core/need_queue.h"
-#include "controller/core/role_names.h"
+#include "controller/cluster/need_queue.h"
 #include "controller/runtime/cluster_runtime.h"
+#include "controller/spec/role_names.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {

@@ -21,7 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "controller/core/cluster_core.h"
+#include "controller/cluster/cluster_core.h"
 #include "controller/ports/executor.h"
 #include "controller/ports/worker_queue.h"
 #include "controller/runtime/controller_interface.h"

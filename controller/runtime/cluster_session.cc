@@ -1,7 +1,7 @@
 // ClusterRuntime: what one worker's stream says.
 #include "controller/runtime/cluster_session.h"
 
-#include "controller/core/need_queue.h"
+#include "controller/cluster/need_queue.h"
 #include "sdk/base/mutant.h"
 #include "sdk/base/utf8.h"
 #include "sdk/rpc/error.h"

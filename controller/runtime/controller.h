@@ -20,7 +20,6 @@
 #include "boost/asio/steady_timer.hpp"
 #include "boost/asio/strand.hpp"
 #include "boost/asio/thread_pool.hpp"
-#include "controller/core/step_size.h"
 #include "controller/runtime/asio_executors.h"
 #include "controller/runtime/cluster_runtime.h"
 #include "controller/runtime/contents_check.h"
@@ -37,6 +36,7 @@
 #include "controller/runtime/submission.h"
 #include "controller/runtime/uploads.h"
 #include "controller/runtime/waiting_submissions.h"
+#include "controller/spec/step_size.h"
 
 namespace baton::controller {
 

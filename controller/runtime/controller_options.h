@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "controller/core/cluster_core.h"
+#include "controller/cluster/cluster_core.h"
 #include "controller/core/job_core.h"
-#include "controller/core/step_size.h"
 #include "controller/runtime/payload_cache.h"
+#include "controller/spec/step_size.h"
 #include "controller/store/store.h"
 
 namespace baton::controller {

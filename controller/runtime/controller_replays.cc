@@ -4,11 +4,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/access/caller.h"
-#include "controller/core/replay.h"
 #include "controller/runtime/controller.h"
 #include "controller/runtime/job_folders.h"
 #include "controller/runtime/replay_files.h"
 #include "controller/runtime/tables.h"
+#include "controller/spec/replay.h"
 #include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/messages/times.h"

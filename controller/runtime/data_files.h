@@ -11,8 +11,8 @@
 
 #include "baton/v1/job_service.pb.h"
 #include "baton/v1/job_spec.pb.h"
-#include "controller/core/step_size.h"
 #include "controller/ports/job_files.h"
+#include "controller/spec/step_size.h"
 #include "sdk/data_set/data_set.h"
 
 namespace baton::controller {

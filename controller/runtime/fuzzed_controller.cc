@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "controller/core/check_row.h"
 #include "controller/core/job_state.h"
-#include "controller/core/spec.h"
 #include "controller/runtime/job_restorer.h"
 #include "controller/runtime/take_over.h"
+#include "controller/spec/spec.h"
 #include "sdk/base/worker_features.h"
 #include "sdk/rpc/error.h"
 

@@ -4,8 +4,8 @@
 #include <set>
 #include <string>
 
-#include "controller/core/spec.h"
 #include "controller/runtime/tables.h"
+#include "controller/spec/spec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

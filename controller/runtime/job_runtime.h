@@ -24,7 +24,6 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "controller/core/job_core.h"
-#include "controller/core/role_needs.h"
 #include "controller/experience/experience_log.h"
 #include "controller/ports/executor.h"
 #include "controller/ports/job_files.h"
@@ -35,6 +34,7 @@
 #include "controller/runtime/payload_cache.h"
 #include "controller/runtime/runtime_context.h"
 #include "controller/runtime/step_log.h"
+#include "controller/spec/role_needs.h"
 #include "controller/store/store.h"
 #include "sdk/data_set/data_set.h"
 

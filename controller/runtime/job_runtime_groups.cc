@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/core/earlier_release.h"
-#include "controller/core/roles.h"
 #include "controller/runtime/job_runtime.h"
+#include "controller/spec/earlier_release.h"
+#include "controller/spec/roles.h"
 #include "sdk/base/worker_features.h"
 
 namespace baton::controller {

@@ -13,10 +13,10 @@
 
 #include "boost/asio/post.hpp"
 #include "boost/asio/thread_pool.hpp"
-#include "controller/core/spec.h"
 #include "controller/ports/fake_job_files.h"
 #include "controller/runtime/asio_executors.h"
 #include "controller/runtime/job_runtime.h"
+#include "controller/spec/spec.h"
 #include "controller/store/memory_store.h"
 #include "gtest/gtest.h"
 

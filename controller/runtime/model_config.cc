@@ -7,7 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "controller/core/roles.h"
+#include "controller/spec/roles.h"
 #include "nlohmann/json.hpp"
 #include "sdk/base/worker_features.h"
 #include "sdk/rpc/error.h"

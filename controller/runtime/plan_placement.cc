@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "controller/core/fill_pools.h"
+#include "controller/spec/fill_pools.h"
 #include "sdk/placement/device_catalogue.h"
 #include "sdk/placement/search.h"
 #include "sdk/placement_spec/model_files.h"

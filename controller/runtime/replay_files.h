@@ -1,4 +1,4 @@
-// What a replay takes from the job that it repeats, its source (controller/core/replay.h): rows of
+// What a replay takes from the job that it repeats, its source (controller/spec/replay.h): rows of
 // batches, files of the experience log, a checkpoint, models. All functions may block.
 #ifndef BATON_CONTROLLER_RUNTIME_REPLAY_FILES_H_
 #define BATON_CONTROLLER_RUNTIME_REPLAY_FILES_H_

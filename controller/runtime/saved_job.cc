@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/check_row.h"
-#include "controller/core/earlier_release.h"
 #include "controller/runtime/job_folders.h"
+#include "controller/spec/earlier_release.h"
 #include "google/protobuf/util/json_util.h"
 #include "sdk/rpc/error.h"
 

@@ -4,10 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/check_row.h"
-#include "controller/core/earlier_release.h"
 #include "controller/core/job_core.h"
 #include "controller/runtime/checkpoint_rows.h"
 #include "controller/runtime/tables.h"
+#include "controller/spec/earlier_release.h"
 #include "sdk/base/status_macros.h"
 
 namespace baton::controller {

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "controller/core/models.h"
+#include "controller/spec/models.h"
 #include "sdk/base/status_macros.h"
 
 namespace baton::controller {

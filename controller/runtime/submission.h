@@ -13,9 +13,9 @@
 #include "absl/status/statusor.h"
 #include "baton/store/v1/rows.pb.h"
 #include "baton/v1/job_service.pb.h"
-#include "controller/core/spec.h"
 #include "controller/runtime/controller_interface.h"
 #include "controller/runtime/job_folders.h"
+#include "controller/spec/spec.h"
 #include "google/protobuf/repeated_ptr_field.h"
 
 namespace baton::controller {

@@ -11,9 +11,9 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "controller/core/role_needs.h"
 #include "controller/ports/worker_outbox.h"
 #include "controller/runtime/controller_interface.h"
+#include "controller/spec/role_needs.h"
 
 namespace baton::controller {
 

@@ -67,7 +67,7 @@ bool UsesKlInReward(const v1::AlgorithmSpec& algorithm, const Recipe& recipe) {
   return set != recipe.advantage.end() && set->second == OptionValue(true);
 }
 
-// Roles of the graph that the preset makes (controller/core/presets.cc).
+// Roles of the graph that the preset makes (controller/spec/presets.cc).
 std::set<std::string> PresetRoles(const v1::JobSpec& spec) {
   static const auto* const none = new Recipe();
   const Recipe* found = RecipeOf(spec);

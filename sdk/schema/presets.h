@@ -1,6 +1,6 @@
 // The algorithms that have a name: what each of them is made of.
 //
-// The controller makes a job's dataflow of it (controller/core/presets.h), the planner its roles.
+// The controller makes a job's dataflow of it (controller/spec/presets.h), the planner its roles.
 // Sources: docs/algorithms.md.
 #ifndef BATON_SDK_SCHEMA_PRESETS_H_
 #define BATON_SDK_SCHEMA_PRESETS_H_

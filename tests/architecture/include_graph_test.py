@@ -30,13 +30,16 @@ ALLOWED = {
     "relay/client": "sdk/base sdk/messages sdk/rpc relay/segment relay/weights proto grpc",
     "relay/server": "sdk/base sdk/messages sdk/rpc relay/segment relay/weights proto grpc",
     "controller/algorithms": "sdk/base sdk/schema",
-    "controller/core": "sdk/base sdk/messages sdk/schema sdk/schema_spec sdk/parallel sdk/placement controller/algorithms proto rows",
+    "controller/spec": "sdk/base sdk/messages sdk/schema sdk/schema_spec sdk/parallel sdk/placement controller/algorithms proto rows",
+    "controller/cluster": "sdk/base sdk/messages controller/spec proto rows",
+    "controller/core": "sdk/base sdk/messages sdk/schema sdk/schema_spec sdk/parallel sdk/placement controller/algorithms"
+                       " controller/spec controller/cluster proto rows",
     "controller/store": "sdk/base",
     "controller/experience": "sdk/base",
     "controller/access": "sdk/base sdk/messages sdk/rpc controller/store proto rows",
-    "controller/ports": "sdk/base sdk/data_set controller/core controller/experience proto rows",
+    "controller/ports": "sdk/base sdk/data_set controller/spec controller/cluster controller/core controller/experience proto rows",
     "controller/runtime": "sdk/base sdk/messages sdk/schema sdk/schema_spec sdk/data_set sdk/rpc sdk/placement sdk/placement_spec controller/access"
-                          " controller/core controller/ports controller/algorithms controller/store"
+                          " controller/spec controller/cluster controller/core controller/ports controller/algorithms controller/store"
                           " controller/experience proto rows",
     "controller/api": "sdk/base sdk/rpc controller/access controller/runtime proto grpc",
     "controller/status": "sdk/base sdk/rpc controller/access controller/runtime proto",
@@ -69,7 +72,7 @@ ALLOWED = {
 OPEN = ("tests", "bench")
 
 # Headers that bring threads, clocks, files, sockets or randomness: not in the pure folders.
-PURE = ("controller/core", "controller/algorithms", "sdk/messages", "sdk/placement", "sdk/schema")
+PURE = ("controller/core", "controller/cluster", "controller/spec", "controller/algorithms", "sdk/messages", "sdk/placement", "sdk/schema")
 IMPURE = re.compile(
     r"^(thread|mutex|condition_variable|future|atomic|chrono|ctime|random|fstream|filesystem|"
     r"unistd\.h|sys/.*|netinet/.*|absl/synchronization/.*|absl/time/clock\.h|absl/random/.*|"

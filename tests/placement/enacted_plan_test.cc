@@ -3,10 +3,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "controller/core/pools.h"
-#include "controller/core/presets.h"
-#include "controller/core/spec.h"
 #include "controller/runtime/plan_placement.h"
+#include "controller/spec/pools.h"
+#include "controller/spec/presets.h"
+#include "controller/spec/spec.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "controller/core/presets.h"
-#include "controller/core/spec.h"
+#include "controller/spec/presets.h"
+#include "controller/spec/spec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/cli/plan_print.h"

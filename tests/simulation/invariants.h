@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "controller/core/cluster_core.h"
+#include "controller/cluster/cluster_core.h"
 #include "controller/core/job_core.h"
-#include "controller/core/pools.h"
+#include "controller/spec/pools.h"
 #include "tests/simulation/disk.h"
 #include "tests/simulation/messages.h"
 #include "tests/simulation/recount_rules.h"

@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/core/spec.h"
 #include "controller/runtime/job_restorer.h"
 #include "controller/runtime/tables.h"
 #include "controller/runtime/take_over.h"
+#include "controller/spec/spec.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::simulation {

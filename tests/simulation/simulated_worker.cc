@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/core/cluster_core.h"
+#include "controller/cluster/cluster_core.h"
 #include "sdk/base/worker_features.h"
 #include "tests/simulation/invariants.h"
 #include "tests/simulation/wire.h"

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/core/roles.h"
+#include "controller/spec/roles.h"
 #include "sdk/base/mutant.h"
 #include "sdk/rpc/error.h"
 #include "tests/simulation/simulated_controller.h"

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/job_state.h"
-#include "controller/core/roles.h"
 #include "controller/runtime/tables.h"
+#include "controller/spec/roles.h"
 #include "sdk/rpc/error.h"
 #include "tests/simulation/commit_rules.h"
 #include "tests/simulation/simulated_worker.h"

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "controller/core/job_core.h"
-#include "controller/core/pools.h"
 #include "controller/ports/turn_observer.h"
+#include "controller/spec/pools.h"
 #include "tests/simulation/recount_rules.h"
 #include "tests/simulation/world.h"
 

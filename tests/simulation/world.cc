@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "controller/core/cluster_core.h"
+#include "controller/cluster/cluster_core.h"
 #include "controller/runtime/stored_job.h"
 #include "controller/runtime/tables.h"
 #include "tests/simulation/commit_rules.h"

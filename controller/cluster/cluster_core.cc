@@ -1,0 +1,113 @@
+#include "controller/cluster/cluster_core.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "controller/cluster/explain_queue.h"
+#include "controller/cluster/match_workers.h"
+#include "controller/cluster/stuck_jobs.h"
+
+namespace baton::controller {
+
+ClusterCore::ClusterCore(uint64_t epoch, const ClusterOptions& options)
+    : epoch_(epoch), cluster_(epoch, options) {}
+
+void ClusterCore::Match(ClusterEffects& effects) {
+  if (in_turn_) {
+    changed_ = true;
+    return;
+  }
+  examined_ += MatchWorkers(cluster_, effects);
+}
+
+ClusterEffects ClusterCore::EndTurn() {
+  ClusterEffects effects;
+  in_turn_ = false;
+  if (std::exchange(changed_, false)) Match(effects);
+  return effects;
+}
+
+ClusterEffects ClusterCore::OnHello(uint64_t session, const v1::Hello& hello, absl::Time now,
+                                    const std::string& project) {
+  ClusterEffects effects;
+  if (cluster_.workers.OnHello(session, hello, now, project, effects)) Match(effects);
+  return effects;
+}
+
+ClusterEffects ClusterCore::OnClosed(uint64_t session, absl::Time /*now*/) {
+  cluster_.workers.OnClosed(session);
+  return {};
+}
+
+void ClusterCore::OnHeartbeats(uint64_t session, absl::Time at) {
+  cluster_.workers.OnHeartbeats(session, at);
+}
+
+ClusterEffects ClusterCore::OnTick(absl::Time now) {
+  ClusterEffects effects;
+  cluster_.workers.EndLeases(now, effects);
+  Match(effects);
+  Rearrange(cluster_, now, effects);
+  Yield(cluster_, now, effects);
+  return effects;
+}
+
+ClusterEffects ClusterCore::OnNeed(const std::string& job, int priority, int64_t order, bool active,
+                                   const std::map<std::string, int>& missing, absl::Time now,
+                                   const WorkerSlotHints& hints, const RoleNeeds& needs) {
+  ClusterEffects effects;
+  if (missing.empty()) {
+    cluster_.needs.Erase(job);
+  } else {
+    // A job that lacks what keeps it from working has waited since then, however its need changes.
+    const WorkerNeed* before = cluster_.needs.Find(job);
+    const bool blocked = before != nullptr && !before->hints.blocking.empty();
+    const absl::Time since = blocked ? before->since : now;
+    cluster_.needs.Put(job, {priority, order, active, missing, needs, hints, since});
+  }
+  Match(effects);
+  return effects;
+}
+
+ClusterEffects ClusterCore::OnReturn(const std::string& job, const std::string& worker,
+                                     absl::Time /*now*/, ReturnReason return_reason) {
+  ClusterEffects effects;
+  cluster_.workers.OnReturn(job, worker, return_reason);
+  Match(effects);
+  return effects;
+}
+
+// What it was granted and did not want comes back by OnReturn: the grant may still be on its way.
+void ClusterCore::OnLeave(const std::string& job) { cluster_.needs.Erase(job); }
+
+void ClusterCore::Expect(const std::string& job, const std::string& worker,
+                         const std::string& roles, absl::Time now) {
+  cluster_.workers.Expect(job, worker, roles, now);
+}
+
+absl::StatusOr<ClusterEffects> ClusterCore::OnDrain(const std::string& worker, absl::Time /*now*/) {
+  ClusterEffects effects;
+  absl::Status drained = cluster_.workers.OnDrain(worker, effects);
+  if (!drained.ok()) return drained;
+  Match(effects);
+  return effects;
+}
+
+absl::StatusOr<ClusterEffects> ClusterCore::OnUndrain(const std::string& worker) {
+  ClusterEffects effects;
+  absl::Status undrained = cluster_.workers.OnUndrain(worker);
+  if (!undrained.ok()) return undrained;
+  Match(effects);
+  return effects;
+}
+
+void ClusterCore::KeepDrained(const std::string& worker, const std::string& reason) {
+  cluster_.workers.KeepDrained(worker, reason);
+}
+
+void ClusterCore::Explain(const std::string& job, absl::Time now,
+                          v1::ExplainJobResponse* answer) const {
+  ExplainQueue(cluster_, job, now, answer);
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,108 @@
+// Workers, leases and the queue: which job gets which workers.
+//
+// Pure. A worker is granted to one job at a time, for one worker slot: a role, or several that
+// share it, which are named together, joined by "+". Jobs are served by priority, then by order of
+// submission; a job that starts gets everything it asked for at once or nothing, so two
+// half-started jobs never wait for each other, and a job that does not fit leaves what is free to
+// those behind it. A running job that lost a worker is served before any job that has not started.
+//
+// A worker's lease is renewed by its heartbeats. When its stream breaks, the job keeps it until
+// the lease ends: the same process may come back. After a controller restart, the workers that
+// jobs held are expected for one lease.
+//
+// A job that cannot go on for want of a worker slot that no free worker plays is not left to a
+// person where its own workers could change their worker slots (stuck_jobs.h). Of two jobs that
+// cannot go on, each for want of a worker that the other one holds, the later one gives its workers
+// back and waits in the queue again.
+//
+// Among jobs of equal priority that wait alike, the one goes first whose project holds the fewest
+// workers for its weight; a project with a limit never holds more.
+#ifndef BATON_CONTROLLER_CLUSTER_CLUSTER_CORE_H_
+#define BATON_CONTROLLER_CLUSTER_CLUSTER_CORE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "baton/v1/access_service.pb.h"
+#include "baton/v1/job_service.pb.h"
+#include "baton/v1/worker_service.pb.h"
+#include "controller/cluster/cluster_effects.h"
+#include "controller/cluster/cluster_options.h"
+#include "controller/cluster/cluster_parts.h"
+#include "controller/cluster/worker_exchange.h"
+#include "controller/spec/role_needs.h"
+
+namespace baton::controller {
+
+/// Its events change its parts (cluster_parts.h); after each one, free workers are matched with
+/// what jobs lack (match_workers.h). Not thread-safe.
+class ClusterCore {
+ public:
+  ClusterCore(uint64_t epoch, const ClusterOptions& options);
+
+  /// Until EndTurn, events only note that something changed, and EndTurn matches once for all of
+  /// them. Outside of a turn each event matches for itself.
+  void BeginTurn() { in_turn_ = true; }
+  ClusterEffects EndTurn();
+
+  /// A stream said Hello. `session` is the runtime's number for it.
+  /// `project`: the only one whose jobs this worker may get; "*": all.
+  ClusterEffects OnHello(uint64_t session, const v1::Hello& hello, absl::Time now,
+                         const std::string& project = "*");
+  /// The stream ended. Nothing happens to a worker that has a newer one.
+  ClusterEffects OnClosed(uint64_t session, absl::Time now);
+  /// The stream's heartbeats came in time, each before the lease of the one before it had ended;
+  /// the last one at `at`.
+  void OnHeartbeats(uint64_t session, absl::Time at);
+  ClusterEffects OnTick(absl::Time now);
+
+  /// What a job still lacks, roles of a worker slot -> count; replaces what it asked before.
+  /// `active` jobs have started already. `needs`: what a worker must offer in each role; a role
+  /// that it does not name is open to every worker that has a method of the role.
+  ClusterEffects OnNeed(const std::string& job, int priority, int64_t order, bool active,
+                        const std::map<std::string, int>& missing, absl::Time now,
+                        const WorkerSlotHints& hints = {}, const RoleNeeds& needs = {});
+  /// A job gives a worker back. Others are granted before a silent one; after `max_silences` in a
+  /// row, or when it is slow, it gets no work until its process is restarted.
+  ClusterEffects OnReturn(const std::string& job, const std::string& worker, absl::Time now,
+                          ReturnReason return_reason = ReturnReason::kGood);
+  /// A job asks for nothing any more.
+  void OnLeave(const std::string& job);
+  /// A restarted controller: `job` held this worker, which has one lease to come back.
+  void Expect(const std::string& job, const std::string& worker, const std::string& roles,
+              absl::Time now);
+  /// An operator drains a worker: it stays so, whatever becomes of its lease and its process, until
+  /// OnUndrain. NotFound for an unknown worker.
+  absl::StatusOr<ClusterEffects> OnDrain(const std::string& worker, absl::Time now);
+  /// Takes any drain back. NotFound for an unknown worker.
+  absl::StatusOr<ClusterEffects> OnUndrain(const std::string& worker);
+  /// A restarted controller: an operator drained it, whether it attaches or not.
+  void KeepDrained(const std::string& worker, const std::string& reason);
+
+  /// A project's weight and its limit of workers count from the next turn on.
+  void SetProject(const v1::Project& project) { cluster_.quotas.Set(project); }
+  /// Adds what the cluster knows of a job's waits: first its workers that have been silent for
+  /// two heartbeats; and of the wait for workers, who has those that there are.
+  void Explain(const std::string& job, absl::Time now, v1::ExplainJobResponse* answer) const;
+  /// Who is there.
+  const ClusterWorkers& workers() const { return cluster_.workers; }
+  uint64_t epoch() const { return epoch_; }
+  /// Lines of waiting jobs and free workers that matching looked at so far: its work, for tests.
+  int64_t examined() const { return examined_; }
+
+ private:
+  void Match(ClusterEffects& effects);
+
+  const uint64_t epoch_;
+  ClusterParts cluster_;
+  bool in_turn_ = false;
+  bool changed_ = false;  // since BeginTurn
+  int64_t examined_ = 0;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CLUSTER_CLUSTER_CORE_H_

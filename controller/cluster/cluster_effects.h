@@ -1,0 +1,49 @@
+// What follows from an event of the cluster: for streams of workers, and for jobs.
+#ifndef BATON_CONTROLLER_CLUSTER_CLUSTER_EFFECTS_H_
+#define BATON_CONTROLLER_CLUSTER_CLUSTER_EFFECTS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "baton/v1/worker_service.pb.h"
+
+namespace baton::controller {
+
+struct ClusterWelcome {  ///< Answer Hello on this stream.
+  uint64_t session = 0;
+  std::string worker;
+  int protocol = 1;
+  std::vector<v1::RoleHeld> release;  ///< Roles no job wants any more.
+};
+struct ClusterRefuse {  ///< End this stream.
+  uint64_t session = 0;
+  std::string reason;  ///< ErrorInfo reason.
+  absl::Status status;
+};
+struct ClusterGrant {
+  std::string job, worker;
+  std::string roles;                   ///< Joined by "+".
+  std::map<std::string, int> credits;  ///< By role.
+};
+struct ClusterLost {
+  std::string job, worker, reason;
+  bool moves = false;  ///< It lives and is granted another worker slot of the job next.
+};
+struct ClusterBack {
+  std::string job, worker;
+  v1::Hello hello;
+};
+struct ClusterYield {  ///< The job gives all its workers back, and asks for them anew.
+  std::string job, reason;
+};
+using ClusterEffect = std::variant<ClusterWelcome, ClusterRefuse, ClusterGrant, ClusterLost,
+                                   ClusterBack, ClusterYield>;
+using ClusterEffects = std::vector<ClusterEffect>;
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CLUSTER_CLUSTER_EFFECTS_H_

@@ -1,0 +1,82 @@
+// Jobs that wait for workers, in the order in which each project's are served.
+//
+// Pure. Jobs of one project that lack the same worker slots of the same kind, and have started or
+// not alike, stand in one line: what cannot be served for the first of a line cannot be served for
+// those behind it. So matching looks at lines, and a thousand jobs of one kind cost as much as one.
+#ifndef BATON_CONTROLLER_CLUSTER_NEED_QUEUE_H_
+#define BATON_CONTROLLER_CLUSTER_NEED_QUEUE_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "controller/cluster/worker_exchange.h"
+#include "controller/spec/role_needs.h"
+
+namespace baton::controller {
+
+/// "p" of "projects/p/jobs/j"; empty for any other name.
+std::string ProjectId(const std::string& job);
+/// "job j"; "a job of another project" where those of `project` may not know it.
+std::string NameForThoseOf(const std::string& project, const std::string& job);
+
+/// The roles of a worker slot, which are named together, joined by "+".
+std::vector<std::string> RolesOfWorkerSlot(const std::string& roles);
+
+/// "1 actor worker, 2 rollout workers", of roles of a worker slot -> count.
+std::string WantedText(const std::map<std::string, int>& missing);
+/// Continues WantedText.
+inline constexpr char kToAttach[] = " to attach or to become free";
+
+/// What a job lacks.
+struct WorkerNeed {
+  int priority = 0;
+  int64_t order = 0;                   ///< Of submission.
+  bool active = false;                 ///< It has started: it takes what it can get.
+  std::map<std::string, int> missing;  ///< Roles of a worker slot -> count.
+  RoleNeeds needs;                     ///< What a worker must offer in each role.
+  WorkerSlotHints hints;
+  absl::Time since;  ///< Since when a worker slot blocks the job, or somebody moved for it.
+};
+
+/// Not thread-safe.
+class NeedQueue {
+ public:
+  /// What all jobs of a line lack.
+  struct Line {
+    bool active = false;
+    std::map<std::string, int> missing;
+    RoleNeeds needs;
+    bool operator<(const Line& other) const {
+      return std::tie(active, missing, needs) < std::tie(other.active, other.missing, other.needs);
+    }
+    /// Worker slots of all roles together.
+    int worker_slots() const;
+  };
+  /// -priority, order, name: the first is served first.
+  using Jobs = std::set<std::tuple<int, int64_t, std::string>>;
+  using Lines = std::map<Line, Jobs>;
+
+  /// Replaces what the job lacked before.
+  void Put(const std::string& job, WorkerNeed need);
+  void Erase(const std::string& job);
+  /// Null: the job waits for nothing.
+  const WorkerNeed* Find(const std::string& job) const;
+  bool empty() const { return needs_.empty(); }
+  /// By job.
+  const std::map<std::string, WorkerNeed>& needs() const { return needs_; }
+  /// By project; no line is empty.
+  const std::map<std::string, Lines>& projects() const { return projects_; }
+
+ private:
+  std::map<std::string, WorkerNeed> needs_;
+  std::map<std::string, Lines> projects_;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CLUSTER_NEED_QUEUE_H_

@@ -1,0 +1,36 @@
+// Jobs that cannot go on: each lacks a worker slot without which it does nothing, and no free
+// worker plays it.
+//
+// After ClusterOptions.rearrange_after the job's own workers change their worker slots, where that
+// fills it (rearrange.h). Of two jobs that cannot go on, each for want of a worker that the other
+// one holds, the later one gives its workers back after `yield_after`.
+#ifndef BATON_CONTROLLER_CLUSTER_STUCK_JOBS_H_
+#define BATON_CONTROLLER_CLUSTER_STUCK_JOBS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "controller/cluster/cluster_effects.h"
+#include "controller/cluster/cluster_parts.h"
+#include "controller/cluster/need_queue.h"
+#include "controller/cluster/rearrange.h"
+
+namespace baton::controller {
+
+/// The moves that would fill a blocking worker slot of an active job; none: no worker slot, or no
+/// way. `worker slot`: which one. Pure, as all of these.
+std::vector<PlacedWorker> ChainFor(const ClusterParts& cluster, const std::string& job,
+                                   const WorkerNeed& need, std::string* worker_slot);
+/// Jobs behind it that cannot go on either, the last first: with their workers this one could,
+/// and with none fewer of them; empty: not even so.
+std::vector<std::string> JobsYieldingTo(const ClusterParts& cluster, const std::string& job);
+
+/// Workers move to worker slots that have been missing for long enough.
+void Rearrange(ClusterParts& cluster, absl::Time now, ClusterEffects& effects);
+/// Jobs that have been stuck for long enough yield to others.
+void Yield(ClusterParts& cluster, absl::Time now, ClusterEffects& effects);
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CLUSTER_STUCK_JOBS_H_

@@ -1,0 +1,27 @@
+// How many parts a spec may have where parts are compared with one another. Asked before anything
+// else: without it a spec of a megabyte could make work, and answers, of gigabytes.
+//
+// Pure.
+#ifndef BATON_CONTROLLER_SPEC_CHECK_COUNTS_H_
+#define BATON_CONTROLLER_SPEC_CHECK_COUNTS_H_
+
+#include <cstddef>
+#include <vector>
+
+#include "baton/v1/error.pb.h"
+#include "baton/v1/job_spec.pb.h"
+
+namespace baton::controller {
+
+inline constexpr int kMostUpdates = 16;   ///< Update nodes, and likewise generate nodes.
+inline constexpr int kMostInputs = 1024;  ///< Of all score nodes together.
+inline constexpr int kMostRoles = 256;    ///< Of all pools together; as many pools, and layouts.
+inline constexpr size_t kMostNameBytes = 200;  ///< Of a role, a node, a number, a column.
+
+/// False: some part of `spec` is there too often, or its name is too long; `out` gets one violation
+/// for each list that is at fault, and nothing else of the spec should be looked at.
+bool CheckCounts(const v1::JobSpec& spec, std::vector<v1::FieldViolation>* out);
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_SPEC_CHECK_COUNTS_H_

@@ -1,0 +1,34 @@
+// What is wrong with a dataflow.
+#ifndef BATON_CONTROLLER_SPEC_CHECK_DATAFLOW_H_
+#define BATON_CONTROLLER_SPEC_CHECK_DATAFLOW_H_
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "baton/v1/error.pb.h"
+#include "baton/v1/job_spec.pb.h"
+#include "controller/spec/role_needs.h"
+
+namespace baton::controller {
+
+/// Every problem of the graph of a spec of kind rl whose defaults are filled in: names that are
+/// missing or given twice, a cycle, an input that no node produces, a role that cannot train, an
+/// estimator, loss or option that does not exist, what an estimator needs and no node makes, sizes
+/// that do not divide. Fields are paths from `spec.dataflow`; where the graph is a preset's, from
+/// the part of the spec that it was made of. Pure.
+void CheckDataflow(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
+                   std::vector<v1::FieldViolation>* violations);
+
+/// Roles with a score node whose method Baton's own workers do not serve: only a worker of the
+/// user's own can play them.
+std::set<std::string> ForeignRoles(const v1::Dataflow& dataflow);
+
+/// Where the spec asks for what no worker of the role offers, e.g. "spec.dataflow.score[1].method",
+/// "spec.reward.command".
+std::string FieldOfOffer(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
+                         const std::string& role, const MissingOffer& missing);
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_SPEC_CHECK_DATAFLOW_H_

@@ -1,0 +1,22 @@
+// What is wrong with the part of `spec.resources` that says which roles share devices.
+#ifndef BATON_CONTROLLER_SPEC_CHECK_PLACEMENT_H_
+#define BATON_CONTROLLER_SPEC_CHECK_PLACEMENT_H_
+
+#include <vector>
+
+#include "baton/v1/error.pb.h"
+#include "baton/v1/job_spec.pb.h"
+
+namespace baton::controller {
+
+/// Every problem of placement, pools, devices and device: an unknown placement, device or role, a
+/// role in two pools, a layout that is not its pool's devices or that Baton's engine has not
+/// (pipeline stages; tensor ranks of a role without `parallel`), pools that are larger together
+/// than the devices there are; with placement auto, no devices or device, or a number that it
+/// chooses. `given`: what the user said, without defaults. Fields are paths from `spec`. Pure.
+void CheckPlacement(const v1::JobSpec& given, const v1::Dataflow& dataflow,
+                    std::vector<v1::FieldViolation>* violations);
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_SPEC_CHECK_PLACEMENT_H_

@@ -1,0 +1,26 @@
+// A spec's defaults, bounds and dataflow.
+//
+// Pure. What is checked here needs no file and no worker: `baton submit --dry-run` and
+// CreateJob give the same answer.
+#ifndef BATON_CONTROLLER_SPEC_SPEC_H_
+#define BATON_CONTROLLER_SPEC_SPEC_H_
+
+#include <vector>
+
+#include "baton/v1/error.pb.h"
+#include "baton/v1/job_spec.pb.h"
+
+namespace baton::controller {
+
+struct CheckedSpec {
+  v1::JobSpec effective;                       ///< Every default filled in.
+  v1::Dataflow dataflow;                       ///< The preset's graph.
+  std::vector<v1::FieldViolation> violations;  ///< Every problem; empty: the spec is good.
+};
+
+/// Fills in defaults and lists every violation, in the order of the fields.
+CheckedSpec CheckSpec(const v1::JobSpec& spec);
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_SPEC_SPEC_H_
