@@ -20,7 +20,7 @@ void GroupCommands::Restore(const store::v1::JobRow& row, const RankGroups& grou
     // Which rank has it is not kept: each one says so when it attaches again.
     Command command;
     command.kind = static_cast<TaskKind>(kept.command().kind());
-    command.generation = kept.command().generation();
+    command.group_epoch = kept.command().generation();
     command.sequence = kept.command().sequence();
     // Earlier releases had narrower attempts, in another field.
     command.attempt = std::max<uint64_t>(kept.command().attempt(), kept.command().wide_attempt());
@@ -35,7 +35,7 @@ void GroupCommands::Save(store::v1::JobRow* row) const {
     const auto& command = lines_[i].command;
     if (!command.has_value()) continue;
     kept->mutable_command()->set_kind(static_cast<int>(command->kind));
-    kept->mutable_command()->set_generation(command->generation);
+    kept->mutable_command()->set_generation(command->group_epoch);
     kept->mutable_command()->set_sequence(command->sequence);
     kept->mutable_command()->set_wide_attempt(command->attempt);
   }
@@ -68,7 +68,7 @@ void GroupCommands::Issue(TaskKind kind, const Group& group, const EffectSink& o
   Line& line = lines_[group.index];
   Command command;
   command.kind = kind;
-  command.generation = group.generation;
+  command.group_epoch = group.group_epoch;
   command.sequence = line.sequence += Mutant("skipped-sequence") ? 2 : 1;
   command.attempt = std::max(line.next_attempt, out.attempt_base());
   command.issued = out.now();
@@ -86,7 +86,7 @@ void GroupCommands::Send(const Group& group, const RoleSlot& slot, TaskArgs args
   task.args = std::move(args);
   task.args.role = slot.role;
   task.args.rank = slot.rank;
-  task.args.generation = command.generation;
+  task.args.group_epoch = command.group_epoch;
   task.args.sequence = command.sequence;
   out.Do(std::move(task));
 }

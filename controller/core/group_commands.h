@@ -9,7 +9,7 @@
 //
 // All ranks of a group execute its commands in the order of their numbers. A rank that has executed
 // a command already answers its stored result, so a command may be sent to it again. A new
-// generation of the ranks counts from one, and drops what the old one was asked.
+// epoch of the group counts from one, and drops what the old one was asked.
 #ifndef BATON_CONTROLLER_CORE_GROUP_COMMANDS_H_
 #define BATON_CONTROLLER_CORE_GROUP_COMMANDS_H_
 
@@ -34,7 +34,7 @@ namespace baton::controller {
 /// A command that the ranks of a group execute in order.
 struct Command {
   TaskKind kind = TaskKind::kUpdate;
-  uint64_t generation = 0;
+  uint64_t group_epoch = 0;
   uint64_t sequence = 0;
   uint64_t attempt = 0;
   absl::Time issued;
@@ -90,7 +90,7 @@ class GroupCommands {
   void Stop(const std::string& reason, const RankGroups& groups, const Roster& roster,
             EffectSink& out) const;
   void DropAll(EffectSink& out);
-  /// The group begins a new generation: its commands count from one.
+  /// The group begins a new epoch: its commands count from one.
   void Restart(const Group& group, EffectSink& out);
 
   // ---- Waits.

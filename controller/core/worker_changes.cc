@@ -42,7 +42,7 @@ void TakeBackWorker(const WorkerBack& event, JobParts& job) {
     return LoseWorker(event.worker, "it gave up its role while it was cut off", /*moves=*/false,
                       job);
   }
-  // Before roles resume: a rank that takes its role on anew begins a generation, and its command
+  // Before roles resume: a rank that takes its role on anew begins an epoch of its group, and its command
   // is dropped with the old one.
   NoteCommands(event, job.Roles());
   bool works = false, ready = false;

@@ -125,7 +125,8 @@ class Controller : public ControllerInterface {
   // controller_replays.cc.
   struct ReplayCall;
   void AdmitReplay(const std::shared_ptr<ReplayCall>& call);
-  bool AnswerKnownReplay(const ReplayCall& call);
+  bool AnswerKnownReplay(const std::shared_ptr<ReplayCall>& call);
+  void PlanReplayOf(const std::shared_ptr<ReplayCall>& call);
 
   // controller_models.cc.
   /// The folder of a model that a spec names, or of its copy in the submission's `staged`.

@@ -10,6 +10,7 @@
 #include "controller/runtime/tables.h"
 #include "controller/spec/replay.h"
 #include "sdk/base/log.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/messages/times.h"
 #include "sdk/rpc/error.h"
@@ -22,6 +23,16 @@ namespace fs = std::filesystem;
 constexpr char kCreateReplay[] = "CreateReplay";
 constexpr size_t kMostRequestId = 256;
 constexpr size_t kMostReplayId = 63;  // access::ValidId
+
+// The call asks again for that replay.
+bool IsRepeat(const v1::CreateReplayRequest& request, const v1::Replay& replay) {
+  if (Mutant("any-replay-is-a-repeat")) return true;
+  return replay.source() == FullJobName(request.name()) &&
+         (!request.has_from_step() || request.from_step() == replay.from_step()) &&
+         (!request.has_to_step() || request.to_step() == replay.to_step()) &&
+         (request.job_id().empty() ||
+          replay.job() == FullJobName(request.job_id(), access::ProjectOf(replay.source())));
+}
 
 }  // namespace
 
@@ -44,12 +55,11 @@ struct Controller::ReplayCall {
   }
 };
 
-// The source's state is taken on its strand, its rows are read by the threads that read data files,
-// and one call at a time is admitted, as in CreateJob.
+// A call that is repeated is answered first: its source may be deleted by now. Then the source's
+// state is taken on its strand, its rows are read by the threads that read data files, and one call
+// at a time is admitted, as in CreateJob.
 void Controller::CreateReplay(v1::CreateReplayRequest request, Callback<v1::Replay> done,
                               CallerGone gone) {
-  auto source = FindJob(request.name());
-  if (!source.ok()) return done(source.status());
   if (request.request_id().size() > kMostRequestId) {
     return done(MakeError(absl::StatusCode::kInvalidArgument, "REQUEST_ID",
                           absl::StrCat("request_id is longer than ", kMostRequestId, " bytes")));
@@ -59,17 +69,28 @@ void Controller::CreateReplay(v1::CreateReplayRequest request, Callback<v1::Repl
                           absl::StrCat("job_id is longer than ", kMostReplayId, " bytes")));
   }
   const auto call = std::make_shared<ReplayCall>();
-  call->project = access::ProjectOf((*source)->name());
+  call->project = access::ProjectOf(FullJobName(request.name()));
   auto place = waiting_.Enter(call->project, request.ByteSizeLong());
   if (!place.ok()) return done(place.status());
   call->place = *std::move(place);
-  // It reads up to kMostReplayBytes into memory, so a project has few of them at a time.
-  auto copies = waiting_.EnterCopies(call->project);
-  if (!copies.ok()) return done(copies.status());
-  call->copies_place = *std::move(copies);
   call->request = std::move(request);
   call->done = std::move(done);
   call->gone = std::move(gone);
+  gate_.Post(admission_, [this, call] {
+    if (!AnswerKnownReplay(call)) PlanReplayOf(call);
+  });
+}
+
+void Controller::PlanReplayOf(const std::shared_ptr<ReplayCall>& call) {
+  auto source = FindJob(call->request.name());
+  if (!source.ok()) return call->Refuse(source.status());
+  if (const absl::Status quota = CheckJobQuota(call->project); !quota.ok()) {
+    return call->Refuse(quota);
+  }
+  // It reads up to kMostReplayBytes into memory, so a project has few of them at a time.
+  auto copies = waiting_.EnterCopies(call->project);
+  if (!copies.ok()) return call->Refuse(copies.status());
+  call->copies_place = *std::move(copies);
   const Submitted fresh = NewSubmission(call->project);
   call->uid = fresh->uid;
   call->staged = std::move(fresh->staged);
@@ -93,39 +114,49 @@ void Controller::CreateReplay(v1::CreateReplayRequest request, Callback<v1::Repl
   });
 }
 
-// On admission_. A call whose request id is known gets the first call's replay.
-bool Controller::AnswerKnownReplay(const ReplayCall& call) {
-  if (call.request.request_id().empty()) return false;
+// On admission_. A call whose request id is known gets the first call's replay, once that is
+// stored.
+bool Controller::AnswerKnownReplay(const std::shared_ptr<ReplayCall>& call) {
+  if (call->request.request_id().empty()) return false;
   store::v1::RequestRow row;
-  if (const auto it = admitting_.find(call.request_key()); it != admitting_.end()) {
+  if (const auto it = admitting_.find(call->request_key()); it != admitting_.end()) {
     row = it->second.row;
   } else {
-    const auto earlier = store_->Get(kRequestTable, call.request_key());
+    const auto earlier = store_->Get(kRequestTable, call->request_key());
     if (!earlier.ok()) {
-      call.done(earlier.status());
+      call->Refuse(earlier.status());
       return true;
     }
     if (!earlier->has_value() || !row.ParseFromString(**earlier)) return false;
   }
-  const auto reused = [&] {
-    call.done(MakeError(absl::StatusCode::kInvalidArgument, "REQUEST_ID_REUSED",
-                        absl::StrCat("request_id '", call.request.request_id(),
-                                     "' was that of another call; give each call its own")));
-    return true;
+  const auto reused = [call] {
+    call->Refuse(MakeError(absl::StatusCode::kInvalidArgument, "REQUEST_ID_REUSED",
+                           absl::StrCat("request_id '", call->request.request_id(),
+                                        "' was that of another call; give each call its own")));
   };
-  if (row.method() != kCreateReplay) return reused();
-  const fs::path folder = JobFolderOf(options_.data_root, row.job());
+  if (row.method() != kCreateReplay) {
+    reused();
+    return true;
+  }
   const std::shared_ptr<JobRuntime> made = jobs_.Get(row.job()).job;
   if (made == nullptr) return false;  // it was deleted
-  const v1::Job job = made->Brief();
-  auto replay = ReadReplay(folder, job);
-  if (replay.ok() && replay->source() != call.source.job.name()) return reused();
-  call.done(std::move(replay));
+  made->Describe([this, call, made, reused](const absl::StatusOr<v1::Job>& job) {
+    if (!job.ok()) return call->Refuse(job.status());
+    gate_.Post(admission_, [this, call, job = *job, reused] {
+      auto replay = ReadReplay(JobFolderOf(options_.data_root, job.name()), job);
+      const std::shared_ptr<JobRuntime> source = jobs_.Get(FullJobName(call->request.name())).job;
+      const bool other = replay.ok() && source != nullptr &&
+                         source->Snapshot().uid() != replay->source_uid();  // of the same name
+      if (other || (replay.ok() && !IsRepeat(call->request, *replay))) return reused();
+      call->staged.reset();
+      call->done(std::move(replay));
+    });
+  });
   return true;
 }
 
 void Controller::AdmitReplay(const std::shared_ptr<ReplayCall>& call) {
-  if (AnswerKnownReplay(*call)) return;
+  if (AnswerKnownReplay(call)) return;
   if (call->gone != nullptr && call->gone()) {
     return call->Refuse(absl::CancelledError("the caller is gone"));
   }

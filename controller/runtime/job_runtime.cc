@@ -162,7 +162,7 @@ void JobRuntime::Tick() {
     }
     const absl::Time since = std::exchange(held_since_, absl::InfinitePast());
     if (since != absl::InfinitePast()) Run(TimeLost{now - since});
-    HeedPayloads();  // another job may have made room
+    CheckPayloadBudget();  // another job may have made room
     Run(baton::controller::Tick{});
   });
 }

@@ -182,7 +182,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void LogPayload(std::shared_ptr<const v1::Trajectory> payload,
                   std::function<void(const absl::StatusOr<PayloadLocation>&)> done);
   /// Tells the core whether payloads that wait for the log leave room for more.
-  void HeedPayloads();
+  void CheckPayloadBudget();
   void SendAssign(const StartTask& effect, v1::Task task);  // job_runtime_groups.cc
   void SendSave(const StartTask& effect, v1::Task task);
   void BeginSave(const StartTask& effect, const absl::Status& prepared);

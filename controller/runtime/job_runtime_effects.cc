@@ -330,6 +330,8 @@ void JobRuntime::TakeBatch(const BuildBatch& effect, absl::StatusOr<BuiltBatch> 
             built = std::move(built)]() mutable {
     if (IsTerminal(core_.state())) return;
     if (!built.ok()) return Run(BatchBuilt{built.status(), step, incarnation});
+    // The ranks of an update must not get a part of their batch for the whole.
+    if (built->event.part_of_row) return Run(built->event);
     batch_.id = BatchId(step, incarnation);
     batch_.capability = Capability(batch_.id);
     if (!built->entries.empty() && pretrain_ != nullptr) {

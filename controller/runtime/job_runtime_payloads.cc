@@ -190,12 +190,12 @@ void JobRuntime::LogPayload(std::shared_ptr<const v1::Trajectory> payload,
   WriteUntilDone(write, [this, at, bytes, done = std::move(done)](const absl::Status& status) {
     payloads_.EndWrite(bytes);
     done(status.ok() ? absl::StatusOr<PayloadLocation>(*at) : status);
-    HeedPayloads();
+    CheckPayloadBudget();
   });
-  HeedPayloads();
+  CheckPayloadBudget();
 }
 
-void JobRuntime::HeedPayloads() {
+void JobRuntime::CheckPayloadBudget() {
   const bool waits = payloads_.Full() && !Mutant("payloads-stop-nothing");
   if (waits == payloads_wait_) return;
   payloads_wait_ = waits;

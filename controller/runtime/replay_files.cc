@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kBatchRowsAtOnce = 16;  // a row may have megabytes
+constexpr size_t kBatchRowsAtOnce = 1;  // a row may have 900 MB
 constexpr char kReplayFile[] = "replay.json";
 // They hold version numbers, which count the faults of a job too.
 constexpr std::array<const char*, 3> kFilesOfVersions = {"trainer.json", "critic.json",
@@ -128,7 +128,8 @@ absl::StatusOr<Kept> KeptOf(store::Store& store, const ReplaySource& source,
   for (const v1::Checkpoint& checkpoint : source.checkpoints) {
     kept.checkpoints.insert(checkpoint.step());
   }
-  const int64_t first = request.has_from_step() ? std::max<int64_t>(request.from_step(), 0) + 1 : 1;
+  const int64_t first =
+      request.has_from_step() ? std::clamp<int64_t>(request.from_step(), 0, kept.done) + 1 : 1;
   const int64_t last = request.has_to_step() ? std::min(request.to_step(), kept.done) : kept.done;
   BATON_RETURN_IF_ERROR(
       ForEachRow(store, source, first, last,
