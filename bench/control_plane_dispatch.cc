@@ -50,6 +50,11 @@ class NoController : public controller::ControllerInterface {
                    controller::CallerGone) override {
     No(d);
   }
+  void CreateReplay(v1::CreateReplayRequest, controller::Callback<v1::Replay> d,
+                    controller::CallerGone) override {
+    No(d);
+  }
+  void GetReplay(v1::GetReplayRequest, controller::Callback<v1::Replay> d) override { No(d); }
   void GetJob(v1::GetJobRequest, controller::Callback<v1::Job> d) override { No(d); }
   void ListJobs(v1::ListJobsRequest, controller::Callback<v1::ListJobsResponse> d) override {
     No(d);

@@ -46,7 +46,9 @@ void ClusterCore::OnHeartbeats(uint64_t session, absl::Time at) {
 ClusterEffects ClusterCore::OnTick(absl::Time now) {
   ClusterEffects effects;
   cluster_.workers.EndLeases(now, effects);
-  Match(effects);
+  // Also within a turn: worker slots are rearranged once free workers have theirs.
+  changed_ = false;
+  examined_ += MatchWorkers(cluster_, effects);
   Rearrange(cluster_, now, effects);
   Yield(cluster_, now, effects);
   return effects;

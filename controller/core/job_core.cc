@@ -116,10 +116,22 @@ void JobCore::On(const PayloadLost& event) {
   if (!again.ok()) return job_.life.Fail(again.status(), job_);
   if (!*again) return;
   if (job_.commands.Any(TaskKind::kUpdate)) {
+    // A disk that loses each batch would send the job back for ever.
+    if (job_.work.LoseBatch() > job_.options.max_attempts) {
+      return job_.life.Fail(absl::DataLossError(absl::StrCat(
+                                "the batch of step ", job_.out.step() + 1,
+                                " was lost again and again; check the disk of the data root; the "
+                                "last time: ",
+                                event.reason)),
+                            job_);
+    }
     // A rank may have made the step already: no rank then holds the weights that sampled it.
     return RecoverTrainer("", "the batch of the trainer's update is lost", job_);
   }
-  if (job_.doing.Is(Activity::kBatch)) job_.Switch(Activity::kGenerate);
+  if (job_.doing.Is(Activity::kBatch)) {
+    job_.buffer.TakeHeld();  // another batch will be built
+    job_.Switch(Activity::kGenerate);
+  }
   job_.out.Do(PutJob{});
   Advance(job_);
 }

@@ -14,6 +14,7 @@
 #ifndef BATON_CONTROLLER_CORE_RESPONSE_WORK_H_
 #define BATON_CONTROLLER_CORE_RESPONSE_WORK_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,10 @@ class ResponseWork {
   /// to the work. An error: one is lost too often.
   absl::StatusOr<bool> OnPayloadLost(const PayloadLost& event, JobParts& job);
 
+  /// The batch of an update is lost: how often that happened since a step was done.
+  uint32_t LoseBatch() { return ++lost_batches_; }
+  void StepDone() { lost_batches_ = 0; }
+
   /// Generations that do not move, and scores that are due, go to other workers. False: the job
   /// failed over one of them.
   bool CheckDeadlines(JobParts& job);
@@ -69,6 +74,7 @@ class ResponseWork {
   void StopUnwanted(const std::string& worker, const std::vector<TaskRef>& running, JobParts& job);
 
   bool begun_ = false;
+  uint32_t lost_batches_ = 0;  // of updates, since a step was done
   EarlyReports early_;
 };
 

@@ -87,6 +87,20 @@ struct OneStep {
   TrajectoryScheduler::Verdict verdict;
 };
 
+// The scores of a response whose payload is lost are asked anew, under names that no worker has
+// heard. Those that an earlier controller began had names of its own.
+TEST(TrajectorySchedulerTest, AScoreAfterALostPayloadHasANewName) {
+  OneStep world;
+  const std::vector<StartTask> scores = world.GenerateAll();
+  TrajectoryInfo& trajectory = world.scheduler.table().At(scores.at(0).ref.subject);
+  trajectory.tries.at(0).attempt = FirstAttempt(1) - 1;
+  world.scheduler.table().Reset(trajectory, 1, world.out);
+  EXPECT_EQ(trajectory.tries.at(0).attempt, FirstAttempt(1));
+  trajectory.tries.at(0).attempt = FirstAttempt(1) + 3;
+  world.scheduler.table().Reset(trajectory, 1, world.out);
+  EXPECT_EQ(trajectory.tries.at(0).attempt, FirstAttempt(1) + 4);
+}
+
 TEST(TrajectorySchedulerTest, EachResponseIsGeneratedThenScoredThenReady) {
   OneStep world;
   const std::vector<StartTask> tasks = world.Begin();

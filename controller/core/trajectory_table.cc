@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/spec/role_names.h"
+#include "sdk/base/mutant.h"
 
 namespace baton::controller {
 namespace {
@@ -106,7 +107,12 @@ void TrajectoryTable::Reset(TrajectoryInfo& trajectory, uint64_t version, const 
   anew.incarnation = out.incarnation();
   anew.attempt = out.NextAttempt(trajectory.attempt);
   anew.losses = trajectory.losses;
-  for (const NodeTry& tried : trajectory.tries) anew.tries.push_back({tried.attempt});
+  for (const NodeTry& tried : trajectory.tries) {
+    // The name of a score is spent: its result is that of the payload that is lost. A worker may
+    // send it again, and an earlier controller may have counted it.
+    const bool spent = !Mutant("score-keeps-its-name");
+    anew.tries.push_back({spent ? out.NextAttempt(tried.attempt) : tried.attempt});
+  }
   trajectory = std::move(anew);
 }
 

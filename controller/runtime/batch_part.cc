@@ -93,7 +93,9 @@ std::optional<v1::Trajectory> BatchEntry::Header() const {
 }
 
 uint64_t BatchEntry::OwnBytes() const {
-  return added.ByteSizeLong() + (payload == nullptr ? 0 : payload->ByteSizeLong()) +
+  uint64_t names = 0;
+  for (const std::string& name : columns) names += sizeof(std::string) + name.size();
+  return names + added.ByteSizeLong() + (payload == nullptr ? 0 : payload->ByteSizeLong()) +
          (header.has_value() ? header->ByteSizeLong() : 0) + sizeof(BatchEntry) +
          logged.records.size() * sizeof(PayloadLocation);
 }

@@ -11,6 +11,12 @@
 #include "sdk/base/status_macros.h"
 
 namespace baton::relay {
+namespace {
+
+constexpr int kMostBoxes = 64;  // of one tensor, by one rank
+constexpr int kMostRanks = 4096;
+
+}  // namespace
 
 absl::StatusOr<SegmentTable::Begun> SegmentTable::Begin(const std::string& job, uint64_t version,
                                                         uint64_t size_bytes, int world_size,
@@ -42,8 +48,9 @@ absl::StatusOr<uint64_t> SegmentTable::CheckBegin(const std::string& job, uint64
                                                   bool fork) const {
   if (job.empty()) return absl::InvalidArgumentError("job: empty");
   if (size_bytes == 0) return absl::InvalidArgumentError("size_bytes: 0");
-  if (world_size < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("world_size: ", world_size, " is below 1"));
+  if (world_size < 1 || world_size > kMostRanks) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("world_size: ", world_size, " is not in [1, ", kMostRanks, "]"));
   }
   const Record* newest = FindVersion(job, {});
   if (!fork && FindVersion(job, version) != nullptr) {
@@ -94,6 +101,7 @@ absl::Status SegmentTable::Commit(const std::string& segment_id, int rank,
   }
   std::set<std::pair<std::string, std::vector<int64_t>>> named;  // begin and end in one
   std::map<std::string, int64_t> elements;                       // of all boxes of a tensor
+  std::map<std::string, int> boxes;
   for (const TensorDigest& tensor : tensors) {
     const auto it = record->tensors.find(tensor.name);
     if (it == record->tensors.end()) {
@@ -110,6 +118,11 @@ absl::Status SegmentTable::Commit(const std::string& segment_id, int rank,
     const int64_t all = Box::Full(it->second).volume();
     int64_t& sum = elements[tensor.name];
     sum += tensor.whole() ? all : tensor.box.volume();
+    // Seal compares the boxes of a tensor with each other.
+    if (++boxes[tensor.name] > kMostBoxes && !Mutant("boxes-without-bound")) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensors: more than ", kMostBoxes, " boxes of \"", tensor.name, "\""));
+    }
     const bool again = !named.emplace(tensor.name, std::move(corners)).second;
     if ((again || sum > all) && !Mutant("commit-names-a-box-twice")) {
       return absl::InvalidArgumentError(absl::StrCat("tensors: elements of \"", tensor.name,

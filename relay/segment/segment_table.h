@@ -68,7 +68,8 @@ class SegmentTable {
   /// retired, and its segment id becomes unknown. With `fork`, this version and all newer sealed
   /// ones are dropped first: readers cannot find them any more, and they are retired when their
   /// leases end. AlreadyExists: the version is sealed. FailedPrecondition: a newer version is
-  /// sealed. InvalidArgument: empty job, size 0, world_size < 1. An error changes nothing.
+  /// sealed. InvalidArgument: empty job, size 0, world_size not in [1, 4096]. An error changes
+  /// nothing.
   absl::StatusOr<Begun> Begin(const std::string& job, uint64_t version, uint64_t size_bytes,
                               int world_size, bool fork);
   /// The error that Begin would give, without doing it; on success, the bytes that Begin would
@@ -82,8 +83,9 @@ class SegmentTable {
   void Abandon(const std::string& segment_id);
 
   /// A rank has written these boxes. A repeated call replaces the rank's earlier one. NotFound: no
-  /// such segment. InvalidArgument: rank out of range, no such tensor, a box outside of it, or
-  /// elements that are named twice. FailedPrecondition: not WRITING.
+  /// such segment. InvalidArgument: rank out of range, no such tensor, a box outside of it,
+  /// elements that are named twice, or more than 64 boxes of a tensor. FailedPrecondition: not
+  /// WRITING.
   [[nodiscard]] absl::Status Commit(const std::string& segment_id, int rank,
                                     absl::Span<const TensorDigest> tensors);
 

@@ -280,6 +280,17 @@ TEST_F(SegmentTableTest, ARankNamesNoElementTwice) {
   EXPECT_TRUE(table_.Commit(id, 1, {all}).ok()) << "another rank may hold the same";
 }
 
+TEST_F(SegmentTableTest, ARankNamesFewBoxesOfATensor) {
+  SegmentTable table({/*keep=*/2, "few"});
+  const std::string id = table.Begin(kJob, 1, 1000, 1, false)->segment_id;
+  ASSERT_TRUE(table.Open(id, "/x", {{"long", {100}}}, clock_.Now()).ok());
+  std::vector<TensorDigest> boxes;
+  for (int64_t i = 0; i < 64; ++i) boxes.push_back({"long", 1, {{i}, {i + 1}}});
+  EXPECT_TRUE(table.Commit(id, 0, boxes).ok());
+  boxes.push_back({"long", 1, {{64}, {65}}});
+  EXPECT_TRUE(absl::IsInvalidArgument(table.Commit(id, 0, boxes)));
+}
+
 TEST_F(SegmentTableTest, RefusesNonsense) {
   EXPECT_TRUE(absl::IsInvalidArgument(table_.Begin("", 1, 100, 1, false).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(table_.Begin(kJob, 1, 0, 1, false).status()));

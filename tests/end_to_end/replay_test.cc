@@ -137,6 +137,28 @@ TEST_F(ReplayJobTest, AJobWithFaultsTrainsAgainToTheSameBytesWithoutRolloutsAndR
   EXPECT_EQ(again.step(), kSteps);
 }
 
+// A program that lost the answer asks again, perhaps when the source is gone.
+TEST_F(ReplayJobTest, ARepeatedCallGetsItsReplayAndAnotherCallIsRefused) {
+  RunWithoutFaults(KeepingSpec());
+  v1::CreateReplayRequest request;
+  request.set_name("rl");
+  request.set_request_id("one-call");
+  request.set_to_step(2);
+  const auto first = Create(request);
+  ASSERT_TRUE(first.ok()) << first.status();
+  const auto again = Create(request);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->job(), first->job());
+  v1::CreateReplayRequest other = request;
+  other.set_to_step(3);
+  EXPECT_THAT(std::string(Create(other).status().message()), HasSubstr("was that of another call"));
+  Ended(first);
+  ASSERT_TRUE(cluster_.Call("rl", &v1::JobService::Stub::DeleteJob).ok());
+  const auto later = Create(request);
+  ASSERT_TRUE(later.ok()) << later.status();
+  EXPECT_EQ(later->job(), first->job());
+}
+
 TEST_F(ReplayJobTest, APartBeginsFromACheckpointAndOutlivesItsSource) {
   RunWithFaults(KeepingSpec());
   cluster_.KillWorker("actor-1");

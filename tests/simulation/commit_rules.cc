@@ -1,9 +1,11 @@
 #include "tests/simulation/commit_rules.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "controller/runtime/tables.h"
+#include "tests/simulation/recount_rules.h"
 
 namespace baton::simulation {
 namespace {
@@ -17,42 +19,78 @@ void CheckTrajectory(World& world, const std::string& job, const store::Write& w
   world.Check("PayloadIsBeforeItsRow", PayloadIsBeforeItsRow(row, world.disk().jobs[job].log));
 }
 
-// The steps that have a batch once `writes` are stored.
-std::set<int64_t> BatchesAfter(World& world, const std::string& job,
-                               const std::vector<store::Write>& writes) {
-  std::set<int64_t> steps;
-  const auto rows =
-      world.disk().store.Scan(controller::kBatchTable, controller::NumberRange(job, 0));
-  for (const store::Row& row : *rows) steps.insert(static_cast<int64_t>(KeyNumber(row.key)));
+// The rows of a job in that table once `writes` are stored, in the order of their keys.
+template <typename T>
+std::vector<T> RowsAfter(World& world, const char* table, const std::string& job,
+                         const std::vector<store::Write>& writes) {
+  std::map<std::string, std::string> rows;
+  const auto stored = world.disk().store.Scan(table, controller::NumberRange(job, 0));
+  for (const store::Row& row : *stored) rows[row.key] = row.value;
   for (const store::Write& write : writes) {
-    if (write.table != controller::kBatchTable) continue;
-    const auto step = static_cast<int64_t>(KeyNumber(write.key));
+    if (write.table != table) continue;
     if (write.value.has_value()) {
-      steps.insert(step);
+      rows[write.key] = *write.value;
     } else {
-      steps.erase(step);
+      rows.erase(write.key);
     }
   }
-  return steps;
+  std::vector<T> out;
+  for (const auto& [key, value] : rows) {
+    out.emplace_back();
+    (void)out.back().ParseFromString(value);
+  }
+  return out;
+}
+
+std::vector<store::v1::BatchRow> BatchesAfter(World& world, const std::string& job,
+                                              const std::vector<store::Write>& writes) {
+  return RowsAfter<store::v1::BatchRow>(world, controller::kBatchTable, job, writes);
 }
 
 void CheckJob(World& world, const store::v1::JobRow& row, const std::vector<store::Write>& writes) {
-  world.Check("BatchesFollowTheSteps",
-              BatchesFollowTheSteps(row, BatchesAfter(world, row.job().name(), writes)));
+  std::set<int64_t> batches;
+  for (const store::v1::BatchRow& batch : BatchesAfter(world, row.job().name(), writes)) {
+    batches.insert(batch.step());
+  }
+  world.Check("BatchesFollowTheSteps", BatchesFollowTheSteps(row, batches));
   world.Check("VersionsCountTheirUpdates",
               VersionsCountTheirUpdates(row, world.history().jobs[row.job().name()]));
+}
+
+// The job's row among `writes`; without fields if there is none.
+store::v1::JobRow RowAmong(const std::vector<store::Write>& writes, const std::string& job) {
+  const auto own = std::find_if(writes.begin(), writes.end(), [&](const store::Write& other) {
+    return other.table == controller::kJobTable && other.key == job && other.value.has_value();
+  });
+  store::v1::JobRow row;
+  if (own != writes.end()) (void)row.ParseFromString(*own->value);
+  return row;
 }
 
 void CheckBatch(World& world, const std::string& job, const store::Write& write,
                 const std::vector<store::Write>& writes) {
   store::v1::BatchRow batch;
   (void)batch.ParseFromString(*write.value);
-  const auto own = std::find_if(writes.begin(), writes.end(), [&](const store::Write& other) {
-    return other.table == controller::kJobTable && other.key == job && other.value.has_value();
-  });
-  store::v1::JobRow row;
-  if (own != writes.end()) (void)row.ParseFromString(*own->value);
-  world.Check("BatchIsCommittedWithItsUpdate", BatchIsCommittedWithItsUpdate(row, batch));
+  world.Check("BatchIsCommittedWithItsUpdate",
+              BatchIsCommittedWithItsUpdate(RowAmong(writes, job), batch));
+}
+
+// Judged before a later turn is stored, which may delete the rows that were counted.
+void CheckMetrics(World& world, const std::string& job, const store::Write& write,
+                  const std::vector<store::Write>& writes) {
+  v1::StepMetrics told;
+  (void)told.ParseFromString(*write.value);
+  std::set<uint64_t> batch;
+  for (const store::v1::BatchRow& row : BatchesAfter(world, job, writes)) {
+    if (row.step() != told.step()) continue;
+    for (const store::v1::BatchEntry& entry : row.entries()) batch.insert(entry.trajectory().id());
+  }
+  const auto rows =
+      RowsAfter<store::v1::TrajectoryRow>(world, controller::kTrajectoryTable, job, writes);
+  const std::map<std::string, double> metrics(told.metrics().begin(), told.metrics().end());
+  world.Check(
+      "MetricsEqualARecount",
+      MetricsEqualARecount(rows, batch, told.step(), RowAmong(writes, job).incarnation(), metrics));
 }
 
 }  // namespace
@@ -70,6 +108,8 @@ void CheckCommit(World& world, const std::vector<store::Write>& writes) {
       CheckTrajectory(world, job, write);
     } else if (write.table == controller::kBatchTable) {
       CheckBatch(world, job, write, writes);
+    } else if (write.table == controller::kMetricTable) {
+      CheckMetrics(world, job, write, writes);
     } else if (write.table == controller::kJobTable) {
       store::v1::JobRow row;
       (void)row.ParseFromString(*write.value);
@@ -91,25 +131,11 @@ store::v1::JobRow StoredRow(World& world, const std::string& job) {
 }
 
 std::vector<store::v1::TrajectoryRow> StoredTrajectories(World& world, const std::string& job) {
-  std::vector<store::v1::TrajectoryRow> out;
-  const auto rows =
-      world.disk().store.Scan(controller::kTrajectoryTable, controller::NumberRange(job, 0));
-  for (const store::Row& row : *rows) {
-    out.emplace_back();
-    (void)out.back().ParseFromString(row.value);
-  }
-  return out;
+  return RowsAfter<store::v1::TrajectoryRow>(world, controller::kTrajectoryTable, job, {});
 }
 
 std::vector<store::v1::BatchRow> StoredBatches(World& world, const std::string& job) {
-  std::vector<store::v1::BatchRow> out;
-  const auto rows =
-      world.disk().store.Scan(controller::kBatchTable, controller::NumberRange(job, 0));
-  for (const store::Row& row : *rows) {
-    out.emplace_back();
-    (void)out.back().ParseFromString(row.value);
-  }
-  return out;
+  return BatchesAfter(world, job, {});
 }
 
 }  // namespace baton::simulation

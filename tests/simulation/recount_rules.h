@@ -17,8 +17,8 @@ namespace baton::simulation {
 
 /// The metrics of a step, or of an evaluation after it, equal what the rows of its responses say:
 /// mean rewards, and how many responses of an evaluation have none. "" when they do, else which
-/// does not. `rows`: all trajectories of the job in the store. `batch`: those that the step trained
-/// on.
+/// does not. `rows`: all trajectories of the job, as the turn that told the metrics left them; a
+/// later turn may delete them. `batch`: those that the step trained on.
 std::string MetricsEqualARecount(const std::vector<store::v1::TrajectoryRow>& rows,
                                  const std::set<uint64_t>& batch, int64_t step,
                                  uint64_t incarnation,

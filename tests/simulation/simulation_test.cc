@@ -1,16 +1,22 @@
 // The simulator judged itself: a seed repeats, a failure shrinks, and each rule sees its breach.
 // (simulate_mutants proves the rules against whole runs; here stand those that no mutation
 // reaches.)
+#include <optional>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "controller/runtime/tables.h"
 #include "gtest/gtest.h"
+#include "tests/simulation/commit_rules.h"
 #include "tests/simulation/disk.h"
 #include "tests/simulation/invariants.h"
 #include "tests/simulation/runner.h"
 #include "tests/simulation/scheduler.h"
 #include "tests/simulation/wire.h"
+#include "tests/simulation/world.h"
 
 namespace baton::simulation {
 namespace {
@@ -108,6 +114,13 @@ TEST(SimulationTest, AJobWaitsForAFullDisk) {
   EXPECT_GT(coverage.happened("writes that a full disk refused"), 100u);
 }
 
+// The store refuses for a while; then the turn that ends a step and a later one, which goes back
+// and deletes the step's rows, are written together.
+TEST(SimulationTest, MetricsAreCountedBeforeALaterTurnDeletesTheRows) {
+  Coverage coverage;
+  EXPECT_EQ(RunScenario(MakeScenario(4600140364), &coverage, false).violation, "");
+}
+
 TEST(ModelTest, GroupsWithoutRewardsAreDrawnAnew) {
   JobPlan plan;
   plan.samples = 1;
@@ -191,6 +204,41 @@ TEST(SchedulerTest, HangingTwiceKeepsTheOrder) {
   while (time.RunOne()) {
   }
   EXPECT_EQ(happened, "first second ");
+}
+
+TEST(CommitRulesTest, MetricsAreCountedInTheRowsThatTheirTurnLeaves) {
+  Coverage coverage;
+  World world(MakeScenario(1), &coverage, false);
+  const std::string job = "projects/p/jobs/j";
+  store::v1::JobRow row;
+  row.mutable_job()->set_name(job);
+  row.set_incarnation(4);
+  const auto response = [](uint64_t id, double reward) {
+    store::v1::TrajectoryRow trajectory;
+    trajectory.set_id(id);
+    trajectory.set_incarnation(4);
+    trajectory.set_purpose(v1::PURPOSE_EVAL);
+    (*trajectory.mutable_scores())["reward"] = reward;
+    return trajectory.SerializeAsString();
+  };
+  const auto turn = [&](double told) {
+    v1::StepMetrics metrics;
+    (*metrics.mutable_metrics())["val/reward"] = told;
+    return std::vector<store::Write>{
+        {controller::kTrajectoryTable, controller::NumberKey(job, 2), std::nullopt},
+        {controller::kMetricTable, controller::NumberKey(job, 0, "/val"),
+         metrics.SerializeAsString()},
+        {controller::kJobTable, job, row.SerializeAsString()}};
+  };
+  world.disk().store.Commit(
+      {{controller::kTrajectoryTable, controller::NumberKey(job, 1), response(1, 0.25)},
+       {controller::kTrajectoryTable, controller::NumberKey(job, 2), response(2, 1)}},
+      store::Durability::kPowerCut, [](absl::Status) {});
+  CheckCommit(world, turn(0.25));  // the turn deletes the other row
+  EXPECT_EQ(world.violation(), "");
+  CheckCommit(world, turn(0.625));
+  EXPECT_EQ(world.violation(),
+            "MetricsEqualARecount: val/reward of step 0 is 0.625; counted again it is 0.25");
 }
 
 std::vector<Payload> BatchOf(uint64_t weights) {

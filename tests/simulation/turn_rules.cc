@@ -80,9 +80,6 @@ void TurnRules::OnTurn(const JobCore& core, const Effects& effects) {
     }
     job.core = &core;
   }
-  for (const Effect& effect : effects) {
-    if (std::holds_alternative<PutMetrics>(effect)) job.measured.push_back(core.incarnation());
-  }
   if (const auto done = std::exchange(job.done, std::nullopt); done.has_value()) {
     const std::optional<Tries> tries = TriesOf(core, done->ref);
     if (tries.has_value()) {
@@ -163,9 +160,6 @@ void TurnRules::See(const JobCore& core, const BuildBatch& batch) {
   world_.Check("BatchIsWhole",
                BatchIsWhole(core.effective_spec(), world_.history().jobs[core.name()], batch));
   world_.Check("ErrorsAreWithinTheRate", ErrorsAreWithinTheRate(core));
-  std::set<uint64_t>& ids = jobs_[core.name()].batch;
-  ids.clear();
-  for (const TrajectoryInfo& trajectory : batch.trajectories) ids.insert(trajectory.id);
 }
 
 void TurnRules::See(const JobCore& core, const EmitEvent& emit) {
@@ -188,15 +182,7 @@ void TurnRules::See(const JobCore& core, const EmitEvent& emit) {
   }
 }
 
-void TurnRules::See(const JobCore& core, const PutMetrics& effect) {
-  Job& job = jobs_[core.name()];
-  const uint64_t incarnation = job.measured.front();
-  job.measured.pop_front();
-  if (incarnation == core.incarnation()) {  // else the job went back, and its rows may be gone
-    world_.Check("MetricsEqualARecount",
-                 MetricsEqualARecount(StoredTrajectories(world_, core.name()), job.batch,
-                                      effect.step, incarnation, effect.metrics));
-  }
+void TurnRules::See(const JobCore& /*core*/, const PutMetrics& effect) {
   const auto count = [&](const char* metric, const char* what) {
     const auto it = effect.metrics.find(metric);
     if (it == effect.metrics.end() || it->second <= 0) return;

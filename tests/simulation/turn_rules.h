@@ -4,7 +4,6 @@
 #define BATON_TESTS_SIMULATION_TURN_RULES_H_
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -53,8 +52,6 @@ class TurnRules : public controller::TurnObserver {
     std::vector<controller::RolePool> pools;      // that roles share
     bool changed = false;                         // since CheckJobs
     int64_t told = 0;                             // revision of the last event that left
-    std::set<uint64_t> batch;                     // what the step trains on
-    std::deque<uint64_t> measured;                // incarnations of PutMetrics that have not left
     const controller::TaskRef* taking = nullptr;  // the result that is being handled
     std::string worker;                           // … of whom
     std::set<controller::TaskRef> asked;          // all tasks that this controller sent
