@@ -117,7 +117,8 @@ void JobCore::On(const PayloadLost& event) {
   if (!*again) return;
   if (job_.commands.Any(TaskKind::kUpdate)) {
     // A disk that loses each batch would send the job back for ever.
-    if (job_.work.LoseBatch() > job_.options.max_attempts) {
+    if (job_.work.LoseBatch(job_.out.step() + 1) > job_.options.max_attempts &&
+        !Mutant("lost-batches-without-end")) {
       return job_.life.Fail(absl::DataLossError(absl::StrCat(
                                 "the batch of step ", job_.out.step() + 1,
                                 " was lost again and again; check the disk of the data root; the "

@@ -137,6 +137,26 @@ TEST(PayloadLostTest, InTheMiddleOfAnUpdateTheTrainerGoesBackToItsCheckpoint) {
   ExpectTheSameWeights(world, "");
 }
 
+// Each way back makes the step anew, and its batch is lost each time.
+TEST(PayloadLostTest, ADiskThatLosesEachBatchOfAStepFailsTheJob) {
+  SimulatedJob world(Seeded(6));
+  int losses = 0;
+  for (int i = 0; i < 20000 && !world.ended() && losses < 20; ++i) {
+    const std::vector<uint64_t> serials = SerialsOf(world, 4);
+    if (world.core().step() == 3 && !world.UnderWay(TaskKind::kUpdate).empty() &&
+        !serials.empty()) {
+      ++losses;
+      world.Send(PayloadLost{{{world.rows().at(serials[0]).id(), serials[0]}}, "wrong checksum"});
+    }
+    world.Step();
+  }
+  EXPECT_EQ(losses, 5);
+  ASSERT_EQ(world.core().state(), Job::STATE_FAILED);
+  EXPECT_THAT(world.core().Brief().error().message(),
+              ::testing::AllOf(::testing::HasSubstr("step 4 was lost again and again"),
+                               ::testing::HasSubstr("wrong checksum")));
+}
+
 TEST(PayloadLostTest, WhatIsStaleOrUnknownChangesNothing) {
   SimulatedJob world(Seeded(5));
   while (world.core().step() < 2 || SerialsOf(world, 3).empty()) ASSERT_TRUE(world.Step());

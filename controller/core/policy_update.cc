@@ -96,7 +96,6 @@ void PolicyUpdate::FinishStep(bool updated, JobParts& job) {
   Metrics metrics = StepMetrics(job);
   // From here on the step counts: it has its number, its prompts and its algorithm's state.
   job.out.StepDone();
-  job.work.StepDone();
   job.scheduler.admission().draws().Consume();
   job.buffer.Consume();
   if (updated) job.versions.Updated(job.out);

@@ -14,6 +14,7 @@
 #ifndef BATON_CONTROLLER_CORE_RESPONSE_WORK_H_
 #define BATON_CONTROLLER_CORE_RESPONSE_WORK_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -57,9 +58,12 @@ class ResponseWork {
   /// to the work. An error: one is lost too often.
   absl::StatusOr<bool> OnPayloadLost(const PayloadLost& event, JobParts& job);
 
-  /// The batch of an update is lost: how often that happened since a step was done.
-  uint32_t LoseBatch() { return ++lost_batches_; }
-  void StepDone() { lost_batches_ = 0; }
+  /// The batch of the update to `step` is lost: how often that happened without getting past it.
+  uint32_t LoseBatch(int64_t step) {
+    if (step > lost_at_) lost_batches_ = 0;
+    lost_at_ = std::max(lost_at_, step);
+    return ++lost_batches_;
+  }
 
   /// Generations that do not move, and scores that are due, go to other workers. False: the job
   /// failed over one of them.
@@ -74,7 +78,8 @@ class ResponseWork {
   void StopUnwanted(const std::string& worker, const std::vector<TaskRef>& running, JobParts& job);
 
   bool begun_ = false;
-  uint32_t lost_batches_ = 0;  // of updates, since a step was done
+  uint32_t lost_batches_ = 0;  // of updates …
+  int64_t lost_at_ = 0;        // … without getting past this step
   EarlyReports early_;
 };
 
