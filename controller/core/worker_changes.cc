@@ -42,8 +42,8 @@ void TakeBackWorker(const WorkerBack& event, JobParts& job) {
     return LoseWorker(event.worker, "it gave up its role while it was cut off", /*moves=*/false,
                       job);
   }
-  // Before roles resume: a rank that takes its role on anew begins an epoch of its group, and its command
-  // is dropped with the old one.
+  // Before roles resume: a rank that takes its role on anew begins an epoch of its group, and its
+  // command is dropped with the old one.
   NoteCommands(event, job.Roles());
   bool works = false, ready = false;
   for (const RoleSlot* slot : job.roster().Of(event.worker)) {

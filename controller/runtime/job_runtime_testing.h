@@ -1,154 +1,242 @@
-// For tests that run a whole job on the shipped threads: a small job, workers that do what they are
-// asked, and what hears the job's end. Links no gRPC.
+// A JobRuntime on real threads with a store in memory, for tests.
 #ifndef BATON_CONTROLLER_RUNTIME_JOB_RUNTIME_TESTING_H_
 #define BATON_CONTROLLER_RUNTIME_JOB_RUNTIME_TESTING_H_
 
-#include <atomic>
-#include <functional>
-#include <latch>
-#include <memory>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "boost/asio/post.hpp"
-#include "boost/asio/thread_pool.hpp"
-#include "controller/ports/fake_job_files.h"
+#include "controller/experience/experience_log.h"
 #include "controller/runtime/asio_executors.h"
+#include "controller/runtime/disk_files.h"
 #include "controller/runtime/job_runtime.h"
-#include "controller/spec/spec.h"
+#include "controller/runtime/tables.h"
+#include "controller/runtime/worker_directory.h"
 #include "controller/store/memory_store.h"
 #include "gtest/gtest.h"
 
 namespace baton::controller {
 
-inline constexpr int kSmallJobSteps = 3;
-
-/// Eight responses a step, of four prompts. `edit` changes its spec.
-inline v1::Job SmallJob(const std::function<void(v1::JobSpec*)>& edit = nullptr) {
-  v1::JobSpec spec;
-  spec.set_kind(v1::JOB_KIND_RL);
-  spec.mutable_model()->mutable_init()->set_characters("01");
-  spec.mutable_data()->add_train_files("t");
-  spec.mutable_data()->set_train_batch_size(4);
-  spec.mutable_rollout()->set_n(2);
-  spec.mutable_reward()->add_rules()->set_type("numeric");
-  spec.mutable_resources()->set_rollout_workers(2);
-  spec.mutable_trainer()->set_total_training_steps(kSmallJobSteps);
-  spec.mutable_trainer()->set_save_freq(1);
-  if (edit) edit(&spec);
-  const CheckedSpec checked = CheckSpec(spec);
-  for (const auto& v : checked.violations) ADD_FAILURE() << v.field() << ": " << v.description();
+inline v1::Job QueuedJob() {
   v1::Job job;
-  job.set_name("projects/default/jobs/small");
+  job.set_name("projects/default/jobs/add");
   job.set_uid("1");
-  *job.mutable_spec() = spec;
-  *job.mutable_effective_spec() = checked.effective;
-  *job.mutable_dataflow() = checked.dataflow;
+  v1::JobSpec& spec = *job.mutable_effective_spec();
+  spec.set_kind(v1::JOB_KIND_RL);
+  spec.mutable_resources()->set_rollout_workers(1);
+  spec.mutable_resources()->set_reward_workers(1);
+  job.mutable_dataflow()->add_score()->set_role("reward");
   return job;
 }
 
-inline JobData SmallData() {
-  JobData data;
-  for (const char* prompt : {"1+1=", "1+2=", "2+2="}) {
-    Example& example = data.train.examples.emplace_back();
-    example.prompt = prompt;
-    example.answer = "2";
+// What was sent to a worker.
+class Recorder : public WorkerStream {
+ public:
+  void Send(v1::ControllerMessage message) override {
+    absl::MutexLock lock(&mu_);
+    sent_.push_back(std::move(message));
   }
-  return data;
+  void Close(absl::Status /*status*/) override {}
+  /// Waits for a task of a node that scores.
+  v1::Trajectory AwaitScored(const std::string& node = "") {
+    absl::MutexLock lock(&mu_);
+    v1::Trajectory found;
+    const auto scored = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+      for (const v1::ControllerMessage& message : sent_) {
+        if (!message.task().has_score() || message.task().score().node() != node) continue;
+        found = message.task().score().trajectory();
+        return true;
+      }
+      return false;
+    };
+    mu_.AwaitWithTimeout(absl::Condition(&scored), absl::Seconds(20));
+    return found;
+  }
+  /// Waits for a task that scores this response.
+  v1::Trajectory AwaitScoredResponse(const std::string& text) {
+    absl::MutexLock lock(&mu_);
+    v1::Trajectory found;
+    const auto scored = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+      for (const v1::ControllerMessage& message : sent_) {
+        if (message.task().score().trajectory().response_text() != text) continue;
+        found = message.task().score().trajectory();
+        return true;
+      }
+      return false;
+    };
+    mu_.AwaitWithTimeout(absl::Condition(&scored), absl::Seconds(20));
+    return found;
+  }
+  /// Whose results were acknowledged, in order.
+  std::vector<TaskRef> Acknowledged() {
+    absl::MutexLock lock(&mu_);
+    std::vector<TaskRef> refs;
+    for (const v1::ControllerMessage& message : sent_) {
+      if (!message.has_result_ack()) continue;
+      refs.push_back(DecodeToken(message.result_ack().task_token())->ref);
+    }
+    return refs;
+  }
+  /// Waits for the task that generates a trajectory.
+  v1::Generate AwaitGenerate(const std::string& trajectory) {
+    absl::MutexLock lock(&mu_);
+    v1::Generate found;
+    const auto asked = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+      for (const v1::ControllerMessage& message : sent_) {
+        if (message.task().generate().trajectory_id() != trajectory) continue;
+        found = message.task().generate();
+        return true;
+      }
+      return false;
+    };
+    mu_.AwaitWithTimeout(absl::Condition(&asked), absl::Seconds(20));
+    return found;
+  }
+  /// Waits for a task that saves.
+  std::optional<TaskToken> AwaitSaveToken() {
+    if (AwaitSaves(1).empty()) return std::nullopt;
+    absl::MutexLock lock(&mu_);
+    for (const v1::ControllerMessage& message : sent_) {
+      if (message.task().has_save_checkpoint()) return DecodeToken(message.task().task_token());
+    }
+    return std::nullopt;
+  }
+  /// Waits for so many tasks that save; the folders that they name.
+  std::vector<std::string> AwaitSaves(size_t count, absl::Duration limit = absl::Seconds(20)) {
+    absl::MutexLock lock(&mu_);
+    std::vector<std::string> folders;
+    const auto enough = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+      folders.clear();
+      for (const v1::ControllerMessage& message : sent_) {
+        if (!message.task().has_save_checkpoint()) continue;
+        folders.push_back(message.task().save_checkpoint().directory());
+      }
+      return folders.size() >= count;
+    };
+    mu_.AwaitWithTimeout(absl::Condition(&enough), limit);
+    return folders;
+  }
+
+ private:
+  absl::Mutex mu_;
+  std::vector<v1::ControllerMessage> sent_ ABSL_GUARDED_BY(mu_);
+};
+
+// A queue that has no worker to grant.
+struct EmptyQueue : public WorkerQueue {
+  void Need(const std::string& /*job*/, const NeedWorkers& /*need*/) override {}
+  void Return(const std::string& /*job*/, const ReturnWorker& /*worker*/) override {}
+  void Leave(const std::string& /*job*/) override {}
+};
+
+// What jobs need of a second controller over the data of a first.
+struct RestartedController {
+  /// `root`: an empty folder. The job's data are in its data.jsonl.
+  RestartedController(std::string root, const std::string& data) : root(std::move(root)) {
+    std::filesystem::create_directories(this->root);
+    std::ofstream(this->root + "/data.jsonl") << data << "\n";
+    context.epoch = 2;
+    context.executors = &executors;
+    context.clock = &clock;
+    context.store = &store;
+    context.files = &files;
+    context.workers = &workers;
+    context.queue = &queue;
+  }
+  ~RestartedController() {
+    gate.Close();
+    executors.Join();
+    disk.join();
+    std::filesystem::remove_all(root);
+  }
+
+  std::shared_ptr<JobRuntime> Start(
+      const store::v1::JobRow& row,
+      const std::map<uint64_t, store::v1::TrajectoryRow>& trajectories = {}) {
+    const auto job = std::make_shared<JobRuntime>(
+        &context, JobCore(row, trajectories, context.epoch, context.core), 1, /*stored=*/true);
+    absl::Notification started;
+    job->Start({}, [&] { started.Notify(); });
+    started.WaitForNotification();
+    return job;
+  }
+
+  const std::string root;
+  boost::asio::thread_pool disk{1};
+  Gate gate;
+  AsioExecutors executors{AsioExecutors::Options(), &gate, &disk};
+  store::MemoryStore store;
+  DiskFiles files{root, nullptr, nullptr};
+  WorkerDirectory workers;
+  EmptyQueue queue;
+  RealClock clock;
+  RuntimeContext context;
+};
+
+inline std::string EmptyRoot(const std::string& name) {
+  const std::string root = testing::TempDir() + "/" + name;
+  std::filesystem::remove_all(root);
+  return root;
+}
+
+// The first response of step 1, generated; its payload lies at `at`.
+inline store::v1::TrajectoryRow GeneratedRow(const experience::Location& at) {
+  store::v1::TrajectoryRow row;
+  row.set_id(TrajectoryId(v1::PURPOSE_TRAIN, 0, 0, 1));
+  row.set_purpose(v1::PURPOSE_TRAIN);
+  row.set_step(1);
+  row.set_incarnation(1);
+  row.set_policy_version(1);
+  row.set_tokens(1);
+  row.set_file(at.file);
+  row.set_offset(at.offset);
+  row.set_size(at.size);
+  return row;
+}
+
+// Of a job that runs: its first version is published, and `workers` ("ROLE-i") play its roles.
+inline store::v1::JobRow RunningRow(const std::vector<std::string>& workers) {
+  store::v1::JobRow row;
+  *row.mutable_job() = QueuedJob();
+  row.mutable_job()->set_state(v1::Job::STATE_RUNNING);
+  row.mutable_job()->set_revision(1);
+  row.mutable_job()->set_total_steps(9);
+  row.mutable_job()->set_policy_version(1);
+  row.mutable_job()->mutable_effective_spec()->mutable_data()->add_train_files("data.jsonl");
+  row.set_published_version(1);
+  row.set_evaluated_step(0);
+  for (const std::string& worker : workers) {
+    store::v1::SlotRow& slot = *row.add_slots();
+    slot.set_role(worker.substr(0, worker.find('-')));
+    slot.set_worker_id(worker);
+    slot.set_ready(true);
+    slot.set_credits(8);
+  }
+  return row;
+}
+
+// The first controller began the step in progress, which has so many trajectories: they are named
+// from 1 on.
+inline void GiveBirths(uint64_t trajectories, store::v1::JobRow& row) {
+  row.mutable_births()->set_first(1);
+  row.mutable_births()->set_incarnation(row.incarnation());
+  row.set_next_birth(1 + trajectories);
 }
 
 template <typename T>
-void AddResultColumn(v1::TaskResult& result, const std::string& name, v1::DataType dtype,
-                     const std::vector<T>& values) {
+inline void AddColumn(v1::TaskResult& result, const std::string& name, v1::DataType dtype,
+                      const std::vector<T>& values) {
   v1::Column& column = *result.add_columns();
   column.set_name(name);
   column.set_dtype(dtype);
   column.set_data(values.data(), values.size() * sizeof(T));
 }
-
-/// Workers that do at once what they are asked, and a queue that has one for each worker slot.
-class WillingWorkers : public WorkerOutbox, public WorkerQueue {
- public:
-  ~WillingWorkers() override { Join(); }
-  /// Call it first in the destructor of a class that overrides Do.
-  void Join() { threads_.join(); }
-  void Serve(std::shared_ptr<JobRuntime> job) { job_ = std::move(job); }
-
-  void Send(const std::string& worker, v1::ControllerMessage message) override {
-    if (!message.has_task()) return;
-    boost::asio::post(threads_, [this, worker, task = std::move(*message.mutable_task())] {
-      Do(worker, DecodeToken(task.task_token())->ref, task);
-    });
-  }
-  bool Promises(const std::string& /*worker*/, const std::string& /*feature*/) const override {
-    return true;
-  }
-  std::string GroupStoreOf(const std::string& /*worker*/) const override { return "here"; }
-
-  void Need(const std::string& /*job*/, const NeedWorkers& need) override {
-    boost::asio::post(threads_, [this, need] {
-      for (const auto& [roles, missing] : need.missing) {
-        for (int i = 0; i < missing; ++i) {
-          const std::string name = roles + "-" + std::to_string(next_++);
-          job_->Post(WorkerGranted{name, roles, {{roles, 4}}});
-        }
-      }
-    });
-  }
-  void Return(const std::string& /*job*/, const ReturnWorker& /*worker*/) override {}
-  void Leave(const std::string& /*job*/) override {}
-
- protected:
-  /// On a thread of the workers.
-  virtual void Do(const std::string& worker, const TaskRef& ref, const v1::Task& task) {
-    if (task.has_generate()) Progress(worker, ref, task);
-    job_->OnResult(worker, ref, Answer(task));
-  }
-  JobRuntime& job() { return *job_; }
-  void Progress(const std::string& worker, const TaskRef& ref, const v1::Task& task) {
-    v1::Progress progress;
-    progress.set_task_token(task.task_token());
-    progress.add_tokens(1);
-    progress.add_log_probs(-1);
-    job_->OnProgress(worker, ref, progress);
-  }
-  static v1::TaskResult Answer(const v1::Task& task) {
-    v1::TaskResult result;
-    if (task.has_generate()) {
-      AddResultColumn<int32_t>(result, "prompt_tokens", v1::DATA_TYPE_INT32, {1, 2});
-      AddResultColumn<int32_t>(result, "tokens", v1::DATA_TYPE_INT32, {1, 3});
-      AddResultColumn<float>(result, "rollout_log_prob", v1::DATA_TYPE_FLOAT32, {-1, -2});
-    } else if (task.has_score()) {
-      (*result.mutable_metrics())["reward"] = task.score().trajectory().sample_index();
-    }
-    return result;
-  }
-
- private:
-  std::shared_ptr<JobRuntime> job_;
-  std::atomic<int> next_{0};
-  boost::asio::thread_pool threads_{3};
-};
-
-/// Hears the end of a job.
-class EndSink : public EventSink {
- public:
-  bool OnEvent(const v1::JobEvent& event) override {
-    if (event.revision() == 0) return true;  // not kept
-    in_order_ = in_order_ && event.revision() == last_ + 1;
-    last_ = event.revision();
-    return true;
-  }
-  void OnEnd(absl::Status /*status*/) override { ended_.count_down(); }
-  void WaitForEnd() { ended_.wait(); }
-  bool in_order() const { return in_order_; }
-
- private:
-  int64_t last_ = 0;
-  bool in_order_ = true;
-  std::latch ended_{1};
-};
 
 }  // namespace baton::controller
 
