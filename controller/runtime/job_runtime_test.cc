@@ -130,7 +130,7 @@ TEST(JobRuntimeTest, AResultThatIsRepeatedBeforeTheDataCountsOnce) {
 
   // Payloads are written in order: once the second is scored, all of the first has been told.
   EXPECT_EQ(reward->AwaitScoredResponse("5").trajectory_id(), TrajectoryName(refs[1].subject));
-  EXPECT_THAT(rollout->Acknowledged(), ElementsAre(refs[0], refs[1]));
+  EXPECT_THAT(rollout->Acknowledged(2), ElementsAre(refs[0], refs[1]));
 }
 
 // Earlier releases stored the rendered prompt in place of that of the data set.

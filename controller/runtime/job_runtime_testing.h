@@ -2,6 +2,7 @@
 #ifndef BATON_CONTROLLER_RUNTIME_JOB_RUNTIME_TESTING_H_
 #define BATON_CONTROLLER_RUNTIME_JOB_RUNTIME_TESTING_H_
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -74,8 +75,15 @@ class Recorder : public WorkerStream {
     return found;
   }
   /// Whose results were acknowledged, in order.
-  std::vector<TaskRef> Acknowledged() {
+  /// Waits until there are at least `least`.
+  std::vector<TaskRef> Acknowledged(int least = 0) {
     absl::MutexLock lock(&mu_);
+    const auto told = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+      return std::count_if(sent_.begin(), sent_.end(), [](const v1::ControllerMessage& message) {
+               return message.has_result_ack();
+             }) >= least;
+    };
+    mu_.AwaitWithTimeout(absl::Condition(&told), absl::Seconds(20));
     std::vector<TaskRef> refs;
     for (const v1::ControllerMessage& message : sent_) {
       if (!message.has_result_ack()) continue;
