@@ -373,7 +373,7 @@ class GrowthBench {
       return false;
     }
     server.Signal(SIGTERM);
-    if (!server.Wait(absl::Seconds(30))) {
+    if (server.Wait(absl::Seconds(30)) != 0) {
       std::fprintf(stderr, "store_growth: the controller did not end\n");
       return false;
     }
