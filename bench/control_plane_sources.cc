@@ -118,7 +118,7 @@ SourcesResult MeasureSources(const SourcesOptions& options) {
   grpc::ClientContext shown;
   if (stub->GetJob(&shown, get, &job).ok()) result.series = static_cast<size_t>(job.metrics_size());
   server.Signal(SIGTERM);
-  if (!server.Wait(absl::Seconds(30))) result.error += " the controller did not end";
+  if (server.Wait(absl::Seconds(30)) != 0) result.error += " the controller did not end";
   return result;
 }
 
