@@ -40,7 +40,7 @@ struct WorkerNeed {
   std::map<std::string, int> missing;  ///< Roles of a worker slot -> count.
   RoleNeeds needs;                     ///< What a worker must offer in each role.
   WorkerSlotHints hints;
-  absl::Time since;  ///< Since when a worker slot blocks the job, or somebody moved for it.
+  absl::Time since;  ///< The job has lacked a slot that it needs, or workers moved for it.
 };
 
 /// Not thread-safe.

@@ -99,7 +99,7 @@ void RankGroups::NoteLoss(const Group& of) {
 
 std::optional<std::string> RankGroups::TakeBroken(const Group& group, absl::Duration delay,
                                                   absl::Time now) {
-  // A lease ends within `delay`. Until then nobody knows whether a rank is lost or just slow.
+  // A lease ends within `delay`. Until then a lost rank looks like a slow one.
   if (!group.broken.has_value() || now - group.broken->since <= delay) return std::nullopt;
   return std::exchange(Own(group).broken, std::nullopt)->reason;
 }

@@ -144,7 +144,7 @@ void ResponseWork::AdoptRunning(JobParts& job) {
   }
 }
 
-// Work that a worker still does for nobody.
+// Stops tasks that the job no longer needs.
 void ResponseWork::StopUnwanted(const std::string& worker, const std::vector<TaskRef>& running,
                                 JobParts& job) {
   for (const TaskRef& ref : running) {
