@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
-#include "controller/runtime/job_runtime_testing.h"
+#include "controller/runtime/small_job_testing.h"
 #include "controller/runtime/tables.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <thread>
 
-#include "controller/runtime/job_runtime_testing.h"
+#include "controller/runtime/small_job_testing.h"
 #include "gtest/gtest.h"
 
 namespace baton::controller {
