@@ -92,7 +92,7 @@ JobRuntime::JobRuntime(const RuntimeContext* context, JobCore core, int64_t next
       disk_(context->executors->NewDiskStrand()),
       core_(std::move(core)),
       restoring_(stored && !IsTerminal(core_.state())),
-      payloads_(context->payloads.get(), context->job_payload_bytes),
+      payloads_(context->payloads, context->job_payload_bytes),
       next_log_sequence_(next_log_sequence),
       logs_ended_(IsTerminal(core_.state())),
       stored_(stored),

@@ -9,7 +9,7 @@ namespace baton::controller {
 PayloadCache::~PayloadCache() {
   Clear();
   SetBatch(0);
-  budget_.unwritten_ -= unwritten_;
+  budget_->unwritten_ -= unwritten_;
 }
 
 PayloadCache::Payload PayloadCache::Find(uint64_t trajectory) {
@@ -24,7 +24,7 @@ void PayloadCache::Put(uint64_t trajectory, Payload payload) {
   const uint64_t bytes = payload->ByteSizeLong();
   by_id_[trajectory] = order_.insert(order_.end(), {trajectory, std::move(payload), bytes});
   cached_ += bytes;
-  budget_.cached_ += bytes;
+  budget_->cached_ += bytes;
   MakeRoom();
 }
 
@@ -40,7 +40,7 @@ void PayloadCache::Clear() {
 void PayloadCache::Remove(Order::iterator kept) {
   if (!Mutant("evicted-payload-still-counts")) {
     cached_ -= kept->bytes;
-    budget_.cached_ -= kept->bytes;
+    budget_->cached_ -= kept->bytes;
   }
   by_id_.erase(kept->trajectory);
   order_.erase(kept);
@@ -48,7 +48,8 @@ void PayloadCache::Remove(Order::iterator kept) {
 
 void PayloadCache::MakeRoom() {
   const auto fits = [this] {
-    const bool of_all = budget_.cached_ + budget_.unwritten_ + budget_.batches_ <= budget_.limit_;
+    const bool of_all =
+        budget_->cached_ + budget_->unwritten_ + budget_->batches_ <= budget_->limit_;
     return of_all && cached_ + unwritten_ + batch_ <= limit_;
   };
   while (!order_.empty() && !fits()) Remove(order_.begin());
@@ -56,18 +57,18 @@ void PayloadCache::MakeRoom() {
 
 void PayloadCache::BeginWrite(uint64_t bytes) {
   unwritten_ += bytes;
-  budget_.unwritten_ += bytes;
+  budget_->unwritten_ += bytes;
   MakeRoom();
 }
 
 void PayloadCache::EndWrite(uint64_t bytes) {
   unwritten_ -= bytes;
-  budget_.unwritten_ -= bytes;
+  budget_->unwritten_ -= bytes;
 }
 
 void PayloadCache::SetBatch(uint64_t bytes) {
-  budget_.batches_ += bytes;
-  budget_.batches_ -= std::exchange(batch_, bytes);
+  budget_->batches_ += bytes;
+  budget_->batches_ -= std::exchange(batch_, bytes);
   MakeRoom();
 }
 

@@ -15,6 +15,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "baton/v1/experience.pb.h"
 
@@ -24,7 +25,8 @@ namespace baton::controller {
 inline constexpr uint64_t kPayloadBytes = uint64_t{8} << 30;
 inline constexpr uint64_t kJobPayloadBytes = uint64_t{4} << 30;
 
-/// The bytes of all jobs. Thread-safe. Outlives the caches.
+/// The bytes of all jobs. Thread-safe. Each cache holds it: the last callback of a job that is
+/// going away may run after the controller is gone, and gives the job's bytes back even then.
 class PayloadBudget {
  public:
   explicit PayloadBudget(uint64_t limit) : limit_(limit) {}
@@ -49,7 +51,8 @@ class PayloadCache {
   using Payload = std::shared_ptr<const v1::Trajectory>;
 
   /// `limit`: bytes of this job.
-  PayloadCache(PayloadBudget* budget, uint64_t limit) : budget_(*budget), limit_(limit) {}
+  PayloadCache(std::shared_ptr<PayloadBudget> budget, uint64_t limit)
+      : budget_(std::move(budget)), limit_(limit) {}
   /// Gives all its bytes back to the budget.
   ~PayloadCache();
   PayloadCache(const PayloadCache&) = delete;
@@ -68,12 +71,12 @@ class PayloadCache {
   void SetBatch(uint64_t bytes);
 
   /// Bytes that wait for the log are more than a budget.
-  bool Full() const { return FullOfJob() || budget_.unwritten_ > budget_.limit_; }
+  bool Full() const { return FullOfJob() || budget_->unwritten_ > budget_->limit_; }
   bool FullOfJob() const { return unwritten_ > limit_; }
   uint64_t cached() const { return cached_; }
   uint64_t unwritten() const { return unwritten_; }
   uint64_t limit() const { return limit_; }
-  const PayloadBudget& budget() const { return budget_; }
+  const PayloadBudget& budget() const { return *budget_; }
 
  private:
   struct Kept {
@@ -87,7 +90,7 @@ class PayloadCache {
   /// Lets payloads go until the rest has room.
   void MakeRoom();
 
-  PayloadBudget& budget_;
+  const std::shared_ptr<PayloadBudget> budget_;
   const uint64_t limit_;
   Order order_;  // the one that was used longest ago first
   std::map<uint64_t, Order::iterator> by_id_;

@@ -20,8 +20,8 @@ PayloadCache::Payload OfBytes(uint64_t bytes) {
 }
 
 TEST(PayloadCacheTest, ThePayloadThatWasUsedLongestAgoGoesFirst) {
-  PayloadBudget budget(1000);
-  PayloadCache cache(&budget, 100);
+  const auto budget = std::make_shared<PayloadBudget>(1000);
+  PayloadCache cache(budget, 100);
   cache.Put(1, OfBytes(40));
   cache.Put(2, OfBytes(40));
   EXPECT_NE(cache.Find(1), nullptr);
@@ -36,20 +36,20 @@ TEST(PayloadCacheTest, ThePayloadThatWasUsedLongestAgoGoesFirst) {
 }
 
 TEST(PayloadCacheTest, APayloadInPlaceOfAnotherCountsOnce) {
-  PayloadBudget budget(1000);
-  PayloadCache cache(&budget, 100);
+  const auto budget = std::make_shared<PayloadBudget>(1000);
+  PayloadCache cache(budget, 100);
   cache.Put(1, OfBytes(40));
   cache.Put(1, OfBytes(60));
   EXPECT_EQ(cache.cached(), 60u);
-  EXPECT_EQ(budget.cached(), 60u);
+  EXPECT_EQ(budget->cached(), 60u);
   cache.Erase(1);
   cache.Erase(1);
-  EXPECT_EQ(budget.cached(), 0u);
+  EXPECT_EQ(budget->cached(), 0u);
 }
 
 TEST(PayloadCacheTest, WhatTheLogDoesNotHaveTakesTheRoomAndNeverGoes) {
-  PayloadBudget budget(1000);
-  PayloadCache cache(&budget, 100);
+  const auto budget = std::make_shared<PayloadBudget>(1000);
+  PayloadCache cache(budget, 100);
   cache.Put(1, OfBytes(60));
   cache.BeginWrite(41);
   EXPECT_EQ(cache.Find(1), nullptr);
@@ -67,24 +67,24 @@ TEST(PayloadCacheTest, WhatTheLogDoesNotHaveTakesTheRoomAndNeverGoes) {
 }
 
 TEST(PayloadCacheTest, ABatchTakesRoomAndStopsNothing) {
-  PayloadBudget budget(1000);
-  PayloadCache cache(&budget, 100);
+  const auto budget = std::make_shared<PayloadBudget>(1000);
+  PayloadCache cache(budget, 100);
   cache.Put(1, OfBytes(60));
   cache.SetBatch(5000);
   EXPECT_EQ(cache.Find(1), nullptr);
   EXPECT_FALSE(cache.Full());
-  EXPECT_EQ(budget.batches(), 5000u);
+  EXPECT_EQ(budget->batches(), 5000u);
   cache.SetBatch(30);
-  EXPECT_EQ(budget.batches(), 30u);
+  EXPECT_EQ(budget->batches(), 30u);
   cache.Put(1, OfBytes(70));
   EXPECT_NE(cache.Find(1), nullptr);
 }
 
 TEST(PayloadCacheTest, JobsShareTheBudgetOfTheController) {
-  PayloadBudget budget(100);
-  PayloadCache mine(&budget, 1000);
+  const auto budget = std::make_shared<PayloadBudget>(100);
+  PayloadCache mine(budget, 1000);
   {
-    PayloadCache others(&budget, 1000);
+    PayloadCache others(budget, 1000);
     others.Put(1, OfBytes(70));
     mine.Put(1, OfBytes(40));
     EXPECT_EQ(mine.Find(1), nullptr) << "a job lets its own payloads go";
@@ -95,14 +95,25 @@ TEST(PayloadCacheTest, JobsShareTheBudgetOfTheController) {
     others.SetBatch(7);
   }
   EXPECT_FALSE(mine.Full()) << "a cache that goes gives its bytes back";
-  EXPECT_EQ(budget.cached() + budget.unwritten() + budget.batches(), 0u);
+  EXPECT_EQ(budget->cached() + budget->unwritten() + budget->batches(), 0u);
+}
+
+TEST(PayloadCacheTest, TheLastCacheMayOutliveWhoeverMadeTheBudget) {
+  auto budget = std::make_shared<PayloadBudget>(100);
+  const std::weak_ptr<PayloadBudget> watched = budget;
+  {
+    PayloadCache cache(std::move(budget), 1000);
+    cache.Put(1, OfBytes(70));
+    EXPECT_FALSE(watched.expired());
+  }
+  EXPECT_TRUE(watched.expired());
 }
 
 // Against a slow count of everything.
 TEST(PayloadCacheTest, RandomCallsAreCountedExactly) {
   std::mt19937 random(1);
-  PayloadBudget budget(700);
-  PayloadCache cache(&budget, 500);
+  const auto budget = std::make_shared<PayloadBudget>(700);
+  PayloadCache cache(budget, 500);
   std::vector<std::pair<uint64_t, uint64_t>> kept;  // id, bytes; used longest ago first
   uint64_t unwritten = 0, batch = 0;
   const auto room = [&] {
@@ -145,8 +156,8 @@ TEST(PayloadCacheTest, RandomCallsAreCountedExactly) {
     uint64_t expected = 0;
     for (const auto& one : kept) expected += one.second;
     ASSERT_EQ(cache.cached(), expected) << "call " << i;
-    ASSERT_EQ(budget.cached(), expected);
-    ASSERT_EQ(budget.unwritten(), unwritten);
+    ASSERT_EQ(budget->cached(), expected);
+    ASSERT_EQ(budget->unwritten(), unwritten);
     ASSERT_EQ(cache.Full(), unwritten > 500);
   }
 }
