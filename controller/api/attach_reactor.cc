@@ -49,7 +49,10 @@ class AttachReactor::Stream : public controller::WorkerStream {
       ending_ = true;
     }
     if (!queue_.empty()) {
-      reactor_->StartWrite(&queue_.front().message);
+      // With the hint the message waits in the transport for the next one: fewer system calls.
+      grpc::WriteOptions how;
+      if (queue_.size() > 1) how.set_buffer_hint();
+      reactor_->StartWrite(&queue_.front().message, how);
     } else if (ending_) {
       FinishLocked();
     }
