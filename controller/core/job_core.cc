@@ -9,6 +9,7 @@
 #include "controller/core/job_face.h"
 #include "controller/core/job_row.h"
 #include "controller/core/results.h"
+#include "controller/core/slot_views.h"
 #include "controller/core/step_loop.h"
 #include "controller/core/way_back.h"
 #include "controller/core/worker_changes.h"
@@ -17,6 +18,21 @@
 namespace baton::controller {
 
 using Job = v1::Job;
+
+namespace {
+
+// Deadlines of what the controller itself has to do: read data, build a batch, complete a
+// checkpoint. All of it depends on the disk of the data root alone, so another try would not help.
+void CheckOwnDeadlines(JobParts& job) {
+  const absl::Time now = job.out.now();
+  const absl::Duration limit = job.options.setup_deadline;
+  absl::Status late = job.data.CheckDeadline(now, limit);
+  if (late.ok()) late = CheckBatchDeadline(job);
+  if (late.ok()) late = job.save.CheckDeadline(job.out.step(), now, limit);
+  if (!late.ok()) job.life.Fail(late, job);
+}
+
+}  // namespace
 
 JobCore::JobCore(v1::Job job, int64_t submit_order, const JobCoreOptions& options)
     : job_(std::move(job), submit_order, options) {}
@@ -55,13 +71,13 @@ Effects JobCore::Start(absl::Time now) {
     for (const v1::Checkpoint& checkpoint : checkpoints()) job_.out.Do(PutCheckpoint{checkpoint});
     job_.out.Do(PutJob{});
   }
-  if (state() == Job::STATE_QUEUED) job_.slots.Ask(job_.groups, job_.out);
+  if (state() == Job::STATE_QUEUED) job_.out.Do(NeedOf(job_.roster(), job_.groups));
   if (IsActive(state())) {
-    if (state() == Job::STATE_STOPPING || job_.slots.Releasing()) {
+    if (state() == Job::STATE_STOPPING || job_.roster().AnyIn(SlotState::kReleasing)) {
       job_.life.ReleaseAll(job_);
     } else {
       job_.data.Load(job_.out);
-      job_.slots.Ask(job_.groups, job_.out);
+      job_.out.Do(NeedOf(job_.roster(), job_.groups));
     }
   }
   return job_.out.Take();
@@ -75,7 +91,7 @@ Effects JobCore::Handle(const Event& event, absl::Time now) {
 
 // ---- Workers and tasks --------------------------------------------------------------------------
 
-void JobCore::On(const WorkerGranted& event) { WorkerSlotWorker(event, job_); }
+void JobCore::On(const WorkerGranted& event) { PlaceWorker(event, job_); }
 
 void JobCore::On(const WorkerLost& event) {
   if (event.moves) {  // it takes on another role next, and leaves these
@@ -158,7 +174,7 @@ void JobCore::On(const Tick&) {
   job_.milestones.Count(/*works=*/true, job_.out.now());
   if (job_.commands.room().RetryDue(job_.out.now()) && !job_.commands.Any()) Advance(job_);
   CheckSlotDeadlines(job_);
-  CheckOwnDeadlines();
+  CheckOwnDeadlines(job_);
   CheckGroups(job_);
   if (job_.work.CheckDeadlines(job_)) {
     CheckCommandDeadlines(job_);
@@ -166,17 +182,6 @@ void JobCore::On(const Tick&) {
     job_.Dispatch();
   }
   progress_.Tell(job_.doing.current(), Progress(), job_.out);
-}
-
-// Deadlines of what the controller itself has to do: read data, build a batch, complete a
-// checkpoint. All of it depends on the disk of the data root alone, so another try would not help.
-void JobCore::CheckOwnDeadlines() {
-  const absl::Time now = job_.out.now();
-  const absl::Duration limit = job_.options.setup_deadline;
-  absl::Status late = job_.data.CheckDeadline(now, limit);
-  if (late.ok()) late = CheckBatchDeadline(job_);
-  if (late.ok()) late = job_.save.CheckDeadline(step(), now, limit);
-  if (!late.ok()) job_.life.Fail(late, job_);
 }
 
 // The controller could send nothing during that time, so no worker could answer. Every deadline

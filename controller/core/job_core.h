@@ -99,7 +99,6 @@ class JobCore {
   void On(const YieldRequested& event);
   void On(const Tick& event);
   void On(const TimeLost& event);
-  void CheckOwnDeadlines();
 
   JobParts job_;
   ProgressFeed progress_;

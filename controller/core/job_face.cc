@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/explain_nodes.h"
+#include "controller/core/explain_trajectories.h"
+#include "controller/core/slot_views.h"
 #include "controller/spec/wait_list.h"
 
 namespace baton::controller {
@@ -113,16 +115,16 @@ v1::ExplainJobResponse ExplainJob(const JobParts& job, absl::Time now) {
   const auto total = job.doing.OnResponses() && IsActive(state) ? job.scheduler.Total() : 0;
   const std::string work = job.scheduler.admission().WorkName(job.out);
   const RewardErrors& errors = job.scheduler.scores().errors();
-  job.slots.ExplainTrouble(errors.Limit(work, total), waits);
+  ExplainTrouble(job.roster(), errors.Limit(work, total), waits);
   errors.Explain(work, total, since, waits);
-  if (!job.slots.Releasing() && state != Job::STATE_STOPPING) {
+  if (!job.roster().AnyIn(SlotState::kReleasing) && state != Job::STATE_STOPPING) {
     const bool queued = state == Job::STATE_QUEUED;
-    job.slots.ExplainMissing(id, queued ? std::optional(job.life.queued_since()) : std::nullopt,
-                             waits);
+    ExplainMissing(job.roster(), id, queued ? std::optional(job.life.queued_since()) : std::nullopt,
+                   waits);
   }
   job.data.Explain(id, job.options.setup_deadline, waits);
-  job.slots.Explain(job.versions, waits);
-  job.scheduler.Explain(job.roster(), job.out, waits);
+  ExplainSlots(job.roster(), job.versions, job.options, waits);
+  ExplainTrajectories({job.scheduler, job.roster(), job.dataflow(), job.options, job.out}, waits);
   job.scheduler.payload_wait().Explain(work, waits);
   if (job.doing.Is(Activity::kBatch) && !job.buffer.held()) {
     waits.Add("batch", absl::StrCat("step ", job.out.step() + 1),

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "controller/core/job_parts.h"
+#include "controller/core/slot_views.h"
 #include "controller/core/step_loop.h"
 #include "controller/core/way_back.h"
 
@@ -133,7 +134,7 @@ void JobLife::Pause(JobParts& job) {
 }
 
 void JobLife::Resume(JobParts& job) {
-  if (state() == Job::STATE_PAUSING && job.slots.Releasing()) {
+  if (state() == Job::STATE_PAUSING && job.roster().AnyIn(SlotState::kReleasing)) {
     stopping_as_ = Job::STATE_QUEUED;  // CheckReleased resumes it
     return job.out.Do(PutJob{});
   }
@@ -151,13 +152,15 @@ void JobLife::Resume(JobParts& job) {
   if (!Trigger(JobTrigger::kResume, job)) return;
   if (state() == Job::STATE_QUEUED) {
     queued_since_ = job.out.now();
-    job.slots.Ask(job.groups, job.out);
+    job.out.Do(NeedOf(job.roster(), job.groups));
   }
   Advance(job);
 }
 
 void JobLife::Yield(const YieldRequested& event, JobParts& job) {
-  if (!IsActive(state()) || state() == Job::STATE_STOPPING || job.slots.Releasing()) return;
+  if (!IsActive(state()) || state() == Job::STATE_STOPPING ||
+      job.roster().AnyIn(SlotState::kReleasing))
+    return;
   const bool set_up = state() == Job::STATE_RUNNING || state() == Job::STATE_PAUSING;
   // A job that its user pauses rests afterwards; any other one queues.
   if (state() != Job::STATE_PAUSING) {

@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "controller/core/first_row.h"
+#include "controller/core/running_tasks.h"
+#include "controller/core/slot_views.h"
 #include "controller/spec/role_names.h"
 #include "sdk/base/mutant.h"
 
@@ -90,11 +92,11 @@ std::string JobParts::RoleOf(const TaskRef& ref) const {
 bool JobParts::Wants(const std::string& worker, const TaskRef& ref) const {
   if (ref.kind == TaskKind::kAssignRole || ref.kind == TaskKind::kReleaseRole ||
       ref.kind == TaskKind::kLoadWeights) {
-    return slots.Awaits(worker, ref, versions) != nullptr;
+    return AwaitingSlot(roster(), worker, ref, versions) != nullptr;
   }
   if (roster().Find(worker, RoleOf(ref)) == nullptr) return false;
   if (IsTrajectoryTask(ref.kind)) {
-    if (work.begun()) return scheduler.Wants(worker, ref);
+    if (work.begun()) return IsWanted(scheduler, worker, ref);
     // The attempts are unknown until the trajectories stand. What a worker that came back said
     // it has was asked of it by an earlier controller; anything else is of no task.
     return scheduler.admission().births().Has(ref.birth, out) && work.early().Told(worker, ref) &&

@@ -5,6 +5,7 @@
 #include "controller/core/evaluation.h"
 #include "controller/core/job_parts.h"
 #include "controller/core/results.h"
+#include "controller/core/running_tasks.h"
 #include "controller/core/step_loop.h"
 #include "controller/core/worker_changes.h"
 #include "controller/spec/roles.h"
@@ -138,8 +139,8 @@ void ResponseWork::OnWorkerBack(const WorkerBack& event, bool first_time, JobPar
 // Workers that came back before the work was restored told what they run; it stays with them.
 void ResponseWork::AdoptRunning(JobParts& job) {
   for (const EarlyReports::Running& running : early_.TakeTasks()) {
-    job.scheduler.Adopt(running.worker, running.ref, running.version, job.roster().hybrid(),
-                        job.Work());
+    AdoptTask(job.scheduler, running.worker, running.ref, running.version, job.roster().hybrid(),
+              job.Work());
     StopUnwanted(running.worker, {running.ref}, job);
   }
 }

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/core/command_flow.h"
 #include "controller/core/job_parts.h"
+#include "controller/core/slot_views.h"
 #include "controller/core/worker_changes.h"
 
 namespace baton::controller {
@@ -20,12 +21,14 @@ void RouteResult(const TaskDone& event, JobParts& job) {
   switch (event.ref.kind) {
     case TaskKind::kAssignRole:
     case TaskKind::kReleaseRole:
-      if (const RoleSlot* slot = job.slots.Awaits(event.worker, event.ref, job.versions)) {
+      if (const RoleSlot* slot =
+              AwaitingSlot(job.roster(), event.worker, event.ref, job.versions)) {
         OnRoleTask(event, *slot, job);
       }
       break;
     case TaskKind::kLoadWeights:
-      if (const RoleSlot* slot = job.slots.Awaits(event.worker, event.ref, job.versions)) {
+      if (const RoleSlot* slot =
+              AwaitingSlot(job.roster(), event.worker, event.ref, job.versions)) {
         OnLoadWeights(event, *slot, job);
       }
       break;

@@ -3,6 +3,7 @@
 #include "controller/core/evaluation.h"
 #include "controller/core/job_parts.h"
 #include "controller/core/publishing.h"
+#include "controller/core/slot_views.h"
 
 namespace baton::controller {
 
@@ -13,7 +14,7 @@ namespace {
 bool SetUpDone(const JobParts& job) {
   const Job::State state = job.life.state();
   const bool goes_on = state == Job::STATE_RUNNING || state == Job::STATE_PAUSING;
-  return job.data.loaded() && job.slots.AreSetUp(job.groups, goes_on);
+  return job.data.loaded() && AreSetUp(job.roster(), job.groups, goes_on);
 }
 
 // An activity is under way: responses, a batch, a command, or a checkpoint. What can begin

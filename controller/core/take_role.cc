@@ -1,4 +1,5 @@
 #include "controller/core/take_role.h"
+#include "controller/core/running_tasks.h"
 
 #include <utility>
 
@@ -14,7 +15,8 @@ namespace {
 // What the rank works on is queued again: another rank may do it before the group has met.
 void GatherRank(const RoleSlot& slot, const RoleContext& context) {
   context.slots.Gather(slot, context.out);
-  context.scheduler.TakeBack(slot.role, slot.worker, "the ranks form a new group", context.out);
+  TakeTasksBack(context.scheduler, slot.role, slot.worker, "the ranks form a new group",
+                context.out);
 }
 
 // `group`: of the role; null: it has none.
@@ -132,7 +134,7 @@ absl::Status BreakGroup(const Group& group, const TaskDone& event, const RoleCon
   if (!status.ok()) return status;
   for (const RoleSlot& slot : context.slots.roster().slots()) {  // it scores no more
     if (slot.role != group.role) continue;
-    context.scheduler.TakeBack(slot.role, slot.worker, "its group is broken", context.out);
+    TakeTasksBack(context.scheduler, slot.role, slot.worker, "its group is broken", context.out);
   }
   context.out.Warn(absl::StrCat("the ", group.role, " group is broken; ", group.broken->reason));
   return absl::OkStatus();

@@ -185,69 +185,6 @@ TrajectoryScheduler::Verdict TrajectoryScheduler::OnScored(const TaskDone& event
   return verdict;
 }
 
-bool TrajectoryScheduler::Wants(const std::string& worker, const TaskRef& ref) const {
-  const TrajectoryInfo* trajectory = table_.Find(ref.subject);
-  if (trajectory == nullptr || trajectory->birth != ref.birth) return false;
-  const bool generates = ref.kind == TaskKind::kGenerate;
-  if (!generates && ref.target >= trajectory->tries.size()) return false;
-  const uint64_t attempt = generates ? trajectory->attempt : trajectory->tries[ref.target].attempt;
-  if (attempt != ref.attempt && !Mutant("stale-token-accepted")) return false;
-  const auto& running =
-      queues_.Of(generates ? std::string(roles::kRollout) : table_.graph().role(ref.target))
-          .running();
-  const auto work = running.find(generates ? ref.subject : WorkId(ref.subject, ref.target));
-  if (work == running.end()) return false;
-  return work->second.worker == worker || Mutant("stale-token-accepted");
-}
-
-void TrajectoryScheduler::Adopt(const std::string& worker, const TaskRef& ref, uint64_t version,
-                                bool hybrid, const Context& context) {
-  TrajectoryInfo* const trajectory = table_.Find(ref.subject);
-  const EffectSink& out = context.out;
-  if (trajectory == nullptr || trajectory->birth != ref.birth) return;
-  if (ref.kind == TaskKind::kGenerate && trajectory->state == TrajectoryState::kPending) {
-    // Its tokens are of the version that the worker held, and count as those of this one.
-    const PolicyVersions& versions = context.versions;
-    if (hybrid ? !versions.published() : version != versions.newest()) return;
-    if (trajectory->attempt != out.attempt_base()) return;  // this controller began it itself
-    if (!queues_.rollouts().tasks.Adopt(trajectory->id, worker, out.now())) return;
-    trajectory->attempt = ref.attempt;
-    trajectory->state = TrajectoryState::kGenerating;
-  }
-  if (ref.kind != TaskKind::kScore || trajectory->state != TrajectoryState::kScoring) return;
-  if (ref.target >= trajectory->tries.size()) return;
-  NodeTry& tried = trajectory->tries[ref.target];
-  // What an earlier controller had scored may be another response than one that came since.
-  if (!tried.asked || !trajectory->restored || tried.attempt != out.attempt_base()) return;
-  TaskScheduler& tasks = queues_.Of(table_.graph().role(ref.target));
-  if (!tasks.Adopt(WorkId(trajectory->id, ref.target), worker, out.now())) return;
-  tried.attempt = ref.attempt;
-}
-
-void TrajectoryScheduler::TakeBack(const std::string& role, const std::string& worker,
-                                   const std::string& stop, EffectSink& out) {
-  RoleQueue* const queue = queues_.Find(role);
-  if (queue == nullptr) return;
-  const std::vector<uint64_t> lost = queue->tasks.RemoveWorker(worker);
-  // Each goes before all others, so the last one first: they keep their order.
-  for (auto it = lost.rbegin(); it != lost.rend(); ++it) {
-    if (!stop.empty()) out.Do(StopTask{worker, table_.RefOf(role, *it), stop});
-    Requeue(role, *it, out);
-  }
-}
-
-void TrajectoryScheduler::Requeue(const std::string& role, uint64_t work, const EffectSink& out) {
-  TrajectoryInfo& trajectory = table_.At(TrajectoryOf(work));
-  if (role == roles::kRollout) {
-    trajectory.attempt = out.NextAttempt(trajectory.attempt);
-    trajectory.state = TrajectoryState::kPending;
-  } else {
-    NodeTry& tried = trajectory.tries[NodeOf(work)];
-    tried.attempt = out.NextAttempt(tried.attempt);
-  }
-  queues_.Of(role).EnqueueFirst(work, trajectory.draw);
-}
-
 void TrajectoryScheduler::GenerateAnew(TrajectoryInfo& trajectory, const Context& context) {
   EffectSink& out = context.out;
   const ScoreGraph& graph = table_.graph();
@@ -296,41 +233,6 @@ absl::Status TrajectoryScheduler::CheckGenerations(const Context& context) {
     }
   }
   return absl::OkStatus();
-}
-
-void TrajectoryScheduler::Explain(const Roster& roster, const EffectSink& out,
-                                  WaitList& waits) const {
-  ExplainOldest(queues_.rollouts(), "generate", options_.generate_stall, "it is tried again", out,
-                waits);
-  for (const auto& [role, queue] : queues_.scorers()) {
-    if (roster.AnyTrouble(role)) continue;  // it says more than this deadline
-    ExplainOldest(queue, "score", options_.score_deadline,
-                  "it is tried again; after the last try the response has no reward", out, waits);
-  }
-}
-
-void TrajectoryScheduler::ExplainOldest(const RoleQueue& queue, const std::string& kind,
-                                        absl::Duration limit, const std::string& action,
-                                        const EffectSink& out, WaitList& waits) const {
-  const auto& running = queue.tasks.running();
-  if (running.empty()) return;
-  const auto it = std::min_element(
-      running.begin(), running.end(),
-      [](const auto& a, const auto& b) { return a.second.progressed < b.second.progressed; });
-  const TrajectoryInfo& trajectory = *table_.Find(TrajectoryOf(it->first));
-  std::string lacks;
-  if (kind == "score") {
-    const std::string& made =
-        submitted_->dataflow().score(static_cast<int>(NodeOf(it->first))).out();
-    lacks = absl::StrCat(", which has no ", made == "reward" ? "score" : made, " yet");
-  } else {
-    lacks = absl::StrCat(", which has ", trajectory.tokens, " tokens");
-  }
-  waits.Add(kind, admission_.WorkName(out),
-            absl::StrCat(table_.OpenGroups(), "; group ", trajectory.draw, " waits for response ",
-                         trajectory.sample, " (", TrajectoryName(trajectory.id), ") on worker ",
-                         it->second.worker, lacks),
-            it->second.progressed, limit, action);
 }
 
 }  // namespace baton::controller

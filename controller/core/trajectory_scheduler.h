@@ -12,7 +12,8 @@
 // max_attempts unless it is nobody's fault: a cancelled task, a worker with other weights, a lost
 // worker or rank, or a result that an earlier controller may have counted already.
 //
-// Calls that need more than the trajectories answer what follows (WorkVerdict).
+// Calls that need more than the trajectories answer what follows (WorkVerdict). running_tasks.h
+// says what happens to tasks whose workers come back or are lost.
 #ifndef BATON_CONTROLLER_CORE_TRAJECTORY_SCHEDULER_H_
 #define BATON_CONTROLLER_CORE_TRAJECTORY_SCHEDULER_H_
 
@@ -27,12 +28,10 @@
 #include "controller/core/job_core_options.h"
 #include "controller/core/payload_wait.h"
 #include "controller/core/role_queues.h"
-#include "controller/core/roster.h"
 #include "controller/core/step_metrics.h"
 #include "controller/core/trajectory_scores.h"
 #include "controller/core/trajectory_table.h"
 #include "controller/core/work_context.h"
-#include "controller/spec/wait_list.h"
 
 namespace baton::controller {
 
@@ -67,17 +66,6 @@ class TrajectoryScheduler {
   Verdict OnScored(const TaskDone& event, bool late, const Context& context);
   void RetryGenerate(TrajectoryInfo& trajectory, const absl::Status& status,
                      const std::string& failed_on, const Context& context);
-  /// The task is wanted of that worker, which plays the task's role.
-  bool Wants(const std::string& worker, const TaskRef& ref) const;
-  /// A worker that came back runs the task `ref`, with weights of `version`: that stays its own if
-  /// nobody has begun it since. `hybrid`: it samples the weights that it trains.
-  void Adopt(const std::string& worker, const TaskRef& ref, uint64_t version, bool hybrid,
-             const Context& context);
-  /// The worker works for the role no more. `stop`: why it is told to stop; empty: it is lost.
-  void TakeBack(const std::string& role, const std::string& worker, const std::string& stop,
-                EffectSink& out);
-  /// The worker runs this no more. It is first in the queue again.
-  void Requeue(const std::string& role, uint64_t work, const EffectSink& out);
   /// The payload is lost: the response is generated again, with the same draw. Those of its group
   /// keep what they have, for the response that comes will be the same.
   void GenerateAnew(TrajectoryInfo& trajectory, const Context& context);
@@ -86,8 +74,6 @@ class TrajectoryScheduler {
   /// Generations that do not move go to another worker. An error: one of them did not move on
   /// max_attempts workers.
   absl::Status CheckGenerations(const Context& context);
-  /// Of each kind of task the one that has not moved for longest stands for all that run.
-  void Explain(const Roster& roster, const EffectSink& out, WaitList& waits) const;
 
   TrajectoryTable& table() { return table_; }
   const TrajectoryTable& table() const { return table_; }
@@ -106,8 +92,6 @@ class TrajectoryScheduler {
  private:
   void Enqueue(TrajectoryInfo& trajectory);
   void StartGenerate(const TaskScheduler::Assignment& assignment, const Context& context);
-  void ExplainOldest(const RoleQueue& queue, const std::string& kind, absl::Duration limit,
-                     const std::string& action, const EffectSink& out, WaitList& waits) const;
 
   std::shared_ptr<const v1::Job> submitted_;
   JobCoreOptions options_;

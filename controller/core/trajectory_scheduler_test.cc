@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/parts_testing.h"
+#include "controller/core/running_tasks.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -107,9 +108,9 @@ TEST(TrajectorySchedulerTest, EachResponseIsGeneratedThenScoredThenReady) {
   ASSERT_EQ(tasks.size(), 4u);
   EXPECT_EQ(world.scheduler.Total(), 4u);
   for (const StartTask& task : tasks) {
-    EXPECT_TRUE(world.scheduler.Wants(task.worker, task.ref));
+    EXPECT_TRUE(IsWanted(world.scheduler, task.worker, task.ref));
     EXPECT_EQ(world.Generated(task), Next::kDone);
-    EXPECT_FALSE(world.scheduler.Wants(task.worker, task.ref)) << "a second answer is stale";
+    EXPECT_FALSE(IsWanted(world.scheduler, task.worker, task.ref)) << "a second answer is stale";
   }
   EXPECT_TRUE(world.scheduler.AllGenerated());
   const std::vector<StartTask> scores = world.Dispatch();
@@ -146,7 +147,7 @@ TEST(TrajectorySchedulerTest, WhatNobodyIsToBlameForIsTriedForEver) {
     task = world.Only();
   }
   for (uint32_t i = 0; i < 3 * world.options.max_attempts; ++i) {  // its worker is lost
-    world.scheduler.TakeBack("rollout", task.worker, "", world.out);
+    TakeTasksBack(world.scheduler, "rollout", task.worker, "", world.out);
     world.scheduler.queues().Of("rollout").AddWorker(task.worker, 4);
     world.scheduler.queues().Of("rollout").SetEnabled(task.worker, true);
     const std::vector<StartTask> again = world.Dispatch();
@@ -314,14 +315,15 @@ TEST(TrajectorySchedulerTest, WhatAWorkerRunsAfterARestartStaysItsOwnUnlessItIsS
   running.subject = world.scheduler.table().all().begin()->first;
   running.attempt = 5;  // of an earlier controller
   running.birth = world.scheduler.table().all().begin()->second.birth + 1;
-  world.scheduler.Adopt("g0", running, world.versions.newest(), /*hybrid=*/false, world.Context());
-  EXPECT_FALSE(world.scheduler.Wants("g0", running)) << "of an earlier try at the same draw";
+  AdoptTask(world.scheduler, "g0", running, world.versions.newest(), /*hybrid=*/false,
+            world.Context());
+  EXPECT_FALSE(IsWanted(world.scheduler, "g0", running)) << "of an earlier try at the same draw";
   --running.birth;
-  world.scheduler.Adopt("g0", running, /*version=*/0, /*hybrid=*/false, world.Context());
-  EXPECT_FALSE(world.scheduler.Wants("g0", running)) << "of other weights";
-  world.scheduler.Adopt("g0", running, world.versions.newest(), false, world.Context());
-  EXPECT_TRUE(world.scheduler.Wants("g0", running));
-  EXPECT_FALSE(world.scheduler.Wants("g1", running));
+  AdoptTask(world.scheduler, "g0", running, /*version=*/0, /*hybrid=*/false, world.Context());
+  EXPECT_FALSE(IsWanted(world.scheduler, "g0", running)) << "of other weights";
+  AdoptTask(world.scheduler, "g0", running, world.versions.newest(), false, world.Context());
+  EXPECT_TRUE(IsWanted(world.scheduler, "g0", running));
+  EXPECT_FALSE(IsWanted(world.scheduler, "g1", running));
 }
 
 TEST(TrajectorySchedulerTest, AFailureThatAnEarlierControllerMayHaveCountedIsNotCountedAgain) {
@@ -333,7 +335,8 @@ TEST(TrajectorySchedulerTest, AFailureThatAnEarlierControllerMayHaveCountedIsNot
   task.ref.subject = world.scheduler.table().all().begin()->first;
   task.ref.birth = world.scheduler.table().all().begin()->second.birth;
   task.ref.attempt = 5;  // of an earlier controller
-  world.scheduler.Adopt("g0", task.ref, world.versions.newest(), /*hybrid=*/false, world.Context());
+  AdoptTask(world.scheduler, "g0", task.ref, world.versions.newest(), /*hybrid=*/false,
+            world.Context());
   EXPECT_EQ(world.Generated(task, absl::InternalError("once")), Next::kAgain);
   EXPECT_EQ(world.scheduler.table().At(task.ref.subject).failures, 0u);
 }
@@ -358,8 +361,8 @@ TEST(TrajectorySchedulerTest, TasksOfADrawThatIsBegunAnewHaveOtherNames) {
   }
   EXPECT_EQ(births.size(), 8u) << "none is given twice";
   EXPECT_EQ(before[0].ref.subject, after[0].ref.subject);
-  EXPECT_FALSE(world.scheduler.Wants(after[0].worker, before[0].ref));
-  EXPECT_TRUE(world.scheduler.Wants(after[0].worker, after[0].ref));
+  EXPECT_FALSE(IsWanted(world.scheduler, after[0].worker, before[0].ref));
+  EXPECT_TRUE(IsWanted(world.scheduler, after[0].worker, after[0].ref));
 }
 
 TEST(TrajectorySchedulerTest, EndingTheWorkStopsWhatRunsAndForgetsTheRest) {

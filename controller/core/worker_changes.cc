@@ -5,6 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "controller/core/job_parts.h"
+#include "controller/core/running_tasks.h"
+#include "controller/core/slot_views.h"
 #include "controller/core/step_loop.h"
 #include "controller/core/task_failure.h"
 #include "controller/core/way_back.h"
@@ -15,11 +17,11 @@ namespace baton::controller {
 
 using Job = v1::Job;
 
-void WorkerSlotWorker(const WorkerGranted& event, JobParts& job) {
+void PlaceWorker(const WorkerGranted& event, JobParts& job) {
   const Job::State state = job.life.state();
   const bool wanted = state == Job::STATE_QUEUED || state == Job::STATE_STARTING ||
                       state == Job::STATE_RUNNING || state == Job::STATE_RECOVERING ||
-                      (state == Job::STATE_PAUSING && !job.slots.Releasing());
+                      (state == Job::STATE_PAUSING && !job.roster().AnyIn(SlotState::kReleasing));
   // The queue may answer a need that the job no longer has.
   if (!wanted) return job.out.Do(ReturnWorker{event.worker});
   const std::vector<const RoleSlot*> worker_slot = job.slots.Place(event, job.out.now());
@@ -116,7 +118,7 @@ void LoseWorker(const std::string& worker, const std::string& reason, bool moves
   }
   job.out.Warn(absl::StrCat("lost ", loss->worker_slot, " worker ", worker, ": ", reason));
   for (const std::string& role : loss->roles) {
-    job.scheduler.TakeBack(role, worker, /*stop=*/"", job.out);
+    TakeTasksBack(job.scheduler, role, worker, /*stop=*/"", job.out);
   }
   // First the way back, which changes the step; then groups meet for the step that is next.
   if (!loss->trained.empty()) RecoverTrainer(loss->trained, reason, job);
@@ -124,8 +126,8 @@ void LoseWorker(const std::string& worker, const std::string& reason, bool moves
     if (const Group* group = job.groups.Find(role)) FormAnew(*group, job.Roles());
   }
   // For a worker that moves the queue has found a replacement.
-  if (IsActive(job.life.state()) && !job.slots.Releasing() && !moves) {
-    job.slots.Ask(job.groups, job.out);
+  if (IsActive(job.life.state()) && !job.roster().AnyIn(SlotState::kReleasing) && !moves) {
+    job.out.Do(NeedOf(job.roster(), job.groups));
   }
   job.out.Do(PutJob{});
   job.Dispatch();
@@ -180,8 +182,10 @@ void CheckGroups(JobParts& job) {
 
 void CheckSlotDeadlines(JobParts& job) {
   // An eviction may change any slot, so each one is looked at when its turn comes.
-  for (auto late = job.slots.NextLate(0, job.versions, job.out.now()); late.has_value();
-       late = job.slots.NextLate(late->slot + 1, job.versions, job.out.now())) {
+  const auto next = [&](size_t from) {
+    return NextLate(job.roster(), from, job.versions, job.options, job.out.now());
+  };
+  for (auto late = next(0); late.has_value(); late = next(late->slot + 1)) {
     const RoleSlot& slot = job.roster().slots()[late->slot];
     if (late->kind == TaskKind::kReleaseRole) {
       // The job waits for nobody when it ends: whatever the worker still holds, it will free it.

@@ -19,7 +19,7 @@ namespace baton::controller {
 struct JobParts;
 
 /// The queue gives the job a worker. One that it does not need goes back.
-void WorkerSlotWorker(const WorkerGranted& event, JobParts& job);
+void PlaceWorker(const WorkerGranted& event, JobParts& job);
 /// A worker attaches again within its lease.
 void TakeBackWorker(const WorkerBack& event, JobParts& job);
 

@@ -1,4 +1,5 @@
 #include "controller/core/worker_return.h"
+#include "controller/core/running_tasks.h"
 
 #include <algorithm>
 #include <vector>
@@ -97,7 +98,7 @@ void ResumeWork(const RoleSlot& slot, const WorkerBack& event, bool first_time,
   }
   for (uint64_t work : lost) {
     tasks.Finish(work);
-    context.scheduler.Requeue(slot.role, work, context.out);
+    RequeueTask(context.scheduler, slot.role, work, context.out);
   }
 }
 

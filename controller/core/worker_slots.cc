@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "controller/cluster/need_queue.h"
 #include "controller/spec/role_names.h"
 
 namespace baton::controller {
@@ -26,54 +23,10 @@ void WorkerSlots::Restore(const store::v1::JobRow& row) {
   roster_.Restore(row, releasing);
 }
 
-const RoleSlot* WorkerSlots::Awaits(const std::string& worker, const TaskRef& ref,
-                                    const PolicyVersions& versions) const {
-  const RoleSlot* const slot = roster_.At(ref.subject, worker);
-  if (slot == nullptr || ref.attempt != slot->attempt) return nullptr;
-  const bool assigning = slot->state == SlotState::kAssigning && !slot->answered;
-  const bool awaits = ref.kind == TaskKind::kAssignRole    ? assigning
-                      : ref.kind == TaskKind::kReleaseRole ? slot->state == SlotState::kReleasing
-                                                           : versions.Of(ref.subject).loading != 0;
-  return awaits ? slot : nullptr;
-}
-
-bool WorkerSlots::AreSetUp(const RankGroups& groups, bool goes_on) const {
-  std::map<std::string, bool> one;  // role -> one of its workers is ready
-  for (const RoleSlot& slot : roster_.slots()) {
-    const Group* group = groups.Find(slot.role);
-    if (group != nullptr && !slot.ready() && (group->trains || !goes_on)) return false;
-    one[slot.role] |= slot.ready();
-  }
-  return goes_on ||
-         std::all_of(one.begin(), one.end(), [](const auto& role) { return role.second; });
-}
-
 // ---- Workers come and go ------------------------------------------------------------------------
 
 void WorkerSlots::Begin(absl::Time now) {
   for (RoleSlot& slot : roster_.slots()) slot.since = now;
-}
-
-void WorkerSlots::Ask(const RankGroups& groups, EffectSink& out) const {
-  const auto any = [](const std::string& roles, const auto& is) {
-    const std::vector<std::string> all = absl::StrSplit(roles, '+');
-    return std::any_of(all.begin(), all.end(), is);
-  };
-  const auto grouped = [&](const std::string& role) { return groups.Find(role) != nullptr; };
-  const auto blocks = [&](const std::string& role) {  // a group needs all, the others one
-    const auto& slots = roster_.slots();
-    return grouped(role) || std::all_of(slots.begin(), slots.end(), [&](const RoleSlot& slot) {
-             return slot.role != role || slot.state == SlotState::kEmpty;
-           });
-  };
-  NeedWorkers need{roster_.Missing(), {}};
-  for (const auto& [roles, count] : need.missing) {
-    if (any(roles, blocks)) need.hints.blocking.insert(roles);
-  }
-  for (const auto& [worker, roles] : roster_.Held()) {
-    if (any(roles, grouped)) need.hints.anchored.insert(roles);
-  }
-  out.Do(std::move(need));
 }
 
 std::vector<const RoleSlot*> WorkerSlots::Place(const WorkerGranted& event, absl::Time now) {
@@ -220,75 +173,8 @@ bool WorkerSlots::NoteTrouble(const RoleTroubled& event, absl::Time now) {
   return !event.message.empty();
 }
 
-// ---- Waits --------------------------------------------------------------------------------------
-
-std::optional<WorkerSlots::Late> WorkerSlots::NextLate(size_t from, const PolicyVersions& versions,
-                                                       absl::Time now) const {
-  for (size_t i = from; i < roster_.slots().size(); ++i) {
-    const RoleSlot& slot = roster_.slots()[i];
-    const absl::Duration age = now - slot.since;
-    const bool loads = versions.Of(i).loading != 0;
-    // A slot that gathers has no deadline: it waits for other slots, which have theirs.
-    if (slot.state == SlotState::kReleasing && age > options_.release_deadline) {
-      return Late{i, TaskKind::kReleaseRole};
-    }
-    if ((slot.state == SlotState::kAssigning || loads) && age > options_.setup_deadline) {
-      return Late{i, loads ? TaskKind::kLoadWeights : TaskKind::kAssignRole};
-    }
-  }
-  return std::nullopt;
-}
-
 void WorkerSlots::Delay(absl::Duration duration, absl::Time now) {
   for (RoleSlot& slot : roster_.slots()) DelayTime(duration, now, slot.since);
-}
-
-void WorkerSlots::ExplainTrouble(const std::string& limit, WaitList& waits) const {
-  for (const RoleSlot& slot : roster_.slots()) {
-    if (slot.trouble.empty()) continue;
-    waits.AddText("trouble", absl::StrCat("role ", slot.role),
-                  absl::StrCat("worker ", slot.worker, ", which says: ", slot.trouble),
-                  slot.troubled_since, limit);
-  }
-}
-
-void WorkerSlots::ExplainMissing(const std::string& job, std::optional<absl::Time> queued_since,
-                                 WaitList& waits) const {
-  const std::map<std::string, int> missing = roster_.Missing();
-  if (missing.empty()) return;
-  absl::Time empty_since = waits.now();
-  for (const RoleSlot& slot : roster_.slots()) {
-    if (slot.state == SlotState::kEmpty) empty_since = std::min(empty_since, slot.since);
-  }
-  waits.Add("workers", queued_since.has_value() ? absl::StrCat("job ", job) : "a role",
-            absl::StrCat(WantedText(missing), kToAttach), queued_since.value_or(empty_since),
-            absl::InfiniteDuration(), "it goes on as soon as these workers are there");
-}
-
-void WorkerSlots::Explain(const PolicyVersions& versions, WaitList& waits) const {
-  for (const RoleSlot& slot : roster_.slots()) {
-    const std::string subject = absl::StrCat("role ", slot.role);
-    if (slot.state != SlotState::kEmpty && !slot.present) {
-      waits.Add("reattach", subject, absl::StrCat("worker ", slot.worker, " to attach again"),
-                slot.since, options_.setup_deadline, "its work moves to another worker");
-    } else if (slot.state == SlotState::kGathering) {
-      waits.Add("gather", subject,
-                absl::StrCat("the other ranks of its group, for rank ", slot.rank, " on worker ",
-                             slot.worker),
-                slot.since, absl::InfiniteDuration(), "all ranks take on the role together");
-    } else if (slot.state == SlotState::kAssigning) {
-      waits.Add("assign_role", subject,
-                absl::StrCat("worker ", slot.worker, " to take on the role"), slot.since,
-                options_.setup_deadline, "the role goes to another worker");
-    } else if (const uint64_t version = versions.Of(IndexOf(slot)).loading; version != 0) {
-      waits.Add("load_weights", subject,
-                absl::StrCat("worker ", slot.worker, " to load policy version ", version),
-                slot.since, options_.setup_deadline, "the role goes to another worker");
-    } else if (slot.state == SlotState::kReleasing) {
-      waits.Add("release_role", subject, absl::StrCat("worker ", slot.worker, " to leave its role"),
-                slot.since, options_.release_deadline, "the job gives the worker back anyway");
-    }
-  }
 }
 
 }  // namespace baton::controller

@@ -15,8 +15,9 @@
 //     +-- left the role, or its time is up -- releasing <-- the job gives its workers back
 //
 // A rollout's slot that is ready loads each new version of the weights (PolicyVersions); the slot
-// has the attempt and the deadline of that, too. Ranks of a group take their role on together:
-// take_role.h says how, worker_return.h what follows when a worker comes back.
+// has the attempt and the deadline of that, too. slot_views.h says what follows from the slots.
+// Ranks of a group take their role on together: take_role.h says how, worker_return.h what follows
+// when a worker comes back.
 #ifndef BATON_CONTROLLER_CORE_WORKER_SLOTS_H_
 #define BATON_CONTROLLER_CORE_WORKER_SLOTS_H_
 
@@ -35,7 +36,6 @@
 #include "controller/core/rank_groups.h"
 #include "controller/core/roster.h"
 #include "controller/core/task_scheduler.h"
-#include "controller/spec/wait_list.h"
 
 namespace baton::controller {
 
@@ -48,11 +48,6 @@ class WorkerSlots {
     bool releasing = false;          ///< It was about to leave.
     std::string trained;             ///< A role whose weights are gone with it; "": none.
   };
-  /// A slot whose worker let a deadline pass, and what it did not answer.
-  struct Late {
-    size_t slot = 0;
-    TaskKind kind = TaskKind::kAssignRole;
-  };
 
   WorkerSlots(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
               const JobCoreOptions& options);
@@ -64,22 +59,11 @@ class WorkerSlots {
   uint64_t IndexOf(const RoleSlot& slot) const {
     return static_cast<uint64_t>(roster_.IndexOf(slot));
   }
-  /// Some worker is about to leave.
-  bool Releasing() const { return roster_.AnyIn(SlotState::kReleasing); }
-  /// The slot that waits for the answer to this assign_role, release_role or load_weights of that
-  /// worker; null: none does.
-  const RoleSlot* Awaits(const std::string& worker, const TaskRef& ref,
-                         const PolicyVersions& versions) const;
-  /// `goes_on`: the job runs already, so only the roles that train must be complete. A job that
-  /// starts needs one worker of every role, and all of a group.
-  bool AreSetUp(const RankGroups& groups, bool goes_on) const;
 
   // ---- Workers come and go.
   /// A controller begins: all waits count from now.
   void Begin(absl::Time now);
-  /// Asks the queue for a worker for each free worker slot.
-  void Ask(const RankGroups& groups, EffectSink& out) const;
-  /// WorkerSlots the worker: its slots gather. None: no such worker slot is free.
+  /// Gives the worker a free worker slot: its slots gather. None: no such worker slot is free.
   std::vector<const RoleSlot*> Place(const WorkerGranted& event, absl::Time now);
   /// The worker is attached. True: it was not, since a controller began.
   bool Attached(const std::string& worker);
@@ -115,17 +99,8 @@ class WorkerSlots {
   void ForgetAllFailures();
   /// What keeps a worker from its work. False: it says nothing that is of interest.
   bool NoteTrouble(const RoleTroubled& event, absl::Time now);
-
-  // ---- Waits.
-  /// The first slot from `from` on whose deadline has passed.
-  std::optional<Late> NextLate(size_t from, const PolicyVersions& versions, absl::Time now) const;
+  /// Moves all waits by that time.
   void Delay(absl::Duration duration, absl::Time now);
-  /// Workers that say what keeps them from their work. `limit`: what happens in the end.
-  void ExplainTrouble(const std::string& limit, WaitList& waits) const;
-  /// Worker slots without a worker. `queued_since`: the job has no worker at all yet.
-  void ExplainMissing(const std::string& job, std::optional<absl::Time> queued_since,
-                      WaitList& waits) const;
-  void Explain(const PolicyVersions& versions, WaitList& waits) const;
 
  private:
   RoleSlot& Own(const RoleSlot& slot) {

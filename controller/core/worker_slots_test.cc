@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "controller/core/parts_testing.h"
+#include "controller/core/slot_views.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -49,7 +50,7 @@ struct SlotsOfPpo {
   std::vector<std::string> Waits() const {
     v1::ExplainJobResponse why;
     WaitList waits(out.now(), &why);
-    slots.Explain(versions, waits);
+    ExplainSlots(slots.roster(), versions, options, waits);
     std::vector<std::string> kinds;
     for (const v1::Wait& wait : why.waits()) kinds.push_back(wait.kind());
     return kinds;
@@ -67,7 +68,7 @@ TEST(WorkerSlotsTest, TheQueueIsToldWhatBlocksTheJobAndWhatMayNotMove) {
   SlotsOfPpo world;
   world.Place("a0", "actor");
   world.Place("r0", "rollout");
-  world.slots.Ask(world.groups, world.out);
+  world.out.Do(NeedOf(world.slots.roster(), world.groups));
   const NeedWorkers need = TakeAll<NeedWorkers>(world.out).at(0);
   EXPECT_THAT(need.missing, ElementsAre(Pair("actor", 1), Pair("critic+reference", 1),
                                         Pair("reward", 1), Pair("rollout", 1)));
@@ -97,13 +98,15 @@ TEST(WorkerSlotsTest, ASlotAwaitsTheAnswerOfItsNewestAttemptAlone) {
   world.Place("w", "reward");
   const RoleSlot& slot = world.Assigned("w", "reward");
   const TaskRef first = slot.assigned;
-  EXPECT_EQ(world.slots.Awaits("w", first, world.versions), &slot);
-  EXPECT_EQ(world.slots.Awaits("other", first, world.versions), nullptr);
+  EXPECT_EQ(AwaitingSlot(world.slots.roster(), "w", first, world.versions), &slot);
+  EXPECT_EQ(AwaitingSlot(world.slots.roster(), "other", first, world.versions), nullptr);
   world.slots.Assign(slot, {}, world.versions, world.out);
-  EXPECT_EQ(world.slots.Awaits("w", first, world.versions), nullptr) << "it was asked again";
+  EXPECT_EQ(AwaitingSlot(world.slots.roster(), "w", first, world.versions), nullptr)
+      << "it was asked again";
   const TaskRef second = slot.assigned;
   world.slots.TookOn(slot, kPlaced);
-  EXPECT_EQ(world.slots.Awaits("w", second, world.versions), nullptr) << "it has answered";
+  EXPECT_EQ(AwaitingSlot(world.slots.roster(), "w", second, world.versions), nullptr)
+      << "it has answered";
 }
 
 TEST(WorkerSlotsTest, AWorkerGoesBackToTheQueueWithItsLastRole) {
@@ -112,7 +115,7 @@ TEST(WorkerSlotsTest, AWorkerGoesBackToTheQueueWithItsLastRole) {
   const RoleSlot& critic = world.Ready("c", "critic");
   const RoleSlot& reference = world.Ready("c", "reference");
   world.slots.ReleaseAll(world.out);
-  EXPECT_TRUE(world.slots.Releasing());
+  EXPECT_TRUE(world.slots.roster().AnyIn(SlotState::kReleasing));
   const std::vector<StartTask> told = TakeAll<StartTask>(world.out);
   ASSERT_EQ(told.size(), 4u) << "two assign_role, two release_role";
   EXPECT_EQ(told[2].ref.kind, TaskKind::kReleaseRole);
@@ -122,7 +125,7 @@ TEST(WorkerSlotsTest, AWorkerGoesBackToTheQueueWithItsLastRole) {
   EXPECT_TRUE(TakeAll<ReturnWorker>(world.out).empty());
   world.slots.Leave(reference, world.versions, world.out);
   EXPECT_EQ(TakeAll<ReturnWorker>(world.out).at(0).worker, "c");
-  EXPECT_FALSE(world.slots.Releasing());
+  EXPECT_FALSE(world.slots.roster().AnyIn(SlotState::kReleasing));
 }
 
 TEST(WorkerSlotsTest, ALossNamesTheRoleWhoseWeightsAreGone) {
@@ -160,20 +163,27 @@ TEST(WorkerSlotsTest, EachWaitOfASlotHasItsDeadlineAndTimeLostCountsTowardsNone)
   world.Place("w", "reward");
   const RoleSlot& slot = world.Assigned("w", "reward");
   const absl::Time due = kPlaced + world.options.setup_deadline;
-  EXPECT_FALSE(world.slots.NextLate(0, world.versions, due).has_value());
-  const auto late = world.slots.NextLate(0, world.versions, due + absl::Seconds(1));
+  EXPECT_FALSE(NextLate(world.slots.roster(), 0, world.versions, world.options, due).has_value());
+  const auto late =
+      NextLate(world.slots.roster(), 0, world.versions, world.options, due + absl::Seconds(1));
   ASSERT_TRUE(late.has_value());
   EXPECT_EQ(late->kind, TaskKind::kAssignRole);
   EXPECT_EQ(late->slot, world.slots.IndexOf(slot));
-  EXPECT_FALSE(
-      world.slots.NextLate(late->slot + 1, world.versions, due + absl::Seconds(1)).has_value());
+  EXPECT_FALSE(NextLate(world.slots.roster(), late->slot + 1, world.versions, world.options,
+                        due + absl::Seconds(1))
+                   .has_value());
   world.slots.Delay(absl::Minutes(1), due);
-  EXPECT_FALSE(world.slots.NextLate(0, world.versions, due + absl::Seconds(1)).has_value());
+  EXPECT_FALSE(
+      NextLate(world.slots.roster(), 0, world.versions, world.options, due + absl::Seconds(1))
+          .has_value());
   world.slots.TookOn(slot, kPlaced);
-  EXPECT_FALSE(world.slots.NextLate(0, world.versions, absl::InfiniteFuture()).has_value());
+  EXPECT_FALSE(
+      NextLate(world.slots.roster(), 0, world.versions, world.options, absl::InfiniteFuture())
+          .has_value());
   world.slots.ReleaseAll(world.out);
   const absl::Time gone = kPlaced + world.options.release_deadline + absl::Seconds(1);
-  EXPECT_EQ(world.slots.NextLate(0, world.versions, gone)->kind, TaskKind::kReleaseRole);
+  EXPECT_EQ(NextLate(world.slots.roster(), 0, world.versions, world.options, gone)->kind,
+            TaskKind::kReleaseRole);
 }
 
 TEST(WorkerSlotsTest, ASlotSaysWhatItWaitsFor) {
@@ -199,7 +209,7 @@ TEST(WorkerSlotsTest, EmptyWorkerSlotsAreMissedSinceTheFirstOfThem) {
     v1::ExplainJobResponse why;
     WaitList waits(kPlaced + absl::Seconds(30), &why);
     const absl::Time since = kPlaced + absl::Seconds(10);
-    world.slots.ExplainMissing("j1", queued ? std::optional(since) : std::nullopt, waits);
+    ExplainMissing(world.slots.roster(), "j1", queued ? std::optional(since) : std::nullopt, waits);
     ASSERT_EQ(why.waits_size(), 1);
     EXPECT_EQ(why.waits(0).since().seconds(), queued ? 20 : 30);
     EXPECT_EQ(why.waits(0).subject(), queued ? "job j1" : "a role");
@@ -215,16 +225,18 @@ TEST(WorkerSlotsTest, AJobThatGoesOnNeedsTheRolesThatTrain) {
   world.Place("c", "critic+reference");
   world.Ready("a0", "actor");
   world.Ready("c", "critic");
-  EXPECT_FALSE(world.slots.AreSetUp(world.groups, /*goes_on=*/true)) << "a rank is missing";
+  EXPECT_FALSE(AreSetUp(world.slots.roster(), world.groups, /*goes_on=*/true))
+      << "a rank is missing";
   world.Ready("a1", "actor");
-  EXPECT_TRUE(world.slots.AreSetUp(world.groups, /*goes_on=*/true));
-  EXPECT_FALSE(world.slots.AreSetUp(world.groups, /*goes_on=*/false));
+  EXPECT_TRUE(AreSetUp(world.slots.roster(), world.groups, /*goes_on=*/true));
+  EXPECT_FALSE(AreSetUp(world.slots.roster(), world.groups, /*goes_on=*/false));
   world.Ready("c", "reference");
   world.Place("w", "reward");
   world.Place("r0", "rollout");
   world.Ready("w", "reward");
   world.Ready("r0", "rollout");
-  EXPECT_TRUE(world.slots.AreSetUp(world.groups, /*goes_on=*/false)) << "one rollout is enough";
+  EXPECT_TRUE(AreSetUp(world.slots.roster(), world.groups, /*goes_on=*/false))
+      << "one rollout is enough";
 }
 
 // The row does not say that a slot is releasing: that follows from the state of the job.
@@ -258,7 +270,7 @@ TEST(WorkerSlotsTest, WhatKeepsAWorkerFromItsWorkIsShownUntilItIsOver) {
   const auto shown = [&] {
     v1::ExplainJobResponse why;
     WaitList waits(kPlaced + absl::Seconds(8), &why);
-    world.slots.ExplainTrouble("", waits);
+    ExplainTrouble(world.slots.roster(), "", waits);
     return why;
   };
   ASSERT_EQ(shown().waits_size(), 1);

@@ -1,0 +1,76 @@
+#include "controller/core/running_tasks.h"
+
+#include <vector>
+
+#include "controller/spec/roles.h"
+#include "sdk/base/mutant.h"
+
+namespace baton::controller {
+
+bool IsWanted(const TrajectoryScheduler& scheduler, const std::string& worker, const TaskRef& ref) {
+  const TrajectoryTable& table = scheduler.table();
+  const TrajectoryInfo* trajectory = table.Find(ref.subject);
+  if (trajectory == nullptr || trajectory->birth != ref.birth) return false;
+  const bool generates = ref.kind == TaskKind::kGenerate;
+  if (!generates && ref.target >= trajectory->tries.size()) return false;
+  const uint64_t attempt = generates ? trajectory->attempt : trajectory->tries[ref.target].attempt;
+  if (attempt != ref.attempt && !Mutant("stale-token-accepted")) return false;
+  const auto& running =
+      scheduler.queues()
+          .Of(generates ? std::string(roles::kRollout) : table.graph().role(ref.target))
+          .running();
+  const auto work = running.find(generates ? ref.subject : WorkId(ref.subject, ref.target));
+  if (work == running.end()) return false;
+  return work->second.worker == worker || Mutant("stale-token-accepted");
+}
+
+void AdoptTask(TrajectoryScheduler& scheduler, const std::string& worker, const TaskRef& ref,
+               uint64_t version, bool hybrid, const WorkContext& context) {
+  TrajectoryInfo* const trajectory = scheduler.table().Find(ref.subject);
+  const EffectSink& out = context.out;
+  if (trajectory == nullptr || trajectory->birth != ref.birth) return;
+  if (ref.kind == TaskKind::kGenerate && trajectory->state == TrajectoryState::kPending) {
+    // Its tokens are of the version that the worker held, and count as those of this one.
+    const PolicyVersions& versions = context.versions;
+    if (hybrid ? !versions.published() : version != versions.newest()) return;
+    if (trajectory->attempt != out.attempt_base()) return;  // this controller began it itself
+    if (!scheduler.queues().rollouts().tasks.Adopt(trajectory->id, worker, out.now())) return;
+    trajectory->attempt = ref.attempt;
+    trajectory->state = TrajectoryState::kGenerating;
+  }
+  if (ref.kind != TaskKind::kScore || trajectory->state != TrajectoryState::kScoring) return;
+  if (ref.target >= trajectory->tries.size()) return;
+  NodeTry& tried = trajectory->tries[ref.target];
+  // What an earlier controller had scored may be another response than one that came since.
+  if (!tried.asked || !trajectory->restored || tried.attempt != out.attempt_base()) return;
+  TaskScheduler& tasks = scheduler.queues().Of(scheduler.table().graph().role(ref.target));
+  if (!tasks.Adopt(WorkId(trajectory->id, ref.target), worker, out.now())) return;
+  tried.attempt = ref.attempt;
+}
+
+void TakeTasksBack(TrajectoryScheduler& scheduler, const std::string& role,
+                   const std::string& worker, const std::string& stop, EffectSink& out) {
+  RoleQueue* const queue = scheduler.queues().Find(role);
+  if (queue == nullptr) return;
+  const std::vector<uint64_t> lost = queue->tasks.RemoveWorker(worker);
+  // Each goes before all others, so the last one first: they keep their order.
+  for (auto it = lost.rbegin(); it != lost.rend(); ++it) {
+    if (!stop.empty()) out.Do(StopTask{worker, scheduler.table().RefOf(role, *it), stop});
+    RequeueTask(scheduler, role, *it, out);
+  }
+}
+
+void RequeueTask(TrajectoryScheduler& scheduler, const std::string& role, uint64_t work,
+                 const EffectSink& out) {
+  TrajectoryInfo& trajectory = scheduler.table().At(TrajectoryOf(work));
+  if (role == roles::kRollout) {
+    trajectory.attempt = out.NextAttempt(trajectory.attempt);
+    trajectory.state = TrajectoryState::kPending;
+  } else {
+    NodeTry& tried = trajectory.tries[NodeOf(work)];
+    tried.attempt = out.NextAttempt(tried.attempt);
+  }
+  scheduler.queues().Of(role).EnqueueFirst(work, trajectory.draw);
+}
+
+}  // namespace baton::controller
