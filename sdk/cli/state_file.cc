@@ -16,6 +16,23 @@ namespace {
 
 std::string PathOf(const std::string& state_dir) { return absl::StrCat(state_dir, "/state.json"); }
 
+// Throws nlohmann::json::exception where a value has another type.
+ClusterState FromJson(const nlohmann::json& json) {
+  ClusterState state;
+  state.supervisor = json.value("supervisor", 0);
+  state.controller = json.value("controller", "");
+  state.http = json.value("http", "");
+  state.relay = json.value("relay", "");
+  state.ready = json.value("ready", false);
+  state.error = json.value("error", "");
+  for (const auto& process : json.value("processes", nlohmann::json::array())) {
+    state.processes.push_back({process.value("name", ""), process.value("pid", 0),
+                               process.value("restarts", 0), process.value("started", int64_t{0}),
+                               process.value("log", "")});
+  }
+  return state;
+}
+
 }  // namespace
 
 absl::Status WriteStateFile(const std::string& state_dir, const ClusterState& state) {
@@ -32,7 +49,8 @@ absl::Status WriteStateFile(const std::string& state_dir, const ClusterState& st
   }
   const std::string temporary = PathOf(state_dir) + ".tmp";
   std::ofstream out(temporary, std::ios::trunc);
-  out << json.dump(2) << "\n";
+  // An error may quote a process that wrote no UTF-8.
+  out << json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
   out.close();
   if (!out || std::rename(temporary.c_str(), PathOf(state_dir).c_str()) != 0) {
     return absl::InternalError(absl::StrCat("cannot write ", PathOf(state_dir)));
@@ -47,19 +65,12 @@ absl::StatusOr<ClusterState> ReadStateFile(const std::string& state_dir) {
   if (!json.is_object()) {
     return absl::DataLossError(absl::StrCat(PathOf(state_dir), " is damaged; remove it"));
   }
-  ClusterState state;
-  state.supervisor = json.value("supervisor", 0);
-  state.controller = json.value("controller", "");
-  state.http = json.value("http", "");
-  state.relay = json.value("relay", "");
-  state.ready = json.value("ready", false);
-  state.error = json.value("error", "");
-  for (const auto& process : json.value("processes", nlohmann::json::array())) {
-    state.processes.push_back({process.value("name", ""), process.value("pid", 0),
-                               process.value("restarts", 0), process.value("started", int64_t{0}),
-                               process.value("log", "")});
+  try {
+    return FromJson(json);
+  } catch (const nlohmann::json::exception& error) {
+    return absl::DataLossError(
+        absl::StrCat(PathOf(state_dir), " is damaged (", error.what(), "); remove it"));
   }
-  return state;
 }
 
 void RemoveStateFile(const std::string& state_dir) {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -36,6 +37,16 @@ TEST_F(StateFileTest, WhatIsWrittenIsRead) {
   EXPECT_EQ(read->controller, state.controller);
   ASSERT_EQ(read->processes.size(), 1u);
   EXPECT_EQ(read->processes[0].log, "/logs/actor-0.log");
+}
+
+TEST_F(StateFileTest, AValueOfAnotherTypeIsAnErrorThatNamesTheFile) {
+  for (const char* text : {R"({"supervisor": "7"})", R"({"processes": [1]})",
+                           R"({"processes": {"name": 1}})", "[]", "{"}) {
+    std::ofstream(folder_ + "/state.json") << text;
+    const absl::Status read = ReadStateFile(folder_).status();
+    EXPECT_TRUE(absl::IsDataLoss(read)) << text << ": " << read;
+    EXPECT_THAT(std::string(read.message()), ::testing::HasSubstr(folder_)) << text;
+  }
 }
 
 // The state file of a supervisor that was killed names a pid that may be anybody's by now.

@@ -5,7 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 #include "sdk/base/mutant.h"
+#include "sdk/base/utf8.h"
 
 namespace baton::cli {
 
@@ -80,16 +82,19 @@ std::string Plot(const std::vector<double>& values, int width, int height) {
 std::string OneLine(const std::string& text, size_t width) {
   std::string line;
   size_t characters = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const bool begins = (byte & 0xc0) != 0x80 || Mutant("line-cut-by-bytes");
-    if (begins && ++characters > width) return line + "…";
-    if (byte == '\n') {
+  for (absl::string_view rest = text; !rest.empty();) {
+    const Utf8Char next = ReadUtf8(rest);
+    rest.remove_prefix(next.length);
+    characters += Mutant("line-cut-by-bytes") ? next.length : 1;
+    if (characters > width) return line + "…";
+    const char32_t c = next.code_point;
+    const bool control = c < 0x20 || (c >= 0x7f && c < 0xa0);  // a terminal would obey it
+    if (c == '\n') {
       line += "⏎";
-    } else if (byte < 0x20) {
+    } else if (control) {
       line += ' ';
     } else {
-      line += text[i];
+      AppendUtf8(c, &line);
     }
   }
   return line;

@@ -24,7 +24,8 @@ std::string ShortNumber(double value);
 std::string ShortDuration(double seconds);
 /// A curve of `values` as lines of text: `height` rows, at most `width` columns, with a scale.
 std::string Plot(const std::vector<double>& values, int width, int height);
-/// Text on one line, cut to `width` characters of UTF-8.
+/// Text on one line, cut to `width` characters. Control characters become spaces, and what is no
+/// UTF-8 becomes U+FFFD: the text may be a model's, and the line goes to a terminal.
 std::string OneLine(const std::string& text, size_t width);
 
 }  // namespace baton::cli

@@ -36,5 +36,21 @@ TEST(TableTest, LinesAreCutBetweenCharacters) {
   EXPECT_EQ(OneLine("äöü", 2), "äö…");
 }
 
+TEST(TableTest, NothingInALineCommandsTheTerminal) {
+  EXPECT_EQ(OneLine("a\x1b[2Jb", 20), "a [2Jb");
+  EXPECT_EQ(OneLine("a\x7f"
+                    "b",
+                    20),
+            "a b")
+      << "DEL";
+  EXPECT_EQ(OneLine("a\u009b2Jb", 20), "a 2Jb") << "the one-character form of ESC [";
+  EXPECT_EQ(OneLine("a\x9b"
+                    "b",
+                    20),
+            "a\uFFFD"
+            "b")
+      << "the same as a bare byte";
+}
+
 }  // namespace
 }  // namespace baton::cli
