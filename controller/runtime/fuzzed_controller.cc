@@ -271,7 +271,7 @@ void FuzzedController::Check() {
   for (const v1::Worker& worker : core.workers().List(thread_.Now())) {
     Require(listed.insert(worker.worker_id()).second, "a worker is listed once");
     const uint64_t session = core.workers().SessionOf(worker.worker_id());
-    Require(session == 0 || core.WorkerOf(session) == worker.worker_id(),
+    Require(session == 0 || core.workers().WorkerOf(session) == worker.worker_id(),
             "a session is its worker's");
   }
   if (refuses_) return;  // what jobs say to the queue waits for their rows
@@ -280,7 +280,7 @@ void FuzzedController::Check() {
     if (watched.core == nullptr) continue;
     for (const auto& [worker, roles] : watched.core->HeldWorkers()) {
       Require(held.insert(worker).second, "no worker is held twice");
-      Require(core.JobOf(worker) == name, "a job holds what it was granted");
+      Require(core.workers().JobOf(worker) == name, "a job holds what it was granted");
     }
   }
 }
