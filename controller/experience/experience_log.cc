@@ -50,6 +50,9 @@ absl::Status SystemError(absl::string_view what, const std::string& path) {
   if (error == ENOSPC || error == EDQUOT) {
     return absl::ResourceExhaustedError(message + "; free space under the data root");
   }
+  if (error == EMFILE || error == ENFILE || error == ENOMEM) {  // of the process, not of the file
+    return absl::UnavailableError(message);
+  }
   return error == ENOENT ? absl::OutOfRangeError(message) : absl::InternalError(message);
 }
 

@@ -42,6 +42,11 @@ class FakeJobFiles : public Files {
     absl::MutexLock lock(&mu_);
     lost_ = records_.size();
   }
+  /// From here on reads 1, 4, 9, 16, … fail for the moment: the process has no file descriptor left.
+  void FailSomeReads() {
+    absl::MutexLock lock(&mu_);
+    failing_ = true;
+  }
   /// Payloads that were read back.
   size_t reads() const {
     absl::MutexLock lock(&mu_);
@@ -67,6 +72,11 @@ class FakeJobFiles : public Files {
       absl::MutexLock lock(&files_.mu_);
       if (at.offset < files_.lost_) return absl::DataLossError("the record is lost");
       if (at.offset >= files_.records_.size()) return absl::OutOfRangeError("no such record");
+      if (files_.failing_ && ++files_.tries_ == files_.fails_next_) {
+        files_.root_ += 1;
+        files_.fails_next_ = files_.root_ * files_.root_;
+        return absl::UnavailableError("too many open files");
+      }
       ++files_.reads_;
       return files_.records_[at.offset];
     }
@@ -130,6 +140,9 @@ class FakeJobFiles : public Files {
   std::set<int64_t> checkpoints_ ABSL_GUARDED_BY(mu_);
   size_t reads_ ABSL_GUARDED_BY(mu_) = 0;
   bool full_ ABSL_GUARDED_BY(mu_) = false;
+  bool failing_ ABSL_GUARDED_BY(mu_) = false;
+  size_t tries_ ABSL_GUARDED_BY(mu_) = 0;  // reads while failing
+  size_t root_ ABSL_GUARDED_BY(mu_) = 1, fails_next_ ABSL_GUARDED_BY(mu_) = 1;
 };
 
 }  // namespace baton::controller

@@ -36,8 +36,9 @@ v1::Wait WaitForStore(const absl::Status& health) {
   v1::Wait wait;
   wait.set_kind("store");
   wait.set_subject("every effect of the job");
-  wait.set_cause(absl::StrCat("the store, which refuses writes: ", health.message()));
-  wait.set_action("the write is tried again until it succeeds; nothing is lost");
+  wait.set_cause(absl::StrCat("the files below the data root, which cannot be used for now: ",
+                              health.message()));
+  wait.set_action("it is tried again until it succeeds; nothing is lost");
   return wait;
 }
 

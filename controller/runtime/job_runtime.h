@@ -205,7 +205,9 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   absl::StatusOr<PayloadLocation> AppendPayload(const std::string& bytes);   // on disk_
   absl::StatusOr<std::string> ReadPayload(const PayloadLocation& location);  // on disk_
   absl::StatusOr<v1::Trajectory> ReadWhole(const LoggedPayload& payload);    // on disk_
-  /// The same for a batch that is fetched; the job hears of a payload that is lost.
+  /// A payload cannot be read for the moment: tries again soon, while the job is active.
+  void ReadAgain(const absl::Status& status, std::function<void()> again);
+  /// ReadWhole for a batch that is fetched; the job hears of a payload that is lost.
   absl::StatusOr<v1::Trajectory> ReadForBatch(const LoggedPayload& payload);  // on disk_
   const Example* ExampleOf(const TrajectoryInfo& info) const;
   void OnDisk(std::function<void()> work);

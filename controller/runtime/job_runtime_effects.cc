@@ -173,6 +173,11 @@ void JobRuntime::SendScore(const StartTask& effect) {
   OnDisk([this, effect, id] {  // after a restart, or where memory had no room for it
     auto read = ReadWhole(LoggedPayload(effect.args.trajectory));
     OnStrand([this, effect, id, read = std::move(read)]() mutable {
+      if (absl::IsUnavailable(read.status())) {
+        return ReadAgain(read.status(), [this, effect] {
+          if (core_.Wants(effect.worker, effect.ref)) SendScore(effect);
+        });
+      }
       if (!read.ok()) {
         const TrajectoryInfo& info = effect.args.trajectory;
         return Run(PayloadLost{{{info.id, info.serial}}, std::string(read.status().message())});
@@ -285,6 +290,11 @@ void JobRuntime::Build(const BuildBatch& effect, const Row& recorded) {
       PayloadCache::Payload payload = cached[i].lock();
       if (payload == nullptr) {
         auto read = ReadWhole(LoggedPayload(info));
+        if (absl::IsUnavailable(read.status())) {
+          return OnStrand([this, effect, recorded, status = read.status()] {
+            ReadAgain(status, [this, effect, recorded] { Build(effect, recorded); });
+          });
+        }
         if (!read.ok()) {
           lost.trajectories[info.id] = info.serial;
           lost.reason = std::string(read.status().message());

@@ -13,7 +13,7 @@
 namespace baton::controller {
 namespace {
 
-constexpr absl::Duration kWriteAgain = absl::Milliseconds(200);
+constexpr absl::Duration kTryAgain = absl::Milliseconds(200);
 
 const v1::Column* ResultColumn(const v1::TaskResult& result, absl::string_view name) {
   for (const v1::Column& column : result.columns()) {
@@ -216,9 +216,9 @@ void JobRuntime::SetDiskHealth(const absl::Status& status) {
   }
   if (!changed) return;
   if (status.ok()) {
-    baton::Log(LogLevel::kInfo, "the job's folder accepts writes again", {{"job", name_}});
+    baton::Log(LogLevel::kInfo, "the job's folder can be used again", {{"job", name_}});
   } else {
-    baton::Log(LogLevel::kError, "the job's folder refuses writes; they are tried again",
+    baton::Log(LogLevel::kError, "the job's folder cannot be used; it is tried again",
                {{"job", name_}, {"error", std::string(status.message())}});
   }
 }
@@ -231,19 +231,26 @@ void JobRuntime::WriteUntilDone(std::function<absl::Status()> write,
     const absl::Status status = write();
     if (!status.ok() && !absl::IsInvalidArgument(status) && !absl::IsDataLoss(status)) {
       SetDiskHealth(status);
-      strand_->PostAfter(
-          kWriteAgain, [self = shared_from_this(), write = std::move(write), done = std::move(done),
-                        wanted = std::move(wanted)]() mutable {
-            if (wanted == nullptr || wanted()) {
-              return self->WriteUntilDone(std::move(write), std::move(done), std::move(wanted));
-            }
-            self->SetDiskHealth(absl::OkStatus());  // nothing waits for it now
-            done(absl::CancelledError("given up"));
-          });
+      strand_->PostAfter(kTryAgain, [self = shared_from_this(), write = std::move(write),
+                                     done = std::move(done), wanted = std::move(wanted)]() mutable {
+        if (wanted == nullptr || wanted()) {
+          return self->WriteUntilDone(std::move(write), std::move(done), std::move(wanted));
+        }
+        self->SetDiskHealth(absl::OkStatus());  // nothing waits for it now
+        done(absl::CancelledError("given up"));
+      });
       return;
     }
     SetDiskHealth(absl::OkStatus());
     OnStrand([done = std::move(done), status] { done(status); });
+  });
+}
+
+void JobRuntime::ReadAgain(const absl::Status& status, std::function<void()> again) {
+  SetDiskHealth(status);
+  strand_->PostAfter(kTryAgain, [self = shared_from_this(), again = std::move(again)] {
+    self->SetDiskHealth(absl::OkStatus());  // until the next try tells otherwise
+    if (!IsTerminal(self->core_.state())) again();
   });
 }
 
@@ -274,6 +281,7 @@ absl::StatusOr<v1::Trajectory> JobRuntime::ReadWhole(const LoggedPayload& payloa
   for (const PayloadLocation& part : payload.records) {
     const auto bytes = ReadPayload(part);
     v1::Trajectory read;
+    if (absl::IsUnavailable(bytes.status())) return bytes.status();  // it is not lost
     if (!bytes.ok() || !read.ParseFromString(*bytes)) {
       return absl::DataLossError(absl::StrCat(
           "the payload of ", name,
@@ -293,6 +301,10 @@ absl::StatusOr<v1::Trajectory> JobRuntime::ReadWhole(const LoggedPayload& payloa
 absl::StatusOr<v1::Trajectory> JobRuntime::ReadForBatch(const LoggedPayload& payload) {
   auto read = ReadWhole(payload);
   if (read.ok()) return read;
+  if (absl::IsUnavailable(read.status())) {
+    return MakeError(absl::StatusCode::kUnavailable, "BATCH_NOT_READY",
+                     absl::StrCat(read.status().message(), "; try again"));
+  }
   const std::string reason(read.status().message());
   OnStrand([this, payload, reason] { Run(PayloadLost{{{payload.id, payload.serial}}, reason}); });
   return MakeError(absl::StatusCode::kUnavailable, "BATCH_NOT_READY",

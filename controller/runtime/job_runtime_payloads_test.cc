@@ -210,7 +210,8 @@ class Readers : public WillingWorkers {
       part->Post([=, this, part = *part] {
         std::string all;
         for (size_t i = 0; i < part.size(); ++i) {
-          const absl::StatusOr<v1::Trajectory> one = part.At(i);
+          absl::StatusOr<v1::Trajectory> one = part.At(i);
+          while (absl::IsUnavailable(one.status())) one = part.At(i);  // as a rank fetches again
           ASSERT_TRUE(one.ok()) << one.status();
           std::string text;  // maps in one order
           google::protobuf::TextFormat::PrintToString(*one, &text);
@@ -276,6 +277,29 @@ TEST(JobRuntimePayloadsTest, ABatchIsTheSameBytesIfMemoryHasRoomForNoPayload) {
     }
   }
   EXPECT_GT(reads, 0u);
+}
+
+// The controller has no file descriptor left for a while: what it cannot read is not lost, and no
+// response is generated again.
+TEST(JobRuntimePayloadsTest, WhatCannotBeReadForTheMomentIsReadAgain) {
+  std::map<std::string, std::string> batches;
+  size_t records = 0;
+  for (const bool fails : {false, true}) {
+    OneJob world;
+    Readers workers(/*column_nodes=*/1);
+    if (fails) world.files.FailSomeReads();
+    world.Start(&workers, /*payload_bytes=*/1);
+    world.WaitForEnd();
+    world.Stop();
+    ASSERT_EQ(world.job->state(), v1::Job::STATE_SUCCEEDED) << world.job->Brief().error().message();
+    EXPECT_GT(world.files.reads(), 0u);
+    if (fails) {
+      EXPECT_EQ(workers.batches(), batches);
+      EXPECT_EQ(world.files.records(), records);
+    }
+    batches = workers.batches();
+    records = world.files.records();
+  }
 }
 
 }  // namespace
