@@ -44,6 +44,8 @@ absl::Status CheckSettings(const v1::JobSpec& spec) {
   return InRange("rollout.val.n", spec.rollout().val().n(), 1, 1024);
 }
 
+// `stopping_as` says what a job becomes once its workers are released: an end, or QUEUED where a
+// pausing job is to go on at once. Rows of jobs that never stopped have none.
 absl::Status CheckStates(const store::v1::JobRow& row) {
   const Job::State state = row.job().state();
   if (!Job::State_IsValid(state) || state == Job::STATE_UNSPECIFIED) {
@@ -56,6 +58,8 @@ absl::Status CheckStates(const store::v1::JobRow& row) {
   return absl::DataLossError(absl::StrCat("stopping_as: no job becomes ", as));
 }
 
+// Counters that only grow, and the order between them: a checkpoint or an evaluation beyond the
+// step done would make `Advance` skip steps.
 absl::Status CheckSteps(const store::v1::JobRow& row) {
   const Job& job = row.job();
   BATON_RETURN_IF_ERROR(InRange<int64_t>("total_steps", job.total_steps(), 1, 10000000));
@@ -83,6 +87,8 @@ absl::Status CheckSteps(const store::v1::JobRow& row) {
   return absl::OkStatus();
 }
 
+// Versions in order, each made of an older one: Staleness follows parents to their root, and a
+// cycle would have no end.
 absl::Status CheckVersions(const store::v1::JobRow& row) {
   const uint64_t newest = row.job().policy_version();
   BATON_RETURN_IF_ERROR(InRange<uint64_t>("saved_version", row.saved_version(), 0, newest));
@@ -98,6 +104,7 @@ absl::Status CheckVersions(const store::v1::JobRow& row) {
   return absl::OkStatus();
 }
 
+// A birth number above the next one would be given to a second trajectory.
 absl::Status CheckBirths(const store::v1::JobRow& row) {
   BATON_RETURN_IF_ERROR(InRange<uint64_t>("next_birth", row.next_birth(), 0, kMaxCount));
   return InRange<uint64_t>("births.first", row.births().first(), 0, row.next_birth());
@@ -118,6 +125,7 @@ absl::Status CheckLearning(const store::v1::LearningRow& row) {
   return absl::OkStatus();
 }
 
+// The slots are those of the spec, and each worker has one worker slot: the Roster indexes by both.
 absl::Status CheckSlots(const store::v1::JobRow& row) {
   const Roster roster(row.job().effective_spec(), row.job().dataflow());
   const std::vector<const RoleSlot*> matched = roster.Match(row);

@@ -26,6 +26,8 @@ void CheckpointSave::OnGroupDone(JobParts& job) {
     not_yet.set_step(job.out.step());
     job.milestones.Saved(not_yet, {}, job.out);
   }
+  // The files of all ranks stand. The row goes among them: a job that lost its store goes on from
+  // the folder alone.
   store::v1::JobRow row = RowOf(job);
   row.mutable_job()->MergeFrom(*job.submitted);
   job.out.Do(CommitCheckpoint{job.out.step(), job.out.incarnation(), std::move(row)});
@@ -36,6 +38,7 @@ void CheckpointSave::OnCommitted(const CheckpointCommitted& event, JobParts& job
   // A checkpoint of an incarnation that is gone is of no use: the job went back before it.
   if (event.incarnation != job.out.incarnation() || !committing_) return;
   committing_ = false;
+  // The runtime tried again while that could help.
   if (!event.status.ok()) return job.life.Fail(event.status, job);
   job.versions.Saved();
   job.milestones.Saved(event.checkpoint,

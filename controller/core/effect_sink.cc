@@ -16,6 +16,7 @@ void EffectSink::Emit(v1::JobEvent event) {
   Do(EmitEvent{std::move(event), true});
 }
 
+// The event's revision is in the job's row, so the row goes with it.
 void EffectSink::Warn(const std::string& message, const char* type) {
   v1::JobEvent event;
   event.set_type(type);
@@ -35,6 +36,7 @@ TaskRef EffectSink::Ref(TaskKind kind, uint64_t subject, uint64_t attempt, uint3
   return ref;
 }
 
+// From here on no task, event or row of the steps that are made again can be taken for an old one.
 void EffectSink::RollBack(int64_t step) {
   step_ = step;
   ++incarnation_;

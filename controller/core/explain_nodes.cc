@@ -22,6 +22,7 @@ v1::NodeStatus* AddNode(const NodesView& view, const std::string& node, const st
   return status;
 }
 
+// The state follows from the counts, so a restart shows the same.
 void Count(v1::NodeStatus* status, int64_t done, int64_t running, int64_t total) {
   status->set_done(done);
   status->set_running(running);
@@ -80,6 +81,7 @@ void ExplainUpdate(const NodesView& view, const v1::UpdateNode& node, bool rl,
   if (view.activity != Activity::kUpdate) return;
   const Group* group = view.groups.Find(node.role());
   const Command* const command = group == nullptr ? nullptr : view.commands.Of(*group);
+  // A command that its ranks have done is gone; one that waits for its pool is not sent yet.
   update->set_state(command == nullptr ? "done" : command->sent.empty() ? "waiting" : "running");
 }
 

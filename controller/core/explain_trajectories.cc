@@ -13,6 +13,7 @@ void ExplainOldest(const TrajectoriesView& view, const RoleQueue& queue, const s
                    absl::Duration limit, const std::string& action, WaitList& waits) {
   const auto& running = queue.tasks.running();
   if (running.empty()) return;
+  // The one that moved longest ago reaches its limit first.
   const auto it = std::min_element(
       running.begin(), running.end(),
       [](const auto& a, const auto& b) { return a.second.progressed < b.second.progressed; });

@@ -5,6 +5,7 @@
 namespace baton::controller {
 
 std::shared_ptr<const v1::Job> TakeSubmitted(v1::Job* job) {
+  // Swapped and not copied: a graph may have megabytes, and every snapshot of the job shares it.
   auto out = std::make_shared<v1::Job>();
   if (job->has_spec()) out->mutable_spec()->Swap(job->mutable_spec());
   if (job->has_effective_spec()) out->mutable_effective_spec()->Swap(job->mutable_effective_spec());
@@ -29,6 +30,7 @@ store::v1::JobRow GoOnFrom(const store::v1::JobRow& saved, const v1::Job& as,
   job.set_policy_version(saved.job().policy_version());
   *job.mutable_metrics() = saved.job().metrics();
   row.set_submit_order(submit_order);
+  // The steps after the checkpoint are another branch: nothing of the first one may count here.
   row.set_incarnation(saved.incarnation() + 1);
   row.set_cursor(saved.cursor());
   *row.mutable_algorithm() = saved.algorithm();
@@ -36,7 +38,7 @@ store::v1::JobRow GoOnFrom(const store::v1::JobRow& saved, const v1::Job& as,
   *row.mutable_saved_algorithm() = saved.algorithm();
   for (const store::v1::GroupRow& group : saved.groups()) {
     *row.add_groups() = group;
-    row.mutable_groups()->rbegin()->clear_command();
+    row.mutable_groups()->rbegin()->clear_command();  // nobody runs it for this job
   }
   for (const store::v1::SlotRow& slot : saved.slots()) row.add_slots()->set_role(slot.role());
   *row.mutable_learning() = saved.learning();

@@ -7,6 +7,7 @@
 
 namespace baton::controller {
 
+// An estimator that compares responses of a prompt, and a score over the group, need two of them.
 uint32_t LeastResponses(const v1::JobSpec& spec, const v1::Dataflow& dataflow) {
   if (spec.rollout().n() < 2) return 1;
   const bool over_group =
@@ -25,6 +26,7 @@ std::set<uint64_t> LostGroups(const std::map<uint64_t, TrajectoryInfo>& trajecto
   std::set<uint64_t> lost;
   for (const auto& [id, trajectory] : trajectories) {
     const bool baseline = trajectory.purpose == v1::PURPOSE_BASELINE;
+    // Without its baseline no response of the prompt has an advantage (ReMax).
     if (baseline && trajectory.failed != 0) lost.insert(trajectory.draw);
     if (!baseline) left[trajectory.draw] += trajectory.failed == 0 ? 1 : 0;
   }

@@ -22,6 +22,7 @@ SourceNames::SourceNames(const std::vector<std::string>& sources, size_t size) {
   }
   std::stable_sort(order.begin(), order.end(),  // they are sorted by name
                    [](const auto& a, const auto& b) { return a.first > b.first; });
+  // The largest sources keep a series of their own; the others share one.
   if (order.size() > kMostSources) order.resize(kMostSources);
   for (auto& [count, name] : order) own_.insert(std::move(name));
   folded_ = counts.size() - own_.size();
@@ -33,6 +34,7 @@ const std::string& SourceNames::SeriesOf(const std::string& source) const {
   return own_.count(name) > 0 ? name : *other;
 }
 
+// A name that the job has used already always stays: its series must not end because another began.
 size_t DropSurplus(const google::protobuf::Map<std::string, double>& known,
                    std::map<std::string, double>* reported) {
   size_t dropped = 0, series = known.size();
@@ -49,6 +51,7 @@ size_t DropSurplus(const google::protobuf::Map<std::string, double>& known,
   return dropped;
 }
 
+// `out` is what the graph reads of the node, so it does not count and never goes.
 size_t DropSurplusScores(const std::string& out, std::map<std::string, double>* scores) {
   size_t dropped = 0, kept = scores->count(out);
   for (auto it = scores->begin(); it != scores->end();) {

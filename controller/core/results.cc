@@ -8,6 +8,8 @@
 
 namespace baton::controller {
 
+// A result that nobody waits for is acknowledged all the same, or its worker would send it for
+// ever.
 void RouteResult(const TaskDone& event, JobParts& job) {
   if (event.role_lost && event.ref.kind != TaskKind::kReleaseRole) {
     // Whatever it was asked, the answer is about the worker: what it held for the job is gone.

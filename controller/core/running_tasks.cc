@@ -8,6 +8,7 @@
 namespace baton::controller {
 
 bool IsWanted(const TrajectoryScheduler& scheduler, const std::string& worker, const TaskRef& ref) {
+  // The birth number says that it is this trajectory; the attempt, that it is this try.
   const TrajectoryTable& table = scheduler.table();
   const TrajectoryInfo* trajectory = table.Find(ref.subject);
   if (trajectory == nullptr || trajectory->birth != ref.birth) return false;

@@ -14,6 +14,7 @@ const RoleSlot* AwaitingSlot(const Roster& roster, const std::string& worker, co
                              const PolicyVersions& versions) {
   const RoleSlot* const slot = roster.At(ref.subject, worker);
   if (slot == nullptr || ref.attempt != slot->attempt) return nullptr;
+  // A failure that broke its group was acted on; a repeat of the answer must not count again.
   const bool assigning = slot->state == SlotState::kAssigning && !slot->answered;
   const bool awaits = ref.kind == TaskKind::kAssignRole    ? assigning
                       : ref.kind == TaskKind::kReleaseRole ? slot->state == SlotState::kReleasing
@@ -44,6 +45,8 @@ NeedWorkers NeedOf(const Roster& roster, const RankGroups& groups) {
              return slot.role != role || slot.state == SlotState::kEmpty;
            });
   };
+  // Hints for the queue: which worker slots keep the job from running, and which are tied to
+  // workers that the job cannot exchange.
   NeedWorkers need{roster.Missing(), {}};
   for (const auto& [roles, count] : need.missing) {
     if (any(roles, blocks)) need.hints.blocking.insert(roles);
@@ -80,6 +83,7 @@ void ExplainTrouble(const Roster& roster, const std::string& limit, WaitList& wa
   }
 }
 
+// Since the oldest free slot: how long the job has gone without.
 void ExplainMissing(const Roster& roster, const std::string& job,
                     std::optional<absl::Time> queued_since, WaitList& waits) {
   const std::map<std::string, int> missing = roster.Missing();

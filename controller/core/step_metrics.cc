@@ -24,11 +24,12 @@ std::map<std::string, double> ResponseMetrics(
   std::map<std::string, Stat> others;
   double clipped = 0, errors = 0, failed = 0, count = 0;
   for (const auto& [id, t] : trajectories) {
+    // ReMax's greedy responses are compared with and never trained on.
     if (t.purpose == v1::PURPOSE_BASELINE) continue;
     ++count;
     failed += t.failed == 0 ? 0 : 1;
     for (const auto& [name, value] : t.scores) {
-      if (t.failed != 0) break;
+      if (t.failed != 0) break;  // its scores are not all there; it is in no mean
       if (name == "reward") {
         reward.Add(value);
       } else {
@@ -77,7 +78,7 @@ std::map<std::string, double> EvaluationMetrics(
     return all_sources[prompt].empty() ? "all" : all_sources[prompt];
   };
   std::map<uint64_t, double> best;  // of a prompt, among its samples that have a reward
-  double judged = 0;
+  double judged = 0;                // samples that have a reward
   for (const auto& [id, t] : trajectories) {
     if (t.failed != 0) continue;
     ++judged;
@@ -98,6 +99,7 @@ std::map<std::string, double> EvaluationMetrics(
     ++source.prompts;
   }
   std::map<std::string, double> metrics;
+  // Where all rewards failed there is no accuracy: 0 would look like a policy that is wrong.
   if (judged > 0) {
     metrics["val/accuracy"] = accuracy / judged;
     metrics["val/reward"] = reward / judged;

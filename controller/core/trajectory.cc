@@ -6,6 +6,7 @@
 
 namespace baton::controller {
 namespace {
+// An id is purpose (8 bits), 0 (8 bits: the score node in a WorkId), ordinal (48 bits).
 constexpr int kPurposeShift = 56;
 constexpr int kNodeShift = 48;  // ordinals are smaller
 constexpr uint64_t kNodeBits = uint64_t{0xff} << kNodeShift;
@@ -62,6 +63,7 @@ TaskRef ScoreRef(const TrajectoryInfo& info, uint32_t node) {
   return ref;
 }
 
+// What a node over a group is told of the other responses: no text and no tokens, only scores.
 v1::Trajectory ScoresOf(const TrajectoryInfo& info) {
   v1::Trajectory out;
   out.set_trajectory_id(TrajectoryName(info.id));
@@ -128,6 +130,7 @@ TrajectoryInfo FromRow(const store::v1::TrajectoryRow& row, uint64_t serial, uin
   for (const store::v1::ColumnsRow& columns : row.columns()) {
     info.columns[columns.node()] = {columns.file(), columns.offset(), columns.size()};
   }
+  // The payload was logged before its row was put, so nothing generates it again.
   info.serial = serial;
   info.state = (wanted & ~info.scored) == 0 ? TrajectoryState::kReady : TrajectoryState::kScoring;
   return info;
