@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "sdk/base/mutant.h"
 
 namespace baton::algorithms {
@@ -88,24 +86,6 @@ void ShapeOutcomes(absl::Span<const Sample> samples, const EstimatorSpec& spec, 
 
 EstimatorState InitialState(const EstimatorSpec& spec) {
   return {spec.kl_coef, std::log(spec.lambda_init)};
-}
-
-absl::StatusOr<double> CombineRewards(const std::map<std::string, double>& scores,
-                                      const std::map<std::string, double>& weights) {
-  double sum = 0;
-  std::vector<std::string> problems;
-  for (const auto& [source, weight] : weights) {
-    const auto score = scores.find(source);
-    if (score == scores.end()) {
-      problems.push_back(absl::StrCat("there is no score '", source, "'"));
-    } else if (!std::isfinite(score->second)) {
-      problems.push_back(absl::StrCat("score '", source, "' is ", score->second));
-    } else {
-      sum += weight * score->second;
-    }
-  }
-  if (problems.empty()) return sum;
-  return absl::InvalidArgumentError(absl::StrJoin(problems, "; "));
 }
 
 double OverlongPenalty(double length, double max_response_length, double buffer, double factor) {

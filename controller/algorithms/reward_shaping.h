@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "controller/algorithms/estimator_spec.h"
 #include "controller/algorithms/sample.h"
@@ -23,11 +21,6 @@ struct EstimatorState {
 };
 
 EstimatorState InitialState(const EstimatorSpec& spec);
-
-/// Sum of weight * score over the sources. InvalidArgument names all sources that `scores` lacks
-/// or whose score is not finite.
-absl::StatusOr<double> CombineRewards(const std::map<std::string, double>& scores,
-                                      const std::map<std::string, double>& weights);
 
 /// DAPO (arXiv 2503.14476, eq. 13): min(-(length - (max - buffer)) / buffer * factor, 0).
 double OverlongPenalty(double length, double max_response_length, double buffer, double factor);

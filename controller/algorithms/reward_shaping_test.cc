@@ -10,10 +10,8 @@
 namespace baton::algorithms {
 namespace {
 
-using ::testing::AllOf;
 using testing::Batch;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::RandomBatch;
 
 TEST(RewardShapingTest, OverlongPenaltyByHand) {
@@ -65,16 +63,6 @@ TEST(RewardShapingTest, LambdaAscendsWhileCostsExceedTheLimit) {
   const auto objective = [&](double x) { return std::exp(x) * (1.7 - spec.cost_limit); };
   const double slope = (objective(0.3 + 1e-6) - objective(0.3 - 1e-6)) / 2e-6;
   EXPECT_NEAR(StepLogLambda(0.3, 1.7, spec) - 0.3, 0.1 * slope, 1e-8);
-}
-
-TEST(RewardShapingTest, SourcesAddUpByWeight) {
-  EXPECT_EQ(
-      CombineRewards({{"rule", 1}, {"model", 0.5}, {"other", 9}}, {{"rule", 2}, {"model", -1}})
-          .value(),
-      1.5);
-  const auto missing = CombineRewards({{"rule", std::nan("")}}, {{"rule", 1}, {"model", 1}});
-  EXPECT_THAT(std::string(missing.status().message()),
-              AllOf(HasSubstr("'model'"), HasSubstr("'rule' is nan")));
 }
 
 TEST(RewardShapingTest, GroupsOfEqualMetricsAreDropped) {

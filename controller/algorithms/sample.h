@@ -16,7 +16,7 @@ namespace baton::algorithms {
 struct Sample {
   uint64_t group = 0;  ///< Samples of one prompt share it, wherever they stand in the batch.
   size_t length = 0;   ///< Response tokens, masked ones included; may be 0.
-  double reward = 0;   ///< Of the whole response: rules, models, combined (CombineRewards).
+  double reward = 0;   ///< Of the whole response: rules, models, or both.
   absl::Span<const uint8_t> mask;             ///< 0: not the policy's token. Empty: all ones.
   absl::Span<const float> log_probs;          ///< The actor's, at generation or recomputed …
   absl::Span<const float> rollout_log_probs;  ///< … and then what they were at generation.

@@ -39,7 +39,6 @@ class TaskScheduler {
   void SetEnabled(const std::string& worker, bool enabled);
   /// While closed nothing is assigned: the workers are somebody else's. Open at first.
   void SetOpen(bool open) { open_ = open; }
-  bool has_worker(const std::string& worker) const { return workers_.count(worker) > 0; }
 
   /// Queues a trajectory; `group` names its prompt group. `avoid` gets it only when no other
   /// worker has room.

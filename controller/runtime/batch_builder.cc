@@ -15,6 +15,7 @@
 #include "sdk/base/mutant.h"
 #include "sdk/base/raw_values.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/messages/columns.h"
 #include "sdk/schema_spec/spec_fields.h"
 
 namespace baton::controller {
@@ -22,27 +23,10 @@ namespace {
 
 using algorithms::Sample;
 
-const v1::Column* FindColumn(const v1::Trajectory& trajectory, absl::string_view name) {
-  for (const v1::Column& column : trajectory.columns()) {
-    if (column.name() == name) return &column;
-  }
-  return nullptr;
-}
-
 std::optional<double> ScoreOf(const TrajectoryInfo& info, const std::string& name) {
   const auto score = info.scores.find(name);
   if (score == info.scores.end()) return std::nullopt;
   return score->second;
-}
-
-void AddColumn(const std::string& name, absl::Span<const float> values, bool per_token,
-               v1::Trajectory& trajectory) {
-  v1::Column* column = trajectory.add_columns();
-  column->set_name(name);
-  column->set_dtype(v1::DATA_TYPE_FLOAT32);
-  column->set_per_token(per_token);
-  column->set_data(
-      std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)));
 }
 
 uint64_t HashOf(const v1::Column& column) {
@@ -174,12 +158,15 @@ absl::StatusOr<BuiltBatch> BatchBuilder::Finish() {
     BatchEntry& entry = out.entries.emplace_back(std::move(taken_[i]->entry));
     v1::Trajectory& trajectory = entry.added;
     trajectory.set_step(static_cast<uint64_t>(ask.step));
-    AddColumn("advantages", advantages.AdvantagesOf(i), advantages.per_token, trajectory);
+    *trajectory.add_columns() =
+        MakeColumn("advantages", advantages.per_token, advantages.AdvantagesOf(i));
     if (!advantages.returns.empty()) {
-      AddColumn("returns", advantages.ReturnsOf(i), /*per_token=*/true, trajectory);
+      *trajectory.add_columns() =
+          MakeColumn("returns", /*per_token=*/true, advantages.ReturnsOf(i));
     }
     if (!advantages.cost_returns.empty()) {
-      AddColumn("cost_returns", advantages.CostReturnsOf(i), /*per_token=*/true, trajectory);
+      *trajectory.add_columns() =
+          MakeColumn("cost_returns", /*per_token=*/true, advantages.CostReturnsOf(i));
     }
     for (const auto& [name, value] : info.scores) (*trajectory.mutable_scores())[name] = value;
     std::vector<uint64_t>& hashes = out.event.column_hashes[info.id];

@@ -37,9 +37,6 @@ struct RankLayout {
   Place PlaceOf(int rank) const {
     return {rank / (pipeline * tensor), rank / tensor % pipeline, rank % tensor};
   }
-  int RankOf(const Place& place) const {
-    return (place.data * pipeline + place.stage) * tensor + place.tensor;
-  }
   int GenerationStage(int rank) const {
     return PlaceOf(rank).stage / (pipeline / generation_pipeline);
   }
