@@ -24,6 +24,8 @@ void AnnotateIgnoreWritesEnd(const char* file, int line);
 // NOLINTBEGIN(bugprone-reserved-identifier, readability-identifier-naming)
 void __real__ZN4absl7debian35Mutex4LockEv(absl::Mutex*);
 void __real__ZN4absl7debian35Mutex6UnlockEv(absl::Mutex*);
+void __real__ZN4absl7debian35Mutex10ReaderLockEv(absl::Mutex*);
+void __real__ZN4absl7debian35Mutex12ReaderUnlockEv(absl::Mutex*);
 void __real__ZN4absl7debian35Mutex5AwaitERKNS0_9ConditionE(absl::Mutex*, const absl::Condition&);
 bool __real__ZN4absl7debian35Mutex16AwaitWithTimeoutERKNS0_9ConditionENS0_8DurationE(
     absl::Mutex*, const absl::Condition&, absl::Duration);
@@ -50,14 +52,15 @@ class InsideAbseil {
   InsideAbseil& operator=(const InsideAbseil&) = delete;
 };
 
-void Locked(void* mutex) {
-  __tsan_mutex_pre_lock(mutex, 0);
-  __tsan_mutex_post_lock(mutex, 0, 0);
+// `kind`: __tsan_mutex_read_lock for a lock that readers share.
+void Locked(void* mutex, unsigned kind = 0) {
+  __tsan_mutex_pre_lock(mutex, kind);
+  __tsan_mutex_post_lock(mutex, kind, 0);
 }
 
-void Unlocking(void* mutex) {
-  __tsan_mutex_pre_unlock(mutex, 0);
-  __tsan_mutex_post_unlock(mutex, 0);
+void Unlocking(void* mutex, unsigned kind = 0) {
+  __tsan_mutex_pre_unlock(mutex, kind);
+  __tsan_mutex_post_unlock(mutex, kind);
 }
 
 }  // namespace
@@ -76,6 +79,20 @@ void __wrap__ZN4absl7debian35Mutex6UnlockEv(absl::Mutex* mutex) {
   Unlocking(mutex);
   InsideAbseil inside;
   __real__ZN4absl7debian35Mutex6UnlockEv(mutex);
+}
+
+void __wrap__ZN4absl7debian35Mutex10ReaderLockEv(absl::Mutex* mutex) {
+  {
+    InsideAbseil inside;
+    __real__ZN4absl7debian35Mutex10ReaderLockEv(mutex);
+  }
+  Locked(mutex, __tsan_mutex_read_lock);
+}
+
+void __wrap__ZN4absl7debian35Mutex12ReaderUnlockEv(absl::Mutex* mutex) {
+  Unlocking(mutex, __tsan_mutex_read_lock);
+  InsideAbseil inside;
+  __real__ZN4absl7debian35Mutex12ReaderUnlockEv(mutex);
 }
 
 void __wrap__ZN4absl7debian35Mutex5AwaitERKNS0_9ConditionE(absl::Mutex* mutex,

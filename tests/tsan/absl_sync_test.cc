@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
 
 namespace baton {
 namespace {
@@ -20,6 +21,23 @@ TEST(AbslSyncTest, TheLastOwnerOfAStatusMayFreeIt) {
   });
   while (!dropped.load(std::memory_order_relaxed)) std::this_thread::yield();
   status.reset();
+  reader.join();
+}
+
+// Readers share a lock with each other, and no reader with the writer.
+TEST(AbslSyncTest, AReaderSeesWhatTheWriterWrote) {
+  absl::Mutex mu;
+  int value = 0;
+  std::thread reader([&] {
+    while (true) {
+      absl::ReaderMutexLock lock(&mu);
+      if (value == 1) return;
+    }
+  });
+  {
+    absl::MutexLock lock(&mu);
+    value = 1;
+  }
   reader.join();
 }
 
