@@ -13,8 +13,10 @@ void EarlyReports::NoteTasks(const WorkerBack& event) {
   const uint64_t version = held == event.holds.end() ? 0 : held->second;
   for (const auto* refs : {&event.running, &event.unacked}) {
     for (const TaskRef& ref : *refs) {
-      // Commands are not adopted: GroupCommands knows from its row which one a rank may have.
-      if (!IsGroupCommand(ref.kind)) running_.push_back({event.worker, ref, version});
+      // Role tasks and commands belong to WorkerSlots and GroupCommands, whose rows have their
+      // names.
+      const bool noted = IsTrajectoryTask(ref.kind) || Mutant("early-role-tasks-noted");
+      if (noted) running_.push_back({event.worker, ref, version});
     }
   }
 }

@@ -41,6 +41,21 @@ TEST(EarlyReportsTest, AWorkerThatCameBackHasWhatItRunsAndWhatItIsAboutToSend) {
   EXPECT_TRUE(early.empty());
 }
 
+// A worker may be about to take on a role that has nothing to do with the work that ends.
+TEST(EarlyReportsTest, RoleTasksAreNoneOfTheWorkThatEnds) {
+  EarlyReports early;
+  const TaskRef generates = RefOf(TaskKind::kGenerate, 1);
+  early.NoteTasks({"w",
+                   {},
+                   {RefOf(TaskKind::kAssignRole, 2), RefOf(TaskKind::kLoadWeights, 3), generates},
+                   {}});
+  EffectSink out = SinkAt(absl::UnixEpoch());
+  early.Drop("the trainer restarts", out);
+  const auto stopped = TakeAll<StopTask>(out);
+  ASSERT_EQ(stopped.size(), 1u);
+  EXPECT_EQ(stopped[0].ref, generates);
+}
+
 TEST(EarlyReportsTest, AResultThatIsSentAgainAndAgainIsKeptOnce) {
   EarlyReports early;
   for (int i = 0; i < 3; ++i) early.NoteResult(ResultOf(TaskKind::kGenerate, 1));

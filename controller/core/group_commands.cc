@@ -70,9 +70,8 @@ void GroupCommands::Issue(TaskKind kind, const Group& group, const EffectSink& o
   command.kind = kind;
   command.group_epoch = group.group_epoch;
   command.sequence = line.sequence += Mutant("skipped-sequence") ? 2 : 1;
-  command.attempt = std::max(line.next_attempt, out.attempt_base());
+  command.attempt = line.attempt = std::max(line.attempt, out.attempt_base());
   command.issued = out.now();
-  line.next_attempt = 0;
   line.command = command;
 }
 
@@ -152,7 +151,7 @@ void GroupCommands::TryLater(const TaskDone& event, absl::Duration retry, Effect
   for (Line& line : lines_) {
     if (!line.command.has_value()) continue;
     line.sequence = line.command->sequence - 1;
-    line.next_attempt = out.NextAttempt(line.command->attempt);
+    line.attempt = out.NextAttempt(line.command->attempt);
   }
   DropAll(out);
   room_.Begin(event, retry, out);
@@ -177,8 +176,11 @@ void GroupCommands::DropAll(EffectSink& out) {
 
 void GroupCommands::Restart(const Group& group, EffectSink& out) {
   Line& line = lines_[group.index];
+  // The acknowledgement of an old answer must not be taken for that of a new command's.
+  if (line.sequence > 0 && !Mutant("commands-named-twice")) {
+    line.attempt = out.NextAttempt(line.attempt);
+  }
   line.sequence = 0;
-  line.next_attempt = 0;
   Drop(line, out);
 }
 

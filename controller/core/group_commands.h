@@ -105,8 +105,10 @@ class GroupCommands {
  private:
   // The commands of one group.
   struct Line {
-    uint64_t sequence = 0;      // of its newest command
-    uint64_t next_attempt = 0;  // of a command that is issued again under its number
+    uint64_t sequence = 0;  // of its newest command
+    // Of its newest command. The next one has it too, but for a number that is given again: to a
+    // command that is issued again, and to those of the next generation, which count from 1.
+    uint64_t attempt = 0;
     std::optional<Command> command;
   };
   static void Drop(Line& line, EffectSink& out);

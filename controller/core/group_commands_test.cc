@@ -1,5 +1,7 @@
 #include "controller/core/group_commands.h"
 
+#include <set>
+
 #include "absl/strings/str_cat.h"
 #include "controller/core/parts_testing.h"
 #include "gtest/gtest.h"
@@ -134,6 +136,21 @@ TEST(GroupCommandsTest, ANewGenerationCountsItsCommandsFromOneAndForgetsTheOldOn
   EXPECT_EQ(TakeAll<AckResult>(world.out).size(), 1u) << "rank 0 need not answer again";
   EXPECT_FALSE(world.commands.Any());
   EXPECT_EQ(world.Command(TaskKind::kPublish)[0].args.sequence, 1u);
+}
+
+// Or the late acknowledgement of an old answer would be taken for that of a new one.
+TEST(GroupCommandsTest, NoTwoCommandsOfAGroupHaveOneName) {
+  TwoRanks world;
+  std::set<TaskRef> names;
+  for (int generation = 0; generation < 3; ++generation) {
+    names.insert(world.Command(TaskKind::kPublish)[0].ref);
+    ASSERT_EQ(world.Reply(0), Answer::kWaits);
+    ASSERT_EQ(world.Reply(1), Answer::kDone);
+    world.commands.Complete(world.actor(), world.out);
+    names.insert(world.Command(TaskKind::kSaveCheckpoint)[0].ref);
+    world.commands.Restart(world.actor(), world.out);
+  }
+  EXPECT_EQ(names.size(), 6u);
 }
 
 TEST(GroupCommandsTest, AnswersOfABrokenGroupMeanNothing) {

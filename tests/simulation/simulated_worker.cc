@@ -164,8 +164,7 @@ void SimulatedWorker::Accept(const v1::Welcome& welcome) {
   for (const v1::RoleHeld& release : welcome.release()) {
     const auto it = held_.find(release.role());
     if (it == held_.end() || it->second.job != release.job()) continue;
-    groups_.erase({it->second.job, release.role()});
-    held_.erase(it);
+    LetGo(release.job(), release.role());
   }
   for (const auto& [token, result] : results_) SendResult(token);
   for (const auto& [token, context] : running_) {

@@ -105,6 +105,8 @@ class SimulatedWorker {
   std::vector<Payload> ReadBatch(const std::vector<v1::Trajectory>& batch);
   void Apply(uint64_t context, const std::vector<Payload>& batch);
   void TakeBack(const std::string& job);
+  void LetGo(const std::string& job, const std::string& role);
+  void CancelGenerations(const std::string& job, const std::string& why);
   ActorState* SamplingOf(const TaskMessage& task);
   void ToGeneration(uint64_t context);
   void Publish(uint64_t context, absl::Time give_up);

@@ -105,13 +105,24 @@ void SimulatedWorker::TakeBack(const std::string& job) {
   const auto actor = held_.find("actor");
   if (actor == held_.end() || actor->second.job != job || !actor->second.hybrid) return;
   actor->second.sampling.reset();
+  CancelGenerations(job, "taken back");
+}
+
+// Dispatcher::DropRole; on_release of rollouts.
+void SimulatedWorker::LetGo(const std::string& job, const std::string& role) {
+  held_.erase(role);
+  groups_.erase({job, role});
+  if (role == controller::roles::kRollout) CancelGenerations(job, "the role is released");
+}
+
+void SimulatedWorker::CancelGenerations(const std::string& job, const std::string& why) {
   std::vector<uint64_t> generating;
   for (const auto& [context, running] : contexts_) {
     if (running.task.job == job && running.task.kind == TaskKind::kGenerate) {
       generating.push_back(context);
     }
   }
-  for (uint64_t context : generating) Finish(context, Failed(absl::CancelledError("taken back")));
+  for (uint64_t context : generating) Finish(context, Failed(absl::CancelledError(why)));
 }
 
 // Dispatcher::RunAssign, FakeActor::Assign.
@@ -150,8 +161,7 @@ void SimulatedWorker::Release(uint64_t context) {
   const TaskMessage task = contexts_.at(context).task;
   if (const Held* held = HeldFor(task)) {
     for (const std::string& id : held->published_segments) world_.RelayOf(index_).Drop(id);
-    held_.erase(task.role);
-    groups_.erase({task.job, task.role});
+    LetGo(task.job, task.role);
   }
   Finish(context, Result());
 }

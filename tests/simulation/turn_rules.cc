@@ -49,6 +49,9 @@ void TurnRules::OnEvent(const JobCore& core, const Event& event) {
   if (const auto* lost = std::get_if<WorkerLost>(&event)) {
     std::erase_if(job.awaited, [&](const auto& result) { return result.second == lost->worker; });
   }
+  if (const auto* lost = std::get_if<controller::PayloadLost>(&event)) {
+    for (const auto& [id, serial] : lost->trajectories) job.lost.insert(id);
+  }
   const bool wanted = done != nullptr && core.Wants(done->worker, done->ref);
   if (wanted) {
     history.forgotten.erase(SubjectOf(done->ref, done->worker));
@@ -148,6 +151,11 @@ void TurnRules::See(const JobCore& core, const StartTask& task) {
 }
 
 void TurnRules::See(const JobCore& core, const StopTask& stop) {
+  if (world_.tracing()) {
+    world_.Trace(absl::StrCat("  ", NameOnly(core.name()), " -x ", MethodName(stop.ref.kind), " ",
+                              stop.ref.subject, " try ", stop.ref.attempt, " at ", stop.worker,
+                              ": ", stop.reason));
+  }
   JobHistory& history = world_.history().jobs[core.name()];
   const auto it = history.current.find(SubjectOf(stop.ref, stop.worker));
   if (it == history.current.end()) return;
@@ -247,8 +255,7 @@ bool TurnRules::IsStored(const Job& job, const TaskRef& ref) {
     if (ref.kind == TaskKind::kGenerate || (stored.scored_nodes() >> ref.target & 1) != 0)
       return true;
   }
-  const TrajectoryInfo* now = job.core->Find(ref.subject);
-  return now != nullptr && now->losses > 0;  // its row went with its payload
+  return job.lost.count(ref.subject) > 0;
 }
 
 // ---- At any time --------------------------------------------------------------------------------

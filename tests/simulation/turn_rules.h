@@ -59,6 +59,7 @@ class TurnRules : public controller::TurnObserver {
     Tries tries;                                  // … counted until then
     /// Results with rows of their own: their acks wait for these.
     std::set<std::pair<controller::TaskRef, std::string>> taken;
+    std::set<uint64_t> lost;  ///< Trajectories whose payload was lost, and their row with it.
     /// Responses and scores that came while the job waited for them, until it takes them in or
     /// loses their worker: these may not be thrown away.
     std::set<std::pair<controller::TaskRef, std::string>> awaited;
