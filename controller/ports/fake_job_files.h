@@ -42,7 +42,8 @@ class FakeJobFiles : public Files {
     absl::MutexLock lock(&mu_);
     lost_ = records_.size();
   }
-  /// From here on reads 1, 4, 9, 16, … fail for the moment: the process has no file descriptor left.
+  /// From here on reads 1, 4, 9, 16, … fail for the moment: the process has no file descriptor
+  /// left.
   void FailSomeReads() {
     absl::MutexLock lock(&mu_);
     failing_ = true;
