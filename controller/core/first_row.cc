@@ -38,7 +38,7 @@ store::v1::JobRow GoOnFrom(const store::v1::JobRow& saved, const v1::Job& as,
   *row.mutable_saved_algorithm() = saved.algorithm();
   for (const store::v1::GroupRow& group : saved.groups()) {
     *row.add_groups() = group;
-    row.mutable_groups()->rbegin()->clear_command();  // nobody runs it for this job
+    row.mutable_groups()->rbegin()->clear_command();  // it was the saved job's
   }
   for (const store::v1::SlotRow& slot : saved.slots()) row.add_slots()->set_role(slot.role());
   *row.mutable_learning() = saved.learning();

@@ -8,8 +8,8 @@
 
 namespace baton::controller {
 
-// A result that nobody waits for is acknowledged all the same, or its worker would send it for
-// ever.
+// Acknowledges a result even if the job does not wait for it. Otherwise its worker would send it
+// again each time it attaches.
 void RouteResult(const TaskDone& event, JobParts& job) {
   if (event.role_lost && event.ref.kind != TaskKind::kReleaseRole) {
     // Whatever it was asked, the answer is about the worker: what it held for the job is gone.

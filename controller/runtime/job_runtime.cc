@@ -36,9 +36,9 @@ v1::Wait WaitForStore(const absl::Status& health) {
   v1::Wait wait;
   wait.set_kind("store");
   wait.set_subject("every effect of the job");
-  wait.set_cause(absl::StrCat("the files below the data root, which cannot be used for now: ",
-                              health.message()));
-  wait.set_action("it is tried again until it succeeds; nothing is lost");
+  wait.set_cause(
+      absl::StrCat("access to the files of the data root, which fails: ", health.message()));
+  wait.set_action("the access is tried again until it succeeds; nothing is lost");
   return wait;
 }
 

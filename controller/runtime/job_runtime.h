@@ -251,6 +251,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   uint64_t data_read_ =
       0;  // the newest reading of them; an older one, of before an end, is dropped
   PayloadCache payloads_;
+  uint64_t builds_ = 0;         // of batches, begun
   bool payloads_wait_ = false;  // as the core knows
   std::map<uint64_t, PartialResponse> partials_;
   std::vector<Generated> held_;  // results that arrived before their trajectories were known

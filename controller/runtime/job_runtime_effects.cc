@@ -279,10 +279,11 @@ std::string JobRuntime::Capability(const std::string& batch_id) const {
 // compared with.
 void JobRuntime::Build(const BuildBatch& effect, const Row& recorded) {
   if (core_.effective_spec().kind() != v1::JOB_KIND_RL) return BuildPlain(effect);
+  const uint64_t number = ++builds_;
   std::vector<std::weak_ptr<const v1::Trajectory>> cached;
   cached.reserve(effect.trajectories.size());
   for (const TrajectoryInfo& info : effect.trajectories) cached.push_back(payloads_.Find(info.id));
-  OnDisk([this, effect, recorded, cached = std::move(cached)] {
+  OnDisk([this, effect, recorded, number, cached = std::move(cached)] {
     auto builder = BatchBuilder::Create(submitted_->dataflow(), effect);
     PayloadLost lost;
     for (size_t i = 0; i < cached.size() && builder.ok(); ++i) {
@@ -291,8 +292,12 @@ void JobRuntime::Build(const BuildBatch& effect, const Row& recorded) {
       if (payload == nullptr) {
         auto read = ReadWhole(LoggedPayload(info));
         if (absl::IsUnavailable(read.status())) {
-          return OnStrand([this, effect, recorded, status = read.status()] {
-            ReadAgain(status, [this, effect, recorded] { Build(effect, recorded); });
+          return OnStrand([this, effect, recorded, number, status = read.status()] {
+            ReadAgain(status, [this, effect, recorded, number] {
+              // A batch that the job asked for since stands in place of this one.
+              const bool asked = number == builds_ && effect.incarnation == core_.incarnation();
+              if (asked) Build(effect, recorded);
+            });
           });
         }
         if (!read.ok()) {
