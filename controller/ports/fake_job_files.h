@@ -20,8 +20,17 @@ namespace baton::controller {
 /// Thread-safe.
 class FakeJobFiles : public Files {
  public:
-  /// The data files hold `data`, whatever a spec names.
-  explicit FakeJobFiles(JobData data) : data_(std::move(data)) {}
+  /// Hears of checkpoints, before the job does.
+  class Listener {
+   public:
+    virtual ~Listener() = default;
+    virtual void OnCommitted(int64_t step, uint64_t incarnation) = 0;
+    virtual void OnDeleted(int64_t step) = 0;
+  };
+
+  /// The data files hold `data`, whatever a spec names. `listener` may be null.
+  explicit FakeJobFiles(JobData data, Listener* listener = nullptr)
+      : data_(std::move(data)), listener_(listener) {}
 
   std::unique_ptr<JobFiles> FilesOf(const std::string& job) override {
     return std::make_unique<Job>(this, job);
@@ -41,6 +50,11 @@ class FakeJobFiles : public Files {
   void LosePayloads() {
     absl::MutexLock lock(&mu_);
     lost_ = records_.size();
+  }
+  /// Payload k lies in file k, and no longer all of them in file 1.
+  void GiveEachRecordAFile() {
+    absl::MutexLock lock(&mu_);
+    file_for_each_ = true;
   }
   /// From here on reads 1, 4, 9, 16, … fail for the moment: the process has no file descriptor
   /// left.
@@ -66,7 +80,8 @@ class FakeJobFiles : public Files {
       absl::MutexLock lock(&files_.mu_);
       if (files_.full_) return absl::ResourceExhaustedError("the disk is full");
       files_.records_.emplace_back(payload);
-      return experience::Location{1, files_.records_.size() - 1,
+      const auto number = static_cast<uint32_t>(files_.records_.size());
+      return experience::Location{files_.file_for_each_ ? number : 1, number - 1,
                                   static_cast<uint32_t>(payload.size())};
     }
     absl::StatusOr<std::string> Read(const experience::Location& at) override {
@@ -112,19 +127,25 @@ class FakeJobFiles : public Files {
     }
     bool IsPrepared(int64_t /*step*/, uint64_t /*incarnation*/) const override { return true; }
     absl::StatusOr<v1::Checkpoint> CommitCheckpoint(
-        int64_t step, uint64_t /*incarnation*/, const store::v1::JobRow& /*row*/,
+        int64_t step, uint64_t incarnation, const store::v1::JobRow& /*row*/,
         const std::vector<v1::FileHash>& /*written*/) override {
-      absl::MutexLock lock(&files_.mu_);
-      if (files_.full_) return absl::ResourceExhaustedError("the disk is full");
-      files_.checkpoints_.insert(step);
+      {
+        absl::MutexLock lock(&files_.mu_);
+        if (files_.full_) return absl::ResourceExhaustedError("the disk is full");
+        files_.checkpoints_.insert(step);
+      }
+      if (files_.listener_ != nullptr) files_.listener_->OnCommitted(step, incarnation);
       v1::Checkpoint checkpoint;
       checkpoint.set_step(step);
       checkpoint.set_path(CheckpointPath(step));
       return checkpoint;
     }
     void DeleteCheckpoint(const v1::Checkpoint& checkpoint) override {
-      absl::MutexLock lock(&files_.mu_);
-      files_.checkpoints_.erase(checkpoint.step());
+      {
+        absl::MutexLock lock(&files_.mu_);
+        files_.checkpoints_.erase(checkpoint.step());
+      }
+      if (files_.listener_ != nullptr) files_.listener_->OnDeleted(checkpoint.step());
     }
     absl::Status RemoveAll() override { return absl::OkStatus(); }
     std::shared_ptr<void> MarkRestoring() override { return nullptr; }
@@ -135,12 +156,13 @@ class FakeJobFiles : public Files {
   };
 
   const JobData data_;
+  Listener* const listener_;
   mutable absl::Mutex mu_;
   std::vector<std::string> records_ ABSL_GUARDED_BY(mu_);
   uint64_t lost_ ABSL_GUARDED_BY(mu_) = 0;  // so many, from the first one on
   std::set<int64_t> checkpoints_ ABSL_GUARDED_BY(mu_);
   size_t reads_ ABSL_GUARDED_BY(mu_) = 0;
-  bool full_ ABSL_GUARDED_BY(mu_) = false;
+  bool full_ ABSL_GUARDED_BY(mu_) = false, file_for_each_ ABSL_GUARDED_BY(mu_) = false;
   bool failing_ ABSL_GUARDED_BY(mu_) = false;
   size_t tries_ ABSL_GUARDED_BY(mu_) = 0;  // reads while failing
   size_t root_ ABSL_GUARDED_BY(mu_) = 1, fails_next_ ABSL_GUARDED_BY(mu_) = 1;

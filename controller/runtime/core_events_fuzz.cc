@@ -16,9 +16,7 @@ constexpr int kEvents = 200;
 }  // namespace
 
 extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** /*argv*/) {
-  baton::LogOptions options;
-  options.file = "/dev/null";
-  baton::InitLog(options);
+  baton::SilenceLog();
   return 0;
 }
 

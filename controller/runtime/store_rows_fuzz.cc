@@ -56,9 +56,7 @@ bool IsSmall(store::MemoryStore& rows, const std::string& job) {
 }  // namespace
 
 extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** /*argv*/) {
-  baton::LogOptions options;
-  options.file = "/dev/null";
-  baton::InitLog(options);
+  baton::SilenceLog();
   return 0;
 }
 

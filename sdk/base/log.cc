@@ -103,6 +103,16 @@ void InitLog(const LogOptions& options) {
   state.logger = std::move(logger);
 }
 
+void SilenceLog() {
+  static const bool silenced = [] {
+    LogOptions options;
+    options.silent = true;
+    InitLog(options);
+    return true;
+  }();
+  (void)silenced;
+}
+
 void ReopenLog() {
   State& state = GlobalState();
   LogOptions options;

@@ -34,11 +34,15 @@ struct LogOptions {
   LogLevel level = LogLevel::kInfo;
   std::string file;          ///< Appended to; empty: standard error.
   std::string process_name;  ///< Printed on every line, e.g. "controller".
-  bool silent = false;       ///< Nothing is written: for programs that cause errors on purpose.
+  bool silent = false;       ///< Nothing is written.
 };
 
 /// Called once by main(); without it, INFO and above go to standard error.
 void InitLog(const LogOptions& options);
+
+/// Writes nothing from here on: for tests and simulators, which cause errors on purpose. Cheap when
+/// it is called again.
+void SilenceLog();
 
 /// Opens what InitLog named once more, under its name; later lines go there: a program such as
 /// logrotate moves the file away, and then sends SIGHUP. Without a file it does nothing. When the

@@ -14,22 +14,10 @@ std::string RuleOf(const std::string& violation) {
   return violation.substr(0, violation.find(':'));
 }
 
-// The runtime logs what a job does, for people. Nobody reads that of so many jobs, whose disks and
-// networks fail on purpose.
-void KeepQuiet() {
-  static const bool quiet = [] {
-    baton::LogOptions options;
-    options.silent = true;
-    baton::InitLog(options);
-    return true;
-  }();
-  (void)quiet;
-}
-
 }  // namespace
 
 Outcome RunScenario(const Scenario& scenario, Coverage* coverage, bool tracing) {
-  KeepQuiet();
+  baton::SilenceLog();  // the disks and networks of so many jobs fail on purpose
   World world(scenario, coverage, tracing);
   world.Run();
   return {scenario.seed, world.violation(), world.events(), world.fingerprint(), world.trace()};

@@ -2,8 +2,8 @@
 #include <string>
 #include <vector>
 
-#include "controller/core/simulated_job.h"
 #include "gtest/gtest.h"
+#include "tests/job/simulated_job.h"
 
 namespace baton::controller {
 namespace {
@@ -19,7 +19,7 @@ SimulatedJob::Options ThreeSteps() {
 
 // Its failure broke the group and was acknowledged. Until the ranks meet anew nothing is asked of
 // it, so a repeat of the failure tells nothing.
-TEST(JobCoreWantsTest, AFailedMeetingIsToldOnce) {
+TEST(JobWantsTest, AFailedMeetingIsToldOnce) {
   SimulatedJob::Options options = ThreeSteps();
   options.actor_ranks = 2;
   SimulatedJob world(options);
@@ -44,7 +44,7 @@ TEST(JobCoreWantsTest, AFailedMeetingIsToldOnce) {
 
 // A restarted controller does not know its trajectories yet. Of what a worker that plays the role
 // sends meanwhile, it wants what the worker said that it runs, and nothing else.
-TEST(JobCoreWantsTest, BeforeAStepIsKnownAgainATaskThatItsWorkerToldOfIsWantedAlone) {
+TEST(JobWantsTest, BeforeAStepIsKnownAgainATaskThatItsWorkerToldOfIsWantedAlone) {
   SimulatedJob world(ThreeSteps());
   while (world.core().step() < 1 || world.UnderWay(TaskKind::kGenerate).empty()) {
     ASSERT_TRUE(world.Step());
@@ -65,7 +65,7 @@ TEST(JobCoreWantsTest, BeforeAStepIsKnownAgainATaskThatItsWorkerToldOfIsWantedAl
 }
 
 // What an earlier process ran, another process of the same name does not run.
-TEST(JobCoreWantsTest, AWorkerThatWasLostRunsNothingOfWhatItToldOf) {
+TEST(JobWantsTest, AWorkerThatWasLostRunsNothingOfWhatItToldOf) {
   SimulatedJob world(ThreeSteps());
   while (world.core().step() < 1 || world.UnderWay(TaskKind::kGenerate).empty()) {
     ASSERT_TRUE(world.Step());

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "controller/core/simulated_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/job/simulated_job.h"
 
 namespace baton::controller {
 namespace {

@@ -1,10 +1,10 @@
 // SimulatedJob: the job that its options describe.
 #include <string>
 
-#include "controller/core/simulated_job.h"
 #include "controller/spec/spec.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "tests/job/simulated_job.h"
 
 namespace baton::controller {
 

@@ -1,6 +1,6 @@
-// JobCore against simulated workers in virtual time. What happens next is drawn from a seed:
+// A job on simulated workers in virtual time. What happens next is drawn from a seed:
 // which task ends, who is lost, when the controller restarts.
-#include "controller/core/simulated_job.h"
+#include "tests/job/simulated_job.h"
 
 #include <map>
 #include <random>
@@ -29,7 +29,7 @@ std::map<int64_t, std::vector<uint64_t>> Undisturbed(bool sft, int steps) {
   return world.trained();
 }
 
-TEST(JobCoreTest, AJobRunsToItsEndWhateverTheOrder) {
+TEST(JobTest, AJobRunsToItsEndWhateverTheOrder) {
   const auto expected = Undisturbed(false, 5);
   ASSERT_EQ(expected.size(), 5u);
   EXPECT_EQ(expected.at(1).size(), 6u);
@@ -43,10 +43,10 @@ TEST(JobCoreTest, AJobRunsToItsEndWhateverTheOrder) {
   }
 }
 
-TEST(JobCoreTest, SupervisedFineTuningToo) { EXPECT_EQ(Undisturbed(true, 7).size(), 7u); }
+TEST(JobTest, SupervisedFineTuningToo) { EXPECT_EQ(Undisturbed(true, 7).size(), 7u); }
 
 // No turn makes all trajectories of a large step, and what is trained is the same.
-TEST(JobCoreTest, AStepIsDrawnAsRolloutsTakeIt) {
+TEST(JobTest, AStepIsDrawnAsRolloutsTakeIt) {
   const auto expected = Undisturbed(false, 5);
   int partly = 0;
   for (uint64_t seed = 0; seed < 150; seed += kStride) {
@@ -76,7 +76,7 @@ TEST(JobCoreTest, AStepIsDrawnAsRolloutsTakeIt) {
 }
 
 // Rollouts have nothing to do with a reward that is slow.
-TEST(JobCoreTest, WithAllResponsesGeneratedTheJobIsScoring) {
+TEST(JobTest, WithAllResponsesGeneratedTheJobIsScoring) {
   int scoring = 0, generating = 0;
   for (uint64_t seed = 0; seed < 20; ++seed) {
     SimulatedJob world = WorldOf(seed, false, 5);
@@ -102,7 +102,7 @@ TEST(JobCoreTest, WithAllResponsesGeneratedTheJobIsScoring) {
   EXPECT_GT(generating, 100);
 }
 
-TEST(JobCoreTest, LostWorkersChangeNothingInWhatIsTrained) {
+TEST(JobTest, LostWorkersChangeNothingInWhatIsTrained) {
   const auto expected = Undisturbed(false, 5);
   for (uint64_t seed = 0; seed < 300; seed += kStride) {
     SimulatedJob world = WorldOf(seed, false, 5);
@@ -118,7 +118,7 @@ TEST(JobCoreTest, LostWorkersChangeNothingInWhatIsTrained) {
   }
 }
 
-TEST(JobCoreTest, ARestartAtAnyEventChangesNothingInWhatIsTrained) {
+TEST(JobTest, ARestartAtAnyEventChangesNothingInWhatIsTrained) {
   const auto expected = Undisturbed(false, 3);
   for (int at = 0; at < 160; at += kStride) {
     SimulatedJob world = WorldOf(static_cast<uint64_t>(at) % 7, false, 3);
@@ -134,7 +134,7 @@ TEST(JobCoreTest, ARestartAtAnyEventChangesNothingInWhatIsTrained) {
   }
 }
 
-TEST(JobCoreTest, AStaleResultChangesNothing) {
+TEST(JobTest, AStaleResultChangesNothing) {
   SimulatedJob world = WorldOf(3, false, 2);
   for (int i = 0; i < 30; ++i) world.Step();
   const std::string before = world.core().Row().DebugString();
@@ -147,7 +147,7 @@ TEST(JobCoreTest, AStaleResultChangesNothing) {
   EXPECT_EQ(world.core().Row().DebugString(), before);
 }
 
-TEST(JobCoreTest, PauseAndResumeInAnyPhase) {
+TEST(JobTest, PauseAndResumeInAnyPhase) {
   const auto expected = Undisturbed(false, 3);
   for (int at = 0; at < 120; at += 3 * kStride) {
     SimulatedJob world = WorldOf(5, false, 3);
@@ -167,7 +167,7 @@ TEST(JobCoreTest, PauseAndResumeInAnyPhase) {
   }
 }
 
-TEST(JobCoreTest, CancelInAnyPhaseGivesTheWorkersBack) {
+TEST(JobTest, CancelInAnyPhaseGivesTheWorkersBack) {
   for (int at = 0; at < 120; at += kStride) {
     SimulatedJob world = WorldOf(5, false, 3);
     for (int i = 0; i < at && !world.ended(); ++i) world.Step();
@@ -180,7 +180,7 @@ TEST(JobCoreTest, CancelInAnyPhaseGivesTheWorkersBack) {
   }
 }
 
-TEST(JobCoreTest, AnActorThatFailsFailsTheJobWithItsWords) {
+TEST(JobTest, AnActorThatFailsFailsTheJobWithItsWords) {
   SimulatedJob world = WorldOf(5, true, 3);
   for (int i = 0; i < 4; ++i) world.Step();
   DataLoaded broken;

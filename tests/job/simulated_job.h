@@ -1,12 +1,13 @@
-// For tests: the world around one JobCore, in virtual time.
+// For tests: the world around one job, in virtual time. The job is the shipped JobRuntime.
 //
-// A store, a queue, a relay, a disk and workers that answer. Everything that can happen next
-// is under way at once; a seed says what does. An actor really has weights (a running hash over
-// its batches), checkpoints really hold them, and a worker really forgets what it had when it
-// dies: so a job that ends with the weights of an undisturbed one lost and repeated nothing.
-// What the core must never do is checked here, wherever it happens.
-#ifndef BATON_CONTROLLER_CORE_SIMULATED_JOB_H_
-#define BATON_CONTROLLER_CORE_SIMULATED_JOB_H_
+// A queue, a relay, a disk and workers that answer. Everything that can happen next is under way at
+// once; a seed says what does. An actor has weights (a running hash over its batches), checkpoints
+// hold them, and a worker forgets what it had when it dies: so a job that ends with the weights of
+// an undisturbed one lost and repeated nothing. What a job must never do is checked here, wherever
+// it happens. tests/simulation has several jobs, a network and a queue that decides; here a test
+// says what happens, event by event.
+#ifndef BATON_TESTS_JOB_SIMULATED_JOB_H_
+#define BATON_TESTS_JOB_SIMULATED_JOB_H_
 
 #include <cstdint>
 #include <functional>
@@ -17,7 +18,11 @@
 #include <vector>
 
 #include "controller/core/job_core.h"
+#include "controller/ports/fake_job_files.h"
+#include "controller/runtime/job_runtime.h"
 #include "controller/spec/pools.h"
+#include "controller/store/memory_store.h"
+#include "tests/job/stepped_executors.h"
 
 namespace baton::controller {
 
@@ -29,7 +34,10 @@ inline constexpr int kStride = 5;
 inline constexpr int kStride = 1;
 #endif
 
-class SimulatedJob {
+class SimulatedJob : private TurnObserver,
+                     private WorkerOutbox,
+                     private WorkerQueue,
+                     private FakeJobFiles::Listener {
  public:
   struct Options {
     uint64_t seed = 1;
@@ -64,11 +72,13 @@ class SimulatedJob {
     std::function<double(int64_t)> accuracy;
   };
   explicit SimulatedJob(const Options& options);
+  ~SimulatedJob() override;
 
   /// One thing that is under way happens. False: nothing is.
   bool Step();
   /// Steps until the job has ended, or nothing is under way.
   void RunToEnd();
+  /// What a worker, the queue or a user says; a TaskDone as the worker's result.
   void Send(const Event& event);
 
   /// The worker dies, and what it runs and knows with it.
@@ -86,9 +96,9 @@ class SimulatedJob {
   void RepeatAResult();
 
   bool ended() const { return IsTerminal(core_->state()); }
-  JobCore& core() { return *core_; }
-  absl::Time now() const { return now_; }
-  void Wait(absl::Duration time) { now_ += time; }
+  const JobCore& core() const { return *core_; }
+  absl::Time now() const { return executors_.Now(); }
+  void Wait(absl::Duration time) { executors_.Advance(time); }
   /// step -> ids of the batch that trained it last.
   const std::map<int64_t, std::vector<uint64_t>>& trained() const { return trained_; }
   /// Weights of all roles in the checkpoint of the last step, in one number.
@@ -103,8 +113,16 @@ class SimulatedJob {
   /// Every StopTask so far.
   const std::vector<StopTask>& stopped() const { return stopped_; }
   bool InQueue() const { return !needs_.empty(); }
-  /// As it was written last.
-  const store::v1::JobRow& row() const { return row_; }
+  /// As it was written last, without what never changes (the spec).
+  const store::v1::JobRow& row() const {
+    ReadRow();
+    return row_;
+  }
+  /// What a test changes in it, the next controller reads (Restart).
+  store::v1::JobRow& mutable_row() {
+    ReadRow();
+    return row_;
+  }
   /// Whether no worker can tell its reward (Failing::kSome).
   static bool FailsForGood(const TrajectoryInfo& t);
   /// Messages of the events of type warning.
@@ -113,7 +131,7 @@ class SimulatedJob {
   const std::map<std::string, double>& metrics() const { return metrics_; }
   /// Every event that watchers got and that is kept, in order.
   const std::vector<v1::JobEvent>& events() const { return events_; }
-  /// Trajectory rows by serial.
+  /// Trajectory rows by serial. What a test changes in them, the next controller reads (Restart).
   std::map<uint64_t, store::v1::TrajectoryRow>& rows() { return rows_; }
   /// Rows of batches by step.
   const std::map<int64_t, store::v1::BatchRow>& batch_rows() const { return batch_rows_; }
@@ -136,24 +154,44 @@ class SimulatedJob {
     TaskKind kind = TaskKind::kUpdate;
     uint64_t version = 0;
   };
-  void Apply(const Effects& effects);
-  void Do(const StartTask& effect);
-  void Do(const StopTask& effect);
-  void Do(const PutTrajectory& effect);
-  void Do(const DropTrajectories& effect);
-  void Do(const PutBatch& effect);
-  void Do(const DropBatches& effect);
-  void Do(const NeedWorkers& effect) { needs_ = effect.missing; }
-  void Do(const ReturnWorker& effect) { Forget(effect.worker); }
-  void Do(const LeaveQueue&) { needs_.clear(); }
-  void Do(const LoadData& effect);
-  void Do(const BuildBatch& effect);
-  void Do(const CommitCheckpoint& effect);
-  void Do(const DeleteCheckpoint& effect) { disk_.erase(effect.checkpoint.step()); }
-  void Do(const EmitEvent& effect);
-  void Do(const PutMetrics& effect);
+  // What the job's runtime does (simulated_job_turns.cc).
+  void OnResult(const JobCore&, const std::string&, const TaskRef&,
+                const v1::TaskResult&) override {}
+  void OnEvent(const JobCore& core, const Event& event) override;
+  void OnTurn(const JobCore& core, const Effects& effects) override;
+  void OnEffect(const JobCore& core, const Effect& effect) override;
+  void OnCluster(const ClusterEffects&) override {}
+  void Send(const std::string& worker, v1::ControllerMessage message) override;
+  bool Promises(const std::string&, const std::string&) const override { return true; }
+  std::string GroupStoreOf(const std::string& worker) const override { return worker; }
+  void Need(const std::string&, const NeedWorkers& need) override { needs_ = need.missing; }
+  void Return(const std::string&, const ReturnWorker& effect) override { Forget(effect.worker); }
+  void Leave(const std::string&) override { needs_.clear(); }
+  void OnCommitted(int64_t step, uint64_t incarnation) override;
+  void OnDeleted(int64_t step) override { disk_.erase(step); }
+
+  void See(const StartTask& effect) { leaving_[{effect.worker, effect.ref}] = effect; }
+  void See(const PutJob&) { row_changed_ = true; }
+  void See(const PutTrajectory& effect);
+  void See(const DropTrajectories& effect);
+  void See(const PutBatch& effect);
+  void See(const DropBatches& effect);
+  void See(const BuildBatch& effect);
+  void See(const CommitCheckpoint& effect);
+  void See(const EmitEvent& effect);
+  void See(const PutMetrics& effect);
   template <typename T>
-  void Do(const T&) {}
+  void See(const T&) {}
+
+  /// All that is not slow runs; then what stands is checked.
+  void Settle();
+  void ReadRow() const;
+  RuntimeContext MakeContext();
+  v1::TaskResult ResultOf(const TaskDone& done) const;
+
+  // What workers do (simulated_job.cc).
+  void Stop(const StopTask& stop);
+  void Start(const StartTask& start);
   void Score(const StartTask& start, TaskDone& done);
   void Assign(const StartTask& start);
   void Command(const StartTask& start);
@@ -184,12 +222,18 @@ class SimulatedJob {
 
   const Options options_;
   Draws random_;
-  JobCoreOptions core_options_;
-  absl::Time now_;
-  std::unique_ptr<JobCore> core_;
-  store::v1::JobRow row_;
+  SteppedExecutors executors_;
+  mutable store::MemoryStore store_;  // reading it is not const
+  FakeJobFiles files_;
+  RuntimeContext context_;
+  std::shared_ptr<JobRuntime> job_;
+  const JobCore* core_ = nullptr;     // of job_
+  mutable bool row_changed_ = false;  // since it was read
+  mutable store::v1::JobRow row_;
   std::map<uint64_t, store::v1::TrajectoryRow> rows_;
   std::map<int64_t, store::v1::BatchRow> batch_rows_;
+  // Tasks whose turn leaves, or whose payload is being read for them.
+  std::map<std::pair<std::string, TaskRef>, StartTask> leaving_;
   std::vector<Event> pending_;
   std::vector<StopTask> stopped_;
   std::map<std::string, int> needs_;
@@ -199,25 +243,30 @@ class SimulatedJob {
   // Tasks for which ranks meet, their generations, and who was in one: (role, generation).
   std::map<std::pair<std::string, TaskRef>, std::pair<std::string, uint64_t>> meets_;
   std::map<std::pair<std::string, uint64_t>, std::set<std::string>> members_;
-  std::map<std::string, uint64_t> versions_, loading_;         // of rollouts
-  std::map<uint64_t, uint64_t> relay_;                         // version -> weights
-  std::map<uint64_t, uint64_t> published_;                     // ever
-  std::map<int64_t, std::map<std::string, uint64_t>> staged_;  // step -> role -> weights
-  std::map<int64_t, std::map<std::string, uint64_t>> disk_;
+  std::map<std::string, uint64_t> versions_, loading_;  // of rollouts
+  std::map<uint64_t, uint64_t> relay_;                  // version -> weights
+  std::map<uint64_t, uint64_t> published_;              // ever
+  // (step, incarnation) -> role -> weights
+  std::map<std::pair<int64_t, uint64_t>, std::map<std::string, uint64_t>> staged_;
+  std::map<int64_t, std::map<std::string, uint64_t>> disk_;  // step -> role -> weights
   std::map<int64_t, std::vector<uint64_t>> trained_;
   std::map<int64_t, std::vector<uint64_t>> batches_;  // built, by step
+  std::map<int64_t, uint64_t> contents_;              // hashes of their columns, in one number
   std::set<int64_t> evaluated_;
   std::vector<v1::JobEvent> events_;
   std::vector<std::string> warnings_;
   std::map<std::string, double> metrics_;
   int next_worker_ = 0;
-  uint32_t next_file_ = 0;
-  uint64_t epoch_ = 1;
 };
+
+/// Adds a value to a running hash.
+inline uint64_t MixInto(uint64_t hash, uint64_t value) {
+  return (hash ^ value) * 0x9e3779b97f4a7c15ull + (hash >> 29);
+}
 
 /// A job of these options, its spec checked, as the controller admits it.
 v1::Job MakeSimulatedJob(const SimulatedJob::Options& options);
 
 }  // namespace baton::controller
 
-#endif  // BATON_CONTROLLER_CORE_SIMULATED_JOB_H_
+#endif  // BATON_TESTS_JOB_SIMULATED_JOB_H_

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "controller/core/simulated_job.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
+#include "tests/job/simulated_job.h"
 
 namespace baton::controller {
 namespace {
@@ -85,6 +85,8 @@ TEST(PayloadLostTest, AResponseOfSerialZeroIsOneToo) {
     const uint64_t id = world.rows().at(serial).id();
     world.rows()[0] = world.rows().at(serial);
     world.rows().erase(serial);
+    auto& kept = *world.mutable_row().mutable_kept_steps();
+    kept[kept.size() - 1].set_first_serial(0);
     world.Restart(0);
     while (!world.core().knows_trajectories()) ASSERT_TRUE(world.Step());
     if (world.core().Brief().phase() != "generating") continue;

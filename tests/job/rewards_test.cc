@@ -4,9 +4,9 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "controller/core/simulated_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/job/simulated_job.h"
 
 namespace baton::controller {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "controller/core/simulated_job.h"
 #include "gtest/gtest.h"
+#include "tests/job/simulated_job.h"
 
 namespace baton::controller {
 namespace {

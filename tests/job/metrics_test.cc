@@ -5,10 +5,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "controller/core/metric_names.h"
-#include "controller/core/simulated_job.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
+#include "tests/job/simulated_job.h"
 
 namespace baton::controller {
 namespace {
@@ -21,7 +21,7 @@ void RunToSuccess(SimulatedJob& world) {
   ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
 }
 
-TEST(JobCoreMetricsTest, WhatWorkersNameHasBounds) {
+TEST(JobMetricsTest, WhatWorkersNameHasBounds) {
   SimulatedJob::Options options;
   options.steps = 3;
   for (int i = 0; i < 40'000; ++i) options.more_metrics[absl::StrCat("source/", i)] = i;
@@ -44,7 +44,7 @@ TEST(JobCoreMetricsTest, WhatWorkersNameHasBounds) {
   EXPECT_LE(world.row().ByteSizeLong(), 100'000u);
 }
 
-TEST(JobCoreMetricsTest, SourcesHaveBounds) {
+TEST(JobMetricsTest, SourcesHaveBounds) {
   SimulatedJob::Options options;
   options.steps = 1;
   for (int i = 0; i < 500; ++i) options.val_sources.push_back(absl::StrCat("s", i));
@@ -63,7 +63,7 @@ TEST(JobCoreMetricsTest, SourcesHaveBounds) {
 
 // What a job shows of itself, but for workers and phase, stands in the row that was written last:
 // nothing else need be copied.
-TEST(JobCoreMetricsTest, AJobChangesOnlyWithItsRow) {
+TEST(JobMetricsTest, AJobChangesOnlyWithItsRow) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     SimulatedJob::Options options;
     options.seed = seed;

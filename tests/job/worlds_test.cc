@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "controller/core/simulated_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/job/simulated_job.h"
 
 namespace baton::controller {
 namespace {
@@ -260,6 +260,10 @@ TEST(WorldsTest, NoRoleBeginsWhileAnotherOneOfItsPoolWasTakenOver) {
                         row.step() == world.core().step() + 1 && (row.scored_nodes() >> node & 1);
       if (!made || lost[held.count(row.id())]++ > 0) continue;
       row.set_scored_nodes(row.scored_nodes() & ~(uint64_t{1} << node));
+      auto& columns = *row.mutable_columns();
+      columns.erase(std::remove_if(columns.begin(), columns.end(),
+                                   [&](const auto& made) { return made.node() == node; }),
+                    columns.end());
     }
     if (lost[0] == 0 || lost[1] == 0) continue;
     ++met;

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "controller/core/simulated_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/job/simulated_job.h"
 
 namespace baton::controller {
 namespace {
@@ -54,7 +54,7 @@ SimulatedJob::Options Plain(uint64_t seed, int steps) {
   return options;
 }
 
-TEST(JobCoreLearningTest, AJobWithoutUpdatesSucceedsAndSaysWhatItDid) {
+TEST(JobLearningTest, AJobWithoutUpdatesSucceedsAndSaysWhatItDid) {
   for (uint64_t seed = 0; seed < 30; seed += kStride) {
     SimulatedJob::Options options = Plain(seed, 6);
     options.filter_all = true;
@@ -73,14 +73,14 @@ TEST(JobCoreLearningTest, AJobWithoutUpdatesSucceedsAndSaysWhatItDid) {
   }
 }
 
-TEST(JobCoreLearningTest, AJobThatLearnsSaysNothing) {
+TEST(JobLearningTest, AJobThatLearnsSaysNothing) {
   SimulatedJob world(Plain(1, 6));
   world.RunToEnd();
   EXPECT_THAT(ToldBy(world, "warning", ""), IsEmpty());
   EXPECT_THAT(world.core().Describe().warnings(), IsEmpty());
 }
 
-TEST(JobCoreLearningTest, AnIdleJobFailsWhenItsSpecSaysSoAndGoesOnWhenAskedTo) {
+TEST(JobLearningTest, AnIdleJobFailsWhenItsSpecSaysSoAndGoesOnWhenAskedTo) {
   for (uint64_t seed = 0; seed < 20; seed += kStride) {
     SimulatedJob::Options options = Plain(seed, 9);
     options.filter_all = true;
@@ -107,7 +107,7 @@ double Accuracy(int64_t step) {
   return kValues[step / 2];
 }
 
-TEST(JobCoreLearningTest, TheBestCheckpointIsKeptBesideTheNewest) {
+TEST(JobLearningTest, TheBestCheckpointIsKeptBesideTheNewest) {
   for (uint64_t seed = 0; seed < 40; seed += kStride) {
     SimulatedJob::Options options = Plain(seed, 12);
     options.max_checkpoints = 2;
@@ -136,7 +136,7 @@ TEST(JobCoreLearningTest, TheBestCheckpointIsKeptBesideTheNewest) {
   }
 }
 
-TEST(JobCoreLearningTest, AJobEndsEarlyAtTheSameStepWhateverDies) {
+TEST(JobLearningTest, AJobEndsEarlyAtTheSameStepWhateverDies) {
   uint64_t weights = 0;
   for (uint64_t seed = 0; seed < 40; seed += kStride) {
     SimulatedJob::Options options = Plain(seed, 12);
@@ -160,7 +160,7 @@ TEST(JobCoreLearningTest, AJobEndsEarlyAtTheSameStepWhateverDies) {
   }
 }
 
-TEST(JobCoreLearningTest, AJobWhoseHoursAreUsedUpEndsAfterItsStep) {
+TEST(JobLearningTest, AJobWhoseHoursAreUsedUpEndsAfterItsStep) {
   SimulatedJob::Options options = Plain(2, 9);
   options.edit = [](v1::JobSpec* spec) { spec->mutable_trainer()->set_max_hours(2); };
   SimulatedJob world(options);
@@ -189,7 +189,7 @@ TEST(JobCoreLearningTest, AJobWhoseHoursAreUsedUpEndsAfterItsStep) {
 }
 
 // What was generated of the step in progress is kept, and the job ends after that step.
-TEST(JobCoreLearningTest, AStepThatARestartInterruptedIsFinishedWhenTheHoursAreUsedUp) {
+TEST(JobLearningTest, AStepThatARestartInterruptedIsFinishedWhenTheHoursAreUsedUp) {
   for (const bool evaluates : {false, true}) {
     SimulatedJob::Options options = Plain(2, 9);
     options.edit = [](v1::JobSpec* spec) {
@@ -215,7 +215,7 @@ TEST(JobCoreLearningTest, AStepThatARestartInterruptedIsFinishedWhenTheHoursAreU
   }
 }
 
-TEST(JobCoreLearningTest, TimeThatTheControllerDidNotRunIsNotWorked) {
+TEST(JobLearningTest, TimeThatTheControllerDidNotRunIsNotWorked) {
   SimulatedJob::Options options = Plain(2, 4);
   options.edit = [](v1::JobSpec* spec) { spec->mutable_trainer()->set_max_hours(2); };
   SimulatedJob world(options);
@@ -230,7 +230,7 @@ TEST(JobCoreLearningTest, TimeThatTheControllerDidNotRunIsNotWorked) {
 }
 
 // What was being read when the job ended is read again, and the old answer says nothing.
-TEST(JobCoreLearningTest, AJobThatEndsWhileItsDataAreReadGoesOn) {
+TEST(JobLearningTest, AJobThatEndsWhileItsDataAreReadGoesOn) {
   SimulatedJob world(Plain(1, 2));
   while (world.core().state() == Job::STATE_QUEUED) ASSERT_TRUE(world.Step());
   world.Send(CancelRequested{});
@@ -244,7 +244,7 @@ TEST(JobCoreLearningTest, AJobThatEndsWhileItsDataAreReadGoesOn) {
   EXPECT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
 }
 
-TEST(JobCoreLearningTest, AJobThatFailedOrWasCancelledGoesOnToTheSameEnd) {
+TEST(JobLearningTest, AJobThatFailedOrWasCancelledGoesOnToTheSameEnd) {
   for (uint64_t seed = 0; seed < 40; seed += kStride) {
     SimulatedJob::Options options = Plain(seed, 6);
     options.max_checkpoints = 2;
@@ -284,7 +284,7 @@ TEST(JobCoreLearningTest, AJobThatFailedOrWasCancelledGoesOnToTheSameEnd) {
   }
 }
 
-TEST(JobCoreLearningTest, AJobThatSucceededStaysSo) {
+TEST(JobLearningTest, AJobThatSucceededStaysSo) {
   SimulatedJob world(Plain(1, 2));
   world.RunToEnd();
   world.Send(ResumeRequested{});

@@ -1,7 +1,7 @@
 // JobCore when things go wrong together: losses while pausing, restarts before the workers are
 // back, a relay that forgets. A job must end with the weights of an undisturbed one, or stand
 // with a wait that names why.
-#include "controller/core/simulated_job.h"
+#include "tests/job/simulated_job.h"
 
 #include <random>
 #include <set>
@@ -58,7 +58,7 @@ void ExpectTheSameEnd(SimulatedJob& job, const std::string& what) {
   EXPECT_FALSE(job.InQueue()) << what;
 }
 
-TEST(JobCoreFaultsTest, AnyOrderEndsWithTheSameWeights) {
+TEST(JobFaultsTest, AnyOrderEndsWithTheSameWeights) {
   for (uint64_t seed = 0; seed < 60; seed += kStride) {
     SimulatedJob job(Seed(seed));
     ExpectTheSameEnd(job, "seed " + std::to_string(seed));
@@ -66,7 +66,7 @@ TEST(JobCoreFaultsTest, AnyOrderEndsWithTheSameWeights) {
   }
 }
 
-TEST(JobCoreFaultsTest, ATrainerThatDiesWithTheControllerIsRolledBack) {
+TEST(JobFaultsTest, ATrainerThatDiesWithTheControllerIsRolledBack) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     SimulatedJob job(Seed(seed));
     ASSERT_TRUE(ReachStep(job, 3));  // the last checkpoint is of step 2
@@ -78,7 +78,7 @@ TEST(JobCoreFaultsTest, ATrainerThatDiesWithTheControllerIsRolledBack) {
 
 // Rows that a batch must not consume, however they came to be: those of the step in progress, READY
 // and of weights before the ones that are trained.
-TEST(JobCoreFaultsTest, WhatIsStaleWhenABatchWouldConsumeItIsGeneratedAgain) {
+TEST(JobFaultsTest, WhatIsStaleWhenABatchWouldConsumeItIsGeneratedAgain) {
   SimulatedJob job(Seed(4));
   const auto row = [&](uint64_t serial) -> store::v1::TrajectoryRow& {
     return job.rows().at(serial);
@@ -108,7 +108,7 @@ TEST(JobCoreFaultsTest, WhatIsStaleWhenABatchWouldConsumeItIsGeneratedAgain) {
   ExpectTheSameEnd(job, "");
 }
 
-TEST(JobCoreFaultsTest, APauseBeforeTheWorkersAreBackSavesFirst) {
+TEST(JobFaultsTest, APauseBeforeTheWorkersAreBackSavesFirst) {
   SimulatedJob job(Seed(4));
   ASSERT_TRUE(ReachStep(job, 3));
   job.Restart(0);
@@ -119,7 +119,7 @@ TEST(JobCoreFaultsTest, APauseBeforeTheWorkersAreBackSavesFirst) {
   ExpectTheSameEnd(job, "");
 }
 
-TEST(JobCoreFaultsTest, APausingJobReplacesTheRolloutsItNeedsToFinishItsStep) {
+TEST(JobFaultsTest, APausingJobReplacesTheRolloutsItNeedsToFinishItsStep) {
   SimulatedJob job(Seed(4));
   ASSERT_TRUE(ReachStep(job, 3));
   job.Send(PauseRequested{});
@@ -135,7 +135,7 @@ TEST(JobCoreFaultsTest, APausingJobReplacesTheRolloutsItNeedsToFinishItsStep) {
   ExpectTheSameEnd(job, "");
 }
 
-TEST(JobCoreFaultsTest, APausingJobThatLosesItsTrainerAsksForNobody) {
+TEST(JobFaultsTest, APausingJobThatLosesItsTrainerAsksForNobody) {
   SimulatedJob job(Seed(4));
   ASSERT_TRUE(ReachStep(job, 3));
   job.Send(PauseRequested{});
@@ -149,7 +149,7 @@ TEST(JobCoreFaultsTest, APausingJobThatLosesItsTrainerAsksForNobody) {
 
 // At every event: pause, then the controller restarts, a worker is lost, or the user changes
 // his mind, a few events later.
-TEST(JobCoreFaultsTest, WhateverHappensWhilePausing) {
+TEST(JobFaultsTest, WhateverHappensWhilePausing) {
   for (int at = 0; at < 150; at += 4 * kStride) {
     for (int later = 0; later < 24; later += 3) {
       for (int what = 0; what < 4; ++what) {
@@ -179,7 +179,7 @@ TEST(JobCoreFaultsTest, WhateverHappensWhilePausing) {
   }
 }
 
-TEST(JobCoreFaultsTest, ARelayThatForgotIsToldAgain) {
+TEST(JobFaultsTest, ARelayThatForgotIsToldAgain) {
   for (uint64_t seed = 0; seed < 40; seed += kStride) {
     for (int at = 20; at < 120; at += 5) {
       SimulatedJob job(Seed(seed));
@@ -191,7 +191,7 @@ TEST(JobCoreFaultsTest, ARelayThatForgotIsToldAgain) {
   }
 }
 
-TEST(JobCoreFaultsTest, ACancelAfterTheEndChangesNotHowItEnded) {
+TEST(JobFaultsTest, ACancelAfterTheEndChangesNotHowItEnded) {
   SimulatedJob job(Seed(2, 1));
   ASSERT_TRUE(StepUntil(job, [&] { return job.core().state() == Job::STATE_STOPPING; }));
   job.Send(CancelRequested{});
@@ -199,7 +199,7 @@ TEST(JobCoreFaultsTest, ACancelAfterTheEndChangesNotHowItEnded) {
   EXPECT_EQ(job.core().state(), Job::STATE_SUCCEEDED);
 }
 
-TEST(JobCoreFaultsTest, AFailureStaysOneWhenTheUserCancelsToo) {
+TEST(JobFaultsTest, AFailureStaysOneWhenTheUserCancelsToo) {
   SimulatedJob job(Seed(2));
   ASSERT_TRUE(StepUntil(job, [&] { return !job.UnderWay(TaskKind::kGenerate).empty(); }));
   const auto running = job.UnderWay(TaskKind::kGenerate);
@@ -213,7 +213,7 @@ TEST(JobCoreFaultsTest, AFailureStaysOneWhenTheUserCancelsToo) {
   EXPECT_THAT(job.core().Describe().error().message(), ::testing::HasSubstr("no such prompt"));
 }
 
-TEST(JobCoreFaultsTest, TheLastWorkerBackSetsTheJobUp) {
+TEST(JobFaultsTest, TheLastWorkerBackSetsTheJobUp) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     for (int at = 6; at < 12; ++at) {  // around the end of STARTING
       SimulatedJob job(Seed(seed));
@@ -225,7 +225,7 @@ TEST(JobCoreFaultsTest, TheLastWorkerBackSetsTheJobUp) {
   }
 }
 
-TEST(JobCoreFaultsTest, AnUpdateThatStillRunsAfterARestartIsNotSentAgain) {
+TEST(JobFaultsTest, AnUpdateThatStillRunsAfterARestartIsNotSentAgain) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     SimulatedJob job(Seed(seed));
     ASSERT_TRUE(StepUntil(
@@ -236,7 +236,7 @@ TEST(JobCoreFaultsTest, AnUpdateThatStillRunsAfterARestartIsNotSentAgain) {
   }
 }
 
-TEST(JobCoreFaultsTest, ACommandAdoptedAfterARestartHasADeadlineToo) {
+TEST(JobFaultsTest, ACommandAdoptedAfterARestartHasADeadlineToo) {
   for (TaskKind kind : {TaskKind::kUpdate, TaskKind::kPublish, TaskKind::kSaveCheckpoint}) {
     SimulatedJob job(Seed(6));
     ASSERT_TRUE(
@@ -261,7 +261,7 @@ TEST(JobCoreFaultsTest, ACommandAdoptedAfterARestartHasADeadlineToo) {
   }
 }
 
-TEST(JobCoreFaultsTest, DataThatIsNeverReadFailsTheJobAtItsDeadline) {
+TEST(JobFaultsTest, DataThatIsNeverReadFailsTheJobAtItsDeadline) {
   SimulatedJob job(Seed(3));
   job.Step();  // granted: the data is being read, and will not be answered
   ASSERT_EQ(job.core().state(), Job::STATE_STARTING);
@@ -272,7 +272,7 @@ TEST(JobCoreFaultsTest, DataThatIsNeverReadFailsTheJobAtItsDeadline) {
   EXPECT_THAT(job.core().Describe().error().message(), ::testing::HasSubstr("data"));
 }
 
-TEST(JobCoreFaultsTest, ACheckpointThatIsNeverCompleteFailsTheJobAtItsDeadline) {
+TEST(JobFaultsTest, ACheckpointThatIsNeverCompleteFailsTheJobAtItsDeadline) {
   SimulatedJob job(Seed(3));
   ASSERT_TRUE(StepUntil(job, [&] {
     return job.core().Describe().phase() == "saving a checkpoint" &&
@@ -289,7 +289,7 @@ TEST(JobCoreFaultsTest, ACheckpointThatIsNeverCompleteFailsTheJobAtItsDeadline) 
   EXPECT_THAT(job.core().Describe().error().message(), ::testing::HasSubstr("checkpoint of step"));
 }
 
-TEST(JobCoreFaultsTest, AWorkerThatFencedItselfComesBackWithoutItsRole) {
+TEST(JobFaultsTest, AWorkerThatFencedItselfComesBackWithoutItsRole) {
   for (TaskKind kind : {TaskKind::kUpdate, TaskKind::kGenerate, TaskKind::kScore}) {
     SimulatedJob job(Seed(5));
     ASSERT_TRUE(
@@ -303,7 +303,7 @@ TEST(JobCoreFaultsTest, AWorkerThatFencedItselfComesBackWithoutItsRole) {
   }
 }
 
-TEST(JobCoreFaultsTest, ARoleThatWasTakenAndForgottenIsAssignedAgain) {
+TEST(JobFaultsTest, ARoleThatWasTakenAndForgottenIsAssignedAgain) {
   SimulatedJob job(Seed(5));
   ASSERT_TRUE(StepUntil(job, [&] { return !job.UnderWay(TaskKind::kAssignRole).empty(); }));
   const TaskDone taken = job.UnderWay(TaskKind::kAssignRole)[0];
@@ -337,7 +337,7 @@ int RefuseScores(SimulatedJob& job) {
   return refused;
 }
 
-TEST(JobCoreFaultsTest, AScoreThatIsAlwaysRefusedIsTriedFourTimes) {
+TEST(JobFaultsTest, AScoreThatIsAlwaysRefusedIsTriedFourTimes) {
   Options options = Seed(5);
   options.error_reward = true;
   SimulatedJob asked(options);
@@ -354,7 +354,7 @@ TEST(JobCoreFaultsTest, AScoreThatIsAlwaysRefusedIsTriedFourTimes) {
   EXPECT_THAT(job.core().Brief().error().message(), ::testing::HasSubstr("ROLE_NOT_HELD"));
 }
 
-TEST(JobCoreFaultsTest, AResponseThatAlwaysFailsIsTriedElsewhereAndThenEndsTheJob) {
+TEST(JobFaultsTest, AResponseThatAlwaysFailsIsTriedElsewhereAndThenEndsTheJob) {
   SimulatedJob job(Seed(5));
   const auto workers = [&] {
     std::set<std::string> names;
@@ -388,7 +388,7 @@ TEST(JobCoreFaultsTest, AResponseThatAlwaysFailsIsTriedElsewhereAndThenEndsTheJo
               ::testing::ContainsRegex("generating .* .prompt [0-9]+. failed: response token 0"));
 }
 
-TEST(JobCoreFaultsTest, APauseAfterARestartFinishesTheStepThatWasUnderWay) {
+TEST(JobFaultsTest, APauseAfterARestartFinishesTheStepThatWasUnderWay) {
   SimulatedJob job(Seed(5));
   ASSERT_TRUE(StepUntil(
       job, [&] { return job.core().step() == 1 && !job.UnderWay(TaskKind::kScore).empty(); }));
@@ -400,7 +400,7 @@ TEST(JobCoreFaultsTest, APauseAfterARestartFinishesTheStepThatWasUnderWay) {
   ExpectTheSameEnd(job, "");
 }
 
-TEST(JobCoreFaultsTest, ARewardThatIsBrokenEndsTheJobWithItsWords) {
+TEST(JobFaultsTest, ARewardThatIsBrokenEndsTheJobWithItsWords) {
   SimulatedJob job(Seed(5));
   ASSERT_TRUE(StepUntil(job, [&] { return !job.UnderWay(TaskKind::kScore).empty(); }));
   TaskDone score = job.UnderWay(TaskKind::kScore)[0];
@@ -414,7 +414,7 @@ TEST(JobCoreFaultsTest, ARewardThatIsBrokenEndsTheJobWithItsWords) {
       ::testing::HasSubstr("failed on worker " + score.worker + ": the command 'judge' failed 20"));
 }
 
-TEST(JobCoreFaultsTest, StepsWithoutABatchPassToo) {
+TEST(JobFaultsTest, StepsWithoutABatchPassToo) {
   Options options = Seed(3);
   options.filter_all = true;
   SimulatedJob job(options);
@@ -424,19 +424,19 @@ TEST(JobCoreFaultsTest, StepsWithoutABatchPassToo) {
   EXPECT_EQ(job.core().step(), 5);
 }
 
-TEST(JobCoreFaultsTest, PayloadsOfAnEvaluationAreKeptAsLongAsItsStep) {
+TEST(JobFaultsTest, PayloadsOfAnEvaluationAreKeptAsLongAsItsStep) {
   SimulatedJob job(Seed(3, 1));
   job.RunToEnd();
   const store::v1::JobRow row = job.core().Row();
   ASSERT_EQ(row.kept_steps_size(), 2);  // the step, and the evaluation after it
-  // SimulatedJob writes payload k into file k: evaluation 0 begins with the first.
+  // Payload k lies in file k: evaluation 0 begins with the first.
   ASSERT_EQ(row.kept_steps(0).files_size(), 1);
   EXPECT_EQ(row.kept_steps(0).files(0).first(), 1u);
   ASSERT_EQ(row.kept_steps(1).files_size(), 1);
   EXPECT_EQ(row.kept_steps(1).files(0).first(), row.kept_steps(0).files(0).last() + 1);
 }
 
-TEST(JobCoreFaultsTest, OldCheckpointsGo) {
+TEST(JobFaultsTest, OldCheckpointsGo) {
   Options options = Seed(3);
   options.max_checkpoints = 1;
   SimulatedJob job(options);
@@ -446,7 +446,7 @@ TEST(JobCoreFaultsTest, OldCheckpointsGo) {
 
 // A rollout loads weights in every step, each time under the next attempt of its slot. A restarted
 // controller begins with attempts that none of them had.
-TEST(JobCoreFaultsTest, AttemptsOfALongEpochEndBeforeTheNextOne) {
+TEST(JobFaultsTest, AttemptsOfALongEpochEndBeforeTheNextOne) {
   SimulatedJob job(Seed(1, 300));
   uint64_t last = 0;
   while (job.core().step() < 290) {
@@ -468,7 +468,7 @@ TEST(JobCoreFaultsTest, AttemptsOfALongEpochEndBeforeTheNextOne) {
 }
 
 // A row of a release whose attempts had 32 bits, 8 of them for the try.
-TEST(JobCoreFaultsTest, AttemptsOfARowOfAnEarlierReleaseAreGoneOnWith) {
+TEST(JobFaultsTest, AttemptsOfARowOfAnEarlierReleaseAreGoneOnWith) {
   SimulatedJob job(Seed(1));
   while (job.UnderWay(TaskKind::kUpdate).empty()) ASSERT_TRUE(job.Step());
   store::v1::JobRow row = job.core().Row();
@@ -490,7 +490,7 @@ TEST(JobCoreFaultsTest, AttemptsOfARowOfAnEarlierReleaseAreGoneOnWith) {
 
 // The folder of a checkpoint could not be made, so its command never left: a worker runs commands
 // in order and would wait for it for ever.
-TEST(JobCoreFaultsTest, ACommandWithoutRoomIsIssuedAgainUnderItsNumber) {
+TEST(JobFaultsTest, ACommandWithoutRoomIsIssuedAgainUnderItsNumber) {
   SimulatedJob job(Seed(1));
   ASSERT_TRUE(StepUntil(job, [&] { return !job.UnderWay(TaskKind::kSaveCheckpoint).empty(); }));
   TaskDone first = job.UnderWay(TaskKind::kSaveCheckpoint)[0];
@@ -511,7 +511,7 @@ TEST(JobCoreFaultsTest, ACommandWithoutRoomIsIssuedAgainUnderItsNumber) {
   ExpectTheSameEnd(job, "after three tries");
 }
 
-TEST(JobCoreFaultsTest, EverythingAtOnce) {
+TEST(JobFaultsTest, EverythingAtOnce) {
   for (uint64_t seed = 0; seed < 400; seed += kStride) {
     Options options = Seed(seed);
     options.failing_percent = seed % 3 == 0 ? 5 : 0;

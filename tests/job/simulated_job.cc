@@ -1,4 +1,5 @@
-#include "controller/core/simulated_job.h"
+// SimulatedJob: the workers, and what happens to them.
+#include "tests/job/simulated_job.h"
 
 #include <algorithm>
 #include <functional>
@@ -6,38 +7,15 @@
 #include <variant>
 
 #include "absl/strings/str_split.h"
-#include "controller/core/check_row.h"
 #include "controller/spec/roles.h"
 #include "gtest/gtest.h"
 
 namespace baton::controller {
 namespace {
-constexpr size_t kCredits = 4;
-// With dynamic sampling, every third group teaches nothing.
-bool IsDropped(const BuildBatch& batch, const TrajectoryInfo& t) {
-  return batch.max_groups > 0 && t.draw % 3 == 0;
-}
-uint64_t Mix(uint64_t hash, uint64_t value) {
-  return (hash ^ value) * 0x9e3779b97f4a7c15ull + (hash >> 29);
-}
 
-// Ids of the responses that the batch has, in order.
-std::vector<uint64_t> IdsOf(const store::v1::BatchRow& row) {
-  std::vector<uint64_t> ids;
-  for (const store::v1::BatchEntry& entry : row.entries()) {
-    if (entry.column_hashes_size() > 0) ids.push_back(entry.trajectory().id());
-  }
-  return ids;
-}
+constexpr size_t kCredits = 4;
 
 }  // namespace
-
-SimulatedJob::SimulatedJob(const Options& options)
-    : options_(options), random_{options.seed}, now_(absl::UnixEpoch() + absl::Hours(1)) {
-  core_options_.drawn_ahead = options_.drawn_ahead;
-  core_ = std::make_unique<JobCore>(MakeSimulatedJob(options_), 1, core_options_);
-  Apply(core_->Start(now_));
-}
 
 bool SimulatedJob::Eligible(const Event& event) const {
   const auto* done = std::get_if<TaskDone>(&event);
@@ -59,21 +37,26 @@ SimulatedJob::Meeting SimulatedJob::MeetingOf(const TaskDone& done) const {
 }
 
 bool SimulatedJob::Step() {
-  now_ += absl::Milliseconds(10);
+  executors_.Advance(absl::Milliseconds(10));
+  Settle();
   std::vector<size_t> can;
   for (size_t i = 0; i < pending_.size(); ++i) {
     if (Eligible(pending_[i])) can.push_back(i);
   }
   const size_t grants = needs_.empty() ? 0 : 1;
-  if (can.empty() && grants == 0) {
+  const size_t slow = executors_.slow();
+  if (can.empty() && grants + slow == 0) {
     const bool ranks = options_.actor_ranks + options_.critic_ranks + options_.reference_ranks > 3;
     if (!ranks || ended()) return false;
-    now_ += absl::Seconds(20);  // a broken group meets again after a while
+    executors_.Advance(absl::Seconds(20));  // a broken group meets again after a while
     Send(Tick{});
     return true;
   }
-  const size_t pick = random_() % (can.size() + grants);
-  if (pick == can.size()) {
+  const size_t pick = random_() % (can.size() + grants + slow);
+  if (pick >= can.size() + grants) {
+    executors_.RunSlow(pick - can.size() - grants);
+    Settle();
+  } else if (pick == can.size()) {
     auto need = needs_.begin();
     std::advance(need, random_() % needs_.size());
     const std::string roles = need->first;
@@ -109,7 +92,7 @@ bool SimulatedJob::Step() {
 // Everything that does not move says why.
 void SimulatedJob::CheckWaits() {
   if (ended()) return;
-  const v1::ExplainJobResponse why = core_->Explain(now_);
+  const v1::ExplainJobResponse why = core_->Explain(now());
   EXPECT_GT(why.waits_size(), 0) << why.DebugString();
 }
 
@@ -117,135 +100,6 @@ void SimulatedJob::RunToEnd() {
   for (int i = 0; !ended() && i < 50000; ++i) {
     if (!Step()) break;
   }
-}
-
-void SimulatedJob::Send(const Event& event) { Apply(core_->Handle(event, now_)); }
-
-void SimulatedJob::Apply(const Effects& effects) {
-  // Rows first: nothing leaves before what justifies it is kept.
-  for (const Effect& effect : effects) {
-    const auto* const emit = std::get_if<EmitEvent>(&effect);
-    if (std::holds_alternative<PutJob>(effect) || (emit != nullptr && emit->kept)) {
-      row_ = core_->Row();
-    }
-  }
-  for (const Effect& effect : effects) {
-    std::visit([this](const auto& e) { Do(e); }, effect);
-  }
-  if (!batch_rows_.empty()) {
-    EXPECT_LE(batch_rows_.rbegin()->first, core_->step() + 1);
-    EXPECT_EQ(batch_rows_.rbegin()->first - batch_rows_.begin()->first + 1,
-              static_cast<int64_t>(batch_rows_.size()))
-        << "a step between has none";
-  }
-  // As the runtime does, which drops what was read for a job that ended meanwhile.
-  if (ended()) {
-    std::erase_if(pending_, [](const Event& e) { return std::holds_alternative<DataLoaded>(e); });
-  }
-}
-
-void SimulatedJob::Do(const PutTrajectory& effect) {
-  rows_[effect.serial] = ToRow(effect.trajectory, effect.step, effect.incarnation);
-}
-
-void SimulatedJob::Do(const DropTrajectories& effect) {
-  rows_.erase(rows_.lower_bound(effect.begin), rows_.lower_bound(effect.end));
-}
-
-void SimulatedJob::Do(const PutBatch& effect) {
-  const int64_t step = effect.row.step();
-  EXPECT_FALSE(options_.sft);
-  EXPECT_EQ(effect.row.incarnation(), core_->incarnation());
-  EXPECT_EQ(batch_rows_.count(step), 0u) << "step " << step << " has one already";
-  EXPECT_EQ(IdsOf(effect.row), options_.filter_all ? std::vector<uint64_t>() : batches_.at(step));
-  for (const store::v1::BatchEntry& entry : effect.row.entries()) {
-    EXPECT_GT(entry.trajectory().size(), 0u) << "no place in the experience log";
-    EXPECT_EQ(entry.trajectory().scores().count("reward"), 1u);
-    EXPECT_EQ(entry.trajectory().policy_version(),
-              effect.row.entries(0).trajectory().policy_version());
-  }
-  batch_rows_[step] = effect.row;
-}
-
-void SimulatedJob::Do(const DropBatches& effect) {
-  EXPECT_LT(effect.begin, effect.end);
-  batch_rows_.erase(batch_rows_.lower_bound(effect.begin), batch_rows_.lower_bound(effect.end));
-}
-
-void SimulatedJob::Do(const LoadData&) {
-  DataLoaded loaded;
-  loaded.train_size = 10;
-  if (!options_.sft) {
-    loaded.val_size = options_.val_sources.size();
-    loaded.val_sources = options_.val_sources;
-  }
-  // As the runtime does, which answers with the newest reading alone.
-  std::erase_if(pending_, [](const Event& e) { return std::holds_alternative<DataLoaded>(e); });
-  pending_.push_back(loaded);
-}
-
-void SimulatedJob::Do(const BuildBatch& effect) {
-  BatchBuilt built;
-  built.step = effect.step;
-  built.incarnation = effect.incarnation;
-  std::vector<uint64_t> ids;
-  std::set<uint64_t> draws, kept;
-  for (const TrajectoryInfo& t : effect.trajectories) {
-    EXPECT_EQ(t.purpose, v1::PURPOSE_TRAIN);
-    EXPECT_EQ(t.state, TrajectoryState::kReady);
-    draws.insert(t.draw);
-    if (IsDropped(effect, t)) continue;
-    if (effect.max_groups > 0 && kept.size() >= effect.max_groups && kept.count(t.draw) == 0) {
-      continue;
-    }
-    kept.insert(t.draw);
-    ids.push_back(t.id);
-  }
-  if (options_.failing_rewards == Options::Failing::kNone || options_.error_reward) {
-    EXPECT_EQ(effect.trajectories.size(), draws.size() * (options_.sft ? 1 : 2)) << "whole groups";
-  }
-  for (const TrajectoryInfo& t : effect.trajectories) {
-    EXPECT_EQ(t.failed, 0u) << "it has no reward";
-    if (!options_.sft) EXPECT_EQ(t.scores.count("reward"), 1u);
-  }
-  if (!options_.sft && effect.max_groups == 0) EXPECT_EQ(draws.size(), 3u) << "a full batch";
-  EXPECT_EQ(effect.baselines.size(), options_.preset == "remax" ? draws.size() : 0);
-  built.groups = static_cast<uint32_t>(kept.size());
-  // What the algorithm carries on counts the prompts that it has seen.
-  const auto seen = effect.algorithm.find("seen");
-  built.algorithm["seen"] =
-      (seen == effect.algorithm.end() ? 0 : seen->second) + static_cast<double>(draws.size());
-  EXPECT_TRUE(std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end())
-      << "in order, none twice";
-  built.size = options_.filter_all ? 0 : static_cast<uint32_t>(ids.size());
-  for (uint64_t id : ids) {
-    if (!options_.filter_all) built.column_hashes[id] = {id};
-  }
-  batches_[effect.step] = ids;
-  pending_.push_back(built);
-}
-
-void SimulatedJob::Do(const CommitCheckpoint& effect) {
-  CheckpointCommitted committed;
-  committed.incarnation = effect.incarnation;
-  committed.checkpoint.set_step(effect.step);
-  EXPECT_EQ(staged_.count(effect.step), 1u);
-  EXPECT_EQ(effect.row.job().step(), effect.step);
-  EXPECT_EQ(static_cast<int>(staged_[effect.step].size()), core_->dataflow().update_size());
-  disk_[effect.step] = std::exchange(staged_[effect.step], {});
-  pending_.push_back(committed);
-}
-
-void SimulatedJob::Do(const EmitEvent& effect) {
-  if (effect.kept) events_.push_back(effect.event);
-  if (effect.event.type() == "warning") warnings_.push_back(effect.event.message());
-  if (effect.event.type() != "evaluation") return;
-  EXPECT_NE(effect.event.message(), "");  // its numbers
-  evaluated_.insert(effect.event.step());
-}
-
-void SimulatedJob::Do(const PutMetrics& effect) {
-  for (const auto& [name, value] : effect.metrics) metrics_[name] = value;
 }
 
 // One response of draw 1 and of draw 5, both of draw 3; some of an evaluation; a greedy baseline.
@@ -260,19 +114,19 @@ bool SimulatedJob::FailsForGood(const TrajectoryInfo& t) {
   }
 }
 
-void SimulatedJob::Do(const StopTask& effect) {
-  stopped_.push_back(effect);
+void SimulatedJob::Stop(const StopTask& stop) {
+  stopped_.push_back(stop);
   if (random_() % 2 == 0) return;  // it comes too late
   pending_.erase(std::remove_if(pending_.begin(), pending_.end(),
                                 [&](const Event& e) {
                                   const auto* done = std::get_if<TaskDone>(&e);
-                                  return done != nullptr && done->worker == effect.worker &&
-                                         done->ref == effect.ref;
+                                  return done != nullptr && done->worker == stop.worker &&
+                                         done->ref == stop.ref;
                                 }),
                  pending_.end());
 }
 
-void SimulatedJob::Do(const StartTask& start) {
+void SimulatedJob::Start(const StartTask& start) {
   EXPECT_FALSE(ended()) << "a task after the end";
   const bool dying = std::any_of(pending_.begin(), pending_.end(), [&](const Event& e) {
     const auto* lost = std::get_if<WorkerLost>(&e);
@@ -308,10 +162,6 @@ void SimulatedJob::Do(const StartTask& start) {
     case TaskKind::kGenerate:
       EXPECT_EQ(versions_[start.worker], start.args.policy_version);
       EXPECT_LT(running.size(), kCredits);
-      done.output.tokens = 5;
-      done.output.prompt_tokens = 2;
-      done.output.finish_reason = "stop";
-      done.output.location = {++next_file_, 0, 20};
       if (static_cast<int>(random_() % 100) < options_.failing_percent) {
         done.status = absl::UnavailableError("hiccup");
       }
@@ -374,9 +224,12 @@ void SimulatedJob::Score(const StartTask& start, TaskDone& done) {
     done.output.infra_failed = true;
   } else if (node.out() == "reward") {
     const bool judges = t.purpose == v1::PURPOSE_EVAL && options_.accuracy;
-    done.output.metrics["reward"] = judges ? options_.accuracy(core_->step()) : t.sample % 2;
-  } else {
-    done.output.location = {++next_file_, 0, 20};
+    // With dynamic sampling every third group teaches nothing.
+    const bool alike = options_.filter_all || (options_.preset == "dapo" && t.draw % 3 == 0);
+    const double reward = alike ? 1 : t.sample % 2;
+    done.output.metrics["reward"] = judges ? options_.accuracy(core_->step()) : reward;
+  } else if (node.method() == "compute_reward") {
+    done.output.metrics["reward"] = 0.25 * (t.sample % 2);  // a cost
   }
 }
 
@@ -441,8 +294,9 @@ void SimulatedJob::Command(const StartTask& start) {
   EXPECT_EQ(start.args.policy_version, actor.version) << "what the rank holds, or will";
   if (start.ref.kind == TaskKind::kUpdate) {
     const std::vector<uint64_t>& batch = batches_.at(start.ref.step + 1);
-    actor.weights = Mix(actor.weights, static_cast<uint64_t>(start.ref.step));
-    for (uint64_t id : batch) actor.weights = Mix(actor.weights, id);
+    actor.weights = MixInto(actor.weights, static_cast<uint64_t>(start.ref.step));
+    actor.weights = MixInto(actor.weights, contents_.at(start.ref.step + 1));
+    for (uint64_t id : batch) actor.weights = MixInto(actor.weights, id);
     if (start.args.role == "actor" && first) trained_[start.ref.step + 1] = batch;
     if (start.args.role == "actor" && Hybrid()) versions_[start.worker] = 0;
   } else if (start.ref.kind == TaskKind::kPublish || start.ref.kind == TaskKind::kToGeneration) {
@@ -453,7 +307,7 @@ void SimulatedJob::Command(const StartTask& start) {
     if (Hybrid()) versions_[start.worker] = start.args.policy_version;
     if (first && !Hybrid()) relay_[start.args.policy_version] = actor.weights;
   } else if (first) {
-    staged_[start.ref.step][start.args.role] = actor.weights;
+    staged_[{start.ref.step, start.ref.incarnation}][start.args.role] = actor.weights;
   }
 }
 
@@ -532,30 +386,6 @@ void SimulatedJob::ComeBack(const std::string& worker) {
   Send(back);
 }
 
-void SimulatedJob::Restart(int dying_percent) {
-  EXPECT_TRUE(CheckRow(row_).ok()) << CheckRow(row_);
-  std::vector<Event> still;
-  for (const Event& event : pending_) {
-    if (std::holds_alternative<TaskDone>(event)) still.push_back(event);
-  }
-  pending_ = still;
-  needs_.clear();
-  const auto workers = alive_;
-  away_.clear();
-  for (const auto& [worker, role] : workers) BreakStream(worker);
-  core_ = std::make_unique<JobCore>(row_, rows_, ++epoch_, core_options_);
-  const auto held = core_->HeldWorkers();
-  for (const auto& [worker, role] : workers) {
-    if (held.count(worker) == 0) Forget(worker);  // the store knows of no grant: it is free again
-  }
-  for (const auto& [worker, role] : held) {
-    if (alive_.count(worker) > 0 && static_cast<int>(random_() % 100) >= dying_percent) continue;
-    Forget(worker);
-    pending_.push_back(WorkerLost{worker, "did not come back"});
-  }
-  Apply(core_->Start(now_));
-}
-
 void SimulatedJob::RepeatAResult() {
   for (const Event& event : std::vector<Event>(pending_)) {
     if (!std::holds_alternative<TaskDone>(event) || !Eligible(event)) continue;
@@ -568,7 +398,7 @@ uint64_t SimulatedJob::FinalWeights() const {
   auto it = disk_.find(options_.steps);
   if (it == disk_.end()) return 0;
   uint64_t all = 0;
-  for (const auto& [role, weights] : it->second) all = Mix(all, weights);
+  for (const auto& [role, weights] : it->second) all = MixInto(all, weights);
   return all;
 }
 
