@@ -53,6 +53,11 @@ absl::Status SystemError(absl::string_view what, const std::string& path) {
   if (error == EMFILE || error == ENFILE || error == ENOMEM) {  // of the process, not of the file
     return absl::UnavailableError(message);
   }
+  // The bytes are there, and the user can give the right back. EIO is a damaged disk: waiting would
+  // not bring those bytes back, so what it held counts as lost.
+  if (error == EACCES) {
+    return absl::UnavailableError(message + "; let the controller's user read and write it");
+  }
   return error == ENOENT ? absl::OutOfRangeError(message) : absl::InternalError(message);
 }
 
@@ -90,10 +95,8 @@ class FileLog : public ExperienceLog {
   // rows may know places behind its end.
   absl::Status FindNewest() {
     absl::MutexLock lock(&mu_);
-    std::error_code code;
-    if (!fs::is_directory(directory_, code)) {
-      return absl::InternalError(absl::StrCat("cannot open ", directory_, ": it is no folder"));
-    }
+    const FileDescriptor folder(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (folder.get() < 0) return SystemError("cannot open", directory_);
     for (uint32_t number : Numbers()) {
       if (!Mutant("log-overwrites-files")) file_ = std::max(file_, number);
     }

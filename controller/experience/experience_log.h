@@ -37,8 +37,9 @@ class ExperienceLog {
 
   /// ResourceExhausted when the disk is full; nothing is changed then.
   virtual absl::StatusOr<Location> Append(absl::string_view payload) = 0;
-  /// DataLoss when the record's checksum is wrong, OutOfRange when it is not there, Unavailable
-  /// when the process lacks a file descriptor or memory to read it: nothing is lost then.
+  /// DataLoss when the record's checksum is wrong, OutOfRange when it is not there, Internal when
+  /// the disk cannot read it (EIO). Unavailable when the process lacks a file descriptor, memory or
+  /// the permission to read it: nothing is lost then.
   virtual absl::StatusOr<std::string> Read(const Location& location) = 0;
   /// Makes everything appended so far survive a power cut.
   virtual absl::Status Sync() = 0;

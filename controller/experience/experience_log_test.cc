@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <sys/resource.h>
+#include <unistd.h>
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/base/log.h"
@@ -17,6 +18,9 @@ namespace baton::experience {
 namespace {
 
 namespace fs = std::filesystem;
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 // Of no file says that it is needed.
 constexpr auto kNoFile = [](uint32_t) { return false; };
@@ -304,6 +308,54 @@ TEST_F(ExperienceLogTest, ThreadsMayAppendAndReadAtOnce) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+// While it lives, the process may read nothing that only root may.
+class Unprivileged {
+ public:
+  Unprivileged() : was_(geteuid()) {
+    if (was_ == 0) EXPECT_EQ(seteuid(65534), 0);
+  }
+  ~Unprivileged() {
+    if (was_ == 0) EXPECT_EQ(seteuid(was_), 0);
+  }
+
+ private:
+  const uid_t was_;
+};
+
+TEST_F(ExperienceLogTest, WhatMayNotBeReadIsNotLost) {
+  const Location at = MustAppend("one");
+  fs::permissions(File(1), fs::perms::none);
+  {
+    const Unprivileged user;
+    const absl::Status status = log_->Read(at).status();
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr(File(1)), HasSubstr("Permission denied"), HasSubstr("let the")));
+  }
+  fs::permissions(File(1), fs::perms::owner_read);
+  EXPECT_EQ(*log_->Read(at), "one");
+  fs::permissions(folder_, fs::perms::none);
+  {
+    const Unprivileged user;
+    EXPECT_TRUE(absl::IsUnavailable(log_->Read(at).status()));
+  }
+  fs::permissions(folder_, fs::perms::owner_all);
+}
+
+// The folder cannot be looked into: that says nothing of what is in it.
+TEST_F(ExperienceLogTest, AFolderThatMayNotBeReadIsNotLost) {
+  fs::create_directories(folder_ + "/above/log");
+  for (const char* closed : {"/above", "/above/log"}) {
+    fs::permissions(folder_ + closed, fs::perms::none);
+    {
+      const Unprivileged user;
+      const absl::Status status = ExperienceLog::Open(folder_ + "/above/log").status();
+      EXPECT_TRUE(absl::IsUnavailable(status)) << closed << ": " << status;
+    }
+    fs::permissions(folder_ + closed, fs::perms::all);
+  }
 }
 
 TEST(ExperienceLogOpenTest, AFolderThatIsNotThereIsAnError) {
