@@ -26,11 +26,12 @@ int Workers(const GlobalOptions& options) {
   }
   std::printf("%s", list->workers().empty()
                         ? "no worker is attached; start some with `baton up` or `baton-worker`\n"
-                        : table.Format().c_str());
+                        : ForTerminal(table.Format()).c_str());
   for (const v1::Worker& w : list->workers()) {
     if (w.drain_reason().empty()) continue;
     std::printf("%s is drained: %s. `baton drain %s --undo` uses it again.\n",
-                w.worker_id().c_str(), w.drain_reason().c_str(), w.worker_id().c_str());
+                OneLine(w.worker_id()).c_str(), ForTerminal(w.drain_reason()).c_str(),
+                OneLine(w.worker_id()).c_str());
   }
   return kOk;
 }

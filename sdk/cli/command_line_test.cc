@@ -15,8 +15,10 @@
 namespace baton::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -216,6 +218,34 @@ TEST_F(CommandLineTest, ReadsWhatAJobMade) {
   const Outcome typo = Run({"metrics", "add", "--plot", "critic/score/maen"});
   EXPECT_EQ(typo.code, 3);
   EXPECT_THAT(typo.err, HasSubstr("did you mean 'critic/score/mean'?"));
+}
+
+// What a model or a worker wrote: ESC [2J clears the screen, U+009B is ESC [ in one character, and
+// a line feed would make a line of a log that nobody wrote. (gRPC carries no text with ill-formed
+// UTF-8 in these fields.)
+TEST_F(CommandLineTest, NoTextOfAWorkerCommandsTheTerminal) {
+  const std::string evil = "a\x1b[2Jb\x7f\u009b2J\rc";
+  const std::string clean = "a [2Jb  2J c";
+  service_.log_message = evil + "\n12:00:00 ERROR controller all is lost";
+  EXPECT_THAT(Run({"logs", "add"}).out,
+              EndsWith("actor-0      " + clean + "⏎12:00:00 ERROR controller all is lost\n"));
+  EXPECT_EQ(Json({"logs", "add"})["message"], service_.log_message);
+  service_.job.mutable_error()->set_message(evil + "\nmore");
+  service_.job.add_warnings(evil);
+  service_.job.add_workers(evil);
+  service_.explanation.set_summary(evil);
+  service_.explanation.add_waits()->set_cause(evil);
+  service_.created = {grpc::StatusCode::FAILED_PRECONDITION, evil + "\nmore"};
+  const std::string spec = Write("job.yaml", "kind: rl\n");
+  for (const std::string& text : {Run({"show", "add"}).out, Run({"why", "add"}).out,
+                                  Run({"show", "add", "--graph"}).out, Run({"submit", spec}).err}) {
+    EXPECT_THAT(text, AllOf(HasSubstr(clean), Not(HasSubstr("\x1b")), Not(HasSubstr("\x7f")),
+                            Not(HasSubstr("\u009b")), Not(HasSubstr("\r"))));
+  }
+  EXPECT_THAT(Run({"show", "add"}).out, AllOf(HasSubstr("error     " + clean + "\nmore\n"),
+                                              HasSubstr("warning   " + clean + "\n"),
+                                              HasSubstr("worker    " + clean + "\n")));
+  EXPECT_THAT(Run({"submit", spec}).err, HasSubstr(clean + "\nmore\n")) << "lines stay lines";
 }
 
 // An evaluation every other step: its rows alone, and of those the newest.

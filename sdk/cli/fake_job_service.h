@@ -52,6 +52,7 @@ class FakeJobService final : public v1::JobService::Service,
   std::function<void()> before_events = [] {};
   int64_t oldest_event = 0;  ///< Watches from an earlier revision than before it are refused.
   v1::ExplainJobResponse explanation;
+  std::string log_message = "actor is ready";
   int trajectories = 3;  ///< That a list answers: 3, the third unlike the others, or more.
   std::map<std::string, double> step_metrics;  ///< Beside critic/score/mean, of every step.
   std::map<std::string, double> rare_metrics;  ///< Of step 2 alone.
@@ -172,7 +173,7 @@ class FakeJobService final : public v1::JobService::Service,
     line.set_sequence(1);
     line.set_level("INFO");
     line.set_source("actor-0");
-    line.set_message("actor is ready");
+    line.set_message(log_message);
     writer->Write(line);
     return grpc::Status::OK;
   }

@@ -35,7 +35,7 @@ std::string MetricText(const v1::Job& job, const std::string& name) {
 
 void PrintList(const GlobalOptions& options, const google::protobuf::Message& message,
                const std::string& text) {
-  std::printf("%s", options.json() ? (ToJson(message) + "\n").c_str() : text.c_str());
+  std::printf("%s", options.json() ? (ToJson(message) + "\n").c_str() : ForTerminal(text).c_str());
 }
 
 int Jobs(const GlobalOptions& options) {
@@ -80,7 +80,8 @@ int ShowGraph(const GlobalOptions& options, Client& client, const std::string& n
   } else if (dot) {
     std::printf("%s", GraphAsDot(ShortJobName(name), *why).c_str());
   } else {
-    std::printf("%s\n\n%s", why->summary().c_str(), GraphAsText(*why).c_str());
+    std::printf("%s\n\n%s", ForTerminal(why->summary()).c_str(),
+                ForTerminal(GraphAsText(*why)).c_str());
   }
   return kOk;
 }
@@ -100,24 +101,28 @@ int Show(const GlobalOptions& options, const std::string& name, const ShowFlags&
   }
   std::printf("job       %s\nstate     %s%s%s\nstep      %ld of %ld\nversion   %lu\n",
               job->name().c_str(), StateText(*job).c_str(), job->phase().empty() ? "" : ", ",
-              job->phase().c_str(), static_cast<long>(job->step()),
+              OneLine(job->phase()).c_str(), static_cast<long>(job->step()),
               static_cast<long>(job->total_steps()),
               static_cast<unsigned long>(job->policy_version()));
   if (const auto& resources = job->effective_spec().resources(); resources.pools_size() > 0) {
     std::printf("pools     %s\n", PoolsText(resources).c_str());
   }
   if (!job->error().message().empty()) {
-    std::printf("error     %s\n", job->error().message().c_str());
+    std::printf("error     %s\n", ForTerminal(job->error().message()).c_str());
   }
   if (!job->stop_reason().empty()) {
-    std::printf("ends early %s\n", job->stop_reason().c_str());
+    std::printf("ends early %s\n", ForTerminal(job->stop_reason()).c_str());
   }
-  for (const std::string& line : job->warnings()) std::printf("warning   %s\n", line.c_str());
-  for (const std::string& worker : job->workers()) std::printf("worker    %s\n", worker.c_str());
+  for (const std::string& line : job->warnings()) {
+    std::printf("warning   %s\n", ForTerminal(line).c_str());
+  }
+  for (const std::string& worker : job->workers()) {
+    std::printf("worker    %s\n", OneLine(worker).c_str());
+  }
   Table table({"METRIC", "VALUE"});
   std::map<std::string, double> metrics(job->metrics().begin(), job->metrics().end());
   for (const auto& [key, value] : metrics) table.Add({key, ShortNumber(value)});
-  if (!metrics.empty()) std::printf("\n%s", table.Format().c_str());
+  if (!metrics.empty()) std::printf("\n%s", ForTerminal(table.Format()).c_str());
   std::printf("\n`baton show %s --spec` prints its spec\n", ShortJobName(job->name()).c_str());
   return kOk;
 }
@@ -250,7 +255,7 @@ int Metrics(const GlobalOptions& options, const MetricsFlags& flags) {
     std::printf("%s\n", NoMetrics(flags, *list).c_str());
     return kOk;
   }
-  std::printf("%s", MetricsTable(*list, names, flags.last).c_str());
+  std::printf("%s", ForTerminal(MetricsTable(*list, names, flags.last)).c_str());
   return kOk;
 }
 
@@ -318,13 +323,13 @@ int Samples(const GlobalOptions& options, const SamplesFlags& flags) {
     std::printf("step %lu  %s  reward %s%s%s%s\n  prompt    %s\n  response  %s\n",
                 static_cast<unsigned long>(t.step()), t.trajectory_id().c_str(),
                 reward == t.scores().end() ? "-" : ShortNumber(reward->second).c_str(),
-                t.answer().empty() ? "" : "  answer ", t.answer().c_str(),
+                t.answer().empty() ? "" : "  answer ", OneLine(t.answer()).c_str(),
                 times > 1 ? absl::StrCat("  ", times, " times").c_str() : "",
                 OneLine(t.prompt_text(), width).c_str(), OneLine(t.response_text(), width).c_str());
     if (flags.full && !t.rendered_prompt().empty() && t.rendered_prompt() != t.prompt_text()) {
       std::printf("  rendered  %s\n", OneLine(t.rendered_prompt(), width).c_str());
     }
-    if (!t.error().empty()) std::printf("  error     %s\n", t.error().c_str());
+    if (!t.error().empty()) std::printf("  error     %s\n", ForTerminal(t.error()).c_str());
   }
   if (unlike.size() < static_cast<size_t>(flags.count) &&
       list->trajectories_size() >= request.page_size()) {

@@ -11,6 +11,7 @@
 #include "nlohmann/json.hpp"
 #include "sdk/base/private_file.h"
 #include "sdk/cli/state_file.h"
+#include "sdk/cli/table.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::cli {
@@ -71,7 +72,7 @@ int Fail(const GlobalOptions& options, const absl::Status& status) {
     std::printf("%s\n",
                 error.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   }
-  std::fprintf(stderr, "baton: %s\n", message.c_str());
+  std::fprintf(stderr, "baton: %s\n", ForTerminal(message).c_str());
   return code;
 }
 

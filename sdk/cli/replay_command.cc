@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "sdk/cli/options.h"
+#include "sdk/cli/table.h"
 
 namespace baton::cli {
 namespace {
@@ -34,7 +35,7 @@ void PrintPlan(const v1::Replay& replay) {
               replay.from_step() == 0
                   ? "its first weights"
                   : absl::StrCat("its weights after step ", replay.from_step()).c_str());
-  for (const std::string& note : replay.notes()) std::printf("%s\n", note.c_str());
+  for (const std::string& note : replay.notes()) std::printf("%s\n", ForTerminal(note).c_str());
   std::fflush(stdout);
 }
 
@@ -64,7 +65,7 @@ int Judge(const GlobalOptions& options, Client& client, const std::string& name)
   if (options.json()) {
     std::printf("%s\n", ToJson(*replay).c_str());
   } else {
-    std::printf("%s\n", VerdictText(*replay).c_str());
+    std::printf("%s\n", ForTerminal(VerdictText(*replay)).c_str());
   }
   const bool good = replay->verdict() == v1::Replay::VERDICT_EQUAL ||
                     replay->verdict() == v1::Replay::VERDICT_NOT_COMPARED;

@@ -12,6 +12,7 @@
 #include "absl/time/clock.h"
 #include "sdk/cli/options.h"
 #include "sdk/cli/spec_paths.h"
+#include "sdk/cli/table.h"
 #include "sdk/client/spec_warnings.h"
 #include "sdk/client/spec_yaml.h"
 #include "sdk/rpc/error.h"
@@ -196,8 +197,8 @@ void SayWhatItWaitsFor(Client& client, const std::string& job) {
   const auto why = client.ExplainJob(job);
   if (!why.ok()) return;
   for (const v1::Wait& wait : why->waits()) {
-    std::printf("it is queued and waits for %s\n", wait.cause().c_str());
-    if (!wait.action().empty()) std::printf("%s\n", wait.action().c_str());
+    std::printf("it is queued and waits for %s\n", ForTerminal(wait.cause()).c_str());
+    if (!wait.action().empty()) std::printf("%s\n", ForTerminal(wait.action()).c_str());
   }
 }
 

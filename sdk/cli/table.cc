@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "sdk/base/mutant.h"
 #include "sdk/base/utf8.h"
@@ -98,6 +100,12 @@ std::string OneLine(const std::string& text, size_t width) {
     }
   }
   return line;
+}
+
+std::string ForTerminal(const std::string& text) {
+  return absl::StrJoin(
+      absl::StrSplit(text, '\n'), "\n",
+      [](std::string* out, absl::string_view line) { out->append(OneLine(std::string(line))); });
 }
 
 }  // namespace baton::cli

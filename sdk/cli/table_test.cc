@@ -52,5 +52,10 @@ TEST(TableTest, NothingInALineCommandsTheTerminal) {
       << "the same as a bare byte";
 }
 
+TEST(TableTest, LinesOfATextStayLines) {
+  EXPECT_EQ(ForTerminal("a\n\x1b[2J\tb\x7f\u009b\xff\n"), "a\n [2J b  \uFFFD\n");
+  EXPECT_EQ(ForTerminal("→ äöü"), "→ äöü");
+}
+
 }  // namespace
 }  // namespace baton::cli

@@ -18,6 +18,7 @@
 #include "sdk/cli/interrupt_notice.h"
 #include "sdk/cli/learning_summary.h"
 #include "sdk/cli/options.h"
+#include "sdk/cli/table.h"
 #include "sdk/cli/watch_view.h"
 #include "sdk/messages/times.h"
 
@@ -87,7 +88,7 @@ class Watch {
     PrintNow(learned);
     if (succeeded) return kOk;
     if (!view_.error().empty()) {
-      std::fprintf(stderr, "baton: the job failed: %s\n", view_.error().c_str());
+      std::fprintf(stderr, "baton: the job failed: %s\n", ForTerminal(view_.error()).c_str());
     }
     return kFailed;
   }
@@ -195,7 +196,8 @@ int Logs(const GlobalOptions& options, const std::string& name, bool follow) {
       std::printf(
           "%s %-5s %-12s %s\n",
           absl::FormatTime("%H:%M:%S", FromProto(entry.time()), absl::LocalTimeZone()).c_str(),
-          entry.level().c_str(), entry.source().c_str(), entry.message().c_str());
+          OneLine(entry.level()).c_str(), OneLine(entry.source()).c_str(),
+          OneLine(entry.message()).c_str());
     }
     std::fflush(stdout);
     return true;

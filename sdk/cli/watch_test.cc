@@ -88,6 +88,17 @@ TEST_F(WatchTest, OfAJobThatHasEndedTheLastLinesAreItsEnd) {
             "reward 0.250 → 0.750: step 1 and step 3\n");
 }
 
+TEST_F(WatchTest, NoMessageCommandsTheTerminal) {
+  v1::JobEvent warning = Happened(501, "warning", 3);
+  warning.set_message("a\x1b[2Jb\u009bc\nd");
+  v1::JobEvent end = Became(502, v1::Job::STATE_FAILED);
+  end.set_message("e\x1b[2Jf");
+  service_.watches = {{warning, end}};
+  const Outcome outcome = Run({"watch", "add"});
+  EXPECT_THAT(outcome.out, HasSubstr("step 3  warning: a [2Jb c⏎d\n"));
+  EXPECT_THAT(outcome.err, HasSubstr("the job failed: e [2Jf\n"));
+}
+
 TEST_F(WatchTest, JsonHasTheSameEvents) {
   MakeLongJob();
   Outcome outcome = Run({"watch", "add", "-o", "json"});

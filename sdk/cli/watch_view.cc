@@ -193,7 +193,7 @@ void WatchView::Clear() {
 void WatchView::Say(const std::string& line) {
   FlushStep();
   Clear();
-  options_.print(absl::StrCat(line, "\n"));
+  options_.print(absl::StrCat(OneLine(line), "\n"));
   printed_ = options_.now();
   if (!Ended()) Draw();
 }

@@ -50,7 +50,7 @@ std::string LineOf(const Row& row, const tokenizer::Tokenizer& tokenizer) {
   Json json = Json::parse(row.line);  // which ParseExample could read
   json["responses"] = std::move(responses);
   json["finish_reasons"] = row.finish_reasons;
-  return json.dump() + "\n";
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 class Batch {
