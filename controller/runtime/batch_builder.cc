@@ -178,15 +178,6 @@ absl::StatusOr<BuiltBatch> BatchBuilder::Finish() {
   return out;
 }
 
-absl::StatusOr<BuiltBatch> MakeBatch(const v1::Dataflow& dataflow, const BuildBatch& ask,
-                                     Payloads payloads) {
-  BATON_ASSIGN_OR_RETURN(BatchBuilder builder, BatchBuilder::Create(dataflow, ask));
-  for (const auto& payload : payloads) builder.Add(payload);
-  BATON_ASSIGN_OR_RETURN(BuiltBatch built, builder.Finish());
-  for (BatchEntry& entry : built.entries) entry.payload = entry.cached.lock();
-  return built;
-}
-
 BuiltBatch MakePlainBatch(const BuildBatch& ask, Payloads payloads) {
   BuiltBatch out = Answer(ask);
   for (auto& payload : payloads) {

@@ -55,10 +55,6 @@ class BatchBuilder {
   std::vector<std::unique_ptr<Taken>> taken_;
 };
 
-/// The batch of payloads that are all in memory, which its entries hold.
-absl::StatusOr<BuiltBatch> MakeBatch(const v1::Dataflow& dataflow, const BuildBatch& ask,
-                                     Payloads payloads);
-
 /// The examples of kind sft and reward_model, unchanged.
 BuiltBatch MakePlainBatch(const BuildBatch& ask, Payloads payloads);
 

@@ -11,6 +11,7 @@
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "sdk/base/raw_values.h"
+#include "sdk/base/status_macros.h"
 
 namespace baton::controller {
 namespace {
@@ -49,6 +50,16 @@ Payloads Shared(const std::vector<v1::Trajectory>& trajectories) {
   return shared;
 }
 
+// The batch of payloads that are all in memory, which its entries hold.
+absl::StatusOr<BuiltBatch> MakeBatch(const v1::Dataflow& dataflow, const BuildBatch& ask,
+                                     const Payloads& payloads) {
+  BATON_ASSIGN_OR_RETURN(BatchBuilder builder, BatchBuilder::Create(dataflow, ask));
+  for (const auto& payload : payloads) builder.Add(payload);
+  BATON_ASSIGN_OR_RETURN(BuiltBatch built, builder.Finish());
+  for (BatchEntry& entry : built.entries) entry.payload = entry.cached.lock();
+  return built;
+}
+
 // Two responses of two tokens to one prompt.
 BuildBatch TwoResponses() {
   BuildBatch ask;
@@ -62,7 +73,7 @@ BuildBatch TwoResponses() {
   return ask;
 }
 
-TEST(MakeBatch, BothCriticsGetWhatTheyLearnFrom) {
+TEST(BatchBuilderTest, BothCriticsGetWhatTheyLearnFrom) {
   const v1::Dataflow graph = Graph(R"(advantage { estimator: "gae" options {
     fields { key: "use_cost" value { bool_value: true } }
     fields { key: "lambda_lr" value { number_value: 0 } }
@@ -89,7 +100,7 @@ TEST(MakeBatch, BothCriticsGetWhatTheyLearnFrom) {
 }
 
 // Whatever a reader of a column would notice changes its hash, and nothing else does.
-TEST(MakeBatch, EachColumnOfTheBatchHasItsHash) {
+TEST(BatchBuilderTest, EachColumnOfTheBatchHasItsHash) {
   const v1::Dataflow graph = Graph(R"(advantage { estimator: "grpo" })");
   std::vector<v1::Trajectory> payloads(2);
   for (v1::Trajectory& payload : payloads) {
@@ -116,7 +127,7 @@ TEST(MakeBatch, EachColumnOfTheBatchHasItsHash) {
 
 // In memory the columns of two scores stand in the order in which they were answered; read from the
 // log, in the order of their nodes.
-TEST(MakeBatch, TheHashesDoNotDependOnTheOrderOfTheColumns) {
+TEST(BatchBuilderTest, TheHashesDoNotDependOnTheOrderOfTheColumns) {
   const v1::Dataflow graph = Graph(R"(advantage { estimator: "grpo" })");
   const v1::Column log_probs = Floats("rollout_log_prob", {-1, -2});
   const v1::Column first = Floats("ref_log_prob", {-3, -4}), second = Floats("values", {5, 6});
@@ -136,7 +147,7 @@ TEST(MakeBatch, TheHashesDoNotDependOnTheOrderOfTheColumns) {
   EXPECT_NE(one[3], other[3]) << "their advantages differ";
 }
 
-TEST(MakeBatch, LogProbsOfTheActorGoBeforeThoseOfTheRollout) {
+TEST(BatchBuilderTest, LogProbsOfTheActorGoBeforeThoseOfTheRollout) {
   const v1::Dataflow graph = Graph(R"(advantage { estimator: "rloo" options {
     fields { key: "use_kl_in_reward" value { bool_value: true } }
     fields { key: "kl_coef" value { number_value: 0.5 } } } })");
@@ -160,7 +171,7 @@ TEST(MakeBatch, LogProbsOfTheActorGoBeforeThoseOfTheRollout) {
 
 // Of a response without a reward nothing is known: the others of its group are compared with each
 // other alone.
-TEST(MakeBatch, AGroupThatMissesAResponseIsComparedWithinItself) {
+TEST(BatchBuilderTest, AGroupThatMissesAResponseIsComparedWithinItself) {
   const v1::Dataflow graph = Graph(R"(advantage { estimator: "grpo" })");
   BuildBatch ask;
   for (const auto& [draw, sample, reward] :

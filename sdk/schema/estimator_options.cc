@@ -1,6 +1,5 @@
 #include "sdk/schema/estimator_options.h"
 
-#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -75,15 +74,6 @@ std::optional<Estimator> EstimatorOf(absl::string_view name) {
 std::string UnknownEstimator(absl::string_view name) {
   return absl::StrCat("'", name, "' is no estimator; there are ",
                       absl::StrJoin(EstimatorNames(), ", "));
-}
-
-std::vector<std::string> EstimatorOptionNames(absl::string_view name) {
-  const auto estimator = EstimatorOf(name);
-  if (!estimator) return {};
-  const auto rows = OptionNames(EstimatorOptionTable(), UserBit(*estimator));
-  std::vector<std::string> names(rows.begin(), rows.end());
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 EstimatorSpec ReadEstimator(Estimator estimator, const Options& options,

@@ -44,8 +44,6 @@ std::vector<std::string> EstimatorNames();
 std::optional<Estimator> EstimatorOf(absl::string_view name);
 /// "'ppo' is no estimator; there are …".
 std::string UnknownEstimator(absl::string_view name);
-/// Options that the estimator has, sorted. Empty for an unknown one.
-std::vector<std::string> EstimatorOptionNames(absl::string_view name);
 
 /// The estimator with the values of `options`; what is absent has the estimator's own default. What
 /// is wrong is added to `problems`: options that it does not have, types, bounds.

@@ -1,6 +1,5 @@
 #include "sdk/schema/loss_options.h"
 
-#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -62,15 +61,6 @@ std::optional<LossSpec::Kind> LossOf(absl::string_view name) {
 
 std::string UnknownLoss(absl::string_view name) {
   return absl::StrCat("'", name, "' is no loss; there are ", absl::StrJoin(LossNames(), ", "));
-}
-
-std::vector<std::string> LossOptionNames(absl::string_view name) {
-  const auto kind = LossOf(name);
-  if (!kind) return {};
-  const auto rows = OptionNames(LossOptionTable(), UserBit(*kind));
-  std::vector<std::string> names(rows.begin(), rows.end());
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 LossSpec ReadLoss(LossSpec::Kind kind, const Options& options,

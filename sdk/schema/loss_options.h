@@ -37,8 +37,6 @@ std::vector<std::string> LossNames();
 std::optional<LossSpec::Kind> LossOf(absl::string_view name);
 /// "'ppo' is no loss; there are …".
 std::string UnknownLoss(absl::string_view name);
-/// Options that the loss has, sorted. Empty for an unknown one.
-std::vector<std::string> LossOptionNames(absl::string_view name);
 
 /// The loss `kind` with the values of `options`. What is wrong is added to `problems`: options that
 /// the loss does not have, types, bounds, options that do not go together.
