@@ -19,9 +19,11 @@
 namespace baton::controller {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::Pair;
 
 std::string Chosen(const Kept& kept, std::optional<int64_t> from, std::optional<int64_t> to) {
@@ -60,8 +62,20 @@ TEST(ChooseReplay, BeginsWhereAllThatFollowsIsKept) {
   const Kept gap = {9, {1, 2, 4, 5}, {2, 3, 5}};
   EXPECT_EQ(Chosen(gap, {}, {}), "3-5 compared");
   EXPECT_EQ(Chosen(gap, {}, 2), "0-2 compared");
-  EXPECT_THAT(Chosen({0, {}, {}}, {}, {}),
+  EXPECT_THAT(Chosen({1, {}, {}}, {}, {}),
               HasSubstr("Kept are the batches and responses of no step"));
+}
+
+TEST(ChooseReplay, AJobWithoutAStepIsRefusedWhateverTheRange) {
+  for (const std::optional<int64_t> from : {std::optional<int64_t>(), std::optional<int64_t>(0)}) {
+    for (const std::optional<int64_t> to : {std::optional<int64_t>(), std::optional<int64_t>(1)}) {
+      const auto range = ChooseReplay({0, {}, {}}, from, to);
+      EXPECT_TRUE(absl::IsFailedPrecondition(range.status())) << range.status();
+      EXPECT_THAT(std::string(range.status().message()),
+                  AllOf(HasSubstr("has completed no step"), HasSubstr("once it has completed one"),
+                        Not(HasSubstr("steps 1 to 0"))));
+    }
+  }
 }
 
 TEST(StepsText, WritesRuns) {

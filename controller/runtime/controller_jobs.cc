@@ -224,7 +224,8 @@ absl::Status Controller::ReadRequests() {
       const bool whole = row.ParseFromString(stored.value);
       // Requests that changed a job are kept for their day: a late repeat must not change the next
       // job of the same name.
-      if (whole && !row.method().empty()) continue;
+      const bool made = row.method().empty() || row.method() == kCreateReplay;
+      if (whole && !made) continue;
       BATON_ASSIGN_OR_RETURN(const auto job, store_->Get(kJobTable, row.job()));
       if (whole && job.has_value()) {
         absl::MutexLock lock(&mu_);

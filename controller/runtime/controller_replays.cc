@@ -20,7 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kCreateReplay[] = "CreateReplay";
 constexpr size_t kMostRequestId = 256;
 constexpr size_t kMostReplayId = 63;  // access::ValidId
 

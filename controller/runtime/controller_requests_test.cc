@@ -117,6 +117,32 @@ TEST_F(RequestsTest, ADeletionThatIsRepeatedMeetsNoLaterJob) {
   EXPECT_EQ(ErrorReason(erase("early")), "JOB_ACTIVE") << "a refusal is judged again";
 }
 
+// A replay is made by its call, as a job is by CreateJob: without the job the call is made anew.
+// The keys of calls that change a job stay.
+TEST_F(RequestsTest, TheCallThatMadeAReplayGoesWithItAfterARestart) {
+  ASSERT_TRUE(Create(Spec(), "again").ok());
+  store::v1::RequestRow row;
+  row.set_job(Get("again")->name());
+  row.set_time(absl::ToUnixSeconds(absl::Now()));
+  row.set_method("CreateReplay");
+  absl::Notification written;
+  store_->Commit({{kRequestTable, "default/replay", row.SerializeAsString()}},
+                 [&](const absl::Status&) { written.Notify(); });
+  written.WaitForNotification();
+  Start();
+  EXPECT_TRUE(store_->Get(kRequestTable, "default/replay")->has_value());
+  v1::CancelJobRequest cancel;
+  cancel.set_name("again");
+  cancel.set_request_id("stop");
+  ASSERT_TRUE(Wait<v1::Job>([&](auto done) { controller_->CancelJob(cancel, done); }).ok());
+  v1::DeleteJobRequest erase;
+  erase.set_name("again");
+  ASSERT_TRUE(
+      Wait<v1::DeleteJobResponse>([&](auto done) { controller_->DeleteJob(erase, done); }).ok());
+  EXPECT_FALSE(store_->Get(kRequestTable, "default/replay")->has_value());
+  EXPECT_TRUE(store_->Get(kRequestTable, "default/stop")->has_value());
+}
+
 // What is not committed is not shown: neither by a refusal nor by an explanation.
 TEST_F(RequestsTest, OnlyWhatIsCommittedIsSaid) {
   ASSERT_TRUE(Create(Spec(), "add").ok());

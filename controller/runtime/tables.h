@@ -29,6 +29,9 @@ inline constexpr char kRemovalTable[] = "removals";         ///< job name -> Rem
 inline constexpr char kLogTable[] = "logs";                 ///< job#sequence -> LogEntry
 inline constexpr char kWorkerTable[] = "workers";           ///< worker id -> WorkerRow
 
+/// RequestRow.method of a call that makes a job.
+inline constexpr char kCreateReplay[] = "CreateReplay";
+
 /// Numbers in keys are 16 hexadecimal digits, so that keys sort like numbers.
 inline std::string NumberKey(absl::string_view job, uint64_t number, absl::string_view tail = "") {
   return absl::StrCat(job, "#", absl::Hex(number, absl::kZeroPad16), tail);

@@ -95,6 +95,11 @@ void MakeReplay(int64_t to_step, store::v1::JobRow* row) {
 
 absl::StatusOr<ReplayRange> ChooseReplay(const Kept& kept, std::optional<int64_t> from,
                                          std::optional<int64_t> to) {
+  if (kept.done == 0) {
+    return absl::FailedPreconditionError(
+        "the job has completed no step, so there is nothing to train again; replay it once it has "
+        "completed one");
+  }
   if (to.has_value() && (*to < 1 || *to > kept.done)) {
     return absl::InvalidArgumentError(
         absl::StrCat("to_step ", *to, ": the job has done steps 1 to ", kept.done));

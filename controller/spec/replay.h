@@ -48,7 +48,8 @@ struct ReplayRange {
 /// checkpoint that a replay can reach; without `from`: the oldest state from which each step up to
 /// `to` is recorded. The states are the complete checkpoints, and the job's first weights (step 0)
 /// if step 1 is recorded. INVALID_ARGUMENT: the range is empty, or beyond the job's last step.
-/// FAILED_PRECONDITION: what it needs is not kept; the message names what is.
+/// FAILED_PRECONDITION: what it needs is not kept; the message names what is. So it is as well
+/// where the job has completed no step, whatever the range.
 absl::StatusOr<ReplayRange> ChooseReplay(const Kept& kept, std::optional<int64_t> from,
                                          std::optional<int64_t> to);
 
