@@ -77,14 +77,21 @@ std::string FailuresAreCounted(const Tries& before, const Tries& after,
                       " it has ", after.failures, " and ", after.losses);
 }
 
-std::string FirstTries::Asked(const controller::TaskRef& ref) {
-  const uint64_t id = ref.subject;
-  Work& work = works_[{ref.step, ref.incarnation, controller::PurposeOf(id)}];
-  if (!work.asked.insert(id).second) return "";
-  const uint64_t last = std::exchange(work.last, std::max(work.last, id));
-  if (id >= last) return "";
-  return absl::StrCat(controller::TrajectoryName(id), " is begun after ",
-                      controller::TrajectoryName(last));
+std::string FirstTries::Asked(const controller::TaskRef& ref, uint64_t incarnation) {
+  if (!asked_.insert(ref.birth).second) return "";
+  const std::string name = controller::TrajectoryName(ref.subject);
+  const uint64_t last_birth = std::exchange(last_birth_, std::max(last_birth_, ref.birth));
+  if (ref.birth < last_birth) {
+    return absl::StrCat(name, ", born as ", ref.birth, ", is begun after that born as ",
+                        last_birth);
+  }
+  if (controller::PurposeOf(ref.subject) != v1::PURPOSE_TRAIN) return "";
+  const auto [last, first] = last_id_.try_emplace(incarnation, ref.subject);
+  if (first) return "";
+  const uint64_t last_id = std::exchange(last->second, std::max(last->second, ref.subject));
+  if (ref.subject > last_id) return "";
+  return absl::StrCat(name, " is begun after ", controller::TrajectoryName(last_id),
+                      " in incarnation ", incarnation);
 }
 
 }  // namespace baton::simulation

@@ -7,7 +7,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "baton/store/v1/rows.pb.h"
@@ -41,16 +40,16 @@ std::string FailuresAreCounted(const Tries& before, const Tries& after,
 /// Responses that were asked for, of all controllers of a job.
 class FirstTries {
  public:
-  /// Those of a step are begun in the order of their draws; what is tried again may come later.
-  std::string Asked(const controller::TaskRef& ref);
+  /// They are begun in the order of their draws; what is tried again may come later. A birth number
+  /// names one trajectory of one step or evaluation, so a draw that is begun anew after a way back
+  /// counts as another one. `incarnation`: in which it was asked for.
+  std::string Asked(const controller::TaskRef& ref, uint64_t incarnation);
 
  private:
-  struct Work {
-    std::set<uint64_t> asked;
-    uint64_t last = 0;
-  };
-  /// By step, incarnation and purpose.
-  std::map<std::tuple<int64_t, uint64_t, v1::Purpose>, Work> works_;
+  std::set<uint64_t> asked_;  // birth numbers
+  uint64_t last_birth_ = 0;
+  /// The last trajectory that trains, by incarnation. An evaluation's begin at 0 each time.
+  std::map<uint64_t, uint64_t> last_id_;
 };
 
 }  // namespace baton::simulation

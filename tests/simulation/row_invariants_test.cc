@@ -87,6 +87,32 @@ TEST(RowInvariantsTest, ABirthNamesOneTrajectory) {
   EXPECT_NE(BirthNamesOneTrajectory(history, 1, ref), "");
 }
 
+TEST(RowInvariantsTest, ResponsesAreBegunInOrderAfterAWayBackToo) {
+  FirstTries begun;
+  const auto asked = [&](v1::Purpose purpose, uint64_t draw, uint64_t birth, uint64_t incarnation) {
+    controller::TaskRef ref;
+    ref.subject = controller::TrajectoryId(purpose, draw, 0, 1);
+    ref.birth = birth;
+    return begun.Asked(ref, incarnation);
+  };
+  for (uint64_t draw = 0; draw < 4; ++draw) {
+    EXPECT_EQ(asked(v1::PURPOSE_TRAIN, draw, 1 + draw, 1), "");
+  }
+  EXPECT_EQ(asked(v1::PURPOSE_TRAIN, 0, 1, 1), "") << "it is tried again";
+  // Each evaluation draws the same.
+  for (uint64_t birth : {5, 7}) {
+    EXPECT_EQ(asked(v1::PURPOSE_EVAL, 0, birth, 1), "");
+    EXPECT_EQ(asked(v1::PURPOSE_EVAL, 1, birth + 1, 1), "");
+  }
+  // The way back to draw 2.
+  EXPECT_EQ(asked(v1::PURPOSE_TRAIN, 2, 9, 2), "");
+  EXPECT_EQ(asked(v1::PURPOSE_TRAIN, 4, 11, 2), "");
+  EXPECT_NE(asked(v1::PURPOSE_TRAIN, 3, 10, 2), "") << "a draw was passed over";
+  EXPECT_EQ(asked(v1::PURPOSE_EVAL, 1, 13, 2), "");
+  EXPECT_NE(asked(v1::PURPOSE_EVAL, 0, 12, 2), "");
+  EXPECT_NE(asked(v1::PURPOSE_TRAIN, 3, 14, 2), "") << "its number is not that of its draw";
+}
+
 TEST(RowInvariantsTest, VersionsCountTheirUpdates) {
   JobHistory history;
   history.made_by[8] = {7, 1, {}};

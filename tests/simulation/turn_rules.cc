@@ -136,7 +136,7 @@ void TurnRules::See(const JobCore& core, const StartTask& task) {
     history.births.try_emplace(task.ref.birth, incarnation, task.ref.subject);
   }
   if (task.ref.kind == TaskKind::kGenerate) {
-    world_.Check("BegunInOrder", history.begun.Asked(task.ref));
+    world_.Check("BegunInOrder", history.begun.Asked(task.ref, task.args.trajectory.incarnation));
     world_.Check("ReadyIsNotLost", ReadyIsNotLost(StoredTrajectories(world_, core.name()), task));
   } else if (IsGroupCommand(task.ref.kind)) {
     world_.Check("CommandIsCommitted", CommandIsCommitted(row, task));
