@@ -141,6 +141,7 @@ void JobRuntime::Unretire() {
 void JobRuntime::RemoveFiles(std::function<void(const absl::Status&)> done) {
   OnDisk([this, done = std::move(done)] {
     log_ = nullptr;
+    files_removed_ = true;
     done(files_->RemoveAll());
   });
 }

@@ -277,6 +277,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
 
   // On disk_.
   std::unique_ptr<experience::ExperienceLog> log_;
+  bool files_removed_ = false;  // no call may make the folder anew: the name may be another job's
 
   std::atomic<bool> visible_;
   mutable absl::Mutex mu_;

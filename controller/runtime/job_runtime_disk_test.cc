@@ -7,6 +7,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "controller/ports/fake_job_files.h"
+#include "controller/runtime/job_folders.h"
 #include "controller/runtime/job_runtime.h"
 #include "controller/runtime/job_runtime_testing.h"
 #include "gmock/gmock.h"
@@ -147,6 +148,30 @@ TEST_F(FullDiskTest, ACheckpointOfACancelledJobIsNotListed) {
   Described();  // after what the write led to
   EXPECT_THAT(files_->checkpoints(), testing::IsEmpty());
   EXPECT_EQ(Listed(), before);
+}
+
+// Its name is free: the folder would be in the way of the next job of that name.
+TEST(JobRuntimeTest, ADeletedJobIsReadNoMoreAndMakesNoFolder) {
+  RestartedController controller(EmptyRoot("late_read"), R"({"prompt": "1=", "response": "1"})");
+  const std::string folder = JobFolderOf(controller.root, QueuedJob().name());
+  const auto log = controller.files.FilesOf(QueuedJob().name())->OpenLog();
+  ASSERT_TRUE(log.ok() && (*log)->Append("payload").ok());
+  ASSERT_TRUE(std::filesystem::exists(folder));
+  store::v1::JobRow row = RunningRow({});
+  row.mutable_job()->set_state(v1::Job::STATE_CANCELLED);
+  const auto job = controller.Start(row);
+  absl::Notification removed, read;
+  job->RemoveFiles([&](const absl::Status& status) {
+    EXPECT_TRUE(status.ok()) << status;
+    removed.Notify();
+  });
+  job->ReadPayloadAsync({1, 0, 7}, [&](const absl::StatusOr<std::string>& payload) {
+    EXPECT_TRUE(absl::IsNotFound(payload.status())) << payload.status();
+    read.Notify();
+  });
+  removed.WaitForNotification();
+  read.WaitForNotification();
+  EXPECT_FALSE(std::filesystem::exists(folder));
 }
 
 }  // namespace

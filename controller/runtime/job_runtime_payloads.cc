@@ -228,8 +228,10 @@ void JobRuntime::WriteUntilDone(std::function<absl::Status()> write,
                                 std::function<bool()> wanted) {
   OnDisk([this, write = std::move(write), done = std::move(done),
           wanted = std::move(wanted)]() mutable {
-    const absl::Status status = write();
-    if (!status.ok() && !absl::IsInvalidArgument(status) && !absl::IsDataLoss(status)) {
+    const absl::Status status =
+        files_removed_ ? absl::CancelledError("the job is deleted") : write();
+    if (!files_removed_ && !status.ok() && !absl::IsInvalidArgument(status) &&
+        !absl::IsDataLoss(status)) {
       SetDiskHealth(status);
       strand_->PostAfter(kTryAgain, [self = shared_from_this(), write = std::move(write),
                                      done = std::move(done), wanted = std::move(wanted)]() mutable {
@@ -255,6 +257,9 @@ void JobRuntime::ReadAgain(const absl::Status& status, std::function<void()> aga
 }
 
 absl::StatusOr<experience::ExperienceLog*> JobRuntime::Log() {
+  if (files_removed_ && !Mutant("deleted-log-opened")) {
+    return absl::NotFoundError("the job is deleted");
+  }
   if (log_ == nullptr) {
     BATON_ASSIGN_OR_RETURN(log_, files_->OpenLog());
   }

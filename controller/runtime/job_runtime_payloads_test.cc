@@ -169,6 +169,32 @@ TEST(JobRuntimePayloadsTest, PromptsWaitWhileTheLogHasTooMuchToWrite) {
   }
 }
 
+// The write of a response waits for room on the disk when its job is deleted. Once there is room,
+// it is not written: that would make the folder anew.
+TEST(JobRuntimePayloadsTest, ADeletedJobWritesNoMore) {
+  OneJob world;
+  HeldRollouts workers;
+  world.files.SetFull(true);
+  world.Start(&workers, kAmple);
+  workers.Answer(workers.Await(8)[0]);
+  world.Settle();
+  ASSERT_GT(world.payloads->unwritten(), 0u);
+  world.job->Post(CancelRequested{});
+  world.Settle();
+  std::latch removed(1);
+  world.job->RemoveFiles([&](const absl::Status&) { removed.count_down(); });
+  removed.wait();
+  world.files.SetFull(false);
+  const absl::Time end = absl::Now() + absl::Seconds(20);
+  while (world.payloads->unwritten() > 0 && absl::Now() < end) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  EXPECT_EQ(world.payloads->unwritten(), 0u) << "the write was given up";
+  EXPECT_EQ(world.files.records(), 0u);
+  EXPECT_TRUE(world.job->disk_health().ok());
+  world.Stop();
+}
+
 // Columns of a response are answered once all are asked for, that of the last node first. What
 // trains reads its batch first.
 class Readers : public WillingWorkers {
