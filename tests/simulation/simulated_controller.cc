@@ -49,6 +49,7 @@ SimulatedController::SimulatedController(World* world)
   context_.job_payload_bytes = world_.scenario().job_payload_bytes;
   context_.sync_payloads = world_.scenario().sync_payloads;
   context_.core = SimulatedDeadlines();
+  Restore();
 }
 
 void SimulatedController::Restore() {

@@ -28,9 +28,9 @@ class SimulatedController {
  public:
   using Answer = std::function<void(absl::StatusOr<v1::Job::State>)>;
 
+  /// Takes over the store and restores its jobs; then it ticks. No call reaches a controller that
+  /// has not restored its jobs, as no port is open before.
   explicit SimulatedController(World* world);
-  /// Takes over the store and restores its jobs; then it ticks.
-  void Restore();
 
   // Streams.
   void OnMessage(uint64_t stream, v1::WorkerMessage message);
@@ -59,6 +59,7 @@ class SimulatedController {
  private:
   class Stream;
 
+  void Restore();
   void Tick();
 
   World& world_;

@@ -37,6 +37,13 @@ TEST(SimulationTest, ASeedIsOneRun) {
   EXPECT_NE(one, RunScenario(MakeScenario(2), &coverage, false).fingerprint);
 }
 
+// A call of the very instant of a restart must not find a controller without jobs.
+TEST(SimulationTest, NoCallReachesAControllerThatHasNotRestoredItsJobs) {
+  Coverage coverage;
+  World world(MakeScenario(5), &coverage, false);
+  EXPECT_EQ(world.controller(), nullptr) << "its first event restores it";
+}
+
 TEST(SimulationTest, AnUndisturbedJobEndsWithTheWeightsOfAPlainLoop) {
   Scenario quiet = MakeScenario(5);
   quiet.faults.clear();

@@ -334,9 +334,8 @@ uint64_t World::StreamOf(size_t worker) const { return workers_[worker]->stream(
 
 void World::StartController() {
   time_.Start(controller_process_);
-  controller_ = std::make_unique<SimulatedController>(this);
   time_.After(absl::ZeroDuration(), controller_process_, [this] {
-    controller_->Restore();
+    controller_ = std::make_unique<SimulatedController>(this);
     Trace(absl::StrCat("controller starts, epoch ", controller_->epoch()));
   });
 }
