@@ -50,7 +50,7 @@ bool DrawsAnew(JobParts& job) {
 bool SamplesMore(JobParts& job) {
   const v1::AlgorithmSpec& algorithm = job.spec().algorithm();
   const auto wanted = static_cast<uint32_t>(job.spec().data().train_batch_size());
-  const uint32_t groups = job.buffer.batch_groups();
+  const uint32_t groups = job.buffer.batch().groups();
   if (!job.is_rl() || job.replays() || !algorithm.dynamic_sampling() || groups >= wanted) {
     return false;
   }
@@ -97,14 +97,14 @@ void OnBatchBuilt(const BatchBuilt& event, JobParts& job) {
     return;
   }
   if (!event.status.ok()) return job.life.Fail(event.status, job);
-  job.buffer.Built(event, job.out.now());
+  job.buffer.batch().Built(event, job.out.now());
   // The responses of a replay: from here on the step is like any other.
   for (const TrajectoryInfo& trajectory : event.replayed) {
     job.scheduler.table().Add(trajectory);
     job.scheduler.table().CountReady();
   }
   if (job.commands.Any(TaskKind::kPublish)) {
-    job.buffer.Hold();  // the weights are being published again; the actor is busy
+    job.buffer.batch().Hold();  // the weights are being published again; the actor is busy
     return;
   }
   UseBatch(job);
@@ -113,7 +113,7 @@ void OnBatchBuilt(const BatchBuilt& event, JobParts& job) {
 void UseBatch(JobParts& job) {
   if (SamplesMore(job)) return;
   if (!job.commands.Any(TaskKind::kUpdate)) return job.update.Begin(job);
-  if (job.buffer.part_of_row()) {
+  if (job.buffer.batch().part_of_row()) {
     return job.life.Fail(absl::DataLossError(absl::StrCat(
                              "the batch of step ", job.out.step() + 1,
                              " is not the one that was recorded: responses are missing")),
@@ -130,7 +130,7 @@ absl::Status CheckBatchDeadline(const JobParts& job) {
   const absl::Duration limit = job.options.setup_deadline;
   // A batch that stands and waits for its actor is late by the actor's publish, which has a
   // deadline of its own.
-  if (!job.doing.Is(Activity::kBatch) || job.buffer.held() ||
+  if (!job.doing.Is(Activity::kBatch) || job.buffer.batch().held() ||
       job.out.now() - job.doing.since() <= limit) {
     return absl::OkStatus();
   }

@@ -22,7 +22,8 @@ void WaitForRoom(const TaskDone& event, JobParts& job) {
   const bool builds = job.doing.Is(Activity::kBatch) && !Mutant("no-room-drops-batch");
   if (!job.doing.OnResponses() && !builds) job.Switch(Activity::kNone);
   job.out.Do(PutJob{});
-  if (job.buffer.TakeHeld()) UseBatch(job);  // the actor is free, and the batch needs no relay
+  if (job.buffer.batch().TakeHeld())
+    UseBatch(job);  // the actor is free, and the batch needs no relay
 }
 
 }  // namespace

@@ -135,9 +135,7 @@ void ExperienceBuffer::EndWork(const Trajectories& trajectories, EffectSink& out
   if (!drop.trajectories.empty()) out.Do(std::move(drop));
   // What was found belonged to this work. A batch that waited is given up with it.
   found_.clear();
-  held_ = false;
-  next_algorithm_.clear();
-  column_hashes_.clear();
+  batch_.Clear();
 }
 
 BuildBatch ExperienceBuffer::Ask(const v1::JobSpec& spec, const EffectSink& out) const {
@@ -199,8 +197,8 @@ absl::Status ExperienceBuffer::PutRow(const Trajectories& trajectories, uint32_t
     Need(*member);
     store::v1::BatchEntry* const entry = put.row.add_entries();
     *entry->mutable_trajectory() = ToRow(*member, /*step=*/0, /*incarnation=*/0);
-    const auto hashes = column_hashes_.find(member->id);
-    if (hashes == column_hashes_.end()) continue;
+    const auto hashes = batch_.column_hashes().find(member->id);
+    if (hashes == batch_.column_hashes().end()) continue;
     entry->mutable_column_hashes()->Assign(hashes->second.begin(), hashes->second.end());
   }
   const auto bytes = static_cast<int64_t>(put.row.ByteSizeLong());
@@ -220,7 +218,7 @@ PayloadBytes ExperienceBuffer::bytes_held(const Trajectories& trajectories) cons
   for (const auto& [id, trajectory] : trajectories) {
     uint64_t bytes = trajectory.location.size;
     for (const auto& [node, column] : trajectory.columns) bytes += column.size;
-    if (column_hashes_.count(id) > 0) {
+    if (batch_.column_hashes().count(id) > 0) {
       held.batched += bytes;
     } else if (trajectory.state == TrajectoryState::kReady) {
       held.ready += bytes;
@@ -229,16 +227,6 @@ PayloadBytes ExperienceBuffer::bytes_held(const Trajectories& trajectories) cons
     }
   }
   return held;
-}
-
-void ExperienceBuffer::Built(const BatchBuilt& event, absl::Time now) {
-  built_at_ = now;
-  part_of_row_ = event.part_of_row;
-  batch_metrics_ = event.metrics;
-  column_hashes_ = event.column_hashes;
-  batch_size_ = event.size;
-  batch_groups_ = event.groups;
-  next_algorithm_ = event.algorithm;
 }
 
 }  // namespace baton::controller

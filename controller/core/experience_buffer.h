@@ -22,15 +22,14 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/time/time.h"
 #include "baton/store/v1/rows.pb.h"
 #include "baton/v1/job_spec.pb.h"
 #include "controller/core/effect_sink.h"
 #include "controller/core/file_ranges.h"
+#include "controller/core/standing_batch.h"
 #include "controller/core/trajectory.h"
 
 namespace baton::controller {
@@ -86,29 +85,17 @@ class ExperienceBuffer {
              uint64_t held_out, Recorded recorded, EffectSink& out) const;
   /// Asks for the batch that the step's BatchRow names.
   void Replay(const v1::JobSpec& spec, EffectSink& out) const;
-  /// The batch stands.
-  void Built(const BatchBuilt& event, absl::Time now);
   /// The updates on the batch leave with this turn, and its row goes with it. `trajectories`,
   /// `least`: as they were for Build. RESOURCE_EXHAUSTED: the row would have more than `max_bytes`,
   /// and no store would take it.
   absl::Status PutRow(const Trajectories& trajectories, uint32_t least, int64_t max_bytes,
                       EffectSink& out);
-  /// The batch waits: the actor that is to train on it publishes its weights again.
-  void Hold() { held_ = true; }
-  bool held() const { return held_; }
-  /// Whether a batch waited; it waits no longer.
-  bool TakeHeld() { return std::exchange(held_, false); }
+  StandingBatch& batch() { return batch_; }
+  const StandingBatch& batch() const { return batch_; }
   /// Counted anew from `trajectories`, those of the work in progress: response and columns of each.
   PayloadBytes bytes_held(const Trajectories& trajectories) const;
-  uint32_t batch_size() const { return batch_size_; }
-  /// Its row has more responses.
-  bool part_of_row() const { return part_of_row_; }
-  /// Prompt groups in it.
-  uint32_t batch_groups() const { return batch_groups_; }
-  absl::Time built_at() const { return built_at_; }
-  const Metrics& batch_metrics() const { return batch_metrics_; }
   /// The update is done: what the algorithm carries on counts from now.
-  void Consume() { algorithm_ = std::exchange(next_algorithm_, {}); }
+  void Consume() { algorithm_ = batch_.TakeAlgorithm(); }
   /// What the algorithm carries from step to step: "kl_coef", "lambda".
   const Metrics& algorithm() const { return algorithm_; }
 
@@ -142,13 +129,7 @@ class ExperienceBuffer {
   uint32_t newest_file_ = 0;    // of the experience log, as far as rows of this controller say
   std::map<uint64_t, FoundRow> found_;  // by id, until the work in progress ends
   Metrics algorithm_;
-  Metrics next_algorithm_;  // algorithm_ once the step is done
-  Metrics batch_metrics_;
-  std::map<uint64_t, std::vector<uint64_t>> column_hashes_;  // of the batch, by id
-  uint32_t batch_size_ = 0, batch_groups_ = 0;
-  bool part_of_row_ = false;
-  bool held_ = false;
-  absl::Time built_at_;
+  StandingBatch batch_;
 };
 
 }  // namespace baton::controller

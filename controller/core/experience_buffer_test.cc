@@ -82,7 +82,7 @@ TEST(ExperienceBufferTest, BytesAreCountedByHowFarTheirTrajectoriesAre) {
   BatchBuilt built;
   built.size = 1;
   built.column_hashes[all[2].id] = {7};
-  buffer.Built(built, kEpoch);
+  buffer.batch().Built(built, kEpoch);
   const PayloadBytes held = buffer.bytes_held(ById(all));
   EXPECT_EQ(held.scoring, 100u);
   EXPECT_EQ(held.ready, 38u);
@@ -338,7 +338,7 @@ TEST(ExperienceBufferTest, TheRowOfABatchNamesWhatItWasMadeOf) {
   BatchBuilt built;
   built.size = 2;
   built.column_hashes = {{all[0].id, {11, 12}}, {all[2].id, {13}}};
-  buffer.Built(built, kEpoch);
+  buffer.batch().Built(built, kEpoch);
   ASSERT_TRUE(buffer.PutRow(ById(all), /*least=*/1, /*max_bytes=*/1 << 20, out).ok());
   const store::v1::BatchRow row = TakeAll<PutBatch>(out).at(0).row;
   EXPECT_EQ(row.step(), 5);
@@ -405,15 +405,15 @@ TEST(ExperienceBufferTest, WhatABatchCarriesOnCountsWhenItIsConsumed) {
   BatchBuilt built;
   built.size = 4;
   built.algorithm["kl_coef"] = 0.1;
-  buffer.Built(built, kEpoch);
+  buffer.batch().Built(built, kEpoch);
   EXPECT_THAT(buffer.algorithm(), IsEmpty());
-  buffer.Hold();
-  EXPECT_TRUE(buffer.TakeHeld());
-  EXPECT_FALSE(buffer.TakeHeld());
+  buffer.batch().Hold();
+  EXPECT_TRUE(buffer.batch().TakeHeld());
+  EXPECT_FALSE(buffer.batch().TakeHeld());
   buffer.Consume();
   EXPECT_EQ(buffer.algorithm().at("kl_coef"), 0.1);
   built.algorithm["kl_coef"] = 0.9;
-  buffer.Built(built, kEpoch);
+  buffer.batch().Built(built, kEpoch);
   buffer.EndWork(ById({ReadyOf(0, 0, 1)}), out);
   EXPECT_EQ(TakeAll<DropPayloads>(out).size(), 1u);
   buffer.Consume();

@@ -146,7 +146,7 @@ void JobCore::On(const PayloadLost& event) {
     return RecoverTrainer("", "the batch of the trainer's update is lost", job_);
   }
   if (job_.doing.Is(Activity::kBatch)) {
-    job_.buffer.TakeHeld();  // another batch will be built
+    job_.buffer.batch().TakeHeld();  // another batch will be built
     job_.Switch(Activity::kGenerate);
   }
   job_.out.Do(PutJob{});

@@ -126,7 +126,7 @@ v1::ExplainJobResponse ExplainJob(const JobParts& job, absl::Time now) {
   ExplainSlots(job.roster(), job.versions, job.options, waits);
   ExplainTrajectories({job.scheduler, job.roster(), job.dataflow(), job.options, job.out}, waits);
   job.scheduler.payload_wait().Explain(work, waits);
-  if (job.doing.Is(Activity::kBatch) && !job.buffer.held()) {
+  if (job.doing.Is(Activity::kBatch) && !job.buffer.batch().held()) {
     waits.Add("batch", absl::StrCat("step ", job.out.step() + 1),
               "the controller to build its batch and to compute advantages", since,
               job.options.setup_deadline, "the job fails");

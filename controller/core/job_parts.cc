@@ -50,7 +50,7 @@ PoolView JobParts::View() const {
 }
 
 CommandContext JobParts::Commands() {
-  return {out, groups, commands, pools, View(), options.command_deadline, buffer.batch_size()};
+  return {out, groups, commands, pools, View(), options.command_deadline, buffer.batch().size()};
 }
 
 TrajectoryScheduler::Context JobParts::Work() {

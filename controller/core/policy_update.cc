@@ -32,7 +32,7 @@ void PolicyUpdate::Begin(JobParts& job) {
                           job.options.max_batch_row_bytes, job.out);
     if (!put.ok()) return job.life.Fail(put, job);
   }
-  if (job.buffer.batch_size() == 0) return FinishStep(/*updated=*/false, job);
+  if (job.buffer.batch().size() == 0) return FinishStep(/*updated=*/false, job);
   // A critic that knows nothing yet would mislead the actor, so it learns alone for a while.
   const bool warms_up = job.out.step() < job.spec().algorithm().critic_warmup();
   for (const Group& group : job.groups.all()) {
@@ -74,13 +74,13 @@ PolicyUpdate::Metrics PolicyUpdate::StepMetrics(JobParts& job) {
   const StepTimes& times = job.scheduler.times();
   const StepDraws& draws = job.scheduler.admission().draws();
   Metrics metrics = job.is_rl() ? ResponseMetrics(job.scheduler.table().all(), times) : Metrics();
-  for (const auto& [name, value] : job.buffer.batch_metrics()) metrics[name] = value;
+  for (const auto& [name, value] : job.buffer.batch().metrics()) metrics[name] = value;
   for (const auto& [name, value] : std::exchange(reports_, {})) metrics[name] = value;
   DropSurplusOf(&metrics, job);
   const double seconds = absl::ToDoubleSeconds(job.out.now() - times.began);
   metrics["timing_s/step"] = seconds;
   metrics["perf/time_per_step"] = seconds;
-  metrics["timing_s/adv"] = absl::ToDoubleSeconds(job.buffer.built_at() - times.scored);
+  metrics["timing_s/adv"] = absl::ToDoubleSeconds(job.buffer.batch().built_at() - times.scored);
   if (job.is_rl()) metrics["timing_s/update_weights"] = job.versions.update_weights_seconds();
   if (seconds > 0 && metrics.count("perf/total_num_tokens") > 0) {
     metrics["perf/throughput"] = metrics["perf/total_num_tokens"] / seconds;

@@ -28,7 +28,7 @@ void OnPublished(TaskKind kind, JobParts& job) {
   if (job.doing.Is(Activity::kPublish)) job.Switch(Activity::kNone);
   job.out.Do(PutJob{});
   // The batch may have come while the actor published: its update has waited for this.
-  if (kind == TaskKind::kPublish && job.buffer.TakeHeld()) {
+  if (kind == TaskKind::kPublish && job.buffer.batch().TakeHeld()) {
     return Mutant("held-batch-too-small") ? job.update.Begin(job) : UseBatch(job);
   }
   Advance(job);

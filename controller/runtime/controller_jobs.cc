@@ -9,6 +9,7 @@
 #include "controller/runtime/checkpoint_choice.h"
 #include "controller/runtime/controller.h"
 #include "controller/runtime/job_folders.h"
+#include "controller/runtime/steering_checks.h"
 #include "controller/runtime/tables.h"
 #include "controller/runtime/take_over.h"
 #include "sdk/base/log.h"
@@ -41,15 +42,7 @@ void Controller::CancelJob(v1::CancelJobRequest request, Callback<v1::Job> done)
 }
 
 void Controller::PauseJob(v1::PauseJobRequest request, Callback<v1::Job> done) {
-  auto check = [](const JobCore& core) -> absl::Status {
-    if (!IsTerminal(core.state()) && core.state() != v1::Job::STATE_STOPPING) {
-      return absl::OkStatus();
-    }
-    return MakeError(absl::StatusCode::kFailedPrecondition, "JOB_ENDED",
-                     absl::StrCat("job '", core.name(), "' is ", StateName(core.state()),
-                                  " and cannot be paused"));
-  };
-  Steer({"PauseJob", request.name(), request.request_id()}, PauseRequested{}, check,
+  Steer({"PauseJob", request.name(), request.request_id()}, PauseRequested{}, CheckPause,
         std::move(done));
 }
 
@@ -59,22 +52,7 @@ void Controller::ResumeJob(v1::ResumeJobRequest request, Callback<v1::Job> done)
     const absl::Status quota = CheckJobQuota(access::ProjectOf((*job)->name()));
     if (!quota.ok()) return done(quota);
   }
-  auto check = [](const JobCore& core) -> absl::Status {
-    const bool ended = IsTerminal(core.state());
-    const bool stops = core.state() == v1::Job::STATE_STOPPING;
-    const bool succeeded = core.state() == v1::Job::STATE_SUCCEEDED;
-    if (!stops && (!ended || (!succeeded && !core.checkpoints().empty()))) return absl::OkStatus();
-    const std::string id = core.name().substr(core.name().rfind('/') + 1);
-    const std::string what =
-        stops ? "; resume it when it has stopped"
-        : succeeded
-            ? absl::StrCat("; all its steps are done. To train further, `baton submit --from ", id,
-                           " --set trainer.total_training_steps=", core.step() * 2, "`")
-            : ", and has no checkpoint to go on from; submit it again";
-    return MakeError(absl::StatusCode::kFailedPrecondition, "JOB_ENDED",
-                     absl::StrCat("job '", core.name(), "' is ", StateName(core.state()), what));
-  };
-  Steer({"ResumeJob", request.name(), request.request_id()}, ResumeRequested{}, check,
+  Steer({"ResumeJob", request.name(), request.request_id()}, ResumeRequested{}, CheckResume,
         std::move(done));
 }
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/runtime/job_restorer.h"
+#include "controller/runtime/steering_checks.h"
 #include "controller/runtime/tables.h"
 #include "controller/runtime/take_over.h"
 #include "controller/spec/spec.h"
@@ -148,7 +149,7 @@ void SimulatedController::OnClosed(uint64_t stream) {
   sessions_.erase(session);
 }
 
-// ---- Calls (controller_jobs.cc) -------------------------------------------------------------
+// ---- Calls -------------------------------------------------------------
 
 namespace {
 
@@ -172,7 +173,6 @@ v1::Job JobOf(const std::string& name, const JobPlan& plan, const CheckedSpec& c
 
 }  // namespace
 
-// Controller::Admit and AnswerRepeat.
 void SimulatedController::Create(const JobPlan& plan, const std::string& request_id,
                                  const Answer& done) {
   const std::string name = "projects/default/jobs/" + plan.id;
@@ -194,20 +194,20 @@ void SimulatedController::Create(const JobPlan& plan, const std::string& request
              [job, done] { done(job->state()); });
 }
 
-// PauseJob, ResumeJob, CancelJob.
 void SimulatedController::Steer(const std::string& name, const Event& event, const Answer& done) {
   const auto job = jobs_.Find(name);
   if (job == nullptr) return done(absl::NotFoundError("no such job"));
   const auto check = [this, name, event](const JobCore& core) -> absl::Status {
-    // It has ended, or nothing stops it from ending. What failed or was cancelled may be resumed.
-    const bool ends = !NextJobState(core.state(), JobTrigger::kCancel, {}).has_value();
-    // That is asked for once: a call that comes twice changes nothing (request ids see to it).
+    if (std::holds_alternative<CancelRequested>(event)) return absl::OkStatus();
+    if (std::holds_alternative<PauseRequested>(event)) return CheckPause(core);
+    // A user asks once that a job goes on after its end. A call that comes twice changes nothing:
+    // request ids see to it.
+    const bool ended = IsTerminal(core.state());
     bool& revivable = world_.history().jobs[name].revivable;
-    const bool goes_on = std::holds_alternative<ResumeRequested>(event) && revivable &&
-                         NextJobState(core.state(), JobTrigger::kResume, {}).has_value();
-    if (ends && goes_on) revivable = false;
-    if (!ends || goes_on || std::holds_alternative<CancelRequested>(event)) return absl::OkStatus();
-    return absl::FailedPreconditionError("JOB_ENDED");
+    if (ended && !revivable) return absl::FailedPreconditionError("asked for already");
+    const absl::Status may = CheckResume(core);
+    if (ended && may.ok()) revivable = false;
+    return may;
   };
   job->PostAndDescribe(event, check, nullptr, StateFor(done));
 }

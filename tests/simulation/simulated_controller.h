@@ -1,6 +1,6 @@
 // A controller in virtual time: the shipped JobRuntime of every job, ClusterRuntime and JobRestorer
-// on simulated ports. Only the admission of jobs is written again, without their files: the
-// functions of calls name those that they mirror.
+// on simulated ports. A job is made here without what Controller checks of its files and of
+// requests that are repeated; those have tests of their own.
 #ifndef BATON_TESTS_SIMULATION_SIMULATED_CONTROLLER_H_
 #define BATON_TESTS_SIMULATION_SIMULATED_CONTROLLER_H_
 
