@@ -102,6 +102,10 @@ void Repeat(engine::CausalLM& model, bool quick, Series& series) {
   series.Add("matmul_model_4096_rows_gflops", ShapesGflops(4096, shapes, seconds), "GFLOP/s");
   AddLoad("training_sft", Train(model, Training::kSft, quick ? 2 : 10), gflops, gb, series);
   AddLoad("training_rl", Train(model, Training::kRl, quick ? 1 : 3), gflops, gb, series);
+  model.SetDeterministic(true);
+  AddLoad("training_rl_deterministic", Train(model, Training::kRl, quick ? 1 : 3), gflops, gb,
+          series);
+  model.SetDeterministic(false);
 }
 
 int RunBench(const std::string& json, bool quick) {

@@ -211,8 +211,9 @@ void AddReturnMetrics(absl::Span<const Sample> samples, const std::vector<double
 }
 
 /// How far what generated is from what learns, where log-probs were recomputed: with d = recomputed
-/// - rollout log-prob of a token, the means of |d| and of exp(d) - d - 1, the k3 estimate of
-/// KL(rollout, actor) from the rollout's tokens (Schulman 2020, joschu.net/blog/kl-approx.html).
+/// - rollout log-prob of a token, the mean and the highest |d|, and the mean of exp(d) - d - 1, the
+/// k3 estimate of KL(rollout, actor) from the rollout's tokens (Schulman 2020,
+/// joschu.net/blog/kl-approx.html).
 void AddMismatch(absl::Span<const Sample> samples, BatchAdvantages& out) {
   Statistics differences, divergences;
   for (size_t i = 0; i < samples.size(); ++i) {
@@ -229,6 +230,7 @@ void AddMismatch(absl::Span<const Sample> samples, BatchAdvantages& out) {
   }
   if (differences.count == 0) return;
   out.metrics["rollout_corr/log_prob_abs_diff"] = differences.mean();
+  out.metrics["rollout_corr/log_prob_diff_max"] = differences.high;
   out.metrics["rollout_corr/k3_kl"] = divergences.mean();
 }
 

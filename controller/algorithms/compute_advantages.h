@@ -26,8 +26,8 @@ struct BatchAdvantages {
   EstimatorState state;             ///< For the next batch.
   /// Shaping's, and over the unmasked tokens of kept samples critic/{advantages, returns, values,
   /// cost_returns, cost_values}/{mean, min, max}, {critic, cost_critic}/vf_explained_var; where
-  /// log-probs were recomputed rollout_corr/{log_prob_abs_diff, k3_kl}; train/groups,
-  /// train/filtered_groups, with use_cost train/lambda.
+  /// log-probs were recomputed rollout_corr/{log_prob_abs_diff, log_prob_diff_max, k3_kl};
+  /// train/groups, train/filtered_groups, with use_cost train/lambda.
   std::map<std::string, double> metrics;
 
   /// The column of sample i: one value, or one per token.

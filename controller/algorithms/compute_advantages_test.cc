@@ -158,6 +158,7 @@ TEST(ComputeAdvantagesTest, DroppedGroupsWithAdvantagesCountForNothing) {
   EXPECT_THAT(each.AdvantagesOf(3), ElementsAre(FloatNear(-std::sqrt(0.5), 1e-6)));
   EXPECT_NEAR(each.metrics.at("critic/advantages/max"), std::sqrt(0.5), 1e-6);
   EXPECT_EQ(each.metrics.at("rollout_corr/log_prob_abs_diff"), 0);
+  EXPECT_EQ(each.metrics.at("rollout_corr/log_prob_diff_max"), 0);
   EXPECT_EQ(each.metrics.at("train/filtered_groups"), 1);
   // The critic foretold the kept group's returns exactly, and the other's not at all.
   const BatchAdvantages gae = Compute(samples, Spec("gae", filter));
@@ -263,6 +264,7 @@ TEST(ComputeAdvantagesTest, MeasuresHowFarTheRolloutIsFromTheActor) {
   const auto metrics = Compute(samples, spec).metrics;
   // d = 0.5 and -1.
   EXPECT_NEAR(metrics.at("rollout_corr/log_prob_abs_diff"), 0.75, 1e-9);
+  EXPECT_EQ(metrics.at("rollout_corr/log_prob_diff_max"), 1);
   const double k3 = (std::exp(0.5) - 0.5 - 1 + std::exp(-1.0) + 1 - 1) / 2;
   EXPECT_NEAR(metrics.at("rollout_corr/k3_kl"), k3, 1e-9);
   // Nothing to compare.

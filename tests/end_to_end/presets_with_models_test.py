@@ -135,12 +135,13 @@ class PresetsWithModelsTest(unittest.TestCase):
             self.assertNotEqual(before[name], after[name], name)
 
     def assert_ratios_are_one(self, steps):
-        """A step makes one update, so its metrics are of ratios before anything was learned."""
+        """A step makes one update, so its metrics are of ratios before anything was learned. In
+        deterministic mode these are exactly 1."""
         measured = [step["metrics"] for step in steps if "actor/ppo_kl" in step["metrics"]]
         self.assertTrue(measured)
         for metrics in measured:
             self.assertEqual(metrics["actor/pg_clipfrac"], 0)
-            self.assertLess(abs(metrics["actor/ppo_kl"]), 1e-5)
+            self.assertEqual(metrics["actor/ppo_kl"], 0)
 
     def check(self, preset, roles, job):
         self.assertEqual(job["state"], "STATE_SUCCEEDED")
@@ -183,6 +184,24 @@ class PresetsWithModelsTest(unittest.TestCase):
                 if "critic" in roles:  # it starts from the job's own model, with a head of its own
                     self.assert_changed(before, self.weights(name, "critic"))
                 self.assertIn("\nEQUAL: ", self.baton("replay", name))
+
+    def test_deterministic_actors_compute_what_the_rollout_said(self):
+        """Of every preset, log-probs computed again are the rollout's to the last bit."""
+        self.make_models()
+        for i, (preset, (roles, more)) in enumerate(PRESETS.items()):
+            with self.subTest(preset):
+                name = "again-" + preset.replace("_", "-")
+                temperature = (0.7, 1, 1.3)[i % 3]
+                self.run_job(name, RL % (self.prompts, 2, preset, 0) + more, "--set",
+                             "rollout.deterministic=true", "--set", "rollout.top_p=0.9", "--set",
+                             f"rollout.temperature={temperature}", "--set",
+                             "algorithm.recompute_log_prob=true")
+                steps = self.answer("metrics", name)["steps"]
+                self.assertEqual(len(steps), 2)
+                for step in steps:
+                    self.assertEqual(step["metrics"]["rollout_corr/log_prob_diff_max"], 0)
+                    self.assertEqual(step["metrics"]["rollout_corr/k3_kl"], 0)
+                self.assert_ratios_are_one(steps)
 
     def test_examples_end_with_the_recorded_weights(self):
         """Jobs of examples/, with fewer steps than there."""
@@ -242,20 +261,30 @@ class PresetsWithModelsTest(unittest.TestCase):
         self.addCleanup(worker.terminate)
 
     def test_log_probs_of_rollout_and_actor(self):
-        """In float32 they agree, and the first pass has ratio 1; a rollout in bfloat16 differs."""
+        """In float32 they agree, bitwise if deterministic, and the first pass has ratio 1; a rollout
+        in bfloat16 differs."""
         self.make_models()
         exact = self.mismatch("exact", "--set", "rollout.deterministic=true")
         coarse = self.mismatch("coarse", "--set", "model.dtype=bfloat16")
-        ranks = self.mismatch("ranks", "--set", "actor.parallel={dp: 2}")  # each scores a part
+        two = ["--set", "actor.parallel={dp: 2}"]  # each scores a part
+        ranks = self.mismatch("ranks", *two)
+        exact += self.mismatch("exact-ranks", "--set", "rollout.deterministic=true", *two)
         self.start_worker("both", "actor,rollout")  # one that samples with the weights it trains
-        hybrid = self.mismatch("hybrid", "--set", "resources.pools=[{roles: [actor, rollout]}]")
-        self.assertEqual(len(exact), STEPS)
+        shared = ["--set", "resources.pools=[{roles: [actor, rollout]}]"]
+        hybrid = self.mismatch("hybrid", *shared)
+        exact += self.mismatch("exact-hybrid", "--set", "rollout.deterministic=true", *shared)
+        self.assertEqual(len(exact), 3 * STEPS)
+        for step in exact:
+            self.assertEqual(step["rollout_corr/log_prob_diff_max"], 0)
+            self.assertEqual(step["actor/ppo_kl"], 0)
         for step in exact + ranks + hybrid:
             self.assertLess(step["rollout_corr/log_prob_abs_diff"], 1e-5)
             self.assertLess(step["rollout_corr/k3_kl"], 1e-9)
         for step in coarse:
             self.assertGreater(step["rollout_corr/log_prob_abs_diff"], 1e-4)
             self.assertGreater(step["rollout_corr/k3_kl"], 1e-9)
+            self.assertGreaterEqual(step["rollout_corr/log_prob_diff_max"],
+                                    step["rollout_corr/log_prob_abs_diff"])
         for step in exact + ranks + hybrid + coarse:  # one optimizer step on each batch: nothing to clip
             self.assertLess(abs(step["actor/ppo_kl"]), 1e-5)
             self.assertEqual(step["actor/pg_clipfrac"], 0)

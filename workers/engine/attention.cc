@@ -171,7 +171,7 @@ struct PackedAttentionFunction : torch::autograd::Function<PackedAttentionFuncti
 
 PackedCausalAttention::PackedCausalAttention(std::vector<int64_t> lengths,
                                              PackedAttentionOptions options)
-    : lengths_(std::move(lengths)), options_(options) {
+    : lengths_(std::move(lengths)), options_(std::move(options)) {
   for (int64_t length : lengths_) {
     TORCH_CHECK(length >= 1, "a sequence of length ", length);
     num_rows_ += length;
@@ -187,7 +187,7 @@ torch::Tensor PackedCausalAttention::Attend(int64_t layer, const Tensor& q, cons
               "attention over ", num_rows_, " rows: q ", q.sizes(), ", k ", k.sizes(), " and v ",
               v.sizes(), " do not fit");
   if (num_rows_ == 0) return torch::empty_like(q);
-  if (HasSequenceKernel(q)) return SequenceAttention(lengths_, q, k, v);
+  if (HasSequenceKernel(q)) return SequenceAttention(lengths_, q, k, v, options_.prompt_lengths);
   if (!layout_ || layout_->num_heads != q.size(1) || layout_->num_kv_heads != k.size(1) ||
       layout_->q_unpad.device() != q.device()) {
     layout_ =

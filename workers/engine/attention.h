@@ -20,6 +20,9 @@ struct PackedAttentionOptions {
   /// Attention probabilities kept for the backward pass per layer and bucket, in elements; above
   /// it they are computed again (one more product) in blocks of queries.
   int64_t max_saved_elements = int64_t{1} << 26;
+  /// For each sequence the number of its first tokens that are its prompt; or empty. If given, the
+  /// result in float32 on a CPU is bitwise what generation computes (sequence_attention.h).
+  std::vector<int64_t> prompt_lengths = {};
 };
 
 /// Causal attention within sequences of `lengths`, which lie one after the other in the N rows

@@ -103,19 +103,24 @@ TEST(PackedCausalAttention, Float32KernelsGradientsEqualFloat64s) {
     for (int64_t& length : lengths) length = 1 + static_cast<int64_t>(random() % 70);
     const Inputs in = RandomInputs(lengths, 6, 1 + static_cast<int64_t>(random() % 3), dim);
     const Tensor weights = torch::randn_like(in.q);
-    std::vector<Tensor> grads[2];
-    for (const int half : {0, 1}) {
-      const torch::Dtype dtype = half == 0 ? torch::kFloat64 : torch::kFloat32;
+    std::vector<Tensor> grads[3];
+    for (const int kind : {0, 1, 2}) {  // 2: with the order of sums of cached attention
+      const torch::Dtype dtype = kind == 0 ? torch::kFloat64 : torch::kFloat32;
       std::vector<Tensor> leaves;
       for (const Tensor& x : {in.q, in.k, in.v}) {
         leaves.push_back(x.to(dtype, false, /*copy=*/true).set_requires_grad(true));
       }
-      PackedCausalAttention attention(in.lengths);
+      PackedAttentionOptions options;
+      for (size_t i = 0; i < lengths.size() && kind == 2; ++i) {
+        options.prompt_lengths.push_back(1 + static_cast<int64_t>(random() % 80));
+      }
+      PackedCausalAttention attention(in.lengths, options);
       (attention.Attend(0, leaves[0], leaves[1], leaves[2]) * weights.to(dtype)).sum().backward();
-      for (const Tensor& leaf : leaves) grads[half].push_back(leaf.grad().to(torch::kFloat64));
+      for (const Tensor& leaf : leaves) grads[kind].push_back(leaf.grad().to(torch::kFloat64));
     }
-    for (int i = 0; i < 3; ++i) {
-      EXPECT_LT((grads[0][i] - grads[1][i]).abs().max().item<double>(), 2e-5) << dim << " " << i;
+    for (int i = 0; i < 6; ++i) {
+      const auto difference = (grads[0][i % 3] - grads[1 + i / 3][i % 3]).abs().max();
+      EXPECT_LT(difference.item<double>(), 2e-5) << dim << " " << i;
     }
   }
 }
@@ -177,6 +182,11 @@ TEST(PackedCausalAttention, PositionsStartAgainWithEverySequence) {
 }
 
 TEST(PackedCausalAttention, ShapesAreChecked) {
+  PackedAttentionOptions one_prompt;
+  one_prompt.prompt_lengths = {1};
+  PackedCausalAttention two({1, 1}, one_prompt);
+  const Tensor rows = torch::zeros({2, 1, 4});
+  EXPECT_THROW(two.Attend(0, rows, rows, rows), c10::Error);
   EXPECT_THROW(PackedCausalAttention({3, 0}), c10::Error);
   const Inputs in = RandomInputs({5}, 2, 2, 4);
   PackedCausalAttention other({4});

@@ -1,6 +1,7 @@
 #include "workers/engine/cached_attention_kernel.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "workers/engine/kv_cache.h"
@@ -52,9 +53,9 @@ BATON_ALWAYS_INLINE void Scores(const float* query, const float* keys, int64_t h
   sums = (partial[0] + partial[1]) + (partial[2] + partial[3]);
 }
 
-// Turns the scores of all blocks into exp(score - max), 0 beyond a block's tokens; returns their
-// sum.
-BATON_ALWAYS_INLINE float Normalise(const BlockWalk& walk, float* scores) {
+// Turns the scores of all blocks into exp(score - maximum), 0 beyond a block's tokens; returns
+// their sum.
+BATON_ALWAYS_INLINE float Normalise(const BlockWalk& walk, float* scores, float& maximum) {
   Floats highest, x;
   simd::Fill(-std::numeric_limits<float>::infinity(), highest);
   simd::Ints lane;
@@ -66,7 +67,7 @@ BATON_ALWAYS_INLINE float Normalise(const BlockWalk& walk, float* scores) {
     highest = x > highest ? x : highest;
     simd::Store(x, scores + i * kLanes);
   }
-  const float maximum = simd::Max(highest);
+  maximum = simd::Max(highest);
   Floats sum{};
   for (int64_t i = 0; i < walk.count; ++i) {
     simd::Load(scores + i * kLanes, x);
@@ -161,8 +162,10 @@ BATON_ALWAYS_INLINE void AttendRowBody(const KernelLayer& layer, const KernelRow
       sums *= layer.scale;
       simd::Store(sums, scores + i * kLanes);
     }
-    const float inverse = 1.0f / Normalise(walk, scores);
-    Weigh(layer, walk, kv_head, scores, inverse, row.out + head * head_dim);
+    float maximum = 0;
+    const float sum = Normalise(walk, scores, maximum);
+    if (row.lse != nullptr) row.lse[head] = maximum + std::log(sum);
+    Weigh(layer, walk, kv_head, scores, 1.0f / sum, row.out + head * head_dim);
   }
 }
 

@@ -31,6 +31,7 @@ struct KernelRow {
   int32_t block = 0;  // where key and value are stored
   int64_t offset = 0;
   float* out = nullptr;      // [num_heads, head_dim]
+  float* lse = nullptr;      // [num_heads]: log of the sum of exp(scale * query keys^T), or null
   float* scratch = nullptr;  // ScratchFloats() floats
 };
 

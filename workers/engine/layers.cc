@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "sdk/base/mutant.h"
 #include "workers/engine/kernel_dispatch.h"
 #include "workers/engine/row_kernels.h"
 #include "workers/engine/row_products.h"
@@ -88,23 +89,28 @@ struct SwiGluFunction : torch::autograd::Function<SwiGluFunction> {
 // --- Linear --------------------------------------------------------------------------------------
 
 /// y = x weight^T + bias, where the gradients of weight and bias go in slices to the leaves behind
-/// them. Arguments: x, weight, bias (or none), then leaves: weights, biases.
+/// them. Arguments: x, weight, bias (or none), kind, then leaves: weights, biases.
 struct FusedLinearFunction : torch::autograd::Function<FusedLinearFunction> {
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
-                        const c10::optional<Tensor>& bias, at::TensorList leaves) {
+                        const c10::optional<Tensor>& bias, ProductKind kind,
+                        at::TensorList leaves) {
     ctx->save_for_backward({x, weight});
     ctx->saved_data["has_bias"] = bias.has_value();
     std::vector<int64_t> outs;
     const size_t count = bias.has_value() ? leaves.size() / 2 : leaves.size();
     for (size_t i = 0; i < count; ++i) outs.push_back(leaves[i].size(0));
     ctx->saved_data["outs"] = outs;
+    if (kind == ProductKind::kByRow && !Mutant("trained-by-blas")) {
+      const Tensor y = PlainProduct(x, weight);
+      return bias.has_value() ? y.add_(*bias) : y;
+    }
     return bias.has_value() ? torch::addmm(*bias, x, weight.t()) : torch::mm(x, weight.t());
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const variable_list saved = ctx->get_saved_variables();
     const Tensor &x = saved[0], &weight = saved[1], &dy = grads[0];
     const std::vector<int64_t> outs = ctx->saved_data["outs"].toIntVector();
-    variable_list out = {torch::mm(dy, weight), Variable(), Variable()};
+    variable_list out = {torch::mm(dy, weight), Variable(), Variable(), Variable()};
     for (const Tensor& part : torch::mm(dy.t(), x).split_with_sizes(outs)) out.push_back(part);
     if (ctx->saved_data["has_bias"].toBool()) {
       for (const Tensor& part : dy.sum(0).split_with_sizes(outs)) out.push_back(part);
@@ -185,7 +191,14 @@ FusedLinear FusedLinear::Create(const std::vector<int64_t>& outs, int64_t in, bo
   return linear;
 }
 
-Tensor FusedLinear::Forward(const Tensor& x) const {
+Tensor Product(const Tensor& x, const Tensor& weight, ProductKind kind) {
+  if (!NeedsGrad(x, weight)) return PlainProduct(x, weight);
+  if (kind == ProductKind::kBlas) return torch::mm(x, weight.t());
+  return FusedLinearFunction::apply(x, weight.detach(), c10::optional<Tensor>(), kind,
+                                    at::TensorList(weight));
+}
+
+Tensor FusedLinear::Forward(const Tensor& x, ProductKind kind) const {
   if (!NeedsGrad(x, weights[0])) {
     const Tensor y = PlainProduct(x, weight);
     return bias.defined() ? y.add_(bias) : y;
@@ -195,21 +208,21 @@ Tensor FusedLinear::Forward(const Tensor& x) const {
   // libtorch 1.13 takes no undefined tensor here.
   const c10::optional<Tensor> some_bias =
       bias.defined() ? c10::optional<Tensor>(bias) : c10::nullopt;
-  return FusedLinearFunction::apply(x, weight, some_bias, at::TensorList(leaves));
+  return FusedLinearFunction::apply(x, weight, some_bias, kind, at::TensorList(leaves));
 }
 
-Tensor FusedLinear::AddTo(Tensor base, const Tensor& x, Communicator* group) const {
+Tensor FusedLinear::AddTo(Tensor base, const Tensor& x, Communicator* group,
+                          ProductKind kind) const {
   if (group != nullptr) {
-    const bool plain = !NeedsGrad(x, weights[0]);
-    const Tensor part = plain ? PlainProduct(x, weight) : torch::mm(x, weights[0].t());
-    const Tensor sum = base + LeaveParallel(part, group);
+    const Tensor sum = base + LeaveParallel(Product(x, weights[0], kind), group);
     return bias.defined() ? sum + biases[0] : sum;
   }
   if (!NeedsGrad(x, weights[0]) && !NeedsGrad(base)) {
     base = PlainProduct(x, weight, std::move(base));
     return bias.defined() ? base.add_(bias) : base;
   }
-  const Tensor sum = torch::addmm(base, x, weights[0].t());
+  const Tensor sum = kind == ProductKind::kByRow ? base + Product(x, weights[0], kind)
+                                                 : torch::addmm(base, x, weights[0].t());
   return bias.defined() ? sum + biases[0] : sum;
 }
 

@@ -28,6 +28,14 @@ torch::Tensor SwiGlu(const torch::Tensor& gate_up);
 torch::Tensor PlainProduct(const torch::Tensor& x, const torch::Tensor& weight,
                            torch::Tensor base = {});
 
+/// How a product that records gradients is computed. kByRow: as PlainProduct does, so that its
+/// values are bitwise those without gradients. kBlas: by the BLAS, which is faster. A product that
+/// records no gradients is a PlainProduct in both cases.
+enum class ProductKind { kBlas, kByRow };
+
+/// x [N, in], weight [out, in] -> x weight^T [N, out]. `weight` is a leaf.
+torch::Tensor Product(const torch::Tensor& x, const torch::Tensor& weight, ProductKind kind);
+
 /// Several linear maps of the same input, computed as one product.
 struct FusedLinear {
   torch::Tensor weight;  ///< [sum of outs, in]: the storage of `weights`; no gradient.
@@ -39,12 +47,12 @@ struct FusedLinear {
   static FusedLinear Create(const std::vector<int64_t>& outs, int64_t in, bool has_bias,
                             const torch::TensorOptions& options);
   /// x [N, in] -> [N, sum of outs]. Gradients reach the leaves.
-  torch::Tensor Forward(const torch::Tensor& x) const;
+  torch::Tensor Forward(const torch::Tensor& x, ProductKind kind = ProductKind::kBlas) const;
   /// base [N, out] + the map of x. Only for a single map. With gradients disabled, `base` is
   /// overwritten and returned. With a group (tensor_parallel.h), x and the weight are this rank's
   /// columns, and the ranks' products are added up; the bias is whole.
-  torch::Tensor AddTo(torch::Tensor base, const torch::Tensor& x,
-                      Communicator* group = nullptr) const;
+  torch::Tensor AddTo(torch::Tensor base, const torch::Tensor& x, Communicator* group = nullptr,
+                      ProductKind kind = ProductKind::kBlas) const;
 };
 
 /// Normalises each head of the queries and keys in qkv [N, (num_heads + 2 num_kv_heads) head_dim]

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "sdk/base/status_macros.h"
 #include "workers/engine/attention.h"
-#include "workers/engine/loss.h"
 #include "workers/engine/vocabulary_parallel.h"
 
 namespace baton::engine {
@@ -27,8 +26,7 @@ torch::Tensor ScoreRows(CausalLM& model, const PackedRows& packed, double temper
     const torch::Tensor logits = model.LocalLogits(states.narrow(0, begin, length));
     const torch::Tensor wanted = targets.narrow(0, begin, length);
     log_probs.push_back(
-        ScoreTokens(logits, wanted, temperature, EntropyMode::kNone, model.vocabulary_shard())
-            .log_probs);
+        ScoreTokens(logits, wanted, temperature, EntropyMode::kNone, ScoringOf(model)).log_probs);
     if (likeliest == nullptr) continue;
     *likeliest += static_cast<double>(
         IsLargest(logits, wanted, model.vocabulary_shard()).sum().item<int64_t>());
@@ -60,9 +58,14 @@ int64_t RowsPerPiece(const ModelConfig& config) {
   return std::max<int64_t>(1, kMaxLogits / config.vocab_size);
 }
 
+Scoring ScoringOf(const CausalLM& model) {
+  return {model.vocabulary_shard(), model.deterministic()};
+}
+
 torch::Tensor PredictionStates(CausalLM& model, const PackedRows& packed) {
   PackedAttentionOptions options;
   options.deterministic = model.deterministic();
+  if (options.deterministic) options.prompt_lengths = packed.prompt_lengths;
   PackedCausalAttention attention(packed.lengths, options);
   const torch::Tensor hidden = model.Hidden(packed.tokens.to(model.device()),
                                             attention.Positions().to(model.device()), attention);

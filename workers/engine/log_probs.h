@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "workers/engine/loss.h"
 #include "workers/engine/micro_batch.h"
 #include "workers/engine/model.h"
 
@@ -24,7 +25,8 @@ inline constexpr int64_t kDefaultMaxTokenLen = 4096;
 /// Log-probs of all response tokens (masked or not) under softmax(logits / temperature), in the
 /// order of the batch; other columns of the sequences are not looked at. `max_token_len`: rows of a
 /// micro-batch; 0: kDefaultMaxTokenLen. With the model's SetDeterministic a sequence's log-probs do
-/// not depend on the others, bitwise (model.h says where).
+/// not depend on the others, bitwise (model.h says where), and without a tensor group they are
+/// bitwise those that a generator with equal weights reported when it sampled the response.
 /// InvalidArgument names a sequence, a token or an option; FailedPrecondition a log-prob that is
 /// not a number; Internal: libtorch failed.
 absl::StatusOr<std::vector<std::vector<float>>> ComputeLogProbs(
@@ -49,6 +51,9 @@ int64_t TokenBudget(int64_t max_token_len, absl::Span<const int64_t> lengths);
 
 /// Logits that may be held at once; the head runs over more rows than that piece by piece.
 int64_t RowsPerPiece(const ModelConfig& config);
+
+/// How the logits of this model are scored: as they were sampled if it is deterministic.
+Scoring ScoringOf(const CausalLM& model);
 
 /// Final hidden states of `packed`'s prediction rows, [M, hidden_size]. Throws libtorch's errors.
 torch::Tensor PredictionStates(CausalLM& model, const PackedRows& packed);

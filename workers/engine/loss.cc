@@ -1,12 +1,16 @@
 #include "workers/engine/loss.h"
 
+#include <ATen/Parallel.h>
+
 #include <cmath>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "sdk/base/kl_type.h"
+#include "sdk/base/mutant.h"
 #include "workers/engine/aggregation.h"
+#include "workers/engine/row_softmax.h"
 
 namespace baton::engine {
 namespace {
@@ -48,10 +52,48 @@ torch::Tensor EstimateKl(const torch::Tensor& d, KlType::Estimate estimate) {
   return ((-bounded).exp() + bounded - 1).clamp_max(kMaxK3);
 }
 
+/// [M] row_softmax.h's LogProb of each target, without gradients.
+torch::Tensor SampledLogProbs(const torch::Tensor& logits, const torch::Tensor& targets,
+                              double temperature) {
+  const torch::Tensor rows = logits.detach().contiguous(), ids = targets.contiguous();
+  torch::Tensor out = torch::empty({rows.size(0)}, rows.options());
+  const int64_t vocab = rows.size(1);
+  at::parallel_for(0, rows.size(0), /*grain_size=*/1, [&](int64_t begin, int64_t end) {
+    std::vector<float> weights;
+    for (int64_t row = begin; row < end; ++row) {
+      out.data_ptr<float>()[row] =
+          LogProb(absl::MakeConstSpan(rows.data_ptr<float>() + row * vocab, vocab),
+                  ids.data_ptr<int64_t>()[row], temperature, &weights);
+    }
+  });
+  return out;
+}
+
+/// The values of one tensor with the gradient of another.
+struct ReplaceValues : torch::autograd::Function<ReplaceValues> {
+  static torch::Tensor forward(torch::autograd::AutogradContext*, const torch::Tensor& x,
+                               const torch::Tensor& values) {
+    TORCH_CHECK(x.sizes() == values.sizes(), "ReplaceValues: ", x.sizes(), ", ", values.sizes());
+    return values.clone();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                 torch::autograd::variable_list grads) {
+    return {grads[0], torch::Tensor()};
+  }
+};
+
 }  // namespace
 
 TokenScores ScoreTokens(const torch::Tensor& logits, const torch::Tensor& targets,
-                        double temperature, EntropyMode entropy, const VocabularyShard& shard) {
+                        double temperature, EntropyMode entropy, const Scoring& scoring) {
+  const VocabularyShard& shard = scoring.shard;
+  torch::Tensor sampled;
+  if (scoring.as_sampled && shard.group == nullptr && logits.device().is_cpu() &&
+      logits.scalar_type() == torch::kFloat32 && !Mutant("scored-by-log-softmax")) {
+    sampled = SampledLogProbs(logits, targets, temperature);
+    const bool grad = torch::GradMode::is_enabled() && logits.requires_grad();
+    if (!grad && entropy == EntropyMode::kNone) return {sampled, {}};
+  }
   torch::Tensor scaled = logits;
   if (scaled.scalar_type() != torch::kFloat64) scaled = scaled.to(torch::kFloat32);
   if (temperature != 1) scaled = scaled / temperature;
@@ -63,6 +105,7 @@ TokenScores ScoreTokens(const torch::Tensor& logits, const torch::Tensor& target
   const torch::Tensor log_softmax = torch::log_softmax(scaled, -1);
   TokenScores scores;
   scores.log_probs = log_softmax.gather(-1, targets.unsqueeze(-1)).squeeze(-1);
+  if (sampled.defined()) scores.log_probs = ReplaceValues::apply(scores.log_probs, sampled);
   if (entropy == EntropyMode::kGradient) {
     scores.entropy = NegativeEntropyOf(log_softmax).neg();
   } else if (entropy == EntropyMode::kValue) {

@@ -39,10 +39,19 @@ struct TokenScores {
 /// kValue computes the entropy without gradient, for a metric alone.
 enum class EntropyMode { kNone, kValue, kGradient };
 
-/// logits [M, V], targets [M] int64. With a shard, logits are this rank's columns and the scores
-/// are those of the whole vocabulary (vocabulary_parallel.h).
+/// How logits are scored.
+struct Scoring {
+  /// With a group, logits are this rank's columns and the scores are those of the whole vocabulary
+  /// (vocabulary_parallel.h).
+  VocabularyShard shard;
+  /// Log-probs are bitwise those of the sampler for the same logits (row_softmax.h); their
+  /// gradients are those of log_softmax. Has an effect on float32 logits on a CPU without a group.
+  bool as_sampled = false;
+};
+
+/// logits [M, V], targets [M] int64.
 TokenScores ScoreTokens(const torch::Tensor& logits, const torch::Tensor& targets,
-                        double temperature, EntropyMode entropy, const VocabularyShard& shard = {});
+                        double temperature, EntropyMode entropy, const Scoring& scoring = {});
 
 /// All [M]. `loss` alone carries a gradient.
 struct PolicyTerms {

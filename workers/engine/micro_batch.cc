@@ -181,6 +181,7 @@ PackedRows PackRows(absl::Span<const TrainSequence> batch, absl::Span<const int6
     const int64_t length = InputLength(s);
     tokens.insert(tokens.end(), s.tokens.begin(), s.tokens.begin() + length);
     packed.lengths.push_back(length);
+    packed.prompt_lengths.push_back(s.prompt_length);
     for (int64_t r = 0; r < s.response_length(); ++r) {
       if (which == ResponseRows::kUnmasked && !s.loss_mask.empty() && s.loss_mask[r] == 0) continue;
       rows.push_back(offset + s.prompt_length - 1 + r);

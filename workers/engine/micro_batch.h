@@ -117,6 +117,7 @@ struct PackedRows {
   torch::Tensor prediction_rows;        ///< [M], into the N rows.
   torch::Tensor targets;                ///< [M] token ids.
   std::vector<int64_t> lengths;         ///< Rows of each sequence; they add up to N.
+  std::vector<int64_t> prompt_lengths;  ///< Tokens of each sequence's prompt; or empty.
   std::vector<int64_t> sequence_index;  ///< [M]: index into the batch.
   std::vector<int64_t> response_index;  ///< [M]: which token of that response.
 };

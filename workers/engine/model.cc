@@ -84,12 +84,13 @@ struct CausalLM::Impl {
   static int RankIn(Communicator* group) { return group == nullptr ? 0 : group->rank(); }
   static int SizeOf(Communicator* group) { return group == nullptr ? 1 : group->size(); }
   const DecoderWeights& weights() const { return *slices[own]; }
+  ProductKind product() const { return deterministic ? ProductKind::kByRow : ProductKind::kBlas; }
 
   /// One slice's heads, of the rows `x`.
   Rotary::Heads HeadsOf(const DecoderWeights& slice, int64_t index, const Tensor& x,
                         const Tensor& positions) {
     const DecoderLayer& layer = slice.layers[index];
-    Tensor qkv = layer.qkv.Forward(x);
+    Tensor qkv = layer.qkv.Forward(x, product());
     if (layer.q_norm.defined()) {
       // Each rank has the gradient of its own heads; the weights are everybody's.
       qkv = NormalizeHeads(qkv, EnterParallel(layer.q_norm, group),
@@ -115,7 +116,7 @@ struct CausalLM::Impl {
   Tensor AddTo(Tensor h, int64_t index, FusedLinear DecoderLayer::*map,
                const std::vector<Tensor>& inputs) const {
     const FusedLinear& mine = weights().layers[index].*map;
-    if (inputs.size() == 1) return mine.AddTo(std::move(h), inputs[0], group);
+    if (inputs.size() == 1) return mine.AddTo(std::move(h), inputs[0], group, product());
     Tensor sum = group == nullptr ? h : torch::zeros_like(h);
     for (size_t s = 0; s < slices.size(); ++s) {
       sum = PlainProduct(inputs[s], (slices[s]->layers[index].*map).weight, std::move(sum));
@@ -142,7 +143,7 @@ struct CausalLM::Impl {
     x = EnterParallel(RmsNorm(h, layer.post_attention_norm, config.rms_norm_eps), group);
     std::vector<Tensor> activations;
     for (const auto& slice : slices) {
-      activations.push_back(SwiGlu(slice->layers[index].gate_up.Forward(x)));
+      activations.push_back(SwiGlu(slice->layers[index].gate_up.Forward(x, product())));
     }
     return AddTo(std::move(h), index, &DecoderLayer::down, activations);
   }
@@ -171,12 +172,8 @@ struct CausalLM::Impl {
   Tensor HeadProducts(const Tensor& x) const {
     std::vector<Tensor> logits;
     for (const auto& slice : slices) {
-      const Tensor& embedding = slice->embedding;
-      const bool grad =
-          torch::GradMode::is_enabled() && (x.requires_grad() || embedding.requires_grad());
-      logits.push_back(!config.tie_word_embeddings ? slice->lm_head.Forward(x)
-                       : grad                      ? torch::mm(x, embedding.t())
-                                                   : PlainProduct(x, embedding));
+      logits.push_back(config.tie_word_embeddings ? Product(x, slice->embedding, product())
+                                                  : slice->lm_head.Forward(x, product()));
     }
     return logits.size() == 1 ? logits[0] : torch::cat(logits, 1);
   }

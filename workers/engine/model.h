@@ -105,11 +105,11 @@ class CausalLM {
   /// Off after Create. Gradients accumulate in parameters()[i].second.grad().
   void SetRequiresGrad(bool requires_grad);
 
-  /// A row's result then does not depend on the rows beside it, bitwise, when gradients are
-  /// disabled (float32 on a CPU: every product sums each row alone, row_products.h). Elsewhere the
-  /// BLAS decides; its rows are padded to a multiple of 8, which removes most of its differences.
-  /// Pass deterministic to the attention context as well. (Sums over more than two ranks of a
-  /// tensor group are not promised to keep it.)
+  /// A row's result then does not depend on the rows beside it, bitwise, nor on whether gradients
+  /// are recorded (float32 on a CPU: every product sums each row alone, row_products.h). Elsewhere
+  /// the BLAS decides; its rows are padded to a multiple of 8, which removes most of its
+  /// differences. Pass deterministic to the attention context as well. (Sums over more than two
+  /// ranks of a tensor group are not promised to keep it.)
   void SetDeterministic(bool deterministic);
   bool deterministic() const;
 

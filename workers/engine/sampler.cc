@@ -9,63 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "sdk/base/mutant.h"
-#include "workers/engine/vector_math.h"
+#include "workers/engine/row_softmax.h"
 
 namespace baton::engine {
 namespace {
 
-constexpr int64_t kSummedIds = 256;  // ids per partial sum: long rows are searched block by block
 constexpr float kNegativeInfinity = -std::numeric_limits<float>::infinity();
-
-using simd::Floats;
-using simd::kLanes;
-
-// Runs `body(lanes, offset)` over the row; the last lanes are filled up with `filler`.
-template <typename Body>
-BATON_ALWAYS_INLINE void ForRowLanes(const float* row, int64_t n, float filler, Body body) {
-  int64_t i = 0;
-  Floats x;
-  for (; i + kLanes <= n; i += kLanes) {
-    simd::Load(row + i, x);
-    body(x, i);
-  }
-  if (i == n) return;
-  float tail[kLanes];
-  for (int lane = 0; lane < kLanes; ++lane) tail[lane] = i + lane < n ? row[i + lane] : filler;
-  simd::Load(tail, x);
-  body(x, i);
-}
-
-BATON_ALWAYS_INLINE void RowMaximumBody(const float* row, int64_t n, float* maximum, bool* nan) {
-  Floats highest;
-  simd::Fill(kNegativeInfinity, highest);
-  simd::Ints unordered{};
-  ForRowLanes(
-      row, n, kNegativeInfinity, [&](const Floats& x, int64_t) __attribute__((always_inline)) {
-        highest = x > highest ? x : highest;
-        unordered |= x != x;
-      });
-  *maximum = simd::Max(highest);
-  *nan = false;
-  for (int lane = 0; lane < kLanes; ++lane) *nan |= unordered[lane] != 0;
-}
-BATON_SIMD(RowMaximum, (const float* row, int64_t n, float* maximum, bool* nan),
-           (row, n, maximum, nan))
-
-// weights[i] = exp((row[i] - maximum) * scale); `weights` has room for whole lanes.
-BATON_ALWAYS_INLINE void RowWeightsBody(const float* row, int64_t n, float maximum, float scale,
-                                        float* weights) {
-  ForRowLanes(
-      row, n, kNegativeInfinity, [&](Floats x, int64_t offset) __attribute__((always_inline)) {
-        x = (x - maximum) * scale;
-        simd::Exp(x);
-        simd::Store(x, weights + offset);
-      });
-}
-BATON_SIMD(RowWeights, (const float* row, int64_t n, float maximum, float scale, float* weights),
-           (row, n, maximum, scale, weights))
-
-int64_t WholeLanes(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
 }  // namespace
 
@@ -128,9 +77,7 @@ absl::StatusOr<SampledToken> Sampler::Sample(absl::Span<const float> logits,
     logits = unbanned_;
   }
   const int64_t n = logits.size();
-  float maximum = 0;
-  bool nan = false;
-  RowMaximum(logits.data(), n, &maximum, &nan);
+  const auto [maximum, nan] = MaximumOf(logits);
   if (nan || !std::isfinite(maximum)) {
     return absl::InvalidArgumentError(
         absl::StrCat("cannot sample from logits whose highest is ", nan ? "NaN" : "",
@@ -138,45 +85,30 @@ absl::StatusOr<SampledToken> Sampler::Sample(absl::Span<const float> logits,
                      n == 0 ? " (no tokens)" : " (diverged weights, or every token banned)"));
   }
   const bool greedy = params.temperature == 0;
-  // A tiny temperature may overflow the scale; any finite one this large is already greedy.
-  const double scale = greedy ? 1.0 : std::min(1.0 / params.temperature, 1e30);
-  weights_.resize(WholeLanes(n));
-  RowWeights(logits.data(), n, maximum, static_cast<float>(scale), weights_.data());
-  weights_.resize(n);
+  const double scale = LogitScale(params.temperature);
+  SoftmaxWeights(logits, maximum, scale, &weights_);
+  const double uncut = SumBlocks();  // of all tokens but the banned
 
   SampledToken out;
   if (greedy) {
     out.token = std::find(logits.begin(), logits.end(), maximum) - logits.begin();
-    out.log_prob = static_cast<float>(-LogOfAll(all_logits, banned, maximum, scale));
-    out.sampling_log_prob = out.log_prob;
-    return out;
+  } else {
+    const bool top_k = params.top_k > 0 && params.top_k < n;
+    if (top_k) KeepTopK(logits, maximum, params.top_k);
+    if (params.top_p < 1) KeepTopP(params.top_p);
+    const double total = top_k || params.top_p < 1 ? SumBlocks() : uncut;
+    out.token = Invert(uniform * total);
+    out.sampling_log_prob = static_cast<float>(LogProbOf(logits[out.token], maximum, scale, total));
   }
-  const bool top_k = params.top_k > 0 && params.top_k < n;
-  const bool cuts = top_k || params.top_p < 1 || !banned.empty();
-  const double log_of_all = cuts ? LogOfAll(all_logits, banned, maximum, scale) : 0;
-  if (top_k) KeepTopK(logits, maximum, params.top_k);
-  if (params.top_p < 1) KeepTopP(params.top_p);
-  const double total = SumBlocks();
-  out.token = Invert(uniform * total);
-  const double numerator = (static_cast<double>(logits[out.token]) - maximum) * scale;
-  out.sampling_log_prob = static_cast<float>(numerator - std::log(total));
-  const bool whole = cuts && !Mutant("log-prob-of-the-cut");
-  out.log_prob = whole ? static_cast<float>(numerator - log_of_all) : out.sampling_log_prob;
+  if (Mutant("log-prob-of-the-cut") && !greedy) {
+    out.log_prob = out.sampling_log_prob;
+  } else if (banned.empty()) {
+    out.log_prob = static_cast<float>(LogProbOf(logits[out.token], maximum, scale, uncut));
+  } else {
+    out.log_prob = LogProb(all_logits, out.token, params.temperature, &weights_);
+  }
+  if (greedy) out.sampling_log_prob = out.log_prob;
   return out;
-}
-
-double Sampler::LogOfAll(absl::Span<const float> logits, absl::Span<const int64_t> banned,
-                         float maximum, double scale) {
-  double log_sum = std::log(SumBlocks());  // at least 0: the weight of the highest is 1
-  bans_.assign(banned.begin(), banned.end());
-  std::sort(bans_.begin(), bans_.end());
-  bans_.erase(std::unique(bans_.begin(), bans_.end()), bans_.end());
-  for (int64_t id : bans_) {
-    const double log_weight = (static_cast<double>(logits[id]) - maximum) * scale;
-    const double high = std::max(log_sum, log_weight);
-    log_sum = high + std::log1p(std::exp(std::min(log_sum, log_weight) - high));
-  }
-  return log_sum;
 }
 
 void Sampler::KeepTopK(absl::Span<const float> logits, float maximum, int64_t k) {
@@ -225,18 +157,7 @@ void Sampler::KeepTopP(double p) {
 }
 
 // Returns the sum of all weights; that of each block stays in block_sums_.
-double Sampler::SumBlocks() {
-  block_sums_.clear();
-  double total = 0;
-  for (size_t begin = 0; begin < weights_.size(); begin += kSummedIds) {
-    const size_t end = std::min(weights_.size(), begin + kSummedIds);
-    double sum = 0;
-    for (size_t id = begin; id < end; ++id) sum += weights_[id];
-    block_sums_.push_back(sum);
-    total += sum;
-  }
-  return total;
-}
+double Sampler::SumBlocks() { return SumWeights(weights_, &block_sums_); }
 
 // The first id at which the running sum of weights exceeds `target`.
 int32_t Sampler::Invert(double target) const {

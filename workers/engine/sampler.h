@@ -33,8 +33,8 @@ bool Truncates(const SamplingParams& params);
 
 struct SampledToken {
   int32_t token = 0;
-  // Under softmax(logits / temperature), nothing cut or banned: what a trainer computes from the
-  // same logits. With temperature 0 under softmax(logits).
+  // Under softmax(logits / temperature), nothing cut or banned: row_softmax.h's LogProb, bitwise,
+  // which a trainer computes from the same logits. With temperature 0 under softmax(logits).
   float log_prob = 0;
   // Under the distribution that it was drawn from. With temperature 0 the same as log_prob: a draw
   // without chance weighs nothing.
@@ -58,15 +58,11 @@ class Sampler {
   void KeepTopK(absl::Span<const float> logits, float maximum, int64_t k);
   void KeepTopP(double p);
   double SumBlocks();
-  /// The log of the sum of all weights, with those of `banned` as `logits` has them.
-  double LogOfAll(absl::Span<const float> logits, absl::Span<const int64_t> banned, float maximum,
-                  double scale);
   int32_t Invert(double target) const;
 
   std::vector<float> unbanned_;                  // logits with banned ones at -inf
-  std::vector<int64_t> bans_;                    // scratch of LogOfAll
   std::vector<float> weights_;                   // exp((logit - max) / temperature), 0 if cut
-  std::vector<double> block_sums_;               // of weights_, kBlock ids each
+  std::vector<double> block_sums_;               // of weights_, kSummedIds ids each
   std::vector<float> ranked_;                    // scratch of KeepTopK
   std::vector<std::pair<float, int64_t>> heap_;  // scratch of KeepTopP
 };

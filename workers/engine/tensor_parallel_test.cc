@@ -85,7 +85,7 @@ Passed Pass(CausalLM& model) {
   const Tensor targets = torch::tensor({12, 3, 6, 0, 4, 5, 6, 7, 9}, torch::kInt64);
   const Tensor hidden = model.Hidden(tokens, attention.Positions(), attention);
   const TokenScores scores = ScoreTokens(model.LocalLogits(hidden), targets, 0.9,
-                                         EntropyMode::kGradient, model.vocabulary_shard());
+                                         EntropyMode::kGradient, {model.vocabulary_shard()});
   const Tensor weights = torch::arange(9, torch::kFloat64).cos();
   ((scores.log_probs + 0.3 * scores.entropy) * weights).sum().backward();
   Passed passed{scores.log_probs.detach(), scores.entropy.detach(), {}};

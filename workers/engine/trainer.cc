@@ -128,7 +128,7 @@ absl::Status Trainer::Accumulate(const MiniBatch& mini_batch, const std::vector<
       [&](int64_t begin, int64_t length) {
         return model_->LocalLogits(states.narrow(0, begin, length));
       },
-      targets, piece, loss, columns, model_->vocabulary_shard());
+      targets, piece, loss, columns, ScoringOf(*model_));
   for (int64_t begin = 0; begin < rows; begin += piece) {
     const int64_t length = std::min(piece, rows - begin);
     const torch::Tensor logits =
@@ -140,7 +140,7 @@ absl::Status Trainer::Accumulate(const MiniBatch& mini_batch, const std::vector<
     BATON_ASSIGN_OR_RETURN(
         const torch::Tensor total,
         WeightedLoss(logits, targets.narrow(0, begin, length), columns.Narrow(begin, length), loss,
-                     name_row, sums, model_->vocabulary_shard()));
+                     name_row, sums, ScoringOf(*model_)));
     total.backward();
   }
   if (last) loop_.optimizer().ExpectLastBackward();

@@ -227,7 +227,7 @@ LossColumns MakeLossColumns(absl::Span<const TrainSequence> batch, const Sequenc
 
 void AddSequenceLogRatios(absl::FunctionRef<torch::Tensor(int64_t, int64_t)> logits,
                           const torch::Tensor& targets, int64_t piece, const LossSpec& loss,
-                          LossColumns& columns, const VocabularyShard& shard) {
+                          LossColumns& columns, const Scoring& scoring) {
   const int64_t rows = targets.size(0);
   if (loss.kind != LossSpec::kGspo || rows <= piece) return;
   torch::NoGradGuard no_grad;
@@ -235,7 +235,7 @@ void AddSequenceLogRatios(absl::FunctionRef<torch::Tensor(int64_t, int64_t)> log
   for (int64_t begin = 0; begin < rows; begin += piece) {
     const int64_t length = std::min(piece, rows - begin);
     log_probs.push_back(ScoreTokens(logits(begin, length), targets.narrow(0, begin, length),
-                                    loss.temperature, EntropyMode::kNone, shard)
+                                    loss.temperature, EntropyMode::kNone, scoring)
                             .log_probs);
   }
   columns.sequence_log_ratios =
@@ -264,11 +264,11 @@ absl::StatusOr<torch::Tensor> WeightedLoss(const torch::Tensor& logits,
                                            const torch::Tensor& targets, const LossColumns& columns,
                                            const LossSpec& loss,
                                            absl::FunctionRef<std::string(int64_t)> name_row,
-                                           LossSums& sums, const VocabularyShard& shard) {
+                                           LossSums& sums, const Scoring& scoring) {
   const EntropyMode entropy_mode = loss.entropy_coeff != 0 ? EntropyMode::kGradient
                                    : IsPolicyLoss(loss)    ? EntropyMode::kValue
                                                            : EntropyMode::kNone;
-  const TokenScores scores = ScoreTokens(logits, targets, loss.temperature, entropy_mode, shard);
+  const TokenScores scores = ScoreTokens(logits, targets, loss.temperature, entropy_mode, scoring);
   const PolicyTerms terms = TermsOf(scores.log_probs, columns, loss);
   const torch::Tensor policy_loss =
       columns.is_weights.defined() ? terms.loss * columns.is_weights : terms.loss;

@@ -54,7 +54,7 @@ LossColumns MakeLossColumns(absl::Span<const TrainSequence> batch, const Sequenc
 /// scores all of them first, without gradient. `logits` of rows [begin, begin + length).
 void AddSequenceLogRatios(absl::FunctionRef<torch::Tensor(int64_t, int64_t)> logits,
                           const torch::Tensor& targets, int64_t piece, const LossSpec& loss,
-                          LossColumns& columns, const VocabularyShard& shard = {});
+                          LossColumns& columns, const Scoring& scoring = {});
 
 /// InvalidArgument naming sequence and token when a column that `loss` uses has another length or
 /// is not finite where the mask is set, or when there is pretraining text without a ptx_coef.
@@ -78,13 +78,13 @@ struct LossSums {
 };
 
 /// The weighted total of these rows (a scalar to run backward from), its parts added to `sums`.
-/// FailedPrecondition when it is not finite, with `name_row` of the first bad row. `shard`: which
-/// columns the logits are (loss.h).
+/// FailedPrecondition when it is not finite, with `name_row` of the first bad row. `scoring`:
+/// loss.h.
 absl::StatusOr<torch::Tensor> WeightedLoss(const torch::Tensor& logits,
                                            const torch::Tensor& targets, const LossColumns& columns,
                                            const LossSpec& loss,
                                            absl::FunctionRef<std::string(int64_t)> name_row,
-                                           LossSums& sums, const VocabularyShard& shard = {});
+                                           LossSums& sums, const Scoring& scoring = {});
 
 /// Adds this mini-batch's metrics, by the names users know, to `totals`.
 void AddMetrics(const LossSums& sums, const LossSpec& loss, std::map<std::string, double>& totals);

@@ -21,7 +21,7 @@ struct Scored {
 Scored Score(const Tensor& logits, const Tensor& targets, double temperature, EntropyMode mode,
              const VocabularyShard& shard = {}) {
   const Tensor leaf = logits.clone().requires_grad_(true);
-  const TokenScores scores = ScoreTokens(leaf, targets, temperature, mode, shard);
+  const TokenScores scores = ScoreTokens(leaf, targets, temperature, mode, {shard});
   const Tensor weights = torch::arange(1, targets.size(0) + 1, torch::kFloat64);
   Tensor total = (scores.log_probs * weights).sum();
   if (mode == EntropyMode::kGradient) total = total + (scores.entropy * weights.flip(0)).sum() * 3;
