@@ -220,9 +220,9 @@ TEST_F(CommandLineTest, ReadsWhatAJobMade) {
   EXPECT_THAT(typo.err, HasSubstr("did you mean 'critic/score/mean'?"));
 }
 
-// What a model or a worker wrote: ESC [2J clears the screen, U+009B is ESC [ in one character, and
-// a line feed would make a line of a log that nobody wrote. (gRPC carries no text with ill-formed
-// UTF-8 in these fields.)
+// A model or a worker may write anything. ESC [2J clears the screen. U+009B is ESC [ in one
+// character. A line feed would add a false line to a log. Ill-formed UTF-8 is not tried here: gRPC
+// refuses it in these fields.
 TEST_F(CommandLineTest, NoTextOfAWorkerCommandsTheTerminal) {
   const std::string evil = "a\x1b[2Jb\x7f\u009b2J\rc";
   const std::string clean = "a [2Jb  2J c";

@@ -1,4 +1,4 @@
-// JobCore when things go wrong together: losses while pausing, restarts before the workers are
+// A job when things go wrong together: losses while pausing, restarts before the workers are
 // back, a relay that forgets. A job must end with the weights of an undisturbed one, or stand
 // with a wait that names why.
 #include "tests/job/simulated_job.h"

@@ -232,7 +232,8 @@ class SimulatedJob : private TurnObserver,
   mutable store::v1::JobRow row_;
   std::map<uint64_t, store::v1::TrajectoryRow> rows_;
   std::map<int64_t, store::v1::BatchRow> batch_rows_;
-  // Tasks whose turn leaves, or whose payload is being read for them.
+  // Tasks that the job has started and not sent yet: their turn is being committed, or the payload
+  // that they carry is being read.
   std::map<std::pair<std::string, TaskRef>, StartTask> leaving_;
   std::vector<Event> pending_;
   std::vector<StopTask> stopped_;

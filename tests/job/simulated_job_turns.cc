@@ -104,7 +104,8 @@ void SimulatedJob::Send(const Event& event) {
   Settle();
 }
 
-// What it says depends on the trajectory alone, whoever makes it and whenever.
+// A response and its scores depend on the trajectory alone. They are the same whichever worker
+// makes them, and after every restart.
 v1::TaskResult SimulatedJob::ResultOf(const TaskDone& done) const {
   v1::TaskResult result;
   absl::Status status = done.status;

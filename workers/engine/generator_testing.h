@@ -16,6 +16,7 @@
 #include "absl/types/span.h"
 #include "gtest/gtest.h"
 #include "workers/engine/generator.h"
+#include "workers/engine/micro_batch.h"
 
 namespace baton::engine {
 
@@ -138,6 +139,19 @@ inline Responses RunAll(CausalLM* model, const std::vector<GenerateRequest>& req
 inline Response RunAlone(CausalLM* model, const GenerateRequest& request,
                          const GeneratorOptions& options) {
   return RunAll(model, {request}, options)[request.id];
+}
+
+/// A response as a sequence to train on, with one advantage for all of its tokens.
+inline TrainSequence ToTrainOn(const GenerateRequest& request, const Response& response,
+                               float advantage) {
+  TrainSequence s;
+  s.tokens = request.prompt;
+  s.prompt_length = static_cast<int64_t>(s.tokens.size());
+  s.tokens.insert(s.tokens.end(), response.tokens.begin(), response.tokens.end());
+  s.old_log_probs = response.log_probs;
+  s.behaviour_log_probs = response.sampling_log_probs;
+  s.advantages = {advantage};
+  return s;
 }
 
 }  // namespace baton::engine

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "workers/engine/generator_testing.h"
-#include "workers/engine/trainer.h"
+#include "workers/engine/trainer_testing.h"
 
 namespace baton::engine {
 namespace {
@@ -98,31 +98,9 @@ std::vector<TrainSequence> BatchOf(const std::vector<GenerateRequest>& requests,
                                    const Responses& responses, float advantage) {
   std::vector<TrainSequence> batch;
   for (const GenerateRequest& request : requests) {
-    const Response& response = responses.at(request.id);
-    TrainSequence s;
-    s.tokens = request.prompt;
-    s.prompt_length = static_cast<int64_t>(s.tokens.size());
-    s.tokens.insert(s.tokens.end(), response.tokens.begin(), response.tokens.end());
-    s.old_log_probs = response.log_probs;
-    s.behaviour_log_probs = response.sampling_log_probs;
-    s.advantages = {advantage};
-    batch.push_back(std::move(s));
+    batch.push_back(ToTrainOn(request, responses.at(request.id), advantage));
   }
   return batch;
-}
-
-OptimizerSpec Still() {
-  OptimizerSpec spec;
-  spec.lr = 0;
-  spec.weight_decay = 0;
-  spec.grad_clip = 0;
-  return spec;
-}
-
-std::unique_ptr<Trainer> TrainerOf(CausalLM* model) {
-  auto trainer = Trainer::Create(model, Still());
-  EXPECT_TRUE(trainer.ok()) << trainer.status();
-  return *std::move(trainer);
 }
 
 Responses Sample(CausalLM* model, double temperature, int64_t max_num_seqs, int64_t chunk) {
@@ -136,7 +114,7 @@ class OnPolicyTest : public ::testing::TestWithParam<Preset> {};
 
 TEST_P(OnPolicyTest, TheTrainerScoresBitwiseWhatTheRolloutSaid) {
   const auto model = ModelOf(GetParam());
-  const auto trainer = TrainerOf(model.get());
+  const auto trainer = testing::MakeTrainer(*model, testing::Measuring());
   for (const double temperature : {0.0, 0.7, 1.0}) {
     const auto requests = SomeRequests(model->config().vocab_size, temperature);
     for (const auto& [max_num_seqs, chunk] : {std::pair<int64_t, int64_t>{128, 512}, {3, 7}}) {
@@ -159,7 +137,7 @@ TEST_P(OnPolicyTest, TheTrainerScoresBitwiseWhatTheRolloutSaid) {
 // clipped: those above 1 where the advantage is positive, those below where it is negative.
 TEST_P(OnPolicyTest, EveryRatioOfTheFirstUpdateIsExactlyOne) {
   const auto model = ModelOf(GetParam());
-  const auto trainer = TrainerOf(model.get());
+  const auto trainer = testing::MakeTrainer(*model, testing::Measuring());
   for (const double temperature : {0.0, 0.7, 1.0}) {
     const auto requests = SomeRequests(model->config().vocab_size, temperature);
     const Responses responses = Sample(model.get(), temperature, 5, 20);
@@ -187,7 +165,7 @@ TEST_P(OnPolicyTest, EveryRatioOfTheFirstUpdateIsExactlyOne) {
 // The order of the sums changes the gradients by no more than rounding.
 TEST_P(OnPolicyTest, GradientsAreThoseOfTheDefaultMode) {
   const auto model = ModelOf(GetParam());
-  const auto trainer = TrainerOf(model.get());
+  const auto trainer = testing::MakeTrainer(*model, testing::Measuring());
   const auto batch =
       BatchOf(SomeRequests(model->config().vocab_size, 0.7), Sample(model.get(), 0.7, 5, 20), 1);
   LossSpec loss;

@@ -40,14 +40,7 @@ Sampled SampleBatch(CausalLM* model, double temperature, int64_t top_k, double t
   Sampled out;
   for (const GenerateRequest& request : requests) {
     const Response& response = responses[request.id];
-    TrainSequence s;
-    s.tokens = request.prompt;
-    s.prompt_length = static_cast<int64_t>(s.tokens.size());
-    s.tokens.insert(s.tokens.end(), response.tokens.begin(), response.tokens.end());
-    s.old_log_probs = response.log_probs;
-    s.behaviour_log_probs = response.sampling_log_probs;
-    s.advantages = {request.id % 2 == 0 ? 1.5F : -0.5F};
-    out.batch.push_back(std::move(s));
+    out.batch.push_back(ToTrainOn(request, response, request.id % 2 == 0 ? 1.5F : -0.5F));
     out.responses.push_back(response);
   }
   return out;
