@@ -413,11 +413,15 @@ TEST(ExperienceBufferTest, WhatABatchCarriesOnCountsWhenItIsConsumed) {
   buffer.Consume();
   EXPECT_EQ(buffer.algorithm().at("kl_coef"), 0.1);
   built.algorithm["kl_coef"] = 0.9;
+  built.column_hashes = {{ReadyOf(0, 0, 1).id, {11}}};
   buffer.batch().Built(built, kEpoch);
+  buffer.batch().Hold();
   buffer.EndWork(ById({ReadyOf(0, 0, 1)}), out);
   EXPECT_EQ(TakeAll<DropPayloads>(out).size(), 1u);
   buffer.Consume();
   EXPECT_THAT(buffer.algorithm(), IsEmpty()) << "that batch was never trained on";
+  EXPECT_FALSE(buffer.batch().held()) << "a batch that is given up waits for nobody";
+  EXPECT_THAT(buffer.batch().column_hashes(), IsEmpty()) << "the next work has other responses";
 }
 
 }  // namespace
