@@ -1,6 +1,5 @@
 // What the control plane costs: `./dev bench control_plane [--json FILE]`.
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -16,6 +15,7 @@
 #include "controller/store/sqlite_store.h"
 #include "grpcpp/grpcpp.h"
 #include "sdk/base/log.h"
+#include "sdk/base/test_folder.h"
 
 namespace baton::bench {
 namespace {
@@ -155,25 +155,23 @@ bool AddSources(const Flags& flags, const std::string& folder, Report& report) {
 }
 
 int RunBench(const Flags& flags, const std::string& program) {
-  std::string folder = (std::filesystem::temp_directory_path() / "baton-bench-XXXXXX").string();
-  if (::mkdtemp(folder.data()) == nullptr) return 1;
+  const TestFolder folder;
   Report report("control_plane");
   DispatchOptions options;
   options.program = program;
-  options.folder = folder;
+  options.folder = folder.path();
   AddDispatch(flags, options, report);
   const CoreResult core = MeasureCore(flags.quick ? 1 : 2);
   report.Add("core_events_per_second", core.events_per_second, "events/s",
              absl::StrCat("aim >= 200000; ", core.effects, " effects"));
   using Sync = store::SqliteOptions::Sync;
   const int jobs = flags.quick ? 20 : 200;
-  report.Add("create_job_p50_ms", CreateJobP50(folder, jobs, Sync::kAsked), "ms",
+  report.Add("create_job_p50_ms", CreateJobP50(folder.path(), jobs, Sync::kAsked), "ms",
              "its rows are synced to the disk");
-  report.Add("create_job_unsynced_p50_ms", CreateJobP50(folder, jobs, Sync::kNone), "ms",
+  report.Add("create_job_unsynced_p50_ms", CreateJobP50(folder.path(), jobs, Sync::kNone), "ms",
              "the same without");
-  bool whole = AddData(flags, folder, report);
-  whole = AddSources(flags, folder, report) && whole;
-  std::filesystem::remove_all(folder);
+  bool whole = AddData(flags, folder.path(), report);
+  whole = AddSources(flags, folder.path(), report) && whole;
   report.Print();
   std::printf("  event mix:");
   for (const auto& [kind, count] : core.mix) {

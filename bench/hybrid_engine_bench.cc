@@ -26,7 +26,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -44,6 +43,7 @@
 #include "bench/tensor_memory.h"
 #include "sdk/base/compute_environment.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/base/test_folder.h"
 #include "sdk/parallel/transition_testing.h"
 #include "workers/hybrid/hybrid_engine.h"
 
@@ -370,15 +370,15 @@ void AddRows(const std::map<std::string, double>& said, const RankLayout& layout
 
 /// What rank 0 said; empty: a rank failed (said on standard error).
 std::map<std::string, double> RunRanks(const std::string& store, bool quick, int repeats) {
-  std::string folder = std::filesystem::temp_directory_path() / "hybrid_engine_bench_XXXXXX";
-  if (mkdtemp(folder.data()) == nullptr) return {};
+  const TestFolder folder;
   std::vector<std::unique_ptr<ChildProcess>> ranks;
   for (int rank = 0; rank < kRanks; ++rank) {
     std::vector<std::string> arguments = {
         "hybrid_engine_bench", "--rank", absl::StrCat(rank), "--store", store, "--repeats",
         absl::StrCat(repeats)};
     if (quick) arguments.push_back("--quick");
-    ranks.push_back(std::make_unique<ChildProcess>(arguments, absl::StrCat(folder, "/rank", rank)));
+    ranks.push_back(
+        std::make_unique<ChildProcess>(arguments, folder.path(absl::StrCat("rank", rank))));
   }
   std::map<std::string, double> said;
   bool failed = false;
@@ -391,7 +391,6 @@ std::map<std::string, double> RunRanks(const std::string& store, bool quick, int
     const std::pair<std::string, std::string> parts = absl::StrSplit(line, '=');
     said[parts.first] = std::atof(parts.second.c_str());
   }
-  std::filesystem::remove_all(folder);
   return failed ? std::map<std::string, double>() : said;
 }
 

@@ -26,6 +26,7 @@
 #include "bench/report.h"
 #include "grpcpp/grpcpp.h"
 #include "sdk/base/log.h"
+#include "sdk/base/test_folder.h"
 
 namespace baton::bench {
 namespace {
@@ -376,13 +377,11 @@ class LoadBench {
 
 int RunBench(Flags flags) {
   if (flags.quick) flags.size = {16, 40, 4, 16, 100'000, 8, 300'000, 1, 200, 1};
-  std::string folder = (std::filesystem::temp_directory_path() / "baton-load-XXXXXX").string();
-  if (::mkdtemp(folder.data()) == nullptr) return 1;
-  const int result = LoadBench(flags, folder).Run();
+  auto folder = std::make_unique<TestFolder>();
+  const int result = LoadBench(flags, folder->path()).Run();
   if (flags.keep) {
-    std::printf("files: %s\n", folder.c_str());
-  } else {
-    std::filesystem::remove_all(folder);
+    std::printf("files: %s\n", folder->path().c_str());
+    folder.release();  // Without its destructor, which removes them.
   }
   return result;
 }

@@ -23,7 +23,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <random>
@@ -40,6 +39,7 @@
 #include "bench/tensor_memory.h"
 #include "sdk/base/compute_environment.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/base/test_folder.h"
 #include "workers/engine/sharded_adamw.h"
 #include "workers/engine/trainer.h"
 #include "workers/engine/weights_io.h"
@@ -308,13 +308,13 @@ int RunBench(const std::string& json, bool quick) {
     setenv(parts.first.c_str(), parts.second.c_str(), 1);
   }
   setenv("OPENBLAS_NUM_THREADS", "1", 1);
-  std::string folder = std::filesystem::temp_directory_path() / "parallel_bench_XXXXXX";
+  const TestFolder folder;
   const auto server = parallel::StoreServer::Start("127.0.0.1");
-  if (!server.ok() || mkdtemp(folder.data()) == nullptr) {
-    std::fprintf(stderr, "parallel_bench: no store or no folder\n");
+  if (!server.ok()) {
+    std::fprintf(stderr, "parallel_bench: no store\n");
     return 1;
   }
-  const Place place = {(*server)->address(), folder};
+  const Place place = {(*server)->address(), folder.path()};
   const std::vector<Layout> layouts = {{1, 1}, {1, 1, 2}, {1, 2}, {2, 1}};
   Report report("parallel");
   int generation = 0;
@@ -331,7 +331,6 @@ int RunBench(const std::string& json, bool quick) {
     if (!failed) AddRows(work, layouts, values, report);
     failed = failed || !AddMemoryRows(work, quick, place, ++generation, report);
   }
-  std::filesystem::remove_all(folder);
   report.Print();
   return failed || (!json.empty() && !report.WriteJson(json)) ? 1 : 0;
 }

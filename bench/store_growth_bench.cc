@@ -33,6 +33,7 @@
 #include "controller/store/sqlite_store.h"
 #include "grpcpp/grpcpp.h"
 #include "sdk/base/log.h"
+#include "sdk/base/test_folder.h"
 
 namespace baton::bench {
 namespace {
@@ -434,10 +435,7 @@ int main(int argc, char** argv) {
     kept = {200, 200, 50};
   }
   std::sort(steps.begin(), steps.end());
-  std::string folder =
-      (std::filesystem::temp_directory_path() / "baton-store-growth-XXXXXX").string();
-  if (steps.empty() || ::mkdtemp(folder.data()) == nullptr) return 1;
-  const int result = baton::bench::GrowthBench(folder, steps, kept).Run(json);
-  std::filesystem::remove_all(folder);
-  return result;
+  if (steps.empty()) return 1;
+  const baton::TestFolder folder;
+  return baton::bench::GrowthBench(folder.path(), steps, kept).Run(json);
 }

@@ -1,7 +1,6 @@
 // A log whose files hold any bytes is opened, read, appended to, damaged and opened again: what
 // was appended and not damaged since is read back exactly, and nothing else is read as it.
 #include <fuzzer/FuzzedDataProvider.h>
-#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +13,7 @@
 
 #include "controller/experience/experience_log.h"
 #include "sdk/base/log.h"
+#include "sdk/base/test_folder.h"
 
 namespace {
 
@@ -32,18 +32,8 @@ void Require(bool holds, const char* rule) {
 
 // One folder for the process, emptied for each input.
 const std::string& Folder() {
-  static const auto* const folder = [] {
-    const bool memory = fs::is_directory("/dev/shm");
-    std::string pattern =
-        (memory ? "/dev/shm" : fs::temp_directory_path().string()) + "/experience-log-fuzz-XXXXXX";
-    Require(::mkdtemp(pattern.data()) != nullptr, "a folder can be made");
-    std::atexit([] {
-      std::error_code code;
-      fs::remove_all(Folder(), code);
-    });
-    return new std::string(pattern);
-  }();
-  return *folder;
+  static const baton::TestFolder folder(baton::TestFolder::InMemory());
+  return folder.path();
 }
 
 class Run {

@@ -1,6 +1,5 @@
 #include "controller/runtime/backup.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -18,6 +17,7 @@
 #include "controller/store/sqlite_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
@@ -30,20 +30,13 @@ using ::testing::Not;
 class BackupTest : public ::testing::Test {
  protected:
   BackupTest() {
-    std::string pattern = (fs::temp_directory_path() / "backup-XXXXXX").string();
-    root_ = ::mkdtemp(pattern.data());
-    auto store = store::SqliteStore::Open(root_ + "/baton.db");
+    auto store = store::SqliteStore::Open(root_.path("baton.db"));
     EXPECT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
   }
-  ~BackupTest() override {
-    store_.reset();
-    fs::remove_all(root_);
-  }
 
   void WriteUnder(const std::string& path, const std::string& content) const {
-    fs::create_directories(fs::path(root_ + "/" + path).parent_path());
-    std::ofstream(root_ + "/" + path, std::ios::binary) << content;
+    root_.Write(path, content);
   }
   static std::string ReadFrom(const std::string& path) {
     std::ifstream in(path, std::ios::binary);
@@ -63,7 +56,7 @@ class BackupTest : public ::testing::Test {
   }
   std::string CheckpointAt(int step) const {
     v1::Checkpoint checkpoint;
-    checkpoint.set_path(absl::StrCat(root_, "/jobs/p/j/checkpoints/step-", step));
+    checkpoint.set_path(root_.path(absl::StrCat("jobs/p/j/checkpoints/step-", step)));
     return checkpoint.SerializeAsString();
   }
   void PutJobAt(int step) {
@@ -76,7 +69,7 @@ class BackupTest : public ::testing::Test {
     return paths;
   }
 
-  std::string root_;
+  const TestFolder root_;
   std::unique_ptr<store::SqliteStore> store_;
 };
 
@@ -94,7 +87,7 @@ TEST_F(BackupTest, HoldsWhatRowsNameWhateverBecomesOfItMeanwhile) {
   }
   WriteUnder("notes.txt", "somebody's");
   PutJobAt(3);
-  auto set = BackupSet::Make(root_, *store_);
+  auto set = BackupSet::Make(root_.path(), *store_);
   ASSERT_TRUE(set.ok()) << set.status();
   EXPECT_EQ(PathsOf(**set),
             (std::set<std::string>{"baton.db", "files/0123/train.jsonl", "files/p/0123/.upload-x",
@@ -105,16 +98,16 @@ TEST_F(BackupTest, HoldsWhatRowsNameWhateverBecomesOfItMeanwhile) {
                                    "jobs/p/j/experience/00000001.log"}));
   EXPECT_EQ((*set)->files()[0].path, "baton.db");
   // Retention and new steps go on.
-  fs::remove_all(root_ + "/jobs/p/j/checkpoints/step-3");
+  fs::remove_all(root_.path("jobs/p/j/checkpoints/step-3"));
   PutJobAt(4);
-  std::ofstream(root_ + "/jobs/p/j/experience/00000001.log", std::ios::app) << " and more";
+  std::ofstream(root_.path("jobs/p/j/experience/00000001.log"), std::ios::app) << " and more";
   for (const BackupFile& file : (*set)->files()) {
     const std::string content =
         ReadFrom(file.place).substr(0, static_cast<size_t>(file.size_bytes));
     if (file.path == "jobs/p/j/checkpoints/step-3/actor/model") EXPECT_EQ(content, "weights");
     if (file.path == "jobs/p/j/experience/00000001.log") EXPECT_EQ(content, "records");
     if (file.path != "baton.db") continue;
-    const std::string copy = root_ + "/copy.db";
+    const std::string copy = root_.path("copy.db");
     std::ofstream(copy, std::ios::binary) << content;
     auto opened = store::SqliteStore::Open(copy);
     ASSERT_TRUE(opened.ok()) << opened.status();
@@ -149,8 +142,8 @@ TEST_F(BackupTest, AJobThatIsDeletedMeanwhileLeavesNothing) {
   WriteUnder("jobs/p/lost/checkpoints/step-3/job.json", "{}");  // of no job that the store knows
   WriteUnder("jobs/p/.deleted-old/checkpoints/step-3/job.json", "{}");
   WriteUnder("jobs/p/.staging-1-1/model/config.json", "{}");
-  MovingStore moving(store_.get(), [&](int) { fs::remove_all(root_ + "/jobs/p/j"); });
-  auto set = BackupSet::Make(root_, moving);
+  MovingStore moving(store_.get(), [&](int) { fs::remove_all(root_.path("jobs/p/j")); });
+  auto set = BackupSet::Make(root_.path(), moving);
   ASSERT_TRUE(set.ok()) << set.status();
   EXPECT_EQ(PathsOf(**set),
             (std::set<std::string>{"baton.db", "jobs/p/lost/checkpoints/step-3/job.json"}));
@@ -162,7 +155,7 @@ TEST_F(BackupTest, BeginsAnewWhenACheckpointWentMeanwhile) {
     if (copy < 3) return;
     WriteUnder("jobs/p/j/checkpoints/step-3/files.json", "{}");
   });
-  auto set = BackupSet::Make(root_, moving);
+  auto set = BackupSet::Make(root_.path(), moving);
   ASSERT_TRUE(set.ok()) << set.status();
   EXPECT_THAT(PathsOf(**set), Contains("jobs/p/j/checkpoints/step-3/files.json"));
 }
@@ -172,23 +165,24 @@ TEST_F(BackupTest, LooksForTheCheckpointsOfOlderRows) {
   store::v1::JobRow row = RowAt(3);
   row.add_checkpoints()->ParseFromString(CheckpointAt(3));
   CommitRow({kJobTable, "projects/p/jobs/j", row.SerializeAsString()});
-  EXPECT_EQ(ErrorReason(BackupSet::Make(root_, *store_).status()), "BACKUP_OVERTAKEN");
+  EXPECT_EQ(ErrorReason(BackupSet::Make(root_.path(), *store_).status()), "BACKUP_OVERTAKEN");
   WriteUnder("jobs/p/j/checkpoints/step-3/files.json", "{}");
-  EXPECT_TRUE(BackupSet::Make(root_, *store_).ok());
+  EXPECT_TRUE(BackupSet::Make(root_.path(), *store_).ok());
 }
 
 TEST_F(BackupTest, GivesUpInTheEndAndLeavesNothing) {
   PutJobAt(3);
-  const absl::Status status = BackupSet::Make(root_, *store_).status();
+  const absl::Status status = BackupSet::Make(root_.path(), *store_).status();
   EXPECT_EQ(ErrorReason(status), "BACKUP_OVERTAKEN");
-  for (const auto& entry : fs::directory_iterator(root_)) {
+  for (const auto& entry : fs::directory_iterator(root_.path())) {
     EXPECT_NE(entry.path().filename().string().rfind(".backup-", 0), 0u) << entry.path();
   }
   store::MemoryStore memory;
-  EXPECT_EQ(BackupSet::Make(root_, memory).status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(BackupSet::Make(root_.path(), memory).status().code(),
+            absl::StatusCode::kUnimplemented);
   WriteUnder(".backup-abc/baton.db", "of a process that died");
-  RemoveUnfinishedBackups(root_);
-  EXPECT_FALSE(fs::exists(root_ + "/.backup-abc"));
+  RemoveUnfinishedBackups(root_.path());
+  EXPECT_FALSE(fs::exists(root_.path(".backup-abc")));
 }
 
 TEST(MoveRootTest, PathsBelowTheOldRootLeadBelowTheNewOne) {

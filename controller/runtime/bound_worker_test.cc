@@ -1,7 +1,4 @@
 // Workers whose token is bound to one project: what they say of other projects' jobs is dropped.
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +13,7 @@
 #include "controller/store/memory_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
 
 namespace baton::controller {
 namespace {
@@ -26,9 +24,7 @@ using ::testing::Not;
 class BoundWorkerTest : public ::testing::Test {
  protected:
   BoundWorkerTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "bound-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-    std::ofstream(folder_ + "/train.jsonl") << "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n";
+    folder_.Write("train.jsonl", "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n");
     Start();
     v1::CreateJobRequest request;
     request.set_project("a");
@@ -36,7 +32,7 @@ class BoundWorkerTest : public ::testing::Test {
     v1::JobSpec& spec = *request.mutable_spec();
     spec.set_kind(v1::JOB_KIND_RL);
     spec.mutable_model()->mutable_init()->set_characters("0123456789+=");
-    spec.mutable_data()->add_train_files(folder_ + "/train.jsonl");
+    spec.mutable_data()->add_train_files(folder_.path("train.jsonl"));
     spec.mutable_data()->set_train_batch_size(1);
     spec.mutable_data()->set_max_response_length(8);
     spec.mutable_reward()->add_rules()->set_type("exact_match");
@@ -45,15 +41,11 @@ class BoundWorkerTest : public ::testing::Test {
     EXPECT_TRUE(job.ok()) << job.status();
     job_ = *job;
   }
-  ~BoundWorkerTest() override {
-    controller_.reset();
-    std::filesystem::remove_all(folder_);
-  }
 
   void Start() {
     controller_.reset();
     ControllerOptions options;
-    options.data_root = folder_;
+    options.data_root = folder_.path();
     options.store = std::make_unique<SharedStore>(store_);
     auto controller = Controller::Create(std::move(options));
     ASSERT_TRUE(controller.ok()) << controller.status();
@@ -115,7 +107,7 @@ class BoundWorkerTest : public ::testing::Test {
         Wait<v1::ExplainJobResponse>([&](auto d) { controller_->ExplainJob(explain, d); }).ok());
   }
 
-  std::string folder_;
+  const TestFolder folder_;
   const std::shared_ptr<store::MemoryStore> store_ = std::make_shared<store::MemoryStore>();
   std::unique_ptr<Controller> controller_;
   v1::Job job_;
@@ -177,7 +169,7 @@ TEST_F(BoundWorkerTest, AnExportIsAskedOfAWorkerOfTheProjectAndAnsweredByItAlone
   store::v1::JobRow row;
   ASSERT_TRUE(row.ParseFromString(**store_->Get(kJobTable, job_.name())));
   row.add_checkpoints()->set_step(1);
-  row.mutable_checkpoints(0)->set_path(folder_ + "/jobs/a/add/checkpoints/step-1");
+  row.mutable_checkpoints(0)->set_path(folder_.path("jobs/a/add/checkpoints/step-1"));
   absl::Notification kept;
   store_->Commit({{kJobTable, job_.name(), row.SerializeAsString()}},
                  [&](const absl::Status&) { kept.Notify(); });

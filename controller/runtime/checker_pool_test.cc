@@ -29,7 +29,7 @@ class CheckerPoolTest : public ::testing::Test {
   // A check of model "slow" lasts until the file `go` is there. Each one leaves its process's
   // number, and a file with the name of its model.
   CheckerPoolTest() {
-    options_.program = WriteChecker(folder_.path().string(),
+    options_.program = WriteChecker(folder_.path(),
                                     "echo $$ >> pids\nname=$(tr -dc a-z0-9 < asked-$$)\n"
                                     "touch \"began-$name\"\n"
                                     "case $name in slow*)"
@@ -63,9 +63,7 @@ class CheckerPoolTest : public ::testing::Test {
   static bool Await(const std::shared_ptr<Outcome>& outcome) {
     return Until([&] { return outcome->there.load(); });
   }
-  bool Exists(const std::string& name) const {
-    return std::filesystem::exists(folder_.path() / name);
-  }
+  bool Exists(const std::string& name) const { return std::filesystem::exists(folder_.path(name)); }
 
   TestFolder folder_;
   CheckerPool::Options options_;
@@ -97,7 +95,7 @@ TEST_F(CheckerPoolTest, AProcessIsReplacedAfterSoManyChecks) {
   Start();
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(Await(Post("a", "m")));
   std::vector<std::string> pids;
-  std::ifstream in(folder_.path() / "pids");
+  std::ifstream in(folder_.path("pids"));
   for (std::string line; std::getline(in, line);) pids.push_back(line);
   ASSERT_EQ(pids.size(), 4u);
   EXPECT_EQ(pids[0], pids[1]);
@@ -180,8 +178,7 @@ TEST_F(CheckerPoolTest, ACallerThatIsGoneWaitsNoLonger) {
 }
 
 TEST_F(CheckerPoolTest, AProgramThatBreaksIsToldToItsCallerAlone) {
-  options_.program =
-      WriteChecker(folder_.path().string(), "grep -q bad asked-$$ && kill -9 $$\ntouch good");
+  options_.program = WriteChecker(folder_.path(), "grep -q bad asked-$$ && kill -9 $$\ntouch good");
   Start();
   const auto bad = Post("a", "bad");
   const auto good = Post("a", "m");

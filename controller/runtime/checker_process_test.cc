@@ -31,8 +31,7 @@ class CheckerProcessTest : public ::testing::Test {
   CheckerProcessTest() { answer_.add_violations()->set_field("spec.model"); }
   // From here on the program does as `script` says.
   void Use(const std::string& script) {
-    process_ =
-        std::make_unique<CheckerProcess>(WriteChecker(folder_.path().string(), script, answer_));
+    process_ = std::make_unique<CheckerProcess>(WriteChecker(folder_.path(), script, answer_));
   }
   absl::StatusOr<v1::ValidateJobResponse> Check(absl::Duration limit = absl::Seconds(60)) const {
     CheckerProcess::Request request;
@@ -93,7 +92,7 @@ TEST_F(CheckerProcessTest, AProgramThatEndsIsQuotedByItsLastWordsAndStartedAnew)
   Use("[ -e served ] && { echo other words; exit 0; } >&2\n"
       "touch served; echo it is broken >&2; exit 3");
   EXPECT_TRUE(absl::IsInternal(Check().status()));
-  std::filesystem::remove(folder_.path() / "served");
+  std::filesystem::remove(folder_.path("served"));
   const auto failed = Check();
   EXPECT_THAT(Message(failed), AllOf(HasSubstr("exit code 3"), HasSubstr("it is broken")));
   const auto later = Check();
@@ -116,7 +115,7 @@ TEST_F(CheckerProcessTest, WhatEndsAProcessThatWasWellIsNoFaultOfTheRequest) {
   Use("[ -e served ] && [ ! -e ended ] && { touch ended; kill -9 $$; }\ntouch served");
   ASSERT_TRUE(Check().ok());
   EXPECT_TRUE(Check().ok());
-  EXPECT_TRUE(std::filesystem::exists(folder_.path() / "ended"));
+  EXPECT_TRUE(std::filesystem::exists(folder_.path("ended")));
 }
 
 TEST_F(CheckerProcessTest, ANewProcessIsAskedOnceAndNotWhenAnAnswerHasBegun) {
@@ -143,7 +142,7 @@ TEST_F(CheckerProcessTest, ItHasAMomentToReapWhatItStarted) {
   Use("trap 'kill $!; wait; touch reaped; exit 0' TERM\nsleep 600 & echo $! > pid; wait");
   stop_file_ = "pid";
   EXPECT_TRUE(absl::IsCancelled(Check().status()));
-  EXPECT_TRUE(std::filesystem::exists(folder_.path() / "reaped"));
+  EXPECT_TRUE(std::filesystem::exists(folder_.path("reaped")));
 }
 
 TEST_F(CheckerProcessTest, AnAnswerThatCannotBeReadIsAnError) {
@@ -201,7 +200,7 @@ TEST_F(CheckerProcessTest, WhatItSaysIsBounded) {
 
 TEST_F(CheckerProcessTest, NoFileOfTheControllerIsOpenInIt) {
   folder_.Write("a-file-of-the-controller", "");
-  const std::string path = (folder_.path() / "a-file-of-the-controller").string();
+  const std::string path = folder_.path("a-file-of-the-controller");
   const int open_in_all = ::open(path.c_str(), O_RDONLY);  // by every program that is started
   ASSERT_GE(open_in_all, 0);
   const auto answer = Run("ls -l /proc/$$/fd | grep -c of-the-controller >&2; exit 1");

@@ -1,6 +1,5 @@
 #include "controller/runtime/checkpoint_files.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -11,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
 
 namespace baton::controller {
 namespace {
@@ -21,12 +21,6 @@ constexpr uint64_t kIncarnation = 2;
 
 class CheckpointFilesTest : public ::testing::Test {
  protected:
-  CheckpointFilesTest() {
-    std::string pattern = (fs::temp_directory_path() / "checkpoints-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~CheckpointFilesTest() override { fs::remove_all(folder_); }
-
   static void Write(const fs::path& path, const std::string& text) {
     fs::create_directories(path.parent_path());
     std::ofstream(path) << text;
@@ -38,7 +32,7 @@ class CheckpointFilesTest : public ::testing::Test {
     return text.str();
   }
 
-  std::string folder_;
+  const TestFolder folder_;
 };
 
 store::v1::JobRow SomeRow(uint64_t version) {
@@ -50,7 +44,7 @@ store::v1::JobRow SomeRow(uint64_t version) {
 }
 
 TEST_F(CheckpointFilesTest, IsThereAtOnceAndWhole) {
-  const CheckpointFiles files(folder_ + "/job", folder_);
+  const CheckpointFiles files(folder_.path("job"), folder_.path());
   auto temporary = files.Prepare(4, kIncarnation, "actor");
   ASSERT_TRUE(temporary.ok()) << temporary.status();
   EXPECT_FALSE(fs::exists(files.PathOf(4)));
@@ -63,7 +57,7 @@ TEST_F(CheckpointFilesTest, IsThereAtOnceAndWhole) {
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
   EXPECT_EQ(checkpoint->step(), 4);
   EXPECT_EQ(checkpoint->policy_version(), 7u);
-  EXPECT_EQ(checkpoint->path(), folder_ + "/job/checkpoints/step-4");
+  EXPECT_EQ(checkpoint->path(), folder_.path("job/checkpoints/step-4"));
   EXPECT_FALSE(fs::exists(*temporary));
   EXPECT_EQ(Read(checkpoint->path() + "/actor/model.safetensors"), std::string(100, 'w'));
   const std::string json = Read(checkpoint->path() + "/job.json");
@@ -81,7 +75,7 @@ TEST_F(CheckpointFilesTest, IsThereAtOnceAndWhole) {
 }
 
 TEST_F(CheckpointFilesTest, WhatAnEarlierTryLeftIsGone) {
-  const CheckpointFiles files(folder_, folder_);
+  const CheckpointFiles files(folder_.path(), folder_.path());
   Write(*files.Prepare(2, kIncarnation, "actor") + "/actor/half", "written");
   auto again = files.Prepare(2, kIncarnation, "actor");
   ASSERT_TRUE(again.ok()) << again.status();
@@ -90,7 +84,7 @@ TEST_F(CheckpointFilesTest, WhatAnEarlierTryLeftIsGone) {
 
 // A role that tries again finds the folder without its own files, and the others' as they were.
 TEST_F(CheckpointFilesTest, EachRoleLosesItsOwnPartAlone) {
-  const CheckpointFiles files(folder_, folder_);
+  const CheckpointFiles files(folder_.path(), folder_.path());
   const std::map<std::string, std::vector<std::string>> parts = {
       {"actor", {"actor/weights", "optimizer.safetensors", "trainer.json"}},
       {"critic", {"critic/weights", "critic_optimizer.safetensors", "critic.json"}},
@@ -111,14 +105,14 @@ TEST_F(CheckpointFilesTest, EachRoleLosesItsOwnPartAlone) {
 }
 
 TEST_F(CheckpointFilesTest, AnUnfinishedOneOfAnotherStepIsGone) {
-  const CheckpointFiles files(folder_, folder_);
+  const CheckpointFiles files(folder_.path(), folder_.path());
   const std::string left = *files.Prepare(2, kIncarnation, "actor");
   ASSERT_TRUE(files.Prepare(3, kIncarnation, "actor").ok());
   EXPECT_FALSE(fs::exists(left));
 }
 
 TEST_F(CheckpointFilesTest, IsNotCompleteWithoutWhatTheRanksWrote) {
-  const CheckpointFiles files(folder_, folder_);
+  const CheckpointFiles files(folder_.path(), folder_.path());
   v1::FileHash hash;
   hash.set_path("actor/weights");
   hash.set_size_bytes(3);
@@ -135,7 +129,7 @@ TEST_F(CheckpointFilesTest, IsNotCompleteWithoutWhatTheRanksWrote) {
 }
 
 TEST_F(CheckpointFilesTest, AStepThatWasRolledBackIsReplaced) {
-  const CheckpointFiles files(folder_, folder_);
+  const CheckpointFiles files(folder_.path(), folder_.path());
   Write(*files.Prepare(2, kIncarnation, "actor") + "/actor/weights", "old");
   ASSERT_TRUE(files.Commit(2, kIncarnation, SomeRow(1), {}).ok());
   Write(*files.Prepare(2, kIncarnation, "actor") + "/actor/weights", "new");
@@ -145,7 +139,7 @@ TEST_F(CheckpointFilesTest, AStepThatWasRolledBackIsReplaced) {
 }
 
 TEST_F(CheckpointFilesTest, DeletesItsFolderAndNoOther) {
-  const CheckpointFiles files(folder_, folder_);
+  const CheckpointFiles files(folder_.path(), folder_.path());
   ASSERT_TRUE(files.Prepare(1, kIncarnation, "actor").ok());
   auto first = files.Commit(1, kIncarnation, SomeRow(1), {});
   ASSERT_TRUE(first.ok());
@@ -157,21 +151,21 @@ TEST_F(CheckpointFilesTest, DeletesItsFolderAndNoOther) {
 }
 
 TEST_F(CheckpointFilesTest, SaysWhereItFailed) {
-  Write(folder_ + "/job", "a file where the job's folder should be");
-  const CheckpointFiles files(folder_ + "/job", folder_);
+  Write(folder_.path("job"), "a file where the job's folder should be");
+  const CheckpointFiles files(folder_.path("job"), folder_.path());
   auto prepared = files.Prepare(1, kIncarnation, "actor");
   EXPECT_FALSE(prepared.ok());
-  EXPECT_THAT(std::string(prepared.status().message()), ::testing::HasSubstr(folder_));
-  const CheckpointFiles other(folder_ + "/other", folder_);
+  EXPECT_THAT(std::string(prepared.status().message()), ::testing::HasSubstr(folder_.path()));
+  const CheckpointFiles other(folder_.path("other"), folder_.path());
   EXPECT_FALSE(other.Commit(1, kIncarnation, SomeRow(1), {}).ok());  // never prepared
 }
 
 // A worker says what it wrote, and users write specs.
 TEST_F(CheckpointFilesTest, NamesNothingOutsideOfIt) {
-  Write(folder_ + "/secret", "12345");
-  const CheckpointFiles files(folder_ + "/job", folder_);
+  Write(folder_.path("secret"), "12345");
+  const CheckpointFiles files(folder_.path("job"), folder_.path());
   for (const std::string& path :
-       {std::string("../../../secret"), folder_ + "/secret", std::string("actor/../../x"),
+       {std::string("../../../secret"), folder_.path("secret"), std::string("actor/../../x"),
         std::string(), std::string("."), std::string("actor//x")}) {
     ASSERT_TRUE(files.Prepare(4, kIncarnation, "actor").ok());
     v1::FileHash hash;

@@ -30,12 +30,12 @@ class ControllerCheckTest : public WholeControllerTest {
  protected:
   // From here on the program answers `answer`, or does as `script` says (checker_testing.h).
   void CheckerSays(const v1::ValidateJobResponse& answer, const std::string& script = "") {
-    checker_ = WriteChecker(folder_, script, answer);
+    checker_ = WriteChecker(folder_.path(), script, answer);
     Start();
   }
   v1::JobSpec Asked() const {
     v1::JobSpec spec;
-    std::ifstream in(folder_ + "/asked", std::ios::binary);
+    std::ifstream in(folder_.path("asked"), std::ios::binary);
     EXPECT_TRUE(spec.ParseFromIstream(&in));
     return spec;
   }
@@ -72,7 +72,7 @@ TEST_F(ControllerCheckTest, TheProgramIsAskedWithTheEffectiveSpecAndWholePaths) 
   v1::JobSpec spec = Spec();
   spec.mutable_data()->set_train_files(0, "train.jsonl");
   EXPECT_THAT(Validate(spec).violations(), IsEmpty());
-  EXPECT_THAT(Asked().data().train_files(), ElementsAre(folder_ + "/train.jsonl"));
+  EXPECT_THAT(Asked().data().train_files(), ElementsAre(folder_.path("train.jsonl")));
   EXPECT_EQ(Asked().data().max_prompt_length(), 1024);
 }
 
@@ -82,10 +82,10 @@ TEST_F(ControllerCheckTest, OtherMistakesAreToldBesideIt) {
   spec.mutable_rollout()->set_n(0);
   EXPECT_THAT(Validate(spec).violations(), SizeIs(2));
   // Of data that cannot be read nothing more is asked.
-  fs::remove(folder_ + "/asked");
+  fs::remove(folder_.path("asked"));
   spec.mutable_data()->add_train_files("nowhere.jsonl");
   EXPECT_THAT(Validate(spec).violations(), SizeIs(2));
-  EXPECT_FALSE(fs::exists(folder_ + "/asked"));
+  EXPECT_FALSE(fs::exists(folder_.path("asked")));
 }
 
 TEST_F(ControllerCheckTest, AProgramThatBreaksRefusesTheJobAndSaysHow) {
@@ -97,7 +97,7 @@ TEST_F(ControllerCheckTest, AProgramThatBreaksRefusesTheJobAndSaysHow) {
 }
 
 TEST_F(ControllerCheckTest, WithoutTheProgramJobsAreTaken) {
-  checker_ = folder_ + "/no-such-program";
+  checker_ = folder_.path("no-such-program");
   Start();
   EXPECT_THAT(Validate(Spec()).violations(), IsEmpty());
   EXPECT_TRUE(Create(Spec(), "job").ok());
@@ -106,7 +106,7 @@ TEST_F(ControllerCheckTest, WithoutTheProgramJobsAreTaken) {
 TEST_F(ControllerCheckTest, WithoutTheProgramNothingCanBeLeftOut) {
   v1::JobSpec spec = Spec();
   spec.mutable_data()->set_filter_overlong_prompts(true);
-  for (const std::string& checker : {std::string(), folder_ + "/no-such-program"}) {
+  for (const std::string& checker : {std::string(), folder_.path("no-such-program")}) {
     checker_ = checker;
     Start();
     const v1::ValidateJobResponse checked = Validate(spec);
@@ -128,7 +128,7 @@ TEST_F(ControllerCheckTest, AProgramThatIsNotDoneInTimeIsAsNone) {
 }
 
 TEST_F(ControllerCheckTest, ACallerThatLeftGetsItsJobByItsRequestIdAlone) {
-  for (const std::string& checker : {std::string(), WriteChecker(folder_, "")}) {
+  for (const std::string& checker : {std::string(), WriteChecker(folder_.path(), "")}) {
     checker_ = checker;
     Start();
     const auto leave = [&](const std::string& id, const std::string& request_id) {
@@ -149,9 +149,9 @@ TEST_F(ControllerCheckTest, ACallerThatLeftGetsItsJobByItsRequestIdAlone) {
 }
 
 TEST_F(ControllerCheckTest, WhatAControllerLeftWhenItWasKilledIsRemoved) {
-  fs::create_directories(folder_ + "/.checking-Ab12/train_files-0");
+  fs::create_directories(folder_.path(".checking-Ab12/train_files-0"));
   Start();
-  EXPECT_FALSE(fs::exists(folder_ + "/.checking-Ab12"));
+  EXPECT_FALSE(fs::exists(folder_.path(".checking-Ab12")));
 }
 
 TEST_F(ControllerCheckTest, NamesThatAreTooLongAreRefusedAtOnce) {
@@ -170,10 +170,10 @@ TEST_F(ControllerCheckTest, RoomForWhatIsFilteredIsHeldUntilTheCheckEnds) {
               "echo \"$room\" >> rooms; while [ -e hold ]; do sleep 0.01; done\n"
               "if [ -e die ]; then kill -9 $$; fi");
   constexpr uint64_t kFileBytes = 68, kAsked = kFileBytes + 1;  // a line's end may be missing
-  ASSERT_EQ(fs::file_size(folder_ + "/train.jsonl"), kFileBytes);
+  ASSERT_EQ(fs::file_size(folder_.path("train.jsonl")), kFileBytes);
   v1::JobSpec spec = Spec();
   const auto rooms = [this] {
-    std::ifstream in(folder_ + "/rooms");
+    std::ifstream in(folder_.path("rooms"));
     return std::vector<uint64_t>(std::istream_iterator<uint64_t>(in), {});
   };
   const auto limit = [this](int64_t bytes) {
@@ -186,7 +186,7 @@ TEST_F(ControllerCheckTest, RoomForWhatIsFilteredIsHeldUntilTheCheckEnds) {
   Validate(spec);
   EXPECT_THAT(rooms(), ElementsAre(0));  // it filters nothing
   spec.mutable_data()->set_filter_overlong_prompts(true);
-  std::ofstream(folder_ + "/hold") << "";
+  folder_.Write("hold", "");
   std::vector<std::thread> calls;
   for (size_t i = 1; i <= 2; ++i) {
     calls.emplace_back([&] { Validate(spec); });
@@ -198,10 +198,10 @@ TEST_F(ControllerCheckTest, RoomForWhatIsFilteredIsHeldUntilTheCheckEnds) {
   EXPECT_THAT(rooms(), ElementsAre(0, kAsked, 100 - kAsked));
   EXPECT_EQ(ErrorReason(controller_->uploads()->Receive("default", "a")->Append("x")),
             "QUOTA_UPLOADS");
-  std::ofstream(folder_ + "/die") << "";  // both do
-  fs::remove(folder_ + "/hold");
+  folder_.Write("die", "");  // both do
+  fs::remove(folder_.path("hold"));
   for (std::thread& call : calls) call.join();
-  fs::remove(folder_ + "/die");
+  fs::remove(folder_.path("die"));
   Validate(spec);
   EXPECT_EQ(rooms().back(), kAsked);
   EXPECT_TRUE(controller_->uploads()->Receive("default", "a")->Append(std::string(100, 'x')).ok());
@@ -210,7 +210,7 @@ TEST_F(ControllerCheckTest, RoomForWhatIsFilteredIsHeldUntilTheCheckEnds) {
 // As on a disk without room for a folder: that is no mistake of the spec.
 TEST_F(ControllerCheckTest, ACheckThatGetsNoFolderSaysSo) {
   CheckerSays({});
-  const std::string away = folder_ + "-away";
+  const std::string away = folder_.path() + "-away";
   v1::JobSpec spec = Spec();
   spec.mutable_data()->set_train_files(0, away + "/train.jsonl");
   v1::ValidateJobRequest request;
@@ -220,13 +220,14 @@ TEST_F(ControllerCheckTest, ACheckThatGetsNoFolderSaysSo) {
                [&](auto done) { controller_->ValidateJob(request, done); })
         .status();
   };
-  fs::rename(folder_, away);
+  fs::rename(folder_.path(), away);
   const absl::Status refused = validate();
-  fs::rename(away, folder_);
-  fs::create_directory_symlink(folder_, away);
+  fs::rename(away, folder_.path());
+  fs::create_directory_symlink(folder_.path(), away);
   EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable) << refused;
-  EXPECT_THAT(std::string(refused.message()),
-              AllOf(HasSubstr("cannot make a folder in " + folder_), HasSubstr("disk full")));
+  EXPECT_THAT(
+      std::string(refused.message()),
+      AllOf(HasSubstr("cannot make a folder in " + folder_.path()), HasSubstr("disk full")));
   EXPECT_TRUE(validate().ok()) << validate();
   fs::remove(away);
 }
@@ -274,19 +275,19 @@ TEST_F(ControllerCheckTest, WhatTheProgramFilteredIsWhatTheJobReads) {
   ASSERT_THAT(checked.data_files(), SizeIs(1));
   EXPECT_EQ(checked.data_files(0).overlong_prompts(), 1u);
   EXPECT_EQ(checked.data_files(0).examples(), 1u);
-  EXPECT_EQ(checked.effective_spec().data().train_files(0), folder_ + "/train.jsonl");
+  EXPECT_EQ(checked.effective_spec().data().train_files(0), folder_.path("train.jsonl"));
 
   const auto job = Create(spec, "job");
   ASSERT_TRUE(job.ok()) << job.status();
   ASSERT_THAT(job->data_files(), SizeIs(1));
   EXPECT_EQ(job->data_files(0).overlong_prompts(), 1u);
-  EXPECT_EQ(job->spec().data().train_files(0), folder_ + "/train.jsonl");
+  EXPECT_EQ(job->spec().data().train_files(0), folder_.path("train.jsonl"));
   const std::string kept = job->effective_spec().data().train_files(0);
   EXPECT_THAT(kept, StartsWith("files/default/"));
-  std::ifstream in(folder_ + "/" + kept);
+  std::ifstream in(folder_.path(kept));
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}),
             "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n");
-  for (const auto& entry : fs::directory_iterator(folder_)) {
+  for (const auto& entry : fs::directory_iterator(folder_.path())) {
     EXPECT_THAT(entry.path().filename().string(), ::testing::Not(StartsWith(".checking")));
   }
 }

@@ -48,7 +48,7 @@ class StoreCutInDelete : public SharedStore {
 
 class ControllerDeleteTest : public WholeControllerTest {
  protected:
-  fs::path FolderOf(const std::string& id) const { return folder_ + "/jobs/default/" + id; }
+  fs::path FolderOf(const std::string& id) const { return folder_.path("jobs/default/" + id); }
   void WriteText(const fs::path& path, const std::string& text) const {
     fs::create_directories(path.parent_path());
     std::ofstream(path) << text;
@@ -70,11 +70,11 @@ class ControllerDeleteTest : public WholeControllerTest {
   }
   /// Afterwards no controller runs.
   void DeleteAndCutPower(const std::string& id) {
-    StartOn(std::make_unique<StoreCutInDelete>(store_, folder_ + "/jobs", folder_ + "/left"));
+    StartOn(std::make_unique<StoreCutInDelete>(store_, folder_.path("jobs"), folder_.path("left")));
     ASSERT_TRUE(Delete(id).ok());
     controller_.reset();
-    fs::remove_all(folder_ + "/jobs");
-    fs::rename(folder_ + "/left", folder_ + "/jobs");
+    fs::remove_all(folder_.path("jobs"));
+    fs::rename(folder_.path("left"), folder_.path("jobs"));
     ASSERT_TRUE(fs::exists(FolderOf(id) / "checkpoints/step-2/job.json"));
     ASSERT_FALSE(store_->Get(kJobTable, "projects/default/jobs/" + id)->has_value());
   }
@@ -99,7 +99,7 @@ TEST_F(ControllerDeleteTest, TheFolderGoesAtTheNextStart) {
 TEST_F(ControllerDeleteTest, NothingIsLeftWithoutAPowerCut) {
   PutJob("add");
   ASSERT_TRUE(Delete("add").ok());
-  EXPECT_TRUE(fs::is_empty(folder_ + "/jobs/default"));
+  EXPECT_TRUE(fs::is_empty(folder_.path("jobs/default")));
   EXPECT_THAT(Removals(), IsEmpty());
 }
 
@@ -143,12 +143,12 @@ TEST_F(ControllerDeleteTest, ADeletionThatWasNotCommittedIsNone) {
 // The power fails while files are removed, when the folder has lost its name already.
 TEST_F(ControllerDeleteTest, WhatIsLeftOfARemovalGoesAtTheNextStart) {
   PutJob("add");
-  WriteText(folder_ + "/jobs/default/.deleted-gone/checkpoints/step-2/actor/model", "weights");
-  WriteText(folder_ + "/jobs/default/.deleted-add/checkpoints/step-1/actor/model", "weights");
+  WriteText(folder_.path("jobs/default/.deleted-gone/checkpoints/step-2/actor/model"), "weights");
+  WriteText(folder_.path("jobs/default/.deleted-add/checkpoints/step-1/actor/model"), "weights");
   ASSERT_TRUE(Delete("add").ok());
-  EXPECT_FALSE(fs::exists(folder_ + "/jobs/default/.deleted-add"));
+  EXPECT_FALSE(fs::exists(folder_.path("jobs/default/.deleted-add")));
   Start();
-  EXPECT_TRUE(fs::is_empty(folder_ + "/jobs/default"));
+  EXPECT_TRUE(fs::is_empty(folder_.path("jobs/default")));
 }
 
 // The controller dies while it deletes an old checkpoint of a job that saves no other one. What

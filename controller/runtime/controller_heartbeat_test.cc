@@ -1,6 +1,4 @@
 // A heartbeat waits for nothing, and counts from when it came.
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -12,6 +10,7 @@
 #include "controller/runtime/controller_testing.h"
 #include "controller/store/memory_store.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
 
 namespace baton::controller {
 namespace {
@@ -53,10 +52,9 @@ class AcknowledgedStream : public WorkerStream {
 
 // The queue's own thread is busy for longer than a lease.
 TEST(ControllerHeartbeatTest, AHeartbeatWaitsForNoMatching) {
-  std::string folder = (std::filesystem::temp_directory_path() / "heartbeat-XXXXXX").string();
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const TestFolder folder;
   ControllerOptions options;
-  options.data_root = folder;
+  options.data_root = folder.path();
   options.store = std::make_unique<store::MemoryStore>();
   options.cluster.lease = absl::Seconds(2);
   const absl::Duration lease = options.cluster.lease;
@@ -93,7 +91,6 @@ TEST(ControllerHeartbeatTest, AHeartbeatWaitsForNoMatching) {
   EXPECT_EQ(workers->workers(0).state(), v1::Worker::STATE_READY);
   session->OnClosed();
   controller.reset();
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

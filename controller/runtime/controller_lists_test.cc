@@ -1,7 +1,4 @@
 // Lists: their pages, what they cost, and what does not wait for them.
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <set>
@@ -19,6 +16,7 @@
 #include "controller/store/memory_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
@@ -95,21 +93,15 @@ class WatchedStore : public store::Store {
 class ControllerListsTest : public ::testing::Test {
  protected:
   ControllerListsTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "lists-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-    std::ofstream(folder_ + "/train.jsonl") << "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n";
+    folder_.Write("train.jsonl", "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n");
     ControllerOptions options;
-    options.data_root = folder_;
+    options.data_root = folder_.path();
     auto store = std::make_unique<WatchedStore>();
     store_ = store.get();
     options.store = std::move(store);
     auto controller = Controller::Create(std::move(options));
     EXPECT_TRUE(controller.ok()) << controller.status();
     controller_ = *std::move(controller);
-  }
-  ~ControllerListsTest() override {
-    controller_.reset();
-    std::filesystem::remove_all(folder_);
   }
 
   absl::StatusOr<v1::Job> Create(const std::string& id, const std::string& request_id = "") {
@@ -119,7 +111,7 @@ class ControllerListsTest : public ::testing::Test {
     v1::JobSpec& spec = *request.mutable_spec();
     spec.set_kind(v1::JOB_KIND_RL);
     spec.mutable_model()->mutable_init()->set_characters("0123456789+=");
-    spec.mutable_data()->add_train_files(folder_ + "/train.jsonl");
+    spec.mutable_data()->add_train_files(folder_.path("train.jsonl"));
     spec.mutable_reward()->add_rules()->set_type("exact_match");
     spec.mutable_trainer()->set_total_training_steps(2);
     return Wait<v1::Job>([&](auto done) { controller_->CreateJob(request, done); });
@@ -169,7 +161,7 @@ class ControllerListsTest : public ::testing::Test {
         [&](auto done) { controller_->ListTrajectories(request, done); });
   }
 
-  std::string folder_;
+  const TestFolder folder_;
   WatchedStore* store_ = nullptr;
   std::unique_ptr<Controller> controller_;
 };

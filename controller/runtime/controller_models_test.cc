@@ -85,7 +85,7 @@ TEST_F(ControllerModelsTest, ACheckSpeaksOfTheModelsFolderAndNotOfItsCopy) {
   ASSERT_TRUE(checked.ok()) << checked.status();
   EXPECT_THAT(checked->violations(), IsEmpty());
   EXPECT_EQ(checked->effective_spec().model().path(), (StepOf("add", 4) / "actor").string());
-  for (const auto& entry : fs::directory_iterator(folder_ + "/data/jobs/default")) {
+  for (const auto& entry : fs::directory_iterator(folder_.path("data/jobs/default"))) {
     EXPECT_EQ(entry.path().filename().string(), "add");  // no copy is left
   }
 }
@@ -133,9 +133,9 @@ TEST_F(ControllerModelsTest, AModelThatIsNamedByItsPathInAJobsFolderIsCopiedToo)
   Save("pre", {4});
   Record("pre", {4});
   const std::string path = (StepOf("pre", 4) / "actor").string();
-  const auto job = Submit(WithReference(Spec(folder_ + "/base"), path), "next");
+  const auto job = Submit(WithReference(Spec(folder_.path("base")), path), "next");
   ASSERT_TRUE(job.ok()) << job.status();
-  EXPECT_EQ(job->effective_spec().model().path(), folder_ + "/base");
+  EXPECT_EQ(job->effective_spec().model().path(), folder_.path("base"));
   EXPECT_EQ(job->effective_spec().reference().model().path(),
             (FolderOf("next") / "model").string());
   EXPECT_EQ(job->spec().reference().model().path(), path);
@@ -148,7 +148,7 @@ TEST_F(ControllerModelsTest, EightSubmissionsOfAProjectHoldCopiesAtOnce) {
   ASSERT_TRUE(Submit(Spec(), "pre").ok());
   Save("pre", {4});
   Record("pre", {4});
-  checker_ = WriteChecker(folder_, "while [ ! -e done ]; do sleep 0.01; done");
+  checker_ = WriteChecker(folder_.path(), "while [ ! -e done ]; do sleep 0.01; done");
   Start();
   std::vector<absl::Notification> answered(8);
   for (size_t i = 0; i < answered.size(); ++i) {
@@ -162,7 +162,7 @@ TEST_F(ControllerModelsTest, EightSubmissionsOfAProjectHoldCopiesAtOnce) {
   }
   const auto copies = [this] {
     int count = 0;
-    for (const auto& entry : fs::directory_iterator(folder_ + "/data/jobs/default")) {
+    for (const auto& entry : fs::directory_iterator(folder_.path("data/jobs/default"))) {
       count += fs::exists(entry.path() / "model/model.safetensors") ? 1 : 0;
     }
     return count;
@@ -174,7 +174,7 @@ TEST_F(ControllerModelsTest, EightSubmissionsOfAProjectHoldCopiesAtOnce) {
   EXPECT_EQ(ErrorReason(Submit(Spec("job:pre"), "ninth").status()), "SUBMISSIONS_WAITING");
   EXPECT_EQ(ErrorReason(GoOn(StepOf("pre", 4), "ninth").status()), "SUBMISSIONS_WAITING");
   EXPECT_EQ(copies(), 8);
-  WriteText(folder_ + "/done", "");
+  WriteText(folder_.path("done"), "");
   for (absl::Notification& one : answered) one.WaitForNotification();
   EXPECT_TRUE(Submit(Spec("job:pre"), "ninth").ok());
 }

@@ -1,6 +1,5 @@
 // Strings that become paths: a confined controller opens, copies and names nothing for a caller
 // that is not open to the caller's project.
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -16,6 +15,7 @@
 #include "controller/store/memory_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
@@ -36,8 +36,6 @@ const std::string kOldUpload = "files/2407c11b76d4a407aadf1c24aebc7343/train.jso
 class ControllerPathsTest : public ::testing::Test {
  protected:
   ControllerPathsTest() {
-    std::string pattern = (fs::temp_directory_path() / "paths-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
     Put("data/" + kUpload, kRows);
     Put("data/jobs/b/secret/train.jsonl", "{\"prompt\": \"secret\"}\n{\"secret\": 1}\n");
     Put("outside/config.json", R"({"architectures": ["TopSecret"]})");
@@ -47,23 +45,16 @@ class ControllerPathsTest : public ::testing::Test {
   }
   void Start() {
     ControllerOptions options;
-    options.data_root = folder_ + "/data";
+    options.data_root = folder_.path("data");
     options.store = std::make_unique<SharedStore>(store_);
     options.confine_paths = true;
-    options.allowed_paths = {folder_ + "/shared"};
+    options.allowed_paths = {folder_.path("shared")};
     auto controller = Controller::Create(std::move(options));
     ASSERT_TRUE(controller.ok()) << controller.status();
     controller_ = *std::move(controller);
   }
-  ~ControllerPathsTest() override {
-    controller_.reset();
-    fs::remove_all(folder_);
-  }
 
-  void Put(const std::string& name, const std::string& text) const {
-    fs::create_directories(fs::path(folder_ + "/" + name).parent_path());
-    std::ofstream(folder_ + "/" + name) << text;
-  }
+  void Put(const std::string& name, const std::string& text) const { folder_.Write(name, text); }
   static v1::JobSpec Spec(const std::string& file = kUpload) { return SmallRlSpec(file); }
   /// What ValidateJob says of it: its error, or all violations.
   std::string Validate(const v1::JobSpec& spec, const std::string& project) {
@@ -93,9 +84,9 @@ class ControllerPathsTest : public ::testing::Test {
   /// What lies among the uploads.
   std::vector<std::string> Files() const {
     std::vector<std::string> out;
-    for (const auto& entry : fs::recursive_directory_iterator(folder_ + "/data/files")) {
+    for (const auto& entry : fs::recursive_directory_iterator(folder_.path("data/files"))) {
       if (entry.is_directory()) continue;
-      out.push_back(entry.path().lexically_relative(folder_ + "/data").string());
+      out.push_back(entry.path().lexically_relative(folder_.path("data")).string());
     }
     return out;
   }
@@ -111,20 +102,20 @@ class ControllerPathsTest : public ::testing::Test {
     EXPECT_TRUE(row.mutable_job()->MergeFromString(**store_->Get(kSpecTable, job->name())));
     *row.mutable_job()->mutable_effective_spec()->mutable_data()->mutable_train_files() =
         spec.data().train_files();
-    const CheckpointFiles files(folder_ + "/shared/job", folder_ + "/data");
+    const CheckpointFiles files(folder_.path("shared/job"), folder_.path("data"));
     EXPECT_TRUE(files.Prepare(0, 1, "actor").ok());
     EXPECT_TRUE(files.Commit(0, 1, row, {}).ok());
     return files.PathOf(0);
   }
 
-  std::string folder_;
+  const TestFolder folder_;
   const std::shared_ptr<store::MemoryStore> store_ = std::make_shared<store::MemoryStore>();
   std::unique_ptr<Controller> controller_;
 };
 
 // The guard's folder is made of the project's name.
 TEST_F(ControllerPathsTest, AProjectThatIsNoIdOpensNothing) {
-  const std::string secret = folder_ + "/data/jobs/b/secret/train.jsonl";
+  const std::string secret = folder_.path("data/jobs/b/secret/train.jsonl");
   EXPECT_THAT(Validate(Spec(secret), "a"),
               AllOf(HasSubstr("is not open to project a"), Not(HasSubstr("`answer`"))));
   for (const char* project :
@@ -138,13 +129,13 @@ TEST_F(ControllerPathsTest, AProjectThatIsNoIdOpensNothing) {
 }
 
 TEST_F(ControllerPathsTest, LinksInAModelsFolderLeadNowhere) {
-  fs::create_symlink(folder_ + "/outside/config.json", folder_ + "/shared/model/config.json");
+  fs::create_symlink(folder_.path("outside/config.json"), folder_.path("shared/model/config.json"));
   v1::JobSpec spec = Spec();
   spec.mutable_model()->clear_init();
-  spec.mutable_model()->set_path(folder_ + "/shared/model");
+  spec.mutable_model()->set_path(folder_.path("shared/model"));
   EXPECT_THAT(Validate(spec, "a"),
               AllOf(HasSubstr("is not open to project a"), Not(HasSubstr("TopSecret"))));
-  fs::remove(folder_ + "/shared/model/config.json");
+  fs::remove(folder_.path("shared/model/config.json"));
   Put("shared/model/config.json", "{}");
   EXPECT_EQ(Validate(spec, "a"), "");
 }
@@ -152,20 +143,20 @@ TEST_F(ControllerPathsTest, LinksInAModelsFolderLeadNowhere) {
 // The command reads all that is below it.
 TEST_F(ControllerPathsTest, ACommandWorksInAFolderThatIsOpen) {
   Put("data/jobs/a/mine/reward.py", "");
-  fs::create_symlink(folder_ + "/outside", folder_ + "/shared/link");
+  fs::create_symlink(folder_.path("outside"), folder_.path("shared/link"));
   v1::JobSpec spec = Spec();
   spec.mutable_reward()->set_command("./reward.py");
   for (const std::string open :
        {"/shared", "/shared/model", "/shared/not-there-yet", "/data/jobs/a", "/data/jobs/a/mine"}) {
-    spec.mutable_reward()->set_working_dir(folder_ + open);
+    spec.mutable_reward()->set_working_dir(folder_.path() + open);
     EXPECT_EQ(Validate(spec, "a"), "") << open;
   }
   spec.mutable_reward()->set_working_dir("");
   EXPECT_EQ(Validate(spec, "a"), "");
   for (const std::string& other :
-       {std::string("/"), folder_, folder_ + "/data", folder_ + "/data/jobs/b",
-        folder_ + "/data/files", folder_ + "/outside", folder_ + "/shared/link",
-        folder_ + "/shared/../outside", folder_ + "/data/jobs/a/../b", std::string("shared"),
+       {std::string("/"), folder_.path(), folder_.path("data"), folder_.path("data/jobs/b"),
+        folder_.path("data/files"), folder_.path("outside"), folder_.path("shared/link"),
+        folder_.path("shared/../outside"), folder_.path("data/jobs/a/../b"), std::string("shared"),
         std::string("/root")}) {
     spec.mutable_reward()->set_working_dir(other);
     EXPECT_THAT(Validate(spec, "a"), HasSubstr("spec.reward.working_dir: '" + other +
@@ -176,16 +167,16 @@ TEST_F(ControllerPathsTest, ACommandWorksInAFolderThatIsOpen) {
 TEST_F(ControllerPathsTest, LinksInACheckpointLeadNowhere) {
   const fs::path from = Checkpoint(Spec("files/4567/rows.jsonl"));
   fs::create_directories(from / "data/4567");
-  fs::create_symlink(folder_ + "/outside/rows.jsonl", from / "data/4567/rows.jsonl");
+  fs::create_symlink(folder_.path("outside/rows.jsonl"), from / "data/4567/rows.jsonl");
   EXPECT_EQ(ErrorReason(GoOn(from.string())), "CHECKPOINT_FOLDER");
-  EXPECT_FALSE(fs::exists(folder_ + "/data/files/4567"));
+  EXPECT_FALSE(fs::exists(folder_.path("data/files/4567")));
   fs::remove(from / "data/4567/rows.jsonl");
   std::ofstream(from / "data/4567/rows.jsonl") << kRows;
   EXPECT_TRUE(GoOn(from.string()).ok());
-  EXPECT_TRUE(fs::exists(folder_ + "/data/files/a/" + kSha + "/rows.jsonl"));
+  EXPECT_TRUE(fs::exists(folder_.path("data/files/a/" + kSha + "/rows.jsonl")));
 
-  fs::rename(from / "job.json", folder_ + "/outside/job.json");
-  fs::create_symlink(folder_ + "/outside/job.json", from / "job.json");
+  fs::rename(from / "job.json", folder_.path("outside/job.json"));
+  fs::create_symlink(folder_.path("outside/job.json"), from / "job.json");
   EXPECT_EQ(ErrorReason(GoOn(from.string())), "PATH");
 }
 
@@ -196,21 +187,21 @@ TEST_F(ControllerPathsTest, ACheckpointsDataStayAmongTheUploads) {
   fs::create_directories(from / "data/jobs/a");
   std::ofstream(from / "data/jobs/a/planted") << "x";
   EXPECT_FALSE(GoOn(from.string()).ok());
-  EXPECT_FALSE(fs::exists(folder_ + "/data/jobs/a/planted"));
+  EXPECT_FALSE(fs::exists(folder_.path("data/jobs/a/planted")));
 }
 
 TEST_F(ControllerPathsTest, AnUploadIsOpenToItsProjectAlone) {
   EXPECT_EQ(Validate(Spec(), "a"), "");
-  EXPECT_EQ(Validate(Spec(folder_ + "/data/" + kUpload), "a"), "");
+  EXPECT_EQ(Validate(Spec(folder_.path("data/" + kUpload)), "a"), "");
   for (const std::string& path :
-       {kUpload, folder_ + "/data/" + kUpload, "files/b/../a/" + kSha + "/train.jsonl"}) {
+       {kUpload, folder_.path("data/" + kUpload), "files/b/../a/" + kSha + "/train.jsonl"}) {
     EXPECT_THAT(Validate(Spec(path), "b"), HasSubstr("is not open to project b")) << path;
   }
 }
 
 TEST_F(ControllerPathsTest, AnUploadIsNamedByItsPathBelowTheRoot) {
-  fs::create_symlink(folder_ + "/data/" + kUpload, folder_ + "/shared/link");
-  for (const std::string& path : {folder_ + "/data/" + kUpload, folder_ + "/shared/link",
+  fs::create_symlink(folder_.path("data/" + kUpload), folder_.path("shared/link"));
+  for (const std::string& path : {folder_.path("data/" + kUpload), folder_.path("shared/link"),
                                   "files/a/../a/" + kSha + "/train.jsonl"}) {
     v1::CreateJobRequest request;
     request.set_project("a");
@@ -257,12 +248,12 @@ TEST_F(ControllerPathsTest, ACheckpointsDataAreCheckedAndBecomeTheProjectsOwn) {
     EXPECT_EQ(ErrorReason(changed), "CHECKPOINT_FOLDER");
     EXPECT_THAT(std::string(changed.message()), HasSubstr(kept.string()));
     std::ofstream(kept) << kRows;
-    fs::remove_all(folder_ + "/data/files/a");
+    fs::remove_all(folder_.path("data/files/a"));
     const auto job = Create(Resume(from.string(), named == kOldUpload ? "old" : "of-b"));
     ASSERT_TRUE(job.ok()) << job.status();
     EXPECT_EQ(job->effective_spec().data().train_files(0), kUpload);
     EXPECT_EQ(Files(), std::vector<std::string>{kUpload});
-    fs::remove_all(folder_ + "/shared/job");
+    fs::remove_all(folder_.path("shared/job"));
     Put("data/" + kUpload, kRows);
   }
 }
@@ -281,14 +272,15 @@ TEST_F(ControllerPathsTest, AnExportIsNotWrittenAmongTheControllersFiles) {
                          controller_->ExportCheckpoint(request, done);
                        }).status());
   };
-  fs::create_directory_symlink(folder_ + "/data/files", folder_ + "/shared/link");
+  fs::create_directory_symlink(folder_.path("data/files"), folder_.path("shared/link"));
   for (const char* directory :
        {"/data/files/new", "/data/files", "/data/jobs/a/new", "/data/jobs/a/add/checkpoints/step-9",
         "/shared/../data/files/x", "/shared/link/x", "/data/exports/b/x", "/outside/x", "/data"}) {
-    EXPECT_EQ(reason(folder_ + directory), "PATH") << directory;
+    EXPECT_EQ(reason(folder_.path() + directory), "PATH") << directory;
   }
   for (const char* directory : {"/shared/new", "/data/exports/a/new"}) {
-    EXPECT_EQ(reason(folder_ + directory), "CHECKPOINT_NOT_FOUND") << directory;  // it went on
+    EXPECT_EQ(reason(folder_.path() + directory), "CHECKPOINT_NOT_FOUND")
+        << directory;  // it went on
   }
 }
 

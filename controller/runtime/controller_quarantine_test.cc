@@ -3,7 +3,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -22,6 +21,7 @@
 #include "controller/store/sqlite_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
@@ -48,9 +48,7 @@ class DeadlyStore : public SharedStore {
 class ControllerQuarantineTest : public ::testing::Test {
  protected:
   ControllerQuarantineTest() {
-    std::string pattern = (fs::temp_directory_path() / "quarantine-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-    std::ofstream(folder_ + "/train.jsonl") << "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n";
+    folder_.Write("train.jsonl", "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n");
     Start();
     for (const char* id : {"bad", "good"}) {
       v1::CreateJobRequest request;
@@ -60,15 +58,11 @@ class ControllerQuarantineTest : public ::testing::Test {
       EXPECT_TRUE(job.ok()) << job.status();
     }
   }
-  ~ControllerQuarantineTest() override {
-    controller_.reset();
-    fs::remove_all(folder_);
-  }
 
   absl::StatusOr<std::unique_ptr<Controller>> Open(ControllerOptions options, bool deadly) {
-    auto store = store::SqliteStore::Open(folder_ + "/baton.db");
+    auto store = store::SqliteStore::Open(folder_.path("baton.db"));
     if (!store.ok()) return store.status();
-    options.data_root = folder_;
+    options.data_root = folder_.path();
     options.store = *std::move(store);
     if (deadly) options.store = std::make_unique<DeadlyStore>(std::move(options.store));
     return Controller::Create(std::move(options));
@@ -98,13 +92,13 @@ class ControllerQuarantineTest : public ::testing::Test {
   /// What the store holds while no controller has it.
   std::string Row(const char* table, const std::string& key) {
     controller_.reset();
-    auto store = store::SqliteStore::Open(folder_ + "/baton.db");
+    auto store = store::SqliteStore::Open(folder_.path("baton.db"));
     EXPECT_TRUE(store.ok()) << store.status();
     return (*store)->Get(table, key)->value_or("");
   }
   void Write(std::vector<store::Write> writes) {
     controller_.reset();
-    auto store = store::SqliteStore::Open(folder_ + "/baton.db");
+    auto store = store::SqliteStore::Open(folder_.path("baton.db"));
     ASSERT_TRUE(store.ok()) << store.status();
     absl::Notification written;
     (*store)->Commit(std::move(writes), [&](const absl::Status&) { written.Notify(); });
@@ -115,7 +109,7 @@ class ControllerQuarantineTest : public ::testing::Test {
     v1::JobSpec spec;
     spec.set_kind(v1::JOB_KIND_RL);
     spec.mutable_model()->mutable_init()->set_characters("0123456789+=");
-    spec.mutable_data()->add_train_files(folder_ + "/train.jsonl");
+    spec.mutable_data()->add_train_files(folder_.path("train.jsonl"));
     spec.mutable_data()->set_max_response_length(8);
     spec.mutable_reward()->add_rules()->set_type("exact_match");
     spec.mutable_trainer()->set_total_training_steps(9);
@@ -145,7 +139,7 @@ class ControllerQuarantineTest : public ::testing::Test {
     EXPECT_EQ(Get("good").state(), v1::Job::STATE_QUEUED);
   }
 
-  std::string folder_;
+  const TestFolder folder_;
   std::unique_ptr<Controller> controller_;
 };
 
@@ -201,14 +195,14 @@ TEST_F(ControllerQuarantineTest, AJobWhoseRowsAreDamaged) {
 }
 
 TEST_F(ControllerQuarantineTest, ByHandAndBack) {
-  fs::create_directories(folder_ + "/jobs/default/bad/checkpoints/step-1");
+  fs::create_directories(folder_.path("jobs/default/bad/checkpoints/step-1"));
   ControllerOptions aside;
   aside.quarantine = {"bad"};
   Start(std::move(aside));
   ExpectSetAside("by hand");
   Start();
   ExpectSetAside("by hand");
-  EXPECT_TRUE(fs::exists(folder_ + "/jobs/default/bad/checkpoints/step-1"));
+  EXPECT_TRUE(fs::exists(folder_.path("jobs/default/bad/checkpoints/step-1")));
   ControllerOptions nobody;
   nobody.quarantine = {"nobody"};
   EXPECT_EQ(TryStart(std::move(nobody)).code(), absl::StatusCode::kNotFound);
@@ -222,7 +216,7 @@ TEST_F(ControllerQuarantineTest, ByHandAndBack) {
 TEST_F(ControllerQuarantineTest, NobodyIsToldToResumeIt) {
   v1::Checkpoint checkpoint;
   checkpoint.set_step(1);
-  checkpoint.set_path(folder_ + "/jobs/default/bad/checkpoints/step-1");
+  checkpoint.set_path(folder_.path("jobs/default/bad/checkpoints/step-1"));
   fs::create_directories(checkpoint.path());
   Write({{kCheckpointTable, NumberKey(kBad, 1), checkpoint.SerializeAsString()}});
   ControllerOptions aside;
@@ -308,7 +302,7 @@ TEST_F(ControllerQuarantineTest, ASpecWhoseProductIsTooLargeIsRefused) {
   project.set_max_step_tokens(16512);  // 16 x (1024 + 8)
   ASSERT_TRUE(Wait<v1::Project>([&](auto d) { controller_->SetProject(project, d); }).ok());
   EXPECT_TRUE(create().ok()) << create();
-  request.mutable_spec()->mutable_data()->add_val_files(folder_ + "/train.jsonl");
+  request.mutable_spec()->mutable_data()->add_val_files(folder_.path("train.jsonl"));
   request.mutable_spec()->mutable_rollout()->mutable_val()->set_n(17);
   EXPECT_THAT(std::string(create().message()),
               HasSubstr("= 17,544 tokens of an evaluation, at most 16,512"));

@@ -3,9 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
@@ -121,7 +119,7 @@ TEST_F(ControllerResumeTest, AJobThatGoesOnSaysWhatItsDataHold) {
 
 // Its newest checkpoint is rotated away while a new job is checked that goes on from it.
 TEST_F(ControllerResumeTest, ACheckpointThatGoesAwayDuringTheCheckIsGoneOnFrom) {
-  ASSERT_TRUE(Submit(Spec(folder_ + "/base"), "add").ok());
+  ASSERT_TRUE(Submit(Spec(folder_.path("base")), "add").ok());
   Save("add", {4});
   Record("add", {4});
   v1::CreateJobRequest request;
@@ -137,7 +135,7 @@ TEST_F(ControllerResumeTest, ACheckpointThatGoesAwayDuringTheCheckIsGoneOnFrom) 
   EXPECT_EQ(TreeOf(StepOf("copy", 4))["actor/model.safetensors"], "weights of 4");
   EXPECT_EQ(TreeOf(FolderOf("copy"))["model/model.safetensors"], "weights of 4");
   v1::JobSpec asked;
-  ASSERT_TRUE(asked.ParseFromString(TreeOf(folder_)["asked"]));
+  ASSERT_TRUE(asked.ParseFromString(TreeOf(folder_.path())["asked"]));
   EXPECT_THAT(asked.model().path(), HasSubstr("/.staging-"));
 }
 
@@ -196,14 +194,14 @@ TEST_F(ControllerResumeTest, ALostJobGoesOnInItsFolderUnderItsName) {
 
 TEST_F(ControllerResumeTest, EveryJobComesBackFromItsFolderAlone) {
   for (const char* id : {"a", "b", "c"}) {
-    ASSERT_TRUE(Submit(Spec(folder_ + "/base"), id).ok());
+    ASSERT_TRUE(Submit(Spec(folder_.path("base")), id).ok());
     Save(id, {2});
   }
   LoseStore();
-  for (const auto& entry : fs::directory_iterator(folder_ + "/data/jobs/default")) {
+  for (const auto& entry : fs::directory_iterator(folder_.path("data/jobs/default"))) {
     const auto job = GoOn(entry.path(), "");
     ASSERT_TRUE(job.ok()) << job.status();
-    EXPECT_EQ(job->effective_spec().model().path(), folder_ + "/base");
+    EXPECT_EQ(job->effective_spec().model().path(), folder_.path("base"));
   }
   for (const char* id : {"a", "b", "c"}) {
     EXPECT_THAT(CheckpointsOf(id), ElementsAre(StepOf(id, 2).string()));
@@ -212,10 +210,10 @@ TEST_F(ControllerResumeTest, EveryJobComesBackFromItsFolderAlone) {
 
 // The model it began with need not be there any more; what is missing is put beside what there is.
 TEST_F(ControllerResumeTest, ALostJobNeedsItsFolderAlone) {
-  ASSERT_TRUE(Submit(Spec(folder_ + "/base"), "add").ok());
+  ASSERT_TRUE(Submit(Spec(folder_.path("base")), "add").ok());
   Save("add", {4});
   LoseStore();
-  fs::remove_all(folder_ + "/base");
+  fs::remove_all(folder_.path("base"));
   const auto job = GoOn(FolderOf("add"), "add");
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->effective_spec().model().path(), (FolderOf("add") / "model").string());
@@ -237,7 +235,7 @@ TEST_F(ControllerResumeTest, NewerCheckpointsAreSetAsideAndNotWrittenOver) {
 }
 
 TEST_F(ControllerResumeTest, AnotherJobCopies) {
-  ASSERT_TRUE(Submit(Spec(folder_ + "/base"), "add").ok());
+  ASSERT_TRUE(Submit(Spec(folder_.path("base")), "add").ok());
   Save("add", {4, 6});
   const auto before = TreeOf(FolderOf("add"));
   const auto copy = GoOn(StepOf("add", 4), "copy");  // of a job that is there
@@ -257,7 +255,7 @@ TEST_F(ControllerResumeTest, ANameWhoseFolderIsThereIsNotFree) {
   Save("add", {4});
   Save("rl-2", {4});
   LoseStore();
-  const auto before = TreeOf(folder_ + "/data/jobs");
+  const auto before = TreeOf(folder_.path("data/jobs"));
   for (const absl::Status& refused :
        {Submit(Spec(), "add").status(), GoOn(StepOf("rl-2", 4), "add").status()}) {
     EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists) << refused;
@@ -269,24 +267,24 @@ TEST_F(ControllerResumeTest, ANameWhoseFolderIsThereIsNotFree) {
   const auto unnamed = Submit(Spec(), "");  // numbers begin again: rl-2 is not taken twice
   ASSERT_TRUE(unnamed.ok()) << unnamed.status();
   EXPECT_EQ(unnamed->name(), "projects/default/jobs/rl-3");
-  EXPECT_EQ(TreeOf(folder_ + "/data/jobs"), before);
+  EXPECT_EQ(TreeOf(folder_.path("data/jobs")), before);
 }
 
 TEST_F(ControllerResumeTest, ARefusalLeavesNothingBehind) {
-  ASSERT_TRUE(Submit(Spec(folder_ + "/base"), "add").ok());
+  ASSERT_TRUE(Submit(Spec(folder_.path("base")), "add").ok());
   Save("add", {4});
-  const auto before = TreeOf(folder_ + "/data/jobs");
-  fs::remove(folder_ + "/train.jsonl");  // noticed when the model has been copied
+  const auto before = TreeOf(folder_.path("data/jobs"));
+  fs::remove(folder_.path("train.jsonl"));  // noticed when the model has been copied
   const absl::Status refused = GoOn(StepOf("add", 4), "copy").status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
-  EXPECT_EQ(TreeOf(folder_ + "/data/jobs"), before);
+  EXPECT_EQ(TreeOf(folder_.path("data/jobs")), before);
 }
 
 // The controller dies when the folder has its name and the row is not committed.
 TEST_F(ControllerResumeTest, WhatAnUnfinishedCallLeftIsRemovedAtTheNextStart) {
-  ASSERT_TRUE(Submit(Spec(folder_ + "/base"), "add").ok());
+  ASSERT_TRUE(Submit(Spec(folder_.path("base")), "add").ok());
   Save("add", {4});
-  const auto before = TreeOf(folder_ + "/data/jobs");
+  const auto before = TreeOf(folder_.path("data/jobs"));
   store_->FailWith(absl::ResourceExhaustedError("the disk is full"));
   v1::CreateJobRequest request;
   request.set_checkpoint(StepOf("add", 4).string());
@@ -297,7 +295,7 @@ TEST_F(ControllerResumeTest, WhatAnUnfinishedCallLeftIsRemovedAtTheNextStart) {
     absl::SleepFor(absl::Milliseconds(1));
   }
   EXPECT_TRUE(fs::exists(StepOf("copy", 4)));
-  WriteText(folder_ + "/data/jobs/default/.staging-1-2/model/config.json", "{}");
+  WriteText(folder_.path("data/jobs/default/.staging-1-2/model/config.json"), "{}");
   const std::string job = **store_->Get(kJobTable, "projects/default/jobs/add");
   const std::string spec = **store_->Get(kSpecTable, "projects/default/jobs/add");
   controller_.reset();
@@ -308,7 +306,7 @@ TEST_F(ControllerResumeTest, WhatAnUnfinishedCallLeftIsRemovedAtTheNextStart) {
                  [&](const absl::Status&) { written.Notify(); });
   written.WaitForNotification();
   Start();
-  EXPECT_EQ(TreeOf(folder_ + "/data/jobs"), before);
+  EXPECT_EQ(TreeOf(folder_.path("data/jobs")), before);
   const auto again = GoOn(StepOf("add", 4), "copy");
   ASSERT_TRUE(again.ok()) << again.status();
   // What was answered is not taken for a leftover, though the store be lost after it.
@@ -322,7 +320,7 @@ TEST_F(ControllerResumeTest, WhatAnUnfinishedCallLeftIsRemovedAtTheNextStart) {
 TEST_F(ControllerResumeTest, ACopyFromAnotherFileSystemHoldsUpNobody) {
   const fs::path elsewhere = absl::StrCat("/dev/shm/baton-resume-", ::getpid());
   struct stat here = {}, there = {};
-  if (::stat(folder_.c_str(), &here) != 0 || ::stat("/dev/shm", &there) != 0 ||
+  if (::stat(folder_.path().c_str(), &here) != 0 || ::stat("/dev/shm", &there) != 0 ||
       here.st_dev == there.st_dev) {
     GTEST_SKIP() << "needs two file systems";
   }

@@ -2,7 +2,6 @@
 #ifndef BATON_CONTROLLER_RUNTIME_CONTROLLER_RESUME_TESTING_H_
 #define BATON_CONTROLLER_RUNTIME_CONTROLLER_RESUME_TESTING_H_
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -19,6 +18,7 @@
 #include "controller/runtime/tables.h"
 #include "controller/store/memory_store.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
 
 namespace baton::controller {
 
@@ -31,21 +31,15 @@ inline void WriteText(const std::filesystem::path& path, const std::string& text
 class ControllerResumeTest : public ::testing::Test {
  protected:
   ControllerResumeTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "resume-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-    WriteText(folder_ + "/train.jsonl", "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n");
-    WriteText(folder_ + "/base/config.json", R"({"architectures": ["LlamaForCausalLM"]})");
+    WriteText(folder_.path("train.jsonl"), "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n");
+    WriteText(folder_.path("base/config.json"), R"({"architectures": ["LlamaForCausalLM"]})");
     Start();
-  }
-  ~ControllerResumeTest() override {
-    controller_.reset();
-    std::filesystem::remove_all(folder_);
   }
 
   void Start() {
     controller_.reset();
     ControllerOptions options;
-    options.data_root = folder_ + "/data";
+    options.data_root = folder_.path("data");
     options.store = std::make_unique<SharedStore>(store_);
     options.checker = checker_;
     auto controller = Controller::Create(std::move(options));
@@ -60,7 +54,7 @@ class ControllerResumeTest : public ::testing::Test {
   }
 
   v1::JobSpec Spec(const std::string& model = "") const {
-    v1::JobSpec spec = SmallRlSpec(folder_ + "/train.jsonl");
+    v1::JobSpec spec = SmallRlSpec(folder_.path("train.jsonl"));
     if (!model.empty()) spec.mutable_model()->clear_init();
     spec.mutable_model()->set_path(model);
     return spec;
@@ -71,18 +65,19 @@ class ControllerResumeTest : public ::testing::Test {
   /// The same with a check of models and data, during which `meanwhile` happens.
   absl::StatusOr<v1::Job> CreateWhile(const v1::CreateJobRequest& request,
                                       const std::function<void()>& meanwhile) {
-    checker_ = WriteChecker(folder_, "touch began; while [ ! -e done ]; do sleep 0.01; done");
+    checker_ =
+        WriteChecker(folder_.path(), "touch began; while [ ! -e done ]; do sleep 0.01; done");
     Start();
     const auto gone = [&] {  // it is asked now and then while the check runs
-      if (std::filesystem::exists(folder_ + "/began") &&
-          !std::filesystem::exists(folder_ + "/done")) {
+      if (std::filesystem::exists(folder_.path("began")) &&
+          !std::filesystem::exists(folder_.path("done"))) {
         meanwhile();
-        WriteText(folder_ + "/done", "");
+        WriteText(folder_.path("done"), "");
       }
       return false;
     };
     auto job = Wait<v1::Job>([&](auto done) { controller_->CreateJob(request, done, gone); });
-    EXPECT_TRUE(std::filesystem::exists(folder_ + "/done"));
+    EXPECT_TRUE(std::filesystem::exists(folder_.path("done")));
     return job;
   }
   absl::StatusOr<v1::Job> Submit(const v1::JobSpec& spec, const std::string& id) {
@@ -109,7 +104,7 @@ class ControllerResumeTest : public ::testing::Test {
   }
 
   std::filesystem::path FolderOf(const std::string& id) const {
-    return folder_ + "/data/jobs/default/" + id;
+    return folder_.path("data/jobs/default/" + id);
   }
   std::filesystem::path StepOf(const std::string& id, int64_t step) const {
     return FolderOf(id) / absl::StrCat("checkpoints/step-", step);
@@ -120,7 +115,7 @@ class ControllerResumeTest : public ::testing::Test {
     store::v1::JobRow row;
     ASSERT_TRUE(row.ParseFromString(**store_->Get(kJobTable, name)));
     ASSERT_TRUE(row.mutable_job()->MergeFromString(**store_->Get(kSpecTable, name)));
-    const CheckpointFiles files(FolderOf(id).string(), folder_ + "/data");
+    const CheckpointFiles files(FolderOf(id).string(), folder_.path("data"));
     for (const int64_t step : steps) {
       row.mutable_job()->set_step(step);
       row.mutable_job()->set_policy_version(static_cast<uint64_t>(step));
@@ -146,7 +141,7 @@ class ControllerResumeTest : public ::testing::Test {
     }
   }
 
-  std::string folder_;
+  const TestFolder folder_;
   std::string checker_;
   std::shared_ptr<store::MemoryStore> store_ = std::make_shared<store::MemoryStore>();
   std::unique_ptr<Controller> controller_;

@@ -57,7 +57,7 @@ TEST_F(ControllerTest, ARequestThatIsRepeatedMakesOneJob) {
 
 TEST_F(ControllerTest, ListsEveryProblemOfASpecAtOnce) {
   v1::JobSpec spec = Spec();
-  spec.mutable_data()->set_train_files(0, folder_ + "/nowhere.jsonl");
+  spec.mutable_data()->set_train_files(0, folder_.path("nowhere.jsonl"));
   spec.mutable_rollout()->set_n(-1);
   v1::ValidateJobRequest request;
   *request.mutable_spec() = spec;

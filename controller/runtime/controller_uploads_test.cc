@@ -1,7 +1,5 @@
 // Uploads and the jobs that name them: what stays, what goes, and who waits for whom.
-#include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -21,6 +19,7 @@
 #include "controller/store/memory_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
@@ -31,18 +30,10 @@ using ::testing::HasSubstr;
 
 class ControllerUploadsTest : public ::testing::Test {
  protected:
-  ControllerUploadsTest() {
-    std::string pattern = (fs::temp_directory_path() / "controller-uploads-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-    Start({});
-  }
-  ~ControllerUploadsTest() override {
-    controller_.reset();
-    fs::remove_all(folder_);
-  }
+  ControllerUploadsTest() { Start({}); }
   void Start(ControllerOptions options) {
     controller_.reset();
-    options.data_root = folder_;
+    options.data_root = folder_.path();
     options.look_after_deletion = absl::ZeroDuration();
     options.store = std::make_unique<SharedStore>(store_);
     auto controller = Controller::Create(std::move(options));
@@ -58,10 +49,10 @@ class ControllerUploadsTest : public ::testing::Test {
     return *incoming->Keep();
   }
   void Age(const std::string& path) const {
-    fs::last_write_time(folder_ + "/" + path,
+    fs::last_write_time(folder_.path(path),
                         fs::file_time_type::clock::now() - std::chrono::hours(25));
   }
-  bool Exists(const std::string& path) const { return fs::exists(folder_ + "/" + path); }
+  bool Exists(const std::string& path) const { return fs::exists(folder_.path(path)); }
   /// Whether it goes within a time that no machine needs.
   bool Goes(const std::string& path) const {
     const absl::Time deadline = absl::Now() + absl::Seconds(60);
@@ -101,7 +92,7 @@ class ControllerUploadsTest : public ::testing::Test {
     written.WaitForNotification();
   }
 
-  std::string folder_;
+  const TestFolder folder_;
   std::shared_ptr<store::MemoryStore> store_ = std::make_shared<store::MemoryStore>();
   std::unique_ptr<Controller> controller_;
 };
@@ -151,7 +142,7 @@ TEST_F(ControllerUploadsTest, WhatCheckpointsNameStays) {
   store::v1::JobRow row;
   ASSERT_TRUE(row.ParseFromString(**store_->Get(kJobTable, job->name())));
   ASSERT_TRUE(row.mutable_job()->MergeFromString(**store_->Get(kSpecTable, job->name())));
-  const CheckpointFiles files(folder_ + "/jobs/default/add", folder_);
+  const CheckpointFiles files(folder_.path("jobs/default/add"), folder_.path());
   ASSERT_TRUE(files.Prepare(0, 1, "actor").ok());
   ASSERT_TRUE(files.Commit(0, 1, row, {}).ok());
   for (const bool with_copy : {true, false}) {
@@ -192,7 +183,7 @@ TEST_F(ControllerUploadsTest, LargeSubmissionsDoNotHoldUpOthers) {
   const std::string small = Put("1+1");
   std::vector<std::string> large;
   for (const char* name : {"/large-1.jsonl", "/large-2.jsonl", "/large-3.jsonl"}) {
-    large.push_back(folder_ + name);
+    large.push_back(folder_.path() + name);
     std::ofstream out(large.back());
     for (int i = 0; i < 100; ++i) out << "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n";
   }
@@ -240,7 +231,7 @@ TEST_F(ControllerUploadsTest, OfTwoCallsWithOneNameOneIsRefused) {
   ControllerOptions options;
   options.large_data_bytes = 1000;
   Start(std::move(options));
-  const std::string small = Put("1+1"), large = folder_ + "/large.jsonl";
+  const std::string small = Put("1+1"), large = folder_.path("large.jsonl");
   for (int i = 0; i < 100; ++i) {
     std::ofstream(large, std::ios::app) << "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n";
   }
@@ -259,7 +250,7 @@ TEST_F(ControllerUploadsTest, OfTwoCallsWithOneNameOneIsRefused) {
 }
 
 TEST_F(ControllerUploadsTest, ARefusalThatNeedsNoFileWaitsForNone) {
-  const std::string large = folder_ + "/large.jsonl";
+  const std::string large = folder_.path("large.jsonl");
   std::ofstream(large) << "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n";
   v1::Project project;
   project.set_project("default");

@@ -17,6 +17,7 @@
 #include "controller/store/sqlite_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
 
 namespace baton::controller {
 namespace {
@@ -30,32 +31,23 @@ constexpr char kGrownJob[] = "projects/default/jobs/running";
 
 class DataFilesTest : public ::testing::Test {
  protected:
-  DataFilesTest() {
-    std::string pattern = (fs::temp_directory_path() / "data-files-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~DataFilesTest() override {
-    controller_.reset();
-    fs::remove_all(folder_);
-  }
-
   std::string WriteLines(const std::string& name, int count) const {
-    const std::string path = folder_ + "/" + name;
+    const std::string path = folder_.path(name);
     std::ofstream out(path);
     for (int i = 0; i < count; ++i) out << "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n";
     return path;
   }
   absl::Status Open(ControllerOptions options) {
-    auto store = store::SqliteStore::Open(folder_ + "/baton.db");
+    auto store = store::SqliteStore::Open(folder_.path("baton.db"));
     if (!store.ok()) return store.status();
-    options.data_root = folder_;
+    options.data_root = folder_.path();
     options.store = *std::move(store);
     auto controller = Controller::Create(std::move(options));
     if (controller.ok()) controller_ = *std::move(controller);
     return controller.status();
   }
 
-  std::string folder_;
+  const TestFolder folder_;
   std::unique_ptr<Controller> controller_;
 };
 
@@ -70,8 +62,9 @@ TEST_F(DataFilesTest, AListThatIsTooLargeIsNotRead) {
               ElementsAre(HasSubstr(
                   absl::StrCat("the files have ", bytes, " bytes together, at most ", bytes - 1))));
   EXPECT_TRUE(large.examples.empty());
-  const DataSet absent = ReadDataFiles({folder_ + "/absent"}, {}, bytes);
-  EXPECT_THAT(absent.problems, ElementsAre(HasSubstr(folder_ + "/absent: cannot be opened")));
+  const DataSet absent = ReadDataFiles({folder_.path("absent")}, {}, bytes);
+  EXPECT_THAT(absent.problems,
+              ElementsAre(HasSubstr(folder_.path("absent") + ": cannot be opened")));
 }
 
 TEST_F(DataFilesTest, EachListOfAJobIsBoundedAndItsEvaluationToo) {
@@ -86,21 +79,21 @@ TEST_F(DataFilesTest, EachListOfAJobIsBoundedAndItsEvaluationToo) {
   DataLimits limits;
   limits.steps.responses = 60;
   limits.steps.tokens = 600;
-  const JobData good = ReadJobData(spec, folder_, limits);
+  const JobData good = ReadJobData(spec, folder_.path(), limits);
   EXPECT_THAT(good.problems, IsEmpty());
   EXPECT_EQ(good.train.examples.size(), 100u);
   EXPECT_EQ(good.val.examples.size(), 30u);
 
-  limits.bytes = fs::file_size(folder_ + "/val");
-  EXPECT_THAT(ReadJobData(spec, folder_, limits).problems,
+  limits.bytes = fs::file_size(folder_.path("val"));
+  EXPECT_THAT(ReadJobData(spec, folder_.path(), limits).problems,
               ElementsAre(HasSubstr("spec.data.train_files: the files have ")));
   limits.bytes *= 1000;
   WriteLines("val", 31);
-  EXPECT_THAT(ReadJobData(spec, folder_, limits).problems,
+  EXPECT_THAT(ReadJobData(spec, folder_.path(), limits).problems,
               ElementsAre(HasSubstr("spec.data.val_files: examples of spec.data.val_files x "
                                     "spec.rollout.val.n = 62 responses of an evaluation")));
   limits.steps.responses = 62;
-  EXPECT_THAT(ReadJobData(spec, folder_, limits).problems,
+  EXPECT_THAT(ReadJobData(spec, folder_.path(), limits).problems,
               ElementsAre(HasSubstr("= 620 tokens of an evaluation, at most 600")));
 }
 
@@ -131,13 +124,13 @@ class EndOfRunning : public EventSink {
 // A data root with a job in its fifth step, made by an earlier program.
 TEST_F(DataFilesTest, AJobWhoseFilesGrewFailsAtTheRestartAndNobodyElse) {
   const char* source = std::getenv("BATON_SOURCE_DIR");
-  fs::copy(absl::StrCat(source == nullptr ? "." : source, "/controller/store/testdata/v3"), folder_,
-           fs::copy_options::recursive);
-  for (const auto& entry : fs::recursive_directory_iterator(folder_)) {
+  fs::copy(absl::StrCat(source == nullptr ? "." : source, "/controller/store/testdata/v3"),
+           folder_.path(), fs::copy_options::recursive);
+  for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) {
     fs::permissions(entry, fs::perms::owner_all, fs::perm_options::add);
   }
   fs::path train;
-  for (const auto& entry : fs::recursive_directory_iterator(folder_ + "/files")) {
+  for (const auto& entry : fs::recursive_directory_iterator(folder_.path("files"))) {
     if (entry.is_regular_file()) train = entry.path();
   }
   std::ifstream in(train);

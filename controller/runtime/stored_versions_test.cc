@@ -23,6 +23,7 @@
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
 #include "sdk/base/earlier_release.h"
+#include "sdk/base/test_folder.h"
 #include "sdk/base/worker_features.h"
 #include "sdk/rpc/error.h"
 
@@ -47,33 +48,24 @@ void ReplaceIn(const fs::path& path, const std::string& from, const std::string&
 
 class StoredVersionsTest : public ::testing::TestWithParam<int> {
  protected:
-  StoredVersionsTest() {
-    std::string pattern = (fs::temp_directory_path() / "stored-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~StoredVersionsTest() override {
-    controller_.reset();
-    fs::remove_all(folder_);
-  }
-
   void CopyVersion(int version) {
     const char* source = std::getenv("BATON_SOURCE_DIR");
     const fs::path from =
         absl::StrCat(source == nullptr ? "." : source, "/controller/store/testdata/v", version);
-    fs::copy(from, folder_, fs::copy_options::recursive);
-    for (const auto& entry : fs::recursive_directory_iterator(folder_)) {
+    fs::copy(from, folder_.path(), fs::copy_options::recursive);
+    for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) {
       fs::permissions(entry, fs::perms::owner_all, fs::perm_options::add);
     }
   }
   absl::Status Open() {
     controller_.reset();
-    auto store = store::SqliteStore::Open(folder_ + "/baton.db");
+    auto store = store::SqliteStore::Open(folder_.path("baton.db"));
     if (!store.ok()) return store.status();
     return Open(*std::move(store));
   }
   absl::Status Open(std::unique_ptr<store::Store> store) {
     ControllerOptions options;
-    options.data_root = folder_;
+    options.data_root = folder_.path();
     options.store = std::move(store);
     auto controller = Controller::Create(std::move(options));
     if (controller.ok()) controller_ = *std::move(controller);
@@ -97,11 +89,11 @@ class StoredVersionsTest : public ::testing::TestWithParam<int> {
   v1::Job Recorded(const std::string& file) const {
     v1::Job job;
     EXPECT_TRUE(
-        google::protobuf::util::JsonStringToMessage(ReadFile(fs::path(folder_) / file), &job).ok());
+        google::protobuf::util::JsonStringToMessage(ReadFile(folder_.path(file)), &job).ok());
     return job;
   }
 
-  std::string folder_;
+  const TestFolder folder_;
   std::unique_ptr<Controller> controller_;
 };
 
@@ -179,7 +171,7 @@ TEST_P(StoredVersionsTest, AJobOnItsWayJoinsMessagesAsThere) {
     EXPECT_EQ(task.assign_role().spec().model().chat_template(), newer ? kJoinedMessages : "none");
     session->OnClosed();
     controller_.reset();
-    fs::remove_all(folder_);
+    fs::remove_all(folder_.path());
   }
 }
 
@@ -189,7 +181,7 @@ TEST_P(StoredVersionsTest, CheckpointsAreListedAsTheyWere) {
   const std::string running = "projects/default/jobs/running";
   store::v1::JobRow before;
   {
-    auto store = store::SqliteStore::Open(folder_ + "/baton.db");
+    auto store = store::SqliteStore::Open(folder_.path("baton.db"));
     ASSERT_TRUE(store.ok()) << store.status();
     ASSERT_TRUE(before.ParseFromString(**(*store)->Get(kJobTable, running)));
   }
@@ -205,7 +197,7 @@ TEST_P(StoredVersionsTest, CheckpointsAreListedAsTheyWere) {
     EXPECT_TRUE(MessageDifferencer::Equals(listed->checkpoints(0), before.checkpoints(0)));
   }
   controller_.reset();
-  auto store = store::SqliteStore::Open(folder_ + "/baton.db");
+  auto store = store::SqliteStore::Open(folder_.path("baton.db"));
   ASSERT_TRUE(store.ok()) << store.status();
   const auto rows = (*store)->Scan(kCheckpointTable, NumberRange(running, 0));
   ASSERT_TRUE(rows.ok());
@@ -232,7 +224,7 @@ TEST_F(DamagedRowsTest, AJobsRowThatParsesButIsNoneIsNamed) {
   CopyVersion(1);
   std::string row;
   {
-    auto store = store::SqliteStore::Open(folder_ + "/baton.db");
+    auto store = store::SqliteStore::Open(folder_.path("baton.db"));
     ASSERT_TRUE(store.ok()) << store.status();
     row = **(*store)->Get(kJobTable, "projects/default/jobs/running");
   }
@@ -258,12 +250,12 @@ TEST_F(DamagedRowsTest, AJobsRowThatParsesButIsNoneIsNamed) {
 TEST_F(DamagedRowsTest, ACheckpointThatSomebodyEditedIsRefused) {
   CopyVersion(1);
   ASSERT_TRUE(Open(std::make_unique<store::MemoryStore>()).ok());
-  const std::string checkpoint = folder_ + "/jobs/default/running/checkpoints/step-4";
+  const std::string checkpoint = folder_.path("jobs/default/running/checkpoints/step-4");
   ReplaceIn(checkpoint + "/job.json", "\"slots\"", "\"nobody\"");
   const auto job = GoOnFrom(checkpoint, "again");
   EXPECT_EQ(ErrorReason(job.status()), "CHECKPOINT_FOLDER");
   EXPECT_THAT(std::string(job.status().message()), HasSubstr("slots"));
-  EXPECT_FALSE(fs::exists(folder_ + "/jobs/default/again"));
+  EXPECT_FALSE(fs::exists(folder_.path("jobs/default/again")));
 }
 
 }  // namespace

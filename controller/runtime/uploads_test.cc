@@ -1,11 +1,7 @@
 #include "controller/runtime/uploads.h"
 
-#include <unistd.h>
-
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,6 +15,7 @@
 #include "controller/store/memory_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
@@ -36,17 +33,10 @@ constexpr char kXxhOfAbc[] = "06b05ab6733a618578af5f94892f3950";
 
 class UploadsTest : public ::testing::Test {
  protected:
-  UploadsTest() {
-    std::string pattern = (fs::temp_directory_path() / "uploads-XXXXXX").string();
-    root_ = ::mkdtemp(pattern.data());
-    Start();
-  }
-  ~UploadsTest() override {
-    uploads_.reset();
-    fs::remove_all(root_);
-  }
+  UploadsTest() { Start(); }
   void Start() {
-    uploads_ = std::make_unique<Uploads>(root_, [this](const std::string&) { return limit_; });
+    uploads_ =
+        std::make_unique<Uploads>(root_.path(), [this](const std::string&) { return limit_; });
     ASSERT_TRUE(uploads_->Open().ok());
   }
   absl::StatusOr<std::string> Put(const std::string& project, const std::string& name,
@@ -55,23 +45,18 @@ class UploadsTest : public ::testing::Test {
     if (const absl::Status added = incoming->Append(bytes); !added.ok()) return added;
     return incoming->Keep();
   }
-  void Write(const std::string& path, const std::string& bytes) const {
-    fs::create_directories(fs::path(root_ + "/" + path).parent_path());
-    std::ofstream(root_ + "/" + path, std::ios::binary) << bytes;
-  }
-  std::string Read(const std::string& path) const {
-    std::ifstream in(root_ + "/" + path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
+  void Write(const std::string& path, const std::string& bytes) const { root_.Write(path, bytes); }
+  std::string Read(const std::string& path) const { return root_.Read(path); }
   std::vector<std::string> Files() const {
     std::vector<std::string> out;
-    for (const auto& entry : fs::recursive_directory_iterator(root_)) {
-      if (!entry.is_directory()) out.push_back(entry.path().lexically_relative(root_).string());
+    for (const auto& entry : fs::recursive_directory_iterator(root_.path())) {
+      if (entry.is_directory()) continue;
+      out.push_back(entry.path().lexically_relative(root_.path()).string());
     }
     return out;
   }
 
-  std::string root_;
+  const TestFolder root_;
   int64_t limit_ = 0;
   std::unique_ptr<Uploads> uploads_;
 };
@@ -84,14 +69,14 @@ TEST_F(UploadsTest, EachProjectHasItsOwnByContent) {
   EXPECT_EQ(*Put("b", "x.jsonl", "abc"), absl::StrCat("files/b/", kShaOfAbc, "/x.jsonl"));
   EXPECT_EQ(Files().size(), 2u);
   // A second name of it, e.g. a checkpoint's, does not change with it.
-  EXPECT_EQ(fs::status(root_ + "/" + path).permissions() & fs::perms(0222), fs::perms::none);
+  EXPECT_EQ(fs::status(root_.path(path)).permissions() & fs::perms(0222), fs::perms::none);
 }
 
 TEST_F(UploadsTest, WhatWasDamagedIsPutRightByTheNextUpload) {
   const std::string path = *Put("a", "x", "abc");
-  fs::remove(root_ + "/" + path);
+  fs::remove(root_.path(path));
   Write(path, "abd");
-  fs::create_hard_link(root_ + "/" + path, root_ + "/second");
+  fs::create_hard_link(root_.path(path), root_.path("second"));
   EXPECT_EQ(*Put("a", "x", "abc"), path);
   EXPECT_EQ(Read(path), "abc");
   EXPECT_EQ(Read("second"), "abd");  // nothing is written through other names
@@ -100,10 +85,10 @@ TEST_F(UploadsTest, WhatWasDamagedIsPutRightByTheNextUpload) {
 TEST_F(UploadsTest, ALinkInItsPlaceIsReplacedAndNotFollowed) {
   Write("secret", "s");
   const std::string path = absl::StrCat("files/a/", kShaOfAbc, "/x");
-  fs::create_directories(fs::path(root_ + "/" + path).parent_path());
-  fs::create_symlink(root_ + "/secret", root_ + "/" + path);
+  fs::create_directories(fs::path(root_.path(path)).parent_path());
+  fs::create_symlink(root_.path("secret"), root_.path(path));
   EXPECT_EQ(*Put("a", "x", "abc"), path);
-  EXPECT_FALSE(fs::is_symlink(root_ + "/" + path));
+  EXPECT_FALSE(fs::is_symlink(root_.path(path)));
   EXPECT_EQ(Read("secret"), "s");
 }
 
@@ -185,7 +170,7 @@ TEST_F(UploadsTest, FilesThatArriveTogetherDoNotPassTheQuotaTogether) {
   for (std::thread& thread : threads) thread.join();
   int64_t there = 0;
   for (const std::string& file : Files()) {
-    there += static_cast<int64_t>(fs::file_size(root_ + "/" + file));
+    there += static_cast<int64_t>(fs::file_size(root_.path(file)));
   }
   EXPECT_EQ(uploads_->UsedBytes("a"), there);
   EXPECT_LE(there, 2'000'000);
@@ -223,8 +208,8 @@ TEST_F(UploadsTest, ACopyUsesUpTheRoomThatWasHeldForIt) {
   auto room = uploads_->Hold("a", 600'000);
   const auto others = uploads_->Receive("a", "others");
   ASSERT_TRUE(others->Append(std::string(400'000, 'o')).ok());
-  EXPECT_EQ(ErrorReason(uploads_->Copy(root_ + "/kept", "a", "").status()), "QUOTA_UPLOADS");
-  EXPECT_TRUE(uploads_->Copy(root_ + "/kept", "a", "", room.get()).ok());
+  EXPECT_EQ(ErrorReason(uploads_->Copy(root_.path("kept"), "a", "").status()), "QUOTA_UPLOADS");
+  EXPECT_TRUE(uploads_->Copy(root_.path("kept"), "a", "", room.get()).ok());
   EXPECT_EQ(room->bytes(), 0u);
   room.reset();
   ASSERT_TRUE(others->Keep().ok());
@@ -232,36 +217,36 @@ TEST_F(UploadsTest, ACopyUsesUpTheRoomThatWasHeldForIt) {
   // There is no room, and the same content needs none.
   room = uploads_->Hold("a", 600'000);
   EXPECT_EQ(room->bytes(), 600'000u);
-  EXPECT_TRUE(uploads_->Copy(root_ + "/kept", "a", "", room.get()).ok());
+  EXPECT_TRUE(uploads_->Copy(root_.path("kept"), "a", "", room.get()).ok());
   room.reset();
   EXPECT_EQ(uploads_->UsedBytes("a"), 1'000'000);
 }
 
 TEST_F(UploadsTest, ACopyHasTheContentThatItsNameSays) {
   Write("kept/x.jsonl", "abc");
-  const fs::path kept = root_ + "/kept/x.jsonl";
+  const fs::path kept = root_.path("kept/x.jsonl");
   const std::string path = absl::StrCat("files/a/", kShaOfAbc, "/x.jsonl");
   for (const std::string hash : {kShaOfAbc, kXxhOfAbc, "0123"}) {
     EXPECT_EQ(*uploads_->Copy(kept, "a", hash), path) << hash;
   }
-  EXPECT_FALSE(fs::equivalent(kept, root_ + "/" + path));  // nobody changes it through the other
+  EXPECT_FALSE(fs::equivalent(kept, root_.path(path)));  // nobody changes it through the other
   Write("kept/x.jsonl", "abd");
   for (const std::string hash : {kShaOfAbc, kXxhOfAbc}) {
     const absl::Status refused = uploads_->Copy(kept, "b", hash).status();
     EXPECT_EQ(refused.code(), absl::StatusCode::kDataLoss) << refused;
     EXPECT_THAT(std::string(refused.message()), AllOf(HasSubstr(kept.string()), HasSubstr(hash)));
   }
-  EXPECT_FALSE(fs::exists(root_ + "/files/b"));
+  EXPECT_FALSE(fs::exists(root_.path("files/b")));
   limit_ = 2;
   EXPECT_EQ(ErrorReason(uploads_->Copy(kept, "b", "").status()), "QUOTA_UPLOADS");
-  EXPECT_FALSE(uploads_->Copy(root_ + "/kept", "a", "").ok());
-  EXPECT_FALSE(uploads_->Copy(root_ + "/none", "a", "").ok());
+  EXPECT_FALSE(uploads_->Copy(root_.path("kept"), "a", "").ok());
+  EXPECT_FALSE(uploads_->Copy(root_.path("none"), "a", "").ok());
 }
 
 class RemovalTest : public UploadsTest {
  protected:
   void Age(const std::string& path) const {
-    fs::last_write_time(root_ + "/" + path,
+    fs::last_write_time(root_.path(path),
                         fs::file_time_type::clock::now() - std::chrono::hours(25));
   }
   int64_t Remove() {
@@ -277,8 +262,8 @@ TEST_F(RemovalTest, OldOnesThatNobodyNamesGo) {
                     young = *Put("a", "young", "5"), old = *Put("a", "old", "6"),
                     other = *Put("b", "old", "6");
   for (const std::string& path : {named, folder, touched, again, old, other}) Age(path);
-  named_.AddPath(root_ + "/" + named, root_);
-  named_.AddPath(fs::path(folder).parent_path().string() + "/", root_);
+  named_.AddPath(root_.path(named), root_.path());
+  named_.AddPath(fs::path(folder).parent_path().string() + "/", root_.path());
   // What a call was told to be there since the names were looked for.
   EXPECT_TRUE(uploads_->Touch(touched));
   EXPECT_EQ(*Put("a", "again", "4"), again);
@@ -287,8 +272,8 @@ TEST_F(RemovalTest, OldOnesThatNobodyNamesGo) {
   EXPECT_THAT(Files(), ::testing::UnorderedElementsAre(named, folder, touched, again, young));
   EXPECT_EQ(uploads_->UsedBytes("a"), 5 * 65'536);
   EXPECT_EQ(uploads_->UsedBytes("b"), 0);
-  EXPECT_FALSE(fs::exists(root_ + "/files/b"));  // nor its folders
-  EXPECT_FALSE(fs::exists(root_ + "/" + fs::path(old).parent_path().string()));
+  EXPECT_FALSE(fs::exists(root_.path("files/b")));  // nor its folders
+  EXPECT_FALSE(fs::exists(root_.path(fs::path(old).parent_path().string())));
   EXPECT_FALSE(uploads_->Touch(old));
   Age(again);
   EXPECT_EQ(Remove(), 1);
@@ -307,22 +292,22 @@ TEST_F(RemovalTest, OnlyUploadsGo) {
   Write(old, "x");
   for (const std::string& path : Files()) Age(path);
   // Links are not followed, and stay.
-  fs::create_directory_symlink(root_ + "/jobs/a", root_ + "/files/link");
-  fs::create_symlink(root_ + "/files/x", root_ + "/files/a/" + sha + "/link");
+  fs::create_directory_symlink(root_.path("jobs/a"), root_.path("files/link"));
+  fs::create_symlink(root_.path("files/x"), root_.path("files/a/" + sha + "/link"));
   named_.unknown.insert("b");
   EXPECT_EQ(Remove(), 0);  // an old one may be named by a job of b
   named_.unknown.clear();
   EXPECT_EQ(Remove(), 1);
-  EXPECT_FALSE(fs::exists(root_ + "/" + old));
-  for (const std::string& path : not_uploads) EXPECT_TRUE(fs::exists(root_ + "/" + path)) << path;
-  EXPECT_TRUE(fs::exists(root_ + "/files/link/" + sha + "/x"));
-  EXPECT_TRUE(fs::is_symlink(root_ + "/files/a/" + sha + "/link"));
+  EXPECT_FALSE(fs::exists(root_.path(old)));
+  for (const std::string& path : not_uploads) EXPECT_TRUE(fs::exists(root_.path(path))) << path;
+  EXPECT_TRUE(fs::exists(root_.path("files/link/" + sha + "/x")));
+  EXPECT_TRUE(fs::is_symlink(root_.path("files/a/" + sha + "/link")));
 }
 
 TEST_F(RemovalTest, CountsAnewWhatOthersRemoved) {
   const std::string gone = *Put("a", "gone", "1");
   ASSERT_TRUE(Put("a", "stays", "2").ok());
-  fs::remove(root_ + "/" + gone);
+  fs::remove(root_.path(gone));
   EXPECT_EQ(Remove(), 0);
   EXPECT_EQ(uploads_->UsedBytes("a"), 65'536);
 }
@@ -343,11 +328,11 @@ TEST_F(RemovalTest, WhatIsKeptWhileOthersAreLookedForCounts) {
 // A folder that cannot be listed is not an empty one.
 TEST_F(RemovalTest, NothingIsKnownWhereAFolderCannotBeRead) {
   store::MemoryStore store;
-  fs::create_directories(root_ + "/jobs/p/j/checkpoints");
-  EXPECT_TRUE(FindNamedUploads(store, root_, [] { return false; }).ok());
-  fs::remove(root_ + "/jobs/p/j/checkpoints");
-  fs::create_symlink("checkpoints", root_ + "/jobs/p/j/checkpoints");  // leads to itself
-  EXPECT_EQ(FindNamedUploads(store, root_, [] { return false; }).status().code(),
+  fs::create_directories(root_.path("jobs/p/j/checkpoints"));
+  EXPECT_TRUE(FindNamedUploads(store, root_.path(), [] { return false; }).ok());
+  fs::remove(root_.path("jobs/p/j/checkpoints"));
+  fs::create_symlink("checkpoints", root_.path("jobs/p/j/checkpoints"));  // leads to itself
+  EXPECT_EQ(FindNamedUploads(store, root_.path(), [] { return false; }).status().code(),
             absl::StatusCode::kUnavailable);
 }
 

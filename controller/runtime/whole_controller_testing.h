@@ -2,9 +2,6 @@
 #ifndef BATON_CONTROLLER_RUNTIME_WHOLE_CONTROLLER_TESTING_H_
 #define BATON_CONTROLLER_RUNTIME_WHOLE_CONTROLLER_TESTING_H_
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,6 +12,7 @@
 #include "controller/runtime/controller_testing.h"
 #include "controller/store/memory_store.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
 
 namespace baton::controller {
 
@@ -22,22 +20,17 @@ namespace baton::controller {
 class WholeControllerTest : public ::testing::Test {
  protected:
   WholeControllerTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "controller-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-    std::ofstream(folder_ + "/train.jsonl") << "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n"
-                                            << "{\"prompt\": \"1+2=\", \"answer\": \"3\"}\n";
+    folder_.Write("train.jsonl",
+                  "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n"
+                  "{\"prompt\": \"1+2=\", \"answer\": \"3\"}\n");
     Start();
-  }
-  ~WholeControllerTest() override {
-    controller_.reset();
-    std::filesystem::remove_all(folder_);
   }
 
   void Start() { StartOn(std::make_unique<SharedStore>(store_)); }
   void StartOn(std::unique_ptr<store::Store> store) {
     controller_.reset();
     ControllerOptions options;
-    options.data_root = folder_;
+    options.data_root = folder_.path();
     options.store = std::move(store);
     options.cluster.lease = lease_;
     options.checker = checker_;
@@ -51,7 +44,7 @@ class WholeControllerTest : public ::testing::Test {
     v1::JobSpec spec;
     spec.set_kind(v1::JOB_KIND_RL);
     spec.mutable_model()->mutable_init()->set_characters("0123456789+=");
-    spec.mutable_data()->add_train_files(folder_ + "/train.jsonl");
+    spec.mutable_data()->add_train_files(folder_.path("train.jsonl"));
     spec.mutable_data()->set_train_batch_size(2);
     spec.mutable_data()->set_max_response_length(8);
     spec.mutable_rollout()->set_n(2);
@@ -73,7 +66,7 @@ class WholeControllerTest : public ::testing::Test {
     return Wait<v1::Job>([&](auto done) { controller_->GetJob(request, done); });
   }
 
-  std::string folder_;  ///< The data root. Goes with the test.
+  const TestFolder folder_;  ///< The data root. Goes with the test.
   absl::Duration lease_ = absl::Seconds(10);
   std::string checker_;  ///< The program that looks at models and data; from the next Start on.
   absl::Duration check_limit_ = absl::Minutes(6);

@@ -4,7 +4,6 @@
 // The real Controller with a store in memory. Messages are built from what the controller sent
 // (its tasks answered well, badly, twice, by somebody else) or are any bytes that parse.
 #include <fuzzer/FuzzedDataProvider.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -28,6 +27,7 @@
 #include "controller/runtime/controller_testing.h"
 #include "controller/store/memory_store.h"
 #include "sdk/base/log.h"
+#include "sdk/base/test_folder.h"
 #include "sdk/base/worker_features.h"
 
 namespace {
@@ -75,18 +75,8 @@ class Stream : public WorkerStream {
 
 // One folder for the process, emptied for each input.
 const std::string& Folder() {
-  static const auto* const folder = [] {
-    const bool memory = fs::is_directory("/dev/shm");
-    std::string pattern =
-        (memory ? "/dev/shm" : fs::temp_directory_path().string()) + "/worker-protocol-fuzz-XXXXXX";
-    Require(::mkdtemp(pattern.data()) != nullptr, "a folder can be made");
-    std::atexit([] {
-      std::error_code code;
-      fs::remove_all(Folder(), code);
-    });
-    return new std::string(pattern);
-  }();
-  return *folder;
+  static const baton::TestFolder folder(baton::TestFolder::InMemory());
+  return folder.path();
 }
 
 class World {

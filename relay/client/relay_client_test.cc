@@ -16,6 +16,7 @@
 #include "relay/weights/safetensors_writer.h"
 #include "sdk/base/shared_key.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/base/test_folder.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::relay {
@@ -26,18 +27,8 @@ using ::testing::SizeIs;
 
 class RelayClientTest : public ::testing::Test {
  protected:
-  RelayClientTest() {
-    char path[] = "/tmp/baton-relay-client-XXXXXX";
-    dir_ = mkdtemp(path);
-  }
-  ~RelayClientTest() override {
-    client_.reset();
-    relay_.reset();
-    std::filesystem::remove_all(dir_);
-  }
-
   std::vector<std::string> Arguments(const std::string& listen) const {
-    return {"--listen", listen, "--shm-dir", dir_, "--log-file", dir_ + "/log"};
+    return {"--listen", listen, "--shm-dir", dir_.path(), "--log-file", dir_.path("log")};
   }
 
   void Start(std::vector<std::string> extra = {}, const std::string& token = "") {
@@ -81,13 +72,13 @@ class RelayClientTest : public ::testing::Test {
 
   std::vector<std::string> Files() const {
     std::vector<std::string> files;
-    for (const auto& entry : std::filesystem::directory_iterator(dir_)) {
+    for (const auto& entry : std::filesystem::directory_iterator(dir_.path())) {
       if (entry.path().filename() != "log") files.push_back(entry.path());
     }
     return files;
   }
 
-  std::string dir_;
+  const TestFolder dir_;
   const SafetensorsLayout layout_ = SafetensorsLayout::Create({{"w", DType::kF32, {10}}}).value();
   std::unique_ptr<RelayProcess> relay_;
   std::unique_ptr<RelayClient> client_;
@@ -176,7 +167,7 @@ TEST_F(RelayClientTest, AVersionWithAHoleIsNotSealed) {
 
 TEST_F(RelayClientTest, AFileThatIsNotHereCannotBeJoined) {
   Start();
-  const auto missing = client_->Join({"some-id", dir_ + "/nowhere"}, layout_.file_size(), "");
+  const auto missing = client_->Join({"some-id", dir_.path("nowhere")}, layout_.file_size(), "");
   EXPECT_TRUE(absl::IsNotFound(missing.status())) << missing.status();
 }
 
@@ -212,9 +203,9 @@ TEST_F(RelayClientTest, ErrorsKeepTheirReasonAndSayWhichRelay) {
 }
 
 TEST_F(RelayClientTest, ATokenIsSent) {
-  std::ofstream(dir_ + "/token") << "secret\n";
-  std::filesystem::permissions(dir_ + "/token", std::filesystem::perms(0600));
-  Start({"--token-file", dir_ + "/token"}, "secret");
+  dir_.Write("token", "secret\n");
+  std::filesystem::permissions(dir_.path("token"), std::filesystem::perms(0600));
+  Start({"--token-file", dir_.path("token")}, "secret");
   EXPECT_TRUE(client_->List().ok());
   RelayClientOptions without;
   without.address = relay_->address();
@@ -222,7 +213,7 @@ TEST_F(RelayClientTest, ATokenIsSent) {
 }
 
 TEST_F(RelayClientTest, ACapabilityGoesWithWhatIsPublished) {
-  const std::string file = dir_ + "/key";
+  const std::string file = dir_.path("key");
   ASSERT_TRUE(MakeKeyFile(file).ok());
   const std::string key = ReadKeyFile("--key", file).value();
   Start({"--capability-key-file", file});
@@ -241,8 +232,8 @@ TEST_F(RelayClientTest, ACapabilityGoesWithWhatIsPublished) {
 }
 
 TEST_F(RelayClientTest, AKeyFileThatIsNoneIsAClearError) {
-  RelayProcess relay(
-      {"--listen", "127.0.0.1:0", "--shm-dir", dir_, "--capability-key-file", dir_ + "/nowhere"});
+  RelayProcess relay({"--listen", "127.0.0.1:0", "--shm-dir", dir_.path(), "--capability-key-file",
+                      dir_.path("nowhere")});
   EXPECT_NE(relay.Stop(0), 0);
 }
 
@@ -278,8 +269,8 @@ TEST_F(RelayClientTest, TheNextRelayRemovesWhatAKilledOneLeft) {
 }
 
 TEST_F(RelayClientTest, ARelayThatCannotStartSaysWhy) {
-  RelayProcess no_dir({"--listen", "127.0.0.1:0", "--shm-dir", dir_ + "/none"});
-  EXPECT_THAT(no_dir.line(), HasSubstr(dir_ + "/none"));
+  RelayProcess no_dir({"--listen", "127.0.0.1:0", "--shm-dir", dir_.path("none")});
+  EXPECT_THAT(no_dir.line(), HasSubstr(dir_.path("none")));
   Start();
   RelayProcess port(Arguments(relay_->address()));
   EXPECT_THAT(port.line(), HasSubstr("in use"));

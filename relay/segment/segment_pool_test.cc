@@ -5,13 +5,13 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "relay/weights/mapped_file.h"
+#include "sdk/base/test_folder.h"
 
 namespace baton::relay {
 namespace {
@@ -22,21 +22,15 @@ using ::testing::SizeIs;
 
 class SegmentPoolTest : public ::testing::Test {
  protected:
-  SegmentPoolTest() {
-    char path[] = "/tmp/baton-segment-pool-XXXXXX";
-    dir_ = mkdtemp(path);
-  }
-  ~SegmentPoolTest() override { std::filesystem::remove_all(dir_); }
-
   std::unique_ptr<SegmentPool> MakePool(uint64_t max_bytes = 0) {
-    auto pool = SegmentPool::Create({dir_, "seg", max_bytes});
+    auto pool = SegmentPool::Create({dir_.path(), "seg", max_bytes});
     EXPECT_TRUE(pool.ok()) << pool.status();
     return *std::move(pool);
   }
 
   std::vector<std::string> Files(const std::string& suffix = "") const {
     std::vector<std::string> files;
-    for (const auto& entry : std::filesystem::directory_iterator(dir_)) {
+    for (const auto& entry : std::filesystem::directory_iterator(dir_.path())) {
       const std::string name = entry.path().filename();
       if (name.size() >= suffix.size() &&
           name.compare(name.size() - suffix.size(), suffix.size(), suffix) == 0) {
@@ -46,7 +40,7 @@ class SegmentPoolTest : public ::testing::Test {
     return files;
   }
 
-  std::string dir_;
+  const TestFolder dir_;
 };
 
 TEST_F(SegmentPoolTest, FilesHaveTheSizeAskedForAndGoWithTheirOwner) {
@@ -118,18 +112,18 @@ TEST_F(SegmentPoolTest, TooLargeIsAnErrorBeforeAnythingIsTouched) {
 }
 
 TEST_F(SegmentPoolTest, MoreThanTheDirectoryHoldsIsRefusedAtStart) {
-  const auto refused = SegmentPool::Create({dir_, "seg", uint64_t{1} << 62});
+  const auto refused = SegmentPool::Create({dir_.path(), "seg", uint64_t{1} << 62});
   ASSERT_TRUE(absl::IsResourceExhausted(refused.status())) << refused.status();
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("--max-bytes"));
   EXPECT_THAT(Files(), IsEmpty());
-  EXPECT_TRUE(absl::IsNotFound(SegmentPool::Create({dir_ + "/none", "seg"}).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(SegmentPool::Create({dir_, "a/b"}).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(SegmentPool::Create({dir_, ""}).status()));
+  EXPECT_TRUE(absl::IsNotFound(SegmentPool::Create({dir_.path("none"), "seg"}).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(SegmentPool::Create({dir_.path(), "a/b"}).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(SegmentPool::Create({dir_.path(), ""}).status()));
 }
 
 TEST_F(SegmentPoolTest, ReservingMoreThanThereIsLeavesNothingBehind) {
   // Asked of the system itself, past the pool's own check: 1 EiB is more than any file system has.
-  const auto refused = SharedFile::Create(dir_ + "/huge", uint64_t{1} << 60);
+  const auto refused = SharedFile::Create(dir_.path("huge"), uint64_t{1} << 60);
   EXPECT_TRUE(absl::IsResourceExhausted(refused.status())) << refused.status();
   EXPECT_THAT(Files(), IsEmpty());
 }
@@ -140,7 +134,7 @@ TEST_F(SegmentPoolTest, OrphansOfDeadInstancesAreRemovedAndNoOthers) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {  // A pool that is killed with a segment of 4096 bytes.
-    auto pool = SegmentPool::Create({dir_, "seg"});
+    auto pool = SegmentPool::Create({dir_.path(), "seg"});
     auto file = pool.ok() ? (*pool)->Allocate(4096) : pool.status();
     char ok = file.ok() ? 1 : 0;
     if (write(ready[1], &ok, 1) != 1) _exit(1);
@@ -151,9 +145,9 @@ TEST_F(SegmentPoolTest, OrphansOfDeadInstancesAreRemovedAndNoOthers) {
   ASSERT_EQ(ok, 1);
   for (const char* foreign : {"seg-notours.safetensors", "seg-other-0123456789ab-1.safetensors",
                               "seg-0123456789ab-1.bin", "other-0123456789ab-1.safetensors"}) {
-    std::ofstream(dir_ + "/" + foreign) << "x";
+    dir_.Write(foreign, "x");
   }
-  std::ofstream(dir_ + "/seg-0123456789ab-7.safetensors") << "without a lock";
+  dir_.Write("seg-0123456789ab-7.safetensors", "without a lock");
   auto alive = MakePool();
   EXPECT_THAT(alive->orphans_removed(), SizeIs(1)) << "the child lives, so its segment stays";
   EXPECT_THAT(Files(".safetensors"), SizeIs(4));

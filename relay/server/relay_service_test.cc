@@ -326,7 +326,7 @@ TEST_F(RelayServiceTest, ShuttingDownEndsWaitsAndRemovesEveryFile) {
   server_.reset();
   reader.join();
   EXPECT_THAT(Segments(), IsEmpty());
-  EXPECT_TRUE(std::filesystem::is_empty(dir_));
+  EXPECT_TRUE(std::filesystem::is_empty(dir_.path()));
 }
 
 TEST_F(RelayServiceTest, APortInUseIsAClearError) {

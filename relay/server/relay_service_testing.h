@@ -22,6 +22,7 @@
 #include "relay/weights/mapped_file.h"
 #include "relay/weights/safetensors_writer.h"
 #include "sdk/base/shared_key.h"
+#include "sdk/base/test_folder.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::relay {
@@ -35,14 +36,8 @@ inline SafetensorsLayout Layout(int64_t floats = 1000) {
 class RelayServiceTest : public ::testing::Test {
  protected:
   RelayServiceTest() {
-    char path[] = "/tmp/baton-relay-service-XXXXXX";
-    dir_ = mkdtemp(path);
     options_.listen = "127.0.0.1:0";
-    options_.relay.pool.directory = dir_;
-  }
-  ~RelayServiceTest() override {
-    server_.reset();
-    std::filesystem::remove_all(dir_);
+    options_.relay.pool.directory = dir_.path();
   }
 
   void Start() {
@@ -153,7 +148,7 @@ class RelayServiceTest : public ::testing::Test {
 
   std::vector<std::string> Segments() const {
     std::vector<std::string> files;
-    for (const auto& entry : std::filesystem::directory_iterator(dir_)) {
+    for (const auto& entry : std::filesystem::directory_iterator(dir_.path())) {
       if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
     }
     return files;
@@ -163,7 +158,7 @@ class RelayServiceTest : public ::testing::Test {
     return MappedFile::Open(path).value().bytes().back();
   }
 
-  std::string dir_;
+  const TestFolder dir_;
   std::string capability_;  // of publishing
   std::string uid_;         ///< Of Begin and Acquire.
   RelayServerOptions options_;

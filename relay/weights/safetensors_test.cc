@@ -1,7 +1,6 @@
 // Reader and writer of safetensors, and the atomic file beneath.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <cstring>
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include "relay/weights/file_io.h"
 #include "relay/weights/safetensors_reader.h"
 #include "relay/weights/safetensors_writer.h"
+#include "sdk/base/test_folder.h"
 #include "sdk/base/test_syncs.h"
 
 namespace baton::relay {
@@ -33,12 +33,6 @@ std::string ErrorOf(const std::vector<uint8_t>& file) {
 }
 std::string ErrorOf(const std::string& json, const std::string& data) {
   return ErrorOf(Bytes(json, data));
-}
-
-std::string TempDir() {
-  std::string dir = testing::TempDir() + "/safetensors-XXXXXX";
-  EXPECT_NE(mkdtemp(dir.data()), nullptr);
-  return dir;
 }
 
 TEST(SafetensorsReader, ReadsAFileWrittenByHand) {
@@ -181,7 +175,8 @@ TEST(SafetensorsWriter, RefusesWhatCannotBeRead) {
 }
 
 TEST(SafetensorsFile, WrittenAndMapped) {
-  const std::string path = TempDir() + "/model.safetensors";
+  const TestFolder folder;
+  const std::string path = folder.path("model.safetensors");
   const auto layout = SafetensorsLayout::Create({{"a", DType::kU8, {4}}, {"b", DType::kU16, {3}}});
   ASSERT_TRUE(layout.ok());
   const auto fill = [](const TensorEntry& entry, absl::Span<uint8_t> out) {
@@ -198,29 +193,32 @@ TEST(SafetensorsFile, WrittenAndMapped) {
 }
 
 TEST(SafetensorsFile, ErrorsNameThePath) {
-  const std::string dir = TempDir();
-  const auto missing = SafetensorsFile::Open(dir + "/none");
+  const TestFolder folder;
+  const auto missing = SafetensorsFile::Open(folder.path("none"));
   EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(missing.status().message()), HasSubstr(dir + "/none"));
-  ASSERT_TRUE(WriteFileAtomically(dir + "/short", "abc").ok());
-  const auto truncated = SafetensorsFile::Open(dir + "/short");
+  EXPECT_THAT(std::string(missing.status().message()), HasSubstr(folder.path("none")));
+  ASSERT_TRUE(WriteFileAtomically(folder.path("short"), "abc").ok());
+  const auto truncated = SafetensorsFile::Open(folder.path("short"));
   EXPECT_EQ(truncated.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(truncated.status().message()), HasSubstr(dir + "/short: not a"));
-  EXPECT_EQ(SafetensorsFile::Open(dir).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(truncated.status().message()),
+              HasSubstr(folder.path("short") + ": not a"));
+  EXPECT_EQ(SafetensorsFile::Open(folder.path()).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST(SafetensorsFile, AFailedWriteLeavesNothing) {
-  const std::string dir = TempDir();
+  const TestFolder folder;
   const auto layout = SafetensorsLayout::Create({{"a", DType::kU8, {4}}});
   const absl::Status status = WriteSafetensorsFile(
-      dir + "/m", *layout,
+      folder.path("m"), *layout,
       [](const TensorEntry&, absl::Span<uint8_t>) { return absl::DataLossError("gone"); });
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_TRUE(std::filesystem::is_empty(dir));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 TEST(AtomicFile, ReplacesOnlyAtCommit) {
-  const std::string path = TempDir() + "/f";
+  const TestFolder folder;
+  const std::string path = folder.path("f");
   ASSERT_TRUE(WriteFileAtomically(path, "old").ok());
   auto file = AtomicFile::Create(path);
   ASSERT_TRUE(file.ok());
@@ -236,14 +234,16 @@ TEST(AtomicFile, ReplacesOnlyAtCommit) {
 // A power cut after Commit leaves the new content: the file is synced before it has its name, and
 // its folder after that.
 TEST(AtomicFile, SyncsTheFileThenItsName) {
-  const std::string folder = std::filesystem::canonical(TempDir()).string(), path = folder + "/f";
+  const TestFolder made;
+  const std::string folder = std::filesystem::canonical(made.path()).string(), path = folder + "/f";
   TestSyncs::Take();
   ASSERT_TRUE(WriteFileAtomically(path, "new").ok());
   EXPECT_THAT(TestSyncs::Take(), testing::ElementsAre(HasSubstr(path + ".tmp-"), folder));
 }
 
 TEST(AtomicFile, NeedsADirectory) {
-  const auto file = AtomicFile::Create(TempDir() + "/none/f");
+  const TestFolder folder;
+  const auto file = AtomicFile::Create(folder.path("none/f"));
   EXPECT_EQ(file.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(file.status().message()), HasSubstr("/none/f"));
 }

@@ -7,6 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
 
 namespace baton {
 namespace {
@@ -15,15 +16,8 @@ using ::testing::HasSubstr;
 
 class SharedKeyTest : public ::testing::Test {
  protected:
-  SharedKeyTest() {
-    char path[] = "/tmp/baton-shared-key-XXXXXX";
-    dir_ = mkdtemp(path);
-    file_ = dir_ + "/data/relay.key";
-  }
-  ~SharedKeyTest() override { std::filesystem::remove_all(dir_); }
-
   void Write(const std::string& text, mode_t mode) {
-    std::filesystem::create_directories(dir_ + "/data");
+    std::filesystem::create_directories(dir_.path("data"));
     std::ofstream(file_) << text;
     ASSERT_EQ(::chmod(file_.c_str(), mode), 0);
   }
@@ -32,7 +26,8 @@ class SharedKeyTest : public ::testing::Test {
     return key.ok() ? "" : std::string(key.status().message());
   }
 
-  std::string dir_, file_;
+  const TestFolder dir_;
+  const std::string file_ = dir_.path("data/relay.key");
 };
 
 TEST_F(SharedKeyTest, AKeyHas32CharactersOrMore) {
@@ -53,7 +48,7 @@ TEST_F(SharedKeyTest, AKeyIsMadeOnceForItsOwnerAlone) {
   ASSERT_TRUE(MakeKeyFile(file_).ok());
   EXPECT_EQ(*ReadKeyFile("--key", file_), *key) << "it stays";
   size_t files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(dir_ + "/data")) {
+  for (const auto& entry : std::filesystem::directory_iterator(dir_.path("data"))) {
     files += entry.exists() ? 1 : 0;
   }
   EXPECT_EQ(files, 1u);

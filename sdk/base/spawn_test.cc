@@ -39,8 +39,8 @@ TEST(SpawnTest, TheStreamsAreThoseGivenElseNull) {
   const TestFolder folder;
   folder.Write("in", "seven");
   SpawnOptions options = Shell("cat; echo of error >&2");
-  options.stdin_fd = ::open((folder.path() / "in").c_str(), O_RDONLY | O_CLOEXEC);
-  options.stdout_fd = ::open((folder.path() / "out").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  options.stdin_fd = ::open(folder.path("in").c_str(), O_RDONLY | O_CLOEXEC);
+  options.stdout_fd = ::open(folder.path("out").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   EXPECT_EQ(ExitCode(options), 0);
   EXPECT_EQ(folder.Read("out"), "seven");
   ::close(options.stdin_fd);
@@ -150,7 +150,7 @@ TEST(SpawnTest, EndsWithTheThreadThatStartedIt) {
 TEST(TestProcessTest, TellsItsLogAndItsEnd) {
   const TestFolder folder;
   TestProcess process({"/bin/sh", "-c", "echo listening on port 70 now; read x; exit 3"},
-                      folder.path() / "log");
+                      folder.path("log"));
   EXPECT_EQ(process.WaitForLog("on port "), "70");
   EXPECT_EQ(process.Wait(), 3);
   EXPECT_FALSE(process.running());

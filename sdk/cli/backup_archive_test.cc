@@ -65,7 +65,7 @@ class BackupArchiveTest : public ::testing::Test {
   }
 
   const TestFolder folder_;
-  const std::string root_ = folder_.path().string();
+  const std::string root_ = folder_.path();
 };
 
 TEST_F(BackupArchiveTest, ComesBackAsItWas) {

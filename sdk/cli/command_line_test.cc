@@ -1,9 +1,7 @@
 // Every command against a service made up for it: what is asked, printed and answered to the shell.
 #include "sdk/cli/command_line.h"
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -78,9 +76,9 @@ TEST_F(CommandLineTest, SaysThatNobodyAnswers) {
 // What fails on this machine is not blamed on a controller elsewhere.
 TEST_F(CommandLineTest, SaysWhatCannotBeWritten) {
   Write("state/data", "a file where `up` makes a folder");
-  const Outcome outcome = RunBaton({"up", "--state-dir", folder_ + "/state"});
+  const Outcome outcome = RunBaton({"up", "--state-dir", folder_.path("state")});
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("cannot write " + folder_ + "/state/data/relay.key"));
+  EXPECT_THAT(outcome.err, HasSubstr("cannot write " + folder_.path("state/data/relay.key")));
   EXPECT_THAT(outcome.err, Not(HasSubstr("controller")));
 }
 
@@ -121,7 +119,7 @@ TEST_F(CommandLineTest, SteersAJob) {
 
 // What a user types who lost the controller's store, and has the jobs' folders.
 TEST_F(CommandLineTest, ResumesFromAFolder) {
-  const std::string folder = folder_ + "/jobs/default/add";
+  const std::string folder = folder_.path("jobs/default/add");
   std::filesystem::create_directories(folder);
   Outcome outcome = Run({"resume", "--from", folder + "/../add"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
@@ -379,7 +377,7 @@ TEST_F(CommandLineTest, WarnsOfWhatMayNotBeMeant) {
 TEST_F(CommandLineTest, ASpecOfTheWorkingDirectoryNeedsNoFolder) {
   const std::filesystem::path before = std::filesystem::current_path();
   Write("job.yaml", "kind: rl\nreward: {command: python3 reward.py}\n");
-  std::filesystem::current_path(folder_);
+  std::filesystem::current_path(folder_.path());
   const Outcome outcome = Run({"submit", "job.yaml"});
   const std::string folder = std::filesystem::current_path().string();
   std::filesystem::current_path(before);
@@ -413,9 +411,9 @@ TEST_F(CommandLineTest, TellsAllProblemsOfASpecAtOnce) {
             absl::StrCat("baton: the spec has 11 problems\n",                        //
                          spec, ":1: kind: is missing\n",                             //
                          spec, ":2:1: modle: unknown key; did you mean 'model'?\n",  //
-                         spec, ":3: data.train_files[1]: data file ", folder_,
+                         spec, ":3: data.train_files[1]: data file ", folder_.path(),
                          "/gone.jsonl does not exist\n",  //
-                         spec, ":3: data.train_files: ", folder_,
+                         spec, ":3: data.train_files: ", folder_.path(),
                          "/train.jsonl:1: `prompt` is missing\n",                      //
                          spec, ":4:30: rollout.temperature: 'hot' is not a number\n",  //
                          spec, ":4: rollout.n: 0 is not in [1, 1024]\n",               //
@@ -441,12 +439,12 @@ TEST_F(CommandLineTest, BlamesSetOnSet) {
 }
 
 TEST_F(CommandLineTest, SaysWhichFileOfASpecIsMissing) {
-  Outcome outcome = Run({"submit", folder_ + "/nope.yaml"});
+  Outcome outcome = Run({"submit", folder_.path("nope.yaml")});
   EXPECT_EQ(outcome.code, 3);
   EXPECT_THAT(outcome.err, HasSubstr("nope.yaml cannot be opened"));
-  const std::string spec = Write(
-      "job.yaml",
-      absl::StrCat("kind: rl\ndata: {train_files: [gone.jsonl], val_files: [", folder_, "]}\n"));
+  const std::string spec =
+      Write("job.yaml", absl::StrCat("kind: rl\ndata: {train_files: [gone.jsonl], val_files: [",
+                                     folder_.path(), "]}\n"));
   v1::FieldViolation& v = *service_.validation.add_violations();
   v.set_field("spec.data.train_files");
   v.set_description("is missing: not told, for a file was given");
@@ -454,9 +452,9 @@ TEST_F(CommandLineTest, SaysWhichFileOfASpecIsMissing) {
   EXPECT_EQ(outcome.code, 3);
   EXPECT_EQ(outcome.err,
             absl::StrCat("baton: the spec has 2 problems\n", spec,
-                         ":2: data.train_files[0]: data file ", folder_,
+                         ":2: data.train_files[0]: data file ", folder_.path(),
                          "/gone.jsonl does not exist\n", spec, ":2: data.val_files[0]: data file ",
-                         folder_, " is not a file; give a JSONL file\n"));
+                         folder_.path(), " is not a file; give a JSONL file\n"));
   EXPECT_THAT(outcome.out, Not(HasSubstr("submitted")));
 }
 

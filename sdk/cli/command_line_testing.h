@@ -2,14 +2,12 @@
 #ifndef BATON_SDK_CLI_COMMAND_LINE_TESTING_H_
 #define BATON_SDK_CLI_COMMAND_LINE_TESTING_H_
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "sdk/base/test_folder.h"
 #include "sdk/cli/command_line.h"
 
 namespace baton::cli {
@@ -35,12 +33,6 @@ inline Outcome RunBaton(const std::vector<std::string>& arguments) {
 /// A test of commands. `Run` says what all of its calls have in common.
 class CommandTest : public ::testing::Test {
  protected:
-  CommandTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "baton-cli-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~CommandTest() override { std::filesystem::remove_all(folder_); }
-
   virtual Outcome Run(std::vector<std::string> arguments) const = 0;
   /// The answer of a call that succeeds, with `-o json`.
   nlohmann::json Json(std::vector<std::string> arguments) const {
@@ -51,13 +43,11 @@ class CommandTest : public ::testing::Test {
   }
   /// A file of the test's folder, by its name there; its path.
   std::string Write(const std::string& name, const std::string& text) const {
-    const std::filesystem::path path = std::filesystem::path(folder_) / name;
-    std::filesystem::create_directories(path.parent_path());
-    std::ofstream(path) << text;
-    return path.string();
+    folder_.Write(name, text);
+    return folder_.path(name);
   }
 
-  std::string folder_;  ///< Goes with the test.
+  const TestFolder folder_;  ///< Goes with the test.
 };
 
 }  // namespace baton::cli

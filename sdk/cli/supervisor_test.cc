@@ -1,9 +1,7 @@
 #include "sdk/cli/supervisor.h"
 
 #include <signal.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -13,20 +11,15 @@
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
 
 namespace baton::cli {
 namespace {
 
 class SupervisorTest : public ::testing::Test {
  protected:
-  SupervisorTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "supervisor-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~SupervisorTest() override { std::filesystem::remove_all(folder_); }
-
   ChildSpec Shell(const std::string& name, const std::string& script) const {
-    return {name, {"/bin/sh", "-c", script}, {"GREETING=hello"}, folder_ + "/" + name + ".log", {}};
+    return {name, {"/bin/sh", "-c", script}, {"GREETING=hello"}, folder_.path(name + ".log"), {}};
   }
   static bool Eventually(const std::function<bool()>& done) {
     absl::Notification never;
@@ -36,12 +29,9 @@ class SupervisorTest : public ::testing::Test {
     }
     return done();
   }
-  std::string Read(const std::string& name) const {
-    std::ifstream in(folder_ + "/" + name);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
+  std::string Read(const std::string& name) const { return folder_.Read(name); }
 
-  std::string folder_;
+  const TestFolder folder_;
 };
 
 TEST_F(SupervisorTest, AKilledChildIsStartedAgain) {
@@ -70,8 +60,9 @@ TEST_F(SupervisorTest, AChildThatKeepsDyingIsStartedLessOften) {
 }
 
 TEST_F(SupervisorTest, StopEndsTheWholeGroupOfEveryChild) {
-  Supervisor supervisor({Shell("a", absl::StrCat("trap '' TERM; sleep 1000 & echo $! > ", folder_,
-                                                 "/grandchild; wait; sleep 1000"))});
+  Supervisor supervisor(
+      {Shell("a", absl::StrCat("trap '' TERM; sleep 1000 & echo $! > ", folder_.path(),
+                               "/grandchild; wait; sleep 1000"))});
   ASSERT_TRUE(supervisor.Start().ok());
   ASSERT_TRUE(Eventually([&] { return !Read("grandchild").empty(); }));
   const int grandchild = std::stoi(Read("grandchild"));
@@ -87,20 +78,20 @@ TEST_F(SupervisorTest, StopEndsTheWholeGroupOfEveryChild) {
 }
 
 TEST_F(SupervisorTest, WhatAKilledChildHasLeftIsCleanedUp) {
-  ChildSpec child = Shell("a", absl::StrCat("touch ", folder_, "/left; exec sleep 1000"));
-  child.clean_up = {"/bin/rm", folder_ + "/left"};
+  ChildSpec child = Shell("a", absl::StrCat("touch ", folder_.path(), "/left; exec sleep 1000"));
+  child.clean_up = {"/bin/rm", folder_.path("left")};
   Supervisor supervisor({child});
   ASSERT_TRUE(supervisor.Start().ok());
-  ASSERT_TRUE(Eventually([&] { return std::filesystem::exists(folder_ + "/left"); }));
+  ASSERT_TRUE(Eventually([&] { return std::filesystem::exists(folder_.path("left")); }));
   ASSERT_EQ(::kill(supervisor.States()[0].pid, SIGKILL), 0);
   supervisor.Stop(absl::Seconds(10));
-  EXPECT_FALSE(std::filesystem::exists(folder_ + "/left"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path("left")));
   EXPECT_EQ(supervisor.States()[0].pid, 0);
 }
 
 TEST_F(SupervisorTest, AProgramThatIsNotThereIsNamed) {
   ChildSpec missing = Shell("b", "");
-  missing.command = {folder_ + "/nothing-here"};
+  missing.command = {folder_.path("nothing-here")};
   Supervisor supervisor({Shell("a", "exec sleep 1000"), missing});
   const absl::Status status = supervisor.Start();
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("nothing-here"));
@@ -112,14 +103,14 @@ TEST_F(SupervisorTest, TheStateFileSurvivesTheTrip) {
   state.supervisor = 7;
   state.controller = "127.0.0.1:1";
   state.processes.push_back({"relay", 8, 2, 9, "x.log"});
-  ASSERT_TRUE(WriteStateFile(folder_, state).ok());
-  auto read = ReadStateFile(folder_);
+  ASSERT_TRUE(WriteStateFile(folder_.path(), state).ok());
+  auto read = ReadStateFile(folder_.path());
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->controller, "127.0.0.1:1");
   ASSERT_EQ(read->processes.size(), 1u);
   EXPECT_EQ(read->processes[0].restarts, 2);
-  RemoveStateFile(folder_);
-  EXPECT_TRUE(absl::IsNotFound(ReadStateFile(folder_).status()));
+  RemoveStateFile(folder_.path());
+  EXPECT_TRUE(absl::IsNotFound(ReadStateFile(folder_.path()).status()));
 }
 
 }  // namespace

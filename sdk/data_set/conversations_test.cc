@@ -217,7 +217,7 @@ class LabelsTest : public ::testing::Test {
  protected:
   DataSet Read(const std::vector<std::string>& lines, const DataSetOptions& options) const {
     folder_.Write("data.jsonl", absl::StrJoin(lines, "\n"));
-    return ReadDataSet({(folder_.path() / "data.jsonl").string()}, options);
+    return ReadDataSet({folder_.path("data.jsonl")}, options);
   }
   static std::string Line(const std::string& prompt, const std::string& response, bool label) {
     return absl::StrCat("{\"prompt\": \"", prompt, "\", \"completion\": \"", response,

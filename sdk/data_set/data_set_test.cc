@@ -3,15 +3,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
 
 namespace baton {
 namespace {
@@ -23,23 +21,16 @@ using ::testing::SizeIs;
 
 class DataSetTest : public ::testing::Test {
  protected:
-  DataSetTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "data-set-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~DataSetTest() override { std::filesystem::remove_all(folder_); }
-
   std::string Write(const std::string& name, const std::string& text) const {
-    const std::string path = folder_ + "/" + name;
-    std::ofstream(path, std::ios::binary) << text;
-    return path;
+    folder_.Write(name, text);
+    return folder_.path(name);
   }
   static std::string ProblemOf(const std::string& line, bool needs_response = false) {
     auto example = ParseExample(line, {needs_response});
     return example.ok() ? "none" : std::string(example.status().message());
   }
 
-  std::string folder_;
+  const TestFolder folder_;
 };
 
 TEST_F(DataSetTest, ReadsEveryField) {
@@ -195,10 +186,10 @@ TEST_F(DataSetTest, ABrokenLineAmongOthersIsTheLinesOwnProblem) {
 
 TEST_F(DataSetTest, NamesFilesWithoutExamples) {
   const std::string empty = Write("empty.jsonl", "\n\n");
-  const std::string missing = folder_ + "/missing.jsonl";
-  EXPECT_THAT(ReadDataSet({empty, missing, folder_}, {}).problems,
+  const std::string missing = folder_.path("missing.jsonl");
+  EXPECT_THAT(ReadDataSet({empty, missing, folder_.path()}, {}).problems,
               ElementsAre(absl::StrCat(empty, ": holds no example; give one JSON object a line"),
-                          HasSubstr("missing.jsonl: cannot be opened"), HasSubstr(folder_)));
+                          HasSubstr("missing.jsonl: cannot be opened"), HasSubstr(folder_.path())));
 }
 
 TEST_F(DataSetTest, DoesNotWaitForAPipe) {
@@ -238,7 +229,7 @@ TEST_F(DataSetTest, ALineReaderCountsTheLinesThatItSkips) {
   while (lines->Next()) read.push_back(absl::StrCat(lines->number(), lines->line()));
   EXPECT_THAT(read, ElementsAre("3a", "5 b \r", "6c"));
   EXPECT_TRUE(lines->status().ok());
-  EXPECT_TRUE(absl::IsNotFound(LineReader::Open(folder_ + "/missing.jsonl").status()));
+  EXPECT_TRUE(absl::IsNotFound(LineReader::Open(folder_.path("missing.jsonl")).status()));
 }
 
 // Keys that it did not know, whatever they hold, were no part of an example.

@@ -3,7 +3,6 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 
@@ -13,6 +12,7 @@
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
 
 namespace baton {
 namespace {
@@ -21,13 +21,7 @@ namespace fs = std::filesystem;
 
 class TlsTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = ::testing::TempDir() + "/tls_XXXXXX";
-    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string File(const std::string& name) const { return folder_ + "/" + name; }
+  std::string File(const std::string& name) const { return folder_.path(name); }
 
   // A self-signed certificate, which is its own authority: NAME.pem and NAME.key.
   void Make(const std::string& name) const {
@@ -54,7 +48,7 @@ class TlsTest : public ::testing::Test {
     return channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(1));
   }
 
-  std::string folder_;
+  const TestFolder folder_;
 };
 
 TEST_F(TlsTest, ACertificateThatIsReplacedCountsWithoutARestart) {

@@ -1,12 +1,12 @@
 #include "sdk/worker/checkpoint_files.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 
 #include "gmock/gmock.h"
 #include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
 #include "sdk/base/test_syncs.h"
 
 namespace baton {
@@ -17,19 +17,13 @@ using ::testing::HasSubstr;
 
 class CheckpointFilesTest : public ::testing::Test {
  protected:
-  CheckpointFilesTest() {
-    std::string pattern = (fs::temp_directory_path() / "checkpoint-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~CheckpointFilesTest() override { fs::remove_all(folder_); }
-
   void Write(const std::string& name, const std::string& content) {
-    ASSERT_TRUE(WriteCheckpointFile(folder_ + "/" + name, content).ok());
+    ASSERT_TRUE(WriteCheckpointFile(folder_.path(name), content).ok());
   }
   // What the controller does with what a rank reports.
   void Complete() {
     v1::TaskResult result;
-    ASSERT_TRUE(ReportCheckpointFiles(folder_, result).ok());
+    ASSERT_TRUE(ReportCheckpointFiles(folder_.path(), result).ok());
     v1::CheckpointManifest manifest;
     *manifest.mutable_files() = result.files();
     std::string json;
@@ -37,19 +31,19 @@ class CheckpointFilesTest : public ::testing::Test {
     Write("files.json", json);
   }
   std::string Problem() {
-    const absl::Status status = VerifyCheckpointFiles(folder_);
+    const absl::Status status = VerifyCheckpointFiles(folder_.path());
     EXPECT_TRUE(status.ok() || status.code() == absl::StatusCode::kDataLoss) << status;
     return std::string(status.message());
   }
 
-  std::string folder_;
+  const TestFolder folder_;
 };
 
 TEST_F(CheckpointFilesTest, ReportsPathsSizesAndChecksums) {
   Write("trainer.json", "");
   Write("actor/weights", "a");
   v1::TaskResult result;
-  ASSERT_TRUE(ReportCheckpointFiles(folder_, result).ok());
+  ASSERT_TRUE(ReportCheckpointFiles(folder_.path(), result).ok());
   ASSERT_EQ(result.files_size(), 2);
   EXPECT_EQ(result.files(0).path(), "actor/weights");
   EXPECT_EQ(result.files(0).size_bytes(), 1);
@@ -63,10 +57,10 @@ TEST_F(CheckpointFilesTest, SyncsWhatItReports) {
   Write("meta.json", "{}");
   TestSyncs::Take();
   v1::TaskResult result;
-  ASSERT_TRUE(ReportCheckpointFiles(folder_, result).ok());
+  ASSERT_TRUE(ReportCheckpointFiles(folder_.path(), result).ok());
   EXPECT_THAT(TestSyncs::Take(),
-              ::testing::IsSupersetOf(
-                  {folder_ + "/actor/a.bin", folder_ + "/meta.json", folder_ + "/actor", folder_}));
+              ::testing::IsSupersetOf({folder_.path("actor/a.bin"), folder_.path("meta.json"),
+                                       folder_.path("actor"), folder_.path()}));
 }
 
 TEST_F(CheckpointFilesTest, ReportsTheFilesOfOneRoleAlone) {
@@ -75,12 +69,12 @@ TEST_F(CheckpointFilesTest, ReportsTheFilesOfOneRoleAlone) {
   Write("critic/deeper/tokenizer", "b");
   Write("critic.json", "c");
   v1::TaskResult result;
-  ASSERT_TRUE(ReportCheckpointFiles(folder_, {"critic.json", "critic"}, result).ok());
+  ASSERT_TRUE(ReportCheckpointFiles(folder_.path(), {"critic.json", "critic"}, result).ok());
   ASSERT_EQ(result.files_size(), 3);
   EXPECT_EQ(result.files(0).path(), "critic.json");
   EXPECT_EQ(result.files(1).path(), "critic/deeper/tokenizer");
   EXPECT_EQ(result.files(2).path(), "critic/weights");
-  const absl::Status missing = ReportCheckpointFiles(folder_, {"critic", "nothing"}, result);
+  const absl::Status missing = ReportCheckpointFiles(folder_.path(), {"critic", "nothing"}, result);
   EXPECT_THAT(std::string(missing.message()), HasSubstr("/nothing"));
 }
 
@@ -100,10 +94,10 @@ TEST_F(CheckpointFilesTest, NamesTheFileThatDiffers) {
   std::string damaged(100, 'w');
   damaged[50] ^= 1;
   Write("actor/weights", damaged);
-  EXPECT_THAT(Problem(), HasSubstr(folder_ + "/actor/weights is not what was saved"));
+  EXPECT_THAT(Problem(), HasSubstr(folder_.path("actor/weights") + " is not what was saved"));
   Write("actor/weights", std::string(99, 'w'));
   EXPECT_THAT(Problem(), HasSubstr("99 bytes"));
-  fs::remove(folder_ + "/actor/weights");
+  fs::remove(folder_.path("actor/weights"));
   EXPECT_THAT(Problem(), HasSubstr("actor/weights"));
   Write("files.json", "{");
   EXPECT_THAT(Problem(), HasSubstr("files.json cannot be read"));

@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -19,26 +18,10 @@
 #include "baton/v1/cluster_service.grpc.pb.h"
 #include "baton/v1/job_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
+#include "sdk/base/test_folder.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::testing {
-
-/// A folder that is removed with the object.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "baton-e2e-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~TemporaryFolder() {
-    std::error_code code;
-    std::filesystem::remove_all(path_, code);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 /// Polls until `done` or the deadline; false: the deadline came first.
 inline bool WaitFor(const std::function<bool()>& done, absl::Duration limit = absl::Seconds(30)) {
@@ -62,7 +45,7 @@ class TestClient {
 
   /// Replaces the file in one step: a job that reads it meanwhile never sees half of it.
   std::string WriteFile(const std::string& name, const std::string& content) const {
-    const std::string path = folder_.path() + "/" + name;
+    const std::string path = folder_.path(name);
     const std::string written = path + ".tmp";
     FILE* file = std::fopen(written.c_str(), "w");
     std::fwrite(content.data(), 1, content.size(), file);
@@ -199,7 +182,7 @@ class TestClient {
   const std::string& folder() const { return folder_.path(); }
 
  private:
-  TemporaryFolder folder_;
+  TestFolder folder_;
   std::unique_ptr<v1::JobService::Stub> stub_;
   std::unique_ptr<v1::ClusterService::Stub> cluster_;
   absl::Status watch_status_;

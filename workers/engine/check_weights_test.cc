@@ -37,9 +37,7 @@ class CheckWeightsTest : public ::testing::Test {
     options.max_shard_bytes = max_shard_bytes;
     EXPECT_TRUE(SaveModel(*model, Dir(name), options).ok());
   }
-  std::string Dir(const std::string& name = "model") const {
-    return (folder_.path() / name).string();
-  }
+  std::string Dir(const std::string& name = "model") const { return folder_.path(name); }
   void SetConfig(const char* key, const nlohmann::json& value) const {
     nlohmann::json config = nlohmann::json::parse(folder_.Read("model/config.json"));
     config[key] = value;

@@ -9,6 +9,7 @@
 #include "nlohmann/json.hpp"
 #include "relay/weights/file_io.h"
 #include "relay/weights/safetensors_writer.h"
+#include "sdk/base/test_folder.h"
 #include "workers/engine/attention.h"
 #include "workers/engine/weights_io.h"
 
@@ -34,12 +35,6 @@ std::string GoldenDir(const std::string& name) {
   return std::string(source == nullptr ? "." : source) + "/workers/engine/testdata/golden_" + name;
 }
 
-std::string TempDir() {
-  std::string dir = ::testing::TempDir() + "/hf-XXXXXX";
-  EXPECT_NE(mkdtemp(dir.data()), nullptr);
-  return dir;
-}
-
 std::unique_ptr<CausalLM> Load(const std::string& dir, torch::Dtype dtype = torch::kFloat32) {
   auto model = LoadModel(dir, dtype, torch::kCPU);
   EXPECT_TRUE(model.ok()) << model.status();
@@ -54,9 +49,10 @@ nlohmann::json ReadJson(const std::string& path) {
   return nlohmann::json::parse(relay::ReadFile(path).value());
 }
 
-/// A golden directory copied to a temporary one that a test may change.
-std::string CopyOfGolden(const std::string& name) {
-  const std::string dir = TempDir() + "/m";
+/// A golden directory copied into `folder`, in place of an earlier copy; a test may change it.
+std::string CopyOfGolden(const TestFolder& folder, const std::string& name) {
+  const std::string dir = folder.path("m");
+  fs::remove_all(dir);
   fs::copy(GoldenDir(name), dir);
   return dir;
 }
@@ -117,7 +113,8 @@ TEST_P(GoldenTest, LogitsEqualTransformers) {
 
 TEST_P(GoldenTest, SavedAndLoadedAgainIsTheSame) {
   const char* out = std::getenv("BATON_GOLDEN_OUT");  // For testdata/make_golden.py check.
-  const std::string dir = (out != nullptr ? std::string(out) : TempDir()) + "/" + GetParam();
+  const TestFolder folder;
+  const std::string dir = (out != nullptr ? std::string(out) : folder.path()) + "/" + GetParam();
   const auto model = Load(GoldenDir(GetParam()));
   SaveOptions options;
   options.max_shard_bytes = GetParam() == std::string("llama") ? 9000 : int64_t{5} << 30;
@@ -143,7 +140,8 @@ TEST_P(GoldenTest, SavedAndLoadedAgainIsTheSame) {
 TEST(LoadModel, ConvertsEveryFloatType) {
   const auto model = Load(GoldenDir("qwen2"));
   for (const torch::Dtype stored : {torch::kFloat16, torch::kBFloat16, torch::kFloat32}) {
-    const std::string dir = TempDir() + "/m";
+    const TestFolder folder;
+    const std::string dir = folder.path("m");
     SaveOptions options;
     options.dtype = stored;
     ASSERT_TRUE(SaveModel(*model, dir, options).ok());
@@ -160,10 +158,11 @@ TEST(LoadModel, ConvertsEveryFloatType) {
 }
 
 TEST(LoadModel, MissingFilesAreNamed) {
+  const TestFolder folder;
   const absl::Status none = LoadError("/no/such/model");
   EXPECT_EQ(none.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(none.message()), HasSubstr("/no/such/model does not exist"));
-  std::string dir = CopyOfGolden("llama");
+  std::string dir = CopyOfGolden(folder, "llama");
   fs::remove(dir + "/model.safetensors");
   EXPECT_EQ(LoadError(dir).code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(LoadError(dir).message()), HasSubstr("has neither model.safetensors"));
@@ -173,7 +172,8 @@ TEST(LoadModel, MissingFilesAreNamed) {
 }
 
 TEST(LoadModel, BadConfigNamesFileAndKey) {
-  const std::string dir = CopyOfGolden("llama");
+  const TestFolder folder;
+  const std::string dir = CopyOfGolden(folder, "llama");
   nlohmann::json config = ReadJson(dir + "/config.json");
   config["num_key_value_heads"] = 3;
   ASSERT_TRUE(relay::WriteFileAtomically(dir + "/config.json", config.dump()).ok());
@@ -190,6 +190,7 @@ void Rewrite(const std::string& dir, const F& change) {
 }
 
 TEST(LoadModel, WrongTensorsNameFileAndTensor) {
+  const TestFolder folder;
   const std::string name = "model.layers.0.self_attn.q_proj.weight";
   const auto find = [&](NamedTensors & tensors) -> auto& {
     return *std::find_if(tensors.begin(), tensors.end(),
@@ -201,15 +202,15 @@ TEST(LoadModel, WrongTensorsNameFileAndTensor) {
     EXPECT_THAT(std::string(status.message()),
                 HasSubstr(dir + "/model.safetensors: tensor " + name + message));
   };
-  std::string dir = CopyOfGolden("llama");
+  std::string dir = CopyOfGolden(folder, "llama");
   Rewrite(dir, [&](NamedTensors& tensors) {
     tensors.erase(tensors.begin() + (&find(tensors) - tensors.data()));
   });
   expect(dir, absl::StatusCode::kNotFound, " is missing");
-  dir = CopyOfGolden("llama");
+  dir = CopyOfGolden(folder, "llama");
   Rewrite(dir, [&](NamedTensors& tensors) { find(tensors).second = torch::zeros({16, 15}); });
   expect(dir, absl::StatusCode::kInvalidArgument, " has shape [16, 15], [16, 16] is needed");
-  dir = CopyOfGolden("llama");
+  dir = CopyOfGolden(folder, "llama");
   Rewrite(dir, [&](NamedTensors& tensors) {
     find(tensors).second = torch::zeros({16, 16}, torch::kInt32);
   });
@@ -217,14 +218,15 @@ TEST(LoadModel, WrongTensorsNameFileAndTensor) {
 }
 
 TEST(LoadModel, ATensorWithoutAPlaceIsRefused) {
+  const TestFolder folder;
   for (const char* name : {"model.layers.0.self_attn.q_proj.bias", "other"}) {
-    const std::string dir = CopyOfGolden("llama");
+    const std::string dir = CopyOfGolden(folder, "llama");
     Rewrite(dir, [&](NamedTensors& tensors) { tensors.emplace_back(name, torch::zeros({16})); });
     EXPECT_EQ(LoadError(dir).code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(LoadError(dir).message()),
                 HasSubstr(std::string("tensor ") + name + " has no place in the model"));
   }
-  const std::string dir = CopyOfGolden("llama");  // old files carry what is computed anyhow
+  const std::string dir = CopyOfGolden(folder, "llama");  // old files carry what is computed anyhow
   Rewrite(dir, [&](NamedTensors& tensors) {
     tensors.emplace_back("model.layers.0.self_attn.rotary_emb.inv_freq", torch::zeros({4}));
   });
@@ -232,7 +234,8 @@ TEST(LoadModel, ATensorWithoutAPlaceIsRefused) {
 }
 
 TEST(LoadModel, ATiedModelMayCarryItsHead) {
-  const std::string dir = CopyOfGolden("llama_gqa_tied");
+  const TestFolder folder;
+  const std::string dir = CopyOfGolden(folder, "llama_gqa_tied");
   Rewrite(dir, [&](NamedTensors& tensors) {
     tensors.emplace_back("lm_head.weight", torch::zeros({40, 16}));
   });
@@ -240,7 +243,8 @@ TEST(LoadModel, ATiedModelMayCarryItsHead) {
 }
 
 TEST(LoadModel, TruncatedWeightsAreAnError) {
-  const std::string dir = CopyOfGolden("llama");
+  const TestFolder folder;
+  const std::string dir = CopyOfGolden(folder, "llama");
   const std::string path = dir + "/model.safetensors";
   fs::resize_file(path, fs::file_size(path) - 1);
   EXPECT_EQ(LoadError(dir).code(), absl::StatusCode::kInvalidArgument);
@@ -249,7 +253,8 @@ TEST(LoadModel, TruncatedWeightsAreAnError) {
 }
 
 TEST(LoadModel, AnIndexMustNameFilesBesideIt) {
-  const std::string dir = CopyOfGolden("qwen2");
+  const TestFolder folder;
+  const std::string dir = CopyOfGolden(folder, "qwen2");
   const std::string path = dir + "/model.safetensors.index.json";
   const nlohmann::json good = ReadJson(path);
   const auto error_with = [&](const nlohmann::json& index) {
@@ -271,12 +276,14 @@ TEST(LoadModel, AnIndexMustNameFilesBesideIt) {
 
 TEST(SaveModel, CopiesTheTokenizerAndGenerationConfig) {
   const auto model = Load(GoldenDir("llama"));
-  const std::string source = TempDir();
+  const TestFolder folder;
+  const std::string source = folder.path("source");
+  fs::create_directory(source);
   for (const char* file : {"tokenizer.json", "tokenizer_config.json", "generation_config.json"}) {
     ASSERT_TRUE(relay::WriteFileAtomically(source + "/" + file, file).ok());
   }
   ASSERT_TRUE(relay::WriteFileAtomically(source + "/secret.txt", "not copied").ok());
-  const std::string dir = TempDir() + "/a/b/";
+  const std::string dir = folder.path("a/b/");
   SaveOptions options;
   const auto companions = ReadCompanions(source);
   ASSERT_TRUE(companions.ok()) << companions.status();
@@ -288,7 +295,7 @@ TEST(SaveModel, CopiesTheTokenizerAndGenerationConfig) {
   EXPECT_EQ(*relay::ReadFile(dir + "generation_config.json"), "generation_config.json");
   EXPECT_FALSE(fs::exists(dir + "secret.txt"));
 
-  const std::string plain = TempDir() + "/m";
+  const std::string plain = folder.path("m");
   ASSERT_TRUE(SaveModel(*model, plain).ok());
   const nlohmann::json generation = ReadJson(plain + "/generation_config.json");
   EXPECT_EQ(generation["eos_token_id"], 2);
@@ -297,17 +304,20 @@ TEST(SaveModel, CopiesTheTokenizerAndGenerationConfig) {
 
 TEST(SaveModel, NeverOverwritesAndLeavesNothingHalf) {
   const auto model = Load(GoldenDir("llama"));
-  const std::string parent = TempDir(), dir = parent + "/m";
+  const TestFolder folder;
+  const std::string dir = folder.path("m");
   ASSERT_TRUE(SaveModel(*model, dir).ok());
   EXPECT_EQ(SaveModel(*model, dir).code(), absl::StatusCode::kAlreadyExists);
   SaveOptions options;
   options.companions = {{"no/such/folder.json", ""}};
-  EXPECT_EQ(SaveModel(*model, parent + "/n", options).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(SaveModel(*model, folder.path("n"), options).code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(ReadCompanions("/no/such/tokenizer").status().code(), absl::StatusCode::kNotFound);
-  fs::create_directory(parent + "/empty");
-  EXPECT_TRUE(SaveModel(*model, parent + "/empty").ok());
+  fs::create_directory(folder.path("empty"));
+  EXPECT_TRUE(SaveModel(*model, folder.path("empty")).ok());
   std::vector<std::string> left;
-  for (const auto& entry : fs::directory_iterator(parent)) left.push_back(entry.path().filename());
+  for (const auto& entry : fs::directory_iterator(folder.path())) {
+    left.push_back(entry.path().filename());
+  }
   EXPECT_THAT(left, ::testing::UnorderedElementsAre("m", "empty"));
 }
 

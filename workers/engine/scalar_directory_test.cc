@@ -13,6 +13,7 @@
 
 #include "nlohmann/json.hpp"
 #include "relay/weights/file_io.h"
+#include "sdk/base/test_folder.h"
 #include "workers/engine/scalar_testing.h"
 
 namespace baton::engine {
@@ -25,12 +26,6 @@ using testing::RandomBatch;
 
 class ScalarDirectoryTest : public ::testing::Test {
  protected:
-  ScalarDirectoryTest() {
-    char path[] = "/tmp/baton-scalar-directory-XXXXXX";
-    folder_ = mkdtemp(path);
-  }
-  ~ScalarDirectoryTest() override { std::filesystem::remove_all(folder_); }
-
   static nlohmann::json ReadJson(const std::string& path) {
     std::ifstream file(path);
     return nlohmann::json::parse(file);
@@ -48,14 +43,14 @@ class ScalarDirectoryTest : public ::testing::Test {
     }
   }
 
-  std::string folder_;
+  const TestFolder folder_;
 };
 
 TEST_F(ScalarDirectoryTest, RoundTripsAsASequenceClassifier) {
   for (const auto family : {ModelConfig::Family::kLlama, ModelConfig::Family::kQwen2}) {
     const bool llama = family == ModelConfig::Family::kLlama;
     const auto made = MakeScalar(torch::kFloat32, family);
-    const std::string dir = folder_ + (llama ? "/llama" : "/qwen2");
+    const std::string dir = folder_.path(llama ? "llama" : "qwen2");
     SaveOptions options;
     options.companions = {{"tokenizer.json", "{}"}};
     options.max_shard_bytes = llama ? 1500 : int64_t{5} << 30;
@@ -82,10 +77,10 @@ TEST_F(ScalarDirectoryTest, AHeadWithABiasIsATokenClassifiers) {
     torch::Tensor values = parameter;
     values.fill_(name == "score.bias" ? 2.5 : 0.0);
   }
-  ASSERT_TRUE(SaveScalarModel(*model, folder_ + "/m").ok());
-  EXPECT_EQ(ReadJson(folder_ + "/m/config.json")["architectures"][0],
+  ASSERT_TRUE(SaveScalarModel(*model, folder_.path("m")).ok());
+  EXPECT_EQ(ReadJson(folder_.path("m/config.json"))["architectures"][0],
             "LlamaForTokenClassification");
-  const auto again = Load(folder_ + "/m", HeadWanted::kRequired).value();
+  const auto again = Load(folder_.path("m"), HeadWanted::kRequired).value();
   ExpectSame(*model, *again);
   EXPECT_EQ(ComputeScores(*again, RandomBatch(1, 2, 11)).value()[0], 2.5f);
 }
@@ -94,7 +89,7 @@ TEST_F(ScalarDirectoryTest, ACriticStartsFromALanguageModelButARewardModelDoesNo
   for (const auto family : {ModelConfig::Family::kLlama, ModelConfig::Family::kQwen2}) {
     // Qwen2's head is tied here, Llama's is a tensor of its own.
     const auto actor = testing::MakeModel(testing::TinyConfig(family), torch::kFloat32);
-    const std::string dir = folder_ + (family == ModelConfig::Family::kLlama ? "/l" : "/q");
+    const std::string dir = folder_.path(family == ModelConfig::Family::kLlama ? "l" : "q");
     ASSERT_TRUE(SaveModel(*actor, dir).ok());
     const auto critic = Load(dir, HeadWanted::kZeroIfMissing);
     ASSERT_TRUE(critic.ok()) << critic.status();
@@ -109,23 +104,25 @@ TEST_F(ScalarDirectoryTest, ACriticStartsFromALanguageModelButARewardModelDoesNo
 
 TEST_F(ScalarDirectoryTest, AClassifierWithoutItsHeadIsBroken) {
   const auto made = MakeScalar(torch::kFloat32);
-  ASSERT_TRUE(SaveScalarModel(*made.scalar, folder_ + "/m").ok());
+  ASSERT_TRUE(SaveScalarModel(*made.scalar, folder_.path("m")).ok());
   NamedTensors trunk = made.scalar->parameters();
   trunk.pop_back();
-  ASSERT_TRUE(WeightsImage::Create(trunk).value().WriteFile(folder_ + "/m/model.safetensors").ok());
+  ASSERT_TRUE(
+      WeightsImage::Create(trunk).value().WriteFile(folder_.path("m/model.safetensors")).ok());
   for (const HeadWanted head : {HeadWanted::kRequired, HeadWanted::kZeroIfMissing}) {
-    EXPECT_THAT(std::string(Load(folder_ + "/m", head).status().message()),
+    EXPECT_THAT(std::string(Load(folder_.path("m"), head).status().message()),
                 HasSubstr("tensor score.weight is missing"));
   }
 }
 
 TEST_F(ScalarDirectoryTest, OneLabelOnly) {
   const auto made = MakeScalar(torch::kFloat32);
-  ASSERT_TRUE(SaveScalarModel(*made.scalar, folder_ + "/m").ok());
+  ASSERT_TRUE(SaveScalarModel(*made.scalar, folder_.path("m")).ok());
   NamedTensors two = made.scalar->parameters();
   two.back().second = torch::zeros({2, 8});
-  ASSERT_TRUE(WeightsImage::Create(two).value().WriteFile(folder_ + "/m/model.safetensors").ok());
-  const absl::Status refused = Load(folder_ + "/m", HeadWanted::kRequired).status();
+  ASSERT_TRUE(
+      WeightsImage::Create(two).value().WriteFile(folder_.path("m/model.safetensors")).ok());
+  const absl::Status refused = Load(folder_.path("m"), HeadWanted::kRequired).status();
   EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
   EXPECT_THAT(std::string(refused.message()), HasSubstr("score.weight"));
 }

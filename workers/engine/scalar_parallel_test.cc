@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #include <cmath>
-#include <filesystem>
 
 #include "relay/weights/file_io.h"
+#include "sdk/base/test_folder.h"
 #include "workers/engine/scalar_directory.h"
 #include "workers/engine/scalar_testing.h"
 #include "workers/engine/tensor_parallel_testing.h"
@@ -152,23 +152,21 @@ TEST(ParallelScalarTrainer, ABatchThatIsNotFiniteIsSkippedByAllRanks) {
 }
 
 TEST(ParallelScalarModel, RanksReadTheirSlicesAndWriteTheWhole) {
-  char path[] = "/tmp/baton-scalar-parallel-XXXXXX";
-  const std::string folder = mkdtemp(path);
+  const TestFolder folder;
   const ModelConfig config = testing::SharedConfig(false);
   const auto whole = MakeShared(config);
-  ASSERT_TRUE(SaveScalarModel(*whole, folder + "/one").ok());
+  ASSERT_TRUE(SaveScalarModel(*whole, folder.path("one")).ok());
   testing::RunGrid(2, 1, [&](Communicator& tensor, Communicator&) {
-    const auto model = LoadScalarModel(folder + "/one", whole->dtype(), torch::kCPU,
+    const auto model = LoadScalarModel(folder.path("one"), whole->dtype(), torch::kCPU,
                                        HeadWanted::kRequired, &tensor);
     ASSERT_TRUE(model.ok()) << model.status();
     ExpectSameWeights(**model, *whole);
-    ASSERT_TRUE(SaveScalarModel(**model, folder + "/two").ok());
+    ASSERT_TRUE(SaveScalarModel(**model, folder.path("two")).ok());
   });
-  EXPECT_EQ(relay::ReadFile(folder + "/one/model.safetensors").value(),
-            relay::ReadFile(folder + "/two/model.safetensors").value());
-  EXPECT_EQ(relay::ReadFile(folder + "/one/config.json").value(),
-            relay::ReadFile(folder + "/two/config.json").value());
-  std::filesystem::remove_all(folder);
+  EXPECT_EQ(relay::ReadFile(folder.path("one/model.safetensors")).value(),
+            relay::ReadFile(folder.path("two/model.safetensors")).value());
+  EXPECT_EQ(relay::ReadFile(folder.path("one/config.json")).value(),
+            relay::ReadFile(folder.path("two/config.json")).value());
 }
 
 }  // namespace

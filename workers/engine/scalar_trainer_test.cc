@@ -5,11 +5,11 @@
 #include <stdlib.h>
 
 #include <cmath>
-#include <filesystem>
 #include <limits>
 #include <string>
 #include <vector>
 
+#include "sdk/base/test_folder.h"
 #include "workers/engine/scalar_testing.h"
 
 namespace baton::engine {
@@ -205,8 +205,7 @@ TEST(ScalarTrainer, LearnsTheReturns) {
 }
 
 TEST(ScalarTrainer, ResumesBitwise) {
-  char path[] = "/tmp/baton-scalar-trainer-XXXXXX";
-  const std::string folder = mkdtemp(path);
+  const TestFolder folder;
   const auto batch = RandomValueBatch(7, 10, 11);
   OptimizerSpec spec;
   spec.lr = 0.01;
@@ -215,7 +214,7 @@ TEST(ScalarTrainer, ResumesBitwise) {
   const auto one = MakeScalar(torch::kFloat32), two = MakeScalar(torch::kFloat32);
   const auto first = MakeScalarTrainer(*one.scalar, spec);
   Update(*first, batch, {}, {1, 4, 30});
-  ASSERT_TRUE(first->SaveOptimizer(folder + "/o").ok());
+  ASSERT_TRUE(first->SaveOptimizer(folder.path("o")).ok());
   const auto weights = ScalarWeights(*one.scalar);
   const Metrics expected = Update(*first, batch, {}, {1, 4, 30, {}, 1});
   {
@@ -226,12 +225,11 @@ TEST(ScalarTrainer, ResumesBitwise) {
     }
   }
   const auto second = MakeScalarTrainer(*two.scalar, spec);
-  ASSERT_TRUE(second->LoadOptimizer(folder + "/o").ok());
+  ASSERT_TRUE(second->LoadOptimizer(folder.path("o")).ok());
   EXPECT_EQ(second->optimizer_steps(), 3);
   EXPECT_EQ(Update(*second, batch, {}, {1, 4, 30, {}, 1}), expected);
   EXPECT_LT(expected.at("critic/lr"), spec.lr);
   EXPECT_TRUE(SameBytes(ScalarWeights(*one.scalar), ScalarWeights(*two.scalar)));
-  std::filesystem::remove_all(folder);
 }
 
 TEST(ScalarTrainer, SkipsStepsThatAreNotFinite) {

@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 #include <limits>
 #include <string>
 
+#include "sdk/base/test_folder.h"
 #include "workers/engine/tensor_parallel_testing.h"
 #include "workers/engine/thread_communicator_testing.h"
 #include "workers/engine/trainer_testing.h"
@@ -49,13 +49,6 @@ void AddGradients(const CausalLM& model, int step, int rank, int ranks) {
 
 class ShardedAdamWTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = ::testing::TempDir() + "sharded_adamw_XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   static std::unique_ptr<ShardedAdamW> Make(const CausalLM& model, Communicator& tensor,
                                             Communicator& data) {
     ShardedAdamWOptions options;
@@ -78,7 +71,7 @@ class ShardedAdamWTest : public ::testing::Test {
     }
   }
 
-  std::string folder_;
+  const TestFolder folder_;
   const ModelConfig config_ = testing::SharedConfig(true);
 };
 
@@ -97,14 +90,14 @@ TEST_F(ShardedAdamWTest, EqualsAdamWOnAnyRanksAndContinuesOnOthers) {
   std::vector<double> norms;
   RunWhole(*whole, *adamw, 0, 3, norms);
   const std::vector<Tensor> after3 = testing::Weights(*whole);
-  ASSERT_TRUE(adamw->Save(folder_ + "/plain").ok());
+  ASSERT_TRUE(adamw->Save(folder_.path("plain")).ok());
   RunWhole(*whole, *adamw, 3, 5, norms);
   const std::vector<Tensor> after5 = testing::Weights(*whole);
 
-  std::string previous = folder_ + "/plain";
+  std::string previous = folder_.path("plain");
   const std::pair<int, int> grids[] = {{1, 2}, {2, 1}, {2, 2}, {4, 3}, {1, 1}};
   for (const auto& [tp, dp] : grids) {
-    const std::string file = folder_ + "/" + std::to_string(tp) + "x" + std::to_string(dp);
+    const std::string file = folder_.path(std::to_string(tp) + "x" + std::to_string(dp));
     testing::RunGrid(tp, dp, [&](Communicator& tensor, Communicator& data) {
       const auto model = testing::MakeSharedModel(config_, &tensor);
       const auto optimizer = Make(*model, tensor, data);
@@ -171,7 +164,7 @@ TEST_F(ShardedAdamWTest, ABadFileChangesNothing) {
   testing::RunGrid(1, 2, [&](Communicator& tensor, Communicator& data) {
     const auto model = testing::MakeSharedModel(config_, &tensor);
     const auto optimizer = Make(*model, tensor, data);
-    EXPECT_EQ(optimizer->Load(folder_ + "/none").code(), absl::StatusCode::kNotFound);
+    EXPECT_EQ(optimizer->Load(folder_.path("none")).code(), absl::StatusCode::kNotFound);
     EXPECT_EQ(optimizer->step(), 0);
   });
 }

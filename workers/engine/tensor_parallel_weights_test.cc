@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <filesystem>
 #include <string>
 
+#include "sdk/base/test_folder.h"
 #include "workers/engine/hf_directory.h"
 #include "workers/engine/model_image_testing.h"
 #include "workers/engine/tensor_parallel_testing.h"
@@ -18,14 +18,7 @@ using torch::Tensor;
 
 class TensorParallelWeightsTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = ::testing::TempDir() + "tensor_parallel_XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::string folder_;
+  const TestFolder folder_;
   const ModelConfig config_ = testing::SharedConfig(true);
   const std::unique_ptr<CausalLM> whole_ =
       testing::MakeSharedModel(config_, nullptr, torch::kFloat32);
@@ -52,14 +45,14 @@ TEST_F(TensorParallelWeightsTest, RandomWeightsAreSlicesOfTheWholeModels) {
 }
 
 TEST_F(TensorParallelWeightsTest, LoadsSlicesOfADirectoryAndSavesItWhole) {
-  ASSERT_TRUE(SaveModel(*whole_, folder_ + "/whole").ok());
+  ASSERT_TRUE(SaveModel(*whole_, folder_.path("whole")).ok());
   SaveOptions sharded;
   sharded.max_shard_bytes = 700;
-  ASSERT_TRUE(SaveModel(*whole_, folder_ + "/files", sharded).ok());
-  for (const std::string source : {"/whole", "/files"}) {
-    const std::string copy = folder_ + source + "_copy";
+  ASSERT_TRUE(SaveModel(*whole_, folder_.path("files"), sharded).ok());
+  for (const std::string source : {"whole", "files"}) {
+    const std::string copy = folder_.path(source + "_copy");
     testing::RunRanks(2, [&](Communicator& group) {
-      const auto model = LoadModel(folder_ + source, torch::kFloat32, torch::kCPU, &group);
+      const auto model = LoadModel(folder_.path(source), torch::kFloat32, torch::kCPU, &group);
       ASSERT_TRUE(model.ok()) << model.status();
       ExpectSlicesOf(**model, *whole_);
       EXPECT_TRUE(SaveModel(**model, copy).ok());

@@ -1,11 +1,10 @@
 // Fake critic, reference and reward models.
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <set>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
 #include "sdk/rpc/error.h"
 #include "sdk/worker/fake_controller.h"
 #include "workers/fake/fake_scores.h"
@@ -44,13 +43,9 @@ TEST(FakeScores, DependOnWhatIsRead) {
 class FakeScoringTest : public ::testing::Test {
  protected:
   FakeScoringTest() {
-    std::string path =
-        (std::filesystem::temp_directory_path() / "fake_scoring_test.XXXXXX").string();
-    folder_ = mkdtemp(path.data());
     controller_.SetBatch("b", {TrajectoryOf("p", "x"), TrajectoryOf("p", "y")});
     Restart();
   }
-  ~FakeScoringTest() override { std::filesystem::remove_all(folder_); }
 
   void Restart() {
     worker_.reset();
@@ -102,7 +97,7 @@ class FakeScoringTest : public ::testing::Test {
   }
   std::string Values() { return Score("critic", "compute_values").columns(0).data(); }
 
-  std::string folder_;
+  const TestFolder folder_;
   FakeController controller_;
   std::unique_ptr<FakeWorker> worker_;
   int tokens_ = 0;
@@ -144,7 +139,7 @@ TEST_F(FakeScoringTest, TheCriticGoesOnExactlyFromItsCheckpoint) {
   EXPECT_EQ(ErrorReason(FromProto(Update(3).status())), "WRONG_STEP");
   v1::Task save = Make("critic", "save_checkpoint");
   save.mutable_save_checkpoint()->set_step(1);
-  save.mutable_save_checkpoint()->set_directory(folder_);
+  save.mutable_save_checkpoint()->set_directory(folder_.path());
   const v1::TaskResult saved = Run(save);
   ASSERT_EQ(saved.files_size(), 2) << saved.status().message();
   EXPECT_EQ(saved.files(0).path(), "critic.json");
@@ -152,7 +147,7 @@ TEST_F(FakeScoringTest, TheCriticGoesOnExactlyFromItsCheckpoint) {
   Update(2);
   const std::string third = Values();
   Restart();
-  Assign("critic", folder_, 1);
+  Assign("critic", folder_.path(), 1);
   EXPECT_EQ(Values(), second);
   Update(2);
   EXPECT_EQ(Values(), third);
@@ -165,7 +160,7 @@ TEST_F(FakeScoringTest, TheCriticOfCostsHasFilesOfItsOwn) {
   const std::string values = Values();
   v1::Task save = Make("cost_critic", "save_checkpoint");
   save.mutable_save_checkpoint()->set_step(1);
-  save.mutable_save_checkpoint()->set_directory(folder_);
+  save.mutable_save_checkpoint()->set_directory(folder_.path());
   const v1::TaskResult saved = Run(save);
   ASSERT_EQ(saved.files_size(), 2) << saved.status().message();
   EXPECT_EQ(saved.files(0).path(), "cost_critic.json");
@@ -173,7 +168,7 @@ TEST_F(FakeScoringTest, TheCriticOfCostsHasFilesOfItsOwn) {
   const std::string at_one = Score("cost_critic", "compute_values").columns(0).data();
   Update(2, "cost_critic");
   EXPECT_NE(Score("cost_critic", "compute_values").columns(0).data(), at_one);
-  Assign("cost_critic", folder_, 1);
+  Assign("cost_critic", folder_.path(), 1);
   EXPECT_EQ(Score("cost_critic", "compute_values").columns(0).data(), at_one);
   EXPECT_EQ(Values(), values) << "the other critic stays where it is";
 }

@@ -1,13 +1,12 @@
 #include "workers/fake/fake_worker.h"
 
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <set>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
 #include "sdk/rpc/error.h"
 #include "sdk/worker/fake_controller.h"
 #include "workers/fake/fake_generator.h"
@@ -18,11 +17,6 @@ namespace baton::fake {
 namespace {
 
 using ::testing::HasSubstr;
-
-std::string MakeFolder() {
-  std::string path = (std::filesystem::temp_directory_path() / "fake_worker_test.XXXXXX").string();
-  return mkdtemp(path.data()) == nullptr ? "" : path;
-}
 
 v1::Trajectory MakeTrajectory(const std::string& response) {
   v1::Trajectory trajectory;
@@ -82,8 +76,6 @@ TEST(Faults, AreCountedPerMethod) {
 
 class FakeWorkerTest : public ::testing::Test {
  protected:
-  ~FakeWorkerTest() override { std::filesystem::remove_all(folder_); }
-
   std::unique_ptr<FakeWorker> StartWorker(absl::Duration token_delay = absl::ZeroDuration(),
                                           std::vector<Fault> faults = {}) {
     FakeWorkerOptions options;
@@ -146,24 +138,25 @@ class FakeWorkerTest : public ::testing::Test {
     return task;
   }
   std::string Save(int64_t step) {
-    folder_ = MakeFolder();
+    const std::string folder = folder_.path("step-" + std::to_string(step));
+    std::filesystem::create_directory(folder);
     v1::Task task = MakeTask("actor", "save_checkpoint");
     task.mutable_save_checkpoint()->set_step(step);
-    task.mutable_save_checkpoint()->set_directory(folder_);
+    task.mutable_save_checkpoint()->set_directory(folder);
     const v1::TaskResult result = Run(task);
     EXPECT_EQ(result.status().code(), 0) << result.status().message();
     EXPECT_EQ(result.files_size(), 2);  // actor/weights.json, trainer.json
     EXPECT_EQ(result.files(0).path(), "actor/weights.json");
     EXPECT_EQ(result.files(0).size_bytes(),
-              static_cast<int64_t>(std::filesystem::file_size(folder_ + "/actor/weights.json")));
+              static_cast<int64_t>(std::filesystem::file_size(folder + "/actor/weights.json")));
     EXPECT_EQ(result.files(0).xxh3().size(), 16u);
-    return folder_;
+    return folder;
   }
 
+  const TestFolder folder_;
   FakeController controller_;
   int tokens_ = 0;
   int processes_ = 0;
-  std::string folder_;
 };
 
 TEST_F(FakeWorkerTest, PlaysAWholeStep) {

@@ -65,7 +65,7 @@ class CheckCommandTest : public ::testing::Test {
     spec_.mutable_data()->add_train_files(Path(name));
     return Path(name);
   }
-  std::string Path(const std::string& name) const { return (folder_.path() / name).string(); }
+  std::string Path(const std::string& name) const { return folder_.path(name); }
   v1::ValidateJobResponse Check(uint64_t filtered_bytes = 1 << 20) {
     return CheckJob(spec_, Path("filtered"), filtered_bytes).value();
   }

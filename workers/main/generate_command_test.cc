@@ -15,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "sdk/base/test_folder.h"
 #include "workers/engine/hf_directory.h"
 #include "workers/policy/policy_source.h"
 #include "workers/policy/policy_testing.h"
@@ -35,7 +36,7 @@ class GenerateCommandTest : public ::testing::Test {
   GenerateCommandTest() {
     const auto source = policy::PolicySource::Open(policy::TinySpec().model(), "").value();
     const auto model = source->LoadModel(torch::kFloat32, torch::kCPU, 3).value();
-    options_.model = folder_.path() + "/model";
+    options_.model = folder_.path("model");
     engine::SaveOptions save;
     save.companions = source->companions();
     EXPECT_TRUE(engine::SaveModel(*model, options_.model, save).ok());
@@ -50,14 +51,14 @@ class GenerateCommandTest : public ::testing::Test {
     return text;
   }
 
-  policy::TemporaryFolder folder_;
+  TestFolder folder_;
   GenerateOptions options_;
 };
 
 // Mistral's kind of tokenizer: what streams is Decode of all tokens, and a saved model goes on
 // alike.
 TEST_F(GenerateCommandTest, ASentencePieceTokenizersTextStreams) {
-  const std::string folder = folder_.path() + "/mistral", saved = folder_.path() + "/saved";
+  const std::string folder = folder_.path("mistral"), saved = folder_.path("saved");
   std::filesystem::create_directories(folder);
   std::filesystem::copy_file(std::string(std::getenv("BATON_SOURCE_DIR")) +
                                  "/workers/tokenizer/testdata/tokenizer_mistral.json",
@@ -83,10 +84,10 @@ TEST_F(GenerateCommandTest, ASentencePieceTokenizersTextStreams) {
   options_.max_new_tokens = 60;
   const std::string streamed = Run().value();
   options_.prompt.clear();
-  options_.prompts = folder_.path() + "/prompts.jsonl";
+  options_.prompts = folder_.path("prompts.jsonl");
   std::ofstream(options_.prompts) << R"({"prompt": "the relay"})"
                                   << "\n";
-  options_.out = folder_.path() + "/out.jsonl";
+  options_.out = folder_.path("out.jsonl");
   ASSERT_TRUE(GenerateFile(options_, [](const BatchProgress&, int64_t) {}).ok());
   std::ifstream out(options_.out);
   std::string line;
@@ -122,8 +123,8 @@ TEST_F(GenerateCommandTest, NamesWhatIsWrong) {
 class GenerateFileTest : public GenerateCommandTest {
  protected:
   GenerateFileTest() {
-    options_.prompts = folder_.path() + "/prompts.jsonl";
-    options_.out = folder_.path() + "/out.jsonl";
+    options_.prompts = folder_.path("prompts.jsonl");
+    options_.out = folder_.path("out.jsonl");
   }
   void WritePrompts(const std::string& text) const {
     std::ofstream(options_.prompts, std::ios::binary) << text;
@@ -231,7 +232,7 @@ TEST_F(GenerateFileTest, AResponseThatFailsIsSaidAndTheOthersAreWritten) {
   }
   engine::SaveOptions save;
   save.companions = source->companions();
-  options_.model = folder_.path() + "/bad";
+  options_.model = folder_.path("bad");
   ASSERT_TRUE(engine::SaveModel(*model, options_.model, save).ok());
   options_.max_new_tokens = 1;
   options_.samples = 2;
@@ -348,7 +349,7 @@ TEST_F(GenerateFileTest, NamesFilesThatAreNone) {
   WritePrompts(1);
   options_.out = folder_.path();
   EXPECT_THAT(ErrorOf(), HasSubstr(folder_.path() + " is not a file"));
-  options_.out = folder_.path() + "/no/such/folder/out.jsonl";
+  options_.out = folder_.path("no/such/folder/out.jsonl");
   EXPECT_THAT(ErrorOf(), HasSubstr("/no/such/folder/out.jsonl"));
   options_.prompts = "/no/such/prompts.jsonl";
   EXPECT_THAT(ErrorOf(), HasSubstr("/no/such/prompts.jsonl: cannot be opened"));

@@ -1,9 +1,11 @@
 // Two ranks train one policy; each generates with all of it, or with its copy.
+#include <filesystem>
 #include <set>
 #include <thread>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
 #include "sdk/rpc/error.h"
 #include "workers/main/hybrid_testing.h"
 #include "workers/ranks/ranks.h"
@@ -20,7 +22,7 @@ std::string Reason(const v1::TaskResult& result) { return ErrorReason(FromProto(
 class HybridRanksTest : public ::testing::Test {
  protected:
   HybridRanksTest()
-      : relay_(policy::MakeWeightsRelay(folder_.path() + "/relay", "", "test").value()),
+      : relay_(policy::MakeWeightsRelay(folder_.path("relay"), "", "test").value()),
         store_(ranks::GroupStore::Start("127.0.0.1").value()),
         alone_(relay_.get()) {}
 
@@ -53,7 +55,7 @@ class HybridRanksTest : public ::testing::Test {
     Do([](HybridWorker& worker) { return worker.ToGeneration(0); });
   }
 
-  policy::TemporaryFolder folder_;
+  TestFolder folder_;
   std::unique_ptr<policy::WeightsRelay> relay_;
   std::unique_ptr<ranks::GroupStore> store_;
   HybridWorker alone_;
@@ -91,7 +93,7 @@ TEST_F(HybridRanksTest, EachRankGeneratesAsOneProcess) {
         for (size_t i = 0; i < 2; ++i) EXPECT_NEAR(given[i], score[i], 1e-4);
       }
     }
-    Do([&](HybridWorker& worker) { return worker.Save(2, folder_.path() + "/saved"); });
+    Do([&](HybridWorker& worker) { return worker.Save(2, folder_.path("saved")); });
     Do([&](HybridWorker& worker) { return worker.Publish(2); });
     Each([](HybridWorker& worker) {
       worker.Generate(2);
@@ -100,7 +102,7 @@ TEST_F(HybridRanksTest, EachRankGeneratesAsOneProcess) {
     // Formed anew while it generates, from what was saved.
     const auto reassign = [&](HybridWorker& worker) {
       v1::Task task = worker.MakeAssign("actor");
-      task.mutable_assign_role()->set_checkpoint(folder_.path() + "/saved");
+      task.mutable_assign_role()->set_checkpoint(folder_.path("saved"));
       task.mutable_assign_role()->set_step(2);
       task.mutable_assign_role()->set_policy_version(3);
       return worker.Run(task);
@@ -110,7 +112,7 @@ TEST_F(HybridRanksTest, EachRankGeneratesAsOneProcess) {
     Do([](HybridWorker& worker) { return worker.ToGeneration(3); });
     ExpectSameResponses(workers_[1]->Generate(3), before, /*bits=*/true);
     workers_.clear();
-    std::filesystem::remove_all(folder_.path() + "/saved");
+    std::filesystem::remove_all(folder_.path("saved"));
   }
 }
 
@@ -154,7 +156,7 @@ TEST_F(HybridRanksTest, ReplicasOfTwoRanksGenerateAsOneProcess) {
     ExpectSameResponses(workers_[0]->Generate(version), expected, /*bits=*/false);
     EXPECT_EQ(Reason(workers_[1]->Run(workers_[1]->MakeGenerate(version))), "WRONG_VERSION");
   }
-  Do([&](HybridWorker& worker) { return worker.Save(2, folder_.path() + "/saved"); });
+  Do([&](HybridWorker& worker) { return worker.Save(2, folder_.path("saved")); });
   Do([](HybridWorker& worker) { return worker.Assign("actor"); });
   Do([](HybridWorker& worker) { return worker.ToGeneration(0); });
   workers_[2]->Generate(0);

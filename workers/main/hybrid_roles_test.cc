@@ -5,6 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
 #include "sdk/rpc/error.h"
 #include "workers/main/hybrid_testing.h"
 
@@ -31,7 +32,7 @@ std::string Reason(const v1::TaskResult& result) { return ErrorReason(FromProto(
 class HybridRolesTest : public ::testing::Test {
  protected:
   HybridRolesTest()
-      : relay_(policy::MakeWeightsRelay(folder_.path() + "/relay", "", "test").value()),
+      : relay_(policy::MakeWeightsRelay(folder_.path("relay"), "", "test").value()),
         shared_(relay_.get()),
         apart_(relay_.get()) {}
 
@@ -65,7 +66,7 @@ class HybridRolesTest : public ::testing::Test {
     return ended;
   }
 
-  policy::TemporaryFolder folder_;
+  TestFolder folder_;
   std::unique_ptr<policy::WeightsRelay> relay_;
   HybridWorker shared_, apart_;
 };
@@ -125,7 +126,7 @@ TEST_F(HybridRolesTest, SamplesAsARolloutWithWeightsOfItsOwn) {
 }
 
 TEST_F(HybridRolesTest, WhatTheActorDoesBesidesIsAsWithoutGeneration) {
-  const auto path = [&](const std::string& name) { return folder_.path() + "/" + name; };
+  const auto path = [&](const std::string& name) { return folder_.path(name); };
   ASSERT_EQ(apart_.Assign("actor", 0).status().code(), 0);
   Begin();
   for (int64_t step = 1; step <= 2; ++step) {

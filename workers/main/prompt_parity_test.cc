@@ -6,6 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
 #include "sdk/data_set/data_set.h"
 #include "sdk/worker/worker_testing.h"
 #include "workers/engine/hf_directory.h"
@@ -43,7 +44,7 @@ struct Template {
 class PromptParityTest : public ::testing::TestWithParam<Template> {
  protected:
   PromptParityTest()
-      : relay_(policy::MakeWeightsRelay(folder_.path() + "/relay", "", "test").value()),
+      : relay_(policy::MakeWeightsRelay(folder_.path("relay"), "", "test").value()),
         role_({}, relay_.get(), &shared_),
         worker_(controller_) {
     MakeModel();
@@ -53,7 +54,7 @@ class PromptParityTest : public ::testing::TestWithParam<Template> {
 
   /// A directory with a tokenizer and a model of one tiny layer; its weights are in the relay.
   void MakeModel() {
-    const std::string dir = folder_.path() + "/model";
+    const std::string dir = folder_.path("model");
     std::filesystem::create_directories(dir);
     const char* root = std::getenv("BATON_SOURCE_DIR");
     const std::string testdata =
@@ -105,7 +106,7 @@ class PromptParityTest : public ::testing::TestWithParam<Template> {
     return {sequence.tokens.begin(), sequence.tokens.begin() + sequence.prompt_length};
   }
 
-  policy::TemporaryFolder folder_;
+  TestFolder folder_;
   v1::JobSpec spec_ = policy::TinySpec();
   FakeController controller_;
   std::unique_ptr<policy::WeightsRelay> relay_;

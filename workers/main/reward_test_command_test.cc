@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "sdk/base/test_folder.h"
 #include "workers/engine/hf_directory.h"
 #include "workers/policy/policy_source.h"
 #include "workers/policy/policy_testing.h"
@@ -26,7 +27,7 @@ class RewardTestCommandTest : public ::testing::Test {
   RewardTestCommandTest() { options_.commands = {reward::CommandSandbox::None(), ""}; }
 
   void Data(const std::string& lines) {
-    options_.data = folder_.path() + "/data.jsonl";
+    options_.data = folder_.path("data.jsonl");
     std::ofstream(options_.data) << lines;
   }
   v1::RewardRule* AddRule(const std::string& type) {
@@ -35,7 +36,7 @@ class RewardTestCommandTest : public ::testing::Test {
     return rule;
   }
   void Script(const std::string& text) {
-    std::ofstream(folder_.path() + "/reward.py") << text;
+    folder_.Write("reward.py", text);
     options_.spec.mutable_reward()->set_command("python3 reward.py");
     options_.spec.mutable_reward()->set_working_dir(folder_.path());
   }
@@ -57,7 +58,7 @@ class RewardTestCommandTest : public ::testing::Test {
     return rows;
   }
 
-  policy::TemporaryFolder folder_;
+  TestFolder folder_;
   RewardTestOptions options_;
   std::string out_, err_;
 };
@@ -137,7 +138,7 @@ TEST_F(RewardTestCommandTest, SamplesFromAModelAndAsksAJudge) {
   const auto model = source->LoadModel(torch::kFloat32, torch::kCPU, 3).value();
   engine::SaveOptions save;
   save.companions = source->companions();
-  options_.model = folder_.path() + "/model";
+  options_.model = folder_.path("model");
   ASSERT_TRUE(engine::SaveModel(*model, options_.model, save).ok());
   Data("{\"prompt\": \"1+2=\", \"answer\": \"3\"}\n{\"prompt\": \"2+2=\", \"answer\": \"4\"}\n");
   options_.samples = 2;

@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
 #include "sdk/rpc/error.h"
 #include "workers/policy/weights_relay.h"
 #include "workers/ranks/ranks.h"
@@ -53,7 +54,7 @@ struct Actor {
   Actor() : relay(policy::MakeWeightsRelay(folder.path(), "", "test").value()) {}
   absl::Status Register(Worker& worker) { return role.Register(worker); }
 
-  policy::TemporaryFolder folder;
+  TestFolder folder;
   std::unique_ptr<policy::WeightsRelay> relay;
   hybrid::SharedPolicy shared;
   trainer::ActorRole role{{"cpu", kHost}, relay.get(), &shared};
@@ -203,7 +204,7 @@ class ScoringRanksTest : public ::testing::Test {
     EXPECT_GT(std::set<std::vector<float>>(scores.begin(), scores.end()).size(), 15u);
   }
 
-  policy::TemporaryFolder folder_;
+  TestFolder folder_;
   v1::JobSpec spec_ = policy::TinySpec();
   std::unique_ptr<ranks::GroupStore> store_;
   std::unique_ptr<RankWorker> alone_;
@@ -229,9 +230,9 @@ TEST_F(ScoringRanksTest, AReferenceSaysWhatOneProcessSays) {
 }
 
 TEST_F(ScoringRanksTest, RewardModelsSayWhatOneProcessSays) {
-  ranks::WriteRewardModel(spec_.model(), folder_.path() + "/m");
-  spec_.mutable_reward_model()->mutable_model()->set_path(folder_.path() + "/m");
-  spec_.mutable_cost_model()->mutable_model()->set_path(folder_.path() + "/m");
+  ranks::WriteRewardModel(spec_.model(), folder_.path("m"));
+  spec_.mutable_reward_model()->mutable_model()->set_path(folder_.path("m"));
+  spec_.mutable_cost_model()->mutable_model()->set_path(folder_.path("m"));
   for (const auto& [tp, dp] : kLayouts) {
     for (const char* role : {"reward_model", "cost"}) {
       Start(role, tp, dp);
@@ -252,7 +253,7 @@ TEST_F(ScoringRanksTest, ACriticValuesAndLearnsAsOneProcess) {
       });
       ExpectSameScores("compute_values");
     }
-    const std::string saved = folder_.path() + "/saved", own = folder_.path() + "/own";
+    const std::string saved = folder_.path("saved"), own = folder_.path("own");
     std::filesystem::create_directories(saved);
     std::filesystem::create_directories(own);
     Do([&](RankWorker& worker) { return worker.Save(3, &worker == alone_.get() ? own : saved); });

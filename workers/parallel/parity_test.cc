@@ -17,6 +17,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "relay/weights/safetensors_reader.h"
+#include "sdk/base/test_folder.h"
 #include "sdk/base/test_process.h"
 #include "workers/engine/weights_io.h"
 #include "workers/parallel/rank_groups.h"
@@ -105,13 +106,12 @@ void ExpectLearning(const Result& result) {
 }
 
 TEST(ParityTest, RanksTrainAsOneProcessDoes) {
-  std::string folder = ::testing::TempDir() + "parity_XXXXXX";
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const TestFolder folder;
   const auto server = StoreServer::Start("127.0.0.1");
   ASSERT_TRUE(server.ok()) << server.status();
   std::map<std::string, Result> one;
   for (const Layout& layout : {Layout{1, 1}, Layout{1, 2}, Layout{2, 1}, Layout{2, 2}}) {
-    const std::string own = folder + "/" + layout.Name();
+    const std::string own = folder.path(layout.Name());
     // Ranks of different layouts must not meet: each has a file of its own, or the server.
     RunRanks(layout, layout.tp == layout.dp ? (*server)->address() : "file://" + own + ".store",
              own);
@@ -138,7 +138,6 @@ TEST(ParityTest, RanksTrainAsOneProcessDoes) {
       }
     }
   }
-  std::filesystem::remove_all(folder);
 }
 
 bool WaitUntil(const std::function<bool()>& done) {
@@ -154,12 +153,12 @@ bool WaitUntil(const std::function<bool()>& done) {
 // One rank of four is killed in the middle of an update: every other ends by itself, at once, and
 // says what it was about.
 TEST(ParityTest, TheOthersEndWhenARankIsKilled) {
-  std::string folder = ::testing::TempDir() + "killed_XXXXXX";
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const TestFolder folder;
   const auto server = StoreServer::Start("127.0.0.1");
   ASSERT_TRUE(server.ok()) << server.status();
-  const Ranks ranks = StartRanks({2, 2}, (*server)->address(), folder, /*updates=*/"1000000");
-  EXPECT_TRUE(WaitUntil([&] { return std::filesystem::exists(folder + "/began"); }));
+  const Ranks ranks =
+      StartRanks({2, 2}, (*server)->address(), folder.path(), /*updates=*/"1000000");
+  EXPECT_TRUE(WaitUntil([&] { return std::filesystem::exists(folder.path("began")); }));
   const absl::Time killed = absl::Now();
   ranks[3]->Signal(SIGKILL);
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -171,7 +170,6 @@ TEST(ParityTest, TheOthersEndWhenARankIsKilled) {
   }
   // Far less than the groups' timeout of a minute: the closed connection tells.
   EXPECT_LT(absl::Now() - killed, absl::Seconds(30));
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/base/earlier_release.h"
+#include "sdk/base/test_folder.h"
 #include "workers/engine/hf_directory.h"
 #include "workers/engine/model_image_testing.h"
 #include "workers/policy/policy_testing.h"
@@ -51,8 +52,8 @@ TEST(PolicySource, EveryWorkerOpensTheSame) {
 }
 
 TEST(PolicySource, ReadsWhatItWrote) {
-  const TemporaryFolder folder;
-  const std::string actor = folder.path() + "/actor";
+  const TestFolder folder;
+  const std::string actor = folder.path("actor");
   const auto source = PolicySource::Open(TinySpec().model(), "").value();
   const auto model = source->LoadModel(torch::kFloat32, torch::kCPU, 3).value();
   engine::SaveOptions options;
@@ -102,7 +103,7 @@ v1::ModelSpec WriteChatModel(const std::string& folder, const std::string& token
 
 // By default messages become what the model's own template makes of them, and text stays text.
 TEST(PolicySource, TheModelsOwnTemplateIsTheDefault) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   v1::ModelSpec spec = WriteChatModel(folder.path(), "qwen2", "qwen2_5");
   const tokenizer::Chat chat = {{{"user", "2+2?"}}};
   const std::string rendered =
@@ -129,7 +130,7 @@ TEST(PolicySource, TheModelsOwnTemplateIsTheDefault) {
 
 // Jobs that an earlier release admitted without a template go on with the prompts they had.
 TEST(PolicySource, MessagesOfAnEarlierReleasesJobAreJoined) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   v1::ModelSpec spec = WriteChatModel(folder.path(), "qwen2", "qwen2_5");
   spec.set_chat_template(kJoinedMessages);
   const auto joined = PolicySource::Open(spec, "").value();
@@ -150,7 +151,7 @@ TEST(PolicySource, MessagesOfAnEarlierReleasesJobAreJoined) {
 }
 
 TEST(PolicySource, MessagesWithoutATemplateAreRefused) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   WriteModel(folder.path());
   v1::ModelSpec spec;
   spec.set_path(folder.path());
@@ -176,13 +177,13 @@ TEST(PolicySource, MessagesWithoutATemplateAreRefused) {
   // Jinja that the renderer does not have is no reason to refuse data without messages.
   spec = v1::ModelSpec();
   spec.set_path(folder.path());
-  std::ofstream(folder.path() + "/chat_template.jinja") << "a\n{% include 'b' %}";
+  folder.Write("chat_template.jinja", "a\n{% include 'b' %}");
   EXPECT_THAT(refusal(), HasSubstr("chat_template.jinja: line 2: the tag {% include %} is not"));
   EXPECT_TRUE(PolicySource::Open(spec, "").value()->RenderPrompt({}, "x").ok());
 }
 
 TEST(PolicySource, AChatTemplateEndsTheTurn) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   WriteModel(folder.path());
   const auto tokenizer = tokenizer::Tokenizer::Load(folder.path()).value();
 
@@ -215,10 +216,10 @@ TEST(PolicySource, AChatTemplateEndsTheTurn) {
 // template.
 TEST(PolicySource, ASentencePieceTokenizerBeginsOnceAndRepliesContinue) {
   for (const char* name : {"mistral", "mistral_v3"}) {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     const v1::ModelSpec spec = WriteChatModel(folder.path(), name, "instructions");
-    std::ofstream(folder.path() + "/tokenizer_config.json")
-        << R"({"bos_token": "<s>", "eos_token": "</s>", "add_bos_token": true})";
+    folder.Write("tokenizer_config.json",
+                 R"({"bos_token": "<s>", "eos_token": "</s>", "add_bos_token": true})");
     const auto source = PolicySource::Open(spec, "").value();
     const tokenizer::Tokenizer& tokenizer = source->tokenizer();
     const int32_t bos = *tokenizer.TokenToId("<s>"), eos = *tokenizer.TokenToId("</s>");
@@ -254,10 +255,9 @@ TEST(PolicySource, ASentencePieceTokenizerBeginsOnceAndRepliesContinue) {
 
 // Llama-2's first files look for </s> in the normalized text, where it is found at the start alone.
 TEST(PolicySource, AReplyEndsWhereTheTokenizerDoesNotFindTheTemplatesMark) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   const v1::ModelSpec spec = WriteChatModel(folder.path(), "llama2", "instructions");
-  std::ofstream(folder.path() + "/tokenizer_config.json")
-      << R"({"bos_token": "<s>", "eos_token": "</s>"})";
+  folder.Write("tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": "</s>"})");
   const auto source = PolicySource::Open(spec, "").value();
   const Prompt prompt = source->RenderPrompt({{{"user", "relay"}}}, "").value();
   const tokenizer::Tokenizer& tokenizer = source->tokenizer();
@@ -278,10 +278,9 @@ TEST(PolicySource, AReplyEndsWhereTheTokenizerDoesNotFindTheTemplatesMark) {
 
 // Where a vocabulary has a special token's text as a word, a response that is nothing else.
 TEST(PolicySource, AResponseThatIsASpecialTokensTextIsText) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   WriteModel(folder.path(), "mistral_v3");
-  std::ofstream(folder.path() + "/tokenizer_config.json")
-      << R"({"bos_token": "<s>", "eos_token": "</s>"})";
+  folder.Write("tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": "</s>"})");
   v1::ModelSpec spec;
   spec.set_path(folder.path());
   const auto source = PolicySource::Open(spec, "").value();
@@ -299,7 +298,7 @@ TEST(PolicySource, AResponseThatIsASpecialTokensTextIsText) {
 
 // An earlier release encoded a response as a text of its own, and its jobs go on so.
 TEST(PolicySource, AJobThatJoinsMessagesEncodesResponsesAsBefore) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   WriteModel(folder.path(), "metaspace");
   v1::ModelSpec spec;
   spec.set_path(folder.path());
@@ -336,7 +335,7 @@ TEST(PolicySource, NamesWhatIsWrong) {
 }
 
 TEST(FolderRelay, KeepsTheNewestAndForks) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   const auto relay = MakeWeightsRelay(folder.path(), "", "test").value();
   const auto source = PolicySource::Open(TinySpec().model(), "").value();
   const auto model = source->LoadModel(torch::kFloat32, torch::kCPU, 3).value();
@@ -359,11 +358,11 @@ TEST(FolderRelay, KeepsTheNewestAndForks) {
 
 // A name from elsewhere is no path.
 TEST(FolderRelay, AJobsNameLeadsNowhere) {
-  const TemporaryFolder folder;
-  const auto relay = MakeWeightsRelay(folder.path() + "/a/relay", "", "test").value();
-  std::filesystem::create_directories(folder.path() + "/a/relay/kept");
+  const TestFolder folder;
+  const auto relay = MakeWeightsRelay(folder.path("a/relay"), "", "test").value();
+  std::filesystem::create_directories(folder.path("a/relay/kept"));
   for (const char* job : {"..", ".", "", "../..", "/"}) relay->Forget(job);
-  EXPECT_TRUE(std::filesystem::exists(folder.path() + "/a/relay/kept"));
+  EXPECT_TRUE(std::filesystem::exists(folder.path("a/relay/kept")));
 }
 
 }  // namespace

@@ -2,9 +2,6 @@
 #ifndef BATON_WORKERS_POLICY_POLICY_TESTING_H_
 #define BATON_WORKERS_POLICY_POLICY_TESTING_H_
 
-#include <stdlib.h>
-
-#include <filesystem>
 #include <string>
 
 #include "absl/synchronization/notification.h"
@@ -34,24 +31,6 @@ inline v1::JobSpec TinySpec() {
   spec.mutable_trainer()->set_total_training_steps(10);
   return spec;
 }
-
-/// A folder that is removed with everything in it.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    path_ = (std::filesystem::temp_directory_path() / "baton_worker_test.XXXXXX").string();
-    if (mkdtemp(path_.data()) == nullptr) path_.clear();
-  }
-  ~TemporaryFolder() {
-    if (!path_.empty()) std::filesystem::remove_all(path_);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 /// Of a call that is never cancelled.
 inline const absl::Notification& Never() {

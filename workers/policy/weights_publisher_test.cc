@@ -1,7 +1,6 @@
 // Ranks, each on a thread, that publish through a real baton-relay and through a folder.
 #include "workers/policy/weights_publisher.h"
 
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "relay/client/relay_process_testing.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/base/test_folder.h"
 #include "workers/engine/model_image_testing.h"
 #include "workers/engine/tensor_parallel_testing.h"
 #include "workers/engine/thread_communicator_testing.h"
@@ -91,7 +91,7 @@ class WeightsPublisherTest : public ::testing::Test {
 
   void StartRelay(const std::string& listen) {
     process_ = std::make_unique<relay::RelayProcess>(std::vector<std::string>{
-        "--listen", listen, "--shm-dir", folder_.path(), "--log-file", folder_.path() + "/log"});
+        "--listen", listen, "--shm-dir", folder_.path(), "--log-file", folder_.path("log")});
   }
 
   std::unique_ptr<engine::CausalLM> Model(Communicator* group) const {
@@ -128,7 +128,7 @@ class WeightsPublisherTest : public ::testing::Test {
     return answers;
   }
 
-  TemporaryFolder folder_;
+  TestFolder folder_;
   const ModelConfig config_ = engine::testing::SharedConfig(true);
   std::unique_ptr<relay::RelayProcess> process_;
   std::unique_ptr<WeightsRelay> relay_;

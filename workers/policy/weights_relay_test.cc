@@ -1,8 +1,6 @@
 // A relay that is killed and started again under a publisher and a reader.
 #include "workers/policy/weights_relay.h"
 
-#include <cstdlib>
-#include <filesystem>
 #include <functional>
 #include <thread>
 
@@ -14,6 +12,7 @@
 #include "relay/client/relay_client.h"
 #include "relay/client/relay_process_testing.h"
 #include "sdk/base/log.h"
+#include "sdk/base/test_folder.h"
 #include "workers/policy/policy_testing.h"
 #include "workers/policy/weights_relay_testing.h"
 
@@ -25,19 +24,13 @@ constexpr char kJob[] = "projects/default/jobs/j";
 class WeightsRelayTest : public ::testing::Test {
  protected:
   WeightsRelayTest() {
-    char folder[] = "/tmp/baton-weights-relay-XXXXXX";
-    folder_ = mkdtemp(folder);
     StartRelay("127.0.0.1:0");
     relay_ = MakeWeightsRelay(address_, "", "test").value();
-  }
-  ~WeightsRelayTest() override {
-    KillRelay();
-    std::filesystem::remove_all(folder_);
   }
 
   void StartRelay(const std::string& listen) {
     process_ = std::make_unique<relay::RelayProcess>(std::vector<std::string>{
-        "--listen", listen, "--shm-dir", folder_, "--log-file", folder_ + "/log"});
+        "--listen", listen, "--shm-dir", folder_.path(), "--log-file", folder_.path("log")});
     address_ = process_->address();
     ASSERT_THAT(process_->line(), ::testing::HasSubstr("listening on "));
   }
@@ -67,7 +60,8 @@ class WeightsRelayTest : public ::testing::Test {
     return thread;
   }
 
-  std::string folder_, address_;
+  const TestFolder folder_;
+  std::string address_;
   std::unique_ptr<relay::RelayProcess> process_;
   std::unique_ptr<WeightsRelay> relay_;
 };

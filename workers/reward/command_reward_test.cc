@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -21,6 +20,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "sdk/base/test_folder.h"
 
 namespace baton::reward {
 namespace {
@@ -81,23 +81,14 @@ for line in sys.stdin:
 class CommandRewardTest : public testing::Test {
  protected:
   void SetUp() override {
-    dir_ = testing::TempDir() + "/command_reward_XXXXXX";
-    ASSERT_NE(mkdtemp(dir_.data()), nullptr);
     Write("reward.py", kScript);
     options_.command = "python3 reward.py";
-    options_.working_dir = dir_;
+    options_.working_dir = dir_.path();
   }
 
-  void Write(const std::string& name, const std::string& text) {
-    std::ofstream(dir_ + "/" + name) << text;
-  }
+  void Write(const std::string& name, const std::string& text) { dir_.Write(name, text); }
 
-  std::string Read(const std::string& name) {
-    std::ifstream file(dir_ + "/" + name);
-    std::stringstream text;
-    text << file.rdbuf();
-    return text.str();
-  }
+  std::string Read(const std::string& name) { return dir_.Read(name); }
 
   std::unique_ptr<RewardFunction> Create() {
     auto reward = CreateCommandReward(options_);
@@ -129,7 +120,7 @@ class CommandRewardTest : public testing::Test {
     return (*results)[5].error;
   }
 
-  std::string dir_;
+  const TestFolder dir_;
   CommandOptions options_;
 };
 
@@ -565,7 +556,7 @@ TEST_F(CommandRewardTest, BadOptionsAreNamed) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     return std::string(status.message());
   };
-  options_.working_dir = dir_ + "/nowhere";
+  options_.working_dir = dir_.path("nowhere");
   EXPECT_THAT(message(), HasSubstr("working_dir: "));
   options_.processes = 0;
   EXPECT_THAT(message(), HasSubstr("command_processes: 0 is not in [1, 64]"));

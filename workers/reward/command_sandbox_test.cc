@@ -10,13 +10,13 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/base/test_folder.h"
 #include "workers/reward/child_process.h"
 
 namespace baton::reward {
@@ -39,22 +39,17 @@ std::string ReadToEnd(int fd) {
 class CommandSandboxTest : public testing::Test {
  protected:
   void SetUp() override {
-    dir_ = testing::TempDir() + "/command_sandbox_XXXXXX";
-    ASSERT_NE(mkdtemp(dir_.data()), nullptr);
-    fs::create_directory(dir_ + "/work");
+    fs::create_directory(dir_.path("work"));
     Write("secret", "the token\n");
     Write("work/data", "the data\n");
   }
-  void TearDown() override { fs::remove_all(dir_); }
 
-  void Write(const std::string& name, const std::string& text) {
-    std::ofstream(dir_ + "/" + name) << text;
-  }
+  void Write(const std::string& name, const std::string& text) { dir_.Write(name, text); }
 
   std::string WriteProgram(const std::string& name, const std::string& text) {
     Write(name, text);
-    fs::permissions(dir_ + "/" + name, fs::perms::owner_all);
-    return dir_ + "/" + name;
+    fs::permissions(dir_.path(name), fs::perms::owner_all);
+    return dir_.path(name);
   }
 
   struct Outcome {
@@ -82,7 +77,7 @@ class CommandSandboxTest : public testing::Test {
     return nullptr;
   }
 
-  std::string dir_;
+  const TestFolder dir_;
   SandboxOptions options_;
 };
 
@@ -96,30 +91,32 @@ TEST_F(CommandSandboxTest, ReadsItsWorkingDirectoryAndWritesNowhereButInItsTempo
       Run(*sandbox,
           "cat data; pwd; echo mine > $HOME/new && cat /tmp/new; "
           "echo x > ./new || echo refused; echo x > /new || echo refused; id -u",
-          dir_ + "/work");
-  EXPECT_EQ(outcome.out, absl::StrCat("the data\n", fs::canonical(dir_ + "/work").string(),
+          dir_.path("work"));
+  EXPECT_EQ(outcome.out, absl::StrCat("the data\n", fs::canonical(dir_.path("work")).string(),
                                       "\nmine\nrefused\nrefused\n65534\n"))
       << outcome.err;
-  EXPECT_FALSE(fs::exists(dir_ + "/work/new"));
+  EXPECT_FALSE(fs::exists(dir_.path("work/new")));
 }
 
 TEST_F(CommandSandboxTest, SeesNoFileOfItsUser) {
   SANDBOX_OR_SKIP(sandbox);
-  const std::string command = absl::StrCat("cat ", dir_, "/secret; cat /etc/shadow; ls ",
+  const std::string command = absl::StrCat("cat ", dir_.path(), "/secret; cat /etc/shadow; ls ",
                                            fs::current_path().string(), "; echo end");
-  const Outcome outcome = Run(*sandbox, command, dir_ + "/work");
+  const Outcome outcome = Run(*sandbox, command, dir_.path("work"));
   EXPECT_EQ(outcome.out, "end\n");
-  EXPECT_EQ(Run(*CommandSandbox::None(), absl::StrCat("cat ", dir_, "/secret"), dir_).out,
-            "the token\n");  // what it is protected from
+  EXPECT_EQ(
+      Run(*CommandSandbox::None(), absl::StrCat("cat ", dir_.path(), "/secret"), dir_.path()).out,
+      "the token\n");  // what it is protected from
 }
 
 TEST_F(CommandSandboxTest, WhatIsHiddenStaysHiddenInItsWorkingDirectory) {
-  options_.hidden = {dir_ + "/secret", dir_ + "/keys"};
-  fs::create_directory(dir_ + "/keys");
+  options_.hidden = {dir_.path("secret"), dir_.path("keys")};
+  fs::create_directory(dir_.path("keys"));
   Write("keys/one", "a key\n");
   SANDBOX_OR_SKIP(sandbox);
-  EXPECT_EQ(Run(*sandbox, "cat secret keys/one work/data; echo end", dir_).out, "the data\nend\n");
-  EXPECT_THAT(Run(*sandbox, "true", dir_ + "/keys").err, HasSubstr("no command may read"));
+  EXPECT_EQ(Run(*sandbox, "cat secret keys/one work/data; echo end", dir_.path()).out,
+            "the data\nend\n");
+  EXPECT_THAT(Run(*sandbox, "true", dir_.path("keys")).err, HasSubstr("no command may read"));
 }
 
 TEST_F(CommandSandboxTest, WorksInNoPartOfTheSystem) {
@@ -127,13 +124,13 @@ TEST_F(CommandSandboxTest, WorksInNoPartOfTheSystem) {
   for (const char* folder : {"/", "/etc", "/proc/self", "/dev"}) {
     EXPECT_THAT(Run(*sandbox, "true", folder).err, HasSubstr("part of the system")) << folder;
   }
-  EXPECT_THAT(Run(*sandbox, "true", dir_ + "/nowhere").err, HasSubstr("not a directory"));
+  EXPECT_THAT(Run(*sandbox, "true", dir_.path("nowhere")).err, HasSubstr("not a directory"));
 }
 
 TEST_F(CommandSandboxTest, ReadsWhatTheOperatorNames) {
-  options_.readable = {dir_ + "/secret"};
+  options_.readable = {dir_.path("secret")};
   SANDBOX_OR_SKIP(sandbox);
-  EXPECT_EQ(Run(*sandbox, absl::StrCat("cat ", dir_, "/secret"), dir_ + "/work").out,
+  EXPECT_EQ(Run(*sandbox, absl::StrCat("cat ", dir_.path(), "/secret"), dir_.path("work")).out,
             "the token\n");
 }
 
@@ -194,7 +191,7 @@ TEST_F(CommandSandboxTest, AMachineThatForbidsItIsRefusedWithTheRemedy) {
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(refused.message(), AllOf(HasSubstr("bwrap: No permissions"), HasSubstr("namespaces"),
                                        HasSubstr("--command-sandbox none")));
-  options_.program = dir_ + "/nothing";
+  options_.program = dir_.path("nothing");
   refused = CommandSandbox::Create(options_).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(refused.message(), HasSubstr("install bubblewrap"));

@@ -1,7 +1,4 @@
 // Which process gets which request, how often, and when the time of each begins and ends.
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
@@ -13,6 +10,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "sdk/base/test_folder.h"
 #include "workers/reward/command_reward.h"
 
 namespace baton::reward {
@@ -20,17 +18,14 @@ namespace {
 
 class CommandWindowTest : public testing::Test {
  protected:
-  void SetUp() override {
-    options_.working_dir = testing::TempDir() + "/command_window_XXXXXX";
-    ASSERT_NE(mkdtemp(options_.working_dir.data()), nullptr);
-  }
+  CommandWindowTest() { options_.working_dir = folder_.path(); }
 
   /// A shell script that does `work` for each request and answers it with `reward`.
   void WriteScript(const std::string& work, const std::string& reward) {
-    std::ofstream(options_.working_dir + "/reward.sh") << "while read line; do\n"
-                                                       << work << R"(
+    folder_.Write("reward.sh", "while read line; do\n" + work + R"(
   id=$(echo "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
-  echo "{\"id\": $id, \"reward\": )" << reward << "}\"\ndone\n";
+  echo "{\"id\": $id, \"reward\": )" +
+                                   reward + "}\"\ndone\n");
     options_.command = "sh reward.sh";
   }
 
@@ -40,6 +35,7 @@ class CommandWindowTest : public testing::Test {
     return *std::move(reward);
   }
 
+  const TestFolder folder_;
   CommandOptions options_;
 };
 
@@ -105,8 +101,7 @@ TEST_F(CommandWindowTest, ARequestIsSentOnce) {
 TEST_F(CommandWindowTest, ARequestThatEndsANewProcessIsNotAskedAgain) {
   options_.command = "read line; echo x >> asked; exit 3";
   EXPECT_THAT(Create()->Score({})->error, testing::HasSubstr("exited with code 3"));
-  std::ifstream asked(options_.working_dir + "/asked");
-  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(asked), {}), "x\n");
+  EXPECT_EQ(folder_.Read("asked"), "x\n");
 }
 
 }  // namespace

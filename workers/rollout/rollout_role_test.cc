@@ -6,6 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
 #include "sdk/rpc/error.h"
 #include "sdk/worker/worker_testing.h"
 #include "workers/engine/model_image_testing.h"
@@ -72,7 +73,7 @@ class RolloutRoleTest : public ::testing::Test {
     return tokens;
   }
 
-  policy::TemporaryFolder folder_;
+  TestFolder folder_;
   FakeController controller_;
   std::unique_ptr<policy::WeightsRelay> relay_;
   hybrid::SharedPolicy shared_;

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <set>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
 #include "workers/ranks/role_testing.h"
 
 namespace baton::scoring {
@@ -65,7 +65,7 @@ class JudgeRoleTest : public ::testing::Test {
     return source->tokenizer().Decode(tokens);
   }
 
-  policy::TemporaryFolder folder_;
+  TestFolder folder_;
   v1::JobSpec spec_ = policy::TinySpec();
   FakeController controller_;
   JudgeRole role_{ranks::ModelRoleOptions()};
@@ -129,14 +129,14 @@ TEST_F(JudgeRoleTest, AResponseWritesNoControlTokens) {
   const std::string testdata =
       std::string(std::getenv("BATON_SOURCE_DIR")) + "/workers/tokenizer/testdata/";
   std::filesystem::create_directories(folder_.path());
-  std::filesystem::copy_file(testdata + "tokenizer_qwen2.json", folder_.path() + "/tokenizer.json");
+  std::filesystem::copy_file(testdata + "tokenizer_qwen2.json", folder_.path("tokenizer.json"));
   const auto tokenizer = tokenizer::Tokenizer::Load(folder_.path()).value();
   ModelConfig config;
   config.vocab_size = tokenizer->vocab_size();
   config.hidden_size = config.intermediate_size = 8;
   config.num_hidden_layers = config.num_attention_heads = config.num_key_value_heads = 1;
   config.head_dim = 8;
-  std::ofstream(folder_.path() + "/config.json") << config.ToJson();
+  folder_.Write("config.json", config.ToJson());
   reward::VerdictOptions options;
   options.question = "Q: {prompt}\nA: {response}\nRight: {answer}\nGood?";
   options.pattern = "yes|no";

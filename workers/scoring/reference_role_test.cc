@@ -3,6 +3,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
 #include "workers/engine/log_probs.h"
 #include "workers/policy/sequences.h"
 #include "workers/ranks/role_testing.h"
@@ -22,7 +23,7 @@ class ReferenceRoleTest : public ::testing::Test {
     spec_.mutable_rollout()->set_temperature(0.7);
   }
 
-  policy::TemporaryFolder folder_;
+  TestFolder folder_;
   v1::JobSpec spec_ = policy::TinySpec();
   FakeController controller_;
   ReferenceRole role_{ranks::ModelRoleOptions()};

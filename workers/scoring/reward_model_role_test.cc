@@ -3,6 +3,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
 #include "workers/engine/hf_directory.h"
 #include "workers/engine/scalar_directory.h"
 #include "workers/policy/sequences.h"
@@ -32,7 +33,7 @@ class RewardModelRoleTest : public ::testing::TestWithParam<const char*> {
   }
   std::string Name() const { return std::string(GetParam()) == "cost" ? "cost" : "reward"; }
 
-  policy::TemporaryFolder folder_;
+  TestFolder folder_;
   v1::JobSpec spec_ = policy::TinySpec();
   FakeController controller_;
   RewardModelRole role_;
@@ -41,8 +42,8 @@ class RewardModelRoleTest : public ::testing::TestWithParam<const char*> {
 };
 
 TEST_P(RewardModelRoleTest, ScoresThePolicysTokens) {
-  const auto model = ranks::WriteRewardModel(spec_.model(), folder_.path() + "/m");
-  Use(folder_.path() + "/m");
+  const auto model = ranks::WriteRewardModel(spec_.model(), folder_.path("m"));
+  Use(folder_.path("m"));
   const v1::TaskResult assigned = driver_.Assign(spec_);
   ASSERT_EQ(assigned.status().code(), 0) << assigned.status().message();
   const auto trajectories = ranks::TinyTrajectories(20);
@@ -60,8 +61,8 @@ TEST_P(RewardModelRoleTest, ScoresThePolicysTokens) {
 TEST_P(RewardModelRoleTest, ReadsTheTextWithATokenizerOfItsOwn) {
   v1::ModelSpec other = spec_.model();
   other.mutable_init()->set_characters("=+9876543210x");
-  const auto model = ranks::WriteRewardModel(other, folder_.path() + "/m");
-  Use(folder_.path() + "/m");
+  const auto model = ranks::WriteRewardModel(other, folder_.path("m"));
+  Use(folder_.path("m"));
   ASSERT_EQ(driver_.Assign(spec_).status().code(), 0);
   v1::Trajectory trajectory = ranks::TinyTrajectories(1)[0];
   trajectory.set_prompt_text("1+2=");
@@ -90,8 +91,8 @@ TEST_P(RewardModelRoleTest, NeedsAHead) {
   const auto decoder = source->LoadModel(torch::kFloat32, torch::kCPU, 11).value();
   engine::SaveOptions options;
   options.companions = source->companions();
-  ASSERT_TRUE(engine::SaveModel(*decoder, folder_.path() + "/m", options).ok());
-  Use(folder_.path() + "/m");
+  ASSERT_TRUE(engine::SaveModel(*decoder, folder_.path("m"), options).ok());
+  Use(folder_.path("m"));
   const std::string key = "spec." + Name() + "_model.model.path";
   EXPECT_THAT(driver_.Assign(spec_).status().message(),
               AllOf(HasSubstr(key), HasSubstr("score.weight"), HasSubstr("reward_model")));

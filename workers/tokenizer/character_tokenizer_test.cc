@@ -1,6 +1,5 @@
 #include "workers/tokenizer/character_tokenizer.h"
 
-#include <cstdlib>
 #include <random>
 #include <string>
 
@@ -9,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "relay/weights/file_io.h"
+#include "sdk/base/test_folder.h"
 #include "workers/tokenizer/tokenizer.h"
 
 namespace baton::tokenizer {
@@ -86,15 +86,15 @@ TEST(CharacterTokenizerTest, BadAlphabetsAndNamesAreErrors) {
 }
 
 TEST(CharacterTokenizerTest, WritesADirectoryThatLoads) {
-  std::string dir = testing::TempDir() + "/character_tokenizer_XXXXXX";
-  ASSERT_NE(mkdtemp(dir.data()), nullptr);
+  const TestFolder folder;
   auto files = MakeCharacterTokenizer("abc");
   ASSERT_TRUE(files.ok());
-  ASSERT_TRUE(relay::WriteFileAtomically(dir + "/tokenizer.json", files->tokenizer_json).ok());
   ASSERT_TRUE(
-      relay::WriteFileAtomically(dir + "/tokenizer_config.json", files->tokenizer_config_json)
+      relay::WriteFileAtomically(folder.path("tokenizer.json"), files->tokenizer_json).ok());
+  ASSERT_TRUE(
+      relay::WriteFileAtomically(folder.path("tokenizer_config.json"), files->tokenizer_config_json)
           .ok());
-  auto tokenizer = Tokenizer::Load(dir);
+  auto tokenizer = Tokenizer::Load(folder.path());
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
   EXPECT_THAT(*(*tokenizer)->Encode("cab"), ElementsAre(4, 2, 3));
 }

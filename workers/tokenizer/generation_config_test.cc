@@ -1,10 +1,11 @@
 #include "workers/tokenizer/generation_config.h"
 
-#include <cstdlib>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "sdk/base/test_folder.h"
 
 namespace baton::tokenizer {
 namespace {
@@ -32,15 +33,14 @@ TEST(GenerationConfigTest, ReadsWhatModelsShip) {
 }
 
 TEST(GenerationConfigTest, SavesWhatItLoads) {
-  std::string dir = testing::TempDir() + "/generation_config_XXXXXX";
-  ASSERT_NE(mkdtemp(dir.data()), nullptr);
-  EXPECT_EQ(GenerationConfig::Load(dir).status().code(), absl::StatusCode::kNotFound);
+  const TestFolder folder;
+  EXPECT_EQ(GenerationConfig::Load(folder.path()).status().code(), absl::StatusCode::kNotFound);
   GenerationConfig config;
   config.eos_token_ids = {7};
   config.temperature = 0.25;
   config.top_k = 0;
-  ASSERT_TRUE(config.Save(dir).ok());
-  auto loaded = GenerationConfig::Load(dir);
+  ASSERT_TRUE(config.Save(folder.path()).ok());
+  auto loaded = GenerationConfig::Load(folder.path());
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_THAT(loaded->eos_token_ids, ElementsAre(7));
   EXPECT_EQ(loaded->temperature, 0.25);

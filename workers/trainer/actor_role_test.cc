@@ -53,7 +53,7 @@ class ActorRoleTest : public ActorTest {
     return Run(task);
   }
   std::string Weights(const std::string& name) {
-    return ReadAll(folder_.path() + "/" + name + "/actor/model.safetensors");
+    return ReadAll(folder_.path(name + "/actor/model.safetensors"));
   }
 };
 
@@ -112,10 +112,10 @@ TEST_F(ActorRoleTest, AStepWithoutAnUpdateIsPassedOver) {
   Assign();
   Update(1);
   // Step 2 dropped all its groups: the version stays 1.
-  std::filesystem::create_directory(folder_.path() + "/two");
+  std::filesystem::create_directory(folder_.path("two"));
   v1::Task save = Make("save_checkpoint");
   save.mutable_save_checkpoint()->set_step(2);
-  save.mutable_save_checkpoint()->set_directory(folder_.path() + "/two");
+  save.mutable_save_checkpoint()->set_directory(folder_.path("two"));
   save.mutable_save_checkpoint()->set_policy_version(2);
   EXPECT_EQ(ErrorReason(FromProto(Run(save).status())), "WRONG_STEP");
   save.mutable_save_checkpoint()->set_policy_version(1);
@@ -131,7 +131,7 @@ TEST_F(ActorRoleTest, AStepWithoutAnUpdateIsPassedOver) {
   const v1::TaskResult updated = Run(update);
   EXPECT_EQ(updated.status().code(), 0) << updated.status().message();
   Restart();
-  EXPECT_EQ(Assign(folder_.path() + "/two", 2).status().code(), 0);
+  EXPECT_EQ(Assign(folder_.path("two"), 2).status().code(), 0);
 }
 
 TEST_F(ActorRoleTest, ACheckpointContinuesBitForBit) {
@@ -147,13 +147,13 @@ TEST_F(ActorRoleTest, ACheckpointContinuesBitForBit) {
   Update(2);
   Save(2, "straight");
   Restart();
-  ASSERT_EQ(Assign(folder_.path() + "/one", 1).status().code(), 0);
+  ASSERT_EQ(Assign(folder_.path("one"), 1).status().code(), 0);
   EXPECT_EQ(Update(2).status().code(), 0);
   Save(2, "resumed");
   EXPECT_EQ(Weights("resumed"), Weights("straight"));
-  EXPECT_EQ(ReadAll(folder_.path() + "/resumed/optimizer.safetensors"),
-            ReadAll(folder_.path() + "/straight/optimizer.safetensors"));
-  EXPECT_NE(Assign(folder_.path() + "/one", 5).status().code(), 0);  // Another step.
+  EXPECT_EQ(ReadAll(folder_.path("resumed/optimizer.safetensors")),
+            ReadAll(folder_.path("straight/optimizer.safetensors")));
+  EXPECT_NE(Assign(folder_.path("one"), 5).status().code(), 0);  // Another step.
 }
 
 TEST_F(ActorRoleTest, PublishesWhatItHolds) {
@@ -174,7 +174,7 @@ TEST_F(ActorRoleTest, PublishesWhatItHolds) {
                   .ok());
   Save(1, "c");
   const auto saved =
-      engine::LoadModel(folder_.path() + "/c/actor", torch::kFloat32, torch::kCPU).value();
+      engine::LoadModel(folder_.path("c/actor"), torch::kFloat32, torch::kCPU).value();
   for (size_t i = 0; i < model->parameters().size(); ++i) {
     EXPECT_TRUE(torch::equal(model->parameters()[i].second, saved->parameters()[i].second));
   }
@@ -187,7 +187,7 @@ TEST_F(ActorRoleTest, MakesVersionsAnewAfterAnAssignment) {
   Update(1);
   Publish(1);
   Restart();
-  Assign(folder_.path() + "/zero", 0);
+  Assign(folder_.path("zero"), 0);
   EXPECT_EQ(Publish(0).status().code(), 0);
   Update(1);
   EXPECT_EQ(Publish(1).status().code(), 0);
@@ -298,13 +298,13 @@ TEST_F(ActorRoleTest, SavesWhenTheCheckpointItBeganFromIsGone) {
   Assign();
   Save(0, "c");
   Restart();
-  ASSERT_EQ(Assign(folder_.path() + "/c", 0).status().code(), 0);
-  std::filesystem::remove_all(folder_.path() + "/c");
+  ASSERT_EQ(Assign(folder_.path("c"), 0).status().code(), 0);
+  std::filesystem::remove_all(folder_.path("c"));
   const v1::TaskResult saved = Save(0, "d");
   EXPECT_EQ(saved.status().code(), 0) << saved.status().message();
-  EXPECT_TRUE(std::filesystem::exists(folder_.path() + "/d/actor/tokenizer.json"));
+  EXPECT_TRUE(std::filesystem::exists(folder_.path("d/actor/tokenizer.json")));
   Restart();
-  EXPECT_EQ(Assign(folder_.path() + "/d", 0).status().code(), 0);
+  EXPECT_EQ(Assign(folder_.path("d"), 0).status().code(), 0);
 }
 
 TEST_F(ActorRoleTest, ExportsWithoutHoldingTheRole) {
@@ -312,26 +312,25 @@ TEST_F(ActorRoleTest, ExportsWithoutHoldingTheRole) {
   Save(0, "c");
   Run(Make("release_role"));
   v1::Task task = Make("export");
-  task.mutable_export_()->set_checkpoint(folder_.path() + "/c");
-  task.mutable_export_()->set_directory(folder_.path() + "/exported/model/");
+  task.mutable_export_()->set_checkpoint(folder_.path("c"));
+  task.mutable_export_()->set_directory(folder_.path("exported/model/"));
   const v1::TaskResult result = Run(task);
   EXPECT_EQ(result.status().code(), 0) << result.status().message();
-  EXPECT_TRUE(
-      engine::LoadModel(folder_.path() + "/exported/model", torch::kFloat32, torch::kCPU).ok());
-  EXPECT_TRUE(std::filesystem::exists(folder_.path() + "/exported/model/tokenizer.json"));
-  EXPECT_TRUE(std::filesystem::exists(folder_.path() + "/exported/model/generation_config.json"));
+  EXPECT_TRUE(engine::LoadModel(folder_.path("exported/model"), torch::kFloat32, torch::kCPU).ok());
+  EXPECT_TRUE(std::filesystem::exists(folder_.path("exported/model/tokenizer.json")));
+  EXPECT_TRUE(std::filesystem::exists(folder_.path("exported/model/generation_config.json")));
   task.set_task_token("again");
   EXPECT_EQ(Run(task).status().code(), static_cast<int>(absl::StatusCode::kAlreadyExists));
   // What lies beside it is somebody's, and a checkpoint is not added to.
-  std::filesystem::create_directories(folder_.path() + "/other.partial/kept");
+  std::filesystem::create_directories(folder_.path("other.partial/kept"));
   task.set_task_token("beside");
-  task.mutable_export_()->set_directory(folder_.path() + "/other");
+  task.mutable_export_()->set_directory(folder_.path("other"));
   EXPECT_EQ(Run(task).status().code(), 0);
-  EXPECT_TRUE(std::filesystem::exists(folder_.path() + "/other.partial/kept"));
+  EXPECT_TRUE(std::filesystem::exists(folder_.path("other.partial/kept")));
   task.set_task_token("inside");
-  task.mutable_export_()->set_directory(folder_.path() + "/c/actor/new");
+  task.mutable_export_()->set_directory(folder_.path("c/actor/new"));
   EXPECT_EQ(Run(task).status().code(), static_cast<int>(absl::StatusCode::kInvalidArgument));
-  EXPECT_FALSE(std::filesystem::exists(folder_.path() + "/c/actor/new"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path("c/actor/new")));
   EXPECT_EQ(ErrorReason(FromProto(Update(1).status())), "ROLE_NOT_HELD");
 }
 
@@ -341,31 +340,30 @@ TEST_F(ActorRoleTest, ExportsInTheTypeOfTheModelItBeganWith) {
   Assign();
   Save(0, "c");
   ASSERT_TRUE(
-      engine::ConvertModel(folder_.path() + "/c/actor", "bfloat16", folder_.path() + "/model")
-          .ok());
+      engine::ConvertModel(folder_.path("c/actor"), "bfloat16", folder_.path("model")).ok());
   Restart();
   v1::Task begin = Make("assign_role");
   *begin.mutable_assign_role()->mutable_spec() = policy::TinySpec();
   begin.mutable_assign_role()->mutable_spec()->mutable_model()->clear_init();
-  begin.mutable_assign_role()->mutable_spec()->mutable_model()->set_path(folder_.path() + "/model");
+  begin.mutable_assign_role()->mutable_spec()->mutable_model()->set_path(folder_.path("model"));
   const v1::TaskResult begun = Run(begin);
   ASSERT_EQ(begun.status().code(), 0) << begun.status().message();
   ASSERT_EQ(Update(1).status().code(), 0);
   Save(1, "d");
   Restart();
   begin.set_task_token("from d");
-  begin.mutable_assign_role()->set_checkpoint(folder_.path() + "/d");
+  begin.mutable_assign_role()->set_checkpoint(folder_.path("d"));
   begin.mutable_assign_role()->set_step(1);
   begin.mutable_assign_role()->set_policy_version(1);
   const v1::TaskResult restored = Run(begin);
   ASSERT_EQ(restored.status().code(), 0) << restored.status().message();
   Save(1, "e");
-  const auto trained = relay::SafetensorsFile::Open(folder_.path() + "/e/actor/model.safetensors");
+  const auto trained = relay::SafetensorsFile::Open(folder_.path("e/actor/model.safetensors"));
   ASSERT_TRUE(trained.ok()) << trained.status();
   for (const std::string dtype : {"", "bfloat16", "float16", "float32"}) {
-    const std::string target = folder_.path() + "/exported-" + dtype;
+    const std::string target = folder_.path("exported-" + dtype);
     v1::Task task = Make("export");
-    task.mutable_export_()->set_checkpoint(folder_.path() + "/e");
+    task.mutable_export_()->set_checkpoint(folder_.path("e"));
     task.mutable_export_()->set_directory(target);
     task.mutable_export_()->set_dtype(dtype);
     const v1::TaskResult result = Run(task);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
 #include "sdk/worker/worker_testing.h"
 #include "workers/policy/policy_testing.h"
 #include "workers/trainer/actor_role.h"
@@ -17,7 +18,7 @@ namespace baton::trainer {
 /// Fixture: an actor on a tiny model, driven by an in-process controller.
 class ActorTest : public ::testing::Test {
  protected:
-  ActorTest() : relay_(policy::MakeWeightsRelay(folder_.path() + "/relay", "", "test").value()) {
+  ActorTest() : relay_(policy::MakeWeightsRelay(folder_.path("relay"), "", "test").value()) {
     Restart();
   }
 
@@ -55,7 +56,7 @@ class ActorTest : public ::testing::Test {
     return task;
   }
   v1::TaskResult Save(int64_t step, const std::string& name) {
-    const std::string directory = folder_.path() + "/" + name;
+    const std::string directory = folder_.path(name);
     std::filesystem::create_directories(directory);
     v1::Task task = Make("save_checkpoint");
     task.mutable_save_checkpoint()->set_step(step);
@@ -63,7 +64,7 @@ class ActorTest : public ::testing::Test {
     return Run(task);
   }
 
-  policy::TemporaryFolder folder_;
+  TestFolder folder_;
   v1::JobSpec spec_ = policy::TinySpec();  ///< Of the job that Assign gives.
   FakeController controller_;
   std::unique_ptr<policy::WeightsRelay> relay_;

@@ -1,12 +1,12 @@
 // The critic role on a tiny model, driven by an in-process controller.
 #include "workers/trainer/critic_role.h"
 
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/test_folder.h"
 #include "sdk/messages/columns.h"
 #include "sdk/rpc/error.h"
 #include "workers/engine/scalar_directory.h"
@@ -68,7 +68,7 @@ class CriticRoleTest : public ::testing::Test {
     return values;
   }
 
-  policy::TemporaryFolder folder_;
+  TestFolder folder_;
   v1::JobSpec spec_ = policy::TinySpec();
   const std::vector<v1::Trajectory> trajectories_ = ranks::TinyTrajectories(12);
   FakeController controller_;
@@ -100,8 +100,8 @@ TEST_F(CriticRoleTest, ValuesAreTheModelsWhateverTheBatch) {
   ASSERT_EQ(Update(1, 0, 1).status().code(), 0);
   const auto together = Values();
   ASSERT_EQ(Save(1).status().code(), 0);
-  const auto model = engine::LoadScalarModel(folder_.path() + "/critic", torch::kFloat32,
-                                             torch::kCPU, engine::HeadWanted::kRequired)
+  const auto model = engine::LoadScalarModel(folder_.path("critic"), torch::kFloat32, torch::kCPU,
+                                             engine::HeadWanted::kRequired)
                          .value();
   model->SetDeterministic(true);
   for (size_t i = 0; i < trajectories_.size(); ++i) {
@@ -126,7 +126,7 @@ TEST_F(CriticRoleTest, ARepeatedUpdateAnswersItsFirstResult) {
 TEST_F(CriticRoleTest, GoesOnFromItsCheckpointBitwise) {
   ASSERT_EQ(driver_.Assign(spec_).status().code(), 0);
   ASSERT_EQ(Update(1, 0, 1).status().code(), 0);
-  std::ofstream(folder_.path() + "/trainer.json") << "the actor's";
+  folder_.Write("trainer.json", "the actor's");
   const v1::TaskResult saved = Save(1);
   ASSERT_EQ(saved.status().code(), 0) << saved.status().message();
   for (const v1::FileHash& file : saved.files()) EXPECT_THAT(file.path(), HasSubstr("critic"));
@@ -138,7 +138,7 @@ TEST_F(CriticRoleTest, GoesOnFromItsCheckpointBitwise) {
   const v1::TaskResult again = Update(2, 1, 2);
   EXPECT_EQ(again.metrics().at("critic/vf_loss"), expected.metrics().at("critic/vf_loss"));
   EXPECT_EQ(Values(), values);
-  EXPECT_THAT(ReadAll(folder_.path() + "/critic/config.json"),
+  EXPECT_THAT(ReadAll(folder_.path("critic/config.json")),
               HasSubstr("LlamaForSequenceClassification"));
   const v1::TaskResult wrong = driver_.Assign(spec_, folder_.path(), 2);
   EXPECT_THAT(wrong.status().message(), HasSubstr("it is of step 1, not 2"));
@@ -146,7 +146,7 @@ TEST_F(CriticRoleTest, GoesOnFromItsCheckpointBitwise) {
 
 // The same class under its other name: its own columns, section, metrics and files.
 TEST(CostCriticRoleTest, LearnsCostsAndGoesOnFromItsOwnPartOfACheckpoint) {
-  policy::TemporaryFolder folder;
+  TestFolder folder;
   FakeController controller;
   ranks::RoleDriver driver(controller, "cost_critic");
   CriticRole role("cost_critic", ranks::ModelRoleOptions());
@@ -224,7 +224,7 @@ TEST_F(CriticRoleTest, StartsFromARewardModelButNotFromAnothersTokens) {
   const auto values = Values();
   ASSERT_EQ(Save(1).status().code(), 0);
   v1::JobSpec from = spec_;
-  from.mutable_critic()->mutable_model()->set_path(folder_.path() + "/critic");
+  from.mutable_critic()->mutable_model()->set_path(folder_.path("critic"));
   ASSERT_EQ(driver_.Assign(from).status().code(), 0);
   EXPECT_EQ(Values(), values);
   from.mutable_model()->mutable_init()->set_characters("abcdefghijklmno");

@@ -1,8 +1,6 @@
 // A job of kind reward_model, as its actor sees it.
 #include "workers/trainer/reward_model_training.h"
 
-#include <filesystem>
-
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/rpc/error.h"
@@ -57,7 +55,7 @@ class RewardModelTrainingTest : public ActorTest {
   std::string Save(int64_t step) {
     const v1::TaskResult result = ActorTest::Save(step, "checkpoint");
     EXPECT_EQ(result.status().code(), 0) << result.status().message();
-    return folder_.path() + "/checkpoint";
+    return folder_.path("checkpoint");
   }
 };
 
@@ -80,13 +78,13 @@ TEST_F(RewardModelTrainingTest, LearnsPreferencesAndWritesAModelThatScores) {
 
   v1::Task task = Make("export");
   task.mutable_export_()->set_checkpoint(Save(40));
-  task.mutable_export_()->set_directory(folder_.path() + "/model");
+  task.mutable_export_()->set_directory(folder_.path("model"));
   ASSERT_EQ(Run(task).status().code(), 0);
-  const auto model = engine::LoadScalarModel(folder_.path() + "/model", torch::kFloat32,
-                                             torch::kCPU, engine::HeadWanted::kRequired);
+  const auto model = engine::LoadScalarModel(folder_.path("model"), torch::kFloat32, torch::kCPU,
+                                             engine::HeadWanted::kRequired);
   ASSERT_TRUE(model.ok()) << model.status();
   v1::ModelSpec where;
-  where.set_path(folder_.path() + "/checkpoint");  // As job:NAME is resolved.
+  where.set_path(folder_.path("checkpoint"));  // As job:NAME is resolved.
   const auto source = policy::PolicySource::Open(where, "").value();
   const auto pair = PairFromTexts(Batch()[0], spec_.data(), *source).value();
   const auto report = engine::EvaluatePreferences(**model, {pair}).value();
