@@ -56,37 +56,47 @@ std::vector<TrajectoryInfo> Admission::MakeNext(const TrajectoryTable& table,
     draws_.Made();
     return made;
   }
-  const uint32_t n = table.Samples(evaluates_ ? v1::PURPOSE_EVAL : v1::PURPOSE_TRAIN);
   // A trajectory's number follows from its place, so a restarted controller gives it the same one.
-  uint64_t birth = births_.At((draw - draws_.first()) * PerDraw(table));
-  if (table.has_baseline() && !evaluates_) {
-    made.push_back(Make(v1::PURPOSE_BASELINE, 0, prompt, birth++, table, context));
-  }
-  for (uint32_t sample = 0; sample < n; ++sample) {
-    const bool leak = Mutant("evaluation-in-batch") && sample + 1 == n && n > 1;
-    made.push_back(Make(evaluates_ || leak ? v1::PURPOSE_EVAL : v1::PURPOSE_TRAIN, sample, prompt,
-                        birth++, table, context));
-  }
+  const uint64_t birth = births_.At((draw - draws_.first()) * PerDraw(table));
+  made = MakeDraw(evaluates_ ? v1::PURPOSE_EVAL : v1::PURPOSE_TRAIN, draw, prompt, birth, table,
+                  context);
   draws_.Made();
   return made;
 }
 
-TrajectoryInfo Admission::Make(v1::Purpose purpose, uint32_t sample, uint64_t prompt,
+std::vector<TrajectoryInfo> Admission::MakeDraw(v1::Purpose purpose, uint64_t draw, uint64_t prompt,
+                                                uint64_t birth, const TrajectoryTable& table,
+                                                const WorkContext& context) const {
+  std::vector<TrajectoryInfo> made;
+  const uint32_t n = table.Samples(purpose);
+  if (table.has_baseline() && purpose == v1::PURPOSE_TRAIN) {
+    made.push_back(Make(v1::PURPOSE_BASELINE, draw, 0, prompt, birth++, table, context));
+  }
+  for (uint32_t sample = 0; sample < n; ++sample) {
+    const bool leak = Mutant("evaluation-in-batch") && sample + 1 == n && n > 1;
+    made.push_back(
+        Make(leak ? v1::PURPOSE_EVAL : purpose, draw, sample, prompt, birth++, table, context));
+  }
+  return made;
+}
+
+TrajectoryInfo Admission::Make(v1::Purpose purpose, uint64_t draw, uint32_t sample, uint64_t prompt,
                                uint64_t birth, const TrajectoryTable& table,
                                const WorkContext& context) const {
   const ScoreGraph& graph = table.graph();
   TrajectoryInfo trajectory;
-  trajectory.id = TrajectoryId(purpose, draws_.next(), sample, table.Samples(purpose));
+  trajectory.id = TrajectoryId(purpose, draw, sample, table.Samples(purpose));
   trajectory.purpose = purpose;
-  trajectory.draw = draws_.next();
+  trajectory.draw = draw;
   trajectory.sample = sample;
   trajectory.prompt_id = prompt;
   trajectory.policy_version = context.versions.newest();
   trajectory.incarnation = context.out.incarnation();
   auto kept = context.buffer.Recall(trajectory, graph.Wanted(purpose));
-  // A response of other weights is generated again: what a batch consumes was sampled by exactly
-  // the weights that the step begins with.
-  const bool fresh = kept.has_value() && (context.versions.WhyStale(*kept, context.out).empty() ||
+  // A response of other weights is generated again: what a batch of mode sync consumes was sampled
+  // by exactly the weights that the step begins with.
+  const bool fresh = kept.has_value() && (context.any_version ||
+                                          context.versions.WhyStale(*kept, context.out).empty() ||
                                           (Mutant("stale-restored") || Mutant("stale-consumed")));
   if (fresh) {
     trajectory = *std::move(kept);

@@ -36,6 +36,11 @@ class Admission {
   void TakeNumbers(const TrajectoryTable& table, EffectSink& out);
   /// The trajectories of the next draw; draws().done() is false. An example of kind sft is READY.
   std::vector<TrajectoryInfo> MakeNext(const TrajectoryTable& table, const WorkContext& context);
+  /// The trajectories of a draw whose numbers begin with `birth`: training responses with their
+  /// baseline, or those of a prompt of an evaluation.
+  std::vector<TrajectoryInfo> MakeDraw(v1::Purpose purpose, uint64_t draw, uint64_t prompt,
+                                       uint64_t birth, const TrajectoryTable& table,
+                                       const WorkContext& context) const;
 
   /// Trajectories of the work that are not made yet.
   uint64_t Left(const TrajectoryTable& table) const { return draws_.left() * PerDraw(table); }
@@ -50,8 +55,9 @@ class Admission {
  private:
   bool is_rl() const { return submitted_->effective_spec().kind() == v1::JOB_KIND_RL; }
   uint64_t PerDraw(const TrajectoryTable& table) const;
-  TrajectoryInfo Make(v1::Purpose purpose, uint32_t sample, uint64_t prompt, uint64_t birth,
-                      const TrajectoryTable& table, const WorkContext& context) const;
+  TrajectoryInfo Make(v1::Purpose purpose, uint64_t draw, uint32_t sample, uint64_t prompt,
+                      uint64_t birth, const TrajectoryTable& table,
+                      const WorkContext& context) const;
 
   std::shared_ptr<const v1::Job> submitted_;
   StepDraws draws_;

@@ -51,7 +51,8 @@ bool SamplesMore(JobParts& job) {
   const v1::AlgorithmSpec& algorithm = job.spec().algorithm();
   const auto wanted = static_cast<uint32_t>(job.spec().data().train_batch_size());
   const uint32_t groups = job.buffer.batch().groups();
-  if (!job.is_rl() || job.replays() || !algorithm.dynamic_sampling() || groups >= wanted) {
+  if (!job.is_rl() || job.replays() || job.is_async || !algorithm.dynamic_sampling() ||
+      groups >= wanted) {
     return false;
   }
   StepDraws& draws = job.scheduler.admission().draws();
@@ -76,7 +77,8 @@ bool SamplesMore(JobParts& job) {
 }  // namespace
 
 void BuildBatchOf(JobParts& job) {
-  if (DrawsAnew(job)) return;
+  // In mode async such a group was replaced when it was complete.
+  if (!job.is_async && DrawsAnew(job)) return;
   job.Switch(Activity::kBatch);
   const int64_t step = job.out.step();
   // What generates nothing is judged by the worker that trains it.
@@ -84,8 +86,7 @@ void BuildBatchOf(JobParts& job) {
       !job.is_rl() && job.milestones.EvaluatesAfter(step + 1, step, job.data.validates());
   // An update that a restart interrupted: its batch has a row.
   const bool has_row = job.is_rl() && job.commands.Any(TaskKind::kUpdate);
-  job.buffer.Build(job.scheduler.table().all(), job.spec(),
-                   LeastResponses(job.spec(), job.dataflow()),
+  job.buffer.Build(job.InBatch(), job.spec(), LeastResponses(job.spec(), job.dataflow()),
                    judged ? job.data.ValSize(job.spec().data()) : 0,
                    has_row ? Recorded::kCompare : Recorded::kNot, job.out);
 }

@@ -41,6 +41,11 @@ void BirthNumbers::Take(uint64_t places, EffectSink& out) {
   out.Do(PutJob{});
 }
 
+uint64_t BirthNumbers::Give(uint64_t count, EffectSink& out) {
+  out.Do(PutJob{});
+  return std::exchange(next_, next_ + count);
+}
+
 bool BirthNumbers::Has(uint64_t birth, const EffectSink& out) const {
   return Current(out) && birth >= work_.first() && birth < next_;
 }

@@ -30,6 +30,8 @@ class BirthNumbers {
   void Begin(bool evaluates, const EffectSink& out);
   /// The work has trajectories at the places [0, places).
   void Take(uint64_t places, EffectSink& out);
+  /// Takes `count` numbers for trajectories of an async job; returns the first.
+  uint64_t Give(uint64_t count, EffectSink& out);
   /// The number of the trajectory at `place`, which was taken.
   uint64_t At(uint64_t place) const { return work_.first() + place; }
   /// The work in progress has that number: it was begun in this incarnation, after as many steps.

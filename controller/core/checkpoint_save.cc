@@ -28,6 +28,7 @@ void CheckpointSave::OnGroupDone(JobParts& job) {
   }
   // The files of all ranks stand. The row goes among them: a job that lost its store goes on from
   // the folder alone.
+  job.async.draws().Cut();
   store::v1::JobRow row = RowOf(job);
   row.mutable_job()->MergeFrom(*job.submitted);
   job.out.Do(CommitCheckpoint{job.out.step(), job.out.incarnation(), std::move(row)});
@@ -41,9 +42,8 @@ void CheckpointSave::OnCommitted(const CheckpointCommitted& event, JobParts& job
   // The runtime tried again while that could help.
   if (!event.status.ok()) return job.life.Fail(event.status, job);
   job.versions.Saved();
-  job.milestones.Saved(event.checkpoint,
-                       {job.scheduler.admission().draws().cursor(), job.buffer.algorithm(), {}},
-                       job.out);
+  job.milestones.Saved(event.checkpoint, {job.Cursor(), job.buffer.algorithm(), {}}, job.out);
+  job.async.draws().Saved();
   v1::JobEvent saved;
   saved.set_type("checkpoint");
   saved.set_message(event.checkpoint.path());

@@ -9,9 +9,9 @@ EffectSink::EffectSink(const store::v1::JobRow& row, uint64_t attempt_base)
       incarnation_(row.incarnation()),
       revision_(row.job().revision()) {}
 
-void EffectSink::Emit(v1::JobEvent event) {
+void EffectSink::EmitAt(int64_t step, v1::JobEvent event) {
   event.set_revision(++revision_);
-  event.set_step(step_);
+  event.set_step(step);
   *event.mutable_time() = ToProto(now_);
   Do(EmitEvent{std::move(event), true});
 }

@@ -34,7 +34,9 @@ class EffectSink {
     effects_.push_back(std::move(effect));
   }
   /// Tells watchers; the event is kept and gets the next revision.
-  void Emit(v1::JobEvent event);
+  void Emit(v1::JobEvent event) { EmitAt(step_, std::move(event)); }
+  /// The same of a step that may be done already.
+  void EmitAt(int64_t step, v1::JobEvent event);
   /// Tells the job's user, and stores the job's row, which has the revision.
   void Warn(const std::string& message, const char* type = "warning");
 

@@ -13,24 +13,28 @@ bool EvaluationDue(const JobParts& job) {
   return job.milestones.EvaluationDue(job.out.step(), job.data.validates());
 }
 
-void FinishEvaluation(JobParts& job) {
-  const TrajectoryTable& table = job.scheduler.table();
+void TellEvaluation(int64_t step, absl::Time began,
+                    const std::map<uint64_t, TrajectoryInfo>& trajectories, JobParts& job) {
   std::map<std::string, double> metrics =
-      EvaluationMetrics(table.all(), table.Samples(v1::PURPOSE_EVAL), job.data.val_sources(),
-                        job.data.ValSize(job.spec().data()));
-  metrics["timing_s/testing"] = absl::ToDoubleSeconds(job.out.now() - job.scheduler.times().began);
-  job.milestones.Evaluated(job.out.step());
+      EvaluationMetrics(trajectories, job.scheduler.table().Samples(v1::PURPOSE_EVAL),
+                        job.data.val_sources(), job.data.ValSize(job.spec().data()));
+  metrics["timing_s/testing"] = absl::ToDoubleSeconds(job.out.now() - began);
+  job.milestones.Evaluated(step);
   job.life.HideEvaluation();
   job.life.ShowMetrics(metrics);
   v1::JobEvent event;
   event.set_type("evaluation");
   for (const auto& [name, value] : metrics) (*event.mutable_metrics())[name] = value;
   event.set_message(EvaluationText(event.metrics()));
-  job.out.Emit(std::move(event));
-  job.out.Do(PutMetrics{job.out.step(), metrics});
-  job.life.ApplyLearning(job.milestones.NoteValues(job.out.step(), metrics, /*evaluation=*/true),
-                         job);
-  job.milestones.KeepEvaluation(job.out);
+  job.out.EmitAt(step, std::move(event));
+  job.out.Do(PutMetrics{step, metrics});
+  job.life.ApplyLearning(job.milestones.NoteValues(step, metrics, /*evaluation=*/true), job);
+  job.milestones.KeepEvaluation(step, job.out);
+  job.out.Do(PutJob{});
+}
+
+void FinishEvaluation(JobParts& job) {
+  TellEvaluation(job.out.step(), job.scheduler.times().began, job.scheduler.table().all(), job);
   job.work.Clear("", job);
   job.Switch(Activity::kNone);
   job.out.Do(PutJob{});

@@ -5,10 +5,13 @@
 #ifndef BATON_CONTROLLER_CORE_EVALUATION_H_
 #define BATON_CONTROLLER_CORE_EVALUATION_H_
 
+#include <cstdint>
 #include <map>
 #include <string>
 
+#include "absl/time/time.h"
 #include "controller/core/effect_sink.h"
+#include "controller/core/trajectory.h"
 
 namespace baton::controller {
 
@@ -16,7 +19,11 @@ struct JobParts;
 
 /// An evaluation of the weights after the steps so far is due.
 bool EvaluationDue(const JobParts& job);
-/// All its responses are READY.
+/// All responses of the evaluation after `step`, which began then, are READY: tells what they add
+/// up to.
+void TellEvaluation(int64_t step, absl::Time began,
+                    const std::map<uint64_t, TrajectoryInfo>& trajectories, JobParts& job);
+/// All responses of the evaluation that is the job's work are READY.
 void FinishEvaluation(JobParts& job);
 /// Tells watchers what the trainer measured on held-out examples. False: nothing.
 bool EmitHeldOut(const std::map<std::string, double>& metrics, EffectSink& out);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/lost_groups.h"
@@ -11,6 +12,7 @@ namespace baton::controller {
 
 void ExperienceBuffer::Restore(const store::v1::JobRow& row) {
   next_serial_ = std::max<uint64_t>(row.next_serial(), 1);  // of a new row: 0
+  oldest_serial_ = row.oldest_serial();
   for (const store::v1::StepSerials& kept : row.kept_steps()) {
     kept_.push_back({kept.step(), kept.first_serial(), {}});
     kept_.back().files.Restore(kept);
@@ -20,6 +22,7 @@ void ExperienceBuffer::Restore(const store::v1::JobRow& row) {
 
 void ExperienceBuffer::Save(store::v1::JobRow* row) const {
   row->set_next_serial(next_serial_);
+  row->set_oldest_serial(oldest_serial_);
   for (const KeptStep& kept : kept_) {
     store::v1::StepSerials* const step = row->add_kept_steps();
     step->set_step(kept.step);
@@ -63,7 +66,8 @@ void ExperienceBuffer::PutNew(TrajectoryInfo& trajectory, EffectSink& out) {
 
 void ExperienceBuffer::Put(const TrajectoryInfo& trajectory, EffectSink& out) {
   Need(trajectory);
-  out.Do(PutTrajectory{trajectory.serial, StepOf(trajectory.purpose, out.step()), out.incarnation(),
+  const int64_t done = trajectory.pin.version != 0 ? trajectory.pin.step : out.step();
+  out.Do(PutTrajectory{trajectory.serial, StepOf(trajectory.purpose, done), out.incarnation(),
                        trajectory});
 }
 
@@ -72,15 +76,18 @@ void ExperienceBuffer::Drop(const TrajectoryInfo& trajectory, EffectSink& out) c
   out.Do(DropPayloads{{trajectory.id}});
 }
 
-void ExperienceBuffer::BeginStep(size_t most, bool keeps_all, EffectSink& out) {
+void ExperienceBuffer::BeginStep(size_t most, bool keeps_all, EffectSink& out,
+                                 std::optional<uint64_t> oldest) {
   const int64_t next = out.step() + 1;
   // The evaluation before a step, and a step that is begun again, count with the step.
   if (kept_.empty() || kept_.back().step != next) kept_.push_back({next, next_serial_, {}});
-  while (kept_.size() > most) {
+  while (kept_.size() > most && kept_[1].first_serial <= oldest.value_or(kNoSerial)) {
     out.Do(DropTrajectories{kept_[0].first_serial, kept_[1].first_serial});
     if (!keeps_all) out.Do(DropBatches{kept_[0].step, kept_[1].step});
     kept_.erase(kept_.begin());
   }
+  // What is put from here on has a larger serial, so this holds until the next step begins.
+  if (oldest.has_value()) oldest_serial_ = std::min(*oldest, next_serial_);
   // At every step: a controller may have died before it deleted what its rows let go.
   if (!keeps_all) DropFiles(out);
   out.Do(PutJob{});
@@ -129,13 +136,67 @@ void ExperienceBuffer::RollBack(Metrics algorithm, bool keeps_all, EffectSink& o
   if (!keeps_all) DropFiles(out);
 }
 
+// What the steps that are redone put stays with the step in progress: the rows of the work are
+// among it, and the files that hold their payloads.
+void ExperienceBuffer::RollBackKeeping(const Trajectories& live, Metrics algorithm, bool keeps_all,
+                                       EffectSink& out) {
+  KeptStep next{out.step() + 1, next_serial_, {}};
+  std::vector<KeptStep> before = kept_;
+  while (!before.empty() && before.back().step > out.step()) {
+    next.first_serial = before.back().first_serial;
+    next.files.Add(before.back().files);
+    before.pop_back();
+  }
+  // Rows of the work may be older than all steps that are kept.
+  uint64_t first = next.first_serial;
+  if (before.empty()) {
+    for (const auto& [id, trajectory] : live) {
+      if (trajectory.serial != 0) first = std::min(first, trajectory.serial);
+    }
+  }
+  const int64_t end = kept_.empty() ? 0 : kept_.back().step + 1;
+  const int64_t begin = kept_.empty() ? 0 : (keeps_all ? 1 : kept_.front().step);
+  algorithm_ = std::move(algorithm);
+  if (end > out.step() + 1) out.Do(DropBatches{std::max(out.step() + 1, begin), end});
+  DropOthers(next.first_serial, live, out);
+  next.first_serial = first;
+  before.push_back(std::move(next));
+  kept_ = std::move(before);
+  if (!keeps_all) DropFiles(out);
+}
+
+void ExperienceBuffer::DropOthers(uint64_t first, const Trajectories& live, EffectSink& out) const {
+  std::set<uint64_t> serials;
+  for (const auto& [id, trajectory] : live) serials.insert(trajectory.serial);
+  for (const auto& [id, found] : found_) serials.insert(found.serial);
+  uint64_t begin = first;
+  for (auto it = serials.lower_bound(first); it != serials.end(); ++it) {
+    if (*it > begin) out.Do(DropTrajectories{begin, *it});
+    begin = *it + 1;
+  }
+  if (next_serial_ > begin) out.Do(DropTrajectories{begin, next_serial_});
+}
+
+ExperienceBuffer::Trajectories ExperienceBuffer::GiveBack() {
+  batch_.Clear();
+  return std::exchange(taken_, {});
+}
+
+void ExperienceBuffer::EndBatch(EffectSink& out) {
+  DropPayloads drop;
+  for (const auto& [id, trajectory] : taken_) drop.trajectories.push_back(id);
+  if (!drop.trajectories.empty()) out.Do(std::move(drop));
+  taken_.clear();
+  batch_.Clear();
+}
+
 void ExperienceBuffer::EndWork(const Trajectories& trajectories, EffectSink& out) {
   DropPayloads drop;
   for (const auto& [id, trajectory] : trajectories) drop.trajectories.push_back(id);
   if (!drop.trajectories.empty()) out.Do(std::move(drop));
   // What was found belonged to this work. A batch that waited is given up with it.
   found_.clear();
-  batch_.Clear();
+  EndBatch(out);
 }
 
 BuildBatch ExperienceBuffer::Ask(const v1::JobSpec& spec, const EffectSink& out) const {

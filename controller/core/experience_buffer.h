@@ -9,6 +9,9 @@
 //     |                  +--------- a rollback ------------+--> dropped: its draws are made again
 //     +-- a restart: its row is there
 //
+// In mode async the batch takes its trajectories out of the work, which goes on beside the update;
+// a rollback gives them back, and they are READY again.
+//
 // A row outlives its trajectory: experience of the last steps can be read, and its payload lies in
 // the experience log until the step is retired. A file of the log goes when no kept step needs it:
 // a step needs the files of the rows that were put while it was the newest, and those of its batch.
@@ -46,6 +49,7 @@ class ExperienceBuffer {
  public:
   using Trajectories = std::map<uint64_t, TrajectoryInfo>;  ///< By id.
   using Metrics = std::map<std::string, double>;
+  static constexpr uint64_t kNoSerial = ~uint64_t{0};
 
   void Restore(const store::v1::JobRow& row);
   void Save(store::v1::JobRow* row) const;
@@ -69,13 +73,28 @@ class ExperienceBuffer {
 
   // ---- Steps.
   /// The next step or evaluation begins. Steps beyond the newest `most` are retired; with
-  /// `keeps_all` their payloads and batches stay.
-  void BeginStep(size_t most, bool keeps_all, EffectSink& out);
+  /// `keeps_all` their payloads and batches stay. `oldest`, of an async job: the smallest serial of
+  /// the trajectories in the work; steps whose rows may be among these are not retired.
+  void BeginStep(size_t most, bool keeps_all, EffectSink& out,
+                 std::optional<uint64_t> oldest = std::nullopt);
   /// The job went back: rows of later steps are dropped, and `algorithm` is what it was.
   /// `keeps_all` as for BeginStep.
   void RollBack(Metrics algorithm, bool keeps_all, EffectSink& out);
+  /// The same of an async job: rows of the work, `live`, stay.
+  void RollBackKeeping(const Trajectories& live, Metrics algorithm, bool keeps_all,
+                       EffectSink& out);
   /// The work in progress ends, consumed or not: its payloads are not needed in memory any more.
   void EndWork(const Trajectories& trajectories, EffectSink& out);
+
+  // ---- What a batch of an async job takes out of the work.
+  void Take(Trajectories group) { taken_.merge(group); }
+  /// The batch is given up: its trajectories go back.
+  Trajectories GiveBack();
+  /// The step is done: payloads of its batch are not needed in memory any more.
+  void EndBatch(EffectSink& out);
+  const Trajectories& taken() const { return taken_; }
+  /// What was found belongs to the work by now.
+  void ForgetFound() { found_.clear(); }
 
   // ---- The batch.
   /// Asks for the batch of these trajectories, all READY. Trajectories without a reward stay out,
@@ -120,16 +139,21 @@ class ExperienceBuffer {
   /// Deletes the files that no kept step needs.
   void DropFiles(EffectSink& out) const;
 
+  /// Forgets the rows from `first` on that `live` does not have.
+  void DropOthers(uint64_t first, const Trajectories& live, EffectSink& out) const;
+
   struct FoundRow {
     uint64_t serial = 0;
     store::v1::TrajectoryRow row;
   };
   uint64_t next_serial_ = 1;
+  uint64_t oldest_serial_ = 0;  // of the work of an async job, as of when the step began; 0: none
   std::vector<KeptStep> kept_;  // oldest first
   uint32_t newest_file_ = 0;    // of the experience log, as far as rows of this controller say
   std::map<uint64_t, FoundRow> found_;  // by id, until the work in progress ends
   Metrics algorithm_;
   StandingBatch batch_;
+  Trajectories taken_;
 };
 
 }  // namespace baton::controller

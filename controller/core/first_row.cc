@@ -36,6 +36,8 @@ store::v1::JobRow GoOnFrom(const store::v1::JobRow& saved, const v1::Job& as,
   *row.mutable_algorithm() = saved.algorithm();
   row.set_saved_cursor(saved.cursor());
   *row.mutable_saved_algorithm() = saved.algorithm();
+  *row.mutable_spent() = saved.spent();
+  *row.mutable_saved_spent() = saved.spent();
   for (const store::v1::GroupRow& group : saved.groups()) {
     *row.add_groups() = group;
     row.mutable_groups()->rbegin()->clear_command();  // it was the saved job's

@@ -8,6 +8,7 @@
 #include "controller/core/command_flow.h"
 #include "controller/core/job_face.h"
 #include "controller/core/job_row.h"
+#include "controller/core/lose_payloads.h"
 #include "controller/core/results.h"
 #include "controller/core/slot_views.h"
 #include "controller/core/step_loop.h"
@@ -43,6 +44,11 @@ JobCore::JobCore(store::v1::JobRow row,
     : job_(std::move(row), epoch, options) {
   for (const auto& [serial, trajectory] : trajectories) {
     // Rows of earlier steps are kept for readers. The work in progress goes on with its own alone.
+    if (job_.is_async) {
+      job_.buffer.Found(serial, trajectory,
+                        job_.async.Recalls(trajectory, job_.scheduler.table().PerDraw()));
+      continue;
+    }
     const bool current = (trajectory.incarnation() == incarnation() ||
                           (Mutant("stale-restored") || Mutant("stale-consumed"))) &&
                          trajectory.step() == StepOf(trajectory.purpose(), step()) && job_.is_rl();
@@ -127,31 +133,7 @@ void JobCore::On(const DataLoaded& event) {
 
 void JobCore::On(const BatchBuilt& event) { OnBatchBuilt(event, job_); }
 
-void JobCore::On(const PayloadLost& event) {
-  const absl::StatusOr<bool> again = job_.work.OnPayloadLost(event, job_);
-  if (!again.ok()) return job_.life.Fail(again.status(), job_);
-  if (!*again) return;
-  if (job_.commands.Any(TaskKind::kUpdate)) {
-    // A disk that loses each batch would send the job back for ever.
-    if (job_.work.LoseBatch(job_.out.step() + 1) > job_.options.max_attempts &&
-        !Mutant("lost-batches-without-end")) {
-      return job_.life.Fail(absl::DataLossError(absl::StrCat(
-                                "the batch of step ", job_.out.step() + 1,
-                                " was lost again and again; check the disk of the data root; the "
-                                "last time: ",
-                                event.reason)),
-                            job_);
-    }
-    // A rank may have made the step already: no rank then holds the weights that sampled it.
-    return RecoverTrainer("", "the batch of the trainer's update is lost", job_);
-  }
-  if (job_.doing.Is(Activity::kBatch)) {
-    job_.buffer.batch().TakeHeld();  // another batch will be built
-    job_.Switch(Activity::kGenerate);
-  }
-  job_.out.Do(PutJob{});
-  Advance(job_);
-}
+void JobCore::On(const PayloadLost& event) { LosePayloads(event, job_); }
 
 void JobCore::On(const PayloadsWait& event) {
   job_.scheduler.payload_wait().Heard(event, job_.out.now());

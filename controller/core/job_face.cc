@@ -1,5 +1,6 @@
 #include "controller/core/job_face.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -87,10 +88,17 @@ v1::Job ProgressOf(const JobParts& job) {
   }
   if (!IsActive(job.life.state())) return progress;
   progress.set_phase(PhaseOf(job));
-  if (job.doing.OnResponses()) {
-    progress.set_phase_done(static_cast<int64_t>(job.scheduler.table().ready()));
-    progress.set_phase_total(static_cast<int64_t>(job.scheduler.Total()));
+  if (!job.doing.OnResponses()) return progress;
+  int64_t done = static_cast<int64_t>(job.scheduler.table().ready());
+  int64_t total = static_cast<int64_t>(job.scheduler.Total());
+  if (job.is_async && job.doing.Is(Activity::kGenerate)) {
+    // The trainer waits for groups; more of them may be under way than it waits for.
+    const int64_t per_group = job.scheduler.table().PerDraw();
+    total = job.spec().data().train_batch_size() * per_group;
+    done = std::min(total, static_cast<int64_t>(job.async.complete()) * per_group);
   }
+  progress.set_phase_done(done);
+  progress.set_phase_total(total);
   return progress;
 }
 
@@ -126,6 +134,7 @@ v1::ExplainJobResponse ExplainJob(const JobParts& job, absl::Time now) {
   ExplainSlots(job.roster(), job.versions, job.options, waits);
   ExplainTrajectories({job.scheduler, job.roster(), job.dataflow(), job.options, job.out}, waits);
   job.scheduler.payload_wait().Explain(work, waits);
+  if (job.is_async) job.async.Explain(job, waits);
   if (job.doing.Is(Activity::kBatch) && !job.buffer.batch().held()) {
     waits.Add("batch", absl::StrCat("step ", job.out.step() + 1),
               "the controller to build its batch and to compute advantages", since,

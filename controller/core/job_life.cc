@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "controller/core/job_parts.h"
+#include "controller/core/running_tasks.h"
 #include "controller/core/slot_views.h"
 #include "controller/core/step_loop.h"
 #include "controller/core/way_back.h"
@@ -69,7 +70,8 @@ bool JobLife::Trigger(JobTrigger trigger, JobParts& job) {
   }
   EmitState(job.out);
   if (IsTerminal(*next) || *next == Job::STATE_PAUSED) {
-    job.work.Clear("the job ended", job);
+    // What an async job has generated waits for it.
+    if (IsTerminal(*next) || !job.is_async) job.work.Clear("the job ended", job);
     job.out.Do(LeaveQueue{});
   }
   job.out.Do(PutJob{});
@@ -180,7 +182,12 @@ void JobLife::ReleaseAll(JobParts& job) {
   job.Switch(Activity::kNone);
   job.out.Do(NeedWorkers{});  // or what it gives back would be granted to it again
   for (const RoleSlot& slot : job.roster().slots()) {
-    if (slot.state != SlotState::kEmpty) job.scheduler.queues().RemoveWorker(slot.worker);
+    if (slot.state == SlotState::kEmpty) continue;
+    // An async job may run something while it pauses. It is begun anew when the job is resumed.
+    if (job.is_async) {
+      TakeTasksBack(job.scheduler, slot.role, slot.worker, "the job pauses", job.out);
+    }
+    job.scheduler.queues().RemoveWorker(slot.worker);
   }
   job.slots.ReleaseAll(job.out);
   // The job gives its ranks back, so no rank waits for another.

@@ -13,6 +13,7 @@ namespace baton::controller {
 JobParts::JobParts(v1::Job job, int64_t submit_order, const JobCoreOptions& options)
     : options(options),
       submitted(TakeSubmitted(&job)),
+      is_async(IsAsync(spec(), dataflow())),
       scheduler(submitted, options),
       groups(spec(), dataflow()),
       commands(groups.all().size()),
@@ -25,6 +26,7 @@ JobParts::JobParts(store::v1::JobRow row, uint64_t epoch, const JobCoreOptions& 
     : options(options),
       restored(true),
       submitted(TakeSubmitted(row.mutable_job())),
+      is_async(IsAsync(spec(), dataflow())),
       out(row, Mutant("epoch-not-in-attempts") ? 0 : FirstAttempt(epoch)),
       scheduler(submitted, options),
       groups(spec(), dataflow()),
@@ -39,6 +41,7 @@ JobParts::JobParts(store::v1::JobRow row, uint64_t epoch, const JobCoreOptions& 
   buffer.Restore(row);
   scheduler.admission().draws().RollBack(row.cursor());
   scheduler.admission().births().Restore(row);
+  if (is_async) async.Restore(row);
   groups.Restore(row);
   commands.Restore(row, groups);
   update.Restore(row);
@@ -54,7 +57,7 @@ CommandContext JobParts::Commands() {
 }
 
 TrajectoryScheduler::Context JobParts::Work() {
-  return {out, buffer, data, versions, work.UnderWay(buffer)};
+  return {out, buffer, data, versions, work.UnderWay(buffer), is_async};
 }
 
 RoleContext JobParts::Roles() {
@@ -62,19 +65,24 @@ RoleContext JobParts::Roles() {
 }
 
 void JobParts::LoadWeights() {
-  if (!versions.published()) return;
+  if (!is_async && !versions.published()) return;
   // Loading needs the rollouts' turn, which may be free by now.
   pools.TakeTurns(View(), scheduler.queues(), out.now());
   slots.LoadWeights(pools.HasTurn(roles::kRollout, View()), versions,
                     scheduler.queues().rollouts().tasks, out);
 }
 
-void JobParts::Dispatch() {
+void JobParts::GiveOut() {
   // Rollouts whose turn has just come may lack the newest weights.
   if (pools.TakeTurns(View(), scheduler.queues(), out.now())) LoadWeights();
   // Without shared pools no command ever waits.
   if (!pools.empty()) SendWaitingCommands(Commands());
   scheduler.Dispatch(Work());
+}
+
+void JobParts::Dispatch() {
+  GiveOut();
+  if (is_async) async.BeginGroups(*this);
 }
 
 std::string JobParts::RoleOf(const TaskRef& ref) const {
@@ -99,8 +107,10 @@ bool JobParts::Wants(const std::string& worker, const TaskRef& ref) const {
     if (work.begun()) return IsWanted(scheduler, worker, ref);
     // The attempts are unknown until the trajectories stand. What a worker that came back said
     // it has was asked of it by an earlier controller; anything else is of no task.
-    return scheduler.admission().births().Has(ref.birth, out) && work.early().Told(worker, ref) &&
-           IsActive(life.state()) && life.state() != v1::Job::STATE_STOPPING;
+    const bool known = is_async ? async.HasBirth(ref.birth, scheduler.table().PerDraw())
+                                : scheduler.admission().births().Has(ref.birth, out);
+    return known && work.early().Told(worker, ref) && IsActive(life.state()) &&
+           life.state() != v1::Job::STATE_STOPPING;
   }
   if (ref.incarnation != out.incarnation() || ref.step != out.step()) return false;
   if (!IsGroupCommand(ref.kind)) return false;

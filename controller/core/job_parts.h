@@ -19,6 +19,7 @@
 #include "baton/store/v1/rows.pb.h"
 #include "baton/v1/job_service.pb.h"
 #include "controller/core/activities.h"
+#include "controller/core/async_work.h"
 #include "controller/core/checkpoint_save.h"
 #include "controller/core/effect_sink.h"
 #include "controller/core/experience_buffer.h"
@@ -37,6 +38,7 @@
 #include "controller/core/trajectory_scheduler.h"
 #include "controller/core/worker_slots.h"
 #include "controller/spec/replay.h"
+#include "controller/spec/schedule.h"
 
 namespace baton::controller {
 
@@ -52,6 +54,15 @@ struct JobParts {
   /// It trains on recorded batches (replay.h).
   bool replays() const { return Replays(dataflow()); }
   const Roster& roster() const { return slots.roster(); }
+  /// What the step's batch is made of: it left the work in mode async, and is the work in mode
+  /// sync.
+  const ExperienceBuffer::Trajectories& InBatch() const {
+    return is_async ? buffer.taken() : scheduler.table().all();
+  }
+  /// Draws of finished steps.
+  uint64_t Cursor() const {
+    return is_async ? async.draws().spent() : scheduler.admission().draws().cursor();
+  }
 
   // ---- What several parts need together.
   PoolView View() const;
@@ -64,6 +75,8 @@ struct JobParts {
   /// Lets rollouts with the newest weights generate, and the others load these.
   void LoadWeights();
   /// Gives out what can begin: turns on shared workers, then commands, then tasks.
+  void GiveOut();
+  /// The same; an async job begins groups as long as rollouts have room for them.
   void Dispatch();
 
   // ---- Tasks.
@@ -76,6 +89,7 @@ struct JobParts {
   JobCoreOptions options;
   bool restored = false;                     ///< From a row.
   std::shared_ptr<const v1::Job> submitted;  ///< spec, effective_spec, dataflow.
+  bool is_async = false;                     ///< Responses are made while it trains (schedule.h).
 
   // Parts.
   EffectSink out;
@@ -93,6 +107,7 @@ struct JobParts {
   JobLife life;
   Activities doing;
   ResponseWork work;
+  AsyncWork async;
   PolicyUpdate update;
   CheckpointSave save;
 };

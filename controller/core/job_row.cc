@@ -28,7 +28,8 @@ store::v1::JobRow RowOf(const JobParts& job) {
   job.milestones.Save(&row);
   job.versions.Save(&row);
   job.buffer.Save(&row);
-  row.set_cursor(job.scheduler.admission().draws().cursor());
+  row.set_cursor(job.Cursor());
+  if (job.is_async) job.async.Save(job, &row);
   job.scheduler.admission().births().Save(&row);
   job.groups.Save(&row);
   job.commands.Save(&row);

@@ -78,10 +78,10 @@ LearningNews Milestones::NoteValues(int64_t step, const std::map<std::string, do
   return controller::NoteValues(spec(), step, metrics, evaluation, &learning_);
 }
 
-void Milestones::KeepEvaluation(EffectSink& out) {
+void Milestones::KeepEvaluation(int64_t step, EffectSink& out) {
   // A way back to a step that was saved before its evaluation does not evaluate it again: the job
   // paused in between, or it is the first step. So what was learned goes to the saved state.
-  if (out.step() != way_back()) return;
+  if (step != way_back()) return;
   saved_.learning = learning_;
   KeepCheckpoints(out);
 }

@@ -28,7 +28,7 @@ void PolicyUpdate::Begin(JobParts& job) {
   // Also of a batch that filters left nothing of: the step is done, and the algorithm goes on.
   if (job.is_rl() && !job.replays()) {
     const absl::Status put =
-        job.buffer.PutRow(job.scheduler.table().all(), LeastResponses(job.spec(), job.dataflow()),
+        job.buffer.PutRow(job.InBatch(), LeastResponses(job.spec(), job.dataflow()),
                           job.options.max_batch_row_bytes, job.out);
     if (!put.ok()) return job.life.Fail(put, job);
   }
@@ -71,9 +71,9 @@ void PolicyUpdate::DropSurplusOf(Metrics* metrics, JobParts& job) {
 }
 
 PolicyUpdate::Metrics PolicyUpdate::StepMetrics(JobParts& job) {
-  const StepTimes& times = job.scheduler.times();
+  const StepTimes& times = job.is_async ? job.async.times() : job.scheduler.times();
   const StepDraws& draws = job.scheduler.admission().draws();
-  Metrics metrics = job.is_rl() ? ResponseMetrics(job.scheduler.table().all(), times) : Metrics();
+  Metrics metrics = job.is_rl() ? ResponseMetrics(job.InBatch(), times) : Metrics();
   for (const auto& [name, value] : job.buffer.batch().metrics()) metrics[name] = value;
   for (const auto& [name, value] : std::exchange(reports_, {})) metrics[name] = value;
   DropSurplusOf(&metrics, job);
@@ -85,6 +85,7 @@ PolicyUpdate::Metrics PolicyUpdate::StepMetrics(JobParts& job) {
   if (seconds > 0 && metrics.count("perf/total_num_tokens") > 0) {
     metrics["perf/throughput"] = metrics["perf/total_num_tokens"] / seconds;
   }
+  if (job.is_async) metrics.merge(job.async.Metrics(job));
   if (draws.rounds() > 1) metrics["train/num_gen_batches"] = draws.rounds();
   if (draws.replaced() > 0) {
     metrics["train/groups_drawn_anew"] = static_cast<double>(draws.replaced());
@@ -96,12 +97,16 @@ void PolicyUpdate::FinishStep(bool updated, JobParts& job) {
   Metrics metrics = StepMetrics(job);
   // From here on the step counts: it has its number, its prompts and its algorithm's state.
   job.out.StepDone();
-  job.scheduler.admission().draws().Consume();
+  if (job.is_async) {
+    job.async.Consume(job);
+  } else {
+    job.scheduler.admission().draws().Consume();
+  }
   job.buffer.Consume();
   if (updated) job.versions.Updated(job.out);
   const int64_t step = job.out.step();
   metrics["training/global_step"] = static_cast<double>(step);
-  metrics["training/epoch"] = static_cast<double>(job.scheduler.admission().draws().cursor()) /
+  metrics["training/epoch"] = static_cast<double>(job.Cursor()) /
                               static_cast<double>(std::max<uint64_t>(1, job.data.train_size()));
   job.life.ShowMetrics(metrics);
   v1::JobEvent event;
@@ -113,7 +118,11 @@ void PolicyUpdate::FinishStep(bool updated, JobParts& job) {
   const bool learns = !job.is_rl() || step > job.spec().algorithm().critic_warmup();
   job.life.ApplyLearning(job.milestones.NoteStep({step, learns, updated, metrics}), job);
   job.life.ApplyLearning(job.milestones.NoteValues(step, metrics, evaluated), job);
-  job.work.Clear("", job);
+  if (job.is_async) {
+    job.async.EndStep(job);
+  } else {
+    job.work.Clear("", job);
+  }
   job.Switch(Activity::kNone);
   job.out.Do(PutJob{});
   Advance(job);

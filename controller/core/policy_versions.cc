@@ -42,7 +42,7 @@ std::map<uint64_t, VersionPins> PinsOf(const std::map<uint64_t, TrajectoryInfo>&
 
 void PolicyVersions::Restore(const store::v1::JobRow& row) {
   newest_ = row.job().policy_version();
-  published_ = row.published_version() == newest_ && newest_ != 0;
+  served_ = row.published_version();
   saved_ = row.saved_version();
   known_.clear();
   for (const store::v1::VersionRow& version : row.versions()) known_[version.version()] = version;
@@ -50,7 +50,7 @@ void PolicyVersions::Restore(const store::v1::JobRow& row) {
 
 void PolicyVersions::Save(store::v1::JobRow* row) const {
   row->mutable_job()->set_policy_version(newest_);
-  row->set_published_version(published_ ? newest_ : 0);
+  row->set_published_version(served_);
   row->set_saved_version(saved_);
   for (const auto& [version, known] : known_) *row->add_versions() = known;
 }
@@ -68,7 +68,6 @@ void PolicyVersions::Make(uint64_t parent, uint64_t updates, const EffectSink& o
   made.set_parent(parent);
   made.set_actor_updates(updates);
   known_[newest_] = std::move(made);
-  published_ = false;
   if (known_.size() > kMostKnown) ForgetOldest();
 }
 
@@ -87,10 +86,23 @@ void PolicyVersions::Updated(const EffectSink& out) { Make(newest_, UpdatesOf(ne
 
 void PolicyVersions::Begun(const EffectSink& out) { Make(saved_, UpdatesOf(saved_), out); }
 
-bool PolicyVersions::Unpublish() { return std::exchange(published_, false); }
+bool PolicyVersions::Unpublish() {
+  const bool was = published();
+  served_ = 0;
+  return was;
+}
+
+std::optional<uint64_t> PolicyVersions::Behind(uint64_t version) const {
+  return Staleness(known_, version, newest_);
+}
+
+uint64_t PolicyVersions::IncarnationOf(uint64_t version) const {
+  const auto found = known_.find(version);
+  return found == known_.end() ? 0 : found->second.incarnation();
+}
 
 void PolicyVersions::SyncedInPlace(absl::Time now) {
-  published_ = true;
+  Published();
   NoteTime(now);
 }
 
@@ -133,26 +145,47 @@ void PolicyVersions::NoteTime(absl::Time now) {
   publishing_since_ = absl::InfinitePast();
 }
 
+bool PolicyVersions::SomeRolloutHas(uint64_t version, const Roster& roster) const {
+  const auto& slots = roster.slots();
+  return std::any_of(slots.begin(), slots.end(), [&](const RoleSlot& slot) {
+    if (slot.role != roles::kRollout || !slot.ready()) return false;
+    const Replica& replica = Of(static_cast<uint64_t>(roster.IndexOf(slot)));
+    return replica.loading == version || (replica.loading == 0 && replica.version == version);
+  });
+}
+
 void PolicyVersions::Load(bool may_load, absl::Duration deadline, Roster& roster,
                           TaskScheduler& rollouts, EffectSink& out) {
+  // Work that waits for an older version, which one rollout is to have.
+  uint64_t pinned = rollouts.PinnedVersion();
+  if (pinned == served_ || Mutant("pin-forgotten")) pinned = 0;
+  const bool missing = pinned != 0 && !SomeRolloutHas(pinned, roster);
+  bool provided = false;  // by a slot before this one
   for (RoleSlot& slot : roster.slots()) {
     if (slot.role != roles::kRollout || !slot.ready()) continue;
     const auto index = static_cast<uint64_t>(roster.IndexOf(slot));
     Replica& replica = replicas_[index];
     // A hybrid rollout samples the weights that its own worker trains: there is nothing to load.
-    if (roster.hybrid()) replica.version = newest_;
-    const bool current = replica.version == newest_;
-    rollouts.SetEnabled(slot.worker, current);
+    if (roster.hybrid()) replica.version = served_;
+    const bool provides = pinned != 0 && !provided && (missing || replica.version == pinned);
+    provided |= provides;
+    // While no version is to be had each goes on with what it has.
+    const uint64_t newest = served_ != 0 ? served_ : replica.version;
+    const uint64_t target = provides ? pinned : newest;
+    const bool current = replica.version == target && replica.loading == 0;
+    rollouts.SetEnabled(slot.worker, current && target == newest && target != 0);
+    rollouts.SetVersion(slot.worker, replica.loading == 0 ? replica.version : 0);
     // A worker that still generates loads once it is idle: a response is of one version.
     const bool idle = replica.loading == 0 && rollouts.load(slot.worker) == 0;
-    if (current || !idle || !may_load) continue;
-    replica.loading = newest_;
+    if (current || !idle || !may_load || target == 0) continue;
+    replica.loading = target;
+    rollouts.SetVersion(slot.worker, 0);
     slot.since = out.now();
     slot.attempt = out.NextAttempt(slot.attempt);
     StartTask task;
     task.worker = slot.worker;
     task.args.role = slot.role;
-    task.args.policy_version = newest_;
+    task.args.policy_version = target;
     task.args.deadline = deadline;
     task.ref = out.Ref(TaskKind::kLoadWeights, index, slot.attempt);
     out.Do(std::move(task));

@@ -9,11 +9,14 @@
 //     |                                     +-- the relay lost it, a rank lost its weights:
 //     +-- update, a new group of ranks          made, and it is published again
 //
-// Only the newest version is sampled. Staleness is bounded by 0: what a batch consumes, or an
-// evaluation measures, was sampled by exactly these weights. Numbers only grow: a group that is
-// formed anew gets a new one even for weights of a checkpoint, or a rollout that loaded the number
-// before might take the new weights for its own. So versions are a tree, and the difference of two
-// numbers says nothing of how far apart their weights are; Staleness does:
+// In mode sync only the newest version is sampled: what a batch consumes, or an evaluation
+// measures, was sampled by exactly these weights. In mode async rollouts go on with the newest
+// version that was published, and each replica takes it when its own responses are done; one of
+// them stays with, or loads, an older version while responses wait that are pinned to it. Numbers
+// only grow: a group that is formed anew gets a new one even for weights of a checkpoint, or a
+// rollout that loaded the number before might take the new weights for its own. So versions are a
+// tree, and the difference of two numbers says nothing of how far apart their weights are;
+// Staleness does:
 //
 //   0 -> 1 -> 2 -> 3 -> 4        the checkpoint is of version 2; the trainer dies with version 4
 //             +--> 5 -> 6        5: the weights of 2 again
@@ -70,7 +73,13 @@ class PolicyVersions {
 
   uint64_t newest() const { return newest_; }
   /// Rollouts can get the newest version.
-  bool published() const { return published_; }
+  bool published() const { return served_ == newest_ && newest_ != 0; }
+  /// The newest version that rollouts can get; 0: none.
+  uint64_t served() const { return served_; }
+  /// Updates of the actor between that version and the newest one; nothing: that is not known.
+  std::optional<uint64_t> Behind(uint64_t version) const;
+  /// The incarnation that made it; 0: it is not known.
+  uint64_t IncarnationOf(uint64_t version) const;
   const VersionRows& known() const { return known_; }
   /// The actor made an update: its weights have no number yet.
   void Updated(const EffectSink& out);
@@ -78,12 +87,12 @@ class PolicyVersions {
   void Begun(const EffectSink& out);
   /// The newest version is saved: it is what the ranks begin with from here on.
   void Saved() { saved_ = newest_; }
-  /// The newest version is to be had no more. Returns whether it was.
+  /// No version is to be had any more. Returns whether the newest one was.
   bool Unpublish();
   /// The command is on its way that gives the newest version to the rollouts.
   void BeginPublishing(absl::Time now) { publishing_since_ = now; }
   /// The relay has it.
-  void Published() { published_ = true; }
+  void Published() { served_ = newest_; }
   /// The ranks themselves have it for generation: every rollout holds it at once.
   void SyncedInPlace(absl::Time now);
 
@@ -102,8 +111,10 @@ class PolicyVersions {
   /// How long rollouts waited for the last version that they all got; 0: that is not known.
   double update_weights_seconds() const { return update_weights_seconds_; }
 
-  /// Lets each rollout generate that holds the newest version, and sends the other ones to load
-  /// it. `may_load`: the rollouts' workers are theirs now.
+  /// Lets each rollout generate that holds the newest version that was published, and sends the
+  /// other ones to load it. For responses that wait and are pinned to an older version one rollout
+  /// keeps that version, or loads it if none has it. `may_load`: the rollouts' workers are theirs
+  /// now.
   void Load(bool may_load, absl::Duration deadline, Roster& roster, TaskScheduler& rollouts,
             EffectSink& out);
 
@@ -112,6 +123,7 @@ class PolicyVersions {
 
  private:
   void NoteTime(absl::Time now);
+  bool SomeRolloutHas(uint64_t version, const Roster& roster) const;
   void Make(uint64_t parent, uint64_t updates, const EffectSink& out);
   uint64_t UpdatesOf(uint64_t version) const;
   void ForgetOldest();
@@ -119,7 +131,7 @@ class PolicyVersions {
   uint64_t newest_ = 0;
   uint64_t saved_ = 0;  // of the newest checkpoint; 0: there is none
   VersionRows known_;
-  bool published_ = false;
+  uint64_t served_ = 0;                   // the newest that was published; 0: none is to be had
   std::map<uint64_t, Replica> replicas_;  // by slot
   // Infinite past: nothing is being published, or an earlier controller began it.
   absl::Time publishing_since_ = absl::InfinitePast();

@@ -57,6 +57,7 @@ TEST(PolicyVersionsTest, EachRolloutLoadsANewVersionOnce) {
 TEST(PolicyVersionsTest, ABusyRolloutLoadsWhenItIsIdle) {
   TwoRollouts world;
   world.versions.Updated(world.out);
+  world.versions.Published();
   world.versions.Hold(world.SlotOf("a"), 1);
   world.versions.Hold(world.SlotOf("b"), 1);
   world.Load();

@@ -29,6 +29,13 @@ void ResponseWork::Begin(Activity what, JobParts& job) {
   GoOn(job);
 }
 
+void ResponseWork::Stand(JobParts& job) {
+  begun_ = true;
+  job.async.Stand(job);
+  AdoptRunning(job);
+  early_.Replay(/*commands=*/false, [&](const TaskDone& early) { RouteResult(early, job); });
+}
+
 // Nothing is drawn, generated or scored: the runtime reads the row of the step's batch and builds
 // the batch of it.
 void ResponseWork::BeginReplay(JobParts& job) {
@@ -47,6 +54,7 @@ void ResponseWork::GoOn(JobParts& job) {
 
 void ResponseWork::Clear(const std::string& reason, JobParts& job) {
   job.scheduler.Clear(reason, job.Work());
+  job.async.Clear();
   begun_ = true;  // what was early or adoptable belonged to the work that ends here
   early_.Drop(reason, job.out);
 }
@@ -74,8 +82,14 @@ void ResponseWork::OnGenerated(const TaskDone& event, JobParts& job) {
   }
   // An idle rollout loads the weights that came while it worked.
   if (job.scheduler.queues().rollouts().tasks.load(event.worker) == 0) job.LoadWeights();
+  GoOnAfter(event, job);
+}
+
+void ResponseWork::GoOnAfter(const TaskDone& event, JobParts& job) {
   job.Dispatch();
-  MaybeAllReady(job);
+  if (!job.is_async) return MaybeAllReady(job);
+  job.async.NoteProgress(event.ref.subject, job);
+  Advance(job);
 }
 
 // The rollout holds another version after all; it loads the right one.
@@ -103,8 +117,8 @@ void ResponseWork::OnScored(const TaskDone& event, bool late, JobParts& job) {
   if (verdict.next == Next::kGroupBroken) {
     OnGroupBroken(*job.groups.Find(job.RoleOf(event.ref)), event, job);
   }
+  if (verdict.next == Next::kDone) return GoOnAfter(event, job);
   job.Dispatch();
-  if (verdict.next == Next::kDone) MaybeAllReady(job);
 }
 
 void ResponseWork::MaybeAllReady(JobParts& job) {
@@ -183,7 +197,10 @@ absl::StatusOr<bool> ResponseWork::OnPayloadLost(const PayloadLost& event, JobPa
       "the payload of ", TrajectoryName(lost[0]->id),
       lost.size() > 1 ? absl::StrCat(" and of ", lost.size() - 1, " others") : std::string(),
       " cannot be read (", event.reason, "); generated again with the same draw"));
-  for (TrajectoryInfo* trajectory : lost) job.scheduler.GenerateAnew(*trajectory, job.Work());
+  for (TrajectoryInfo* trajectory : lost) {
+    if (job.is_async) job.async.NoteLost(*trajectory);
+    job.scheduler.GenerateAnew(*trajectory, job.Work());
+  }
   return true;
 }
 

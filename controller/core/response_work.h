@@ -44,6 +44,8 @@ class ResponseWork {
 
   /// `what`: kGenerate, a step; or kEvaluate.
   void Begin(Activity what, JobParts& job);
+  /// The trajectories of all that an async job has open are made.
+  void Stand(JobParts& job);
   /// Prompts were added to the draws: their responses are asked for.
   void GoOn(JobParts& job);
   /// Ends the work: its trajectories are forgotten, and what still runs is stopped for `reason`.
@@ -72,6 +74,8 @@ class ResponseWork {
  private:
   TrajectoryScheduler::Verdict OnWrongVersion(const TaskDone& event, JobParts& job);
   void MaybeAllReady(JobParts& job);
+  /// A response was generated or scored: what follows for the step.
+  void GoOnAfter(const TaskDone& event, JobParts& job);
   void BeginReplay(JobParts& job);
   void CheckScoreDeadlines(JobParts& job);
   void AdoptRunning(JobParts& job);

@@ -33,11 +33,20 @@ void AdoptTask(TrajectoryScheduler& scheduler, const std::string& worker, const 
   if (ref.kind == TaskKind::kGenerate && trajectory->state == TrajectoryState::kPending) {
     // Its tokens are of the version that the worker held, and count as those of this one.
     const PolicyVersions& versions = context.versions;
-    if (hybrid ? !versions.published() : version != versions.newest()) return;
+    if (context.any_version) {
+      const uint64_t pin = trajectory->pin.version;
+      if (version == 0 || (pin != 0 && version != pin)) return;
+    } else if (hybrid ? !versions.published() : version != versions.newest()) {
+      return;
+    }
     if (trajectory->attempt != out.attempt_base()) return;  // this controller began it itself
     if (!scheduler.queues().rollouts().tasks.Adopt(trajectory->id, worker, out.now())) return;
     trajectory->attempt = ref.attempt;
     trajectory->state = TrajectoryState::kGenerating;
+    if (context.any_version) {
+      trajectory->policy_version = version;
+      trajectory->incarnation = versions.IncarnationOf(version);
+    }
   }
   if (ref.kind != TaskKind::kScore || trajectory->state != TrajectoryState::kScoring) return;
   if (ref.target >= trajectory->tries.size()) return;
@@ -71,7 +80,8 @@ void RequeueTask(TrajectoryScheduler& scheduler, const std::string& role, uint64
     NodeTry& tried = trajectory.tries[NodeOf(work)];
     tried.attempt = out.NextAttempt(tried.attempt);
   }
-  scheduler.queues().Of(role).EnqueueFirst(work, trajectory.draw);
+  const uint64_t pin = role == roles::kRollout ? trajectory.pin.version : 0;
+  scheduler.queues().Of(role).EnqueueFirst(work, trajectory.draw, pin);
 }
 
 }  // namespace baton::controller

@@ -1,5 +1,6 @@
 #include "controller/core/step_loop.h"
 
+#include "controller/core/async_loop.h"
 #include "controller/core/evaluation.h"
 #include "controller/core/job_parts.h"
 #include "controller/core/publishing.h"
@@ -9,13 +10,13 @@ namespace baton::controller {
 
 using Job = v1::Job;
 
-namespace {
-
 bool SetUpDone(const JobParts& job) {
   const Job::State state = job.life.state();
   const bool goes_on = state == Job::STATE_RUNNING || state == Job::STATE_PAUSING;
   return job.data.loaded() && AreSetUp(job.roster(), job.groups, goes_on);
 }
+
+namespace {
 
 // An activity is under way: responses, a batch, a command, or a checkpoint. What can begin
 // meanwhile begins.
@@ -33,6 +34,7 @@ void GoOn(JobParts& job) {
 void Advance(JobParts& job) {
   if (!IsActive(job.life.state()) || job.life.state() == Job::STATE_STOPPING) return;
   job.milestones.Count(/*works=*/true, job.out.now());
+  if (job.is_async) return AdvanceAsync(job);
   if (job.restored && !job.work.begun() && job.commands.Any(TaskKind::kUpdate)) {
     // A restart in the middle of an update: its batch is rebuilt from the READY rows.
     if (SetUpDone(job)) job.work.Begin(Activity::kGenerate, job);

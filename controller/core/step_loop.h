@@ -16,6 +16,9 @@ struct JobParts;
 
 void Advance(JobParts& job);
 
+/// The data are read, and the roles have the workers that the job needs to go on.
+bool SetUpDone(const JobParts& job);
+
 }  // namespace baton::controller
 
 #endif  // BATON_CONTROLLER_CORE_STEP_LOOP_H_

@@ -28,13 +28,24 @@ void TaskScheduler::SetEnabled(const std::string& worker, bool enabled) {
   if (it != workers_.end()) it->second.enabled = enabled;
 }
 
-void TaskScheduler::Enqueue(uint64_t trajectory, uint64_t group, const std::string& avoid) {
-  if (Mutant("newest-draw-first")) return EnqueueFirst(trajectory, group);
-  queue_.push_back({trajectory, group, avoid});
+void TaskScheduler::SetVersion(const std::string& worker, uint64_t version) {
+  auto it = workers_.find(worker);
+  if (it != workers_.end()) it->second.version = version;
 }
 
-void TaskScheduler::EnqueueFirst(uint64_t trajectory, uint64_t group) {
-  queue_.push_front({trajectory, group, ""});
+uint64_t TaskScheduler::version(const std::string& worker) const {
+  auto it = workers_.find(worker);
+  return it == workers_.end() ? 0 : it->second.version;
+}
+
+void TaskScheduler::Enqueue(uint64_t trajectory, uint64_t group, const std::string& avoid,
+                            uint64_t pin) {
+  if (Mutant("newest-draw-first")) return EnqueueFirst(trajectory, group, pin);
+  queue_.push_back({trajectory, group, avoid, pin});
+}
+
+void TaskScheduler::EnqueueFirst(uint64_t trajectory, uint64_t group, uint64_t pin) {
+  queue_.push_front({trajectory, group, "", pin});
 }
 
 void TaskScheduler::Unqueue(uint64_t trajectory) {
@@ -58,21 +69,26 @@ bool TaskScheduler::Adopt(uint64_t trajectory, const std::string& worker, absl::
   return true;
 }
 
-bool TaskScheduler::HasRoom(const Worker& worker, int share) const {
-  return worker.enabled && worker.load < worker.credits && worker.load < share;
+bool TaskScheduler::HasRoom(const Worker& worker, int share, uint64_t pin) const {
+  const bool may = pin == 0 || Mutant("pin-forgotten") ? worker.enabled : worker.version == pin;
+  return may && worker.load < worker.credits && worker.load < share;
+}
+
+// A fair share of all that is open, rounded up. Without it, the first replica that has the new
+// weights would take as much as its credits allow, and the others would idle.
+int TaskScheduler::Share() const {
+  const int open = most_open_ > 0 ? most_open_ : static_cast<int>(queue_.size() + running_.size());
+  const int count = static_cast<int>(workers_.size());
+  return (open + count - 1) / count;
 }
 
 TaskScheduler::Worker* TaskScheduler::Pick(const Queued& next, std::string* name) {
   if (workers_.empty()) return nullptr;
-  // A fair share of all that is open, rounded up. Without it, the first replica that has the new
-  // weights would take as much as its credits allow, and the others would idle.
-  const int open = static_cast<int>(queue_.size() + running_.size());
-  const int count = static_cast<int>(workers_.size());
-  const int share = (open + count - 1) / count;
+  const int share = Share();
   // The worker that has the prompt's KV already, unless the task failed there.
   if (next.group == last_group_ && !last_worker_.empty() && last_worker_ != next.avoid) {
     Worker& worker = workers_.at(last_worker_);
-    if (HasRoom(worker, share)) {
+    if (HasRoom(worker, share, next.pin)) {
       *name = last_worker_;
       return &worker;
     }
@@ -81,7 +97,7 @@ TaskScheduler::Worker* TaskScheduler::Pick(const Queued& next, std::string* name
   // none, and a job with one worker must go on.
   Worker* best = nullptr;
   for (auto& [id, worker] : workers_) {
-    if (!HasRoom(worker, share)) continue;
+    if (!HasRoom(worker, share, next.pin)) continue;
     const bool better =
         best == nullptr || *name == next.avoid || (id != next.avoid && worker.load < best->load);
     if (better) {
@@ -93,18 +109,39 @@ TaskScheduler::Worker* TaskScheduler::Pick(const Queued& next, std::string* name
 }
 
 std::optional<TaskScheduler::Assignment> TaskScheduler::Next(absl::Time now) {
-  if (!open_ || queue_.empty()) return std::nullopt;
-  // In order: nothing overtakes what cannot be placed now, so no response waits for ever.
-  const Queued next = queue_.front();
-  std::string name;
-  Worker* worker = Pick(next, &name);
-  if (worker == nullptr) return std::nullopt;
-  queue_.pop_front();
-  ++worker->load;
-  running_[next.trajectory] = Running{name, now, now};
-  last_group_ = next.group;
-  last_worker_ = name;
-  return Assignment{name, next.trajectory};
+  if (!open_) return std::nullopt;
+  // In order: nothing overtakes what cannot be placed now, so no response waits for ever. A pinned
+  // one waits for a worker of its own version, which the others would have to wait for with it.
+  for (auto it = queue_.begin(); it != queue_.end(); ++it) {
+    const Queued next = *it;
+    std::string name;
+    Worker* worker = Pick(next, &name);
+    if (worker == nullptr && next.pin != 0) continue;
+    if (worker == nullptr) return std::nullopt;
+    queue_.erase(it);
+    ++worker->load;
+    running_[next.trajectory] = Running{name, now, now};
+    last_group_ = next.group;
+    last_worker_ = name;
+    return Assignment{name, next.trajectory};
+  }
+  return std::nullopt;
+}
+
+bool TaskScheduler::HasRoom(uint64_t pin) const {
+  if (!open_ || workers_.empty()) return false;
+  const auto waits = [&](const Queued& queued) { return queued.pin == pin; };
+  if (std::any_of(queue_.begin(), queue_.end(), waits)) return false;
+  const int share = Share();
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [&](const auto& worker) { return HasRoom(worker.second, share, pin); });
+}
+
+uint64_t TaskScheduler::PinnedVersion() const {
+  for (const Queued& queued : queue_) {
+    if (queued.pin != 0) return queued.pin;
+  }
+  return 0;
 }
 
 void TaskScheduler::Progressed(uint64_t trajectory, absl::Time now) {

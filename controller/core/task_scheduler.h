@@ -5,6 +5,9 @@
 // open: so one replica that has the new weights first does not take everything. Trajectories of
 // one prompt group go to one worker when it has room, which shares the prompt's KV among them.
 //
+// A pinned trajectory goes to workers alone that hold the version of its pin, whether they are
+// enabled or not; while none of them has room, others overtake it.
+//
 // Pure and deterministic: ties are broken by worker id.
 #ifndef BATON_CONTROLLER_CORE_TASK_SCHEDULER_H_
 #define BATON_CONTROLLER_CORE_TASK_SCHEDULER_H_
@@ -37,20 +40,31 @@ class TaskScheduler {
   /// Forgets it; its running trajectories are returned in id order and are not queued.
   std::vector<uint64_t> RemoveWorker(const std::string& worker);
   void SetEnabled(const std::string& worker, bool enabled);
+  /// The version of the weights that it generates with; 0: none, or it loads.
+  void SetVersion(const std::string& worker, uint64_t version);
+  uint64_t version(const std::string& worker) const;
+  /// So many trajectories are open at most, and a worker's fair share is one of these; 0: it is one
+  /// of those that are open now.
+  void SetMostOpen(int most) { most_open_ = most; }
   /// While closed nothing is assigned: the workers are somebody else's. Open at first.
   void SetOpen(bool open) { open_ = open; }
 
   /// Queues a trajectory; `group` names its prompt group. `avoid` gets it only when no other
-  /// worker has room.
-  void Enqueue(uint64_t trajectory, uint64_t group, const std::string& avoid = "");
+  /// worker has room. `pin`: the version that it needs; 0: any.
+  void Enqueue(uint64_t trajectory, uint64_t group, const std::string& avoid = "",
+               uint64_t pin = 0);
   /// Puts it before all others: it was running already.
-  void EnqueueFirst(uint64_t trajectory, uint64_t group);
+  void EnqueueFirst(uint64_t trajectory, uint64_t group, uint64_t pin = 0);
   /// A worker that re-attached runs it already.
   /// False: it cannot (no such worker, or it runs elsewhere).
   bool Adopt(uint64_t trajectory, const std::string& worker, absl::Time now);
 
   /// The next assignment that is possible, which is thereby running; nothing when none is.
   std::optional<Assignment> Next(absl::Time now);
+  /// A trajectory with that pin would be assigned at once, if it were queued now.
+  bool HasRoom(uint64_t pin) const;
+  /// The version that the first queued trajectory with a pin needs; 0: none is queued.
+  uint64_t PinnedVersion() const;
 
   void Progressed(uint64_t trajectory, absl::Time now);
   /// Nothing could move for so long: no trajectory is older for it.
@@ -78,18 +92,22 @@ class TaskScheduler {
     int credits = 0;
     int load = 0;
     bool enabled = false;
+    uint64_t version = 0;
     absl::Time heard = absl::InfinitePast();
   };
   struct Queued {
     uint64_t trajectory;
     uint64_t group;
     std::string avoid;
+    uint64_t pin;
   };
   void Unqueue(uint64_t trajectory);
   Worker* Pick(const Queued& next, std::string* name);
-  bool HasRoom(const Worker& worker, int share) const;
+  int Share() const;
+  bool HasRoom(const Worker& worker, int share, uint64_t pin) const;
 
   bool open_ = true;
+  int most_open_ = 0;
   std::map<std::string, Worker> workers_;
   std::deque<Queued> queue_;
   std::map<uint64_t, Running> running_;

@@ -27,6 +27,13 @@ struct NodeTry {
   bool asked = false;     ///< Queued or running.
 };
 
+/// Weights that alone may make a response: those that an evaluation measures beside the steps of an
+/// async job.
+struct Pin {
+  uint64_t version = 0;  ///< 0: any may.
+  int64_t step = 0;      ///< Steps done by them.
+};
+
 /// PENDING -> GENERATING -> GENERATED/SCORING -> READY; then the batch consumes it.
 enum class TrajectoryState { kPending, kGenerating, kScoring, kReady };
 
@@ -50,7 +57,8 @@ struct TrajectoryInfo {
   std::vector<NodeTry> tries;   ///< Of the score nodes, by node.
   uint64_t policy_version = 0;  ///< That generates or generated it.
   uint64_t incarnation = 0;     ///< In which that version was made.
-  uint32_t tokens = 0;          ///< Response tokens known.
+  Pin pin;
+  uint32_t tokens = 0;  ///< Response tokens known.
   uint32_t prompt_tokens = 0;
   std::map<std::string, double> scores;
   std::string error;

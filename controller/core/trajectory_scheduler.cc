@@ -35,11 +35,38 @@ void TrajectoryScheduler::DrawMore(const Context& context) {
   while (!admission_.draws().done()) {
     // The rest is made when rollouts have taken these.
     if (!context.resumes && queues_.rollouts().tasks.queued() >= options_.drawn_ahead) return;
-    for (TrajectoryInfo& trajectory : admission_.MakeNext(table_, context)) {
-      scores_.errors().Recall(trajectory);
-      Enqueue(table_.Add(std::move(trajectory)));
-    }
+    AddDraw(admission_.MakeNext(table_, context));
   }
+}
+
+void TrajectoryScheduler::AddDraw(std::vector<TrajectoryInfo> made) {
+  for (TrajectoryInfo& trajectory : made) {
+    scores_.errors().Recall(trajectory);
+    Enqueue(table_.Add(std::move(trajectory)));
+  }
+}
+
+void TrajectoryScheduler::DropAll(const std::vector<TrajectoryInfo*>& dropped,
+                                  const std::string& reason, const Context& context) {
+  const auto withdraw = [&](const std::string& role, uint64_t work) {
+    TaskScheduler& tasks = queues_.Of(role);
+    const auto running = tasks.running().find(work);
+    if (running != tasks.running().end()) {
+      context.out.Do(StopTask{running->second.worker, table_.RefOf(role, work), reason});
+    }
+    tasks.Withdraw(work);
+  };
+  for (const TrajectoryInfo* trajectory : dropped) {
+    withdraw(roles::kRollout, trajectory->id);
+    for (uint32_t node = 0; node < trajectory->tries.size(); ++node) {
+      if (trajectory->tries[node].asked) {
+        withdraw(table_.graph().role(node), WorkId(trajectory->id, node));
+      }
+    }
+    scores_.errors().Forget(*trajectory);
+    if (trajectory->serial != 0) context.buffer.Drop(*trajectory, context.out);
+  }
+  for (const TrajectoryInfo* trajectory : dropped) table_.Remove(trajectory->id);
 }
 
 bool TrajectoryScheduler::AllGenerated() const {
@@ -54,7 +81,12 @@ void TrajectoryScheduler::Enqueue(TrajectoryInfo& trajectory) {
   const bool generated =
       trajectory.state == TrajectoryState::kScoring || trajectory.state == TrajectoryState::kReady;
   if (generated) return scores_.Enqueue(trajectory, Scoring());
-  queues_.rollouts().tasks.Enqueue(trajectory.id, trajectory.draw);
+  EnqueueGenerate(trajectory);
+}
+
+void TrajectoryScheduler::EnqueueGenerate(const TrajectoryInfo& trajectory,
+                                          const std::string& avoid) {
+  queues_.rollouts().tasks.Enqueue(trajectory.id, trajectory.draw, avoid, trajectory.pin.version);
 }
 
 void TrajectoryScheduler::Clear(const std::string& reason, const Context& context) {
@@ -96,9 +128,17 @@ void TrajectoryScheduler::StartGenerate(const TaskScheduler::Assignment& assignm
   TrajectoryInfo& trajectory = table_.At(assignment.trajectory);
   trajectory.state = TrajectoryState::kGenerating;
   // A response is of one version: tokens of other weights are not gone on with.
-  if (!context.versions.WhyStale(trajectory, context.out).empty()) trajectory.tokens = 0;
-  trajectory.policy_version = context.versions.newest();
-  trajectory.incarnation = context.out.incarnation();
+  if (context.any_version) {
+    const uint64_t version = queues_.rollouts().tasks.version(assignment.worker);
+    const bool mixes = Mutant("mixed-version-trajectory");
+    if (trajectory.policy_version != version && !mixes) trajectory.tokens = 0;
+    trajectory.policy_version = version;
+    trajectory.incarnation = context.versions.IncarnationOf(version);
+  } else {
+    if (!context.versions.WhyStale(trajectory, context.out).empty()) trajectory.tokens = 0;
+    trajectory.policy_version = context.versions.newest();
+    trajectory.incarnation = context.out.incarnation();
+  }
   StartTask task;
   task.worker = assignment.worker;
   task.ref = GenerateRef(trajectory);
@@ -125,7 +165,7 @@ void TrajectoryScheduler::RetryGenerate(TrajectoryInfo& trajectory, const absl::
   const bool counts = !stopped && failure != TaskFailure::kWrongVersion;
   if (counts) ++trajectory.failures;
   trajectory.state = TrajectoryState::kPending;
-  queues_.rollouts().tasks.Enqueue(trajectory.id, trajectory.draw, failed_on);
+  EnqueueGenerate(trajectory, failed_on);
 }
 
 TrajectoryScheduler::Verdict TrajectoryScheduler::OnGenerated(const TaskDone& event,

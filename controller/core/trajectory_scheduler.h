@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -47,6 +48,12 @@ class TrajectoryScheduler {
   void Begin(bool evaluates, const Context& context);
   /// Makes trajectories of draws that are not made yet.
   void DrawMore(const Context& context);
+  /// Adds the trajectories of a draw of an async job: what can be done next with each is queued.
+  void AddDraw(std::vector<TrajectoryInfo> made);
+  /// Takes trajectories out of the work and forgets their responses; what still runs of them is
+  /// stopped for `reason`.
+  void DropAll(const std::vector<TrajectoryInfo*>& dropped, const std::string& reason,
+               const Context& context);
   /// Ends the work; what still runs is stopped for `reason`.
   void Clear(const std::string& reason, const Context& context);
   /// All prompts are drawn, and all trajectories READY.
@@ -92,6 +99,7 @@ class TrajectoryScheduler {
  private:
   void Enqueue(TrajectoryInfo& trajectory);
   void StartGenerate(const TaskScheduler::Assignment& assignment, const Context& context);
+  void EnqueueGenerate(const TrajectoryInfo& trajectory, const std::string& avoid = "");
 
   std::shared_ptr<const v1::Job> submitted_;
   JobCoreOptions options_;

@@ -1,6 +1,7 @@
 #include "controller/core/trajectory_table.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "controller/spec/role_names.h"
@@ -43,6 +44,50 @@ const TrajectoryInfo* TrajectoryTable::Find(uint64_t id) const {
 TrajectoryInfo& TrajectoryTable::Add(TrajectoryInfo trajectory) {
   const uint64_t id = trajectory.id;
   return trajectories_[id] = std::move(trajectory);
+}
+
+TrajectoryInfo TrajectoryTable::Take(std::map<uint64_t, TrajectoryInfo>::iterator at) {
+  if (at->second.state == TrajectoryState::kReady) --ready_;
+  return std::move(trajectories_.extract(at).mapped());
+}
+
+void TrajectoryTable::Remove(uint64_t id) {
+  const auto found = trajectories_.find(id);
+  if (found != trajectories_.end()) Take(found);
+}
+
+std::map<uint64_t, TrajectoryInfo> TrajectoryTable::TakeDraw(uint64_t draw) {
+  std::map<uint64_t, TrajectoryInfo> taken;
+  for (const TrajectoryInfo* member : DrawMembers(draw)) {
+    const uint64_t id = member->id;
+    taken.emplace(id, Take(trajectories_.find(id)));
+  }
+  return taken;
+}
+
+std::map<uint64_t, TrajectoryInfo> TrajectoryTable::TakeEvaluation() {
+  std::map<uint64_t, TrajectoryInfo> taken;
+  for (auto it = trajectories_.lower_bound(TrajectoryId(v1::PURPOSE_EVAL, 0, 0, 1));
+       it != trajectories_.end() && PurposeOf(it->first) == v1::PURPOSE_EVAL;) {
+    const auto next = std::next(it);
+    const uint64_t id = it->first;
+    taken.emplace(id, Take(it));
+    it = next;
+  }
+  return taken;
+}
+
+std::vector<TrajectoryInfo*> TrajectoryTable::DrawMembers(uint64_t draw) {
+  const uint32_t n = Samples(v1::PURPOSE_TRAIN);
+  std::vector<TrajectoryInfo*> members;
+  const auto add = [&](v1::Purpose purpose, uint32_t sample) {
+    if (TrajectoryInfo* found = Find(TrajectoryId(purpose, draw, sample, n))) {
+      members.push_back(found);
+    }
+  };
+  for (uint32_t sample = 0; sample < n; ++sample) add(v1::PURPOSE_TRAIN, sample);
+  if (has_baseline_) add(v1::PURPOSE_BASELINE, 0);
+  return members;
 }
 
 void TrajectoryTable::Clear() {
@@ -103,6 +148,7 @@ void TrajectoryTable::Reset(TrajectoryInfo& trajectory, uint64_t version, const 
   anew.sample = trajectory.sample;
   anew.prompt_id = trajectory.prompt_id;
   anew.birth = trajectory.birth;
+  anew.pin = trajectory.pin;
   anew.policy_version = version;
   anew.incarnation = out.incarnation();
   anew.attempt = out.NextAttempt(trajectory.attempt);

@@ -41,10 +41,20 @@ class TrajectoryTable {
   const TrajectoryInfo* Find(uint64_t id) const;
   TrajectoryInfo& At(uint64_t id) { return trajectories_.at(id); }
   TrajectoryInfo& Add(TrajectoryInfo trajectory);
+  /// Takes trajectories out: all training responses of a draw with their baseline; or all responses
+  /// of the evaluation.
+  std::map<uint64_t, TrajectoryInfo> TakeDraw(uint64_t draw);
+  std::map<uint64_t, TrajectoryInfo> TakeEvaluation();
+  void Remove(uint64_t id);
   void Clear();
   uint64_t ready() const { return ready_; }
   void CountReady() { ++ready_; }
   bool AllReady() const { return ready_ >= trajectories_.size(); }
+  /// The training responses of a draw and their baseline, in the order of their ids; fewer, if it
+  /// is not all there.
+  std::vector<TrajectoryInfo*> DrawMembers(uint64_t draw);
+  /// Trajectories that a draw has: samples, and a baseline.
+  uint32_t PerDraw() const { return Samples(v1::PURPOSE_TRAIN) + (has_baseline_ ? 1 : 0); }
 
   /// The responses to the same prompt, in order; none while they are not all there.
   std::vector<TrajectoryInfo*> PromptGroupOf(const TrajectoryInfo& trajectory);
@@ -64,6 +74,8 @@ class TrajectoryTable {
   std::string OpenGroups() const;
 
  private:
+  TrajectoryInfo Take(std::map<uint64_t, TrajectoryInfo>::iterator at);
+
   std::shared_ptr<const v1::Job> submitted_;
   ScoreGraph graph_;
   bool has_baseline_ = false;

@@ -10,7 +10,11 @@ namespace baton::controller {
 int64_t RollBack(JobParts& job) {
   const std::string reason = "the trainer restarts from its checkpoint";
   // Tasks and commands name the old step, so they are stopped before the step changes.
-  job.work.Clear(reason, job);
+  if (job.is_async) {
+    job.async.RollBack(reason, job);
+  } else {
+    job.work.Clear(reason, job);
+  }
   job.commands.Stop(reason, job.groups, job.roster(), job.out);
   const int64_t lost_steps = job.out.step() - job.milestones.way_back();
   job.out.RollBack(job.milestones.way_back());
@@ -20,8 +24,15 @@ int64_t RollBack(JobParts& job) {
   job.commands.room().End();
   const SavedState& saved = job.milestones.RollBack();
   job.scheduler.admission().draws().RollBack(saved.cursor);
-  job.buffer.RollBack(saved.algorithm, KeepsAllExperience(job.spec()), job.out);
-  job.versions.Unpublish();
+  const bool keeps_all = KeepsAllExperience(job.spec());
+  if (job.is_async) {
+    // Rollouts go on meanwhile, with the weights that they have.
+    job.async.draws().RollBack();
+    job.buffer.RollBackKeeping(job.scheduler.table().all(), saved.algorithm, keeps_all, job.out);
+  } else {
+    job.buffer.RollBack(saved.algorithm, keeps_all, job.out);
+    job.versions.Unpublish();
+  }
   return lost_steps;
 }
 

@@ -88,11 +88,20 @@ void OnLoadWeights(const TaskDone& event, const RoleSlot& slot, JobParts& job) {
     job.versions.NoteWhenAllHold(job.roster(), job.out.now());
     return job.Dispatch();
   }
+  const uint64_t version = job.versions.Of(index).loading;
   job.versions.StopLoading(index);
-  job.out.Warn(absl::StrCat("worker ", slot.worker, " could not load policy version ",
-                            job.versions.newest(), ": ", event.status.message()));
-  // The relay lost the version, by a restart or for want of room: the actor publishes it again.
-  if (FailureOf(event) == TaskFailure::kNotFound) job.versions.Unpublish();
+  job.out.Warn(absl::StrCat("worker ", slot.worker, " could not load policy version ", version,
+                            ": ", event.status.message()));
+  if (FailureOf(event) == TaskFailure::kNotFound) {
+    // The relay lost the version, by a restart or for want of room.
+    if (job.async.evaluation().pin().version == version && version != job.versions.served()) {
+      job.async.DropEvaluation("the relay no longer has its weights", job);
+    }
+    // It is not wanted any more: a newer one came meanwhile.
+    const uint64_t served = job.versions.served();
+    if (job.is_async && served != 0 && version != served) return Advance(job);
+    job.versions.Unpublish();  // the actor publishes it again
+  }
   if (job.slots.CountFailure(slot) >= job.options.max_attempts) {
     return job.life.Fail(
         absl::Status(

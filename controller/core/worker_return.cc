@@ -41,6 +41,7 @@ void ResumeLoading(const RoleSlot& slot, const WorkerBack& event, const RoleCont
     if (ref.kind == TaskKind::kLoadWeights && ref.subject == index &&
         versions.Of(index).loading == 0) {
       context.out.Do(StopTask{slot.worker, ref, "it is not wanted any more"});
+      versions.Hold(index, 0);  // it may have loaded that before it hears of this
     }
   }
 }

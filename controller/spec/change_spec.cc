@@ -29,6 +29,9 @@ constexpr char kGroups[] =
 constexpr char kGraph[] =
     "the roles of the dataflow and what they have learned are the checkpoint's; for another "
     "algorithm submit a new job with model.path: job:NAME";
+constexpr char kMode[] =
+    "the checkpoint's prompt cursor counts prompts in the order of its mode; to change it submit a "
+    "new job with model.path: job:NAME";
 constexpr char kOther[] = "is not among the settings that may change";
 
 struct ChangeRule {
@@ -53,6 +56,8 @@ constexpr ChangeRule kChangeRules[] = {
     {"algorithm", ""},
     {"algorithm.preset", kGraph},
     {"algorithm.critic_warmup", kGraph},
+    {"algorithm.mode", kMode},
+    {"schedule", ""},
     {"actor", ""},
     {"actor.parallel", kGroups},
     {"critic", ""},

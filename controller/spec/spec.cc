@@ -20,6 +20,7 @@
 #include "controller/spec/fill_pools.h"
 #include "controller/spec/presets.h"
 #include "controller/spec/roles.h"
+#include "controller/spec/schedule.h"
 #include "sdk/schema/estimator_options.h"
 #include "sdk/schema/loss_options.h"
 #include "sdk/schema/optimizer_options.h"
@@ -251,7 +252,7 @@ void CheckAlgorithm(v1::JobSpec* spec, Checker& check) {
   CheckTable("algorithm", LossOptionTable(), algorithm, check);
   BATON_BOOL(algorithm, recompute_log_prob, false);
   BATON_BOOL(algorithm, cost_critic, false);
-  BATON_CHOICE("algorithm", algorithm, mode, "sync", "sync");
+  BATON_CHOICE("algorithm", algorithm, mode, "sync", "sync", "async");
 }
 
 void CheckParallel(const std::string& path, v1::ParallelSpec* parallel, Checker& check) {
@@ -580,6 +581,7 @@ CheckedSpec CheckSpec(const v1::JobSpec& spec) {
     CheckGenerationTp(*effective, out.dataflow, &out.violations);
     ShapeScoringRoles(out.dataflow, effective);
   }
+  CheckSchedule(out.dataflow, effective, &out.violations);
   CheckGroups(out.dataflow, spec, *effective, check);
   CheckPretraining(out.dataflow, *effective, check);
   CheckPatterns(*effective, out.dataflow, &out.violations);

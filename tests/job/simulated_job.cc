@@ -78,9 +78,7 @@ bool SimulatedJob::Step() {
         if (MeetingOf(*done) == Meeting::kBroken) {
           done->status = absl::UnavailableError("a rank is gone");
         }
-        if (done->ref.kind == TaskKind::kLoadWeights && done->status.ok()) {
-          versions_[done->worker] = loading_[done->worker];
-        }
+        FinishLoading(*done);
       }
       Send(event);
     }
@@ -156,7 +154,9 @@ void SimulatedJob::Start(const StartTask& start) {
       break;
     case TaskKind::kLoadWeights:
       EXPECT_FALSE(Hybrid()) << "it has no weights of its own";
-      loading_[start.worker] = start.args.policy_version;
+      // One after the other: what it was told to stop ends before the next one begins.
+      std::erase_if(loading_, [&](const auto& other) { return other.first.first == start.worker; });
+      loading_[{start.worker, start.ref}] = start.args.policy_version;
       if (relay_.count(start.args.policy_version) == 0) done.status = absl::NotFoundError("gone");
       break;
     case TaskKind::kGenerate:
@@ -373,9 +373,7 @@ void SimulatedJob::ComeBack(const std::string& worker) {
     if (done == nullptr || done->worker != worker) continue;
     const bool finished = MeetingOf(*done) != Meeting::kWaits && random_() % 2 == 0;
     (finished ? back.unacked : back.running).push_back(done->ref);
-    if (finished && done->ref.kind == TaskKind::kLoadWeights && done->status.ok()) {
-      versions_[worker] = loading_[worker];
-    }
+    if (finished) FinishLoading(*done);
   }
   const auto roles = alive_.find(worker);
   if (roles != alive_.end()) {
@@ -384,6 +382,14 @@ void SimulatedJob::ComeBack(const std::string& worker) {
     }
   }
   Send(back);
+}
+
+// Once: a result that is sent a second time changes nothing that the worker holds.
+void SimulatedJob::FinishLoading(const TaskDone& done) {
+  const auto loaded = loading_.find({done.worker, done.ref});
+  if (loaded == loading_.end() || !done.status.ok()) return;
+  versions_[done.worker] = loaded->second;
+  loading_.erase(loaded);
 }
 
 void SimulatedJob::RepeatAResult() {

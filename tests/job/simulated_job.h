@@ -183,6 +183,8 @@ class SimulatedJob : private TurnObserver,
   template <typename T>
   void See(const T&) {}
 
+  void ExpectFresh(const store::v1::TrajectoryRow& row,
+                   const store::v1::TrajectoryRow& first) const;
   /// All that is not slow runs; then what stands is checked.
   void Settle();
   void ReadRow() const;
@@ -199,6 +201,7 @@ class SimulatedJob : private TurnObserver,
   /// A role that works on a shared pool works alone.
   void CheckTurn(const StartTask& start) const;
   void ComeBack(const std::string& worker);
+  void FinishLoading(const TaskDone& done);
   void Forget(const std::string& worker);
   bool Eligible(const Event& event) const;
   /// Whether the ranks of a group come together over a task of one of them.
@@ -244,9 +247,10 @@ class SimulatedJob : private TurnObserver,
   // Tasks for which ranks meet, their generations, and who was in one: (role, generation).
   std::map<std::pair<std::string, TaskRef>, std::pair<std::string, uint64_t>> meets_;
   std::map<std::pair<std::string, uint64_t>, std::set<std::string>> members_;
-  std::map<std::string, uint64_t> versions_, loading_;  // of rollouts
-  std::map<uint64_t, uint64_t> relay_;                  // version -> weights
-  std::map<uint64_t, uint64_t> published_;              // ever
+  std::map<std::string, uint64_t> versions_;                     // of rollouts
+  std::map<std::pair<std::string, TaskRef>, uint64_t> loading_;  // version that the task loads
+  std::map<uint64_t, uint64_t> relay_;                           // version -> weights
+  std::map<uint64_t, uint64_t> published_;                       // ever
   // (step, incarnation) -> role -> weights
   std::map<std::pair<int64_t, uint64_t>, std::map<std::string, uint64_t>> staged_;
   std::map<int64_t, std::map<std::string, uint64_t>> disk_;  // step -> role -> weights

@@ -1,0 +1,108 @@
+#include "controller/core/draw_ledger.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "sdk/base/mutant.h"
+
+namespace baton::controller {
+
+// ---- DrawSet ------------------------------------------------------------------------------------
+
+void DrawSet::Add(uint64_t draw) {
+  if (Contains(draw)) return;
+  ++size_;
+  auto next = ranges_.upper_bound(draw);
+  const bool joins_next = next != ranges_.end() && next->first == draw + 1;
+  const uint64_t last = joins_next ? next->second : draw;
+  if (joins_next) next = ranges_.erase(next);
+  if (next != ranges_.begin() && std::prev(next)->second + 1 == draw) {
+    std::prev(next)->second = last;
+  } else {
+    ranges_.emplace_hint(next, draw, last);
+  }
+}
+
+uint64_t DrawSet::Skip(uint64_t draw) const {
+  const auto after = ranges_.upper_bound(draw);
+  if (after == ranges_.begin()) return draw;
+  const uint64_t last = std::prev(after)->second;
+  return last >= draw ? last + 1 : draw;
+}
+
+void DrawSet::Restore(const google::protobuf::RepeatedPtrField<store::v1::DrawRange>& rows) {
+  ranges_.clear();
+  size_ = 0;
+  for (const store::v1::DrawRange& row : rows) {
+    ranges_[row.first()] = row.last();
+    size_ += row.last() - row.first() + 1;
+  }
+}
+
+void DrawSet::Save(google::protobuf::RepeatedPtrField<store::v1::DrawRange>* rows) const {
+  for (const auto& [first, last] : ranges_) {
+    store::v1::DrawRange* const row = rows->Add();
+    row->set_first(first);
+    row->set_last(last);
+  }
+}
+
+// ---- DrawLedger ---------------------------------------------------------------------------------
+
+void DrawLedger::Restore(const store::v1::JobRow& row) {
+  spent_.Restore(row.spent());
+  saved_.Restore(row.saved_spent());
+  for (const store::v1::OpenDraw& open : row.open_draws()) open_[open.draw()] = open.first_birth();
+}
+
+void DrawLedger::Save(store::v1::JobRow* row) const {
+  spent_.Save(row->mutable_spent());
+  saved_.Save(row->mutable_saved_spent());
+  for (const auto& [draw, birth] : open_) {
+    store::v1::OpenDraw* const open = row->add_open_draws();
+    open->set_draw(draw);
+    open->set_first_birth(birth);
+  }
+}
+
+uint64_t DrawLedger::Next() {
+  for (;;) {
+    const uint64_t draw = spent_.Skip(next_);
+    next_ = draw;
+    if (open_.count(draw) == 0) return draw;
+    ++next_;
+  }
+}
+
+void DrawLedger::Reopen(uint64_t draw) {
+  open_.erase(draw);
+  next_ = std::min(next_, draw);
+}
+
+void DrawLedger::Spend(uint64_t draw) {
+  open_.erase(draw);
+  spent_.Add(draw);
+}
+
+void DrawLedger::CloseAll() {
+  open_.clear();
+  next_ = 0;
+}
+
+bool DrawLedger::Has(uint64_t draw, uint64_t birth, uint32_t per_draw) const {
+  const auto found = open_.find(draw);
+  return found != open_.end() && birth >= found->second && birth - found->second < per_draw;
+}
+
+bool DrawLedger::HasBirth(uint64_t birth, uint32_t per_draw) const {
+  return std::any_of(open_.begin(), open_.end(), [&](const auto& open) {
+    return birth >= open.second && birth - open.second < per_draw;
+  });
+}
+
+void DrawLedger::RollBack() {
+  if (!Mutant("spent-outlives-rollback")) spent_ = saved_;
+  next_ = 0;
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,84 @@
+// Which draws of an async job are open, and which are spent.
+//
+// Owns both sets. A draw is a prompt's group of responses (prompt_source.h says which prompt).
+// Groups of an async job are complete in any order, so a cursor does not say what was trained on;
+// the set of spent draws does.
+//
+//   never drawn --Open--> open: under way, complete, or in a batch --Spend--> spent: a batch
+//   consumed
+//        ^                  |                                        it, or it was given up for
+//        good
+//        +----- Reopen -----+                                                     |
+//        +------------------------- RollBack: not by the checkpoint --------------+
+//
+// Next is the smallest draw that is neither. So after a way back the draws that are made again come
+// first, and no prompt is skipped or trained on twice.
+#ifndef BATON_CONTROLLER_CORE_DRAW_LEDGER_H_
+#define BATON_CONTROLLER_CORE_DRAW_LEDGER_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "baton/store/v1/rows.pb.h"
+
+namespace baton::controller {
+
+/// A set of draws, as ranges.
+class DrawSet {
+ public:
+  void Add(uint64_t draw);
+  bool Contains(uint64_t draw) const { return Skip(draw) != draw; }
+  /// The smallest draw from `draw` on that is not in the set.
+  uint64_t Skip(uint64_t draw) const;
+  /// Draws in it.
+  uint64_t size() const { return size_; }
+
+  void Restore(const google::protobuf::RepeatedPtrField<store::v1::DrawRange>& rows);
+  void Save(google::protobuf::RepeatedPtrField<store::v1::DrawRange>* rows) const;
+
+ private:
+  std::map<uint64_t, uint64_t> ranges_;  // first -> last; no two touch
+  uint64_t size_ = 0;
+};
+
+class DrawLedger {
+ public:
+  void Restore(const store::v1::JobRow& row);
+  /// Sets spent, saved_spent and open_draws, without in_batch.
+  void Save(store::v1::JobRow* row) const;
+
+  /// The draw to begin next.
+  uint64_t Next();
+  /// It is begun; its trajectories have the birth numbers from `first_birth` on.
+  void Open(uint64_t draw, uint64_t first_birth) { open_[draw] = first_birth; }
+  /// It is begun anew later, under other birth numbers.
+  void Reopen(uint64_t draw);
+  /// It is done with.
+  void Spend(uint64_t draw);
+  /// Nothing is open any more.
+  void CloseAll();
+
+  /// By draw: the first birth number of its trajectories.
+  const std::map<uint64_t, uint64_t>& open() const { return open_; }
+  uint64_t spent() const { return spent_.size(); }
+  /// The draw is open, and that number is one of the `per_draw` of its trajectories.
+  bool Has(uint64_t draw, uint64_t birth, uint32_t per_draw) const;
+  /// Some open draw has that number.
+  bool HasBirth(uint64_t birth, uint32_t per_draw) const;
+
+  /// A checkpoint is being completed; it is complete.
+  void Cut() { cut_ = spent_; }
+  void Saved() { saved_ = cut_; }
+  /// The job goes back to its newest checkpoint. What is open stays so.
+  void RollBack();
+
+ private:
+  DrawSet spent_, saved_, cut_;
+  std::map<uint64_t, uint64_t> open_;
+  uint64_t next_ = 0;  // no smaller draw is Next
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_DRAW_LEDGER_H_

@@ -1,0 +1,31 @@
+// How far generation runs ahead of training: algorithm.mode and spec.schedule.
+#ifndef BATON_CONTROLLER_SPEC_SCHEDULE_H_
+#define BATON_CONTROLLER_SPEC_SCHEDULE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "baton/v1/error.pb.h"
+#include "baton/v1/job_spec.pb.h"
+
+namespace baton::controller {
+
+/// Responses of a job are made while its trainer trains (algorithm.mode async). A replay of such a
+/// job makes none, so it is not async. `effective` and `dataflow` are a job's effective ones.
+bool IsAsync(const v1::JobSpec& effective, const v1::Dataflow& dataflow);
+
+/// How an async job bounds staleness, and which groups a batch takes.
+struct Schedule {
+  uint64_t max_staleness = 0;  ///< In updates of the actor.
+  bool in_order = false;       ///< Batches take the oldest draws, and not those complete first.
+};
+Schedule ScheduleOf(const v1::JobSpec& effective);
+
+/// Fills in the defaults of spec.schedule where the mode is async, and adds what is wrong with it.
+/// Pools stand already.
+void CheckSchedule(const v1::Dataflow& dataflow, v1::JobSpec* spec,
+                   std::vector<v1::FieldViolation>* out);
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_SPEC_SCHEDULE_H_

@@ -1,0 +1,320 @@
+// Async jobs in virtual time: rollouts run ahead of the trainer, within their bound and no further,
+// and whatever dies, each draw is learned from once.
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/job/simulated_job.h"
+
+namespace baton::controller {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+using Job = v1::Job;
+using Options = SimulatedJob::Options;
+
+constexpr uint64_t kBatch = 3;  // groups
+
+Options Async(uint64_t seed, int max_staleness = 2, const std::string& sampler = "fifo") {
+  Options options;
+  options.seed = seed;
+  options.steps = 6;
+  options.edit = [=](v1::JobSpec* spec) {
+    spec->mutable_algorithm()->set_mode("async");
+    spec->mutable_schedule()->set_max_staleness(max_staleness);
+    spec->mutable_schedule()->set_sampler(sampler);
+  };
+  return options;
+}
+
+Options Sync() {
+  Options options;
+  options.steps = 6;
+  return options;
+}
+
+// What a trainer learns that trains on the recorded batches, one after the other.
+uint64_t WeightsOfRows(const SimulatedJob& job) {
+  uint64_t weights = 0;
+  for (const auto& [step, row] : job.batch_rows()) {
+    std::map<uint64_t, std::vector<uint64_t>> columns;
+    std::vector<uint64_t> ids;
+    for (const store::v1::BatchEntry& entry : row.entries()) {
+      if (entry.column_hashes().empty()) continue;
+      ids.push_back(entry.trajectory().id());
+      columns[ids.back()] = {entry.column_hashes().begin(), entry.column_hashes().end()};
+    }
+    uint64_t contents = 0;
+    for (const auto& [id, hashes] : columns) {
+      for (const uint64_t hash : hashes) contents = MixInto(contents, hash);
+    }
+    if (ids.empty()) continue;
+    weights = MixInto(MixInto(weights, static_cast<uint64_t>(step - 1)), contents);
+    for (const uint64_t id : ids) weights = MixInto(weights, id);
+  }
+  return MixInto(0, weights);
+}
+
+std::map<uint64_t, int> TimesConsumed(const SimulatedJob& job) {
+  std::map<uint64_t, int> times;  // by id
+  for (const auto& [step, row] : job.batch_rows()) {
+    for (const store::v1::BatchEntry& entry : row.entries()) ++times[entry.trajectory().id()];
+  }
+  return times;
+}
+
+// What no async job may lack at its end.
+void ExpectAGoodEnd(SimulatedJob& job, const std::string& what) {
+  job.RunToEnd();
+  ASSERT_EQ(job.core().state(), Job::STATE_SUCCEEDED)
+      << what << "\n"
+      << job.core().Explain(job.now()).DebugString() << job.core().Brief().DebugString();
+  EXPECT_EQ(job.FinalWeights(), WeightsOfRows(job)) << what;
+  for (const auto& [id, times] : TimesConsumed(job)) EXPECT_EQ(times, 1) << what << ": " << id;
+  EXPECT_THAT(job.evaluated(), IsSupersetOf({0, 2, 4, 6})) << what;
+  EXPECT_TRUE(job.core().HeldWorkers().empty()) << what;
+}
+
+template <typename Done>
+bool StepUntil(SimulatedJob& job, Done done) {
+  for (int i = 0; i < 20000 && !done(); ++i) {
+    if (!job.Step()) break;
+  }
+  return done();
+}
+
+std::set<std::string> Waits(const SimulatedJob& job) {
+  std::set<std::string> kinds;
+  const v1::ExplainJobResponse why = job.core().Explain(job.now());
+  for (const v1::Wait& wait : why.waits()) kinds.insert(wait.kind());
+  return kinds;
+}
+
+TEST(AsyncJobTest, StepsAreMadeAndEachDrawIsLearnedFromOnce) {
+  for (uint64_t seed = 0; seed < 40; seed += kStride) {
+    SimulatedJob job(Async(seed));
+    ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
+    if (HasFailure()) return;
+  }
+}
+
+// With a bound of 0, or in the order of the draws, the batches are those of mode sync.
+TEST(AsyncJobTest, WhereTheOrderIsFixedTheBatchesAreThoseOfSync) {
+  SimulatedJob sync(Sync());
+  sync.RunToEnd();
+  ASSERT_NE(sync.FinalWeights(), 0u);
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    SimulatedJob bound_0(Async(seed, 0)), in_order(Async(seed, 3, "in_order"));
+    ExpectAGoodEnd(bound_0, absl::StrCat("bound 0, seed ", seed));
+    EXPECT_EQ(bound_0.FinalWeights(), sync.FinalWeights());
+    ExpectAGoodEnd(in_order, absl::StrCat("in order, seed ", seed));
+    EXPECT_EQ(in_order.FinalWeights(), sync.FinalWeights());
+    EXPECT_EQ(in_order.metrics().at("buffer/stale_dropped_groups"), 0);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(AsyncJobTest, RolloutsRunAheadOfAnUpdateUpToTheirBound) {
+  SimulatedJob job(Async(3, 2));
+  ASSERT_TRUE(StepUntil(job, [&] { return !job.UnderWay(TaskKind::kUpdate).empty(); }));
+  job.Swallow(TaskKind::kUpdate);
+  while (job.Step()) {
+  }
+  // The update under way has one batch; two more are ahead of the trainer, and no more may be.
+  EXPECT_EQ(job.row().open_draws_size(), static_cast<int>(3 * kBatch));
+  EXPECT_THAT(Waits(job), Contains("staleness"));
+  EXPECT_EQ(job.core().Progress().phase(), "training");
+}
+
+TEST(AsyncJobTest, TheTrainerSaysWhatItWaitsFor) {
+  SimulatedJob job(Async(4));
+  ASSERT_TRUE(StepUntil(job, [&] { return job.core().Progress().phase() == "generating"; }));
+  const v1::ExplainJobResponse why = job.core().Explain(job.now());
+  EXPECT_TRUE(std::any_of(why.waits().begin(), why.waits().end(), [](const v1::Wait& wait) {
+    return wait.kind() == "batch" && wait.cause().find("3 complete groups") == 0;
+  })) << why.DebugString();
+}
+
+TEST(AsyncJobTest, StalenessIsTold) {
+  double most = 0;
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    SimulatedJob job(Async(seed, 3));
+    ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
+    most = std::max(most, job.metrics().at("staleness/max"));
+    EXPECT_LE(job.metrics().at("staleness/mean"), job.metrics().at("staleness/max"));
+  }
+  EXPECT_GT(most, 0) << "no response was ever behind: nothing ran ahead";
+  EXPECT_LE(most, 3);
+}
+
+// A response is of one version for life, and an evaluation of the version that it measures.
+TEST(AsyncJobTest, AnEvaluationIsOfOneVersion) {
+  for (uint64_t seed = 0; seed < 20; seed += kStride) {
+    SimulatedJob job(Async(seed, 4));
+    std::map<int64_t, std::set<uint64_t>> versions;  // of evaluations, by step
+    while (!job.ended() && job.Step()) {
+      for (const auto& [serial, row] : job.rows()) {
+        if (row.purpose() == v1::PURPOSE_EVAL) versions[row.step()].insert(row.policy_version());
+      }
+    }
+    ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
+    EXPECT_EQ(versions.size(), 4u);
+    for (const auto& [step, of] : versions) EXPECT_EQ(of.size(), 1u) << "step " << step;
+  }
+}
+
+TEST(AsyncJobTest, DynamicSamplingReplacesGroupsAsTheyAreComplete) {
+  Options options = Async(5);
+  options.preset = "dapo";
+  SimulatedJob job(options);
+  ExpectAGoodEnd(job, "dapo");
+  for (const auto& [id, times] : TimesConsumed(job)) {
+    EXPECT_NE(id % (uint64_t{1} << 48) / 2 % 3, 0u) << "every third group teaches nothing";
+  }
+  options.filter_all = true;
+  SimulatedJob stuck(options);
+  stuck.RunToEnd();
+  EXPECT_EQ(stuck.core().state(), Job::STATE_FAILED);
+  EXPECT_THAT(stuck.core().Brief().error().message(), HasSubstr("dynamic sampling"));
+}
+
+TEST(AsyncJobTest, GroupsWithoutRewardsAreReplaced) {
+  Options options = Async(6);
+  options.failing_rewards = Options::Failing::kSome;
+  SimulatedJob job(options);
+  job.RunToEnd();
+  ASSERT_EQ(job.core().state(), Job::STATE_SUCCEEDED);
+  for (const auto& [id, times] : TimesConsumed(job)) {
+    EXPECT_EQ(times, 1);
+    EXPECT_THAT(id % (uint64_t{1} << 48) / 2 % 4, ::testing::AnyOf(0u, 2u)) << "no reward";
+  }
+  options.failing_rewards = Options::Failing::kAll;
+  SimulatedJob stuck(options);
+  stuck.RunToEnd();
+  EXPECT_EQ(stuck.core().state(), Job::STATE_FAILED);
+}
+
+TEST(AsyncJobTest, WhatIsGeneratedOutlivesAPause) {
+  SimulatedJob job(Async(7, 3));
+  ASSERT_TRUE(
+      StepUntil(job, [&] { return job.core().step() == 2 && job.row().open_draws_size() >= 6; }));
+  job.Send(PauseRequested{});
+  ASSERT_TRUE(StepUntil(job, [&] { return job.core().state() == Job::STATE_PAUSED; }));
+  std::set<uint64_t> births;  // of responses that are there, and that no batch has
+  for (const auto& [serial, row] : job.rows()) {
+    if (row.purpose() != v1::PURPOSE_TRAIN) continue;
+    for (const auto& open : job.row().open_draws()) {
+      if (open.draw() == row.draw()) births.insert(row.birth());
+    }
+  }
+  ASSERT_GE(births.size(), 2 * kBatch);
+  job.Send(ResumeRequested{});
+  ExpectAGoodEnd(job, "paused");
+  std::set<uint64_t> consumed;
+  for (const auto& [step, row] : job.batch_rows()) {
+    for (const store::v1::BatchEntry& entry : row.entries()) {
+      consumed.insert(entry.trajectory().birth());
+    }
+  }
+  EXPECT_THAT(consumed, IsSupersetOf(births));
+}
+
+TEST(AsyncJobTest, CompleteGroupsOutliveATrainer) {
+  for (uint64_t seed = 0; seed < 20; seed += kStride) {
+    SimulatedJob job(Async(seed, 3));
+    ASSERT_TRUE(
+        StepUntil(job, [&] { return job.core().step() == 3 && job.row().open_draws_size() >= 6; }));
+    std::set<uint64_t> births;
+    for (const auto& open : job.row().open_draws()) births.insert(open.first_birth());
+    job.LoseOneOf("actor");
+    EXPECT_EQ(job.core().step(), 2) << "the checkpoint";
+    std::set<uint64_t> after;
+    for (const auto& open : job.row().open_draws()) after.insert(open.first_birth());
+    EXPECT_THAT(after, IsSupersetOf(births)) << "what was open goes on";
+    ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
+    if (HasFailure()) return;
+  }
+}
+
+TEST(AsyncJobTest, ALostPayloadOfABatchIsGeneratedAgain) {
+  for (const TaskKind kind : {TaskKind::kUpdate, TaskKind::kPublish}) {
+    SimulatedJob job(Async(8));
+    ASSERT_TRUE(
+        StepUntil(job, [&] { return job.core().step() == 2 && !job.UnderWay(kind).empty(); }));
+    std::map<uint64_t, uint64_t> lost;
+    for (const auto& [serial, row] : job.rows()) {
+      if (row.purpose() == v1::PURPOSE_TRAIN) lost[row.id()] = serial;
+    }
+    job.Send(PayloadLost{lost, "wrong checksum"});
+    ExpectAGoodEnd(job, absl::StrCat("while it makes ", MethodName(kind)));
+  }
+}
+
+// Anything may die, at any time, again and again.
+void LetThingsDie(SimulatedJob& job, uint64_t seed) {
+  uint64_t state = seed * 977 + 5;
+  const auto next = [&](uint64_t n) {
+    state = MixInto(state, 12345) + 1;
+    return (state >> 20) % n;
+  };
+  for (int fault = 0; fault < 12 && !job.ended(); ++fault) {
+    for (uint64_t i = next(60) + 1; i > 0 && !job.ended(); --i) {
+      if (!job.Step()) break;
+    }
+    if (job.ended()) return;
+    switch (next(7)) {
+      case 0:
+        job.LoseSomeWorker();
+        break;
+      case 1:
+        job.BreakSomeStream();
+        break;
+      case 2:
+        job.LoseRelay();
+        break;
+      case 3:
+        job.Restart(static_cast<int>(next(3)) * 50);
+        break;
+      case 4:
+        job.RepeatAResult();
+        break;
+      case 5:
+        job.LoseOneOf("actor");
+        break;
+      default:
+        job.LoseOneOf("rollout");
+        break;
+    }
+  }
+}
+
+TEST(AsyncJobTest, WhateverDiesEachDrawIsLearnedFromOnce) {
+  for (uint64_t seed = 0; seed < 40000; seed += kStride) {
+    const bool in_order = seed % 3 == 0;
+    Options options = Async(seed, static_cast<int>(seed % 5), in_order ? "in_order" : "fifo");
+    options.failing_percent = seed % 4 == 0 ? 4 : 0;
+    if (seed % 7 == 0) options.preset = "ppo";
+    if (seed % 11 == 0) options.preset = "remax";
+    SimulatedJob job(options);
+    LetThingsDie(job, seed);
+    job.RunToEnd();
+    const std::string what = absl::StrCat("seed ", seed);
+    ASSERT_EQ(job.core().state(), Job::STATE_SUCCEEDED)
+        << what << "\n"
+        << job.core().Explain(job.now()).DebugString() << job.core().Brief().DebugString();
+    for (const auto& [id, times] : TimesConsumed(job)) EXPECT_EQ(times, 1) << what << ": " << id;
+    if (options.preset.empty()) EXPECT_EQ(job.FinalWeights(), WeightsOfRows(job)) << what;
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace baton::controller
