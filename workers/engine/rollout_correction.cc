@@ -58,8 +58,8 @@ LogRatios LogRatiosOf(const TrainSequence& s) {
   return out;
 }
 
-void Weigh(const LogRatios& ratios, const TrainSequence& s, const LossSpec& loss,
-           SequenceCorrection& correction, SequenceNumbers& numbers) {
+void WeighTokens(const LogRatios& ratios, const TrainSequence& s, const LossSpec& loss,
+                 SequenceCorrection& correction, SequenceNumbers& numbers) {
   const double threshold = loss.rollout_is_threshold, log_threshold = std::log(threshold);
   correction.weights.assign(static_cast<size_t>(s.response_length()), 0);
   numbers.lowest = std::numeric_limits<double>::infinity();
@@ -226,7 +226,7 @@ absl::StatusOr<RolloutCorrection> CorrectRollout(absl::Span<const TrainSequence>
     const LogRatios ratios = LogRatiosOf(s);
     if (ratios.d.empty()) continue;
     numbers[i].tokens = numbers[i].kept = static_cast<double>(ratios.d.size());
-    if (!loss.rollout_is.empty()) Weigh(ratios, s, loss, out.sequences[i], numbers[i]);
+    if (!loss.rollout_is.empty()) WeighTokens(ratios, s, loss, out.sequences[i], numbers[i]);
     if (rejects) Reject(ratios, s, loss, out.sequences[i], numbers[i]);
   }
   BATON_RETURN_IF_ERROR(Exchange(numbers, ranks));
