@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -156,7 +156,6 @@ TEST(RolloutCorrectionTest, EveryRejectionByHand) {
     for (const auto& sequence : Correct(batch, loss).sequences) out.push_back(sequence.kept);
     return out;
   };
-  using ::testing::ElementsAre;
   // IcePop's band. Its bounds are kept; they are a little wider here for float32.
   EXPECT_THAT(kept(Loss("", "token", 2.001, 0.3)),
               ElementsAre(ElementsAre(1, 0, 0), ElementsAre(0, 0), ElementsAre(1, 1)));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <string>
@@ -174,6 +175,51 @@ TEST(TrainerCorrectionTest, DecoupledPpoByHand) {
     const double slope = clipped ? 0 : -w[t] * a[t] * rho[t] * (1 - policy[t]) / 4;
     EXPECT_NEAR(logits.grad()[t][0].item<double>(), slope, 1e-6) << t;
   }
+}
+
+// A batch that an older policy generated: the ratio that is clipped departs from the actor as it
+// stands, and not from the policy of the batch, whose distance the weights have.
+TEST(TrainerCorrectionTest, AStaleBatchIsNotClippedBeforeAnythingIsLearned) {
+  const auto model = MakeModel(TinyConfig(), torch::kFloat64);
+  OptimizerSpec spec;
+  spec.lr = 0.1;
+  const auto learner = MakeTrainer(*model, spec), still = MakeTrainer(*model, Measuring());
+  auto batch = testing::RandomBatch(8, 10, 11);
+  LossSpec loss;
+  loss.kind = LossSpec::kPpoClip;
+  const auto scored = [&] {
+    auto log_probs = still->LogProbs(batch, loss.temperature);
+    EXPECT_TRUE(log_probs.ok()) << log_probs.status();
+    return *std::move(log_probs);
+  };
+  const auto behaviour = scored();
+  for (size_t i = 0; i < batch.size(); ++i) batch[i].behaviour_log_probs = behaviour[i];
+  ASSERT_TRUE(learner->Update(batch, loss, {}).ok());  // an update between generation and the draw
+  const auto coupled = still->Update(batch, loss, {});
+  ASSERT_TRUE(coupled.ok()) << coupled.status();
+  EXPECT_GT(coupled->at("actor/pg_clipfrac"), 0.1) << "the policies should be apart";
+
+  const auto proximal = scored();
+  double weights = 0, policy_loss = 0, tokens = 0;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    TrainSequence& s = batch[i];
+    s.old_log_probs = proximal[i];
+    for (int64_t r = 0; r < s.response_length(); ++r) {
+      if (!s.loss_mask.empty() && s.loss_mask[r] == 0) continue;
+      const double w = std::min(std::exp(double{proximal[i][r]} - behaviour[i][r]), 2.0);
+      weights += w;
+      policy_loss -= w * (s.advantages.size() == 1 ? s.advantages[0] : s.advantages[r]);
+      tokens += 1;
+    }
+  }
+  loss.rollout_is = "token";
+  const auto decoupled = still->Update(batch, loss, {});
+  ASSERT_TRUE(decoupled.ok()) << decoupled.status();
+  EXPECT_EQ(decoupled->at("actor/pg_clipfrac"), 0);
+  EXPECT_NEAR(decoupled->at("actor/ppo_kl"), 0, 1e-6);
+  EXPECT_NEAR(decoupled->at("rollout_corr/rollout_is_mean"), weights / tokens, 1e-9);
+  EXPECT_GT(decoupled->at("rollout_corr/rollout_is_std"), 0.1);
+  EXPECT_NEAR(decoupled->at("actor/pg_loss"), policy_loss / tokens, 1e-6) << "rho is 1";
 }
 
 // ---- Nothing is left --------------------------------------------------------------------------
