@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/algorithms/estimators.h"
+#include "controller/algorithms/rollout_mismatch.h"
 #include "sdk/base/mutant.h"
 
 namespace baton::algorithms {
@@ -210,30 +211,6 @@ void AddReturnMetrics(absl::Span<const Sample> samples, const std::vector<double
   out.metrics[critic + "/vf_explained_var"] = 1 - error_variance / (squares / (n - 1) + 1e-5);
 }
 
-/// How far what generated is from what learns, where log-probs were recomputed: with d = recomputed
-/// - rollout log-prob of a token, the mean and the highest |d|, and the mean of exp(d) - d - 1, the
-/// k3 estimate of KL(rollout, actor) from the rollout's tokens (Schulman 2020,
-/// joschu.net/blog/kl-approx.html).
-void AddMismatch(absl::Span<const Sample> samples, BatchAdvantages& out) {
-  Statistics differences, divergences;
-  for (size_t i = 0; i < samples.size(); ++i) {
-    const Sample& s = samples[i];
-    if ((!out.kept[i] && !Mutant("dropped-groups-mismatch")) || s.rollout_log_probs.empty()) {
-      continue;
-    }
-    for (size_t t = 0; t < s.length; ++t) {
-      if (!s.mask.empty() && s.mask[t] == 0) continue;
-      const double d = double{s.log_probs[t]} - double{s.rollout_log_probs[t]};
-      differences.Add(std::abs(d));
-      divergences.Add(std::expm1(std::min(d, 20.0)) - std::min(d, 20.0));
-    }
-  }
-  if (differences.count == 0) return;
-  out.metrics["rollout_corr/log_prob_abs_diff"] = differences.mean();
-  out.metrics["rollout_corr/log_prob_diff_max"] = differences.high;
-  out.metrics["rollout_corr/k3_kl"] = divergences.mean();
-}
-
 /// Makes one advantage per sample one per token.
 void Spread(absl::Span<const Sample> samples, absl::Span<const size_t> offsets,
             Estimate& estimate) {
@@ -332,7 +309,7 @@ absl::StatusOr<BatchAdvantages> ComputeAdvantages(absl::Span<const Sample> sampl
   Statistics advantages;
   const auto add = [&](double& a, double times) { advantages.Add(a, times); };
   ForEachAdvantage(samples, out, estimate, add);
-  AddMismatch(samples, out);
+  AddRolloutMismatch(samples, out.kept, out.metrics);
   const auto mismatch = out.metrics.find("rollout_corr/log_prob_abs_diff");
   const bool sound = mismatch == out.metrics.end() || std::isfinite(mismatch->second);
   if (!advantages.fits_float() || !sound) return NameTheCulprit(samples, columns);

@@ -26,7 +26,7 @@ struct BatchAdvantages {
   EstimatorState state;             ///< For the next batch.
   /// Shaping's, and over the unmasked tokens of kept samples critic/{advantages, returns, values,
   /// cost_returns, cost_values}/{mean, min, max}, {critic, cost_critic}/vf_explained_var; where
-  /// log-probs were recomputed rollout_corr/{log_prob_abs_diff, log_prob_diff_max, k3_kl};
+  /// log-probs were recomputed those of rollout_mismatch.h;
   /// train/groups, train/filtered_groups, with use_cost train/lambda.
   std::map<std::string, double> metrics;
 

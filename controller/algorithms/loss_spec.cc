@@ -1,5 +1,8 @@
 #include "controller/algorithms/loss_spec.h"
 
+#include "absl/strings/str_cat.h"
+#include "sdk/base/mutant.h"
+
 namespace baton::algorithms {
 namespace {
 
@@ -13,10 +16,32 @@ std::vector<std::string> ColumnsOf(const LossSpec& loss) {
   const bool policy = loss.kind != LossSpec::kSft;
   const bool weighs_ratio = policy && loss.kind != LossSpec::kReinforce;
   if (policy) columns.push_back("advantages");
-  if (weighs_ratio || !loss.rollout_is.empty()) columns.push_back("rollout_log_prob");
-  if (!loss.rollout_is.empty()) columns.push_back("old_log_prob");
+  const bool corrects = !RolloutCorrections(loss).empty();
+  if (weighs_ratio || corrects) columns.push_back("rollout_log_prob");
+  if (corrects) columns.push_back("old_log_prob");
   if (loss.use_kl_loss) columns.push_back("ref_log_prob");
   return columns;
+}
+
+/// Options that are given and do nothing, because the option that they belong to is not given.
+/// (Workers take such specs: earlier releases have admitted them.)
+void CheckEffect(const Options& options, std::vector<OptionProblem>& problems) {
+  constexpr struct {
+    absl::string_view name, owner, values;
+  } kBelongs[] = {
+      {"rollout_is_threshold", "rollout_is", "token or sequence"},
+      {"rollout_is_batch_normalize", "rollout_is", "token or sequence"},
+      {"rollout_rs_threshold", "rollout_rs", "token, sequence or geometric"},
+      {"rollout_rs_threshold_lower", "rollout_rs", "token, sequence or geometric"},
+  };
+  for (const auto& [name, owner, values] : kBelongs) {
+    const auto given = options.find(std::string(name));
+    if (given == options.end() || given->second == OptionValue(false)) continue;
+    if (options.count(std::string(owner)) > 0 || Mutant("effect-of-thresholds-unchecked")) continue;
+    problems.push_back(
+        {std::string(name), absl::StrCat("has no effect without ", owner, "; give ", owner, ": ",
+                                         values, ", or leave out ", name)});
+  }
 }
 
 }  // namespace
@@ -29,6 +54,7 @@ LossCheck CheckLoss(absl::string_view name, const Options& options) {
     return check;
   }
   check.loss = ReadLoss(*kind, options, check.problems);
+  if (*kind != LossSpec::kSft && *kind != LossSpec::kValue) CheckEffect(options, check.problems);
   check.columns = ColumnsOf(check.loss);
   return check;
 }

@@ -28,6 +28,41 @@ TEST(LossSpecTest, SaysWhichColumnsItNeeds) {
   EXPECT_THAT(CheckLoss("value", {{"cliprange_value", 0.0}}).columns, ElementsAre("returns"));
 }
 
+TEST(LossSpecTest, EveryCorrectionNeedsBothLogProbs) {
+  const Options corrections[] = {
+      {{"rollout_is", std::string("sequence")}},
+      {{"rollout_rs", std::string("token")}, {"rollout_rs_threshold", 2.0}},
+      {{"rollout_token_veto_threshold", 1e-4}}};
+  for (const Options& options : corrections) {
+    EXPECT_THAT(CheckLoss("reinforce", options).columns,
+                ElementsAre("advantages", "rollout_log_prob", "old_log_prob"));
+  }
+}
+
+// A threshold of something that is off is a slip: the user believes that it is on.
+TEST(LossSpecTest, AnOptionWithoutEffectIsRefused) {
+  const LossCheck check = CheckLoss("ppo_clip", {{"rollout_is_threshold", 2.0},
+                                                 {"rollout_is_batch_normalize", true},
+                                                 {"rollout_rs_threshold", 2.0},
+                                                 {"rollout_rs_threshold_lower", 0.5}});
+  EXPECT_EQ(check.problems.size(), 4u);
+  EXPECT_THAT(std::string(ToStatus(check.problems).message()),
+              AllOf(HasSubstr("rollout_is_threshold: has no effect without rollout_is; give "
+                              "rollout_is: token or sequence, or leave out rollout_is_threshold"),
+                    HasSubstr("rollout_is_batch_normalize: has no effect without rollout_is"),
+                    HasSubstr("rollout_rs_threshold: has no effect without rollout_rs"),
+                    HasSubstr("rollout_rs_threshold_lower: has no effect without rollout_rs")));
+  EXPECT_THAT(CheckLoss("ppo_clip", {{"rollout_is_batch_normalize", false}}).problems, IsEmpty());
+  // Not a second time, where the loss has no such option or its value is wrong.
+  EXPECT_EQ(CheckLoss("value", {{"rollout_is_threshold", 2.0}}).problems.size(), 1u);
+  EXPECT_EQ(
+      CheckLoss("ppo_clip", {{"rollout_is", std::string("tokens")}, {"rollout_is_threshold", 2.0}})
+          .problems.size(),
+      1u);
+  // A worker reads what an earlier release has admitted.
+  EXPECT_TRUE(MakeLossSpec("ppo_clip", {{"rollout_is_threshold", 2.0}}).ok());
+}
+
 TEST(LossSpecTest, AllMistakesAreListedAtOnce) {
   const LossCheck check = CheckLoss("ppo_clip", {{"clip_ratio_c", 0.5},
                                                  {"clip_ratio_low", 1.5},

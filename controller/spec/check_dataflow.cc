@@ -338,11 +338,13 @@ class DataflowChecker {
     const auto& needs = check.columns;
     if (std::find(needs.begin(), needs.end(), "old_log_prob") != needs.end() &&
         made_by_.count("old_log_prob") == 0) {
-      Fail(options_path + ".rollout_is",
-           absl::StrCat("needs 'old_log_prob', which no score node makes; ",
-                        own_ ? "add {role: actor, method: compute_log_prob, out: old_log_prob}"
-                             : "set algorithm.recompute_log_prob: true",
-                        ", or leave it out"));
+      for (const absl::string_view option : RolloutCorrections(check.loss)) {
+        Fail(absl::StrCat(options_path, ".", option),
+             absl::StrCat("needs 'old_log_prob', which no score node makes; ",
+                          own_ ? "add {role: actor, method: compute_log_prob, out: old_log_prob}"
+                               : "set algorithm.recompute_log_prob: true",
+                          ", or leave it out"));
+      }
     }
   }
 

@@ -19,6 +19,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
 
 // Two rewards, one of which reads what another node makes, a critic and a reference.
 constexpr char kGraph[] = R"(
@@ -207,6 +208,32 @@ TEST(CheckDataflowTest, WhatTheGraphOfAPresetLacksIsSaidInTheWordsOfTheSpec) {
   EXPECT_THAT(Problems(spec),
               AllOf(Contains(Pair("spec.critic", HasSubstr("preset rloo has no role critic"))),
                     Contains(Pair("spec.rollout.n", HasSubstr("at least 2")))));
+}
+
+TEST(CheckDataflowTest, EveryCorrectionThatLacksItsLogProbsIsNamed) {
+  v1::JobSpec spec = SpecWith(kGraph);
+  spec.clear_dataflow();
+  spec.mutable_reward()->add_rules()->set_type("numeric");
+  spec.mutable_algorithm()->set_preset("grpo");
+  auto& loss = *spec.mutable_algorithm()->mutable_loss()->mutable_fields();
+  loss["rollout_is"].set_string_value("token");
+  loss["rollout_rs"].set_string_value("geometric");
+  loss["rollout_rs_threshold"].set_number_value(1.01);
+  loss["rollout_token_veto_threshold"].set_number_value(1e-4);
+  const auto lacks = HasSubstr("set algorithm.recompute_log_prob: true");
+  EXPECT_THAT(Problems(spec), UnorderedElementsAre(
+                                  Pair("spec.algorithm.loss.rollout_is", lacks),
+                                  Pair("spec.algorithm.loss.rollout_rs", lacks),
+                                  Pair("spec.algorithm.loss.rollout_token_veto_threshold", lacks)));
+  spec.mutable_algorithm()->set_recompute_log_prob(true);
+  EXPECT_THAT(Problems(spec), IsEmpty());
+  loss["rollout_rs_threshold_lower"].set_number_value(3);
+  loss.erase("rollout_is");
+  loss["rollout_is_threshold"].set_number_value(3);
+  EXPECT_THAT(Problems(spec),
+              UnorderedElementsAre(
+                  Pair("spec.algorithm.loss.rollout_rs_threshold_lower", HasSubstr("not below")),
+                  Pair("spec.algorithm.loss.rollout_is_threshold", HasSubstr("has no effect"))));
 }
 
 // Fields that ask for a critic of costs or for log-probs computed again, where they cannot be.

@@ -18,13 +18,15 @@ using Metrics = std::map<std::string, double>;
 
 // Names in LearningRow.symptoms. They are stored: never rename one.
 constexpr absl::string_view kNoUpdate = "no_update";
+constexpr absl::string_view kAllRejected = "all_rejected";
 constexpr absl::string_view kZeroAdvantages = "zero_advantages";
 constexpr absl::string_view kConstantReward = "constant_reward";
 constexpr absl::string_view kLowEntropyName = "low_entropy";
 constexpr absl::string_view kTruncated = "truncated";
 constexpr absl::string_view kSkipped = "skipped";
-constexpr absl::string_view kSymptoms[] = {kNoUpdate,       kZeroAdvantages, kConstantReward,
-                                           kLowEntropyName, kTruncated,      kSkipped};
+constexpr absl::string_view kSymptoms[] = {kNoUpdate,       kAllRejected,    kZeroAdvantages,
+                                           kConstantReward, kLowEntropyName, kTruncated,
+                                           kSkipped};
 
 std::optional<double> ValueIn(const Metrics& metrics, const std::string& name) {
   const auto found = metrics.find(name);
@@ -46,13 +48,21 @@ std::string CountOf(int64_t count, absl::string_view noun) {
   return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
 }
 
-// The symptoms of one step. Of the first three, which have one cause, only the first that fits.
+// The actor was given a batch, and rollout_rs or the veto kept no token of it. (An update whose
+// steps were all skipped fails instead.)
+bool AllRejected(const StepOutcome& outcome) {
+  return outcome.actor_learns && ValueIn(outcome.metrics, "actor/optimizer_steps") == 0;
+}
+
+// The symptoms of one step. Of the first four, only the first that fits: each explains the next.
 std::vector<absl::string_view> SymptomsOf(const v1::JobSpec& spec, const StepOutcome& outcome) {
   std::vector<absl::string_view> out;
   const Metrics& metrics = outcome.metrics;
   if (spec.kind() == v1::JOB_KIND_RL) {
     if (outcome.actor_learns && !outcome.actor_updated) {
       out.push_back(kNoUpdate);
+    } else if (AllRejected(outcome)) {
+      out.push_back(kAllRejected);
     } else if (outcome.actor_learns && AllEqual(metrics, "critic/advantages") &&
                ValueIn(metrics, "critic/advantages/max") == 0) {
       out.push_back(kZeroAdvantages);
@@ -72,8 +82,14 @@ std::vector<absl::string_view> SymptomsOf(const v1::JobSpec& spec, const StepOut
 }
 
 bool IsIdle(absl::string_view symptom) {
-  return symptom == kNoUpdate || symptom == kZeroAdvantages;
+  return symptom == kNoUpdate || symptom == kAllRejected || symptom == kZeroAdvantages;
 }
+
+constexpr char kWhyRejected[] =
+    "rollout_rs or rollout_token_veto_threshold rejected every token, so the policy is far from "
+    "the "
+    "one that generated the responses (see metrics rollout_corr/…); widen the thresholds in "
+    "algorithm.loss, or lower actor.lr";
 
 // Why no group of the newest step teaches anything, and what to do.
 std::string EqualRewards(const v1::JobSpec& spec, const Metrics& metrics) {
@@ -113,6 +129,9 @@ std::string WarningOf(const v1::JobSpec& spec, absl::string_view symptom, int64_
   if (symptom == kNoUpdate) {
     return absl::StrCat(steps, " made no update: ", EqualRewards(spec, metrics));
   }
+  if (symptom == kAllRejected) {
+    return absl::StrCat(steps, " made no update: ", kWhyRejected);
+  }
   if (symptom == kZeroAdvantages) {
     return absl::StrCat(steps, " had nothing to learn from: every advantage was 0",
                         AllEqual(metrics, "critic/score")
@@ -150,6 +169,9 @@ std::string SummaryOf(const v1::JobSpec& spec, absl::string_view symptom, int64_
   const std::string of = absl::StrCat(count, " of ", CountOf(steps, "step"));
   if (symptom == kNoUpdate) {
     return absl::StrCat(of, " made no update: all rewards of each group were equal");
+  }
+  if (symptom == kAllRejected) {
+    return absl::StrCat(of, " made no update: every token was rejected");
   }
   if (symptom == kZeroAdvantages) {
     return absl::StrCat(of, " had nothing to learn from: every advantage was 0");
@@ -292,11 +314,11 @@ LearningNews NoteStep(const v1::JobSpec& spec, const StepOutcome& outcome,
   row->set_idle_run(idle ? row->idle_run() + 1 : 0);
   const int64_t limit = spec.trainer().fail_after_idle_steps();
   if (limit > 0 && row->idle_run() >= limit) {
-    news.failure = absl::FailedPreconditionError(
-        absl::StrCat(CountOf(row->idle_run(), "step"), " in a row, ",
-                     StepRange(outcome.step - row->idle_run() + 1, outcome.step),
-                     ", had nothing to learn from (trainer.fail_after_idle_steps: ", limit,
-                     "): ", EqualRewards(spec, outcome.metrics)));
+    news.failure = absl::FailedPreconditionError(absl::StrCat(
+        CountOf(row->idle_run(), "step"), " in a row, ",
+        StepRange(outcome.step - row->idle_run() + 1, outcome.step),
+        ", had nothing to learn from (trainer.fail_after_idle_steps: ", limit,
+        "): ", AllRejected(outcome) ? kWhyRejected : EqualRewards(spec, outcome.metrics)));
   }
   return news;
 }
@@ -370,7 +392,7 @@ bool LowerIsBetter(absl::string_view metric, absl::string_view mode) {
   const std::vector<absl::string_view> words = absl::StrSplit(parts.back(), absl::ByAnyChar("_-."));
   return absl::c_any_of(words, [](absl::string_view word) {
     return word == "loss" || word == "error" || word == "errors" || word == "kl" ||
-           word == "cost" || word == "costs" || word == "perplexity";
+           word == "cost" || word == "costs" || word == "perplexity" || word == "ppl";
   });
 }
 

@@ -67,7 +67,7 @@ void BeginAnewWith(const v1::JobSpec& before, const v1::JobSpec& after,
 void ForgetEnding(bool has_best_checkpoint, store::v1::LearningRow* row);
 
 /// Whether lower values of a metric are better: mode "min", or, where the mode is empty, a name
-/// that has loss, error, kl, cost or perplexity as a word of its last part.
+/// that has loss, error, kl, cost, perplexity or ppl as a word of its last part.
 bool LowerIsBetter(absl::string_view metric, absl::string_view mode);
 
 }  // namespace baton::controller

@@ -64,6 +64,28 @@ TEST(LearningTest, AJobThatLearnsIsToldNothing) {
   EXPECT_THAT(LearningSummary(job.spec, job.step, job.row), IsEmpty());
 }
 
+TEST(LearningTest, StepsThatRejectEveryTokenAreIdle) {
+  NotedJob job;
+  Metrics rejected = Learns();
+  rejected["actor/optimizer_steps"] = 1;
+  job.Do(5, rejected);
+  rejected["actor/optimizer_steps"] = 0;
+  rejected.erase("actor/entropy");
+  job.Do(2, rejected, /*updated=*/true, /*learns=*/false);
+  EXPECT_THAT(job.told, IsEmpty()) << "the critic alone learned";
+  job.spec.mutable_trainer()->set_fail_after_idle_steps(4);
+  job.Do(4, rejected);
+  ASSERT_EQ(job.told.size(), 1u);
+  EXPECT_THAT(job.told[0], AllOf(StartsWith("10: steps 8 to 10 made no update: rollout_rs or "
+                                            "rollout_token_veto_threshold rejected every token"),
+                                 HasSubstr("widen the thresholds")));
+  EXPECT_EQ(job.failure.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(job.failure.message()),
+              HasSubstr("4): rollout_rs or rollout_token_veto"));
+  EXPECT_THAT(LearningSummary(job.spec, job.step, job.row),
+              ElementsAre("4 of 11 steps made no update: every token was rejected"));
+}
+
 TEST(LearningTest, StepsWithoutAnUpdateAreToldOnceAsTheyBeginAndCountedInTheEnd) {
   NotedJob job;
   job.Do(188, Learns());
@@ -174,8 +196,9 @@ TEST(LearningTest, AJobFailsAfterSoManyIdleStepsInARow) {
 }
 
 TEST(LearningTest, ADirectionFollowsTheNameUnlessItIsGiven) {
-  for (const char* lower : {"val/loss", "train/loss", "actor/ppo_kl", "actor/pg_loss",
-                            "reward/errors", "val/perplexity", "reward/cost"}) {
+  for (const char* lower :
+       {"val/loss", "train/loss", "actor/ppo_kl", "actor/pg_loss", "reward/errors",
+        "val/perplexity", "reward/cost", "rollout_corr/training_ppl"}) {
     EXPECT_TRUE(LowerIsBetter(lower, "")) << lower;
     EXPECT_FALSE(LowerIsBetter(lower, "max")) << lower;
   }

@@ -45,7 +45,15 @@ LossSpec ReadLoss(LossSpec::Kind kind, const Options& options,
 /// The same by name; InvalidArgument lists everything that is wrong.
 absl::StatusOr<LossSpec> MakeLossSpec(absl::string_view name, const Options& options);
 
-/// InvalidArgument listing every value that is out of bounds.
+/// Those of rollout_is, rollout_rs and rollout_token_veto_threshold that are on, by name. They
+/// compare log-probs that the actor has computed again (old_log_prob) with those of generation.
+std::vector<absl::string_view> RolloutCorrections(const LossSpec& spec);
+/// A rollout_rs of ratios, which have a lower bound too; the others are of divergences.
+bool RejectsByRatio(const LossSpec& spec);
+/// The lowest ratio that a rollout_rs of ratios keeps: given, or the inverse of the highest.
+double LowestKeptRatio(const LossSpec& spec);
+
+/// InvalidArgument listing every value that is out of bounds, and options that do not go together.
 [[nodiscard]] absl::Status Validate(const LossSpec& spec);
 
 }  // namespace baton

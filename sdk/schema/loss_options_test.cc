@@ -11,6 +11,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -76,6 +77,62 @@ TEST(LossOptionsTest, ADualClipIsAboveOne) {
               HasSubstr("clip_ratio_c: 0.5 is not above 1"));
 }
 
+std::string ProblemsOf(const Options& options) {
+  return std::string(MakeLossSpec("ppo_clip", options).status().message());
+}
+
+TEST(LossOptionsTest, BoundsOfARejectionFitEachOther) {
+  const auto rs = [](const char* name, Options options) {
+    options["rollout_rs"] = std::string(name);
+    return options;
+  };
+  const Options threshold = {{"rollout_rs_threshold", 2.0}};
+  for (const char* name :
+       {"token", "sequence", "geometric", "token_k3", "seq_mean_k3", "seq_max_k3"}) {
+    EXPECT_EQ(ProblemsOf(rs(name, threshold)), "") << name;
+    EXPECT_THAT(ProblemsOf(rs(name, {})), AllOf(HasSubstr("rollout_rs_threshold: is missing"),
+                                                HasSubstr("give for example")));
+  }
+  EXPECT_EQ(
+      ProblemsOf(rs("token", {{"rollout_rs_threshold", 0.9}, {"rollout_rs_threshold_lower", 0.5}})),
+      "");
+  EXPECT_THAT(ProblemsOf(rs("token", {{"rollout_rs_threshold", 0.9}})),
+              HasSubstr("rollout_rs_threshold: 0.9 is not above 1"));
+  EXPECT_THAT(
+      ProblemsOf(rs("token", {{"rollout_rs_threshold", 2.0}, {"rollout_rs_threshold_lower", 2.0}})),
+      HasSubstr("rollout_rs_threshold_lower: 2 is not below rollout_rs_threshold, 2"));
+  EXPECT_THAT(ProblemsOf(rs("token_k3",
+                            {{"rollout_rs_threshold", 2.0}, {"rollout_rs_threshold_lower", 0.5}})),
+              HasSubstr("rollout_rs_threshold_lower: has no effect with rollout_rs: token_k3"));
+  EXPECT_EQ(ProblemsOf(rs("token", {{"rollout_rs_threshold", 0.0}})),
+            "rollout_rs_threshold: 0 is not above 0")
+      << "one mistake is named once";
+  EXPECT_THAT(ProblemsOf({{"rollout_token_veto_threshold", 1.0}}),
+              HasSubstr("rollout_token_veto_threshold: 1 is not below 1"));
+  EXPECT_THAT(ProblemsOf({{"rollout_token_veto_threshold", 0.0}}), HasSubstr("0 is not above 0"));
+  // Members too: the engine takes them without a reader of options.
+  LossSpec loss;
+  loss.rollout_rs = "token";
+  EXPECT_THAT(std::string(Validate(loss).message()), HasSubstr("rollout_rs_threshold: is missing"));
+}
+
+TEST(LossOptionsTest, SaysWhichCorrectionsAreOn) {
+  LossSpec loss;
+  EXPECT_TRUE(RolloutCorrections(loss).empty());
+  loss.rollout_is = "token";
+  loss.rollout_rs = "geometric";
+  loss.rollout_rs_threshold = 4;
+  loss.rollout_token_veto_threshold = 1e-4;
+  EXPECT_THAT(RolloutCorrections(loss),
+              ElementsAre("rollout_is", "rollout_rs", "rollout_token_veto_threshold"));
+  EXPECT_TRUE(RejectsByRatio(loss));
+  EXPECT_EQ(LowestKeptRatio(loss), 0.25);
+  loss.rollout_rs_threshold_lower = 0.5;
+  EXPECT_EQ(LowestKeptRatio(loss), 0.5);
+  loss.rollout_rs = "seq_mean_k3";
+  EXPECT_FALSE(RejectsByRatio(loss));
+}
+
 TEST(LossOptionsTest, MembersAreHeldToTheSameLimits) {
   EXPECT_TRUE(Validate(LossSpec()).ok());
   LossSpec bad;
@@ -88,15 +145,20 @@ TEST(LossOptionsTest, MembersAreHeldToTheSameLimits) {
   bad.temperature = 0;
   bad.rollout_is = "tokens";
   bad.rollout_is_threshold = 0;
+  bad.rollout_rs = "tokens";
+  bad.rollout_rs_threshold = -1;
+  bad.rollout_rs_threshold_lower = -1;
+  bad.rollout_token_veto_threshold = -1;
   bad.positive_nll_coef = -1;
   bad.ptx_coef = std::nan("");
   bad.cliprange_value = -1;
   const absl::Status status = Validate(bad);
   ASSERT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  for (const char* name :
-       {"clip_ratio_low", "clip_ratio_high", "clip_ratio_c", "loss_agg_mode", "loss_scale_factor",
-        "kl_loss_type", "temperature", "rollout_is:", "rollout_is_threshold", "positive_nll_coef",
-        "ptx_coef", "cliprange_value: -1"}) {
+  for (const char* name : {"clip_ratio_low", "clip_ratio_high", "clip_ratio_c", "loss_agg_mode",
+                           "loss_scale_factor", "kl_loss_type", "temperature", "rollout_is:",
+                           "rollout_is_threshold", "rollout_rs:", "rollout_rs_threshold: -1",
+                           "rollout_rs_threshold_lower: -1", "rollout_token_veto_threshold: -1",
+                           "positive_nll_coef", "ptx_coef", "cliprange_value: -1"}) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(name));
   }
 }

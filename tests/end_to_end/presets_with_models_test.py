@@ -289,6 +289,33 @@ class PresetsWithModelsTest(unittest.TestCase):
             self.assertLess(abs(step["actor/ppo_kl"]), 1e-5)
             self.assertEqual(step["actor/pg_clipfrac"], 0)
 
+    def test_what_a_rollout_in_bfloat16_says_is_corrected(self):
+        """Weights, rejection and a veto, on one rank and on two."""
+        self.make_models()
+        loss = ("algorithm.loss={rollout_is: sequence, rollout_is_batch_normalize: true, "
+                "rollout_rs: token, rollout_rs_threshold: 1.0002, "
+                "rollout_token_veto_threshold: 1e-4}")
+        before = self.weights("sft", "actor")
+        for name, ranks in ("corrected", 1), ("corrected-ranks", 2):
+            steps = self.mismatch(name, "--set", "model.dtype=bfloat16", "--set", loss, "--set",
+                                  "actor.parallel={dp: %d}" % ranks)
+            for step in steps:
+                found = {key[len("rollout_corr/"):]: value for key, value in step.items()
+                         if key.startswith("rollout_corr/")}
+                self.assertTrue(all(math.isfinite(value) for value in found.values()), found)
+                self.assertGreater(found["rollout_rs_masked_fraction"], 0)
+                self.assertLess(found["rollout_rs_masked_fraction"], 1)
+                self.assertGreaterEqual(found["rollout_rs_seq_masked_fraction"],
+                                        found["rollout_rs_masked_fraction"])
+                self.assertEqual(found["rollout_is_veto_fraction"], 0)
+                self.assertGreater(found["rollout_is_std"], 0)
+                self.assertGreater(found["rollout_is_eff_sample_size"], 0.9)
+                self.assertLess(abs(found["rollout_is_batch_norm_factor"] - 1), 0.1)
+                self.assertLess(abs(found["ppl_ratio"] - 1), 0.1)
+                self.assertEqual(step["actor/optimizer_steps"], 1)
+            self.assert_changed(before, self.weights(name, "actor"))
+            self.assertIn("\nEQUAL: ", self.baton("replay", name))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -15,9 +15,8 @@
 //   total      w loss - entropy_coeff * H + kl_loss_coef * KL, all three under one aggregation,
 //              + positive_nll_coef * mean of -log_prob over the tokens of positive sequences
 //              + ptx_coef * the same over pretraining sequences, which have no other loss
-//   w          truncated importance weight of the sampler (2505.24034): min(exp(sum of
-//              old_log_prob - behaviour_log_prob), threshold), the sum over the token or the
-//              response; the behaviour is the distribution sampled from, top-k and top-p included
+//   w          truncated importance weight of the sampler (rollout_correction.h), a constant; the
+//              distribution sampled from includes top-k and top-p
 // Log-ratios are clamped to [-20, 20] before the exponential, gspo's at 10.
 #ifndef BATON_WORKERS_ENGINE_LOSS_H_
 #define BATON_WORKERS_ENGINE_LOSS_H_

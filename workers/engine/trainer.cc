@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 #include "workers/engine/log_probs.h"
 #include "workers/engine/sharded_adamw.h"
@@ -30,6 +31,7 @@ struct Trainer::MiniBatch : MiniBatchPlan {
   int64_t begin = 0;  ///< Index of its first sequence in the batch.
   absl::Span<const TrainSequence> sequences;
   SequenceWeights weights;
+  absl::Span<const SequenceCorrection> corrections;  ///< Of `sequences`; empty: none.
 };
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(CausalLM* model,
@@ -93,9 +95,12 @@ absl::StatusOr<std::vector<int64_t>> Trainer::Share(absl::Span<const TrainSequen
 absl::StatusOr<std::map<std::string, double>> Trainer::Update(absl::Span<const TrainSequence> batch,
                                                               const LossSpec& loss,
                                                               const UpdateOptions& options) {
-  const absl::StatusOr<std::vector<MiniBatch>> planned = PlanUpdate(batch, loss, options);
+  absl::StatusOr<std::vector<MiniBatch>> planned = PlanUpdate(batch, loss, options);
   BATON_RETURN_IF_ERROR(loop_.Begin(batch, ShareOf(planned), options));
-  const std::vector<MiniBatch>& plan = *planned;
+  std::vector<MiniBatch>& plan = *planned;
+  BATON_ASSIGN_OR_RETURN(const RolloutCorrection correction,
+                         CorrectRollout(batch, SequencesOf<MiniBatch>(plan), loss, loop_.ranks()));
+  BATON_RETURN_IF_ERROR(Correct(correction, loss, plan));
   LossSums sums;
   const auto clear = [&] {
     sums = LossSums();
@@ -109,15 +114,41 @@ absl::StatusOr<std::map<std::string, double>> Trainer::Update(absl::Span<const T
   BATON_ASSIGN_OR_RETURN(auto metrics,
                          loop_.Run(steps, options, MetricPrefix(loss), {clear, accumulate, add}));
   metrics["perf/total_num_tokens"] = CountTokens(batch);
+  metrics.insert(correction.metrics.begin(), correction.metrics.end());
   return metrics;
+}
+
+absl::Status Trainer::Correct(const RolloutCorrection& correction, const LossSpec& loss,
+                              std::vector<MiniBatch>& plan) {
+  if (correction.sequences.empty()) return absl::OkStatus();
+  for (MiniBatch& mini_batch : plan) {
+    const size_t begin = static_cast<size_t>(mini_batch.begin), size = mini_batch.sequences.size();
+    const auto kept = absl::MakeConstSpan(correction.counts).subspan(begin, size);
+    mini_batch.corrections = absl::MakeConstSpan(correction.sequences).subspan(begin, size);
+    if (!Mutant("rejected-count-in-the-mean")) {
+      BATON_ASSIGN_OR_RETURN(mini_batch.weights, WeighSequences(mini_batch.sequences, loss, kept));
+    }
+    mini_batch.masked = std::count(kept.begin(), kept.end(), 0) == static_cast<int64_t>(size);
+    std::vector<std::vector<int64_t>> micro_batches;
+    for (const std::vector<int64_t>& indices : mini_batch.micro_batches) {
+      std::vector<int64_t> left;
+      for (const int64_t index : indices) {
+        if (kept[static_cast<size_t>(index)] > 0) left.push_back(index);
+      }
+      if (!left.empty()) micro_batches.push_back(std::move(left));
+    }
+    mini_batch.micro_batches = std::move(micro_batches);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Trainer::Accumulate(const MiniBatch& mini_batch, const std::vector<int64_t>& indices,
                                  const LossSpec& loss, bool last, LossSums& sums) {
-  const PackedRows packed = PackRows(mini_batch.sequences, indices, ResponseRows::kUnmasked);
+  PackedRows packed = PackRows(mini_batch.sequences, indices, ResponseRows::kUnmasked);
+  if (!mini_batch.corrections.empty()) DropRejected(mini_batch.corrections, packed);
   LossColumns columns =
-      MakeLossColumns(mini_batch.sequences, mini_batch.weights, packed, loss,
-                      torch::TensorOptions().dtype(model_->dtype()).device(model_->device()));
+      MakeLossColumns(mini_batch.sequences, mini_batch.weights, mini_batch.corrections, packed,
+                      loss, torch::TensorOptions().dtype(model_->dtype()).device(model_->device()));
   const torch::Tensor states = PredictionStates(*model_, packed);
   const torch::Tensor targets = packed.targets.to(model_->device());
   // The head runs backward by itself, so that only one piece of the logits exists at a time.

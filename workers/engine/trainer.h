@@ -37,6 +37,7 @@
 namespace baton::engine {
 
 struct LossSums;
+struct RolloutCorrection;
 
 class Trainer {
  public:
@@ -51,7 +52,7 @@ class Trainer {
   /// One call trains on one batch. Returns metrics: means over the optimizer steps of this call.
   ///   policy: actor/{pg_loss, entropy, pg_clipfrac, pg_clipfrac_lower, ppo_kl, grad_norm, lr,
   ///        skipped_steps, optimizer_steps}, with the options that ask for them actor/{kl_loss,
-  ///        positive_nll_loss, ptx_loss}, rollout_corr/{rollout_is_mean, rollout_is_truncated}
+  ///        positive_nll_loss, ptx_loss}, rollout_corr/ (RolloutCorrection.metrics, over the batch)
   ///   sft: train/{loss, grad_norm, lr, skipped_steps, optimizer_steps}
   ///   both: perf/total_num_tokens (prompts and responses of the batch, once); with a data group
   ///         perf/imbalance, the largest over the mean cost of a rank's part of a mini-batch
@@ -59,7 +60,9 @@ class Trainer {
   /// means over unmasked tokens; grad_norm is before clipping; lr is the last step's.
   ///
   /// A mini-batch whose loss or gradient is not finite is skipped: weights, moments and step stay
-  /// as they were, skipped_steps counts it and skip_reasons() names it. Nothing was applied after
+  /// as they were, skipped_steps counts it and skip_reasons() names it. A mini-batch whose tokens
+  /// are all masked or rejected (rollout_correction.h) makes no step and is not counted; where all
+  /// are, optimizer_steps is 0 and there are no means. Nothing was applied after
   ///   InvalidArgument     a sequence, a column (wrong length, not finite) or an option, by name:
   ///                       the same on all ranks, whichever found it; or batches that differ
   ///   FailedPrecondition  every step was skipped; the message has the reasons
@@ -112,6 +115,9 @@ class Trainer {
   absl::StatusOr<std::vector<MiniBatch>> PlanUpdate(absl::Span<const TrainSequence> batch,
                                                     const LossSpec& loss,
                                                     const UpdateOptions& options) const;
+  /// Sets who takes part in each mini-batch, and the weights; `plan` borrows from `correction`.
+  static absl::Status Correct(const RolloutCorrection& correction, const LossSpec& loss,
+                              std::vector<MiniBatch>& plan);
   /// Forward and backward of one micro-batch; adds to the gradients and to `sums`. `last`: of this
   /// optimizer step.
   absl::Status Accumulate(const MiniBatch& mini_batch, const std::vector<int64_t>& indices,

@@ -59,36 +59,16 @@ const std::vector<float>& OldLogProbs(const TrainSequence& s) {
 }
 
 absl::Status CheckPolicyColumns(size_t i, const TrainSequence& s, const LossSpec& loss) {
-  if (!s.old_log_probs.empty() || !loss.rollout_is.empty()) {
+  const bool corrects = !RolloutCorrections(loss).empty();
+  if (!s.old_log_probs.empty() || corrects) {
     BATON_RETURN_IF_ERROR(CheckColumn(i, s, s.old_log_probs, "old_log_probs", false));
   }
   const bool needs_behaviour =
-      !loss.rollout_is.empty() || (loss.kind != LossSpec::kReinforce && s.old_log_probs.empty());
+      corrects || (loss.kind != LossSpec::kReinforce && s.old_log_probs.empty());
   if (needs_behaviour || !s.behaviour_log_probs.empty()) {
     BATON_RETURN_IF_ERROR(CheckColumn(i, s, s.behaviour_log_probs, "behaviour_log_probs", false));
   }
   return CheckColumn(i, s, s.advantages, "advantages", true);
-}
-
-/// min(exp(sum of old - behaviour), threshold) for each row; the sum is bounded as a log-ratio.
-std::vector<double> ImportanceWeights(absl::Span<const TrainSequence> batch,
-                                      const PackedRows& packed, const LossSpec& loss) {
-  constexpr double kMaxLogWeight = 20;
-  const size_t rows = packed.sequence_index.size();
-  std::vector<double> logs(rows), sums(batch.size(), 0.0);
-  for (size_t m = 0; m < rows; ++m) {
-    const TrainSequence& s = batch[packed.sequence_index[m]];
-    const int64_t r = packed.response_index[m];
-    if (!s.pretraining)
-      logs[m] = static_cast<double>(s.old_log_probs[r]) - s.behaviour_log_probs[r];
-    sums[packed.sequence_index[m]] += logs[m];
-  }
-  for (size_t m = 0; m < rows; ++m) {
-    const double log = loss.rollout_is == "sequence" ? sums[packed.sequence_index[m]] : logs[m];
-    logs[m] = std::min(std::exp(std::clamp(log, -kMaxLogWeight, kMaxLogWeight)),
-                       loss.rollout_is_threshold);
-  }
-  return logs;
 }
 
 PolicyTerms TermsOf(const torch::Tensor& log_probs, const LossColumns& columns,
@@ -127,11 +107,6 @@ void CountRows(const TokenScores& scores, const PolicyTerms& terms, const LossCo
   sums.clipped += sum(terms.clipped);
   sums.clipped_lower += sum(terms.clipped_lower);
   sums.ppo_kl += sum(terms.kl);
-  if (columns.is_weights.defined()) {
-    sums.is_weights += sum(columns.is_weights);
-    sums.is_truncated +=
-        sum((columns.is_weights >= loss.rollout_is_threshold).to(columns.is_weights.scalar_type()));
-  }
 }
 
 }  // namespace
@@ -146,13 +121,15 @@ LossColumns LossColumns::Narrow(int64_t begin, int64_t length) const {
 }
 
 absl::StatusOr<SequenceWeights> WeighSequences(absl::Span<const TrainSequence> mini_batch,
-                                               const LossSpec& loss) {
+                                               const LossSpec& loss,
+                                               absl::Span<const int64_t> kept) {
   BATON_ASSIGN_OR_RETURN(const LossAggregation aggregation,
                          ParseLossAggregation(loss.loss_agg_mode));
   std::vector<int64_t> counts;
   double scale = loss.loss_scale_factor, positive = 0, pretraining = 0;
-  for (const TrainSequence& s : mini_batch) {
-    const int64_t count = s.CountUnmasked();
+  for (size_t i = 0; i < mini_batch.size(); ++i) {
+    const TrainSequence& s = mini_batch[i];
+    const int64_t count = kept.empty() ? s.CountUnmasked() : kept[i];
     counts.push_back(IsText(s, loss) ? 0 : count);
     if (IsText(s, loss)) pretraining += static_cast<double>(count);
     if (!IsText(s, loss) && s.positive) positive += static_cast<double>(count);
@@ -172,18 +149,16 @@ absl::StatusOr<SequenceWeights> WeighSequences(absl::Span<const TrainSequence> m
 }
 
 LossColumns MakeLossColumns(absl::Span<const TrainSequence> batch, const SequenceWeights& weights,
+                            absl::Span<const SequenceCorrection> corrections,
                             const PackedRows& packed, const LossSpec& loss,
                             const torch::TensorOptions& options) {
   const size_t rows = packed.sequence_index.size();
   std::vector<double> values(rows);
-  const auto tensor = [&] {
-    return torch::tensor(at::ArrayRef<double>(values), torch::kFloat64).to(options);
-  };
   const auto column = [&](auto value_of) {
     for (size_t m = 0; m < rows; ++m) {
       values[m] = value_of(packed.sequence_index[m], packed.response_index[m]);
     }
-    return tensor();
+    return torch::tensor(at::ArrayRef<double>(values), torch::kFloat64).to(options);
   };
   // Pretraining text has none of the policy's columns.
   const auto policy_column = [&](auto value_of) {
@@ -211,8 +186,8 @@ LossColumns MakeLossColumns(absl::Span<const TrainSequence> batch, const Sequenc
         policy_column([&](int64_t i, int64_t r) { return At(batch[i].advantages, r); });
   }
   if (!loss.rollout_is.empty()) {
-    values = ImportanceWeights(batch, packed, loss);
-    columns.is_weights = tensor();
+    columns.is_weights =
+        policy_column([&](int64_t i, int64_t r) { return corrections[i].weights[r]; });
   }
   if (loss.kind == LossSpec::kGspo) {
     columns.sequences = torch::tensor(at::ArrayRef<int64_t>(packed.sequence_index), torch::kInt64)
@@ -320,10 +295,6 @@ void AddMetrics(const LossSums& sums, const LossSpec& loss, std::map<std::string
     totals["actor/positive_nll_loss"] += sums.positive_nll / loss.positive_nll_coef;
   }
   if (loss.ptx_coef > 0) totals["actor/ptx_loss"] += sums.ptx / loss.ptx_coef;
-  if (!loss.rollout_is.empty()) {
-    totals["rollout_corr/rollout_is_mean"] += sums.is_weights / tokens;
-    totals["rollout_corr/rollout_is_truncated"] += sums.is_truncated / tokens;
-  }
 }
 
 }  // namespace baton::engine

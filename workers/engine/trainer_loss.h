@@ -16,6 +16,7 @@
 #include "absl/types/span.h"
 #include "workers/engine/loss.h"
 #include "workers/engine/micro_batch.h"
+#include "workers/engine/rollout_correction.h"
 
 namespace baton::engine {
 
@@ -28,7 +29,7 @@ struct LossColumns {
   torch::Tensor ref_log_probs;
   torch::Tensor nll_weights;          ///< Of -log_prob: positive and pretraining terms.
   torch::Tensor policy_rows;          ///< 0 for rows of pretraining text, else 1.
-  torch::Tensor is_weights;           ///< Truncated importance weights of the sampler.
+  torch::Tensor is_weights;           ///< Truncated importance weights (rollout_correction.h).
   torch::Tensor sequences;            ///< int64: which sequence a row belongs to.
   torch::Tensor sequence_log_ratios;  ///< When the rows come in pieces (AddSequenceLogRatios).
 
@@ -41,12 +42,16 @@ struct SequenceWeights {
   std::vector<double> nll;   ///< Coefficient / tokens of all such sequences; empty: all 0.
 };
 
-/// `loss` is valid.
+/// `loss` is valid. `kept`: the tokens of each sequence that take part in the loss
+/// (RolloutCorrection.counts); empty: all unmasked ones.
 absl::StatusOr<SequenceWeights> WeighSequences(absl::Span<const TrainSequence> mini_batch,
-                                               const LossSpec& loss);
+                                               const LossSpec& loss,
+                                               absl::Span<const int64_t> kept = {});
 
-/// Tensors get the dtype and device of `options`.
+/// Tensors get the dtype and device of `options`. `corrections`: one for each sequence of the
+/// batch; it may be empty without rollout_is.
 LossColumns MakeLossColumns(absl::Span<const TrainSequence> batch, const SequenceWeights& weights,
+                            absl::Span<const SequenceCorrection> corrections,
                             const PackedRows& packed, const LossSpec& loss,
                             const torch::TensorOptions& options);
 
@@ -71,8 +76,6 @@ struct LossSums {
   double clipped = 0;
   double clipped_lower = 0;
   double ppo_kl = 0;
-  double is_weights = 0;
-  double is_truncated = 0;
   double positive_nll = 0;  ///< Weighted, coefficient included, as ptx.
   double ptx = 0;
 };

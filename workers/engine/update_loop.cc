@@ -105,12 +105,12 @@ absl::StatusOr<std::map<std::string, double>> UpdateLoop::Run(
           absl::StrCat("epoch ", epoch, ", ", plan[i]->name, ": ", status.message()));
     }
   }
-  if (steps == 0) {
+  if (steps == 0 && !skip_reasons_.empty()) {
     return absl::Status(first_failure.code(), absl::StrCat("update refused, weights unchanged: ",
                                                            absl::StrJoin(skip_reasons_, "; ")));
   }
   half_done_ = false;
-  for (auto& metric : metrics) metric.second /= steps;
+  for (auto& metric : metrics) metric.second /= steps;  // none without a step
   metrics[prefix + "lr"] = last_learning_rate_;
   metrics[prefix + "optimizer_steps"] = steps;
   metrics[prefix + "skipped_steps"] = static_cast<double>(skip_reasons_.size());

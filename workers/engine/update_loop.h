@@ -101,7 +101,8 @@ class UpdateLoop {
                                        MiniBatchPlan& mini_batch) const;
 
   /// The steps. Metrics are means over those that were applied, and `prefix` + {grad_norm, lr,
-  /// optimizer_steps, skipped_steps}; with a data group perf/imbalance. Errors as Trainer::Update.
+  /// optimizer_steps, skipped_steps}; with a data group perf/imbalance. Where every mini-batch is
+  /// masked nothing is learned and there are no means. Errors as Trainer::Update.
   absl::StatusOr<std::map<std::string, double>> Run(absl::Span<const MiniBatchPlan* const> plan,
                                                     const UpdateOptions& options,
                                                     const std::string& prefix,
