@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "controller/core/draw_ledger.h"
 #include "controller/core/job_state.h"
 #include "controller/core/roster.h"
 #include "controller/core/task.h"
@@ -92,6 +93,7 @@ absl::Status CheckSteps(const store::v1::JobRow& row) {
 absl::Status CheckVersions(const store::v1::JobRow& row) {
   const uint64_t newest = row.job().policy_version();
   BATON_RETURN_IF_ERROR(InRange<uint64_t>("saved_version", row.saved_version(), 0, newest));
+  BATON_RETURN_IF_ERROR(InRange<uint64_t>("published_version", row.published_version(), 0, newest));
   uint64_t least = 1;
   for (const store::v1::VersionRow& version : row.versions()) {
     BATON_RETURN_IF_ERROR(InRange<uint64_t>("versions.version", version.version(), least, newest));
@@ -108,6 +110,51 @@ absl::Status CheckVersions(const store::v1::JobRow& row) {
 absl::Status CheckBirths(const store::v1::JobRow& row) {
   BATON_RETURN_IF_ERROR(InRange<uint64_t>("next_birth", row.next_birth(), 0, kMaxCount));
   return InRange<uint64_t>("births.first", row.births().first(), 0, row.next_birth());
+}
+
+// Ranges in order that do not touch: DrawSet looks up and joins them.
+absl::Status CheckDraws(absl::string_view field,
+                        const google::protobuf::RepeatedPtrField<store::v1::DrawRange>& ranges) {
+  uint64_t least = 0;
+  for (const store::v1::DrawRange& range : ranges) {
+    BATON_RETURN_IF_ERROR(
+        InRange<uint64_t>(absl::StrCat(field, ".first"), range.first(), least, kMaxSerial));
+    BATON_RETURN_IF_ERROR(
+        InRange<uint64_t>(absl::StrCat(field, ".last"), range.last(), range.first(), kMaxSerial));
+    least = range.last() + 2;
+  }
+  return absl::OkStatus();
+}
+
+// Of an async job: a draw that is open and spent would be learned from twice, and a birth number
+// that is not given yet would be given to a second trajectory.
+absl::Status CheckOpenDraws(const store::v1::JobRow& row) {
+  BATON_RETURN_IF_ERROR(CheckDraws("spent", row.spent()));
+  BATON_RETURN_IF_ERROR(CheckDraws("saved_spent", row.saved_spent()));
+  DrawSet spent;
+  spent.Restore(row.spent());
+  uint64_t least = 0;
+  for (const store::v1::OpenDraw& open : row.open_draws()) {
+    BATON_RETURN_IF_ERROR(InRange<uint64_t>("open_draws.draw", open.draw(), least, kMaxSerial));
+    BATON_RETURN_IF_ERROR(InRange<uint64_t>("open_draws.first_birth", open.first_birth(), 1,
+                                            std::max<uint64_t>(row.next_birth(), 1)));
+    if (spent.Contains(open.draw())) {
+      return absl::DataLossError(
+          absl::StrCat("open_draws.draw: ", open.draw(), " is spent already"));
+    }
+    least = open.draw() + 1;
+  }
+  const store::v1::EvaluationRow& evaluation = row.evaluation();
+  BATON_RETURN_IF_ERROR(
+      InRange<uint64_t>("evaluation.version", evaluation.version(), 0, row.job().policy_version()));
+  BATON_RETURN_IF_ERROR(
+      InRange<int64_t>("evaluation.step", evaluation.step(), 0, row.job().step()));
+  BATON_RETURN_IF_ERROR(
+      InRange<uint64_t>("evaluation.births", evaluation.births(), 0, row.next_birth()));
+  BATON_RETURN_IF_ERROR(InRange<uint64_t>("evaluation.first_birth", evaluation.first_birth(), 0,
+                                          row.next_birth() - evaluation.births()));
+  return InRange<uint64_t>("oldest_serial", row.oldest_serial(), 0,
+                           std::max<uint64_t>(row.next_serial(), 1));
 }
 
 absl::Status CheckLearning(const store::v1::LearningRow& row) {
@@ -194,6 +241,7 @@ absl::Status CheckRow(const store::v1::JobRow& row) {
   BATON_RETURN_IF_ERROR(CheckSteps(row));
   BATON_RETURN_IF_ERROR(CheckVersions(row));
   BATON_RETURN_IF_ERROR(CheckBirths(row));
+  BATON_RETURN_IF_ERROR(CheckOpenDraws(row));
   BATON_RETURN_IF_ERROR(CheckLearning(row.learning()));
   BATON_RETURN_IF_ERROR(CheckLearning(row.saved_learning()));
   BATON_RETURN_IF_ERROR(

@@ -6,6 +6,7 @@
 
 #include "controller/runtime/retention.h"
 #include "controller/runtime/tables.h"
+#include "controller/spec/schedule.h"
 
 namespace baton::controller {
 namespace {
@@ -43,14 +44,16 @@ void PutMetricsRow(const JobCore& core, const PutMetrics& metrics, int64_t kept,
 TurnRows RowsOfTurn(const JobCore& core, const Effects& effects, const KeptRows& kept) {
   TurnRows rows;
   const std::string& job = core.name();
+  // An earlier release would take an async job for one of mode sync.
+  const bool async = IsAsync(core.effective_spec(), core.dataflow());
+  const int schema = async ? store::kSchemaVersion : store::kSyncSchemaVersion;
   for (const Effect& effect : effects) {
     if (std::holds_alternative<PutJob>(effect)) {
       rows.job = true;
     } else if (const auto* put = std::get_if<PutTrajectory>(&effect)) {
       rows.writes.push_back(
           {kTrajectoryTable, NumberKey(job, put->serial),
-           ToRow(put->trajectory, put->step, put->incarnation).SerializeAsString(),
-           store::kSchemaVersion});
+           ToRow(put->trajectory, put->step, put->incarnation).SerializeAsString(), schema});
     } else if (const auto* emit = std::get_if<EmitEvent>(&effect)) {
       if (!emit->kept) continue;
       const int64_t revision = emit->event.revision();
@@ -63,7 +66,7 @@ TurnRows RowsOfTurn(const JobCore& core, const Effects& effects, const KeptRows&
     } else if (const auto* put = std::get_if<PutCheckpoint>(&effect)) {
       rows.writes.push_back({kCheckpointTable,
                              NumberKey(job, static_cast<uint64_t>(put->checkpoint.step())),
-                             put->checkpoint.SerializeAsString(), store::kSchemaVersion});
+                             put->checkpoint.SerializeAsString(), schema});
     } else if (const auto* gone = std::get_if<DeleteCheckpoint>(&effect)) {
       rows.writes.push_back({kCheckpointTable,
                              NumberKey(job, static_cast<uint64_t>(gone->checkpoint.step())),
@@ -74,7 +77,7 @@ TurnRows RowsOfTurn(const JobCore& core, const Effects& effects, const KeptRows&
       }
     } else if (const auto* put = std::get_if<PutBatch>(&effect)) {
       rows.writes.push_back({kBatchTable, NumberKey(job, static_cast<uint64_t>(put->row.step())),
-                             put->row.SerializeAsString(), store::kSchemaVersion});
+                             put->row.SerializeAsString(), schema});
     } else if (const auto* drop = std::get_if<DropBatches>(&effect)) {
       for (int64_t step = drop->begin; step < drop->end; ++step) {
         rows.writes.push_back(
@@ -83,8 +86,7 @@ TurnRows RowsOfTurn(const JobCore& core, const Effects& effects, const KeptRows&
     }
   }
   if (rows.job)
-    rows.writes.push_back(
-        {kJobTable, job, core.BriefRow().SerializeAsString(), store::kSchemaVersion});
+    rows.writes.push_back({kJobTable, job, core.BriefRow().SerializeAsString(), schema});
   return rows;
 }
 

@@ -74,7 +74,7 @@ absl::Status MoveRoot(store::Store& store, const std::string& data_root) {
   if (before == data_root) return absl::OkStatus();
   std::vector<store::Write> writes = {{kMetaTable, "root", data_root}};
   if (before.has_value()) {
-    BATON_RETURN_IF_ERROR(MoveRows<store::v1::JobRow>(store, kJobTable, store::kSchemaVersion,
+    BATON_RETURN_IF_ERROR(MoveRows<store::v1::JobRow>(store, kJobTable, store::kSyncSchemaVersion,
                                                       *before, data_root, &writes));
     BATON_RETURN_IF_ERROR(
         MoveRows<v1::Checkpoint>(store, kCheckpointTable, 0, *before, data_root, &writes));

@@ -22,7 +22,9 @@
 namespace baton::store {
 
 /// The newest schema of rows that this program knows (Write::schema; docs/formats/store.md).
-inline constexpr int kSchemaVersion = 5;
+inline constexpr int kSchemaVersion = 6;
+/// The schema of the rows that are the same in jobs of mode sync as before there was another mode.
+inline constexpr int kSyncSchemaVersion = 5;
 
 /// Puts `value` under `key`, or deletes the key when there is no value.
 struct Write {

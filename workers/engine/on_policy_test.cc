@@ -184,7 +184,7 @@ TEST_P(OnPolicyTest, GradientsAreThoseOfTheDefaultMode) {
   for (size_t i = 0; i < grads[0].size(); ++i) {
     const double size = grads[0][i].abs().max().item<double>();
     EXPECT_GT(size, 0) << model->parameters()[i].first;
-    EXPECT_LT((grads[1][i] - grads[0][i]).abs().max().item<double>(), 2e-5 * size + 1e-8)
+    EXPECT_LT((grads[1][i] - grads[0][i]).abs().max().item<double>(), 1e-4 * size + 1e-8)
         << model->parameters()[i].first;
   }
 }
