@@ -92,7 +92,7 @@ TrajectoryInfo Admission::Make(v1::Purpose purpose, uint64_t draw, uint32_t samp
   trajectory.prompt_id = prompt;
   trajectory.policy_version = context.versions.newest();
   trajectory.incarnation = context.out.incarnation();
-  auto kept = context.buffer.Recall(trajectory, graph.Wanted(purpose));
+  auto kept = context.buffer.Recall(trajectory, table.Wanted(trajectory));
   // A response of other weights is generated again: what a batch of mode sync consumes was sampled
   // by exactly the weights that the step begins with.
   const bool fresh = kept.has_value() && (context.any_version ||

@@ -56,6 +56,22 @@ uint64_t OldestSerial(const JobParts& job) {
   return oldest;
 }
 
+// Of a trajectory as it was stored: what was made of it at a draw is kept, or forgotten.
+void RecallDraw(bool kept, const JobParts& job, TrajectoryInfo& trajectory) {
+  const ScoreGraph& graph = job.scheduler.table().graph();
+  if (graph.at_draw() == 0 || trajectory.serial == 0) return;
+  if (kept) {
+    trajectory.drawn = true;
+    const bool ready = (job.scheduler.table().Wanted(trajectory) & ~trajectory.scored) == 0;
+    trajectory.state = ready ? TrajectoryState::kReady : TrajectoryState::kScoring;
+    return;
+  }
+  for (uint32_t node = 0; node < trajectory.tries.size(); ++node) {
+    if ((graph.at_draw() >> node & 1) != 0) trajectory.columns.erase(node);
+  }
+  trajectory.scored &= ~graph.at_draw();
+}
+
 // With dynamic sampling (DAPO, arXiv 2503.14476, section 3.2) such a group is replaced.
 bool TeachesNothing(const std::vector<TrajectoryInfo*>& members, const JobParts& job) {
   if (!job.spec().algorithm().dynamic_sampling()) return false;
@@ -184,6 +200,7 @@ void AsyncWork::NoteProgress(uint64_t trajectory, JobParts& job) {
   if (found == nullptr || found->state != TrajectoryState::kReady) return;
   if (found->purpose == v1::PURPOSE_EVAL) return FinishEvaluationIfDone(job);
   const uint64_t draw = found->draw;
+  if (absl::c_count(drawn_, draw) > 0) return;  // it was judged; the trainer looks after it
   const uint32_t per_draw = job.scheduler.table().PerDraw();
   if (AllReady(job.scheduler.table().DrawMembers(draw), per_draw)) JudgeGroup(draw, job);
 }
@@ -241,8 +258,9 @@ bool AsyncWork::JudgeGroup(uint64_t draw, JobParts& job) {
   return false;
 }
 
-void AsyncWork::NoteLost(const TrajectoryInfo& trajectory) {
+void AsyncWork::NoteLost(const TrajectoryInfo& trajectory, JobParts& job) {
   if (trajectory.purpose == v1::PURPOSE_EVAL) return;
+  if (absl::c_count(drawn_, trajectory.draw) > 0) Undraw("its batch lacks a response", job);
   const auto found = absl::c_find(complete_, trajectory.draw);
   if (found != complete_.end()) complete_.erase(found);
 }
@@ -295,7 +313,7 @@ std::vector<uint64_t> AsyncWork::Sample(const JobParts& job) const {
   return chosen;
 }
 
-bool AsyncWork::TakeBatch(JobParts& job) {
+bool AsyncWork::DrawBatch(JobParts& job) {
   restored_.clear();  // a batch that was built, and that no update had begun with
   DropStale(job);
   const std::vector<uint64_t> chosen = Sample(job);
@@ -311,14 +329,34 @@ bool AsyncWork::TakeBatch(JobParts& job) {
       return false;
     }
   }
-  Take(chosen, job);
+  for (const uint64_t draw : chosen) {
+    complete_.erase(absl::c_find(complete_, draw));
+    job.scheduler.Draw(job.scheduler.table().DrawMembers(draw));
+  }
+  drawn_ = chosen;
   return true;
+}
+
+bool AsyncWork::TakeBatch(JobParts& job) {
+  if (drawn_.empty() && !DrawBatch(job)) return false;
+  const bool scored = absl::c_all_of(drawn_, [&](uint64_t draw) {
+    return AllReady(job.scheduler.table().DrawMembers(draw), job.scheduler.table().PerDraw());
+  });
+  if (scored) Take(std::exchange(drawn_, {}), job);
+  return scored;
+}
+
+void AsyncWork::Undraw(const std::string& reason, JobParts& job) {
+  for (const uint64_t draw : drawn_) {
+    job.scheduler.Undraw(job.scheduler.table().DrawMembers(draw), reason, job.Work());
+  }
+  complete_.insert(complete_.begin(), drawn_.begin(), drawn_.end());
+  drawn_.clear();
 }
 
 void AsyncWork::Take(const std::vector<uint64_t>& draws, JobParts& job) {
   for (const uint64_t draw : draws) {
     job.buffer.Take(job.scheduler.table().TakeDraw(draw));
-    complete_.erase(absl::c_find(complete_, draw));
   }
   times_.generated = times_.scored = job.out.now();
 }
@@ -326,11 +364,13 @@ void AsyncWork::Take(const std::vector<uint64_t>& draws, JobParts& job) {
 bool AsyncWork::TakeRestoredBatch(JobParts& job) {
   const bool there =
       absl::c_all_of(restored_, [&](uint64_t draw) { return absl::c_count(complete_, draw) > 0; });
-  if (there) Take(restored_, job);
-  return there;
+  if (!there) return false;
+  for (const uint64_t draw : restored_) complete_.erase(absl::c_find(complete_, draw));
+  Take(restored_, job);
+  return true;
 }
 
-void AsyncWork::GiveBatchBack(JobParts& job) {
+void AsyncWork::GiveBatchBack(const std::string& reason, JobParts& job) {
   Trajectories batch = job.buffer.GiveBack();
   std::set<uint64_t> draws;
   for (auto& [id, trajectory] : batch) {
@@ -338,7 +378,8 @@ void AsyncWork::GiveBatchBack(JobParts& job) {
     job.scheduler.table().Add(std::move(trajectory));
     job.scheduler.table().CountReady();
   }
-  complete_.insert(complete_.begin(), draws.begin(), draws.end());
+  drawn_.insert(drawn_.end(), draws.begin(), draws.end());
+  Undraw(reason, job);
 }
 
 void AsyncWork::Consume(const JobParts& job) {
@@ -367,7 +408,7 @@ void AsyncWork::EndStep(JobParts& job) {
 }
 
 void AsyncWork::RollBack(const std::string& reason, JobParts& job) {
-  GiveBatchBack(job);
+  GiveBatchBack(reason, job);
   restored_.clear();
   if (evaluation_.active() && evaluation_.pin().step > job.milestones.way_back()) {
     DropEvaluation(reason, job);
@@ -378,6 +419,7 @@ void AsyncWork::RollBack(const std::string& reason, JobParts& job) {
 void AsyncWork::Clear() {
   draws_.CloseAll();
   complete_.clear();
+  drawn_.clear();
   restored_.clear();
   evaluation_.End();
 }
@@ -461,7 +503,11 @@ std::map<std::string, double> AsyncWork::Metrics(const JobParts& job) const {
 
 void AsyncWork::Explain(const JobParts& job, WaitList& waits) const {
   const uint64_t batch = BatchGroups(job);
-  if (job.doing.Is(Activity::kGenerate)) {
+  if (job.doing.Is(Activity::kGenerate) && !drawn_.empty()) {
+    waits.Add("batch", absl::StrCat("step ", job.out.step() + 1),
+              "scores of its responses that are made when the batch is drawn", job.doing.since(),
+              absl::InfiniteDuration(), "the trainer goes on with them");
+  } else if (job.doing.Is(Activity::kGenerate)) {
     waits.Add("batch", absl::StrCat("step ", job.out.step() + 1),
               absl::StrCat(batch, " complete groups; the buffer has ", complete_.size(), ", and ",
                            draws_.open().size() - complete_.size(), " are under way"),

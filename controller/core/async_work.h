@@ -53,13 +53,14 @@ class AsyncWork {
   /// The trajectory made progress: its group may be complete, or the evaluation done.
   void NoteProgress(uint64_t trajectory, JobParts& job);
   /// Its payload is lost: its group is not complete any more.
-  void NoteLost(const TrajectoryInfo& trajectory);
-  /// Takes the groups of the next batch out of the work. False: there are not enough of them.
+  void NoteLost(const TrajectoryInfo& trajectory, JobParts& job);
+  /// Draws the groups of the next batch, and takes them out of the work once the scores are there
+  /// that are made at the draw. False: that is not so yet, or there are not enough groups.
   bool TakeBatch(JobParts& job);
   /// The same of the batch that an update has begun with before a restart.
   bool TakeRestoredBatch(JobParts& job);
   /// The batch is given up: its groups are complete again.
-  void GiveBatchBack(JobParts& job);
+  void GiveBatchBack(const std::string& reason, JobParts& job);
   /// The step is done: the draws of its batch are spent.
   void Consume(const JobParts& job);
   /// The next step begins.
@@ -89,6 +90,9 @@ class AsyncWork {
 
  private:
   void Take(const std::vector<uint64_t>& draws, JobParts& job);
+  bool DrawBatch(JobParts& job);
+  /// The draw is given up: its groups are complete, as before it.
+  void Undraw(const std::string& reason, JobParts& job);
   bool MayBeginGroup(const JobParts& job) const;
   void BeginGroup(JobParts& job);
   void DrawEvaluation(JobParts& job);
@@ -104,6 +108,7 @@ class AsyncWork {
   DrawLedger draws_;
   PinnedEvaluation evaluation_;
   std::deque<uint64_t> complete_;   // draws, in the order in which they were complete
+  std::vector<uint64_t> drawn_;     // groups of the next batch, while scores of the draw are made
   std::vector<uint64_t> restored_;  // draws of the batch of the update that a restart interrupted
   uint64_t judged_version_ = 0;     // DropStale has looked since this version was made
   uint64_t without_batch_ = 0;      // groups in a row that were given up for good

@@ -43,7 +43,7 @@ void LosePayloads(const PayloadLost& event, JobParts& job) {
     if (job.commands.Any(TaskKind::kUpdate)) {
       LoseUpdate(event, job);
     } else {
-      job.async.GiveBatchBack(job);
+      job.async.GiveBatchBack("its batch lacks a response", job);
     }
   }
   const absl::StatusOr<bool> again = job.work.OnPayloadLost(event, job);

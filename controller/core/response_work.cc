@@ -198,7 +198,7 @@ absl::StatusOr<bool> ResponseWork::OnPayloadLost(const PayloadLost& event, JobPa
       lost.size() > 1 ? absl::StrCat(" and of ", lost.size() - 1, " others") : std::string(),
       " cannot be read (", event.reason, "); generated again with the same draw"));
   for (TrajectoryInfo* trajectory : lost) {
-    if (job.is_async) job.async.NoteLost(*trajectory);
+    if (job.is_async) job.async.NoteLost(*trajectory, job);
     job.scheduler.GenerateAnew(*trajectory, job.Work());
   }
   return true;

@@ -58,6 +58,7 @@ struct TrajectoryInfo {
   uint64_t policy_version = 0;  ///< That generates or generated it.
   uint64_t incarnation = 0;     ///< In which that version was made.
   Pin pin;
+  bool drawn = false;   ///< For a batch: the nodes that run at the draw are wanted too.
   uint32_t tokens = 0;  ///< Response tokens known.
   uint32_t prompt_tokens = 0;
   std::map<std::string, double> scores;

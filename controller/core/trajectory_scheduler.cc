@@ -46,22 +46,48 @@ void TrajectoryScheduler::AddDraw(std::vector<TrajectoryInfo> made) {
   }
 }
 
+void TrajectoryScheduler::Withdraw(const std::string& role, uint64_t work,
+                                   const std::string& reason, const Context& context) {
+  TaskScheduler& tasks = queues_.Of(role);
+  const auto running = tasks.running().find(work);
+  if (running != tasks.running().end()) {
+    context.out.Do(StopTask{running->second.worker, table_.RefOf(role, work), reason});
+  }
+  tasks.Withdraw(work);
+}
+
+bool TrajectoryScheduler::Draw(const std::vector<TrajectoryInfo*>& drawn) {
+  bool scores = false;
+  for (TrajectoryInfo* trajectory : drawn) {
+    if (!table_.Draw(*trajectory)) continue;
+    scores = true;
+    scores_.Enqueue(*trajectory, Scoring());
+  }
+  return scores;
+}
+
+void TrajectoryScheduler::Undraw(const std::vector<TrajectoryInfo*>& drawn,
+                                 const std::string& reason, const Context& context) {
+  const ScoreGraph& graph = table_.graph();
+  for (TrajectoryInfo* trajectory : drawn) {
+    for (uint32_t node = 0; node < trajectory->tries.size(); ++node) {
+      NodeTry& tried = trajectory->tries[node];
+      if ((graph.at_draw() >> node & 1) == 0) continue;
+      if (tried.asked) Withdraw(graph.role(node), WorkId(trajectory->id, node), reason, context);
+      // Its name is spent: a result of it may be on its way.
+      tried = NodeTry{context.out.NextAttempt(tried.attempt)};
+    }
+    table_.Undraw(*trajectory);
+  }
+}
+
 void TrajectoryScheduler::DropAll(const std::vector<TrajectoryInfo*>& dropped,
                                   const std::string& reason, const Context& context) {
-  const auto withdraw = [&](const std::string& role, uint64_t work) {
-    TaskScheduler& tasks = queues_.Of(role);
-    const auto running = tasks.running().find(work);
-    if (running != tasks.running().end()) {
-      context.out.Do(StopTask{running->second.worker, table_.RefOf(role, work), reason});
-    }
-    tasks.Withdraw(work);
-  };
   for (const TrajectoryInfo* trajectory : dropped) {
-    withdraw(roles::kRollout, trajectory->id);
+    Withdraw(roles::kRollout, trajectory->id, reason, context);
     for (uint32_t node = 0; node < trajectory->tries.size(); ++node) {
-      if (trajectory->tries[node].asked) {
-        withdraw(table_.graph().role(node), WorkId(trajectory->id, node));
-      }
+      if (!trajectory->tries[node].asked) continue;
+      Withdraw(table_.graph().role(node), WorkId(trajectory->id, node), reason, context);
     }
     scores_.errors().Forget(*trajectory);
     if (trajectory->serial != 0) context.buffer.Drop(*trajectory, context.out);
@@ -210,8 +236,8 @@ TrajectoryScheduler::Verdict TrajectoryScheduler::OnGenerated(const TaskDone& ev
   trajectory.location = event.output.location;
   trajectory.failures = 0;
   trajectory.scored = 0;
-  trajectory.state = table_.graph().Wanted(trajectory.purpose) != 0 ? TrajectoryState::kScoring
-                                                                    : TrajectoryState::kReady;
+  trajectory.state =
+      table_.Wanted(trajectory) != 0 ? TrajectoryState::kScoring : TrajectoryState::kReady;
   times_.generated = out.now();
   context.buffer.PutNew(trajectory, out);
   Enqueue(trajectory);

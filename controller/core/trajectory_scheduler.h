@@ -50,6 +50,12 @@ class TrajectoryScheduler {
   void DrawMore(const Context& context);
   /// Adds the trajectories of a draw of an async job: what can be done next with each is queued.
   void AddDraw(std::vector<TrajectoryInfo> made);
+  /// A batch draws these, which are READY: scores that are made at the draw are queued. False:
+  /// there are none.
+  bool Draw(const std::vector<TrajectoryInfo*>& drawn);
+  /// The batch is given up: such scores are stopped for `reason` and forgotten.
+  void Undraw(const std::vector<TrajectoryInfo*>& drawn, const std::string& reason,
+              const Context& context);
   /// Takes trajectories out of the work and forgets their responses; what still runs of them is
   /// stopped for `reason`.
   void DropAll(const std::vector<TrajectoryInfo*>& dropped, const std::string& reason,
@@ -99,6 +105,9 @@ class TrajectoryScheduler {
  private:
   void Enqueue(TrajectoryInfo& trajectory);
   void StartGenerate(const TaskScheduler::Assignment& assignment, const Context& context);
+  /// Stops a unit of work of a role, and takes it out of its queue.
+  void Withdraw(const std::string& role, uint64_t work, const std::string& reason,
+                const Context& context);
   void EnqueueGenerate(const TrajectoryInfo& trajectory, const std::string& avoid = "");
 
   std::shared_ptr<const v1::Job> submitted_;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/spec/role_names.h"
+#include "controller/spec/schedule.h"
 #include "sdk/base/mutant.h"
 
 namespace baton::controller {
@@ -18,7 +19,9 @@ bool HasResponse(const TrajectoryInfo& trajectory) {
 }  // namespace
 
 TrajectoryTable::TrajectoryTable(std::shared_ptr<const v1::Job> submitted)
-    : submitted_(std::move(submitted)), graph_(submitted_->dataflow()) {
+    : submitted_(std::move(submitted)),
+      graph_(submitted_->dataflow(),
+             IsAsync(submitted_->effective_spec(), submitted_->dataflow())) {
   const auto& generate = submitted_->dataflow().generate();
   has_baseline_ = std::any_of(generate.begin(), generate.end(), [](const v1::GenerateNode& node) {
     return node.purpose() == "baseline";
@@ -121,18 +124,37 @@ std::vector<std::pair<TrajectoryInfo*, uint32_t>> TrajectoryTable::NextScores(
     });
     // A mate may lack the very score that this response made possible. `asked`: of an earlier call.
     for (TrajectoryInfo* t : those) {
-      const bool wanted = (graph_.Wanted(t->purpose) & ~t->scored) >> node & 1;
+      const bool wanted = (Wanted(*t) & ~t->scored) >> node & 1;
       if (possible && wanted && !t->tries[node].asked) next.emplace_back(t, node);
     }
   }
   return next;
 }
 
+bool TrajectoryTable::Draw(TrajectoryInfo& trajectory) {
+  trajectory.drawn = true;
+  if ((Wanted(trajectory) & ~trajectory.scored) == 0) return false;
+  trajectory.state = TrajectoryState::kScoring;
+  --ready_;
+  return true;
+}
+
+void TrajectoryTable::Undraw(TrajectoryInfo& trajectory) {
+  trajectory.drawn = false;
+  for (uint32_t node = 0; node < trajectory.tries.size(); ++node) {
+    if ((graph_.at_draw() >> node & 1) != 0) trajectory.columns.erase(node);
+  }
+  trajectory.scored &= ~graph_.at_draw();
+  if (trajectory.state == TrajectoryState::kReady) return;
+  trajectory.state = TrajectoryState::kReady;
+  ++ready_;
+}
+
 void TrajectoryTable::Scored(TrajectoryInfo& trajectory, uint32_t node) {
   // Its attempts go on where they are, should it be asked again.
   trajectory.tries[node] = NodeTry{trajectory.tries[node].attempt};
   trajectory.scored |= uint64_t{1} << node;
-  if ((graph_.Wanted(trajectory.purpose) & ~trajectory.scored) != 0) return;
+  if ((Wanted(trajectory) & ~trajectory.scored) != 0) return;
   // The reward is worked out once, when all that it sums up is there.
   trajectory.state = TrajectoryState::kReady;
   if (trajectory.failed == 0) trajectory.scores["reward"] = graph_.Reward(trajectory.scores);

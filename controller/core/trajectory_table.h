@@ -30,6 +30,10 @@ class TrajectoryTable {
   explicit TrajectoryTable(std::shared_ptr<const v1::Job> submitted);
 
   const ScoreGraph& graph() const { return graph_; }
+  /// Score nodes without which it is not READY.
+  uint64_t Wanted(const TrajectoryInfo& trajectory) const {
+    return graph_.Wanted(trajectory.purpose) & ~(trajectory.drawn ? 0 : graph_.at_draw());
+  }
   /// Responses to one prompt.
   uint32_t Samples(v1::Purpose purpose) const;
   /// A greedy response to each training prompt stands beside its samples (ReMax).
@@ -62,6 +66,11 @@ class TrajectoryTable {
   /// became possible with `trajectory`. A node over the group scores the other responses to its
   /// prompt as well.
   std::vector<std::pair<TrajectoryInfo*, uint32_t>> NextScores(TrajectoryInfo& trajectory);
+  /// A batch draws the trajectory, which is READY: the nodes that run then are wanted. False: there
+  /// is none, and it is READY still.
+  bool Draw(TrajectoryInfo& trajectory);
+  /// The batch is given up: what was made at the draw is of no use, and it is READY without.
+  void Undraw(TrajectoryInfo& trajectory);
   /// A score node is done with the trajectory.
   void Scored(TrajectoryInfo& trajectory, uint32_t node);
   /// It is as if the trajectory had just been drawn, under the next attempts: what was made of its

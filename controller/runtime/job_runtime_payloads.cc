@@ -168,6 +168,12 @@ void JobRuntime::AddToPayload(uint64_t trajectory, uint32_t node, const v1::Colu
   const PayloadCache::Payload kept = payloads_.Find(trajectory);
   if (kept == nullptr) return;
   auto whole = std::make_shared<v1::Trajectory>(*kept);  // others may read what was kept
+  // A node that runs at the draw runs again for the next batch, if that one was given up.
+  for (v1::Column& had : *whole->mutable_columns()) {
+    if (had.name() != column.name()) continue;
+    had = column;
+    return payloads_.Put(trajectory, std::move(whole));
+  }
   *whole->add_columns() = column;
   const auto& made = core_.Find(trajectory)->columns;
   auto at = whole->columns_size() - 1;

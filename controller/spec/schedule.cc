@@ -89,12 +89,6 @@ void CheckSchedule(const v1::Dataflow& dataflow, v1::JobSpec* spec,
     check.Fail("schedule.sampler",
                absl::StrCat("'", schedule->sampler(), "' is not one of: ", kFifo, ", ", kInOrder));
   }
-  if (spec->algorithm().recompute_log_prob()) {
-    check.Fail("algorithm.recompute_log_prob",
-               "is not available in mode async yet: the actor would score a response with weights "
-               "that are neither those that made it nor those that learn from it; remove it, or "
-               "set mode: sync");
-  }
   check.Pools(*spec, dataflow);
 }
 

@@ -85,10 +85,6 @@ TEST(ScheduleTest, RolloutsThatShareWorkersAreRefusedWithTheRemedy) {
 }
 
 TEST(ScheduleTest, WhatAsyncCannotDoIsRefused) {
-  v1::JobSpec spec = Async();
-  spec.mutable_algorithm()->set_recompute_log_prob(true);
-  EXPECT_THAT(Problems(spec),
-              ElementsAre(Pair("spec.algorithm.recompute_log_prob", HasSubstr("mode async"))));
   v1::JobSpec sft = ExampleSpec("sft");
   sft.mutable_algorithm()->set_mode("async");
   EXPECT_THAT(Problems(sft), ElementsAre(Pair("spec.algorithm.mode", HasSubstr("kind rl"))));

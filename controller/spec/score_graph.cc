@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "controller/spec/role_names.h"
+
 namespace baton::controller {
 
 const std::vector<std::string>& GeneratedColumns() {
@@ -11,7 +13,7 @@ const std::vector<std::string>& GeneratedColumns() {
   return *columns;
 }
 
-ScoreGraph::ScoreGraph(const v1::Dataflow& dataflow) {
+ScoreGraph::ScoreGraph(const v1::Dataflow& dataflow, bool is_async) {
   std::map<std::string, uint32_t> made_by;
   const int nodes = std::min(dataflow.score_size(), kMaxScoreNodes);
   for (int i = 0; i < nodes; ++i) {
@@ -37,6 +39,10 @@ ScoreGraph::ScoreGraph(const v1::Dataflow& dataflow) {
       if ((rewarding_ >> i & 1) != 0) rewarding_ |= needs_[i];
     }
   }
+  for (uint32_t i = 0; is_async && i < roles_.size(); ++i) {
+    if (roles_[i] == roles::kActor) at_draw_ |= WithDependents(i);
+  }
+  at_draw_ &= ~rewarding_;  // a reward is known before a batch is drawn
 }
 
 std::vector<std::string> ScoreGraph::roles() const {

@@ -21,8 +21,8 @@ const std::vector<std::string>& GeneratedColumns();
 /// Pure. A set of nodes is a number whose bit i is node i of the dataflow.
 class ScoreGraph {
  public:
-  /// `dataflow` was checked (controller/spec/check_dataflow.h).
-  explicit ScoreGraph(const v1::Dataflow& dataflow);
+  /// `dataflow` was checked (controller/spec/check_dataflow.h). `is_async`: of an async job.
+  explicit ScoreGraph(const v1::Dataflow& dataflow, bool is_async = false);
 
   int size() const { return static_cast<int>(needs_.size()); }
   const std::string& role(uint32_t node) const { return roles_[node]; }
@@ -39,6 +39,10 @@ class ScoreGraph {
   uint64_t Wanted(v1::Purpose purpose) const {
     return purpose == v1::PURPOSE_TRAIN ? all_ : rewarding_;
   }
+  /// Those among them that run when a batch is drawn, and not before: the actor's and what reads
+  /// them, in an async job. The proximal log-probs of decoupled PPO (AReaL, arXiv 2505.24298,
+  /// section 5.2) are those of the very weights that the update begins with.
+  uint64_t at_draw() const { return at_draw_; }
   /// True for a node whose output is part of the reward.
   bool IsReward(uint32_t node) const { return (sources_ >> node & 1) != 0; }
   /// The weighted sum of the sources among `scores`; scores that are missing count 0.
@@ -50,7 +54,8 @@ class ScoreGraph {
   uint64_t all_ = 0;
   uint64_t over_group_ = 0;
   uint64_t sources_ = 0;
-  uint64_t rewarding_ = 0;                 // sources_ and all that they need
+  uint64_t rewarding_ = 0;  // sources_ and all that they need
+  uint64_t at_draw_ = 0;
   std::map<std::string, double> weights_;  // of the sources, by output
 };
 

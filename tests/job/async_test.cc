@@ -258,6 +258,27 @@ TEST(AsyncJobTest, ALostPayloadOfABatchIsGeneratedAgain) {
   }
 }
 
+// Of decoupled PPO: the actor scores a response when a batch draws it, with the weights that learn
+// from it (SimulatedJob checks with which), and again if that batch is given up.
+TEST(AsyncJobTest, ProximalLogProbsAreMadeAtTheDraw) {
+  for (uint64_t seed = 0; seed < 30; seed += kStride) {
+    Options options = Async(seed, 3);
+    options.recompute_log_prob = true;
+    SimulatedJob job(options);
+    ASSERT_TRUE(StepUntil(
+        job, [&] { return job.core().step() == 3 && !job.UnderWay(TaskKind::kScore).empty(); }));
+    if (seed % 3 == 0) job.LoseOneOf("actor");
+    if (seed % 3 == 1) job.Restart(0);
+    ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
+    for (const auto& [step, row] : job.batch_rows()) {
+      for (const store::v1::BatchEntry& entry : row.entries()) {
+        EXPECT_EQ(entry.trajectory().columns_size(), 1) << "old_log_prob";
+      }
+    }
+    if (HasFailure()) return;
+  }
+}
+
 // Anything may die, at any time, again and again.
 void LetThingsDie(SimulatedJob& job, uint64_t seed) {
   uint64_t state = seed * 977 + 5;
@@ -265,6 +286,7 @@ void LetThingsDie(SimulatedJob& job, uint64_t seed) {
     state = MixInto(state, 12345) + 1;
     return (state >> 20) % n;
   };
+  int relays = 0;
   for (int fault = 0; fault < 12 && !job.ended(); ++fault) {
     for (uint64_t i = next(60) + 1; i > 0 && !job.ended(); --i) {
       if (!job.Step()) break;
@@ -278,7 +300,7 @@ void LetThingsDie(SimulatedJob& job, uint64_t seed) {
         job.BreakSomeStream();
         break;
       case 2:
-        job.LoseRelay();
+        if (++relays <= 2) job.LoseRelay();  // a load that fails four times in a row ends a job
         break;
       case 3:
         job.Restart(static_cast<int>(next(3)) * 50);
@@ -303,6 +325,7 @@ TEST(AsyncJobTest, WhateverDiesEachDrawIsLearnedFromOnce) {
     options.failing_percent = seed % 4 == 0 ? 4 : 0;
     if (seed % 7 == 0) options.preset = "ppo";
     if (seed % 11 == 0) options.preset = "remax";
+    options.recompute_log_prob = seed % 5 == 2;
     SimulatedJob job(options);
     LetThingsDie(job, seed);
     job.RunToEnd();
