@@ -71,6 +71,24 @@ TEST(CheckRowTest, ARoleThatScoresOnSeveralRanksHasAGroupWithoutCommands) {
 TEST(CheckRowTest, ARowThatNoCoreWroteIsRefusedByItsField) {
   using Change = std::function<void(store::v1::JobRow&)>;
   const std::vector<std::pair<std::string, Change>> changes = {
+      {"spent.first",
+       [](auto& row) {
+         row.add_spent()->set_last(3);
+         row.add_spent()->set_first(4);  // it touches the one before it
+       }},
+      {"spent.last", [](auto& row) { row.add_spent()->set_first(4); }},
+      {"open_draws.draw",
+       [](auto& row) {
+         row.add_spent()->set_last(3);
+         row.set_next_birth(9);
+         row.add_open_draws()->set_first_birth(1);  // draw 0
+       }},
+      {"open_draws.first_birth", [](auto& row) { row.add_open_draws()->set_first_birth(9); }},
+      {"evaluation.version", [](auto& row) { row.mutable_evaluation()->set_version(2); }},
+      {"evaluation.step", [](auto& row) { row.mutable_evaluation()->set_step(1); }},
+      {"evaluation.births", [](auto& row) { row.mutable_evaluation()->set_births(3); }},
+      {"oldest_serial", [](auto& row) { row.set_oldest_serial(99); }},
+      {"published_version", [](auto& row) { row.set_published_version(2); }},
       {"name", [](auto& row) { row.mutable_job()->set_name("j"); }},
       {"kind", [](auto& row) { row.mutable_job()->mutable_effective_spec()->clear_kind(); }},
       {"train_batch_size",

@@ -131,6 +131,59 @@ TEST(ExperienceBufferTest, AWayBackDropsTheRowsOfTheStepsThatAreRedone) {
   EXPECT_EQ(buffer.algorithm().at("kl_coef"), 0.25);
 }
 
+// Of an async job: what is under way or READY goes on, with its rows and the files of its payloads.
+TEST(ExperienceBufferTest, AWayBackKeepsTheRowsOfTheWork) {
+  EffectSink out = SinkAt(kEpoch);
+  ExperienceBuffer buffer;
+  std::vector<TrajectoryInfo> all;
+  for (uint64_t step = 0; step < 3; ++step) {
+    buffer.BeginStep(50, /*keeps_all=*/false, out, ExperienceBuffer::kNoSerial);
+    for (uint32_t sample = 0; sample < 2; ++sample) {
+      all.push_back(ReadyOf(step, sample, 1));
+      all.back().location.file = static_cast<uint32_t>(all.size());
+      buffer.PutNew(all.back(), out);
+    }
+    out.StepDone();
+  }
+  out.Take();
+  out.RollBack(1);
+  buffer.RollBackKeeping(ById({all[1], all[4]}), {}, /*keeps_all=*/false, out);
+  const Effects effects = out.Take();
+  std::vector<std::pair<uint64_t, uint64_t>> dropped;
+  for (const Effect& effect : effects) {
+    if (const auto* rows = std::get_if<DropTrajectories>(&effect)) {
+      dropped.emplace_back(rows->begin, rows->end);
+    }
+    if (const auto* files = std::get_if<DropLogFiles>(&effect)) {
+      EXPECT_TRUE(files->needed.Contains(2) && files->needed.Contains(5));
+    }
+  }
+  EXPECT_THAT(dropped, ElementsAre(std::make_pair(3u, 5u), std::make_pair(6u, 7u)));
+  store::v1::JobRow row;
+  buffer.Save(&row);
+  ASSERT_EQ(row.kept_steps_size(), 2);
+  EXPECT_EQ(row.kept_steps(1).step(), 2);
+  EXPECT_EQ(row.kept_steps(1).first_serial(), 3u);
+}
+
+TEST(ExperienceBufferTest, StepsWhoseRowsTheWorkNeedsAreNotRetired) {
+  EffectSink out = SinkAt(kEpoch);
+  ExperienceBuffer buffer;
+  for (int step = 0; step < 4; ++step) {
+    buffer.BeginStep(1, /*keeps_all=*/false, out, /*oldest=*/1);
+    TrajectoryInfo trajectory = ReadyOf(0, 0, 1);
+    buffer.PutNew(trajectory, out);
+    out.StepDone();
+  }
+  EXPECT_THAT(DroppedIn(out), IsEmpty());
+  store::v1::JobRow row;
+  buffer.Save(&row);
+  EXPECT_EQ(row.oldest_serial(), 1u);
+  buffer.BeginStep(1, /*keeps_all=*/false, out, /*oldest=*/4);
+  EXPECT_THAT(DroppedIn(out),
+              ElementsAre(std::make_pair(1u, 2u), std::make_pair(2u, 3u), std::make_pair(3u, 4u)));
+}
+
 // Each row costs a delete in the turn's commit, so a way back over many steps must not name a row
 // again for each step before it.
 TEST(ExperienceBufferTest, AWayBackDropsEachRowOnce) {

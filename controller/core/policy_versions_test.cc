@@ -54,6 +54,47 @@ TEST(PolicyVersionsTest, EachRolloutLoadsANewVersionOnce) {
   EXPECT_EQ(world.rollouts.Next(kBegin)->worker, "a") << "b has no weights to generate with";
 }
 
+// Of an async job: rollouts generate with the newest version that was published, whatever has been
+// made since, and one of them stays with a version that something waits for.
+TEST(PolicyVersionsTest, OneRolloutStaysWithAPinnedVersion) {
+  TwoRollouts world;
+  world.versions.Updated(world.out);
+  world.versions.Published();
+  for (const char* worker : {"a", "b"}) world.versions.Hold(world.SlotOf(worker), 1);
+  world.versions.Updated(world.out);
+  EXPECT_EQ(world.versions.served(), 1u);
+  EXPECT_EQ(world.versions.Behind(1), 1u);
+  EXPECT_TRUE(world.Load().empty()) << "version 2 is not to be had yet";
+  EXPECT_TRUE(world.rollouts.HasRoom(0));
+  world.versions.Published();
+  world.rollouts.Enqueue(1, 1, "", /*pin=*/1);
+  std::vector<StartTask> loads = world.Load();
+  ASSERT_EQ(loads.size(), 1u);
+  EXPECT_EQ(loads[0].worker, "b");
+  EXPECT_EQ(loads[0].args.policy_version, 2u);
+  EXPECT_EQ(world.rollouts.Next(kBegin)->worker, "a");
+  EXPECT_TRUE(world.Load().empty()) << "it runs a response of version 1";
+  world.rollouts.Finish(1);
+  loads = world.Load();
+  ASSERT_EQ(loads.size(), 1u);
+  EXPECT_EQ(loads[0].worker, "a");
+}
+
+TEST(PolicyVersionsTest, APinnedVersionThatNobodyHoldsIsLoadedAgain) {
+  TwoRollouts world;
+  for (int i = 0; i < 2; ++i) world.versions.Updated(world.out);
+  world.versions.Published();
+  for (const char* worker : {"a", "b"}) world.versions.Hold(world.SlotOf(worker), 2);
+  world.rollouts.Enqueue(1, 1, "", /*pin=*/1);
+  const std::vector<StartTask> loads = world.Load();
+  ASSERT_EQ(loads.size(), 1u);
+  EXPECT_EQ(loads[0].args.policy_version, 1u);
+  EXPECT_TRUE(world.Load().empty());
+  world.versions.Loaded(world.SlotOf(loads[0].worker));
+  EXPECT_TRUE(world.Load().empty()) << "it stays until the response is made";
+  EXPECT_EQ(world.rollouts.Next(kBegin)->worker, loads[0].worker);
+}
+
 TEST(PolicyVersionsTest, ABusyRolloutLoadsWhenItIsIdle) {
   TwoRollouts world;
   world.versions.Updated(world.out);

@@ -40,6 +40,38 @@ TEST(TaskSchedulerTest, TheFirstToBeReadyDoesNotTakeEverything) {
   EXPECT_EQ(tasks.load("b"), 10);
 }
 
+TEST(TaskSchedulerTest, WhatIsPinnedGoesToWorkersOfItsVersionAndHoldsUpNobody) {
+  TaskScheduler tasks;
+  for (const char* id : {"a", "b"}) tasks.AddWorker(id, 2);
+  tasks.SetVersion("a", 7);
+  tasks.SetEnabled("a", true);
+  tasks.SetVersion("b", 6);  // it is not enabled: newer weights are there
+  EXPECT_TRUE(tasks.HasRoom(6));
+  EXPECT_FALSE(tasks.HasRoom(5));
+  tasks.Enqueue(1, 1, "", /*pin=*/5);
+  tasks.Enqueue(2, 2, "", /*pin=*/6);
+  tasks.Enqueue(3, 3);
+  EXPECT_EQ(tasks.PinnedVersion(), 5u);
+  EXPECT_EQ(tasks.Next(kNow)->worker, "b");
+  EXPECT_EQ(tasks.Next(kNow)->worker, "a") << "it overtakes the one that nobody can make";
+  EXPECT_FALSE(tasks.Next(kNow).has_value());
+  tasks.SetVersion("b", 5);
+  EXPECT_EQ(tasks.Next(kNow)->trajectory, 1u);
+  EXPECT_EQ(tasks.PinnedVersion(), 0u);
+}
+
+TEST(TaskSchedulerTest, OfABoundedNumberAWorkerTakesItsShare) {
+  TaskScheduler tasks;
+  for (const char* id : {"a", "b"}) tasks.AddWorker(id, 100);
+  tasks.SetEnabled("a", true);  // b still runs what it began with older weights
+  tasks.SetMostOpen(8);
+  for (uint64_t t = 0; t < 10 && tasks.HasRoom(0); ++t) {
+    tasks.Enqueue(t, t);
+    ASSERT_EQ(tasks.Next(kNow)->worker, "a");
+  }
+  EXPECT_EQ(tasks.load("a"), 4) << "half of what may be open, however little is open now";
+}
+
 TEST(TaskSchedulerTest, CreditsAreNeverExceeded) {
   TaskScheduler tasks;
   tasks.AddWorker("a", 3);
