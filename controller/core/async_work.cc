@@ -478,13 +478,20 @@ void AsyncWork::DropEvaluation(const std::string& reason, JobParts& job) {
 std::map<std::string, double> AsyncWork::Metrics(const JobParts& job) const {
   std::map<std::string, double> metrics;
   double sum = 0, least = 0, most = 0, count = 0;
+  std::map<uint64_t, double> at;  // responses, by staleness
   for (const auto& [id, trajectory] : job.buffer.taken()) {
     if (trajectory.purpose != v1::PURPOSE_TRAIN) continue;
-    const auto behind = static_cast<double>(StalenessOf(trajectory, job).value_or(0));
+    const uint64_t updates = StalenessOf(trajectory, job).value_or(0);
+    const auto behind = static_cast<double>(updates);
+    ++at[updates];
     least = count == 0 ? behind : std::min(least, behind);
     most = std::max(most, behind);
     sum += behind;
     ++count;
+  }
+  // Every bar of the histogram, or it would seem as high as in the last step that had it.
+  for (uint64_t k = 0; count > 0 && k <= ScheduleOf(job.spec()).max_staleness; ++k) {
+    metrics[absl::StrCat("staleness/share_", k)] = at[k] / count;
   }
   if (count > 0) {
     metrics["staleness/mean"] = sum / count;

@@ -83,7 +83,7 @@ class AsyncWork {
   uint64_t complete() const { return complete_.size(); }
   /// Of the step: since the last one was done, and when its batch was complete.
   const StepTimes& times() const { return times_; }
-  /// staleness/* of the batch, and buffer/*: what is open, complete, and was dropped since the last
+  /// staleness/* of the batch (share_K: of its responses with staleness K), and buffer/*: what is open, complete, and was dropped since the last
   /// step.
   std::map<std::string, double> Metrics(const JobParts& job) const;
   void Explain(const JobParts& job, WaitList& waits) const;

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Kills and stops the processes of a cluster while a job runs, and compares with a quiet run.
 
-    ./dev chaos [--minutes M] [--seed S] [--engine fake|real] [--faults N]
+    ./dev chaos [--minutes M] [--seed S] [--engine fake|real] [--mode sync|async] [--faults N]
 
 One job runs twice on `baton up`: undisturbed, and under a schedule of faults drawn from the seed.
 A fault is SIGKILL (the supervisor starts the process again) or SIGSTOP, and SIGCONT after a while,
 of the controller, the relay, the trainer, a rollout or the reward worker. Checked:
 
-  - the weights at the end are the same bytes;
+  - the weights at the end are the same bytes; of mode async, where the batches depend on what
+    happens when, a replay of the recorded batches ends with these bytes;
   - a watch of the job that outlives every fault saw each revision once, in order;
   - whenever nothing moved for longer than two seconds, `baton why` named what was waited for;
   - afterwards no process and nothing in shared memory is left.
@@ -43,9 +44,9 @@ data:
 rollout: {n: 8, deterministic: true}
 reward:
   rules: [{type: regex, pattern: '[0-4]$'}]
-algorithm: {filter_groups: false}
+algorithm: {filter_groups: false, mode: MODE}
 actor: {lr: 1e-3}
-trainer: {total_training_steps: STEPS, save_freq: 5, max_checkpoints: 2}
+trainer: {total_training_steps: STEPS, save_freq: 5, max_checkpoints: 2, keep_experience: KEEP}
 resources: {rollout_workers: 2, reward_workers: 1}
 """
 
@@ -57,10 +58,11 @@ class Failure(Exception):
 class Cluster:
     """`baton up` in a folder of its own."""
 
-    def __init__(self, binaries, work, engine):
+    def __init__(self, binaries, work, engine, mode):
         self.baton = os.path.join(binaries, "baton")
         self.work = work
         self.engine = engine
+        self.mode = mode
         self.state = os.path.join(work, "state")
         self.environment = {k: v for k, v in os.environ.items() if k != "BATON_CONTROLLER"}
         self.environment["BATON_STATE_DIR"] = self.state
@@ -90,7 +92,9 @@ class Cluster:
             for i in range(200):
                 file.write(json.dumps({"prompt": str(1000 + 7 * i), "answer": ""}) + "\n")
         with open(os.path.join(self.work, "job.yaml"), "w", encoding="utf-8") as file:
-            file.write(SPEC.replace("STEPS", str(steps)))
+            keep = "all" if self.mode == "async" else "needed"
+            file.write(SPEC.replace("STEPS", str(steps)).replace("MODE", self.mode)
+                       .replace("KEEP", keep))
         self.run("submit", os.path.join(self.work, "job.yaml"), "--name", "chaos")
 
     def job(self):
@@ -101,6 +105,13 @@ class Cluster:
         except ValueError:
             return None
         return job if "state" in job else None
+
+    def replay(self):
+        """Trains again on what was recorded; the weights must have the same bytes."""
+        said = json.loads(self.run("replay", "chaos", "-o", "json", timeout=900))
+        if said.get("verdict") != "VERDICT_EQUAL":
+            raise Failure("the replay of the job ended with %s" % said)
+        return said
 
     def weights(self, steps):
         folder = os.path.join(self.state, "data", "jobs", "default", "chaos", "checkpoints",
@@ -256,7 +267,7 @@ def left_behind(cluster, pids):
 def run(arguments, work, steps, seed, count):
     """One job; returns the hash of its weights, its rewards by step and the number of faults."""
     os.makedirs(work)
-    cluster = Cluster(arguments.bin, work, arguments.engine)
+    cluster = Cluster(arguments.bin, work, arguments.engine, arguments.mode)
     faults = Faults(cluster, seed, count)
     pids = {}
     try:
@@ -276,6 +287,9 @@ def run(arguments, work, steps, seed, count):
             raise Failure("nothing moved, and `baton why` had nothing to say: %s" % unexplained)
         pids.update(cluster.processes())
         weights, rewards = cluster.weights(steps), cluster.rewards(steps)
+        if arguments.mode == "async":
+            cluster.replay()
+            say("  a replay of the recorded batches ends with the same bytes")
         say("  %d steps in %.1f s under %d faults; %d revisions watched; %d looks at a stall, all "
             "explained; weights %s" % (steps, seconds, len(faults.done), len(watch.revisions),
                                        stalls, weights[:16]))
@@ -291,6 +305,7 @@ def run(arguments, work, steps, seed, count):
 def main():
     parser = argparse.ArgumentParser(description="Kill and stop the processes of a running job")
     parser.add_argument("--engine", choices=["fake", "real"], default="real")
+    parser.add_argument("--mode", choices=["sync", "async"], default="sync")
     parser.add_argument("--faults", type=int, default=30, help="at least so many in a run")
     parser.add_argument("--minutes", type=float, default=0, help="repeat for so long")
     parser.add_argument("--seed", type=int, default=1)
@@ -312,7 +327,7 @@ def main():
             weights, seen, struck = run(arguments, os.path.join(work, "seed-%d" % seed), steps,
                                         seed, (5 if arguments.minutes else 1) * arguments.faults)
             total += struck
-            if weights != quiet:
+            if weights != quiet and arguments.mode == "sync":
                 parted = [step for step in sorted(rewards) if rewards[step] != seen.get(step)]
                 raise Failure("seed %d: the weights are %s, undisturbed %s; the first step with "
                               "another reward: %s" % (seed, weights, quiet, parted[:1] or "none"))
@@ -325,7 +340,8 @@ def main():
             if time.monotonic() >= until:
                 break
             seed += 1
-        say("the same bytes after %d faults" % total)
+        same = "the same bytes" if arguments.mode == "sync" else "replays with the same bytes"
+        say("%s after %d faults" % (same, total))
     except Failure as failure:
         failed = True
         say("FAILED: %s\nfiles: %s" % (failure, work))

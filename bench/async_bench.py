@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""What a job gains when its rollouts run ahead of its trainer: `./dev bench async [--json F]`.
+
+Real processes on this machine, one trainer and one rollout, each with one compute thread: a small
+Llama that was taught to add numbers of --digits digits, so that its responses have a long tail. Each
+variant runs in mode sync and then in mode async, with the same seed and the same settings:
+
+    generation_bound   one update a step, so that generation takes longer than training
+    training_bound     several epochs a step, so that training takes longer
+
+Rows of a variant V:
+    V/steps_per_second/{sync,async}   steps over the seconds of all steps but the first two
+    V/speedup                         async over sync
+    V/ceiling                         (generation + training) / max of both, of the sync run: what is
+                                      possible where each process has a core of its own
+    V/speedup_over_ceiling            aim: at least 0.9
+    V/trainer_idle, V/rollout_idle    of the async run: share of the time in which the process used
+                                      no core, by its CPU time; /sync of the sync run
+    V/staleness_p50, V/staleness_max  updates between the weights that made a response and those that
+                                      learned from it
+    V/stale_dropped_tokens            share of the generated tokens that were too old; aim: <= 0.01
+"""
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+EXAMPLE = os.path.join(ROOT, "examples", "addition")
+VARIANTS = {"generation_bound": 1, "training_bound": 4}  # epochs a step
+SKIPPED = 2  # first steps: roles are taken on, and the buffer fills
+
+
+class Cluster:
+    def __init__(self, arguments, work):
+        self.arguments, self.work = arguments, work
+        self.baton = os.path.join(arguments.bin, "baton")
+        self.environment = {k: v for k, v in os.environ.items() if k != "BATON_CONTROLLER"}
+        self.environment["BATON_STATE_DIR"] = os.path.join(work, "state")
+
+    def run(self, *command):
+        done = subprocess.run([self.baton, *command], env=self.environment, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        if done.returncode != 0:
+            sys.exit(f"async bench: `baton {' '.join(command)}` ended with {done.returncode}:\n"
+                     f"{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def start(self):
+        ports = [f for name in ("port", "http-port", "relay-port") for f in ("--" + name, "0")]
+        self.run("up", "--detach", "--trainers", "1", "--rollouts", "1", "--rewards", "1",
+                 "--scorers", "0", *ports)
+
+    def pids(self):
+        with open(os.path.join(self.work, "state", "state.json"), encoding="utf-8") as file:
+            return {p["name"]: p["pid"] for p in json.load(file)["processes"]}
+
+    def train(self, name, spec, sets):
+        options = [o for s in sets for o in ("--set", s)]
+        self.run("submit", os.path.join(EXAMPLE, spec), "--name", name, *options)
+
+    def metrics(self, name, steps):
+        rows = json.loads(self.run("metrics", name, "-n", str(steps + 1), "-o", "json"))["steps"]
+        return {int(r["step"]): r["metrics"] for r in rows if "timing_s/step" in r["metrics"]}
+
+
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Busy:
+    """CPU time of the trainer and of the rollout while a job runs."""
+
+    def __init__(self, cluster):
+        pids = cluster.pids()
+        self.pids = {"trainer": pids["actor-0"], "rollout": pids["rollout-0"]}
+        self.before = self.now()
+
+    def now(self):
+        return {name: cpu_seconds(pid) for name, pid in self.pids.items()}
+
+    def idle(self, seconds):
+        now = self.now()
+        return {name: max(0.0, 1 - (now[name] - self.before[name]) / seconds) for name in now}
+
+
+def total(metrics, name):
+    return sum(values.get(name, 0) for step, values in metrics.items() if step > SKIPPED)
+
+
+def run_job(cluster, arguments, variant, mode):
+    name = f"{variant}-{mode}".replace("_", "-")
+    data = os.path.join(cluster.work, "data")
+    busy = Busy(cluster)
+    cluster.train(name, "rl.yaml", [
+        "model.path=job:sft", f"data.train_files=[{data}/rl.jsonl]", "data.val_files=[]",
+        "data.train_batch_size=16", "trainer.test_freq=0", "trainer.val_before_train=false",
+        "trainer.val_after_train=false", f"trainer.total_training_steps={arguments.steps}",
+        f"data.seed={arguments.seed}", "resources.rollout_workers=1",
+        f"actor.ppo_epochs={VARIANTS[variant]}", f"algorithm.mode={mode}",
+        # Without a filter each step trains on as much in both modes.
+        "algorithm.filter_groups=false",
+        *([f"schedule.max_staleness={arguments.max_staleness}"] if mode == "async" else [])])
+    cluster.run("watch", name)
+    job = json.loads(cluster.run("show", name, "-o", "json"))
+    if job["state"] != "STATE_SUCCEEDED":
+        sys.exit(f"async bench: job {name} is {job['state']}: {job.get('error')}")
+    metrics = cluster.metrics(name, arguments.steps)
+    seconds = sum(values["timing_s/step"] for values in metrics.values())
+    return metrics, busy.idle(seconds)
+
+
+def percentile_of_shares(metrics, fraction):
+    """Of the shares of responses at each staleness, over all steps."""
+    shares = {}
+    for step, values in metrics.items():
+        for name, share in values.items():
+            if name.startswith("staleness/share_") and step > SKIPPED:
+                behind = int(name.rsplit("_", 1)[1])
+                shares[behind] = shares.get(behind, 0) + share
+    left = fraction * sum(shares.values())
+    for behind in sorted(shares):
+        left -= shares[behind]
+        if left <= 0:
+            return behind
+    return 0
+
+
+def rows_of(variant, runs):
+    (sync, sync_idle), (async_, idle) = runs["sync"], runs["async"]
+    speed = {mode: (len(runs[mode][0]) - SKIPPED) / total(runs[mode][0], "timing_s/step")
+             for mode in runs}
+    generation = total(sync, "timing_s/gen")
+    training = total(sync, "timing_s/step") - generation
+    ceiling = (generation + training) / max(generation, training)
+    speedup = speed["async"] / speed["sync"]
+    tokens = total(async_, "perf/total_num_tokens")
+    dropped = total(async_, "buffer/stale_dropped_tokens")
+    figures = [(f"steps_per_second/{mode}", speed[mode], "1/s") for mode in ("sync", "async")]
+    figures += [("speedup", speedup, "x"), ("ceiling", ceiling, "x"),
+                ("speedup_over_ceiling", speedup / ceiling, "x")]
+    for who in ("trainer", "rollout"):
+        figures += [(f"{who}_idle", idle[who], "share"), (f"{who}_idle/sync", sync_idle[who], "share")]
+    figures += [("staleness_p50", percentile_of_shares(async_, 0.5), "updates"),
+                ("staleness_max", max(v.get("staleness/max", 0) for v in async_.values()), "updates"),
+                ("stale_dropped_tokens", dropped / max(1, tokens + dropped), "share")]
+    return [{"name": f"{variant}/{name}", "value": value, "unit": unit}
+            for name, value, unit in figures]
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Mode async beside mode sync, real processes")
+    parser.add_argument("--json", metavar="FILE", help="write the rows here")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--digits", type=int, default=6)
+    parser.add_argument("--steps", type=int, default=40, help="of each job")
+    parser.add_argument("--sft-steps", type=int, default=400, help="that teach the first model")
+    parser.add_argument("--max-staleness", type=int, default=4)
+    parser.add_argument("--variant", choices=sorted(VARIANTS), action="append")
+    parser.add_argument("--bin", default=os.path.join(ROOT, "build", "release", "bin"))
+    arguments = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="baton-async-bench-") as work:
+        cluster = Cluster(arguments, work)
+        subprocess.run([sys.executable, os.path.join(EXAMPLE, "make_data.py"), "--out",
+                        os.path.join(work, "data"), "--seed", str(arguments.seed), "--digits",
+                        str(arguments.digits)], check=True, stdout=subprocess.DEVNULL)
+        try:
+            cluster.start()
+            print(f"teaching the first model, {arguments.sft_steps} steps", flush=True)
+            cluster.train("sft", "sft.yaml",
+                          [f"data.train_files=[{work}/data/sft.jsonl]",
+                           f"trainer.total_training_steps={arguments.sft_steps}",
+                           f"data.seed={arguments.seed}"])
+            cluster.run("watch", "sft")
+            for variant in arguments.variant or list(VARIANTS):
+                runs = {}
+                for mode in ("sync", "async"):
+                    print(f"{variant}, mode {mode}, {arguments.steps} steps", flush=True)
+                    runs[mode] = run_job(cluster, arguments, variant, mode)
+                rows += rows_of(variant, runs)
+        finally:
+            cluster.run("down")
+    for row in rows:
+        print(f"{row['name']:45} {row['value']:12.4g} {row['unit']}")
+    if arguments.json:
+        report = {"bench": "async", "machine": {"cpu": platform.processor() or platform.machine(),
+                                                "cores": os.cpu_count()}, "rows": rows}
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump(report, file, indent=2)
+            file.write("\n")
+
+
+if __name__ == "__main__":
+    main()
