@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/spec/replay.h"
 #include "controller/spec/roles.h"
+#include "controller/spec/schedule.h"
 #include "sdk/base/mutant.h"
 
 namespace baton::controller {
@@ -29,6 +30,14 @@ void Admission::End() {
 void Admission::TakeNumbers(const TrajectoryTable& table, EffectSink& out) {
   // Examples of kind sft have no tasks, so nothing names them.
   if (is_rl()) births_.Take((draws_.end() - draws_.first()) * PerDraw(table), out);
+}
+
+uint64_t Admission::Judged(const TrajectoryTable& table) const {
+  const uint64_t work = table.all().size() + Left(table);
+  const v1::JobSpec& spec = submitted_->effective_spec();
+  if (!IsAsync(spec, submitted_->dataflow())) return work;
+  // Responses that a batch has taken are not among the work, and at first there are few.
+  return work + static_cast<uint64_t>(spec.data().train_batch_size()) * table.PerDraw();
 }
 
 uint64_t Admission::PerDraw(const TrajectoryTable& table) const {

@@ -44,6 +44,9 @@ class Admission {
 
   /// Trajectories of the work that are not made yet.
   uint64_t Left(const TrajectoryTable& table) const { return draws_.left() * PerDraw(table); }
+  /// Responses of which a share may lack a reward (reward.max_error_rate): those of the work, and
+  /// of an async job those of a batch at least.
+  uint64_t Judged(const TrajectoryTable& table) const;
   /// "step 3" or "the evaluation of step 2".
   std::string WorkName(const EffectSink& out) const;
 

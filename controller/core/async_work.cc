@@ -92,18 +92,17 @@ bool TeachesNothing(const std::vector<TrajectoryInfo*>& members, const JobParts&
 void AsyncWork::Restore(const store::v1::JobRow& row) {
   draws_.Restore(row);
   evaluation_.Restore(row);
-  for (const store::v1::OpenDraw& open : row.open_draws()) {
-    if (open.in_batch()) restored_.push_back(open.draw());
+  for (const store::v1::OpenDraws& open : row.open_draws()) {
+    for (uint64_t i = 0; open.in_batch() && i < open.count(); ++i) {
+      restored_.push_back(open.draw() + i);
+    }
   }
 }
 
 void AsyncWork::Save(const JobParts& job, store::v1::JobRow* row) const {
-  draws_.Save(row);
-  std::set<uint64_t> batch(restored_.begin(), restored_.end());
-  for (const auto& [id, trajectory] : job.buffer.taken()) batch.insert(trajectory.draw);
-  for (store::v1::OpenDraw& open : *row->mutable_open_draws()) {
-    if (batch.count(open.draw()) > 0) open.set_in_batch(true);
-  }
+  std::set<uint64_t> in_batch(restored_.begin(), restored_.end());
+  in_batch.insert(taken_.begin(), taken_.end());
+  draws_.Save(job.scheduler.table().PerDraw(), in_batch, row);
   evaluation_.Save(row);
 }
 
@@ -123,11 +122,15 @@ void AsyncWork::Stand(JobParts& job) {
   const absl::Time now = job.out.now();
   times_ = {now, now, now};
   TrajectoryScheduler& scheduler = job.scheduler;
-  scheduler.queues().rollouts().tasks.SetMostOpen(static_cast<int>(
-      (ScheduleOf(job.spec()).max_staleness + 1) * BatchGroups(job) * scheduler.table().PerDraw()));
+  // What was made at a draw counts for the batch that its update has begun with, and for no other.
+  const bool updates = job.commands.Any(TaskKind::kUpdate);
+  const std::set<uint64_t> in_batch(restored_.begin(), restored_.end());
   for (const auto& [draw, birth] : draws_.open()) {
-    scheduler.AddDraw(scheduler.admission().MakeDraw(
-        v1::PURPOSE_TRAIN, draw, job.data.PromptOf(draw), birth, scheduler.table(), job.Work()));
+    std::vector<TrajectoryInfo> made = scheduler.admission().MakeDraw(
+        v1::PURPOSE_TRAIN, draw, job.data.PromptOf(draw), birth, scheduler.table(), job.Work());
+    const bool kept = updates && in_batch.count(draw) > 0;
+    for (TrajectoryInfo& trajectory : made) RecallDraw(kept, job, trajectory);
+    scheduler.AddDraw(std::move(made));
   }
   evaluation_.GoOn(now);
   const uint32_t samples = scheduler.table().Samples(v1::PURPOSE_EVAL);
@@ -147,16 +150,20 @@ void AsyncWork::Stand(JobParts& job) {
 
 // ---- Groups begin -------------------------------------------------------------------------------
 
-bool AsyncWork::MayBeginGroup(const JobParts& job) const {
+bool AsyncWork::MayBeginGroup(const JobParts& job) {
   if (job.life.state() != v1::Job::STATE_RUNNING && job.life.state() != v1::Job::STATE_RECOVERING) {
     return false;
   }
   const uint64_t batch = BatchGroups(job);
   const auto steps_left =
       static_cast<uint64_t>(std::max<int64_t>(0, job.life.job().total_steps() - job.out.step()));
-  const uint64_t ahead = draws_.open().size();
+  const Schedule schedule = ScheduleOf(job.spec());
+  // A draw that is made again, after a way back, comes before those that are open, and in_order the
+  // next batch waits for it. They would wait for each other if they were ahead of it.
+  const uint64_t ahead =
+      schedule.in_order ? draws_.OpenBefore(draws_.Next()) : draws_.open().size();
   if (ahead >= steps_left * batch || job.milestones.AtEnd(job.out.step())) return false;
-  return MayBegin({ScheduleOf(job.spec()).max_staleness, batch, ahead,
+  return MayBegin({schedule.max_staleness, batch, ahead,
                    job.versions.Behind(job.versions.served())});
 }
 
@@ -195,14 +202,19 @@ void AsyncWork::BeginGroup(JobParts& job) {
 
 // ---- Groups are complete ------------------------------------------------------------------------
 
-void AsyncWork::NoteProgress(uint64_t trajectory, JobParts& job) {
+bool AsyncWork::NoteProgress(uint64_t trajectory, JobParts& job) {
   const TrajectoryInfo* const found = job.scheduler.table().Find(trajectory);
-  if (found == nullptr || found->state != TrajectoryState::kReady) return;
-  if (found->purpose == v1::PURPOSE_EVAL) return FinishEvaluationIfDone(job);
+  if (found == nullptr || found->state != TrajectoryState::kReady) return false;
+  if (found->purpose == v1::PURPOSE_EVAL) {
+    FinishEvaluationIfDone(job);
+    return !evaluation_.active();
+  }
+  if (found->drawn) return true;  // it was judged; the trainer looks after it
   const uint64_t draw = found->draw;
-  if (absl::c_count(drawn_, draw) > 0) return;  // it was judged; the trainer looks after it
-  const uint32_t per_draw = job.scheduler.table().PerDraw();
-  if (AllReady(job.scheduler.table().DrawMembers(draw), per_draw)) JudgeGroup(draw, job);
+  const auto members = job.scheduler.table().DrawMembers(draw);
+  if (!AllReady(members, job.scheduler.table().PerDraw())) return false;
+  JudgeGroup(draw, job);
+  return true;
 }
 
 bool AsyncWork::JudgeGroup(uint64_t draw, JobParts& job) {
@@ -220,7 +232,7 @@ bool AsyncWork::JudgeGroup(uint64_t draw, JobParts& job) {
   const bool untaught = !lost && TeachesNothing(members, job);
   if (!lost && !untaught) {
     without_batch_ = 0;
-    complete_.push_back(draw);
+    complete_.Add(draw);
     return true;
   }
   // A reward that fails on every prompt, or a task that is too easy, would use up the data.
@@ -260,15 +272,22 @@ bool AsyncWork::JudgeGroup(uint64_t draw, JobParts& job) {
 
 void AsyncWork::NoteLost(const TrajectoryInfo& trajectory, JobParts& job) {
   if (trajectory.purpose == v1::PURPOSE_EVAL) return;
-  if (absl::c_count(drawn_, trajectory.draw) > 0) Undraw("its batch lacks a response", job);
-  const auto found = absl::c_find(complete_, trajectory.draw);
-  if (found != complete_.end()) complete_.erase(found);
+  if (trajectory.drawn) Undraw("its batch lacks a response", job);
+  complete_.Remove(trajectory.draw);
+}
+
+bool AsyncWork::LosesRestoredBatch(const PayloadLost& event, const JobParts& job) const {
+  if (restored_.empty() || !job.commands.Any(TaskKind::kUpdate)) return false;
+  return absl::c_any_of(event.trajectories, [&](const auto& lost) {
+    const TrajectoryInfo* const found = job.scheduler.table().Find(lost.first);
+    return found != nullptr && found->serial == lost.second && found->purpose != v1::PURPOSE_EVAL &&
+           absl::c_count(restored_, found->draw) > 0;
+  });
 }
 
 void AsyncWork::DropGroup(uint64_t draw, const std::string& reason, JobParts& job) {
   job.scheduler.DropAll(job.scheduler.table().DrawMembers(draw), reason, job.Work());
-  const auto found = absl::c_find(complete_, draw);
-  if (found != complete_.end()) complete_.erase(found);
+  complete_.Remove(draw);
 }
 
 void AsyncWork::DropStale(JobParts& job) {
@@ -295,21 +314,18 @@ void AsyncWork::DropStaleGroup(uint64_t draw, JobParts& job) {
 
 // ---- The batch ----------------------------------------------------------------------------------
 
-std::vector<uint64_t> AsyncWork::Sample(const JobParts& job) const {
+std::vector<uint64_t> AsyncWork::Sample(const JobParts& job) {
   const uint64_t batch = BatchGroups(job);
+  if (complete_.size() < batch) return {};
+  if (!ScheduleOf(job.spec()).in_order) return complete_.First(batch);
   std::vector<uint64_t> chosen;
-  if (!ScheduleOf(job.spec()).in_order) {
-    for (const uint64_t draw : complete_) {
-      if (chosen.size() < batch) chosen.push_back(draw);
-    }
-    return chosen;
-  }
-  const std::set<uint64_t> complete(complete_.begin(), complete_.end());
   for (const auto& [draw, birth] : draws_.open()) {
     if (chosen.size() == batch) break;
-    if (complete.count(draw) == 0) return {};  // the batch waits for it
+    if (!complete_.Has(draw)) return {};  // the batch waits for it
     chosen.push_back(draw);
   }
+  // An older draw may be about to be made again.
+  if (!chosen.empty() && draws_.Next() < chosen.back()) return {};
   return chosen;
 }
 
@@ -330,63 +346,67 @@ bool AsyncWork::DrawBatch(JobParts& job) {
     }
   }
   for (const uint64_t draw : chosen) {
-    complete_.erase(absl::c_find(complete_, draw));
+    complete_.Remove(draw);
     job.scheduler.Draw(job.scheduler.table().DrawMembers(draw));
   }
   drawn_ = chosen;
+  scored_ = 0;
   return true;
 }
 
 bool AsyncWork::TakeBatch(JobParts& job) {
   if (drawn_.empty() && !DrawBatch(job)) return false;
-  const bool scored = absl::c_all_of(drawn_, [&](uint64_t draw) {
-    return AllReady(job.scheduler.table().DrawMembers(draw), job.scheduler.table().PerDraw());
-  });
-  if (scored) Take(std::exchange(drawn_, {}), job);
-  return scored;
+  const uint32_t per_draw = job.scheduler.table().PerDraw();
+  while (scored_ < drawn_.size() &&
+         AllReady(job.scheduler.table().DrawMembers(drawn_[scored_]), per_draw)) {
+    ++scored_;
+  }
+  if (scored_ < drawn_.size()) return false;
+  Take(std::exchange(drawn_, {}), job);
+  return true;
 }
 
 void AsyncWork::Undraw(const std::string& reason, JobParts& job) {
   for (const uint64_t draw : drawn_) {
     job.scheduler.Undraw(job.scheduler.table().DrawMembers(draw), reason, job.Work());
   }
-  complete_.insert(complete_.begin(), drawn_.begin(), drawn_.end());
+  complete_.AddFirst(drawn_);
   drawn_.clear();
 }
 
-void AsyncWork::Take(const std::vector<uint64_t>& draws, JobParts& job) {
+void AsyncWork::Take(std::vector<uint64_t> draws, JobParts& job) {
   for (const uint64_t draw : draws) {
     job.buffer.Take(job.scheduler.table().TakeDraw(draw));
   }
+  taken_ = std::move(draws);
   times_.generated = times_.scored = job.out.now();
 }
 
 bool AsyncWork::TakeRestoredBatch(JobParts& job) {
-  const bool there =
-      absl::c_all_of(restored_, [&](uint64_t draw) { return absl::c_count(complete_, draw) > 0; });
-  if (!there) return false;
-  for (const uint64_t draw : restored_) complete_.erase(absl::c_find(complete_, draw));
-  Take(restored_, job);
+  if (!absl::c_all_of(restored_, [&](uint64_t draw) { return complete_.Has(draw); })) return false;
+  for (const uint64_t draw : restored_) complete_.Remove(draw);
+  Take(std::exchange(restored_, {}), job);
   return true;
 }
 
 void AsyncWork::GiveBatchBack(const std::string& reason, JobParts& job) {
-  Trajectories batch = job.buffer.GiveBack();
-  std::set<uint64_t> draws;
-  for (auto& [id, trajectory] : batch) {
-    draws.insert(trajectory.draw);
+  for (auto& [id, trajectory] : job.buffer.GiveBack()) {
     job.scheduler.table().Add(std::move(trajectory));
     job.scheduler.table().CountReady();
   }
-  drawn_.insert(drawn_.end(), draws.begin(), draws.end());
+  // Of a batch that a restart has not taken yet, what was made at its draw is of no use either.
+  drawn_.insert(drawn_.end(), taken_.begin(), taken_.end());
+  std::vector<uint64_t> restored = std::exchange(restored_, {});
+  for (const uint64_t draw : restored) {
+    if (complete_.Has(draw)) drawn_.push_back(draw);
+  }
+  taken_.clear();
+  std::sort(drawn_.begin(), drawn_.end());
   Undraw(reason, job);
 }
 
-void AsyncWork::Consume(const JobParts& job) {
-  restored_.clear();
-  std::set<uint64_t> draws;
-  for (const auto& [id, trajectory] : job.buffer.taken()) draws.insert(trajectory.draw);
-  for (const uint64_t draw : draws) {
+void AsyncWork::Consume() {
+  for (const uint64_t draw : std::exchange(taken_, {})) {
     if (Mutant("group-consumed-twice")) {
       draws_.Reopen(draw);
     } else {
@@ -409,7 +429,6 @@ void AsyncWork::EndStep(JobParts& job) {
 
 void AsyncWork::RollBack(const std::string& reason, JobParts& job) {
   GiveBatchBack(reason, job);
-  restored_.clear();
   if (evaluation_.active() && evaluation_.pin().step > job.milestones.way_back()) {
     DropEvaluation(reason, job);
   }
@@ -418,8 +437,9 @@ void AsyncWork::RollBack(const std::string& reason, JobParts& job) {
 
 void AsyncWork::Clear() {
   draws_.CloseAll();
-  complete_.clear();
+  complete_.Clear();
   drawn_.clear();
+  taken_.clear();
   restored_.clear();
   evaluation_.End();
 }

@@ -16,14 +16,15 @@
 #define BATON_CONTROLLER_CORE_ASYNC_WORK_H_
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "baton/store/v1/rows.pb.h"
+#include "controller/core/complete_groups.h"
 #include "controller/core/draw_ledger.h"
+#include "controller/core/events.h"
 #include "controller/core/pinned_evaluation.h"
 #include "controller/core/step_metrics.h"
 #include "controller/core/trajectory.h"
@@ -50,10 +51,13 @@ class AsyncWork {
   // ---- Groups.
   /// Draws groups while a rollout has room for them, and gives them out.
   void BeginGroups(JobParts& job);
-  /// The trajectory made progress: its group may be complete, or the evaluation done.
-  void NoteProgress(uint64_t trajectory, JobParts& job);
+  /// The trajectory made progress: its group may be complete, or the evaluation done. False:
+  /// nothing follows from it for the trainer.
+  bool NoteProgress(uint64_t trajectory, JobParts& job);
   /// Its payload is lost: its group is not complete any more.
   void NoteLost(const TrajectoryInfo& trajectory, JobParts& job);
+  /// Payloads of the batch are lost that a restarted controller has not taken yet.
+  bool LosesRestoredBatch(const PayloadLost& event, const JobParts& job) const;
   /// Draws the groups of the next batch, and takes them out of the work once the scores are there
   /// that are made at the draw. False: that is not so yet, or there are not enough groups.
   bool TakeBatch(JobParts& job);
@@ -62,7 +66,7 @@ class AsyncWork {
   /// The batch is given up: its groups are complete again.
   void GiveBatchBack(const std::string& reason, JobParts& job);
   /// The step is done: the draws of its batch are spent.
-  void Consume(const JobParts& job);
+  void Consume();
   /// The next step begins.
   void EndStep(JobParts& job);
   /// The job is about to go back to its newest checkpoint. What is open stays, but for an
@@ -83,17 +87,17 @@ class AsyncWork {
   uint64_t complete() const { return complete_.size(); }
   /// Of the step: since the last one was done, and when its batch was complete.
   const StepTimes& times() const { return times_; }
-  /// staleness/* of the batch (share_K: of its responses with staleness K), and buffer/*: what is open, complete, and was dropped since the last
-  /// step.
+  /// staleness/* of the batch (share_K: of its responses with staleness K), and buffer/*: what is
+  /// open, complete, and was dropped since the last step.
   std::map<std::string, double> Metrics(const JobParts& job) const;
   void Explain(const JobParts& job, WaitList& waits) const;
 
  private:
-  void Take(const std::vector<uint64_t>& draws, JobParts& job);
+  void Take(std::vector<uint64_t> draws, JobParts& job);
   bool DrawBatch(JobParts& job);
   /// The draw is given up: its groups are complete, as before it.
   void Undraw(const std::string& reason, JobParts& job);
-  bool MayBeginGroup(const JobParts& job) const;
+  bool MayBeginGroup(const JobParts& job);
   void BeginGroup(JobParts& job);
   void DrawEvaluation(JobParts& job);
   void FinishEvaluationIfDone(JobParts& job);
@@ -103,13 +107,15 @@ class AsyncWork {
   void DropStaleGroup(uint64_t draw, JobParts& job);
   /// Drops groups that no batch may consume any more.
   void DropStale(JobParts& job);
-  std::vector<uint64_t> Sample(const JobParts& job) const;
+  std::vector<uint64_t> Sample(const JobParts& job);
 
   DrawLedger draws_;
   PinnedEvaluation evaluation_;
-  std::deque<uint64_t> complete_;   // draws, in the order in which they were complete
+  CompleteGroups complete_;
   std::vector<uint64_t> drawn_;     // groups of the next batch, while scores of the draw are made
-  std::vector<uint64_t> restored_;  // draws of the batch of the update that a restart interrupted
+  size_t scored_ = 0;               // so many of drawn_, the first ones, have them
+  std::vector<uint64_t> taken_;     // groups of the batch that left the work
+  std::vector<uint64_t> restored_;  // those of the update that a restart interrupted, not yet taken
   uint64_t judged_version_ = 0;     // DropStale has looked since this version was made
   uint64_t without_batch_ = 0;      // groups in a row that were given up for good
   uint64_t stale_groups_ = 0, stale_tokens_ = 0, untaught_groups_ = 0;  // since the last step

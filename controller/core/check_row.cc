@@ -24,6 +24,9 @@ using Job = v1::Job;
 constexpr uint64_t kMaxCount = uint64_t{1} << 60;   // of what only counts up by one
 constexpr uint64_t kMaxSerial = uint64_t{1} << 40;  // of trajectories; 10^7 steps of 65536 draws
 
+constexpr uint64_t kMostOpenDraws = uint64_t{1} << 16;  // twice what a spec may ask for
+constexpr uint64_t kMostPerDraw = 2048;
+
 template <typename T>
 absl::Status InRange(absl::string_view field, T value, T low, T high) {
   if (value >= low && value <= high) return absl::OkStatus();
@@ -134,15 +137,23 @@ absl::Status CheckOpenDraws(const store::v1::JobRow& row) {
   DrawSet spent;
   spent.Restore(row.spent());
   uint64_t least = 0;
-  for (const store::v1::OpenDraw& open : row.open_draws()) {
+  for (const store::v1::OpenDraws& open : row.open_draws()) {
     BATON_RETURN_IF_ERROR(InRange<uint64_t>("open_draws.draw", open.draw(), least, kMaxSerial));
-    BATON_RETURN_IF_ERROR(InRange<uint64_t>("open_draws.first_birth", open.first_birth(), 1,
-                                            std::max<uint64_t>(row.next_birth(), 1)));
-    if (spent.Contains(open.draw())) {
-      return absl::DataLossError(
-          absl::StrCat("open_draws.draw: ", open.draw(), " is spent already"));
+    BATON_RETURN_IF_ERROR(InRange<uint64_t>("open_draws.count", open.count(), 1, kMostOpenDraws));
+    BATON_RETURN_IF_ERROR(
+        InRange<uint64_t>("open_draws.per_draw", open.per_draw(), 1, kMostPerDraw));
+    BATON_RETURN_IF_ERROR(
+        InRange<uint64_t>("open_draws.first_birth", open.first_birth(), 1, kMaxCount));
+    // All numbers were given.
+    BATON_RETURN_IF_ERROR(InRange<uint64_t>("open_draws.first_birth",
+                                            open.first_birth() + open.count() * open.per_draw(), 1,
+                                            row.next_birth()));
+    const uint64_t end = open.draw() + open.count();
+    for (uint64_t draw = open.draw(); draw < end; ++draw) {
+      if (!spent.Contains(draw)) continue;
+      return absl::DataLossError(absl::StrCat("open_draws.draw: ", draw, " is spent already"));
     }
-    least = open.draw() + 1;
+    least = end;
   }
   const store::v1::EvaluationRow& evaluation = row.evaluation();
   BATON_RETURN_IF_ERROR(

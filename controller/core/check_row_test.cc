@@ -43,6 +43,13 @@ store::v1::JobRow RunningRow() {
   return row;
 }
 
+void AddOpenDraw(uint64_t first_birth, store::v1::JobRow* row) {
+  store::v1::OpenDraws* open = row->add_open_draws();
+  open->set_first_birth(first_birth);
+  open->set_count(1);
+  open->set_per_draw(1);
+}
+
 TEST(CheckRowTest, ARowThatACoreWroteIsGood) {
   EXPECT_TRUE(CheckRow(RunningRow()).ok()) << CheckRow(RunningRow());
   EXPECT_TRUE(CheckRow(JobCore(RunningRow(), {}, 2, {}).Row()).ok());
@@ -81,9 +88,15 @@ TEST(CheckRowTest, ARowThatNoCoreWroteIsRefusedByItsField) {
        [](auto& row) {
          row.add_spent()->set_last(3);
          row.set_next_birth(9);
-         row.add_open_draws()->set_first_birth(1);  // draw 0
+         AddOpenDraw(1, &row);  // draw 0
        }},
-      {"open_draws.first_birth", [](auto& row) { row.add_open_draws()->set_first_birth(9); }},
+      {"open_draws.first_birth", [](auto& row) { AddOpenDraw(9, &row); }},
+      {"open_draws.count",
+       [](auto& row) {
+         row.set_next_birth(9);
+         AddOpenDraw(1, &row);
+         row.mutable_open_draws(0)->set_count(uint64_t{1} << 40);
+       }},
       {"evaluation.version", [](auto& row) { row.mutable_evaluation()->set_version(2); }},
       {"evaluation.step", [](auto& row) { row.mutable_evaluation()->set_step(1); }},
       {"evaluation.births", [](auto& row) { row.mutable_evaluation()->set_births(3); }},

@@ -42,8 +42,9 @@ void CheckpointSave::OnCommitted(const CheckpointCommitted& event, JobParts& job
   // The runtime tried again while that could help.
   if (!event.status.ok()) return job.life.Fail(event.status, job);
   job.versions.Saved();
-  job.milestones.Saved(event.checkpoint, {job.Cursor(), job.buffer.algorithm(), {}}, job.out);
-  job.async.draws().Saved();
+  // Draws may have been given up since the row was cut, which has the cursor of then.
+  const uint64_t cursor = job.is_async ? job.async.draws().Saved() : job.Cursor();
+  job.milestones.Saved(event.checkpoint, {cursor, job.buffer.algorithm(), {}}, job.out);
   v1::JobEvent saved;
   saved.set_type("checkpoint");
   saved.set_message(event.checkpoint.path());

@@ -52,16 +52,32 @@ void DrawSet::Save(google::protobuf::RepeatedPtrField<store::v1::DrawRange>* row
 void DrawLedger::Restore(const store::v1::JobRow& row) {
   spent_.Restore(row.spent());
   saved_.Restore(row.saved_spent());
-  for (const store::v1::OpenDraw& open : row.open_draws()) open_[open.draw()] = open.first_birth();
+  for (const store::v1::OpenDraws& open : row.open_draws()) {
+    for (uint64_t i = 0; i < open.count(); ++i) {
+      open_[open.draw() + i] = open.first_birth() + i * open.per_draw();
+    }
+  }
 }
 
-void DrawLedger::Save(store::v1::JobRow* row) const {
+// The row is written for every group that begins, so it says what is regular in few words.
+void DrawLedger::Save(uint32_t per_draw, const std::set<uint64_t>& in_batch,
+                      store::v1::JobRow* row) const {
   spent_.Save(row->mutable_spent());
   saved_.Save(row->mutable_saved_spent());
+  store::v1::OpenDraws* last = nullptr;
   for (const auto& [draw, birth] : open_) {
-    store::v1::OpenDraw* const open = row->add_open_draws();
-    open->set_draw(draw);
-    open->set_first_birth(birth);
+    const bool in = in_batch.count(draw) > 0;
+    const bool follows = last != nullptr && draw == last->draw() + last->count() &&
+                         birth == last->first_birth() + last->count() * per_draw &&
+                         in == last->in_batch();
+    if (!follows) {
+      last = row->add_open_draws();
+      last->set_draw(draw);
+      last->set_first_birth(birth);
+      last->set_per_draw(per_draw);
+      last->set_in_batch(in);
+    }
+    last->set_count(last->count() + 1);
   }
 }
 
@@ -87,6 +103,11 @@ void DrawLedger::Spend(uint64_t draw) {
 void DrawLedger::CloseAll() {
   open_.clear();
   next_ = 0;
+}
+
+uint64_t DrawLedger::OpenBefore(uint64_t draw) const {
+  if (open_.empty() || open_.rbegin()->first < draw) return open_.size();
+  return static_cast<uint64_t>(std::distance(open_.begin(), open_.lower_bound(draw)));
 }
 
 bool DrawLedger::Has(uint64_t draw, uint64_t birth, uint32_t per_draw) const {

@@ -18,7 +18,7 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
+#include <set>
 
 #include "baton/store/v1/rows.pb.h"
 
@@ -45,8 +45,9 @@ class DrawSet {
 class DrawLedger {
  public:
   void Restore(const store::v1::JobRow& row);
-  /// Sets spent, saved_spent and open_draws, without in_batch.
-  void Save(store::v1::JobRow* row) const;
+  /// Sets spent, saved_spent and open_draws. `per_draw`: trajectories of a draw; `in_batch`: the
+  /// draws that the update under way learns from.
+  void Save(uint32_t per_draw, const std::set<uint64_t>& in_batch, store::v1::JobRow* row) const;
 
   /// The draw to begin next.
   uint64_t Next();
@@ -61,6 +62,8 @@ class DrawLedger {
 
   /// By draw: the first birth number of its trajectories.
   const std::map<uint64_t, uint64_t>& open() const { return open_; }
+  /// Open draws before `draw`.
+  uint64_t OpenBefore(uint64_t draw) const;
   uint64_t spent() const { return spent_.size(); }
   /// The draw is open, and that number is one of the `per_draw` of its trajectories.
   bool Has(uint64_t draw, uint64_t birth, uint32_t per_draw) const;
@@ -69,7 +72,11 @@ class DrawLedger {
 
   /// A checkpoint is being completed; it is complete.
   void Cut() { cut_ = spent_; }
-  void Saved() { saved_ = cut_; }
+  /// Returns how many draws it has spent.
+  uint64_t Saved() {
+    saved_ = cut_;
+    return saved_.size();
+  }
   /// The job goes back to its newest checkpoint. What is open stays so.
   void RollBack();
 

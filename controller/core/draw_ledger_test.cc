@@ -71,7 +71,8 @@ TEST(DrawLedgerTest, AWayBackMakesAgainWhatTheCheckpointHasNotSpent) {
   draws.Saved();
   draws.Spend(2);
   store::v1::JobRow row;
-  draws.Save(&row);
+  draws.Save(/*per_draw=*/1, {}, &row);
+  ASSERT_EQ(row.open_draws_size(), 1) << "4 is all that is open";
   for (DrawLedger* one : {&draws, new DrawLedger}) {
     if (one != &draws) one->Restore(row);
     one->RollBack();

@@ -29,7 +29,7 @@ void TellEvaluation(int64_t step, absl::Time began,
   job.out.EmitAt(step, std::move(event));
   job.out.Do(PutMetrics{step, metrics});
   job.life.ApplyLearning(job.milestones.NoteValues(step, metrics, /*evaluation=*/true), job);
-  job.milestones.KeepEvaluation(step, job.out);
+  job.milestones.KeepEvaluation(step, metrics, job.out);
   job.out.Do(PutJob{});
 }
 

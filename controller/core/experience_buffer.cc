@@ -153,6 +153,7 @@ void ExperienceBuffer::RollBackKeeping(const Trajectories& live, Metrics algorit
     for (const auto& [id, trajectory] : live) {
       if (trajectory.serial != 0) first = std::min(first, trajectory.serial);
     }
+    for (const auto& [id, found] : found_) first = std::min(first, found.serial);
   }
   const int64_t end = kept_.empty() ? 0 : kept_.back().step + 1;
   const int64_t begin = kept_.empty() ? 0 : (keeps_all ? 1 : kept_.front().step);

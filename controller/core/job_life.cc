@@ -148,6 +148,7 @@ void JobLife::Resume(JobParts& job) {
     stopping_as_ = Job::STATE_CANCELLED;
     job.data.Forget();
     RollBack(job);
+    job.versions.Unpublish();  // what the rollouts can get may be what failed
     job.slots.ForgetAllFailures();
     job.groups.ForgetAllFailures();
   }

@@ -1,5 +1,6 @@
 #include "controller/core/job_parts.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "controller/core/first_row.h"
@@ -20,7 +21,9 @@ JobParts::JobParts(v1::Job job, int64_t submit_order, const JobCoreOptions& opti
       pools(spec(), dataflow()),
       milestones(submitted, spec().trainer().total_training_steps()),
       slots(spec(), dataflow(), options),
-      life(std::move(job), submit_order, spec().trainer().total_training_steps()) {}
+      life(std::move(job), submit_order, spec().trainer().total_training_steps()) {
+  BoundOpenResponses();
+}
 
 JobParts::JobParts(store::v1::JobRow row, uint64_t epoch, const JobCoreOptions& options)
     : options(options),
@@ -36,6 +39,7 @@ JobParts::JobParts(store::v1::JobRow row, uint64_t epoch, const JobCoreOptions& 
       milestones(submitted, row.job().total_steps()),
       slots(spec(), dataflow(), options),
       life(row) {
+  BoundOpenResponses();
   milestones.Restore(row);
   versions.Restore(row);
   buffer.Restore(row);
@@ -46,6 +50,14 @@ JobParts::JobParts(store::v1::JobRow row, uint64_t epoch, const JobCoreOptions& 
   commands.Restore(row, groups);
   update.Restore(row);
   slots.Restore(row);
+}
+
+void JobParts::BoundOpenResponses() {
+  if (!is_async) return;
+  const uint64_t groups = (ScheduleOf(spec()).max_staleness + 1) *
+                          static_cast<uint64_t>(std::max(1, spec().data().train_batch_size()));
+  scheduler.queues().rollouts().tasks.SetMostOpen(
+      static_cast<int>(groups * scheduler.table().PerDraw()));
 }
 
 PoolView JobParts::View() const {

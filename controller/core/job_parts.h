@@ -110,6 +110,10 @@ struct JobParts {
   AsyncWork async;
   PolicyUpdate update;
   CheckpointSave save;
+
+ private:
+  /// A rollout's fair share is one of the responses that may be open.
+  void BoundOpenResponses();
 };
 
 }  // namespace baton::controller

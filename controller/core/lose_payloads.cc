@@ -36,11 +36,20 @@ void LoseUpdate(const PayloadLost& event, JobParts& job) {
   RecoverTrainer("", "the batch of the trainer's update is lost", job);
 }
 
+// Of a job of mode sync the batch is the work.
+bool LosesBatch(const PayloadLost& event, const JobParts& job) {
+  return job.is_async ? LosesTakenBatch(event, job) || job.async.LosesRestoredBatch(event, job)
+                      : true;
+}
+
 }  // namespace
 
 void LosePayloads(const PayloadLost& event, JobParts& job) {
-  if (LosesTakenBatch(event, job)) {
-    if (job.commands.Any(TaskKind::kUpdate)) {
+  const bool loses_batch = LosesBatch(event, job);
+  const bool updates = job.commands.Any(TaskKind::kUpdate);
+  if (job.is_async && loses_batch) {
+    // What is lost is generated again as part of the work.
+    if (updates) {
       LoseUpdate(event, job);
     } else {
       job.async.GiveBatchBack("its batch lacks a response", job);
@@ -49,8 +58,8 @@ void LosePayloads(const PayloadLost& event, JobParts& job) {
   const absl::StatusOr<bool> again = job.work.OnPayloadLost(event, job);
   if (!again.ok()) return job.life.Fail(again.status(), job);
   if (!*again) return;
-  if (job.commands.Any(TaskKind::kUpdate)) return LoseUpdate(event, job);
-  if (job.doing.Is(Activity::kBatch)) {
+  if (!job.is_async && updates) return LoseUpdate(event, job);
+  if (loses_batch && job.doing.Is(Activity::kBatch)) {
     job.buffer.batch().TakeHeld();  // another batch will be built
     job.Switch(Activity::kGenerate);
   }

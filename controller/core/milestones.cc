@@ -78,11 +78,18 @@ LearningNews Milestones::NoteValues(int64_t step, const std::map<std::string, do
   return controller::NoteValues(spec(), step, metrics, evaluation, &learning_);
 }
 
-void Milestones::KeepEvaluation(int64_t step, EffectSink& out) {
+void Milestones::KeepEvaluation(int64_t step, const std::map<std::string, double>& metrics,
+                                EffectSink& out) {
   // A way back to a step that was saved before its evaluation does not evaluate it again: the job
   // paused in between, or it is the first step. So what was learned goes to the saved state.
   if (step != way_back()) return;
-  saved_.learning = learning_;
+  if (step == out.step()) {
+    saved_.learning = learning_;
+  } else {
+    // Of an async job: steps were made since, and what they taught goes back with them. What the
+    // evaluation tells the user was told already.
+    controller::NoteValues(spec(), step, metrics, /*evaluation=*/true, &saved_.learning);
+  }
   KeepCheckpoints(out);
 }
 

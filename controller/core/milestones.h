@@ -58,7 +58,7 @@ class Milestones {
                           bool evaluation);
   void Evaluated(int64_t step) { evaluated_step_ = step; }
   /// The news of the evaluation after `step` are noted. If a way back leads here, it finds them.
-  void KeepEvaluation(int64_t step, EffectSink& out);
+  void KeepEvaluation(int64_t step, const std::map<std::string, double>& metrics, EffectSink& out);
   /// The checkpoint is complete, and lists among those that are kept.
   void Saved(const v1::Checkpoint& checkpoint, SavedState saved, EffectSink& out);
   /// The job goes back to its newest checkpoint.

@@ -98,7 +98,7 @@ void PolicyUpdate::FinishStep(bool updated, JobParts& job) {
   // From here on the step counts: it has its number, its prompts and its algorithm's state.
   job.out.StepDone();
   if (job.is_async) {
-    job.async.Consume(job);
+    job.async.Consume();
   } else {
     job.scheduler.admission().draws().Consume();
   }

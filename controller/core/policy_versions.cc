@@ -158,7 +158,8 @@ void PolicyVersions::Load(bool may_load, absl::Duration deadline, Roster& roster
                           TaskScheduler& rollouts, EffectSink& out) {
   // Work that waits for an older version, which one rollout is to have.
   uint64_t pinned = rollouts.PinnedVersion();
-  if (pinned == served_ || Mutant("pin-forgotten")) pinned = 0;
+  // While no version is to be had the relay has nothing, and nothing older either.
+  if (pinned == served_ || served_ == 0 || Mutant("pin-forgotten")) pinned = 0;
   const bool missing = pinned != 0 && !SomeRolloutHas(pinned, roster);
   bool provided = false;  // by a slot before this one
   for (RoleSlot& slot : roster.slots()) {

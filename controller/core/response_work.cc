@@ -55,7 +55,8 @@ void ResponseWork::GoOn(JobParts& job) {
 void ResponseWork::Clear(const std::string& reason, JobParts& job) {
   job.scheduler.Clear(reason, job.Work());
   job.async.Clear();
-  begun_ = true;  // what was early or adoptable belonged to the work that ends here
+  // Of an async job that is resumed, what is open is made when its data are read.
+  begun_ = !job.is_async;  // what was early or adoptable belonged to the work that ends here
   early_.Drop(reason, job.out);
 }
 
@@ -88,8 +89,7 @@ void ResponseWork::OnGenerated(const TaskDone& event, JobParts& job) {
 void ResponseWork::GoOnAfter(const TaskDone& event, JobParts& job) {
   job.Dispatch();
   if (!job.is_async) return MaybeAllReady(job);
-  job.async.NoteProgress(event.ref.subject, job);
-  Advance(job);
+  if (job.async.NoteProgress(event.ref.subject, job)) Advance(job);
 }
 
 // The rollout holds another version after all; it loads the right one.

@@ -79,7 +79,7 @@ bool TaskScheduler::HasRoom(const Worker& worker, int share, uint64_t pin) const
 int TaskScheduler::Share() const {
   const int open = most_open_ > 0 ? most_open_ : static_cast<int>(queue_.size() + running_.size());
   const int count = static_cast<int>(workers_.size());
-  return (open + count - 1) / count;
+  return std::max(1, (open + count - 1) / count);
 }
 
 TaskScheduler::Worker* TaskScheduler::Pick(const Queued& next, std::string* name) {
@@ -110,14 +110,18 @@ TaskScheduler::Worker* TaskScheduler::Pick(const Queued& next, std::string* name
 
 std::optional<TaskScheduler::Assignment> TaskScheduler::Next(absl::Time now) {
   if (!open_) return std::nullopt;
-  // In order: nothing overtakes what cannot be placed now, so no response waits for ever. A pinned
-  // one waits for a worker of its own version, which the others would have to wait for with it.
+  bool others_wait = false;
+  // In order: nothing overtakes what cannot be placed now, so no response waits for ever. But what
+  // is pinned and what is not wait for different workers, so neither holds up the other.
   for (auto it = queue_.begin(); it != queue_.end(); ++it) {
     const Queued next = *it;
     std::string name;
+    if (next.pin == 0 && others_wait) continue;
     Worker* worker = Pick(next, &name);
-    if (worker == nullptr && next.pin != 0) continue;
-    if (worker == nullptr) return std::nullopt;
+    if (worker == nullptr) {
+      others_wait |= next.pin == 0;
+      continue;
+    }
     queue_.erase(it);
     ++worker->load;
     running_[next.trajectory] = Running{name, now, now};

@@ -167,7 +167,7 @@ WorkVerdict TrajectoryScores::Keep(TrajectoryInfo& trajectory, const TaskDone& e
   // count alone.
   if (!ok && !failed.lacks_inputs && trajectory.error.empty()) {
     trajectory.error = failed.error;
-    const uint64_t total = work.table.all().size() + work.admission.Left(work.table);
+    const uint64_t total = work.admission.Judged(work.table);
     const absl::Status status =
         errors_.Failed(absl::StrCat(TrajectoryName(trajectory.id), " on worker ", event.worker,
                                     ": ", failed.error),

@@ -145,7 +145,8 @@ void TrajectoryTable::Undraw(TrajectoryInfo& trajectory) {
     if ((graph_.at_draw() >> node & 1) != 0) trajectory.columns.erase(node);
   }
   trajectory.scored &= ~graph_.at_draw();
-  if (trajectory.state == TrajectoryState::kReady) return;
+  const bool waited = trajectory.state == TrajectoryState::kScoring;
+  if (!waited || (Wanted(trajectory) & ~trajectory.scored) != 0) return;
   trajectory.state = TrajectoryState::kReady;
   ++ready_;
 }

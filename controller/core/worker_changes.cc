@@ -95,6 +95,8 @@ void OnLoadWeights(const TaskDone& event, const RoleSlot& slot, JobParts& job) {
   if (FailureOf(event) == TaskFailure::kNotFound) {
     // The relay lost the version, by a restart or for want of room.
     if (job.async.evaluation().pin().version == version && version != job.versions.served()) {
+      job.out.Warn(absl::StrCat(job.async.evaluation().name(),
+                                " is given up: the relay no longer has its weights"));
       job.async.DropEvaluation("the relay no longer has its weights", job);
     }
     // It is not wanted any more: a newer one came meanwhile.

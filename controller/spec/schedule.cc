@@ -22,6 +22,9 @@ constexpr int kDefaultStaleness = 4;
 // batch may consume is always known.
 constexpr int kMostStaleness = 32;
 
+// Groups that are begun and not consumed: each has its place in memory and in the job's row.
+constexpr int64_t kMostOpenGroups = 1 << 15;
+
 class ScheduleCheck {
  public:
   explicit ScheduleCheck(std::vector<v1::FieldViolation>* out) : out_(out) {}
@@ -83,6 +86,14 @@ void CheckSchedule(const v1::Dataflow& dataflow, v1::JobSpec* spec,
   if (schedule->max_staleness() < 0 || schedule->max_staleness() > kMostStaleness) {
     check.Fail("schedule.max_staleness",
                absl::StrCat(schedule->max_staleness(), " is not in [0, ", kMostStaleness, "]"));
+  }
+  const int64_t open =
+      (int64_t{schedule->max_staleness()} + 1) * std::max(1, spec->data().train_batch_size());
+  if (open > kMostOpenGroups) {
+    check.Fail("schedule.max_staleness",
+               absl::StrCat("(max_staleness + 1) x data.train_batch_size = ", open,
+                            " groups may be under way at once, at most ", kMostOpenGroups,
+                            ": lower one of them"));
   }
   if (!schedule->has_sampler()) schedule->set_sampler(kFifo);
   if (schedule->sampler() != kFifo && schedule->sampler() != kInOrder) {

@@ -50,7 +50,7 @@ class AsyncWithModelsTest(CommandTest):
         return sum(int(node.get("done", 0)) for node in why["nodes"] if node["node"] == "generate")
 
     def test_whatever_dies_the_steps_are_recorded(self):
-        self.up("--rollouts", "2", "--scorers", "0")
+        self.up("--scorers", "0", rollouts=2)
         self.baton("submit", self.write("rl.yaml", RL % ("", 200)), "--name", "rl")
         self.wait_for(lambda: self.steps_done() >= 40)
         os.kill(self.pid("actor-0"), signal.SIGKILL)
@@ -70,7 +70,7 @@ class AsyncWithModelsTest(CommandTest):
         self.assertIn("\nEQUAL: ", self.baton("replay", "rl"))
 
     def test_decoupled_ppo(self):
-        self.up("--rollouts", "2", "--scorers", "0")
+        self.up("--scorers", "0", rollouts=2)
         self.baton("submit", self.write("rl.yaml", RL % (DECOUPLED, 60)), "--name", "rl")
         self.baton("watch", "rl")
         metrics = self.metrics()
@@ -86,7 +86,7 @@ class AsyncWithModelsTest(CommandTest):
         self.assertIn("\nEQUAL: ", self.baton("replay", "rl"))
 
     def test_rollouts_go_on_while_the_trainer_is_away(self):
-        self.up("--rollouts", "2", "--scorers", "0")
+        self.up("--scorers", "0", rollouts=2)
         self.baton("submit", self.write("rl.yaml", RL % ("", 100000)), "--name", "rl")
         self.wait_for(lambda: self.steps_done() >= 10)
         trainer = self.pid("actor-0")

@@ -32,12 +32,12 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, f"baton {' '.join(arguments)}\n{done.stdout}{done.stderr}")
         return done.stdout
 
-    def up(self, *options):
+    def up(self, *options, rollouts=1):
         """A cluster that ends with the test. Its reward commands run without a sandbox, which needs
         what a container may not have."""
         ports = [f for name in ("port", "http-port", "relay-port") for f in ("--" + name, "0")]
         self.addCleanup(self.run_baton, "down")
-        self.baton("up", "--detach", "--trainers", "1", "--rollouts", "1", "--rewards", "1",
+        self.baton("up", "--detach", "--trainers", "1", "--rollouts", str(rollouts), "--rewards", "1",
                    "--command-sandbox", "none", *ports, *options)
 
     def wait_for(self, what):

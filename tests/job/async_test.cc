@@ -83,6 +83,17 @@ void ExpectAGoodEnd(SimulatedJob& job, const std::string& what) {
   EXPECT_TRUE(job.core().HeldWorkers().empty()) << what;
 }
 
+// By draw: the first birth number.
+std::map<uint64_t, uint64_t> OpenDraws(const SimulatedJob& job) {
+  std::map<uint64_t, uint64_t> draws;
+  for (const store::v1::OpenDraws& open : job.row().open_draws()) {
+    for (uint64_t i = 0; i < open.count(); ++i) {
+      draws[open.draw() + i] = open.first_birth() + i * open.per_draw();
+    }
+  }
+  return draws;
+}
+
 template <typename Done>
 bool StepUntil(SimulatedJob& job, Done done) {
   for (int i = 0; i < 20000 && !done(); ++i) {
@@ -129,7 +140,7 @@ TEST(AsyncJobTest, RolloutsRunAheadOfAnUpdateUpToTheirBound) {
   while (job.Step()) {
   }
   // The update under way has one batch; two more are ahead of the trainer, and no more may be.
-  EXPECT_EQ(job.row().open_draws_size(), static_cast<int>(3 * kBatch));
+  EXPECT_EQ(OpenDraws(job).size(), 3 * kBatch);
   EXPECT_THAT(Waits(job), Contains("staleness"));
   EXPECT_EQ(job.core().Progress().phase(), "training");
 }
@@ -204,16 +215,13 @@ TEST(AsyncJobTest, GroupsWithoutRewardsAreReplaced) {
 
 TEST(AsyncJobTest, WhatIsGeneratedOutlivesAPause) {
   SimulatedJob job(Async(7, 3));
-  ASSERT_TRUE(
-      StepUntil(job, [&] { return job.core().step() == 2 && job.row().open_draws_size() >= 6; }));
+  ASSERT_TRUE(StepUntil(job, [&] { return job.core().step() == 2 && OpenDraws(job).size() >= 6; }));
   job.Send(PauseRequested{});
   ASSERT_TRUE(StepUntil(job, [&] { return job.core().state() == Job::STATE_PAUSED; }));
   std::set<uint64_t> births;  // of responses that are there, and that no batch has
   for (const auto& [serial, row] : job.rows()) {
     if (row.purpose() != v1::PURPOSE_TRAIN) continue;
-    for (const auto& open : job.row().open_draws()) {
-      if (open.draw() == row.draw()) births.insert(row.birth());
-    }
+    if (OpenDraws(job).count(row.draw()) > 0) births.insert(row.birth());
   }
   ASSERT_GE(births.size(), 2 * kBatch);
   job.Send(ResumeRequested{});
@@ -231,13 +239,13 @@ TEST(AsyncJobTest, CompleteGroupsOutliveATrainer) {
   for (uint64_t seed = 0; seed < 20; seed += kStride) {
     SimulatedJob job(Async(seed, 3));
     ASSERT_TRUE(
-        StepUntil(job, [&] { return job.core().step() == 3 && job.row().open_draws_size() >= 6; }));
+        StepUntil(job, [&] { return job.core().step() == 3 && OpenDraws(job).size() >= 6; }));
     std::set<uint64_t> births;
-    for (const auto& open : job.row().open_draws()) births.insert(open.first_birth());
+    for (const auto& [draw, birth] : OpenDraws(job)) births.insert(birth);
     job.LoseOneOf("actor");
     EXPECT_EQ(job.core().step(), 2) << "the checkpoint";
     std::set<uint64_t> after;
-    for (const auto& open : job.row().open_draws()) after.insert(open.first_birth());
+    for (const auto& [draw, birth] : OpenDraws(job)) after.insert(birth);
     EXPECT_THAT(after, IsSupersetOf(births)) << "what was open goes on";
     ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
     if (HasFailure()) return;
@@ -276,6 +284,93 @@ TEST(AsyncJobTest, ProximalLogProbsAreMadeAtTheDraw) {
       }
     }
     if (HasFailure()) return;
+  }
+}
+
+// One rollout, and more responses than it takes at once: what waits for newer weights must not hold
+// up an evaluation that waits for older ones, for which the only rollout would have to keep them.
+TEST(AsyncJobTest, OneRolloutServesAnEvaluationAndTraining) {
+  for (uint64_t seed = 0; seed < 40; seed += kStride) {
+    Options options = Async(seed, 4);
+    options.rollout_workers = 1;
+    const auto edit = options.edit;
+    options.edit = [edit](v1::JobSpec* spec) {
+      edit(spec);
+      spec->mutable_rollout()->set_n(8);  // a worker takes 4 at once
+      spec->mutable_trainer()->set_test_freq(1);
+    };
+    options.samples = 8;
+    SimulatedJob job(options);
+    ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
+    if (HasFailure()) return;
+  }
+}
+
+// A response outside the batch is lost while the batch is built, or trained on: the batch stays.
+TEST(AsyncJobTest, ALostPayloadOfAnotherGroupLeavesTheBatchAlone) {
+  for (const bool builds : {true, false}) {
+    SimulatedJob job(Async(9, 3));
+    std::map<uint64_t, uint64_t> lost;
+    ASSERT_TRUE(StepUntil(job, [&] {
+      const std::string phase = job.core().Progress().phase();
+      if (job.core().step() != 3 || phase != (builds ? "computing advantages" : "training")) {
+        return false;
+      }
+      for (const auto& [serial, row] : job.rows()) {
+        if (job.core().Find(row.id()) != nullptr && row.purpose() == v1::PURPOSE_TRAIN) {
+          lost = {{row.id(), serial}};  // in the work: no batch has it
+        }
+      }
+      return !lost.empty();
+    }));
+    const uint64_t incarnation = job.core().incarnation();
+    job.Send(PayloadLost{lost, "wrong checksum"});
+    ExpectAGoodEnd(job, builds ? "built" : "trained on");
+    EXPECT_EQ(job.core().incarnation(), incarnation) << "the trainer went back for nothing";
+  }
+}
+
+// Groups are given up while a checkpoint is completed. What the row says of both agrees.
+TEST(AsyncJobTest, TheCursorOfACheckpointIsThatOfItsDraws) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    Options options = Async(seed, 4);
+    options.preset = "dapo";
+    SimulatedJob job(options);
+    ASSERT_TRUE(StepUntil(job, [&] { return job.core().step() == 3; }));
+    job.LoseOneOf("actor");
+    const store::v1::JobRow& row = job.row();
+    uint64_t saved = 0;
+    for (const store::v1::DrawRange& range : row.saved_spent()) {
+      saved += range.last() - range.first() + 1;
+    }
+    ASSERT_EQ(row.saved_cursor(), saved) << "seed " << seed;
+    ASSERT_LE(row.saved_cursor(), row.cursor());
+  }
+}
+
+TEST(AsyncJobTest, AJobThatEndedBeforeItBeganGoesOnWhenItIsResumed) {
+  SimulatedJob job(Async(10));
+  ASSERT_TRUE(StepUntil(job, [&] { return job.core().step() == 3; }));
+  job.Restart(0);
+  job.Send(CancelRequested{});  // before its data are read
+  ASSERT_TRUE(StepUntil(job, [&] { return job.core().state() == Job::STATE_CANCELLED; }));
+  job.Send(ResumeRequested{});
+  ExpectAGoodEnd(job, "resumed");
+}
+
+// After a failure the weights that the rollouts have may be what failed.
+TEST(AsyncJobTest, AResumedJobLearnsNothingFromTheBranchThatFailed) {
+  SimulatedJob job(Async(11, 4));
+  ASSERT_TRUE(StepUntil(job, [&] { return job.core().step() == 3; }));
+  job.Send(CancelRequested{});
+  ASSERT_TRUE(StepUntil(job, [&] { return job.core().state() == Job::STATE_CANCELLED; }));
+  const uint64_t version = job.row().job().policy_version();
+  job.Send(ResumeRequested{});
+  ExpectAGoodEnd(job, "resumed");
+  for (const auto& [step, row] : job.batch_rows()) {
+    for (const store::v1::BatchEntry& entry : row.entries()) {
+      if (step > 2) EXPECT_GT(entry.trajectory().policy_version(), version);
+    }
   }
 }
 
@@ -319,7 +414,7 @@ void LetThingsDie(SimulatedJob& job, uint64_t seed) {
 }
 
 TEST(AsyncJobTest, WhateverDiesEachDrawIsLearnedFromOnce) {
-  for (uint64_t seed = 0; seed < 400; seed += kStride) {
+  for (uint64_t seed = 0; seed < 20000; seed += kStride) {
     const bool in_order = seed % 3 == 0;
     Options options = Async(seed, static_cast<int>(seed % 5), in_order ? "in_order" : "fifo");
     options.failing_percent = seed % 4 == 0 ? 4 : 0;

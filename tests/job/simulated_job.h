@@ -55,6 +55,7 @@ class SimulatedJob : private TurnObserver,
     int reference_ranks = 1;  ///< A group where its tp is above 1.
     int reference_tp = 1;
     int rollout_workers = 2;
+    size_t samples = 2;  ///< As rollout.n says.
     int generation_tp = 1;
     std::vector<std::vector<std::string>> pools;  ///< Roles that share workers.
     bool cost_critic = false;                     ///< Of preset safe_rlhf.

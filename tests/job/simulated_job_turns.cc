@@ -287,7 +287,8 @@ void SimulatedJob::See(const BuildBatch& effect) {
     ids.push_back(t.id);
   }
   if (options_.failing_rewards == Options::Failing::kNone || options_.error_reward) {
-    EXPECT_EQ(effect.trajectories.size(), draws.size() * (options_.sft ? 1 : 2)) << "whole groups";
+    EXPECT_EQ(effect.trajectories.size(), draws.size() * (options_.sft ? 1 : options_.samples))
+        << "whole groups";
   }
   if (!options_.sft && effect.max_groups == 0) EXPECT_EQ(draws.size(), 3u) << "a full batch";
   EXPECT_EQ(effect.baselines.size(), options_.preset == "remax" ? draws.size() : 0);
