@@ -24,14 +24,16 @@ std::vector<std::string> ColumnsOf(const LossSpec& loss) {
 }
 
 /// Options that are given and do nothing, because the option that they belong to is not given.
-/// (Workers take such specs: earlier releases have admitted them.)
+/// (Workers take such specs: earlier releases have admitted them. Where such a job goes on with
+/// changes, controller/spec/earlier_release.h has taken the option out.)
 void CheckEffect(const Options& options, std::vector<OptionProblem>& problems) {
   constexpr struct {
     absl::string_view name, owner, values;
   } kBelongs[] = {
       {"rollout_is_threshold", "rollout_is", "token or sequence"},
       {"rollout_is_batch_normalize", "rollout_is", "token or sequence"},
-      {"rollout_rs_threshold", "rollout_rs", "token, sequence or geometric"},
+      {"rollout_rs_threshold", "rollout_rs",
+       "token, sequence, geometric, token_k3, seq_mean_k3 or seq_max_k3"},
       {"rollout_rs_threshold_lower", "rollout_rs", "token, sequence or geometric"},
   };
   for (const auto& [name, owner, values] : kBelongs) {

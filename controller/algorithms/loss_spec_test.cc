@@ -50,7 +50,9 @@ TEST(LossSpecTest, AnOptionWithoutEffectIsRefused) {
               AllOf(HasSubstr("rollout_is_threshold: has no effect without rollout_is; give "
                               "rollout_is: token or sequence, or leave out rollout_is_threshold"),
                     HasSubstr("rollout_is_batch_normalize: has no effect without rollout_is"),
-                    HasSubstr("rollout_rs_threshold: has no effect without rollout_rs"),
+                    HasSubstr("rollout_rs_threshold: has no effect without rollout_rs; give "
+                              "rollout_rs: token, sequence, geometric, token_k3, seq_mean_k3 or "
+                              "seq_max_k3, or leave out"),
                     HasSubstr("rollout_rs_threshold_lower: has no effect without rollout_rs")));
   EXPECT_THAT(CheckLoss("ppo_clip", {{"rollout_is_batch_normalize", false}}).problems, IsEmpty());
   // Not a second time, where the loss has no such option or its value is wrong.

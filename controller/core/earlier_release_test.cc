@@ -206,6 +206,42 @@ TEST(EarlierReleaseTest, ItsGraphSaysWhatItsWorkersTookFromTheSpec) {
   EXPECT_EQ(options.count("temperature"), 0u) << "kind sft has no rollouts";
 }
 
+// It admitted the option by itself, in the spec or in a graph of the user's own.
+TEST(EarlierReleaseTest, AJobWithAThresholdOfNothingGoesOnWithChanges) {
+  for (const bool own_graph : {false, true}) {
+    store::v1::JobRow row;
+    row.add_groups()->set_role("actor");
+    v1::Job& saved = *row.mutable_job();
+    v1::JobSpec spec = ExampleSpec("grpo");
+    spec.clear_dataflow();
+    const CheckedSpec checked = CheckSpec(spec);
+    if (own_graph) *spec.mutable_dataflow() = checked.dataflow;
+    *saved.mutable_dataflow() = checked.dataflow;
+    google::protobuf::Struct* loss =
+        own_graph ? spec.mutable_dataflow()->mutable_update(0)->mutable_options()
+                  : spec.mutable_algorithm()->mutable_loss();
+    (*loss->mutable_fields())["rollout_is_threshold"].set_number_value(3);
+    *saved.mutable_spec() = spec;
+    *saved.mutable_effective_spec() = CheckSpec(spec).effective;
+    v1::JobSpec changes;
+    changes.mutable_trainer()->set_total_training_steps(
+        saved.effective_spec().trainer().total_training_steps() + 1);
+    ASSERT_EQ(ChangeSpec(saved, changes).violations.size(), 1u);
+    Upgrade(row);
+    EXPECT_THAT(ChangeSpec(saved, changes).violations, IsEmpty());
+    // What the user gives now is checked.
+    if (own_graph) continue;
+    *changes.mutable_algorithm()->mutable_loss() = spec.algorithm().loss();
+    EXPECT_EQ(ChangeSpec(saved, changes).violations.size(), 1u);
+    // Beside rollout_is it stays.
+    auto& fields = *saved.mutable_effective_spec()->mutable_algorithm()->mutable_loss();
+    (*fields.mutable_fields())["rollout_is"].set_string_value("token");
+    (*fields.mutable_fields())["rollout_is_threshold"].set_number_value(3);
+    Upgrade(row);
+    EXPECT_EQ(fields.fields().count("rollout_is_threshold"), 1u);
+  }
+}
+
 // Weight decay did not leave norms and biases alone. The field was not there.
 TEST(EarlierReleaseTest, AJobThatGoesOnWithChangesDecaysWhatItDecayed) {
   v1::Job saved;

@@ -40,6 +40,20 @@ void ForgetUnusedValidation(v1::JobSpec* effective) {
   effective->mutable_trainer()->set_val_after_train(false);
 }
 
+// An earlier release admitted the option by itself, and it did nothing. CheckSpec refuses it now,
+// and so would refuse that the job goes on with changes.
+void ForgetLoneThreshold(v1::JobSpec* effective) {
+  const auto forget = [](google::protobuf::Struct* options) {
+    auto& fields = *options->mutable_fields();
+    if (!fields.contains("rollout_is")) fields.erase("rollout_is_threshold");
+  };
+  if (effective->algorithm().has_loss()) forget(effective->mutable_algorithm()->mutable_loss());
+  if (!effective->has_dataflow()) return;
+  for (v1::UpdateNode& node : *effective->mutable_dataflow()->mutable_update()) {
+    if (node.has_options()) forget(node.mutable_options());
+  }
+}
+
 // An earlier release did not say what its versions were made of: each step made an update. The
 // saved version is named too, for a way back begins with it.
 void NameVersions(store::v1::JobRow* row) {
@@ -87,6 +101,7 @@ void Upgrade(store::v1::JobRow& row) {
   if (row.job().has_effective_spec()) {
     ForgetUnusedPools(row.mutable_job()->mutable_effective_spec());
     ForgetUnusedValidation(row.mutable_job()->mutable_effective_spec());
+    ForgetLoneThreshold(row.mutable_job()->mutable_effective_spec());
     // Workers of earlier releases took from the spec what the graph left out.
     FillUpdates(row.job().effective_spec(), row.mutable_job()->mutable_dataflow());
   }

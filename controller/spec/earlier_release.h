@@ -9,8 +9,9 @@ namespace baton::controller {
 
 /// Brings a row that an earlier release wrote to what this one reads. Pools that were only planned
 /// with, which name the actor and not the rollouts, are forgotten; so are the validation files of
-/// kind sft, which were read and not used. Updates of the graph are completed (FillUpdates). The
-/// row must have its checkpoints: they name the saved version.
+/// kind sft, which were read and not used, and a rollout_is_threshold without rollout_is. Updates
+/// of the graph are completed (FillUpdates). The row must have its checkpoints: they name the saved
+/// version.
 void Upgrade(store::v1::JobRow& row);
 
 /// Fills in what a job goes by that was admitted before there were these settings, where today's

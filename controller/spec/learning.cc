@@ -48,8 +48,8 @@ std::string CountOf(int64_t count, absl::string_view noun) {
   return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
 }
 
-// The actor was given a batch, and rollout_rs or the veto kept no token of it. (An update whose
-// steps were all skipped fails instead.)
+// The actor was given a batch, and no token of the policy was left for its loss: rollout_rs, the
+// veto or masks took them out. (An update whose steps were all skipped fails instead.)
 bool AllRejected(const StepOutcome& outcome) {
   return outcome.actor_learns && ValueIn(outcome.metrics, "actor/optimizer_steps") == 0;
 }
@@ -85,11 +85,32 @@ bool IsIdle(absl::string_view symptom) {
   return symptom == kNoUpdate || symptom == kAllRejected || symptom == kZeroAdvantages;
 }
 
-constexpr char kWhyRejected[] =
-    "rollout_rs or rollout_token_veto_threshold rejected every token, so the policy is far from "
-    "the "
-    "one that generated the responses (see metrics rollout_corr/…); widen the thresholds in "
-    "algorithm.loss, or lower actor.lr";
+// Why no token of the newest step was left, and what to do.
+std::string WhyRejected(const v1::JobSpec& spec, const Metrics& metrics) {
+  if (!ValueIn(metrics, "rollout_corr/rollout_rs_masked_fraction") &&
+      !ValueIn(metrics, "rollout_corr/rollout_is_veto_fraction")) {
+    return "the loss masks left no token of any response; read some responses with `baton samples`";
+  }
+  std::string out =
+      "rollout_rs or rollout_token_veto_threshold rejected every token, so the policy is far from "
+      "the distribution that the responses were sampled from (see metrics rollout_corr/…; "
+      "rollout_rs_mean, rollout_rs_max and rollout_rs_min are of what is compared with "
+      "rollout_rs_threshold); ";
+  // The ratio is of the truncated distribution: where tokens were cut it is below 1 for the same
+  // weights, and the product over a response further still.
+  std::vector<absl::string_view> cuts;
+  if (spec.rollout().top_k() > 0) cuts.push_back("rollout.top_k");
+  if (spec.rollout().has_top_p() && spec.rollout().top_p() < 1) cuts.push_back("rollout.top_p");
+  if (!cuts.empty()) {
+    const std::string names = absl::StrJoin(cuts, " and ");
+    absl::StrAppend(&out, names, cuts.size() == 1 ? " moves" : " move",
+                    " that distribution away from the policy even where the weights are the same: "
+                    "leave out ",
+                    names, ", ");
+  }
+  absl::StrAppend(&out, "widen the thresholds in algorithm.loss, or lower actor.lr");
+  return out;
+}
 
 // Why no group of the newest step teaches anything, and what to do.
 std::string EqualRewards(const v1::JobSpec& spec, const Metrics& metrics) {
@@ -130,7 +151,7 @@ std::string WarningOf(const v1::JobSpec& spec, absl::string_view symptom, int64_
     return absl::StrCat(steps, " made no update: ", EqualRewards(spec, metrics));
   }
   if (symptom == kAllRejected) {
-    return absl::StrCat(steps, " made no update: ", kWhyRejected);
+    return absl::StrCat(steps, " made no update: ", WhyRejected(spec, metrics));
   }
   if (symptom == kZeroAdvantages) {
     return absl::StrCat(steps, " had nothing to learn from: every advantage was 0",
@@ -171,7 +192,7 @@ std::string SummaryOf(const v1::JobSpec& spec, absl::string_view symptom, int64_
     return absl::StrCat(of, " made no update: all rewards of each group were equal");
   }
   if (symptom == kAllRejected) {
-    return absl::StrCat(of, " made no update: every token was rejected");
+    return absl::StrCat(of, " made no update: every token was rejected or masked");
   }
   if (symptom == kZeroAdvantages) {
     return absl::StrCat(of, " had nothing to learn from: every advantage was 0");
@@ -314,11 +335,13 @@ LearningNews NoteStep(const v1::JobSpec& spec, const StepOutcome& outcome,
   row->set_idle_run(idle ? row->idle_run() + 1 : 0);
   const int64_t limit = spec.trainer().fail_after_idle_steps();
   if (limit > 0 && row->idle_run() >= limit) {
-    news.failure = absl::FailedPreconditionError(absl::StrCat(
-        CountOf(row->idle_run(), "step"), " in a row, ",
-        StepRange(outcome.step - row->idle_run() + 1, outcome.step),
-        ", had nothing to learn from (trainer.fail_after_idle_steps: ", limit,
-        "): ", AllRejected(outcome) ? kWhyRejected : EqualRewards(spec, outcome.metrics)));
+    news.failure = absl::FailedPreconditionError(
+        absl::StrCat(CountOf(row->idle_run(), "step"), " in a row, ",
+                     StepRange(outcome.step - row->idle_run() + 1, outcome.step),
+                     ", had nothing to learn from (trainer.fail_after_idle_steps: ", limit,
+                     "), the last because ",
+                     AllRejected(outcome) ? WhyRejected(spec, outcome.metrics)
+                                          : EqualRewards(spec, outcome.metrics)));
   }
   return news;
 }

@@ -15,6 +15,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::StartsWith;
 using Metrics = std::map<std::string, double>;
 
@@ -68,6 +69,7 @@ TEST(LearningTest, StepsThatRejectEveryTokenAreIdle) {
   NotedJob job;
   Metrics rejected = Learns();
   rejected["actor/optimizer_steps"] = 1;
+  rejected["rollout_corr/rollout_rs_masked_fraction"] = 1;
   job.Do(5, rejected);
   rejected["actor/optimizer_steps"] = 0;
   rejected.erase("actor/entropy");
@@ -78,12 +80,38 @@ TEST(LearningTest, StepsThatRejectEveryTokenAreIdle) {
   ASSERT_EQ(job.told.size(), 1u);
   EXPECT_THAT(job.told[0], AllOf(StartsWith("10: steps 8 to 10 made no update: rollout_rs or "
                                             "rollout_token_veto_threshold rejected every token"),
-                                 HasSubstr("widen the thresholds")));
+                                 HasSubstr("rollout_rs_mean"), HasSubstr("widen the thresholds"),
+                                 Not(HasSubstr("rollout.top_"))));
   EXPECT_EQ(job.failure.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(job.failure.message()),
-              HasSubstr("4): rollout_rs or rollout_token_veto"));
+              HasSubstr("4), the last because rollout_rs or rollout_token_veto"));
   EXPECT_THAT(LearningSummary(job.spec, job.step, job.row),
-              ElementsAre("4 of 11 steps made no update: every token was rejected"));
+              ElementsAre("4 of 11 steps made no update: every token was rejected or masked"));
+}
+
+// The ratio is of the truncated distribution, so such a cut alone can reject everything.
+TEST(LearningTest, ACutOfTheSamplerIsNamedWhereEveryTokenIsRejected) {
+  NotedJob job;
+  job.spec.mutable_rollout()->set_top_p(1);
+  job.spec.mutable_rollout()->set_top_k(20);
+  Metrics rejected = Learns();
+  rejected["actor/optimizer_steps"] = 0;
+  rejected["rollout_corr/rollout_is_veto_fraction"] = 1;
+  job.Do(3, rejected);
+  job.Do(3, Learns());
+  job.spec.mutable_rollout()->set_top_p(0.9);
+  job.Do(3, rejected);
+  EXPECT_THAT(job.told, ElementsAre(HasSubstr("leave out rollout.top_k, widen the thresholds"),
+                                    HasSubstr("leave out rollout.top_k and rollout.top_p, widen")));
+}
+
+TEST(LearningTest, ABatchThatIsMaskedWholeWasNotRejected) {
+  NotedJob job;
+  Metrics masked = Learns();
+  masked["actor/optimizer_steps"] = 0;
+  job.Do(3, masked);
+  EXPECT_THAT(job.told, ElementsAre(AllOf(HasSubstr("1 to 3 made no update: the loss masks left"),
+                                          Not(HasSubstr("rollout_rs")))));
 }
 
 TEST(LearningTest, StepsWithoutAnUpdateAreToldOnceAsTheyBeginAndCountedInTheEnd) {
@@ -190,9 +218,11 @@ TEST(LearningTest, AJobFailsAfterSoManyIdleStepsInARow) {
   EXPECT_TRUE(job.failure.ok());
   job.Do(1, AllAre(0), /*updated=*/false);
   EXPECT_EQ(job.failure.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(job.failure.message()),
-              StartsWith("20 steps in a row, steps 21 to 40, had nothing to learn from "
-                         "(trainer.fail_after_idle_steps: 20): all rewards of each group"));
+  EXPECT_THAT(
+      std::string(job.failure.message()),
+      StartsWith("20 steps in a row, steps 21 to 40, had nothing to learn from "
+                 "(trainer.fail_after_idle_steps: 20), the last because all rewards of each "
+                 "group"));
 }
 
 TEST(LearningTest, ADirectionFollowsTheNameUnlessItIsGiven) {

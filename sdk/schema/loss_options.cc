@@ -66,15 +66,25 @@ void CheckRejection(const LossSpec& spec, std::vector<OptionProblem>& problems) 
     problems.push_back({"rollout_rs_threshold_lower",
                         absl::StrCat("has no effect with rollout_rs: ", spec.rollout_rs,
                                      ", a divergence, which is least at 0; leave it out")});
+  } else if (upper < 1) {
+    problems.push_back({"rollout_rs_threshold",
+                        absl::StrCat(upper,
+                                     " is below 1: it would reject what has the ratio 1, which is "
+                                     "what the policy itself has sampled; give for example 2")});
+  } else if (lower >= upper) {
+    problems.push_back({"rollout_rs_threshold_lower",
+                        absl::StrCat(lower, " is not below rollout_rs_threshold, ", upper)});
+  } else if (lower > 1) {
+    problems.push_back({"rollout_rs_threshold_lower",
+                        absl::StrCat(lower,
+                                     " is above 1: it would reject what has the ratio 1, which is "
+                                     "what the policy itself has sampled; give for example 0.5")});
   } else if (lower == 0 && upper <= 1) {
     problems.push_back(
         {"rollout_rs_threshold", absl::StrCat(upper,
                                               " is not above 1, so its inverse is no lower bound; "
                                               "give rollout_rs_threshold_lower too, or a higher "
                                               "threshold")});
-  } else if (lower >= upper) {
-    problems.push_back({"rollout_rs_threshold_lower",
-                        absl::StrCat(lower, " is not below rollout_rs_threshold, ", upper)});
   }
 }
 

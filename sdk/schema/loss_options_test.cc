@@ -93,11 +93,8 @@ TEST(LossOptionsTest, BoundsOfARejectionFitEachOther) {
     EXPECT_THAT(ProblemsOf(rs(name, {})), AllOf(HasSubstr("rollout_rs_threshold: is missing"),
                                                 HasSubstr("give for example")));
   }
-  EXPECT_EQ(
-      ProblemsOf(rs("token", {{"rollout_rs_threshold", 0.9}, {"rollout_rs_threshold_lower", 0.5}})),
-      "");
-  EXPECT_THAT(ProblemsOf(rs("token", {{"rollout_rs_threshold", 0.9}})),
-              HasSubstr("rollout_rs_threshold: 0.9 is not above 1"));
+  EXPECT_THAT(ProblemsOf(rs("token", {{"rollout_rs_threshold", 1.0}})),
+              HasSubstr("rollout_rs_threshold: 1 is not above 1"));
   EXPECT_THAT(
       ProblemsOf(rs("token", {{"rollout_rs_threshold", 2.0}, {"rollout_rs_threshold_lower", 2.0}})),
       HasSubstr("rollout_rs_threshold_lower: 2 is not below rollout_rs_threshold, 2"));
@@ -114,6 +111,23 @@ TEST(LossOptionsTest, BoundsOfARejectionFitEachOther) {
   LossSpec loss;
   loss.rollout_rs = "token";
   EXPECT_THAT(std::string(Validate(loss).message()), HasSubstr("rollout_rs_threshold: is missing"));
+}
+
+// What the policy itself has sampled has the ratio 1. A divergence is then 0.
+TEST(LossOptionsTest, BoundsOfRatiosKeepTheRatioOne) {
+  const auto bounds = [](const char* name, double lower, double upper) {
+    Options options = {{"rollout_rs", std::string(name)}, {"rollout_rs_threshold", upper}};
+    if (lower > 0) options["rollout_rs_threshold_lower"] = lower;
+    return ProblemsOf(options);
+  };
+  for (const char* name : {"token", "sequence", "geometric"}) {
+    EXPECT_THAT(bounds(name, 0.5, 0.9), HasSubstr("rollout_rs_threshold: 0.9 is below 1"));
+    EXPECT_THAT(bounds(name, 0, 0.9), HasSubstr("rollout_rs_threshold: 0.9 is below 1"));
+    EXPECT_THAT(bounds(name, 1.1, 2), HasSubstr("rollout_rs_threshold_lower: 1.1 is above 1"));
+    EXPECT_EQ(bounds(name, 0.5, 1), "");
+    EXPECT_EQ(bounds(name, 1, 2), "");
+  }
+  EXPECT_EQ(bounds("seq_max_k3", 0, 0.9), "");
 }
 
 TEST(LossOptionsTest, SaysWhichCorrectionsAreOn) {

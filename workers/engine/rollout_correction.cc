@@ -32,6 +32,9 @@ struct SequenceNumbers {
   double low = 0;        ///< Below its inverse.
   double highest = 0;    ///< Before the threshold.
   double lowest = 0;
+  double rs_sum = 0;  ///< Of what rollout_rs compares over tokens.
+  double rs_highest = 0;
+  double rs_lowest = 0;
   double out_of_bounds = 0;  ///< Tokens that rollout_rs rejects.
   double catastrophic = 0;   ///< Tokens below the threshold of the veto.
 };
@@ -79,8 +82,9 @@ void WeighTokens(const LogRatios& ratios, const TrainSequence& s, const LossSpec
   }
 }
 
-/// Whether rollout_rs keeps each of the tokens.
-std::vector<bool> KeptByBounds(const LogRatios& ratios, const LossSpec& loss) {
+/// Whether rollout_rs keeps each of the tokens. There is at least one.
+std::vector<bool> KeptByBounds(const LogRatios& ratios, const LossSpec& loss,
+                               SequenceNumbers& numbers) {
   const size_t tokens = ratios.d.size();
   std::vector<double> x = ratios.d;
   const bool by_ratio = RejectsByRatio(loss);
@@ -99,7 +103,12 @@ std::vector<bool> KeptByBounds(const LogRatios& ratios, const LossSpec& loss) {
   const double upper = by_ratio ? std::log(loss.rollout_rs_threshold) : loss.rollout_rs_threshold;
   const double lower = by_ratio ? std::log(LowestKeptRatio(loss)) : 0;
   std::vector<bool> kept;
+  numbers.rs_lowest = std::numeric_limits<double>::infinity();
   for (const double value : x) {
+    const double shown = by_ratio ? std::exp(Bounded(value)) : value;
+    numbers.rs_sum += shown;
+    numbers.rs_highest = std::max(numbers.rs_highest, shown);
+    numbers.rs_lowest = std::min(numbers.rs_lowest, shown);
     kept.push_back(value <= upper && (value >= lower || Mutant("rollout-rs-without-lower-bound")));
   }
   return kept;
@@ -109,7 +118,7 @@ void Reject(const LogRatios& ratios, const TrainSequence& s, const LossSpec& los
             SequenceCorrection& correction, SequenceNumbers& numbers) {
   const size_t tokens = ratios.d.size();
   std::vector<bool> kept(tokens, true);
-  if (!loss.rollout_rs.empty()) kept = KeptByBounds(ratios, loss);
+  if (!loss.rollout_rs.empty()) kept = KeptByBounds(ratios, loss, numbers);
   numbers.out_of_bounds = static_cast<double>(std::count(kept.begin(), kept.end(), false));
   if (loss.rollout_token_veto_threshold > 0) {
     const double least = std::log(loss.rollout_token_veto_threshold);
@@ -127,14 +136,14 @@ void Reject(const LogRatios& ratios, const TrainSequence& s, const LossSpec& los
 
 /// Sums over the sequences of the batch that have unmasked tokens of the policy.
 struct Totals {
-  SequenceNumbers sums;  ///< But highest and lowest.
+  SequenceNumbers sums;  ///< But the highest and the lowest.
   double sequences = 0, any_high = 0, any_low = 0, any_out_of_bounds = 0, vetoed = 0;
   double weight_of_sequences = 0;  ///< Sum of each sequence's mean weight.
 };
 
 Totals TotalsOf(absl::Span<const SequenceNumbers> all) {
   Totals out;
-  out.sums.lowest = std::numeric_limits<double>::infinity();
+  out.sums.lowest = out.sums.rs_lowest = std::numeric_limits<double>::infinity();
   for (const SequenceNumbers& n : all) {
     if (n.tokens == 0) continue;
     out.sequences += 1;
@@ -146,6 +155,9 @@ Totals TotalsOf(absl::Span<const SequenceNumbers> all) {
     out.sums.low += n.low;
     out.sums.highest = std::max(out.sums.highest, n.highest);
     out.sums.lowest = std::min(out.sums.lowest, n.lowest);
+    out.sums.rs_sum += n.rs_sum;
+    out.sums.rs_highest = std::max(out.sums.rs_highest, n.rs_highest);
+    out.sums.rs_lowest = std::min(out.sums.rs_lowest, n.rs_lowest);
     out.sums.out_of_bounds += n.out_of_bounds;
     out.sums.catastrophic += n.catastrophic;
     out.any_high += n.high > 0 ? 1 : 0;
@@ -188,6 +200,9 @@ void AddCorrectionMetrics(const Totals& totals, const LossSpec& loss,
     if (loss.rollout_is_batch_normalize) set("is_batch_norm_factor", MeanWeight(totals, loss));
   }
   if (!loss.rollout_rs.empty()) {
+    set("rs_mean", totals.sums.rs_sum / tokens);
+    set("rs_max", totals.sums.rs_highest);
+    set("rs_min", totals.sums.rs_lowest);
     set("rs_masked_fraction", totals.sums.out_of_bounds / tokens);
     set("rs_seq_masked_fraction", totals.any_out_of_bounds / sequences);
   }

@@ -17,10 +17,15 @@
 //               and where x <= upper, x being
 //               token_k3: k3(d_t); seq_mean_k3: the mean of k3(d_t); seq_max_k3: its maximum
 //   veto        keeps no token of a sequence with an exp(d_t) < rollout_token_veto_threshold
-// d_t and S are bounded to [-20, 20] for weights and divergences; bounds of ratios are compared in
-// logarithms, without that bound. Names, order and metrics are those of verl's rollout correction
-// (docs/algo/rollout_corr.md of github.com/volcengine/verl): weights and their mean are of all
-// unmasked tokens, whether kept or not; rejected tokens count as masked in the loss.
+// d_t, S and M are bounded to [-20, 20] for weights, divergences and metrics; bounds of ratios are
+// compared in logarithms, without that bound. As in verl's rollout correction
+// (docs/algo/rollout_corr.md of github.com/volcengine/verl) weights and their mean are of all
+// unmasked tokens, whether kept or not; rejected tokens count as masked in the loss. verl 0.7 and
+// later have the names rollout_is, rollout_is_threshold, rollout_is_batch_normalize, rollout_rs,
+// rollout_rs_threshold, token_k3, seq_mean_k3 and seq_max_k3. Only verl before 0.7 has token,
+// sequence and geometric (later token_k1, seq_sum_k1 and seq_mean_k1, of the inverse ratio),
+// rollout_rs_threshold_lower, rollout_token_veto_threshold and its metrics, and the metrics
+// rollout_rs_{mean, max, min} without the name of the criterion.
 #ifndef BATON_WORKERS_ENGINE_ROLLOUT_CORRECTION_H_
 #define BATON_WORKERS_ENGINE_ROLLOUT_CORRECTION_H_
 
@@ -53,7 +58,8 @@ struct RolloutCorrection {
   ///   with rollout_is rollout_is_{mean, std, max, min, ratio_fraction_high, ratio_fraction_low,
   ///     truncated, eff_sample_size}, and with rollout_is_batch_normalize
   ///     rollout_is_batch_norm_factor
-  ///   with rollout_rs rollout_rs_{masked_fraction, seq_masked_fraction}
+  ///   with rollout_rs rollout_rs_{mean, max, min} of x, over tokens and before anything is
+  ///     rejected, and rollout_rs_{masked_fraction, seq_masked_fraction}
   ///   with a veto rollout_is_{veto_fraction, catastrophic_token_fraction}
   std::map<std::string, double> metrics;
 };

@@ -17,6 +17,7 @@
 namespace baton::engine {
 namespace {
 
+using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Pair;
@@ -183,8 +184,40 @@ TEST(RolloutCorrectionTest, CountsAndFractionsByHand) {
                                   Loss("", "token", 2.5));
   EXPECT_THAT(correction.counts, ElementsAre(1, 2, 0));
   EXPECT_THAT(correction.metrics,
-              UnorderedElementsAre(Pair("rollout_corr/rollout_rs_masked_fraction", 0.25),
+              UnorderedElementsAre(Pair("rollout_corr/rollout_rs_mean", DoubleNear(7.0 / 4, 1e-6)),
+                                   Pair("rollout_corr/rollout_rs_max", DoubleNear(3, 1e-6)),
+                                   Pair("rollout_corr/rollout_rs_min", DoubleNear(1, 1e-6)),
+                                   Pair("rollout_corr/rollout_rs_masked_fraction", 0.25),
                                    Pair("rollout_corr/rollout_rs_seq_masked_fraction", 0.5)));
+}
+
+// Over tokens, before anything is rejected.
+TEST(RolloutCorrectionTest, WhatIsComparedWithTheBoundsByHand) {
+  const std::vector<TrainSequence> batch = {WithRatios({2, -100, 3, 1}), WithRatios({0.5})};
+  const auto k3 = [](double ratio) { return ratio - 1 - std::log(ratio); };
+  struct Case {
+    const char* rs;
+    double first, second;  // of the sequences
+  } cases[] = {{"sequence", 6, 0.5},
+               {"geometric", std::cbrt(6), 0.5},
+               {"seq_mean_k3", (k3(2) + k3(3)) / 3, k3(0.5)},
+               {"seq_max_k3", k3(3), k3(0.5)}};
+  for (const auto& [rs, first, second] : cases) {
+    const auto got = Correct(batch, Loss("", rs, 1.01));
+    EXPECT_NEAR(Metric(got, "rs_mean"), (3 * first + second) / 4, 1e-6) << rs;
+    EXPECT_NEAR(Metric(got, "rs_max"), std::max(first, second), 1e-6) << rs;
+    EXPECT_NEAR(Metric(got, "rs_min"), std::min(first, second), 1e-6) << rs;
+  }
+  const auto token = Correct(batch, Loss("", "token", 1.01));
+  EXPECT_NEAR(Metric(token, "rs_mean"), 6.5 / 4, 1e-6);
+  EXPECT_NEAR(Metric(token, "rs_max"), 3, 1e-6);
+  EXPECT_NEAR(Metric(token, "rs_min"), 0.5, 1e-6);
+  const auto token_k3 = Correct(batch, Loss("", "token_k3", 0.01));
+  EXPECT_NEAR(Metric(token_k3, "rs_mean"), (k3(2) + k3(3) + k3(0.5)) / 4, 1e-6);
+  EXPECT_NEAR(Metric(token_k3, "rs_max"), k3(3), 1e-6);
+  EXPECT_NEAR(Metric(token_k3, "rs_min"), 0, 1e-6);
+  EXPECT_DOUBLE_EQ(Metric(Correct({WithRatios({1e-300})}, Loss("", "token", 2)), "rs_min"),
+                   std::exp(-20.0));
 }
 
 TEST(RolloutCorrectionTest, OneCatastrophicTokenRejectsItsSequence) {

@@ -65,15 +65,14 @@ absl::StatusOr<std::vector<Trainer::MiniBatch>> Trainer::PlanUpdate(
     mini_batch.name = absl::StrCat("mini-batch from sequence ", begin);
     mini_batch.begin = static_cast<int64_t>(begin);
     mini_batch.sequences = batch.subspan(begin, end - begin);
-    std::vector<int64_t> lengths;
+    std::vector<int64_t> counts, lengths;
     for (const TrainSequence& s : mini_batch.sequences) {
-      const int64_t count = s.CountUnmasked();
-      lengths.push_back(count > 0 ? InputLength(s) : 0);
-      unmasked += count;
+      counts.push_back(s.CountUnmasked());
+      lengths.push_back(counts.back() > 0 ? InputLength(s) : 0);
+      unmasked += counts.back();
     }
     BATON_ASSIGN_OR_RETURN(mini_batch.weights, WeighSequences(mini_batch.sequences, loss));
-    mini_batch.masked =
-        std::count(lengths.begin(), lengths.end(), 0) == static_cast<int64_t>(lengths.size());
+    mini_batch.masked = LeavesNothing(mini_batch.sequences, counts, loss);
     BATON_RETURN_IF_ERROR(
         Annotate(loop_.PlanMicro(lengths, cost, options, mini_batch), mini_batch.name));
     plan.push_back(std::move(mini_batch));
@@ -128,7 +127,7 @@ absl::Status Trainer::Correct(const RolloutCorrection& correction, const LossSpe
     if (!Mutant("rejected-count-in-the-mean")) {
       BATON_ASSIGN_OR_RETURN(mini_batch.weights, WeighSequences(mini_batch.sequences, loss, kept));
     }
-    mini_batch.masked = std::count(kept.begin(), kept.end(), 0) == static_cast<int64_t>(size);
+    mini_batch.masked = LeavesNothing(mini_batch.sequences, kept, loss);
     std::vector<std::vector<int64_t>> micro_batches;
     for (const std::vector<int64_t>& indices : mini_batch.micro_batches) {
       std::vector<int64_t> left;

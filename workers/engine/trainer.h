@@ -55,14 +55,16 @@ class Trainer {
   ///        positive_nll_loss, ptx_loss}, rollout_corr/ (RolloutCorrection.metrics, over the batch)
   ///   sft: train/{loss, grad_norm, lr, skipped_steps, optimizer_steps}
   ///   both: perf/total_num_tokens (prompts and responses of the batch, once); with a data group
-  ///         perf/imbalance, the largest over the mean cost of a rank's part of a mini-batch
+  ///         perf/imbalance, the largest over the mean cost of a rank's part of a mini-batch, as
+  ///         planned: rejected tokens (rollout_correction.h) are still in it
   /// pg_loss and kl_loss are aggregated by loss_agg_mode; entropy, ppo_kl and the fractions are
   /// means over unmasked tokens; grad_norm is before clipping; lr is the last step's.
   ///
   /// A mini-batch whose loss or gradient is not finite is skipped: weights, moments and step stay
-  /// as they were, skipped_steps counts it and skip_reasons() names it. A mini-batch whose tokens
-  /// are all masked or rejected (rollout_correction.h) makes no step and is not counted; where all
-  /// are, optimizer_steps is 0 and there are no means. Nothing was applied after
+  /// as they were, skipped_steps counts it and skip_reasons() names it. A mini-batch whose
+  /// policy tokens are all masked or rejected makes no step and is not counted, whatever
+  /// pretraining text it has; where all are such, optimizer_steps is 0, and there are neither means
+  /// nor lr. Nothing was applied after
   ///   InvalidArgument     a sequence, a column (wrong length, not finite) or an option, by name:
   ///                       the same on all ranks, whichever found it; or batches that differ
   ///   FailedPrecondition  every step was skipped; the message has the reasons

@@ -320,8 +320,69 @@ TEST(TrainerCorrectionTest, ABatchThatIsRejectedWholeTeachesNothing) {
   EXPECT_EQ(got->at("actor/optimizer_steps"), 0);
   EXPECT_EQ(got->at("rollout_corr/rollout_rs_masked_fraction"), 1);
   EXPECT_EQ(got->count("actor/pg_loss"), 0u);
+  EXPECT_EQ(got->count("actor/lr"), 0u);
   EXPECT_TRUE(SameBytes(Weights(*model), before));
   EXPECT_TRUE(trainer->Update(OnPolicy(), loss, {}).ok()) << "the trainer is still of use";
+}
+
+/// Four sequences, each with a pretraining text before it.
+std::vector<TrainSequence> BesideTexts() {
+  std::vector<TrainSequence> batch;
+  const auto policy = OnPolicy();
+  for (size_t i = 0; i < 4; ++i) {
+    TrainSequence text;
+    text.tokens = {1, 2, 3, static_cast<int32_t>(i)};
+    text.prompt_length = 1;
+    text.pretraining = true;
+    batch.push_back(text);
+    batch.push_back(policy[i]);
+    batch.back().loss_mask.clear();
+  }
+  return batch;
+}
+
+// Such a step would learn from the text alone, and its entropy would be that of no token.
+TEST(TrainerCorrectionTest, TextMakesNoStepBesideAPolicyThatIsRejectedWhole) {
+  LossSpec loss;
+  loss.kind = LossSpec::kPpoClip;
+  loss.ptx_coef = 0.5;
+  loss.rollout_rs = "token";
+  loss.rollout_rs_threshold = 2;
+  OptimizerSpec spec;
+  spec.lr = 0.01;
+  UpdateOptions options;
+  options.ppo_mini_batch_size = 2;
+  const auto model = MakeModel(TinyConfig(), torch::kFloat64);
+  const auto trainer = MakeTrainer(*model, spec);
+  auto batch = BesideTexts();
+  Estrange(batch, {1, 3});
+  auto got = trainer->Update(batch, loss, options);
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(got->at("actor/optimizer_steps"), 1) << "of the second mini-batch";
+  EXPECT_GT(got->at("actor/entropy"), 0.5);
+
+  Estrange(batch, {5, 7});
+  const auto before = Weights(*model);
+  got = trainer->Update(batch, loss, options);
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(got->at("actor/optimizer_steps"), 0);
+  EXPECT_EQ(got->count("actor/entropy"), 0u);
+  EXPECT_EQ(got->count("actor/ptx_loss"), 0u);
+  EXPECT_EQ(got->count("actor/lr"), 0u) << "that of an earlier call";
+  EXPECT_TRUE(SameBytes(Weights(*model), before));
+}
+
+// As a rejected one.
+TEST(TrainerCorrectionTest, TextMakesNoStepBesideAPolicyThatIsMaskedWhole) {
+  LossSpec loss;
+  loss.kind = LossSpec::kPpoClip;
+  loss.ptx_coef = 0.5;
+  const auto model = MakeModel(TinyConfig(), torch::kFloat64);
+  auto batch = BesideTexts();
+  for (const size_t i : {1, 3}) batch[i].loss_mask.assign(batch[i].response_length(), 0);
+  const auto got = MakeTrainer(*model, Measuring())->Update(batch, loss, {1, 2, 0, {}});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(got->at("actor/optimizer_steps"), 1);
 }
 
 TEST(TrainerCorrectionTest, WhatIsComparedMustBeThere) {

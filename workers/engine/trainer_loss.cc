@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 #include "workers/engine/aggregation.h"
 
@@ -118,6 +119,19 @@ LossColumns LossColumns::Narrow(int64_t begin, int64_t length) const {
   return {narrow(weights),       narrow(old_log_probs), narrow(advantages),
           narrow(ref_log_probs), narrow(nll_weights),   narrow(policy_rows),
           narrow(is_weights),    narrow(sequences),     narrow(sequence_log_ratios)};
+}
+
+bool LeavesNothing(absl::Span<const TrainSequence> mini_batch, absl::Span<const int64_t> counts,
+                   const LossSpec& loss) {
+  bool has_policy = false, has_text = false;
+  for (size_t i = 0; i < mini_batch.size(); ++i) {
+    const bool text = IsText(mini_batch[i], loss);
+    has_policy |= !text;
+    if (counts[i] == 0) continue;
+    if (!text || Mutant("text-steps-without-the-policy")) return false;
+    has_text = true;
+  }
+  return has_policy || !has_text;
 }
 
 absl::StatusOr<SequenceWeights> WeighSequences(absl::Span<const TrainSequence> mini_batch,

@@ -42,6 +42,12 @@ struct SequenceWeights {
   std::vector<double> nll;   ///< Coefficient / tokens of all such sequences; empty: all 0.
 };
 
+/// Whether a mini-batch makes no step: no token of the policy is in its loss. Pretraining text
+/// steps by itself only where the mini-batch has no sequence of the policy. `counts`: the tokens of
+/// each sequence that are in the loss.
+bool LeavesNothing(absl::Span<const TrainSequence> mini_batch, absl::Span<const int64_t> counts,
+                   const LossSpec& loss);
+
 /// `loss` is valid. `kept`: the tokens of each sequence that take part in the loss
 /// (RolloutCorrection.counts); empty: all unmasked ones.
 absl::StatusOr<SequenceWeights> WeighSequences(absl::Span<const TrainSequence> mini_batch,

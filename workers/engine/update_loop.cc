@@ -111,7 +111,7 @@ absl::StatusOr<std::map<std::string, double>> UpdateLoop::Run(
   }
   half_done_ = false;
   for (auto& metric : metrics) metric.second /= steps;  // none without a step
-  metrics[prefix + "lr"] = last_learning_rate_;
+  if (steps > 0) metrics[prefix + "lr"] = last_learning_rate_;
   metrics[prefix + "optimizer_steps"] = steps;
   metrics[prefix + "skipped_steps"] = static_cast<double>(skip_reasons_.size());
   return metrics;

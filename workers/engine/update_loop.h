@@ -45,7 +45,7 @@ double CountTokens(absl::Span<const TrainSequence> batch);
 /// A contiguous part of the batch that makes one optimizer step.
 struct MiniBatchPlan {
   std::string name;     ///< For messages: "mini-batch from sequence 8".
-  bool masked = false;  ///< No token of it is in the loss: no step is made.
+  bool masked = false;  ///< No token of the policy is in its loss: no step is made.
   std::vector<std::vector<int64_t>> micro_batches;  ///< Indices into the part; this rank's.
   double imbalance = 1;                             ///< Among the data ranks.
 };
@@ -102,7 +102,7 @@ class UpdateLoop {
 
   /// The steps. Metrics are means over those that were applied, and `prefix` + {grad_norm, lr,
   /// optimizer_steps, skipped_steps}; with a data group perf/imbalance. Where every mini-batch is
-  /// masked nothing is learned and there are no means. Errors as Trainer::Update.
+  /// masked nothing is learned, and there are neither means nor lr. Errors as Trainer::Update.
   absl::StatusOr<std::map<std::string, double>> Run(absl::Span<const MiniBatchPlan* const> plan,
                                                     const UpdateOptions& options,
                                                     const std::string& prefix,
