@@ -4,7 +4,9 @@
 #include <map>
 #include <set>
 
+#include "controller/core/trajectory.h"
 #include "controller/runtime/tables.h"
+#include "tests/simulation/async_rules.h"
 #include "tests/simulation/recount_rules.h"
 
 namespace baton::simulation {
@@ -53,8 +55,14 @@ void CheckJob(World& world, const store::v1::JobRow& row, const std::vector<stor
     batches.insert(batch.step());
   }
   world.Check("BatchesFollowTheSteps", BatchesFollowTheSteps(row, batches));
-  world.Check("VersionsCountTheirUpdates",
-              VersionsCountTheirUpdates(row, world.history().jobs[row.job().name()]));
+  const JobHistory& history = world.history().jobs[row.job().name()];
+  world.Check("OpenGroupsAreBounded", OpenGroupsAreBounded(history.spec, row));
+  world.Check("VersionsCountTheirUpdates", VersionsCountTheirUpdates(row, history));
+}
+
+std::vector<store::v1::TrajectoryRow> TrajectoriesAfter(World& world, const std::string& job,
+                                                        const std::vector<store::Write>& writes) {
+  return RowsAfter<store::v1::TrajectoryRow>(world, controller::kTrajectoryTable, job, writes);
 }
 
 // The job's row among `writes`; without fields if there is none.
@@ -67,12 +75,34 @@ store::v1::JobRow RowAmong(const std::vector<store::Write>& writes, const std::s
   return row;
 }
 
+// What stands in a batch was sampled by the weights that its row names, and has their reward.
+void CheckReward(World& world, const JobHistory& history, const store::v1::TrajectoryRow& row) {
+  const auto weights = history.published.find(row.policy_version());
+  if (weights == history.published.end()) return;
+  const Payload response =
+      Respond(weights->second, row.purpose(), row.prompt_id(), row.draw(), row.sample());
+  world.Check(
+      "EveryResponseHasItsReward",
+      EveryResponseHasItsReward(history.spec, history, controller::FromRow(row, 0, 0), response));
+}
+
 void CheckBatch(World& world, const std::string& job, const store::Write& write,
                 const std::vector<store::Write>& writes) {
   store::v1::BatchRow batch;
   (void)batch.ParseFromString(*write.value);
-  world.Check("BatchIsCommittedWithItsUpdate",
-              BatchIsCommittedWithItsUpdate(RowAmong(writes, job), batch));
+  const store::v1::JobRow row = RowAmong(writes, job);
+  world.Check("BatchIsCommittedWithItsUpdate", BatchIsCommittedWithItsUpdate(row, batch));
+  // A step without anything to train on ends with its batch, and lets go of the oldest rows.
+  std::vector<store::Write> puts = writes;
+  std::erase_if(puts, [](const store::Write& put) { return !put.value.has_value(); });
+  world.Check("BatchedResponsesAreStored",
+              BatchedResponsesAreStored(batch, TrajectoriesAfter(world, job, puts)));
+  JobHistory& history = world.history().jobs[job];
+  for (const store::v1::BatchEntry& entry : batch.entries()) {
+    CheckReward(world, history, entry.trajectory());
+  }
+  world.Check("BatchesAreInOrder", BatchesAreInOrder(history, batch));
+  history.batches[batch.step()] = std::move(batch);
 }
 
 // Judged before a later turn is stored, which may delete the rows that were counted.
@@ -80,17 +110,20 @@ void CheckMetrics(World& world, const std::string& job, const store::Write& writ
                   const std::vector<store::Write>& writes) {
   v1::StepMetrics told;
   (void)told.ParseFromString(*write.value);
-  std::set<uint64_t> batch;
+  store::v1::BatchRow batch;
   for (const store::v1::BatchRow& row : BatchesAfter(world, job, writes)) {
-    if (row.step() != told.step()) continue;
-    for (const store::v1::BatchEntry& entry : row.entries()) batch.insert(entry.trajectory().id());
+    if (row.step() == told.step()) batch = row;
   }
-  const auto rows =
-      RowsAfter<store::v1::TrajectoryRow>(world, controller::kTrajectoryTable, job, writes);
+  const std::vector<store::v1::TrajectoryRow> rows = TrajectoriesAfter(world, job, writes);
   const std::map<std::string, double> metrics(told.metrics().begin(), told.metrics().end());
-  world.Check(
-      "MetricsEqualARecount",
-      MetricsEqualARecount(rows, batch, told.step(), RowAmong(writes, job).incarnation(), metrics));
+  const JobHistory& history = world.history().jobs[job];
+  std::optional<uint64_t> incarnation;
+  if (!IsAsync(history.spec)) incarnation = RowAmong(writes, job).incarnation();
+  world.Check("MetricsEqualARecount",
+              MetricsEqualARecount(rows, batch, told.step(), incarnation, metrics));
+  if (history.spec.kind() != v1::JOB_KIND_RL || metrics.count("val/reward") == 0) return;
+  world.Check("AnEvaluationIsOfOneVersion",
+              AnEvaluationIsOfOneVersion(rows, history, told.step(), incarnation));
 }
 
 }  // namespace

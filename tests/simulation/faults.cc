@@ -69,6 +69,30 @@ void DrawEnds(Scenario& scenario) {
   }
 }
 
+// A job whose rollouts share no worker. From numbers of their own: worlds of sync jobs stay as they
+// were.
+bool MayBeAsync(const JobPlan& plan) {
+  return !plan.sft && std::none_of(plan.pools.begin(), plan.pools.end(), [](const auto& roles) {
+    return roles.size() > 1 && std::count(roles.begin(), roles.end(), "rollout") > 0;
+  });
+}
+
+void DrawModes(Scenario& scenario) {
+  Random random(Mix(scenario.seed, 0x6173796e63));
+  for (JobPlan& plan : scenario.jobs) {
+    const bool async = random.Percent(40);
+    const int max_staleness = random.Between(0, 4);
+    const bool in_order = random.Percent(40);
+    const int more_steps = random.Between(0, 4);
+    if (!async || !MayBeAsync(plan)) continue;
+    plan.async = true;
+    plan.max_staleness = max_staleness;
+    plan.in_order = in_order;
+    plan.steps += more_steps;  // rollouts need some to run ahead of
+    plan.recompute = false;
+  }
+}
+
 void DrawKept(Scenario& scenario) {
   Random random(Mix(scenario.seed, 0x6b657074));
   for (JobPlan& plan : scenario.jobs) plan.keep_all = random.Percent(50);
@@ -169,6 +193,7 @@ Scenario MakeScenario(uint64_t seed) {
   DrawRewards(out);
   DrawEnds(out);
   DrawKept(out);
+  DrawModes(out);
   out.lossy_calls = random.Percent(50);
   out.sync_payloads = Random(Mix(seed, 0x73796e63)).Percent(50);
   Random payloads(Mix(seed, 0x7061796c));

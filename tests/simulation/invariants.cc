@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/util/message_differencer.h"
+#include "tests/simulation/async_rules.h"
+#include "tests/simulation/recorded_run.h"
 #include "tests/simulation/wire.h"
 
 namespace baton::simulation {
@@ -29,6 +31,7 @@ std::vector<experience::Location> PlacesOf(const store::v1::TrajectoryRow& row) 
 
 std::string BatchIsWhole(const v1::JobSpec& spec, const JobHistory& history,
                          const controller::BuildBatch& batch) {
+  if (IsAsync(spec)) return AsyncBatchIsWhole(spec, history, batch);
   std::vector<uint64_t> expected, found;
   for (const Payload& p : ExpectRun(spec, batch.step).batch) expected.push_back(p.id);
   for (const auto& t : batch.trajectories) {
@@ -54,9 +57,11 @@ std::string BatchIsWhole(const v1::JobSpec& spec, const JobHistory& history,
                       expected.empty() ? "" : TrajectoryName(expected.front()), " first");
 }
 
-std::string ErrorsAreWithinTheRate(const controller::JobCore& core) {
+std::string ErrorsAreWithinTheRate(const controller::JobCore& core,
+                                   const controller::BuildBatch& batch) {
   const v1::JobSpec& spec = core.effective_spec();
   if (spec.kind() != v1::JOB_KIND_RL) return "";
+  if (IsAsync(spec)) return AsyncErrorsAreWithinTheRate(core, batch);
   const auto n = static_cast<uint32_t>(spec.rollout().n());
   const auto find = [&](uint64_t draw, uint32_t sample) {
     return core.Find(controller::TrajectoryId(v1::PURPOSE_TRAIN, draw, sample, n));
@@ -114,7 +119,9 @@ std::string OneVersionPerResponse(const TaskMessage& task, const Payload& respon
   return "";
 }
 
-std::string StalenessIsBounded(const ActorState& actor, const std::vector<Payload>& batch) {
+std::string StalenessIsBounded(const v1::JobSpec& spec, const JobHistory& history,
+                               const ActorState& actor, const std::vector<Payload>& batch) {
+  if (IsAsync(spec)) return AsyncStalenessIsBounded(spec, history, actor, batch);
   for (const Payload& p : batch) {
     if (p.weights == 0) continue;  // an example
     if (p.branch != actor.branch) {
@@ -252,23 +259,29 @@ std::string NothingLeasedIsGone(const std::map<std::string, LeaseGiven>& leases,
   return "";
 }
 
-std::string CheckpointBelongsTogether(const CheckpointFolder& folder, int64_t step) {
+std::string CheckpointBelongsTogether(const CheckpointFolder& folder, const JobHistory& history,
+                                      int64_t step) {
   const v1::Job& job = folder.row.job();
+  const v1::JobSpec& spec = job.effective_spec();
   for (const v1::UpdateNode& node : job.dataflow().update()) {
     const auto part = folder.trained.find(node.role());
     if (part == folder.trained.end()) {
       return absl::StrCat("the checkpoint of step ", step, " has no weights of the ", node.role());
     }
     if (node.role() != "actor" &&
-        part->second.weights != ExpectedWeights(job.effective_spec(), step, node.role())) {
+        part->second.weights != RunOf(spec, history, step, node.role()).weights) {
       return absl::StrCat("in the checkpoint of step ", step, " the weights of the ", node.role(),
                           " are wrong");
     }
   }
   const ActorState& actor = folder.trained.at("actor");
-  const ExpectedRun expected = ExpectRun(job.effective_spec(), step);
+  const ExpectedRun expected = RunOf(spec, history, step);
+  if (IsAsync(spec)) {
+    const std::string wrong = SpentIsWhatWasConsumed(folder.row, history, step);
+    if (!wrong.empty()) return absl::StrCat("in the checkpoint of step ", step, " ", wrong);
+  }
   if (actor.weights == expected.weights && folder.row.job().step() == step &&
-      folder.row.cursor() == expected.cursor &&
+      (IsAsync(spec) || folder.row.cursor() == expected.cursor) &&
       actor.version == folder.row.job().policy_version()) {
     return "";
   }
@@ -300,9 +313,12 @@ std::string EveryWaitHasADeadline(const controller::JobCore& core, absl::Time no
   if (controller::IsTerminal(core.state())) return "";
   const v1::ExplainJobResponse why = core.Explain(now);
   if (why.waits().empty()) return absl::StrCat("no wait is named: ", why.summary());
-  // Whoever waits for a turn, or for the other ranks, waits for what somebody else waits for.
+  // Whoever waits for a turn, or for the other ranks, waits for what somebody else waits for; so do
+  // the trainer and the rollouts of an async job that wait for each other's work.
   const auto for_others = [](const v1::Wait& wait) {
-    return wait.kind() == "turn" || wait.kind() == "gather" || wait.kind() == "reward_errors";
+    static const std::set<std::string> ahead = {"batch", "evaluation", "staleness"};
+    return wait.kind() == "turn" || wait.kind() == "gather" || wait.kind() == "reward_errors" ||
+           (ahead.count(wait.kind()) > 0 && !wait.has_deadline_in());
   };
   if (std::all_of(why.waits().begin(), why.waits().end(), for_others)) {
     return absl::StrCat("they wait for each other: ", why.waits(0).ShortDebugString());
@@ -469,84 +485,6 @@ std::string NothingAfterTheEnd(v1::Job::State state, const controller::StartTask
 std::string RevisionsHaveNoGap(const JobHistory& history, int64_t revision) {
   if (revision == history.revision + 1) return "";
   return absl::StrCat("event ", revision, " follows event ", history.revision);
-}
-
-std::string JobEndedWell(const store::v1::JobRow& row, const JobHistory& history) {
-  switch (row.job().state()) {
-    case v1::Job::STATE_SUCCEEDED:
-      return "";
-    case v1::Job::STATE_CANCELLED:
-      return history.cancelled ? "" : "it is CANCELLED and nobody wanted that";
-    case v1::Job::STATE_FAILED: {
-      const auto code = static_cast<absl::StatusCode>(row.job().error().code());
-      const bool by_fault =
-          code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kDeadlineExceeded;
-      if (by_fault && !row.job().error().message().empty()) return "";
-      const bool too_many_errors = code == absl::StatusCode::kFailedPrecondition &&
-                                   row.job().effective_spec().reward().max_error_rate() < 1;
-      if (too_many_errors) return "";
-      return absl::StrCat("it FAILED without a fault that explains it: ",
-                          row.job().error().message());
-    }
-    default:
-      return absl::StrCat("it never ended; it is ", controller::StateName(row.job().state()));
-  }
-}
-
-std::string WeightsAreThoseOfAnUndisturbedRun(const store::v1::JobRow& row,
-                                              const JobFolder& folder) {
-  if (row.job().state() != v1::Job::STATE_SUCCEEDED) return "";
-  const int64_t steps = ExpectEnd(row.job().effective_spec()).steps;
-  if (row.job().step() != steps) {
-    return absl::StrCat("it ended after step ", row.job().step(), " and not after step ", steps);
-  }
-  const auto last = folder.complete.find(steps);
-  if (last == folder.complete.end()) return absl::StrCat("there is no checkpoint of step ", steps);
-  for (const v1::UpdateNode& node : row.job().dataflow().update()) {
-    const uint64_t expected = ExpectedWeights(row.job().effective_spec(), steps, node.role());
-    const uint64_t weights = last->second.trained.at(node.role()).weights;
-    if (weights == expected) continue;
-    return absl::StrCat("after ", steps, " steps the weights of the ", node.role(), " are ",
-                        weights, " instead of ", expected);
-  }
-  return "";
-}
-
-std::string TheBestCheckpointIsKept(const store::v1::JobRow& row) {
-  if (row.job().state() != v1::Job::STATE_SUCCEEDED) return "";
-  const int64_t best = ExpectEnd(row.job().effective_spec()).best;
-  std::vector<int64_t> marked;
-  for (const v1::Checkpoint& checkpoint : row.checkpoints()) {
-    if (checkpoint.best()) marked.push_back(checkpoint.step());
-  }
-  if (best == 0 && marked.empty()) return "";
-  if (marked == std::vector<int64_t>{best}) return "";
-  return absl::StrCat("the best step is ", best, ", and ", marked.size(),
-                      " checkpoints are marked as the best",
-                      marked.empty() ? "" : absl::StrCat(", first that of step ", marked.front()));
-}
-
-std::string EveryBatchIsAccountedFor(const store::v1::JobRow& row, const JobHistory& history,
-                                     const JobFolder& folder) {
-  const v1::JobSpec& spec = row.job().effective_spec();
-  if (row.job().state() != v1::Job::STATE_SUCCEEDED) return "";
-  const int64_t steps = ExpectEnd(spec).steps;
-  const auto last = folder.complete.find(steps);
-  if (last == folder.complete.end()) return "";
-  std::set<int64_t> trained;
-  for (auto it = history.made_by.find(last->second.trained.at("actor").weights);
-       it != history.made_by.end(); it = history.made_by.find(it->second.before)) {
-    if (!trained.insert(it->second.step).second) {
-      return absl::StrCat("step ", it->second.step, " stands twice on the surviving branch");
-    }
-  }
-  for (int64_t step = 1; step <= steps; ++step) {
-    const bool empty = ExpectedWeights(spec, step) == ExpectedWeights(spec, step - 1);
-    if ((trained.count(step) == 0) != empty) {
-      return absl::StrCat("step ", step, " was ", empty ? "empty and trained" : "never trained");
-    }
-  }
-  return "";
 }
 
 }  // namespace baton::simulation

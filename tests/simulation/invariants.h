@@ -6,71 +6,26 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "controller/cluster/cluster_core.h"
 #include "controller/core/job_core.h"
 #include "controller/spec/pools.h"
 #include "tests/simulation/disk.h"
+#include "tests/simulation/history.h"
 #include "tests/simulation/messages.h"
-#include "tests/simulation/recount_rules.h"
 
 namespace baton::simulation {
-
-/// One batch that made weights out of others.
-struct Consumption {
-  uint64_t before = 0;
-  int64_t step = 0;
-  std::vector<uint64_t> ids;
-};
-/// What the world saw of a job.
-struct JobHistory {
-  std::map<uint64_t, uint64_t> published;   ///< Version -> weights, ever.
-  std::map<uint64_t, Consumption> made_by;  ///< Weights -> how they came to be.
-  /// Birth number -> incarnation and id of the trajectory whose task had it first.
-  std::map<uint64_t, std::pair<uint64_t, uint64_t>> births;
-  std::map<std::string, std::string> current;  ///< Subject -> token and worker, sent last.
-  /// Subjects whose attempts died with the controller: it adopts the one that a worker tells of,
-  /// which need not be the last (its message may have been lost).
-  std::set<std::string> forgotten;
-  std::set<std::string>
-      stopped;  ///< Work that a controller stopped; the next one knows nothing of it.
-  FirstTries begun;
-  uint64_t asked = 0;    ///< Newest version it was to publish.
-  int64_t revision = 0;  ///< Newest committed event.
-  /// A worker's failures took a reward that could be computed: other weights follow.
-  bool scored_by_error = false;
-  bool cancelled = false;  ///< Its user wanted that.
-  bool revivable = false;  ///< Its user asks to resume it after its end, once.
-};
-/// A task that a worker has begun and not ended.
-struct TaskAtWork {
-  std::string worker;
-  std::string role;
-  controller::TaskKind kind = controller::TaskKind::kGenerate;
-};
-/// A lease on a relay's segment, as its holder was given it.
-struct LeaseGiven {
-  std::string job;
-  uint64_t version = 0;
-  std::string holder;
-  std::string segment_id;
-  absl::Time end;
-};
-struct History {
-  uint64_t epoch = 0;  ///< Of the newest controller.
-  std::map<std::string, JobHistory> jobs;
-  std::map<std::string, absl::Time> lease_end;  ///< By worker, as the controller granted it.
-};
 
 // 1: consumed once per branch, whole groups.
 std::string BatchIsWhole(const v1::JobSpec& spec, const JobHistory& history,
                          const controller::BuildBatch& batch);
 /// Of the step that `core` makes a batch for: so many responses without their own reward end a job.
-std::string ErrorsAreWithinTheRate(const controller::JobCore& core);
+std::string ErrorsAreWithinTheRate(const controller::JobCore& core,
+                                   const controller::BuildBatch& batch);
 /// Of what stands in a batch: what no reward could be computed of is left out, unless the spec
 /// says what it is worth.
 std::string EveryResponseHasItsReward(const v1::JobSpec& spec, const JobHistory& history,
@@ -81,7 +36,9 @@ std::string ConsumedOncePerBranch(const JobHistory& history, uint64_t weights, i
 // 2: a response comes from one version.
 std::string OneVersionPerResponse(const TaskMessage& task, const Payload& response);
 // 3: sync: what is consumed was sampled by the weights that are trained, in the same incarnation.
-std::string StalenessIsBounded(const ActorState& actor, const std::vector<Payload>& batch);
+// Async: by weights that are not too far away from them.
+std::string StalenessIsBounded(const v1::JobSpec& spec, const JobHistory& history,
+                               const ActorState& actor, const std::vector<Payload>& batch);
 // 4: nothing that is stored is made again; an ack means stored.
 std::string ReadyIsNotLost(const std::vector<store::v1::TrajectoryRow>& rows,
                            const controller::StartTask& task);
@@ -111,7 +68,8 @@ std::string LoadedAsPublished(const JobHistory& history, uint64_t version, uint6
 std::string NothingLeasedIsGone(const std::map<std::string, LeaseGiven>& leases,
                                 const std::set<std::string>& segments, absl::Time now);
 // 6: a checkpoint belongs together and is complete when it is listed.
-std::string CheckpointBelongsTogether(const CheckpointFolder& folder, int64_t step);
+std::string CheckpointBelongsTogether(const CheckpointFolder& folder, const JobHistory& history,
+                                      int64_t step);
 /// What the ranks say they wrote covers what is there.
 std::string ManifestNamesEveryPart(const CheckpointFolder& folder,
                                    const std::vector<v1::FileHash>& written);
@@ -156,13 +114,25 @@ std::string BatchIsCommittedWithItsUpdate(const store::v1::JobRow& row,
 /// Of a trajectory's task that is given out in that incarnation.
 std::string BirthNamesOneTrajectory(const JobHistory& history, uint64_t incarnation,
                                     const controller::TaskRef& ref);
+/// A response of a batch has a row of its own, under the number of the tasks that made it. `rows`:
+/// all trajectories of the job.
+std::string BatchedResponsesAreStored(const store::v1::BatchRow& batch,
+                                      const std::vector<store::v1::TrajectoryRow>& rows);
+/// An evaluation asks the weights that `step` steps made, and no others. `rows`: likewise.
+std::string AnEvaluationIsOfOneVersion(const std::vector<store::v1::TrajectoryRow>& rows,
+                                       const JobHistory& history, int64_t step,
+                                       std::optional<uint64_t> incarnation);
 /// By the updates that made the weights, as the world saw them.
 std::string VersionsCountTheirUpdates(const store::v1::JobRow& row, const JobHistory& history);
 // At the end.
 std::string JobEndedWell(const store::v1::JobRow& row, const JobHistory& history);
+/// Of a sync job; and of an async one that lets nothing be stale and never went back.
 std::string WeightsAreThoseOfAnUndisturbedRun(const store::v1::JobRow& row,
-                                              const JobFolder& folder);
-std::string TheBestCheckpointIsKept(const store::v1::JobRow& row);
+                                              const JobHistory& history, const JobFolder& folder);
+/// A trainer that trains on the recorded batches, one after the other, gets them.
+std::string WeightsAreThoseOfTheRecordedBatches(const store::v1::JobRow& row,
+                                                const JobHistory& history, const JobFolder& folder);
+std::string TheBestCheckpointIsKept(const store::v1::JobRow& row, const JobHistory& history);
 /// `batches`: what the store has of the job at its end, in the order of steps.
 std::string BatchesAreWhatWasConsumed(const store::v1::JobRow& row, const JobHistory& history,
                                       const JobFolder& folder,

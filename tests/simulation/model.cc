@@ -95,6 +95,11 @@ v1::JobSpec SpecOf(const JobPlan& plan) {
   spec.mutable_algorithm()->set_use_kl_loss(plan.reference);
   spec.mutable_algorithm()->set_recompute_log_prob(plan.recompute);
   if (plan.critic) spec.mutable_algorithm()->set_preset("ppo");
+  if (plan.async) {
+    spec.mutable_algorithm()->set_mode("async");
+    spec.mutable_schedule()->set_max_staleness(plan.max_staleness);
+    spec.mutable_schedule()->set_sampler(plan.in_order ? "in_order" : "fifo");
+  }
   v1::ParallelSpec* actor = spec.mutable_actor()->mutable_parallel();
   plan.tensor ? actor->set_tp(plan.actors) : actor->set_dp(plan.actors);
   if (plan.scorers > 1) spec.mutable_resources()->set_reward_workers(plan.scorers);
@@ -115,6 +120,8 @@ v1::JobSpec SpecOf(const JobPlan& plan) {
   if (!hybrid) spec.mutable_resources()->set_rollout_workers(plan.rollouts);
   return spec;
 }
+
+bool IsAsync(const v1::JobSpec& effective) { return effective.algorithm().mode() == "async"; }
 
 uint64_t InitialWeights(const v1::JobSpec& spec, const std::string& role) {
   return Mix(role == "actor" ? 17 : 18, static_cast<uint64_t>(spec.data().seed()));
@@ -161,6 +168,8 @@ uint64_t Train(uint64_t weights, const std::vector<Payload>& batch) {
   return weights;
 }
 
+bool MayFailRewards(const v1::JobSpec& spec) { return spec.labels().count(kFailingRewards) > 0; }
+
 bool RewardFails(const v1::JobSpec& spec, const Payload& response) {
   const auto label = spec.labels().find(kFailingRewards);
   uint64_t percent = 0;
@@ -195,6 +204,11 @@ ExpectedRun ExpectRun(const v1::JobSpec& effective, int64_t steps, const std::st
 }
 
 ExpectedEnd ExpectEnd(const v1::JobSpec& effective) {
+  return ExpectEnd(effective, [&](int64_t step) { return ExpectRun(effective, step); });
+}
+
+ExpectedEnd ExpectEnd(const v1::JobSpec& effective,
+                      const std::function<ExpectedRun(int64_t step)>& run_of) {
   const int64_t total = effective.trainer().total_training_steps();
   const bool stops = effective.trainer().has_early_stop();
   const bool keeps = !effective.trainer().keep_best().empty();
@@ -202,7 +216,8 @@ ExpectedEnd ExpectEnd(const v1::JobSpec& effective) {
   end.steps = total;
   double most = -1;
   for (int64_t step = 1; (stops || keeps) && step <= total; ++step) {
-    const ExpectedRun run = ExpectRun(effective, step);
+    const ExpectedRun run = run_of(step);
+    if (run.batch.empty()) break;
     double sum = 0;
     for (const Payload& response : run.batch) sum += response.reward;
     const double mean = sum / static_cast<double>(run.batch.size());

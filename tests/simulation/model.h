@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,10 +46,15 @@ struct JobPlan {
   bool keep_best = false;                       ///< Its best checkpoint, by critic/score/mean.
   bool stops = false;     ///< It ends when critic/score/mean does not get better.
   bool keep_all = false;  ///< Its experience of every step.
+  bool async = false;     ///< Its rollouts run ahead of its trainer, so many updates at most.
+  int max_staleness = 0;
+  bool in_order = false;  ///< Its batches take the oldest draws.
   bool revived = false;   ///< Once it has failed or was cancelled, its user resumes it.
   uint64_t seed = 1;
 };
 v1::JobSpec SpecOf(const JobPlan& plan);
+/// Of an effective spec.
+bool IsAsync(const v1::JobSpec& effective);
 
 /// A response, or an example of sft.
 struct Payload {
@@ -65,6 +71,8 @@ struct Payload {
 
 /// Whether no worker can compute a reward of that response, for a reason of the infrastructure.
 bool RewardFails(const v1::JobSpec& spec, const Payload& response);
+/// Whether that may be so of any response of the job.
+bool MayFailRewards(const v1::JobSpec& spec);
 /// What it is worth to its job; nothing: it takes no part in a batch.
 std::optional<double> RewardOf(const v1::JobSpec& spec, const Payload& response);
 
@@ -95,9 +103,12 @@ struct ExpectedEnd {
   int64_t steps = 0;
   int64_t best = 0;
 };
-ExpectedEnd ExpectEnd(const v1::JobSpec& effective);
 ExpectedRun ExpectRun(const v1::JobSpec& effective, int64_t steps,
                       const std::string& role = "actor");
+ExpectedEnd ExpectEnd(const v1::JobSpec& effective);
+/// By what `run` answers of each step; one without a batch is not done.
+ExpectedEnd ExpectEnd(const v1::JobSpec& effective,
+                      const std::function<ExpectedRun(int64_t step)>& run);
 /// Its weights; 0: it is not possible.
 uint64_t ExpectedWeights(const v1::JobSpec& effective, int64_t steps,
                          const std::string& role = "actor");

@@ -29,14 +29,13 @@ void CountRow(const store::v1::TrajectoryRow& row, Recount* count) {
 }  // namespace
 
 std::string MetricsEqualARecount(const std::vector<store::v1::TrajectoryRow>& rows,
-                                 const std::set<uint64_t>& batch, int64_t step,
-                                 uint64_t incarnation,
+                                 const store::v1::BatchRow& batch, int64_t step,
+                                 std::optional<uint64_t> incarnation,
                                  const std::map<std::string, double>& metrics) {
   Recount train, val;
+  for (const store::v1::BatchEntry& entry : batch.entries()) CountRow(entry.trajectory(), &train);
   for (const store::v1::TrajectoryRow& row : rows) {
-    if (row.step() != step || row.incarnation() != incarnation) continue;
-    if (batch.count(row.id()) > 0) CountRow(row, &train);
-    if (row.purpose() == v1::PURPOSE_EVAL) CountRow(row, &val);
+    if (IsOfEvaluation(row, step, incarnation)) CountRow(row, &val);
   }
   const std::map<std::string, double> expected = {
       {"critic/score/mean", train.reward / (train.responses - train.failed)},
@@ -54,9 +53,15 @@ std::string MetricsEqualARecount(const std::vector<store::v1::TrajectoryRow>& ro
   return "";
 }
 
+bool IsOfEvaluation(const store::v1::TrajectoryRow& row, int64_t step,
+                    std::optional<uint64_t> incarnation) {
+  return row.purpose() == v1::PURPOSE_EVAL && row.step() == step &&
+         row.incarnation() == incarnation.value_or(row.incarnation());
+}
+
 std::optional<Tries> TriesOf(const controller::JobCore& core, const controller::TaskRef& ref) {
   const controller::TrajectoryInfo* info = core.Find(ref.subject);
-  if (info == nullptr) return std::nullopt;
+  if (info == nullptr || info->birth != ref.birth) return std::nullopt;
   if (ref.kind == controller::TaskKind::kGenerate) return Tries{info->failures, info->losses};
   if ((info->scored >> ref.target & 1) != 0 || ref.target >= info->tries.size())
     return std::nullopt;
@@ -92,6 +97,16 @@ std::string FirstTries::Asked(const controller::TaskRef& ref, uint64_t incarnati
   if (ref.subject > last_id) return "";
   return absl::StrCat(name, " is begun after ", controller::TrajectoryName(last_id),
                       " in incarnation ", incarnation);
+}
+
+std::string FirstTries::AskedAhead(const controller::TaskRef& ref, uint64_t own) {
+  if (!asked_.insert(ref.birth).second) return "";
+  uint64_t& last = last_birth_of_[controller::PurposeOf(ref.subject)];
+  const uint64_t before = std::exchange(last, std::max(last, ref.birth));
+  // Of what was open when this controller began, some may have been begun before.
+  if (ref.birth > before || (ref.birth < own && before < own)) return "";
+  return absl::StrCat(controller::TrajectoryName(ref.subject), ", born as ", ref.birth,
+                      ", is begun after that born as ", before);
 }
 
 }  // namespace baton::simulation

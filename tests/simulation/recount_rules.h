@@ -17,11 +17,16 @@ namespace baton::simulation {
 /// The metrics of a step, or of an evaluation after it, equal what the rows of its responses say:
 /// mean rewards, and how many responses of an evaluation have none. "" when they do, else which
 /// does not. `rows`: all trajectories of the job, as the turn that told the metrics left them; a
-/// later turn may delete them. `batch`: those that the step trained on.
+/// later turn may delete them. `batch`: the row of the step's batch. Rows of its responses may be
+/// older than all that are kept: an async job trains on what was made some steps ago.
 std::string MetricsEqualARecount(const std::vector<store::v1::TrajectoryRow>& rows,
-                                 const std::set<uint64_t>& batch, int64_t step,
-                                 uint64_t incarnation,
+                                 const store::v1::BatchRow& batch, int64_t step,
+                                 std::optional<uint64_t> incarnation,
                                  const std::map<std::string, double>& metrics);
+/// The row is one of the evaluation after `step` that was told in that incarnation. Nothing: one
+/// of an async job may have begun before its job went back.
+bool IsOfEvaluation(const store::v1::TrajectoryRow& row, int64_t step,
+                    std::optional<uint64_t> incarnation);
 
 /// How often a trajectory's work was tried in vain, as the core counts it.
 struct Tries {
@@ -44,12 +49,17 @@ class FirstTries {
   /// names one trajectory of one step or evaluation, so a draw that is begun anew after a way back
   /// counts as another one. `incarnation`: in which it was asked for.
   std::string Asked(const controller::TaskRef& ref, uint64_t incarnation);
+  /// Likewise of an async job, whose evaluations are begun beside its steps and whose dropped draws
+  /// come again. What one controller draws, it begins in the order in which it draws it; what it
+  /// found open comes before that. `own`: the first birth number that it gives.
+  std::string AskedAhead(const controller::TaskRef& ref, uint64_t own);
 
  private:
   std::set<uint64_t> asked_;  // birth numbers
   uint64_t last_birth_ = 0;
   /// The last trajectory that trains, by incarnation. An evaluation's begin at 0 each time.
   std::map<uint64_t, uint64_t> last_id_;
+  std::map<v1::Purpose, uint64_t> last_birth_of_;
 };
 
 }  // namespace baton::simulation

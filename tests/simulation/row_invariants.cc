@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/core/trajectory.h"
 #include "tests/simulation/invariants.h"
+#include "tests/simulation/recorded_run.h"
 
 namespace baton::simulation {
 
@@ -85,6 +86,52 @@ std::string BirthNamesOneTrajectory(const JobHistory& history, uint64_t incarnat
                       controller::TrajectoryName(ref.subject), " of incarnation ", incarnation,
                       ", and named ", controller::TrajectoryName(born->second.second),
                       " of incarnation ", born->second.first);
+}
+
+std::string BatchedResponsesAreStored(const store::v1::BatchRow& batch,
+                                      const std::vector<store::v1::TrajectoryRow>& rows) {
+  std::map<uint64_t, const store::v1::TrajectoryRow*> stored;  // by birth number
+  for (const store::v1::TrajectoryRow& row : rows) stored[row.birth()] = &row;
+  for (const store::v1::BatchEntry& entry : batch.entries()) {
+    const store::v1::TrajectoryRow& response = entry.trajectory();
+    const auto row = stored.find(response.birth());
+    const std::string name =
+        absl::StrCat("the batch of step ", batch.step(), " has ",
+                     controller::TrajectoryName(response.id()), ", born as ", response.birth());
+    if (row == stored.end() || row->second->id() != response.id()) {
+      return absl::StrCat(name, ", and there is no such row");
+    }
+    using Scores = std::map<std::string, double>;
+    const auto scores = [](const store::v1::TrajectoryRow& of) {
+      return Scores(of.scores().begin(), of.scores().end());
+    };
+    if (row->second->policy_version() != response.policy_version() ||
+        scores(*row->second) != scores(response)) {
+      return absl::StrCat(name, ", of another version or with other scores than its row has");
+    }
+  }
+  return "";
+}
+
+std::string AnEvaluationIsOfOneVersion(const std::vector<store::v1::TrajectoryRow>& rows,
+                                       const JobHistory& history, int64_t step,
+                                       std::optional<uint64_t> incarnation) {
+  const ExpectedRun run = RecordedRun(history.spec, history, step);
+  uint64_t version = 0;
+  for (const store::v1::TrajectoryRow& row : rows) {
+    if (!IsOfEvaluation(row, step, incarnation)) continue;
+    const std::string name =
+        absl::StrCat(controller::TrajectoryName(row.id()), " of version ", row.policy_version());
+    if (version != 0 && row.policy_version() != version) {
+      return absl::StrCat(name, " stands in the evaluation of version ", version);
+    }
+    version = row.policy_version();
+    const auto weights = history.published.find(version);
+    if (!run.possible || weights == history.published.end()) continue;
+    if (weights->second == run.weights) continue;
+    return absl::StrCat(name, " says what step ", step, " is worth, which made other weights");
+  }
+  return "";
 }
 
 std::string VersionsCountTheirUpdates(const store::v1::JobRow& row, const JobHistory& history) {

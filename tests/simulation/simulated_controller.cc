@@ -183,6 +183,7 @@ void SimulatedController::Create(const JobPlan& plan, const std::string& request
   if (!checked.violations.empty()) {
     return done(absl::InvalidArgumentError(checked.violations[0].description()));
   }
+  world_.history().jobs[name].spec = checked.effective;
   const int64_t order = jobs_.next_order();
   const auto job = std::make_shared<JobRuntime>(
       &context_, JobCore(JobOf(name, plan, checked), order, context_.core),

@@ -133,8 +133,10 @@ class SimulatedJobFiles : public controller::JobFiles {
     CheckpointFolder checkpoint = begun->second;
     checkpoint.row = row;
     world_.Check("ManifestNamesEveryPart", ManifestNamesEveryPart(checkpoint, written));
-    if (!world_.history().jobs[job_].scored_by_error) {
-      world_.Check("CheckpointBelongsTogether", CheckpointBelongsTogether(checkpoint, step));
+    const JobHistory& history = world_.history().jobs[job_];
+    if (!history.scored_by_error || IsAsync(row.job().effective_spec())) {
+      world_.Check("CheckpointBelongsTogether",
+                   CheckpointBelongsTogether(checkpoint, history, step));
     }
     folder().temporary.erase(path);
     folder().complete[step] = checkpoint;

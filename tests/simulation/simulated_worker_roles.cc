@@ -368,7 +368,7 @@ void SimulatedWorker::Apply(uint64_t context, const std::vector<Payload>& batch)
   ActorState& state = held->state;
   JobHistory& history = world_.history().jobs[task.job];
   if (task.role == "actor") {
-    world_.Check("StalenessIsBounded", StalenessIsBounded(state, batch));
+    world_.Check("StalenessIsBounded", StalenessIsBounded(held->spec, history, state, batch));
   }
   world_.Check("ConsumedOncePerBranch",
                ConsumedOncePerBranch(history, state.weights, task.step, batch));

@@ -363,17 +363,19 @@ TEST(InvariantsTest, VersionsAndStaleness) {
   auto batch = BatchOf(7);
   batch[0].version = 1;
   batch[0].branch = 1;
-  EXPECT_EQ(StalenessIsBounded({7, 0, 1, 1}, batch), "");
-  EXPECT_NE(StalenessIsBounded({8, 1, 2, 1}, batch), "") << "a step behind";
-  EXPECT_NE(StalenessIsBounded({7, 1, 2, 1}, batch), "") << "a step behind, if with these weights";
-  EXPECT_NE(StalenessIsBounded({7, 0, 1, 2}, batch), "") << "of another incarnation";
+  const v1::JobSpec sync;
+  JobHistory history;
+  EXPECT_EQ(StalenessIsBounded(sync, history, {7, 0, 1, 1}, batch), "");
+  EXPECT_NE(StalenessIsBounded(sync, history, {8, 1, 2, 1}, batch), "") << "a step behind";
+  EXPECT_NE(StalenessIsBounded(sync, history, {7, 1, 2, 1}, batch), "")
+      << "a step behind, if with these weights";
+  EXPECT_NE(StalenessIsBounded(sync, history, {7, 0, 1, 2}, batch), "") << "of another incarnation";
   TaskMessage task;
   EXPECT_EQ(OneVersionPerResponse(task, BatchOf(7)[0]), "");
   task.resume = {TokenAt(BatchOf(7)[0].content, 0)};
   EXPECT_EQ(OneVersionPerResponse(task, BatchOf(7)[0]), "");
   task.resume = {TokenAt(BatchOf(8)[0].content, 0)};
   EXPECT_NE(OneVersionPerResponse(task, BatchOf(7)[0]), "");
-  JobHistory history;
   history.published[3] = 7;
   history.asked = 3;
   EXPECT_EQ(OneVersionIsOneThing(history, 3, 7), "");

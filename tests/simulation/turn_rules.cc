@@ -82,6 +82,7 @@ void TurnRules::OnTurn(const JobCore& core, const Effects& effects) {
       if (pool.roles.size() > 1) job.pools.push_back(std::move(pool));
     }
     job.core = &core;
+    job.next_birth = core.BriefRow().next_birth();
   }
   if (const auto done = std::exchange(job.done, std::nullopt); done.has_value()) {
     const std::optional<Tries> tries = TriesOf(core, done->ref);
@@ -129,14 +130,19 @@ void TurnRules::See(const JobCore& core, const StartTask& task) {
   world_.Check("NothingAfterTheEnd", NothingAfterTheEnd(shown_(core.name()), task));
   world_.Check("CreditsAreKept", CreditsAreKept(core, history.current, task, kCreditsOffered));
   if (IsTrajectoryTask(task.ref.kind)) {
-    // By now the core may be of a later incarnation.
-    const uint64_t incarnation = task.args.trajectory.incarnation;
+    // By now the core may be of a later incarnation. What is open in an async job outlives a way
+    // back, and is of the incarnation of the weights that begin it anew.
+    const uint64_t incarnation =
+        IsAsync(core.effective_spec()) ? 0 : task.args.trajectory.incarnation;
     world_.Check("BirthNamesOneTrajectory",
                  BirthNamesOneTrajectory(history, incarnation, task.ref));
     history.births.try_emplace(task.ref.birth, incarnation, task.ref.subject);
   }
   if (task.ref.kind == TaskKind::kGenerate) {
-    world_.Check("BegunInOrder", history.begun.Asked(task.ref, task.args.trajectory.incarnation));
+    world_.Check("BegunInOrder",
+                 IsAsync(core.effective_spec())
+                     ? history.begun.AskedAhead(task.ref, jobs_[core.name()].next_birth)
+                     : history.begun.Asked(task.ref, task.args.trajectory.incarnation));
     world_.Check("ReadyIsNotLost", ReadyIsNotLost(StoredTrajectories(world_, core.name()), task));
   } else if (IsGroupCommand(task.ref.kind)) {
     world_.Check("CommandIsCommitted", CommandIsCommitted(row, task));
@@ -147,7 +153,8 @@ void TurnRules::See(const JobCore& core, const StartTask& task) {
   }
   if (!world_.tracing()) return;
   world_.Trace(absl::StrCat("  ", NameOnly(core.name()), " -> ", MethodName(task.ref.kind), " ",
-                            task.ref.subject, " try ", task.ref.attempt, " to ", task.worker));
+                            task.ref.subject, " try ", task.ref.attempt, " to ", task.worker,
+                            ", version ", task.args.policy_version));
 }
 
 void TurnRules::See(const JobCore& core, const StopTask& stop) {
@@ -167,7 +174,7 @@ void TurnRules::See(const JobCore& core, const StopTask& stop) {
 void TurnRules::See(const JobCore& core, const BuildBatch& batch) {
   world_.Check("BatchIsWhole",
                BatchIsWhole(core.effective_spec(), world_.history().jobs[core.name()], batch));
-  world_.Check("ErrorsAreWithinTheRate", ErrorsAreWithinTheRate(core));
+  world_.Check("ErrorsAreWithinTheRate", ErrorsAreWithinTheRate(core, batch));
 }
 
 void TurnRules::See(const JobCore& core, const EmitEvent& emit) {
@@ -199,6 +206,11 @@ void TurnRules::See(const JobCore& /*core*/, const PutMetrics& effect) {
   count("reward/infra_failed", "responses without a reward, of steps");
   count("val/infra_failed", "responses without a reward, of evaluations");
   count("train/groups_drawn_anew", "groups drawn anew");
+  count("buffer/stale_dropped_groups", "groups that were too old");
+  const auto stale = effect.metrics.find("staleness/max");
+  if (stale != effect.metrics.end() && stale->second > 0) {
+    world_.coverage().Happened("steps with stale responses");
+  }
 }
 
 void TurnRules::See(const JobCore& /*core*/, const ReturnWorker& back) {
@@ -236,14 +248,28 @@ void TurnRules::OnAck(const std::string& worker, const std::string& bytes) {
   world_.Check("AckedIsCommitted", AckedIsCommitted(IsStored(job, token->ref), token->ref));
 }
 
+// Nothing that the row has of the job's work has that birth number.
+bool TurnRules::WorkIsOver(const v1::JobSpec& spec, const store::v1::JobRow& row, uint64_t birth) {
+  if (!IsAsync(spec)) {
+    const store::v1::BirthsRow& work = row.births();
+    return work.first() > birth || work.step() != row.job().step() ||
+           work.incarnation() != row.incarnation();
+  }
+  const auto has = [&](uint64_t first, uint64_t births) {
+    return birth >= first && birth - first < births;
+  };
+  const auto n = static_cast<uint64_t>(spec.rollout().n());
+  return !has(row.evaluation().first_birth(), row.evaluation().births()) &&
+         std::none_of(row.open_draws().begin(), row.open_draws().end(),
+                      [&](const auto& open) { return has(open.first_birth(), n); });
+}
+
 // Its rows are in the store, or were overwritten by later ones.
 bool TurnRules::IsStored(const Job& job, const TaskRef& ref) {
   const std::string& name = job.core->name();
   const store::v1::JobRow row = StoredRow(world_, name);
   const bool trajectory = IsTrajectoryTask(ref.kind);
-  const store::v1::BirthsRow& work = row.births();
-  const bool over = trajectory ? work.first() > ref.birth || work.step() != row.job().step() ||
-                                     work.incarnation() != row.incarnation()
+  const bool over = trajectory ? WorkIsOver(job.core->effective_spec(), row, ref.birth)
                                : row.incarnation() > ref.incarnation || row.job().step() > ref.step;
   if (over) return true;
   if (IsGroupCommand(ref.kind)) {

@@ -142,9 +142,11 @@ void World::CheckEnd() {
     check("JobEndedWell", JobEndedWell(row, history));
     check("BatchesAreWhatWasConsumed",
           BatchesAreWhatWasConsumed(row, history, folder, StoredBatches(*this, client->job())));
-    if (history.scored_by_error) continue;
-    check("WeightsAreThoseOfAnUndisturbedRun", WeightsAreThoseOfAnUndisturbedRun(row, folder));
-    check("TheBestCheckpointIsKept", TheBestCheckpointIsKept(row));
+    check("WeightsAreThoseOfTheRecordedBatches",
+          WeightsAreThoseOfTheRecordedBatches(row, history, folder));
+    check("WeightsAreThoseOfAnUndisturbedRun",
+          WeightsAreThoseOfAnUndisturbedRun(row, history, folder));
+    check("TheBestCheckpointIsKept", TheBestCheckpointIsKept(row, history));
     check("EveryBatchIsAccountedFor", EveryBatchIsAccountedFor(row, history, folder));
   }
 }
@@ -393,6 +395,9 @@ void World::CutPower() {
   uint64_t records = 0;
   for (auto& [job, folder] : disk_.jobs) {
     records += folder.log.CutPower(random);
+    for (store::v1::BatchRow& batch : StoredBatches(*this, job)) {
+      history_.jobs[job].batches[batch.step()] = std::move(batch);
+    }
     if (!scenario_.sync_payloads) continue;
     for (const store::v1::TrajectoryRow& row : StoredTrajectories(*this, job)) {
       Check("SyncedPayloadsSurvive", SyncedPayloadsSurvive(row, folder.log));

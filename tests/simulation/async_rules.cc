@@ -1,0 +1,137 @@
+#include "tests/simulation/async_rules.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "controller/core/prompt_source.h"
+#include "controller/spec/schedule.h"
+#include "tests/simulation/recorded_run.h"
+
+namespace baton::simulation {
+
+using controller::ScheduleOf;
+using controller::TrajectoryName;
+
+namespace {
+
+uint64_t BatchGroups(const v1::JobSpec& spec) {
+  return static_cast<uint64_t>(spec.data().train_batch_size());
+}
+
+// A response of the job may be without a reward, and so without a place in its batch.
+bool MayLackRewards(const v1::JobSpec& spec, const JobHistory& history) {
+  if (spec.reward().has_error_reward()) return false;
+  return history.scored_by_error || MayFailRewards(spec);
+}
+
+std::set<uint64_t> DrawsOf(const store::v1::BatchRow& batch) {
+  std::set<uint64_t> draws;
+  for (const store::v1::BatchEntry& entry : batch.entries()) {
+    draws.insert(entry.trajectory().draw());
+  }
+  return draws;
+}
+
+}  // namespace
+
+std::string AsyncBatchIsWhole(const v1::JobSpec& spec, const JobHistory& history,
+                              const controller::BuildBatch& batch) {
+  controller::PromptSource prompts(kTrainSize, static_cast<uint64_t>(spec.data().seed()),
+                                   spec.data().shuffle());
+  const auto n = static_cast<uint32_t>(spec.rollout().n());
+  std::map<uint64_t, size_t> groups;
+  uint64_t last = 0;
+  for (const controller::TrajectoryInfo& t : batch.trajectories) {
+    const std::string name = TrajectoryName(t.id);
+    if (t.state != controller::TrajectoryState::kReady) return absl::StrCat(name, " is not READY");
+    if (++groups[t.draw] > 0 && t.id <= last && last != 0) return "the batch is not in order";
+    last = t.id;
+    if (t.prompt_id != prompts.At(t.draw)) return absl::StrCat(name, " has another prompt");
+    if (t.id == controller::TrajectoryId(v1::PURPOSE_TRAIN, t.draw, t.sample, n)) continue;
+    return absl::StrCat(name, " is not sample ", t.sample, " of draw ", t.draw);
+  }
+  const size_t least = MayLackRewards(spec, history) ? LeastInGroup(spec) : n;
+  for (const auto& [draw, count] : groups) {
+    if (count < least) return absl::StrCat("of draw ", draw, " only ", count, " are left");
+  }
+  if (groups.size() == BatchGroups(spec)) return "";
+  return absl::StrCat("the batch of step ", batch.step, " has ", groups.size(), " groups");
+}
+
+std::string AsyncErrorsAreWithinTheRate(const controller::JobCore& core,
+                                        const controller::BuildBatch& batch) {
+  const v1::JobSpec& spec = core.effective_spec();
+  const auto errors = std::count_if(batch.trajectories.begin(), batch.trajectories.end(),
+                                    [](const auto& t) { return !t.error.empty(); });
+  const uint64_t steps = ScheduleOf(spec).max_staleness + 1;
+  const auto n = static_cast<uint64_t>(spec.rollout().n());
+  const auto total = static_cast<double>((steps * BatchGroups(spec) * n + kValSize) * steps *
+                                         std::max<uint64_t>(1, core.incarnation()));
+  const double rate = spec.reward().max_error_rate();
+  if (static_cast<double>(errors) <= rate * total + 1e-6) return "";
+  return absl::StrCat("a batch is made although ", errors,
+                      " of its rewards failed, and the job allows a share of ", rate);
+}
+
+std::string AsyncStalenessIsBounded(const v1::JobSpec& spec, const JobHistory& history,
+                                    const ActorState& actor, const std::vector<Payload>& batch) {
+  const uint64_t most = ScheduleOf(spec).max_staleness;
+  for (const Payload& p : batch) {
+    const std::string name = absl::StrCat(TrajectoryName(p.id), " of version ", p.version);
+    const auto published = history.published.find(p.version);
+    if (published == history.published.end() || published->second != p.weights) {
+      return absl::StrCat(name, " was sampled by weights that are not that version's");
+    }
+    const std::optional<uint64_t> behind = UpdatesBetween(history, p.weights, actor.weights);
+    if (!behind.has_value()) return absl::StrCat(name, " was sampled by weights of another job");
+    if (*behind <= most) continue;
+    return absl::StrCat(name, " is ", *behind, " updates away from version ", actor.version,
+                        ", which it trains; the bound is ", most);
+  }
+  return "";
+}
+
+std::string OpenGroupsAreBounded(const v1::JobSpec& spec, const store::v1::JobRow& row) {
+  if (!IsAsync(spec)) return row.open_draws_size() == 0 ? "" : "a sync job has open draws";
+  const uint64_t most = (ScheduleOf(spec).max_staleness + 1) * BatchGroups(spec);
+  if (static_cast<uint64_t>(row.open_draws_size()) <= most) return "";
+  return absl::StrCat(row.open_draws_size(), " groups are open, and the bound allows ", most);
+}
+
+std::string BatchesAreInOrder(const JobHistory& history, const store::v1::BatchRow& batch) {
+  if (!IsAsync(history.spec) || !ScheduleOf(history.spec).in_order || batch.incarnation() > 1)
+    return "";
+  const std::set<uint64_t> draws = DrawsOf(batch);
+  const auto before = history.batches.find(batch.step() - 1);
+  if (draws.empty() || before == history.batches.end()) return "";
+  const std::set<uint64_t> earlier = DrawsOf(before->second);
+  if (earlier.empty() || *earlier.rbegin() < *draws.begin()) return "";
+  return absl::StrCat("step ", batch.step(), " takes draw ", *draws.begin(), " after draw ",
+                      *earlier.rbegin());
+}
+
+std::string SpentIsWhatWasConsumed(const store::v1::JobRow& row, const JobHistory& history,
+                                   int64_t step) {
+  std::set<uint64_t> spent, consumed;
+  for (const store::v1::DrawRange& range : row.spent()) {
+    for (uint64_t draw = range.first(); draw <= range.last(); ++draw) spent.insert(draw);
+  }
+  for (const auto& [of, batch] : history.batches) {
+    if (of <= step) consumed.merge(DrawsOf(batch));
+  }
+  for (const uint64_t draw : consumed) {
+    if (spent.count(draw) == 0) return absl::StrCat("draw ", draw, " is consumed and not spent");
+  }
+  if (row.cursor() != spent.size()) {
+    return absl::StrCat(spent.size(), " draws are spent, and the cursor says ", row.cursor());
+  }
+  if (MayLackRewards(row.job().effective_spec(), history)) return "";
+  for (const uint64_t draw : spent) {
+    if (consumed.count(draw) == 0) return absl::StrCat("draw ", draw, " is spent for nothing");
+  }
+  return "";
+}
+
+}  // namespace baton::simulation

@@ -1,0 +1,40 @@
+// The rules of algorithm.mode async (docs/design/failures.md), each a function of its own: "" when
+// it holds, else what is wrong.
+#ifndef BATON_TESTS_SIMULATION_ASYNC_RULES_H_
+#define BATON_TESTS_SIMULATION_ASYNC_RULES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "controller/core/job_core.h"
+#include "tests/simulation/disk.h"
+#include "tests/simulation/history.h"
+
+namespace baton::simulation {
+
+/// A batch has data.train_batch_size whole groups, in the order of ids.
+std::string AsyncBatchIsWhole(const v1::JobSpec& spec, const JobHistory& history,
+                              const controller::BuildBatch& batch);
+/// Rewards of a batch that failed. They count by the step in which they fail, and a batch has
+/// responses of as many steps as the bound lets pass; each time that the job went back adds some.
+std::string AsyncErrorsAreWithinTheRate(const controller::JobCore& core,
+                                        const controller::BuildBatch& batch);
+/// What is consumed was sampled by published weights, at most schedule.max_staleness updates away
+/// from those that are trained. Both legs to the common ancestor count: the trainer may have gone
+/// back in between.
+std::string AsyncStalenessIsBounded(const v1::JobSpec& spec, const JobHistory& history,
+                                    const ActorState& actor, const std::vector<Payload>& batch);
+/// No more groups are open than the batches that the bound allows have.
+std::string OpenGroupsAreBounded(const v1::JobSpec& spec, const store::v1::JobRow& row);
+/// A job that never went back, and takes the draws in order, takes each batch's after those of the
+/// batch before.
+std::string BatchesAreInOrder(const JobHistory& history, const store::v1::BatchRow& batch);
+/// The draws that a checkpoint names as spent are those of its batches, and those that were given
+/// up because too few rewards were left.
+std::string SpentIsWhatWasConsumed(const store::v1::JobRow& row, const JobHistory& history,
+                                   int64_t step);
+
+}  // namespace baton::simulation
+
+#endif  // BATON_TESTS_SIMULATION_ASYNC_RULES_H_

@@ -1,0 +1,70 @@
+// What the world saw of its jobs, which the rules judge by.
+#ifndef BATON_TESTS_SIMULATION_HISTORY_H_
+#define BATON_TESTS_SIMULATION_HISTORY_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "baton/store/v1/rows.pb.h"
+#include "controller/core/task.h"
+#include "tests/simulation/recount_rules.h"
+
+namespace baton::simulation {
+
+/// One batch that made weights out of others.
+struct Consumption {
+  uint64_t before = 0;
+  int64_t step = 0;
+  std::vector<uint64_t> ids;
+};
+/// What the world saw of a job.
+struct JobHistory {
+  v1::JobSpec spec;                         ///< Effective.
+  std::map<uint64_t, uint64_t> published;   ///< Version -> weights, ever.
+  std::map<uint64_t, Consumption> made_by;  ///< Weights -> how they came to be.
+  /// Birth number -> incarnation and id of the trajectory whose task had it first.
+  std::map<uint64_t, std::pair<uint64_t, uint64_t>> births;
+  std::map<std::string, std::string> current;  ///< Subject -> token and worker, sent last.
+  /// Subjects whose attempts died with the controller: it adopts the one that a worker tells of,
+  /// which need not be the last (its message may have been lost).
+  std::set<std::string> forgotten;
+  std::set<std::string>
+      stopped;  ///< Work that a controller stopped; the next one knows nothing of it.
+  FirstTries begun;
+  uint64_t asked = 0;    ///< Newest version it was to publish.
+  int64_t revision = 0;  ///< Newest committed event.
+  /// A worker's failures took a reward that could be computed: other weights follow.
+  bool scored_by_error = false;
+  /// By step: its batch, as it was stored last.
+  std::map<int64_t, store::v1::BatchRow> batches;
+  bool cancelled = false;  ///< Its user wanted that.
+  bool revivable = false;  ///< Its user asks to resume it after its end, once.
+};
+/// A task that a worker has begun and not ended.
+struct TaskAtWork {
+  std::string worker;
+  std::string role;
+  controller::TaskKind kind = controller::TaskKind::kGenerate;
+};
+/// A lease on a relay's segment, as its holder was given it.
+struct LeaseGiven {
+  std::string job;
+  uint64_t version = 0;
+  std::string holder;
+  std::string segment_id;
+  absl::Time end;
+};
+struct History {
+  uint64_t epoch = 0;  ///< Of the newest controller.
+  std::map<std::string, JobHistory> jobs;
+  std::map<std::string, absl::Time> lease_end;  ///< By worker, as the controller granted it.
+};
+
+}  // namespace baton::simulation
+
+#endif  // BATON_TESTS_SIMULATION_HISTORY_H_
