@@ -1,5 +1,6 @@
 #include "controller/core/admission.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -33,11 +34,12 @@ void Admission::TakeNumbers(const TrajectoryTable& table, EffectSink& out) {
 }
 
 uint64_t Admission::Judged(const TrajectoryTable& table) const {
-  const uint64_t work = table.all().size() + Left(table);
+  const uint64_t work = table.all().size() + table.taken() + Left(table);
   const v1::JobSpec& spec = submitted_->effective_spec();
   if (!IsAsync(spec, submitted_->dataflow())) return work;
-  // Responses that a batch has taken are not among the work, and at first there are few.
-  return work + static_cast<uint64_t>(spec.data().train_batch_size()) * table.PerDraw();
+  // At first there are few, and one that fails would be a large share of them.
+  return std::max<uint64_t>(
+      work, static_cast<uint64_t>(spec.data().train_batch_size()) * table.PerDraw());
 }
 
 uint64_t Admission::PerDraw(const TrajectoryTable& table) const {

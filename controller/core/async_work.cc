@@ -163,8 +163,8 @@ bool AsyncWork::MayBeginGroup(const JobParts& job) {
   const uint64_t ahead =
       schedule.in_order ? draws_.OpenBefore(draws_.Next()) : draws_.open().size();
   if (ahead >= steps_left * batch || job.milestones.AtEnd(job.out.step())) return false;
-  return MayBegin({schedule.max_staleness, batch, ahead,
-                   job.versions.Behind(job.versions.served())});
+  return MayBegin(
+      {schedule.max_staleness, batch, ahead, job.versions.Behind(job.versions.served())});
 }
 
 void AsyncWork::BeginGroups(JobParts& job) {
@@ -418,6 +418,7 @@ void AsyncWork::Consume() {
 void AsyncWork::EndStep(JobParts& job) {
   job.buffer.EndBatch(job.out);
   job.scheduler.scores().errors().Begin();
+  job.scheduler.table().BeginStep();
   times_.began = job.out.now();
   stale_groups_ = stale_tokens_ = untaught_groups_ = 0;
   job.buffer.BeginStep(job.options.kept_steps, KeepsAllExperience(job.spec()), job.out,

@@ -65,6 +65,7 @@ std::map<uint64_t, TrajectoryInfo> TrajectoryTable::TakeDraw(uint64_t draw) {
     const uint64_t id = member->id;
     taken.emplace(id, Take(trajectories_.find(id)));
   }
+  taken_ += taken.size();
   return taken;
 }
 
@@ -77,6 +78,7 @@ std::map<uint64_t, TrajectoryInfo> TrajectoryTable::TakeEvaluation() {
     taken.emplace(id, Take(it));
     it = next;
   }
+  taken_ += taken.size();
   return taken;
 }
 

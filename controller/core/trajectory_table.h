@@ -49,6 +49,9 @@ class TrajectoryTable {
   /// of the evaluation.
   std::map<uint64_t, TrajectoryInfo> TakeDraw(uint64_t draw);
   std::map<uint64_t, TrajectoryInfo> TakeEvaluation();
+  /// How many were taken out since the step began.
+  uint64_t taken() const { return taken_; }
+  void BeginStep() { taken_ = 0; }
   void Remove(uint64_t id);
   void Clear();
   uint64_t ready() const { return ready_; }
@@ -90,6 +93,7 @@ class TrajectoryTable {
   bool has_baseline_ = false;
   std::map<uint64_t, TrajectoryInfo> trajectories_;  // by id
   uint64_t ready_ = 0;
+  uint64_t taken_ = 0;
 };
 
 }  // namespace baton::controller

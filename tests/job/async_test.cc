@@ -213,6 +213,20 @@ TEST(AsyncJobTest, GroupsWithoutRewardsAreReplaced) {
   EXPECT_EQ(stuck.core().state(), Job::STATE_FAILED);
 }
 
+// The share of rewards that failed is one of all responses since the last step; those that a batch
+// or an evaluation has taken count among them.
+TEST(AsyncJobTest, RewardsThatFailAreAShareOfAllResponses) {
+  for (uint64_t seed = 0; seed < 20; seed += kStride) {
+    Options options = Async(seed, static_cast<int>(seed % 3));
+    options.failing_rewards = Options::Failing::kAll;
+    options.error_reward = true;
+    SimulatedJob job(options);
+    job.RunToEnd();
+    EXPECT_EQ(job.core().state(), Job::STATE_SUCCEEDED)
+        << "seed " << seed << ": " << job.core().Brief().DebugString();
+  }
+}
+
 TEST(AsyncJobTest, WhatIsGeneratedOutlivesAPause) {
   SimulatedJob job(Async(7, 3));
   ASSERT_TRUE(StepUntil(job, [&] { return job.core().step() == 2 && OpenDraws(job).size() >= 6; }));

@@ -258,10 +258,10 @@ bool TurnRules::WorkIsOver(const v1::JobSpec& spec, const store::v1::JobRow& row
   const auto has = [&](uint64_t first, uint64_t births) {
     return birth >= first && birth - first < births;
   };
-  const auto n = static_cast<uint64_t>(spec.rollout().n());
   return !has(row.evaluation().first_birth(), row.evaluation().births()) &&
-         std::none_of(row.open_draws().begin(), row.open_draws().end(),
-                      [&](const auto& open) { return has(open.first_birth(), n); });
+         std::none_of(row.open_draws().begin(), row.open_draws().end(), [&](const auto& open) {
+           return has(open.first_birth(), open.count() * open.per_draw());
+         });
 }
 
 // Its rows are in the store, or were overwritten by later ones.
