@@ -382,8 +382,13 @@ void AsyncWork::Take(std::vector<uint64_t> draws, JobParts& job) {
   times_.generated = times_.scored = job.out.now();
 }
 
+bool AsyncWork::HasRestoredBatch() const {
+  return !taken_.empty() ||
+         absl::c_all_of(restored_, [&](uint64_t draw) { return complete_.Has(draw); });
+}
+
 bool AsyncWork::TakeRestoredBatch(JobParts& job) {
-  if (!absl::c_all_of(restored_, [&](uint64_t draw) { return complete_.Has(draw); })) return false;
+  if (!HasRestoredBatch()) return false;
   for (const uint64_t draw : restored_) complete_.Remove(draw);
   Take(std::exchange(restored_, {}), job);
   return true;

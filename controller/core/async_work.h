@@ -63,6 +63,8 @@ class AsyncWork {
   bool TakeBatch(JobParts& job);
   /// The same of the batch that an update has begun with before a restart.
   bool TakeRestoredBatch(JobParts& job);
+  /// All its groups are complete, or taken.
+  bool HasRestoredBatch() const;
   /// The batch is given up: its groups are complete again.
   void GiveBatchBack(const std::string& reason, JobParts& job);
   /// The step is done: the draws of its batch are spent.

@@ -61,7 +61,10 @@ void JobParts::BoundOpenResponses() {
 }
 
 PoolView JobParts::View() const {
-  return {roster(), groups, commands, scheduler.queues(), versions, doing.Is(Activity::kUpdate)};
+  const bool updating = doing.Is(Activity::kUpdate);
+  // Mode sync has no other work than the batch's.
+  const bool made = updating || (is_async && async.HasRestoredBatch());
+  return {roster(), groups, commands, scheduler.queues(), versions, updating, made};
 }
 
 CommandContext JobParts::Commands() {

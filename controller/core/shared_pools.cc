@@ -55,7 +55,7 @@ bool SharedPools::Commanded(const SharedPool& pool, const PoolView& view) const 
     // A restored update waits for its batch, and the batch perhaps for work on this pool.
     const Command* const command = view.commands.Of(group);
     const bool commanded =
-        command != nullptr && (command->kind != TaskKind::kUpdate || view.updating);
+        command != nullptr && (command->kind != TaskKind::kUpdate || view.batch_made);
     return (commanded || group.broken.has_value()) && Of(group.role) == &pool;
   });
 }

@@ -41,7 +41,8 @@ struct PoolView {
   const GroupCommands& commands;
   const RoleQueues& queues;
   const PolicyVersions& versions;
-  bool updating;  ///< The step's update is under way: its batch stands.
+  bool updating;    ///< The step's update is under way: its batch stands.
+  bool batch_made;  ///< Its batch stands, or will without any more work of a role.
 
   /// Something of the role runs.
   bool IsAtWork(const std::string& role) const;

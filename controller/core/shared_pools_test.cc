@@ -28,7 +28,7 @@ struct OnePool {
       }
     }
   }
-  PoolView View() const { return {roster, groups, commands, queues, versions, updating}; }
+  PoolView View() const { return {roster, groups, commands, queues, versions, updating, updating}; }
   void Turn() { pools.TakeTurns(View(), queues, kMoment); }
   EffectSink out = SinkAt(kMoment);
   Roster roster;

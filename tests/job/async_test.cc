@@ -266,6 +266,46 @@ TEST(AsyncJobTest, CompleteGroupsOutliveATrainer) {
   }
 }
 
+// A step is undone, its draws are begun anew, and the controller dies. The rows of the responses
+// that the step had consumed may still be there; what begins anew is not taken for done because of
+// them.
+TEST(AsyncJobTest, ARestartDoesNotRecallWhatAnUndoneStepConsumed) {
+  for (uint64_t seed = 0; seed < 40; seed += kStride) {
+    SimulatedJob job(Async(seed, 3));
+    std::set<std::pair<uint64_t, uint64_t>> made;  // ids and birth numbers
+    const auto look = [&] {
+      for (const auto& [serial, row] : job.rows()) made.insert({row.id(), row.birth()});
+    };
+    ASSERT_TRUE(StepUntil(job, [&] {
+      look();
+      return job.core().step() == 3 && OpenDraws(job).size() >= 6;
+    }));
+    std::set<uint64_t> undone;  // draws
+    for (const store::v1::BatchEntry& entry : job.batch_rows().at(3).entries()) {
+      undone.insert(entry.trajectory().draw());
+    }
+    job.LoseOneOf("actor");
+    ASSERT_EQ(job.core().step(), 2);
+    ASSERT_TRUE(StepUntil(job, [&] {
+      look();
+      const auto open = OpenDraws(job);
+      return std::any_of(open.begin(), open.end(),
+                         [&](const auto& draw) { return undone.count(draw.first) > 0; });
+    }));
+    job.Restart(0);
+    while (!job.ended() && job.Step()) look();
+    ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
+    for (const auto& [step, row] : job.batch_rows()) {
+      for (const store::v1::BatchEntry& entry : row.entries()) {
+        const store::v1::TrajectoryRow& response = entry.trajectory();
+        EXPECT_EQ(made.count({response.id(), response.birth()}), 1u)
+            << "seed " << seed << ", step " << step << ": " << response.id();
+      }
+    }
+    if (HasFailure()) return;
+  }
+}
+
 TEST(AsyncJobTest, ALostPayloadOfABatchIsGeneratedAgain) {
   for (const TaskKind kind : {TaskKind::kUpdate, TaskKind::kPublish}) {
     SimulatedJob job(Async(8));
@@ -393,12 +433,13 @@ TEST(AsyncJobTest, ARetryGoesOnWithTokensOfItsOwnVersionAlone) {
   int anew = 0, went_on = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
     SimulatedJob job(Async(seed, 4));
-    ASSERT_TRUE(StepUntil(job, [&] {
+    const bool runs = StepUntil(job, [&] {
       const auto running = job.UnderWay(TaskKind::kGenerate);
       return job.core().step() >= 2 && !running.empty() &&
              PurposeOf(running[0].ref.subject) == v1::PURPOSE_TRAIN &&
              job.core().Wants(running[0].worker, running[0].ref);
-    }));
+    });
+    if (!runs) continue;
     const TaskDone first = job.UnderWay(TaskKind::kGenerate)[0];
     const uint64_t id = first.ref.subject;
     job.Send(TaskProgressed{first.worker, first.ref, 3});
@@ -416,6 +457,26 @@ TEST(AsyncJobTest, ARetryGoesOnWithTokensOfItsOwnVersionAlone) {
   }
   EXPECT_GT(anew, 0);
   EXPECT_GT(went_on, 0);
+}
+
+// The update goes on at the ranks. What scores on their workers waits for its end, although other
+// groups than those of its batch have something to score.
+TEST(AsyncJobTest, NothingWorksBesideAnUpdateThatARestartInterrupted) {
+  for (uint64_t seed = 0; seed < 40; seed += kStride) {
+    Options options = Async(seed, 3);
+    options.preset = "ppo";
+    options.pools = {{"actor", "critic"}, {"rollout"}};
+    SimulatedJob job(options);
+    for (int64_t step = 1; step <= 4; ++step) {
+      ASSERT_TRUE(StepUntil(job, [&] {
+        return job.core().step() == step && !job.UnderWay(TaskKind::kUpdate).empty();
+      }));
+      job.Restart(0);
+    }
+    job.RunToEnd();
+    EXPECT_EQ(job.core().state(), Job::STATE_SUCCEEDED) << "seed " << seed;
+    if (HasFailure()) return;
+  }
 }
 
 // Anything may die, at any time, again and again.
