@@ -160,6 +160,8 @@ void JobCore::On(const Tick&) {
   CheckGroups(job_);
   if (job_.work.CheckDeadlines(job_)) {
     CheckCommandDeadlines(job_);
+    // A rollout that has nothing left to do may lack the newest weights.
+    if (job_.is_async) job_.LoadWeights();
     // What was taken back from workers is given to others.
     job_.Dispatch();
   }

@@ -182,13 +182,14 @@ void JobLife::Yield(const YieldRequested& event, JobParts& job) {
 void JobLife::ReleaseAll(JobParts& job) {
   job.Switch(Activity::kNone);
   job.out.Do(NeedWorkers{});  // or what it gives back would be granted to it again
+  // An async job may run something while it pauses. It is begun anew when the job is resumed: what
+  // runs of each role of a worker, before the worker leaves them all.
   for (const RoleSlot& slot : job.roster().slots()) {
-    if (slot.state == SlotState::kEmpty) continue;
-    // An async job may run something while it pauses. It is begun anew when the job is resumed.
-    if (job.is_async) {
-      TakeTasksBack(job.scheduler, slot.role, slot.worker, "the job pauses", job.out);
-    }
-    job.scheduler.queues().RemoveWorker(slot.worker);
+    if (slot.state == SlotState::kEmpty || !job.is_async) continue;
+    TakeTasksBack(job.scheduler, slot.role, slot.worker, "the job pauses", job.out);
+  }
+  for (const RoleSlot& slot : job.roster().slots()) {
+    if (slot.state != SlotState::kEmpty) job.scheduler.queues().RemoveWorker(slot.worker);
   }
   job.slots.ReleaseAll(job.out);
   // The job gives its ranks back, so no rank waits for another.

@@ -249,6 +249,32 @@ TEST(AsyncJobTest, WhatIsGeneratedOutlivesAPause) {
   EXPECT_THAT(consumed, IsSupersetOf(births));
 }
 
+// Each worker of the pool has two roles, and may run something of either one when the job pauses.
+TEST(AsyncJobTest, APauseTakesBackTheWorkOfEachRoleOfAWorker) {
+  for (uint64_t seed = 0; seed < 60; seed += kStride) {
+    Options options = Async(seed, 3);
+    options.preset = "ppo";
+    options.pools = {{"critic", "reward"}, {"rollout"}};
+    SimulatedJob job(options);
+    for (int64_t step = 0; step <= 4; ++step) {
+      const bool scores = StepUntil(job, [&] {
+        return job.core().step() >= step && job.UnderWay(TaskKind::kScore).size() > 1;
+      });
+      if (!scores) break;
+      job.Send(PauseRequested{});
+      ASSERT_TRUE(
+          StepUntil(job, [&] { return job.core().state() == Job::STATE_PAUSED || job.ended(); }))
+          << "seed " << seed << "\n"
+          << job.core().Explain(job.now()).DebugString();
+      if (job.ended()) break;
+      job.Send(ResumeRequested{});
+    }
+    job.RunToEnd();
+    EXPECT_EQ(job.core().state(), Job::STATE_SUCCEEDED) << "seed " << seed;
+    if (HasFailure()) return;
+  }
+}
+
 TEST(AsyncJobTest, CompleteGroupsOutliveATrainer) {
   for (uint64_t seed = 0; seed < 20; seed += kStride) {
     SimulatedJob job(Async(seed, 3));
@@ -475,6 +501,27 @@ TEST(AsyncJobTest, NothingWorksBesideAnUpdateThatARestartInterrupted) {
     }
     job.RunToEnd();
     EXPECT_EQ(job.core().state(), Job::STATE_SUCCEEDED) << "seed " << seed;
+    if (HasFailure()) return;
+  }
+}
+
+// What a rollout does not answer is taken back from it. It is idle then, and loads the weights that
+// came meanwhile.
+TEST(AsyncJobTest, ARolloutWhoseResponsesStallTakesNewWeights) {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    Options options = Async(seed, 2);
+    options.rollout_workers = 1;
+    SimulatedJob job(options);
+    ASSERT_TRUE(StepUntil(job, [&] {
+      return !job.UnderWay(TaskKind::kPublish).empty() &&
+             !job.UnderWay(TaskKind::kGenerate).empty();
+    }));
+    job.Swallow(TaskKind::kGenerate);
+    while (job.Step()) {
+    }
+    job.Wait(absl::Minutes(3));
+    job.Send(Tick{});
+    ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
     if (HasFailure()) return;
   }
 }

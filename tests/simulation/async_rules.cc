@@ -105,9 +105,21 @@ std::string OpenGroupsAreBounded(const v1::JobSpec& spec, const store::v1::JobRo
   return absl::StrCat(open, " groups are open, and the bound allows ", most);
 }
 
+std::string RescoredByTheTrainedWeights(const v1::JobSpec& spec, const JobHistory& history,
+                                        const ActorState& actor,
+                                        const std::vector<Payload>& batch) {
+  if (!IsAsync(spec) || !spec.algorithm().recompute_log_prob()) return "";
+  for (const Payload& p : batch) {
+    const auto scored = history.rescored.find(p.id);
+    if (scored != history.rescored.end() && scored->second == actor.weights) continue;
+    return absl::StrCat(TrajectoryName(p.id), " was not scored by the weights of version ",
+                        actor.version, ", which train it");
+  }
+  return "";
+}
+
 std::string BatchesAreInOrder(const JobHistory& history, const store::v1::BatchRow& batch) {
-  if (!IsAsync(history.spec) || !ScheduleOf(history.spec).in_order || batch.incarnation() > 1)
-    return "";
+  if (!IsAsync(history.spec) || !ScheduleOf(history.spec).in_order) return "";
   const std::set<uint64_t> draws = DrawsOf(batch);
   const auto before = history.batches.find(batch.step() - 1);
   if (draws.empty() || before == history.batches.end()) return "";

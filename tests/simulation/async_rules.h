@@ -27,8 +27,11 @@ std::string AsyncStalenessIsBounded(const v1::JobSpec& spec, const JobHistory& h
                                     const ActorState& actor, const std::vector<Payload>& batch);
 /// No more groups are open than the batches that the bound allows have.
 std::string OpenGroupsAreBounded(const v1::JobSpec& spec, const store::v1::JobRow& row);
-/// A job that never went back, and takes the draws in order, takes each batch's after those of the
-/// batch before.
+/// What the actor scores again is scored by the weights that the update begins with.
+std::string RescoredByTheTrainedWeights(const v1::JobSpec& spec, const JobHistory& history,
+                                        const ActorState& actor, const std::vector<Payload>& batch);
+/// A job that takes the draws in order takes each batch's after those of the batch before, also
+/// when it makes them again.
 std::string BatchesAreInOrder(const JobHistory& history, const store::v1::BatchRow& batch);
 /// The draws that a checkpoint names as spent are those of its batches, and those that were given
 /// up because too few rewards were left.

@@ -34,7 +34,8 @@ std::string WeightsAreThoseOfAnUndisturbedRun(const store::v1::JobRow& row,
                                               const JobHistory& history, const JobFolder& folder) {
   const v1::JobSpec& spec = row.job().effective_spec();
   if (row.job().state() != v1::Job::STATE_SUCCEEDED) return "";
-  if (IsAsync(spec) && (spec.schedule().max_staleness() > 0 || row.incarnation() > 1)) return "";
+  const bool in_order = spec.schedule().sampler() == "in_order" || row.incarnation() <= 1;
+  if (IsAsync(spec) && (spec.schedule().max_staleness() > 0 || !in_order)) return "";
   if (history.scored_by_error) return "";
   const int64_t steps = ExpectEnd(spec).steps;
   if (row.job().step() != steps) {

@@ -89,7 +89,6 @@ void DrawModes(Scenario& scenario) {
     plan.max_staleness = max_staleness;
     plan.in_order = in_order;
     plan.steps += more_steps;  // rollouts need some to run ahead of
-    plan.recompute = false;
   }
 }
 

@@ -42,6 +42,8 @@ struct JobHistory {
   bool scored_by_error = false;
   /// By step: its batch, as it was stored last.
   std::map<int64_t, store::v1::BatchRow> batches;
+  /// Of an async job: by response, the weights by which its actor scored it last.
+  std::map<uint64_t, uint64_t> rescored;
   bool cancelled = false;  ///< Its user wanted that.
   bool revivable = false;  ///< Its user asks to resume it after its end, once.
 };

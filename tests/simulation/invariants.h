@@ -126,7 +126,8 @@ std::string AnEvaluationIsOfOneVersion(const std::vector<store::v1::TrajectoryRo
 std::string VersionsCountTheirUpdates(const store::v1::JobRow& row, const JobHistory& history);
 // At the end.
 std::string JobEndedWell(const store::v1::JobRow& row, const JobHistory& history);
-/// Of a sync job; and of an async one that lets nothing be stale and never went back.
+/// Of a sync job; and of an async one that lets nothing be stale, if it takes the draws in order or
+/// never went back.
 std::string WeightsAreThoseOfAnUndisturbedRun(const store::v1::JobRow& row,
                                               const JobHistory& history, const JobFolder& folder);
 /// A trainer that trains on the recorded batches, one after the other, gets them.

@@ -5,6 +5,7 @@
 #include "controller/spec/roles.h"
 #include "sdk/base/mutant.h"
 #include "sdk/rpc/error.h"
+#include "tests/simulation/async_rules.h"
 #include "tests/simulation/simulated_controller.h"
 #include "tests/simulation/simulated_worker.h"
 #include "tests/simulation/wire.h"
@@ -276,10 +277,16 @@ void SimulatedWorker::Score(uint64_t context) {
   }
   if (running.task.role == "actor" && world_.controller() != nullptr &&
       world_.controller()->rules().Wants(running.task.job, id_, running.task.token)) {
-    // What it recomputes is of the weights that sampled it.
+    // What it recomputes is of the weights that sampled it; of an async job, of those that train
+    // it.
     const uint64_t version = running.task.trajectory.version;
+    const bool async = IsAsync(held->spec);
+    if (async) {
+      JobHistory& history = world_.history().jobs[running.task.job];
+      history.rescored[running.task.trajectory.id] = held->state.weights;
+    }
     world_.Check("StalenessIsBounded",
-                 version == held->state.version
+                 async || version == held->state.version
                      ? ""
                      : absl::StrCat("version ", held->state.version,
                                     " scores a response that version ", version, " sampled"));
@@ -369,6 +376,8 @@ void SimulatedWorker::Apply(uint64_t context, const std::vector<Payload>& batch)
   JobHistory& history = world_.history().jobs[task.job];
   if (task.role == "actor") {
     world_.Check("StalenessIsBounded", StalenessIsBounded(held->spec, history, state, batch));
+    world_.Check("RescoredByTheTrainedWeights",
+                 RescoredByTheTrainedWeights(held->spec, history, state, batch));
   }
   world_.Check("ConsumedOncePerBranch",
                ConsumedOncePerBranch(history, state.weights, task.step, batch));
