@@ -16,7 +16,7 @@ using controller::TrajectoryName;
 
 namespace {
 
-uint64_t BatchGroups(const v1::JobSpec& spec) {
+uint64_t GroupsInBatch(const v1::JobSpec& spec) {
   return static_cast<uint64_t>(spec.data().train_batch_size());
 }
 
@@ -56,7 +56,7 @@ std::string AsyncBatchIsWhole(const v1::JobSpec& spec, const JobHistory& history
   for (const auto& [draw, count] : groups) {
     if (count < least) return absl::StrCat("of draw ", draw, " only ", count, " are left");
   }
-  if (groups.size() == BatchGroups(spec)) return "";
+  if (groups.size() == GroupsInBatch(spec)) return "";
   return absl::StrCat("the batch of step ", batch.step, " has ", groups.size(), " groups");
 }
 
@@ -67,7 +67,7 @@ std::string AsyncErrorsAreWithinTheRate(const controller::JobCore& core,
                                     [](const auto& t) { return !t.error.empty(); });
   const uint64_t steps = ScheduleOf(spec).max_staleness + 1;
   const auto n = static_cast<uint64_t>(spec.rollout().n());
-  const auto total = static_cast<double>((steps * BatchGroups(spec) * n + kValSize) * steps *
+  const auto total = static_cast<double>((steps * GroupsInBatch(spec) * n + kValSize) * steps *
                                          std::max<uint64_t>(1, core.incarnation()));
   const double rate = spec.reward().max_error_rate();
   if (static_cast<double>(errors) <= rate * total + 1e-6) return "";
@@ -98,7 +98,7 @@ std::string OpenGroupsAreBounded(const v1::JobSpec& spec, const store::v1::JobRo
   const Schedule schedule = ScheduleOf(spec);
   // In order, what is made again after a way back comes before what is open, and beside it.
   if (schedule.in_order && row.incarnation() > 1) return "";
-  const uint64_t most = (schedule.max_staleness + 1) * BatchGroups(spec);
+  const uint64_t most = (schedule.max_staleness + 1) * GroupsInBatch(spec);
   uint64_t open = 0;
   for (const store::v1::OpenDraws& draws : row.open_draws()) open += draws.count();
   if (open <= most) return "";

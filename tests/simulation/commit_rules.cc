@@ -76,7 +76,7 @@ store::v1::JobRow RowAmong(const std::vector<store::Write>& writes, const std::s
 }
 
 // What stands in a batch was sampled by the weights that its row names, and has their reward.
-void CheckReward(World& world, const JobHistory& history, const store::v1::TrajectoryRow& row) {
+void CheckRewardOf(World& world, const JobHistory& history, const store::v1::TrajectoryRow& row) {
   const auto weights = history.published.find(row.policy_version());
   if (weights == history.published.end()) return;
   const Payload response =
@@ -99,7 +99,7 @@ void CheckBatch(World& world, const std::string& job, const store::Write& write,
               BatchedResponsesAreStored(batch, TrajectoriesAfter(world, job, puts)));
   JobHistory& history = world.history().jobs[job];
   for (const store::v1::BatchEntry& entry : batch.entries()) {
-    CheckReward(world, history, entry.trajectory());
+    CheckRewardOf(world, history, entry.trajectory());
   }
   world.Check("BatchesAreInOrder", BatchesAreInOrder(history, batch));
   history.batches[batch.step()] = std::move(batch);
