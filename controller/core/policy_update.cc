@@ -85,7 +85,13 @@ PolicyUpdate::Metrics PolicyUpdate::StepMetrics(JobParts& job) {
   if (seconds > 0 && metrics.count("perf/total_num_tokens") > 0) {
     metrics["perf/throughput"] = metrics["perf/total_num_tokens"] / seconds;
   }
-  if (job.is_async) metrics.merge(job.async.Metrics(job));
+  if (job.is_async) {
+    metrics.merge(job.async.Metrics(job));
+    // The trainer's wait for its batch says nothing of how fast rollouts are.
+    double tokens = 0;
+    for (const auto& [id, trajectory] : job.InBatch()) tokens += trajectory.tokens;
+    if (seconds > 0) metrics["perf/rollout_tokens_per_second"] = tokens / seconds;
+  }
   if (draws.rounds() > 1) metrics["train/num_gen_batches"] = draws.rounds();
   if (draws.replaced() > 0) {
     metrics["train/groups_drawn_anew"] = static_cast<double>(draws.replaced());
