@@ -21,6 +21,7 @@ struct Consumption {
   uint64_t before = 0;
   int64_t step = 0;
   std::vector<uint64_t> ids;
+  uint64_t branch = 0;  ///< Of the actor that did it (disk.h).
 };
 /// What the world saw of a job.
 struct JobHistory {

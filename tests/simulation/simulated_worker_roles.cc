@@ -381,13 +381,15 @@ void SimulatedWorker::Apply(uint64_t context, const std::vector<Payload>& batch)
   }
   world_.Check("ConsumedOncePerBranch",
                ConsumedOncePerBranch(history, state.weights, task.step, batch));
-  Consumption consumption{state.weights, task.step, {}};
+  Consumption consumption{state.weights, task.step, {}, state.branch};
   for (const Payload& p : batch) consumption.ids.push_back(p.id);
   state.weights = Train(state.weights, batch);
   state.step = task.step;
   state.version = task.policy_version;
   held->updated = true;
-  history.made_by.emplace(state.weights, std::move(consumption));
+  // After a way back the same groups may make the same weights as another step.
+  Consumption& made = history.made_by[state.weights];
+  if (made.branch <= consumption.branch) made = std::move(consumption);
   Later(context, Work(50, 400), [this, context](Running&) { Finish(context, Result()); });
 }
 
