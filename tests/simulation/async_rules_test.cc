@@ -15,6 +15,13 @@
 namespace baton::simulation {
 namespace {
 
+// A sanitizer looks for other faults than broken rules, and takes twenty times as long.
+#ifdef BATON_SANITIZED
+constexpr uint64_t kStride = 5;
+#else
+constexpr uint64_t kStride = 1;
+#endif
+
 // Every job of the world that generates is async.
 Scenario AsyncWorld(uint64_t seed) {
   Scenario scenario = MakeScenario(seed);
@@ -46,20 +53,20 @@ TEST(AsyncWorldTest, SomeJobsOfSomeWorldsAreAsync) {
 
 TEST(AsyncWorldTest, UndisturbedJobsRunAhead) {
   Coverage coverage;
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= 60; seed += kStride) {
     Scenario scenario = AsyncWorld(seed);
     scenario.faults.clear();
     EXPECT_EQ(RunScenario(scenario, &coverage, false).violation, "") << "seed " << seed;
   }
-  EXPECT_GT(coverage.happened("steps with stale responses"), 50u);
+  EXPECT_GT(coverage.happened("steps with stale responses"), 50u / kStride);
 }
 
 TEST(AsyncWorldTest, JobsGoOnWhoeverDies) {
   Coverage coverage;
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= 60; seed += kStride) {
     EXPECT_EQ(RunScenario(AsyncWorld(seed), &coverage, false).violation, "") << "seed " << seed;
   }
-  EXPECT_GT(coverage.happened("steps with stale responses"), 20u);
+  EXPECT_GT(coverage.happened("steps with stale responses"), 20u / kStride);
 }
 
 v1::JobSpec AsyncSpec(int max_staleness, bool in_order = false) {
