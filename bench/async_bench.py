@@ -10,6 +10,8 @@ variant runs in mode sync and then in mode async, with the same seed and the sam
 
 Rows of a variant V:
     V/steps_per_second/{sync,async}   steps over the seconds of all steps but the first two
+    V/update_seconds/{sync,async}     of a step, at the trainer; and the tokens that a step trains on:
+    V/tokens_per_step/{sync,async}    where these differ, the speeds compare different work
     V/speedup                         async over sync
     V/ceiling                         (generation + training) / max of both, of the sync run: what is
                                       possible where each process has a core of its own
@@ -141,7 +143,14 @@ def rows_of(variant, runs):
     speedup = speed["async"] / speed["sync"]
     tokens = total(async_, "perf/total_num_tokens")
     dropped = total(async_, "buffer/stale_dropped_tokens")
-    figures = [(f"steps_per_second/{mode}", speed[mode], "1/s") for mode in ("sync", "async")]
+    figures = []
+    for mode in ("sync", "async"):
+        steps = len(runs[mode][0]) - SKIPPED
+        figures += [(f"steps_per_second/{mode}", speed[mode], "1/s"),
+                    (f"update_seconds/{mode}",
+                     total(runs[mode][0], "timing_s/update_actor") / steps, "s"),
+                    (f"tokens_per_step/{mode}",
+                     total(runs[mode][0], "perf/total_num_tokens") / steps, "tokens")]
     figures += [("speedup", speedup, "x"), ("ceiling", ceiling, "x"),
                 ("speedup_over_ceiling", speedup / ceiling, "x")]
     for who in ("trainer", "rollout"):
