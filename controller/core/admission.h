@@ -44,8 +44,8 @@ class Admission {
 
   /// Trajectories of the work that are not made yet.
   uint64_t Left(const TrajectoryTable& table) const { return draws_.left() * PerDraw(table); }
-  /// Responses of which a share may lack a reward (reward.max_error_rate): those of the work, and
-  /// of an async job those of a batch at least.
+  /// The number that reward.max_error_rate is a share of: all responses of the work. In an async
+  /// job it is at least the number of responses in a batch.
   uint64_t Judged(const TrajectoryTable& table) const;
   /// "step 3" or "the evaluation of step 2".
   std::string WorkName(const EffectSink& out) const;

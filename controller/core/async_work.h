@@ -103,7 +103,8 @@ class AsyncWork {
   void BeginGroup(JobParts& job);
   void DrawEvaluation(JobParts& job);
   void FinishEvaluationIfDone(JobParts& job);
-  /// A group of which all is READY. False: the job failed over it.
+  /// All responses of the group are READY: keeps it for a batch, or gives it up. False: the job
+  /// failed.
   bool JudgeGroup(uint64_t draw, JobParts& job);
   void DropGroup(uint64_t draw, const std::string& reason, JobParts& job);
   void DropStaleGroup(uint64_t draw, JobParts& job);

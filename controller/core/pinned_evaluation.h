@@ -44,7 +44,7 @@ class PinnedEvaluation {
     return birth >= row_.first_birth() && birth - row_.first_birth() < row_.births();
   }
 
-  /// Prompts that are not drawn yet, of which each has `samples` responses.
+  /// How many prompts are not drawn yet. Each prompt gets `samples` responses.
   uint64_t left(uint32_t samples) const { return active() ? row_.births() / samples - next_ : 0; }
   /// The next prompt; left() is not 0. Sets the first birth number of its responses.
   uint64_t Draw(uint32_t samples, uint64_t* birth) {

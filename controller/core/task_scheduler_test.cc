@@ -53,7 +53,7 @@ TEST(TaskSchedulerTest, WhatIsPinnedGoesToWorkersOfItsVersionAndHoldsUpNobody) {
   tasks.Enqueue(3, 3);
   EXPECT_EQ(tasks.PinnedVersion(), 5u);
   EXPECT_EQ(tasks.Next(kNow)->worker, "b");
-  EXPECT_EQ(tasks.Next(kNow)->worker, "a") << "it overtakes the one that nobody can make";
+  EXPECT_EQ(tasks.Next(kNow)->worker, "a") << "nobody can run the pinned one before it";
   EXPECT_FALSE(tasks.Next(kNow).has_value());
   tasks.SetVersion("b", 5);
   EXPECT_EQ(tasks.Next(kNow)->trajectory, 1u);

@@ -233,7 +233,7 @@ void Estrange(std::vector<TrainSequence>& batch, const std::vector<size_t>& whic
   }
 }
 
-/// Twelve sequences of which every token is kept.
+/// Twelve sequences. Every token of them is kept.
 std::vector<TrainSequence> OnPolicy() {
   auto batch = testing::RandomBatch(6, 12, 11);
   for (TrainSequence& s : batch) s.old_log_probs = s.behaviour_log_probs;
