@@ -20,53 +20,24 @@ Rows of a variant V:
                                       no core, by its CPU time; /sync of the sync run
     V/staleness_p50, V/staleness_max  updates between the weights that made a response and those that
                                       learned from it
+    V/token_speedup                   async over sync by trained tokens a second; the steps of both
+                                      runs are of different length
+    V/refresh_accepted                of the tokens that newer weights were to make again, the share
+                                      that they drew as well
+    V/refreshed_responses             share of the trained responses that were stopped for that
     V/stale_dropped_tokens            share of the generated tokens that were too old; aim: <= 0.01
 """
 import argparse
 import json
 import os
 import platform
-import subprocess
-import sys
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-EXAMPLE = os.path.join(ROOT, "examples", "addition")
+from job_cluster import BIN, JobCluster
+
 VARIANTS = {"generation_bound": 1, "training_bound": 4}  # epochs a step
+GROUPS, SAMPLES = 16, 8  # of a batch
 SKIPPED = 2  # first steps: roles are taken on, and the buffer fills
-
-
-class Cluster:
-    def __init__(self, arguments, work):
-        self.arguments, self.work = arguments, work
-        self.baton = os.path.join(arguments.bin, "baton")
-        self.environment = {k: v for k, v in os.environ.items() if k != "BATON_CONTROLLER"}
-        self.environment["BATON_STATE_DIR"] = os.path.join(work, "state")
-
-    def run(self, *command):
-        done = subprocess.run([self.baton, *command], env=self.environment, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        if done.returncode != 0:
-            sys.exit(f"async bench: `baton {' '.join(command)}` ended with {done.returncode}:\n"
-                     f"{done.stdout}{done.stderr}")
-        return done.stdout
-
-    def start(self):
-        ports = [f for name in ("port", "http-port", "relay-port") for f in ("--" + name, "0")]
-        self.run("up", "--detach", "--trainers", "1", "--rollouts", "1", "--rewards", "1",
-                 "--scorers", "0", *ports)
-
-    def pids(self):
-        with open(os.path.join(self.work, "state", "state.json"), encoding="utf-8") as file:
-            return {p["name"]: p["pid"] for p in json.load(file)["processes"]}
-
-    def train(self, name, spec, sets):
-        options = [o for s in sets for o in ("--set", s)]
-        self.run("submit", os.path.join(EXAMPLE, spec), "--name", name, *options)
-
-    def metrics(self, name, steps):
-        rows = json.loads(self.run("metrics", name, "-n", str(steps + 1), "-o", "json"))["steps"]
-        return {int(r["step"]): r["metrics"] for r in rows if "timing_s/step" in r["metrics"]}
 
 
 def cpu_seconds(pid):
@@ -101,17 +72,13 @@ def run_job(cluster, arguments, variant, mode):
     busy = Busy(cluster)
     cluster.train(name, "rl.yaml", [
         "model.path=job:sft", f"data.train_files=[{data}/rl.jsonl]", "data.val_files=[]",
-        "data.train_batch_size=16", "trainer.test_freq=0", "trainer.val_before_train=false",
+        f"data.train_batch_size={GROUPS}", f"rollout.n={SAMPLES}", "trainer.test_freq=0", "trainer.val_before_train=false",
         "trainer.val_after_train=false", f"trainer.total_training_steps={arguments.steps}",
         f"data.seed={arguments.seed}", "resources.rollout_workers=1",
         f"actor.ppo_epochs={VARIANTS[variant]}", f"algorithm.mode={mode}",
         # Without a filter each step trains on as much in both modes.
         "algorithm.filter_groups=false",
         *([f"schedule.max_staleness={arguments.max_staleness}"] if mode == "async" else [])])
-    cluster.run("watch", name)
-    job = json.loads(cluster.run("show", name, "-o", "json"))
-    if job["state"] != "STATE_SUCCEEDED":
-        sys.exit(f"async bench: job {name} is {job['state']}: {job.get('error')}")
     metrics = cluster.metrics(name, arguments.steps)
     seconds = sum(values["timing_s/step"] for values in metrics.values())
     return metrics, busy.idle(seconds)
@@ -143,6 +110,12 @@ def rows_of(variant, runs):
     speedup = speed["async"] / speed["sync"]
     tokens = total(async_, "perf/total_num_tokens")
     dropped = total(async_, "buffer/stale_dropped_tokens")
+    drafted = total(async_, "refresh/draft_tokens")
+    responses = (len(async_) - SKIPPED) * GROUPS * SAMPLES
+
+    def rate(metrics):
+        return total(metrics, "perf/total_num_tokens") / total(metrics, "timing_s/step")
+
     figures = []
     for mode in ("sync", "async"):
         steps = len(runs[mode][0]) - SKIPPED
@@ -152,11 +125,14 @@ def rows_of(variant, runs):
                     (f"tokens_per_step/{mode}",
                      total(runs[mode][0], "perf/total_num_tokens") / steps, "tokens")]
     figures += [("speedup", speedup, "x"), ("ceiling", ceiling, "x"),
-                ("speedup_over_ceiling", speedup / ceiling, "x")]
+                ("speedup_over_ceiling", speedup / ceiling, "x"),
+                ("token_speedup", rate(async_) / rate(sync), "x")]
     for who in ("trainer", "rollout"):
         figures += [(f"{who}_idle", idle[who], "share"), (f"{who}_idle/sync", sync_idle[who], "share")]
     figures += [("staleness_p50", percentile_of_shares(async_, 0.5), "updates"),
                 ("staleness_max", max(v.get("staleness/max", 0) for v in async_.values()), "updates"),
+                ("refresh_accepted", total(async_, "refresh/accepted_tokens") / max(1, drafted), "share"),
+                ("refreshed_responses", total(async_, "refresh/responses") / responses, "share"),
                 ("stale_dropped_tokens", dropped / max(1, tokens + dropped), "share")]
     return [{"name": f"{variant}/{name}", "value": value, "unit": unit}
             for name, value, unit in figures]
@@ -171,22 +147,16 @@ def main():
     parser.add_argument("--sft-steps", type=int, default=400, help="that teach the first model")
     parser.add_argument("--max-staleness", type=int, default=4)
     parser.add_argument("--variant", choices=sorted(VARIANTS), action="append")
-    parser.add_argument("--bin", default=os.path.join(ROOT, "build", "release", "bin"))
+    parser.add_argument("--bin", default=BIN)
     arguments = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory(prefix="baton-async-bench-") as work:
-        cluster = Cluster(arguments, work)
-        subprocess.run([sys.executable, os.path.join(EXAMPLE, "make_data.py"), "--out",
-                        os.path.join(work, "data"), "--seed", str(arguments.seed), "--digits",
-                        str(arguments.digits)], check=True, stdout=subprocess.DEVNULL)
+        cluster = JobCluster(arguments.bin, work)
+        cluster.make_data(arguments.seed, arguments.digits)
         try:
             cluster.start()
             print(f"teaching the first model, {arguments.sft_steps} steps", flush=True)
-            cluster.train("sft", "sft.yaml",
-                          [f"data.train_files=[{work}/data/sft.jsonl]",
-                           f"trainer.total_training_steps={arguments.sft_steps}",
-                           f"data.seed={arguments.seed}"])
-            cluster.run("watch", "sft")
+            cluster.teach("sft", arguments.sft_steps, arguments.seed)
             for variant in arguments.variant or list(VARIANTS):
                 runs = {}
                 for mode in ("sync", "async"):

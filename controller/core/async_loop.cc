@@ -28,10 +28,10 @@ void Wait(Activity activity, JobParts& job) {
 // The trainer is free. True: it waits for the evaluation that is under way.
 bool TendEvaluation(bool pausing, JobParts& job) {
   const int64_t step = job.out.step();
-  const PinnedEvaluation& evaluation = job.async.evaluation();
+  const PinnedEvaluation& evaluation = job.async.evaluation.pinned();
   const bool due = EvaluationDue(job) && !(evaluation.active() && evaluation.pin().step == step);
   // One at a time: a second one would need a second version that rollouts keep.
-  if (due && !evaluation.active() && !pausing) job.async.BeginEvaluation(job);
+  if (due && !evaluation.active() && !pausing) job.async.evaluation.Begin(job);
   if (!evaluation.active()) return false;
   return (due && evaluation.pin().step != step) || pausing || job.milestones.AtEnd(step) ||
          AwaitsEvaluations(job.spec().trainer());
@@ -56,7 +56,7 @@ void TendTrainer(JobParts& job) {
   }
   if (job.milestones.AtEnd(step)) return job.life.Finish(job);
   if (pausing) return job.life.ReleaseAll(job);
-  if (job.async.TakeBatch(job)) return BuildBatchOf(job);
+  if (job.async.batch.Take(job)) return BuildBatchOf(job);
   Wait(Activity::kGenerate, job);
 }
 
@@ -78,7 +78,7 @@ void AdvanceAsync(JobParts& job) {
     if (!TrainerWorks(job)) Wait(Activity::kSetUp, job);
   } else if (update_restored) {
     // A restart in the middle of an update: its batch is made of the same responses.
-    if (job.async.TakeRestoredBatch(job)) BuildBatchOf(job);
+    if (job.async.batch.TakeRestored(job)) BuildBatchOf(job);
   } else if (!TrainerWorks(job)) {
     TendTrainer(job);
   }

@@ -28,7 +28,7 @@ void CheckpointSave::OnGroupDone(JobParts& job) {
   }
   // The files of all ranks stand. The row goes among them: a job that lost its store goes on from
   // the folder alone.
-  job.async.draws().Cut();
+  job.async.groups.draws().Cut();
   store::v1::JobRow row = RowOf(job);
   row.mutable_job()->MergeFrom(*job.submitted);
   job.out.Do(CommitCheckpoint{job.out.step(), job.out.incarnation(), std::move(row)});
@@ -43,7 +43,7 @@ void CheckpointSave::OnCommitted(const CheckpointCommitted& event, JobParts& job
   if (!event.status.ok()) return job.life.Fail(event.status, job);
   job.versions.Saved();
   // Draws may have been given up since the row was cut, which has the cursor of then.
-  const uint64_t cursor = job.is_async ? job.async.draws().Saved() : job.Cursor();
+  const uint64_t cursor = job.is_async ? job.async.groups.draws().Saved() : job.Cursor();
   job.milestones.Saved(event.checkpoint, {cursor, job.buffer.algorithm(), {}}, job.out);
   v1::JobEvent saved;
   saved.set_type("checkpoint");

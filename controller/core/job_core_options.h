@@ -19,6 +19,7 @@ struct JobCoreOptions {
   absl::Duration command_deadline = absl::Minutes(60);  ///< update, publish, save_checkpoint.
   absl::Duration release_deadline = absl::Seconds(30);  ///< release_role.
   absl::Duration regroup_delay = absl::Seconds(15);     ///< A broken group; more than a lease.
+  absl::Duration pool_quantum = absl::Seconds(10);      ///< A role's turn on shared workers, async.
   absl::Duration no_room_retry = absl::Seconds(2);      ///< A command that found a disk full.
   absl::Duration tell_again = absl::Seconds(30);        ///< Between warnings of failing rewards.
   uint32_t max_attempts = 4;                            ///< Of one trajectory or one set-up.

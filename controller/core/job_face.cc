@@ -95,7 +95,7 @@ v1::Job ProgressOf(const JobParts& job) {
     // The trainer waits for groups; more of them may be under way than it waits for.
     const int64_t per_group = job.scheduler.table().PerDraw();
     total = job.spec().data().train_batch_size() * per_group;
-    done = std::min(total, static_cast<int64_t>(job.async.complete()) * per_group);
+    done = std::min(total, static_cast<int64_t>(job.async.groups.complete().size()) * per_group);
   }
   progress.set_phase_done(done);
   progress.set_phase_total(total);

@@ -18,10 +18,11 @@ JobParts::JobParts(v1::Job job, int64_t submit_order, const JobCoreOptions& opti
       scheduler(submitted, options),
       groups(spec(), dataflow()),
       commands(groups.all().size()),
-      pools(spec(), dataflow()),
+      pools(spec(), dataflow(), is_async ? options.pool_quantum : absl::InfiniteDuration()),
       milestones(submitted, spec().trainer().total_training_steps()),
       slots(spec(), dataflow(), options),
-      life(std::move(job), submit_order, spec().trainer().total_training_steps()) {
+      life(std::move(job), submit_order, spec().trainer().total_training_steps()),
+      async(spec()) {
   BoundOpenResponses();
 }
 
@@ -34,11 +35,12 @@ JobParts::JobParts(store::v1::JobRow row, uint64_t epoch, const JobCoreOptions& 
       scheduler(submitted, options),
       groups(spec(), dataflow()),
       commands(groups.all().size()),
-      pools(spec(), dataflow()),
+      pools(spec(), dataflow(), is_async ? options.pool_quantum : absl::InfiniteDuration()),
       // The spec's number of steps may have been a default of an earlier release.
       milestones(submitted, row.job().total_steps()),
       slots(spec(), dataflow(), options),
-      life(row) {
+      life(row),
+      async(spec()) {
   BoundOpenResponses();
   milestones.Restore(row);
   versions.Restore(row);
@@ -63,7 +65,7 @@ void JobParts::BoundOpenResponses() {
 PoolView JobParts::View() const {
   const bool updating = doing.Is(Activity::kUpdate);
   // Mode sync has no other work than the batch's.
-  const bool made = updating || (is_async && async.HasRestoredBatch());
+  const bool made = updating || (is_async && async.batch.HasRestored(*this));
   return {roster(), groups, commands, scheduler.queues(), versions, updating, made};
 }
 
@@ -83,6 +85,7 @@ void JobParts::LoadWeights() {
   if (!is_async && !versions.published()) return;
   // Loading needs the rollouts' turn, which may be free by now.
   pools.TakeTurns(View(), scheduler.queues(), out.now());
+  if (is_async) async.RecallOutdated(*this);
   slots.LoadWeights(pools.HasTurn(roles::kRollout, View()), versions,
                     scheduler.queues().rollouts().tasks, out);
 }
@@ -97,7 +100,7 @@ void JobParts::GiveOut() {
 
 void JobParts::Dispatch() {
   GiveOut();
-  if (is_async) async.BeginGroups(*this);
+  if (is_async) async.Begin(*this);
 }
 
 std::string JobParts::RoleOf(const TaskRef& ref) const {

@@ -61,7 +61,7 @@ struct JobParts {
   }
   /// Draws of finished steps.
   uint64_t Cursor() const {
-    return is_async ? async.draws().spent() : scheduler.admission().draws().cursor();
+    return is_async ? async.groups.draws().spent() : scheduler.admission().draws().cursor();
   }
 
   // ---- What several parts need together.

@@ -38,7 +38,7 @@ void LoseUpdate(const PayloadLost& event, JobParts& job) {
 
 // Of a job of mode sync the batch is the work.
 bool LosesBatch(const PayloadLost& event, const JobParts& job) {
-  return job.is_async ? LosesTakenBatch(event, job) || job.async.LosesRestoredBatch(event, job)
+  return job.is_async ? LosesTakenBatch(event, job) || job.async.batch.LosesRestored(event, job)
                       : true;
 }
 
@@ -52,7 +52,7 @@ void LosePayloads(const PayloadLost& event, JobParts& job) {
     if (updates) {
       LoseUpdate(event, job);
     } else {
-      job.async.GiveBatchBack("its batch lacks a response", job);
+      job.async.batch.GiveBack("its batch lacks a response", job);
     }
   }
   const absl::StatusOr<bool> again = job.work.OnPayloadLost(event, job);

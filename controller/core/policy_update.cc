@@ -71,7 +71,7 @@ void PolicyUpdate::DropSurplusOf(Metrics* metrics, JobParts& job) {
 }
 
 PolicyUpdate::Metrics PolicyUpdate::StepMetrics(JobParts& job) {
-  const StepTimes& times = job.is_async ? job.async.times() : job.scheduler.times();
+  const StepTimes& times = job.is_async ? job.async.batch.times() : job.scheduler.times();
   const StepDraws& draws = job.scheduler.admission().draws();
   Metrics metrics = job.is_rl() ? ResponseMetrics(job.InBatch(), times) : Metrics();
   for (const auto& [name, value] : job.buffer.batch().metrics()) metrics[name] = value;
@@ -104,7 +104,7 @@ void PolicyUpdate::FinishStep(bool updated, JobParts& job) {
   // From here on the step counts: it has its number, its prompts and its algorithm's state.
   job.out.StepDone();
   if (job.is_async) {
-    job.async.Consume();
+    job.async.batch.Consume(job);
   } else {
     job.scheduler.admission().draws().Consume();
   }

@@ -77,6 +77,7 @@ void ResponseWork::OnGenerated(const TaskDone& event, JobParts& job) {
     case Next::kDone:
       break;
   }
+  if (job.is_async) job.async.NoteGenerated(event, job);
   // The ranks gathered weights that generate, so failures before count no more.
   if (job.roster().hybrid()) {
     job.slots.ForgetFailures(*job.roster().Find(event.worker, roles::kRollout));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "controller/spec/pools.h"
@@ -28,7 +29,9 @@ bool PoolView::HasWork(const std::string& role) const {
                      [&](const RoleSlot& slot) { return slot.ready() && slot.role == role; });
 }
 
-SharedPools::SharedPools(const v1::JobSpec& effective, const v1::Dataflow& dataflow) {
+SharedPools::SharedPools(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
+                         absl::Duration quantum)
+    : quantum_(quantum) {
   for (RolePool& pool : PoolsOf(effective, dataflow)) {
     if (pool.roles.size() > 1) pools_.push_back({std::move(pool.roles), ""});
   }
@@ -68,8 +71,26 @@ bool SharedPools::HasTurn(const std::string& role, const PoolView& view) const {
   const auto others_at_work = [&](const std::string& other) {
     return other != role && view.IsAtWork(other) && !Mutant("turn-while-working");
   };
-  return pool->turn == role && !Commanded(*pool, view) &&
+  return pool->turn == role && !pool->yields && !Commanded(*pool, view) &&
          std::none_of(pool->roles.begin(), pool->roles.end(), others_at_work);
+}
+
+std::string SharedPools::NextTurn(const SharedPool& pool, bool commanded,
+                                  const PoolView& view) const {
+  for (const std::string& role : pool.roles) {
+    if (view.IsAtWork(role) && !Mutant("turn-while-working")) return role;  // adopted
+  }
+  if (commanded || !AllBack(pool, view)) return "";
+  // After a quantum the next one in the order comes first, or two of three would take turns.
+  size_t first = 0;
+  if (pool.yields) {
+    first = static_cast<size_t>(absl::c_find(pool.roles, pool.turn) - pool.roles.begin()) + 1;
+  }
+  for (size_t i = 0; i < pool.roles.size(); ++i) {
+    const std::string& role = pool.roles[(first + i) % pool.roles.size()];
+    if (view.HasWork(role)) return role;
+  }
+  return "";
 }
 
 bool SharedPools::TakeTurns(const PoolView& view, RoleQueues& queues, absl::Time now) {
@@ -77,21 +98,17 @@ bool SharedPools::TakeTurns(const PoolView& view, RoleQueues& queues, absl::Time
   for (SharedPool& pool : pools_) {
     const bool commanded = Commanded(pool, view);
     const bool working = view.IsAtWork(pool.turn) && !Mutant("turn-while-working");
-    if (!working && (commanded || !view.HasWork(pool.turn))) {
-      const auto at_work = [&](const std::string& role) {  // adopted
-        return view.IsAtWork(role) && !Mutant("turn-while-working");
-      };
-      const auto has_work = [&](const std::string& role) {
-        return !commanded && AllBack(pool, view) && view.HasWork(role);
-      };
-      auto next = std::find_if(pool.roles.begin(), pool.roles.end(), at_work);
-      if (next == pool.roles.end()) {
-        next = std::find_if(pool.roles.begin(), pool.roles.end(), has_work);
-      }
-      const std::string turn = next == pool.roles.end() ? "" : *next;
+    const auto waits = [&](const std::string& role) {
+      return role != pool.turn && view.HasWork(role);
+    };
+    pool.yields = !pool.turn.empty() && now - pool.since >= quantum_ &&
+                  absl::c_any_of(pool.roles, waits) && !Mutant("turn-never-yields");
+    if (!working && (commanded || pool.yields || !view.HasWork(pool.turn))) {
+      const std::string turn = NextTurn(pool, commanded, view);
       if (turn != pool.turn) pool.since = now;
       rollouts |= turn != pool.turn && turn == roles::kRollout;
       pool.turn = turn;
+      pool.yields = false;
     }
     for (const std::string& role : pool.roles) {
       if (RoleQueue* queue = queues.Find(role)) queue->tasks.SetOpen(HasTurn(role, view));

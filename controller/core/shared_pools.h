@@ -2,11 +2,13 @@
 //
 // Owns of each shared pool the role whose turn it is, and since when.
 //
-//   nobody's turn --a role has work--> its turn --it has no work left, or a command waits-->
-//   nobody's turn
+//   nobody's turn --a role has work--> its turn --it has no work left, a command waits, or others
+//   have waited for a quantum--> nobody's turn
 //
 // One role of a pool works at a time. It goes on until nothing that it could do is left; then the
-// next role that has work begins. Commands of groups come first: while one is outstanding nothing
+// next role that has work begins. Work of an async job comes all the time, so there a role that has
+// had its quantum begins nothing more while another one has work, and the roles take turns in their
+// order. Commands of groups come first: while one is outstanding nothing
 // new begins on its pool, and the command goes out when what runs there has ended. Two groups of
 // one pool execute theirs one after the other. So a worker never does two things at once, apart
 // from ending what it was told to stop, and ranks never meet in different orders.
@@ -32,6 +34,7 @@ struct SharedPool {
   std::vector<std::string> roles;  ///< Who is first is served first.
   std::string turn;                ///< The role that works; "": none has work.
   absl::Time since;                ///< Of the turn.
+  bool yields = false;             ///< The role has had its quantum, and others have work.
 };
 
 /// What decides whose turn it is.
@@ -53,7 +56,9 @@ struct PoolView {
 class SharedPools {
  public:
   SharedPools() = default;
-  SharedPools(const v1::JobSpec& effective, const v1::Dataflow& dataflow);
+  /// `quantum`: how long a role goes on while others of its pool have work; infinite: to its end.
+  SharedPools(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
+              absl::Duration quantum = absl::InfiniteDuration());
 
   bool empty() const { return pools_.empty(); }
   /// The shared pool of a role; null: it has workers of its own.
@@ -77,7 +82,11 @@ class SharedPools {
   /// A group of the pool has a command, or is broken.
   bool Commanded(const SharedPool& pool, const PoolView& view) const;
 
+  /// The role that begins when the turn of the one before is over; "": none has work.
+  std::string NextTurn(const SharedPool& pool, bool commanded, const PoolView& view) const;
+
   std::vector<SharedPool> pools_;
+  absl::Duration quantum_ = absl::InfiniteDuration();
 };
 
 }  // namespace baton::controller

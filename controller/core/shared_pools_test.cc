@@ -10,14 +10,15 @@ const absl::Time kMoment = absl::FromUnixSeconds(1000);
 
 // One worker that plays rollout, reward and actor in turn.
 struct OnePool {
-  OnePool() : queues({"reference", "reward"}, StragglerOptions()) {
+  explicit OnePool(absl::Duration quantum = absl::InfiniteDuration())
+      : queues({"reference", "reward"}, StragglerOptions()) {
     const auto job = SubmittedJob(R"(kind: JOB_KIND_RL
       resources { rollout_workers: 1 reward_workers: 1
                   pools { roles: "critic" roles: "reward" roles: "reference" } })");
     roster = Roster(job->effective_spec(), job->dataflow());
     groups = RankGroups(job->effective_spec(), job->dataflow());
     commands = GroupCommands(groups.all().size());
-    pools = SharedPools(job->effective_spec(), job->dataflow());
+    pools = SharedPools(job->effective_spec(), job->dataflow(), quantum);
     for (RoleSlot& slot : roster.slots()) {
       slot.worker = pools.Of(slot.role) != nullptr ? "shared" : slot.role;
       slot.state = SlotState::kReady;
@@ -29,7 +30,7 @@ struct OnePool {
     }
   }
   PoolView View() const { return {roster, groups, commands, queues, versions, updating, updating}; }
-  void Turn() { pools.TakeTurns(View(), queues, kMoment); }
+  void Turn(absl::Time now = kMoment) { pools.TakeTurns(View(), queues, now); }
   EffectSink out = SinkAt(kMoment);
   Roster roster;
   RankGroups groups;
@@ -63,6 +64,32 @@ TEST(SharedPoolsTest, ARoleGoesOnUntilItHasNoWorkThenTheNextBegins) {
   }
   EXPECT_TRUE(world.pools.HasTurn("reference", world.View()));
   EXPECT_TRUE(world.queues.Of("reference").Next(kMoment).has_value());
+}
+
+// Work of the role comes all the time. After its quantum it begins no more while another one has
+// work, and that one begins when what runs has ended.
+TEST(SharedPoolsTest, ARoleThatHasHadItsQuantumYields) {
+  OnePool world(absl::Seconds(10));
+  TaskScheduler& reward = world.queues.Of("reward");
+  TaskScheduler& reference = world.queues.Of("reference");
+  for (uint64_t work = 1; work <= 6; ++work) reward.Enqueue(work, 0);
+  world.Turn();
+  ASSERT_TRUE(reward.Next(kMoment).has_value());
+  world.Turn(kMoment + absl::Seconds(20));
+  EXPECT_TRUE(world.pools.HasTurn("reward", world.View())) << "nobody else has work";
+  reference.Enqueue(1, 0);
+  reference.Enqueue(2, 0);
+  world.Turn(kMoment + absl::Seconds(20));
+  EXPECT_FALSE(world.pools.HasTurn("reward", world.View()));
+  EXPECT_FALSE(world.pools.HasTurn("reference", world.View())) << "a score still runs";
+  reward.Finish(1);
+  world.Turn(kMoment + absl::Seconds(21));
+  EXPECT_TRUE(world.pools.HasTurn("reference", world.View()));
+  // Its own quantum is whole.
+  world.Turn(kMoment + absl::Seconds(30));
+  EXPECT_TRUE(world.pools.HasTurn("reference", world.View()));
+  world.Turn(kMoment + absl::Seconds(31));
+  EXPECT_TRUE(world.pools.HasTurn("reward", world.View())) << "and then it is over";
 }
 
 TEST(SharedPoolsTest, ACommandGoesOutWhenWhatRunsHasEndedAndNothingNewBegins) {

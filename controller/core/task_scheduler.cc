@@ -185,6 +185,11 @@ int TaskScheduler::load(const std::string& worker) const {
   return it == workers_.end() ? 0 : it->second.load;
 }
 
+int TaskScheduler::Places(const std::string& worker) const {
+  auto it = workers_.find(worker);
+  return it == workers_.end() ? 0 : std::min(it->second.credits, Share());
+}
+
 std::vector<uint64_t> TaskScheduler::StalledSince(absl::Time before) const {
   std::vector<uint64_t> stalled;
   for (const auto& [trajectory, running] : running_) {

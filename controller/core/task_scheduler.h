@@ -33,6 +33,8 @@ class TaskScheduler {
     std::string worker;
     absl::Time started;
     absl::Time progressed;  ///< Last sign that it moves.
+    /// When it was stopped, to be queued again once it has ended; infinite past: it was not.
+    absl::Time recalled = absl::InfinitePast();
   };
 
   /// A worker of the role that may get work once it is enabled.
@@ -78,9 +80,14 @@ class TaskScheduler {
   /// Forgets all trajectories; returns what was running.
   std::map<uint64_t, Running> Clear();
 
+  /// It is stopped, and is to be queued again once it has ended.
+  void Recall(uint64_t trajectory, absl::Time now) { running_.at(trajectory).recalled = now; }
+
   const std::map<uint64_t, Running>& running() const { return running_; }
   size_t queued() const { return queue_.size(); }
   int load(const std::string& worker) const;
+  /// Trajectories that the worker may run at once: its credits, or its fair share.
+  int Places(const std::string& worker) const;
   /// Running trajectories without progress since `before`, in id order.
   std::vector<uint64_t> StalledSince(absl::Time before) const;
   /// Workers all of whose trajectories are stalled, and who have sent nothing since the first of

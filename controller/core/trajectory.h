@@ -57,6 +57,10 @@ struct TrajectoryInfo {
   std::vector<NodeTry> tries;   ///< Of the score nodes, by node.
   uint64_t policy_version = 0;  ///< That generates or generated it.
   uint64_t incarnation = 0;     ///< In which that version was made.
+  /// Tokens that other weights drew for it, which its generation may judge (Generate.draft_tokens)
+  /// …
+  uint32_t drafted = 0;
+  uint64_t draft_version = 0;  ///< … and those weights.
   Pin pin;
   bool drawn = false;   ///< For a batch: the nodes that run at the draw are wanted too.
   uint32_t tokens = 0;  ///< Response tokens known.

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/core/task_failure.h"
 #include "controller/spec/roles.h"
+#include "controller/spec/schedule.h"
 #include "sdk/base/mutant.h"
 
 namespace baton::controller {
@@ -14,6 +15,7 @@ TrajectoryScheduler::TrajectoryScheduler(std::shared_ptr<const v1::Job> submitte
                                          const JobCoreOptions& options)
     : submitted_(std::move(submitted)),
       options_(options),
+      drafts_(ScheduleOf(submitted_->effective_spec()).refresh),
       table_(submitted_),
       queues_(table_.graph().roles(), options.stragglers),
       admission_(submitted_),
@@ -149,17 +151,27 @@ void TrajectoryScheduler::Dispatch(const Context& context) {
   }
 }
 
+// It is made by the weights of `version` from here on.
+void TrajectoryScheduler::TakeVersion(TrajectoryInfo& trajectory, uint64_t version,
+                                      const Context& context) {
+  if (trajectory.policy_version != version && !Mutant("mixed-version-trajectory")) {
+    if (drafts_ && trajectory.tokens > trajectory.drafted) {
+      trajectory.drafted = trajectory.tokens;
+      trajectory.draft_version = trajectory.policy_version;
+    }
+    trajectory.tokens = 0;
+  }
+  trajectory.policy_version = version;
+  trajectory.incarnation = context.versions.IncarnationOf(version);
+}
+
 void TrajectoryScheduler::StartGenerate(const TaskScheduler::Assignment& assignment,
                                         const Context& context) {
   TrajectoryInfo& trajectory = table_.At(assignment.trajectory);
   trajectory.state = TrajectoryState::kGenerating;
   // A response is of one version: tokens of other weights are not gone on with.
   if (context.any_version) {
-    const uint64_t version = queues_.rollouts().tasks.version(assignment.worker);
-    const bool mixes = Mutant("mixed-version-trajectory");
-    if (trajectory.policy_version != version && !mixes) trajectory.tokens = 0;
-    trajectory.policy_version = version;
-    trajectory.incarnation = context.versions.IncarnationOf(version);
+    TakeVersion(trajectory, queues_.rollouts().tasks.version(assignment.worker), context);
   } else {
     if (!context.versions.WhyStale(trajectory, context.out).empty()) trajectory.tokens = 0;
     trajectory.policy_version = context.versions.newest();
@@ -194,13 +206,30 @@ void TrajectoryScheduler::RetryGenerate(TrajectoryInfo& trajectory, const absl::
   EnqueueGenerate(trajectory, failed_on);
 }
 
+void TrajectoryScheduler::Recall(uint64_t trajectory, const Context& context) {
+  TaskScheduler& rollouts = queues_.rollouts().tasks;
+  if (rollouts.running().at(trajectory).recalled != absl::InfinitePast()) return;
+  context.out.Do(StopTask{rollouts.running().at(trajectory).worker,
+                          table_.RefOf(roles::kRollout, trajectory),
+                          "newer weights make it again"});
+  rollouts.Recall(trajectory, context.out.now());
+}
+
+// A response that was recalled has ended.
+void TrajectoryScheduler::TakeBack(TrajectoryInfo& trajectory, const Context& context) {
+  trajectory.attempt = context.out.NextAttempt(trajectory.attempt);
+  trajectory.state = TrajectoryState::kPending;
+  queues_.rollouts().tasks.EnqueueFirst(trajectory.id, trajectory.draw, trajectory.pin.version);
+}
+
 TrajectoryScheduler::Verdict TrajectoryScheduler::OnGenerated(const TaskDone& event,
                                                               const Context& context) {
   EffectSink& out = context.out;
   TrajectoryInfo& trajectory = table_.At(event.ref.subject);
   RoleQueue& rollouts = queues_.rollouts();
   const TaskFailure failure = FailureOf(event);
-  const absl::Duration took = out.now() - rollouts.tasks.running().at(trajectory.id).started;
+  const TaskScheduler::Running running = rollouts.tasks.running().at(trajectory.id);
+  const absl::Duration took = out.now() - running.started;
   // What was begun elsewhere, or under another controller, tells nothing of a worker's pace.
   const bool own = event.ref.attempt == out.attempt_base();
   if (event.status.ok() && event.output.tokens > 0 && own) {
@@ -208,6 +237,13 @@ TrajectoryScheduler::Verdict TrajectoryScheduler::OnGenerated(const TaskDone& ev
   }
   rollouts.tasks.Finish(trajectory.id);
   rollouts.tasks.Heard(event.worker, out.now());
+  if (failure == TaskFailure::kCancelled) {
+    trajectory.tokens = std::max(trajectory.tokens, event.output.tokens);  // it sent the last ones
+    if (running.recalled != absl::InfinitePast() && !Mutant("recall-is-forgotten")) {
+      TakeBack(trajectory, context);
+      return {Next::kAgain};
+    }
+  }
   // A failure that an earlier controller may have seen, and acted on, is not counted again.
   const bool earlier = event.ref.attempt < out.attempt_base();
   if (!event.status.ok() && earlier && !Mutant("failure-counts-after-restart")) {

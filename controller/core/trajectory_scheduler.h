@@ -79,6 +79,9 @@ class TrajectoryScheduler {
   Verdict OnScored(const TaskDone& event, bool late, const Context& context);
   void RetryGenerate(TrajectoryInfo& trajectory, const absl::Status& status,
                      const std::string& failed_on, const Context& context);
+  /// Stops a response that a rollout makes, and queues it before all others once it has ended. What
+  /// is known of it then is a draft for newer weights.
+  void Recall(uint64_t trajectory, const Context& context);
   /// The payload is lost: the response is generated again, with the same draw. Those of its group
   /// keep what they have, for the response that comes will be the same.
   void GenerateAnew(TrajectoryInfo& trajectory, const Context& context);
@@ -104,6 +107,8 @@ class TrajectoryScheduler {
 
  private:
   void Enqueue(TrajectoryInfo& trajectory);
+  void TakeBack(TrajectoryInfo& trajectory, const Context& context);
+  void TakeVersion(TrajectoryInfo& trajectory, uint64_t version, const Context& context);
   void StartGenerate(const TaskScheduler::Assignment& assignment, const Context& context);
   /// Stops a unit of work of a role, and takes it out of its queue.
   void Withdraw(const std::string& role, uint64_t work, const std::string& reason,
@@ -112,6 +117,7 @@ class TrajectoryScheduler {
 
   std::shared_ptr<const v1::Job> submitted_;
   JobCoreOptions options_;
+  bool drafts_;  // tokens of older weights are drafts for newer ones (schedule.refresh)
   TrajectoryTable table_;
   RoleQueues queues_;
   Admission admission_;

@@ -39,7 +39,9 @@ struct OneStep {
       scheduler.queues().Of("reward").SetEnabled(worker, true);
     }
   }
-  TrajectoryScheduler::Context Context() { return {out, buffer, data, versions}; }
+  TrajectoryScheduler::Context Context() {
+    return {out, buffer, data, versions, /*resumes=*/false, any_version};
+  }
   std::vector<StartTask> Dispatch() {
     scheduler.Dispatch(Context());
     return TakeAll<StartTask>(out);
@@ -80,6 +82,7 @@ struct OneStep {
   }
 
   JobCoreOptions options;
+  bool any_version = false;
   EffectSink out = SinkAt(kZero);
   ExperienceBuffer buffer;
   PromptData data;
@@ -223,6 +226,40 @@ TEST(TrajectorySchedulerTest, AStalledGenerationMovesAndOneThatProgressesStays) 
   ASSERT_EQ(stopped.size(), 1u);
   EXPECT_TRUE(stopped[0].ref == tasks[0].ref);
   EXPECT_NE(world.Only().worker, tasks[0].worker);
+}
+
+// Newer weights are there: a response is stopped, and begins anew before all others once its worker
+// says so. That is no failure, and what the older weights drew is a draft.
+TEST(TrajectorySchedulerTest, ARecalledResponseIsMadeAgainWithADraft) {
+  OneStep world("algorithm { mode: 'async' } schedule { refresh: 'auto' }");
+  world.any_version = true;
+  TaskScheduler& rollouts = world.scheduler.queues().Of("rollout");
+  rollouts.SetVersion("g0", 1);
+  rollouts.SetVersion("g1", 1);
+  const std::vector<StartTask> tasks = world.Begin();
+  const StartTask& first = tasks.at(0);
+  EXPECT_EQ(first.args.policy_version, 1u);
+  world.scheduler.Progressed({first.worker, first.ref, 5}, kZero);
+
+  world.scheduler.Recall(first.ref.subject, world.Context());
+  world.scheduler.Recall(first.ref.subject, world.Context());
+  EXPECT_EQ(TakeAll<StopTask>(world.out).size(), 1u) << "once is enough";
+  EXPECT_TRUE(IsWanted(world.scheduler, first.worker, first.ref)) << "its last tokens are";
+  EXPECT_THAT(world.Dispatch(), IsEmpty());
+
+  TaskDone stopped = OneStep::Answer(first, absl::CancelledError("it was stopped"));
+  stopped.output.tokens = 6;  // with those that were on their way
+  EXPECT_EQ(world.scheduler.OnGenerated(stopped, world.Context()).next, Next::kAgain);
+  EXPECT_EQ(world.scheduler.table().At(first.ref.subject).failures, 0u);
+  rollouts.SetVersion("g0", 2);
+  rollouts.SetVersion("g1", 2);
+  const StartTask again = world.Only();
+  EXPECT_EQ(again.ref.subject, first.ref.subject);
+  EXPECT_GT(again.ref.attempt, first.ref.attempt);
+  EXPECT_EQ(again.args.policy_version, 2u);
+  EXPECT_EQ(again.args.trajectory.tokens, 0u) << "none is of these weights yet";
+  EXPECT_EQ(again.args.trajectory.drafted, 6u);
+  EXPECT_EQ(again.args.trajectory.draft_version, 1u);
 }
 
 TEST(TrajectorySchedulerTest, ProgressWithoutANewTokenIsNone) {

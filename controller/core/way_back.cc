@@ -27,7 +27,7 @@ int64_t RollBack(JobParts& job) {
   const bool keeps_all = KeepsAllExperience(job.spec());
   if (job.is_async) {
     // Rollouts go on meanwhile, with the weights that they have.
-    job.async.draws().RollBack();
+    job.async.groups.draws().RollBack();
     job.buffer.RollBackKeeping(job.scheduler.table().all(), saved.algorithm, keeps_all, job.out);
   } else {
     job.buffer.RollBack(saved.algorithm, keeps_all, job.out);

@@ -94,10 +94,11 @@ void OnLoadWeights(const TaskDone& event, const RoleSlot& slot, JobParts& job) {
                             ": ", event.status.message()));
   if (FailureOf(event) == TaskFailure::kNotFound) {
     // The relay lost the version, by a restart or for want of room.
-    if (job.async.evaluation().pin().version == version && version != job.versions.served()) {
-      job.out.Warn(absl::StrCat(job.async.evaluation().name(),
+    if (job.async.evaluation.pinned().pin().version == version &&
+        version != job.versions.served()) {
+      job.out.Warn(absl::StrCat(job.async.evaluation.pinned().name(),
                                 " is given up: the relay no longer has its weights"));
-      job.async.DropEvaluation("the relay no longer has its weights", job);
+      job.async.evaluation.Drop("the relay no longer has its weights", job);
     }
     // It is not wanted any more: a newer one came meanwhile.
     const uint64_t served = job.versions.served();

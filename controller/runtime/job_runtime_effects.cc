@@ -126,17 +126,15 @@ void JobRuntime::FillGenerate(const StartTask& effect, v1::Task& task) {
   generate->set_trajectory_id(TrajectoryName(info.id));
   generate->set_purpose(info.purpose);
   if (const Example* example = ExampleOf(info)) SetPrompt(*example, generate);
-  // The core knows how many tokens are of this version's weights: others are of no use.
+  // The core knows how many tokens are of this version's weights. Others are a draft, or no use.
   const auto partial = partials_.find(info.id);
-  if (partial != partials_.end() && partial->second.tokens.size() != info.tokens) {
-    partials_.erase(partial);
-  } else if (partial != partials_.end()) {
-    generate->mutable_resume_tokens()->Add(partial->second.tokens.begin(),
-                                           partial->second.tokens.end());
-    generate->mutable_resume_log_probs()->Add(partial->second.log_probs.begin(),
-                                              partial->second.log_probs.end());
-    generate->mutable_resume_sampling_log_probs()->Add(partial->second.sampling_log_probs.begin(),
-                                                       partial->second.sampling_log_probs.end());
+  if (partial != partials_.end()) {
+    if (partial->second.tokens.size() != info.tokens) partial->second.BecomeDraft();
+    if (partial->second.tokens.empty() && info.drafted == 0) {
+      partials_.erase(partial);
+    } else {
+      partial->second.Fill(generate);
+    }
   }
   generate->set_seed(static_cast<uint64_t>(spec.data().seed()));
   generate->set_prompt_id(info.prompt_id);

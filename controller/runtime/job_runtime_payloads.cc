@@ -8,6 +8,7 @@
 #include "sdk/base/log.h"
 #include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/messages/columns.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
@@ -15,16 +16,9 @@ namespace {
 
 constexpr absl::Duration kTryAgain = absl::Milliseconds(200);
 
-const v1::Column* ResultColumn(const v1::TaskResult& result, absl::string_view name) {
-  for (const v1::Column& column : result.columns()) {
-    if (column.name() == name) return &column;
-  }
-  return nullptr;
-}
-
 absl::StatusOr<uint32_t> ColumnLength(const v1::TaskResult& result, absl::string_view name,
                                       v1::DataType dtype, size_t width) {
-  const v1::Column* column = ResultColumn(result, name);
+  const v1::Column* column = FindColumn(result, name);
   if (column == nullptr || column->dtype() != dtype || column->data().size() % width != 0) {
     return absl::InternalError(absl::StrCat("the result has no sound column `", name, "`"));
   }
@@ -90,7 +84,7 @@ void JobRuntime::StoreGenerated(const std::string& worker, const TaskRef& ref,
   if (done.status.ok() && *tokens != *log_probs) {
     done.status = absl::InternalError("`tokens` and `rollout_log_prob` differ in length");
   }
-  if (done.status.ok() && ResultColumn(result, "sampling_log_prob") != nullptr) {
+  if (done.status.ok() && FindColumn(result, "sampling_log_prob") != nullptr) {
     const auto sampling = ColumnLength(result, "sampling_log_prob", v1::DATA_TYPE_FLOAT32, 4);
     done.status = sampling.status();
     if (sampling.ok() && *sampling != *tokens) {
@@ -106,6 +100,14 @@ void JobRuntime::StoreGenerated(const std::string& worker, const TaskRef& ref,
   done.output.tokens = *tokens;
   done.output.prompt_tokens = *prompt;
   done.output.finish_reason = result.finish_reason();
+  const auto accepted = result.metrics().find("draft_accepted");
+  if (accepted != result.metrics().end()) done.output.metrics.insert(*accepted);
+  // It was stopped, and is no whole response: what it has is where the next attempt begins.
+  if (result.finish_reason() == "cancelled" && !Mutant("stopped-response-kept")) {
+    partials_[ref.subject].TakeAll(result);
+    done.status = absl::CancelledError("it was stopped");
+    return Run(done);
+  }
 
   const TrajectoryInfo info = *core_.Find(ref.subject);  // it is wanted, so it is known
   v1::Trajectory payload = MakePayload(info);
@@ -148,7 +150,7 @@ void JobRuntime::StoreColumns(TaskDone done, v1::TaskResult result) {
     return Run(done);
   }
   auto column = std::make_shared<v1::Trajectory>();
-  *column->add_columns() = *ResultColumn(result, node.out());
+  *column->add_columns() = *FindColumn(result, node.out());
   column->mutable_columns(0)->set_per_token(true);
   column->set_trajectory_id(TrajectoryName(info.id));
   LogPayload(column, [this, done, column](const absl::StatusOr<PayloadLocation>& at) mutable {

@@ -255,8 +255,10 @@ TEST(JobRuntimeTest, AJobCanBeFoundWhenItsFirstEffectsLeave) {
 
 // What a lost rollout said of its tokens goes on with them, for the distribution that they were
 // sampled from as well: pieces without it were sampled from the full softmax.
-// So it is with one whose rollout broke its word.
-class MovedResponseTest : public testing::TestWithParam<bool> {};
+// So it is with one whose rollout broke its word, and with one that was stopped: it sends all that
+// it has, which is no whole response.
+enum class Moved { kLost, kTooLong, kStopped };
+class MovedResponseTest : public testing::TestWithParam<Moved> {};
 
 TEST_P(MovedResponseTest, KeepsBothOfItsLogProbs) {
   RestartedController controller(EmptyRoot("moved_response"),
@@ -299,8 +301,21 @@ TEST_P(MovedResponseTest, KeepsBothOfItsLogProbs) {
   piece(0, {-1}, {});          // the worker attached again: it says all again
   piece(3, {-4}, {});
   piece(4, {-8, -8, -8}, {});  // longer than a response may be: not taken
-  if (GetParam()) {
+  if (GetParam() == Moved::kLost) {
     job->Post(WorkerLost{"rollout-0", "the test takes it"});
+  } else if (GetParam() == Moved::kStopped) {
+    v1::TaskResult stopped;
+    AddColumn<int32_t>(stopped, "prompt_tokens", v1::DATA_TYPE_INT32, {1, 2});
+    AddColumn<int32_t>(stopped, "tokens", v1::DATA_TYPE_INT32, {7, 7, 7, 7, 8});
+    AddColumn<float>(stopped, "rollout_log_prob", v1::DATA_TYPE_FLOAT32, {-1, -2, -3, -4, -5});
+    AddColumn<float>(stopped, "sampling_log_prob", v1::DATA_TYPE_FLOAT32, {-1, -2, -3, -4, -4.5});
+    stopped.set_finish_reason("cancelled");
+    job->OnResult("rollout-0", ref, stopped);
+    const v1::Generate again = rollouts->AwaitGenerate(TrajectoryName(ref.subject));
+    EXPECT_THAT(again.resume_tokens(), testing::ElementsAre(7, 7, 7, 7, 8));
+    EXPECT_THAT(again.resume_log_probs(), testing::ElementsAre(-1, -2, -3, -4, -5));
+    EXPECT_THAT(again.resume_sampling_log_probs(), testing::ElementsAre(-1, -2, -3, -4, -4.5));
+    return;
   } else {
     v1::TaskResult longer;  // than it was asked for
     AddColumn<int32_t>(longer, "prompt_tokens", v1::DATA_TYPE_INT32, {1, 2});
@@ -314,7 +329,8 @@ TEST_P(MovedResponseTest, KeepsBothOfItsLogProbs) {
   EXPECT_THAT(again.resume_sampling_log_probs(), testing::ElementsAre(-1, -0.5, -0.25, -4));
 }
 
-INSTANTIATE_TEST_SUITE_P(LostOrTooLong, MovedResponseTest, testing::Bool());
+INSTANTIATE_TEST_SUITE_P(Moved, MovedResponseTest,
+                         testing::Values(Moved::kLost, Moved::kTooLong, Moved::kStopped));
 
 }  // namespace
 }  // namespace baton::controller

@@ -1,5 +1,10 @@
 #include "controller/runtime/partial_response.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "sdk/messages/columns.h"
+
 namespace baton::controller {
 
 void PartialResponse::Append(const v1::Progress& progress) {
@@ -13,6 +18,42 @@ void PartialResponse::Append(const v1::Progress& progress) {
   }
   tokens.insert(tokens.end(), progress.tokens().begin(), progress.tokens().end());
   log_probs.insert(log_probs.end(), progress.log_probs().begin(), progress.log_probs().end());
+}
+
+void PartialResponse::TakeAll(const v1::TaskResult& result) {
+  const auto take = [&](absl::string_view name, auto* values) {
+    const v1::Column* const column = FindColumn(result, name);
+    values->clear();
+    if (column == nullptr) return;
+    values->resize(column->data().size() / sizeof((*values)[0]));
+    std::copy(column->data().begin(), column->data().end(),
+              reinterpret_cast<char*>(values->data()));
+  };
+  take("tokens", &tokens);
+  take("rollout_log_prob", &log_probs);
+  take("sampling_log_prob", &sampling_log_probs);
+}
+
+void PartialResponse::BecomeDraft() {
+  // An older draft goes on where the tokens have accepted all of theirs.
+  const bool within =
+      tokens.size() < draft.size() && std::equal(tokens.begin(), tokens.end(), draft.begin());
+  if (!within) draft = std::move(tokens);
+  tokens.clear();
+  log_probs.clear();
+  sampling_log_probs.clear();
+}
+
+void PartialResponse::Fill(v1::Generate* generate) const {
+  generate->mutable_resume_tokens()->Add(tokens.begin(), tokens.end());
+  generate->mutable_resume_log_probs()->Add(log_probs.begin(), log_probs.end());
+  generate->mutable_resume_sampling_log_probs()->Add(sampling_log_probs.begin(),
+                                                     sampling_log_probs.end());
+  if (tokens.size() >= draft.size() || !std::equal(tokens.begin(), tokens.end(), draft.begin())) {
+    return;
+  }
+  generate->mutable_draft_tokens()->Add(draft.begin() + static_cast<int64_t>(tokens.size()),
+                                        draft.end());
 }
 
 }  // namespace baton::controller

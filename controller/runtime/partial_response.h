@@ -1,4 +1,4 @@
-// The tokens that are known of a generation that runs.
+// The tokens that are known of a generation that runs, and those that older weights drew for it.
 #ifndef BATON_CONTROLLER_RUNTIME_PARTIAL_RESPONSE_H_
 #define BATON_CONTROLLER_RUNTIME_PARTIAL_RESPONSE_H_
 
@@ -14,7 +14,15 @@ struct PartialResponse {
   std::vector<float> log_probs;
   std::vector<float> sampling_log_probs;  ///< Empty: equal to log_probs.
 
+  std::vector<int32_t> draft;  ///< Of other weights.
+
   void Append(const v1::Progress& progress);
+  /// Takes all that is known from the columns of the result of a generation that was stopped.
+  void TakeAll(const v1::TaskResult& result);
+  /// Other weights go on: the tokens are a draft for them.
+  void BecomeDraft();
+  /// Sets what the generation goes on with: its own tokens, and what is left of the draft.
+  void Fill(v1::Generate* generate) const;
 };
 
 }  // namespace baton::controller

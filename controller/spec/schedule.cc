@@ -17,6 +17,8 @@ namespace {
 constexpr char kAsync[] = "async";
 constexpr char kFifo[] = "fifo";
 constexpr char kInOrder[] = "in_order";
+constexpr char kAuto[] = "auto";
+constexpr char kOff[] = "off";
 constexpr int kDefaultStaleness = 4;
 // PolicyVersions knows the origin of twice as many versions, so the staleness of a response that a
 // batch may consume is always known.
@@ -65,7 +67,7 @@ bool IsAsync(const v1::JobSpec& effective, const v1::Dataflow& dataflow) {
 
 Schedule ScheduleOf(const v1::JobSpec& effective) {
   return {static_cast<uint64_t>(std::max(0, effective.schedule().max_staleness())),
-          effective.schedule().sampler() == kInOrder};
+          effective.schedule().sampler() == kInOrder, effective.schedule().refresh() == kAuto};
 }
 
 void CheckSchedule(const v1::Dataflow& dataflow, v1::JobSpec* spec,
@@ -99,6 +101,11 @@ void CheckSchedule(const v1::Dataflow& dataflow, v1::JobSpec* spec,
   if (schedule->sampler() != kFifo && schedule->sampler() != kInOrder) {
     check.Fail("schedule.sampler",
                absl::StrCat("'", schedule->sampler(), "' is not one of: ", kFifo, ", ", kInOrder));
+  }
+  if (!schedule->has_refresh()) schedule->set_refresh(kAuto);
+  if (schedule->refresh() != kAuto && schedule->refresh() != kOff) {
+    check.Fail("schedule.refresh",
+               absl::StrCat("'", schedule->refresh(), "' is not one of: ", kAuto, ", ", kOff));
   }
   check.Pools(*spec, dataflow);
 }

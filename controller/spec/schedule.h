@@ -18,6 +18,7 @@ bool IsAsync(const v1::JobSpec& effective, const v1::Dataflow& dataflow);
 struct Schedule {
   uint64_t max_staleness = 0;  ///< In updates of the actor.
   bool in_order = false;       ///< Batches take the oldest draws, and not those complete first.
+  bool refresh = false;        ///< Newer weights may make unfinished responses again.
 };
 Schedule ScheduleOf(const v1::JobSpec& effective);
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -483,6 +484,44 @@ TEST(AsyncJobTest, ARetryGoesOnWithTokensOfItsOwnVersionAlone) {
   }
   EXPECT_GT(anew, 0);
   EXPECT_GT(went_on, 0);
+}
+
+// Newer weights come while a replica is left with a long response: it is stopped, and made again by
+// them, with what there was of it as a draft. Where refresh is off the replica finishes it.
+TEST(AsyncJobTest, UnfinishedResponsesAreMadeAgainByNewerWeights) {
+  for (const std::string refresh : {"auto", "off"}) {
+    int recalled = 0, drafts = 0;
+    for (uint64_t seed = 0; seed < 40; seed += kStride) {
+      Options options = Async(seed, 4);
+      const auto edit = options.edit;
+      options.edit = [=](v1::JobSpec* spec) {
+        edit(spec);
+        spec->mutable_schedule()->set_refresh(refresh);
+      };
+      SimulatedJob job(options);
+      while (!job.ended()) {
+        for (const TaskDone& running : job.UnderWay(TaskKind::kGenerate)) {
+          const TrajectoryInfo* const info = job.core().Find(running.ref.subject);
+          if (info == nullptr || !job.core().Wants(running.worker, running.ref)) continue;
+          if (info->tokens == 0) job.Send(TaskProgressed{running.worker, running.ref, 2});
+        }
+        if (!job.Step()) break;
+        for (const TaskDone& running : job.UnderWay(TaskKind::kGenerate)) {
+          const TrajectoryInfo* const info = job.core().Find(running.ref.subject);
+          if (info == nullptr || info->drafted == 0) continue;
+          if (!job.core().Wants(running.worker, running.ref)) continue;
+          ++drafts;
+          EXPECT_LT(info->draft_version, info->policy_version);
+        }
+      }
+      for (const StopTask& stop : job.stopped())
+        recalled += absl::StrContains(stop.reason, "make it again");
+      ExpectAGoodEnd(job, absl::StrCat("seed ", seed, ", refresh ", refresh));
+      if (HasFailure()) return;
+    }
+    EXPECT_EQ(recalled > 0, refresh == "auto");
+    EXPECT_EQ(drafts > 0, refresh == "auto");
+  }
 }
 
 // The update goes on at the ranks. What scores on their workers waits for its end, although other

@@ -116,13 +116,16 @@ bool SimulatedJob::FailsForGood(const TrajectoryInfo& t) {
 void SimulatedJob::Stop(const StopTask& stop) {
   stopped_.push_back(stop);
   if (random_() % 2 == 0) return;  // it comes too late
-  pending_.erase(std::remove_if(pending_.begin(), pending_.end(),
-                                [&](const Event& e) {
-                                  const auto* done = std::get_if<TaskDone>(&e);
-                                  return done != nullptr && done->worker == stop.worker &&
-                                         done->ref == stop.ref;
-                                }),
-                 pending_.end());
+  for (auto it = pending_.begin(); it != pending_.end(); ++it) {
+    auto* const done = std::get_if<TaskDone>(&*it);
+    if (done == nullptr || done->worker != stop.worker || !(done->ref == stop.ref)) continue;
+    if (stop.ref.kind == TaskKind::kGenerate) {
+      done->status = absl::CancelledError("stopped");
+    } else {
+      pending_.erase(it);
+    }
+    return;
+  }
 }
 
 void SimulatedJob::Start(const StartTask& start) {

@@ -16,10 +16,12 @@ namespace baton::simulation {
 
 struct Result {
   absl::Status status;
-  Payload payload;    ///< Of a generation.
-  double reward = 0;  ///< Of a score.
-  std::string error;  ///< There is none, for a reason of the infrastructure.
-  std::string file;   ///< Of a checkpoint: what this rank wrote.
+  Payload payload;        ///< Of a generation.
+  bool stopped = false;   ///< The generation was stopped; `payload` has what there was of it.
+  int64_t accepted = -1;  ///< Tokens of its draft that it drew as well; -1: it had none.
+  double reward = 0;      ///< Of a score.
+  std::string error;      ///< There is none, for a reason of the infrastructure.
+  std::string file;       ///< Of a checkpoint: what this rank wrote.
 };
 /// The only such reason.
 inline constexpr char kNoReward[] = "no reward can be computed";
@@ -44,6 +46,7 @@ struct TaskMessage {
   uint64_t prompt = 0;          ///< generate.
   uint32_t sample = 0;          ///< generate.
   std::vector<int32_t> resume;  ///< generate: the tokens that are known already.
+  std::vector<int32_t> draft;   ///< generate: tokens of other weights, after those.
   // update.
   uint32_t batch_size = 0;
   std::string batch, capability;  ///< What to fetch.

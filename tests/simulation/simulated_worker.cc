@@ -213,8 +213,15 @@ void SimulatedWorker::OnMessage(uint64_t stream, v1::ControllerMessage message) 
   if (!message.has_cancel()) return;
   const auto it = running_.find(message.cancel().task_token());
   if (it == running_.end()) return;
+  const Running& running = contexts_.at(it->second);
   Result cancelled;
-  cancelled.status = absl::CancelledError("cancelled");
+  if (running.content != 0) {  // a response that has begun
+    cancelled.stopped = true;
+    cancelled.payload = running.task.trajectory;
+    cancelled.payload.tokens = running.done;
+  } else {
+    cancelled.status = absl::CancelledError("cancelled");
+  }
   Finish(it->second, cancelled);
 }
 

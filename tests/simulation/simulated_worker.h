@@ -61,6 +61,8 @@ class SimulatedWorker {
     bool started = false;
     std::vector<std::pair<uint32_t, uint32_t>> chunks;  // sent progress
     uint64_t content = 0;
+    uint32_t done = 0;      // tokens of its response
+    int64_t accepted = -1;  // of its draft
   };
   struct Group {
     uint64_t group_epoch = 0, next = 0, done = 0;

@@ -235,13 +235,28 @@ void SimulatedWorker::Generate(uint64_t context) {
   world_.Check("OneVersionPerResponse", OneVersionPerResponse(task, response));
   running.content = response.content;
   running.task.trajectory = response;
-  const auto known = static_cast<uint32_t>(task.resume.size());
-  if (known > 0) running.chunks.push_back({0, known});
+  const auto resumed = static_cast<uint32_t>(task.resume.size());
+  uint32_t known = resumed;
+  for (const int32_t token : task.draft) {
+    if (known >= response.tokens || TokenAt(response.content, known) != token) break;
+    ++known;
+  }
+  if (!task.draft.empty()) {
+    running.accepted = known - resumed;
+    world_.coverage().Happened("drafts", 1);
+    world_.coverage().Happened("draft tokens accepted", running.accepted);
+  }
+  if (resumed > 0) running.chunks.push_back({0, resumed});
+  if (known > resumed) {
+    running.chunks.push_back({resumed, known - resumed});
+    if (attached_) SendProgress(running, resumed, known - resumed);
+  }
   NextToken(context, known);
 }
 
 void SimulatedWorker::NextToken(uint64_t context, uint32_t done) {
   Running& running = contexts_.at(context);
+  running.done = done;
   if (done >= running.task.trajectory.tokens) {
     const Held* held = HeldFor(running.task);
     const auto actor = held_.find("actor");
@@ -251,6 +266,7 @@ void SimulatedWorker::NextToken(uint64_t context, uint32_t done) {
     }
     Result result;
     result.payload = running.task.trajectory;
+    result.accepted = running.accepted;
     return Finish(context, result);
   }
   Later(context, WorkOf(running.task.job, 5, 40), [this, done](Running& r) {

@@ -72,6 +72,7 @@ void ReadGenerate(const v1::Generate& generate, TaskMessage* out) {
   out->sample = generate.sample_index();
   out->policy_version = generate.policy_version();
   out->resume.assign(generate.resume_tokens().begin(), generate.resume_tokens().end());
+  out->draft.assign(generate.draft_tokens().begin(), generate.draft_tokens().end());
 }
 
 void ReadAssign(const v1::AssignRole& assign, TaskMessage* out) {
@@ -163,7 +164,10 @@ v1::TaskResult MakeResult(const TaskMessage& task, const Result& result) {
     PutColumn(out, "rollout_log_prob", v1::DATA_TYPE_FLOAT32, std::vector<float>(response.tokens));
     out.set_response_text(TextOfResponse(response));
     out.set_prompt_text(DataExample(task.prompt).prompt);
-    out.set_finish_reason("stop");
+    out.set_finish_reason(result.stopped ? "cancelled" : "stop");
+    if (result.accepted >= 0) {
+      (*out.mutable_metrics())["draft_accepted"] = static_cast<double>(result.accepted);
+    }
   } else if (task.kind == TaskKind::kScore && task.role != "reward") {
     PutColumn(out, ColumnOf(task), v1::DATA_TYPE_FLOAT32,
               std::vector<float>(task.trajectory.tokens));

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "sdk/messages/columns.h"
 #include "xxhash.h"
@@ -15,6 +16,7 @@ constexpr char kAlphabet[] = "abcdefghijklmnopqrstuvwxyz 0123456789";
 constexpr uint64_t kAlphabetSize = sizeof(kAlphabet) - 1;
 constexpr uint64_t kShortest = 4;
 constexpr uint64_t kLengths = 21;  ///< Lengths are kShortest … kShortest + kLengths - 1.
+constexpr uint64_t kLongFactor = 10;
 
 uint64_t Mix(uint64_t a, uint64_t b) { return XXH3_64bits_withSeed(&a, sizeof(a), b); }
 
@@ -38,6 +40,7 @@ std::string PromptText(const v1::Generate& request) {
 FakeResponse MakeResponse(uint64_t weights, const v1::Generate& request) {
   const uint64_t key = StreamKey(weights, request);
   uint64_t length = kShortest + key % kLengths;
+  if (absl::StrContains(PromptText(request), kLongPrompt)) length *= kLongFactor;
   FakeResponse response;
   response.finish_reason = "stop";
   if (request.max_new_tokens() > 0 && length > static_cast<uint64_t>(request.max_new_tokens())) {

@@ -25,6 +25,9 @@ struct FakeResponse {
 };
 FakeResponse MakeResponse(uint64_t weights, const v1::Generate& request);
 
+/// Responses to prompts that contain this are ten times as long as they would be without.
+inline constexpr char kLongPrompt[] = "(long)";
+
 /// The prompt as the fake model sees it: the text, or the messages' contents one after the other.
 std::string PromptText(const v1::Generate& request);
 

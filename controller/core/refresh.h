@@ -1,0 +1,77 @@
+// When newer weights come: does a replica finish its responses, or are they made again by the newer
+// weights?
+//
+// Owns what is known of it: how long responses are, and how many tokens of older weights the newer
+// ones drew as well. A response is a function of weights, prompt and key, so one that is made again
+// begins with the same tokens until the first that the newer weights draw differently; those in
+// common are computed in one pass (Generate.draft_tokens).
+//
+//   to wait costs   what the replica's places do not generate until its longest response is done:
+//                   with C places, n responses and the longest D tokens from its end,
+//                   (C - n) D + sum_i (D - left_i)
+//   to refresh costs   the tokens that are drawn differently, and a pass over those that are not:
+//                   sum_i (t_i - accepted(t_i)) + kPassShare sum_i accepted(t_i)
+//
+// with accepted(t) = q (1 - q^t) / (1 - q), where 1 - q is the share of judged tokens that were
+// drawn differently, for each update between the weights. Both are expectations over lengths and
+// earlier refreshes. A response's own draft is never looked at before the choice: which weights
+// made it would then depend on what they would have made, and the batch would be a biased sample.
+#ifndef BATON_CONTROLLER_CORE_REFRESH_H_
+#define BATON_CONTROLLER_CORE_REFRESH_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace baton::controller {
+
+/// A replica that makes responses with older weights than it could have.
+struct OutdatedReplica {
+  std::vector<uint32_t> tokens;  ///< Of each of its responses, so far.
+  uint64_t places = 0;           ///< Responses that it makes at once.
+  uint64_t updates = 1;          ///< Between its weights and the newer ones; at least 1.
+};
+
+class Refresh {
+ public:
+  /// Tokens of a response that is computed in a pass over all of them, in tokens that are computed
+  /// one by one.
+  static constexpr double kPassShare = 0.1;
+
+  /// `longest`: of a response, in tokens.
+  explicit Refresh(uint32_t longest) : longest_(longest) {}
+
+  /// A response ended with so many tokens.
+  void NoteLength(uint32_t tokens);
+  /// So many responses are stopped to be made again.
+  void NoteRecalled(uint64_t responses) { recalled_ += responses; }
+  /// A response was made again: of `drafted` tokens of weights that are `updates` older the first
+  /// `accepted` were drawn as well.
+  void NoteJudged(uint32_t drafted, uint32_t accepted, uint64_t updates);
+
+  /// The replica had better not wait. Pure.
+  bool Pays(const OutdatedReplica& replica) const;
+  /// How many tokens a response of `tokens` is expected to get yet.
+  double Left(uint32_t tokens) const;
+  /// How many of the first `tokens` tokens are expected to be drawn again, `updates` later.
+  double Accepted(double tokens, uint64_t updates) const;
+
+  /// Adds refresh/*, of the time since the last step.
+  void AddMetrics(std::map<std::string, double>& metrics) const;
+  /// The next step begins.
+  void EndStep() { recalled_ = drafted_ = accepted_ = 0; }
+
+ private:
+  uint32_t longest_;
+  std::vector<uint32_t> lengths_;  // of the newest responses, a ring
+  size_t next_length_ = 0;
+  // Of judged tokens; older ones count less and less. They begin with a guess.
+  double differed_ = 1, judged_ = 200;
+  uint64_t recalled_ = 0, drafted_ = 0, accepted_ = 0;  // since the last step
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_REFRESH_H_
