@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "sdk/base/status_macros.h"
 #include "workers/engine/cached_attention.h"
+#include "workers/engine/draft_verification.h"
 #include "workers/engine/generator_scheduler.h"
 #include "workers/engine/kv_cache.h"
 
@@ -48,7 +49,8 @@ struct Generator::Impl {
   absl::Status Validate(const GenerateRequest& request) const;
   absl::Status Advance(std::vector<GenerateUpdate>* updates);
   torch::Tensor Logits(const StepPlan& plan, const torch::Tensor& hidden);
-  GenerateUpdate Draw(Sequence* sequence, absl::Span<const float> logits);
+  GenerateUpdate Draw(const StepPlan::Draw& draw, absl::Span<const float> logits,
+                      int64_t vocab_size);
   void DropAll();
   void Note(GeneratorCall::Kind kind, GenerateRequest request) {
     if (announce) calls.push_back({kind, std::move(request)});
@@ -69,6 +71,8 @@ struct Generator::Impl {
   int64_t steps = 0;
   int64_t generated_tokens = 0;
   int64_t prefilled_tokens = 0;
+  int64_t draft_tokens = 0;
+  int64_t draft_accepted = 0;
 };
 
 Generator::Generator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -135,6 +139,7 @@ absl::Status Generator::Impl::Validate(const GenerateRequest& request) const {
   }
   BATON_RETURN_IF_ERROR(ValidateTokens("prompt", request.prompt, config.vocab_size));
   BATON_RETURN_IF_ERROR(ValidateTokens("resume", request.resume, config.vocab_size));
+  BATON_RETURN_IF_ERROR(ValidateTokens("draft", request.draft, config.vocab_size));
   BATON_RETURN_IF_ERROR(ValidateSamplingParams(request.params, config.vocab_size));
   if (!request.params.stop_strings.empty() && !decode) {
     return absl::InvalidArgumentError("stop_strings: this generator has no tokenizer");
@@ -214,13 +219,15 @@ absl::Status Generator::Impl::Advance(std::vector<GenerateUpdate>* updates) {
       Logits(plan, hidden).to(torch::kCPU).to(torch::kFloat32).contiguous();
   const int64_t vocab_size = logits.size(1);
   const float* row = logits.data_ptr<float>();
-  for (size_t i = 0; i < plan.draws.size(); ++i, row += vocab_size) {
-    updates->push_back(Draw(plan.draws[i].sequence, absl::MakeConstSpan(row, vocab_size)));
+  for (const StepPlan::Draw& draw : plan.draws) {
+    const int64_t numbers = (1 + draw.draft_rows) * vocab_size;
+    updates->push_back(Draw(draw, absl::MakeConstSpan(row, numbers), vocab_size));
+    row += numbers;
   }
   return absl::OkStatus();
 }
 
-// [number of draws, vocab_size]
+// [number of draws and draft rows, vocab_size]: each draw's row, then its draft rows.
 torch::Tensor Generator::Impl::Logits(const StepPlan& plan, const torch::Tensor& hidden) {
   std::vector<torch::Tensor> sources;
   int64_t num_rows = 0;
@@ -231,13 +238,14 @@ torch::Tensor Generator::Impl::Logits(const StepPlan& plan, const torch::Tensor&
   std::vector<int64_t> rows;
   bool in_place = hidden.defined();
   for (const StepPlan::Draw& draw : plan.draws) {
-    in_place = in_place && draw.row == static_cast<int64_t>(rows.size());
+    in_place = in_place && draw.row == static_cast<int64_t>(rows.size()) && draw.draft_rows == 0;
     if (draw.row >= 0) {
       rows.push_back(draw.row);
     } else {
       sources.push_back(draw.sequence->prompt->last_hidden);
       rows.push_back(num_rows++);
     }
+    for (int64_t i = 0; i < draw.draft_rows; ++i) rows.push_back(draw.first_draft_row + i);
   }
   if (in_place && static_cast<int64_t>(rows.size()) == num_rows) {
     return model->Logits(hidden);  // the usual step: every row decodes
@@ -246,42 +254,22 @@ torch::Tensor Generator::Impl::Logits(const StepPlan& plan, const torch::Tensor&
   return model->Logits(all.index_select(0, ViewOnDevice(rows, model->device())));
 }
 
-// Draws the next token of `sequence`; forgets the sequence if that ends it.
-GenerateUpdate Generator::Impl::Draw(Sequence* sequence, absl::Span<const float> logits) {
-  GenerateUpdate update;
-  const SamplingParams& params = sequence->request.params;
-  const int64_t position = static_cast<int64_t>(sequence->response.size());
-  absl::Span<const int64_t> banned;
-  if (position < params.min_new_tokens) banned = params.stop_token_ids;
-  const absl::StatusOr<SampledToken> sampled = sampler.Sample(
-      logits, params, banned, sequence->uniforms.At(static_cast<uint32_t>(position)));
-  update.id = sequence->request.id;
-  if (!sampled.ok()) {
-    // Not the caller's mistake: another worker, or the same one once more, may do better.
-    update.error = absl::InternalError(
-        absl::StrCat("response token ", position, ": ", sampled.status().message()));
-    update.finish_reason = "error";
-    update.finished = true;
-    // Equal prompts that come later must not start from what may be bad already.
-    sequence->prompt->spoiled = true;
-    scheduler.Remove(update.id);
-    return update;
+// Draws the next tokens of a sequence; forgets the sequence if that ends it.
+GenerateUpdate Generator::Impl::Draw(const StepPlan::Draw& draw, absl::Span<const float> logits,
+                                     int64_t vocab_size) {
+  Sequence* sequence = draw.sequence;
+  Verification drawn = DrawAndVerify(*sequence, logits, vocab_size, sampler);
+  generated_tokens += static_cast<int64_t>(drawn.update.new_tokens.size());
+  draft_tokens += drawn.judged;
+  draft_accepted += drawn.update.draft_accepted;
+  // Equal prompts that come later must not start from what may be bad already.
+  if (!drawn.update.error.ok()) sequence->prompt->spoiled = true;
+  if (drawn.update.finished) {
+    scheduler.Remove(drawn.update.id);
+  } else if (draw.draft_rows > 0) {
+    scheduler.KeepDraftRows(sequence, drawn.kept_rows);
   }
-  sequence->response.push_back(sampled->token);
-  update.new_tokens = {sampled->token};
-  update.new_log_probs = {sampled->log_prob};
-  update.new_sampling_log_probs = {sampled->sampling_log_prob};
-  ++generated_tokens;
-  if (sequence->stops.Append(sampled->token)) {
-    update.finish_reason = "stop";
-  } else if (position + 1 >= params.max_new_tokens) {
-    update.finish_reason = "length";
-  } else {
-    return update;
-  }
-  update.finished = true;
-  scheduler.Remove(update.id);
-  return update;
+  return std::move(drawn.update);
 }
 
 void Generator::Impl::DropAll() {
@@ -325,6 +313,8 @@ GeneratorStats Generator::stats() const {
   stats.prefilled_tokens = impl_->prefilled_tokens;
   stats.shared_prompt_tokens = impl_->scheduler.shared_prompt_tokens();
   stats.preemptions = impl_->scheduler.preemptions();
+  stats.draft_tokens = impl_->draft_tokens;
+  stats.draft_accepted = impl_->draft_accepted;
   return stats;
 }
 
