@@ -1,7 +1,5 @@
 #include "workers/engine/draft_verification.h"
 
-#include <algorithm>
-
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -44,26 +42,24 @@ void DrawToken(Sequence& sequence, absl::Span<const float> logits, Sampler& samp
 
 }  // namespace
 
-Verification DrawAndVerify(Sequence& sequence, absl::Span<const float> logits, int64_t vocab_size,
-                           Sampler& sampler) {
-  Verification result;
-  result.update.id = sequence.request.id;
-  const int64_t rows = static_cast<int64_t>(logits.size()) / vocab_size;
-  for (int64_t row = 0; row < rows && !result.update.finished; ++row) {
+bool DrawAndVerify(Sequence& sequence, absl::Span<const float> logits, int64_t vocab_size,
+                   Sampler& sampler, Verification* drawn) {
+  GenerateUpdate& update = drawn->update;
+  update.id = sequence.request.id;
+  for (; !logits.empty(); logits.remove_prefix(vocab_size)) {
     const absl::Span<const int32_t> draft = sequence.draft();
-    DrawToken(sequence, logits.subspan(row * vocab_size, vocab_size), sampler, result.update);
-    if (draft.empty() || !result.update.error.ok()) break;
-    ++result.judged;
+    DrawToken(sequence, logits.first(vocab_size), sampler, update);
+    if (draft.empty() || !update.error.ok()) return false;
+    ++drawn->judged;
     if (sequence.response.back() == draft.front()) {
-      ++result.update.draft_accepted;
+      ++update.draft_accepted;
     } else if (!Mutant("draft-outlives-its-difference")) {
       sequence.draft_failed = true;
-      break;
+      return false;
     }
+    if (update.finished) return false;
   }
-  // The token drawn from the last row may be the draft's too, but no row has computed it.
-  result.kept_rows = std::min(result.update.draft_accepted, rows - 1);
-  return result;
+  return true;
 }
 
 }  // namespace baton::engine

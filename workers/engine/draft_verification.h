@@ -23,19 +23,19 @@ namespace baton::engine {
 /// What the draws from one sequence's rows came to.
 struct Verification {
   GenerateUpdate update;
-  int64_t judged = 0;     // draft tokens that a draw was compared with
-  int64_t kept_rows = 0;  // the first draft rows: those whose tokens are in the response now
+  int64_t judged = 0;  // draft tokens that a draw was compared with
 };
 
-/// Draws at least one token, unless its logits leave nothing to draw, and appends what it drew to
-/// the response. Stops at the end of the response (the update is then finished), at the first draw
-/// that differs from the draft (the draft has failed then), and after the last row.
+/// Draws tokens from rows of one pass, at least one unless its logits leave nothing to draw, and
+/// adds them to the response and to `drawn`. Stops at the end of the response (the update is then
+/// finished), at the first draw that differs from the draft (the draft has failed then), and after
+/// the last row.
 ///
-/// `logits` [1 + draft rows, vocab_size]: the first row follows the response, and row i follows it
-/// and the first i tokens of the draft. The draft has at least as many tokens as there are draft
-/// rows.
-Verification DrawAndVerify(Sequence& sequence, absl::Span<const float> logits, int64_t vocab_size,
-                           Sampler& sampler);
+/// `logits` [n, vocab_size]: the first row follows the response, and row i follows it and the first
+/// i tokens of the draft, which has at least n - 1. Returns true if all n tokens are the draft's
+/// and the response goes on: a further row of the pass then has the right context.
+bool DrawAndVerify(Sequence& sequence, absl::Span<const float> logits, int64_t vocab_size,
+                   Sampler& sampler, Verification* drawn);
 
 }  // namespace baton::engine
 
