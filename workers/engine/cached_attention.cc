@@ -36,10 +36,11 @@ torch::Tensor LastContiguous(const torch::Tensor& x) {
 // Sequences whose blocks are gathered side by side: one query row each, or one sequence with any
 // number of rows.
 struct CachedAttention::GatherGroup {
-  torch::Tensor rows;    // [S * n] int64: rows of the batch
-  torch::Tensor blocks;  // [S * B] int64, padded with block 0
-  torch::Tensor hidden;  // [S, 1, n, B * kBlock] bool: slots that a row does not attend to
-  torch::Tensor empty;   // [S, 1, B * kBlock, 1] bool: slots that no row attends to
+  torch::Tensor rows;            // [S * n] int64: rows of the batch
+  torch::Tensor blocks;          // [S * B] int64, padded with block 0
+  torch::Tensor hidden;          // [S, 1, n, B * kBlock] bool: slots that a row does not attend to
+  torch::Tensor empty;           // [S, 1, B * kBlock, 1] bool: slots that no row attends to
+  bool each_row_counts = false;  // CachedRows.each_row_counts, where rows could spoil each other
   int64_t sequences = 0;
   int64_t rows_each = 0;
 
@@ -183,6 +184,14 @@ torch::Tensor CachedAttention::AttendWithOperators(int64_t layer, const torch::T
                                               .permute({0, 2, 1, 3, 4})
                                               .reshape({S, kv_heads, slots, channels})
                                               .masked_fill(group.empty, 0);
+    torch::Tensor bad_rows;  // [S * n, 1, 1] bool: rows that attend to a value of NaN or infinity
+    if (group.each_row_counts) {
+      const torch::Tensor bad = gathered_values.isfinite().all(3).all(1).logical_not();
+      // Rows that do not attend to it give it the weight 0, and 0 times NaN is NaN.
+      gathered_values.masked_fill_(bad.view({S, 1, slots, 1}), 0);
+      bad_rows =
+          (bad.view({S, 1, 1, slots}) & group.hidden.logical_not()).any(3).view({S * n, 1, 1});
+    }
     const auto wide = q.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
     const torch::Tensor scores =
         torch::matmul(queries, gathered_keys)
@@ -192,10 +201,13 @@ torch::Tensor CachedAttention::AttendWithOperators(int64_t layer, const torch::T
             .masked_fill(group.hidden, -std::numeric_limits<float>::infinity());
     const torch::Tensor weights =
         torch::softmax(scores, -1).to(q.scalar_type()).view({S, kv_heads, -1, slots});
-    const torch::Tensor attended = torch::matmul(weights, gathered_values)
-                                       .view({S, heads, n, channels})
-                                       .permute({0, 2, 1, 3})
-                                       .reshape({S * n, heads, channels});
+    torch::Tensor attended = torch::matmul(weights, gathered_values)
+                                 .view({S, heads, n, channels})
+                                 .permute({0, 2, 1, 3})
+                                 .reshape({S * n, heads, channels});
+    if (bad_rows.defined()) {
+      attended = attended.masked_fill(bad_rows, std::numeric_limits<double>::quiet_NaN());
+    }
     out.index_copy_(0, group.rows, attended);
   }
   return out;
@@ -206,6 +218,7 @@ CachedAttention::GatherGroup CachedAttention::GatherGroup::Of(
   GatherGroup group;
   group.sequences = static_cast<int64_t>(runs.size());
   group.rows_each = runs[0]->num_rows;
+  group.each_row_counts = group.rows_each > 1 && runs[0]->each_row_counts;
   const auto blocks_of = [](const CachedRows& run) {
     const int64_t tokens = run.first_position + run.num_rows;
     const int64_t prompt = std::min(tokens, run.prompt_length);

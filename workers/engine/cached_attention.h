@@ -23,6 +23,9 @@ struct CachedRows {
   int64_t prompt_length = 0;   // tokens that lie in prompt_blocks
   const std::vector<int32_t>* prompt_blocks = nullptr;
   const std::vector<int32_t>* own_blocks = nullptr;  // positions from prompt_length on
+  // True: the results of all rows are used, so a row of NaN must not spoil the rows before it.
+  // False: the last row's alone is used, which attends to all the others.
+  bool each_row_counts = false;
 };
 
 /// Writes the keys and values of the batch's rows to their blocks, then lets each row attend to

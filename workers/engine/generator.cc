@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "sdk/base/status_macros.h"
 #include "workers/engine/cached_attention.h"
+#include "workers/engine/draft_verification.h"
 #include "workers/engine/generator_scheduler.h"
 #include "workers/engine/kv_cache.h"
 
@@ -27,6 +28,9 @@ absl::Status ValidateTokens(absl::string_view field, const std::vector<int32_t>&
   }
   return absl::OkStatus();
 }
+
+// How many rows have logits at once, if a step without drafts may have fewer still.
+constexpr int64_t kFewestLogitRows = 64;
 
 torch::Tensor ViewOnDevice(std::vector<int64_t>& values, const torch::Device& device) {
   const torch::Tensor view =
@@ -45,10 +49,20 @@ struct Generator::Impl {
         attention(cache.get()),
         scheduler(cache.get(), o) {}
 
+  // Rows of a draw, its own and then its draft rows, whose logits are computed together.
+  struct Piece {
+    const StepPlan::Draw* draw;
+    Verification* drawn;
+    int64_t first;
+    int64_t count;
+  };
+
   absl::Status Validate(const GenerateRequest& request) const;
   absl::Status Advance(std::vector<GenerateUpdate>* updates);
-  torch::Tensor Logits(const StepPlan& plan, const torch::Tensor& hidden);
-  GenerateUpdate Draw(Sequence* sequence, absl::Span<const float> logits);
+  std::vector<Verification> DrawAll(const std::vector<StepPlan::Draw>& draws,
+                                    const torch::Tensor& hidden);
+  torch::Tensor Logits(const std::vector<Piece>& pieces, const torch::Tensor& hidden);
+  void Account(const StepPlan::Draw& draw, const Verification& drawn);
   void DropAll();
   void Note(GeneratorCall::Kind kind, GenerateRequest request) {
     if (announce) calls.push_back({kind, std::move(request)});
@@ -69,6 +83,8 @@ struct Generator::Impl {
   int64_t steps = 0;
   int64_t generated_tokens = 0;
   int64_t prefilled_tokens = 0;
+  int64_t draft_tokens = 0;
+  int64_t draft_accepted = 0;
 };
 
 Generator::Generator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -135,6 +151,7 @@ absl::Status Generator::Impl::Validate(const GenerateRequest& request) const {
   }
   BATON_RETURN_IF_ERROR(ValidateTokens("prompt", request.prompt, config.vocab_size));
   BATON_RETURN_IF_ERROR(ValidateTokens("resume", request.resume, config.vocab_size));
+  BATON_RETURN_IF_ERROR(ValidateTokens("draft", request.draft, config.vocab_size));
   BATON_RETURN_IF_ERROR(ValidateSamplingParams(request.params, config.vocab_size));
   if (!request.params.stop_strings.empty() && !decode) {
     return absl::InvalidArgumentError("stop_strings: this generator has no tokenizer");
@@ -210,18 +227,53 @@ absl::Status Generator::Impl::Advance(std::vector<GenerateUpdate>* updates) {
   prefilled_tokens += plan.prefilled_tokens;
   if (plan.draws.empty()) return absl::OkStatus();
 
-  const torch::Tensor logits =
-      Logits(plan, hidden).to(torch::kCPU).to(torch::kFloat32).contiguous();
-  const int64_t vocab_size = logits.size(1);
-  const float* row = logits.data_ptr<float>();
-  for (size_t i = 0; i < plan.draws.size(); ++i, row += vocab_size) {
-    updates->push_back(Draw(plan.draws[i].sequence, absl::MakeConstSpan(row, vocab_size)));
+  std::vector<Verification> drawn = DrawAll(plan.draws, hidden);
+  for (size_t i = 0; i < drawn.size(); ++i) {
+    Account(plan.draws[i], drawn[i]);
+    updates->push_back(std::move(drawn[i].update));
   }
   return absl::OkStatus();
 }
 
-// [number of draws, vocab_size]
-torch::Tensor Generator::Impl::Logits(const StepPlan& plan, const torch::Tensor& hidden) {
+// Draws from the rows in order, as many at once as a step without drafts may have: so drafts need
+// no more memory for logits, and few rows behind a draft's first difference get any.
+std::vector<Verification> Generator::Impl::DrawAll(const std::vector<StepPlan::Draw>& draws,
+                                                   const torch::Tensor& hidden) {
+  const int64_t rows_at_once = std::max(options.max_num_seqs, kFewestLogitRows);
+  std::vector<Verification> drawn(draws.size());
+  size_t next = 0;        // the draw that the next row belongs to …
+  int64_t row_of_it = 0;  // … as this one of its rows
+  while (next < draws.size()) {
+    std::vector<Piece> pieces;
+    for (int64_t room = rows_at_once; room > 0 && next < draws.size();) {
+      const int64_t left = 1 + draws[next].draft_rows - row_of_it;
+      const int64_t count = std::min(room, left);
+      pieces.push_back({&draws[next], &drawn[next], row_of_it, count});
+      room -= count;
+      row_of_it = count == left ? 0 : row_of_it + count;
+      if (count == left) ++next;
+    }
+    const torch::Tensor logits =
+        Logits(pieces, hidden).to(torch::kCPU).to(torch::kFloat32).contiguous();
+    const int64_t vocab_size = logits.size(1);
+    const float* numbers = logits.data_ptr<float>();
+    for (const Piece& piece : pieces) {
+      const bool more = DrawAndVerify(*piece.draw->sequence,
+                                      absl::MakeConstSpan(numbers, piece.count * vocab_size),
+                                      vocab_size, sampler, piece.drawn);
+      numbers += piece.count * vocab_size;
+      if (!more && next < draws.size() && piece.draw == &draws[next]) {
+        ++next;  // its other rows have the wrong context
+        row_of_it = 0;
+      }
+    }
+  }
+  return drawn;
+}
+
+// [rows of all pieces, vocab_size]
+torch::Tensor Generator::Impl::Logits(const std::vector<Piece>& pieces,
+                                      const torch::Tensor& hidden) {
   std::vector<torch::Tensor> sources;
   int64_t num_rows = 0;
   if (hidden.defined()) {
@@ -230,13 +282,15 @@ torch::Tensor Generator::Impl::Logits(const StepPlan& plan, const torch::Tensor&
   }
   std::vector<int64_t> rows;
   bool in_place = hidden.defined();
-  for (const StepPlan::Draw& draw : plan.draws) {
-    in_place = in_place && draw.row == static_cast<int64_t>(rows.size());
-    if (draw.row >= 0) {
-      rows.push_back(draw.row);
-    } else {
-      sources.push_back(draw.sequence->prompt->last_hidden);
-      rows.push_back(num_rows++);
+  for (const Piece& piece : pieces) {
+    for (int64_t i = piece.first; i < piece.first + piece.count; ++i) {
+      int64_t row = i == 0 ? piece.draw->row : piece.draw->first_draft_row + i - 1;
+      in_place = in_place && row == static_cast<int64_t>(rows.size());
+      if (row < 0) {
+        sources.push_back(piece.draw->sequence->prompt->last_hidden);
+        row = num_rows++;
+      }
+      rows.push_back(row);
     }
   }
   if (in_place && static_cast<int64_t>(rows.size()) == num_rows) {
@@ -246,42 +300,19 @@ torch::Tensor Generator::Impl::Logits(const StepPlan& plan, const torch::Tensor&
   return model->Logits(all.index_select(0, ViewOnDevice(rows, model->device())));
 }
 
-// Draws the next token of `sequence`; forgets the sequence if that ends it.
-GenerateUpdate Generator::Impl::Draw(Sequence* sequence, absl::Span<const float> logits) {
-  GenerateUpdate update;
-  const SamplingParams& params = sequence->request.params;
-  const int64_t position = static_cast<int64_t>(sequence->response.size());
-  absl::Span<const int64_t> banned;
-  if (position < params.min_new_tokens) banned = params.stop_token_ids;
-  const absl::StatusOr<SampledToken> sampled = sampler.Sample(
-      logits, params, banned, sequence->uniforms.At(static_cast<uint32_t>(position)));
-  update.id = sequence->request.id;
-  if (!sampled.ok()) {
-    // Not the caller's mistake: another worker, or the same one once more, may do better.
-    update.error = absl::InternalError(
-        absl::StrCat("response token ", position, ": ", sampled.status().message()));
-    update.finish_reason = "error";
-    update.finished = true;
-    // Equal prompts that come later must not start from what may be bad already.
-    sequence->prompt->spoiled = true;
-    scheduler.Remove(update.id);
-    return update;
+// Takes over what was drawn for a sequence; forgets the sequence if that ends it.
+void Generator::Impl::Account(const StepPlan::Draw& draw, const Verification& drawn) {
+  generated_tokens += static_cast<int64_t>(drawn.update.new_tokens.size());
+  draft_tokens += drawn.judged;
+  draft_accepted += drawn.update.draft_accepted;
+  // Equal prompts that come later must not start from what may be bad already.
+  if (!drawn.update.error.ok()) draw.sequence->prompt->spoiled = true;
+  if (drawn.update.finished) {
+    scheduler.Remove(drawn.update.id);
+  } else if (draw.draft_rows > 0) {
+    // The token drawn from the last row may be the draft's too, but no row has computed it.
+    scheduler.KeepDraftRows(draw.sequence, std::min(drawn.update.draft_accepted, draw.draft_rows));
   }
-  sequence->response.push_back(sampled->token);
-  update.new_tokens = {sampled->token};
-  update.new_log_probs = {sampled->log_prob};
-  update.new_sampling_log_probs = {sampled->sampling_log_prob};
-  ++generated_tokens;
-  if (sequence->stops.Append(sampled->token)) {
-    update.finish_reason = "stop";
-  } else if (position + 1 >= params.max_new_tokens) {
-    update.finish_reason = "length";
-  } else {
-    return update;
-  }
-  update.finished = true;
-  scheduler.Remove(update.id);
-  return update;
 }
 
 void Generator::Impl::DropAll() {
@@ -325,6 +356,8 @@ GeneratorStats Generator::stats() const {
   stats.prefilled_tokens = impl_->prefilled_tokens;
   stats.shared_prompt_tokens = impl_->scheduler.shared_prompt_tokens();
   stats.preemptions = impl_->scheduler.preemptions();
+  stats.draft_tokens = impl_->draft_tokens;
+  stats.draft_accepted = impl_->draft_accepted;
   return stats;
 }
 

@@ -21,7 +21,10 @@ struct GenerateRequest {
   uint64_t id = 0;              // the caller's; unique among live requests
   std::vector<int32_t> prompt;  // at least one token
   std::vector<int32_t> resume;  // the response's first tokens, if it was begun elsewhere
-  SamplingParams params;        // limits count the resumed tokens too
+  // What other weights drew with the same key after `resume`, or any other guess. It changes
+  // nothing in the response, only how many of its tokens one step yields.
+  std::vector<int32_t> draft;
+  SamplingParams params;  // limits count the resumed tokens too
   SamplingKey key;
 };
 
@@ -33,14 +36,16 @@ struct GenerateUpdate {
   std::vector<float> new_log_probs;
   std::vector<float> new_sampling_log_probs;
   bool finished = false;
-  std::string finish_reason;  // "stop", "length", "cancelled" or "error", once finished
-  absl::Status error;         // with "error": what ended it, naming the response's token
+  std::string finish_reason;   // "stop", "length", "cancelled" or "error", once finished
+  absl::Status error;          // with "error": what ended it after new_tokens, naming the token
+  int64_t draft_accepted = 0;  // of new_tokens: the first ones, which the draft had foretold
 };
 
 struct GeneratorOptions {
   int64_t kv_cache_bytes = int64_t{1} << 28;
-  int64_t max_num_seqs = 128;          // requests in one forward pass
-  int64_t prefill_chunk_tokens = 512;  // prompt and resumed tokens per step, besides decoding
+  int64_t max_num_seqs = 128;  // requests in one forward pass
+  // Prompt and resumed tokens per step, besides decoding; drafts may use what they leave.
+  int64_t prefill_chunk_tokens = 512;
   // Refuse a model whose results depend on the batch in the last bits: any but float32
   // on a CPU, which is computed row by row in any case.
   bool deterministic = false;
@@ -60,6 +65,8 @@ struct GeneratorStats {
   int64_t prefilled_tokens = 0;      // prompt and resumed tokens computed
   int64_t shared_prompt_tokens = 0;  // prompt tokens that a request found already computed or begun
   int64_t preemptions = 0;
+  int64_t draft_tokens = 0;    // judged: compared with what was drawn at their place
+  int64_t draft_accepted = 0;  // of these: equal
 };
 
 /// What was asked of a generator between two steps. Ranks that share its model do the same before
@@ -72,16 +79,18 @@ struct GeneratorCall {
 
 /// Runs a model over many requests at once. Each Step is one forward pass: a token for every
 /// decoding request, and a chunk of the prompts and resumed tokens that still have to be computed.
+/// A request with a draft gets as many tokens as its draft foretells, and one more. Its draft is
+/// computed with what is left of the chunk, in blocks that no other request needs soon.
 ///
 /// Requests start in the order of Add, when memory for what they need now is free. When running
 /// requests outgrow the budget, the youngest gives up its memory and continues later from its
 /// tokens; the oldest always advances, so all finish. Requests with equal prompts share the
 /// prompt's keys and values.
 ///
-/// The response to a request is a function of (weights, prompt, params, key). In float32 on a CPU
-/// this holds bitwise, whatever else is in the batch; elsewhere up to the rounding of products,
-/// which depends on the batch. Being preempted, resumed or moved to another generator changes
-/// neither its draws nor, in float32 on equal CPUs, its bits.
+/// The response to a request is a function of (weights, prompt, params, key), and not of its draft
+/// (draft_verification.h). In float32 on a CPU this holds bitwise, whatever else is in the batch;
+/// elsewhere up to the rounding of products, which depends on the batch. Being preempted, resumed
+/// or moved to another generator changes neither its draws nor, in float32 on equal CPUs, its bits.
 ///
 /// One thread at a time.
 class Generator {

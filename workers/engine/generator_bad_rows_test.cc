@@ -16,14 +16,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Tokens whose embedding is NaN make rows of NaN, of their requests alone.
-void SetEmbedding(CausalLM& model, int32_t token, double value) {
-  const torch::NoGradGuard no_grad;
-  for (auto& [name, weight] : model.parameters()) {
-    if (name == "model.embed_tokens.weight") torch::Tensor(weight)[token].fill_(value);
-  }
-}
-
 std::map<uint64_t, absl::Status> FinishWithErrors(Generator& generator, Responses* responses) {
   std::map<uint64_t, absl::Status> errors;
   for (int step = 0; !generator.idle() && step < 1000; ++step) {

@@ -10,19 +10,32 @@ namespace {
 
 int64_t Size(const std::vector<int32_t>& v) { return static_cast<int64_t>(v.size()); }
 
-void AppendRun(const std::vector<int32_t>& tokens, int64_t begin, int64_t count, int64_t position,
-               CachedRows run, StepPlan* plan) {
+void AppendRun(absl::Span<const int32_t> tokens, int64_t position, CachedRows run, StepPlan* plan) {
   run.first_row = static_cast<int64_t>(plan->tokens.size());
-  run.num_rows = count;
+  run.num_rows = static_cast<int64_t>(tokens.size());
   run.first_position = position;
   plan->runs.push_back(run);
-  for (int64_t i = 0; i < count; ++i) {
-    plan->tokens.push_back(tokens[begin + i]);
-    plan->positions.push_back(position + i);
+  for (int32_t token : tokens) {
+    plan->tokens.push_back(token);
+    plan->positions.push_back(position++);
   }
 }
 
+CachedRows RunOfResponse(const Sequence& sequence) {
+  CachedRows run;
+  run.prompt_length = sequence.prompt->length();
+  run.prompt_blocks = &sequence.prompt->blocks;
+  run.own_blocks = &sequence.blocks;
+  return run;
+}
+
 }  // namespace
+
+absl::Span<const int32_t> Sequence::draft() const {
+  const size_t passed = response.size() - request.resume.size();
+  if (draft_failed || passed >= request.draft.size()) return {};
+  return absl::MakeConstSpan(request.draft).subspan(passed);
+}
 
 Scheduler::Scheduler(KvCache* cache, const GeneratorOptions& options)
     : cache_(cache),
@@ -49,6 +62,8 @@ StepPlan Scheduler::Plan() {
     if (!sequence->prompt->complete()) PlanPrompt(sequence->prompt, &budget, &plan);
     if (sequence->prompt->complete()) PlanResponse(sequence, &budget, &plan);
   }
+  // Last, so that drafts get what the others leave.
+  PlanDrafts(budget, &plan);
   return plan;
 }
 
@@ -58,7 +73,8 @@ void Scheduler::PlanPrompt(CachedPrompt* prompt, int64_t* budget, StepPlan* plan
   CachedRows run;
   run.prompt_length = prompt->length();
   run.prompt_blocks = &prompt->blocks;
-  AppendRun(prompt->tokens, prompt->computed, count, prompt->computed, run, plan);
+  AppendRun(absl::MakeConstSpan(prompt->tokens).subspan(prompt->computed, count), prompt->computed,
+            run, plan);
   prompt->computed += count;
   *budget -= count;
   plan->prefilled_tokens += count;
@@ -76,12 +92,8 @@ void Scheduler::PlanResponse(Sequence* sequence, int64_t* budget, StepPlan* plan
   const bool decoding = pending == 1;
   const int64_t count = decoding ? 1 : std::min(*budget, pending);
   if (count == 0 || !GrowTo(sequence, sequence->computed + count)) return;
-  CachedRows run;
-  run.prompt_length = sequence->prompt->length();
-  run.prompt_blocks = &sequence->prompt->blocks;
-  run.own_blocks = &sequence->blocks;
-  AppendRun(sequence->response, sequence->computed, count,
-            sequence->prompt->length() + sequence->computed, run, plan);
+  AppendRun(absl::MakeConstSpan(sequence->response).subspan(sequence->computed, count),
+            sequence->prompt->length() + sequence->computed, RunOfResponse(*sequence), plan);
   sequence->computed += count;
   if (!decoding) {
     *budget -= count;
@@ -90,6 +102,37 @@ void Scheduler::PlanResponse(Sequence* sequence, int64_t* budget, StepPlan* plan
   if (sequence->pending() == 0) {
     plan->draws.push_back({sequence, static_cast<int64_t>(plan->tokens.size()) - 1});
   }
+}
+
+// A draft's rows stand in a run of their own, behind all rows that their tokens attend to.
+void Scheduler::PlanDrafts(int64_t budget, StepPlan* plan) {
+  for (StepPlan::Draw& draw : plan->draws) {
+    Sequence* sequence = draw.sequence;
+    const absl::Span<const int32_t> draft = sequence->draft();
+    // The last token of a response is drawn but never computed.
+    const int64_t longest = sequence->request.params.max_new_tokens - 1 - Size(sequence->response);
+    int64_t count = std::min({budget, static_cast<int64_t>(draft.size()), longest});
+    if (count <= 0) continue;
+    count = std::min(
+        count, GrowFromSpareBlocks(sequence, sequence->computed + count) - sequence->computed);
+    if (count <= 0) continue;
+    draw.first_draft_row = static_cast<int64_t>(plan->tokens.size());
+    draw.draft_rows = count;
+    CachedRows run = RunOfResponse(*sequence);
+    run.each_row_counts = true;
+    AppendRun(draft.subspan(0, count), sequence->prompt->length() + sequence->computed, run, plan);
+    budget -= count;
+  }
+}
+
+void Scheduler::KeepDraftRows(Sequence* sequence, int64_t kept) {
+  sequence->computed += kept;
+  if (Mutant("draft-keeps-its-blocks")) return;
+  // Without the others' blocks the sequence holds what it would hold without a draft.
+  const auto unused = sequence->blocks.begin() + KvCache::BlocksFor(sequence->computed);
+  std::vector<int32_t> spare(unused, sequence->blocks.end());
+  sequence->blocks.erase(unused, sequence->blocks.end());
+  cache_->Free(spare);
 }
 
 void Scheduler::Admit() {
@@ -139,6 +182,19 @@ bool Scheduler::GrowTo(Sequence* sequence, int64_t tokens) {
     }
   }
   return true;
+}
+
+// Gives `sequence` blocks for up to `tokens` response tokens, and returns for how many it has
+// blocks then. Takes them from no request, and leaves one for each that runs, which may need it in
+// the next step: it would otherwise have to take it from another.
+int64_t Scheduler::GrowFromSpareBlocks(Sequence* sequence, int64_t tokens) {
+  const int64_t reserve = running() == 1 || Mutant("draft-takes-the-last-block") ? 0 : running();
+  while (Size(sequence->blocks) < KvCache::BlocksFor(tokens)) {
+    if (cache_->num_free() + prompts_.unused_blocks() <= reserve) break;
+    if (cache_->num_free() == 0) prompts_.EvictOne();
+    sequence->blocks.push_back(*cache_->Allocate());
+  }
+  return Size(sequence->blocks) * KvCache::kBlockTokens;
 }
 
 bool Scheduler::has_begun() const {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "workers/engine/cached_attention.h"
 #include "workers/engine/generator.h"
 #include "workers/engine/kv_cache.h"
@@ -26,6 +27,7 @@ struct Sequence {
   const UniformStream uniforms;
   StopChecker stops;
   std::vector<int32_t> response;  // resumed and generated tokens
+  bool draft_failed = false;      // a token was drawn that differs from the draft
 
   // While running.
   CachedPrompt* prompt = nullptr;
@@ -33,6 +35,8 @@ struct Sequence {
   int64_t computed = 0;         // response tokens whose keys and values are in `blocks`
 
   int64_t pending() const { return static_cast<int64_t>(response.size()) - computed; }
+  /// What the draft foretells after `response`; empty once it has failed.
+  absl::Span<const int32_t> draft() const;
 };
 
 /// The rows of one forward pass, and what to draw from its result.
@@ -40,6 +44,10 @@ struct StepPlan {
   struct Draw {
     Sequence* sequence;
     int64_t row;  // whose logits; -1: those of the prompt's last_hidden
+    // Then one more token for each of these rows as long as the draft is right. They compute the
+    // tokens that the draft foretells after the response.
+    int64_t first_draft_row = 0;
+    int64_t draft_rows = 0;
   };
   struct CompletedPrompt {
     CachedPrompt* prompt;
@@ -65,9 +73,13 @@ class Scheduler {
   void Add(std::unique_ptr<Sequence> sequence);
 
   /// Starts waiting requests, finds blocks (taking them from the youngest if need be), and lists
-  /// the rows to compute, which count as computed from here on. The plan holds until the next call
-  /// of any other method.
+  /// the rows to compute, which count as computed from here on, but for draft rows. The plan holds
+  /// until the next call of any other method.
   StepPlan Plan();
+
+  /// To be called when a running sequence has been given the tokens of a plan with draft rows: the
+  /// first `kept` of them count as computed, the others as never planned.
+  void KeepDraftRows(Sequence* sequence, int64_t kept);
 
   /// Frees what a request holds and forgets it. False if there is none with this id.
   bool Remove(uint64_t id);
@@ -92,7 +104,9 @@ class Scheduler {
   void Stop(Sequence* sequence);
   void PlanPrompt(CachedPrompt* prompt, int64_t* budget, StepPlan* plan);
   void PlanResponse(Sequence* sequence, int64_t* budget, StepPlan* plan);
+  void PlanDrafts(int64_t budget, StepPlan* plan);
   bool GrowTo(Sequence* sequence, int64_t tokens);
+  int64_t GrowFromSpareBlocks(Sequence* sequence, int64_t tokens);
   bool MakeRoom(const Sequence* sequence);
   std::vector<int32_t> AllocatePromptBlocks(int64_t count);
 

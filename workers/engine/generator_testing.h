@@ -40,6 +40,14 @@ inline std::unique_ptr<CausalLM> MakeModel(uint64_t seed = 1,
   return *std::move(model);
 }
 
+// Tokens whose embedding is NaN make rows of NaN, of their requests alone.
+inline void SetEmbedding(CausalLM& model, int32_t token, double value) {
+  const torch::NoGradGuard no_grad;
+  for (auto& [name, weight] : model.parameters()) {
+    if (name == "model.embed_tokens.weight") torch::Tensor(weight)[token].fill_(value);
+  }
+}
+
 // "a" to "z", then six of two letters.
 inline std::string Piece(int32_t token) {
   if (token < 26) return std::string(1, static_cast<char>('a' + token));

@@ -83,5 +83,35 @@ TEST(TensorParallelGeneratorTest, ABatchEqualsOneByOneBitwise) {
   });
 }
 
+// Every rank judges the same drafts by the same draws: ranks that disagreed would add up rows of
+// different tokens.
+TEST(TensorParallelGeneratorTest, RanksJudgeDraftsAlike) {
+  constexpr int kRanks = 2;
+  std::vector<GeneratorStats> stats(kRanks);
+  testing::RunRanks(kRanks, [&](Communicator& group) {
+    const auto model = SharedModel(group);
+    model->SetDeterministic(true);
+    std::vector<GenerateRequest> requests = Requests();
+    const Responses plain = RunAll(model.get(), requests, Deterministic());
+    for (GenerateRequest& request : requests) {
+      request.draft = plain.at(request.id).tokens;
+      if (request.id % 2 == 0) request.draft[request.id] ^= 1;
+      if (request.id == 3) request.draft.insert(request.draft.end(), 40, 7);
+    }
+    GeneratorOptions options = Deterministic();
+    options.prefill_chunk_tokens = 9;
+    const auto generator = MakeGenerator(model.get(), options);
+    for (const GenerateRequest& request : requests) ASSERT_TRUE(generator->Add(request).ok());
+    EXPECT_EQ(Finish(*generator), plain);
+    stats[group.rank()] = generator->stats();
+  });
+  // Requests 1, 3 and 5 have 7, 13 and 19 tokens; 2, 4 and 6 differ at their token of that number.
+  EXPECT_EQ(stats[0].draft_accepted, 7 + 13 + 19 + 2 + 4 + 6);
+  EXPECT_EQ(stats[0].draft_tokens, stats[0].draft_accepted + 3);
+  EXPECT_EQ(stats[1].draft_accepted, stats[0].draft_accepted);
+  EXPECT_EQ(stats[1].draft_tokens, stats[0].draft_tokens);
+  EXPECT_EQ(stats[1].steps, stats[0].steps);
+}
+
 }  // namespace
 }  // namespace baton::engine

@@ -72,6 +72,14 @@ v1::TaskResult MakeGenerateResult(const v1::Generate& request, const FakeRespons
   return result;
 }
 
+size_t AcceptedDraft(const v1::Generate& request, const FakeResponse& response, size_t resumed) {
+  const auto draft = absl::MakeConstSpan(request.draft_tokens());
+  const auto rest = absl::MakeConstSpan(response.tokens).subspan(resumed);
+  const auto [differs, unused] =
+      std::mismatch(draft.begin(), draft.end(), rest.begin(), rest.end());
+  return static_cast<size_t>(differs - draft.begin());
+}
+
 FakeGenerator::FakeGenerator(absl::Duration token_delay) : token_delay_(token_delay) {
   if (token_delay_ > absl::ZeroDuration()) thread_ = std::thread([this] { Work(); });
 }
@@ -96,7 +104,12 @@ void FakeGenerator::Add(std::shared_ptr<TaskContext> context, uint64_t weights) 
         "resume_tokens are not the beginning of this response: other weights, seed or key"));
     return;
   }
-  active.length = resumed;
+  active.draft_accepted = AcceptedDraft(request, active.response, resumed);
+  active.length = resumed + active.draft_accepted;
+  if (active.draft_accepted > 0) {
+    context->SendProgress({&active.response.tokens[resumed], active.draft_accepted},
+                          {&active.response.log_probs[resumed], active.draft_accepted});
+  }
   if (token_delay_ <= absl::ZeroDuration()) {
     while (!Advance(active)) {
     }
@@ -107,10 +120,9 @@ void FakeGenerator::Add(std::shared_ptr<TaskContext> context, uint64_t weights) 
 }
 
 bool FakeGenerator::Advance(Active& active) {
-  const v1::Generate& request = active.context->task().generate();
   const FakeResponse& response = active.response;
   if (active.context->cancelled()) {
-    active.context->Finish(MakeGenerateResult(request, response, active.length, "cancelled"));
+    Finish(active, "cancelled");
     return true;
   }
   if (active.length < response.tokens.size()) {
@@ -119,9 +131,18 @@ bool FakeGenerator::Advance(Active& active) {
     ++active.length;
   }
   if (active.length < response.tokens.size()) return false;
-  active.context->Finish(
-      MakeGenerateResult(request, response, active.length, response.finish_reason));
+  Finish(active, response.finish_reason);
   return true;
+}
+
+void FakeGenerator::Finish(Active& active, const std::string& finish_reason) {
+  const v1::Generate& request = active.context->task().generate();
+  v1::TaskResult result =
+      MakeGenerateResult(request, active.response, active.length, finish_reason);
+  if (!request.draft_tokens().empty()) {
+    (*result.mutable_metrics())["draft_accepted"] = static_cast<double>(active.draft_accepted);
+  }
+  active.context->Finish(std::move(result));
 }
 
 void FakeGenerator::CancelAll() {
@@ -130,10 +151,7 @@ void FakeGenerator::CancelAll() {
     absl::MutexLock lock(&mu_);
     cancelled.swap(active_);
   }
-  for (Active& active : cancelled) {
-    active.context->Finish(MakeGenerateResult(active.context->task().generate(), active.response,
-                                              active.length, "cancelled"));
-  }
+  for (Active& active : cancelled) Finish(active, "cancelled");
 }
 
 void FakeGenerator::Work() {

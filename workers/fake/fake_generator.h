@@ -35,6 +35,10 @@ std::string PromptText(const v1::Generate& request);
 v1::TaskResult MakeGenerateResult(const v1::Generate& request, const FakeResponse& response,
                                   size_t length, const std::string& finish_reason);
 
+/// How many tokens of Generate.draft_tokens, from the first one on, are those of `response` after
+/// its first `resumed` tokens.
+size_t AcceptedDraft(const v1::Generate& request, const FakeResponse& response, size_t resumed);
+
 /// Streams responses, one token each per `token_delay`, on a thread of its own. Thread-safe.
 class FakeGenerator {
  public:
@@ -42,7 +46,8 @@ class FakeGenerator {
   /// Cancels what runs.
   ~FakeGenerator();
 
-  /// Continues after Generate.resume_tokens. Without a delay the task is finished on return.
+  /// Continues after Generate.resume_tokens, at once with those of draft_tokens that are the
+  /// response's own. Without a delay the task is finished on return.
   void Add(std::shared_ptr<TaskContext> context, uint64_t weights);
   /// Ends every task as cancelled.
   void CancelAll();
@@ -51,10 +56,12 @@ class FakeGenerator {
   struct Active {
     std::shared_ptr<TaskContext> context;
     FakeResponse response;
-    size_t length = 0;  ///< Tokens so far.
+    size_t length = 0;          ///< Tokens so far.
+    size_t draft_accepted = 0;  ///< Tokens that the draft had right.
   };
   void Work();
   static bool Advance(Active& active);
+  static void Finish(Active& active, const std::string& finish_reason);
 
   const absl::Duration token_delay_;
   absl::Mutex mu_;

@@ -56,6 +56,19 @@ TEST(FakeGenerator, IsAFunctionOfWeightsAndKey) {
   EXPECT_EQ(MakeResponse(1, request).finish_reason, "length");
 }
 
+TEST(FakeGenerator, AcceptsADraftUpToTheFirstDifference) {
+  v1::Generate request;
+  FakeResponse response;
+  response.tokens = {5, 6, 7, 8};
+  EXPECT_EQ(AcceptedDraft(request, response, 1), 0u);
+  for (const int32_t token : {6, 7, 9, 8}) request.add_draft_tokens(token);
+  EXPECT_EQ(AcceptedDraft(request, response, 1), 2u);
+  EXPECT_EQ(AcceptedDraft(request, response, 0), 0u);
+  EXPECT_EQ(AcceptedDraft(request, response, 4), 0u);
+  request.set_draft_tokens(2, 8);
+  EXPECT_EQ(AcceptedDraft(request, response, 1), 3u);  // Goes on where the response has ended.
+}
+
 TEST(FakeReward, IsSpreadOverItsRange) {
   std::set<double> rewards;
   for (int i = 0; i < 100; ++i) rewards.insert(RewardOf(std::to_string(i)));
@@ -242,6 +255,61 @@ TEST_F(FakeWorkerTest, AResumedResponseEqualsAWholeOne) {
   const v1::TaskResult rest = Run(resumed);
   EXPECT_EQ(rest.response_text(), whole.response_text());
   EXPECT_EQ(rest.columns(2).data(), whole.columns(2).data());
+}
+
+TEST_F(FakeWorkerTest, ADraftChangesNothingButIsCounted) {
+  for (const bool delayed : {false, true}) {
+    const auto worker = StartWorker(delayed ? absl::Milliseconds(1) : absl::ZeroDuration());
+    Assign();
+    PublishAndLoad(0);
+    const v1::TaskResult whole = Run(MakeGenerate(0));
+    const std::string text = whole.response_text();
+    ASSERT_GE(text.size(), 4u);
+    EXPECT_FALSE(whole.metrics().contains("draft_accepted"));
+    for (size_t resumed = 0; resumed < 3; ++resumed) {
+      for (size_t right = resumed; right <= text.size(); ++right) {
+        v1::Task task = MakeGenerate(0);
+        for (size_t i = 0; i < resumed; ++i) {
+          task.mutable_generate()->add_resume_tokens(text[i]);
+          task.mutable_generate()->add_resume_log_probs(0);
+        }
+        for (size_t i = resumed; i < right; ++i) task.mutable_generate()->add_draft_tokens(text[i]);
+        task.mutable_generate()->add_draft_tokens('!');  // Never drawn.
+        task.mutable_generate()->add_draft_tokens('a');
+        const v1::TaskResult result = Run(task);
+        EXPECT_EQ(result.response_text(), text);
+        EXPECT_EQ(result.columns(1).data(), whole.columns(1).data());
+        EXPECT_EQ(result.columns(2).data(), whole.columns(2).data());
+        EXPECT_EQ(result.finish_reason(), whole.finish_reason());
+        ASSERT_TRUE(result.metrics().contains("draft_accepted"));
+        EXPECT_EQ(result.metrics().at("draft_accepted"), static_cast<double>(right - resumed));
+      }
+    }
+    Run(MakeTask("rollout", "release_role"));
+  }
+}
+
+// Nothing is generated before the first delay is over; the draft is there before it.
+TEST_F(FakeWorkerTest, ADraftIsAcceptedAtOnce) {
+  const auto worker = StartWorker(absl::Hours(1));
+  Assign();
+  PublishAndLoad(0);
+  v1::Task task = MakeGenerate(0);
+  const v1::Generate& request = task.generate();
+  v1::JobSpec spec;
+  spec.mutable_data()->set_seed(1);  // As Assign's.
+  const FakeResponse response = MakeResponse(InitialWeights(spec), request);
+  for (size_t i = 0; i + 2 < response.tokens.size(); ++i) {
+    task.mutable_generate()->add_draft_tokens(response.tokens[i]);
+  }
+  controller_.SendTask(task);
+  Run(MakeTask("rollout", "release_role"));
+  const auto result = controller_.WaitForResult(task.task_token());
+  ASSERT_TRUE(result.has_value());
+  EXPECT_EQ(result->finish_reason(), "cancelled");
+  EXPECT_EQ(result->response_text().size(), response.tokens.size() - 2);
+  EXPECT_EQ(result->metrics().at("draft_accepted"),
+            static_cast<double>(response.tokens.size() - 2));
 }
 
 TEST_F(FakeWorkerTest, ACancelledResponseComesBackWithWhatThereIs) {

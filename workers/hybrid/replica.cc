@@ -23,6 +23,7 @@ void Code(Coder& coder, GeneratorCall& call) {
   if (call.kind != GeneratorCall::Kind::kAdd) return;
   coder.Numbers(request.prompt);
   coder.Numbers(request.resume);
+  coder.Numbers(request.draft);
   engine::SamplingParams& params = request.params;
   coder.Number(params.temperature);
   coder.Number(params.top_k);

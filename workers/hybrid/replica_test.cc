@@ -61,6 +61,8 @@ void RunReplica(const GeneratorOptions& options, absl::Duration keep_alive,
   EXPECT_EQ(followed.prefilled_tokens, led.prefilled_tokens);
   EXPECT_EQ(followed.preemptions, led.preemptions);
   EXPECT_EQ(followed.cached_blocks, led.cached_blocks);
+  EXPECT_EQ(followed.draft_tokens, led.draft_tokens);
+  EXPECT_EQ(followed.draft_accepted, led.draft_accepted);
 }
 
 /// Every field matters to somebody.
@@ -79,6 +81,7 @@ std::vector<GenerateRequest> Requests(uint64_t first) {
   requests[4].params.temperature = 1.7;
   requests[5].resume = {30, 2, 2};
   requests[5].key.sample = 0xffffffffu;
+  requests[5].draft = {7, 1, 19, 0, 5};
   return requests;
 }
 

@@ -208,6 +208,7 @@ void GeneratorLoop::Step() {
     generation.sampling_log_probs.insert(generation.sampling_log_probs.end(),
                                          update.new_sampling_log_probs.begin(),
                                          update.new_sampling_log_probs.end());
+    generation.draft_accepted += update.draft_accepted;
     if (!update.error.ok()) {
       Fail(it, update.error);
     } else if (update.finished) {

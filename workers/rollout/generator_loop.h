@@ -30,6 +30,7 @@ struct Generation {
   std::vector<float> log_probs;  ///< One per token, under the full softmax.
   std::vector<float> sampling_log_probs;  ///< One per token, under what it was sampled from …
   bool truncated = false;                 ///< … which differs: top-k or top-p cut something.
+  int64_t draft_accepted = 0;             ///< Tokens of request.draft that were drawn.
 };
 
 /// Owns the thread that steps a generator: one that its owner loads with versions from elsewhere

@@ -30,6 +30,9 @@ v1::TaskResult MakeResult(const tokenizer::Tokenizer& tokenizer, const Generatio
   result.set_response_text(tokenizer.Decode(generation.tokens));
   result.set_prompt_text(generation.prompt_text);
   result.set_finish_reason(reason);
+  if (!generation.request.draft.empty()) {
+    (*result.mutable_metrics())["draft_accepted"] = static_cast<double>(generation.draft_accepted);
+  }
   return result;
 }
 
@@ -130,6 +133,7 @@ absl::StatusOr<Generation> RolloutRole::MakeGeneration(const v1::Generate& task)
   engine::GenerateRequest& request = generation.request;
   BATON_ASSIGN_OR_RETURN(request.prompt, source.EncodePrompt(prompt, task.max_prompt_length()));
   request.resume.assign(task.resume_tokens().begin(), task.resume_tokens().end());
+  request.draft.assign(task.draft_tokens().begin(), task.draft_tokens().end());
   request.params.temperature = task.temperature();
   request.params.top_p = task.top_p() > 0 ? task.top_p() : 1;
   request.params.top_k = task.top_k();

@@ -139,6 +139,41 @@ TEST_F(RolloutRoleTest, ResumesWhereAnotherLeftOff) {
   EXPECT_EQ(resumed.columns(2).data().substr(4), whole.columns(2).data().substr(4));
 }
 
+// What older weights drew, all of it right or wrong from some token on, before or after a resumed
+// part: the answer is the same, and says how much of the draft was right.
+TEST_F(RolloutRoleTest, ADraftChangesNothingButIsCounted) {
+  Assign();
+  Publish(0, 1);
+  Load(0);
+  const v1::TaskResult whole = Run(MakeGenerate(0, 1));
+  const std::vector<int32_t> tokens = Tokens(whole, 1);
+  ASSERT_GE(tokens.size(), 4u);
+  EXPECT_FALSE(whole.metrics().contains("draft_accepted"));
+  for (const size_t resumed : {0, 1}) {
+    for (size_t right = resumed; right <= tokens.size(); ++right) {
+      v1::Task task = MakeGenerate(0, 1);
+      if (resumed > 0) {
+        task.mutable_generate()->add_resume_tokens(tokens[0]);
+        task.mutable_generate()->add_resume_log_probs(-0.5f);
+      }
+      for (size_t i = resumed; i < right; ++i) task.mutable_generate()->add_draft_tokens(tokens[i]);
+      const int32_t next = right < tokens.size() ? tokens[right] : 0;
+      task.mutable_generate()->add_draft_tokens(next == 0 ? 1 : 0);
+      const v1::TaskResult result = Run(task);
+      ASSERT_EQ(result.status().code(), 0) << result.status().message();
+      EXPECT_EQ(Tokens(result, 1), tokens);
+      EXPECT_EQ(result.columns(2).data().substr(4 * resumed),
+                whole.columns(2).data().substr(4 * resumed));
+      EXPECT_EQ(result.finish_reason(), whole.finish_reason());
+      ASSERT_TRUE(result.metrics().contains("draft_accepted"));
+      EXPECT_EQ(result.metrics().at("draft_accepted"), static_cast<double>(right - resumed));
+    }
+  }
+  v1::Task task = MakeGenerate(0, 1);
+  task.mutable_generate()->add_draft_tokens(-1);
+  EXPECT_THAT(Run(task).status().message(), HasSubstr("draft[0]: token -1"));
+}
+
 TEST_F(RolloutRoleTest, ABadRowFailsItsOwnTaskAlone) {
   v1::JobSpec spec = policy::TinySpec();
   spec.mutable_model()->mutable_init()->set_tie_word_embeddings(false);
