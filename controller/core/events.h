@@ -46,6 +46,8 @@ struct DataLoaded {
   uint64_t train_size = 0;
   uint64_t val_size = 0;
   std::vector<std::string> val_sources;  ///< One per validation prompt.
+  /// Prompts of each file of data.train_files; they count with data.train_mix alone.
+  std::vector<uint64_t> train_file_sizes;
 };
 /// More response tokens are known.
 struct TaskProgressed {

@@ -74,6 +74,7 @@ PolicyUpdate::Metrics PolicyUpdate::StepMetrics(JobParts& job) {
   const StepTimes& times = job.is_async ? job.async.batch.times() : job.scheduler.times();
   const StepDraws& draws = job.scheduler.admission().draws();
   Metrics metrics = job.is_rl() ? ResponseMetrics(job.InBatch(), times) : Metrics();
+  if (job.data.prompts().files() > 0) metrics.merge(FileShares(job.InBatch(), job.data.prompts()));
   for (const auto& [name, value] : job.buffer.batch().metrics()) metrics[name] = value;
   for (const auto& [name, value] : std::exchange(reports_, {})) metrics[name] = value;
   DropSurplusOf(&metrics, job);

@@ -5,6 +5,27 @@
 #include "absl/strings/str_cat.h"
 
 namespace baton::controller {
+namespace {
+
+// They are read anew after each restart, and may have changed meanwhile.
+absl::Status FitsMix(const DataLoaded& event, const v1::DataSpec& spec) {
+  const std::vector<uint64_t>& sizes = event.train_file_sizes;
+  if (spec.train_mix().empty()) return absl::OkStatus();
+  if (sizes.size() != static_cast<size_t>(spec.train_mix_size())) {
+    return absl::InvalidArgumentError(absl::StrCat("data.train_mix has ", spec.train_mix_size(),
+                                                   " entries, and ", sizes.size(),
+                                                   " files were read"));
+  }
+  for (size_t file = 0; file < sizes.size(); ++file) {
+    if (sizes[file] > 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data.train_files[", file, "] has no prompt, and data.train_mix draws from it; give the "
+        "file its prompts back"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 void PromptData::Load(EffectSink& out) {
   loading_ = true;
@@ -15,8 +36,10 @@ void PromptData::Load(EffectSink& out) {
 absl::Status PromptData::Loaded(const DataLoaded& event, const v1::DataSpec& spec) {
   loading_ = false;
   if (!event.status.ok()) return event.status;
+  if (absl::Status fits = FitsMix(event, spec); !fits.ok()) return fits;
   loaded_ = true;
-  prompts_ = PromptSource(event.train_size, static_cast<uint64_t>(spec.seed()), spec.shuffle());
+  prompts_ = spec.train_mix().empty() ? PromptMix(spec, {event.train_size})
+                                      : PromptMix(spec, event.train_file_sizes);
   val_sources_ = event.val_sources;
   return absl::OkStatus();
 }

@@ -18,7 +18,7 @@
 #include "absl/time/time.h"
 #include "baton/v1/job_spec.pb.h"
 #include "controller/core/effect_sink.h"
-#include "controller/core/prompt_source.h"
+#include "controller/core/prompt_mix.h"
 #include "controller/spec/wait_list.h"
 
 namespace baton::controller {
@@ -27,7 +27,7 @@ class PromptData {
  public:
   /// Asks for the files.
   void Load(EffectSink& out);
-  /// The answer. Returns its status.
+  /// The answer. Returns its status; INVALID_ARGUMENT: the files do not fit data.train_mix.
   absl::Status Loaded(const DataLoaded& event, const v1::DataSpec& spec);
   /// What was read counts no more.
   void Forget() { loaded_ = loading_ = false; }
@@ -44,6 +44,8 @@ class PromptData {
   /// The prompt of a draw. Data must be loaded.
   uint64_t PromptOf(uint64_t draw) { return prompts_.At(draw); }
   uint64_t train_size() const { return prompts_.size(); }
+  /// What PromptOf asks; it knows the files of data.train_mix.
+  const PromptMix& prompts() const { return prompts_; }
   /// Prompts that an evaluation asks; 0 before data is loaded.
   uint64_t ValSize(const v1::DataSpec& spec) const;
   bool validates() const { return !val_sources_.empty(); }
@@ -54,7 +56,7 @@ class PromptData {
   bool loaded_ = false;
   bool loading_ = false;
   absl::Time since_;  // of loading
-  PromptSource prompts_;
+  PromptMix prompts_;
   std::vector<std::string> val_sources_;
 };
 

@@ -1,8 +1,8 @@
-// Which prompt a draw is.
+// Which prompt of one list a draw is. prompt_mix.h says it of all files of a job.
 //
-// The cursor counts draws from the job's beginning. Epoch e = draw / size draws every prompt
-// once, in the order of a permutation that the seed and e alone decide; so a cursor restored
-// from a checkpoint draws exactly what it would have drawn.
+// Draws are counted from the first one of the list. Epoch e = draw / size draws every prompt once,
+// in the order of a permutation that the seed and e alone decide; so a cursor restored from a
+// checkpoint draws exactly what it would have drawn.
 #ifndef BATON_CONTROLLER_CORE_PROMPT_SOURCE_H_
 #define BATON_CONTROLLER_CORE_PROMPT_SOURCE_H_
 

@@ -90,6 +90,7 @@ v1::Job Source() {
   spec.set_kind(v1::JOB_KIND_RL);
   spec.mutable_model()->mutable_init()->set_characters("0123456789+=");
   spec.mutable_data()->add_train_files("train.jsonl");
+  spec.mutable_data()->add_train_mix();
   spec.mutable_data()->add_val_files("val.jsonl");
   spec.mutable_data()->set_train_batch_size(1);
   spec.mutable_data()->set_max_response_length(4);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "controller/core/prompt_mix.h"
 #include "controller/core/trajectory.h"
 
 namespace baton::controller {
@@ -24,6 +25,11 @@ struct StepTimes {
 /// score.
 std::map<std::string, double> ResponseMetrics(
     const std::map<uint64_t, TrajectoryInfo>& trajectories, const StepTimes& times);
+
+/// Of a step of a job with data.train_mix: the share of its prompts that each file has, as
+/// "data/share_0" and so on.
+std::map<std::string, double> FileShares(const std::map<uint64_t, TrajectoryInfo>& trajectories,
+                                         const PromptMix& prompts);
 
 /// Of an evaluation with `samples` responses a prompt: mean@N is the mean over all samples, best@N
 /// the mean over prompts of the best of N, both by source. The value of a response is its score

@@ -254,6 +254,7 @@ void JobRuntime::Do(const LoadData&) {
     const auto pretrain = std::make_shared<const DataSet>(std::move(read.pretrain));
     loaded.train_size = train->examples.size();
     loaded.val_size = val->examples.size();
+    loaded.train_file_sizes = train->file_sizes;
     for (const Example& example : val->examples) loaded.val_sources.push_back(example.source);
     OnStrand([this, number, loaded, train, val, pretrain] {
       if (IsTerminal(core_.state()) || number != data_read_) return;

@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "controller/spec/earlier_release.h"
 #include "controller/spec/spec.h"
+#include "controller/spec/train_mix.h"
 #include "google/protobuf/message.h"
 
 namespace baton::controller {
@@ -32,6 +33,10 @@ constexpr char kGraph[] =
 constexpr char kMode[] =
     "the checkpoint's prompt cursor counts prompts in the order of its mode; to change it submit a "
     "new job with model.path: job:NAME";
+constexpr char kMixSteps[] =
+    "data.train_mix counts its steps in prompts of the checkpoint's batch size; for another one "
+    "submit "
+    "a new job with model.path: job:NAME";
 constexpr char kOther[] = "is not among the settings that may change";
 
 struct ChangeRule {
@@ -44,6 +49,7 @@ constexpr ChangeRule kChangeRules[] = {
     {"kind", kGraph},
     {"model", kWeights},
     {"data.train_files", kCursor},
+    {"data.train_mix", kCursor},
     {"data.shuffle", kCursor},
     {"data.seed", kCursor},
     {"data.pretrain_files", kCursor},
@@ -209,6 +215,13 @@ ChangedJob ChangeSpec(const v1::Job& saved, const v1::JobSpec& changes) {
              &out.violations);
     }
   }
+  const v1::DataSpec& data = saved.effective_spec().data();
+  if (!data.train_mix().empty() && changes.data().has_train_batch_size() &&
+      changes.data().train_batch_size() != data.train_batch_size()) {
+    Refuse("data.train_batch_size",
+           absl::StrCat("cannot change when a job goes on from a checkpoint: ", kMixSteps),
+           &out.violations);
+  }
   out.spec = saved.spec();
   DropMeanings(changes, &out.spec);
   ReplaceFields(changes, &out.spec);
@@ -219,6 +232,9 @@ ChangedJob ChangeSpec(const v1::Job& saved, const v1::JobSpec& changes) {
   KeepEarlierDefaults(&effective);
   ReplaceFields(changes, &effective);
   RememberValidation(saved.spec(), changes, &effective);
+  if (changes.trainer().has_total_training_steps()) {
+    ExtendTrainMix(changes.trainer().total_training_steps(), effective.mutable_data());
+  }
   // What is filled in already is kept: only what the changes bring, or what follows them, is new.
   CheckedSpec checked = CheckSpec(effective);
   out.effective_spec = std::move(checked.effective);

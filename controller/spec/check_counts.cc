@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "controller/spec/score_graph.h"
+#include "controller/spec/train_mix.h"
 
 namespace baton::controller {
 namespace {
@@ -81,6 +82,7 @@ bool CheckCounts(const v1::JobSpec& spec, std::vector<v1::FieldViolation>* out) 
   CountCheck check(out);
   CheckNodes(spec.dataflow(), check);
   CheckPools(spec.resources(), check);
+  check.AtMost("data.train_mix", spec.data().train_mix_size(), kMostMixedFiles);
   return check.good();
 }
 

@@ -28,6 +28,7 @@ void MakeSpecOfReplay(v1::JobSpec* spec) {
   trainer->clear_keep_best_mode();
   // The texts of data.pretrain_files are trained on, and prompts are not drawn.
   spec->mutable_data()->clear_train_files();
+  spec->mutable_data()->clear_train_mix();
   spec->mutable_data()->clear_val_files();
   spec->mutable_resources()->clear_pools();
   spec->mutable_resources()->clear_placement();

@@ -21,6 +21,7 @@
 #include "controller/spec/presets.h"
 #include "controller/spec/roles.h"
 #include "controller/spec/schedule.h"
+#include "controller/spec/train_mix.h"
 #include "sdk/schema/estimator_options.h"
 #include "sdk/schema/loss_options.h"
 #include "sdk/schema/optimizer_options.h"
@@ -561,6 +562,7 @@ CheckedSpec CheckSpec(const v1::JobSpec& spec) {
   CheckAlgorithm(effective, check);
   CheckTraining("actor", effective->mutable_actor(), check);
   CheckTrainer(effective, check);
+  CheckTrainMix(effective, &out.violations);
   CheckEnding(effective, &out.violations);
   BATON_NUMBER("", effective, priority, 0, -1000, 1000);
   out.dataflow = spec.has_dataflow() ? spec.dataflow() : MakeDataflow(*effective);

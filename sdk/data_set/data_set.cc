@@ -483,8 +483,10 @@ DataSet ReadDataSet(const std::vector<std::string>& files, const DataSetOptions&
   ProblemList problems;
   Pairs pairs;
   for (const std::string& file : files) {
+    const size_t before = out.examples.size();
     const absl::Status status = ReadFile(file, options, &pairs, &out, &problems);
     if (!status.ok()) problems.AddFile(file, status.message());
+    out.file_sizes.push_back(out.examples.size() - before);
   }
   out.unpaired = pairs.unpaired();
   if (out.examples.empty() && out.disliked + out.unpaired > 0) {

@@ -45,6 +45,7 @@ void SetPrompt(const Example& example, v1::Trajectory* trajectory);
 
 struct DataSet {
   std::vector<Example> examples;
+  std::vector<uint64_t> file_sizes;   ///< How many of them each file has, in the files' order.
   std::vector<std::string> problems;  ///< As ProblemList has them.
   uint64_t disliked = 0;              ///< Lines of kind sft whose label is false: left out.
   uint64_t unpaired = 0;  ///< Lines of kind reward_model with a label and no partner: left out.

@@ -141,6 +141,7 @@ TEST_F(DataSetTest, ReadsFilesInOrderAndNamesBrokenLines) {
   EXPECT_EQ(data.examples[0].prompt, "a");
   EXPECT_EQ(data.examples[1].prompt, "b");
   EXPECT_EQ(data.examples[2].prompt, "c");
+  EXPECT_THAT(data.file_sizes, ElementsAre(2, 1));
   EXPECT_THAT(data.problems,
               ElementsAre(absl::StrCat(first, ":4: `prompt` is number, not a string"),
                           HasSubstr(absl::StrCat(second, ":2: column 1: not valid JSON: '"))));

@@ -68,6 +68,7 @@ class SimulatedJob : private TurnObserver,
     enum class Failing { kNone, kSome, kAll } failing_rewards = Failing::kNone;
     bool error_reward = false;  ///< What failed is worth -1.
     double max_error_rate = 1;
+    std::vector<uint64_t> file_sizes;        ///< Of its 10 prompts; with files that `edit` names.
     std::function<void(v1::JobSpec*)> edit;  ///< Changes the spec before it is checked.
     /// Reward of every response of the evaluation after that step; empty: that of its sample.
     std::function<double(int64_t)> accuracy;

@@ -28,6 +28,7 @@ JobData DataOf(const SimulatedJob::Options& options) {
     example.prompt = absl::StrCat(i);
     example.answer = example.response = "1";
   }
+  data.train.file_sizes = options.file_sizes;
   if (options.sft) return data;
   for (const std::string& source : options.val_sources) {
     Example& example = data.val.examples.emplace_back();

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "controller/core/prompt_source.h"
 #include "controller/spec/schedule.h"
 #include "tests/simulation/recorded_run.h"
 
@@ -38,8 +37,7 @@ std::set<uint64_t> DrawsOf(const store::v1::BatchRow& batch) {
 
 std::string AsyncBatchIsWhole(const v1::JobSpec& spec, const JobHistory& history,
                               const controller::BuildBatch& batch) {
-  controller::PromptSource prompts(kTrainSize, static_cast<uint64_t>(spec.data().seed()),
-                                   spec.data().shuffle());
+  controller::PromptMix prompts = PromptsOf(spec);
   const auto n = static_cast<uint32_t>(spec.rollout().n());
   std::map<uint64_t, size_t> groups;
   uint64_t last = 0;

@@ -111,8 +111,7 @@ TEST(AsyncRulesTest, StalenessIsBounded) {
 }
 
 controller::BuildBatch BatchOfDraws(const v1::JobSpec& spec, const std::vector<uint64_t>& draws) {
-  controller::PromptSource prompts(kTrainSize, static_cast<uint64_t>(spec.data().seed()),
-                                   spec.data().shuffle());
+  controller::PromptMix prompts = PromptsOf(spec);
   controller::BuildBatch batch;
   batch.step = 1;
   for (const uint64_t draw : draws) {

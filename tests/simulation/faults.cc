@@ -1,6 +1,7 @@
 #include "tests/simulation/faults.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "tests/simulation/random.h"
@@ -89,6 +90,24 @@ void DrawModes(Scenario& scenario) {
     plan.max_staleness = max_staleness;
     plan.in_order = in_order;
     plan.steps += more_steps;  // rollouts need some to run ahead of
+  }
+}
+
+// From numbers of their own, too: worlds without a mix stay as they were. All steps have a file:
+// the first one ends, if ever, when the last one has begun.
+void DrawMixes(Scenario& scenario) {
+  Random random(Mix(scenario.seed, 0x6d6978));
+  for (JobPlan& plan : scenario.jobs) {
+    const bool mixes = random.Percent(35);
+    const int files = random.Between(2, 3), hard = random.Between(1, plan.steps);
+    const int both = random.Between(-1, 2);  // steps that have the first and the last file
+    std::vector<v1::FileMixSpec> mix(static_cast<size_t>(files));
+    for (v1::FileMixSpec& file : mix) file.set_weight(random.Between(1, 30) / 10.0);
+    if (random.Percent(60)) {
+      mix.back().set_from_step(hard);
+      if (random.Percent(80)) mix.front().set_to_step(std::max(1, hard + both));
+    }
+    if (mixes && !plan.sft) plan.mix = std::move(mix);
   }
 }
 
@@ -193,6 +212,7 @@ Scenario MakeScenario(uint64_t seed) {
   DrawEnds(out);
   DrawKept(out);
   DrawModes(out);
+  DrawMixes(out);
   out.lossy_calls = random.Percent(50);
   out.sync_payloads = Random(Mix(seed, 0x73796e63)).Percent(50);
   Random payloads(Mix(seed, 0x7061796c));

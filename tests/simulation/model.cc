@@ -7,7 +7,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "controller/core/job_core_options.h"
-#include "controller/core/prompt_source.h"
 #include "controller/core/trajectory.h"
 #include "tests/simulation/random.h"
 
@@ -34,7 +33,7 @@ std::vector<Payload> GroupOf(const v1::JobSpec& spec, uint64_t weights, uint64_t
 }
 
 // The batch of the step after `run`; groups with too few rewards are replaced by the next prompts.
-void DrawStep(const v1::JobSpec& spec, controller::PromptSource& prompts, uint64_t weights,
+void DrawStep(const v1::JobSpec& spec, controller::PromptMix& prompts, uint64_t weights,
               ExpectedRun& run) {
   run.batch.clear();
   auto missing = static_cast<uint64_t>(spec.data().train_batch_size());
@@ -68,6 +67,10 @@ v1::JobSpec SpecOf(const JobPlan& plan) {
   spec.set_priority(plan.priority);
   spec.mutable_model()->mutable_init()->set_characters("01");
   spec.mutable_data()->add_train_files("t");
+  for (size_t i = 1; i < plan.mix.size(); ++i) {
+    spec.mutable_data()->add_train_files(absl::StrCat("t", i));
+  }
+  spec.mutable_data()->mutable_train_mix()->Assign(plan.mix.begin(), plan.mix.end());
   spec.mutable_data()->set_train_batch_size(plan.batch);
   spec.mutable_data()->set_seed(static_cast<int64_t>(plan.seed));
   spec.mutable_trainer()->set_total_training_steps(plan.steps);
@@ -119,6 +122,21 @@ v1::JobSpec SpecOf(const JobPlan& plan) {
   }
   if (!hybrid) spec.mutable_resources()->set_rollout_workers(plan.rollouts);
   return spec;
+}
+
+std::vector<uint64_t> FileSizes(int files) {
+  std::vector<uint64_t> sizes;
+  uint64_t left = kTrainSize;
+  for (int i = 1; i < files; ++i) {
+    sizes.push_back(static_cast<uint64_t>(i) + 1);
+    left -= sizes.back();
+  }
+  sizes.push_back(left);
+  return sizes;
+}
+
+controller::PromptMix PromptsOf(const v1::JobSpec& effective) {
+  return {effective.data(), FileSizes(effective.data().train_files_size())};
 }
 
 bool IsAsync(const v1::JobSpec& effective) { return effective.algorithm().mode() == "async"; }
@@ -189,8 +207,7 @@ size_t LeastInGroup(const v1::JobSpec& spec) {
 }
 
 ExpectedRun ExpectRun(const v1::JobSpec& effective, int64_t steps, const std::string& role) {
-  controller::PromptSource prompts(kTrainSize, static_cast<uint64_t>(effective.data().seed()),
-                                   effective.data().shuffle());
+  controller::PromptMix prompts = PromptsOf(effective);
   ExpectedRun run;
   uint64_t actor = InitialWeights(effective, "actor");  // which samples
   run.weights = InitialWeights(effective, role);

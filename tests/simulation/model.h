@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "baton/v1/job_service.pb.h"
+#include "controller/core/prompt_mix.h"
 
 namespace baton::simulation {
 
@@ -48,11 +49,16 @@ struct JobPlan {
   bool keep_all = false;  ///< Its experience of every step.
   bool async = false;     ///< Its rollouts run ahead of its trainer, so many updates at most.
   int max_staleness = 0;
-  bool in_order = false;  ///< Its batches take the oldest draws.
-  bool revived = false;   ///< Once it has failed or was cancelled, its user resumes it.
+  bool in_order = false;             ///< Its batches take the oldest draws.
+  std::vector<v1::FileMixSpec> mix;  ///< Of its files of prompts; none: it has one file.
+  bool revived = false;              ///< Once it has failed or was cancelled, its user resumes it.
   uint64_t seed = 1;
 };
 v1::JobSpec SpecOf(const JobPlan& plan);
+/// How many of the kTrainSize prompts each of so many files has; of several, each another number.
+std::vector<uint64_t> FileSizes(int files);
+/// Which prompts the job of an effective spec draws.
+controller::PromptMix PromptsOf(const v1::JobSpec& effective);
 /// Of an effective spec.
 bool IsAsync(const v1::JobSpec& effective);
 

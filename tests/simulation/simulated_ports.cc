@@ -92,7 +92,10 @@ class SimulatedJobFiles : public controller::JobFiles {
 
   controller::JobData ReadData(const v1::JobSpec& effective) const override {
     controller::JobData data;
-    if (effective.data().train_files_size() > 0) data.train.examples = DataExamples(kTrainSize);
+    if (effective.data().train_files_size() > 0) {
+      data.train.examples = DataExamples(kTrainSize);
+      data.train.file_sizes = FileSizes(effective.data().train_files_size());
+    }
     if (effective.data().val_files_size() > 0) data.val.examples = DataExamples(kValSize);
     return data;
   }

@@ -134,7 +134,8 @@ class Checking {
     ProblemList problems;
     Counts counts;
     std::vector<std::string> kept;
-    for (const std::string& file : *files) {
+    for (int index = 0; index < files->size(); ++index) {
+      const std::string& file = files->Get(index);
       BATON_ASSIGN_OR_RETURN(const std::set<size_t> overlong,
                              CheckFile(file, options, &counts, &problems));
       if (overlong.empty() || !spec_.data().filter_overlong_prompts()) {
@@ -147,7 +148,14 @@ class Checking {
         return absl::OkStatus();
       }
       BATON_RETURN_IF_ERROR(rest.status());
-      if (!rest->empty()) kept.push_back(*rest);
+      if (!rest->empty()) {
+        kept.push_back(*rest);
+      } else if (list == "train_files" && !spec_.data().train_mix().empty()) {
+        Fail(absl::StrCat("spec.data.train_mix[", index, "]"),
+             absl::StrCat(file, " has no prompt of at most data.max_prompt_length = ",
+                          spec_.data().max_prompt_length(),
+                          " tokens; raise it, or remove the file and this entry"));
+      }
     }
     const int limit = spec_.data().max_prompt_length();
     if (counts.overlong > 0 && !spec_.data().filter_overlong_prompts()) {

@@ -149,6 +149,16 @@ TEST_F(CheckCommandTest, AFilterThatLeavesNothingIsAMistake) {
                                            AllOf(HasSubstr("all 1 prompts"), HasSubstr("5")))));
 }
 
+TEST_F(CheckCommandTest, AFilterMustLeaveAPromptInEachFileOfAMix) {
+  Add("a.jsonl", "{\"prompt\": \"1=\"}\n");
+  const std::string b = Add("b.jsonl", "{\"prompt\": \"12345\"}\n");
+  spec_.mutable_data()->set_filter_overlong_prompts(true);
+  EXPECT_THAT(Problems(), IsEmpty());
+  for (int i = 0; i < 2; ++i) spec_.mutable_data()->add_train_mix();
+  EXPECT_THAT(Problems(), ElementsAre(Pair("spec.data.train_mix[1]",
+                                           AllOf(HasSubstr(b), HasSubstr("raise it")))));
+}
+
 TEST_F(CheckCommandTest, ACharacterWithoutATokenIsNamed) {
   const std::string file = Add("a.jsonl", "{\"prompt\": \"1\"}\n{\"prompt\": \"1-1\"}\n");
   EXPECT_THAT(Problems(), ElementsAre(Pair("spec.data.train_files",
