@@ -13,10 +13,11 @@ void ExplainOldest(const TrajectoriesView& view, const RoleQueue& queue, const s
                    absl::Duration limit, const std::string& action, WaitList& waits) {
   const auto& running = queue.tasks.running();
   if (running.empty()) return;
-  // The one that moved longest ago reaches its limit first.
-  const auto it = std::min_element(
-      running.begin(), running.end(),
-      [](const auto& a, const auto& b) { return a.second.progressed < b.second.progressed; });
+  // The one that has been still for longest reaches its limit first.
+  const auto it =
+      std::min_element(running.begin(), running.end(), [&](const auto& a, const auto& b) {
+        return queue.tasks.StillSince(a.second) < queue.tasks.StillSince(b.second);
+      });
   const TrajectoryInfo& trajectory = *view.scheduler.table().Find(TrajectoryOf(it->first));
   std::string lacks;
   if (kind == "score") {
@@ -29,7 +30,7 @@ void ExplainOldest(const TrajectoriesView& view, const RoleQueue& queue, const s
             absl::StrCat(view.scheduler.table().OpenGroups(), "; group ", trajectory.draw,
                          " waits for response ", trajectory.sample, " (",
                          TrajectoryName(trajectory.id), ") on worker ", it->second.worker, lacks),
-            it->second.progressed, limit, action);
+            queue.tasks.StillSince(it->second), limit, action);
 }
 
 }  // namespace

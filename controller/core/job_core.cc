@@ -60,6 +60,7 @@ JobCore::JobCore(store::v1::JobRow row,
 
 Effects JobCore::Start(absl::Time now) {
   job_.out.Begin(now);
+  job_.idle.Advance(now);
   job_.milestones.Count(/*works=*/false, now);  // the controller was away: it held no workers
   job_.life.Begin(now);
   job_.Switch(Activity::kNone);
@@ -86,12 +87,16 @@ Effects JobCore::Start(absl::Time now) {
       job_.out.Do(NeedOf(job_.roster(), job_.groups));
     }
   }
+  job_.idle.Note(job_.Load());
   return job_.out.Take();
 }
 
 Effects JobCore::Handle(const Event& event, absl::Time now) {
   job_.out.Begin(now);
+  job_.idle.Advance(now);
   std::visit([this](const auto& e) { On(e); }, event);
+  // Tokens come often, and neither begin nor end anything.
+  if (!std::holds_alternative<TaskProgressed>(event)) job_.idle.Note(job_.Load());
   return job_.out.Take();
 }
 

@@ -81,6 +81,33 @@ RoleContext JobParts::Roles() {
   return {out, slots, groups, commands, versions, scheduler, options, milestones.saved_step()};
 }
 
+IdleClock::Load JobParts::Load() const {
+  IdleClock::Load load;
+  const v1::Job::State state = life.state();
+  load.runs = is_rl() && !replays() &&
+              (state == v1::Job::STATE_RUNNING || state == v1::Job::STATE_RECOVERING ||
+               state == v1::Job::STATE_PAUSING);
+  if (!load.runs) return load;
+  const auto works = [&](const std::string& role) {
+    const RoleQueue* const queue = scheduler.queues().Find(role);
+    return queue != nullptr && !queue->tasks.running().empty();
+  };
+  // Its workers may score responses while it waits for them, in this role or in another one.
+  const SharedPool* const pool = pools.Of(roles::kActor);
+  load.trainer_idle =
+      doing.OnResponses() && !works(roles::kActor) &&
+      (pool == nullptr || std::none_of(pool->roles.begin(), pool->roles.end(), works));
+  if (pools.Of(roles::kRollout) != nullptr) return load;
+  for (const RoleSlot& slot : roster().slots()) {
+    if (slot.role != roles::kRollout || !slot.ready()) continue;
+    ++load.rollouts;
+    if (scheduler.queues().rollouts().tasks.load(slot.worker) > 0) continue;
+    const bool loads = versions.Of(slots.IndexOf(slot)).loading != 0;
+    ++(loads ? load.loading : load.resting);
+  }
+  return load;
+}
+
 void JobParts::LoadWeights() {
   if (!is_async && !versions.published()) return;
   // Loading needs the rollouts' turn, which may be free by now.

@@ -24,6 +24,7 @@
 #include "controller/core/effect_sink.h"
 #include "controller/core/experience_buffer.h"
 #include "controller/core/group_commands.h"
+#include "controller/core/idle_clock.h"
 #include "controller/core/job_core_options.h"
 #include "controller/core/job_life.h"
 #include "controller/core/milestones.h"
@@ -69,6 +70,8 @@ struct JobParts {
   CommandContext Commands();
   TrajectoryScheduler::Context Work();
   RoleContext Roles();
+  /// Who has work at this moment.
+  IdleClock::Load Load() const;
 
   // ---- Giving out.
   void Switch(Activity to) { doing.Switch(to, out.now()); }
@@ -106,6 +109,7 @@ struct JobParts {
   // What the job is doing.
   JobLife life;
   Activities doing;
+  IdleClock idle;
   ResponseWork work;
   AsyncWork async;
   PolicyUpdate update;

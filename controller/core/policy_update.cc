@@ -93,6 +93,7 @@ PolicyUpdate::Metrics PolicyUpdate::StepMetrics(JobParts& job) {
     for (const auto& [id, trajectory] : job.InBatch()) tokens += trajectory.tokens;
     if (seconds > 0) metrics["perf/rollout_tokens_per_second"] = tokens / seconds;
   }
+  metrics.merge(job.idle.Shares());
   if (draws.rounds() > 1) metrics["train/num_gen_batches"] = draws.rounds();
   if (draws.replaced() > 0) {
     metrics["train/groups_drawn_anew"] = static_cast<double>(draws.replaced());
@@ -102,6 +103,7 @@ PolicyUpdate::Metrics PolicyUpdate::StepMetrics(JobParts& job) {
 
 void PolicyUpdate::FinishStep(bool updated, JobParts& job) {
   Metrics metrics = StepMetrics(job);
+  job.idle.BeginStep();
   // From here on the step counts: it has its number, its prompts and its algorithm's state.
   job.out.StepDone();
   if (job.is_async) {

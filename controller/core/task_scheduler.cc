@@ -64,9 +64,16 @@ bool TaskScheduler::Adopt(uint64_t trajectory, const std::string& worker, absl::
   if (it == workers_.end() || running_.count(trajectory) > 0) return false;
   // It may exceed the worker's credits: the worker runs it, whatever this controller would give.
   Unqueue(trajectory);
-  running_[trajectory] = Running{worker, now, now};
-  ++it->second.load;
+  Run(trajectory, worker, /*place=*/0, it->second, now);
   return true;
+}
+
+void TaskScheduler::Run(uint64_t trajectory, const std::string& name, uint64_t place,
+                        Worker& worker, absl::Time now) {
+  ++worker.load;
+  Running& running = running_[trajectory] = Running{name, now, now};
+  running.place = place;
+  worker.waiting.emplace(place, trajectory);
 }
 
 bool TaskScheduler::HasRoom(const Worker& worker, int share, uint64_t pin) const {
@@ -123,8 +130,7 @@ std::optional<TaskScheduler::Assignment> TaskScheduler::Next(absl::Time now) {
       continue;
     }
     queue_.erase(it);
-    ++worker->load;
-    running_[next.trajectory] = Running{name, now, now};
+    Run(next.trajectory, name, ++places_, *worker, now);
     last_group_ = next.group;
     last_worker_ = name;
     return Assignment{name, next.trajectory};
@@ -150,13 +156,29 @@ uint64_t TaskScheduler::PinnedVersion() const {
 
 void TaskScheduler::Progressed(uint64_t trajectory, absl::Time now) {
   auto it = running_.find(trajectory);
-  if (it != running_.end()) it->second.progressed = now;
+  if (it == running_.end()) return;
+  Running& running = it->second;
+  running.progressed = now;
+  auto worker = workers_.find(running.worker);
+  if (worker == workers_.end()) return;
+  worker->second.moved = now;
+  if (std::exchange(running.moved, true)) return;
+  // A worker takes responses from its queue in their order. One that is overtaken waits no longer:
+  // it runs, or hangs.
+  auto& waiting = worker->second.waiting;
+  waiting.erase({running.place, trajectory});
+  while (!waiting.empty() && waiting.begin()->first < running.place) {
+    running_.at(waiting.begin()->second).overtaken = now;
+    waiting.erase(waiting.begin());
+  }
 }
 
 void TaskScheduler::Delay(absl::Duration duration, absl::Time now) {
   for (auto& [trajectory, running] : running_) {
     running.progressed = std::min(now, running.progressed + duration);
+    if (running.overtaken <= now) running.overtaken = std::min(now, running.overtaken + duration);
   }
+  for (auto& [id, worker] : workers_) worker.moved = std::min(now, worker.moved + duration);
 }
 
 void TaskScheduler::Heard(const std::string& worker, absl::Time now) {
@@ -168,7 +190,10 @@ bool TaskScheduler::Finish(uint64_t trajectory) {
   auto it = running_.find(trajectory);
   if (it == running_.end()) return false;
   auto worker = workers_.find(it->second.worker);
-  if (worker != workers_.end()) --worker->second.load;
+  if (worker != workers_.end()) {
+    --worker->second.load;
+    worker->second.waiting.erase({it->second.place, trajectory});
+  }
   running_.erase(it);
   return true;
 }
@@ -176,7 +201,10 @@ bool TaskScheduler::Finish(uint64_t trajectory) {
 std::map<uint64_t, TaskScheduler::Running> TaskScheduler::Clear() {
   queue_.clear();
   // The workers stay, with their credits: the next work is for the same ones.
-  for (auto& [id, worker] : workers_) worker.load = 0;
+  for (auto& [id, worker] : workers_) {
+    worker.load = 0;
+    worker.waiting.clear();
+  }
   return std::exchange(running_, {});
 }
 
@@ -190,10 +218,16 @@ int TaskScheduler::Places(const std::string& worker) const {
   return it == workers_.end() ? 0 : std::min(it->second.credits, Share());
 }
 
+absl::Time TaskScheduler::StillSince(const Running& running) const {
+  const auto worker = workers_.find(running.worker);
+  if (running.moved || worker == workers_.end()) return running.progressed;
+  return std::max(running.progressed, std::min(worker->second.moved, running.overtaken));
+}
+
 std::vector<uint64_t> TaskScheduler::StalledSince(absl::Time before) const {
   std::vector<uint64_t> stalled;
   for (const auto& [trajectory, running] : running_) {
-    if (running.progressed < before) stalled.push_back(trajectory);
+    if (StillSince(running) < before) stalled.push_back(trajectory);
   }
   return stalled;
 }

@@ -16,7 +16,9 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -33,6 +35,10 @@ class TaskScheduler {
     std::string worker;
     absl::Time started;
     absl::Time progressed;  ///< Last sign that it moves.
+    uint64_t place = 0;     ///< In the order of assignments; 0: it was adopted, so before them all.
+    bool moved = false;     ///< It progressed on this worker.
+    /// One that the worker got later moved before it; infinite future: none did.
+    absl::Time overtaken = absl::InfiniteFuture();
     /// When it was stopped, to be queued again once it has ended; infinite past: it was not.
     absl::Time recalled = absl::InfinitePast();
   };
@@ -68,6 +74,7 @@ class TaskScheduler {
   /// The version that the first queued trajectory with a pin needs; 0: none is queued.
   uint64_t PinnedVersion() const;
 
+  /// The trajectory moves, or has a result: so does its worker.
   void Progressed(uint64_t trajectory, absl::Time now);
   /// Nothing could move for so long: no trajectory is older for it.
   void Delay(absl::Duration duration, absl::Time now);
@@ -88,7 +95,11 @@ class TaskScheduler {
   int load(const std::string& worker) const;
   /// Trajectories that the worker may run at once: its credits, or its fair share.
   int Places(const std::string& worker) const;
-  /// Running trajectories without progress since `before`, in id order.
+  /// Since when it should have moved: its last progress. One that has not moved on its worker yet
+  /// may wait in the worker's queue. That is no stall while the worker moves, until it is
+  /// overtaken.
+  absl::Time StillSince(const Running& running) const;
+  /// Running trajectories that have been still since before `before`, in id order.
   std::vector<uint64_t> StalledSince(absl::Time before) const;
   /// Workers all of whose trajectories are stalled, and who have sent nothing since the first of
   /// them began: it is the worker that hangs, and not one response. In order of their names.
@@ -101,6 +112,9 @@ class TaskScheduler {
     bool enabled = false;
     uint64_t version = 0;
     absl::Time heard = absl::InfinitePast();
+    absl::Time moved = absl::InfinitePast();  // some trajectory on it progressed
+    // Place and trajectory of what may wait in its queue: has not moved, and is not overtaken.
+    std::set<std::pair<uint64_t, uint64_t>> waiting;
   };
   struct Queued {
     uint64_t trajectory;
@@ -109,6 +123,8 @@ class TaskScheduler {
     uint64_t pin;
   };
   void Unqueue(uint64_t trajectory);
+  void Run(uint64_t trajectory, const std::string& name, uint64_t place, Worker& worker,
+           absl::Time now);
   Worker* Pick(const Queued& next, std::string* name);
   int Share() const;
   bool HasRoom(const Worker& worker, int share, uint64_t pin) const;
@@ -118,6 +134,7 @@ class TaskScheduler {
   std::map<std::string, Worker> workers_;
   std::deque<Queued> queue_;
   std::map<uint64_t, Running> running_;
+  uint64_t places_ = 0;  // assigned so far
   uint64_t last_group_ = ~uint64_t{0};
   std::string last_worker_;  // of last_group_
 };

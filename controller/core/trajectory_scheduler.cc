@@ -235,6 +235,7 @@ TrajectoryScheduler::Verdict TrajectoryScheduler::OnGenerated(const TaskDone& ev
   if (event.status.ok() && event.output.tokens > 0 && own) {
     rollouts.stragglers.Add(event.worker, absl::ToDoubleSeconds(took) / event.output.tokens);
   }
+  if (event.status.ok()) rollouts.tasks.Progressed(trajectory.id, out.now());
   rollouts.tasks.Finish(trajectory.id);
   rollouts.tasks.Heard(event.worker, out.now());
   if (failure == TaskFailure::kCancelled) {

@@ -211,6 +211,7 @@ TEST(TrajectorySchedulerTest, AStalledGenerationMovesAndOneThatProgressesStays) 
   OneStep world;
   const std::vector<StartTask> tasks = world.Begin();
   const absl::Duration stall = world.options.generate_stall;
+  world.scheduler.Progressed({tasks[0].worker, tasks[0].ref, 1}, world.out.now());
   world.out.Begin(kZero + stall);
   for (size_t i = 1; i < tasks.size(); ++i) {
     if (tasks[i].worker == tasks[0].worker) {
@@ -260,6 +261,36 @@ TEST(TrajectorySchedulerTest, ARecalledResponseIsMadeAgainWithADraft) {
   EXPECT_EQ(again.args.trajectory.tokens, 0u) << "none is of these weights yet";
   EXPECT_EQ(again.args.trajectory.drafted, 6u);
   EXPECT_EQ(again.args.trajectory.draft_version, 1u);
+}
+
+// A rollout runs fewer responses at once than it has credits for: the others wait there.
+TEST(TrajectorySchedulerTest, AResponseInTheQueueOfARolloutThatMovesIsNotStalled) {
+  OneStep world;
+  const std::vector<StartTask> tasks = world.Begin();
+  std::map<std::string, std::vector<StartTask>> given;
+  for (const StartTask& task : tasks) given[task.worker].push_back(task);
+  const absl::Duration stall = world.options.generate_stall;
+  const auto check_after = [&](absl::Duration passed) {
+    world.out.Begin(kZero + passed);
+    EXPECT_TRUE(world.scheduler.CheckGenerations(world.Context()).ok());
+    return TakeAll<StopTask>(world.out).size();
+  };
+  // Each runs its first one for long; a result is a sign of life as well.
+  for (uint32_t i = 1; i <= 10; ++i) {
+    world.out.Begin(kZero + i * stall);
+    for (const auto& [worker, of] : given) {
+      ASSERT_GE(of.size(), 2u);
+      if (i == 10) {
+        EXPECT_EQ(world.Generated(of[0]), Next::kDone);
+      } else {
+        world.scheduler.Progressed({worker, of[0].ref, i}, world.out.now());
+      }
+    }
+    EXPECT_EQ(check_after(i * stall + absl::Seconds(1)), 0u) << i;
+  }
+  EXPECT_EQ(check_after(11 * stall), 0u);
+  EXPECT_EQ(check_after(11 * stall + absl::Seconds(1)), tasks.size() - given.size())
+      << "since then the rollouts are silent";
 }
 
 TEST(TrajectorySchedulerTest, ProgressWithoutANewTokenIsNone) {

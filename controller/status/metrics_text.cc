@@ -14,7 +14,9 @@ const char* HelpOf(const std::string& family) {
           {"baton_job_state", "Number of the job's state (baton.v1.Job.State)"},
           {"baton_job_step", "Training steps done"},
           {"baton_job_policy_version", "Newest policy version"},
-          {"baton_job_metric", "Newest value of a training metric"},
+          {"baton_job_metric",
+           "Newest value of a metric of the job's steps or evaluations, by name: staleness/mean, "
+           "buffer/complete_groups and idle/trainer are some of an async job"},
           {"baton_workers", "Workers by state"},
           {"baton_payload_bytes",
            "Bytes of responses in memory: cached (in the experience log as well), unwritten (not "

@@ -1,6 +1,7 @@
 #include "sdk/cli/watch_view.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -23,6 +24,19 @@ std::string StateWord(v1::Job::State state) { return v1::Job::State_Name(state).
 // A job in such a state waits for its user or for workers, and no step ends it.
 bool WaitsForOthers(v1::Job::State state) {
   return state == v1::Job::STATE_QUEUED || state == v1::Job::STATE_PAUSED;
+}
+
+// What waits first, then which side of an async job waits for the other one.
+std::string ReasonText(const v1::ExplainJobResponse& answer) {
+  if (answer.waits().empty()) return "";
+  std::string text = WaitText(answer.waits(0));
+  for (int i = 1; i < answer.waits_size(); ++i) {
+    const v1::Wait& wait = answer.waits(i);
+    const bool side =
+        wait.kind() == "batch" || wait.kind() == "evaluation" || wait.kind() == "staleness";
+    if (side) absl::StrAppend(&text, "  ", WaitText(wait));
+  }
+  return text;
 }
 
 }  // namespace
@@ -122,7 +136,7 @@ bool WatchView::WantsReason() const {
 void WatchView::OnExplained(const v1::ExplainJobResponse& answer) {
   if (!WantsReason()) return;  // something happened meanwhile
   const bool waits = answer.waits_size() > 0;
-  reason_ = waits ? WaitText(answer.waits(0)) : "";
+  reason_ = ReasonText(answer);
   if (!waits) return Draw();
   const v1::Wait& wait = answer.waits(0);
   const bool brief =
@@ -151,6 +165,26 @@ std::string WatchView::Metric(const char* label, const char* name) const {
   return it == metrics_.end() ? "" : absl::StrCat("  ", label, " ", ShortNumber(it->second));
 }
 
+// Of an async job: "staleness 0.500/2  buffer 3/16  idle trainer 12% rollouts 40%".
+std::string WatchView::AsyncPart() const {
+  const auto pair = [&](const char* label, const char* first, const char* second) {
+    const auto a = metrics_.find(first), b = metrics_.find(second);
+    if (a == metrics_.end() || b == metrics_.end()) return std::string();
+    return absl::StrCat("  ", label, " ", ShortNumber(a->second), "/", ShortNumber(b->second));
+  };
+  const auto percent = [&](const char* label, const char* name) {
+    const auto it = metrics_.find(name);
+    if (it == metrics_.end()) return std::string();
+    return absl::StrCat(" ", label, " ", std::lround(100 * it->second), "%");
+  };
+  if (metrics_.count("staleness/mean") == 0) return "";
+  const std::string idle =
+      absl::StrCat(percent("trainer", "idle/trainer"), percent("rollouts", "idle/rollouts"));
+  return absl::StrCat(pair("staleness", "staleness/mean", "staleness/max"),
+                      pair("buffer", "buffer/complete_groups", "buffer/open_groups"),
+                      idle.empty() ? "" : "  idle", idle);
+}
+
 std::string WatchView::StepLine() const {
   std::string line =
       absl::StrCat("step ", step_, "/", total_, Metric("reward", "critic/score/mean"),
@@ -161,6 +195,7 @@ std::string WatchView::StepLine() const {
                         static_cast<double>(step_seconds_.size());
     absl::StrAppend(&line, "  left ", ShortDuration(mean * static_cast<double>(total_ - step_)));
   }
+  absl::StrAppend(&line, AsyncPart());
   return line;
 }
 

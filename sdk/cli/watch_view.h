@@ -41,7 +41,8 @@ class WatchView {
   /// True: the job does not run, or nothing happened for some seconds, so the reason is wanted
   /// (JobService.ExplainJob, then OnExplained).
   bool WantsReason() const;
-  /// Prints the first wait where it is new or was not printed for long.
+  /// Prints the first wait where it is new or was not printed for long, and those of trainer and
+  /// rollouts of an async job for each other.
   void OnExplained(const v1::ExplainJobResponse& answer);
   /// Ends the line that is redrawn, and prints a step that was held back.
   void Finish();
@@ -54,6 +55,7 @@ class WatchView {
   void OnState(const v1::JobEvent& event);
   bool Ended() const;
   std::string Metric(const char* label, const char* name) const;
+  std::string AsyncPart() const;
   std::string StepLine() const;
   std::string LiveLine() const;
   void Draw();
@@ -79,7 +81,7 @@ class WatchView {
   int64_t timed_step_ = -1;  // -1: the next step has nothing to be measured from
   double timed_at_ = 0;      // seconds since 1970
 
-  std::string reason_;      // the first wait as a sentence; "": none
+  std::string reason_;      // the first wait as a sentence, and those for each other; "": none
   std::string reason_key_;  // what it is about, without its numbers
   absl::Time reason_at_ = absl::InfinitePast();
   absl::Duration reason_pause_;  // until the same one is printed again

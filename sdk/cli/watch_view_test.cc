@@ -201,6 +201,52 @@ TEST_F(WatchViewTest, StepsThatComeAgainAreNoMeasure) {
   EXPECT_EQ(Out(), "step 5/100  left 4m45s\n");  // 95 steps of 3 s
 }
 
+TEST_F(WatchViewTest, AStepOfAnAsyncJobHasStalenessBufferAndIdleShares) {
+  WatchView view = View();
+  v1::JobEvent step = Event("step", 7);
+  auto& metrics = *step.mutable_metrics();
+  metrics["critic/score/mean"] = 0.25;
+  metrics["idle/trainer"] = 0.126;
+  metrics["idle/rollouts"] = 0.4;
+  view.OnEvent(step);
+  EXPECT_EQ(Out(), "step 7/100  reward 0.250\n") << "of mode sync";
+  Pass(10);
+  metrics["staleness/mean"] = 0.5;
+  metrics["staleness/max"] = 2;
+  metrics["buffer/complete_groups"] = 3;
+  metrics["buffer/open_groups"] = 16;
+  step.set_step(8);
+  step.mutable_time()->set_seconds(absl::ToUnixSeconds(now_));
+  view.OnEvent(step);
+  EXPECT_EQ(Out(),
+            "step 8/100  reward 0.250  left 15m20s  staleness 0.500/2  buffer 3/16  "
+            "idle trainer 13% rollouts 40%\n");
+}
+
+TEST_F(WatchViewTest, ASilentAsyncJobSaysWhatEachSideWaitsFor) {
+  WatchView view = View();
+  view.OnEvent(Event("step", 3));
+  Out();
+  Pass(5);
+  v1::ExplainJobResponse answer = Waits("step 4", "worker rollout-0", 5);
+  const auto add = [&](const std::string& kind, const std::string& subject,
+                       const std::string& cause, const std::string& action) {
+    v1::Wait& wait = *answer.add_waits();
+    wait.set_kind(kind);
+    wait.set_subject(subject);
+    wait.set_cause(cause);
+    wait.set_action(action);
+    wait.mutable_since()->set_seconds(5);
+  };
+  add("batch", "step 4", "2 complete groups", "the trainer goes on with them");
+  add("staleness", "rollouts", "the trainer", "");
+  view.OnExplained(answer);
+  EXPECT_EQ(Out(),
+            "step 3/100  step 4 has waited 5s for worker rollout-0  step 4 has waited 5s for 2 "
+            "complete groups; the trainer goes on with them  rollouts has waited 5s for the "
+            "trainer\n");
+}
+
 TEST_F(WatchViewTest, AnEvaluationHasItsNumbers) {
   WatchView view = View();
   view.OnEvent(Event("evaluation", 20, "accuracy 0.9375, reward 0.94"));

@@ -1,5 +1,7 @@
 // The metrics of a job: how many series it has, and when what a job shows of itself changes.
+#include <map>
 #include <random>
+#include <set>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -88,6 +90,84 @@ TEST(JobMetricsTest, AJobChangesOnlyWithItsRow) {
           << world.core().Durable().DebugString() << written.DebugString();
     }
   }
+}
+
+// Whoever is idle is counted here second by second, from what is under way.
+class IdleSeconds {
+ public:
+  void Count(const SimulatedJob& job) {
+    const std::string phase = job.core().Progress().phase();
+    ++seconds_;
+    trainer_ += phase == "generating" || phase == "scoring" || phase == "evaluating" ? 1 : 0;
+    std::set<std::string> generate, load;
+    for (const TaskDone& task : job.UnderWay(TaskKind::kGenerate)) generate.insert(task.worker);
+    for (const TaskDone& task : job.UnderWay(TaskKind::kLoadWeights)) load.insert(task.worker);
+    rollouts_ += 2 - static_cast<int>(generate.size());
+    loading_ += static_cast<int>(load.size());
+  }
+  void Expect(const std::map<std::string, double>& metrics) const {
+    EXPECT_NEAR(metrics.at("idle/trainer"), trainer_ / seconds_, 1e-9);
+    // A task that is given out is under way a little later: when its turn is committed.
+    const double idle = metrics.at("idle/rollouts"), loading = metrics.at("idle/rollouts_loading");
+    EXPECT_LE(idle, rollouts_ / (2 * seconds_) + 1e-9);
+    EXPECT_GE(loading, loading_ / (2 * seconds_) - 1e-9);
+    EXPECT_LE(loading, idle);
+  }
+
+ private:
+  double seconds_ = 0, trainer_ = 0, rollouts_ = 0, loading_ = 0;
+};
+
+TEST(JobMetricsTest, IdleSharesAreOfTheTimeBetweenTwoSteps) {
+  std::map<std::string, double> mean, loading;  // of the trainer, and of rollouts, by mode
+  for (const char* mode : {"sync", "async"}) {
+    for (uint64_t seed = 0; seed < 5; ++seed) {
+      SimulatedJob::Options options;
+      options.seed = seed;
+      options.steps = 6;
+      options.edit = [=](v1::JobSpec* spec) { spec->mutable_algorithm()->set_mode(mode); };
+      SimulatedJob world(options);
+      IdleSeconds idle;
+      double steps = 0;
+      while (!world.ended()) {
+        world.Wait(absl::Seconds(1));
+        idle.Count(world);
+        if (!world.Step()) break;
+        const auto done = world.metrics().find("training/global_step");
+        if (done == world.metrics().end() || done->second == steps) continue;
+        steps = done->second;
+        // Before the first step rollouts took on their role one after the other.
+        if (steps > 1) idle.Expect(world.metrics());
+        mean[mode] += world.metrics().at("idle/trainer");
+        loading[mode] += world.metrics().at("idle/rollouts_loading");
+        idle = IdleSeconds();
+      }
+      ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+      ASSERT_EQ(steps, 6);
+      if (HasFailure()) return;
+    }
+  }
+  EXPECT_GT(mean["sync"], mean["async"]) << "rollouts that run ahead keep the trainer busy";
+  for (const char* mode : {"sync", "async"}) {
+    EXPECT_GT(mean[mode], 0);
+    EXPECT_GT(loading[mode], 0);
+  }
+}
+
+// While roles of one worker take turns, the worker is not idle because one of them is.
+TEST(JobMetricsTest, RolloutsThatShareTheirWorkersHaveNoIdleShare) {
+  SimulatedJob::Options options;
+  options.steps = 2;
+  options.rollout_workers = 1;
+  options.pools = {{"actor", "rollout"}};
+  SimulatedJob world(options);
+  while (!world.ended()) {
+    world.Wait(absl::Seconds(1));
+    if (!world.Step()) break;
+  }
+  ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+  EXPECT_EQ(world.metrics().count("idle/rollouts"), 0u);
+  EXPECT_LT(world.metrics().at("idle/trainer"), 1);
 }
 
 }  // namespace

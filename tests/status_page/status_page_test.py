@@ -36,7 +36,15 @@ SAMPLES = [{"trajectory_id": f"train-{i}", "purpose": "PURPOSE_TRAIN", "step": "
             "response_text": response, "scores": {"reward": int(response == "4")}}
            for i, response in enumerate(("4", "5", "4"))]
 WAITS = [{"subject": "step 4", "cause": "a moment", "since": "0.500s"},
-         {"subject": "step 4", "cause": "worker actor-0", "since": "7s"}]
+         {"subject": "step 4", "cause": "worker actor-0", "since": "7s"},
+         {"kind": "batch", "subject": "step 4", "cause": "2 complete <b>groups</b>", "since": "9s"},
+         {"kind": "staleness", "subject": "rollouts", "cause": "the trainer", "since": "0.200s"}]
+# job-150 is of mode async.
+ASYNC = {"effective_spec": {"algorithm": {"mode": "async"}},
+         "metrics": {"critic/score/mean": 0.875, "staleness/share_0": 0.25, "staleness/share_1": 0.75,
+                     "staleness/share_10": 0, "buffer/complete_groups": 3, "buffer/open_groups": 16,
+                     "buffer/stale_dropped_groups": 1, "idle/trainer": 0.125, "idle/rollouts": 0.5,
+                     "idle/rollouts_loading": 0.25}}
 
 # In a block: its names are its own.
 CHECKS = """{
@@ -56,7 +64,7 @@ const search = text => {
   document.getElementById('search').dispatchEvent(new Event('input'));
 };
 (async () => {
-  await until('curves', () => document.querySelector('.chart'));
+  await until('curves', () => document.querySelector('#charts .chart'));
   found.width = innerWidth;
   found.title = document.getElementById('title').textContent;
   found.reward = document.getElementById('facts').textContent.includes('0.875');
@@ -66,6 +74,12 @@ const search = text => {
   found.events = document.getElementById('events').textContent;
   found.samples = [...document.querySelectorAll('#samples tbody tr')].map(e => e.textContent);
   found.waits = document.getElementById('waits').textContent;
+  const ahead = document.getElementById('ahead');
+  found.ahead = !ahead.hidden;
+  found.sides = [...ahead.querySelectorAll('tbody tr')].map(e => e.textContent);
+  found.buffer = ahead.querySelector('.facts').textContent;
+  found.histogram = ahead.querySelector('svg').getAttribute('aria-label');
+  found.columns = [...ahead.querySelectorAll('.column')].map(e => Number(e.getAttribute('height')));
   found.listed = names().length;
   search('job-1');
   await until('a search', () => names().length < 100 && names().includes('job-1'));
@@ -79,11 +93,11 @@ const search = text => {
   search('');
   await until('all jobs', () => names().length === 100);
   // What the least and the greatest value overlap of the curve, in pixels.
-  const line = document.querySelector('.chart .line').getBBox();
-  found.covered = [...document.querySelectorAll('.chart')[0].querySelectorAll('text')].map(text =>
+  const line = document.querySelector('#charts .chart .line').getBBox();
+  found.covered = [...document.querySelector('#charts .chart').querySelectorAll('text')].map(text =>
     Math.min(text.getBBox().y + text.getBBox().height, line.y + line.height) -
     Math.max(text.getBBox().y, line.y));
-  const svg = document.querySelector('.chart svg'), box = svg.getBoundingClientRect();
+  const svg = document.querySelector('#charts .chart svg'), box = svg.getBoundingClientRect();
   const at = (type, share) => svg.dispatchEvent(new PointerEvent(type, {bubbles: true,
     pointerType: 'mouse', clientX: box.left + box.width * share, clientY: box.top + 40}));
   found.before = tips();
@@ -96,6 +110,7 @@ const search = text => {
   document.querySelectorAll('.job')[2].click();
   await until('the other job', () => document.getElementById('title').textContent === 'job-148');
   found.hash = decodeURIComponent(location.hash);
+  await until('no panel of a job of mode sync', () => ahead.hidden);
 })().catch(error => { found.error = String(error); }).finally(() =>
   fetch('found', {method: 'POST', body: JSON.stringify(found)}));
 }"""
@@ -125,7 +140,8 @@ class Api(http.server.BaseHTTPRequestHandler):
             if path.endswith("/" + part):
                 return {items: values}
         job = next((j for j in JOBS if path.endswith(j["name"])), {})  # none: /favicon.ico
-        return dict(job, metrics={"critic/score/mean": 0.875})
+        more = ASYNC if job.get("name", "").endswith("job-150") else {}
+        return {**job, "metrics": {"critic/score/mean": 0.875}, **more}
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -175,6 +191,15 @@ class StatusPageTest(unittest.TestCase):
         self.assertEqual(found["samples"], ["2+2=42 times13train", "2+2=503train"])
         self.assertIn("step 4: worker actor-0", found["waits"])
         self.assertNotIn("a moment", found["waits"])  # every step waits for a moment
+        self.assertTrue(found["ahead"])
+        self.assertEqual(found["sides"], ["trainer13 %2 complete <b>groups</b> for 9 s",
+                                          "rollouts50 %25 % loading weightsnothing"])
+        self.assertNotIn("groups", found["waits"])  # it is in the panel
+        self.assertEqual(found["buffer"], "3complete groups16open groups1stale groups dropped")
+        self.assertEqual(found["histogram"],
+                         "staleness of the responses of step 3: 0: 25 %, 1: 75 %, 10: 0 %")
+        self.assertEqual(len(found["columns"]), 3)
+        self.assertAlmostEqual(found["columns"][1], 3 * found["columns"][0])
         self.assertEqual(found["listed"], 100)
         # 1, 10 to 19, 100 to 150: also those beyond the first page.
         self.assertEqual(found["searched"], 1 + 10 + 51)
