@@ -100,6 +100,7 @@ void AsyncWork::Recall(const std::string& worker, uint64_t updates, JobParts& jo
   replica.updates = std::max<uint64_t>(1, updates);
   replica.places = static_cast<uint64_t>(
       std::min(rollouts.Places(worker), std::max(1, job.spec().rollout().max_num_seqs())));
+  replica.fixed_rows = job.scheduler.step_cost().FixedRows();
   if (!refresh_.Pays(replica)) return;
   for (const uint64_t id : responses) job.scheduler.Recall(id, job.Work());
   refresh_.NoteRecalled(responses.size());
@@ -111,7 +112,7 @@ void AsyncWork::NoteGenerated(const TaskDone& event, JobParts& job) {
   const uint32_t drafted = std::exchange(trajectory.drafted, 0);
   if (drafted == 0) return;
   // A worker that uses no drafts accepts none, and soon nothing is refreshed.
-  const auto accepted = event.output.metrics.find("draft_accepted");
+  const auto accepted = event.output.metrics.find(kDraftAccepted);
   const auto updates =
       Staleness(job.versions.known(), trajectory.draft_version, trajectory.policy_version);
   refresh_.NoteJudged(drafted,

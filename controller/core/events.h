@@ -55,6 +55,13 @@ struct TaskProgressed {
   TaskRef ref;
   uint32_t tokens = 0;  ///< In all.
 };
+/// What a generation measured (TaskOutput.metrics, TaskResult.metrics): tokens of its draft that it
+/// drew as well; and of the engine's steps that advanced it, on average, their seconds and how many
+/// responses they advanced.
+inline constexpr char kDraftAccepted[] = "draft_accepted";
+inline constexpr char kStepSeconds[] = "step_seconds";
+inline constexpr char kStepRows[] = "step_rows";
+
 struct TaskOutput {
   uint32_t tokens = 0;
   uint32_t prompt_tokens = 0;

@@ -54,17 +54,20 @@ double Refresh::Accepted(double tokens, uint64_t updates) const {
 }
 
 bool Refresh::Pays(const OutdatedReplica& replica) const {
+  const auto places =
+      static_cast<double>(std::max<uint64_t>(replica.places, replica.tokens.size()));
+  const double idle_cost =
+      std::isinf(replica.fixed_rows) ? 1 : replica.fixed_rows / (replica.fixed_rows + places);
+  const double pass_cost = std::max(kPassShare, 1 - idle_cost);
   double longest = 0, all_left = 0, again = 0;
   for (const uint32_t tokens : replica.tokens) {
     const double left = Left(tokens);
     longest = std::max(longest, left);
     all_left += left;
     const double accepted = Accepted(tokens, replica.updates);
-    again += tokens - accepted + kPassShare * accepted;
+    again += tokens - accepted + pass_cost * accepted;
   }
-  const auto places =
-      static_cast<double>(std::max<uint64_t>(replica.places, replica.tokens.size()));
-  return again < places * longest - all_left;
+  return again < idle_cost * (places * longest - all_left);
 }
 
 void Refresh::AddMetrics(std::map<std::string, double>& metrics) const {

@@ -6,20 +6,25 @@
 // begins with the same tokens until the first that the newer weights draw differently; those in
 // common are computed in one pass (Generate.draft_tokens).
 //
-//   to wait costs   what the replica's places do not generate until its longest response is done:
-//                   with C places, n responses and the longest D tokens from its end,
-//                   (C - n) D + sum_i (D - left_i)
-//   to refresh costs   the tokens that are drawn differently, and a pass over those that are not:
-//                   sum_i (t_i - accepted(t_i)) + kPassShare sum_i accepted(t_i)
+// A step of the engine that advances n responses takes as long as F + n of them (StepCost). In
+// tokens of a full replica, with C places, the longest response D tokens from its end:
+//
+//   to wait costs   what the places do not generate until it is done:
+//                   F / (F + C) (C D - sum_i left_i)
+//   to refresh costs   the tokens that are drawn differently, and a pass over those that are not,
+//                   which has no cost of a step for each token:
+//                   sum_i (t_i - accepted(t_i)) + max(kPassShare, C / (F + C)) sum_i accepted(t_i)
 //
 // with accepted(t) = q (1 - q^t) / (1 - q), where 1 - q is the share of judged tokens that were
-// drawn differently, for each update between the weights. Both are expectations over lengths and
-// earlier refreshes. A response's own draft is never looked at before the choice: which weights
+// drawn differently, for each update between the weights. All are expectations over lengths and
+// earlier refreshes. On a CPU F is small: a place that waits costs nothing, and nothing is
+// refreshed but what would be too old. On a GPU F is large. A response's own draft is never looked at before the choice: which weights
 // made it would then depend on what they would have made, and the batch would be a biased sample.
 #ifndef BATON_CONTROLLER_CORE_REFRESH_H_
 #define BATON_CONTROLLER_CORE_REFRESH_H_
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -32,12 +37,14 @@ struct OutdatedReplica {
   std::vector<uint32_t> tokens;  ///< Of each of its responses, so far.
   uint64_t places = 0;           ///< Responses that it makes at once.
   uint64_t updates = 1;          ///< Between its weights and the newer ones; at least 1.
+  /// StepCost::FixedRows.
+  double fixed_rows = std::numeric_limits<double>::infinity();
 };
 
 class Refresh {
  public:
-  /// Tokens of a response that is computed in a pass over all of them, in tokens that are computed
-  /// one by one.
+  /// A token that is computed in a pass over many costs at least this share of one that is computed
+  /// in a step of a full replica.
   static constexpr double kPassShare = 0.1;
 
   /// `longest`: of a response, in tokens.

@@ -79,6 +79,16 @@ TEST(RefreshTest, PaysWhereTheTailIsLong) {
   EXPECT_FALSE(refresh.Pays({{50, 50, 50, 50}, 4, 1}));
 }
 
+TEST(RefreshTest, DoesNotPayWherePlacesCostNothing) {
+  Refresh refresh(1000);
+  for (int i = 0; i < 30; ++i) refresh.NoteLength(20);
+  refresh.NoteLength(500);
+  EXPECT_TRUE(refresh.Pays({{50}, 8, 1, /*fixed_rows=*/100}));
+  EXPECT_TRUE(refresh.Pays({{50}, 8, 1, /*fixed_rows=*/1}));
+  EXPECT_FALSE(refresh.Pays({{50}, 8, 1, /*fixed_rows=*/0.1}));
+  EXPECT_FALSE(refresh.Pays({{50}, 8, 1, /*fixed_rows=*/0}));
+}
+
 TEST(RefreshTest, DoesNotPayWhereLittleIsAccepted) {
   Refresh refresh(1000);
   for (int i = 0; i < 100; ++i) refresh.NoteLength(120);

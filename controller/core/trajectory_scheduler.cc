@@ -206,6 +206,20 @@ void TrajectoryScheduler::RetryGenerate(TrajectoryInfo& trajectory, const absl::
   EnqueueGenerate(trajectory, failed_on);
 }
 
+// The pace of a rollout is the time of its engine's steps, at as many responses as the others have:
+// a replica with more of them, or with a queue, is not slow. An engine that does not measure its
+// steps is judged by the seconds of a token.
+void TrajectoryScheduler::NotePace(const TaskDone& event, absl::Duration took) {
+  StragglerDetector& stragglers = queues_.rollouts().stragglers;
+  const auto& measured = event.output.metrics;
+  const auto rows = measured.find(kStepRows), seconds = measured.find(kStepSeconds);
+  if (rows == measured.end() || seconds == measured.end()) {
+    return stragglers.Add(event.worker, absl::ToDoubleSeconds(took) / event.output.tokens);
+  }
+  step_cost_.Note(rows->second, seconds->second);
+  stragglers.Add(event.worker, step_cost_.AtMeanRows(rows->second, seconds->second));
+}
+
 void TrajectoryScheduler::Recall(uint64_t trajectory, const Context& context) {
   TaskScheduler& rollouts = queues_.rollouts().tasks;
   if (rollouts.running().at(trajectory).recalled != absl::InfinitePast()) return;
@@ -232,9 +246,7 @@ TrajectoryScheduler::Verdict TrajectoryScheduler::OnGenerated(const TaskDone& ev
   const absl::Duration took = out.now() - running.started;
   // What was begun elsewhere, or under another controller, tells nothing of a worker's pace.
   const bool own = event.ref.attempt == out.attempt_base();
-  if (event.status.ok() && event.output.tokens > 0 && own) {
-    rollouts.stragglers.Add(event.worker, absl::ToDoubleSeconds(took) / event.output.tokens);
-  }
+  if (event.status.ok() && event.output.tokens > 0 && own) NotePace(event, took);
   if (event.status.ok()) rollouts.tasks.Progressed(trajectory.id, out.now());
   rollouts.tasks.Finish(trajectory.id);
   rollouts.tasks.Heard(event.worker, out.now());

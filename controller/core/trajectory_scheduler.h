@@ -29,6 +29,7 @@
 #include "controller/core/job_core_options.h"
 #include "controller/core/payload_wait.h"
 #include "controller/core/role_queues.h"
+#include "controller/core/step_cost.h"
 #include "controller/core/step_metrics.h"
 #include "controller/core/trajectory_scores.h"
 #include "controller/core/trajectory_table.h"
@@ -104,9 +105,12 @@ class TrajectoryScheduler {
   PayloadWait& payload_wait() { return payload_wait_; }
   const PayloadWait& payload_wait() const { return payload_wait_; }
   const StepTimes& times() const { return times_; }
+  /// Of the rollouts' engines.
+  const StepCost& step_cost() const { return step_cost_; }
 
  private:
   void Enqueue(TrajectoryInfo& trajectory);
+  void NotePace(const TaskDone& event, absl::Duration took);
   void TakeBack(TrajectoryInfo& trajectory, const Context& context);
   void TakeVersion(TrajectoryInfo& trajectory, uint64_t version, const Context& context);
   void StartGenerate(const TaskScheduler::Assignment& assignment, const Context& context);
@@ -124,6 +128,7 @@ class TrajectoryScheduler {
   TrajectoryScores scores_;
   PayloadWait payload_wait_;
   StepTimes times_;
+  StepCost step_cost_;
 };
 
 }  // namespace baton::controller

@@ -229,6 +229,20 @@ TEST(TrajectorySchedulerTest, AStalledGenerationMovesAndOneThatProgressesStays) 
   EXPECT_NE(world.Only().worker, tasks[0].worker);
 }
 
+// A replica with more responses at once, or with a queue, is not slow.
+TEST(TrajectorySchedulerTest, ThePaceOfARolloutIsTheTimeOfItsStepsAtEqualLoad) {
+  OneStep world;
+  const std::vector<StartTask> tasks = world.Begin();
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    TaskDone done = OneStep::Answer(tasks[i]);
+    const double rows = i % 2 == 0 ? 1 : 8;
+    done.output.metrics[kStepRows] = rows;
+    done.output.metrics[kStepSeconds] = 0.02 + 0.01 * rows;
+    EXPECT_EQ(world.scheduler.OnGenerated(done, world.Context()).next, Next::kDone);
+  }
+  EXPECT_NEAR(world.scheduler.step_cost().FixedRows(), 2, 1e-6);
+}
+
 // Newer weights are there: a response is stopped, and begins anew before all others once its worker
 // says so. That is no failure, and what the older weights drew is a draft.
 TEST(TrajectorySchedulerTest, ARecalledResponseIsMadeAgainWithADraft) {

@@ -100,8 +100,10 @@ void JobRuntime::StoreGenerated(const std::string& worker, const TaskRef& ref,
   done.output.tokens = *tokens;
   done.output.prompt_tokens = *prompt;
   done.output.finish_reason = result.finish_reason();
-  const auto accepted = result.metrics().find("draft_accepted");
-  if (accepted != result.metrics().end()) done.output.metrics.insert(*accepted);
+  for (const char* name : {kDraftAccepted, kStepSeconds, kStepRows}) {
+    const auto measured = result.metrics().find(name);
+    if (measured != result.metrics().end()) done.output.metrics[name] = measured->second;
+  }
   // It was stopped, and is no whole response: what it has is where the next attempt begins.
   if (result.finish_reason() == "cancelled" && !Mutant("stopped-response-kept")) {
     partials_[ref.subject].TakeAll(result);

@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::rollout {
@@ -191,7 +193,9 @@ void GeneratorLoop::RunLoad(Command& command) {
 }
 
 void GeneratorLoop::Step() {
+  const absl::Time began = absl::Now();
   auto updates = generator_->Step();
+  const double seconds = absl::ToDoubleSeconds(absl::Now() - began);
   if (!updates.ok()) {
     for (const auto& [id, generation] : running_) generation.context->Finish(updates.status());
     running_.clear();
@@ -201,6 +205,9 @@ void GeneratorLoop::Step() {
     const auto it = running_.find(update.id);
     if (it == running_.end()) continue;
     Generation& generation = it->second;
+    ++generation.steps;
+    generation.step_seconds += seconds;
+    generation.step_rows += static_cast<double>(updates->size());
     generation.tokens.insert(generation.tokens.end(), update.new_tokens.begin(),
                              update.new_tokens.end());
     generation.log_probs.insert(generation.log_probs.end(), update.new_log_probs.begin(),

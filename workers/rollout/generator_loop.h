@@ -30,6 +30,9 @@ struct Generation {
   std::vector<float> log_probs;  ///< One per token, under the full softmax.
   std::vector<float> sampling_log_probs;  ///< One per token, under what it was sampled from …
   bool truncated = false;                 ///< … which differs: top-k or top-p cut something.
+  /// Sums over the generator's steps that gave it tokens: their number, their seconds, and the
+  /// generations that each of them gave tokens to.
+  double steps = 0, step_seconds = 0, step_rows = 0;
   int64_t draft_accepted = 0;             ///< Tokens of request.draft that were drawn.
 };
 

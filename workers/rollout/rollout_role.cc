@@ -30,6 +30,10 @@ v1::TaskResult MakeResult(const tokenizer::Tokenizer& tokenizer, const Generatio
   result.set_response_text(tokenizer.Decode(generation.tokens));
   result.set_prompt_text(generation.prompt_text);
   result.set_finish_reason(reason);
+  if (generation.steps > 0) {
+    (*result.mutable_metrics())["step_seconds"] = generation.step_seconds / generation.steps;
+    (*result.mutable_metrics())["step_rows"] = generation.step_rows / generation.steps;
+  }
   if (!generation.request.draft.empty()) {
     (*result.mutable_metrics())["draft_accepted"] = static_cast<double>(generation.draft_accepted);
   }
