@@ -74,7 +74,8 @@ class TaskScheduler {
   /// The version that the first queued trajectory with a pin needs; 0: none is queued.
   uint64_t PinnedVersion() const;
 
-  /// The trajectory moves, or has a result: so does its worker.
+  /// The response has a new token, or is complete: so its worker moves. Of scores nothing is told
+  /// before they are done, so each of them counts from its start.
   void Progressed(uint64_t trajectory, absl::Time now);
   /// Nothing could move for so long: no trajectory is older for it.
   void Delay(absl::Duration duration, absl::Time now);

@@ -197,7 +197,7 @@ class StatusPageTest(unittest.TestCase):
         self.assertNotIn("groups", found["waits"])  # it is in the panel
         self.assertEqual(found["buffer"], "3complete groups16open groups1stale groups dropped")
         self.assertEqual(found["histogram"],
-                         "staleness of the responses of step 3: 0: 25 %, 1: 75 %, 10: 0 %")
+                         "staleness of the last batch: 0: 25 %, 1: 75 %, 10: 0 %")
         self.assertEqual(len(found["columns"]), 3)
         self.assertAlmostEqual(found["columns"][1], 3 * found["columns"][0])
         self.assertEqual(found["listed"], 100)
