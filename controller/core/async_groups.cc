@@ -200,7 +200,7 @@ void AsyncGroups::DropStale(JobParts& job) {
   for (const uint64_t draw : stale) DropStaleGroup(draw, job);
   for (const uint64_t id : unfinished) {
     const TrajectoryInfo* const found = job.scheduler.table().Find(id);
-    if (found != nullptr) job.scheduler.Recall(id, job.Work());
+    if (found != nullptr) job.scheduler.Recall(id, "it would be too old to learn from", job.Work());
   }
 }
 

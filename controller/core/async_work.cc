@@ -94,6 +94,9 @@ void AsyncWork::Recall(const std::string& worker, uint64_t updates, JobParts& jo
     const TrajectoryInfo& trajectory = job.scheduler.table().At(id);
     // The evaluation asks these very weights.
     if (trajectory.pin.version != 0 || running.recalled != absl::InfinitePast()) return;
+    // It would never end if each version took back as much as it had drawn.
+    const bool grown = trajectory.tokens >= 2 * trajectory.drafted;
+    if (!grown && !Mutant("refreshed-without-end")) return;
     responses.push_back(id);
     replica.tokens.push_back(trajectory.tokens);
   }
@@ -102,7 +105,8 @@ void AsyncWork::Recall(const std::string& worker, uint64_t updates, JobParts& jo
       std::min(rollouts.Places(worker), std::max(1, job.spec().rollout().max_num_seqs())));
   replica.fixed_rows = job.scheduler.step_cost().FixedRows();
   if (!refresh_.Pays(replica)) return;
-  for (const uint64_t id : responses) job.scheduler.Recall(id, job.Work());
+  for (const uint64_t id : responses)
+    job.scheduler.Recall(id, "newer weights make it again", job.Work());
   refresh_.NoteRecalled(responses.size());
 }
 

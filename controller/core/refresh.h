@@ -18,8 +18,12 @@
 // with accepted(t) = q (1 - q^t) / (1 - q), where 1 - q is the share of judged tokens that were
 // drawn differently, for each update between the weights. All are expectations over lengths and
 // earlier refreshes. On a CPU F is small: a place that waits costs nothing, and nothing is
-// refreshed but what would be too old. On a GPU F is large. A response's own draft is never looked at before the choice: which weights
-// made it would then depend on what they would have made, and the batch would be a biased sample.
+// refreshed but what would be too old. On a GPU F is large.
+//
+// A response's own draft is never looked at before the choice: which weights made it would then
+// depend on what they would have made, and the batch would be a biased sample. And a response is
+// made again only once it is twice as long as the time before, so that it ends: versions that come
+// faster than tokens could otherwise take back for ever what the one before had drawn.
 #ifndef BATON_CONTROLLER_CORE_REFRESH_H_
 #define BATON_CONTROLLER_CORE_REFRESH_H_
 

@@ -220,12 +220,12 @@ void TrajectoryScheduler::NotePace(const TaskDone& event, absl::Duration took) {
   stragglers.Add(event.worker, step_cost_.AtMeanRows(rows->second, seconds->second));
 }
 
-void TrajectoryScheduler::Recall(uint64_t trajectory, const Context& context) {
+void TrajectoryScheduler::Recall(uint64_t trajectory, const std::string& reason,
+                                 const Context& context) {
   TaskScheduler& rollouts = queues_.rollouts().tasks;
-  if (rollouts.running().at(trajectory).recalled != absl::InfinitePast()) return;
-  context.out.Do(StopTask{rollouts.running().at(trajectory).worker,
-                          table_.RefOf(roles::kRollout, trajectory),
-                          "newer weights make it again"});
+  const TaskScheduler::Running& running = rollouts.running().at(trajectory);
+  if (running.recalled != absl::InfinitePast()) return;
+  context.out.Do(StopTask{running.worker, table_.RefOf(roles::kRollout, trajectory), reason});
   rollouts.Recall(trajectory, context.out.now());
 }
 

@@ -80,9 +80,9 @@ class TrajectoryScheduler {
   Verdict OnScored(const TaskDone& event, bool late, const Context& context);
   void RetryGenerate(TrajectoryInfo& trajectory, const absl::Status& status,
                      const std::string& failed_on, const Context& context);
-  /// Stops a response that a rollout makes, and queues it before all others once it has ended. What
-  /// is known of it then is a draft for newer weights.
-  void Recall(uint64_t trajectory, const Context& context);
+  /// Stops a response that a rollout makes, for `reason`, and queues it before all others once it
+  /// has ended. What is known of it then is a draft for newer weights.
+  void Recall(uint64_t trajectory, const std::string& reason, const Context& context);
   /// The payload is lost: the response is generated again, with the same draw. Those of its group
   /// keep what they have, for the response that comes will be the same.
   void GenerateAnew(TrajectoryInfo& trajectory, const Context& context);

@@ -256,8 +256,8 @@ TEST(TrajectorySchedulerTest, ARecalledResponseIsMadeAgainWithADraft) {
   EXPECT_EQ(first.args.policy_version, 1u);
   world.scheduler.Progressed({first.worker, first.ref, 5}, kZero);
 
-  world.scheduler.Recall(first.ref.subject, world.Context());
-  world.scheduler.Recall(first.ref.subject, world.Context());
+  world.scheduler.Recall(first.ref.subject, "a test", world.Context());
+  world.scheduler.Recall(first.ref.subject, "a test", world.Context());
   EXPECT_EQ(TakeAll<StopTask>(world.out).size(), 1u) << "once is enough";
   EXPECT_TRUE(IsWanted(world.scheduler, first.worker, first.ref)) << "its last tokens are";
   EXPECT_THAT(world.Dispatch(), IsEmpty());

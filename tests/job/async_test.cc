@@ -505,7 +505,19 @@ TEST(AsyncJobTest, UnfinishedResponsesAreMadeAgainByNewerWeights) {
           if (info == nullptr || !job.core().Wants(running.worker, running.ref)) continue;
           if (info->tokens == 0) job.Send(TaskProgressed{running.worker, running.ref, 2});
         }
+        std::map<uint64_t, std::pair<uint32_t, uint32_t>> known;  // tokens, drafted
+        for (const TaskDone& running : job.UnderWay(TaskKind::kGenerate)) {
+          const TrajectoryInfo* const info = job.core().Find(running.ref.subject);
+          if (info != nullptr) known[info->id] = {info->tokens, info->drafted};
+        }
+        const size_t stops = job.stopped().size();
         if (!job.Step()) break;
+        for (size_t i = stops; i < job.stopped().size(); ++i) {
+          const StopTask& stop = job.stopped()[i];
+          if (!absl::StrContains(stop.reason, "make it again")) continue;
+          const auto [tokens, drafted] = known[stop.ref.subject];
+          EXPECT_GE(tokens, 2 * drafted) << "it may never end";
+        }
         for (const TaskDone& running : job.UnderWay(TaskKind::kGenerate)) {
           const TrajectoryInfo* const info = job.core().Find(running.ref.subject);
           if (info == nullptr || info->drafted == 0) continue;

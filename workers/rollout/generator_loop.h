@@ -33,7 +33,7 @@ struct Generation {
   /// Sums over the generator's steps that gave it tokens: their number, their seconds, and the
   /// generations that each of them gave tokens to.
   double steps = 0, step_seconds = 0, step_rows = 0;
-  int64_t draft_accepted = 0;             ///< Tokens of request.draft that were drawn.
+  int64_t draft_accepted = 0;  ///< Tokens of request.draft that were drawn.
 };
 
 /// Owns the thread that steps a generator: one that its owner loads with versions from elsewhere

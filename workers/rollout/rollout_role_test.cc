@@ -149,6 +149,8 @@ TEST_F(RolloutRoleTest, ADraftChangesNothingButIsCounted) {
   const std::vector<int32_t> tokens = Tokens(whole, 1);
   ASSERT_GE(tokens.size(), 4u);
   EXPECT_FALSE(whole.metrics().contains("draft_accepted"));
+  EXPECT_EQ(whole.metrics().at("step_rows"), 1) << "it ran alone";
+  EXPECT_GT(whole.metrics().at("step_seconds"), 0);
   for (const size_t resumed : {0, 1}) {
     for (size_t right = resumed; right <= tokens.size(); ++right) {
       v1::Task task = MakeGenerate(0, 1);
