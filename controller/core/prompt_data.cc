@@ -18,9 +18,10 @@ absl::Status FitsMix(const DataLoaded& event, const v1::DataSpec& spec) {
   }
   for (size_t file = 0; file < sizes.size(); ++file) {
     if (sizes[file] > 0) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "data.train_files[", file, "] has no prompt, and data.train_mix draws from it; give the "
-        "file its prompts back"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.train_files[", file,
+                     "] has no prompt, and data.train_mix draws from it; give the "
+                     "file its prompts back"));
   }
   return absl::OkStatus();
 }
