@@ -100,7 +100,7 @@ TEST(SimulationTest, AJobGoesOnWhereverItsControllerDies) {
 
 TEST(SimulationTest, WhatAStreamCarriedArrivesAfterItsSuccessor) {
   Coverage coverage;
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= 90; ++seed) {
     Scenario scenario = MakeScenario(seed);
     for (Fault& fault : scenario.faults) fault.kind = FaultKind::kBreakStream;
     EXPECT_EQ(RunScenario(scenario, &coverage, false).violation, "") << "seed " << seed;
