@@ -193,7 +193,7 @@ class StatusPageTest(unittest.TestCase):
         self.assertNotIn("a moment", found["waits"])  # every step waits for a moment
         self.assertTrue(found["ahead"])
         self.assertEqual(found["sides"], ["trainer13 %2 complete <b>groups</b> for 9 s",
-                                          "rollouts50 %25 % loading weightsnothing"])
+                                          "rollouts50 %25 % loading weights–"])
         self.assertNotIn("groups", found["waits"])  # it is in the panel
         self.assertEqual(found["buffer"], "3complete groups16open groups1stale groups dropped")
         self.assertEqual(found["histogram"],
