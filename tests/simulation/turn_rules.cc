@@ -163,6 +163,10 @@ void TurnRules::See(const JobCore& core, const StopTask& stop) {
                               stop.ref.subject, " try ", stop.ref.attempt, " at ", stop.worker,
                               ": ", stop.reason));
   }
+  if (core.Wants(stop.worker, stop.ref)) {  // a recalled response: it is to say what it has
+    world_.coverage().Happened("responses recalled");
+    return;
+  }
   JobHistory& history = world_.history().jobs[core.name()];
   const auto it = history.current.find(SubjectOf(stop.ref, stop.worker));
   if (it == history.current.end()) return;
