@@ -5,7 +5,7 @@ Real processes on this machine, one trainer and one rollout, each with one compu
 Llama that was taught to add numbers of --digits digits, so that its responses have a long tail. Each
 variant runs in mode sync and then in mode async, with the same seed and the same settings:
 
-    generation_bound   one update a step, so that generation takes longer than training
+    generation_bound   few responses at once, so that generation takes longer than training
     training_bound     several epochs a step, so that training takes longer
 
 Rows of a variant V:
@@ -16,12 +16,17 @@ Rows of a variant V:
     V/ceiling                         (generation + training) / max of both, of the sync run: what is
                                       possible where each process has a core of its own
     V/speedup_over_ceiling            aim: at least 0.9
-    V/trainer_idle, V/rollout_idle    of the async run: share of the time in which the process used
-                                      no core, by its CPU time; /sync of the sync run
+    V/trainer_idle, V/rollout_idle    of the async run: share of the time in which it had nothing to do
+                                      (metrics idle/trainer, idle/rollouts); /sync of the sync run
+    V/trainer_cores, V/rollout_cores  cores that the process used; /sync of the sync run
     V/staleness_p50, V/staleness_max  updates between the weights that made a response and those that
                                       learned from it
     V/token_speedup                   async over sync by trained tokens a second; the steps of both
                                       runs are of different length
+    V/update_slowdown                 seconds of an update for each trained token, async over sync: above
+                                      1 the processes share cores, and the ceiling is out of reach
+    V/overlap                         token_speedup x update_slowdown over the ceiling: what would be
+                                      reached if they did not
     V/refresh_accepted                of the tokens that newer weights were to make again, the share
                                       that they drew as well
     V/refreshed_responses             share of the trained responses that were stopped for that
@@ -35,7 +40,8 @@ import tempfile
 
 from job_cluster import BIN, JobCluster
 
-VARIANTS = {"generation_bound": 1, "training_bound": 4}  # epochs a step
+VARIANTS = {"generation_bound": ["actor.ppo_epochs=1", "rollout.max_num_seqs=4"],
+            "training_bound": ["actor.ppo_epochs=4"]}
 GROUPS, SAMPLES = 16, 8  # of a batch
 SKIPPED = 2  # first steps: roles are taken on, and the buffer fills
 
@@ -57,9 +63,9 @@ class Busy:
     def now(self):
         return {name: cpu_seconds(pid) for name, pid in self.pids.items()}
 
-    def idle(self, seconds):
+    def cores(self, seconds):
         now = self.now()
-        return {name: max(0.0, 1 - (now[name] - self.before[name]) / seconds) for name in now}
+        return {name: (now[name] - self.before[name]) / seconds for name in now}
 
 
 def total(metrics, name):
@@ -75,13 +81,13 @@ def run_job(cluster, arguments, variant, mode):
         f"data.train_batch_size={GROUPS}", f"rollout.n={SAMPLES}", "trainer.test_freq=0", "trainer.val_before_train=false",
         "trainer.val_after_train=false", f"trainer.total_training_steps={arguments.steps}",
         f"data.seed={arguments.seed}", "resources.rollout_workers=1",
-        f"actor.ppo_epochs={VARIANTS[variant]}", f"algorithm.mode={mode}",
+        f"algorithm.mode={mode}", *VARIANTS[variant],
         # Without a filter each step trains on as much in both modes.
         "algorithm.filter_groups=false",
         *([f"schedule.max_staleness={arguments.max_staleness}"] if mode == "async" else [])])
     metrics = cluster.metrics(name, arguments.steps)
     seconds = sum(values["timing_s/step"] for values in metrics.values())
-    return metrics, busy.idle(seconds)
+    return metrics, busy.cores(seconds)
 
 
 def percentile_of_shares(metrics, fraction):
@@ -101,7 +107,7 @@ def percentile_of_shares(metrics, fraction):
 
 
 def rows_of(variant, runs):
-    (sync, sync_idle), (async_, idle) = runs["sync"], runs["async"]
+    sync, async_ = runs["sync"][0], runs["async"][0]
     speed = {mode: (len(runs[mode][0]) - SKIPPED) / total(runs[mode][0], "timing_s/step")
              for mode in runs}
     generation = total(sync, "timing_s/gen")
@@ -116,6 +122,10 @@ def rows_of(variant, runs):
     def rate(metrics):
         return total(metrics, "perf/total_num_tokens") / total(metrics, "timing_s/step")
 
+    def update(metrics):
+        return total(metrics, "timing_s/update_actor") / total(metrics, "perf/total_num_tokens")
+
+    slowdown = update(async_) / update(sync)
     figures = []
     for mode in ("sync", "async"):
         steps = len(runs[mode][0]) - SKIPPED
@@ -126,9 +136,16 @@ def rows_of(variant, runs):
                      total(runs[mode][0], "perf/total_num_tokens") / steps, "tokens")]
     figures += [("speedup", speedup, "x"), ("ceiling", ceiling, "x"),
                 ("speedup_over_ceiling", speedup / ceiling, "x"),
-                ("token_speedup", rate(async_) / rate(sync), "x")]
-    for who in ("trainer", "rollout"):
-        figures += [(f"{who}_idle", idle[who], "share"), (f"{who}_idle/sync", sync_idle[who], "share")]
+                ("token_speedup", rate(async_) / rate(sync), "x"),
+                ("update_slowdown", slowdown, "x"),
+                ("overlap", rate(async_) / rate(sync) * slowdown / ceiling, "x")]
+    for who, metric in (("trainer", "idle/trainer"), ("rollout", "idle/rollouts")):
+        for mode, name in (("async", ""), ("sync", "/sync")):
+            metrics, cores = runs[mode]
+            idle = sum(v.get(metric, 0) * v["timing_s/step"] for s, v in metrics.items()
+                       if s > SKIPPED)
+            figures += [(f"{who}_idle{name}", idle / total(metrics, "timing_s/step"), "share"),
+                        (f"{who}_cores{name}", cores[who], "cores")]
     figures += [("staleness_p50", percentile_of_shares(async_, 0.5), "updates"),
                 ("staleness_max", max(v.get("staleness/max", 0) for v in async_.values()), "updates"),
                 ("refresh_accepted", total(async_, "refresh/accepted_tokens") / max(1, drafted), "share"),
