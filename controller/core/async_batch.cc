@@ -57,7 +57,7 @@ void AsyncBatch::Recall(const JobParts& job, TrajectoryInfo& trajectory) const {
   if (graph.at_draw() == 0 || trajectory.serial == 0) return;
   // What was made at a draw counts for the batch that its update has begun with, and for no other.
   const bool kept =
-      job.commands.Any(TaskKind::kUpdate) && absl::c_linear_search(restored_, trajectory.draw);
+      job.commands.Any(TaskKind::kUpdate) && absl::c_binary_search(restored_, trajectory.draw);
   if (kept) {
     trajectory.drawn = true;
     const bool ready = (job.scheduler.table().Wanted(trajectory) & ~trajectory.scored) == 0;

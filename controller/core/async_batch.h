@@ -69,10 +69,11 @@ class AsyncBatch {
   bool Draw(JobParts& job);
   void TakeOut(std::vector<uint64_t> draws, JobParts& job);
 
-  std::vector<uint64_t> drawn_;     // groups of the next batch, while scores of the draw are made
-  size_t scored_ = 0;               // so many of drawn_, the first ones, have them
-  std::vector<uint64_t> taken_;     // groups of the batch that left the work
-  std::vector<uint64_t> restored_;  // those of the update that a restart interrupted, not yet taken
+  std::vector<uint64_t> drawn_;  // groups of the next batch, while scores of the draw are made
+  size_t scored_ = 0;            // so many of drawn_, the first ones, have them
+  std::vector<uint64_t> taken_;  // groups of the batch that left the work
+  // Those of the update that a restart interrupted, not yet taken; ascending.
+  std::vector<uint64_t> restored_;
   StepTimes times_;
 };
 

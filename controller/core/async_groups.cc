@@ -71,20 +71,23 @@ bool AsyncGroups::Stand(JobParts& job) {
 // ---- Groups begin -------------------------------------------------------------------------------
 
 bool AsyncGroups::MayBeginGroup(const JobParts& job) {
+  const uint64_t most = ScheduleOf(job.spec()).max_staleness;
+  return MayBeginWithin(std::min(most, pace_.Updates(job.out.now())), job);
+}
+
+bool AsyncGroups::MayBeginWithin(uint64_t staleness, const JobParts& job) {
   if (job.life.state() != v1::Job::STATE_RUNNING && job.life.state() != v1::Job::STATE_RECOVERING) {
     return false;
   }
   const uint64_t batch = GroupsPerBatch(job);
   const auto steps_left =
       static_cast<uint64_t>(std::max<int64_t>(0, job.life.job().total_steps() - job.out.step()));
-  const Schedule schedule = ScheduleOf(job.spec());
   // A draw that is made again, after a way back, comes before those that are open, and in_order the
   // next batch waits for it. They would wait for each other if they were ahead of it.
   const uint64_t ahead =
-      schedule.in_order ? draws_.OpenBefore(draws_.Next()) : draws_.open().size();
+      ScheduleOf(job.spec()).in_order ? draws_.OpenBefore(draws_.Next()) : draws_.open().size();
   if (ahead >= steps_left * batch || job.milestones.AtEnd(job.out.step())) return false;
-  return MayBegin(
-      {schedule.max_staleness, batch, ahead, job.versions.Behind(job.versions.served())});
+  return MayBegin({staleness, batch, ahead, job.versions.Behind(job.versions.served())});
 }
 
 void AsyncGroups::Begin(JobParts& job) {
@@ -95,6 +98,8 @@ void AsyncGroups::Begin(JobParts& job) {
     job.GiveOut();
   }
   const bool bounded = rollouts.HasRoom(0) && job.life.state() == v1::Job::STATE_RUNNING;
+  paced_ = bounded && MayBeginWithin(ScheduleOf(job.spec()).max_staleness, job);
+  if (paced_) pace_.NoteHeldBack();
   if (!bounded) {
     bounded_since_ = absl::InfinitePast();
   } else if (bounded_since_ == absl::InfinitePast()) {
@@ -107,6 +112,7 @@ void AsyncGroups::BeginGroup(JobParts& job) {
   Admission& admission = job.scheduler.admission();
   const uint64_t birth = admission.births().Give(job.scheduler.table().PerDraw(), job.out);
   draws_.Open(draw, birth);
+  begun_[draw] = job.out.now();
   job.scheduler.AddDraw(admission.MakeDraw(v1::PURPOSE_TRAIN, draw, job.data.PromptOf(draw), birth,
                                            job.scheduler.table(), job.Work()));
 }
@@ -116,6 +122,11 @@ void AsyncGroups::BeginGroup(JobParts& job) {
 bool AsyncGroups::NoteReady(uint64_t draw, JobParts& job) {
   const auto members = job.scheduler.table().DrawMembers(draw);
   if (!AllReady(members, job.scheduler.table().PerDraw())) return false;
+  const auto begun = begun_.find(draw);
+  if (begun != begun_.end()) {
+    pace_.NoteGroup(job.out.now() - begun->second);
+    begun_.erase(begun);
+  }
   Judge(draw, job);
   return true;
 }
@@ -179,6 +190,7 @@ bool AsyncGroups::GiveUp(uint64_t draw, bool lost, uint32_t least, JobParts& job
 void AsyncGroups::DropGroup(uint64_t draw, const std::string& reason, JobParts& job) {
   job.scheduler.DropAll(job.scheduler.table().DrawMembers(draw), reason, job.Work());
   complete_.Remove(draw);
+  begun_.erase(draw);
 }
 
 void AsyncGroups::DropStale(JobParts& job) {
@@ -200,7 +212,9 @@ void AsyncGroups::DropStale(JobParts& job) {
   for (const uint64_t draw : stale) DropStaleGroup(draw, job);
   for (const uint64_t id : unfinished) {
     const TrajectoryInfo* const found = job.scheduler.table().Find(id);
-    if (found != nullptr) job.scheduler.Recall(id, "it would be too old to learn from", job.Work());
+    if (found == nullptr) continue;
+    job.scheduler.Recall(id, kTooOldToFinish, job.Work());
+    job.async.refresh.NoteRecalled(1);
   }
 }
 
@@ -229,7 +243,16 @@ std::vector<uint64_t> AsyncGroups::Sample(const JobParts& job) {
   return chosen;
 }
 
+void AsyncGroups::EndStep(const std::map<std::string, double>& metrics, absl::Time now) {
+  const auto took = metrics.find("timing_s/step"), idle = metrics.find("idle/trainer");
+  if (took != metrics.end()) {
+    pace_.NoteStep(absl::Seconds(took->second), idle == metrics.end() ? 0 : idle->second, now);
+  }
+  stale_groups_ = stale_tokens_ = untaught_groups_ = 0;
+}
+
 void AsyncGroups::Clear() {
+  begun_.clear();
   draws_.CloseAll();
   complete_.Clear();
 }
@@ -248,6 +271,14 @@ void AsyncGroups::AddMetrics(const JobParts& job, std::map<std::string, double>&
 
 void AsyncGroups::Explain(const JobParts& job, WaitList& waits) const {
   if (bounded_since_ == absl::InfinitePast()) return;
+  if (paced_) {
+    return waits.Add("pace", "rollouts",
+                     absl::StrCat("the trainer: ", draws_.open().size(),
+                                  " groups are ahead of it, and what begins later is complete in "
+                                  "time as well, with newer weights"),
+                     bounded_since_, absl::InfiniteDuration(),
+                     "they begin groups after its next update");
+  }
   waits.Add("staleness", "rollouts",
             absl::StrCat("the trainer: ", draws_.open().size(),
                          " groups are ahead of it, and one "

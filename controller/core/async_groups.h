@@ -9,7 +9,8 @@
 //                                         +-- too few rewards, or nothing to learn --> spent
 //
 // Rollouts pull: a group is drawn when a replica has room, so it begins with the newest weights
-// that are published. async_admission.h bounds how many are ahead of the trainer.
+// that are published. async_admission.h bounds how many are ahead of the trainer; admission_pace.h
+// says how many need to be.
 #ifndef BATON_CONTROLLER_CORE_ASYNC_GROUPS_H_
 #define BATON_CONTROLLER_CORE_ASYNC_GROUPS_H_
 
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "controller/core/admission_pace.h"
 #include "controller/core/complete_groups.h"
 #include "controller/core/draw_ledger.h"
 #include "controller/core/trajectory.h"
@@ -54,8 +56,8 @@ class AsyncGroups {
   void DropStale(JobParts& job);
   /// The groups of the next batch, by the job's sampler; empty: there are not enough.
   std::vector<uint64_t> Sample(const JobParts& job);
-  /// The next step begins.
-  void EndStep() { stale_groups_ = stale_tokens_ = untaught_groups_ = 0; }
+  /// The next step begins. `metrics`: of the one that is done.
+  void EndStep(const std::map<std::string, double>& metrics, absl::Time now);
   /// The job goes back to its newest checkpoint. What is open stays.
   void RollBack() { without_batch_ = 0; }
   void Clear();
@@ -76,12 +78,18 @@ class AsyncGroups {
   void DropGroup(uint64_t draw, const std::string& reason, JobParts& job);
   void DropStaleGroup(uint64_t draw, JobParts& job);
 
+  /// What may begin now: the job's bound, with `staleness` in place of schedule.max_staleness.
+  bool MayBeginWithin(uint64_t staleness, const JobParts& job);
+
   DrawLedger draws_;
   CompleteGroups complete_;
-  uint64_t judged_version_ = 0;  // DropStale has looked since this version was made
-  uint64_t without_batch_ = 0;   // groups in a row that were given up for good
+  AdmissionPace pace_;
+  std::map<uint64_t, absl::Time> begun_;  // by draw; of groups that this controller began
+  uint64_t judged_version_ = 0;           // DropStale has looked since this version was made
+  uint64_t without_batch_ = 0;            // groups in a row that were given up for good
   uint64_t stale_groups_ = 0, stale_tokens_ = 0, untaught_groups_ = 0;  // since the last step
   absl::Time bounded_since_ = absl::InfinitePast();  // rollouts have room, and the bound has none
+  bool paced_ = false;                               // it is the pace that holds them back
 };
 
 }  // namespace baton::controller

@@ -13,7 +13,7 @@
 namespace baton::controller {
 
 AsyncWork::AsyncWork(const v1::JobSpec& spec)
-    : refresh_(static_cast<uint32_t>(std::max(0, spec.data().max_response_length()))),
+    : refresh(static_cast<uint32_t>(std::max(0, spec.data().max_response_length()))),
       refreshes_(ScheduleOf(spec).refresh) {}
 
 void AsyncWork::Restore(const store::v1::JobRow& row) {
@@ -104,26 +104,26 @@ void AsyncWork::Recall(const std::string& worker, uint64_t updates, JobParts& jo
   replica.places = static_cast<uint64_t>(
       std::min(rollouts.Places(worker), std::max(1, job.spec().rollout().max_num_seqs())));
   replica.fixed_rows = job.scheduler.step_cost().FixedRows();
-  if (!refresh_.Pays(replica)) return;
-  for (const uint64_t id : responses)
-    job.scheduler.Recall(id, "newer weights make it again", job.Work());
-  refresh_.NoteRecalled(responses.size());
+  if (!refresh.Pays(replica)) return;
+  for (const uint64_t id : responses) job.scheduler.Recall(id, kMadeAgain, job.Work());
+  refresh.NoteRecalled(responses.size());
 }
 
 void AsyncWork::NoteGenerated(const TaskDone& event, JobParts& job) {
   TrajectoryInfo& trajectory = job.scheduler.table().At(event.ref.subject);
-  if (trajectory.purpose == v1::PURPOSE_TRAIN) refresh_.NoteLength(trajectory.tokens);
+  if (trajectory.purpose == v1::PURPOSE_TRAIN) refresh.NoteLength(trajectory.tokens);
   const uint32_t drafted = std::exchange(trajectory.drafted, 0);
-  if (drafted == 0) return;
+  // Of one that went on after some of its draft it is not known how much of it was judged before.
+  if (drafted == 0 || trajectory.resumed > 0) return;
   // A worker that uses no drafts accepts none, and soon nothing is refreshed.
-  const auto accepted = event.output.metrics.find(kDraftAccepted);
+  const auto told = event.output.metrics.find(kDraftAccepted);
+  const double accepted = told == event.output.metrics.end() ? 0 : told->second;
   const auto updates =
       Staleness(job.versions.known(), trajectory.draft_version, trajectory.policy_version);
-  refresh_.NoteJudged(drafted,
-                      accepted == event.output.metrics.end()
-                          ? 0
-                          : static_cast<uint32_t>(std::max(0.0, accepted->second)),
-                      updates.value_or(1));
+  // Whatever number a worker says, NaN as well.
+  const bool some = accepted > 0;
+  refresh.NoteJudged(drafted, some ? static_cast<uint32_t>(std::min<double>(drafted, accepted)) : 0,
+                     updates.value_or(1));
 }
 
 bool AsyncWork::NoteProgress(uint64_t trajectory, JobParts& job) {
@@ -140,9 +140,9 @@ void AsyncWork::NoteLost(const TrajectoryInfo& trajectory, JobParts& job) {
   groups.complete().Remove(trajectory.draw);
 }
 
-void AsyncWork::EndStep(JobParts& job) {
-  groups.EndStep();
-  refresh_.EndStep();
+void AsyncWork::EndStep(const std::map<std::string, double>& metrics, JobParts& job) {
+  groups.EndStep(metrics, job.out.now());
+  refresh.EndStep();
   batch.EndStep(job);
 }
 
@@ -164,7 +164,7 @@ std::map<std::string, double> AsyncWork::Metrics(const JobParts& job) const {
   std::map<std::string, double> metrics;
   batch.AddMetrics(job, metrics);
   groups.AddMetrics(job, metrics);
-  if (refreshes_) refresh_.AddMetrics(metrics);
+  if (refreshes_) refresh.AddMetrics(metrics);
   return metrics;
 }
 
@@ -184,7 +184,7 @@ void AsyncWork::Explain(const JobParts& job, WaitList& waits) const {
               absl::StrCat(those.first,
                            " responses that were stopped, for newer weights make them "
                            "again"),
-              those.second, job.options.generate_stall, "they are given to other rollouts");
+              those.second, absl::InfiniteDuration(), "they are given to other rollouts");
   }
 }
 

@@ -58,8 +58,8 @@ class AsyncWork {
   bool NoteProgress(uint64_t trajectory, JobParts& job);
   /// Its payload is lost: its group is not complete any more.
   void NoteLost(const TrajectoryInfo& trajectory, JobParts& job);
-  /// The next step begins.
-  void EndStep(JobParts& job);
+  /// The next step begins. `metrics`: of the one that is done.
+  void EndStep(const std::map<std::string, double>& metrics, JobParts& job);
   /// The job is about to go back to its newest checkpoint. What is open stays, but for an
   /// evaluation of a step that is undone.
   void RollBack(const std::string& reason, JobParts& job);
@@ -73,14 +73,14 @@ class AsyncWork {
   AsyncGroups groups;
   AsyncBatch batch;
   AsyncEvaluation evaluation;
+  Refresh refresh;
 
  private:
   void Recall(const std::string& worker, uint64_t updates, JobParts& job);
 
-  Refresh refresh_;
   bool refreshes_;  // spec.schedule.refresh
   // By rollout slot: for which newer version, and with how many responses, it was last asked
-  // whether a refresh pays.
+  // whether a refresh pays. It is asked again when a response ends, or a still newer version comes.
   std::map<uint64_t, std::pair<uint64_t, int>> judged_;
 };
 

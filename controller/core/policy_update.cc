@@ -128,7 +128,7 @@ void PolicyUpdate::FinishStep(bool updated, JobParts& job) {
   job.life.ApplyLearning(job.milestones.NoteStep({step, learns, updated, metrics}), job);
   job.life.ApplyLearning(job.milestones.NoteValues(step, metrics, evaluated), job);
   if (job.is_async) {
-    job.async.EndStep(job);
+    job.async.EndStep(metrics, job);
   } else {
     job.work.Clear("", job);
   }

@@ -22,8 +22,9 @@
 //
 // A response's own draft is never looked at before the choice: which weights made it would then
 // depend on what they would have made, and the batch would be a biased sample. And a response is
-// made again only once it is twice as long as the time before, so that it ends: versions that come
-// faster than tokens could otherwise take back for ever what the one before had drawn.
+// made again to save time only once it is twice as long as the time before, so that it ends:
+// versions that come faster than tokens could otherwise take back for ever what the one before had
+// drawn. One that would be too old for any batch is made again in any case.
 #ifndef BATON_CONTROLLER_CORE_REFRESH_H_
 #define BATON_CONTROLLER_CORE_REFRESH_H_
 
@@ -44,6 +45,11 @@ struct OutdatedReplica {
   /// StepCost::FixedRows.
   double fixed_rows = std::numeric_limits<double>::infinity();
 };
+
+/// Why a response is stopped that newer weights make again: to wait would cost more …
+inline constexpr char kMadeAgain[] = "newer weights make it again";
+/// … or no batch could consume it when it is done.
+inline constexpr char kTooOldToFinish[] = "it would be too old to learn from";
 
 class Refresh {
  public:

@@ -148,6 +148,7 @@ void ResponseWork::OnWorkerBack(const WorkerBack& event, bool first_time, JobPar
     if (begun_) AdoptRunning(job);
   } else if (begun_) {
     StopUnwanted(event.worker, event.running, job);
+    job.scheduler.RepeatRecalls(event.worker, job.Work());
   }
 }
 

@@ -24,7 +24,8 @@ double MedianDeviation(const std::vector<double>& values, double median) {
 }  // namespace
 
 void StragglerDetector::Add(const std::string& worker, double seconds) {
-  samples_[worker].push_back(seconds);
+  // Seconds that a worker said; NaN has no place among numbers.
+  if (std::isfinite(seconds) && seconds >= 0) samples_[worker].push_back(seconds);
 }
 
 void StragglerDetector::Forget(const std::string& worker) {

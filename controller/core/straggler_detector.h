@@ -38,7 +38,8 @@ class StragglerDetector {
   };
   explicit StragglerDetector(const StragglerOptions& options) : options_(options) {}
 
-  /// One piece of work took so long per unit of it (a token, a response).
+  /// One piece of work took so long per unit of it (a token, a response). What is no number of
+  /// seconds counts for nothing.
   void Add(const std::string& worker, double seconds);
   /// The worker left, or begins anew.
   void Forget(const std::string& worker);

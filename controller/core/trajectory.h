@@ -61,6 +61,7 @@ struct TrajectoryInfo {
   /// …
   uint32_t drafted = 0;
   uint64_t draft_version = 0;  ///< … and those weights.
+  uint32_t resumed = 0;        ///< Tokens that the current attempt began with.
   Pin pin;
   bool drawn = false;   ///< For a batch: the nodes that run at the draw are wanted too.
   uint32_t tokens = 0;  ///< Response tokens known.

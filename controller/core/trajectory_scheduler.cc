@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "controller/core/refresh.h"
 #include "controller/core/task_failure.h"
 #include "controller/spec/roles.h"
 #include "controller/spec/schedule.h"
@@ -155,7 +156,7 @@ void TrajectoryScheduler::Dispatch(const Context& context) {
 void TrajectoryScheduler::TakeVersion(TrajectoryInfo& trajectory, uint64_t version,
                                       const Context& context) {
   if (trajectory.policy_version != version && !Mutant("mixed-version-trajectory")) {
-    if (drafts_ && trajectory.tokens > trajectory.drafted) {
+    if (drafts_ && trajectory.tokens > 0) {
       trajectory.drafted = trajectory.tokens;
       trajectory.draft_version = trajectory.policy_version;
     }
@@ -163,6 +164,7 @@ void TrajectoryScheduler::TakeVersion(TrajectoryInfo& trajectory, uint64_t versi
   }
   trajectory.policy_version = version;
   trajectory.incarnation = context.versions.IncarnationOf(version);
+  trajectory.resumed = trajectory.tokens;
 }
 
 void TrajectoryScheduler::StartGenerate(const TaskScheduler::Assignment& assignment,
@@ -213,11 +215,22 @@ void TrajectoryScheduler::NotePace(const TaskDone& event, absl::Duration took) {
   StragglerDetector& stragglers = queues_.rollouts().stragglers;
   const auto& measured = event.output.metrics;
   const auto rows = measured.find(kStepRows), seconds = measured.find(kStepSeconds);
-  if (rows == measured.end() || seconds == measured.end()) {
-    return stragglers.Add(event.worker, absl::ToDoubleSeconds(took) / event.output.tokens);
+  const bool by_steps = rows != measured.end() && seconds != measured.end() &&
+                        step_cost_.Note(rows->second, seconds->second);
+  if (!by_steps && std::exchange(all_measure_steps_, false)) {
+    stragglers
+        .DropPhase();  // rollouts are compared in one unit, or the one that differs seems slow
   }
-  step_cost_.Note(rows->second, seconds->second);
-  stragglers.Add(event.worker, step_cost_.AtMeanRows(rows->second, seconds->second));
+  stragglers.Add(event.worker, all_measure_steps_
+                                   ? step_cost_.AtMeanRows(rows->second, seconds->second)
+                                   : absl::ToDoubleSeconds(took) / event.output.tokens);
+}
+
+void TrajectoryScheduler::RepeatRecalls(const std::string& worker, const Context& context) {
+  for (const auto& [id, running] : queues_.rollouts().tasks.running()) {
+    if (running.worker != worker || running.recalled == absl::InfinitePast()) continue;
+    context.out.Do(StopTask{worker, table_.RefOf(roles::kRollout, id), kMadeAgain});
+  }
 }
 
 void TrajectoryScheduler::Recall(uint64_t trajectory, const std::string& reason,
@@ -251,7 +264,10 @@ TrajectoryScheduler::Verdict TrajectoryScheduler::OnGenerated(const TaskDone& ev
   rollouts.tasks.Finish(trajectory.id);
   rollouts.tasks.Heard(event.worker, out.now());
   if (failure == TaskFailure::kCancelled) {
-    trajectory.tokens = std::max(trajectory.tokens, event.output.tokens);  // it sent the last ones
+    // It sent the last ones. Of an attempt of an earlier controller the version is not known: the
+    // worker may hold other weights by now than those that made it.
+    const bool known = event.ref.attempt >= out.attempt_base();
+    if (known) trajectory.tokens = std::max(trajectory.tokens, event.output.tokens);
     if (running.recalled != absl::InfinitePast() && !Mutant("recall-is-forgotten")) {
       TakeBack(trajectory, context);
       return {Next::kAgain};

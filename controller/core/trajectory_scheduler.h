@@ -83,6 +83,8 @@ class TrajectoryScheduler {
   /// Stops a response that a rollout makes, for `reason`, and queues it before all others once it
   /// has ended. What is known of it then is a draft for newer weights.
   void Recall(uint64_t trajectory, const std::string& reason, const Context& context);
+  /// The worker's stream broke, and what was sent may be lost: stops what was recalled once more.
+  void RepeatRecalls(const std::string& worker, const Context& context);
   /// The payload is lost: the response is generated again, with the same draw. Those of its group
   /// keep what they have, for the response that comes will be the same.
   void GenerateAnew(TrajectoryInfo& trajectory, const Context& context);
@@ -129,6 +131,7 @@ class TrajectoryScheduler {
   PayloadWait payload_wait_;
   StepTimes times_;
   StepCost step_cost_;
+  bool all_measure_steps_ = true;  // each rollout that made a response so far did
 };
 
 }  // namespace baton::controller

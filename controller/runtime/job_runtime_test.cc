@@ -255,8 +255,9 @@ TEST(JobRuntimeTest, AJobCanBeFoundWhenItsFirstEffectsLeave) {
 
 // What a lost rollout said of its tokens goes on with them, for the distribution that they were
 // sampled from as well: pieces without it were sampled from the full softmax.
-// So it is with one whose rollout broke its word, and with one that was stopped: it sends all that
-// it has, which is no whole response.
+// So it is with one whose rollout broke its word, and with one that was stopped: what it sends then
+// is no whole response. Nor does its end go on here: an earlier controller began it, so it is not
+// known which weights drew what nobody had heard of before.
 enum class Moved { kLost, kTooLong, kStopped };
 class MovedResponseTest : public testing::TestWithParam<Moved> {};
 
@@ -311,11 +312,6 @@ TEST_P(MovedResponseTest, KeepsBothOfItsLogProbs) {
     AddColumn<float>(stopped, "sampling_log_prob", v1::DATA_TYPE_FLOAT32, {-1, -2, -3, -4, -4.5});
     stopped.set_finish_reason("cancelled");
     job->OnResult("rollout-0", ref, stopped);
-    const v1::Generate again = rollouts->AwaitGenerate(TrajectoryName(ref.subject));
-    EXPECT_THAT(again.resume_tokens(), testing::ElementsAre(7, 7, 7, 7, 8));
-    EXPECT_THAT(again.resume_log_probs(), testing::ElementsAre(-1, -2, -3, -4, -5));
-    EXPECT_THAT(again.resume_sampling_log_probs(), testing::ElementsAre(-1, -2, -3, -4, -4.5));
-    return;
   } else {
     v1::TaskResult longer;  // than it was asked for
     AddColumn<int32_t>(longer, "prompt_tokens", v1::DATA_TYPE_INT32, {1, 2});

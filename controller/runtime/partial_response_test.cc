@@ -2,6 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/messages/columns.h"
 
 namespace baton::controller {
 namespace {
@@ -27,6 +28,22 @@ TEST(PartialResponseTest, ItsTokensAreGoneOnWith) {
   EXPECT_THAT(generate.resume_tokens(), ElementsAre(1, 2, 3));
   EXPECT_THAT(generate.resume_log_probs(), ElementsAre(-1, -1, -1));
   EXPECT_THAT(generate.draft_tokens(), IsEmpty());
+}
+
+TEST(PartialResponseTest, AStoppedResponseIsTakenWhole) {
+  const std::vector<int32_t> tokens = {4, 5, 6};
+  const std::vector<float> log_probs = {-1, -2, -3}, sampling = {-1, 0, 0};
+  v1::TaskResult result;
+  *result.add_columns() = MakeColumn("tokens", true, absl::MakeConstSpan(tokens));
+  *result.add_columns() = MakeColumn("rollout_log_prob", true, absl::MakeConstSpan(log_probs));
+  PartialResponse partial = Of({4});
+  partial.TakeAll(result);
+  EXPECT_THAT(Filled(partial).resume_tokens(), ElementsAre(4, 5, 6));
+  EXPECT_THAT(Filled(partial).resume_log_probs(), ElementsAre(-1, -2, -3));
+  EXPECT_THAT(Filled(partial).resume_sampling_log_probs(), IsEmpty());
+  *result.add_columns() = MakeColumn("sampling_log_prob", true, absl::MakeConstSpan(sampling));
+  partial.TakeAll(result);
+  EXPECT_THAT(Filled(partial).resume_sampling_log_probs(), ElementsAre(-1, 0, 0));
 }
 
 TEST(PartialResponseTest, ForOtherWeightsTheyAreADraft) {

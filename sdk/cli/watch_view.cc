@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -32,9 +34,8 @@ std::string ReasonText(const v1::ExplainJobResponse& answer) {
   std::string text = WaitText(answer.waits(0));
   for (int i = 1; i < answer.waits_size(); ++i) {
     const v1::Wait& wait = answer.waits(i);
-    const bool side =
-        wait.kind() == "batch" || wait.kind() == "evaluation" || wait.kind() == "staleness";
-    if (side) absl::StrAppend(&text, "  ", WaitText(wait));
+    static const std::set<std::string> sides = {"batch", "evaluation", "staleness", "pace"};
+    if (sides.count(wait.kind()) > 0) absl::StrAppend(&text, "  ", WaitText(wait));
   }
   return text;
 }

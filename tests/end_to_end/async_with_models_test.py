@@ -91,6 +91,7 @@ class AsyncWithModelsTest(CommandTest):
         self.wait_for(lambda: self.steps_done() >= 10)
         trainer = self.pid("actor-0")
         os.kill(trainer, signal.SIGSTOP)
+        stopped = time.monotonic()
         try:
             step = self.steps_done()
 
@@ -102,6 +103,10 @@ class AsyncWithModelsTest(CommandTest):
             self.assertLessEqual(self.steps_done(), step + 1)
             # Four batches of four groups of four responses: what the bound allows.
             self.assertGreaterEqual(self.tokens_generated(), 3 * 16)
+            # Longer than its lease: it is lost, and what is generated stays.
+            time.sleep(max(0, stopped + 20 - time.monotonic()))
+            self.assertLessEqual(self.steps_done(), step + 1)
+            self.assertTrue(json.loads(self.baton("why", "rl", "-o", "json")).get("waits"))
         finally:
             os.kill(trainer, signal.SIGCONT)
         began = time.monotonic()

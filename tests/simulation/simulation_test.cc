@@ -108,6 +108,15 @@ TEST(SimulationTest, WhatAStreamCarriedArrivesAfterItsSuccessor) {
   EXPECT_GT(coverage.happened("messages that came after those of a newer stream"), 20u);
 }
 
+TEST(SimulationTest, NewerWeightsMakeUnfinishedResponsesAgain) {
+  Coverage coverage;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    EXPECT_EQ(RunScenario(MakeScenario(seed), &coverage, false).violation, "") << "seed " << seed;
+  }
+  EXPECT_GT(coverage.happened("responses recalled"), 5u);
+  EXPECT_GT(coverage.happened("drafts"), 5u);
+}
+
 TEST(SimulationTest, AJobWaitsForAFullDisk) {
   Coverage coverage;
   for (uint64_t seed = 1; seed <= 20; ++seed) {

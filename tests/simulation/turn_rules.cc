@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/job_state.h"
+#include "controller/core/refresh.h"
 #include "controller/runtime/tables.h"
 #include "controller/spec/roles.h"
 #include "sdk/rpc/error.h"
@@ -163,9 +164,9 @@ void TurnRules::See(const JobCore& core, const StopTask& stop) {
                               stop.ref.subject, " try ", stop.ref.attempt, " at ", stop.worker,
                               ": ", stop.reason));
   }
-  if (core.Wants(stop.worker, stop.ref)) {  // a recalled response: it is to say what it has
+  if (stop.reason == controller::kMadeAgain || stop.reason == controller::kTooOldToFinish) {
     world_.coverage().Happened("responses recalled");
-    return;
+    return;  // it is wanted still: it is to say what it has
   }
   JobHistory& history = world_.history().jobs[core.name()];
   const auto it = history.current.find(SubjectOf(stop.ref, stop.worker));

@@ -29,6 +29,13 @@ absl::Status ValidateTokens(absl::string_view field, const std::vector<int32_t>&
   return absl::OkStatus();
 }
 
+// A guess may be any nonsense: it ends before the first token that is none.
+void CutDraft(int64_t vocab_size, std::vector<int32_t>* draft) {
+  const auto wrong = std::find_if(draft->begin(), draft->end(),
+                                  [&](int32_t token) { return token < 0 || token >= vocab_size; });
+  draft->erase(wrong, draft->end());
+}
+
 // How many rows have logits at once, if a step without drafts may have fewer still.
 constexpr int64_t kFewestLogitRows = 64;
 
@@ -119,6 +126,7 @@ absl::StatusOr<std::unique_ptr<Generator>> Generator::Create(CausalLM* model, De
 absl::Status Generator::Add(GenerateRequest request) {
   const uint64_t id = request.id;
   BATON_RETURN_IF_ERROR(Annotate(impl_->Validate(request), absl::StrCat("request ", id)));
+  CutDraft(impl_->model->config().vocab_size, &request.draft);
   impl_->live.insert(id);
   GenerateRequest noted = impl_->announce ? request : GenerateRequest();
   auto sequence = std::make_unique<Sequence>(std::move(request), &impl_->decode);
@@ -151,7 +159,6 @@ absl::Status Generator::Impl::Validate(const GenerateRequest& request) const {
   }
   BATON_RETURN_IF_ERROR(ValidateTokens("prompt", request.prompt, config.vocab_size));
   BATON_RETURN_IF_ERROR(ValidateTokens("resume", request.resume, config.vocab_size));
-  BATON_RETURN_IF_ERROR(ValidateTokens("draft", request.draft, config.vocab_size));
   BATON_RETURN_IF_ERROR(ValidateSamplingParams(request.params, config.vocab_size));
   if (!request.params.stop_strings.empty() && !decode) {
     return absl::InvalidArgumentError("stop_strings: this generator has no tokenizer");

@@ -22,7 +22,8 @@ struct GenerateRequest {
   std::vector<int32_t> prompt;  // at least one token
   std::vector<int32_t> resume;  // the response's first tokens, if it was begun elsewhere
   // What other weights drew with the same key after `resume`, or any other guess. It changes
-  // nothing in the response, only how many of its tokens one step yields.
+  // nothing in the response, only how many of its tokens one step yields. It ends before the first
+  // token that is not in the vocabulary.
   std::vector<int32_t> draft;
   SamplingParams params;  // limits count the resumed tokens too
   SamplingKey key;
