@@ -271,20 +271,17 @@ void AsyncGroups::AddMetrics(const JobParts& job, std::map<std::string, double>&
 
 void AsyncGroups::Explain(const JobParts& job, WaitList& waits) const {
   if (bounded_since_ == absl::InfinitePast()) return;
-  if (paced_) {
-    return waits.Add("pace", "rollouts",
-                     absl::StrCat("the trainer: ", draws_.open().size(),
-                                  " groups are ahead of it, and what begins later is complete in "
-                                  "time as well, with newer weights"),
-                     bounded_since_, absl::InfiniteDuration(),
-                     "they begin groups after its next update");
-  }
-  waits.Add("staleness", "rollouts",
-            absl::StrCat("the trainer: ", draws_.open().size(),
-                         " groups are ahead of it, and one "
-                         "more might be consumed later than schedule.max_staleness ",
-                         ScheduleOf(job.spec()).max_staleness, " allows"),
-            bounded_since_, absl::InfiniteDuration(), "they begin groups after its next update");
+  const uint64_t ahead = draws_.open().size();
+  const std::string cause =
+      paced_ ? absl::StrCat("the trainer: ", ahead,
+                            " groups are ahead of it; what begins later is complete in time as "
+                            "well, with newer weights")
+             : absl::StrCat("the trainer: ", ahead,
+                            " groups are ahead of it, and one more might be consumed later than "
+                            "schedule.max_staleness ",
+                            ScheduleOf(job.spec()).max_staleness, " allows");
+  waits.Add(paced_ ? "pace" : "staleness", "rollouts", cause, bounded_since_,
+            absl::InfiniteDuration(), "they begin groups after its next update");
 }
 
 }  // namespace baton::controller
