@@ -7,11 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/job/simulated_job.h"
+#include "tests/job/async_testing.h"
 
 namespace baton::controller {
 namespace {
@@ -19,96 +18,6 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
-using Job = v1::Job;
-using Options = SimulatedJob::Options;
-
-constexpr uint64_t kBatch = 3;  // groups
-
-Options Async(uint64_t seed, int max_staleness = 2, const std::string& sampler = "fifo") {
-  Options options;
-  options.seed = seed;
-  options.steps = 6;
-  options.edit = [=](v1::JobSpec* spec) {
-    spec->mutable_algorithm()->set_mode("async");
-    spec->mutable_schedule()->set_max_staleness(max_staleness);
-    spec->mutable_schedule()->set_sampler(sampler);
-  };
-  return options;
-}
-
-Options Sync() {
-  Options options;
-  options.steps = 6;
-  return options;
-}
-
-// What a trainer learns that trains on the recorded batches, one after the other.
-uint64_t WeightsOfRows(const SimulatedJob& job) {
-  uint64_t weights = 0;
-  for (const auto& [step, row] : job.batch_rows()) {
-    std::map<uint64_t, std::vector<uint64_t>> columns;
-    std::vector<uint64_t> ids;
-    for (const store::v1::BatchEntry& entry : row.entries()) {
-      if (entry.column_hashes().empty()) continue;
-      ids.push_back(entry.trajectory().id());
-      columns[ids.back()] = {entry.column_hashes().begin(), entry.column_hashes().end()};
-    }
-    uint64_t contents = 0;
-    for (const auto& [id, hashes] : columns) {
-      for (const uint64_t hash : hashes) contents = MixInto(contents, hash);
-    }
-    if (ids.empty()) continue;
-    weights = MixInto(MixInto(weights, static_cast<uint64_t>(step - 1)), contents);
-    for (const uint64_t id : ids) weights = MixInto(weights, id);
-  }
-  return MixInto(0, weights);
-}
-
-std::map<uint64_t, int> TimesConsumed(const SimulatedJob& job) {
-  std::map<uint64_t, int> times;  // by id
-  for (const auto& [step, row] : job.batch_rows()) {
-    for (const store::v1::BatchEntry& entry : row.entries()) ++times[entry.trajectory().id()];
-  }
-  return times;
-}
-
-// What no async job may lack at its end.
-void ExpectAGoodEnd(SimulatedJob& job, const std::string& what) {
-  job.RunToEnd();
-  ASSERT_EQ(job.core().state(), Job::STATE_SUCCEEDED)
-      << what << "\n"
-      << job.core().Explain(job.now()).DebugString() << job.core().Brief().DebugString();
-  EXPECT_EQ(job.FinalWeights(), WeightsOfRows(job)) << what;
-  for (const auto& [id, times] : TimesConsumed(job)) EXPECT_EQ(times, 1) << what << ": " << id;
-  EXPECT_THAT(job.evaluated(), IsSupersetOf({0, 2, 4, 6})) << what;
-  EXPECT_TRUE(job.core().HeldWorkers().empty()) << what;
-}
-
-// By draw: the first birth number.
-std::map<uint64_t, uint64_t> OpenDraws(const SimulatedJob& job) {
-  std::map<uint64_t, uint64_t> draws;
-  for (const store::v1::OpenDraws& open : job.row().open_draws()) {
-    for (uint64_t i = 0; i < open.count(); ++i) {
-      draws[open.draw() + i] = open.first_birth() + i * open.per_draw();
-    }
-  }
-  return draws;
-}
-
-template <typename Done>
-bool StepUntil(SimulatedJob& job, Done done) {
-  for (int i = 0; i < 20000 && !done(); ++i) {
-    if (!job.Step()) break;
-  }
-  return done();
-}
-
-std::set<std::string> Waits(const SimulatedJob& job) {
-  std::set<std::string> kinds;
-  const v1::ExplainJobResponse why = job.core().Explain(job.now());
-  for (const v1::Wait& wait : why.waits()) kinds.insert(wait.kind());
-  return kinds;
-}
 
 TEST(AsyncJobTest, StepsAreMadeAndEachDrawIsLearnedFromOnce) {
   for (uint64_t seed = 0; seed < 40; seed += kStride) {
@@ -486,56 +395,6 @@ TEST(AsyncJobTest, ARetryGoesOnWithTokensOfItsOwnVersionAlone) {
   EXPECT_GT(went_on, 0);
 }
 
-// Newer weights come while a replica is left with a long response: it is stopped, and made again by
-// them, with what there was of it as a draft. Where refresh is off the replica finishes it.
-TEST(AsyncJobTest, UnfinishedResponsesAreMadeAgainByNewerWeights) {
-  for (const std::string refresh : {"auto", "off"}) {
-    int recalled = 0, drafts = 0;
-    for (uint64_t seed = 0; seed < 40; seed += kStride) {
-      Options options = Async(seed, 4);
-      const auto edit = options.edit;
-      options.edit = [=](v1::JobSpec* spec) {
-        edit(spec);
-        spec->mutable_schedule()->set_refresh(refresh);
-      };
-      SimulatedJob job(options);
-      while (!job.ended()) {
-        for (const TaskDone& running : job.UnderWay(TaskKind::kGenerate)) {
-          const TrajectoryInfo* const info = job.core().Find(running.ref.subject);
-          if (info == nullptr || !job.core().Wants(running.worker, running.ref)) continue;
-          if (info->tokens == 0) job.Send(TaskProgressed{running.worker, running.ref, 2});
-        }
-        std::map<uint64_t, std::pair<uint32_t, uint32_t>> known;  // tokens, drafted
-        for (const TaskDone& running : job.UnderWay(TaskKind::kGenerate)) {
-          const TrajectoryInfo* const info = job.core().Find(running.ref.subject);
-          if (info != nullptr) known[info->id] = {info->tokens, info->drafted};
-        }
-        const size_t stops = job.stopped().size();
-        if (!job.Step()) break;
-        for (size_t i = stops; i < job.stopped().size(); ++i) {
-          const StopTask& stop = job.stopped()[i];
-          if (!absl::StrContains(stop.reason, "make it again")) continue;
-          const auto [tokens, drafted] = known[stop.ref.subject];
-          EXPECT_GE(tokens, 2 * drafted) << "it may never end";
-        }
-        for (const TaskDone& running : job.UnderWay(TaskKind::kGenerate)) {
-          const TrajectoryInfo* const info = job.core().Find(running.ref.subject);
-          if (info == nullptr || info->drafted == 0) continue;
-          if (!job.core().Wants(running.worker, running.ref)) continue;
-          ++drafts;
-          EXPECT_LT(info->draft_version, info->policy_version);
-        }
-      }
-      for (const StopTask& stop : job.stopped())
-        recalled += absl::StrContains(stop.reason, "make it again");
-      ExpectAGoodEnd(job, absl::StrCat("seed ", seed, ", refresh ", refresh));
-      if (HasFailure()) return;
-    }
-    EXPECT_EQ(recalled > 0, refresh == "auto");
-    EXPECT_EQ(drafts > 0, refresh == "auto");
-  }
-}
-
 // The update goes on at the ranks. What scores on their workers waits for its end, although other
 // groups than those of its batch have something to score.
 TEST(AsyncJobTest, NothingWorksBesideAnUpdateThatARestartInterrupted) {
@@ -574,45 +433,6 @@ TEST(AsyncJobTest, ARolloutWhoseResponsesStallTakesNewWeights) {
     job.Send(Tick{});
     ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
     if (HasFailure()) return;
-  }
-}
-
-// Anything may die, at any time, again and again.
-void LetThingsDie(SimulatedJob& job, uint64_t seed) {
-  uint64_t state = seed * 977 + 5;
-  const auto next = [&](uint64_t n) {
-    state = MixInto(state, 12345) + 1;
-    return (state >> 20) % n;
-  };
-  int relays = 0;
-  for (int fault = 0; fault < 12 && !job.ended(); ++fault) {
-    for (uint64_t i = next(60) + 1; i > 0 && !job.ended(); --i) {
-      if (!job.Step()) break;
-    }
-    if (job.ended()) return;
-    switch (next(7)) {
-      case 0:
-        job.LoseSomeWorker();
-        break;
-      case 1:
-        job.BreakSomeStream();
-        break;
-      case 2:
-        if (++relays <= 2) job.LoseRelay();  // a load that fails four times in a row ends a job
-        break;
-      case 3:
-        job.Restart(static_cast<int>(next(3)) * 50);
-        break;
-      case 4:
-        job.RepeatAResult();
-        break;
-      case 5:
-        job.LoseOneOf("actor");
-        break;
-      default:
-        job.LoseOneOf("rollout");
-        break;
-    }
   }
 }
 
