@@ -60,8 +60,14 @@ TEST(AdmissionPaceTest, ATrainerThatIsHeldUpHoldsNobodyBack) {
   AdmissionPace pace;
   pace.NoteGroup(absl::Seconds(1));
   pace.NoteStep(absl::Seconds(2), 0, kNow);
-  EXPECT_EQ(pace.Updates(kNow + absl::Seconds(9)), 1u);
-  EXPECT_EQ(pace.Updates(kNow + absl::Seconds(11)), AdmissionPace::kUnbounded);
+  EXPECT_EQ(pace.Updates(kNow + absl::Seconds(5)), 1u);
+  EXPECT_EQ(pace.Updates(kNow + absl::Seconds(7)), AdmissionPace::kUnbounded);
+  // Nor is a step of milliseconds held up by one of a second.
+  AdmissionPace fast;
+  fast.NoteGroup(absl::Milliseconds(1));
+  fast.NoteStep(absl::Milliseconds(20), 0, kNow);
+  EXPECT_EQ(fast.Updates(kNow + absl::Seconds(1)), 1u);
+  EXPECT_EQ(fast.Updates(kNow + absl::Seconds(3)), AdmissionPace::kUnbounded);
   // Long steps are long, and not held up.
   for (int i = 0; i < 50; ++i) pace.NoteStep(absl::Seconds(60), 0, kNow);
   EXPECT_EQ(pace.Updates(kNow + absl::Seconds(170)), 1u);

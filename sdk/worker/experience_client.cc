@@ -114,7 +114,10 @@ absl::StatusOr<std::vector<v1::Trajectory>> ExperienceClient::Fetch(v1::FetchBat
     const absl::Status status = FetchOnce(request, *call, batch);
     if (status.ok()) return batch;
     if (context.cancelled()) break;
-    if (!absl::IsUnavailable(status)) {
+    // A controller that stops cancels its calls. This task is not cancelled, and the next
+    // controller has the batch.
+    const bool stops = absl::IsCancelled(status) || absl::IsUnavailable(status);
+    if (!stops) {
       return Annotate(status, absl::StrCat("fetching batch ", update.batch_id()));
     }
     Log(LogLevel::kWarn, "the batch cannot be fetched yet",

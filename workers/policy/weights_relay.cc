@@ -43,7 +43,9 @@ absl::Status WhileUnavailable(const absl::Notification& cancelled,
   if (cancelled.HasBeenNotified()) return absl::CancelledError("cancelled before it began");
   while (true) {
     const absl::Status status = call();
-    if (!absl::IsUnavailable(status)) return status;
+    // A relay that stops cancels its calls; this one was not cancelled here.
+    const bool stops = absl::IsCancelled(status) && !cancelled.HasBeenNotified();
+    if (!absl::IsUnavailable(status) && !stops) return status;
     if (absl::Now() >= give_up) {
       return Annotate(status, absl::StrCat("not reached for ", absl::FormatDuration(kPatience),
                                            "; is baton-relay running?"));
