@@ -110,11 +110,11 @@ TEST(SimulationTest, WhatAStreamCarriedArrivesAfterItsSuccessor) {
 
 TEST(SimulationTest, NewerWeightsMakeUnfinishedResponsesAgain) {
   Coverage coverage;
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
     EXPECT_EQ(RunScenario(MakeScenario(seed), &coverage, false).violation, "") << "seed " << seed;
   }
-  EXPECT_GT(coverage.happened("responses recalled"), 5u);
-  EXPECT_GT(coverage.happened("drafts"), 5u);
+  EXPECT_GT(coverage.happened("responses recalled"), 3u);
+  EXPECT_GT(coverage.happened("drafts"), 3u);
 }
 
 TEST(SimulationTest, AJobWaitsForAFullDisk) {
