@@ -33,12 +33,10 @@ Rows of a variant V:
     V/stale_dropped_tokens            share of the generated tokens that were too old; aim: <= 0.01
 """
 import argparse
-import json
 import os
-import platform
 import tempfile
 
-from job_cluster import BIN, JobCluster
+from job_cluster import BIN, JobCluster, report
 
 VARIANTS = {"generation_bound": ["actor.ppo_epochs=1", "rollout.max_num_seqs=4"],
             "training_bound": ["actor.ppo_epochs=4"]}
@@ -182,14 +180,7 @@ def main():
                 rows += rows_of(variant, runs)
         finally:
             cluster.run("down")
-    for row in rows:
-        print(f"{row['name']:45} {row['value']:12.4g} {row['unit']}")
-    if arguments.json:
-        report = {"bench": "async", "machine": {"cpu": platform.processor() or platform.machine(),
-                                                "cores": os.cpu_count()}, "rows": rows}
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump(report, file, indent=2)
-            file.write("\n")
+    report("async", rows, arguments.json)
 
 
 if __name__ == "__main__":

@@ -17,13 +17,11 @@ Rows:
 K = 32 is the largest bound that a spec may have, and stands for none.
 """
 import argparse
-import json
 import math
 import os
-import platform
 import tempfile
 
-from job_cluster import BIN, JobCluster
+from job_cluster import BIN, JobCluster, report
 
 CORRECTED = ["algorithm.recompute_log_prob=true", "algorithm.loss.rollout_is=token",
              "algorithm.loss.rollout_is_threshold=2.0"]
@@ -110,16 +108,7 @@ def main():
                                   ["algorithm.mode=async", f"schedule.max_staleness={k}", *sets]))
         finally:
             cluster.run("down")
-    rows = rows_of(runs)
-    for row in rows:
-        print(f"{row['name']:45} {row['value']:12.4g} {row['unit']}")
-    if arguments.json:
-        report = {"bench": "async_quality",
-                  "machine": {"cpu": platform.processor() or platform.machine(),
-                              "cores": os.cpu_count()}, "rows": rows}
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump(report, file, indent=2)
-            file.write("\n")
+    report("async_quality", rows_of(runs), arguments.json)
 
 
 if __name__ == "__main__":

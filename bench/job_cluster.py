@@ -1,12 +1,25 @@
 """A cluster of real processes on this machine for benches that train whole jobs of examples/addition."""
 import json
 import os
+import platform
 import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 EXAMPLE = os.path.join(ROOT, "examples", "addition")
 BIN = os.path.join(ROOT, "build", "release", "bin")
+
+
+def report(bench, rows, path):
+    """Prints rows {name, value, unit}, and writes them to `path` if there is one."""
+    for row in rows:
+        print(f"{row['name']:45} {row['value']:12.4g} {row['unit']}")
+    if not path:
+        return
+    machine = {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count()}
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"bench": bench, "machine": machine, "rows": rows}, file, indent=2)
+        file.write("\n")
 
 
 class JobCluster:

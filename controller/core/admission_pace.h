@@ -26,7 +26,8 @@ class AdmissionPace {
 
   /// A group was complete so long after its draw.
   void NoteGroup(absl::Duration took);
-  /// A step ended that took so long, of which its trainer was idle for `idle` (a share).
+  /// A step ended. It took `took`; `idle` is the share of that time in which the trainer had
+  /// nothing to do, from 0 to 1.
   void NoteStep(absl::Duration took, double idle, absl::Time now);
   /// Rollouts had room, and Updates alone held them back.
   void NoteHeldBack() { held_back_ = true; }

@@ -1,4 +1,5 @@
-// Whose turn it is among files that are drawn from in proportion to their weights.
+// Which of several files the next prompt comes from. Each file gets a share of the draws that is
+// proportional to its weight.
 //
 // The files are the leaves of a Huffman tree. Each inner node divides its turns between its two
 // children: of its first k turns the left child gets k · (weight of the left) / (weight of both),

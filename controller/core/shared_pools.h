@@ -2,16 +2,17 @@
 //
 // Owns of each shared pool the role whose turn it is, and since when.
 //
-//   nobody's turn --a role has work--> its turn --it has no work left, a command waits, or others
-//   have waited for a quantum--> nobody's turn
+//   nobody's turn --a role has work--> its turn
+//         ^                                |
+//         +-- it has no work left; or a command waits; or it has had its quantum, and others wait
 //
 // One role of a pool works at a time. It goes on until nothing that it could do is left; then the
 // next role that has work begins. Work of an async job comes all the time, so there a role that has
 // had its quantum begins nothing more while another one has work, and the roles take turns in their
-// order. Commands of groups come first: while one is outstanding nothing
-// new begins on its pool, and the command goes out when what runs there has ended. Two groups of
-// one pool execute theirs one after the other. So a worker never does two things at once, apart
-// from ending what it was told to stop, and ranks never meet in different orders.
+// order. Commands of groups come first: while one is outstanding nothing new begins on its pool,
+// and the command goes out when what runs there has ended. Two groups of one pool execute theirs
+// one after the other. So a worker never does two things at once, apart from ending what it was
+// told to stop, and ranks never meet in different orders.
 #ifndef BATON_CONTROLLER_CORE_SHARED_POOLS_H_
 #define BATON_CONTROLLER_CORE_SHARED_POOLS_H_
 

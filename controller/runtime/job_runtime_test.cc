@@ -256,8 +256,8 @@ TEST(JobRuntimeTest, AJobCanBeFoundWhenItsFirstEffectsLeave) {
 // What a lost rollout said of its tokens goes on with them, for the distribution that they were
 // sampled from as well: pieces without it were sampled from the full softmax.
 // So it is with one whose rollout broke its word, and with one that was stopped: what it sends then
-// is no whole response. Nor does its end go on here: an earlier controller began it, so it is not
-// known which weights drew what nobody had heard of before.
+// is no whole response. Here an earlier controller began it. So the tokens that the result adds are
+// not used: this controller does not know which weights drew them.
 enum class Moved { kLost, kTooLong, kStopped };
 class MovedResponseTest : public testing::TestWithParam<Moved> {};
 

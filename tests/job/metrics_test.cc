@@ -92,7 +92,7 @@ TEST(JobMetricsTest, AJobChangesOnlyWithItsRow) {
   }
 }
 
-// Whoever is idle is counted here second by second, from what is under way.
+// The test counts idle seconds itself, one by one, from the tasks that are under way.
 class IdleSeconds {
  public:
   void Count(const SimulatedJob& job) {

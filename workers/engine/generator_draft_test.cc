@@ -431,7 +431,7 @@ TEST(GeneratorDraftTest, ADraftFillsTheBlocksAndThePositions) {
   EXPECT_EQ(drafted.stats.draft_tokens, 33);
 }
 
-// Blocks of prompts that nobody uses are free for drafts.
+// The cache keeps blocks of prompts that no request uses. A draft may take them.
 TEST(GeneratorDraftTest, DraftsUseTheBlocksOfUnusedPrompts) {
   const auto model = MakeModel();
   std::mt19937 random(8);
