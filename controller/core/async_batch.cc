@@ -122,11 +122,7 @@ bool AsyncBatch::Draw(JobParts& job) {
 
 bool AsyncBatch::Take(JobParts& job) {
   if (drawn_.empty() && !Draw(job)) return false;
-  const uint32_t per_draw = job.scheduler.table().PerDraw();
-  while (scored_ < drawn_.size() &&
-         AllReady(job.scheduler.table().DrawMembers(drawn_[scored_]), per_draw)) {
-    ++scored_;
-  }
+  while (scored_ < drawn_.size() && job.async.groups.IsWhole(drawn_[scored_], job)) ++scored_;
   if (scored_ < drawn_.size()) return false;
   TakeOut(std::exchange(drawn_, {}), job);
   return true;

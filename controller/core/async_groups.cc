@@ -10,11 +10,14 @@
 #include "controller/core/async_admission.h"
 #include "controller/core/job_parts.h"
 #include "controller/core/lost_groups.h"
+#include "controller/spec/least_responses.h"
 #include "controller/spec/schedule.h"
 #include "sdk/base/mutant.h"
 
 namespace baton::controller {
 namespace {
+
+constexpr uint64_t kMostWindow = 256;  // draws among which the longest is chosen
 
 // With dynamic sampling (DAPO, arXiv 2503.14476, section 3.2) such a group is replaced.
 bool TeachesNothing(const std::vector<TrajectoryInfo*>& members, const JobParts& job) {
@@ -43,12 +46,6 @@ uint64_t GroupsPerBatch(const JobParts& job) {
   return static_cast<uint64_t>(std::max(1, job.spec().data().train_batch_size()));
 }
 
-bool AllReady(const std::vector<TrajectoryInfo*>& members, uint32_t per_draw) {
-  return members.size() == per_draw && absl::c_all_of(members, [](const TrajectoryInfo* member) {
-           return member->state == TrajectoryState::kReady;
-         });
-}
-
 std::optional<uint64_t> StalenessOf(const TrajectoryInfo& trajectory, const JobParts& job) {
   if (trajectory.state == TrajectoryState::kPending) return 0;
   return job.versions.Behind(trajectory.policy_version);
@@ -59,11 +56,15 @@ bool IsStale(const TrajectoryInfo& trajectory, const JobParts& job) {
   return !behind.has_value() || *behind > ScheduleOf(job.spec()).max_staleness;
 }
 
+bool AsyncGroups::IsWhole(uint64_t draw, const JobParts& job) const {
+  return job.scheduler.table().DrawReady(draw, draws_.given_up(draw).size());
+}
+
 bool AsyncGroups::Stand(JobParts& job) {
+  stood_ = job.out.now();
   const std::map<uint64_t, uint64_t> open = draws_.open();
   for (const auto& [draw, birth] : open) {
-    const auto members = job.scheduler.table().DrawMembers(draw);
-    if (AllReady(members, job.scheduler.table().PerDraw()) && !Judge(draw, job)) return false;
+    if (IsWhole(draw, job) && !Judge(draw, job)) return false;
   }
   return true;
 }
@@ -107,8 +108,24 @@ void AsyncGroups::Begin(JobParts& job) {
   }
 }
 
+// A long response that begins last in its batch is the one that the batch waits for. Each window of
+// draws is begun whole before the next one, so no prompt is put off for good. (The order is LPT,
+// longest processing time first: Graham, "Bounds on Multiprocessing Timing Anomalies", 1969.)
+uint64_t AsyncGroups::ChooseDraw(JobParts& job) {
+  if (!ScheduleOf(job.spec()).longest_first) return draws_.Next();
+  uint64_t chosen = draws_.Next();
+  double longest = -1;
+  for (const uint64_t draw : draws_.Window(std::min(GroupsPerBatch(job), kMostWindow))) {
+    const double length = lengths_.Expected(job.data.PromptOf(draw));
+    if (length <= longest) continue;
+    longest = length;
+    chosen = draw;
+  }
+  return chosen;
+}
+
 void AsyncGroups::BeginGroup(JobParts& job) {
-  const uint64_t draw = draws_.Next();
+  const uint64_t draw = ChooseDraw(job);
   Admission& admission = job.scheduler.admission();
   const uint64_t birth = admission.births().Give(job.scheduler.table().PerDraw(), job.out);
   draws_.Open(draw, birth);
@@ -120,8 +137,7 @@ void AsyncGroups::BeginGroup(JobParts& job) {
 // ---- Groups are complete ------------------------------------------------------------------------
 
 bool AsyncGroups::NoteReady(uint64_t draw, JobParts& job) {
-  const auto members = job.scheduler.table().DrawMembers(draw);
-  if (!AllReady(members, job.scheduler.table().PerDraw())) return false;
+  if (!IsWhole(draw, job)) return false;
   const auto begun = begun_.find(draw);
   if (begun != begun_.end()) {
     pace_.NoteGroup(job.out.now() - begun->second);
@@ -129,6 +145,55 @@ bool AsyncGroups::NoteReady(uint64_t draw, JobParts& job) {
   }
   Judge(draw, job);
   return true;
+}
+
+absl::Time AsyncGroups::BegunAt(uint64_t draw) const {
+  const auto begun = begun_.find(draw);
+  return begun == begun_.end() ? stood_ : begun->second;
+}
+
+bool AsyncGroups::GiveUpStragglers(JobParts& job) {
+  const absl::Duration timeout = ScheduleOf(job.spec()).group_timeout;
+  if (timeout == absl::InfiniteDuration()) return false;
+  // What an update has begun with is made again as it was.
+  const std::set<uint64_t> in_batch = job.async.batch.Draws();
+  std::vector<uint64_t> late;
+  for (const auto& [draw, birth] : draws_.open()) {
+    const bool waits = !complete_.Has(draw) && in_batch.count(draw) == 0;
+    if (waits && job.out.now() - BegunAt(draw) >= timeout) late.push_back(draw);
+  }
+  bool whole = false;
+  for (const uint64_t draw : late) whole = GiveUpStragglersOf(draw, job) || whole;
+  return whole;
+}
+
+bool AsyncGroups::GiveUpStragglersOf(uint64_t draw, JobParts& job) {
+  std::vector<TrajectoryInfo*> stragglers, others;
+  for (TrajectoryInfo* member : job.scheduler.table().DrawMembers(draw)) {
+    const bool responded =
+        member->state == TrajectoryState::kScoring || member->state == TrajectoryState::kReady;
+    // Without its baseline no response of the prompt has an advantage (ReMax).
+    if (!responded && member->purpose == v1::PURPOSE_BASELINE) return false;
+    (responded ? others : stragglers).push_back(member);
+  }
+  const auto responses = absl::c_count_if(
+      others, [](const TrajectoryInfo* member) { return member->purpose == v1::PURPOSE_TRAIN; });
+  const bool enough =
+      responses >= ScheduleOf(job.spec()).min_group_size || Mutant("group-goes-on-too-small");
+  if (stragglers.empty() || responses == 0 || !enough) return false;
+  given_up_ += stragglers.size();
+  for (const TrajectoryInfo* straggler : stragglers) {
+    given_up_tokens_ += straggler->tokens;
+    lengths_.Note(straggler->prompt_id, straggler->tokens);
+    if (!Mutant("given-up-comes-back")) draws_.GiveUp(draw, straggler->sample);
+  }
+  job.scheduler.DropAll(stragglers, "its group goes on without it", job.Work());
+  job.out.Do(PutJob{});
+  // A score over the group has waited for them.
+  for (TrajectoryInfo* member : others) {
+    job.scheduler.scores().EnqueueNext(*member, job.scheduler.Work());
+  }
+  return NoteReady(draw, job);
 }
 
 // All responses of the group are READY: keeps it for a batch, or gives it up. False: the job
@@ -213,7 +278,7 @@ void AsyncGroups::DropStale(JobParts& job) {
   for (const uint64_t id : unfinished) {
     const TrajectoryInfo* const found = job.scheduler.table().Find(id);
     if (found == nullptr) continue;
-    job.scheduler.Recall(id, kTooOldToFinish, job.Work());
+    job.scheduler.generations().Recall(id, kTooOldToFinish, job.scheduler.Work(), job.Work());
     job.async.refresh.NoteRecalled(1);
   }
 }
@@ -249,6 +314,7 @@ void AsyncGroups::EndStep(const std::map<std::string, double>& metrics, absl::Ti
     pace_.NoteStep(absl::Seconds(took->second), idle == metrics.end() ? 0 : idle->second, now);
   }
   stale_groups_ = stale_tokens_ = untaught_groups_ = 0;
+  given_up_ = given_up_tokens_ = 0;
 }
 
 void AsyncGroups::Clear() {
@@ -264,12 +330,37 @@ void AsyncGroups::AddMetrics(const JobParts& job, std::map<std::string, double>&
   metrics["buffer/open_groups"] = static_cast<double>(draws_.open().size());
   metrics["buffer/stale_dropped_groups"] = static_cast<double>(stale_groups_);
   metrics["buffer/stale_dropped_tokens"] = static_cast<double>(stale_tokens_);
+  if (ScheduleOf(job.spec()).group_timeout != absl::InfiniteDuration()) {
+    metrics["buffer/given_up_responses"] = static_cast<double>(given_up_);
+    metrics["buffer/given_up_tokens"] = static_cast<double>(given_up_tokens_);
+  }
   if (job.spec().algorithm().dynamic_sampling()) {
     metrics["buffer/filtered_groups"] = static_cast<double>(untaught_groups_);
   }
 }
 
+// Groups that would have gone on without their stragglers, had they enough responses.
+void AsyncGroups::ExplainLate(const JobParts& job, WaitList& waits) const {
+  const Schedule schedule = ScheduleOf(job.spec());
+  if (schedule.group_timeout == absl::InfiniteDuration()) return;
+  uint64_t late = 0;
+  absl::Time since = absl::InfiniteFuture();
+  for (const auto& [draw, birth] : draws_.open()) {
+    const absl::Time due = BegunAt(draw) + schedule.group_timeout;
+    if (due > job.out.now() || complete_.Has(draw) || IsWhole(draw, job)) continue;
+    ++late;
+    since = std::min(since, due);
+  }
+  if (late == 0) return;
+  waits.Add("late_group", absl::StrCat(late, late == 1 ? " group" : " groups"),
+            absl::StrCat("responses: schedule.group_timeout_seconds have passed, and fewer than "
+                         "schedule.min_group_size ",
+                         schedule.min_group_size, " are there, or their scores are not"),
+            since, absl::InfiniteDuration(), "a later batch takes what is complete then");
+}
+
 void AsyncGroups::Explain(const JobParts& job, WaitList& waits) const {
+  ExplainLate(job, waits);
   if (bounded_since_ == absl::InfinitePast()) return;
   const uint64_t ahead = draws_.open().size();
   const std::string cause =

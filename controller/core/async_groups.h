@@ -4,7 +4,8 @@
 // and what was dropped since the last step. The trajectories are the scheduler's.
 //
 //   a rollout has room, and MayBegin --> open --all READY--> complete --> a batch (AsyncBatch)
-//        ^                                |                      |
+//        ^                                |  (of those that     |
+//        |                                |  are not given up)  |
 //        +-- stale: drawn anew -----------+----------------------+
 //                                         +-- too few rewards, or nothing to learn --> spent
 //
@@ -24,6 +25,7 @@
 #include "controller/core/admission_pace.h"
 #include "controller/core/complete_groups.h"
 #include "controller/core/draw_ledger.h"
+#include "controller/core/prompt_lengths.h"
 #include "controller/core/trajectory.h"
 #include "controller/spec/wait_list.h"
 
@@ -38,9 +40,6 @@ uint64_t GroupsPerBatch(const JobParts& job);
 std::optional<uint64_t> StalenessOf(const TrajectoryInfo& trajectory, const JobParts& job);
 /// No batch may consume the response any more.
 bool IsStale(const TrajectoryInfo& trajectory, const JobParts& job);
-/// All `per_draw` members of a group are there, and READY.
-bool AllReady(const std::vector<TrajectoryInfo*>& members, uint32_t per_draw);
-
 class AsyncGroups {
  public:
   /// After a restart: judges the groups that are whole, in the order of their draws. In which order
@@ -50,12 +49,20 @@ class AsyncGroups {
   bool MayBeginGroup(const JobParts& job);
   /// Draws groups while a rollout has room for them, and gives them out.
   void Begin(JobParts& job);
+  /// All responses of the group that were not given up are there, and READY.
+  bool IsWhole(uint64_t draw, const JobParts& job) const;
   /// A response of the draw is READY. True: all of them are, and the group is judged.
   bool NoteReady(uint64_t draw, JobParts& job);
+  /// Groups that have waited for their stragglers for schedule.group_timeout_seconds go on without
+  /// them, if they have schedule.min_group_size responses. True: one of them is complete, or
+  /// dropped.
+  bool GiveUpStragglers(JobParts& job);
   /// Drops groups that no batch may consume any more.
   void DropStale(JobParts& job);
   /// The groups of the next batch, by the job's sampler; empty: there are not enough.
   std::vector<uint64_t> Sample(const JobParts& job);
+  /// How long the responses to each prompt were, for schedule.begin_order.
+  PromptLengths& lengths() { return lengths_; }
   /// The next step begins. `metrics`: of the one that is done.
   void EndStep(const std::map<std::string, double>& metrics, absl::Time now);
   /// The job goes back to its newest checkpoint. What is open stays.
@@ -72,9 +79,13 @@ class AsyncGroups {
   void Explain(const JobParts& job, WaitList& waits) const;
 
  private:
+  void ExplainLate(const JobParts& job, WaitList& waits) const;
   void BeginGroup(JobParts& job);
   bool Judge(uint64_t draw, JobParts& job);
   bool GiveUp(uint64_t draw, bool lost, uint32_t least, JobParts& job);
+  bool GiveUpStragglersOf(uint64_t draw, JobParts& job);
+  absl::Time BegunAt(uint64_t draw) const;
+  uint64_t ChooseDraw(JobParts& job);
   void DropGroup(uint64_t draw, const std::string& reason, JobParts& job);
   void DropStaleGroup(uint64_t draw, JobParts& job);
 
@@ -84,10 +95,14 @@ class AsyncGroups {
   DrawLedger draws_;
   CompleteGroups complete_;
   AdmissionPace pace_;
-  std::map<uint64_t, absl::Time> begun_;  // by draw; of groups that this controller began
+  PromptLengths lengths_;
+  std::map<uint64_t, absl::Time> begun_;  // by draw; of groups that this controller began …
+  absl::Time stood_;                      // … and when it took over the others
   uint64_t judged_version_ = 0;           // DropStale has looked since this version was made
   uint64_t without_batch_ = 0;            // groups in a row that were given up for good
-  uint64_t stale_groups_ = 0, stale_tokens_ = 0, untaught_groups_ = 0;  // since the last step
+  // Since the last step.
+  uint64_t stale_groups_ = 0, stale_tokens_ = 0, untaught_groups_ = 0;
+  uint64_t given_up_ = 0, given_up_tokens_ = 0;      // responses
   absl::Time bounded_since_ = absl::InfinitePast();  // rollouts have room, and the bound has none
   bool paced_ = false;                               // it is the pace that holds them back
 };

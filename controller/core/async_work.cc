@@ -1,6 +1,7 @@
 #include "controller/core/async_work.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -45,6 +46,13 @@ void AsyncWork::Stand(JobParts& job) {
   for (const auto& [draw, birth] : groups.draws().open()) {
     std::vector<TrajectoryInfo> made = scheduler.admission().MakeDraw(
         v1::PURPOSE_TRAIN, draw, job.data.PromptOf(draw), birth, scheduler.table(), job.Work());
+    const std::set<uint32_t> given_up = groups.draws().given_up(draw);
+    made.erase(std::remove_if(made.begin(), made.end(),
+                              [&](const TrajectoryInfo& trajectory) {
+                                return trajectory.purpose == v1::PURPOSE_TRAIN &&
+                                       given_up.count(trajectory.sample) > 0;
+                              }),
+               made.end());
     for (TrajectoryInfo& trajectory : made) batch.Recall(job, trajectory);
     scheduler.AddDraw(std::move(made));
   }
@@ -103,15 +111,20 @@ void AsyncWork::Recall(const std::string& worker, uint64_t updates, JobParts& jo
   replica.updates = std::max<uint64_t>(1, updates);
   replica.places = static_cast<uint64_t>(
       std::min(rollouts.Places(worker), std::max(1, job.spec().rollout().max_num_seqs())));
-  replica.fixed_rows = job.scheduler.step_cost().FixedRows();
+  replica.fixed_rows = job.scheduler.generations().step_cost().FixedRows();
   if (!refresh.Pays(replica)) return;
-  for (const uint64_t id : responses) job.scheduler.Recall(id, kMadeAgain, job.Work());
+  for (const uint64_t id : responses) {
+    job.scheduler.generations().Recall(id, kMadeAgain, job.scheduler.Work(), job.Work());
+  }
   refresh.NoteRecalled(responses.size());
 }
 
 void AsyncWork::NoteGenerated(const TaskDone& event, JobParts& job) {
   TrajectoryInfo& trajectory = job.scheduler.table().At(event.ref.subject);
-  if (trajectory.purpose == v1::PURPOSE_TRAIN) refresh.NoteLength(trajectory.tokens);
+  if (trajectory.purpose == v1::PURPOSE_TRAIN) {
+    refresh.NoteLength(trajectory.tokens);
+    groups.lengths().Note(trajectory.prompt_id, trajectory.tokens);
+  }
   const uint32_t drafted = std::exchange(trajectory.drafted, 0);
   // Of one that went on after some of its draft it is not known how much of it was judged before.
   if (drafted == 0 || trajectory.resumed > 0) return;

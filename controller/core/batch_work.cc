@@ -7,6 +7,7 @@
 #include "controller/core/job_parts.h"
 #include "controller/core/lost_groups.h"
 #include "controller/core/results.h"
+#include "controller/spec/least_responses.h"
 #include "controller/spec/roles.h"
 
 namespace baton::controller {

@@ -56,6 +56,7 @@ void DrawLedger::Restore(const store::v1::JobRow& row) {
     for (uint64_t i = 0; i < open.count(); ++i) {
       open_[open.draw() + i] = open.first_birth() + i * open.per_draw();
     }
+    for (const uint32_t sample : open.given_up()) GiveUp(open.draw(), sample);
   }
 }
 
@@ -67,7 +68,9 @@ void DrawLedger::Save(uint32_t per_draw, const std::set<uint64_t>& in_batch,
   store::v1::OpenDraws* last = nullptr;
   for (const auto& [draw, birth] : open_) {
     const bool in = in_batch.count(draw) > 0;
-    const bool follows = last != nullptr && draw == last->draw() + last->count() &&
+    const std::set<uint32_t> given_up = this->given_up(draw);
+    const bool follows = last != nullptr && given_up.empty() && last->given_up().empty() &&
+                         draw == last->draw() + last->count() &&
                          birth == last->first_birth() + last->count() * per_draw &&
                          in == last->in_batch();
     if (!follows) {
@@ -76,6 +79,7 @@ void DrawLedger::Save(uint32_t per_draw, const std::set<uint64_t>& in_batch,
       last->set_first_birth(birth);
       last->set_per_draw(per_draw);
       last->set_in_batch(in);
+      last->mutable_given_up()->Assign(given_up.begin(), given_up.end());
     }
     last->set_count(last->count() + 1);
   }
@@ -90,18 +94,30 @@ uint64_t DrawLedger::Next() {
   }
 }
 
+std::vector<uint64_t> DrawLedger::Window(uint64_t window) {
+  const uint64_t first = Next();
+  std::vector<uint64_t> draws;
+  for (uint64_t draw = first; draw < (first / window + 1) * window; ++draw) {
+    if (open_.count(draw) == 0 && !spent_.Contains(draw)) draws.push_back(draw);
+  }
+  return draws;
+}
+
 void DrawLedger::Reopen(uint64_t draw) {
   open_.erase(draw);
+  given_up_.erase(draw);
   next_ = std::min(next_, draw);
 }
 
 void DrawLedger::Spend(uint64_t draw) {
   open_.erase(draw);
+  given_up_.erase(draw);
   spent_.Add(draw);
 }
 
 void DrawLedger::CloseAll() {
   open_.clear();
+  given_up_.clear();
   next_ = 0;
 }
 

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <vector>
 
 #include "baton/store/v1/rows.pb.h"
 
@@ -57,11 +58,21 @@ class DrawLedger {
   void Reopen(uint64_t draw);
   /// It is done with.
   void Spend(uint64_t draw);
+  /// A response of an open draw is given up: the draw goes on without.
+  void GiveUp(uint64_t draw, uint32_t sample) { given_up_[draw].insert(sample); }
   /// Nothing is open any more.
   void CloseAll();
 
   /// By draw: the first birth number of its trajectories.
   const std::map<uint64_t, uint64_t>& open() const { return open_; }
+  /// The samples of an open draw that were given up.
+  std::set<uint32_t> given_up(uint64_t draw) const {
+    const auto found = given_up_.find(draw);
+    return found == given_up_.end() ? std::set<uint32_t>() : found->second;
+  }
+  /// The draws that may be begun next: those from Next on that are neither open nor spent, up to
+  /// the end of its window. Windows have `window` draws each, at least 1.
+  std::vector<uint64_t> Window(uint64_t window);
   /// Open draws before `draw`.
   uint64_t OpenBefore(uint64_t draw) const;
   uint64_t spent() const { return spent_.size(); }
@@ -83,7 +94,8 @@ class DrawLedger {
  private:
   DrawSet spent_, saved_, cut_;
   std::map<uint64_t, uint64_t> open_;
-  uint64_t next_ = 0;  // no smaller draw is Next
+  std::map<uint64_t, std::set<uint32_t>> given_up_;  // by open draw
+  uint64_t next_ = 0;                                // no smaller draw is Next
 };
 
 }  // namespace baton::controller

@@ -61,6 +61,49 @@ TEST(DrawLedgerTest, NoDrawIsSkippedAndNoneIsBegunTwice) {
   EXPECT_FALSE(draws.HasBirth(49, 2));
 }
 
+TEST(DrawLedgerTest, WhatADrawGaveUpGoesWithIt) {
+  DrawLedger draws;
+  for (uint64_t draw = 0; draw < 6; ++draw) draws.Open(draw, 4 * draw + 1);
+  draws.GiveUp(2, 3);
+  draws.GiveUp(2, 1);
+  draws.GiveUp(4, 0);
+  draws.GiveUp(5, 0);
+  store::v1::JobRow row;
+  draws.Save(/*per_draw=*/4, {}, &row);
+  ASSERT_EQ(row.open_draws_size(), 5) << "0 and 1, and the others alone";
+  DrawLedger again;
+  again.Restore(row);
+  EXPECT_EQ(again.open(), draws.open());
+  for (DrawLedger* ledger : {&draws, &again}) {
+    EXPECT_THAT(ledger->given_up(2), ElementsAre(1, 3));
+    EXPECT_THAT(ledger->given_up(3), ElementsAre());
+    ledger->Reopen(2);
+    ledger->Spend(4);
+    ledger->Open(2, 100);
+    EXPECT_THAT(ledger->given_up(2), ElementsAre()) << "drawn anew";
+    ledger->RollBack();
+    EXPECT_THAT(ledger->given_up(4), ElementsAre());
+    EXPECT_THAT(ledger->given_up(5), ElementsAre(0)) << "what is open stays";
+    ledger->CloseAll();
+    EXPECT_THAT(ledger->given_up(5), ElementsAre());
+  }
+}
+
+TEST(DrawLedgerTest, AWindowHasWhatMayBeBegunNext) {
+  DrawLedger draws;
+  EXPECT_THAT(draws.Window(4), ElementsAre(0, 1, 2, 3));
+  draws.Open(2, 1);
+  draws.Open(0, 5);
+  draws.Spend(0);
+  EXPECT_THAT(draws.Window(4), ElementsAre(1, 3));
+  draws.Open(1, 9);
+  EXPECT_THAT(draws.Window(1), ElementsAre(3));
+  draws.Open(3, 13);
+  EXPECT_THAT(draws.Window(4), ElementsAre(4, 5, 6, 7));
+  draws.Reopen(2);
+  EXPECT_THAT(draws.Window(4), ElementsAre(2)) << "before any of a later window";
+}
+
 TEST(DrawLedgerTest, AWayBackMakesAgainWhatTheCheckpointHasNotSpent) {
   DrawLedger draws;
   for (uint64_t draw = 0; draw < 5; ++draw) draws.Open(draw, draw + 1);

@@ -157,6 +157,8 @@ struct TaskArgs {
   std::vector<TrajectoryInfo> group;  ///< Of a score over the group: in order of their samples.
   // update.
   uint32_t batch_size = 0;
+  // publish: earlier versions that rollouts still need.
+  std::vector<uint64_t> keep_versions;
 };
 
 struct StartTask {

@@ -122,7 +122,8 @@ void JobCore::On(const RoleTroubled& event) {
 
 void JobCore::On(const TaskProgressed& event) {
   const bool known = Find(event.ref.subject) != nullptr;
-  if (known && Wants(event.worker, event.ref)) job_.scheduler.Progressed(event, job_.out.now());
+  if (!known || !Wants(event.worker, event.ref)) return;
+  job_.scheduler.generations().Progressed(event, job_.scheduler.Work(), job_.out.now());
 }
 
 void JobCore::On(const TaskDone& event) { RouteResult(event, job_); }

@@ -70,7 +70,14 @@ PoolView JobParts::View() const {
 }
 
 CommandContext JobParts::Commands() {
-  return {out, groups, commands, pools, View(), options.command_deadline, buffer.batch().size()};
+  return {out,
+          groups,
+          commands,
+          pools,
+          View(),
+          options.command_deadline,
+          buffer.batch().size(),
+          async.evaluation.pinned().pin().version};
 }
 
 TrajectoryScheduler::Context JobParts::Work() {

@@ -8,15 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "baton/v1/job_spec.pb.h"
 #include "controller/core/trajectory.h"
 
 namespace baton::controller {
-
-/// So many responses to a prompt must have a reward for any to be trained on. 2 where they are
-/// compared with each other: by the estimator (EstimatorNeeds::groups), or by a score node over the
-/// group; else, and where rollout.n is 1, 1. `spec` and `dataflow` are a job's effective ones.
-uint32_t LeastResponses(const v1::JobSpec& spec, const v1::Dataflow& dataflow);
 
 /// The draws of `trajectories` (a step's, all READY) that have fewer than `least` training
 /// responses with a reward, or whose greedy baseline has none.

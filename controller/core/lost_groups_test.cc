@@ -11,26 +11,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-uint32_t Least(const std::string& estimator, int n, const std::string& over = "") {
-  v1::JobSpec spec;
-  spec.mutable_rollout()->set_n(n);
-  v1::Dataflow dataflow;
-  dataflow.mutable_advantage()->set_estimator(estimator);
-  dataflow.add_score()->set_over(over);
-  return LeastResponses(spec, dataflow);
-}
-
-TEST(LostGroupsTest, TwoResponsesWhereTheyAreCompared) {
-  for (const char* compares : {"grpo", "dr_grpo", "rloo", "reinforce_plus_plus_baseline"}) {
-    EXPECT_EQ(Least(compares, 8), 2u) << compares;
-    EXPECT_EQ(Least(compares, 1), 1u) << compares;
-  }
-  for (const char* alone : {"gae", "reinforce_plus_plus", "remax", "given"}) {
-    EXPECT_EQ(Least(alone, 8), 1u) << alone;
-    EXPECT_EQ(Least(alone, 8, "group"), 2u) << alone;
-  }
-}
-
 // Of one draw: two responses to train with and a greedy one.
 void AddGroup(uint64_t draw, uint64_t failed0, uint64_t failed1, uint64_t failed_baseline,
               std::map<uint64_t, TrajectoryInfo>* out) {

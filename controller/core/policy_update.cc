@@ -11,6 +11,7 @@
 #include "controller/core/metric_names.h"
 #include "controller/core/step_loop.h"
 #include "controller/core/step_metrics.h"
+#include "controller/spec/least_responses.h"
 #include "controller/spec/role_names.h"
 
 namespace baton::controller {

@@ -108,7 +108,8 @@ TrajectoryScheduler::Verdict ResponseWork::OnWrongVersion(const TaskDone& event,
                                       slot.failures, " times so far: ", event.status.message()))};
   }
   TrajectoryInfo& trajectory = job.scheduler.table().At(event.ref.subject);
-  job.scheduler.RetryGenerate(trajectory, event.status, event.worker, job.Work());
+  job.scheduler.generations().Retry(trajectory, event.status, event.worker, job.scheduler.Work(),
+                                    job.Work());
   return {Next::kAgain};
 }
 
@@ -148,7 +149,7 @@ void ResponseWork::OnWorkerBack(const WorkerBack& event, bool first_time, JobPar
     if (begun_) AdoptRunning(job);
   } else if (begun_) {
     StopUnwanted(event.worker, event.running, job);
-    job.scheduler.RepeatRecalls(event.worker, job.Work());
+    job.scheduler.generations().RepeatRecalls(event.worker, job.scheduler.Work(), job.Work());
   }
 }
 
@@ -211,7 +212,8 @@ bool ResponseWork::CheckDeadlines(JobParts& job) {
   // Asked before the stalled ones are taken back: afterwards such a worker runs nothing.
   const std::vector<std::string> silent =
       job.scheduler.queues().rollouts().tasks.SilentSince(job.out.now() - stall);
-  const absl::Status status = job.scheduler.CheckGenerations(job.Work());
+  const absl::Status status =
+      job.scheduler.generations().CheckStalls(job.scheduler.Work(), job.Work());
   if (!status.ok()) {
     job.life.Fail(status, job);
     return false;
@@ -221,14 +223,15 @@ bool ResponseWork::CheckDeadlines(JobParts& job) {
     Evict(worker, absl::StrCat("it did not answer for ", absl::FormatDuration(stall)), job);
   }
   CheckScoreDeadlines(job);
-  return true;
+  if (job.is_async && begun_ && job.async.groups.GiveUpStragglers(job)) Advance(job);
+  return IsActive(job.life.state());
 }
 
 void ResponseWork::CheckScoreDeadlines(JobParts& job) {
   const TrajectoryScores& scores = job.scheduler.scores();
   for (const auto& [role, queue] : job.scheduler.queues().scorers()) {
     for (uint64_t score : scores.Stalled(role, job.scheduler.queues(), job.out.now())) {
-      const auto late = scores.Late(role, score, job.scheduler.Scoring());
+      const auto late = scores.Late(role, score, job.scheduler.Work());
       if (!late.has_value()) continue;  // the one before it ended the job
       job.out.Do(StopTask{late->worker, late->ref, "too slow"});
       OnScored(*late, /*late=*/true, job);

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "sdk/base/mutant.h"
+
 namespace baton::controller {
 
 namespace {
@@ -14,6 +16,10 @@ void SendTo(const RoleSlot& slot, const Group& group, const CommandContext& cont
   const uint64_t makes = context.commands.Of(group)->kind == TaskKind::kUpdate ? 1 : 0;
   args.policy_version = group.VersionIn(context.view.versions) + makes;
   args.batch_size = context.batch_size;
+  const uint64_t pinned = context.pinned_version;
+  const bool publishes = context.commands.Of(group)->kind == TaskKind::kPublish;
+  const bool keeps = pinned != 0 && pinned != args.policy_version && !Mutant("pin-not-kept");
+  if (publishes && keeps) args.keep_versions = {pinned};
   context.commands.Send(group, slot, std::move(args), context.out);
 }
 

@@ -23,6 +23,7 @@ struct CommandContext {
   PoolView view;            ///< Of the job as it is now.
   absl::Duration deadline;  ///< For a rank's answer.
   uint32_t batch_size;      ///< Of an update.
+  uint64_t pinned_version;  ///< Of the evaluation beside the steps; 0: there is none.
 };
 
 /// Sends the group's command, which was issued just now, to all its ranks.

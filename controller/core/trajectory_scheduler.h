@@ -1,16 +1,13 @@
 // The work in progress: has each response of a step or an evaluation generated and scored.
 //
 // Owns the trajectories (TrajectoryTable draws their states), the queue of each role that works on
-// them, which responses the work consists of (Admission), how they are scored (TrajectoryScores),
-// and the wait for the experience log (PayloadWait).
+// them, which responses the work consists of (Admission), how they are made
+// (TrajectoryGenerations) and scored (TrajectoryScores), and the wait for the experience log
+// (PayloadWait).
 //
-//   admitted --> rollout queue --> generated --> TrajectoryScores --> READY
-//                     ^                |
-//                     +-- a failure ---+
+//   admitted --> TrajectoryGenerations --> stored --> TrajectoryScores --> READY
 //
-// A failed attempt goes to another worker while there is one. A failure counts against
-// max_attempts unless it is nobody's fault: a cancelled task, a worker with other weights, a lost
-// worker or rank, or a result that an earlier controller may have counted already.
+// A failed attempt goes to another worker while there is one.
 //
 // Calls that need more than the trajectories answer what follows (WorkVerdict). running_tasks.h
 // says what happens to tasks whose workers come back or are lost.
@@ -22,15 +19,13 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/time/time.h"
 #include "baton/v1/job_service.pb.h"
 #include "controller/core/admission.h"
 #include "controller/core/job_core_options.h"
 #include "controller/core/payload_wait.h"
 #include "controller/core/role_queues.h"
-#include "controller/core/step_cost.h"
 #include "controller/core/step_metrics.h"
+#include "controller/core/trajectory_generations.h"
 #include "controller/core/trajectory_scores.h"
 #include "controller/core/trajectory_table.h"
 #include "controller/core/work_context.h"
@@ -73,26 +68,12 @@ class TrajectoryScheduler {
   // ---- Tasks.
   /// Gives out what can be done.
   void Dispatch(const Context& context);
-  /// More tokens of a response are known.
-  void Progressed(const TaskProgressed& event, absl::Time now);
   Verdict OnGenerated(const TaskDone& event, const Context& context);
   /// `late`: nobody answered, and the attempt is given up.
   Verdict OnScored(const TaskDone& event, bool late, const Context& context);
-  void RetryGenerate(TrajectoryInfo& trajectory, const absl::Status& status,
-                     const std::string& failed_on, const Context& context);
-  /// Stops a response that a rollout makes, for `reason`, and queues it before all others once it
-  /// has ended. What is known of it then is a draft for newer weights.
-  void Recall(uint64_t trajectory, const std::string& reason, const Context& context);
-  /// The worker's stream broke, and what was sent may be lost: stops what was recalled once more.
-  void RepeatRecalls(const std::string& worker, const Context& context);
   /// The payload is lost: the response is generated again, with the same draw. Those of its group
   /// keep what they have, for the response that comes will be the same.
   void GenerateAnew(TrajectoryInfo& trajectory, const Context& context);
-
-  // ---- Waits.
-  /// Generations that do not move go to another worker. An error: one of them did not move on
-  /// max_attempts workers.
-  absl::Status CheckGenerations(const Context& context);
 
   TrajectoryTable& table() { return table_; }
   const TrajectoryTable& table() const { return table_; }
@@ -100,38 +81,31 @@ class TrajectoryScheduler {
   const RoleQueues& queues() const { return queues_; }
   Admission& admission() { return admission_; }
   const Admission& admission() const { return admission_; }
+  TrajectoryGenerations& generations() { return generations_; }
+  const TrajectoryGenerations& generations() const { return generations_; }
   TrajectoryScores& scores() { return scores_; }
   const TrajectoryScores& scores() const { return scores_; }
-  /// What `scores` is handed.
-  TrajectoryScores::Work Scoring() { return {table_, queues_, admission_}; }
+  /// What `generations` and `scores` are handed.
+  TrajectoryWork Work() { return {table_, queues_, admission_}; }
   PayloadWait& payload_wait() { return payload_wait_; }
   const PayloadWait& payload_wait() const { return payload_wait_; }
   const StepTimes& times() const { return times_; }
-  /// Of the rollouts' engines.
-  const StepCost& step_cost() const { return step_cost_; }
 
  private:
   void Enqueue(TrajectoryInfo& trajectory);
-  void NotePace(const TaskDone& event, absl::Duration took);
-  void TakeBack(TrajectoryInfo& trajectory, const Context& context);
-  void TakeVersion(TrajectoryInfo& trajectory, uint64_t version, const Context& context);
-  void StartGenerate(const TaskScheduler::Assignment& assignment, const Context& context);
   /// Stops a unit of work of a role, and takes it out of its queue.
   void Withdraw(const std::string& role, uint64_t work, const std::string& reason,
                 const Context& context);
-  void EnqueueGenerate(const TrajectoryInfo& trajectory, const std::string& avoid = "");
 
   std::shared_ptr<const v1::Job> submitted_;
   JobCoreOptions options_;
-  bool drafts_;  // tokens of older weights are drafts for newer ones (schedule.refresh)
   TrajectoryTable table_;
   RoleQueues queues_;
   Admission admission_;
+  TrajectoryGenerations generations_;
   TrajectoryScores scores_;
   PayloadWait payload_wait_;
   StepTimes times_;
-  StepCost step_cost_;
-  bool all_measure_steps_ = true;  // each rollout that made a response so far did
 };
 
 }  // namespace baton::controller

@@ -211,18 +211,21 @@ TEST(TrajectorySchedulerTest, AStalledGenerationMovesAndOneThatProgressesStays) 
   OneStep world;
   const std::vector<StartTask> tasks = world.Begin();
   const absl::Duration stall = world.options.generate_stall;
-  world.scheduler.Progressed({tasks[0].worker, tasks[0].ref, 1}, world.out.now());
+  world.scheduler.generations().Progressed({tasks[0].worker, tasks[0].ref, 1},
+                                           world.scheduler.Work(), world.out.now());
   world.out.Begin(kZero + stall);
   for (size_t i = 1; i < tasks.size(); ++i) {
     if (tasks[i].worker == tasks[0].worker) {
-      world.scheduler.Progressed({tasks[i].worker, tasks[i].ref, 2}, world.out.now());
+      world.scheduler.generations().Progressed({tasks[i].worker, tasks[i].ref, 2},
+                                               world.scheduler.Work(), world.out.now());
     } else {
       world.Generated(tasks[i]);  // the other rollout has room
     }
   }
   world.Dispatch();
   world.out.Begin(kZero + stall + absl::Seconds(1));
-  EXPECT_TRUE(world.scheduler.CheckGenerations(world.Context()).ok());
+  EXPECT_TRUE(
+      world.scheduler.generations().CheckStalls(world.scheduler.Work(), world.Context()).ok());
   const std::vector<StopTask> stopped = TakeAll<StopTask>(world.out);
   ASSERT_EQ(stopped.size(), 1u);
   EXPECT_TRUE(stopped[0].ref == tasks[0].ref);
@@ -240,7 +243,7 @@ TEST(TrajectorySchedulerTest, ThePaceOfARolloutIsTheTimeOfItsStepsAtEqualLoad) {
     done.output.metrics[kStepSeconds] = 0.02 + 0.01 * rows;
     EXPECT_EQ(world.scheduler.OnGenerated(done, world.Context()).next, Next::kDone);
   }
-  EXPECT_NEAR(world.scheduler.step_cost().FixedRows(), 2, 1e-6);
+  EXPECT_NEAR(world.scheduler.generations().step_cost().FixedRows(), 2, 1e-6);
 }
 
 // Newer weights are there: a response is stopped, and begins anew before all others once its worker
@@ -254,10 +257,13 @@ TEST(TrajectorySchedulerTest, ARecalledResponseIsMadeAgainWithADraft) {
   const std::vector<StartTask> tasks = world.Begin();
   const StartTask& first = tasks.at(0);
   EXPECT_EQ(first.args.policy_version, 1u);
-  world.scheduler.Progressed({first.worker, first.ref, 5}, kZero);
+  world.scheduler.generations().Progressed({first.worker, first.ref, 5}, world.scheduler.Work(),
+                                           kZero);
 
-  world.scheduler.Recall(first.ref.subject, "a test", world.Context());
-  world.scheduler.Recall(first.ref.subject, "a test", world.Context());
+  world.scheduler.generations().Recall(first.ref.subject, "a test", world.scheduler.Work(),
+                                       world.Context());
+  world.scheduler.generations().Recall(first.ref.subject, "a test", world.scheduler.Work(),
+                                       world.Context());
   EXPECT_EQ(TakeAll<StopTask>(world.out).size(), 1u) << "once is enough";
   EXPECT_TRUE(IsWanted(world.scheduler, first.worker, first.ref)) << "its last tokens are";
   EXPECT_THAT(world.Dispatch(), IsEmpty());
@@ -289,7 +295,8 @@ TEST(TrajectorySchedulerTest, AResponseInTheQueueOfARolloutThatMovesIsNotStalled
   const absl::Duration stall = world.options.generate_stall;
   const auto check_after = [&](absl::Duration passed) {
     world.out.Begin(kZero + passed);
-    EXPECT_TRUE(world.scheduler.CheckGenerations(world.Context()).ok());
+    EXPECT_TRUE(
+        world.scheduler.generations().CheckStalls(world.scheduler.Work(), world.Context()).ok());
     return TakeAll<StopTask>(world.out).size();
   };
   // Each runs its first one for long; a result is a sign of life as well.
@@ -300,7 +307,8 @@ TEST(TrajectorySchedulerTest, AResponseInTheQueueOfARolloutThatMovesIsNotStalled
       if (i == 10) {
         EXPECT_EQ(world.Generated(of[0]), Next::kDone);
       } else {
-        world.scheduler.Progressed({worker, of[0].ref, i}, world.out.now());
+        world.scheduler.generations().Progressed({worker, of[0].ref, i}, world.scheduler.Work(),
+                                                 world.out.now());
       }
     }
     EXPECT_EQ(check_after(i * stall + absl::Seconds(1)), 0u) << i;
@@ -313,15 +321,18 @@ TEST(TrajectorySchedulerTest, AResponseInTheQueueOfARolloutThatMovesIsNotStalled
 TEST(TrajectorySchedulerTest, ProgressWithoutANewTokenIsNone) {
   OneStep world;
   const std::vector<StartTask> tasks = world.Begin();
-  world.scheduler.Progressed({tasks[0].worker, tasks[0].ref, 2}, world.out.now());
+  world.scheduler.generations().Progressed({tasks[0].worker, tasks[0].ref, 2},
+                                           world.scheduler.Work(), world.out.now());
   const absl::Duration stall = world.options.generate_stall;
   world.out.Begin(kZero + stall);
   for (const StartTask& task : tasks) {
     const bool repeats = &task == &tasks[0];
-    world.scheduler.Progressed({task.worker, task.ref, repeats ? 2u : 3u}, world.out.now());
+    world.scheduler.generations().Progressed({task.worker, task.ref, repeats ? 2u : 3u},
+                                             world.scheduler.Work(), world.out.now());
   }
   world.out.Begin(kZero + stall + absl::Seconds(1));
-  EXPECT_TRUE(world.scheduler.CheckGenerations(world.Context()).ok());
+  EXPECT_TRUE(
+      world.scheduler.generations().CheckStalls(world.scheduler.Work(), world.Context()).ok());
   const std::vector<StopTask> stopped = TakeAll<StopTask>(world.out);
   ASSERT_EQ(stopped.size(), 1u);
   EXPECT_TRUE(stopped[0].ref == tasks[0].ref);
@@ -334,7 +345,8 @@ TEST(TrajectorySchedulerTest, TimeThatWasLostMovesNothing) {
   const absl::Duration lost = 30 * world.options.generate_stall;
   world.out.Begin(kZero + lost);
   world.scheduler.queues().Delay(lost, world.out.now());
-  EXPECT_TRUE(world.scheduler.CheckGenerations(world.Context()).ok());
+  EXPECT_TRUE(
+      world.scheduler.generations().CheckStalls(world.scheduler.Work(), world.Context()).ok());
   EXPECT_THAT(TakeAll<StopTask>(world.out), IsEmpty());
   EXPECT_THAT(world.scheduler.scores().Stalled("reward", world.scheduler.queues(), world.out.now()),
               IsEmpty());

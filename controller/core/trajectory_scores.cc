@@ -17,6 +17,10 @@ TrajectoryScores::TrajectoryScores(std::shared_ptr<const v1::Job> submitted,
 
 void TrajectoryScores::Enqueue(TrajectoryInfo& trajectory, const Work& work) const {
   if (trajectory.state == TrajectoryState::kReady) work.table.CountReady();
+  EnqueueNext(trajectory, work);
+}
+
+void TrajectoryScores::EnqueueNext(TrajectoryInfo& trajectory, const Work& work) const {
   // Its group may have waited for it, even if it is READY itself.
   for (const auto& [next, node] : work.table.NextScores(trajectory)) {
     EnqueueNode(*next, node, "", work);

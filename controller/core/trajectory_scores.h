@@ -23,28 +23,23 @@
 
 #include "absl/time/time.h"
 #include "baton/v1/job_service.pb.h"
-#include "controller/core/admission.h"
 #include "controller/core/job_core_options.h"
 #include "controller/core/reward_errors.h"
-#include "controller/core/role_queues.h"
-#include "controller/core/trajectory_table.h"
+#include "controller/core/trajectory_work.h"
 #include "controller/core/work_context.h"
 
 namespace baton::controller {
 
 class TrajectoryScores {
  public:
-  /// The work whose responses are scored.
-  struct Work {
-    TrajectoryTable& table;
-    RoleQueues& queues;
-    const Admission& admission;
-  };
+  using Work = TrajectoryWork;
 
   TrajectoryScores(std::shared_ptr<const v1::Job> submitted, const JobCoreOptions& options);
 
   /// The response is stored. What can be scored next is queued, or it is READY.
   void Enqueue(TrajectoryInfo& trajectory, const Work& work) const;
+  /// What can be scored next of the trajectory, or of its group, is queued.
+  void EnqueueNext(TrajectoryInfo& trajectory, const Work& work) const;
   /// A worker has room for the score.
   void Start(const std::string& role, const TaskScheduler::Assignment& assignment, const Work& work,
              EffectSink& out) const;

@@ -95,6 +95,18 @@ std::vector<TrajectoryInfo*> TrajectoryTable::DrawMembers(uint64_t draw) {
   return members;
 }
 
+bool TrajectoryTable::DrawReady(uint64_t draw, size_t given_up) const {
+  const uint32_t n = Samples(v1::PURPOSE_TRAIN);
+  size_t ready = 0;
+  const auto count = [&](v1::Purpose purpose, uint32_t sample) {
+    const TrajectoryInfo* const found = Find(TrajectoryId(purpose, draw, sample, n));
+    if (found != nullptr && found->state == TrajectoryState::kReady) ++ready;
+  };
+  for (uint32_t sample = 0; sample < n; ++sample) count(v1::PURPOSE_TRAIN, sample);
+  if (has_baseline_) count(v1::PURPOSE_BASELINE, 0);
+  return ready + given_up == PerDraw();
+}
+
 void TrajectoryTable::Clear() {
   trajectories_.clear();
   ready_ = 0;
@@ -107,9 +119,7 @@ std::vector<TrajectoryInfo*> TrajectoryTable::PromptGroupOf(const TrajectoryInfo
   for (uint32_t sample = 0; sample < size; ++sample) {
     const auto found =
         trajectories_.find(TrajectoryId(trajectory.purpose, trajectory.draw, sample, n));
-    // Draws are made one after the other, so a group that is not all there has just begun.
-    if (found == trajectories_.end()) return {};
-    group.push_back(&found->second);
+    if (found != trajectories_.end()) group.push_back(&found->second);
   }
   return group;
 }

@@ -60,10 +60,12 @@ class TrajectoryTable {
   /// The training responses of a draw and their baseline, in the order of their ids; fewer, if it
   /// is not all there.
   std::vector<TrajectoryInfo*> DrawMembers(uint64_t draw);
+  /// All of the draw's trajectories but `given_up` of them are there, and READY.
+  bool DrawReady(uint64_t draw, size_t given_up) const;
   /// Trajectories that a draw has: samples, and a baseline.
   uint32_t PerDraw() const { return Samples(v1::PURPOSE_TRAIN) + (has_baseline_ ? 1 : 0); }
 
-  /// The responses to the same prompt, in order; none while they are not all there.
+  /// The responses to the same prompt, in order, without those that were given up.
   std::vector<TrajectoryInfo*> PromptGroupOf(const TrajectoryInfo& trajectory);
   /// Trajectories with the node that scores each of them next, in the order of the nodes: what
   /// became possible with `trajectory`. A node over the group scores the other responses to its

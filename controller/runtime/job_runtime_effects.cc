@@ -93,6 +93,8 @@ void JobRuntime::Do(const StartTask& effect) {
       break;
     case TaskKind::kPublish:
       task.mutable_publish()->set_policy_version(effect.args.policy_version);
+      task.mutable_publish()->mutable_keep_versions()->Assign(effect.args.keep_versions.begin(),
+                                                              effect.args.keep_versions.end());
       if (!context_->relay_key.empty()) {
         // A worker of an earlier release does not tell the relay the uid.
         const bool by_uid = context_->workers->Promises(effect.worker, kJobUidFeature);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "controller/spec/least_responses.h"
 #include "controller/spec/pools.h"
 #include "controller/spec/replay.h"
 #include "controller/spec/role_names.h"
@@ -19,6 +20,9 @@ constexpr char kFifo[] = "fifo";
 constexpr char kInOrder[] = "in_order";
 constexpr char kAuto[] = "auto";
 constexpr char kOff[] = "off";
+constexpr char kAsDrawn[] = "as_drawn";
+constexpr char kLongestFirst[] = "longest_first";
+constexpr double kLeastTimeout = 0.001, kMostTimeout = 86400;  // seconds
 constexpr int kDefaultStaleness = 4;
 // PolicyVersions knows the origin of twice as many versions, so the staleness of a response that a
 // batch may consume is always known.
@@ -36,6 +40,42 @@ class ScheduleCheck {
     violation.set_field(absl::StrCat("spec.", field));
     violation.set_description(std::move(description));
     out_->push_back(std::move(violation));
+  }
+
+  void OneOf(absl::string_view field, absl::string_view value, absl::string_view first,
+             absl::string_view second) {
+    if (value == first || value == second) return;
+    Fail(field, absl::StrCat("'", value, "' is not one of: ", first, ", ", second));
+  }
+
+  // When a group goes on without its stragglers.
+  void GroupTimeout(const v1::Dataflow& dataflow, v1::JobSpec* spec) {
+    v1::ScheduleSpec* const schedule = spec->mutable_schedule();
+    const int n = std::max(1, spec->rollout().n());
+    if (!schedule->has_group_timeout_seconds()) {
+      if (schedule->has_min_group_size()) {
+        Fail(
+            "schedule.min_group_size",
+            "needs schedule.group_timeout_seconds: without it a group waits for all its responses");
+      }
+      return;
+    }
+    const double timeout = schedule->group_timeout_seconds();
+    if (!(timeout >= kLeastTimeout && timeout <= kMostTimeout)) {
+      Fail("schedule.group_timeout_seconds",
+           absl::StrCat(timeout, " is not in [", kLeastTimeout, ", ", kMostTimeout, "]"));
+    }
+    const int least = static_cast<int>(LeastResponses(*spec, dataflow));
+    if (!schedule->has_min_group_size()) {
+      schedule->set_min_group_size(std::max(least, (n + 1) / 2));
+    }
+    if (schedule->min_group_size() < least || schedule->min_group_size() > n) {
+      Fail("schedule.min_group_size",
+           absl::StrCat(
+               schedule->min_group_size(), " is not in [", least, ", ", n, "]: ",
+               least > 1 ? "the responses of a group are compared, which takes two, and " : "",
+               "rollout.n is ", n));
+    }
   }
 
   // Rollouts that share workers generate in turns, and async lets no role wait for its turn.
@@ -66,8 +106,17 @@ bool IsAsync(const v1::JobSpec& effective, const v1::Dataflow& dataflow) {
 }
 
 Schedule ScheduleOf(const v1::JobSpec& effective) {
-  return {static_cast<uint64_t>(std::max(0, effective.schedule().max_staleness())),
-          effective.schedule().sampler() == kInOrder, effective.schedule().refresh() == kAuto};
+  const v1::ScheduleSpec& spec = effective.schedule();
+  Schedule schedule;
+  schedule.max_staleness = static_cast<uint64_t>(std::max(0, spec.max_staleness()));
+  schedule.in_order = spec.sampler() == kInOrder;
+  schedule.refresh = spec.refresh() == kAuto;
+  if (spec.has_group_timeout_seconds()) {
+    schedule.group_timeout = absl::Seconds(spec.group_timeout_seconds());
+  }
+  schedule.min_group_size = static_cast<uint32_t>(std::max(1, spec.min_group_size()));
+  schedule.longest_first = spec.begin_order() == kLongestFirst;
+  return schedule;
 }
 
 void CheckSchedule(const v1::Dataflow& dataflow, v1::JobSpec* spec,
@@ -98,15 +147,18 @@ void CheckSchedule(const v1::Dataflow& dataflow, v1::JobSpec* spec,
                             ": lower one of them"));
   }
   if (!schedule->has_sampler()) schedule->set_sampler(kFifo);
-  if (schedule->sampler() != kFifo && schedule->sampler() != kInOrder) {
-    check.Fail("schedule.sampler",
-               absl::StrCat("'", schedule->sampler(), "' is not one of: ", kFifo, ", ", kInOrder));
-  }
+  check.OneOf("schedule.sampler", schedule->sampler(), kFifo, kInOrder);
   if (!schedule->has_refresh()) schedule->set_refresh(kAuto);
-  if (schedule->refresh() != kAuto && schedule->refresh() != kOff) {
-    check.Fail("schedule.refresh",
-               absl::StrCat("'", schedule->refresh(), "' is not one of: ", kAuto, ", ", kOff));
+  check.OneOf("schedule.refresh", schedule->refresh(), kAuto, kOff);
+  if (!schedule->has_begin_order()) schedule->set_begin_order(kAsDrawn);
+  check.OneOf("schedule.begin_order", schedule->begin_order(), kAsDrawn, kLongestFirst);
+  if (schedule->begin_order() == kLongestFirst && schedule->sampler() == kInOrder) {
+    check.Fail(
+        "schedule.begin_order",
+        "longest_first is of sampler fifo: with in_order a batch waits for the oldest prompts; "
+        "remove one of them");
   }
+  check.GroupTimeout(dataflow, spec);
   check.Pools(*spec, dataflow);
 }
 

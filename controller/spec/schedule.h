@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "baton/v1/error.pb.h"
 #include "baton/v1/job_spec.pb.h"
 
@@ -19,6 +20,10 @@ struct Schedule {
   uint64_t max_staleness = 0;  ///< In updates of the actor.
   bool in_order = false;       ///< Batches take the oldest draws, and not those complete first.
   bool refresh = false;        ///< Newer weights may make unfinished responses again.
+  /// After this a group with `min_group_size` responses goes on without the others.
+  absl::Duration group_timeout = absl::InfiniteDuration();
+  uint32_t min_group_size = 0;
+  bool longest_first = false;  ///< Prompts with long responses are begun first.
 };
 Schedule ScheduleOf(const v1::JobSpec& effective);
 

@@ -61,6 +61,43 @@ TEST(ScheduleTest, BoundsAndNames) {
   EXPECT_THAT(Problems(spec), ElementsAre(Pair("spec.algorithm.mode", HasSubstr("sync, async"))));
 }
 
+TEST(ScheduleTest, AGroupMayGoOnWithoutItsStragglers) {
+  v1::JobSpec spec = Async();
+  spec.mutable_rollout()->set_n(5);
+  EXPECT_EQ(ScheduleOf(CheckSpec(spec).effective).group_timeout, absl::InfiniteDuration());
+  spec.mutable_schedule()->set_group_timeout_seconds(2.5);
+  const CheckedSpec checked = CheckSpec(spec);
+  EXPECT_THAT(checked.violations, IsEmpty());
+  EXPECT_EQ(ScheduleOf(checked.effective).group_timeout, absl::Milliseconds(2500));
+  EXPECT_EQ(ScheduleOf(checked.effective).min_group_size, 3u) << "half of them";
+  spec.mutable_schedule()->set_min_group_size(1);
+  EXPECT_THAT(Problems(spec),
+              ElementsAre(Pair("spec.schedule.min_group_size",
+                               AllOf(HasSubstr("1 is not in [2, 5]"), HasSubstr("compared")))));
+  spec.mutable_schedule()->set_min_group_size(6);
+  spec.mutable_schedule()->set_group_timeout_seconds(0);
+  EXPECT_THAT(Problems(spec),
+              ElementsAre(Pair("spec.schedule.group_timeout_seconds", "0 is not in [0.001, 86400]"),
+                          Pair("spec.schedule.min_group_size", HasSubstr("6 is not in [2, 5]"))));
+  spec.mutable_schedule()->clear_group_timeout_seconds();
+  EXPECT_THAT(Problems(spec), ElementsAre(Pair("spec.schedule.min_group_size",
+                                               HasSubstr("needs schedule.group_timeout_seconds"))));
+}
+
+TEST(ScheduleTest, WhichPromptsAreBegunFirst) {
+  v1::JobSpec spec = Async();
+  EXPECT_EQ(CheckSpec(spec).effective.schedule().begin_order(), "as_drawn");
+  spec.mutable_schedule()->set_begin_order("longest_first");
+  EXPECT_THAT(Problems(spec), IsEmpty());
+  EXPECT_TRUE(ScheduleOf(CheckSpec(spec).effective).longest_first);
+  spec.mutable_schedule()->set_sampler("in_order");
+  EXPECT_THAT(Problems(spec),
+              ElementsAre(Pair("spec.schedule.begin_order", HasSubstr("sampler fifo"))));
+  spec.mutable_schedule()->set_begin_order("random");
+  EXPECT_THAT(Problems(spec), ElementsAre(Pair("spec.schedule.begin_order",
+                                               "'random' is not one of: as_drawn, longest_first")));
+}
+
 TEST(ScheduleTest, AScheduleOfAnotherModeIsRefused) {
   v1::JobSpec spec = Async();
   spec.mutable_algorithm()->clear_mode();

@@ -122,6 +122,8 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> RelayClient::Begin(
   request.set_size_bytes(static_cast<uint64_t>(options.size_bytes));
   request.set_world_size(options.world_size);
   request.set_fork(options.fork);
+  request.mutable_keep_versions()->Assign(options.keep_versions.begin(),
+                                          options.keep_versions.end());
   request.set_capability(options.capability);
   BATON_ASSIGN_OR_RETURN(auto response, rpc_->Call(&v1::RelayService::Stub::Begin, request,
                                                    rpc_->options.seal_timeout));

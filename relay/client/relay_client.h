@@ -45,6 +45,8 @@ struct PublishOptions {
   /// From task `publish`, for a relay that shares a key with the controller.
   std::string capability;
   std::string job_uid;  ///< Task.job_uid; empty: versions are kept under the job's name alone.
+  /// Earlier versions that the relay keeps beside the newest ones until the next Begin; at most 8.
+  std::vector<uint64_t> keep_versions;
 };
 
 struct AcquireOptions {

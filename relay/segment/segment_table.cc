@@ -73,6 +73,12 @@ absl::StatusOr<uint64_t> SegmentTable::CheckBegin(const std::string& job, uint64
   return freed;
 }
 
+std::vector<RetiredSegment> SegmentTable::Keep(const std::string& job,
+                                               const std::vector<uint64_t>& versions) {
+  kept_[job] = {versions.begin(), versions.end()};
+  return RetireSealed(job);
+}
+
 absl::Status SegmentTable::Open(const std::string& segment_id, const std::string& path,
                                 const TensorShapes& tensors, absl::Time now) {
   BATON_ASSIGN_OR_RETURN(Record * record, Find(segment_id));
@@ -364,8 +370,13 @@ std::vector<RetiredSegment> SegmentTable::RetireSealed(const std::string& job) {
   }
   std::sort(sealed.begin(), sealed.end());
   const size_t keep = static_cast<size_t>(std::max(options_.keep, 1));
-  for (size_t i = 0; i + keep < sealed.size() + (Mutant("keep-one-less") ? 1 : 0); ++i)
-    gone.push_back(sealed[i].second);
+  const auto kept = kept_.find(job);
+  for (size_t i = 0; i + keep < sealed.size() + (Mutant("keep-one-less") ? 1 : 0); ++i) {
+    const auto& [version, id] = sealed[i];
+    const bool asked_for = kept != kept_.end() && kept->second.count(version) > 0;
+    if (!asked_for || Mutant("kept-version-retired")) gone.push_back(id);
+  }
+  if (sealed.empty() && kept != kept_.end()) kept_.erase(kept);
   std::vector<RetiredSegment> retired;
   for (const std::string& id : gone) {
     const Record& record = records_.at(id);

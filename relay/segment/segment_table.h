@@ -6,7 +6,9 @@
 //                                   └───── Expire: its writer is gone
 //
 // - Readers see SEALED segments only.
-// - The newest `keep` sealed versions of a job stay, and every leased version; others are retired.
+// - The newest `keep` sealed versions of a job stay, every leased version, and those that the job
+// asked
+//   for (Keep); others are retired.
 // - A retired segment's memory may be reused only if no process can have it mapped: every lease was
 //   released, and no writer had it.
 #ifndef BATON_RELAY_SEGMENT_SEGMENT_TABLE_H_
@@ -15,6 +17,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -76,6 +79,9 @@ class SegmentTable {
   /// free.
   absl::StatusOr<uint64_t> CheckBegin(const std::string& job, uint64_t version, uint64_t size_bytes,
                                       int world_size, bool fork) const;
+  /// Sealed versions of the job that stay beside the newest ones until the next call for the job.
+  /// Those that are not there are ignored.
+  std::vector<RetiredSegment> Keep(const std::string& job, const std::vector<uint64_t>& versions);
   /// The file exists and has these tensors. NotFound: the segment was superseded.
   [[nodiscard]] absl::Status Open(const std::string& segment_id, const std::string& path,
                                   const TensorShapes& tensors, absl::Time now);
@@ -144,6 +150,7 @@ class SegmentTable {
   const Options options_;
   std::map<std::string, Record> records_;  ///< By segment id.
   std::map<std::string, LeaseRecord> leases_;
+  std::map<std::string, std::set<uint64_t>> kept_;  ///< By job; of jobs with a sealed version.
   uint64_t next_id_ = 1;
 };
 

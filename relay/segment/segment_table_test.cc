@@ -77,6 +77,24 @@ TEST_F(SegmentTableTest, NobodySeesAVersionBeforeItIsSealed) {
   EXPECT_EQ(lease->segment.path, "/shm/" + id);
 }
 
+TEST_F(SegmentTableTest, KeepsWhatTheJobAskedFor) {
+  std::map<uint64_t, std::string> ids;
+  for (const uint64_t version : {0, 1}) ids[version] = Publish(version);
+  EXPECT_THAT(table_.Keep(kJob, {0, 77}), IsEmpty());
+  for (const uint64_t version : {2, 3, 4}) ids[version] = Publish(version);
+  EXPECT_THAT(Versions(), ElementsAre(0, 3, 4));
+  EXPECT_TRUE(Acquire(0).ok());
+  EXPECT_THAT(Ids(table_.Keep("another", {3})), IsEmpty());
+  EXPECT_THAT(Ids(table_.Keep(kJob, {3})), IsEmpty()) << "it is leased";
+  Publish(5);
+  EXPECT_THAT(Versions(), ElementsAre(0, 3, 4, 5));
+  clock_.Advance(absl::Minutes(2));
+  EXPECT_THAT(Ids(table_.Expire(clock_.Now())), ElementsAre(ids[0]));
+  EXPECT_THAT(Ids(table_.Keep(kJob, {})), ElementsAre(ids[3]));
+  Publish(3, /*fork=*/true);
+  EXPECT_THAT(Versions(), ElementsAre(3)) << "those that were undone are gone, kept or not";
+}
+
 TEST_F(SegmentTableTest, KeepsTheNewestAndRecyclesTheRest) {
   const std::string v0 = Publish(0);
   Publish(1);

@@ -24,6 +24,8 @@ namespace {
 
 using boost::asio::post;
 
+constexpr int kMostKeptVersions = 8;
+
 /// Adds to an error of the table or the pool the reason that its code has in one RPC.
 absl::Status WithReason(const absl::Status& status,
                         std::initializer_list<std::pair<absl::StatusCode, const char*>> reasons) {
@@ -131,6 +133,11 @@ void Relay::Begin(v1::BeginRequest request, Done<v1::BeginResponse> done) {
   const auto versions = VersionsOf(request.job(), request.job_uid());
   if (!versions.ok()) return done(versions.status());
   if (const auto s = MayPublish(*versions, request.capability()); !s.ok()) return done(s);
+  if (request.keep_versions_size() > kMostKeptVersions) {
+    return done(
+        absl::InvalidArgumentError(absl::StrCat("keep_versions: ", request.keep_versions_size(),
+                                                " versions, at most ", kMostKeptVersions)));
+  }
   request.set_job(*versions);  // from here on
   post(strand_, [this, request = std::move(request), done = std::move(done)] {
     const auto freed =
@@ -153,6 +160,8 @@ void Relay::Reserve(const v1::BeginRequest& request, const TensorShapes& tensors
                             request.world_size(), request.fork());
   if (!begun.ok()) return done(BeginError(begun.status()));
   Dispose(std::move(begun->retired));
+  Dispose(
+      table_.Keep(request.job(), {request.keep_versions().begin(), request.keep_versions().end()}));
   post(file_thread_, [this, request, tensors, done = std::move(done), id = begun->segment_id] {
     auto path = AllocateFile(id, request);
     post(strand_, [this, id, tensors, path, done] { Opened(id, tensors, path, done); });

@@ -18,6 +18,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
+using ::testing::Not;
 
 TEST(AsyncJobTest, StepsAreMadeAndEachDrawIsLearnedFromOnce) {
   for (uint64_t seed = 0; seed < 40; seed += kStride) {
@@ -90,6 +91,47 @@ TEST(AsyncJobTest, AnEvaluationIsOfOneVersion) {
     EXPECT_EQ(versions.size(), 4u);
     for (const auto& [step, of] : versions) EXPECT_EQ(of.size(), 1u) << "step " << step;
   }
+}
+
+// The relay keeps the version of an evaluation until its responses are made, also when the rollout
+// that had it is lost after several updates.
+TEST(AsyncJobTest, TheRelayKeepsTheVersionOfAnEvaluation) {
+  int loaded_again = 0;
+  for (uint64_t seed = 0; seed < 40; seed += kStride) {
+    Options options = Async(seed, 4);
+    const auto edit = options.edit;
+    options.edit = [edit](v1::JobSpec* spec) {
+      edit(spec);
+      spec->mutable_trainer()->set_test_freq(6);
+    };
+    SimulatedJob job(options);
+    const auto evaluates = [&] {
+      const auto tasks = job.UnderWay(TaskKind::kGenerate);
+      return std::any_of(tasks.begin(), tasks.end(), [](const TaskDone& task) {
+        return PurposeOf(task.ref.subject) == v1::PURPOSE_EVAL;
+      });
+    };
+    ASSERT_TRUE(StepUntil(job, evaluates));
+    job.Swallow(TaskKind::kGenerate);  // it takes several steps
+    const auto lags = [&] {
+      const store::v1::EvaluationRow& evaluation = job.row().evaluation();
+      return evaluation.version() != 0 && job.core().step() >= evaluation.step() + 3;
+    };
+    if (StepUntil(job, lags)) {
+      job.LoseOneOf("rollout");
+      job.LoseOneOf("rollout");
+      ++loaded_again;
+    }
+    job.RunToEnd();
+    job.Wait(absl::Minutes(3));  // what was swallowed is asked of others
+    if (!job.ended()) job.Send(Tick{});
+    job.RunToEnd();
+    EXPECT_EQ(job.core().state(), Job::STATE_SUCCEEDED) << "seed " << seed;
+    EXPECT_THAT(job.evaluated(), IsSupersetOf({0, 6}));
+    EXPECT_THAT(job.warnings(), Not(Contains(HasSubstr("no longer has its weights"))));
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(loaded_again, 5);
 }
 
 TEST(AsyncJobTest, DynamicSamplingReplacesGroupsAsTheyAreComplete) {

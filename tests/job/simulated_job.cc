@@ -311,9 +311,20 @@ void SimulatedJob::Command(const StartTask& start) {
     EXPECT_EQ(known.first->second, actor.weights) << "two weights of one version";
     EXPECT_EQ(published_.rbegin()->first, start.args.policy_version) << "versions only grow";
     if (Hybrid()) versions_[start.worker] = start.args.policy_version;
-    if (first && !Hybrid()) relay_[start.args.policy_version] = actor.weights;
+    if (first && !Hybrid()) Publish(start.args, actor.weights);
   } else if (first) {
     staged_[{start.ref.step, start.ref.incarnation}][start.args.role] = actor.weights;
+  }
+}
+
+// The relay keeps two versions, and those that it is asked to keep.
+void SimulatedJob::Publish(const TaskArgs& args, uint64_t weights) {
+  relay_[args.policy_version] = weights;
+  for (auto it = relay_.begin(); it != relay_.end();) {
+    const bool newest = std::distance(it, relay_.end()) <= 2;
+    const auto& keep = args.keep_versions;
+    const bool kept = std::find(keep.begin(), keep.end(), it->first) != keep.end();
+    it = newest || kept ? std::next(it) : relay_.erase(it);
   }
 }
 

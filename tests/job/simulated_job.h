@@ -199,6 +199,7 @@ class SimulatedJob : private TurnObserver,
   void Score(const StartTask& start, TaskDone& done);
   void Assign(const StartTask& start);
   void Command(const StartTask& start);
+  void Publish(const TaskArgs& args, uint64_t weights);
   bool Hybrid() const { return IsHybrid(core_->effective_spec(), core_->dataflow()); }
   /// A role that works on a shared pool works alone.
   void CheckTurn(const StartTask& start) const;

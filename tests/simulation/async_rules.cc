@@ -50,7 +50,11 @@ std::string AsyncBatchIsWhole(const v1::JobSpec& spec, const JobHistory& history
     if (t.id == controller::TrajectoryId(v1::PURPOSE_TRAIN, t.draw, t.sample, n)) continue;
     return absl::StrCat(name, " is not sample ", t.sample, " of draw ", t.draw);
   }
-  const size_t least = MayLackRewards(spec, history) ? LeastInGroup(spec) : n;
+  size_t least = n;
+  if (spec.schedule().has_group_timeout_seconds()) {
+    least = static_cast<size_t>(spec.schedule().min_group_size());
+  }
+  if (MayLackRewards(spec, history)) least = LeastInGroup(spec);
   for (const auto& [draw, count] : groups) {
     if (count < least) return absl::StrCat("of draw ", draw, " only ", count, " are left");
   }

@@ -13,7 +13,8 @@
 
 namespace baton::simulation {
 
-/// A batch has data.train_batch_size whole groups, in the order of ids.
+/// A batch has data.train_batch_size groups, in the order of ids. They are whole, but for what the
+/// schedule lets a group give up.
 std::string AsyncBatchIsWhole(const v1::JobSpec& spec, const JobHistory& history,
                               const controller::BuildBatch& batch);
 /// Rewards of a batch that failed. They count by the step in which they fail, and a batch has

@@ -93,6 +93,18 @@ void DrawModes(Scenario& scenario) {
   }
 }
 
+// From numbers of their own, too.
+void DrawSchedules(Scenario& scenario) {
+  Random random(Mix(scenario.seed, 0x6c617465));
+  for (JobPlan& plan : scenario.jobs) {
+    const bool gives_up = random.Percent(30), longest_first = random.Percent(30);
+    const double timeout = random.Between(1, 20) / 20.0;
+    if (!plan.async) continue;
+    if (gives_up) plan.group_timeout = timeout;
+    plan.longest_first = longest_first && !plan.in_order;
+  }
+}
+
 // From numbers of their own, too: worlds without a mix stay as they were. All steps have a file:
 // the first one ends, if ever, when the last one has begun.
 void DrawMixes(Scenario& scenario) {
@@ -212,6 +224,7 @@ Scenario MakeScenario(uint64_t seed) {
   DrawEnds(out);
   DrawKept(out);
   DrawModes(out);
+  DrawSchedules(out);
   DrawMixes(out);
   out.lossy_calls = random.Percent(50);
   out.sync_payloads = Random(Mix(seed, 0x73796e63)).Percent(50);

@@ -316,8 +316,8 @@ std::string EveryWaitHasADeadline(const controller::JobCore& core, absl::Time no
   // Whoever waits for a turn, or for the other ranks, waits for what somebody else waits for; so do
   // the trainer and the rollouts of an async job that wait for each other's work.
   const auto for_others = [](const v1::Wait& wait) {
-    static const std::set<std::string> ahead = {"batch", "evaluation", "staleness", "pace",
-                                                "refresh"};
+    static const std::set<std::string> ahead = {"batch", "evaluation", "staleness",
+                                                "pace",  "late_group", "refresh"};
     return wait.kind() == "turn" || wait.kind() == "gather" || wait.kind() == "reward_errors" ||
            (ahead.count(wait.kind()) > 0 && !wait.has_deadline_in());
   };

@@ -35,6 +35,7 @@ struct TaskMessage {
   uint64_t group_epoch = 0;  ///< 0: no order.
   uint64_t sequence = 0;
   uint64_t policy_version = 0;
+  std::vector<uint64_t> keep_versions;  ///< publish: those that rollouts still need.
   int64_t step = 0;  ///< Of update (that it makes), save and a checkpoint to start from.
   // assign_role.
   uint32_t rank = 0;        ///< Of its group; the first one writes for all.

@@ -102,6 +102,10 @@ v1::JobSpec SpecOf(const JobPlan& plan) {
     spec.mutable_algorithm()->set_mode("async");
     spec.mutable_schedule()->set_max_staleness(plan.max_staleness);
     spec.mutable_schedule()->set_sampler(plan.in_order ? "in_order" : "fifo");
+    if (plan.group_timeout > 0) {
+      spec.mutable_schedule()->set_group_timeout_seconds(plan.group_timeout);
+    }
+    if (plan.longest_first) spec.mutable_schedule()->set_begin_order("longest_first");
   }
   v1::ParallelSpec* actor = spec.mutable_actor()->mutable_parallel();
   plan.tensor ? actor->set_tp(plan.actors) : actor->set_dp(plan.actors);

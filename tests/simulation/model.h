@@ -49,7 +49,9 @@ struct JobPlan {
   bool keep_all = false;  ///< Its experience of every step.
   bool async = false;     ///< Its rollouts run ahead of its trainer, so many updates at most.
   int max_staleness = 0;
-  bool in_order = false;             ///< Its batches take the oldest draws.
+  bool in_order = false;       ///< Its batches take the oldest draws.
+  double group_timeout = 0;    ///< Seconds, after which groups go on without stragglers; 0: none.
+  bool longest_first = false;  ///< Prompts with long responses are begun first.
   std::vector<v1::FileMixSpec> mix;  ///< Of its files of prompts; none: it has one file.
   bool revived = false;              ///< Once it has failed or was cancelled, its user resumes it.
   uint64_t seed = 1;

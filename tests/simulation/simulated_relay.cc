@@ -31,6 +31,7 @@ void SimulatedRelay::Forget() {
   memory_.clear();
   free_.clear();
   given_.clear();
+  kept_.clear();
 }
 
 void SimulatedRelay::Boot() {
@@ -38,17 +39,21 @@ void SimulatedRelay::Boot() {
   for (auto& relay : world_.relays()) {
     if (relay.get() == this || !relay->alive()) continue;
     for (const relay::SealedSegment& segment : relay->table_->List("")) {
-      Take(segment.job, segment.version, *relay->memory_.at(segment.segment_id));
+      Take(segment.job, segment.version, *relay->memory_.at(segment.segment_id),
+           relay->kept_[segment.job]);
     }
   }
 }
 
 absl::StatusOr<SimulatedRelay::Writing> SimulatedRelay::Begin(const std::string& job,
-                                                              uint64_t version, bool fork) {
+                                                              uint64_t version, bool fork,
+                                                              const std::vector<uint64_t>& keep) {
   if (!alive()) return absl::UnavailableError("the relay does not answer");
   auto begun = table_->Begin(job, version, 1, 1, fork);
   if (!begun.ok()) return begun.status();
   Dispose(begun->retired);
+  Dispose(table_->Keep(job, keep));
+  kept_[job] = keep;
   Mapping memory = std::make_shared<Memory>();
   if (!free_.empty()) {
     memory = std::move(free_.back());
@@ -101,16 +106,16 @@ void SimulatedRelay::HandOn(const std::string& job, uint64_t version) {
       if (other.get() == this) continue;
       world_.time().After(
           world_.Delay() + world_.random().Milliseconds(1, 50), other->process_,
-          [to = other.get(), job, version, content = *memory_.at(segment.segment_id)] {
-            to->Take(job, version, content);
-          });
+          [to = other.get(), job, version, content = *memory_.at(segment.segment_id),
+           keep = kept_[job]] { to->Take(job, version, content, keep); });
     }
   }
 }
 
 // From another relay. What it has, or is past, it does not want.
-void SimulatedRelay::Take(const std::string& job, uint64_t version, Memory content) {
-  auto writing = Begin(job, version, /*fork=*/false);
+void SimulatedRelay::Take(const std::string& job, uint64_t version, Memory content,
+                          const std::vector<uint64_t>& keep) {
+  auto writing = Begin(job, version, /*fork=*/false, keep);
   if (!writing.ok()) return;
   *writing->memory = content;
   (void)Finish(job, writing->segment_id);

@@ -48,14 +48,15 @@ class SimulatedRelay {
   void Forget();
 
   // Errors of SegmentTable; Unavailable: it is dead.
-  absl::StatusOr<Writing> Begin(const std::string& job, uint64_t version, bool fork);
+  absl::StatusOr<Writing> Begin(const std::string& job, uint64_t version, bool fork,
+                                const std::vector<uint64_t>& keep);
   /// The only rank has written; the version is visible and handed on.
   absl::Status Seal(const std::string& job, uint64_t version, const std::string& segment_id);
   absl::StatusOr<Loading> Acquire(const std::string& job, uint64_t version,
                                   const std::string& holder);
   void Release(const std::string& lease_id);
   void Drop(const std::string& segment_id);
-  /// To the relays that lack it.
+  /// To the relays that lack it. They keep the versions that this one keeps.
   void HandOn(const std::string& job, uint64_t version);
 
   /// Leases as they were given, whatever the table says of them, and the segments that are there.
@@ -63,7 +64,8 @@ class SimulatedRelay {
   std::set<std::string> segments() const;
 
  private:
-  void Take(const std::string& job, uint64_t version, Memory content);
+  void Take(const std::string& job, uint64_t version, Memory content,
+            const std::vector<uint64_t>& keep);
   absl::Status Finish(const std::string& job, const std::string& segment_id);
   void Dispose(const std::vector<relay::RetiredSegment>& retired);
   void DeleteLeased(const std::string& job);
@@ -73,10 +75,11 @@ class SimulatedRelay {
 
   World& world_;
   const ProcessId process_;
-  const int keep_;                            // 1 or 2
-  std::optional<relay::SegmentTable> table_;  // made anew when the process is
-  std::map<std::string, Mapping> memory_;     // by segment id
-  std::vector<Mapping> free_;                 // to be written again
+  const int keep_;                                     // 1 or 2
+  std::optional<relay::SegmentTable> table_;           // made anew when the process is
+  std::map<std::string, Mapping> memory_;              // by segment id
+  std::vector<Mapping> free_;                          // to be written again
+  std::map<std::string, std::vector<uint64_t>> kept_;  // by job: what its last Begin asked for
   std::map<std::string, LeaseGiven> given_;
 };
 

@@ -435,7 +435,8 @@ void SimulatedWorker::Publish(uint64_t context, absl::Time give_up) {
   const bool again = held->publishing == task.policy_version;
   held->publishing = task.policy_version;
   SimulatedRelay& relay = world_.RelayOf(index_);
-  auto writing = relay.Begin(task.job, task.policy_version, /*fork=*/!held->published);
+  auto writing =
+      relay.Begin(task.job, task.policy_version, /*fork=*/!held->published, task.keep_versions);
   if (absl::IsAlreadyExists(writing.status()) && again) {
     relay.HandOn(task.job, task.policy_version);
     return Finish(context, Result());

@@ -212,6 +212,7 @@ void TurnRules::See(const JobCore& /*core*/, const PutMetrics& effect) {
   count("val/infra_failed", "responses without a reward, of evaluations");
   count("train/groups_drawn_anew", "groups drawn anew");
   count("buffer/stale_dropped_groups", "groups that were too old");
+  count("buffer/given_up_responses", "responses that were given up");
   const auto stale = effect.metrics.find("staleness/max");
   if (stale != effect.metrics.end() && stale->second > 0) {
     world_.coverage().Happened("steps with stale responses");

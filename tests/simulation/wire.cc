@@ -134,7 +134,11 @@ std::optional<TaskMessage> ReadTask(const v1::Task& task) {
   if (task.has_generate()) ReadGenerate(task.generate(), &out);
   if (task.has_update()) ReadUpdate(task.update(), &out);
   if (task.has_load_weights()) out.policy_version = task.load_weights().policy_version();
-  if (task.has_publish()) out.policy_version = task.publish().policy_version();
+  if (task.has_publish()) {
+    out.policy_version = task.publish().policy_version();
+    out.keep_versions.assign(task.publish().keep_versions().begin(),
+                             task.publish().keep_versions().end());
+  }
   if (task.has_to_generation()) out.policy_version = task.to_generation().policy_version();
   if (task.has_save_checkpoint()) {
     out.step = task.save_checkpoint().step();

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -136,6 +137,7 @@ class ProcessRelay : public WeightsRelay {
     options.fork = what.fork;
     options.capability = what.capability;
     options.job_uid = what.job_uid;
+    options.keep_versions = what.keep_versions;
     std::unique_ptr<relay::SegmentWriter> writer;
     BATON_RETURN_IF_ERROR(WhileUnavailable(cancelled, [&]() -> absl::Status {
       BATON_ASSIGN_OR_RETURN(writer, client_->Begin(options));
@@ -234,9 +236,12 @@ class FolderRelay : public WeightsRelay {
     BATON_RETURN_IF_ERROR(file.Reserve(layout.file_size()));
     BATON_ASSIGN_OR_RETURN(auto mapped, Map(file.temporary(), layout));
     layout.WriteHeader(mapped->bytes());
-    return std::make_unique<FileVersion>(std::move(file), std::move(mapped), [folder, version] {
-      Remove(folder, [version](uint64_t other) { return other + kKeep <= version; });
-    });
+    return std::make_unique<FileVersion>(
+        std::move(file), std::move(mapped), [folder, version, keep = what.keep_versions] {
+          Remove(folder, [&](uint64_t other) {
+            return other + kKeep <= version && !absl::c_linear_search(keep, other);
+          });
+        });
   }
 
   absl::StatusOr<std::unique_ptr<VersionWriter>> Join(

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -26,6 +27,8 @@ struct Publication {
   bool fork = false;
   std::string capability;    ///< From task `publish`.
   std::string job_uid = {};  ///< Task.job_uid.
+  /// From task `publish`: earlier versions that rollouts may still load.
+  std::vector<uint64_t> keep_versions = {};
 };
 
 /// Where a version is looked for.

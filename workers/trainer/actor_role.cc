@@ -268,8 +268,13 @@ ActorRole::Result ActorRole::Publish(const v1::Task& task, TaskContext& context)
   const Stopwatch watch;
   if (!assigned.ranks->writes_model()) return v1::TaskResult();
   // After an assignment the job may make versions again that an earlier life has published.
-  const policy::Publication publication = {task.job(), version, !assigned.published,
-                                           task.publish().capability(), task.job_uid()};
+  const policy::Publication publication = {
+      task.job(),
+      version,
+      !assigned.published,
+      task.publish().capability(),
+      task.job_uid(),
+      {task.publish().keep_versions().begin(), task.publish().keep_versions().end()}};
   const bool again = assigned.publishing == version;
   assigned.publishing = version;
   const auto cancelled = std::make_shared<absl::Notification>();

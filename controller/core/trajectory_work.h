@@ -1,0 +1,20 @@
+// What the parts that work on the trajectories share: the trajectories, the queues of the roles that
+// work on them, and which responses the work consists of. The TrajectoryScheduler owns all of it.
+#ifndef BATON_CONTROLLER_CORE_TRAJECTORY_WORK_H_
+#define BATON_CONTROLLER_CORE_TRAJECTORY_WORK_H_
+
+#include "controller/core/admission.h"
+#include "controller/core/role_queues.h"
+#include "controller/core/trajectory_table.h"
+
+namespace baton::controller {
+
+struct TrajectoryWork {
+  TrajectoryTable& table;
+  RoleQueues& queues;
+  const Admission& admission;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_TRAJECTORY_WORK_H_

@@ -1,0 +1,18 @@
+// How many responses to a prompt an update needs.
+#ifndef BATON_CONTROLLER_SPEC_LEAST_RESPONSES_H_
+#define BATON_CONTROLLER_SPEC_LEAST_RESPONSES_H_
+
+#include <cstdint>
+
+#include "baton/v1/job_spec.pb.h"
+
+namespace baton::controller {
+
+/// So many responses to a prompt must have a reward for any to be trained on. 2 where they are
+/// compared with each other: by the estimator (EstimatorNeeds::groups), or by a score node over the
+/// group; else, and where rollout.n is 1, 1. `spec` and `dataflow` are a job's effective ones.
+uint32_t LeastResponses(const v1::JobSpec& spec, const v1::Dataflow& dataflow);
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_SPEC_LEAST_RESPONSES_H_

@@ -1,0 +1,245 @@
+// Groups that go on without their stragglers (schedule.group_timeout_seconds), and the order in
+// which prompts are begun (schedule.begin_order).
+#include <algorithm>
+
+#include "tests/job/async_testing.h"
+
+namespace baton::controller {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Ge;
+using ::testing::Key;
+using ::testing::Not;
+
+Options WithTimeout(uint64_t seed, int max_staleness = 2) {
+  Options options = Async(seed, max_staleness);
+  options.samples = 4;
+  const auto edit = options.edit;
+  options.edit = [edit](v1::JobSpec* spec) {
+    edit(spec);
+    spec->mutable_rollout()->set_n(4);
+    spec->mutable_schedule()->set_group_timeout_seconds(60);
+  };
+  return options;
+}
+
+// By draw: the members of its group in the batch that consumed it.
+std::map<uint64_t, std::set<uint32_t>> Consumed(const SimulatedJob& job) {
+  std::map<uint64_t, std::set<uint32_t>> groups;
+  for (const auto& [step, row] : job.batch_rows()) {
+    for (const store::v1::BatchEntry& entry : row.entries()) {
+      groups[entry.trajectory().draw()].insert(entry.trajectory().sample());
+    }
+  }
+  return groups;
+}
+
+// The group that a batch consumed lacks what it had given up. One that was drawn anew meanwhile has
+// other birth numbers, and is whole.
+void ExpectConsumedWithout(const SimulatedJob& job, uint64_t draw, uint64_t first_birth,
+                           const std::set<uint32_t>& given_up) {
+  for (const auto& [step, row] : job.batch_rows()) {
+    for (const store::v1::BatchEntry& entry : row.entries()) {
+      const store::v1::TrajectoryRow& member = entry.trajectory();
+      const bool same = member.birth() >= first_birth && member.birth() < first_birth + 4;
+      if (member.draw() != draw || !same) continue;
+      EXPECT_THAT(given_up, Not(Contains(member.sample()))) << "draw " << draw;
+      EXPECT_EQ(Consumed(job).at(draw).size() + given_up.size(), 4u) << "draw " << draw;
+    }
+  }
+}
+
+std::map<uint64_t, std::set<uint32_t>> GivenUp(const SimulatedJob& job) {
+  std::map<uint64_t, std::set<uint32_t>> draws;
+  for (const store::v1::OpenDraws& open : job.row().open_draws()) {
+    if (open.given_up_size() == 0) continue;
+    EXPECT_EQ(open.count(), 1u);
+    draws[open.draw()] = {open.given_up().begin(), open.given_up().end()};
+  }
+  return draws;
+}
+
+// By draw: how many of its responses are stored.
+std::map<uint64_t, size_t> Stored(SimulatedJob& job) {
+  std::map<uint64_t, size_t> draws;
+  for (const auto& [serial, row] : job.rows()) {
+    if (row.purpose() == v1::PURPOSE_TRAIN) ++draws[row.draw()];
+  }
+  return draws;
+}
+
+// Some responses never come. True: a group with two or three of its four is among those that wait.
+bool LoseStragglers(SimulatedJob& job) {
+  const auto has_some = [&] {
+    const auto stored = Stored(job);
+    return std::any_of(stored.begin(), stored.end(), [&](const auto& draw) {
+      return (draw.second == 2 || draw.second == 3) && OpenDraws(job).count(draw.first) > 0;
+    });
+  };
+  if (!StepUntil(job, has_some)) return false;
+  job.Swallow(TaskKind::kGenerate);
+  while (job.Step()) {
+  }
+  return has_some();
+}
+
+TEST(AsyncStragglersTest, AGroupGoesOnWithThoseItHas) {
+  int gave_up = 0;
+  for (uint64_t seed = 0; seed < 60; seed += kStride) {
+    SimulatedJob job(WithTimeout(seed));
+    if (!LoseStragglers(job)) continue;
+    const auto stored = Stored(job);
+    job.Wait(absl::Seconds(20));
+    job.Send(Tick{});
+    EXPECT_TRUE(GivenUp(job).empty()) << "not yet";
+    job.Wait(absl::Seconds(61));
+    job.Send(Tick{});
+    const auto given_up = GivenUp(job);
+    const auto open = OpenDraws(job);
+    for (const auto& [draw, samples] : given_up) {
+      ++gave_up;
+      ASSERT_EQ(stored.count(draw), 1u);
+      EXPECT_EQ(stored.at(draw) + samples.size(), 4u);
+      EXPECT_GE(stored.at(draw), 2u) << "the least that are compared with each other";
+    }
+    job.Wait(absl::Minutes(3));  // what is left of the lost responses is asked of others
+    job.Send(Tick{});
+    ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
+    for (const auto& [draw, samples] : given_up) {
+      ExpectConsumedWithout(job, draw, open.at(draw), samples);
+    }
+    for (const auto& [draw, samples] : Consumed(job)) EXPECT_THAT(samples.size(), Ge(2u));
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(gave_up, 5);
+}
+
+TEST(AsyncStragglersTest, WithoutATimeoutAGroupWaits) {
+  Options options = WithTimeout(1);
+  const auto edit = options.edit;
+  options.edit = [edit](v1::JobSpec* spec) {
+    edit(spec);
+    spec->mutable_schedule()->clear_group_timeout_seconds();
+  };
+  SimulatedJob job(options);
+  ASSERT_TRUE(LoseStragglers(job));
+  job.Wait(absl::Seconds(100));
+  job.Send(Tick{});
+  EXPECT_TRUE(GivenUp(job).empty());
+  EXPECT_THAT(job.metrics(), Not(Contains(Key("buffer/given_up_responses"))));
+}
+
+// A restart, in the middle of the group's wait, of the draw of a batch, or of its update, makes no
+// response again that was given up.
+TEST(AsyncStragglersTest, ARestartKnowsWhatWasGivenUp) {
+  int checked = 0;
+  for (uint64_t seed = 0; seed < 60; seed += kStride) {
+    Options options = WithTimeout(seed);
+    options.recompute_log_prob = seed % 2 == 1;
+    SimulatedJob job(options);
+    if (!LoseStragglers(job)) continue;
+    job.Wait(absl::Seconds(61));
+    job.Send(Tick{});
+    const auto given_up = GivenUp(job);
+    if (given_up.empty()) continue;
+    // With seeds as they come: at once, or once its batch is trained on.
+    if (seed % 3 != 0) {
+      job.Wait(absl::Minutes(3));
+      job.Send(Tick{});
+      StepUntil(job, [&] {
+        const auto& open = job.row().open_draws();
+        return std::any_of(open.begin(), open.end(), [](const store::v1::OpenDraws& draws) {
+          return draws.in_batch() && draws.given_up_size() > 0;
+        });
+      });
+    }
+    const auto before = GivenUp(job);
+    const auto open = OpenDraws(job);
+    job.Restart(static_cast<int>(seed % 2) * 50);
+    for (int i = 0; i < 30; ++i) job.Step();
+    for (const auto& [draw, samples] : before) {
+      if (OpenDraws(job).count(draw) > 0) EXPECT_EQ(GivenUp(job)[draw], samples) << "seed " << seed;
+    }
+    job.Wait(absl::Minutes(3));
+    job.Send(Tick{});
+    ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
+    for (const auto& [draw, samples] : before) {
+      ExpectConsumedWithout(job, draw, open.at(draw), samples);
+    }
+    ++checked;
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(checked, 10);
+}
+
+TEST(AsyncStragglersTest, AGroupThatHasTooFewSaysSo) {
+  Options options = WithTimeout(1);
+  const auto edit = options.edit;
+  options.edit = [edit](v1::JobSpec* spec) {
+    edit(spec);
+    spec->mutable_schedule()->set_min_group_size(4);
+  };
+  SimulatedJob job(options);
+  ASSERT_TRUE(LoseStragglers(job));
+  EXPECT_THAT(Waits(job), Not(Contains("late_group")));
+  job.Wait(absl::Seconds(61));
+  job.Send(Tick{});
+  EXPECT_TRUE(GivenUp(job).empty());
+  EXPECT_THAT(Waits(job), Contains("late_group"));
+}
+
+// A score over the group is asked for those that are left, and ReMax' greedy response is waited
+// for.
+TEST(AsyncStragglersTest, WhateverDiesGroupsAreLearnedFromOnce) {
+  double given_up = 0;
+  for (uint64_t seed = 0; seed < 150; seed += kStride) {
+    Options options = WithTimeout(seed, static_cast<int>(seed % 4));
+    if (seed % 5 == 0) options.preset = "ppo";
+    if (seed % 5 == 1) options.preset = "remax";
+    options.recompute_log_prob = seed % 5 == 2;
+    SimulatedJob job(options);
+    LetThingsDie(job, seed);
+    for (int i = 0; i < 200 && !job.ended(); ++i) {
+      for (int k = 0; k < 10 && !job.ended(); ++k) job.Step();
+      job.Wait(absl::Seconds(20));
+      if (!job.ended()) job.Send(Tick{});
+      const auto now = job.metrics().find("buffer/given_up_responses");
+      if (now != job.metrics().end()) given_up = std::max(given_up, now->second);
+    }
+    job.RunToEnd();
+    const std::string what = absl::StrCat("seed ", seed);
+    ASSERT_EQ(job.core().state(), Job::STATE_SUCCEEDED)
+        << what << "\n"
+        << job.core().Explain(job.now()).DebugString() << job.core().Brief().DebugString();
+    for (const auto& [id, times] : TimesConsumed(job)) EXPECT_EQ(times, 1) << what << ": " << id;
+    for (const auto& [draw, samples] : Consumed(job)) EXPECT_THAT(samples.size(), Ge(2u)) << what;
+    if (options.preset.empty()) EXPECT_EQ(job.FinalWeights(), WeightsOfRows(job)) << what;
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(given_up, 0);
+}
+
+TEST(AsyncStragglersTest, LongestFirstBeginsAndLearnsFromEachDrawOnce) {
+  for (uint64_t seed = 0; seed < 100; seed += kStride) {
+    Options options = Async(seed, static_cast<int>(seed % 4));
+    options.steps = 12;  // 36 draws of 10 prompts
+    const auto edit = options.edit;
+    options.edit = [edit](v1::JobSpec* spec) {
+      edit(spec);
+      spec->mutable_schedule()->set_begin_order("longest_first");
+    };
+    SimulatedJob job(options);
+    if (seed % 2 == 0) LetThingsDie(job, seed);
+    job.RunToEnd();
+    ASSERT_EQ(job.core().state(), Job::STATE_SUCCEEDED) << "seed " << seed;
+    EXPECT_EQ(job.FinalWeights(), WeightsOfRows(job)) << "seed " << seed;
+    EXPECT_EQ(Consumed(job).size(), 36u);
+    // A window is begun whole before the next one.
+    EXPECT_LT(Consumed(job).rbegin()->first, 36u + kBatch * 4);
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace baton::controller
