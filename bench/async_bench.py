@@ -7,6 +7,8 @@ variant runs in mode sync and then in mode async, with the same seed and the sam
 
     generation_bound   few responses at once, so that generation takes longer than training
     training_bound     several epochs a step, so that training takes longer
+    begin_order        what schedule.begin_order gains: few prompts that come again, and max_staleness 0,
+                       so that each batch waits for its longest response; as_drawn beside longest_first
 
 Rows of a variant V:
     V/steps_per_second/{sync,async}   steps over the seconds of all steps but the first two
@@ -31,6 +33,10 @@ Rows of a variant V:
                                       that they drew as well
     V/refreshed_responses             share of the trained responses that were stopped for that
     V/stale_dropped_tokens            share of the generated tokens that were too old; aim: <= 0.01
+Rows of begin_order:
+    begin_order/tokens_per_second/{as_drawn,longest_first}   trained tokens over the seconds of all steps
+                                      after the first epoch, for lengths are not known before
+    begin_order/speedup               longest_first over as_drawn
 """
 import argparse
 import os
@@ -40,7 +46,9 @@ from job_cluster import BIN, JobCluster, report
 
 VARIANTS = {"generation_bound": ["actor.ppo_epochs=1", "rollout.max_num_seqs=4"],
             "training_bound": ["actor.ppo_epochs=4"]}
+ORDERS = ("as_drawn", "longest_first")
 GROUPS, SAMPLES = 16, 8  # of a batch
+PROMPTS = 64  # of variant begin_order: an epoch has 4 steps
 SKIPPED = 2  # first steps: roles are taken on, and the buffer fills
 
 
@@ -70,22 +78,45 @@ def total(metrics, name):
     return sum(values.get(name, 0) for step, values in metrics.items() if step > SKIPPED)
 
 
+def train(cluster, arguments, name, prompts, sets):
+    """The metrics of a job, by step."""
+    cluster.train(name.replace("_", "-"), "rl.yaml", [
+        "model.path=job:sft", f"data.train_files=[{cluster.work}/data/{prompts}]", "data.val_files=[]",
+        f"data.train_batch_size={GROUPS}", f"rollout.n={SAMPLES}", "trainer.test_freq=0",
+        "trainer.val_before_train=false", "trainer.val_after_train=false",
+        f"trainer.total_training_steps={arguments.steps}", f"data.seed={arguments.seed}",
+        "resources.rollout_workers=1",
+        # Without a filter each step trains on as much in both runs.
+        "algorithm.filter_groups=false", *sets])
+    return cluster.metrics(name.replace("_", "-"), arguments.steps)
+
+
 def run_job(cluster, arguments, variant, mode):
-    name = f"{variant}-{mode}".replace("_", "-")
-    data = os.path.join(cluster.work, "data")
     busy = Busy(cluster)
-    cluster.train(name, "rl.yaml", [
-        "model.path=job:sft", f"data.train_files=[{data}/rl.jsonl]", "data.val_files=[]",
-        f"data.train_batch_size={GROUPS}", f"rollout.n={SAMPLES}", "trainer.test_freq=0", "trainer.val_before_train=false",
-        "trainer.val_after_train=false", f"trainer.total_training_steps={arguments.steps}",
-        f"data.seed={arguments.seed}", "resources.rollout_workers=1",
-        f"algorithm.mode={mode}", *VARIANTS[variant],
-        # Without a filter each step trains on as much in both modes.
-        "algorithm.filter_groups=false",
-        *([f"schedule.max_staleness={arguments.max_staleness}"] if mode == "async" else [])])
-    metrics = cluster.metrics(name, arguments.steps)
+    bound = [f"schedule.max_staleness={arguments.max_staleness}"] if mode == "async" else []
+    metrics = train(cluster, arguments, f"{variant}-{mode}", "rl.jsonl",
+                    [f"algorithm.mode={mode}", *VARIANTS[variant], *bound])
     seconds = sum(values["timing_s/step"] for values in metrics.values())
     return metrics, busy.cores(seconds)
+
+
+def begin_order_rows(cluster, arguments):
+    with open(f"{cluster.work}/data/rl.jsonl", encoding="utf-8") as file:
+        prompts = file.readlines()[:PROMPTS]
+    with open(f"{cluster.work}/data/few.jsonl", "w", encoding="utf-8") as file:
+        file.writelines(prompts)
+    speed = {}
+    for order in ORDERS:
+        print(f"begin_order, {order}, {arguments.steps} steps", flush=True)
+        metrics = train(cluster, arguments, f"begin-order-{order}", "few.jsonl",
+                        ["algorithm.mode=async", "schedule.max_staleness=0",
+                         f"schedule.begin_order={order}", "rollout.max_num_seqs=16"])
+        later = {s: v for s, v in metrics.items() if s > PROMPTS // GROUPS}
+        speed[order] = total(later, "perf/total_num_tokens") / total(later, "timing_s/step")
+    rows = [(f"tokens_per_second/{order}", speed[order], "tokens/s") for order in ORDERS]
+    rows.append(("speedup", speed["longest_first"] / speed["as_drawn"], "x"))
+    return [{"name": f"begin_order/{name}", "value": value, "unit": unit}
+            for name, value, unit in rows]
 
 
 def percentile_of_shares(metrics, fraction):
@@ -161,7 +192,7 @@ def main():
     parser.add_argument("--steps", type=int, default=40, help="of each job")
     parser.add_argument("--sft-steps", type=int, default=400, help="that teach the first model")
     parser.add_argument("--max-staleness", type=int, default=4)
-    parser.add_argument("--variant", choices=sorted(VARIANTS), action="append")
+    parser.add_argument("--variant", choices=[*VARIANTS, "begin_order"], action="append")
     parser.add_argument("--bin", default=BIN)
     arguments = parser.parse_args()
     rows = []
@@ -172,7 +203,10 @@ def main():
             cluster.start()
             print(f"teaching the first model, {arguments.sft_steps} steps", flush=True)
             cluster.teach("sft", arguments.sft_steps, arguments.seed)
-            for variant in arguments.variant or list(VARIANTS):
+            for variant in arguments.variant or [*VARIANTS, "begin_order"]:
+                if variant == "begin_order":
+                    rows += begin_order_rows(cluster, arguments)
+                    continue
                 runs = {}
                 for mode in ("sync", "async"):
                     print(f"{variant}, mode {mode}, {arguments.steps} steps", flush=True)

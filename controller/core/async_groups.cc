@@ -11,12 +11,14 @@
 #include "controller/core/job_parts.h"
 #include "controller/core/lost_groups.h"
 #include "controller/spec/least_responses.h"
+#include "controller/spec/roles.h"
 #include "controller/spec/schedule.h"
 #include "sdk/base/mutant.h"
 
 namespace baton::controller {
 namespace {
 
+constexpr absl::Duration kLongestLook = absl::Seconds(10);  // between two looks at stragglers
 constexpr uint64_t kMostWindow = 256;  // draws among which the longest is chosen
 
 // With dynamic sampling (DAPO, arXiv 2503.14476, section 3.2) such a group is replaced.
@@ -152,9 +154,22 @@ absl::Time AsyncGroups::BegunAt(uint64_t draw) const {
   return begun == begun_.end() ? stood_ : begun->second;
 }
 
+// While the job has no rollouts, is paused, or its machine is suspended, no response can come; that
+// time counts for no group.
+void AsyncGroups::SkipOutage(const JobParts& job) {
+  const absl::Duration gap = job.out.now() - std::exchange(looked_, job.out.now());
+  if (gap <= kLongestLook || gap == absl::InfiniteDuration()) return;
+  for (auto& [draw, begun] : begun_) begun += gap;
+  stood_ += gap;
+}
+
 bool AsyncGroups::GiveUpStragglers(JobParts& job) {
   const absl::Duration timeout = ScheduleOf(job.spec()).group_timeout;
-  if (timeout == absl::InfiniteDuration()) return false;
+  const bool generates = absl::c_any_of(job.roster().slots(), [](const RoleSlot& slot) {
+    return slot.role == roles::kRollout && slot.ready();
+  });
+  if (timeout == absl::InfiniteDuration() || !generates) return false;
+  SkipOutage(job);
   // What an update has begun with is made again as it was.
   const std::set<uint64_t> in_batch = job.async.batch.Draws();
   std::vector<uint64_t> late;

@@ -54,8 +54,8 @@ class AsyncGroups {
   /// A response of the draw is READY. True: all of them are, and the group is judged.
   bool NoteReady(uint64_t draw, JobParts& job);
   /// Groups that have waited for their stragglers for schedule.group_timeout_seconds go on without
-  /// them, if they have schedule.min_group_size responses. True: one of them is complete, or
-  /// dropped.
+  /// them, if they have schedule.min_group_size responses. Call it every few seconds. True: one of
+  /// them is complete, or dropped.
   bool GiveUpStragglers(JobParts& job);
   /// Drops groups that no batch may consume any more.
   void DropStale(JobParts& job);
@@ -84,6 +84,7 @@ class AsyncGroups {
   bool Judge(uint64_t draw, JobParts& job);
   bool GiveUp(uint64_t draw, bool lost, uint32_t least, JobParts& job);
   bool GiveUpStragglersOf(uint64_t draw, JobParts& job);
+  void SkipOutage(const JobParts& job);
   absl::Time BegunAt(uint64_t draw) const;
   uint64_t ChooseDraw(JobParts& job);
   void DropGroup(uint64_t draw, const std::string& reason, JobParts& job);
@@ -96,10 +97,11 @@ class AsyncGroups {
   CompleteGroups complete_;
   AdmissionPace pace_;
   PromptLengths lengths_;
-  std::map<uint64_t, absl::Time> begun_;  // by draw; of groups that this controller began …
-  absl::Time stood_;                      // … and when it took over the others
-  uint64_t judged_version_ = 0;           // DropStale has looked since this version was made
-  uint64_t without_batch_ = 0;            // groups in a row that were given up for good
+  std::map<uint64_t, absl::Time> begun_;      // by draw; of groups that this controller began …
+  absl::Time stood_;                          // … and when it took over the others
+  absl::Time looked_ = absl::InfinitePast();  // rollouts were there, and GiveUpStragglers looked
+  uint64_t judged_version_ = 0;               // DropStale has looked since this version was made
+  uint64_t without_batch_ = 0;                // groups in a row that were given up for good
   // Since the last step.
   uint64_t stale_groups_ = 0, stale_tokens_ = 0, untaught_groups_ = 0;
   uint64_t given_up_ = 0, given_up_tokens_ = 0;      // responses

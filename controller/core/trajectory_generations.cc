@@ -28,7 +28,7 @@ void TrajectoryGenerations::Enqueue(const TrajectoryInfo& trajectory, const std:
 
 // It is made by the weights of `version` from here on.
 void TrajectoryGenerations::TakeVersion(TrajectoryInfo& trajectory, uint64_t version,
-                                      const WorkContext& context) const {
+                                        const WorkContext& context) const {
   if (trajectory.policy_version != version && !Mutant("mixed-version-trajectory")) {
     if (drafts_ && trajectory.tokens > 0) {
       trajectory.drafted = trajectory.tokens;
@@ -41,8 +41,8 @@ void TrajectoryGenerations::TakeVersion(TrajectoryInfo& trajectory, uint64_t ver
   trajectory.resumed = trajectory.tokens;
 }
 
-void TrajectoryGenerations::Start(const TaskScheduler::Assignment& assignment,
-                                        const Work& work, const WorkContext& context) const {
+void TrajectoryGenerations::Start(const TaskScheduler::Assignment& assignment, const Work& work,
+                                  const WorkContext& context) const {
   TrajectoryInfo& trajectory = work.table.At(assignment.trajectory);
   trajectory.state = TrajectoryState::kGenerating;
   // A response is of one version: tokens of other weights are not gone on with.
@@ -62,7 +62,8 @@ void TrajectoryGenerations::Start(const TaskScheduler::Assignment& assignment,
   context.out.Do(std::move(task));
 }
 
-void TrajectoryGenerations::Progressed(const TaskProgressed& event, const Work& work, absl::Time now) const {
+void TrajectoryGenerations::Progressed(const TaskProgressed& event, const Work& work,
+                                       absl::Time now) const {
   TrajectoryInfo& trajectory = work.table.At(event.ref.subject);
   // Nothing new is no progress: an attempt that reports it for ever would never count as stalled.
   if (event.tokens <= trajectory.tokens && !Mutant("empty-progress-counts")) return;
@@ -71,7 +72,8 @@ void TrajectoryGenerations::Progressed(const TaskProgressed& event, const Work& 
 }
 
 void TrajectoryGenerations::Retry(TrajectoryInfo& trajectory, const absl::Status& status,
-                                        const std::string& failed_on, const Work& work, const WorkContext& context) const {
+                                  const std::string& failed_on, const Work& work,
+                                  const WorkContext& context) const {
   trajectory.attempt = context.out.NextAttempt(trajectory.attempt);
   const TaskFailure failure = FailureOf(status);
   // A rollout that holds another version loads the right one; that has a limit of its own.
@@ -100,8 +102,8 @@ void TrajectoryGenerations::NotePace(const TaskDone& event, absl::Duration took,
                                    : absl::ToDoubleSeconds(took) / event.output.tokens);
 }
 
-void TrajectoryGenerations::Recall(uint64_t trajectory, const std::string& reason,
-                                 const Work& work, const WorkContext& context) const {
+void TrajectoryGenerations::Recall(uint64_t trajectory, const std::string& reason, const Work& work,
+                                   const WorkContext& context) const {
   TaskScheduler& rollouts = work.queues.rollouts().tasks;
   const TaskScheduler::Running& running = rollouts.running().at(trajectory);
   if (running.recalled != absl::InfinitePast()) return;
@@ -109,7 +111,8 @@ void TrajectoryGenerations::Recall(uint64_t trajectory, const std::string& reaso
   rollouts.Recall(trajectory, context.out.now());
 }
 
-void TrajectoryGenerations::RepeatRecalls(const std::string& worker, const Work& work, const WorkContext& context) const {
+void TrajectoryGenerations::RepeatRecalls(const std::string& worker, const Work& work,
+                                          const WorkContext& context) const {
   for (const auto& [id, running] : work.queues.rollouts().tasks.running()) {
     if (running.worker != worker || running.recalled == absl::InfinitePast()) continue;
     context.out.Do(StopTask{worker, work.table.RefOf(roles::kRollout, id), kMadeAgain});
@@ -117,7 +120,8 @@ void TrajectoryGenerations::RepeatRecalls(const std::string& worker, const Work&
 }
 
 // A response that was recalled has ended.
-void TrajectoryGenerations::TakeBack(TrajectoryInfo& trajectory, const Work& work, const WorkContext& context) const {
+void TrajectoryGenerations::TakeBack(TrajectoryInfo& trajectory, const Work& work,
+                                     const WorkContext& context) const {
   trajectory.attempt = context.out.NextAttempt(trajectory.attempt);
   trajectory.state = TrajectoryState::kPending;
   work.queues.rollouts().tasks.EnqueueFirst(trajectory.id, trajectory.draw, trajectory.pin.version);
@@ -183,7 +187,8 @@ WorkVerdict TrajectoryGenerations::OnGenerated(const TaskDone& event, const Work
 
 // ---- Waits --------------------------------------------------------------------------------------
 
-absl::Status TrajectoryGenerations::CheckStalls(const Work& work, const WorkContext& context) const {
+absl::Status TrajectoryGenerations::CheckStalls(const Work& work,
+                                                const WorkContext& context) const {
   EffectSink& out = context.out;
   TaskScheduler& rollouts = work.queues.rollouts().tasks;
   for (uint64_t id : rollouts.StalledSince(out.now() - options_.generate_stall)) {

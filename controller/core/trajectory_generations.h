@@ -1,5 +1,5 @@
-// How responses are generated: which rollout makes a response, with which weights, and what a failed
-// attempt comes to.
+// How responses are generated: which rollout makes a response, with which weights, and what a
+// failed attempt comes to.
 //
 // Owns what rollouts' engine steps cost (StepCost). Of one response:
 //
@@ -8,9 +8,9 @@
 //     +-- Retry: it failed or stalled, and may do better elsewhere
 //     +-- Recall, and it has ended: newer weights make it again
 //
-// A failure counts against max_attempts unless it is nobody's fault: a cancelled task, a worker with
-// other weights, a lost worker or rank, or a result that an earlier controller may have counted
-// already.
+// A failure counts against max_attempts unless it is nobody's fault: a cancelled task, a worker
+// with other weights, a lost worker or rank, or a result that an earlier controller may have
+// counted already.
 #ifndef BATON_CONTROLLER_CORE_TRAJECTORY_GENERATIONS_H_
 #define BATON_CONTROLLER_CORE_TRAJECTORY_GENERATIONS_H_
 

@@ -1,5 +1,6 @@
-// What the parts that work on the trajectories share: the trajectories, the queues of the roles that
-// work on them, and which responses the work consists of. The TrajectoryScheduler owns all of it.
+// What the parts that work on the trajectories share: the trajectories, the queues of the roles
+// that work on them, and which responses the work consists of. The TrajectoryScheduler owns all of
+// it.
 #ifndef BATON_CONTROLLER_CORE_TRAJECTORY_WORK_H_
 #define BATON_CONTROLLER_CORE_TRAJECTORY_WORK_H_
 

@@ -69,6 +69,14 @@ std::map<uint64_t, size_t> Stored(SimulatedJob& job) {
   return draws;
 }
 
+// Time passes, and the controller looks at its deadlines every second.
+void Pass(SimulatedJob& job, int seconds) {
+  for (int i = 0; i < seconds && !job.ended(); ++i) {
+    job.Wait(absl::Seconds(1));
+    job.Send(Tick{});
+  }
+}
+
 // Some responses never come. True: a group with two or three of its four is among those that wait.
 bool LoseStragglers(SimulatedJob& job) {
   const auto has_some = [&] {
@@ -90,11 +98,9 @@ TEST(AsyncStragglersTest, AGroupGoesOnWithThoseItHas) {
     SimulatedJob job(WithTimeout(seed));
     if (!LoseStragglers(job)) continue;
     const auto stored = Stored(job);
-    job.Wait(absl::Seconds(20));
-    job.Send(Tick{});
+    Pass(job, 20);
     EXPECT_TRUE(GivenUp(job).empty()) << "not yet";
-    job.Wait(absl::Seconds(61));
-    job.Send(Tick{});
+    Pass(job, 61);
     const auto given_up = GivenUp(job);
     const auto open = OpenDraws(job);
     for (const auto& [draw, samples] : given_up) {
@@ -115,6 +121,18 @@ TEST(AsyncStragglersTest, AGroupGoesOnWithThoseItHas) {
   EXPECT_GT(gave_up, 5);
 }
 
+// Nothing could come while the machine was suspended, the job was paused or had no rollouts.
+TEST(AsyncStragglersTest, TimeWithoutRolloutsDoesNotCount) {
+  SimulatedJob job(WithTimeout(1));
+  ASSERT_TRUE(LoseStragglers(job));
+  Pass(job, 20);
+  job.Wait(absl::Seconds(100));
+  Pass(job, 30);
+  EXPECT_TRUE(GivenUp(job).empty());
+  Pass(job, 40);
+  EXPECT_FALSE(GivenUp(job).empty());
+}
+
 TEST(AsyncStragglersTest, WithoutATimeoutAGroupWaits) {
   Options options = WithTimeout(1);
   const auto edit = options.edit;
@@ -124,8 +142,7 @@ TEST(AsyncStragglersTest, WithoutATimeoutAGroupWaits) {
   };
   SimulatedJob job(options);
   ASSERT_TRUE(LoseStragglers(job));
-  job.Wait(absl::Seconds(100));
-  job.Send(Tick{});
+  Pass(job, 100);
   EXPECT_TRUE(GivenUp(job).empty());
   EXPECT_THAT(job.metrics(), Not(Contains(Key("buffer/given_up_responses"))));
 }
@@ -139,8 +156,7 @@ TEST(AsyncStragglersTest, ARestartKnowsWhatWasGivenUp) {
     options.recompute_log_prob = seed % 2 == 1;
     SimulatedJob job(options);
     if (!LoseStragglers(job)) continue;
-    job.Wait(absl::Seconds(61));
-    job.Send(Tick{});
+    Pass(job, 61);
     const auto given_up = GivenUp(job);
     if (given_up.empty()) continue;
     // With seeds as they come: at once, or once its batch is trained on.
@@ -183,8 +199,7 @@ TEST(AsyncStragglersTest, AGroupThatHasTooFewSaysSo) {
   SimulatedJob job(options);
   ASSERT_TRUE(LoseStragglers(job));
   EXPECT_THAT(Waits(job), Not(Contains("late_group")));
-  job.Wait(absl::Seconds(61));
-  job.Send(Tick{});
+  Pass(job, 61);
   EXPECT_TRUE(GivenUp(job).empty());
   EXPECT_THAT(Waits(job), Contains("late_group"));
 }
@@ -202,8 +217,7 @@ TEST(AsyncStragglersTest, WhateverDiesGroupsAreLearnedFromOnce) {
     LetThingsDie(job, seed);
     for (int i = 0; i < 200 && !job.ended(); ++i) {
       for (int k = 0; k < 10 && !job.ended(); ++k) job.Step();
-      job.Wait(absl::Seconds(20));
-      if (!job.ended()) job.Send(Tick{});
+      Pass(job, 20);
       const auto now = job.metrics().find("buffer/given_up_responses");
       if (now != job.metrics().end()) given_up = std::max(given_up, now->second);
     }

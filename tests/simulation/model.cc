@@ -105,7 +105,8 @@ v1::JobSpec SpecOf(const JobPlan& plan) {
     if (plan.group_timeout > 0) {
       spec.mutable_schedule()->set_group_timeout_seconds(plan.group_timeout);
     }
-    if (plan.longest_first) spec.mutable_schedule()->set_begin_order("longest_first");
+    if (plan.longest_first && !plan.in_order)
+      spec.mutable_schedule()->set_begin_order("longest_first");
   }
   v1::ParallelSpec* actor = spec.mutable_actor()->mutable_parallel();
   plan.tensor ? actor->set_tp(plan.actors) : actor->set_dp(plan.actors);
