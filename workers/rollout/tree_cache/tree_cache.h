@@ -26,7 +26,8 @@ struct TreeCacheOptions {
   int depth = 64;
   /// After this many actor updates a count is worth half. 0: counts never fade.
   double half_life_updates = 64;
-  /// Of all trees together, at least 1 MiB.
+  /// Of all trees together, at least 1 MiB. Exceeded while a tree grows, by at most half of that
+  /// tree for each thread that appends.
   int64_t max_bytes = int64_t{4} << 30;
 };
 
@@ -68,6 +69,7 @@ class alignas(64) ResponseCursor {
   friend class TreeCache;
 
   ResponseCursor(TreeCache* cache, PromptTree* tree) : tree_(tree), cache_(cache) {}
+  void AppendPart(absl::Span<const int32_t> tokens);
   void Stop();
 
   PromptTree* const tree_;

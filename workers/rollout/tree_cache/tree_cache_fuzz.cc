@@ -34,12 +34,12 @@ void CompareWithSlowTree(Input input) {
     std::unique_ptr<GrowingText> text;
     SlowSuffixTree::Text* slow;
   };
-  const int depth = 4 + static_cast<int>(input.Below(20));
+  const int depth = 4 + static_cast<int>(input.Below(12));
   const uint32_t alphabet = 1 + input.Below(6);
   SuffixTree tree(depth);
   SlowSuffixTree slow(depth);
   std::vector<Response> running;
-  for (int step = 0; step < 150 && !input.done(); ++step) {
+  for (int step = 0; step < 100 && !input.done(); ++step) {
     const uint32_t what = input.Below(16);
     if (running.empty() || (what == 0 && running.size() < 6)) {
       const auto weight = static_cast<float>(1U << input.Below(4));
@@ -84,7 +84,7 @@ void UseCache(Input input) {
   std::vector<int32_t> tokens;
   uint32_t random = 1;
   int64_t updates = 0;
-  for (int step = 0; step < 300 && !input.done(); ++step) {
+  for (int step = 0; step < 150 && !input.done(); ++step) {
     const uint32_t what = input.Below(8);
     updates += input.Below(2) * static_cast<int64_t>(input.Below(200));
     if (running.empty() || (what == 0 && running.size() < 10)) {
