@@ -1,5 +1,4 @@
-// The tree of one prompt with what fades, what it is worth, and its lock. Private to the tree
-// cache.
+// The tree of one prompt: its lock, its fading counts, its worth. Private to the tree cache.
 #ifndef BATON_WORKERS_ROLLOUT_TREE_CACHE_PROMPT_TREE_H_
 #define BATON_WORKERS_ROLLOUT_TREE_CACHE_PROMPT_TREE_H_
 

@@ -3,7 +3,7 @@
 //
 // A suffix tree of several texts that grow at once, one token at a time. It is Ukkonen's
 // construction ("On-line construction of suffix trees", 1995) with two changes. Strings are cut off
-// at `depth` tokens. And texts are not finished in turn: if a response grows beyond the end of
+// at `depth` tokens. And all texts grow at the same time: if a response grows beyond the end of
 // another one that still runs, it takes over the other's leaves (TakeOver).
 //
 // What is recorded. The suffix of response r that begins at its token i is *recorded* once it
